@@ -1,0 +1,157 @@
+//! The command line, in fio's and nvme-cli's words.
+
+mod bench;
+mod device;
+
+pub use bench::BenchArgs;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+pub use device::DeviceArgs;
+use warpbell_workload::ByteSize;
+
+/// GPU kernels that read and write NVMe SSDs by themselves.
+#[derive(Debug, Parser)]
+#[command(name = "warpbell", version, propagate_version = true, max_term_width = 110)]
+#[command(arg_required_else_help = true, disable_help_subcommand = true, args_override_self = true, after_help = EXAMPLES)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+    /// Options that every subcommand takes.
+    #[command(flatten)]
+    pub global: Global,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  warpbell bench soft:size=1g --rw randread --bs 512 --iodepth 128 --runtime 3
+  warpbell bench soft:size=1g --axis bs=512,4k --axis iodepth=1,32 -o json
+  warpbell digest soft:file=disk.img
+  warpbell read soft:file=disk.img --lba 0 --count 8 | xxd | head
+  warpbell write soft:file=disk.img --lba 8 --allow-write=disk.img < data
+
+Devices: soft:size=1g (memory) and soft:file=PATH (a file) are served by the software controller in this process.
+Exit codes: 0 ok, 1 failed, 2 usage, 3 refused for safety, 4 requirement missing, 130 interrupted.";
+
+/// Options of every subcommand.
+#[derive(Clone, Debug, Args)]
+pub struct Global {
+    /// Form of the result: `normal` for people, `json` for programs
+    #[arg(short, long, global = true, value_enum, default_value_t = Output::Normal)]
+    pub output: Output,
+    /// Say more; twice for the log of the driver (on stderr)
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+}
+
+/// Form of the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// Text.
+    Normal,
+    /// JSON.
+    Json,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Show the devices of this machine, and those named
+    List(ListArgs),
+    /// Show what a controller and its namespaces say of themselves
+    Identify(IdentifyArgs),
+    /// Measure reads and writes, by kernels or by the host
+    Bench(Box<BenchArgs>),
+    /// Let a kernel read every block, and print the CRC-32C of the contents
+    Digest(DigestArgs),
+    /// Copy blocks from a device to standard output
+    Read(ReadArgs),
+    /// Copy standard input to blocks of a device
+    Write(WriteArgs),
+}
+
+/// `list`.
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// More devices to show, such as soft:file=PATH
+    #[arg(value_name = "DEVICE")]
+    pub devices: Vec<warpbell::DeviceName>,
+}
+
+/// `identify`.
+#[derive(Debug, Args)]
+pub struct IdentifyArgs {
+    /// The device.
+    #[command(flatten)]
+    pub device: DeviceArgs,
+}
+
+/// `digest`.
+#[derive(Debug, Args)]
+#[command(allow_negative_numbers = true)]
+pub struct DigestArgs {
+    /// The device.
+    #[command(flatten)]
+    pub device: DeviceArgs,
+    /// Namespace
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub nsid: u32,
+    /// Bytes of one read; a multiple of the block size
+    #[arg(long, value_name = "SIZE", default_value = "128k")]
+    pub bs: ByteSize,
+}
+
+/// `read`.
+#[derive(Debug, Args)]
+#[command(allow_negative_numbers = true)]
+pub struct ReadArgs {
+    /// The device.
+    #[command(flatten)]
+    pub device: DeviceArgs,
+    /// Namespace
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub nsid: u32,
+    /// First block
+    #[arg(long, value_name = "LBA")]
+    pub lba: u64,
+    /// Blocks
+    #[arg(long, value_name = "BLOCKS", default_value_t = 1)]
+    pub count: u64,
+}
+
+/// `write`.
+#[derive(Debug, Args)]
+#[command(allow_negative_numbers = true)]
+pub struct WriteArgs {
+    /// The device.
+    #[command(flatten)]
+    pub device: DeviceArgs,
+    /// Namespace
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub nsid: u32,
+    /// First block
+    #[arg(long, value_name = "LBA")]
+    pub lba: u64,
+    /// Blocks; without it, as many as standard input has
+    #[arg(long, value_name = "BLOCKS")]
+    pub count: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn global_options_go_anywhere() {
+        for line in ["warpbell -o json list", "warpbell list -o json"] {
+            let cli = Cli::try_parse_from(line.split(' ')).unwrap();
+            assert_eq!(cli.global.output, Output::Json);
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! `bench`: fio's words for what to measure.
+
+use std::time::Duration;
+
+use clap::Args;
+use warpbell_workload::{Access, Api, Axis, BenchOptions, ByteSize, Sharing, Verify, parse_duration};
+
+use super::DeviceArgs;
+
+/// `bench`.
+#[derive(Clone, Debug, Args)]
+#[command(allow_negative_numbers = true, after_help = EXAMPLES)]
+pub struct BenchArgs {
+    /// The device.
+    #[command(flatten)]
+    pub device: DeviceArgs,
+    /// Pattern: read, write, randread, randwrite or randrw
+    #[arg(short = 'w', long, value_name = "PATTERN", default_value = "randread")]
+    pub rw: Access,
+    /// Bytes per I/O; k, m, g are 1024, kB, MB, GB are 1000. Above MDTS it is split
+    #[arg(long, value_name = "SIZE", default_value = "4k")]
+    pub bs: ByteSize,
+    /// Outstanding commands per queue, 1 to 65535
+    #[arg(short = 'q', long, visible_alias = "qd", value_name = "N", default_value_t = 32)]
+    pub iodepth: u32,
+    /// Queue pairs
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub queues: u16,
+    /// How long to measure: 3, 500ms, 2m [default: 3s, or one pass over --size]
+    #[arg(short = 't', long, value_name = "TIME", value_parser = parse_duration)]
+    pub runtime: Option<Duration>,
+    /// Who submits: io (kernels, blocking calls), raw (kernels, queue primitives) or host (no kernels)
+    #[arg(long, value_name = "API", default_value = "io")]
+    pub api: Api,
+    /// Warps over all queues [default: one per queue; shared: more]
+    #[arg(long, value_name = "N")]
+    pub warps: Option<u32>,
+    /// Whether warps own their queue (exclusive) or share it (shared)
+    #[arg(long, value_name = "MODE", default_value = "exclusive")]
+    pub sharing: Sharing,
+    /// Check data: fill the range, then compare what is read (crc32c)
+    #[arg(long, value_name = "CHECK")]
+    pub verify: Option<Verify>,
+    /// Sweep a flag: bs=512,4k or iodepth=1..64*4; several axes combine
+    #[arg(short, long, value_name = "FLAG=VALUES")]
+    pub axis: Vec<Axis>,
+    /// Reads in percent, for randrw [default: 50]
+    #[arg(long, value_name = "PERCENT", hide_short_help = true)]
+    pub rwmixread: Option<u8>,
+    /// Bytes of the namespace to use [default: to its end]
+    #[arg(long, value_name = "SIZE", hide_short_help = true)]
+    pub size: Option<ByteSize>,
+    /// First byte of the namespace to use
+    #[arg(long, value_name = "SIZE", default_value = "0", hide_short_help = true)]
+    pub offset: ByteSize,
+    /// End after this many bytes of I/O
+    #[arg(long, visible_alias = "io_limit", value_name = "SIZE", hide_short_help = true)]
+    pub io_limit: Option<ByteSize>,
+    /// Run this long before measuring
+    #[arg(long, visible_alias = "warmup", value_name = "TIME", value_parser = parse_duration, default_value = "0", hide_short_help = true)]
+    pub ramp: Duration,
+    /// Seed of addresses, directions and contents
+    #[arg(long, value_name = "N", default_value_t = 1, hide_short_help = true)]
+    pub seed: u64,
+    /// Namespace
+    #[arg(long, value_name = "N", default_value_t = 1, hide_short_help = true)]
+    pub nsid: u32,
+    /// The longest that one command may take
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "10s", hide_short_help = true)]
+    pub deadline: Duration,
+    /// Threads that drive host queues, or run kernels on the CPU target [default: processors - 1]
+    #[arg(long, value_name = "N", hide_short_help = true)]
+    pub threads: Option<usize>,
+    /// Processors for these threads, used in turn: 1,3 [default: any]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', hide_short_help = true)]
+    pub cpus: Vec<usize>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  warpbell bench soft:size=1g --rw randread --bs 512 --iodepth 128 --runtime 3
+  warpbell bench soft:size=1g --sharing shared --warps 8 --queues 2
+  warpbell bench soft:size=1g --api host --axis iodepth=1..128*2
+  warpbell bench soft:size=64m --rw randrw --verify crc32c --fault corrupt.toml
+--help shows all options, -h the essential ones.";
+
+impl BenchArgs {
+    /// The options of one run, before any axis.
+    pub fn options(&self) -> BenchOptions {
+        BenchOptions {
+            rw: self.rw,
+            rwmixread: self.rwmixread,
+            bs: self.bs,
+            iodepth: self.iodepth,
+            queues: self.queues,
+            warps: self.warps,
+            sharing: self.sharing,
+            api: self.api,
+            runtime: self.runtime,
+            io_limit: self.io_limit,
+            size: self.size,
+            offset: self.offset,
+            ramp: self.ramp,
+            seed: self.seed,
+            verify: self.verify,
+            nsid: self.nsid,
+            deadline: self.deadline,
+            threads: self.threads,
+            cpus: self.cpus.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use crate::args::{Cli, Command};
+
+    #[test]
+    fn defaults_agree_with_the_library() {
+        let cli = Cli::try_parse_from(["warpbell", "bench", "soft:size=1m"]).unwrap();
+        let Command::Bench(bench) = cli.command else { panic!("not bench") };
+        assert_eq!(bench.options(), warpbell_workload::BenchOptions::default());
+    }
+}

@@ -1,0 +1,36 @@
+//! Which device, and what may be done to it.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use warpbell::{DeviceName, Target};
+
+use crate::exit::Ending;
+
+/// Which device, and what may be done to it.
+#[derive(Clone, Debug, Args)]
+pub struct DeviceArgs {
+    /// The device: soft:size=1g, soft:file=PATH
+    #[arg(value_name = "DEVICE", conflicts_with = "device")]
+    pub positional: Option<DeviceName>,
+    /// The device, as an option
+    #[arg(short, long, value_name = "DEVICE")]
+    pub device: Option<DeviceName>,
+    /// Where kernels run: cpu or cuda:N
+    #[arg(long, default_value = "cpu")]
+    pub target: Target,
+    /// Permit writes to the device with this path, serial number or PCI address
+    #[arg(long, value_name = "PATH|SERIAL|BDF", require_equals = true)]
+    pub allow_write: Option<String>,
+    /// Faults for the software controller to inject, as TOML
+    #[arg(long, value_name = "PLAN")]
+    pub fault: Option<PathBuf>,
+}
+
+impl DeviceArgs {
+    /// The device's name.
+    pub fn name(&self) -> Result<&DeviceName, Ending> {
+        let missing = "no device: name one, such as soft:size=1g or soft:file=PATH";
+        self.device.as_ref().or(self.positional.as_ref()).ok_or_else(|| Ending::usage(missing))
+    }
+}

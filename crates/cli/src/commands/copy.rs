@@ -1,0 +1,96 @@
+//! `read` and `write`: blocks to standard output, standard input to blocks.
+
+use std::io::{Cursor, Read};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use serde_json::json;
+use warpbell_workload::{Control, Extent, JobError, Limits, RunError, read_blocks, write_blocks};
+
+use crate::args::{Global, Output, ReadArgs, WriteArgs};
+use crate::exit::Ending;
+use crate::open::{Access, open};
+use crate::out;
+use crate::progress::{Goal, watch};
+
+/// Runs `read`.
+pub fn read(args: &ReadArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(), Ending> {
+    if global.output == Output::Json {
+        return Err(Ending::usage("--output json: read puts the blocks themselves on standard output"));
+    }
+    out::refuse_terminal("the blocks")?;
+    let ssd = open(&args.device, Access::Read)?;
+    let limits = Limits::of(&ssd, args.nsid)?;
+    let control = Control::with_stop(stop);
+    let extent = Extent { nsid: args.nsid, lba: args.lba, count: args.count };
+    let goal = Goal::Bytes(args.count.saturating_mul(limits.block_size.into()));
+    let mut stdout = std::io::stdout().lock();
+    watch("read", goal, &|| control.done(), || read_blocks(&ssd, extent, &mut stdout, &control))?;
+    Ok(std::io::Write::flush(&mut stdout)?)
+}
+
+/// Runs `write`.
+pub fn write(args: &WriteArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(), Ending> {
+    let ssd = open(&args.device, Access::Write { nsid: args.nsid })?;
+    let limits = Limits::of(&ssd, args.nsid)?;
+    // The extent is checked before a byte is read: nothing is written if any of it is wrong.
+    Extent { nsid: args.nsid, lba: args.lba, count: args.count.unwrap_or(1) }
+        .check(&limits)
+        .map_err(RunError::from)?;
+    let room = (limits.blocks - args.lba) * u64::from(limits.block_size);
+    let data = input(args.count, u64::from(limits.block_size), room)?;
+    let count = data.len() as u64 / u64::from(limits.block_size);
+    let extent = Extent { nsid: args.nsid, lba: args.lba, count };
+    let control = Control::with_stop(stop);
+    let crc = format!("{:08x}", crc32c::crc32c(&data));
+    let goal = Goal::Bytes(data.len() as u64);
+    let bytes = watch("write", goal, &|| control.done(), || {
+        write_blocks(&ssd, extent, &mut Cursor::new(&data), &control)
+    })?;
+    match global.output {
+        Output::Normal => Ok(()),
+        Output::Json => out::json(&json!({
+            "schema": "warpbell.write/1",
+            "warpbell": env!("CARGO_PKG_VERSION"),
+            "device": ssd.name().to_string(),
+            "nsid": args.nsid,
+            "lba": args.lba,
+            "blocks": count,
+            "bytes": bytes,
+            "crc32c": crc,
+        })),
+    }
+}
+
+/// Standard input: whole blocks, as many as were announced, and no more than there is room for.
+fn input(count: Option<u64>, block: u64, room: u64) -> Result<Vec<u8>, Ending> {
+    let wanted = count.map(|count| count * block);
+    let mut data = Vec::new();
+    let limit = wanted.unwrap_or(room).saturating_add(1);
+    std::io::stdin()
+        .lock()
+        .take(limit)
+        .read_to_end(&mut data)
+        .map_err(|source| RunError::Stream { side: "standard input", source })?;
+    let len = data.len() as u64;
+    let refuse = |reason: String| Err(RunError::Input { reason }.into());
+    match wanted {
+        Some(wanted) if len > wanted => {
+            refuse(format!("more than {wanted} bytes, --count {} blocks", wanted / block))
+        }
+        Some(wanted) if len < wanted => {
+            refuse(format!("{len} bytes, but --count {} blocks are {wanted} bytes", wanted / block))
+        }
+        None if len > room => refuse(format!("more than {room} bytes, what there is from --lba to the end")),
+        None if len == 0 || !len.is_multiple_of(block) => {
+            refuse(format!("{len} bytes, not whole blocks of {block} bytes"))
+        }
+        _ => Ok(data),
+    }
+}
+
+impl From<JobError> for Ending {
+    fn from(error: JobError) -> Ending {
+        Ending::usage(error)
+    }
+}

@@ -1,0 +1,44 @@
+//! `digest`: the CRC-32C of a namespace's contents, read by a kernel.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use warpbell_workload::{Control, Digest, DigestOptions, Limits, digest, progress};
+
+use crate::args::{DigestArgs, Global, Output};
+use crate::exit::Ending;
+use crate::open::{Access, check_target, open};
+use crate::progress::{Goal, watch};
+use crate::{out, render, units};
+
+/// The longest that one read may take.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// Runs the command.
+pub fn run(args: &DigestArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(), Ending> {
+    check_target(&args.device)?;
+    let ssd = open(&args.device, Access::Read)?;
+    let limits = Limits::of(&ssd, args.nsid)?;
+    // One processor polls for the controller.
+    let processors = std::thread::available_parallelism().map_or(1, |all| (all.get() - 1).max(1));
+    let warps = u16::try_from(processors).unwrap_or(u16::MAX);
+    let options = DigestOptions { nsid: args.nsid, bs: args.bs, warps, deadline: DEADLINE };
+    let control = Control::with_stop(stop);
+    let goal = Goal::Bytes(limits.blocks.saturating_mul(limits.block_size.into()));
+    let done = || progress(&ssd, &control);
+    let result = watch("digest", goal, &done, || digest(&ssd, args.device.target, &options, &control))?;
+    match global.output {
+        Output::Normal => out::text(&text(&result)),
+        Output::Json => out::json(&result),
+    }
+}
+
+fn text(digest: &Digest) -> String {
+    let Digest { device, crc32c, bytes, blocks, runtime_ns, bytes_per_s, .. } = digest;
+    let (time, rate) = (units::seconds(*runtime_ns), units::bandwidth(*bytes_per_s));
+    format!(
+        "{}\n{device}: crc32c {crc32c}, {bytes} bytes ({blocks} blocks) in {time}, {rate}\n",
+        render::BANNER
+    )
+}

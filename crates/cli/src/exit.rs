@@ -1,0 +1,144 @@
+//! How the command ends: one line, and an exit code that scripts can tell apart.
+
+use std::process::ExitCode;
+
+/// Why the command ended without success.
+#[derive(Debug)]
+pub struct Ending {
+    code: u8,
+    message: Option<String>,
+}
+
+/// It ran, but something went wrong.
+pub const FAILED: u8 = 1;
+/// The command line asks for what cannot be.
+pub const USAGE: u8 = 2;
+/// Refused, because it might destroy something.
+pub const REFUSED: u8 = 3;
+/// Something that the command needs is missing here.
+pub const MISSING: u8 = 4;
+/// Interrupted by a signal.
+pub const INTERRUPTED: u8 = 130;
+
+impl Ending {
+    /// Ends with `code` and one line on stderr.
+    pub fn new(code: u8, message: impl std::fmt::Display) -> Ending {
+        Ending { code, message: Some(message.to_string()) }
+    }
+
+    /// Ends with `code`; what there is to say has been printed.
+    pub fn silent(code: u8) -> Ending {
+        Ending { code, message: None }
+    }
+
+    /// Ends as a wrong command line.
+    pub fn usage(message: impl std::fmt::Display) -> Ending {
+        Ending::new(USAGE, message)
+    }
+
+    /// Ends as a failure of what was tried.
+    pub fn failed(message: impl std::fmt::Display) -> Ending {
+        Ending::new(FAILED, message)
+    }
+
+    /// Prints the line, if any, and gives the code.
+    pub fn report(self) -> ExitCode {
+        if let Some(message) = self.message {
+            let line = one_line(&message);
+            // Nothing is left to do where even stderr is closed.
+            let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("error: {line}\n").as_bytes());
+        }
+        ExitCode::from(self.code)
+    }
+}
+
+/// The end of the output's reader is no failure of ours: `warpbell list | head` ends quietly.
+impl From<std::io::Error> for Ending {
+    fn from(error: std::io::Error) -> Ending {
+        match error.kind() {
+            std::io::ErrorKind::BrokenPipe => Ending::silent(0),
+            _ => Ending::failed(format!("standard output: {error}")),
+        }
+    }
+}
+
+impl From<clap::Error> for Ending {
+    fn from(error: clap::Error) -> Ending {
+        Ending::usage(usage_line(&error))
+    }
+}
+
+/// Clap's message on one line: the value's own complaint where there is one, else its first paragraph
+/// and its tips.
+fn usage_line(error: &clap::Error) -> String {
+    use clap::error::{ContextKind, ContextValue};
+    use std::error::Error;
+    if let (Some(source), Some(ContextValue::String(argument))) =
+        (error.source(), error.get(ContextKind::InvalidArg))
+    {
+        let name = argument.split_whitespace().next().unwrap_or(argument);
+        let reason = match source.downcast_ref::<std::num::ParseIntError>() {
+            Some(_) => "expected a whole number".to_owned(),
+            None => source.to_string(),
+        };
+        let value = match error.get(ContextKind::InvalidValue) {
+            Some(ContextValue::String(value)) => value.as_str(),
+            _ => "",
+        };
+        if reason.starts_with(name) {
+            return reason;
+        }
+        let named = reason.contains(&format!("'{value}'"));
+        return if named { format!("{name}: {reason}") } else { format!("{name} '{value}': {reason}") };
+    }
+    let text = error.render().to_string();
+    let mut paragraphs = text.split("\n\n");
+    let mut line = one_line(paragraphs.next().unwrap_or_default().trim_start_matches("error: "));
+    for tip in paragraphs.flat_map(str::lines).map(str::trim).filter(|line| line.starts_with("tip: ")) {
+        line = format!("{line}; {}", tip.trim_start_matches("tip: "));
+    }
+    line
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::args::Cli;
+
+    fn line(arguments: &[&str]) -> String {
+        let all = std::iter::once("warpbell").chain(arguments.iter().copied());
+        usage_line(&Cli::try_parse_from(all).unwrap_err())
+    }
+
+    #[test]
+    fn wrong_flags_take_one_line() {
+        for (arguments, start) in [
+            (&["bench", "--bs", "4x"][..], "--bs: size '4x': expected a whole number"),
+            (&["bench", "--rw", "trim"], "--rw: 'trim': expected one of read, write,"),
+            (&["bench", "--iodpth", "3"], "unexpected argument '--iodpth' found; a similar argument"),
+            (&["bench", "--iodepth", "x"], "--iodepth 'x': expected a whole number"),
+            (&["bench", "--iodepth", "-1"], "--iodepth"),
+            (&["bench", "--queues", "65536"], "--queues '65536': 65536 is not in 0..=65535"),
+            (&["bench", "--runtime", "3d"], "--runtime: duration '3d': expected"),
+            (&["bench", "--axis", "bs"], "--axis bs: expected NAME="),
+            (&["read", "soft:size=1m"], "the following required arguments were not provided: --lba"),
+            (&["frobnicate"], "unrecognized subcommand 'frobnicate'"),
+        ] {
+            let line = line(arguments);
+            assert!(line.starts_with(start), "{line}");
+            assert!(!line.contains('\n'));
+        }
+    }
+
+    #[test]
+    fn a_closed_pipe_is_quiet() {
+        let ending = Ending::from(std::io::Error::from(std::io::ErrorKind::BrokenPipe));
+        assert_eq!((ending.code, ending.message), (0, None));
+    }
+}

@@ -1,0 +1,50 @@
+//! The `warpbell` command: arguments in, one result out on stdout, everything else on stderr.
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod commands;
+mod exit;
+mod interrupt;
+mod log;
+mod open;
+mod out;
+mod progress;
+mod render;
+mod units;
+
+use std::process::ExitCode;
+
+use args::{Cli, Command};
+use clap::Parser;
+use exit::Ending;
+
+fn main() -> ExitCode {
+    match Cli::try_parse() {
+        Ok(cli) => run(&cli).map_or_else(Ending::report, |()| ExitCode::SUCCESS),
+        Err(error) if error.use_stderr() && !is_help(&error) => Ending::from(error).report(),
+        Err(text) => {
+            // Help and version: a reader that leaves early is no failure.
+            let _ = text.print();
+            ExitCode::from(u8::try_from(text.exit_code()).unwrap_or(exit::USAGE))
+        }
+    }
+}
+
+/// `warpbell` alone shows its help, as an error: it was not told what to do.
+fn is_help(error: &clap::Error) -> bool {
+    error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+}
+
+fn run(cli: &Cli) -> Result<(), Ending> {
+    log::start(cli.global.verbose);
+    let stop = interrupt::flag()?;
+    match &cli.command {
+        Command::List(args) => commands::list::run(args, &cli.global),
+        Command::Identify(args) => commands::identify::run(args, &cli.global),
+        Command::Bench(args) => commands::bench::run(args, &cli.global, stop),
+        Command::Digest(args) => commands::digest::run(args, &cli.global, stop),
+        Command::Read(args) => commands::copy::read(args, &cli.global, stop),
+        Command::Write(args) => commands::copy::write(args, &cli.global, stop),
+    }
+}

@@ -1,0 +1,89 @@
+//! Runs the command and looks at what it says.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+/// Runs `warpbell` with `arguments`, standard input empty.
+pub fn run(arguments: &[&str]) -> Output {
+    feed(arguments, &[])
+}
+
+/// Runs `warpbell` with `arguments` and `input` on standard input.
+pub fn feed(arguments: &[&str], input: &[u8]) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_warpbell"))
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the command starts");
+    // The command may end before it reads its input; what it says about that is what the test looks at.
+    let _ = child.stdin.take().expect("stdin is piped").write_all(input);
+    child.wait_with_output().expect("the command ends")
+}
+
+/// Runs a command that must fail: its exit code, and its only line of error.
+pub fn refused(arguments: &[&str]) -> (i32, String) {
+    refusal(arguments, &run(arguments))
+}
+
+/// The exit code and the only line of error of a command that failed.
+pub fn refusal(arguments: &[&str], output: &Output) -> (i32, String) {
+    let error = String::from_utf8(output.stderr.clone()).expect("errors are UTF-8");
+    let lines: Vec<&str> = error.lines().collect();
+    assert_eq!(lines.len(), 1, "{arguments:?} must say one line: {error}");
+    let line = lines[0].strip_prefix("error: ").unwrap_or_else(|| panic!("{arguments:?}: {error}"));
+    (output.status.code().expect("ended by itself"), line.to_owned())
+}
+
+/// Runs a command that must succeed: its standard output.
+pub fn ok(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {error}");
+    String::from_utf8(output.stdout).expect("results are UTF-8")
+}
+
+/// Runs a command that must succeed: its JSON.
+pub fn json(arguments: &[&str]) -> serde_json::Value {
+    serde_json::from_str(&ok(arguments)).expect("the result is JSON")
+}
+
+/// The device that serves the file at `path`.
+pub fn soft_file(path: &Path) -> String {
+    format!("soft:file={}", path.display())
+}
+
+/// CRC-32C by its definition, one bit at a time: polynomial 1EDC6F41h, reflected.
+pub fn crc32c_bitwise(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(u32::MAX, |crc, byte| step(crc ^ u32::from(*byte)))
+}
+
+fn step(mut crc: u32) -> u32 {
+    for _ in 0..8 {
+        crc = if crc & 1 == 1 { (crc >> 1) ^ 0x82f6_3b78 } else { crc >> 1 };
+    }
+    crc
+}
+
+/// CRC-32C, one byte at a time through a table made of the definition: for gigabytes.
+pub fn crc32c_bytewise(chunks: impl IntoIterator<Item = Vec<u8>>) -> u32 {
+    let table: Vec<u32> = (0..256).map(step).collect();
+    let crc = chunks.into_iter().fold(u32::MAX, |crc, chunk| {
+        chunk.iter().fold(crc, |crc, byte| (crc >> 8) ^ table[((crc ^ u32::from(*byte)) & 255) as usize])
+    });
+    !crc
+}
+
+/// Bytes that look random and repeat for the same `seed`.
+pub fn noise(seed: u64, len: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 32) as u8
+    };
+    (0..len).map(|_| next()).collect()
+}

@@ -1,0 +1,10 @@
+//! Bed S: the command, run as its users run it.
+
+mod bench;
+mod common;
+mod copy;
+mod digest;
+mod identify;
+mod interrupt;
+mod usage;
+mod verify;

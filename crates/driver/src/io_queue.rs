@@ -1,0 +1,373 @@
+//! The host's own way to drive a queue pair: one thread, no locks, no allocation per command.
+
+mod deadlines;
+mod types;
+
+use std::time::Duration;
+
+use warpbell_hw::{Cid, CqRing, Doorbell, Nsid, Qid, SqRing};
+use warpbell_nvme::command::{self, Sqe};
+use warpbell_nvme::completion::Cqe;
+
+use crate::cid_slots::{CidSlots, Completed};
+use crate::{DriverError, QueuePair, SpuriousCompletion};
+
+use deadlines::Deadlines;
+pub use types::{Completion, IoCounters, IoQueueOptions, Outcome, Token};
+
+/// Empty looks at the completion ring between two looks at the clock.
+const LOOKS_PER_CHECK: u32 = 4096;
+
+/// Drives one queue pair from one thread.
+///
+/// [`push`](Self::push) writes a command, [`ring`](Self::ring) tells the controller of all that were written,
+/// [`submit`](Self::submit) is both. [`pop`](Self::pop) takes one completion or timeout, [`poll`](Self::poll) all that
+/// are there. Each pushed command is reported exactly once. Room comes back when completions are reported to
+/// the controller, never by its submission queue head, which is only compared.
+pub struct IoQueue {
+    sq: SqRing,
+    cq: CqRing,
+    sq_doorbell: Doorbell,
+    cq_doorbell: Doorbell,
+    /// Commands pushed.
+    tail: u64,
+    /// Commands that the controller was told of.
+    rung: u64,
+    /// `tail` may not pass it: completions told to the controller + depth.
+    limit: u64,
+    /// Completions taken.
+    head: u64,
+    /// Completions that the controller was told of.
+    told: u64,
+    /// Commands that the controller has fetched, by its word.
+    fetched: u64,
+    mask: u32,
+    depth: u32,
+    sq_batch: u64,
+    cq_batch: u64,
+    slots: CidSlots,
+    empty_looks: u32,
+    counters: IoCounters,
+    /// `tail` and `head` where the counters began.
+    origin: (u64, u64),
+    deadlines: Deadlines,
+    pair: QueuePair,
+}
+
+impl IoQueue {
+    /// Takes over an idle queue pair.
+    pub fn new(pair: QueuePair, options: IoQueueOptions) -> Result<IoQueue, DriverError> {
+        let Some(base) = pair.index_base() else {
+            return Err(DriverError::QueueIndex { device: pair.name.clone(), qid: pair.qid() });
+        };
+        let entries = pair.entries();
+        let depth = entries - 1;
+        Ok(IoQueue {
+            sq: pair.sq.clone(),
+            cq: pair.cq.clone(),
+            sq_doorbell: pair.sq_doorbell.clone(),
+            cq_doorbell: pair.cq_doorbell.clone(),
+            tail: base,
+            rung: base,
+            limit: base + u64::from(depth),
+            head: base,
+            told: base,
+            fetched: base,
+            mask: entries - 1,
+            depth,
+            sq_batch: options.sq_batch.max(1).into(),
+            cq_batch: options.cq_batch.clamp(1, (entries / 4).max(1)).into(),
+            slots: CidSlots::new(depth),
+            empty_looks: 0,
+            counters: IoCounters::default(),
+            origin: (base, base),
+            deadlines: Deadlines::new(depth, options.deadline, pair.device().clock().now()),
+            pair,
+        })
+    }
+
+    /// The queue's identifier.
+    pub fn qid(&self) -> Qid {
+        self.pair.qid()
+    }
+
+    /// The most commands that can be outstanding: one fewer than entries.
+    pub fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    /// Commands that can be pushed now.
+    #[inline]
+    pub fn room(&self) -> u32 {
+        (self.limit - self.tail) as u32
+    }
+
+    /// Commands pushed and not completed, timed out ones included.
+    pub fn outstanding(&self) -> u32 {
+        self.slots.outstanding()
+    }
+
+    /// What was counted so far.
+    pub fn counters(&self) -> IoCounters {
+        IoCounters { sqes: self.tail - self.origin.0, cqes: self.head - self.origin.1, ..self.counters }
+    }
+
+    /// Writes a command without telling the controller, unless a batch is full. `None` if there is no room.
+    #[inline]
+    pub fn push(&mut self, sqe: &Sqe) -> Option<Token> {
+        self.push_with(|_| *sqe)
+    }
+
+    /// Like [`push`](Self::push) with the command made for its slot.
+    #[inline]
+    pub fn push_with(&mut self, make: impl FnOnce(Token) -> Sqe) -> Option<Token> {
+        if self.tail == self.limit && !self.found_room() {
+            return None;
+        }
+        let cid = self.slots.take()?;
+        let token = Token { slot: self.slots.slot_of(cid), cid: Cid(cid) };
+        self.sq.write(self.tail as u32, &make(token).with_cid(cid));
+        self.deadlines.start(token.slot);
+        self.tail += 1;
+        if self.tail - self.rung >= self.sq_batch {
+            self.ring();
+        }
+        Some(token)
+    }
+
+    /// With commands that may never complete, the rest must not wait for a full batch of completions.
+    #[cold]
+    fn found_room(&mut self) -> bool {
+        if self.slots.quarantined() > 0 && self.head != self.told {
+            self.tell();
+        }
+        self.tail != self.limit
+    }
+
+    /// Tells the controller of all pushed commands.
+    #[inline]
+    pub fn ring(&mut self) {
+        if self.rung != self.tail {
+            self.sq_doorbell.ring(self.tail as u32 & self.mask);
+            self.rung = self.tail;
+            self.counters.sq_doorbells += 1;
+        }
+    }
+
+    /// Pushes a command and tells the controller at once.
+    #[inline]
+    pub fn submit(&mut self, sqe: &Sqe) -> Option<Token> {
+        let token = self.push(sqe)?;
+        self.ring();
+        Some(token)
+    }
+
+    /// The next completion or timeout, if there is one. Never waits.
+    #[inline]
+    pub fn pop(&mut self) -> Option<Completion> {
+        loop {
+            let Some(cqe) = self.cq.poll(self.head) else { return self.pop_expired() };
+            self.head += 1;
+            let ours = cqe.sqid == self.pair.qid.0;
+            let unknown = Completed::Unknown { expected: None };
+            match if ours { self.slots.complete(cqe.cid) } else { unknown } {
+                Completed::Slot(slot) => {
+                    self.compare_sqhd(cqe.sqhd);
+                    self.tell_lazily();
+                    let token = Token { slot, cid: Cid(cqe.cid) };
+                    let outcome = Outcome::Completed(cqe.status());
+                    return Some(Completion { token, outcome, result: cqe.dw0 });
+                }
+                unusual => self.take_unusual(cqe, unusual),
+            }
+        }
+    }
+
+    /// Hands all completions and timeouts that are there to `report`, and says how many.
+    #[inline]
+    pub fn poll(&mut self, mut report: impl FnMut(Completion)) -> usize {
+        let mut count = 0;
+        while let Some(completion) = self.pop() {
+            report(completion);
+            count += 1;
+        }
+        count
+    }
+
+    #[inline]
+    fn tell_lazily(&mut self) {
+        if self.head - self.told >= self.cq_batch {
+            self.tell();
+        }
+    }
+
+    /// Reports all taken completions to the controller, which gives their room back.
+    fn tell(&mut self) {
+        // The entries were copied out before: the controller may overwrite them from here on.
+        self.cq_doorbell.ring(self.head as u32 & self.mask);
+        self.told = self.head;
+        self.limit = self.head - self.counters.spurious + u64::from(self.depth);
+        self.counters.cq_doorbells += 1;
+    }
+
+    /// The controller must have fetched what it completed, and cannot have fetched what it was not told of,
+    /// nor less than it said before.
+    #[inline]
+    fn compare_sqhd(&mut self, sqhd: u16) {
+        let completed = self.head - self.counters.spurious;
+        let ahead = u64::from((u32::from(sqhd)).wrapping_sub(completed as u32) & self.mask);
+        let fetched = completed + ahead;
+        if fetched > self.rung || fetched < self.fetched {
+            self.counters.sqhd_mismatches += 1;
+        } else {
+            self.fetched = fetched;
+        }
+    }
+
+    /// A completion of a command that had timed out, or of none.
+    #[cold]
+    fn take_unusual(&mut self, cqe: Cqe, completed: Completed) {
+        if let Completed::Unknown { expected } = completed {
+            tracing::warn!(device = %self.pair.name, qid = %self.pair.qid, cid = cqe.cid, ?expected,
+                "completion of no outstanding command");
+            self.counters.spurious += 1;
+            self.counters.last_spurious = Some(SpuriousCompletion { cid: cqe.cid, expected });
+        } else {
+            self.counters.late += 1;
+        }
+        self.tell_lazily();
+    }
+
+    #[inline]
+    fn pop_expired(&mut self) -> Option<Completion> {
+        self.empty_looks += 1;
+        if self.empty_looks >= LOOKS_PER_CHECK {
+            self.check_deadlines();
+        }
+        if self.deadlines.any_expired() { self.report_expired() } else { None }
+    }
+
+    #[cold]
+    fn report_expired(&mut self) -> Option<Completion> {
+        while let Some(cid) = self.deadlines.next_expired() {
+            // It may have completed since it was noted.
+            if self.slots.quarantine(cid) {
+                self.counters.timed_out += 1;
+                let token = Token { slot: self.slots.slot_of(cid), cid: Cid(cid) };
+                return Some(Completion { token, outcome: Outcome::TimedOut, result: 0 });
+            }
+        }
+        None
+    }
+
+    /// Looks at the clock and notes the commands whose deadline has passed; [`pop`](Self::pop) reports them.
+    /// `pop` does this by itself now and then, so it need not be called.
+    #[cold]
+    pub fn check_deadlines(&mut self) {
+        self.empty_looks = 0;
+        let now = self.pair.device().clock().now();
+        self.deadlines.check(now, &self.slots);
+    }
+
+    /// Lets time pass on the device's clock, for callers that have nothing to do. In a simulation this is
+    /// what makes the controller work.
+    pub fn pause(&mut self, hint: Duration) {
+        self.pair.device().clock().pause(hint);
+        self.empty_looks = LOOKS_PER_CHECK;
+    }
+
+    /// Executes one command on an idle queue and waits for it.
+    pub fn execute(&mut self, sqe: &Sqe) -> Result<Completion, DriverError> {
+        self.require_idle("a single command")?;
+        // An idle queue has room, though completions may not have been reported yet.
+        if self.room() == 0 {
+            self.tell();
+        }
+        let token = self.submit(sqe);
+        debug_assert!(token.is_some(), "an idle queue has room");
+        loop {
+            match self.pop() {
+                Some(Completion { outcome: Outcome::TimedOut, token, .. }) => {
+                    return Err(self.timeout_error(token));
+                }
+                Some(completion) => return Ok(completion),
+                None => self.pause(Duration::ZERO),
+            }
+        }
+    }
+
+    fn timeout_error(&self, token: Token) -> DriverError {
+        let (device, qid, limit) = (self.pair.name.clone(), self.pair.qid, self.deadlines.limit());
+        DriverError::IoTimeout { device, qid, cid: token.cid, limit }
+    }
+
+    fn require_idle(&self, doing: &'static str) -> Result<(), DriverError> {
+        match self.outstanding() {
+            0 => Ok(()),
+            outstanding => {
+                let (device, qid) = (self.pair.name.clone(), self.pair.qid);
+                Err(DriverError::QueueBusy { device, qid, doing, outstanding })
+            }
+        }
+    }
+
+    /// Lets the running counters go on at `start`, on an idle queue: flushes `nsid` as often as it takes for
+    /// both rings to stand where `start` would put them (the same slot and phase). For tests, which must see
+    /// counters wrap, and for kernels that take the queue over.
+    pub fn advance_to(&mut self, start: u64, nsid: Nsid) -> Result<(), DriverError> {
+        self.require_idle("moving its counters")?;
+        let lap = 2 * (u64::from(self.mask) + 1);
+        let steps = start.wrapping_sub(self.head) & (lap - 1);
+        self.flush_times(steps, nsid)?;
+        if self.counters.spurious != 0 {
+            return Err(DriverError::QueueIndex { device: self.pair.name.clone(), qid: self.pair.qid });
+        }
+        if self.head != self.told {
+            self.tell();
+        }
+        let shift = start.wrapping_sub(self.head);
+        let (sqes, cqes) = self.origin;
+        self.origin = (sqes.wrapping_add(shift), cqes.wrapping_add(shift));
+        (self.tail, self.rung, self.head, self.told, self.fetched) = (start, start, start, start, start);
+        self.limit = start + u64::from(self.depth);
+        Ok(())
+    }
+
+    fn flush_times(&mut self, count: u64, nsid: Nsid) -> Result<(), DriverError> {
+        let flush = command::flush(nsid.0);
+        let (mut pushed, mut done) = (0, 0);
+        while done < count {
+            while pushed < count && self.push(&flush).is_some() {
+                pushed += 1;
+            }
+            self.ring();
+            match self.pop() {
+                Some(Completion { outcome: Outcome::TimedOut, token, .. }) => {
+                    return Err(self.timeout_error(token));
+                }
+                Some(_) => done += 1,
+                None => self.pause(Duration::ZERO),
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the pair back. If the queue is idle, its [`index_base`](QueuePair::index_base) says where the next party
+    /// goes on; if commands are outstanding, it can only be deleted, and their buffers must live until then.
+    pub fn into_pair(mut self) -> QueuePair {
+        let idle = self.outstanding() == 0 && self.counters.spurious == 0;
+        if idle && self.head != self.told {
+            self.tell();
+        }
+        self.pair.index_base = idle.then_some(self.head);
+        self.pair
+    }
+}
+
+impl std::fmt::Debug for IoQueue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut debug = f.debug_struct("IoQueue");
+        debug.field("pair", &self.pair).field("outstanding", &self.outstanding());
+        debug.field("counters", &self.counters()).finish_non_exhaustive()
+    }
+}

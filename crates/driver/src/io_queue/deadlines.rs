@@ -1,0 +1,86 @@
+//! Deadlines of outstanding commands, without a look at the clock per command.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::cid_slots::CidSlots;
+
+/// A deadline is kept to within one part in this many.
+const STEPS: u32 = 8;
+
+/// Time in ticks. A command carries the tick that it was pushed in; a tick ends at some known time, before
+/// which all its commands were pushed.
+pub(super) struct Deadlines {
+    limit: Duration,
+    /// By slot: the tick in which its command was pushed.
+    ticks: Box<[u32]>,
+    tick: u32,
+    last_end: Duration,
+    /// Ticks that ended, and when.
+    ended: VecDeque<(u32, Duration)>,
+    /// Identifiers of commands that timed out and were not reported yet.
+    expired: VecDeque<u16>,
+}
+
+impl Deadlines {
+    pub(super) fn new(depth: u32, limit: Duration, now: Duration) -> Deadlines {
+        Deadlines {
+            limit,
+            ticks: vec![0; depth as usize].into(),
+            tick: 0,
+            last_end: now,
+            ended: VecDeque::with_capacity(STEPS as usize + 2),
+            expired: VecDeque::new(),
+        }
+    }
+
+    pub(super) fn limit(&self) -> Duration {
+        self.limit
+    }
+
+    /// The command in `slot` is pushed now.
+    #[inline]
+    pub(super) fn start(&mut self, slot: u16) {
+        self.ticks[usize::from(slot)] = self.tick;
+    }
+
+    /// Notes the live commands whose deadline has passed.
+    pub(super) fn check(&mut self, now: Duration, slots: &CidSlots) {
+        if now.saturating_sub(self.last_end) < self.limit / STEPS {
+            return;
+        }
+        self.last_end = now;
+        self.ended.push_back((self.tick, now));
+        self.tick = self.tick.wrapping_add(1);
+        let mut passed = None;
+        while let Some(&(tick, end)) = self.ended.front()
+            && now.saturating_sub(end) >= self.limit
+        {
+            passed = Some(tick);
+            self.ended.pop_front();
+        }
+        if let Some(passed) = passed {
+            self.note(passed, slots);
+        }
+    }
+
+    fn note(&mut self, passed: u32, slots: &CidSlots) {
+        self.expired.clear();
+        for (slot, tick) in (0..).zip(&self.ticks) {
+            if let Some(cid) = slots.live(slot)
+                && passed.wrapping_sub(*tick) as i32 >= 0
+            {
+                self.expired.push_back(cid);
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn any_expired(&self) -> bool {
+        !self.expired.is_empty()
+    }
+
+    pub(super) fn next_expired(&mut self) -> Option<u16> {
+        self.expired.pop_front()
+    }
+}

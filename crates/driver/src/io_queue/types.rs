@@ -1,0 +1,87 @@
+//! What goes into an I/O queue and comes out of it.
+
+use std::time::Duration;
+
+use warpbell_hw::Cid;
+use warpbell_nvme::status::Status;
+
+use crate::SpuriousCompletion;
+
+/// How to drive an I/O queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IoQueueOptions {
+    /// How long a command may take before it is reported as timed out (up to an eighth later).
+    pub deadline: Duration,
+    /// Rings the submission doorbell by itself after so many pushed commands, at least 1.
+    pub sq_batch: u32,
+    /// Rings the completion doorbell after so many completions, at least 1. It is cut to a quarter of the
+    /// ring, so that completions which were not reported yet never starve the queue of room.
+    pub cq_batch: u32,
+}
+
+impl Default for IoQueueOptions {
+    fn default() -> Self {
+        IoQueueOptions { deadline: Duration::from_secs(10), sq_batch: 32, cq_batch: 32 }
+    }
+}
+
+/// Names a command while it is outstanding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Token {
+    /// A number below [`IoQueue::depth`](crate::IoQueue::depth) that no other outstanding command has: the index of what the
+    /// caller keeps per command, such as its buffer.
+    pub slot: u16,
+    /// The command identifier on the wire.
+    pub cid: Cid,
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The controller completed it with this status.
+    Completed(Status),
+    /// Its deadline passed. Slot and buffer stay in use until its completion comes, which is not reported
+    /// any more, or until the queue is deleted.
+    TimedOut,
+}
+
+/// The end of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// The command.
+    pub token: Token,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Dword 0 of the completion.
+    pub result: u32,
+}
+
+impl Completion {
+    /// Whether the controller completed the command successfully.
+    pub fn is_ok(&self) -> bool {
+        matches!(self.outcome, Outcome::Completed(status) if status.is_ok())
+    }
+}
+
+/// What a queue counted since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IoCounters {
+    /// Commands written to the submission ring.
+    pub sqes: u64,
+    /// Completions taken from the completion ring, whatever they were.
+    pub cqes: u64,
+    /// Writes to the submission queue tail doorbell.
+    pub sq_doorbells: u64,
+    /// Writes to the completion queue head doorbell.
+    pub cq_doorbells: u64,
+    /// Completions of no outstanding command.
+    pub spurious: u64,
+    /// The last of those.
+    pub last_spurious: Option<SpuriousCompletion>,
+    /// Commands reported as timed out.
+    pub timed_out: u64,
+    /// Completions that came after their command was reported as timed out.
+    pub late: u64,
+    /// Completions whose submission queue head cannot be true.
+    pub sqhd_mismatches: u64,
+}

@@ -1,0 +1,71 @@
+//! The NVMe controller's life: enable, identify, queues, admin, errors, reset.
+//!
+//! [`Controller::open`] takes any [`Device`](warpbell_hw::Device) and brings it up: a state machine with a
+//! deadline in each state (`enable`), Identify, the namespaces, the number of I/O queues, asynchronous events.
+//! After that the controller makes [`QueuePair`]s: rings and doorbells that kernels, or an [`IoQueue`] on the
+//! host, drive by themselves. Admin commands go through one shared admin queue (`admin`).
+//!
+//! Three rules hold everywhere:
+//!
+//! - Nothing waits without a deadline, and every wait notices a controller that is gone or in fatal error.
+//!   Time is the device's own clock, so all of it runs in a simulation too.
+//! - Memory that the controller may still access is never freed: a queue's rings outlive a failed deletion,
+//!   a timed out command keeps its identifier and its buffer, and what cannot be disabled is leaked.
+//! - What a controller says is checked: a completion of no outstanding command is counted, never trusted.
+#![forbid(unsafe_code)]
+
+mod admin;
+mod cid_slots;
+mod controller;
+mod core;
+mod data;
+mod enable;
+mod error;
+mod events;
+mod features;
+mod identify;
+mod io_queue;
+mod log_pages;
+mod namespace;
+mod options;
+mod queue_ids;
+mod queue_pair;
+mod queues;
+mod registers;
+mod state;
+
+pub use controller::{AdminCounters, Controller, ResetReport};
+pub use data::Data;
+pub use error::DriverError;
+pub use events::{AsyncEvent, EventDetail};
+pub use io_queue::{Completion, IoCounters, IoQueue, IoQueueOptions, Outcome, Token};
+pub use namespace::{Namespace, NamespaceIds, Refusal, RefusedNamespace};
+pub use options::ControllerOptions;
+pub use queue_pair::{QueuePair, QueueSpec, RingMemory};
+pub use queues::QueueGrant;
+pub use state::ControllerState;
+
+/// A completion that belongs to no outstanding command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpuriousCompletion {
+    /// The command identifier that the controller reported.
+    pub cid: u16,
+    /// The identifier that the same slot holds, or would hold next; `None` where there is no such slot.
+    pub expected: Option<u16>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn shared<T: Send + Sync>() {}
+    const fn sent<T: Send>() {}
+
+    /// Controllers are shared between threads; a queue moves to the thread that drives it.
+    const _: () = {
+        shared::<Controller>();
+        sent::<IoQueue>();
+        sent::<QueuePair>();
+        shared::<DriverError>();
+    };
+}

@@ -1,0 +1,40 @@
+//! What a user may choose when opening a controller.
+
+use std::time::Duration;
+
+/// How to open a controller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ControllerOptions {
+    /// I/O queue pairs to ask for, 1 to 65534. The controller may grant fewer or more.
+    pub queues: u16,
+    /// I/O queue pairs without which opening fails.
+    pub min_queues: u16,
+    /// Entries of the admin queues, a power of two from 2 to 4096.
+    pub admin_entries: u32,
+    /// How long an admin command may take.
+    pub admin_timeout: Duration,
+    /// Asynchronous event requests to keep armed, at most; 0 for none.
+    pub async_events: u32,
+    /// Weighted round robin arbitration, so that queues may have priorities.
+    pub weighted_round_robin: bool,
+    /// To wait after each change of CC.EN before CSTS is read, for devices that answer nonsense then.
+    pub ready_poll_delay: Duration,
+    /// How long an orderly shutdown may take where the controller does not say (RTD3E).
+    pub shutdown_timeout: Duration,
+}
+
+impl Default for ControllerOptions {
+    fn default() -> Self {
+        ControllerOptions {
+            queues: 64,
+            min_queues: 1,
+            // 4096 bytes of submission queue: some controllers want a multiple of that.
+            admin_entries: 64,
+            admin_timeout: Duration::from_secs(10),
+            async_events: 4,
+            weighted_round_robin: false,
+            ready_poll_delay: Duration::ZERO,
+            shutdown_timeout: Duration::from_secs(5),
+        }
+    }
+}

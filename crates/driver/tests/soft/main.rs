@@ -1,0 +1,13 @@
+//! The driver against the soft controller: each test once in simulation and once with its threads, and the
+//! controller's log of client violations must be empty at the end.
+
+#[cfg(test)]
+mod bed;
+#[cfg(test)]
+mod counters;
+#[cfg(test)]
+mod data;
+#[cfg(test)]
+mod life;
+#[cfg(test)]
+mod queues;

@@ -1,0 +1,43 @@
+//! One NVMe function, as its driver sees it.
+
+use std::sync::Arc;
+
+use crate::{Clock, DmaSpace, Doorbells, Interrupts, Registers, Reset};
+
+/// What kind of controller answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceKind {
+    /// A PCIe function through VFIO.
+    Pcie,
+    /// A controller in another process over a vfio-user socket.
+    VfioUser,
+    /// The soft controller in this process.
+    Software,
+}
+
+/// What to call a device in messages and results.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceInfo {
+    /// The name it was opened by: BDF, `soft:...` or `vfio-user:...`.
+    pub name: String,
+    /// What answers behind that name.
+    pub kind: DeviceKind,
+}
+
+/// Everything that a driver needs of one NVMe function.
+pub trait Device: Send + Sync {
+    /// Name and kind.
+    fn info(&self) -> DeviceInfo;
+    /// BAR0 below the doorbells.
+    fn registers(&self) -> &dyn Registers;
+    /// The doorbell registers.
+    fn doorbells(&self) -> &dyn Doorbells;
+    /// The function's DMA address space. Shared: mappings keep it alive.
+    fn dma(&self) -> Arc<dyn DmaSpace>;
+    /// Interrupt vectors.
+    fn interrupts(&self) -> &dyn Interrupts;
+    /// Resets from outside.
+    fn reset(&self) -> &dyn Reset;
+    /// The clock that this device's deadlines run on.
+    fn clock(&self) -> &dyn Clock;
+}

@@ -1,0 +1,36 @@
+//! What an NVMe driver needs of hardware, as small traits and safe memory types.
+//!
+//! A [`Device`] is one NVMe function seen from its driver: [`Registers`] (BAR0), [`Doorbells`],
+//! a [`DmaSpace`] that turns memory into IOVAs, [`Interrupts`], [`Reset`] and a [`Clock`]. VFIO,
+//! vfio-user and the soft controller are three implementations; the driver never names one.
+//! [`ClientMemory`] is the same DMA space seen from the controller's side.
+//!
+//! All memory that a device may write is a [`Window`]: volatile and atomic accessors only, never a
+//! Rust reference into it. [`SqRing`] and [`CqRing`] put queue entries on top.
+//! Address spaces and identifiers are newtypes: [`Iova`], [`Qid`], [`Cid`], [`Lba`], [`Nsid`].
+//!
+//! Unsafe code lives in `memory` (mappings and accessors) and nowhere else in this crate.
+
+mod client_memory;
+mod clock;
+mod device;
+mod dma;
+mod doorbell;
+mod id;
+mod interrupt;
+mod memory;
+mod registers;
+mod reset;
+mod ring;
+
+pub use client_memory::{AccessError, ClientMemory, ClientSlice, Copy, CopyDirection, CopyId};
+pub use clock::{Clock, MonotonicClock};
+pub use device::{Device, DeviceInfo, DeviceKind};
+pub use dma::{DmaAccess, DmaBuffer, DmaError, DmaLimits, DmaSource, DmaSpace};
+pub use doorbell::{Doorbell, DoorbellError, DoorbellKind, DoorbellPath, DoorbellSink, Doorbells};
+pub use id::{Cid, Iova, Lba, Nsid, Qid};
+pub use interrupt::{InterruptError, Interrupts};
+pub use memory::{BASE_PAGE, HUGE_PAGE, HostMemory, Memory, MemoryError, Window};
+pub use registers::Registers;
+pub use reset::{Reset, ResetError, ResetKind};
+pub use ring::{CqRing, SqRing};

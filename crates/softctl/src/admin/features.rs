@@ -1,0 +1,188 @@
+//! Get Features and Set Features (Base 2.0, 5.15 and 5.27).
+
+use std::collections::BTreeMap;
+
+use warpbell_nvme::Status;
+use warpbell_nvme::command::{GetFeaturesCdw10, NSID_ALL, SetFeaturesCdw10};
+use warpbell_nvme::feature::{Arbitration, FeatureCapabilities, FeatureId, FeatureSelect, NumberOfQueues};
+
+use super::dwords_12_to_15;
+use crate::control::Control;
+use crate::core::Core;
+use crate::engine::{Command, Refused, never};
+use crate::lane::MAX_BURST;
+
+/// A feature with a value of one dword.
+struct Known {
+    id: FeatureId,
+    default: u32,
+    changeable: bool,
+    saveable: bool,
+    namespace: bool,
+    /// Bits that may be set.
+    mask: u32,
+}
+
+const fn known(id: FeatureId, default: u32, changeable: bool, mask: u32) -> Known {
+    Known { id, default, changeable, saveable: changeable, namespace: false, mask }
+}
+
+const KNOWN: &[Known] = &[
+    // Without a limit, a burst ends when the poller's batch does.
+    known(FeatureId::ARBITRATION, 7, true, 0xffff_ff07),
+    known(FeatureId::POWER_MANAGEMENT, 0, true, 0xe0),
+    known(FeatureId::TEMPERATURE_THRESHOLD, 343, true, 0x003f_ffff),
+    Known { namespace: true, ..known(FeatureId::ERROR_RECOVERY, 0, true, 0xffff) },
+    known(FeatureId::VOLATILE_WRITE_CACHE, 1, false, 1),
+    // Interrupts are never held back, whatever vector they are for.
+    known(FeatureId::INTERRUPT_COALESCING, 0, false, 0xffff),
+    known(FeatureId::WRITE_ATOMICITY, 0, true, 1),
+    known(FeatureId::ASYNC_EVENT_CONFIG, 0, true, 0x1ff),
+    known(FeatureId::KEEP_ALIVE_TIMER, 0, true, u32::MAX),
+];
+
+/// Values that differ from the defaults.
+#[derive(Debug, Default)]
+pub(crate) struct Features {
+    current: BTreeMap<(u8, u32), u32>,
+    saved: BTreeMap<(u8, u32), u32>,
+}
+
+impl Features {
+    pub(crate) fn new() -> Features {
+        Features::default()
+    }
+
+    /// After a reset the saved values hold.
+    pub(crate) fn reset(&mut self) {
+        self.current = self.saved.clone();
+    }
+}
+
+fn find(id: FeatureId) -> Result<&'static Known, Refused> {
+    KNOWN.iter().find(|known| known.id == id).ok_or(never(Status::INVALID_FIELD))
+}
+
+impl Core {
+    /// The namespace that a value belongs to: 0 for the controller.
+    fn feature_scope(&self, known: &Known, nsid: u32, set: bool) -> Result<u32, Refused> {
+        if !known.namespace {
+            let specific = nsid != 0 && nsid != NSID_ALL;
+            return if specific && set { Err(never(Status::FEATURE_NOT_NAMESPACE_SPECIFIC)) } else { Ok(0) };
+        }
+        let all = nsid == NSID_ALL && set;
+        if !all && (nsid == 0 || nsid as usize > self.namespaces.len()) {
+            return Err(never(Status::INVALID_NAMESPACE_OR_FORMAT));
+        }
+        Ok(nsid)
+    }
+
+    pub(super) fn get_features(&self, control: &mut Control, command: Command<'_>) -> Result<u32, Refused> {
+        let sqe = command.sqe;
+        let fields = GetFeaturesCdw10::from_bits(sqe.cdw10);
+        control.engine.check_reserved(command, &[("dword 10 bits 31:11", sqe.cdw10 >> 11)]);
+        let (id, select) = (fields.fid(), fields.sel());
+        if select.into_bits() > FeatureSelect::SUPPORTED_CAPABILITIES.into_bits() {
+            return Err(never(Status::INVALID_FIELD));
+        }
+        match id {
+            FeatureId::NUMBER_OF_QUEUES => return Ok(self.number_of_queues(control, select)),
+            FeatureId::INTERRUPT_VECTOR_CONFIG => return self.vector_config(sqe.cdw11, select),
+            _ => {}
+        }
+        let known = find(id)?;
+        if select == FeatureSelect::SUPPORTED_CAPABILITIES {
+            let capabilities = FeatureCapabilities::new()
+                .with_saveable(known.saveable)
+                .with_namespace_specific(known.namespace)
+                .with_changeable(known.changeable);
+            return Ok(capabilities.into_bits());
+        }
+        let key = (id.0, self.feature_scope(known, sqe.nsid, false)?);
+        let values = match select {
+            FeatureSelect::CURRENT => control.features.current.get(&key),
+            FeatureSelect::SAVED => control.features.saved.get(&key),
+            _ => None,
+        };
+        Ok(values.copied().unwrap_or(known.default))
+    }
+
+    fn number_of_queues(&self, control: &Control, select: FeatureSelect) -> u32 {
+        if select == FeatureSelect::SUPPORTED_CAPABILITIES {
+            return FeatureCapabilities::new().with_changeable(true).into_bits();
+        }
+        let pairs = match select {
+            FeatureSelect::CURRENT => control.granted,
+            _ => self.config.queue_pairs,
+        };
+        NumberOfQueues::new().with_nsqr_z(pairs - 1).with_ncqr_z(pairs - 1).into_bits()
+    }
+
+    /// Coalescing is off for every vector.
+    fn vector_config(&self, cdw11: u32, select: FeatureSelect) -> Result<u32, Refused> {
+        use warpbell_hw::Interrupts;
+        if select == FeatureSelect::SUPPORTED_CAPABILITIES {
+            return Ok(0);
+        }
+        let vector = cdw11 as u16;
+        if vector >= self.vectors.count() {
+            return Err(never(Status::INVALID_FIELD));
+        }
+        Ok(u32::from(vector) | 1 << 16)
+    }
+
+    pub(super) fn set_features(&self, control: &mut Control, command: Command<'_>) -> Result<u32, Refused> {
+        let sqe = command.sqe;
+        let fields = SetFeaturesCdw10::from_bits(sqe.cdw10);
+        control.engine.check_reserved(command, &[("dword 10 bits 30:8", sqe.cdw10 >> 8 & 0x7f_ffff)]);
+        control.engine.check_reserved(command, &dwords_12_to_15(sqe));
+        let (id, value) = (fields.fid(), sqe.cdw11);
+        match id {
+            FeatureId::NUMBER_OF_QUEUES => return self.grant_queues(control, fields.sv(), value),
+            FeatureId::INTERRUPT_VECTOR_CONFIG => return Err(never(Status::FEATURE_NOT_CHANGEABLE)),
+            _ => {}
+        }
+        let known = find(id)?;
+        let scope = self.feature_scope(known, sqe.nsid, true)?;
+        if value & !known.mask != 0 {
+            return Err(never(Status::INVALID_FIELD));
+        }
+        if fields.sv() && !known.saveable {
+            return Err(never(Status::FEATURE_NOT_SAVEABLE));
+        }
+        if !known.changeable {
+            let same = value == known.default;
+            return if same { Ok(0) } else { Err(never(Status::FEATURE_NOT_CHANGEABLE)) };
+        }
+        let scopes = if scope == NSID_ALL { 1..=self.namespaces.len() as u32 } else { scope..=scope };
+        for scope in scopes {
+            control.features.current.insert((id.0, scope), value);
+            if fields.sv() {
+                control.features.saved.insert((id.0, scope), value);
+            }
+        }
+        if id == FeatureId::ARBITRATION {
+            let burst = Arbitration::from_bits(value).burst().map_or(MAX_BURST, |burst| burst.min(MAX_BURST));
+            self.lanes.iter().for_each(|cell| cell.lock().burst = burst);
+        }
+        Ok(0)
+    }
+
+    /// Number of Queues, which must come before the first I/O queue.
+    fn grant_queues(&self, control: &mut Control, save: bool, value: u32) -> Result<u32, Refused> {
+        let asked = NumberOfQueues::from_bits(value);
+        if asked.nsqr_z() == u16::MAX || asked.ncqr_z() == u16::MAX {
+            return Err(never(Status::INVALID_FIELD));
+        }
+        if save {
+            return Err(never(Status::FEATURE_NOT_SAVEABLE));
+        }
+        if !control.sqs.is_empty() || !control.cqs.is_empty() {
+            return Err(never(Status::COMMAND_SEQUENCE_ERROR));
+        }
+        let asked = asked.submission_queues().max(asked.completion_queues());
+        let limit = self.config.queue_pairs;
+        control.granted = self.config.grant.unwrap_or(asked.min(limit.into()) as u16);
+        Ok(self.number_of_queues(control, FeatureSelect::CURRENT))
+    }
+}

@@ -1,0 +1,185 @@
+//! The admin command set (Base 2.0, section 5).
+
+mod abort;
+mod aer;
+mod features;
+mod identify;
+mod log;
+mod queues;
+
+pub(crate) use aer::Events;
+pub(crate) use features::Features;
+pub(crate) use log::ErrorLog;
+pub(crate) use queues::{cq_name, sq_name};
+
+use std::sync::atomic::Ordering;
+
+use warpbell_nvme::register::Shst;
+use warpbell_nvme::{AdminOpcode, Cqe, Sqe, Status};
+
+use crate::checker::Rule;
+use crate::control::{AdminQueue, Control};
+use crate::core::Core;
+use crate::engine::{Command, Refused, never};
+use crate::queue::DoorbellFault;
+
+/// Opcodes that are executed.
+pub(crate) const SUPPORTED: &[AdminOpcode] = &[
+    AdminOpcode::DELETE_IO_SQ,
+    AdminOpcode::CREATE_IO_SQ,
+    AdminOpcode::GET_LOG_PAGE,
+    AdminOpcode::DELETE_IO_CQ,
+    AdminOpcode::CREATE_IO_CQ,
+    AdminOpcode::IDENTIFY,
+    AdminOpcode::ABORT,
+    AdminOpcode::SET_FEATURES,
+    AdminOpcode::GET_FEATURES,
+    AdminOpcode::ASYNC_EVENT_REQUEST,
+    AdminOpcode::KEEP_ALIVE,
+];
+
+/// What became of an admin command.
+pub(crate) enum Answer {
+    /// It completes with this in dword 0.
+    Done(u32),
+    /// It completes later: an Asynchronous Event Request.
+    Parked,
+}
+
+impl Core {
+    /// Whether the admin queue may have work, for the poller that serves it.
+    #[inline]
+    pub(crate) fn admin_wanted(&self) -> bool {
+        self.doorbells.load(0) != self.admin_tail.load(Ordering::Relaxed)
+            || self.checker.raised()
+            || self.admin_backlog.load(Ordering::Relaxed)
+    }
+
+    /// Whether the admin queue has work, in stepped mode.
+    pub(crate) fn admin_ready(&self, control: &Control) -> bool {
+        let Some(admin) = &control.admin else { return false };
+        let serving = control.running() && control.csts.shst() == Shst::NORMAL_OPERATION;
+        let room = admin.cq.room() > 0;
+        serving && (self.checker.raised() || room && (admin.sq.pending() > 0 || control.events.deliverable()))
+    }
+
+    /// Serves the admin queue: up to `most` commands, and the events that wait.
+    pub(crate) fn run_admin(&self, control: &mut Control, most: u32) {
+        let polled = self.time.is_none();
+        self.admin_tail.store(self.doorbells.load(0), Ordering::Relaxed);
+        if self.checker.raised() {
+            self.checker.take_events().into_iter().for_each(|event| control.events.raise(event));
+        }
+        if !control.running() {
+            return;
+        }
+        let Some(mut admin) = control.admin.take() else { return };
+        if polled {
+            self.poll_admin(control, &mut admin);
+        }
+        if control.csts.shst() == Shst::NORMAL_OPERATION {
+            control.engine.view.refresh();
+            for _ in 0..most.min(admin.sq.pending()) {
+                if admin.cq.room() == 0 {
+                    break;
+                }
+                self.serve(control, &mut admin);
+            }
+            control.events.deliver(&mut admin);
+        }
+        if let Some(vector) = admin.cq.take_interrupt() {
+            control.engine.statistics.interrupts += 1;
+            self.vectors.signal(vector);
+        }
+        let backlog = admin.sq.pending() > 0 || control.events.deliverable();
+        self.admin_backlog.store(backlog && control.csts.shst() == Shst::NORMAL_OPERATION, Ordering::Relaxed);
+        control.admin = Some(admin);
+    }
+
+    fn poll_admin(&self, control: &mut Control, admin: &mut AdminQueue) {
+        let report = |result: Result<(), DoorbellFault>| {
+            if let Err((rule, detail)) = result {
+                self.checker.report_doorbell(rule, detail);
+            }
+        };
+        if let Some(result) = admin.sq.poll_doorbell() {
+            control.engine.statistics.sq_doorbells += 1;
+            if control.csts.shst() != Shst::NORMAL_OPERATION {
+                let detail = "the admin queue's tail moved after a shutdown was asked for".to_owned();
+                self.checker.report(Rule::CommandAfterShutdown, detail);
+            }
+            report(result);
+        }
+        if let Some(result) = admin.cq.poll_doorbell() {
+            control.engine.statistics.cq_doorbells += 1;
+            report(result);
+        }
+    }
+
+    /// Fetches and answers one admin command.
+    fn serve(&self, control: &mut Control, admin: &mut AdminQueue) {
+        let sqe = admin.sq.fetch();
+        let command = Command { sqid: 0, sqe: &sqe };
+        if self.config.poison_fetched && self.time.is_some() {
+            admin.sq.poison_fetched();
+            if sqe.cdw0.into_bits() == u32::MAX {
+                control.engine.violation(Rule::StaleEntry, command, "fetch of an entry that was not written");
+            }
+        }
+        let conflict = admin.sq.begin(sqe.cid());
+        let result = if conflict {
+            control.engine.violation(Rule::CidInFlight, command, "its identifier is in flight");
+            Err(never(Status::CID_CONFLICT))
+        } else {
+            self.administer(control, admin, command)
+        };
+        let (status, dw0) = match result {
+            Ok(Answer::Parked) => return,
+            Ok(Answer::Done(dw0)) => (Status::SUCCESS, dw0),
+            Err(status) => (status, 0),
+        };
+        control.engine.statistics.admin_commands[usize::from(sqe.opcode())] += 1;
+        if !status.is_ok() {
+            self.errors.note(command, status);
+        }
+        if !conflict {
+            admin.sq.end(sqe.cid());
+        }
+        let head = admin.sq.head as u16;
+        admin.cq.post(&Cqe::new(0, head, sqe.cid(), status, false).with_dw0(dw0));
+    }
+
+    fn administer(
+        &self,
+        control: &mut Control,
+        admin: &mut AdminQueue,
+        command: Command<'_>,
+    ) -> Result<Answer, Refused> {
+        control.engine.check_common(command)?;
+        let sqe = command.sqe;
+        let done = |()| Answer::Done(0);
+        match AdminOpcode(sqe.opcode()) {
+            AdminOpcode::DELETE_IO_SQ => self.delete_sq(control, command).map(done),
+            AdminOpcode::CREATE_IO_SQ => self.create_sq(control, command).map(done),
+            AdminOpcode::DELETE_IO_CQ => self.delete_cq(control, command).map(done),
+            AdminOpcode::CREATE_IO_CQ => self.create_cq(control, command).map(done),
+            AdminOpcode::GET_LOG_PAGE => self.get_log_page(control, command).map(done),
+            AdminOpcode::IDENTIFY => self.identify(control, command).map(done),
+            AdminOpcode::ABORT => Ok(Answer::Done(self.abort(control, admin, command))),
+            AdminOpcode::SET_FEATURES => self.set_features(control, command).map(Answer::Done),
+            AdminOpcode::GET_FEATURES => self.get_features(control, command).map(Answer::Done),
+            AdminOpcode::ASYNC_EVENT_REQUEST => control.request_event(command),
+            AdminOpcode::KEEP_ALIVE => Ok(Answer::Done(0)),
+            opcode => {
+                let what = format_args!("{opcode} is not supported");
+                control.engine.violation(Rule::UnsupportedOpcode, command, what);
+                Err(never(Status::INVALID_OPCODE))
+            }
+        }
+    }
+}
+
+/// Command dwords 12 to 15, which many admin commands reserve.
+fn dwords_12_to_15(sqe: &Sqe) -> [(&'static str, u32); 4] {
+    [("dword 12", sqe.cdw12), ("dword 13", sqe.cdw13), ("dword 14", sqe.cdw14), ("dword 15", sqe.cdw15)]
+}

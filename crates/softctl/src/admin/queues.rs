@@ -1,0 +1,173 @@
+//! Creation and deletion of I/O queues (Base 2.0, 5.4 to 5.7).
+
+use warpbell_hw::{DmaAccess, Interrupts, Window};
+use warpbell_nvme::Status;
+use warpbell_nvme::command::{
+    CreateIoCqCdw11, CreateIoSqCdw11, DeleteQueueCdw10, QueueIdSize, QueuePriority,
+};
+use warpbell_nvme::data::page_offset;
+
+use crate::checker::Rule;
+use crate::control::{Control, CqEntry, SqEntry};
+use crate::core::Core;
+use crate::engine::{Command, Refused, never};
+use crate::queue::{Cq, Sq};
+
+/// CC.IOSQES and CC.IOCQES: `2^n` bytes.
+const SQ_ENTRY_SHIFT: u8 = 6;
+const CQ_ENTRY_SHIFT: u8 = 4;
+
+/// How messages name a submission queue.
+pub(crate) fn sq_name(qid: u16) -> String {
+    format!("submission queue {qid}")
+}
+
+/// How messages name a completion queue.
+pub(crate) fn cq_name(qid: u16) -> String {
+    format!("completion queue {qid}")
+}
+
+impl Core {
+    /// Checks what both creations have in common; returns identifier and entries.
+    fn check_new(&self, control: &Control, command: Command<'_>, taken: bool) -> Result<(u16, u32), Refused> {
+        let fields = QueueIdSize::from_bits(command.sqe.cdw10);
+        let qid = fields.qid();
+        if qid == 0 || qid > control.granted || taken {
+            return Err(never(Status::INVALID_QUEUE_IDENTIFIER));
+        }
+        if fields.qsize_z() == 0 || fields.entries() > self.config.max_entries {
+            return Err(never(Status::INVALID_QUEUE_SIZE));
+        }
+        let reserved = [
+            ("dword 13", command.sqe.cdw13),
+            ("dword 14", command.sqe.cdw14),
+            ("dword 15", command.sqe.cdw15),
+        ];
+        control.engine.check_reserved(command, &reserved);
+        Ok((qid, fields.entries()))
+    }
+
+    /// The memory of a new queue.
+    fn queue_memory(
+        &self,
+        control: &Control,
+        command: Command<'_>,
+        contiguous: bool,
+        len: u64,
+        access: DmaAccess,
+    ) -> Result<Window, Refused> {
+        let base = command.sqe.prp1();
+        if !contiguous {
+            // CAP.CQR: no queues through PRP lists.
+            return Err(never(Status::INVALID_FIELD));
+        }
+        if page_offset(base, control.cc.page_size()) != 0 {
+            let what = format_args!("queue base {base:#x} has a page offset");
+            control.engine.violation(Rule::PrpOffset, command, what);
+            return Err(never(Status::INVALID_PRP_OFFSET));
+        }
+        self.space.window(base, len, access).map_err(|error| {
+            control.engine.violation(Rule::ForeignAddress, command, format_args!("queue memory: {error}"));
+            never(Status::DATA_TRANSFER_ERROR)
+        })
+    }
+
+    /// The doorbell of a new queue, which nobody may have written yet.
+    fn new_doorbell(&self, name: &str, index: usize) -> Result<Window, Refused> {
+        let word = self.doorbells.word(index).ok_or(never(Status::INVALID_QUEUE_IDENTIFIER))?;
+        let value = self.doorbells.load(index);
+        if value != 0 {
+            let detail = format!("{name} did not exist; its doorbell was set to {value}");
+            self.checker.report_doorbell(Rule::DoorbellRegister, detail);
+        }
+        Ok(word)
+    }
+
+    pub(super) fn create_cq(&self, control: &mut Control, command: Command<'_>) -> Result<(), Refused> {
+        let sqe = command.sqe;
+        let fields = CreateIoCqCdw11::from_bits(sqe.cdw11);
+        let taken = control.cqs.contains_key(&QueueIdSize::from_bits(sqe.cdw10).qid());
+        let (qid, entries) = self.check_new(control, command, taken)?;
+        if control.cc.iocqes() != CQ_ENTRY_SHIFT {
+            return Err(never(Status::INVALID_QUEUE_SIZE));
+        }
+        if fields.ien() && fields.iv() >= self.vectors.count() {
+            return Err(never(Status::INVALID_INTERRUPT_VECTOR));
+        }
+        let reserved = [("dword 11 bits 15:2", sqe.cdw11 >> 2 & 0x3fff), ("dword 12", sqe.cdw12)];
+        control.engine.check_reserved(command, &reserved);
+        let len = u64::from(entries) << CQ_ENTRY_SHIFT;
+        let ring = self.queue_memory(control, command, fields.pc(), len, DmaAccess::WRITE)?;
+        let doorbell = self.new_doorbell(&cq_name(qid), 2 * usize::from(qid) + 1)?;
+        let vector = fields.ien().then(|| fields.iv());
+        let lane = self.least_loaded_lane();
+        self.space.note_queue(cq_name(qid), sqe.prp1(), len);
+        self.lanes[lane].lock().add_cq(Cq::new(qid, entries, ring, doorbell, vector));
+        control.cqs.insert(qid, CqEntry { lane, users: 0 });
+        Ok(())
+    }
+
+    /// Where a new completion queue, and with it all submission queues that feed it, is served.
+    fn least_loaded_lane(&self) -> usize {
+        let loads = self.lanes.iter().map(|cell| cell.lock().load());
+        loads.enumerate().min_by_key(|(_, load)| *load).map_or(0, |(index, _)| index)
+    }
+
+    pub(super) fn create_sq(&self, control: &mut Control, command: Command<'_>) -> Result<(), Refused> {
+        let sqe = command.sqe;
+        let fields = CreateIoSqCdw11::from_bits(sqe.cdw11);
+        let taken = control.sqs.contains_key(&QueueIdSize::from_bits(sqe.cdw10).qid());
+        let cqid = fields.cqid();
+        if cqid > control.granted {
+            return Err(never(Status::INVALID_QUEUE_IDENTIFIER));
+        }
+        let Some(cq) = control.cqs.get(&cqid).copied() else { return Err(never(Status::INVALID_CQ)) };
+        let (qid, entries) = self.check_new(control, command, taken)?;
+        if control.cc.iosqes() != SQ_ENTRY_SHIFT {
+            return Err(never(Status::INVALID_QUEUE_SIZE));
+        }
+        if fields.qprio() != QueuePriority::URGENT {
+            // Round robin has no priorities.
+            control.engine.check_reserved(command, &[("QPRIO", fields.qprio().into_bits().into())]);
+        }
+        let reserved = [("dword 11 bits 15:3", sqe.cdw11 >> 3 & 0x1fff), ("dword 12", sqe.cdw12)];
+        control.engine.check_reserved(command, &reserved);
+        let len = u64::from(entries) << SQ_ENTRY_SHIFT;
+        let ring = self.queue_memory(control, command, fields.pc(), len, DmaAccess::READ)?;
+        let doorbell = self.new_doorbell(&sq_name(qid), 2 * usize::from(qid))?;
+        self.space.note_queue(sq_name(qid), sqe.prp1(), len);
+        self.lanes[cq.lane].lock().add_sq(Sq::new(qid, entries, ring, doorbell), cqid);
+        control.sqs.insert(qid, SqEntry { lane: cq.lane, cqid });
+        control.cqs.entry(cqid).and_modify(|cq| cq.users += 1);
+        Ok(())
+    }
+
+    fn deleted(&self, control: &Control, command: Command<'_>) -> u16 {
+        let sqe = command.sqe;
+        let reserved = [("dword 10 bits 31:16", sqe.cdw10 >> 16), ("dword 11", sqe.cdw11)];
+        control.engine.check_reserved(command, &reserved);
+        DeleteQueueCdw10::from_bits(sqe.cdw10).qid()
+    }
+
+    /// Its held commands complete as aborted before this command does; what was not fetched is forgotten.
+    pub(super) fn delete_sq(&self, control: &mut Control, command: Command<'_>) -> Result<(), Refused> {
+        let qid = self.deleted(control, command);
+        let entry = control.sqs.remove(&qid).ok_or(never(Status::INVALID_QUEUE_IDENTIFIER))?;
+        self.lanes[entry.lane].lock().remove_sq(qid);
+        control.cqs.entry(entry.cqid).and_modify(|cq| cq.users -= 1);
+        self.space.forget_queue(&sq_name(qid));
+        Ok(())
+    }
+
+    pub(super) fn delete_cq(&self, control: &mut Control, command: Command<'_>) -> Result<(), Refused> {
+        let qid = self.deleted(control, command);
+        let entry = *control.cqs.get(&qid).ok_or(never(Status::INVALID_QUEUE_IDENTIFIER))?;
+        if entry.users > 0 {
+            return Err(never(Status::INVALID_QUEUE_DELETION));
+        }
+        control.cqs.remove(&qid);
+        self.lanes[entry.lane].lock().remove_cq(qid);
+        self.space.forget_queue(&cq_name(qid));
+        Ok(())
+    }
+}

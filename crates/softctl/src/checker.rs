@@ -1,0 +1,213 @@
+//! The client checker: names what a client did against the specification.
+//!
+//! A violation is never only a status: it also lands in a log that tests assert is empty. Reserved fields that
+//! are not zero are logged and otherwise ignored, as the specification asks of a controller; everything else
+//! also fails the command, raises an asynchronous event, or stops the controller.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use warpbell_nvme::command::{AsyncErrorInfo, AsyncEvent, AsyncEventType};
+use warpbell_nvme::log::LogPageId;
+
+/// Violations kept in the log; further ones are only counted.
+pub const LOG_LIMIT: usize = 1024;
+
+macro_rules! rules {
+    ($($(#[$doc:meta])* $Name:ident = $section:literal;)*) => {
+        /// A rule that a client broke.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Rule { $($(#[$doc])* $Name,)* }
+
+        impl Rule {
+            /// Every rule.
+            pub const ALL: &'static [Rule] = &[$(Rule::$Name),*];
+
+            /// Where the specification states it.
+            pub const fn section(self) -> &'static str {
+                match self { $(Rule::$Name => $section,)* }
+            }
+
+            /// The rule's name.
+            pub const fn name(self) -> &'static str {
+                match self { $(Rule::$Name => stringify!($Name),)* }
+            }
+        }
+    };
+}
+
+rules! {
+    /// A write to a doorbell of a queue that does not exist, or between two doorbells.
+    DoorbellRegister = "Base 2.0, 5.2, figure 146 (write to invalid doorbell register)";
+    /// A doorbell value that is not an entry of the queue.
+    DoorbellRange = "Base 2.0, 5.2, figure 146 (invalid doorbell write value)";
+    /// A doorbell written with the value that it has.
+    DoorbellRepeated = "Base 2.0, 5.2, figure 146 (invalid doorbell write value)";
+    /// A submission tail that adds more entries than are free.
+    DoorbellOverrun = "Base 2.0, 3.3.1.5 (full queue)";
+    /// A completion head that frees entries that were not posted.
+    CqHeadBeyondTail = "Base 2.0, 3.3.1.2 (queue usage)";
+    /// A command identifier that another outstanding command of the queue has.
+    CidInFlight = "Base 2.0, 3.3.3.1, figure 86 (command identifier)";
+    /// A PRP entry with an offset where none is allowed.
+    PrpOffset = "Base 2.0, 4.1.1 (PRP entry and list)";
+    /// A PRP entry that is not dword aligned, or a list pointer that is not qword aligned.
+    PrpMisaligned = "Base 2.0, 4.1.1 (PRP entry and list)";
+    /// PRP2 is not zero although PRP1 describes all data.
+    PrpUnneeded = "Base 2.0, 4.1.1 (PRP entry and list)";
+    /// The last slot of a PRP list page seems to point at another list although it holds the last entry.
+    PrpChainUnneeded = "Base 2.0, 4.1.1 (PRP entry and list)";
+    /// An SGL descriptor or segment that is malformed, of an unsupported type, or in the wrong place.
+    SglDescriptor = "Base 2.0, 4.1.2 (scatter gather list)";
+    /// An SGL that describes less or more than the command transfers.
+    SglLength = "Base 2.0, 4.1.2 (scatter gather list)";
+    /// A data pointer of a kind that this queue or controller does not take.
+    DataPointer = "Base 2.0, 3.3.3.1, figure 86 (PRP or SGL for data transfer)";
+    /// An address that is not mapped for the controller, or not for this direction.
+    ForeignAddress = "Base 2.0, 4.1 (data layout)";
+    /// A reserved field that is not zero.
+    ReservedField = "Base 2.0, 1.4.2 (reserved)";
+    /// Metadata or protection information on a namespace that has none.
+    Metadata = "NVM command set 1.0, 5.2 (end-to-end data protection)";
+    /// An opcode that the controller does not report.
+    UnsupportedOpcode = "Base 2.0, 3.1.2 (command support)";
+    /// A transfer longer than MDTS.
+    TransferSize = "Base 2.0, 5.17.2.1, figure 275 (MDTS)";
+    /// A field of CC other than EN and SHN changed while EN is set.
+    CcChangedWhileEnabled = "Base 2.0, 3.1.3.5 (controller configuration)";
+    /// EN set with queue attributes, bases or a configuration that the controller does not take.
+    EnableConfiguration = "Base 2.0, 3.5.1 (controller initialization)";
+    /// A register access of the wrong size or alignment, or a write to a register that is read only.
+    RegisterAccess = "Base 2.0, 3.1.3 (controller properties)";
+    /// An admin queue register changed while EN is set.
+    AdminQueueChanged = "Base 2.0, 3.1.3.8 (admin queue attributes)";
+    /// A doorbell written while the controller is not ready.
+    NotReady = "Base 2.0, 3.5.1 (controller initialization)";
+    /// A command submitted after a shutdown was asked for.
+    CommandAfterShutdown = "Base 2.0, 3.6.1 (controller shutdown)";
+    /// Memory of a queue unmapped while the queue exists.
+    QueueMemoryUnmapped = "Base 2.0, 5.7 (delete I/O submission queue)";
+    /// A fetched entry was never written, or was fetched before and not written since.
+    StaleEntry = "Base 2.0, 3.3.1.2 (queue usage)";
+    /// More Asynchronous Event Requests or Aborts than the controller reports.
+    CommandLimit = "Base 2.0, 5.17.2.1, figure 275 (AERL, ACL)";
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// One broken rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Which rule.
+    pub rule: Rule,
+    /// Where the specification states it.
+    pub section: &'static str,
+    /// What happened, with the queue, command, address or value.
+    pub detail: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} ({})", self.rule, self.detail, self.section)
+    }
+}
+
+/// The log, and the asynchronous events that violations raise. Shared by all threads of a controller.
+#[derive(Debug, Default)]
+pub(crate) struct Checker {
+    log: Mutex<Vec<Violation>>,
+    seen: AtomicU64,
+    events: Mutex<Vec<AsyncEvent>>,
+    raised: AtomicBool,
+}
+
+impl Checker {
+    /// Logs a violation.
+    #[cold]
+    pub(crate) fn report(&self, rule: Rule, detail: String) {
+        tracing::warn!(rule = rule.name(), %detail, "client violation");
+        self.seen.fetch_add(1, Ordering::Relaxed);
+        let mut log = self.log.lock();
+        if log.len() < LOG_LIMIT {
+            log.push(Violation { rule, section: rule.section(), detail });
+        }
+    }
+
+    /// Logs a doorbell violation, and raises the error event that the specification has for it.
+    #[cold]
+    pub(crate) fn report_doorbell(&self, rule: Rule, detail: String) {
+        self.report(rule, detail);
+        let info = match rule {
+            Rule::DoorbellRegister => AsyncErrorInfo::INVALID_DOORBELL_REGISTER,
+            _ => AsyncErrorInfo::INVALID_DOORBELL_VALUE,
+        };
+        let event = AsyncEvent::new()
+            .with_event_type(AsyncEventType::ERROR)
+            .with_info(info.0)
+            .with_log_page(LogPageId::ERROR_INFORMATION.0);
+        self.events.lock().push(event);
+        // Release: whoever sees the flag takes the events pushed before it.
+        self.raised.store(true, Ordering::Release);
+    }
+
+    /// Whether events wait for the admin queue.
+    #[inline]
+    pub(crate) fn raised(&self) -> bool {
+        self.raised.load(Ordering::Acquire)
+    }
+
+    /// The events raised since the last call.
+    pub(crate) fn take_events(&self) -> Vec<AsyncEvent> {
+        self.raised.store(false, Ordering::Relaxed);
+        std::mem::take(&mut *self.events.lock())
+    }
+
+    /// The log so far, oldest first.
+    pub(crate) fn violations(&self) -> Vec<Violation> {
+        self.log.lock().clone()
+    }
+
+    /// Violations in total, including those beyond the log's limit.
+    pub(crate) fn count(&self) -> u64 {
+        self.seen.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_is_capped_and_the_rest_counted() {
+        let checker = Checker::default();
+        for i in 0..LOG_LIMIT + 5 {
+            checker.report(Rule::StaleEntry, format!("entry {i}"));
+        }
+        assert_eq!(checker.violations().len(), LOG_LIMIT);
+        assert_eq!(checker.count(), LOG_LIMIT as u64 + 5);
+        assert!(!checker.raised(), "only doorbell violations raise events");
+    }
+
+    #[test]
+    fn doorbell_violations_raise_error_events() {
+        let checker = Checker::default();
+        checker.report_doorbell(Rule::DoorbellRepeated, "queue 1".into());
+        assert!(checker.raised());
+        let events = checker.take_events();
+        assert_eq!(events[0].info(), AsyncErrorInfo::INVALID_DOORBELL_VALUE.0);
+        assert_eq!(events[0].log_page(), LogPageId::ERROR_INFORMATION.0);
+        assert!(!checker.raised());
+    }
+
+    #[test]
+    fn every_rule_names_its_section() {
+        for rule in Rule::ALL {
+            assert!(rule.section().contains("2.0") || rule.section().contains("1.0"), "{rule}");
+        }
+    }
+}

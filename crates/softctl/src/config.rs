@@ -1,0 +1,252 @@
+//! What a soft controller is made of.
+
+use std::path::PathBuf;
+
+use crate::fault::{FaultError, FaultPlan};
+
+/// Bytes of the namespace of [`SoftConfig::default`].
+const DEFAULT_BYTES: u64 = 64 << 20;
+
+/// Most entries of an I/O queue.
+pub const MAX_ENTRIES: u32 = 65536;
+/// Widest doorbell stride that is offered: doorbells `4 << 4` bytes apart.
+pub const MAX_STRIDE: u8 = 4;
+/// Largest MDTS: `2^20` pages hold more than the longest possible command.
+pub const MAX_MDTS: u8 = 20;
+/// Most polling threads.
+pub const MAX_POLLERS: usize = 256;
+/// Most completions that [`CompletionOrder::Shuffled`] holds back.
+pub const MAX_WINDOW: usize = 65536;
+/// Most namespaces.
+pub const MAX_NAMESPACES: usize = 1024;
+
+/// A soft controller's configuration.
+#[derive(Clone, Debug)]
+pub struct SoftConfig {
+    /// The namespaces, from NSID 1 on.
+    pub namespaces: Vec<NamespaceConfig>,
+    /// Most I/O queue pairs that Number of Queues grants, 1 to 65535.
+    pub queue_pairs: u16,
+    /// Grants exactly so many, whatever was asked for.
+    pub grant: Option<u16>,
+    /// Most entries of an I/O queue (CAP.MQES + 1), 2 to 65536.
+    pub max_entries: u32,
+    /// MDTS: a command moves at most `4096 << mdts` bytes; 0 means no limit.
+    pub mdts: u8,
+    /// Whether commands may use SGLs.
+    pub sgl: bool,
+    /// CAP.DSTRD: doorbells are `4 << stride` bytes apart, 0 to 4.
+    pub stride: u8,
+    /// Polling threads of a threaded controller, 1 to 256.
+    pub pollers: usize,
+    /// Processors for the pollers, used in turn; `None` leaves placement to the system.
+    pub pin: Option<Vec<usize>>,
+    /// Faults to inject.
+    pub faults: FaultPlan,
+    /// In which order commands complete.
+    pub order: CompletionOrder,
+    /// Seed of every choice that the controller makes.
+    pub seed: u64,
+    /// Overwrite each fetched entry with FFh, so that fetching it again shows (stepped mode only).
+    pub poison_fetched: bool,
+    /// Serial number, up to 20 printable ASCII characters.
+    pub serial: String,
+    /// Model number, up to 40 printable ASCII characters.
+    pub model: String,
+    /// Firmware revision, up to 8 printable ASCII characters.
+    pub firmware: String,
+}
+
+/// One namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamespaceConfig {
+    /// Bytes of a logical block: 512 or 4096.
+    pub block_size: u32,
+    /// Where the blocks are.
+    pub store: StoreConfig,
+}
+
+/// Where a namespace keeps its blocks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoreConfig {
+    /// Memory of this process, zero at first.
+    Memory {
+        /// Length in bytes; a last block that is not full is zero at its end.
+        bytes: u64,
+    },
+    /// A file or block device, at the length that it has when the controller starts.
+    File {
+        /// Its path.
+        path: PathBuf,
+        /// Whether clients may write to it.
+        writable: bool,
+    },
+}
+
+/// In which order fetched commands complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CompletionOrder {
+    /// Each as soon as it was fetched.
+    Immediate,
+    /// Up to `window` are held back, and one of them, by the seed, completes next.
+    Shuffled {
+        /// Commands held back per poller, 1 to 65536.
+        window: usize,
+    },
+}
+
+impl Default for SoftConfig {
+    fn default() -> SoftConfig {
+        SoftConfig {
+            namespaces: vec![NamespaceConfig::memory(DEFAULT_BYTES, 512)],
+            queue_pairs: 64,
+            grant: None,
+            max_entries: MAX_ENTRIES,
+            mdts: 5,
+            sgl: true,
+            stride: 0,
+            pollers: 1,
+            pin: None,
+            faults: FaultPlan::default(),
+            order: CompletionOrder::Immediate,
+            seed: 1,
+            poison_fetched: false,
+            serial: "WARPBELL0001".to_owned(),
+            model: "Warpbell soft controller".to_owned(),
+            firmware: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+}
+
+impl NamespaceConfig {
+    /// A namespace in memory.
+    pub fn memory(bytes: u64, block_size: u32) -> NamespaceConfig {
+        NamespaceConfig { block_size, store: StoreConfig::Memory { bytes } }
+    }
+
+    /// A namespace over a file.
+    pub fn file(path: impl Into<PathBuf>, block_size: u32, writable: bool) -> NamespaceConfig {
+        NamespaceConfig { block_size, store: StoreConfig::File { path: path.into(), writable } }
+    }
+}
+
+/// Why a configuration is refused: which setting, its value, and what it may be.
+#[derive(Debug, thiserror::Error)]
+pub enum SoftConfigError {
+    /// A value that the setting does not take.
+    #[error("soft device setting {key}={value}: {limit}")]
+    Value {
+        /// The setting.
+        key: String,
+        /// The value given.
+        value: String,
+        /// What it may be.
+        limit: String,
+    },
+    /// No such setting.
+    #[error("soft device setting {key:?} is unknown; known: {known}")]
+    Unknown {
+        /// The name given.
+        key: String,
+        /// The names there are.
+        known: String,
+    },
+    /// A setting without `=value`.
+    #[error("soft device setting {text:?} has no value: write key=value")]
+    NoValue {
+        /// The text given.
+        text: String,
+    },
+    /// A setting given twice.
+    #[error("soft device setting {key} is given twice: {first} and {second}")]
+    Twice {
+        /// The setting.
+        key: String,
+        /// Its first value.
+        first: String,
+        /// Its second value.
+        second: String,
+    },
+    /// Neither `size=` nor `file=`.
+    #[error("soft device has no namespace: give size=BYTES (for example size=1g) or file=PATH")]
+    NoNamespace,
+    /// The fault plan is wrong.
+    #[error(transparent)]
+    Fault(#[from] FaultError),
+}
+
+impl SoftConfigError {
+    pub(crate) fn value(key: &str, value: impl ToString, limit: impl Into<String>) -> SoftConfigError {
+        SoftConfigError::Value { key: key.to_owned(), value: value.to_string(), limit: limit.into() }
+    }
+}
+
+fn within<T: PartialOrd + ToString>(key: &str, value: T, low: T, high: T) -> Result<(), SoftConfigError> {
+    if value < low || value > high {
+        let limit = format!("must be {} to {}", low.to_string(), high.to_string());
+        return Err(SoftConfigError::value(key, value, limit));
+    }
+    Ok(())
+}
+
+fn text(key: &str, value: &str, most: usize) -> Result<(), SoftConfigError> {
+    if value.len() > most || !value.bytes().all(|b| (0x20..=0x7e).contains(&b)) {
+        let limit = format!("must be at most {most} printable ASCII characters");
+        return Err(SoftConfigError::value(key, format!("{value:?}"), limit));
+    }
+    Ok(())
+}
+
+impl SoftConfig {
+    /// Checks every setting against its limit.
+    pub fn validate(&self) -> Result<(), SoftConfigError> {
+        if self.namespaces.is_empty() {
+            return Err(SoftConfigError::NoNamespace);
+        }
+        within("namespaces", self.namespaces.len(), 1, MAX_NAMESPACES)?;
+        self.namespaces.iter().try_for_each(NamespaceConfig::validate)?;
+        within("queues", self.queue_pairs, 1, u16::MAX)?;
+        if let Some(grant) = self.grant {
+            within("grant", grant, 1, u16::MAX)?;
+        }
+        within("entries", self.max_entries, 2, MAX_ENTRIES)?;
+        within("mdts", self.mdts, 0, MAX_MDTS)?;
+        within("stride", self.stride, 0, MAX_STRIDE)?;
+        within("pollers", self.pollers, 1, MAX_POLLERS)?;
+        if let CompletionOrder::Shuffled { window } = self.order {
+            within("order=shuffled window", window, 1, MAX_WINDOW)?;
+        }
+        self.validate_pins()?;
+        text("serial", &self.serial, 20)?;
+        text("model", &self.model, 40)?;
+        text("firmware", &self.firmware, 8)
+    }
+
+    fn validate_pins(&self) -> Result<(), SoftConfigError> {
+        let limit = rustix::thread::CpuSet::MAX_CPU;
+        match &self.pin {
+            Some(pins) if pins.is_empty() => {
+                Err(SoftConfigError::value("pin", "", "must name at least one processor, for example 0+1"))
+            }
+            Some(pins) => pins.iter().try_for_each(|cpu| within("pin", *cpu, 0, limit - 1)),
+            None => Ok(()),
+        }
+    }
+
+    /// The highest queue identifier that may ever be used.
+    pub(crate) fn highest_qid(&self) -> u16 {
+        self.queue_pairs.max(self.grant.unwrap_or(0))
+    }
+}
+
+impl NamespaceConfig {
+    fn validate(&self) -> Result<(), SoftConfigError> {
+        if !matches!(self.block_size, 512 | 4096) {
+            return Err(SoftConfigError::value("block", self.block_size, "must be 512 or 4096 bytes"));
+        }
+        if let StoreConfig::Memory { bytes } = self.store {
+            within("size", bytes, 1, 1 << 46)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,92 @@
+//! The control plane: registers, the admin queue and everything that admin commands change. One lock holds it.
+//!
+//! Lock order: control before lane. A poller lets go of its lane before it takes the control lock.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rand::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use warpbell_nvme::register::{Aqa, Cc, Csts};
+
+use crate::admin::{Events, Features};
+use crate::engine::Engine;
+use crate::queue::{Cq, Sq};
+
+/// The admin queue pair.
+pub(crate) struct AdminQueue {
+    pub(crate) sq: Sq,
+    pub(crate) cq: Cq,
+}
+
+/// An I/O submission queue that exists.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SqEntry {
+    pub(crate) lane: usize,
+    pub(crate) cqid: u16,
+}
+
+/// An I/O completion queue that exists.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CqEntry {
+    pub(crate) lane: usize,
+    /// Submission queues that complete into it.
+    pub(crate) users: u32,
+}
+
+/// A change of CSTS that takes time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Transition {
+    /// RDY becomes 1.
+    Enable,
+    /// RDY becomes 0.
+    Disable,
+    /// SHST becomes complete.
+    Shutdown,
+}
+
+/// Everything behind the control lock.
+pub(crate) struct Control {
+    pub(crate) cc: Cc,
+    pub(crate) csts: Csts,
+    pub(crate) aqa: Aqa,
+    pub(crate) asq: u64,
+    pub(crate) acq: u64,
+    /// What CSTS becomes next, and when.
+    pub(crate) transition: Option<(Duration, Transition)>,
+    pub(crate) admin: Option<AdminQueue>,
+    pub(crate) engine: Engine,
+    pub(crate) sqs: BTreeMap<u16, SqEntry>,
+    pub(crate) cqs: BTreeMap<u16, CqEntry>,
+    /// I/O queue pairs that may be created.
+    pub(crate) granted: u16,
+    pub(crate) features: Features,
+    pub(crate) events: Events,
+    pub(crate) random: Xoshiro256PlusPlus,
+}
+
+impl Control {
+    pub(crate) fn new(engine: Engine, granted: u16, seed: u64) -> Control {
+        Control {
+            cc: Cc::new(),
+            csts: Csts::new(),
+            aqa: Aqa::new(),
+            asq: 0,
+            acq: 0,
+            transition: None,
+            admin: None,
+            engine,
+            sqs: BTreeMap::new(),
+            cqs: BTreeMap::new(),
+            granted,
+            features: Features::new(),
+            events: Events::default(),
+            random: Xoshiro256PlusPlus::seed_from_u64(seed),
+        }
+    }
+
+    /// Whether commands are executed.
+    pub(crate) fn running(&self) -> bool {
+        self.csts.rdy() && !self.csts.cfs() && self.admin.is_some()
+    }
+}

@@ -1,0 +1,187 @@
+//! What all parts of one controller share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::admin::ErrorLog;
+use crate::checker::{Checker, Rule};
+use crate::config::{CompletionOrder, SoftConfig};
+use crate::control::Control;
+use crate::doorbell::DoorbellPage;
+use crate::engine::{Engine, Limits};
+use crate::error::SoftError;
+use crate::fault::Injector;
+use crate::interrupt::Vectors;
+use crate::lane::{Lane, LaneMode};
+use crate::memory::{IovaSpace, PAGE, View};
+use crate::sim::VirtualTime;
+use crate::statistics::Statistics;
+use crate::store::Namespace;
+
+/// A lane, and how others get at it while its poller serves it.
+///
+/// The poller keeps the lock from pass to pass, so that a pass costs no lock, and lets go when it sees somebody
+/// waiting.
+#[repr(align(128))]
+pub(crate) struct LaneCell {
+    pub(crate) waiters: AtomicU32,
+    pub(crate) lane: Mutex<Lane>,
+}
+
+impl LaneCell {
+    fn new(lane: Lane) -> LaneCell {
+        LaneCell { waiters: AtomicU32::new(0), lane: Mutex::new(lane) }
+    }
+
+    /// Locks the lane from outside its poller.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Lane> {
+        self.waiters.fetch_add(1, Ordering::AcqRel);
+        let lane = self.lane.lock();
+        self.waiters.fetch_sub(1, Ordering::AcqRel);
+        lane
+    }
+}
+
+/// One controller.
+pub(crate) struct Core {
+    pub(crate) config: SoftConfig,
+    pub(crate) checker: Arc<Checker>,
+    pub(crate) errors: Arc<ErrorLog>,
+    pub(crate) space: Arc<IovaSpace>,
+    pub(crate) namespaces: Arc<[Namespace]>,
+    pub(crate) injector: Option<Arc<Mutex<Injector>>>,
+    pub(crate) vectors: Arc<Vectors>,
+    pub(crate) doorbells: DoorbellPage,
+    pub(crate) control: Mutex<Control>,
+    pub(crate) lanes: Vec<LaneCell>,
+    /// Virtual time of a stepped controller; `None` where pollers run.
+    pub(crate) time: Option<VirtualTime>,
+    /// The admin tail doorbell's value when the admin queue was last served.
+    pub(crate) admin_tail: AtomicU32,
+    /// Whether the admin queue has work that no doorbell announces.
+    pub(crate) admin_backlog: AtomicBool,
+    /// Pollers are to end.
+    pub(crate) stop: AtomicBool,
+}
+
+impl Core {
+    /// Opens the namespaces and sets up a controller that is not enabled yet.
+    pub(crate) fn new(config: SoftConfig, stepped: bool) -> Result<Core, SoftError> {
+        config.validate()?;
+        let lane_count = if stepped { 1 } else { config.pollers };
+        let namespaces = open_namespaces(&config, lane_count > 1)?;
+        let checker = Arc::new(Checker::default());
+        let errors = Arc::new(ErrorLog::default());
+        let space = IovaSpace::new(checker.clone());
+        let injector = (!config.faults.is_empty())
+            .then(|| Arc::new(Mutex::new(Injector::new(&config.faults, config.seed))));
+        let vectors = Arc::new(Vectors::new(config.highest_qid()));
+        let doorbells = DoorbellPage::new(config.highest_qid(), config.stride)?;
+        let engine = || Engine {
+            view: View::new(space.clone()),
+            namespaces: namespaces.clone(),
+            checker: checker.clone(),
+            errors: errors.clone(),
+            injector: injector.clone(),
+            limits: limits(&config),
+            segments: Vec::new(),
+            scratch: Vec::new(),
+            statistics: Statistics::default(),
+        };
+        let lanes = (0..lane_count as u64)
+            .map(|index| {
+                LaneCell::new(Lane::new(engine(), lane_mode(&config, stepped, index), vectors.clone()))
+            })
+            .collect();
+        let control = Control::new(engine(), config.queue_pairs, config.seed.rotate_left(17));
+        Ok(Core {
+            control: Mutex::new(control),
+            lanes,
+            time: stepped.then(VirtualTime::default),
+            admin_tail: AtomicU32::new(0),
+            admin_backlog: AtomicBool::new(false),
+            stop: AtomicBool::new(false),
+            config,
+            checker,
+            errors,
+            space,
+            namespaces,
+            injector,
+            vectors,
+            doorbells,
+        })
+    }
+
+    /// Counters of the control plane and of all lanes.
+    pub(crate) fn statistics(&self, control: &Control) -> Statistics {
+        let mut sum = control.engine.statistics.clone();
+        for cell in &self.lanes {
+            let mut lane = cell.lock();
+            // Stepped, doorbells go to the sink: what lies in their memory was never written.
+            if self.time.is_none() {
+                lane.catch_up();
+            }
+            sum.add(&lane.engine.statistics);
+        }
+        sum.faults = self.injector.as_ref().map_or(0, |injector| injector.lock().count());
+        sum.violations = self.checker.count();
+        sum
+    }
+
+    /// Reports doorbells that were written although their queue does not exist, where writes are not seen one by one.
+    pub(crate) fn scan_stray_doorbells(&self, control: &Control) {
+        if self.time.is_some() {
+            return;
+        }
+        for qid in 0..=self.config.highest_qid() {
+            let enabled = control.admin.is_some();
+            let exists = |kind| match (qid, kind) {
+                (0, _) => enabled,
+                (_, 0) => control.sqs.contains_key(&qid),
+                _ => control.cqs.contains_key(&qid),
+            };
+            for kind in [0, 1] {
+                let index = 2 * usize::from(qid) + kind;
+                if !exists(kind) && self.doorbells.load(index) != 0 {
+                    let value = self.doorbells.load(index);
+                    self.doorbells.clear(index);
+                    let name = ["submission", "completion"][kind];
+                    let detail =
+                        format!("{name} queue {qid} does not exist; its doorbell was set to {value}");
+                    self.checker.report_doorbell(Rule::DoorbellRegister, detail);
+                }
+            }
+        }
+    }
+
+    /// All doorbells read zero after a reset.
+    pub(crate) fn clear_stray_doorbells(&self) {
+        self.doorbells.clear_all();
+        self.admin_tail.store(0, Ordering::Relaxed);
+        self.admin_backlog.store(false, Ordering::Relaxed);
+    }
+}
+
+fn open_namespaces(config: &SoftConfig, shared: bool) -> Result<Arc<[Namespace]>, SoftError> {
+    (1..).zip(&config.namespaces).map(|(nsid, namespace)| Namespace::open(nsid, namespace, shared)).collect()
+}
+
+fn limits(config: &SoftConfig) -> Limits {
+    let bytes = if config.mdts == 0 { u64::MAX } else { PAGE << config.mdts };
+    Limits { page: PAGE, bytes, sgl: config.sgl }
+}
+
+fn lane_mode(config: &SoftConfig, stepped: bool, index: u64) -> LaneMode {
+    let window = match config.order {
+        CompletionOrder::Immediate => 0,
+        CompletionOrder::Shuffled { window } => window,
+    };
+    LaneMode {
+        window,
+        poison: stepped && config.poison_fetched,
+        quick: !stepped && window == 0 && config.faults.is_empty(),
+        seed: config.seed.wrapping_add(index),
+    }
+}

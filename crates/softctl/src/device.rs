@@ -1,0 +1,201 @@
+//! The device: what clients hold.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use warpbell_hw::{
+    Clock, Device, DeviceInfo, DeviceKind, DmaSpace, Doorbells, Interrupts, MonotonicClock, Registers, Reset,
+    ResetError, ResetKind,
+};
+
+use crate::checker::Violation;
+use crate::config::SoftConfig;
+use crate::core::Core;
+use crate::error::SoftError;
+use crate::fault::InjectedFault;
+use crate::memory::IovaSpace;
+use crate::poller;
+use crate::sim::VirtualClock;
+use crate::statistics::Statistics;
+use crate::store::Namespace;
+
+/// An NVMe SSD in software.
+///
+/// [`SoftDevice::threaded`] serves its queues with polling threads until it is dropped. Doorbells are plain memory
+/// there, which the pollers look at: a doorbell value that is written again, or replaced before a poller looked,
+/// is invisible to the checker. [`SoftDevice::stepped`] has no threads: [`SoftDevice::step`], and every pause on
+/// its clock, does one thing, chosen by the seed, and virtual time passes. Its doorbells have a sink that sees
+/// every write.
+pub struct SoftDevice {
+    core: Arc<Core>,
+    clock: MonotonicClock,
+    pollers: Vec<JoinHandle<()>>,
+}
+
+impl std::fmt::Debug for SoftDevice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SoftDevice").field("info", &self.info()).finish_non_exhaustive()
+    }
+}
+
+impl SoftDevice {
+    /// A controller with polling threads.
+    pub fn threaded(config: SoftConfig) -> Result<Arc<SoftDevice>, SoftError> {
+        let core = Arc::new(Core::new(config, false)?);
+        let mut device = SoftDevice { core, clock: MonotonicClock::new(), pollers: Vec::new() };
+        for index in 0..device.core.lanes.len() {
+            device.pollers.push(poller::start(device.core.clone(), index)?);
+        }
+        Ok(Arc::new(device))
+    }
+
+    /// A controller that works only when stepped, in virtual time.
+    pub fn stepped(config: SoftConfig) -> Result<Arc<SoftDevice>, SoftError> {
+        let core = Arc::new(Core::new(config, true)?);
+        core.doorbells.forward_to(Arc::downgrade(&core));
+        Ok(Arc::new(SoftDevice { core, clock: MonotonicClock::new(), pollers: Vec::new() }))
+    }
+
+    /// Stepped mode: does one thing that can be done now. False if there was nothing to do, as always in threaded
+    /// mode.
+    pub fn step(&self) -> bool {
+        self.core.time.as_ref().is_some_and(|time| self.core.step(time))
+    }
+
+    /// Stepped mode: lets virtual time pass.
+    pub fn advance(&self, by: Duration) {
+        if let Some(time) = &self.core.time {
+            time.advance(by);
+        }
+    }
+
+    /// What clients did against the specification so far, oldest first; at most [`crate::LOG_LIMIT`] of them
+    /// (`statistics().violations` counts all).
+    pub fn violations(&self) -> Vec<Violation> {
+        let control = self.core.control.lock();
+        // Stepped, doorbells go to the sink: what lies in their memory was never written.
+        if self.core.time.is_none() {
+            self.core.lanes.iter().for_each(|cell| cell.lock().catch_up());
+        }
+        self.core.scan_stray_doorbells(&control);
+        drop(control);
+        self.core.checker.violations()
+    }
+
+    /// Counters so far.
+    pub fn statistics(&self) -> Statistics {
+        self.core.statistics(&self.core.control.lock())
+    }
+
+    /// Faults injected so far, oldest first.
+    pub fn faults(&self) -> Vec<InjectedFault> {
+        self.core.injector.as_ref().map_or_else(Vec::new, |injector| injector.lock().record())
+    }
+
+    /// Reads blocks of a namespace past all queues and faults, from the start of block `lba` on.
+    pub fn peek(&self, nsid: u32, lba: u64, into: &mut [u8]) -> Result<(), SoftError> {
+        let namespace = self.range(nsid, lba, into.len())?;
+        let _lanes: Vec<_> = self.core.lanes.iter().map(|cell| cell.lock()).collect();
+        let refused =
+            |error: crate::store::StoreError| SoftError::Store { nsid, lba, reason: error.to_string() };
+        namespace.read(namespace.offset(lba), into).map_err(refused)
+    }
+
+    /// Writes blocks of a namespace past all queues and faults, from the start of block `lba` on.
+    pub fn poke(&self, nsid: u32, lba: u64, from: &[u8]) -> Result<(), SoftError> {
+        let namespace = self.range(nsid, lba, from.len())?;
+        let blocks = (from.len() as u64).div_ceil(u64::from(namespace.block_size()));
+        if namespace.protected(lba, blocks) {
+            return Err(SoftError::Protected { nsid, lba });
+        }
+        let _lanes: Vec<_> = self.core.lanes.iter().map(|cell| cell.lock()).collect();
+        let refused =
+            |error: crate::store::StoreError| SoftError::Store { nsid, lba, reason: error.to_string() };
+        namespace.write(namespace.offset(lba), from).map_err(refused)
+    }
+
+    fn range(&self, nsid: u32, lba: u64, len: usize) -> Result<&Namespace, SoftError> {
+        let namespaces = &self.core.namespaces;
+        let count = namespaces.len();
+        let namespace = namespaces.get((nsid as usize).wrapping_sub(1));
+        let namespace = namespace.ok_or(SoftError::Namespace { nsid, count })?;
+        let block_size = namespace.block_size();
+        if !namespace.contains(lba, (len as u64).div_ceil(block_size.into())) {
+            return Err(SoftError::Range { nsid, lba, len, blocks: namespace.blocks, block_size });
+        }
+        Ok(namespace)
+    }
+
+    /// The client's memory, as a controller's side sees it.
+    pub fn client_memory(&self) -> Arc<IovaSpace> {
+        self.core.space.clone()
+    }
+}
+
+impl Drop for SoftDevice {
+    fn drop(&mut self) {
+        self.core.stop.store(true, Ordering::Release);
+        for poller in self.pollers.drain(..) {
+            if poller.join().is_err() {
+                tracing::error!("a poller panicked");
+            }
+        }
+    }
+}
+
+impl Device for SoftDevice {
+    fn info(&self) -> DeviceInfo {
+        DeviceInfo { name: format!("soft:{}", self.core.config.serial), kind: DeviceKind::Software }
+    }
+
+    fn registers(&self) -> &dyn Registers {
+        &*self.core
+    }
+
+    fn doorbells(&self) -> &dyn Doorbells {
+        &self.core.doorbells
+    }
+
+    fn dma(&self) -> Arc<dyn DmaSpace> {
+        self.core.space.clone()
+    }
+
+    fn interrupts(&self) -> &dyn Interrupts {
+        &*self.core.vectors
+    }
+
+    fn reset(&self) -> &dyn Reset {
+        &*self.core
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        self
+    }
+}
+
+impl Clock for SoftDevice {
+    fn now(&self) -> Duration {
+        match &self.core.time {
+            Some(time) => VirtualClock { core: &self.core, time }.now(),
+            None => self.clock.now(),
+        }
+    }
+
+    fn pause(&self, hint: Duration) {
+        match &self.core.time {
+            Some(time) => VirtualClock { core: &self.core, time }.pause(hint),
+            None => self.clock.pause(hint),
+        }
+    }
+}
+
+impl Reset for Core {
+    fn reset(&self, kind: ResetKind) -> Result<(), ResetError> {
+        match kind {
+            ResetKind::Function => self.reset_function(&mut self.control.lock()),
+        }
+        Ok(())
+    }
+}

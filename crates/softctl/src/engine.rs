@@ -1,0 +1,112 @@
+//! What it takes to execute a command: a view of client memory, the namespaces, and where to report.
+//! Each thread has its own.
+
+use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use warpbell_nvme::command::{Fuse, Psdt};
+use warpbell_nvme::{Sqe, Status};
+
+use crate::admin::ErrorLog;
+use crate::checker::{Checker, Rule};
+use crate::fault::Injector;
+use crate::memory::View;
+use crate::statistics::Statistics;
+use crate::store::Namespace;
+use crate::transfer::Segment;
+
+/// Limits that commands are checked against.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// CC.MPS in bytes.
+    pub(crate) page: u64,
+    /// Most bytes of one command's data (MDTS).
+    pub(crate) bytes: u64,
+    /// Whether I/O commands may use SGLs.
+    pub(crate) sgl: bool,
+}
+
+/// A command, for messages.
+#[derive(Clone, Copy)]
+pub(crate) struct Command<'a> {
+    pub(crate) sqid: u16,
+    pub(crate) sqe: &'a Sqe,
+}
+
+impl fmt::Display for Command<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (sqe, sqid) = (self.sqe, self.sqid);
+        write!(f, "queue {sqid} command {:#06x} opcode {:02X}h", sqe.cid(), sqe.opcode())
+    }
+}
+
+/// The error of a command: its status.
+pub(crate) type Refused = Status;
+
+/// The status of a command that would fail again in the same way.
+pub(crate) const fn never(status: Status) -> Refused {
+    status.with_dnr(true)
+}
+
+/// One thread's means to execute commands.
+pub(crate) struct Engine {
+    pub(crate) view: View,
+    pub(crate) namespaces: Arc<[Namespace]>,
+    pub(crate) checker: Arc<Checker>,
+    pub(crate) errors: Arc<ErrorLog>,
+    /// Shared by all threads; `None` if the plan is empty.
+    pub(crate) injector: Option<Arc<Mutex<Injector>>>,
+    pub(crate) limits: Limits,
+    /// The data of the command at hand; kept for its allocation.
+    pub(crate) segments: Vec<Segment>,
+    /// Bytes on their way between a store and the client; kept for its allocation.
+    pub(crate) scratch: Vec<u8>,
+    pub(crate) statistics: Statistics,
+}
+
+impl Engine {
+    /// Logs a violation by a command.
+    #[cold]
+    pub(crate) fn violation(&self, rule: Rule, command: Command<'_>, what: impl fmt::Display) {
+        self.checker.report(rule, format!("{command}: {what}"));
+    }
+
+    /// Checks what all commands have in common.
+    pub(crate) fn check_common(&self, command: Command<'_>) -> Result<(), Refused> {
+        let sqe = command.sqe;
+        let reserved = sqe.cdw0.into_bits() >> 10 & 0xf;
+        if reserved != 0 {
+            self.violation(
+                Rule::ReservedField,
+                command,
+                format_args!("dword 0 bits 13:10 are {reserved:#x}"),
+            );
+        }
+        if sqe.cdw0.fuse() != Fuse::NORMAL {
+            self.violation(Rule::UnsupportedOpcode, command, "fused operations are not supported");
+            return Err(never(Status::INVALID_FIELD));
+        }
+        let sgl = sqe.cdw0.psdt() != Psdt::PRP;
+        if sgl && (command.sqid == 0 || !self.limits.sgl || sqe.cdw0.psdt() != Psdt::SGL_CONTIGUOUS_METADATA)
+        {
+            let psdt = sqe.cdw0.psdt().into_bits();
+            self.violation(Rule::DataPointer, command, format_args!("PSDT {psdt} is not supported here"));
+            return Err(never(Status::INVALID_FIELD));
+        }
+        Ok(())
+    }
+
+    /// Reports dwords that are reserved in this command and not zero.
+    pub(crate) fn check_reserved(&self, command: Command<'_>, dwords: &[(&str, u32)]) {
+        for (name, value) in dwords.iter().filter(|(_, value)| *value != 0) {
+            self.violation(Rule::ReservedField, command, format_args!("{name} is {value:#x}"));
+        }
+    }
+
+    /// The namespace that a command is about.
+    pub(crate) fn namespace(&self, nsid: u32) -> Result<&Namespace, Refused> {
+        let index = (nsid as usize).wrapping_sub(1);
+        self.namespaces.get(index).ok_or(never(Status::INVALID_NAMESPACE_OR_FORMAT))
+    }
+}

@@ -1,0 +1,91 @@
+//! Why a soft controller did not start.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::config::SoftConfigError;
+
+/// Why a soft controller did not start, or an access from outside failed.
+#[derive(Debug, thiserror::Error)]
+pub enum SoftError {
+    /// A setting is out of its range.
+    #[error(transparent)]
+    Config(#[from] SoftConfigError),
+    /// A file cannot be opened.
+    #[error("cannot open {} for {action}: {source}", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// What it was opened for.
+        action: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A path that holds no blocks.
+    #[error("cannot use {}: neither a regular file nor a block device", path.display())]
+    NotAFile {
+        /// The path.
+        path: PathBuf,
+    },
+    /// No memory for a namespace.
+    #[error("cannot reserve {len} bytes for a namespace: {source}")]
+    Memory {
+        /// Bytes asked for.
+        len: u64,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// No memory for the doorbell registers.
+    #[error("cannot set up the doorbell registers: {0}")]
+    Doorbells(#[from] warpbell_hw::MemoryError),
+    /// A thread did not start.
+    #[error("cannot start poller {index}: {source}")]
+    Thread {
+        /// Which poller.
+        index: usize,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// No such namespace.
+    #[error("namespace {nsid} does not exist: there are {count}")]
+    Namespace {
+        /// The namespace asked for.
+        nsid: u32,
+        /// How many there are.
+        count: usize,
+    },
+    /// Bytes outside a namespace.
+    #[error(
+        "{len} bytes from block {lba} of namespace {nsid} on: it has {blocks} blocks of {block_size} bytes"
+    )]
+    Range {
+        /// The namespace.
+        nsid: u32,
+        /// First block.
+        lba: u64,
+        /// Length in bytes.
+        len: usize,
+        /// Blocks of the namespace.
+        blocks: u64,
+        /// Bytes of a block.
+        block_size: u32,
+    },
+    /// A namespace that may not be written.
+    #[error("block {lba} of namespace {nsid} is write protected")]
+    Protected {
+        /// The namespace.
+        nsid: u32,
+        /// First block.
+        lba: u64,
+    },
+    /// The store failed.
+    #[error("block {lba} of namespace {nsid}: {reason}")]
+    Store {
+        /// The namespace.
+        nsid: u32,
+        /// First block.
+        lba: u64,
+        /// What the store said.
+        reason: String,
+    },
+}

@@ -1,0 +1,331 @@
+//! A lane: the I/O queues that one thread serves, and the order in which it serves them.
+//!
+//! A completion queue and all submission queues that feed it are in one lane, so that nothing on the way of an I/O
+//! command is shared between threads. Round robin goes from queue to queue, a burst of commands at a time; another
+//! arbitration mechanism would choose the next queue in [`Lane::pass`].
+
+use std::sync::Arc;
+
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use warpbell_nvme::{Sqe, Status};
+
+use crate::checker::Rule;
+use crate::engine::{Command, Engine};
+use crate::interrupt::Vectors;
+use crate::queue::{Cq, DoorbellFault, Sq};
+
+/// Most commands taken from one queue before the next has its turn.
+pub(crate) const MAX_BURST: u32 = 32;
+
+/// A fetched command that waits for its turn to complete.
+struct Held {
+    /// Index of its queue in the lane.
+    sq: usize,
+    sqe: Sqe,
+}
+
+/// How a lane works; fixed when the device is opened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LaneMode {
+    /// Commands held back to shuffle their completions; 0 completes each as soon as it was fetched.
+    pub(crate) window: usize,
+    /// Overwrite what was fetched.
+    pub(crate) poison: bool,
+    /// Serve many plain reads and writes at a time. Off where each command is looked at.
+    pub(crate) quick: bool,
+    pub(crate) seed: u64,
+}
+
+/// What a lane does with its queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LaneState {
+    /// Serves them.
+    Running,
+    /// A shutdown was asked for: new commands are violations.
+    ShutDown,
+}
+
+/// One thing that a stepped controller can do next.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Work {
+    /// Fetch a command of the queue with this index.
+    Fetch(usize),
+    /// Complete the held command with this index.
+    Complete(usize),
+}
+
+/// I/O queues and the means to serve them.
+pub(crate) struct Lane {
+    pub(super) sqs: Vec<Sq>,
+    pub(super) cqs: Vec<Cq>,
+    held: Vec<Held>,
+    pub(crate) engine: Engine,
+    pub(crate) burst: u32,
+    pub(crate) state: LaneState,
+    mode: LaneMode,
+    random: Xoshiro256PlusPlus,
+    vectors: Arc<Vectors>,
+}
+
+impl Lane {
+    pub(crate) fn new(engine: Engine, mode: LaneMode, vectors: Arc<Vectors>) -> Lane {
+        Lane {
+            sqs: Vec::new(),
+            cqs: Vec::new(),
+            held: Vec::new(),
+            engine,
+            burst: MAX_BURST,
+            state: LaneState::Running,
+            mode,
+            random: Xoshiro256PlusPlus::seed_from_u64(mode.seed),
+            vectors,
+        }
+    }
+
+    /// Serves every queue once, in turn. Returns whether there was anything to do.
+    #[inline]
+    pub(crate) fn pass(&mut self) -> bool {
+        let mut busy = false;
+        for index in 0..self.sqs.len() {
+            busy |= self.visit(index);
+        }
+        if !busy && !self.held.is_empty() {
+            // Nothing new comes, so nothing is won by holding back.
+            self.complete_any();
+            self.interrupt_all();
+            busy = true;
+        }
+        busy
+    }
+
+    #[inline]
+    fn visit(&mut self, index: usize) -> bool {
+        let sq = &mut self.sqs[index];
+        if let Some(result) = sq.poll_doorbell() {
+            self.engine.statistics.sq_doorbells += 1;
+            if !self.accept(result) {
+                return true;
+            }
+        }
+        let sq = &mut self.sqs[index];
+        let pending = sq.pending();
+        if pending == 0 || self.state != LaneState::Running {
+            return false;
+        }
+        // After the doorbell's acquire: what the client mapped before it rang is found.
+        self.engine.view.refresh();
+        let cq = sq.cq;
+        self.poll_head(cq);
+        let count = pending.min(self.cqs[cq].room()).min(self.burst);
+        if count == 0 {
+            return false;
+        }
+        if self.mode.quick {
+            self.serve_batch(index, count);
+        } else {
+            (0..count).for_each(|_| self.fetch(index));
+        }
+        self.interrupt(cq);
+        true
+    }
+
+    /// Reports a bad doorbell value; false if it was bad, or must not lead to anything.
+    fn accept(&mut self, result: Result<(), DoorbellFault>) -> bool {
+        match result {
+            Ok(()) if self.state == LaneState::ShutDown => {
+                let what = "a submission queue's tail moved after a shutdown was asked for".to_owned();
+                self.engine.checker.report(Rule::CommandAfterShutdown, what);
+                false
+            }
+            Ok(()) => true,
+            Err((rule, detail)) => {
+                self.engine.checker.report_doorbell(rule, detail);
+                false
+            }
+        }
+    }
+
+    #[inline]
+    fn poll_head(&mut self, cq: usize) {
+        if let Some(result) = self.cqs[cq].poll_doorbell() {
+            self.engine.statistics.cq_doorbells += 1;
+            if let Err((rule, detail)) = result {
+                self.engine.checker.report_doorbell(rule, detail);
+            }
+        }
+    }
+
+    /// Looks at everything that the way of commands looks at only when it must.
+    pub(crate) fn catch_up(&mut self) {
+        self.engine.view.refresh();
+        for cq in 0..self.cqs.len() {
+            self.poll_head(cq);
+        }
+    }
+
+    /// Fetches one command, which must be pending with room for its completion, and completes it unless it is held.
+    fn fetch(&mut self, index: usize) {
+        let sq = &mut self.sqs[index];
+        let sqe = sq.fetch();
+        let sqid = sq.id;
+        self.cqs[sq.cq].reserve();
+        if self.mode.poison {
+            sq.poison_fetched();
+        }
+        let conflict = sq.begin(sqe.cid());
+        self.held.push(Held { sq: index, sqe });
+        let command = Command { sqid, sqe: &sqe };
+        if self.mode.poison && sqe.cdw0.into_bits() == u32::MAX {
+            self.engine.violation(Rule::StaleEntry, command, "fetch of an entry that was not written");
+        }
+        if conflict {
+            self.engine.violation(Rule::CidInFlight, command, "its identifier is in flight");
+            self.answer(self.held.len() - 1, Status::CID_CONFLICT.with_dnr(true));
+            // The other command with this identifier is still in flight.
+            self.sqs[index].begin(sqe.cid());
+        } else if self.held.len() > self.mode.window {
+            self.complete_any();
+            self.interrupt_all();
+        }
+    }
+
+    fn complete_any(&mut self) {
+        let choice = self.random.random_range(0..self.held.len());
+        self.complete(choice);
+    }
+
+    fn complete(&mut self, choice: usize) {
+        let held = &self.held[choice];
+        let status = self.engine.execute(self.sqs[held.sq].id, &held.sqe);
+        self.answer(choice, status);
+    }
+
+    /// Posts the completion of a held command.
+    fn answer(&mut self, choice: usize, status: Status) {
+        let held = self.held.swap_remove(choice);
+        let sq = &mut self.sqs[held.sq];
+        sq.end(held.sqe.cid());
+        let cq = &mut self.cqs[sq.cq];
+        cq.release();
+        cq.post_status(sq.id, sq.head, held.sqe.cid(), status);
+    }
+
+    /// After completions of held commands: they may belong to any queue of this lane.
+    fn interrupt_all(&mut self) {
+        (0..self.cqs.len()).for_each(|cq| self.interrupt(cq));
+    }
+
+    fn interrupt(&mut self, cq: usize) {
+        if let Some(vector) = self.cqs[cq].take_interrupt() {
+            self.engine.statistics.interrupts += 1;
+            self.vectors.signal(vector);
+        }
+    }
+
+    /// What could be done next, in stepped mode.
+    pub(crate) fn work(&self, into: &mut Vec<Work>) {
+        if self.state != LaneState::Running {
+            return;
+        }
+        let ready = |sq: &Sq| sq.pending() > 0 && self.cqs[sq.cq].room() > 0;
+        if self.held.len() <= self.mode.window {
+            let queues = self.sqs.iter().enumerate().filter(|(_, sq)| ready(sq));
+            into.extend(queues.map(|(index, _)| Work::Fetch(index)));
+        }
+        into.extend((0..self.held.len()).map(Work::Complete));
+    }
+
+    /// Does one thing that [`Lane::work`] offered.
+    pub(crate) fn perform(&mut self, work: Work) {
+        self.engine.view.refresh();
+        match work {
+            Work::Fetch(index) => self.fetch(index),
+            Work::Complete(choice) => self.complete(choice),
+        }
+        self.interrupt_all();
+    }
+
+    /// A write to a doorbell, where each is seen. False if the queue is not here.
+    pub(crate) fn ring_sq(&mut self, qid: u16, value: u32) -> bool {
+        let Some(sq) = self.sqs.iter_mut().find(|sq| sq.id == qid) else { return false };
+        self.engine.statistics.sq_doorbells += 1;
+        let result = sq.ring_doorbell(value);
+        self.accept(result);
+        true
+    }
+
+    /// A write to a completion queue's doorbell, where each is seen. False if the queue is not here.
+    pub(crate) fn ring_cq(&mut self, qid: u16, value: u32) -> bool {
+        let Some(cq) = self.cqs.iter_mut().find(|cq| cq.id == qid) else { return false };
+        self.engine.statistics.cq_doorbells += 1;
+        if let Err((rule, detail)) = cq.ring_doorbell(value) {
+            self.engine.checker.report_doorbell(rule, detail);
+        }
+        true
+    }
+
+    pub(crate) fn add_cq(&mut self, cq: Cq) {
+        self.cqs.push(cq);
+    }
+
+    /// Adds a queue that completes into `cqid`, which is here.
+    pub(crate) fn add_sq(&mut self, mut sq: Sq, cqid: u16) {
+        if let Some(index) = self.cqs.iter().position(|cq| cq.id == cqid) {
+            sq.cq = index;
+            self.sqs.push(sq);
+        }
+    }
+
+    /// Removes a submission queue. Its fetched commands complete as aborted before this returns.
+    pub(crate) fn remove_sq(&mut self, qid: u16) {
+        let Some(index) = self.sqs.iter().position(|sq| sq.id == qid) else { return };
+        while let Some(choice) = self.held.iter().position(|held| held.sq == index) {
+            self.answer(choice, Status::ABORTED_SQ_DELETION);
+        }
+        self.interrupt(self.sqs[index].cq);
+        self.sqs.swap_remove(index).retire();
+        let moved = self.sqs.len();
+        self.held.iter_mut().filter(|held| held.sq == moved).for_each(|held| held.sq = index);
+    }
+
+    /// Removes a completion queue that no submission queue uses.
+    pub(crate) fn remove_cq(&mut self, qid: u16) {
+        let Some(index) = self.cqs.iter().position(|cq| cq.id == qid) else { return };
+        self.cqs.swap_remove(index).retire();
+        let moved = self.cqs.len();
+        self.sqs.iter_mut().filter(|sq| sq.cq == moved).for_each(|sq| sq.cq = index);
+    }
+
+    /// Aborts a command that is held back; false if it is not here.
+    pub(crate) fn abort(&mut self, sqid: u16, cid: u16) -> bool {
+        let is_it = |held: &Held| self.sqs[held.sq].id == sqid && held.sqe.cid() == cid;
+        let Some(choice) = self.held.iter().position(is_it) else { return false };
+        let cq = self.sqs[self.held[choice].sq].cq;
+        self.answer(choice, Status::ABORT_REQUESTED);
+        self.interrupt(cq);
+        true
+    }
+
+    /// Completes everything that is held back, before a shutdown.
+    pub(crate) fn drain(&mut self) {
+        while !self.held.is_empty() {
+            self.complete_any();
+        }
+        self.interrupt_all();
+    }
+
+    /// Forgets all queues and commands: a controller level reset.
+    pub(crate) fn clear(&mut self) {
+        self.held.clear();
+        self.sqs.drain(..).for_each(|sq| sq.retire());
+        self.cqs.drain(..).for_each(|cq| cq.retire());
+        self.burst = MAX_BURST;
+        self.state = LaneState::Running;
+    }
+
+    /// How many submission and completion queues are here.
+    pub(crate) fn load(&self) -> usize {
+        self.sqs.len() + self.cqs.len()
+    }
+}

@@ -1,0 +1,56 @@
+//! The soft controller: an NVMe SSD in software, in this process.
+//!
+//! [`SoftDevice`] implements [`warpbell_hw::Device`], so that a driver uses it like hardware: registers, doorbells,
+//! queues in the driver's memory, DMA through IOVAs. It executes the admin and NVM command sets over memory or the
+//! user's own file, and checks its client as it goes: whatever breaks a rule of the specification is answered as
+//! the specification asks, and also lands in a log ([`SoftDevice::violations`]).
+//!
+//! A controller is *threaded* (polling threads, for speed) or *stepped* (no threads, every choice made by a seed, in
+//! virtual time, for simulation). Where to look:
+//!
+//! - `config`, `parse`: what can be asked for, as [`SoftConfig`] and as a device name.
+//! - `core`, `control`, `registers`, `admin`: the control plane, behind one lock.
+//! - `lane`, `quick`, `engine`, `queue`, `transfer`, `nvm`: the way of an I/O command, on one thread from doorbell to
+//!   completion. `lane` decides what comes next, `quick` serves the plain cases many at a time.
+//! - `store`, `memory`, `interrupt`, `doorbell`: namespaces, client memory, eventfds, doorbell registers.
+//! - `checker`, `fault`: rules and violations; faults to inject.
+//! - `poller`, `sim`: the two ways to make it go.
+//!
+//! Unsafe code is in `memory` (client memory and mappings) and `store::memory`, and nowhere else.
+
+mod admin;
+mod checker;
+mod config;
+mod control;
+mod core;
+#[cfg(test)]
+mod cost;
+mod device;
+mod doorbell;
+mod engine;
+mod error;
+mod fault;
+mod interrupt;
+mod lane;
+mod memory;
+mod nvm;
+mod parse;
+mod poller;
+mod queue;
+mod quick;
+mod registers;
+mod sim;
+mod statistics;
+mod store;
+mod transfer;
+
+pub use checker::{LOG_LIMIT, Rule, Violation};
+pub use config::{
+    CompletionOrder, MAX_ENTRIES, MAX_MDTS, MAX_NAMESPACES, MAX_POLLERS, MAX_STRIDE, MAX_WINDOW,
+    NamespaceConfig, SoftConfig, SoftConfigError, StoreConfig,
+};
+pub use device::SoftDevice;
+pub use error::SoftError;
+pub use fault::{Fault, FaultAction, FaultError, FaultKind, FaultPlan, InjectedFault, Selector};
+pub use memory::IovaSpace;
+pub use statistics::Statistics;

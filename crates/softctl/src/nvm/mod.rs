@@ -1,0 +1,141 @@
+//! The NVM command set (1.0, section 3).
+
+mod compare;
+mod dsm;
+mod flush;
+mod read_write;
+mod zeroes;
+
+use warpbell_nvme::status::StatusCodeType;
+use warpbell_nvme::{NvmOpcode, Sqe, Status};
+
+use crate::checker::Rule;
+use crate::engine::{Command, Engine, Refused, never};
+use crate::fault::{Corruption, Target, Verdict};
+use crate::store::StoreError;
+
+/// Opcodes that are executed, with whether they change contents.
+pub(crate) const SUPPORTED: &[(NvmOpcode, bool)] = &[
+    (NvmOpcode::FLUSH, false),
+    (NvmOpcode::WRITE, true),
+    (NvmOpcode::READ, false),
+    (NvmOpcode::COMPARE, false),
+    (NvmOpcode::WRITE_ZEROES, true),
+    (NvmOpcode::DATASET_MANAGEMENT, true),
+    (NvmOpcode::VERIFY, false),
+];
+
+/// The blocks of a command, checked to exist.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extent {
+    nsid: u32,
+    /// Index of the namespace.
+    index: usize,
+    lba: u64,
+    count: u64,
+    /// Byte offset in the store.
+    offset: u64,
+    bytes: u64,
+}
+
+impl Engine {
+    /// Executes one I/O command and counts it. Returns the status to complete it with.
+    pub(crate) fn execute(&mut self, sqid: u16, sqe: &Sqe) -> Status {
+        let command = Command { sqid, sqe };
+        let status = match self.run(command) {
+            Ok(()) => Status::SUCCESS,
+            Err(status) => status,
+        };
+        if !status.is_ok() {
+            self.errors.note(command, status);
+        }
+        self.count(sqe.opcode(), status);
+        status
+    }
+
+    fn count(&mut self, opcode: u8, status: Status) {
+        self.statistics.io_commands[usize::from(opcode)] += 1;
+        self.statistics.errors += u64::from(!status.is_ok());
+        self.statistics.media_errors += u64::from(status.sct() == StatusCodeType::MEDIA && !status.is_ok());
+    }
+
+    fn run(&mut self, command: Command<'_>) -> Result<(), Refused> {
+        self.check_common(command)?;
+        let sqe = command.sqe;
+        match NvmOpcode(sqe.opcode()) {
+            NvmOpcode::READ => self.read(command),
+            NvmOpcode::WRITE => self.write(command),
+            NvmOpcode::FLUSH => self.flush(command),
+            NvmOpcode::COMPARE => self.compare(command),
+            NvmOpcode::WRITE_ZEROES => self.write_zeroes(command),
+            NvmOpcode::DATASET_MANAGEMENT => self.dataset_management(command),
+            NvmOpcode::VERIFY => self.verify(command),
+            opcode => {
+                self.violation(Rule::UnsupportedOpcode, command, format_args!("{opcode} is not supported"));
+                Err(never(Status::INVALID_OPCODE))
+            }
+        }
+    }
+
+    /// Checks the fields that all commands with an LBA range share. `optional` are the bits of CDW12 above NLB that
+    /// this command defines.
+    fn extent(&self, command: Command<'_>, optional: u32) -> Result<Extent, Refused> {
+        let sqe = command.sqe;
+        self.check_reserved(command, &[("dword 2", sqe.cdw2), ("dword 3", sqe.cdw3)]);
+        let fields = sqe.read_write();
+        if fields.prinfo() != 0 || sqe.mptr != 0 || fields.stc() {
+            let what =
+                format_args!("PRINFO {:#x}, MPTR {:#x}, STC {}", fields.prinfo(), sqe.mptr, fields.stc());
+            self.violation(Rule::Metadata, command, what);
+            return Err(never(Status::INVALID_FIELD));
+        }
+        let unknown = sqe.cdw12 & 0xffff_0000 & !optional;
+        if unknown != 0 {
+            self.violation(Rule::ReservedField, command, format_args!("dword 12 bits {unknown:#x}"));
+        }
+        let (lba, count) = (sqe.slba(), u64::from(sqe.blocks()));
+        let namespace = self.namespace(sqe.nsid)?;
+        if !namespace.contains(lba, count) {
+            return Err(never(Status::LBA_OUT_OF_RANGE));
+        }
+        let (offset, bytes) = (namespace.offset(lba), count << namespace.shift);
+        Ok(Extent { nsid: sqe.nsid, index: sqe.nsid as usize - 1, lba, count, offset, bytes })
+    }
+
+    /// Asks the fault plan about a command with an LBA range.
+    fn judge(&self, opcode: NvmOpcode, extent: &Extent) -> Result<Option<Corruption>, Refused> {
+        self.judge_target(Target {
+            opcode,
+            nsid: extent.nsid,
+            lbas: Some((extent.lba, extent.lba + extent.count - 1)),
+        })
+    }
+
+    fn judge_target(&self, target: Target) -> Result<Option<Corruption>, Refused> {
+        let Some(injector) = &self.injector else { return Ok(None) };
+        match injector.lock().judge(target) {
+            Verdict::Proceed => Ok(None),
+            Verdict::Fail(status) => Err(status),
+            Verdict::Corrupt(corruption) => Ok(Some(corruption)),
+        }
+    }
+
+    /// Refuses to change blocks that are write protected.
+    fn check_writable(&self, extent: &Extent) -> Result<(), Refused> {
+        if self.namespaces[extent.index].protected(extent.lba, extent.count) {
+            return Err(never(Status::NAMESPACE_WRITE_PROTECTED));
+        }
+        Ok(())
+    }
+}
+
+/// The status of a read that the store did not deliver. It may do so later: a truncated file can grow again.
+fn read_failed(error: StoreError) -> Refused {
+    tracing::warn!(%error, "a read failed");
+    Status::UNRECOVERED_READ
+}
+
+fn write_failed(error: StoreError) -> Refused {
+    tracing::warn!(%error, "a write failed");
+    Status::WRITE_FAULT
+}

@@ -1,0 +1,293 @@
+//! The configuration as a device name carries it: what follows `soft:`.
+//!
+//! `size=1g,block=512,queues=64` or `file=PATH,writable=on`. Each `size` or `file` begins a namespace; `block` and
+//! `writable` are about the namespace before them, or, before the first, about all. Sizes take k, m, g and t
+//! (powers of 1024), kB, MB, GB and TB (powers of 1000). A comma in a path is written `\,`.
+
+use std::path::Path;
+use std::str::FromStr;
+
+use crate::config::{CompletionOrder, NamespaceConfig, SoftConfig, SoftConfigError, StoreConfig};
+use crate::fault::FaultPlan;
+
+const KEYS: &str = "size, file, block, writable, queues, grant, entries, mdts, sgl, stride, pollers, pin, faults, \
+                    order, seed, poison, serial, model, firmware";
+
+impl SoftConfig {
+    /// Reads the settings that follow `soft:` in a device name, and checks them.
+    pub fn parse(text: &str) -> Result<SoftConfig, SoftConfigError> {
+        let mut parser = Parser::new();
+        for setting in split(text) {
+            let (key, value) =
+                setting.split_once('=').ok_or_else(|| SoftConfigError::NoValue { text: setting.clone() })?;
+            parser.set(key.trim(), value.trim())?;
+        }
+        let config = parser.finish();
+        config.validate()?;
+        Ok(config)
+    }
+}
+
+/// Splits at commas that no backslash escapes; empty pieces do not count.
+fn split(text: &str) -> Vec<String> {
+    let mut pieces = vec![String::new()];
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
+        match (character, characters.peek()) {
+            ('\\', Some(',')) => pieces.last_mut().into_iter().for_each(|piece| piece.push(',')),
+            (',', _) => {
+                pieces.push(String::new());
+                continue;
+            }
+            _ => {
+                pieces.last_mut().into_iter().for_each(|piece| piece.push(character));
+                continue;
+            }
+        }
+        characters.next();
+    }
+    pieces.retain(|piece| !piece.trim().is_empty());
+    pieces
+}
+
+struct Parser {
+    config: SoftConfig,
+    seen: Vec<(String, String)>,
+    block: u32,
+    writable: bool,
+}
+
+impl Parser {
+    fn new() -> Parser {
+        let config = SoftConfig { namespaces: Vec::new(), ..SoftConfig::default() };
+        Parser { config, seen: Vec::new(), block: 512, writable: false }
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<(), SoftConfigError> {
+        match key {
+            "size" => {
+                let bytes = size(key, value)?;
+                self.begin(StoreConfig::Memory { bytes });
+            }
+            "file" => {
+                if value.is_empty() {
+                    return Err(SoftConfigError::value(key, value, "must be a path"));
+                }
+                self.begin(StoreConfig::File { path: value.into(), writable: self.writable });
+            }
+            "block" => self.block(size(key, value)?)?,
+            "writable" => self.writable(switch(key, value)?)?,
+            _ => {
+                self.once(key, value)?;
+                self.device(key, value)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, store: StoreConfig) {
+        self.config.namespaces.push(NamespaceConfig { block_size: self.block, store });
+    }
+
+    fn block(&mut self, bytes: u64) -> Result<(), SoftConfigError> {
+        let block = u32::try_from(bytes).unwrap_or(u32::MAX);
+        if !matches!(block, 512 | 4096) {
+            return Err(SoftConfigError::value("block", bytes, "must be 512 or 4096 bytes"));
+        }
+        match self.config.namespaces.last_mut() {
+            Some(namespace) => namespace.block_size = block,
+            None => self.block = block,
+        }
+        Ok(())
+    }
+
+    fn writable(&mut self, on: bool) -> Result<(), SoftConfigError> {
+        match self.config.namespaces.last_mut().map(|namespace| &mut namespace.store) {
+            Some(StoreConfig::File { writable, .. }) => *writable = on,
+            Some(StoreConfig::Memory { .. }) => {
+                let limit = "applies to file= only; memory is always writable";
+                return Err(SoftConfigError::value("writable", if on { "on" } else { "off" }, limit));
+            }
+            None => self.writable = on,
+        }
+        Ok(())
+    }
+
+    fn once(&mut self, key: &str, value: &str) -> Result<(), SoftConfigError> {
+        if let Some((key, first)) = self.seen.iter().find(|(seen, _)| seen == key) {
+            return Err(SoftConfigError::Twice {
+                key: key.clone(),
+                first: first.clone(),
+                second: value.to_owned(),
+            });
+        }
+        self.seen.push((key.to_owned(), value.to_owned()));
+        Ok(())
+    }
+
+    fn device(&mut self, key: &str, value: &str) -> Result<(), SoftConfigError> {
+        let config = &mut self.config;
+        match key {
+            "queues" => config.queue_pairs = number(key, value, 1, u16::MAX.into())?,
+            "grant" => config.grant = Some(number(key, value, 1, u16::MAX.into())?),
+            "entries" => config.max_entries = number(key, value, 2, crate::config::MAX_ENTRIES.into())?,
+            "mdts" => config.mdts = number(key, value, 0, crate::config::MAX_MDTS.into())?,
+            "sgl" => config.sgl = switch(key, value)?,
+            "stride" => config.stride = number(key, value, 0, crate::config::MAX_STRIDE.into())?,
+            "pollers" => config.pollers = number(key, value, 1, crate::config::MAX_POLLERS as u64)?,
+            "pin" => config.pin = Some(pins(key, value)?),
+            "faults" => config.faults = FaultPlan::load(Path::new(value))?,
+            "order" => config.order = order(key, value)?,
+            "seed" => config.seed = number(key, value, 0, u64::MAX)?,
+            "poison" => config.poison_fetched = switch(key, value)?,
+            "serial" => config.serial = value.to_owned(),
+            "model" => config.model = value.to_owned(),
+            "firmware" => config.firmware = value.to_owned(),
+            _ => return Err(SoftConfigError::Unknown { key: key.to_owned(), known: KEYS.to_owned() }),
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> SoftConfig {
+        self.config
+    }
+}
+
+fn number<T: TryFrom<u64>>(key: &str, value: &str, low: u64, high: u64) -> Result<T, SoftConfigError> {
+    let refused = || SoftConfigError::value(key, value, format!("must be a number from {low} to {high}"));
+    let number = u64::from_str(value).map_err(|_| refused())?;
+    if number < low || number > high {
+        return Err(refused());
+    }
+    T::try_from(number).map_err(|_| refused())
+}
+
+fn switch(key: &str, value: &str) -> Result<bool, SoftConfigError> {
+    match value {
+        "on" | "true" | "1" | "yes" => Ok(true),
+        "off" | "false" | "0" | "no" => Ok(false),
+        _ => Err(SoftConfigError::value(key, value, "must be on or off")),
+    }
+}
+
+fn order(key: &str, value: &str) -> Result<CompletionOrder, SoftConfigError> {
+    match value.split_once(':') {
+        None if value == "immediate" => Ok(CompletionOrder::Immediate),
+        Some(("shuffled", window)) => Ok(CompletionOrder::Shuffled {
+            window: number(key, window, 1, crate::config::MAX_WINDOW as u64)?,
+        }),
+        _ => Err(SoftConfigError::value(key, value, "must be immediate or shuffled:WINDOW")),
+    }
+}
+
+fn pins(key: &str, value: &str) -> Result<Vec<usize>, SoftConfigError> {
+    let last = rustix::thread::CpuSet::MAX_CPU as u64 - 1;
+    value.split('+').map(|cpu| number(key, cpu, 0, last)).collect()
+}
+
+const UNITS: &[(&str, u64)] = &[
+    ("", 1),
+    ("b", 1),
+    ("k", 1 << 10),
+    ("kib", 1 << 10),
+    ("kb", 1_000),
+    ("m", 1 << 20),
+    ("mib", 1 << 20),
+    ("mb", 1_000_000),
+    ("g", 1 << 30),
+    ("gib", 1 << 30),
+    ("gb", 1_000_000_000),
+    ("t", 1 << 40),
+    ("tib", 1 << 40),
+    ("tb", 1_000_000_000_000),
+];
+
+fn size(key: &str, value: &str) -> Result<u64, SoftConfigError> {
+    let refused = || SoftConfigError::value(key, value, "must be bytes, for example 4096, 512m, 1g or 500MB");
+    let digits = value.len() - value.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, unit) = value.split_at(digits);
+    let unit = unit.trim().to_ascii_lowercase();
+    let factor = UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(refused)?.1;
+    let number = u64::from_str(number).map_err(|_| refused())?;
+    number.checked_mul(factor).ok_or_else(refused)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(text: &str) -> String {
+        SoftConfig::parse(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_usual_settings() {
+        let text = "size=1g,block=4096,queues=7,grant=9,entries=128,mdts=4,sgl=off,stride=2,pollers=3,pin=0+1,\
+                    seed=7,order=shuffled:16,poison=on,serial=S1,model=M,firmware=F";
+        let config = SoftConfig::parse(text).unwrap();
+        assert_eq!(config.namespaces, [NamespaceConfig::memory(1 << 30, 4096)]);
+        assert_eq!((config.queue_pairs, config.grant, config.max_entries), (7, Some(9), 128));
+        assert_eq!((config.mdts, config.sgl, config.stride, config.pollers), (4, false, 2, 3));
+        assert_eq!((config.pin, config.seed), (Some(vec![0, 1]), 7));
+        assert_eq!(config.order, CompletionOrder::Shuffled { window: 16 });
+        assert!(config.poison_fetched);
+        assert_eq!((config.serial.as_str(), config.model.as_str()), ("S1", "M"));
+    }
+
+    #[test]
+    fn several_namespaces_each_with_its_block_size() {
+        let config = SoftConfig::parse("block=4096,size=1m,file=a\\,b.img,block=512,writable=on").unwrap();
+        assert_eq!(config.namespaces[0], NamespaceConfig::memory(1 << 20, 4096));
+        assert_eq!(config.namespaces[1], NamespaceConfig::file("a,b.img", 512, true));
+    }
+
+    #[test]
+    fn sizes_are_binary_or_decimal() {
+        for (text, bytes) in
+            [("1k", 1024), ("1kB", 1000), ("2MiB", 2 << 20), ("3GB", 3_000_000_000), ("7", 7)]
+        {
+            assert_eq!(size("size", text).unwrap(), bytes, "{text}");
+        }
+    }
+
+    #[test]
+    fn errors_name_setting_value_and_limit() {
+        assert_eq!(
+            error("size=1x"),
+            "soft device setting size=1x: must be bytes, for example 4096, 512m, 1g or 500MB"
+        );
+        assert_eq!(error("size=1g,block=1000"), "soft device setting block=1000: must be 512 or 4096 bytes");
+        assert_eq!(
+            error("size=1g,queues=0"),
+            "soft device setting queues=0: must be a number from 1 to 65535"
+        );
+        assert_eq!(error("size=1g,stride=5"), "soft device setting stride=5: must be a number from 0 to 4");
+        assert_eq!(error("size=1g,sgl=maybe"), "soft device setting sgl=maybe: must be on or off");
+        assert_eq!(error("size=1g,seed=1,seed=2"), "soft device setting seed is given twice: 1 and 2");
+        assert!(
+            error("size=1g,colour=red")
+                .starts_with("soft device setting \"colour\" is unknown; known: size,")
+        );
+        assert_eq!(error("size"), "soft device setting \"size\" has no value: write key=value");
+        assert!(error("queues=4").contains("size=BYTES"));
+        assert!(error("size=0").contains("size=0: must be 1 to"));
+        assert!(error("size=99999999999999999999g").contains("must be bytes"));
+        assert!(error("size=1g,serial=123456789012345678901").contains("at most 20 printable"));
+        assert!(error("size=1m,writable=on").contains("memory is always writable"));
+        assert!(error("size=1m,faults=/nonexistent/plan.toml").contains("/nonexistent/plan.toml"));
+        assert!(error("size=1m,order=shuffled:0").contains("from 1 to 65536"));
+        assert!(error("size=1m,pin=").contains("pin="));
+        assert!(error("file=").contains("must be a path"));
+    }
+
+    #[test]
+    fn programmatic_configurations_are_checked_too() {
+        let config = SoftConfig { max_entries: 1, ..SoftConfig::default() };
+        assert_eq!(
+            config.validate().unwrap_err().to_string(),
+            "soft device setting entries=1: must be 2 to 65536"
+        );
+        let config = SoftConfig { namespaces: vec![], ..SoftConfig::default() };
+        assert!(config.validate().is_err());
+    }
+}

@@ -1,0 +1,133 @@
+//! Polling threads.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+use parking_lot::MutexGuard;
+use rustix::thread::CpuSet;
+use rustix::time::ClockId;
+
+use crate::core::{Core, LaneCell};
+use crate::error::SoftError;
+use crate::lane::Lane;
+
+/// Admin commands served before the I/O queues have their turn again.
+const ADMIN_BURST: u32 = 16;
+/// Empty passes between two looks at the clock.
+const CHECK: u32 = 256;
+/// Idle time after which a poller offers its processor to others between passes.
+const SPIN: Duration = Duration::from_micros(100);
+/// Idle time after which a poller sleeps between passes.
+const YIELD: Duration = Duration::from_millis(2);
+/// How long it sleeps at first, and at most: a hundredth of its idle time.
+const SLEEP: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(1));
+
+/// Starts the poller of lane `index`.
+pub(crate) fn start(core: Arc<Core>, index: usize) -> Result<JoinHandle<()>, SoftError> {
+    let name = format!("softctl-{index}");
+    Builder::new()
+        .name(name)
+        .spawn(move || run(&core, index))
+        .map_err(|source| SoftError::Thread { index, source })
+}
+
+fn pin(core: &Core, index: usize) {
+    let Some(pins) = &core.config.pin else { return };
+    let cpu = pins[index % pins.len()];
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    if let Err(error) = rustix::thread::sched_setaffinity(None, &set) {
+        tracing::warn!(poller = index, cpu, %error, "cannot pin a poller");
+    }
+}
+
+fn run(core: &Core, index: usize) {
+    pin(core, index);
+    let cell = &core.lanes[index];
+    let mut lane = cell.lane.lock();
+    let mut idle = Idle::new();
+    loop {
+        // Acquire: whoever waits or stops did what it did before.
+        if cell.waiters.load(Ordering::Acquire) != 0 || core.stop.load(Ordering::Acquire) {
+            if core.stop.load(Ordering::Acquire) {
+                break;
+            }
+            let_others_in(cell, &mut lane);
+        }
+        let mut busy = lane.pass();
+        if index == 0 && core.admin_wanted() {
+            MutexGuard::unlocked(&mut lane, || core.run_admin(&mut core.control.lock(), ADMIN_BURST));
+            busy = true;
+        }
+        if busy {
+            idle.reset();
+        } else {
+            idle.wait(&mut lane);
+        }
+    }
+    lane.engine.statistics.poller_cpu = cpu_time();
+}
+
+/// Gives the lane to those who wait for it, and comes back when all have had it.
+#[cold]
+fn let_others_in(cell: &LaneCell, lane: &mut MutexGuard<'_, Lane>) {
+    lane.engine.statistics.poller_cpu = cpu_time();
+    MutexGuard::unlocked(lane, || {
+        while cell.waiters.load(Ordering::Acquire) != 0 {
+            std::thread::yield_now();
+        }
+    });
+}
+
+/// CPU time of this thread.
+fn cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Waiting without work: first eagerly, then out of the way of others.
+struct Idle {
+    passes: u32,
+    since: Option<Instant>,
+    tired: Duration,
+}
+
+impl Idle {
+    fn new() -> Idle {
+        Idle { passes: 0, since: None, tired: Duration::ZERO }
+    }
+
+    #[inline]
+    fn reset(&mut self) {
+        self.passes = 0;
+        self.since = None;
+        self.tired = Duration::ZERO;
+    }
+
+    #[inline]
+    fn wait(&mut self, lane: &mut MutexGuard<'_, Lane>) {
+        self.passes += 1;
+        if self.passes >= CHECK {
+            self.passes = 0;
+            self.look(lane);
+        }
+        if self.tired >= YIELD {
+            lane.engine.statistics.poller_cpu = cpu_time();
+            let nap = (self.tired / 100).clamp(SLEEP.0, SLEEP.1);
+            MutexGuard::unlocked(lane, || std::thread::sleep(nap));
+            self.passes = CHECK;
+        } else if self.tired >= SPIN {
+            std::thread::yield_now();
+        } else {
+            std::hint::spin_loop();
+        }
+    }
+
+    #[cold]
+    fn look(&mut self, lane: &mut Lane) {
+        self.tired = self.since.get_or_insert_with(Instant::now).elapsed();
+        lane.catch_up();
+    }
+}

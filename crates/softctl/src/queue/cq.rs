@@ -1,0 +1,203 @@
+//! A completion queue: the controller posts, the client frees.
+
+use std::sync::atomic::Ordering;
+
+use warpbell_hw::Window;
+use warpbell_nvme::completion::PHASE_BIT;
+use warpbell_nvme::{Cqe, Status};
+
+use super::{DoorbellFault, distance};
+use crate::checker::Rule;
+use crate::memory::prefetch_write;
+
+/// Bytes of an entry.
+pub(crate) const SLOT: usize = size_of::<Cqe>();
+
+/// A completion queue.
+pub(crate) struct Cq {
+    pub(crate) id: u16,
+    pub(crate) entries: u32,
+    /// Where the next entry goes.
+    tail: u32,
+    /// First entry that the client has not freed.
+    head: u32,
+    /// The doorbell's value when it was last looked at, good or bad.
+    raw: u32,
+    /// Phase bit of the current pass, in place.
+    phase: u64,
+    /// Slots promised to commands that were fetched and not completed.
+    reserved: u32,
+    /// Whether entries were posted since the last interrupt.
+    posted: bool,
+    /// Interrupt vector, if interrupts are enabled.
+    pub(crate) vector: Option<u16>,
+    ring: Window,
+    doorbell: Window,
+}
+
+impl Cq {
+    /// A queue over `ring`, which holds `entries` slots. The doorbell starts at zero.
+    pub(crate) fn new(id: u16, entries: u32, ring: Window, doorbell: Window, vector: Option<u16>) -> Cq {
+        doorbell.store_u32(0, 0, Ordering::Relaxed);
+        let (tail, head, raw, reserved) = (0, 0, 0, 0);
+        Cq { id, entries, tail, head, raw, phase: PHASE_BIT, reserved, posted: false, vector, ring, doorbell }
+    }
+
+    /// Looks at the doorbell. `None` if its value is the one last seen.
+    #[inline]
+    pub(crate) fn poll_doorbell(&mut self) -> Option<Result<(), DoorbellFault>> {
+        // Acquire: queue entry loads before doorbell store, doorbell load before the slot is written again.
+        let value = self.doorbell.load_u32(0, Ordering::Acquire);
+        (value != self.raw).then(|| self.ring_doorbell(value))
+    }
+
+    /// Takes a doorbell write. A value that breaks a rule changes nothing.
+    #[inline]
+    pub(crate) fn ring_doorbell(&mut self, value: u32) -> Result<(), DoorbellFault> {
+        let before = std::mem::replace(&mut self.raw, value);
+        let freed = distance(self.head, value, self.entries);
+        if value < self.entries && value != before && freed <= self.unread() {
+            self.head = value;
+            return Ok(());
+        }
+        Err(self.doorbell_fault(value, before))
+    }
+
+    #[cold]
+    fn doorbell_fault(&self, value: u32, before: u32) -> DoorbellFault {
+        let (id, entries, unread) = (self.id, self.entries, self.unread());
+        if value >= entries {
+            let detail = format!("completion queue {id}: head {value}, but the queue has {entries} entries");
+            return (Rule::DoorbellRange, detail);
+        }
+        if value == before {
+            return (Rule::DoorbellRepeated, format!("completion queue {id}: head {value} again"));
+        }
+        let head = self.head;
+        let detail =
+            format!("completion queue {id}: head {head} to {value}, but {unread} entries were posted");
+        (Rule::CqHeadBeyondTail, detail)
+    }
+
+    /// Entries posted and not yet freed.
+    #[inline]
+    fn unread(&self) -> u32 {
+        distance(self.head, self.tail, self.entries)
+    }
+
+    /// Slots that are neither used nor promised.
+    #[inline]
+    pub(crate) fn room(&self) -> u32 {
+        (self.entries - 1 - self.unread()).saturating_sub(self.reserved)
+    }
+
+    /// Promises a slot to a command about to be fetched.
+    #[inline]
+    pub(crate) fn reserve(&mut self) {
+        self.reserved += 1;
+    }
+
+    /// Takes a promise back; the slot is about to be used, or the command will not complete for long.
+    #[inline]
+    pub(crate) fn release(&mut self) {
+        self.reserved = self.reserved.saturating_sub(1);
+    }
+
+    /// Posts an entry; there must be room for it.
+    #[inline]
+    pub(crate) fn post(&mut self, entry: &Cqe) {
+        self.post_qwords(entry.lo(), entry.hi());
+    }
+
+    /// Posts the completion of a command without a result.
+    #[inline(always)]
+    pub(crate) fn post_status(&mut self, sqid: u16, sqhd: u32, cid: u16, status: Status) {
+        let low = u64::from(sqhd as u16) | u64::from(sqid) << 16;
+        self.post_qwords(0, low | u64::from(cid) << 32 | u64::from(status.into_bits()) << 49);
+    }
+
+    #[inline(always)]
+    fn post_qwords(&mut self, low: u64, high: u64) {
+        let offset = self.tail as usize * SLOT;
+        self.ring.store_u64(offset, low, Ordering::Relaxed);
+        // Release: payload and first half before the half with the phase bit.
+        self.ring.store_u64(offset + 8, high & !PHASE_BIT | self.phase, Ordering::Release);
+        self.posted = true;
+        self.tail += 1;
+        if self.tail == self.entries {
+            self.tail = 0;
+            self.phase ^= PHASE_BIT;
+        }
+    }
+
+    /// Asks for the cache line of the slot `ahead` entries after the next, to write it.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, ahead: u32) {
+        let index = self.tail + ahead;
+        let index = if index >= self.entries { index - self.entries } else { index };
+        prefetch_write(self.ring.as_ptr().wrapping_add(index as usize * SLOT), 1);
+    }
+
+    /// The vector to signal, once, if entries were posted since the last call.
+    #[inline]
+    pub(crate) fn take_interrupt(&mut self) -> Option<u16> {
+        if std::mem::take(&mut self.posted) { self.vector } else { None }
+    }
+
+    /// Lets go of the doorbell: its register reads zero again.
+    pub(crate) fn retire(&self) {
+        self.doorbell.store_u32(0, 0, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warpbell_hw::CqRing;
+
+    use super::*;
+
+    fn queue(entries: u32) -> (Cq, Window) {
+        let memory = Window::host(entries as usize * SLOT).unwrap();
+        (Cq::new(5, entries, memory.clone(), Window::host(4).unwrap(), Some(2)), memory)
+    }
+
+    #[test]
+    fn a_client_reads_what_was_posted_over_many_passes() {
+        let (mut cq, memory) = queue(4);
+        let client = CqRing::new(memory, 4);
+        for index in 0..64u64 {
+            assert!(client.poll(index).is_none());
+            assert_eq!(cq.room(), 3);
+            cq.post_status(9, 7, index as u16, Status::COMPARE_FAILURE.with_dnr(true));
+            let entry = client.poll(index).unwrap();
+            assert_eq!((entry.cid, entry.sqid, entry.sqhd), (index as u16, 9, 7));
+            assert_eq!(entry.status(), Status::COMPARE_FAILURE.with_dnr(true));
+            cq.ring_doorbell((index as u32 + 1) % 4).unwrap();
+        }
+    }
+
+    #[test]
+    fn room_counts_promises() {
+        let (mut cq, _memory) = queue(4);
+        cq.reserve();
+        cq.post(&Cqe::new(1, 0, 2, Status::SUCCESS, false));
+        assert_eq!(cq.room(), 1);
+        cq.release();
+        assert_eq!(cq.room(), 2);
+        assert_eq!(cq.take_interrupt(), Some(2));
+        assert_eq!(cq.take_interrupt(), None);
+    }
+
+    #[test]
+    fn doorbell_rules() {
+        let (mut cq, _memory) = queue(4);
+        cq.post(&Cqe::zeroed());
+        assert_eq!(cq.ring_doorbell(4).unwrap_err().0, Rule::DoorbellRange);
+        let (rule, detail) = cq.ring_doorbell(2).unwrap_err();
+        assert_eq!(rule, Rule::CqHeadBeyondTail);
+        assert_eq!(detail, "completion queue 5: head 0 to 2, but 1 entries were posted");
+        cq.ring_doorbell(1).unwrap();
+        assert_eq!(cq.ring_doorbell(1).unwrap_err().0, Rule::DoorbellRepeated);
+        assert_eq!(cq.room(), 3);
+    }
+}

@@ -1,0 +1,18 @@
+//! Submission and completion queues from the controller's side.
+
+mod cq;
+mod sq;
+
+pub(crate) use cq::Cq;
+pub(crate) use sq::Sq;
+
+use crate::checker::Rule;
+
+/// A doorbell value that breaks a rule: which, and how.
+pub(crate) type DoorbellFault = (Rule, String);
+
+/// Entries from `from` on up to `to` in a ring of `entries`.
+#[inline]
+fn distance(from: u32, to: u32, entries: u32) -> u32 {
+    if to >= from { to - from } else { to + entries - from }
+}

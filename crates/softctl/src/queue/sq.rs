@@ -1,0 +1,235 @@
+//! A submission queue: the client writes, the controller fetches.
+
+use std::sync::atomic::Ordering;
+
+use warpbell_hw::Window;
+use warpbell_nvme::Sqe;
+
+use super::{DoorbellFault, distance};
+use crate::checker::Rule;
+use crate::memory::prefetch_read;
+
+/// Bytes of an entry.
+pub(crate) const SLOT: usize = size_of::<Sqe>();
+
+/// A submission queue.
+pub(crate) struct Sq {
+    pub(crate) id: u16,
+    pub(crate) entries: u32,
+    /// Next entry to fetch.
+    pub(crate) head: u32,
+    /// One past the last entry that the client has submitted.
+    tail: u32,
+    /// The doorbell's value when it was last looked at, good or bad.
+    raw: u32,
+    /// Which of the lane's completion queues it completes into.
+    pub(crate) cq: usize,
+    ring: Window,
+    doorbell: Window,
+    /// One bit per command identifier: fetched and not completed.
+    in_flight: Box<[u64]>,
+}
+
+impl Sq {
+    /// A queue over `ring`, which holds `entries` slots. The doorbell starts at zero.
+    pub(crate) fn new(id: u16, entries: u32, ring: Window, doorbell: Window) -> Sq {
+        doorbell.store_u32(0, 0, Ordering::Relaxed);
+        let in_flight = vec![0; 65536 / 64].into_boxed_slice();
+        Sq { id, entries, head: 0, tail: 0, raw: 0, cq: 0, ring, doorbell, in_flight }
+    }
+
+    /// Looks at the doorbell. `None` if its value is the one last seen.
+    #[inline]
+    pub(crate) fn poll_doorbell(&mut self) -> Option<Result<(), DoorbellFault>> {
+        // Acquire: queue entry stores before doorbell store, doorbell load before queue entry loads.
+        let value = self.doorbell.load_u32(0, Ordering::Acquire);
+        (value != self.raw).then(|| self.ring_doorbell(value))
+    }
+
+    /// Takes a doorbell write. A value that breaks a rule changes nothing.
+    #[inline]
+    pub(crate) fn ring_doorbell(&mut self, value: u32) -> Result<(), DoorbellFault> {
+        let before = std::mem::replace(&mut self.raw, value);
+        let added = distance(self.tail, value, self.entries);
+        if value < self.entries && value != before && added < self.entries - self.pending() {
+            self.tail = value;
+            return Ok(());
+        }
+        Err(self.doorbell_fault(value, before))
+    }
+
+    #[cold]
+    fn doorbell_fault(&self, value: u32, before: u32) -> DoorbellFault {
+        let (id, entries) = (self.id, self.entries);
+        if value >= entries {
+            let detail = format!("submission queue {id}: tail {value}, but the queue has {entries} entries");
+            return (Rule::DoorbellRange, detail);
+        }
+        if value == before {
+            return (Rule::DoorbellRepeated, format!("submission queue {id}: tail {value} again"));
+        }
+        let added = distance(self.tail, value, entries);
+        let free = entries - 1 - self.pending();
+        let tail = self.tail;
+        let detail =
+            format!("submission queue {id}: tail {tail} to {value} adds {added} entries, {free} are free");
+        (Rule::DoorbellOverrun, detail)
+    }
+
+    /// Entries submitted and not yet fetched.
+    #[inline]
+    pub(crate) fn pending(&self) -> u32 {
+        distance(self.head, self.tail, self.entries)
+    }
+
+    /// The index `ahead` entries after `index`.
+    #[inline(always)]
+    pub(crate) fn position(&self, index: u32, ahead: u32) -> u32 {
+        let index = index + ahead;
+        if index >= self.entries { index - self.entries } else { index }
+    }
+
+    /// The offset of the slot `ahead` entries after the head.
+    #[inline(always)]
+    fn slot(&self, ahead: u32) -> usize {
+        self.position(self.head, ahead) as usize * SLOT
+    }
+
+    /// Starts to load the entry `ahead` entries after the head into the cache.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, ahead: u32) {
+        prefetch_read(self.ring.as_ptr().wrapping_add(self.slot(ahead)), SLOT);
+    }
+
+    /// A copy of the entry `ahead` entries after the head.
+    #[inline(always)]
+    pub(crate) fn peek(&self, ahead: u32) -> [u64; 8] {
+        self.ring.read_words(self.slot(ahead))
+    }
+
+    /// Fetches the entry at the head, which must be there (`pending`).
+    #[inline]
+    pub(crate) fn fetch(&mut self) -> Sqe {
+        let words = self.peek(0);
+        self.advance();
+        zerocopy::transmute!(words)
+    }
+
+    /// Passes the entry at the head.
+    #[inline(always)]
+    pub(crate) fn advance(&mut self) {
+        self.head = if self.head + 1 == self.entries { 0 } else { self.head + 1 };
+    }
+
+    /// Overwrites the entry that was fetched last with FFh.
+    pub(crate) fn poison_fetched(&self) {
+        let last = if self.head == 0 { self.entries - 1 } else { self.head - 1 };
+        self.ring.write_words(last as usize * SLOT, &[u64::MAX; 8]);
+    }
+
+    /// Notes a command identifier as in flight; true if it already was.
+    #[inline(always)]
+    pub(crate) fn begin(&mut self, cid: u16) -> bool {
+        let word = &mut self.in_flight[usize::from(cid >> 6)];
+        let bit = 1 << (cid & 63);
+        let was = *word & bit != 0;
+        *word |= bit;
+        was
+    }
+
+    /// The command is complete.
+    #[inline(always)]
+    pub(crate) fn end(&mut self, cid: u16) {
+        self.in_flight[usize::from(cid >> 6)] &= !(1 << (cid & 63));
+    }
+
+    /// Lets go of the doorbell: its register reads zero again.
+    pub(crate) fn retire(&self) {
+        self.doorbell.store_u32(0, 0, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn queue(entries: u32) -> Sq {
+        let memory = Window::host(entries as usize * SLOT).unwrap();
+        Sq::new(3, entries, memory, Window::host(4).unwrap())
+    }
+
+    fn rule(result: Result<(), DoorbellFault>) -> Rule {
+        result.unwrap_err().0
+    }
+
+    #[test]
+    fn doorbell_rules() {
+        let mut sq = queue(8);
+        assert_eq!(rule(sq.ring_doorbell(8)), Rule::DoorbellRange);
+        assert_eq!(rule(sq.ring_doorbell(0x1_0003)), Rule::DoorbellRange);
+        sq.ring_doorbell(3).unwrap();
+        assert_eq!(rule(sq.ring_doorbell(3)), Rule::DoorbellRepeated);
+        assert_eq!(sq.pending(), 3);
+        sq.fetch();
+        sq.fetch();
+        sq.ring_doorbell(1).unwrap();
+        assert_eq!(sq.pending(), 7);
+        let (rule, detail) = sq.ring_doorbell(2).unwrap_err();
+        assert_eq!(rule, Rule::DoorbellOverrun);
+        assert_eq!(detail, "submission queue 3: tail 1 to 2 adds 1 entries, 0 are free");
+        assert_eq!(sq.pending(), 7, "a bad value changes nothing");
+    }
+
+    #[test]
+    fn the_first_write_of_zero_repeats_the_reset_value() {
+        assert_eq!(rule(queue(2).ring_doorbell(0)), Rule::DoorbellRepeated);
+    }
+
+    #[test]
+    fn a_polled_value_is_taken_once() {
+        let mut sq = queue(4);
+        assert!(sq.poll_doorbell().is_none());
+        sq.doorbell.store_u32(0, 9, Ordering::Relaxed);
+        assert_eq!(sq.poll_doorbell().unwrap().unwrap_err().0, Rule::DoorbellRange);
+        assert!(sq.poll_doorbell().is_none(), "a bad value is reported once");
+        sq.doorbell.store_u32(0, 2, Ordering::Relaxed);
+        sq.poll_doorbell().unwrap().unwrap();
+        assert_eq!(sq.pending(), 2);
+    }
+
+    #[test]
+    fn identifiers_are_in_flight_once() {
+        let mut sq = queue(4);
+        assert!(!sq.begin(0xffff) && sq.begin(0xffff) && !sq.begin(0xfffe));
+        sq.end(0xffff);
+        assert!(!sq.begin(0xffff));
+    }
+
+    proptest! {
+        #[test]
+        fn pending_counts_like_an_unbounded_counter(
+            entries in 2u32..40,
+            steps in prop::collection::vec((any::<bool>(), 0u32..41), 1..300),
+        ) {
+            let mut sq = queue(entries);
+            let (mut head, mut tail, mut raw) = (0u64, 0u64, 0u32);
+            for (fetch, value) in steps {
+                if fetch {
+                    if tail > head {
+                        sq.fetch();
+                        head += 1;
+                    }
+                } else {
+                    let added = (u64::from(value) + u64::from(entries) - tail % u64::from(entries)) % u64::from(entries);
+                    let good = value < entries && value != raw && tail + added - head < u64::from(entries);
+                    prop_assert_eq!(sq.ring_doorbell(value).is_ok(), good);
+                    raw = value;
+                    tail += if good { added } else { 0 };
+                }
+                prop_assert_eq!(u64::from(sq.pending()), tail - head);
+            }
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! Controller registers, and the states that CC and CSTS go through (Base 2.0, 3.1.3, 3.5 and 3.6).
+
+use std::time::Duration;
+
+use parking_lot::MutexGuard;
+use rand::RngExt;
+use warpbell_hw::{DmaAccess, Registers};
+use warpbell_nvme::register::{
+    Aqa, ArbitrationMechanism, Cap, Cc, CommandSet, Crto, Csts, NSSR_MAGIC, Shn, Shst, Vs, offset,
+};
+
+use crate::checker::Rule;
+use crate::control::{AdminQueue, Control, Transition};
+use crate::core::Core;
+use crate::lane::LaneState;
+use crate::queue::{Cq, Sq};
+
+/// Largest memory page: `4096 << 4` bytes.
+const MPSMAX: u8 = 4;
+/// CAP.TO, in 500 ms.
+const TIMEOUT: u8 = 4;
+/// The version that the controller claims.
+pub(crate) const VERSION: Vs = Vs::from_parts(2, 0, 0);
+
+impl Core {
+    pub(crate) fn capabilities(&self) -> Cap {
+        Cap::new()
+            .with_mqes_z((self.config.max_entries - 1) as u16)
+            .with_cqr(true)
+            .with_to(TIMEOUT)
+            .with_dstrd(self.config.stride)
+            .with_nssrs(true)
+            .with_css(1 | 1 << 6)
+            .with_mpsmax(MPSMAX)
+            .with_crwms(true)
+    }
+
+    fn misuse(&self, what: String) {
+        self.checker.report(Rule::RegisterAccess, what);
+    }
+
+    fn read_register(&self, control: &Control, at: u32) -> u32 {
+        let cap = self.capabilities().into_bits();
+        match at {
+            offset::CAP => cap as u32,
+            0x04 => (cap >> 32) as u32,
+            offset::VS => VERSION.into_bits(),
+            offset::CC => control.cc.into_bits(),
+            offset::CSTS => control.csts.into_bits(),
+            offset::AQA => control.aqa.into_bits(),
+            offset::ASQ => control.asq as u32,
+            0x2c => (control.asq >> 32) as u32,
+            offset::ACQ => control.acq as u32,
+            0x34 => (control.acq >> 32) as u32,
+            offset::CRTO => Crto::new().with_crwmt(TIMEOUT.into()).into_bits(),
+            // Reserved registers, and those of features that are not there, read as zero.
+            _ => 0,
+        }
+    }
+
+    fn write_register(&self, control: &mut Control, at: u32, value: u32) {
+        match at {
+            offset::CC => self.write_cc(control, Cc::from_bits(value)),
+            offset::CSTS => {
+                if Csts::from_bits(value).nssro() {
+                    control.csts.set_nssro(false);
+                }
+            }
+            offset::NSSR if value == NSSR_MAGIC => {
+                self.reset_function(control);
+                control.csts.set_nssro(true);
+            }
+            offset::AQA | offset::ASQ..0x38 => self.write_admin_queue(control, at, value),
+            // With MSI-X these are undefined; a write of any value to NSSR but the magic one does nothing.
+            offset::INTMS | offset::INTMC | offset::NSSR => {}
+            _ => self
+                .misuse(format!("write of {value:#x} to register {at:#x}, which is read only or reserved")),
+        }
+    }
+
+    fn write_admin_queue(&self, control: &mut Control, at: u32, value: u32) {
+        if control.cc.en() {
+            let detail = format!("write of {value:#x} to register {at:#x} while CC.EN is set");
+            self.checker.report(Rule::AdminQueueChanged, detail);
+            return;
+        }
+        let low = |old: u64| old & !0xffff_ffff | u64::from(value);
+        let high = |old: u64| old & 0xffff_ffff | u64::from(value) << 32;
+        match at {
+            offset::AQA => control.aqa = Aqa::from_bits(value),
+            offset::ASQ => control.asq = low(control.asq),
+            0x2c => control.asq = high(control.asq),
+            offset::ACQ => control.acq = low(control.acq),
+            _ => control.acq = high(control.acq),
+        }
+    }
+
+    fn write_cc(&self, control: &mut Control, new: Cc) {
+        let old = std::mem::replace(&mut control.cc, new);
+        match (old.en(), new.en()) {
+            (false, true) => self.enable(control),
+            (true, false) => self.disable(control),
+            (true, true) => {
+                let same = new.with_shn(old.shn());
+                if same != old {
+                    let (old, new) = (old.into_bits(), new.into_bits());
+                    let detail = format!("CC from {old:#x} to {new:#x} while EN is set");
+                    self.checker.report(Rule::CcChangedWhileEnabled, detail);
+                    control.cc = old_configuration(old, new);
+                }
+            }
+            (false, false) => {}
+        }
+        let asks = new.shn() != Shn::NONE && new.shn() != old.shn();
+        if asks && control.csts.shst() == Shst::NORMAL_OPERATION {
+            self.shut_down(control);
+        }
+    }
+
+    /// Lets a change of CSTS happen: at once, or after a while of virtual time.
+    fn schedule(&self, control: &mut Control, transition: Transition) {
+        control.transition = None;
+        match &self.time {
+            None => self.arrive(control, transition),
+            Some(time) => {
+                let delay = Duration::from_micros(control.random.random_range(1..50));
+                control.transition = Some((time.now() + delay, transition));
+            }
+        }
+    }
+
+    /// A change of CSTS happens.
+    pub(crate) fn arrive(&self, control: &mut Control, transition: Transition) {
+        match transition {
+            Transition::Enable => match self.build_admin_queue(control) {
+                Some(admin) => {
+                    control.admin = Some(admin);
+                    control.csts.set_rdy(true);
+                }
+                None => control.csts.set_cfs(true),
+            },
+            Transition::Disable => control.csts.set_rdy(false),
+            Transition::Shutdown => {
+                for namespace in self.namespaces.iter().filter(|namespace| namespace.writable) {
+                    if let Err(error) = namespace.flush() {
+                        tracing::warn!(nsid = namespace.nsid, %error, "flush at shutdown failed");
+                    }
+                }
+                control.csts.set_shst(Shst::COMPLETE);
+            }
+        }
+    }
+
+    fn enable(&self, control: &mut Control) {
+        let (cc, aqa) = (control.cc, control.aqa);
+        let page = cc.page_size();
+        let checks = [
+            (control.csts.rdy(), "RDY is still set".to_owned()),
+            (cc.mps() > MPSMAX, format!("CC.MPS is {}, the largest is {MPSMAX}", cc.mps())),
+            (cc.ams() != ArbitrationMechanism::ROUND_ROBIN, format!("CC.AMS {} is not supported", cc.ams())),
+            (
+                !matches!(cc.css(), CommandSet::NVM | CommandSet::CSI),
+                format!("CC.CSS {} is not supported", cc.css()),
+            ),
+            (cc.crime(), "CC.CRIME is not supported".to_owned()),
+            (aqa.asqs_z() == 0, "AQA.ASQS is 0: the admin queue needs 2 entries".to_owned()),
+            (aqa.acqs_z() == 0, "AQA.ACQS is 0: the admin queue needs 2 entries".to_owned()),
+            (
+                !control.asq.is_multiple_of(page),
+                format!("ASQ {:#x} is not aligned to {page} bytes", control.asq),
+            ),
+            (
+                !control.acq.is_multiple_of(page),
+                format!("ACQ {:#x} is not aligned to {page} bytes", control.acq),
+            ),
+        ];
+        let mut good = true;
+        for (_, detail) in checks.into_iter().filter(|(bad, _)| *bad) {
+            self.checker.report(Rule::EnableConfiguration, detail);
+            good = false;
+        }
+        let reserved = cc.into_bits() & 0xfe00_000e;
+        if reserved != 0 {
+            self.checker.report(Rule::ReservedField, format!("CC bits {reserved:#x}"));
+        }
+        if good { self.schedule(control, Transition::Enable) } else { control.csts.set_cfs(true) }
+    }
+
+    fn build_admin_queue(&self, control: &mut Control) -> Option<AdminQueue> {
+        let (sq_entries, cq_entries) = (control.aqa.sq_entries(), control.aqa.cq_entries());
+        let window = |base, len: u32, access| {
+            let window = self.space.window(base, len.into(), access);
+            if let Err(error) = &window {
+                self.checker.report(Rule::ForeignAddress, format!("admin queue: {error}"));
+            }
+            window.ok()
+        };
+        let sq_ring = window(control.asq, sq_entries * 64, DmaAccess::READ)?;
+        let cq_ring = window(control.acq, cq_entries * 16, DmaAccess::WRITE)?;
+        self.space.note_queue("admin submission queue".into(), control.asq, u64::from(sq_entries) * 64);
+        self.space.note_queue("admin completion queue".into(), control.acq, u64::from(cq_entries) * 16);
+        let page = control.cc.page_size();
+        control.engine.limits.page = page;
+        control.engine.view.refresh();
+        self.lanes.iter().for_each(|cell| cell.lock().engine.limits.page = page);
+        Some(AdminQueue {
+            sq: Sq::new(0, sq_entries, sq_ring, self.doorbells.word(0)?),
+            cq: Cq::new(0, cq_entries, cq_ring, self.doorbells.word(1)?, Some(0)),
+        })
+    }
+
+    /// A controller reset: queues, events and features that were not saved are gone; AQA, ASQ and ACQ stay.
+    fn disable(&self, control: &mut Control) {
+        self.forget_everything(control);
+        let ready = control.csts.rdy();
+        control.csts = Csts::new().with_nssro(control.csts.nssro()).with_rdy(ready);
+        self.schedule(control, Transition::Disable);
+    }
+
+    fn forget_everything(&self, control: &mut Control) {
+        for qid in control.sqs.keys() {
+            self.space.forget_queue(&crate::admin::sq_name(*qid));
+        }
+        for qid in control.cqs.keys() {
+            self.space.forget_queue(&crate::admin::cq_name(*qid));
+        }
+        self.lanes.iter().for_each(|cell| cell.lock().clear());
+        control.sqs.clear();
+        control.cqs.clear();
+        if let Some(admin) = control.admin.take() {
+            self.space.forget_queue("admin submission queue");
+            self.space.forget_queue("admin completion queue");
+            admin.sq.retire();
+            admin.cq.retire();
+        }
+        control.transition = None;
+        control.granted = self.config.queue_pairs;
+        control.features.reset();
+        control.events.reset();
+        self.clear_stray_doorbells();
+    }
+
+    fn shut_down(&self, control: &mut Control) {
+        control.csts.set_shst(Shst::OCCURRING);
+        for cell in &self.lanes {
+            let mut lane = cell.lock();
+            lane.drain();
+            lane.state = LaneState::ShutDown;
+        }
+        self.schedule(control, Transition::Shutdown);
+    }
+
+    /// A reset of the whole function: all registers too.
+    pub(crate) fn reset_function(&self, control: &mut Control) {
+        self.forget_everything(control);
+        control.cc = Cc::new();
+        control.csts = Csts::new();
+        control.aqa = Aqa::new();
+        control.asq = 0;
+        control.acq = 0;
+    }
+
+    fn access(&self, at: u32, size: u32) -> Option<MutexGuard<'_, Control>> {
+        if !at.is_multiple_of(size) || at >= offset::DOORBELLS {
+            self.misuse(format!("access of {size} bytes to register {at:#x}"));
+            return None;
+        }
+        Some(self.control.lock())
+    }
+}
+
+/// What CC keeps when more than EN and SHN change: the configuration it was enabled with.
+fn old_configuration(old: u32, new: u32) -> Cc {
+    Cc::from_bits(old).with_shn(Cc::from_bits(new).shn())
+}
+
+impl Registers for Core {
+    fn read32(&self, at: u32) -> u32 {
+        self.access(at, 4).map_or(0, |control| self.read_register(&control, at))
+    }
+
+    fn read64(&self, at: u32) -> u64 {
+        let Some(control) = self.access(at, 8) else { return 0 };
+        let low = self.read_register(&control, at);
+        u64::from(low) | u64::from(self.read_register(&control, at + 4)) << 32
+    }
+
+    fn write32(&self, at: u32, value: u32) {
+        if let Some(mut control) = self.access(at, 4) {
+            self.write_register(&mut control, at, value);
+        }
+    }
+
+    fn write64(&self, at: u32, value: u64) {
+        if !matches!(at, offset::ASQ | offset::ACQ) {
+            return self.misuse(format!("write of 64 bits to register {at:#x}"));
+        }
+        if let Some(mut control) = self.access(at, 8) {
+            self.write_register(&mut control, at, value as u32);
+            self.write_register(&mut control, at + 4, (value >> 32) as u32);
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Counters: what the controller was asked to do, and what it cost.
+
+use std::time::Duration;
+
+use warpbell_nvme::NvmOpcode;
+
+/// Counters since the device was opened, summed over all pollers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Statistics {
+    /// I/O commands completed, by opcode.
+    pub io_commands: [u64; 256],
+    /// Admin commands completed, by opcode.
+    pub admin_commands: [u64; 256],
+    /// Bytes sent to the client by Read.
+    pub bytes_read: u64,
+    /// Bytes taken from the client by Write.
+    pub bytes_written: u64,
+    /// I/O commands completed with a status other than success.
+    pub errors: u64,
+    /// I/O commands completed with a media error status.
+    pub media_errors: u64,
+    /// Submission doorbell writes seen. In threaded mode: changes of value seen; repeated or quickly replaced
+    /// values are invisible there.
+    pub sq_doorbells: u64,
+    /// Completion doorbell writes seen, likewise.
+    pub cq_doorbells: u64,
+    /// Faults injected.
+    pub faults: u64,
+    /// Client violations.
+    pub violations: u64,
+    /// Interrupts signalled.
+    pub interrupts: u64,
+    /// CPU time of all poller threads.
+    pub poller_cpu: Duration,
+}
+
+impl Default for Statistics {
+    fn default() -> Self {
+        Statistics {
+            io_commands: [0; 256],
+            admin_commands: [0; 256],
+            bytes_read: 0,
+            bytes_written: 0,
+            errors: 0,
+            media_errors: 0,
+            sq_doorbells: 0,
+            cq_doorbells: 0,
+            faults: 0,
+            violations: 0,
+            interrupts: 0,
+            poller_cpu: Duration::ZERO,
+        }
+    }
+}
+
+impl Statistics {
+    /// I/O commands completed with `opcode`.
+    pub fn commands(&self, opcode: NvmOpcode) -> u64 {
+        self.io_commands[usize::from(opcode.0)]
+    }
+
+    /// All I/O commands completed.
+    pub fn total_commands(&self) -> u64 {
+        self.io_commands.iter().sum()
+    }
+
+    /// Adds another set of counters to this one.
+    pub(crate) fn add(&mut self, other: &Statistics) {
+        for (sum, more) in self.io_commands.iter_mut().zip(&other.io_commands) {
+            *sum += more;
+        }
+        for (sum, more) in self.admin_commands.iter_mut().zip(&other.admin_commands) {
+            *sum += more;
+        }
+        self.bytes_read += other.bytes_read;
+        self.bytes_written += other.bytes_written;
+        self.errors += other.errors;
+        self.media_errors += other.media_errors;
+        self.sq_doorbells += other.sq_doorbells;
+        self.cq_doorbells += other.cq_doorbells;
+        self.faults += other.faults;
+        self.violations += other.violations;
+        self.interrupts += other.interrupts;
+        self.poller_cpu += other.poller_cpu;
+    }
+}

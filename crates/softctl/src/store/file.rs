@@ -1,0 +1,92 @@
+//! Blocks in a file or block device, through pread and pwrite: a file that changes its length under us yields an
+//! error, never a signal.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek, SeekFrom};
+use std::os::unix::fs::{FileExt, FileTypeExt};
+use std::path::Path;
+
+use rustix::fs::FallocateFlags;
+
+use super::StoreError;
+use crate::error::SoftError;
+
+/// Zeros written where the file system cannot make holes.
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
+/// An open file.
+#[derive(Debug)]
+pub(crate) struct FileStore {
+    file: File,
+    /// The file's length when the controller started; what lies behind is the zero tail.
+    exact: u64,
+}
+
+fn open(path: &Path, writable: bool) -> Result<File, SoftError> {
+    let action = if writable { "writing" } else { "reading" };
+    OpenOptions::new().read(true).write(writable).open(path).map_err(|source| SoftError::Open {
+        path: path.to_owned(),
+        action,
+        source,
+    })
+}
+
+impl FileStore {
+    /// The length of a regular file or block device.
+    pub(crate) fn length(path: &Path) -> Result<u64, SoftError> {
+        let refused = |source| SoftError::Open { path: path.to_owned(), action: "reading", source };
+        // Asked by path first: to open a FIFO would wait for its other end.
+        let metadata = std::fs::metadata(path).map_err(refused)?;
+        if metadata.file_type().is_block_device() {
+            return open(path, false)?.seek(SeekFrom::End(0)).map_err(refused);
+        }
+        if !metadata.is_file() {
+            return Err(SoftError::NotAFile { path: path.to_owned() });
+        }
+        Ok(metadata.len())
+    }
+
+    /// Opens a file, of which the first `exact` bytes count. It is opened for writing only if `writable`.
+    pub(crate) fn open(path: &Path, writable: bool, exact: u64) -> Result<FileStore, SoftError> {
+        Ok(FileStore { file: open(path, writable)?, exact })
+    }
+
+    pub(crate) fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), StoreError> {
+        let stored = self.exact.saturating_sub(offset).min(into.len() as u64) as usize;
+        let (stored, tail) = into.split_at_mut(stored);
+        tail.fill(0);
+        let mut done = 0;
+        while done < stored.len() {
+            match self.file.read_at(&mut stored[done..], offset + done as u64) {
+                Ok(0) => return Err(StoreError::Shrunk { offset: offset + done as u64 }),
+                Ok(bytes) => done += bytes,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn write(&self, offset: u64, from: &[u8]) -> Result<(), StoreError> {
+        Ok(self.file.write_all_at(from, offset)?)
+    }
+
+    /// Makes a hole, or writes zeros where the file system cannot.
+    pub(crate) fn zero(&self, offset: u64, len: u64) -> Result<(), StoreError> {
+        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        if len == 0 || rustix::fs::fallocate(&self.file, hole, offset, len).is_ok() {
+            return Ok(());
+        }
+        let mut done = 0;
+        while done < len {
+            let piece = (len - done).min(ZEROS.len() as u64) as usize;
+            self.file.write_all_at(&ZEROS[..piece], offset + done)?;
+            done += piece as u64;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn flush(&self) -> Result<(), StoreError> {
+        Ok(self.file.sync_data()?)
+    }
+}

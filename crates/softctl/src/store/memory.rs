@@ -1,0 +1,125 @@
+//! Blocks in memory.
+// UNSAFETY: hands out spans of its own mapping, after checking their range.
+#![expect(unsafe_code, reason = "the store is a raw mapping that several threads may copy from and to")]
+
+use std::ptr::NonNull;
+
+use parking_lot::RwLock;
+
+use crate::error::SoftError;
+use crate::memory::{Anonymous, Span, prefetch_read, prefetch_write};
+
+/// Bytes under one lock; a whole number of blocks of any size.
+const STRIPE: u64 = 64 << 10;
+/// Locks of a store that is shared.
+const STRIPES: usize = 64;
+
+/// One mapping of anonymous memory.
+///
+/// With several pollers, copies hold the locks of the stripes they touch, one at a time: a block is never torn, as
+/// the specification promises for a single logical block. With one poller there are no locks.
+#[derive(Debug)]
+pub(crate) struct MemoryStore {
+    memory: Anonymous,
+    len: u64,
+    stripes: Option<Box<[RwLock<()>]>>,
+}
+
+impl MemoryStore {
+    pub(crate) fn new(len: u64, shared: bool) -> Result<MemoryStore, SoftError> {
+        let memory = usize::try_from(len)
+            .map_err(|_| std::io::ErrorKind::OutOfMemory.into())
+            .and_then(Anonymous::new)
+            .map_err(|source| SoftError::Memory { len, source })?;
+        let stripes = shared.then(|| (0..STRIPES).map(|_| RwLock::new(())).collect());
+        Ok(MemoryStore { memory, len, stripes })
+    }
+
+    /// Bytes of the store; panics if the range is outside, which the callers have excluded by block.
+    #[inline]
+    fn span(&self, offset: u64, len: usize) -> Span<'_> {
+        assert!(
+            offset <= self.len && len as u64 <= self.len - offset,
+            "{offset}+{len} is outside {}",
+            self.len
+        );
+        // SAFETY: inside the mapping, as just asserted.
+        let base: NonNull<u8> = unsafe { self.memory.base().add(offset as usize) };
+        // SAFETY: the mapping lives as long as `self`, from which the span borrows.
+        unsafe { Span::new(base, len) }
+    }
+
+    /// Starts to load bytes into the cache. A hint: any range is allowed.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, offset: u64, len: usize, write: bool) {
+        let address = self.memory.base().as_ptr().wrapping_add(offset as usize);
+        if write { prefetch_write(address, len) } else { prefetch_read(address, len) }
+    }
+
+    /// Copies bytes out to `into`.
+    #[inline]
+    pub(crate) fn read(&self, offset: u64, into: Span<'_>) {
+        match &self.stripes {
+            None => into.copy_from(self.span(offset, into.len())),
+            Some(stripes) => each_stripe(offset, into.len(), |at, done, len, stripe| {
+                let _guard = stripes[stripe].read();
+                into.slice(done, len).copy_from(self.span(at, len));
+            }),
+        }
+    }
+
+    /// Copies bytes in from `from`.
+    #[inline]
+    pub(crate) fn write(&self, offset: u64, from: Span<'_>) {
+        match &self.stripes {
+            None => self.span(offset, from.len()).copy_from(from),
+            Some(stripes) => each_stripe(offset, from.len(), |at, done, len, stripe| {
+                let _guard = stripes[stripe].write();
+                self.span(at, len).copy_from(from.slice(done, len));
+            }),
+        }
+    }
+
+    pub(crate) fn read_bytes(&self, offset: u64, into: &mut [u8]) {
+        each_stripe(offset, into.len(), |at, done, len, stripe| {
+            let _guard = self.stripes.as_ref().map(|stripes| stripes[stripe].read());
+            self.span(at, len).read(&mut into[done..done + len]);
+        });
+    }
+
+    pub(crate) fn write_bytes(&self, offset: u64, from: &[u8]) {
+        each_stripe(offset, from.len(), |at, done, len, stripe| {
+            let _guard = self.stripes.as_ref().map(|stripes| stripes[stripe].write());
+            self.span(at, len).write(&from[done..done + len]);
+        });
+    }
+
+    /// Clears bytes; what fills huge pages is given back to the system, if no other thread may be using it.
+    pub(crate) fn zero(&self, offset: u64, len: u64) {
+        let released = match self.stripes {
+            None => self.memory.release(offset as usize, len as usize),
+            Some(_) => offset as usize..offset as usize,
+        };
+        self.clear(offset, released.start - offset as usize);
+        self.clear(released.end as u64, (offset + len) as usize - released.end);
+    }
+
+    fn clear(&self, offset: u64, len: usize) {
+        each_stripe(offset, len, |at, _, len, stripe| {
+            let _guard = self.stripes.as_ref().map(|stripes| stripes[stripe].write());
+            self.span(at, len).zero();
+        });
+    }
+}
+
+/// Calls `part(offset, bytes done before, bytes, lock)` for each stripe that the range touches.
+fn each_stripe(offset: u64, len: usize, mut part: impl FnMut(u64, usize, usize, usize)) {
+    let mut done = 0;
+    while done < len {
+        let at = offset + done as u64;
+        let room = (STRIPE - at % STRIPE) as usize;
+        let piece = room.min(len - done);
+        part(at, done, piece, (at / STRIPE) as usize % STRIPES);
+        done += piece;
+    }
+}

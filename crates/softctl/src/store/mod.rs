@@ -1,0 +1,245 @@
+//! Where namespaces keep their blocks.
+
+mod file;
+mod memory;
+
+pub(crate) use file::FileStore;
+pub(crate) use memory::MemoryStore;
+
+use crate::config::{NamespaceConfig, StoreConfig};
+use crate::error::SoftError;
+
+/// Why a store did not deliver or take bytes.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StoreError {
+    /// The file ends before bytes that it had when it was opened.
+    #[error("the file ends before byte {offset}")]
+    Shrunk { offset: u64 },
+    /// The system refused.
+    #[error(transparent)]
+    System(#[from] std::io::Error),
+}
+
+/// The bytes of one namespace.
+#[derive(Debug)]
+pub(crate) enum Store {
+    Memory(MemoryStore),
+    File(FileStore),
+}
+
+/// One namespace: a store, seen as blocks.
+#[derive(Debug)]
+pub(crate) struct Namespace {
+    pub(crate) nsid: u32,
+    /// A block has `1 << shift` bytes.
+    pub(crate) shift: u8,
+    pub(crate) blocks: u64,
+    /// Bytes before the zero tail.
+    pub(crate) exact: u64,
+    pub(crate) writable: bool,
+    pub(crate) store: Store,
+}
+
+impl Namespace {
+    /// Opens the namespace `nsid`. `shared` says that several threads will access it at a time.
+    pub(crate) fn open(nsid: u32, config: &NamespaceConfig, shared: bool) -> Result<Namespace, SoftError> {
+        let block = u64::from(config.block_size);
+        let (exact, writable) = match &config.store {
+            StoreConfig::Memory { bytes } => (*bytes, true),
+            StoreConfig::File { path, writable } => (FileStore::length(path)?, *writable),
+        };
+        let blocks = exact.div_ceil(block).max(1);
+        let store = match &config.store {
+            StoreConfig::Memory { .. } => Store::Memory(MemoryStore::new(blocks * block, shared)?),
+            StoreConfig::File { path, writable } => Store::File(FileStore::open(path, *writable, exact)?),
+        };
+        Ok(Namespace { nsid, shift: block.trailing_zeros() as u8, blocks, exact, writable, store })
+    }
+
+    pub(crate) fn block_size(&self) -> u32 {
+        1 << self.shift
+    }
+
+    /// Byte offset of a block.
+    #[inline]
+    pub(crate) fn offset(&self, lba: u64) -> u64 {
+        lba << self.shift
+    }
+
+    /// Whether `count` blocks from `lba` on exist.
+    #[inline]
+    pub(crate) fn contains(&self, lba: u64, count: u64) -> bool {
+        lba < self.blocks && count <= self.blocks - lba
+    }
+
+    /// Whether a write to these blocks must be refused: nothing may be written, or the last of them is partly the
+    /// file's and partly the zero tail.
+    #[inline]
+    pub(crate) fn protected(&self, lba: u64, count: u64) -> bool {
+        !self.writable || (self.has_tail() && lba + count == self.blocks)
+    }
+
+    /// Whether the last block of a file is not wholly in the file.
+    fn has_tail(&self) -> bool {
+        matches!(self.store, Store::File(_)) && self.exact != self.blocks << self.shift
+    }
+
+    /// The exact length to report beside the size in blocks.
+    pub(crate) fn reported_length(&self) -> Option<u64> {
+        matches!(self.store, Store::File(_)).then_some(self.exact)
+    }
+
+    /// Copies bytes out.
+    pub(crate) fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), StoreError> {
+        match &self.store {
+            Store::Memory(memory) => {
+                memory.read_bytes(offset, into);
+                Ok(())
+            }
+            Store::File(file) => file.read(offset, into),
+        }
+    }
+
+    /// Copies bytes in. The caller has checked `protected`.
+    pub(crate) fn write(&self, offset: u64, from: &[u8]) -> Result<(), StoreError> {
+        match &self.store {
+            Store::Memory(memory) => {
+                memory.write_bytes(offset, from);
+                Ok(())
+            }
+            Store::File(file) => file.write(offset, from),
+        }
+    }
+
+    /// Makes bytes read as zero. The caller has checked `protected`.
+    pub(crate) fn zero(&self, offset: u64, len: u64) -> Result<(), StoreError> {
+        match &self.store {
+            Store::Memory(memory) => {
+                memory.zero(offset, len);
+                Ok(())
+            }
+            Store::File(file) => file.zero(offset, len),
+        }
+    }
+
+    /// Makes earlier writes durable.
+    pub(crate) fn flush(&self) -> Result<(), StoreError> {
+        match &self.store {
+            Store::Memory(_) => Ok(()),
+            Store::File(file) => file.flush(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn file_of(bytes: &[u8]) -> tempfile::NamedTempFile {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(bytes).unwrap();
+        file
+    }
+
+    fn open(file: &tempfile::NamedTempFile, block: u32, writable: bool) -> Namespace {
+        Namespace::open(1, &NamespaceConfig::file(file.path(), block, writable), false).unwrap()
+    }
+
+    #[test]
+    fn files_of_every_odd_length_have_a_zero_tail() {
+        for len in [0usize, 1, 511, 512, 513, 4095, 4096, 4097] {
+            for block in [512u32, 4096] {
+                let bytes: Vec<u8> = (0..len).map(|i| i as u8 | 1).collect();
+                let namespace = open(&file_of(&bytes), block, false);
+                assert_eq!(namespace.blocks, (len as u64).div_ceil(block.into()).max(1));
+                assert_eq!(namespace.reported_length(), Some(len as u64));
+                let mut all = vec![0xee; (namespace.blocks << namespace.shift) as usize];
+                namespace.read(0, &mut all).unwrap();
+                assert_eq!(&all[..len], &bytes[..]);
+                assert!(all[len..].iter().all(|b| *b == 0), "length {len}, block {block}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_unaligned_tail_and_read_only_files_are_protected() {
+        let file = file_of(&[7; 1300]);
+        let namespace = open(&file, 512, true);
+        assert!(!namespace.protected(0, 2));
+        assert!(namespace.protected(2, 1) && namespace.protected(0, 3));
+        assert!(open(&file, 512, false).protected(0, 1));
+        let whole = file_of(&[7; 1024]);
+        assert!(!open(&whole, 512, true).protected(0, 2));
+        assert!(open(&file_of(&[]), 512, true).protected(0, 1), "an empty file has a tail only");
+        let memory = Namespace::open(1, &NamespaceConfig::memory(1000, 512), false).unwrap();
+        assert!(!memory.protected(0, 2), "memory has no file to protect");
+    }
+
+    #[test]
+    fn a_growing_file_keeps_its_tail_and_a_truncated_one_reports_it() {
+        let mut file = file_of(&[7; 1000]);
+        let namespace = open(&file, 512, false);
+        file.write_all(&[9; 5000]).unwrap();
+        let mut bytes = [0xee; 1024];
+        namespace.read(0, &mut bytes).unwrap();
+        assert!(bytes[..1000].iter().all(|b| *b == 7) && bytes[1000..].iter().all(|b| *b == 0));
+        file.as_file().set_len(700).unwrap();
+        namespace.read(0, &mut bytes[..512]).unwrap();
+        let error = namespace.read(512, &mut bytes[512..]).unwrap_err();
+        assert!(matches!(error, StoreError::Shrunk { offset: 700 }), "{error}");
+        file.as_file().set_len(0).unwrap();
+        assert!(namespace.read(0, &mut bytes).is_err());
+    }
+
+    #[test]
+    fn sparse_files_read_as_zero_and_zeroing_makes_them_so() {
+        let file = file_of(b"");
+        file.as_file().set_len(1 << 30).unwrap();
+        let namespace = open(&file, 4096, true);
+        let mut block = [0xee; 4096];
+        namespace.read((1 << 30) - 4096, &mut block).unwrap();
+        assert!(block.iter().all(|b| *b == 0));
+        namespace.write(8192, &[5; 4096]).unwrap();
+        namespace.flush().unwrap();
+        namespace.zero(8192, 4096).unwrap();
+        namespace.read(8192, &mut block).unwrap();
+        assert!(block.iter().all(|b| *b == 0));
+        assert_eq!(file.as_file().metadata().unwrap().len(), 1 << 30);
+    }
+
+    #[test]
+    fn what_cannot_be_opened_is_named() {
+        let error = |path: &std::path::Path, writable| {
+            Namespace::open(1, &NamespaceConfig::file(path, 512, writable), false).unwrap_err().to_string()
+        };
+        let missing = error("/nonexistent/disk.img".as_ref(), false);
+        assert!(missing.starts_with("cannot open /nonexistent/disk.img for reading: "), "{missing}");
+        let directory = tempfile::tempdir().unwrap();
+        let text = error(directory.path(), false);
+        assert!(text.contains("neither a regular file nor a block device"), "{text}");
+    }
+
+    #[test]
+    fn memory_is_zero_at_first_and_keeps_what_is_written() {
+        for shared in [false, true] {
+            let namespace = Namespace::open(1, &NamespaceConfig::memory(8 << 20, 4096), shared).unwrap();
+            let mut bytes = vec![0xee; 200_000];
+            namespace.read(4096, &mut bytes).unwrap();
+            assert!(bytes.iter().all(|b| *b == 0));
+            let pattern: Vec<u8> = (0..200_000u32).map(|i| (i % 251) as u8).collect();
+            namespace.write(60_000, &pattern).unwrap();
+            namespace.read(60_000, &mut bytes).unwrap();
+            assert_eq!(bytes, pattern);
+            namespace.zero(61_000, 198_000).unwrap();
+            namespace.read(60_000, &mut bytes).unwrap();
+            assert_eq!(bytes[..1000], pattern[..1000]);
+            assert!(bytes[1000..199_000].iter().all(|b| *b == 0));
+            assert_eq!(bytes[199_000..], pattern[199_000..]);
+            namespace.zero(0, 8 << 20).unwrap();
+            namespace.read(60_000, &mut bytes).unwrap();
+            assert!(bytes.iter().all(|b| *b == 0));
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! A command's data: PRPs or SGLs become segments of client memory, all checked before the first byte moves.
+
+mod prp;
+mod sgl;
+#[cfg(test)]
+mod tests;
+
+use warpbell_hw::DmaAccess;
+use warpbell_nvme::Status;
+use warpbell_nvme::command::Psdt;
+
+use crate::checker::Rule;
+use crate::engine::{Command, Engine, Refused, never};
+use crate::memory::{Span, View};
+
+/// A contiguous piece of client memory, mapped when it was checked; or bytes that the client does not want.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Segment {
+    pub(crate) iova: u64,
+    pub(crate) len: usize,
+    /// A bit bucket: takes room in the data, and no memory.
+    pub(crate) bucket: bool,
+}
+
+/// Which way the data goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    ToClient,
+    FromClient,
+}
+
+impl Direction {
+    pub(crate) fn access(self) -> DmaAccess {
+        match self {
+            Direction::ToClient => DmaAccess::WRITE,
+            Direction::FromClient => DmaAccess::READ,
+        }
+    }
+}
+
+/// Collects the segments of one command.
+struct Walk<'a> {
+    engine: &'a Engine,
+    command: Command<'a>,
+    direction: Direction,
+    segments: &'a mut Vec<Segment>,
+}
+
+impl Walk<'_> {
+    fn violation(&self, rule: Rule, what: impl std::fmt::Display) {
+        self.engine.violation(rule, self.command, what);
+    }
+
+    /// Adds `len` bytes at `iova`, which must be mapped for the direction.
+    fn push(&mut self, iova: u64, len: usize) -> Result<(), Refused> {
+        let (view, access) = (&self.engine.view, self.direction.access());
+        if let Some(last) = self.segments.last_mut()
+            && !last.bucket
+            && last.iova.wrapping_add(last.len as u64) == iova
+            && view.resolve(last.iova, last.len + len, access).is_some()
+        {
+            last.len += len;
+            return Ok(());
+        }
+        if view.resolve(iova, len, access).is_none() {
+            return Err(self.foreign(iova, len, access));
+        }
+        self.segments.push(Segment { iova, len, bucket: false });
+        Ok(())
+    }
+
+    /// Reads a list or segment of descriptors.
+    fn fetch(&self, iova: u64, into: &mut [u8]) -> Result<(), Refused> {
+        if self.engine.view.read(iova, into) {
+            return Ok(());
+        }
+        Err(self.foreign(iova, into.len(), DmaAccess::READ))
+    }
+
+    #[cold]
+    fn foreign(&self, iova: u64, len: usize, access: DmaAccess) -> Refused {
+        let way = if access.write { "writing" } else { "reading" };
+        self.violation(
+            Rule::ForeignAddress,
+            format_args!("{len} bytes at {iova:#x} are not mapped for {way}"),
+        );
+        never(Status::DATA_TRANSFER_ERROR)
+    }
+}
+
+impl Engine {
+    /// Finds and checks the command's data of `len` bytes, for [`Engine::send`] or [`Engine::receive`].
+    pub(crate) fn map_data(
+        &mut self,
+        command: Command<'_>,
+        len: usize,
+        direction: Direction,
+    ) -> Result<(), Refused> {
+        let mut segments = std::mem::take(&mut self.segments);
+        segments.clear();
+        let mut walk = Walk { engine: self, command, direction, segments: &mut segments };
+        let result = match command.sqe.cdw0.psdt() {
+            Psdt::PRP => walk.prp(len),
+            _ => walk.sgl(len),
+        };
+        self.segments = segments;
+        result
+    }
+
+    /// As [`Engine::map_data`], for a command whose data MDTS limits.
+    pub(crate) fn map_limited(
+        &mut self,
+        command: Command<'_>,
+        len: u64,
+        direction: Direction,
+    ) -> Result<(), Refused> {
+        if len > self.limits.bytes {
+            let limit = self.limits.bytes;
+            self.violation(Rule::TransferSize, command, format_args!("{len} bytes, the limit is {limit}"));
+            return Err(never(Status::INVALID_FIELD));
+        }
+        self.map_data(command, len as usize, direction)
+    }
+
+    /// Copies `bytes` to the mapped data from byte `start` of it on.
+    pub(crate) fn send(&self, start: usize, bytes: &[u8]) -> Result<(), Refused> {
+        each_piece(&self.view, &self.segments, start, bytes.len(), Direction::ToClient, |at, span| {
+            span.write(&bytes[at..at + span.len()]);
+        })
+    }
+
+    /// Copies the mapped data from byte `start` of it on to `bytes`.
+    pub(crate) fn receive(&self, start: usize, bytes: &mut [u8]) -> Result<(), Refused> {
+        let len = bytes.len();
+        each_piece(&self.view, &self.segments, start, len, Direction::FromClient, |at, span| {
+            span.read(&mut bytes[at..at + span.len()]);
+        })
+    }
+}
+
+/// Calls `part(offset from start, span)` for each piece of client memory of `start..start + len` of the data.
+pub(crate) fn each_piece<'v>(
+    view: &'v View,
+    segments: &[Segment],
+    start: usize,
+    len: usize,
+    direction: Direction,
+    mut part: impl FnMut(usize, Span<'v>),
+) -> Result<(), Refused> {
+    let (mut skip, mut done) = (start, 0);
+    for segment in segments {
+        if done == len {
+            break;
+        }
+        if skip >= segment.len {
+            skip -= segment.len;
+            continue;
+        }
+        let piece = (segment.len - skip).min(len - done);
+        if !segment.bucket {
+            // The client may have unmapped it since it was checked, in which case nobody is hurt but its data.
+            let span = view.resolve(segment.iova + skip as u64, piece, direction.access());
+            part(done, span.ok_or(never(Status::DATA_TRANSFER_ERROR))?);
+        }
+        done += piece;
+        skip = 0;
+    }
+    Ok(())
+}

@@ -1,0 +1,172 @@
+//! One open SSD.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use warpbell_driver::{Controller, ControllerOptions, IoQueue, IoQueueOptions, Namespace};
+use warpbell_hw::{Device, DeviceInfo, Nsid};
+use warpbell_nvme::identify::IdentifyController;
+use warpbell_softctl::{FaultPlan, SoftConfig, SoftDevice, StoreConfig, Violation};
+
+use crate::pairs::{QueueRequest, create_pair};
+use crate::{AttachOptions, Attachment, Buffer, DataPath, Descriptor, DeviceName, Error};
+
+/// How to open an SSD.
+#[derive(Clone, Debug, Default)]
+pub struct OpenOptions {
+    /// Paths, serial numbers or PCI addresses that may be written. Memory-backed soft controllers need no leave.
+    pub allow_write: Vec<String>,
+    /// Faults that a soft controller injects.
+    pub faults: Option<FaultPlan>,
+    /// I/O queue pairs to ask for; `None`: the driver's default.
+    pub queues: Option<u16>,
+}
+
+/// One SSD: a controller, enabled and identified, that queues can be attached to.
+pub struct Ssd {
+    name: DeviceName,
+    controller: Arc<Controller>,
+    soft: Option<Arc<SoftDevice>>,
+    descriptor: Descriptor,
+}
+
+impl Ssd {
+    /// Opens the device of that name and brings its controller up.
+    pub fn open(name: &DeviceName, options: &OpenOptions) -> Result<Ssd, Error> {
+        match name {
+            DeviceName::Soft(text) => {
+                let mut config = SoftConfig::parse(text)?;
+                allow_writes(&mut config, &options.allow_write);
+                if let Some(faults) = &options.faults {
+                    config.faults = faults.clone();
+                }
+                Ssd::over_soft(name.clone(), SoftDevice::threaded(config)?, options)
+            }
+            DeviceName::VfioUser(_) => Err(unavailable(name, "this version has no vfio-user client")),
+            DeviceName::Pci(_) | DeviceName::Serial(_) => {
+                Err(unavailable(name, "this version has no VFIO backend; try soft:size=1g"))
+            }
+        }
+    }
+
+    /// Brings up the controller of a soft device that was made elsewhere: threaded, or stepped by a simulation.
+    pub fn over_soft(name: DeviceName, soft: Arc<SoftDevice>, options: &OpenOptions) -> Result<Ssd, Error> {
+        let device: Arc<dyn Device> = soft.clone();
+        let mut driver_options = ControllerOptions::default();
+        if let Some(queues) = options.queues {
+            driver_options.queues = queues;
+        }
+        let controller = Arc::new(Controller::open(device, driver_options)?);
+        let descriptor = if controller.supports_sgl() { Descriptor::Sgl } else { Descriptor::Prp };
+        Ok(Ssd { name, controller, soft: Some(soft), descriptor })
+    }
+
+    /// The name it was opened by.
+    pub fn name(&self) -> &DeviceName {
+        &self.name
+    }
+
+    /// Name and kind, as the backend tells them.
+    pub fn info(&self) -> DeviceInfo {
+        self.controller.device().info()
+    }
+
+    /// The controller's driver.
+    pub fn controller(&self) -> &Arc<Controller> {
+        &self.controller
+    }
+
+    /// Identify Controller.
+    pub fn identify(&self) -> &IdentifyController {
+        self.controller.identify()
+    }
+
+    /// The usable namespaces, in the order of their identifiers.
+    pub fn namespaces(&self) -> &[Namespace] {
+        self.controller.namespaces()
+    }
+
+    /// One namespace; `None`: the first usable one.
+    pub fn namespace(&self, nsid: Option<Nsid>) -> Result<&Namespace, Error> {
+        let found = self.namespaces().iter().find(|namespace| nsid.is_none_or(|nsid| namespace.nsid == nsid));
+        found.ok_or_else(|| {
+            let usable: Vec<String> = self.namespaces().iter().map(|n| n.nsid.get().to_string()).collect();
+            Error::Argument {
+                object: "namespace",
+                value: nsid.map_or("(first)".to_owned(), |nsid| nsid.get().to_string()),
+                limit: format!("the device has usable namespaces [{}]", usable.join(", ")),
+            }
+        })
+    }
+
+    /// The most bytes of one command; `None`: no limit.
+    pub fn max_transfer_bytes(&self) -> Option<u64> {
+        self.controller.max_transfer_bytes()
+    }
+
+    /// I/O queue pairs that can be created.
+    pub fn granted_queues(&self) -> u16 {
+        self.controller.granted_queues()
+    }
+
+    /// The soft controller behind it, if it is one in this process.
+    pub fn soft(&self) -> Option<&Arc<SoftDevice>> {
+        self.soft.as_ref()
+    }
+
+    /// What this client did wrong, as far as the controller checks and tells.
+    pub fn violations(&self) -> Vec<Violation> {
+        self.soft.as_ref().map(|soft| soft.violations()).unwrap_or_default()
+    }
+
+    /// Where rings and data lie, and how data is described.
+    pub fn data_path(&self) -> DataPath {
+        DataPath {
+            rings: "host",
+            data: "host",
+            doorbells: self.controller.device().doorbells().path(),
+            descriptor: self.descriptor,
+        }
+    }
+
+    /// A buffer of at least `bytes` zeroed bytes that the controller, the host and kernels reach.
+    pub fn buffer(&self, bytes: usize) -> Result<Buffer, Error> {
+        Buffer::host(self.controller.device().dma(), bytes, self.descriptor)
+    }
+
+    /// A queue pair of `entries` ring entries that this thread drives by itself.
+    pub fn host_queue(&self, entries: u32, options: IoQueueOptions) -> Result<IoQueue, Error> {
+        let nsid = self.namespace(None)?.nsid;
+        let pair = create_pair(&self.controller, QueueRequest { entries, start: 0, nsid })?;
+        Ok(IoQueue::new(pair, options)?)
+    }
+
+    /// Deletes a host queue in good order.
+    pub fn delete_host_queue(&self, queue: IoQueue) -> Result<(), Error> {
+        Ok(self.controller.delete_queue_pair(queue.into_pair())?)
+    }
+
+    /// Queues for kernels.
+    pub fn attach(&self, options: &AttachOptions) -> Result<Attachment, Error> {
+        let namespace = self.namespace(options.nsid)?;
+        Attachment::new(self.controller.clone(), namespace, self.descriptor, options)
+    }
+}
+
+/// Makes the file-backed namespaces writable whose path was named.
+fn allow_writes(config: &mut SoftConfig, allowed: &[String]) {
+    for namespace in &mut config.namespaces {
+        if let StoreConfig::File { path, writable } = &mut namespace.store {
+            *writable |= allowed.iter().any(|name| same_file(path, Path::new(name)));
+        }
+    }
+}
+
+fn same_file(one: &Path, other: &Path) -> bool {
+    let resolve = |path: &Path| path.canonicalize().ok();
+    one == other || resolve(one).is_some_and(|one| resolve(other) == Some(one))
+}
+
+fn unavailable(name: &DeviceName, remedy: &str) -> Error {
+    Error::Missing { what: format!("device '{name}'"), remedy: remedy.to_owned() }
+}

@@ -1,0 +1,168 @@
+//! One run of a job, whoever submits, and what the device says about it.
+
+use std::time::Duration;
+
+use warpbell::nvme::NvmOpcode;
+use warpbell::{Ssd, Target};
+
+use crate::control::Control;
+use crate::cpu;
+use crate::error::RunError;
+use crate::host::HostRunner;
+use crate::job::{Job, Limits};
+use crate::kernel::KernelRunner;
+use crate::options::{Api, BenchOptions};
+use crate::outcome::{EXAMPLES, Outcome};
+use crate::result::{DeviceReport, PathReport, Run};
+
+/// What submits a job's commands.
+pub(crate) trait Runner {
+    /// Writes verifiable contents to every unit of the range.
+    fn fill(&self, control: &Control) -> Result<Outcome, RunError>;
+    /// Runs the job for its ramp time and forgets what it saw.
+    fn warm_up(&self, control: &Control) -> Result<(), RunError>;
+    /// Runs the job.
+    fn measure(&self, control: &Control) -> Result<Outcome, RunError>;
+    /// Reads every unit of the range and compares it.
+    fn check(&self, control: &Control) -> Result<Outcome, RunError>;
+}
+
+/// Runs `job` on `ssd`. With `--verify` the range is filled first, and all of it is read again at the
+/// end: what a random job did not meet is checked too.
+pub fn bench(ssd: &Ssd, target: Target, job: &Job, control: &Control) -> Result<Run, RunError> {
+    let (violations, logged) = (violations(ssd), ssd.violations().len());
+    let mut run = match job.api {
+        Api::Host => phases(ssd, job, &HostRunner::new(ssd, job), control)?,
+        Api::Raw | Api::Io => {
+            let attachment = KernelRunner::attach(ssd, job)?;
+            phases(ssd, job, &KernelRunner::new(target, job, &attachment)?, control)?
+        }
+    };
+    run.violations = self::violations(ssd) - violations;
+    let new = ssd.violations().into_iter().skip(logged).take(EXAMPLES);
+    run.violation_examples = new.map(|violation| violation.to_string()).collect();
+    run.partial = control.stopped();
+    Ok(run)
+}
+
+/// Violations so far, all of them: the log with their words is bounded.
+fn violations(ssd: &Ssd) -> u64 {
+    ssd.soft().map_or(0, |soft| soft.statistics().violations)
+}
+
+/// Fill, warm up, measure, check.
+fn phases(ssd: &Ssd, job: &Job, runner: &impl Runner, control: &Control) -> Result<Run, RunError> {
+    if job.verify.is_some() {
+        let filled = runner.fill(control)?;
+        if let Some(failure) = filled.failures.first() {
+            return Err(RunError::failed(failure));
+        }
+    }
+    if !job.ramp.is_zero() && !control.stopped() {
+        runner.warm_up(control)?;
+    }
+    // A range that was not filled to its end has nothing to verify, and nothing was measured.
+    if control.stopped() {
+        return Ok(Outcome::default().report(job));
+    }
+    let before = CpuTimes::of(ssd);
+    let mut outcome = runner.measure(control)?;
+    let after = CpuTimes::of(ssd);
+    if job.verify.is_some() && !control.stopped() {
+        let checked = runner.check(control)?;
+        outcome.errors += checked.errors;
+        outcome.failures.extend(checked.failures);
+        outcome.merge_verify(checked.verify);
+    }
+    let mut run = outcome.report(job);
+    run.cpu_time_ns = cpu::nanoseconds(after.process - before.process);
+    let controller = after.controller.zip(before.controller);
+    run.controller_cpu_time_ns =
+        controller.map(|(after, before)| cpu::nanoseconds(after.saturating_sub(before)));
+    Ok(run)
+}
+
+/// CPU time used so far.
+struct CpuTimes {
+    process: Duration,
+    controller: Option<Duration>,
+}
+
+impl CpuTimes {
+    fn of(ssd: &Ssd) -> CpuTimes {
+        let controller = ssd.soft().map(|soft| soft.statistics().poller_cpu);
+        CpuTimes { process: cpu::process_time(), controller }
+    }
+}
+
+impl Limits {
+    /// The limits of namespace `nsid` of `ssd`.
+    pub fn of(ssd: &Ssd, nsid: u32) -> Result<Limits, RunError> {
+        let found = ssd.namespaces().iter().find(|namespace| namespace.nsid.get() == nsid);
+        let namespace = found.ok_or_else(|| {
+            let usable: Vec<String> = ssd.namespaces().iter().map(|n| n.nsid.get().to_string()).collect();
+            RunError::Namespace { nsid, usable: usable.join(", ") }
+        })?;
+        let described = crate::data::DataMap::max_bytes(ssd.data_path().descriptor);
+        Ok(Limits {
+            nsid,
+            blocks: namespace.blocks,
+            block_size: namespace.block_size,
+            exact_bytes: namespace.exact_bytes,
+            max_transfer_bytes: Some(ssd.max_transfer_bytes().unwrap_or(u64::MAX).min(described)),
+            max_entries: ssd.controller().max_entries(),
+            queues: ssd.granted_queues(),
+        })
+    }
+}
+
+/// Checks `options` against `ssd`.
+pub fn resolve(ssd: &Ssd, options: &BenchOptions) -> Result<Job, RunError> {
+    Ok(Job::resolve(options, &Limits::of(ssd, options.nsid)?)?)
+}
+
+impl DeviceReport {
+    /// What `ssd` says of itself and of its namespace `nsid`.
+    pub fn of(ssd: &Ssd, nsid: u32) -> Result<DeviceReport, RunError> {
+        let limits = Limits::of(ssd, nsid)?;
+        Ok(DeviceReport {
+            kind: kind(ssd).to_owned(),
+            name: ssd.name().to_string(),
+            model: ssd.identify().model().to_owned(),
+            serial: ssd.identify().serial().to_owned(),
+            nsid,
+            block_size_bytes: limits.block_size,
+            blocks: limits.blocks,
+        })
+    }
+}
+
+fn kind(ssd: &Ssd) -> &'static str {
+    match ssd.info().kind {
+        warpbell::hw::DeviceKind::Software => "software",
+        warpbell::hw::DeviceKind::VfioUser => "vfio-user",
+        warpbell::hw::DeviceKind::Pcie => "pcie",
+    }
+}
+
+impl PathReport {
+    /// The way that commands and data of `ssd` take.
+    pub fn of(ssd: &Ssd) -> PathReport {
+        let path = ssd.data_path();
+        PathReport {
+            rings: path.rings.to_owned(),
+            data: path.data.to_owned(),
+            doorbells: path.doorbells_name().to_owned(),
+            descriptors: path.descriptor.name().to_owned(),
+            controller: kind(ssd).to_owned(),
+        }
+    }
+}
+
+/// I/O commands and bytes that the soft controller of `ssd` has completed; progress for watchers.
+pub fn progress(ssd: &Ssd, control: &Control) -> (u64, u64) {
+    let Some(soft) = ssd.soft() else { return control.done() };
+    let statistics = soft.statistics();
+    let commands = statistics.commands(NvmOpcode::READ) + statistics.commands(NvmOpcode::WRITE);
+    (commands, statistics.bytes_read + statistics.bytes_written)
+}

@@ -1,0 +1,201 @@
+//! Runs jobs from host threads over the driver's own queues: `--api host`.
+
+mod worker;
+
+use std::time::{Duration, Instant};
+
+use warpbell::driver::{IoQueue, IoQueueOptions};
+use warpbell::{Buffer, Ssd};
+
+use crate::bench::Runner;
+use crate::control::Control;
+use crate::cpu;
+use crate::data::{DataMap, checked_len};
+use crate::error::RunError;
+use crate::job::Job;
+use crate::outcome::Outcome;
+use crate::schedule::{Pass, Schedule};
+use worker::{Supply, Worker};
+
+/// Completions after which a completion doorbell is rung, as far as the ring allows.
+const BATCH: u32 = 32;
+
+/// Runs a job from host threads.
+pub(crate) struct HostRunner<'a> {
+    ssd: &'a Ssd,
+    job: &'a Job,
+}
+
+impl<'a> HostRunner<'a> {
+    pub(crate) fn new(ssd: &'a Ssd, job: &'a Job) -> HostRunner<'a> {
+        HostRunner { ssd, job }
+    }
+}
+
+impl Runner for HostRunner<'_> {
+    fn fill(&self, control: &Control) -> Result<Outcome, RunError> {
+        run(self.ssd, self.job, Pass::Fill, control)
+    }
+
+    /// The threads warm up by themselves, so that they need not start twice.
+    fn warm_up(&self, _: &Control) -> Result<(), RunError> {
+        Ok(())
+    }
+
+    fn measure(&self, control: &Control) -> Result<Outcome, RunError> {
+        run(self.ssd, self.job, Pass::Measure, control)
+    }
+
+    fn check(&self, control: &Control) -> Result<Outcome, RunError> {
+        run(self.ssd, self.job, Pass::Check, control)
+    }
+}
+
+/// One thread's share of the queues.
+struct Share<'a> {
+    ssd: &'a Ssd,
+    job: &'a Job,
+    pass: Pass,
+    control: &'a Control,
+    /// Which of the run's queues, and how many there are.
+    queues: Vec<u64>,
+    cpu: Option<usize>,
+}
+
+/// Runs one pass of `job` on `threads` threads.
+fn run(ssd: &Ssd, job: &Job, pass: Pass, control: &Control) -> Result<Outcome, RunError> {
+    let threads = job.threads.min(usize::from(job.queues));
+    let shares = (0..threads).map(|thread| Share {
+        ssd,
+        job,
+        pass,
+        control,
+        queues: (0..u64::from(job.queues)).skip(thread).step_by(threads).collect(),
+        cpu: job.cpus.get(thread % job.cpus.len().max(1)).copied(),
+    });
+    let outcomes: Vec<Result<Outcome, RunError>> = std::thread::scope(|scope| {
+        let running: Vec<_> = shares.map(|share| scope.spawn(move || share.run())).collect();
+        running
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    });
+    let mut total = Outcome::default();
+    for outcome in outcomes {
+        total.merge(outcome?);
+    }
+    Ok(total)
+}
+
+impl Share<'_> {
+    fn run(&self) -> Result<Outcome, RunError> {
+        if let Some(cpu) = self.cpu {
+            cpu::pin(cpu)?;
+        }
+        let buffers = self.queues.iter().map(|_| self.buffer()).collect::<Result<Vec<_>, _>>()?;
+        let mut workers = Vec::with_capacity(self.queues.len());
+        for (queue, buffer) in self.queues.iter().zip(&buffers) {
+            workers.push(self.worker(*queue, buffer)?);
+        }
+        let before = cpu::thread_time();
+        let mut clock = Drive::new(self.job, self.pass, self.control);
+        clock.drive(&mut workers)?;
+        let mut total = Outcome { runtime_ns: clock.measured_ns(), ..Outcome::default() };
+        for worker in workers {
+            let (queue, outcome) = worker.finish();
+            total.merge(outcome);
+            self.ssd.delete_host_queue(queue)?;
+        }
+        total.cpu_time_ns = cpu::nanoseconds(cpu::thread_time() - before);
+        Ok(total)
+    }
+
+    fn buffer(&self) -> Result<Buffer, RunError> {
+        let bytes = u64::from(self.job.flights_per_queue()) * self.job.bs_bytes;
+        Ok(self.ssd.buffer(checked_len(bytes)?)?)
+    }
+
+    fn worker<'b>(&'b self, queue: u64, buffer: &'b Buffer) -> Result<Worker<'b>, RunError> {
+        let job = self.job;
+        let data = DataMap::new(buffer.as_ref(), self.ssd.data_path().descriptor);
+        let schedule = Schedule::new(job, self.pass, queue, u64::from(job.queues));
+        Ok(Worker::new(Supply { job, queue: self.queue()?, buffer, data, schedule }))
+    }
+
+    fn queue(&self) -> Result<IoQueue, RunError> {
+        let options = IoQueueOptions { deadline: self.job.deadline, sq_batch: BATCH, cq_batch: BATCH };
+        Ok(self.ssd.host_queue(self.job.ring_entries(), options)?)
+    }
+}
+
+/// Time of one thread: when measuring begins and when no I/O begins any more.
+struct Drive<'a> {
+    clock: Instant,
+    measure: Duration,
+    end: Option<Duration>,
+    measured: bool,
+    closed: bool,
+    control: &'a Control,
+    counted: u64,
+    bytes: u64,
+}
+
+impl<'a> Drive<'a> {
+    fn new(job: &Job, pass: Pass, control: &'a Control) -> Drive<'a> {
+        let timed = pass == Pass::Measure;
+        let measure = if timed { job.ramp } else { Duration::ZERO };
+        let end = job.runtime.filter(|_| timed).map(|runtime| measure + runtime);
+        let bytes = job.bs_bytes;
+        Drive {
+            clock: Instant::now(),
+            measure,
+            end,
+            measured: false,
+            closed: false,
+            control,
+            counted: 0,
+            bytes,
+        }
+    }
+
+    fn drive(&mut self, workers: &mut [Worker<'_>]) -> Result<(), RunError> {
+        self.look(workers);
+        while !workers.iter().all(Worker::is_done) {
+            let mut look = false;
+            for worker in workers.iter_mut() {
+                look |= worker.step(self.clock)?;
+            }
+            if look {
+                self.look(workers);
+            }
+        }
+        Ok(())
+    }
+
+    /// Acts on the time, and on the wish to stop.
+    #[inline]
+    fn look(&mut self, workers: &mut [Worker<'_>]) {
+        let now = workers.iter().map(Worker::now).max().unwrap_or(0);
+        let ios = workers.iter().map(Worker::ios).sum();
+        if ios >= self.counted + 1024 {
+            self.control.add(ios - self.counted, (ios - self.counted) * self.bytes);
+            self.counted = ios;
+        }
+        if !self.measured && now >= cpu::nanoseconds(self.measure) {
+            self.measured = true;
+            self.counted = 0;
+            workers.iter_mut().for_each(Worker::restart);
+            self.measure = Duration::from_nanos(now);
+        }
+        if !self.closed
+            && (self.control.stopped() || self.end.is_some_and(|end| now >= cpu::nanoseconds(end)))
+        {
+            self.closed = true;
+            workers.iter_mut().for_each(Worker::close);
+        }
+    }
+
+    fn measured_ns(&self) -> u64 {
+        cpu::nanoseconds(self.clock.elapsed().saturating_sub(self.measure))
+    }
+}

@@ -1,0 +1,346 @@
+//! One queue pair, kept full by the host: no kernels.
+
+use std::time::{Duration, Instant};
+
+use warpbell::Buffer;
+use warpbell::driver::{Completion, IoQueue, Outcome as Ended};
+use warpbell::kernels::abi;
+use warpbell::nvme::Sqe;
+use warpbell::nvme::command;
+
+use crate::data::DataMap;
+use crate::error::RunError;
+use crate::job::Job;
+use crate::outcome::Outcome;
+use crate::result::{Costs, Failure};
+use crate::schedule::{Io, Schedule};
+use crate::status::describe;
+use crate::unit;
+
+/// Fruitless looks for completions between two looks at the clock.
+const LOOKS: u32 = 1 << 12;
+
+/// What is kept of an I/O in flight.
+#[derive(Clone, Copy, Debug, Default)]
+struct Flight {
+    unit: u64,
+    /// When its first command was written, in nanoseconds of the worker's clock.
+    start: u64,
+    /// Commands yet to be written and yet to be completed.
+    unsent: u32,
+    open: u32,
+    write: bool,
+    failed: bool,
+    /// A command timed out: the controller may still use the buffer.
+    lost: bool,
+}
+
+/// Drives one queue.
+pub(super) struct Worker<'a> {
+    job: &'a Job,
+    queue: IoQueue,
+    buffer: &'a Buffer,
+    data: DataMap,
+    schedule: Schedule,
+    flights: Vec<Flight>,
+    /// Flights that are free, and one that still has commands to write.
+    free: Vec<u32>,
+    unsent: Option<u32>,
+    /// By queue slot: the flight of its command.
+    owner: Vec<u32>,
+    /// Flights are begun when so many are free.
+    batch: usize,
+    in_flight: usize,
+    now: u64,
+    looks: u32,
+    polls: u64,
+    base: Costs,
+    scratch: Vec<u8>,
+    outcome: Outcome,
+    /// Beginnings of the I/Os that ended in this step, and how many share each: their end is read
+    /// from the clock once for all.
+    ended: Vec<(u64, u64)>,
+    open: bool,
+}
+
+/// What a worker needs.
+pub(super) struct Supply<'a> {
+    pub(super) job: &'a Job,
+    pub(super) queue: IoQueue,
+    pub(super) buffer: &'a Buffer,
+    pub(super) data: DataMap,
+    pub(super) schedule: Schedule,
+}
+
+impl<'a> Worker<'a> {
+    pub(super) fn new(supply: Supply<'a>) -> Worker<'a> {
+        let Supply { job, queue, buffer, data, schedule } = supply;
+        let flights = job.flights_per_queue();
+        let scratch = if job.verify.is_some() { vec![0; job.bs_bytes as usize] } else { Vec::new() };
+        let mut worker = Worker {
+            job,
+            buffer,
+            data,
+            schedule,
+            flights: vec![Flight::default(); flights as usize],
+            free: (0..flights).rev().collect(),
+            unsent: None,
+            owner: vec![0; queue.depth() as usize],
+            batch: (flights as usize / 4).clamp(1, 32),
+            in_flight: 0,
+            now: 0,
+            looks: 0,
+            polls: 0,
+            base: Costs::default(),
+            scratch,
+            outcome: Outcome::default(),
+            ended: Vec::new(),
+            open: true,
+            queue,
+        };
+        worker.base = worker.costs();
+        worker
+    }
+
+    /// Begins no more I/Os.
+    pub(super) fn close(&mut self) {
+        self.open = false;
+    }
+
+    /// Whether nothing is in flight and nothing is to come.
+    pub(super) fn is_done(&self) -> bool {
+        self.in_flight == 0 && self.unsent.is_none() && (!self.open || self.schedule.is_done())
+            || self.free.len() + self.in_flight == 0
+    }
+
+    /// Forgets what was counted so far.
+    pub(super) fn restart(&mut self) {
+        self.outcome = Outcome::default();
+        self.base = self.costs();
+    }
+
+    /// Begins what can begin and takes what has ended. True where it is time to look at the clock
+    /// from outside.
+    #[inline]
+    pub(super) fn step(&mut self, clock: Instant) -> Result<bool, RunError> {
+        self.begin()?;
+        if self.collect()? > 0 {
+            self.now = clock.elapsed().as_nanos() as u64;
+            self.record();
+            return Ok(true);
+        }
+        self.polls += 1;
+        self.looks += 1;
+        if self.looks < LOOKS {
+            return Ok(false);
+        }
+        self.looks = 0;
+        self.queue.pause(Duration::ZERO);
+        self.now = clock.elapsed().as_nanos() as u64;
+        Ok(true)
+    }
+
+    /// Nanoseconds on the clock at the last look.
+    #[inline]
+    pub(super) fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// I/Os that succeeded so far.
+    #[inline]
+    pub(super) fn ios(&self) -> u64 {
+        self.outcome.reads + self.outcome.writes
+    }
+
+    /// The queue, and what was counted.
+    pub(super) fn finish(mut self) -> (IoQueue, Outcome) {
+        let mut costs = self.costs();
+        costs.subtract(&self.base);
+        self.outcome.costs = costs;
+        (self.queue, self.outcome)
+    }
+
+    fn costs(&self) -> Costs {
+        let counters = self.queue.counters();
+        let doorbells = counters.sq_doorbells + counters.cq_doorbells;
+        Costs {
+            sq_doorbells: counters.sq_doorbells,
+            cq_doorbells: counters.cq_doorbells,
+            rmw: 0,
+            fences: doorbells,
+            polls: self.polls,
+            sqes: counters.sqes,
+            cqes: counters.cqes,
+        }
+    }
+
+    /// Begins I/Os by whole batches, so that a doorbell pays for many commands.
+    #[inline]
+    fn begin(&mut self) -> Result<(), RunError> {
+        let few = self.free.len() < self.batch;
+        if few && self.in_flight > 0 && self.unsent.is_none() {
+            return Ok(());
+        }
+        // After timeouts there may be fewer I/Os than a batch left; then these are all.
+        let keep = if few { 0 } else { self.free.len() % self.batch };
+        loop {
+            let flight = match self.unsent {
+                Some(flight) => Some(flight),
+                None if self.free.len() > keep => self.next_flight()?,
+                None => None,
+            };
+            match flight {
+                Some(flight) if self.send(flight) => {}
+                _ => break,
+            }
+        }
+        self.queue.ring();
+        Ok(())
+    }
+
+    #[inline]
+    fn next_flight(&mut self) -> Result<Option<u32>, RunError> {
+        if !self.open || self.free.is_empty() {
+            return Ok(None);
+        }
+        let Some(Io { unit, write }) = self.schedule.next() else { return Ok(None) };
+        let Some(index) = self.free.pop() else { return Ok(None) };
+        let commands = self.job.commands_per_io;
+        self.flights[index as usize] =
+            Flight { unit, start: self.now, unsent: commands, open: commands, write, ..Flight::default() };
+        self.in_flight += 1;
+        if write && self.job.verify.is_some() {
+            let lba = self.lba(unit);
+            unit::fill(&mut self.scratch, lba, self.job.seed);
+            self.buffer.window().write(self.offset(index), &self.scratch)?;
+        }
+        self.unsent = Some(index);
+        Ok(Some(index))
+    }
+
+    /// Writes the commands of a flight; false if the queue has no room for all of them.
+    #[inline]
+    fn send(&mut self, index: u32) -> bool {
+        while self.flights[index as usize].unsent > 0 {
+            if self.queue.outstanding() >= self.job.iodepth {
+                return false;
+            }
+            let sqe = self.command(index);
+            let Some(token) = self.queue.push(&sqe) else { return false };
+            self.owner[usize::from(token.slot)] = index;
+            self.flights[index as usize].unsent -= 1;
+        }
+        self.unsent = None;
+        true
+    }
+
+    /// The next command of a flight.
+    #[inline]
+    fn command(&self, index: u32) -> Sqe {
+        let (job, flight) = (self.job, &self.flights[index as usize]);
+        let sent = u64::from(job.commands_per_io - flight.unsent) * u64::from(job.max_command_blocks);
+        let blocks = (job.io_blocks() - sent).min(job.max_command_blocks.into());
+        let (lba, nlb_z) = (self.lba(flight.unit) + sent, (blocks - 1) as u16);
+        // Two calls and not a function pointer: a call through one cannot be inlined, and shows.
+        let sqe = if flight.write {
+            command::write(job.nsid, lba, nlb_z)
+        } else {
+            command::read(job.nsid, lba, nlb_z)
+        };
+        let block = u64::from(job.block_size_bytes);
+        self.data.attach(sqe, self.offset(index) as u64 + sent * block, (blocks * block) as u32)
+    }
+
+    #[inline]
+    fn lba(&self, unit: u64) -> u64 {
+        self.job.first_block() + unit * self.job.io_blocks()
+    }
+
+    #[inline]
+    fn offset(&self, index: u32) -> usize {
+        index as usize * self.job.bs_bytes as usize
+    }
+
+    /// Takes completions, at most one ring of them.
+    #[inline]
+    fn collect(&mut self) -> Result<u32, RunError> {
+        let mut count = 0;
+        while count <= self.job.iodepth
+            && let Some(completion) = self.queue.pop()
+        {
+            count += 1;
+            self.complete(completion)?;
+        }
+        Ok(count)
+    }
+
+    #[inline]
+    fn complete(&mut self, completion: Completion) -> Result<(), RunError> {
+        let index = self.owner[usize::from(completion.token.slot)];
+        if !completion.is_ok() {
+            self.failed(index, &completion);
+        }
+        let flight = &mut self.flights[index as usize];
+        flight.open -= 1;
+        if flight.open > 0 {
+            return Ok(());
+        }
+        let flight = *flight;
+        self.in_flight -= 1;
+        if !flight.lost {
+            self.free.push(index);
+        }
+        if flight.failed { Ok(()) } else { self.succeeded(index, &flight) }
+    }
+
+    #[inline]
+    fn succeeded(&mut self, index: u32, flight: &Flight) -> Result<(), RunError> {
+        if flight.write {
+            self.outcome.writes += 1;
+        } else {
+            self.outcome.reads += 1;
+        }
+        match self.ended.last_mut() {
+            Some((start, count)) if *start == flight.start => *count += 1,
+            _ => self.ended.push((flight.start, 1)),
+        }
+        if self.job.verify.is_some() && !flight.write { self.compare(index, flight.unit) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn failed(&mut self, index: u32, completion: &Completion) {
+        let lba = self.lba(self.flights[index as usize].unit);
+        let flight = &mut self.flights[index as usize];
+        flight.lost |= completion.outcome == Ended::TimedOut;
+        if std::mem::replace(&mut flight.failed, true) {
+            return;
+        }
+        let (op, nsid) = (if flight.write { "write" } else { "read" }, self.job.nsid);
+        self.outcome.fail(|| Failure { op: op.to_owned(), nsid, lba: Some(lba), status: ended(completion) });
+    }
+
+    /// Compares what a read brought with what belongs there.
+    fn compare(&mut self, index: u32, unit: u64) -> Result<(), RunError> {
+        self.buffer.window().read(self.offset(index), &mut self.scratch)?;
+        self.outcome.verify.blocks += self.job.io_blocks();
+        let block = self.job.block_size_bytes as usize;
+        for wrong in unit::check(&self.scratch, self.lba(unit), self.job.seed, block) {
+            self.outcome.verify.wrong(self.job.nsid, wrong);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn record(&mut self) {
+        for (start, count) in self.ended.drain(..) {
+            self.outcome.latency.record(self.now - start, count);
+        }
+    }
+}
+
+fn ended(completion: &Completion) -> String {
+    match completion.outcome {
+        Ended::Completed(status) => describe(u32::from(status.into_bits())),
+        Ended::TimedOut => describe(abi::STATUS_LIBRARY | abi::TIMED_OUT),
+    }
+}

@@ -1,0 +1,286 @@
+//! One run, checked against the device it will run on.
+
+mod check;
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::options::{Access, Api, BenchOptions, Sharing, Verify};
+use crate::size::ByteSize;
+
+/// The most that `--iodepth` can be: a ring has at most 65,536 entries and one stays empty.
+pub const MAX_DEPTH: u32 = 65_535;
+/// Lanes of a warp.
+pub const LANES: u32 = 32;
+/// Warps that can share a queue: 16 CID bits, 5 of which name the lane.
+pub const MAX_WARPS_PER_QUEUE: u32 = 2048;
+/// The most memory that the buffers of a run may take.
+pub const BUFFER_LIMIT: u64 = 8 << 30;
+/// How long a run lasts that was given neither a runtime nor an amount.
+pub const DEFAULT_RUNTIME: Duration = Duration::from_secs(3);
+
+/// What a run needs to know of its device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The namespace.
+    pub nsid: u32,
+    /// Its blocks.
+    pub blocks: u64,
+    /// Bytes of a block.
+    pub block_size: u32,
+    /// The length in bytes of the file behind it, where that ends inside the last block.
+    pub exact_bytes: Option<u64>,
+    /// The most bytes of one command (MDTS).
+    pub max_transfer_bytes: Option<u64>,
+    /// Entries of the largest ring (MQES + 1).
+    pub max_entries: u32,
+    /// I/O queue pairs that the controller granted.
+    pub queues: u16,
+}
+
+/// Why a run was refused: the flag, its value, and the limit.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum JobError {
+    /// A value below its limit.
+    #[error("--{flag} {value}: must be at least {limit}")]
+    TooSmall {
+        /// The flag.
+        flag: &'static str,
+        /// What was given.
+        value: String,
+        /// The limit.
+        limit: String,
+    },
+    /// A value above its limit.
+    #[error("--{flag} {value}: must be at most {limit}")]
+    TooLarge {
+        /// The flag.
+        flag: &'static str,
+        /// What was given.
+        value: String,
+        /// The limit, and where it comes from.
+        limit: String,
+    },
+    /// Not whole blocks.
+    #[error("--{flag} {value}: must be a multiple of the block size, {block_size} bytes")]
+    Alignment {
+        /// The flag.
+        flag: &'static str,
+        /// What was given.
+        value: u64,
+        /// The namespace's block size.
+        block_size: u32,
+    },
+    /// Writes to a block that the file fills only in part.
+    #[error(
+        "--{flag} {value}: writes reach into the last block, of which the file has only {tail} of {block_size} bytes; \
+         at most {limit} bytes from the start can be written"
+    )]
+    Tail {
+        /// The flag.
+        flag: &'static str,
+        /// What was given.
+        value: u64,
+        /// Bytes of the file in its last block.
+        tail: u64,
+        /// The namespace's block size.
+        block_size: u32,
+        /// Bytes that can be written.
+        limit: u64,
+    },
+    /// A flag that needs another one.
+    #[error("--{flag} {value}: {reason}")]
+    Conflict {
+        /// The flag.
+        flag: &'static str,
+        /// What was given.
+        value: String,
+        /// Why it cannot be.
+        reason: String,
+    },
+}
+
+/// One run, ready to start: every range and count lies inside its limit.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Job {
+    /// Access pattern.
+    pub rw: Access,
+    /// Reads in percent.
+    pub rwmixread: u8,
+    /// Bytes of an I/O.
+    pub bs_bytes: u64,
+    /// Outstanding commands per queue.
+    pub iodepth: u32,
+    /// Queue pairs.
+    pub queues: u16,
+    /// Warps over all queues; 0 with the host API.
+    pub warps: u32,
+    /// Commands that a lane has in flight; 0 with the host API.
+    pub tokens_per_lane: u32,
+    /// How warps share queues.
+    pub sharing: Sharing,
+    /// Who submits.
+    pub api: Api,
+    /// First byte used.
+    pub offset_bytes: u64,
+    /// Bytes used.
+    pub size_bytes: u64,
+    /// Bytes to transfer, if there is a limit.
+    pub io_limit_bytes: Option<u64>,
+    /// Commands that one I/O takes: more than 1 where it is above MDTS.
+    pub commands_per_io: u32,
+    /// Whether data is checked.
+    pub verify: Option<Verify>,
+    /// Seed of addresses, directions and contents.
+    pub seed: u64,
+    /// The namespace.
+    pub nsid: u32,
+    /// Bytes of a block.
+    pub block_size_bytes: u32,
+    /// How long to measure.
+    #[serde(rename = "runtime_limit_ns", serialize_with = "nanoseconds")]
+    pub runtime: Option<Duration>,
+    /// Time before measuring starts.
+    #[serde(skip)]
+    pub ramp: Duration,
+    /// The longest that one command may take.
+    #[serde(skip)]
+    pub deadline: Duration,
+    /// Threads that drive host queues, or run kernels on the CPU target.
+    #[serde(skip)]
+    pub threads: usize,
+    /// Processors for these threads, used in turn; none: the system places them.
+    #[serde(skip)]
+    pub cpus: Vec<usize>,
+    /// Blocks of the largest command.
+    #[serde(skip)]
+    pub max_command_blocks: u32,
+}
+
+/// One processor is left to the controller's polling thread.
+fn default_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, |all| (all.get() - 1).max(1))
+}
+
+fn nanoseconds<S: serde::Serializer>(time: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+    time.map(|time| time.as_nanos() as u64).serialize(serializer)
+}
+
+impl Job {
+    /// Checks `options` against `limits` and fills in what was left open.
+    pub fn resolve(options: &BenchOptions, limits: &Limits) -> Result<Job, JobError> {
+        let (offset_bytes, size_bytes) = check::range(options, limits)?;
+        let max_command_blocks = check::max_command_blocks(limits);
+        if options.threads == Some(0) {
+            return Err(JobError::TooSmall { flag: "threads", value: "0".into(), limit: "1".into() });
+        }
+        check::depth(options, limits)?;
+        check::at_least("runtime", options.runtime, Duration::from_nanos(1))?;
+        check::at_least("deadline", Some(options.deadline), Duration::from_nanos(1))?;
+        let (warps, tokens_per_lane) = check::warps(options)?;
+        let blocks = options.bs.0 / u64::from(limits.block_size);
+        let job = Job {
+            rw: options.rw,
+            rwmixread: options.rw.read_percent(check::mix(options)?),
+            bs_bytes: options.bs.0,
+            iodepth: options.iodepth,
+            queues: options.queues,
+            warps,
+            tokens_per_lane,
+            sharing: options.sharing,
+            api: options.api,
+            offset_bytes,
+            size_bytes,
+            io_limit_bytes: check::amount(options)?,
+            commands_per_io: u32::try_from(blocks.div_ceil(u64::from(max_command_blocks)))
+                .unwrap_or(u32::MAX),
+            verify: options.verify,
+            seed: options.seed,
+            nsid: options.nsid,
+            block_size_bytes: limits.block_size,
+            runtime: check::runtime(options),
+            ramp: options.ramp,
+            deadline: options.deadline,
+            threads: options.threads.unwrap_or_else(default_threads),
+            cpus: options.cpus.clone(),
+            max_command_blocks,
+        };
+        job.check_buffers()?;
+        Ok(job)
+    }
+
+    /// First block used.
+    pub fn first_block(&self) -> u64 {
+        self.offset_bytes / u64::from(self.block_size_bytes)
+    }
+
+    /// Blocks of one I/O.
+    pub fn io_blocks(&self) -> u64 {
+        self.bs_bytes / u64::from(self.block_size_bytes)
+    }
+
+    /// I/Os that fit side by side into the range; addresses are multiples of the I/O size.
+    pub fn io_slots(&self) -> u64 {
+        self.size_bytes / self.bs_bytes
+    }
+
+    /// I/Os after which the run ends, if there is a limit.
+    pub fn io_limit(&self) -> Option<u64> {
+        self.io_limit_bytes.map(|bytes| bytes.div_ceil(self.bs_bytes))
+    }
+
+    /// I/Os that are in flight at a time, over all queues.
+    pub fn ios_in_flight(&self) -> u64 {
+        let per_queue = if self.api == Api::Host { self.flights_per_queue() } else { self.iodepth };
+        u64::from(per_queue) * u64::from(self.queues)
+    }
+
+    /// I/Os of one queue that the host has in flight at a time. A split I/O takes several commands.
+    pub fn flights_per_queue(&self) -> u32 {
+        self.iodepth.div_ceil(self.commands_per_io)
+    }
+
+    /// Ring entries of each queue: one stays empty.
+    pub fn ring_entries(&self) -> u32 {
+        (self.iodepth + 1).next_power_of_two()
+    }
+
+    /// Commands that the busiest warp has in flight: warps of a queue share its depth.
+    pub fn largest_share(&self) -> u32 {
+        self.iodepth.div_ceil((self.warps / u32::from(self.queues)).max(1))
+    }
+
+    /// Warps that have commands in flight: warps of a queue share its depth, at least one each.
+    pub fn busy_warps(&self) -> u64 {
+        let (warps, queues) = (self.warps, u32::from(self.queues));
+        let of_queue = |queue: u32| warps / queues + u32::from(queue < warps % queues);
+        (0..queues).map(|queue| u64::from(of_queue(queue).min(self.iodepth))).sum::<u64>().max(1)
+    }
+
+    /// `read`, `write`, or both.
+    pub fn operation(&self) -> &'static str {
+        match self.rwmixread {
+            100 => "read",
+            0 => "write",
+            _ => "read or write",
+        }
+    }
+
+    fn check_buffers(&self) -> Result<(), JobError> {
+        let bytes = self.ios_in_flight().saturating_mul(self.bs_bytes);
+        if bytes <= BUFFER_LIMIT {
+            return Ok(());
+        }
+        let reason = format!(
+            "{} I/Os in flight need {} of buffers, the limit is {}",
+            self.ios_in_flight(),
+            ByteSize(bytes),
+            ByteSize(BUFFER_LIMIT)
+        );
+        Err(JobError::Conflict { flag: "bs", value: self.bs_bytes.to_string(), reason })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,181 @@
+//! The checks behind [`Job::resolve`]: each names the flag, its value and the limit.
+
+use std::time::Duration;
+
+use super::{DEFAULT_RUNTIME, JobError, LANES, Limits, MAX_DEPTH, MAX_WARPS_PER_QUEUE};
+use crate::options::{Access, Api, BenchOptions, Sharing};
+use crate::size::ByteSize;
+
+/// Commands that one warp can have in flight: 10 CID bits.
+const MAX_IN_FLIGHT: u32 = 1024;
+/// Bytes of the largest I/O: kernels count them in 32 bits.
+const MAX_IO: u64 = 1 << 30;
+
+/// Blocks of the largest command: MDTS, and the 16-bit count of a command.
+pub(super) fn max_command_blocks(limits: &Limits) -> u32 {
+    let mdts = limits.max_transfer_bytes.unwrap_or(u64::MAX) / u64::from(limits.block_size);
+    mdts.clamp(1, 1 << 16) as u32
+}
+
+/// The range of bytes that the run uses.
+pub(super) fn range(options: &BenchOptions, limits: &Limits) -> Result<(u64, u64), JobError> {
+    let block = u64::from(limits.block_size);
+    let end = limits.blocks.saturating_mul(block);
+    let usable = if options.rw.writes() || options.verify.is_some() { writable(limits) } else { end };
+    aligned("bs", Some(options.bs), limits)?;
+    aligned("offset", Some(options.offset), limits)?;
+    aligned("size", options.size, limits)?;
+    let named = |value| format!("{value} bytes, the end of namespace {}", limits.nsid);
+    let offset = options.offset.0;
+    if offset >= end {
+        return Err(too_large("offset", offset, named(end - block)));
+    }
+    let size = options.size.map_or(usable.saturating_sub(offset), |size| size.0);
+    if size > end - offset {
+        return Err(too_large("size", size, named(end - offset)));
+    }
+    if options.size.is_some() && offset + size > usable {
+        return Err(tail("size", size, limits));
+    }
+    if size == 0 {
+        return Err(tail("offset", offset, limits));
+    }
+    if options.bs.0 > MAX_IO {
+        return Err(too_large("bs", options.bs.0, format!("{MAX_IO} bytes")));
+    }
+    if options.bs.0 > size {
+        return Err(too_large("bs", options.bs.0, format!("{size} bytes, the range in use")));
+    }
+    Ok((offset, size))
+}
+
+/// Bytes from the start that may be written: a block that a file fills only in part may not.
+fn writable(limits: &Limits) -> u64 {
+    let block = u64::from(limits.block_size);
+    limits.exact_bytes.map_or(limits.blocks.saturating_mul(block), |bytes| bytes / block * block)
+}
+
+fn tail(flag: &'static str, value: u64, limits: &Limits) -> JobError {
+    let block = u64::from(limits.block_size);
+    let tail = limits.exact_bytes.unwrap_or(0) % block;
+    JobError::Tail { flag, value, tail, block_size: limits.block_size, limit: writable(limits) }
+}
+
+fn too_large(flag: &'static str, value: impl ToString, limit: impl ToString) -> JobError {
+    JobError::TooLarge { flag, value: value.to_string(), limit: limit.to_string() }
+}
+
+fn too_small(flag: &'static str, value: impl ToString, limit: impl ToString) -> JobError {
+    JobError::TooSmall { flag, value: value.to_string(), limit: limit.to_string() }
+}
+
+pub(super) fn at_least(flag: &'static str, value: Option<Duration>, limit: Duration) -> Result<(), JobError> {
+    match value {
+        Some(value) if value < limit => Err(too_small(flag, format!("{value:?}"), format!("{limit:?}"))),
+        _ => Ok(()),
+    }
+}
+
+/// Whole blocks, and not none of them (an offset may be 0).
+fn aligned(flag: &'static str, value: Option<ByteSize>, limits: &Limits) -> Result<(), JobError> {
+    let Some(ByteSize(value)) = value else { return Ok(()) };
+    if value % u64::from(limits.block_size) != 0 {
+        return Err(JobError::Alignment { flag, value, block_size: limits.block_size });
+    }
+    if value == 0 && flag != "offset" {
+        return Err(too_small(flag, 0, format!("{} bytes, one block", limits.block_size)));
+    }
+    Ok(())
+}
+
+pub(super) fn depth(options: &BenchOptions, limits: &Limits) -> Result<(), JobError> {
+    let depth = options.iodepth;
+    if depth == 0 {
+        return Err(too_small("iodepth", depth, 1));
+    }
+    if depth > MAX_DEPTH {
+        return Err(too_large("iodepth", depth, MAX_DEPTH));
+    }
+    if depth >= limits.max_entries {
+        let entries = limits.max_entries;
+        let limit = format!("{}, the controller's rings have {entries} entries", entries - 1);
+        return Err(too_large("iodepth", depth, limit));
+    }
+    if options.queues == 0 {
+        return Err(too_small("queues", 0, 1));
+    }
+    if options.queues > limits.queues {
+        let limit = format!("{}, what the controller granted", limits.queues);
+        return Err(too_large("queues", options.queues, limit));
+    }
+    Ok(())
+}
+
+pub(super) fn mix(options: &BenchOptions) -> Result<u8, JobError> {
+    match options.rwmixread {
+        None => Ok(50),
+        Some(percent) if options.rw != Access::RandRw => {
+            let reason = format!("only --rw randrw mixes, this is --rw {}", options.rw);
+            Err(JobError::Conflict { flag: "rwmixread", value: percent.to_string(), reason })
+        }
+        Some(percent) if percent > 100 => Err(too_large("rwmixread", percent, 100)),
+        Some(percent) => Ok(percent),
+    }
+}
+
+/// Bytes after which the run ends: the limit, or one pass where only a size was given.
+pub(super) fn amount(options: &BenchOptions) -> Result<Option<u64>, JobError> {
+    match (options.io_limit, options.size) {
+        (Some(ByteSize(0)), _) => Err(too_small("io-limit", 0, "1 byte")),
+        (Some(limit), _) => Ok(Some(limit.0)),
+        (None, Some(size)) if options.runtime.is_none() => Ok(Some(size.0)),
+        _ => Ok(None),
+    }
+}
+
+pub(super) fn runtime(options: &BenchOptions) -> Option<Duration> {
+    let bounded = options.io_limit.is_some() || options.size.is_some();
+    options.runtime.or((!bounded).then_some(DEFAULT_RUNTIME))
+}
+
+/// Warps over all queues, and commands in flight per lane.
+pub(super) fn warps(options: &BenchOptions) -> Result<(u32, u32), JobError> {
+    let queues = u32::from(options.queues);
+    if options.api == Api::Host {
+        return match options.warps {
+            None => Ok((0, 0)),
+            Some(warps) => Err(conflict("warps", warps, "--api host runs no kernels".to_owned())),
+        };
+    }
+    let suggested = match options.sharing {
+        Sharing::Exclusive => queues,
+        Sharing::Shared => {
+            queues * (options.iodepth / LANES).clamp(1, 4).max(options.iodepth.div_ceil(MAX_IN_FLIGHT))
+        }
+    };
+    let warps = options.warps.unwrap_or(suggested);
+    if warps < queues {
+        return Err(too_small("warps", warps, format!("{queues}, one for each of --queues {queues}")));
+    }
+    if options.sharing == Sharing::Exclusive && warps != queues {
+        let limit = format!("{queues}: with --sharing exclusive each warp has one of --queues {queues}");
+        return Err(too_large("warps", warps, limit));
+    }
+    let per_queue = warps.div_ceil(queues);
+    if per_queue > MAX_WARPS_PER_QUEUE {
+        let limit = format!("{} on --queues {queues}, for lack of CIDs", MAX_WARPS_PER_QUEUE * queues);
+        return Err(too_large("warps", warps, limit));
+    }
+    let per_lane = 1u32 << (10.min(16 - per_queue.next_power_of_two().trailing_zeros()) - 5);
+    let tokens = options.iodepth.div_ceil(warps / queues * LANES).next_power_of_two();
+    if tokens > per_lane {
+        let room = warps / queues * LANES * per_lane;
+        let limit = format!("{room}, the CIDs of --warps {warps} on --queues {queues}");
+        return Err(too_large("iodepth", options.iodepth, limit));
+    }
+    Ok((warps, tokens))
+}
+
+fn conflict(flag: &'static str, value: impl ToString, reason: String) -> JobError {
+    JobError::Conflict { flag, value: value.to_string(), reason }
+}

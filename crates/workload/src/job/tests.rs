@@ -1,0 +1,196 @@
+use super::*;
+
+fn limits() -> Limits {
+    Limits {
+        nsid: 1,
+        blocks: 2048,
+        block_size: 512,
+        exact_bytes: None,
+        max_transfer_bytes: Some(128 << 10),
+        max_entries: 65_536,
+        queues: 64,
+    }
+}
+
+fn resolve(change: impl FnOnce(&mut BenchOptions)) -> Result<Job, JobError> {
+    let mut options = BenchOptions::default();
+    change(&mut options);
+    Job::resolve(&options, &limits())
+}
+
+fn refusal(change: impl FnOnce(&mut BenchOptions)) -> String {
+    resolve(change).unwrap_err().to_string()
+}
+
+#[test]
+fn defaults_fill_the_namespace() {
+    let job = resolve(|_| {}).unwrap();
+    assert_eq!((job.offset_bytes, job.size_bytes, job.io_slots()), (0, 1 << 20, 256));
+    assert_eq!((job.warps, job.tokens_per_lane, job.commands_per_io), (1, 1, 1));
+    assert_eq!((job.runtime, job.io_limit()), (Some(DEFAULT_RUNTIME), None));
+    assert_eq!(job.ios_in_flight(), 32);
+}
+
+#[test]
+fn a_size_alone_is_one_pass() {
+    let job = resolve(|o| o.size = Some(ByteSize(64 << 10))).unwrap();
+    assert_eq!((job.runtime, job.io_limit()), (None, Some(16)));
+    let job =
+        resolve(|o| (o.size, o.runtime) = (Some(ByteSize(64 << 10)), Some(Duration::from_secs(1)))).unwrap();
+    assert_eq!(job.io_limit(), None);
+    let job = resolve(|o| o.io_limit = Some(ByteSize(4097))).unwrap();
+    assert_eq!(job.io_limit(), Some(2), "rounded up to whole I/Os");
+}
+
+#[test]
+fn block_sizes() {
+    assert_eq!(refusal(|o| o.bs = ByteSize(0)), "--bs 0: must be at least 512 bytes, one block");
+    assert_eq!(
+        refusal(|o| o.bs = ByteSize(513)),
+        "--bs 513: must be a multiple of the block size, 512 bytes"
+    );
+    assert_eq!(
+        refusal(|o| o.bs = ByteSize(2 << 20)),
+        "--bs 2097152: must be at most 1048576 bytes, the range in use"
+    );
+    let large = Limits { blocks: 1 << 30, ..limits() };
+    let options = BenchOptions { bs: ByteSize(2 << 30), iodepth: 1, ..Default::default() };
+    assert_eq!(
+        Job::resolve(&options, &large).unwrap_err().to_string(),
+        "--bs 2147483648: must be at most 1073741824 bytes"
+    );
+    let split = resolve(|o| o.bs = ByteSize(300 << 10)).unwrap();
+    assert_eq!((split.commands_per_io, split.max_command_blocks, split.io_slots()), (3, 256, 3));
+}
+
+#[test]
+fn ranges() {
+    assert_eq!(refusal(|o| o.size = Some(ByteSize(0))), "--size 0: must be at least 512 bytes, one block");
+    assert_eq!(
+        refusal(|o| o.size = Some(ByteSize(1000))),
+        "--size 1000: must be a multiple of the block size, 512 bytes"
+    );
+    assert_eq!(
+        refusal(|o| o.offset = ByteSize(1 << 20)),
+        "--offset 1048576: must be at most 1048064 bytes, the end of namespace 1"
+    );
+    assert_eq!(
+        refusal(|o| (o.offset, o.size) = (ByteSize(512), Some(ByteSize(1 << 20)))),
+        "--size 1048576: must be at most 1048064 bytes, the end of namespace 1"
+    );
+    assert_eq!(
+        refusal(|o| o.offset = ByteSize(1)),
+        "--offset 1: must be a multiple of the block size, 512 bytes"
+    );
+    assert_eq!(refusal(|o| o.io_limit = Some(ByteSize(0))), "--io-limit 0: must be at least 1 byte");
+}
+
+#[test]
+fn writes_stay_clear_of_a_partial_block() {
+    let tail = Limits { exact_bytes: Some((1 << 20) - 100), ..limits() };
+    let mut options = BenchOptions { rw: Access::RandWrite, bs: ByteSize(512), ..Default::default() };
+    assert_eq!(Job::resolve(&options, &tail).unwrap().size_bytes, (1 << 20) - 512);
+    options.size = Some(ByteSize(1 << 20));
+    assert_eq!(
+        Job::resolve(&options, &tail).unwrap_err().to_string(),
+        "--size 1048576: writes reach into the last block, of which the file has only 412 of 512 bytes; \
+         at most 1048064 bytes from the start can be written"
+    );
+    options.rw = Access::RandRead;
+    assert!(Job::resolve(&options, &tail).is_ok());
+    let empty = Limits { exact_bytes: Some(0), blocks: 1, ..limits() };
+    let write = BenchOptions { rw: Access::Write, bs: ByteSize(512), ..Default::default() };
+    assert!(matches!(Job::resolve(&write, &empty), Err(JobError::Tail { flag: "offset", .. })));
+}
+
+#[test]
+fn depths() {
+    assert_eq!(refusal(|o| o.iodepth = 0), "--iodepth 0: must be at least 1");
+    assert_eq!(refusal(|o| o.iodepth = 65_536), "--iodepth 65536: must be at most 65535");
+    for depth in [1, 2, 65_535] {
+        assert_eq!(resolve(|o| (o.iodepth, o.api) = (depth, Api::Host)).unwrap().iodepth, depth);
+        assert_eq!(resolve(|o| (o.iodepth, o.sharing) = (depth, Sharing::Shared)).unwrap().iodepth, depth);
+    }
+    assert_eq!(
+        refusal(|o| o.iodepth = 65_535),
+        "--iodepth 65535: must be at most 1024, the CIDs of --warps 1 on --queues 1"
+    );
+    let small = Limits { max_entries: 1024, ..limits() };
+    let options = BenchOptions { iodepth: 1024, ..Default::default() };
+    assert_eq!(
+        Job::resolve(&options, &small).unwrap_err().to_string(),
+        "--iodepth 1024: must be at most 1023, the controller's rings have 1024 entries"
+    );
+    assert_eq!(refusal(|o| o.queues = 0), "--queues 0: must be at least 1");
+    assert_eq!(refusal(|o| o.queues = 65), "--queues 65: must be at most 64, what the controller granted");
+}
+
+#[test]
+fn warps_and_tokens() {
+    assert_eq!(refusal(|o| (o.warps, o.api) = (Some(1), Api::Host)), "--warps 1: --api host runs no kernels");
+    assert_eq!(
+        refusal(|o| (o.warps, o.queues) = (Some(3), 4)),
+        "--warps 3: must be at least 4, one for each of --queues 4"
+    );
+    assert_eq!(
+        refusal(|o| (o.warps, o.queues) = (Some(8), 4)),
+        "--warps 8: must be at most 4: with --sharing exclusive each warp has one of --queues 4"
+    );
+    assert_eq!(
+        refusal(|o| (o.warps, o.queues, o.sharing) = (Some(4097), 2, Sharing::Shared)),
+        "--warps 4097: must be at most 4096 on --queues 2, for lack of CIDs"
+    );
+    let job = resolve(|o| o.iodepth = 128).unwrap();
+    assert_eq!((job.warps, job.tokens_per_lane, job.ios_in_flight()), (1, 4, 128));
+    let job = resolve(|o| (o.iodepth, o.sharing) = (128, Sharing::Shared)).unwrap();
+    assert_eq!((job.warps, job.tokens_per_lane), (4, 1));
+    let job = resolve(|o| (o.sharing, o.warps, o.iodepth) = (Sharing::Shared, Some(2048), 65_535)).unwrap();
+    assert_eq!(job.tokens_per_lane, 1, "2048 warps leave each lane one CID");
+    let job = resolve(|o| (o.iodepth, o.sharing) = (65_535, Sharing::Shared)).unwrap();
+    assert_eq!((job.warps, job.tokens_per_lane), (64, 32));
+    let job = resolve(|o| (o.iodepth, o.api) = (65_535, Api::Host)).unwrap();
+    assert_eq!((job.warps, job.ios_in_flight()), (0, 65_535));
+}
+
+#[test]
+fn warps_share_the_depth_of_their_queue() {
+    let job = |iodepth, queues, warps| {
+        resolve(|o| {
+            (o.iodepth, o.queues, o.warps, o.sharing) = (iodepth, queues, Some(warps), Sharing::Shared)
+        })
+        .unwrap()
+    };
+    assert_eq!((job(128, 1, 4).largest_share(), job(128, 1, 4).busy_warps()), (32, 4));
+    assert_eq!((job(10, 2, 7).largest_share(), job(10, 2, 7).busy_warps()), (4, 7));
+    assert_eq!(
+        (job(2, 2, 7).largest_share(), job(2, 2, 7).busy_warps()),
+        (1, 4),
+        "some warps have nothing to do"
+    );
+}
+
+#[test]
+fn times_and_mixes() {
+    assert_eq!(refusal(|o| o.runtime = Some(Duration::ZERO)), "--runtime 0ns: must be at least 1ns");
+    assert_eq!(refusal(|o| o.deadline = Duration::ZERO), "--deadline 0ns: must be at least 1ns");
+    assert_eq!(
+        refusal(|o| o.rwmixread = Some(70)),
+        "--rwmixread 70: only --rw randrw mixes, this is --rw randread"
+    );
+    assert_eq!(
+        refusal(|o| (o.rw, o.rwmixread) = (Access::RandRw, Some(101))),
+        "--rwmixread 101: must be at most 100"
+    );
+    assert_eq!(resolve(|o| (o.rw, o.rwmixread) = (Access::RandRw, Some(70))).unwrap().rwmixread, 70);
+}
+
+#[test]
+fn buffers_have_a_limit() {
+    let large = Limits { blocks: 1 << 30, ..limits() };
+    let bs = ByteSize(256 << 10);
+    let options = BenchOptions { iodepth: 65_535, queues: 2, bs, api: Api::Host, ..Default::default() };
+    assert_eq!(
+        Job::resolve(&options, &large).unwrap_err().to_string(),
+        "--bs 262144: 65536 I/Os in flight need 16g of buffers, the limit is 8g"
+    );
+}

@@ -1,0 +1,88 @@
+//! Launches kernels, and stops them when asked to.
+
+use std::mem::offset_of;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use warpbell::kernels::abi::{Mailbox, Plain};
+use warpbell::kernels::cpu::{Counters, Report, Running, Threads, spawn_threads};
+use warpbell::{Attachment, Target};
+
+use crate::array::Array;
+use crate::control::Control;
+use crate::cpu::nanoseconds;
+use crate::error::RunError;
+use crate::job::LANES;
+use crate::result::Costs;
+
+/// How often a running kernel is looked at: seldom, but a short one is not kept waiting.
+const FIRST_LOOK: Duration = Duration::from_micros(50);
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Where and how kernels run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Launcher<'a> {
+    pub(crate) target: Target,
+    /// Threads of the CPU target.
+    pub(crate) threads: usize,
+    /// Processors for them.
+    pub(crate) cpus: &'a [usize],
+}
+
+/// One launch: a kernel, and the memory through which it is stopped.
+pub(crate) struct Kernel<'a, T> {
+    pub(crate) name: &'static str,
+    pub(crate) args: T,
+    pub(crate) warps: u32,
+    pub(crate) mailbox: &'a Array<Mailbox>,
+}
+
+/// What a launch cost.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Launched {
+    pub(crate) costs: Costs,
+    pub(crate) cpu_time_ns: u64,
+}
+
+impl Launcher<'_> {
+    /// Runs a kernel, a block for each warp, and waits for its end.
+    pub(crate) fn run<T: Plain>(
+        &self,
+        attachment: &Attachment,
+        kernel: &Kernel<'_, T>,
+        control: &Control,
+    ) -> Result<Launched, RunError> {
+        let module = self.target.module()?;
+        let launch = attachment.launch(&module, kernel.name, &kernel.args)?.grid(kernel.warps).block(LANES);
+        let threads = Threads { workers: self.threads, pin: self.cpus.to_vec(), ..Threads::default() };
+        let running = spawn_threads(&launch, &threads).map_err(warpbell::Error::from)?;
+        let report = wait(running, kernel.mailbox, control)?;
+        let cpu_time_ns = nanoseconds(report.cpu_time());
+        Ok(Launched { costs: costs(&report.counters), cpu_time_ns })
+    }
+}
+
+/// Waits for the end, and passes the wish to stop on to the kernel's mailbox.
+fn wait(running: Running, mailbox: &Array<Mailbox>, control: &Control) -> Result<Report, RunError> {
+    let mut pause = FIRST_LOOK;
+    while !running.is_finished() {
+        if control.stopped() {
+            mailbox.window().store_u32(offset_of!(Mailbox, stop), 1, Ordering::Release);
+        }
+        std::thread::sleep(pause);
+        pause = LOOK.min(pause * 2);
+    }
+    Ok(running.join().map_err(warpbell::Error::from)?)
+}
+
+fn costs(counters: &Counters) -> Costs {
+    Costs {
+        sq_doorbells: counters.sq_doorbells,
+        cq_doorbells: counters.cq_doorbells,
+        rmw: counters.rmw,
+        fences: counters.fence_sys + counters.fence_gpu,
+        polls: counters.polls,
+        sqes: counters.sqes,
+        cqes: counters.cqes,
+    }
+}

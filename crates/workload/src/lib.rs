@@ -1,0 +1,46 @@
+//! The workloads behind `warpbell bench`, `digest`, `read` and `write`.
+//!
+//! [`BenchOptions`] say what is asked for, in fio's words; [`Job::resolve`] checks them against a
+//! device; a runner executes the job, from host threads or from kernels, and reports a [`Run`].
+//! [`BenchReport`] collects runs and is the JSON document of the command. [`sweep`] makes the
+//! combinations of several [`Axis`] values.
+
+#![forbid(unsafe_code)]
+
+mod array;
+mod axis;
+mod bench;
+mod control;
+mod copy;
+mod cpu;
+mod data;
+mod digest;
+mod error;
+mod host;
+mod job;
+mod kernel;
+mod latency;
+mod launch;
+mod options;
+mod outcome;
+mod random;
+mod result;
+mod schedule;
+mod size;
+mod status;
+mod unit;
+
+pub use axis::{Axis, AxisError, MAX_RUNS, sweep};
+pub use bench::{bench, progress, resolve};
+pub use control::Control;
+pub use copy::{Extent, read_blocks, write_blocks};
+pub use digest::{DIGEST_SCHEMA, Digest, DigestOptions, digest};
+pub use error::RunError;
+pub use job::{BUFFER_LIMIT, DEFAULT_RUNTIME, Job, JobError, LANES, Limits, MAX_DEPTH, MAX_WARPS_PER_QUEUE};
+pub use latency::{Latency, LatencyHistogram};
+pub use options::{Access, Api, BenchOptions, Sharing, Verify, WordError};
+pub use result::{
+    BENCH_SCHEMA, BenchReport, Costs, CostsPerIo, DeviceReport, Failure, Mismatch, PathReport, Run, Traffic,
+    VerifyReport,
+};
+pub use size::{ByteSize, UnitError, parse_duration};

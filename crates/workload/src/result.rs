@@ -1,0 +1,295 @@
+//! What a benchmark reports: one document for a command, one [`Run`] for each point of a sweep.
+//! Units stand in the suffix of each key.
+
+use serde::Serialize;
+
+use crate::job::Job;
+use crate::latency::Latency;
+
+/// Name and version of the document's form.
+pub const BENCH_SCHEMA: &str = "warpbell.bench/1";
+
+/// Which device was measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DeviceReport {
+    /// `software`, `vfio-user` or `pcie`.
+    pub kind: String,
+    /// The name that it was opened by.
+    pub name: String,
+    /// Model number.
+    pub model: String,
+    /// Serial number.
+    pub serial: String,
+    /// Namespace.
+    pub nsid: u32,
+    /// Bytes of a block.
+    pub block_size_bytes: u32,
+    /// Blocks of the namespace.
+    pub blocks: u64,
+}
+
+/// The way that commands and data took.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PathReport {
+    /// Where rings lie.
+    pub rings: String,
+    /// Where data lies.
+    pub data: String,
+    /// How doorbells reach the controller.
+    pub doorbells: String,
+    /// How commands describe memory: `sgl` or `prp`.
+    pub descriptors: String,
+    /// `software` where the controller is ours.
+    pub controller: String,
+}
+
+/// Events counted while a run was measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Costs {
+    /// Submission queue doorbells rung.
+    pub sq_doorbells: u64,
+    /// Completion queue doorbells rung.
+    pub cq_doorbells: u64,
+    /// Atomic read-modify-writes.
+    pub rmw: u64,
+    /// Fences.
+    pub fences: u64,
+    /// Looks at a completion that had not come.
+    pub polls: u64,
+    /// Commands written.
+    pub sqes: u64,
+    /// Completions taken.
+    pub cqes: u64,
+}
+
+impl Costs {
+    /// Adds the events of another worker or run.
+    pub fn add(&mut self, other: &Costs) {
+        let Costs { sq_doorbells, cq_doorbells, rmw, fences, polls, sqes, cqes } = other;
+        self.sq_doorbells += sq_doorbells;
+        self.cq_doorbells += cq_doorbells;
+        self.rmw += rmw;
+        self.fences += fences;
+        self.polls += polls;
+        self.sqes += sqes;
+        self.cqes += cqes;
+    }
+
+    /// Takes away the events counted before.
+    pub fn subtract(&mut self, before: &Costs) {
+        let Costs { sq_doorbells, cq_doorbells, rmw, fences, polls, sqes, cqes } = before;
+        self.sq_doorbells -= sq_doorbells;
+        self.cq_doorbells -= cq_doorbells;
+        self.rmw -= rmw;
+        self.fences -= fences;
+        self.polls -= polls;
+        self.sqes -= sqes;
+        self.cqes -= cqes;
+    }
+
+    /// The same events, for each of `ios`.
+    pub fn per_io(&self, ios: u64) -> CostsPerIo {
+        let each = |count: u64| if ios == 0 { 0.0 } else { count as f64 / ios as f64 };
+        CostsPerIo {
+            sq_doorbells_per_io: each(self.sq_doorbells),
+            cq_doorbells_per_io: each(self.cq_doorbells),
+            rmw_per_io: each(self.rmw),
+            fences_per_io: each(self.fences),
+            polls_per_io: each(self.polls),
+        }
+    }
+}
+
+/// What one I/O cost on average.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct CostsPerIo {
+    /// Submission queue doorbells rung.
+    pub sq_doorbells_per_io: f64,
+    /// Completion queue doorbells rung.
+    pub cq_doorbells_per_io: f64,
+    /// Atomic read-modify-writes.
+    pub rmw_per_io: f64,
+    /// Fences.
+    pub fences_per_io: f64,
+    /// Looks at a completion that had not come.
+    pub polls_per_io: f64,
+}
+
+/// Successful I/Os, and how fast they were.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Traffic {
+    /// I/Os that succeeded.
+    pub ios: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// I/Os per second.
+    pub iops: f64,
+    /// Bytes per second.
+    pub bytes_per_s: f64,
+}
+
+impl Traffic {
+    /// Counts over a time.
+    pub fn new(ios: u64, bytes: u64, runtime_ns: u64) -> Traffic {
+        let rate = |count: u64| if runtime_ns == 0 { 0.0 } else { count as f64 * 1e9 / runtime_ns as f64 };
+        Traffic { ios, bytes, iops: rate(ios), bytes_per_s: rate(bytes) }
+    }
+}
+
+/// A block whose data is not what was written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Mismatch {
+    /// Namespace.
+    pub nsid: u32,
+    /// Block.
+    pub lba: u64,
+    /// CRC-32C of what was written, 8 hex digits.
+    pub expected: String,
+    /// CRC-32C of what was read, 8 hex digits.
+    pub actual: String,
+}
+
+/// A command that failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Failure {
+    /// `read` or `write`.
+    pub op: String,
+    /// Namespace.
+    pub nsid: u32,
+    /// First block, where known.
+    pub lba: Option<u64>,
+    /// The status in words.
+    pub status: String,
+}
+
+/// What was checked.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct VerifyReport {
+    /// Blocks read and compared.
+    pub blocks: u64,
+    /// Blocks that differed.
+    pub mismatches: u64,
+    /// The first of them.
+    pub examples: Vec<Mismatch>,
+}
+
+/// One run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Run {
+    /// What was asked for.
+    pub job: Job,
+    /// Whether the run was interrupted.
+    pub partial: bool,
+    /// Time measured.
+    pub runtime_ns: u64,
+    /// I/Os that did not succeed.
+    pub errors: u64,
+    /// Both directions together.
+    #[serde(flatten)]
+    pub total: Traffic,
+    /// Reads.
+    pub read: Traffic,
+    /// Writes.
+    pub write: Traffic,
+    /// Latency of single I/Os.
+    pub lat_ns: Option<Latency>,
+    /// Costs of an average I/O.
+    #[serde(flatten)]
+    pub per_io: CostsPerIo,
+    /// Events counted.
+    pub counters: Costs,
+    /// CPU time of the clients: kernels on the CPU target, or threads of the host API.
+    pub client_cpu_time_ns: u64,
+    /// CPU time of the software controller's polling threads.
+    pub controller_cpu_time_ns: Option<u64>,
+    /// CPU time of this process over the run.
+    pub cpu_time_ns: u64,
+    /// Violations of the protocol that the software controller saw.
+    pub violations: u64,
+    /// The first of them.
+    pub violation_examples: Vec<String>,
+    /// The first failed commands.
+    pub failures: Vec<Failure>,
+    /// What was checked, with `--verify`.
+    pub verify: Option<VerifyReport>,
+}
+
+impl Run {
+    /// Whether every command succeeded, all data was right and the protocol was kept.
+    pub fn clean(&self) -> bool {
+        self.errors == 0
+            && self.violations == 0
+            && self.verify.as_ref().is_none_or(|verify| verify.mismatches == 0)
+    }
+}
+
+/// All runs of a command. The keys beside `runs` are sums and averages over them.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BenchReport {
+    /// [`BENCH_SCHEMA`].
+    pub schema: &'static str,
+    /// Version of Warpbell.
+    pub warpbell: &'static str,
+    /// Where kernels ran.
+    pub target: String,
+    /// What was measured.
+    pub device: DeviceReport,
+    /// The way commands and data took.
+    pub data_path: PathReport,
+    /// Whether the command was interrupted.
+    pub partial: bool,
+    /// Time measured.
+    pub runtime_ns: u64,
+    /// I/Os that did not succeed.
+    pub errors: u64,
+    /// All I/Os.
+    #[serde(flatten)]
+    pub total: Traffic,
+    /// Costs of an average I/O.
+    #[serde(flatten)]
+    pub per_io: CostsPerIo,
+    /// CPU time of this process.
+    pub cpu_time_ns: u64,
+    /// Violations of the protocol.
+    pub violations: u64,
+    /// Blocks with wrong data.
+    pub mismatches: u64,
+    /// Each run.
+    pub runs: Vec<Run>,
+}
+
+impl BenchReport {
+    /// Sums up `runs`.
+    pub fn new(target: String, device: DeviceReport, data_path: PathReport, runs: Vec<Run>) -> BenchReport {
+        let sum = |each: fn(&Run) -> u64| runs.iter().map(each).sum::<u64>();
+        let mut counters = Costs::default();
+        runs.iter().for_each(|run| counters.add(&run.counters));
+        let runtime_ns = sum(|run| run.runtime_ns);
+        let (ios, bytes) = (sum(|run| run.total.ios), sum(|run| run.total.bytes));
+        let errors = sum(|run| run.errors);
+        BenchReport {
+            schema: BENCH_SCHEMA,
+            warpbell: env!("CARGO_PKG_VERSION"),
+            target,
+            device,
+            data_path,
+            partial: runs.iter().any(|run| run.partial),
+            runtime_ns,
+            errors,
+            total: Traffic::new(ios, bytes, runtime_ns),
+            per_io: counters.per_io(ios + errors),
+            cpu_time_ns: sum(|run| run.cpu_time_ns),
+            violations: sum(|run| run.violations),
+            mismatches: sum(|run| run.verify.as_ref().map_or(0, |verify| verify.mismatches)),
+            runs,
+        }
+    }
+
+    /// Whether every run was clean.
+    pub fn clean(&self) -> bool {
+        self.runs.iter().all(Run::clean)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,91 @@
+use super::*;
+use crate::job::Limits;
+use crate::options::BenchOptions;
+
+fn run(ios: u64, errors: u64) -> Run {
+    let limits = Limits {
+        nsid: 1,
+        blocks: 2048,
+        block_size: 512,
+        exact_bytes: None,
+        max_transfer_bytes: None,
+        max_entries: 1024,
+        queues: 1,
+    };
+    let counters = Costs { sq_doorbells: ios / 32, cq_doorbells: ios / 16, ..Default::default() };
+    let total = Traffic::new(ios, ios * 4096, 2_000_000_000);
+    Run {
+        job: Job::resolve(&BenchOptions::default(), &limits).unwrap(),
+        partial: false,
+        runtime_ns: 2_000_000_000,
+        errors,
+        total,
+        read: total,
+        write: Traffic::default(),
+        lat_ns: None,
+        per_io: counters.per_io(ios),
+        counters,
+        client_cpu_time_ns: 1,
+        controller_cpu_time_ns: Some(2),
+        cpu_time_ns: 3,
+        violations: 0,
+        violation_examples: Vec::new(),
+        failures: Vec::new(),
+        verify: None,
+    }
+}
+
+fn report(runs: Vec<Run>) -> BenchReport {
+    let device = DeviceReport {
+        kind: "software".into(),
+        name: "soft:size=1m".into(),
+        model: "m".into(),
+        serial: "s".into(),
+        nsid: 1,
+        block_size_bytes: 512,
+        blocks: 2048,
+    };
+    BenchReport::new("cpu".into(), device, PathReport::default(), runs)
+}
+
+fn keys(value: &serde_json::Value) -> Vec<&str> {
+    let mut keys: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
+    keys.sort_unstable();
+    keys
+}
+
+#[test]
+fn keys_of_the_document() {
+    let document = serde_json::to_value(report(vec![run(64, 0)])).unwrap();
+    let expected = "bytes bytes_per_s cpu_time_ns cq_doorbells_per_io data_path device errors fences_per_io iops ios \
+                    mismatches partial polls_per_io rmw_per_io runs runtime_ns schema sq_doorbells_per_io target \
+                    violations warpbell";
+    assert_eq!(keys(&document).join(" "), expected);
+    assert_eq!(document["schema"], "warpbell.bench/1");
+    let expected = "bytes bytes_per_s client_cpu_time_ns controller_cpu_time_ns counters cpu_time_ns \
+                    cq_doorbells_per_io errors failures fences_per_io iops ios job lat_ns partial polls_per_io read \
+                    rmw_per_io runtime_ns sq_doorbells_per_io verify violation_examples violations write";
+    assert_eq!(keys(&document["runs"][0]).join(" "), expected);
+    let expected = "api block_size_bytes bs_bytes commands_per_io io_limit_bytes iodepth nsid offset_bytes queues \
+                    runtime_limit_ns rw rwmixread seed sharing size_bytes tokens_per_lane verify warps";
+    assert_eq!(keys(&document["runs"][0]["job"]).join(" "), expected);
+}
+
+#[test]
+fn keys_of_latency_carry_their_unit_outside() {
+    let mut histogram = crate::LatencyHistogram::new();
+    histogram.record(5, 1);
+    let value = serde_json::to_value(histogram.summary()).unwrap();
+    assert_eq!(keys(&value).join(" "), "max mean min p50 p90 p99 p99_9 p99_99");
+}
+
+#[test]
+fn totals_are_sums_and_averages() {
+    let all = report(vec![run(64, 0), run(192, 64)]);
+    assert_eq!((all.total.ios, all.errors, all.runtime_ns), (256, 64, 4_000_000_000));
+    assert_eq!(all.total.iops, 64.0);
+    assert_eq!(all.per_io.sq_doorbells_per_io, 8.0 / 320.0);
+    assert!(!all.clean());
+    assert!(report(vec![run(1, 0)]).clean());
+    assert_eq!(report(Vec::new()).total.iops, 0.0);
+}

@@ -1,0 +1,138 @@
+//! Which unit comes next, and whether it is read or written.
+
+use crate::job::Job;
+use crate::random::SplitMix64;
+
+/// What one pass over the range does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pass {
+    /// The job itself.
+    Measure,
+    /// Every unit is written once.
+    Fill,
+    /// Every unit is read once.
+    Check,
+}
+
+/// One I/O.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Io {
+    /// Which unit of the range.
+    pub unit: u64,
+    /// Whether it is written.
+    pub write: bool,
+}
+
+/// The I/Os of one worker. Sequential passes deal units to workers in turn.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    random: SplitMix64,
+    units: u64,
+    scattered: bool,
+    read_percent: u64,
+    next: u64,
+    stride: u64,
+    left: u64,
+}
+
+impl Schedule {
+    /// The I/Os of `worker`, one of `workers`, in a pass of `job`.
+    pub fn new(job: &Job, pass: Pass, worker: u64, workers: u64) -> Schedule {
+        let units = job.io_slots();
+        let share = |ios: u64| (ios + workers - 1 - worker) / workers;
+        let (scattered, read_percent, left) = match pass {
+            Pass::Measure => (job.rw.random(), job.rwmixread, job.io_limit().map_or(u64::MAX, share)),
+            Pass::Fill => (false, 0, share(units)),
+            Pass::Check => (false, 100, share(units)),
+        };
+        Schedule {
+            random: SplitMix64::new(job.seed, worker),
+            units,
+            scattered,
+            read_percent: read_percent.into(),
+            next: worker % units,
+            stride: workers,
+            left,
+        }
+    }
+
+    /// The next I/O; `None` when the amount is done.
+    #[inline]
+    pub fn next(&mut self) -> Option<Io> {
+        self.left = self.left.checked_sub(1)?;
+        let unit = if self.scattered { self.random.below(self.units) } else { self.advance() };
+        let write = match self.read_percent {
+            100 => false,
+            0 => true,
+            percent => self.random.below(100) >= percent,
+        };
+        Some(Io { unit, write })
+    }
+
+    fn advance(&mut self) -> u64 {
+        let unit = self.next;
+        self.next = (unit + self.stride) % self.units;
+        unit
+    }
+
+    /// Whether the amount is done.
+    pub fn is_done(&self) -> bool {
+        self.left == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::Limits;
+    use crate::options::{Access, BenchOptions};
+    use crate::size::ByteSize;
+
+    fn job(rw: Access) -> Job {
+        let limits = Limits {
+            nsid: 1,
+            blocks: 80,
+            block_size: 512,
+            exact_bytes: None,
+            max_transfer_bytes: None,
+            max_entries: 1024,
+            queues: 8,
+        };
+        let options = BenchOptions { rw, bs: ByteSize(4096), ..Default::default() };
+        Job::resolve(&options, &limits).unwrap()
+    }
+
+    #[test]
+    fn a_pass_meets_every_unit_once() {
+        for workers in [1, 3, 10, 16] {
+            let mut seen = [0; 10];
+            for worker in 0..workers {
+                let mut schedule = Schedule::new(&job(Access::RandRw), Pass::Fill, worker, workers);
+                while let Some(io) = schedule.next() {
+                    assert!(io.write);
+                    seen[io.unit as usize] += 1;
+                }
+                assert!(schedule.is_done());
+            }
+            assert_eq!(seen, [1; 10], "{workers} workers");
+        }
+    }
+
+    #[test]
+    fn mixes_keep_their_share() {
+        let mut schedule = Schedule::new(&job(Access::RandRw), Pass::Measure, 0, 1);
+        let ios: Vec<Io> = (0..1000).map_while(|_| schedule.next()).collect();
+        let writes = ios.iter().filter(|io| io.write).count();
+        assert!((400..600).contains(&writes), "{writes}");
+        assert!(ios.iter().all(|io| io.unit < 10));
+        let mut reads = Schedule::new(&job(Access::RandRead), Pass::Measure, 0, 1);
+        assert!((0..100).all(|_| reads.next().is_some_and(|io| !io.write)));
+    }
+
+    #[test]
+    fn sequences_wrap() {
+        let mut schedule = Schedule::new(&job(Access::Read), Pass::Measure, 1, 4);
+        let units: Vec<u64> = (0..4).map_while(|_| schedule.next()).map(|io| io.unit).collect();
+        assert_eq!(units, [1, 5, 9, 3]);
+    }
+}

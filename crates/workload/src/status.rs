@@ -1,0 +1,40 @@
+//! Statuses in words.
+
+use warpbell::kernels::abi;
+use warpbell::nvme::Status;
+
+/// What the status of a finished I/O says: the controller's words, or the device library's.
+pub fn describe(status: u32) -> String {
+    if status & abi::STATUS_LIBRARY == 0 {
+        return Status::from_bits(status as u16).to_string();
+    }
+    let text = match status & !abi::STATUS_LIBRARY {
+        abi::TIMED_OUT => "deadline passed with the command in flight",
+        abi::NOT_SUBMITTED => "deadline passed before the command was submitted",
+        abi::ABORTED => "stopped before submission",
+        abi::OUT_OF_RANGE => "the extent leaves the namespace",
+        abi::MISALIGNED => "the buffer is not aligned",
+        abi::QUEUE_GONE => "the queue was lost",
+        abi::NO_CID => "no free command identifier",
+        abi::STALE_TOKEN => "the command was already answered",
+        abi::INVALID_BATCH => "batch larger than the queue",
+        abi::TOO_LARGE => "above the controller's transfer limit",
+        abi::OUT_OF_BUFFER => "the data leaves the registered buffer",
+        abi::INVALID_FIELD => "an argument that no command can carry",
+        abi::MISMATCH => "the data read is not the data expected",
+        code => return format!("device library status {code}"),
+    };
+    text.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_kinds_have_words() {
+        assert!(describe(abi::STATUS_LIBRARY | abi::TIMED_OUT).starts_with("deadline"));
+        assert_eq!(describe(abi::STATUS_LIBRARY | 999), "device library status 999");
+        assert!(describe(0x280).len() > 3, "the controller's statuses have names");
+    }
+}

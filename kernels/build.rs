@@ -1,0 +1,33 @@
+//! Compiles the device source for the CPU target and for CUDA, and embeds the sources themselves.
+//!
+//! CPU target: the machine's C++ compiler, unless there is none; then the crate builds without it and
+//! says so when it is used. CUDA: the checked-in PTX where it belongs to these sources, else nvcc, else the
+//! stale PTX with a warning. Whatever did not change is not compiled again.
+//!
+//! Environment: `WARPBELL_CXX` or `CXX` (compiler), `WARPBELL_CPU_TARGET=none`, `WARPBELL_SANITIZE=thread|address`,
+//! `WARPBELL_NVCC` (a path: use it whatever is checked in; `none`: never), `WARPBELL_CUBINS=90,100|all`,
+//! `WARPBELL_STALE_PTX=error`.
+
+#[path = "build/cpu.rs"]
+mod cpu;
+#[path = "build/cuda.rs"]
+mod cuda;
+#[path = "src/toolchain/find.rs"]
+mod find;
+#[path = "src/fnv.rs"]
+mod fnv;
+#[path = "build/sources.rs"]
+mod sources;
+
+use std::path::PathBuf;
+
+fn main() {
+    for name in ["build", "src", "include", "simt", "prebuilt"] {
+        println!("cargo:rerun-if-changed={name}");
+    }
+    let sources = sources::Sources::read();
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    sources.embed(&out.join("sources.rs"));
+    cpu::build(&sources, &out);
+    cuda::build(&sources, &out);
+}

@@ -1,0 +1,70 @@
+// Groups of threads that call together. A group is anything with size(), thread_rank() and sync(); a
+// warp group, which the queue layer wants, also has mask(): the lanes of this warp that belong to it.
+// Every lane of the mask must make the call, in the same order as its other calls for that mask.
+#pragma once
+
+#include "types.cuh"
+
+namespace warpbell {
+inline namespace WARPBELL_NAMESPACE {
+
+// This thread alone.
+struct this_thread_t {
+    WARPBELL_D static constexpr u32 size() { return 1; }
+    WARPBELL_D static constexpr u32 thread_rank() { return 0; }
+    WARPBELL_D static void sync() {}
+    WARPBELL_D static u32 mask() { return 1u << port::lane(); }
+    WARPBELL_D static u32 leader() { return port::lane(); }
+    WARPBELL_D static constexpr bool is_leader() { return true; }
+    WARPBELL_D static u32 ballot(bool predicate) { return predicate ? mask() : 0; }
+    WARPBELL_D static u64 broadcast(u64 value) { return value; }
+    WARPBELL_D static u32 broadcast(u32 value) { return value; }
+    WARPBELL_D static u64 from(u32, u64 value) { return value; }
+};
+
+// All 32 lanes of the warp.
+struct this_warp_t {
+    WARPBELL_D static constexpr u32 size() { return WARPBELL_WARP_LANES; }
+    WARPBELL_D static u32 thread_rank() { return port::lane(); }
+    WARPBELL_D static void sync() { port::sync(mask()); }
+    WARPBELL_D static constexpr u32 mask() { return 0xffffffffu; }
+    WARPBELL_D static constexpr u32 leader() { return 0; }
+    WARPBELL_D static bool is_leader() { return port::lane() == 0; }
+    WARPBELL_D static u32 ballot(bool predicate) { return port::ballot(mask(), predicate); }
+    // The leader's value, in every lane. Orders nothing.
+    WARPBELL_D static u64 broadcast(u64 value) { return port::shuffle(mask(), value, leader()); }
+    WARPBELL_D static u32 broadcast(u32 value) { return port::shuffle(mask(), value, leader()); }
+    // The value of lane `lane`, a member, in every lane.
+    WARPBELL_D static u64 from(u32 lane, u64 value) { return port::shuffle(mask(), value, lane); }
+};
+
+// Some lanes of the warp, named by a mask that has the calling lane in it.
+class lanes {
+  public:
+    WARPBELL_D explicit lanes(u32 mask) : mask_(mask) {}
+    WARPBELL_D u32 size() const { return port::population(mask_); }
+    WARPBELL_D u32 thread_rank() const { return port::population(mask_ & ((1u << port::lane()) - 1u)); }
+    WARPBELL_D void sync() const { port::sync(mask_); }
+    WARPBELL_D u32 mask() const { return mask_; }
+    WARPBELL_D u32 leader() const { return port::lowest(mask_); }
+    WARPBELL_D bool is_leader() const { return port::lane() == leader(); }
+    WARPBELL_D u32 ballot(bool predicate) const { return port::ballot(mask_, predicate); }
+    WARPBELL_D u64 broadcast(u64 value) const { return port::shuffle(mask_, value, leader()); }
+    WARPBELL_D u32 broadcast(u32 value) const { return port::shuffle(mask_, value, leader()); }
+    WARPBELL_D u64 from(u32 lane, u64 value) const { return port::shuffle(mask_, value, lane); }
+
+  private:
+    u32 mask_;
+};
+
+WARPBELL_D constexpr this_thread_t this_thread() { return {}; }
+WARPBELL_D constexpr this_warp_t this_warp() { return {}; }
+// The lanes of a whole warp for which `member` holds; the lanes for which it does not hold must not
+// use the result. All 32 lanes call.
+WARPBELL_D lanes lanes_where(bool member) { return lanes(port::ballot(0xffffffffu, member)); }
+
+// How many lanes of `mask` come before this one.
+WARPBELL_D u32 rank_in(u32 mask) { return port::population(mask & ((1u << port::lane()) - 1u)); }
+
+} // namespace WARPBELL_NAMESPACE
+} // namespace warpbell

@@ -1,0 +1,288 @@
+// Bodies of io.cuh.
+#pragma once
+
+#include "../io.cuh"
+
+namespace warpbell {
+inline namespace WARPBELL_NAMESPACE {
+
+// ---- commands
+// ----------------------------------------------------------------------------------------------
+
+// PRP list entries of a transfer: pages after the first, where there are more than two.
+template <sharing Mode> WARPBELL_D u32 session<Mode>::list_entries(u64 iova, u64 bytes) const {
+    const u64 page = 1ull << ns_.page_shift;
+    const u64 pages = ((iova & (page - 1u)) + bytes + page - 1u) >> ns_.page_shift;
+    return pages > 2 ? static_cast<u32>(pages - 1u) : 0;
+}
+
+template <sharing Mode> WARPBELL_D status session<Mode>::check(extent where, const dma_span& data) const {
+    const u64 bytes = static_cast<u64>(where.blocks) << ns_.block_shift;
+    if (where.blocks == 0) {
+        return code::invalid_field;
+    }
+    if (where.blocks > ns_.blocks || where.start.value > ns_.blocks - where.blocks) {
+        return code::out_of_range;
+    }
+    if (where.blocks > ns_.max_blocks) {
+        return code::too_large;
+    }
+    if (!data.inside() || data.bytes() < bytes) {
+        return code::out_of_buffer;
+    }
+    if (data.iova() & 3u) {
+        return code::misaligned;
+    }
+    if (!uses_sgl()) {
+        const u32 entries = list_entries(data.iova(), bytes);
+        if (entries > WARPBELL_PRP_LIST_MAX) {
+            return code::too_large;
+        }
+        if (entries != 0 && data.buffer().prp_iova == 0) {
+            return code::invalid_field;
+        }
+    }
+    return status();
+}
+
+// Read and Write (NVM Command Set 1.0, 3.2.4 and 3.2.6), data by SGL or PRP (Base 2.0, 4.1).
+template <sharing Mode>
+WARPBELL_D sqe session<Mode>::command(opcode op, extent where, const dma_span& data) const {
+    const u64 bytes = static_cast<u64>(where.blocks) << ns_.block_shift;
+    const u64 iova = data.iova();
+    u64 second = 0;
+    u32 flags = 0;
+    if (uses_sgl()) {
+        flags = 1u << 14; // PSDT: the data pointer is one SGL descriptor, here a data block (type 0)
+        second = bytes;
+    } else {
+        const u64 page_mask = (1ull << ns_.page_shift) - 1u;
+        const u64 end = (iova & page_mask) + bytes;
+        if (list_entries(iova, bytes) != 0) {
+            const u64 first = (iova >> ns_.page_shift) - (data.buffer().iova >> ns_.page_shift);
+            const u64 listed = first + 1u;
+            second = data.buffer().prp_iova + (listed >> 8) * WARPBELL_PRP_TABLE_PAGE + (listed & 255u) * 8u;
+        } else if (end > page_mask + 1u) {
+            second = (iova & ~page_mask) + page_mask + 1u;
+        }
+    }
+    sqe e;
+    e.dword[0] = static_cast<u32>(op) | flags;
+    e.dword[1] = ns_.nsid;
+    e.dword[2] = e.dword[3] = e.dword[4] = e.dword[5] = 0;
+    e.dword[6] = static_cast<u32>(iova);
+    e.dword[7] = static_cast<u32>(iova >> 32);
+    e.dword[8] = static_cast<u32>(second);
+    e.dword[9] = static_cast<u32>(second >> 32);
+    e.dword[10] = static_cast<u32>(where.start.value);
+    e.dword[11] = static_cast<u32>(where.start.value >> 32);
+    e.dword[12] = op == opcode::flush ? 0 : where.blocks - 1u;
+    e.dword[13] = e.dword[14] = e.dword[15] = 0;
+    return e;
+}
+
+namespace detail {
+
+template <class Group, sharing Mode>
+WARPBELL_D io_token start_each(const Group& group, session<Mode>& s, opcode op, optional<extent> where,
+                               const dma_span& data, u64 deadline_ns) {
+    const status refusal = where ? s.check(*where, data) : status();
+    const bool want = where.has_value() && refusal.ok();
+    sqe entry = {};
+    if (want) {
+        entry = s.command(op, *where, data);
+    }
+    io_token token = s.queue().submit(group, want, entry, deadline_ns);
+    if (!refusal.ok()) {
+        token = io_token::refused(refusal);
+    }
+    return token;
+}
+
+// Part `index` of an extent that is moved in pieces of at most `most` blocks; nullopt behind its end.
+WARPBELL_D optional<extent> piece(extent whole, u64 index, u32 most) {
+    const u64 before = index * most;
+    if (before >= whole.blocks) {
+        return nullopt;
+    }
+    const u64 rest = whole.blocks - before;
+    return extent{lba(whole.start.value + before), rest < most ? static_cast<u32>(rest) : most};
+}
+
+// Refusals that splitting would hide: a piece of a bad extent can be good.
+template <sharing Mode>
+WARPBELL_D status check_whole(const session<Mode>& s, extent whole, const dma_span& data) {
+    const u64 bytes = static_cast<u64>(whole.blocks) * s.block_bytes();
+    if (whole.blocks == 0) {
+        return code::invalid_field;
+    }
+    if (whole.blocks > s.blocks() || whole.start.value > s.blocks() - whole.blocks) {
+        return code::out_of_range;
+    }
+    if (!data.inside() || data.bytes() < bytes) {
+        return code::out_of_buffer;
+    }
+    return status();
+}
+
+// The group's result, in every lane: a failure that leaves its buffer to the controller before any other,
+// so that nobody reuses memory that may still be written; else the first failure.
+template <class Group> WARPBELL_D status agree(const Group& group, status mine) {
+    const u32 failed = group.ballot(!mine.ok());
+    if (failed == 0) {
+        return status();
+    }
+    const u32 in_use = group.ballot(mine.buffer_in_use());
+    return status::from_bits(static_cast<u32>(group.from(port::lowest(in_use ? in_use : failed), mine.bits)));
+}
+
+// One I/O for the group: its pieces go to the lanes in turn.
+template <class Group, sharing Mode>
+WARPBELL_D status run_whole(const Group& group, session<Mode>& s, opcode op, extent where,
+                            const dma_span& data, u64 deadline_ns) {
+    const status refusal = check_whole(s, where, data);
+    if (!refusal.ok()) {
+        return refusal;
+    }
+    const u64 step_bytes = static_cast<u64>(s.max_blocks()) * s.block_bytes();
+    status result;
+    for (u64 first = 0; first * s.max_blocks() < where.blocks && result.ok(); first += group.size()) {
+        const u64 index = first + group.thread_rank();
+        const optional<extent> mine = piece(where, index, s.max_blocks());
+        const u64 bytes = mine ? static_cast<u64>(mine->blocks) * s.block_bytes() : 0;
+        io_token token = start_each(group, s, op, mine, data.subspan(index * step_bytes, bytes), deadline_ns);
+        result = agree(group, s.queue().wait(group, move(token), deadline_ns));
+    }
+    return result;
+}
+
+template <class Group, sharing Mode>
+WARPBELL_D io_token start_whole(const Group& group, session<Mode>& s, opcode op, extent where,
+                                const dma_span& data, u64 deadline_ns) {
+    status refusal = check_whole(s, where, data);
+    if (refusal.ok() && where.blocks > static_cast<u64>(s.max_blocks()) * group.size()) {
+        refusal = code::too_large;
+    }
+    if (!refusal.ok()) {
+        return io_token::refused(refusal);
+    }
+    const u32 index = group.thread_rank();
+    const optional<extent> mine = piece(where, index, s.max_blocks());
+    const u64 bytes = mine ? static_cast<u64>(mine->blocks) * s.block_bytes() : 0;
+    const u64 step_bytes = static_cast<u64>(s.max_blocks()) * s.block_bytes();
+    return start_each(group, s, op, mine, data.subspan(index * step_bytes, bytes), deadline_ns);
+}
+
+// One I/O per lane: pieces of a lane's I/O follow each other.
+template <class Group, sharing Mode>
+WARPBELL_D status run_each(const Group& group, session<Mode>& s, opcode op, optional<extent> where,
+                           const dma_span& data, u64 deadline_ns) {
+    status result = where ? check_whole(s, *where, data) : status();
+    const u64 step_bytes = static_cast<u64>(s.max_blocks()) * s.block_bytes();
+    bool more = where.has_value() && result.ok();
+    for (u64 index = 0; group.ballot(more) != 0; ++index) {
+        const optional<extent> mine = more ? piece(*where, index, s.max_blocks()) : optional<extent>();
+        const u64 bytes = mine ? static_cast<u64>(mine->blocks) * s.block_bytes() : 0;
+        io_token token = start_each(group, s, op, mine, data.subspan(index * step_bytes, bytes), deadline_ns);
+        const status answer = s.queue().wait(group, move(token), deadline_ns);
+        if (mine) {
+            result = answer;
+        }
+        more = more && result.ok() && piece(*where, index + 1u, s.max_blocks()).has_value();
+    }
+    return result;
+}
+
+} // namespace detail
+
+// ---- the calls
+// ---------------------------------------------------------------------------------------------
+
+template <class Group, sharing Mode>
+WARPBELL_D status read(const Group& group, session<Mode>& s, extent from, const dma_span& to,
+                       u64 deadline_ns) {
+    return detail::run_whole(group, s, opcode::read, from, to, deadline_ns);
+}
+template <class Group, sharing Mode>
+WARPBELL_D status write(const Group& group, session<Mode>& s, extent to, const dma_span& from,
+                        u64 deadline_ns) {
+    return detail::run_whole(group, s, opcode::write, to, from, deadline_ns);
+}
+
+template <class Group, sharing Mode>
+WARPBELL_D status flush(const Group& group, session<Mode>& s, u64 deadline_ns) {
+    sqe entry = {};
+    entry.dword[0] = static_cast<u32>(opcode::flush);
+    entry.dword[1] = s.nsid();
+    io_token token = s.queue().submit(group, group.is_leader(), entry, deadline_ns);
+    return detail::agree(group, s.queue().wait(group, move(token), deadline_ns));
+}
+
+template <class Group, sharing Mode>
+WARPBELL_D io_token read_async(const Group& group, session<Mode>& s, extent from, const dma_span& to,
+                               u64 deadline_ns) {
+    return detail::start_whole(group, s, opcode::read, from, to, deadline_ns);
+}
+template <class Group, sharing Mode>
+WARPBELL_D io_token write_async(const Group& group, session<Mode>& s, extent to, const dma_span& from,
+                                u64 deadline_ns) {
+    return detail::start_whole(group, s, opcode::write, to, from, deadline_ns);
+}
+template <class Group, sharing Mode>
+WARPBELL_D status wait(const Group& group, session<Mode>& s, io_token&& token, u64 deadline_ns) {
+    return detail::agree(group, s.queue().wait(group, move(token), deadline_ns));
+}
+
+template <class Group, sharing Mode>
+WARPBELL_D status read_each(const Group& group, session<Mode>& s, optional<extent> from, const dma_span& to,
+                            u64 deadline_ns) {
+    return detail::run_each(group, s, opcode::read, from, to, deadline_ns);
+}
+template <class Group, sharing Mode>
+WARPBELL_D status write_each(const Group& group, session<Mode>& s, optional<extent> to, const dma_span& from,
+                             u64 deadline_ns) {
+    return detail::run_each(group, s, opcode::write, to, from, deadline_ns);
+}
+template <class Group, sharing Mode>
+WARPBELL_D io_token read_each_async(const Group& group, session<Mode>& s, optional<extent> from,
+                                    const dma_span& to, u64 deadline_ns) {
+    return detail::start_each(group, s, opcode::read, from, to, deadline_ns);
+}
+template <class Group, sharing Mode>
+WARPBELL_D io_token write_each_async(const Group& group, session<Mode>& s, optional<extent> to,
+                                     const dma_span& from, u64 deadline_ns) {
+    return detail::start_each(group, s, opcode::write, to, from, deadline_ns);
+}
+template <class Group, sharing Mode>
+WARPBELL_D status wait_each(const Group& group, session<Mode>& s, io_token&& token, u64 deadline_ns) {
+    return s.queue().wait(group, move(token), deadline_ns);
+}
+template <sharing Mode> WARPBELL_D optional<status> try_wait(session<Mode>& s, io_token& token) {
+    return s.queue().try_wait(token);
+}
+
+template <sharing Mode>
+WARPBELL_D status read(session<Mode>& s, extent from, const dma_span& to, u64 deadline_ns) {
+    return read(this_thread(), s, from, to, deadline_ns);
+}
+template <sharing Mode>
+WARPBELL_D status write(session<Mode>& s, extent to, const dma_span& from, u64 deadline_ns) {
+    return write(this_thread(), s, to, from, deadline_ns);
+}
+template <sharing Mode> WARPBELL_D status flush(session<Mode>& s, u64 deadline_ns) {
+    return flush(this_thread(), s, deadline_ns);
+}
+template <sharing Mode>
+WARPBELL_D io_token read_async(session<Mode>& s, extent from, const dma_span& to, u64 deadline_ns) {
+    return read_async(this_thread(), s, from, to, deadline_ns);
+}
+template <sharing Mode>
+WARPBELL_D io_token write_async(session<Mode>& s, extent to, const dma_span& from, u64 deadline_ns) {
+    return write_async(this_thread(), s, to, from, deadline_ns);
+}
+template <sharing Mode> WARPBELL_D status wait(session<Mode>& s, io_token&& token, u64 deadline_ns) {
+    return wait(this_thread(), s, move(token), deadline_ns);
+}
+
+} // namespace WARPBELL_NAMESPACE
+} // namespace warpbell

@@ -1,0 +1,141 @@
+// The platform as the CPU executor: every access is a hook of kernels/simt. Included by port.cuh only.
+//
+// Accesses that a fence orders are `fenced`: relaxed, but acquire or release under ThreadSanitizer,
+// which does not see fences.
+#pragma once
+
+#include "../abi.h"
+#include <simt/cuda.h>
+#include <simt/module.h>
+
+// Left to the compiler: inlining everything, as for the GPU, made compiling ten times slower.
+#define WARPBELL_D inline
+#define WARPBELL_HD inline
+#define WARPBELL_NO_UNROLL
+#define WARPBELL_PORT __forceinline__
+
+namespace warpbell {
+namespace port {
+
+using u8 = unsigned char;
+using u16 = uint16_t;
+using u32 = uint32_t;
+using u64 = uint64_t;
+
+// A look costs a few nanoseconds here, and a warp collective some hundred: one lane looks for long.
+constexpr u32 looks_per_round = 32;
+constexpr bool on_cpu = true;
+
+// ---- where this lane is ----------------------------------------------------------------------------
+
+WARPBELL_PORT u32 lane() { return simt::lane_index(); }
+WARPBELL_PORT u32 thread_index() { return threadIdx.x; }
+WARPBELL_PORT u32 block_index() { return blockIdx.x; }
+WARPBELL_PORT u32 block_threads() { return blockDim.x; }
+WARPBELL_PORT u32 grid_blocks() { return gridDim.x; }
+
+// ---- warp collectives ------------------------------------------------------------------------------
+
+WARPBELL_PORT u32 ballot(u32 mask, bool predicate) { return __ballot_sync(mask, predicate); }
+WARPBELL_PORT u32 shuffle(u32 mask, u32 value, u32 from) {
+    return __shfl_sync(mask, value, static_cast<int>(from));
+}
+WARPBELL_PORT u64 shuffle(u32 mask, u64 value, u32 from) {
+    return __shfl_sync(mask, value, static_cast<int>(from));
+}
+WARPBELL_PORT void sync(u32 mask) { __syncwarp(mask); }
+
+WARPBELL_PORT u32 population(u32 bits) { return static_cast<u32>(__builtin_popcount(bits)); }
+// Index of the lowest set bit; bits != 0.
+WARPBELL_PORT u32 lowest(u32 bits) { return static_cast<u32>(__builtin_ctz(bits)); }
+// Index of the highest set bit; value != 0.
+WARPBELL_PORT u32 highest(u64 value) { return 63u - static_cast<u32>(__builtin_clzll(value)); }
+WARPBELL_PORT u64 multiply_high(u64 a, u64 b) {
+    __extension__ using u128 = unsigned __int128;
+    return static_cast<u64>(static_cast<u128>(a) * b >> 64);
+}
+
+// ---- memory ----------------------------------------------------------------------------------------
+
+WARPBELL_PORT u32 load_relaxed_gpu(const u32* p) { return simt::load(p, simt::order::fenced); }
+WARPBELL_PORT u64 load_relaxed_gpu(const u64* p) { return simt::load(p, simt::order::fenced); }
+WARPBELL_PORT u64 load_acquire_gpu(const u64* p) { return simt::load(p, simt::order::acquire); }
+WARPBELL_PORT u32 load_relaxed_sys(const u32* p) {
+    return simt::load(p, simt::order::fenced, simt::scope::sys);
+}
+WARPBELL_PORT u64 load_relaxed_sys(const u64* p) {
+    return simt::load(p, simt::order::fenced, simt::scope::sys);
+}
+WARPBELL_PORT void store_relaxed_gpu(u32* p, u32 v) { simt::store(p, v, simt::order::fenced); }
+WARPBELL_PORT void store_relaxed_gpu(u64* p, u64 v) { simt::store(p, v, simt::order::fenced); }
+WARPBELL_PORT void store_release_gpu(u64* p, u64 v) { simt::store(p, v, simt::order::release); }
+WARPBELL_PORT void store_relaxed_sys(u32* p, u32 v) {
+    simt::store(p, v, simt::order::relaxed, simt::scope::sys);
+}
+WARPBELL_PORT void store_release_sys(u32* p, u32 v) {
+    simt::store(p, v, simt::order::release, simt::scope::sys);
+}
+// 16 bytes of a ring entry, 16-byte aligned.
+WARPBELL_PORT void store_quad(u32* p, u32 a, u32 b, u32 c, u32 d) { simt::store128(p, {a, b, c, d}); }
+// A doorbell register: exactly one 32-bit store.
+WARPBELL_PORT void store_sq_doorbell(u32* p, u32 v) { simt::doorbell_store(p, v, simt::bell::sq); }
+WARPBELL_PORT void store_cq_doorbell(u32* p, u32 v) { simt::doorbell_store(p, v, simt::bell::cq); }
+
+// The fence of one lane on behalf of its group; the others' accesses are ordered by sync().
+WARPBELL_PORT void fence_sys() { simt::fence(simt::order::acq_rel, simt::scope::sys); }
+WARPBELL_PORT void fence_gpu() { simt::fence(simt::order::acq_rel, simt::scope::gpu); }
+// A fence that every lane of a group executes in the same instruction; `first` is true in one lane,
+// which counts it (block scope is not counted).
+WARPBELL_PORT void fence_sys_group(bool first) {
+    simt::fence(simt::order::acq_rel, first ? simt::scope::sys : simt::scope::block);
+}
+WARPBELL_PORT void fence_gpu_group(bool first) {
+    simt::fence(simt::order::acq_rel, first ? simt::scope::gpu : simt::scope::block);
+}
+
+WARPBELL_PORT u64 cas_relaxed_gpu(u64* p, u64 expected, u64 desired) {
+    return simt::cas(p, expected, desired, simt::order::relaxed);
+}
+WARPBELL_PORT u64 cas_acquire_gpu(u64* p, u64 expected, u64 desired) {
+    return simt::cas(p, expected, desired, simt::order::acquire);
+}
+WARPBELL_PORT void or_relaxed_gpu(u64* p, u64 bits) { simt::fetch_or(p, bits, simt::order::relaxed); }
+WARPBELL_PORT void add_relaxed_gpu(u32* p, u32 v) { simt::fetch_add(p, v, simt::order::relaxed); }
+WARPBELL_PORT u32 cas_relaxed_sys(u32* p, u32 expected, u32 desired) {
+    return simt::cas(p, expected, desired, simt::order::relaxed, simt::scope::sys);
+}
+
+// ---- time ------------------------------------------------------------------------------------------
+
+WARPBELL_PORT u64 clock_ns() { return simt::clock_ns(); }
+// In every loop that waits.
+WARPBELL_PORT void pause() { simt::pause(); }
+
+// ---- what the CPU target counts --------------------------------------------------------------------
+
+WARPBELL_PORT void count_entry_written() { simt::count_sqe(1); }
+WARPBELL_PORT void count_entry_reaped() { simt::count_cqe(1); }
+WARPBELL_PORT void count_poll() { simt::count_poll(); }
+
+// ---- arithmetic that some platforms have an instruction for ----------------------------------------
+
+// CRC-32C over 8 bytes, by tables[8][256].
+WARPBELL_PORT u32 crc32c_word(const u32* tables, u32 crc, u64 word) {
+    u64 v = word ^ crc;
+    u32 result = 0;
+    for (u32 byte = 0; byte < 8; ++byte) {
+        result ^= tables[(7u - byte) * 256u + (static_cast<u32>(v >> (8u * byte)) & 255u)];
+    }
+    return result;
+}
+
+} // namespace port
+} // namespace warpbell
+
+#undef WARPBELL_PORT
+
+// A kernel that takes a pointer to its argument struct; src/module.cu lists it.
+#define WARPBELL_KERNEL(name, args_type)                                                                     \
+    static inline void name##_body(const args_type& args);                                                   \
+    extern "C" void name(const void* untyped) { name##_body(*static_cast<const args_type*>(untyped)); }      \
+    static inline void name##_body(const args_type& args)

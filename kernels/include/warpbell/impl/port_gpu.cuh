@@ -1,0 +1,189 @@
+// The platform as an NVIDIA GPU: every access is one PTX instruction. Included by port.cuh only.
+//
+// Loads that poll are relaxed: an acquire load costs an L1 invalidate each time (CCTL.IVALL), so the
+// code polls relaxed and fences once after success.
+#pragma once
+
+#include "../abi.h"
+
+#define WARPBELL_D __device__ __forceinline__
+#define WARPBELL_HD __host__ __device__ __forceinline__
+// Before a loop off the hot path: keeps the compiler from unrolling it.
+#define WARPBELL_NO_UNROLL _Pragma("unroll 1")
+
+namespace warpbell {
+namespace port {
+
+using u8 = unsigned char;
+using u16 = uint16_t;
+using u32 = uint32_t;
+using u64 = uint64_t;
+
+// Looks of one lane at the completion queue before its group looks at its own words again. A look at
+// a ring in host memory is a round trip over PCIe.
+constexpr u32 looks_per_round = 4;
+constexpr bool on_cpu = false;
+
+// ---- where this lane is ----------------------------------------------------------------------------
+
+WARPBELL_D u32 lane() {
+    u32 value;
+    asm("mov.u32 %0, %%laneid;" : "=r"(value));
+    return value;
+}
+WARPBELL_D u32 thread_index() { return threadIdx.x; }
+WARPBELL_D u32 block_index() { return blockIdx.x; }
+WARPBELL_D u32 block_threads() { return blockDim.x; }
+WARPBELL_D u32 grid_blocks() { return gridDim.x; }
+
+// ---- warp collectives ------------------------------------------------------------------------------
+
+WARPBELL_D u32 ballot(u32 mask, bool predicate) { return __ballot_sync(mask, predicate); }
+WARPBELL_D u32 shuffle(u32 mask, u32 value, u32 from) {
+    return __shfl_sync(mask, value, static_cast<int>(from));
+}
+WARPBELL_D u64 shuffle(u32 mask, u64 value, u32 from) {
+    return __shfl_sync(mask, value, static_cast<int>(from));
+}
+WARPBELL_D void sync(u32 mask) { __syncwarp(mask); }
+
+WARPBELL_D u32 population(u32 bits) { return static_cast<u32>(__popc(static_cast<int>(bits))); }
+// Index of the lowest set bit; bits != 0.
+WARPBELL_D u32 lowest(u32 bits) { return static_cast<u32>(__ffs(static_cast<int>(bits)) - 1); }
+// Index of the highest set bit; value != 0.
+WARPBELL_D u32 highest(u64 value) { return 63u - static_cast<u32>(__clzll(static_cast<long long>(value))); }
+WARPBELL_D u64 multiply_high(u64 a, u64 b) { return __umul64hi(a, b); }
+
+// ---- memory ----------------------------------------------------------------------------------------
+
+WARPBELL_D u32 load_relaxed_gpu(const u32* p) {
+    u32 v;
+    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+    return v;
+}
+WARPBELL_D u64 load_relaxed_gpu(const u64* p) {
+    u64 v;
+    asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
+    return v;
+}
+WARPBELL_D u64 load_acquire_gpu(const u64* p) {
+    u64 v;
+    asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
+    return v;
+}
+WARPBELL_D u32 load_relaxed_sys(const u32* p) {
+    u32 v;
+    asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+    return v;
+}
+WARPBELL_D u64 load_relaxed_sys(const u64* p) {
+    u64 v;
+    asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
+    return v;
+}
+WARPBELL_D void store_relaxed_gpu(u32* p, u32 v) {
+    asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
+WARPBELL_D void store_relaxed_gpu(u64* p, u64 v) {
+    asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+}
+WARPBELL_D void store_release_gpu(u64* p, u64 v) {
+    asm volatile("st.release.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+}
+WARPBELL_D void store_relaxed_sys(u32* p, u32 v) {
+    asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
+WARPBELL_D void store_release_sys(u32* p, u32 v) {
+    asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
+// 16 bytes of a ring entry, 16-byte aligned.
+WARPBELL_D void store_quad(u32* p, u32 a, u32 b, u32 c, u32 d) {
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(a), "r"(b), "r"(c), "r"(d)
+                 : "memory");
+}
+// A doorbell register: exactly one 32-bit store, never combined, split or repeated.
+WARPBELL_D void store_doorbell(u32* p, u32 v) {
+#if defined(WARPBELL_NO_MMIO)
+    asm volatile("st.volatile.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+#else
+    asm volatile("st.mmio.relaxed.sys.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+#endif
+}
+WARPBELL_D void store_sq_doorbell(u32* p, u32 v) { store_doorbell(p, v); }
+WARPBELL_D void store_cq_doorbell(u32* p, u32 v) { store_doorbell(p, v); }
+
+// The fence of one lane on behalf of its group; the others' accesses are ordered by sync().
+WARPBELL_D void fence_sys() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
+WARPBELL_D void fence_gpu() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
+// A fence that every lane of a group executes in the same instruction; `first` is true in one lane.
+WARPBELL_D void fence_sys_group(bool) { fence_sys(); }
+WARPBELL_D void fence_gpu_group(bool) { fence_gpu(); }
+
+WARPBELL_D u64 cas_relaxed_gpu(u64* p, u64 expected, u64 desired) {
+    u64 old;
+    asm volatile("atom.relaxed.gpu.global.cas.b64 %0, [%1], %2, %3;"
+                 : "=l"(old)
+                 : "l"(p), "l"(expected), "l"(desired)
+                 : "memory");
+    return old;
+}
+WARPBELL_D u64 cas_acquire_gpu(u64* p, u64 expected, u64 desired) {
+    u64 old;
+    asm volatile("atom.acquire.gpu.global.cas.b64 %0, [%1], %2, %3;"
+                 : "=l"(old)
+                 : "l"(p), "l"(expected), "l"(desired)
+                 : "memory");
+    return old;
+}
+WARPBELL_D void or_relaxed_gpu(u64* p, u64 bits) {
+    asm volatile("red.relaxed.gpu.global.or.b64 [%0], %1;" ::"l"(p), "l"(bits) : "memory");
+}
+WARPBELL_D void add_relaxed_gpu(u32* p, u32 v) {
+    asm volatile("red.relaxed.gpu.global.add.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
+WARPBELL_D u32 cas_relaxed_sys(u32* p, u32 expected, u32 desired) {
+    u32 old;
+    asm volatile("atom.relaxed.sys.global.cas.b32 %0, [%1], %2, %3;"
+                 : "=r"(old)
+                 : "l"(p), "r"(expected), "r"(desired)
+                 : "memory");
+    return old;
+}
+
+// ---- time ------------------------------------------------------------------------------------------
+
+// Nanoseconds, the same clock for the whole device.
+WARPBELL_D u64 clock_ns() {
+    u64 value;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(value));
+    return value;
+}
+// In every loop that waits.
+WARPBELL_D void pause() { asm volatile("nanosleep.u32 20;"); }
+
+// ---- what the CPU target counts; nothing here ------------------------------------------------------
+
+WARPBELL_D void count_entry_written() {}
+WARPBELL_D void count_entry_reaped() {}
+WARPBELL_D void count_poll() {}
+
+// ---- arithmetic that some platforms have an instruction for ----------------------------------------
+
+// CRC-32C over 8 bytes, by tables[8][256].
+WARPBELL_D u32 crc32c_word(const u32* tables, u32 crc, u64 word) {
+    u64 v = word ^ crc;
+    u32 result = 0;
+#pragma unroll
+    for (u32 byte = 0; byte < 8; ++byte) {
+        result ^= tables[(7u - byte) * 256u + (static_cast<u32>(v >> (8u * byte)) & 255u)];
+    }
+    return result;
+}
+
+} // namespace port
+} // namespace warpbell
+
+// A kernel that takes its argument struct by value. The bound leaves 255 registers, so that nothing spills.
+#define WARPBELL_KERNEL(name, args_type)                                                                     \
+    extern "C" __global__ void __launch_bounds__(WARPBELL_BLOCK_THREADS_MAX, 1)                              \
+        name(const __grid_constant__ args_type args)

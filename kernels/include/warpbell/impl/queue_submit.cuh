@@ -1,0 +1,337 @@
+// Submission: attach, command ids, reserve, write, publish.
+#pragma once
+
+#include "../queue.cuh"
+
+namespace warpbell {
+inline namespace WARPBELL_NAMESPACE {
+
+template <sharing Mode>
+template <class Group>
+WARPBELL_D queue<Mode>::queue(const Group& group, const warpbell_queue_ref& ref, u32 warp_slot)
+    : ref_(ref), at_(), lane_id_(warp_slot * WARPBELL_WARP_LANES + port::lane()),
+      first_cid_(lane_id_ << (ref.local_bits - 5u)), free_(0), quarantine_(0), generation_(0), refusal_(0) {
+    if (ref.abi_version != WARPBELL_ABI_VERSION || ref.size != sizeof(ref) || warp_slot >= ref.warp_slots ||
+        ref.sharing != static_cast<u32>(Mode)) {
+        refusal_ = status(code::invalid_field).bits;
+        return;
+    }
+    WARPBELL_NO_UNROLL
+    for (u32 k = 0; k < 1u << ref.token_shift; ++k) {
+        u32 w = port::load_relaxed_gpu(word(lane_id_, k));
+        u32 generation = w >> WARPBELL_WORD_GENERATION_SHIFT;
+        if (generation > generation_) {
+            generation_ = generation;
+        }
+        // 0xFFFF marks "no command" in error log entries: never issued.
+        if (wire_cid(k) == 0xffffu) {
+            continue;
+        }
+        (w & WARPBELL_WORD_PENDING ? quarantine_ : free_) |= 1u << k;
+    }
+    if constexpr (!is_shared) {
+        at_.tail = port::load_relaxed_gpu(&state()->exclusive_tail);
+        at_.head = port::load_relaxed_gpu(&state()->exclusive_head);
+        at_.told = port::load_relaxed_gpu(&state()->exclusive_told);
+        group.sync();
+    }
+}
+
+template <sharing Mode> template <class Group> WARPBELL_D void queue<Mode>::detach(const Group& group) {
+    if constexpr (!is_shared) {
+        if (group.is_leader()) {
+            port::store_relaxed_gpu(&state()->exclusive_tail, at_.tail);
+            port::store_relaxed_gpu(&state()->exclusive_head, at_.head);
+            port::store_relaxed_gpu(&state()->exclusive_told, at_.told);
+        }
+        group.sync();
+    }
+    refusal_ = status(code::invalid_field).bits;
+}
+
+// ---- command ids: each lane owns 2^token_shift of them, so that taking one needs no atomic ------------
+
+template <sharing Mode> WARPBELL_D u32 queue<Mode>::take_id() {
+    if (free_ == 0 || refusal_ != 0) {
+        return no_id;
+    }
+    const u32 k = port::lowest(free_);
+    free_ &= free_ - 1u;
+    return k;
+}
+
+// Commands that timed out and have completed since: their ids, and their buffers, are free again.
+template <sharing Mode> WARPBELL_D void queue<Mode>::rescan_quarantine() {
+    WARPBELL_NO_UNROLL
+    for (u32 left = quarantine_; left != 0; left &= left - 1u) {
+        u32 k = port::lowest(left);
+        if (port::load_relaxed_gpu(word(lane_id_, k)) & WARPBELL_WORD_PENDING) {
+            continue;
+        }
+        quarantine_ &= ~(1u << k);
+        free_ |= 1u << k;
+        port::store_relaxed_sys(quarantine_word(), quarantine_);
+        u32* late = &state()->late[port::lane()];
+        if constexpr (is_shared) {
+            port::add_relaxed_gpu(late, 1);
+        } else {
+            port::store_relaxed_gpu(late, port::load_relaxed_gpu(late) + 1u);
+        }
+    }
+}
+
+// ---- reserve, write, publish ---------------------------------------------------------------------------
+
+// One attempt, by the leader: takes what fits of n slots, but at least `least`. Only what has room is
+// reserved: a ticket cannot be given back, so its holder must not have to wait for the controller.
+template <sharing Mode> WARPBELL_D u32 queue<Mode>::reserve(u32 n, u32 least) {
+    static_assert(is_shared, "an exclusive queue has no ticket");
+    u64* ticket = &state()->ticket;
+    // Alone on the queue, the ticket is where this lane left it; else a look is cheaper than a lost CAS.
+    u64 t = ref_.warp_slots > 1 ? port::load_relaxed_gpu(ticket) : at_.ticket;
+    bool fresh = false; // the limit was read in this call; a stale one would only split the batch
+    WARPBELL_NO_UNROLL
+    for (;;) {
+        // Before the arithmetic: with the top bit set, the room would look endless.
+        if (t & WARPBELL_TICKET_CLOSED) {
+            return pack(step::lost);
+        }
+        if (mutate::no_room_check) {
+            at_.limit = t + n;
+        }
+        const int64_t room = static_cast<int64_t>(at_.limit - t);
+        if (room >= static_cast<int64_t>(fresh ? least : n)) {
+            const u32 m = room < static_cast<int64_t>(n) ? static_cast<u32>(room) : n;
+            const u64 old = port::cas_relaxed_gpu(ticket, t, t + m);
+            if (old == t) {
+                at_.ticket = t + m;
+                return pack(step::granted, m, t);
+            }
+            t = old; // another warp was faster
+        } else if (fresh) {
+            at_.ticket = t;
+            return pack(step::idle);
+        } else {
+            // The only source of room: completions reaped and told. Acquire: the controller has fetched
+            // the entries that are about to be overwritten, which the reaper learnt before it released this.
+            at_.limit = (port::load_acquire_gpu(&state()->reap) & ~WARPBELL_REAP_LOCK) + cap();
+            t = port::load_relaxed_gpu(ticket);
+            fresh = true;
+        }
+    }
+}
+
+// What the group does next about its n waiting lanes: uses what was granted, or, if it may wait for
+// room, whatever a look at the completions leads to.
+template <sharing Mode>
+template <class Group>
+WARPBELL_D u32 queue<Mode>::next_step(const Group& group, u32 n, bool whole, pace* wait_for_room) {
+    u32 next = pack(step::idle);
+    if constexpr (!is_shared) {
+        // All lanes have the counters: no broadcast where there is room.
+        if (at_.told + cap() - at_.tail < n && at_.told != at_.head) {
+            tell(group.is_leader());
+        }
+        const u32 room = mutate::no_room_check ? n : static_cast<u32>(at_.told + cap() - at_.tail);
+        if (room >= (whole ? n : 1u)) {
+            return pack(step::granted, room < n ? room : n, at_.tail);
+        }
+        if (!wait_for_room) {
+            return next;
+        }
+    }
+    if (group.is_leader()) {
+        if constexpr (is_shared) {
+            next = reserve(n, whole ? n : 1u);
+        }
+        // Room comes from reaping, and this warp may be the only one alive: it reaps for itself.
+        if (wait_for_room && kind_of(next) == step::idle) {
+            next = look(*wait_for_room, true);
+        }
+    }
+    return group.broadcast(next);
+}
+
+// Arms the completion word, then stores the entry: 16 dwords, each of them defined.
+template <sharing Mode> WARPBELL_D void queue<Mode>::write_entry(u32 index, u32 k, const sqe& entry) {
+    port::store_relaxed_gpu(word(lane_id_, k),
+                            generation_ << WARPBELL_WORD_GENERATION_SHIFT | WARPBELL_WORD_PENDING);
+    u32* slot = reinterpret_cast<u32*>(ref_.sq) + (index & sq_mask()) * 16u;
+    const u32* d = entry.dword;
+    port::store_quad(slot, (d[0] & 0xffffu) | wire_cid(k) << 16, d[1], d[2], d[3]);
+    port::store_quad(slot + 4, d[4], d[5], d[6], d[7]);
+    port::store_quad(slot + 8, d[8], d[9], d[10], d[11]);
+    if (!mutate::sqe_undefined_dword) {
+        port::store_quad(slot + 12, d[12], d[13], d[14], d[15]);
+    }
+    port::count_entry_written();
+}
+
+// Shared, the leader: makes the entries [begin, end) known to the controller once all before them are.
+template <sharing Mode> WARPBELL_D void queue<Mode>::ring_in_turn(u64 begin, u64 end) {
+    u64* turn = &state()->turn;
+    // Waits for warps only: each holder of an earlier ticket has nothing left but its own stores. Low
+    // halves suffice: what is published and what is reserved are less than a ring apart.
+    bool first = true;
+    while (!mutate::no_turn && static_cast<u32>(port::load_relaxed_gpu(turn)) != static_cast<u32>(begin)) {
+        first = false;
+        port::pause();
+    }
+    // If somebody holds a later ticket, he has room and will get the turn: he rings for us.
+    const u32 ticket = static_cast<u32>(port::load_relaxed_gpu(&state()->ticket));
+    bool ring = ticket == static_cast<u32>(end) ||
+                static_cast<u32>(begin) >> ref_.ring_shift != static_cast<u32>(end) >> ref_.ring_shift;
+    if (mutate::ring_if_first) {
+        ring = first;
+    }
+    if (mutate::ring_after_turn) {
+        port::store_release_gpu(turn, end);
+    }
+    if (ring) {
+        // F1: these entries, and by causality those of predecessors who left the ring to us, before the
+        // doorbell.
+        if (!mutate::no_fence_doorbell) {
+            port::fence_sys();
+        }
+        port::store_sq_doorbell(reinterpret_cast<u32*>(ref_.sq_doorbell), static_cast<u32>(end) & sq_mask());
+    }
+    if (mutate::ring_after_turn) {
+        return;
+    }
+    // Ringing, F2: this doorbell before the next holder's; a smaller tail after a larger one is a wrap.
+    // Else F3: a fence and not a release store, as it must also acquire the predecessor's entries, which
+    // are handed on unrung. One fence serves as both.
+    if (!(ring ? mutate::no_fence_after_doorbell : mutate::no_fence_turn)) {
+        port::fence_gpu();
+    }
+    port::store_relaxed_gpu(turn, end);
+}
+
+// From the reservation to the last store here nothing waits for the controller, the host or a lock.
+template <sharing Mode>
+template <class Group>
+WARPBELL_D void queue<Mode>::publish(const Group& group, u32 count) {
+    if constexpr (is_shared) {
+        if (group.is_leader()) {
+            ring_in_turn(at_.ticket - count, at_.ticket);
+        }
+    } else {
+        at_.tail += count;
+        if (!group.is_leader()) {
+            return;
+        }
+        if (!mutate::no_fence_doorbell) {
+            port::fence_sys();
+        } // F1: entries before the doorbell
+        port::store_sq_doorbell(reinterpret_cast<u32*>(ref_.sq_doorbell),
+                                static_cast<u32>(at_.tail) & sq_mask());
+    }
+}
+
+// The first lanes of `waiting` write their entries into the slots that were granted, and the leader
+// publishes them.
+template <sharing Mode>
+template <class Group>
+WARPBELL_D void queue<Mode>::use_grant(const Group& group, u32 granted, u32 waiting, u32& k, const sqe& entry,
+                                       io_token& token) {
+    const u32 count = count_of(granted), rank = rank_in(waiting);
+    if (is_shared) {
+        group.sync();
+    } // the leader's acquire of room covers every lane's stores
+    if (k != no_id && rank < count) {
+        generation_ = (generation_ + 1u) & 0xffffu;
+        write_entry(granted + rank, k, entry);
+        token = io_token::submitted(ref_.qid, wire_cid(k), generation_);
+        k = no_id;
+    }
+    group.sync();
+    publish(group, count);
+}
+
+// Never submitted: id and buffer are free at once.
+template <sharing Mode> WARPBELL_D void queue<Mode>::withdraw(u32 k, status why, io_token& token) {
+    if (why.is(code::queue_lost)) {
+        refusal_ = why.bits;
+    }
+    if (k == no_id) {
+        return;
+    }
+    give_back(k);
+    token = io_token::refused(why);
+}
+
+template <sharing Mode>
+template <class Group>
+WARPBELL_D io_token queue<Mode>::try_submit(const Group& group, bool want, const sqe& entry) {
+    u32 k = want ? take_id() : no_id;
+    io_token token;
+    if (want) {
+        token = io_token::refused(refusal_ ? status::from_bits(refusal_) : status(code::no_cid));
+    }
+    const u32 waiting = group.ballot(k != no_id);
+    if (waiting == 0) {
+        return token;
+    }
+    const u32 next = next_step(group, port::population(waiting), false, nullptr);
+    if (kind_of(next) == step::granted) {
+        use_grant(group, next, waiting, k, entry, token);
+    }
+    withdraw(k, kind_of(next) == step::lost ? code::queue_lost : code::no_room, token);
+    return token;
+}
+
+template <sharing Mode>
+template <class Group>
+WARPBELL_D io_token queue<Mode>::submit_all(const Group& group, bool want, const sqe& entry, u64 deadline_ns,
+                                            bool whole) {
+    if (quarantine_ != 0 && free_ == 0) {
+        rescan_quarantine();
+    }
+    u32 k = want ? take_id() : no_id;
+    io_token token;
+    if (want) {
+        token = io_token::refused(refusal_ ? status::from_bits(refusal_) : status(code::no_cid));
+    }
+    u32 waiting = group.ballot(k != no_id);
+    if (whole && port::population(waiting) > sq_mask()) {
+        withdraw(k, code::invalid_batch, token);
+        return token;
+    }
+    pace patience(deadline_ns);
+    while (waiting != 0) {
+        const u32 n = port::population(waiting);
+        const u32 next = next_step(group, n, whole, &patience);
+        switch (kind_of(next)) {
+        case step::granted:
+            use_grant(group, next, waiting, k, entry, token);
+            waiting = count_of(next) == n ? 0 : group.ballot(k != no_id);
+            break;
+        case step::reap:
+            collect(group, next);
+            break;
+        case step::expired:
+        case step::lost:
+            withdraw(k, kind_of(next) == step::lost ? code::queue_lost : code::not_submitted, token);
+            return token;
+        default:
+            break;
+        }
+    }
+    return token;
+}
+
+template <sharing Mode>
+template <class Group>
+WARPBELL_D io_token queue<Mode>::submit(const Group& group, bool want, const sqe& entry, u64 deadline_ns) {
+    return submit_all(group, want, entry, deadline_ns, false);
+}
+
+template <sharing Mode>
+template <class Group>
+WARPBELL_D io_token queue<Mode>::submit_whole(const Group& group, bool want, const sqe& entry,
+                                              u64 deadline_ns) {
+    return submit_all(group, want, entry, deadline_ns, true);
+}
+
+} // namespace WARPBELL_NAMESPACE
+} // namespace warpbell

@@ -1,0 +1,121 @@
+// Waiting: each lane's own word, and what happens at a deadline.
+#pragma once
+
+#include "../queue.cuh"
+
+namespace warpbell {
+inline namespace WARPBELL_NAMESPACE {
+
+// Whether the token has its answer; consumes it then.
+template <sharing Mode> WARPBELL_D bool queue<Mode>::settle(io_token& token, status& result) {
+    const u32 k = token.cid() - first_cid_;
+    if (token.bits() >> 32 != ref_.qid || k >> ref_.token_shift != 0) {
+        // Refused at submission, empty, or another lane's or queue's.
+        result = token.in_flight() ? status(code::invalid_field) : token.refusal();
+        token.reset();
+        return true;
+    }
+    port::count_poll();
+    const u32 w = port::load_relaxed_gpu(word(lane_id_, k));
+    // A copy of a token whose command was answered: never a wait, and never an answer.
+    if (((w >> WARPBELL_WORD_GENERATION_SHIFT) != token.generation() || ((free_ | quarantine_) >> k & 1u)) &&
+        !mutate::stale_token_accepted) {
+        result = code::stale_token;
+        token.reset();
+        return true;
+    }
+    if (w & WARPBELL_WORD_PENDING) {
+        return false;
+    }
+    // Only here does an id that was in flight become free: its owner has seen its completion.
+    free_ |= 1u << k;
+    if (mutate::free_by_other) {
+        free_ |= (1u << ref_.token_shift) - 1u;
+    }
+    result = status::from_wire(w);
+    if (!mutate::status_twice) {
+        token.reset();
+    }
+    return true;
+}
+
+// The deadline has passed with the command in flight. The controller may still answer, and still write
+// to the buffer, so the id stays out of use; the word is not touched, its writer is the reaper. The
+// host is told by state, not by messages: nothing can overflow.
+template <sharing Mode> WARPBELL_D status queue<Mode>::give_up(io_token& token) {
+    const u32 bit = 1u << (token.cid() - first_cid_);
+    token.reset();
+    if (mutate::reuse_at_timeout) {
+        free_ |= bit;
+        return code::timed_out;
+    }
+    quarantine_ |= bit;
+    port::store_relaxed_sys(quarantine_word(), quarantine_);
+    port::store_release_sys(&reinterpret_cast<warpbell_queue_host*>(ref_.host)->alarm, 1);
+    return code::timed_out;
+}
+
+template <sharing Mode> WARPBELL_D status queue<Mode>::abandon(io_token&& token) {
+    status result;
+    if (settle(token, result)) {
+        return result;
+    }
+    return refusal_ ? lose(token) : give_up(token);
+}
+
+// The queue is gone: there will be no completion, and the id dies with it.
+template <sharing Mode> WARPBELL_D status queue<Mode>::lose(io_token& token) {
+    token.reset();
+    return code::queue_lost;
+}
+
+template <sharing Mode> WARPBELL_D optional<status> queue<Mode>::try_wait(io_token& token) {
+    return try_wait(this_thread(), token);
+}
+
+template <sharing Mode>
+template <class Group>
+WARPBELL_D optional<status> queue<Mode>::try_wait(const Group& group, io_token& token) {
+    status result;
+    if (!settle(token, result)) {
+        return nullopt;
+    }
+    // F4: payload after status; the reaper may have been on another processor.
+    if (is_shared) {
+        port::fence_gpu_group(group.is_leader());
+    }
+    return result;
+}
+
+template <sharing Mode>
+template <class Group>
+WARPBELL_D status queue<Mode>::wait(const Group& group, io_token&& token, u64 deadline_ns) {
+    status result;
+    pace pace(deadline_ns);
+    bool waiting = !settle(token, result);
+    while (group.ballot(waiting) != 0) {
+        // Again and again, for as long as the group waits: a lock that was lost wakes nobody up.
+        const progress_result did = progress(group, pace);
+        if (!waiting) {
+            continue;
+        }
+        waiting = !settle(token, result);
+        if (!waiting) {
+            continue;
+        }
+        if (did == progress_result::expired) {
+            result = give_up(token);
+            waiting = false;
+        } else if (did == progress_result::lost) {
+            result = lose(token);
+            waiting = false;
+        }
+    }
+    if (is_shared) {
+        port::fence_gpu_group(group.is_leader());
+    } // F4, once for all
+    return result;
+}
+
+} // namespace WARPBELL_NAMESPACE
+} // namespace warpbell

@@ -1,0 +1,124 @@
+// Reads, writes and flushes of a namespace. Checked before submission; split where the controller takes
+// less at once.
+//
+// | call                                    | arguments             | status                            |
+// | --------------------------------------- | --------------------- | --------------------------------- |
+// | read, write, flush (group, session, ..) | the same in each lane | one I/O; the same in each lane    |
+// | read_async, write_async -> wait         | the same in each lane | the same in each lane             |
+// | read_each, write_each                   | each lane its own     | each lane its own; one doorbell   |
+// | read_each_async, .. -> wait_each        | each lane its own     | each lane its own                 |
+//
+// Without a group: this thread alone. A group is a warp group (group.cuh); all its lanes make the call.
+// When a read has been answered, its data is visible to the lanes that got the status. Every wait has
+// a deadline, the queue's unless the call names one; a status of `timed_out` means that the controller
+// may still use the buffer.
+#pragma once
+
+#include "queue.cuh"
+
+namespace warpbell {
+inline namespace WARPBELL_NAMESPACE {
+
+enum class opcode : u8 { flush = 0x00, write = 0x01, read = 0x02 };
+
+// A warp's way to a namespace: the queue it was mapped to, and its command ids there. Warp w of the
+// launch uses queue w mod queue_count, and warp slot w div queue_count on it. Exclusive: `group` owns
+// the queue, so all its lanes make every call together.
+template <sharing Mode> class session {
+  public:
+    template <class Group>
+    WARPBELL_D session(const Group& group, const warpbell_namespace_ref& ns, u32 warp)
+        : ns_(ns), queue_(group, queue_ref_of(ns, warp), warp / ns.queue_count) {}
+
+    // Exclusive: saves the queue for the next kernel. Last call.
+    template <class Group> WARPBELL_D void detach(const Group& group) { queue_.detach(group); }
+
+    WARPBELL_D u64 blocks() const { return ns_.blocks; }
+    WARPBELL_D u32 nsid() const { return ns_.nsid; }
+    WARPBELL_D u32 block_bytes() const { return 1u << ns_.block_shift; }
+    // The most blocks that one command moves.
+    WARPBELL_D u32 max_blocks() const { return ns_.max_blocks; }
+    // The layer below, for commands of one's own.
+    WARPBELL_D warpbell::queue<Mode>& queue() { return queue_; }
+
+    // Why a command for `where` and `data` would be refused, or success.
+    WARPBELL_D status check(extent where, const dma_span& data) const;
+    // The entry of a command that passed `check`.
+    WARPBELL_D sqe command(opcode op, extent where, const dma_span& data) const;
+
+  private:
+    WARPBELL_D static const warpbell_queue_ref& queue_ref_of(const warpbell_namespace_ref& ns, u32 warp) {
+        return reinterpret_cast<const warpbell_queue_ref*>(ns.queues)[warp % ns.queue_count];
+    }
+    WARPBELL_D bool uses_sgl() const { return (ns_.flags & WARPBELL_NAMESPACE_SGL) != 0; }
+    WARPBELL_D u32 list_entries(u64 iova, u64 bytes) const;
+
+    warpbell_namespace_ref ns_;
+    warpbell::queue<Mode> queue_;
+};
+
+// ---- one I/O for the group
+// ---------------------------------------------------------------------------------
+
+template <class Group, sharing Mode>
+WARPBELL_D status read(const Group& group, session<Mode>& s, extent from, const dma_span& to,
+                       u64 deadline_ns = 0);
+template <class Group, sharing Mode>
+WARPBELL_D status write(const Group& group, session<Mode>& s, extent to, const dma_span& from,
+                        u64 deadline_ns = 0);
+// Makes what was written before durable.
+template <class Group, sharing Mode>
+WARPBELL_D status flush(const Group& group, session<Mode>& s, u64 deadline_ns = 0);
+
+// At most group.size() * max_blocks() blocks, else too_large.
+template <class Group, sharing Mode>
+WARPBELL_D io_token read_async(const Group& group, session<Mode>& s, extent from, const dma_span& to,
+                               u64 deadline_ns = 0);
+template <class Group, sharing Mode>
+WARPBELL_D io_token write_async(const Group& group, session<Mode>& s, extent to, const dma_span& from,
+                                u64 deadline_ns = 0);
+// For the tokens of read_async and write_async: one answer for the I/O, in every lane.
+template <class Group, sharing Mode>
+WARPBELL_D status wait(const Group& group, session<Mode>& s, io_token&& token, u64 deadline_ns = 0);
+
+// ---- one I/O per lane
+// --------------------------------------------------------------------------------------
+
+// Lanes with nothing to do pass nullopt and get success.
+template <class Group, sharing Mode>
+WARPBELL_D status read_each(const Group& group, session<Mode>& s, optional<extent> from, const dma_span& to,
+                            u64 deadline_ns = 0);
+template <class Group, sharing Mode>
+WARPBELL_D status write_each(const Group& group, session<Mode>& s, optional<extent> to, const dma_span& from,
+                             u64 deadline_ns = 0);
+// One command per lane: at most max_blocks() blocks, else too_large.
+template <class Group, sharing Mode>
+WARPBELL_D io_token read_each_async(const Group& group, session<Mode>& s, optional<extent> from,
+                                    const dma_span& to, u64 deadline_ns = 0);
+template <class Group, sharing Mode>
+WARPBELL_D io_token write_each_async(const Group& group, session<Mode>& s, optional<extent> to,
+                                     const dma_span& from, u64 deadline_ns = 0);
+template <class Group, sharing Mode>
+WARPBELL_D status wait_each(const Group& group, session<Mode>& s, io_token&& token, u64 deadline_ns = 0);
+
+// This lane's command, if it has completed. Of a read_async that was split: this lane's part.
+template <sharing Mode> WARPBELL_D optional<status> try_wait(session<Mode>& s, io_token& token);
+
+// ---- without a group: this thread
+// --------------------------------------------------------------------------
+
+template <sharing Mode>
+WARPBELL_D status read(session<Mode>& s, extent from, const dma_span& to, u64 deadline_ns = 0);
+template <sharing Mode>
+WARPBELL_D status write(session<Mode>& s, extent to, const dma_span& from, u64 deadline_ns = 0);
+template <sharing Mode> WARPBELL_D status flush(session<Mode>& s, u64 deadline_ns = 0);
+template <sharing Mode>
+WARPBELL_D io_token read_async(session<Mode>& s, extent from, const dma_span& to, u64 deadline_ns = 0);
+template <sharing Mode>
+WARPBELL_D io_token write_async(session<Mode>& s, extent to, const dma_span& from, u64 deadline_ns = 0);
+template <sharing Mode> WARPBELL_D status wait(session<Mode>& s, io_token&& token, u64 deadline_ns = 0);
+
+} // namespace WARPBELL_NAMESPACE
+} // namespace warpbell
+
+#include "impl/io.cuh"

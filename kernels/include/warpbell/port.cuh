@@ -1,0 +1,17 @@
+// The platform: the only place that knows whether this is a GPU or the CPU executor.
+//
+// Every access to a ring, a completion word, a doorbell or a clock goes through the functions of
+// namespace port, which both halves define alike. On the GPU each is one PTX instruction; on the CPU
+// each is a hook that can count it, watch it, pre-empt there, or hold a store back until a fence.
+#pragma once
+
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+#include "impl/port_gpu.cuh"
+#else
+#include "impl/port_cpu.cuh"
+#endif
+
+// A library of another ABI can live in the same program under another name.
+#if !defined(WARPBELL_NAMESPACE)
+#define WARPBELL_NAMESPACE abi_v1
+#endif

@@ -1,0 +1,229 @@
+// Raw commands: submission entries in, statuses out. The layer below io.cuh.
+//
+// | call                      | who calls            | must be uniform      | result               |
+// | queue(group, ref, slot)   | the group            | ref, slot            | attached             |
+// | try_submit, submit        | the group            | nothing              | one token per lane   |
+// | try_wait                  | any lane             | nothing              | its own status       |
+// | wait                      | the group            | deadline             | each lane's status   |
+// | reap, progress            | the group            | nothing              | what happened        |
+// | detach                    | the group            |                      |                      |
+//
+// A shared queue may be used by any warps, each with a warp slot of its own, and by any group of a
+// warp's lanes (group.cuh). An exclusive queue belongs to the group that attached: every call but
+// try_wait is made by all of that group's lanes together; lanes with nothing to submit pass want = false.
+//
+// A call never blocks beyond its deadline, and never waits for another warp that itself waits for the
+// controller. Each submitted command yields exactly one status. Completions of one warp's commands may
+// be collected by any warp that waits or submits on the same queue; no service warp is needed.
+//
+// A command that was in flight at its deadline is answered `timed_out` and its id is quarantined until
+// its completion shows up. Until then the controller may still use its buffer. The id comes back when
+// the lane next waits, makes progress or runs out of ids in submit.
+#pragma once
+
+#include "group.cuh"
+#include "mutation.cuh"
+#include "token.cuh"
+
+namespace warpbell {
+inline namespace WARPBELL_NAMESPACE {
+
+enum class sharing : u32 {
+    exclusive = WARPBELL_SHARING_EXCLUSIVE, // one group owns the pair: no atomic operation anywhere
+    shared = WARPBELL_SHARING_SHARED,
+};
+
+// A submission entry. The queue fills in the command id (dword 0, bits 31:16).
+struct alignas(16) sqe {
+    u32 dword[16];
+};
+
+// How long, and how patiently, a lane looks at the completion queue. One per wait.
+class pace {
+  public:
+    // From the first look on. 0: the queue's default.
+    WARPBELL_D explicit pace(u64 deadline_ns = 0) : deadline_ns_(deadline_ns) {}
+
+  private:
+    template <sharing> friend class queue;
+    u64 deadline_ns_;
+    u64 end_ns_ = 0; // 0: the clock was not read yet
+    u32 looks_ = 0;
+    u32 run_head_ = 0; // where the run of ready entries began,
+    u32 run_ = 0;      // how long it is known to be,
+    u32 stale_ = 0;    // and how many looks ago it last grew
+    bool final_ = false;
+};
+
+// What a look at the completion queue led to.
+enum class progress_result : u32 {
+    idle,    // nothing worth collecting yet
+    reaped,  // some commands were completed
+    expired, // the deadline of the pace has passed
+    lost,    // the host has given the queue up
+};
+
+template <sharing Mode> class queue {
+  public:
+    // Attaches the calling warp. Ids of commands that an earlier kernel left in flight stay out of use
+    // until they complete.
+    template <class Group> WARPBELL_D queue(const Group& group, const warpbell_queue_ref& ref, u32 warp_slot);
+    queue(const queue&) = delete;
+    queue& operator=(const queue&) = delete;
+
+    // Submits one command for each lane with `want`, as far as there is room now; the other lanes'
+    // tokens are refused with no_room. Empty tokens where `want` is false.
+    template <class Group> WARPBELL_D io_token try_submit(const Group& group, bool want, const sqe& entry);
+    // The same, waiting for room until the deadline: lanes that were not submitted by then are refused
+    // with not_submitted. Batches may be split; each part is on its way before the rest waits.
+    template <class Group>
+    WARPBELL_D io_token submit(const Group& group, bool want, const sqe& entry, u64 deadline_ns = 0);
+    // All lanes' commands in consecutive slots under one doorbell, or none of them.
+    template <class Group>
+    WARPBELL_D io_token submit_whole(const Group& group, bool want, const sqe& entry, u64 deadline_ns = 0);
+
+    // The status, if the command has completed; consumes the token then. After it, the data that the
+    // command read is visible to this lane.
+    WARPBELL_D optional<status> try_wait(io_token& token);
+    // The same by all lanes of a group in one go: one fence for all of them.
+    template <class Group> WARPBELL_D optional<status> try_wait(const Group& group, io_token& token);
+    // Waits for each lane's own command. Lanes with an empty token take part and get success.
+    template <class Group> WARPBELL_D status wait(const Group& group, io_token&& token, u64 deadline_ns = 0);
+
+    // Gives a command in flight up, as if its deadline had passed: timed_out, and its id is quarantined.
+    WARPBELL_D status abandon(io_token&& token);
+
+    // Collects whatever has completed.
+    template <class Group> WARPBELL_D progress_result reap(const Group& group);
+    // Looks a bounded number of times, and collects if it is worth the cost: a full warp of
+    // completions, all that is outstanding, or a number that has stopped growing.
+    template <class Group> WARPBELL_D progress_result progress(const Group& group, pace& pace);
+
+    // Exclusive: saves the counters for the next kernel. Tokens are worthless afterwards.
+    template <class Group> WARPBELL_D void detach(const Group& group);
+
+    WARPBELL_D u32 entries() const { return 1u << ref_.sq_shift; }
+    // Commands that this lane could submit before it has to wait for one of its own.
+    WARPBELL_D u32 free_ids() const { return port::population(free_); }
+    WARPBELL_D const warpbell_queue_ref& ref() const { return ref_; }
+
+  private:
+    static constexpr bool is_shared = Mode == sharing::shared;
+    static constexpr u32 no_id = ~0u;
+    static constexpr u32 batch_max = WARPBELL_WARP_LANES;
+
+    // What a leader tells its group, in one broadcast: kind 31:29, count 28:23, low bits of an index 22:0.
+    // Rings have at most 2^16 entries, so those bits hold the slot and the lap's parity.
+    enum class step : u32 { idle, granted, reap, expired, lost };
+    static constexpr u32 index_bits = (1u << 23) - 1u;
+    WARPBELL_D static u32 pack(step kind) { return static_cast<u32>(kind) << 29; }
+    WARPBELL_D static u32 pack(step kind, u32 count, u64 index) {
+        return static_cast<u32>(kind) << 29 | count << 23 | (static_cast<u32>(index) & index_bits);
+    }
+    WARPBELL_D static step kind_of(u32 packed) { return static_cast<step>(packed >> 29); }
+    WARPBELL_D static u32 count_of(u32 packed) { return packed >> 23 & 63u; }
+
+    // Registers of one lane that attached to an exclusive queue; alike in all lanes of the group.
+    struct exclusive_counters {
+        u64 tail; // next index to write
+        u64 head; // completions reaped,
+        u64 told; // and told to the controller
+    };
+    // The last values this lane saw of a shared queue, of use when it leads. Stale values are safe:
+    // the room only grows.
+    struct shared_hints {
+        u64 ticket;
+        u64 limit;
+    };
+    template <bool Shared, class A, class B> struct choose {
+        using type = A;
+    };
+    template <class A, class B> struct choose<false, A, B> {
+        using type = B;
+    };
+
+    warpbell_queue_ref ref_;
+    typename choose<is_shared, shared_hints, exclusive_counters>::type at_;
+    u32 lane_id_;    // warp slot * 32 + lane
+    u32 first_cid_;  // of this lane's ids on the wire
+    u32 free_;       // bit k: this lane's id k may be used
+    u32 quarantine_; // bit k: id k timed out, or was in flight at attach
+    u32 generation_; // of this lane's latest command
+    u32 refusal_;    // status bits with which everything is refused: a lost or ill-attached queue
+
+    // ---- addresses
+    WARPBELL_D warpbell_queue_state* state() const {
+        return reinterpret_cast<warpbell_queue_state*>(ref_.state);
+    }
+    WARPBELL_D const warpbell_queue_host* host() const {
+        return reinterpret_cast<const warpbell_queue_host*>(ref_.host);
+    }
+    WARPBELL_D u32 sq_mask() const { return (1u << ref_.sq_shift) - 1u; }
+    WARPBELL_D u32 cq_mask() const { return (1u << ref_.cq_shift) - 1u; }
+    // Commands that may be outstanding: one less than the entries of either ring (they are alike).
+    WARPBELL_D u32 cap() const { return sq_mask() + (mutate::room_off_by_one ? 1u : 0u); }
+    WARPBELL_D u32 lane_shift() const { return ref_.local_bits - 5u; }
+    WARPBELL_D u32 wire_cid(u32 k) const { return first_cid_ | k; }
+    WARPBELL_D u32* word(u32 lane_id, u32 k) const {
+        return reinterpret_cast<u32*>(ref_.words) + (lane_id << ref_.token_shift | k);
+    }
+    WARPBELL_D u32* quarantine_word() const { return reinterpret_cast<u32*>(ref_.quarantine) + lane_id_; }
+    // The half of completion entry `index` that holds SQHD 15:0, SQID 31:16, CID 47:32, phase 48 and
+    // status 63:49. One 64-bit load: a controller writes the dword with the phase last.
+    WARPBELL_D u64 completion(u32 index) const {
+        return port::load_relaxed_sys(reinterpret_cast<const u64*>(ref_.cq) +
+                                      ((index & cq_mask()) * 2u + 1u));
+    }
+    // Whether entry `index` was posted in this lap: the phase bit is inverted at each pass, starting
+    // at 1 (NVMe Base 2.0, 3.3.3.2). Of the 63-bit index the low bits suffice.
+    WARPBELL_D bool posted(u64 entry, u32 index) const {
+        u32 lap = (mutate::phase_from_wrapped_head ? index & cq_mask() : index) >> ref_.cq_shift;
+        return ((static_cast<u32>(entry >> 48) ^ lap) & 1u) != 0;
+    }
+    WARPBELL_D bool ready(u32 index) const { return posted(completion(index), index); }
+
+    // ---- command ids (queue_submit.cuh)
+    WARPBELL_D u32 take_id();
+    WARPBELL_D void give_back(u32 k) { free_ |= 1u << k; }
+    WARPBELL_D void rescan_quarantine();
+
+    // ---- submission (queue_submit.cuh)
+    template <class Group>
+    WARPBELL_D io_token submit_all(const Group& group, bool want, const sqe& entry, u64 deadline_ns,
+                                   bool whole);
+    template <class Group>
+    WARPBELL_D u32 next_step(const Group& group, u32 n, bool whole, pace* wait_for_room);
+    WARPBELL_D u32 reserve(u32 n, u32 least);
+    template <class Group>
+    WARPBELL_D void use_grant(const Group& group, u32 granted, u32 waiting, u32& k, const sqe& entry,
+                              io_token& token);
+    WARPBELL_D void write_entry(u32 index, u32 k, const sqe& entry);
+    template <class Group> WARPBELL_D void publish(const Group& group, u32 count);
+    WARPBELL_D void ring_in_turn(u64 begin, u64 end);
+    WARPBELL_D void withdraw(u32 k, status why, io_token& token);
+
+    // ---- completion (queue_reap.cuh)
+    WARPBELL_D u32 look(pace& pace, bool in_submit);
+    WARPBELL_D u32 look_once(pace& pace);
+    WARPBELL_D u32 lock_for_reap(u64 seen);
+    WARPBELL_D bool worth_reaping(pace& pace, u32 head, u32 target) const;
+    WARPBELL_D bool clock_says_stop(pace& pace, bool& lost);
+    template <class Group> WARPBELL_D void collect(const Group& group, u32 from);
+    WARPBELL_D void deliver(u64 entry, u32 rank);
+    WARPBELL_D void compare_sqhd(u64 entry, u32 index);
+    template <class Group> WARPBELL_D void finish_collect(const Group& group, u32 count);
+    WARPBELL_D void tell(bool leader);
+    WARPBELL_D void close();
+
+    // ---- waiting (queue_wait.cuh)
+    WARPBELL_D bool settle(io_token& token, status& result);
+    WARPBELL_D status give_up(io_token& token);
+    WARPBELL_D status lose(io_token& token);
+};
+
+} // namespace WARPBELL_NAMESPACE
+} // namespace warpbell
+
+#include "impl/queue_reap.cuh"
+#include "impl/queue_submit.cuh"
+#include "impl/queue_wait.cuh"

@@ -1,0 +1,96 @@
+// What became of a command.
+#pragma once
+
+#include "types.cuh"
+
+namespace warpbell {
+inline namespace WARPBELL_NAMESPACE {
+
+// What the library says where the controller said nothing.
+enum class code : u16 {
+    timed_out = WARPBELL_TIMED_OUT,         // in flight at its deadline; its buffer is not free yet
+    not_submitted = WARPBELL_NOT_SUBMITTED, // no room before the deadline; its buffer is free
+    aborted = WARPBELL_ABORTED,
+    out_of_range = WARPBELL_OUT_OF_RANGE,
+    misaligned = WARPBELL_MISALIGNED,
+    queue_lost = WARPBELL_QUEUE_GONE,
+    no_cid = WARPBELL_NO_CID,
+    stale_token = WARPBELL_STALE_TOKEN,
+    invalid_batch = WARPBELL_INVALID_BATCH,
+    too_large = WARPBELL_TOO_LARGE,
+    out_of_buffer = WARPBELL_OUT_OF_BUFFER,
+    invalid_field = WARPBELL_INVALID_FIELD,
+    mismatch = WARPBELL_MISMATCH,
+    no_room = WARPBELL_NO_ROOM,
+};
+
+// Four bytes: the wire status (SC 7:0, SCT 10:8, CRD 12:11, M 13, DNR 14), or a library code.
+struct [[nodiscard]] status {
+    u32 bits = 0;
+
+    status() = default;
+    WARPBELL_HD constexpr status(code c) : bits(WARPBELL_STATUS_LIBRARY | static_cast<u32>(c)) {}
+    WARPBELL_HD static constexpr status from_wire(u32 wire) { return from_bits(wire & WARPBELL_WORD_STATUS); }
+    WARPBELL_HD static constexpr status from_bits(u32 value) {
+        status s;
+        s.bits = value;
+        return s;
+    }
+
+    WARPBELL_HD constexpr bool ok() const { return bits == 0; }
+    WARPBELL_HD constexpr bool from_library() const { return (bits & WARPBELL_STATUS_LIBRARY) != 0; }
+    WARPBELL_HD constexpr bool is(code c) const { return bits == status(c).bits; }
+    // Status code and status code type of the wire status (NVMe Base 2.0, 3.3.3.2.1).
+    WARPBELL_HD constexpr u32 sc() const { return bits & 0xffu; }
+    WARPBELL_HD constexpr u32 sct() const { return (bits >> 8) & 0x7u; }
+    WARPBELL_HD constexpr bool do_not_retry() const { return !from_library() && ((bits >> 14) & 1u) != 0; }
+    // The same command may succeed if submitted again, with the buffer it had.
+    WARPBELL_HD constexpr bool retryable() const {
+        return from_library() ? is(code::not_submitted) || is(code::no_room) || is(code::no_cid)
+                              : !ok() && !do_not_retry();
+    }
+    // The controller may still read or write the command's buffer.
+    WARPBELL_HD constexpr bool buffer_in_use() const { return is(code::timed_out); }
+    WARPBELL_HD constexpr const char* name() const;
+};
+static_assert(sizeof(status) == 4, "status is part of the ABI");
+
+WARPBELL_HD constexpr const char* status::name() const {
+    if (!from_library()) {
+        return ok() ? "success" : "device_error";
+    }
+    switch (static_cast<code>(bits & ~WARPBELL_STATUS_LIBRARY)) {
+    case code::timed_out:
+        return "timed_out";
+    case code::not_submitted:
+        return "not_submitted";
+    case code::aborted:
+        return "aborted";
+    case code::out_of_range:
+        return "out_of_range";
+    case code::misaligned:
+        return "misaligned";
+    case code::queue_lost:
+        return "queue_lost";
+    case code::no_cid:
+        return "no_cid";
+    case code::stale_token:
+        return "stale_token";
+    case code::invalid_batch:
+        return "invalid_batch";
+    case code::too_large:
+        return "too_large";
+    case code::out_of_buffer:
+        return "out_of_buffer";
+    case code::invalid_field:
+        return "invalid_field";
+    case code::mismatch:
+        return "mismatch";
+    case code::no_room:
+        return "no_room";
+    }
+    return "unknown";
+}
+
+} // namespace WARPBELL_NAMESPACE
+} // namespace warpbell

@@ -1,0 +1,23 @@
+// executor.h - the machine behind module.h: blocks come and go, warps take turns.
+#pragma once
+
+#include "worker.h"
+
+namespace [[gnu::visibility("hidden")]] simt {
+
+// blocks.cpp: places of residence and the blocks that live in them.
+bool allocate_blocks(Worker& worker);
+void free_blocks(Worker& worker);
+bool start_next_block(Worker& worker, Block& block);
+
+// hooks.cpp: runs lanes, and their calls on the owner's stack, until the turn is over.
+void run_lane(Worker& worker, Lane& lane);
+void tell(Worker& worker, wb_simt_event kind, uint64_t address, uint32_t bytes, const Lane& lane);
+void ring(Worker& worker, uint32_t* address, uint32_t value);
+
+// report.cpp: texts for people.
+void report_deadlock(Worker& worker);
+void report_fault(Worker& worker);
+__attribute__((format(printf, 2, 3))) void report(Worker& worker, const char* format, ...);
+
+} // namespace simt

@@ -1,0 +1,101 @@
+// hooks.cpp - hooks off their fast path: pre-emption, observers, and calls on the owner's stack.
+#include "hooks.h"
+
+#include "executor.h"
+#include "store_buffer.h"
+
+#include <sched.h>
+
+namespace [[gnu::visibility("hidden")]] simt {
+
+namespace {
+
+SIMT_NO_TSAN void perform(Worker& worker) {
+    const wb_simt_hooks& hooks = worker.launch.hooks;
+    Call& call = worker.call;
+    switch (call.what) {
+    case Call::What::doorbell:
+        tsan_acquire(&call);
+        hooks.doorbell(hooks.context, reinterpret_cast<uint32_t*>(call.address), call.value);
+        break;
+    case Call::What::memory_event:
+        hooks.memory_event(hooks.context, call.kind, call.address, call.bytes, call.warp, call.lane);
+        break;
+    case Call::What::clock:
+        call.result = hooks.clock_ns(hooks.context);
+        break;
+    case Call::What::nothing:
+        break;
+    }
+    call.what = Call::What::nothing;
+}
+
+// Runs worker.call on the owner's stack, where the caller may already be.
+SIMT_NO_TSAN void call_owner(Worker& worker) {
+    Lane* lane = running.lane;
+    if (!lane)
+        return perform(worker);
+    worker.caller = lane;
+    running.lane = nullptr;
+    switch_context(lane->context, worker.owner);
+}
+
+} // namespace
+
+SIMT_NO_TSAN void run_lane(Worker& worker, Lane& lane) {
+    for (Lane* next = &lane; next; next = worker.caller) {
+        if (worker.caller)
+            perform(worker);
+        worker.caller = nullptr;
+        running.lane = next;
+        switch_context(worker.owner, next->context);
+        running.lane = nullptr;
+    }
+}
+
+SIMT_NO_TSAN void tell(Worker& worker, wb_simt_event kind, uint64_t address, uint32_t bytes,
+                       const Lane& lane) {
+    if (!worker.launch.hooks.memory_event)
+        return;
+    worker.call = {Call::What::memory_event, kind, bytes, lane.warp->number, lane.index, 0, address, 0};
+    call_owner(worker);
+}
+
+SIMT_NO_TSAN void ring(Worker& worker, uint32_t* address, uint32_t value) {
+    if (!worker.launch.hooks.doorbell) {
+        __atomic_store_n(address, value, __ATOMIC_RELEASE);
+        return;
+    }
+    worker.call = {Call::What::doorbell, 0, 4, 0, 0, value, reinterpret_cast<uint64_t>(address), 0};
+    tsan_release(&worker.call);
+    call_owner(worker);
+}
+
+SIMT_NO_TSAN bool slow_point(Lane& lane, wb_simt_event event, const volatile void* address, uint32_t bytes) {
+    Worker& worker = *lane.worker;
+    if (worker.weak)
+        drain_by_chance(worker, *lane.warp->block);
+    // What follows a failed compare-and-swap belongs to the same access.
+    if (worker.random && event != WB_SIMT_EVENT_RMW_FAILED && one_in(worker, worker.preempt_one_in))
+        preempt(lane);
+    tell(worker, event, reinterpret_cast<uint64_t>(address), bytes, lane);
+    return worker.weak;
+}
+
+SIMT_NO_TSAN void doorbell_elsewhere(Lane& lane, uint32_t* address, uint32_t value) {
+    Worker& worker = *lane.worker;
+    if (worker.slow && slow_point(lane, WB_SIMT_EVENT_DOORBELL, address, 4))
+        weak_doorbell(lane, address, value);
+    else
+        ring(worker, address, value);
+}
+
+SIMT_NO_TSAN uint64_t hooked_clock_ns(Lane& lane) {
+    lane.worker->call = {Call::What::clock, 0, 0, 0, 0, 0, 0, 0};
+    call_owner(*lane.worker);
+    return lane.worker->call.result;
+}
+
+SIMT_NO_TSAN void host_pause() { sched_yield(); }
+
+} // namespace simt

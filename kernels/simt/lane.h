@@ -1,0 +1,41 @@
+// lane.h - one lane: a stack, and where it stands in its launch.
+#pragma once
+
+#include "context.h"
+
+struct uint3 {
+    unsigned x, y, z;
+};
+
+struct dim3 {
+    unsigned x = 1, y = 1, z = 1;
+};
+
+namespace [[gnu::visibility("hidden")]] simt {
+
+constexpr uint32_t warp_lanes = 32;
+
+struct Warp;
+struct Worker;
+
+struct alignas(64) Lane {
+    Context context;
+    Warp* warp;
+    Worker* worker;
+    uint32_t index;    // in its warp
+    uint32_t buffered; // stores of this lane in the store buffer
+    uint3 thread;      // threadIdx
+};
+
+// What runs on this OS thread. A block is pinned to its thread, so this may be a thread_local; initial-exec
+// makes it one instruction even in a shared object. Its members are what one switch needs of the one before:
+// were they found through the lane, each switch would wait for a chain of loads.
+struct Running {
+    Lane* lane;    // null outside of a step, and while a hook runs
+    Lane* lanes;   // of the warp whose turn it is
+    uint32_t turn; // lanes that still have their go in this turn, the running one left out
+};
+
+__attribute__((tls_model("initial-exec"))) inline constinit thread_local Running running = {};
+
+} // namespace simt

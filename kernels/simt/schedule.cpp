@@ -1,0 +1,115 @@
+// schedule.cpp - the parts of scheduling that are not on the way of every collective.
+#include "schedule.h"
+
+#include "cuda.h"
+#include "store_buffer.h"
+
+#include <cstdlib>
+
+namespace [[gnu::visibility("hidden")]] simt {
+
+SIMT_NO_TSAN uint32_t pick_random(Worker& worker) {
+    uint32_t lanes = running.turn;
+    auto skip = (next_random(worker) >> 20) % static_cast<uint32_t>(__builtin_popcount(lanes));
+    while (skip--)
+        lanes &= lanes - 1;
+    running.turn &= ~(lanes & -lanes);
+    return static_cast<uint32_t>(__builtin_ctz(lanes));
+}
+
+// There are never more meetings than lanes, so there is always a free one.
+SIMT_NO_TSAN Rendezvous& find_rendezvous(Warp& warp, uint32_t mask, Op op) {
+    for (uint32_t open = warp.open; open; open &= open - 1) {
+        Rendezvous& meeting = warp.rendezvous[__builtin_ctz(open)];
+        if (meeting.mask == mask && meeting.op == op)
+            return meeting;
+    }
+    Rendezvous& free = warp.rendezvous[__builtin_ctz(~warp.open)];
+    open_rendezvous(warp, free, mask, op);
+    return free;
+}
+
+SIMT_NO_TSAN void preempt(Lane& lane) {
+    Worker& worker = *lane.worker;
+    ++worker.count.preemptions;
+    // Either to the other lanes of this warp, or to another warp at once.
+    if (next_random(worker) >> 63)
+        running.turn = 0;
+    leave(lane);
+}
+
+SIMT_NO_TSAN void spin(Lane& lane) { yield_polling(lane); }
+
+// Blames a lane, and leaves the one that runs for good.
+SIMT_COLD void fail(Lane& lane, Fault what, Op op, uint32_t mask, uint32_t value, const char* text) {
+    Worker& worker = *lane.worker;
+    worker.fault = {what, &lane, op, mask, value, text};
+    worker.state = WB_SIMT_FAULT;
+    Lane* here = running.lane;
+    running.lane = nullptr;
+    switch_context(here->context, worker.owner);
+    __builtin_trap();
+}
+
+SIMT_COLD void trap(const char* text) {
+    if (!running.lane)
+        std::abort();
+    fail(*running.lane, Fault::trap, Op::syncwarp, 0, 0, text);
+}
+
+SIMT_NO_TSAN uint32_t activemask(const char* file, uint32_t line) {
+    Lane& lane = *running.lane;
+    Warp& warp = *lane.warp;
+    const uint32_t bit = 1u << lane.index;
+    warp.value[lane.index] = reinterpret_cast<uintptr_t>(file) * 65536 + line;
+    warp.at_activemask |= bit;
+    leave(lane);
+    return static_cast<uint32_t>(warp.result[lane.index]);
+}
+
+SIMT_NO_TSAN void note_ready(Warp& warp) {
+    uint32_t blocked = warp.at_barrier | warp.at_activemask;
+    for (uint32_t open = warp.open; open; open &= open - 1)
+        blocked |= warp.rendezvous[__builtin_ctz(open)].arrived;
+    warp.ready = warp.live & ~blocked;
+}
+
+SIMT_NO_TSAN bool try_release_barrier(Block& block) {
+    if (block.at_barrier == 0 || block.at_barrier != block.live)
+        return false;
+    block.at_barrier = 0;
+#if SIMT_TSAN
+    ++block.barrier_round;
+#endif
+    block.warps[0].worker->progress = true;
+    if (block.stores)
+        publish_to_block(block);
+    for (uint32_t i = 0; i < block.warp_count; ++i) {
+        block.warps[i].at_barrier = 0;
+        note_ready(block.warps[i]);
+    }
+    return true;
+}
+
+SIMT_NO_TSAN void sync_threads() {
+    Lane& lane = *running.lane;
+    Warp& warp = *lane.warp;
+    Block& block = *warp.block;
+    const uint32_t bit = 1u << lane.index;
+#if SIMT_TSAN
+    void* edge = &block.barrier_edge[block.barrier_round & 1];
+    tsan_release(edge);
+#endif
+    warp.at_barrier |= bit;
+    ++block.at_barrier;
+    const uint32_t waiting = warp.at_barrier;
+    // Its own warp goes on in the same turn, while its quantum lasts.
+    if (try_release_barrier(block) && --warp.quantum > 0)
+        running.turn |= waiting;
+    leave(lane);
+#if SIMT_TSAN
+    tsan_acquire(edge);
+#endif
+}
+
+} // namespace simt

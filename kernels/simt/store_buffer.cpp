@@ -1,0 +1,216 @@
+// store_buffer.cpp - see store_buffer.h for the model.
+#include "store_buffer.h"
+
+#include "executor.h"
+#include "memory.h"
+
+#include <cstdlib>
+#include <cstring>
+
+namespace [[gnu::visibility("hidden")]] simt {
+
+namespace {
+
+bool overlaps(const PendingStore& store, uintptr_t address, uint32_t bytes) {
+    return store.address < address + bytes && address < store.address + store.bytes;
+}
+
+bool is_ordered_before(const PendingStore& store, const Lane& lane) {
+    return store.block_wide || (store.lane->warp == lane.warp && (store.ordered >> lane.index & 1));
+}
+
+void write_memory(const PendingStore& store) {
+    void* to = reinterpret_cast<void*>(store.address);
+    uint64_t value = 0;
+    std::memcpy(&value, store.value, store.bytes < 8 ? store.bytes : 8);
+    switch (store.bytes) {
+    case 1:
+        __atomic_store_n(static_cast<uint8_t*>(to), static_cast<uint8_t>(value), __ATOMIC_RELAXED);
+        break;
+    case 2:
+        __atomic_store_n(static_cast<uint16_t*>(to), static_cast<uint16_t>(value), __ATOMIC_RELAXED);
+        break;
+    case 4:
+        __atomic_store_n(static_cast<uint32_t*>(to), static_cast<uint32_t>(value), __ATOMIC_RELAXED);
+        break;
+    case 8:
+        __atomic_store_n(static_cast<uint64_t*>(to), value, __ATOMIC_RELAXED);
+        break;
+    default:
+        std::memcpy(to, store.value, store.bytes);
+    }
+}
+
+void read_memory(uintptr_t address, void* value, uint32_t bytes) {
+    const void* from = reinterpret_cast<const void*>(address);
+    uint64_t found = 0;
+    switch (bytes) {
+    case 1:
+        found = __atomic_load_n(static_cast<const uint8_t*>(from), __ATOMIC_ACQUIRE);
+        break;
+    case 2:
+        found = __atomic_load_n(static_cast<const uint16_t*>(from), __ATOMIC_ACQUIRE);
+        break;
+    case 4:
+        found = __atomic_load_n(static_cast<const uint32_t*>(from), __ATOMIC_ACQUIRE);
+        break;
+    case 8:
+        found = __atomic_load_n(static_cast<const uint64_t*>(from), __ATOMIC_ACQUIRE);
+        break;
+    default:
+        std::memcpy(value, from, bytes);
+        return;
+    }
+    std::memcpy(value, &found, bytes);
+}
+
+// Drains the entry, or an older one for the same bytes if there is one. Taken out before it is written:
+// writing a doorbell runs foreign code.
+void drain_near(Worker& worker, StoreBuffer& buffer, uint32_t index) {
+    for (uint32_t i = 0; i < index; ++i)
+        if (overlaps(buffer.entries[i], buffer.entries[index].address, buffer.entries[index].bytes))
+            index = i;
+    const PendingStore store = buffer.entries[index];
+    --buffer.count;
+    std::memmove(buffer.entries + index, buffer.entries + index + 1,
+                 (buffer.count - index) * sizeof(PendingStore));
+    --store.lane->buffered;
+    ++worker.count.drained;
+    tell(worker, WB_SIMT_EVENT_DRAIN, store.address, store.bytes, *store.lane);
+    if (!store.doorbell)
+        return write_memory(store);
+    uint32_t value;
+    std::memcpy(&value, store.value, sizeof value);
+    // Everything drained so far must be seen by who sees this doorbell, on any host processor.
+    host_fence(__ATOMIC_RELEASE);
+    ring(worker, reinterpret_cast<uint32_t*>(store.address), value);
+}
+
+// Drains all entries that match, in an order that the seed decides.
+template <class Match> void drain_matching(Worker& worker, StoreBuffer& buffer, Match match) {
+    for (;;) {
+        uint32_t matching = 0;
+        for (uint32_t i = 0; i < buffer.count; ++i)
+            matching += match(buffer.entries[i]);
+        if (matching == 0)
+            break;
+        auto skip = (next_random(worker) >> 20) % matching;
+        uint32_t index = 0;
+        while (!match(buffer.entries[index]) || skip--)
+            ++index;
+        drain_near(worker, buffer, index);
+    }
+    host_fence(__ATOMIC_RELEASE);
+}
+
+void make_room(Lane& lane, StoreBuffer& buffer) {
+    Worker& worker = *lane.worker;
+    while (lane.buffered >= worker.launch.store_buffer) {
+        auto skip = (next_random(worker) >> 20) % lane.buffered;
+        uint32_t index = 0;
+        while (buffer.entries[index].lane != &lane || skip--)
+            ++index;
+        drain_near(worker, buffer, index);
+    }
+}
+
+void append(Lane& lane, uintptr_t address, const void* value, uint32_t bytes, bool doorbell) {
+    StoreBuffer& buffer = *lane.warp->block->stores;
+    make_room(lane, buffer);
+    PendingStore& store = buffer.entries[buffer.count++];
+    store = {address, bytes, 1u << lane.index, &lane, false, doorbell, {}};
+    std::memcpy(store.value, value, bytes);
+    ++lane.buffered;
+}
+
+} // namespace
+
+StoreBuffer* create_store_buffer(uint32_t capacity) {
+    auto* buffer = static_cast<StoreBuffer*>(std::calloc(1, sizeof(StoreBuffer)));
+    if (!buffer)
+        return nullptr;
+    buffer->capacity = capacity;
+    buffer->entries = static_cast<PendingStore*>(std::calloc(capacity, sizeof(PendingStore)));
+    if (buffer->entries)
+        return buffer;
+    std::free(buffer);
+    return nullptr;
+}
+
+void destroy_store_buffer(StoreBuffer* buffer) {
+    if (buffer)
+        std::free(buffer->entries);
+    std::free(buffer);
+}
+
+void weak_store(const volatile void* address, const void* value, uint32_t bytes, bool release) {
+    if (release)
+        weak_fence(*running.lane);
+    append(*running.lane, reinterpret_cast<uintptr_t>(address), value, bytes, false);
+}
+
+void weak_doorbell(Lane& lane, uint32_t* address, uint32_t value) {
+    append(lane, reinterpret_cast<uintptr_t>(address), &value, sizeof value, true);
+}
+
+void weak_load(const volatile void* address, void* value, uint32_t bytes) {
+    const Lane& lane = *running.lane;
+    const StoreBuffer& buffer = *lane.warp->block->stores;
+    const auto from = reinterpret_cast<uintptr_t>(address);
+    auto* out = static_cast<unsigned char*>(value);
+    read_memory(from, value, bytes);
+    for (uint32_t i = 0; i < buffer.count; ++i) {
+        const PendingStore& store = buffer.entries[i];
+        if (!overlaps(store, from, bytes) || !is_ordered_before(store, lane))
+            continue;
+        for (uint32_t b = 0; b < store.bytes; ++b)
+            if (store.address + b - from < bytes)
+                out[store.address + b - from] = store.value[b];
+    }
+}
+
+void weak_before_rmw(const volatile void* address, uint32_t bytes, bool release) {
+    const Lane& lane = *running.lane;
+    if (release)
+        return weak_fence(*running.lane);
+    const auto at = reinterpret_cast<uintptr_t>(address);
+    drain_matching(*lane.worker, *lane.warp->block->stores, [&](const PendingStore& store) {
+        return overlaps(store, at, bytes) && is_ordered_before(store, lane);
+    });
+}
+
+void weak_fence(Lane& lane) {
+    drain_matching(*lane.worker, *lane.warp->block->stores,
+                   [&](const PendingStore& store) { return is_ordered_before(store, lane); });
+}
+
+void publish_to_warp(Warp& warp, uint32_t group) {
+    StoreBuffer& buffer = *warp.block->stores;
+    for (uint32_t i = 0; i < buffer.count; ++i) {
+        PendingStore& store = buffer.entries[i];
+        if (store.lane->warp == &warp && (store.ordered & group))
+            store.ordered |= group;
+    }
+}
+
+// Every living lane of the block takes part. Entries that none of them is ordered after are those of
+// exited lanes.
+void publish_to_block(Block& block) {
+    StoreBuffer& buffer = *block.stores;
+    for (uint32_t i = 0; i < buffer.count; ++i) {
+        PendingStore& store = buffer.entries[i];
+        store.block_wide |= (store.ordered & store.lane->warp->live) != 0;
+    }
+}
+
+void drain_by_chance(Worker& worker, Block& block) {
+    StoreBuffer& buffer = *block.stores;
+    if (buffer.count && one_in(worker, worker.drain_one_in))
+        drain_near(worker, buffer, static_cast<uint32_t>((next_random(worker) >> 20) % buffer.count));
+}
+
+void drain_all(Worker& worker, Block& block) {
+    drain_matching(worker, *block.stores, [](const PendingStore&) { return true; });
+}
+
+} // namespace simt

@@ -1,0 +1,24 @@
+/* abi.c - module.h is C99, and its layout is what the Rust mirror expects. */
+#include "simt/module.h"
+
+#include <stddef.h>
+
+#define HAS(type, size) typedef char type##_has_##size[sizeof(struct type) == size ? 1 : -1]
+#define AT(type, field, offset) typedef char type##_##field[offsetof(struct type, field) == offset ? 1 : -1]
+
+HAS(wb_simt_counters, 128);
+HAS(wb_simt_hooks, 32);
+AT(wb_simt_hooks, memory_event, 24);
+HAS(wb_simt_launch, 120);
+AT(wb_simt_launch, kernel, 8);
+AT(wb_simt_launch, grid_x, 32);
+AT(wb_simt_launch, seed, 64);
+AT(wb_simt_launch, preempt_one_in, 72);
+AT(wb_simt_launch, hooks, 88);
+HAS(wb_simt_kernel_entry, 24);
+HAS(wb_simt_module, 64);
+AT(wb_simt_module, kernels, 48);
+
+static const char *name_of(const struct wb_simt_module *module) { return module->kernels[0].name; }
+
+const char *abi_first_kernel(void) { return name_of(wb_simt_module_v1()); }

@@ -1,0 +1,133 @@
+//! The Rust mirror of `abi.h`: what the host and kernels share.
+//!
+//! Pointers are plain `u64` addresses; every struct is plain bytes without padding. [`check`] compares
+//! the mirror with the table of sizes and offsets that a compiled module carries: a launch across a
+//! mismatch is refused.
+
+mod args;
+mod constants;
+mod memory;
+mod table;
+
+pub use args::*;
+pub use constants::*;
+pub use memory::*;
+pub use table::{Mismatch, Row, check};
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// One field of a struct of `abi.h`, as Rust lays it out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Its name.
+    pub name: &'static str,
+    /// Bytes from the start of the struct.
+    pub offset: usize,
+    /// Bytes.
+    pub size: usize,
+}
+
+/// A struct of `abi.h`: plain bytes that may be copied to and from kernels.
+pub trait Plain: FromBytes + IntoBytes + Immutable + KnownLayout + Copy + Send + Sync + 'static {
+    /// The C name.
+    const NAME: &'static str;
+    /// All fields, in order.
+    const FIELDS: &'static [Field];
+}
+
+/// The layout of one mirrored struct.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    /// The C name.
+    pub name: &'static str,
+    /// Bytes.
+    pub size: usize,
+    /// Alignment in bytes.
+    pub align: usize,
+    /// All fields, in order.
+    pub fields: &'static [Field],
+}
+
+impl Layout {
+    const fn of<T: Plain>() -> Layout {
+        Layout { name: T::NAME, size: size_of::<T>(), align: align_of::<T>(), fields: T::FIELDS }
+    }
+}
+
+/// Every mirrored struct.
+pub const STRUCTS: &[Layout] = &[
+    Layout::of::<QueueState>(),
+    Layout::of::<QueueHost>(),
+    Layout::of::<QueueRef>(),
+    Layout::of::<NamespaceRef>(),
+    Layout::of::<BufferRef>(),
+    Layout::of::<Mailbox>(),
+    Layout::of::<WarpResult>(),
+    Layout::of::<BenchArgs>(),
+    Layout::of::<UnitHeader>(),
+    Layout::of::<VerifyArgs>(),
+    Layout::of::<ChunkResult>(),
+    Layout::of::<DigestArgs>(),
+    Layout::of::<TestRecord>(),
+    Layout::of::<QueueTestArgs>(),
+    Layout::of::<ProbeArgs>(),
+];
+
+/// Declares a mirrored struct and its layout. `versioned` structs begin with `abi_version` and `size`,
+/// which `new` fills in.
+macro_rules! mirror {
+    ($(#[$doc:meta])* versioned $name:ident = $c:literal { $($(#[$fdoc:meta])* $field:ident: $type:ty,)* }) => {
+        mirror! { @define $(#[$doc])* $name = $c {
+            /// [`ABI_VERSION`](super::ABI_VERSION).
+            abi_version: u32,
+            /// Size of the struct in bytes.
+            size: u32,
+            $($(#[$fdoc])* $field: $type,)*
+        } }
+
+        impl $name {
+            /// All zero but for version and size.
+            pub const fn new() -> $name {
+                let mut value: $name = zerocopy::transmute!([0u8; size_of::<$name>()]);
+                value.abi_version = super::ABI_VERSION;
+                value.size = size_of::<$name>() as u32;
+                value
+            }
+        }
+    };
+    ($(#[$doc:meta])* plain $name:ident = $c:literal { $($fields:tt)* }) => {
+        mirror! { @define $(#[$doc])* $name = $c { $($fields)* } }
+
+        impl $name {
+            /// All zero.
+            pub const fn new() -> $name {
+                zerocopy::transmute!([0u8; size_of::<$name>()])
+            }
+        }
+    };
+    (@define $(#[$doc:meta])* $name:ident = $c:literal { $($(#[$fdoc:meta])* $field:ident: $type:ty,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)]
+        #[repr(C)]
+        pub struct $name {
+            $($(#[$fdoc])* pub $field: $type,)*
+        }
+
+        impl Default for $name {
+            fn default() -> $name {
+                $name::new()
+            }
+        }
+
+        impl super::Plain for $name {
+            const NAME: &'static str = $c;
+            const FIELDS: &'static [super::Field] = &[$(super::Field {
+                name: stringify!($field),
+                offset: std::mem::offset_of!($name, $field),
+                size: size_of::<$type>(),
+            },)*];
+        }
+    };
+}
+use mirror;

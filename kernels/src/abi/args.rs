@@ -1,0 +1,157 @@
+//! Kernel arguments. `abi.h` says what each kernel does with them.
+
+use super::{BufferRef, NamespaceRef, QueueRef, mirror};
+
+mirror! {
+    /// Kernel `bench`: keeps `iodepth` commands outstanding per queue until told to stop.
+    versioned BenchArgs = "warpbell_bench_args" {
+        /// The namespace.
+        ns: NamespaceRef,
+        /// `units_per_warp` units for each warp.
+        buffer: BufferRef,
+        /// Address of the [`Mailbox`](super::Mailbox).
+        mailbox: u64,
+        /// Address of `WarpResult[warps of the launch]`.
+        results: u64,
+        /// Address of `u32[warps][32][2: read, write][HISTOGRAM_BUCKETS]`, zeroed; 0: none.
+        histograms: u64,
+        /// Address of `u32[8][256]` for CRC-32C; with verify.
+        crc_tables: u64,
+        /// First block of the range.
+        first_lba: u64,
+        /// I/O units in the range.
+        units: u64,
+        /// Seed of offsets and patterns.
+        seed: u64,
+        /// I/Os per warp; 0: no limit.
+        io_limit: u64,
+        /// Nanoseconds on the kernel's clock; 0: no limit.
+        runtime_ns: u64,
+        /// Deadline of an I/O in nanoseconds; 0: the queue's.
+        deadline_ns: u64,
+        /// Blocks of an I/O.
+        blocks_per_io: u32,
+        /// Commands outstanding per queue.
+        iodepth: u32,
+        /// At least the largest share of a warp.
+        units_per_warp: u32,
+        /// Submit when so many lanes can; 1 to 32; 0: as many as the share allows.
+        batch: u32,
+        /// 100: only reads, 0: only writes.
+        read_percent: u32,
+        /// `PATTERN_*`.
+        pattern: u32,
+        /// `API_*`.
+        api: u32,
+        /// 1: writes carry the pattern of `verify`, reads check it.
+        verify: u32,
+    }
+}
+
+mirror! {
+    /// Kernel `verify`: writes the pattern to all units once, or reads and checks them.
+    versioned VerifyArgs = "warpbell_verify_args" {
+        /// The namespace.
+        ns: NamespaceRef,
+        /// 32 units for each warp of the launch.
+        buffer: BufferRef,
+        /// Address of the [`Mailbox`](super::Mailbox).
+        mailbox: u64,
+        /// Address of `WarpResult[warps]`.
+        results: u64,
+        /// Address of `u32[8][256]` for CRC-32C.
+        crc_tables: u64,
+        /// First block of the range.
+        first_lba: u64,
+        /// I/O units in the range.
+        units: u64,
+        /// Seed of the pattern.
+        seed: u64,
+        /// Deadline of an I/O in nanoseconds; 0: the queue's.
+        deadline_ns: u64,
+        /// Blocks of a unit.
+        blocks_per_io: u32,
+        /// `VERIFY_*`.
+        mode: u32,
+    }
+}
+
+mirror! {
+    /// Kernel `digest`: CRC-32C of every chunk of a range.
+    versioned DigestArgs = "warpbell_digest_args" {
+        /// The namespace.
+        ns: NamespaceRef,
+        /// 32 chunks for each warp of the launch.
+        buffer: BufferRef,
+        /// Address of the [`Mailbox`](super::Mailbox); only its `stop` is used.
+        mailbox: u64,
+        /// Address of `WarpResult[warps]`.
+        results: u64,
+        /// Address of `ChunkResult[ceil(bytes / chunk)]`.
+        chunks: u64,
+        /// Address of `u32[8][256]` for CRC-32C.
+        crc_tables: u64,
+        /// First block of the range.
+        first_lba: u64,
+        /// Exact length in bytes.
+        bytes: u64,
+        /// Deadline of an I/O in nanoseconds; 0: the queue's.
+        deadline_ns: u64,
+        /// Blocks of a chunk; the last may have fewer.
+        chunk_blocks: u32,
+        /// Zero.
+        pad0: u32,
+    }
+}
+
+mirror! {
+    /// Kernel `queue_test`: every lane issues `commands` commands through the raw queue.
+    versioned QueueTestArgs = "warpbell_queue_test_args" {
+        /// The namespace.
+        ns: NamespaceRef,
+        /// One block per warp, lane and command in flight.
+        buffer: BufferRef,
+        /// Address of the [`Mailbox`](super::Mailbox).
+        mailbox: u64,
+        /// Address of `TestRecord[warps][32][commands]`, zeroed.
+        records: u64,
+        /// Address of `WarpResult[warps]`.
+        results: u64,
+        /// Seed of offsets and patterns.
+        seed: u64,
+        /// Deadline of a wait in nanoseconds; 0: the queue's.
+        deadline_ns: u64,
+        /// Deadline of a submission in nanoseconds; 0: the same.
+        submit_deadline_ns: u64,
+        /// Commands of each lane.
+        commands: u32,
+        /// Lanes that submit together; they take turns where that is below 32.
+        batch: u32,
+        /// Commands in flight per lane at most.
+        async_depth: u32,
+        /// `TEST_READ` and its like.
+        mode: u32,
+        /// `TEST_STALE_TOKEN`.
+        flags: u32,
+        /// Zero.
+        pad0: u32,
+    }
+}
+
+mirror! {
+    /// Kernels `probe_*`: one library call each, for counting instructions and costs.
+    versioned ProbeArgs = "warpbell_probe_args" {
+        /// The queue.
+        queue: QueueRef,
+        /// Address of the data for the controller.
+        iova: u64,
+        /// Token bits, for `probe_poll`.
+        token: u64,
+        /// Address of `u32[32]`.
+        out: u64,
+        /// Namespace identifier.
+        nsid: u32,
+        /// Blocks, zero-based.
+        blocks: u32,
+    }
+}

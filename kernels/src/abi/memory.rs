@@ -1,0 +1,263 @@
+//! What kernels and the host keep per queue, namespace, buffer and launch.
+
+use super::mirror;
+
+mirror! {
+    /// A queue's state, in device memory; it outlives kernels. Each group has a line of its own.
+    versioned QueueState = "warpbell_queue_state" {
+        /// Completions whose SQ head lies outside what was submitted.
+        sqhd_mismatch: u32,
+        /// Zero.
+        pad0: [u32; 29],
+        /// Completions that no pending command owned, per lane; the sum counts.
+        spurious: [u32; 32],
+        /// Commands that completed after their deadline, per lane; the sum counts.
+        late: [u32; 32],
+        /// Shared: CLOSED bit, and the next index to reserve.
+        ticket: u64,
+        /// Zero.
+        pad1: [u64; 15],
+        /// Shared: every index below is published.
+        turn: u64,
+        /// Zero.
+        pad2: [u64; 15],
+        /// Shared: LOCK bit, and the completions reaped and told to the controller.
+        reap: u64,
+        /// Zero.
+        pad3: [u64; 15],
+        /// Shared: completions reaped, told or not.
+        head: u64,
+        /// Zero.
+        pad4: [u64; 15],
+        /// Exclusive: the owner's tail, saved at detach.
+        exclusive_tail: u64,
+        /// Exclusive: the owner's head.
+        exclusive_head: u64,
+        /// Exclusive: the head last told to the controller.
+        exclusive_told: u64,
+        /// Zero.
+        pad5: [u64; 13],
+    }
+}
+
+impl QueueState {
+    /// A fresh state whose counters stand at `start`, which modulo twice the ring's entries is the position
+    /// of the rings: 0 straight from creation.
+    pub const fn starting_at(start: u64) -> QueueState {
+        QueueState {
+            ticket: start,
+            turn: start,
+            reap: start,
+            head: start,
+            exclusive_tail: start,
+            exclusive_head: start,
+            exclusive_told: start,
+            ..QueueState::new()
+        }
+    }
+}
+
+mirror! {
+    /// The host's page of a queue, in host memory.
+    versioned QueueHost = "warpbell_queue_host" {
+        /// `QUEUE_RUNNING` or `QUEUE_LOST`: written by the host.
+        state: u32,
+        /// Set to 1 by a lane after it quarantined a command; the host exchanges it for 0, then scans.
+        alarm: u32,
+        /// Address of `u32[warp_slots][32]` in host memory; bit k: the lane's command k is quarantined.
+        quarantine: u64,
+        /// Zero.
+        pad: [u64; 13],
+    }
+}
+
+mirror! {
+    /// One queue pair as kernels see it.
+    versioned QueueRef = "warpbell_queue_ref" {
+        /// Address of the 64-byte submission entries.
+        sq: u64,
+        /// Address of the 16-byte completion entries.
+        cq: u64,
+        /// Address of the 32-bit tail doorbell.
+        sq_doorbell: u64,
+        /// Address of the 32-bit head doorbell.
+        cq_doorbell: u64,
+        /// Address of the [`QueueState`], in device memory.
+        state: u64,
+        /// Address of `u32[warp_slots][32][1 << token_shift]`, in device memory, zeroed.
+        words: u64,
+        /// Address of the [`QueueHost`], in host memory.
+        host: u64,
+        /// As in [`QueueHost`].
+        quarantine: u64,
+        /// Default for every wait, from its start, in nanoseconds.
+        deadline_ns: u64,
+        /// Base-2 logarithm of the ring entries.
+        sq_shift: u32,
+        /// Equal to `sq_shift`.
+        cq_shift: u32,
+        /// Ring at least whenever the tail crosses a multiple of `1 << ring_shift`.
+        ring_shift: u32,
+        /// Ring the CQ doorbell when so many entries are unreported; 1 to entries - 1.
+        told_threshold: u32,
+        /// L: command identifier = `warp_slot << L | lane << (L - 5) | k`.
+        local_bits: u32,
+        /// Base-2 logarithm of the commands in flight per lane; at most L - 5.
+        token_shift: u32,
+        /// Warps that may attach; `warp_slots << L` is at most 65536.
+        warp_slots: u32,
+        /// Queue identifier.
+        qid: u32,
+        /// Grows with every replacement of a lost queue.
+        epoch: u32,
+        /// `SHARING_*`.
+        sharing: u32,
+    }
+}
+
+mirror! {
+    /// A namespace, and the queues through which kernels reach it. Warp w of the launch uses queue
+    /// w mod `queue_count`, and there warp slot w div `queue_count`.
+    versioned NamespaceRef = "warpbell_namespace_ref" {
+        /// Address of `QueueRef[queue_count]`, readable by kernels.
+        queues: u64,
+        /// Logical blocks.
+        blocks: u64,
+        /// Queues.
+        queue_count: u32,
+        /// `SHARING_*`, of all its queues.
+        sharing: u32,
+        /// Warps for which command identifiers and words exist, over all queues.
+        warps: u32,
+        /// Namespace identifier.
+        nsid: u32,
+        /// Base-2 logarithm of the block size: 9 or 12.
+        block_shift: u32,
+        /// Blocks per command at most.
+        max_blocks: u32,
+        /// Base-2 logarithm of the controller's memory page: 12.
+        page_shift: u32,
+        /// `NAMESPACE_*`.
+        flags: u32,
+    }
+}
+
+mirror! {
+    /// Registered memory, contiguous for the controller.
+    versioned BufferRef = "warpbell_buffer_ref" {
+        /// Address for kernels.
+        data: u64,
+        /// Address for the controller; any dword alignment.
+        iova: u64,
+        /// Bytes.
+        bytes: u64,
+        /// IOVA of the PRP table; 0: none (SGLs only, or at most two pages).
+        prp_iova: u64,
+        /// Base-2 logarithm of the table's page.
+        page_shift: u32,
+        /// 0.
+        flags: u32,
+    }
+}
+
+mirror! {
+    /// Host memory that a running kernel and the host both look at.
+    versioned Mailbox = "warpbell_mailbox" {
+        /// Set by the host: finish what is in flight, then return.
+        stop: u32,
+        /// 0, then 1 from the first lane that reports an error.
+        claimed: u32,
+        /// First block of the I/O that failed.
+        error_lba: u64,
+        /// Its status.
+        error_status: u32,
+        /// The block (of threads) that saw it.
+        error_block: u32,
+        /// The thread that saw it.
+        error_thread: u32,
+        /// 1 once the error fields are valid.
+        reported: u32,
+        /// Zero.
+        pad: [u64; 11],
+    }
+}
+
+mirror! {
+    /// What one warp of a kernel did; zeroed by the host, written once at the end.
+    versioned WarpResult = "warpbell_warp_result" {
+        /// Reads that ended.
+        reads: u64,
+        /// Writes that ended.
+        writes: u64,
+        /// Bytes read.
+        bytes_read: u64,
+        /// Bytes written.
+        bytes_written: u64,
+        /// I/Os whose status was not success.
+        errors: u64,
+        /// The first of them by this warp.
+        error_lba: u64,
+        /// Its status.
+        error_status: u32,
+        /// Index of the warp's queue.
+        queue: u32,
+        /// Blocks whose content was not as expected.
+        mismatches: u64,
+        /// The first of them.
+        mismatch_lba: u64,
+        /// CRC-32C of that block as it should be.
+        expected: u32,
+        /// CRC-32C of that block as it was read.
+        actual: u32,
+        /// Start on the kernel's clock.
+        start_ns: u64,
+        /// End on the kernel's clock.
+        end_ns: u64,
+        /// Zero.
+        pad: [u64; 2],
+    }
+}
+
+mirror! {
+    /// Header of a verifiable I/O unit, little endian.
+    plain UnitHeader = "warpbell_unit_header" {
+        /// `UNIT_MAGIC`.
+        magic: u64,
+        /// First block of the unit.
+        lba: u64,
+        /// Seed of the pattern.
+        seed: u64,
+        /// CRC-32C of the payload.
+        payload_crc32c: u32,
+        /// Bytes of the unit, this header included.
+        bytes: u32,
+    }
+}
+
+mirror! {
+    /// One chunk of `digest`.
+    plain ChunkResult = "warpbell_chunk_result" {
+        /// CRC-32C of the chunk's bytes.
+        crc32c: u32,
+        /// Status of its read.
+        status: u32,
+    }
+}
+
+mirror! {
+    /// What `queue_test` saw of one command.
+    plain TestRecord = "warpbell_test_record" {
+        /// Statuses returned for it: exactly 1 is right.
+        answers: u32,
+        /// The first.
+        status: u32,
+        /// 1: checked and right, 2: checked and wrong, 0: not checked.
+        payload: u32,
+        /// Its command identifier.
+        cid: u32,
+        /// Its block.
+        lba: u64,
+        /// First word of the data, where it was wrong.
+        found: u64,
+    }
+}

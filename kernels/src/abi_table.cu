@@ -1,0 +1,14 @@
+// The table of sizes and offsets that other languages check their mirrors of abi.h against.
+#include <warpbell/abi_table.h>
+
+#if defined(__CUDACC__)
+// nvcc sees the assertions of abi_table.h; the table itself is for the host.
+#else
+#define WARPBELL_ROW(s, f)                                                                                   \
+    {#s, #f, static_cast<uint32_t>(__builtin_offsetof(s, f)), static_cast<uint32_t>(sizeof(((s*)0)->f))},
+#define WARPBELL_ROWS(s, fields)                                                                             \
+    {#s, "", static_cast<uint32_t>(alignof(s)), static_cast<uint32_t>(sizeof(s))}, fields(WARPBELL_ROW)
+
+extern "C" const warpbell_abi_row warpbell_abi_table[] = {
+    WARPBELL_ABI_STRUCTS(WARPBELL_ROWS){nullptr, nullptr, 0, 0}};
+#endif

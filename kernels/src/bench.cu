@@ -1,0 +1,304 @@
+// Kernel `bench`: keeps iodepth commands outstanding per queue until told to stop.
+#include "common.cuh"
+
+namespace kernels {
+
+// Commands in flight per lane, at most; a lane's ids bound it too.
+constexpr u32 slots_max = 32;
+constexpr u32 no_slot = ~0u;
+
+// Latency in nanoseconds to histogram bucket; abi.h says how.
+WARPBELL_D u32 bucket_of(u64 ns) {
+    if (ns < 32) {
+        return static_cast<u32>(ns);
+    }
+    const u32 m = port::highest(ns);
+    const u32 bucket = (m - 4u) * 32u + (static_cast<u32>(ns >> (m - 5u)) & 31u);
+    return bucket < WARPBELL_HISTOGRAM_BUCKETS ? bucket : WARPBELL_HISTOGRAM_BUCKETS - 1u;
+}
+
+// How one warp's part of a queue's iodepth was cut: the first warps take the remainder.
+struct share {
+    u32 commands, warps_here;
+    WARPBELL_D explicit share(const warpbell_bench_args& args) {
+        const u32 q = args.ns.queue_count, warp = warp_number(), slot = warp / q, warps = warps_of_launch();
+        warps_here = warps / q + (warp % q < warps % q ? 1u : 0u);
+        commands = args.iodepth / warps_here + (slot < args.iodepth % warps_here ? 1u : 0u);
+    }
+    WARPBELL_D u32 lanes() const { return commands < WARPBELL_WARP_LANES ? commands : WARPBELL_WARP_LANES; }
+    // How many lanes must be able to submit before the warp does. With other warps on the queue they
+    // keep the controller busy in the meantime; alone, the warp must not run dry.
+    WARPBELL_D u32 batch(u32 asked) const {
+        u32 n = asked ? asked : warps_here > 1 ? commands : commands / 4u;
+        n = n < lanes() ? n : lanes();
+        return n ? n : 1u;
+    }
+};
+
+template <sharing Mode> class bench_warp {
+  public:
+    WARPBELL_D bench_warp(const warpbell_bench_args& args, const share& mine, const lanes& group)
+        : args_(args), group_(group), session_(group, args.ns, warp_number()), batch_(mine.batch(args.batch)),
+          io_bytes_(args.blocks_per_io << args.ns.block_shift),
+          slots_((mine.commands - port::lane() + WARPBELL_WARP_LANES - 1u) / WARPBELL_WARP_LANES),
+          idle_(slots_ < 32 ? (1u << slots_) - 1u : ~0u), limit_(args.io_limit ? args.io_limit : ~0ull),
+          seed_(
+              random_number(args.seed, static_cast<u64>(warp_number()) * WARPBELL_WARP_LANES + port::lane())),
+          deadline_ns_(args.deadline_ns ? args.deadline_ns : session_.queue().ref().deadline_ns),
+          sequence_(warp_number()) {
+        wrap(sequence_);
+    }
+
+    WARPBELL_D void run() {
+        start_ns_ = group_.broadcast(port::clock_ns());
+        now_ns_ = start_ns_;
+        pace patience(args_.deadline_ns);
+        for (;;) {
+            while (submit_some(false)) {
+            }
+            const progress_result did = session_.queue().progress(group_, patience);
+            if (did != progress_result::idle) {
+                patience = pace(args_.deadline_ns);
+            }
+            tick();
+            stopping_ = stopping_ || did == progress_result::lost;
+            if (Mode == sharing::shared || did != progress_result::idle || (ticks_ & 15u) == 0) {
+                harvest(did == progress_result::lost);
+            }
+            if ((did == progress_result::idle || ending()) && group_.ballot((busy() | begun_) != 0) == 0) {
+                if (ending() || !submit_some(true)) {
+                    break;
+                }
+            }
+        }
+        write_result(group_, args_.results, tally_, io_bytes_, warp_number() % args_.ns.queue_count,
+                     start_ns_);
+        session_.detach(group_);
+    }
+
+  private:
+    struct slot {
+        io_token token;
+        u64 lba = 0;
+        u64 start_ns = 0;
+        u32 done = 0; // blocks of the I/O that earlier commands moved: one above the limit takes several
+    };
+
+    WARPBELL_D u32 busy() const {
+        return (slots_ < 32 ? (1u << slots_) - 1u : ~0u) & ~idle_ & ~begun_ & ~dead_;
+    }
+    WARPBELL_D bool ending() const { return stopping_ || issued_ >= limit_; }
+    WARPBELL_D void wrap(u64& unit) const {
+        while (unit >= args_.units) {
+            unit -= args_.units;
+        }
+    }
+
+    // The leader's clock, for all lanes, and whether it is time to end.
+    WARPBELL_D void tick() {
+        u64 now = 0;
+        ++ticks_;
+        if (group_.is_leader()) {
+            now = port::clock_ns();
+            bool stop = args_.runtime_ns != 0 && now - start_ns_ >= args_.runtime_ns;
+            if ((ticks_ & 15u) == 0) {
+                stop = stop || stop_asked(args_.mailbox);
+            }
+            now = (now & ~(1ull << 63)) | static_cast<u64>(stop) << 63;
+        }
+        now = group_.broadcast(now);
+        stopping_ = stopping_ || now >> 63 != 0;
+        now_ns_ = now & ~(1ull << 63);
+    }
+
+    // One command from each lane that has one to submit; returns whether there was any. Begins I/Os if
+    // enough lanes can, or `any`.
+    WARPBELL_D bool submit_some(bool any) {
+        u32 k = no_slot;
+        if (!carry_on(k) && !begin_some(any, k)) {
+            return false;
+        }
+        issue(k != no_slot, k & (slots_max - 1u));
+        return true;
+    }
+
+    // I/Os above the transfer limit that have blocks left.
+    WARPBELL_D bool carry_on(u32& k) {
+        if (args_.blocks_per_io <= session_.max_blocks() || group_.ballot(begun_ != 0) == 0) {
+            return false;
+        }
+        if (begun_ != 0) {
+            k = port::lowest(begun_);
+            begun_ &= begun_ - 1u;
+        }
+        return true;
+    }
+
+    WARPBELL_D bool begin_some(bool any, u32& k) {
+        if (ending()) {
+            return false;
+        }
+        const u32 able = group_.ballot(idle_ != 0);
+        const u64 rest = limit_ - issued_;
+        u32 n = port::population(able);
+        const u32 enough = rest < batch_ ? static_cast<u32>(rest) : batch_;
+        if (n == 0 || (n < enough && !any)) {
+            return false;
+        }
+        n = rest < n ? static_cast<u32>(rest) : n;
+        const u32 rank = rank_in(able);
+        if (idle_ != 0 && rank < n) {
+            k = port::lowest(idle_);
+            begin(k, rank);
+        }
+        issued_ += n;
+        sequence_ += static_cast<u64>(n) * warps_of_launch();
+        wrap(sequence_);
+        return true;
+    }
+
+    WARPBELL_D u64 next_unit(u64 random, u32 rank) const {
+        if (args_.pattern == WARPBELL_PATTERN_RANDOM) {
+            return below(args_.units, random);
+        }
+        u64 unit = sequence_ + static_cast<u64>(rank) * warps_of_launch();
+        wrap(unit);
+        return unit;
+    }
+
+    WARPBELL_D dma_span data_of(u32 k) const {
+        const u64 number =
+            static_cast<u64>(warp_number()) * args_.units_per_warp + k * WARPBELL_WARP_LANES + port::lane();
+        return dma_span(args_.buffer).subspan(number * io_bytes_, io_bytes_);
+    }
+
+    // Draws the I/O of slot k.
+    WARPBELL_D void begin(u32 k, u32 rank) {
+        const u64 random = random_number(seed_, drawn_++);
+        const bool reads = (static_cast<u64>(static_cast<u32>(random)) * 100u >> 32) < args_.read_percent;
+        const u64 first = args_.first_lba + next_unit(random, rank) * args_.blocks_per_io;
+        idle_ &= ~(1u << k);
+        writing_ = reads ? writing_ & ~(1u << k) : writing_ | 1u << k;
+        slot_[k].lba = first;
+        slot_[k].start_ns = now_ns_;
+        slot_[k].done = 0;
+        if (!reads && args_.verify) {
+            pattern(first).fill(data_of(k).template data<u64>());
+        }
+    }
+
+    // The blocks of slot k's next command.
+    WARPBELL_D u32 piece_blocks(u32 k) const {
+        const u32 rest = args_.blocks_per_io - slot_[k].done;
+        return rest < session_.max_blocks() ? rest : session_.max_blocks();
+    }
+
+    // The next command of the I/O in slot k.
+    WARPBELL_D void issue(bool want, u32 k) {
+        const opcode op = writing_ >> k & 1u ? opcode::write : opcode::read;
+        const u32 done = want ? slot_[k].done : 0;
+        const extent where = {lba(slot_[k].lba + done), want ? piece_blocks(k) : 1u};
+        const u64 block_bytes = session_.block_bytes();
+        const dma_span data = data_of(k).subspan(done * block_bytes, where.blocks * block_bytes);
+        io_token token;
+        if (args_.api == WARPBELL_API_RAW) {
+            sqe entry = {};
+            if (want) {
+                entry = session_.command(op, where, data);
+            }
+            token = session_.queue().submit(group_, want, entry, args_.deadline_ns);
+        } else {
+            token = detail::start_each(group_, session_, op, want ? optional<extent>(where) : nullopt, data,
+                                       args_.deadline_ns);
+        }
+        if (want) {
+            slot_[k].token = move(token);
+        }
+    }
+
+    WARPBELL_D unit_pattern pattern(u64 first) const {
+        return unit_pattern(reinterpret_cast<const u32*>(args_.crc_tables), args_.seed, first, io_bytes_);
+    }
+
+    // Takes in this lane's commands that have completed, were refused, or are past their deadline.
+    WARPBELL_D void harvest(bool lost) {
+        for (u32 left = busy(); left != 0; left &= left - 1u) {
+            const u32 k = port::lowest(left);
+            io_token& token = slot_[k].token;
+            if (optional<status> done = session_.queue().try_wait(group_, token)) {
+                finish(k, *done);
+            } else if (lost || now_ns_ - slot_[k].start_ns > deadline_ns_) {
+                finish(k, session_.queue().abandon(move(token)));
+            }
+        }
+    }
+
+    WARPBELL_D void finish(u32 k, status s) {
+        const u32 bit = 1u << k;
+        const bool wrote = (writing_ & bit) != 0;
+        const u64 first = slot_[k].lba;
+        if (s.ok()) {
+            slot_[k].done += piece_blocks(k);
+            if (slot_[k].done < args_.blocks_per_io) {
+                begun_ |= bit;
+                return;
+            }
+        }
+        // A buffer that the controller may still use stays out of use, with its slot.
+        (s.buffer_in_use() ? dead_ : idle_) |= bit;
+        if (!s.ok()) {
+            tally_.error(first, s);
+            report_error(args_.mailbox, first, s);
+            return;
+        }
+        ++(wrote ? tally_.writes : tally_.reads);
+        record(now_ns_ - slot_[k].start_ns, wrote);
+        if (!wrote && args_.verify) {
+            const u64* unit = data_of(k).template data<const u64>();
+            const unit_pattern expected = pattern(first);
+            if (!expected.right(unit)) {
+                tally_.mismatch(expected.compare(unit, session_.block_bytes()));
+            }
+        }
+    }
+
+    WARPBELL_D void record(u64 ns, bool wrote) {
+        if (args_.histograms == 0) {
+            return;
+        }
+        const u64 row =
+            (static_cast<u64>(warp_number()) * WARPBELL_WARP_LANES + port::lane()) * 2u + (wrote ? 1u : 0u);
+        ++reinterpret_cast<u32*>(args_.histograms)[row * WARPBELL_HISTOGRAM_BUCKETS + bucket_of(ns)];
+    }
+
+    const warpbell_bench_args& args_;
+    const lanes& group_;
+    session<Mode> session_;
+    const u32 batch_, io_bytes_, slots_;
+    u32 idle_;        // bit k: slot k may be used
+    u32 writing_ = 0; // bit k: its command is a write
+    u32 begun_ = 0;   // bit k: its I/O has blocks left that no command was submitted for
+    u32 dead_ = 0;    // bit k: its command timed out
+    u32 ticks_ = 0;
+    const u64 limit_, seed_, deadline_ns_;
+    u64 sequence_; // next unit, sequential; alike in all lanes
+    u64 issued_ = 0, drawn_ = 0, start_ns_ = 0, now_ns_ = 0;
+    bool stopping_ = false;
+    tally tally_;
+    slot slot_[slots_max];
+};
+} // namespace kernels
+
+WARPBELL_KERNEL(bench, warpbell_bench_args) {
+    using namespace kernels;
+    const share mine(args);
+    if (port::lane() >= mine.lanes()) {
+        return;
+    }
+    const lanes group(0xffffffffu >> (WARPBELL_WARP_LANES - mine.lanes()));
+    if (args.ns.sharing == WARPBELL_SHARING_EXCLUSIVE) {
+        bench_warp<sharing::exclusive>(args, mine, group).run();
+    } else {
+        bench_warp<sharing::shared>(args, mine, group).run();
+    }
+}

@@ -1,0 +1,25 @@
+//! Kernels on the CPU target: the device source compiled as C++ over the executor in `simt/`.
+//!
+//! A [`Module`] has kernels. A [`Launch`] says what to run: kernel, arguments, grid, schedule. A [`Worker`]
+//! runs some of its blocks on one thread, a step at a time, and never blocks; [`run_threads`] steps workers
+//! on threads of their own, [`run_stepped`] steps one in a loop of the caller's, for simulations.
+//! [`Hooks`] see doorbells, clock and memory accesses.
+//!
+//! A kernel is a device: the addresses in its arguments are memory that it reads and writes, as DMA would.
+//! Nobody checks them. They must be valid until the last worker of the launch is gone.
+
+mod ffi;
+mod hooks;
+mod launch;
+mod module;
+mod run;
+mod threads;
+mod worker;
+
+pub use ffi::Counters;
+pub use hooks::{Access, Hooks, MemoryEvent};
+pub use launch::Launch;
+pub use module::{Kernel, Module};
+pub use run::run_stepped;
+pub use threads::{Idle, Report, Running, ThreadReport, Threads, run_threads, spawn_threads};
+pub use worker::{State, Worker};

@@ -1,0 +1,152 @@
+//! What to run, and under which schedule.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::hooks::Hooks;
+use super::module::{Kernel, Module};
+use super::{ffi, worker::Worker};
+use crate::Error;
+use crate::abi::Plain;
+
+/// One run of a kernel over a grid. Cheap to clone; shared by all its workers.
+#[derive(Clone)]
+pub struct Launch {
+    pub(super) module: Module,
+    pub(super) kernel: Kernel,
+    /// In words, so that they are aligned for any argument struct.
+    pub(super) args: Arc<[u64]>,
+    pub(super) args_size: usize,
+    pub(super) grid: u32,
+    pub(super) block: u32,
+    pub(super) resident_blocks: u32,
+    pub(super) stack_bytes: u32,
+    pub(super) shared_bytes: u32,
+    pub(super) seed: u64,
+    pub(super) preempt_one_in: u32,
+    pub(super) store_buffer: u32,
+    pub(super) flags: u32,
+    pub(super) hooks: Hooks,
+}
+
+impl Launch {
+    /// Runs `kernel` with `args`, at first as a single block of one warp.
+    pub fn new<T: Plain>(module: &Module, kernel: &str, args: &T) -> Result<Launch, Error> {
+        Launch::with_bytes(module, kernel, args.as_bytes())
+    }
+
+    /// The same for an argument struct that this crate does not know.
+    pub fn with_bytes(module: &Module, kernel: &str, args: &[u8]) -> Result<Launch, Error> {
+        let kernel = module.kernel(kernel)?.clone();
+        if args.len() as u64 != kernel.args_size {
+            let (found, expected) = (args.len(), kernel.args_size);
+            return Err(Error::ArgumentSize { kernel: kernel.name, found, expected });
+        }
+        let words = args.chunks(8).map(|chunk| {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            u64::from_ne_bytes(word)
+        });
+        Ok(Launch {
+            module: module.clone(),
+            kernel,
+            args: words.collect(),
+            args_size: args.len(),
+            grid: 1,
+            block: 32,
+            resident_blocks: 0,
+            stack_bytes: 0,
+            shared_bytes: 0,
+            seed: 0,
+            preempt_one_in: 0,
+            store_buffer: 0,
+            flags: 0,
+            hooks: Hooks::new(),
+        })
+    }
+
+    /// Blocks of the grid.
+    pub fn grid(self, grid: u32) -> Launch {
+        Launch { grid, ..self }
+    }
+
+    /// Threads of a block, 1 to 1024.
+    pub fn block(self, block: u32) -> Launch {
+        Launch { block, ..self }
+    }
+
+    /// Blocks that a worker runs at a time; 0, the default: all.
+    pub fn resident_blocks(self, resident_blocks: u32) -> Launch {
+        Launch { resident_blocks, ..self }
+    }
+
+    /// Stack of each lane; 0, the default: what fits the build.
+    pub fn stack_bytes(self, stack_bytes: u32) -> Launch {
+        Launch { stack_bytes, ..self }
+    }
+
+    /// Shared memory of each block.
+    pub fn shared_bytes(self, shared_bytes: u32) -> Launch {
+        Launch { shared_bytes, ..self }
+    }
+
+    /// Lanes run in an order that this seed decides, and are pre-empted; the same seed on one worker gives the
+    /// same run. 0, the default: in order, until they block.
+    pub fn seed(self, seed: u64) -> Launch {
+        Launch { seed, ..self }
+    }
+
+    /// With a seed: a lane is pre-empted at one of so many hooks; 0: one of 8.
+    pub fn preempt_one_in(self, preempt_one_in: u32) -> Launch {
+        Launch { preempt_one_in, ..self }
+    }
+
+    /// Entries of each lane's store buffer: stores are held back until a fence orders them or the seed lets
+    /// them go. 0, the default: stores go straight through.
+    pub fn store_buffer(self, store_buffer: u32) -> Launch {
+        Launch { store_buffer, ..self }
+    }
+
+    /// A lane that overruns its stack crashes there; costs two memory mappings a lane.
+    pub fn guard_pages(self, on: bool) -> Launch {
+        self.flag(ffi::GUARD_PAGES, on)
+    }
+
+    /// Reading a lane outside the group is a fault, not a poison value.
+    pub fn strict_shuffle(self, on: bool) -> Launch {
+        self.flag(ffi::STRICT_SHUFFLE, on)
+    }
+
+    /// Who sees doorbells, clock and memory accesses.
+    pub fn hooks(self, hooks: Hooks) -> Launch {
+        Launch { hooks, ..self }
+    }
+
+    /// A worker for all blocks, for the calling thread.
+    pub fn worker(&self) -> Result<Worker, Error> {
+        Worker::new(self, 0, 1)
+    }
+
+    /// The kernel's name.
+    pub fn kernel(&self) -> &str {
+        self.kernel.name()
+    }
+
+    /// Warps of the whole grid.
+    pub fn warps(&self) -> u32 {
+        self.grid.saturating_mul(self.block.div_ceil(32))
+    }
+
+    fn flag(self, flag: u32, on: bool) -> Launch {
+        let flags = if on { self.flags | flag } else { self.flags & !flag };
+        Launch { flags, ..self }
+    }
+}
+
+impl fmt::Debug for Launch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = f.debug_struct("Launch");
+        text.field("kernel", &self.kernel()).field("grid", &self.grid).field("block", &self.block);
+        text.field("seed", &self.seed).field("store_buffer", &self.store_buffer).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,160 @@
+// UNSAFETY: loads compiled C++ and reads the tables that it exports.
+#![expect(unsafe_code, reason = "foreign functions and tables of compiled C++")]
+//! Modules: kernels with the executor that runs them.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use super::ffi::{self, RawKernel, RawModule};
+use crate::Error;
+use crate::abi;
+
+/// Kernels compiled for the CPU target. Cheap to clone.
+#[derive(Clone)]
+pub struct Module {
+    inner: Arc<Inner>,
+}
+
+/// One kernel of a module.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    pub(super) name: String,
+    pub(super) args_size: u64,
+    pub(super) entry: ffi::KernelFn,
+}
+
+impl Kernel {
+    /// Its name, as in `WARPBELL_KERNEL`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Bytes of its argument struct.
+    pub fn args_size(&self) -> u64 {
+        self.args_size
+    }
+}
+
+struct Inner {
+    name: String,
+    table: &'static RawModule,
+    kernels: Vec<Kernel>,
+    /// Keeps the code mapped; `table` points into it. Last, so that it is dropped last.
+    _library: Option<libloading::Library>,
+}
+
+// SAFETY: the table is constant, and its functions may be called from any thread; those that take a worker are
+// called by `Worker` alone, which stays on its thread.
+unsafe impl Send for Inner {}
+// SAFETY: as above; nothing in it changes.
+unsafe impl Sync for Inner {}
+
+impl Module {
+    /// The kernels that are compiled into this program.
+    pub fn builtin() -> Result<Module, Error> {
+        static BUILTIN: OnceLock<Module> = OnceLock::new();
+        if let Some(module) = BUILTIN.get() {
+            return Ok(module.clone());
+        }
+        let module = builtin()?;
+        Ok(BUILTIN.get_or_init(|| module).clone())
+    }
+
+    /// The kernels of a shared object that [`Variant`](crate::toolchain::Variant) compiled. Its code is
+    /// trusted as this program's own is.
+    pub fn load(path: &Path) -> Result<Module, Error> {
+        let failed = |source| Error::Load { path: path.to_owned(), source };
+        // SAFETY: the object's initialisers run. They are those of C++ static data; the caller vouches for
+        // the file as for a part of this program.
+        let library = unsafe { libloading::Library::new(path) }.map_err(failed)?;
+        // SAFETY: simt/module.h gives the symbol this type.
+        let entry = unsafe { library.get::<ffi::ModuleFn>(ffi::MODULE_SYMBOL) };
+        let entry = *entry.map_err(failed)?;
+        // SAFETY: abi_table.h gives the symbol this type; the value is the address of the first row.
+        let rows = unsafe { library.get::<*const ffi::RawRow>(ffi::TABLE_SYMBOL) };
+        let rows = *rows.map_err(failed)?;
+        // SAFETY: a module returns its constant table.
+        let table = unsafe { entry() };
+        // SAFETY: the address of the table of the module, which `library` keeps mapped.
+        unsafe { Module::new(path.display().to_string(), table, rows, Some(library)) }
+    }
+
+    /// # Safety
+    /// `table` is null or what `wb_simt_module_v1` returned, and `rows` is the same module's
+    /// `warpbell_abi_table`; both stay while `library` is open.
+    unsafe fn new(
+        name: String,
+        table: *const RawModule,
+        rows: *const ffi::RawRow,
+        library: Option<libloading::Library>,
+    ) -> Result<Module, Error> {
+        // SAFETY: valid by the contract. 'static is a promise that `Inner` keeps by holding `library`, and by
+        // not letting the reference out.
+        let table: Option<&'static RawModule> = unsafe { table.as_ref() };
+        let (version, size) = table.map_or((0, 0), |table| (table.abi_version, table.size));
+        let expected = (ffi::ABI_VERSION, size_of::<RawModule>() as u32);
+        let Some(table) = table.filter(|_| (version, size) == expected) else {
+            let words = |(version, size)| format!("version {version} of {size} bytes");
+            let (found, expected) = (words((version, size)), words(expected));
+            return Err(Error::Interface { module: name, found, expected });
+        };
+        // SAFETY: the contract of this function.
+        let rows = unsafe { ffi::rows(rows) };
+        abi::check(&rows).map_err(|mismatch| Error::Abi { module: name.clone(), mismatch })?;
+        let kernels = (0..table.kernel_count as usize).filter_map(|index| {
+            // SAFETY: the table has `kernel_count` kernels.
+            let raw = unsafe { table.kernels.add(index) };
+            // SAFETY: as above.
+            let RawKernel { name, kernel, args_size } = unsafe { &*raw };
+            // SAFETY: kernel names are static C strings.
+            let name = unsafe { ffi::text(*name) };
+            kernel.map(|entry| Kernel { name, args_size: *args_size, entry })
+        });
+        let kernels = kernels.collect();
+        Ok(Module { inner: Arc::new(Inner { name, table, kernels, _library: library }) })
+    }
+
+    /// `builtin`, or the path it was loaded from.
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// Its kernels.
+    pub fn kernels(&self) -> &[Kernel] {
+        &self.inner.kernels
+    }
+
+    /// The kernel of that name.
+    pub fn kernel(&self, name: &str) -> Result<&Kernel, Error> {
+        self.kernels().iter().find(|kernel| kernel.name == name).ok_or_else(|| Error::NoKernel {
+            name: name.to_owned(),
+            module: self.name().to_owned(),
+            known: self.kernels().iter().map(Kernel::name).collect::<Vec<_>>().join(", "),
+        })
+    }
+
+    pub(super) fn table(&self) -> &RawModule {
+        self.inner.table
+    }
+}
+
+impl fmt::Debug for Module {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Module").field("name", &self.inner.name).finish_non_exhaustive()
+    }
+}
+
+#[cfg(warpbell_cpu)]
+fn builtin() -> Result<Module, Error> {
+    // SAFETY: the executor is linked into this program; the function returns its constant table.
+    let table = unsafe { ffi::wb_simt_module_v1() };
+    let rows = &raw const ffi::warpbell_abi_table;
+    // SAFETY: table and rows of the module that is linked into this program.
+    unsafe { Module::new("builtin".to_owned(), table, rows.cast(), None) }
+}
+
+#[cfg(not(warpbell_cpu))]
+fn builtin() -> Result<Module, Error> {
+    Err(Error::NoCompiler { reason: env!("WARPBELL_CPU_MISSING").to_owned() })
+}

@@ -1,0 +1,30 @@
+//! Compilers on this machine, and variants of the device source.
+
+mod compile;
+mod find;
+mod variant;
+
+pub use variant::{Variant, VariantError};
+
+use std::path::{Path, PathBuf};
+
+/// An nvcc for checks: the one that builds of this crate use when the checked-in PTX is stale (`WARPBELL_NVCC`,
+/// `CUDA_HOME`, `CUDA_PATH`, `PATH`, `/usr/local/cuda`), else the pinned one that `scripts/cuda-setup` installs,
+/// which builds use only if told to: it would slow each down.
+pub fn nvcc() -> Option<PathBuf> {
+    if find::chosen_nvcc().is_some() {
+        return find::nvcc();
+    }
+    find::nvcc().or_else(|| pinned_nvcc(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../.cuda")))
+}
+
+fn pinned_nvcc(venv: &Path) -> Option<PathBuf> {
+    let pythons = venv.join("lib").read_dir().ok()?.flatten();
+    let mut compilers = pythons.map(|python| python.path().join("site-packages/nvidia/cu13/bin/nvcc"));
+    compilers.find(|nvcc| nvcc.is_file())
+}
+
+/// C++ compilers to try, best first. `WARPBELL_CXX` or `CXX`, where set, is the only one.
+pub fn cxx_candidates() -> Vec<PathBuf> {
+    find::cxx_candidates()
+}

@@ -1,0 +1,51 @@
+//! What the tests that run compilers share.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod skip;
+
+pub use skip::skip_without_nvcc;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The package's folder.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Whether this compiler is there.
+pub fn runs(compiler: &Path) -> bool {
+    Command::new(compiler).arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
+/// g++ and clang++, as far as they are there.
+pub fn cpp_compilers() -> Vec<PathBuf> {
+    let first = |names: [&str; 2]| names.map(PathBuf::from).into_iter().find(|name| runs(name));
+    first(["g++", "c++"]).into_iter().chain(first(["clang++", "clang++-19"])).collect()
+}
+
+/// Compiles `text` in a folder of its own and returns what the compiler said.
+pub fn compile(compiler: &Path, flags: &[&str], name: &str, text: &str) -> Result<String, String> {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join(name);
+    fs::write(&source, text).unwrap();
+    let mut command = Command::new(compiler);
+    command.current_dir(folder.path()).args(flags);
+    command.arg("-I").arg(root().join("include")).arg("-I").arg(root()).arg(&source);
+    if !flags.contains(&"-fsyntax-only") {
+        command.arg("-o").arg(folder.path().join("out"));
+    }
+    let output = command.output().unwrap_or_else(|error| panic!("{}: {error}", compiler.display()));
+    let said =
+        String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+    if output.status.success() { Ok(said) } else { Err(said) }
+}
+
+/// Like [`compile`], for what must compile.
+pub fn expect_compiles(compiler: &Path, flags: &[&str], name: &str, text: &str) {
+    if let Err(said) = compile(compiler, flags, name, text) {
+        let said: Vec<_> = said.lines().take(20).collect();
+        panic!("{} {} {name}:\n{}", compiler.display(), flags.join(" "), said.join("\n"));
+    }
+}

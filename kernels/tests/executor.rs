@@ -1,0 +1,244 @@
+//! Kernels on the CPU target, through the Rust interface. Bed S.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use warpbell_kernels::cpu::{
+    Access, Counters, Hooks, Idle, Launch, Module, State, Threads, run_stepped, run_threads, spawn_threads,
+};
+use warpbell_kernels::toolchain::Variant;
+use warpbell_kernels::{Error, abi};
+
+/// Kernels that need no controller. Arguments: addresses of words that they write.
+const KERNELS: &str = r#"
+#include <warpbell/warpbell.cuh>
+using namespace warpbell;
+
+struct toy_args { uint64_t words; uint64_t doorbell; };
+
+// Every lane adds its number, many times, and so meets the others.
+WARPBELL_KERNEL(add, toy_args) {
+    auto* words = reinterpret_cast<port::u32*>(args.words);
+    for (int i = 0; i < 100; ++i) { port::add_relaxed_gpu(words, port::lane()); port::sync(~0u); }
+}
+// The order in which lanes got here.
+WARPBELL_KERNEL(order, toy_args) {
+    auto* words = reinterpret_cast<port::u32*>(args.words);
+    for (;;) {
+        const port::u32 place = port::load_relaxed_sys(words);
+        if (port::cas_relaxed_sys(words, place, place + 1) == place) { words[1 + place] = port::lane(); return; }
+    }
+}
+// Half of the warp waits for lanes that wait for something else.
+WARPBELL_KERNEL(stuck, toy_args) {
+    if (port::lane() < 16) { port::sync(~0u); } else { port::ballot(~0u, true); }
+}
+// A mask without the lane itself.
+WARPBELL_KERNEL(wrong, toy_args) { port::sync(1u << ((port::lane() + 1) & 31u)); }
+// Polls until the host writes.
+WARPBELL_KERNEL(wait, toy_args) {
+    auto* words = reinterpret_cast<port::u32*>(args.words);
+    while (port::load_relaxed_sys(words) == 0) { port::pause(); }
+    if (port::lane() == 0) { words[1] = 7; }
+}
+// One doorbell with the time in it.
+WARPBELL_KERNEL(ring, toy_args) {
+    if (port::lane() == 0) {
+        const port::u64 now = port::clock_ns();
+        port::store_sq_doorbell(reinterpret_cast<port::u32*>(args.doorbell), static_cast<port::u32>(now));
+    }
+}
+static const wb_simt_kernel_entry entries[] = {
+    {"add", add, sizeof(toy_args)},   {"order", order, sizeof(toy_args)}, {"stuck", stuck, sizeof(toy_args)},
+    {"wrong", wrong, sizeof(toy_args)}, {"wait", wait, sizeof(toy_args)},   {"ring", ring, sizeof(toy_args)}};
+WB_SIMT_EXPORT(entries)
+"#;
+
+fn toys() -> Module {
+    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("modules");
+    Variant::text("toys.cu", KERNELS).cache(&cache).quick().load().unwrap()
+}
+
+/// Words that kernels write.
+struct Words(Vec<AtomicU64>);
+
+impl Words {
+    fn new(words: usize) -> Words {
+        Words((0..words.div_ceil(2)).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    fn get(&self, index: usize) -> u32 {
+        (self.0[index / 2].load(Ordering::Acquire) >> (32 * (index % 2))) as u32
+    }
+
+    fn launch(&self, module: &Module, kernel: &str) -> Launch {
+        let address = self.0.as_ptr() as u64;
+        let args: Vec<u8> = [address, address].iter().flat_map(|word| word.to_ne_bytes()).collect();
+        Launch::with_bytes(module, kernel, &args).unwrap()
+    }
+}
+
+fn to_the_end(launch: &Launch) -> Result<Counters, Error> {
+    run_stepped(launch, 64, |_| ControlFlow::Continue(()))
+}
+
+#[test]
+fn a_kernel_runs_to_its_end_and_is_counted() {
+    let words = Words::new(2);
+    let counters = to_the_end(&words.launch(&toys(), "add").grid(2).block(64)).unwrap();
+    assert_eq!(words.get(0), 4 * 100 * (31 * 32 / 2));
+    assert_eq!(counters.rmw, 4 * 32 * 100);
+    assert_eq!(counters.collectives, 4 * 100);
+    assert_eq!((counters.sqes, counters.doorbells), (0, 0));
+}
+
+#[test]
+fn threads_share_the_blocks() {
+    let words = Words::new(2);
+    let threads = Threads { workers: 2, ..Threads::default() };
+    let report = run_threads(&words.launch(&toys(), "add").grid(5).block(32), &threads).unwrap();
+    assert_eq!(words.get(0), 5 * 100 * (31 * 32 / 2));
+    assert_eq!(report.threads.len(), 2);
+    assert_eq!(report.threads.iter().map(|thread| thread.counters.rmw).sum::<u64>(), report.counters.rmw);
+    assert!(report.cpu_time() > std::time::Duration::ZERO);
+}
+
+#[test]
+fn a_seed_decides_the_order() {
+    let module = toys();
+    let order = |seed| {
+        let words = Words::new(34);
+        let counters = to_the_end(&words.launch(&module, "order").seed(seed).preempt_one_in(4)).unwrap();
+        ((1..33).map(|index| words.get(index)).collect::<Vec<_>>(), counters)
+    };
+    assert_eq!(order(0).0, (0..32).collect::<Vec<_>>());
+    let orders: Vec<_> = (1..9).map(order).collect();
+    assert_eq!(orders, (1..9).map(order).collect::<Vec<_>>());
+    assert!(orders.windows(2).any(|pair| pair[0].0 != pair[1].0));
+}
+
+#[test]
+fn a_deadlock_is_reported_with_its_lanes() {
+    let words = Words::new(2);
+    let error = to_the_end(&words.launch(&toys(), "stuck")).unwrap_err();
+    assert!(matches!(error, Error::Deadlock { .. }), "{error}");
+    let text = error.to_string();
+    assert!(text.contains("kernel stuck: deadlock") && text.contains("ffffffff"), "{text}");
+}
+
+#[test]
+fn misuse_is_reported() {
+    let words = Words::new(2);
+    let launch = words.launch(&toys(), "wrong");
+    assert!(matches!(to_the_end(&launch), Err(Error::Fault { .. })));
+    let threads = run_threads(&launch.grid(4), &Threads { workers: 2, ..Threads::default() });
+    assert!(matches!(threads, Err(Error::Fault { .. })));
+}
+
+#[test]
+fn a_final_state_stays() {
+    let words = Words::new(2);
+    let mut worker = words.launch(&toys(), "wrong").worker().unwrap();
+    while !worker.step(1).is_final() {}
+    let fault = worker.state().clone();
+    assert!(matches!(fault, State::Fault(_)));
+    assert_eq!(*worker.step(1), fault);
+}
+
+#[test]
+fn a_kernel_that_only_polls_is_idle_and_can_be_dropped() {
+    let words = Words::new(2);
+    let launch = words.launch(&toys(), "wait");
+    let mut worker = launch.worker().unwrap();
+    for _ in 0..3 {
+        assert_eq!(*worker.step(1 << 16), State::Idle);
+    }
+    drop(worker);
+    let stopped = run_stepped(&launch, 16, |_| ControlFlow::Break(()));
+    assert!(matches!(stopped, Err(Error::Stopped { .. })));
+    let running = spawn_threads(&launch, &Threads { idle: Idle::Spin, ..Threads::default() }).unwrap();
+    words.0[0].store(1, Ordering::Release);
+    assert!(running.join().unwrap().counters.polls == 0);
+    assert_eq!(words.get(1), 7);
+}
+
+#[test]
+fn a_run_can_be_cancelled() {
+    let words = Words::new(2);
+    let running = spawn_threads(&words.launch(&toys(), "wait"), &Threads::default()).unwrap();
+    assert!(!running.is_finished());
+    running.cancel();
+    assert!(matches!(running.join(), Err(Error::Stopped { .. })));
+}
+
+#[test]
+fn hooks_see_doorbells_clock_and_memory() {
+    let (rung, seen) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let words = Words::new(2);
+    let hooks = Hooks::new().clock(|| 42);
+    let hooks = hooks.doorbell({
+        let rung = Arc::clone(&rung);
+        move |_, value| rung.store(u64::from(value), Ordering::Relaxed)
+    });
+    let hooks = hooks.memory({
+        let seen = Arc::clone(&seen);
+        move |event| {
+            if event.access == Access::Doorbell {
+                seen.store(event.address, Ordering::Relaxed);
+            }
+        }
+    });
+    let counters = to_the_end(&words.launch(&toys(), "ring").hooks(hooks)).unwrap();
+    assert_eq!(counters.sq_doorbells, 1);
+    assert_eq!(rung.load(Ordering::Relaxed), 42);
+    assert_eq!(seen.load(Ordering::Relaxed), words.0.as_ptr() as u64);
+    assert_eq!(words.get(0), 0, "a hooked doorbell is no store");
+}
+
+struct Sink(AtomicU64);
+
+impl warpbell_hw::DoorbellSink for Sink {
+    fn ring(&self, offset: usize, value: u32) {
+        self.0.store((offset as u64) << 32 | u64::from(value), Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_sink_takes_its_own_doorbells_only() {
+    let words = Words::new(2);
+    let base = words.0.as_ptr() as u64;
+    let ring = |base: u64| {
+        let sink = Arc::new(Sink(AtomicU64::new(0)));
+        let hooks = Hooks::new().clock(|| 9).doorbell_sink(base, 4096, Arc::clone(&sink) as _);
+        to_the_end(&words.launch(&toys(), "ring").hooks(hooks)).unwrap();
+        sink.0.load(Ordering::Relaxed)
+    };
+    assert_eq!(ring(base - 8), 8 << 32 | 9);
+    assert_eq!(words.get(0), 0);
+    assert_eq!(ring(base + 8), 0);
+    assert_eq!(words.get(0), 9);
+}
+
+#[test]
+#[should_panic(expected = "the hook's own words")]
+fn a_panic_in_a_hook_surfaces_where_the_worker_is_stepped() {
+    let words = Words::new(2);
+    let hooks = Hooks::new().doorbell(|_, _| panic!("the hook's own words"));
+    let _ = to_the_end(&words.launch(&toys(), "ring").hooks(hooks));
+}
+
+#[test]
+fn bad_launches_are_refused_with_the_numbers() {
+    let module = Module::builtin().unwrap();
+    let error = Launch::new(&module, "bench", &abi::ProbeArgs::new()).unwrap_err().to_string();
+    let (found, expected) = (size_of::<abi::ProbeArgs>(), size_of::<abi::BenchArgs>());
+    assert_eq!(error, format!("kernel bench: arguments of {found} bytes, but it takes {expected}"));
+    let error = Launch::new(&module, "bunch", &abi::ProbeArgs::new()).unwrap_err().to_string();
+    assert!(error.starts_with("kernel 'bunch': module builtin has bench, verify, "), "{error}");
+    let launch = Launch::new(&module, "bench", &abi::BenchArgs::new()).unwrap().block(1025);
+    let error = launch.worker().err().unwrap().to_string();
+    assert!(error.contains("1024"), "{error}");
+}

@@ -1,0 +1,6 @@
+//! What the device library's files promise to whoever includes them. Bed U.
+
+mod alone;
+#[path = "../common/mod.rs"]
+mod common;
+mod no_platform_leaks;

@@ -1,0 +1,41 @@
+# shellcheck shell=bash
+# Shared by the scripts in this folder's parent. Source it; it changes to the repository root.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+# Exit codes are those of the `warpbell` command.
+readonly EXIT_FAILED=1 EXIT_USAGE=2 EXIT_MISSING=4
+
+# Where cargo builds; the user may have moved it.
+readonly TARGET_DIR=${CARGO_TARGET_DIR:-target}
+
+say() { printf '%s\n' "$*"; }
+warn() { printf 'warning: %s\n' "$*" >&2; }
+# die CODE MESSAGE
+die() {
+  printf 'error: %s\n' "$2" >&2
+  exit "$1"
+}
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# Prints the comment block at the top of a script: its help is its header.
+help_of() { awk 'NR == 1 { next } /^#/ { sub(/^# ?/, ""); print; next } { exit }' "$1"; }
+
+# Scripts without options of their own: --help, or nothing.
+only_help() {
+  local script=$1
+  shift
+  case "${1:-}" in
+    '') ;;
+    -h | --help) help_of "$script" && exit 0 ;;
+    *) die "$EXIT_USAGE" "unknown option '$1'; $(basename "$script") --help lists what there is" ;;
+  esac
+}
+
+cxx() {
+  local c
+  for c in ${CXX:-} c++ g++ clang++ clang++-19; do
+    have "$c" && { printf '%s\n' "$c"; return 0; }
+  done
+  return 1
+}

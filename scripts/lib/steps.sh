@@ -1,0 +1,103 @@
+# shellcheck shell=bash
+# Steps of scripts/test: each runs one command into a log, says how it went, and adds to its bed's tally.
+
+readonly LOGS=target/test-logs
+step_number=0
+
+# Is this bed asked for?
+wanted() { [[ $only_bed == all || $only_bed == "$1" ]]; }
+
+# tally PARSER BED LOG: adds what a step's log says to the beds, and puts it into `counts`. Takes the step's `code`,
+# and sets it where nothing ran.
+tally() {
+  local parser=$1 bed=$2 log=$3 p=0 f=0 s=0 name a b c
+  case "$parser" in
+    cargo)
+      while read -r name a b c; do
+        if [[ $name == why ]]; then
+          because "$bed" "$a${b:+ $b}${c:+ $c}"
+        else
+          add "$(bed_of "$bed" "$name")" "$a" "$b" "$c"
+          p=$((p + a)) f=$((f + b)) s=$((s + c))
+        fi
+      done < <(parse_cargo "$log")
+      ;;
+    plain) # one line for all: N passed, N failed
+      read -r p f < <(sed -nE 's/^([0-9]+) passed, ([0-9]+) failed$/\1 \2/p' "$log" | tail -n 1) || true
+      add "$bed" "${p:-0}" "${f:-0}" 0
+      ;;
+    programs) # a line for each program, with its assertions: NAME: N passed, N failed; or SKIPPED: WHY
+      p=$(grep -Ec '^[a-z_]+: [0-9]+ passed, 0 failed$' "$log" || true)
+      f=$(grep -Ec '^FAILED: ' "$log" || true)
+      while read -r a; do
+        because "$bed" "$a"
+        s=$((s + 1))
+      done < <(sed -n 's/^SKIPPED: //p' "$log")
+      add "$bed" "$p" "$f" "$s"
+      ;;
+    exit)
+      [[ $code == 0 ]] && p=1
+      add "$bed" "$p" 0 0
+      ;;
+  esac
+  # A step that ran nothing has shown nothing.
+  if [[ $code == 0 && ${p:-0} == 0 ]]; then
+    say 'error: no test ran' >>"$log"
+    code=1
+  fi
+  # A command that failed without a failing test (it did not compile, it crashed) is one failure.
+  if [[ $code != 0 && ${f:-0} == 0 ]]; then
+    add "$bed" 0 1 0
+    f=1
+  fi
+  counts="${p:-0} passed, ${f:-0} failed, ${s:-0} skipped"
+}
+
+# step BED PARSER NAME COMMAND...
+step() {
+  local bed=$1 parser=$2 name=$3 log code=0 begin=$SECONDS counts
+  shift 3
+  wanted "$bed" || return 0
+  step_number=$((step_number + 1))
+  log=$LOGS/$(printf '%02d' "$step_number")-${name//[^a-zA-Z0-9]/-}.log
+  printf '%s  %-44s ' "$bed" "$name"
+  "$@" >"$log" 2>&1 </dev/null || code=$?
+  tally "$parser" "$bed" "$log"
+  printf '%-6s %4d s  %s\n' "$([[ $code == 0 ]] && echo ok || echo FAILED)" $((SECONDS - begin)) "$counts"
+  [[ $code == 0 ]] && return 0
+  printf -- '--- end of %s ---\n' "$log"
+  tail -n 60 "$log"
+  printf -- '---\n'
+}
+
+# Where CI=true the set-up has to have worked: what is skipped for want of a tool is a failure there.
+must_run() { [[ ${CI:-} == true && $1 == [US] && $quick == no ]]; }
+
+# skip BED NAME REASON: a step that cannot run here.
+skip() {
+  wanted "$1" || return 0
+  if must_run "$1"; then
+    printf '%s  %-44s %s\n' "$1" "$2" "FAILED: $3"
+    add "$1" 0 1 0
+  else
+    printf '%s  %-44s %s\n' "$1" "$2" "skipped: $3"
+    add "$1" 0 0 1
+  fi
+  because "$1" "$2: $3"
+}
+
+# A planted race must be reported, by a test that ran: silence here would mean that the bed sees nothing.
+expect_race() {
+  local log
+  log=$(mktemp)
+  if "$@" >"$log" 2>&1; then
+    cat "$log"
+    say "error: the planted race was not reported"
+    return 1
+  fi
+  cat "$log"
+  if ! grep -q 'WARNING: ThreadSanitizer: data race' "$log" || ! grep -Eq '^test result: .* 1 passed' "$log"; then
+    say "error: the run failed, but not with a report of the planted race"
+    return 1
+  fi
+}

@@ -1,0 +1,61 @@
+// Kernel `batch_test`: the calls of queue.cuh that `queue_test` does not make. In each of `commands` rounds
+// the lanes below `batch` issue one flush each, by the call that `mode` names, and note the answer.
+#include "src/common.cuh"
+
+#include <simt/module.h>
+
+namespace kernels {
+
+constexpr u32 mode_whole = 0;   // submit_whole, wait
+constexpr u32 mode_try = 1;     // try_submit, wait
+constexpr u32 mode_abandon = 2; // submit, abandon
+constexpr u32 mode_reap = 3;    // reap, submit, wait
+
+template <sharing Mode> WARPBELL_D void run_batches(const warpbell_queue_test_args& args) {
+    const this_warp_t warp;
+    session<Mode> s(warp, args.ns, warp_number());
+    warpbell_test_record* records = reinterpret_cast<warpbell_test_record*>(args.records);
+    sqe entry = {};
+    entry.dword[0] = static_cast<u32>(opcode::flush);
+    entry.dword[1] = args.ns.nsid;
+    const bool want = port::lane() < args.batch;
+    for (u32 round = 0; round < args.commands; ++round) {
+        io_token token;
+        if (args.mode == mode_reap) {
+            (void)s.queue().reap(warp);
+        }
+        switch (args.mode) {
+        case mode_whole:
+            token = s.queue().submit_whole(warp, want, entry, args.submit_deadline_ns);
+            break;
+        case mode_try:
+            token = s.queue().try_submit(warp, want, entry);
+            break;
+        default:
+            token = s.queue().submit(warp, want, entry, args.submit_deadline_ns);
+            break;
+        }
+        warpbell_test_record& record = records[(warp_number() * 32u + port::lane()) * args.commands + round];
+        record.cid = token.in_flight() ? token.cid() : ~0u;
+        const status answer = args.mode == mode_abandon ? s.queue().abandon(move(token))
+                                                        : s.queue().wait(warp, move(token), args.deadline_ns);
+        if (want) {
+            ++record.answers;
+            record.status = answer.bits;
+        }
+    }
+    s.detach(warp);
+}
+
+} // namespace kernels
+
+WARPBELL_KERNEL(batch_test, warpbell_queue_test_args) {
+    if (args.ns.sharing == WARPBELL_SHARING_EXCLUSIVE) {
+        kernels::run_batches<wb::sharing::exclusive>(args);
+    } else {
+        kernels::run_batches<wb::sharing::shared>(args);
+    }
+}
+
+static const wb_simt_kernel_entry entries[] = {{"batch_test", batch_test, sizeof(warpbell_queue_test_args)}};
+WB_SIMT_EXPORT(entries)

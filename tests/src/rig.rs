@@ -1,0 +1,202 @@
+//! What every run needs, threaded or simulated: an open controller, queues, data and records.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use warpbell::{Attachment, Buffer, DeviceName, Ssd};
+use warpbell_hw::Window;
+use warpbell_kernels::abi::{self, Plain};
+use warpbell_softctl::SoftDevice;
+
+use crate::case::{Case, Mode, splitmix64};
+use crate::findings::Finding;
+use crate::memory::peek;
+
+/// One controller with queues attached, and the memory of one kernel.
+pub struct Rig {
+    /// What is run.
+    pub case: Case,
+    /// The controller.
+    pub soft: Arc<SoftDevice>,
+    /// Its client.
+    pub ssd: Ssd,
+    /// The queues.
+    pub attachment: Attachment,
+    /// Data of the commands.
+    pub buffer: Buffer,
+    records: Window,
+    results: Window,
+}
+
+impl Rig {
+    /// Brings the controller up, fills its blocks, attaches the queues.
+    pub fn new(case: &Case, soft: Arc<SoftDevice>) -> anyhow::Result<Rig> {
+        let name = DeviceName::Soft("size=1m".to_owned());
+        let ssd = Ssd::over_soft(name, soft.clone(), &case.open_options()).context("open")?;
+        let attachment = ssd.attach(&case.attach_options()).context("attach")?;
+        let slots = (case.warps * 32 * case.async_depth) as usize;
+        let buffer = attachment.buffer(slots * case.block_size as usize)?;
+        let records = Window::host(case.total() as usize * size_of::<abi::TestRecord>())?;
+        let results = Window::host(case.warps as usize * size_of::<abi::WarpResult>())?;
+        let rig = Rig { case: case.clone(), soft, ssd, attachment, buffer, records, results };
+        rig.fill_blocks()?;
+        Ok(rig)
+    }
+
+    /// The seed of block contents.
+    fn data_seed(&self) -> u64 {
+        self.case.seed ^ 0xda7a
+    }
+
+    /// The first and last word that a block must hold.
+    fn content(&self, lba: u64) -> u64 {
+        splitmix64(self.data_seed() ^ lba)
+    }
+
+    fn fill_blocks(&self) -> anyhow::Result<()> {
+        if self.case.mode != Mode::Read {
+            return Ok(());
+        }
+        let mut block = vec![0u8; self.case.block_size as usize];
+        let last = block.len() - 8;
+        for lba in 0..self.case.blocks() {
+            let word = self.content(lba).to_le_bytes();
+            block[..8].copy_from_slice(&word);
+            block[last..].copy_from_slice(&word);
+            self.soft.poke(self.case.nsid, lba, &block)?;
+        }
+        Ok(())
+    }
+
+    /// The kernel's argument.
+    pub fn args(&self) -> abi::QueueTestArgs {
+        let case = &self.case;
+        abi::QueueTestArgs {
+            ns: self.attachment.namespace(),
+            buffer: self.buffer.as_ref(),
+            records: self.records.as_ptr() as u64,
+            results: self.results.as_ptr() as u64,
+            seed: self.data_seed(),
+            submit_deadline_ns: case.submit_deadline.as_nanos() as u64,
+            commands: case.commands,
+            batch: case.batch,
+            async_depth: case.async_depth,
+            mode: case.mode.code(),
+            flags: if case.stale_tokens { abi::TEST_STALE_TOKEN } else { 0 },
+            ..abi::QueueTestArgs::new()
+        }
+    }
+
+    /// The seed of the schedule; 0: lanes in order.
+    pub fn launch_seed(&self) -> u64 {
+        if self.case.schedule.random { self.case.seed } else { 0 }
+    }
+
+    /// Blocks of threads that a launch needs.
+    pub fn grid(&self) -> u32 {
+        self.case.warps / self.case.warps_per_block
+    }
+
+    /// Forgets the records, for another kernel on the same queues.
+    pub fn clear(&self) -> anyhow::Result<()> {
+        self.records.fill(0, self.records.len(), 0)?;
+        Ok(self.results.fill(0, self.results.len(), 0)?)
+    }
+
+    /// What the kernel noted, command by command.
+    pub fn records(&self) -> anyhow::Result<Vec<abi::TestRecord>> {
+        read_all(&self.records, self.case.total() as usize)
+    }
+
+    /// What each warp reported.
+    pub fn results(&self) -> anyhow::Result<Vec<abi::WarpResult>> {
+        read_all(&self.results, self.case.warps as usize)
+    }
+
+    /// The state that kernels left of queue `index`.
+    pub fn state(&self, index: usize) -> anyhow::Result<abi::QueueState> {
+        Ok(peek(self.attachment.queue(index)?.state))
+    }
+
+    /// Quarantined commands of queue `index`: one mask per lane, as the host sees them.
+    pub fn quarantine(&self, index: usize) -> anyhow::Result<Vec<u32>> {
+        let queue = self.attachment.queue(index)?;
+        let lanes = u64::from(queue.warp_slots) * 32;
+        Ok((0..lanes).map(|lane| peek(queue.quarantine + 4 * lane)).collect())
+    }
+
+    /// Completion words of queue `index` that are armed and not answered.
+    pub fn pending(&self, index: usize) -> anyhow::Result<usize> {
+        let queue = self.attachment.queue(index)?;
+        let words = (u64::from(queue.warp_slots) * 32) << queue.token_shift;
+        let pending = |at: &u64| peek::<u32>(queue.words + 4 * at) & abi::WORD_PENDING != 0;
+        Ok((0..words).filter(pending).count())
+    }
+
+    /// What is wrong with a run in which every command must succeed.
+    pub fn check_success(&self) -> anyhow::Result<Vec<Finding>> {
+        let mut findings = self.check_records(&[])?;
+        if matches!(self.case.mode, Mode::Write | Mode::WriteRead) {
+            findings.extend(self.check_blocks()?);
+        }
+        Ok(findings)
+    }
+
+    /// What is wrong with the records, if beside success the library codes `allowed` may be answered.
+    pub fn check_records(&self, allowed: &[u32]) -> anyhow::Result<Vec<Finding>> {
+        let mut findings = Vec::new();
+        for (command, record) in self.records()?.iter().enumerate() {
+            let code = record.status & !abi::STATUS_LIBRARY;
+            let from_library = record.status & abi::STATUS_LIBRARY != 0;
+            if record.answers > 1 || record.answers == 0 && allowed.is_empty() {
+                findings.push(Finding::Answers { command, answers: record.answers });
+            }
+            if record.status != 0 && !(from_library && allowed.contains(&code)) {
+                findings.push(Finding::Status { command, status: record.status });
+            }
+            if record.payload == 2 {
+                findings.push(Finding::Payload { command, lba: record.lba, found: record.found });
+            }
+        }
+        findings.extend(self.soft.violations().into_iter().map(Finding::Violation));
+        for index in 0..self.case.queues as usize {
+            let counters = self.attachment.counters(index);
+            if counters.spurious != 0 {
+                findings.push(Finding::Spurious(counters.spurious));
+            }
+            if counters.sqhd_mismatch != 0 {
+                findings.push(Finding::SqHead(counters.sqhd_mismatch));
+            }
+        }
+        Ok(findings)
+    }
+
+    /// Whether each written block holds what its command brought.
+    fn check_blocks(&self) -> anyhow::Result<Vec<Finding>> {
+        let mut findings = Vec::new();
+        let mut block = vec![0u8; self.case.block_size as usize];
+        for record in self.records()? {
+            self.soft.peek(self.case.nsid, record.lba, &mut block)?;
+            let (first, last) = (word(&block[..8]), word(&block[block.len() - 8..]));
+            for found in [first, last] {
+                if found != self.content(record.lba) {
+                    findings.push(Finding::Stored { lba: record.lba, found });
+                }
+            }
+        }
+        Ok(findings)
+    }
+}
+
+fn word(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
+}
+
+fn read_all<T: Plain>(window: &Window, count: usize) -> anyhow::Result<Vec<T>> {
+    let read = |index: usize| {
+        let mut value = T::new_zeroed();
+        window.read(index * size_of::<T>(), value.as_mut_bytes())?;
+        Ok(value)
+    };
+    (0..count).map(read).collect()
+}

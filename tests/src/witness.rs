@@ -1,0 +1,344 @@
+//! An observer between kernels and the controller: sees every store to a ring and to a doorbell in the order in
+//! which they happen, and holds them against the rules, independently of the controller's own checks.
+//!
+//! It keeps absolute counts: a doorbell value is read as the nearest count above the last one.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use warpbell_kernels::abi;
+
+use crate::memory::peek;
+
+/// What a store broke.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Breach {
+    /// A doorbell was written with the value that it had, or with one outside the ring.
+    DoorbellValue {
+        /// The queue.
+        qid: u32,
+        /// "SQ tail" or "CQ head".
+        doorbell: &'static str,
+        /// The value before.
+        before: u64,
+        /// The value written.
+        value: u32,
+    },
+    /// More commands outstanding than entries - 1. A doorbell that goes back looks the same.
+    Outstanding {
+        /// The queue.
+        qid: u32,
+        /// Commands submitted and not reported complete.
+        outstanding: u64,
+        /// The most there may be.
+        limit: u64,
+    },
+    /// The CQ head went beyond what was submitted.
+    HeadBeyondTail {
+        /// The queue.
+        qid: u32,
+        /// Completions reported.
+        head: u64,
+        /// Commands submitted.
+        tail: u64,
+    },
+    /// Two warps wrote one doorbell with no hand-over between them.
+    Writers {
+        /// The queue.
+        qid: u32,
+        /// "SQ tail" or "CQ head".
+        doorbell: &'static str,
+        /// Who wrote last, and has not handed on.
+        first: u32,
+        /// Who wrote now.
+        second: u32,
+    },
+    /// A command was submitted under an identifier whose command had not completed.
+    CidTwice {
+        /// The queue.
+        qid: u32,
+        /// The identifier.
+        cid: u16,
+    },
+    /// A store into the slot of an entry that is submitted and not reported complete.
+    Overwritten {
+        /// The queue.
+        qid: u32,
+        /// The slot.
+        slot: u64,
+        /// Completions reported.
+        head: u64,
+        /// Commands submitted.
+        tail: u64,
+    },
+}
+
+impl fmt::Display for Breach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Breach::DoorbellValue { qid, doorbell, before, value } => {
+                write!(f, "queue {qid}: {doorbell} doorbell went from count {before} to value {value}")
+            }
+            Breach::Outstanding { qid, outstanding, limit } => {
+                write!(
+                    f,
+                    "queue {qid}: {outstanding} commands outstanding (or a tail that went back), limit {limit}"
+                )
+            }
+            Breach::HeadBeyondTail { qid, head, tail } => {
+                write!(f, "queue {qid}: CQ head {head} beyond SQ tail {tail}")
+            }
+            Breach::Writers { qid, doorbell, first, second } => {
+                write!(
+                    f,
+                    "queue {qid}: warps {first} and {second} wrote the {doorbell} doorbell without a hand-over"
+                )
+            }
+            Breach::CidTwice { qid, cid } => {
+                write!(f, "queue {qid}: command identifier {cid:#06x} submitted while it is in flight")
+            }
+            Breach::Overwritten { qid, slot, head, tail } => {
+                write!(f, "queue {qid}: store into slot {slot}, which holds one of entries {head} to {tail}")
+            }
+        }
+    }
+}
+
+/// One queue as seen from outside.
+#[derive(Debug)]
+struct Watched {
+    queue: abi::QueueRef,
+    tail: u64,
+    head: u64,
+    /// The warp that wrote the doorbell and has not handed on yet.
+    ringing: Option<u32>,
+    telling: Option<u32>,
+    /// Identifiers submitted and not completed, and the completion to look at next; where rings are read.
+    in_flight: Option<HashSet<u16>>,
+    posted: u64,
+}
+
+impl Watched {
+    fn mask(&self) -> u64 {
+        (1 << self.queue.sq_shift) - 1
+    }
+    /// An exclusive warp may use the room of completions that it has read a moment before it reports them: its
+    /// doorbells leave in order.
+    fn shared(&self) -> bool {
+        self.queue.sharing == abi::SHARING_SHARED
+    }
+
+    /// Takes note of the completions that lie in the ring.
+    fn read_completions(&mut self) {
+        let (mask, shift) = (self.mask(), self.queue.cq_shift);
+        let Some(in_flight) = &mut self.in_flight else { return };
+        loop {
+            let entry: u64 = peek(self.queue.cq + (self.posted & mask) * 16 + 8);
+            if (entry >> 48 ^ self.posted >> shift) & 1 == 0 {
+                return;
+            }
+            in_flight.remove(&((entry >> 32) as u16));
+            self.posted += 1;
+        }
+    }
+
+    /// Takes note of the entries that a doorbell announces; returns identifiers that are in flight already.
+    fn read_entries(&mut self, from: u64, to: u64) -> Vec<u16> {
+        let mask = self.mask();
+        let Some(in_flight) = &mut self.in_flight else { return Vec::new() };
+        let cids = (from..to).map(|index| (peek::<u32>(self.queue.sq + (index & mask) * 64) >> 16) as u16);
+        cids.filter(|cid| !in_flight.insert(*cid)).collect()
+    }
+
+    fn holds(&self, address: u64, field: usize) -> bool {
+        address == self.queue.state + field as u64
+    }
+}
+
+/// Watches the queues of one attachment.
+#[derive(Debug, Default)]
+pub struct Witness {
+    queues: Vec<Watched>,
+    breaches: Vec<Breach>,
+    rung: u64,
+}
+
+impl Witness {
+    /// Watches `queues`, whose counters stand at `start`.
+    pub fn new(queues: &[abi::QueueRef], start: u64) -> Witness {
+        let watch = |queue: &abi::QueueRef| Watched {
+            queue: *queue,
+            tail: start,
+            head: start,
+            ringing: None,
+            telling: None,
+            in_flight: None,
+            posted: start,
+        };
+        Witness { queues: queues.iter().map(watch).collect(), ..Witness::default() }
+    }
+
+    /// Also reads entries and completions, to know which identifiers are in flight. The queues must be living ones.
+    pub fn reading_rings(mut self) -> Witness {
+        self.queues.iter_mut().for_each(|queue| queue.in_flight = Some(HashSet::new()));
+        self
+    }
+
+    /// What was broken so far, oldest first.
+    pub fn breaches(&self) -> &[Breach] {
+        &self.breaches
+    }
+
+    /// Doorbell stores seen.
+    pub fn rung(&self) -> u64 {
+        self.rung
+    }
+
+    /// Commands made known to the controller on queue `index` and not reported complete.
+    pub fn outstanding(&self, index: usize) -> u64 {
+        self.queues[index].tail.wrapping_sub(self.queues[index].head)
+    }
+
+    /// A doorbell store reaches the controller.
+    pub fn doorbell(&mut self, address: u64, value: u32) {
+        self.rung += 1;
+        for queue in &mut self.queues {
+            let mask = queue.mask();
+            let qid = queue.queue.qid;
+            let before = queue.tail;
+            if address == queue.queue.sq_doorbell || address == queue.queue.cq_doorbell {
+                queue.read_completions();
+            }
+            let (doorbell, count) = match address {
+                a if a == queue.queue.sq_doorbell => ("SQ tail", &mut queue.tail),
+                a if a == queue.queue.cq_doorbell => ("CQ head", &mut queue.head),
+                _ => continue,
+            };
+            let step = u64::from(value).wrapping_sub(*count) & mask;
+            if step == 0 || u64::from(value) > mask {
+                self.breaches.push(Breach::DoorbellValue { qid, doorbell, before: *count, value });
+            }
+            *count = count.wrapping_add(step);
+            let (head, tail) = (queue.head, queue.tail);
+            let twice = queue.read_entries(before, tail);
+            self.breaches.extend(twice.into_iter().map(|cid| Breach::CidTwice { qid, cid }));
+            let outstanding = tail.wrapping_sub(head) as i64;
+            if outstanding < 0 {
+                self.breaches.push(Breach::HeadBeyondTail { qid, head, tail });
+            } else if outstanding as u64 > mask {
+                let outstanding = outstanding as u64;
+                self.breaches.push(Breach::Outstanding { qid, outstanding, limit: mask });
+            }
+        }
+    }
+
+    /// Warp `warp` executes a doorbell store. With a store buffer it reaches the controller later.
+    pub fn rings(&mut self, warp: u32, address: u64) {
+        for queue in &mut self.queues {
+            let qid = queue.queue.qid;
+            let (doorbell, writer) = match address {
+                a if a == queue.queue.sq_doorbell => ("SQ tail", &mut queue.ringing),
+                a if a == queue.queue.cq_doorbell => ("CQ head", &mut queue.telling),
+                _ => continue,
+            };
+            if let Some(first) = writer.filter(|first| *first != warp) {
+                self.breaches.push(Breach::Writers { qid, doorbell, first, second: warp });
+            }
+            // An exclusive queue has one writer for ever, and hands nothing on.
+            *writer = Some(warp);
+        }
+    }
+
+    /// Warp `warp` executes a store of `bytes` bytes.
+    pub fn stores(&mut self, warp: u32, address: u64, bytes: u32) {
+        for queue in &mut self.queues {
+            if queue.holds(address, std::mem::offset_of!(abi::QueueState, turn)) {
+                queue.ringing = queue.ringing.filter(|ringing| *ringing != warp);
+            } else if queue.holds(address, std::mem::offset_of!(abi::QueueState, reap)) {
+                queue.telling = queue.telling.filter(|telling| *telling != warp);
+            } else if bytes == 16
+                && queue.shared()
+                && address.wrapping_sub(queue.queue.sq) < 64 << queue.queue.sq_shift
+            {
+                let slot = (address - queue.queue.sq) / 64;
+                let place = slot.wrapping_sub(queue.head) & queue.mask();
+                if place < queue.tail.wrapping_sub(queue.head) {
+                    let (qid, head, tail) = (queue.queue.qid, queue.head, queue.tail);
+                    self.breaches.push(Breach::Overwritten { qid, slot, head, tail });
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn witness() -> Witness {
+        let queue = abi::QueueRef {
+            sq: 0x1000,
+            sq_doorbell: 0x10,
+            cq_doorbell: 0x14,
+            state: 0x8000,
+            sq_shift: 2,
+            cq_shift: 2,
+            qid: 1,
+            sharing: abi::SHARING_SHARED,
+            ..abi::QueueRef::new()
+        };
+        Witness::new(&[queue], 0)
+    }
+
+    #[test]
+    fn a_lawful_exchange_is_no_breach() {
+        let mut witness = witness();
+        for lap in 0..5u32 {
+            witness.stores(0, 0x1000 + u64::from(lap * 3 % 4) * 64, 16);
+            witness.rings(0, 0x10);
+            witness.doorbell(0x10, (lap * 3 + 3) & 3);
+            witness.doorbell(0x14, (lap * 3 + 3) & 3);
+        }
+        assert_eq!(witness.breaches(), []);
+        assert_eq!(witness.outstanding(0), 0);
+    }
+
+    #[test]
+    fn a_tail_that_goes_back_is_outstanding_too_much() {
+        let mut witness = witness();
+        witness.doorbell(0x10, 2);
+        witness.doorbell(0x10, 1);
+        assert!(matches!(witness.breaches(), [Breach::Outstanding { outstanding: 5, limit: 3, .. }]));
+    }
+
+    #[test]
+    fn a_repeated_value_and_a_head_beyond_the_tail_are_breaches() {
+        let mut witness = witness();
+        witness.doorbell(0x10, 0);
+        witness.doorbell(0x14, 1);
+        assert!(matches!(witness.breaches()[0], Breach::DoorbellValue { value: 0, .. }));
+        assert!(matches!(witness.breaches()[1], Breach::HeadBeyondTail { head: 1, tail: 0, .. }));
+    }
+
+    #[test]
+    fn a_store_into_an_entry_in_use_is_a_breach() {
+        let mut witness = witness();
+        witness.doorbell(0x10, 2);
+        witness.stores(3, 0x1000 + 2 * 64, 16);
+        assert_eq!(witness.breaches(), []);
+        witness.stores(3, 0x1000 + 64, 16);
+        assert!(matches!(witness.breaches(), [Breach::Overwritten { slot: 1, .. }]));
+    }
+
+    #[test]
+    fn two_writers_need_a_hand_over() {
+        let turn = 0x8000 + std::mem::offset_of!(abi::QueueState, turn) as u64;
+        let mut witness = witness();
+        witness.rings(0, 0x10);
+        witness.stores(0, turn, 8);
+        witness.rings(1, 0x10);
+        assert_eq!(witness.breaches(), []);
+        witness.rings(2, 0x10);
+        assert!(matches!(witness.breaches(), [Breach::Writers { first: 1, second: 2, .. }]));
+    }
+}
