@@ -2,28 +2,27 @@
 //!
 //! A completion queue and all submission queues that feed it are in one lane, so that nothing on the way of an I/O
 //! command is shared between threads. Round robin goes from queue to queue, a burst of commands at a time; another
-//! arbitration mechanism would choose the next queue in [`Lane::pass`].
+//! arbitration mechanism would choose the next queue in [`Lane::pass`]. `flight` has what happens to a command
+//! between its fetch and its completion, `stepped` what a controller without threads does.
+
+mod flight;
+mod stepped;
 
 use std::sync::Arc;
 
-use rand::{RngExt, SeedableRng};
+use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
-use warpbell_nvme::{Sqe, Status};
+use warpbell_nvme::Status;
 
 use crate::checker::Rule;
-use crate::engine::{Command, Engine};
+use crate::engine::Engine;
 use crate::interrupt::Vectors;
 use crate::queue::{Cq, DoorbellFault, Sq};
 
+use flight::Held;
+
 /// Most commands taken from one queue before the next has its turn.
 pub(crate) const MAX_BURST: u32 = 32;
-
-/// A fetched command that waits for its turn to complete.
-struct Held {
-    /// Index of its queue in the lane.
-    sq: usize,
-    sqe: Sqe,
-}
 
 /// How a lane works; fixed when the device is opened.
 #[derive(Clone, Copy, Debug)]
@@ -44,15 +43,6 @@ pub(crate) enum LaneState {
     Running,
     /// A shutdown was asked for: new commands are violations.
     ShutDown,
-}
-
-/// One thing that a stepped controller can do next.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Work {
-    /// Fetch a command of the queue with this index.
-    Fetch(usize),
-    /// Complete the held command with this index.
-    Complete(usize),
 }
 
 /// I/O queues and the means to serve them.
@@ -164,53 +154,6 @@ impl Lane {
         }
     }
 
-    /// Fetches one command, which must be pending with room for its completion, and completes it unless it is held.
-    fn fetch(&mut self, index: usize) {
-        let sq = &mut self.sqs[index];
-        let sqe = sq.fetch();
-        let sqid = sq.id;
-        self.cqs[sq.cq].reserve();
-        if self.mode.poison {
-            sq.poison_fetched();
-        }
-        let conflict = sq.begin(sqe.cid());
-        self.held.push(Held { sq: index, sqe });
-        let command = Command { sqid, sqe: &sqe };
-        if self.mode.poison && sqe.cdw0.into_bits() == u32::MAX {
-            self.engine.violation(Rule::StaleEntry, command, "fetch of an entry that was not written");
-        }
-        if conflict {
-            self.engine.violation(Rule::CidInFlight, command, "its identifier is in flight");
-            self.answer(self.held.len() - 1, Status::CID_CONFLICT.with_dnr(true));
-            // The other command with this identifier is still in flight.
-            self.sqs[index].begin(sqe.cid());
-        } else if self.held.len() > self.mode.window {
-            self.complete_any();
-            self.interrupt_all();
-        }
-    }
-
-    fn complete_any(&mut self) {
-        let choice = self.random.random_range(0..self.held.len());
-        self.complete(choice);
-    }
-
-    fn complete(&mut self, choice: usize) {
-        let held = &self.held[choice];
-        let status = self.engine.execute(self.sqs[held.sq].id, &held.sqe);
-        self.answer(choice, status);
-    }
-
-    /// Posts the completion of a held command.
-    fn answer(&mut self, choice: usize, status: Status) {
-        let held = self.held.swap_remove(choice);
-        let sq = &mut self.sqs[held.sq];
-        sq.end(held.sqe.cid());
-        let cq = &mut self.cqs[sq.cq];
-        cq.release();
-        cq.post_status(sq.id, sq.head, held.sqe.cid(), status);
-    }
-
     /// After completions of held commands: they may belong to any queue of this lane.
     fn interrupt_all(&mut self) {
         (0..self.cqs.len()).for_each(|cq| self.interrupt(cq));
@@ -221,48 +164,6 @@ impl Lane {
             self.engine.statistics.interrupts += 1;
             self.vectors.signal(vector);
         }
-    }
-
-    /// What could be done next, in stepped mode.
-    pub(crate) fn work(&self, into: &mut Vec<Work>) {
-        if self.state != LaneState::Running {
-            return;
-        }
-        let ready = |sq: &Sq| sq.pending() > 0 && self.cqs[sq.cq].room() > 0;
-        if self.held.len() <= self.mode.window {
-            let queues = self.sqs.iter().enumerate().filter(|(_, sq)| ready(sq));
-            into.extend(queues.map(|(index, _)| Work::Fetch(index)));
-        }
-        into.extend((0..self.held.len()).map(Work::Complete));
-    }
-
-    /// Does one thing that [`Lane::work`] offered.
-    pub(crate) fn perform(&mut self, work: Work) {
-        self.engine.view.refresh();
-        match work {
-            Work::Fetch(index) => self.fetch(index),
-            Work::Complete(choice) => self.complete(choice),
-        }
-        self.interrupt_all();
-    }
-
-    /// A write to a doorbell, where each is seen. False if the queue is not here.
-    pub(crate) fn ring_sq(&mut self, qid: u16, value: u32) -> bool {
-        let Some(sq) = self.sqs.iter_mut().find(|sq| sq.id == qid) else { return false };
-        self.engine.statistics.sq_doorbells += 1;
-        let result = sq.ring_doorbell(value);
-        self.accept(result);
-        true
-    }
-
-    /// A write to a completion queue's doorbell, where each is seen. False if the queue is not here.
-    pub(crate) fn ring_cq(&mut self, qid: u16, value: u32) -> bool {
-        let Some(cq) = self.cqs.iter_mut().find(|cq| cq.id == qid) else { return false };
-        self.engine.statistics.cq_doorbells += 1;
-        if let Err((rule, detail)) = cq.ring_doorbell(value) {
-            self.engine.checker.report_doorbell(rule, detail);
-        }
-        true
     }
 
     pub(crate) fn add_cq(&mut self, cq: Cq) {
@@ -295,24 +196,6 @@ impl Lane {
         self.cqs.swap_remove(index).retire();
         let moved = self.cqs.len();
         self.sqs.iter_mut().filter(|sq| sq.cq == moved).for_each(|sq| sq.cq = index);
-    }
-
-    /// Aborts a command that is held back; false if it is not here.
-    pub(crate) fn abort(&mut self, sqid: u16, cid: u16) -> bool {
-        let is_it = |held: &Held| self.sqs[held.sq].id == sqid && held.sqe.cid() == cid;
-        let Some(choice) = self.held.iter().position(is_it) else { return false };
-        let cq = self.sqs[self.held[choice].sq].cq;
-        self.answer(choice, Status::ABORT_REQUESTED);
-        self.interrupt(cq);
-        true
-    }
-
-    /// Completes everything that is held back, before a shutdown.
-    pub(crate) fn drain(&mut self) {
-        while !self.held.is_empty() {
-            self.complete_any();
-        }
-        self.interrupt_all();
     }
 
     /// Forgets all queues and commands: a controller level reset.
