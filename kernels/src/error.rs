@@ -60,6 +60,16 @@ pub enum Error {
         /// Bytes that the kernel takes.
         expected: u64,
     },
+    /// Arguments of another version of the interface than the kernel's.
+    #[error("kernel {kernel}: arguments of {found}, but it takes {expected}")]
+    ArgumentVersion {
+        /// The kernel.
+        kernel: String,
+        /// Version and size given.
+        found: String,
+        /// Version and size that the kernel takes.
+        expected: String,
+    },
     /// The executor refused the launch.
     #[error("kernel {kernel}: {reason}")]
     Refused {

@@ -6,10 +6,12 @@
 
 namespace kernels {
 
-constexpr u32 mode_whole = 0;   // submit_whole, wait
-constexpr u32 mode_try = 1;     // try_submit, wait
-constexpr u32 mode_abandon = 2; // submit, abandon
-constexpr u32 mode_reap = 3;    // reap, submit, wait
+constexpr u32 mode_whole = 0;      // submit_whole, wait
+constexpr u32 mode_try = 1;        // try_submit, wait
+constexpr u32 mode_abandon = 2;    // submit, abandon
+constexpr u32 mode_reap = 3;       // reap, submit, wait
+constexpr u32 mode_split = 4;      // read of two commands per lane, for the whole warp
+constexpr u32 mode_split_each = 5; // the same, each lane its own
 
 template <sharing Mode> WARPBELL_D void run_batches(const warpbell_queue_test_args& args) {
     const this_warp_t warp;
@@ -19,6 +21,20 @@ template <sharing Mode> WARPBELL_D void run_batches(const warpbell_queue_test_ar
     entry.dword[0] = static_cast<u32>(opcode::flush);
     entry.dword[1] = args.ns.nsid;
     const bool want = port::lane() < args.batch;
+    if (args.mode == mode_split || args.mode == mode_split_each) {
+        const bool each = args.mode == mode_split_each;
+        const u32 blocks = each ? 2u : 64u;
+        const u64 bytes = static_cast<u64>(blocks) * s.block_bytes();
+        const u32 first = each ? 2u * port::lane() : 0u;
+        const dma_span data = dma_span(args.buffer).subspan(first * s.block_bytes(), bytes);
+        const status answer = each ? read_each(warp, s, extent{lba(first), blocks}, data, args.deadline_ns)
+                                   : read(warp, s, extent{lba(0), blocks}, data, args.deadline_ns);
+        warpbell_test_record& record = records[port::lane()];
+        ++record.answers;
+        record.status = answer.bits;
+        s.detach(warp);
+        return;
+    }
     for (u32 round = 0; round < args.commands; ++round) {
         io_token token;
         if (args.mode == mode_reap) {

@@ -15,6 +15,8 @@ const WHOLE: u32 = 0;
 const TRY: u32 = 1;
 const ABANDON: u32 = 2;
 const REAP: u32 = 3;
+const SPLIT: u32 = 4;
+const SPLIT_EACH: u32 = 5;
 
 fn module() -> Module {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/batches.cu");
@@ -114,5 +116,36 @@ fn a_lane_whose_every_identifier_timed_out_gets_them_back_by_reaping() {
         assert_eq!(answers(&simulation), vec![0; 32], "{sharing:?}");
         assert_eq!(simulation.rig.attachment.counters(0).late, 32);
         assert!(simulation.rig.quarantine(0).expect("masks").iter().all(|mask| *mask == 0));
+    }
+}
+
+/// Reads two commands a lane; the controller answers the first of them after 8 of the call's 10 ms, and the second
+/// after `second` ms.
+fn split(module: &Module, sharing: Sharing, mode: u32, second: u64) -> (Vec<u32>, Duration) {
+    let case = Case { async_depth: 2, ..case(sharing, 64, 32) };
+    let mut simulation = Simulation::with_module(&case, module).expect("a rig");
+    let mut args = abi::QueueTestArgs { mode, ..simulation.rig.args() };
+    args.ns.max_blocks = 1;
+    let launch = Launch::new(module, "batch_test", &args).expect("a launch");
+    let ms = Duration::from_millis;
+    let outcome = simulation
+        .run_launch(launch, |rig, moment| {
+            let first_round = rig.soft.statistics().total_commands() < 32;
+            moment.elapsed >= ms(if first_round { 8 } else { second })
+        })
+        .expect("a run");
+    outcome.expect_right(&case);
+    (answers(&simulation), outcome.elapsed)
+}
+
+#[test]
+fn an_io_of_several_rounds_has_one_deadline() {
+    let module = module();
+    for (sharing, mode) in MODES.iter().flat_map(|sharing| [(*sharing, SPLIT), (*sharing, SPLIT_EACH)]) {
+        let (statuses, _) = split(&module, sharing, mode, 9);
+        assert_eq!(statuses, vec![0; 32], "{sharing:?}, mode {mode}: both rounds in time");
+        let (statuses, elapsed) = split(&module, sharing, mode, 12);
+        assert_eq!(statuses, vec![abi::STATUS_LIBRARY | abi::TIMED_OUT; 32], "{sharing:?}, mode {mode}");
+        assert!(elapsed < Duration::from_micros(11_500), "{sharing:?}, mode {mode}: {elapsed:?}");
     }
 }

@@ -183,7 +183,7 @@ impl Controller {
         if self.state() == ControllerState::Starting {
             return Err(self.core.wrong_state("reset"));
         }
-        self.core.book.set_state(ControllerState::Starting);
+        self.core.close();
         let lost_queues = self.core.disable()?;
         self.core.enable()?;
         *grant = negotiate(&self.core)?;

@@ -118,6 +118,12 @@ impl Core {
         Ok(())
     }
 
+    /// No admin command is submitted from here on, until the controller is enabled again.
+    pub(crate) fn close(&self) {
+        let _admin = self.admin.lock();
+        self.book.set_state(ControllerState::Starting);
+    }
+
     pub(crate) fn wrong_state(&self, doing: &'static str) -> DriverError {
         DriverError::State { device: self.name(), doing, state: self.book.state() }
     }
@@ -160,6 +166,10 @@ impl Core {
     ) -> Result<Ticket, DriverError> {
         loop {
             let mut admin = self.admin.lock();
+            // Under the lock: a reset that began meanwhile must not meet a command of before.
+            if self.book.state() != ControllerState::Ready {
+                return Err(self.wrong_state("execute an admin command"));
+            }
             admin.reap();
             match admin.submit(sqe, buffer) {
                 Ok(ticket) => return Ok(ticket),

@@ -249,7 +249,7 @@ impl IoQueue {
 
     #[cold]
     fn report_expired(&mut self) -> Option<Completion> {
-        while let Some(cid) = self.deadlines.next_expired() {
+        while let Some(cid) = self.deadlines.next_expired(&self.slots) {
             // It may have completed since it was noted.
             if self.slots.quarantine(cid) {
                 self.counters.timed_out += 1;

@@ -23,6 +23,7 @@ mod attach;
 mod buffer;
 mod device_name;
 mod error;
+mod host_queue;
 mod layout;
 mod pairs;
 mod path;
@@ -34,6 +35,7 @@ pub use attach::{AttachOptions, Attachment, QueueCounters, Sharing};
 pub use buffer::{Buffer, Descriptor};
 pub use device_name::{Bdf, DeviceName, DeviceNameError};
 pub use error::Error;
+pub use host_queue::HostQueue;
 pub use layout::{CidLayout, DEFAULT_TOKENS, LANES, LayoutError};
 pub use path::DataPath;
 

@@ -3,13 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use warpbell_driver::{Controller, ControllerOptions, IoQueue, IoQueueOptions, Namespace};
+use warpbell_driver::{Controller, ControllerOptions, IoQueueOptions, Namespace};
 use warpbell_hw::{Device, DeviceInfo, Nsid};
 use warpbell_nvme::identify::IdentifyController;
 use warpbell_softctl::{FaultPlan, SoftConfig, SoftDevice, StoreConfig, Violation};
 
-use crate::pairs::{QueueRequest, create_pair};
-use crate::{AttachOptions, Attachment, Buffer, DataPath, Descriptor, DeviceName, Error};
+use crate::{AttachOptions, Attachment, Buffer, DataPath, Descriptor, DeviceName, Error, HostQueue};
 
 /// How to open an SSD.
 #[derive(Clone, Debug, Default)]
@@ -134,16 +133,15 @@ impl Ssd {
         Buffer::host(self.controller.device().dma(), bytes, self.descriptor)
     }
 
-    /// A queue pair of `entries` ring entries that this thread drives by itself.
-    pub fn host_queue(&self, entries: u32, options: IoQueueOptions) -> Result<IoQueue, Error> {
+    /// A queue pair of `entries` ring entries that this thread drives by itself, for commands over `buffer`.
+    pub fn host_queue(
+        &self,
+        entries: u32,
+        options: IoQueueOptions,
+        buffer: Buffer,
+    ) -> Result<HostQueue, Error> {
         let nsid = self.namespace(None)?.nsid;
-        let pair = create_pair(&self.controller, QueueRequest { entries, start: 0, nsid })?;
-        Ok(IoQueue::new(pair, options)?)
-    }
-
-    /// Deletes a host queue in good order.
-    pub fn delete_host_queue(&self, queue: IoQueue) -> Result<(), Error> {
-        Ok(self.controller.delete_queue_pair(queue.into_pair())?)
+        HostQueue::new(self.controller.clone(), nsid, entries, options, buffer)
     }
 
     /// Queues for kernels.

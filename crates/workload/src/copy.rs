@@ -3,9 +3,9 @@
 use std::io::{Read, Write};
 use std::time::Duration;
 
-use warpbell::driver::{Completion, IoQueue, IoQueueOptions, Outcome as Ended};
+use warpbell::driver::{Completion, IoQueueOptions, Outcome as Ended};
 use warpbell::nvme::{Sqe, command};
-use warpbell::{Buffer, Ssd};
+use warpbell::{HostQueue, Ssd};
 
 use crate::control::Control;
 use crate::data::DataMap;
@@ -71,12 +71,12 @@ pub fn read_blocks(
         }
         let len = (blocks * copier.block) as usize;
         copier.transfer(command::read, lba, blocks)?;
-        copier.buffer.window().read(0, &mut bytes[..len])?;
+        copier.queue.buffer().window().read(0, &mut bytes[..len])?;
         out.write_all(&bytes[..len])
             .map_err(|source| RunError::Stream { side: "standard output", source })?;
         control.add(1, len as u64);
     }
-    copier.finish(ssd)?;
+    copier.finish()?;
     Ok(extent.count * u64::from(Limits::of(ssd, extent.nsid)?.block_size))
 }
 
@@ -99,12 +99,12 @@ pub fn write_blocks(
         let len = (blocks * copier.block) as usize;
         data.read_exact(&mut bytes[..len])
             .map_err(|source| RunError::Stream { side: "standard input", source })?;
-        copier.buffer.window().write(0, &bytes[..len])?;
+        copier.queue.buffer().window().write(0, &bytes[..len])?;
         copier.transfer(command::write, lba, blocks)?;
         control.add(1, len as u64);
     }
     copier.flush(extent.nsid)?;
-    copier.finish(ssd)?;
+    copier.finish()?;
     Ok(extent.count * u64::from(limits.block_size))
 }
 
@@ -126,8 +126,7 @@ fn check_tail(extent: &Extent, limits: &Limits) -> Result<(), JobError> {
 
 /// A queue and a buffer for one stream.
 struct Copier {
-    queue: IoQueue,
-    buffer: Buffer,
+    queue: HostQueue,
     data: DataMap,
     nsid: u32,
     block: u64,
@@ -143,8 +142,8 @@ impl Copier {
         let options = IoQueueOptions { deadline: DEADLINE, ..IoQueueOptions::default() };
         let buffer = ssd.buffer(CHUNK as usize)?;
         let data = DataMap::new(buffer.as_ref(), ssd.data_path().descriptor);
-        let queue = ssd.host_queue(entries, options)?;
-        Ok(Copier { queue, buffer, data, nsid, block, max_blocks: (max / block).clamp(1, 1 << 16) })
+        let queue = ssd.host_queue(entries, options, buffer)?;
+        Ok(Copier { queue, data, nsid, block, max_blocks: (max / block).clamp(1, 1 << 16) })
     }
 
     /// The extent in pieces that fit the buffer.
@@ -191,7 +190,7 @@ impl Copier {
         Err(RunError::Command { op, nsid: self.nsid, lba: Some(lba), status })
     }
 
-    fn finish(self, ssd: &Ssd) -> Result<(), RunError> {
-        Ok(ssd.delete_host_queue(self.queue)?)
+    fn finish(self) -> Result<(), RunError> {
+        Ok(self.queue.delete()?)
     }
 }

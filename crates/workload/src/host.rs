@@ -4,8 +4,8 @@ mod worker;
 
 use std::time::{Duration, Instant};
 
-use warpbell::driver::{IoQueue, IoQueueOptions};
-use warpbell::{Buffer, Ssd};
+use warpbell::driver::IoQueueOptions;
+use warpbell::{HostQueue, Ssd};
 
 use crate::bench::Runner;
 use crate::control::Control;
@@ -92,10 +92,9 @@ impl Share<'_> {
         if let Some(cpu) = self.cpu {
             cpu::pin(cpu)?;
         }
-        let buffers = self.queues.iter().map(|_| self.buffer()).collect::<Result<Vec<_>, _>>()?;
         let mut workers = Vec::with_capacity(self.queues.len());
-        for (queue, buffer) in self.queues.iter().zip(&buffers) {
-            workers.push(self.worker(*queue, buffer)?);
+        for queue in &self.queues {
+            workers.push(self.worker(*queue)?);
         }
         let before = cpu::thread_time();
         let mut clock = Drive::new(self.job, self.pass, self.control);
@@ -104,27 +103,25 @@ impl Share<'_> {
         for worker in workers {
             let (queue, outcome) = worker.finish();
             total.merge(outcome);
-            self.ssd.delete_host_queue(queue)?;
+            queue.delete()?;
         }
         total.cpu_time_ns = cpu::nanoseconds(cpu::thread_time() - before);
         Ok(total)
     }
 
-    fn buffer(&self) -> Result<Buffer, RunError> {
-        let bytes = u64::from(self.job.flights_per_queue()) * self.job.bs_bytes;
-        Ok(self.ssd.buffer(checked_len(bytes)?)?)
-    }
-
-    fn worker<'b>(&'b self, queue: u64, buffer: &'b Buffer) -> Result<Worker<'b>, RunError> {
+    fn worker(&self, queue: u64) -> Result<Worker<'_>, RunError> {
         let job = self.job;
-        let data = DataMap::new(buffer.as_ref(), self.ssd.data_path().descriptor);
         let schedule = Schedule::new(job, self.pass, queue, u64::from(job.queues));
-        Ok(Worker::new(Supply { job, queue: self.queue()?, buffer, data, schedule }))
+        let queue = self.queue()?;
+        let data = DataMap::new(queue.buffer().as_ref(), self.ssd.data_path().descriptor);
+        Ok(Worker::new(Supply { job, queue, data, schedule }))
     }
 
-    fn queue(&self) -> Result<IoQueue, RunError> {
+    fn queue(&self) -> Result<HostQueue, RunError> {
+        let bytes = u64::from(self.job.flights_per_queue()) * self.job.bs_bytes;
+        let buffer = self.ssd.buffer(checked_len(bytes)?)?;
         let options = IoQueueOptions { deadline: self.job.deadline, sq_batch: BATCH, cq_batch: BATCH };
-        Ok(self.ssd.host_queue(self.job.ring_entries(), options)?)
+        Ok(self.ssd.host_queue(self.job.ring_entries(), options, buffer)?)
     }
 }
 

@@ -10,8 +10,9 @@
 //
 // Without a group: this thread alone. A group is a warp group (group.cuh); all its lanes make the call.
 // When a read has been answered, its data is visible to the lanes that got the status. Every wait has
-// a deadline, the queue's unless the call names one; a status of `timed_out` means that the controller
-// may still use the buffer.
+// a deadline, the queue's unless the call names one; an I/O that takes several rounds of commands has one
+// for all of them. A status of `timed_out` means that the controller may still use the buffer, one of
+// `not_submitted` that the deadline passed between commands: it does not.
 #pragma once
 
 #include "queue.cuh"

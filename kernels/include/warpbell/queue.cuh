@@ -89,6 +89,8 @@ template <sharing Mode> class queue {
     template <class Group> WARPBELL_D optional<status> try_wait(const Group& group, io_token& token);
     // Waits for each lane's own command. Lanes with an empty token take part and get success.
     template <class Group> WARPBELL_D status wait(const Group& group, io_token&& token, u64 deadline_ns = 0);
+    // What a deadline of 0 stands for.
+    WARPBELL_D u64 deadline(u64 deadline_ns) const;
 
     // Gives a command in flight up, as if its deadline had passed: timed_out, and its id is quarantined.
     WARPBELL_D status abandon(io_token&& token);

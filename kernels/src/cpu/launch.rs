@@ -7,7 +7,7 @@ use super::hooks::Hooks;
 use super::module::{Kernel, Module};
 use super::{ffi, worker::Worker};
 use crate::Error;
-use crate::abi::Plain;
+use crate::abi::{ABI_VERSION, Plain};
 
 /// One run of a kernel over a grid. Cheap to clone; shared by all its workers.
 #[derive(Clone)]
@@ -32,7 +32,11 @@ pub struct Launch {
 impl Launch {
     /// Runs `kernel` with `args`, at first as a single block of one warp.
     pub fn new<T: Plain>(module: &Module, kernel: &str, args: &T) -> Result<Launch, Error> {
-        Launch::with_bytes(module, kernel, args.as_bytes())
+        let bytes = args.as_bytes();
+        if T::FIELDS.first().is_some_and(|field| field.name == "abi_version") {
+            check_version(kernel, bytes)?;
+        }
+        Launch::with_bytes(module, kernel, bytes)
     }
 
     /// The same for an argument struct that this crate does not know.
@@ -148,5 +152,44 @@ impl fmt::Debug for Launch {
         let mut text = f.debug_struct("Launch");
         text.field("kernel", &self.kernel()).field("grid", &self.grid).field("block", &self.block);
         text.field("seed", &self.seed).field("store_buffer", &self.store_buffer).finish_non_exhaustive()
+    }
+}
+
+/// Compares the two words that arguments begin with: interface version and size in bytes.
+fn check_version(kernel: &str, args: &[u8]) -> Result<(), Error> {
+    let word =
+        |at: usize| args.get(at..at + 4).map(|word| u32::from_ne_bytes([word[0], word[1], word[2], word[3]]));
+    let (found, expected) = ((word(0), word(4)), (Some(ABI_VERSION), u32::try_from(args.len()).ok()));
+    if found == expected {
+        return Ok(());
+    }
+    let words = |(version, size): (Option<u32>, Option<u32>)| {
+        format!("version {} of {} bytes", version.unwrap_or(0), size.unwrap_or(0))
+    };
+    Err(Error::ArgumentVersion { kernel: kernel.to_owned(), found: words(found), expected: words(expected) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::abi::DigestArgs;
+
+    #[test]
+    fn arguments_of_another_version_or_size_are_refused() {
+        let Ok(module) = Module::builtin() else { return println!("skipped: no CPU target in this build") };
+        let right = DigestArgs::new();
+        assert!(Launch::new(&module, "digest", &right).is_ok());
+        let older = DigestArgs { abi_version: ABI_VERSION - 1, ..right };
+        let text = Launch::new(&module, "digest", &older).map(drop).unwrap_err().to_string();
+        let size = size_of::<DigestArgs>();
+        assert_eq!(
+            text,
+            format!(
+                "kernel digest: arguments of version {} of {size} bytes, but it takes version {ABI_VERSION} of {size} bytes",
+                ABI_VERSION - 1
+            )
+        );
+        let unsized_args = DigestArgs { size: 0, ..right };
+        assert!(Launch::new(&module, "digest", &unsized_args).is_err());
     }
 }

@@ -18,8 +18,8 @@ pub(super) struct Deadlines {
     last_end: Duration,
     /// Ticks that ended, and when.
     ended: VecDeque<(u32, Duration)>,
-    /// Identifiers of commands that timed out and were not reported yet.
-    expired: VecDeque<u16>,
+    /// Commands that timed out and were not reported yet: identifier and tick.
+    expired: VecDeque<(u16, u32)>,
 }
 
 impl Deadlines {
@@ -70,7 +70,7 @@ impl Deadlines {
             if let Some(cid) = slots.live(slot)
                 && passed.wrapping_sub(*tick) as i32 >= 0
             {
-                self.expired.push_back(cid);
+                self.expired.push_back((cid, *tick));
             }
         }
     }
@@ -80,7 +80,39 @@ impl Deadlines {
         !self.expired.is_empty()
     }
 
-    pub(super) fn next_expired(&mut self) -> Option<u16> {
-        self.expired.pop_front()
+    /// The next identifier whose command timed out. Its slot may have been used again since it was noted, and with
+    /// few generations under the same identifier: then its tick is another.
+    pub(super) fn next_expired(&mut self, slots: &CidSlots) -> Option<u16> {
+        while let Some((cid, tick)) = self.expired.pop_front() {
+            if self.ticks[usize::from(slots.slot_of(cid))] == tick {
+                return Some(cid);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_that_was_used_again_under_its_old_identifier_has_not_expired() {
+        // So many slots leave one generation: an identifier comes back at once.
+        let mut slots = CidSlots::new(65535);
+        let second = Duration::from_secs(1);
+        let mut deadlines = Deadlines::new(65535, second, Duration::ZERO);
+        let (old, slow) = (slots.take().unwrap(), slots.take().unwrap());
+        deadlines.start(slots.slot_of(old));
+        deadlines.start(slots.slot_of(slow));
+        deadlines.check(second, &slots);
+        deadlines.check(second * 3, &slots);
+        assert!(deadlines.any_expired());
+
+        slots.complete(old);
+        assert_eq!(slots.take(), Some(old));
+        deadlines.start(slots.slot_of(old));
+        assert_eq!(deadlines.next_expired(&slots), Some(slow));
+        assert_eq!(deadlines.next_expired(&slots), None);
     }
 }

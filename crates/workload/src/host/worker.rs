@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use warpbell::Buffer;
-use warpbell::driver::{Completion, IoQueue, Outcome as Ended};
+use warpbell::HostQueue;
+use warpbell::driver::{Completion, Outcome as Ended};
 use warpbell::kernels::abi;
 use warpbell::nvme::Sqe;
 use warpbell::nvme::command;
@@ -38,8 +38,7 @@ struct Flight {
 /// Drives one queue.
 pub(super) struct Worker<'a> {
     job: &'a Job,
-    queue: IoQueue,
-    buffer: &'a Buffer,
+    queue: HostQueue,
     data: DataMap,
     schedule: Schedule,
     flights: Vec<Flight>,
@@ -66,20 +65,18 @@ pub(super) struct Worker<'a> {
 /// What a worker needs.
 pub(super) struct Supply<'a> {
     pub(super) job: &'a Job,
-    pub(super) queue: IoQueue,
-    pub(super) buffer: &'a Buffer,
+    pub(super) queue: HostQueue,
     pub(super) data: DataMap,
     pub(super) schedule: Schedule,
 }
 
 impl<'a> Worker<'a> {
     pub(super) fn new(supply: Supply<'a>) -> Worker<'a> {
-        let Supply { job, queue, buffer, data, schedule } = supply;
+        let Supply { job, queue, data, schedule } = supply;
         let flights = job.flights_per_queue();
         let scratch = if job.verify.is_some() { vec![0; job.bs_bytes as usize] } else { Vec::new() };
         let mut worker = Worker {
             job,
-            buffer,
             data,
             schedule,
             flights: vec![Flight::default(); flights as usize],
@@ -153,7 +150,7 @@ impl<'a> Worker<'a> {
     }
 
     /// The queue, and what was counted.
-    pub(super) fn finish(mut self) -> (IoQueue, Outcome) {
+    pub(super) fn finish(mut self) -> (HostQueue, Outcome) {
         let mut costs = self.costs();
         costs.subtract(&self.base);
         self.outcome.costs = costs;
@@ -212,7 +209,7 @@ impl<'a> Worker<'a> {
         if write && self.job.verify.is_some() {
             let lba = self.lba(unit);
             unit::fill(&mut self.scratch, lba, self.job.seed);
-            self.buffer.window().write(self.offset(index), &self.scratch)?;
+            self.queue.buffer().window().write(self.offset(index), &self.scratch)?;
         }
         self.unsent = Some(index);
         Ok(Some(index))
@@ -321,7 +318,7 @@ impl<'a> Worker<'a> {
 
     /// Compares what a read brought with what belongs there.
     fn compare(&mut self, index: u32, unit: u64) -> Result<(), RunError> {
-        self.buffer.window().read(self.offset(index), &mut self.scratch)?;
+        self.queue.buffer().window().read(self.offset(index), &mut self.scratch)?;
         self.outcome.verify.blocks += self.job.io_blocks();
         let block = self.job.block_size_bytes as usize;
         for wrong in unit::check(&self.scratch, self.lba(unit), self.job.seed, block) {

@@ -136,6 +136,23 @@ template <class Group> WARPBELL_D status agree(const Group& group, status mine) 
     return status::from_bits(static_cast<u32>(group.from(port::lowest(in_use ? in_use : failed), mine.bits)));
 }
 
+// One deadline for all rounds of a call. The clock is read only for a call of several rounds.
+class rounds_deadline {
+  public:
+    WARPBELL_D rounds_deadline(u64 total_ns, bool several)
+        : total_ns_(total_ns), begin_ns_(several ? port::clock_ns() : 0) {}
+
+    // What is left for the next round, the same in each lane; 0 once nothing is.
+    template <class Group> WARPBELL_D u64 left(const Group& group) const {
+        const u64 gone = port::clock_ns() - begin_ns_;
+        return group.broadcast(gone < total_ns_ ? total_ns_ - gone : 0);
+    }
+
+  private:
+    u64 total_ns_;
+    u64 begin_ns_;
+};
+
 // One I/O for the group: its pieces go to the lanes in turn.
 template <class Group, sharing Mode>
 WARPBELL_D status run_whole(const Group& group, session<Mode>& s, opcode op, extent where,
@@ -145,8 +162,13 @@ WARPBELL_D status run_whole(const Group& group, session<Mode>& s, opcode op, ext
         return refusal;
     }
     const u64 step_bytes = static_cast<u64>(s.max_blocks()) * s.block_bytes();
+    const bool several = where.blocks > static_cast<u64>(s.max_blocks()) * group.size();
+    const rounds_deadline end(s.queue().deadline(deadline_ns), several);
     status result;
     for (u64 first = 0; first * s.max_blocks() < where.blocks && result.ok(); first += group.size()) {
+        if (first != 0 && (deadline_ns = end.left(group)) == 0) {
+            return code::not_submitted;
+        }
         const u64 index = first + group.thread_rank();
         const optional<extent> mine = piece(where, index, s.max_blocks());
         const u64 bytes = mine ? static_cast<u64>(mine->blocks) * s.block_bytes() : 0;
@@ -180,7 +202,12 @@ WARPBELL_D status run_each(const Group& group, session<Mode>& s, opcode op, opti
     status result = where ? check_whole(s, *where, data) : status();
     const u64 step_bytes = static_cast<u64>(s.max_blocks()) * s.block_bytes();
     bool more = where.has_value() && result.ok();
+    const bool several = group.ballot(more && piece(*where, 1, s.max_blocks()).has_value()) != 0;
+    const rounds_deadline end(s.queue().deadline(deadline_ns), several);
     for (u64 index = 0; group.ballot(more) != 0; ++index) {
+        if (index != 0 && (deadline_ns = end.left(group)) == 0) {
+            return more ? status(code::not_submitted) : result;
+        }
         const optional<extent> mine = more ? piece(*where, index, s.max_blocks()) : optional<extent>();
         const u64 bytes = mine ? static_cast<u64>(mine->blocks) * s.block_bytes() : 0;
         io_token token = start_each(group, s, op, mine, data.subspan(index * step_bytes, bytes), deadline_ns);

@@ -12,13 +12,17 @@ constexpr u32 patience_looks = port::on_cpu ? 32 : 4;
 
 // ---- the leader's look -----------------------------------------------------------------------------------
 
+template <sharing Mode> WARPBELL_D u64 queue<Mode>::deadline(u64 deadline_ns) const {
+    const u64 wait_ns = deadline_ns ? deadline_ns : ref_.deadline_ns;
+    return wait_ns ? wait_ns : fallback_deadline_ns;
+}
+
 // Slow path, every 16th look: the clock, and whether the host has given the queue up.
 template <sharing Mode> WARPBELL_D bool queue<Mode>::clock_says_stop(pace& pace, bool& lost) {
     lost = port::load_relaxed_sys(&host()->state) != WARPBELL_QUEUE_RUNNING;
     const u64 now = port::clock_ns();
     if (pace.end_ns_ == 0) {
-        u64 wait_ns = pace.deadline_ns_ ? pace.deadline_ns_ : ref_.deadline_ns;
-        pace.end_ns_ = now + (wait_ns ? wait_ns : fallback_deadline_ns);
+        pace.end_ns_ = now + deadline(pace.deadline_ns_);
     }
     return !mutate::no_deadline && now >= pace.end_ns_;
 }
