@@ -66,7 +66,8 @@ impl Deadlines {
 
     fn note(&mut self, passed: u32, slots: &CidSlots) {
         self.expired.clear();
-        for (slot, tick) in (0..).zip(&self.ticks) {
+        // Ticks first: behind the 65535th slot there is no number for another.
+        for (tick, slot) in self.ticks.iter().zip(0..) {
             if let Some(cid) = slots.live(slot)
                 && passed.wrapping_sub(*tick) as i32 >= 0
             {
