@@ -35,13 +35,23 @@ struct share {
     }
 };
 
+// This warp's part of the launch's I/Os. Of the warps on a queue only the first iodepth have commands.
+WARPBELL_D u64 limit_of(const warpbell_bench_args& args) {
+    if (args.io_limit == 0) {
+        return ~0ull;
+    }
+    const u64 most = static_cast<u64>(args.iodepth) * args.ns.queue_count;
+    const u64 busy = warps_of_launch() < most ? warps_of_launch() : most;
+    return args.io_limit / busy + (warp_number() < args.io_limit % busy ? 1u : 0u);
+}
+
 template <sharing Mode> class bench_warp {
   public:
     WARPBELL_D bench_warp(const warpbell_bench_args& args, const share& mine, const lanes& group)
         : args_(args), group_(group), session_(group, args.ns, warp_number()), batch_(mine.batch(args.batch)),
           io_bytes_(args.blocks_per_io << args.ns.block_shift),
           slots_((mine.commands - port::lane() + WARPBELL_WARP_LANES - 1u) / WARPBELL_WARP_LANES),
-          idle_(slots_ < 32 ? (1u << slots_) - 1u : ~0u), limit_(args.io_limit ? args.io_limit : ~0ull),
+          idle_(slots_ < 32 ? (1u << slots_) - 1u : ~0u), limit_(limit_of(args)),
           seed_(
               random_number(args.seed, static_cast<u64>(warp_number()) * WARPBELL_WARP_LANES + port::lane())),
           deadline_ns_(args.deadline_ns ? args.deadline_ns : session_.queue().ref().deadline_ns),

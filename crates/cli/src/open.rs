@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use warpbell::soft::{FaultPlan, SoftConfig, StoreConfig};
-use warpbell::{DeviceName, OpenOptions, Ssd};
+use warpbell::{DeviceName, OpenOptions, Ssd, same_file};
 
 use crate::args::DeviceArgs;
 use crate::exit::{Ending, MISSING, REFUSED};
@@ -63,11 +63,6 @@ fn file_behind(name: &DeviceName, nsid: u32) -> Result<Option<PathBuf>, Ending> 
         Some(StoreConfig::File { path, .. }) => Some(path.clone()),
         _ => None,
     })
-}
-
-fn same_file(one: &Path, other: &Path) -> bool {
-    let resolve = |path: &Path| path.canonicalize().ok();
-    one == other || resolve(one).is_some_and(|one| resolve(other) == Some(one))
 }
 
 impl From<warpbell::Error> for Ending {

@@ -39,7 +39,7 @@ pub use host_queue::HostQueue;
 pub use layout::{CidLayout, DEFAULT_TOKENS, LANES, LayoutError};
 pub use path::DataPath;
 
-pub use ssd::{OpenOptions, Ssd};
+pub use ssd::{OpenOptions, Ssd, same_file};
 pub use target::{Target, TargetError};
 
 pub use warpbell_driver as driver;

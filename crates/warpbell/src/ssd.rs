@@ -160,7 +160,8 @@ fn allow_writes(config: &mut SoftConfig, allowed: &[String]) {
     }
 }
 
-fn same_file(one: &Path, other: &Path) -> bool {
+/// Whether two paths lead to the same file: they are equal, or resolve to the same place.
+pub fn same_file(one: &Path, other: &Path) -> bool {
     let resolve = |path: &Path| path.canonicalize().ok();
     one == other || resolve(one).is_some_and(|one| resolve(other) == Some(one))
 }

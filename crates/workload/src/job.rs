@@ -5,6 +5,7 @@ mod check;
 use std::time::Duration;
 
 use serde::Serialize;
+use warpbell::kernels::abi::HISTOGRAM_BUCKETS;
 
 use crate::options::{Access, Api, BenchOptions, Sharing, Verify};
 use crate::size::ByteSize;
@@ -17,6 +18,10 @@ pub const LANES: u32 = 32;
 pub const MAX_WARPS_PER_QUEUE: u32 = 2048;
 /// The most memory that the buffers of a run may take.
 pub const BUFFER_LIMIT: u64 = 8 << 30;
+/// Most bytes of the histograms that kernels count latencies in.
+pub const HISTOGRAM_LIMIT: u64 = 4 << 30;
+/// Histograms of one lane: reads and writes.
+pub(crate) const HISTOGRAM_DIRECTIONS: usize = 2;
 /// How long a run lasts that was given neither a runtime nor an amount.
 pub const DEFAULT_RUNTIME: Duration = Duration::from_secs(3);
 
@@ -251,13 +256,6 @@ impl Job {
         self.iodepth.div_ceil((self.warps / u32::from(self.queues)).max(1))
     }
 
-    /// Warps that have commands in flight: warps of a queue share its depth, at least one each.
-    pub fn busy_warps(&self) -> u64 {
-        let (warps, queues) = (self.warps, u32::from(self.queues));
-        let of_queue = |queue: u32| warps / queues + u32::from(queue < warps % queues);
-        (0..queues).map(|queue| u64::from(of_queue(queue).min(self.iodepth))).sum::<u64>().max(1)
-    }
-
     /// `read`, `write`, or both.
     pub fn operation(&self) -> &'static str {
         match self.rwmixread {
@@ -268,17 +266,34 @@ impl Job {
     }
 
     fn check_buffers(&self) -> Result<(), JobError> {
-        let bytes = self.ios_in_flight().saturating_mul(self.bs_bytes);
-        if bytes <= BUFFER_LIMIT {
-            return Ok(());
+        let ios = match self.api {
+            Api::Host => self.ios_in_flight(),
+            _ => u64::from(self.warps) * u64::from(self.units_per_warp()),
+        };
+        let bytes = ios.saturating_mul(self.bs_bytes);
+        if bytes > BUFFER_LIMIT {
+            let (bytes, limit) = (ByteSize(bytes), ByteSize(BUFFER_LIMIT));
+            let reason = format!("{ios} I/Os in flight need {bytes} of buffers, the limit is {limit}");
+            return Err(JobError::Conflict { flag: "bs", value: self.bs_bytes.to_string(), reason });
         }
-        let reason = format!(
-            "{} I/Os in flight need {} of buffers, the limit is {}",
-            self.ios_in_flight(),
-            ByteSize(bytes),
-            ByteSize(BUFFER_LIMIT)
-        );
-        Err(JobError::Conflict { flag: "bs", value: self.bs_bytes.to_string(), reason })
+        let histograms = self.histogram_bytes();
+        if histograms > HISTOGRAM_LIMIT {
+            let (bytes, limit) = (ByteSize(histograms), ByteSize(HISTOGRAM_LIMIT));
+            let reason = format!("their latency histograms need {bytes} of memory, the limit is {limit}");
+            return Err(JobError::Conflict { flag: "warps", value: self.warps.to_string(), reason });
+        }
+        Ok(())
+    }
+
+    /// I/Os for which a warp has buffers: its own part of the depth, or what the verifying kernel takes.
+    pub fn units_per_warp(&self) -> u32 {
+        let units = self.largest_share();
+        if self.verify.is_some() { units.max(LANES) } else { units }
+    }
+
+    fn histogram_bytes(&self) -> u64 {
+        let lanes = u64::from(self.warps) * u64::from(LANES);
+        lanes * HISTOGRAM_DIRECTIONS as u64 * size_of::<[u32; HISTOGRAM_BUCKETS as usize]>() as u64
     }
 }
 

@@ -12,18 +12,13 @@ use crate::control::Control;
 use crate::cpu::nanoseconds;
 use crate::data::checked_len;
 use crate::error::RunError;
-use crate::job::{Job, LANES};
+use crate::job::{HISTOGRAM_DIRECTIONS, Job, LANES};
 use crate::launch::{Kernel, Launcher};
 use crate::options::{Api, Sharing};
 use crate::outcome::Outcome;
 use crate::result::{Failure, VerifyReport};
 use crate::status::describe;
 use crate::unit::WrongBlock;
-
-/// Units that a warp of the `verify` kernel has in flight.
-const VERIFY_UNITS: u32 = LANES;
-/// Histograms of one lane: reads and writes.
-const DIRECTIONS: usize = 2;
 
 /// Runs a job by kernels.
 pub(crate) struct KernelRunner<'a> {
@@ -60,12 +55,17 @@ impl<'a> KernelRunner<'a> {
         job: &'a Job,
         attachment: &'a Attachment,
     ) -> Result<KernelRunner<'a>, RunError> {
-        let units_per_warp = job.largest_share();
-        let per_warp = if job.verify.is_some() { units_per_warp.max(VERIFY_UNITS) } else { units_per_warp };
-        let bytes = u64::from(job.warps) * u64::from(per_warp) * job.bs_bytes;
+        let bytes = u64::from(job.warps) * u64::from(job.units_per_warp()) * job.bs_bytes;
         let buffer = attachment.buffer(checked_len(bytes)?)?;
         let launcher = Launcher { target, threads: job.threads, cpus: &job.cpus };
-        Ok(KernelRunner { job, attachment, launcher, buffer, units_per_warp, tables: crc_tables()? })
+        Ok(KernelRunner {
+            job,
+            attachment,
+            launcher,
+            buffer,
+            units_per_warp: job.largest_share(),
+            tables: crc_tables()?,
+        })
     }
 
     fn verify(&self, mode: u32, control: &Control) -> Result<Outcome, RunError> {
@@ -111,7 +111,7 @@ impl<'a> KernelRunner<'a> {
             first_lba: job.first_block(),
             units: job.io_slots(),
             seed: job.seed,
-            io_limit: ios.map_or(0, |ios| ios.div_ceil(job.busy_warps())),
+            io_limit: ios.unwrap_or(0),
             runtime_ns: runtime.map_or(0, nanoseconds),
             deadline_ns: nanoseconds(job.deadline),
             blocks_per_io: job.io_blocks() as u32,
@@ -160,7 +160,7 @@ impl LaunchMemory {
     fn new(warps: usize, latency: bool) -> Result<LaunchMemory, RunError> {
         let mailbox = Array::new(1)?;
         mailbox.put(0, &Mailbox::new())?;
-        let histograms = warps * LANES as usize * DIRECTIONS;
+        let histograms = warps * LANES as usize * HISTOGRAM_DIRECTIONS;
         Ok(LaunchMemory {
             mailbox,
             results: Array::new(warps)?,

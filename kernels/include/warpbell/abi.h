@@ -217,7 +217,7 @@ typedef struct warpbell_bench_args {
     uint64_t first_lba;  /* I/O u covers blocks_per_io blocks at first_lba + u * blocks_per_io, */
     uint64_t units;      /* u below this */
     uint64_t seed;
-    uint64_t io_limit;    /* I/Os per warp; 0: none */
+    uint64_t io_limit;    /* I/Os of all warps; 0: no limit */
     uint64_t runtime_ns;  /* on the kernel's clock; 0: none */
     uint64_t deadline_ns; /* per I/O; 0: the queue's */
     uint32_t blocks_per_io;

@@ -23,7 +23,7 @@ mirror! {
         units: u64,
         /// Seed of offsets and patterns.
         seed: u64,
-        /// I/Os per warp; 0: no limit.
+        /// I/Os of all warps; 0: no limit.
         io_limit: u64,
         /// Nanoseconds on the kernel's clock; 0: no limit.
         runtime_ns: u64,

@@ -1,6 +1,6 @@
 //! `read` and `write`: blocks to standard output, standard input to blocks.
 
-use std::io::{Cursor, Read};
+use std::io::{Read, Seek, Write};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -38,15 +38,13 @@ pub fn write(args: &WriteArgs, global: &Global, stop: Arc<AtomicBool>) -> Result
         .check(&limits)
         .map_err(RunError::from)?;
     let room = (limits.blocks - args.lba) * u64::from(limits.block_size);
-    let data = input(args.count, u64::from(limits.block_size), room)?;
-    let count = data.len() as u64 / u64::from(limits.block_size);
+    let mut data = input(args.count, u64::from(limits.block_size), room)?;
+    let count = data.len / u64::from(limits.block_size);
     let extent = Extent { nsid: args.nsid, lba: args.lba, count };
     let control = Control::with_stop(stop);
-    let crc = format!("{:08x}", crc32c::crc32c(&data));
-    let goal = Goal::Bytes(data.len() as u64);
-    let bytes = watch("write", goal, &|| control.done(), || {
-        write_blocks(&ssd, extent, &mut Cursor::new(&data), &control)
-    })?;
+    let goal = Goal::Bytes(data.len);
+    let bytes =
+        watch("write", goal, &|| control.done(), || write_blocks(&ssd, extent, &mut data.spool, &control))?;
     match global.output {
         Output::Normal => Ok(()),
         Output::Json => out::json(&json!({
@@ -57,22 +55,48 @@ pub fn write(args: &WriteArgs, global: &Global, stop: Arc<AtomicBool>) -> Result
             "lba": args.lba,
             "blocks": count,
             "bytes": bytes,
-            "crc32c": crc,
+            "crc32c": format!("{:08x}", data.crc32c),
         })),
     }
 }
 
+/// Bytes of standard input that are kept in memory; what is longer goes through a temporary file.
+const IN_MEMORY: usize = 64 << 20;
+/// Bytes copied at a time.
+const CHUNK: usize = 1 << 20;
+
+/// All of standard input: nothing is written before it is known to be good.
+struct Input {
+    spool: tempfile::SpooledTempFile,
+    len: u64,
+    crc32c: u32,
+}
+
+impl Input {
+    fn take(limit: u64) -> std::io::Result<Input> {
+        let mut input = Input { spool: tempfile::spooled_tempfile(IN_MEMORY), len: 0, crc32c: 0 };
+        let mut stdin = std::io::stdin().lock().take(limit);
+        let mut piece = vec![0; CHUNK];
+        loop {
+            let len = stdin.read(&mut piece)?;
+            if len == 0 {
+                break;
+            }
+            input.spool.write_all(&piece[..len])?;
+            input.crc32c = crc32c::crc32c_append(input.crc32c, &piece[..len]);
+            input.len += len as u64;
+        }
+        input.spool.rewind()?;
+        Ok(input)
+    }
+}
+
 /// Standard input: whole blocks, as many as were announced, and no more than there is room for.
-fn input(count: Option<u64>, block: u64, room: u64) -> Result<Vec<u8>, Ending> {
+fn input(count: Option<u64>, block: u64, room: u64) -> Result<Input, Ending> {
     let wanted = count.map(|count| count * block);
-    let mut data = Vec::new();
     let limit = wanted.unwrap_or(room).saturating_add(1);
-    std::io::stdin()
-        .lock()
-        .take(limit)
-        .read_to_end(&mut data)
-        .map_err(|source| RunError::Stream { side: "standard input", source })?;
-    let len = data.len() as u64;
+    let data = Input::take(limit).map_err(|source| RunError::Stream { side: "standard input", source })?;
+    let len = data.len;
     let refuse = |reason: String| Err(RunError::Input { reason }.into());
     match wanted {
         Some(wanted) if len > wanted => {

@@ -2,7 +2,8 @@
 
 use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 /// Runs `warpbell` with `arguments`, standard input empty.
 pub fn run(arguments: &[&str]) -> Output {
@@ -86,4 +87,38 @@ pub fn noise(seed: u64, len: usize) -> Vec<u8> {
         (state >> 32) as u8
     };
     (0..len).map(|_| next()).collect()
+}
+
+/// Starts the command, to be waited for.
+pub fn spawn(arguments: &[&str]) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_warpbell"))
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// Looks until something is so, however slow the machine is.
+pub fn await_that(mut holds: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !holds() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "still not so after a minute");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Whether a process has the file open.
+pub fn has_open(child: &Child, path: &Path) -> bool {
+    let Ok(open) = std::fs::read_dir(format!("/proc/{}/fd", child.id())) else { return false };
+    open.flatten().any(|entry| std::fs::read_link(entry.path()).is_ok_and(|link| link == path))
+}
+
+/// CPU time that a process has taken so far.
+pub fn cpu_seconds(child: &Child) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
+    // Behind the name, which may hold anything, user and system time are the 12th and 13th, in hundredths.
+    let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    rest.split_whitespace().skip(11).take(2).map(|ticks| ticks.parse::<f64>().unwrap_or(0.0) / 100.0).sum()
 }

@@ -4,7 +4,10 @@ use std::fs::{File, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
-use crate::common::{crc32c_bitwise, crc32c_bytewise, json, noise, ok, refused, run, soft_file};
+use crate::common::{
+    await_that, cpu_seconds, crc32c_bitwise, crc32c_bytewise, has_open, json, noise, ok, refused, soft_file,
+    spawn,
+};
 
 #[test]
 fn the_reference_is_crc32c() {
@@ -111,14 +114,12 @@ fn a_file_that_grew_keeps_the_length_it_had() {
 fn a_file_that_was_truncated_fails_and_names_it() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("shrinking.bin");
-    File::create(&path).unwrap().set_len(4 << 30).unwrap();
-    let device = soft_file(&path);
-    let output = std::thread::scope(|scope| {
-        let digest = scope.spawn(|| run(&["digest", &device, "-o", "json"]));
-        std::thread::sleep(std::time::Duration::from_millis(300));
-        OpenOptions::new().write(true).open(&path).unwrap().set_len(1000).unwrap();
-        digest.join().unwrap()
-    });
+    // So long that nobody has read it to its end before it shrinks.
+    File::create(&path).unwrap().set_len(256 << 30).unwrap();
+    let digest = spawn(&["digest", &soft_file(&path), "-o", "json"]);
+    await_that(|| has_open(&digest, &path) && cpu_seconds(&digest) > 0.1);
+    OpenOptions::new().write(true).open(&path).unwrap().set_len(1000).unwrap();
+    let output = digest.wait_with_output().unwrap();
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "a digest of what is gone is none: {error}");
     assert!(error.starts_with("error: ") && error.lines().count() == 1, "{error}");

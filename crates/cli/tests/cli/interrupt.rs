@@ -1,19 +1,16 @@
 //! Ctrl-C ends the work, and what was measured so far is still printed.
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
+
+use crate::common::{await_that, cpu_seconds, spawn};
 
 #[test]
 fn partial_results_are_marked() {
     for api in ["host", "io"] {
         let start = Instant::now();
-        let child = Command::new(env!("CARGO_BIN_EXE_warpbell"))
-            .args(["bench", "soft:size=1m", "--runtime", "60s", "--api", api, "-o", "json"])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        std::thread::sleep(Duration::from_millis(700));
+        let child = spawn(&["bench", "soft:size=1m", "--runtime", "60s", "--api", api, "-o", "json"]);
+        await_that(|| cpu_seconds(&child) > 0.3);
         let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
         assert!(killed.success());
         let output = child.wait_with_output().unwrap();

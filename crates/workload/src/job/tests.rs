@@ -160,13 +160,9 @@ fn warps_share_the_depth_of_their_queue() {
         })
         .unwrap()
     };
-    assert_eq!((job(128, 1, 4).largest_share(), job(128, 1, 4).busy_warps()), (32, 4));
-    assert_eq!((job(10, 2, 7).largest_share(), job(10, 2, 7).busy_warps()), (4, 7));
-    assert_eq!(
-        (job(2, 2, 7).largest_share(), job(2, 2, 7).busy_warps()),
-        (1, 4),
-        "some warps have nothing to do"
-    );
+    assert_eq!(job(128, 1, 4).largest_share(), 32);
+    assert_eq!(job(10, 2, 7).largest_share(), 4);
+    assert_eq!(job(2, 2, 7).largest_share(), 1, "some warps have nothing to do");
 }
 
 #[test]
@@ -193,4 +189,23 @@ fn buffers_have_a_limit() {
         Job::resolve(&options, &large).unwrap_err().to_string(),
         "--bs 262144: 65536 I/Os in flight need 16g of buffers, the limit is 8g"
     );
+    // The verifying kernel has a buffer for every lane of a warp, however small the depth.
+    let mut options = BenchOptions { iodepth: 1, queues: 64, bs: ByteSize(8 << 20), ..Default::default() };
+    let many = Limits { queues: 64, ..large };
+    assert!(Job::resolve(&options, &many).is_ok());
+    options.verify = Some(Verify::Crc32c);
+    assert_eq!(
+        Job::resolve(&options, &many).unwrap_err().to_string(),
+        "--bs 8388608: 2048 I/Os in flight need 16g of buffers, the limit is 8g"
+    );
+    // Latencies are counted by lane: with many warps the histograms are the larger part.
+    let options = BenchOptions {
+        iodepth: 2047,
+        queues: 64,
+        warps: Some(64 * 512),
+        sharing: Sharing::Shared,
+        ..Default::default()
+    };
+    let text = Job::resolve(&options, &many).map(drop).unwrap_err().to_string();
+    assert_eq!(text, "--warps 32768: their latency histograms need 8g of memory, the limit is 4g");
 }
