@@ -97,7 +97,7 @@ pub fn spawn(arguments: &[&str]) -> Child {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .unwrap()
+        .expect("the command starts")
 }
 
 /// Looks until something is so, however slow the machine is.
