@@ -150,6 +150,12 @@ impl Checker {
             .with_event_type(AsyncEventType::ERROR)
             .with_info(info.0)
             .with_log_page(LogPageId::ERROR_INFORMATION.0);
+        self.raise(event);
+    }
+
+    /// An asynchronous event for the admin queue.
+    #[cold]
+    pub(crate) fn raise(&self, event: AsyncEvent) {
         self.events.lock().push(event);
         // Release: whoever sees the flag takes the events pushed before it.
         self.raised.store(true, Ordering::Release);

@@ -20,11 +20,20 @@ pub const MAX_WINDOW: usize = 65536;
 /// Most namespaces.
 pub const MAX_NAMESPACES: usize = 1024;
 
+/// Most bytes of a namespace in memory, and of all that clients create.
+const MAX_BYTES: u64 = 1 << 46;
+/// Namespaces that clients may create if nothing else is said.
+const MORE_NAMESPACES: usize = 16;
+
 /// A soft controller's configuration.
 #[derive(Clone, Debug)]
 pub struct SoftConfig {
     /// The namespaces, from NSID 1 on.
     pub namespaces: Vec<NamespaceConfig>,
+    /// Bytes of memory that clients may make into more namespaces.
+    pub capacity: u64,
+    /// The largest valid NSID; `None` for as many as there are, and 16 more if there is `capacity`.
+    pub max_namespaces: Option<u32>,
     /// Most I/O queue pairs that Number of Queues grants, 1 to 65535.
     pub queue_pairs: u16,
     /// Grants exactly so many, whatever was asked for.
@@ -99,6 +108,8 @@ impl Default for SoftConfig {
     fn default() -> SoftConfig {
         SoftConfig {
             namespaces: vec![NamespaceConfig::memory(DEFAULT_BYTES, 512)],
+            capacity: 0,
+            max_namespaces: None,
             queue_pairs: 64,
             grant: None,
             max_entries: MAX_ENTRIES,
@@ -205,6 +216,10 @@ impl SoftConfig {
         }
         within("namespaces", self.namespaces.len(), 1, MAX_NAMESPACES)?;
         self.namespaces.iter().try_for_each(NamespaceConfig::validate)?;
+        within("capacity", self.capacity, 0, MAX_BYTES)?;
+        if let Some(most) = self.max_namespaces {
+            within("max_namespaces", most, self.namespaces.len() as u32, MAX_NAMESPACES as u32)?;
+        }
         within("queues", self.queue_pairs, 1, u16::MAX)?;
         if let Some(grant) = self.grant {
             within("grant", grant, 1, u16::MAX)?;
@@ -233,6 +248,13 @@ impl SoftConfig {
         }
     }
 
+    /// The largest valid NSID.
+    pub(crate) fn last_nsid(&self) -> u32 {
+        let count = self.namespaces.len();
+        let more = if self.capacity > 0 { MORE_NAMESPACES } else { 0 };
+        self.max_namespaces.unwrap_or((count + more).min(MAX_NAMESPACES) as u32)
+    }
+
     /// The highest queue identifier that may ever be used.
     pub(crate) fn highest_qid(&self) -> u16 {
         self.queue_pairs.max(self.grant.unwrap_or(0))
@@ -245,7 +267,7 @@ impl NamespaceConfig {
             return Err(SoftConfigError::value("block", self.block_size, "must be 512 or 4096 bytes"));
         }
         if let StoreConfig::Memory { bytes } = self.store {
-            within("size", bytes, 1, 1 << 46)?;
+            within("size", bytes, 1, MAX_BYTES)?;
         }
         Ok(())
     }

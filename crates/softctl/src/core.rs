@@ -1,5 +1,6 @@
 //! What all parts of one controller share.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -10,7 +11,7 @@ use crate::checker::{Checker, Rule};
 use crate::config::{CompletionOrder, SoftConfig};
 use crate::control::Control;
 use crate::doorbell::DoorbellPage;
-use crate::engine::{Engine, Limits};
+use crate::engine::{Engine, Limits, field};
 use crate::error::SoftError;
 use crate::fault::Injector;
 use crate::interrupt::Vectors;
@@ -18,7 +19,8 @@ use crate::lane::{Lane, LaneMode};
 use crate::memory::{IovaSpace, PAGE, View};
 use crate::sim::VirtualTime;
 use crate::statistics::Statistics;
-use crate::store::Namespace;
+use crate::store::Namespaces;
+use crate::subsystem::{Seat, Subsystem};
 
 /// A lane, and how others get at it while its poller serves it.
 ///
@@ -50,14 +52,16 @@ pub(crate) struct Core {
     pub(crate) checker: Arc<Checker>,
     pub(crate) errors: Arc<ErrorLog>,
     pub(crate) space: Arc<IovaSpace>,
-    pub(crate) namespaces: Arc<[Namespace]>,
+    pub(crate) subsystem: Arc<Subsystem>,
+    /// The controller's identifier in its subsystem.
+    pub(crate) cntlid: u16,
     pub(crate) injector: Option<Arc<Mutex<Injector>>>,
     pub(crate) vectors: Arc<Vectors>,
     pub(crate) doorbells: DoorbellPage,
     pub(crate) control: Mutex<Control>,
     pub(crate) lanes: Vec<LaneCell>,
     /// Virtual time of a stepped controller; `None` where pollers run.
-    pub(crate) time: Option<VirtualTime>,
+    pub(crate) time: Option<Arc<VirtualTime>>,
     /// The admin tail doorbell's value when the admin queue was last served.
     pub(crate) admin_tail: AtomicU32,
     /// Whether the admin queue has work that no doorbell announces.
@@ -67,11 +71,36 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    /// Opens the namespaces and sets up a controller that is not enabled yet.
-    pub(crate) fn new(config: SoftConfig, stepped: bool) -> Result<Core, SoftError> {
+    /// Sets up a controller that has its subsystem to itself.
+    pub(crate) fn alone(config: SoftConfig, stepped: bool) -> Result<Arc<Core>, SoftError> {
+        let subsystem = Subsystem::alone(&config, !stepped && config.pollers > 1)?;
+        Core::join(&subsystem, config, stepped)
+    }
+
+    /// Sets up one more controller of a subsystem.
+    pub(crate) fn join(
+        subsystem: &Arc<Subsystem>,
+        config: SoftConfig,
+        stepped: bool,
+    ) -> Result<Arc<Core>, SoftError> {
         config.validate()?;
+        let seat = subsystem.seat(stepped)?;
+        let cntlid = seat.cntlid;
+        let core =
+            Core::new(config, subsystem.clone(), seat, stepped).inspect_err(|_| subsystem.leave(cntlid))?;
+        let core = Arc::new(core);
+        subsystem.occupy(cntlid, Arc::downgrade(&core));
+        Ok(core)
+    }
+
+    /// A controller that is not enabled yet.
+    fn new(
+        config: SoftConfig,
+        subsystem: Arc<Subsystem>,
+        seat: Seat,
+        stepped: bool,
+    ) -> Result<Core, SoftError> {
         let lane_count = if stepped { 1 } else { config.pollers };
-        let namespaces = open_namespaces(&config, lane_count > 1)?;
         let checker = Arc::new(Checker::default());
         let errors = Arc::new(ErrorLog::default());
         let space = IovaSpace::new(checker.clone());
@@ -81,7 +110,7 @@ impl Core {
         let doorbells = DoorbellPage::new(config.highest_qid(), config.stride)?;
         let engine = || Engine {
             view: View::new(space.clone()),
-            namespaces: namespaces.clone(),
+            namespaces: Namespaces::new(seat.published.clone()),
             checker: checker.clone(),
             errors: errors.clone(),
             injector: injector.clone(),
@@ -89,6 +118,8 @@ impl Core {
             segments: Vec::new(),
             scratch: Vec::new(),
             statistics: Statistics::default(),
+            location: Cell::new(field::NONE),
+            specific: Cell::new(0),
         };
         let lanes = (0..lane_count as u64)
             .map(|index| {
@@ -99,7 +130,7 @@ impl Core {
         Ok(Core {
             control: Mutex::new(control),
             lanes,
-            time: stepped.then(VirtualTime::default),
+            time: stepped.then(|| subsystem.time.clone()),
             admin_tail: AtomicU32::new(0),
             admin_backlog: AtomicBool::new(false),
             stop: AtomicBool::new(false),
@@ -107,7 +138,8 @@ impl Core {
             checker,
             errors,
             space,
-            namespaces,
+            subsystem,
+            cntlid: seat.cntlid,
             injector,
             vectors,
             doorbells,
@@ -162,10 +194,6 @@ impl Core {
         self.admin_tail.store(0, Ordering::Relaxed);
         self.admin_backlog.store(false, Ordering::Relaxed);
     }
-}
-
-fn open_namespaces(config: &SoftConfig, shared: bool) -> Result<Arc<[Namespace]>, SoftError> {
-    (1..).zip(&config.namespaces).map(|(nsid, namespace)| Namespace::open(nsid, namespace, shared)).collect()
 }
 
 fn limits(config: &SoftConfig) -> Limits {

@@ -15,9 +15,10 @@ use crate::queue::{Cq, Sq};
 /// Nanoseconds a command in batches of `batch`, over a namespace of `bytes`.
 fn cost(bytes: u64, batch: u32, blocks: u16) -> f64 {
     let namespaces = vec![NamespaceConfig::memory(bytes, 512)];
-    let core = Core::new(SoftConfig { namespaces, ..SoftConfig::default() }, false).unwrap();
+    let core = Core::alone(SoftConfig { namespaces, ..SoftConfig::default() }, false).unwrap();
     let data = vec![1; 256 << 10];
-    (0..bytes).step_by(data.len()).for_each(|at| core.namespaces[0].write(at, &data).unwrap());
+    let namespace = core.subsystem.state().namespaces[&1].namespace.clone();
+    (0..bytes).step_by(data.len()).for_each(|at| namespace.write(at, &data).unwrap());
     let [sq, cq, buffer] =
         [128 * 64, 128 * 16, 128 * 512 * usize::from(blocks)].map(|len| Window::host(len).unwrap());
     let base = core.space.map(DmaSource::Memory(&buffer), DmaAccess::READ_WRITE).unwrap().0;

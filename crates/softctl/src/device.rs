@@ -20,6 +20,7 @@ use crate::poller;
 use crate::sim::VirtualClock;
 use crate::statistics::Statistics;
 use crate::store::Namespace;
+use crate::subsystem::Subsystem;
 
 /// An NVMe SSD in software.
 ///
@@ -41,9 +42,17 @@ impl std::fmt::Debug for SoftDevice {
 }
 
 impl SoftDevice {
-    /// A controller with polling threads.
+    /// A controller with polling threads, in a subsystem of its own.
     pub fn threaded(config: SoftConfig) -> Result<Arc<SoftDevice>, SoftError> {
-        let core = Arc::new(Core::new(config, false)?);
+        SoftDevice::with_pollers(Core::alone(config, false)?)
+    }
+
+    /// One more controller with polling threads in a subsystem.
+    pub fn threaded_on(subsystem: &Arc<Subsystem>, config: SoftConfig) -> Result<Arc<SoftDevice>, SoftError> {
+        SoftDevice::with_pollers(Core::join(subsystem, config, false)?)
+    }
+
+    fn with_pollers(core: Arc<Core>) -> Result<Arc<SoftDevice>, SoftError> {
         let mut device = SoftDevice { core, clock: MonotonicClock::new(), pollers: Vec::new() };
         for index in 0..device.core.lanes.len() {
             device.pollers.push(poller::start(device.core.clone(), index)?);
@@ -51,11 +60,25 @@ impl SoftDevice {
         Ok(Arc::new(device))
     }
 
-    /// A controller that works only when stepped, in virtual time.
+    /// A controller that works only when stepped, in virtual time, in a subsystem of its own.
     pub fn stepped(config: SoftConfig) -> Result<Arc<SoftDevice>, SoftError> {
-        let core = Arc::new(Core::new(config, true)?);
+        Ok(SoftDevice::without_pollers(Core::alone(config, true)?))
+    }
+
+    /// One more stepped controller in a subsystem. All its controllers share one virtual clock, and each works only
+    /// when it is stepped itself.
+    pub fn stepped_on(subsystem: &Arc<Subsystem>, config: SoftConfig) -> Result<Arc<SoftDevice>, SoftError> {
+        Ok(SoftDevice::without_pollers(Core::join(subsystem, config, true)?))
+    }
+
+    fn without_pollers(core: Arc<Core>) -> Arc<SoftDevice> {
         core.doorbells.forward_to(Arc::downgrade(&core));
-        Ok(Arc::new(SoftDevice { core, clock: MonotonicClock::new(), pollers: Vec::new() }))
+        Arc::new(SoftDevice { core, clock: MonotonicClock::new(), pollers: Vec::new() })
+    }
+
+    /// The controller's identifier in its subsystem.
+    pub fn cntlid(&self) -> u16 {
+        self.core.cntlid
     }
 
     /// Stepped mode: does one thing that can be done now. False if there was nothing to do, as always in threaded
@@ -116,10 +139,10 @@ impl SoftDevice {
         namespace.write(namespace.offset(lba), from).map_err(refused)
     }
 
-    fn range(&self, nsid: u32, lba: u64, len: usize) -> Result<&Namespace, SoftError> {
-        let namespaces = &self.core.namespaces;
-        let count = namespaces.len();
-        let namespace = namespaces.get((nsid as usize).wrapping_sub(1));
+    fn range(&self, nsid: u32, lba: u64, len: usize) -> Result<Namespace, SoftError> {
+        let state = self.core.subsystem.state();
+        let count = state.namespaces.len();
+        let namespace = state.namespaces.get(&nsid).map(|one| one.namespace.clone());
         let namespace = namespace.ok_or(SoftError::Namespace { nsid, count })?;
         let block_size = namespace.block_size();
         if !namespace.contains(lba, (len as u64).div_ceil(block_size.into())) {
@@ -142,12 +165,18 @@ impl Drop for SoftDevice {
                 tracing::error!("a poller panicked");
             }
         }
+        self.core.subsystem.leave(self.core.cntlid);
     }
 }
 
 impl Device for SoftDevice {
     fn info(&self) -> DeviceInfo {
-        DeviceInfo { name: format!("soft:{}", self.core.config.serial), kind: DeviceKind::Software }
+        let subsystem = &self.core.subsystem;
+        let mut name = format!("soft:{}", subsystem.serial);
+        if subsystem.several {
+            name = format!("{name}/{}", self.core.cntlid);
+        }
+        DeviceInfo { name, kind: DeviceKind::Software }
     }
 
     fn registers(&self) -> &dyn Registers {

@@ -1,6 +1,7 @@
 //! What it takes to execute a command: a view of client memory, the namespaces, and where to report.
 //! Each thread has its own.
 
+use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use crate::checker::{Checker, Rule};
 use crate::fault::Injector;
 use crate::memory::View;
 use crate::statistics::Statistics;
-use crate::store::Namespace;
+use crate::store::{Namespace, Namespaces};
 use crate::transfer::Segment;
 
 /// Limits that commands are checked against.
@@ -49,10 +50,23 @@ pub(crate) const fn never(status: Status) -> Refused {
     status.with_dnr(true)
 }
 
+/// Where in a command a parameter is, as the error log says it: the byte, and the bit times 256.
+pub(crate) mod field {
+    pub(crate) const OPCODE: u16 = 0;
+    pub(crate) const FUSE: u16 = 1;
+    pub(crate) const PSDT: u16 = 1 | 6 << 8;
+    pub(crate) const NSID: u16 = 4;
+    pub(crate) const CDW10: u16 = 40;
+    pub(crate) const CDW11: u16 = 44;
+    pub(crate) const CDW12: u16 = 48;
+    /// Nowhere in particular.
+    pub(crate) const NONE: u16 = u16::MAX;
+}
+
 /// One thread's means to execute commands.
 pub(crate) struct Engine {
     pub(crate) view: View,
-    pub(crate) namespaces: Arc<[Namespace]>,
+    pub(crate) namespaces: Namespaces,
     pub(crate) checker: Arc<Checker>,
     pub(crate) errors: Arc<ErrorLog>,
     /// Shared by all threads; `None` if the plan is empty.
@@ -63,9 +77,34 @@ pub(crate) struct Engine {
     /// Bytes on their way between a store and the client; kept for its allocation.
     pub(crate) scratch: Vec<u8>,
     pub(crate) statistics: Statistics,
+    /// Which parameter of the command at hand is wrong, for the error log.
+    pub(crate) location: Cell<u16>,
+    /// Command Specific Information for the error log.
+    pub(crate) specific: Cell<u64>,
 }
 
 impl Engine {
+    /// A command begins: nothing is wrong with it yet.
+    pub(crate) fn begin(&self) {
+        self.location.set(field::NONE);
+        self.specific.set(0);
+    }
+
+    /// The error `status`, for good, because of the parameter at `location`.
+    pub(crate) fn blame(&self, location: u16, status: Status) -> Refused {
+        self.location.set(location);
+        never(status)
+    }
+
+    /// Does `check`; its error is because of the parameter at `location`.
+    pub(crate) fn about<T>(
+        &self,
+        location: u16,
+        check: impl FnOnce() -> Result<T, Refused>,
+    ) -> Result<T, Refused> {
+        check().inspect_err(|_| self.location.set(location))
+    }
+
     /// Logs a violation by a command.
     #[cold]
     pub(crate) fn violation(&self, rule: Rule, command: Command<'_>, what: impl fmt::Display) {
@@ -85,14 +124,14 @@ impl Engine {
         }
         if sqe.cdw0.fuse() != Fuse::NORMAL {
             self.violation(Rule::UnsupportedOpcode, command, "fused operations are not supported");
-            return Err(never(Status::INVALID_FIELD));
+            return Err(self.blame(field::FUSE, Status::INVALID_FIELD));
         }
         let sgl = sqe.cdw0.psdt() != Psdt::PRP;
         if sgl && (command.sqid == 0 || !self.limits.sgl || sqe.cdw0.psdt() != Psdt::SGL_CONTIGUOUS_METADATA)
         {
             let psdt = sqe.cdw0.psdt().into_bits();
             self.violation(Rule::DataPointer, command, format_args!("PSDT {psdt} is not supported here"));
-            return Err(never(Status::INVALID_FIELD));
+            return Err(self.blame(field::PSDT, Status::INVALID_FIELD));
         }
         Ok(())
     }
@@ -106,7 +145,13 @@ impl Engine {
 
     /// The namespace that a command is about.
     pub(crate) fn namespace(&self, nsid: u32) -> Result<&Namespace, Refused> {
-        let index = (nsid as usize).wrapping_sub(1);
-        self.namespaces.get(index).ok_or(never(Status::INVALID_NAMESPACE_OR_FORMAT))
+        self.about(field::NSID, || self.namespaces.active(nsid))
+    }
+
+    /// Sees what changed in client memory and among the namespaces since the last call.
+    #[inline]
+    pub(crate) fn refresh(&mut self) {
+        self.view.refresh();
+        self.namespaces.refresh();
     }
 }

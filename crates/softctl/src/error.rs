@@ -38,6 +38,18 @@ pub enum SoftError {
     /// No memory for the doorbell registers.
     #[error("cannot set up the doorbell registers: {0}")]
     Doorbells(#[from] warpbell_hw::MemoryError),
+    /// Threaded and stepped controllers on one subsystem.
+    #[error("subsystem {serial}: its controllers are all threaded or all stepped")]
+    MixedModes {
+        /// The subsystem's serial number.
+        serial: String,
+    },
+    /// No identifier for another controller.
+    #[error("a subsystem has at most {limit} controllers in its life")]
+    Controllers {
+        /// How many it had.
+        limit: u16,
+    },
     /// A thread did not start.
     #[error("cannot start poller {index}: {source}")]
     Thread {

@@ -42,6 +42,7 @@ mod registers;
 mod sim;
 mod statistics;
 mod store;
+mod subsystem;
 mod transfer;
 
 pub use checker::{LOG_LIMIT, Rule, Violation};
@@ -54,3 +55,4 @@ pub use error::SoftError;
 pub use fault::{Fault, FaultAction, FaultError, FaultKind, FaultPlan, InjectedFault, Selector};
 pub use memory::IovaSpace;
 pub use statistics::Statistics;
+pub use subsystem::Subsystem;

@@ -10,7 +10,7 @@ use std::str::FromStr;
 use crate::config::{CompletionOrder, NamespaceConfig, SoftConfig, SoftConfigError, StoreConfig};
 use crate::fault::FaultPlan;
 
-const KEYS: &str = "size, file, block, writable, queues, grant, entries, mdts, sgl, stride, pollers, pin, faults, \
+const KEYS: &str = "size, file, block, writable, capacity, max_namespaces, queues, grant, entries, mdts, sgl, stride, pollers, pin, faults, \
                     order, seed, poison, serial, model, firmware";
 
 impl SoftConfig {
@@ -128,6 +128,10 @@ impl Parser {
     fn device(&mut self, key: &str, value: &str) -> Result<(), SoftConfigError> {
         let config = &mut self.config;
         match key {
+            "capacity" => config.capacity = size(key, value)?,
+            "max_namespaces" => {
+                config.max_namespaces = Some(number(key, value, 1, crate::config::MAX_NAMESPACES as u64)?);
+            }
             "queues" => config.queue_pairs = number(key, value, 1, u16::MAX.into())?,
             "grant" => config.grant = Some(number(key, value, 1, u16::MAX.into())?),
             "entries" => config.max_entries = number(key, value, 2, crate::config::MAX_ENTRIES.into())?,

@@ -141,7 +141,8 @@ impl Core {
             },
             Transition::Disable => control.csts.set_rdy(false),
             Transition::Shutdown => {
-                for namespace in self.namespaces.iter().filter(|namespace| namespace.writable) {
+                control.engine.refresh();
+                for namespace in control.engine.namespaces.iter().filter(|namespace| namespace.writable) {
                     if let Err(error) = namespace.flush() {
                         tracing::warn!(nsid = namespace.nsid, %error, "flush at shutdown failed");
                     }
@@ -201,7 +202,7 @@ impl Core {
         self.space.note_queue("admin completion queue".into(), control.acq, u64::from(cq_entries) * 16);
         let page = control.cc.page_size();
         control.engine.limits.page = page;
-        control.engine.view.refresh();
+        control.engine.refresh();
         self.lanes.iter().for_each(|cell| cell.lock().engine.limits.page = page);
         Some(AdminQueue {
             sq: Sq::new(0, sq_entries, sq_ring, self.doorbells.word(0)?),
@@ -237,6 +238,8 @@ impl Core {
         control.granted = self.config.queue_pairs;
         control.features.reset();
         control.events.reset();
+        drop(self.checker.take_events());
+        self.subsystem.state().forget_changed(self.cntlid);
         self.clear_stray_doorbells();
     }
 

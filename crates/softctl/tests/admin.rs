@@ -2,7 +2,7 @@
 
 mod client;
 
-use client::{Client, Pair, memory};
+use client::{Client, Pair, expect, memory, parsed};
 use warpbell_hw::{Device, Qid};
 use warpbell_nvme::command::{self, AsyncEvent, AsyncEventType, NSID_ALL};
 use warpbell_nvme::feature::{FeatureCapabilities, FeatureId, FeatureSelect, NumberOfQueues};
@@ -11,18 +11,8 @@ use warpbell_nvme::identify::{
 };
 use warpbell_nvme::log::{CommandsSupportedAndEffects, ErrorLogEntry, FirmwareSlotLog, LogPageId, SmartLog};
 use warpbell_nvme::queue_command::{self, QueuePriority};
-use warpbell_nvme::{AdminOpcode, NvmOpcode, Sqe, Status};
+use warpbell_nvme::{AdminOpcode, NvmOpcode, Status};
 use warpbell_softctl::{CompletionOrder, NamespaceConfig, Rule, SoftConfig};
-use zerocopy::FromBytes;
-
-fn parsed<T: FromBytes>(bytes: &[u8]) -> T {
-    T::read_from_prefix(bytes).expect("a whole structure").0
-}
-
-fn expect(client: &mut Client, sqe: Sqe, status: Status) {
-    let got = client.admin(sqe).status();
-    assert!(got.same_code(status) && got.dnr(), "opcode {:#x}: {got}, expected {status}", sqe.opcode());
-}
 
 #[test]
 fn identify_tells_what_was_configured() {

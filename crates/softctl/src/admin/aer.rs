@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use warpbell_nvme::command::{AsyncEvent, AsyncEventType};
+use warpbell_nvme::command::{AsyncEvent, AsyncEventType, AsyncNoticeInfo};
+use warpbell_nvme::feature::{AsyncEventConfig, FeatureId};
 use warpbell_nvme::log::LogPageId;
 use warpbell_nvme::{AdminOpcode, Cqe, Status};
 
@@ -78,7 +79,29 @@ impl Events {
     }
 }
 
+/// The bit of Critical Warning, and so of Asynchronous Event Configuration, that an event is about; `None` for events
+/// that are always enabled.
+fn enabling_bit(event: AsyncEvent) -> Option<AsyncEventConfig> {
+    let config = AsyncEventConfig::new();
+    match (event.event_type(), event.info()) {
+        (AsyncEventType::NOTICE, info) => match AsyncNoticeInfo(info) {
+            AsyncNoticeInfo::FIRMWARE_ACTIVATION_STARTING => Some(config.with_firmware_activation(true)),
+            _ => Some(config.with_namespace_attribute(true)),
+        },
+        (AsyncEventType::IMMEDIATE, _) => Some(config.with_subsystem_shutdown(true)),
+        _ => None,
+    }
+}
+
 impl Control {
+    /// An event happened: it is reported if the host enabled its kind.
+    pub(super) fn raise(&mut self, event: AsyncEvent) {
+        let enabled = self.features.value(FeatureId::ASYNC_EVENT_CONFIG, 0);
+        if enabling_bit(event).is_none_or(|bit| enabled & bit.into_bits() != 0) {
+            self.events.raise(event);
+        }
+    }
+
     pub(super) fn request_event(&mut self, command: Command<'_>) -> Result<Answer, Refused> {
         if self.events.requests.len() > usize::from(LIMIT_Z) {
             let what = format_args!("{} event requests are outstanding", self.events.requests.len());

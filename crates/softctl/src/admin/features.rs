@@ -37,7 +37,7 @@ const KNOWN: &[Known] = &[
     // Interrupts are never held back, whatever vector they are for.
     known(FeatureId::INTERRUPT_COALESCING, 0, false, 0xffff),
     known(FeatureId::WRITE_ATOMICITY, 0, true, 1),
-    known(FeatureId::ASYNC_EVENT_CONFIG, 0, true, 0x1ff),
+    known(FeatureId::ASYNC_EVENT_CONFIG, 0, true, 0x83ff),
     known(FeatureId::KEEP_ALIVE_TIMER, 0, true, u32::MAX),
 ];
 
@@ -51,6 +51,12 @@ pub(crate) struct Features {
 impl Features {
     pub(crate) fn new() -> Features {
         Features::default()
+    }
+
+    /// The current value of a feature of one dword; `scope` as [`Core::feature_scope`] says it.
+    pub(super) fn value(&self, id: FeatureId, scope: u32) -> u32 {
+        let default = KNOWN.iter().find(|known| known.id == id).map_or(0, |known| known.default);
+        self.current.get(&(id.0, scope)).copied().unwrap_or(default)
     }
 
     /// After a reset the saved values hold.
@@ -71,8 +77,8 @@ impl Core {
             return if specific && set { Err(never(Status::FEATURE_NOT_NAMESPACE_SPECIFIC)) } else { Ok(0) };
         }
         let all = nsid == NSID_ALL && set;
-        if !all && (nsid == 0 || nsid as usize > self.namespaces.len()) {
-            return Err(never(Status::INVALID_NAMESPACE_OR_FORMAT));
+        if !all {
+            self.active(nsid)?;
         }
         Ok(nsid)
     }
@@ -154,7 +160,7 @@ impl Core {
             let same = value == known.default;
             return if same { Ok(0) } else { Err(never(Status::FEATURE_NOT_CHANGEABLE)) };
         }
-        let scopes = if scope == NSID_ALL { 1..=self.namespaces.len() as u32 } else { scope..=scope };
+        let scopes = if scope == NSID_ALL { self.active_after(0) } else { vec![scope] };
         for scope in scopes {
             control.features.current.insert((id.0, scope), value);
             if fields.sv() {

@@ -1,12 +1,12 @@
 //! Identify (Base 2.0, 5.17; NVM command set 1.0, 4.1.5).
 
 use warpbell_nvme::Status;
-use warpbell_nvme::command::{IdentifyCdw10, IdentifyCdw11};
+use warpbell_nvme::command::{IdentifyCdw10, IdentifyCdw11, NSID_ALL};
 use warpbell_nvme::identify::{
-    Cns, ControllerList, ControllerType, Csi, EntrySizes, Flbas, Frmw, IDENTIFY_SIZE, IdentifyController,
-    IdentifyNamespace, IdentifyNamespaceIndependent, IdentifyNvmController, IdentifyNvmNamespace,
-    IoCommandSetVector, LbaFormat, Lpa, NamespaceList, NsIdDescriptorHeader, NsIdType, Oaes, Oncs,
-    SglSupport, Sgls, Vwc, pad_ascii,
+    Cmic, Cns, ControllerList, ControllerType, Csi, EntrySizes, Flbas, Frmw, IDENTIFY_SIZE,
+    IdentifyController, IdentifyNamespace, IdentifyNamespaceIndependent, IdentifyNvmController,
+    IdentifyNvmNamespace, IoCommandSetVector, LbaFormat, Lpa, NamespaceList, NsIdDescriptorHeader, NsIdType,
+    Oacs, Oaes, Oncs, SglSupport, Sgls, Vwc, pad_ascii,
 };
 use zerocopy::{Immutable, IntoBytes};
 
@@ -14,13 +14,13 @@ use super::aer;
 use super::log::ERROR_ENTRIES;
 use crate::control::Control;
 use crate::core::Core;
-use crate::engine::{Command, Refused, never};
+use crate::engine::{Command, Refused, field, never};
 use crate::registers::VERSION;
-use crate::store::Namespace;
+use crate::subsystem::Allocated;
 use crate::transfer::Direction;
 
-/// The controller's identifier in its subsystem.
-const CONTROLLER_ID: u16 = 1;
+/// The LBA formats: format `i` has blocks of `1 << BLOCK_SHIFTS[i]` bytes.
+pub(super) const BLOCK_SHIFTS: [u8; 2] = [9, 12];
 /// ACL: outstanding Aborts, zero-based.
 const ABORT_LIMIT_Z: u8 = 3;
 /// Where Identify Namespace tells the exact length of a file: a mark, then the length in bytes.
@@ -41,75 +41,133 @@ impl Core {
     pub(super) fn identify(&self, control: &mut Control, command: Command<'_>) -> Result<(), Refused> {
         let sqe = command.sqe;
         control.engine.check_reserved(command, &super::dwords_12_to_15(sqe)[..2]);
-        let cns = IdentifyCdw10::from_bits(sqe.cdw10).cns();
+        let fields = IdentifyCdw10::from_bits(sqe.cdw10);
         let csi = IdentifyCdw11::from_bits(sqe.cdw11).csi();
-        let data = self.identify_data(cns, csi, sqe.nsid)?;
+        let data = match fields.cns() {
+            Cns::CONTROLLER | Cns::CSI_CONTROLLER | Cns::IO_COMMAND_SETS => {
+                self.identify_this(fields.cns(), csi)
+            }
+            Cns::CONTROLLERS => Ok(self.controllers(fields.cntid())),
+            _ => control.engine.about(field::NSID, || self.identify_nsid(fields, csi, sqe.nsid)),
+        };
+        let known = Cns::KNOWN.contains(&fields.cns());
+        let data = data.inspect_err(|status| {
+            if !known || status.same_code(Status::INVALID_FIELD) {
+                control.engine.location.set(field::CDW10);
+            }
+        })?;
         control.engine.map_data(command, IDENTIFY_SIZE, Direction::ToClient)?;
         control.engine.send(0, &data)
     }
 
-    fn identify_data(&self, cns: Cns, csi: Csi, nsid: u32) -> Result<Page, Refused> {
-        let nvm = if csi == Csi::NVM { Ok(()) } else { Err(never(Status::INVALID_FIELD)) };
+    /// What is about the controller.
+    fn identify_this(&self, cns: Cns, csi: Csi) -> Result<Page, Refused> {
         match cns {
-            Cns::NAMESPACE => Ok(page(&self.identify_namespace(self.active(nsid)?))),
             Cns::CONTROLLER => Ok(page(&self.identify_controller())),
-            Cns::ACTIVE_NAMESPACES => self.namespace_list(nsid),
-            Cns::NAMESPACE_DESCRIPTORS => Ok(self.descriptors(self.active(nsid)?)),
-            Cns::CSI_NAMESPACE => {
-                nvm?;
-                self.active(nsid)?;
-                Ok(page(&IdentifyNvmNamespace::zeroed()))
-            }
             Cns::CSI_CONTROLLER => {
-                nvm?;
+                nvm(csi)?;
                 Ok(page(&IdentifyNvmController::zeroed()))
             }
-            Cns::CSI_ACTIVE_NAMESPACES => {
-                nvm?;
-                self.namespace_list(nsid)
-            }
-            Cns::INDEPENDENT_NAMESPACE => Ok(page(&independent(self.active(nsid)?))),
-            Cns::CONTROLLERS => {
-                let mut list = ControllerList { num: 1, ..ControllerList::default() };
-                list.cntlids[0] = CONTROLLER_ID;
-                Ok(page(&list))
-            }
-            Cns::IO_COMMAND_SETS => {
+            _ => {
                 let mut data = [0; IDENTIFY_SIZE];
                 let vector = IoCommandSetVector::new().with_nvm(true).into_bits();
                 data[..8].copy_from_slice(&vector.to_le_bytes());
                 Ok(data)
             }
+        }
+    }
+
+    /// What is about a namespace, or a list of them.
+    fn identify_nsid(&self, fields: IdentifyCdw10, csi: Csi, nsid: u32) -> Result<Page, Refused> {
+        let nvm_page = || page(&IdentifyNvmNamespace::zeroed());
+        match fields.cns() {
+            Cns::NAMESPACE if nsid == NSID_ALL => Ok(page(&common_namespace())),
+            Cns::NAMESPACE => self.about_active(nsid, |one| page(&identify_namespace(one))),
+            Cns::ACTIVE_NAMESPACES => namespace_list(nsid, self.active_after(nsid)),
+            Cns::NAMESPACE_DESCRIPTORS => {
+                self.active(nsid)?;
+                self.about_allocated(nsid, |one| self.descriptors(one))
+            }
+            Cns::CSI_NAMESPACE => nvm(csi).and_then(|()| self.about_active(nsid, |_| nvm_page())),
+            Cns::CSI_ACTIVE_NAMESPACES => {
+                nvm(csi).and_then(|()| namespace_list(nsid, self.active_after(nsid)))
+            }
+            Cns::INDEPENDENT_NAMESPACE => self.about_active(nsid, |one| page(&independent(one))),
+            Cns::ALLOCATED_NAMESPACES => namespace_list(nsid, self.allocated_after(nsid)),
+            Cns::ALLOCATED_NAMESPACE => self.about_allocated(nsid, |one| page(&identify_namespace(one))),
+            Cns::CSI_ALLOCATED_NAMESPACES => {
+                nvm(csi).and_then(|()| namespace_list(nsid, self.allocated_after(nsid)))
+            }
+            Cns::CSI_ALLOCATED_NAMESPACE => {
+                nvm(csi).and_then(|()| self.about_allocated(nsid, |_| nvm_page()))
+            }
+            Cns::ATTACHED_CONTROLLERS => self
+                .about_allocated(nsid, |one| controller_list(one.attached.range(fields.cntid()..).copied())),
             _ => Err(never(Status::INVALID_FIELD)),
         }
     }
 
-    fn active(&self, nsid: u32) -> Result<&Namespace, Refused> {
-        let index = (nsid as usize).wrapping_sub(1);
-        self.namespaces.get(index).ok_or(never(Status::INVALID_NAMESPACE_OR_FORMAT))
-    }
-
-    fn namespace_list(&self, after: u32) -> Result<Page, Refused> {
-        if after > LAST_NSID {
+    fn valid(&self, nsid: u32) -> Result<(), Refused> {
+        if nsid == 0 || nsid > self.subsystem.last_nsid {
             return Err(never(Status::INVALID_NAMESPACE_OR_FORMAT));
         }
-        let mut list = NamespaceList::zeroed();
-        let following = self.namespaces.iter().map(|namespace| namespace.nsid).filter(|nsid| *nsid > after);
-        list.nsids.iter_mut().zip(following).for_each(|(slot, nsid)| *slot = nsid);
-        Ok(page(&list))
+        Ok(())
+    }
+
+    /// An inactive NSID is none to work with.
+    pub(super) fn active(&self, nsid: u32) -> Result<(), Refused> {
+        self.valid(nsid)?;
+        let state = self.subsystem.state();
+        let active = state.namespaces.get(&nsid).is_some_and(|one| one.attached.contains(&self.cntlid));
+        if active { Ok(()) } else { Err(never(Status::INVALID_FIELD)) }
+    }
+
+    /// A page about an active namespace; of an inactive one there are zeros.
+    fn about_active(&self, nsid: u32, page: impl FnOnce(&Allocated) -> Page) -> Result<Page, Refused> {
+        self.valid(nsid)?;
+        let state = self.subsystem.state();
+        let one = state.namespaces.get(&nsid).filter(|one| one.attached.contains(&self.cntlid));
+        Ok(one.map_or([0; IDENTIFY_SIZE], page))
+    }
+
+    /// A page about a namespace, attached or not; of an unallocated NSID there are zeros.
+    fn about_allocated(&self, nsid: u32, page: impl FnOnce(&Allocated) -> Page) -> Result<Page, Refused> {
+        self.valid(nsid)?;
+        Ok(self.subsystem.state().namespaces.get(&nsid).map_or([0; IDENTIFY_SIZE], page))
+    }
+
+    /// The active namespaces after `after`.
+    pub(super) fn active_after(&self, after: u32) -> Vec<u32> {
+        let state = self.subsystem.state();
+        let attached = |one: &&Allocated| one.attached.contains(&self.cntlid);
+        let nsids = state.namespaces.values().filter(attached).map(|one| one.namespace.nsid);
+        nsids.filter(|nsid| *nsid > after).collect()
+    }
+
+    fn allocated_after(&self, after: u32) -> Vec<u32> {
+        self.subsystem.state().namespaces.keys().copied().filter(|nsid| *nsid > after).collect()
+    }
+
+    /// The subsystem's controllers, from `first` on.
+    fn controllers(&self, first: u16) -> Page {
+        let state = self.subsystem.state();
+        controller_list(state.cntlids().filter(|cntlid| *cntlid >= first))
     }
 
     fn identify_controller(&self) -> IdentifyController {
         let mut data = IdentifyController::zeroed();
-        data.sn = pad_ascii(&self.config.serial);
-        data.mn = pad_ascii(&self.config.model);
+        let subsystem = &self.subsystem;
+        data.sn = pad_ascii(&subsystem.serial);
+        data.mn = pad_ascii(&subsystem.model);
         data.fr = pad_ascii(&self.config.firmware);
         data.rab = 5;
+        data.cmic = Cmic::new().with_multi_controller(subsystem.several);
         data.mdts = self.config.mdts;
-        data.cntlid = CONTROLLER_ID;
+        data.cntlid = self.cntlid;
         data.ver = VERSION;
         data.oaes = Oaes::new().with_namespace_attribute(true);
         data.cntrltype = ControllerType::IO;
+        data.oacs = Oacs::new().with_ns_management(true);
         data.acl_z = ABORT_LIMIT_Z;
         data.aerl_z = aer::LIMIT_Z;
         data.frmw = Frmw::new().with_slot1_read_only(true).with_slots(1);
@@ -117,11 +175,14 @@ impl Core {
         data.elpe_z = (ERROR_ENTRIES - 1) as u8;
         data.wctemp = 343;
         data.cctemp = 353;
-        let bytes: u128 = self.namespaces.iter().map(|ns| u128::from(ns.blocks) << ns.shift).sum();
-        data.tnvmcap = bytes.into();
+        {
+            let state = subsystem.state();
+            data.tnvmcap = state.total_capacity().into();
+            data.unvmcap = u128::from(state.unallocated).into();
+        }
         data.sqes = EntrySizes::new().with_min(6).with_max(6);
         data.cqes = EntrySizes::new().with_min(4).with_max(4);
-        data.nn = self.namespaces.len() as u32;
+        data.nn = subsystem.last_nsid;
         data.oncs = Oncs::new()
             .with_compare(true)
             .with_dataset_management(true)
@@ -132,31 +193,12 @@ impl Core {
         if self.config.sgl {
             data.sgls = Sgls::new().with_support(SglSupport::ANY_ALIGNMENT).with_bit_bucket(true);
         }
-        let nqn = format!("nqn.2014-08.org.nvmexpress:uuid:{}", text(&self.uuid(0)));
+        let nqn = format!("nqn.2014-08.org.nvmexpress:uuid:{}", text(&self.uuid("0")));
         data.subnqn[..nqn.len()].copy_from_slice(nqn.as_bytes());
         data
     }
 
-    fn identify_namespace(&self, namespace: &Namespace) -> IdentifyNamespace {
-        let mut data = IdentifyNamespace::zeroed();
-        data.nsze = namespace.blocks;
-        data.ncap = namespace.blocks;
-        data.nuse = namespace.blocks;
-        data.flbas = Flbas::new();
-        // Deallocated blocks read as zero, and Write Zeroes deallocates.
-        data.dlfeat = 1 | 1 << 3;
-        data.nvmcap = (u128::from(namespace.blocks) << namespace.shift).into();
-        data.nsattr = u8::from(!namespace.writable);
-        data.lbaf[0] = LbaFormat::new().with_lbads(namespace.shift);
-        if let Some(length) = namespace.reported_length() {
-            let at = LENGTH_OFFSET - (IDENTIFY_SIZE - data.vs.len());
-            data.vs[at..at + 8].copy_from_slice(LENGTH_MARK);
-            data.vs[at + 8..at + 16].copy_from_slice(&length.to_le_bytes());
-        }
-        data
-    }
-
-    fn descriptors(&self, namespace: &Namespace) -> Page {
+    fn descriptors(&self, one: &Allocated) -> Page {
         let mut data = [0; IDENTIFY_SIZE];
         let mut at = 0;
         let mut push = |kind, identifier: &[u8]| {
@@ -165,14 +207,20 @@ impl Core {
             data[at + 4..at + 4 + identifier.len()].copy_from_slice(identifier);
             at += 4 + identifier.len();
         };
-        push(NsIdType::UUID, &self.uuid(namespace.nsid));
+        let nsid = one.namespace.nsid;
+        let name = match one.edition {
+            0 => nsid.to_string(),
+            // An NSID may be used again; the UUID may not.
+            edition => format!("{nsid}/{edition}"),
+        };
+        push(NsIdType::UUID, &self.uuid(&name));
         push(NsIdType::CSI, &[Csi::NVM.0]);
         data
     }
 
-    /// A UUID (version 8) made of the serial number and `nsid`, so that it stays the same from run to run.
-    fn uuid(&self, nsid: u32) -> [u8; 16] {
-        let text = format!("{}/{nsid}", self.config.serial);
+    /// A UUID (version 8) made of the serial number and `name`, so that it stays the same from run to run.
+    fn uuid(&self, name: &str) -> [u8; 16] {
+        let text = format!("{}/{name}", self.subsystem.serial);
         let hash = |basis: u64| {
             text.bytes()
                 .fold(basis, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
@@ -186,9 +234,64 @@ impl Core {
     }
 }
 
-fn independent(namespace: &Namespace) -> IdentifyNamespaceIndependent {
-    let mut data = IdentifyNamespaceIndependent::zeroed();
+/// The only I/O command set.
+fn nvm(csi: Csi) -> Result<(), Refused> {
+    if csi == Csi::NVM { Ok(()) } else { Err(never(Status::INVALID_FIELD)) }
+}
+
+fn namespace_list(after: u32, following: Vec<u32>) -> Result<Page, Refused> {
+    if after > LAST_NSID {
+        return Err(never(Status::INVALID_NAMESPACE_OR_FORMAT));
+    }
+    let mut list = NamespaceList::zeroed();
+    list.nsids.iter_mut().zip(following).for_each(|(slot, nsid)| *slot = nsid);
+    Ok(page(&list))
+}
+
+fn controller_list(cntlids: impl Iterator<Item = u16>) -> Page {
+    let mut list = ControllerList::default();
+    for (slot, cntlid) in list.cntlids.iter_mut().zip(cntlids) {
+        *slot = cntlid;
+        list.num += 1;
+    }
+    page(&list)
+}
+
+/// What all namespaces have in common.
+fn common_namespace() -> IdentifyNamespace {
+    let mut data = IdentifyNamespace::zeroed();
+    data.nlbaf_z = (BLOCK_SHIFTS.len() - 1) as u8;
+    // Deallocated blocks read as zero, and Write Zeroes deallocates.
+    data.dlfeat = 1 | 1 << 3;
+    for (format, shift) in data.lbaf.iter_mut().zip(BLOCK_SHIFTS) {
+        *format = LbaFormat::new().with_lbads(shift);
+    }
+    data
+}
+
+fn identify_namespace(one: &Allocated) -> IdentifyNamespace {
+    let namespace = &one.namespace;
+    let mut data = common_namespace();
+    data.nsze = namespace.blocks;
+    data.ncap = namespace.blocks;
+    data.nuse = namespace.blocks;
+    let format = BLOCK_SHIFTS.iter().position(|shift| *shift == namespace.shift).unwrap_or(0);
+    data.flbas = Flbas::new().with_index_lower(format as u8);
+    data.nmic = u8::from(one.shared);
+    data.nvmcap = (u128::from(namespace.blocks) << namespace.shift).into();
     data.nsattr = u8::from(!namespace.writable);
+    if let Some(length) = namespace.reported_length() {
+        let at = LENGTH_OFFSET - (IDENTIFY_SIZE - data.vs.len());
+        data.vs[at..at + 8].copy_from_slice(LENGTH_MARK);
+        data.vs[at + 8..at + 16].copy_from_slice(&length.to_le_bytes());
+    }
+    data
+}
+
+fn independent(one: &Allocated) -> IdentifyNamespaceIndependent {
+    let mut data = IdentifyNamespaceIndependent::zeroed();
+    data.nmic = u8::from(one.shared);
+    data.nsattr = u8::from(!one.namespace.writable);
     data.nstat = 1;
     data
 }

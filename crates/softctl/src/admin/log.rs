@@ -16,7 +16,7 @@ use zerocopy::IntoBytes;
 
 use crate::control::Control;
 use crate::core::Core;
-use crate::engine::{Command, Refused, never};
+use crate::engine::{Command, Engine, Refused, never};
 use crate::transfer::Direction;
 
 /// Entries of the Error Information page.
@@ -47,7 +47,7 @@ struct Entries {
 impl ErrorLog {
     /// Notes a command that failed.
     #[cold]
-    pub(crate) fn note(&self, command: Command<'_>, status: Status) {
+    pub(crate) fn note(&self, command: Command<'_>, status: Status, engine: &Engine) {
         let mut inner = self.inner.lock();
         inner.count += 1;
         let mut entry = ErrorLogEntry::default();
@@ -55,7 +55,8 @@ impl ErrorLog {
         entry.sqid = command.sqid;
         entry.cid = command.sqe.cid();
         entry.status = StatusField::from_status(status, false);
-        entry.parameter_error_location = ParameterErrorLocation::from_bits(u16::MAX);
+        entry.parameter_error_location = ParameterErrorLocation::from_bits(engine.location.get());
+        entry.command_specific = engine.specific.get();
         entry.lba = if command.sqid == 0 { 0 } else { command.sqe.slba() };
         entry.nsid = command.sqe.nsid;
         if inner.entries.len() == ERROR_ENTRIES {
@@ -97,8 +98,19 @@ impl Core {
         control.engine.send(sent, &vec![0; bytes as usize - sent])?;
         if !fields.rae() {
             control.events.rearm(fields.lid());
+            if fields.lid() == LogPageId::CHANGED_NAMESPACE_LIST {
+                self.subsystem.state().forget_changed(self.cntlid);
+            }
         }
         Ok(())
+    }
+
+    /// The namespaces that other controllers' clients changed; there are never more than the list can name.
+    fn changed_namespaces(&self) -> ChangedNamespaceList {
+        let mut list = ChangedNamespaceList::zeroed();
+        let state = self.subsystem.state();
+        list.nsids.iter_mut().zip(state.changed(self.cntlid)).for_each(|(slot, nsid)| *slot = nsid);
+        list
     }
 
     fn log_page(&self, control: &Control, page: LogPageId, nsid: u32) -> Result<Vec<u8>, Refused> {
@@ -114,8 +126,7 @@ impl Core {
                 log.frs[0] = pad_ascii(&self.config.firmware);
                 Ok(log.as_bytes().to_vec())
             }
-            // Namespaces do not change while the controller lives.
-            LogPageId::CHANGED_NAMESPACE_LIST => Ok(ChangedNamespaceList::zeroed().as_bytes().to_vec()),
+            LogPageId::CHANGED_NAMESPACE_LIST => Ok(self.changed_namespaces().as_bytes().to_vec()),
             LogPageId::COMMAND_EFFECTS => Ok(effects().as_bytes().to_vec()),
             _ => Err(never(Status::INVALID_LOG_PAGE)),
         }
@@ -155,8 +166,8 @@ fn supported_pages() -> Vec<u8> {
 
 fn effects() -> CommandsSupportedAndEffects {
     let mut log = CommandsSupportedAndEffects::zeroed();
-    for opcode in super::SUPPORTED {
-        log.acs[usize::from(opcode.0)] = CommandEffects::new().with_csupp(true);
+    for (opcode, effects) in super::SUPPORTED {
+        log.acs[usize::from(opcode.0)] = effects.with_csupp(true);
     }
     for (opcode, changes) in crate::nvm::SUPPORTED {
         log.iocs[usize::from(opcode.0)] = CommandEffects::new().with_csupp(true).with_lbcc(*changes);

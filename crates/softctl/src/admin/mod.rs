@@ -5,6 +5,7 @@ mod aer;
 mod features;
 mod identify;
 mod log;
+mod namespaces;
 mod queues;
 
 pub(crate) use aer::Events;
@@ -14,28 +15,36 @@ pub(crate) use queues::{cq_name, sq_name};
 
 use std::sync::atomic::Ordering;
 
+use warpbell_nvme::log::CommandEffects;
 use warpbell_nvme::register::Shst;
 use warpbell_nvme::{AdminOpcode, Cqe, Sqe, Status};
 
 use crate::checker::Rule;
 use crate::control::{AdminQueue, Control};
 use crate::core::Core;
-use crate::engine::{Command, Refused, never};
+use crate::engine::{Command, Refused, field, never};
 use crate::queue::DoorbellFault;
 
-/// Opcodes that are executed.
-pub(crate) const SUPPORTED: &[AdminOpcode] = &[
-    AdminOpcode::DELETE_IO_SQ,
-    AdminOpcode::CREATE_IO_SQ,
-    AdminOpcode::GET_LOG_PAGE,
-    AdminOpcode::DELETE_IO_CQ,
-    AdminOpcode::CREATE_IO_CQ,
-    AdminOpcode::IDENTIFY,
-    AdminOpcode::ABORT,
-    AdminOpcode::SET_FEATURES,
-    AdminOpcode::GET_FEATURES,
-    AdminOpcode::ASYNC_EVENT_REQUEST,
-    AdminOpcode::KEEP_ALIVE,
+/// Nothing but the command's purpose.
+const PLAIN: CommandEffects = CommandEffects::new();
+/// Namespaces come and go. CSE: no other command may be outstanding at this controller.
+const INVENTORY: CommandEffects = CommandEffects::new().with_ncc(true).with_nic(true).with_cse(2);
+
+/// Opcodes that are executed, and their effects.
+pub(crate) const SUPPORTED: &[(AdminOpcode, CommandEffects)] = &[
+    (AdminOpcode::DELETE_IO_SQ, PLAIN),
+    (AdminOpcode::CREATE_IO_SQ, PLAIN),
+    (AdminOpcode::GET_LOG_PAGE, PLAIN),
+    (AdminOpcode::DELETE_IO_CQ, PLAIN),
+    (AdminOpcode::CREATE_IO_CQ, PLAIN),
+    (AdminOpcode::IDENTIFY, PLAIN),
+    (AdminOpcode::ABORT, PLAIN),
+    (AdminOpcode::SET_FEATURES, PLAIN),
+    (AdminOpcode::GET_FEATURES, PLAIN),
+    (AdminOpcode::ASYNC_EVENT_REQUEST, PLAIN),
+    (AdminOpcode::KEEP_ALIVE, PLAIN),
+    (AdminOpcode::NS_MANAGEMENT, INVENTORY),
+    (AdminOpcode::NS_ATTACHMENT, INVENTORY),
 ];
 
 /// What became of an admin command.
@@ -68,7 +77,7 @@ impl Core {
         let polled = self.time.is_none();
         self.admin_tail.store(self.doorbells.load(0), Ordering::Relaxed);
         if self.checker.raised() {
-            self.checker.take_events().into_iter().for_each(|event| control.events.raise(event));
+            self.checker.take_events().into_iter().for_each(|event| control.raise(event));
         }
         if !control.running() {
             return;
@@ -78,7 +87,7 @@ impl Core {
             self.poll_admin(control, &mut admin);
         }
         if control.csts.shst() == Shst::NORMAL_OPERATION {
-            control.engine.view.refresh();
+            control.engine.refresh();
             for _ in 0..most.min(admin.sq.pending()) {
                 if admin.cq.room() == 0 {
                     break;
@@ -126,6 +135,7 @@ impl Core {
                 control.engine.violation(Rule::StaleEntry, command, "fetch of an entry that was not written");
             }
         }
+        control.engine.begin();
         let conflict = admin.sq.begin(sqe.cid());
         let result = if conflict {
             control.engine.violation(Rule::CidInFlight, command, "its identifier is in flight");
@@ -140,7 +150,7 @@ impl Core {
         };
         control.engine.statistics.admin_commands[usize::from(sqe.opcode())] += 1;
         if !status.is_ok() {
-            self.errors.note(command, status);
+            self.errors.note(command, status, &control.engine);
         }
         if !conflict {
             admin.sq.end(sqe.cid());
@@ -170,10 +180,12 @@ impl Core {
             AdminOpcode::GET_FEATURES => self.get_features(control, command).map(Answer::Done),
             AdminOpcode::ASYNC_EVENT_REQUEST => control.request_event(command),
             AdminOpcode::KEEP_ALIVE => Ok(Answer::Done(0)),
+            AdminOpcode::NS_MANAGEMENT => self.ns_management(control, command).map(Answer::Done),
+            AdminOpcode::NS_ATTACHMENT => self.ns_attachment(control, command).map(done),
             opcode => {
                 let what = format_args!("{opcode} is not supported");
                 control.engine.violation(Rule::UnsupportedOpcode, command, what);
-                Err(never(Status::INVALID_OPCODE))
+                Err(control.engine.blame(field::OPCODE, Status::INVALID_OPCODE))
             }
         }
     }

@@ -104,7 +104,7 @@ impl Lane {
             return false;
         }
         // After the doorbell's acquire: what the client mapped before it rang is found.
-        self.engine.view.refresh();
+        self.engine.refresh();
         let cq = sq.cq;
         self.poll_head(cq);
         let count = pending.min(self.cqs[cq].room()).min(self.burst);
@@ -148,7 +148,7 @@ impl Lane {
 
     /// Looks at everything that the way of commands looks at only when it must.
     pub(crate) fn catch_up(&mut self) {
-        self.engine.view.refresh();
+        self.engine.refresh();
         for cq in 0..self.cqs.len() {
             self.poll_head(cq);
         }

@@ -28,7 +28,7 @@ impl Lane {
 
     /// Does one thing that [`Lane::work`] offered.
     pub(crate) fn perform(&mut self, work: Work) {
-        self.engine.view.refresh();
+        self.engine.refresh();
         match work {
             Work::Fetch(index) => self.fetch(index),
             Work::Complete(choice) => self.complete(choice),

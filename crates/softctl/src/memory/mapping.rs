@@ -5,6 +5,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 use warpbell_hw as hw;
@@ -12,15 +13,28 @@ use warpbell_hw as hw;
 const PROTECTION: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
 
 /// Zeroed private memory that takes no room before it is written, in huge pages where the system gives them.
-#[derive(Debug)]
+///
+/// Clones are the same memory, which goes when the last of them does.
+#[derive(Clone, Debug)]
 pub(crate) struct Anonymous {
+    /// That of the mapping, here so that an access needs no look at it.
+    base: NonNull<u8>,
+    mapping: Arc<AnonymousMapping>,
+}
+
+#[derive(Debug)]
+struct AnonymousMapping {
     base: NonNull<u8>,
     len: usize,
 }
 
 // SAFETY: the mapping is owned by this value and valid on any thread.
-unsafe impl Send for Anonymous {}
+unsafe impl Send for AnonymousMapping {}
 // SAFETY: sharing hands out a raw pointer only; its users say how they keep accesses apart.
+unsafe impl Sync for AnonymousMapping {}
+// SAFETY: the pointer is that of the mapping, which may be sent.
+unsafe impl Send for Anonymous {}
+// SAFETY: the pointer is that of the mapping, which may be shared.
 unsafe impl Sync for Anonymous {}
 
 impl Anonymous {
@@ -31,7 +45,7 @@ impl Anonymous {
         // SAFETY: a fresh mapping at an address that the kernel chooses; nothing existing is replaced.
         let base = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), len, PROTECTION, flags) }?;
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        let memory = Anonymous { base, len };
+        let memory = Anonymous { base, mapping: Arc::new(AnonymousMapping { base, len }) };
         // Random access over small pages would miss the TLB at every block. A refusal costs speed only.
         // SAFETY: the range is this mapping; the advice does not change contents.
         if let Err(error) = unsafe { rustix::mm::madvise(base.as_ptr().cast(), len, Advice::LinuxHugepage) } {
@@ -47,8 +61,9 @@ impl Anonymous {
     /// Makes whole pages inside `offset..offset + len` zero again and gives their memory back. Returns the range of
     /// bytes that it covered; the caller clears the rest.
     pub(crate) fn release(&self, offset: usize, len: usize) -> std::ops::Range<usize> {
-        let start = offset.next_multiple_of(hw::HUGE_PAGE).min(self.len);
-        let end = (offset + len).min(self.len) / hw::HUGE_PAGE * hw::HUGE_PAGE;
+        let all = self.mapping.len;
+        let start = offset.next_multiple_of(hw::HUGE_PAGE).min(all);
+        let end = (offset + len).min(all) / hw::HUGE_PAGE * hw::HUGE_PAGE;
         if start >= end {
             return offset..offset;
         }
@@ -61,7 +76,7 @@ impl Anonymous {
     }
 }
 
-impl Drop for Anonymous {
+impl Drop for AnonymousMapping {
     fn drop(&mut self) {
         // SAFETY: the mapping was made in `new`, and no user of the pointer outlives its owner.
         if let Err(error) = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.len) } {

@@ -10,7 +10,7 @@ use warpbell_nvme::status::StatusCodeType;
 use warpbell_nvme::{NvmOpcode, Sqe, Status};
 
 use crate::checker::Rule;
-use crate::engine::{Command, Engine, Refused, never};
+use crate::engine::{Command, Engine, Refused, field, never};
 use crate::fault::{Corruption, Target, Verdict};
 use crate::store::StoreError;
 
@@ -42,12 +42,13 @@ impl Engine {
     /// Executes one I/O command and counts it. Returns the status to complete it with.
     pub(crate) fn execute(&mut self, sqid: u16, sqe: &Sqe) -> Status {
         let command = Command { sqid, sqe };
+        self.begin();
         let status = match self.run(command) {
             Ok(()) => Status::SUCCESS,
             Err(status) => status,
         };
         if !status.is_ok() {
-            self.errors.note(command, status);
+            self.errors.note(command, status, self);
         }
         self.count(sqe.opcode(), status);
         status
@@ -61,6 +62,7 @@ impl Engine {
 
     fn run(&mut self, command: Command<'_>) -> Result<(), Refused> {
         self.check_common(command)?;
+        self.namespaces.open()?;
         let sqe = command.sqe;
         match NvmOpcode(sqe.opcode()) {
             NvmOpcode::READ => self.read(command),
@@ -72,7 +74,7 @@ impl Engine {
             NvmOpcode::VERIFY => self.verify(command),
             opcode => {
                 self.violation(Rule::UnsupportedOpcode, command, format_args!("{opcode} is not supported"));
-                Err(never(Status::INVALID_OPCODE))
+                Err(self.blame(field::OPCODE, Status::INVALID_OPCODE))
             }
         }
     }
@@ -96,7 +98,7 @@ impl Engine {
         let (lba, count) = (sqe.slba(), u64::from(sqe.blocks()));
         let namespace = self.namespace(sqe.nsid)?;
         if !namespace.contains(lba, count) {
-            return Err(never(Status::LBA_OUT_OF_RANGE));
+            return Err(self.blame(field::CDW10, Status::LBA_OUT_OF_RANGE));
         }
         let (offset, bytes) = (namespace.offset(lba), count << namespace.shift);
         Ok(Extent { nsid: sqe.nsid, index: sqe.nsid as usize - 1, lba, count, offset, bytes })

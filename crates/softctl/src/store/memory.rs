@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "the store is a raw mapping that several threads may copy from and to")]
 
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use parking_lot::RwLock;
 
@@ -18,11 +19,12 @@ const STRIPES: usize = 64;
 ///
 /// With several pollers, copies hold the locks of the stripes they touch, one at a time: a block is never torn, as
 /// the specification promises for a single logical block. With one poller there are no locks.
-#[derive(Debug)]
+/// Clones are the same blocks.
+#[derive(Clone, Debug)]
 pub(crate) struct MemoryStore {
     memory: Anonymous,
     len: u64,
-    stripes: Option<Box<[RwLock<()>]>>,
+    stripes: Option<Arc<[RwLock<()>]>>,
 }
 
 impl MemoryStore {

@@ -2,9 +2,13 @@
 
 mod file;
 mod memory;
+mod table;
 
 pub(crate) use file::FileStore;
 pub(crate) use memory::MemoryStore;
+pub(crate) use table::{Namespaces, Published, Table};
+
+use std::sync::Arc;
 
 use crate::config::{NamespaceConfig, StoreConfig};
 use crate::error::SoftError;
@@ -20,15 +24,18 @@ pub(crate) enum StoreError {
     System(#[from] std::io::Error),
 }
 
-/// The bytes of one namespace.
-#[derive(Debug)]
+/// Memory comes in whole blocks of the largest size, so that a namespace can be formatted to any.
+const GRANULE: u64 = 4096;
+
+/// The bytes of one namespace. Clones are the same bytes.
+#[derive(Clone, Debug)]
 pub(crate) enum Store {
     Memory(MemoryStore),
-    File(FileStore),
+    File(Arc<FileStore>),
 }
 
-/// One namespace: a store, seen as blocks.
-#[derive(Debug)]
+/// One namespace: a store, seen as blocks. Clones share the store.
+#[derive(Clone, Debug)]
 pub(crate) struct Namespace {
     pub(crate) nsid: u32,
     /// A block has `1 << shift` bytes.
@@ -50,10 +57,33 @@ impl Namespace {
         };
         let blocks = exact.div_ceil(block).max(1);
         let store = match &config.store {
-            StoreConfig::Memory { .. } => Store::Memory(MemoryStore::new(blocks * block, shared)?),
-            StoreConfig::File { path, writable } => Store::File(FileStore::open(path, *writable, exact)?),
+            StoreConfig::Memory { .. } => Store::Memory(MemoryStore::new(granules(exact), shared)?),
+            StoreConfig::File { path, writable } => {
+                Store::File(Arc::new(FileStore::open(path, *writable, exact)?))
+            }
         };
         Ok(Namespace { nsid, shift: block.trailing_zeros() as u8, blocks, exact, writable, store })
+    }
+
+    /// The same namespace in blocks of `1 << shift` bytes.
+    pub(crate) fn reformatted(&self, shift: u8) -> Namespace {
+        let blocks = self.exact.div_ceil(1 << shift).max(1);
+        Namespace { shift, blocks, ..self.clone() }
+    }
+
+    /// The same namespace over fresh memory, zero; `None` if its store is not memory.
+    pub(crate) fn renewed(&self, shared: bool) -> Result<Option<Namespace>, SoftError> {
+        let Store::Memory(_) = &self.store else { return Ok(None) };
+        let store = Store::Memory(MemoryStore::new(granules(self.exact), shared)?);
+        Ok(Some(Namespace { store, ..self.clone() }))
+    }
+
+    /// Bytes of the subsystem's capacity that it takes: none if it is over a file.
+    pub(crate) fn allocated(&self) -> u64 {
+        match self.store {
+            Store::Memory(_) => granules(self.exact),
+            Store::File(_) => 0,
+        }
     }
 
     pub(crate) fn block_size(&self) -> u32 {
@@ -129,6 +159,11 @@ impl Namespace {
             Store::File(file) => file.flush(),
         }
     }
+}
+
+/// `bytes` rounded up to what a namespace in memory takes.
+pub(crate) fn granules(bytes: u64) -> u64 {
+    bytes.max(1).next_multiple_of(GRANULE)
 }
 
 #[cfg(test)]

@@ -19,14 +19,14 @@ const PAGE: u64 = 4096;
 
 /// A controller's engine and one mapped buffer whose bytes are all different from their neighbours.
 struct Bench {
-    core: Core,
+    core: Arc<Core>,
     window: Window,
     base: u64,
 }
 
 impl Bench {
     fn new() -> Bench {
-        let core = Core::new(SoftConfig::default(), true).unwrap();
+        let core = Core::alone(SoftConfig::default(), true).unwrap();
         let window = Window::host(PAGES * PAGE as usize).unwrap();
         let base = core.space.map(DmaSource::Memory(&window), DmaAccess::READ_WRITE).unwrap().0;
         let bytes: Vec<u8> =

@@ -12,6 +12,7 @@ use warpbell_nvme::queue_command::{self, QueuePriority};
 use warpbell_nvme::register::{Aqa, Cc, Csts, offset};
 use warpbell_nvme::{Cqe, Status};
 use warpbell_softctl::{Rule, SoftConfig, SoftDevice};
+use zerocopy::FromBytes;
 
 /// Entries of the admin queues.
 pub const ADMIN_ENTRIES: u32 = 16;
@@ -232,6 +233,17 @@ impl Client {
             }
         }
     }
+}
+
+/// The structure that data begins with.
+pub fn parsed<T: FromBytes>(bytes: &[u8]) -> T {
+    T::read_from_prefix(bytes).expect("a whole structure").0
+}
+
+/// Runs an admin command that must fail with `status`, for good.
+pub fn expect(client: &mut Client, sqe: Sqe, status: Status) {
+    let got = client.admin(sqe).status();
+    assert!(got.same_code(status) && got.dnr(), "opcode {:#x}: {got}, expected {status}", sqe.opcode());
 }
 
 /// A window that no device sees.
