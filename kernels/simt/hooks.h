@@ -23,7 +23,8 @@ enum class bell : uint32_t { sq, cq };
 // buffer.
 bool slow_point(Lane& lane, wb_simt_event event, const volatile void* address, uint32_t bytes);
 void doorbell_elsewhere(Lane& lane, uint32_t* address, uint32_t value);
-void weak_fence(Lane& lane);
+// A fence that releases; `before_loads`: also orders earlier stores before later loads.
+void weak_fence(Lane& lane, bool before_loads);
 void spin(Lane& lane);
 uint64_t host_clock_ns();
 uint64_t hooked_clock_ns(Lane& lane);
@@ -89,7 +90,7 @@ SIMT_ENTRY void on_fence(order o, scope s) {
         slow_point(*lane, WB_SIMT_EVENT_FENCE, reinterpret_cast<const void*>(code),
                    static_cast<uint32_t>(s)) &&
         o >= order::release)
-        weak_fence(*lane);
+        weak_fence(*lane, o == order::seq_cst);
 }
 
 SIMT_INLINE void on_fence(scope s) { on_fence(order::acq_rel, s); }
@@ -116,6 +117,14 @@ SIMT_ENTRY bool enter_doorbell(uint32_t* address, uint32_t value, bell kind) {
 SIMT_INLINE void doorbell_store(uint32_t* address, uint32_t value, bell kind) {
     if (!enter_doorbell(address, value, kind))
         __atomic_store_n(address, value, __ATOMIC_RELEASE);
+}
+
+// A shadow doorbell was stored: as much progress as a doorbell.
+SIMT_ENTRY void count_shadow_store() {
+    if (Lane* lane = running.lane; SIMT_LIKELY(lane)) {
+        ++lane->worker->count.shadow_stores;
+        lane->worker->progress = true;
+    }
 }
 
 SIMT_ENTRY void count_sqe(uint32_t n) {

@@ -19,6 +19,11 @@ bool is_ordered_before(const PendingStore& store, const Lane& lane) {
     return store.block_wide || (store.lane->warp == lane.warp && (store.ordered >> lane.index & 1));
 }
 
+bool drains_before(const PendingStore& earlier, const PendingStore& later) {
+    return (earlier.fenced && earlier.fenced <= later.stored) ||
+           overlaps(earlier, later.address, later.bytes);
+}
+
 void write_memory(const PendingStore& store) {
     void* to = reinterpret_cast<void*>(store.address);
     uint64_t value = 0;
@@ -64,12 +69,18 @@ void read_memory(uintptr_t address, void* value, uint32_t bytes) {
     std::memcpy(value, &found, bytes);
 }
 
-// Drains the entry, or an older one for the same bytes if there is one. Taken out before it is written:
-// writing a doorbell runs foreign code.
-void drain_near(Worker& worker, StoreBuffer& buffer, uint32_t index) {
+// The oldest entry that has to drain before entry `index`, or that one.
+uint32_t first_before(const StoreBuffer& buffer, uint32_t index) {
     for (uint32_t i = 0; i < index; ++i)
-        if (overlaps(buffer.entries[i], buffer.entries[index].address, buffer.entries[index].bytes))
-            index = i;
+        if (drains_before(buffer.entries[i], buffer.entries[index]))
+            return first_before(buffer, i);
+    return index;
+}
+
+// Drains the entry, or an older one that has to go first. Taken out before it is written: writing a
+// doorbell runs foreign code.
+void drain_near(Worker& worker, StoreBuffer& buffer, uint32_t index) {
+    index = first_before(buffer, index);
     const PendingStore store = buffer.entries[index];
     --buffer.count;
     std::memmove(buffer.entries + index, buffer.entries + index + 1,
@@ -118,7 +129,7 @@ void append(Lane& lane, uintptr_t address, const void* value, uint32_t bytes, bo
     StoreBuffer& buffer = *lane.warp->block->stores;
     make_room(lane, buffer);
     PendingStore& store = buffer.entries[buffer.count++];
-    store = {address, bytes, 1u << lane.index, &lane, false, doorbell, {}};
+    store = {address, bytes, 1u << lane.index, &lane, false, doorbell, buffer.fences, 0, {}};
     std::memcpy(store.value, value, bytes);
     ++lane.buffered;
 }
@@ -145,7 +156,7 @@ void destroy_store_buffer(StoreBuffer* buffer) {
 
 void weak_store(const volatile void* address, const void* value, uint32_t bytes, bool release) {
     if (release)
-        weak_fence(*running.lane);
+        weak_fence(*running.lane, false);
     append(*running.lane, reinterpret_cast<uintptr_t>(address), value, bytes, false);
 }
 
@@ -172,16 +183,24 @@ void weak_load(const volatile void* address, void* value, uint32_t bytes) {
 void weak_before_rmw(const volatile void* address, uint32_t bytes, bool release) {
     const Lane& lane = *running.lane;
     if (release)
-        return weak_fence(*running.lane);
+        return weak_fence(*running.lane, true);
     const auto at = reinterpret_cast<uintptr_t>(address);
     drain_matching(*lane.worker, *lane.warp->block->stores, [&](const PendingStore& store) {
-        return overlaps(store, at, bytes) && is_ordered_before(store, lane);
+        return (overlaps(store, at, bytes) || store.fenced) && is_ordered_before(store, lane);
     });
 }
 
-void weak_fence(Lane& lane) {
-    drain_matching(*lane.worker, *lane.warp->block->stores,
-                   [&](const PendingStore& store) { return is_ordered_before(store, lane); });
+void weak_fence(Lane& lane, bool before_loads) {
+    StoreBuffer& buffer = *lane.warp->block->stores;
+    if (before_loads)
+        return drain_matching(*lane.worker, buffer,
+                              [&](const PendingStore& store) { return is_ordered_before(store, lane); });
+    ++buffer.fences;
+    for (uint32_t i = 0; i < buffer.count; ++i) {
+        PendingStore& store = buffer.entries[i];
+        if (!store.fenced && is_ordered_before(store, lane))
+            store.fenced = buffer.fences;
+    }
 }
 
 void publish_to_warp(Warp& warp, uint32_t group) {

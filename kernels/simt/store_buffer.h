@@ -12,17 +12,17 @@
 //                   It drains nothing: the rest of the GPU and the host may see those stores in any order
 //                   still.
 //   __syncthreads   the same for all lanes of the block.
-//   fence           of any scope, if it releases (release, acq_rel, seq_cst): drains every entry that its
-//   lane is
-//                   ordered after, other lanes' entries included; this is the cumulativity that "all lanes
-//                   write,
-//                   __syncwarp, the leader fences and rings" rests on. An acquire fence drains nothing.
-//   release store   drains as a fence does, then is itself an entry.
-//   RMW             acts on memory at once. One that releases drains as a fence does; any other drains just
-//   the entries
-//                   for its own bytes that its lane is ordered after, and overtakes all others.
-//   drain           entries for overlapping bytes drain in the order of their stores, everything else in any
-//   order: at
+//   fence           of any scope, if it releases (release, acq_rel, seq_cst): marks every entry that its lane
+//                   is ordered after, other lanes' entries included; nothing that the block stores later
+//                   drains before them. This is the cumulativity that "all lanes write, __syncwarp, the
+//                   leader fences and rings" rests on. A later load may still overtake them: only a seq_cst
+//                   fence drains them there and then. An acquire fence does nothing.
+//   release store   marks as a fence does, then is itself an entry.
+//   RMW             acts on memory at once. One that releases drains every entry that its lane is ordered
+//                   after; any other drains those of them that are for its own bytes or marked by a fence,
+//                   and overtakes all others.
+//   drain           entries for overlapping bytes drain in the order of their stores, those that a fence
+//   separates in its order, everything else in any order: at
 //                   each hook, and at the start of each turn, the seed decides whether an entry drains and
 //                   which. A lane with N entries drains one of its own before the next. A block's last lane
 //                   drains all.
@@ -47,11 +47,14 @@ struct PendingStore {
     Lane* lane;       // that stored
     bool block_wide;  // every lane of the block is ordered after it
     bool doorbell;
+    uint32_t stored; // fences of the block before the store,
+    uint32_t fenced; // and up to the first that marks it; 0: none does
     alignas(8) unsigned char value[16];
 };
 
 struct StoreBuffer {
     uint32_t count, capacity;
+    uint32_t fences;
     PendingStore* entries; // oldest first
 };
 

@@ -18,7 +18,7 @@ typedef unsigned long uint64_t;
 #include <stdint.h>
 #endif
 
-#define WARPBELL_ABI_VERSION 1u
+#define WARPBELL_ABI_VERSION 2u
 #define WARPBELL_WARP_LANES 32u
 #define WARPBELL_LINE_BYTES 128u
 #define WARPBELL_BLOCK_THREADS_MAX 256 /* of our kernels, on a GPU */
@@ -40,6 +40,10 @@ typedef unsigned long uint64_t;
 /* queue_ref.sharing, namespace_ref.sharing */
 #define WARPBELL_SHARING_EXCLUSIVE 0u /* one warp owns the pair: no atomic operations */
 #define WARPBELL_SHARING_SHARED 1u
+
+/* queue_ref.flags */
+#define WARPBELL_QUEUE_SHADOW 1u    /* doorbells go through shadows in memory (Doorbell Buffer Config) */
+#define WARPBELL_QUEUE_WIDE_CIDS 2u /* 32-bit command ids: local_bits is 16 (docs/experimental.md) */
 
 /* namespace_ref.flags */
 #define WARPBELL_NAMESPACE_SGL 1u /* describe data by one inline SGL descriptor, else by PRPs */
@@ -76,13 +80,17 @@ extern "C" {
 typedef struct warpbell_queue_state {
     uint32_t abi_version, size;
     uint32_t sqhd_mismatch; /* completions whose SQHD lies outside what was submitted */
-    uint32_t pad0[29];
+    uint32_t shadow_stride; /* with WARPBELL_QUEUE_SHADOW: bytes from the SQ tail's entry to the CQ head's, */
+    uint64_t shadow;        /* the SQ tail's shadow doorbell, host memory, */
+    uint64_t events;        /* and its EventIdx */
+    uint32_t pad0[24];
     uint32_t spurious[32]; /* completions that no pending command owned; the sum counts */
     uint32_t late[32];     /* commands that completed after their deadline; the sum counts */
     uint64_t ticket;       /* shared: CLOSED | next index to reserve */
     uint64_t pad1[15];
     uint64_t turn; /* shared: every index below is published */
-    uint64_t pad2[15];
+    uint64_t rung; /* shared, with WARPBELL_QUEUE_SHADOW: the tail last rung; written under the turn */
+    uint64_t pad2[14];
     uint64_t reap; /* shared: LOCK | completions reaped and told to the controller */
     uint64_t pad3[15];
     uint64_t head; /* shared: completions reaped (told or not); written under LOCK */
@@ -123,10 +131,12 @@ typedef struct warpbell_queue_ref {
         told_threshold;   /* T: ring the CQ doorbell when so many entries are unreported; 1 to entries - 1 */
     uint32_t local_bits;  /* L: command id = warp_slot << L | lane << (L - 5) | k */
     uint32_t token_shift; /* commands in flight per lane; at most L - 5 */
-    uint32_t warp_slots;  /* warps that may attach; warp_slots << L at most 65536 */
+    uint32_t warp_slots;  /* warps that may attach; warp_slots << L at most 65536, or 2^32 with wide ids */
     uint32_t qid;
     uint32_t epoch;   /* grows with every replacement of a lost queue */
     uint32_t sharing; /* WARPBELL_SHARING_* */
+    uint32_t flags;   /* WARPBELL_QUEUE_* */
+    uint32_t pad0;
 } warpbell_queue_ref;
 
 /* A namespace, and the queues through which kernels reach it. Warp w of the launch uses queue

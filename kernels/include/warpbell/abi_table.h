@@ -10,9 +10,10 @@
 /* clang-format off */
 #define WARPBELL_FIELDS_QUEUE_STATE(F) \
     F(warpbell_queue_state, abi_version) F(warpbell_queue_state, size) \
-    F(warpbell_queue_state, sqhd_mismatch) F(warpbell_queue_state, pad0) \
+    F(warpbell_queue_state, sqhd_mismatch) F(warpbell_queue_state, shadow_stride) \
+    F(warpbell_queue_state, shadow) F(warpbell_queue_state, events) F(warpbell_queue_state, pad0) \
     F(warpbell_queue_state, spurious) F(warpbell_queue_state, late) F(warpbell_queue_state, ticket) \
-    F(warpbell_queue_state, pad1) F(warpbell_queue_state, turn) F(warpbell_queue_state, pad2) \
+    F(warpbell_queue_state, pad1) F(warpbell_queue_state, turn) F(warpbell_queue_state, rung) F(warpbell_queue_state, pad2) \
     F(warpbell_queue_state, reap) F(warpbell_queue_state, pad3) F(warpbell_queue_state, head) \
     F(warpbell_queue_state, pad4) F(warpbell_queue_state, exclusive_tail) \
     F(warpbell_queue_state, exclusive_head) F(warpbell_queue_state, exclusive_told) \
@@ -31,7 +32,7 @@
     F(warpbell_queue_ref, ring_shift) F(warpbell_queue_ref, told_threshold) \
     F(warpbell_queue_ref, local_bits) F(warpbell_queue_ref, token_shift) \
     F(warpbell_queue_ref, warp_slots) F(warpbell_queue_ref, qid) F(warpbell_queue_ref, epoch) \
-    F(warpbell_queue_ref, sharing)
+    F(warpbell_queue_ref, sharing) F(warpbell_queue_ref, flags) F(warpbell_queue_ref, pad0)
 
 #define WARPBELL_FIELDS_NAMESPACE_REF(F) \
     F(warpbell_namespace_ref, abi_version) F(warpbell_namespace_ref, size) \

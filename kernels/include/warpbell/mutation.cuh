@@ -110,6 +110,16 @@ constexpr bool stale_token_accepted = true; // answer a token without looking at
 #else
 constexpr bool stale_token_accepted = false;
 #endif
+#if defined(WARPBELL_MUTATE_DBBUF_ACQ_REL)
+constexpr bool dbbuf_acq_rel = true; // only an acq_rel fence between the shadow doorbell and EventIdx
+#else
+constexpr bool dbbuf_acq_rel = false;
+#endif
+#if defined(WARPBELL_MUTATE_DBBUF_EVENT_FIRST)
+constexpr bool dbbuf_event_first = true; // read EventIdx before the shadow doorbell is stored
+#else
+constexpr bool dbbuf_event_first = false;
+#endif
 
 } // namespace mutate
 } // namespace warpbell

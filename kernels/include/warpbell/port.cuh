@@ -13,5 +13,5 @@
 
 // A library of another ABI can live in the same program under another name.
 #if !defined(WARPBELL_NAMESPACE)
-#define WARPBELL_NAMESPACE abi_v1
+#define WARPBELL_NAMESPACE abi_v2
 #endif

@@ -183,6 +183,14 @@ template <sharing Mode> class queue {
         return ((static_cast<u32>(entry >> 48) ^ lap) & 1u) != 0;
     }
     WARPBELL_D bool ready(u32 index) const { return posted(completion(index), index); }
+    WARPBELL_D bool wide_cids() const { return (ref_.flags & WARPBELL_QUEUE_WIDE_CIDS) != 0; }
+    // Which of the lane's ids a token of its own has; some number beyond them for a foreign one.
+    WARPBELL_D u32 id_of(const io_token& token) const { return (token.cid() - first_cid_) & 0xffffu; }
+
+    // ---- doorbells (queue_doorbell.cuh)
+    WARPBELL_D void ring_sq(u32 before, u32 now);
+    WARPBELL_D void ring_cq(u32 before, u32 now);
+    WARPBELL_D bool update_shadow(u32 offset, u32 before, u32 now);
 
     // ---- command ids (queue_submit.cuh)
     WARPBELL_D u32 take_id();
@@ -211,7 +219,7 @@ template <sharing Mode> class queue {
     WARPBELL_D bool worth_reaping(pace& pace, u32 head, u32 target) const;
     WARPBELL_D bool clock_says_stop(pace& pace, bool& lost);
     template <class Group> WARPBELL_D void collect(const Group& group, u32 from);
-    WARPBELL_D void deliver(u64 entry, u32 rank);
+    WARPBELL_D void deliver(u64 entry, u32 index, u32 rank);
     WARPBELL_D void compare_sqhd(u64 entry, u32 index);
     template <class Group> WARPBELL_D void finish_collect(const Group& group, u32 count);
     WARPBELL_D void tell(bool leader);
@@ -226,6 +234,7 @@ template <sharing Mode> class queue {
 } // namespace WARPBELL_NAMESPACE
 } // namespace warpbell
 
+#include "impl/queue_doorbell.cuh"
 #include "impl/queue_reap.cuh"
 #include "impl/queue_submit.cuh"
 #include "impl/queue_wait.cuh"

@@ -35,7 +35,7 @@ class [[nodiscard]] io_token {
     }
 
     // For the library and its tests: 63:48 refusal (0: in flight), 47:32 queue id, 31:16 generation, 15:0
-    // command id.
+    // command id (of a wide one its low half: the rest is the attached warp's slot).
     WARPBELL_D u64 bits() const { return bits_; }
     WARPBELL_D static io_token from_bits(u64 bits) {
         io_token token;
@@ -44,7 +44,7 @@ class [[nodiscard]] io_token {
     }
     WARPBELL_D static io_token refused(status why) { return from_bits(static_cast<u64>(why.bits) << 48); }
     WARPBELL_D static io_token submitted(u32 qid, u32 cid, u32 generation) {
-        return from_bits(static_cast<u64>(qid) << 32 | generation << 16 | cid);
+        return from_bits(static_cast<u64>(qid) << 32 | generation << 16 | (cid & 0xffffu));
     }
     WARPBELL_D void reset() { bits_ = empty; }
 

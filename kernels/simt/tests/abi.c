@@ -6,7 +6,7 @@
 #define HAS(type, size) typedef char type##_has_##size[sizeof(struct type) == size ? 1 : -1]
 #define AT(type, field, offset) typedef char type##_##field[offsetof(struct type, field) == offset ? 1 : -1]
 
-HAS(wb_simt_counters, 128);
+HAS(wb_simt_counters, 136);
 HAS(wb_simt_hooks, 32);
 AT(wb_simt_hooks, memory_event, 24);
 HAS(wb_simt_launch, 120);

@@ -14,7 +14,7 @@ macro_rules! constants {
 
 constants! {
     /// Version of all structs; both sides must have the same.
-    ABI_VERSION: u32 = 1;
+    ABI_VERSION: u32 = 2;
     /// Lanes of a warp.
     WARP_LANES: u32 = 32;
     /// Threads of a block of our kernels at most, on a GPU.
@@ -39,6 +39,10 @@ constants! {
     SHARING_EXCLUSIVE: u32 = 0;
     /// Several warps share the pair.
     SHARING_SHARED: u32 = 1;
+    /// `QueueRef::flags`: doorbells go through shadows in memory (Doorbell Buffer Config).
+    QUEUE_SHADOW: u32 = 1;
+    /// `QueueRef::flags`: 32-bit command identifiers.
+    QUEUE_WIDE_CIDS: u32 = 2;
     /// `NamespaceRef::flags`: data is described by one inline SGL descriptor, else by PRPs.
     NAMESPACE_SGL: u32 = 1;
     /// Most PRP list entries of a command, so that a list never chains.

@@ -7,8 +7,14 @@ mirror! {
     versioned QueueState = "warpbell_queue_state" {
         /// Completions whose SQ head lies outside what was submitted.
         sqhd_mismatch: u32,
+        /// With `QUEUE_SHADOW`: bytes from the SQ tail's entry to the CQ head's.
+        shadow_stride: u32,
+        /// Address of the SQ tail's shadow doorbell, in host memory.
+        shadow: u64,
+        /// Address of the SQ tail's EventIdx.
+        events: u64,
         /// Zero.
-        pad0: [u32; 29],
+        pad0: [u32; 24],
         /// Completions that no pending command owned, per lane; the sum counts.
         spurious: [u32; 32],
         /// Commands that completed after their deadline, per lane; the sum counts.
@@ -19,8 +25,10 @@ mirror! {
         pad1: [u64; 15],
         /// Shared: every index below is published.
         turn: u64,
+        /// Shared, with `QUEUE_SHADOW`: the tail last rung.
+        rung: u64,
         /// Zero.
-        pad2: [u64; 15],
+        pad2: [u64; 14],
         /// Shared: LOCK bit, and the completions reaped and told to the controller.
         reap: u64,
         /// Zero.
@@ -47,6 +55,7 @@ impl QueueState {
         QueueState {
             ticket: start,
             turn: start,
+            rung: start,
             reap: start,
             head: start,
             exclusive_tail: start,
@@ -104,7 +113,7 @@ mirror! {
         local_bits: u32,
         /// Base-2 logarithm of the commands in flight per lane; at most L - 5.
         token_shift: u32,
-        /// Warps that may attach; `warp_slots << L` is at most 65536.
+        /// Warps that may attach; `warp_slots << L` is at most 65536, or 2^32 with `QUEUE_WIDE_CIDS`.
         warp_slots: u32,
         /// Queue identifier.
         qid: u32,
@@ -112,6 +121,10 @@ mirror! {
         epoch: u32,
         /// `SHARING_*`.
         sharing: u32,
+        /// `QUEUE_SHADOW` and its like.
+        flags: u32,
+        /// Zero.
+        pad0: u32,
     }
 }
 

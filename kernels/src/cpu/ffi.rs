@@ -126,6 +126,8 @@ pub struct Counters {
     pub preemptions: u64,
     /// Stores that left a store buffer.
     pub drained: u64,
+    /// Shadow doorbells written (Doorbell Buffer Config).
+    pub shadow_stores: u64,
 }
 
 impl AddAssign for Counters {
@@ -146,6 +148,7 @@ impl AddAssign for Counters {
         self.switches += other.switches;
         self.preemptions += other.preemptions;
         self.drained += other.drained;
+        self.shadow_stores += other.shadow_stores;
     }
 }
 

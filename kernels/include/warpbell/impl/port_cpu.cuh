@@ -80,10 +80,17 @@ WARPBELL_PORT void store_quad(u32* p, u32 a, u32 b, u32 c, u32 d) { simt::store1
 // A doorbell register: exactly one 32-bit store.
 WARPBELL_PORT void store_sq_doorbell(u32* p, u32 v) { simt::doorbell_store(p, v, simt::bell::sq); }
 WARPBELL_PORT void store_cq_doorbell(u32* p, u32 v) { simt::doorbell_store(p, v, simt::bell::cq); }
+// A shadow doorbell: ordinary memory that the controller polls.
+WARPBELL_PORT void store_shadow_doorbell(u32* p, u32 v) {
+    simt::store(p, v, simt::order::fenced, simt::scope::sys);
+    simt::count_shadow_store();
+}
 
 // The fence of one lane on behalf of its group; the others' accesses are ordered by sync().
 WARPBELL_PORT void fence_sys() { simt::fence(simt::order::acq_rel, simt::scope::sys); }
 WARPBELL_PORT void fence_gpu() { simt::fence(simt::order::acq_rel, simt::scope::gpu); }
+// The one fence that also orders earlier stores before later loads.
+WARPBELL_PORT void fence_sc_sys() { simt::fence(simt::order::seq_cst, simt::scope::sys); }
 // A fence that every lane of a group executes in the same instruction; `first` is true in one lane,
 // which counts it (block scope is not counted).
 WARPBELL_PORT void fence_sys_group(bool first) {

@@ -111,10 +111,14 @@ WARPBELL_D void store_doorbell(u32* p, u32 v) {
 }
 WARPBELL_D void store_sq_doorbell(u32* p, u32 v) { store_doorbell(p, v); }
 WARPBELL_D void store_cq_doorbell(u32* p, u32 v) { store_doorbell(p, v); }
+// A shadow doorbell: ordinary memory that the controller polls.
+WARPBELL_D void store_shadow_doorbell(u32* p, u32 v) { store_relaxed_sys(p, v); }
 
 // The fence of one lane on behalf of its group; the others' accesses are ordered by sync().
 WARPBELL_D void fence_sys() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
 WARPBELL_D void fence_gpu() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
+// The one fence that also orders earlier stores before later loads.
+WARPBELL_D void fence_sc_sys() { asm volatile("fence.sc.sys;" ::: "memory"); }
 // A fence that every lane of a group executes in the same instruction; `first` is true in one lane.
 WARPBELL_D void fence_sys_group(bool) { fence_sys(); }
 WARPBELL_D void fence_gpu_group(bool) { fence_gpu(); }

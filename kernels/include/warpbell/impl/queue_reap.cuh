@@ -139,9 +139,14 @@ template <sharing Mode> WARPBELL_D u32 queue<Mode>::look(pace& pace, bool in_sub
 // ---- collecting, by the group; under the lock, where there is one ----------------------------------------
 
 // One completion into its command's word.
-template <sharing Mode> WARPBELL_D void queue<Mode>::deliver(u64 entry, u32 rank) {
+template <sharing Mode> WARPBELL_D void queue<Mode>::deliver(u64 entry, u32 index, u32 rank) {
     const u32 dw3 = static_cast<u32>(entry >> 32);
-    const u32 cid = dw3 & 0xffffu;
+    u32 cid = dw3 & 0xffffu;
+    if (wide_cids()) {
+        // Dword 1 has bits 31:16; after F5, and before the second fence that finish_collect has for it.
+        cid |= port::load_relaxed_sys(reinterpret_cast<const u32*>(ref_.cq) + (index & cq_mask()) * 4u + 1u)
+               << 16;
+    }
     const u32 lane_id = cid >> lane_shift(), k = cid & ((1u << lane_shift()) - 1u);
     port::count_entry_reaped();
     if (lane_id < ref_.warp_slots * WARPBELL_WARP_LANES && k >> ref_.token_shift == 0) {
@@ -190,7 +195,7 @@ WARPBELL_D void queue<Mode>::collect(const Group& group, u32 from) {
             // entry loads before the CQ doorbell.
             port::fence_sys_group(rank == 0);
             if (rank < run) {
-                deliver(entry, rank);
+                deliver(entry, index, rank);
             }
             if (rank + 1u == run) {
                 compare_sqhd(entry, index);
@@ -205,10 +210,10 @@ WARPBELL_D void queue<Mode>::collect(const Group& group, u32 from) {
 // Exclusive: tells the controller how far completions were collected.
 template <sharing Mode> WARPBELL_D void queue<Mode>::tell(bool leader) {
     static_assert(!is_shared, "a shared queue tells under its lock");
+    const u32 before = static_cast<u32>(at_.told);
     at_.told = at_.head;
     if (leader) {
-        port::store_cq_doorbell(reinterpret_cast<u32*>(ref_.cq_doorbell),
-                                static_cast<u32>(at_.head) & cq_mask());
+        ring_cq(before, static_cast<u32>(at_.head));
     }
 }
 
@@ -216,6 +221,9 @@ template <sharing Mode> WARPBELL_D void queue<Mode>::tell(bool leader) {
 template <sharing Mode>
 template <class Group>
 WARPBELL_D void queue<Mode>::finish_collect(const Group& group, u32 count) {
+    if (wide_cids() && group.is_leader()) {
+        port::fence_sys(); // dword 1 of all entries before the CQ doorbell
+    }
     const u64 threshold = mutate::lazy_cq_too_late ? 1ull << ref_.cq_shift : ref_.told_threshold;
     if constexpr (!is_shared) {
         at_.head += count;
@@ -223,16 +231,16 @@ WARPBELL_D void queue<Mode>::finish_collect(const Group& group, u32 count) {
             tell(group.is_leader());
         }
     } else if (group.is_leader()) {
-        u32* doorbell = reinterpret_cast<u32*>(ref_.cq_doorbell);
         u64 told = port::load_relaxed_gpu(&state()->reap) & ~WARPBELL_REAP_LOCK;
         const u64 head = port::load_relaxed_gpu(&state()->head) + count;
         port::store_relaxed_gpu(&state()->head, head);
         if (head - told >= threshold) {
+            const u32 before = static_cast<u32>(told);
             told = head;
             if (mutate::told_early) {
                 port::store_release_gpu(&state()->reap, told | WARPBELL_REAP_LOCK);
             }
-            port::store_cq_doorbell(doorbell, static_cast<u32>(head) & cq_mask());
+            ring_cq(before, static_cast<u32>(head));
         }
         // F6, one store: unlocks, and gives room; after the CQ doorbell, so that the controller never
         // sees a full queue and the next reaper's doorbell comes later.

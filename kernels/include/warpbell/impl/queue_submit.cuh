@@ -158,7 +158,8 @@ template <sharing Mode> WARPBELL_D void queue<Mode>::write_entry(u32 index, u32 
                             generation_ << WARPBELL_WORD_GENERATION_SHIFT | WARPBELL_WORD_PENDING);
     u32* slot = reinterpret_cast<u32*>(ref_.sq) + (index & sq_mask()) * 16u;
     const u32* d = entry.dword;
-    port::store_quad(slot, (d[0] & 0xffffu) | wire_cid(k) << 16, d[1], d[2], d[3]);
+    // Bits 31:16 of a wide id, zero of any other, go into a dword that NVM commands reserve.
+    port::store_quad(slot, (d[0] & 0xffffu) | wire_cid(k) << 16, d[1], d[2] | wire_cid(k) >> 16, d[3]);
     port::store_quad(slot + 4, d[4], d[5], d[6], d[7]);
     port::store_quad(slot + 8, d[8], d[9], d[10], d[11]);
     if (!mutate::sqe_undefined_dword) {
@@ -193,7 +194,12 @@ template <sharing Mode> WARPBELL_D void queue<Mode>::ring_in_turn(u64 begin, u64
         if (!mutate::no_fence_doorbell) {
             port::fence_sys();
         }
-        port::store_sq_doorbell(reinterpret_cast<u32*>(ref_.sq_doorbell), static_cast<u32>(end) & sq_mask());
+        u32 before = 0;
+        if ((ref_.flags & WARPBELL_QUEUE_SHADOW) != 0) {
+            before = static_cast<u32>(port::load_relaxed_gpu(&state()->rung));
+            port::store_relaxed_gpu(&state()->rung, end);
+        }
+        ring_sq(before, static_cast<u32>(end));
     }
     if (mutate::ring_after_turn) {
         return;
@@ -223,8 +229,7 @@ WARPBELL_D void queue<Mode>::publish(const Group& group, u32 count) {
         if (!mutate::no_fence_doorbell) {
             port::fence_sys();
         } // F1: entries before the doorbell
-        port::store_sq_doorbell(reinterpret_cast<u32*>(ref_.sq_doorbell),
-                                static_cast<u32>(at_.tail) & sq_mask());
+        ring_sq(static_cast<u32>(at_.tail) - count, static_cast<u32>(at_.tail));
     }
 }
 

@@ -8,7 +8,7 @@ inline namespace WARPBELL_NAMESPACE {
 
 // Whether the token has its answer; consumes it then.
 template <sharing Mode> WARPBELL_D bool queue<Mode>::settle(io_token& token, status& result) {
-    const u32 k = token.cid() - first_cid_;
+    const u32 k = id_of(token);
     if (token.bits() >> 32 != ref_.qid || k >> ref_.token_shift != 0) {
         // Refused at submission, empty, or another lane's or queue's.
         result = token.in_flight() ? status(code::invalid_field) : token.refusal();
@@ -43,7 +43,7 @@ template <sharing Mode> WARPBELL_D bool queue<Mode>::settle(io_token& token, sta
 // to the buffer, so the id stays out of use; the word is not touched, its writer is the reaper. The
 // host is told by state, not by messages: nothing can overflow.
 template <sharing Mode> WARPBELL_D status queue<Mode>::give_up(io_token& token) {
-    const u32 bit = 1u << (token.cid() - first_cid_);
+    const u32 bit = 1u << id_of(token);
     token.reset();
     if (mutate::reuse_at_timeout) {
         free_ |= bit;

@@ -1,0 +1,49 @@
+// Doorbells: a register each, or its shadow in memory (Doorbell Buffer Config). One writer at a time: the
+// holder of the turn, or of the reaper's lock.
+#pragma once
+
+#include "../queue.cuh"
+
+namespace warpbell {
+inline namespace WARPBELL_NAMESPACE {
+
+// Stores a doorbell's new value in its shadow. Whether the controller must be woken through the register:
+// the update passed the value at which it asked to be (NVMe Base 2.0, annex B.5). Values are slots, and
+// are compared in 16 bits. A fence before the call orders the entries before the shadow.
+template <sharing Mode> WARPBELL_D bool queue<Mode>::update_shadow(u32 offset, u32 before, u32 now) {
+    u32* shadow = reinterpret_cast<u32*>(port::load_relaxed_gpu(&state()->shadow) + offset);
+    const u32* events = reinterpret_cast<const u32*>(port::load_relaxed_gpu(&state()->events) + offset);
+    const u32 early = mutate::dbbuf_event_first ? port::load_relaxed_sys(events) : 0;
+    port::store_shadow_doorbell(shadow, now);
+    // A store before a load: acq_rel does not order that. Without it both sides can miss each other, and
+    // the controller sleeps on.
+    if (mutate::dbbuf_acq_rel) {
+        port::fence_sys();
+    } else {
+        port::fence_sc_sys();
+    }
+    const u32 event = mutate::dbbuf_event_first ? early : port::load_relaxed_sys(events);
+    return ((now - event - 1u) & 0xffffu) < ((now - before) & 0xffffu);
+}
+
+// The tail moves from index `before` to index `now`.
+template <sharing Mode> WARPBELL_D void queue<Mode>::ring_sq(u32 before, u32 now) {
+    const u32 value = now & sq_mask();
+    if ((ref_.flags & WARPBELL_QUEUE_SHADOW) != 0 && !update_shadow(0, before & sq_mask(), value)) {
+        return;
+    }
+    port::store_sq_doorbell(reinterpret_cast<u32*>(ref_.sq_doorbell), value);
+}
+
+// The head moves from index `before` to index `now`. The entries were loaded before a fence.
+template <sharing Mode> WARPBELL_D void queue<Mode>::ring_cq(u32 before, u32 now) {
+    const u32 value = now & cq_mask();
+    if ((ref_.flags & WARPBELL_QUEUE_SHADOW) != 0 &&
+        !update_shadow(port::load_relaxed_gpu(&state()->shadow_stride), before & cq_mask(), value)) {
+        return;
+    }
+    port::store_cq_doorbell(reinterpret_cast<u32*>(ref_.cq_doorbell), value);
+}
+
+} // namespace WARPBELL_NAMESPACE
+} // namespace warpbell
