@@ -31,7 +31,9 @@ pub fn open(args: &DeviceArgs, access: Access) -> Result<Ssd, Ending> {
         Access::Read => Vec::new(),
         Access::Write { .. } => args.allow_write.iter().cloned().collect(),
     };
-    Ok(Ssd::open(name, &OpenOptions { allow_write, faults, ..OpenOptions::default() })?)
+    let doorbell_buffer = args.dbbuf.into();
+    let options = OpenOptions { allow_write, faults, doorbell_buffer, ..OpenOptions::default() };
+    Ok(Ssd::open(name, &options)?)
 }
 
 /// A file is written only if its own path was typed; memory is nobody's data.

@@ -68,9 +68,10 @@ fn run(run: &Run) -> String {
     let each = &run.per_io;
     let _ = writeln!(
         text,
-        "  per I/O: sq doorbells={:.4}  cq doorbells={:.4}  rmw={:.4}  fences={:.4}  polls={:.2}",
+        "  per I/O: sq doorbells={:.4}  cq doorbells={:.4}  shadow stores={:.4}  rmw={:.4}  fences={:.4}  polls={:.2}",
         each.sq_doorbells_per_io,
         each.cq_doorbells_per_io,
+        each.shadow_stores_per_io,
         each.rmw_per_io,
         each.fences_per_io,
         each.polls_per_io

@@ -15,7 +15,7 @@ use crate::data::Data;
 use crate::queues::negotiate;
 use crate::{
     ControllerOptions, ControllerState, DriverError, Namespace, QueueGrant, RefusedNamespace,
-    SpuriousCompletion,
+    SpuriousCompletion, doorbell_buffer,
 };
 
 /// One NVMe controller, enabled and identified.
@@ -69,6 +69,7 @@ impl Controller {
             (identify.rtd3e != 0).then(|| Duration::from_micros(identify.rtd3e.into())),
         );
         let grant = negotiate(&core)?;
+        doorbell_buffer::configure(&core, &identify, grant)?;
         core.start_events(&identify);
         let (namespaces, refused) = core.identify_namespaces(&identify, version)?;
         let controller =
@@ -149,6 +150,11 @@ impl Controller {
         matches!(self.identify.sgls.support(), SglSupport::ANY_ALIGNMENT | SglSupport::DWORD)
     }
 
+    /// Whether doorbells of I/O queues go through memory (Doorbell Buffer Config).
+    pub fn uses_doorbell_buffer(&self) -> bool {
+        self.core.doorbell_pages.lock().is_some()
+    }
+
     /// What the admin queue counted.
     pub fn admin_counters(&self) -> AdminCounters {
         let admin = self.core.admin.lock();
@@ -187,6 +193,7 @@ impl Controller {
         let lost_queues = self.core.disable()?;
         self.core.enable()?;
         *grant = negotiate(&self.core)?;
+        doorbell_buffer::configure(&self.core, &self.identify, *grant)?;
         self.core.start_events(&self.identify);
         let (namespaces, _) = self.core.identify_namespaces(&self.identify, self.version)?;
         let changed_namespaces = crate::namespace::differences(&self.namespaces, &namespaces);

@@ -12,6 +12,7 @@ use warpbell_nvme::register::Cap;
 
 use crate::admin::{AdminQueue, AdminRings, Progress, Ticket};
 use crate::data::{Data, PAGE, prepare};
+use crate::doorbell_buffer::DoorbellPages;
 use crate::enable::{AdminAddresses, Transition, notify_shutdown};
 use crate::queue_ids::QueueBook;
 use crate::registers::{Deadline, RegisterFile};
@@ -33,6 +34,8 @@ pub(crate) struct Core {
     pub(crate) book: Arc<QueueBook>,
     pub(crate) admin: Mutex<AdminQueue>,
     admin_entries: u32,
+    /// Present where doorbells go through memory.
+    pub(crate) doorbell_pages: Mutex<Option<DoorbellPages>>,
     /// Set once Identify told: the most bytes of one command, if there is a limit.
     max_transfer: OnceLock<Option<u64>>,
     /// Set once Identify told: how long a shutdown may take.
@@ -56,6 +59,7 @@ impl Core {
             cap,
             book: Arc::new(QueueBook::new()),
             admin_entries: entries,
+            doorbell_pages: Mutex::new(None),
             max_transfer: OnceLock::new(),
             shutdown_limit: OnceLock::new(),
         })
@@ -266,6 +270,7 @@ impl Drop for Core {
         if !matches!(self.book.state(), ControllerState::Disabled | ControllerState::Gone) {
             tracing::error!(%device, "admin queue memory leaked: the controller may still write to it");
             self.admin.get_mut().leak();
+            std::mem::forget(self.doorbell_pages.get_mut().take());
         }
     }
 }

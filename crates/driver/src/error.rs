@@ -167,6 +167,25 @@ pub enum DriverError {
         /// The largest queue of this controller, in entries.
         limit: u32,
     },
+    /// The doorbells of so many queues do not fit the pages of Doorbell Buffer Config.
+    #[error(
+        "{device}: a doorbell buffer for {queues} I/O queues at stride {stride} needs {need} bytes in a page of \
+         {page}: ask for at most {most} queues"
+    )]
+    DoorbellBuffer {
+        /// The device's name.
+        device: Arc<str>,
+        /// I/O queue pairs granted.
+        queues: u32,
+        /// CAP.DSTRD.
+        stride: u8,
+        /// Bytes that their entries take.
+        need: u64,
+        /// Bytes of a page.
+        page: usize,
+        /// I/O queue pairs that fit.
+        most: u64,
+    },
     /// No queue identifier is free.
     #[error("{device}: no free queue: {in_use} in use and {lost} lost of {granted} granted")]
     NoFreeQueue {

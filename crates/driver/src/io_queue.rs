@@ -148,9 +148,10 @@ impl IoQueue {
     #[inline]
     pub fn ring(&mut self) {
         if self.rung != self.tail {
-            self.sq_doorbell.ring(self.tail as u32 & self.mask);
+            let trap = self.sq_doorbell.ring(self.tail as u32 & self.mask);
             self.rung = self.tail;
-            self.counters.sq_doorbells += 1;
+            self.counters.sq_doorbells += u64::from(trap);
+            self.counters.shadow_stores += u64::from(self.sq_doorbell.shadow().is_some());
         }
     }
 
@@ -204,10 +205,11 @@ impl IoQueue {
     /// Reports all taken completions to the controller, which gives their room back.
     fn tell(&mut self) {
         // The entries were copied out before: the controller may overwrite them from here on.
-        self.cq_doorbell.ring(self.head as u32 & self.mask);
+        let trap = self.cq_doorbell.ring(self.head as u32 & self.mask);
         self.told = self.head;
         self.limit = self.head - self.counters.spurious + u64::from(self.depth);
-        self.counters.cq_doorbells += 1;
+        self.counters.cq_doorbells += u64::from(trap);
+        self.counters.shadow_stores += u64::from(self.cq_doorbell.shadow().is_some());
     }
 
     /// The controller must have fetched what it completed, and cannot have fetched what it was not told of,

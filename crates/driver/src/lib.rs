@@ -19,6 +19,7 @@ mod cid_slots;
 mod controller;
 mod core;
 mod data;
+mod doorbell_buffer;
 mod enable;
 mod error;
 mod events;
@@ -36,6 +37,7 @@ mod state;
 
 pub use controller::{AdminCounters, Controller, ResetReport};
 pub use data::Data;
+pub use doorbell_buffer::DoorbellBuffer;
 pub use error::DriverError;
 pub use events::{AsyncEvent, EventDetail};
 pub use io_queue::{Completion, IoCounters, IoQueue, IoQueueOptions, Outcome, Token};

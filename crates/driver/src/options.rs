@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::DoorbellBuffer;
+
 /// How to open a controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ControllerOptions {
@@ -17,6 +19,8 @@ pub struct ControllerOptions {
     pub async_events: u32,
     /// Weighted round robin arbitration, so that queues may have priorities.
     pub weighted_round_robin: bool,
+    /// Whether doorbells go through memory.
+    pub doorbell_buffer: DoorbellBuffer,
     /// To wait after each change of CC.EN before CSTS is read, for devices that answer nonsense then.
     pub ready_poll_delay: Duration,
     /// How long an orderly shutdown may take where the controller does not say (RTD3E).
@@ -33,6 +37,7 @@ impl Default for ControllerOptions {
             admin_timeout: Duration::from_secs(10),
             async_events: 4,
             weighted_round_robin: false,
+            doorbell_buffer: DoorbellBuffer::Auto,
             ready_poll_delay: Duration::ZERO,
             shutdown_timeout: Duration::from_secs(5),
         }

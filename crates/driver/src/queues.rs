@@ -150,7 +150,14 @@ impl Controller {
     }
 
     fn doorbells(&self, qid: Qid) -> Result<(warpbell_hw::Doorbell, warpbell_hw::Doorbell), DriverError> {
-        let doorbell = |kind| self.core.regs.device().doorbells().doorbell(qid, kind);
+        let pages = self.core.doorbell_pages.lock();
+        let doorbell = |kind| {
+            let register = self.core.regs.device().doorbells().doorbell(qid, kind)?;
+            Ok(match &*pages {
+                Some(pages) => pages.shadowed(register, qid, kind),
+                None => register,
+            })
+        };
         let both = doorbell(DoorbellKind::SqTail).and_then(|sq| Ok((sq, doorbell(DoorbellKind::CqHead)?)));
         both.map_err(|source| {
             self.core.book.retire(qid);

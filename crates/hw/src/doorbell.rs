@@ -68,23 +68,57 @@ pub trait Doorbells: Send + Sync {
         let (offset, window) = (self.offset(qid, kind), self.window());
         let len = window.len();
         let register = window.slice(offset, 4).map_err(|_| DoorbellError::Outside { qid, offset, len })?;
-        Ok(Doorbell { register, offset, sink: self.sink() })
+        Ok(Doorbell { register, offset, sink: self.sink(), shadow: None })
     }
 }
 
-/// One doorbell register, as a host thread writes it.
+/// A doorbell's entries in the pages of Doorbell Buffer Config (NVMe Base 2.0, 5.8): 4 bytes each.
+#[derive(Clone, Debug)]
+pub struct Shadow {
+    /// The shadow doorbell: the client writes it in place of the register.
+    pub entry: Window,
+    /// EventIdx: the controller says at which value it wants the register written too.
+    pub event: Window,
+}
+
+impl Shadow {
+    /// Whether a doorbell that goes from `old` to `new` passes `event` (NVMe Base 2.0, annex B.5), in 16 bits.
+    #[inline]
+    pub const fn crossed(event: u16, old: u16, new: u16) -> bool {
+        new.wrapping_sub(event).wrapping_sub(1) < new.wrapping_sub(old)
+    }
+}
+
+/// One doorbell, as a host thread writes it: a register, and its shadow where there is one.
 #[derive(Clone)]
 pub struct Doorbell {
     register: Window,
     offset: usize,
     sink: Option<Arc<dyn DoorbellSink>>,
+    shadow: Option<Shadow>,
 }
 
 impl Doorbell {
+    /// The same doorbell, written to its shadow first.
+    pub fn with_shadow(self, shadow: Shadow) -> Doorbell {
+        Doorbell { shadow: Some(shadow), ..self }
+    }
+
+    /// The shadow, if there is one.
+    pub fn shadow(&self) -> Option<&Shadow> {
+        self.shadow.as_ref()
+    }
+
     /// Writes the doorbell after all earlier stores of this thread: queue entry stores before
     /// doorbell store, and queue entry loads before it too (a CQ slot may be reused at once).
+    /// Returns whether the register was written: always, unless a shadow made it needless.
     #[inline]
-    pub fn ring(&self, value: u32) {
+    pub fn ring(&self, value: u32) -> bool {
+        if let Some(shadow) = &self.shadow
+            && !update(shadow, value)
+        {
+            return false;
+        }
         match &self.sink {
             None => {
                 fence(Ordering::AcqRel);
@@ -92,6 +126,7 @@ impl Doorbell {
             }
             Some(sink) => sink.ring(self.offset, value),
         }
+        true
     }
 
     /// The register's address, for kernels. Valid while this value lives.
@@ -103,6 +138,17 @@ impl Doorbell {
     pub fn offset(&self) -> usize {
         self.offset
     }
+}
+
+/// Whether the register must be written too.
+fn update(shadow: &Shadow, value: u32) -> bool {
+    fence(Ordering::AcqRel);
+    let old = shadow.entry.load_u32(0, Ordering::Relaxed);
+    shadow.entry.store_u32(0, value, Ordering::Release);
+    // A store before a load, which only this fence orders: otherwise both sides can miss each other.
+    fence(Ordering::SeqCst);
+    let event = shadow.event.load_u32(0, Ordering::Relaxed);
+    Shadow::crossed(event as u16, old as u16, value as u16)
 }
 
 #[cfg(test)]
@@ -139,6 +185,43 @@ mod tests {
         let page = Page(Window::host(4096).unwrap(), 0);
         page.doorbell(Qid(3), DoorbellKind::CqHead).unwrap().ring(17);
         assert_eq!(page.0.load_u32(28, Ordering::Relaxed), 17);
+    }
+
+    #[test]
+    fn eventidx_is_crossed_by_the_values_after_it_up_to_the_new_one() {
+        // (event, old, new, crossed): straight, at both ends, and around the end of a ring and of 16 bits.
+        for (event, old, new, crossed) in [
+            (5, 5, 6, true),
+            (4, 5, 6, false),
+            (6, 5, 6, false),
+            (7, 5, 9, true),
+            (9, 5, 9, false),
+            (1000, 1000, 8, true),
+            (7, 1000, 8, true),
+            (8, 1000, 8, false),
+            (999, 1000, 8, false),
+            (0xffff, 0xffff, 0, true),
+            (0xfffe, 0xffff, 0, false),
+            (0, 0xfffe, 2, true),
+            (3, 3, 3, false),
+        ] {
+            assert_eq!(Shadow::crossed(event, old, new), crossed, "event {event}, {old} to {new}");
+        }
+    }
+
+    #[test]
+    fn a_shadow_spares_the_register_until_its_event_is_crossed() {
+        let page = Page(Window::host(4096).unwrap(), 0);
+        let memory = Window::host(4096).unwrap();
+        let word = |at| memory.slice(at, 4).unwrap();
+        let shadow = Shadow { entry: word(0), event: word(8) };
+        let doorbell = page.doorbell(Qid(1), DoorbellKind::SqTail).unwrap().with_shadow(shadow);
+        assert!(doorbell.ring(1), "EventIdx 0 is passed");
+        assert!(!doorbell.ring(2));
+        assert_eq!((memory.load_u32(0, Ordering::Relaxed), page.0.load_u32(8, Ordering::Relaxed)), (2, 1));
+        memory.store_u32(8, 2, Ordering::Relaxed);
+        assert!(doorbell.ring(3));
+        assert_eq!(page.0.load_u32(8, Ordering::Relaxed), 3);
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub use client_memory::{AccessError, ClientMemory, ClientSlice, Copy, CopyDirect
 pub use clock::{Clock, MonotonicClock};
 pub use device::{Device, DeviceInfo, DeviceKind};
 pub use dma::{DmaAccess, DmaBuffer, DmaError, DmaLimits, DmaSource, DmaSpace};
-pub use doorbell::{Doorbell, DoorbellError, DoorbellKind, DoorbellPath, DoorbellSink, Doorbells};
+pub use doorbell::{Doorbell, DoorbellError, DoorbellKind, DoorbellPath, DoorbellSink, Doorbells, Shadow};
 pub use id::{Cid, Iova, Lba, Nsid, Qid};
 pub use interrupt::{InterruptError, Interrupts};
 pub use memory::{BASE_PAGE, HUGE_PAGE, HostMemory, Memory, MemoryError, Window};

@@ -46,6 +46,8 @@ pub struct SoftConfig {
     pub sgl: bool,
     /// CAP.DSTRD: doorbells are `4 << stride` bytes apart, 0 to 4.
     pub stride: u8,
+    /// Doorbell Buffer Config (OACS bit 8).
+    pub doorbell_buffer: DoorbellBufferMode,
     /// Polling threads of a threaded controller, 1 to 256.
     pub pollers: usize,
     /// Processors for the pollers, used in turn; `None` leaves placement to the system.
@@ -92,6 +94,18 @@ pub enum StoreConfig {
     },
 }
 
+/// Whether clients may keep doorbells in their memory, for the controller to poll.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DoorbellBufferMode {
+    /// The command is not supported.
+    Off,
+    /// As the specification says.
+    On,
+    /// With a mistake: the controller does not look at a shadow doorbell again after it wrote EventIdx, and so misses
+    /// updates now and then. For tests that must notice.
+    NoRecheck,
+}
+
 /// In which order fetched commands complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompletionOrder {
@@ -116,6 +130,7 @@ impl Default for SoftConfig {
             mdts: 5,
             sgl: true,
             stride: 0,
+            doorbell_buffer: DoorbellBufferMode::Off,
             pollers: 1,
             pin: None,
             faults: FaultPlan::default(),

@@ -9,7 +9,7 @@ use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use warpbell_nvme::register::{Aqa, Cc, Csts};
 
-use crate::admin::{Events, Features};
+use crate::admin::{DoorbellPages, Events, Features};
 use crate::engine::Engine;
 use crate::queue::{Cq, Sq};
 
@@ -62,6 +62,8 @@ pub(crate) struct Control {
     pub(crate) granted: u16,
     pub(crate) features: Features,
     pub(crate) events: Events,
+    /// The client's doorbell pages, once it told of them.
+    pub(crate) doorbell_pages: Option<DoorbellPages>,
     pub(crate) random: Xoshiro256PlusPlus,
 }
 
@@ -81,6 +83,7 @@ impl Control {
             granted,
             features: Features::new(),
             events: Events::default(),
+            doorbell_pages: None,
             random: Xoshiro256PlusPlus::seed_from_u64(seed),
         }
     }

@@ -47,8 +47,8 @@ mod transfer;
 
 pub use checker::{LOG_LIMIT, Rule, Violation};
 pub use config::{
-    CompletionOrder, MAX_ENTRIES, MAX_MDTS, MAX_NAMESPACES, MAX_POLLERS, MAX_STRIDE, MAX_WINDOW,
-    NamespaceConfig, SoftConfig, SoftConfigError, StoreConfig,
+    CompletionOrder, DoorbellBufferMode, MAX_ENTRIES, MAX_MDTS, MAX_NAMESPACES, MAX_POLLERS, MAX_STRIDE,
+    MAX_WINDOW, NamespaceConfig, SoftConfig, SoftConfigError, StoreConfig,
 };
 pub use device::SoftDevice;
 pub use error::SoftError;

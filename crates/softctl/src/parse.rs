@@ -7,10 +7,13 @@
 use std::path::Path;
 use std::str::FromStr;
 
-use crate::config::{CompletionOrder, NamespaceConfig, SoftConfig, SoftConfigError, StoreConfig};
+use crate::config::{
+    CompletionOrder, DoorbellBufferMode, NamespaceConfig, SoftConfig, SoftConfigError, StoreConfig,
+};
 use crate::fault::FaultPlan;
 
-const KEYS: &str = "size, file, block, writable, capacity, max_namespaces, queues, grant, entries, mdts, sgl, stride, pollers, pin, faults, \
+const KEYS: &str = "size, file, block, writable, capacity, max_namespaces, queues, grant, entries, mdts, sgl, \
+                    stride, dbbuf, pollers, pin, faults, \
                     order, seed, poison, serial, model, firmware";
 
 impl SoftConfig {
@@ -138,6 +141,7 @@ impl Parser {
             "mdts" => config.mdts = number(key, value, 0, crate::config::MAX_MDTS.into())?,
             "sgl" => config.sgl = switch(key, value)?,
             "stride" => config.stride = number(key, value, 0, crate::config::MAX_STRIDE.into())?,
+            "dbbuf" => config.doorbell_buffer = dbbuf(switch(key, value)?),
             "pollers" => config.pollers = number(key, value, 1, crate::config::MAX_POLLERS as u64)?,
             "pin" => config.pin = Some(pins(key, value)?),
             "faults" => config.faults = FaultPlan::load(Path::new(value))?,
@@ -172,6 +176,10 @@ fn switch(key: &str, value: &str) -> Result<bool, SoftConfigError> {
         "off" | "false" | "0" | "no" => Ok(false),
         _ => Err(SoftConfigError::value(key, value, "must be on or off")),
     }
+}
+
+fn dbbuf(on: bool) -> DoorbellBufferMode {
+    if on { DoorbellBufferMode::On } else { DoorbellBufferMode::Off }
 }
 
 fn order(key: &str, value: &str) -> Result<CompletionOrder, SoftConfigError> {

@@ -129,5 +129,8 @@ impl Idle {
     fn look(&mut self, lane: &mut Lane) {
         self.tired = self.since.get_or_insert_with(Instant::now).elapsed();
         lane.catch_up();
+        if self.tired >= SPIN {
+            lane.doze();
+        }
     }
 }

@@ -235,6 +235,7 @@ impl Core {
             admin.cq.retire();
         }
         control.transition = None;
+        self.forget_doorbell_pages(control);
         control.granted = self.config.queue_pairs;
         control.features.reset();
         control.events.reset();

@@ -24,6 +24,8 @@ pub struct Statistics {
     pub sq_doorbells: u64,
     /// Completion doorbell writes seen, likewise.
     pub cq_doorbells: u64,
+    /// New values seen in shadow doorbells (Doorbell Buffer Config), which cost no doorbell write.
+    pub shadow_updates: u64,
     /// Faults injected.
     pub faults: u64,
     /// Client violations.
@@ -45,6 +47,7 @@ impl Default for Statistics {
             media_errors: 0,
             sq_doorbells: 0,
             cq_doorbells: 0,
+            shadow_updates: 0,
             faults: 0,
             violations: 0,
             interrupts: 0,
@@ -78,6 +81,7 @@ impl Statistics {
         self.media_errors += other.media_errors;
         self.sq_doorbells += other.sq_doorbells;
         self.cq_doorbells += other.cq_doorbells;
+        self.shadow_updates += other.shadow_updates;
         self.faults += other.faults;
         self.violations += other.violations;
         self.interrupts += other.interrupts;

@@ -167,7 +167,8 @@ impl Attachment {
         let pair = &self.pairs[index];
         let memory = &self.memory;
         let quarantine = slot::<u32>(&memory.quarantine, index * (self.layout.warp_slots * LANES) as usize);
-        let state = abi::QueueState::starting_at(options.start);
+        let mut state = abi::QueueState::starting_at(options.start);
+        let flags = shadow_doorbells(pair, &mut state);
         put(&memory.states, index, &state)?;
         put(&memory.hosts, index, &abi::QueueHost { quarantine, ..abi::QueueHost::new() })?;
         let shift = pair.entries().trailing_zeros();
@@ -191,6 +192,7 @@ impl Attachment {
             qid: u32::from(pair.qid().get()),
             epoch: 0,
             sharing: self.namespace.sharing,
+            flags,
             ..abi::QueueRef::new()
         };
         put(&memory.refs, index, &queue)
@@ -303,6 +305,18 @@ fn namespace_ref(
         flags: if by == Descriptor::Sgl { abi::NAMESPACE_SGL } else { 0 },
         ..abi::NamespaceRef::new()
     }
+}
+
+/// Tells kernels where a queue's shadow doorbells are, if it has any; returns the queue's flags.
+fn shadow_doorbells(pair: &QueuePair, state: &mut abi::QueueState) -> u32 {
+    let (Some(tail), Some(head)) = (pair.sq_doorbell().shadow(), pair.cq_doorbell().shadow()) else {
+        return 0;
+    };
+    // Both pages have the same layout.
+    state.shadow = tail.entry.as_ptr() as u64;
+    state.events = tail.event.as_ptr() as u64;
+    state.shadow_stride = (head.entry.as_ptr() as u64 - state.shadow) as u32;
+    abi::QUEUE_SHADOW
 }
 
 /// The address of element `index` of an array of `T` in `window`.

@@ -15,6 +15,8 @@ pub struct DataPath {
     pub data: &'static str,
     /// How a doorbell store reaches the controller.
     pub doorbells: DoorbellPath,
+    /// Whether stores go to shadow doorbells first, and to the register only when the controller sleeps.
+    pub shadows: bool,
     /// SGL or PRP.
     pub descriptor: Descriptor,
 }
@@ -22,9 +24,11 @@ pub struct DataPath {
 impl DataPath {
     /// The word for the doorbell path.
     pub fn doorbells_name(&self) -> &'static str {
-        match self.doorbells {
-            DoorbellPath::Mapped => "mapped",
-            DoorbellPath::Forwarded => "forwarded",
+        match (self.doorbells, self.shadows) {
+            (DoorbellPath::Mapped, false) => "mapped",
+            (DoorbellPath::Forwarded, false) => "forwarded",
+            (DoorbellPath::Mapped, true) => "shadowed, mapped",
+            (DoorbellPath::Forwarded, true) => "shadowed, forwarded",
         }
     }
 }

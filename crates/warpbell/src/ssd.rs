@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use warpbell_driver::{Controller, ControllerOptions, IoQueueOptions, Namespace};
+use warpbell_driver::{Controller, ControllerOptions, DoorbellBuffer, IoQueueOptions, Namespace};
 use warpbell_hw::{Device, DeviceInfo, Nsid};
 use warpbell_nvme::identify::IdentifyController;
 use warpbell_softctl::{FaultPlan, SoftConfig, SoftDevice, StoreConfig, Violation};
@@ -19,6 +19,8 @@ pub struct OpenOptions {
     pub faults: Option<FaultPlan>,
     /// I/O queue pairs to ask for; `None`: the driver's default.
     pub queues: Option<u16>,
+    /// Whether doorbells go through memory that the controller polls (Doorbell Buffer Config).
+    pub doorbell_buffer: DoorbellBuffer,
 }
 
 /// One SSD: a controller, enabled and identified, that queues can be attached to.
@@ -55,6 +57,7 @@ impl Ssd {
         if let Some(queues) = options.queues {
             driver_options.queues = queues;
         }
+        driver_options.doorbell_buffer = options.doorbell_buffer;
         let controller = Arc::new(Controller::open(device, driver_options)?);
         let descriptor = if controller.supports_sgl() { Descriptor::Sgl } else { Descriptor::Prp };
         Ok(Ssd { name, controller, soft: Some(soft), descriptor })
@@ -124,6 +127,7 @@ impl Ssd {
             rings: "host",
             data: "host",
             doorbells: self.controller.device().doorbells().path(),
+            shadows: self.controller.uses_doorbell_buffer(),
             descriptor: self.descriptor,
         }
     }

@@ -79,6 +79,7 @@ fn costs(counters: &Counters) -> Costs {
     Costs {
         sq_doorbells: counters.sq_doorbells,
         cq_doorbells: counters.cq_doorbells,
+        shadow_stores: counters.shadow_stores,
         rmw: counters.rmw,
         fences: counters.fence_sys + counters.fence_gpu,
         polls: counters.polls,

@@ -50,6 +50,8 @@ pub struct Costs {
     pub sq_doorbells: u64,
     /// Completion queue doorbells rung.
     pub cq_doorbells: u64,
+    /// Shadow doorbells written, of both kinds.
+    pub shadow_stores: u64,
     /// Atomic read-modify-writes.
     pub rmw: u64,
     /// Fences.
@@ -65,9 +67,10 @@ pub struct Costs {
 impl Costs {
     /// Adds the events of another worker or run.
     pub fn add(&mut self, other: &Costs) {
-        let Costs { sq_doorbells, cq_doorbells, rmw, fences, polls, sqes, cqes } = other;
+        let Costs { sq_doorbells, cq_doorbells, shadow_stores, rmw, fences, polls, sqes, cqes } = other;
         self.sq_doorbells += sq_doorbells;
         self.cq_doorbells += cq_doorbells;
+        self.shadow_stores += shadow_stores;
         self.rmw += rmw;
         self.fences += fences;
         self.polls += polls;
@@ -77,9 +80,10 @@ impl Costs {
 
     /// Takes away the events counted before.
     pub fn subtract(&mut self, before: &Costs) {
-        let Costs { sq_doorbells, cq_doorbells, rmw, fences, polls, sqes, cqes } = before;
+        let Costs { sq_doorbells, cq_doorbells, shadow_stores, rmw, fences, polls, sqes, cqes } = before;
         self.sq_doorbells -= sq_doorbells;
         self.cq_doorbells -= cq_doorbells;
+        self.shadow_stores -= shadow_stores;
         self.rmw -= rmw;
         self.fences -= fences;
         self.polls -= polls;
@@ -93,6 +97,7 @@ impl Costs {
         CostsPerIo {
             sq_doorbells_per_io: each(self.sq_doorbells),
             cq_doorbells_per_io: each(self.cq_doorbells),
+            shadow_stores_per_io: each(self.shadow_stores),
             rmw_per_io: each(self.rmw),
             fences_per_io: each(self.fences),
             polls_per_io: each(self.polls),
@@ -107,6 +112,8 @@ pub struct CostsPerIo {
     pub sq_doorbells_per_io: f64,
     /// Completion queue doorbells rung.
     pub cq_doorbells_per_io: f64,
+    /// Shadow doorbells written, of both kinds.
+    pub shadow_stores_per_io: f64,
     /// Atomic read-modify-writes.
     pub rmw_per_io: f64,
     /// Fences.

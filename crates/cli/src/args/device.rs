@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use warpbell::driver::DoorbellBuffer;
 use warpbell::{DeviceName, Target};
 
 use crate::exit::Ending;
@@ -25,6 +26,30 @@ pub struct DeviceArgs {
     /// Faults for the software controller to inject, as TOML
     #[arg(long, value_name = "PLAN")]
     pub fault: Option<PathBuf>,
+    /// Doorbells in memory that the controller polls (Doorbell Buffer Config): auto, on or off
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = Dbbuf::Auto, hide_short_help = true)]
+    pub dbbuf: Dbbuf,
+}
+
+/// When doorbells go through memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Dbbuf {
+    /// Where the controller offers it.
+    Auto,
+    /// Always; opening fails where it cannot be had.
+    On,
+    /// Never.
+    Off,
+}
+
+impl From<Dbbuf> for DoorbellBuffer {
+    fn from(dbbuf: Dbbuf) -> DoorbellBuffer {
+        match dbbuf {
+            Dbbuf::Auto => DoorbellBuffer::Auto,
+            Dbbuf::On => DoorbellBuffer::On,
+            Dbbuf::Off => DoorbellBuffer::Off,
+        }
+    }
 }
 
 impl DeviceArgs {

@@ -70,10 +70,12 @@ pub struct IoCounters {
     pub sqes: u64,
     /// Completions taken from the completion ring, whatever they were.
     pub cqes: u64,
-    /// Writes to the submission queue tail doorbell.
+    /// Writes to the submission queue tail doorbell register.
     pub sq_doorbells: u64,
-    /// Writes to the completion queue head doorbell.
+    /// Writes to the completion queue head doorbell register.
     pub cq_doorbells: u64,
+    /// Writes to shadow doorbells, of both kinds.
+    pub shadow_stores: u64,
     /// Completions of no outstanding command.
     pub spurious: u64,
     /// The last of those.

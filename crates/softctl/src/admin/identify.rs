@@ -167,7 +167,7 @@ impl Core {
         data.ver = VERSION;
         data.oaes = Oaes::new().with_namespace_attribute(true);
         data.cntrltype = ControllerType::IO;
-        data.oacs = Oacs::new().with_ns_management(true);
+        data.oacs = Oacs::new().with_ns_management(true).with_dbbuf(self.offers_doorbell_buffer());
         data.acl_z = ABORT_LIMIT_Z;
         data.aerl_z = aer::LIMIT_Z;
         data.frmw = Frmw::new().with_slot1_read_only(true).with_slots(1);

@@ -2,6 +2,7 @@
 
 mod abort;
 mod aer;
+mod doorbell_buffer;
 mod features;
 mod identify;
 mod log;
@@ -9,6 +10,7 @@ mod namespaces;
 mod queues;
 
 pub(crate) use aer::Events;
+pub(crate) use doorbell_buffer::DoorbellPages;
 pub(crate) use features::Features;
 pub(crate) use log::ErrorLog;
 pub(crate) use queues::{cq_name, sq_name};
@@ -182,6 +184,9 @@ impl Core {
             AdminOpcode::KEEP_ALIVE => Ok(Answer::Done(0)),
             AdminOpcode::NS_MANAGEMENT => self.ns_management(control, command).map(Answer::Done),
             AdminOpcode::NS_ATTACHMENT => self.ns_attachment(control, command).map(done),
+            AdminOpcode::DBBUF_CONFIG if self.offers_doorbell_buffer() => {
+                self.doorbell_buffer_config(control, command).map(done)
+            }
             opcode => {
                 let what = format_args!("{opcode} is not supported");
                 control.engine.violation(Rule::UnsupportedOpcode, command, what);

@@ -102,7 +102,9 @@ impl Core {
         let vector = fields.ien().then(|| fields.iv());
         let lane = self.least_loaded_lane();
         self.space.note_queue(cq_name(qid), sqe.prp1(), len);
-        self.lanes[lane].lock().add_cq(Cq::new(qid, entries, ring, doorbell, vector));
+        let mut cq = Cq::new(qid, entries, ring, doorbell, vector);
+        self.shadow_new_cq(control, &mut cq);
+        self.lanes[lane].lock().add_cq(cq);
         control.cqs.insert(qid, CqEntry { lane, users: 0 });
         Ok(())
     }
@@ -136,7 +138,9 @@ impl Core {
         let ring = self.queue_memory(control, command, fields.pc(), len, DmaAccess::READ)?;
         let doorbell = self.new_doorbell(&sq_name(qid), 2 * usize::from(qid))?;
         self.space.note_queue(sq_name(qid), sqe.prp1(), len);
-        self.lanes[cq.lane].lock().add_sq(Sq::new(qid, entries, ring, doorbell), cqid);
+        let mut sq = Sq::new(qid, entries, ring, doorbell);
+        self.shadow_new_sq(control, &mut sq);
+        self.lanes[cq.lane].lock().add_sq(sq, cqid);
         control.sqs.insert(qid, SqEntry { lane: cq.lane, cqid });
         control.cqs.entry(cqid).and_modify(|cq| cq.users += 1);
         Ok(())

@@ -93,7 +93,12 @@ impl Lane {
     fn visit(&mut self, index: usize) -> bool {
         let sq = &mut self.sqs[index];
         if let Some(result) = sq.poll_doorbell() {
-            self.engine.statistics.sq_doorbells += 1;
+            let statistics = &mut self.engine.statistics;
+            *(if sq.bell.shadowed() {
+                &mut statistics.shadow_updates
+            } else {
+                &mut statistics.sq_doorbells
+            }) += 1;
             if !self.accept(result) {
                 return true;
             }
@@ -138,8 +143,14 @@ impl Lane {
 
     #[inline]
     fn poll_head(&mut self, cq: usize) {
-        if let Some(result) = self.cqs[cq].poll_doorbell() {
-            self.engine.statistics.cq_doorbells += 1;
+        let cq = &mut self.cqs[cq];
+        if let Some(result) = cq.poll_doorbell() {
+            let statistics = &mut self.engine.statistics;
+            *(if cq.bell.shadowed() {
+                &mut statistics.shadow_updates
+            } else {
+                &mut statistics.cq_doorbells
+            }) += 1;
             if let Err((rule, detail)) = result {
                 self.engine.checker.report_doorbell(rule, detail);
             }
@@ -152,6 +163,29 @@ impl Lane {
         for cq in 0..self.cqs.len() {
             self.poll_head(cq);
         }
+        self.count_traps();
+    }
+
+    /// Takes over what doorbells with shadows noticed of register writes.
+    fn count_traps(&mut self) {
+        let statistics = &mut self.engine.statistics;
+        statistics.sq_doorbells += self.sqs.iter_mut().map(|sq| sq.bell.take_traps()).sum::<u64>();
+        statistics.cq_doorbells += self.cqs.iter_mut().map(|cq| cq.bell.take_traps()).sum::<u64>();
+    }
+
+    /// Stops polling shadow doorbells: from now on their clients have to write registers.
+    pub(crate) fn doze(&mut self) {
+        self.sqs.iter_mut().for_each(|sq| sq.bell.doze());
+        for cq in 0..self.cqs.len() {
+            if self.head_wanted(cq) {
+                self.cqs[cq].bell.doze();
+            }
+        }
+    }
+
+    /// Whether commands wait for room in a completion queue. Nothing else needs to know where its head is.
+    fn head_wanted(&self, cq: usize) -> bool {
+        self.cqs[cq].room() == 0 && self.sqs.iter().any(|sq| sq.cq == cq && sq.pending() > 0)
     }
 
     /// After completions of held commands: they may belong to any queue of this lane.
@@ -164,6 +198,11 @@ impl Lane {
             self.engine.statistics.interrupts += 1;
             self.vectors.signal(vector);
         }
+    }
+
+    /// All queues, for what the control plane changes in them.
+    pub(crate) fn queues_mut(&mut self) -> (&mut [Sq], &mut [Cq]) {
+        (&mut self.sqs, &mut self.cqs)
     }
 
     pub(crate) fn add_cq(&mut self, cq: Cq) {
@@ -185,6 +224,7 @@ impl Lane {
             self.answer(choice, Status::ABORTED_SQ_DELETION);
         }
         self.interrupt(self.sqs[index].cq);
+        self.count_traps();
         self.sqs.swap_remove(index).retire();
         let moved = self.sqs.len();
         self.held.iter_mut().filter(|held| held.sq == moved).for_each(|held| held.sq = index);
@@ -193,6 +233,7 @@ impl Lane {
     /// Removes a completion queue that no submission queue uses.
     pub(crate) fn remove_cq(&mut self, qid: u16) {
         let Some(index) = self.cqs.iter().position(|cq| cq.id == qid) else { return };
+        self.count_traps();
         self.cqs.swap_remove(index).retire();
         let moved = self.cqs.len();
         self.sqs.iter_mut().filter(|sq| sq.cq == moved).for_each(|sq| sq.cq = index);
@@ -201,6 +242,7 @@ impl Lane {
     /// Forgets all queues and commands: a controller level reset.
     pub(crate) fn clear(&mut self) {
         self.held.clear();
+        self.count_traps();
         self.sqs.drain(..).for_each(|sq| sq.retire());
         self.cqs.drain(..).for_each(|cq| cq.retire());
         self.burst = MAX_BURST;

@@ -6,7 +6,7 @@ use warpbell_hw::Window;
 use warpbell_nvme::completion::PHASE_BIT;
 use warpbell_nvme::{Cqe, Status};
 
-use super::{DoorbellFault, distance};
+use super::{Bell, DoorbellFault, distance};
 use crate::checker::Rule;
 use crate::memory::prefetch_write;
 
@@ -32,23 +32,22 @@ pub(crate) struct Cq {
     /// Interrupt vector, if interrupts are enabled.
     pub(crate) vector: Option<u16>,
     ring: Window,
-    doorbell: Window,
+    pub(crate) bell: Bell,
 }
 
 impl Cq {
     /// A queue over `ring`, which holds `entries` slots. The doorbell starts at zero.
     pub(crate) fn new(id: u16, entries: u32, ring: Window, doorbell: Window, vector: Option<u16>) -> Cq {
-        doorbell.store_u32(0, 0, Ordering::Relaxed);
+        let bell = Bell::new(doorbell);
         let (tail, head, raw, reserved) = (0, 0, 0, 0);
-        Cq { id, entries, tail, head, raw, phase: PHASE_BIT, reserved, posted: false, vector, ring, doorbell }
+        Cq { id, entries, tail, head, raw, phase: PHASE_BIT, reserved, posted: false, vector, ring, bell }
     }
 
     /// Looks at the doorbell. `None` if its value is the one last seen.
     #[inline]
     pub(crate) fn poll_doorbell(&mut self) -> Option<Result<(), DoorbellFault>> {
-        // Acquire: queue entry loads before doorbell store, doorbell load before the slot is written again.
-        let value = self.doorbell.load_u32(0, Ordering::Acquire);
-        (value != self.raw).then(|| self.ring_doorbell(value))
+        let value = self.bell.look()?;
+        Some(self.ring_doorbell(value))
     }
 
     /// Takes a doorbell write. A value that breaks a rule changes nothing.
@@ -77,6 +76,11 @@ impl Cq {
         let detail =
             format!("completion queue {id}: head {head} to {value}, but {unread} entries were posted");
         (Rule::CqHeadBeyondTail, detail)
+    }
+
+    /// The doorbell's value when it was last looked at, good or bad.
+    pub(crate) fn raw(&self) -> u32 {
+        self.raw
     }
 
     /// Entries posted and not yet freed.
@@ -146,7 +150,7 @@ impl Cq {
 
     /// Lets go of the doorbell: its register reads zero again.
     pub(crate) fn retire(&self) {
-        self.doorbell.store_u32(0, 0, Ordering::Relaxed);
+        self.bell.retire();
     }
 }
 

@@ -1,9 +1,11 @@
 //! Submission and completion queues from the controller's side.
 
 mod cq;
+mod shadow;
 mod sq;
 
 pub(crate) use cq::Cq;
+pub(crate) use shadow::Bell;
 pub(crate) use sq::Sq;
 
 use crate::checker::Rule;

@@ -1,11 +1,9 @@
 //! A submission queue: the client writes, the controller fetches.
 
-use std::sync::atomic::Ordering;
-
 use warpbell_hw::Window;
 use warpbell_nvme::Sqe;
 
-use super::{DoorbellFault, distance};
+use super::{Bell, DoorbellFault, distance};
 use crate::checker::Rule;
 use crate::memory::prefetch_read;
 
@@ -25,7 +23,7 @@ pub(crate) struct Sq {
     /// Which of the lane's completion queues it completes into.
     pub(crate) cq: usize,
     ring: Window,
-    doorbell: Window,
+    pub(crate) bell: Bell,
     /// One bit per command identifier: fetched and not completed.
     in_flight: Box<[u64]>,
 }
@@ -33,17 +31,16 @@ pub(crate) struct Sq {
 impl Sq {
     /// A queue over `ring`, which holds `entries` slots. The doorbell starts at zero.
     pub(crate) fn new(id: u16, entries: u32, ring: Window, doorbell: Window) -> Sq {
-        doorbell.store_u32(0, 0, Ordering::Relaxed);
+        let bell = Bell::new(doorbell);
         let in_flight = vec![0; 65536 / 64].into_boxed_slice();
-        Sq { id, entries, head: 0, tail: 0, raw: 0, cq: 0, ring, doorbell, in_flight }
+        Sq { id, entries, head: 0, tail: 0, raw: 0, cq: 0, ring, bell, in_flight }
     }
 
     /// Looks at the doorbell. `None` if its value is the one last seen.
     #[inline]
     pub(crate) fn poll_doorbell(&mut self) -> Option<Result<(), DoorbellFault>> {
-        // Acquire: queue entry stores before doorbell store, doorbell load before queue entry loads.
-        let value = self.doorbell.load_u32(0, Ordering::Acquire);
-        (value != self.raw).then(|| self.ring_doorbell(value))
+        let value = self.bell.look()?;
+        Some(self.ring_doorbell(value))
     }
 
     /// Takes a doorbell write. A value that breaks a rule changes nothing.
@@ -74,6 +71,11 @@ impl Sq {
         let detail =
             format!("submission queue {id}: tail {tail} to {value} adds {added} entries, {free} are free");
         (Rule::DoorbellOverrun, detail)
+    }
+
+    /// The doorbell's value when it was last looked at, good or bad.
+    pub(crate) fn raw(&self) -> u32 {
+        self.raw
     }
 
     /// Entries submitted and not yet fetched.
@@ -145,12 +147,14 @@ impl Sq {
 
     /// Lets go of the doorbell: its register reads zero again.
     pub(crate) fn retire(&self) {
-        self.doorbell.store_u32(0, 0, Ordering::Relaxed);
+        self.bell.retire();
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -191,10 +195,10 @@ mod tests {
     fn a_polled_value_is_taken_once() {
         let mut sq = queue(4);
         assert!(sq.poll_doorbell().is_none());
-        sq.doorbell.store_u32(0, 9, Ordering::Relaxed);
+        sq.bell.register().store_u32(0, 9, Ordering::Relaxed);
         assert_eq!(sq.poll_doorbell().unwrap().unwrap_err().0, Rule::DoorbellRange);
         assert!(sq.poll_doorbell().is_none(), "a bad value is reported once");
-        sq.doorbell.store_u32(0, 2, Ordering::Relaxed);
+        sq.bell.register().store_u32(0, 2, Ordering::Relaxed);
         sq.poll_doorbell().unwrap().unwrap();
         assert_eq!(sq.pending(), 2);
     }

@@ -159,12 +159,14 @@ impl<'a> Worker<'a> {
 
     fn costs(&self) -> Costs {
         let counters = self.queue.counters();
-        let doorbells = counters.sq_doorbells + counters.cq_doorbells;
+        // Every doorbell has a fence before it; a shadow has another before its EventIdx.
+        let fences = counters.sq_doorbells + counters.cq_doorbells + 2 * counters.shadow_stores;
         Costs {
             sq_doorbells: counters.sq_doorbells,
             cq_doorbells: counters.cq_doorbells,
+            shadow_stores: counters.shadow_stores,
             rmw: 0,
-            fences: doorbells,
+            fences,
             polls: self.polls,
             sqes: counters.sqes,
             cqes: counters.cqes,

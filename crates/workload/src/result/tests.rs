@@ -58,13 +58,13 @@ fn keys(value: &serde_json::Value) -> Vec<&str> {
 fn keys_of_the_document() {
     let document = serde_json::to_value(report(vec![run(64, 0)])).unwrap();
     let expected = "bytes bytes_per_s cpu_time_ns cq_doorbells_per_io data_path device errors fences_per_io iops ios \
-                    mismatches partial polls_per_io rmw_per_io runs runtime_ns schema sq_doorbells_per_io target \
+                    mismatches partial polls_per_io rmw_per_io runs runtime_ns schema shadow_stores_per_io sq_doorbells_per_io target \
                     violations warpbell";
     assert_eq!(keys(&document).join(" "), expected);
     assert_eq!(document["schema"], "warpbell.bench/1");
     let expected = "bytes bytes_per_s client_cpu_time_ns controller_cpu_time_ns counters cpu_time_ns \
                     cq_doorbells_per_io errors failures fences_per_io iops ios job lat_ns partial polls_per_io read \
-                    rmw_per_io runtime_ns sq_doorbells_per_io verify violation_examples violations write";
+                    rmw_per_io runtime_ns shadow_stores_per_io sq_doorbells_per_io verify violation_examples violations write";
     assert_eq!(keys(&document["runs"][0]).join(" "), expected);
     let expected = "api block_size_bytes bs_bytes commands_per_io io_limit_bytes iodepth nsid offset_bytes queues \
                     runtime_limit_ns rw rwmixread seed sharing size_bytes tokens_per_lane verify warps";

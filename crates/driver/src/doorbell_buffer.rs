@@ -1,0 +1,121 @@
+//! Doorbell Buffer Config (NVMe Base 2.0, 5.8): doorbells in memory that the controller polls, so that most of them
+//! cost no register write. Only controllers in software offer it.
+
+use warpbell_hw::{DmaBuffer, Doorbell, DoorbellKind, Qid, Shadow};
+use warpbell_nvme::command;
+use warpbell_nvme::identify::IdentifyController;
+
+use crate::core::Core;
+use crate::data::{Data, PAGE};
+use crate::{DriverError, QueueGrant};
+
+/// Whether I/O queues' doorbells go through memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DoorbellBuffer {
+    /// Never.
+    Off,
+    /// Where the controller offers it (OACS bit 8) and its queues fit the pages.
+    #[default]
+    Auto,
+    /// Always: opening fails where it cannot be had.
+    On,
+}
+
+/// The two pages that the controller knows.
+#[derive(Debug)]
+pub(crate) struct DoorbellPages {
+    shadows: DmaBuffer,
+    events: DmaBuffer,
+    stride: u8,
+}
+
+impl DoorbellPages {
+    fn offset(&self, qid: Qid, kind: DoorbellKind) -> usize {
+        let index = 2 * usize::from(qid.0) + usize::from(kind == DoorbellKind::CqHead);
+        index * (4 << self.stride)
+    }
+
+    /// The doorbell with its shadow, both entries zeroed as for a new queue.
+    pub(crate) fn shadowed(&self, doorbell: Doorbell, qid: Qid, kind: DoorbellKind) -> Doorbell {
+        let at = self.offset(qid, kind);
+        let entries = (self.shadows.window().slice(at, 4), self.events.window().slice(at, 4));
+        let (Ok(entry), Ok(event)) = entries else { return doorbell };
+        for word in [&entry, &event] {
+            word.store_u32(0, 0, std::sync::atomic::Ordering::Relaxed);
+        }
+        doorbell.with_shadow(Shadow { entry, event })
+    }
+
+    fn clear(&self) {
+        for buffer in [&self.shadows, &self.events] {
+            let zeroed = buffer.window().fill(0, buffer.len(), 0);
+            debug_assert!(zeroed.is_ok(), "the whole window is in the window");
+        }
+    }
+}
+
+/// Bytes that the entries of `queues` I/O queue pairs and the admin queues take in each page.
+pub(crate) fn bytes_needed(queues: u32, stride: u8) -> u64 {
+    (8 << stride) * (u64::from(queues) + 1)
+}
+
+/// Tells the controller of the pages, as the options ask. Must come after the number of queues is known, and again
+/// after each reset, which drops them.
+pub(crate) fn configure(
+    core: &Core,
+    identify: &IdentifyController,
+    grant: QueueGrant,
+) -> Result<(), DriverError> {
+    let mut pages = core.doorbell_pages.lock();
+    let wish = core.options.doorbell_buffer;
+    if wish == DoorbellBuffer::Off {
+        return Ok(());
+    }
+    if !identify.oacs.dbbuf() {
+        let what = "the support for Doorbell Buffer Config (OACS bit 8)";
+        return match wish {
+            DoorbellBuffer::On => {
+                Err(DriverError::Unsupported { device: core.name(), what, value: 0, need: "1" })
+            }
+            _ => Ok(()),
+        };
+    }
+    let (queues, stride) = (grant.submission.max(grant.completion), core.cap.dstrd());
+    let need = bytes_needed(queues, stride);
+    if need > PAGE as u64 {
+        let most = PAGE as u64 / (8 << stride) - 1;
+        let refused =
+            DriverError::DoorbellBuffer { device: core.name(), queues, stride, need, page: PAGE, most };
+        if wish == DoorbellBuffer::On {
+            return Err(refused);
+        }
+        tracing::warn!(%refused, "doorbells go to registers");
+        return Ok(());
+    }
+    let new = match pages.take() {
+        Some(old) => old,
+        None => DoorbellPages {
+            shadows: core.dma_buffer("the shadow doorbells", PAGE)?,
+            events: core.dma_buffer("the doorbell event indices", PAGE)?,
+            stride,
+        },
+    };
+    new.clear();
+    let (shadows, events) = (new.shadows.iova().0, new.events.iova().0);
+    core.execute(command::dbbuf_config(shadows, events), Data::None)?;
+    *pages = Some(new);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_holds_so_many_queues_by_stride() {
+        for (stride, most) in [(0, 511), (1, 255), (2, 127), (3, 63), (4, 31)] {
+            assert!(bytes_needed(most, stride) <= PAGE as u64);
+            assert!(bytes_needed(most + 1, stride) > PAGE as u64, "stride {stride}");
+        }
+    }
+}
