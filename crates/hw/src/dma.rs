@@ -137,9 +137,11 @@ impl DmaBuffer {
         Ok(DmaBuffer { window, iova, space })
     }
 
-    /// Fresh zeroed host memory of at least `len` bytes, readable and writable by the device.
+    /// Fresh zeroed host memory of at least `len` bytes, resident, readable and writable by the device.
     pub fn host(space: Arc<dyn DmaSpace>, len: usize) -> Result<DmaBuffer, DmaError> {
-        DmaBuffer::map(space, Window::host(len)?, DmaAccess::READ_WRITE)
+        let window = Window::host(len)?;
+        window.populate()?;
+        DmaBuffer::map(space, window, DmaAccess::READ_WRITE)
     }
 
     /// The memory.
