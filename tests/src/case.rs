@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use warpbell::{AttachOptions, OpenOptions, Sharing};
+use warpbell_driver::DoorbellBuffer;
 use warpbell_hw::Nsid;
 use warpbell_kernels::abi;
-use warpbell_softctl::{CompletionOrder, NamespaceConfig, SoftConfig};
+use warpbell_softctl::{CompletionOrder, DoorbellBufferMode, NamespaceConfig, SoftConfig};
 
 /// What the kernel's commands do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +89,10 @@ pub struct Case {
     pub schedule: Schedule,
     /// Commands that the controller holds back to complete them in random order; 0: in order.
     pub shuffle: usize,
+    /// Whether doorbells go through memory (Doorbell Buffer Config).
+    pub dbbuf: bool,
+    /// CAP.DSTRD.
+    pub stride: u8,
 }
 
 impl Case {
@@ -115,6 +120,8 @@ impl Case {
             submit_deadline: Duration::ZERO,
             schedule: Schedule::default(),
             shuffle: 0,
+            dbbuf: false,
+            stride: 0,
         }
     }
 
@@ -144,6 +151,8 @@ impl Case {
         SoftConfig {
             namespaces: vec![NamespaceConfig::memory(bytes, self.block_size)],
             sgl: self.sgl,
+            stride: self.stride,
+            doorbell_buffer: if self.dbbuf { DoorbellBufferMode::On } else { DoorbellBufferMode::Off },
             order: match self.shuffle {
                 0 => CompletionOrder::Immediate,
                 window => CompletionOrder::Shuffled { window },
@@ -155,7 +164,8 @@ impl Case {
 
     /// How the device is opened for it.
     pub fn open_options(&self) -> OpenOptions {
-        OpenOptions { queues: Some(self.queues as u16), ..OpenOptions::default() }
+        let doorbell_buffer = if self.dbbuf { DoorbellBuffer::On } else { DoorbellBuffer::Off };
+        OpenOptions { queues: Some(self.queues as u16), doorbell_buffer, ..OpenOptions::default() }
     }
 
     /// The queues for it.

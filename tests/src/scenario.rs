@@ -31,6 +31,10 @@ pub enum Scenario {
     Pauses,
     /// A controller that never answers.
     Dead,
+    /// Shadow doorbells, one exclusive warp, stores held back.
+    Shadowed,
+    /// Shadow doorbells, warps on a shared ring, stores held back.
+    ShadowedShared,
 }
 
 const DEADLINE: Duration = Duration::from_millis(10);
@@ -56,6 +60,12 @@ impl Scenario {
             Scenario::Pauses => {
                 let case = Case { warps: 2, entries: 256, commands: 8, async_depth: 3, ..shared };
                 Case { tokens: 2, deadline: DEADLINE, ..case }
+            }
+            Scenario::Shadowed => {
+                Case { entries: 64, async_depth: 2, commands: 6, schedule: weak, dbbuf: true, ..base }
+            }
+            Scenario::ShadowedShared => {
+                Case { warps: 2, entries: 64, async_depth: 2, schedule: weak, dbbuf: true, ..shared }
             }
             Scenario::Dead => Case { entries: 64, deadline: DEADLINE, ..shared },
         }

@@ -70,8 +70,13 @@ const PROGRESS: &[Rule] = &[
     rule("NO_REAP_IN_SUBMIT", &[Alone], &["no progress", "deadline"]),
     rule("LAZY_CQ_TOO_LATE", &[Contended], &["no progress"]),
 ];
+const SHADOWS: &[Rule] = &[
+    rule("DBBUF_ACQ_REL", &[Shadowed, ShadowedShared], &["no progress"]),
+    rule("DBBUF_EVENT_FIRST", &[Shadowed, ShadowedShared], &["no progress"]),
+];
 const DEADLINES: &[Rule] = &[rule("NO_DEADLINE", &[Dead], &["deadline"])];
-const ALL: [&[Rule]; 7] = [NO_ID_TWICE, OUTSTANDING, DOORBELLS, ENTRIES, ONE_STATUS, PROGRESS, DEADLINES];
+const ALL: [&[Rule]; 8] =
+    [NO_ID_TWICE, OUTSTANDING, DOORBELLS, ENTRIES, ONE_STATUS, PROGRESS, SHADOWS, DEADLINES];
 
 /// The kernel under test alone, so that a variant compiles in seconds.
 const SOURCE: &str = "#include \"src/queue_test.cu\"\n\
@@ -160,6 +165,11 @@ fn a_waiter_makes_progress_if_its_controller_does() {
 }
 
 #[test]
+fn no_shadow_doorbell_is_lost() {
+    expect_needed(SHADOWS);
+}
+
+#[test]
 fn a_waiter_returns_by_its_deadline_if_its_controller_does_not() {
     expect_needed(DEADLINES);
 }
@@ -177,7 +187,19 @@ fn every_switch_of_the_device_library_is_tried() {
 #[test]
 fn the_protocol_as_built_survives_every_situation() {
     let built = Module::builtin().expect("the CPU target is built in");
-    let all = [Contended, ContendedWeak, RoomyWeak, Crowd, Exclusive, Alone, Patient, Pauses, Dead];
+    let all = [
+        Contended,
+        ContendedWeak,
+        RoomyWeak,
+        Crowd,
+        Exclusive,
+        Alone,
+        Patient,
+        Pauses,
+        Dead,
+        Shadowed,
+        ShadowedShared,
+    ];
     let mut wrong = String::new();
     for (scenario, seed) in all.iter().flat_map(|s| seeds(BUILT_SEEDS).map(move |seed| (s, seed))) {
         let outcome = scenario.judge(seed, &built).expect("a run");
