@@ -192,7 +192,8 @@ void weak_before_rmw(const volatile void* address, uint32_t bytes, bool release)
 
 void weak_fence(Lane& lane, bool before_loads) {
     StoreBuffer& buffer = *lane.warp->block->stores;
-    if (before_loads)
+    // Both must be met with: a fence whose stores linger, and one after which they are there at once.
+    if (before_loads || one_in(*lane.worker, 2))
         return drain_matching(*lane.worker, buffer,
                               [&](const PendingStore& store) { return is_ordered_before(store, lane); });
     ++buffer.fences;

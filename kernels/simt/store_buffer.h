@@ -16,7 +16,8 @@
 //                   is ordered after, other lanes' entries included; nothing that the block stores later
 //                   drains before them. This is the cumulativity that "all lanes write, __syncwarp, the
 //                   leader fences and rings" rests on. A later load may still overtake them: only a seq_cst
-//                   fence drains them there and then. An acquire fence does nothing.
+//                   fence always drains them there and then, any other one time in two, as the seed decides.
+//                   An acquire fence does nothing.
 //   release store   marks as a fence does, then is itself an entry.
 //   RMW             acts on memory at once. One that releases drains every entry that its lane is ordered
 //                   after; any other drains those of them that are for its own bytes or marked by a fence,
