@@ -1,0 +1,249 @@
+//! One episode: a controller, so many things done to it, and what must hold at its end.
+
+use std::time::Duration;
+
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use warpbell_hw::{Device, DmaAccess};
+use warpbell_nvme::command::{self, Sqe};
+use warpbell_nvme::identify::Cns;
+use warpbell_nvme::queue_command::{self, QueuePriority};
+use warpbell_nvme::register::offset;
+use warpbell_softctl::{CompletionOrder, FaultPlan, NamespaceConfig, Rule, SoftConfig};
+
+use crate::commands::BLOCKS;
+use crate::memory::leaks;
+use crate::world::{Tally, World};
+
+/// Things done in an episode.
+const STEPS: u64 = 3000;
+/// Steps between two looks at all memory.
+const CHECK: u64 = 500;
+
+/// What an episode did.
+pub struct Outcome {
+    pub steps: u64,
+    pub tally: Tally,
+    pub rules: Vec<Rule>,
+}
+
+fn config(random: &mut Xoshiro256PlusPlus) -> SoftConfig {
+    let namespace = |block: u32| NamespaceConfig::memory(BLOCKS * u64::from(block), block);
+    let order = match random.random_range(0..3) {
+        0 => CompletionOrder::Immediate,
+        _ => CompletionOrder::Shuffled { window: random.random_range(1..20) },
+    };
+    let faults = match random.random_range(0..3) {
+        0 => FaultPlan::from_toml(FAULTS).expect("a valid plan"),
+        _ => FaultPlan::default(),
+    };
+    SoftConfig {
+        namespaces: vec![namespace(512), namespace(4096)],
+        queue_pairs: random.random_range(1..6),
+        max_entries: [2, 8, 64, 65536][random.random_range(0..4)],
+        mdts: random.random_range(0..6),
+        sgl: random.random(),
+        stride: random.random_range(0..5),
+        poison_fetched: random.random(),
+        seed: random.random(),
+        order,
+        faults,
+        ..SoftConfig::default()
+    }
+}
+
+const FAULTS: &str = r#"
+[[fault]]
+kind = "fail"
+status = "Unrecovered Read Error"
+opcode = ["read", "compare"]
+probability = 0.05
+
+[[fault]]
+kind = "corrupt"
+bits = 3
+opcode = "read"
+probability = 0.05
+"#;
+
+/// Runs the episode with this seed. It panics where the controller does wrong.
+pub fn run(seed: u64) -> Outcome {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut world = World::new(config(&mut random), seed.rotate_left(32));
+    for step in 0..STEPS {
+        world.act();
+        if step % CHECK == 0 {
+            world.memory.check();
+        }
+    }
+    world.settle();
+    world.memory.check();
+    world.recover();
+    world.memory.check();
+    world.check_namespaces();
+    let rules = world.device.violations().into_iter().map(|violation| violation.rule).collect();
+    Outcome { steps: STEPS, tally: world.tally, rules }
+}
+
+impl World {
+    /// Does one thing.
+    fn act(&mut self) {
+        if !self.running() && self.random.random_range(0..10) == 0 {
+            self.enable();
+            return;
+        }
+        match self.random.random_range(0..1000) {
+            0..450 => drop(self.step()),
+            450..600 => {
+                let qid = self.any_submission();
+                let sqe = self.command(qid == 0);
+                self.push(qid, &sqe);
+            }
+            600..640 => {
+                let sqe = self.command(true);
+                self.push(0, &sqe);
+            }
+            640..760 => {
+                let qid = self.any_submission();
+                self.submit(qid);
+            }
+            760..880 => {
+                let qid = self.any_completion();
+                self.free(qid);
+            }
+            880..900 => self.wild_doorbell(),
+            900..930 => self.map(),
+            930..955 => self.unmap(),
+            955..965 => drop(self.device.advance(Duration::from_micros(self.random.random_range(0..100)))),
+            965..985 => self.wild_register(),
+            985..993 => self.scribble(),
+            993..995 => self.settle(),
+            995 => self.reset(),
+            996 => self.shut_down(),
+            _ => drop(self.device.violations()),
+        }
+    }
+
+    fn wild_doorbell(&mut self) {
+        let at = match self.random.random_range(0..8) {
+            0 => self.random.random_range(0..1 << 20),
+            1 => self.random.random_range(0..256),
+            _ => self.random.random_range(0..32) * 4,
+        };
+        let value = if self.random.random_range(0..8) == 0 {
+            self.random.random()
+        } else {
+            self.random.random_range(0..16)
+        };
+        self.ring(at, value);
+        self.poll();
+    }
+
+    fn wild_register(&mut self) {
+        let (at, value) = (self.random.random_range(0..0x80u32), self.random.random());
+        let bit = 1 << self.random.random_range(0..32);
+        let registers = self.device.registers();
+        match self.random.random_range(0..6) {
+            0 => drop((registers.read32(at), registers.read64(at))),
+            1 => registers.write64(
+                [offset::ASQ, offset::ACQ, at][self.random.random_range(0..3)],
+                self.random.random(),
+            ),
+            2 => self.write_register(at & !3, bit),
+            3 => {
+                let cc = self.device.registers().read32(offset::CC) ^ bit;
+                self.write_register(offset::CC, cc);
+            }
+            _ => self.write_register(at, value),
+        }
+        self.poll();
+    }
+
+    /// Changes what is in client memory, below whatever uses it.
+    fn scribble(&mut self) {
+        let mut bytes = [0; 64];
+        self.random.fill(&mut bytes);
+        let Some(mapping) = self.memory.mappings.first() else { return };
+        let at = mapping.iova + self.random.random_range(0..(mapping.len() - bytes.len()) as u64);
+        self.write(at, &bytes);
+    }
+
+    /// Lets the controller finish; then every command was answered.
+    pub fn settle(&mut self) {
+        for _ in 0..20_000 {
+            let cqids: Vec<u16> = self.queues.completion.keys().copied().collect();
+            for cqid in cqids {
+                self.free_if_needed(cqid);
+            }
+            let worked = self.step();
+            if !worked {
+                break;
+            }
+        }
+        if self.running() {
+            self.check_answered();
+        }
+    }
+
+    fn free_if_needed(&mut self, qid: u16) {
+        let queue = self.queues.completion.get(&qid);
+        if queue.is_some_and(|queue| queue.head() != queue.freed) {
+            self.free(qid);
+        }
+    }
+
+    /// A reset brings the controller back, whatever happened before.
+    fn recover(&mut self) {
+        self.reset();
+        self.settle_registers();
+        assert!(self.enable(), "there is room for admin queues");
+        let data = self.memory.map(&mut self.random, 1, DmaAccess::READ_WRITE).expect("room for a page");
+        self.must(0, command::identify(Cns::CONTROLLER, 0).with_prp(data, 0));
+        let model = self.memory.window(data + 24, 8).expect("mapped").to_vec(0, 8).expect("8 bytes");
+        assert_eq!(model, b"Warpbell", "Identify Controller");
+        let [sq, cq] = [DmaAccess::READ, DmaAccess::WRITE]
+            .map(|access| self.memory.map(&mut self.random, 1, access).expect("room for a ring"));
+        self.must(0, queue_command::create_io_cq(1, 1, cq, None));
+        self.must(0, queue_command::create_io_sq(1, 1, sq, 1, QueuePriority::URGENT));
+        let mut expected = vec![0; 512];
+        self.device.peek(1, 7, &mut expected).expect("a block that exists");
+        for _ in 0..100 {
+            // Faults that the plan injects are no reason to give up.
+            if self.execute(1, command::read(1, 7, 0).with_prp(data, 0)) {
+                break;
+            }
+        }
+        let actual = self.memory.window(data, 512).expect("mapped").to_vec(0, 512).expect("a block");
+        let wrong = expected.iter().zip(&actual).filter(|(one, other)| one != other).count();
+        assert!(wrong <= 3, "{wrong} bytes of a read are wrong, more than the plan may have corrupted");
+    }
+
+    fn must(&mut self, qid: u16, sqe: Sqe) {
+        assert!(self.execute(qid, sqe), "opcode {:#x} failed after recovery", sqe.opcode());
+    }
+
+    /// Runs one command to its end; whether it succeeded.
+    fn execute(&mut self, qid: u16, sqe: Sqe) -> bool {
+        let (completed, failed) = (self.tally.completions, self.tally.failed);
+        let cid = self.cid();
+        assert!(self.push(qid, &sqe.with_cid(cid)), "queue {qid} has no room");
+        self.submit(qid);
+        for _ in 0..1000 {
+            self.step();
+            if self.tally.completions > completed {
+                self.free(qid);
+                return self.tally.failed == failed;
+            }
+        }
+        panic!("queue {qid}: no completion after recovery");
+    }
+
+    /// Nothing that the controller was not given is in its namespaces.
+    fn check_namespaces(&self) {
+        for (nsid, block) in (1..).zip(&self.block_sizes) {
+            let mut bytes = vec![0; BLOCKS as usize * *block as usize];
+            self.device.peek(nsid, 0, &mut bytes).expect("the whole namespace");
+            assert!(!leaks(&bytes), "namespace {nsid} holds a canary: memory that was not mapped was read");
+        }
+    }
+}
