@@ -76,6 +76,8 @@ rules! {
     TransferSize = "Base 2.0, 5.17.2.1, figure 275 (MDTS)";
     /// A field of CC other than EN and SHN changed while EN is set.
     CcChangedWhileEnabled = "Base 2.0, 3.1.3.5 (controller configuration)";
+    /// A reserved shutdown notification, or one that comes while EN is clear or changes.
+    ShutdownNotification = "Base 2.0, 3.1.3.5 (controller configuration), 3.6.1 (controller shutdown)";
     /// EN set with queue attributes, bases or a configuration that the controller does not take.
     EnableConfiguration = "Base 2.0, 3.5.1 (controller initialization)";
     /// A register access of the wrong size or alignment, or a write to a register that is read only.
@@ -88,6 +90,10 @@ rules! {
     CommandAfterShutdown = "Base 2.0, 3.6.1 (controller shutdown)";
     /// Memory of a queue unmapped while the queue exists.
     QueueMemoryUnmapped = "Base 2.0, 5.7 (delete I/O submission queue)";
+    /// A queue created in memory that another queue uses.
+    QueueOverlap = "Base 2.0, 3.3.1 (memory-based queues)";
+    /// Data, or a list or segment that describes it, in the memory of a queue that exists.
+    DataInQueue = "Base 2.0, 3.3.1 (memory-based queues)";
     /// A fetched entry was never written, or was fetched before and not written since.
     StaleEntry = "Base 2.0, 3.3.1.2 (queue usage)";
     /// More Asynchronous Event Requests or Aborts than the controller reports.

@@ -148,10 +148,11 @@ impl Engine {
         self.about(field::NSID, || self.namespaces.active(nsid))
     }
 
-    /// Sees what changed in client memory and among the namespaces since the last call.
+    /// Sees what changed in client memory and among the namespaces since the last call. Returns whether the client's
+    /// memory changed.
     #[inline]
-    pub(crate) fn refresh(&mut self) {
-        self.view.refresh();
+    pub(crate) fn refresh(&mut self) -> bool {
         self.namespaces.refresh();
+        self.view.refresh()
     }
 }

@@ -9,6 +9,7 @@ use warpbell_nvme::register::{
     Aqa, ArbitrationMechanism, Cap, Cc, CommandSet, Crto, Csts, NSSR_MAGIC, Shn, Shst, Vs, offset,
 };
 
+use crate::admin::{ADMIN_CQ, ADMIN_SQ};
 use crate::checker::Rule;
 use crate::control::{AdminQueue, Control, Transition};
 use crate::core::Core;
@@ -111,8 +112,22 @@ impl Core {
             }
             (false, false) => {}
         }
-        let asks = new.shn() != Shn::NONE && new.shn() != old.shn();
-        if asks && control.csts.shst() == Shst::NORMAL_OPERATION {
+        if new.shn() != old.shn() {
+            self.notify_shutdown(control, old, new);
+        }
+    }
+
+    /// CC.SHN changed. It means something only while the controller is enabled: a reset that comes with it is a
+    /// reset, and nothing else.
+    fn notify_shutdown(&self, control: &mut Control, old: Cc, new: Cc) {
+        let known = matches!(new.shn(), Shn::NONE | Shn::NORMAL | Shn::ABRUPT);
+        if new.shn() != Shn::NONE && (!known || !new.en() || !old.en()) {
+            let (old, new) = (old.into_bits(), new.into_bits());
+            let detail =
+                format!("CC from {old:#x} to {new:#x}: SHN is 01b or 10b, and changes while EN is set");
+            return self.checker.report(Rule::ShutdownNotification, detail);
+        }
+        if new.en() && new.shn() != Shn::NONE && control.csts.shst() == Shst::NORMAL_OPERATION {
             self.shut_down(control);
         }
     }
@@ -198,8 +213,16 @@ impl Core {
         };
         let sq_ring = window(control.asq, sq_entries * 64, DmaAccess::READ)?;
         let cq_ring = window(control.acq, cq_entries * 16, DmaAccess::WRITE)?;
-        self.space.note_queue("admin submission queue".into(), control.asq, u64::from(sq_entries) * 64);
-        self.space.note_queue("admin completion queue".into(), control.acq, u64::from(cq_entries) * 16);
+        for (name, base, len) in
+            [(ADMIN_SQ, control.asq, sq_entries * 64), (ADMIN_CQ, control.acq, cq_entries * 16)]
+        {
+            if let Err(other) = self.space.claim(name.to_owned(), base, len.into()) {
+                let detail = format!("the {name} at {base:#x}, {len} bytes, where the {other}");
+                self.checker.report(Rule::QueueOverlap, detail);
+                self.space.release(ADMIN_SQ);
+                return None;
+            }
+        }
         let page = control.cc.page_size();
         control.engine.limits.page = page;
         control.engine.refresh();
@@ -220,17 +243,17 @@ impl Core {
 
     fn forget_everything(&self, control: &mut Control) {
         for qid in control.sqs.keys() {
-            self.space.forget_queue(&crate::admin::sq_name(*qid));
+            self.space.release(&crate::admin::sq_name(*qid));
         }
         for qid in control.cqs.keys() {
-            self.space.forget_queue(&crate::admin::cq_name(*qid));
+            self.space.release(&crate::admin::cq_name(*qid));
         }
         self.lanes.iter().for_each(|cell| cell.lock().clear());
         control.sqs.clear();
         control.cqs.clear();
         if let Some(admin) = control.admin.take() {
-            self.space.forget_queue("admin submission queue");
-            self.space.forget_queue("admin completion queue");
+            self.space.release(ADMIN_SQ);
+            self.space.release(ADMIN_CQ);
             admin.sq.retire();
             admin.cq.retire();
         }

@@ -74,8 +74,9 @@ impl Core {
         let shadows = window(sqe.prp1(), DmaAccess::READ_WRITE)?;
         let events = window(sqe.prp2(), DmaAccess::WRITE)?;
         self.forget_doorbell_pages(control);
-        self.space.note_queue(SHADOW_PAGE.to_owned(), sqe.prp1(), page);
-        self.space.note_queue(EVENT_PAGE.to_owned(), sqe.prp2(), page);
+        self.claim(control, command, SHADOW_PAGE.to_owned(), (sqe.prp1(), page))?;
+        let claimed = self.claim(control, command, EVENT_PAGE.to_owned(), (sqe.prp2(), page));
+        claimed.inspect_err(|_| self.space.release(SHADOW_PAGE))?;
         control.doorbell_pages = Some(DoorbellPages { shadows, events, stride: self.config.stride });
         for lane in &self.lanes {
             let mut lane = lane.lock();
@@ -89,8 +90,8 @@ impl Core {
     /// After a reset clients write registers again.
     pub(crate) fn forget_doorbell_pages(&self, control: &mut Control) {
         if control.doorbell_pages.take().is_some() {
-            self.space.forget_queue(SHADOW_PAGE);
-            self.space.forget_queue(EVENT_PAGE);
+            self.space.release(SHADOW_PAGE);
+            self.space.release(EVENT_PAGE);
         }
     }
 

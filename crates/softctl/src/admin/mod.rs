@@ -13,7 +13,7 @@ pub(crate) use aer::Events;
 pub(crate) use doorbell_buffer::DoorbellPages;
 pub(crate) use features::Features;
 pub(crate) use log::ErrorLog;
-pub(crate) use queues::{cq_name, sq_name};
+pub(crate) use queues::{ADMIN_CQ, ADMIN_SQ, cq_name, sq_name};
 
 use std::sync::atomic::Ordering;
 
@@ -88,8 +88,8 @@ impl Core {
         if polled {
             self.poll_admin(control, &mut admin);
         }
+        refresh(control, &mut admin);
         if control.csts.shst() == Shst::NORMAL_OPERATION {
-            control.engine.refresh();
             for _ in 0..most.min(admin.sq.pending()) {
                 if admin.cq.room() == 0 {
                     break;
@@ -193,6 +193,18 @@ impl Core {
                 Err(control.engine.blame(field::OPCODE, Status::INVALID_OPCODE))
             }
         }
+    }
+}
+
+/// Follows what the client mapped and unmapped: queues whose memory is gone no longer reach it.
+fn refresh(control: &mut Control, admin: &mut AdminQueue) {
+    control.engine.refresh();
+    let claims = control.engine.view.claims();
+    if claims.is_lost(ADMIN_SQ) {
+        admin.sq.disconnect();
+    }
+    if claims.is_lost(ADMIN_CQ) {
+        admin.cq.disconnect();
     }
 }
 

@@ -17,6 +17,10 @@ use crate::queue::{Cq, Sq};
 const SQ_ENTRY_SHIFT: u8 = 6;
 const CQ_ENTRY_SHIFT: u8 = 4;
 
+/// How messages name the admin queues.
+pub(crate) const ADMIN_SQ: &str = "admin submission queue";
+pub(crate) const ADMIN_CQ: &str = "admin completion queue";
+
 /// How messages name a submission queue.
 pub(crate) fn sq_name(qid: u16) -> String {
     format!("submission queue {qid}")
@@ -72,6 +76,21 @@ impl Core {
         })
     }
 
+    /// Memory becomes a queue's own.
+    pub(super) fn claim(
+        &self,
+        control: &Control,
+        command: Command<'_>,
+        owner: String,
+        (base, len): (u64, u64),
+    ) -> Result<(), Refused> {
+        self.space.claim(owner, base, len).map_err(|other| {
+            let what = format_args!("{len} bytes at {base:#x}, where {other}");
+            control.engine.violation(Rule::QueueOverlap, command, what);
+            never(Status::INVALID_FIELD)
+        })
+    }
+
     /// The doorbell of a new queue, which nobody may have written yet.
     fn new_doorbell(&self, name: &str, index: usize) -> Result<Window, Refused> {
         let word = self.doorbells.word(index).ok_or(never(Status::INVALID_QUEUE_IDENTIFIER))?;
@@ -99,9 +118,9 @@ impl Core {
         let len = u64::from(entries) << CQ_ENTRY_SHIFT;
         let ring = self.queue_memory(control, command, fields.pc(), len, DmaAccess::WRITE)?;
         let doorbell = self.new_doorbell(&cq_name(qid), 2 * usize::from(qid) + 1)?;
+        self.claim(control, command, cq_name(qid), (sqe.prp1(), len))?;
         let vector = fields.ien().then(|| fields.iv());
         let lane = self.least_loaded_lane();
-        self.space.note_queue(cq_name(qid), sqe.prp1(), len);
         let mut cq = Cq::new(qid, entries, ring, doorbell, vector);
         self.shadow_new_cq(control, &mut cq);
         self.lanes[lane].lock().add_cq(cq);
@@ -137,7 +156,7 @@ impl Core {
         let len = u64::from(entries) << SQ_ENTRY_SHIFT;
         let ring = self.queue_memory(control, command, fields.pc(), len, DmaAccess::READ)?;
         let doorbell = self.new_doorbell(&sq_name(qid), 2 * usize::from(qid))?;
-        self.space.note_queue(sq_name(qid), sqe.prp1(), len);
+        self.claim(control, command, sq_name(qid), (sqe.prp1(), len))?;
         let mut sq = Sq::new(qid, entries, ring, doorbell);
         self.shadow_new_sq(control, &mut sq);
         self.lanes[cq.lane].lock().add_sq(sq, cqid);
@@ -159,7 +178,7 @@ impl Core {
         let entry = control.sqs.remove(&qid).ok_or(never(Status::INVALID_QUEUE_IDENTIFIER))?;
         self.lanes[entry.lane].lock().remove_sq(qid);
         control.cqs.entry(entry.cqid).and_modify(|cq| cq.users -= 1);
-        self.space.forget_queue(&sq_name(qid));
+        self.space.release(&sq_name(qid));
         Ok(())
     }
 
@@ -171,7 +190,7 @@ impl Core {
         }
         control.cqs.remove(&qid);
         self.lanes[entry.lane].lock().remove_cq(qid);
-        self.space.forget_queue(&cq_name(qid));
+        self.space.release(&cq_name(qid));
         Ok(())
     }
 }

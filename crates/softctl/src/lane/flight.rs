@@ -64,6 +64,7 @@ impl Lane {
 
     /// Aborts a command that is held back; false if it is not here.
     pub(crate) fn abort(&mut self, sqid: u16, cid: u16) -> bool {
+        self.refresh();
         let is_it = |held: &Held| self.sqs[held.sq].id == sqid && held.sqe.cid() == cid;
         let Some(choice) = self.held.iter().position(is_it) else { return false };
         let cq = self.sqs[self.held[choice].sq].cq;
@@ -74,6 +75,7 @@ impl Lane {
 
     /// Completes everything that is held back, before a shutdown.
     pub(crate) fn drain(&mut self) {
+        self.refresh();
         while !self.held.is_empty() {
             self.complete_any();
         }

@@ -14,6 +14,7 @@ use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use warpbell_nvme::Status;
 
+use crate::admin::{cq_name, sq_name};
 use crate::checker::Rule;
 use crate::engine::Engine;
 use crate::interrupt::Vectors;
@@ -109,8 +110,8 @@ impl Lane {
             return false;
         }
         // After the doorbell's acquire: what the client mapped before it rang is found.
-        self.engine.refresh();
         let cq = sq.cq;
+        self.refresh();
         self.poll_head(cq);
         let count = pending.min(self.cqs[cq].room()).min(self.burst);
         if count == 0 {
@@ -157,9 +158,27 @@ impl Lane {
         }
     }
 
+    /// Follows what the client mapped and unmapped.
+    #[inline]
+    pub(crate) fn refresh(&mut self) {
+        if self.engine.refresh() && self.engine.view.claims().any_lost() {
+            self.disconnect();
+        }
+    }
+
+    /// Queues whose memory was unmapped no longer reach it.
+    #[cold]
+    fn disconnect(&mut self) {
+        let claims = self.engine.view.claims();
+        let sqs = self.sqs.iter_mut().filter(|sq| claims.is_lost(&sq_name(sq.id)));
+        sqs.for_each(Sq::disconnect);
+        let cqs = self.cqs.iter_mut().filter(|cq| claims.is_lost(&cq_name(cq.id)));
+        cqs.for_each(Cq::disconnect);
+    }
+
     /// Looks at everything that the way of commands looks at only when it must.
     pub(crate) fn catch_up(&mut self) {
-        self.engine.refresh();
+        self.refresh();
         for cq in 0..self.cqs.len() {
             self.poll_head(cq);
         }
@@ -219,6 +238,7 @@ impl Lane {
 
     /// Removes a submission queue. Its fetched commands complete as aborted before this returns.
     pub(crate) fn remove_sq(&mut self, qid: u16) {
+        self.refresh();
         let Some(index) = self.sqs.iter().position(|sq| sq.id == qid) else { return };
         while let Some(choice) = self.held.iter().position(|held| held.sq == index) {
             self.answer(choice, Status::ABORTED_SQ_DELETION);

@@ -36,7 +36,7 @@ impl Lane {
 
     /// Does one thing that [`Lane::work`] offered.
     pub(crate) fn perform(&mut self, work: Work) {
-        self.engine.refresh();
+        self.refresh();
         match work {
             Work::Fetch(index) => self.fetch(index),
             Work::Complete(choice) => self.complete(choice),

@@ -4,6 +4,7 @@
 //! ([`hw::ClientMemory`]). Each thread of the controller looks addresses up in its own [`View`], a snapshot that it
 //! renews when the space has changed, so that the fast path takes no lock.
 
+mod claim;
 mod iova;
 mod mapping;
 mod space;

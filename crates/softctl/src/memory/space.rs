@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use warpbell_hw as hw;
 use warpbell_hw::{AccessError, DmaAccess, DmaError, DmaLimits, DmaSource, Iova, Window};
 
+use super::claim::Claims;
 use super::iova::IovaAllocator;
 use super::mapping::FileMapping;
 use super::{PAGE, Span, prefetch_read, prefetch_write};
@@ -27,6 +28,8 @@ struct Region {
     len: u64,
     access: DmaAccess,
     window: Window,
+    /// Whether a queue lies in it: then not every byte may be data.
+    queues: bool,
 }
 
 impl Region {
@@ -42,31 +45,32 @@ impl Region {
     }
 }
 
-/// All mappings, by address.
-#[derive(Debug, Default)]
-struct Table {
+/// All mappings, by address, and what queues have of them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Table {
     regions: Vec<Arc<Region>>,
+    pub(super) claims: Claims,
 }
 
 impl Table {
     fn find(&self, iova: u64) -> Option<usize> {
         self.regions.partition_point(|region| region.start <= iova).checked_sub(1)
     }
-}
 
-/// A range of memory that a queue uses.
-#[derive(Clone, Debug)]
-struct QueueMemory {
-    owner: String,
-    start: u64,
-    len: u64,
+    /// Brings the mark of the region at `iova` up to date.
+    pub(super) fn mark(&mut self, iova: u64) {
+        let Some(index) = self.find(iova) else { return };
+        let region = &self.regions[index];
+        let queues = self.claims.overlapping(region.start, region.len).is_some();
+        let (start, len, access, window) = (region.start, region.len, region.access, region.window.clone());
+        self.regions[index] = Arc::new(Region { start, len, access, window, queues });
+    }
 }
 
 #[derive(Debug)]
-struct Inner {
-    table: Arc<Table>,
+pub(super) struct Inner {
+    pub(super) table: Arc<Table>,
     allocator: IovaAllocator,
-    queues: Vec<QueueMemory>,
     finished: VecDeque<hw::CopyId>,
     copies: u64,
 }
@@ -74,7 +78,7 @@ struct Inner {
 /// A controller's DMA address space: drivers map memory into it, the controller reaches it by IOVA.
 #[derive(Debug)]
 pub struct IovaSpace {
-    inner: Mutex<Inner>,
+    pub(super) inner: Mutex<Inner>,
     /// Counts changes of the table.
     generation: AtomicU64,
     checker: Arc<Checker>,
@@ -85,21 +89,10 @@ impl IovaSpace {
         let inner = Inner {
             table: Arc::default(),
             allocator: IovaAllocator::new(),
-            queues: Vec::new(),
             finished: VecDeque::new(),
             copies: 0,
         };
         Arc::new(IovaSpace { inner: Mutex::new(inner), generation: AtomicU64::new(0), checker })
-    }
-
-    /// Remembers that a queue uses a range; unmapping it before [`IovaSpace::forget_queue`] is a violation.
-    pub(crate) fn note_queue(&self, owner: String, iova: u64, len: u64) {
-        self.inner.lock().queues.push(QueueMemory { owner, start: iova, len });
-    }
-
-    /// The queue named `owner` no longer uses memory.
-    pub(crate) fn forget_queue(&self, owner: &str) {
-        self.inner.lock().queues.retain(|queue| queue.owner != owner);
     }
 
     /// The window of a mapped range.
@@ -113,10 +106,10 @@ impl IovaSpace {
         Ok(region.window.slice((iova - region.start) as usize, len as usize)?)
     }
 
-    fn change(&self, inner: &mut Inner, edit: impl FnOnce(&mut Vec<Arc<Region>>)) {
-        let mut regions = inner.table.regions.clone();
-        edit(&mut regions);
-        inner.table = Arc::new(Table { regions });
+    pub(super) fn change(&self, inner: &mut Inner, edit: impl FnOnce(&mut Table)) {
+        let mut table = Table::clone(&inner.table);
+        edit(&mut table);
+        inner.table = Arc::new(table);
         // Release: a view that sees the new count takes the lock and finds at least this table.
         self.generation.fetch_add(1, Ordering::Release);
     }
@@ -158,8 +151,9 @@ impl hw::DmaSpace for IovaSpace {
         }
         let no_space = || DmaError::NoSpace { len, ranges: vec![IovaAllocator::range()] };
         let start = inner.allocator.take(len).ok_or_else(no_space)?;
-        let region = Arc::new(Region { start, len, access, window });
-        self.change(&mut inner, |regions| {
+        let region = Arc::new(Region { start, len, access, window, queues: false });
+        self.change(&mut inner, |table| {
+            let regions = &mut table.regions;
             regions.insert(regions.partition_point(|other| other.start < start), region);
         });
         Ok(Iova(start))
@@ -170,12 +164,12 @@ impl hw::DmaSpace for IovaSpace {
         if !inner.allocator.give_back(iova.0, len) {
             return Err(DmaError::NotMapped { iova, len });
         }
-        let inside = |queue: &&QueueMemory| queue.start < iova.0 + len && iova.0 < queue.start + queue.len;
-        for queue in inner.queues.iter().filter(inside) {
-            let detail = format!("{} uses {:#x}+{:#x}, unmapped", queue.owner, queue.start, queue.len);
-            self.checker.report(Rule::QueueMemoryUnmapped, detail);
-        }
-        self.change(&mut inner, |regions| regions.retain(|region| region.start != iova.0));
+        self.change(&mut inner, |table| {
+            for claim in table.claims.lose(iova.0, len) {
+                self.checker.report(Rule::QueueMemoryUnmapped, format!("{claim}, unmapped"));
+            }
+            table.regions.retain(|region| region.start != iova.0);
+        });
         Ok(())
     }
 
@@ -233,13 +227,20 @@ impl View {
         view
     }
 
-    /// Takes a new snapshot if the space has changed. Call it after a doorbell was read with acquire: what a client
-    /// mapped before it rang is then visible.
+    /// Takes a new snapshot if the space has changed; returns whether it has. Call it after a doorbell was read with
+    /// acquire: what a client mapped before it rang is then visible.
     #[inline]
-    pub(crate) fn refresh(&mut self) {
-        if self.space.generation.load(Ordering::Acquire) != self.generation {
+    pub(crate) fn refresh(&mut self) -> bool {
+        let changed = self.space.generation.load(Ordering::Acquire) != self.generation;
+        if changed {
             self.renew();
         }
+        changed
+    }
+
+    /// What queues have of the memory.
+    pub(crate) fn claims(&self) -> &Claims {
+        &self.table.claims
     }
 
     #[cold]
@@ -251,7 +252,7 @@ impl View {
         self.last.set(0);
     }
 
-    /// The bytes `iova..iova + len`, if they lie in one mapping that allows `access`.
+    /// The bytes `iova..iova + len`, if they lie in one mapping that allows `access` and in no queue.
     #[inline]
     pub(crate) fn resolve(&self, iova: u64, len: usize, access: DmaAccess) -> Option<Span<'_>> {
         let regions = &self.table.regions;
@@ -264,6 +265,9 @@ impl View {
             }
         };
         if !region.holds(iova, len as u64) || !region.allows(access) {
+            return None;
+        }
+        if region.queues && self.table.claims.overlapping(iova, len as u64).is_some() {
             return None;
         }
         let base = region.window.as_ptr().wrapping_add((iova - region.start) as usize);
@@ -342,12 +346,12 @@ mod tests {
         let space = IovaSpace::new(checker.clone());
         let window = Window::host(8192).unwrap();
         let iova = space.map(DmaSource::Memory(&window), DmaAccess::READ_WRITE).unwrap();
-        space.note_queue("submission queue 1".into(), iova.0 + 4096, 64);
+        space.claim("submission queue 1".into(), iova.0 + 4096, 64).unwrap();
         space.unmap(iova, 8192).unwrap();
         assert_eq!(checker.violations()[0].rule, Rule::QueueMemoryUnmapped);
-        assert!(checker.violations()[0].detail.starts_with("submission queue 1 uses"));
+        assert!(checker.violations()[0].detail.starts_with("submission queue 1 lies at"));
         let again = space.map(DmaSource::Memory(&window), DmaAccess::READ_WRITE).unwrap();
-        space.forget_queue("submission queue 1");
+        space.release("submission queue 1");
         space.unmap(again, 8192).unwrap();
         assert_eq!(checker.count(), 1);
     }

@@ -148,6 +148,14 @@ impl Cq {
         if std::mem::take(&mut self.posted) { self.vector } else { None }
     }
 
+    /// The ring's memory is gone: from now on entries are posted to nowhere.
+    pub(crate) fn disconnect(&mut self) {
+        match Window::host(self.ring.len()) {
+            Ok(nowhere) => self.ring = nowhere,
+            Err(error) => tracing::error!(queue = self.id, %error, "no memory in place of a lost ring"),
+        }
+    }
+
     /// Lets go of the doorbell: its register reads zero again.
     pub(crate) fn retire(&self) {
         self.bell.retire();

@@ -145,6 +145,14 @@ impl Sq {
         self.in_flight[usize::from(cid >> 6)] &= !(1 << (cid & 63));
     }
 
+    /// The ring's memory is gone: from now on entries are zeros, which nobody wrote.
+    pub(crate) fn disconnect(&mut self) {
+        match Window::host(self.ring.len()) {
+            Ok(nowhere) => self.ring = nowhere,
+            Err(error) => tracing::error!(queue = self.id, %error, "no memory in place of a lost ring"),
+        }
+    }
+
     /// Lets go of the doorbell: its register reads zero again.
     pub(crate) fn retire(&self) {
         self.bell.retire();

@@ -186,7 +186,7 @@ impl Subsystem {
             result
         };
         for core in self.controllers() {
-            core.lanes.iter().for_each(|cell| cell.lock().engine.refresh());
+            core.lanes.iter().for_each(|cell| cell.lock().refresh());
         }
         Ok(result)
     }

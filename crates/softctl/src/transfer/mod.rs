@@ -80,6 +80,13 @@ impl Walk<'_> {
     #[cold]
     fn foreign(&self, iova: u64, len: usize, access: DmaAccess) -> Refused {
         let way = if access.write { "writing" } else { "reading" };
+        if let Some(claim) = self.engine.view.claims().overlapping(iova, len as u64) {
+            self.violation(
+                Rule::DataInQueue,
+                format_args!("{len} bytes at {iova:#x} for {way}, where {claim}"),
+            );
+            return never(Status::DATA_TRANSFER_ERROR);
+        }
         self.violation(
             Rule::ForeignAddress,
             format_args!("{len} bytes at {iova:#x} are not mapped for {way}"),

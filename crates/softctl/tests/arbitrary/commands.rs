@@ -46,11 +46,22 @@ impl World {
     }
 
     /// Points a command at `len` bytes, well formed.
-    fn with_data(&mut self, mut sqe: Sqe, len: usize) -> Sqe {
+    fn with_data(&mut self, sqe: Sqe, len: usize) -> Sqe {
+        // Admin commands take PRPs only; a mutation may say otherwise.
+        let kinds = if self.sgl { 0..6 } else { 3..6 };
+        let kind = self.random.random_range(kinds);
+        self.with_pointer(sqe, len, kind)
+    }
+
+    fn with_prps(&mut self, sqe: Sqe, len: usize) -> Sqe {
+        self.with_pointer(sqe, len, 3)
+    }
+
+    fn with_pointer(&mut self, mut sqe: Sqe, len: usize, kind: u32) -> Sqe {
         let at = self.data_address(len);
-        match self.random.random_range(0..6) {
-            0 | 1 if self.sgl => sqe.set_sgl(SglDescriptor::data_block(at, len as u32)),
-            2 if self.sgl => {
+        match kind {
+            0 | 1 => sqe.set_sgl(SglDescriptor::data_block(at, len as u32)),
+            2 => {
                 let segment = self.sgl_segment(at, len as u32);
                 sqe.set_sgl(segment);
             }
@@ -118,7 +129,7 @@ impl World {
     fn valid_io(&mut self) -> Sqe {
         let nsid = self.random.random_range(1..=self.block_sizes.len() as u32);
         let block = self.block_sizes[nsid as usize - 1] as usize;
-        let count = self.random.random_range(1..=16u64);
+        let count = self.random.random_range(1..=if block == 512 { 64 } else { 10 });
         let lba = self.random.random_range(0..=BLOCKS - count);
         let (len, nlb_z) = (count as usize * block, (count - 1) as u16);
         match self.random.random_range(0..10) {
@@ -164,14 +175,14 @@ impl World {
             0..7 => self.queue_command(),
             7 => {
                 let cns = Cns(number(&mut self.random, 0x20) as u8);
-                self.with_data(command::identify(cns, nsid), PAGE)
+                self.with_prps(command::identify(cns, nsid), PAGE)
             }
             8 => {
                 let numd = self.random.random_range(0..2048);
                 let lid = LogPageId(number(&mut self.random, 0x16) as u8);
                 let offset = u64::from(number(&mut self.random, 64)) * 4;
                 let sqe = command::get_log_page(lid, nsid, numd, offset, self.random.random());
-                self.with_data(sqe, (numd as usize + 1) * 4)
+                self.with_prps(sqe, (numd as usize + 1) * 4)
             }
             9 => command::get_features(
                 FeatureId(number(&mut self.random, 0x20) as u8),
@@ -181,7 +192,7 @@ impl World {
             10 => {
                 let (value, id) = (number(&mut self.random, 512), number(&mut self.random, 0x20) as u8);
                 let sqe = command::set_features(FeatureId(id), value, nsid);
-                self.with_data(sqe, 512)
+                self.with_prps(sqe, 512)
             }
             11 => queue_command::abort(self.qid(), number(&mut self.random, 32) as u16),
             12 | 13 => queue_command::async_event_request(),
@@ -190,7 +201,7 @@ impl World {
                 let mut sqe = Sqe::new(self.random.random(), nsid);
                 sqe.cdw10 = number(&mut self.random, 64);
                 sqe.cdw11 = number(&mut self.random, 64);
-                self.with_data(sqe, PAGE)
+                self.with_prps(sqe, PAGE)
             }
         }
     }

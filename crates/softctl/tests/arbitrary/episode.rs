@@ -67,9 +67,9 @@ probability = 0.05
 "#;
 
 /// Runs the episode with this seed. It panics where the controller does wrong.
-pub fn run(seed: u64) -> Outcome {
+pub fn run(seed: u64, history: bool) -> Outcome {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
-    let mut world = World::new(config(&mut random), seed.rotate_left(32));
+    let mut world = World::new(config(&mut random), seed.rotate_left(32), history);
     for step in 0..STEPS {
         world.act();
         if step % CHECK == 0 {
@@ -92,7 +92,12 @@ impl World {
             self.enable();
             return;
         }
-        match self.random.random_range(0..1000) {
+        let what = self.random.random_range(0..1000);
+        if what >= 880 && self.random.random_range(0..10) < self.calm {
+            self.step();
+            return;
+        }
+        match what {
             0..450 => drop(self.step()),
             450..600 => {
                 let qid = self.any_submission();
@@ -109,7 +114,11 @@ impl World {
             }
             760..880 => {
                 let qid = self.any_completion();
-                self.free(qid);
+                if self.random.random_range(0..50) == 0 {
+                    self.free(qid);
+                } else {
+                    self.free_if_needed(qid);
+                }
             }
             880..900 => self.wild_doorbell(),
             900..930 => self.map(),

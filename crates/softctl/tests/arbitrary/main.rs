@@ -118,7 +118,8 @@ fn main() {
     let mut sum = Sum::default();
     let mut seed = options.seed.unwrap_or(options.first);
     while sum.steps < options.steps {
-        let episode = std::panic::catch_unwind(AssertUnwindSafe(|| episode::run(seed)));
+        let episode =
+            std::panic::catch_unwind(AssertUnwindSafe(|| episode::run(seed, options.seed.is_some())));
         match episode {
             Ok(outcome) => sum.add(outcome),
             Err(_) => {

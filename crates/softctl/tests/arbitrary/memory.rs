@@ -19,7 +19,6 @@ pub struct Mapping {
     /// First page in the arena.
     pub page: usize,
     pub pages: usize,
-    pub access: DmaAccess,
     /// What it held when it was mapped, if the controller may not write it.
     before: Option<Vec<u8>>,
 }
@@ -63,7 +62,7 @@ impl Memory {
         window.write(0, &bytes).expect("a write of its length");
         let iova = self.space.map(DmaSource::Memory(&window), access).expect("room for a mapping").0;
         let before = (!access.write).then_some(bytes);
-        self.mappings.push(Mapping { iova, page, pages, access, before });
+        self.mappings.push(Mapping { iova, page, pages, before });
         Some(iova)
     }
 

@@ -19,14 +19,30 @@ pub struct Submission {
     pub written: u32,
     /// The controller's head, as completions report it.
     pub head: u32,
+    /// Entries that the controller was told of since then; it may have fetched some of them.
+    ahead: u32,
     /// Commands that have no completion yet, oldest first.
     pub outstanding: VecDeque<Sqe>,
+    /// Whether its memory was unmapped, so that nobody knows what the controller fetches.
+    pub lost: bool,
 }
 
 impl Submission {
     pub fn new(qid: u16, entries: u32, cqid: u16, base: u64, ring: Window) -> Submission {
         let outstanding = VecDeque::new();
-        Submission { qid, entries, cqid, ring, base, rung: 0, written: 0, head: 0, outstanding }
+        Submission {
+            qid,
+            entries,
+            cqid,
+            ring,
+            base,
+            rung: 0,
+            written: 0,
+            head: 0,
+            ahead: 0,
+            outstanding,
+            lost: false,
+        }
     }
 
     fn distance(&self, from: u32, to: u32) -> u32 {
@@ -35,7 +51,7 @@ impl Submission {
 
     /// Whether one more entry may be written.
     pub fn has_room(&self) -> bool {
-        self.distance(self.head, self.written) < self.entries - 1
+        self.ahead + self.distance(self.rung, self.written) < self.entries - 1
     }
 
     pub fn slot(&self, index: u32) -> Sqe {
@@ -45,9 +61,13 @@ impl Submission {
 
     /// The controller took a doorbell value: the entries up to it are submitted. Returns them.
     pub fn accepted(&mut self, value: u32) -> Vec<Sqe> {
+        if self.lost {
+            return Vec::new();
+        }
         let count = self.distance(self.rung, value);
         let fresh: Vec<Sqe> = (0..count).map(|i| self.slot((self.rung + i) % self.entries)).collect();
         self.outstanding.extend(&fresh);
+        self.ahead += count;
         if self.distance(self.rung, self.written) < count {
             self.written = value;
         }
@@ -61,8 +81,8 @@ impl Submission {
         let sqhd = u32::from(entry.sqhd);
         assert!(sqhd < self.entries, "queue {qid}: SQHD {sqhd} of {} entries", self.entries);
         let fetched = self.distance(self.head, sqhd);
-        let submitted = self.distance(self.head, self.rung);
-        assert!(fetched <= submitted, "queue {qid}: SQHD from {} to {sqhd}, tail {}", self.head, self.rung);
+        assert!(fetched <= self.ahead, "queue {qid}: SQHD from {} to {sqhd}, tail {}", self.head, self.rung);
+        self.ahead -= fetched;
         self.head = sqhd;
         let alike = |sqe: &&Sqe| sqe.cid() == entry.cid;
         let count = self.outstanding.iter().filter(alike).count();
@@ -94,15 +114,20 @@ pub struct Completion {
     pub freed: u32,
     /// Whether the controller refused a doorbell value, so that the right one may look repeated to it.
     pub tainted: bool,
+    /// Whether its memory was unmapped, so that completions get lost.
+    pub lost: bool,
 }
 
 impl Completion {
     /// A queue over zeroed memory.
     pub fn new(entries: u32, base: u64, ring: Window) -> Completion {
-        Completion { entries, ring, base, read: 0, freed: 0, tainted: false }
+        Completion { entries, ring, base, read: 0, freed: 0, tainted: false, lost: false }
     }
 
     pub fn poll(&mut self) -> Option<Cqe> {
+        if self.lost {
+            return None;
+        }
         let slot = (self.read % u64::from(self.entries)) as usize * 16;
         let phase = (self.read / u64::from(self.entries)).is_multiple_of(2);
         let high = self.ring.load_u64(slot + 8, Ordering::Acquire);
@@ -137,6 +162,17 @@ impl Queues {
     pub fn clear(&mut self) {
         self.submission.clear();
         self.completion.clear();
+    }
+
+    /// A range of IOVAs is no longer mapped. Returns whether a queue was in it.
+    pub fn lose(&mut self, iova: u64, len: usize) -> bool {
+        let overlap = |base: u64, bytes: u64| iova < base + bytes && base < iova + len as u64;
+        let sqs =
+            self.submission.values_mut().filter(|queue| overlap(queue.base, u64::from(queue.entries) * 64));
+        let sqs = sqs.map(|queue| queue.lost = true).count();
+        let cqs =
+            self.completion.values_mut().filter(|queue| overlap(queue.base, u64::from(queue.entries) * 16));
+        sqs + cqs.map(|queue| queue.lost = true).count() > 0
     }
 
     /// Whether a range of IOVAs touches a queue that exists.

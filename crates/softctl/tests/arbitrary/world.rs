@@ -35,19 +35,24 @@ pub struct World {
     pub sgl: bool,
     pub queue_pairs: u16,
     pub block_sizes: Vec<u32>,
+    /// How seldom the client does what no client should, 0 to 9.
+    pub calm: u32,
     pub tally: Tally,
     poison: bool,
+    /// Whether to print what happens.
+    history: bool,
     /// Why a fatal status would be no surprise, until the next reset.
     excuse: Option<&'static str>,
     next_cid: u16,
 }
 
 impl World {
-    pub fn new(config: SoftConfig, seed: u64) -> World {
+    pub fn new(config: SoftConfig, seed: u64, history: bool) -> World {
         let block_sizes = config.namespaces.iter().map(|namespace| namespace.block_size).collect();
         let (sgl, queue_pairs, poison) = (config.sgl, config.queue_pairs, config.poison_fetched);
         let device = SoftDevice::stepped(config).expect("a valid configuration");
-        let random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let calm = random.random_range(0..10);
         let memory = Memory::new(&device);
         let (queues, tally) = Default::default();
         let (excuse, next_cid) = (None, 0);
@@ -59,10 +64,19 @@ impl World {
             sgl,
             queue_pairs,
             block_sizes,
+            calm,
             tally,
             poison,
+            history,
             excuse,
             next_cid,
+        }
+    }
+
+    /// Prints what happens, where one episode is replayed.
+    pub fn note(&self, what: impl FnOnce() -> String) {
+        if self.history {
+            println!("{:12.6} ms  {}", self.device.clock().now().as_secs_f64() * 1e3, what());
         }
     }
 
@@ -121,9 +135,13 @@ impl World {
 
     fn completed(&mut self, cqid: u16, entry: &Cqe) {
         let sqid = entry.sqid;
+        self.note(|| format!("completion queue {cqid}: {entry:?} {}", entry.status()));
         let queue = self.queues.submission.get_mut(&sqid);
         let queue = queue.unwrap_or_else(|| panic!("completion queue {cqid}: a completion of queue {sqid}"));
         assert_eq!(queue.cqid, cqid, "queue {sqid} completes into the wrong queue");
+        if queue.lost {
+            return;
+        }
         let sqe = queue.complete(entry);
         self.tally.completions += 1;
         if !entry.status().is_ok() {
@@ -187,7 +205,7 @@ impl World {
     /// Writes a command into a queue, if there is room.
     pub fn push(&mut self, qid: u16, sqe: &Sqe) -> bool {
         let Some(queue) = self.queues.submission.get_mut(&qid) else { return false };
-        if !queue.has_room() {
+        if queue.lost || !queue.has_room() {
             return false;
         }
         let slot = queue.written;
@@ -196,6 +214,7 @@ impl World {
         let words: [u64; 8] = zerocopy::transmute!(*sqe);
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         self.memory.write(at, &bytes);
+        self.note(|| format!("queue {qid} slot {slot}: {words:x?}"));
         true
     }
 
@@ -206,6 +225,7 @@ impl World {
         self.device.doorbells().sink().expect("a stepped device has a sink").ring(offset, value);
         let taken = self.device.statistics().violations == before;
         let (qid, head) = ((offset / stride / 2) as u16, offset / stride % 2 == 1);
+        self.note(|| format!("doorbell {offset:#x} (queue {qid}, head {head}) := {value}, taken {taken}"));
         if !taken {
             self.tally.refused_doorbells += 1;
             if head && let Some(queue) = self.queues.completion.get_mut(&qid) {
@@ -247,7 +267,8 @@ impl World {
             return;
         }
         for (qid, queue) in &self.queues.submission {
-            let stuck = self.queues.completion.get(&queue.cqid).is_none_or(Completion::stuck);
+            let into = self.queues.completion.get(&queue.cqid);
+            let stuck = queue.lost || into.is_none_or(|queue| queue.lost || queue.stuck());
             let unanswered = queue.unanswered();
             assert!(stuck || unanswered == 0, "queue {qid}: {unanswered} commands have no completion");
         }
@@ -269,15 +290,21 @@ impl World {
         if used && self.random.random_range(0..20) > 0 {
             return;
         }
-        if used {
-            self.excuse = Some("the memory of a queue was unmapped");
-        }
+        self.queues.lose(iova, len);
+        self.note(|| format!("unmap {iova:#x}+{len:#x}"));
+        let blind = self.queues.submission.get(&0).is_some_and(|queue| queue.lost)
+            || self.queues.completion.get(&0).is_some_and(|queue| queue.lost);
         self.memory.unmap(index);
         self.tally.unmapped += 1;
+        if blind {
+            // Nobody can know any more which queues there are.
+            (0..20).for_each(|_| _ = self.device.step());
+            self.reset();
+        }
     }
 
     pub fn map(&mut self) {
-        let pages = self.random.random_range(1..6);
+        let pages = self.random.random_range(1..14);
         let access = match self.random.random_range(0..8) {
             0 => DmaAccess::READ,
             1 => DmaAccess::WRITE,
@@ -288,6 +315,7 @@ impl World {
 
     /// The queues are gone, and with them whatever was outstanding.
     pub fn forget(&mut self) {
+        self.note(|| "reset".to_owned());
         self.queues.clear();
         self.excuse = None;
         self.tally.resets += 1;
@@ -311,6 +339,7 @@ impl World {
 
     /// Writes a register, and follows what CC does.
     pub fn write_register(&mut self, at: u32, value: u32) {
+        self.note(|| format!("register {at:#x} := {value:#x}"));
         let before = self.cc();
         if !before.en() && at == offset::CC && Cc::from_bits(value).en() {
             self.excuse = Some("the controller was enabled with whatever the registers held");
@@ -345,6 +374,7 @@ impl World {
     /// Enables the controller with fresh admin queues. False if there is no memory for them.
     pub fn enable(&mut self) -> bool {
         if self.csts().rdy() || self.cc().en() {
+            self.tally.fatal += u64::from(self.csts().cfs());
             self.reset();
             self.settle_registers();
         }

@@ -1,0 +1,86 @@
+//! Which memory is a queue's: from its creation on it is nothing else.
+
+use std::fmt;
+
+use super::IovaSpace;
+
+/// A range of memory that a queue uses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Claim {
+    owner: String,
+    start: u64,
+    len: u64,
+}
+
+impl Claim {
+    fn overlaps(&self, iova: u64, len: u64) -> bool {
+        iova < self.start.saturating_add(self.len) && self.start < iova.saturating_add(len)
+    }
+}
+
+impl fmt::Display for Claim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} lies at {:#x}+{:#x}", self.owner, self.start, self.len)
+    }
+}
+
+/// The memory of all queues.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Claims {
+    held: Vec<Claim>,
+    /// Queues whose memory was unmapped under them.
+    lost: Vec<String>,
+}
+
+impl Claims {
+    /// The queue that uses some of `iova..iova + len`.
+    pub(crate) fn overlapping(&self, iova: u64, len: u64) -> Option<&Claim> {
+        self.held.iter().find(|claim| claim.overlaps(iova, len))
+    }
+
+    /// Takes the memory of the queues that use some of a range away from them.
+    pub(super) fn lose(&mut self, iova: u64, len: u64) -> Vec<Claim> {
+        let (lost, held) = self.held.drain(..).partition(|claim| claim.overlaps(iova, len));
+        self.held = held;
+        let lost: Vec<Claim> = lost;
+        self.lost.extend(lost.iter().map(|claim| claim.owner.clone()));
+        lost
+    }
+
+    /// Whether any queue has lost its memory.
+    pub(crate) fn any_lost(&self) -> bool {
+        !self.lost.is_empty()
+    }
+
+    /// Whether the queue named `owner` has lost its memory.
+    pub(crate) fn is_lost(&self, owner: &str) -> bool {
+        self.lost.iter().any(|lost| lost == owner)
+    }
+}
+
+impl IovaSpace {
+    /// Gives a range to a queue: until [`IovaSpace::release`], unmapping it is a violation, and no data may lie in
+    /// it. Refused if another queue uses some of it, which is returned.
+    pub(crate) fn claim(&self, owner: String, iova: u64, len: u64) -> Result<(), Claim> {
+        let mut inner = self.inner.lock();
+        if let Some(other) = inner.table.claims.overlapping(iova, len) {
+            return Err(other.clone());
+        }
+        self.change(&mut inner, |table| {
+            table.claims.held.push(Claim { owner, start: iova, len });
+            table.mark(iova);
+        });
+        Ok(())
+    }
+
+    /// The queue named `owner` no longer uses memory.
+    pub(crate) fn release(&self, owner: &str) {
+        let mut inner = self.inner.lock();
+        self.change(&mut inner, |table| {
+            table.claims.lost.retain(|lost| lost != owner);
+            let Some(index) = table.claims.held.iter().position(|claim| claim.owner == owner) else { return };
+            let claim = table.claims.held.swap_remove(index);
+            table.mark(claim.start);
+        });
+    }
+}
