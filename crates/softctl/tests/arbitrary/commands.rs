@@ -3,6 +3,7 @@
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 use rand_xoshiro::Xoshiro256PlusPlus;
+use warpbell_hw::DmaAccess;
 use warpbell_nvme::command::{self, DsmCdw11, NSID_ALL, Sqe};
 use warpbell_nvme::data::SglDescriptor;
 use warpbell_nvme::feature::{FeatureId, FeatureSelect};
@@ -34,8 +35,12 @@ fn number(random: &mut Xoshiro256PlusPlus, small: u32) -> u32 {
 impl World {
     /// An address in memory that is mapped and no queue's, with `len` bytes after it where possible.
     fn data_address(&mut self, len: usize) -> u64 {
-        for _ in 0..8 {
+        for attempt in 0..8 {
             let Some(mapping) = self.memory.mappings.choose(&mut self.random) else { break };
+            // At first something that suits every command, then anything.
+            if attempt < 6 && (mapping.len() < len || !mapping.both_ways) {
+                continue;
+            }
             let room = mapping.len().saturating_sub(len).max(1) as u64;
             let iova = mapping.iova + (self.random.random_range(0..room) & !3);
             if !self.queues.touches(iova, len) {
@@ -169,6 +174,22 @@ impl World {
         }
     }
 
+    /// Asks for a queue pair in memory of its own.
+    pub fn ask_for_pair(&mut self) {
+        let qid = self.random.random_range(1..=self.queue_pairs);
+        let entries_z = self.random.random_range(1..63u16).min((self.max_entries - 1) as u16);
+        let [sq, cq] = [DmaAccess::READ, DmaAccess::WRITE]
+            .map(|access| self.memory.map(&mut self.random, 1, access).unwrap_or_default());
+        let vector = self.random.random::<bool>().then_some(qid);
+        let create_cq = queue_command::create_io_cq(qid, entries_z, cq, vector);
+        let create_sq = queue_command::create_io_sq(qid, entries_z, sq, qid, QueuePriority::URGENT);
+        for sqe in [create_cq, create_sq] {
+            let cid = self.cid();
+            self.push(0, &sqe.with_cid(cid));
+        }
+        self.submit(0);
+    }
+
     fn valid_admin(&mut self) -> Sqe {
         let nsid = number(&mut self.random, 4);
         match self.random.random_range(0..16) {
@@ -195,8 +216,8 @@ impl World {
                 self.with_prps(sqe, 512)
             }
             11 => queue_command::abort(self.qid(), number(&mut self.random, 32) as u16),
-            12 | 13 => queue_command::async_event_request(),
-            14 => queue_command::keep_alive(),
+            12 if self.random.random() => queue_command::async_event_request(),
+            13 | 14 => queue_command::keep_alive(),
             _ => {
                 let mut sqe = Sqe::new(self.random.random(), nsid);
                 sqe.cdw10 = number(&mut self.random, 64);

@@ -92,6 +92,9 @@ impl World {
             self.enable();
             return;
         }
+        if self.queues.submission.len() < 3 && self.random.random_range(0..20) == 0 {
+            self.ask_for_pair();
+        }
         let what = self.random.random_range(0..1000);
         if what >= 880 && self.random.random_range(0..10) < self.calm {
             self.step();
@@ -100,15 +103,18 @@ impl World {
         match what {
             0..450 => drop(self.step()),
             450..600 => {
-                let qid = self.any_submission();
+                let qid = match self.any_submission() {
+                    0 => self.any_submission(),
+                    qid => qid,
+                };
                 let sqe = self.command(qid == 0);
                 self.push(qid, &sqe);
             }
-            600..640 => {
+            600..620 => {
                 let sqe = self.command(true);
                 self.push(0, &sqe);
             }
-            640..760 => {
+            620..760 => {
                 let qid = self.any_submission();
                 self.submit(qid);
             }
@@ -196,7 +202,7 @@ impl World {
 
     fn free_if_needed(&mut self, qid: u16) {
         let queue = self.queues.completion.get(&qid);
-        if queue.is_some_and(|queue| queue.head() != queue.freed) {
+        if queue.is_some_and(|queue| queue.head() != queue.freed && !queue.stuck()) {
             self.free(qid);
         }
     }

@@ -19,6 +19,8 @@ pub struct Mapping {
     /// First page in the arena.
     pub page: usize,
     pub pages: usize,
+    /// Whether the controller may read and write it.
+    pub both_ways: bool,
     /// What it held when it was mapped, if the controller may not write it.
     before: Option<Vec<u8>>,
 }
@@ -61,8 +63,9 @@ impl Memory {
         random.fill(&mut bytes[..]);
         window.write(0, &bytes).expect("a write of its length");
         let iova = self.space.map(DmaSource::Memory(&window), access).expect("room for a mapping").0;
+        let both_ways = access.read && access.write;
         let before = (!access.write).then_some(bytes);
-        self.mappings.push(Mapping { iova, page, pages, before });
+        self.mappings.push(Mapping { iova, page, pages, both_ways, before });
         Some(iova)
     }
 

@@ -34,6 +34,7 @@ pub struct World {
     pub queues: Queues,
     pub sgl: bool,
     pub queue_pairs: u16,
+    pub max_entries: u32,
     pub block_sizes: Vec<u32>,
     /// How seldom the client does what no client should, 0 to 9.
     pub calm: u32,
@@ -50,6 +51,7 @@ impl World {
     pub fn new(config: SoftConfig, seed: u64, history: bool) -> World {
         let block_sizes = config.namespaces.iter().map(|namespace| namespace.block_size).collect();
         let (sgl, queue_pairs, poison) = (config.sgl, config.queue_pairs, config.poison_fetched);
+        let max_entries = config.max_entries;
         let device = SoftDevice::stepped(config).expect("a valid configuration");
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let calm = random.random_range(0..10);
@@ -63,6 +65,7 @@ impl World {
             queues,
             sgl,
             queue_pairs,
+            max_entries,
             block_sizes,
             calm,
             tally,
