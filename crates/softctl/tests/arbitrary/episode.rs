@@ -6,17 +6,23 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use warpbell_hw::{Device, DmaAccess};
 use warpbell_nvme::command::{self, Sqe};
-use warpbell_nvme::identify::Cns;
+use warpbell_nvme::identify::{Cns, IdentifyNamespace};
 use warpbell_nvme::queue_command::{self, QueuePriority};
 use warpbell_nvme::register::offset;
 use warpbell_softctl::{CompletionOrder, FaultPlan, NamespaceConfig, Rule, SoftConfig};
 
+use zerocopy::FromBytes;
+
 use crate::commands::BLOCKS;
-use crate::memory::leaks;
+use crate::memory::{PAGE, leaks};
 use crate::world::{Tally, World};
 
 /// Things done in an episode.
 const STEPS: u64 = 3000;
+/// Namespace identifiers that may be in use at the end.
+const NAMESPACES: u32 = 4;
+/// Most bits that the fault plan flips in one read.
+const CORRUPTED: usize = 3;
 /// Steps between two looks at all memory.
 const CHECK: u64 = 500;
 
@@ -80,7 +86,6 @@ pub fn run(seed: u64, history: bool) -> Outcome {
     world.memory.check();
     world.recover();
     world.memory.check();
-    world.check_namespaces();
     let rules = world.device.violations().into_iter().map(|violation| violation.rule).collect();
     Outcome { steps: STEPS, tally: world.tally, rules }
 }
@@ -220,17 +225,40 @@ impl World {
             .map(|access| self.memory.map(&mut self.random, 1, access).expect("room for a ring"));
         self.must(0, queue_command::create_io_cq(1, 1, cq, None));
         self.must(0, queue_command::create_io_sq(1, 1, sq, 1, QueuePriority::URGENT));
-        let mut expected = vec![0; 512];
-        self.device.peek(1, 7, &mut expected).expect("a block that exists");
-        for _ in 0..100 {
-            // Faults that the plan injects are no reason to give up.
-            if self.execute(1, command::read(1, 7, 0).with_prp(data, 0)) {
-                break;
+        for nsid in 1..=NAMESPACES {
+            if let Some(geometry) = self.geometry(nsid, data) {
+                self.check_namespace(nsid, geometry, data);
             }
         }
-        let actual = self.memory.window(data, 512).expect("mapped").to_vec(0, 512).expect("a block");
+    }
+
+    /// Blocks and bytes of a block of a namespace; `None` if there is none, or the client detached it.
+    fn geometry(&mut self, nsid: u32, data: u64) -> Option<(u64, usize)> {
+        if !self.execute(0, command::identify(Cns::NAMESPACE, nsid).with_prp(data, 0)) {
+            return None;
+        }
+        let page = self.memory.window(data, PAGE).expect("mapped").to_vec(0, PAGE).expect("a page");
+        let page = IdentifyNamespace::read_from_bytes(&page).expect("4096 bytes");
+        let block = page.block_bytes().unwrap_or(512) as usize;
+        (page.nsze > 0).then_some((page.nsze, block))
+    }
+
+    /// A read gives what the namespace holds, and it holds nothing that the controller was not given.
+    fn check_namespace(&mut self, nsid: u32, (blocks, block): (u64, usize), data: u64) {
+        let mut contents = vec![0; blocks.min(BLOCKS) as usize * block];
+        self.device.peek(nsid, 0, &mut contents).expect("blocks that exist");
+        assert!(!leaks(&contents), "namespace {nsid} holds a canary: memory that was not mapped was read");
+        let lba = self.random.random_range(0..blocks.min(BLOCKS));
+        // Faults that the plan injects are no reason to give up.
+        let good = (0..100).any(|_| self.execute(1, command::read(nsid, lba, 0).with_prp(data, 0)));
+        assert!(good, "namespace {nsid}: block {lba} cannot be read");
+        let expected = &contents[lba as usize * block..][..block];
+        let actual = self.memory.window(data, block).expect("mapped").to_vec(0, block).expect("a block");
         let wrong = expected.iter().zip(&actual).filter(|(one, other)| one != other).count();
-        assert!(wrong <= 3, "{wrong} bytes of a read are wrong, more than the plan may have corrupted");
+        assert!(
+            wrong <= CORRUPTED,
+            "{wrong} bytes of a read are wrong, more than the plan may have corrupted"
+        );
     }
 
     fn must(&mut self, qid: u16, sqe: Sqe) {
@@ -251,14 +279,5 @@ impl World {
             }
         }
         panic!("queue {qid}: no completion after recovery");
-    }
-
-    /// Nothing that the controller was not given is in its namespaces.
-    fn check_namespaces(&self) {
-        for (nsid, block) in (1..).zip(&self.block_sizes) {
-            let mut bytes = vec![0; BLOCKS as usize * *block as usize];
-            self.device.peek(nsid, 0, &mut bytes).expect("the whole namespace");
-            assert!(!leaks(&bytes), "namespace {nsid} holds a canary: memory that was not mapped was read");
-        }
     }
 }
