@@ -2,58 +2,20 @@
 
 mod client;
 
+use client::namespaces::{attach, attachment, create, created, delete, list, wish};
 use client::{Client, Pair, expect, memory, parsed};
 use warpbell_nvme::command::{self, NSID_ALL, NsAttachmentSelect, NsManagementSelect};
 use warpbell_nvme::identify::{
-    Cns, ControllerList, Flbas, IdentifyController, IdentifyNamespace, NamespaceList, ns_id_descriptors,
+    Cns, ControllerList, Flbas, IdentifyController, IdentifyNamespace, ns_id_descriptors,
 };
 use warpbell_nvme::log::{CommandsSupportedAndEffects, ErrorLogEntry, LogPageId};
-use warpbell_nvme::{AdminOpcode, Sqe, Status};
+use warpbell_nvme::{AdminOpcode, Status};
 use warpbell_softctl::{NamespaceConfig, Rule, SoftConfig};
-use zerocopy::IntoBytes;
 
 const MIB: u64 = 1 << 20;
 
 fn spacious() -> SoftConfig {
     SoftConfig { capacity: 4 * MIB, max_namespaces: Some(4), ..memory(MIB, 512) }
-}
-
-fn wish(blocks: u64, format: u8) -> IdentifyNamespace {
-    let mut data = IdentifyNamespace::zeroed();
-    (data.nsze, data.ncap) = (blocks, blocks);
-    data.flbas = Flbas::new().with_index_lower(format);
-    data
-}
-
-fn create(client: &Client, data: &IdentifyNamespace) -> Sqe {
-    client.fill(0, data.as_bytes());
-    command::ns_management(0, NsManagementSelect::CREATE).with_prp(client.buffer.iova().0, 0)
-}
-
-fn created(client: &mut Client, blocks: u64, format: u8) -> u32 {
-    let sqe = create(client, &wish(blocks, format));
-    client.admin_ok(sqe).dw0
-}
-
-fn attachment(client: &Client, nsid: u32, select: NsAttachmentSelect, cntlids: &[u16]) -> Sqe {
-    let mut list = ControllerList { num: cntlids.len() as u16, ..ControllerList::default() };
-    list.cntlids[..cntlids.len()].copy_from_slice(cntlids);
-    client.fill(0, list.as_bytes());
-    command::ns_attachment(nsid, select).with_prp(client.buffer.iova().0, 0)
-}
-
-fn attach(client: &mut Client, nsid: u32) {
-    let sqe = attachment(client, nsid, NsAttachmentSelect::ATTACH, &[1]);
-    client.admin_ok(sqe);
-}
-
-fn list(client: &mut Client, cns: Cns, after: u32) -> Vec<u32> {
-    let list: NamespaceList = parsed(&client.admin_data(command::identify(cns, after)));
-    list.iter().collect()
-}
-
-fn delete(nsid: u32) -> Sqe {
-    command::ns_management(nsid, NsManagementSelect::DELETE)
 }
 
 #[test]

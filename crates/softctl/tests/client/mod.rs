@@ -2,6 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "a client of tests panics when something is wrong")]
 #![expect(dead_code, reason = "each test binary uses its own part of the client")]
 
+pub mod namespaces;
+
 use std::sync::Arc;
 use std::time::Duration;
 
