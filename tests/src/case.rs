@@ -179,6 +179,7 @@ impl Case {
             sharing: self.sharing,
             deadline: self.deadline,
             start: self.start,
+            ..AttachOptions::default()
         }
     }
 }

@@ -1,8 +1,14 @@
 //! Bed S: other ways for doorbells, rings, identifiers and completions to go.
 
-use warpbell::driver::{ControllerOptions, DoorbellBuffer};
+use std::sync::Arc;
+use std::time::Duration;
+
+use warpbell::driver::{Controller, ControllerOptions, DoorbellBuffer, IoQueue, IoQueueOptions, QueueSpec};
 use warpbell::{AttachOptions, DeviceName, OpenOptions, Sharing, Ssd};
+use warpbell_hw::Device;
 use warpbell_kernels::cpu::{Counters, Module};
+use warpbell_nvme::command::{self, QueuePriority};
+use warpbell_nvme::feature::Arbitration;
 use warpbell_softctl::{DoorbellBufferMode, SoftConfig, SoftDevice};
 use warpbell_tests::simulation::{Outcome, Simulation};
 use warpbell_tests::{Case, Mode, Schedule, lines, seeds, threaded};
@@ -169,5 +175,111 @@ fn a_controller_without_doorbell_buffers_refuses_and_a_reset_keeps_them() {
         drop(attachment);
         ssd.controller().reset().expect("resets");
     }
+    assert_eq!(ssd.violations(), []);
+}
+
+// ---- weighted round robin with urgent class
+
+/// Urgent, high, medium, low, and another high one.
+const PRIORITIES: [QueuePriority; 5] = [
+    QueuePriority::URGENT,
+    QueuePriority::HIGH,
+    QueuePriority::MEDIUM,
+    QueuePriority::LOW,
+    QueuePriority::HIGH,
+];
+
+fn weighted(soft: &Arc<SoftDevice>, feature: Arbitration) -> (Controller, Vec<IoQueue>) {
+    let device: Arc<dyn Device> = soft.clone();
+    let options = ControllerOptions { weighted_round_robin: true, ..ControllerOptions::default() };
+    let controller = Controller::open(device, options).expect("opens");
+    controller.set_arbitration(feature).expect("weights");
+    let queue = |priority: &QueuePriority| {
+        let spec = QueueSpec { priority: *priority, ..QueueSpec::new(256) };
+        let pair = controller.create_queue_pair(spec).expect("a pair");
+        IoQueue::new(pair, IoQueueOptions::default()).expect("a queue")
+    };
+    let queues = PRIORITIES.iter().map(queue).collect();
+    (controller, queues)
+}
+
+#[test]
+fn saturated_queues_are_served_by_their_weights_within_one_burst() {
+    let (high, medium, low, burst) = (8u32, 4u32, 2u32, 2u32);
+    let feature = Arbitration::new().with_hpw_z(7).with_mpw_z(3).with_lpw_z(1).with_ab(1);
+    for seed in seeds(5) {
+        let config = SoftConfig { weighted_round_robin: true, seed, ..SoftConfig::default() };
+        let soft = SoftDevice::stepped(config).expect("a controller");
+        let (_controller, mut queues) = weighted(&soft, feature);
+        let mut order = Vec::new();
+        let pushed = |class: usize| if class == 0 { 20 } else { 200 };
+        for (class, queue) in queues.iter_mut().enumerate() {
+            (0..pushed(class)).for_each(|_| assert!(queue.push(&command::flush(1)).is_some()));
+            queue.ring();
+        }
+        while order.len() < 20 + 14 * 20 {
+            soft.step();
+            for (class, queue) in queues.iter_mut().enumerate() {
+                queue.poll(|_| order.push(class));
+            }
+        }
+        assert!(order[..20].iter().all(|class| *class == 0), "urgent commands go strictly first: {order:?}");
+        let rest = &order[20..];
+        for end in 1..=rest.len() {
+            let served =
+                |queues: &[usize]| rest[..end].iter().filter(|queue| queues.contains(queue)).count() as f64;
+            let rounds = end as f64 / f64::from(high + medium + low);
+            for (queues, weight) in [(&[1, 4][..], high), (&[2], medium), (&[3], low)] {
+                let share = rounds * f64::from(weight);
+                // Never further from its share than what the other classes may get before it is its turn.
+                assert!(
+                    (served(queues) - share).abs() <= f64::from(high),
+                    "{queues:?} after {end}: {rest:?}"
+                );
+            }
+        }
+        for round in rest.chunks_exact((high + medium + low) as usize) {
+            let count = |queue: usize| round.iter().filter(|served| **served == queue).count() as u32;
+            assert_eq!((count(1) + count(4), count(2), count(3)), (high, medium, low));
+            assert!(count(1).abs_diff(count(4)) <= burst, "queues of a class share it: {round:?}");
+        }
+        assert_eq!(soft.violations(), []);
+    }
+}
+
+#[test]
+fn with_threads_queues_of_all_priorities_are_served() {
+    let config = SoftConfig { weighted_round_robin: true, pollers: 2, ..SoftConfig::default() };
+    let soft = SoftDevice::threaded(config).expect("a controller");
+    let (_controller, mut queues) = weighted(&soft, Arbitration::new().with_hpw_z(99).with_ab(7));
+    for round in 0..20 {
+        for queue in &mut queues {
+            (0..100).for_each(|_| assert!(queue.push(&command::flush(1)).is_some(), "round {round}"));
+            queue.ring();
+        }
+        for queue in &mut queues {
+            let deadline = soft.clock().now() + Duration::from_secs(20);
+            let mut done = 0;
+            while done < 100 {
+                done += queue.poll(|completion| assert!(completion.is_ok()));
+                assert!(soft.clock().now() < deadline, "{done} of 100");
+            }
+        }
+    }
+    assert_eq!(soft.violations(), []);
+}
+
+#[test]
+fn priorities_need_a_controller_that_has_them() {
+    let refused = OpenOptions { weighted_round_robin: true, ..OpenOptions::default() };
+    let text = open(SoftConfig::default(), refused.clone()).err().expect("refused").to_string();
+    assert!(text.contains("arbitration bitmap (CAP.AMS) is 0"), "{text}");
+    let config = SoftConfig { weighted_round_robin: true, ..SoftConfig::default() };
+    let high = AttachOptions { priority: QueuePriority::HIGH, ..AttachOptions::default() };
+    let ssd = open(config.clone(), OpenOptions::default()).expect("opens");
+    let text = ssd.attach(&high).err().expect("round robin has no priorities").to_string();
+    assert!(text.contains("High") || text.contains("high"), "{text}");
+    let ssd = open(config, refused).expect("opens");
+    ssd.attach(&high).expect("attaches");
     assert_eq!(ssd.violations(), []);
 }

@@ -48,6 +48,8 @@ pub struct SoftConfig {
     pub stride: u8,
     /// Doorbell Buffer Config (OACS bit 8).
     pub doorbell_buffer: DoorbellBufferMode,
+    /// Weighted round robin with urgent priority class (CAP.AMS), for clients that ask for it in CC.AMS.
+    pub weighted_round_robin: bool,
     /// Polling threads of a threaded controller, 1 to 256.
     pub pollers: usize,
     /// Processors for the pollers, used in turn; `None` leaves placement to the system.
@@ -131,6 +133,7 @@ impl Default for SoftConfig {
             sgl: true,
             stride: 0,
             doorbell_buffer: DoorbellBufferMode::Off,
+            weighted_round_robin: false,
             pollers: 1,
             pin: None,
             faults: FaultPlan::default(),

@@ -13,7 +13,7 @@ use crate::config::{
 use crate::fault::FaultPlan;
 
 const KEYS: &str = "size, file, block, writable, capacity, max_namespaces, queues, grant, entries, mdts, sgl, \
-                    stride, dbbuf, pollers, pin, faults, \
+                    stride, dbbuf, wrr, pollers, pin, faults, \
                     order, seed, poison, serial, model, firmware";
 
 impl SoftConfig {
@@ -142,6 +142,7 @@ impl Parser {
             "sgl" => config.sgl = switch(key, value)?,
             "stride" => config.stride = number(key, value, 0, crate::config::MAX_STRIDE.into())?,
             "dbbuf" => config.doorbell_buffer = dbbuf(switch(key, value)?),
+            "wrr" => config.weighted_round_robin = switch(key, value)?,
             "pollers" => config.pollers = number(key, value, 1, crate::config::MAX_POLLERS as u64)?,
             "pin" => config.pin = Some(pins(key, value)?),
             "faults" => config.faults = FaultPlan::load(Path::new(value))?,

@@ -13,7 +13,7 @@ use crate::admin::{ADMIN_CQ, ADMIN_SQ};
 use crate::checker::Rule;
 use crate::control::{AdminQueue, Control, Transition};
 use crate::core::Core;
-use crate::lane::LaneState;
+use crate::lane::{Arbiter, LaneState};
 use crate::queue::{Cq, Sq};
 
 /// Largest memory page: `4096 << 4` bytes.
@@ -28,12 +28,29 @@ impl Core {
         Cap::new()
             .with_mqes_z((self.config.max_entries - 1) as u16)
             .with_cqr(true)
+            .with_ams(u8::from(self.config.weighted_round_robin))
             .with_to(TIMEOUT)
             .with_dstrd(self.config.stride)
             .with_nssrs(true)
             .with_css(1 | 1 << 6)
             .with_mpsmax(MPSMAX)
             .with_crwms(true)
+    }
+
+    fn arbitrates_by(&self, mechanism: ArbitrationMechanism) -> bool {
+        mechanism == ArbitrationMechanism::ROUND_ROBIN
+            || mechanism == ArbitrationMechanism::WEIGHTED_ROUND_ROBIN && self.config.weighted_round_robin
+    }
+
+    /// Applies CC.AMS and the Arbitration feature, which may have been saved, to all lanes.
+    fn start_arbitration(&self, control: &Control) {
+        let feature = control.features.arbitration();
+        let weighted = control.cc.ams() == ArbitrationMechanism::WEIGHTED_ROUND_ROBIN;
+        for cell in &self.lanes {
+            let mut lane = cell.lock();
+            lane.arbitrate(weighted.then(|| Arbiter::new(feature)));
+            lane.set_arbitration(feature);
+        }
     }
 
     fn misuse(&self, what: String) {
@@ -149,6 +166,7 @@ impl Core {
         match transition {
             Transition::Enable => match self.build_admin_queue(control) {
                 Some(admin) => {
+                    self.start_arbitration(control);
                     control.admin = Some(admin);
                     control.csts.set_rdy(true);
                 }
@@ -173,7 +191,7 @@ impl Core {
         let checks = [
             (control.csts.rdy(), "RDY is still set".to_owned()),
             (cc.mps() > MPSMAX, format!("CC.MPS is {}, the largest is {MPSMAX}", cc.mps())),
-            (cc.ams() != ArbitrationMechanism::ROUND_ROBIN, format!("CC.AMS {} is not supported", cc.ams())),
+            (!self.arbitrates_by(cc.ams()), format!("CC.AMS {} is not supported", cc.ams())),
             (
                 !matches!(cc.css(), CommandSet::NVM | CommandSet::CSI),
                 format!("CC.CSS {} is not supported", cc.css()),

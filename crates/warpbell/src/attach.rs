@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use warpbell_driver::{Controller, Namespace, QueuePair};
 use warpbell_hw::{Device, Nsid, Window};
 use warpbell_kernels::abi;
+use warpbell_nvme::command::QueuePriority;
 
 use crate::layout::{CidLayout, DEFAULT_TOKENS, LANES};
 use crate::pairs::{create_pairs, delete_pairs};
@@ -42,6 +43,8 @@ pub struct AttachOptions {
     pub deadline: Duration,
     /// Where the 64-bit counters start. Flush commands bring the rings to the same position first.
     pub start: u64,
+    /// The queues' priority, where the SSD was opened with weighted round robin.
+    pub priority: QueuePriority,
 }
 
 impl Default for AttachOptions {
@@ -56,6 +59,7 @@ impl Default for AttachOptions {
             sharing: Sharing::Exclusive,
             deadline: Duration::from_secs(10),
             start: 0,
+            priority: QueuePriority::URGENT,
         }
     }
 }

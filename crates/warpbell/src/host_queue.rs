@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use warpbell_driver::{Controller, IoQueue, IoQueueOptions};
 use warpbell_hw::Nsid;
+use warpbell_nvme::command::QueuePriority;
 
 use crate::pairs::{QueueRequest, create_pair};
 use crate::{Buffer, Error};
@@ -30,7 +31,10 @@ impl HostQueue {
         options: IoQueueOptions,
         buffer: Buffer,
     ) -> Result<HostQueue, Error> {
-        let pair = create_pair(&controller, QueueRequest { entries, start: 0, nsid })?;
+        let pair = create_pair(
+            &controller,
+            QueueRequest { entries, start: 0, nsid, priority: QueuePriority::URGENT },
+        )?;
         let queue = IoQueue::new(pair, options)?;
         Ok(HostQueue { queue: Some(queue), buffer: Some(buffer), controller })
     }

@@ -2,6 +2,7 @@
 
 use warpbell_driver::{Controller, IoQueue, IoQueueOptions, QueuePair, QueueSpec};
 use warpbell_hw::Nsid;
+use warpbell_nvme::command::QueuePriority;
 
 use crate::{AttachOptions, Error};
 
@@ -14,6 +15,8 @@ pub(crate) struct QueueRequest {
     pub start: u64,
     /// The namespace that Flush commands go to, to get there.
     pub nsid: Nsid,
+    /// The priority, with weighted round robin.
+    pub priority: QueuePriority,
 }
 
 /// Creates the queue pairs of an attachment; on failure those already created are deleted.
@@ -30,7 +33,8 @@ pub(crate) fn create_pairs(
             limit: format!("the controller granted {granted}"),
         });
     }
-    let request = QueueRequest { entries: options.entries(), start: options.start, nsid };
+    let request =
+        QueueRequest { entries: options.entries(), start: options.start, nsid, priority: options.priority };
     let mut pairs = Vec::with_capacity(options.queues as usize);
     for _ in 0..options.queues {
         match create_pair(controller, request) {
@@ -46,7 +50,8 @@ pub(crate) fn create_pairs(
 
 /// One queue pair, its rings brought to the wanted position by Flush commands.
 pub(crate) fn create_pair(controller: &Controller, request: QueueRequest) -> Result<QueuePair, Error> {
-    let pair = controller.create_queue_pair(QueueSpec::new(request.entries))?;
+    let pair = controller
+        .create_queue_pair(QueueSpec { priority: request.priority, ..QueueSpec::new(request.entries) })?;
     if request.start == 0 {
         return Ok(pair);
     }

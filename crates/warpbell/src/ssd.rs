@@ -21,6 +21,8 @@ pub struct OpenOptions {
     pub queues: Option<u16>,
     /// Whether doorbells go through memory that the controller polls (Doorbell Buffer Config).
     pub doorbell_buffer: DoorbellBuffer,
+    /// Weighted round robin between queues, so that attachments may have a priority.
+    pub weighted_round_robin: bool,
 }
 
 /// One SSD: a controller, enabled and identified, that queues can be attached to.
@@ -58,6 +60,7 @@ impl Ssd {
             driver_options.queues = queues;
         }
         driver_options.doorbell_buffer = options.doorbell_buffer;
+        driver_options.weighted_round_robin = options.weighted_round_robin;
         let controller = Arc::new(Controller::open(device, driver_options)?);
         let descriptor = if controller.supports_sgl() { Descriptor::Sgl } else { Descriptor::Prp };
         Ok(Ssd { name, controller, soft: Some(soft), descriptor })

@@ -10,7 +10,6 @@ use super::dwords_12_to_15;
 use crate::control::Control;
 use crate::core::Core;
 use crate::engine::{Command, Refused, never};
-use crate::lane::MAX_BURST;
 
 /// A feature with a value of one dword.
 struct Known {
@@ -28,8 +27,7 @@ const fn known(id: FeatureId, default: u32, changeable: bool, mask: u32) -> Know
 }
 
 const KNOWN: &[Known] = &[
-    // Without a limit, a burst ends when the poller's batch does.
-    known(FeatureId::ARBITRATION, 7, true, 0xffff_ff07),
+    known(FeatureId::ARBITRATION, ARBITRATION, true, 0xffff_ff07),
     known(FeatureId::POWER_MANAGEMENT, 0, true, 0xe0),
     known(FeatureId::TEMPERATURE_THRESHOLD, 343, true, 0x003f_ffff),
     Known { namespace: true, ..known(FeatureId::ERROR_RECOVERY, 0, true, 0xffff) },
@@ -40,6 +38,9 @@ const KNOWN: &[Known] = &[
     known(FeatureId::ASYNC_EVENT_CONFIG, 0, true, 0x83ff),
     known(FeatureId::KEEP_ALIVE_TIMER, 0, true, u32::MAX),
 ];
+
+/// The Arbitration feature without weights: a burst ends when the poller's batch does.
+const ARBITRATION: u32 = 7;
 
 /// Values that differ from the defaults.
 #[derive(Debug, Default)]
@@ -57,6 +58,12 @@ impl Features {
     pub(super) fn value(&self, id: FeatureId, scope: u32) -> u32 {
         let default = KNOWN.iter().find(|known| known.id == id).map_or(0, |known| known.default);
         self.current.get(&(id.0, scope)).copied().unwrap_or(default)
+    }
+
+    /// The present value of Arbitration.
+    pub(crate) fn arbitration(&self) -> Arbitration {
+        let value = self.current.get(&(FeatureId::ARBITRATION.0, 0));
+        Arbitration::from_bits(value.copied().unwrap_or(ARBITRATION))
     }
 
     /// After a reset the saved values hold.
@@ -168,8 +175,7 @@ impl Core {
             }
         }
         if id == FeatureId::ARBITRATION {
-            let burst = Arbitration::from_bits(value).burst().map_or(MAX_BURST, |burst| burst.min(MAX_BURST));
-            self.lanes.iter().for_each(|cell| cell.lock().burst = burst);
+            self.lanes.iter().for_each(|cell| cell.lock().set_arbitration(Arbitration::from_bits(value)));
         }
         Ok(0)
     }

@@ -6,6 +6,7 @@ use warpbell_nvme::command::{
     CreateIoCqCdw11, CreateIoSqCdw11, DeleteQueueCdw10, QueueIdSize, QueuePriority,
 };
 use warpbell_nvme::data::page_offset;
+use warpbell_nvme::register::ArbitrationMechanism;
 
 use crate::checker::Rule;
 use crate::control::{Control, CqEntry, SqEntry};
@@ -147,7 +148,7 @@ impl Core {
         if control.cc.iosqes() != SQ_ENTRY_SHIFT {
             return Err(never(Status::INVALID_QUEUE_SIZE));
         }
-        if fields.qprio() != QueuePriority::URGENT {
+        if control.cc.ams() == ArbitrationMechanism::ROUND_ROBIN && fields.qprio() != QueuePriority::URGENT {
             // Round robin has no priorities.
             control.engine.check_reserved(command, &[("QPRIO", fields.qprio().into_bits().into())]);
         }
@@ -158,6 +159,7 @@ impl Core {
         let doorbell = self.new_doorbell(&sq_name(qid), 2 * usize::from(qid))?;
         self.claim(control, command, sq_name(qid), (sqe.prp1(), len))?;
         let mut sq = Sq::new(qid, entries, ring, doorbell);
+        sq.priority = fields.qprio();
         self.shadow_new_sq(control, &mut sq);
         self.lanes[cq.lane].lock().add_sq(sq, cqid);
         control.sqs.insert(qid, SqEntry { lane: cq.lane, cqid });

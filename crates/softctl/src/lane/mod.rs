@@ -1,10 +1,11 @@
 //! A lane: the I/O queues that one thread serves, and the order in which it serves them.
 //!
 //! A completion queue and all submission queues that feed it are in one lane, so that nothing on the way of an I/O
-//! command is shared between threads. Round robin goes from queue to queue, a burst of commands at a time; another
-//! arbitration mechanism would choose the next queue in [`Lane::pass`]. `flight` has what happens to a command
+//! command is shared between threads. Round robin goes from queue to queue, a burst of commands at a time; with
+//! priorities `arbitration` chooses. `flight` has what happens to a command
 //! between its fetch and its completion, `stepped` what a controller without threads does.
 
+mod arbitration;
 mod flight;
 mod stepped;
 
@@ -20,6 +21,7 @@ use crate::engine::Engine;
 use crate::interrupt::Vectors;
 use crate::queue::{Cq, DoorbellFault, Sq};
 
+pub(crate) use arbitration::Arbiter;
 use flight::Held;
 
 /// Most commands taken from one queue before the next has its turn.
@@ -53,6 +55,8 @@ pub(crate) struct Lane {
     held: Vec<Held>,
     pub(crate) engine: Engine,
     pub(crate) burst: u32,
+    /// Present where queues have priorities.
+    arbiter: Option<Arbiter>,
     pub(crate) state: LaneState,
     mode: LaneMode,
     random: Xoshiro256PlusPlus,
@@ -67,6 +71,7 @@ impl Lane {
             held: Vec::new(),
             engine,
             burst: MAX_BURST,
+            arbiter: None,
             state: LaneState::Running,
             mode,
             random: Xoshiro256PlusPlus::seed_from_u64(mode.seed),
@@ -78,8 +83,12 @@ impl Lane {
     #[inline]
     pub(crate) fn pass(&mut self) -> bool {
         let mut busy = false;
-        for index in 0..self.sqs.len() {
-            busy |= self.visit(index);
+        if self.arbiter.is_some() {
+            busy = self.pass_by_priority();
+        } else {
+            for index in 0..self.sqs.len() {
+                busy |= self.visit(index);
+            }
         }
         if !busy && !self.held.is_empty() {
             // Nothing new comes, so nothing is won by holding back.
@@ -92,6 +101,12 @@ impl Lane {
 
     #[inline]
     fn visit(&mut self, index: usize) -> bool {
+        !self.hear(index) || self.serve(index, self.burst) > 0
+    }
+
+    /// Looks at a submission queue's doorbell; false if its value must not lead to anything.
+    #[inline]
+    fn hear(&mut self, index: usize) -> bool {
         let sq = &mut self.sqs[index];
         if let Some(result) = sq.poll_doorbell() {
             let statistics = &mut self.engine.statistics;
@@ -100,22 +115,26 @@ impl Lane {
             } else {
                 &mut statistics.sq_doorbells
             }) += 1;
-            if !self.accept(result) {
-                return true;
-            }
+            return self.accept(result);
         }
+        true
+    }
+
+    /// Serves up to `most` commands of a queue, and says how many.
+    #[inline]
+    fn serve(&mut self, index: usize, most: u32) -> u32 {
         let sq = &mut self.sqs[index];
         let pending = sq.pending();
         if pending == 0 || self.state != LaneState::Running {
-            return false;
+            return 0;
         }
         // After the doorbell's acquire: what the client mapped before it rang is found.
         let cq = sq.cq;
         self.refresh();
         self.poll_head(cq);
-        let count = pending.min(self.cqs[cq].room()).min(self.burst);
+        let count = pending.min(self.cqs[cq].room()).min(most);
         if count == 0 {
-            return false;
+            return 0;
         }
         if self.mode.quick {
             self.serve_batch(index, count);
@@ -123,7 +142,7 @@ impl Lane {
             (0..count).for_each(|_| self.fetch(index));
         }
         self.interrupt(cq);
-        true
+        count
     }
 
     /// Reports a bad doorbell value; false if it was bad, or must not lead to anything.
@@ -266,6 +285,7 @@ impl Lane {
         self.sqs.drain(..).for_each(|sq| sq.retire());
         self.cqs.drain(..).for_each(|cq| cq.retire());
         self.burst = MAX_BURST;
+        self.arbiter = None;
         self.state = LaneState::Running;
     }
 

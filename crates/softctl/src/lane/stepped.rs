@@ -27,7 +27,9 @@ impl Lane {
         let wanted = |index: &usize| self.cqs[*index].bell.awake() && self.head_wanted(*index);
         into.extend((0..self.cqs.len()).filter(wanted).map(Work::LookAtHead));
         let ready = |sq: &Sq| sq.pending() > 0 && self.cqs[sq.cq].room() > 0;
-        if self.held.len() <= self.mode.window {
+        if self.held.len() <= self.mode.window && self.arbiter.is_some() {
+            into.extend(self.chosen().map(|(index, _)| Work::Fetch(index)));
+        } else if self.held.len() <= self.mode.window {
             let queues = self.sqs.iter().enumerate().filter(|(_, sq)| ready(sq));
             into.extend(queues.map(|(index, _)| Work::Fetch(index)));
         }
@@ -38,7 +40,10 @@ impl Lane {
     pub(crate) fn perform(&mut self, work: Work) {
         self.refresh();
         match work {
-            Work::Fetch(index) => self.fetch(index),
+            Work::Fetch(index) => {
+                self.note_served(index, 1);
+                self.fetch(index);
+            }
             Work::Complete(choice) => self.complete(choice),
             Work::LookAtTail(index) => self.step_tail(index),
             Work::LookAtHead(index) => self.step_head(index),

@@ -2,6 +2,7 @@
 
 use warpbell_hw::Window;
 use warpbell_nvme::Sqe;
+use warpbell_nvme::command::QueuePriority;
 
 use super::{Bell, DoorbellFault, distance};
 use crate::checker::Rule;
@@ -20,6 +21,8 @@ pub(crate) struct Sq {
     tail: u32,
     /// The doorbell's value when it was last looked at, good or bad.
     raw: u32,
+    /// QPRIO, of use with weighted round robin.
+    pub(crate) priority: QueuePriority,
     /// Which of the lane's completion queues it completes into.
     pub(crate) cq: usize,
     ring: Window,
@@ -33,7 +36,18 @@ impl Sq {
     pub(crate) fn new(id: u16, entries: u32, ring: Window, doorbell: Window) -> Sq {
         let bell = Bell::new(doorbell);
         let in_flight = vec![0; 65536 / 64].into_boxed_slice();
-        Sq { id, entries, head: 0, tail: 0, raw: 0, cq: 0, ring, bell, in_flight }
+        Sq {
+            id,
+            entries,
+            head: 0,
+            tail: 0,
+            raw: 0,
+            priority: QueuePriority::URGENT,
+            cq: 0,
+            ring,
+            bell,
+            in_flight,
+        }
     }
 
     /// Looks at the doorbell. `None` if its value is the one last seen.
