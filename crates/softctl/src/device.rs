@@ -151,6 +151,11 @@ impl SoftDevice {
         Ok(namespace)
     }
 
+    /// The subsystem's next sanitize operation fails when it is half done.
+    pub fn fail_next_sanitize(&self) {
+        self.core.subsystem.fail_next_sanitize();
+    }
+
     /// The client's memory, as a controller's side sees it.
     pub fn client_memory(&self) -> Arc<IovaSpace> {
         self.core.space.clone()

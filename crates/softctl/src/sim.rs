@@ -54,6 +54,14 @@ impl Core {
             self.arrive(control, transition);
             return true;
         }
+        if let Some(due) = self.subsystem.due()
+            && (choices == 0 || due <= time.now())
+        {
+            drop(lane);
+            time.advance_to(due);
+            self.subsystem.work();
+            return true;
+        }
         if choices == 0 {
             return false;
         }

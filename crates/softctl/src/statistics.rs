@@ -62,6 +62,11 @@ impl Statistics {
         self.io_commands[usize::from(opcode.0)]
     }
 
+    /// I/O commands completed that may have changed contents.
+    pub(crate) fn content_changes(&self) -> u64 {
+        crate::nvm::SUPPORTED.iter().filter(|(_, changes)| *changes).map(|(op, _)| self.commands(*op)).sum()
+    }
+
     /// All I/O commands completed.
     pub fn total_commands(&self) -> u64 {
         self.io_commands.iter().sum()

@@ -232,7 +232,7 @@ fn logs_count_what_happened() {
         let effects: CommandsSupportedAndEffects =
             parsed(&client.admin_data(log(LogPageId::COMMAND_EFFECTS, 4096)));
         assert!(effects.iocs[usize::from(NvmOpcode::WRITE.0)].lbcc());
-        assert!(!effects.acs[usize::from(AdminOpcode::FORMAT_NVM.0)].csupp());
+        assert!(!effects.acs[usize::from(AdminOpcode::DEVICE_SELF_TEST.0)].csupp());
         let pages = client.admin_data(log(LogPageId::SUPPORTED_LOG_PAGES, 1024));
         assert_eq!((pages[0], pages[4], pages[0x70 * 4]), (1, 1, 0));
         let tail = command::get_log_page(LogPageId::FIRMWARE_SLOT, 0, 3, 8, true);

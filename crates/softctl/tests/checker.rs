@@ -203,7 +203,7 @@ fn reserved_fields_and_opcodes() {
     refused(&mut client, &mut pair, dword0, Status::SUCCESS, Rule::ReservedField);
     let opcode = Sqe::new(0x7f, 1);
     refused(&mut client, &mut pair, opcode, Status::INVALID_OPCODE, Rule::UnsupportedOpcode);
-    let status = client.admin(Sqe::new(0x80, 1)).status();
+    let status = client.admin(Sqe::new(0x81, 1)).status();
     assert!(status.same_code(Status::INVALID_OPCODE));
     assert_eq!(client.broken().last(), Some(&Rule::UnsupportedOpcode));
     let other = Pair::new(&client.device, 2, 8);

@@ -3,10 +3,10 @@
 use warpbell_nvme::Status;
 use warpbell_nvme::command::{IdentifyCdw10, IdentifyCdw11, NSID_ALL};
 use warpbell_nvme::identify::{
-    Cmic, Cns, ControllerList, ControllerType, Csi, EntrySizes, Flbas, Frmw, IDENTIFY_SIZE,
+    Cmic, Cns, ControllerList, ControllerType, Csi, EntrySizes, Flbas, Fna, Frmw, IDENTIFY_SIZE,
     IdentifyController, IdentifyNamespace, IdentifyNamespaceIndependent, IdentifyNvmController,
     IdentifyNvmNamespace, IoCommandSetVector, LbaFormat, Lpa, NamespaceList, NsIdDescriptorHeader, NsIdType,
-    Oacs, Oaes, Oncs, SglSupport, Sgls, Vwc, pad_ascii,
+    Oacs, Oaes, Oncs, Sanicap, SglSupport, Sgls, Vwc, pad_ascii,
 };
 use zerocopy::{Immutable, IntoBytes};
 
@@ -167,7 +167,10 @@ impl Core {
         data.ver = VERSION;
         data.oaes = Oaes::new().with_namespace_attribute(true);
         data.cntrltype = ControllerType::IO;
-        data.oacs = Oacs::new().with_ns_management(true).with_dbbuf(self.offers_doorbell_buffer());
+        data.oacs = Oacs::new()
+            .with_ns_management(true)
+            .with_format_nvm(true)
+            .with_dbbuf(self.offers_doorbell_buffer());
         data.acl_z = ABORT_LIMIT_Z;
         data.aerl_z = aer::LIMIT_Z;
         data.frmw = Frmw::new().with_slot1_read_only(true).with_slots(1);
@@ -180,6 +183,8 @@ impl Core {
             data.tnvmcap = state.total_capacity().into();
             data.unvmcap = u128::from(state.unallocated).into();
         }
+        // After a sanitize operation nothing more happens to the media.
+        data.sanicap = Sanicap::new().with_ces(true).with_bes(true).with_ows(true).with_nodmmas(1);
         data.sqes = EntrySizes::new().with_min(6).with_max(6);
         data.cqes = EntrySizes::new().with_min(4).with_max(4);
         data.nn = subsystem.last_nsid;
@@ -189,6 +194,7 @@ impl Core {
             .with_write_zeroes(true)
             .with_save_select(true)
             .with_verify(true);
+        data.fna = Fna::new().with_crypto_erase(true);
         data.vwc = Vwc::new().with_present(true).with_flush_all(3);
         if self.config.sgl {
             data.sgls = Sgls::new().with_support(SglSupport::ANY_ALIGNMENT).with_bit_bucket(true);
@@ -261,6 +267,8 @@ fn controller_list(cntlids: impl Iterator<Item = u16>) -> Page {
 fn common_namespace() -> IdentifyNamespace {
     let mut data = IdentifyNamespace::zeroed();
     data.nlbaf_z = (BLOCK_SHIFTS.len() - 1) as u8;
+    // Formats take no time: never any of it remains.
+    data.fpi = 1 << 7;
     // Deallocated blocks read as zero, and Write Zeroes deallocates.
     data.dlfeat = 1 | 1 << 3;
     for (format, shift) in data.lbaf.iter_mut().zip(BLOCK_SHIFTS) {
@@ -292,6 +300,7 @@ fn independent(one: &Allocated) -> IdentifyNamespaceIndependent {
     let mut data = IdentifyNamespaceIndependent::zeroed();
     data.nmic = u8::from(one.shared);
     data.nsattr = u8::from(!one.namespace.writable);
+    data.fpi = 1 << 7;
     data.nstat = 1;
     data
 }

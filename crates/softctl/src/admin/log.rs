@@ -30,6 +30,7 @@ const PAGES: &[LogPageId] = &[
     LogPageId::FIRMWARE_SLOT,
     LogPageId::CHANGED_NAMESPACE_LIST,
     LogPageId::COMMAND_EFFECTS,
+    LogPageId::SANITIZE_STATUS,
 ];
 
 /// The commands that failed, newest last. All threads add to it.
@@ -127,6 +128,10 @@ impl Core {
                 Ok(log.as_bytes().to_vec())
             }
             LogPageId::CHANGED_NAMESPACE_LIST => Ok(self.changed_namespaces().as_bytes().to_vec()),
+            LogPageId::SANITIZE_STATUS => {
+                let written = self.subsystem.written();
+                Ok(self.subsystem.state().sanitize.log(written).as_bytes().to_vec())
+            }
             LogPageId::COMMAND_EFFECTS => Ok(effects().as_bytes().to_vec()),
             _ => Err(never(Status::INVALID_LOG_PAGE)),
         }

@@ -4,10 +4,12 @@ mod abort;
 mod aer;
 mod doorbell_buffer;
 mod features;
+mod format;
 mod identify;
 mod log;
 mod namespaces;
 mod queues;
+mod sanitize;
 
 pub(crate) use aer::Events;
 pub(crate) use doorbell_buffer::DoorbellPages;
@@ -45,6 +47,8 @@ pub(crate) const SUPPORTED: &[(AdminOpcode, CommandEffects)] = &[
     (AdminOpcode::GET_FEATURES, PLAIN),
     (AdminOpcode::ASYNC_EVENT_REQUEST, PLAIN),
     (AdminOpcode::KEEP_ALIVE, PLAIN),
+    (AdminOpcode::FORMAT_NVM, CommandEffects::new().with_lbcc(true).with_ncc(true).with_cse(1)),
+    (AdminOpcode::SANITIZE, CommandEffects::new().with_lbcc(true).with_cse(2)),
     (AdminOpcode::NS_MANAGEMENT, INVENTORY),
     (AdminOpcode::NS_ATTACHMENT, INVENTORY),
 ];
@@ -64,6 +68,7 @@ impl Core {
         self.doorbells.load(0) != self.admin_tail.load(Ordering::Relaxed)
             || self.checker.raised()
             || self.admin_backlog.load(Ordering::Relaxed)
+            || self.subsystem.is_busy()
     }
 
     /// Whether the admin queue has work, in stepped mode.
@@ -76,6 +81,7 @@ impl Core {
 
     /// Serves the admin queue: up to `most` commands, and the events that wait.
     pub(crate) fn run_admin(&self, control: &mut Control, most: u32) {
+        self.subsystem.work();
         let polled = self.time.is_none();
         self.admin_tail.store(self.doorbells.load(0), Ordering::Relaxed);
         if self.checker.raised() {
@@ -170,6 +176,7 @@ impl Core {
         control.engine.check_common(command)?;
         let sqe = command.sqe;
         let done = |()| Answer::Done(0);
+        self.check_sanitize(AdminOpcode(sqe.opcode()))?;
         match AdminOpcode(sqe.opcode()) {
             AdminOpcode::DELETE_IO_SQ => self.delete_sq(control, command).map(done),
             AdminOpcode::CREATE_IO_SQ => self.create_sq(control, command).map(done),
@@ -182,6 +189,8 @@ impl Core {
             AdminOpcode::GET_FEATURES => self.get_features(control, command).map(Answer::Done),
             AdminOpcode::ASYNC_EVENT_REQUEST => control.request_event(command),
             AdminOpcode::KEEP_ALIVE => Ok(Answer::Done(0)),
+            AdminOpcode::FORMAT_NVM => self.format_nvm(control, command).map(done),
+            AdminOpcode::SANITIZE => self.sanitize(control, command).map(done),
             AdminOpcode::NS_MANAGEMENT => self.ns_management(control, command).map(Answer::Done),
             AdminOpcode::NS_ATTACHMENT => self.ns_attachment(control, command).map(done),
             AdminOpcode::DBBUF_CONFIG if self.offers_doorbell_buffer() => {

@@ -71,11 +71,37 @@ impl Namespace {
         Namespace { shift, blocks, ..self.clone() }
     }
 
-    /// The same namespace over fresh memory, zero; `None` if its store is not memory.
-    pub(crate) fn renewed(&self, shared: bool) -> Result<Option<Namespace>, SoftError> {
-        let Store::Memory(_) = &self.store else { return Ok(None) };
-        let store = Store::Memory(MemoryStore::new(granules(self.exact), shared)?);
-        Ok(Some(Namespace { store, ..self.clone() }))
+    /// The same namespace without its data: fresh memory, or the file, cleared.
+    pub(crate) fn erased(&self, shared: bool) -> Result<Namespace, SoftError> {
+        let Store::File(file) = &self.store else {
+            let store = Store::Memory(MemoryStore::new(granules(self.exact), shared)?);
+            return Ok(Namespace { store, ..self.clone() });
+        };
+        file.zero(0, self.exact).map_err(|error| self.failure(&error))?;
+        self.flushed()?;
+        Ok(self.clone())
+    }
+
+    /// [`Namespace::flush`] for a namespace as a whole.
+    pub(crate) fn flushed(&self) -> Result<(), SoftError> {
+        self.flush().map_err(|error| self.failure(&error))
+    }
+
+    fn failure(&self, error: &StoreError) -> SoftError {
+        SoftError::Store { nsid: self.nsid, lba: 0, reason: error.to_string() }
+    }
+
+    /// Bytes that are stored: all but a file's zero tail.
+    pub(crate) fn stored(&self) -> u64 {
+        match self.store {
+            Store::Memory(_) => self.blocks << self.shift,
+            Store::File(_) => self.exact,
+        }
+    }
+
+    /// Whether nobody can have put data there before the controller started.
+    pub(crate) fn is_fresh(&self) -> bool {
+        matches!(self.store, Store::Memory(_))
     }
 
     /// Bytes of the subsystem's capacity that it takes: none if it is over a file.

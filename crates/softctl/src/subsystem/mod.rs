@@ -1,14 +1,17 @@
 //! The NVM subsystem: what its controllers share.
 //!
-//! Locks, outermost first: a controller's control lock, `operations`, a lane, `state`. An operation that changes what
-//! commands may do publishes a new [`Table`] for each controller and then visits every lane, so that no command
-//! works on the old one when it returns.
+//! Locks, outermost first: a controller's control lock, `operations`, lanes in the order of controllers, `state`. Whoever
+//! changes what commands may do stops every lane, publishes a new [`Table`] for each controller, and lets the lanes
+//! see it before they go on.
 
 mod namespaces;
+mod sanitize;
 
 pub(crate) use namespaces::{Allocated, NewNamespace};
+use sanitize::Sanitize;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
@@ -17,7 +20,7 @@ use warpbell_nvme::command::{AsyncEvent, AsyncEventType, AsyncNoticeInfo};
 use warpbell_nvme::log::LogPageId;
 
 use crate::config::SoftConfig;
-use crate::core::Core;
+use crate::core::{Core, LaneCell};
 use crate::engine::Refused;
 use crate::error::SoftError;
 use crate::sim::VirtualTime;
@@ -47,6 +50,8 @@ pub struct Subsystem {
     started: Instant,
     /// Held by whoever changes namespaces, from the change until every lane has seen it.
     operations: Mutex<()>,
+    /// Whether something goes on in the background.
+    busy: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -56,6 +61,7 @@ pub(crate) struct State {
     pub(crate) namespaces: BTreeMap<u32, Allocated>,
     /// Bytes that new namespaces may take.
     pub(crate) unallocated: u64,
+    pub(crate) sanitize: Sanitize,
     /// Namespaces created so far.
     created: u64,
     members: BTreeMap<u16, Member>,
@@ -100,6 +106,7 @@ impl Subsystem {
             let namespace = Namespace::open(nsid, one, shared)?;
             namespaces.insert(nsid, Allocated::configured(namespace, several));
         }
+        let clean = namespaces.values().all(|one| one.namespace.is_fresh());
         Ok(Arc::new(Subsystem {
             serial: config.serial.clone(),
             model: config.model.clone(),
@@ -110,7 +117,9 @@ impl Subsystem {
             stepped: OnceLock::new(),
             started: Instant::now(),
             operations: Mutex::new(()),
+            busy: AtomicBool::new(false),
             state: Mutex::new(State {
+                sanitize: Sanitize::new(clean),
                 namespaces,
                 unallocated: config.capacity,
                 created: 0,
@@ -173,22 +182,39 @@ impl Subsystem {
         }
     }
 
-    /// Changes what controllers may do. When it returns, every lane has seen the change.
+    /// Changes what controllers may do, while no lane serves anything. When it returns, every lane has seen the change.
     pub(crate) fn change<T>(
         &self,
         change: impl FnOnce(&mut State) -> Result<T, Refused>,
     ) -> Result<T, Refused> {
-        let _operation = self.operations.lock();
+        self.alter(&self.operations.lock(), |state, _| change(state))
+    }
+
+    /// [`Subsystem::change`] for who has the lock already. The change is also told how much clients have written.
+    fn alter<T>(
+        &self,
+        _operation: &MutexGuard<'_, ()>,
+        change: impl FnOnce(&mut State, u64) -> Result<T, Refused>,
+    ) -> Result<T, Refused> {
+        let controllers = self.controllers();
+        let cells = controllers.iter().flat_map(|core| &core.lanes);
+        let mut lanes: Vec<_> = cells.map(LaneCell::lock).collect();
+        let written = lanes.iter().map(|lane| lane.engine.statistics.content_changes()).sum();
         let result = {
             let mut state = self.state.lock();
-            let result = change(&mut state)?;
+            let result = change(&mut state, written)?;
             state.publish(self.last_nsid);
             result
         };
-        for core in self.controllers() {
-            core.lanes.iter().for_each(|cell| cell.lock().refresh());
-        }
+        lanes.iter_mut().for_each(|lane| lane.refresh());
         Ok(result)
+    }
+
+    /// How many commands of clients have changed contents.
+    pub(crate) fn written(&self) -> u64 {
+        let controllers = self.controllers();
+        let cells = controllers.iter().flat_map(|core| &core.lanes);
+        cells.map(|cell| cell.lock().engine.statistics.content_changes()).sum()
     }
 }
 
@@ -197,7 +223,11 @@ impl State {
         let attached = |one: &&Allocated| one.attached.contains(&cntlid);
         let highest = self.namespaces.values().filter(attached).map(|one| one.namespace.nsid).max();
         let slot = |nsid: u32| self.namespaces.get(&nsid).filter(attached).map(|one| one.namespace.clone());
-        Table { slots: (1..=highest.unwrap_or(0)).map(slot).collect(), last, closed: None }
+        let closed = self.sanitize.refusal();
+        if closed.is_some() {
+            return Table { slots: Arc::default(), last, closed };
+        }
+        Table { slots: (1..=highest.unwrap_or(0)).map(slot).collect(), last, closed }
     }
 
     fn publish(&self, last: u32) {
@@ -209,6 +239,13 @@ impl State {
     /// The controllers' identifiers, in increasing order.
     pub(crate) fn cntlids(&self) -> impl Iterator<Item = u16> + '_ {
         self.members.keys().copied()
+    }
+
+    /// An event for every controller.
+    fn tell_all(&self, event: AsyncEvent) {
+        for core in self.members.values().filter_map(|member| member.core.upgrade()) {
+            core.checker.raise(event);
+        }
     }
 
     /// A namespace changed: the controllers of `whom`, other than `by`, are told.

@@ -107,6 +107,35 @@ impl Subsystem {
         })
     }
 
+    /// Formats one namespace, or with `None` all that are attached to the controller, in blocks of `1 << shift` bytes.
+    pub(crate) fn format(&self, nsid: Option<u32>, shift: u8, by: u16) -> Result<(), Refused> {
+        self.change(|state| {
+            if let Some(nsid) = nsid {
+                state.allocated(nsid, self.last_nsid)?;
+            }
+            let chosen = |one: &Allocated| match nsid {
+                Some(nsid) => one.namespace.nsid == nsid,
+                None => one.attached.contains(&by),
+            };
+            if state.namespaces.values().any(|one| chosen(one) && !one.namespace.writable) {
+                return Err(never(Status::NAMESPACE_WRITE_PROTECTED));
+            }
+            let mut changed = Vec::new();
+            for one in state.namespaces.values_mut().filter(|one| chosen(one)) {
+                let erased = one.namespace.erased(self.shared).map_err(|error| {
+                    tracing::error!(%error, nsid = one.namespace.nsid, "a format failed");
+                    Status::INTERNAL_ERROR
+                })?;
+                if erased.shift != shift {
+                    changed.push((erased.nsid, one.attached.clone()));
+                }
+                one.namespace = erased.reformatted(shift);
+            }
+            changed.iter().for_each(|(nsid, attached)| state.tell_changed(*nsid, attached, by));
+            Ok(())
+        })
+    }
+
     /// Attaches a namespace to controllers: to all of them, or, with an error, to none.
     pub(crate) fn attach(&self, nsid: u32, whom: &BTreeSet<u16>, by: u16) -> Result<(), Refused> {
         self.change(|state| {
