@@ -54,6 +54,14 @@ pub enum Finding {
     Fault(String),
     /// Not done long after every deadline.
     Stuck(String),
+    /// Contents of a block that no order of the commands explains.
+    Contents(String),
+    /// Contents of a block after a loss of power that a flush forbids.
+    Durability(String),
+    /// Something about a command that nothing in the plan explains.
+    Unexplained(String),
+    /// A call of the host failed, and nothing was wrong with the controller.
+    Host(String),
 }
 
 impl Finding {
@@ -83,6 +91,10 @@ impl Finding {
             Finding::Deadlock(_) => "deadlock".into(),
             Finding::Fault(_) => "fault".into(),
             Finding::Stuck(_) => "deadline".into(),
+            Finding::Contents(_) => "contents".into(),
+            Finding::Durability(_) => "durability".into(),
+            Finding::Host(_) => "host call".into(),
+            Finding::Unexplained(_) => "unexplained".into(),
         }
     }
 }
@@ -101,6 +113,8 @@ impl fmt::Display for Finding {
             Finding::Spurious(count) => write!(f, "{count} spurious completions"),
             Finding::SqHead(count) => write!(f, "{count} completions with a wrong SQ head"),
             Finding::Deadlock(text) | Finding::Fault(text) | Finding::Stuck(text) => f.write_str(text),
+            Finding::Contents(text) | Finding::Durability(text) | Finding::Host(text) => f.write_str(text),
+            Finding::Unexplained(text) => f.write_str(text),
         }
     }
 }

@@ -10,6 +10,7 @@ mod findings;
 mod memory;
 mod rig;
 mod scenario;
+pub mod sim;
 pub mod simulation;
 pub mod threaded;
 mod witness;

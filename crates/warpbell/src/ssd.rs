@@ -54,7 +54,17 @@ impl Ssd {
 
     /// Brings up the controller of a soft device that was made elsewhere: threaded, or stepped by a simulation.
     pub fn over_soft(name: DeviceName, soft: Arc<SoftDevice>, options: &OpenOptions) -> Result<Ssd, Error> {
-        let device: Arc<dyn Device> = soft.clone();
+        Ssd::over_device(name, soft.clone(), Some(soft), options)
+    }
+
+    /// Brings up the controller of any device, and says which soft controller it is, if it is one: a test may stand
+    /// between the two.
+    pub fn over_device(
+        name: DeviceName,
+        device: Arc<dyn Device>,
+        soft: Option<Arc<SoftDevice>>,
+        options: &OpenOptions,
+    ) -> Result<Ssd, Error> {
         let mut driver_options = ControllerOptions::default();
         if let Some(queues) = options.queues {
             driver_options.queues = queues;
@@ -63,7 +73,7 @@ impl Ssd {
         driver_options.weighted_round_robin = options.weighted_round_robin;
         let controller = Arc::new(Controller::open(device, driver_options)?);
         let descriptor = if controller.supports_sgl() { Descriptor::Sgl } else { Descriptor::Prp };
-        Ok(Ssd { name, controller, soft: Some(soft), descriptor })
+        Ok(Ssd { name, controller, soft, descriptor })
     }
 
     /// The name it was opened by.

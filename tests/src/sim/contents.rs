@@ -1,0 +1,182 @@
+//! The host's model of contents: what each block may have held, and after a loss of power may hold.
+
+use std::collections::BTreeSet;
+
+use warpbell_kernels::abi;
+use warpbell_softctl::{FaultKind, InjectedFault};
+
+use super::judge;
+use super::kernel::{self, MOST_BLOCKS};
+use super::model::{self, Access, Kind, NEVER};
+use super::outcome::{Command, Facts};
+use super::plan::Plan;
+use crate::findings::Finding;
+
+/// Checks every block, from one loss of power to the next.
+pub(super) fn check(plan: &Plan, facts: &mut Facts) {
+    let mut found = Vec::new();
+    for lba in 0..plan.blocks + MOST_BLOCKS as u64 {
+        if facts.faults.iter().any(|fault| spoils(fault, lba)) {
+            continue;
+        }
+        Block { plan, facts, lba, found: &mut found }.check();
+    }
+    facts.findings.extend(found);
+}
+
+/// Faults after which a block may hold, or seem to hold, anything: data that moves after its command completed.
+fn spoils(fault: &InjectedFault, lba: u64) -> bool {
+    let spoils = matches!(judge::name(fault.kind).as_str(), "LatePayload" | "Torn" | "Duplicate");
+    spoils && (fault.lba..fault.lba + MOST_BLOCKS as u64).contains(&lba)
+}
+
+struct Block<'a> {
+    plan: &'a Plan,
+    facts: &'a Facts,
+    lba: u64,
+    found: &'a mut Vec<Finding>,
+}
+
+impl Block<'_> {
+    fn check(&mut self) {
+        let mut initial = Some(self.plan.initial(self.lba));
+        let mut era = 0;
+        while era <= self.facts.eras.len() {
+            // Resets without a loss of power change nothing in the contents.
+            let lost = |of: &usize| self.facts.eras[*of].iter().any(|f| judge::name(f.kind) == "PowerLoss");
+            let end = (era..self.facts.eras.len()).find(lost);
+            let accesses = self.accesses(era..=end.unwrap_or(usize::MAX));
+            if let Err(anomaly) = model::check(&accesses, initial) {
+                self.found.push(Finding::Contents(format!("block {}: {anomaly}", self.lba)));
+                return;
+            }
+            let Some(end) = end else { return };
+            let survivors = self.survivors(&accesses, initial, era..=end);
+            initial = self.first_seen(end + 1);
+            if let Some(seen) = initial.filter(|seen| !survivors.contains(seen)) {
+                let text = format!("block {} holds {seen:#x} after a loss of power; may: {survivors:x?}", self.lba);
+                self.found.push(Finding::Durability(text));
+                return;
+            }
+            era = end + 1;
+        }
+    }
+
+    fn commands(&self, eras: std::ops::RangeInclusive<usize>) -> impl Iterator<Item = (usize, &Command)> {
+        let all = self.facts.commands.iter().enumerate();
+        all.filter(move |(_, command)| eras.contains(&command.era) && command.record.asked != 0)
+    }
+
+    fn accesses(&mut self, eras: std::ops::RangeInclusive<usize>) -> Vec<Access> {
+        let mut accesses = Vec::new();
+        let mut torn = Vec::new();
+        for (who, command) in self.commands(eras) {
+            let (op, record) = (&command.op, &command.record);
+            let Some(block) = self.lba.checked_sub(op.lba).filter(|block| *block < u64::from(op.blocks)) else {
+                continue;
+            };
+            let kind = match (op.opcode, record.status) {
+                (kernel::WRITE, 0) if record.answers > 0 => Kind::Write(op.value + block),
+                (kernel::WRITE, status) if may_happen(status) => Kind::Attempt(op.value + block),
+                (kernel::READ, 0) if record.answers > 0 => match self.value(command, block as usize) {
+                    Ok(value) => Kind::Read(value),
+                    Err(why) => {
+                        torn.push(Finding::Contents(why));
+                        continue;
+                    }
+                },
+                _ => continue,
+            };
+            let to = if matches!(kind, Kind::Attempt(_)) { NEVER } else { record.answered };
+            accesses.push(Access { kind, from: record.asked, to, who });
+        }
+        self.found.extend(torn);
+        accesses
+    }
+
+    /// What a read brought, with what the plan corrupted put right.
+    fn value(&self, command: &Command, block: usize) -> Result<u64, String> {
+        let (first, last) = (command.record.first[block], command.record.last[block]);
+        if first == last && self.known().contains(&first) {
+            return Ok(first);
+        }
+        let end = self.plan.block_bytes() - 8;
+        for (at, word, other) in [(0, first, last), (end, last, first)] {
+            if let Some(right) = self.repaired(word, at).filter(|right| *right == other || end == 0) {
+                return Ok(right);
+            }
+        }
+        // Both words hit: each must be put right to the same.
+        match (self.repaired(first, 0), self.repaired(last, end)) {
+            (Some(one), Some(other)) if one == other => Ok(one),
+            _ if first == last => Ok(first),
+            _ => Err(format!("{command}: block {} begins with {first:#x} and ends with {last:#x}", self.lba)),
+        }
+    }
+
+    /// A word of the block at byte `at`, with the bytes that were corrupted as they are stored. Of faults that hit
+    /// the same byte any subset may have hit this read.
+    fn repaired(&self, word: u64, at: usize) -> Option<u64> {
+        let mut bytes = word.to_le_bytes();
+        let mut changed = false;
+        let hits = self.facts.faults.iter().filter(|f| f.kind == FaultKind::Corrupt && f.lba == self.lba);
+        for fault in hits {
+            let Some(byte) = fault.offset.and_then(|offset| (offset as usize).checked_sub(at)).filter(|b| *b < 8)
+            else {
+                continue;
+            };
+            if let (Some(expected), Some(actual)) = (fault.expected, fault.actual)
+                && bytes[byte] == actual
+            {
+                bytes[byte] = expected;
+                changed = true;
+            }
+        }
+        changed.then(|| u64::from_le_bytes(bytes))
+    }
+
+    /// Everything that was ever written to the block.
+    fn known(&self) -> BTreeSet<u64> {
+        let writes = self.facts.commands.iter().filter(|command| command.op.opcode == kernel::WRITE);
+        let values = writes.filter_map(|command| {
+            let block = self.lba.checked_sub(command.op.lba)?;
+            (block < u64::from(command.op.blocks)).then_some(command.op.value + block)
+        });
+        values.chain([self.plan.initial(self.lba)]).collect()
+    }
+
+    fn survivors(
+        &self,
+        accesses: &[Access],
+        initial: Option<u64>,
+        eras: std::ops::RangeInclusive<usize>,
+    ) -> Vec<u64> {
+        let succeeded = |command: &Command| command.record.answers > 0 && command.record.status == 0;
+        let flushes: Vec<u64> = self
+            .commands(eras)
+            .filter(|(_, command)| command.op.opcode == kernel::FLUSH && succeeded(command))
+            .map(|(_, command)| command.record.asked)
+            .collect();
+        model::survivors(accesses, initial, &flushes, |who| {
+            let command = self.facts.commands.get(who);
+            command.is_some_and(|command| command.op.flags & kernel::FUA != 0 && succeeded(command))
+        })
+    }
+
+    /// What the first reads from an era on saw that was not written since.
+    fn first_seen(&mut self, era: usize) -> Option<u64> {
+        let accesses = self.accesses(era..=usize::MAX);
+        let written = |value: u64| {
+            accesses.iter().any(|access| access.value() == value && !matches!(access.kind, Kind::Read(_)))
+        };
+        let mut reads: Vec<&Access> = accesses.iter().filter(|a| matches!(a.kind, Kind::Read(_))).collect();
+        reads.sort_by_key(|read| read.from);
+        reads.into_iter().map(Access::value).find(|value| !written(*value))
+    }
+}
+
+/// Whether a command with this status may have happened, or still happen.
+fn may_happen(status: u32) -> bool {
+    let never = [abi::NOT_SUBMITTED, abi::NO_CID, abi::OUT_OF_RANGE, abi::INVALID_BATCH];
+    !never.iter().any(|code| status == abi::STATUS_LIBRARY | code)
+}

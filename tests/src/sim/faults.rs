@@ -1,0 +1,50 @@
+//! Faults as the simulation draws them: a kind, its settings, and which commands.
+
+use std::fmt;
+
+use crate::case::Draw;
+
+/// Kinds that are drawn, and with which further settings.
+pub const KINDS: &[(&str, &[&str])] = &[
+    ("fail", &["status = \"Unrecovered Read Error\"", "status = \"Internal Error\"\ndnr = true"]),
+    ("corrupt", &["bits = 1", "bits = 3"]),
+];
+
+/// One fault of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    kind: usize,
+    setting: usize,
+    every: u64,
+    count: u64,
+}
+
+impl Fault {
+    /// Any fault.
+    pub fn draw(draw: &mut Draw) -> Fault {
+        // Each draws the same count of numbers, so that another kind more changes only the choice.
+        let (kind, setting) = (draw.below(1 << 32), draw.below(1 << 32));
+        let kind = (kind % KINDS.len() as u64) as usize;
+        let setting = (setting % KINDS[kind].1.len() as u64) as usize;
+        Fault { kind, setting, every: 1 + draw.below(24), count: 1 + draw.below(3) }
+    }
+
+    /// Its kind, as plans name it.
+    pub fn kind(&self) -> &'static str {
+        KINDS[self.kind].0
+    }
+
+    /// The table of a plan.
+    pub fn toml(&self) -> String {
+        let (kind, settings) = KINDS[self.kind];
+        let setting = settings[self.setting];
+        format!("[[fault]]\nkind = \"{kind}\"\n{setting}\nevery = {}\ncount = {}\n", self.every, self.count)
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let setting = KINDS[self.kind].1[self.setting].replace('\n', ", ");
+        write!(f, "{}, {setting}, every {}, at most {} times", self.kind(), self.every, self.count)
+    }
+}

@@ -1,0 +1,347 @@
+//! What one seed means: everything that a run is made of, as numbers that can be set one by one.
+
+use std::fmt;
+use std::time::Duration;
+
+use warpbell::Sharing;
+use warpbell_softctl::{CompletionOrder, FaultPlan, NamespaceConfig, SoftConfig};
+
+use super::kernel::{self, MOST_BLOCKS, Op};
+use crate::case::{Draw, Schedule, splitmix64};
+use crate::sim::faults::Fault;
+
+macro_rules! settings {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// The settings of a run.
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        pub struct Plan {
+            /// Where everything comes from.
+            pub seed: u64,
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        impl Plan {
+            /// Names of the settings.
+            pub const SETTINGS: &'static [&'static str] = &[$(stringify!($name)),*];
+
+            /// A setting by its name.
+            pub fn get(&self, name: &str) -> Option<u64> {
+                match name { $(stringify!($name) => Some(self.$name),)* _ => None }
+            }
+
+            /// Changes a setting by its name; false if there is none.
+            pub fn set(&mut self, name: &str, value: u64) -> bool {
+                match name { $(stringify!($name) => self.$name = value,)* _ => return false }
+                true
+            }
+        }
+    };
+}
+
+settings! {
+    /// 0: a warp owns a queue, 1: warps share.
+    shared,
+    /// Queue pairs of the kernels.
+    queues,
+    /// Warps over all queues.
+    warps,
+    /// Lanes of each warp that have commands.
+    lanes,
+    /// Warps of a block of threads.
+    block_warps,
+    /// Ring entries.
+    entries,
+    /// Command identifiers of a lane.
+    tokens,
+    /// Where the 64-bit counters start.
+    start,
+    /// Whether the controller offers SGLs.
+    sgl,
+    /// log2 of a block's bytes.
+    block_shift,
+    /// Blocks that commands collide on.
+    blocks,
+    /// CAP.DSTRD.
+    stride,
+    /// Completions held back to be shuffled.
+    shuffle,
+    /// Lanes are interleaved at random.
+    random,
+    /// A lane is pre-empted at one in so many hooks.
+    preempt,
+    /// Stores of a lane that may be held back.
+    store_buffer,
+    /// Lanes that submit together.
+    batch,
+    /// Commands that a lane keeps in flight.
+    depth,
+    /// Commands of a lane, in each kernel.
+    commands,
+    /// Kernels, one after the other, on the same queues.
+    kernels,
+    /// Of 16 commands, so many are reads.
+    reads,
+    /// Of 16 commands, so many are flushes.
+    flushes,
+    /// Most blocks of a command.
+    most_blocks,
+    /// Flags of the kernel.
+    flags,
+    /// One command in so many is given up at once; 0: none.
+    abandon,
+    /// One command in so many leaves the namespace; 0: none.
+    stray,
+    /// Deadline of a wait in microseconds.
+    deadline,
+    /// Deadline of a submission in microseconds.
+    submit_deadline,
+    /// Which of the drawn faults are injected, as a mask.
+    faults,
+    /// Commands of the host's own queue.
+    client,
+    /// Its ring entries.
+    client_entries,
+    /// Admin commands that are sent while kernels run.
+    admin,
+    /// Declare a queue lost in this round; 0: never.
+    lose,
+    /// Replace it by a queue of the host while kernels may still use the old one.
+    replace,
+    /// Reset the controller before contents are read back, though nothing asks for it.
+    reset,
+}
+
+/// Most faults of a plan.
+pub const MOST_FAULTS: u64 = 3;
+const STARTS: [u64; 8] = [0, 0, 0, 1, (1 << 16) - 2, (1 << 32) - 2, 1 << 62, u64::MAX];
+const DEADLINES: [u64; 3] = [50_000, 100_000, 400_000];
+
+impl Plan {
+    /// The plan of a seed.
+    pub fn draw(seed: u64) -> Plan {
+        let mut draw = Draw::new(seed ^ 0x0051_ac75);
+        let mut one = |choices: &[u64]| choices[draw.below(choices.len() as u64) as usize];
+        let shared = one(&[0, 1, 1, 1]);
+        let queues = one(&[1, 1, 1, 2, 3]);
+        let warps = if shared == 0 { queues } else { queues * one(&[1, 2, 2, 3, 4]) };
+        let entries = one(&[2, 2, 4, 4, 8, 16, 64]);
+        let start = one(&STARTS);
+        let random = one(&[0, 1, 1, 1, 1, 1]);
+        let lanes = one(&[1, 2, 4, 8, 32]);
+        let deadline = one(&DEADLINES);
+        let mut plan = Plan {
+            seed,
+            shared,
+            queues,
+            warps,
+            lanes,
+            block_warps: if warps % 2 == 0 { one(&[1, 2]) } else { 1 },
+            entries,
+            tokens: one(&[1, 2, 4]),
+            start: if start == u64::MAX { entries - 1 } else { start },
+            sgl: one(&[0, 1]),
+            block_shift: one(&[9, 9, 12]),
+            blocks: one(&[1, 2, 4, 8]),
+            stride: one(&[0, 0, 1, 2, 4]),
+            shuffle: one(&[0, 2, 4, 8, 64]),
+            random,
+            preempt: one(&[2, 4, 8, 32]),
+            store_buffer: random * one(&[0, 0, 4, 16, 16]),
+            batch: one(&[1, 5, 32, 32]),
+            depth: one(&[1, 1, 2, 3, 4]),
+            // About a hundred commands, whatever the shape.
+            commands: one(&[1, 2, 3, 4, 6, 8]).min(1 + 160 / (warps * lanes)),
+            kernels: one(&[1, 1, 2]),
+            reads: one(&[4, 8, 12]),
+            flushes: one(&[0, 1, 3]),
+            most_blocks: one(&[1, 1, 2, 4]),
+            flags: one(&[0, 1, 1, 4, 5]),
+            abandon: one(&[0, 0, 0, 0, 0, 0, 0, 16]),
+            stray: one(&[0, 0, 0, 16]),
+            deadline,
+            submit_deadline: deadline / one(&[1, 1, 2]),
+            faults: (1 << one(&[0, 0, 1, 1, 2, 3])) - 1,
+            client: one(&[0, 0, 4, 12]),
+            client_entries: one(&[2, 4, 16]),
+            admin: one(&[0, 1, 4]),
+            lose: one(&[0, 0, 0, 0, 0, 0, 1, 50, 400]),
+            replace: one(&[0, 1]),
+            reset: one(&[0, 0, 0, 1]),
+        };
+        if plan.entries > 32 && plan.batch == 32 && one(&[0, 1, 1]) == 0 {
+            plan.flags |= u64::from(kernel::WHOLE_BATCHES);
+        }
+        plan
+    }
+
+    /// The faults that were drawn and not taken out.
+    pub fn faults(&self) -> Vec<Fault> {
+        let mut draw = Draw::new(self.seed ^ 0xfa17);
+        let all: Vec<Fault> = (0..MOST_FAULTS).map(|_| Fault::draw(&mut draw)).collect();
+        all.into_iter().enumerate().filter(|(i, _)| self.faults >> i & 1 != 0).map(|(_, f)| f).collect()
+    }
+
+    /// Who uses a queue.
+    pub fn sharing(&self) -> Sharing {
+        if self.shared == 0 { Sharing::Exclusive } else { Sharing::Shared }
+    }
+
+    /// Bytes of a block.
+    pub fn block_bytes(&self) -> usize {
+        1 << self.block_shift
+    }
+
+    /// Commands that the kernels would carry out.
+    pub fn total(&self) -> u64 {
+        self.kernels * self.warps * self.lanes * self.commands
+    }
+
+    /// Deadline of a wait.
+    pub fn wait_limit(&self) -> Duration {
+        Duration::from_micros(self.deadline)
+    }
+
+    /// Deadline of a submission.
+    pub fn submit_limit(&self) -> Duration {
+        Duration::from_micros(self.submit_deadline)
+    }
+
+    /// How lanes are interleaved.
+    pub fn schedule(&self) -> Schedule {
+        Schedule {
+            random: self.random != 0,
+            store_buffer: self.store_buffer as u32,
+            preempt_one_in: self.preempt as u32,
+        }
+    }
+
+    /// The controller.
+    pub fn soft_config(&self) -> anyhow::Result<SoftConfig> {
+        let bytes = (self.blocks + MOST_BLOCKS as u64) << self.block_shift;
+        let text: String = self.faults().iter().map(Fault::toml).collect();
+        Ok(SoftConfig {
+            namespaces: vec![NamespaceConfig::memory(bytes, 1 << self.block_shift)],
+            queue_pairs: 16,
+            max_entries: 256,
+            sgl: self.sgl != 0,
+            stride: self.stride as u8,
+            order: match self.shuffle {
+                0 => CompletionOrder::Immediate,
+                window => CompletionOrder::Shuffled { window: window as usize },
+            },
+            faults: FaultPlan { seed: self.seed, ..FaultPlan::from_toml(&text)? },
+            seed: self.seed | 1,
+            poison_fetched: true,
+            ..SoftConfig::default()
+        })
+    }
+
+    /// Command `index` of a lane. It depends on nothing but the seed, these numbers and the mix, so that taking
+    /// others out changes it not.
+    pub fn op(&self, kernel: u64, warp: u64, lane: u64, index: u64) -> Op {
+        let id = ((kernel * 64 + warp) * 32 + lane) * 64 + index;
+        if lane >= self.lanes || index >= self.commands {
+            return Op::default();
+        }
+        let mut op = self.mixed(id, 1);
+        let stray = splitmix64(id ^ self.seed.rotate_left(9));
+        if self.stray != 0 && op.opcode != kernel::FLUSH && stray.is_multiple_of(self.stray) {
+            op.lba = self.blocks + MOST_BLOCKS as u64 - u64::from(op.blocks) + 1 + stray % 7;
+        }
+        if self.abandon != 0 && (stray >> 20).is_multiple_of(self.abandon) {
+            op.flags |= kernel::ABANDON;
+        }
+        op
+    }
+
+    /// Command `index` of the host's own queue.
+    pub fn client_op(&self, index: u64) -> Op {
+        Op { blocks: 1, ..self.mixed(index, 2) }
+    }
+
+    /// What block `lba` holds at first.
+    pub fn initial(&self, lba: u64) -> u64 {
+        value_of(3, lba)
+    }
+
+    /// Whether a command stays inside the namespace.
+    pub fn inside(&self, op: &Op) -> bool {
+        op.lba + u64::from(op.blocks) <= self.blocks + MOST_BLOCKS as u64
+    }
+
+    fn mixed(&self, id: u64, who: u64) -> Op {
+        let mut draw = Draw::new(self.seed ^ splitmix64(id ^ who << 56));
+        let kind = draw.below(16);
+        let opcode = match kind {
+            kind if kind < self.reads => kernel::READ,
+            kind if kind < self.reads + self.flushes => kernel::FLUSH,
+            _ => kernel::WRITE,
+        };
+        let fua = opcode == kernel::WRITE && draw.below(8) == 0;
+        Op {
+            value: value_of(who, id << 3),
+            lba: draw.below(self.blocks),
+            blocks: if opcode == kernel::FLUSH { 0 } else { 1 + draw.below(self.most_blocks) as u32 },
+            opcode,
+            flags: if fua { kernel::FUA } else { 0 },
+            pad: 0,
+        }
+    }
+}
+
+/// Values are unique: who wrote, and which of his commands.
+fn value_of(who: u64, id: u64) -> u64 {
+    who << 60 | 0x00ab_0000_0000_0000 | id
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "seed {}:", self.seed)?;
+        for name in Plan::SETTINGS {
+            write!(f, " {name}={}", self.get(name).unwrap_or_default())?;
+        }
+        self.faults().iter().try_for_each(|fault| write!(f, "\n  fault: {fault}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_always_means_the_same_and_another_one_something_else() {
+        assert_eq!(Plan::draw(7), Plan::draw(7));
+        assert_ne!(Plan::draw(7), Plan::draw(8));
+    }
+
+    #[test]
+    fn every_plan_is_one_that_can_be_run() {
+        for seed in 0..500 {
+            let plan = Plan::draw(seed);
+            assert!(plan.commands > 0 && plan.total() <= 1024, "{plan}");
+            assert_eq!(plan.warps % plan.block_warps, 0, "{plan}");
+            assert!(plan.shared != 0 || plan.warps == plan.queues, "{plan}");
+            plan.soft_config().expect("a configuration").validate().expect("a valid one");
+        }
+    }
+
+    #[test]
+    fn no_two_commands_write_the_same_value() {
+        let plan = Plan { kernels: 2, warps: 4, lanes: 32, commands: 6, blocks: 8, most_blocks: 4, ..Plan::draw(3) };
+        let mut seen = std::collections::HashSet::new();
+        for id in 0..plan.total() {
+            let (index, rest) = (id % 6, id / 6);
+            let op = plan.op(rest / 128, rest / 32 % 4, rest % 32, index);
+            let values = (0..u64::from(op.blocks)).map(|block| op.value + block);
+            assert!(op.opcode != kernel::WRITE || values.into_iter().all(|value| seen.insert(value)));
+        }
+        assert!(!seen.is_empty());
+    }
+
+    #[test]
+    fn taking_commands_out_changes_no_other() {
+        let plan = Plan::draw(11);
+        let less = Plan { lanes: 1, commands: 1, warps: 1, queues: 1, ..plan.clone() };
+        assert_eq!(plan.op(0, 0, 0, 0), less.op(0, 0, 0, 0));
+    }
+}
