@@ -1,6 +1,6 @@
-// Kernel `sim`: every lane carries out commands that the host chose, one by one, and notes for each when it was
-// asked for, when it was on its way, when the lane began to wait, when it was answered, and what it brought. The
-// host judges: `tests/src/sim`.
+// Kernel `sim`: every lane carries out commands that the host chose, one by one, and notes for each when it
+// was asked for, when it was on its way, when the lane began to wait, when it was answered, and what it
+// brought. The host judges: `tests/src/sim`.
 #include "src/common.cuh"
 
 #include <simt/module.h>
@@ -8,7 +8,7 @@
 // Mirrored by tests/src/sim/kernel.rs.
 extern "C" {
 struct sim_op {
-    uint64_t value;  // of the first block that a write brings; block i gets value + i
+    uint64_t value; // of the first block that a write brings; block i gets value + i
     uint64_t lba;
     uint32_t blocks; // at most 4
     uint32_t opcode; // sim_none, or an NVM opcode + 1

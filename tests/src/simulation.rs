@@ -12,7 +12,7 @@ use anyhow::Context;
 use parking_lot::Mutex;
 use warpbell_hw::{Device, DoorbellSink};
 use warpbell_kernels::abi;
-use warpbell_kernels::cpu::{Access, Counters, Hooks, Launch, MemoryEvent, Module, State, Worker};
+use warpbell_kernels::cpu::{Counters, Hooks, Launch, MemoryEvent, Module, State, Worker};
 use warpbell_softctl::{SoftConfig, SoftDevice};
 
 use crate::case::{Case, Draw};
@@ -232,11 +232,7 @@ impl Simulation {
             sink.ring((address - base) as usize, value);
         };
         let witness = self.witness.clone();
-        let watch = move |event: &MemoryEvent| match event.access {
-            Access::Doorbell => witness.lock().rings(event.warp, event.address),
-            Access::Store => witness.lock().stores(event.warp, event.address, event.bytes),
-            _ => {}
-        };
+        let watch = move |event: &MemoryEvent| witness.lock().observe(event);
         let clock = move || soft.clock().now().as_nanos() as u64;
         Ok(Hooks::new().doorbell(ring).memory(watch).clock(clock))
     }

@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use std::fmt;
 
 use warpbell_kernels::abi;
+use warpbell_kernels::cpu::{Access, MemoryEvent};
 
 use crate::memory::peek;
 
@@ -60,6 +61,27 @@ pub enum Breach {
         /// The identifier.
         cid: u16,
     },
+    /// A completion was handed on with no fence since it was read (F5), so that its payload may be seen later.
+    Unfenced {
+        /// The queue.
+        qid: u32,
+        /// The warp.
+        warp: u32,
+        /// Its lane.
+        lane: u32,
+    },
+    /// A completion was handed on by a warp that held no lock.
+    Unlocked {
+        /// The queue.
+        qid: u32,
+        /// The warp.
+        warp: u32,
+    },
+    /// The identifier that error log entries use for "no command" was submitted.
+    NoCommandId {
+        /// The queue.
+        qid: u32,
+    },
     /// A store into the slot of an entry that is submitted and not reported complete.
     Overwritten {
         /// The queue.
@@ -97,6 +119,18 @@ impl fmt::Display for Breach {
             Breach::CidTwice { qid, cid } => {
                 write!(f, "queue {qid}: command identifier {cid:#06x} submitted while it is in flight")
             }
+            Breach::Unfenced { qid, warp, lane } => {
+                write!(
+                    f,
+                    "queue {qid}: warp {warp} lane {lane} answered a command with no fence after the completion"
+                )
+            }
+            Breach::Unlocked { qid, warp } => {
+                write!(f, "queue {qid}: warp {warp} answered a command without the lock")
+            }
+            Breach::NoCommandId { qid } => {
+                write!(f, "queue {qid}: a command was submitted as 0xffff, which stands for none")
+            }
             Breach::Overwritten { qid, slot, head, tail } => {
                 write!(f, "queue {qid}: store into slot {slot}, which holds one of entries {head} to {tail}")
             }
@@ -116,6 +150,8 @@ struct Watched {
     /// Identifiers submitted and not completed, and the completion to look at next; where rings are read.
     in_flight: Option<HashSet<u16>>,
     posted: u64,
+    /// Lanes that have read completions and executed no fence since.
+    unfenced: HashSet<(u32, u32)>,
 }
 
 impl Watched {
@@ -126,6 +162,37 @@ impl Watched {
     /// doorbells leave in order.
     fn shared(&self) -> bool {
         self.queue.sharing == abi::SHARING_SHARED
+    }
+
+    /// Where in the submission ring `address` lies.
+    fn sq_offset(&self, address: u64) -> Option<u64> {
+        Some(address.wrapping_sub(self.queue.sq)).filter(|offset| *offset < 64 << self.queue.sq_shift)
+    }
+
+    fn in_cq(&self, address: u64) -> bool {
+        address.wrapping_sub(self.queue.cq) < 16 << self.queue.cq_shift
+    }
+
+    /// Whether `address` is a completion word whose command is in flight.
+    fn is_pending(&self, address: u64) -> bool {
+        let bytes = u64::from(self.queue.warp_slots) * 32 * 4 << self.queue.token_shift;
+        address.wrapping_sub(self.queue.words) < bytes && peek::<u32>(address) & abi::WORD_PENDING != 0
+    }
+
+    fn is_locked(&self) -> bool {
+        let reap = self.queue.state + std::mem::offset_of!(abi::QueueState, reap) as u64;
+        peek::<u64>(reap) & abi::REAP_LOCK != 0
+    }
+
+    /// Whether the entry at `offset` of the ring is one that the controller has still to fetch, though it was told
+    /// of it. What it has fetched it overwrites.
+    fn is_wanted(&self, offset: u64) -> bool {
+        let place = (offset / 64).wrapping_sub(self.head) & self.mask();
+        let told = place < self.tail.wrapping_sub(self.head);
+        if self.shared() || self.in_flight.is_none() {
+            return told && self.shared();
+        }
+        told && offset.is_multiple_of(64) && peek::<u32>(self.queue.sq + offset) != u32::MAX
     }
 
     /// Takes note of the completions that lie in the ring.
@@ -174,6 +241,7 @@ impl Witness {
             telling: None,
             in_flight: None,
             posted: start,
+            unfenced: HashSet::new(),
         };
         Witness { queues: queues.iter().map(watch).collect(), ..Witness::default() }
     }
@@ -221,6 +289,9 @@ impl Witness {
             *count = count.wrapping_add(step);
             let (head, tail) = (queue.head, queue.tail);
             let twice = queue.read_entries(before, tail);
+            if queue.in_flight.as_ref().is_some_and(|cids| cids.contains(&u16::MAX)) {
+                self.breaches.push(Breach::NoCommandId { qid });
+            }
             self.breaches.extend(twice.into_iter().map(|cid| Breach::CidTwice { qid, cid }));
             let outstanding = tail.wrapping_sub(head) as i64;
             if outstanding < 0 {
@@ -229,6 +300,47 @@ impl Witness {
                 let outstanding = outstanding as u64;
                 self.breaches.push(Breach::Outstanding { qid, outstanding, limit: mask });
             }
+        }
+    }
+
+    /// A lane is about to access memory.
+    pub fn observe(&mut self, event: &MemoryEvent) {
+        match event.access {
+            Access::Doorbell => self.rings(event.warp, event.address),
+            Access::Store => {
+                self.stores(event.warp, event.address, event.bytes);
+                self.answers(event);
+            }
+            Access::Load => self.reads(event),
+            Access::Fence => self.fences(event),
+            _ => {}
+        }
+    }
+
+    fn reads(&mut self, event: &MemoryEvent) {
+        let of = self.queues.iter_mut().find(|queue| queue.in_flight.is_some() && queue.in_cq(event.address));
+        if let Some(queue) = of {
+            queue.unfenced.insert((event.warp, event.lane));
+        }
+    }
+
+    fn fences(&mut self, event: &MemoryEvent) {
+        self.queues.iter_mut().for_each(|queue| {
+            queue.unfenced.remove(&(event.warp, event.lane));
+        });
+    }
+
+    /// A store over a pending completion word answers its command.
+    fn answers(&mut self, event: &MemoryEvent) {
+        let (warp, lane) = (event.warp, event.lane);
+        let reading = self.queues.iter().filter(|queue| queue.in_flight.is_some());
+        let Some(queue) = reading.into_iter().find(|queue| queue.is_pending(event.address)) else { return };
+        let qid = queue.queue.qid;
+        if queue.unfenced.contains(&(warp, lane)) {
+            self.breaches.push(Breach::Unfenced { qid, warp, lane });
+        }
+        if queue.shared() && !queue.is_locked() {
+            self.breaches.push(Breach::Unlocked { qid, warp });
         }
     }
 
@@ -256,16 +368,11 @@ impl Witness {
                 queue.ringing = queue.ringing.filter(|ringing| *ringing != warp);
             } else if queue.holds(address, std::mem::offset_of!(abi::QueueState, reap)) {
                 queue.telling = queue.telling.filter(|telling| *telling != warp);
-            } else if bytes == 16
-                && queue.shared()
-                && address.wrapping_sub(queue.queue.sq) < 64 << queue.queue.sq_shift
+            } else if let Some(offset) = queue.sq_offset(address).filter(|_| bytes == 16)
+                && queue.is_wanted(offset)
             {
-                let slot = (address - queue.queue.sq) / 64;
-                let place = slot.wrapping_sub(queue.head) & queue.mask();
-                if place < queue.tail.wrapping_sub(queue.head) {
-                    let (qid, head, tail) = (queue.queue.qid, queue.head, queue.tail);
-                    self.breaches.push(Breach::Overwritten { qid, slot, head, tail });
-                }
+                let (qid, slot, head, tail) = (queue.queue.qid, offset / 64, queue.head, queue.tail);
+                self.breaches.push(Breach::Overwritten { qid, slot, head, tail });
             }
         }
     }

@@ -120,6 +120,122 @@ constexpr bool dbbuf_event_first = true; // read EventIdx before the shadow door
 #else
 constexpr bool dbbuf_event_first = false;
 #endif
+#if defined(WARPBELL_MUTATE_BUFFER_FREE_AT_TIMEOUT)
+constexpr bool buffer_free_at_timeout = true; // a command that timed out gives its buffer back
+#else
+constexpr bool buffer_free_at_timeout = false;
+#endif
+#if defined(WARPBELL_MUTATE_BUFFER_FREE_AT_LOSS)
+constexpr bool buffer_free_at_loss =
+    true; // a command of a lost queue gives its buffer back before the queue is deleted
+#else
+constexpr bool buffer_free_at_loss = false;
+#endif
+#if defined(WARPBELL_MUTATE_ID_LIVES_ON_AFTER_LOSS)
+constexpr bool id_lives_on_after_loss = true; // a command answered queue_lost may be answered again
+#else
+constexpr bool id_lives_on_after_loss = false;
+#endif
+#if defined(WARPBELL_MUTATE_WORD_BEFORE_PAYLOAD)
+constexpr bool word_before_payload = true; // no F5: completion words may be seen before what they answer for
+#else
+constexpr bool word_before_payload = false;
+#endif
+#if defined(WARPBELL_MUTATE_TOKEN_OF_RECYCLED_ID)
+constexpr bool token_of_recycled_id = true; // a token is valid for whatever command has its id now
+#else
+constexpr bool token_of_recycled_id = false;
+#endif
+#if defined(WARPBELL_MUTATE_DEADLINE_IGNORED_IN_SUBMIT)
+constexpr bool deadline_ignored_in_submit = true; // whoever waits for room waits for ever
+#else
+constexpr bool deadline_ignored_in_submit = false;
+#endif
+#if defined(WARPBELL_MUTATE_QUARANTINE_LEFT_EARLY)
+constexpr bool quarantine_left_early = true; // a quarantined id comes back at the next look, completed or not
+#else
+constexpr bool quarantine_left_early = false;
+#endif
+#if defined(WARPBELL_MUTATE_ATTACH_FREES_PENDING)
+constexpr bool attach_frees_pending = true; // attach takes ids for free whose commands are in flight
+#else
+constexpr bool attach_frees_pending = false;
+#endif
+#if defined(WARPBELL_MUTATE_ALARM_BEFORE_QUARANTINE)
+constexpr bool alarm_before_quarantine = true; // the host is told before there is anything to see
+#else
+constexpr bool alarm_before_quarantine = false;
+#endif
+#if defined(WARPBELL_MUTATE_GENERATION_STUCK)
+constexpr bool generation_stuck = true; // every command of an id has the same generation
+#else
+constexpr bool generation_stuck = false;
+#endif
+#if defined(WARPBELL_MUTATE_CID_FFFF)
+constexpr bool cid_ffff = true; // the id that error log entries use for no command is issued
+#else
+constexpr bool cid_ffff = false;
+#endif
+#if defined(WARPBELL_MUTATE_HEAD_WITHOUT_TOLD)
+constexpr bool head_without_told = true; // give room for completions that the controller was not told of
+#else
+constexpr bool head_without_told = false;
+#endif
+#if defined(WARPBELL_MUTATE_LBA_UNCHECKED)
+constexpr bool lba_unchecked = true; // an extent may leave the namespace
+#else
+constexpr bool lba_unchecked = false;
+#endif
+#if defined(WARPBELL_MUTATE_PRP_LIST_OFF_BY_ONE)
+constexpr bool prp_list_off_by_one = true; // the list begins with the first page, which PRP1 has
+#else
+constexpr bool prp_list_off_by_one = false;
+#endif
+#if defined(WARPBELL_MUTATE_PRP2_SECOND_PAGE_LOST)
+constexpr bool prp2_second_page_lost = true; // data that crosses one page has no second PRP
+#else
+constexpr bool prp2_second_page_lost = false;
+#endif
+#if defined(WARPBELL_MUTATE_LOST_IGNORED)
+constexpr bool lost_ignored = true; // nobody looks whether the host has given the queue up
+#else
+constexpr bool lost_ignored = false;
+#endif
+#if defined(WARPBELL_MUTATE_CLOSED_IGNORED)
+constexpr bool closed_ignored = true; // a closed ticket is no reason not to reserve
+#else
+constexpr bool closed_ignored = false;
+#endif
+#if defined(WARPBELL_MUTATE_SPURIOUS_ACCEPTED)
+constexpr bool spurious_accepted = true; // a completion is written over a word that is not pending
+#else
+constexpr bool spurious_accepted = false;
+#endif
+#if defined(WARPBELL_MUTATE_WORD_NOT_ARMED)
+constexpr bool word_not_armed = true; // the entry is written without arming its completion word
+#else
+constexpr bool word_not_armed = false;
+#endif
+#if defined(WARPBELL_MUTATE_DOORBELL_UNMASKED)
+constexpr bool doorbell_unmasked = true; // the doorbell gets the whole index, not the slot
+#else
+constexpr bool doorbell_unmasked = false;
+#endif
+#if defined(WARPBELL_MUTATE_PARTIAL_BATCH_LOST)
+constexpr bool partial_batch_lost = true; // what a grant did not cover is forgotten
+#else
+constexpr bool partial_batch_lost = false;
+#endif
+#if defined(WARPBELL_MUTATE_STATUS_OF_NEIGHBOUR)
+constexpr bool status_of_neighbour = true; // an answer is delivered to the next lane's command
+#else
+constexpr bool status_of_neighbour = false;
+#endif
+#if defined(WARPBELL_MUTATE_EXCLUSIVE_NOT_SAVED)
+constexpr bool exclusive_not_saved = true; // detach saves nothing for the next kernel
+#else
+constexpr bool exclusive_not_saved = false;
+#endif
 
 } // namespace mutate
 } // namespace warpbell

@@ -1,6 +1,7 @@
 // What became of a command.
 #pragma once
 
+#include "mutation.cuh"
 #include "types.cuh"
 
 namespace warpbell {
@@ -13,7 +14,7 @@ enum class code : u16 {
     aborted = WARPBELL_ABORTED,
     out_of_range = WARPBELL_OUT_OF_RANGE,
     misaligned = WARPBELL_MISALIGNED,
-    queue_lost = WARPBELL_QUEUE_GONE,
+    queue_lost = WARPBELL_QUEUE_GONE, // given up by the host; its buffer is not free before the host says so
     no_cid = WARPBELL_NO_CID,
     stale_token = WARPBELL_STALE_TOKEN,
     invalid_batch = WARPBELL_INVALID_BATCH,
@@ -49,8 +50,12 @@ struct [[nodiscard]] status {
         return from_library() ? is(code::not_submitted) || is(code::no_room) || is(code::no_cid)
                               : !ok() && !do_not_retry();
     }
-    // The controller may still read or write the command's buffer.
-    WARPBELL_HD constexpr bool buffer_in_use() const { return is(code::timed_out); }
+    // The controller may still read or write the command's buffer. Of a lost queue: until the host has
+    // deleted it, which comes after the host has given it up.
+    WARPBELL_HD constexpr bool buffer_in_use() const {
+        return (is(code::timed_out) && !mutate::buffer_free_at_timeout) ||
+               (is(code::queue_lost) && !mutate::buffer_free_at_loss);
+    }
     WARPBELL_HD constexpr const char* name() const;
 };
 static_assert(sizeof(status) == 4, "status is part of the ABI");

@@ -54,7 +54,8 @@ impl Block<'_> {
             let survivors = self.survivors(&accesses, initial, era..=end);
             initial = self.first_seen(end + 1);
             if let Some(seen) = initial.filter(|seen| !survivors.contains(seen)) {
-                let text = format!("block {} holds {seen:#x} after a loss of power; may: {survivors:x?}", self.lba);
+                let text =
+                    format!("block {} holds {seen:#x} after a loss of power; may: {survivors:x?}", self.lba);
                 self.found.push(Finding::Durability(text));
                 return;
             }
@@ -72,7 +73,8 @@ impl Block<'_> {
         let mut torn = Vec::new();
         for (who, command) in self.commands(eras) {
             let (op, record) = (&command.op, &command.record);
-            let Some(block) = self.lba.checked_sub(op.lba).filter(|block| *block < u64::from(op.blocks)) else {
+            let Some(block) = self.lba.checked_sub(op.lba).filter(|block| *block < u64::from(op.blocks))
+            else {
                 continue;
             };
             let kind = match (op.opcode, record.status) {
@@ -121,7 +123,8 @@ impl Block<'_> {
         let mut changed = false;
         let hits = self.facts.faults.iter().filter(|f| f.kind == FaultKind::Corrupt && f.lba == self.lba);
         for fault in hits {
-            let Some(byte) = fault.offset.and_then(|offset| (offset as usize).checked_sub(at)).filter(|b| *b < 8)
+            let Some(byte) =
+                fault.offset.and_then(|offset| (offset as usize).checked_sub(at)).filter(|b| *b < 8)
             else {
                 continue;
             };

@@ -74,7 +74,8 @@ impl Judge<'_> {
     fn command(&mut self, command: &Command) {
         let record = &command.record;
         if record.asked == 0 {
-            if !self.facts.commands.iter().any(|other| is_timed_out(other.record.status)) && !self.is_killed() {
+            let gave_up = self.facts.commands.iter().any(|other| is_timed_out(other.record.status));
+            if !gave_up && !self.facts.lost && !self.is_killed() {
                 self.wrong(command, "was never asked for");
             }
             return;
@@ -113,7 +114,9 @@ impl Judge<'_> {
         }
         let explained = match status {
             0 => true,
-            _ if status & abi::STATUS_LIBRARY != 0 => self.library_code(command, status & !abi::STATUS_LIBRARY, stray),
+            _ if status & abi::STATUS_LIBRARY != 0 => {
+                self.library_code(command, status & !abi::STATUS_LIBRARY, stray)
+            }
             _ => self.device_status(command, status),
         };
         if !explained {
@@ -131,9 +134,15 @@ impl Judge<'_> {
             abi::TIMED_OUT => stalled || self.facts.lost || command.op.flags & kernel::ABANDON != 0,
             abi::NOT_SUBMITTED => stalled || self.facts.lost,
             abi::QUEUE_GONE => self.facts.lost,
-            abi::NO_CID => stalled || abandons || self.plan.depth > self.plan.tokens.next_power_of_two(),
+            abi::NO_CID => {
+                stalled
+                    || abandons
+                    || self.facts.lost
+                    || self.plan.depth > self.plan.tokens.next_power_of_two()
+            }
             abi::INVALID_BATCH => {
-                self.plan.flags & u64::from(kernel::WHOLE_BATCHES) != 0 && self.plan.entries <= self.plan.batch
+                self.plan.flags & u64::from(kernel::WHOLE_BATCHES) != 0
+                    && self.plan.entries <= self.plan.batch
             }
             _ => false,
         }

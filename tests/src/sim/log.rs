@@ -44,7 +44,8 @@ impl Log {
     /// From now on the rings of these queues are looked at.
     pub(super) fn watch(&mut self, queues: &[abi::QueueRef], start: u64) {
         if self.on {
-            let seen = |queue: &abi::QueueRef| Seen { queue: *queue, tail: start, fetched: start, posted: start };
+            let seen =
+                |queue: &abi::QueueRef| Seen { queue: *queue, tail: start, fetched: start, posted: start };
             self.queues = queues.iter().map(seen).collect();
         }
     }
@@ -67,7 +68,9 @@ impl Log {
                 text = Some(format!("queue {qid}: head rung = {value} (completions reaped)"));
             }
         }
-        self.note(now, || text.unwrap_or_else(|| format!("a doorbell that is none of the queues' = {value}")));
+        self.note(now, || {
+            text.unwrap_or_else(|| format!("a doorbell that is none of the queues' = {value}"))
+        });
     }
 
     /// The controller has done something: what, as the rings show it.
@@ -85,7 +88,9 @@ impl Log {
     pub(super) fn told(&self, mut more: Vec<(Duration, String)>) -> String {
         more.extend(self.lines.iter().cloned());
         more.sort_by_key(|(time, _)| *time);
-        more.iter().map(|(time, text)| format!("  {:>14.3} us  {text}\n", time.as_nanos() as f64 / 1e3)).collect()
+        more.iter()
+            .map(|(time, text)| format!("  {:>14.3} us  {text}\n", time.as_nanos() as f64 / 1e3))
+            .collect()
     }
 }
 
@@ -93,7 +98,8 @@ impl Seen {
     fn look(&mut self, found: &mut Vec<String>) {
         let (qid, mask) = (self.queue.qid, (1u64 << self.queue.sq_shift) - 1);
         // What was fetched is overwritten.
-        while self.fetched < self.tail && peek::<u32>(self.queue.sq + (self.fetched & mask) * 64) == u32::MAX {
+        while self.fetched < self.tail && peek::<u32>(self.queue.sq + (self.fetched & mask) * 64) == u32::MAX
+        {
             found.push(format!("queue {qid}: entry {} fetched", self.fetched));
             self.fetched += 1;
         }
@@ -103,7 +109,10 @@ impl Seen {
                 return;
             }
             let (cid, status) = ((entry >> 32) & 0xffff, entry >> 49);
-            found.push(format!("queue {qid}: cid {cid:#06x} completed, status {status:#x} (entry {})", self.posted));
+            found.push(format!(
+                "queue {qid}: cid {cid:#06x} completed, status {status:#x} (entry {})",
+                self.posted
+            ));
             self.posted += 1;
         }
     }

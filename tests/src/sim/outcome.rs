@@ -109,7 +109,10 @@ impl Facts {
             }
             lines.push((at(record.asked), format!("{command}")));
             if record.submitted != record.asked && record.cid != u32::MAX {
-                lines.push((at(record.submitted), format!("{}: submitted, cid {:#06x}", command.who, record.cid)));
+                lines.push((
+                    at(record.submitted),
+                    format!("{}: submitted, cid {:#06x}", command.who, record.cid),
+                ));
             }
             if record.answers > 0 {
                 lines.push((at(record.answered), answer(command)));
@@ -124,7 +127,11 @@ fn answer(command: &Command) -> String {
     let status = super::judge::status_name(record.status);
     if command.op.opcode == kernel::READ && record.status == 0 {
         let blocks = command.op.blocks as usize;
-        return format!("{who}: {status}, read {:x?} (ends {:x?})", &record.first[..blocks], &record.last[..blocks]);
+        return format!(
+            "{who}: {status}, read {:x?} (ends {:x?})",
+            &record.first[..blocks],
+            &record.last[..blocks]
+        );
     }
     format!("{who}: {status}")
 }
@@ -134,6 +141,7 @@ pub(super) fn statuses(commands: &[Command]) -> Vec<(String, u64)> {
     let mut counts = std::collections::BTreeMap::new();
     for command in commands {
         let name = match command.record.answers {
+            0 if command.record.asked == 0 => "not asked for".to_owned(),
             0 => "no answer".to_owned(),
             _ => super::judge::status_name(command.record.status),
         };

@@ -137,7 +137,7 @@ impl Plan {
             lanes,
             block_warps: if warps % 2 == 0 { one(&[1, 2]) } else { 1 },
             entries,
-            tokens: one(&[1, 2, 4]),
+            tokens: one(&[1, 2, 4, 4, 4]),
             start: if start == u64::MAX { entries - 1 } else { start },
             sgl: one(&[0, 1]),
             block_shift: one(&[9, 9, 12]),
@@ -154,7 +154,7 @@ impl Plan {
             kernels: one(&[1, 1, 2]),
             reads: one(&[4, 8, 12]),
             flushes: one(&[0, 1, 3]),
-            most_blocks: one(&[1, 1, 2, 4]),
+            most_blocks: one(&[1, 1, 2, 3, 4]),
             flags: one(&[0, 1, 1, 4, 5]),
             abandon: one(&[0, 0, 0, 0, 0, 0, 0, 16]),
             stray: one(&[0, 0, 0, 16]),
@@ -327,7 +327,8 @@ mod tests {
 
     #[test]
     fn no_two_commands_write_the_same_value() {
-        let plan = Plan { kernels: 2, warps: 4, lanes: 32, commands: 6, blocks: 8, most_blocks: 4, ..Plan::draw(3) };
+        let plan =
+            Plan { kernels: 2, warps: 4, lanes: 32, commands: 6, blocks: 8, most_blocks: 4, ..Plan::draw(3) };
         let mut seen = std::collections::HashSet::new();
         for id in 0..plan.total() {
             let (index, rest) = (id % 6, id / 6);

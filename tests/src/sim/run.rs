@@ -10,7 +10,7 @@ use warpbell::{AttachOptions, Attachment, Buffer, DeviceName, OpenOptions, Ssd};
 use warpbell_driver::{DriverError, IoQueueOptions};
 use warpbell_hw::{Cid, Device, Nsid, Qid, Window};
 use warpbell_kernels::abi;
-use warpbell_kernels::cpu::{Access, Hooks, Launch, MemoryEvent, Module};
+use warpbell_kernels::cpu::{Hooks, Launch, MemoryEvent, Module};
 use warpbell_softctl::{SoftConfig, SoftDevice};
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -48,7 +48,6 @@ pub(super) struct Run<'a> {
 /// Queues for kernels.
 struct Attached {
     attachment: Attachment,
-    buffer: Buffer,
     witness: Arc<Mutex<Witness>>,
 }
 
@@ -162,9 +161,7 @@ impl<'a> Run<'a> {
         let queues = queues.collect::<Result<Vec<_>, _>>()?;
         let witness = Arc::new(Mutex::new(Witness::new(&queues, plan.start).reading_rings()));
         self.world.log.lock().watch(&queues, plan.start);
-        let slots = (plan.warps * 32 * plan.depth) as usize;
-        let buffer = attachment.buffer(slots * self.slot_bytes())?;
-        self.attached = Some(Attached { attachment, buffer, witness });
+        self.attached = Some(Attached { attachment, witness });
         Ok(true)
     }
 
@@ -181,12 +178,15 @@ impl<'a> Run<'a> {
             .collect();
         let ops_window = Window::host(size_of_val(&ops[..]))?;
         ops_window.write(0, ops.as_bytes())?;
+        // A new one for each kernel: commands that an earlier one gave up may still use theirs.
+        let slots = (plan.warps * 32 * plan.depth) as usize;
+        let buffer = attached.attachment.buffer(slots * self.slot_bytes())?;
         let records = Window::host(ops.len() * size_of::<Record>())?;
         let args = Args {
             abi_version: abi::ABI_VERSION,
             size: size_of::<Args>() as u32,
             ns: attached.attachment.namespace(),
-            buffer: attached.buffer.as_ref(),
+            buffer: buffer.as_ref(),
             ops: ops_window.as_ptr() as u64,
             records: records.as_ptr() as u64,
             deadline_ns: plan.wait_limit().as_nanos() as u64,
@@ -220,11 +220,7 @@ impl<'a> Run<'a> {
             sink.ring((address - base) as usize, value);
         };
         let watching = witness.clone();
-        let watch = move |event: &MemoryEvent| match event.access {
-            Access::Doorbell => watching.lock().rings(event.warp, event.address),
-            Access::Store => watching.lock().stores(event.warp, event.address, event.bytes),
-            _ => {}
-        };
+        let watch = move |event: &MemoryEvent| watching.lock().observe(event);
         let soft = self.soft.clone();
         // No two looks see the same time, so that what is noted is in the order in which it happened.
         let clock = move || {
@@ -368,7 +364,8 @@ impl<'a> Run<'a> {
 
     /// A host thread with its own queue, if there is none yet.
     fn start_client(&mut self, kernel: u64) -> anyhow::Result<()> {
-        if self.plan.client == 0 || self.world.with_client(|_| ()).is_some() || self.health() != Health::Fine {
+        if self.plan.client == 0 || self.world.with_client(|_| ()).is_some() || self.health() != Health::Fine
+        {
             return Ok(());
         }
         let first = kernel * 1000;
@@ -396,7 +393,9 @@ impl<'a> Run<'a> {
     /// Lets the client end, and takes its queue away. Its buffer goes last.
     fn finish_client(&mut self) {
         let begin = self.world.now();
-        while self.world.with_client(|client| !client.is_done()) == Some(true) && self.health() == Health::Fine {
+        while self.world.with_client(|client| !client.is_done()) == Some(true)
+            && self.health() == Health::Fine
+        {
             self.world.turn(Duration::ZERO);
             if self.world.now() - begin > self.plan.wait_limit() * 4 * (self.plan.client as u32 + 16) {
                 self.facts.findings.push(Finding::Stuck("the host's own queue does not end".to_owned()));

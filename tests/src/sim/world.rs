@@ -62,7 +62,12 @@ impl Drop for Entered {
 }
 
 impl World {
-    pub(super) fn new(soft: Arc<SoftDevice>, seed: u64, deadline: Duration, log: Arc<Mutex<Log>>) -> Rc<World> {
+    pub(super) fn new(
+        soft: Arc<SoftDevice>,
+        seed: u64,
+        deadline: Duration,
+        log: Arc<Mutex<Log>>,
+    ) -> Rc<World> {
         Rc::new(World {
             soft,
             log,

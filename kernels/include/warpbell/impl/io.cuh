@@ -21,7 +21,8 @@ template <sharing Mode> WARPBELL_D status session<Mode>::check(extent where, con
     if (where.blocks == 0) {
         return code::invalid_field;
     }
-    if (where.blocks > ns_.blocks || where.start.value > ns_.blocks - where.blocks) {
+    if (!mutate::lba_unchecked &&
+        (where.blocks > ns_.blocks || where.start.value > ns_.blocks - where.blocks)) {
         return code::out_of_range;
     }
     if (where.blocks > ns_.max_blocks) {
@@ -60,9 +61,9 @@ WARPBELL_D sqe session<Mode>::command(opcode op, extent where, const dma_span& d
         const u64 end = (iova & page_mask) + bytes;
         if (list_entries(iova, bytes) != 0) {
             const u64 first = (iova >> ns_.page_shift) - (data.buffer().iova >> ns_.page_shift);
-            const u64 listed = first + 1u;
+            const u64 listed = first + (mutate::prp_list_off_by_one ? 0u : 1u);
             second = data.buffer().prp_iova + (listed >> 8) * WARPBELL_PRP_TABLE_PAGE + (listed & 255u) * 8u;
-        } else if (end > page_mask + 1u) {
+        } else if (end > page_mask + 1u && !mutate::prp2_second_page_lost) {
             second = (iova & ~page_mask) + page_mask + 1u;
         }
     }

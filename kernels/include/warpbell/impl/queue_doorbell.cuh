@@ -32,7 +32,8 @@ template <sharing Mode> WARPBELL_D void queue<Mode>::ring_sq(u32 before, u32 now
     if ((ref_.flags & WARPBELL_QUEUE_SHADOW) != 0 && !update_shadow(0, before & sq_mask(), value)) {
         return;
     }
-    port::store_sq_doorbell(reinterpret_cast<u32*>(ref_.sq_doorbell), value);
+    port::store_sq_doorbell(reinterpret_cast<u32*>(ref_.sq_doorbell),
+                            mutate::doorbell_unmasked ? now : value);
 }
 
 // The head moves from index `before` to index `now`. The entries were loaded before a fence.

@@ -19,7 +19,7 @@ template <sharing Mode> WARPBELL_D u64 queue<Mode>::deadline(u64 deadline_ns) co
 
 // Slow path, every 16th look: the clock, and whether the host has given the queue up.
 template <sharing Mode> WARPBELL_D bool queue<Mode>::clock_says_stop(pace& pace, bool& lost) {
-    lost = port::load_relaxed_sys(&host()->state) != WARPBELL_QUEUE_RUNNING;
+    lost = !mutate::lost_ignored && port::load_relaxed_sys(&host()->state) != WARPBELL_QUEUE_RUNNING;
     const u64 now = port::clock_ns();
     if (pace.end_ns_ == 0) {
         pace.end_ns_ = now + deadline(pace.deadline_ns_);
@@ -128,7 +128,11 @@ template <sharing Mode> WARPBELL_D u32 queue<Mode>::look(pace& pace, bool in_sub
         return pack(step::idle);
     }
     for (u32 n = 0;; ++n) {
-        const u32 next = look_once(pace);
+        u32 next = look_once(pace);
+        if (in_submit && mutate::deadline_ignored_in_submit && kind_of(next) == step::expired) {
+            pace.final_ = false;
+            next = pack(step::idle);
+        }
         if (kind_of(next) != step::idle || n + 1u >= port::looks_per_round) {
             return next;
         }
@@ -147,12 +151,13 @@ template <sharing Mode> WARPBELL_D void queue<Mode>::deliver(u64 entry, u32 inde
         cid |= port::load_relaxed_sys(reinterpret_cast<const u32*>(ref_.cq) + (index & cq_mask()) * 4u + 1u)
                << 16;
     }
-    const u32 lane_id = cid >> lane_shift(), k = cid & ((1u << lane_shift()) - 1u);
+    const u32 lane_id = (cid >> lane_shift()) ^ (mutate::status_of_neighbour ? 1u : 0u);
+    const u32 k = cid & ((1u << lane_shift()) - 1u);
     port::count_entry_reaped();
     if (lane_id < ref_.warp_slots * WARPBELL_WARP_LANES && k >> ref_.token_shift == 0) {
         u32* w = word(lane_id, k);
         const u32 armed = port::load_relaxed_gpu(w);
-        if (armed & WARPBELL_WORD_PENDING) {
+        if (armed & WARPBELL_WORD_PENDING || mutate::spurious_accepted) {
             port::store_relaxed_gpu(w, (armed & ~0xffffu) | dw3 >> 17);
             return;
         }
@@ -193,7 +198,9 @@ WARPBELL_D void queue<Mode>::collect(const Group& group, u32 from) {
         if (run != 0) {
             // F5: phase before the rest of the entry, before the payload and before the words; and all
             // entry loads before the CQ doorbell.
-            port::fence_sys_group(rank == 0);
+            if (!mutate::word_before_payload) {
+                port::fence_sys_group(rank == 0);
+            }
             if (rank < run) {
                 deliver(entry, index, rank);
             }

@@ -24,10 +24,10 @@ WARPBELL_D queue<Mode>::queue(const Group& group, const warpbell_queue_ref& ref,
             generation_ = generation;
         }
         // 0xFFFF marks "no command" in error log entries: never issued.
-        if (wire_cid(k) == 0xffffu) {
+        if (wire_cid(k) == 0xffffu && !mutate::cid_ffff) {
             continue;
         }
-        (w & WARPBELL_WORD_PENDING ? quarantine_ : free_) |= 1u << k;
+        (w & WARPBELL_WORD_PENDING && !mutate::attach_frees_pending ? quarantine_ : free_) |= 1u << k;
     }
     if constexpr (!is_shared) {
         at_.tail = port::load_relaxed_gpu(&state()->exclusive_tail);
@@ -39,7 +39,7 @@ WARPBELL_D queue<Mode>::queue(const Group& group, const warpbell_queue_ref& ref,
 
 template <sharing Mode> template <class Group> WARPBELL_D void queue<Mode>::detach(const Group& group) {
     if constexpr (!is_shared) {
-        if (group.is_leader()) {
+        if (group.is_leader() && !mutate::exclusive_not_saved) {
             port::store_relaxed_gpu(&state()->exclusive_tail, at_.tail);
             port::store_relaxed_gpu(&state()->exclusive_head, at_.head);
             port::store_relaxed_gpu(&state()->exclusive_told, at_.told);
@@ -65,7 +65,8 @@ template <sharing Mode> WARPBELL_D void queue<Mode>::rescan_quarantine() {
     WARPBELL_NO_UNROLL
     for (u32 left = quarantine_; left != 0; left &= left - 1u) {
         u32 k = port::lowest(left);
-        if (port::load_relaxed_gpu(word(lane_id_, k)) & WARPBELL_WORD_PENDING) {
+        if (port::load_relaxed_gpu(word(lane_id_, k)) & WARPBELL_WORD_PENDING &&
+            !mutate::quarantine_left_early) {
             continue;
         }
         quarantine_ &= ~(1u << k);
@@ -93,7 +94,7 @@ template <sharing Mode> WARPBELL_D u32 queue<Mode>::reserve(u32 n, u32 least) {
     WARPBELL_NO_UNROLL
     for (;;) {
         // Before the arithmetic: with the top bit set, the room would look endless.
-        if (t & WARPBELL_TICKET_CLOSED) {
+        if (t & WARPBELL_TICKET_CLOSED && !mutate::closed_ignored) {
             return pack(step::lost);
         }
         if (mutate::no_room_check) {
@@ -114,7 +115,9 @@ template <sharing Mode> WARPBELL_D u32 queue<Mode>::reserve(u32 n, u32 least) {
         } else {
             // The only source of room: completions reaped and told. Acquire: the controller has fetched
             // the entries that are about to be overwritten, which the reaper learnt before it released this.
-            at_.limit = (port::load_acquire_gpu(&state()->reap) & ~WARPBELL_REAP_LOCK) + cap();
+            at_.limit = (port::load_acquire_gpu(mutate::head_without_told ? &state()->head : &state()->reap) &
+                         ~WARPBELL_REAP_LOCK) +
+                        cap();
             t = port::load_relaxed_gpu(ticket);
             fresh = true;
         }
@@ -129,10 +132,11 @@ WARPBELL_D u32 queue<Mode>::next_step(const Group& group, u32 n, bool whole, pac
     u32 next = pack(step::idle);
     if constexpr (!is_shared) {
         // All lanes have the counters: no broadcast where there is room.
-        if (at_.told + cap() - at_.tail < n && at_.told != at_.head) {
+        if (!mutate::head_without_told && at_.told + cap() - at_.tail < n && at_.told != at_.head) {
             tell(group.is_leader());
         }
-        const u32 room = mutate::no_room_check ? n : static_cast<u32>(at_.told + cap() - at_.tail);
+        const u64 freed = mutate::head_without_told ? at_.head : at_.told;
+        const u32 room = mutate::no_room_check ? n : static_cast<u32>(freed + cap() - at_.tail);
         if (room >= (whole ? n : 1u)) {
             return pack(step::granted, room < n ? room : n, at_.tail);
         }
@@ -154,8 +158,10 @@ WARPBELL_D u32 queue<Mode>::next_step(const Group& group, u32 n, bool whole, pac
 
 // Arms the completion word, then stores the entry: 16 dwords, each of them defined.
 template <sharing Mode> WARPBELL_D void queue<Mode>::write_entry(u32 index, u32 k, const sqe& entry) {
-    port::store_relaxed_gpu(word(lane_id_, k),
-                            generation_ << WARPBELL_WORD_GENERATION_SHIFT | WARPBELL_WORD_PENDING);
+    if (!mutate::word_not_armed) {
+        port::store_relaxed_gpu(word(lane_id_, k),
+                                generation_ << WARPBELL_WORD_GENERATION_SHIFT | WARPBELL_WORD_PENDING);
+    }
     u32* slot = reinterpret_cast<u32*>(ref_.sq) + (index & sq_mask()) * 16u;
     const u32* d = entry.dword;
     // Bits 31:16 of a wide id, zero of any other, go into a dword that NVM commands reserve.
@@ -244,7 +250,7 @@ WARPBELL_D void queue<Mode>::use_grant(const Group& group, u32 granted, u32 wait
         group.sync();
     } // the leader's acquire of room covers every lane's stores
     if (k != no_id && rank < count) {
-        generation_ = (generation_ + 1u) & 0xffffu;
+        generation_ = mutate::generation_stuck ? 1u : (generation_ + 1u) & 0xffffu;
         write_entry(granted + rank, k, entry);
         token = io_token::submitted(ref_.qid, wire_cid(k), generation_);
         k = no_id;
@@ -309,7 +315,7 @@ WARPBELL_D io_token queue<Mode>::submit_all(const Group& group, bool want, const
         switch (kind_of(next)) {
         case step::granted:
             use_grant(group, next, waiting, k, entry, token);
-            waiting = count_of(next) == n ? 0 : group.ballot(k != no_id);
+            waiting = count_of(next) == n || mutate::partial_batch_lost ? 0 : group.ballot(k != no_id);
             break;
         case step::reap:
             collect(group, next);

@@ -18,8 +18,9 @@ template <sharing Mode> WARPBELL_D bool queue<Mode>::settle(io_token& token, sta
     port::count_poll();
     const u32 w = port::load_relaxed_gpu(word(lane_id_, k));
     // A copy of a token whose command was answered: never a wait, and never an answer.
-    if (((w >> WARPBELL_WORD_GENERATION_SHIFT) != token.generation() || ((free_ | quarantine_) >> k & 1u)) &&
-        !mutate::stale_token_accepted) {
+    const bool recycled =
+        (w >> WARPBELL_WORD_GENERATION_SHIFT) != token.generation() && !mutate::token_of_recycled_id;
+    if ((recycled || ((free_ | quarantine_) >> k & 1u)) && !mutate::stale_token_accepted) {
         result = code::stale_token;
         token.reset();
         return true;
@@ -50,8 +51,15 @@ template <sharing Mode> WARPBELL_D status queue<Mode>::give_up(io_token& token) 
         return code::timed_out;
     }
     quarantine_ |= bit;
+    u32* alarm = &reinterpret_cast<warpbell_queue_host*>(ref_.host)->alarm;
+    if (mutate::alarm_before_quarantine) {
+        port::store_release_sys(alarm, 1);
+        port::fence_sys();
+    }
     port::store_relaxed_sys(quarantine_word(), quarantine_);
-    port::store_release_sys(&reinterpret_cast<warpbell_queue_host*>(ref_.host)->alarm, 1);
+    if (!mutate::alarm_before_quarantine) {
+        port::store_release_sys(alarm, 1);
+    }
     return code::timed_out;
 }
 
@@ -63,8 +71,12 @@ template <sharing Mode> WARPBELL_D status queue<Mode>::abandon(io_token&& token)
     return refusal_ ? lose(token) : give_up(token);
 }
 
-// The queue is gone: there will be no completion, and the id dies with it.
+// The queue is gone, and the id dies with it. Should its completion come all the same, before the host has
+// deleted the queue, no copy of the token may be answered with it: this was the one status.
 template <sharing Mode> WARPBELL_D status queue<Mode>::lose(io_token& token) {
+    if (!mutate::id_lives_on_after_loss) {
+        quarantine_ |= 1u << (token.cid() - first_cid_);
+    }
     token.reset();
     return code::queue_lost;
 }

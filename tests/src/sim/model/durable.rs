@@ -42,7 +42,11 @@ mod tests {
         let history = [write(1, 1, 2, 0), write(2, 3, 4, 1)];
         assert_eq!(survivors(&history, Some(0), &[5], |_| false), [2]);
         assert_eq!(survivors(&history, Some(0), &[], |_| false), [0, 1, 2]);
-        assert_eq!(survivors(&history, Some(0), &[3], |_| false), [1, 2], "the flush began before the write ended");
+        assert_eq!(
+            survivors(&history, Some(0), &[3], |_| false),
+            [1, 2],
+            "the flush began before the write ended"
+        );
     }
 
     #[test]

@@ -171,7 +171,8 @@ mod tests {
         if accesses.iter().all(|access| matches!(access.kind, Kind::Attempt(_))) {
             return true;
         }
-        let first_end = accesses.iter().map(|a| if matches!(a.kind, Kind::Attempt(_)) { NEVER } else { a.to }).min();
+        let first_end =
+            accesses.iter().map(|a| if matches!(a.kind, Kind::Attempt(_)) { NEVER } else { a.to }).min();
         (0..accesses.len()).any(|choice| {
             let access = accesses[choice];
             let rest = [&accesses[..choice], &accesses[choice + 1..]].concat();
@@ -199,9 +200,10 @@ mod tests {
                 let from = 2 + 2 * draw.below(8);
                 history.push(read(draw.below(4), from, from + 1 + 2 * draw.below(4)));
             }
-            let known = |access: &Access| access.value() == 0 || history.iter().any(|a| {
-                a.value() == access.value() && !matches!(a.kind, Kind::Read(_))
-            });
+            let known = |access: &Access| {
+                access.value() == 0
+                    || history.iter().any(|a| a.value() == access.value() && !matches!(a.kind, Kind::Read(_)))
+            };
             let expected = history.iter().all(known) && brute_force(&history, 0);
             assert_eq!(check(&history, Some(0)).is_ok(), expected, "{history:?}");
             *(if expected { &mut lawful } else { &mut broken }) += 1;
