@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use warpbell::Buffer;
-use warpbell_driver::{Completion, IoQueue, Outcome, Token};
+use warpbell::{Buffer, HostQueue};
+use warpbell_driver::{Completion, Outcome, Token};
 use warpbell_hw::Iova;
 use warpbell_nvme::command::{self, Sqe};
 
@@ -17,8 +17,7 @@ const TIMED_OUT: u32 = warpbell_kernels::abi::STATUS_LIBRARY | warpbell_kernels:
 
 /// One host thread.
 pub(super) struct Client {
-    queue: IoQueue,
-    buffer: Buffer,
+    queue: HostQueue,
     nsid: u32,
     block_bytes: usize,
     ops: Vec<Op>,
@@ -30,11 +29,9 @@ pub(super) struct Client {
 
 /// What a client leaves behind.
 pub(super) struct Done {
-    pub(super) queue: IoQueue,
+    pub(super) queue: HostQueue,
     pub(super) ops: Vec<Op>,
     pub(super) records: Vec<Record>,
-    /// It stays until the queue is gone: commands that were given up may still use it.
-    pub(super) buffer: Buffer,
 }
 
 impl Client {
@@ -43,10 +40,10 @@ impl Client {
         entries as usize * PAGE
     }
 
-    pub(super) fn new(queue: IoQueue, buffer: Buffer, block_bytes: usize, ops: Vec<Op>) -> Client {
+    pub(super) fn new(queue: HostQueue, block_bytes: usize, ops: Vec<Op>) -> Client {
         let slots = queue.depth() as usize + 1;
         let records = vec![Record::default(); ops.len()];
-        Client { queue, buffer, nsid: 1, block_bytes, ops, records, next: 0, in_flight: vec![None; slots] }
+        Client { queue, nsid: 1, block_bytes, ops, records, next: 0, in_flight: vec![None; slots] }
     }
 
     /// Does one thing, or looks in vain. True if it did something.
@@ -63,10 +60,10 @@ impl Client {
 
     fn submit(&mut self, now: u64) -> bool {
         let Some(op) = self.ops.get(self.next).copied() else { return false };
-        let (buffer, nsid, bytes) = (&self.buffer, self.nsid, self.block_bytes);
+        let (buffer, nsid, bytes) = (self.queue.buffer().clone(), self.nsid, self.block_bytes);
         let token = self.queue.push_with(|token| {
             let at = usize::from(token.slot) * PAGE;
-            fill(buffer, at, bytes, if op.opcode == kernel::WRITE { op.value } else { !op.value });
+            fill(&buffer, at, bytes, if op.opcode == kernel::WRITE { op.value } else { !op.value });
             entry(&op, nsid, buffer.iova().get() + at as u64)
         });
         let Some(Token { slot, cid }) = token else { return false };
@@ -89,8 +86,9 @@ impl Client {
             Outcome::TimedOut => TIMED_OUT,
         };
         if completion.is_ok() && self.ops[index].opcode == kernel::READ {
-            record.first[0] = word(&self.buffer, slot * PAGE);
-            record.last[0] = word(&self.buffer, slot * PAGE + self.block_bytes - 8);
+            let buffer = self.queue.buffer();
+            record.first[0] = word(buffer, slot * PAGE);
+            record.last[0] = word(buffer, slot * PAGE + self.block_bytes - 8);
         }
     }
 
@@ -110,7 +108,7 @@ impl Client {
     }
 
     pub(super) fn into_done(self) -> Done {
-        Done { queue: self.queue, ops: self.ops, records: self.records, buffer: self.buffer }
+        Done { queue: self.queue, ops: self.ops, records: self.records }
     }
 }
 

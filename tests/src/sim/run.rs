@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use parking_lot::Mutex;
-use warpbell::{AttachOptions, Attachment, Buffer, DeviceName, OpenOptions, Ssd};
+use warpbell::{AttachOptions, Attachment, DeviceName, OpenOptions, Ssd};
 use warpbell_driver::{DriverError, IoQueueOptions};
 use warpbell_hw::{Cid, Device, Nsid, Qid, Window};
 use warpbell_kernels::abi;
@@ -39,7 +39,6 @@ pub(super) struct Run<'a> {
     soft: Arc<SoftDevice>,
     ssd: Ssd,
     attached: Option<Attached>,
-    client_buffer: Option<Buffer>,
     /// Admin commands still to be sent.
     admin: u64,
     pub(super) facts: Facts,
@@ -86,7 +85,6 @@ impl<'a> Run<'a> {
             soft,
             ssd,
             attached: None,
-            client_buffer: None,
             admin: plan.admin,
             facts: Facts::default(),
         };
@@ -376,7 +374,8 @@ impl<'a> Run<'a> {
     fn make_client(&mut self, ops: Vec<Op>) -> anyhow::Result<()> {
         let entries = self.plan.client_entries as u32;
         let options = IoQueueOptions { deadline: self.plan.wait_limit(), sq_batch: 1, cq_batch: 1 };
-        let queue = match self.ssd.host_queue(entries, options) {
+        let buffer = self.ssd.buffer(Client::buffer_bytes(entries))?;
+        let queue = match self.ssd.host_queue(entries, options, buffer) {
             Ok(queue) => queue,
             Err(error) if self.health() != Health::Fine => {
                 self.facts.excused.push(error.to_string());
@@ -384,9 +383,7 @@ impl<'a> Run<'a> {
             }
             Err(error) => return Err(error.into()),
         };
-        let buffer = self.ssd.buffer(Client::buffer_bytes(entries))?;
-        self.client_buffer = Some(buffer.clone());
-        self.world.set_client(Some(Client::new(queue, buffer, self.plan.block_bytes(), ops)));
+        self.world.set_client(Some(Client::new(queue, self.plan.block_bytes(), ops)));
         Ok(())
     }
 
@@ -409,15 +406,13 @@ impl<'a> Run<'a> {
             self.facts.spurious += client.spurious();
             let done = client.into_done();
             self.facts.add_client(&done.ops, &done.records);
-            let deleted = self.ssd.delete_host_queue(done.queue);
-            drop(done.buffer);
+            let deleted = done.queue.delete();
             if let Err(error) = deleted {
                 let fine = self.health() == Health::Fine;
                 let text = format!("deletion of the host's queue: {error}");
                 if fine { self.facts.host_error(text) } else { self.facts.excused.push(text) }
             }
         }
-        self.client_buffer = None;
     }
 
     /// The controller is broken: kernels have ended; everything is reset.
@@ -425,13 +420,14 @@ impl<'a> Run<'a> {
         if self.health() == Health::Gone {
             self.facts.gone = true;
         }
-        if let Some(client) = self.world.set_client(None) {
-            let mut client = client;
+        // Its queue, and the kernels', are let go of after the reset: until then they are the controller's too.
+        let client = self.world.set_client(None).map(|mut client| {
             client.stop();
             self.facts.spurious += client.spurious();
             let done = client.into_done();
             self.facts.add_client(&done.ops, &done.records);
-        }
+            done.queue
+        });
         let attached = self.attached.take();
         self.count(attached.as_ref());
         let reset = self.ssd.controller().reset();
@@ -445,8 +441,7 @@ impl<'a> Run<'a> {
                 self.facts.host_error(format!("reset: {error}"));
             }
         }
-        self.client_buffer = None;
-        drop(attached);
+        drop((attached, client));
     }
 
     /// Queues deleted in good order, or everything reset.
