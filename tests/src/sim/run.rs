@@ -142,6 +142,7 @@ impl<'a> Run<'a> {
             sharing: plan.sharing(),
             deadline: plan.wait_limit(),
             start: plan.start,
+            ..AttachOptions::default()
         };
         let attachment = match self.ssd.attach(&options) {
             Ok(attachment) => attachment,
