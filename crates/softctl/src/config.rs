@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::fault::{FaultError, FaultPlan};
+use crate::fault::{FaultError, FaultKind, FaultPlan};
 
 /// Bytes of the namespace of [`SoftConfig::default`].
 const DEFAULT_BYTES: u64 = 64 << 20;
@@ -56,6 +56,8 @@ pub struct SoftConfig {
     pub pin: Option<Vec<usize>>,
     /// Faults to inject.
     pub faults: FaultPlan,
+    /// Whether a loss of power takes back what was not flushed. It does so, too, if a fault of the plan is one.
+    pub volatile_cache: bool,
     /// In which order commands complete.
     pub order: CompletionOrder,
     /// Seed of every choice that the controller makes.
@@ -137,6 +139,7 @@ impl Default for SoftConfig {
             pollers: 1,
             pin: None,
             faults: FaultPlan::default(),
+            volatile_cache: false,
             order: CompletionOrder::Immediate,
             seed: 1,
             poison_fetched: false,
@@ -250,6 +253,7 @@ impl SoftConfig {
             within("order=shuffled window", window, 1, MAX_WINDOW)?;
         }
         self.validate_pins()?;
+        self.faults.validate()?;
         text("serial", &self.serial, 20)?;
         text("model", &self.model, 40)?;
         text("firmware", &self.firmware, 8)
@@ -271,6 +275,11 @@ impl SoftConfig {
         let count = self.namespaces.len();
         let more = if self.capacity > 0 { MORE_NAMESPACES } else { 0 };
         self.max_namespaces.unwrap_or((count + more).min(MAX_NAMESPACES) as u32)
+    }
+
+    /// Whether writes that were not flushed can be lost.
+    pub(crate) fn loses_writes(&self) -> bool {
+        self.volatile_cache || self.faults.has(FaultKind::PowerLoss)
     }
 
     /// The highest queue identifier that may ever be used.

@@ -9,8 +9,9 @@ use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use warpbell_nvme::register::{Aqa, Cc, Csts};
 
-use crate::admin::{DoorbellPages, Events, Features};
+use crate::admin::{DoorbellPages, Events, Features, LateAdmin};
 use crate::engine::Engine;
+use crate::fault::Incident;
 use crate::queue::{Cq, Sq};
 
 /// The admin queue pair.
@@ -64,6 +65,12 @@ pub(crate) struct Control {
     pub(crate) events: Events,
     /// The client's doorbell pages, once it told of them.
     pub(crate) doorbell_pages: Option<DoorbellPages>,
+    /// Admin completions that a fault delays.
+    pub(crate) late: Vec<LateAdmin>,
+    /// What a fault in an admin command does to the whole controller.
+    pub(crate) incident: Option<Incident>,
+    /// The controller was reset by itself: the client may not know yet.
+    pub(crate) surprised: bool,
     pub(crate) random: Xoshiro256PlusPlus,
 }
 
@@ -84,6 +91,9 @@ impl Control {
             features: Features::new(),
             events: Events::default(),
             doorbell_pages: None,
+            late: Vec::new(),
+            incident: None,
+            surprised: false,
             random: Xoshiro256PlusPlus::seed_from_u64(seed),
         }
     }

@@ -17,7 +17,7 @@ use crate::fault::Injector;
 use crate::interrupt::Vectors;
 use crate::lane::{Lane, LaneMode};
 use crate::memory::{IovaSpace, PAGE, View};
-use crate::sim::VirtualTime;
+use crate::sim::{TimeSource, VirtualTime};
 use crate::statistics::Statistics;
 use crate::store::Namespaces;
 use crate::subsystem::{Seat, Subsystem};
@@ -66,6 +66,8 @@ pub(crate) struct Core {
     pub(crate) admin_tail: AtomicU32,
     /// Whether the admin queue has work that no doorbell announces.
     pub(crate) admin_backlog: AtomicBool,
+    /// The function is gone: a fault.
+    pub(crate) removed: AtomicBool,
     /// Pollers are to end.
     pub(crate) stop: AtomicBool,
 }
@@ -108,12 +110,22 @@ impl Core {
             .then(|| Arc::new(Mutex::new(Injector::new(&config.faults, config.seed))));
         let vectors = Arc::new(Vectors::new(config.highest_qid()));
         let doorbells = DoorbellPage::new(config.highest_qid(), config.stride)?;
+        let time = stepped.then(|| subsystem.time.clone());
+        let source = match &time {
+            Some(time) => TimeSource::Virtual(time.clone()),
+            None => TimeSource::Monotonic(Arc::default()),
+        };
+        let write_through = Arc::new(AtomicBool::new(false));
         let engine = || Engine {
             view: View::new(space.clone()),
             namespaces: Namespaces::new(seat.published.clone()),
             checker: checker.clone(),
             errors: errors.clone(),
             injector: injector.clone(),
+            fault: None,
+            deferred: None,
+            time: source.clone(),
+            write_through: write_through.clone(),
             limits: limits(&config),
             segments: Vec::new(),
             scratch: Vec::new(),
@@ -123,16 +135,21 @@ impl Core {
         };
         let lanes = (0..lane_count as u64)
             .map(|index| {
-                LaneCell::new(Lane::new(engine(), lane_mode(&config, stepped, index), vectors.clone()))
+                LaneCell::new(Lane::new(
+                    engine(),
+                    lane_mode(&config, stepped, subsystem.volatile, index),
+                    vectors.clone(),
+                ))
             })
             .collect();
         let control = Control::new(engine(), config.queue_pairs, config.seed.rotate_left(17));
         Ok(Core {
             control: Mutex::new(control),
             lanes,
-            time: stepped.then(|| subsystem.time.clone()),
+            time,
             admin_tail: AtomicU32::new(0),
             admin_backlog: AtomicBool::new(false),
+            removed: AtomicBool::new(false),
             stop: AtomicBool::new(false),
             config,
             checker,
@@ -164,7 +181,7 @@ impl Core {
 
     /// Reports doorbells that were written although their queue does not exist, where writes are not seen one by one.
     pub(crate) fn scan_stray_doorbells(&self, control: &Control) {
-        if self.time.is_some() {
+        if self.time.is_some() || control.surprised || self.removed() {
             return;
         }
         for qid in 0..=self.config.highest_qid() {
@@ -201,7 +218,7 @@ fn limits(config: &SoftConfig) -> Limits {
     Limits { page: PAGE, bytes, sgl: config.sgl }
 }
 
-fn lane_mode(config: &SoftConfig, stepped: bool, index: u64) -> LaneMode {
+fn lane_mode(config: &SoftConfig, stepped: bool, volatile: bool, index: u64) -> LaneMode {
     let window = match config.order {
         CompletionOrder::Immediate => 0,
         CompletionOrder::Shuffled { window } => window,
@@ -209,7 +226,8 @@ fn lane_mode(config: &SoftConfig, stepped: bool, index: u64) -> LaneMode {
     LaneMode {
         window,
         poison: stepped && config.poison_fetched,
-        quick: !stepped && window == 0 && config.faults.is_empty(),
+        quick: !stepped && window == 0 && config.faults.is_empty() && !volatile,
+        planned: !config.faults.is_empty(),
         seed: config.seed.wrapping_add(index),
     }
 }

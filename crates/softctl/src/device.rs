@@ -14,7 +14,7 @@ use crate::checker::Violation;
 use crate::config::SoftConfig;
 use crate::core::Core;
 use crate::error::SoftError;
-use crate::fault::InjectedFault;
+use crate::fault::{Incident, InjectedFault};
 use crate::memory::IovaSpace;
 use crate::poller;
 use crate::sim::VirtualClock;
@@ -94,6 +94,33 @@ impl SoftDevice {
         }
     }
 
+    /// Stepped mode: the virtual time at which something can be done although nothing can be done now; `None` if
+    /// only the client can bring the controller to do anything.
+    pub fn next_event(&self) -> Option<Duration> {
+        self.core.time.as_ref().and_then(|time| self.core.next_event(time.now()))
+    }
+
+    /// Takes the function away by surprise: registers read all ones, doorbells and DMA stop, for good.
+    pub fn remove(&self) {
+        self.suffer(Incident::Remove);
+    }
+
+    /// Power fails and comes back: of the blocks that were written and not flushed each survives with probability
+    /// `keep`, and the controller is as after an NVM subsystem reset. Without a volatile cache
+    /// ([`SoftConfig::volatile_cache`]) every write survives.
+    pub fn power_loss(&self, keep: f64) {
+        self.suffer(Incident::PowerLoss(keep));
+    }
+
+    /// CSTS.CFS becomes 1: nothing completes any more until a reset.
+    pub fn fail_fatally(&self) {
+        self.suffer(Incident::Fatal);
+    }
+
+    fn suffer(&self, incident: Incident) {
+        self.core.suffer(&mut self.core.control.lock(), incident);
+    }
+
     /// What clients did against the specification so far, oldest first; at most [`crate::LOG_LIMIT`] of them
     /// (`statistics().violations` counts all).
     pub fn violations(&self) -> Vec<Violation> {
@@ -136,7 +163,9 @@ impl SoftDevice {
         let _lanes: Vec<_> = self.core.lanes.iter().map(|cell| cell.lock()).collect();
         let refused =
             |error: crate::store::StoreError| SoftError::Store { nsid, lba, reason: error.to_string() };
-        namespace.write(namespace.offset(lba), from).map_err(refused)
+        let offset = namespace.offset(lba);
+        namespace.write(offset, from).map_err(refused)?;
+        namespace.make_durable(offset, from.len() as u64).map_err(refused)
     }
 
     fn range(&self, nsid: u32, lba: u64, len: usize) -> Result<Namespace, SoftError> {
@@ -227,6 +256,9 @@ impl Clock for SoftDevice {
 
 impl Reset for Core {
     fn reset(&self, kind: ResetKind) -> Result<(), ResetError> {
+        if self.removed() {
+            return Err(ResetError::Unavailable { kind, reason: "the function was removed".to_owned() });
+        }
         match kind {
             ResetKind::Function => self.reset_function(&mut self.control.lock()),
         }

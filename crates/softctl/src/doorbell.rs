@@ -90,6 +90,9 @@ impl DoorbellSink for Sink {
 impl Core {
     /// A write of a doorbell that is seen as such.
     fn ring_doorbell(&self, offset: usize, value: u32) {
+        if self.removed() {
+            return;
+        }
         let stride = 4 << self.config.stride;
         let (index, rest) = (offset / stride, offset % stride);
         let (qid, head) = (index / 2, index % 2 == 1);
@@ -99,6 +102,10 @@ impl Core {
             return self.no_doorbell(offset, value);
         }
         let mut control = self.control.lock();
+        // A client whose controller failed by itself cannot know it before it looks.
+        if control.surprised || control.csts.rdy() && control.csts.cfs() {
+            return;
+        }
         if !control.csts.rdy() || control.csts.cfs() {
             let detail =
                 format!("doorbell of {name} queue {qid} set to {value} while the controller is not ready");

@@ -4,6 +4,7 @@
 use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use warpbell_nvme::command::{Fuse, Psdt};
@@ -11,8 +12,10 @@ use warpbell_nvme::{Sqe, Status};
 
 use crate::admin::ErrorLog;
 use crate::checker::{Checker, Rule};
-use crate::fault::Injector;
+use crate::fault::{Chosen, Injector};
 use crate::memory::View;
+use crate::nvm::Deferred;
+use crate::sim::TimeSource;
 use crate::statistics::Statistics;
 use crate::store::{Namespace, Namespaces};
 use crate::transfer::Segment;
@@ -70,6 +73,13 @@ pub(crate) struct Engine {
     pub(crate) errors: Arc<ErrorLog>,
     /// Shared by all threads; `None` if the plan is empty.
     pub(crate) injector: Option<Arc<Mutex<Injector>>>,
+    /// The fault that was chosen for the command at hand.
+    pub(crate) fault: Option<Chosen>,
+    /// The data of the command at hand, if a fault moves it after the completion.
+    pub(crate) deferred: Option<Deferred>,
+    pub(crate) time: TimeSource,
+    /// The volatile write cache is switched off.
+    pub(crate) write_through: Arc<AtomicBool>,
     pub(crate) limits: Limits,
     /// The data of the command at hand; kept for its allocation.
     pub(crate) segments: Vec<Segment>,
@@ -140,6 +150,11 @@ impl Engine {
         for (name, value) in dwords.iter().filter(|(_, value)| *value != 0) {
             self.violation(Rule::ReservedField, command, format_args!("{name} is {value:#x}"));
         }
+    }
+
+    /// Whether what a command wrote must be durable before it completes.
+    pub(crate) fn is_durable_at_once(&self, sqe: &Sqe, has_fua: bool) -> bool {
+        has_fua && sqe.fua() || self.write_through.load(Ordering::Acquire)
     }
 
     /// The namespace that a command is about.

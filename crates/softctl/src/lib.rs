@@ -44,6 +44,7 @@ mod statistics;
 mod store;
 mod subsystem;
 mod transfer;
+mod units;
 
 pub use checker::{LOG_LIMIT, Rule, Violation};
 pub use config::{

@@ -11,9 +11,10 @@ use crate::config::{
     CompletionOrder, DoorbellBufferMode, NamespaceConfig, SoftConfig, SoftConfigError, StoreConfig,
 };
 use crate::fault::FaultPlan;
+use crate::units::SIZES;
 
 const KEYS: &str = "size, file, block, writable, capacity, max_namespaces, queues, grant, entries, mdts, sgl, \
-                    stride, dbbuf, wrr, pollers, pin, faults, \
+                    stride, dbbuf, wrr, pollers, pin, faults, cache, \
                     order, seed, poison, serial, model, firmware";
 
 impl SoftConfig {
@@ -146,6 +147,7 @@ impl Parser {
             "pollers" => config.pollers = number(key, value, 1, crate::config::MAX_POLLERS as u64)?,
             "pin" => config.pin = Some(pins(key, value)?),
             "faults" => config.faults = FaultPlan::load(Path::new(value))?,
+            "cache" => config.volatile_cache = cache(key, value)?,
             "order" => config.order = order(key, value)?,
             "seed" => config.seed = number(key, value, 0, u64::MAX)?,
             "poison" => config.poison_fetched = switch(key, value)?,
@@ -183,6 +185,14 @@ fn dbbuf(on: bool) -> DoorbellBufferMode {
     if on { DoorbellBufferMode::On } else { DoorbellBufferMode::Off }
 }
 
+fn cache(key: &str, value: &str) -> Result<bool, SoftConfigError> {
+    match value {
+        "volatile" => Ok(true),
+        "protected" => Ok(false),
+        _ => Err(SoftConfigError::value(key, value, "must be volatile or protected (against loss of power)")),
+    }
+}
+
 fn order(key: &str, value: &str) -> Result<CompletionOrder, SoftConfigError> {
     match value.split_once(':') {
         None if value == "immediate" => Ok(CompletionOrder::Immediate),
@@ -198,29 +208,12 @@ fn pins(key: &str, value: &str) -> Result<Vec<usize>, SoftConfigError> {
     value.split('+').map(|cpu| number(key, cpu, 0, last)).collect()
 }
 
-const UNITS: &[(&str, u64)] = &[
-    ("", 1),
-    ("b", 1),
-    ("k", 1 << 10),
-    ("kib", 1 << 10),
-    ("kb", 1_000),
-    ("m", 1 << 20),
-    ("mib", 1 << 20),
-    ("mb", 1_000_000),
-    ("g", 1 << 30),
-    ("gib", 1 << 30),
-    ("gb", 1_000_000_000),
-    ("t", 1 << 40),
-    ("tib", 1 << 40),
-    ("tb", 1_000_000_000_000),
-];
-
 fn size(key: &str, value: &str) -> Result<u64, SoftConfigError> {
     let refused = || SoftConfigError::value(key, value, "must be bytes, for example 4096, 512m, 1g or 500MB");
     let digits = value.len() - value.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (number, unit) = value.split_at(digits);
     let unit = unit.trim().to_ascii_lowercase();
-    let factor = UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(refused)?.1;
+    let factor = SIZES.iter().find(|(name, _)| *name == unit).ok_or_else(refused)?.1;
     let number = u64::from_str(number).map_err(|_| refused())?;
     number.checked_mul(factor).ok_or_else(refused)
 }

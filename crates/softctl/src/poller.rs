@@ -57,6 +57,9 @@ fn run(core: &Core, index: usize) {
             let_others_in(cell, &mut lane);
         }
         let mut busy = lane.pass();
+        if let Some(incident) = lane.incident.take() {
+            MutexGuard::unlocked(&mut lane, || core.suffer(&mut core.control.lock(), incident));
+        }
         if index == 0 && core.admin_wanted() {
             MutexGuard::unlocked(&mut lane, || core.run_admin(&mut core.control.lock(), ADMIN_BURST));
             busy = true;

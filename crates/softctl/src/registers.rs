@@ -186,6 +186,9 @@ impl Core {
     }
 
     fn enable(&self, control: &mut Control) {
+        if std::mem::take(&mut control.surprised) {
+            self.clear_stray_doorbells();
+        }
         let (cc, aqa) = (control.cc, control.aqa);
         let page = cc.page_size();
         let checks = [
@@ -259,7 +262,7 @@ impl Core {
         self.schedule(control, Transition::Disable);
     }
 
-    fn forget_everything(&self, control: &mut Control) {
+    pub(crate) fn forget_everything(&self, control: &mut Control) {
         for qid in control.sqs.keys() {
             self.space.release(&crate::admin::sq_name(*qid));
         }
@@ -279,6 +282,9 @@ impl Core {
         self.forget_doorbell_pages(control);
         control.granted = self.config.queue_pairs;
         control.features.reset();
+        self.switch_write_cache(control);
+        control.late.clear();
+        control.incident = None;
         control.events.reset();
         drop(self.checker.take_events());
         self.subsystem.state().forget_changed(self.cntlid);
@@ -321,22 +327,34 @@ fn old_configuration(old: u32, new: u32) -> Cc {
 
 impl Registers for Core {
     fn read32(&self, at: u32) -> u32 {
+        if self.removed() {
+            return u32::MAX;
+        }
         self.access(at, 4).map_or(0, |control| self.read_register(&control, at))
     }
 
     fn read64(&self, at: u32) -> u64 {
+        if self.removed() {
+            return u64::MAX;
+        }
         let Some(control) = self.access(at, 8) else { return 0 };
         let low = self.read_register(&control, at);
         u64::from(low) | u64::from(self.read_register(&control, at + 4)) << 32
     }
 
     fn write32(&self, at: u32, value: u32) {
+        if self.removed() {
+            return;
+        }
         if let Some(mut control) = self.access(at, 4) {
             self.write_register(&mut control, at, value);
         }
     }
 
     fn write64(&self, at: u32, value: u64) {
+        if self.removed() {
+            return;
+        }
         if !matches!(at, offset::ASQ | offset::ACQ) {
             return self.misuse(format!("write of 64 bits to register {at:#x}"));
         }

@@ -1,11 +1,13 @@
 //! Stepped mode: no threads, one thing at a time, in virtual time.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use rand::RngExt;
-use warpbell_hw::Clock;
+use warpbell_hw::{Clock, MonotonicClock};
 
+use crate::control::Control;
 use crate::core::Core;
 
 /// Time that passes for one step, in nanoseconds.
@@ -34,47 +36,87 @@ impl VirtualTime {
     }
 }
 
+/// Where the parts of a controller read the time.
+#[derive(Clone)]
+pub(crate) enum TimeSource {
+    Virtual(Arc<VirtualTime>),
+    Monotonic(Arc<MonotonicClock>),
+}
+
+impl TimeSource {
+    pub(crate) fn now(&self) -> Duration {
+        match self {
+            TimeSource::Virtual(time) => time.now(),
+            TimeSource::Monotonic(clock) => clock.now(),
+        }
+    }
+}
+
 impl Core {
-    /// Does one thing that can be done now, chosen by the seed: serve an admin command, fetch an I/O command,
-    /// complete one, or change CSTS. False if there is nothing to do.
+    /// Does one thing that can be done at the present virtual time, chosen by the seed: serve an admin command, fetch
+    /// an I/O command, let one go on, or change CSTS. False if nothing can be done now.
     pub(crate) fn step(&self, time: &VirtualTime) -> bool {
+        if self.removed() {
+            return false;
+        }
         let mut control = self.control.lock();
         let control = &mut *control;
+        if self.change_state(control, time.now()) {
+            return true;
+        }
         let mut lane = self.lanes[0].lock();
         let mut work = Vec::new();
         lane.work(&mut work);
         let admin = self.admin_ready(control);
         let choices = work.len() + usize::from(admin);
-        if let Some((due, transition)) = control.transition
-            && (choices == 0 || due <= time.now())
-        {
-            drop(lane);
-            time.advance_to(due);
-            control.transition = None;
-            self.arrive(control, transition);
-            return true;
-        }
-        if let Some(due) = self.subsystem.due()
-            && (choices == 0 || due <= time.now())
-        {
-            drop(lane);
-            time.advance_to(due);
-            self.subsystem.work();
-            return true;
-        }
         if choices == 0 {
             return false;
         }
         let choice = control.random.random_range(0..choices);
         time.advance(Duration::from_nanos(control.random.random_range(STEP_NS)));
         match work.get(choice) {
-            Some(work) => lane.perform(*work),
+            Some(work) => {
+                lane.perform(*work);
+                let incident = lane.incident.take();
+                drop(lane);
+                if let Some(incident) = incident {
+                    self.suffer(control, incident);
+                }
+            }
             None => {
                 drop(lane);
                 self.run_admin(control, 1);
             }
         }
         true
+    }
+
+    /// Lets a change of CSTS or work of the subsystem happen whose time has come.
+    fn change_state(&self, control: &mut Control, now: Duration) -> bool {
+        if let Some((_, transition)) = control.transition.filter(|(due, _)| *due <= now) {
+            control.transition = None;
+            self.arrive(control, transition);
+            return true;
+        }
+        let due = self.subsystem.due().is_some_and(|due| due <= now);
+        if due {
+            self.subsystem.work();
+        }
+        due
+    }
+
+    /// The time at which something can be done although nothing can be done now: a change of CSTS,
+    /// of the subsystem, or of a command.
+    pub(crate) fn next_event(&self, now: Duration) -> Option<Duration> {
+        if self.removed() {
+            return None;
+        }
+        let control = self.control.lock();
+        let lane = self.lanes[0].lock().next_event();
+        let state = control.transition.map(|(due, _)| due);
+        let admin = control.next_late();
+        let shared = self.subsystem.due();
+        lane.into_iter().chain(state).chain(admin).chain(shared).filter(|due| *due > now).min()
     }
 }
 
@@ -85,7 +127,9 @@ impl Clock for VirtualClock<'_> {
 
     fn pause(&self, hint: Duration) {
         if !self.core.step(self.time) {
-            self.time.advance(hint.max(PAUSE));
+            let now = self.time.now();
+            let then = now + hint.max(PAUSE);
+            self.time.advance_to(self.core.next_event(now).map_or(then, |event| event.min(then)));
         }
     }
 }

@@ -194,12 +194,10 @@ fn features_have_current_default_and_saved_values() {
         Status::INVALID_FIELD,
     );
     expect(&mut client, command::get_features(id, FeatureSelect(7), 0), Status::INVALID_FIELD);
-    expect(
-        &mut client,
-        command::set_features(FeatureId::VOLATILE_WRITE_CACHE, 0, 0),
-        Status::FEATURE_NOT_CHANGEABLE,
-    );
-    client.admin_ok(command::set_features(FeatureId::VOLATILE_WRITE_CACHE, 1, 0));
+    expect(&mut client, command::set_features(FeatureId::VOLATILE_WRITE_CACHE, 2, 0), Status::INVALID_FIELD);
+    client.admin_ok(command::set_features(FeatureId::VOLATILE_WRITE_CACHE, 0, 0));
+    let get = command::get_features(FeatureId::VOLATILE_WRITE_CACHE, FeatureSelect::CURRENT, 0);
+    assert_eq!(client.admin_ok(get).dw0, 0, "the cache can be switched off");
     client.admin_ok(command::set_features(FeatureId::ERROR_RECOVERY, 5, NSID_ALL));
     let get = command::get_features(FeatureId::ERROR_RECOVERY, FeatureSelect::CURRENT, 1);
     assert_eq!(client.admin_ok(get).dw0, 5);

@@ -1,6 +1,7 @@
 //! Get Features and Set Features (Base 2.0, 5.15 and 5.27).
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 
 use warpbell_nvme::Status;
 use warpbell_nvme::command::{GetFeaturesCdw10, NSID_ALL, SetFeaturesCdw10};
@@ -31,7 +32,7 @@ const KNOWN: &[Known] = &[
     known(FeatureId::POWER_MANAGEMENT, 0, true, 0xe0),
     known(FeatureId::TEMPERATURE_THRESHOLD, 343, true, 0x003f_ffff),
     Known { namespace: true, ..known(FeatureId::ERROR_RECOVERY, 0, true, 0xffff) },
-    known(FeatureId::VOLATILE_WRITE_CACHE, 1, false, 1),
+    known(FeatureId::VOLATILE_WRITE_CACHE, 1, true, 1),
     // Interrupts are never held back, whatever vector they are for.
     known(FeatureId::INTERRUPT_COALESCING, 0, false, 0xffff),
     known(FeatureId::WRITE_ATOMICITY, 0, true, 1),
@@ -174,10 +175,28 @@ impl Core {
                 control.features.saved.insert((id.0, scope), value);
             }
         }
+        if id == FeatureId::VOLATILE_WRITE_CACHE {
+            self.switch_write_cache(control);
+        }
         if id == FeatureId::ARBITRATION {
             self.lanes.iter().for_each(|cell| cell.lock().set_arbitration(Arbitration::from_bits(value)));
         }
         Ok(0)
+    }
+
+    /// Follows the feature's value. What is in a cache that is switched off becomes durable.
+    pub(crate) fn switch_write_cache(&self, control: &Control) {
+        let on =
+            control.features.current.get(&(FeatureId::VOLATILE_WRITE_CACHE.0, 0)).is_none_or(|on| *on != 0);
+        let was_off = control.engine.write_through.swap(!on, Ordering::AcqRel);
+        if on || was_off {
+            return;
+        }
+        for namespace in self.subsystem.all_namespaces().iter().filter(|namespace| namespace.writable) {
+            if let Err(error) = namespace.flush() {
+                tracing::warn!(nsid = namespace.nsid, %error, "flush of a cache that is switched off failed");
+            }
+        }
     }
 
     /// Number of Queues, which must come before the first I/O queue.

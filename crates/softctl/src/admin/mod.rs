@@ -3,6 +3,7 @@
 mod abort;
 mod aer;
 mod doorbell_buffer;
+mod fault;
 mod features;
 mod format;
 mod identify;
@@ -13,6 +14,7 @@ mod sanitize;
 
 pub(crate) use aer::Events;
 pub(crate) use doorbell_buffer::DoorbellPages;
+pub(crate) use fault::LateAdmin;
 pub(crate) use features::Features;
 pub(crate) use log::ErrorLog;
 pub(crate) use queues::{ADMIN_CQ, ADMIN_SQ, cq_name, sq_name};
@@ -76,7 +78,10 @@ impl Core {
         let Some(admin) = &control.admin else { return false };
         let serving = control.running() && control.csts.shst() == Shst::NORMAL_OPERATION;
         let room = admin.cq.room() > 0;
-        serving && (self.checker.raised() || room && (admin.sq.pending() > 0 || control.events.deliverable()))
+        serving
+            && (self.checker.raised()
+                || control.late_is_due()
+                || room && (admin.sq.pending() > 0 || control.events.deliverable()))
     }
 
     /// Serves the admin queue: up to `most` commands, and the events that wait.
@@ -96,8 +101,9 @@ impl Core {
         }
         refresh(control, &mut admin);
         if control.csts.shst() == Shst::NORMAL_OPERATION {
+            control.post_late(&mut admin);
             for _ in 0..most.min(admin.sq.pending()) {
-                if admin.cq.room() == 0 {
+                if admin.cq.room() == 0 || control.incident.is_some() {
                     break;
                 }
                 self.serve(control, &mut admin);
@@ -108,9 +114,12 @@ impl Core {
             control.engine.statistics.interrupts += 1;
             self.vectors.signal(vector);
         }
-        let backlog = admin.sq.pending() > 0 || control.events.deliverable();
+        let backlog = admin.sq.pending() > 0 || control.events.deliverable() || !control.late.is_empty();
         self.admin_backlog.store(backlog && control.csts.shst() == Shst::NORMAL_OPERATION, Ordering::Relaxed);
         control.admin = Some(admin);
+        if let Some(incident) = control.incident.take() {
+            self.suffer(control, incident);
+        }
     }
 
     fn poll_admin(&self, control: &mut Control, admin: &mut AdminQueue) {
@@ -145,11 +154,16 @@ impl Core {
         }
         control.engine.begin();
         let conflict = admin.sq.begin(sqe.cid());
+        let fault = if conflict { None } else { self.admin_fault(command) };
         let result = if conflict {
             control.engine.violation(Rule::CidInFlight, command, "its identifier is in flight");
             Err(never(Status::CID_CONFLICT))
         } else {
-            self.administer(control, admin, command)
+            match Self::instead(control, fault) {
+                Some(Ok(())) => return,
+                Some(Err(status)) => Err(status),
+                None => self.administer(control, admin, command),
+            }
         };
         let (status, dw0) = match result {
             Ok(Answer::Parked) => return,
@@ -164,7 +178,8 @@ impl Core {
             admin.sq.end(sqe.cid());
         }
         let head = admin.sq.head as u16;
-        admin.cq.post(&Cqe::new(0, head, sqe.cid(), status, false).with_dw0(dw0));
+        let entry = Cqe::new(0, head, sqe.cid(), status, false).with_dw0(dw0);
+        Self::post_admin(control, admin, &entry, fault);
     }
 
     fn administer(

@@ -1,18 +1,15 @@
 //! Commands between their fetch and their completion.
 
-use rand::RngExt;
-use warpbell_nvme::{Sqe, Status};
+use std::time::Duration;
 
-use super::Lane;
+use rand::RngExt;
+use warpbell_nvme::Status;
+
+use super::flights::{Flight, Stage};
+use super::{Lane, LaneState};
 use crate::checker::Rule;
 use crate::engine::Command;
-
-/// A fetched command that waits for its turn to complete.
-pub(super) struct Held {
-    /// Index of its queue in the lane.
-    pub(super) sq: usize,
-    sqe: Sqe,
-}
+use crate::fault::{FaultAction, Incident, Target};
 
 impl Lane {
     /// Fetches one command, which must be pending with room for its completion, and completes it unless it is held.
@@ -25,59 +22,241 @@ impl Lane {
             sq.poison_fetched();
         }
         let conflict = sq.begin(sqe.cid());
-        self.held.push(Held { sq: index, sqe });
         let command = Command { sqid, sqe: &sqe };
         if self.mode.poison && sqe.cdw0.into_bits() == u32::MAX {
             self.engine.violation(Rule::StaleEntry, command, "fetch of an entry that was not written");
         }
         if conflict {
             self.engine.violation(Rule::CidInFlight, command, "its identifier is in flight");
-            self.answer(self.held.len() - 1, Status::CID_CONFLICT.with_dnr(true));
+            self.answer(Flight::new(index, sqe), Status::CID_CONFLICT.with_dnr(true));
             // The other command with this identifier is still in flight.
             self.sqs[index].begin(sqe.cid());
-        } else if self.held.len() > self.mode.window {
+            return;
+        }
+        let flight = Flight::new(index, sqe);
+        if self.mode.planned {
+            self.depart(sqid, flight)
+        } else {
+            self.flights.push(flight)
+        }
+        if self.flights.ready() > self.mode.window {
             self.complete_any();
             self.interrupt_all();
         }
     }
 
+    /// Decides what becomes of a command, and when.
+    fn depart(&mut self, sqid: u16, mut flight: Flight) {
+        let now = self.engine.time.now();
+        if let Some(injector) = self.engine.injector.clone() {
+            let mut injector = injector.lock();
+            flight.fault = injector.judge(Target::of(sqid, &flight.sqe));
+            if let Some(FaultAction::Slow { by, lasting }) = flight.fault.map(|fault| fault.action) {
+                injector.slow_down(flight.sqe.nsid, by, now, lasting);
+            }
+            flight.extra = injector.slowness(flight.sqe.nsid, now);
+        }
+        match flight.fault.map(|fault| fault.action) {
+            Some(FaultAction::Delay { by }) => flight.extra += by,
+            Some(FaultAction::StuckDoorbell { by }) => self.stick(flight.sq, by.map(|by| now + by)),
+            Some(FaultAction::Reorder { by }) => {
+                flight.behind = by;
+                return self.flights.push_behind(flight);
+            }
+            Some(FaultAction::Drop) => {
+                flight.stage = Stage::Dropped;
+                return self.flights.push_lost(flight);
+            }
+            Some(action) => {
+                if let Some(incident) = Incident::of(action) {
+                    self.incident = Some(incident);
+                    self.state = LaneState::Halted;
+                    return self.flights.push_lost(flight);
+                }
+            }
+            None => {}
+        }
+        if flight.extra.is_zero() {
+            self.flights.push(flight);
+        } else {
+            let due = now + flight.extra;
+            self.flights.push_at(flight, due);
+        }
+    }
+
+    /// Lets those go on whose time has come.
+    pub(super) fn ripen(&mut self) {
+        let now = self.engine.time.now();
+        self.unstick(now);
+        self.flights.ripen(now);
+    }
+
+    /// Lets flights go on, after a pass over the queues that found work or not. Returns whether one did.
+    #[cold]
+    pub(super) fn go_on(&mut self, busy: bool) -> bool {
+        if self.state == LaneState::Halted || self.flights.is_empty() && self.stuck.is_empty() {
+            return false;
+        }
+        if self.mode.planned {
+            self.ripen();
+            if !busy {
+                self.flights.release_behind();
+            }
+        }
+        let before = self.flights.ready();
+        if before == 0 {
+            return false;
+        }
+        self.refresh();
+        if !busy {
+            // Nothing new comes, so nothing is won by holding back.
+            self.complete_any();
+        }
+        while self.flights.ready() > self.mode.window {
+            self.complete_any();
+        }
+        self.interrupt_all();
+        true
+    }
+
     pub(super) fn complete_any(&mut self) {
-        let choice = self.random.random_range(0..self.held.len());
-        self.complete(choice);
+        let flight = if self.mode.window == 0 {
+            self.flights.take_first()
+        } else {
+            let choice = self.random.random_range(0..self.flights.ready());
+            self.flights.take_ready(choice)
+        };
+        self.complete(flight);
     }
 
-    pub(super) fn complete(&mut self, choice: usize) {
-        let held = &self.held[choice];
-        let status = self.engine.execute(self.sqs[held.sq].id, &held.sqe);
-        self.answer(choice, status);
+    /// Does what is next for a flight.
+    pub(super) fn complete(&mut self, mut flight: Flight) {
+        match std::mem::replace(&mut flight.stage, Stage::Fetched) {
+            Stage::Fetched => self.execute(flight),
+            Stage::Dropped => {}
+            Stage::Again(status) => self.repeat(flight, status),
+            Stage::Torn(entry) => self.cqs[self.sqs[flight.sq].cq].finish_torn(entry),
+            Stage::Payload(deferred) => self.engine.move_deferred(deferred),
+        }
     }
 
-    /// Posts the completion of a held command.
-    pub(super) fn answer(&mut self, choice: usize, status: Status) {
-        let held = self.held.swap_remove(choice);
-        let sq = &mut self.sqs[held.sq];
-        sq.end(held.sqe.cid());
-        let cq = &mut self.cqs[sq.cq];
-        cq.release();
-        cq.post_status(sq.id, sq.head, held.sqe.cid(), status);
+    fn execute(&mut self, flight: Flight) {
+        self.engine.fault = flight.fault;
+        let status = self.engine.execute(self.sqs[flight.sq].id, &flight.sqe);
+        self.engine.fault = None;
+        self.answer(flight, status);
     }
 
-    /// Aborts a command that is held back; false if it is not here.
+    /// Posts the completion of a command.
+    pub(super) fn answer(&mut self, flight: Flight, status: Status) {
+        let sq = &mut self.sqs[flight.sq];
+        let (index, sqid, head, cid) = (sq.cq, sq.id, sq.head, flight.sqe.cid());
+        sq.end(cid);
+        self.cqs[index].release();
+        if !self.mode.planned {
+            return self.cqs[index].post_status(sqid, head, cid, status);
+        }
+        self.finish_torn_at(index);
+        match flight.fault.map(|fault| fault.action) {
+            Some(FaultAction::Torn { by }) => {
+                let entry = self.cqs[index].post_torn(sqid, head, cid, status);
+                self.follow(&flight, Stage::Torn(entry), by);
+            }
+            action => {
+                self.cqs[index].post_status(sqid, head, cid, status);
+                self.aftermath(&flight, status, action);
+            }
+        }
+        self.flights.passed(flight.sq);
+    }
+
+    /// What a fault does after the completion was posted.
+    fn aftermath(&mut self, flight: &Flight, status: Status, action: Option<FaultAction>) {
+        match action {
+            Some(FaultAction::Duplicate) => self.repeat(Flight::new(flight.sq, flight.sqe), status),
+            Some(FaultAction::LatePayload { by }) => {
+                if let Some(deferred) = self.engine.deferred.take() {
+                    self.follow(flight, Stage::Payload(deferred), by);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Adds what follows a completion after a while.
+    fn follow(&mut self, flight: &Flight, stage: Stage, after: Duration) {
+        let due = self.engine.time.now() + after;
+        let mut follower = Flight::new(flight.sq, flight.sqe);
+        follower.stage = stage;
+        self.flights.push_at(follower, due);
+    }
+
+    /// Posts a completion once more, if there is room; else later.
+    fn repeat(&mut self, mut flight: Flight, status: Status) {
+        let sq = &self.sqs[flight.sq];
+        let (index, sqid, head) = (sq.cq, sq.id, sq.head);
+        if self.cqs[index].room() == 0 {
+            flight.stage = Stage::Again(status);
+            return self.flights.push_lost(flight);
+        }
+        self.finish_torn_at(index);
+        self.cqs[index].post_status(sqid, head, flight.sqe.cid(), status);
+    }
+
+    /// A client has freed entries: completions that wait for room to be repeated may have it now.
+    pub(super) fn repeat_waiting(&mut self, cq: usize) {
+        while self.cqs[cq].room() > 0 {
+            let sqs = &self.sqs;
+            let waits = |flight: &Flight| sqs[flight.sq].cq == cq && matches!(flight.stage, Stage::Again(_));
+            let Some(flight) = self.flights.find(waits) else { return };
+            self.complete(flight);
+        }
+    }
+
+    /// The slot that is about to be posted to may still lack a part of its last entry.
+    fn finish_torn_at(&mut self, cq: usize) {
+        let (sqs, offset) = (&self.sqs, self.cqs[cq].next_offset());
+        let is_it = |flight: &Flight| {
+            sqs[flight.sq].cq == cq && matches!(&flight.stage, Stage::Torn(entry) if entry.offset == offset)
+        };
+        if let Some(flight) = self.flights.find(is_it) {
+            self.complete(flight);
+        }
+    }
+
+    /// Ends all flights of a queue that is being deleted.
+    pub(super) fn abandon(&mut self, index: usize) {
+        while let Some(flight) = self.flights.find(|flight| flight.sq == index) {
+            if flight.outstanding() {
+                self.answer(flight, Status::ABORTED_SQ_DELETION);
+            } else if !matches!(flight.stage, Stage::Again(_)) {
+                self.complete(flight);
+            }
+        }
+    }
+
+    /// Aborts a command that has not completed; false if it is not here.
     pub(crate) fn abort(&mut self, sqid: u16, cid: u16) -> bool {
         self.refresh();
-        let is_it = |held: &Held| self.sqs[held.sq].id == sqid && held.sqe.cid() == cid;
-        let Some(choice) = self.held.iter().position(is_it) else { return false };
-        let cq = self.sqs[self.held[choice].sq].cq;
-        self.answer(choice, Status::ABORT_REQUESTED);
+        let sqs = &self.sqs;
+        let is_it = |flight: &Flight| {
+            matches!(flight.stage, Stage::Fetched) && sqs[flight.sq].id == sqid && flight.sqe.cid() == cid
+        };
+        let Some(mut flight) = self.flights.find(is_it) else { return false };
+        let cq = self.sqs[flight.sq].cq;
+        flight.fault = None;
+        self.answer(flight, Status::ABORT_REQUESTED);
         self.interrupt(cq);
         true
     }
 
-    /// Completes everything that is held back, before a shutdown.
+    /// Completes everything that will complete, before a shutdown.
     pub(crate) fn drain(&mut self) {
         self.refresh();
-        while !self.held.is_empty() {
+        self.flights.hurry();
+        while self.flights.ready() > 0 {
             self.complete_any();
+            self.flights.hurry();
         }
         self.interrupt_all();
     }

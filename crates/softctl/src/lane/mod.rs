@@ -2,27 +2,31 @@
 //!
 //! A completion queue and all submission queues that feed it are in one lane, so that nothing on the way of an I/O
 //! command is shared between threads. Round robin goes from queue to queue, a burst of commands at a time; with
-//! priorities `arbitration` chooses. `flight` has what happens to a command
-//! between its fetch and its completion, `stepped` what a controller without threads does.
+//! priorities `arbitration` chooses. `flight` has what happens to a command between its fetch and its completion,
+//! `flights` the set of such commands, `stuck` doorbells that are not looked at, `stepped` what a controller without
+//! threads does.
 
 mod arbitration;
 mod flight;
+mod flights;
 mod stepped;
+mod stuck;
 
 use std::sync::Arc;
 
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
-use warpbell_nvme::Status;
 
 use crate::admin::{cq_name, sq_name};
 use crate::checker::Rule;
 use crate::engine::Engine;
+use crate::fault::Incident;
 use crate::interrupt::Vectors;
 use crate::queue::{Cq, DoorbellFault, Sq};
 
 pub(crate) use arbitration::Arbiter;
-use flight::Held;
+use flights::Flights;
+use stuck::Stuck;
 
 /// Most commands taken from one queue before the next has its turn.
 pub(crate) const MAX_BURST: u32 = 32;
@@ -36,6 +40,8 @@ pub(crate) struct LaneMode {
     pub(crate) poison: bool,
     /// Serve many plain reads and writes at a time. Off where each command is looked at.
     pub(crate) quick: bool,
+    /// Faults or a profile say when commands complete.
+    pub(crate) planned: bool,
     pub(crate) seed: u64,
 }
 
@@ -46,13 +52,18 @@ pub(crate) enum LaneState {
     Running,
     /// A shutdown was asked for: new commands are violations.
     ShutDown,
+    /// Does nothing any more, until a reset.
+    Halted,
 }
 
 /// I/O queues and the means to serve them.
 pub(crate) struct Lane {
     pub(super) sqs: Vec<Sq>,
     pub(super) cqs: Vec<Cq>,
-    held: Vec<Held>,
+    flights: Flights,
+    stuck: Vec<Stuck>,
+    /// What a fault does to the whole controller, for whoever may lock that.
+    pub(crate) incident: Option<Incident>,
     pub(crate) engine: Engine,
     pub(crate) burst: u32,
     /// Present where queues have priorities.
@@ -68,7 +79,9 @@ impl Lane {
         Lane {
             sqs: Vec::new(),
             cqs: Vec::new(),
-            held: Vec::new(),
+            flights: Flights::default(),
+            stuck: Vec::new(),
+            incident: None,
             engine,
             burst: MAX_BURST,
             arbiter: None,
@@ -90,11 +103,8 @@ impl Lane {
                 busy |= self.visit(index);
             }
         }
-        if !busy && !self.held.is_empty() {
-            // Nothing new comes, so nothing is won by holding back.
-            self.complete_any();
-            self.interrupt_all();
-            busy = true;
+        if !self.mode.quick {
+            busy |= self.go_on(busy);
         }
         busy
     }
@@ -107,10 +117,11 @@ impl Lane {
     /// Looks at a submission queue's doorbell; false if its value must not lead to anything.
     #[inline]
     fn hear(&mut self, index: usize) -> bool {
-        let sq = &mut self.sqs[index];
-        if let Some(result) = sq.poll_doorbell() {
+        if !self.is_sq_stuck(index)
+            && let Some(result) = self.sqs[index].poll_doorbell()
+        {
             let statistics = &mut self.engine.statistics;
-            *(if sq.bell.shadowed() {
+            *(if self.sqs[index].bell.shadowed() {
                 &mut statistics.shadow_updates
             } else {
                 &mut statistics.sq_doorbells
@@ -139,7 +150,12 @@ impl Lane {
         if self.mode.quick {
             self.serve_batch(index, count);
         } else {
-            (0..count).for_each(|_| self.fetch(index));
+            for _ in 0..count {
+                self.fetch(index);
+                if self.state != LaneState::Running {
+                    break;
+                }
+            }
         }
         self.interrupt(cq);
         count
@@ -163,16 +179,20 @@ impl Lane {
 
     #[inline]
     fn poll_head(&mut self, cq: usize) {
-        let cq = &mut self.cqs[cq];
-        if let Some(result) = cq.poll_doorbell() {
+        if !self.is_cq_stuck(cq)
+            && let Some(result) = self.cqs[cq].poll_doorbell()
+        {
             let statistics = &mut self.engine.statistics;
-            *(if cq.bell.shadowed() {
+            *(if self.cqs[cq].bell.shadowed() {
                 &mut statistics.shadow_updates
             } else {
                 &mut statistics.cq_doorbells
             }) += 1;
             if let Err((rule, detail)) = result {
                 self.engine.checker.report_doorbell(rule, detail);
+            }
+            if self.mode.planned {
+                self.repeat_waiting(cq);
             }
         }
     }
@@ -259,14 +279,13 @@ impl Lane {
     pub(crate) fn remove_sq(&mut self, qid: u16) {
         self.refresh();
         let Some(index) = self.sqs.iter().position(|sq| sq.id == qid) else { return };
-        while let Some(choice) = self.held.iter().position(|held| held.sq == index) {
-            self.answer(choice, Status::ABORTED_SQ_DELETION);
-        }
+        self.abandon(index);
+        self.forget_stuck(qid);
         self.interrupt(self.sqs[index].cq);
         self.count_traps();
         self.sqs.swap_remove(index).retire();
         let moved = self.sqs.len();
-        self.held.iter_mut().filter(|held| held.sq == moved).for_each(|held| held.sq = index);
+        self.flights.renumber(moved, index);
     }
 
     /// Removes a completion queue that no submission queue uses.
@@ -280,7 +299,9 @@ impl Lane {
 
     /// Forgets all queues and commands: a controller level reset.
     pub(crate) fn clear(&mut self) {
-        self.held.clear();
+        self.flights.clear();
+        self.stuck.clear();
+        self.incident = None;
         self.count_traps();
         self.sqs.drain(..).for_each(|sq| sq.retire());
         self.cqs.drain(..).for_each(|cq| cq.retire());

@@ -1,5 +1,7 @@
 //! What a lane without a thread does: one thing at a time, as the seed chooses.
 
+use std::time::Duration;
+
 use super::{Lane, LaneState};
 use crate::queue::Sq;
 
@@ -12,28 +14,48 @@ pub(crate) enum Work {
     LookAtTail(usize),
     /// The same for a completion queue's head.
     LookAtHead(usize),
-    /// Complete the held command with this index.
-    Complete(usize),
+    /// Let the ready flight with this index go on.
+    GoOn(usize),
 }
 
 impl Lane {
     /// What could be done next, in stepped mode.
-    pub(crate) fn work(&self, into: &mut Vec<Work>) {
-        let awake = |index: &usize| self.sqs[*index].bell.awake();
+    pub(crate) fn work(&mut self, into: &mut Vec<Work>) {
+        if self.state == LaneState::Halted {
+            return;
+        }
+        if self.mode.planned {
+            self.ripen();
+        }
+        let awake = |index: &usize| self.sqs[*index].bell.awake() && !self.is_sq_stuck(*index);
         into.extend((0..self.sqs.len()).filter(awake).map(Work::LookAtTail));
         if self.state != LaneState::Running {
             return;
         }
-        let wanted = |index: &usize| self.cqs[*index].bell.awake() && self.head_wanted(*index);
+        let wanted = |index: &usize| {
+            self.cqs[*index].bell.awake() && self.head_wanted(*index) && !self.is_cq_stuck(*index)
+        };
         into.extend((0..self.cqs.len()).filter(wanted).map(Work::LookAtHead));
         let ready = |sq: &Sq| sq.pending() > 0 && self.cqs[sq.cq].room() > 0;
-        if self.held.len() <= self.mode.window && self.arbiter.is_some() {
+        let before = into.len();
+        if self.flights.ready() <= self.mode.window && self.arbiter.is_some() {
             into.extend(self.chosen().map(|(index, _)| Work::Fetch(index)));
-        } else if self.held.len() <= self.mode.window {
+        } else if self.flights.ready() <= self.mode.window {
             let queues = self.sqs.iter().enumerate().filter(|(_, sq)| ready(sq));
             into.extend(queues.map(|(index, _)| Work::Fetch(index)));
         }
-        into.extend((0..self.held.len()).map(Work::Complete));
+        if into.len() == before {
+            self.flights.release_behind();
+        }
+        into.extend((0..self.flights.ready()).map(Work::GoOn));
+    }
+
+    /// When there will be work although there is none now.
+    pub(crate) fn next_event(&mut self) -> Option<Duration> {
+        if self.state != LaneState::Running {
+            return None;
+        }
+        self.flights.next_due().into_iter().chain(self.next_unstuck()).min()
     }
 
     /// Does one thing that [`Lane::work`] offered.
@@ -44,7 +66,10 @@ impl Lane {
                 self.note_served(index, 1);
                 self.fetch(index);
             }
-            Work::Complete(choice) => self.complete(choice),
+            Work::GoOn(choice) => {
+                let flight = self.flights.take_ready(choice);
+                self.complete(flight);
+            }
             Work::LookAtTail(index) => self.step_tail(index),
             Work::LookAtHead(index) => self.step_head(index),
         }
@@ -72,6 +97,9 @@ impl Lane {
 
     /// A write to a doorbell, where each is seen. False if the queue is not here.
     pub(crate) fn ring_sq(&mut self, qid: u16, value: u32) -> bool {
+        if self.keep_tail(qid, value) {
+            return true;
+        }
         let Some(sq) = self.sqs.iter_mut().find(|sq| sq.id == qid) else { return false };
         self.engine.statistics.sq_doorbells += 1;
         if sq.bell.shadowed() {
@@ -86,14 +114,21 @@ impl Lane {
 
     /// A write to a completion queue's doorbell, where each is seen. False if the queue is not here.
     pub(crate) fn ring_cq(&mut self, qid: u16, value: u32) -> bool {
-        let Some(cq) = self.cqs.iter_mut().find(|cq| cq.id == qid) else { return false };
-        self.engine.statistics.cq_doorbells += 1;
-        if cq.bell.shadowed() {
-            cq.bell.wake();
+        if self.keep_head(qid, value) {
             return true;
         }
-        if let Err((rule, detail)) = cq.ring_doorbell(value) {
+        let Some(index) = self.cqs.iter().position(|cq| cq.id == qid) else { return false };
+        self.engine.statistics.cq_doorbells += 1;
+        if self.cqs[index].bell.shadowed() {
+            self.cqs[index].bell.wake();
+            return true;
+        }
+        if let Err((rule, detail)) = self.cqs[index].ring_doorbell(value) {
             self.engine.checker.report_doorbell(rule, detail);
+        }
+        if self.mode.planned {
+            self.repeat_waiting(index);
+            self.interrupt(index);
         }
         true
     }

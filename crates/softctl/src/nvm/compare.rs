@@ -1,7 +1,7 @@
 //! Compare.
 
+use warpbell_nvme::Status;
 use warpbell_nvme::command::ReadWrite;
-use warpbell_nvme::{NvmOpcode, Status};
 
 use super::read_failed;
 use super::read_write::CHUNK;
@@ -13,7 +13,7 @@ impl Engine {
         let optional = ReadWrite::new().with_fua(true).with_lr(true).into_bits();
         let extent = self.extent(command, optional)?;
         self.map_limited(command, extent.bytes, Direction::FromClient)?;
-        self.judge(NvmOpcode::COMPARE, &extent)?;
+        self.judge()?;
         let namespace = &self.namespaces[extent.index];
         let mut stored = vec![0; CHUNK.min(extent.bytes as usize)];
         let mut given = stored.clone();

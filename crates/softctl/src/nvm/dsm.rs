@@ -1,12 +1,11 @@
 //! Dataset Management.
 
+use warpbell_nvme::Status;
 use warpbell_nvme::command::{DsmCdw10, DsmCdw11, DsmRange};
-use warpbell_nvme::{NvmOpcode, Status};
 use zerocopy::IntoBytes;
 
 use super::write_failed;
 use crate::engine::{Command, Engine, Refused, never};
-use crate::fault::Target;
 use crate::transfer::Direction;
 
 impl Engine {
@@ -25,7 +24,7 @@ impl Engine {
         let mut ranges = vec![DsmRange::default(); DsmCdw10::from_bits(sqe.cdw10).ranges() as usize];
         self.map_data(command, ranges.as_bytes().len(), Direction::FromClient)?;
         self.receive(0, ranges.as_mut_bytes())?;
-        self.judge_target(Target { opcode: NvmOpcode::DATASET_MANAGEMENT, nsid: sqe.nsid, lbas: None })?;
+        self.judge()?;
         let namespace = &self.namespaces[index];
         if ranges.iter().any(|range| range.nlb > 0 && !namespace.contains(range.slba, range.nlb.into())) {
             return Err(never(Status::LBA_OUT_OF_RANGE));
@@ -40,7 +39,11 @@ impl Engine {
             // The unaligned tail stays as it is: to deallocate is a request, not an order.
             let tail = u64::from(namespace.protected(range.slba, range.nlb.into()));
             let bytes = (u64::from(range.nlb) - tail) << namespace.shift;
-            namespace.zero(namespace.offset(range.slba), bytes).map_err(write_failed)?;
+            let offset = namespace.offset(range.slba);
+            namespace.zero(offset, bytes).map_err(write_failed)?;
+            if self.is_durable_at_once(sqe, false) {
+                namespace.make_durable(offset, bytes).map_err(write_failed)?;
+            }
         }
         Ok(())
     }

@@ -1,11 +1,10 @@
 //! Flush.
 
+use warpbell_nvme::Sqe;
 use warpbell_nvme::command::NSID_ALL;
-use warpbell_nvme::{NvmOpcode, Sqe};
 
 use super::write_failed;
 use crate::engine::{Command, Engine, Refused};
-use crate::fault::Target;
 
 /// Command dwords 10 to 15, which Flush reserves.
 fn dwords(sqe: &Sqe) -> [(&'static str, u32); 6] {
@@ -27,7 +26,7 @@ impl Engine {
         if nsid != NSID_ALL {
             self.namespace(nsid)?;
         }
-        self.judge_target(Target { opcode: NvmOpcode::FLUSH, nsid, lbas: None })?;
+        self.judge()?;
         let all = nsid == NSID_ALL;
         self.namespaces
             .iter()

@@ -11,8 +11,9 @@ use warpbell_nvme::{NvmOpcode, Sqe, Status};
 
 use crate::checker::Rule;
 use crate::engine::{Command, Engine, Refused, field, never};
-use crate::fault::{Corruption, Target, Verdict};
+use crate::fault::{Corruption, FaultAction};
 use crate::store::StoreError;
+use crate::transfer::Segment;
 
 /// Opcodes that are executed, with whether they change contents.
 pub(crate) const SUPPORTED: &[(NvmOpcode, bool)] = &[
@@ -28,7 +29,6 @@ pub(crate) const SUPPORTED: &[(NvmOpcode, bool)] = &[
 /// The blocks of a command, checked to exist.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extent {
-    nsid: u32,
     /// Index of the namespace.
     index: usize,
     lba: u64,
@@ -36,6 +36,13 @@ pub(crate) struct Extent {
     /// Byte offset in the store.
     offset: u64,
     bytes: u64,
+}
+
+/// Data that a fault moves after the completion of its command.
+pub(crate) struct Deferred {
+    extent: Extent,
+    segments: Vec<Segment>,
+    write: bool,
 }
 
 impl Engine {
@@ -101,25 +108,46 @@ impl Engine {
             return Err(self.blame(field::CDW10, Status::LBA_OUT_OF_RANGE));
         }
         let (offset, bytes) = (namespace.offset(lba), count << namespace.shift);
-        Ok(Extent { nsid: sqe.nsid, index: sqe.nsid as usize - 1, lba, count, offset, bytes })
+        Ok(Extent { index: sqe.nsid as usize - 1, lba, count, offset, bytes })
     }
 
-    /// Asks the fault plan about a command with an LBA range.
-    fn judge(&self, opcode: NvmOpcode, extent: &Extent) -> Result<Option<Corruption>, Refused> {
-        self.judge_target(Target {
-            opcode,
-            nsid: extent.nsid,
-            lbas: Some((extent.lba, extent.lba + extent.count - 1)),
-        })
-    }
-
-    fn judge_target(&self, target: Target) -> Result<Option<Corruption>, Refused> {
-        let Some(injector) = &self.injector else { return Ok(None) };
-        match injector.lock().judge(target) {
-            Verdict::Proceed => Ok(None),
-            Verdict::Fail(status) => Err(status),
-            Verdict::Corrupt(corruption) => Ok(Some(corruption)),
+    /// What the fault that was chosen for this command does to it: fails it, or corrupts its data.
+    fn judge(&self) -> Result<Option<Corruption>, Refused> {
+        let Some(fault) = &self.fault else { return Ok(None) };
+        if let FaultAction::Fail { status } = fault.action {
+            if let Some(injector) = &self.injector {
+                injector.lock().note(fault.injected());
+            }
+            return Err(status);
         }
+        Ok(fault.corruption())
+    }
+
+    /// Whether the data of the command at hand is moved after its completion.
+    fn is_late(&self) -> bool {
+        matches!(self.fault, Some(fault) if matches!(fault.action, FaultAction::LatePayload { .. }))
+    }
+
+    /// Keeps the data of the command at hand for [`Engine::move_deferred`].
+    fn defer(&mut self, extent: Extent, write: bool) {
+        self.deferred = Some(Deferred { extent, segments: self.segments.clone(), write });
+    }
+
+    /// Moves data whose command has completed. What the client unmapped since is left alone.
+    pub(crate) fn move_deferred(&mut self, deferred: Deferred) {
+        self.segments = deferred.segments;
+        let moved = if deferred.write { self.take(&deferred.extent) } else { self.deliver(&deferred.extent) };
+        if let Err(status) = moved {
+            tracing::debug!(%status, "late data was not moved");
+        }
+    }
+
+    /// Makes what a command wrote durable, if it must be so at once.
+    fn settle(&self, command: Command<'_>, extent: &Extent) -> Result<(), Refused> {
+        if !self.is_durable_at_once(command.sqe, true) {
+            return Ok(());
+        }
+        self.namespaces[extent.index].make_durable(extent.offset, extent.bytes).map_err(write_failed)
     }
 
     /// Refuses to change blocks that are write protected.

@@ -1,11 +1,11 @@
 //! Read, Write and Verify.
 
+use warpbell_nvme::Status;
 use warpbell_nvme::command::ReadWrite;
-use warpbell_nvme::{NvmOpcode, Status};
 
 use super::{Extent, read_failed, write_failed};
 use crate::engine::{Command, Engine, Refused, never};
-use crate::fault::{Corruption, FaultKind, InjectedFault};
+use crate::fault::{Corruption, InjectedFault};
 use crate::store::Store;
 use crate::transfer::{Direction, each_piece};
 
@@ -20,8 +20,12 @@ impl Engine {
     pub(super) fn read(&mut self, command: Command<'_>) -> Result<(), Refused> {
         let extent = self.extent(command, FUA_LR)?;
         self.map_limited(command, extent.bytes, Direction::ToClient)?;
-        let corruption = self.judge(NvmOpcode::READ, &extent)?;
-        self.deliver(&extent)?;
+        let corruption = self.judge()?;
+        if self.is_late() {
+            self.defer(extent, false);
+        } else {
+            self.deliver(&extent)?;
+        }
         self.statistics.bytes_read += extent.bytes;
         match corruption {
             Some(corruption) => self.corrupt(&extent, corruption),
@@ -29,7 +33,7 @@ impl Engine {
         }
     }
 
-    fn deliver(&mut self, extent: &Extent) -> Result<(), Refused> {
+    pub(super) fn deliver(&mut self, extent: &Extent) -> Result<(), Refused> {
         let namespace = &self.namespaces[extent.index];
         if let Store::Memory(memory) = &namespace.store {
             let len = extent.bytes as usize;
@@ -64,18 +68,20 @@ impl Engine {
         }
         self.check_writable(&extent)?;
         self.map_limited(command, extent.bytes, Direction::FromClient)?;
-        self.judge(NvmOpcode::WRITE, &extent)?;
-        self.take(&extent)?;
-        self.statistics.bytes_written += extent.bytes;
-        if command.sqe.fua() {
-            self.namespaces[extent.index].flush().map_err(write_failed)?;
+        self.judge()?;
+        if self.is_late() {
+            self.defer(extent, true);
+        } else {
+            self.take(&extent)?;
         }
-        Ok(())
+        self.statistics.bytes_written += extent.bytes;
+        self.settle(command, &extent)
     }
 
-    fn take(&mut self, extent: &Extent) -> Result<(), Refused> {
+    pub(super) fn take(&mut self, extent: &Extent) -> Result<(), Refused> {
         let namespace = &self.namespaces[extent.index];
         if let Store::Memory(memory) = &namespace.store {
+            namespace.before_write(extent.offset, extent.bytes).map_err(write_failed)?;
             let len = extent.bytes as usize;
             return each_piece(&self.view, &self.segments, 0, len, Direction::FromClient, |at, span| {
                 memory.write(extent.offset + at as u64, span);
@@ -103,7 +109,7 @@ impl Engine {
     /// Verify reads the blocks and moves no data.
     pub(super) fn verify(&mut self, command: Command<'_>) -> Result<(), Refused> {
         let extent = self.extent(command, FUA_LR)?;
-        self.judge(NvmOpcode::VERIFY, &extent)?;
+        self.judge()?;
         let mut scratch = std::mem::take(&mut self.scratch);
         scratch.resize(CHUNK, 0);
         let mut result = Ok(());
@@ -120,7 +126,8 @@ impl Engine {
 
     /// Flips bits of what the client got, and records each. Bits in a bit bucket reach nobody and are not recorded.
     fn corrupt(&mut self, extent: &Extent, corruption: Corruption) -> Result<(), Refused> {
-        let Some(injector) = &self.injector else { return Ok(()) };
+        let Some((injector, fault)) = self.injector.as_ref().zip(self.fault) else { return Ok(()) };
+        let record = fault.injected();
         let mut injector = injector.lock();
         let namespace = &self.namespaces[extent.index];
         let mut flipped = Vec::new();
@@ -137,14 +144,11 @@ impl Engine {
                 span.read(&mut byte);
                 span.write(&[byte[0] ^ mask]);
                 injector.note(InjectedFault {
-                    kind: FaultKind::Corrupt,
-                    opcode: NvmOpcode::READ,
-                    nsid: extent.nsid,
                     lba,
-                    status: None,
                     offset: Some(offset),
                     expected: Some(byte[0]),
                     actual: Some(byte[0] ^ mask),
+                    ..record.clone()
                 });
             })?;
         }

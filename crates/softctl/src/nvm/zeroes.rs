@@ -1,6 +1,5 @@
 //! Write Zeroes.
 
-use warpbell_nvme::NvmOpcode;
 use warpbell_nvme::command::ReadWrite;
 
 use super::write_failed;
@@ -11,8 +10,9 @@ impl Engine {
         let optional = ReadWrite::new().with_fua(true).with_lr(true).with_deac(true).into_bits();
         let extent = self.extent(command, optional)?;
         self.check_writable(&extent)?;
-        self.judge(NvmOpcode::WRITE_ZEROES, &extent)?;
+        self.judge()?;
         // Deallocated blocks read as zero here, so both forms of the command are one.
-        self.namespaces[extent.index].zero(extent.offset, extent.bytes).map_err(write_failed)
+        self.namespaces[extent.index].zero(extent.offset, extent.bytes).map_err(write_failed)?;
+        self.settle(command, &extent)
     }
 }

@@ -13,6 +13,17 @@ use crate::memory::prefetch_write;
 /// Bytes of an entry.
 pub(crate) const SLOT: usize = size_of::<Cqe>();
 
+/// What is still to be written of a torn entry.
+#[derive(Debug)]
+pub(crate) struct TornEntry {
+    /// Where the entry is.
+    pub(crate) offset: usize,
+    /// Dwords 0 and 1.
+    low: u64,
+    /// Dword 2.
+    middle: u32,
+}
+
 /// A completion queue.
 pub(crate) struct Cq {
     pub(crate) id: u16,
@@ -126,12 +137,40 @@ impl Cq {
         self.ring.store_u64(offset, low, Ordering::Relaxed);
         // Release: payload and first half before the half with the phase bit.
         self.ring.store_u64(offset + 8, high & !PHASE_BIT | self.phase, Ordering::Release);
+        self.advance();
+    }
+
+    #[inline(always)]
+    fn advance(&mut self) {
         self.posted = true;
         self.tail += 1;
         if self.tail == self.entries {
             self.tail = 0;
             self.phase ^= PHASE_BIT;
         }
+    }
+
+    /// Where the next entry goes, in bytes.
+    pub(crate) fn next_offset(&self) -> usize {
+        self.tail as usize * SLOT
+    }
+
+    /// Posts a completion whose last dword, with the identifier and the phase bit, becomes visible before the rest:
+    /// a fault. The rest follows by [`Cq::finish_torn`].
+    pub(crate) fn post_torn(&mut self, sqid: u16, sqhd: u32, cid: u16, status: Status) -> TornEntry {
+        let offset = self.next_offset();
+        let entry = TornEntry { offset, low: 0, middle: u32::from(sqhd as u16) | u32::from(sqid) << 16 };
+        let high = u64::from(cid) << 32 | u64::from(status.into_bits()) << 49;
+        let last = (high & !PHASE_BIT | self.phase) >> 32;
+        self.ring.store_u32(offset + 12, last as u32, Ordering::Release);
+        self.advance();
+        entry
+    }
+
+    /// Makes the rest of an entry visible.
+    pub(crate) fn finish_torn(&mut self, entry: TornEntry) {
+        self.ring.store_u64(entry.offset, entry.low, Ordering::Release);
+        self.ring.store_u32(entry.offset + 8, entry.middle, Ordering::Release);
     }
 
     /// Asks for the cache line of the slot `ahead` entries after the next, to write it.
@@ -186,6 +225,20 @@ mod tests {
             assert_eq!(entry.status(), Status::COMPARE_FAILURE.with_dnr(true));
             cq.ring_doorbell((index as u32 + 1) % 4).unwrap();
         }
+    }
+
+    #[test]
+    fn a_torn_entry_shows_its_phase_first() {
+        let (mut cq, memory) = queue(4);
+        memory.fill(0, 16, 0xee).unwrap();
+        memory.store_u32(12, 0, Ordering::Relaxed);
+        let client = CqRing::new(memory, 4);
+        let entry = cq.post_torn(9, 7, 3, Status::SUCCESS);
+        let early = client.poll(0).unwrap();
+        assert_eq!((early.cid, early.sqid, early.sqhd), (3, 0xeeee, 0xeeee));
+        cq.finish_torn(entry);
+        let whole = client.poll(0).unwrap();
+        assert_eq!((whole.cid, whole.sqid, whole.sqhd, whole.dw0), (3, 9, 7, 0));
     }
 
     #[test]

@@ -4,7 +4,7 @@ mod cq;
 mod shadow;
 mod sq;
 
-pub(crate) use cq::Cq;
+pub(crate) use cq::{Cq, TornEntry};
 pub(crate) use shadow::Bell;
 pub(crate) use sq::Sq;
 

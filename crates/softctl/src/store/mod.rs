@@ -1,9 +1,11 @@
 //! Where namespaces keep their blocks.
 
+mod cache;
 mod file;
 mod memory;
 mod table;
 
+pub(crate) use cache::WriteCache;
 pub(crate) use file::FileStore;
 pub(crate) use memory::MemoryStore;
 pub(crate) use table::{Namespaces, Published, Table};
@@ -45,6 +47,8 @@ pub(crate) struct Namespace {
     pub(crate) exact: u64,
     pub(crate) writable: bool,
     pub(crate) store: Store,
+    /// `None`: every write is durable at once.
+    pub(crate) cache: Option<Arc<WriteCache>>,
 }
 
 impl Namespace {
@@ -62,13 +66,15 @@ impl Namespace {
                 Store::File(Arc::new(FileStore::open(path, *writable, exact)?))
             }
         };
-        Ok(Namespace { nsid, shift: block.trailing_zeros() as u8, blocks, exact, writable, store })
+        let shift = block.trailing_zeros() as u8;
+        Ok(Namespace { nsid, shift, blocks, exact, writable, store, cache: None })
     }
 
     /// The same namespace in blocks of `1 << shift` bytes.
     pub(crate) fn reformatted(&self, shift: u8) -> Namespace {
         let blocks = self.exact.div_ceil(1 << shift).max(1);
-        Namespace { shift, blocks, ..self.clone() }
+        let cache = self.cache.as_ref().map(|_| Arc::default());
+        Namespace { shift, blocks, cache, ..self.clone() }
     }
 
     /// The same namespace without its data: fresh memory, or the file, cleared.
@@ -158,17 +164,13 @@ impl Namespace {
 
     /// Copies bytes in. The caller has checked `protected`.
     pub(crate) fn write(&self, offset: u64, from: &[u8]) -> Result<(), StoreError> {
-        match &self.store {
-            Store::Memory(memory) => {
-                memory.write_bytes(offset, from);
-                Ok(())
-            }
-            Store::File(file) => file.write(offset, from),
-        }
+        self.before_write(offset, from.len() as u64)?;
+        self.store.write(offset, from)
     }
 
     /// Makes bytes read as zero. The caller has checked `protected`.
     pub(crate) fn zero(&self, offset: u64, len: u64) -> Result<(), StoreError> {
+        self.before_write(offset, len)?;
         match &self.store {
             Store::Memory(memory) => {
                 memory.zero(offset, len);
@@ -177,10 +179,21 @@ impl Namespace {
             Store::File(file) => file.zero(offset, len),
         }
     }
+}
 
-    /// Makes earlier writes durable.
-    pub(crate) fn flush(&self) -> Result<(), StoreError> {
-        match &self.store {
+impl Store {
+    fn write(&self, offset: u64, from: &[u8]) -> Result<(), StoreError> {
+        match self {
+            Store::Memory(memory) => {
+                memory.write_bytes(offset, from);
+                Ok(())
+            }
+            Store::File(file) => file.write(offset, from),
+        }
+    }
+
+    fn flush(&self) -> Result<(), StoreError> {
+        match self {
             Store::Memory(_) => Ok(()),
             Store::File(file) => file.flush(),
         }
@@ -302,5 +315,32 @@ mod tests {
             namespace.read(60_000, &mut bytes).unwrap();
             assert!(bytes.iter().all(|b| *b == 0));
         }
+    }
+
+    #[test]
+    fn power_takes_back_what_was_not_flushed() {
+        use rand::SeedableRng;
+        let mut random = rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(1);
+        let mut namespace = Namespace::open(1, &NamespaceConfig::memory(8192, 512), false).unwrap();
+        namespace.cache = Some(Arc::default());
+        let first = |namespace: &Namespace, lba: u64| {
+            let mut block = [0; 512];
+            namespace.read(lba * 512, &mut block).unwrap();
+            assert!(block.iter().all(|byte| *byte == block[0]), "block {lba} is torn");
+            block[0]
+        };
+        namespace.write(0, &[1; 1024]).unwrap();
+        namespace.flush().unwrap();
+        namespace.write(0, &[2; 512]).unwrap();
+        namespace.write(0, &[3; 512]).unwrap();
+        namespace.zero(512, 512).unwrap();
+        namespace.write(1024, &[4; 1024]).unwrap();
+        namespace.make_durable(1024, 512).unwrap();
+        namespace.lose_power(0.0, &mut random);
+        assert_eq!([0, 1, 2, 3].map(|lba| first(&namespace, lba)), [1, 1, 4, 0]);
+        namespace.write(0, &[5; 8192]).unwrap();
+        namespace.lose_power(0.5, &mut random);
+        let kept = (0..16).filter(|lba| first(&namespace, *lba) == 5).count();
+        assert!((1..16).contains(&kept), "{kept} of 16 blocks survived");
     }
 }

@@ -41,6 +41,8 @@ pub struct Subsystem {
     pub(crate) several: bool,
     /// Whether several threads may access a store at a time.
     shared: bool,
+    /// Whether writes that were not flushed can be lost.
+    pub(crate) volatile: bool,
     /// The largest valid NSID (NN).
     pub(crate) last_nsid: u32,
     /// Virtual time of its controllers, if they are stepped.
@@ -103,7 +105,8 @@ impl Subsystem {
         config.validate()?;
         let mut namespaces = BTreeMap::new();
         for (nsid, one) in (1..).zip(&config.namespaces) {
-            let namespace = Namespace::open(nsid, one, shared)?;
+            let cache = config.loses_writes().then(Arc::default);
+            let namespace = Namespace { cache, ..Namespace::open(nsid, one, shared)? };
             namespaces.insert(nsid, Allocated::configured(namespace, several));
         }
         let clean = namespaces.values().all(|one| one.namespace.is_fresh());
@@ -112,6 +115,7 @@ impl Subsystem {
             model: config.model.clone(),
             several,
             shared,
+            volatile: config.loses_writes(),
             last_nsid: config.last_nsid(),
             time: Arc::default(),
             stepped: OnceLock::new(),
@@ -168,6 +172,11 @@ impl Subsystem {
     /// Its controllers.
     pub(crate) fn controllers(&self) -> Vec<Arc<Core>> {
         self.state.lock().members.values().filter_map(|member| member.core.upgrade()).collect()
+    }
+
+    /// Its namespaces, attached or not.
+    pub(crate) fn all_namespaces(&self) -> Vec<Namespace> {
+        self.state.lock().namespaces.values().map(|one| one.namespace.clone()).collect()
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {

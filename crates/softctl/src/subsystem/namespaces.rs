@@ -1,6 +1,7 @@
 //! The life of namespaces: created, attached, detached, formatted, deleted.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use warpbell_nvme::Status;
 
@@ -78,6 +79,8 @@ impl Subsystem {
                 tracing::error!(%error, nsid, "a namespace cannot be created");
                 Status::INTERNAL_ERROR
             })?;
+            let cache = self.volatile.then(Arc::default);
+            let namespace = Namespace { cache, ..namespace };
             state.unallocated -= bytes;
             state.created += 1;
             let edition = state.created;

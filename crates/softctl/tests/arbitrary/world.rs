@@ -111,7 +111,7 @@ impl World {
 
     /// Lets the controller do one thing, and reads what it posted.
     pub fn step(&mut self) -> bool {
-        let worked = self.device.step();
+        let worked = self.device.step() || self.leap();
         if worked {
             self.poll();
             if self.csts().cfs() {
@@ -301,7 +301,7 @@ impl World {
         self.tally.unmapped += 1;
         if blind {
             // Nobody can know any more which queues there are.
-            (0..20).for_each(|_| _ = self.device.step());
+            (0..20).for_each(|_| _ = self.device.step() || self.leap());
             self.reset();
         }
     }
@@ -402,10 +402,17 @@ impl World {
         true
     }
 
+    /// Where nothing can be done now: goes to the time when something can, and lets it happen.
+    fn leap(&self) -> bool {
+        let Some(event) = self.device.next_event() else { return false };
+        self.device.advance(event.saturating_sub(self.device.clock().now()));
+        self.device.step()
+    }
+
     /// Lets changes of CSTS happen.
     pub fn settle_registers(&mut self) {
         for _ in 0..64 {
-            if !self.device.step() {
+            if !self.device.step() && !self.leap() {
                 break;
             }
             self.poll();

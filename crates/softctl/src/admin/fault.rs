@@ -1,0 +1,88 @@
+//! What a fault plan does to admin commands.
+
+use std::time::Duration;
+
+use warpbell_nvme::{Cqe, Status};
+
+use crate::control::{AdminQueue, Control};
+use crate::core::Core;
+use crate::engine::Command;
+use crate::fault::{Chosen, FaultAction, Incident, Target};
+
+/// A completion that comes later.
+#[derive(Debug)]
+pub(crate) struct LateAdmin {
+    due: Duration,
+    entry: Cqe,
+}
+
+impl Control {
+    /// When the next late completion is due.
+    pub(crate) fn next_late(&self) -> Option<Duration> {
+        self.late.iter().map(|late| late.due).min()
+    }
+
+    /// Whether a late completion is due.
+    pub(crate) fn late_is_due(&self) -> bool {
+        !self.late.is_empty() && self.next_late().is_some_and(|due| due <= self.engine.time.now())
+    }
+
+    /// Posts the late completions whose time has come.
+    pub(super) fn post_late(&mut self, admin: &mut AdminQueue) {
+        let now = self.engine.time.now();
+        for late in self.late.extract_if(.., |late| late.due <= now) {
+            admin.cq.release();
+            admin.sq.end(late.entry.cid);
+            admin.cq.post(&late.entry);
+        }
+    }
+}
+
+impl Core {
+    /// The fault that the plan has for an admin command.
+    pub(super) fn admin_fault(&self, command: Command<'_>) -> Option<Chosen> {
+        let chosen = self.injector.as_ref()?.lock().judge(Target::of(0, command.sqe))?;
+        if let (FaultAction::Fail { .. }, Some(injector)) = (chosen.action, &self.injector) {
+            injector.lock().note(chosen.injected());
+        }
+        Some(chosen)
+    }
+
+    /// What a fault does in place of the command; `None` if the command is executed.
+    pub(super) fn instead(control: &mut Control, fault: Option<Chosen>) -> Option<Result<(), Status>> {
+        let action = fault?.action;
+        if let Some(incident) = Incident::of(action) {
+            control.incident = Some(incident);
+            return Some(Ok(()));
+        }
+        match action {
+            FaultAction::Fail { status } => Some(Err(status)),
+            FaultAction::Drop => Some(Ok(())),
+            _ => None,
+        }
+    }
+
+    /// Posts the completion of an admin command, as a fault would have it.
+    pub(super) fn post_admin(
+        control: &mut Control,
+        admin: &mut AdminQueue,
+        entry: &Cqe,
+        fault: Option<Chosen>,
+    ) {
+        match fault.map(|fault| fault.action) {
+            Some(FaultAction::Delay { by }) => {
+                admin.cq.reserve();
+                admin.sq.begin(entry.cid);
+                let due = control.engine.time.now() + by;
+                control.late.push(LateAdmin { due, entry: *entry });
+            }
+            Some(FaultAction::Duplicate) => {
+                admin.cq.post(entry);
+                if admin.cq.room() > 0 {
+                    admin.cq.post(entry);
+                }
+            }
+            _ => admin.cq.post(entry),
+        }
+    }
+}

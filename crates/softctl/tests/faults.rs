@@ -1,0 +1,312 @@
+//! Faults of commands, each kind stepped and threaded: the client sees what the plan says, and the checker, which
+//! judges the client, sees nothing.
+#![expect(clippy::unwrap_used, reason = "a test panics when something is wrong")]
+
+mod client;
+
+use std::time::Duration;
+
+use client::{Client, Pair, memory};
+use warpbell_hw::Device;
+use warpbell_nvme::command::{self, Sqe};
+use warpbell_nvme::feature::{FeatureId, FeatureSelect};
+use warpbell_nvme::{Cqe, Status, queue_command};
+use warpbell_softctl::{FaultKind, FaultPlan, SoftConfig};
+
+/// Longer than anything that is not delayed takes, on a busy machine.
+const LONG: Duration = Duration::from_millis(20);
+
+fn config(plan: &str) -> SoftConfig {
+    let faults = FaultPlan::from_toml(&plan.replace(';', "\n")).unwrap();
+    SoftConfig { faults, ..memory(1 << 20, 512) }
+}
+
+fn both(plan: &str) -> [Client; 2] {
+    Client::both(&config(&format!("[[fault]];{plan}")))
+}
+
+fn now(client: &Client) -> Duration {
+    client.device.clock().now()
+}
+
+/// Writes commands with identifiers from `first` on, and rings once.
+fn submit(client: &Client, pair: &mut Pair, first: u16, commands: &[Sqe]) {
+    for (cid, sqe) in (first..).zip(commands) {
+        let at = client.buffer.iova().0 + 4096 * u64::from(cid);
+        pair.push(&sqe.with_cid(cid).with_prp(at, 0));
+    }
+    pair.ring();
+}
+
+fn read(lba: u64) -> Sqe {
+    command::read(1, lba, 0)
+}
+
+fn identifiers(client: &Client, pair: &mut Pair, count: usize) -> Vec<u16> {
+    (0..count)
+        .map(|_| pair.wait(&client.device))
+        .inspect(|entry| assert!(entry.status().is_ok()))
+        .map(|e| e.cid)
+        .collect()
+}
+
+/// Lets `time` pass and expects no completion.
+fn expect_silence(client: &Client, pair: &mut Pair, time: Duration) {
+    let end = now(client) + time;
+    while now(client) < end {
+        assert!(pair.poll().is_none(), "a completion came although none may");
+        client.device.clock().pause(Duration::from_micros(50));
+    }
+}
+
+fn injected(client: &Client) -> Vec<(FaultKind, u16, u16)> {
+    client.device.faults().iter().map(|fault| (fault.kind, fault.queue, fault.cid)).collect()
+}
+
+#[test]
+fn a_delayed_command_completes_so_much_later() {
+    for mut client in both("kind='delay';by='30ms';lba=7") {
+        let mut pair = client.pair(1, 16);
+        let start = now(&client);
+        submit(&client, &mut pair, 1, &[read(7), read(8)]);
+        assert_eq!(identifiers(&client, &mut pair, 2), [2, 1]);
+        let took = now(&client) - start;
+        assert!(took >= Duration::from_millis(30), "{took:?}");
+        assert_eq!(injected(&client), [(FaultKind::Delay, 1, 1)]);
+        client.assert_clean();
+    }
+}
+
+#[test]
+fn stepped_a_delay_is_exact_and_announced() {
+    let [mut client, _] = both("kind='delay';by='30ms'");
+    let mut pair = client.pair(1, 16);
+    submit(&client, &mut pair, 1, &[read(7)]);
+    let before = now(&client);
+    assert!(client.device.step(), "the fetch");
+    assert!(!client.device.step(), "nothing can be done now");
+    let due = client.device.next_event().unwrap();
+    assert!(due >= before + Duration::from_millis(30) && due <= before + Duration::from_millis(31));
+    client.device.advance(due - now(&client) - Duration::from_nanos(1));
+    assert!(!client.device.step() && pair.poll().is_none());
+    client.device.advance(Duration::from_nanos(1));
+    assert!(client.device.step() && pair.poll().is_some());
+    assert_eq!(client.device.next_event(), None);
+}
+
+#[test]
+fn a_dropped_command_ends_with_its_queue_only() {
+    for mut client in both("kind='drop';lba=7") {
+        let mut pair = client.pair(1, 16);
+        submit(&client, &mut pair, 1, &[read(7), read(8)]);
+        assert_eq!(identifiers(&client, &mut pair, 1), [2]);
+        expect_silence(&client, &mut pair, LONG);
+        let abort = client.admin_ok(command::abort(1, 1));
+        assert_eq!(abort.dw0 & 1, 1, "an Abort does not find it");
+        expect_silence(&client, &mut pair, LONG);
+        client.admin_ok(queue_command::delete_io_sq(1));
+        let entry = pair.poll().unwrap();
+        assert_eq!((entry.cid, entry.status()), (1, Status::ABORTED_SQ_DELETION));
+        client.assert_clean();
+    }
+}
+
+#[test]
+fn a_duplicate_is_posted_twice() {
+    for mut client in both("kind='duplicate';lba=7;count=1") {
+        let mut pair = client.pair(1, 16);
+        submit(&client, &mut pair, 1, &[read(7), read(8)]);
+        assert_eq!(identifiers(&client, &mut pair, 3), [1, 1, 2]);
+        client.assert_clean();
+    }
+}
+
+#[test]
+fn a_duplicate_waits_for_room() {
+    for mut client in both("kind='duplicate';lba=7;count=1") {
+        let mut pair = client.pair(1, 2);
+        submit(&client, &mut pair, 1, &[read(7)]);
+        assert_eq!(identifiers(&client, &mut pair, 1), [1]);
+        submit(&client, &mut pair, 2, &[read(8)]);
+        let mut rest = identifiers(&client, &mut pair, 2);
+        rest.sort_unstable();
+        assert_eq!(rest, [1, 2]);
+    }
+}
+
+#[test]
+fn a_reordered_command_lets_others_pass() {
+    for mut client in both("kind='reorder';by=3;lba=7;count=1") {
+        let mut pair = client.pair(1, 16);
+        submit(&client, &mut pair, 1, &[read(7), read(8), read(9), read(10), read(11)]);
+        assert_eq!(identifiers(&client, &mut pair, 5)[..4], [2, 3, 4, 1]);
+        client.assert_clean();
+    }
+    for mut client in both("kind='reorder';by=3;lba=7") {
+        let mut pair = client.pair(1, 16);
+        submit(&client, &mut pair, 1, &[read(7)]);
+        assert_eq!(identifiers(&client, &mut pair, 1), [1], "nothing else is left to do");
+    }
+}
+
+#[test]
+fn a_torn_entry_shows_its_last_dword_first() {
+    for mut client in both("kind='torn';by='300ms';lba=7") {
+        let mut pair = client.pair(1, 16);
+        pair.cq_memory.window().fill(0, 12, 0xee).unwrap();
+        submit(&client, &mut pair, 1, &[read(7)]);
+        let early: Cqe = pair.wait(&client.device);
+        assert_eq!((early.cid, early.sqid, early.dw0), (1, 0xeeee, 0xeeee_eeee));
+        let end = now(&client) + Duration::from_millis(310);
+        while now(&client) < end {
+            client.device.clock().pause(Duration::from_millis(1));
+        }
+        let late = pair.cq.poll(0).unwrap();
+        assert_eq!((late.cid, late.sqid, late.sqhd, late.dw0), (1, 1, 1, 0));
+        client.assert_clean();
+    }
+}
+
+#[test]
+fn torn_entries_never_overwrite_newer_ones() {
+    for mut client in both("kind='torn';by='1s'") {
+        let mut pair = client.pair(1, 4);
+        for round in 0..12u16 {
+            submit(&client, &mut pair, round + 1, &[read(7)]);
+            assert_eq!(pair.wait(&client.device).cid, round + 1);
+        }
+        client.admin_ok(queue_command::delete_io_sq(1));
+        for slot in 0..4 {
+            let sqid =
+                pair.cq_memory.window().load_u32(16 * slot + 8, std::sync::atomic::Ordering::Acquire) >> 16;
+            assert_eq!(sqid, 1, "entry {slot} is whole in the end");
+        }
+    }
+}
+
+#[test]
+fn a_late_payload_comes_after_its_completion() {
+    for mut client in both("kind='late_payload';by='300ms';lba=7;opcode='read'") {
+        client.device.poke(1, 7, &[0x5a; 512]).unwrap();
+        let mut pair = client.pair(1, 16);
+        client.fill(4096, &[0xee; 512]);
+        submit(&client, &mut pair, 1, &[read(7)]);
+        assert_eq!(identifiers(&client, &mut pair, 1), [1]);
+        assert_eq!(client.bytes(4096, 512), [0xee; 512], "nothing yet");
+        let end = now(&client) + Duration::from_millis(310);
+        while now(&client) < end {
+            client.device.clock().pause(Duration::from_millis(1));
+        }
+        assert_eq!(client.bytes(4096, 512), [0x5a; 512]);
+        client.assert_clean();
+    }
+    for mut client in both("kind='late_payload';by='300ms';lba=7;opcode='write'") {
+        let mut pair = client.pair(1, 16);
+        client.fill(4096, &[1; 512]);
+        submit(&client, &mut pair, 1, &[command::write(1, 7, 0)]);
+        assert_eq!(identifiers(&client, &mut pair, 1), [1]);
+        client.fill(4096, &[2; 512]);
+        let end = now(&client) + Duration::from_millis(310);
+        while now(&client) < end {
+            client.device.clock().pause(Duration::from_millis(1));
+        }
+        let mut block = [0; 512];
+        client.device.peek(1, 7, &mut block).unwrap();
+        assert_eq!(block, [2; 512], "what the buffer held when the data was fetched at last");
+    }
+}
+
+#[test]
+fn stuck_doorbells_are_seen_later() {
+    for mut client in both("kind='stuck_doorbell';by='30ms';lba=7;count=1") {
+        let mut pair = client.pair(1, 16);
+        let mut other = client.pair(2, 16);
+        submit(&client, &mut pair, 1, &[read(7)]);
+        assert_eq!(identifiers(&client, &mut pair, 1), [1]);
+        let start = now(&client);
+        submit(&client, &mut pair, 2, &[read(8)]);
+        submit(&client, &mut other, 3, &[read(9)]);
+        assert_eq!(identifiers(&client, &mut other, 1), [3], "another queue is not concerned");
+        assert_eq!(identifiers(&client, &mut pair, 1), [2]);
+        assert!(now(&client) - start >= Duration::from_millis(25), "{:?}", now(&client) - start);
+        client.assert_clean();
+    }
+    for mut client in both("kind='stuck_doorbell';by='forever';lba=7") {
+        let mut pair = client.pair(1, 16);
+        submit(&client, &mut pair, 1, &[read(7)]);
+        assert_eq!(identifiers(&client, &mut pair, 1), [1]);
+        submit(&client, &mut pair, 2, &[read(8)]);
+        expect_silence(&client, &mut pair, LONG);
+        client.admin_ok(queue_command::delete_io_sq(1));
+        client.admin_ok(queue_command::delete_io_cq(1));
+        let mut again = client.pair(1, 16);
+        submit(&client, &mut again, 3, &[read(8)]);
+        assert_eq!(identifiers(&client, &mut again, 1), [3], "a new queue has new doorbells");
+    }
+}
+
+#[test]
+fn a_slow_namespace_is_slow_for_a_while() {
+    let mut took = Vec::new();
+    for mut client in both("kind='slow';by='10ms';lasting='50ms';lba=7") {
+        let mut pair = client.pair(1, 16);
+        let start = now(&client);
+        submit(&client, &mut pair, 1, &[read(7)]);
+        identifiers(&client, &mut pair, 1);
+        submit(&client, &mut pair, 2, &[read(8)]);
+        identifiers(&client, &mut pair, 1);
+        assert!(now(&client) - start >= Duration::from_millis(20));
+        while now(&client) < start + Duration::from_millis(60) {
+            client.device.clock().pause(Duration::from_millis(1));
+        }
+        let start = now(&client);
+        submit(&client, &mut pair, 3, &[read(8)]);
+        identifiers(&client, &mut pair, 1);
+        assert_eq!(client.device.faults().len(), 1);
+        took.push(now(&client) - start);
+    }
+    assert!(took[0] < Duration::from_millis(1), "stepped: {:?}", took[0]);
+}
+
+#[test]
+fn selectors_by_queue_and_position() {
+    for mut client in both("kind='fail';status='Internal Error';queue=2;after=1;every=2") {
+        let mut one = client.pair(1, 16);
+        let mut two = client.pair(2, 16);
+        let mut failures = Vec::new();
+        for number in 0..6 {
+            assert!(client.io(&mut one, read(number), 0).is_ok());
+            if !client.io(&mut two, read(number), 0).is_ok() {
+                failures.push(number);
+            }
+        }
+        assert_eq!(failures, [2, 4]);
+        assert_eq!(client.device.faults()[0].queue, 2);
+    }
+}
+
+#[test]
+fn admin_commands_fail_and_come_late() {
+    let get = command::get_features(FeatureId::TEMPERATURE_THRESHOLD, FeatureSelect::CURRENT, 0);
+    for mut client in both("kind='fail';status='Internal Error';admin='get_features'") {
+        assert_eq!(client.admin(get).status(), Status::INTERNAL_ERROR);
+        assert_eq!(client.device.faults()[0].queue, 0);
+        client.pair(1, 16);
+    }
+    for mut client in both("kind='delay';by='30ms';admin='get_features'") {
+        let start = now(&client);
+        assert_eq!(client.admin_ok(get).dw0, 343);
+        assert!(now(&client) - start >= Duration::from_millis(30));
+    }
+    for mut client in both("kind='drop';admin=['abort', 'get_features'];count=1") {
+        client.admin.push(&get.with_cid(77));
+        client.admin.ring();
+        let device = client.device.clone();
+        let end = device.clock().now() + LONG;
+        while device.clock().now() < end {
+            assert!(client.admin.poll().is_none());
+            device.clock().pause(Duration::from_micros(50));
+        }
+        assert_eq!(client.admin_ok(get).dw0, 343, "only one was dropped");
+    }
+}
