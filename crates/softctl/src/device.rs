@@ -134,6 +134,12 @@ impl SoftDevice {
         self.core.checker.violations()
     }
 
+    /// Commands so far that asked for what there is not, oldest first, at most [`crate::LOG_LIMIT`]: what a client may
+    /// do to find out, unlike [`SoftDevice::violations`].
+    pub fn refusals(&self) -> Vec<Violation> {
+        self.core.checker.refusals()
+    }
+
     /// Counters so far.
     pub fn statistics(&self) -> Statistics {
         self.core.statistics(&self.core.control.lock())

@@ -15,6 +15,7 @@ use crate::checker::{Checker, Rule};
 use crate::fault::{Chosen, Injector};
 use crate::memory::View;
 use crate::nvm::Deferred;
+use crate::queue::Sq;
 use crate::sim::TimeSource;
 use crate::statistics::Statistics;
 use crate::store::{Namespace, Namespaces};
@@ -120,6 +121,22 @@ impl Engine {
         self.checker.report(rule, format!("{command}: {what}"));
     }
 
+    /// The identifier of a fetched command is in flight, or FFFFh for the first time. Returns whether it is a conflict.
+    #[cold]
+    pub(crate) fn conflict(&self, sq: &mut Sq, command: Command<'_>) -> bool {
+        let conflict = sq.is_conflict(command.sqe.cid());
+        if conflict {
+            self.violation(Rule::CidInFlight, command, "its identifier is in flight");
+        } else {
+            self.violation(
+                Rule::CidReserved,
+                command,
+                "its identifier means no command; the highest is 0xfffe",
+            );
+        }
+        conflict
+    }
+
     /// Checks what all commands have in common.
     pub(crate) fn check_common(&self, command: Command<'_>) -> Result<(), Refused> {
         let sqe = command.sqe;
@@ -132,7 +149,8 @@ impl Engine {
             );
         }
         if sqe.cdw0.fuse() != Fuse::NORMAL {
-            self.violation(Rule::UnsupportedOpcode, command, "fused operations are not supported");
+            let fuse = sqe.cdw0.fuse();
+            self.violation(Rule::FusedOperation, command, format_args!("FUSE {fuse}, and none is supported"));
             return Err(self.blame(field::FUSE, Status::INVALID_FIELD));
         }
         let sgl = sqe.cdw0.psdt() != Psdt::PRP;
@@ -155,6 +173,16 @@ impl Engine {
     /// Whether what a command wrote must be durable before it completes.
     pub(crate) fn is_durable_at_once(&self, sqe: &Sqe, has_fua: bool) -> bool {
         has_fua && sqe.fua() || self.write_through.load(Ordering::Acquire)
+    }
+
+    /// Reports dwords that a command has no use for and that are not zero; bit n of `unused` is for dword n.
+    pub(crate) fn check_unused(&self, command: Command<'_>, unused: u16) {
+        let dwords: [u32; 16] = zerocopy::transmute!(*command.sqe);
+        let bad = (1..16).filter(|index| unused & 1 << index != 0 && dwords[*index] != 0);
+        for index in bad {
+            let what = format_args!("dword {index} is {:#x}, and has no use", dwords[index]);
+            self.violation(Rule::ReservedField, command, what);
+        }
     }
 
     /// The namespace that a command is about.

@@ -13,7 +13,7 @@
 //! - `lane`, `quick`, `engine`, `queue`, `transfer`, `nvm`: the way of an I/O command, on one thread from doorbell to
 //!   completion. `lane` decides what comes next, `quick` serves the plain cases many at a time.
 //! - `store`, `memory`, `interrupt`, `doorbell`: namespaces, client memory, eventfds, doorbell registers.
-//! - `checker`, `fault`: rules and violations; faults to inject.
+//! - `checker`, `refusal`, `fault`: rules and violations; faults to inject.
 //! - `poller`, `sim`: the two ways to make it go.
 //!
 //! Unsafe code is in `memory` (client memory and mappings) and `store::memory`, and nowhere else.
@@ -38,6 +38,7 @@ mod parse;
 mod poller;
 mod queue;
 mod quick;
+mod refusal;
 mod registers;
 mod sim;
 mod statistics;
@@ -46,7 +47,7 @@ mod subsystem;
 mod transfer;
 mod units;
 
-pub use checker::{LOG_LIMIT, Rule, Violation};
+pub use checker::{LOG_LIMIT, Rule, Severity, Violation};
 pub use config::{
     CompletionOrder, DoorbellBufferMode, MAX_ENTRIES, MAX_MDTS, MAX_NAMESPACES, MAX_POLLERS, MAX_STRIDE,
     MAX_WINDOW, NamespaceConfig, SoftConfig, SoftConfigError, StoreConfig,

@@ -9,7 +9,6 @@ use warpbell_nvme::command::ReadWrite;
 use warpbell_nvme::data::page_offset;
 use warpbell_nvme::{NvmOpcode, Sqe, Status};
 
-use crate::checker::Rule;
 use crate::engine::{Command, Engine};
 use crate::lane::{Lane, MAX_BURST};
 use crate::memory::Span;
@@ -69,8 +68,8 @@ fn serve(engine: &mut Engine, sq: &mut Sq) -> (u16, Status) {
     let words = sq.peek(0);
     sq.advance();
     let cid = (words[0] >> 16) as u16;
-    if sq.begin(cid) {
-        return (cid, conflict(engine, sq.id, &words));
+    if sq.begin(cid) && conflict(engine, sq, &words) {
+        return (cid, Status::CID_CONFLICT.with_dnr(true));
     }
     let status = match engine.quick(&words) {
         Some(status) => status,
@@ -80,10 +79,10 @@ fn serve(engine: &mut Engine, sq: &mut Sq) -> (u16, Status) {
 }
 
 #[cold]
-fn conflict(engine: &Engine, sqid: u16, words: &[u64; 8]) -> Status {
+fn conflict(engine: &Engine, sq: &mut Sq, words: &[u64; 8]) -> bool {
     let sqe: Sqe = zerocopy::transmute!(*words);
-    engine.violation(Rule::CidInFlight, Command { sqid, sqe: &sqe }, "its identifier is in flight");
-    Status::CID_CONFLICT.with_dnr(true)
+    let sqid = sq.id;
+    engine.conflict(sq, Command { sqid, sqe: &sqe })
 }
 
 /// The memory store of a namespace, with its geometry.

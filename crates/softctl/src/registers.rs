@@ -89,8 +89,16 @@ impl Core {
                 control.csts.set_nssro(true);
             }
             offset::AQA | offset::ASQ..0x38 => self.write_admin_queue(control, at, value),
-            // With MSI-X these are undefined; a write of any value to NSSR but the magic one does nothing.
-            offset::INTMS | offset::INTMC | offset::NSSR => {}
+            offset::NSSR => {
+                let detail = format!("NSSR written with {value:#x}; only {NSSR_MAGIC:#x} means a reset");
+                self.checker.report(Rule::SubsystemReset, detail);
+            }
+            offset::INTMS | offset::INTMC => {
+                let detail = format!(
+                    "write of {value:#x} to register {at:#x}; with MSI-X, vectors have their own masks"
+                );
+                self.checker.report(Rule::InterruptMask, detail);
+            }
             _ => self
                 .misuse(format!("write of {value:#x} to register {at:#x}, which is read only or reserved")),
         }
@@ -104,6 +112,9 @@ impl Core {
         }
         let low = |old: u64| old & !0xffff_ffff | u64::from(value);
         let high = |old: u64| old & 0xffff_ffff | u64::from(value) << 32;
+        if at == offset::AQA {
+            self.check_register("AQA", value & 0xf000_f000);
+        }
         match at {
             offset::AQA => control.aqa = Aqa::from_bits(value),
             offset::ASQ => control.asq = low(control.asq),
@@ -113,8 +124,21 @@ impl Core {
         }
     }
 
+    fn check_register(&self, name: &str, reserved: u32) {
+        if reserved != 0 {
+            self.checker
+                .report(Rule::ReservedField, format!("{name} bits {reserved:#x} are set, and reserved"));
+        }
+    }
+
     fn write_cc(&self, control: &mut Control, new: Cc) {
         let old = std::mem::replace(&mut control.cc, new);
+        self.check_register("CC", new.into_bits() & 0xfe00_000e);
+        if old.en() != new.en() && old.en() != control.csts.rdy() && !control.csts.cfs() {
+            let (old, new) = (u8::from(old.en()), u8::from(new.en()));
+            let detail = format!("CC.EN from {old} to {new} before CSTS.RDY became {old}");
+            self.checker.report(Rule::EnableTransition, detail);
+        }
         match (old.en(), new.en()) {
             (false, true) => self.enable(control),
             (true, false) => self.disable(control),
@@ -215,10 +239,6 @@ impl Core {
         for (_, detail) in checks.into_iter().filter(|(bad, _)| *bad) {
             self.checker.report(Rule::EnableConfiguration, detail);
             good = false;
-        }
-        let reserved = cc.into_bits() & 0xfe00_000e;
-        if reserved != 0 {
-            self.checker.report(Rule::ReservedField, format!("CC bits {reserved:#x}"));
         }
         if good { self.schedule(control, Transition::Enable) } else { control.csts.set_cfs(true) }
     }

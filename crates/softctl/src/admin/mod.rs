@@ -153,10 +153,9 @@ impl Core {
             }
         }
         control.engine.begin();
-        let conflict = admin.sq.begin(sqe.cid());
+        let conflict = admin.sq.begin(sqe.cid()) && control.engine.conflict(&mut admin.sq, command);
         let fault = if conflict { None } else { self.admin_fault(command) };
         let result = if conflict {
-            control.engine.violation(Rule::CidInFlight, command, "its identifier is in flight");
             Err(never(Status::CID_CONFLICT))
         } else {
             match Self::instead(control, fault) {
@@ -173,6 +172,7 @@ impl Core {
         control.engine.statistics.admin_commands[usize::from(sqe.opcode())] += 1;
         if !status.is_ok() {
             self.errors.note(command, status, &control.engine);
+            self.note_refusal(control, command, status);
         }
         if !conflict {
             admin.sq.end(sqe.cid());
@@ -190,6 +190,7 @@ impl Core {
     ) -> Result<Answer, Refused> {
         control.engine.check_common(command)?;
         let sqe = command.sqe;
+        control.engine.check_unused(command, unused(AdminOpcode(sqe.opcode())));
         let done = |()| Answer::Done(0);
         self.check_sanitize(AdminOpcode(sqe.opcode()))?;
         match AdminOpcode(sqe.opcode()) {
@@ -217,6 +218,22 @@ impl Core {
                 Err(control.engine.blame(field::OPCODE, Status::INVALID_OPCODE))
             }
         }
+    }
+}
+
+/// Dwords that a command has no use for, as bits: NSID is dword 1, the metadata pointer 4 and 5, the data pointer 6
+/// to 9. Fields inside other dwords are checked where they are read.
+const fn unused(opcode: AdminOpcode) -> u16 {
+    const METADATA: u16 = 0b11_1100;
+    const DATA: u16 = 0b11_1100_0000;
+    match opcode {
+        AdminOpcode::DELETE_IO_SQ | AdminOpcode::DELETE_IO_CQ => 0xf000 | DATA | METADATA | 1 << 1,
+        AdminOpcode::CREATE_IO_SQ | AdminOpcode::CREATE_IO_CQ => 1 << 8 | 1 << 9 | METADATA | 1 << 1,
+        AdminOpcode::ABORT => 0xf800 | DATA | METADATA | 1 << 1,
+        AdminOpcode::GET_FEATURES => 1 << 12 | 1 << 13 | 1 << 15 | METADATA,
+        AdminOpcode::IDENTIFY | AdminOpcode::GET_LOG_PAGE | AdminOpcode::SET_FEATURES => METADATA,
+        AdminOpcode::ASYNC_EVENT_REQUEST | AdminOpcode::KEEP_ALIVE => 0xfffe,
+        _ => 0,
     }
 }
 

@@ -21,13 +21,12 @@ impl Lane {
         if self.mode.poison {
             sq.poison_fetched();
         }
-        let conflict = sq.begin(sqe.cid());
         let command = Command { sqid, sqe: &sqe };
+        let conflict = sq.begin(sqe.cid()) && self.engine.conflict(sq, command);
         if self.mode.poison && sqe.cdw0.into_bits() == u32::MAX {
             self.engine.violation(Rule::StaleEntry, command, "fetch of an entry that was not written");
         }
         if conflict {
-            self.engine.violation(Rule::CidInFlight, command, "its identifier is in flight");
             self.answer(Flight::new(index, sqe), Status::CID_CONFLICT.with_dnr(true));
             // The other command with this identifier is still in flight.
             self.sqs[index].begin(sqe.cid());

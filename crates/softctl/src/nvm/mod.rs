@@ -56,6 +56,7 @@ impl Engine {
         };
         if !status.is_ok() {
             self.errors.note(command, status, self);
+            self.note_refusal(command, status);
         }
         self.count(sqe.opcode(), status);
         status

@@ -11,6 +11,9 @@ use crate::memory::prefetch_read;
 /// Bytes of an entry.
 pub(crate) const SLOT: usize = size_of::<Sqe>();
 
+/// The command identifier by which error log entries say that they are about no command.
+const NO_COMMAND: u16 = u16::MAX;
+
 /// A submission queue.
 pub(crate) struct Sq {
     pub(crate) id: u16,
@@ -29,13 +32,17 @@ pub(crate) struct Sq {
     pub(crate) bell: Bell,
     /// One bit per command identifier: fetched and not completed.
     in_flight: Box<[u64]>,
+    /// Whether the client has used the identifier that means no command. Until then its bit is set, so that the
+    /// way of good commands needs no comparison with it.
+    no_command_used: bool,
 }
 
 impl Sq {
     /// A queue over `ring`, which holds `entries` slots. The doorbell starts at zero.
     pub(crate) fn new(id: u16, entries: u32, ring: Window, doorbell: Window) -> Sq {
         let bell = Bell::new(doorbell);
-        let in_flight = vec![0; 65536 / 64].into_boxed_slice();
+        let mut in_flight = vec![0; 65536 / 64].into_boxed_slice();
+        in_flight[usize::from(NO_COMMAND >> 6)] = 1 << (NO_COMMAND & 63);
         Sq {
             id,
             entries,
@@ -47,6 +54,7 @@ impl Sq {
             ring,
             bell,
             in_flight,
+            no_command_used: false,
         }
     }
 
@@ -143,7 +151,13 @@ impl Sq {
         self.ring.write_words(last as usize * SLOT, &[u64::MAX; 8]);
     }
 
-    /// Notes a command identifier as in flight; true if it already was.
+    /// Whether an identifier for which [`Sq::begin`] was true is in flight: the first use of FFFFh is no conflict.
+    #[cold]
+    pub(crate) fn is_conflict(&mut self, cid: u16) -> bool {
+        cid != NO_COMMAND || std::mem::replace(&mut self.no_command_used, true)
+    }
+
+    /// Notes a command identifier as in flight; true if it already was, or is FFFFh for the first time.
     #[inline(always)]
     pub(crate) fn begin(&mut self, cid: u16) -> bool {
         let word = &mut self.in_flight[usize::from(cid >> 6)];
@@ -228,7 +242,16 @@ mod tests {
     #[test]
     fn identifiers_are_in_flight_once() {
         let mut sq = queue(4);
-        assert!(!sq.begin(0xffff) && sq.begin(0xffff) && !sq.begin(0xfffe));
+        assert!(!sq.begin(0xfffe) && sq.begin(0xfffe) && sq.is_conflict(0xfffe) && !sq.begin(0xfffd));
+        sq.end(0xfffe);
+        assert!(!sq.begin(0xfffe));
+    }
+
+    #[test]
+    fn the_identifier_that_means_no_command_is_noticed_once() {
+        let mut sq = queue(4);
+        assert!(sq.begin(0xffff) && !sq.is_conflict(0xffff), "noticed, and no conflict");
+        assert!(sq.begin(0xffff) && sq.is_conflict(0xffff), "the first is in flight");
         sq.end(0xffff);
         assert!(!sq.begin(0xffff));
     }

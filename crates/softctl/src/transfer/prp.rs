@@ -64,6 +64,7 @@ impl Walk<'_> {
             );
             return Err(never(Status::INVALID_PRP_OFFSET));
         }
+        let mut seen = Vec::new();
         loop {
             let slots = prp_list_slots(page_offset(at, page), page);
             let needed = (rest as u64).div_ceil(page);
@@ -79,6 +80,13 @@ impl Walk<'_> {
             let next = self.entry(at + (slots - 1) * PRP_ENTRY_SIZE)?;
             if page_offset(next, page) != 0 {
                 return Err(self.offset(next, "pointer to the next PRP list"));
+            }
+            seen.push(at);
+            if seen.contains(&next) {
+                let what =
+                    format_args!("PRP list {at:#x} leads back to {next:#x}, with {rest} bytes to describe");
+                self.violation(Rule::PrpLoop, what);
+                return Err(never(Status::DATA_TRANSFER_ERROR));
             }
             at = next;
         }

@@ -85,7 +85,13 @@ impl Walk<'_> {
         let len = descriptor.length as usize;
         match descriptor.sgl_type() {
             SglType::DATA_BLOCK => self.data(descriptor.address, len, rest).map(|()| None),
-            SglType::BIT_BUCKET => self.bucket(len, rest).map(|()| None),
+            SglType::BIT_BUCKET => {
+                if descriptor.address != 0 {
+                    let what = format_args!("SGL bit bucket bytes 7:0 {:#x}", descriptor.address);
+                    self.violation(Rule::ReservedField, what);
+                }
+                self.bucket(len, rest).map(|()| None)
+            }
             SglType::SEGMENT => self.lead(descriptor, false).map(Some),
             SglType::LAST_SEGMENT => self.lead(descriptor, true).map(Some),
             other => Err(self.bad(Status::INVALID_SGL_DESCRIPTOR_TYPE, format!("{other} is not supported"))),
