@@ -125,9 +125,11 @@ impl Engine {
     #[cold]
     pub(crate) fn conflict(&self, sq: &mut Sq, command: Command<'_>) -> bool {
         let conflict = sq.is_conflict(command.sqe.cid());
+        // An entry of nothing but ones is no command with this identifier, but none at all.
+        let written = command.sqe.cdw0.into_bits() != u32::MAX;
         if conflict {
             self.violation(Rule::CidInFlight, command, "its identifier is in flight");
-        } else {
+        } else if written {
             self.violation(
                 Rule::CidReserved,
                 command,
