@@ -138,7 +138,7 @@ fn metadata_protection_and_fused_commands_are_refused() {
     for sqe in [mptr, pi, fused] {
         assert!(client.io(&mut pair, sqe, 0).same_code(Status::INVALID_FIELD));
     }
-    assert_eq!(client.broken(), [Rule::Metadata, Rule::Metadata, Rule::UnsupportedOpcode]);
+    assert_eq!(client.broken(), [Rule::Metadata, Rule::Metadata, Rule::FusedOperation]);
 }
 
 #[test]

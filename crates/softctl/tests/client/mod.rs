@@ -10,6 +10,7 @@ use std::time::Duration;
 use warpbell_hw::{CqRing, Device, DmaBuffer, Doorbell, DoorbellKind, Qid, Registers, SqRing, Window};
 use warpbell_nvme::command::{self, Sqe};
 use warpbell_nvme::feature::{FeatureId, NumberOfQueues};
+use warpbell_nvme::opcode::DataTransfer;
 use warpbell_nvme::queue_command::{self, QueuePriority};
 use warpbell_nvme::register::{Aqa, Cc, Csts, offset};
 use warpbell_nvme::{Cqe, Status};
@@ -204,7 +205,10 @@ impl Client {
     /// Runs an I/O command with data at byte `at` of the buffer, through PRP1 or one SGL descriptor.
     pub fn io(&mut self, pair: &mut Pair, sqe: Sqe, at: usize) -> Status {
         let cid = self.cid();
-        let sqe = sqe.with_cid(cid).with_prp(self.buffer.iova().0 + at as u64, 0);
+        let mut sqe = sqe.with_cid(cid);
+        if DataTransfer::of(sqe.opcode()) != DataTransfer::NONE {
+            sqe.set_prp(self.buffer.iova().0 + at as u64, 0);
+        }
         let entry = pair.run(&self.device, &sqe);
         assert_eq!((entry.cid, entry.sqid), (cid, pair.qid));
         entry.status()
