@@ -216,6 +216,12 @@ impl Checker {
             Rule::DoorbellRegister => AsyncErrorInfo::INVALID_DOORBELL_REGISTER,
             _ => AsyncErrorInfo::INVALID_DOORBELL_VALUE,
         };
+        self.raise_error(info);
+    }
+
+    /// An error event.
+    #[cold]
+    pub(crate) fn raise_error(&self, info: AsyncErrorInfo) {
         let event = AsyncEvent::new()
             .with_event_type(AsyncEventType::ERROR)
             .with_info(info.0)
@@ -228,6 +234,11 @@ impl Checker {
     pub(crate) fn raise(&self, event: AsyncEvent) {
         self.events.lock().push(event);
         // Release: whoever sees the flag takes the events pushed before it.
+        self.raised.store(true, Ordering::Release);
+    }
+
+    /// Makes the admin queue's side look at what may raise events.
+    pub(crate) fn wake(&self) {
         self.raised.store(true, Ordering::Release);
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
-use warpbell_nvme::register::{Aqa, Cc, Csts};
+use warpbell_nvme::register::{Aqa, Cc, Csts, Shst};
 
 use crate::admin::{DoorbellPages, Events, Features, LateAdmin};
 use crate::engine::Engine;
@@ -63,6 +63,8 @@ pub(crate) struct Control {
     pub(crate) granted: u16,
     pub(crate) features: Features,
     pub(crate) events: Events,
+    /// Critical warnings that were reported and still hold.
+    pub(crate) warned: u8,
     /// The client's doorbell pages, once it told of them.
     pub(crate) doorbell_pages: Option<DoorbellPages>,
     /// Admin completions that a fault delays.
@@ -90,12 +92,18 @@ impl Control {
             granted,
             features: Features::new(),
             events: Events::default(),
+            warned: 0,
             doorbell_pages: None,
             late: Vec::new(),
             incident: None,
             surprised: false,
             random: Xoshiro256PlusPlus::seed_from_u64(seed),
         }
+    }
+
+    /// Whether to take its power away now would be unsafe: it is ready and was not shut down.
+    pub(crate) fn in_use(&self) -> bool {
+        self.csts.rdy() && self.csts.shst() != Shst::COMPLETE
     }
 
     /// Whether commands are executed.

@@ -10,6 +10,8 @@ use warpbell_hw::{
     ResetError, ResetKind,
 };
 
+use warpbell_nvme::command::AsyncErrorInfo;
+
 use crate::checker::Violation;
 use crate::config::SoftConfig;
 use crate::core::Core;
@@ -20,7 +22,7 @@ use crate::poller;
 use crate::sim::VirtualClock;
 use crate::statistics::Statistics;
 use crate::store::Namespace;
-use crate::subsystem::Subsystem;
+use crate::subsystem::{Health, Subsystem};
 
 /// An NVMe SSD in software.
 ///
@@ -184,6 +186,29 @@ impl SoftDevice {
             return Err(SoftError::Range { nsid, lba, len, blocks: namespace.blocks, block_size });
         }
         Ok(namespace)
+    }
+
+    /// What SMART / Health Information says of the media.
+    pub fn health(&self) -> Health {
+        self.core.subsystem.state().life.health
+    }
+
+    /// Changes what SMART / Health Information says of the media, for all controllers of the subsystem, and lets them
+    /// report what is critical about it.
+    pub fn set_health(&self, health: Health) {
+        self.core.subsystem.set_health(health);
+    }
+
+    /// The controller reports an error of its own: a log entry that belongs to no command, and an asynchronous event.
+    pub fn report_error(&self, info: AsyncErrorInfo) {
+        self.core.errors.note_internal();
+        self.core.checker.raise_error(info);
+    }
+
+    /// The power of the whole subsystem goes, and comes back: all its controllers are as after their first start,
+    /// and the media keeps what it has.
+    pub fn power_cycle(&self) {
+        self.core.subsystem.power_cycle();
     }
 
     /// The subsystem's next sanitize operation fails when it is half done.

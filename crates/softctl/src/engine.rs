@@ -62,6 +62,8 @@ pub(crate) mod field {
     pub(crate) const NSID: u16 = 4;
     pub(crate) const CDW10: u16 = 40;
     pub(crate) const CDW11: u16 = 44;
+    pub(crate) const CDW12: u16 = 48;
+    pub(crate) const CDW14: u16 = 56;
     /// Nowhere in particular.
     pub(crate) const NONE: u16 = u16::MAX;
 }

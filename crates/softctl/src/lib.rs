@@ -57,4 +57,4 @@ pub use error::SoftError;
 pub use fault::{Fault, FaultAction, FaultError, FaultKind, FaultPlan, InjectedFault, Selector};
 pub use memory::IovaSpace;
 pub use statistics::Statistics;
-pub use subsystem::Subsystem;
+pub use subsystem::{Health, Subsystem};

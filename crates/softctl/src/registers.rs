@@ -306,6 +306,7 @@ impl Core {
         control.late.clear();
         control.incident = None;
         control.events.reset();
+        control.warned = 0;
         drop(self.checker.take_events());
         self.subsystem.state().forget_changed(self.cntlid);
         self.clear_stray_doorbells();

@@ -13,6 +13,8 @@ pub struct Statistics {
     pub admin_commands: [u64; 256],
     /// Bytes sent to the client by Read.
     pub bytes_read: u64,
+    /// Bytes that Compare and Verify read.
+    pub bytes_checked: u64,
     /// Bytes taken from the client by Write.
     pub bytes_written: u64,
     /// I/O commands completed with a status other than success.
@@ -42,6 +44,7 @@ impl Default for Statistics {
             io_commands: [0; 256],
             admin_commands: [0; 256],
             bytes_read: 0,
+            bytes_checked: 0,
             bytes_written: 0,
             errors: 0,
             media_errors: 0,
@@ -81,6 +84,7 @@ impl Statistics {
             *sum += more;
         }
         self.bytes_read += other.bytes_read;
+        self.bytes_checked += other.bytes_checked;
         self.bytes_written += other.bytes_written;
         self.errors += other.errors;
         self.media_errors += other.media_errors;

@@ -8,9 +8,10 @@ use warpbell_nvme::command::{GetFeaturesCdw10, NSID_ALL, SetFeaturesCdw10};
 use warpbell_nvme::feature::{Arbitration, FeatureCapabilities, FeatureId, FeatureSelect, NumberOfQueues};
 
 use super::dwords_12_to_15;
+use super::health::{default_threshold, selected_thresholds};
 use crate::control::Control;
 use crate::core::Core;
-use crate::engine::{Command, Refused, never};
+use crate::engine::{Command, Refused, field, never};
 
 /// A feature with a value of one dword.
 struct Known {
@@ -30,7 +31,8 @@ const fn known(id: FeatureId, default: u32, changeable: bool, mask: u32) -> Know
 const KNOWN: &[Known] = &[
     known(FeatureId::ARBITRATION, ARBITRATION, true, 0xffff_ff07),
     known(FeatureId::POWER_MANAGEMENT, 0, true, 0xe0),
-    known(FeatureId::TEMPERATURE_THRESHOLD, 343, true, 0x003f_ffff),
+    // What is selected has defaults of its own.
+    known(FeatureId::TEMPERATURE_THRESHOLD, 0, true, 0x003f_ffff),
     Known { namespace: true, ..known(FeatureId::ERROR_RECOVERY, 0, true, 0xffff) },
     known(FeatureId::VOLATILE_WRITE_CACHE, 1, true, 1),
     // Interrupts are never held back, whatever vector they are for.
@@ -59,6 +61,11 @@ impl Features {
     pub(super) fn value(&self, id: FeatureId, scope: u32) -> u32 {
         let default = KNOWN.iter().find(|known| known.id == id).map_or(0, |known| known.default);
         self.current.get(&(id.0, scope)).copied().unwrap_or(default)
+    }
+
+    /// The current value of a feature, if it is not the default.
+    pub(super) fn set_value(&self, id: FeatureId, scope: u32) -> Option<u32> {
+        self.current.get(&(id.0, scope)).copied()
     }
 
     /// The present value of Arbitration.
@@ -97,14 +104,14 @@ impl Core {
         control.engine.check_reserved(command, &[("dword 10 bits 31:11", sqe.cdw10 >> 11)]);
         let (id, select) = (fields.fid(), fields.sel());
         if select.into_bits() > FeatureSelect::SUPPORTED_CAPABILITIES.into_bits() {
-            return Err(never(Status::INVALID_FIELD));
+            return Err(control.engine.blame(field::CDW10 + 1, Status::INVALID_FIELD));
         }
         match id {
             FeatureId::NUMBER_OF_QUEUES => return Ok(self.number_of_queues(control, select)),
             FeatureId::INTERRUPT_VECTOR_CONFIG => return self.vector_config(sqe.cdw11, select),
             _ => {}
         }
-        let known = find(id)?;
+        let known = control.engine.about(field::CDW10, || find(id))?;
         if select == FeatureSelect::SUPPORTED_CAPABILITIES {
             let capabilities = FeatureCapabilities::new()
                 .with_saveable(known.saveable)
@@ -112,13 +119,18 @@ impl Core {
                 .with_changeable(known.changeable);
             return Ok(capabilities.into_bits());
         }
-        let key = (id.0, self.feature_scope(known, sqe.nsid, false)?);
+        let (mut scope, mut default) = (self.feature_scope(known, sqe.nsid, false)?, known.default);
+        if id == FeatureId::TEMPERATURE_THRESHOLD {
+            let (selected, threshold) = selected_thresholds(control, sqe.cdw11, false)?[0];
+            (scope, default) = (selected, default_threshold(threshold).into_bits());
+        }
+        let key = (id.0, scope);
         let values = match select {
             FeatureSelect::CURRENT => control.features.current.get(&key),
             FeatureSelect::SAVED => control.features.saved.get(&key),
             _ => None,
         };
-        Ok(values.copied().unwrap_or(known.default))
+        Ok(values.copied().unwrap_or(default))
     }
 
     fn number_of_queues(&self, control: &Control, select: FeatureSelect) -> u32 {
@@ -156,10 +168,10 @@ impl Core {
             FeatureId::INTERRUPT_VECTOR_CONFIG => return Err(never(Status::FEATURE_NOT_CHANGEABLE)),
             _ => {}
         }
-        let known = find(id)?;
+        let known = control.engine.about(field::CDW10, || find(id))?;
         let scope = self.feature_scope(known, sqe.nsid, true)?;
         if value & !known.mask != 0 {
-            return Err(never(Status::INVALID_FIELD));
+            return Err(control.engine.blame(field::CDW11, Status::INVALID_FIELD));
         }
         if fields.sv() && !known.saveable {
             return Err(never(Status::FEATURE_NOT_SAVEABLE));
@@ -168,8 +180,15 @@ impl Core {
             let same = value == known.default;
             return if same { Ok(0) } else { Err(never(Status::FEATURE_NOT_CHANGEABLE)) };
         }
-        let scopes = if scope == NSID_ALL { self.active_after(0) } else { vec![scope] };
-        for scope in scopes {
+        let values: Vec<_> = match id {
+            FeatureId::TEMPERATURE_THRESHOLD => selected_thresholds(control, value, true)?
+                .into_iter()
+                .map(|(scope, threshold)| (scope, threshold.into_bits()))
+                .collect(),
+            _ if scope == NSID_ALL => self.active_after(0).into_iter().map(|nsid| (nsid, value)).collect(),
+            _ => vec![(scope, value)],
+        };
+        for (scope, value) in values {
             control.features.current.insert((id.0, scope), value);
             if fields.sv() {
                 control.features.saved.insert((id.0, scope), value);
@@ -177,6 +196,9 @@ impl Core {
         }
         if id == FeatureId::VOLATILE_WRITE_CACHE {
             self.switch_write_cache(control);
+        }
+        if matches!(id, FeatureId::TEMPERATURE_THRESHOLD | FeatureId::ASYNC_EVENT_CONFIG) {
+            self.watch_health(control);
         }
         if id == FeatureId::ARBITRATION {
             self.lanes.iter().for_each(|cell| cell.lock().set_arbitration(Arbitration::from_bits(value)));

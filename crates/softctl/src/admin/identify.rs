@@ -16,7 +16,7 @@ use crate::control::Control;
 use crate::core::Core;
 use crate::engine::{Command, Refused, field, never};
 use crate::registers::VERSION;
-use crate::subsystem::Allocated;
+use crate::subsystem::{Allocated, CRITICAL_TEMPERATURE, WARNING_TEMPERATURE};
 use crate::transfer::Direction;
 
 /// The LBA formats: format `i` has blocks of `1 << BLOCK_SHIFTS[i]` bytes.
@@ -176,8 +176,8 @@ impl Core {
         data.frmw = Frmw::new().with_slot1_read_only(true).with_slots(1);
         data.lpa = Lpa::new().with_command_effects(true).with_extended_data(true).with_supported_pages(true);
         data.elpe_z = (ERROR_ENTRIES - 1) as u8;
-        data.wctemp = 343;
-        data.cctemp = 353;
+        data.wctemp = WARNING_TEMPERATURE;
+        data.cctemp = CRITICAL_TEMPERATURE;
         {
             let state = subsystem.state();
             data.tnvmcap = state.total_capacity().into();

@@ -3,26 +3,24 @@
 use std::collections::VecDeque;
 
 use parking_lot::Mutex;
+use warpbell_nvme::Status;
 use warpbell_nvme::command::NSID_ALL;
 use warpbell_nvme::completion::StatusField;
-use warpbell_nvme::identify::pad_ascii;
+use warpbell_nvme::identify::{Csi, pad_ascii};
 use warpbell_nvme::log::{
-    ChangedNamespaceList, CommandEffects, CommandsSupportedAndEffects, CriticalWarning, ErrorLogEntry,
-    FirmwareSlotInfo, FirmwareSlotLog, GetLogPageCdw10, GetLogPageCdw11, GetLogPageCdw12, GetLogPageCdw13,
-    GetLogPageCdw14, LogPageId, ParameterErrorLocation, SmartLog, log_page_bytes, log_page_offset,
+    ChangedNamespaceList, CommandEffects, CommandsSupportedAndEffects, ErrorLogEntry, FirmwareSlotInfo,
+    FirmwareSlotLog, GetLogPageCdw10, GetLogPageCdw11, GetLogPageCdw12, GetLogPageCdw13, GetLogPageCdw14,
+    LogPageId, ParameterErrorLocation, log_page_bytes, log_page_offset,
 };
-use warpbell_nvme::{NvmOpcode, Status};
 use zerocopy::IntoBytes;
 
 use crate::control::Control;
 use crate::core::Core;
-use crate::engine::{Command, Engine, Refused, never};
+use crate::engine::{Command, Engine, Refused, field, never};
 use crate::transfer::Direction;
 
 /// Entries of the Error Information page.
 pub(crate) const ERROR_ENTRIES: usize = 64;
-/// The temperature that is reported: 30 degrees Celsius, in kelvin.
-const TEMPERATURE: u16 = 303;
 const PAGES: &[LogPageId] = &[
     LogPageId::SUPPORTED_LOG_PAGES,
     LogPageId::ERROR_INFORMATION,
@@ -49,10 +47,7 @@ impl ErrorLog {
     /// Notes a command that failed.
     #[cold]
     pub(crate) fn note(&self, command: Command<'_>, status: Status, engine: &Engine) {
-        let mut inner = self.inner.lock();
-        inner.count += 1;
         let mut entry = ErrorLogEntry::default();
-        entry.error_count = inner.count;
         entry.sqid = command.sqid;
         entry.cid = command.sqe.cid();
         entry.status = StatusField::from_status(status, false);
@@ -60,13 +55,30 @@ impl ErrorLog {
         entry.command_specific = engine.specific.get();
         entry.lba = if command.sqid == 0 { 0 } else { command.sqe.slba() };
         entry.nsid = command.sqe.nsid;
+        self.push(entry);
+    }
+
+    /// Notes an error of the controller that no command is to blame for.
+    #[cold]
+    pub(crate) fn note_internal(&self) {
+        let mut entry = ErrorLogEntry::default();
+        (entry.sqid, entry.cid) = (u16::MAX, u16::MAX);
+        entry.status = StatusField::from_status(Status::INTERNAL_ERROR, false);
+        entry.parameter_error_location = ParameterErrorLocation::from_bits(field::NONE);
+        self.push(entry);
+    }
+
+    fn push(&self, mut entry: ErrorLogEntry) {
+        let mut inner = self.inner.lock();
+        inner.count += 1;
+        entry.error_count = inner.count;
         if inner.entries.len() == ERROR_ENTRIES {
             inner.entries.pop_front();
         }
         inner.entries.push_back(entry);
     }
 
-    fn count(&self) -> u64 {
+    pub(super) fn count(&self) -> u64 {
         self.inner.lock().count
     }
 
@@ -86,10 +98,15 @@ impl Core {
         let bytes = log_page_bytes(fields, GetLogPageCdw11::from_bits(sqe.cdw11));
         let offset =
             log_page_offset(GetLogPageCdw12::from_bits(sqe.cdw12), GetLogPageCdw13::from_bits(sqe.cdw13));
-        let page = self.log_page(control, fields.lid(), sqe.nsid)?;
-        let indexed = GetLogPageCdw14::from_bits(sqe.cdw14).ot();
-        if indexed || !offset.is_multiple_of(4) || offset > page.len() as u64 {
-            return Err(never(Status::INVALID_FIELD));
+        let reserved = [("LSP", u32::from(fields.lsp())), ("LSI", sqe.cdw11 >> 16)];
+        control.engine.check_reserved(command, &reserved);
+        let page = control.engine.about(field::CDW10, || self.log_page(control, fields.lid(), sqe.nsid))?;
+        let last = GetLogPageCdw14::from_bits(sqe.cdw14);
+        if last.ot() || fields.lid() == LogPageId::COMMAND_EFFECTS && last.csi() != Csi::NVM {
+            return Err(control.engine.blame(field::CDW14, Status::INVALID_FIELD));
+        }
+        if !offset.is_multiple_of(4) || offset > page.len() as u64 {
+            return Err(control.engine.blame(field::CDW12, Status::INVALID_FIELD));
         }
         control.engine.map_limited(command, bytes, Direction::ToClient)?;
         let rest = &page[offset as usize..];
@@ -135,29 +152,6 @@ impl Core {
             LogPageId::COMMAND_EFFECTS => Ok(effects().as_bytes().to_vec()),
             _ => Err(never(Status::INVALID_LOG_PAGE)),
         }
-    }
-
-    fn smart(&self, control: &Control) -> SmartLog {
-        let counters = self.statistics(control);
-        let commands = |opcodes: &[NvmOpcode]| {
-            u128::from(opcodes.iter().map(|opcode| counters.commands(*opcode)).sum::<u64>()).into()
-        };
-        let units = |bytes: u64| u128::from(bytes.div_ceil(512_000)).into();
-        let mut log = SmartLog::zeroed();
-        log.critical_warning = CriticalWarning::new();
-        log.composite_temperature = TEMPERATURE.into();
-        log.available_spare = 100;
-        log.available_spare_threshold = 10;
-        log.data_units_read = units(counters.bytes_read);
-        log.data_units_written = units(counters.bytes_written);
-        log.host_reads = commands(&[NvmOpcode::READ, NvmOpcode::COMPARE, NvmOpcode::VERIFY]);
-        log.host_writes = commands(&[NvmOpcode::WRITE]);
-        log.busy_minutes = u128::from(counters.poller_cpu.as_secs() / 60).into();
-        log.power_cycles = 1.into();
-        log.media_errors = u128::from(counters.media_errors).into();
-        log.error_log_entries = u128::from(self.errors.count()).into();
-        log.temperature_sensors[0] = TEMPERATURE;
-        log
     }
 }
 

@@ -6,11 +6,13 @@ mod doorbell_buffer;
 mod fault;
 mod features;
 mod format;
+mod health;
 mod identify;
 mod log;
 mod namespaces;
 mod queues;
 mod sanitize;
+mod smart;
 
 pub(crate) use aer::Events;
 pub(crate) use doorbell_buffer::DoorbellPages;
@@ -91,6 +93,7 @@ impl Core {
         self.admin_tail.store(self.doorbells.load(0), Ordering::Relaxed);
         if self.checker.raised() {
             self.checker.take_events().into_iter().for_each(|event| control.raise(event));
+            self.watch_health(control);
         }
         if !control.running() {
             return;

@@ -14,6 +14,7 @@ impl Engine {
         let extent = self.extent(command, optional)?;
         self.map_limited(command, extent.bytes, Direction::FromClient)?;
         self.judge()?;
+        self.statistics.bytes_checked += extent.bytes;
         let namespace = &self.namespaces[extent.index];
         let mut stored = vec![0; CHUNK.min(extent.bytes as usize)];
         let mut given = stored.clone();

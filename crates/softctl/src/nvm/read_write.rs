@@ -121,6 +121,7 @@ impl Engine {
             done += piece as u64;
         }
         self.scratch = scratch;
+        self.statistics.bytes_checked += if result.is_ok() { extent.bytes } else { 0 };
         result
     }
 

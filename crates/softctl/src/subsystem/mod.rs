@@ -4,9 +4,12 @@
 //! changes what commands may do stops every lane, publishes a new [`Table`] for each controller, and lets the lanes
 //! see it before they go on.
 
+mod health;
 mod namespaces;
 mod sanitize;
 
+pub use health::Health;
+pub(crate) use health::{CRITICAL_TEMPERATURE, Life, WARNING_TEMPERATURE};
 pub(crate) use namespaces::{Allocated, NewNamespace};
 use sanitize::Sanitize;
 
@@ -64,6 +67,7 @@ pub(crate) struct State {
     /// Bytes that new namespaces may take.
     pub(crate) unallocated: u64,
     pub(crate) sanitize: Sanitize,
+    pub(crate) life: Life,
     /// Namespaces created so far.
     created: u64,
     members: BTreeMap<u16, Member>,
@@ -124,6 +128,7 @@ impl Subsystem {
             busy: AtomicBool::new(false),
             state: Mutex::new(State {
                 sanitize: Sanitize::new(clean),
+                life: Life::new(),
                 namespaces,
                 unallocated: config.capacity,
                 created: 0,

@@ -12,7 +12,7 @@ use warpbell_nvme::command::{self, Sqe};
 use warpbell_nvme::feature::{FeatureId, NumberOfQueues};
 use warpbell_nvme::opcode::DataTransfer;
 use warpbell_nvme::queue_command::{self, QueuePriority};
-use warpbell_nvme::register::{Aqa, Cc, Csts, offset};
+use warpbell_nvme::register::{Aqa, Cc, Csts, Shn, Shst, offset};
 use warpbell_nvme::{Cqe, Status};
 use warpbell_softctl::{Rule, SoftConfig, SoftDevice};
 use zerocopy::FromBytes;
@@ -239,6 +239,12 @@ impl Client {
             }
         }
     }
+}
+
+/// Shuts an enabled controller down, and waits until it is.
+pub fn shut_down(device: &SoftDevice, how: Shn) {
+    device.registers().write32(offset::CC, configuration().with_en(true).with_shn(how).into_bits());
+    wait_csts(device, |csts| csts.shst() == Shst::COMPLETE);
 }
 
 /// The structure that data begins with.
