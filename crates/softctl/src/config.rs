@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::fault::{FaultError, FaultKind, FaultPlan};
+use crate::profile::{Profile, ProfileError};
 
 /// Bytes of the namespace of [`SoftConfig::default`].
 const DEFAULT_BYTES: u64 = 64 << 20;
@@ -56,6 +57,10 @@ pub struct SoftConfig {
     pub pin: Option<Vec<usize>>,
     /// Faults to inject.
     pub faults: FaultPlan,
+    /// How long commands take; `None`: as long as this program needs.
+    pub profile: Option<Profile>,
+    /// Asks whoever opens the device by name for a stepped controller, in virtual time.
+    pub virtual_time: bool,
     /// Whether a loss of power takes back what was not flushed. It does so, too, if a fault of the plan is one.
     pub volatile_cache: bool,
     /// In which order commands complete.
@@ -139,6 +144,8 @@ impl Default for SoftConfig {
             pollers: 1,
             pin: None,
             faults: FaultPlan::default(),
+            profile: None,
+            virtual_time: false,
             volatile_cache: false,
             order: CompletionOrder::Immediate,
             seed: 1,
@@ -205,6 +212,9 @@ pub enum SoftConfigError {
     /// The fault plan is wrong.
     #[error(transparent)]
     Fault(#[from] FaultError),
+    /// The profile is wrong.
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
 }
 
 impl SoftConfigError {
@@ -254,6 +264,7 @@ impl SoftConfig {
         }
         self.validate_pins()?;
         self.faults.validate()?;
+        self.profile.as_ref().map_or(Ok(()), Profile::validate)?;
         text("serial", &self.serial, 20)?;
         text("model", &self.model, 40)?;
         text("firmware", &self.firmware, 8)

@@ -17,6 +17,7 @@ use crate::fault::Injector;
 use crate::interrupt::Vectors;
 use crate::lane::{Lane, LaneMode};
 use crate::memory::{IovaSpace, PAGE, View};
+use crate::profile::Media;
 use crate::sim::{TimeSource, VirtualTime};
 use crate::statistics::Statistics;
 use crate::store::Namespaces;
@@ -116,6 +117,8 @@ impl Core {
             None => TimeSource::Monotonic(Arc::default()),
         };
         let write_through = Arc::new(AtomicBool::new(false));
+        let media =
+            config.profile.as_ref().map(|profile| Arc::new(Mutex::new(Media::new(profile, config.seed))));
         let engine = || Engine {
             view: View::new(space.clone()),
             namespaces: Namespaces::new(seat.published.clone()),
@@ -126,6 +129,7 @@ impl Core {
             deferred: None,
             time: source.clone(),
             write_through: write_through.clone(),
+            media: media.clone(),
             limits: limits(&config),
             segments: Vec::new(),
             scratch: Vec::new(),
@@ -226,8 +230,8 @@ fn lane_mode(config: &SoftConfig, stepped: bool, volatile: bool, index: u64) -> 
     LaneMode {
         window,
         poison: stepped && config.poison_fetched,
-        quick: !stepped && window == 0 && config.faults.is_empty() && !volatile,
-        planned: !config.faults.is_empty(),
+        quick: !stepped && window == 0 && config.faults.is_empty() && config.profile.is_none() && !volatile,
+        planned: !config.faults.is_empty() || config.profile.is_some(),
         seed: config.seed.wrapping_add(index),
     }
 }

@@ -15,6 +15,7 @@ use crate::checker::{Checker, Rule};
 use crate::fault::{Chosen, Injector};
 use crate::memory::View;
 use crate::nvm::Deferred;
+use crate::profile::Media;
 use crate::queue::Sq;
 use crate::sim::TimeSource;
 use crate::statistics::Statistics;
@@ -83,6 +84,8 @@ pub(crate) struct Engine {
     pub(crate) time: TimeSource,
     /// The volatile write cache is switched off.
     pub(crate) write_through: Arc<AtomicBool>,
+    /// Shared by all threads; `None` where commands take as long as they take.
+    pub(crate) media: Option<Arc<Mutex<Media>>>,
     pub(crate) limits: Limits,
     /// The data of the command at hand; kept for its allocation.
     pub(crate) segments: Vec<Segment>,

@@ -13,7 +13,7 @@
 //! - `lane`, `quick`, `engine`, `queue`, `transfer`, `nvm`: the way of an I/O command, on one thread from doorbell to
 //!   completion. `lane` decides what comes next, `quick` serves the plain cases many at a time.
 //! - `store`, `memory`, `interrupt`, `doorbell`: namespaces, client memory, eventfds, doorbell registers.
-//! - `checker`, `refusal`, `fault`: rules and violations; faults to inject.
+//! - `checker`, `refusal`, `fault`, `profile`: rules and violations; faults to inject; how long commands take.
 //! - `poller`, `sim`: the two ways to make it go.
 //!
 //! Unsafe code is in `memory` (client memory and mappings) and `store::memory`, and nowhere else.
@@ -36,6 +36,7 @@ mod memory;
 mod nvm;
 mod parse;
 mod poller;
+mod profile;
 mod queue;
 mod quick;
 mod refusal;
@@ -56,5 +57,6 @@ pub use device::SoftDevice;
 pub use error::SoftError;
 pub use fault::{Fault, FaultAction, FaultError, FaultKind, FaultPlan, InjectedFault, Selector};
 pub use memory::IovaSpace;
+pub use profile::{MediaProfile, Percentiles, Profile, ProfileError, ReadProfile, WriteProfile};
 pub use statistics::Statistics;
 pub use subsystem::{Health, Subsystem};

@@ -11,10 +11,11 @@ use crate::config::{
     CompletionOrder, DoorbellBufferMode, NamespaceConfig, SoftConfig, SoftConfigError, StoreConfig,
 };
 use crate::fault::FaultPlan;
+use crate::profile::Profile;
 use crate::units::SIZES;
 
 const KEYS: &str = "size, file, block, writable, capacity, max_namespaces, queues, grant, entries, mdts, sgl, \
-                    stride, dbbuf, wrr, pollers, pin, faults, cache, \
+                    stride, dbbuf, wrr, pollers, pin, faults, profile, time, cache, \
                     order, seed, poison, serial, model, firmware";
 
 impl SoftConfig {
@@ -147,6 +148,8 @@ impl Parser {
             "pollers" => config.pollers = number(key, value, 1, crate::config::MAX_POLLERS as u64)?,
             "pin" => config.pin = Some(pins(key, value)?),
             "faults" => config.faults = FaultPlan::load(Path::new(value))?,
+            "profile" => config.profile = profile(key, value)?,
+            "time" => config.virtual_time = virtual_time(key, value)?,
             "cache" => config.volatile_cache = cache(key, value)?,
             "order" => config.order = order(key, value)?,
             "seed" => config.seed = number(key, value, 0, u64::MAX)?,
@@ -183,6 +186,26 @@ fn switch(key: &str, value: &str) -> Result<bool, SoftConfigError> {
 
 fn dbbuf(on: bool) -> DoorbellBufferMode {
     if on { DoorbellBufferMode::On } else { DoorbellBufferMode::Off }
+}
+
+fn profile(key: &str, value: &str) -> Result<Option<Profile>, SoftConfigError> {
+    match value {
+        "ideal" => Ok(None),
+        "optane" => Ok(Some(Profile::optane())),
+        "tlc" => Ok(Some(Profile::tlc())),
+        _ if value.ends_with(".toml") => Ok(Some(Profile::load(value)?)),
+        _ => {
+            Err(SoftConfigError::value(key, value, "must be ideal, optane, tlc or the path of a .toml file"))
+        }
+    }
+}
+
+fn virtual_time(key: &str, value: &str) -> Result<bool, SoftConfigError> {
+    match value {
+        "virtual" => Ok(true),
+        "real" => Ok(false),
+        _ => Err(SoftConfigError::value(key, value, "must be virtual or real")),
+    }
 }
 
 fn cache(key: &str, value: &str) -> Result<bool, SoftConfigError> {

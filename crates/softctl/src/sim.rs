@@ -10,7 +10,7 @@ use warpbell_hw::{Clock, MonotonicClock};
 use crate::control::Control;
 use crate::core::Core;
 
-/// Time that passes for one step, in nanoseconds.
+/// Time that passes for one step, in nanoseconds, where no profile says what takes time.
 const STEP_NS: std::ops::Range<u64> = 100..1000;
 /// The least time that a pause without work takes.
 const PAUSE: Duration = Duration::from_micros(1);
@@ -73,7 +73,9 @@ impl Core {
             return false;
         }
         let choice = control.random.random_range(0..choices);
-        time.advance(Duration::from_nanos(control.random.random_range(STEP_NS)));
+        if self.config.profile.is_none() {
+            time.advance(Duration::from_nanos(control.random.random_range(STEP_NS)));
+        }
         match work.get(choice) {
             Some(work) => {
                 lane.perform(*work);

@@ -10,6 +10,7 @@ use super::{Lane, LaneState};
 use crate::checker::Rule;
 use crate::engine::Command;
 use crate::fault::{FaultAction, Incident, Target};
+use crate::profile::Operation;
 
 impl Lane {
     /// Fetches one command, which must be pending with room for its completion, and completes it unless it is held.
@@ -75,19 +76,37 @@ impl Lane {
             }
             None => {}
         }
-        if flight.extra.is_zero() {
-            self.flights.push(flight);
-        } else {
-            let due = now + flight.extra;
-            self.flights.push_at(flight, due);
+        let mut due = self.begin_media(&mut flight, now);
+        if flight.unsent == 0 {
+            due += flight.extra;
         }
+        if due <= now { self.flights.push(flight) } else { self.flights.push_at(flight, due) }
+    }
+
+    /// When the media are done with a command.
+    fn begin_media(&self, flight: &mut Flight, now: Duration) -> Duration {
+        let Some(media) = &self.engine.media else { return now };
+        let sqe = &flight.sqe;
+        let namespace = self.engine.namespaces.get((sqe.nsid as usize).wrapping_sub(1));
+        let shift = namespace.map_or(0, |namespace| namespace.shift);
+        let operation = Operation::of(sqe.opcode());
+        let bytes = (u64::from(sqe.blocks()) << shift).min(self.engine.limits.bytes);
+        if operation == Operation::Read {
+            flight.unsent = bytes;
+        }
+        media.lock().begin(operation, sqe.slba() << shift, bytes, now)
     }
 
     /// Lets those go on whose time has come.
     pub(super) fn ripen(&mut self) {
         let now = self.engine.time.now();
         self.unstick(now);
-        self.flights.ripen(now);
+        let media = self.engine.media.as_ref();
+        self.flights.ripen(now, |flight, due| {
+            let bytes = std::mem::take(&mut flight.unsent);
+            let media = media.filter(|_| bytes > 0)?;
+            Some(media.lock().send(bytes, due) + flight.extra)
+        });
     }
 
     /// Lets flights go on, after a pass over the queues that found work or not. Returns whether one did.

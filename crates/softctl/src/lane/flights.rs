@@ -21,6 +21,8 @@ pub(super) struct Flight {
     pub(super) behind: u32,
     /// What a fault adds to the time that its media take.
     pub(super) extra: Duration,
+    /// Bytes that are to be sent to the client once the media are done.
+    pub(super) unsent: u64,
     /// Changes whenever its time to go on does.
     ticket: u64,
 }
@@ -42,7 +44,7 @@ pub(super) enum Stage {
 impl Flight {
     pub(super) fn new(sq: usize, sqe: Sqe) -> Flight {
         let extra = Duration::ZERO;
-        Flight { sq, sqe, stage: Stage::Fetched, fault: None, behind: 0, extra, ticket: 0 }
+        Flight { sq, sqe, stage: Stage::Fetched, fault: None, behind: 0, extra, unsent: 0, ticket: 0 }
     }
 
     /// Whether the client waits for its completion.
@@ -130,14 +132,27 @@ impl Flights {
         self.slots[slot].as_ref().is_some_and(|flight| flight.ticket == ticket)
     }
 
-    /// Makes those ready whose time has come, the earliest first.
-    pub(super) fn ripen(&mut self, now: Duration) {
+    /// Makes those ready whose time has come, the earliest first. `more` says of each, and of when its time came,
+    /// until when it waits for something else.
+    pub(super) fn ripen(
+        &mut self,
+        now: Duration,
+        mut more: impl FnMut(&mut Flight, Duration) -> Option<Duration>,
+    ) {
         while self.next_due().is_some_and(|due| due <= now)
-            && let Some(Reverse((_, _, slot))) = self.waiting.pop()
+            && let Some(Reverse((due, _, slot))) = self.waiting.pop()
         {
-            if let Some(flight) = &mut self.slots[slot] {
-                flight.ticket = 0;
-                self.ready.push(slot);
+            let Some(flight) = &mut self.slots[slot] else { continue };
+            match more(flight, due) {
+                Some(later) => {
+                    self.tickets += 1;
+                    flight.ticket = self.tickets;
+                    self.waiting.push(Reverse((later, self.tickets, slot)));
+                }
+                None => {
+                    flight.ticket = 0;
+                    self.ready.push(slot);
+                }
             }
         }
     }
@@ -164,7 +179,7 @@ impl Flights {
 
     /// Makes everything ready that will ever complete.
     pub(super) fn hurry(&mut self) {
-        self.ripen(Duration::MAX);
+        self.ripen(Duration::MAX, |_, _| None);
         self.ready.append(&mut self.behind);
     }
 
@@ -223,9 +238,9 @@ mod tests {
             flights.push_at(flight(0, name), us(due));
         }
         assert_eq!(flights.next_due(), Some(us(10)));
-        flights.ripen(us(9));
+        flights.ripen(us(9), |_, _| None);
         assert_eq!(flights.ready(), 0);
-        flights.ripen(us(20));
+        flights.ripen(us(20), |_, _| None);
         assert_eq!(names(&mut flights), [2, 4, 3]);
         assert_eq!(flights.next_due(), Some(us(30)));
         assert!(flights.find(|flight| flight.sqe.nsid == 1).is_some());
@@ -240,9 +255,9 @@ mod tests {
         flights.push_at(flight(0, 1), us(10));
         flights.find(|_| true).unwrap();
         flights.push_at(flight(0, 2), us(20));
-        flights.ripen(us(15));
+        flights.ripen(us(15), |_, _| None);
         assert_eq!(flights.ready(), 0, "the time was the other flight's");
-        flights.ripen(us(20));
+        flights.ripen(us(20), |_, _| None);
         assert_eq!(names(&mut flights), [2]);
     }
 
@@ -259,7 +274,7 @@ mod tests {
         flights.push_at(flight(0, 3), Duration::from_micros(1));
         flights.release_behind();
         assert_eq!(flights.ready(), 0, "another is still to come");
-        flights.ripen(Duration::MAX);
+        flights.ripen(Duration::MAX, |_, _| None);
         assert_eq!(names(&mut flights), [3]);
         flights.release_behind();
         assert_eq!(names(&mut flights), [2]);
