@@ -93,6 +93,8 @@ pub struct Case {
     pub dbbuf: bool,
     /// CAP.DSTRD.
     pub stride: u8,
+    /// 32-bit command identifiers.
+    pub wide: bool,
 }
 
 impl Case {
@@ -122,6 +124,7 @@ impl Case {
             shuffle: 0,
             dbbuf: false,
             stride: 0,
+            wide: false,
         }
     }
 
@@ -152,6 +155,7 @@ impl Case {
             namespaces: vec![NamespaceConfig::memory(bytes, self.block_size)],
             sgl: self.sgl,
             stride: self.stride,
+            wide_cids: self.wide,
             doorbell_buffer: if self.dbbuf { DoorbellBufferMode::On } else { DoorbellBufferMode::Off },
             order: match self.shuffle {
                 0 => CompletionOrder::Immediate,
@@ -165,7 +169,12 @@ impl Case {
     /// How the device is opened for it.
     pub fn open_options(&self) -> OpenOptions {
         let doorbell_buffer = if self.dbbuf { DoorbellBuffer::On } else { DoorbellBuffer::Off };
-        OpenOptions { queues: Some(self.queues as u16), doorbell_buffer, ..OpenOptions::default() }
+        OpenOptions {
+            queues: Some(self.queues as u16),
+            doorbell_buffer,
+            wide_cids: self.wide,
+            ..OpenOptions::default()
+        }
     }
 
     /// The queues for it.

@@ -59,7 +59,7 @@ pub enum Breach {
         /// The queue.
         qid: u32,
         /// The identifier.
-        cid: u16,
+        cid: u32,
     },
     /// A completion was handed on with no fence since it was read (F5), so that its payload may be seen later.
     Unfenced {
@@ -148,13 +148,17 @@ struct Watched {
     ringing: Option<u32>,
     telling: Option<u32>,
     /// Identifiers submitted and not completed, and the completion to look at next; where rings are read.
-    in_flight: Option<HashSet<u16>>,
+    in_flight: Option<HashSet<u32>>,
     posted: u64,
     /// Lanes that have read completions and executed no fence since.
     unfenced: HashSet<(u32, u32)>,
 }
 
 impl Watched {
+    fn wide(&self) -> bool {
+        self.queue.flags & abi::QUEUE_WIDE_CIDS != 0
+    }
+
     fn mask(&self) -> u64 {
         (1 << self.queue.sq_shift) - 1
     }
@@ -197,23 +201,29 @@ impl Watched {
 
     /// Takes note of the completions that lie in the ring.
     fn read_completions(&mut self) {
-        let (mask, shift) = (self.mask(), self.queue.cq_shift);
+        let (mask, shift, wide) = (self.mask(), self.queue.cq_shift, self.wide());
         let Some(in_flight) = &mut self.in_flight else { return };
         loop {
             let entry: u64 = peek(self.queue.cq + (self.posted & mask) * 16 + 8);
             if (entry >> 48 ^ self.posted >> shift) & 1 == 0 {
                 return;
             }
-            in_flight.remove(&((entry >> 32) as u16));
+            let upper =
+                if wide { peek::<u32>(self.queue.cq + (self.posted & mask) * 16 + 4) << 16 } else { 0 };
+            in_flight.remove(&((entry >> 32) as u32 & 0xffff | upper));
             self.posted += 1;
         }
     }
 
     /// Takes note of the entries that a doorbell announces; returns identifiers that are in flight already.
-    fn read_entries(&mut self, from: u64, to: u64) -> Vec<u16> {
-        let mask = self.mask();
+    fn read_entries(&mut self, from: u64, to: u64) -> Vec<u32> {
+        let (mask, wide, sq) = (self.mask(), self.wide(), self.queue.sq);
         let Some(in_flight) = &mut self.in_flight else { return Vec::new() };
-        let cids = (from..to).map(|index| (peek::<u32>(self.queue.sq + (index & mask) * 64) >> 16) as u16);
+        let cids = (from..to).map(|index| {
+            let entry = sq + (index & mask) * 64;
+            let upper = if wide { peek::<u32>(entry + 8) << 16 } else { 0 };
+            peek::<u32>(entry) >> 16 | upper
+        });
         cids.filter(|cid| !in_flight.insert(*cid)).collect()
     }
 
@@ -289,7 +299,7 @@ impl Witness {
             *count = count.wrapping_add(step);
             let (head, tail) = (queue.head, queue.tail);
             let twice = queue.read_entries(before, tail);
-            if queue.in_flight.as_ref().is_some_and(|cids| cids.contains(&u16::MAX)) {
+            if queue.in_flight.as_ref().is_some_and(|cids| cids.contains(&0xffff)) {
                 self.breaches.push(Breach::NoCommandId { qid });
             }
             self.breaches.extend(twice.into_iter().map(|cid| Breach::CidTwice { qid, cid }));

@@ -32,7 +32,13 @@ pub fn open(args: &DeviceArgs, access: Access) -> Result<Ssd, Ending> {
         Access::Write { .. } => args.allow_write.iter().cloned().collect(),
     };
     let doorbell_buffer = args.dbbuf.into();
-    let options = OpenOptions { allow_write, faults, doorbell_buffer, ..OpenOptions::default() };
+    let options = OpenOptions {
+        allow_write,
+        faults,
+        doorbell_buffer,
+        wide_cids: args.wide_cids,
+        ..OpenOptions::default()
+    };
     Ok(Ssd::open(name, &options)?)
 }
 

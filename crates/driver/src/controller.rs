@@ -15,7 +15,7 @@ use crate::data::Data;
 use crate::queues::negotiate;
 use crate::{
     ControllerOptions, ControllerState, DriverError, Namespace, QueueGrant, RefusedNamespace,
-    SpuriousCompletion, doorbell_buffer,
+    SpuriousCompletion, doorbell_buffer, experimental,
 };
 
 /// One NVMe controller, enabled and identified.
@@ -70,6 +70,7 @@ impl Controller {
         );
         let grant = negotiate(&core)?;
         doorbell_buffer::configure(&core, &identify, grant)?;
+        experimental::enable_wide_cids(&core, &identify)?;
         core.start_events(&identify);
         let (namespaces, refused) = core.identify_namespaces(&identify, version)?;
         let controller =
@@ -194,6 +195,7 @@ impl Controller {
         self.core.enable()?;
         *grant = negotiate(&self.core)?;
         doorbell_buffer::configure(&self.core, &self.identify, *grant)?;
+        experimental::enable_wide_cids(&self.core, &self.identify)?;
         self.core.start_events(&self.identify);
         let (namespaces, _) = self.core.identify_namespaces(&self.identify, self.version)?;
         let changed_namespaces = crate::namespace::differences(&self.namespaces, &namespaces);

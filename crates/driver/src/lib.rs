@@ -23,6 +23,7 @@ mod doorbell_buffer;
 mod enable;
 mod error;
 mod events;
+mod experimental;
 mod features;
 mod identify;
 mod io_queue;

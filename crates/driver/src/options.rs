@@ -21,6 +21,8 @@ pub struct ControllerOptions {
     pub weighted_round_robin: bool,
     /// Whether doorbells go through memory.
     pub doorbell_buffer: DoorbellBuffer,
+    /// 32-bit command identifiers (experimental); opening fails where the controller does not offer them.
+    pub wide_cids: bool,
     /// To wait after each change of CC.EN before CSTS is read, for devices that answer nonsense then.
     pub ready_poll_delay: Duration,
     /// How long an orderly shutdown may take where the controller does not say (RTD3E).
@@ -38,6 +40,7 @@ impl Default for ControllerOptions {
             async_events: 4,
             weighted_round_robin: false,
             doorbell_buffer: DoorbellBuffer::Auto,
+            wide_cids: false,
             ready_poll_delay: Duration::ZERO,
             shutdown_timeout: Duration::from_secs(5),
         }

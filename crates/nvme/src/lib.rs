@@ -23,6 +23,7 @@ mod open_enum;
 pub mod command;
 pub mod completion;
 pub mod data;
+pub mod experimental;
 pub mod feature;
 pub mod identify;
 pub mod log;

@@ -51,6 +51,8 @@ pub struct SoftConfig {
     pub doorbell_buffer: DoorbellBufferMode,
     /// Weighted round robin with urgent priority class (CAP.AMS), for clients that ask for it in CC.AMS.
     pub weighted_round_robin: bool,
+    /// Offer 32-bit command identifiers. Experimental: Identify Controller says so.
+    pub wide_cids: bool,
     /// Polling threads of a threaded controller, 1 to 256.
     pub pollers: usize,
     /// Processors for the pollers, used in turn; `None` leaves placement to the system.
@@ -125,6 +127,12 @@ pub enum CompletionOrder {
         /// Commands held back per poller, 1 to 65536.
         window: usize,
     },
+    /// They are executed as by [`CompletionOrder::Shuffled`], or as they come if `window` is 0, but the completions of
+    /// each submission queue are posted in the order of submission. Experimental: Identify Controller says so.
+    Submission {
+        /// Commands held back per poller, 0 to 65536.
+        window: usize,
+    },
 }
 
 impl Default for SoftConfig {
@@ -141,6 +149,7 @@ impl Default for SoftConfig {
             stride: 0,
             doorbell_buffer: DoorbellBufferMode::Off,
             weighted_round_robin: false,
+            wide_cids: false,
             pollers: 1,
             pin: None,
             faults: FaultPlan::default(),
@@ -261,6 +270,9 @@ impl SoftConfig {
         within("pollers", self.pollers, 1, MAX_POLLERS)?;
         if let CompletionOrder::Shuffled { window } = self.order {
             within("order=shuffled window", window, 1, MAX_WINDOW)?;
+        }
+        if let CompletionOrder::Submission { window } = self.order {
+            within("order=submission window", window, 0, MAX_WINDOW)?;
         }
         self.validate_pins()?;
         self.faults.validate()?;

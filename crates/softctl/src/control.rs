@@ -65,6 +65,8 @@ pub(crate) struct Control {
     pub(crate) events: Events,
     /// Critical warnings that were reported and still hold.
     pub(crate) warned: u8,
+    /// Whether command identifiers of I/O queues have 32 bits.
+    pub(crate) wide_cids: bool,
     /// The client's doorbell pages, once it told of them.
     pub(crate) doorbell_pages: Option<DoorbellPages>,
     /// Admin completions that a fault delays.
@@ -93,6 +95,7 @@ impl Control {
             features: Features::new(),
             events: Events::default(),
             warned: 0,
+            wide_cids: false,
             doorbell_pages: None,
             late: Vec::new(),
             incident: None,

@@ -223,12 +223,14 @@ fn limits(config: &SoftConfig) -> Limits {
 }
 
 fn lane_mode(config: &SoftConfig, stepped: bool, volatile: bool, index: u64) -> LaneMode {
-    let window = match config.order {
-        CompletionOrder::Immediate => 0,
-        CompletionOrder::Shuffled { window } => window,
+    let (window, ordered) = match config.order {
+        CompletionOrder::Immediate => (0, false),
+        CompletionOrder::Shuffled { window } => (window, false),
+        CompletionOrder::Submission { window } => (window, true),
     };
     LaneMode {
         window,
+        ordered,
         poison: stepped && config.poison_fetched,
         quick: !stepped && window == 0 && config.faults.is_empty() && config.profile.is_none() && !volatile,
         planned: !config.faults.is_empty() || config.profile.is_some(),

@@ -15,7 +15,7 @@ use crate::profile::Profile;
 use crate::units::SIZES;
 
 const KEYS: &str = "size, file, block, writable, capacity, max_namespaces, queues, grant, entries, mdts, sgl, \
-                    stride, dbbuf, wrr, pollers, pin, faults, profile, time, cache, \
+                    stride, dbbuf, wrr, wide_cids, pollers, pin, faults, profile, time, cache, \
                     order, seed, poison, serial, model, firmware";
 
 impl SoftConfig {
@@ -145,6 +145,7 @@ impl Parser {
             "stride" => config.stride = number(key, value, 0, crate::config::MAX_STRIDE.into())?,
             "dbbuf" => config.doorbell_buffer = dbbuf(switch(key, value)?),
             "wrr" => config.weighted_round_robin = switch(key, value)?,
+            "wide_cids" => config.wide_cids = switch(key, value)?,
             "pollers" => config.pollers = number(key, value, 1, crate::config::MAX_POLLERS as u64)?,
             "pin" => config.pin = Some(pins(key, value)?),
             "faults" => config.faults = FaultPlan::load(Path::new(value))?,
@@ -219,10 +220,18 @@ fn cache(key: &str, value: &str) -> Result<bool, SoftConfigError> {
 fn order(key: &str, value: &str) -> Result<CompletionOrder, SoftConfigError> {
     match value.split_once(':') {
         None if value == "immediate" => Ok(CompletionOrder::Immediate),
+        None if value == "submission" => Ok(CompletionOrder::Submission { window: 0 }),
+        Some(("submission", window)) => Ok(CompletionOrder::Submission {
+            window: number(key, window, 0, crate::config::MAX_WINDOW as u64)?,
+        }),
         Some(("shuffled", window)) => Ok(CompletionOrder::Shuffled {
             window: number(key, window, 1, crate::config::MAX_WINDOW as u64)?,
         }),
-        _ => Err(SoftConfigError::value(key, value, "must be immediate or shuffled:WINDOW")),
+        _ => Err(SoftConfigError::value(
+            key,
+            value,
+            "must be immediate, shuffled:WINDOW, submission or submission:WINDOW",
+        )),
     }
 }
 

@@ -300,6 +300,7 @@ impl Core {
         }
         control.transition = None;
         self.forget_doorbell_pages(control);
+        control.wide_cids = false;
         control.granted = self.config.queue_pairs;
         control.features.reset();
         self.switch_write_cache(control);

@@ -70,13 +70,14 @@ impl AttachOptions {
         (self.iodepth + 1).next_power_of_two()
     }
 
-    fn layout(&self) -> Result<CidLayout, Error> {
+    fn layout(&self, wide: bool) -> Result<CidLayout, Error> {
+        let make = if wide { CidLayout::wide } else { CidLayout::new };
         let layout = match self.tokens {
-            Some(tokens) => CidLayout::new(self.queues, self.warps, tokens)?,
+            Some(tokens) => make(self.queues, self.warps, tokens)?,
             None => [DEFAULT_TOKENS, 2]
                 .iter()
-                .find_map(|tokens| CidLayout::new(self.queues, self.warps, *tokens).ok())
-                .map_or_else(|| CidLayout::new(self.queues, self.warps, 1), Ok)?,
+                .find_map(|tokens| make(self.queues, self.warps, *tokens).ok())
+                .map_or_else(|| make(self.queues, self.warps, 1), Ok)?,
         };
         if self.sharing == Sharing::Exclusive && self.warps != self.queues {
             return Err(crate::LayoutError::NotExclusive { warps: self.warps, queues: self.queues }.into());
@@ -154,7 +155,7 @@ impl Attachment {
         options: &AttachOptions,
     ) -> Result<Attachment, Error> {
         options.check(controller.max_entries())?;
-        let layout = options.layout()?;
+        let layout = options.layout(controller.wide_cids())?;
         let memory = QueueMemory::new(&layout)?;
         let pairs = create_pairs(&controller, namespace.nsid, options)?;
         let namespace = namespace_ref(&controller, namespace, by, options, &memory);
@@ -172,7 +173,8 @@ impl Attachment {
         let memory = &self.memory;
         let quarantine = slot::<u32>(&memory.quarantine, index * (self.layout.warp_slots * LANES) as usize);
         let mut state = abi::QueueState::starting_at(options.start);
-        let flags = shadow_doorbells(pair, &mut state);
+        let wide = if self.controller.wide_cids() { abi::QUEUE_WIDE_CIDS } else { 0 };
+        let flags = shadow_doorbells(pair, &mut state) | wide;
         put(&memory.states, index, &state)?;
         put(&memory.hosts, index, &abi::QueueHost { quarantine, ..abi::QueueHost::new() })?;
         let shift = pair.entries().trailing_zeros();

@@ -14,6 +14,19 @@ const LANE_BITS: u32 = 5;
 /// Commands in flight per lane unless asked otherwise.
 pub const DEFAULT_TOKENS: u32 = 4;
 
+/// CIDs of one width.
+struct CidSpace {
+    bits: u32,
+    /// Most bits below the warp slot.
+    local_bits: u32,
+    /// Most warps that share a queue.
+    most_warps: u32,
+}
+
+const NARROW: CidSpace =
+    CidSpace { bits: CID_BITS, local_bits: MAX_LOCAL_BITS, most_warps: 1 << (CID_BITS - LANE_BITS) };
+const WIDE: CidSpace = CidSpace { bits: 32, local_bits: 16, most_warps: 1 << 16 };
+
 /// Why warps and queues do not fit together.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LayoutError {
@@ -84,6 +97,15 @@ impl CidLayout {
     /// The layout of `warps` warps over `queues` queues with at least `tokens` commands in flight
     /// per lane (rounded up to a power of two).
     pub fn new(queues: u32, warps: u32, tokens: u32) -> Result<CidLayout, LayoutError> {
+        CidLayout::fit(queues, warps, tokens, &NARROW)
+    }
+
+    /// The same for 32-bit CIDs: the tag `warp_slot << 16 | local` goes on the wire unchanged.
+    pub fn wide(queues: u32, warps: u32, tokens: u32) -> Result<CidLayout, LayoutError> {
+        CidLayout::fit(queues, warps, tokens, &WIDE)
+    }
+
+    fn fit(queues: u32, warps: u32, tokens: u32, space: &CidSpace) -> Result<CidLayout, LayoutError> {
         for (what, count) in [("queues", queues), ("warps", warps), ("commands in flight per lane", tokens)] {
             if count == 0 {
                 return Err(LayoutError::Zero { what });
@@ -93,12 +115,14 @@ impl CidLayout {
             return Err(LayoutError::IdleQueues { queues, warps });
         }
         let warp_slots = warps.div_ceil(queues);
-        let limit = 1 << (CID_BITS - LANE_BITS);
+        let limit = space.most_warps;
         if warp_slots > limit {
             return Err(LayoutError::TooManyWarps { warps, queues, per_queue: warp_slots, limit });
         }
-        let local_bits = MAX_LOCAL_BITS.min(CID_BITS - warp_slots.next_power_of_two().trailing_zeros());
-        let per_lane = 1 << (local_bits - LANE_BITS);
+        let slot_bits = warp_slots.next_power_of_two().trailing_zeros();
+        let local_bits = space.local_bits.min(space.bits - slot_bits);
+        // A lane keeps its CIDs in a mask of 32 bits.
+        let per_lane = 1 << (local_bits - LANE_BITS).min(5);
         if tokens > per_lane {
             return Err(LayoutError::TooManyTokens { tokens, per_queue: warp_slots, limit: per_lane });
         }
@@ -133,6 +157,16 @@ mod tests {
         assert_eq!((layout.warp_slots, layout.local_bits), (128, 9));
         let tight = CidLayout::new(1, 2048, 1).unwrap();
         assert_eq!((tight.local_bits, tight.tokens()), (5, 1));
+    }
+
+    #[test]
+    fn wide_cids_are_tags_and_lift_the_limit() {
+        let layout = CidLayout::wide(1, 65536, 4).unwrap();
+        assert_eq!((layout.warp_slots, layout.local_bits, layout.tokens()), (65536, 16, 4));
+        assert_eq!(CidLayout::wide(1, 3, 32).unwrap().local_bits, 16);
+        let error = CidLayout::wide(1, 65537, 1).unwrap_err().to_string();
+        assert_eq!(error, "warps 65537 on 1 queues: 65537 warps share a queue, CIDs allow at most 65536");
+        assert!(CidLayout::wide(1, 1, 33).unwrap_err().to_string().contains("leave each lane 32 CIDs"));
     }
 
     #[test]

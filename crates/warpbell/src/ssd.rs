@@ -23,6 +23,8 @@ pub struct OpenOptions {
     pub doorbell_buffer: DoorbellBuffer,
     /// Weighted round robin between queues, so that attachments may have a priority.
     pub weighted_round_robin: bool,
+    /// 32-bit command identifiers (experimental), with which any number of warps may share a queue.
+    pub wide_cids: bool,
 }
 
 /// One SSD: a controller, enabled and identified, that queues can be attached to.
@@ -70,6 +72,7 @@ impl Ssd {
             driver_options.queues = queues;
         }
         driver_options.doorbell_buffer = options.doorbell_buffer;
+        driver_options.wide_cids = options.wide_cids;
         driver_options.weighted_round_robin = options.weighted_round_robin;
         let controller = Arc::new(Controller::open(device, driver_options)?);
         let descriptor = if controller.supports_sgl() { Descriptor::Sgl } else { Descriptor::Prp };

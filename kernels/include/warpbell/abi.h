@@ -89,8 +89,8 @@ typedef struct warpbell_queue_state {
     uint64_t ticket;       /* shared: CLOSED | next index to reserve */
     uint64_t pad1[15];
     uint64_t turn; /* shared: every index below is published */
-    uint64_t rung; /* shared, with WARPBELL_QUEUE_SHADOW: the tail last rung; written under the turn */
-    uint64_t pad2[14];
+    uint32_t rung; /* shared, with WARPBELL_QUEUE_SHADOW: low half of the tail last rung; under the turn */
+    uint32_t pad2[29];
     uint64_t reap; /* shared: LOCK | completions reaped and told to the controller */
     uint64_t pad3[15];
     uint64_t head; /* shared: completions reaped (told or not); written under LOCK */

@@ -25,10 +25,10 @@ mirror! {
         pad1: [u64; 15],
         /// Shared: every index below is published.
         turn: u64,
-        /// Shared, with `QUEUE_SHADOW`: the tail last rung.
-        rung: u64,
+        /// Shared, with `QUEUE_SHADOW`: the low half of the tail last rung.
+        rung: u32,
         /// Zero.
-        pad2: [u64; 14],
+        pad2: [u32; 29],
         /// Shared: LOCK bit, and the completions reaped and told to the controller.
         reap: u64,
         /// Zero.
@@ -55,7 +55,7 @@ impl QueueState {
         QueueState {
             ticket: start,
             turn: start,
-            rung: start,
+            rung: start as u32,
             reap: start,
             head: start,
             exclusive_tail: start,

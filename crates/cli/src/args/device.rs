@@ -29,6 +29,9 @@ pub struct DeviceArgs {
     /// Doorbells in memory that the controller polls (Doorbell Buffer Config): auto, on or off
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = Dbbuf::Auto, hide_short_help = true)]
     pub dbbuf: Dbbuf,
+    /// 32-bit command identifiers (experimental; soft:...,wide_cids=on offers them)
+    #[arg(long, hide_short_help = true)]
+    pub wide_cids: bool,
 }
 
 /// When doorbells go through memory.

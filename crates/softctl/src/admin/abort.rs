@@ -12,11 +12,13 @@ impl Core {
     /// not fetched yet or is about to complete, and does. Returns dword 0.
     pub(super) fn abort(&self, control: &mut Control, admin: &mut AdminQueue, command: Command<'_>) -> u32 {
         let target = AbortCdw10::from_bits(command.sqe.cdw10);
+        // Elsewhere dword 11 is reserved, and ignored.
+        let upper = if control.wide_cids { command.sqe.cdw11 as u16 } else { 0 };
         let aborted = if target.sqid() == 0 {
             Self::abort_event_request(control, admin, target.cid())
         } else {
             let lane = control.sqs.get(&target.sqid()).map(|entry| entry.lane);
-            lane.is_some_and(|lane| self.lanes[lane].lock().abort(target.sqid(), target.cid()))
+            lane.is_some_and(|lane| self.lanes[lane].lock().abort(target.sqid(), (target.cid(), upper)))
         };
         AbortResult::new().with_not_aborted(!aborted).into_bits()
     }

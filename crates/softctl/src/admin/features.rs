@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use warpbell_nvme::Status;
 use warpbell_nvme::command::{GetFeaturesCdw10, NSID_ALL, SetFeaturesCdw10};
+use warpbell_nvme::experimental::WIDE_CIDS;
 use warpbell_nvme::feature::{Arbitration, FeatureCapabilities, FeatureId, FeatureSelect, NumberOfQueues};
 
 use super::dwords_12_to_15;
@@ -84,6 +85,29 @@ fn find(id: FeatureId) -> Result<&'static Known, Refused> {
     KNOWN.iter().find(|known| known.id == id).ok_or(never(Status::INVALID_FIELD))
 }
 
+fn wide_cids(control: &Control, select: FeatureSelect) -> u32 {
+    match select {
+        FeatureSelect::SUPPORTED_CAPABILITIES => FeatureCapabilities::new().with_changeable(true).into_bits(),
+        FeatureSelect::CURRENT => control.wide_cids.into(),
+        _ => 0,
+    }
+}
+
+/// 32-bit command identifiers (experimental), before the first I/O queue.
+fn set_wide_cids(control: &mut Control, save: bool, value: u32) -> Result<u32, Refused> {
+    if value > 1 {
+        return Err(never(Status::INVALID_FIELD));
+    }
+    if save {
+        return Err(never(Status::FEATURE_NOT_SAVEABLE));
+    }
+    if !control.sqs.is_empty() || !control.cqs.is_empty() {
+        return Err(never(Status::COMMAND_SEQUENCE_ERROR));
+    }
+    control.wide_cids = value == 1;
+    Ok(0)
+}
+
 impl Core {
     /// The namespace that a value belongs to: 0 for the controller.
     fn feature_scope(&self, known: &Known, nsid: u32, set: bool) -> Result<u32, Refused> {
@@ -109,6 +133,7 @@ impl Core {
         match id {
             FeatureId::NUMBER_OF_QUEUES => return Ok(self.number_of_queues(control, select)),
             FeatureId::INTERRUPT_VECTOR_CONFIG => return self.vector_config(sqe.cdw11, select),
+            WIDE_CIDS if self.config.wide_cids => return Ok(wide_cids(control, select)),
             _ => {}
         }
         let known = control.engine.about(field::CDW10, || find(id))?;
@@ -166,6 +191,7 @@ impl Core {
         match id {
             FeatureId::NUMBER_OF_QUEUES => return self.grant_queues(control, fields.sv(), value),
             FeatureId::INTERRUPT_VECTOR_CONFIG => return Err(never(Status::FEATURE_NOT_CHANGEABLE)),
+            WIDE_CIDS if self.config.wide_cids => return set_wide_cids(control, fields.sv(), value),
             _ => {}
         }
         let known = control.engine.about(field::CDW10, || find(id))?;

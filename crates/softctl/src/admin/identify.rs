@@ -2,6 +2,7 @@
 
 use warpbell_nvme::Status;
 use warpbell_nvme::command::{IdentifyCdw10, IdentifyCdw11, NSID_ALL};
+use warpbell_nvme::experimental::Experimental;
 use warpbell_nvme::identify::{
     Cmic, Cns, ControllerList, ControllerType, Csi, EntrySizes, Flbas, Fna, Frmw, IDENTIFY_SIZE,
     IdentifyController, IdentifyNamespace, IdentifyNamespaceIndependent, IdentifyNvmController,
@@ -12,6 +13,7 @@ use zerocopy::{Immutable, IntoBytes};
 
 use super::aer;
 use super::log::ERROR_ENTRIES;
+use crate::config::CompletionOrder;
 use crate::control::Control;
 use crate::core::Core;
 use crate::engine::{Command, Refused, field, never};
@@ -171,6 +173,12 @@ impl Core {
             .with_ns_management(true)
             .with_format_nvm(true)
             .with_dbbuf(self.offers_doorbell_buffer());
+        let offer = Experimental::new()
+            .with_ordered_completions(matches!(self.config.order, CompletionOrder::Submission { .. }))
+            .with_wide_cids(self.config.wide_cids);
+        if offer != Experimental::new() {
+            offer.put(&mut data);
+        }
         data.acl_z = ABORT_LIMIT_Z;
         data.aerl_z = aer::LIMIT_Z;
         data.frmw = Frmw::new().with_slot1_read_only(true).with_slots(1);

@@ -160,6 +160,9 @@ impl Core {
         self.claim(control, command, sq_name(qid), (sqe.prp1(), len))?;
         let mut sq = Sq::new(qid, entries, ring, doorbell);
         sq.priority = fields.qprio();
+        if control.wide_cids {
+            sq.widen();
+        }
         self.shadow_new_sq(control, &mut sq);
         self.lanes[cq.lane].lock().add_sq(sq, cqid);
         control.sqs.insert(qid, SqEntry { lane: cq.lane, cqid });

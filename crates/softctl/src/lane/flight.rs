@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rand::RngExt;
-use warpbell_nvme::Status;
+use warpbell_nvme::{Sqe, Status};
 
 use super::flights::{Flight, Stage};
 use super::{Lane, LaneState};
@@ -11,29 +11,32 @@ use crate::checker::Rule;
 use crate::engine::Command;
 use crate::fault::{FaultAction, Incident, Target};
 use crate::profile::Operation;
+use crate::queue::Order;
 
 impl Lane {
     /// Fetches one command, which must be pending with room for its completion, and completes it unless it is held.
     pub(super) fn fetch(&mut self, index: usize) {
         let sq = &mut self.sqs[index];
-        let sqe = sq.fetch();
+        let mut sqe = sq.fetch();
+        let upper = sq.take_upper(&mut sqe);
         let sqid = sq.id;
         self.cqs[sq.cq].reserve();
         if self.mode.poison {
             sq.poison_fetched();
         }
         let command = Command { sqid, sqe: &sqe };
-        let conflict = sq.begin(sqe.cid()) && self.engine.conflict(sq, command);
+        let conflict = sq.begin_any(sqe.cid(), upper) && self.engine.conflict(sq, command);
         if self.mode.poison && sqe.cdw0.into_bits() == u32::MAX {
             self.engine.violation(Rule::StaleEntry, command, "fetch of an entry that was not written");
         }
         if conflict {
-            self.answer(Flight::new(index, sqe), Status::CID_CONFLICT.with_dnr(true));
+            let flight = self.flight(index, sqe, upper);
+            self.answer(flight, Status::CID_CONFLICT.with_dnr(true));
             // The other command with this identifier is still in flight.
-            self.sqs[index].begin(sqe.cid());
+            self.sqs[index].begin_any(sqe.cid(), upper);
             return;
         }
-        let flight = Flight::new(index, sqe);
+        let flight = self.flight(index, sqe, upper);
         if self.mode.planned {
             self.depart(sqid, flight)
         } else {
@@ -43,6 +46,13 @@ impl Lane {
             self.complete_any();
             self.interrupt_all();
         }
+    }
+
+    fn flight(&mut self, sq: usize, sqe: Sqe, upper: u16) -> Flight {
+        let serial = if self.mode.ordered { self.order_of(sq).enter() } else { 0 };
+        let mut flight = Flight::new(sq, sqe);
+        (flight.upper, flight.serial) = (upper, serial);
+        flight
     }
 
     /// Decides what becomes of a command, and when.
@@ -65,6 +75,9 @@ impl Lane {
             }
             Some(FaultAction::Drop) => {
                 flight.stage = Stage::Dropped;
+                if self.mode.ordered {
+                    self.order_of(flight.sq).leave(flight.serial);
+                }
                 return self.flights.push_lost(flight);
             }
             Some(action) => {
@@ -165,14 +178,34 @@ impl Lane {
         self.answer(flight, status);
     }
 
-    /// Posts the completion of a command.
+    fn order_of(&mut self, sq: usize) -> &mut Order<(Flight, Status)> {
+        self.orders.entry(self.sqs[sq].id).or_default()
+    }
+
+    /// Posts the completion of a command: at once, or, in order, as soon as all before it are done.
     pub(super) fn answer(&mut self, flight: Flight, status: Status) {
+        if !self.mode.ordered {
+            return self.post(flight, status);
+        }
+        let sq = flight.sq;
+        let order = self.order_of(sq);
+        if let Some((flight, status)) = order.finish(flight.serial, (flight, status)) {
+            self.post(flight, status);
+        }
+        while let Some((mut flight, status)) = self.order_of(sq).next() {
+            // Queues may have moved in the lane since.
+            flight.sq = sq;
+            self.post(flight, status);
+        }
+    }
+
+    fn post(&mut self, flight: Flight, status: Status) {
         let sq = &mut self.sqs[flight.sq];
-        let (index, sqid, head, cid) = (sq.cq, sq.id, sq.head, flight.sqe.cid());
-        sq.end(cid);
+        let (index, sqid, head, cid) = (sq.cq, sq.id, sq.head, flight.identifier());
+        sq.end_any(cid.0, cid.1);
         self.cqs[index].release();
         if !self.mode.planned {
-            return self.cqs[index].post_status(sqid, head, cid, status);
+            return self.cqs[index].post_any(sqid, head, cid, status);
         }
         self.finish_torn_at(index);
         match flight.fault.map(|fault| fault.action) {
@@ -181,7 +214,7 @@ impl Lane {
                 self.follow(&flight, Stage::Torn(entry), by);
             }
             action => {
-                self.cqs[index].post_status(sqid, head, cid, status);
+                self.cqs[index].post_any(sqid, head, cid, status);
                 self.aftermath(&flight, status, action);
             }
         }
@@ -191,7 +224,7 @@ impl Lane {
     /// What a fault does after the completion was posted.
     fn aftermath(&mut self, flight: &Flight, status: Status, action: Option<FaultAction>) {
         match action {
-            Some(FaultAction::Duplicate) => self.repeat(Flight::new(flight.sq, flight.sqe), status),
+            Some(FaultAction::Duplicate) => self.repeat(flight.follower(), status),
             Some(FaultAction::LatePayload { by }) => {
                 if let Some(deferred) = self.engine.deferred.take() {
                     self.follow(flight, Stage::Payload(deferred), by);
@@ -204,7 +237,7 @@ impl Lane {
     /// Adds what follows a completion after a while.
     fn follow(&mut self, flight: &Flight, stage: Stage, after: Duration) {
         let due = self.engine.time.now() + after;
-        let mut follower = Flight::new(flight.sq, flight.sqe);
+        let mut follower = flight.follower();
         follower.stage = stage;
         self.flights.push_at(follower, due);
     }
@@ -218,7 +251,7 @@ impl Lane {
             return self.flights.push_lost(flight);
         }
         self.finish_torn_at(index);
-        self.cqs[index].post_status(sqid, head, flight.sqe.cid(), status);
+        self.cqs[index].post_any(sqid, head, flight.identifier(), status);
     }
 
     /// A client has freed entries: completions that wait for room to be repeated may have it now.
@@ -254,11 +287,13 @@ impl Lane {
     }
 
     /// Aborts a command that has not completed; false if it is not here.
-    pub(crate) fn abort(&mut self, sqid: u16, cid: u16) -> bool {
+    pub(crate) fn abort(&mut self, sqid: u16, identifier: (u16, u16)) -> bool {
         self.refresh();
         let sqs = &self.sqs;
         let is_it = |flight: &Flight| {
-            matches!(flight.stage, Stage::Fetched) && sqs[flight.sq].id == sqid && flight.sqe.cid() == cid
+            matches!(flight.stage, Stage::Fetched)
+                && sqs[flight.sq].id == sqid
+                && flight.identifier() == identifier
         };
         let Some(mut flight) = self.flights.find(is_it) else { return false };
         let cq = self.sqs[flight.sq].cq;

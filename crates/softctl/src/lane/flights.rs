@@ -15,6 +15,10 @@ pub(super) struct Flight {
     /// Index of its queue in the lane.
     pub(super) sq: usize,
     pub(super) sqe: Sqe,
+    /// Bits 31:16 of a 32-bit identifier, else 0.
+    pub(super) upper: u16,
+    /// Its place among its queue's commands, where completions keep their order.
+    pub(super) serial: u64,
     pub(super) stage: Stage,
     pub(super) fault: Option<Chosen>,
     /// Later commands of its queue that complete before it does.
@@ -44,7 +48,28 @@ pub(super) enum Stage {
 impl Flight {
     pub(super) fn new(sq: usize, sqe: Sqe) -> Flight {
         let extra = Duration::ZERO;
-        Flight { sq, sqe, stage: Stage::Fetched, fault: None, behind: 0, extra, unsent: 0, ticket: 0 }
+        Flight {
+            sq,
+            sqe,
+            upper: 0,
+            serial: 0,
+            stage: Stage::Fetched,
+            fault: None,
+            behind: 0,
+            extra,
+            unsent: 0,
+            ticket: 0,
+        }
+    }
+
+    /// What goes on after a command has completed.
+    pub(super) fn follower(&self) -> Flight {
+        Flight { upper: self.upper, ..Flight::new(self.sq, self.sqe) }
+    }
+
+    /// Its identifier, bits 15:0 and 31:16.
+    pub(super) fn identifier(&self) -> (u16, u16) {
+        (self.sqe.cid(), self.upper)
     }
 
     /// Whether the client waits for its completion.

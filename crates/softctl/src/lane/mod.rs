@@ -12,20 +12,22 @@ mod flights;
 mod stepped;
 mod stuck;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
+use warpbell_nvme::Status;
 
 use crate::admin::{cq_name, sq_name};
 use crate::checker::Rule;
 use crate::engine::Engine;
 use crate::fault::Incident;
 use crate::interrupt::Vectors;
-use crate::queue::{Cq, DoorbellFault, Sq};
+use crate::queue::{Cq, DoorbellFault, Order, Sq};
 
 pub(crate) use arbitration::Arbiter;
-use flights::Flights;
+use flights::{Flight, Flights};
 use stuck::Stuck;
 
 /// Most commands taken from one queue before the next has its turn.
@@ -42,6 +44,8 @@ pub(crate) struct LaneMode {
     pub(crate) quick: bool,
     /// Faults or a profile say when commands complete.
     pub(crate) planned: bool,
+    /// Post the completions of each submission queue in the order of submission.
+    pub(crate) ordered: bool,
     pub(crate) seed: u64,
 }
 
@@ -61,6 +65,8 @@ pub(crate) struct Lane {
     pub(super) sqs: Vec<Sq>,
     pub(super) cqs: Vec<Cq>,
     flights: Flights,
+    /// By queue identifier, where completions keep the order of submission.
+    orders: HashMap<u16, Order<(Flight, Status)>>,
     stuck: Vec<Stuck>,
     /// What a fault does to the whole controller, for whoever may lock that.
     pub(crate) incident: Option<Incident>,
@@ -80,6 +86,7 @@ impl Lane {
             sqs: Vec::new(),
             cqs: Vec::new(),
             flights: Flights::default(),
+            orders: HashMap::new(),
             stuck: Vec::new(),
             incident: None,
             engine,
@@ -147,7 +154,7 @@ impl Lane {
         if count == 0 {
             return 0;
         }
-        if self.mode.quick {
+        if self.mode.quick && !self.sqs[index].is_wide() {
             self.serve_batch(index, count);
         } else {
             for _ in 0..count {
@@ -280,6 +287,7 @@ impl Lane {
         self.refresh();
         let Some(index) = self.sqs.iter().position(|sq| sq.id == qid) else { return };
         self.abandon(index);
+        self.orders.remove(&qid);
         self.forget_stuck(qid);
         self.interrupt(self.sqs[index].cq);
         self.count_traps();
@@ -300,6 +308,7 @@ impl Lane {
     /// Forgets all queues and commands: a controller level reset.
     pub(crate) fn clear(&mut self) {
         self.flights.clear();
+        self.orders.clear();
         self.stuck.clear();
         self.incident = None;
         self.count_traps();

@@ -131,6 +131,13 @@ impl Cq {
         self.post_qwords(0, low | u64::from(cid) << 32 | u64::from(status.into_bits()) << 49);
     }
 
+    /// Posts the completion of a command whose identifier has bits 31:16 in `upper`.
+    pub(crate) fn post_any(&mut self, sqid: u16, sqhd: u32, (cid, upper): (u16, u16), status: Status) {
+        let low = u64::from(sqhd as u16) | u64::from(sqid) << 16;
+        let high = low | u64::from(cid) << 32 | u64::from(status.into_bits()) << 49;
+        self.post_qwords(u64::from(upper) << 32, high);
+    }
+
     #[inline(always)]
     fn post_qwords(&mut self, low: u64, high: u64) {
         let offset = self.tail as usize * SLOT;
@@ -157,9 +164,16 @@ impl Cq {
 
     /// Posts a completion whose last dword, with the identifier and the phase bit, becomes visible before the rest:
     /// a fault. The rest follows by [`Cq::finish_torn`].
-    pub(crate) fn post_torn(&mut self, sqid: u16, sqhd: u32, cid: u16, status: Status) -> TornEntry {
+    pub(crate) fn post_torn(
+        &mut self,
+        sqid: u16,
+        sqhd: u32,
+        (cid, upper): (u16, u16),
+        status: Status,
+    ) -> TornEntry {
         let offset = self.next_offset();
-        let entry = TornEntry { offset, low: 0, middle: u32::from(sqhd as u16) | u32::from(sqid) << 16 };
+        let low = u64::from(upper) << 32;
+        let entry = TornEntry { offset, low, middle: u32::from(sqhd as u16) | u32::from(sqid) << 16 };
         let high = u64::from(cid) << 32 | u64::from(status.into_bits()) << 49;
         let last = (high & !PHASE_BIT | self.phase) >> 32;
         self.ring.store_u32(offset + 12, last as u32, Ordering::Release);
@@ -233,7 +247,7 @@ mod tests {
         memory.fill(0, 16, 0xee).unwrap();
         memory.store_u32(12, 0, Ordering::Relaxed);
         let client = CqRing::new(memory, 4);
-        let entry = cq.post_torn(9, 7, 3, Status::SUCCESS);
+        let entry = cq.post_torn(9, 7, (3, 0), Status::SUCCESS);
         let early = client.poll(0).unwrap();
         assert_eq!((early.cid, early.sqid, early.sqhd), (3, 0xeeee, 0xeeee));
         cq.finish_torn(entry);

@@ -1,10 +1,12 @@
 //! Submission and completion queues from the controller's side.
 
 mod cq;
+mod order;
 mod shadow;
 mod sq;
 
 pub(crate) use cq::{Cq, TornEntry};
+pub(crate) use order::Order;
 pub(crate) use shadow::Bell;
 pub(crate) use sq::Sq;
 

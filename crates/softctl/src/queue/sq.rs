@@ -1,5 +1,7 @@
 //! A submission queue: the client writes, the controller fetches.
 
+use std::collections::HashSet;
+
 use warpbell_hw::Window;
 use warpbell_nvme::Sqe;
 use warpbell_nvme::command::QueuePriority;
@@ -13,6 +15,10 @@ pub(crate) const SLOT: usize = size_of::<Sqe>();
 
 /// The command identifier by which error log entries say that they are about no command.
 const NO_COMMAND: u16 = u16::MAX;
+
+fn join(cid: u16, upper: u16) -> u32 {
+    u32::from(cid) | u32::from(upper) << 16
+}
 
 /// A submission queue.
 pub(crate) struct Sq {
@@ -35,6 +41,8 @@ pub(crate) struct Sq {
     /// Whether the client has used the identifier that means no command. Until then its bit is set, so that the
     /// way of good commands needs no comparison with it.
     no_command_used: bool,
+    /// With 32-bit identifiers, in place of the bits.
+    wide: Option<Box<HashSet<u32>>>,
 }
 
 impl Sq {
@@ -55,6 +63,7 @@ impl Sq {
             bell,
             in_flight,
             no_command_used: false,
+            wide: None,
         }
     }
 
@@ -151,10 +160,49 @@ impl Sq {
         self.ring.write_words(last as usize * SLOT, &[u64::MAX; 8]);
     }
 
+    /// From now on command identifiers have 32 bits.
+    pub(crate) fn widen(&mut self) {
+        self.wide = Some(Box::default());
+    }
+
+    /// Whether command identifiers have 32 bits.
+    #[inline(always)]
+    pub(crate) fn is_wide(&self) -> bool {
+        self.wide.is_some()
+    }
+
+    /// Takes bits 31:16 of a 32-bit identifier out of the command, whose dword 2 is then as in any other.
+    pub(crate) fn take_upper(&self, sqe: &mut Sqe) -> u16 {
+        if self.wide.is_none() {
+            return 0;
+        }
+        let upper = sqe.cdw2 as u16;
+        sqe.cdw2 &= 0xffff_0000;
+        upper
+    }
+
+    /// Like [`Sq::begin`], for an identifier of either kind.
+    pub(crate) fn begin_any(&mut self, cid: u16, upper: u16) -> bool {
+        match &mut self.wide {
+            Some(wide) => !wide.insert(join(cid, upper)),
+            None => self.begin(cid),
+        }
+    }
+
+    /// Like [`Sq::end`], for an identifier of either kind.
+    pub(crate) fn end_any(&mut self, cid: u16, upper: u16) {
+        match &mut self.wide {
+            Some(wide) => {
+                wide.remove(&join(cid, upper));
+            }
+            None => self.end(cid),
+        }
+    }
+
     /// Whether an identifier for which [`Sq::begin`] was true is in flight: the first use of FFFFh is no conflict.
     #[cold]
     pub(crate) fn is_conflict(&mut self, cid: u16) -> bool {
-        cid != NO_COMMAND || std::mem::replace(&mut self.no_command_used, true)
+        self.wide.is_some() || cid != NO_COMMAND || std::mem::replace(&mut self.no_command_used, true)
     }
 
     /// Notes a command identifier as in flight; true if it already was, or is FFFFh for the first time.

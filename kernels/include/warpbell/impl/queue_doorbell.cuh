@@ -26,11 +26,18 @@ template <sharing Mode> WARPBELL_D bool queue<Mode>::update_shadow(u32 offset, u
     return ((now - event - 1u) & 0xffffu) < ((now - before) & 0xffffu);
 }
 
-// The tail moves from index `before` to index `now`.
+// The tail moves to index `now`, from index `before`; on a shared queue from where it was last rung, which
+// stands beside the turn.
 template <sharing Mode> WARPBELL_D void queue<Mode>::ring_sq(u32 before, u32 now) {
     const u32 value = now & sq_mask();
-    if ((ref_.flags & WARPBELL_QUEUE_SHADOW) != 0 && !update_shadow(0, before & sq_mask(), value)) {
-        return;
+    if ((ref_.flags & WARPBELL_QUEUE_SHADOW) != 0) {
+        if constexpr (is_shared) {
+            before = port::load_relaxed_gpu(&state()->rung);
+            port::store_relaxed_gpu(&state()->rung, now);
+        }
+        if (!update_shadow(0, before & sq_mask(), value)) {
+            return;
+        }
     }
     port::store_sq_doorbell(reinterpret_cast<u32*>(ref_.sq_doorbell),
                             mutate::doorbell_unmasked ? now : value);

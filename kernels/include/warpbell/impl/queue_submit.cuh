@@ -200,12 +200,7 @@ template <sharing Mode> WARPBELL_D void queue<Mode>::ring_in_turn(u64 begin, u64
         if (!mutate::no_fence_doorbell) {
             port::fence_sys();
         }
-        u32 before = 0;
-        if ((ref_.flags & WARPBELL_QUEUE_SHADOW) != 0) {
-            before = static_cast<u32>(port::load_relaxed_gpu(&state()->rung));
-            port::store_relaxed_gpu(&state()->rung, end);
-        }
-        ring_sq(before, static_cast<u32>(end));
+        ring_sq(0, static_cast<u32>(end));
     }
     if (mutate::ring_after_turn) {
         return;
