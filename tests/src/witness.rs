@@ -328,7 +328,10 @@ impl Witness {
     }
 
     fn reads(&mut self, event: &MemoryEvent) {
+        // The other half has the upper bits of wide identifiers, and is read after the fence.
+        let with_phase = event.address & 8 != 0;
         let of = self.queues.iter_mut().find(|queue| queue.in_flight.is_some() && queue.in_cq(event.address));
+        let of = of.filter(|_| with_phase);
         if let Some(queue) = of {
             queue.unfenced.insert((event.warp, event.lane));
         }
