@@ -13,6 +13,7 @@ use crate::admin::{DoorbellPages, Events, Features, LateAdmin};
 use crate::engine::Engine;
 use crate::fault::Incident;
 use crate::queue::{Cq, Sq};
+use crate::subsystem::Download;
 
 /// The admin queue pair.
 pub(crate) struct AdminQueue {
@@ -63,6 +64,8 @@ pub(crate) struct Control {
     pub(crate) granted: u16,
     pub(crate) features: Features,
     pub(crate) events: Events,
+    /// A firmware image that is being downloaded.
+    pub(crate) download: Download,
     /// Critical warnings that were reported and still hold.
     pub(crate) warned: u8,
     /// Whether command identifiers of I/O queues have 32 bits.
@@ -94,6 +97,7 @@ impl Control {
             granted,
             features: Features::new(),
             events: Events::default(),
+            download: Download::default(),
             warned: 0,
             wide_cids: false,
             doorbell_pages: None,

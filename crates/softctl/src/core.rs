@@ -21,7 +21,7 @@ use crate::profile::Media;
 use crate::sim::{TimeSource, VirtualTime};
 use crate::statistics::Statistics;
 use crate::store::Namespaces;
-use crate::subsystem::{Seat, Subsystem};
+use crate::subsystem::{Mailbox, Seat, Subsystem};
 
 /// A lane, and how others get at it while its poller serves it.
 ///
@@ -56,6 +56,8 @@ pub(crate) struct Core {
     pub(crate) subsystem: Arc<Subsystem>,
     /// The controller's identifier in its subsystem.
     pub(crate) cntlid: u16,
+    /// What other controllers brought upon this one.
+    pub(crate) mailbox: Mailbox,
     pub(crate) injector: Option<Arc<Mutex<Injector>>>,
     pub(crate) vectors: Arc<Vectors>,
     pub(crate) doorbells: DoorbellPage,
@@ -161,6 +163,7 @@ impl Core {
             space,
             subsystem,
             cntlid: seat.cntlid,
+            mailbox: Mailbox::default(),
             injector,
             vectors,
             doorbells,

@@ -205,12 +205,6 @@ impl SoftDevice {
         self.core.checker.raise_error(info);
     }
 
-    /// The power of the whole subsystem goes, and comes back: all its controllers are as after their first start,
-    /// and the media keeps what it has.
-    pub fn power_cycle(&self) {
-        self.core.subsystem.power_cycle();
-    }
-
     /// The subsystem's next sanitize operation fails when it is half done.
     pub fn fail_next_sanitize(&self) {
         self.core.subsystem.fail_next_sanitize();

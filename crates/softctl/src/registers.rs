@@ -6,7 +6,8 @@ use parking_lot::MutexGuard;
 use rand::RngExt;
 use warpbell_hw::{DmaAccess, Registers};
 use warpbell_nvme::register::{
-    Aqa, ArbitrationMechanism, Cap, Cc, CommandSet, Crto, Csts, NSSR_MAGIC, Shn, Shst, Vs, offset,
+    Aqa, ArbitrationMechanism, Cap, Cc, CommandSet, Crto, Csts, NSSD_ABRUPT, NSSD_NORMAL, NSSR_MAGIC, Shn,
+    Shst, Vs, offset,
 };
 
 use crate::admin::{ADMIN_CQ, ADMIN_SQ};
@@ -15,6 +16,7 @@ use crate::control::{AdminQueue, Control, Transition};
 use crate::core::Core;
 use crate::lane::{Arbiter, LaneState};
 use crate::queue::{Cq, Sq};
+use crate::subsystem::{Download, Summons};
 
 /// Largest memory page: `4096 << 4` bytes.
 const MPSMAX: u8 = 4;
@@ -32,6 +34,7 @@ impl Core {
             .with_to(TIMEOUT)
             .with_dstrd(self.config.stride)
             .with_nssrs(true)
+            .with_nsss(true)
             .with_css(1 | 1 << 6)
             .with_mpsmax(MPSMAX)
             .with_crwms(true)
@@ -85,8 +88,20 @@ impl Core {
                 }
             }
             offset::NSSR if value == NSSR_MAGIC => {
-                self.reset_function(control);
-                control.csts.set_nssro(true);
+                self.subsystem.summon_others(Summons::Reset, self.cntlid);
+                self.obey(control, Summons::Reset);
+            }
+            offset::NSSD if matches!(value, NSSD_NORMAL | NSSD_ABRUPT) => {
+                let normal = value == NSSD_NORMAL;
+                let summons = if normal { Summons::NormalShutdown } else { Summons::AbruptShutdown };
+                self.subsystem.summon_others(summons, self.cntlid);
+                self.obey(control, summons);
+            }
+            offset::NSSD => {
+                let detail = format!(
+                    "NSSD written with {value:#x}; {NSSD_NORMAL:#x} and {NSSD_ABRUPT:#x} mean a shutdown"
+                );
+                self.checker.report(Rule::SubsystemReset, detail);
             }
             offset::AQA | offset::ASQ..0x38 => self.write_admin_queue(control, at, value),
             offset::NSSR => {
@@ -308,8 +323,12 @@ impl Core {
         control.incident = None;
         control.events.reset();
         control.warned = 0;
+        control.download = Download::default();
         drop(self.checker.take_events());
-        self.subsystem.state().forget_changed(self.cntlid);
+        let mut state = self.subsystem.state();
+        state.forget_changed(self.cntlid);
+        state.firmware.reset();
+        drop(state);
         self.clear_stray_doorbells();
     }
 
@@ -338,7 +357,35 @@ impl Core {
             self.misuse(format!("access of {size} bytes to register {at:#x}"));
             return None;
         }
-        Some(self.control.lock())
+        let mut control = self.control.lock();
+        self.answer_summons(&mut control);
+        Some(control)
+    }
+
+    /// Follows what another controller brought upon this one.
+    pub(crate) fn answer_summons(&self, control: &mut Control) {
+        if let Some(summons) = self.mailbox.take() {
+            self.obey(control, summons);
+            // Its client learns it from CSTS, and may go on ringing until it looks.
+            control.surprised = summons == Summons::Reset;
+        }
+    }
+
+    /// An NVM subsystem reset or shutdown, as far as this controller goes.
+    fn obey(&self, control: &mut Control, summons: Summons) {
+        if summons == Summons::Reset {
+            self.reset_function(control);
+            control.csts.set_nssro(true);
+            return;
+        }
+        if !control.running() || control.csts.shst() != Shst::NORMAL_OPERATION {
+            return;
+        }
+        if summons == Summons::NormalShutdown {
+            self.tell_shutdown(control);
+        }
+        control.csts.set_st(true);
+        self.shut_down(control);
     }
 }
 

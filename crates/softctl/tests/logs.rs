@@ -133,12 +133,12 @@ fn smart_tells_health_time_and_power() {
     assert_eq!((warm.warning_temperature_minutes, warm.critical_temperature_minutes), (120, 2));
     // Power goes under a controller in use, then under one that was shut down.
     let device = client.device.clone();
-    device.power_cycle();
+    device.power_loss(1.0);
     let mut client = Client::start(device.clone());
     let log = smart(&mut client);
     assert_eq!((log.power_cycles.get(), log.unsafe_shutdowns.get()), (2, 1));
     client::shut_down(&device, warpbell_nvme::register::Shn::NORMAL);
-    device.power_cycle();
+    device.power_loss(1.0);
     let mut client = Client::start(device);
     let log = smart(&mut client);
     assert_eq!((log.power_cycles.get(), log.unsafe_shutdowns.get()), (3, 1));

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use warpbell_nvme::command::{AsyncEvent, AsyncEventType, AsyncNoticeInfo};
+use warpbell_nvme::command::{AsyncEvent, AsyncEventType, AsyncImmediateInfo, AsyncNoticeInfo};
 use warpbell_nvme::feature::{AsyncEventConfig, FeatureId};
 use warpbell_nvme::log::LogPageId;
 use warpbell_nvme::{AdminOpcode, Cqe, Status};
@@ -10,6 +10,7 @@ use warpbell_nvme::{AdminOpcode, Cqe, Status};
 use super::Answer;
 use crate::checker::Rule;
 use crate::control::{AdminQueue, Control};
+use crate::core::Core;
 use crate::engine::{Command, Refused, never};
 
 /// AERL: outstanding requests, zero-based.
@@ -90,6 +91,17 @@ fn enabling_bit(event: AsyncEvent) -> Option<AsyncEventConfig> {
         },
         (AsyncEventType::IMMEDIATE, _) => Some(config.with_subsystem_shutdown(true)),
         _ => None,
+    }
+}
+
+impl Core {
+    /// A normal shutdown of the subsystem is announced, to a request that waits, before it begins.
+    pub(crate) fn tell_shutdown(&self, control: &mut Control) {
+        let event = AsyncEvent::new()
+            .with_event_type(AsyncEventType::IMMEDIATE)
+            .with_info(AsyncImmediateInfo::NORMAL_SUBSYSTEM_SHUTDOWN.0);
+        control.raise(event);
+        self.run_admin(control, 0);
     }
 }
 

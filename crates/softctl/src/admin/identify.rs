@@ -12,13 +12,14 @@ use warpbell_nvme::identify::{
 use zerocopy::{Immutable, IntoBytes};
 
 use super::aer;
+use super::firmware::GRANULARITY;
 use super::log::ERROR_ENTRIES;
 use crate::config::CompletionOrder;
 use crate::control::Control;
 use crate::core::Core;
 use crate::engine::{Command, Refused, field, never};
 use crate::registers::VERSION;
-use crate::subsystem::{Allocated, CRITICAL_TEMPERATURE, WARNING_TEMPERATURE};
+use crate::subsystem::{Allocated, CRITICAL_TEMPERATURE, SLOTS, WARNING_TEMPERATURE};
 use crate::transfer::Direction;
 
 /// The LBA formats: format `i` has blocks of `1 << BLOCK_SHIFTS[i]` bytes.
@@ -161,17 +162,21 @@ impl Core {
         let subsystem = &self.subsystem;
         data.sn = pad_ascii(&subsystem.serial);
         data.mn = pad_ascii(&subsystem.model);
-        data.fr = pad_ascii(&self.config.firmware);
+        data.fr = subsystem.state().firmware.revision();
         data.rab = 5;
         data.cmic = Cmic::new().with_multi_controller(subsystem.several);
         data.mdts = self.config.mdts;
         data.cntlid = self.cntlid;
         data.ver = VERSION;
-        data.oaes = Oaes::new().with_namespace_attribute(true);
+        data.oaes = Oaes::new()
+            .with_namespace_attribute(true)
+            .with_firmware_activation(true)
+            .with_subsystem_shutdown(true);
         data.cntrltype = ControllerType::IO;
         data.oacs = Oacs::new()
             .with_ns_management(true)
             .with_format_nvm(true)
+            .with_firmware(true)
             .with_dbbuf(self.offers_doorbell_buffer());
         let offer = Experimental::new()
             .with_ordered_completions(matches!(self.config.order, CompletionOrder::Submission { .. }))
@@ -181,7 +186,9 @@ impl Core {
         }
         data.acl_z = ABORT_LIMIT_Z;
         data.aerl_z = aer::LIMIT_Z;
-        data.frmw = Frmw::new().with_slot1_read_only(true).with_slots(1);
+        data.frmw =
+            Frmw::new().with_slot1_read_only(true).with_slots(SLOTS).with_activation_without_reset(true);
+        data.fwug = GRANULARITY;
         data.lpa = Lpa::new().with_command_effects(true).with_extended_data(true).with_supported_pages(true);
         data.elpe_z = (ERROR_ENTRIES - 1) as u8;
         data.wctemp = WARNING_TEMPERATURE;

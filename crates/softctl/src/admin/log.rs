@@ -6,11 +6,11 @@ use parking_lot::Mutex;
 use warpbell_nvme::Status;
 use warpbell_nvme::command::NSID_ALL;
 use warpbell_nvme::completion::StatusField;
-use warpbell_nvme::identify::{Csi, pad_ascii};
+use warpbell_nvme::identify::Csi;
 use warpbell_nvme::log::{
-    ChangedNamespaceList, CommandEffects, CommandsSupportedAndEffects, ErrorLogEntry, FirmwareSlotInfo,
-    FirmwareSlotLog, GetLogPageCdw10, GetLogPageCdw11, GetLogPageCdw12, GetLogPageCdw13, GetLogPageCdw14,
-    LogPageId, ParameterErrorLocation, log_page_bytes, log_page_offset,
+    ChangedNamespaceList, CommandEffects, CommandsSupportedAndEffects, ErrorLogEntry, GetLogPageCdw10,
+    GetLogPageCdw11, GetLogPageCdw12, GetLogPageCdw13, GetLogPageCdw14, LogPageId, ParameterErrorLocation,
+    log_page_bytes, log_page_offset,
 };
 use zerocopy::IntoBytes;
 
@@ -138,12 +138,7 @@ impl Core {
             LogPageId::SMART if nsid == 0 || nsid == NSID_ALL => Ok(self.smart(control).as_bytes().to_vec()),
             // LPA bit 0 is clear: no page per namespace.
             LogPageId::SMART => Err(never(Status::INVALID_FIELD)),
-            LogPageId::FIRMWARE_SLOT => {
-                let mut log = FirmwareSlotLog::zeroed();
-                log.afi = FirmwareSlotInfo::new().with_active(1);
-                log.frs[0] = pad_ascii(&self.config.firmware);
-                Ok(log.as_bytes().to_vec())
-            }
+            LogPageId::FIRMWARE_SLOT => Ok(self.subsystem.state().firmware.log().as_bytes().to_vec()),
             LogPageId::CHANGED_NAMESPACE_LIST => Ok(self.changed_namespaces().as_bytes().to_vec()),
             LogPageId::SANITIZE_STATUS => {
                 let written = self.subsystem.written();

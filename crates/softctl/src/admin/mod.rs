@@ -5,6 +5,7 @@ mod aer;
 mod doorbell_buffer;
 mod fault;
 mod features;
+mod firmware;
 mod format;
 mod health;
 mod identify;
@@ -51,6 +52,8 @@ pub(crate) const SUPPORTED: &[(AdminOpcode, CommandEffects)] = &[
     (AdminOpcode::GET_FEATURES, PLAIN),
     (AdminOpcode::ASYNC_EVENT_REQUEST, PLAIN),
     (AdminOpcode::KEEP_ALIVE, PLAIN),
+    (AdminOpcode::FIRMWARE_IMAGE_DOWNLOAD, PLAIN),
+    (AdminOpcode::FIRMWARE_COMMIT, CommandEffects::new().with_ccc(true).with_cse(2)),
     (AdminOpcode::FORMAT_NVM, CommandEffects::new().with_lbcc(true).with_ncc(true).with_cse(1)),
     (AdminOpcode::SANITIZE, CommandEffects::new().with_lbcc(true).with_cse(2)),
     (AdminOpcode::NS_MANAGEMENT, INVENTORY),
@@ -73,6 +76,7 @@ impl Core {
             || self.checker.raised()
             || self.admin_backlog.load(Ordering::Relaxed)
             || self.subsystem.is_busy()
+            || self.mailbox.is_full()
     }
 
     /// Whether the admin queue has work, in stepped mode.
@@ -89,6 +93,7 @@ impl Core {
     /// Serves the admin queue: up to `most` commands, and the events that wait.
     pub(crate) fn run_admin(&self, control: &mut Control, most: u32) {
         self.subsystem.work();
+        self.answer_summons(control);
         let polled = self.time.is_none();
         self.admin_tail.store(self.doorbells.load(0), Ordering::Relaxed);
         if self.checker.raised() {
@@ -208,6 +213,8 @@ impl Core {
             AdminOpcode::GET_FEATURES => self.get_features(control, command).map(Answer::Done),
             AdminOpcode::ASYNC_EVENT_REQUEST => control.request_event(command),
             AdminOpcode::KEEP_ALIVE => Ok(Answer::Done(0)),
+            AdminOpcode::FIRMWARE_IMAGE_DOWNLOAD => self.download_firmware(control, command).map(done),
+            AdminOpcode::FIRMWARE_COMMIT => self.commit_firmware(control, command).map(done),
             AdminOpcode::FORMAT_NVM => self.format_nvm(control, command).map(done),
             AdminOpcode::SANITIZE => self.sanitize(control, command).map(done),
             AdminOpcode::NS_MANAGEMENT => self.ns_management(control, command).map(Answer::Done),

@@ -6,6 +6,7 @@ use super::FaultAction;
 use crate::control::Control;
 use crate::core::Core;
 use crate::lane::LaneState;
+use crate::subsystem::Summons;
 
 /// Something that ends the controller's work until a reset, or for good.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -55,6 +56,8 @@ impl Core {
                     namespace.lose_power(keep, &mut control.random);
                 }
                 drop(lanes);
+                self.subsystem.note_power_loss(self.cntlid, control.in_use());
+                self.subsystem.summon_others(Summons::Reset, self.cntlid);
                 self.reset_by_itself(control);
             }
         }

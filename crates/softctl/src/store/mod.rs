@@ -81,7 +81,8 @@ impl Namespace {
     pub(crate) fn erased(&self, shared: bool) -> Result<Namespace, SoftError> {
         let Store::File(file) = &self.store else {
             let store = Store::Memory(MemoryStore::new(granules(self.exact), shared)?);
-            return Ok(Namespace { store, ..self.clone() });
+            let cache = self.cache.as_ref().map(|_| Arc::default());
+            return Ok(Namespace { store, cache, ..self.clone() });
         };
         file.zero(0, self.exact).map_err(|error| self.failure(&error))?;
         self.flushed()?;

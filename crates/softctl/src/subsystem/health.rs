@@ -96,18 +96,4 @@ impl Subsystem {
         let now = self.now();
         self.state().set_health(health, now);
     }
-
-    /// The power of all controllers goes, and comes back. It is an unsafe shutdown if one was in use and had not
-    /// completed a shutdown.
-    pub(crate) fn power_cycle(&self) {
-        let mut unsafely = false;
-        for core in self.controllers() {
-            let mut control = core.control.lock();
-            unsafely |= control.in_use();
-            core.reset_function(&mut control);
-        }
-        let life = &mut self.state().life;
-        life.power_cycles += 1;
-        life.unsafe_shutdowns += u64::from(unsafely);
-    }
 }

@@ -4,14 +4,18 @@
 //! changes what commands may do stops every lane, publishes a new [`Table`] for each controller, and lets the lanes
 //! see it before they go on.
 
+mod firmware;
 mod health;
 mod namespaces;
 mod sanitize;
+mod summons;
 
+pub(crate) use firmware::{Download, Firmware, SLOTS};
 pub use health::Health;
 pub(crate) use health::{CRITICAL_TEMPERATURE, Life, WARNING_TEMPERATURE};
 pub(crate) use namespaces::{Allocated, NewNamespace};
 use sanitize::Sanitize;
+pub(crate) use summons::{Mailbox, Summons};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
@@ -68,6 +72,7 @@ pub(crate) struct State {
     pub(crate) unallocated: u64,
     pub(crate) sanitize: Sanitize,
     pub(crate) life: Life,
+    pub(crate) firmware: Firmware,
     /// Namespaces created so far.
     created: u64,
     members: BTreeMap<u16, Member>,
@@ -129,6 +134,7 @@ impl Subsystem {
             state: Mutex::new(State {
                 sanitize: Sanitize::new(clean),
                 life: Life::new(),
+                firmware: Firmware::new(&config.firmware),
                 namespaces,
                 unallocated: config.capacity,
                 created: 0,

@@ -188,6 +188,9 @@ impl State {
             }
             return Ok(());
         }
+        if self.firmware.awaits_reset() {
+            return Err(never(Status::FIRMWARE_NEEDS_CONTROLLER_RESET));
+        }
         if self.namespaces.values().any(|one| !one.namespace.writable) {
             return Err(never(Status::NAMESPACE_WRITE_PROTECTED));
         }
