@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use comfy_table::{CellAlignment, Table, presets};
-use warpbell_workload::{Api, BenchReport, Job, Latency, Run, Traffic};
+use warpbell_workload::{Api, BenchReport, ClockKind, Job, Latency, Run, Traffic};
 
 use crate::units;
 
@@ -56,6 +56,9 @@ fn header(report: &BenchReport) -> String {
 /// One run: its job, then a line for each direction, latency, costs, and what went wrong.
 fn run(run: &Run) -> String {
     let mut text = job(&run.job);
+    if run.clock == ClockKind::Virtual {
+        text.push_str("  clock: virtual (times are the profile's, not this machine's)\n");
+    }
     for (name, traffic) in [("read", &run.read), ("write", &run.write)] {
         if traffic.ios > 0 {
             let _ =
@@ -64,6 +67,10 @@ fn run(run: &Run) -> String {
     }
     if let Some(latency) = &run.lat_ns {
         let _ = writeln!(text, "  {}", self::latency(latency));
+    }
+    if let (Some(read), Some(write)) = (&run.read_lat_ns, &run.write_lat_ns) {
+        let _ = writeln!(text, "  read {}", self::latency(read));
+        let _ = writeln!(text, "  write {}", self::latency(write));
     }
     let each = &run.per_io;
     let _ = writeln!(

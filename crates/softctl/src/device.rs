@@ -102,6 +102,22 @@ impl SoftDevice {
         self.core.time.as_ref().and_then(|time| self.core.next_event(time.now()))
     }
 
+    /// Whether it is stepped, in virtual time.
+    pub fn is_stepped(&self) -> bool {
+        self.core.time.is_some()
+    }
+
+    /// Stepped mode, when everybody waits for it: does one thing if it can, else lets time pass until it can. False
+    /// if neither will be.
+    pub fn wait(&self) -> bool {
+        let Some(time) = &self.core.time else { return false };
+        if self.step() {
+            return true;
+        }
+        let event = self.core.next_event(time.now());
+        event.map(|event| time.advance_to(event)).is_some()
+    }
+
     /// Takes the function away by surprise: registers read all ones, doorbells and DMA stop, for good.
     pub fn remove(&self) {
         self.suffer(Incident::Remove);

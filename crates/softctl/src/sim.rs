@@ -31,7 +31,7 @@ impl VirtualTime {
         self.nanoseconds.fetch_add(by, Ordering::AcqRel);
     }
 
-    fn advance_to(&self, then: Duration) {
+    pub(crate) fn advance_to(&self, then: Duration) {
         self.advance(then.saturating_sub(self.now()));
     }
 }

@@ -214,6 +214,10 @@ impl Attachment {
         self.controller.device().as_ref()
     }
 
+    pub(crate) fn shared_device(&self) -> &Arc<dyn Device> {
+        self.controller.device()
+    }
+
     /// The layout of warps, lanes and CIDs.
     pub fn layout(&self) -> CidLayout {
         self.layout

@@ -45,7 +45,8 @@ impl Ssd {
                 if let Some(faults) = &options.faults {
                     config.faults = faults.clone();
                 }
-                Ssd::over_soft(name.clone(), SoftDevice::threaded(config)?, options)
+                let make = if config.virtual_time { SoftDevice::stepped } else { SoftDevice::threaded };
+                Ssd::over_soft(name.clone(), make(config)?, options)
             }
             DeviceName::VfioUser(_) => Err(unavailable(name, "this version has no vfio-user client")),
             DeviceName::Pci(_) | DeviceName::Serial(_) => {
@@ -130,6 +131,11 @@ impl Ssd {
     /// The soft controller behind it, if it is one in this process.
     pub fn soft(&self) -> Option<&Arc<SoftDevice>> {
         self.soft.as_ref()
+    }
+
+    /// The soft controller behind it, if that works only when stepped, in virtual time.
+    pub fn stepped(&self) -> Option<&Arc<SoftDevice>> {
+        self.soft.as_ref().filter(|soft| soft.is_stepped())
     }
 
     /// What this client did wrong, as far as the controller checks and tells.

@@ -9,11 +9,12 @@ use crate::control::Control;
 use crate::cpu;
 use crate::error::RunError;
 use crate::host::HostRunner;
-use crate::job::{Job, Limits};
+use crate::job::{Job, JobError, Limits};
 use crate::kernel::KernelRunner;
 use crate::options::{Api, BenchOptions};
 use crate::outcome::{EXAMPLES, Outcome};
 use crate::result::{DeviceReport, PathReport, Run};
+use crate::stopwatch::ClockKind;
 
 /// What submits a job's commands.
 pub(crate) trait Runner {
@@ -35,9 +36,10 @@ pub fn bench(ssd: &Ssd, target: Target, job: &Job, control: &Control) -> Result<
         Api::Host => phases(ssd, job, &HostRunner::new(ssd, job), control)?,
         Api::Raw | Api::Io => {
             let attachment = KernelRunner::attach(ssd, job)?;
-            phases(ssd, job, &KernelRunner::new(target, job, &attachment)?, control)?
+            phases(ssd, job, &KernelRunner::new(target, ssd, job, &attachment)?, control)?
         }
     };
+    run.clock = ClockKind::of(ssd);
     run.violations = self::violations(ssd) - violations;
     let new = ssd.violations().into_iter().skip(logged).take(EXAMPLES);
     run.violation_examples = new.map(|violation| violation.to_string()).collect();
@@ -90,7 +92,8 @@ struct CpuTimes {
 
 impl CpuTimes {
     fn of(ssd: &Ssd) -> CpuTimes {
-        let controller = ssd.soft().map(|soft| soft.statistics().poller_cpu);
+        let threaded = ssd.soft().filter(|soft| !soft.is_stepped());
+        let controller = threaded.map(|soft| soft.statistics().poller_cpu);
         CpuTimes { process: cpu::process_time(), controller }
     }
 }
@@ -118,7 +121,15 @@ impl Limits {
 
 /// Checks `options` against `ssd`.
 pub fn resolve(ssd: &Ssd, options: &BenchOptions) -> Result<Job, RunError> {
-    Ok(Job::resolve(options, &Limits::of(ssd, options.nsid)?)?)
+    let mut job = Job::resolve(options, &Limits::of(ssd, options.nsid)?)?;
+    if ssd.stepped().is_some() {
+        if let Some(threads) = options.threads.filter(|threads| *threads > 1) {
+            let reason = "a device in virtual time has one thread for everything".to_owned();
+            return Err(JobError::Conflict { flag: "threads", value: threads.to_string(), reason }.into());
+        }
+        job.threads = 1;
+    }
+    Ok(job)
 }
 
 impl DeviceReport {

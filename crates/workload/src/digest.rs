@@ -154,7 +154,7 @@ fn launch(
         chunk_blocks: (chunk / block) as u32,
         ..DigestArgs::new()
     };
-    let launcher = Launcher { target, threads: warps as usize, cpus: &[] };
+    let launcher = Launcher { target, threads: warps as usize, cpus: &[], stepped: ssd.stepped() };
     let kernel = Kernel { name: "digest", args, warps, mailbox: &reports.mailbox };
     launcher.run(&attachment, &kernel, control)?;
     if control.stopped() {

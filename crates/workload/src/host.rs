@@ -2,7 +2,7 @@
 
 mod worker;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use warpbell::driver::IoQueueOptions;
 use warpbell::{HostQueue, Ssd};
@@ -15,6 +15,7 @@ use crate::error::RunError;
 use crate::job::Job;
 use crate::outcome::Outcome;
 use crate::schedule::{Pass, Schedule};
+use crate::stopwatch::Stopwatch;
 use worker::{Supply, Worker};
 
 /// Completions after which a completion doorbell is rung, as far as the ring allows.
@@ -97,7 +98,7 @@ impl Share<'_> {
             workers.push(self.worker(*queue)?);
         }
         let before = cpu::thread_time();
-        let mut clock = Drive::new(self.job, self.pass, self.control);
+        let mut clock = Drive::new(self.ssd, self.job, self.pass, self.control);
         clock.drive(&mut workers)?;
         let mut total = Outcome { runtime_ns: clock.measured_ns(), ..Outcome::default() };
         for worker in workers {
@@ -127,7 +128,7 @@ impl Share<'_> {
 
 /// Time of one thread: when measuring begins and when no I/O begins any more.
 struct Drive<'a> {
-    clock: Instant,
+    clock: Stopwatch<'a>,
     measure: Duration,
     end: Option<Duration>,
     measured: bool,
@@ -138,13 +139,13 @@ struct Drive<'a> {
 }
 
 impl<'a> Drive<'a> {
-    fn new(job: &Job, pass: Pass, control: &'a Control) -> Drive<'a> {
+    fn new(ssd: &'a Ssd, job: &Job, pass: Pass, control: &'a Control) -> Drive<'a> {
         let timed = pass == Pass::Measure;
         let measure = if timed { job.ramp } else { Duration::ZERO };
         let end = job.runtime.filter(|_| timed).map(|runtime| measure + runtime);
         let bytes = job.bs_bytes;
         Drive {
-            clock: Instant::now(),
+            clock: Stopwatch::start(ssd),
             measure,
             end,
             measured: false,
@@ -164,6 +165,8 @@ impl<'a> Drive<'a> {
             }
             if look {
                 self.look(workers);
+            } else {
+                self.clock.wait();
             }
         }
         Ok(())

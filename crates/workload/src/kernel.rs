@@ -52,12 +52,13 @@ impl<'a> KernelRunner<'a> {
     /// Buffers for `job` on queues that were attached for it.
     pub(crate) fn new(
         target: Target,
+        ssd: &'a Ssd,
         job: &'a Job,
         attachment: &'a Attachment,
     ) -> Result<KernelRunner<'a>, RunError> {
         let bytes = u64::from(job.warps) * u64::from(job.units_per_warp()) * job.bs_bytes;
         let buffer = attachment.buffer(checked_len(bytes)?)?;
-        let launcher = Launcher { target, threads: job.threads, cpus: &job.cpus };
+        let launcher = Launcher { target, threads: job.threads, cpus: &job.cpus, stepped: ssd.stepped() };
         Ok(KernelRunner {
             job,
             attachment,
@@ -179,8 +180,10 @@ impl LaunchMemory {
             add(&mut outcome, job, &result);
         }
         outcome.runtime_ns = end.saturating_sub(start);
-        for counts in self.histograms.iter().flat_map(Array::iter) {
-            outcome.latency.merge_kernel(counts?);
+        for (row, counts) in self.histograms.iter().flat_map(Array::iter).enumerate() {
+            // A lane's row of reads, then its row of writes.
+            let write = row % HISTOGRAM_DIRECTIONS == 1;
+            outcome.latency_of(write).merge_kernel(counts?);
         }
         Ok(outcome)
     }

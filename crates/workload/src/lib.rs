@@ -28,6 +28,7 @@ mod result;
 mod schedule;
 mod size;
 mod status;
+mod stopwatch;
 mod unit;
 
 pub use axis::{Axis, AxisError, MAX_RUNS, sweep};
@@ -47,3 +48,4 @@ pub use result::{
     VerifyReport,
 };
 pub use size::{ByteSize, UnitError, parse_duration};
+pub use stopwatch::ClockKind;

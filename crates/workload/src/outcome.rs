@@ -3,6 +3,7 @@
 use crate::job::Job;
 use crate::latency::LatencyHistogram;
 use crate::result::{Costs, Failure, Mismatch, Run, Traffic, VerifyReport};
+use crate::stopwatch::ClockKind;
 use crate::unit::WrongBlock;
 
 /// Failures and wrong blocks that a report shows; all are counted.
@@ -21,8 +22,10 @@ pub struct Outcome {
     pub errors: u64,
     /// The first of them.
     pub failures: Vec<Failure>,
-    /// Latency of each I/O.
-    pub latency: LatencyHistogram,
+    /// Latency of each read.
+    pub read_latency: LatencyHistogram,
+    /// Latency of each write.
+    pub write_latency: LatencyHistogram,
     /// Events counted.
     pub costs: Costs,
     /// CPU time of the workers.
@@ -38,7 +41,8 @@ impl Outcome {
         self.reads += other.reads;
         self.writes += other.writes;
         self.errors += other.errors;
-        self.latency.merge(&other.latency);
+        self.read_latency.merge(&other.read_latency);
+        self.write_latency.merge(&other.write_latency);
         self.costs.add(&other.costs);
         self.cpu_time_ns += other.cpu_time_ns;
         let room = EXAMPLES.saturating_sub(self.failures.len());
@@ -62,11 +66,20 @@ impl Outcome {
         }
     }
 
+    /// The latencies of writes, or of reads.
+    #[inline]
+    pub fn latency_of(&mut self, write: bool) -> &mut LatencyHistogram {
+        if write { &mut self.write_latency } else { &mut self.read_latency }
+    }
+
     /// The report, without what only the device knows.
     pub fn report(self, job: &Job) -> Run {
         let traffic = |ios: u64| Traffic::new(ios, ios * job.bs_bytes, self.runtime_ns);
         let ios = self.reads + self.writes;
+        let mut latency = self.read_latency.clone();
+        latency.merge(&self.write_latency);
         Run {
+            clock: ClockKind::Monotonic,
             job: job.clone(),
             partial: false,
             runtime_ns: self.runtime_ns,
@@ -74,7 +87,9 @@ impl Outcome {
             total: traffic(ios),
             read: traffic(self.reads),
             write: traffic(self.writes),
-            lat_ns: self.latency.summary(),
+            lat_ns: latency.summary(),
+            read_lat_ns: self.read_latency.summary(),
+            write_lat_ns: self.write_latency.summary(),
             per_io: self.costs.per_io(ios + self.errors),
             counters: self.costs,
             client_cpu_time_ns: self.cpu_time_ns,

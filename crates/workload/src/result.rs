@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use crate::job::Job;
 use crate::latency::Latency;
+use crate::stopwatch::ClockKind;
 
 /// Name and version of the document's form.
 pub const BENCH_SCHEMA: &str = "warpbell.bench/1";
@@ -185,6 +186,8 @@ pub struct VerifyReport {
 pub struct Run {
     /// What was asked for.
     pub job: Job,
+    /// Which clock the times are of.
+    pub clock: ClockKind,
     /// Whether the run was interrupted.
     pub partial: bool,
     /// Time measured.
@@ -200,6 +203,10 @@ pub struct Run {
     pub write: Traffic,
     /// Latency of single I/Os.
     pub lat_ns: Option<Latency>,
+    /// Of reads alone.
+    pub read_lat_ns: Option<Latency>,
+    /// Of writes alone.
+    pub write_lat_ns: Option<Latency>,
     /// Costs of an average I/O.
     #[serde(flatten)]
     pub per_io: CostsPerIo,

@@ -1,6 +1,6 @@
 //! One queue pair, kept full by the host: no kernels.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use warpbell::HostQueue;
 use warpbell::driver::{Completion, Outcome as Ended};
@@ -15,6 +15,7 @@ use crate::outcome::Outcome;
 use crate::result::{Costs, Failure};
 use crate::schedule::{Io, Schedule};
 use crate::status::describe;
+use crate::stopwatch::Stopwatch;
 use crate::unit;
 
 /// Fruitless looks for completions between two looks at the clock.
@@ -56,9 +57,9 @@ pub(super) struct Worker<'a> {
     base: Costs,
     scratch: Vec<u8>,
     outcome: Outcome,
-    /// Beginnings of the I/Os that ended in this step, and how many share each: their end is read
-    /// from the clock once for all.
-    ended: Vec<(u64, u64)>,
+    /// Beginnings of the I/Os that ended in this step, whether they wrote, and how many share each: their end is
+    /// read from the clock once for all.
+    ended: Vec<(u64, bool, u64)>,
     open: bool,
 }
 
@@ -119,7 +120,7 @@ impl<'a> Worker<'a> {
     /// Begins what can begin and takes what has ended. True where it is time to look at the clock
     /// from outside.
     #[inline]
-    pub(super) fn step(&mut self, clock: Instant) -> Result<bool, RunError> {
+    pub(super) fn step(&mut self, clock: Stopwatch<'_>) -> Result<bool, RunError> {
         self.begin()?;
         if self.collect()? > 0 {
             self.now = clock.elapsed().as_nanos() as u64;
@@ -300,8 +301,8 @@ impl<'a> Worker<'a> {
             self.outcome.reads += 1;
         }
         match self.ended.last_mut() {
-            Some((start, count)) if *start == flight.start => *count += 1,
-            _ => self.ended.push((flight.start, 1)),
+            Some((start, write, count)) if (*start, *write) == (flight.start, flight.write) => *count += 1,
+            _ => self.ended.push((flight.start, flight.write, 1)),
         }
         if self.job.verify.is_some() && !flight.write { self.compare(index, flight.unit) } else { Ok(()) }
     }
@@ -331,8 +332,8 @@ impl<'a> Worker<'a> {
 
     #[inline]
     fn record(&mut self) {
-        for (start, count) in self.ended.drain(..) {
-            self.outcome.latency.record(self.now - start, count);
+        for (start, write, count) in self.ended.drain(..) {
+            self.outcome.latency_of(write).record(self.now - start, count);
         }
     }
 }

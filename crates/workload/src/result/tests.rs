@@ -16,6 +16,7 @@ fn run(ios: u64, errors: u64) -> Run {
     let total = Traffic::new(ios, ios * 4096, 2_000_000_000);
     Run {
         job: Job::resolve(&BenchOptions::default(), &limits).unwrap(),
+        clock: ClockKind::Monotonic,
         partial: false,
         runtime_ns: 2_000_000_000,
         errors,
@@ -23,6 +24,8 @@ fn run(ios: u64, errors: u64) -> Run {
         read: total,
         write: Traffic::default(),
         lat_ns: None,
+        read_lat_ns: None,
+        write_lat_ns: None,
         per_io: counters.per_io(ios),
         counters,
         client_cpu_time_ns: 1,
@@ -62,9 +65,9 @@ fn keys_of_the_document() {
                     violations warpbell";
     assert_eq!(keys(&document).join(" "), expected);
     assert_eq!(document["schema"], "warpbell.bench/1");
-    let expected = "bytes bytes_per_s client_cpu_time_ns controller_cpu_time_ns counters cpu_time_ns \
-                    cq_doorbells_per_io errors failures fences_per_io iops ios job lat_ns partial polls_per_io read \
-                    rmw_per_io runtime_ns shadow_stores_per_io sq_doorbells_per_io verify violation_examples violations write";
+    let expected = "bytes bytes_per_s client_cpu_time_ns clock controller_cpu_time_ns counters cpu_time_ns \
+                    cq_doorbells_per_io errors failures fences_per_io iops ios job lat_ns partial polls_per_io read read_lat_ns \
+                    rmw_per_io runtime_ns shadow_stores_per_io sq_doorbells_per_io verify violation_examples violations write write_lat_ns";
     assert_eq!(keys(&document["runs"][0]).join(" "), expected);
     let expected = "api block_size_bytes bs_bytes commands_per_io io_limit_bytes iodepth nsid offset_bytes queues \
                     runtime_limit_ns rw rwmixread seed sharing size_bytes tokens_per_lane verify warps";

@@ -1,0 +1,68 @@
+//! The time that a run measures: real, or the virtual time of a stepped controller.
+
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use warpbell::Ssd;
+use warpbell::hw::Device;
+use warpbell::soft::SoftDevice;
+
+/// How much virtual time passes at a look when only the clients' own deadlines are left to come.
+const IDLE: Duration = Duration::from_micros(100);
+
+/// Which clock a run was measured by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClockKind {
+    /// The system's.
+    Monotonic,
+    /// That of a stepped controller: what the profile says, and nothing of this machine.
+    Virtual,
+}
+
+impl ClockKind {
+    /// The clock of runs on `ssd`.
+    pub fn of(ssd: &Ssd) -> ClockKind {
+        if ssd.stepped().is_some() { ClockKind::Virtual } else { ClockKind::Monotonic }
+    }
+}
+
+/// Time since its start.
+#[derive(Clone, Copy)]
+pub(crate) enum Stopwatch<'a> {
+    Real(Instant),
+    Virtual { soft: &'a SoftDevice, start: Duration },
+}
+
+impl<'a> Stopwatch<'a> {
+    /// One that starts now.
+    pub(crate) fn start(ssd: &'a Ssd) -> Stopwatch<'a> {
+        match ssd.stepped() {
+            Some(soft) => Stopwatch::Virtual { soft, start: soft.clock().now() },
+            None => Stopwatch::Real(Instant::now()),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn elapsed(&self) -> Duration {
+        match self {
+            Stopwatch::Real(start) => start.elapsed(),
+            Stopwatch::Virtual { soft, start } => soft.clock().now().saturating_sub(*start),
+        }
+    }
+
+    /// All clients wait: in virtual time the controller acts, or time passes until it can.
+    #[inline]
+    pub(crate) fn wait(&self) {
+        if let Stopwatch::Virtual { soft, .. } = self {
+            wait(soft);
+        }
+    }
+}
+
+/// Lets a stepped controller act, or time pass until it can.
+pub(crate) fn wait(soft: &SoftDevice) {
+    if !soft.wait() {
+        soft.advance(IDLE);
+    }
+}
