@@ -7,6 +7,12 @@ namespace [[gnu::visibility("hidden")]] simt {
 
 struct StoreBuffer;
 
+// Where the lane of an explored block stands (explore.h).
+struct Stop {
+    uint32_t kind, bytes;
+    uint64_t address;
+};
+
 // Blocks are allocated once for each place of residence and used again for the next block of the launch.
 struct Block {
     uint3 index;   // blockIdx
@@ -18,6 +24,7 @@ struct Block {
     char* shared;
     char* stacks;
     StoreBuffer* stores; // null unless in weak-memory mode
+    Stop stop;
 #if SIMT_TSAN
     uint32_t barrier_round;
     uint64_t barrier_edge[2];

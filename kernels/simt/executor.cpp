@@ -45,6 +45,9 @@ const char* objection(const wb_simt_launch& launch) {
     if (launch.store_buffer && SIMT_TSAN)
         return "launch: store_buffer must be 0 under ThreadSanitizer, which would blame lanes for each "
                "other's stores";
+    if (launch.flags & WB_SIMT_EXPLORE &&
+        (SIMT_TSAN || SIMT_ASAN || launch.block_x != 1 || !launch.store_buffer || launch.seed))
+        return "launch: to be explored needs blocks of one lane, a store buffer, no seed and no sanitizer";
     if (launch.stack_bytes > (64u << 20))
         return "launch: stack_bytes must be at most 64 MiB";
     return nullptr;
@@ -70,6 +73,7 @@ void set_modes(Worker& worker) {
     wb_simt_launch& launch = worker.launch;
     worker.random = launch.seed != 0;
     worker.weak = launch.store_buffer != 0;
+    worker.explore = launch.flags & WB_SIMT_EXPLORE;
     worker.slow = worker.random || worker.weak || launch.hooks.memory_event;
     worker.preempt_one_in = launch.preempt_one_in ? launch.preempt_one_in : 8;
     worker.rng = mix(launch.seed ^ mix(launch.first_block)) | 1;
@@ -213,6 +217,8 @@ uint32_t step_once(Worker& worker) {
 
 } // namespace
 
+const struct wb_simt_explore* const wb_simt_explore_table = &explore_table;
+
 wb_simt* wb_simt_create(const struct wb_simt_launch* launch) {
     create_error[0] = 0;
     const char* why = launch ? objection(*launch) : "launch: null";
@@ -244,7 +250,7 @@ wb_simt* wb_simt_create(const struct wb_simt_launch* launch) {
 
 uint32_t wb_simt_step(wb_simt* worker, uint32_t turns) {
     // Nothing is written here: the worker belongs to another thread, or is in the middle of a step.
-    if (worker->worker.thread != this_thread() || running.lane)
+    if (worker->worker.thread != this_thread() || running.lane || worker->worker.explore)
         return WB_SIMT_FAULT;
     uint32_t state = worker->worker.state;
     while (state == WB_SIMT_RUNNING && turns--)

@@ -1,6 +1,7 @@
 // executor.h - the machine behind module.h: blocks come and go, warps take turns.
 #pragma once
 
+#include "explore.h"
 #include "worker.h"
 
 namespace [[gnu::visibility("hidden")]] simt {
@@ -14,6 +15,10 @@ bool start_next_block(Worker& worker, Block& block);
 void run_lane(Worker& worker, Lane& lane);
 void tell(Worker& worker, wb_simt_event kind, uint64_t address, uint32_t bytes, const Lane& lane);
 void ring(Worker& worker, uint32_t* address, uint32_t value);
+
+// explore.cpp: leaves a lane that is stepped by hand, until it is advanced.
+void stop_before(Lane& lane, uint32_t kind, uint64_t address, uint32_t bytes);
+extern const wb_simt_explore explore_table;
 
 // report.cpp: texts for people.
 void report_deadlock(Worker& worker);

@@ -73,6 +73,11 @@ SIMT_NO_TSAN void ring(Worker& worker, uint32_t* address, uint32_t value) {
 
 SIMT_NO_TSAN bool slow_point(Lane& lane, wb_simt_event event, const volatile void* address, uint32_t bytes) {
     Worker& worker = *lane.worker;
+    if (worker.explore) {
+        if (event == WB_SIMT_EVENT_LOAD)
+            stop_before(lane, WB_SIMT_STOP_LOAD, reinterpret_cast<uint64_t>(address), bytes);
+        return true;
+    }
     if (worker.weak)
         drain_by_chance(worker, *lane.warp->block);
     // What follows a failed compare-and-swap belongs to the same access.

@@ -17,12 +17,13 @@
 #define WARPBELL_SIMT_MODULE_H
 
 #include "counters.h"
+#include "explore.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-#define WB_SIMT_ABI_VERSION 1u
+#define WB_SIMT_ABI_VERSION 2u
 
 typedef struct wb_simt wb_simt;
 typedef void (*wb_simt_kernel)(const void* args);
@@ -52,8 +53,9 @@ struct wb_simt_hooks {
 };
 
 enum wb_simt_flags {
-    WB_SIMT_GUARD_PAGES = 1u,   /* a lane that overruns its stack crashes there; costs two mappings a lane */
-    WB_SIMT_STRICT_SHUFFLE = 2u /* reading a lane outside the group is a fault, not a poison value */
+    WB_SIMT_GUARD_PAGES = 1u,    /* a lane that overruns its stack crashes there; costs two mappings a lane */
+    WB_SIMT_STRICT_SHUFFLE = 2u, /* reading a lane outside the group is a fault, not a poison value */
+    WB_SIMT_EXPLORE = 4u /* stepped by hand (explore.h): blocks of one lane, a store buffer, no seed */
 };
 
 struct wb_simt_launch {
@@ -104,6 +106,7 @@ struct wb_simt_module {
     const struct wb_simt_kernel_entry* kernels;
     uint32_t kernel_count;
     uint32_t reserved;
+    const struct wb_simt_explore* explore; /* for workers with WB_SIMT_EXPLORE */
 };
 
 #define WB_SIMT_MODULE_SYMBOL "wb_simt_module_v1"
@@ -111,6 +114,7 @@ const struct wb_simt_module* wb_simt_module_v1(void);
 
 /* What the table points at. Hidden, so that each of several modules in a process calls its own. */
 #pragma GCC visibility push(hidden)
+extern const struct wb_simt_explore* const wb_simt_explore_table;
 wb_simt* wb_simt_create(const struct wb_simt_launch* launch);
 uint32_t wb_simt_step(wb_simt* worker, uint32_t turns);
 const char* wb_simt_error(const wb_simt* worker);
@@ -133,7 +137,8 @@ void wb_simt_destroy(wb_simt* worker);
                                                      wb_simt_destroy,                                        \
                                                      (table),                                                \
                                                      sizeof(table) / sizeof((table)[0]),                     \
-                                                     0};                                                     \
+                                                     0,                                                      \
+                                                     wb_simt_explore_table};                                 \
         return &module;                                                                                      \
     }
 #endif

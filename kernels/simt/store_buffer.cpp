@@ -3,6 +3,7 @@
 
 #include "executor.h"
 #include "memory.h"
+#include "schedule.h"
 
 #include <cstdlib>
 #include <cstring>
@@ -69,6 +70,16 @@ void read_memory(uintptr_t address, void* value, uint32_t bytes) {
     std::memcpy(value, &found, bytes);
 }
 
+PendingStore take_out(Worker& worker, StoreBuffer& buffer, uint32_t index) {
+    const PendingStore store = buffer.entries[index];
+    --buffer.count;
+    std::memmove(buffer.entries + index, buffer.entries + index + 1,
+                 (buffer.count - index) * sizeof(PendingStore));
+    --store.lane->buffered;
+    ++worker.count.drained;
+    return store;
+}
+
 // The oldest entry that has to drain before entry `index`, or that one.
 uint32_t first_before(const StoreBuffer& buffer, uint32_t index) {
     for (uint32_t i = 0; i < index; ++i)
@@ -80,13 +91,7 @@ uint32_t first_before(const StoreBuffer& buffer, uint32_t index) {
 // Drains the entry, or an older one that has to go first. Taken out before it is written: writing a
 // doorbell runs foreign code.
 void drain_near(Worker& worker, StoreBuffer& buffer, uint32_t index) {
-    index = first_before(buffer, index);
-    const PendingStore store = buffer.entries[index];
-    --buffer.count;
-    std::memmove(buffer.entries + index, buffer.entries + index + 1,
-                 (buffer.count - index) * sizeof(PendingStore));
-    --store.lane->buffered;
-    ++worker.count.drained;
+    const PendingStore store = take_out(worker, buffer, first_before(buffer, index));
     tell(worker, WB_SIMT_EVENT_DRAIN, store.address, store.bytes, *store.lane);
     if (!store.doorbell)
         return write_memory(store);
@@ -116,6 +121,9 @@ template <class Match> void drain_matching(Worker& worker, StoreBuffer& buffer, 
 
 void make_room(Lane& lane, StoreBuffer& buffer) {
     Worker& worker = *lane.worker;
+    // Nothing but the caller's choice may drain there.
+    if (worker.explore && lane.buffered >= worker.launch.store_buffer)
+        fail(lane, Fault::trap, Op::syncwarp, 0, 0, "the store buffer is full");
     while (lane.buffered >= worker.launch.store_buffer) {
         auto skip = (next_random(worker) >> 20) % lane.buffered;
         uint32_t index = 0;
@@ -181,10 +189,14 @@ void weak_load(const volatile void* address, void* value, uint32_t bytes) {
 }
 
 void weak_before_rmw(const volatile void* address, uint32_t bytes, bool release) {
-    const Lane& lane = *running.lane;
-    if (release)
-        return weak_fence(*running.lane, true);
+    Lane& lane = *running.lane;
     const auto at = reinterpret_cast<uintptr_t>(address);
+    if (release)
+        weak_fence(lane, true);
+    if (lane.worker->explore)
+        return stop_before(lane, WB_SIMT_STOP_RMW, at, bytes);
+    if (release)
+        return;
     drain_matching(*lane.worker, *lane.warp->block->stores, [&](const PendingStore& store) {
         return (overlaps(store, at, bytes) || store.fenced) && is_ordered_before(store, lane);
     });
@@ -192,10 +204,14 @@ void weak_before_rmw(const volatile void* address, uint32_t bytes, bool release)
 
 void weak_fence(Lane& lane, bool before_loads) {
     StoreBuffer& buffer = *lane.warp->block->stores;
+    if (lane.worker->explore && before_loads && lane.buffered)
+        stop_before(lane, WB_SIMT_STOP_FENCE, 0, 0);
     // Both must be met with: a fence whose stores linger, and one after which they are there at once.
-    if (before_loads || one_in(*lane.worker, 2))
+    if (before_loads || (!lane.worker->explore && one_in(*lane.worker, 2)))
         return drain_matching(*lane.worker, buffer,
                               [&](const PendingStore& store) { return is_ordered_before(store, lane); });
+    if (buffer.count == 0)
+        return;
     ++buffer.fences;
     for (uint32_t i = 0; i < buffer.count; ++i) {
         PendingStore& store = buffer.entries[i];
@@ -227,6 +243,12 @@ void drain_by_chance(Worker& worker, Block& block) {
     StoreBuffer& buffer = *block.stores;
     if (buffer.count && one_in(worker, worker.drain_one_in))
         drain_near(worker, buffer, static_cast<uint32_t>((next_random(worker) >> 20) % buffer.count));
+}
+
+void drain_to_memory(Worker& worker, StoreBuffer& buffer, uint32_t index) {
+    const PendingStore store = take_out(worker, buffer, index);
+    if (!store.doorbell)
+        write_memory(store);
 }
 
 void drain_all(Worker& worker, Block& block) {

@@ -38,6 +38,7 @@ struct Worker {
     bool slow;     // any of the following three, or an observer: hooks leave their fast path
     bool random;   // there is a seed
     bool weak;     // there is a store buffer
+    bool explore;  // stepped by hand (explore.h)
     bool progress; // in this turn something happened that others may wait for
     uint32_t preempt_one_in, drain_one_in;
     uint64_t rng;

@@ -8,6 +8,7 @@
 //! A kernel is a device: the addresses in its arguments are memory that it reads and writes, as DMA would.
 //! Nobody checks them. They must be valid until the last worker of the launch is gone.
 
+mod explore;
 mod ffi;
 mod hooks;
 mod launch;
@@ -16,6 +17,7 @@ mod run;
 mod threads;
 mod worker;
 
+pub use explore::{Explorer, Next, Waiting};
 pub use ffi::Counters;
 pub use hooks::{Access, Hooks, MemoryEvent};
 pub use launch::Launch;

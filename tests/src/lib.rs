@@ -6,6 +6,7 @@
 //! Unsafe code lives in `memory`, which reads kernel state by address.
 
 mod case;
+pub mod exhaustive;
 mod findings;
 mod memory;
 mod rig;

@@ -12,3 +12,19 @@ pub fn peek<T: FromBytes + Copy>(address: u64) -> T {
     // kernel runs while a test looks.
     unsafe { pointer.read_volatile() }
 }
+
+/// Copies `to.len()` words from `address` on.
+pub(crate) fn copy_out(address: u64, to: &mut [u64]) {
+    let from = address as *const u64;
+    assert!(!from.is_null() && from.is_aligned(), "{address:#x} is no address of words");
+    // SAFETY: the caller's window keeps the memory mapped; no kernel runs while a test copies.
+    unsafe { std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) }
+}
+
+/// Copies words to `address`.
+pub(crate) fn copy_in(address: u64, from: &[u64]) {
+    let to = address as *mut u64;
+    assert!(!to.is_null() && to.is_aligned(), "{address:#x} is no address of words");
+    // SAFETY: as above.
+    unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) }
+}

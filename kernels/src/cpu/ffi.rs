@@ -7,12 +7,13 @@ use std::ops::AddAssign;
 
 use crate::abi::Row;
 
-pub(super) const ABI_VERSION: u32 = 1;
+pub(super) const ABI_VERSION: u32 = 2;
 pub(super) const MODULE_SYMBOL: &[u8] = b"wb_simt_module_v1";
 pub(super) const TABLE_SYMBOL: &[u8] = b"warpbell_abi_table";
 
 pub(super) const GUARD_PAGES: u32 = 1;
 pub(super) const STRICT_SHUFFLE: u32 = 2;
+pub(super) const EXPLORE: u32 = 4;
 
 /// A worker of the executor; only ever behind a pointer.
 #[repr(C)]
@@ -73,6 +74,39 @@ pub(super) struct RawModule {
     pub(super) kernels: *const RawKernel,
     pub(super) kernel_count: u32,
     pub(super) reserved: u32,
+    pub(super) explore: *const RawExplore,
+}
+
+/// Where a lane stands (`simt/explore.h`).
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(super) struct RawStop {
+    pub(super) kind: u32,
+    pub(super) bytes: u32,
+    pub(super) address: u64,
+    pub(super) stores: u32,
+    pub(super) reserved: u32,
+}
+
+/// A store that waits in a buffer.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(super) struct RawWaiting {
+    pub(super) address: u64,
+    pub(super) bytes: u32,
+    pub(super) doorbell: u32,
+    pub(super) epoch: u32,
+    pub(super) fenced: u32,
+    pub(super) value: [u8; 16],
+}
+
+#[repr(C)]
+pub(super) struct RawExplore {
+    pub(super) advance: unsafe extern "C" fn(*mut RawWorker, u32, *mut RawStop),
+    pub(super) waiting: unsafe extern "C" fn(*const RawWorker, u32, u32, *mut RawWaiting),
+    pub(super) drain: unsafe extern "C" fn(*mut RawWorker, u32, u32),
+    pub(super) save: unsafe extern "C" fn(*const RawWorker, u32, *mut u64, u64) -> u64,
+    pub(super) restore: unsafe extern "C" fn(*mut RawWorker, u32, *const u64, *mut RawStop),
 }
 
 /// One row of `warpbell_abi_table`.

@@ -121,6 +121,11 @@ impl Launch {
         self.flag(ffi::STRICT_SHUFFLE, on)
     }
 
+    /// Stepped by hand, with room for as many stores as a lane can have between two fences.
+    pub(super) fn exploring(self) -> Launch {
+        Launch { seed: 0, store_buffer: 64, ..self.flag(ffi::EXPLORE, true) }
+    }
+
     /// Who sees doorbells, clock and memory accesses.
     pub fn hooks(self, hooks: Hooks) -> Launch {
         Launch { hooks, ..self }

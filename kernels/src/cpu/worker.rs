@@ -103,7 +103,15 @@ impl Worker {
         }
     }
 
-    fn error(&self) -> String {
+    /// For a launch that is explored: the worker, and the functions that step it.
+    pub(super) fn explore(&self) -> (*mut RawWorker, &ffi::RawExplore) {
+        // SAFETY: constant, and there as long as the module that the launch holds.
+        let table = unsafe { &*self.launch.module.table().explore };
+        (self.raw.as_ptr(), table)
+    }
+
+    /// The executor's text for what went wrong.
+    pub(super) fn error(&self) -> String {
         // SAFETY: a living worker on its own thread.
         let text = unsafe { (self.launch.module.table().error)(self.raw.as_ptr()) };
         // SAFETY: the worker's text, which stays until its next call.

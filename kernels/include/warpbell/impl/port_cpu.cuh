@@ -22,9 +22,18 @@ using u16 = uint16_t;
 using u32 = uint32_t;
 using u64 = uint64_t;
 
+#if defined(WARPBELL_SMALL_SCOPE)
+// For checks that try every schedule: each look is a round of its own and reads the clock, so that no counter
+// of looks tells two waits apart that behave alike. Another schedule stands for longer patience.
+constexpr u32 looks_per_round = 1;
+constexpr u32 looks_per_clock = 1;
+constexpr u32 patience_looks = WARPBELL_SMALL_SCOPE;
+#else
 // A look costs a few nanoseconds here, and a warp collective some hundred: one lane looks for long.
 constexpr u32 looks_per_round = 32;
-constexpr bool on_cpu = true;
+constexpr u32 looks_per_clock = 16;
+constexpr u32 patience_looks = 32;
+#endif
 
 // ---- where this lane is ----------------------------------------------------------------------------
 

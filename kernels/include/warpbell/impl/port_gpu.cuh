@@ -22,7 +22,8 @@ using u64 = uint64_t;
 // Looks of one lane at the completion queue before its group looks at its own words again. A look at
 // a ring in host memory is a round trip over PCIe.
 constexpr u32 looks_per_round = 4;
-constexpr bool on_cpu = false;
+constexpr u32 looks_per_clock = 16;
+constexpr u32 patience_looks = 4;
 
 // ---- where this lane is ----------------------------------------------------------------------------
 

@@ -7,8 +7,6 @@ namespace warpbell {
 inline namespace WARPBELL_NAMESPACE {
 
 constexpr u64 fallback_deadline_ns = 30ull * 1000 * 1000 * 1000;
-// A run of ready entries that did not grow for so many looks is collected as it is.
-constexpr u32 patience_looks = port::on_cpu ? 32 : 4;
 
 // ---- the leader's look -----------------------------------------------------------------------------------
 
@@ -17,7 +15,7 @@ template <sharing Mode> WARPBELL_D u64 queue<Mode>::deadline(u64 deadline_ns) co
     return wait_ns ? wait_ns : fallback_deadline_ns;
 }
 
-// Slow path, every 16th look: the clock, and whether the host has given the queue up.
+// Slow path, in one of looks_per_clock looks: the clock, and whether the host has given the queue up.
 template <sharing Mode> WARPBELL_D bool queue<Mode>::clock_says_stop(pace& pace, bool& lost) {
     lost = !mutate::lost_ignored && port::load_relaxed_sys(&host()->state) != WARPBELL_QUEUE_RUNNING;
     const u64 now = port::clock_ns();
@@ -58,7 +56,7 @@ template <sharing Mode> WARPBELL_D bool queue<Mode>::worth_reaping(pace& pace, u
         pace.stale_ = 0;
         return false;
     }
-    return ++pace.stale_ > patience_looks;
+    return ++pace.stale_ > port::patience_looks;
 }
 
 // Takes the lock with the value of `reap` that was seen free; returns what to collect, if it was won.
@@ -79,7 +77,8 @@ template <sharing Mode> WARPBELL_D u32 queue<Mode>::look_once(pace& pace) {
         return nothing;
     }
     port::count_poll();
-    if ((++pace.looks_ & 15u) == 8u) {
+    pace.looks_ = (pace.looks_ + 1u) & (port::looks_per_clock - 1u);
+    if (pace.looks_ == port::looks_per_clock / 2u) {
         bool lost = false;
         pace.final_ = clock_says_stop(pace, lost); // the last look collects whatever there is
         if (lost) {
@@ -123,7 +122,7 @@ template <sharing Mode> WARPBELL_D u32 queue<Mode>::look(pace& pace, bool in_sub
         port::pause();
         return pack(step::idle);
     }
-    if (!in_submit && mutate::try_once && pace.looks_ != 0) {
+    if (!in_submit && mutate::try_once && (pace.looks_ != 0 || pace.end_ns_ != 0)) {
         port::pause();
         return pack(step::idle);
     }

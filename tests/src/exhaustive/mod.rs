@@ -1,0 +1,19 @@
+//! All schedules and all orders in which stores arrive, for a few warps on a small queue: the device code itself,
+//! not a model of it. `docs/protocol.md` says what is covered.
+//!
+//! A [`Model`] is kernel, controller and time, of which every possible move is known; it can be put back to any state
+//! it was in. [`Search`] visits every state once. A [`Scope`] says how many warps, entries and commands.
+
+mod arena;
+mod device;
+mod model;
+mod roles;
+mod scope;
+mod search;
+mod trace;
+
+pub use arena::Arena;
+pub use device::{Device, Rings};
+pub use model::{Model, Move, Stop};
+pub use scope::Scope;
+pub use search::{Budget, Report, Search, Verdict};
