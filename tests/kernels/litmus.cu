@@ -18,6 +18,7 @@ constexpr u32 two_writers = 7;
 constexpr u32 independent_readers = 8;
 constexpr u32 locked = 9;
 constexpr u32 unlocked_early = 10;
+constexpr u32 store_buffering_sequential = 11;
 
 struct shared_words {
     u64 x, pad_x[7], y, pad_y[7];
@@ -56,9 +57,12 @@ WARPBELL_D void run(shared_words& at, u32 lane, u32 mode) {
     switch (mode) {
     case store_buffering:
     case store_buffering_fenced:
+    case store_buffering_sequential:
         port::store_relaxed_gpu(own, 1);
         if (mode == store_buffering_fenced) {
             port::fence_gpu();
+        } else if (mode == store_buffering_sequential) {
+            port::fence_sc_sys();
         }
         result[0] = port::load_relaxed_gpu(other);
         break;

@@ -15,5 +15,6 @@ mod trace;
 pub use arena::Arena;
 pub use device::{Device, Rings};
 pub use model::{Model, Move, Stop};
+pub use roles::Roles;
 pub use scope::Scope;
 pub use search::{Budget, Report, Search, Verdict};

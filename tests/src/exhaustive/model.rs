@@ -94,6 +94,16 @@ impl Model {
         (0..self.explorer.lanes()).try_for_each(|lane| self.settle(lane))
     }
 
+    /// What was learnt so far of who writes where.
+    pub fn roles(&self) -> Roles {
+        self.roles.clone()
+    }
+
+    /// Goes back to what was known then.
+    pub fn set_roles(&mut self, roles: &Roles) {
+        self.roles.clone_from(roles);
+    }
+
     /// Appends the whole state.
     pub fn save(&self, to: &mut Vec<u64>) {
         to.extend([self.clock.load(Ordering::Relaxed), self.leaps]);
@@ -214,7 +224,13 @@ impl Model {
         }
     }
 
-    fn is_wanted(&self, lane: usize, store: &Waiting, buffers: &[Vec<Waiting>], forced: &[Vec<bool>]) -> bool {
+    fn is_wanted(
+        &self,
+        lane: usize,
+        store: &Waiting,
+        buffers: &[Vec<Waiting>],
+        forced: &[Vec<bool>],
+    ) -> bool {
         if !self.reduce || store.doorbell {
             return true;
         }
@@ -402,7 +418,6 @@ impl Model {
 fn number(value: u64) -> String {
     if value < 1 << 16 { value.to_string() } else { format!("{value:#x}") }
 }
-
 
 /// Adds the stores that have to drain before those in `set`.
 fn add_predecessors(buffer: &[Waiting], set: &mut [bool]) {

@@ -1,10 +1,25 @@
 //! A schedule that broke a rule, shortened and in words.
 
 use super::model::{Model, Move, Stop};
+use super::roles::Roles;
 use super::search::{NO_PROGRESS, key};
 
 /// Schedules that are tried to find a shorter one.
 const MOST_TRIES: u32 = 20_000;
+
+/// Where all schedules begin.
+struct Start<'a> {
+    words: &'a [u64],
+    roles: Roles,
+}
+
+impl Start<'_> {
+    fn go(&self, model: &mut Model) -> Result<(), Stop> {
+        model.set_roles(&self.roles);
+        model.restore(self.words);
+        model.begin()
+    }
+}
 
 /// Where a schedule leads.
 #[derive(PartialEq, Eq)]
@@ -19,16 +34,17 @@ enum End {
 
 /// The schedule without what is not needed to break `rule`, as lines.
 pub(super) fn shortest(model: &mut Model, begin: &[u64], path: Vec<Move>, rule: &str) -> Vec<String> {
-    let end = follow(model, begin, &path);
+    // Other schedules would teach the model more, and it would stop at other places.
+    let start = Start { words: begin, roles: model.roles() };
+    let end = follow(model, &start, &path);
     // A rule that is not broken by a move must be one about the state that it leads to.
     let usable = matches!(&end, End::Broken(found) if found == rule) || rule == NO_PROGRESS;
-    let path = if usable { shorten(model, begin, path, &end) } else { path };
-    describe(model, begin, &path)
+    let path = if usable { shorten(model, &start, path, &end) } else { path };
+    describe(model, &start, &path)
 }
 
-fn follow(model: &mut Model, begin: &[u64], path: &[Move]) -> End {
-    model.restore(begin);
-    let mut result = model.begin();
+fn follow(model: &mut Model, start: &Start<'_>, path: &[Move]) -> End {
+    let mut result = start.go(model);
     for action in path {
         match result {
             Ok(()) if model.moves().contains(action) => result = model.perform(*action),
@@ -47,7 +63,7 @@ fn follow(model: &mut Model, begin: &[u64], path: &[Move]) -> End {
 }
 
 /// Leaves out pieces, ever smaller ones, as long as it comes to the same.
-fn shorten(model: &mut Model, begin: &[u64], mut path: Vec<Move>, end: &End) -> Vec<Move> {
+fn shorten(model: &mut Model, start: &Start<'_>, mut path: Vec<Move>, end: &End) -> Vec<Move> {
     let mut tries = 0;
     let mut piece = path.len() / 2;
     while piece > 0 {
@@ -56,7 +72,7 @@ fn shorten(model: &mut Model, begin: &[u64], mut path: Vec<Move>, end: &End) -> 
             tries += 1;
             let mut shorter = path.clone();
             shorter.drain(at..at + piece);
-            if follow(model, begin, &shorter) == *end {
+            if follow(model, start, &shorter) == *end {
                 path = shorter;
             } else {
                 at += 1 + piece / 16;
@@ -73,9 +89,8 @@ fn shorten(model: &mut Model, begin: &[u64], mut path: Vec<Move>, end: &End) -> 
 }
 
 /// One line for what a warp does until another acts.
-fn describe(model: &mut Model, begin: &[u64], path: &[Move]) -> Vec<String> {
-    model.restore(begin);
-    let mut result = model.begin();
+fn describe(model: &mut Model, start: &Start<'_>, path: &[Move]) -> Vec<String> {
+    let mut result = start.go(model);
     let mut lines: Vec<(String, String)> = Vec::new();
     for action in path {
         if result.is_err() {
