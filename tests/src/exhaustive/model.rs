@@ -295,10 +295,10 @@ impl Model {
 
     /// Lets those stores of `lane` drain that `which` has, oldest first.
     fn drain_all(&mut self, lane: usize, which: &[bool]) -> Result<(), Stop> {
-        let mut gone = 0;
-        for (index, _) in which.iter().enumerate().filter(|(_, drains)| **drains) {
-            self.drain(lane, index as u32 - gone).map_err(Stop::Broken)?;
-            gone += 1;
+        let drains = (0..which.len()).filter(|index| which[*index]);
+        // Each that is gone moves those behind it up.
+        for (gone, index) in drains.enumerate() {
+            self.drain(lane, (index - gone) as u32).map_err(Stop::Broken)?;
         }
         Ok(())
     }
