@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use warpbell::{AttachOptions, OpenOptions, Sharing};
+use warpbell::{AttachOptions, OpenOptions, RingPlacement, Sharing};
 use warpbell_driver::DoorbellBuffer;
 use warpbell_hw::Nsid;
 use warpbell_kernels::abi;
@@ -95,6 +95,8 @@ pub struct Case {
     pub stride: u8,
     /// 32-bit command identifiers.
     pub wide: bool,
+    /// Submission rings in the controller memory buffer, which the controller must have.
+    pub cmb: bool,
 }
 
 impl Case {
@@ -125,6 +127,7 @@ impl Case {
             dbbuf: false,
             stride: 0,
             wide: false,
+            cmb: false,
         }
     }
 
@@ -173,6 +176,7 @@ impl Case {
             queues: Some(self.queues as u16),
             doorbell_buffer,
             wide_cids: self.wide,
+            rings: if self.cmb { RingPlacement::Cmb } else { RingPlacement::Host },
             ..OpenOptions::default()
         }
     }

@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use warpbell::driver::{Controller, ControllerOptions, DoorbellBuffer, IoQueue, IoQueueOptions, QueueSpec};
-use warpbell::{AttachOptions, DeviceName, OpenOptions, Sharing, Ssd};
+use warpbell::driver::{
+    Controller, ControllerOptions, DoorbellBuffer, IoQueue, IoQueueOptions, QueueSpec, RingMemory,
+};
+use warpbell::{AttachOptions, DeviceName, OpenOptions, RingPlacement, Sharing, Ssd};
 use warpbell_hw::Device;
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu::{Counters, Module};
@@ -415,4 +417,90 @@ fn a_stock_controllers_probe_refuses_wide_identifiers() {
     assert_eq!(attachment.queue(0).expect("a queue").flags, 0);
     let error = ssd.controller().set_feature(WIDE_CIDS, 1, None).expect_err("too late").to_string();
     assert!(error.contains("Sequence"), "{error}");
+}
+
+// ---- controller memory buffer
+
+const CMB: u64 = 64 << 10;
+
+fn with_cmb(case: &Case) -> SoftConfig {
+    SoftConfig { controller_memory: CMB, ..case.soft_config() }
+}
+
+#[test]
+fn submission_rings_lie_in_controller_memory_and_completion_rings_do_not() {
+    for (sharing, seed) in MODES.into_iter().flat_map(|s| seeds(5).map(move |seed| (s, seed))) {
+        let case = Case {
+            sharing,
+            seed,
+            cmb: true,
+            queues: 2,
+            warps: 2,
+            entries: 16,
+            commands: 6,
+            async_depth: 2,
+            shuffle: 4,
+            mode: Mode::WriteRead,
+            schedule: weak(),
+            ..Case::new("rings in controller memory")
+        };
+        let (simulation, _) = expect_success_on(&case, with_cmb(&case));
+        assert_eq!(simulation.rig.ssd.data_path().rings, "cmb (SQ), host (CQ)");
+        let memory = simulation.rig.soft.controller_memory().expect("a buffer");
+        let inside = |at: *mut u8| (at as usize).wrapping_sub(memory.as_ptr() as usize) < memory.len();
+        for pair in simulation.rig.attachment.pairs() {
+            assert!(inside(pair.sq().window().as_ptr()) && !inside(pair.cq().window().as_ptr()));
+        }
+    }
+}
+
+#[test]
+fn with_threads_host_queues_use_controller_memory_too_and_survive_a_reset() {
+    let config = SoftConfig { controller_memory: CMB, ..SoftConfig::default() };
+    let soft = SoftDevice::threaded(config).expect("a controller");
+    let options = OpenOptions { rings: RingPlacement::Cmb, ..OpenOptions::default() };
+    let ssd = Ssd::over_soft(DeviceName::Soft("size=1m".to_owned()), soft.clone(), &options).expect("opens");
+    for _ in 0..3 {
+        let buffer = ssd.buffer(4096).expect("a buffer");
+        let mut queue = ssd.host_queue(64, IoQueueOptions::default(), buffer).expect("a queue");
+        for _ in 0..10 {
+            (0..40).for_each(|_| assert!(queue.push(&command::flush(1)).is_some()));
+            queue.ring();
+            let mut done = 0;
+            while done < 40 {
+                done += queue.poll(|completion| assert!(completion.is_ok()));
+            }
+        }
+        queue.delete().expect("deleted");
+        ssd.controller().reset().expect("resets");
+    }
+    assert_eq!(ssd.violations(), []);
+}
+
+#[test]
+fn controller_memory_is_refused_by_name_where_it_cannot_serve() {
+    let cmb = OpenOptions { rings: RingPlacement::Cmb, ..OpenOptions::default() };
+    let ssd = open(SoftConfig::default(), cmb.clone()).expect("opens");
+    let text = ssd.attach(&AttachOptions::default()).err().expect("no buffer").to_string();
+    assert!(text.contains("controller memory buffer (CAP.CMBS) is 0"), "{text}");
+    let ssd = open(SoftConfig { controller_memory: 8192, ..SoftConfig::default() }, cmb).expect("opens");
+    let three = AttachOptions { queues: 3, warps: 3, iodepth: 63, ..AttachOptions::default() };
+    let text = ssd.attach(&three).err().expect("two fit").to_string();
+    let full = "a submission ring of 4096 bytes does not fit the controller memory buffer: 8192 of 8192 bytes are in \
+                use";
+    assert!(text.ends_with(full), "{text}");
+    // What was taken for it came back.
+    drop(ssd.attach(&AttachOptions { queues: 2, warps: 2, ..three }).expect("two fit"));
+    let spec = QueueSpec { cq_memory: RingMemory::Controller, ..QueueSpec::new(16) };
+    let text = ssd.controller().create_queue_pair(spec).expect_err("no completion ring").to_string();
+    assert!(text.contains("a completion ring cannot lie in the controller memory buffer"), "{text}");
+    // The controller says so as well, whoever asks.
+    let window = ssd.soft().and_then(|soft| soft.controller_memory()).expect("a buffer");
+    let iova = ssd.attach(&AttachOptions::default()).expect("attaches").pairs()[0].sq_iova();
+    let cq_memory = RingMemory::Fixed { window, iova };
+    let error = ssd.controller().create_queue_pair(QueueSpec { cq_memory, ..QueueSpec::new(16) });
+    let error = error.expect_err("no completion queue");
+    let source = std::error::Error::source(&error).expect("the command's error").to_string();
+    assert!(source.contains("Invalid Use of Controller Memory Buffer"), "{source}");
+    assert_eq!(ssd.violations(), []);
 }

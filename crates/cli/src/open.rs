@@ -37,6 +37,7 @@ pub fn open(args: &DeviceArgs, access: Access) -> Result<Ssd, Ending> {
         faults,
         doorbell_buffer,
         wide_cids: args.wide_cids,
+        rings: args.rings.into(),
         ..OpenOptions::default()
     };
     Ok(Ssd::open(name, &options)?)

@@ -196,6 +196,7 @@ impl Controller {
         *grant = negotiate(&self.core)?;
         doorbell_buffer::configure(&self.core, &self.identify, *grant)?;
         experimental::enable_wide_cids(&self.core, &self.identify)?;
+        self.core.renew_controller_memory()?;
         self.core.start_events(&self.identify);
         let (namespaces, _) = self.core.identify_namespaces(&self.identify, self.version)?;
         let changed_namespaces = crate::namespace::differences(&self.namespaces, &namespaces);

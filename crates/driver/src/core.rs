@@ -11,6 +11,7 @@ use warpbell_nvme::opcode::AdminOpcode;
 use warpbell_nvme::register::Cap;
 
 use crate::admin::{AdminQueue, AdminRings, Progress, Ticket};
+use crate::controller_memory::ControllerMemory;
 use crate::data::{Data, PAGE, prepare};
 use crate::doorbell_buffer::DoorbellPages;
 use crate::enable::{AdminAddresses, Transition, notify_shutdown};
@@ -36,6 +37,8 @@ pub(crate) struct Core {
     admin_entries: u32,
     /// Present where doorbells go through memory.
     pub(crate) doorbell_pages: Mutex<Option<DoorbellPages>>,
+    /// The controller memory buffer, once a ring was asked for.
+    pub(crate) controller_memory: Mutex<Option<Arc<ControllerMemory>>>,
     /// Set once Identify told: the most bytes of one command, if there is a limit.
     max_transfer: OnceLock<Option<u64>>,
     /// Set once Identify told: how long a shutdown may take.
@@ -60,6 +63,7 @@ impl Core {
             book: Arc::new(QueueBook::new()),
             admin_entries: entries,
             doorbell_pages: Mutex::new(None),
+            controller_memory: Mutex::new(None),
             max_transfer: OnceLock::new(),
             shutdown_limit: OnceLock::new(),
         })

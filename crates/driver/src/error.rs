@@ -186,6 +186,30 @@ pub enum DriverError {
         /// I/O queue pairs that fit.
         most: u64,
     },
+    /// A completion ring was to lie in the controller memory buffer.
+    #[error(
+        "{device}: a completion ring cannot lie in the controller memory buffer, which takes submission rings only: \
+         put it in host memory"
+    )]
+    RingPlacement {
+        /// The device's name.
+        device: Arc<str>,
+    },
+    /// A submission ring does not fit the controller memory buffer.
+    #[error(
+        "{device}: a submission ring of {need} bytes does not fit the controller memory buffer: {used} of {size} \
+         bytes are in use"
+    )]
+    ControllerMemory {
+        /// The device's name.
+        device: Arc<str>,
+        /// Bytes of the ring.
+        need: usize,
+        /// Bytes in use.
+        used: usize,
+        /// Bytes of the buffer.
+        size: usize,
+    },
     /// No queue identifier is free.
     #[error("{device}: no free queue: {in_use} in use and {lost} lost of {granted} granted")]
     NoFreeQueue {

@@ -17,6 +17,7 @@
 mod admin;
 mod cid_slots;
 mod controller;
+mod controller_memory;
 mod core;
 mod data;
 mod doorbell_buffer;

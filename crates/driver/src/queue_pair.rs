@@ -5,6 +5,7 @@ use std::sync::Arc;
 use warpbell_hw::{CqRing, Device, DmaBuffer, Doorbell, Iova, Qid, SqRing, Window};
 use warpbell_nvme::command::QueuePriority;
 
+use crate::controller_memory::ControllerRing;
 use crate::queue_ids::QueueBook;
 
 /// Where a ring lies.
@@ -15,7 +16,9 @@ pub enum RingMemory {
     Host,
     /// Memory that is mapped for DMA already, such as GPU memory; the ring begins at its first byte.
     Buffer(DmaBuffer),
-    /// Memory that the controller knows under an address of its own, such as its memory buffer (CMB).
+    /// The controller memory buffer (CMB); submission rings only.
+    Controller,
+    /// Memory that the controller knows under an address of its own.
     Fixed {
         /// The memory as this process sees it.
         window: Window,
@@ -56,6 +59,7 @@ impl QueueSpec {
 #[derive(Debug)]
 pub(crate) enum RingBacking {
     Buffer(DmaBuffer),
+    Controller(ControllerRing),
     Fixed { window: Window, iova: Iova },
 }
 
@@ -63,6 +67,7 @@ impl RingBacking {
     pub(crate) fn window(&self) -> &Window {
         match self {
             RingBacking::Buffer(buffer) => buffer.window(),
+            RingBacking::Controller(ring) => ring.window(),
             RingBacking::Fixed { window, .. } => window,
         }
     }
@@ -70,6 +75,7 @@ impl RingBacking {
     pub(crate) fn iova(&self) -> Iova {
         match self {
             RingBacking::Buffer(buffer) => buffer.iova(),
+            RingBacking::Controller(ring) => ring.iova(),
             RingBacking::Fixed { iova, .. } => *iova,
         }
     }
@@ -138,6 +144,11 @@ impl QueuePair {
     /// The submission ring.
     pub fn sq(&self) -> &SqRing {
         &self.sq
+    }
+
+    /// Where the controller sees the submission ring.
+    pub fn sq_iova(&self) -> Iova {
+        self.rings.as_ref().map_or(Iova(0), |rings| rings.sq.iova())
     }
 
     /// The completion ring.

@@ -137,6 +137,10 @@ impl Controller {
                 RingBacking::Buffer(buffer.map_err(|error| self.core.dma_error(what, error))?)
             }
             RingMemory::Buffer(buffer) => RingBacking::Buffer(buffer),
+            RingMemory::Controller if ring == "completion" => {
+                return Err(DriverError::RingPlacement { device: self.core.name() });
+            }
+            RingMemory::Controller => RingBacking::Controller(self.core.controller_ring(need)?),
             RingMemory::Fixed { window, iova } => RingBacking::Fixed { window, iova },
         };
         let (len, iova) = (backing.window().len(), backing.iova());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use warpbell_hw::{Clock, Device};
-use warpbell_nvme::register::{Aqa, Cap, Cc, Crto, Csts, Vs, offset};
+use warpbell_nvme::register::{Aqa, Cap, Cc, CmbMsc, CmbSts, CmbSz, Crto, Csts, Vs, offset};
 
 use crate::DriverError;
 
@@ -80,6 +80,27 @@ impl RegisterFile {
 
     pub(crate) fn crto(&self) -> Result<Crto, DriverError> {
         self.read32(offset::CRTO, "CRTO").map(Crto::from_bits)
+    }
+
+    pub(crate) fn cmbsz(&self) -> Result<CmbSz, DriverError> {
+        self.read32(offset::CMBSZ, "CMBSZ").map(CmbSz::from_bits)
+    }
+
+    pub(crate) fn cmbsts(&self) -> Result<CmbSts, DriverError> {
+        self.read32(offset::CMBSTS, "CMBSTS").map(CmbSts::from_bits)
+    }
+
+    pub(crate) fn cmbmsc(&self) -> Result<CmbMsc, DriverError> {
+        let low = self.read32(offset::CMBMSC, "CMBMSC")?;
+        let high = self.device.registers().read32(offset::CMBMSC + 4);
+        Ok(CmbMsc::from_bits(u64::from(low) | u64::from(high) << 32))
+    }
+
+    /// The high half first: the low one has the bits that make the address count.
+    pub(crate) fn set_cmbmsc(&self, value: CmbMsc) {
+        let bits = value.into_bits();
+        self.write32(offset::CMBMSC + 4, "CMBMSC", (bits >> 32) as u32);
+        self.write32(offset::CMBMSC, "CMBMSC", bits as u32);
     }
 
     pub(crate) fn set_admin_queues(&self, entries: u32, asq: u64, acq: u64) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Clock, DmaSpace, Doorbells, Interrupts, Registers, Reset};
+use crate::{Clock, DmaSpace, Doorbells, Interrupts, Registers, Reset, Window};
 
 /// What kind of controller answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,4 +40,9 @@ pub trait Device: Send + Sync {
     fn reset(&self) -> &dyn Reset;
     /// The clock that this device's deadlines run on.
     fn clock(&self) -> &dyn Clock;
+    /// The controller memory buffer (CMBLOC), as this process sees it; `None` if there is none, or if it cannot be
+    /// mapped.
+    fn controller_memory(&self) -> Option<Window> {
+        None
+    }
 }

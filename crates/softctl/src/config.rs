@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::cmb::UNIT;
 use crate::fault::{FaultError, FaultKind, FaultPlan};
 use crate::profile::{Profile, ProfileError};
 
@@ -14,6 +15,8 @@ pub const MAX_ENTRIES: u32 = 65536;
 pub const MAX_STRIDE: u8 = 4;
 /// Largest MDTS: `2^20` pages hold more than the longest possible command.
 pub const MAX_MDTS: u8 = 20;
+/// Largest controller memory buffer, in bytes.
+pub const MAX_CONTROLLER_MEMORY: u64 = 1 << 30;
 /// Most polling threads.
 pub const MAX_POLLERS: usize = 256;
 /// Most completions that [`CompletionOrder::Shuffled`] holds back.
@@ -53,6 +56,8 @@ pub struct SoftConfig {
     pub weighted_round_robin: bool,
     /// Offer 32-bit command identifiers. Experimental: Identify Controller says so.
     pub wide_cids: bool,
+    /// Bytes of the controller memory buffer, a multiple of 4096 up to 1 GiB; 0: none. It takes submission queues.
+    pub controller_memory: u64,
     /// Polling threads of a threaded controller, 1 to 256.
     pub pollers: usize,
     /// Processors for the pollers, used in turn; `None` leaves placement to the system.
@@ -150,6 +155,7 @@ impl Default for SoftConfig {
             doorbell_buffer: DoorbellBufferMode::Off,
             weighted_round_robin: false,
             wide_cids: false,
+            controller_memory: 0,
             pollers: 1,
             pin: None,
             faults: FaultPlan::default(),
@@ -273,6 +279,11 @@ impl SoftConfig {
         }
         if let CompletionOrder::Submission { window } = self.order {
             within("order=submission window", window, 0, MAX_WINDOW)?;
+        }
+        within("cmb", self.controller_memory, 0, MAX_CONTROLLER_MEMORY)?;
+        if !self.controller_memory.is_multiple_of(UNIT) {
+            let limit = format!("must be a multiple of {UNIT} bytes");
+            return Err(SoftConfigError::value("cmb", self.controller_memory, limit));
         }
         self.validate_pins()?;
         self.faults.validate()?;

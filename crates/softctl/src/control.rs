@@ -10,6 +10,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use warpbell_nvme::register::{Aqa, Cc, Csts, Shst};
 
 use crate::admin::{DoorbellPages, Events, Features, LateAdmin};
+use crate::cmb::Cmb;
 use crate::engine::Engine;
 use crate::fault::Incident;
 use crate::queue::{Cq, Sq};
@@ -70,6 +71,7 @@ pub(crate) struct Control {
     pub(crate) warned: u8,
     /// Whether command identifiers of I/O queues have 32 bits.
     pub(crate) wide_cids: bool,
+    pub(crate) cmb: Cmb,
     /// The client's doorbell pages, once it told of them.
     pub(crate) doorbell_pages: Option<DoorbellPages>,
     /// Admin completions that a fault delays.
@@ -82,7 +84,7 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    pub(crate) fn new(engine: Engine, granted: u16, seed: u64) -> Control {
+    pub(crate) fn new(engine: Engine, cmb: Cmb, granted: u16, seed: u64) -> Control {
         Control {
             cc: Cc::new(),
             csts: Csts::new(),
@@ -100,6 +102,7 @@ impl Control {
             download: Download::default(),
             warned: 0,
             wide_cids: false,
+            cmb,
             doorbell_pages: None,
             late: Vec::new(),
             incident: None,

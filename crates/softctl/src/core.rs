@@ -8,6 +8,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::admin::ErrorLog;
 use crate::checker::{Checker, Rule};
+use crate::cmb::Cmb;
 use crate::config::{CompletionOrder, SoftConfig};
 use crate::control::Control;
 use crate::doorbell::DoorbellPage;
@@ -148,7 +149,12 @@ impl Core {
                 ))
             })
             .collect();
-        let control = Control::new(engine(), config.queue_pairs, config.seed.rotate_left(17));
+        let control = Control::new(
+            engine(),
+            Cmb::new(config.controller_memory)?,
+            config.queue_pairs,
+            config.seed.rotate_left(17),
+        );
         Ok(Core {
             control: Mutex::new(control),
             lanes,

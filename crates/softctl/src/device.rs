@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use warpbell_hw::{
     Clock, Device, DeviceInfo, DeviceKind, DmaSpace, Doorbells, Interrupts, MonotonicClock, Registers, Reset,
-    ResetError, ResetKind,
+    ResetError, ResetKind, Window,
 };
 
 use warpbell_nvme::command::AsyncErrorInfo;
@@ -276,6 +276,10 @@ impl Device for SoftDevice {
 
     fn clock(&self) -> &dyn Clock {
         self
+    }
+
+    fn controller_memory(&self) -> Option<Window> {
+        self.core.control.lock().cmb.window().cloned()
     }
 }
 

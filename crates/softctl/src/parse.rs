@@ -15,7 +15,7 @@ use crate::profile::Profile;
 use crate::units::SIZES;
 
 const KEYS: &str = "size, file, block, writable, capacity, max_namespaces, queues, grant, entries, mdts, sgl, \
-                    stride, dbbuf, wrr, wide_cids, pollers, pin, faults, profile, time, cache, \
+                    stride, dbbuf, wrr, wide_cids, cmb, pollers, pin, faults, profile, time, cache, \
                     order, seed, poison, serial, model, firmware";
 
 impl SoftConfig {
@@ -146,6 +146,7 @@ impl Parser {
             "dbbuf" => config.doorbell_buffer = dbbuf(switch(key, value)?),
             "wrr" => config.weighted_round_robin = switch(key, value)?,
             "wide_cids" => config.wide_cids = switch(key, value)?,
+            "cmb" => config.controller_memory = size(key, value)?,
             "pollers" => config.pollers = number(key, value, 1, crate::config::MAX_POLLERS as u64)?,
             "pin" => config.pin = Some(pins(key, value)?),
             "faults" => config.faults = FaultPlan::load(Path::new(value))?,

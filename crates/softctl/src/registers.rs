@@ -37,6 +37,7 @@ impl Core {
             .with_nsss(true)
             .with_css(1 | 1 << 6)
             .with_mpsmax(MPSMAX)
+            .with_cmbs(self.config.controller_memory != 0)
             .with_crwms(true)
     }
 
@@ -75,7 +76,7 @@ impl Core {
             0x34 => (control.acq >> 32) as u32,
             offset::CRTO => Crto::new().with_crwmt(TIMEOUT.into()).into_bits(),
             // Reserved registers, and those of features that are not there, read as zero.
-            _ => 0,
+            _ => control.cmb.read(at).unwrap_or(0),
         }
     }
 
@@ -114,6 +115,7 @@ impl Core {
                 );
                 self.checker.report(Rule::InterruptMask, detail);
             }
+            _ if control.cmb.write(at, value) => {}
             _ => self
                 .misuse(format!("write of {value:#x} to register {at:#x}, which is read only or reserved")),
         }
@@ -350,6 +352,7 @@ impl Core {
         control.aqa = Aqa::new();
         control.asq = 0;
         control.acq = 0;
+        control.cmb.reset();
     }
 
     fn access(&self, at: u32, size: u32) -> Option<MutexGuard<'_, Control>> {
@@ -424,7 +427,7 @@ impl Registers for Core {
         if self.removed() {
             return;
         }
-        if !matches!(at, offset::ASQ | offset::ACQ) {
+        if !matches!(at, offset::ASQ | offset::ACQ | offset::CMBMSC) {
             return self.misuse(format!("write of 64 bits to register {at:#x}"));
         }
         if let Some(mut control) = self.access(at, 8) {

@@ -13,7 +13,7 @@ use warpbell_nvme::command::QueuePriority;
 
 use crate::layout::{CidLayout, DEFAULT_TOKENS, LANES};
 use crate::pairs::{create_pairs, delete_pairs};
-use crate::{Buffer, Descriptor, Error};
+use crate::{Buffer, Descriptor, Error, RingPlacement};
 
 /// Whether warps share a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,12 +152,13 @@ impl Attachment {
         controller: Arc<Controller>,
         namespace: &Namespace,
         by: Descriptor,
+        rings: RingPlacement,
         options: &AttachOptions,
     ) -> Result<Attachment, Error> {
         options.check(controller.max_entries())?;
         let layout = options.layout(controller.wide_cids())?;
         let memory = QueueMemory::new(&layout)?;
-        let pairs = create_pairs(&controller, namespace.nsid, options)?;
+        let pairs = create_pairs(&controller, namespace.nsid, rings, options)?;
         let namespace = namespace_ref(&controller, namespace, by, options, &memory);
         let attachment =
             Attachment { controller, pairs, memory, layout, namespace, buffers: Mutex::default() };

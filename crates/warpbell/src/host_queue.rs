@@ -8,7 +8,7 @@ use warpbell_hw::Nsid;
 use warpbell_nvme::command::QueuePriority;
 
 use crate::pairs::{QueueRequest, create_pair};
-use crate::{Buffer, Error};
+use crate::{Buffer, Error, RingPlacement};
 
 /// An I/O queue with the buffer of its commands.
 ///
@@ -27,13 +27,14 @@ impl HostQueue {
     pub(crate) fn new(
         controller: Arc<Controller>,
         nsid: Nsid,
+        rings: RingPlacement,
         entries: u32,
         options: IoQueueOptions,
         buffer: Buffer,
     ) -> Result<HostQueue, Error> {
         let pair = create_pair(
             &controller,
-            QueueRequest { entries, start: 0, nsid, priority: QueuePriority::URGENT },
+            QueueRequest { entries, start: 0, nsid, priority: QueuePriority::URGENT, rings },
         )?;
         let queue = IoQueue::new(pair, options)?;
         Ok(HostQueue { queue: Some(queue), buffer: Some(buffer), controller })

@@ -5,7 +5,7 @@
 //! poll completions by themselves. The host only sets up and cleans up.
 //!
 //! ```
-//! use warpbell::{AttachOptions, DeviceName, OpenOptions, Ssd};
+//! use warpbell::{AttachOptions, DeviceName, OpenOptions, RingPlacement, Ssd};
 //!
 //! let name: DeviceName = "soft:size=1m".parse()?;
 //! let ssd = Ssd::open(&name, &OpenOptions::default())?;
@@ -39,7 +39,7 @@ pub use host_queue::HostQueue;
 pub use layout::{CidLayout, DEFAULT_TOKENS, LANES, LayoutError};
 pub use path::DataPath;
 
-pub use ssd::{OpenOptions, Ssd, same_file};
+pub use ssd::{OpenOptions, RingPlacement, Ssd, same_file};
 pub use target::{Target, TargetError};
 
 pub use warpbell_driver as driver;

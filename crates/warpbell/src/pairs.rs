@@ -1,10 +1,10 @@
 //! Queue pairs, created as many as asked for or not at all.
 
-use warpbell_driver::{Controller, IoQueue, IoQueueOptions, QueuePair, QueueSpec};
+use warpbell_driver::{Controller, IoQueue, IoQueueOptions, QueuePair, QueueSpec, RingMemory};
 use warpbell_hw::Nsid;
 use warpbell_nvme::command::QueuePriority;
 
-use crate::{AttachOptions, Error};
+use crate::{AttachOptions, Error, RingPlacement};
 
 /// One queue pair to create.
 #[derive(Clone, Copy, Debug)]
@@ -17,12 +17,15 @@ pub(crate) struct QueueRequest {
     pub nsid: Nsid,
     /// The priority, with weighted round robin.
     pub priority: QueuePriority,
+    /// Where its rings lie.
+    pub rings: RingPlacement,
 }
 
 /// Creates the queue pairs of an attachment; on failure those already created are deleted.
 pub(crate) fn create_pairs(
     controller: &Controller,
     nsid: Nsid,
+    rings: RingPlacement,
     options: &AttachOptions,
 ) -> Result<Vec<QueuePair>, Error> {
     let granted = u32::from(controller.granted_queues());
@@ -33,8 +36,13 @@ pub(crate) fn create_pairs(
             limit: format!("the controller granted {granted}"),
         });
     }
-    let request =
-        QueueRequest { entries: options.entries(), start: options.start, nsid, priority: options.priority };
+    let request = QueueRequest {
+        entries: options.entries(),
+        start: options.start,
+        nsid,
+        priority: options.priority,
+        rings,
+    };
     let mut pairs = Vec::with_capacity(options.queues as usize);
     for _ in 0..options.queues {
         match create_pair(controller, request) {
@@ -50,8 +58,12 @@ pub(crate) fn create_pairs(
 
 /// One queue pair, its rings brought to the wanted position by Flush commands.
 pub(crate) fn create_pair(controller: &Controller, request: QueueRequest) -> Result<QueuePair, Error> {
-    let pair = controller
-        .create_queue_pair(QueueSpec { priority: request.priority, ..QueueSpec::new(request.entries) })?;
+    let sq_memory = match request.rings {
+        RingPlacement::Host => RingMemory::Host,
+        RingPlacement::Cmb => RingMemory::Controller,
+    };
+    let spec = QueueSpec { sq_memory, priority: request.priority, ..QueueSpec::new(request.entries) };
+    let pair = controller.create_queue_pair(spec)?;
     if request.start == 0 {
         return Ok(pair);
     }

@@ -25,6 +25,28 @@ pub struct OpenOptions {
     pub weighted_round_robin: bool,
     /// 32-bit command identifiers (experimental), with which any number of warps may share a queue.
     pub wide_cids: bool,
+    /// Where rings of queues lie.
+    pub rings: RingPlacement,
+}
+
+/// Where the rings of queues lie.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RingPlacement {
+    /// In host memory.
+    #[default]
+    Host,
+    /// Submission rings in the controller memory buffer, completion rings in host memory.
+    Cmb,
+}
+
+impl RingPlacement {
+    /// The word for reports: what it became.
+    pub fn name(self) -> &'static str {
+        match self {
+            RingPlacement::Host => "host",
+            RingPlacement::Cmb => "cmb (SQ), host (CQ)",
+        }
+    }
 }
 
 /// One SSD: a controller, enabled and identified, that queues can be attached to.
@@ -33,6 +55,7 @@ pub struct Ssd {
     controller: Arc<Controller>,
     soft: Option<Arc<SoftDevice>>,
     descriptor: Descriptor,
+    rings: RingPlacement,
 }
 
 impl Ssd {
@@ -77,7 +100,7 @@ impl Ssd {
         driver_options.weighted_round_robin = options.weighted_round_robin;
         let controller = Arc::new(Controller::open(device, driver_options)?);
         let descriptor = if controller.supports_sgl() { Descriptor::Sgl } else { Descriptor::Prp };
-        Ok(Ssd { name, controller, soft, descriptor })
+        Ok(Ssd { name, controller, soft, descriptor, rings: options.rings })
     }
 
     /// The name it was opened by.
@@ -146,7 +169,7 @@ impl Ssd {
     /// Where rings and data lie, and how data is described.
     pub fn data_path(&self) -> DataPath {
         DataPath {
-            rings: "host",
+            rings: self.rings.name(),
             data: "host",
             doorbells: self.controller.device().doorbells().path(),
             shadows: self.controller.uses_doorbell_buffer(),
@@ -167,13 +190,13 @@ impl Ssd {
         buffer: Buffer,
     ) -> Result<HostQueue, Error> {
         let nsid = self.namespace(None)?.nsid;
-        HostQueue::new(self.controller.clone(), nsid, entries, options, buffer)
+        HostQueue::new(self.controller.clone(), nsid, self.rings, entries, options, buffer)
     }
 
     /// Queues for kernels.
     pub fn attach(&self, options: &AttachOptions) -> Result<Attachment, Error> {
         let namespace = self.namespace(options.nsid)?;
-        Attachment::new(self.controller.clone(), namespace, self.descriptor, options)
+        Attachment::new(self.controller.clone(), namespace, self.descriptor, self.rings, options)
     }
 }
 

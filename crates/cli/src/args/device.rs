@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use warpbell::driver::DoorbellBuffer;
-use warpbell::{DeviceName, Target};
+use warpbell::{DeviceName, RingPlacement, Target};
 
 use crate::exit::Ending;
 
@@ -29,9 +29,30 @@ pub struct DeviceArgs {
     /// Doorbells in memory that the controller polls (Doorbell Buffer Config): auto, on or off
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = Dbbuf::Auto, hide_short_help = true)]
     pub dbbuf: Dbbuf,
+    /// Where rings lie: host, or cmb (submission rings in the controller memory buffer)
+    #[arg(long, value_name = "PLACE", value_enum, default_value_t = Rings::Host, hide_short_help = true)]
+    pub rings: Rings,
     /// 32-bit command identifiers (experimental; soft:...,wide_cids=on offers them)
     #[arg(long, hide_short_help = true)]
     pub wide_cids: bool,
+}
+
+/// Where rings lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Rings {
+    /// In host memory.
+    Host,
+    /// Submission rings in the controller memory buffer.
+    Cmb,
+}
+
+impl From<Rings> for RingPlacement {
+    fn from(rings: Rings) -> RingPlacement {
+        match rings {
+            Rings::Host => RingPlacement::Host,
+            Rings::Cmb => RingPlacement::Cmb,
+        }
+    }
 }
 
 /// When doorbells go through memory.

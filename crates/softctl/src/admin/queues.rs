@@ -71,6 +71,14 @@ impl Core {
             control.engine.violation(Rule::PrpOffset, command, what);
             return Err(never(Status::INVALID_PRP_OFFSET));
         }
+        if control.cmb.holds(base) {
+            // Submission queues alone (CMBSZ.SQS): what the controller writes goes to the client's own memory.
+            return if access.write {
+                Err(never(Status::INVALID_CMB_USE))
+            } else {
+                control.cmb.queue(base, len)
+            };
+        }
         self.space.window(base, len, access).map_err(|error| {
             control.engine.violation(Rule::ForeignAddress, command, format_args!("queue memory: {error}"));
             never(Status::DATA_TRANSFER_ERROR)
