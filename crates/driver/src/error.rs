@@ -135,6 +135,14 @@ pub enum DriverError {
         /// The most bytes that this controller returns of a page.
         limit: usize,
     },
+    /// A firmware image that is not whole dwords.
+    #[error("{device}: a firmware image of {len} bytes: must be a multiple of 4 and not 0")]
+    FirmwareLength {
+        /// The device's name.
+        device: Arc<str>,
+        /// Bytes given.
+        len: usize,
+    },
     /// Fewer I/O queues than the user needs.
     #[error("{device}: {asked} I/O queue pairs asked for, {granted} granted, at least {needed} needed")]
     TooFewQueues {

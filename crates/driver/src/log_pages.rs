@@ -40,7 +40,7 @@ impl Controller {
         Ok(())
     }
 
-    fn fixed_log<T: FromBytes + IntoBytes>(
+    pub(crate) fn fixed_log<T: FromBytes + IntoBytes>(
         &self,
         page: LogPageId,
         nsid: Nsid,

@@ -19,6 +19,27 @@ fn controllers_and_namespaces_in_the_words_of_nvme_cli() {
 }
 
 #[test]
+fn what_can_be_managed_is_told() {
+    let text = ok(&["identify", "soft:size=1m,capacity=1g,max_namespaces=9,firmware=F1", "-v"]);
+    for line in [
+        "fr        : F1",
+        "tnvmcap   : 1074790400",
+        "unvmcap   : 1073741824",
+        "nn        : 9",
+        "fwug      : 1",
+        "ns_management: true",
+        "format_nvm: true",
+        "activation_without_reset: true",
+        "bes: true",
+        "crypto_erase: true",
+        "lbaf  0 : ms:0   lbads:9  rp:0x0 (in use)",
+        "lbaf  1 : ms:0   lbads:12 rp:0x0",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+}
+
+#[test]
 fn json_has_numbers() {
     let document = json(&["identify", "soft:size=1m", "-o", "json"]);
     assert_eq!(document["schema"], "warpbell.identify/1");

@@ -10,4 +10,6 @@ mod data;
 #[cfg(test)]
 mod life;
 #[cfg(test)]
+mod management;
+#[cfg(test)]
 mod queues;
