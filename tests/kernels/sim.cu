@@ -31,7 +31,8 @@ struct sim_args {
     uint64_t records;           // sim_record[warps][32][commands], zeroed
     uint64_t deadline_ns;
     uint64_t submit_deadline_ns;
-    uint32_t commands, batch, async_depth, slot_bytes, flags, pad;
+    uint32_t commands, batch, async_depth, slot_bytes, flags;
+    uint32_t first_warp; // warps of the launch count from here on when they look for their queue and ids
 };
 }
 
@@ -40,13 +41,13 @@ namespace kernels {
 constexpr u32 sim_none = 0, sim_flush = 1, sim_write = 2, sim_read = 3;
 constexpr u32 sim_fua = 1, sim_abandon = 2;
 constexpr u32 sim_stale_tokens = 1, sim_whole_batches = 2, sim_poll_first = 4;
-constexpr u32 sim_slots = 8;
+constexpr u32 sim_slots = 32;
 
 template <sharing Mode> class sim_warp {
   public:
     WARPBELL_D explicit sim_warp(const sim_args& args)
-        : args_(args), session_(this_warp(), args.ns, warp_number()),
-          all_((1u << (args.async_depth < sim_slots ? args.async_depth : sim_slots)) - 1u), idle_(all_) {}
+        : args_(args), session_(this_warp(), args.ns, args.first_warp + warp_number()),
+          all_(args.async_depth < sim_slots ? (1u << args.async_depth) - 1u : ~0u), idle_(all_) {}
 
     WARPBELL_D void run() {
         const this_warp_t warp;
@@ -133,6 +134,7 @@ template <sharing Mode> class sim_warp {
         }
         record(command).submitted = port::clock_ns();
         record(command).cid = token.in_flight() ? token.cid() : ~0u;
+        ask_recycled();
         slot_[k].command = command;
         slot_[k].token = move(token);
         idle_ &= ~(1u << k);
@@ -196,6 +198,8 @@ template <sharing Mode> class sim_warp {
 
     // A copy of a consumed token must be told apart, and never be answered with a status of its own.
     WARPBELL_D void ask_copy(u32 k, u64 bits) {
+        consumed_ = bits;
+        consumed_by_ = slot_[k].command;
         io_token copy = io_token::from_bits(bits);
         if (!(args_.flags & sim_stale_tokens) || !copy.in_flight()) {
             return copy.reset();
@@ -203,6 +207,18 @@ template <sharing Mode> class sim_warp {
         const optional<status> again = session_.queue().try_wait(copy);
         if (again && !again->is(code::stale_token)) {
             ++record(slot_[k].command).answers;
+        }
+        copy.reset();
+    }
+
+    // The same once its id belongs to another command: stale at once, and no answer.
+    WARPBELL_D void ask_recycled() {
+        io_token copy = io_token::from_bits(consumed_);
+        if ((args_.flags & sim_stale_tokens) && copy.in_flight()) {
+            const optional<status> again = session_.queue().try_wait(copy);
+            if (!again || !again->is(code::stale_token)) {
+                ++record(consumed_by_).answers;
+            }
         }
         copy.reset();
     }
@@ -229,6 +245,8 @@ template <sharing Mode> class sim_warp {
     const sim_args& args_;
     session<Mode> session_;
     u32 all_, idle_, dead_ = 0, next_ = 0;
+    u32 consumed_by_ = 0;
+    u64 consumed_ = ~0ull; // bits of the token that was answered last, and for which command
     slot slot_[sim_slots];
 };
 

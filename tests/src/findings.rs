@@ -76,6 +76,8 @@ impl Finding {
             Finding::Breach(Breach::CidTwice { .. }) => "witness: identifier in flight".into(),
             Finding::Breach(Breach::Unfenced { .. }) => "witness: answer before a fence".into(),
             Finding::Breach(Breach::Unlocked { .. }) => "witness: answer without the lock".into(),
+            Finding::Breach(Breach::Unwritten { .. }) => "witness: entry not written".into(),
+            Finding::Breach(Breach::NotPending { .. }) => "witness: answered before".into(),
             Finding::Breach(Breach::NoCommandId { .. }) => "witness: identifier 0xffff".into(),
             Finding::Breach(Breach::Overwritten { .. }) => "witness: entry overwritten".into(),
             Finding::Answers { answers: 0, .. } => "record: no answer".into(),

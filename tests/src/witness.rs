@@ -70,12 +70,28 @@ pub enum Breach {
         /// Its lane.
         lane: u32,
     },
+    /// A completion word was written that was not pending, by a lane that it is not for.
+    NotPending {
+        /// The queue.
+        qid: u32,
+        /// The warp.
+        warp: u32,
+        /// Its lane.
+        lane: u32,
+    },
     /// A completion was handed on by a warp that held no lock.
     Unlocked {
         /// The queue.
         qid: u32,
         /// The warp.
         warp: u32,
+    },
+    /// A doorbell announced an entry that was never written, or was fetched before and not written since.
+    Unwritten {
+        /// The queue.
+        qid: u32,
+        /// The entry, counted from the start of the queue's life.
+        index: u64,
     },
     /// The identifier that error log entries use for "no command" was submitted.
     NoCommandId {
@@ -125,8 +141,14 @@ impl fmt::Display for Breach {
                     "queue {qid}: warp {warp} lane {lane} answered a command with no fence after the completion"
                 )
             }
+            Breach::NotPending { qid, warp, lane } => {
+                write!(f, "queue {qid}: warp {warp} lane {lane} answered a command that was answered before")
+            }
             Breach::Unlocked { qid, warp } => {
                 write!(f, "queue {qid}: warp {warp} answered a command without the lock")
+            }
+            Breach::Unwritten { qid, index } => {
+                write!(f, "queue {qid}: entry {index} was announced before it was written")
             }
             Breach::NoCommandId { qid } => {
                 write!(f, "queue {qid}: a command was submitted as 0xffff, which stands for none")
@@ -177,10 +199,11 @@ impl Watched {
         address.wrapping_sub(self.queue.cq) < 16 << self.queue.cq_shift
     }
 
-    /// Whether `address` is a completion word whose command is in flight.
-    fn is_pending(&self, address: u64) -> bool {
-        let bytes = u64::from(self.queue.warp_slots) * 32 * 4 << self.queue.token_shift;
-        address.wrapping_sub(self.queue.words) < bytes && peek::<u32>(address) & abi::WORD_PENDING != 0
+    /// The lane whose completion word lies at `address`, counted over the queue, and whether it is pending.
+    fn word_at(&self, address: u64) -> Option<(u64, bool)> {
+        let bytes = (u64::from(self.queue.warp_slots) * 32 * 4) << self.queue.token_shift;
+        let offset = Some(address.wrapping_sub(self.queue.words)).filter(|offset| *offset < bytes)?;
+        Some((offset / 4 >> self.queue.token_shift, peek::<u32>(address) & abi::WORD_PENDING != 0))
     }
 
     fn is_locked(&self) -> bool {
@@ -215,16 +238,25 @@ impl Watched {
         }
     }
 
-    /// Takes note of the entries that a doorbell announces; returns identifiers that are in flight already.
-    fn read_entries(&mut self, from: u64, to: u64) -> Vec<u32> {
-        let (mask, wide, sq) = (self.mask(), self.wide(), self.queue.sq);
+    /// Takes note of the entries that a doorbell announces; returns what is wrong with them.
+    fn read_entries(&mut self, from: u64, to: u64) -> Vec<Breach> {
+        let (mask, wide, sq, qid) = (self.mask(), self.wide(), self.queue.sq, self.queue.qid);
         let Some(in_flight) = &mut self.in_flight else { return Vec::new() };
-        let cids = (from..to).map(|index| {
+        let mut wrong = Vec::new();
+        for index in from..to {
             let entry = sq + (index & mask) * 64;
+            let first = peek::<u32>(entry);
             let upper = if wide { peek::<u32>(entry + 8) << 16 } else { 0 };
-            peek::<u32>(entry) >> 16 | upper
-        });
-        cids.filter(|cid| !in_flight.insert(*cid)).collect()
+            let cid = first >> 16 | upper;
+            if first == u32::MAX {
+                wrong.push(Breach::Unwritten { qid, index });
+            } else if cid == 0xffff {
+                wrong.push(Breach::NoCommandId { qid });
+            } else if !in_flight.insert(cid) {
+                wrong.push(Breach::CidTwice { qid, cid });
+            }
+        }
+        wrong
     }
 
     fn holds(&self, address: u64, field: usize) -> bool {
@@ -298,11 +330,7 @@ impl Witness {
             }
             *count = count.wrapping_add(step);
             let (head, tail) = (queue.head, queue.tail);
-            let twice = queue.read_entries(before, tail);
-            if queue.in_flight.as_ref().is_some_and(|cids| cids.contains(&0xffff)) {
-                self.breaches.push(Breach::NoCommandId { qid });
-            }
-            self.breaches.extend(twice.into_iter().map(|cid| Breach::CidTwice { qid, cid }));
+            self.breaches.extend(queue.read_entries(before, tail));
             let outstanding = tail.wrapping_sub(head) as i64;
             if outstanding < 0 {
                 self.breaches.push(Breach::HeadBeyondTail { qid, head, tail });
@@ -347,8 +375,19 @@ impl Witness {
     fn answers(&mut self, event: &MemoryEvent) {
         let (warp, lane) = (event.warp, event.lane);
         let reading = self.queues.iter().filter(|queue| queue.in_flight.is_some());
-        let Some(queue) = reading.into_iter().find(|queue| queue.is_pending(event.address)) else { return };
+        let Some((queue, (owner, pending))) =
+            reading.into_iter().find_map(|queue| Some((queue, queue.word_at(event.address)?)))
+        else {
+            return;
+        };
         let qid = queue.queue.qid;
+        if !pending {
+            // Its own lane arms it. Warps are told apart as far as lanes tell.
+            if owner % 32 != u64::from(lane) {
+                self.breaches.push(Breach::NotPending { qid, warp, lane });
+            }
+            return;
+        }
         if queue.unfenced.contains(&(warp, lane)) {
             self.breaches.push(Breach::Unfenced { qid, warp, lane });
         }

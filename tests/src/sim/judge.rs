@@ -84,6 +84,7 @@ impl Judge<'_> {
             1 => {
                 self.status(command);
                 self.deadlines(command);
+                self.losses(command);
             }
             // The host's own queue was taken down with the controller.
             0 if matches!(command.who, Who::Host { .. }) && command.era < self.facts.eras.len() => {}
@@ -127,7 +128,8 @@ impl Judge<'_> {
     }
 
     fn library_code(&self, command: &Command, code: u32, stray: bool) -> bool {
-        let stalled = self.facts.faults.iter().any(|fault| stalls(fault.kind)) || self.facts.gone;
+        let stalled =
+            self.facts.faults.iter().any(|fault| stalls(fault.kind)) || self.facts.gone || self.facts.stalled;
         let abandons = self.facts.commands.iter().any(|c| c.op.flags & kernel::ABANDON != 0);
         match code {
             abi::OUT_OF_RANGE => stray,
@@ -139,6 +141,8 @@ impl Judge<'_> {
                     || abandons
                     || self.facts.lost
                     || self.plan.depth > self.plan.tokens.next_power_of_two()
+                    // 0xffff is never issued, so that one lane has an identifier less.
+                    || self.plan.high != 0
             }
             abi::INVALID_BATCH => {
                 self.plan.flags & u64::from(kernel::WHOLE_BATCHES) != 0
@@ -177,6 +181,23 @@ impl Judge<'_> {
         let waiting = record.answered.saturating_sub(record.waited);
         if waiting > slack(self.plan.wait_limit()) {
             self.found.push(Finding::Stuck(format!("{command}: was waited for {waiting} ns")));
+        }
+    }
+
+    /// Whoever waits on a queue that the host has given up learns it long before his deadline.
+    fn losses(&mut self, command: &Command) {
+        let Who::Lane { warp, .. } = command.who else { return };
+        let queue = (self.plan.warp_numbers().1 + warp) % self.plan.queues;
+        let record = &command.record;
+        let limit = (self.plan.wait_limit().min(self.plan.submit_limit()) / 4).as_nanos() as u64;
+        for (of, when) in &self.facts.losses {
+            let when = when.as_nanos() as u64;
+            let waits = [(record.asked, record.submitted), (record.waited, record.answered)];
+            let late = |(from, to): &(u64, u64)| *to > when && to - when.max(*from) > limit;
+            if of.is_none_or(|of| of == queue) && waits.iter().any(late) {
+                let text = format!("{command}: waited on after its queue was lost at {when} ns");
+                self.found.push(Finding::Stuck(text));
+            }
         }
     }
 

@@ -105,8 +105,8 @@ pub struct Args {
     pub slot_bytes: u32,
     /// `STALE_TOKENS` and its like.
     pub flags: u32,
-    /// Zero.
-    pub pad: u32,
+    /// Warps of the launch count from here on when they look for their queue and identifiers.
+    pub first_warp: u32,
 }
 
 fn source() -> Result<Variant, warpbell_kernels::Error> {

@@ -8,6 +8,7 @@ mod client;
 mod contents;
 mod device;
 mod faults;
+mod host;
 mod judge;
 pub mod kernel;
 mod log;

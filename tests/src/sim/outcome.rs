@@ -65,6 +65,10 @@ pub(super) struct Facts {
     pub(super) retired: Vec<u16>,
     /// Some queue was declared lost.
     pub(super) lost: bool,
+    /// Which one, or all of them, and when.
+    pub(super) losses: Vec<(Option<u64>, Duration)>,
+    /// The controller did nothing for a while.
+    pub(super) stalled: bool,
     /// The controller is gone for good.
     pub(super) gone: bool,
     pub(super) aborts: u64,

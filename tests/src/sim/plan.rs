@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use warpbell::Sharing;
-use warpbell_softctl::{CompletionOrder, FaultPlan, NamespaceConfig, SoftConfig};
+use warpbell_softctl::{CompletionOrder, DoorbellBufferMode, FaultPlan, NamespaceConfig, SoftConfig};
 
 use super::kernel::{self, MOST_BLOCKS, Op};
 use crate::case::{Draw, Schedule, splitmix64};
@@ -107,6 +107,14 @@ settings! {
     lose,
     /// Replace it by a queue of the host while kernels may still use the old one.
     replace,
+    /// Rounds after which the controller does nothing for a while; 0: never.
+    stall,
+    /// For so many microseconds.
+    stall_for,
+    /// Doorbells go through memory (Doorbell Buffer Config).
+    dbbuf,
+    /// Warps have the highest identifiers that there are.
+    high,
     /// Reset the controller before contents are read back, though nothing asks for it.
     reset,
 }
@@ -166,12 +174,35 @@ impl Plan {
             admin: one(&[0, 1, 4]),
             lose: one(&[0, 0, 0, 0, 0, 0, 1, 50, 400]),
             replace: one(&[0, 1]),
+            stall: one(&[0, 0, 0, 0, 0, 0, 1, 60, 300]),
+            stall_for: deadline * one(&[1, 3, 9]) / 4,
+            dbbuf: one(&[0, 0, 0, 1]),
+            high: one(&[0; 63]) + u64::from(seed % 64 == 63),
             reset: one(&[0, 0, 0, 1]),
         };
         if plan.entries > 32 && plan.batch == 32 && one(&[0, 1, 1]) == 0 {
             plan.flags |= u64::from(kernel::WHOLE_BATCHES);
         }
+        if plan.high != 0 {
+            plan.reach_high();
+        }
         plan
+    }
+
+    /// A shape in which the last lane of the last warp slot runs out of identifiers.
+    fn reach_high(&mut self) {
+        self.shared = 1;
+        (self.queues, self.warps, self.block_warps, self.lanes) = (1, 1, 1, 32);
+        (self.entries, self.tokens, self.depth, self.commands, self.batch) = (64, 32, 32, 34, 32);
+    }
+
+    /// Warps that the queues are made for, and the number of the first that runs.
+    pub fn warp_numbers(&self) -> (u64, u64) {
+        if self.high * self.shared == 0 {
+            (self.warps, 0)
+        } else {
+            (64 * self.queues, 64 * self.queues - self.warps)
+        }
     }
 
     /// The faults that were drawn and not taken out.
@@ -231,6 +262,7 @@ impl Plan {
             },
             faults: FaultPlan { seed: self.seed, ..FaultPlan::from_toml(&text)? },
             seed: self.seed | 1,
+            doorbell_buffer: if self.dbbuf == 0 { DoorbellBufferMode::Off } else { DoorbellBufferMode::On },
             poison_fetched: true,
             ..SoftConfig::default()
         })
@@ -318,7 +350,7 @@ mod tests {
     fn every_plan_is_one_that_can_be_run() {
         for seed in 0..500 {
             let plan = Plan::draw(seed);
-            assert!(plan.commands > 0 && plan.total() <= 1024, "{plan}");
+            assert!(plan.commands > 0 && plan.total() <= 1100, "{plan}");
             assert_eq!(plan.warps % plan.block_warps, 0, "{plan}");
             assert!(plan.shared != 0 || plan.warps == plan.queues, "{plan}");
             plan.soft_config().expect("a configuration").validate().expect("a valid one");

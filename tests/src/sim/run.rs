@@ -1,5 +1,6 @@
 //! One run: the host's main thread, from the first register to the last.
 
+use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,47 +8,44 @@ use std::time::Duration;
 use anyhow::Context;
 use parking_lot::Mutex;
 use warpbell::{AttachOptions, Attachment, DeviceName, OpenOptions, Ssd};
-use warpbell_driver::{DriverError, IoQueueOptions};
-use warpbell_hw::{Cid, Device, Nsid, Qid, Window};
+use warpbell_driver::DoorbellBuffer;
+use warpbell_hw::{Device, Nsid, Window};
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu::{Hooks, Launch, MemoryEvent, Module};
 use warpbell_softctl::{SoftConfig, SoftDevice};
 use zerocopy::{FromZeros, IntoBytes};
 
-use super::client::Client;
 use super::device::SimDevice;
+use super::host::Health;
 use super::kernel::{self, Args, MOST_BLOCKS, Op, Record};
 use super::log::Log;
 use super::outcome::{Command, Facts, Who};
 use super::plan::Plan;
 use super::world::World;
 use crate::findings::Finding;
-use crate::memory::peek;
 use crate::witness::Witness;
 
-/// Rounds after which a kernel is given up; one of a hundred commands takes some thousand.
-const MOST_ROUNDS: u64 = 300_000;
-/// Rounds between two looks of the host at its controller.
-const LOOK: u64 = 16;
 const NSID: u32 = 1;
 
 /// The host's main thread.
 pub(super) struct Run<'a> {
-    plan: &'a Plan,
+    pub(super) plan: &'a Plan,
     module: &'a Module,
-    world: Rc<World>,
-    soft: Arc<SoftDevice>,
-    ssd: Ssd,
-    attached: Option<Attached>,
+    pub(super) world: Rc<World>,
+    pub(super) soft: Arc<SoftDevice>,
+    pub(super) ssd: Ssd,
+    pub(super) attached: Option<Attached>,
     /// Admin commands still to be sent.
-    admin: u64,
+    pub(super) admin: u64,
+    /// Commands given up that the host has seen: queue and command identifier.
+    pub(super) seen: HashSet<(u16, u16)>,
     pub(super) facts: Facts,
 }
 
 /// Queues for kernels.
-struct Attached {
-    attachment: Attachment,
-    witness: Arc<Mutex<Witness>>,
+pub(super) struct Attached {
+    pub(super) attachment: Attachment,
+    pub(super) witness: Arc<Mutex<Witness>>,
 }
 
 /// Memory of one kernel.
@@ -56,14 +54,6 @@ struct Launched {
     ops: Vec<Op>,
     records: Window,
     _ops: Window,
-}
-
-/// How the controller looks to its host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Health {
-    Fine,
-    Broken,
-    Gone,
 }
 
 impl<'a> Run<'a> {
@@ -76,7 +66,9 @@ impl<'a> Run<'a> {
         let world = World::new(soft.clone(), plan.seed, deadline, log);
         let device: Arc<dyn Device> = Arc::new(SimDevice(soft.clone()));
         let name = DeviceName::Soft("size=1m".to_owned());
-        let options = OpenOptions { queues: Some(plan.queues as u16 + 4), ..OpenOptions::default() };
+        let doorbell_buffer = if plan.dbbuf == 0 { DoorbellBuffer::Off } else { DoorbellBuffer::On };
+        let queues = Some(plan.queues as u16 + 4);
+        let options = OpenOptions { queues, doorbell_buffer, ..OpenOptions::default() };
         let ssd = Ssd::over_device(name, device, Some(soft.clone()), &options).context("open")?;
         let run = Run {
             plan,
@@ -86,6 +78,7 @@ impl<'a> Run<'a> {
             ssd,
             attached: None,
             admin: plan.admin,
+            seen: HashSet::new(),
             facts: Facts::default(),
         };
         run.fill_blocks()?;
@@ -136,7 +129,7 @@ impl<'a> Run<'a> {
         let options = AttachOptions {
             nsid: Some(Nsid(NSID)),
             queues: plan.queues as u32,
-            warps: plan.warps as u32,
+            warps: plan.warp_numbers().0 as u32,
             iodepth: plan.entries as u32 - 1,
             tokens: Some(plan.tokens as u32),
             sharing: plan.sharing(),
@@ -158,7 +151,13 @@ impl<'a> Run<'a> {
         };
         let queues = (0..plan.queues as usize).map(|index| attachment.queue(index));
         let queues = queues.collect::<Result<Vec<_>, _>>()?;
-        let witness = Arc::new(Mutex::new(Witness::new(&queues, plan.start).reading_rings()));
+        // What is not written in this lap shows as such, in the first as in every later one.
+        for pair in attachment.pairs() {
+            pair.sq().window().fill(0, pair.sq().window().len(), 0xff)?;
+        }
+        // Through shadow doorbells only some values reach the registers.
+        let watched = if plan.dbbuf == 0 { &queues[..] } else { &[] };
+        let witness = Arc::new(Mutex::new(Witness::new(watched, plan.start).reading_rings()));
         self.world.log.lock().watch(&queues, plan.start);
         self.attached = Some(Attached { attachment, witness });
         Ok(true)
@@ -195,7 +194,7 @@ impl<'a> Run<'a> {
             async_depth: plan.depth as u32,
             slot_bytes: self.slot_bytes() as u32,
             flags: plan.flags as u32,
-            pad: 0,
+            first_warp: plan.warp_numbers().1 as u32,
         };
         let schedule = plan.schedule();
         let launch = Launch::with_bytes(self.module, "sim", args.as_bytes())?
@@ -227,256 +226,6 @@ impl<'a> Run<'a> {
             soft.clock().now().as_nanos() as u64
         };
         Ok(Hooks::new().doorbell(ring).memory(watch).clock(clock))
-    }
-
-    /// The host while a kernel runs. True if the controller was lost.
-    fn supervise(&mut self) -> bool {
-        let start = self.world.rounds();
-        let begin = self.world.now();
-        let limit = self.kernel_limit();
-        let mut lost = false;
-        while self.world.is_running() {
-            let round = self.world.rounds() - start;
-            if round.is_multiple_of(LOOK) && !lost {
-                lost = self.look(round);
-            }
-            self.world.turn(Duration::ZERO);
-            let elapsed = self.world.now() - begin;
-            if elapsed > limit || round > MOST_ROUNDS {
-                let text = format!("a kernel is not done {elapsed:?} ({round} rounds) after its start");
-                self.facts.findings.push(Finding::Stuck(text));
-                self.world.kill();
-            }
-        }
-        self.facts.findings.extend(self.world.take_trouble());
-        lost
-    }
-
-    /// Longer than any kernel may take if each call keeps its deadline.
-    fn kernel_limit(&self) -> Duration {
-        let plan = self.plan;
-        let batches = 32u64.div_ceil(plan.batch) as u32;
-        let round = plan.submit_limit() * batches + plan.wait_limit() * 2;
-        round * (plan.commands as u32 + 2) * 2
-    }
-
-    /// One look at controller and alarms, and now and then an admin command. True once the controller is lost.
-    fn look(&mut self, round: u64) -> bool {
-        if self.health() != Health::Fine {
-            self.declare_lost();
-            return true;
-        }
-        if self.plan.lose != 0 && round >= self.plan.lose && !self.facts.lost {
-            self.lose_one();
-        }
-        let queues = self.attached.as_ref().map_or(0, |_| self.plan.queues as usize);
-        for queue in 0..queues {
-            self.answer_alarm(queue);
-        }
-        if self.admin > 0 && self.world.below(16) == 0 {
-            self.admin -= 1;
-            self.send_admin();
-        }
-        false
-    }
-
-    fn health(&self) -> Health {
-        let csts = self.world.csts();
-        match csts.into_bits() {
-            u32::MAX => Health::Gone,
-            _ if csts.cfs() || !csts.rdy() => Health::Broken,
-            _ => Health::Fine,
-        }
-    }
-
-    fn declare_lost(&mut self) {
-        let Some(attached) = &self.attached else { return };
-        (0..self.plan.queues as usize).for_each(|queue| attached.attachment.declare_lost(queue));
-        self.facts.lost = true;
-        self.world.note(|| "host: all queues are declared lost".to_owned());
-    }
-
-    /// Gives one queue up, though nothing is wrong with it; perhaps replaces it while kernels still hold it.
-    fn lose_one(&mut self) {
-        let Some(attached) = &self.attached else { return };
-        let queue = (self.plan.seed % self.plan.queues) as usize;
-        attached.attachment.declare_lost(queue);
-        self.facts.lost = true;
-        self.world.note(|| format!("host: queue {queue} is declared lost"));
-        if self.plan.replace == 0 {
-            return;
-        }
-        let pair = &attached.attachment.pairs()[queue];
-        let qid = pair.qid();
-        self.facts.retired.push(qid.0);
-        let deleted = self.ssd.controller().retire_queue_pair(pair);
-        self.world.note(|| format!("host: queue pair {qid} deleted: {deleted:?}"));
-        self.expect_host("deletion of a lost queue", deleted);
-        if let Err(error) = self.start_client(8) {
-            self.facts.host_error(format!("a queue in place of a lost one: {error:#}"));
-        }
-    }
-
-    /// Aborts what was quarantined.
-    fn answer_alarm(&mut self, queue: usize) {
-        let Some(attached) = &self.attached else { return };
-        if !attached.attachment.take_alarm(queue) {
-            return;
-        }
-        let Ok(of) = attached.attachment.queue(queue) else { return };
-        let qid = Qid(of.qid as u16);
-        if self.facts.retired.contains(&qid.0) {
-            return;
-        }
-        for cid in quarantined(&of).into_iter().take(3) {
-            let answer = self.ssd.controller().abort(qid, Cid(cid));
-            self.world.note(|| format!("host: abort of cid {cid:#06x} of {qid}: {answer:?}"));
-            self.facts.aborts += 1;
-            self.expect_host("abort", answer);
-        }
-    }
-
-    fn send_admin(&mut self) {
-        let controller = self.ssd.controller().clone();
-        let (name, answer) = match self.world.below(4) {
-            0 => ("SMART log", controller.smart_log().map(|_| ())),
-            1 => ("error log", controller.error_log(4).map(|_| ())),
-            2 => ("write cache feature", controller.volatile_write_cache().map(|_| ())),
-            _ => ("events", controller.poll_events().map(|_| ())),
-        };
-        self.world.note(|| format!("host: {name}: {answer:?}"));
-        self.facts.admin += 1;
-        self.expect_host(name, answer);
-    }
-
-    /// A call of the host must succeed, unless the controller is broken.
-    fn expect_host<T>(&mut self, what: &str, answer: Result<T, DriverError>) {
-        if let Err(error) = answer {
-            let text = format!("{what}: {error}");
-            if self.health() == Health::Fine {
-                self.facts.host_error(text);
-            } else {
-                self.facts.excused.push(text);
-            }
-        }
-    }
-
-    /// A host thread with its own queue, if there is none yet.
-    fn start_client(&mut self, kernel: u64) -> anyhow::Result<()> {
-        if self.plan.client == 0 || self.world.with_client(|_| ()).is_some() || self.health() != Health::Fine
-        {
-            return Ok(());
-        }
-        let first = kernel * 1000;
-        let ops = (first..first + self.plan.client).map(|index| self.plan.client_op(index)).collect();
-        self.make_client(ops)
-    }
-
-    fn make_client(&mut self, ops: Vec<Op>) -> anyhow::Result<()> {
-        let entries = self.plan.client_entries as u32;
-        let options = IoQueueOptions { deadline: self.plan.wait_limit(), sq_batch: 1, cq_batch: 1 };
-        let buffer = self.ssd.buffer(Client::buffer_bytes(entries))?;
-        let queue = match self.ssd.host_queue(entries, options, buffer) {
-            Ok(queue) => queue,
-            Err(error) if self.health() != Health::Fine => {
-                self.facts.excused.push(error.to_string());
-                return Ok(());
-            }
-            Err(error) => return Err(error.into()),
-        };
-        self.world.set_client(Some(Client::new(queue, self.plan.block_bytes(), ops)));
-        Ok(())
-    }
-
-    /// Lets the client end, and takes its queue away. Its buffer goes last.
-    fn finish_client(&mut self) {
-        let begin = self.world.now();
-        while self.world.with_client(|client| !client.is_done()) == Some(true)
-            && self.health() == Health::Fine
-        {
-            self.world.turn(Duration::ZERO);
-            if self.world.now() - begin > self.plan.wait_limit() * 4 * (self.plan.client as u32 + 16) {
-                self.facts.findings.push(Finding::Stuck("the host's own queue does not end".to_owned()));
-                break;
-            }
-        }
-        if self.health() != Health::Fine {
-            return;
-        }
-        if let Some(client) = self.world.set_client(None) {
-            self.facts.spurious += client.spurious();
-            let done = client.into_done();
-            self.facts.add_client(&done.ops, &done.records);
-            let deleted = done.queue.delete();
-            if let Err(error) = deleted {
-                let fine = self.health() == Health::Fine;
-                let text = format!("deletion of the host's queue: {error}");
-                if fine { self.facts.host_error(text) } else { self.facts.excused.push(text) }
-            }
-        }
-    }
-
-    /// The controller is broken: kernels have ended; everything is reset.
-    fn recover(&mut self) {
-        if self.health() == Health::Gone {
-            self.facts.gone = true;
-        }
-        // Its queue, and the kernels', are let go of after the reset: until then they are the controller's too.
-        let client = self.world.set_client(None).map(|mut client| {
-            client.stop();
-            self.facts.spurious += client.spurious();
-            let done = client.into_done();
-            self.facts.add_client(&done.ops, &done.records);
-            done.queue
-        });
-        let attached = self.attached.take();
-        self.count(attached.as_ref());
-        let reset = self.ssd.controller().reset();
-        self.world.note(|| format!("host: reset: {reset:?}"));
-        self.world.log.lock().forget();
-        self.facts.end_of_era(&self.soft);
-        if let Err(error) = reset {
-            if self.health() == Health::Gone {
-                self.facts.gone = true;
-            } else {
-                self.facts.host_error(format!("reset: {error}"));
-            }
-        }
-        drop((attached, client));
-    }
-
-    /// Queues deleted in good order, or everything reset.
-    fn put_in_order(&mut self) {
-        if self.facts.gone {
-            return;
-        }
-        if self.health() != Health::Fine || self.plan.reset != 0 {
-            return self.recover();
-        }
-        let Some(attached) = self.attached.take() else { return };
-        self.count(Some(&attached));
-        for pair in attached.attachment.pairs() {
-            let deleted = self.ssd.controller().retire_queue_pair(pair);
-            self.expect_host("deletion of a queue", deleted);
-        }
-        self.world.log.lock().forget();
-        drop(attached);
-        if self.health() != Health::Fine {
-            self.recover();
-        }
-    }
-
-    /// What kernels counted on queues that are about to go.
-    fn count(&mut self, attached: Option<&Attached>) {
-        let Some(Attached { attachment, witness, .. }) = attached else { return };
-        for queue in 0..self.plan.queues as usize {
-            let counters = attachment.counters(queue);
-            self.facts.spurious += counters.spurious;
-            self.facts.late += counters.late;
-            self.facts.sqhd_mismatch += counters.sqhd_mismatch;
-        }
-        let breaches = witness.lock().breaches().to_vec();
-        self.facts.findings.extend(breaches.into_iter().map(Finding::Breach));
     }
 
     /// Reads all blocks, as a client does.
@@ -548,16 +297,4 @@ impl<'a> Run<'a> {
         drop(soft);
         facts
     }
-}
-
-/// Command identifiers that lanes of a queue gave up.
-fn quarantined(queue: &abi::QueueRef) -> Vec<u16> {
-    let lanes = queue.warp_slots * 32;
-    let mut cids = Vec::new();
-    for lane in 0..lanes {
-        let mask: u32 = peek(queue.quarantine + 4 * u64::from(lane));
-        let bits = (0..32).filter(|bit| mask >> bit & 1 != 0);
-        cids.extend(bits.map(|bit| (lane << (queue.local_bits - 5) | bit) as u16));
-    }
-    cids
 }

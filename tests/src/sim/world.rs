@@ -48,7 +48,9 @@ pub(super) struct World {
     quiet: Cell<u32>,
     rounds: Cell<u64>,
     leap: Duration,
-    /// A controller that does not act: the plan's, for tests of deadlines.
+    /// The controller does nothing until then.
+    stalled_until: Cell<Duration>,
+    /// What CSTS was when it was looked at last, for the story.
     ready: Cell<bool>,
 }
 
@@ -79,6 +81,7 @@ impl World {
             quiet: Cell::new(0),
             rounds: Cell::new(0),
             leap: deadline / LEAPS,
+            stalled_until: Cell::new(Duration::ZERO),
             ready: Cell::new(false),
         })
     }
@@ -176,9 +179,18 @@ impl World {
         false
     }
 
+    /// The controller does nothing for so long.
+    pub(super) fn stall(&self, by: Duration) {
+        self.stalled_until.set(self.now() + by);
+        self.note(|| format!("the controller does nothing for {by:?}"));
+    }
+
     /// A random number of controller steps, at least one if the kernel waits.
     fn step_controller(&self, idle: bool) -> bool {
         let steps = self.below(5).max(u64::from(idle));
+        if self.now() < self.stalled_until.get() {
+            return false;
+        }
         let mut acted = false;
         for _ in 0..steps {
             let step = self.soft.step();
@@ -220,6 +232,6 @@ impl World {
 }
 
 /// What tells that a kernel did more than look.
-fn acts(counters: &Counters) -> (u64, u64, u64, u64) {
-    (counters.doorbells, counters.sqes, counters.cqes, counters.drained)
+fn acts(counters: &Counters) -> (u64, u64, u64, u64, u64) {
+    (counters.doorbells, counters.shadow_stores, counters.sqes, counters.cqes, counters.drained)
 }
