@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 
 use warpbell_kernels::abi;
-use warpbell_softctl::{FaultKind, InjectedFault};
+use warpbell_softctl::FaultKind;
 
-use super::judge;
 use super::kernel::{self, MOST_BLOCKS};
 use super::model::{self, Access, Kind, NEVER};
 use super::outcome::{Command, Facts};
@@ -14,20 +13,21 @@ use crate::findings::Finding;
 
 /// Checks every block, from one loss of power to the next.
 pub(super) fn check(plan: &Plan, facts: &mut Facts) {
+    if facts.faults.iter().any(|fault| spoils(fault.kind)) {
+        return;
+    }
     let mut found = Vec::new();
     for lba in 0..plan.blocks + MOST_BLOCKS as u64 {
-        if facts.faults.iter().any(|fault| spoils(fault, lba)) {
-            continue;
-        }
         Block { plan, facts, lba, found: &mut found }.check();
     }
     facts.findings.extend(found);
 }
 
-/// Faults after which a block may hold, or seem to hold, anything: data that moves after its command completed.
-fn spoils(fault: &InjectedFault, lba: u64) -> bool {
-    let spoils = matches!(judge::name(fault.kind).as_str(), "LatePayload" | "Torn" | "Duplicate");
-    spoils && (fault.lba..fault.lba + MOST_BLOCKS as u64).contains(&lba)
+/// Faults after which a block may hold, or seem to hold, anything. Data that moves after its command was answered meets
+/// whatever uses the buffer then, and a second completion may answer the next command with the identifier: neither
+/// can be told from what a controller does that keeps the rules.
+fn spoils(kind: FaultKind) -> bool {
+    matches!(kind, FaultKind::LatePayload | FaultKind::Duplicate)
 }
 
 struct Block<'a> {
@@ -43,7 +43,7 @@ impl Block<'_> {
         let mut era = 0;
         while era <= self.facts.eras.len() {
             // Resets without a loss of power change nothing in the contents.
-            let lost = |of: &usize| self.facts.eras[*of].iter().any(|f| judge::name(f.kind) == "PowerLoss");
+            let lost = |of: &usize| self.facts.eras[*of].iter().any(|f| f.kind == FaultKind::PowerLoss);
             let end = (era..self.facts.eras.len()).find(lost);
             let accesses = self.accesses(era..=end.unwrap_or(usize::MAX));
             if let Err(anomaly) = model::check(&accesses, initial) {

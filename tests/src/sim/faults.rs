@@ -8,6 +8,19 @@ use crate::case::Draw;
 pub const KINDS: &[(&str, &[&str])] = &[
     ("fail", &["status = \"Unrecovered Read Error\"", "status = \"Internal Error\"\ndnr = true"]),
     ("corrupt", &["bits = 1", "bits = 3"]),
+    ("delay", &["by = \"20us\"", "by = \"10ms\"", "by = \"300ms\""]),
+    ("drop", &[""]),
+    ("duplicate", &[""]),
+    ("reorder", &["by = 1", "by = 9"]),
+    ("torn", &["by = \"1us\"", "by = \"50us\""]),
+    ("late_payload", &["by = \"10us\"", "by = \"1ms\""]),
+    ("stuck_doorbell", &["by = \"1ms\"", "by = \"150ms\"", "by = \"forever\""]),
+    ("slow", &["by = \"1ms\"\nlasting = \"100ms\"", "by = \"120ms\"\nlasting = \"1s\""]),
+    ("fatal", &[""]),
+    ("reset", &[""]),
+    ("remove", &[""]),
+    ("power_loss", &["keep = 0.0", "keep = 0.5"]),
+    ("power_loss", &["keep = 0.0", "keep = 0.9"]),
 ];
 
 /// One fault of a plan.

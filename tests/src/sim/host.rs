@@ -7,6 +7,7 @@ use warpbell_hw::{Cid, Qid};
 use warpbell_kernels::abi;
 
 use super::client::Client;
+use super::judge::stalls;
 use super::kernel::Op;
 use super::run::{Attached, Run};
 use crate::findings::Finding;
@@ -83,7 +84,8 @@ impl Run<'_> {
         let plan = self.plan;
         let batches = 32u64.div_ceil(plan.batch) as u32;
         let round = plan.submit_limit() * batches + plan.wait_limit() * 2;
-        round * (plan.commands as u32 + 2) * 2
+        // The host itself may wait for an answer that never comes, and look at nothing else meanwhile.
+        round * (plan.commands as u32 + 2) * 2 + Duration::from_secs(20)
     }
 
     /// One look at controller and alarms, and now and then an admin command. True once the controller is lost.
@@ -179,12 +181,17 @@ impl Run<'_> {
     /// A call of the host must succeed, unless the controller is broken.
     fn expect_host<T>(&mut self, what: &str, answer: Result<T, DriverError>) {
         if let Err(error) = answer {
-            let text = format!("{what}: {error}");
-            if self.health() == Health::Fine {
-                self.facts.host_error(text);
-            } else {
-                self.facts.excused.push(text);
-            }
+            self.excuse(format!("{what}: {error}"));
+        }
+    }
+
+    /// A call of the host failed. That must have a reason: the controller is broken, or a fault of the plan made it late.
+    pub(super) fn excuse(&mut self, text: String) {
+        let late = self.soft.faults().iter().any(|fault| stalls(fault.kind));
+        if self.health() == Health::Fine && !late {
+            self.facts.host_error(text);
+        } else {
+            self.facts.excused.push(text);
         }
     }
 
@@ -236,9 +243,7 @@ impl Run<'_> {
             self.facts.add_client(&done.ops, &done.records);
             let deleted = done.queue.delete();
             if let Err(error) = deleted {
-                let fine = self.health() == Health::Fine;
-                let text = format!("deletion of the host's queue: {error}");
-                if fine { self.facts.host_error(text) } else { self.facts.excused.push(text) }
+                self.excuse(format!("deletion of the host's queue: {error}"));
             }
         }
     }

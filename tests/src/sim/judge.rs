@@ -50,16 +50,12 @@ pub(super) fn judge(plan: &Plan, facts: &mut Facts) {
 
 /// Whether a fault writes completions that no controller may write.
 fn breaks_rings(kind: FaultKind) -> bool {
-    matches!(name(kind).as_str(), "Duplicate" | "Torn")
+    matches!(kind, FaultKind::Duplicate | FaultKind::Torn)
 }
 
 /// Whether a fault makes commands late, or never complete.
-fn stalls(kind: FaultKind) -> bool {
-    !matches!(name(kind).as_str(), "Fail" | "Corrupt" | "LatePayload" | "Reorder")
-}
-
-pub(super) fn name(kind: FaultKind) -> String {
-    format!("{kind:?}")
+pub(super) fn stalls(kind: FaultKind) -> bool {
+    !matches!(kind, FaultKind::Fail | FaultKind::Corrupt | FaultKind::LatePayload | FaultKind::Reorder)
 }
 
 struct Judge<'a> {

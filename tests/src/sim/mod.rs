@@ -85,7 +85,7 @@ fn carry_out(plan: &Plan, module: &Module, told: bool) -> Verdict {
     let mut facts = run.end();
     judge::judge(plan, &mut facts);
     let mut verdict = Verdict {
-        faults: facts.faults.iter().map(|fault| judge::name(fault.kind)).collect(),
+        faults: facts.faults.iter().map(|fault| format!("{:?}", fault.kind)).collect(),
         commands: facts.commands.len() as u64,
         statuses: outcome::statuses(&facts.commands),
         events: [

@@ -137,18 +137,7 @@ impl<'a> Run<'a> {
             start: plan.start,
             ..AttachOptions::default()
         };
-        let attachment = match self.ssd.attach(&options) {
-            Ok(attachment) => attachment,
-            // A fault of the plan may hit the host's own first commands.
-            Err(error) => {
-                self.facts.host_error(format!("attach for kernel {kernel}: {error}"));
-                self.recover();
-                if self.facts.gone {
-                    return Ok(false);
-                }
-                self.ssd.attach(&options).context("attach after a reset")?
-            }
-        };
+        let Some(attachment) = self.attach_at_last(kernel, &options)? else { return Ok(false) };
         let queues = (0..plan.queues as usize).map(|index| attachment.queue(index));
         let queues = queues.collect::<Result<Vec<_>, _>>()?;
         // What is not written in this lap shows as such, in the first as in every later one.
@@ -161,6 +150,22 @@ impl<'a> Run<'a> {
         self.world.log.lock().watch(&queues, plan.start);
         self.attached = Some(Attached { attachment, witness });
         Ok(true)
+    }
+
+    /// A fault of the plan may hit the host's own first commands: then again, after a reset. None: the controller is
+    /// gone.
+    fn attach_at_last(&mut self, kernel: u64, options: &AttachOptions) -> anyhow::Result<Option<Attachment>> {
+        for _ in 0..4 {
+            match self.ssd.attach(options) {
+                Ok(attachment) => return Ok(Some(attachment)),
+                Err(error) => self.excuse(format!("attach for kernel {kernel}: {error}")),
+            }
+            self.recover();
+            if self.facts.gone {
+                return Ok(None);
+            }
+        }
+        anyhow::bail!("no queues for kernel {kernel}, not even after resets")
     }
 
     fn slot_bytes(&self) -> usize {

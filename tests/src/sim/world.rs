@@ -225,7 +225,9 @@ impl World {
         if !idle || self.quiet.get() <= QUIET_ROUNDS {
             return self.soft.advance(ROUND);
         }
-        let by = self.leap.max(hint);
+        let (now, most) = (self.now(), self.leap.max(hint));
+        let event = self.soft.next_event().filter(|_| now >= self.stalled_until.get());
+        let by = event.map_or(most, |event| most.min(event.saturating_sub(now)));
         self.soft.advance(by);
         self.note(|| format!("nobody acts: time leaps by {by:?}"));
     }
