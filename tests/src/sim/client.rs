@@ -97,6 +97,11 @@ impl Client {
         self.next == self.ops.len() && self.in_flight.iter().all(Option::is_none)
     }
 
+    /// Whether every identifier belongs to a command that was given up: then nothing more can be asked for.
+    pub(super) fn is_wedged(&self) -> bool {
+        self.queue.outstanding() == self.queue.depth() && self.in_flight.iter().all(Option::is_none)
+    }
+
     /// Asks for nothing more.
     pub(super) fn stop(&mut self) {
         self.ops.truncate(self.next);

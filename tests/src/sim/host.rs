@@ -117,7 +117,7 @@ impl Run<'_> {
         let Some(attached) = &self.attached else { return };
         (0..self.plan.queues as usize).for_each(|queue| attached.attachment.declare_lost(queue));
         self.facts.lost = true;
-        self.facts.losses.push((None, self.world.now()));
+        self.facts.losses.push((None, self.facts.eras.len(), self.world.now()));
         self.world.note(|| "host: all queues are declared lost".to_owned());
     }
 
@@ -127,7 +127,7 @@ impl Run<'_> {
         let queue = (self.plan.seed % self.plan.queues) as usize;
         attached.attachment.declare_lost(queue);
         self.facts.lost = true;
-        self.facts.losses.push((Some(queue as u64), self.world.now()));
+        self.facts.losses.push((Some(queue as u64), self.facts.eras.len(), self.world.now()));
         self.world.note(|| format!("host: queue {queue} is declared lost"));
         if self.plan.replace == 0 {
             return;
@@ -158,6 +158,9 @@ impl Run<'_> {
             return;
         }
         for cid in found.into_iter().take(3) {
+            if self.health() != Health::Fine {
+                return;
+            }
             let answer = self.ssd.controller().abort(qid, Cid(cid));
             self.world.note(|| format!("host: abort of cid {cid:#06x} of {qid}: {answer:?}"));
             self.facts.aborts += 1;
@@ -229,6 +232,11 @@ impl Run<'_> {
             && self.health() == Health::Fine
         {
             self.world.turn(Duration::ZERO);
+            self.world.with_client(|client| {
+                if client.is_wedged() {
+                    client.stop();
+                }
+            });
             if self.world.now() - begin > self.plan.wait_limit() * 4 * (self.plan.client as u32 + 16) {
                 self.facts.findings.push(Finding::Stuck("the host's own queue does not end".to_owned()));
                 break;

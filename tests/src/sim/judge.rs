@@ -186,7 +186,7 @@ impl Judge<'_> {
         let queue = (self.plan.warp_numbers().1 + warp) % self.plan.queues;
         let record = &command.record;
         let limit = (self.plan.wait_limit().min(self.plan.submit_limit()) / 4).as_nanos() as u64;
-        for (of, when) in &self.facts.losses {
+        for (of, _, when) in self.facts.losses.iter().filter(|(_, era, _)| *era == command.era) {
             let when = when.as_nanos() as u64;
             let waits = [(record.asked, record.submitted), (record.waited, record.answered)];
             let late = |(from, to): &(u64, u64)| *to > when && to - when.max(*from) > limit;

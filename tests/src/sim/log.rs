@@ -41,6 +41,15 @@ impl Log {
         }
     }
 
+    /// Nobody acts, and time leaps. Many leaps in a row are one line.
+    pub(super) fn leap(&mut self, now: Duration) {
+        const LEAPS: &str = "nobody acts: time leaps to here";
+        match self.lines.last_mut().filter(|(_, text)| text == LEAPS) {
+            Some((time, _)) => *time = now,
+            None => self.note(now, || LEAPS.to_owned()),
+        }
+    }
+
     /// From now on the rings of these queues are looked at.
     pub(super) fn watch(&mut self, queues: &[abi::QueueRef], start: u64) {
         if self.on {

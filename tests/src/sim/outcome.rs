@@ -65,8 +65,8 @@ pub(super) struct Facts {
     pub(super) retired: Vec<u16>,
     /// Some queue was declared lost.
     pub(super) lost: bool,
-    /// Which one, or all of them, and when.
-    pub(super) losses: Vec<(Option<u64>, Duration)>,
+    /// Which one, or all of them, in which era and when.
+    pub(super) losses: Vec<(Option<u64>, usize, Duration)>,
     /// The controller did nothing for a while.
     pub(super) stalled: bool,
     /// The controller is gone for good.

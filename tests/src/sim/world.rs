@@ -229,7 +229,7 @@ impl World {
         let event = self.soft.next_event().filter(|_| now >= self.stalled_until.get());
         let by = event.map_or(most, |event| most.min(event.saturating_sub(now)));
         self.soft.advance(by);
-        self.note(|| format!("nobody acts: time leaps by {by:?}"));
+        self.log.lock().leap(self.now());
     }
 }
 
