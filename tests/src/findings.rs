@@ -5,7 +5,7 @@ use std::fmt;
 use warpbell_kernels::abi;
 use warpbell_softctl::Violation;
 
-use crate::witness::Breach;
+use crate::breach::Breach;
 
 /// One thing that a run did wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]

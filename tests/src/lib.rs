@@ -5,6 +5,7 @@
 //!
 //! Unsafe code lives in `memory`, which reads kernel state by address.
 
+mod breach;
 mod case;
 pub mod exhaustive;
 mod findings;
@@ -16,9 +17,10 @@ pub mod simulation;
 pub mod threaded;
 mod witness;
 
+pub use breach::Breach;
 pub use case::{Case, Draw, Mode, Schedule, seeds, splitmix64};
 pub use findings::{Finding, lines};
 pub use memory::peek;
 pub use rig::Rig;
 pub use scenario::Scenario;
-pub use witness::{Breach, Witness};
+pub use witness::Witness;
