@@ -47,7 +47,7 @@ fn controller(client: &mut Client) -> IdentifyController {
 
 fn restarted(client: Client) -> Client {
     let device = client.device.clone();
-    device.reset().reset(ResetKind::Function).unwrap();
+    device.reset().reset(ResetKind::Function).expect("a function reset");
     Client::start(device)
 }
 

@@ -18,10 +18,11 @@ fn write(device: &SoftDevice, at: u32, value: u32) {
 
 fn pairs() -> [[Client; 2]; 2] {
     let config = memory(1 << 20, 512);
-    let (one, two) = (Subsystem::new(&config).unwrap(), Subsystem::new(&config).unwrap());
+    let (one, two) =
+        (Subsystem::new(&config).expect("a controller"), Subsystem::new(&config).expect("a controller"));
     [
-        [1, 2].map(|_| Client::start(SoftDevice::stepped_on(&one, config.clone()).unwrap())),
-        [1, 2].map(|_| Client::start(SoftDevice::threaded_on(&two, config.clone()).unwrap())),
+        [1, 2].map(|_| Client::start(SoftDevice::stepped_on(&one, config.clone()).expect("a controller"))),
+        [1, 2].map(|_| Client::start(SoftDevice::threaded_on(&two, config.clone()).expect("a controller"))),
     ]
 }
 

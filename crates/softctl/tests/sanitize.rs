@@ -61,7 +61,7 @@ fn written(client: &mut Client) {
 
 fn contents(client: &Client, lba: u64) -> [u8; 512] {
     let mut block = [0xee; 512];
-    client.device.peek(1, lba, &mut block).unwrap();
+    client.device.peek(1, lba, &mut block).expect("a block that exists");
     block
 }
 

@@ -19,15 +19,15 @@ fn config() -> SoftConfig {
 }
 
 fn subsystem() -> Arc<Subsystem> {
-    Subsystem::new(&config()).unwrap()
+    Subsystem::new(&config()).expect("a controller")
 }
 
 /// Two controllers on one subsystem, both stepped or both threaded.
 fn pairs() -> [[Client; 2]; 2] {
     let (one, two) = (subsystem(), subsystem());
     [
-        [1, 2].map(|_| Client::start(SoftDevice::stepped_on(&one, config()).unwrap())),
-        [1, 2].map(|_| Client::start(SoftDevice::threaded_on(&two, config()).unwrap())),
+        [1, 2].map(|_| Client::start(SoftDevice::stepped_on(&one, config()).expect("a controller"))),
+        [1, 2].map(|_| Client::start(SoftDevice::threaded_on(&two, config()).expect("a controller"))),
     ]
 }
 
