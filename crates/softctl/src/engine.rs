@@ -147,6 +147,11 @@ impl Engine {
     /// Checks what all commands have in common.
     pub(crate) fn check_common(&self, command: Command<'_>) -> Result<(), Refused> {
         let sqe = command.sqe;
+        if sqe.cdw0.into_bits() == u32::MAX {
+            // What overwrites fetched entries, and what a read of memory that is gone gives.
+            self.violation(Rule::StaleEntry, command, "fetch of an entry that was not written");
+            return Err(self.blame(field::OPCODE, Status::INVALID_OPCODE));
+        }
         let reserved = sqe.cdw0.into_bits() >> 10 & 0xf;
         if reserved != 0 {
             self.violation(

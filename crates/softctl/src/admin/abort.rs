@@ -1,16 +1,26 @@
 //! Abort (Base 2.0, 5.1).
 
 use warpbell_nvme::command::{AbortCdw10, AbortResult};
-use warpbell_nvme::{Cqe, Status};
+use warpbell_nvme::{AdminOpcode, Cqe, Status};
 
+use crate::checker::Rule;
 use crate::control::{AdminQueue, Control};
 use crate::core::Core;
-use crate::engine::Command;
+use crate::engine::{Command, Refused, never};
+
+/// ACL: outstanding Aborts, zero-based.
+pub(crate) const LIMIT_Z: u8 = 3;
 
 impl Core {
     /// Aborts a command that is held back, or a waiting Asynchronous Event Request. Whatever else is outstanding was
     /// not fetched yet or is about to complete, and does. Returns dword 0.
-    pub(super) fn abort(&self, control: &mut Control, admin: &mut AdminQueue, command: Command<'_>) -> u32 {
+    pub(super) fn abort(
+        &self,
+        control: &mut Control,
+        admin: &mut AdminQueue,
+        command: Command<'_>,
+    ) -> Result<u32, Refused> {
+        check_limit(control, admin, command)?;
         let target = AbortCdw10::from_bits(command.sqe.cdw10);
         // Elsewhere dword 11 is reserved, and ignored.
         let upper = if control.wide_cids { command.sqe.cdw11 as u16 } else { 0 };
@@ -20,7 +30,7 @@ impl Core {
             let lane = control.sqs.get(&target.sqid()).map(|entry| entry.lane);
             lane.is_some_and(|lane| self.lanes[lane].lock().abort(target.sqid(), (target.cid(), upper)))
         };
-        AbortResult::new().with_not_aborted(!aborted).into_bits()
+        Ok(AbortResult::new().with_not_aborted(!aborted).into_bits())
     }
 
     /// The request completes before the Abort does. Both need room; without it the request stays.
@@ -32,4 +42,17 @@ impl Core {
         admin.cq.post(&Cqe::new(0, admin.sq.head as u16, cid, Status::ABORT_REQUESTED, false));
         true
     }
+}
+
+/// Aborts are answered one after another, so those that are outstanding with this one wait behind it.
+fn check_limit(control: &Control, admin: &AdminQueue, command: Command<'_>) -> Result<(), Refused> {
+    let is_abort = |ahead: &u32| admin.sq.peek(*ahead)[0] as u8 == AdminOpcode::ABORT.0;
+    let outstanding = 1 + (0..admin.sq.pending()).filter(is_abort).count();
+    let limit = usize::from(LIMIT_Z) + 1;
+    if outstanding > limit {
+        let what = format_args!("{outstanding} Aborts are outstanding, the limit is {limit}");
+        control.engine.violation(Rule::CommandLimit, command, what);
+        return Err(never(Status::ABORT_LIMIT_EXCEEDED));
+    }
+    Ok(())
 }

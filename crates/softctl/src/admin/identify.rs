@@ -11,9 +11,9 @@ use warpbell_nvme::identify::{
 };
 use zerocopy::{Immutable, IntoBytes};
 
-use super::aer;
 use super::firmware::GRANULARITY;
 use super::log::ERROR_ENTRIES;
+use super::{abort, aer};
 use crate::config::CompletionOrder;
 use crate::control::Control;
 use crate::core::Core;
@@ -24,8 +24,6 @@ use crate::transfer::Direction;
 
 /// The LBA formats: format `i` has blocks of `1 << BLOCK_SHIFTS[i]` bytes.
 pub(super) const BLOCK_SHIFTS: [u8; 2] = [9, 12];
-/// ACL: outstanding Aborts, zero-based.
-const ABORT_LIMIT_Z: u8 = 3;
 /// Where Identify Namespace tells the exact length of a file: a mark, then the length in bytes.
 const LENGTH_OFFSET: usize = 3712;
 const LENGTH_MARK: &[u8; 8] = b"WBLENGTH";
@@ -184,7 +182,7 @@ impl Core {
         if offer != Experimental::new() {
             offer.put(&mut data);
         }
-        data.acl_z = ABORT_LIMIT_Z;
+        data.acl_z = abort::LIMIT_Z;
         data.aerl_z = aer::LIMIT_Z;
         data.frmw =
             Frmw::new().with_slot1_read_only(true).with_slots(SLOTS).with_activation_without_reset(true);

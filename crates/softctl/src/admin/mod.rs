@@ -156,9 +156,6 @@ impl Core {
         let command = Command { sqid: 0, sqe: &sqe };
         if self.config.poison_fetched && self.time.is_some() {
             admin.sq.poison_fetched();
-            if sqe.cdw0.into_bits() == u32::MAX {
-                control.engine.violation(Rule::StaleEntry, command, "fetch of an entry that was not written");
-            }
         }
         control.engine.begin();
         let conflict = admin.sq.begin(sqe.cid()) && control.engine.conflict(&mut admin.sq, command);
@@ -208,7 +205,7 @@ impl Core {
             AdminOpcode::CREATE_IO_CQ => self.create_cq(control, command).map(done),
             AdminOpcode::GET_LOG_PAGE => self.get_log_page(control, command).map(done),
             AdminOpcode::IDENTIFY => self.identify(control, command).map(done),
-            AdminOpcode::ABORT => Ok(Answer::Done(self.abort(control, admin, command))),
+            AdminOpcode::ABORT => self.abort(control, admin, command).map(Answer::Done),
             AdminOpcode::SET_FEATURES => self.set_features(control, command).map(Answer::Done),
             AdminOpcode::GET_FEATURES => self.get_features(control, command).map(Answer::Done),
             AdminOpcode::ASYNC_EVENT_REQUEST => control.request_event(command),

@@ -7,7 +7,6 @@ use warpbell_nvme::{Sqe, Status};
 
 use super::flights::{Flight, Stage};
 use super::{Lane, LaneState};
-use crate::checker::Rule;
 use crate::engine::Command;
 use crate::fault::{FaultAction, Incident, Target};
 use crate::profile::Operation;
@@ -26,9 +25,6 @@ impl Lane {
         }
         let command = Command { sqid, sqe: &sqe };
         let conflict = sq.begin_any(sqe.cid(), upper) && self.engine.conflict(sq, command);
-        if self.mode.poison && sqe.cdw0.into_bits() == u32::MAX {
-            self.engine.violation(Rule::StaleEntry, command, "fetch of an entry that was not written");
-        }
         if conflict {
             let flight = self.flight(index, sqe, upper);
             self.answer(flight, Status::CID_CONFLICT.with_dnr(true));

@@ -21,6 +21,9 @@ use crate::checker::{Checker, Rule};
 /// Most mappings at a time, as of a VFIO type1 container.
 const MAPPINGS: u32 = 65535;
 
+/// Unmapped ranges that messages can tell from addresses that were never mapped.
+const REMEMBERED: usize = 64;
+
 /// A mapping.
 #[derive(Debug)]
 struct Region {
@@ -50,6 +53,8 @@ impl Region {
 pub(super) struct Table {
     regions: Vec<Arc<Region>>,
     pub(super) claims: Claims,
+    /// What was unmapped last, for messages: start and length.
+    unmapped: VecDeque<(u64, u64)>,
 }
 
 impl Table {
@@ -169,6 +174,8 @@ impl hw::DmaSpace for IovaSpace {
                 self.checker.report(Rule::QueueMemoryUnmapped, format!("{claim}, unmapped"));
             }
             table.regions.retain(|region| region.start != iova.0);
+            table.unmapped.truncate(REMEMBERED - 1);
+            table.unmapped.push_front((iova.0, len));
         });
         Ok(())
     }
@@ -236,6 +243,11 @@ impl View {
             self.renew();
         }
         changed
+    }
+
+    /// Whether an address was mapped not long ago.
+    pub(crate) fn was_unmapped(&self, iova: u64) -> bool {
+        self.table.unmapped.iter().any(|(start, len)| iova.wrapping_sub(*start) < *len)
     }
 
     /// What queues have of the memory.

@@ -87,9 +87,11 @@ impl Walk<'_> {
             );
             return never(Status::DATA_TRANSFER_ERROR);
         }
+        let why =
+            if self.engine.view.was_unmapped(iova) { ": unmapped under a command or before it" } else { "" };
         self.violation(
             Rule::ForeignAddress,
-            format_args!("{len} bytes at {iova:#x} are not mapped for {way}"),
+            format_args!("{len} bytes at {iova:#x} are not mapped for {way}{why}"),
         );
         never(Status::DATA_TRANSFER_ERROR)
     }
