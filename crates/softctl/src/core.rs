@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::admin::ErrorLog;
+use crate::admin::{ErrorLog, KeepAlive};
 use crate::checker::{Checker, Rule};
 use crate::cmb::Cmb;
 use crate::config::{CompletionOrder, SoftConfig};
@@ -66,6 +66,7 @@ pub(crate) struct Core {
     pub(crate) lanes: Vec<LaneCell>,
     /// Virtual time of a stepped controller; `None` where pollers run.
     pub(crate) time: Option<Arc<VirtualTime>>,
+    pub(crate) keep_alive: KeepAlive,
     /// The admin tail doorbell's value when the admin queue was last served.
     pub(crate) admin_tail: AtomicU32,
     /// Whether the admin queue has work that no doorbell announces.
@@ -159,6 +160,7 @@ impl Core {
             control: Mutex::new(control),
             lanes,
             time,
+            keep_alive: KeepAlive::default(),
             admin_tail: AtomicU32::new(0),
             admin_backlog: AtomicBool::new(false),
             removed: AtomicBool::new(false),
@@ -189,6 +191,7 @@ impl Core {
         }
         sum.faults = self.injector.as_ref().map_or(0, |injector| injector.lock().count());
         sum.violations = self.checker.count();
+        sum.interrupts += self.vectors.timed();
         sum
     }
 

@@ -17,6 +17,8 @@ use crate::lane::Lane;
 const ADMIN_BURST: u32 = 16;
 /// Empty passes between two looks at the clock.
 const CHECK: u32 = 256;
+/// Passes between two looks at the timers.
+const TIMER_PASSES: u32 = 16;
 /// Idle time after which a poller offers its processor to others between passes.
 const SPIN: Duration = Duration::from_micros(100);
 /// Idle time after which a poller sleeps between passes.
@@ -48,6 +50,7 @@ fn run(core: &Core, index: usize) {
     let cell = &core.lanes[index];
     let mut lane = cell.lane.lock();
     let mut idle = Idle::new();
+    let mut passes = 0u32;
     loop {
         // Acquire: whoever waits or stops did what it did before.
         if cell.waiters.load(Ordering::Acquire) != 0 || core.stop.load(Ordering::Acquire) {
@@ -64,13 +67,27 @@ fn run(core: &Core, index: usize) {
             MutexGuard::unlocked(&mut lane, || core.run_admin(&mut core.control.lock(), ADMIN_BURST));
             busy = true;
         }
+        passes = passes.wrapping_add(1);
+        if index == 0 && passes.is_multiple_of(TIMER_PASSES) {
+            look_at_timers(core, &mut lane);
+        }
         if busy {
             idle.reset();
         } else {
-            idle.wait(&mut lane);
+            idle.wait(&mut lane, index == 0 && core.vectors.due().is_some());
         }
     }
     lane.engine.statistics.poller_cpu = cpu_time();
+}
+
+/// Reads the clock only where a timer runs.
+#[inline]
+fn look_at_timers(core: &Core, lane: &mut MutexGuard<'_, Lane>) {
+    let Some(due) = core.vectors.due().into_iter().chain(core.keep_alive.due()).min() else { return };
+    let now = lane.engine.time.now();
+    if due <= now {
+        MutexGuard::unlocked(lane, || core.fire_timers(&mut core.control.lock(), now));
+    }
 }
 
 /// Gives the lane to those who wait for it, and comes back when all have had it.
@@ -110,13 +127,13 @@ impl Idle {
     }
 
     #[inline]
-    fn wait(&mut self, lane: &mut MutexGuard<'_, Lane>) {
+    fn wait(&mut self, lane: &mut MutexGuard<'_, Lane>, timer_is_near: bool) {
         self.passes += 1;
         if self.passes >= CHECK {
             self.passes = 0;
             self.look(lane);
         }
-        if self.tired >= YIELD {
+        if self.tired >= YIELD && !timer_is_near {
             lane.engine.statistics.poller_cpu = cpu_time();
             let nap = (self.tired / 100).clamp(SLEEP.0, SLEEP.1);
             MutexGuard::unlocked(lane, || std::thread::sleep(nap));

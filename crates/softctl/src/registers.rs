@@ -321,6 +321,9 @@ impl Core {
         control.granted = self.config.queue_pairs;
         control.features.reset();
         self.switch_write_cache(control);
+        self.vectors.reset();
+        self.gather_interrupts(control);
+        self.keep_alive.stop();
         control.late.clear();
         control.incident = None;
         control.events.reset();

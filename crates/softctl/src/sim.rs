@@ -101,11 +101,20 @@ impl Core {
             self.arrive(control, transition);
             return true;
         }
+        if self.fire_timers(control, now) {
+            return true;
+        }
         let due = self.subsystem.due().is_some_and(|due| due <= now);
         if due {
             self.subsystem.work();
         }
         due
+    }
+
+    /// Lets waiting interrupts happen, and the end of a client that stays silent. Returns whether any did.
+    pub(crate) fn fire_timers(&self, control: &mut Control, now: Duration) -> bool {
+        let interrupts = self.vectors.due().is_some_and(|due| due <= now) && self.vectors.expire(now);
+        self.expire_keep_alive(control, now) || interrupts
     }
 
     /// The time at which something can be done although nothing can be done now: a change of CSTS,
@@ -119,7 +128,8 @@ impl Core {
         let state = control.transition.map(|(due, _)| due);
         let admin = control.next_late();
         let shared = self.subsystem.due();
-        lane.into_iter().chain(state).chain(admin).chain(shared).filter(|due| *due > now).min()
+        let timers = self.vectors.due().into_iter().chain(self.keep_alive.due());
+        lane.into_iter().chain(state).chain(admin).chain(shared).chain(timers).filter(|due| *due > now).min()
     }
 }
 

@@ -6,10 +6,13 @@ use std::sync::atomic::Ordering;
 use warpbell_nvme::Status;
 use warpbell_nvme::command::{GetFeaturesCdw10, NSID_ALL, SetFeaturesCdw10};
 use warpbell_nvme::experimental::WIDE_CIDS;
-use warpbell_nvme::feature::{Arbitration, FeatureCapabilities, FeatureId, FeatureSelect, NumberOfQueues};
+use warpbell_nvme::feature::{
+    Arbitration, FeatureCapabilities, FeatureId, FeatureSelect, InterruptCoalescing, InterruptVectorConfig,
+    NumberOfQueues,
+};
 
-use super::dwords_12_to_15;
 use super::health::{default_threshold, selected_thresholds};
+use super::{dwords_12_to_15, keep_alive};
 use crate::control::Control;
 use crate::core::Core;
 use crate::engine::{Command, Refused, field, never};
@@ -36,11 +39,10 @@ const KNOWN: &[Known] = &[
     known(FeatureId::TEMPERATURE_THRESHOLD, 0, true, 0x003f_ffff),
     Known { namespace: true, ..known(FeatureId::ERROR_RECOVERY, 0, true, 0xffff) },
     known(FeatureId::VOLATILE_WRITE_CACHE, 1, true, 1),
-    // Interrupts are never held back, whatever vector they are for.
-    known(FeatureId::INTERRUPT_COALESCING, 0, false, 0xffff),
+    known(FeatureId::INTERRUPT_COALESCING, 0, true, 0xffff),
     known(FeatureId::WRITE_ATOMICITY, 0, true, 1),
     known(FeatureId::ASYNC_EVENT_CONFIG, 0, true, 0x83ff),
-    known(FeatureId::KEEP_ALIVE_TIMER, 0, true, u32::MAX),
+    Known { saveable: false, ..known(FeatureId::KEEP_ALIVE_TIMER, 0, true, u32::MAX) },
 ];
 
 /// The Arbitration feature without weights: a burst ends when the poller's batch does.
@@ -169,17 +171,34 @@ impl Core {
         NumberOfQueues::new().with_nsqr_z(pairs - 1).with_ncqr_z(pairs - 1).into_bits()
     }
 
-    /// Coalescing is off for every vector.
     fn vector_config(&self, cdw11: u32, select: FeatureSelect) -> Result<u32, Refused> {
-        use warpbell_hw::Interrupts;
         if select == FeatureSelect::SUPPORTED_CAPABILITIES {
-            return Ok(0);
+            return Ok(FeatureCapabilities::new().with_changeable(true).into_bits());
         }
-        let vector = cdw11 as u16;
-        if vector >= self.vectors.count() {
-            return Err(never(Status::INVALID_FIELD));
+        let vector = InterruptVectorConfig::from_bits(cdw11).iv();
+        let exempt = self.vectors.exempt(vector).ok_or(never(Status::INVALID_FIELD))?;
+        let exempt = exempt && select == FeatureSelect::CURRENT;
+        Ok(InterruptVectorConfig::new().with_iv(vector).with_cd(exempt).into_bits())
+    }
+
+    fn set_vector_config(&self, control: &Control, command: Command<'_>, save: bool) -> Result<u32, Refused> {
+        let value = command.sqe.cdw11;
+        control.engine.check_reserved(command, &[("dword 11 bits 31:17", value >> 17)]);
+        if save {
+            return Err(never(Status::FEATURE_NOT_SAVEABLE));
         }
-        Ok(u32::from(vector) | 1 << 16)
+        let config = InterruptVectorConfig::from_bits(value);
+        if self.vectors.exempt(config.iv()).is_none() {
+            return Err(control.engine.blame(field::CDW11, Status::INVALID_FIELD));
+        }
+        self.vectors.set_exempt(config.iv(), config.cd());
+        Ok(0)
+    }
+
+    /// Follows the feature's value.
+    pub(crate) fn gather_interrupts(&self, control: &Control) {
+        let value = control.features.current.get(&(FeatureId::INTERRUPT_COALESCING.0, 0));
+        self.vectors.configure(InterruptCoalescing::from_bits(value.copied().unwrap_or_default()));
     }
 
     pub(super) fn set_features(&self, control: &mut Control, command: Command<'_>) -> Result<u32, Refused> {
@@ -187,10 +206,15 @@ impl Core {
         let fields = SetFeaturesCdw10::from_bits(sqe.cdw10);
         control.engine.check_reserved(command, &[("dword 10 bits 30:8", sqe.cdw10 >> 8 & 0x7f_ffff)]);
         control.engine.check_reserved(command, &dwords_12_to_15(sqe));
-        let (id, value) = (fields.fid(), sqe.cdw11);
+        let (id, mut value) = (fields.fid(), sqe.cdw11);
+        if id == FeatureId::KEEP_ALIVE_TIMER {
+            value = keep_alive::rounded(value);
+        }
         match id {
             FeatureId::NUMBER_OF_QUEUES => return self.grant_queues(control, fields.sv(), value),
-            FeatureId::INTERRUPT_VECTOR_CONFIG => return Err(never(Status::FEATURE_NOT_CHANGEABLE)),
+            FeatureId::INTERRUPT_VECTOR_CONFIG => {
+                return self.set_vector_config(control, command, fields.sv());
+            }
             WIDE_CIDS if self.config.wide_cids => return set_wide_cids(control, fields.sv(), value),
             _ => {}
         }
@@ -225,6 +249,11 @@ impl Core {
         }
         if matches!(id, FeatureId::TEMPERATURE_THRESHOLD | FeatureId::ASYNC_EVENT_CONFIG) {
             self.watch_health(control);
+        }
+        match id {
+            FeatureId::INTERRUPT_COALESCING => self.gather_interrupts(control),
+            FeatureId::KEEP_ALIVE_TIMER => self.set_keep_alive(control, value),
+            _ => {}
         }
         if id == FeatureId::ARBITRATION {
             self.lanes.iter().for_each(|cell| cell.lock().set_arbitration(Arbitration::from_bits(value)));

@@ -13,7 +13,7 @@ use zerocopy::{Immutable, IntoBytes};
 
 use super::firmware::GRANULARITY;
 use super::log::ERROR_ENTRIES;
-use super::{abort, aer};
+use super::{abort, aer, keep_alive};
 use crate::config::CompletionOrder;
 use crate::control::Control;
 use crate::core::Core;
@@ -182,6 +182,7 @@ impl Core {
         if offer != Experimental::new() {
             offer.put(&mut data);
         }
+        data.kas = keep_alive::GRANULARITY;
         data.acl_z = abort::LIMIT_Z;
         data.aerl_z = aer::LIMIT_Z;
         data.frmw =

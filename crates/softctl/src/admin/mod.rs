@@ -9,6 +9,7 @@ mod firmware;
 mod format;
 mod health;
 mod identify;
+mod keep_alive;
 mod log;
 mod namespaces;
 mod queues;
@@ -19,6 +20,7 @@ pub(crate) use aer::Events;
 pub(crate) use doorbell_buffer::DoorbellPages;
 pub(crate) use fault::LateAdmin;
 pub(crate) use features::Features;
+pub(crate) use keep_alive::KeepAlive;
 pub(crate) use log::ErrorLog;
 pub(crate) use queues::{ADMIN_CQ, ADMIN_SQ, cq_name, sq_name};
 
@@ -118,7 +120,7 @@ impl Core {
             }
             control.events.deliver(&mut admin);
         }
-        if let Some(vector) = admin.cq.take_interrupt() {
+        if let Some((vector, _)) = admin.cq.take_interrupt() {
             control.engine.statistics.interrupts += 1;
             self.vectors.signal(vector);
         }
@@ -209,7 +211,10 @@ impl Core {
             AdminOpcode::SET_FEATURES => self.set_features(control, command).map(Answer::Done),
             AdminOpcode::GET_FEATURES => self.get_features(control, command).map(Answer::Done),
             AdminOpcode::ASYNC_EVENT_REQUEST => control.request_event(command),
-            AdminOpcode::KEEP_ALIVE => Ok(Answer::Done(0)),
+            AdminOpcode::KEEP_ALIVE => {
+                self.keep_alive(control);
+                Ok(Answer::Done(0))
+            }
             AdminOpcode::FIRMWARE_IMAGE_DOWNLOAD => self.download_firmware(control, command).map(done),
             AdminOpcode::FIRMWARE_COMMIT => self.commit_firmware(control, command).map(done),
             AdminOpcode::FORMAT_NVM => self.format_nvm(control, command).map(done),

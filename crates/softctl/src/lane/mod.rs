@@ -259,9 +259,9 @@ impl Lane {
     }
 
     fn interrupt(&mut self, cq: usize) {
-        if let Some(vector) = self.cqs[cq].take_interrupt() {
-            self.engine.statistics.interrupts += 1;
-            self.vectors.signal(vector);
+        if let Some((vector, entries)) = self.cqs[cq].take_interrupt() {
+            let signalled = self.vectors.completed(vector, entries, || self.engine.time.now());
+            self.engine.statistics.interrupts += u64::from(signalled);
         }
     }
 

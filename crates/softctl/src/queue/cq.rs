@@ -38,8 +38,8 @@ pub(crate) struct Cq {
     phase: u64,
     /// Slots promised to commands that were fetched and not completed.
     reserved: u32,
-    /// Whether entries were posted since the last interrupt.
-    posted: bool,
+    /// Entries posted since the last call of [`Cq::take_interrupt`].
+    posted: u32,
     /// Interrupt vector, if interrupts are enabled.
     pub(crate) vector: Option<u16>,
     ring: Window,
@@ -51,7 +51,7 @@ impl Cq {
     pub(crate) fn new(id: u16, entries: u32, ring: Window, doorbell: Window, vector: Option<u16>) -> Cq {
         let bell = Bell::new(doorbell);
         let (tail, head, raw, reserved) = (0, 0, 0, 0);
-        Cq { id, entries, tail, head, raw, phase: PHASE_BIT, reserved, posted: false, vector, ring, bell }
+        Cq { id, entries, tail, head, raw, phase: PHASE_BIT, reserved, posted: 0, vector, ring, bell }
     }
 
     /// Looks at the doorbell. `None` if its value is the one last seen.
@@ -149,7 +149,7 @@ impl Cq {
 
     #[inline(always)]
     fn advance(&mut self) {
-        self.posted = true;
+        self.posted += 1;
         self.tail += 1;
         if self.tail == self.entries {
             self.tail = 0;
@@ -195,10 +195,11 @@ impl Cq {
         prefetch_write(self.ring.as_ptr().wrapping_add(index as usize * SLOT), 1);
     }
 
-    /// The vector to signal, once, if entries were posted since the last call.
+    /// The vector to signal and the entries posted since the last call, if there are any.
     #[inline]
-    pub(crate) fn take_interrupt(&mut self) -> Option<u16> {
-        if std::mem::take(&mut self.posted) { self.vector } else { None }
+    pub(crate) fn take_interrupt(&mut self) -> Option<(u16, u32)> {
+        let posted = std::mem::take(&mut self.posted);
+        if posted > 0 { self.vector.map(|vector| (vector, posted)) } else { None }
     }
 
     /// The ring's memory is gone: from now on entries are posted to nowhere.
@@ -263,7 +264,7 @@ mod tests {
         assert_eq!(cq.room(), 1);
         cq.release();
         assert_eq!(cq.room(), 2);
-        assert_eq!(cq.take_interrupt(), Some(2));
+        assert_eq!(cq.take_interrupt(), Some((2, 1)));
         assert_eq!(cq.take_interrupt(), None);
     }
 

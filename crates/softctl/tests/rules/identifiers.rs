@@ -75,7 +75,7 @@ cases! {
             pair.push(&command::flush(1).with_cid(cid));
         }
         pair.ring();
-        (0..7).for_each(|_| drop(pair.wait(&client.device)));
+        (0..7).for_each(|_| _ = pair.wait(&client.device));
         pair.push(&command::flush(1).with_cid(9));
         pair.tail += 1;
         pair.ring();

@@ -8,6 +8,7 @@ mod client;
 mod commands;
 mod doorbells;
 mod identifiers;
+mod keep_alive;
 mod memory;
 mod page;
 mod prp;
@@ -24,19 +25,19 @@ use warpbell_nvme::{Sqe, Status};
 use warpbell_softctl::{Rule, Severity, SoftConfig, SoftDevice};
 
 /// One way to break a rule.
-pub struct Case {
-    pub name: &'static str,
-    pub rule: Rule,
+struct Case {
+    name: &'static str,
+    rule: Rule,
     /// What the log must say.
-    pub says: &'static [&'static str],
+    says: &'static [&'static str],
     /// Breaks the rule; returns the device whose log tells, and what must live until it did.
-    pub breaks: fn() -> Scene,
+    breaks: fn() -> Scene,
 }
 
-pub type Scene = (Arc<SoftDevice>, Box<dyn Any>);
+type Scene = (Arc<SoftDevice>, Box<dyn Any>);
 
 /// The end of a case.
-pub fn keep(client: Client, more: impl Any) -> Scene {
+fn keep(client: Client, more: impl Any) -> Scene {
     (client.device.clone(), Box::new((client, more)))
 }
 
@@ -64,6 +65,7 @@ fn all() -> impl Iterator<Item = &'static Case> {
         commands::CASES,
         doorbells::CASES,
         identifiers::CASES,
+        keep_alive::CASES,
         memory::CASES,
         prp::CASES,
         queues::CASES,
@@ -98,44 +100,44 @@ fn check(cases: &[Case], name: &str) {
 }
 
 /// A stepped controller with a namespace of 2048 blocks and a queue pair of 8 entries.
-pub fn start() -> (Client, Pair) {
+fn start() -> (Client, Pair) {
     with(SoftConfig { poison_fetched: true, ..client::memory(1 << 20, 512) })
 }
 
-pub fn with(config: SoftConfig) -> (Client, Pair) {
+fn with(config: SoftConfig) -> (Client, Pair) {
     let mut client = Client::stepped(config);
     let pair = client.pair(1, 8);
     (client, pair)
 }
 
 /// Runs one I/O command, which must end with `status`.
-pub fn io(sqe: impl FnOnce(&Client) -> Sqe, status: Status) -> Scene {
+fn io(sqe: impl FnOnce(&Client) -> Sqe, status: Status) -> Scene {
     let (mut client, mut pair) = start();
     io_on(&mut client, &mut pair, sqe, status);
     keep(client, pair)
 }
 
-pub fn io_on(client: &mut Client, pair: &mut Pair, sqe: impl FnOnce(&Client) -> Sqe, status: Status) {
+fn io_on(client: &mut Client, pair: &mut Pair, sqe: impl FnOnce(&Client) -> Sqe, status: Status) {
     let sqe = sqe(client).with_cid(77);
     let got = pair.run(&client.device, &sqe).status();
     assert!(got.same_code(status), "{got}, expected {status}");
 }
 
 /// Runs one admin command, which must end with `status`.
-pub fn admin(sqe: impl FnOnce(&Client) -> Sqe, status: Status) -> Scene {
+fn admin(sqe: impl FnOnce(&Client) -> Sqe, status: Status) -> Scene {
     let (mut client, pair) = start();
     admin_on(&mut client, sqe, status);
     keep(client, pair)
 }
 
-pub fn admin_on(client: &mut Client, sqe: impl FnOnce(&Client) -> Sqe, status: Status) {
+fn admin_on(client: &mut Client, sqe: impl FnOnce(&Client) -> Sqe, status: Status) {
     let sqe = sqe(client);
     let got = client.admin(sqe).status();
     assert!(got.same_code(status), "{got}, expected {status}");
 }
 
 /// The address of the client's buffer.
-pub fn data(client: &Client) -> u64 {
+fn data(client: &Client) -> u64 {
     client.buffer.iova().0
 }
 
