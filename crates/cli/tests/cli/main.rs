@@ -6,5 +6,6 @@ mod copy;
 mod digest;
 mod identify;
 mod interrupt;
+mod paths;
 mod usage;
 mod verify;

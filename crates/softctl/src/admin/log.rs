@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 
 use parking_lot::Mutex;
-use warpbell_nvme::Status;
 use warpbell_nvme::command::NSID_ALL;
 use warpbell_nvme::completion::StatusField;
 use warpbell_nvme::identify::Csi;
@@ -12,6 +11,7 @@ use warpbell_nvme::log::{
     GetLogPageCdw11, GetLogPageCdw12, GetLogPageCdw13, GetLogPageCdw14, LogPageId, ParameterErrorLocation,
     log_page_bytes, log_page_offset,
 };
+use warpbell_nvme::{AdminOpcode, Status};
 use zerocopy::IntoBytes;
 
 use crate::control::Control;
@@ -144,7 +144,7 @@ impl Core {
                 let written = self.subsystem.written();
                 Ok(self.subsystem.state().sanitize.log(written).as_bytes().to_vec())
             }
-            LogPageId::COMMAND_EFFECTS => Ok(effects().as_bytes().to_vec()),
+            LogPageId::COMMAND_EFFECTS => Ok(self.effects().as_bytes().to_vec()),
             _ => Err(never(Status::INVALID_LOG_PAGE)),
         }
     }
@@ -158,13 +158,17 @@ fn supported_pages() -> Vec<u8> {
     page
 }
 
-fn effects() -> CommandsSupportedAndEffects {
-    let mut log = CommandsSupportedAndEffects::zeroed();
-    for (opcode, effects) in super::SUPPORTED {
-        log.acs[usize::from(opcode.0)] = effects.with_csupp(true);
+impl Core {
+    fn effects(&self) -> CommandsSupportedAndEffects {
+        let mut log = CommandsSupportedAndEffects::zeroed();
+        for (opcode, effects) in super::SUPPORTED {
+            log.acs[usize::from(opcode.0)] = effects.with_csupp(true);
+        }
+        let dbbuf = CommandEffects::new().with_csupp(self.offers_doorbell_buffer());
+        log.acs[usize::from(AdminOpcode::DBBUF_CONFIG.0)] = dbbuf;
+        for (opcode, changes) in crate::nvm::SUPPORTED {
+            log.iocs[usize::from(opcode.0)] = CommandEffects::new().with_csupp(true).with_lbcc(*changes);
+        }
+        log
     }
-    for (opcode, changes) in crate::nvm::SUPPORTED {
-        log.iocs[usize::from(opcode.0)] = CommandEffects::new().with_csupp(true).with_lbcc(*changes);
-    }
-    log
 }

@@ -42,7 +42,7 @@ pub(crate) struct Sq {
     /// way of good commands needs no comparison with it.
     no_command_used: bool,
     /// With 32-bit identifiers, in place of the bits.
-    wide: Option<Box<HashSet<u32>>>,
+    wide: Option<HashSet<u32>>,
 }
 
 impl Sq {
@@ -162,7 +162,7 @@ impl Sq {
 
     /// From now on command identifiers have 32 bits.
     pub(crate) fn widen(&mut self) {
-        self.wide = Some(Box::default());
+        self.wide = Some(HashSet::new());
     }
 
     /// Whether command identifiers have 32 bits.
