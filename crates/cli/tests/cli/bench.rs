@@ -62,6 +62,47 @@ fn the_document_says_what_was_measured() {
 }
 
 #[test]
+fn virtual_time_is_the_profiles_and_repeats() {
+    let device = "soft:size=64m,profile=tlc,time=virtual";
+    for api in ["host", "io"] {
+        let measure = || {
+            let args = [
+                "bench",
+                device,
+                "--api",
+                api,
+                "--rw",
+                "randrw",
+                "--iodepth",
+                "4",
+                "--runtime",
+                "50ms",
+                "-o",
+                "json",
+            ];
+            let report = json(&args);
+            clean(&report);
+            report
+        };
+        let (one, other) = (measure(), measure());
+        let run = &one["runs"][0];
+        assert_eq!(run["clock"], "virtual");
+        assert!(run["controller_cpu_time_ns"].is_null());
+        let runtime = number(run, "runtime_ns");
+        assert!((50e6..60e6).contains(&runtime), "{runtime} ns of virtual time");
+        assert!(number(&run["read_lat_ns"], "p50") >= 65e3 * 0.98, "{run:#}");
+        for key in ["ios", "runtime_ns", "lat_ns", "read_lat_ns", "write_lat_ns", "counters"] {
+            assert_eq!(run[key], other["runs"][0][key], "{key}");
+        }
+    }
+    let (code, error) = refused(&["bench", device, "--threads", "2"]);
+    assert_eq!(
+        (code, error.as_str()),
+        (2, "--threads 2: a device in virtual time has one thread for everything")
+    );
+}
+
+#[test]
 fn every_api_and_pattern() {
     for api in ["host", "raw", "io"] {
         for rw in ["read", "write", "randread", "randwrite", "randrw"] {

@@ -1,6 +1,7 @@
 //! A volatile write cache, seen from its loss: what blocks held before they were written and not flushed.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use parking_lot::Mutex;
 use rand::{Rng, RngExt};
@@ -32,10 +33,10 @@ impl Namespace {
     fn remember(&self, cache: &WriteCache, offset: u64, len: u64) -> Result<(), StoreError> {
         let mut durable = cache.durable.lock();
         for lba in self.blocks_of(offset, len) {
-            if !durable.contains_key(&lba) {
+            if let Entry::Vacant(entry) = durable.entry(lba) {
                 let mut block = vec![0; self.block_size() as usize].into_boxed_slice();
                 self.read(self.offset(lba), &mut block)?;
-                durable.insert(lba, block);
+                entry.insert(block);
             }
         }
         Ok(())
