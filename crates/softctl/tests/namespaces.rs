@@ -2,15 +2,18 @@
 
 mod client;
 
+use std::time::Duration;
+
 use client::namespaces::{attach, attachment, create, created, delete, list, wish};
 use client::{Client, Pair, expect, memory, parsed};
 use warpbell_nvme::command::{self, NSID_ALL, NsAttachmentSelect, NsManagementSelect};
+use warpbell_nvme::feature::{FeatureId, FeatureSelect};
 use warpbell_nvme::identify::{
     Cns, ControllerList, Flbas, IdentifyController, IdentifyNamespace, ns_id_descriptors,
 };
 use warpbell_nvme::log::{CommandsSupportedAndEffects, ErrorLogEntry, LogPageId};
 use warpbell_nvme::{AdminOpcode, Status};
-use warpbell_softctl::{NamespaceConfig, Rule, SoftConfig};
+use warpbell_softctl::{Fault, FaultAction, FaultPlan, NamespaceConfig, Rule, Selector, SoftConfig};
 
 const MIB: u64 = 1 << 20;
 
@@ -229,4 +232,51 @@ fn the_effects_log_says_that_the_inventory_changes() {
         let effects = effects.acs[usize::from(opcode.0)];
         assert!(effects.csupp() && effects.nic() && effects.ncc() && effects.cse() == 2, "{opcode}");
     }
+}
+
+#[test]
+fn data_that_comes_late_does_not_reach_a_namespace_that_came_later() {
+    let late = Fault {
+        action: FaultAction::LatePayload { by: Duration::from_millis(5) },
+        selector: Selector::default(),
+    };
+    for deleted in [false, true] {
+        let faults = FaultPlan { seed: 1, faults: vec![late.clone()] };
+        let mut client = Client::stepped(SoftConfig { faults, ..spacious() });
+        let mut pair = client.pair(1, 8);
+        client.fill(8192, &[7; 4096]);
+        assert!(client.io(&mut pair, command::write(1, 2040, 7), 8192).is_ok());
+        if deleted {
+            client.admin_ok(delete(1));
+            assert_eq!(created(&mut client, 2048, 0), 1);
+            attach(&mut client, 1);
+        }
+        client.device.advance(Duration::from_millis(10));
+        client.settle();
+        let mut block = [0xee; 512];
+        client.device.peek(1, 2040, &mut block).unwrap();
+        assert_eq!(block, [if deleted { 0 } else { 7 }; 512]);
+        // Nor does it hurt where there is none.
+        assert!(client.io(&mut pair, command::write(1, 0, 7), 8192).is_ok());
+        client.admin_ok(delete(1));
+        client.device.advance(Duration::from_millis(10));
+        client.settle();
+        client.assert_clean();
+    }
+}
+
+#[test]
+fn features_of_a_namespace_go_with_it() {
+    let mut client = Client::stepped(spacious());
+    let get = command::get_features(FeatureId::ERROR_RECOVERY, FeatureSelect::CURRENT, 1);
+    let mut save = command::set_features(FeatureId::ERROR_RECOVERY, 5, 1);
+    save.cdw10 |= 1 << 31;
+    client.admin_ok(save);
+    assert_eq!(client.admin_ok(get).dw0, 5);
+    client.admin_ok(delete(1));
+    expect(&mut client, get, Status::INVALID_FIELD);
+    created(&mut client, 8, 0);
+    attach(&mut client, 1);
+    assert_eq!(client.admin_ok(get).dw0, 0);
+    client.assert_clean();
 }

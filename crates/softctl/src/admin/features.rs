@@ -77,6 +77,14 @@ impl Features {
         Arbitration::from_bits(value.copied().unwrap_or(ARBITRATION))
     }
 
+    /// A namespace is gone, and its values with it.
+    fn forget_namespace(&mut self, nsid: u32) {
+        let about = |known: &Known, key: &(u8, u32)| known.namespace && *key == (known.id.0, nsid);
+        for values in [&mut self.current, &mut self.saved] {
+            values.retain(|key, _| !KNOWN.iter().any(|known| about(known, key)));
+        }
+    }
+
     /// After a reset the saved values hold.
     pub(crate) fn reset(&mut self) {
         self.current = self.saved.clone();
@@ -124,7 +132,14 @@ impl Core {
         Ok(nsid)
     }
 
+    /// Drops the values of namespaces that were deleted.
+    fn forget_deleted(&self, control: &mut Control) {
+        let deleted = self.subsystem.state().take_deleted(self.cntlid);
+        deleted.into_iter().for_each(|nsid| control.features.forget_namespace(nsid));
+    }
+
     pub(super) fn get_features(&self, control: &mut Control, command: Command<'_>) -> Result<u32, Refused> {
+        self.forget_deleted(control);
         let sqe = command.sqe;
         let fields = GetFeaturesCdw10::from_bits(sqe.cdw10);
         control.engine.check_reserved(command, &[("dword 10 bits 31:11", sqe.cdw10 >> 11)]);
@@ -202,6 +217,7 @@ impl Core {
     }
 
     pub(super) fn set_features(&self, control: &mut Control, command: Command<'_>) -> Result<u32, Refused> {
+        self.forget_deleted(control);
         let sqe = command.sqe;
         let fields = SetFeaturesCdw10::from_bits(sqe.cdw10);
         control.engine.check_reserved(command, &[("dword 10 bits 30:8", sqe.cdw10 >> 8 & 0x7f_ffff)]);

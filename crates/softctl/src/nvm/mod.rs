@@ -12,7 +12,7 @@ use warpbell_nvme::{NvmOpcode, Sqe, Status};
 use crate::checker::Rule;
 use crate::engine::{Command, Engine, Refused, field, never};
 use crate::fault::{Corruption, FaultAction};
-use crate::store::StoreError;
+use crate::store::{Namespace, StoreError};
 use crate::transfer::Segment;
 
 /// Opcodes that are executed, with whether they change contents.
@@ -40,6 +40,8 @@ pub(crate) struct Extent {
 
 /// Data that a fault moves after the completion of its command.
 pub(crate) struct Deferred {
+    /// As it was when the command was executed.
+    namespace: Namespace,
     extent: Extent,
     segments: Vec<Segment>,
     write: bool,
@@ -131,11 +133,17 @@ impl Engine {
 
     /// Keeps the data of the command at hand for [`Engine::move_deferred`].
     fn defer(&mut self, extent: Extent, write: bool) {
-        self.deferred = Some(Deferred { extent, segments: self.segments.clone(), write });
+        let namespace = self.namespaces[extent.index].clone();
+        self.deferred = Some(Deferred { namespace, extent, segments: self.segments.clone(), write });
     }
 
-    /// Moves data whose command has completed. What the client unmapped since is left alone.
+    /// Moves data whose command has completed. What the client unmapped since is left alone, and so is a namespace that
+    /// was deleted, formatted or closed since.
     pub(crate) fn move_deferred(&mut self, deferred: Deferred) {
+        let now = self.namespaces.get(deferred.extent.index);
+        if !now.is_some_and(|now| now.is_still(&deferred.namespace)) {
+            return tracing::debug!("late data was not moved: its namespace is gone");
+        }
         self.segments = deferred.segments;
         let moved = if deferred.write { self.take(&deferred.extent) } else { self.deliver(&deferred.extent) };
         if let Err(status) = moved {

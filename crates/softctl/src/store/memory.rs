@@ -37,6 +37,11 @@ impl MemoryStore {
         Ok(MemoryStore { memory, len, stripes })
     }
 
+    /// Whether `other` is the same memory.
+    pub(crate) fn is(&self, other: &MemoryStore) -> bool {
+        self.memory.base() == other.memory.base()
+    }
+
     /// Bytes of the store; panics if the range is outside, which the callers have excluded by block.
     #[inline]
     fn span(&self, offset: u64, len: usize) -> Span<'_> {

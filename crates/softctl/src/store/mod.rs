@@ -89,6 +89,16 @@ impl Namespace {
         Ok(self.clone())
     }
 
+    /// Whether this is `earlier` itself: the same bytes in the same blocks.
+    pub(crate) fn is_still(&self, earlier: &Namespace) -> bool {
+        let same = match (&self.store, &earlier.store) {
+            (Store::Memory(one), Store::Memory(other)) => one.is(other),
+            (Store::File(one), Store::File(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        };
+        same && self.shift == earlier.shift
+    }
+
     /// [`Namespace::flush`] for a namespace as a whole.
     pub(crate) fn flushed(&self) -> Result<(), SoftError> {
         self.flush().map_err(|error| self.failure(&error))

@@ -85,6 +85,8 @@ struct Member {
     published: Arc<Published>,
     /// The Changed Namespace List.
     changed: BTreeSet<u32>,
+    /// Namespaces deleted since the controller last asked.
+    deleted: BTreeSet<u32>,
 }
 
 /// A controller's place in the subsystem.
@@ -159,7 +161,12 @@ impl Subsystem {
             allocated.attached.insert(cntlid);
         }
         let published = Arc::new(Published::new(state.table(cntlid, self.last_nsid)));
-        let member = Member { core: Weak::new(), published: published.clone(), changed: BTreeSet::new() };
+        let member = Member {
+            core: Weak::new(),
+            published: published.clone(),
+            changed: BTreeSet::new(),
+            deleted: BTreeSet::new(),
+        };
         state.members.insert(cntlid, member);
         Ok(Seat { cntlid, published })
     }
@@ -288,6 +295,19 @@ impl State {
     /// The namespaces that changed since the list was last forgotten.
     pub(crate) fn changed(&self, cntlid: u16) -> impl Iterator<Item = u32> + '_ {
         self.members.get(&cntlid).into_iter().flat_map(|member| member.changed.iter().copied())
+    }
+
+    /// A namespace is gone: what controllers keep about it means nothing any more.
+    fn note_deleted(&mut self, nsid: u32) {
+        for member in self.members.values_mut() {
+            member.deleted.insert(nsid);
+        }
+    }
+
+    /// The namespaces deleted since the last call.
+    pub(crate) fn take_deleted(&mut self, cntlid: u16) -> BTreeSet<u32> {
+        let member = self.members.get_mut(&cntlid);
+        member.map(|member| std::mem::take(&mut member.deleted)).unwrap_or_default()
     }
 
     /// The controller knows what changed, or was reset.

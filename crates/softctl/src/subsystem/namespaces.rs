@@ -104,6 +104,7 @@ impl Subsystem {
                 if let Some(old) = state.namespaces.remove(&nsid) {
                     state.unallocated += old.namespace.allocated();
                     state.tell_changed(nsid, &old.attached, by);
+                    state.note_deleted(nsid);
                 }
             }
             Ok(())
