@@ -11,7 +11,7 @@ use warpbell_hw::Device;
 use warpbell_nvme::command::{self, Sqe};
 use warpbell_nvme::feature::{FeatureId, FeatureSelect};
 use warpbell_nvme::{Cqe, Status, queue_command};
-use warpbell_softctl::{FaultKind, FaultPlan, SoftConfig};
+use warpbell_softctl::{CompletionOrder, FaultKind, FaultPlan, SoftConfig};
 
 /// Longer than anything that is not delayed takes, on a busy machine.
 const LONG: Duration = Duration::from_millis(20);
@@ -308,5 +308,47 @@ fn admin_commands_fail_and_come_late() {
             device.clock().pause(Duration::from_micros(50));
         }
         assert_eq!(client.admin_ok(get).dw0, 343, "only one was dropped");
+    }
+}
+
+#[test]
+fn two_pollers_share_one_plan() {
+    let plan = config(
+        "[[fault]];kind='fail';status='Internal Error';every=10;[[fault]];kind='delay';by='1ms';every=7",
+    );
+    let mut client = Client::threaded(SoftConfig { pollers: 2, ..plan });
+    let mut pairs = [client.pair(1, 64), client.pair(2, 64)];
+    let mut failed = 0;
+    for round in 0..20u16 {
+        for pair in &mut pairs {
+            submit(&client, pair, 10 * round + 1, &[read(0), read(1), read(2), read(3), read(4)]);
+        }
+        for pair in &mut pairs {
+            let ended: Vec<Cqe> = (0..5).map(|_| pair.wait(&client.device)).collect();
+            failed += ended.iter().filter(|entry| !entry.status().is_ok()).count();
+        }
+    }
+    assert_eq!(failed, 20, "every tenth of 200 commands, whichever poller served it");
+    let delays = client.device.faults().iter().filter(|fault| fault.kind == FaultKind::Delay).count();
+    assert!((20..=28).contains(&delays), "every seventh of those that did not fail: {delays}");
+    client.assert_clean();
+}
+
+#[test]
+fn late_payloads_keep_their_commands_apart_where_completions_keep_their_order() {
+    for seed in 1..20 {
+        let plan = config("[[fault]];kind='late_payload';by='1ms';opcode='read'");
+        let order = CompletionOrder::Submission { window: 4 };
+        let mut client = Client::stepped(SoftConfig { order, seed, ..plan });
+        client.device.poke(1, 7, &[7; 512]).expect("poke");
+        client.device.poke(1, 8, &[8; 512]).expect("poke");
+        let mut pair = client.pair(1, 16);
+        submit(&client, &mut pair, 1, &[read(7), read(8)]);
+        assert_eq!(identifiers(&client, &mut pair, 2), [1, 2]);
+        let end = now(&client) + Duration::from_millis(2);
+        while now(&client) < end {
+            client.device.clock().pause(Duration::from_micros(100));
+        }
+        assert_eq!((client.bytes(4096, 512), client.bytes(8192, 512)), (vec![7; 512], vec![8; 512]));
     }
 }

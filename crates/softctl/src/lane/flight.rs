@@ -167,10 +167,11 @@ impl Lane {
         }
     }
 
-    fn execute(&mut self, flight: Flight) {
+    fn execute(&mut self, mut flight: Flight) {
         self.engine.fault = flight.fault;
         let status = self.engine.execute(self.sqs[flight.sq].id, &flight.sqe);
         self.engine.fault = None;
+        flight.payload = self.engine.deferred.take();
         self.answer(flight, status);
     }
 
@@ -195,7 +196,7 @@ impl Lane {
         }
     }
 
-    fn post(&mut self, flight: Flight, status: Status) {
+    fn post(&mut self, mut flight: Flight, status: Status) {
         let sq = &mut self.sqs[flight.sq];
         let (index, sqid, head, cid) = (sq.cq, sq.id, sq.head, flight.identifier());
         sq.end_any(cid.0, cid.1);
@@ -211,18 +212,18 @@ impl Lane {
             }
             action => {
                 self.cqs[index].post_any(sqid, head, cid, status);
-                self.aftermath(&flight, status, action);
+                self.aftermath(&mut flight, status, action);
             }
         }
         self.flights.passed(flight.sq);
     }
 
     /// What a fault does after the completion was posted.
-    fn aftermath(&mut self, flight: &Flight, status: Status, action: Option<FaultAction>) {
+    fn aftermath(&mut self, flight: &mut Flight, status: Status, action: Option<FaultAction>) {
         match action {
             Some(FaultAction::Duplicate) => self.repeat(flight.follower(), status),
             Some(FaultAction::LatePayload { by }) => {
-                if let Some(deferred) = self.engine.deferred.take() {
+                if let Some(deferred) = flight.payload.take() {
                     self.follow(flight, Stage::Payload(deferred), by);
                 }
             }

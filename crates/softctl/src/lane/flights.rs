@@ -21,6 +21,8 @@ pub(super) struct Flight {
     pub(super) serial: u64,
     pub(super) stage: Stage,
     pub(super) fault: Option<Chosen>,
+    /// Its data, if a fault moves that after the completion.
+    pub(super) payload: Option<Deferred>,
     /// Later commands of its queue that complete before it does.
     pub(super) behind: u32,
     /// What a fault adds to the time that its media take.
@@ -55,6 +57,7 @@ impl Flight {
             serial: 0,
             stage: Stage::Fetched,
             fault: None,
+            payload: None,
             behind: 0,
             extra,
             unsent: 0,
