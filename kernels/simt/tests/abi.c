@@ -16,7 +16,10 @@ AT(wb_simt_launch, seed, 64);
 AT(wb_simt_launch, preempt_one_in, 72);
 AT(wb_simt_launch, hooks, 88);
 HAS(wb_simt_kernel_entry, 24);
-HAS(wb_simt_module, 64);
+HAS(wb_simt_module, 72);
+HAS(wb_simt_stop, 24);
+HAS(wb_simt_waiting, 40);
+HAS(wb_simt_explore, 40);
 AT(wb_simt_module, kernels, 48);
 
 static const char *name_of(const struct wb_simt_module *module) { return module->kernels[0].name; }
