@@ -16,8 +16,7 @@ use zerocopy::IntoBytes;
 /// Searches that take seconds; much more than they need, also on a slow machine.
 const BUDGET: Budget = Budget { states: 20_000_000, time: Duration::from_secs(300) };
 
-/// One test at a time: each loads modules, and there is room for a few only in the memory that every thread has
-/// for them.
+/// One test at a time, and in it one module: every thread has little room for what modules keep in each thread.
 fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -28,13 +27,16 @@ fn kernel(file: &str) -> Variant {
     Variant::file(&path).expect("a kernel of ours")
 }
 
-/// The device library, patient for so many looks before it collects less than everything.
-fn device_code(patience: u32) -> Variant {
-    kernel("exhaustive.cu").define(&format!("WARPBELL_SMALL_SCOPE={patience}"))
+/// The device library. It looks `patience` times more before it collects less than everything. Without `clock` it
+/// never looks at the time, which makes no difference where no deadline passes, but fewer states.
+fn device_code(patience: u32, clock: bool) -> Variant {
+    kernel("exhaustive.cu")
+        .define(&format!("WARPBELL_SMALL_SCOPE={patience}"))
+        .define(&format!("WARPBELL_SMALL_SCOPE_CLOCK={}", u32::from(clock)))
 }
 
 fn load(variant: &Variant) -> Module {
-    variant.load().unwrap_or_else(|error| panic!("{error}"))
+    variant.load().unwrap_or_else(|error| panic!("{error:?}"))
 }
 
 fn check(scope: &Scope, module: &Module, budget: Budget) -> Report {
@@ -44,12 +46,14 @@ fn check(scope: &Scope, module: &Module, budget: Budget) -> Report {
 }
 
 fn expect_exhausted(scopes: &[Scope], patience: u32) {
-    let module = load(&device_code(patience));
     println!("a look is repeated {patience} times before less than everything is collected");
-    for scope in scopes {
-        let report = check(scope, &module, BUDGET);
-        assert_right(&scope.name(), &report);
-        assert_eq!(report.verdict, Verdict::Exhausted, "{}: its budget is too small", scope.name());
+    for clock in [false, true] {
+        let module = load(&device_code(patience, clock));
+        for scope in scopes.iter().filter(|scope| (scope.leaps > 0) == clock) {
+            let report = check(scope, &module, BUDGET);
+            assert_right(&scope.name(), &report);
+            assert_eq!(report.verdict, Verdict::Exhausted, "{}: its budget is too small", scope.name());
+        }
     }
 }
 
@@ -92,6 +96,7 @@ fn two_warps_are_right_on_every_schedule() {
     let scopes = [
         Scope::shared(2, 2, 1),
         Scope::shared(2, 4, 1),
+        Scope::shared(2, 2, 2),
         lazy(2, Scope::shared(2, 4, 1)),
         lazy(3, Scope::shared(2, 4, 1)),
         Scope { ring_shift: 0, ..Scope::shared(2, 4, 1) },
@@ -119,15 +124,14 @@ fn seconds() -> u64 {
 #[ignore = "takes minutes: WARPBELL_EXHAUSTIVE_SECONDS for each of its bounds"]
 fn larger_bounds_are_right_as_far_as_they_are_tried() {
     let _alone = alone();
-    let module = load(&device_code(0));
+    let module = load(&device_code(0, false));
     let budget = Budget { states: 60_000_000, time: Duration::from_secs(seconds()) };
     let scopes = [
-        Scope::shared(2, 2, 2),
+        Scope::shared(3, 2, 1),
         asynchronous(Scope::shared(2, 2, 2)),
         Scope::shared(2, 4, 2),
-        asynchronous(Scope::shared(2, 4, 2)),
         lazy(3, asynchronous(Scope::shared(2, 4, 2))),
-        Scope::shared(3, 2, 1),
+        asynchronous(Scope::shared(2, 4, 2)),
         Scope::shared(3, 4, 1),
     ];
     for scope in &scopes {
@@ -173,12 +177,15 @@ const RULES: [Rule; 20] = [
 #[test]
 fn each_rule_that_is_switched_off_is_found() {
     let _alone = alone();
-    let built = load(&device_code(0));
+    let built = load(&device_code(0, true));
+    for scope in RULES.iter().map(|rule| (rule.scope)()) {
+        assert_right(&scope.name(), &scope.check(&built, BUDGET).expect("a model"));
+    }
+    drop(built);
     let mut missed = Vec::new();
     for Rule { switch, scope, caught_by } in RULES {
         let scope = scope();
-        assert_right(&scope.name(), &scope.check(&built, BUDGET).expect("a model"));
-        let module = load(&device_code(0).mutate(switch));
+        let module = load(&device_code(0, true).mutate(switch));
         let report = scope.check(&module, BUDGET).expect("a model");
         match report.verdict {
             Verdict::Broken { rule, trace } if rule.contains(caught_by) => {
@@ -282,7 +289,7 @@ fn the_memory_model_has_the_outcomes_that_it_should_with_and_without_reduction()
 #[test]
 fn the_reduction_changes_neither_ends_nor_verdicts_of_the_queue() {
     let _alone = alone();
-    let built = load(&device_code(0));
+    let built = load(&device_code(0, true));
     let full = |scope: &Scope| Scope { reduce: false, ..scope.clone() };
     for scope in [
         Scope::shared(2, 2, 1),
@@ -297,8 +304,9 @@ fn the_reduction_changes_neither_ends_nor_verdicts_of_the_queue() {
         assert_eq!(all.verdict, Verdict::Exhausted);
         assert_eq!(ends, all_ends, "{}", scope.name());
     }
+    drop(built);
     for switch in ["NO_FENCE_DOORBELL", "NO_FENCE_UNLOCK", "RING_IF_FIRST"] {
-        let module = load(&device_code(0).mutate(switch));
+        let module = load(&device_code(0, true).mutate(switch));
         let report = full(&Scope::shared(2, 2, 1)).check(&module, BUDGET).expect("a model");
         assert!(matches!(report.verdict, Verdict::Broken { .. }), "{switch}: {report}");
     }
@@ -307,7 +315,7 @@ fn the_reduction_changes_neither_ends_nor_verdicts_of_the_queue() {
 #[test]
 fn a_search_that_runs_out_of_budget_does_not_count_as_complete() {
     let _alone = alone();
-    let module = load(&device_code(0));
+    let module = load(&device_code(0, true));
     let budget = Budget { states: 1000, ..BUDGET };
     let report = check(&Scope::shared(2, 2, 1), &module, budget);
     assert_eq!(report.verdict, Verdict::NotExhausted);

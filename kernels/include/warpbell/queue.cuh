@@ -217,6 +217,7 @@ template <sharing Mode> class queue {
     WARPBELL_D u32 look_once(pace& pace);
     WARPBELL_D u32 lock_for_reap(u64 seen);
     WARPBELL_D bool worth_reaping(pace& pace, u32 head, u32 target) const;
+    WARPBELL_D static bool clock_is_due(pace& pace);
     WARPBELL_D bool clock_says_stop(pace& pace, bool& lost);
     template <class Group> WARPBELL_D void collect(const Group& group, u32 from);
     WARPBELL_D void deliver(u64 entry, u32 index, u32 rank);

@@ -90,6 +90,10 @@ type Visited = HashMap<u128, u32, BuildHasherDefault<Ready>>;
 /// What is said of a wait that nobody will ever end.
 pub(super) const NO_PROGRESS: &str = "no progress: whatever happens from here on, the waiting never ends";
 
+/// Schedules that are followed before the search, and moves of each.
+const WALKS: u32 = 100;
+const WALK_MOVES: u32 = 2000;
+
 /// In `Visited`: the component of this state is complete.
 const CLOSED: u32 = u32::MAX;
 
@@ -169,6 +173,7 @@ impl<'a> Search<'a> {
         };
         let mut begin = Vec::new();
         search.model.save(&mut begin);
+        search.learn(&begin);
         let verdict = loop {
             search.model.restore(&begin);
             match search.attempt() {
@@ -182,6 +187,25 @@ impl<'a> Search<'a> {
             }
         };
         Report { verdict, states: search.visited.len(), time: search.start.elapsed(), ..search.report }
+    }
+
+    /// Follows some schedules at random, so that who writes where is known before it costs a whole attempt.
+    fn learn(&mut self, begin: &[u64]) {
+        let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+        for _ in 0..WALKS {
+            self.model.restore(begin);
+            let mut result = self.model.begin();
+            for _ in 0..WALK_MOVES {
+                let moves = self.model.moves();
+                if moves.is_empty() || matches!(result, Err(Stop::Broken(_))) {
+                    break;
+                }
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                result = self.model.perform(moves[(random >> 33) as usize % moves.len()]);
+            }
+        }
     }
 
     fn forget(&mut self) {

@@ -23,10 +23,11 @@ using u32 = uint32_t;
 using u64 = uint64_t;
 
 #if defined(WARPBELL_SMALL_SCOPE)
-// For checks that try every schedule: each look is a round of its own and reads the clock, so that no counter
-// of looks tells two waits apart that behave alike. Another schedule stands for longer patience.
+// For checks that try every schedule: each look is a round of its own and reads the clock, or none does, so
+// that no counter of looks tells two waits apart that behave alike. Another schedule stands for longer
+// patience.
 constexpr u32 looks_per_round = 1;
-constexpr u32 looks_per_clock = 1;
+constexpr u32 looks_per_clock = WARPBELL_SMALL_SCOPE_CLOCK; // 1, or 0: time stands still
 constexpr u32 patience_looks = WARPBELL_SMALL_SCOPE;
 #else
 // A look costs a few nanoseconds here, and a warp collective some hundred: one lane looks for long.

@@ -71,14 +71,19 @@ template <sharing Mode> WARPBELL_D u32 queue<Mode>::lock_for_reap(u64 seen) {
     return pack(step::reap, 0, port::load_relaxed_gpu(&state()->head));
 }
 
+// Counts a look.
+template <sharing Mode> WARPBELL_D bool queue<Mode>::clock_is_due(pace& pace) {
+    pace.looks_ = (pace.looks_ + 1u) & (port::looks_per_clock - 1u);
+    return pace.looks_ == port::looks_per_clock / 2u;
+}
+
 template <sharing Mode> WARPBELL_D u32 queue<Mode>::look_once(pace& pace) {
     const u32 nothing = pack(pace.final_ ? step::expired : step::idle);
     if (pace.final_) {
         return nothing;
     }
     port::count_poll();
-    pace.looks_ = (pace.looks_ + 1u) & (port::looks_per_clock - 1u);
-    if (pace.looks_ == port::looks_per_clock / 2u) {
+    if (port::looks_per_clock != 0 && clock_is_due(pace)) {
         bool lost = false;
         pace.final_ = clock_says_stop(pace, lost); // the last look collects whatever there is
         if (lost) {
