@@ -9,7 +9,7 @@ use warpbell_nvme::command::{self, Sqe};
 use warpbell_nvme::identify::{Cns, IdentifyNamespace};
 use warpbell_nvme::queue_command::{self, QueuePriority};
 use warpbell_nvme::register::offset;
-use warpbell_softctl::{CompletionOrder, FaultPlan, NamespaceConfig, Rule, SoftConfig};
+use warpbell_softctl::{CompletionOrder, FaultKind, FaultPlan, NamespaceConfig, Rule, SoftConfig};
 
 use zerocopy::FromBytes;
 
@@ -23,6 +23,8 @@ const STEPS: u64 = 3000;
 const NAMESPACES: u32 = 4;
 /// Most bits that the fault plan flips in one read.
 const CORRUPTED: usize = 3;
+/// Faults of media and payload, which a controller reports as it should.
+const GOOD: [FaultKind; 2] = [FaultKind::Fail, FaultKind::Corrupt];
 /// Steps between two looks at all memory.
 const CHECK: u64 = 500;
 
@@ -39,8 +41,9 @@ fn config(random: &mut Xoshiro256PlusPlus) -> SoftConfig {
         0 => CompletionOrder::Immediate,
         _ => CompletionOrder::Shuffled { window: random.random_range(1..20) },
     };
-    let faults = match random.random_range(0..3) {
-        0 => FaultPlan::from_toml(FAULTS).expect("a valid plan"),
+    let faults = match random.random_range(0..6) {
+        0 | 1 => FaultPlan::from_toml(FAULTS).expect("a valid plan"),
+        2 => FaultPlan::from_toml(&faults_of_the_controller(random)).expect("a valid plan"),
         _ => FaultPlan::default(),
     };
     SoftConfig {
@@ -50,6 +53,8 @@ fn config(random: &mut Xoshiro256PlusPlus) -> SoftConfig {
         mdts: random.random_range(0..6),
         sgl: random.random(),
         stride: random.random_range(0..5),
+        weighted_round_robin: random.random(),
+        volatile_cache: random.random(),
         poison_fetched: random.random(),
         seed: random.random(),
         order,
@@ -72,10 +77,36 @@ opcode = "read"
 probability = 0.05
 "#;
 
+/// Faults after which nothing is as a good controller would have it.
+fn faults_of_the_controller(random: &mut Xoshiro256PlusPlus) -> String {
+    const KINDS: [&str; 11] = [
+        "kind = 'drop'",
+        "kind = 'duplicate'",
+        "kind = 'delay'\nby = '30us'",
+        "kind = 'reorder'\nby = 3",
+        "kind = 'torn'\nby = '2us'",
+        "kind = 'late_payload'\nby = '20us'",
+        "kind = 'stuck_doorbell'\nby = '50us'",
+        "kind = 'slow'\nby = '10us'\nlasting = '200us'",
+        "kind = 'fatal'",
+        "kind = 'reset'",
+        "kind = 'power_loss'\nkeep = 0.5",
+    ];
+    let mut plan = String::new();
+    for _ in 0..3 {
+        let kind = KINDS[random.random_range(0..KINDS.len())];
+        plan += &format!("[[fault]]\n{kind}\nprobability = 0.03\ncount = 12\n\n");
+    }
+    plan
+}
+
 /// Runs the episode with this seed. It panics where the controller does wrong.
 pub fn run(seed: u64, history: bool) -> Outcome {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
-    let mut world = World::new(config(&mut random), seed.rotate_left(32), history);
+    let config = config(&mut random);
+    let faulty = config.faults.faults.iter().any(|fault| !GOOD.contains(&fault.action.kind()));
+    let mut world = World::new(config, seed.rotate_left(32), history);
+    world.faulty = faulty;
     for step in 0..STEPS {
         world.act();
         if step % CHECK == 0 {
@@ -86,7 +117,8 @@ pub fn run(seed: u64, history: bool) -> Outcome {
     world.memory.check();
     world.recover();
     world.memory.check();
-    let rules = world.device.violations().into_iter().map(|violation| violation.rule).collect();
+    let log = world.device.violations().into_iter().chain(world.device.refusals());
+    let rules = log.map(|entry| entry.rule).collect();
     Outcome { steps: STEPS, tally: world.tally, rules }
 }
 
@@ -217,6 +249,10 @@ impl World {
         self.reset();
         self.settle_registers();
         assert!(self.enable(), "there is room for admin queues");
+        if self.faulty {
+            // Its plan may go on to lose what it is asked.
+            return;
+        }
         let data = self.memory.map(&mut self.random, 1, DmaAccess::READ_WRITE).expect("room for a page");
         self.must(0, command::identify(Cns::CONTROLLER, 0).with_prp(data, 0));
         let model = self.memory.window(data + 24, 8).expect("mapped").to_vec(0, 8).expect("8 bytes");

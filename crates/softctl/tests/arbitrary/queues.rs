@@ -96,6 +96,17 @@ impl Submission {
         self.outstanding.remove(position).expect("a position inside")
     }
 
+    /// A completion came that may be nonsense: returns the command that it may be for.
+    pub fn complete_if_outstanding(&mut self, entry: &Cqe) -> Option<Sqe> {
+        let position = self.outstanding.iter().position(|sqe| sqe.cid() == entry.cid)?;
+        let sqhd = u32::from(entry.sqhd);
+        if sqhd < self.entries {
+            self.ahead = self.ahead.saturating_sub(self.distance(self.head, sqhd));
+            self.head = sqhd;
+        }
+        self.outstanding.remove(position)
+    }
+
     /// Commands that must still be answered.
     pub fn unanswered(&self) -> usize {
         let parked = |sqe: &&Sqe| self.qid == 0 && sqe.opcode() == AdminOpcode::ASYNC_EVENT_REQUEST.0;

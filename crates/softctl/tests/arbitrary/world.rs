@@ -42,6 +42,8 @@ pub struct World {
     poison: bool,
     /// Whether to print what happens.
     history: bool,
+    /// Whether the controller breaks rules by itself, as its fault plan says: then nothing is expected of completions.
+    pub faulty: bool,
     /// Why a fatal status would be no surprise, until the next reset.
     excuse: Option<&'static str>,
     next_cid: u16,
@@ -71,6 +73,7 @@ impl World {
             tally,
             poison,
             history,
+            faulty: false,
             excuse,
             next_cid,
         }
@@ -114,7 +117,12 @@ impl World {
         let worked = self.device.step() || self.leap();
         if worked {
             self.poll();
-            if self.csts().cfs() {
+            if self.faulty && !self.queues.submission.is_empty() && !self.csts().rdy() && self.csts().nssro()
+            {
+                // It reset itself.
+                self.forget();
+            }
+            if self.csts().cfs() && !self.csts().gone() {
                 assert!(self.is_excused(), "CSTS.CFS is set, and nothing that the client did explains it");
                 self.tally.fatal += 1;
                 self.reset();
@@ -126,7 +134,7 @@ impl World {
     /// Whether a fatal status is what the client asked for: a bad configuration, or a keep alive timer that ran out.
     fn is_excused(&self) -> bool {
         let silent = |violation: &Violation| violation.rule == Rule::KeepAliveExpired;
-        self.excuse.is_some() || self.device.violations().iter().any(silent)
+        self.faulty || self.excuse.is_some() || self.device.violations().iter().any(silent)
     }
 
     /// Reads all completions; those of the admin queue last, because they tell about other queues.
@@ -142,6 +150,9 @@ impl World {
     fn completed(&mut self, cqid: u16, entry: &Cqe) {
         let sqid = entry.sqid;
         self.note(|| format!("completion queue {cqid}: {entry:?} {}", entry.status()));
+        if self.faulty {
+            return self.completed_by_a_faulty_controller(entry);
+        }
         let queue = self.queues.submission.get_mut(&sqid);
         let queue = queue.unwrap_or_else(|| panic!("completion queue {cqid}: a completion of queue {sqid}"));
         assert_eq!(queue.cqid, cqid, "queue {sqid} completes into the wrong queue");
@@ -154,6 +165,33 @@ impl World {
             self.tally.failed += 1;
         } else if sqid == 0 {
             self.administered(&sqe);
+        }
+    }
+
+    /// A completion that may be a duplicate, torn, or of a command that nobody sent: it is taken if it makes sense.
+    fn completed_by_a_faulty_controller(&mut self, entry: &Cqe) {
+        let Some(queue) = self.queues.submission.get_mut(&entry.sqid) else { return };
+        let Some(sqe) = queue.complete_if_outstanding(entry) else { return };
+        self.tally.completions += 1;
+        let fields = QueueIdSize::from_bits(sqe.cdw10);
+        let (qid, entries, base) = (fields.qid(), fields.entries(), sqe.prp1());
+        if entry.sqid != 0 || !entry.status().is_ok() {
+            self.tally.failed += u64::from(!entry.status().is_ok());
+            return;
+        }
+        match AdminOpcode(sqe.opcode()) {
+            AdminOpcode::CREATE_IO_CQ if self.memory.window(base, entries as usize * 16).is_some() => {
+                let queue = self.new_completion(entries, base);
+                self.queues.completion.insert(qid, queue);
+            }
+            AdminOpcode::CREATE_IO_SQ if self.memory.window(base, entries as usize * 64).is_some() => {
+                let cqid = CreateIoSqCdw11::from_bits(sqe.cdw11).cqid();
+                let queue = self.new_submission(qid, entries, cqid, base);
+                self.queues.submission.insert(qid, queue);
+            }
+            AdminOpcode::DELETE_IO_SQ => drop(self.queues.submission.remove(&qid)),
+            AdminOpcode::DELETE_IO_CQ => drop(self.queues.completion.remove(&qid)),
+            _ => {}
         }
     }
 
@@ -269,7 +307,7 @@ impl World {
 
     /// Every command of every queue was answered, but for those whose completion the client made impossible.
     pub fn check_answered(&self) {
-        if self.excuse.is_some() {
+        if self.faulty || self.excuse.is_some() {
             return;
         }
         for (qid, queue) in &self.queues.submission {
