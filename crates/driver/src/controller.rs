@@ -12,6 +12,7 @@ use warpbell_nvme::register::{Cap, Vs};
 
 use crate::core::Core;
 use crate::data::Data;
+use crate::keep_alive::Heartbeat;
 use crate::queues::negotiate;
 use crate::{
     ControllerOptions, ControllerState, DriverError, Namespace, QueueGrant, RefusedNamespace,
@@ -29,6 +30,7 @@ pub struct Controller {
     pub(crate) namespaces: Vec<Namespace>,
     pub(crate) refused: Vec<RefusedNamespace>,
     pub(crate) grant: Mutex<QueueGrant>,
+    pub(crate) heartbeat: Mutex<Option<Heartbeat>>,
 }
 
 /// What a controller reset changed.
@@ -73,8 +75,15 @@ impl Controller {
         experimental::enable_wide_cids(&core, &identify)?;
         core.start_events(&identify);
         let (namespaces, refused) = core.identify_namespaces(&identify, version)?;
-        let controller =
-            Controller { core, identify, version, namespaces, refused, grant: Mutex::new(grant) };
+        let controller = Controller {
+            core,
+            identify,
+            version,
+            namespaces,
+            refused,
+            grant: Mutex::new(grant),
+            heartbeat: Mutex::default(),
+        };
         controller.trace_opened();
         Ok(controller)
     }
@@ -191,6 +200,7 @@ impl Controller {
             return Err(self.core.wrong_state("reset"));
         }
         self.core.close();
+        *self.heartbeat.lock() = None;
         let lost_queues = self.core.disable()?;
         self.core.enable()?;
         *grant = negotiate(&self.core)?;

@@ -74,6 +74,7 @@ impl Controller {
     /// that it can come anew. Also notices a controller that is gone or in fatal error.
     pub fn poll_events(&self) -> Result<Vec<AsyncEvent>, DriverError> {
         self.core.check_health("polling for events")?;
+        self.keep_alive_if_due()?;
         let mut events = Vec::new();
         loop {
             let mut admin = self.core.admin.lock();

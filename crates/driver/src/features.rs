@@ -33,7 +33,7 @@ impl Controller {
         Ok(self.core.execute(command::set_features(feature, value, nsid), Data::None)?.dw0)
     }
 
-    fn current(&self, feature: FeatureId) -> Result<u32, DriverError> {
+    pub(crate) fn current(&self, feature: FeatureId) -> Result<u32, DriverError> {
         self.get_feature(feature, FeatureSelect::CURRENT, None)
     }
 

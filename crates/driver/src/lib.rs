@@ -28,6 +28,7 @@ mod experimental;
 mod features;
 mod identify;
 mod io_queue;
+mod keep_alive;
 mod log_pages;
 mod management;
 mod namespace;

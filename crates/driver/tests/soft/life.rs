@@ -202,3 +202,28 @@ fn time_is_virtual_in_simulation() {
     assert!(wall.elapsed() < Duration::from_secs(10));
     assert_clean(&device);
 }
+
+#[test]
+fn a_controller_is_kept_alive_as_long_as_events_are_polled() {
+    let device = SoftDevice::stepped(config()).unwrap();
+    let controller = Controller::open(device.clone(), ControllerOptions::default()).unwrap();
+    let kept = controller.set_keep_alive(Some(Duration::from_millis(950))).unwrap();
+    assert_eq!(kept, Some(Duration::from_secs(1)), "in steps of 100 ms");
+    let beats = || device.statistics().admin_commands[usize::from(AdminOpcode::KEEP_ALIVE.0)];
+    for _ in 0..20 {
+        device.advance(Duration::from_millis(300));
+        assert!(controller.poll_events().unwrap().is_empty());
+    }
+    assert_eq!(beats(), 10, "one when half of the timeout is over, at every second look");
+    assert_clean(&device);
+    // A host that falls silent is taken for dead.
+    device.advance(Duration::from_millis(1100));
+    while device.step() {}
+    assert!(controller.poll_events().unwrap_err().to_string().contains("fatal"));
+    assert_eq!(device.violations()[0].rule, warpbell_softctl::Rule::KeepAliveExpired);
+    controller.reset().unwrap();
+    device.advance(Duration::from_secs(5));
+    controller.poll_events().unwrap();
+    assert_eq!(controller.set_keep_alive(None).unwrap(), None);
+    assert_eq!(device.statistics().violations, 1);
+}

@@ -61,7 +61,8 @@ impl Submission {
 
     /// The controller took a doorbell value: the entries up to it are submitted. Returns them.
     pub fn accepted(&mut self, value: u32) -> Vec<Sqe> {
-        if self.lost {
+        // After a completion that a fault took, the controller's queue may be another than the client knows.
+        if self.lost || value >= self.entries {
             return Vec::new();
         }
         let count = self.distance(self.rung, value);

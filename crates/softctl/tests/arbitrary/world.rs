@@ -278,6 +278,7 @@ impl World {
         } else if head {
             self.queues.completion.entry(qid).and_modify(|queue| queue.freed = value);
         } else if let Some(queue) = self.queues.submission.get_mut(&qid) {
+            assert!(self.faulty || value < queue.entries, "queue {qid}: tail {value} was taken");
             let fresh = queue.accepted(value);
             self.tally.commands += fresh.len() as u64;
         }
