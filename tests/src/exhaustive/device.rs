@@ -111,7 +111,9 @@ impl Device {
         }
         let slot = ((offset - ring.start) / 64) as u64;
         if slot.wrapping_sub(self.fetched) & self.mask() < self.tail - self.fetched {
-            return Err(format!("a store reaches the submission entry in slot {slot} between doorbell and fetch"));
+            return Err(format!(
+                "a store reaches the submission entry in slot {slot} between doorbell and fetch"
+            ));
         }
         Ok(())
     }

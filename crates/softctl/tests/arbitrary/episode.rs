@@ -166,7 +166,7 @@ impl World {
             880..900 => self.wild_doorbell(),
             900..930 => self.map(),
             930..955 => self.unmap(),
-            955..965 => drop(self.device.advance(Duration::from_micros(self.random.random_range(0..100)))),
+            955..965 => self.device.advance(Duration::from_micros(self.random.random_range(0..100))),
             965..985 => self.wild_register(),
             985..993 => self.scribble(),
             993..995 => self.settle(),
