@@ -1,6 +1,7 @@
 //! The control plane: registers, the admin queue and everything that admin commands change. One lock holds it.
 //!
-//! Lock order: control before lane. A poller lets go of its lane before it takes the control lock.
+//! Lock order: control before lane. A poller lets go of its lane before it takes the control lock. Nobody holds two control
+//! locks; `subsystem` says how controllers reach each other.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -9,7 +9,8 @@
 //! virtual time, for simulation). Where to look:
 //!
 //! - `config`, `parse`: what can be asked for, as [`SoftConfig`] and as a device name.
-//! - `core`, `control`, `registers`, `admin`: the control plane, behind one lock.
+//! - `subsystem`: what several controllers share, namespaces above all, and how they change while lanes work.
+//! - `core`, `control`, `registers`, `admin`: the control plane of one controller, behind one lock.
 //! - `lane`, `quick`, `engine`, `queue`, `transfer`, `nvm`: the way of an I/O command, on one thread from doorbell to
 //!   completion. `lane` decides what comes next, `quick` serves the plain cases many at a time.
 //! - `store`, `memory`, `interrupt`, `doorbell`: namespaces, client memory, eventfds, doorbell registers.
