@@ -65,6 +65,7 @@ impl Core {
             return true;
         }
         let mut lane = self.lanes[0].lock();
+        lane.note_busy(time.now());
         let mut work = Vec::new();
         lane.work(&mut work);
         let admin = self.admin_ready(control);
@@ -79,6 +80,7 @@ impl Core {
         match work.get(choice) {
             Some(work) => {
                 lane.perform(*work);
+                lane.note_busy(time.now());
                 let incident = lane.incident.take();
                 drop(lane);
                 if let Some(incident) = incident {

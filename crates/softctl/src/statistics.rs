@@ -34,6 +34,9 @@ pub struct Statistics {
     pub violations: u64,
     /// Interrupts signalled.
     pub interrupts: u64,
+    /// Stepped mode: virtual time in which an I/O command was submitted and not completed. Threaded, the time of the
+    /// pollers is what comes closest.
+    pub busy: Duration,
     /// CPU time of all poller threads.
     pub poller_cpu: Duration,
 }
@@ -54,6 +57,7 @@ impl Default for Statistics {
             faults: 0,
             violations: 0,
             interrupts: 0,
+            busy: Duration::ZERO,
             poller_cpu: Duration::ZERO,
         }
     }
@@ -94,6 +98,7 @@ impl Statistics {
         self.faults += other.faults;
         self.violations += other.violations;
         self.interrupts += other.interrupts;
+        self.busy += other.busy;
         self.poller_cpu += other.poller_cpu;
     }
 }

@@ -12,7 +12,7 @@ use warpbell_nvme::feature::FeatureId;
 use warpbell_nvme::identify::Cns;
 use warpbell_nvme::log::{ErrorLogEntry, LogPageId, SmartLog};
 use warpbell_nvme::{Sqe, Status};
-use warpbell_softctl::{Health, Rule, SoftConfig};
+use warpbell_softctl::{Fault, FaultAction, FaultPlan, Health, Rule, Selector, SoftConfig};
 
 fn log(page: LogPageId, bytes: u32, offset: u64) -> Sqe {
     command::get_log_page(page, NSID_ALL, bytes / 4 - 1, offset, true)
@@ -142,6 +142,28 @@ fn smart_tells_health_time_and_power() {
     let mut client = Client::start(device);
     let log = smart(&mut client);
     assert_eq!((log.power_cycles.get(), log.unsafe_shutdowns.get()), (3, 1));
+    client.assert_clean();
+}
+
+#[test]
+fn busy_time_is_that_of_outstanding_commands() {
+    let slow = Fault {
+        action: FaultAction::Delay { by: Duration::from_secs(150) },
+        selector: Selector { count: Some(1), ..Selector::default() },
+    };
+    let faults = FaultPlan { seed: 1, faults: vec![slow] };
+    let mut client = Client::stepped(SoftConfig { faults, ..memory(1 << 20, 512) });
+    let mut pair = client.pair(1, 8);
+    client.device.advance(Duration::from_secs(600));
+    assert_eq!(smart(&mut client).busy_minutes.get(), 0, "nothing was outstanding");
+    pair.push(&command::flush(1).with_cid(1));
+    pair.ring();
+    client.settle();
+    assert!(pair.poll().is_none());
+    client.device.advance(Duration::from_secs(150));
+    assert!(pair.wait(&client.device).status().is_ok());
+    client.device.advance(Duration::from_secs(600));
+    assert_eq!(smart(&mut client).busy_minutes.get(), 2);
     client.assert_clean();
 }
 

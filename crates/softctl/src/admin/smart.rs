@@ -35,7 +35,7 @@ impl Core {
         log.data_units_written = units(counters.bytes_written);
         log.host_reads = commands(&counters, &[NvmOpcode::READ, NvmOpcode::COMPARE]).into();
         log.host_writes = commands(&counters, &[NvmOpcode::WRITE]).into();
-        log.busy_minutes = u128::from(counters.poller_cpu.as_secs() / 60).into();
+        log.busy_minutes = u128::from((counters.busy + counters.poller_cpu).as_secs() / 60).into();
         log.power_cycles = u128::from(life.power_cycles).into();
         log.power_on_hours = u128::from(now.as_secs() / 3600).into();
         log.unsafe_shutdowns = u128::from(life.unsafe_shutdowns).into();

@@ -14,6 +14,7 @@ mod stuck;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -65,6 +66,8 @@ pub(crate) struct Lane {
     pub(super) sqs: Vec<Sq>,
     pub(super) cqs: Vec<Cq>,
     flights: Flights,
+    /// Stepped mode: since when there have been outstanding commands.
+    busy_since: Option<Duration>,
     /// By queue identifier, where completions keep the order of submission.
     orders: HashMap<u16, Order<(Flight, Status)>>,
     stuck: Vec<Stuck>,
@@ -86,6 +89,7 @@ impl Lane {
             sqs: Vec::new(),
             cqs: Vec::new(),
             flights: Flights::default(),
+            busy_since: None,
             orders: HashMap::new(),
             stuck: Vec::new(),
             incident: None,

@@ -50,6 +50,19 @@ impl Lane {
         into.extend((0..self.flights.ready()).map(Work::GoOn));
     }
 
+    /// Counts the time in which commands are outstanding. Called whenever that may have changed.
+    pub(crate) fn note_busy(&mut self, now: Duration) {
+        let busy = !self.flights.is_empty() || self.sqs.iter().any(|sq| sq.pending() > 0);
+        match (busy, self.busy_since) {
+            (true, None) => self.busy_since = Some(now),
+            (false, Some(since)) => {
+                self.engine.statistics.busy += now.saturating_sub(since);
+                self.busy_since = None;
+            }
+            _ => {}
+        }
+    }
+
     /// When there will be work although there is none now.
     pub(crate) fn next_event(&mut self) -> Option<Duration> {
         if self.state != LaneState::Running {
