@@ -188,6 +188,34 @@ fn a_lost_shared_queue_is_closed_for_later_kernels() {
 }
 
 #[test]
+fn warps_on_a_shared_queue_that_is_lost_in_the_middle_all_learn_it_and_take_no_more_room() {
+    let mut early = 0;
+    for seed in seeds(20) {
+        let case = Case { seed, warps: 4, entries: 8, commands: 12, ..case("lost halfway", Sharing::Shared) };
+        let case = Case { async_depth: 2, deadline: Duration::from_secs(60), ..case };
+        let mut simulation = Simulation::new(&case).expect("a rig");
+        let mut lost = false;
+        let outcome = simulation.run_while(|rig, moment| {
+            if moment.rung > 4 + seed && !lost {
+                rig.attachment.declare_lost(0);
+                lost = true;
+            }
+            !lost
+        });
+        let outcome = outcome.expect("a run");
+        expect_codes(&simulation, &outcome, &[abi::QUEUE_GONE, abi::NO_CID]);
+        assert!(lost && count(&simulation, abi::QUEUE_GONE) >= 4, "seed {seed}: every warp learns it");
+        assert!(outcome.elapsed < Duration::from_secs(5), "seed {seed}: {:?}", outcome.elapsed);
+        assert_ne!(simulation.rig.state(0).expect("a state").ticket & abi::TICKET_CLOSED, 0);
+        // What was reserved before the queue was closed was also published: nobody is left between the two.
+        let state = simulation.rig.state(0).expect("a state");
+        assert_eq!(state.turn, state.ticket & !abi::TICKET_CLOSED, "seed {seed}");
+        early += count(&simulation, 0);
+    }
+    assert!(early > 0, "no command was answered before the loss");
+}
+
+#[test]
 fn a_lane_without_a_free_identifier_is_refused_at_once() {
     for sharing in MODES {
         let case =

@@ -8,6 +8,7 @@ use warpbell_nvme::completion::Cqe;
 
 use crate::SpuriousCompletion;
 use crate::cid_slots::{CidSlots, Completed};
+use crate::mutation::{Mutation, off};
 
 /// Names a submitted admin command for as long as the driver lives, unlike its identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -86,7 +87,8 @@ impl AdminQueue {
 
     /// As after creation: all commands are lost, their buffers free. Only while the controller is disabled.
     pub(crate) fn restart(&mut self) {
-        for window in [self.sq.window(), self.cq.window()] {
+        let kept = off(Mutation::RingsKeptAtReset);
+        for window in [self.sq.window(), self.cq.window()].into_iter().filter(|_| !kept) {
             let zeroed = window.fill(0, window.len(), 0);
             debug_assert!(zeroed.is_ok(), "the whole window is in the window");
         }

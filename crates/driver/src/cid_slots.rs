@@ -1,5 +1,7 @@
 //! Command identifiers: a slot in the low bits, a generation in the high ones.
 
+use crate::mutation::{Mutation, off};
+
 /// Marks of a slot's state, above the 16 bits of its identifier.
 const FREE: u32 = 1 << 16;
 const QUARANTINED: u32 = 1 << 17;
@@ -78,6 +80,10 @@ impl CidSlots {
 
     #[cold]
     fn complete_unusual(&mut self, slot: u16, cid: u16, state: Option<u32>) -> Completed {
+        if let (true, Some(state @ 0..=0xffff)) = (off(Mutation::GenerationIgnored), state) {
+            self.release(slot, state as u16);
+            return Completed::Slot(slot);
+        }
         if state == Some(QUARANTINED | u32::from(cid)) {
             self.release(slot, cid);
             self.quarantined -= 1;
@@ -106,6 +112,11 @@ impl CidSlots {
         let slot = usize::from(self.slot_of(cid));
         match self.state.get_mut(slot) {
             Some(state) if *state == u32::from(cid) => {
+                if off(Mutation::ReuseAtTimeout) {
+                    *state |= FREE;
+                    self.free.push(slot as u16);
+                    return true;
+                }
                 *state |= QUARANTINED;
                 self.quarantined += 1;
                 true

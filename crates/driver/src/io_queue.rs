@@ -10,6 +10,7 @@ use warpbell_nvme::command::{self, Sqe};
 use warpbell_nvme::completion::Cqe;
 
 use crate::cid_slots::{CidSlots, Completed};
+use crate::mutation::{Mutation, off};
 use crate::{DriverError, QueuePair, SpuriousCompletion};
 
 use deadlines::Deadlines;
@@ -197,7 +198,7 @@ impl IoQueue {
 
     #[inline]
     fn tell_lazily(&mut self) {
-        if self.head - self.told >= self.cq_batch {
+        if self.head - self.told >= self.cq_batch && !off(Mutation::HeadNeverTold) {
             self.tell();
         }
     }

@@ -31,6 +31,10 @@ mod io_queue;
 mod keep_alive;
 mod log_pages;
 mod management;
+#[cfg(feature = "mutations")]
+pub mod mutation;
+#[cfg(not(feature = "mutations"))]
+mod mutation;
 mod namespace;
 mod options;
 mod queue_ids;

@@ -4,6 +4,7 @@ use parking_lot::Mutex;
 use warpbell_hw::Qid;
 
 use crate::ControllerState;
+use crate::mutation::{Mutation, off};
 use crate::queue_pair::Rings;
 
 /// What became of a queue identifier.
@@ -74,7 +75,9 @@ impl QueueBook {
     pub(crate) fn take(&self) -> Result<Qid, IdCounts> {
         let mut book = self.0.lock();
         let granted = usize::from(book.granted);
-        let Some(index) = book.ids.iter().take(granted).position(|id| id.state == IdState::Free) else {
+        let retired = |id: &Id| id.state == IdState::Retired && off(Mutation::IdOfLivingPair);
+        let free = |id: &Id| id.state == IdState::Free || retired(id);
+        let Some(index) = book.ids.iter().take(granted).position(free) else {
             return Err(book.counts());
         };
         book.ids[index] = Id { state: IdState::Live, held: true };

@@ -9,6 +9,7 @@ use warpbell_nvme::register::ArbitrationMechanism;
 use crate::controller::Controller;
 use crate::core::Core;
 use crate::data::{Data, PAGE};
+use crate::mutation::{Mutation, off};
 use crate::queue_pair::{RingBacking, RingMemory, Rings};
 use crate::{DriverError, QueuePair, QueueSpec};
 
@@ -222,16 +223,23 @@ impl Controller {
         if pair.is_retired() {
             return Ok(());
         }
+        if off(Mutation::TeardownBeforeDelete) {
+            self.core.book.retire(pair.qid());
+            return Ok(());
+        }
         self.delete_queues(pair.qid()).inspect_err(|_| self.core.book.lose(pair.qid()))?;
         self.core.book.retire(pair.qid());
         Ok(())
     }
 
     fn delete_queues(&self, qid: Qid) -> Result<(), DriverError> {
-        let halves = [
+        let mut halves = [
             ("submission queue", command::delete_io_sq(qid.0)),
             ("completion queue", command::delete_io_cq(qid.0)),
         ];
+        if off(Mutation::CompletionQueueFirst) {
+            halves.reverse();
+        }
         for (half, sqe) in halves {
             self.core.execute(sqe, Data::None).map_err(|error| {
                 let (device, source) = (self.core.name(), Box::new(error));

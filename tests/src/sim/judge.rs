@@ -10,6 +10,7 @@ use super::contents;
 use super::kernel;
 use super::outcome::{Command, Facts, Who};
 use super::plan::Plan;
+use crate::breach::Breach;
 use crate::findings::Finding;
 
 /// What a status is called.
@@ -36,7 +37,16 @@ pub(super) fn judge(plan: &Plan, facts: &mut Facts) {
     let broken_rings = facts.faults.iter().any(|fault| breaks_rings(fault.kind));
     if broken_rings {
         // A controller that breaks the rules makes its client look as if it did.
-        facts.findings.retain(|finding| !matches!(finding, Finding::Breach(_) | Finding::Violation(_)));
+        facts.findings.retain(|finding| match finding {
+            Finding::Breach(breach) => {
+                matches!(
+                    breach,
+                    Breach::NotPending { .. } | Breach::Unfenced { .. } | Breach::Unlocked { .. }
+                )
+            }
+            Finding::Violation(_) => false,
+            _ => true,
+        });
     }
     let mut judge = Judge { plan, facts, found: Vec::new(), fails: Vec::new() };
     judge.fails = judge.facts.faults.iter().filter(|fault| fault.status.is_some()).cloned().collect();
