@@ -35,7 +35,7 @@ fn rules() -> Vec<String> {
     let blocks = header.split("#if defined(WARPBELL_MUTATE_").skip(1);
     let device = blocks.filter_map(|block| block.split(')').next().map(str::to_owned));
     let host = Mutation::ALL.iter().map(|mutation| format!("{mutation:?}"));
-    let planted = ["RING_IF_FIRST", "BUFFER_FREE_AT_LOSS"].map(|rule| format!("{PLANTED}{rule}"));
+    let planted = ["RING_IF_FIRST"].map(|rule| format!("{PLANTED}{rule}"));
     device.chain(host).chain(planted).collect()
 }
 

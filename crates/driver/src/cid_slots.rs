@@ -80,10 +80,6 @@ impl CidSlots {
 
     #[cold]
     fn complete_unusual(&mut self, slot: u16, cid: u16, state: Option<u32>) -> Completed {
-        if let (true, Some(state @ 0..=0xffff)) = (off(Mutation::GenerationIgnored), state) {
-            self.release(slot, state as u16);
-            return Completed::Slot(slot);
-        }
         if state == Some(QUARANTINED | u32::from(cid)) {
             self.release(slot, cid);
             self.quarantined -= 1;

@@ -18,8 +18,6 @@ pub enum Mutation {
     IdOfLivingPair,
     /// A reset leaves the admin queue's old completions in their ring.
     RingsKeptAtReset,
-    /// A completion is taken for any command's whose slot it names.
-    GenerationIgnored,
 }
 
 #[cfg(feature = "mutations")]
@@ -33,7 +31,6 @@ impl Mutation {
         Mutation::HeadNeverTold,
         Mutation::IdOfLivingPair,
         Mutation::RingsKeptAtReset,
-        Mutation::GenerationIgnored,
     ];
 
     /// Switches this rule off, and every other on, for this thread.

@@ -106,7 +106,10 @@ impl<'a> Run<'a> {
             if !self.attach(kernel)? {
                 break;
             }
-            self.start_client(kernel)?;
+            // Where a queue is lost and replaced, the client comes with the new one.
+            if self.plan.lose == 0 || self.plan.replace == 0 || self.facts.lost {
+                self.start_client(kernel)?;
+            }
             let launched = self.launch(kernel)?;
             let lost = self.supervise();
             self.collect(&launched)?;

@@ -22,6 +22,8 @@ use crate::findings::Finding;
 const QUIET_ROUNDS: u32 = 96;
 /// Leaps to a deadline.
 const LEAPS: u32 = 256;
+/// Rounds after which nobody believes any more that whoever waits will go on; a long run takes a tenth.
+const MOST_ROUNDS: u64 = 2_000_000;
 /// What one round takes.
 const ROUND: Duration = Duration::from_nanos(100);
 
@@ -146,6 +148,8 @@ impl World {
     /// nobody has anything to do.
     pub(super) fn turn(&self, hint: Duration) {
         self.rounds.set(self.rounds.get() + 1);
+        // Once: whoever cleans up afterwards may go on.
+        assert!(self.rounds.get() != MOST_ROUNDS, "a call of the host waits for ever");
         let idle = self.step_kernel();
         let controller = self.step_controller(idle);
         let client = self.step_client();
