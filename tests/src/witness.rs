@@ -54,7 +54,7 @@ impl Watched {
     fn word_at(&self, address: u64) -> Option<(u64, bool)> {
         let bytes = (u64::from(self.queue.warp_slots) * 32 * 4) << self.queue.token_shift;
         let offset = Some(address.wrapping_sub(self.queue.words)).filter(|offset| *offset < bytes)?;
-        Some((offset / 4 >> self.queue.token_shift, peek::<u32>(address) & abi::WORD_PENDING != 0))
+        Some(((offset / 4) >> self.queue.token_shift, peek::<u32>(address) & abi::WORD_PENDING != 0))
     }
 
     fn is_locked(&self) -> bool {
