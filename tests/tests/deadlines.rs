@@ -150,9 +150,11 @@ fn a_controller_that_pauses_longer_than_deadlines_confuses_nobody() {
 
 #[test]
 fn a_lost_queue_answers_everybody_long_before_their_deadline() {
-    for (sharing, seed) in MODES.into_iter().flat_map(|s| seeds(5).map(move |seed| (s, seed))) {
+    for (sharing, seed) in MODES.into_iter().flat_map(|s| seeds(6).map(move |seed| (s, seed))) {
         let case = Case {
             seed,
+            wide: seed % 2 == 0,
+            stale_tokens: true,
             entries: 8,
             commands: 1,
             deadline: Duration::from_secs(60),

@@ -75,7 +75,7 @@ template <sharing Mode> WARPBELL_D status queue<Mode>::abandon(io_token&& token)
 // deleted the queue, no copy of the token may be answered with it: this was the one status.
 template <sharing Mode> WARPBELL_D status queue<Mode>::lose(io_token& token) {
     if (!mutate::id_lives_on_after_loss) {
-        quarantine_ |= 1u << (token.cid() - first_cid_);
+        quarantine_ |= 1u << id_of(token);
     }
     token.reset();
     return code::queue_lost;
