@@ -66,10 +66,40 @@ pub(crate) fn configure(
     identify: &IdentifyController,
     grant: QueueGrant,
 ) -> Result<(), DriverError> {
-    let mut pages = core.doorbell_pages.lock();
+    let mut slot = core.doorbell_pages.lock();
+    // Pages of before a reset are the driver's alone again; without a new command nobody polls them.
+    let old = slot.take();
+    if !wanted(core, identify, grant)? {
+        return Ok(());
+    }
+    let pages = match old {
+        Some(old) => old,
+        None => DoorbellPages {
+            shadows: core.dma_buffer("the shadow doorbells", PAGE)?,
+            events: core.dma_buffer("the doorbell event indices", PAGE)?,
+            stride: core.cap.dstrd(),
+        },
+    };
+    pages.clear();
+    let (shadows, events) = (pages.shadows.iova().0, pages.events.iova().0);
+    match core.execute(command::dbbuf_config(shadows, events), Data::None) {
+        Ok(_) => *slot = Some(pages),
+        Err(error) => {
+            // A command that nobody waits for any longer may still be executed: its pages stay mapped.
+            if matches!(error, DriverError::CommandTimeout { .. }) {
+                std::mem::forget(pages);
+            }
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+/// Whether doorbells shall go through memory: as the options ask, and as far as controller and page allow.
+fn wanted(core: &Core, identify: &IdentifyController, grant: QueueGrant) -> Result<bool, DriverError> {
     let wish = core.options.doorbell_buffer;
     if wish == DoorbellBuffer::Off {
-        return Ok(());
+        return Ok(false);
     }
     if !identify.oacs.dbbuf() {
         let what = "the support for Doorbell Buffer Config (OACS bit 8)";
@@ -77,34 +107,21 @@ pub(crate) fn configure(
             DoorbellBuffer::On => {
                 Err(DriverError::Unsupported { device: core.name(), what, value: 0, need: "1" })
             }
-            _ => Ok(()),
+            _ => Ok(false),
         };
     }
     let (queues, stride) = (grant.submission.max(grant.completion), core.cap.dstrd());
     let need = bytes_needed(queues, stride);
-    if need > PAGE as u64 {
-        let most = PAGE as u64 / (8 << stride) - 1;
-        let refused =
-            DriverError::DoorbellBuffer { device: core.name(), queues, stride, need, page: PAGE, most };
-        if wish == DoorbellBuffer::On {
-            return Err(refused);
-        }
-        tracing::warn!(%refused, "doorbells go to registers");
-        return Ok(());
+    if need <= PAGE as u64 {
+        return Ok(true);
     }
-    let new = match pages.take() {
-        Some(old) => old,
-        None => DoorbellPages {
-            shadows: core.dma_buffer("the shadow doorbells", PAGE)?,
-            events: core.dma_buffer("the doorbell event indices", PAGE)?,
-            stride,
-        },
-    };
-    new.clear();
-    let (shadows, events) = (new.shadows.iova().0, new.events.iova().0);
-    core.execute(command::dbbuf_config(shadows, events), Data::None)?;
-    *pages = Some(new);
-    Ok(())
+    let most = PAGE as u64 / (8 << stride) - 1;
+    let refused = DriverError::DoorbellBuffer { device: core.name(), queues, stride, need, page: PAGE, most };
+    if wish == DoorbellBuffer::On {
+        return Err(refused);
+    }
+    tracing::warn!(%refused, "doorbells go to registers");
+    Ok(false)
 }
 
 #[cfg(test)]

@@ -115,6 +115,7 @@ impl Limits {
             max_transfer_bytes: Some(ssd.max_transfer_bytes().unwrap_or(u64::MAX).min(described)),
             max_entries: ssd.controller().max_entries(),
             queues: ssd.granted_queues(),
+            wide_cids: ssd.controller().wide_cids(),
         })
     }
 }

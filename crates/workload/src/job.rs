@@ -16,6 +16,8 @@ pub const MAX_DEPTH: u32 = 65_535;
 pub const LANES: u32 = 32;
 /// Warps that can share a queue: 16 CID bits, 5 of which name the lane.
 pub const MAX_WARPS_PER_QUEUE: u32 = 2048;
+/// The same with 32 CID bits, of which 16 name the warp.
+pub const MAX_WARPS_PER_WIDE_QUEUE: u32 = 65_536;
 /// The most memory that the buffers of a run may take.
 pub const BUFFER_LIMIT: u64 = 8 << 30;
 /// Most bytes of the histograms that kernels count latencies in.
@@ -42,6 +44,8 @@ pub struct Limits {
     pub max_entries: u32,
     /// I/O queue pairs that the controller granted.
     pub queues: u16,
+    /// Command identifiers have 32 bits instead of 16 (experimental).
+    pub wide_cids: bool,
 }
 
 /// Why a run was refused: the flag, its value, and the limit.
@@ -183,7 +187,7 @@ impl Job {
         check::depth(options, limits)?;
         check::at_least("runtime", options.runtime, Duration::from_nanos(1))?;
         check::at_least("deadline", Some(options.deadline), Duration::from_nanos(1))?;
-        let (warps, tokens_per_lane) = check::warps(options)?;
+        let (warps, tokens_per_lane) = check::warps(options, limits)?;
         let blocks = options.bs.0 / u64::from(limits.block_size);
         let job = Job {
             rw: options.rw,

@@ -39,7 +39,7 @@ pub use digest::{DIGEST_SCHEMA, Digest, DigestOptions, digest};
 pub use error::RunError;
 pub use job::{
     BUFFER_LIMIT, DEFAULT_RUNTIME, HISTOGRAM_LIMIT, Job, JobError, LANES, Limits, MAX_DEPTH,
-    MAX_WARPS_PER_QUEUE,
+    MAX_WARPS_PER_QUEUE, MAX_WARPS_PER_WIDE_QUEUE,
 };
 pub use latency::{Latency, LatencyHistogram};
 pub use options::{Access, Api, BenchOptions, Sharing, Verify, WordError};

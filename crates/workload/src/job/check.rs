@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::{DEFAULT_RUNTIME, JobError, LANES, Limits, MAX_DEPTH, MAX_WARPS_PER_QUEUE};
+use super::{
+    DEFAULT_RUNTIME, JobError, LANES, Limits, MAX_DEPTH, MAX_WARPS_PER_QUEUE, MAX_WARPS_PER_WIDE_QUEUE,
+};
 use crate::options::{Access, Api, BenchOptions, Sharing};
 use crate::size::ByteSize;
 
@@ -139,7 +141,7 @@ pub(super) fn runtime(options: &BenchOptions) -> Option<Duration> {
 }
 
 /// Warps over all queues, and commands in flight per lane.
-pub(super) fn warps(options: &BenchOptions) -> Result<(u32, u32), JobError> {
+pub(super) fn warps(options: &BenchOptions, limits: &Limits) -> Result<(u32, u32), JobError> {
     let queues = u32::from(options.queues);
     if options.api == Api::Host {
         return match options.warps {
@@ -162,11 +164,13 @@ pub(super) fn warps(options: &BenchOptions) -> Result<(u32, u32), JobError> {
         return Err(too_large("warps", warps, limit));
     }
     let per_queue = warps.div_ceil(queues);
-    if per_queue > MAX_WARPS_PER_QUEUE {
-        let limit = format!("{} on --queues {queues}, for lack of CIDs", MAX_WARPS_PER_QUEUE * queues);
+    let most = if limits.wide_cids { MAX_WARPS_PER_WIDE_QUEUE } else { MAX_WARPS_PER_QUEUE };
+    if per_queue > most {
+        let limit = format!("{} on --queues {queues}, for lack of CIDs", u64::from(most) * u64::from(queues));
         return Err(too_large("warps", warps, limit));
     }
-    let per_lane = 1u32 << (10.min(16 - per_queue.next_power_of_two().trailing_zeros()) - 5);
+    let local_bits = if limits.wide_cids { 16 } else { 16 - per_queue.next_power_of_two().trailing_zeros() };
+    let per_lane = 1u32 << (local_bits.min(10) - 5);
     let tokens = options.iodepth.div_ceil(warps / queues * LANES).next_power_of_two();
     if tokens > per_lane {
         let room = warps / queues * LANES * per_lane;

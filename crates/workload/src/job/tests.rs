@@ -9,6 +9,7 @@ fn limits() -> Limits {
         max_transfer_bytes: Some(128 << 10),
         max_entries: 65_536,
         queues: 64,
+        wide_cids: false,
     }
 }
 
@@ -140,6 +141,11 @@ fn warps_and_tokens() {
         refusal(|o| (o.warps, o.queues, o.sharing) = (Some(4097), 2, Sharing::Shared)),
         "--warps 4097: must be at most 4096 on --queues 2, for lack of CIDs"
     );
+    let wide = Limits { wide_cids: true, ..limits() };
+    let mut options =
+        BenchOptions { warps: Some(4097), queues: 2, sharing: Sharing::Shared, ..Default::default() };
+    options.iodepth = 4097;
+    assert_eq!(Job::resolve(&options, &wide).unwrap().warps, 4097, "32-bit identifiers name more warps");
     let job = resolve(|o| o.iodepth = 128).unwrap();
     assert_eq!((job.warps, job.tokens_per_lane, job.ios_in_flight()), (1, 4, 128));
     let job = resolve(|o| (o.iodepth, o.sharing) = (128, Sharing::Shared)).unwrap();
