@@ -97,6 +97,7 @@ mod tests {
             max_transfer_bytes: None,
             max_entries: 1024,
             queues: 8,
+            wide_cids: false,
         };
         let options = BenchOptions { rw, bs: ByteSize(4096), ..Default::default() };
         Job::resolve(&options, &limits).unwrap()

@@ -11,6 +11,7 @@ fn run(ios: u64, errors: u64) -> Run {
         max_transfer_bytes: None,
         max_entries: 1024,
         queues: 1,
+        wide_cids: false,
     };
     let counters = Costs { sq_doorbells: ios / 32, cq_doorbells: ios / 16, ..Default::default() };
     let total = Traffic::new(ios, ios * 4096, 2_000_000_000);
