@@ -15,8 +15,8 @@ use crate::engine::{Command, Refused, never};
 use crate::queue::{Cq, Sq};
 
 /// How messages name the pages.
-const SHADOW_PAGE: &str = "shadow doorbell page";
-const EVENT_PAGE: &str = "EventIdx page";
+pub(crate) const SHADOW_PAGE: &str = "shadow doorbell page";
+pub(crate) const EVENT_PAGE: &str = "EventIdx page";
 
 /// The client's two pages: entry `2 * QID + isCQ` of each is at that many strides.
 pub(crate) struct DoorbellPages {
@@ -109,6 +109,10 @@ impl Core {
     }
 
     fn doorbell_entry(&self, control: &Control, qid: u16, head: bool) -> Option<Shadow> {
+        let claims = control.engine.view.claims();
+        if claims.is_lost(SHADOW_PAGE) || claims.is_lost(EVENT_PAGE) {
+            return None;
+        }
         control.doorbell_pages.as_ref()?.entry(qid, head)
     }
 

@@ -18,6 +18,7 @@ mod smart;
 
 pub(crate) use aer::Events;
 pub(crate) use doorbell_buffer::DoorbellPages;
+pub(crate) use doorbell_buffer::{EVENT_PAGE, SHADOW_PAGE};
 pub(crate) use fault::LateAdmin;
 pub(crate) use features::Features;
 pub(crate) use keep_alive::KeepAlive;

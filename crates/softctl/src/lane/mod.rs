@@ -20,7 +20,7 @@ use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use warpbell_nvme::Status;
 
-use crate::admin::{cq_name, sq_name};
+use crate::admin::{EVENT_PAGE, SHADOW_PAGE, cq_name, sq_name};
 use crate::checker::Rule;
 use crate::engine::Engine;
 use crate::fault::Incident;
@@ -224,6 +224,10 @@ impl Lane {
         sqs.for_each(Sq::disconnect);
         let cqs = self.cqs.iter_mut().filter(|cq| claims.is_lost(&cq_name(cq.id)));
         cqs.for_each(Cq::disconnect);
+        if claims.is_lost(SHADOW_PAGE) || claims.is_lost(EVENT_PAGE) {
+            self.sqs.iter_mut().for_each(|sq| sq.bell.lose_pages());
+            self.cqs.iter_mut().for_each(|cq| cq.bell.lose_pages());
+        }
     }
 
     /// Looks at everything that the way of commands looks at only when it must.

@@ -149,6 +149,22 @@ impl Bell {
         }
     }
 
+    /// The client unmapped its pages: what it writes there is not seen any more, and EventIdx reaches nobody.
+    pub(crate) fn lose_pages(&mut self) {
+        let Some(shadow) = self.shadow.as_deref_mut() else { return };
+        let nowhere = Window::host(8).and_then(|window| Ok((window.slice(0, 4)?, window.slice(4, 4)?)));
+        match nowhere {
+            Ok((entry, event)) => {
+                entry.store_u32(0, shadow.value, Ordering::Relaxed);
+                if shadow.watch != Watch::Asleep {
+                    self.watched = entry.clone();
+                }
+                shadow.at = Shadow { entry, event };
+            }
+            Err(error) => tracing::error!(%error, "no memory in place of a lost doorbell page"),
+        }
+    }
+
     /// Lets go of the register: it reads zero again.
     pub(crate) fn retire(&self) {
         self.register.store_u32(0, 0, Ordering::Relaxed);
@@ -180,6 +196,20 @@ mod tests {
         let mut bell = Bell::new(register.clone());
         bell.attach(shadow.clone(), 0, recheck);
         (bell, shadow, register)
+    }
+
+    #[test]
+    fn lost_pages_are_neither_read_nor_written() {
+        let (pages, register) = (Window::host(8).unwrap(), Window::host(4).unwrap());
+        let at = Shadow { entry: pages.slice(0, 4).unwrap(), event: pages.slice(4, 4).unwrap() };
+        let mut bell = Bell::new(register);
+        bell.attach(at, 3, true);
+        bell.lose_pages();
+        pages.store_u32(0, 7, Ordering::Relaxed);
+        pages.store_u32(4, 0xc5, Ordering::Relaxed);
+        assert_eq!(bell.look(), None);
+        bell.doze();
+        assert_eq!(pages.load_u32(4, Ordering::Relaxed), 0xc5, "EventIdx is the client's memory again");
     }
 
     #[test]

@@ -217,7 +217,11 @@ impl World {
             }
             11 => queue_command::abort(self.qid(), number(&mut self.random, 32) as u16),
             12 if self.random.random() => queue_command::async_event_request(),
-            13 | 14 => queue_command::keep_alive(),
+            13 => queue_command::keep_alive(),
+            14 if self.random.random_range(0..4) == 0 => {
+                let [shadow, event] = [0, 1].map(|_| self.data_address(PAGE) & !(PAGE as u64 - 1));
+                queue_command::dbbuf_config(shadow, event)
+            }
             _ => {
                 let mut sqe = Sqe::new(self.random.random(), nsid);
                 sqe.cdw10 = number(&mut self.random, 64);

@@ -9,7 +9,9 @@ use warpbell_nvme::command::{self, Sqe};
 use warpbell_nvme::identify::{Cns, IdentifyNamespace};
 use warpbell_nvme::queue_command::{self, QueuePriority};
 use warpbell_nvme::register::offset;
-use warpbell_softctl::{CompletionOrder, FaultKind, FaultPlan, NamespaceConfig, Rule, SoftConfig};
+use warpbell_softctl::{
+    CompletionOrder, DoorbellBufferMode, FaultKind, FaultPlan, NamespaceConfig, Rule, SoftConfig,
+};
 
 use zerocopy::FromBytes;
 
@@ -55,6 +57,7 @@ fn config(random: &mut Xoshiro256PlusPlus) -> SoftConfig {
         stride: random.random_range(0..5),
         weighted_round_robin: random.random(),
         volatile_cache: random.random(),
+        doorbell_buffer: if random.random() { DoorbellBufferMode::On } else { DoorbellBufferMode::Off },
         poison_fetched: random.random(),
         seed: random.random(),
         order,
@@ -166,7 +169,10 @@ impl World {
             880..900 => self.wild_doorbell(),
             900..930 => self.map(),
             930..955 => self.unmap(),
-            955..965 => self.device.advance(Duration::from_micros(self.random.random_range(0..100))),
+            955..965 => {
+                let by = self.random.random_range(0..100);
+                self.device.advance(Duration::from_micros(by));
+            }
             965..985 => self.wild_register(),
             985..993 => self.scribble(),
             993..995 => self.settle(),

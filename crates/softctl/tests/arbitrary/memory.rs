@@ -115,6 +115,11 @@ impl Memory {
         }
     }
 
+    /// Any mapping may have become a ring that is poisoned.
+    pub fn poisoned_anywhere(&mut self) {
+        self.mappings.iter_mut().for_each(|mapping| mapping.before = None);
+    }
+
     fn check_unwritten(&self, mapping: &Mapping) {
         let Some(before) = &mapping.before else { return };
         let now = self.arena.to_vec(mapping.page * PAGE, mapping.len()).expect("pages inside the arena");

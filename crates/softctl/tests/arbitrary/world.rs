@@ -44,6 +44,8 @@ pub struct World {
     history: bool,
     /// Whether the controller breaks rules by itself, as its fault plan says: then nothing is expected of completions.
     pub faulty: bool,
+    /// Pages of shadow doorbells, if the client has just configured them.
+    shadowed: Option<[u64; 2]>,
     /// Why a fatal status would be no surprise, until the next reset.
     excuse: Option<&'static str>,
     next_cid: u16,
@@ -74,6 +76,7 @@ impl World {
             poison,
             history,
             faulty: false,
+            shadowed: None,
             excuse,
             next_cid,
         }
@@ -122,6 +125,7 @@ impl World {
                 // It reset itself.
                 self.forget();
             }
+            self.play_with_shadows();
             if self.csts().cfs() && !self.csts().gone() {
                 assert!(self.is_excused(), "CSTS.CFS is set, and nothing that the client did explains it");
                 self.tally.fatal += 1;
@@ -226,8 +230,36 @@ impl World {
                 let old = self.queues.completion.remove(&deleted);
                 assert!(old.is_some(), "completion queue {deleted} was deleted and did not exist");
             }
+            AdminOpcode::DBBUF_CONFIG => self.shadowed = Some([sqe.prp1(), sqe.prp2()]),
             _ => {}
         }
+    }
+
+    /// The controller reads doorbells from memory now: whatever is there, and for as long as it is mapped.
+    pub fn play_with_shadows(&mut self) {
+        let Some(pages) = self.shadowed.take() else { return };
+        if self.poison {
+            // Queues are made meanwhile of which the client does not hear.
+            self.memory.poisoned_anywhere();
+        }
+        for round in 0..40 {
+            let at = pages[0] + self.random.random_range(0..32) * 4;
+            let value: u32 = self.random.random_range(0..16);
+            self.memory.write(at, &value.to_le_bytes());
+            let doorbell = self.random.random_range(0..32) * 4;
+            self.device.doorbells().sink().expect("a stepped device has a sink").ring(doorbell, value);
+            (0..4).for_each(|_| _ = self.device.step() || self.leap());
+            let mapped = self.memory.mappings.iter().position(|mapping| {
+                pages.iter().any(|page| (mapping.iova..mapping.iova + mapping.len() as u64).contains(page))
+            });
+            if let Some(index) = mapped
+                && round == 20
+            {
+                self.memory.unmap(index);
+            }
+        }
+        self.memory.check();
+        self.reset();
     }
 
     fn new_completion(&self, entries: u32, base: u64) -> Completion {
