@@ -168,7 +168,10 @@ impl Judge<'_> {
             self.fails.swap_remove(at);
             return true;
         }
-        status.same_code(Status::ABORT_REQUESTED) && self.facts.aborts > 0
+        // A completion too many gives room that is not there: entries are overwritten before their fetch.
+        let overrun = self.facts.faults.iter().any(|fault| fault.kind == FaultKind::Duplicate);
+        overrun
+            || status.same_code(Status::ABORT_REQUESTED) && self.facts.aborts > 0
             || status.same_code(Status::ABORTED_SQ_DELETION) && !self.facts.retired.is_empty()
     }
 
