@@ -14,7 +14,7 @@ use warpbell_kernels::cpu::Module;
 use warpbell_tests::sim::{self, Plan, kernel};
 
 /// Seeds that a mutation has to show itself.
-const MOST_SEEDS: u64 = 3000;
+const MOST_SEEDS: u64 = 10_000;
 
 /// Before a rule: not only that it is caught, but that its failure replays and shrinks.
 const PLANTED: &str = "planted: ";
