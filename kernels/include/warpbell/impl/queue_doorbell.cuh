@@ -11,8 +11,10 @@ inline namespace WARPBELL_NAMESPACE {
 // the update passed the value at which it asked to be (NVMe Base 2.0, annex B.5). Values are slots, and
 // are compared in 16 bits. A fence before the call orders the entries before the shadow.
 template <sharing Mode> WARPBELL_D bool queue<Mode>::update_shadow(u32 offset, u32 before, u32 now) {
-    u32* shadow = reinterpret_cast<u32*>(port::load_relaxed_gpu(&state()->shadow) + offset);
-    const u32* events = reinterpret_cast<const u32*>(port::load_relaxed_gpu(&state()->events) + offset);
+    const u64 shadows = port::load_relaxed_gpu(&state()->shadow);
+    const u64 indices = port::load_relaxed_gpu(&state()->events);
+    u32* shadow = reinterpret_cast<u32*>(shadows + offset);
+    const u32* events = reinterpret_cast<const u32*>(indices + offset);
     const u32 early = mutate::dbbuf_event_first ? port::load_relaxed_sys(events) : 0;
     port::store_shadow_doorbell(shadow, now);
     // A store before a load: acq_rel does not order that. Without it both sides can miss each other, and
