@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::admin::{ErrorLog, KeepAlive};
+use crate::admin::{AdminLate, ErrorLog, KeepAlive};
 use crate::checker::{Checker, Rule};
 use crate::cmb::Cmb;
 use crate::config::{CompletionOrder, SoftConfig};
@@ -69,6 +69,8 @@ pub(crate) struct Core {
     pub(crate) keep_alive: KeepAlive,
     /// The admin tail doorbell's value when the admin queue was last served.
     pub(crate) admin_tail: AtomicU32,
+    /// When a fault's late admin completion is due.
+    pub(crate) admin_late: AdminLate,
     /// Whether the admin queue has work that no doorbell announces.
     pub(crate) admin_backlog: AtomicBool,
     /// The function is gone: a fault.
@@ -161,6 +163,7 @@ impl Core {
             lanes,
             time,
             keep_alive: KeepAlive::default(),
+            admin_late: AdminLate::default(),
             admin_tail: AtomicU32::new(0),
             admin_backlog: AtomicBool::new(false),
             removed: AtomicBool::new(false),

@@ -27,7 +27,7 @@ fn cost(bytes: u64, batch: u32, blocks: u16) -> f64 {
     let cell = Arc::new(&core.lanes[0]);
     let mut lane = cell.lock();
     lane.add_cq(Cq::new(1, 128, cq, head_word.clone(), None));
-    lane.add_sq(Sq::new(1, 128, sq, tail_word.clone()), 1);
+    assert!(lane.add_sq(Sq::new(1, 128, sq, tail_word.clone()), 1));
     let (mut tail, mut random, mut best) = (0u32, 1u64, f64::MAX);
     for _ in 0..2000 {
         let mut spent = 0;

@@ -10,6 +10,7 @@ use warpbell_hw::{
     ResetError, ResetKind, Window,
 };
 
+use warpbell_nvme::Status;
 use warpbell_nvme::command::AsyncErrorInfo;
 
 use crate::checker::Violation;
@@ -217,7 +218,7 @@ impl SoftDevice {
 
     /// The controller reports an error of its own: a log entry that belongs to no command, and an asynchronous event.
     pub fn report_error(&self, info: AsyncErrorInfo) {
-        self.core.errors.note_internal();
+        self.core.errors.note_internal(Status::INTERNAL_ERROR);
         self.core.checker.raise_error(info);
     }
 

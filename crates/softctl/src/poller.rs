@@ -60,8 +60,8 @@ fn run(core: &Core, index: usize) {
             let_others_in(cell, &mut lane);
         }
         let mut busy = lane.pass();
-        if let Some(incident) = lane.incident.take() {
-            MutexGuard::unlocked(&mut lane, || core.suffer(&mut core.control.lock(), incident));
+        if lane.incident.is_some() {
+            MutexGuard::unlocked(&mut lane, || suffer(core, cell));
         }
         if index == 0 && core.admin_wanted() {
             MutexGuard::unlocked(&mut lane, || core.run_admin(&mut core.control.lock(), ADMIN_BURST));
@@ -80,13 +80,33 @@ fn run(core: &Core, index: usize) {
     lane.engine.statistics.poller_cpu = cpu_time();
 }
 
+/// Lets the incident of a lane happen. It is taken under the control lock only: a reset that came first has taken it
+/// away, and what the client has begun since is not hit by it.
+#[cold]
+fn suffer(core: &Core, cell: &LaneCell) {
+    let mut control = core.control.lock();
+    let incident = cell.lock().incident.take();
+    if let Some(incident) = incident {
+        core.suffer(&mut control, incident);
+    }
+}
+
 /// Reads the clock only where a timer runs.
 #[inline]
 fn look_at_timers(core: &Core, lane: &mut MutexGuard<'_, Lane>) {
-    let Some(due) = core.vectors.due().into_iter().chain(core.keep_alive.due()).min() else { return };
+    let timers = core.vectors.due().into_iter().chain(core.keep_alive.due()).chain(core.admin_late.due());
+    let Some(due) = timers.min() else { return };
     let now = lane.engine.time.now();
     if due <= now {
-        MutexGuard::unlocked(lane, || core.fire_timers(&mut core.control.lock(), now));
+        MutexGuard::unlocked(lane, || {
+            let mut control = core.control.lock();
+            core.fire_timers(&mut control, now);
+            if control.late_is_due() {
+                // It is set again if it is still of use.
+                core.admin_late.set(None);
+                core.run_admin(&mut control, ADMIN_BURST);
+            }
+        });
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use parking_lot::MutexGuard;
 use rand::RngExt;
 use warpbell_hw::{DmaAccess, Registers};
+use warpbell_nvme::Status;
 use warpbell_nvme::register::{
     Aqa, ArbitrationMechanism, Cap, Cc, CommandSet, Crto, Csts, NSSD_ABRUPT, NSSD_NORMAL, NSSR_MAGIC, Shn,
     Shst, Vs, offset,
@@ -160,8 +161,12 @@ impl Core {
             (false, true) => self.enable(control),
             (true, false) => self.disable(control),
             (true, true) => {
-                let same = new.with_shn(old.shn());
-                if same != old {
+                let mut allowed = old.with_shn(new.shn());
+                if control.sqs.is_empty() && control.cqs.is_empty() {
+                    // The entry sizes need not be set before the first I/O queue is created.
+                    allowed = allowed.with_iosqes(new.iosqes()).with_iocqes(new.iocqes());
+                }
+                if new != allowed {
                     let (old, new) = (old.into_bits(), new.into_bits());
                     let detail = format!("CC from {old:#x} to {new:#x} while EN is set");
                     self.checker.report(Rule::CcChangedWhileEnabled, detail);
@@ -216,12 +221,15 @@ impl Core {
             Transition::Disable => control.csts.set_rdy(false),
             Transition::Shutdown => {
                 control.engine.refresh();
-                for namespace in control.engine.namespaces.iter().filter(|namespace| namespace.writable) {
-                    if let Err(error) = namespace.flush() {
-                        tracing::warn!(nsid = namespace.nsid, %error, "flush at shutdown failed");
+                match self.subsystem.flush_all() {
+                    Ok(()) => control.csts.set_shst(Shst::COMPLETE),
+                    Err(error) => {
+                        // A shutdown that says it is complete promises that every write is durable.
+                        tracing::error!(%error, "a flush at shutdown failed");
+                        self.errors.note_internal(Status::WRITE_FAULT);
+                        control.csts.set_cfs(true);
                     }
                 }
-                control.csts.set_shst(Shst::COMPLETE);
             }
         }
     }
@@ -320,11 +328,12 @@ impl Core {
         control.wide_cids = false;
         control.granted = self.config.queue_pairs;
         control.features.reset();
-        self.switch_write_cache(control);
+        self.restore_write_cache(control);
         self.vectors.reset();
         self.gather_interrupts(control);
         self.keep_alive.stop();
         control.late.clear();
+        self.admin_late.set(None);
         control.incident = None;
         control.events.reset();
         control.warned = 0;
@@ -339,6 +348,8 @@ impl Core {
 
     fn shut_down(&self, control: &mut Control) {
         control.csts.set_shst(Shst::OCCURRING);
+        // From now on the client need not say that it is alive.
+        self.keep_alive.stop();
         for cell in &self.lanes {
             let mut lane = cell.lock();
             lane.drain();

@@ -142,7 +142,7 @@ fn bad_configurations_are_fatal_and_named() {
 #[test]
 fn cc_and_admin_registers_stay_as_they_are_while_enabled() {
     let client = Client::stepped(SoftConfig::default());
-    cc(&client.device, configuration().with_en(true).with_iosqes(7));
+    cc(&client.device, configuration().with_en(true).with_mps(1));
     assert_eq!(Cc::from_bits(client.device.registers().read32(offset::CC)), configuration().with_en(true));
     client.device.registers().write64(offset::ASQ, 0);
     assert_eq!(client.device.registers().read64(offset::ASQ), client.admin.sq_memory.iova().0);
@@ -184,4 +184,17 @@ fn commands_after_a_shutdown_are_violations_and_are_not_executed() {
         assert_eq!(client.broken(), [Rule::CommandAfterShutdown]);
         assert!(pair.poll().is_none());
     }
+}
+
+#[test]
+fn entry_sizes_may_be_set_until_there_is_an_io_queue() {
+    let device = SoftDevice::stepped(memory(1 << 20, 512)).unwrap();
+    let admin = Pair::new(&device, 0, client::ADMIN_ENTRIES);
+    client::set_admin_queue(&device, &admin);
+    device.registers().write32(offset::CC, Cc::new().with_en(true).into_bits());
+    client::wait_csts(&device, |csts| csts.rdy());
+    let wanted = client::configuration().with_en(true).into_bits();
+    device.registers().write32(offset::CC, wanted);
+    assert_eq!(device.registers().read32(offset::CC), wanted);
+    assert!(device.violations().is_empty(), "{:?}", device.violations());
 }

@@ -352,3 +352,58 @@ fn late_payloads_keep_their_commands_apart_where_completions_keep_their_order() 
         assert_eq!((client.bytes(4096, 512), client.bytes(8192, 512)), (vec![7; 512], vec![8; 512]));
     }
 }
+
+#[test]
+fn duplicates_never_overrun_a_completion_queue() {
+    for mut client in both("kind='duplicate'") {
+        let mut pair = client.pair(1, 8);
+        submit(&client, &mut pair, 1, &[0, 1, 2, 3, 4, 5, 6].map(read));
+        // Full before anything is freed.
+        let end = now(&client) + LONG;
+        while now(&client) < end {
+            client.device.clock().pause(Duration::from_micros(50));
+        }
+        let mut seen = identifiers(&client, &mut pair, 14);
+        seen.sort_unstable();
+        assert_eq!(seen, [1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7]);
+        expect_silence(&client, &mut pair, LONG);
+        client.assert_clean();
+    }
+}
+
+#[test]
+fn a_deleted_queue_with_a_stuck_doorbell_leaves_the_head_to_the_others() {
+    for mut client in both("kind='stuck_doorbell';by='forever';queue=1") {
+        let mut pair = client.pair(1, 4);
+        let mut other = Pair::new(&client.device, 2, 4);
+        let base = other.sq_memory.iova().0;
+        client.admin_ok(queue_command::create_io_sq(2, 3, base, 1, queue_command::QueuePriority::URGENT));
+        submit(&client, &mut pair, 1, &[read(7), read(8), read(9)]);
+        assert_eq!(identifiers(&client, &mut pair, 3), [1, 2, 3]);
+        submit(&client, &mut other, 4, &[read(1), read(2)]);
+        expect_silence(&client, &mut pair, LONG);
+        client.admin_ok(queue_command::delete_io_sq(1));
+        assert_eq!(identifiers(&client, &mut pair, 2), [4, 5], "the head was written before");
+        client.assert_clean();
+    }
+}
+
+#[test]
+fn what_will_fail_takes_no_time_of_the_media() {
+    let profile = Some(warpbell_softctl::Profile::tlc());
+    let mut client = Client::stepped(SoftConfig { profile, ..memory(1 << 20, 512) });
+    let mut pair = client.pair(1, 16);
+    let start = now(&client);
+    assert!(client.io(&mut pair, read(0), 0).is_ok());
+    assert!(now(&client) - start > Duration::from_micros(5), "a read takes its time");
+    for sqe in [
+        read(2048),
+        command::read(9, 0, 0),
+        command::flush(9),
+        Sqe { cdw0: warpbell_nvme::command::Cdw0::from_bits(0x7f), nsid: 1, ..Sqe::default() },
+    ] {
+        let start = now(&client);
+        assert!(!client.io(&mut pair, sqe, 0).is_ok());
+        assert!(now(&client) - start <= Duration::from_micros(5), "opcode {:#x}", sqe.opcode());
+    }
+}

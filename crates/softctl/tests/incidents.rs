@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use client::{Client, Pair, csts, memory, wait_csts};
 use warpbell_hw::{Device, ResetKind};
-use warpbell_nvme::command::{self, Sqe};
+use warpbell_nvme::Status;
+use warpbell_nvme::command::{self, NsAttachmentSelect, Sqe};
 use warpbell_nvme::feature::FeatureId;
-use warpbell_nvme::register::offset;
+use warpbell_nvme::log::{ErrorLogEntry, LogPageId};
+use warpbell_nvme::register::{Shn, offset};
 use warpbell_softctl::{FaultKind, FaultPlan, SoftConfig, SoftDevice};
 
 fn config(plan: &str) -> SoftConfig {
@@ -201,5 +203,61 @@ fn a_cache_that_is_switched_off_keeps_every_write() {
         write(&mut again, &mut pair, 2, 1, |sqe| sqe);
         again.device.power_loss(0.0);
         assert_eq!(content(&again, 2), 0, "a reset switched it on again");
+    }
+}
+
+#[test]
+fn a_client_that_shut_down_need_not_stay_alive() {
+    for mut client in Client::both(&memory(1 << 20, 512)) {
+        client.admin_ok(command::set_features(FeatureId::KEEP_ALIVE_TIMER, 100, 0));
+        client::shut_down(&client.device, Shn::NORMAL);
+        let end = client.device.clock().now() + Duration::from_millis(250);
+        while client.device.clock().now() < end {
+            client.device.clock().pause(Duration::from_millis(1));
+        }
+        assert!(!csts(&client.device).cfs());
+        client.assert_clean();
+    }
+}
+
+#[test]
+fn a_keep_alive_that_expires_is_in_the_error_log() {
+    let mut client = Client::stepped(memory(1 << 20, 512));
+    client.admin_ok(command::set_features(FeatureId::KEEP_ALIVE_TIMER, 100, 0));
+    client.device.advance(Duration::from_secs(1));
+    client.settle();
+    assert!(csts(&client.device).cfs());
+    let mut again = start_again(&client);
+    let log = command::get_log_page(LogPageId::ERROR_INFORMATION, u32::MAX, 15, 0, false);
+    let entry: ErrorLogEntry = client::parsed(&again.admin_data(log));
+    assert_eq!((entry.sqid, entry.cid), (u16::MAX, u16::MAX), "no command is to blame");
+    assert_eq!(entry.status.status(), Status::KEEP_ALIVE_EXPIRED);
+}
+
+#[test]
+fn a_shutdown_makes_detached_namespaces_durable_too() {
+    for mut client in Client::both(&SoftConfig { volatile_cache: true, ..memory(1 << 20, 512) }) {
+        let mut pair = client.pair(1, 16);
+        write(&mut client, &mut pair, 0, 1, |sqe| sqe);
+        let detach = client::namespaces::attachment(&client, 1, NsAttachmentSelect::DETACH, &[1]);
+        client.admin_ok(detach);
+        client::shut_down(&client.device, Shn::NORMAL);
+        client.device.power_loss(0.0);
+        assert_eq!(content(&client, 0), 1);
+    }
+}
+
+#[test]
+fn a_reset_outruns_an_incident() {
+    for _ in 0..40 {
+        let mut client = Client::threaded(config("kind='fatal';lba=7;count=1"));
+        drop(set_off(&mut client));
+        client.device.reset().reset(ResetKind::Function).unwrap();
+        let mut again = Client::start(client.device.clone());
+        let mut pair = again.pair(1, 16);
+        for _ in 0..3 {
+            assert!(again.io(&mut pair, command::read(1, 9, 0), 0).is_ok());
+        }
+        assert!(!csts(&again.device).cfs(), "what ended its last life does not reach the new one");
     }
 }

@@ -207,3 +207,17 @@ fn error_entries_say_which_parameter_is_wrong() {
     assert_eq!(counts, (0..64).map(|age| 79 - age).collect::<Vec<_>>());
     assert!(client.device.clock().now() > Duration::ZERO);
 }
+
+#[test]
+fn behind_the_end_of_a_page_there_are_zeros() {
+    let mut client = Client::stepped(memory(1 << 20, 512));
+    client.fill(0, &[0xee; 12288]);
+    let at = client.buffer.iova().0;
+    let dwords = 8192 / 4;
+    let sqe = command::get_log_page(LogPageId::FIRMWARE_SLOT, 0, dwords - 1, 0, false);
+    client.admin_ok(sqe.with_prp(at, at + 4096));
+    let bytes = client.bytes(0, 12288);
+    assert_ne!(bytes[..512], [0; 512]);
+    assert!(bytes[512..8192].iter().all(|byte| *byte == 0));
+    assert!(bytes[8192..].iter().all(|byte| *byte == 0xee));
+}

@@ -237,3 +237,25 @@ fn an_operation_goes_on_through_resets_and_on_all_controllers() {
     let mut one = Client::start(device);
     assert_eq!(outcome(&mut one), COMPLETED);
 }
+
+#[test]
+fn a_loss_of_power_brings_no_user_data_back() {
+    let fields = action(SanitizeAction::OVERWRITE).with_owpass(1).with_ndas(true);
+    let mut client = Client::stepped(SoftConfig { volatile_cache: true, ..memory(1 << 20, 512) });
+    client.device.poke(1, 0, &[7; 512]).expect("poke");
+    let mut pair = client.pair(1, 8);
+    client.fill(8192, &[8; 512]);
+    assert!(client.io(&mut pair, command::write(1, 0, 0), 8192).is_ok(), "7 would come back");
+    client.admin_ok(command::sanitize(fields, 0x5b5b_5b5b));
+    for _ in 0..4 {
+        client.device.advance(Duration::from_micros(25));
+        client.device.step();
+    }
+    assert_eq!(contents(&client, 0), [0x5b; 512], "overwritten, and not yet through");
+    client.device.power_loss(0.0);
+    assert_eq!(contents(&client, 0), [0x5b; 512]);
+    let mut client = Client::start(client.device.clone());
+    assert_eq!(finish(&mut client).sstat.outcome(), COMPLETED);
+    client.device.power_loss(0.0);
+    assert!([0, 1, 2047].map(|lba| contents(&client, lba)) == [[0x5b; 512]; 3]);
+}

@@ -23,6 +23,8 @@ pub(crate) struct DoorbellPages {
     shadows: Window,
     events: Window,
     stride: u8,
+    /// Length of each in bytes.
+    page: u64,
 }
 
 impl DoorbellPages {
@@ -32,7 +34,17 @@ impl DoorbellPages {
     }
 }
 
+/// Bytes that the entries of so many queue pairs, and of the admin queue, take of a page.
+fn need(stride: u8, pairs: u16) -> u64 {
+    (8u64 << stride) * (u64::from(pairs) + 1)
+}
+
 impl Core {
+    /// Whether the client's doorbell pages, if there are any, have entries for so many queue pairs.
+    pub(super) fn doorbell_pages_hold(&self, control: &Control, pairs: u16) -> bool {
+        control.doorbell_pages.as_ref().is_none_or(|pages| need(pages.stride, pairs) <= pages.page)
+    }
+
     /// Whether Doorbell Buffer Config is offered.
     pub(crate) fn offers_doorbell_buffer(&self) -> bool {
         self.config.doorbell_buffer != DoorbellBufferMode::Off
@@ -51,7 +63,7 @@ impl Core {
         let page = control.cc.page_size();
         control.engine.check_reserved(command, &[("dword 10", sqe.cdw10), ("dword 11", sqe.cdw11)]);
         control.engine.check_reserved(command, &dwords_12_to_15(sqe));
-        let need = (8u64 << self.config.stride) * (u64::from(control.granted) + 1);
+        let need = need(self.config.stride, control.granted);
         if need > page {
             let (granted, stride) = (control.granted, self.config.stride);
             tracing::warn!(granted, stride, need, page, "a doorbell buffer page is too small");
@@ -73,18 +85,37 @@ impl Core {
         };
         let shadows = window(sqe.prp1(), DmaAccess::READ_WRITE)?;
         let events = window(sqe.prp2(), DmaAccess::WRITE)?;
-        self.forget_doorbell_pages(control);
-        self.claim(control, command, SHADOW_PAGE.to_owned(), (sqe.prp1(), page))?;
-        let claimed = self.claim(control, command, EVENT_PAGE.to_owned(), (sqe.prp2(), page));
-        claimed.inspect_err(|_| self.space.release(SHADOW_PAGE))?;
-        control.doorbell_pages = Some(DoorbellPages { shadows, events, stride: self.config.stride });
+        self.claim_doorbell_pages(control, command, ([sqe.prp1(), sqe.prp2()], page))?;
+        let stride = self.config.stride;
+        control.doorbell_pages = Some(DoorbellPages { shadows, events, stride, page });
+        // The pages of an earlier command may have been unmapped; these are not.
+        control.engine.refresh();
         for lane in &self.lanes {
             let mut lane = lane.lock();
+            lane.refresh();
+            lane.take_doorbells();
             let (sqs, cqs) = lane.queues_mut();
             sqs.iter_mut().for_each(|sq| self.shadow_existing_sq(control, sq));
             cqs.iter_mut().for_each(|cq| self.shadow_existing_cq(control, cq));
         }
         Ok(())
+    }
+
+    /// Claims new pages in place of those of an earlier command, which may be the same. If they cannot be had, queues
+    /// go on with the old ones.
+    fn claim_doorbell_pages(
+        &self,
+        control: &Control,
+        command: Command<'_>,
+        (bases, page): ([u64; 2], u64),
+    ) -> Result<(), Refused> {
+        let wanted = [(SHADOW_PAGE, bases[0], page), (EVENT_PAGE, bases[1], page)];
+        self.space.claim_anew(&wanted).map_err(|other| {
+            let what =
+                format_args!("{page} bytes each at {:#x} and {:#x}, where {other}", bases[0], bases[1]);
+            control.engine.violation(Rule::QueueOverlap, command, what);
+            never(Status::INVALID_FIELD)
+        })
     }
 
     /// After a reset clients write registers again.

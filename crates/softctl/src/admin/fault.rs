@@ -1,5 +1,6 @@
 //! What a fault plan does to admin commands.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use warpbell_nvme::{Cqe, Status};
@@ -9,11 +10,39 @@ use crate::core::Core;
 use crate::engine::Command;
 use crate::fault::{Chosen, FaultAction, Incident, Target};
 
+/// No completion is late.
+const NEVER: u64 = u64::MAX;
+
 /// A completion that comes later.
 #[derive(Debug)]
 pub(crate) struct LateAdmin {
     due: Duration,
     entry: Cqe,
+}
+
+/// When the next late admin completion is due, for the poller that looks at timers. It changes under the control lock.
+#[derive(Debug)]
+pub(crate) struct AdminLate {
+    /// In nanoseconds.
+    due: AtomicU64,
+}
+
+impl Default for AdminLate {
+    fn default() -> Self {
+        AdminLate { due: AtomicU64::new(NEVER) }
+    }
+}
+
+impl AdminLate {
+    #[inline]
+    pub(crate) fn due(&self) -> Option<Duration> {
+        let due = self.due.load(Ordering::Relaxed);
+        (due != NEVER).then(|| Duration::from_nanos(due))
+    }
+
+    pub(crate) fn set(&self, due: Option<Duration>) {
+        self.due.store(due.map_or(NEVER, |due| due.as_nanos() as u64), Ordering::Relaxed);
+    }
 }
 
 impl Control {

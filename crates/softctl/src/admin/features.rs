@@ -16,6 +16,7 @@ use super::{dwords_12_to_15, keep_alive};
 use crate::control::Control;
 use crate::core::Core;
 use crate::engine::{Command, Refused, field, never};
+use crate::error::SoftError;
 
 /// A feature with a value of one dword.
 struct Known {
@@ -254,14 +255,17 @@ impl Core {
             _ if scope == NSID_ALL => self.active_after(0).into_iter().map(|nsid| (nsid, value)).collect(),
             _ => vec![(scope, value)],
         };
+        if id == FeatureId::VOLATILE_WRITE_CACHE {
+            self.switch_write_cache(control, value != 0).map_err(|error| {
+                tracing::error!(%error, "a write cache cannot be switched off");
+                Status::WRITE_FAULT
+            })?;
+        }
         for (scope, value) in values {
             control.features.current.insert((id.0, scope), value);
             if fields.sv() {
                 control.features.saved.insert((id.0, scope), value);
             }
-        }
-        if id == FeatureId::VOLATILE_WRITE_CACHE {
-            self.switch_write_cache(control);
         }
         if matches!(id, FeatureId::TEMPERATURE_THRESHOLD | FeatureId::ASYNC_EVENT_CONFIG) {
             self.watch_health(control);
@@ -277,18 +281,25 @@ impl Core {
         Ok(0)
     }
 
-    /// Follows the feature's value. What is in a cache that is switched off becomes durable.
-    pub(crate) fn switch_write_cache(&self, control: &Control) {
-        let on =
-            control.features.current.get(&(FeatureId::VOLATILE_WRITE_CACHE.0, 0)).is_none_or(|on| *on != 0);
-        let was_off = control.engine.write_through.swap(!on, Ordering::AcqRel);
+    /// Switches the write cache. What is in a cache that is switched off becomes durable; if that fails, it stays on.
+    fn switch_write_cache(&self, control: &Control, on: bool) -> Result<(), SoftError> {
+        let write_through = &control.engine.write_through;
+        let was_off = write_through.swap(!on, Ordering::AcqRel);
         if on || was_off {
-            return;
+            return Ok(());
         }
-        for namespace in self.subsystem.all_namespaces().iter().filter(|namespace| namespace.writable) {
-            if let Err(error) = namespace.flush() {
-                tracing::warn!(nsid = namespace.nsid, %error, "flush of a cache that is switched off failed");
-            }
+        self.subsystem.flush_all().inspect_err(|_| write_through.store(false, Ordering::Release))
+    }
+
+    /// After a reset, follows the feature's value, which may be a saved one. A reset cannot be refused: what it could
+    /// not do is in the error log, and the feature says what holds.
+    pub(crate) fn restore_write_cache(&self, control: &mut Control) {
+        let key = (FeatureId::VOLATILE_WRITE_CACHE.0, 0);
+        let on = control.features.current.get(&key).is_none_or(|on| *on != 0);
+        if let Err(error) = self.switch_write_cache(control, on) {
+            tracing::error!(%error, "a write cache cannot be switched off by a reset");
+            self.errors.note_internal(Status::WRITE_FAULT);
+            control.features.current.insert(key, 1);
         }
     }
 
@@ -306,7 +317,12 @@ impl Core {
         }
         let asked = asked.submission_queues().max(asked.completion_queues());
         let limit = self.config.queue_pairs;
-        control.granted = self.config.grant.unwrap_or(asked.min(limit.into()) as u16);
+        let granted = self.config.grant.unwrap_or(asked.min(limit.into()) as u16);
+        if !self.doorbell_pages_hold(control, granted) {
+            // Queues without a place in the doorbell buffer would be served from registers that nobody writes.
+            return Err(never(Status::COMMAND_SEQUENCE_ERROR));
+        }
+        control.granted = granted;
         Ok(self.number_of_queues(control, FeatureSelect::CURRENT))
     }
 }

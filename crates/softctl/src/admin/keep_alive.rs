@@ -5,6 +5,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use warpbell_nvme::Status;
+
 use crate::checker::Rule;
 use crate::control::Control;
 use crate::core::Core;
@@ -79,6 +81,7 @@ impl Core {
         if !control.running() {
             return false;
         }
+        self.errors.note_internal(Status::KEEP_ALIVE_EXPIRED);
         let detail = format!("no Keep Alive command for {timeout} ms, which is the timeout (KATO)");
         self.checker.report(Rule::KeepAliveExpired, detail);
         self.suffer(control, Incident::Fatal);

@@ -60,10 +60,10 @@ impl ErrorLog {
 
     /// Notes an error of the controller that no command is to blame for.
     #[cold]
-    pub(crate) fn note_internal(&self) {
+    pub(crate) fn note_internal(&self, status: Status) {
         let mut entry = ErrorLogEntry::default();
         (entry.sqid, entry.cid) = (u16::MAX, u16::MAX);
-        entry.status = StatusField::from_status(Status::INTERNAL_ERROR, false);
+        entry.status = StatusField::from_status(status, false);
         entry.parameter_error_location = ParameterErrorLocation::from_bits(field::NONE);
         self.push(entry);
     }
@@ -112,8 +112,11 @@ impl Core {
         let rest = &page[offset as usize..];
         let sent = rest.len().min(bytes as usize);
         control.engine.send(0, &rest[..sent])?;
-        // Behind the end of a page there are zeros.
-        control.engine.send(sent, &vec![0; bytes as usize - sent])?;
+        // Behind the end of a page there are zeros, as many as the client has memory for.
+        let zeros = [0; 4096];
+        for at in (sent..bytes as usize).step_by(zeros.len()) {
+            control.engine.send(at, &zeros[..zeros.len().min(bytes as usize - at)])?;
+        }
         if !fields.rae() {
             control.events.rearm(fields.lid());
             if fields.lid() == LogPageId::CHANGED_NAMESPACE_LIST {

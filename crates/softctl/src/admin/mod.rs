@@ -19,7 +19,7 @@ mod smart;
 pub(crate) use aer::Events;
 pub(crate) use doorbell_buffer::DoorbellPages;
 pub(crate) use doorbell_buffer::{EVENT_PAGE, SHADOW_PAGE};
-pub(crate) use fault::LateAdmin;
+pub(crate) use fault::{AdminLate, LateAdmin};
 pub(crate) use features::Features;
 pub(crate) use keep_alive::KeepAlive;
 pub(crate) use log::ErrorLog;
@@ -125,8 +125,10 @@ impl Core {
             control.engine.statistics.interrupts += 1;
             self.vectors.signal(vector);
         }
-        let backlog = admin.sq.pending() > 0 || control.events.deliverable() || !control.late.is_empty();
-        self.admin_backlog.store(backlog && control.csts.shst() == Shst::NORMAL_OPERATION, Ordering::Relaxed);
+        let backlog = admin.sq.pending() > 0 || control.events.deliverable();
+        let serving = control.csts.shst() == Shst::NORMAL_OPERATION;
+        self.admin_late.set(control.next_late().filter(|_| serving));
+        self.admin_backlog.store(backlog && serving, Ordering::Relaxed);
         control.admin = Some(admin);
         if let Some(incident) = control.incident.take() {
             self.suffer(control, incident);

@@ -172,7 +172,11 @@ impl Core {
             sq.widen();
         }
         self.shadow_new_sq(control, &mut sq);
-        self.lanes[cq.lane].lock().add_sq(sq, cqid);
+        if !self.lanes[cq.lane].lock().add_sq(sq, cqid) {
+            self.space.release(&sq_name(qid));
+            tracing::error!(qid, cqid, lane = cq.lane, "a completion queue is not in its lane");
+            return Err(Status::INTERNAL_ERROR);
+        }
         control.sqs.insert(qid, SqEntry { lane: cq.lane, cqid });
         control.cqs.entry(cqid).and_modify(|cq| cq.users += 1);
         Ok(())

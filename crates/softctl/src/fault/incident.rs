@@ -51,11 +51,7 @@ impl Core {
                 self.forget_everything(control);
             }
             Incident::PowerLoss(keep) => {
-                let lanes: Vec<_> = self.lanes.iter().map(|cell| cell.lock()).collect();
-                for namespace in self.subsystem.all_namespaces() {
-                    namespace.lose_power(keep, &mut control.random);
-                }
-                drop(lanes);
+                self.subsystem.lose_power(keep, &mut control.random);
                 self.subsystem.note_power_loss(self.cntlid, control.in_use());
                 self.subsystem.summon_others(Summons::Reset, self.cntlid);
                 self.reset_by_itself(control);

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use rand::RngExt;
-use warpbell_nvme::{Sqe, Status};
+use warpbell_nvme::command::NSID_ALL;
+use warpbell_nvme::opcode::DataTransfer;
+use warpbell_nvme::{NvmOpcode, Sqe, Status};
 
 use super::flights::{Flight, Stage};
 use super::{Lane, LaneState};
@@ -96,14 +98,37 @@ impl Lane {
     fn begin_media(&self, flight: &mut Flight, now: Duration) -> Duration {
         let Some(media) = &self.engine.media else { return now };
         let sqe = &flight.sqe;
-        let namespace = self.engine.namespaces.get((sqe.nsid as usize).wrapping_sub(1));
-        let shift = namespace.map_or(0, |namespace| namespace.shift);
+        let Some((offset, bytes)) = self.media_range(sqe) else { return now };
         let operation = Operation::of(sqe.opcode());
-        let bytes = (u64::from(sqe.blocks()) << shift).min(self.engine.limits.bytes);
         if operation == Operation::Read {
             flight.unsent = bytes;
         }
-        media.lock().begin(operation, sqe.slba() << shift, bytes, now)
+        media.lock().begin(operation, offset, bytes, now)
+    }
+
+    /// Offset and length of what a command is about on the media, zeros if it is not about blocks; `None` if it will
+    /// fail before it gets there.
+    fn media_range(&self, sqe: &Sqe) -> Option<(u64, u64)> {
+        let opcode = NvmOpcode(sqe.opcode());
+        if opcode == NvmOpcode::FLUSH && sqe.nsid == NSID_ALL {
+            return Some((0, 0));
+        }
+        let namespace = self.engine.namespaces.get((sqe.nsid as usize).wrapping_sub(1))?;
+        match opcode {
+            NvmOpcode::FLUSH | NvmOpcode::DATASET_MANAGEMENT => Some((0, 0)),
+            NvmOpcode::READ
+            | NvmOpcode::WRITE
+            | NvmOpcode::COMPARE
+            | NvmOpcode::VERIFY
+            | NvmOpcode::WRITE_ZEROES => {
+                let (lba, count) = (sqe.slba(), u64::from(sqe.blocks()));
+                let bytes = count << namespace.shift;
+                let moves = DataTransfer::of(sqe.opcode()) != DataTransfer::NONE;
+                let short = !moves || bytes <= self.engine.limits.bytes;
+                (short && namespace.contains(lba, count)).then(|| (namespace.offset(lba), bytes))
+            }
+            _ => None,
+        }
     }
 
     /// Lets those go on whose time has come.
@@ -253,7 +278,7 @@ impl Lane {
 
     /// A client has freed entries: completions that wait for room to be repeated may have it now.
     pub(super) fn repeat_waiting(&mut self, cq: usize) {
-        while self.cqs[cq].room() > 0 {
+        while self.flights.repeats() > 0 && self.cqs[cq].room() > 0 {
             let sqs = &self.sqs;
             let waits = |flight: &Flight| sqs[flight.sq].cq == cq && matches!(flight.stage, Stage::Again(_));
             let Some(flight) = self.flights.find(waits) else { return };
@@ -263,6 +288,9 @@ impl Lane {
 
     /// The slot that is about to be posted to may still lack a part of its last entry.
     fn finish_torn_at(&mut self, cq: usize) {
+        if self.flights.torn() == 0 {
+            return;
+        }
         let (sqs, offset) = (&self.sqs, self.cqs[cq].next_offset());
         let is_it = |flight: &Flight| {
             sqs[flight.sq].cq == cq && matches!(&flight.stage, Stage::Torn(entry) if entry.offset == offset)

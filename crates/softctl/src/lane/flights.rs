@@ -1,7 +1,7 @@
 //! The set of commands in flight: which may go on now, which wait for their time, which for others.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 
 use warpbell_nvme::{Sqe, Status};
@@ -87,11 +87,14 @@ pub(super) struct Flights {
     slots: Vec<Option<Flight>>,
     free: Vec<usize>,
     /// May go on now.
-    ready: Vec<usize>,
+    ready: VecDeque<usize>,
     /// By time; an entry whose ticket is not its flight's is void.
     waiting: BinaryHeap<Reverse<(Duration, u64, usize)>>,
     /// Behind other commands.
     behind: Vec<usize>,
+    /// How many of them are at [`Stage::Torn`], and at [`Stage::Again`]: mostly none, and then nobody searches.
+    torn: usize,
+    repeats: usize,
     tickets: u64,
 }
 
@@ -107,7 +110,21 @@ impl Flights {
         self.ready.len()
     }
 
+    /// How many entries are still torn.
+    #[inline]
+    pub(super) fn torn(&self) -> usize {
+        self.torn
+    }
+
+    /// How many completions wait for room to be repeated.
+    #[inline]
+    pub(super) fn repeats(&self) -> usize {
+        self.repeats
+    }
+
     fn insert(&mut self, flight: Flight) -> usize {
+        self.torn += usize::from(matches!(flight.stage, Stage::Torn(_)));
+        self.repeats += usize::from(matches!(flight.stage, Stage::Again(_)));
         match self.free.pop() {
             Some(slot) => {
                 self.slots[slot] = Some(flight);
@@ -123,7 +140,7 @@ impl Flights {
     /// Adds a flight that may go on now.
     pub(super) fn push(&mut self, flight: Flight) {
         let slot = self.insert(flight);
-        self.ready.push(slot);
+        self.ready.push_back(slot);
     }
 
     /// Adds a flight that may go on at `due`.
@@ -179,7 +196,7 @@ impl Flights {
                 }
                 None => {
                     flight.ticket = 0;
-                    self.ready.push(slot);
+                    self.ready.push_back(slot);
                 }
             }
         }
@@ -192,7 +209,7 @@ impl Flights {
             let Some(flight) = slots[*slot].as_mut().filter(|flight| flight.sq == sq) else { return true };
             flight.behind = flight.behind.saturating_sub(1);
             if flight.behind == 0 {
-                ready.push(*slot);
+                ready.push_back(*slot);
             }
             flight.behind > 0
         });
@@ -201,31 +218,34 @@ impl Flights {
     /// If nothing else is left to do, those behind others need not wait for them.
     pub(super) fn release_behind(&mut self) {
         if self.ready.is_empty() && self.next_due().is_none() {
-            self.ready.append(&mut self.behind);
+            self.ready.extend(self.behind.drain(..));
         }
     }
 
     /// Makes everything ready that will ever complete.
     pub(super) fn hurry(&mut self) {
         self.ripen(Duration::MAX, |_, _| None);
-        self.ready.append(&mut self.behind);
+        self.ready.extend(self.behind.drain(..));
     }
 
     /// Takes the flight out that is `choice` in the list of the ready ones.
     pub(super) fn take_ready(&mut self, choice: usize) -> Flight {
-        let slot = self.ready.swap_remove(choice);
+        let slot = self.ready.swap_remove_back(choice).expect("the choice is one of the ready ones");
         self.take(slot)
     }
 
     /// Takes the ready flight out that has been so for longest.
     pub(super) fn take_first(&mut self) -> Flight {
-        let slot = self.ready.remove(0);
+        let slot = self.ready.pop_front().expect("a flight is ready");
         self.take(slot)
     }
 
     fn take(&mut self, slot: usize) -> Flight {
         self.free.push(slot);
-        self.slots[slot].take().expect("a slot in a list holds a flight")
+        let flight = self.slots[slot].take().expect("a slot in a list holds a flight");
+        self.torn -= usize::from(matches!(flight.stage, Stage::Torn(_)));
+        self.repeats -= usize::from(matches!(flight.stage, Stage::Again(_)));
+        flight
     }
 
     /// Takes the first flight out that is as wanted.
@@ -287,6 +307,18 @@ mod tests {
         assert_eq!(flights.ready(), 0, "the time was the other flight's");
         flights.ripen(us(20), |_, _| None);
         assert_eq!(names(&mut flights), [2]);
+    }
+
+    #[test]
+    fn completions_to_be_repeated_are_counted() {
+        let mut flights = Flights::default();
+        flights.push_lost(Flight { stage: Stage::Again(Status::SUCCESS), ..flight(0, 1) });
+        flights.push(flight(0, 2));
+        assert_eq!((flights.repeats(), flights.torn()), (1, 0));
+        assert_eq!(names(&mut flights), [2]);
+        assert_eq!(flights.repeats(), 1);
+        assert!(flights.find(|flight| matches!(flight.stage, Stage::Again(_))).is_some());
+        assert_eq!(flights.repeats(), 0);
     }
 
     #[test]

@@ -154,22 +154,29 @@ impl Lane {
         let cq = sq.cq;
         self.refresh();
         self.poll_head(cq);
-        let count = pending.min(self.cqs[cq].room()).min(most);
+        let mut count = pending.min(self.cqs[cq].room()).min(most);
         if count == 0 {
             return 0;
         }
         if self.mode.quick && !self.sqs[index].is_wide() {
             self.serve_batch(index, count);
         } else {
-            for _ in 0..count {
-                self.fetch(index);
-                if self.state != LaneState::Running {
-                    break;
-                }
-            }
+            count = self.fetch_some(index, count);
         }
         self.interrupt(cq);
         count
+    }
+
+    /// Fetches up to `most` commands one by one, and says how many. A completion that a fault repeats takes room that
+    /// was promised to nobody, so each fetch looks for its own.
+    fn fetch_some(&mut self, index: usize, most: u32) -> u32 {
+        let cq = self.sqs[index].cq;
+        let mut fetched = 0;
+        while fetched < most && self.state == LaneState::Running && self.cqs[cq].room() > 0 {
+            self.fetch(index);
+            fetched += 1;
+        }
+        fetched
     }
 
     /// Reports a bad doorbell value; false if it was bad, or must not lead to anything.
@@ -246,6 +253,21 @@ impl Lane {
         statistics.cq_doorbells += self.cqs.iter_mut().map(|cq| cq.bell.take_traps()).sum::<u64>();
     }
 
+    /// Takes what the doorbells have now, stuck or not: their clients are about to write them elsewhere.
+    pub(crate) fn take_doorbells(&mut self) {
+        for index in 0..self.sqs.len() {
+            if let Some(result) = self.sqs[index].poll_doorbell() {
+                self.engine.statistics.sq_doorbells += 1;
+                self.accept(result);
+            }
+        }
+        for index in 0..self.cqs.len() {
+            if let Some(Err((rule, detail))) = self.cqs[index].poll_doorbell() {
+                self.engine.checker.report_doorbell(rule, detail);
+            }
+        }
+    }
+
     /// Stops polling shadow doorbells: from now on their clients have to write registers.
     pub(crate) fn doze(&mut self) {
         self.sqs.iter_mut().for_each(|sq| sq.bell.doze());
@@ -256,9 +278,12 @@ impl Lane {
         }
     }
 
-    /// Whether commands wait for room in a completion queue. Nothing else needs to know where its head is.
+    /// Whether commands, or completions that a fault repeats, wait for room in a completion queue. Nothing else needs
+    /// to know where its head is.
     fn head_wanted(&self, cq: usize) -> bool {
-        self.cqs[cq].room() == 0 && self.sqs.iter().any(|sq| sq.cq == cq && sq.pending() > 0)
+        let waits =
+            || self.flights.repeats() > 0 || self.sqs.iter().any(|sq| sq.cq == cq && sq.pending() > 0);
+        self.cqs[cq].room() == 0 && waits()
     }
 
     /// After completions of held commands: they may belong to any queue of this lane.
@@ -282,12 +307,13 @@ impl Lane {
         self.cqs.push(cq);
     }
 
-    /// Adds a queue that completes into `cqid`, which is here.
-    pub(crate) fn add_sq(&mut self, mut sq: Sq, cqid: u16) {
-        if let Some(index) = self.cqs.iter().position(|cq| cq.id == cqid) {
-            sq.cq = index;
-            self.sqs.push(sq);
-        }
+    /// Adds a queue that completes into `cqid`; false if that is not here.
+    #[must_use]
+    pub(crate) fn add_sq(&mut self, mut sq: Sq, cqid: u16) -> bool {
+        let Some(index) = self.cqs.iter().position(|cq| cq.id == cqid) else { return false };
+        sq.cq = index;
+        self.sqs.push(sq);
+        true
     }
 
     /// Removes a submission queue. Its fetched commands complete as aborted before this returns.

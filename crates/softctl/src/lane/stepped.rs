@@ -100,11 +100,13 @@ impl Lane {
 
     fn step_head(&mut self, index: usize) {
         let cq = &mut self.cqs[index];
-        if let Some(value) = cq.bell.step() {
-            self.engine.statistics.shadow_updates += 1;
-            if let Err((rule, detail)) = cq.ring_doorbell(value) {
-                self.engine.checker.report_doorbell(rule, detail);
-            }
+        let Some(value) = cq.bell.step() else { return };
+        self.engine.statistics.shadow_updates += 1;
+        if let Err((rule, detail)) = cq.ring_doorbell(value) {
+            self.engine.checker.report_doorbell(rule, detail);
+        }
+        if self.mode.planned {
+            self.repeat_waiting(index);
         }
     }
 

@@ -67,8 +67,13 @@ impl Lane {
         self.stuck.iter().filter_map(|stuck| stuck.until).min()
     }
 
-    /// A submission queue is being deleted.
+    /// A submission queue is being deleted. Its completion queue stays, and others may feed it: its head is not lost.
     pub(super) fn forget_stuck(&mut self, sqid: u16) {
-        self.stuck.retain(|stuck| stuck.sqid != sqid);
+        let freed: Vec<Stuck> = self.stuck.extract_if(.., |stuck| stuck.sqid == sqid).collect();
+        for stuck in freed {
+            if let Some(head) = stuck.head {
+                self.ring_cq(stuck.cqid, head);
+            }
+        }
     }
 }

@@ -73,6 +73,28 @@ impl IovaSpace {
         Ok(())
     }
 
+    /// Gives ranges to owners in place of what they have: all of them, or, if somebody else uses some of one, which is
+    /// returned, none.
+    pub(crate) fn claim_anew(&self, wanted: &[(&str, u64, u64)]) -> Result<(), Claim> {
+        let mut inner = self.inner.lock();
+        let owned = |owner: &str| wanted.iter().any(|(name, ..)| *name == owner);
+        let mut held = inner.table.claims.held.clone();
+        held.retain(|claim| !owned(&claim.owner));
+        for (owner, start, len) in wanted {
+            if let Some(other) = held.iter().find(|claim| claim.overlaps(*start, *len)) {
+                return Err(other.clone());
+            }
+            held.push(Claim { owner: (*owner).to_owned(), start: *start, len: *len });
+        }
+        self.change(&mut inner, |table| {
+            table.claims.lost.retain(|lost| !owned(lost));
+            let before = std::mem::replace(&mut table.claims.held, held);
+            before.iter().filter(|claim| owned(&claim.owner)).for_each(|claim| table.mark(claim.start));
+            wanted.iter().for_each(|(_, start, _)| table.mark(*start));
+        });
+        Ok(())
+    }
+
     /// The queue named `owner` no longer uses memory.
     pub(crate) fn release(&self, owner: &str) {
         let mut inner = self.inner.lock();

@@ -61,6 +61,13 @@ impl Namespace {
         Ok(())
     }
 
+    /// Nothing comes back any more of what blocks held before they were written.
+    pub(crate) fn forget_durable(&self) {
+        if let Some(cache) = &self.cache {
+            cache.durable.lock().clear();
+        }
+    }
+
     /// Power fails: each block that was written and not flushed holds what it held before, but survives with
     /// probability `keep`. A block is never torn. The caller keeps everybody else away.
     pub(crate) fn lose_power(&self, keep: f64, random: &mut impl Rng) {

@@ -26,6 +26,10 @@ pub(crate) enum StoreError {
     System(#[from] std::io::Error),
 }
 
+/// Most bytes that one command without data (Write Zeroes, Dataset Management) puts into a volatile write cache: more
+/// go through it, because the cache keeps a copy of what they replace.
+const CACHED: u64 = 16 << 20;
+
 /// Memory comes in whole blocks of the largest size, so that a namespace can be formatted to any.
 const GRANULE: u64 = 4096;
 
@@ -179,10 +183,26 @@ impl Namespace {
         self.store.write(offset, from)
     }
 
-    /// Makes bytes read as zero. The caller has checked `protected`.
+    /// Copies bytes in past the write cache: no loss of power takes them back.
+    pub(crate) fn overwrite(&self, offset: u64, from: &[u8]) -> Result<(), StoreError> {
+        self.store.write(offset, from)
+    }
+
+    /// Makes bytes read as zero. The caller has checked `protected`. A range that is too long for the write cache is
+    /// durable at once.
     pub(crate) fn zero(&self, offset: u64, len: u64) -> Result<(), StoreError> {
+        if self.cache.is_some() && len > CACHED {
+            self.store.zero(offset, len)?;
+            return self.make_durable(offset, len);
+        }
         self.before_write(offset, len)?;
-        match &self.store {
+        self.store.zero(offset, len)
+    }
+}
+
+impl Store {
+    fn zero(&self, offset: u64, len: u64) -> Result<(), StoreError> {
+        match self {
             Store::Memory(memory) => {
                 memory.zero(offset, len);
                 Ok(())
@@ -190,9 +210,7 @@ impl Namespace {
             Store::File(file) => file.zero(offset, len),
         }
     }
-}
 
-impl Store {
     fn write(&self, offset: u64, from: &[u8]) -> Result<(), StoreError> {
         match self {
             Store::Memory(memory) => {
@@ -325,6 +343,24 @@ mod tests {
             namespace.zero(0, 8 << 20).unwrap();
             namespace.read(60_000, &mut bytes).unwrap();
             assert!(bytes.iter().all(|b| *b == 0));
+        }
+    }
+
+    #[test]
+    fn what_is_too_long_for_the_cache_is_durable_at_once() {
+        use rand::SeedableRng;
+        let mut random = rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(1);
+        let mut namespace = Namespace::open(1, &NamespaceConfig::memory(2 * CACHED, 512), false).unwrap();
+        namespace.cache = Some(Arc::default());
+        for (len, left) in [(CACHED, 1), (2 * CACHED, 0)] {
+            namespace.write(0, &[1; 512]).unwrap();
+            namespace.flush().unwrap();
+            namespace.write(0, &[2; 512]).unwrap();
+            namespace.zero(0, len).unwrap();
+            namespace.lose_power(0.0, &mut random);
+            let mut block = [0xee; 512];
+            namespace.read(0, &mut block).unwrap();
+            assert_eq!(block, [left; 512], "{len} bytes");
         }
     }
 

@@ -23,6 +23,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
+use rand::Rng;
 use warpbell_nvme::command::{AsyncEvent, AsyncEventType, AsyncNoticeInfo};
 use warpbell_nvme::log::LogPageId;
 
@@ -197,6 +198,11 @@ impl Subsystem {
         self.state.lock().namespaces.values().map(|one| one.namespace.clone()).collect()
     }
 
+    /// Makes every write durable, also in namespaces that are attached to no controller.
+    pub(crate) fn flush_all(&self) -> Result<(), SoftError> {
+        self.all_namespaces().iter().filter(|namespace| namespace.writable).try_for_each(Namespace::flushed)
+    }
+
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }
@@ -235,6 +241,15 @@ impl Subsystem {
         };
         lanes.iter_mut().for_each(|lane| lane.refresh());
         Ok(result)
+    }
+
+    /// Takes back what was written and not flushed, each block with probability `1 - keep`, while no lane of any
+    /// controller serves anything.
+    pub(crate) fn lose_power(&self, keep: f64, random: &mut impl Rng) {
+        let _operation = self.operations.lock();
+        let controllers = self.controllers();
+        let _lanes: Vec<_> = controllers.iter().flat_map(|core| &core.lanes).map(LaneCell::lock).collect();
+        self.all_namespaces().iter().for_each(|namespace| namespace.lose_power(keep, random));
     }
 
     /// How many commands of clients have changed contents.

@@ -172,7 +172,7 @@ fn overwrite(namespace: &Namespace, piece: &Piece, pattern: u32) -> Result<(), S
     let mut done = 0;
     while done < piece.len {
         let len = (piece.len - done).min(block.len() as u64);
-        namespace.write(piece.offset + done, &block[..len as usize])?;
+        namespace.overwrite(piece.offset + done, &block[..len as usize])?;
         done += len;
     }
     Ok(())
@@ -194,6 +194,8 @@ impl State {
         if self.namespaces.values().any(|one| !one.namespace.writable) {
             return Err(never(Status::NAMESPACE_WRITE_PROTECTED));
         }
+        // What a loss of power would bring back is user data too, and to be forgotten first.
+        self.namespaces.values().for_each(|one| one.namespace.forget_durable());
         let pieces = self.namespaces.values().flat_map(|one| pieces_of(&one.namespace)).collect();
         let operation = Operation::new(pieces, command, pattern, now + PIECE_TIME);
         self.sanitize.outcome = Outcome::InProgress(operation);
