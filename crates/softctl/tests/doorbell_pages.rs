@@ -110,11 +110,38 @@ fn pages_that_cannot_be_had_leave_the_old_ones_in_use() {
         pair.ring();
         assert_eq!(pair.wait(&client.device).cid, cid);
     }
-    // The same pages again are no conflict with themselves, and still the controller's.
-    client.admin_ok(pages.config());
-    assert_eq!(client.broken().len(), 1);
     drop(pages);
-    assert_eq!(client.broken().last(), Some(&Rule::QueueMemoryUnmapped));
+    assert_eq!(client.broken().last(), Some(&Rule::QueueMemoryUnmapped), "they are still the controller's");
+}
+
+#[test]
+fn the_same_pages_again_are_no_conflict_with_themselves() {
+    let mut client = Client::stepped(config());
+    let pages = Pages::new(&client);
+    (0..3).for_each(|_| _ = client.admin_ok(pages.config()));
+    let other = Pages::new(&client);
+    client.admin_ok(command::dbbuf_config(pages.events.iova().0, other.events.iova().0));
+    drop(pages.shadows);
+    client.assert_clean();
+}
+
+#[test]
+fn a_stuck_doorbell_that_moves_to_a_shadow_keeps_what_was_written() {
+    let plan = "[[fault]]\nkind = 'stuck_doorbell'\nby = '20ms'\ncount = 1\n";
+    let faults = FaultPlan::from_toml(plan).unwrap();
+    for mut client in Client::both(&SoftConfig { faults, ..config() }) {
+        let pages = Pages::new(&client);
+        let mut pair = client.pair(1, 4);
+        push_reads(&client, &mut pair, 1..2);
+        pair.ring();
+        pair.wait(&client.device);
+        push_reads(&client, &mut pair, 2..4);
+        pair.ring();
+        client.admin_ok(pages.config());
+        pages.adopt(&client, &mut pair);
+        assert_eq!([2, 3].map(|_| pair.wait(&client.device).cid), [2, 3]);
+        client.assert_clean();
+    }
 }
 
 #[test]

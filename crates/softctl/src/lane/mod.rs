@@ -255,6 +255,7 @@ impl Lane {
 
     /// Takes what the doorbells have now, stuck or not: their clients are about to write them elsewhere.
     pub(crate) fn take_doorbells(&mut self) {
+        self.take_kept();
         for index in 0..self.sqs.len() {
             if let Some(result) = self.sqs[index].poll_doorbell() {
                 self.engine.statistics.sq_doorbells += 1;

@@ -62,6 +62,19 @@ impl Lane {
         }
     }
 
+    /// Takes what was written to stuck doorbells; they stay stuck.
+    pub(super) fn take_kept(&mut self) {
+        for stuck in &mut self.stuck {
+            let cq = self.cqs.iter_mut().find(|cq| cq.id == stuck.cqid);
+            let head = cq.zip(stuck.head.take()).map(|(cq, head)| cq.ring_doorbell(head));
+            let sq = self.sqs.iter_mut().find(|sq| sq.id == stuck.sqid);
+            let tail = sq.zip(stuck.tail.take()).map(|(sq, tail)| sq.ring_doorbell(tail));
+            for (rule, detail) in head.into_iter().chain(tail).filter_map(Result::err) {
+                self.engine.checker.report_doorbell(rule, detail);
+            }
+        }
+    }
+
     /// When a doorbell is looked at again.
     pub(super) fn next_unstuck(&self) -> Option<Duration> {
         self.stuck.iter().filter_map(|stuck| stuck.until).min()
