@@ -137,6 +137,15 @@ fn the_queue_dereferences_no_shared_memory_by_itself() {
     assert_none("loads and stores go through port", &hits);
 }
 
+/// Obligation 3 of the protocol. The CPU target never gives a load an old value, so no run there misses an acquire.
+#[test]
+fn room_is_read_with_acquire() {
+    let (name, text) = HEADERS.iter().find(|(name, _)| name.ends_with("queue_submit.cuh")).unwrap();
+    let reads = lines(name, &code(text), |line| line.contains("at_.limit =") && line.contains("port::load"));
+    assert_eq!(reads.len(), 1, "one place reads how much room there is: {reads:?}");
+    assert!(reads[0].contains("port::load_acquire_gpu("), "{reads:?}");
+}
+
 #[test]
 fn the_checks_see_what_they_look_for() {
     assert!(has_word("  asm(\"trap;\");", "asm") && !has_word("chasm(1)", "asm") && !has_word("asmx", "asm"));
