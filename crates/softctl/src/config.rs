@@ -74,6 +74,8 @@ pub struct SoftConfig {
     pub order: CompletionOrder,
     /// Seed of every choice that the controller makes.
     pub seed: u64,
+    /// A mistake that the controller is to make, for tests that must notice.
+    pub defect: Option<Defect>,
     /// Overwrite each fetched entry with FFh, so that fetching it again shows (stepped mode only).
     pub poison_fetched: bool,
     /// Serial number, up to 20 printable ASCII characters.
@@ -122,6 +124,15 @@ pub enum DoorbellBufferMode {
     NoRecheck,
 }
 
+/// A mistake of a controller in what it keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Defect {
+    /// Flush answers, and flushes nothing.
+    IdleFlush,
+    /// One write in eight is acknowledged and not carried out.
+    LostWrites,
+}
+
 /// In which order fetched commands complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompletionOrder {
@@ -164,6 +175,7 @@ impl Default for SoftConfig {
             volatile_cache: false,
             order: CompletionOrder::Immediate,
             seed: 1,
+            defect: None,
             poison_fetched: false,
             serial: "WARPBELL0001".to_owned(),
             model: "Warpbell soft controller".to_owned(),

@@ -137,6 +137,7 @@ impl Core {
             write_through: write_through.clone(),
             media: media.clone(),
             limits: limits(&config),
+            defect: config.defect,
             segments: Vec::new(),
             scratch: Vec::new(),
             statistics: Statistics::default(),
@@ -247,7 +248,12 @@ fn lane_mode(config: &SoftConfig, stepped: bool, volatile: bool, index: u64) -> 
         window,
         ordered,
         poison: stepped && config.poison_fetched,
-        quick: !stepped && window == 0 && config.faults.is_empty() && config.profile.is_none() && !volatile,
+        quick: !stepped
+            && window == 0
+            && config.faults.is_empty()
+            && config.profile.is_none()
+            && !volatile
+            && config.defect.is_none(),
         planned: !config.faults.is_empty() || config.profile.is_some(),
         seed: config.seed.wrapping_add(index),
     }

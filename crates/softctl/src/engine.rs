@@ -12,6 +12,7 @@ use warpbell_nvme::{Sqe, Status};
 
 use crate::admin::ErrorLog;
 use crate::checker::{Checker, Rule};
+use crate::config::Defect;
 use crate::fault::{Chosen, Injector};
 use crate::memory::View;
 use crate::nvm::Deferred;
@@ -87,6 +88,8 @@ pub(crate) struct Engine {
     /// Shared by all threads; `None` where commands take as long as they take.
     pub(crate) media: Option<Arc<Mutex<Media>>>,
     pub(crate) limits: Limits,
+    /// A mistake to make.
+    pub(crate) defect: Option<Defect>,
     /// The data of the command at hand; kept for its allocation.
     pub(crate) segments: Vec<Segment>,
     /// Bytes on their way between a store and the client; kept for its allocation.

@@ -52,8 +52,9 @@ mod units;
 
 pub use checker::{LOG_LIMIT, Rule, Severity, Violation};
 pub use config::{
-    CompletionOrder, DoorbellBufferMode, MAX_CONTROLLER_MEMORY, MAX_ENTRIES, MAX_MDTS, MAX_NAMESPACES,
-    MAX_POLLERS, MAX_STRIDE, MAX_WINDOW, NamespaceConfig, SoftConfig, SoftConfigError, StoreConfig,
+    CompletionOrder, Defect, DoorbellBufferMode, MAX_CONTROLLER_MEMORY, MAX_ENTRIES, MAX_MDTS,
+    MAX_NAMESPACES, MAX_POLLERS, MAX_STRIDE, MAX_WINDOW, NamespaceConfig, SoftConfig, SoftConfigError,
+    StoreConfig,
 };
 pub use device::SoftDevice;
 pub use error::SoftError;

@@ -69,8 +69,8 @@ impl Control {
 
 impl Core {
     /// The fault that the plan has for an admin command.
-    pub(super) fn admin_fault(&self, command: Command<'_>) -> Option<Chosen> {
-        let chosen = self.injector.as_ref()?.lock().judge(Target::of(0, command.sqe))?;
+    pub(super) fn admin_fault(&self, command: Command<'_>, now: Duration) -> Option<Chosen> {
+        let chosen = self.injector.as_ref()?.lock().judge(Target::of(0, command.sqe, now))?;
         if let (FaultAction::Fail { .. }, Some(injector)) = (chosen.action, &self.injector) {
             injector.lock().note(chosen.injected());
         }

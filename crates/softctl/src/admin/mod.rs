@@ -164,7 +164,7 @@ impl Core {
         }
         control.engine.begin();
         let conflict = admin.sq.begin(sqe.cid()) && control.engine.conflict(&mut admin.sq, command);
-        let fault = if conflict { None } else { self.admin_fault(command) };
+        let fault = if conflict { None } else { self.admin_fault(command, control.engine.time.now()) };
         let result = if conflict {
             Err(never(Status::CID_CONFLICT))
         } else {

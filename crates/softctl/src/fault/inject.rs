@@ -17,6 +17,10 @@ const RECORD_LIMIT: usize = 65536;
 pub struct InjectedFault {
     /// What was done.
     pub kind: FaultKind,
+    /// When the command was fetched, on the device's clock.
+    pub at: Duration,
+    /// How much later something happens, for kinds that say so; `Duration::MAX` for what never happens.
+    pub by: Option<Duration>,
     /// Opcode of the command; of an admin command (`queue` is 0) the number stands for an admin opcode.
     pub opcode: NvmOpcode,
     /// Submission queue of the command.
@@ -46,6 +50,8 @@ pub(crate) struct Target {
     pub(crate) nsid: u32,
     /// First and last LBA; `None` for a command without an LBA range.
     pub(crate) lbas: Option<(u64, u64)>,
+    /// When it was fetched.
+    pub(crate) at: Duration,
 }
 
 /// A fault that was chosen for a command.
@@ -90,7 +96,7 @@ pub(crate) struct Injector {
 
 impl Target {
     /// The command `sqe` of submission queue `queue`. What it says of blocks was not checked yet.
-    pub(crate) fn of(queue: u16, sqe: &Sqe) -> Target {
+    pub(crate) fn of(queue: u16, sqe: &Sqe, at: Duration) -> Target {
         let ranged = [
             NvmOpcode::READ,
             NvmOpcode::WRITE,
@@ -102,7 +108,7 @@ impl Target {
         let has_range = queue != 0 && ranged.contains(&NvmOpcode(sqe.opcode()));
         let last = || sqe.slba().saturating_add(u64::from(sqe.blocks()) - 1);
         let lbas = has_range.then(|| (sqe.slba(), last()));
-        Target { opcode: sqe.opcode(), queue, cid: sqe.cid(), nsid: sqe.nsid, lbas }
+        Target { opcode: sqe.opcode(), queue, cid: sqe.cid(), nsid: sqe.nsid, lbas, at }
     }
 }
 
@@ -115,6 +121,8 @@ impl Chosen {
         };
         InjectedFault {
             kind: self.action.kind(),
+            at: self.target.at,
+            by: self.action.lateness(),
             opcode: NvmOpcode(self.target.opcode),
             queue: self.target.queue,
             cid: self.target.cid,
@@ -245,7 +253,14 @@ mod tests {
     }
 
     fn read(lba: u64) -> Target {
-        Target { opcode: NvmOpcode::READ.0, queue: 3, cid: 9, nsid: 1, lbas: Some((lba, lba + 7)) }
+        Target {
+            opcode: NvmOpcode::READ.0,
+            queue: 3,
+            cid: 9,
+            nsid: 1,
+            lbas: Some((lba, lba + 7)),
+            at: Duration::from_micros(lba),
+        }
     }
 
     #[test]
@@ -301,6 +316,10 @@ mod tests {
         assert_eq!(dropped, [6, 9]);
         assert_eq!((injector.count(), injector.record()[1].lba), (2, 9));
         assert_eq!((injector.record()[0].queue, injector.record()[0].cid), (3, 9));
+        assert_eq!(
+            (injector.record()[0].at, injector.record()[0].by),
+            (Duration::from_micros(6), Some(Duration::MAX))
+        );
     }
 
     #[test]

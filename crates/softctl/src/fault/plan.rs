@@ -192,6 +192,19 @@ impl FaultAction {
             FaultAction::PowerLoss { .. } => FaultKind::PowerLoss,
         }
     }
+
+    /// How much later something happens because of it, if that is what it does; `Duration::MAX` for never.
+    pub fn lateness(&self) -> Option<Duration> {
+        match self {
+            FaultAction::Delay { by }
+            | FaultAction::Torn { by }
+            | FaultAction::LatePayload { by }
+            | FaultAction::Slow { by, .. } => Some(*by),
+            FaultAction::StuckDoorbell { by } => Some(by.unwrap_or(Duration::MAX)),
+            FaultAction::Drop => Some(Duration::MAX),
+            _ => None,
+        }
+    }
 }
 
 /// Which commands a fault applies to. Everything given must match.

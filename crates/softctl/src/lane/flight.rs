@@ -58,7 +58,7 @@ impl Lane {
         let now = self.engine.time.now();
         if let Some(injector) = self.engine.injector.clone() {
             let mut injector = injector.lock();
-            flight.fault = injector.judge(Target::of(sqid, &flight.sqe));
+            flight.fault = injector.judge(Target::of(sqid, &flight.sqe, now));
             if let Some(FaultAction::Slow { by, lasting }) = flight.fault.map(|fault| fault.action) {
                 injector.slow_down(flight.sqe.nsid, by, now, lasting);
             }

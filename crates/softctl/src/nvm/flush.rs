@@ -3,6 +3,7 @@
 use warpbell_nvme::command::NSID_ALL;
 
 use super::write_failed;
+use crate::config::Defect;
 use crate::engine::{Command, Engine, Refused};
 
 impl Engine {
@@ -14,6 +15,9 @@ impl Engine {
             self.namespace(nsid)?;
         }
         self.judge()?;
+        if self.defect == Some(Defect::IdleFlush) {
+            return Ok(());
+        }
         let all = nsid == NSID_ALL;
         self.namespaces
             .iter()

@@ -1,9 +1,10 @@
 //! Read, Write and Verify.
 
-use warpbell_nvme::Status;
 use warpbell_nvme::command::ReadWrite;
+use warpbell_nvme::{NvmOpcode, Status};
 
 use super::{Extent, read_failed, write_failed};
+use crate::config::Defect;
 use crate::engine::{Command, Engine, Refused, never};
 use crate::fault::{Corruption, InjectedFault};
 use crate::store::Store;
@@ -69,6 +70,9 @@ impl Engine {
         self.check_writable(&extent)?;
         self.map_limited(command, extent.bytes, Direction::FromClient)?;
         self.judge()?;
+        if self.loses_write() {
+            return Ok(());
+        }
         if self.is_late() {
             self.defer(extent, true);
         } else {
@@ -76,6 +80,11 @@ impl Engine {
         }
         self.statistics.bytes_written += extent.bytes;
         self.settle(command, &extent)
+    }
+
+    fn loses_write(&self) -> bool {
+        let writes = self.statistics.io_commands[usize::from(NvmOpcode::WRITE.0)];
+        self.defect == Some(Defect::LostWrites) && writes % 8 == 7
     }
 
     pub(super) fn take(&mut self, extent: &Extent) -> Result<(), Refused> {
