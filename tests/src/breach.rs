@@ -102,6 +102,25 @@ pub enum Breach {
     },
 }
 
+impl Breach {
+    /// The queue on which it was.
+    pub fn qid(&self) -> u32 {
+        match self {
+            Breach::DoorbellValue { qid, .. }
+            | Breach::Outstanding { qid, .. }
+            | Breach::HeadBeyondTail { qid, .. }
+            | Breach::Writers { qid, .. }
+            | Breach::CidTwice { qid, .. }
+            | Breach::Unfenced { qid, .. }
+            | Breach::NotPending { qid, .. }
+            | Breach::Unlocked { qid, .. }
+            | Breach::Unwritten { qid, .. }
+            | Breach::NoCommandId { qid }
+            | Breach::Overwritten { qid, .. } => *qid,
+        }
+    }
+}
+
 impl fmt::Display for Breach {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -4,6 +4,7 @@
 //! It keeps absolute counts: a doorbell value is read as the nearest count above the last one.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu::{Access, MemoryEvent};
@@ -25,6 +26,8 @@ struct Watched {
     posted: u64,
     /// Lanes that have read completions and executed no fence since.
     unfenced: HashSet<(u32, u32)>,
+    /// Doorbells go through memory: registers see only some values, so that nothing is said of what they mean.
+    shadowed: bool,
 }
 
 impl Watched {
@@ -120,6 +123,8 @@ impl Watched {
 pub struct Witness {
     queues: Vec<Watched>,
     breaches: Vec<Breach>,
+    /// When each of them was seen, where somebody tells the time.
+    times: Vec<Duration>,
     rung: u64,
 }
 
@@ -135,6 +140,7 @@ impl Witness {
             in_flight: None,
             posted: start,
             unfenced: HashSet::new(),
+            shadowed: false,
         };
         Witness { queues: queues.iter().map(watch).collect(), ..Witness::default() }
     }
@@ -145,9 +151,25 @@ impl Witness {
         self
     }
 
+    /// The queues' doorbells go through memory. What needs the values in their registers is not checked.
+    pub fn through_shadows(mut self) -> Witness {
+        self.queues.iter_mut().for_each(|queue| queue.shadowed = true);
+        self
+    }
+
     /// What was broken so far, oldest first.
     pub fn breaches(&self) -> &[Breach] {
         &self.breaches
+    }
+
+    /// Whatever was seen since the last call was seen at `now`.
+    pub fn tell_time(&mut self, now: Duration) {
+        self.times.resize(self.breaches.len(), now);
+    }
+
+    /// What was broken so far, and when.
+    pub fn timed_breaches(&self) -> Vec<(Duration, Breach)> {
+        self.times.iter().copied().zip(self.breaches.iter().cloned()).collect()
     }
 
     /// Doorbell stores seen.
@@ -163,7 +185,7 @@ impl Witness {
     /// A doorbell store reaches the controller.
     pub fn doorbell(&mut self, address: u64, value: u32) {
         self.rung += 1;
-        for queue in &mut self.queues {
+        for queue in self.queues.iter_mut().filter(|queue| !queue.shadowed) {
             let mask = queue.mask();
             let qid = queue.queue.qid;
             let before = queue.tail;
@@ -249,7 +271,7 @@ impl Witness {
 
     /// Warp `warp` executes a doorbell store. With a store buffer it reaches the controller later.
     pub fn rings(&mut self, warp: u32, address: u64) {
-        for queue in &mut self.queues {
+        for queue in self.queues.iter_mut().filter(|queue| !queue.shadowed) {
             let qid = queue.queue.qid;
             let (doorbell, writer) = match address {
                 a if a == queue.queue.sq_doorbell => ("SQ tail", &mut queue.ringing),
@@ -266,7 +288,7 @@ impl Witness {
 
     /// Warp `warp` executes a store of `bytes` bytes.
     pub fn stores(&mut self, warp: u32, address: u64, bytes: u32) {
-        for queue in &mut self.queues {
+        for queue in self.queues.iter_mut().filter(|queue| !queue.shadowed) {
             if queue.holds(address, std::mem::offset_of!(abi::QueueState, turn)) {
                 queue.ringing = queue.ringing.filter(|ringing| *ringing != warp);
             } else if queue.holds(address, std::mem::offset_of!(abi::QueueState, reap)) {

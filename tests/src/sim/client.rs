@@ -108,6 +108,11 @@ impl Client {
         self.records.truncate(self.next);
     }
 
+    /// Its queue.
+    pub(super) fn qid(&self) -> u16 {
+        self.queue.qid().0
+    }
+
     pub(super) fn spurious(&self) -> u64 {
         self.queue.counters().spurious
     }

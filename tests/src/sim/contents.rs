@@ -1,33 +1,73 @@
 //! The host's model of contents: what each block may have held, and after a loss of power may hold.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use warpbell_kernels::abi;
-use warpbell_softctl::FaultKind;
+use warpbell_softctl::{FaultKind, InjectedFault};
 
 use super::kernel::{self, MOST_BLOCKS};
 use super::model::{self, Access, Kind, NEVER};
-use super::outcome::{Command, Facts};
+use super::outcome::{Command, Facts, Who};
 use super::plan::Plan;
 use crate::findings::Finding;
 
 /// Checks every block, from one loss of power to the next.
 pub(super) fn check(plan: &Plan, facts: &mut Facts) {
-    if facts.faults.iter().any(|fault| spoils(fault.kind)) {
-        return;
-    }
     let mut found = Vec::new();
-    for lba in 0..plan.blocks + MOST_BLOCKS as u64 {
+    let spoiled = Spoiled { facts };
+    for lba in (0..plan.blocks + MOST_BLOCKS as u64).filter(|lba| !spoiled.block(*lba)) {
         Block { plan, facts, lba, found: &mut found }.check();
     }
     facts.findings.extend(found);
 }
 
-/// Faults after which a block may hold, or seem to hold, anything. Data that moves after its command was answered meets
-/// whatever uses the buffer then, and a second completion may answer the next command with the identifier: neither
-/// can be told from what a controller does that keeps the rules.
-fn spoils(kind: FaultKind) -> bool {
-    matches!(kind, FaultKind::LatePayload | FaultKind::Duplicate)
+/// What faults make unknowable.
+struct Spoiled<'a> {
+    facts: &'a Facts,
+}
+
+impl Spoiled<'_> {
+    fn of_kind(&self, kind: FaultKind) -> impl Iterator<Item = &InjectedFault> {
+        self.facts.faults.iter().filter(move |fault| fault.kind == kind)
+    }
+
+    /// Whether a second completion of an identifier may have answered this command before its time.
+    fn early(&self, command: &Command) -> bool {
+        let answered = Duration::from_nanos(command.record.answered);
+        let hit = |fault: &InjectedFault| command.is(fault.queue, fault.cid) && fault.at <= answered;
+        self.of_kind(FaultKind::Duplicate).any(hit)
+    }
+
+    /// Whether late data came, or went, while this command of the same lane may have used its buffer.
+    fn overtaken(&self, command: &Command) -> bool {
+        let (asked, answered) =
+            (Duration::from_nanos(command.record.asked), Duration::from_nanos(command.record.answered));
+        self.of_kind(FaultKind::LatePayload).any(|fault| {
+            let during =
+                fault.at <= answered && asked <= fault.at + fault.by.unwrap_or_default() + LATE_AT_MOST;
+            let victim = |other: &Command| other.is(fault.queue, fault.cid) && same_lane(other, command);
+            during && self.facts.commands.iter().any(victim)
+        })
+    }
+
+    /// Whether what lies in a block is not what its writers brought: their buffers were another's by then.
+    fn block(&self, lba: u64) -> bool {
+        let writes = self.facts.commands.iter().filter(|command| command.op.opcode == kernel::WRITE);
+        let mut here = writes.filter(|c| (c.op.lba..c.op.lba + u64::from(c.op.blocks)).contains(&lba));
+        here.any(|command| self.overtaken(command))
+    }
+}
+
+/// What the controller may take besides until it moves late data: as long as the longest stall.
+const LATE_AT_MOST: Duration = Duration::from_secs(1);
+
+fn same_lane(one: &Command, other: &Command) -> bool {
+    let lane = |command: &Command| match command.who {
+        Who::Lane { kernel, warp, lane, .. } => Some((kernel, warp, lane)),
+        Who::Host { .. } => None,
+    };
+    lane(one) == lane(other) && one.era == other.era
 }
 
 struct Block<'a> {
@@ -71,13 +111,19 @@ impl Block<'_> {
     fn accesses(&mut self, eras: std::ops::RangeInclusive<usize>) -> Vec<Access> {
         let mut accesses = Vec::new();
         let mut torn = Vec::new();
+        let spoiled = Spoiled { facts: self.facts };
         for (who, command) in self.commands(eras) {
             let (op, record) = (&command.op, &command.record);
             let Some(block) = self.lba.checked_sub(op.lba).filter(|block| *block < u64::from(op.blocks))
             else {
                 continue;
             };
+            let early = spoiled.early(command);
+            if op.opcode == kernel::READ && (early || spoiled.overtaken(command)) {
+                continue;
+            }
             let kind = match (op.opcode, record.status) {
+                (kernel::WRITE, 0) if early => Kind::Attempt(op.value + block),
                 (kernel::WRITE, 0) if record.answers > 0 => Kind::Write(op.value + block),
                 (kernel::WRITE, status) if may_happen(status) => Kind::Attempt(op.value + block),
                 (kernel::READ, 0) if record.answers > 0 => match self.value(command, block as usize) {
@@ -154,7 +200,10 @@ impl Block<'_> {
         initial: Option<u64>,
         eras: std::ops::RangeInclusive<usize>,
     ) -> Vec<u64> {
-        let succeeded = |command: &Command| command.record.answers > 0 && command.record.status == 0;
+        let spoiled = Spoiled { facts: self.facts };
+        let succeeded = |command: &Command| {
+            command.record.answers > 0 && command.record.status == 0 && !spoiled.early(command)
+        };
         let flushes: Vec<u64> = self
             .commands(eras)
             .filter(|(_, command)| command.op.opcode == kernel::FLUSH && succeeded(command))

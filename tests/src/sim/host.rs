@@ -1,14 +1,16 @@
 //! The host's main thread while kernels run, and when something goes wrong.
 
+use std::error::Error;
 use std::time::Duration;
 
 use warpbell_driver::{DriverError, IoQueueOptions};
 use warpbell_hw::{Cid, Qid};
 use warpbell_kernels::abi;
+use warpbell_softctl::InjectedFault;
 
 use super::client::Client;
-use super::judge::stalls;
 use super::kernel::Op;
+use super::reasons::ends;
 use super::run::{Attached, Run};
 use crate::findings::Finding;
 use crate::memory::peek;
@@ -38,8 +40,9 @@ impl Run<'_> {
                 lost = self.look(round);
             }
             if self.plan.stall != 0 && round == self.plan.stall {
-                self.facts.stalled = true;
-                self.world.stall(Duration::from_micros(self.plan.stall_for));
+                let by = Duration::from_micros(self.plan.stall_for);
+                self.facts.stalls.push((self.world.now(), by));
+                self.world.stall(by);
             }
             if !lost && self.world.below(2) == 0 {
                 (0..self.plan.queues as usize).for_each(|queue| self.answer_alarm(queue));
@@ -60,12 +63,13 @@ impl Run<'_> {
     /// Of whatever was given up, the host was told: it has seen it, or an alarm is still on. Of what it gave up itself,
     /// with a whole queue, it needs no telling.
     fn check_alarms(&mut self) {
-        if self.facts.lost {
-            return;
-        }
         let Some(attached) = &self.attached else { return };
         for queue in 0..self.plan.queues as usize {
             let Ok(of) = attached.attachment.queue(queue) else { continue };
+            let its = |lost: &Option<u16>| lost.is_none_or(|qid| u32::from(qid) == of.qid);
+            if self.facts.losses.iter().any(|(lost, era, _)| its(lost) && *era == self.facts.eras.len()) {
+                continue;
+            }
             if attached.attachment.take_alarm(queue) {
                 self.seen.extend(quarantined(&of).into_iter().map(|cid| (of.qid as u16, cid)));
             }
@@ -125,15 +129,15 @@ impl Run<'_> {
     fn lose_one(&mut self) {
         let Some(attached) = &self.attached else { return };
         let queue = (self.plan.seed % self.plan.queues) as usize;
+        let pair = &attached.attachment.pairs()[queue];
+        let qid = pair.qid();
         attached.attachment.declare_lost(queue);
         self.facts.lost = true;
-        self.facts.losses.push((Some(queue as u64), self.facts.eras.len(), self.world.now()));
+        self.facts.losses.push((Some(qid.0), self.facts.eras.len(), self.world.now()));
         self.world.note(|| format!("host: queue {queue} is declared lost"));
         if self.plan.replace == 0 {
             return;
         }
-        let pair = &attached.attachment.pairs()[queue];
-        let qid = pair.qid();
         self.facts.retired.push(qid.0);
         let deleted = self.ssd.controller().retire_queue_pair(pair);
         self.world.note(|| format!("host: queue pair {qid} deleted: {deleted:?}"));
@@ -164,6 +168,7 @@ impl Run<'_> {
             let answer = self.ssd.controller().abort(qid, Cid(cid));
             self.world.note(|| format!("host: abort of cid {cid:#06x} of {qid}: {answer:?}"));
             self.facts.aborts += 1;
+            self.facts.aborted.push((qid.0, cid));
             self.expect_host("abort", answer);
         }
     }
@@ -184,17 +189,26 @@ impl Run<'_> {
     /// A call of the host must succeed, unless the controller is broken.
     fn expect_host<T>(&mut self, what: &str, answer: Result<T, DriverError>) {
         if let Err(error) = answer {
-            self.excuse(format!("{what}: {error}"));
+            self.excuse(what, &error);
         }
     }
 
-    /// A call of the host failed. That must have a reason: the controller is broken, or a fault of the plan made it late.
-    pub(super) fn excuse(&mut self, text: String) {
-        let late = self.soft.faults().iter().any(|fault| stalls(fault.kind));
-        if self.health() == Health::Fine && !late {
-            self.facts.host_error(text);
-        } else {
-            self.facts.excused.push(text);
+    /// A call of the host failed. That must have a reason: the controller is broken, or a fault of the plan hit the
+    /// call's own commands before.
+    pub(super) fn excuse(&mut self, what: &str, error: &DriverError) {
+        let faults = self.soft.faults();
+        if self.health() == Health::Fine && !is_reason(&faults, error) {
+            return self.facts.host_error(format!("{what}: {error}"));
+        }
+        self.world.note(|| format!("host: {what} failed as it may: {error}"));
+        self.facts.excused += 1;
+    }
+
+    /// The same for a call of the library.
+    pub(super) fn excuse_call(&mut self, what: &str, error: &warpbell::Error) {
+        match error {
+            warpbell::Error::Driver(error) => self.excuse(what, error),
+            error => self.facts.host_error(format!("{what}: {error}")),
         }
     }
 
@@ -216,7 +230,7 @@ impl Run<'_> {
         let queue = match self.ssd.host_queue(entries, options, buffer) {
             Ok(queue) => queue,
             Err(error) if self.health() != Health::Fine => {
-                self.facts.excused.push(error.to_string());
+                self.excuse_call("a queue of the host", &error);
                 return Ok(());
             }
             Err(error) => return Err(error.into()),
@@ -246,12 +260,13 @@ impl Run<'_> {
             return;
         }
         if let Some(client) = self.world.set_client(None) {
-            self.facts.spurious += client.spurious();
+            let qid = client.qid();
+            self.facts.counts.push((qid, client.spurious(), 0));
             let done = client.into_done();
-            self.facts.add_client(&done.ops, &done.records);
+            self.facts.add_client(qid, &done.ops, &done.records);
             let deleted = done.queue.delete();
             if let Err(error) = deleted {
-                self.excuse(format!("deletion of the host's queue: {error}"));
+                self.excuse_call("deletion of the host's queue", &error);
             }
         }
     }
@@ -264,9 +279,10 @@ impl Run<'_> {
         // Its queue, and the kernels', are let go of after the reset: until then they are the controller's too.
         let client = self.world.set_client(None).map(|mut client| {
             client.stop();
-            self.facts.spurious += client.spurious();
+            let qid = client.qid();
+            self.facts.counts.push((qid, client.spurious(), 0));
             let done = client.into_done();
-            self.facts.add_client(&done.ops, &done.records);
+            self.facts.add_client(qid, &done.ops, &done.records);
             done.queue
         });
         let attached = self.attached.take();
@@ -311,13 +327,45 @@ impl Run<'_> {
         let Some(Attached { attachment, witness, .. }) = attached else { return };
         for queue in 0..self.plan.queues as usize {
             let counters = attachment.counters(queue);
-            self.facts.spurious += counters.spurious;
             self.facts.late += counters.late;
-            self.facts.sqhd_mismatch += counters.sqhd_mismatch;
+            let qid = attachment.pairs()[queue].qid();
+            self.facts.counts.push((qid.0, counters.spurious, counters.sqhd_mismatch));
         }
-        let breaches = witness.lock().breaches().to_vec();
-        self.facts.findings.extend(breaches.into_iter().map(Finding::Breach));
+        self.facts.breaches.extend(witness.lock().timed_breaches());
     }
+}
+
+/// Whether faults that were injected explain a call that failed. Whatever hit I/O commands does not: admin commands have
+/// a queue of their own.
+fn is_reason(faults: &[InjectedFault], error: &DriverError) -> bool {
+    let admin = || faults.iter().filter(|fault| fault.queue == 0);
+    let ended = || faults.iter().any(|fault| ends(fault.kind));
+    match innermost(error) {
+        DriverError::Command { status, .. } => {
+            admin().any(|fault| fault.status.is_some_and(|injected| injected.same_code(*status)))
+        }
+        DriverError::CommandTimeout { limit, .. } | DriverError::AdminQueueFull { limit, .. } => {
+            ended() || admin().any(|fault| fault.by.is_some_and(|by| by >= *limit))
+        }
+        DriverError::CommandLost { .. }
+        | DriverError::StateTimeout { .. }
+        | DriverError::State { .. }
+        | DriverError::Fatal { .. }
+        | DriverError::Gone { .. } => ended(),
+        _ => false,
+    }
+}
+
+/// The error that an error is about.
+fn innermost(error: &DriverError) -> &DriverError {
+    let mut inner = error;
+    let mut source: Option<&(dyn Error + 'static)> = error.source();
+    while let Some(cause) = source {
+        let boxed = cause.downcast_ref::<Box<DriverError>>().map(|boxed| &**boxed);
+        inner = boxed.or(cause.downcast_ref::<DriverError>()).unwrap_or(inner);
+        source = cause.source();
+    }
+    inner
 }
 
 /// Command identifiers that lanes of a queue gave up.

@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use warpbell_kernels::abi;
-use warpbell_nvme::{NvmOpcode, Status};
+use warpbell_nvme::Status;
 use warpbell_softctl::{FaultKind, InjectedFault};
 
 use super::contents;
+use super::forgiven;
 use super::kernel;
 use super::outcome::{Command, Facts, Who};
 use super::plan::Plan;
-use crate::breach::Breach;
+use super::reasons::Reasons;
 use crate::findings::Finding;
 
 /// What a status is called.
@@ -34,52 +35,27 @@ pub(super) fn status_name(status: u32) -> String {
 
 /// Adds to the findings what the commands' records, taken together, say against the run.
 pub(super) fn judge(plan: &Plan, facts: &mut Facts) {
-    let broken_rings = facts.faults.iter().any(|fault| breaks_rings(fault.kind));
-    if broken_rings {
-        // A controller that breaks the rules makes its client look as if it did.
-        facts.findings.retain(|finding| match finding {
-            Finding::Breach(breach) => {
-                // Not so where two completions of one command are answered in one go: nobody looks twice.
-                matches!(breach, Breach::Unfenced { .. } | Breach::Unlocked { .. })
-            }
-            Finding::Violation(_) => false,
-            _ => true,
-        });
-    }
-    let mut judge = Judge { plan, facts, found: Vec::new(), fails: Vec::new() };
-    judge.fails = judge.facts.faults.iter().filter(|fault| fault.status.is_some()).cloned().collect();
-    let commands = judge.facts.commands.clone();
-    commands.iter().for_each(|command| judge.command(command));
-    judge.counters();
-    let found = judge.found;
+    let mut found = forgiven::check(facts);
+    let mut judge = Judge { plan, facts, reasons: Reasons { plan, facts }, found: Vec::new() };
+    facts.commands.iter().for_each(|command| judge.command(command));
+    facts.faults.iter().for_each(|fault| judge.fault(fault));
+    found.append(&mut judge.found);
     facts.findings.extend(found);
     contents::check(plan, facts);
-}
-
-/// Whether a fault writes completions that no controller may write.
-fn breaks_rings(kind: FaultKind) -> bool {
-    matches!(kind, FaultKind::Duplicate | FaultKind::Torn)
-}
-
-/// Whether a fault makes commands late, or never complete.
-pub(super) fn stalls(kind: FaultKind) -> bool {
-    !matches!(kind, FaultKind::Fail | FaultKind::Corrupt | FaultKind::LatePayload | FaultKind::Reorder)
 }
 
 struct Judge<'a> {
     plan: &'a Plan,
     facts: &'a Facts,
+    reasons: Reasons<'a>,
     found: Vec<Finding>,
-    /// Statuses that were injected and that no command was seen to have.
-    fails: Vec<InjectedFault>,
 }
 
 impl Judge<'_> {
     fn command(&mut self, command: &Command) {
         let record = &command.record;
         if record.asked == 0 {
-            let gave_up = self.facts.commands.iter().any(|other| is_timed_out(other.record.status));
-            if !gave_up && !self.facts.lost && !self.is_killed() {
+            if !self.reasons.never_asked(command) && !self.is_killed() {
                 self.wrong(command, "was never asked for");
             }
             return;
@@ -94,6 +70,34 @@ impl Judge<'_> {
             0 if matches!(command.who, Who::Host { .. }) && command.era < self.facts.eras.len() => {}
             0 if self.is_killed() => {}
             answers => self.found.push(Finding::Answers { command: self.index(command), answers }),
+        }
+    }
+
+    /// A command that was failed has that status, and one that was dropped has none, unless it was given up.
+    fn fault(&mut self, fault: &InjectedFault) {
+        if fault.queue == 0 || !matches!(fault.kind, FaultKind::Fail | FaultKind::Drop) {
+            return;
+        }
+        let before = |command: &&Command| {
+            command.is(fault.queue, fault.cid) && Duration::from_nanos(command.record.asked) <= fault.at
+        };
+        let hit = self.facts.commands.iter().filter(|c| c.record.asked != 0).filter(before);
+        let Some(command) = hit.max_by_key(|command| command.record.asked) else {
+            let text = format!(
+                "{:?} hit cid {:#06x} of queue {}, which nobody submitted",
+                fault.kind, fault.cid, fault.queue
+            );
+            return self.found.push(Finding::Unexplained(text));
+        };
+        let status = command.record.status;
+        let given_up = command.record.answers == 0 || status & abi::STATUS_LIBRARY != 0;
+        let as_injected =
+            fault.status.is_some_and(|injected| injected.same_code(Status::from_bits(status as u16)));
+        let deleted = Status::from_bits(status as u16).same_code(Status::ABORTED_SQ_DELETION)
+            && self.facts.retired.contains(&command.qid);
+        if !given_up && !as_injected && !deleted && !self.reasons.confused(command, command.record.answered) {
+            let text = format!("{:?} was injected, and it got {}", fault.kind, status_name(status));
+            self.wrong(command, &text);
         }
     }
 
@@ -132,22 +136,12 @@ impl Judge<'_> {
     }
 
     fn library_code(&self, command: &Command, code: u32, stray: bool) -> bool {
-        let stalled =
-            self.facts.faults.iter().any(|fault| stalls(fault.kind)) || self.facts.gone || self.facts.stalled;
-        let abandons = self.facts.commands.iter().any(|c| c.op.flags & kernel::ABANDON != 0);
         match code {
             abi::OUT_OF_RANGE => stray,
-            abi::TIMED_OUT => stalled || self.facts.lost || command.op.flags & kernel::ABANDON != 0,
-            abi::NOT_SUBMITTED => stalled || self.facts.lost,
-            abi::QUEUE_GONE => self.facts.lost,
-            abi::NO_CID => {
-                stalled
-                    || abandons
-                    || self.facts.lost
-                    || self.plan.depth > self.plan.tokens.next_power_of_two()
-                    // 0xffff is never issued, so that one lane has an identifier less.
-                    || self.plan.high != 0
-            }
+            abi::TIMED_OUT => self.reasons.timed_out(command),
+            abi::NOT_SUBMITTED => self.reasons.not_submitted(command),
+            abi::QUEUE_GONE => self.reasons.lost(command, command.record.answered),
+            abi::NO_CID => self.reasons.no_cid(command),
             abi::INVALID_BATCH => {
                 self.plan.flags & u64::from(kernel::WHOLE_BATCHES) != 0
                     && self.plan.entries <= self.plan.batch
@@ -156,23 +150,20 @@ impl Judge<'_> {
         }
     }
 
-    fn device_status(&mut self, command: &Command, status: u32) -> bool {
+    fn device_status(&self, command: &Command, status: u32) -> bool {
         let status = Status::from_bits(status as u16);
-        let first = command.op.lba;
         let is_it = |fault: &InjectedFault| {
+            let during =
+                Duration::from_nanos(command.record.asked)..=Duration::from_nanos(command.record.answered);
             fault.status.is_some_and(|injected| injected.same_code(status))
-                && fault.opcode == opcode(command.op.opcode)
-                && (fault.opcode == NvmOpcode::FLUSH || fault.lba == first)
+                && command.is(fault.queue, fault.cid)
+                && during.contains(&fault.at)
         };
-        if let Some(at) = self.fails.iter().position(is_it) {
-            self.fails.swap_remove(at);
-            return true;
-        }
-        // A completion too many gives room that is not there: entries are overwritten before their fetch.
-        let overrun = self.facts.faults.iter().any(|fault| fault.kind == FaultKind::Duplicate);
-        overrun
-            || status.same_code(Status::ABORT_REQUESTED) && self.facts.aborts > 0
-            || status.same_code(Status::ABORTED_SQ_DELETION) && !self.facts.retired.is_empty()
+        let aborted = |(qid, cid): &(u16, u16)| command.is(*qid, *cid);
+        self.facts.faults.iter().any(is_it)
+            || status.same_code(Status::ABORT_REQUESTED) && self.facts.aborted.iter().any(aborted)
+            || status.same_code(Status::ABORTED_SQ_DELETION) && self.facts.retired.contains(&command.qid)
+            || self.reasons.confused(command, command.record.answered)
     }
 
     /// Nothing outlives its deadline: each call of the library, and each command of the host's own queue.
@@ -193,40 +184,17 @@ impl Judge<'_> {
 
     /// Whoever waits on a queue that the host has given up learns it long before his deadline.
     fn losses(&mut self, command: &Command) {
-        let Who::Lane { warp, .. } = command.who else { return };
-        let queue = (self.plan.warp_numbers().1 + warp) % self.plan.queues;
+        let Who::Lane { .. } = command.who else { return };
         let record = &command.record;
         let limit = (self.plan.wait_limit().min(self.plan.submit_limit()) / 4).as_nanos() as u64;
         for (of, _, when) in self.facts.losses.iter().filter(|(_, era, _)| *era == command.era) {
             let when = when.as_nanos() as u64;
             let waits = [(record.asked, record.submitted), (record.waited, record.answered)];
             let late = |(from, to): &(u64, u64)| *to > when && to - when.max(*from) > limit;
-            if of.is_none_or(|of| of == queue) && waits.iter().any(late) {
+            if of.is_none_or(|of| of == command.qid) && waits.iter().any(late) {
                 let text = format!("{command}: waited on after its queue was lost at {when} ns");
                 self.found.push(Finding::Stuck(text));
             }
         }
     }
-
-    fn counters(&mut self) {
-        let duplicates = self.facts.faults.iter().any(|fault| breaks_rings(fault.kind));
-        if self.facts.spurious != 0 && !duplicates {
-            self.found.push(Finding::Spurious(self.facts.spurious));
-        }
-        if self.facts.sqhd_mismatch != 0 && !duplicates {
-            self.found.push(Finding::SqHead(self.facts.sqhd_mismatch));
-        }
-    }
-}
-
-fn opcode(opcode: u32) -> NvmOpcode {
-    match opcode {
-        kernel::FLUSH => NvmOpcode::FLUSH,
-        kernel::WRITE => NvmOpcode::WRITE,
-        _ => NvmOpcode::READ,
-    }
-}
-
-pub(super) fn is_timed_out(status: u32) -> bool {
-    status == abi::STATUS_LIBRARY | abi::TIMED_OUT
 }

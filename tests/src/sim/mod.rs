@@ -8,6 +8,7 @@ mod client;
 mod contents;
 mod device;
 mod faults;
+mod forgiven;
 mod host;
 mod judge;
 pub mod kernel;
@@ -15,6 +16,7 @@ mod log;
 pub mod model;
 mod outcome;
 mod plan;
+mod reasons;
 mod run;
 mod shrink;
 mod world;
@@ -41,8 +43,8 @@ pub struct Verdict {
     pub commands: u64,
     /// Of these, how many got each status.
     pub statuses: Vec<(String, u64)>,
-    /// Controller resets, admin commands, aborts and late completions on the way.
-    pub events: [(&'static str, u64); 4],
+    /// Controller resets, admin commands, aborts and late completions on the way, and calls of the host that failed for a reason.
+    pub events: [(&'static str, u64); 5],
     /// Virtual time that it took.
     pub elapsed: Duration,
     /// What happened, if it was to be told.
@@ -93,6 +95,7 @@ fn carry_out(plan: &Plan, module: &Module, told: bool) -> Verdict {
             ("admin commands", facts.admin),
             ("aborts", facts.aborts),
             ("late completions", facts.late),
+            ("host calls that failed for a reason", facts.excused),
         ],
         elapsed: facts.elapsed,
         story: if told { facts.told() } else { String::new() },

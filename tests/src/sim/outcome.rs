@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use warpbell_softctl::{InjectedFault, SoftDevice};
+use warpbell_softctl::{InjectedFault, SoftDevice, Violation};
 
 use super::kernel::{self, Op, Record};
 use super::log::Log;
+use crate::breach::Breach;
 use crate::findings::Finding;
 
 /// Who asked for a command.
@@ -35,8 +36,17 @@ pub(super) struct Command {
     pub(super) who: Who,
     /// Resets before it.
     pub(super) era: usize,
+    /// Its queue.
+    pub(super) qid: u16,
     pub(super) op: Op,
     pub(super) record: Record,
+}
+
+impl Command {
+    /// Whether the controller knows it by this queue and identifier.
+    pub(super) fn is(&self, queue: u16, cid: u16) -> bool {
+        self.qid == queue && self.record.cid != u32::MAX && self.record.cid as u16 == cid
+    }
 }
 
 impl fmt::Display for Command {
@@ -60,22 +70,28 @@ pub(super) struct Facts {
     /// For each reset: faults injected before it.
     pub(super) eras: Vec<Vec<InjectedFault>>,
     /// Host calls that failed as they may.
-    pub(super) excused: Vec<String>,
+    pub(super) excused: u64,
     /// Queues that were deleted while a kernel could still use them.
     pub(super) retired: Vec<u16>,
     /// Some queue was declared lost.
     pub(super) lost: bool,
     /// Which one, or all of them, in which era and when.
-    pub(super) losses: Vec<(Option<u64>, usize, Duration)>,
-    /// The controller did nothing for a while.
-    pub(super) stalled: bool,
+    pub(super) losses: Vec<(Option<u16>, usize, Duration)>,
+    /// When the controller did nothing, and for how long.
+    pub(super) stalls: Vec<(Duration, Duration)>,
+    /// What the witness saw, and when.
+    pub(super) breaches: Vec<(Duration, Breach)>,
+    /// What the controller's checker logged.
+    pub(super) violations: Vec<Violation>,
+    /// Commands that the host asked the controller to abort: queue and identifier.
+    pub(super) aborted: Vec<(u16, u16)>,
+    /// By queue: completions without an owner, and those with a wrong SQ head.
+    pub(super) counts: Vec<(u16, u64, u64)>,
     /// The controller is gone for good.
     pub(super) gone: bool,
     pub(super) aborts: u64,
     pub(super) admin: u64,
-    pub(super) spurious: u64,
     pub(super) late: u64,
-    pub(super) sqhd_mismatch: u64,
     pub(super) elapsed: Duration,
     pub(super) story: Arc<Mutex<Log>>,
     clients: u64,
@@ -92,13 +108,21 @@ impl Facts {
         self.eras.push(soft.faults().split_off(known));
     }
 
-    pub(super) fn add_client(&mut self, ops: &[Op], records: &[Record]) {
+    /// Faults injected between two resets.
+    pub(super) fn faults_of(&self, era: usize) -> &[InjectedFault] {
+        let first: usize = self.eras.iter().take(era).map(Vec::len).sum();
+        let count = self.eras.get(era).map_or(usize::MAX, Vec::len);
+        let rest = self.faults.get(first..).unwrap_or_default();
+        &rest[..count.min(rest.len())]
+    }
+
+    pub(super) fn add_client(&mut self, qid: u16, ops: &[Op], records: &[Record]) {
         let first = self.clients;
         self.clients += 1000;
         let era = self.eras.len();
         for (index, (op, record)) in ops.iter().zip(records).enumerate() {
             let who = Who::Host { command: first + index as u64 };
-            self.commands.push(Command { who, era, op: *op, record: *record });
+            self.commands.push(Command { who, era, qid, op: *op, record: *record });
         }
     }
 

@@ -149,9 +149,11 @@ impl<'a> Run<'a> {
         for pair in attachment.pairs() {
             pair.sq().window().fill(0, pair.sq().window().len(), 0xff)?;
         }
-        // Through shadow doorbells only some values reach the registers.
-        let watched = if plan.dbbuf == 0 { &queues[..] } else { &[] };
-        let witness = Arc::new(Mutex::new(Witness::new(watched, plan.start).reading_rings()));
+        let mut witness = Witness::new(&queues, plan.start).reading_rings();
+        if plan.dbbuf != 0 {
+            witness = witness.through_shadows();
+        }
+        let witness = Arc::new(Mutex::new(witness));
         self.world.log.lock().watch(&queues, plan.start);
         self.attached = Some(Attached { attachment, witness });
         Ok(true)
@@ -163,7 +165,7 @@ impl<'a> Run<'a> {
         for _ in 0..MOST_TRIES {
             match self.ssd.attach(options) {
                 Ok(attachment) => return Ok(Some(attachment)),
-                Err(error) => self.excuse(format!("attach for kernel {kernel}: {error}")),
+                Err(error) => self.excuse_call(&format!("attach for kernel {kernel}"), &error),
             }
             self.recover();
             if self.facts.gone {
@@ -223,12 +225,22 @@ impl<'a> Run<'a> {
         let (base, sink) = (doorbells.window().as_ptr() as u64, doorbells.sink().context("a sink")?);
         let (watching, soft, log) = (witness.clone(), self.soft.clone(), self.world.log.clone());
         let ring = move |address: u64, value: u32| {
-            watching.lock().doorbell(address, value);
+            let mut witness = watching.lock();
+            witness.doorbell(address, value);
+            witness.tell_time(soft.clock().now());
             log.lock().ring(soft.clock().now(), address, value);
             sink.ring((address - base) as usize, value);
         };
         let watching = witness.clone();
-        let watch = move |event: &MemoryEvent| watching.lock().observe(event);
+        let soft = self.soft.clone();
+        let watch = move |event: &MemoryEvent| {
+            let mut witness = watching.lock();
+            let before = witness.breaches().len();
+            witness.observe(event);
+            if witness.breaches().len() != before {
+                witness.tell_time(soft.clock().now());
+            }
+        };
         let soft = self.soft.clone();
         // No two looks see the same time, so that what is noted is in the order in which it happened.
         let clock = move || {
@@ -257,22 +269,15 @@ impl<'a> Run<'a> {
                 self.facts.commands[before..].iter().filter(done).map(|c| c.op.lba).collect();
             wanted.retain(|lba| !read.contains(lba));
         }
-        self.violations();
+        if !wanted.is_empty() && !self.facts.gone {
+            let text = format!("blocks {wanted:?} could not be read back, not even after resets");
+            self.facts.findings.push(Finding::Unexplained(text));
+        }
         Ok(())
     }
 
-    fn violations(&mut self) {
-        let retired = &self.facts.retired;
-        let expected = |violation: &warpbell_softctl::Violation| {
-            violation.rule == warpbell_softctl::Rule::DoorbellRegister
-                && retired.iter().any(|qid| violation.detail.contains(&format!("queue {qid} does not exist")))
-        };
-        let found: Vec<Finding> =
-            self.soft.violations().into_iter().filter(|v| !expected(v)).map(Finding::Violation).collect();
-        self.facts.findings.extend(found);
-    }
-
     fn collect(&mut self, launched: &Launched) -> anyhow::Result<()> {
+        let pairs = self.attached.as_ref().context("queues are attached")?.attachment.pairs();
         for (index, op) in launched.ops.iter().enumerate() {
             if op.opcode == kernel::NONE {
                 continue;
@@ -282,7 +287,9 @@ impl<'a> Run<'a> {
             let (lane, command) = (index as u64 / self.plan.commands, index as u64 % self.plan.commands);
             let who = Who::Lane { kernel: launched.kernel, warp: lane / 32, lane: lane % 32, command };
             let era = self.facts.eras.len();
-            self.facts.commands.push(Command { who, era, op: *op, record });
+            let queue = (self.plan.warp_numbers().1 + lane / 32) % self.plan.queues;
+            let qid = pairs[queue as usize].qid().0;
+            self.facts.commands.push(Command { who, era, qid, op: *op, record });
         }
         Ok(())
     }
@@ -304,7 +311,7 @@ impl<'a> Run<'a> {
         {
             facts.host_error(format!("shutdown: {error}"));
         }
-        drop(soft);
+        facts.violations = soft.violations();
         facts
     }
 }

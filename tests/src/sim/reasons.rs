@@ -1,0 +1,168 @@
+//! What can make a command late, or lose it: faults, stalls and losses, each only where and when it was.
+
+use std::time::Duration;
+
+use warpbell_kernels::abi;
+use warpbell_softctl::{FaultKind, InjectedFault};
+
+use super::kernel;
+use super::outcome::{Command, Facts, Who};
+use super::plan::Plan;
+
+/// Why a command has the status that it has.
+pub(super) struct Reasons<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) facts: &'a Facts,
+}
+
+/// Whether a fault ends the work of the whole controller.
+pub(super) fn ends(kind: FaultKind) -> bool {
+    matches!(kind, FaultKind::Fatal | FaultKind::Reset | FaultKind::Remove | FaultKind::PowerLoss)
+}
+
+/// Whether a fault writes completions that no controller may write.
+pub(super) fn breaks_rings(kind: FaultKind) -> bool {
+    matches!(kind, FaultKind::Duplicate | FaultKind::Torn)
+}
+
+/// What comes close enough to a deadline to be the reason why it passed.
+fn nearly(limit: Duration) -> Duration {
+    limit / 10 * 9
+}
+
+impl Reasons<'_> {
+    /// Faults of the command's life of the controller, up to a time.
+    fn faults(&self, of: &Command, until: u64) -> impl Iterator<Item = &InjectedFault> {
+        let until = Duration::from_nanos(until);
+        self.facts.faults_of(of.era).iter().filter(move |fault| fault.at <= until)
+    }
+
+    fn on_queue(&self, of: &Command, until: u64) -> impl Iterator<Item = &InjectedFault> {
+        self.faults(of, until).filter(move |fault| fault.queue == of.qid)
+    }
+
+    /// Whether the host had given the command's queue up by then.
+    pub(super) fn lost(&self, of: &Command, until: u64) -> bool {
+        let Who::Lane { .. } = of.who else { return false };
+        let until = Duration::from_nanos(until);
+        let its = |queue: Option<u16>| queue.is_none_or(|queue| queue == of.qid);
+        self.facts.losses.iter().any(|(queue, era, when)| its(*queue) && *era == of.era && *when <= until)
+    }
+
+    /// Whether by then nothing could complete any more.
+    fn ended(&self, of: &Command, until: u64) -> bool {
+        self.lost(of, until) || self.faults(of, until).any(|fault| ends(fault.kind))
+    }
+
+    /// Whether completions that answer nothing had confused the command's queue by then.
+    pub(super) fn confused(&self, of: &Command, until: u64) -> bool {
+        self.on_queue(of, until).any(|fault| fault.kind == FaultKind::Duplicate)
+    }
+
+    /// For how long the controller did nothing of what it had to do for this queue between two times.
+    fn idle(&self, of: &Command, from: u64, until: u64) -> Duration {
+        let overlap = |at: Duration, by: Duration| {
+            let end = at.saturating_add(by).min(Duration::from_nanos(until));
+            end.saturating_sub(at.max(Duration::from_nanos(from)))
+        };
+        let stalls = self.facts.stalls.iter().map(|(at, by)| overlap(*at, *by));
+        let stuck = self.on_queue(of, until).filter(|fault| fault.kind == FaultKind::StuckDoorbell);
+        let stuck = stuck.map(|fault| overlap(fault.at, fault.by.unwrap_or_default()));
+        stalls.chain(stuck).fold(Duration::ZERO, Duration::saturating_add)
+    }
+
+    /// How much longer each command takes.
+    fn slow(&self, of: &Command, until: u64) -> Duration {
+        let slow = self.faults(of, until).filter(|fault| fault.kind == FaultKind::Slow);
+        slow.filter_map(|fault| fault.by).fold(Duration::ZERO, Duration::saturating_add)
+    }
+
+    /// Whether something kept the answer of a submitted command back until its deadline.
+    pub(super) fn timed_out(&self, of: &Command) -> bool {
+        let record = &of.record;
+        let own = |fault: &&InjectedFault| {
+            of.is(fault.queue, fault.cid)
+                && fault.at >= Duration::from_nanos(record.asked)
+                && matches!(fault.kind, FaultKind::Drop | FaultKind::Delay)
+        };
+        let own = self.on_queue(of, record.answered).filter(own).filter_map(|fault| fault.by);
+        let late = own.fold(Duration::ZERO, Duration::saturating_add);
+        let idle = self.idle(of, record.asked, record.answered);
+        let late = late.saturating_add(idle).saturating_add(self.slow(of, record.answered));
+        of.op.flags & kernel::ABANDON != 0
+            || self.ended(of, record.answered)
+            || self.confused(of, record.answered)
+            || late >= nearly(self.plan.wait_limit())
+    }
+
+    /// Whether something kept room from a command until its deadline: nothing was done for the queue, or commands
+    /// that take longer, or for ever, had its room.
+    pub(super) fn not_submitted(&self, of: &Command) -> bool {
+        let record = &of.record;
+        let (from, until) = (record.asked, record.submitted);
+        if self.ended(of, until) || self.confused(of, until) {
+            return true;
+        }
+        let limit = nearly(self.plan.submit_limit());
+        let mut room = self.plan.entries as u32 - 1;
+        let mut late = self.idle(of, from, until);
+        let mut delayed = Duration::ZERO;
+        for fault in self.on_queue(of, until) {
+            let by = fault.by.unwrap_or_default();
+            match fault.kind {
+                FaultKind::Drop => room = room.saturating_sub(1),
+                FaultKind::Delay if by >= limit => room = room.saturating_sub(1),
+                FaultKind::Delay => delayed += by,
+                _ => {}
+            }
+        }
+        if room == 0 {
+            return true;
+        }
+        late += delayed / room + self.slow(of, until) * self.before(of).div_ceil(room);
+        late >= limit
+    }
+
+    /// Commands of the same queue that were about when this one asked for room.
+    fn before(&self, of: &Command) -> u32 {
+        let about = |other: &&Command| {
+            other.qid == of.qid
+                && other.era == of.era
+                && other.record.asked != 0
+                && other.record.asked <= of.record.submitted
+                && (other.record.answers == 0 || other.record.answered >= of.record.asked)
+        };
+        self.facts.commands.iter().filter(about).count() as u32
+    }
+
+    /// Commands of the same lane that were given up, so that their identifiers, and in their own kernel their buffers,
+    /// are not free.
+    fn given_up(&self, of: &Command, same_kernel: bool) -> usize {
+        let Who::Lane { kernel, warp, lane, .. } = of.who else { return 0 };
+        let same = |other: &&Command| match other.who {
+            Who::Lane { kernel: k, warp: w, lane: l, .. } => {
+                (w, l, other.era) == (warp, lane, of.era) && (k == kernel || !same_kernel && k < kernel)
+            }
+            Who::Host { .. } => false,
+        };
+        let library = |code: u32| abi::STATUS_LIBRARY | code;
+        let kept = |other: &&Command| {
+            let status = other.record.status;
+            status == library(abi::TIMED_OUT) || status == library(abi::QUEUE_GONE)
+        };
+        self.facts.commands.iter().filter(same).filter(kept).count()
+    }
+
+    /// Whether a lane had no identifier left.
+    pub(super) fn no_cid(&self, of: &Command) -> bool {
+        self.plan.depth > self.plan.tokens.next_power_of_two()
+            // 0xffff is never issued, so that one lane has an identifier less.
+            || self.plan.high != 0
+            || self.given_up(of, false) > 0
+    }
+
+    /// Whether a lane had no buffer left, and could ask for nothing more.
+    pub(super) fn never_asked(&self, of: &Command) -> bool {
+        self.given_up(of, true) as u64 >= self.plan.depth
+    }
+}
