@@ -6,7 +6,7 @@ use std::time::Duration;
 use warpbell_driver::{DriverError, IoQueueOptions};
 use warpbell_hw::{Cid, Qid};
 use warpbell_kernels::abi;
-use warpbell_softctl::InjectedFault;
+use warpbell_softctl::{FaultKind, InjectedFault};
 
 use super::client::Client;
 use super::kernel::Op;
@@ -19,6 +19,8 @@ use crate::memory::peek;
 const MOST_ROUNDS: u64 = 300_000;
 /// Rounds between two looks of the host at its controller.
 const LOOK: u64 = 16;
+/// How long the library waits for commands of its own on new queues.
+const ATTACH_LIMIT: Duration = Duration::from_secs(10);
 /// How the controller looks to its host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Health {
@@ -202,6 +204,21 @@ impl Run<'_> {
         }
         self.world.note(|| format!("host: {what} failed as it may: {error}"));
         self.facts.excused += 1;
+    }
+
+    /// The same for new queues, on which the host sends I/O commands that wait long for their answers.
+    pub(super) fn excuse_attach(&mut self, begin: Duration, what: &str, error: &warpbell::Error) {
+        let hits = |fault: &InjectedFault| {
+            let late = fault.by.is_some_and(|by| by >= ATTACH_LIMIT);
+            fault.at >= begin
+                && (late || matches!(fault.kind, FaultKind::Fail | FaultKind::Torn | FaultKind::Duplicate))
+        };
+        if self.soft.faults().iter().any(hits) {
+            self.world.note(|| format!("host: {what} failed as it may: {error}"));
+            self.facts.excused += 1;
+            return;
+        }
+        self.excuse_call(what, error);
     }
 
     /// The same for a call of the library.

@@ -81,13 +81,24 @@ impl Judge<'_> {
         let before = |command: &&Command| {
             command.is(fault.queue, fault.cid) && Duration::from_nanos(command.record.asked) <= fault.at
         };
-        let hit = self.facts.commands.iter().filter(|c| c.record.asked != 0).filter(before);
+        let era = (0..=self.facts.eras.len()).find(|era| self.facts.faults_of(*era).contains(fault));
+        let hit = self
+            .facts
+            .commands
+            .iter()
+            .filter(|command| Some(command.era) == era)
+            .filter(|c| c.record.asked != 0)
+            .filter(before);
         let Some(command) = hit.max_by_key(|command| command.record.asked) else {
             let text = format!(
                 "{:?} hit cid {:#06x} of queue {}, which nobody submitted",
                 fault.kind, fault.cid, fault.queue
             );
-            return self.found.push(Finding::Unexplained(text));
+            let preparing = |(from, to): &(Duration, Duration)| (*from..=*to).contains(&fault.at);
+            if !self.facts.attaches.iter().any(preparing) {
+                self.found.push(Finding::Unexplained(text));
+            }
+            return;
         };
         let status = command.record.status;
         let given_up = command.record.answers == 0 || status & abi::STATUS_LIBRARY != 0;

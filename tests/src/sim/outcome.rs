@@ -83,6 +83,8 @@ pub(super) struct Facts {
     pub(super) breaches: Vec<(Duration, Breach)>,
     /// What the controller's checker logged.
     pub(super) violations: Vec<Violation>,
+    /// From when to when the host prepared queues, with commands of its own on them.
+    pub(super) attaches: Vec<(Duration, Duration)>,
     /// Commands that the host asked the controller to abort: queue and identifier.
     pub(super) aborted: Vec<(u16, u16)>,
     /// By queue: completions without an owner, and those with a wrong SQ head.

@@ -72,8 +72,10 @@ impl Reasons<'_> {
     }
 
     /// How much longer each command takes.
-    fn slow(&self, of: &Command, until: u64) -> Duration {
-        let slow = self.faults(of, until).filter(|fault| fault.kind == FaultKind::Slow);
+    fn slow(&self, until: u64) -> Duration {
+        // A namespace is slow beyond resets.
+        let before = |fault: &&InjectedFault| fault.at <= Duration::from_nanos(until);
+        let slow = self.facts.faults.iter().filter(before).filter(|fault| fault.kind == FaultKind::Slow);
         slow.filter_map(|fault| fault.by).fold(Duration::ZERO, Duration::saturating_add)
     }
 
@@ -88,8 +90,11 @@ impl Reasons<'_> {
         let own = self.on_queue(of, record.answered).filter(own).filter_map(|fault| fault.by);
         let late = own.fold(Duration::ZERO, Duration::saturating_add);
         let idle = self.idle(of, record.asked, record.answered);
-        let late = late.saturating_add(idle).saturating_add(self.slow(of, record.answered));
+        let late = late.saturating_add(idle).saturating_add(self.slow(record.answered));
+        // The driver takes no completion that names another queue, as one does that is not whole yet.
+        let torn = |fault: &InjectedFault| fault.kind == FaultKind::Torn && of.is(fault.queue, fault.cid);
         of.op.flags & kernel::ABANDON != 0
+            || matches!(of.who, Who::Host { .. }) && self.on_queue(of, record.answered).any(torn)
             || self.ended(of, record.answered)
             || self.confused(of, record.answered)
             || late >= nearly(self.plan.wait_limit())
@@ -119,7 +124,7 @@ impl Reasons<'_> {
         if room == 0 {
             return true;
         }
-        late += delayed / room + self.slow(of, until) * self.before(of).div_ceil(room);
+        late += delayed / room + self.slow(until) * self.before(of).div_ceil(room);
         late >= limit
     }
 

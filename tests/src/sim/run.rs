@@ -28,6 +28,8 @@ use crate::witness::Witness;
 const NSID: u32 = 1;
 /// More than there are faults that a plan injects.
 const MOST_TRIES: u32 = 12;
+/// Between two tries to read blocks.
+const A_WHILE: Duration = Duration::from_millis(400);
 
 /// The host's main thread.
 pub(super) struct Run<'a> {
@@ -163,9 +165,12 @@ impl<'a> Run<'a> {
     /// gone.
     fn attach_at_last(&mut self, kernel: u64, options: &AttachOptions) -> anyhow::Result<Option<Attachment>> {
         for _ in 0..MOST_TRIES {
-            match self.ssd.attach(options) {
+            let begin = self.world.now();
+            let attached = self.ssd.attach(options);
+            self.facts.attaches.push((begin, self.world.now()));
+            match attached {
                 Ok(attachment) => return Ok(Some(attachment)),
-                Err(error) => self.excuse_call(&format!("attach for kernel {kernel}"), &error),
+                Err(error) => self.excuse_attach(begin, &format!("attach for kernel {kernel}"), &error),
             }
             self.recover();
             if self.facts.gone {
@@ -257,6 +262,8 @@ impl<'a> Run<'a> {
             if wanted.is_empty() || self.facts.gone {
                 break;
             }
+            // A namespace that is slow is so for a while.
+            self.soft.advance(A_WHILE);
             let before = self.facts.commands.len();
             let read = |lba| Op { lba, blocks: 1, opcode: kernel::READ, ..Op::default() };
             self.make_client(wanted.iter().copied().map(read).collect())?;
