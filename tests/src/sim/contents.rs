@@ -6,6 +6,7 @@ use std::time::Duration;
 use warpbell_kernels::abi;
 use warpbell_softctl::{FaultKind, InjectedFault};
 
+use super::forgiven::is_overrun;
 use super::kernel::{self, MOST_BLOCKS};
 use super::model::{self, Access, Kind, NEVER};
 use super::outcome::{Command, Facts, Who};
@@ -36,7 +37,7 @@ impl Spoiled<'_> {
     fn early(&self, command: &Command) -> bool {
         let answered = Duration::from_nanos(command.record.answered);
         let hit = |fault: &InjectedFault| command.is(fault.queue, fault.cid) && fault.at <= answered;
-        self.of_kind(FaultKind::Duplicate).any(hit)
+        self.of_kind(FaultKind::Duplicate).any(hit) || is_overrun(self.facts, command.qid, answered)
     }
 
     /// Whether late data came, or went, while this command of the same lane may have used its buffer.

@@ -50,15 +50,31 @@ fn is_provoked(breach: &Breach) -> bool {
     )
 }
 
+fn names(violation: &Violation, qid: u16) -> bool {
+    let text = &violation.detail;
+    [format!("queue {qid}:"), format!("queue {qid} ")].iter().any(|name| text.contains(name.as_str()))
+}
+
+/// Whether a second completion made a client ring for entries for which there was no room. From then on the controller
+/// fetches others than were announced: entries that are being overwritten, or were fetched before.
+pub(super) fn is_overrun(facts: &Facts, qid: u16, by: Duration) -> bool {
+    let seen = facts.breaches.iter().any(|(when, breach)| {
+        breach.qid() == u32::from(qid)
+            && is_provoked(breach)
+            && is_hit(facts, FaultKind::Duplicate, qid, *when)
+    });
+    let logged = facts.violations.iter().any(|violation| {
+        matches!(violation.rule, Rule::DoorbellOverrun | Rule::DoorbellRepeated | Rule::CqHeadBeyondTail)
+            && names(violation, qid)
+    });
+    // Through memory a whole lap too much looks like nothing at all.
+    (seen || logged || facts.shadowed) && is_hit(facts, FaultKind::Duplicate, qid, by)
+}
+
 fn is_forgiven(facts: &Facts, violation: &Violation) -> bool {
-    let names = |qid: u16| {
-        let text = &violation.detail;
-        [format!("queue {qid}:"), format!("queue {qid} ")].iter().any(|name| text.contains(name.as_str()))
-    };
-    let duplicated = || {
-        let duplicate = facts.faults.iter().filter(|fault| fault.kind == FaultKind::Duplicate);
-        duplicate.into_iter().any(|fault| names(fault.queue))
-    };
+    let duplicates = || facts.faults.iter().filter(|fault| fault.kind == FaultKind::Duplicate);
+    let duplicated = || duplicates().any(|fault| names(violation, fault.queue));
+    let overrun = |qid| names(violation, qid) && is_overrun(facts, qid, Duration::MAX);
     match violation.rule {
         // Whoever rings for a queue that was deleted under him does not know it yet.
         Rule::DoorbellRegister => {
@@ -67,6 +83,7 @@ fn is_forgiven(facts: &Facts, violation: &Violation) -> bool {
         Rule::CqHeadBeyondTail | Rule::DoorbellOverrun | Rule::DoorbellRepeated | Rule::CidInFlight => {
             duplicated()
         }
+        Rule::StaleEntry | Rule::SglLength => duplicates().any(|fault| overrun(fault.queue)),
         _ => false,
     }
 }
@@ -126,5 +143,15 @@ mod tests {
         for rule in [Rule::ForeignAddress, Rule::ReservedField, Rule::StaleEntry] {
             assert_eq!(check(&facts(unfenced.clone(), rule, "queue 2: cid 0x0003")).len(), 2);
         }
+    }
+
+    #[test]
+    fn a_stale_entry_is_forgiven_only_on_a_queue_that_was_overrun() {
+        let outstanding = |qid| Breach::Outstanding { qid, outstanding: 4, limit: 3 };
+        let stale = "queue 2 command 0xffff opcode FFh: fetch of an entry that was not written";
+        assert_eq!(check(&facts(outstanding(2), Rule::StaleEntry, stale)), []);
+        assert_eq!(check(&facts(outstanding(1), Rule::StaleEntry, stale)).len(), 2);
+        let foreign = facts(outstanding(2), Rule::ForeignAddress, stale);
+        assert_eq!(check(&foreign).len(), 1);
     }
 }

@@ -89,6 +89,8 @@ pub(super) struct Facts {
     pub(super) aborted: Vec<(u16, u16)>,
     /// By queue: completions without an owner, and those with a wrong SQ head.
     pub(super) counts: Vec<(u16, u64, u64)>,
+    /// Doorbells go through memory.
+    pub(super) shadowed: bool,
     /// The controller is gone for good.
     pub(super) gone: bool,
     pub(super) aborts: u64,

@@ -85,10 +85,17 @@ impl Reasons<'_> {
         let own = |fault: &&InjectedFault| {
             of.is(fault.queue, fault.cid)
                 && fault.at >= Duration::from_nanos(record.asked)
-                && matches!(fault.kind, FaultKind::Drop | FaultKind::Delay)
+                && matches!(fault.kind, FaultKind::Drop | FaultKind::Delay | FaultKind::Reorder)
         };
-        let own = self.on_queue(of, record.answered).filter(own).filter_map(|fault| fault.by);
-        let late = own.fold(Duration::ZERO, Duration::saturating_add);
+        let sum = |faults: &mut dyn Iterator<Item = &InjectedFault>| {
+            faults.filter_map(|fault| fault.by).fold(Duration::ZERO, Duration::saturating_add)
+        };
+        let mut late = sum(&mut self.on_queue(of, record.answered).filter(own));
+        if self.on_queue(of, record.answered).filter(own).any(|fault| fault.kind == FaultKind::Reorder) {
+            // It may be the last of all, after every one that comes later than it should.
+            let delayed = self.faults(of, record.answered).filter(|fault| fault.kind == FaultKind::Delay);
+            late = late.saturating_add(sum(&mut delayed.into_iter()));
+        }
         let idle = self.idle(of, record.asked, record.answered);
         let late = late.saturating_add(idle).saturating_add(self.slow(record.answered));
         // The driver takes no completion that names another queue, as one does that is not whole yet.
@@ -169,5 +176,84 @@ impl Reasons<'_> {
     /// Whether a lane had no buffer left, and could ask for nothing more.
     pub(super) fn never_asked(&self, of: &Command) -> bool {
         self.given_up(of, true) as u64 >= self.plan.depth
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::kernel::{Op, Record};
+    use warpbell_nvme::NvmOpcode;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn fault(kind: FaultKind, queue: u16, at: Duration, by: Option<Duration>) -> InjectedFault {
+        InjectedFault {
+            kind,
+            at,
+            by,
+            opcode: NvmOpcode::READ,
+            queue,
+            cid: 7,
+            nsid: 1,
+            lba: 0,
+            status: None,
+            offset: None,
+            expected: None,
+            actual: None,
+        }
+    }
+
+    /// Whether a fault, or what `more` adds, explains that a command of queue 2 asked for at 10 ms had no answer at 110.
+    fn explains(faults: &[InjectedFault], more: impl Fn(&mut Facts)) -> bool {
+        let plan = Plan { deadline: 100_000, submit_deadline: 100_000, entries: 2, ..Plan::default() };
+        let at = |ms: u32| (MS * ms).as_nanos() as u64;
+        let record = Record {
+            answers: 1,
+            cid: 7,
+            asked: at(10),
+            submitted: at(10),
+            waited: at(10),
+            answered: at(110),
+            ..Record::default()
+        };
+        let who = Who::Lane { kernel: 0, warp: 0, lane: 0, command: 0 };
+        let command = Command { who, era: 0, qid: 2, op: Op::default(), record };
+        let mut facts = Facts { commands: vec![command], faults: faults.to_vec(), ..Facts::default() };
+        more(&mut facts);
+        Reasons { plan: &plan, facts: &facts }.timed_out(&command)
+    }
+
+    #[test]
+    fn a_fault_explains_a_timeout_of_its_own_command_and_queue_only() {
+        let never = Some(Duration::MAX);
+        assert!(explains(&[fault(FaultKind::Drop, 2, MS * 20, never)], |_| ()));
+        assert!(!explains(&[fault(FaultKind::Drop, 1, MS * 20, never)], |_| ()), "another queue");
+        assert!(!explains(&[fault(FaultKind::Drop, 2, MS * 120, never)], |_| ()), "after the answer");
+        let other = InjectedFault { cid: 8, ..fault(FaultKind::Drop, 2, MS * 20, never) };
+        assert!(!explains(&[other], |_| ()), "another command");
+        assert!(explains(&[fault(FaultKind::StuckDoorbell, 2, MS * 5, never)], |_| ()));
+        assert!(!explains(&[fault(FaultKind::StuckDoorbell, 1, MS * 5, never)], |_| ()));
+        assert!(explains(&[fault(FaultKind::Fatal, 1, MS * 50, None)], |_| ()));
+        assert!(!explains(&[fault(FaultKind::Fatal, 1, MS * 111, None)], |_| ()));
+    }
+
+    #[test]
+    fn what_is_shorter_than_the_deadline_explains_nothing() {
+        let late = |by| [fault(FaultKind::Delay, 2, MS * 20, Some(by))];
+        assert!(explains(&late(MS * 300), |_| ()));
+        assert!(!explains(&late(MS * 10), |_| ()));
+        assert!(explains(&[], |facts| facts.stalls.push((MS * 5, MS * 225))));
+        assert!(!explains(&[], |facts| facts.stalls.push((MS * 15, MS * 75))));
+        assert!(!explains(&[], |facts| facts.stalls.push((MS * 120, MS * 225))), "later");
+    }
+
+    #[test]
+    fn a_loss_explains_only_its_own_queue() {
+        assert!(explains(&[], |facts| facts.losses.push((Some(2), 0, MS * 20))));
+        assert!(explains(&[], |facts| facts.losses.push((None, 0, MS * 20))));
+        assert!(!explains(&[], |facts| facts.losses.push((Some(1), 0, MS * 20))));
+        assert!(!explains(&[], |facts| facts.losses.push((Some(2), 1, MS * 20))), "after a reset");
+        assert!(!explains(&[], |facts| facts.losses.push((Some(2), 0, MS * 120))), "after the answer");
     }
 }

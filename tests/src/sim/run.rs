@@ -83,7 +83,7 @@ impl<'a> Run<'a> {
             attached: None,
             admin: plan.admin,
             seen: HashSet::new(),
-            facts: Facts::default(),
+            facts: Facts { shadowed: plan.dbbuf != 0, ..Facts::default() },
         };
         run.fill_blocks()?;
         Ok(run)
