@@ -98,7 +98,7 @@ pub(super) struct Facts {
     pub(super) late: u64,
     pub(super) elapsed: Duration,
     pub(super) story: Arc<Mutex<Log>>,
-    clients: u64,
+    pub(super) clients: u64,
 }
 
 impl Facts {

@@ -192,7 +192,7 @@ impl Plan {
     /// A shape in which the last lane of the last warp slot runs out of identifiers.
     fn reach_high(&mut self) {
         self.shared = 1;
-        (self.queues, self.warps, self.block_warps, self.lanes) = (1, 1, 1, 32);
+        (self.kernels, self.queues, self.warps, self.block_warps, self.lanes) = (1, 1, 1, 1, 32);
         (self.entries, self.tokens, self.depth, self.commands, self.batch) = (64, 32, 32, 34, 32);
     }
 
