@@ -9,7 +9,7 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::admin::{AdminLate, ErrorLog, KeepAlive};
 use crate::checker::{Checker, Rule};
 use crate::cmb::Cmb;
-use crate::config::{CompletionOrder, SoftConfig};
+use crate::config::{CompletionOrder, Defect, SoftConfig};
 use crate::control::Control;
 use crate::doorbell::DoorbellPage;
 use crate::engine::{Engine, Limits, field};
@@ -21,7 +21,7 @@ use crate::memory::{IovaSpace, PAGE, View};
 use crate::profile::Media;
 use crate::sim::{TimeSource, VirtualTime};
 use crate::statistics::Statistics;
-use crate::store::Namespaces;
+use crate::store::{Namespaces, Published};
 use crate::subsystem::{Mailbox, Seat, Subsystem};
 
 /// A lane, and how others get at it while its poller serves it.
@@ -109,76 +109,35 @@ impl Core {
         seat: Seat,
         stepped: bool,
     ) -> Result<Core, SoftError> {
-        let lane_count = if stepped { 1 } else { config.pollers };
-        let checker = Arc::new(Checker::default());
-        let errors = Arc::new(ErrorLog::default());
-        let space = IovaSpace::new(checker.clone());
-        let injector = (!config.faults.is_empty())
-            .then(|| Arc::new(Mutex::new(Injector::new(&config.faults, config.seed))));
+        let shared = EngineParts::new(&config, &subsystem, &seat, stepped);
         let vectors = Arc::new(Vectors::new(config.highest_qid()));
-        let doorbells = DoorbellPage::new(config.highest_qid(), config.stride)?;
-        let time = stepped.then(|| subsystem.time.clone());
-        let source = match &time {
-            Some(time) => TimeSource::Virtual(time.clone()),
-            None => TimeSource::Monotonic(Arc::default()),
+        let lane_count = if stepped { 1 } else { config.pollers };
+        let lane = |index| {
+            let mode = lane_mode(&config, stepped, subsystem.volatile, index);
+            LaneCell::new(Lane::new(shared.engine(), mode, vectors.clone()))
         };
-        let write_through = Arc::new(AtomicBool::new(false));
-        let media =
-            config.profile.as_ref().map(|profile| Arc::new(Mutex::new(Media::new(profile, config.seed))));
-        let engine = || Engine {
-            view: View::new(space.clone()),
-            namespaces: Namespaces::new(seat.published.clone()),
-            checker: checker.clone(),
-            errors: errors.clone(),
-            injector: injector.clone(),
-            fault: None,
-            deferred: None,
-            time: source.clone(),
-            write_through: write_through.clone(),
-            media: media.clone(),
-            limits: limits(&config),
-            defect: config.defect,
-            segments: Vec::new(),
-            scratch: Vec::new(),
-            statistics: Statistics::default(),
-            location: Cell::new(field::NONE),
-            specific: Cell::new(0),
-        };
-        let lanes = (0..lane_count as u64)
-            .map(|index| {
-                LaneCell::new(Lane::new(
-                    engine(),
-                    lane_mode(&config, stepped, subsystem.volatile, index),
-                    vectors.clone(),
-                ))
-            })
-            .collect();
-        let control = Control::new(
-            engine(),
-            Cmb::new(config.controller_memory)?,
-            config.queue_pairs,
-            config.seed.rotate_left(17),
-        );
+        let memory = Cmb::new(config.controller_memory)?;
+        let control = Control::new(shared.engine(), memory, config.queue_pairs, config.seed.rotate_left(17));
         Ok(Core {
             control: Mutex::new(control),
-            lanes,
-            time,
+            lanes: (0..lane_count as u64).map(lane).collect(),
+            time: stepped.then(|| subsystem.time.clone()),
             keep_alive: KeepAlive::default(),
             admin_late: AdminLate::default(),
             admin_tail: AtomicU32::new(0),
             admin_backlog: AtomicBool::new(false),
             removed: AtomicBool::new(false),
             stop: AtomicBool::new(false),
+            doorbells: DoorbellPage::new(config.highest_qid(), config.stride)?,
             config,
-            checker,
-            errors,
-            space,
+            checker: shared.checker,
+            errors: shared.errors,
+            space: shared.space,
+            injector: shared.injector,
             subsystem,
             cntlid: seat.cntlid,
             mailbox: Mailbox::default(),
-            injector,
             vectors,
-            doorbells,
         })
     }
 
@@ -230,6 +189,65 @@ impl Core {
         self.doorbells.clear_all();
         self.admin_tail.store(0, Ordering::Relaxed);
         self.admin_backlog.store(false, Ordering::Relaxed);
+    }
+}
+
+/// What the engines of all threads of a controller have in common.
+struct EngineParts {
+    space: Arc<IovaSpace>,
+    published: Arc<Published>,
+    checker: Arc<Checker>,
+    errors: Arc<ErrorLog>,
+    injector: Option<Arc<Mutex<Injector>>>,
+    time: TimeSource,
+    write_through: Arc<AtomicBool>,
+    media: Option<Arc<Mutex<Media>>>,
+    defect: Option<Defect>,
+    limits: Limits,
+}
+
+impl EngineParts {
+    fn new(config: &SoftConfig, subsystem: &Subsystem, seat: &Seat, stepped: bool) -> EngineParts {
+        let checker = Arc::new(Checker::default());
+        let injector = || Arc::new(Mutex::new(Injector::new(&config.faults, config.seed)));
+        let media = |profile| Arc::new(Mutex::new(Media::new(profile, config.seed)));
+        EngineParts {
+            space: IovaSpace::new(checker.clone()),
+            published: seat.published.clone(),
+            checker,
+            errors: Arc::new(ErrorLog::default()),
+            injector: (!config.faults.is_empty()).then(injector),
+            time: match stepped {
+                true => TimeSource::Virtual(subsystem.time.clone()),
+                false => TimeSource::Monotonic(Arc::default()),
+            },
+            write_through: Arc::new(AtomicBool::new(false)),
+            media: config.profile.as_ref().map(media),
+            defect: config.defect,
+            limits: limits(config),
+        }
+    }
+
+    fn engine(&self) -> Engine {
+        Engine {
+            view: View::new(self.space.clone()),
+            namespaces: Namespaces::new(self.published.clone()),
+            checker: self.checker.clone(),
+            errors: self.errors.clone(),
+            injector: self.injector.clone(),
+            fault: None,
+            deferred: None,
+            time: self.time.clone(),
+            write_through: self.write_through.clone(),
+            media: self.media.clone(),
+            defect: self.defect,
+            limits: self.limits,
+            segments: Vec::new(),
+            scratch: Vec::new(),
+            statistics: Statistics::default(),
+            location: Cell::new(field::NONE),
+            specific: Cell::new(0),
+        }
     }
 }
 
