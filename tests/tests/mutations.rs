@@ -11,10 +11,79 @@ use std::time::{Duration, Instant};
 use warpbell_driver::mutation::Mutation;
 use warpbell_kernels::HEADERS;
 use warpbell_kernels::cpu::Module;
+use warpbell_softctl::Defect;
 use warpbell_tests::sim::{self, Plan, kernel};
 
 /// Seeds that a mutation has to show itself.
 const MOST_SEEDS: u64 = 10_000;
+
+/// What catches each rule that is off: of these checks one must, and nothing else counts. A crash, a panic of the
+/// harness and a failed call of the host are no checks.
+const CAUGHT_BY: &[(&str, &[&str])] = &[
+    ("NO_TURN", &["witness: ", "violation StaleEntry"]),
+    ("RING_AFTER_TURN", &["witness: two writers"]),
+    ("RING_IF_FIRST", &["no progress"]),
+    ("NO_FENCE_DOORBELL", &["witness: entry not written", "violation StaleEntry"]),
+    ("NO_FENCE_TURN", &["witness: entry not written", "violation StaleEntry"]),
+    ("NO_FENCE_AFTER_DOORBELL", &["witness: "]),
+    ("NO_ROOM_CHECK", &["witness: entry overwritten", "witness: outstanding", "witness: doorbell value"]),
+    ("ROOM_OFF_BY_ONE", &["witness: outstanding", "witness: doorbell value"]),
+    ("NO_LOCK", &["witness: answer without the lock", "witness: two writers"]),
+    ("NO_FENCE_UNLOCK", &["witness: entry overwritten", "witness: head beyond tail", "spurious completion"]),
+    ("TOLD_EARLY", &["witness: entry overwritten", "witness: outstanding"]),
+    ("TRY_ONCE", &["deadline", "no progress"]),
+    ("NO_REAP_IN_SUBMIT", &["deadline", "no progress"]),
+    ("FREE_BY_OTHER", &["witness: identifier in flight", "record: status", "spurious completion"]),
+    (
+        "REUSE_AT_TIMEOUT",
+        &["witness: identifier in flight", "violation CidInFlight", "witness: answer without"],
+    ),
+    ("PHASE_FROM_WRAPPED_HEAD", &["spurious completion", "witness: ", "no progress"]),
+    ("STATUS_TWICE", &["record: answered twice"]),
+    ("NO_DEADLINE", &["deadline"]),
+    ("LAZY_CQ_TOO_LATE", &["no progress"]),
+    ("SQE_UNDEFINED_DWORD", &["violation "]),
+    ("STALE_TOKEN_ACCEPTED", &["record: answered twice"]),
+    ("DBBUF_ACQ_REL", &["no progress"]),
+    ("DBBUF_EVENT_FIRST", &["no progress"]),
+    ("BUFFER_FREE_AT_TIMEOUT", &["contents", "durability"]),
+    ("BUFFER_FREE_AT_LOSS", &["contents", "durability"]),
+    ("ID_LIVES_ON_AFTER_LOSS", &["record: answered twice"]),
+    ("WORD_BEFORE_PAYLOAD", &["witness: answer before a fence"]),
+    ("TOKEN_OF_RECYCLED_ID", &["record: answered twice", "record: status"]),
+    ("DEADLINE_IGNORED_IN_SUBMIT", &["deadline"]),
+    (
+        "QUARANTINE_LEFT_EARLY",
+        &["witness: identifier in flight", "violation CidInFlight", "witness: answer without"],
+    ),
+    (
+        "ATTACH_FREES_PENDING",
+        &["witness: identifier in flight", "violation CidInFlight", "witness: answer without"],
+    ),
+    ("ALARM_BEFORE_QUARANTINE", &["unexplained"]),
+    ("GENERATION_STUCK", &["record: answered twice", "record: status"]),
+    ("IdleFlush", &["durability"]),
+    ("LostWrites", &["contents"]),
+];
+/// What counts for a rule that is not listed.
+const ANY_CHECK: &[&str] = &[
+    "witness: ",
+    "violation ",
+    "record: ",
+    "no progress",
+    "deadline",
+    "contents",
+    "durability",
+    "unexplained",
+    "spurious",
+];
+
+/// Whether one of the checks that must catch a rule did.
+fn is_caught(rule: &str, checks: &[String]) -> bool {
+    let listed = CAUGHT_BY.iter().find(|(name, _)| *name == rule).map(|(_, checks)| *checks);
+    let accepted = listed.unwrap_or(ANY_CHECK);
+    checks.iter().any(|check| accepted.iter().any(|accepted| check.starts_with(accepted)))
+}
 
 /// Before a rule: not only that it is caught, but that its failure replays and shrinks.
 const PLANTED: &str = "planted: ";
@@ -36,17 +105,33 @@ fn rules() -> Vec<String> {
     let device = blocks.filter_map(|block| block.split(')').next().map(str::to_owned));
     let host = Mutation::ALL.iter().map(|mutation| format!("{mutation:?}"));
     let planted = ["RING_IF_FIRST"].map(|rule| format!("{PLANTED}{rule}"));
-    device.chain(host).chain(planted).collect()
+    let controller = DEFECTS.iter().map(|defect| format!("{defect:?}"));
+    device.chain(host).chain(controller).chain(planted).collect()
+}
+
+/// Mistakes of the controller itself.
+const DEFECTS: [Defect; 2] = [Defect::IdleFlush, Defect::LostWrites];
+
+fn defect_number(defect: Option<Defect>) -> u64 {
+    DEFECTS.iter().position(|known| Some(*known) == defect).map_or(0, |at| at as u64 + 1)
+}
+
+/// Whether the same plan has no finding with every rule on, the kernel built in the same way.
+fn is_right_without(plan: &Plan) -> bool {
+    let plan = Plan { defect: 0, ..plan.clone() };
+    kernel::plain().is_ok_and(|module| sim::run(&plan, &module, false).findings.is_empty())
 }
 
 /// Looks for a seed that shows the rule to be off. In a process of its own: nobody knows what kernels do without it.
 fn hunt(rule: &str) -> ExitCode {
     let of_host = Mutation::ALL.iter().find(|mutation| format!("{mutation:?}") == rule);
+    let defect = DEFECTS.iter().copied().find(|defect| format!("{defect:?}") == rule);
     let module = match of_host {
         Some(mutation) => {
             mutation.apply();
             kernel::module()
         }
+        None if defect.is_some() => kernel::module(),
         None => kernel::mutant(rule),
     };
     let module = match module {
@@ -57,8 +142,13 @@ fn hunt(rule: &str) -> ExitCode {
         }
     };
     for seed in 1..=MOST_SEEDS {
-        let verdict = sim::run(&Plan::draw(seed), &module, false);
-        if let Some(first) = verdict.findings.first() {
+        let plan = Plan { defect: defect_number(defect), ..Plan::draw(seed) };
+        let verdict = sim::run(&plan, &module, false);
+        if let (Some(first), true) = (verdict.findings.first(), is_caught(rule, &verdict.checks())) {
+            if of_host.is_none() && !is_right_without(&plan) {
+                println!("seed {seed} fails with every rule on, too");
+                return ExitCode::FAILURE;
+            }
             println!("{FOUND}{seed}\t{}\t{first}", verdict.checks().join(", "));
             return ExitCode::SUCCESS;
         }

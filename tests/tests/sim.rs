@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Instant;
 
 use warpbell_kernels::cpu::Module;
+use warpbell_softctl::FaultKind;
 use warpbell_tests::lines;
 use warpbell_tests::sim::{self, Plan, Verdict, command_line, kernel, shrink};
 
@@ -32,6 +33,8 @@ struct Options {
     threads: usize,
     mutate: Option<String>,
     keep_going: bool,
+    /// The names given are other tests'.
+    skip: bool,
 }
 
 impl Options {
@@ -45,6 +48,7 @@ impl Options {
             threads: thread::available_parallelism().map_or(1, usize::from),
             mutate: None,
             keep_going: false,
+            skip: false,
         };
         let mut arguments = arguments.peekable();
         while let Some(argument) = arguments.next() {
@@ -57,12 +61,15 @@ impl Options {
                 "--from" => options.from = number()?,
                 "--seed" => options.seed = Some(number()?),
                 "--threads" => options.threads = number()?.max(1) as usize,
+                "--test-threads" => drop(number()?),
                 "--with" => options.with.push(setting(&arguments.next().unwrap_or_default())?),
                 "--mutate" => options.mutate = arguments.next(),
                 "--keep-going" => options.keep_going = true,
                 "--help" | "-h" => return Ok(None),
                 // What cargo passes to every harness.
                 "--show-output" | "--nocapture" | "--ignored" | "--include-ignored" | "-q" | "--quiet" => {}
+                // Cargo's filter of tests: there is one.
+                name if !name.starts_with('-') => options.skip |= !"sim".contains(name),
                 other => return Err(format!("unknown option {other}; --help lists what there is")),
             }
         }
@@ -75,6 +82,11 @@ impl Options {
             plan.set(name, *value);
         }
         plan
+    }
+
+    /// Whether so many seeds run as they are drawn that every kind of fault must be among them.
+    fn wants_every_kind(&self) -> bool {
+        self.seeds >= 1000 && self.seed.is_none() && self.with.is_empty() && self.mutate.is_none()
     }
 
     fn module(&self) -> anyhow::Result<Module> {
@@ -121,6 +133,12 @@ impl Totals {
         }
     }
 
+    /// Kinds of faults that no run had.
+    fn missing_kinds(&self) -> Vec<String> {
+        let kinds = FaultKind::ALL.iter().map(|(kind, _)| format!("{kind:?}"));
+        kinds.filter(|kind| !self.faults.contains_key(kind)).collect()
+    }
+
     fn print(&self, begin: Instant) {
         let of = |map: Vec<(String, u64)>| {
             map.into_iter().map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ")
@@ -135,6 +153,10 @@ impl Totals {
 
 fn main() -> ExitCode {
     let options = match Options::parse(std::env::args().skip(1)) {
+        Ok(Some(options)) if options.skip => {
+            println!("\ntest result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 1 filtered out\n");
+            return ExitCode::SUCCESS;
+        }
         Ok(Some(options)) => options,
         Ok(None) => {
             print!("{HELP}");
@@ -158,8 +180,12 @@ fn main() -> ExitCode {
         None => many(&options, &module),
     };
     totals.print(begin);
+    let missing = if options.wants_every_kind() { totals.missing_kinds() } else { Vec::new() };
+    if !missing.is_empty() {
+        println!("never injected: {}", missing.join(", "));
+    }
     // One test, however many seeds it took.
-    let failed = u64::from(totals.failed != 0);
+    let failed = u64::from(totals.failed != 0 || !missing.is_empty());
     let passed = 1 - failed;
     let word = if failed == 0 { "ok" } else { "FAILED" };
     let seconds = begin.elapsed().as_secs_f64();

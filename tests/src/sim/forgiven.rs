@@ -46,6 +46,7 @@ fn is_provoked(breach: &Breach) -> bool {
             | Breach::DoorbellValue { .. }
             | Breach::CidTwice { .. }
             | Breach::Overwritten { .. }
+            // Both completions in one look: two lanes answer the same word.
             | Breach::NotPending { .. }
     )
 }

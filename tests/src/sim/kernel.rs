@@ -123,6 +123,11 @@ pub fn module() -> anyhow::Result<Module> {
     Ok(MODULE.get_or_init(|| module).clone())
 }
 
+/// The kernel over the device library as it is, built as [`mutant`] builds.
+pub fn plain() -> anyhow::Result<Module> {
+    Ok(source()?.quick().load()?)
+}
+
 /// The kernel over the device library with one of its rules off.
 pub fn mutant(switch: &str) -> anyhow::Result<Module> {
     Ok(source()?.quick().mutate(switch).load()?)

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use warpbell::Sharing;
-use warpbell_softctl::{CompletionOrder, DoorbellBufferMode, FaultPlan, NamespaceConfig, SoftConfig};
+use warpbell_softctl::{CompletionOrder, Defect, DoorbellBufferMode, FaultPlan, NamespaceConfig, SoftConfig};
 
 use super::kernel::{self, MOST_BLOCKS, Op};
 use crate::case::{Draw, Schedule, splitmix64};
@@ -117,6 +117,8 @@ settings! {
     high,
     /// Reset the controller before contents are read back, though nothing asks for it.
     reset,
+    /// A mistake of the controller: 1: Flush does nothing, 2: some writes are lost; never drawn.
+    defect,
 }
 
 /// Most faults of a plan.
@@ -179,6 +181,7 @@ impl Plan {
             dbbuf: one(&[0, 0, 0, 1]),
             high: one(&[0; 63]) + u64::from(seed % 64 == 63),
             reset: one(&[0, 0, 0, 1]),
+            defect: 0,
         };
         if plan.entries > 32 && plan.batch == 32 && one(&[0, 1, 1]) == 0 {
             plan.flags |= u64::from(kernel::WHOLE_BATCHES);
@@ -263,6 +266,11 @@ impl Plan {
             faults: FaultPlan { seed: self.seed, ..FaultPlan::from_toml(&text)? },
             seed: self.seed | 1,
             doorbell_buffer: if self.dbbuf == 0 { DoorbellBufferMode::Off } else { DoorbellBufferMode::On },
+            defect: match self.defect {
+                0 => None,
+                1 => Some(Defect::IdleFlush),
+                _ => Some(Defect::LostWrites),
+            },
             poison_fetched: true,
             ..SoftConfig::default()
         })
