@@ -105,8 +105,8 @@ fn a_module_of_another_executor_is_refused_with_both_versions() {
             return &module;
         }";
     let error = Variant::text("old.cu", source).cache(cache.path()).quick().load().unwrap_err().to_string();
-    assert!(
-        error.contains("executor interface version 77 of 64 bytes, but this program has version 1 of 64"),
-        "{error}"
-    );
+    let said = error.split("executor interface ").nth(1).unwrap();
+    let (found, ours) = said.split_once(", but this program has ").unwrap();
+    assert!(found.starts_with("version 77 of ") && found.ends_with(" bytes"), "{error}");
+    assert!(ours.starts_with("version 2 of ") && ours.ends_with(" bytes"), "{error}");
 }
