@@ -23,7 +23,8 @@ impl Target {
 
 impl Attachment {
     /// A launch of `kernel` of `module`, whose doorbell writes reach this attachment's device, and whose clock is that
-    /// device's if it sees each of them. Grid, block and schedule are the caller's to set. Buffers and the attachment must outlive the launch's workers.
+    /// device's if it sees each of them. Grid, block and schedule are the caller's to set. Buffers and the attachment
+    /// must outlive the launch's workers.
     pub fn launch<T: Plain>(&self, module: &Module, kernel: &str, args: &T) -> Result<Launch, Error> {
         Ok(Launch::new(module, kernel, args)?.hooks(device_hooks(self.shared_device())))
     }

@@ -14,10 +14,6 @@ use crate::size::ByteSize;
 pub const MAX_DEPTH: u32 = 65_535;
 /// Lanes of a warp.
 pub const LANES: u32 = 32;
-/// Warps that can share a queue: 16 CID bits, 5 of which name the lane.
-pub const MAX_WARPS_PER_QUEUE: u32 = 2048;
-/// The same with 32 CID bits, of which 16 name the warp.
-pub const MAX_WARPS_PER_WIDE_QUEUE: u32 = 65_536;
 /// The most memory that the buffers of a run may take.
 pub const BUFFER_LIMIT: u64 = 8 << 30;
 /// Most bytes of the histograms that kernels count latencies in.

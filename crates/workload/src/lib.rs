@@ -37,10 +37,7 @@ pub use control::Control;
 pub use copy::{Extent, read_blocks, write_blocks};
 pub use digest::{DIGEST_SCHEMA, Digest, DigestOptions, digest};
 pub use error::RunError;
-pub use job::{
-    BUFFER_LIMIT, DEFAULT_RUNTIME, HISTOGRAM_LIMIT, Job, JobError, LANES, Limits, MAX_DEPTH,
-    MAX_WARPS_PER_QUEUE, MAX_WARPS_PER_WIDE_QUEUE,
-};
+pub use job::{BUFFER_LIMIT, DEFAULT_RUNTIME, HISTOGRAM_LIMIT, Job, JobError, LANES, Limits, MAX_DEPTH};
 pub use latency::{Latency, LatencyHistogram};
 pub use options::{Access, Api, BenchOptions, Sharing, Verify, WordError};
 pub use result::{

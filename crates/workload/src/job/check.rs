@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::{
-    DEFAULT_RUNTIME, JobError, LANES, Limits, MAX_DEPTH, MAX_WARPS_PER_QUEUE, MAX_WARPS_PER_WIDE_QUEUE,
-};
+use warpbell::{CidLayout, LayoutError};
+
+use super::{DEFAULT_RUNTIME, JobError, LANES, Limits, MAX_DEPTH};
 use crate::options::{Access, Api, BenchOptions, Sharing};
 use crate::size::ByteSize;
 
@@ -163,21 +163,21 @@ pub(super) fn warps(options: &BenchOptions, limits: &Limits) -> Result<(u32, u32
         let limit = format!("{queues}: with --sharing exclusive each warp has one of --queues {queues}");
         return Err(too_large("warps", warps, limit));
     }
-    let per_queue = warps.div_ceil(queues);
-    let most = if limits.wide_cids { MAX_WARPS_PER_WIDE_QUEUE } else { MAX_WARPS_PER_QUEUE };
-    if per_queue > most {
-        let limit = format!("{} on --queues {queues}, for lack of CIDs", u64::from(most) * u64::from(queues));
-        return Err(too_large("warps", warps, limit));
+    let tokens = options.iodepth.div_ceil((warps / queues).saturating_mul(LANES)).next_power_of_two();
+    let layout = if limits.wide_cids { CidLayout::wide } else { CidLayout::new };
+    match layout(queues, warps, tokens) {
+        Ok(_) => Ok((warps, tokens)),
+        Err(LayoutError::TooManyTokens { limit, .. }) => {
+            let room = warps / queues * LANES * limit;
+            let limit = format!("{room}, the CIDs of --warps {warps} on --queues {queues}");
+            Err(too_large("iodepth", options.iodepth, limit))
+        }
+        Err(LayoutError::TooManyWarps { limit, .. }) => {
+            let most = u64::from(limit) * u64::from(queues);
+            Err(too_large("warps", warps, format!("{most} on --queues {queues}, for lack of CIDs")))
+        }
+        Err(error) => Err(conflict("warps", warps, error.to_string())),
     }
-    let local_bits = if limits.wide_cids { 16 } else { 16 - per_queue.next_power_of_two().trailing_zeros() };
-    let per_lane = 1u32 << (local_bits.min(10) - 5);
-    let tokens = options.iodepth.div_ceil(warps / queues * LANES).next_power_of_two();
-    if tokens > per_lane {
-        let room = warps / queues * LANES * per_lane;
-        let limit = format!("{room}, the CIDs of --warps {warps} on --queues {queues}");
-        return Err(too_large("iodepth", options.iodepth, limit));
-    }
-    Ok((warps, tokens))
 }
 
 fn conflict(flag: &'static str, value: impl ToString, reason: String) -> JobError {

@@ -141,6 +141,10 @@ fn warps_and_tokens() {
         refusal(|o| (o.warps, o.queues, o.sharing) = (Some(4097), 2, Sharing::Shared)),
         "--warps 4097: must be at most 4096 on --queues 2, for lack of CIDs"
     );
+    assert_eq!(
+        refusal(|o| (o.warps, o.sharing) = (Some(u32::MAX), Sharing::Shared)),
+        "--warps 4294967295: must be at most 2048 on --queues 1, for lack of CIDs"
+    );
     let wide = Limits { wide_cids: true, ..limits() };
     let mut options =
         BenchOptions { warps: Some(4097), queues: 2, sharing: Sharing::Shared, ..Default::default() };
