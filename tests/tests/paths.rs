@@ -25,6 +25,23 @@ fn weak() -> Schedule {
     Schedule { random: true, store_buffer: 16, preempt_one_in: 8 }
 }
 
+/// Two warps on two queues, which write and read back under weak memory.
+fn busy(name: impl Into<String>, sharing: Sharing, seed: u64) -> Case {
+    Case {
+        seed,
+        sharing,
+        queues: 2,
+        warps: 2,
+        entries: 16,
+        commands: 6,
+        async_depth: 2,
+        shuffle: 4,
+        mode: Mode::WriteRead,
+        schedule: weak(),
+        ..Case::new(name)
+    }
+}
+
 /// A run in which every command must succeed.
 fn expect_success_on(case: &Case, config: SoftConfig) -> (Simulation, Outcome) {
     let mut simulation = Simulation::with_config(case, &builtin(), config).expect("a rig");
@@ -45,20 +62,7 @@ fn shadow_doorbells_spare_traps_and_change_no_data_at_any_stride() {
     for (sharing, stride) in MODES.into_iter().flat_map(|s| (0..=4).map(move |stride| (s, stride))) {
         let (mut with, mut without) = (0, 0);
         for seed in seeds(5) {
-            let case = Case {
-                seed,
-                sharing,
-                stride,
-                queues: 2,
-                warps: 2,
-                entries: 16,
-                commands: 6,
-                async_depth: 2,
-                shuffle: 4,
-                mode: Mode::WriteRead,
-                schedule: weak(),
-                ..Case::new(format!("{sharing:?}, stride {stride}"))
-            };
+            let case = Case { stride, ..busy(format!("{sharing:?}, stride {stride}"), sharing, seed) };
             let (off, plain) = expect_success_on(&case, case.soft_config());
             let case = Case { dbbuf: true, ..case };
             let (on, shadowed) = expect_success_on(&case, case.soft_config());
@@ -297,20 +301,7 @@ fn with_cmb(case: &Case) -> SoftConfig {
 #[test]
 fn submission_rings_lie_in_controller_memory_and_completion_rings_do_not() {
     for (sharing, seed) in MODES.into_iter().flat_map(|s| seeds(5).map(move |seed| (s, seed))) {
-        let case = Case {
-            sharing,
-            seed,
-            cmb: true,
-            queues: 2,
-            warps: 2,
-            entries: 16,
-            commands: 6,
-            async_depth: 2,
-            shuffle: 4,
-            mode: Mode::WriteRead,
-            schedule: weak(),
-            ..Case::new("rings in controller memory")
-        };
+        let case = Case { cmb: true, ..busy("rings in controller memory", sharing, seed) };
         let (simulation, _) = expect_success_on(&case, with_cmb(&case));
         assert_eq!(simulation.rig.ssd.data_path().rings, "cmb (SQ), host (CQ)");
         let memory = simulation.rig.soft.controller_memory().expect("a buffer");

@@ -61,3 +61,27 @@ impl fmt::Display for Fault {
         write!(f, "{}, {setting}, every {}, at most {} times", self.kind(), self.every, self.count)
     }
 }
+
+/// A read of block 0 that was hit, by command 7 of `queue`: what tests of judgements begin with.
+#[cfg(test)]
+pub(super) fn injected(
+    kind: warpbell_softctl::FaultKind,
+    queue: u16,
+    at: std::time::Duration,
+    by: Option<std::time::Duration>,
+) -> warpbell_softctl::InjectedFault {
+    warpbell_softctl::InjectedFault {
+        kind,
+        at,
+        by,
+        opcode: warpbell_nvme::NvmOpcode::READ,
+        queue,
+        cid: 7,
+        nsid: 1,
+        lba: 0,
+        status: None,
+        offset: None,
+        expected: None,
+        actual: None,
+    }
+}

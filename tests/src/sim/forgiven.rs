@@ -91,26 +91,13 @@ fn is_forgiven(facts: &Facts, violation: &Violation) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use warpbell_nvme::NvmOpcode;
     use warpbell_softctl::InjectedFault;
 
     use super::*;
+    use crate::sim::faults::injected;
 
     fn duplicate(queue: u16, at: Duration) -> InjectedFault {
-        InjectedFault {
-            kind: FaultKind::Duplicate,
-            at,
-            by: None,
-            opcode: NvmOpcode::READ,
-            queue,
-            cid: 3,
-            nsid: 1,
-            lba: 0,
-            status: None,
-            offset: None,
-            expected: None,
-            actual: None,
-        }
+        injected(FaultKind::Duplicate, queue, at, None)
     }
 
     fn facts(breach: Breach, rule: Rule, detail: &str) -> Facts {

@@ -182,27 +182,10 @@ impl Reasons<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sim::faults::injected as fault;
     use crate::sim::kernel::{Op, Record};
-    use warpbell_nvme::NvmOpcode;
 
     const MS: Duration = Duration::from_millis(1);
-
-    fn fault(kind: FaultKind, queue: u16, at: Duration, by: Option<Duration>) -> InjectedFault {
-        InjectedFault {
-            kind,
-            at,
-            by,
-            opcode: NvmOpcode::READ,
-            queue,
-            cid: 7,
-            nsid: 1,
-            lba: 0,
-            status: None,
-            offset: None,
-            expected: None,
-            actual: None,
-        }
-    }
 
     /// Whether a fault, or what `more` adds, explains that a command of queue 2 asked for at 10 ms had no answer at 110.
     fn explains(faults: &[InjectedFault], more: impl Fn(&mut Facts)) -> bool {
