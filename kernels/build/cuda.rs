@@ -7,13 +7,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{env, fs, thread};
 
 use crate::find;
+use crate::run::run_compiler;
 use crate::sources::{Source, Sources, write_if_changed};
 
 /// PTX is compiled for the oldest architecture that the library knows, and for the oldest that most have.
 const PTX: [u32; 2] = [75, 80];
 const CUBINS: [u32; 4] = [80, 90, 100, 120];
-/// How often a compiler that crashes is run.
-const TRIES: u32 = 5;
 
 /// One image to embed.
 struct Image<'a> {
@@ -154,19 +153,12 @@ fn compile_one(sources: &Sources, image: &Image<'_>, nvcc: &Nvcc) -> Result<(), 
     let mut command = Command::new(&nvcc.path);
     command.args([kind, "-std=c++20", "-O3", &format!("-arch={arch}_{}", image.arch), "-I"]);
     command.arg(sources.root.join("include")).arg(&image.kernel.path).arg("-o").arg(&unfinished);
-    let mut tries = 1;
-    loop {
-        let output = command.output().map_err(|error| error.to_string())?;
-        if output.status.success() {
-            break;
-        }
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        // nvcc 13.0's front end crashes now and then, on sources that it compiles the next time.
-        if !said.contains("Segmentation fault") || tries == TRIES {
-            return Err(said);
-        }
-        println!("cargo:warning={} crashed on {}: try {tries} of {TRIES}", nvcc.path.display(), image.name());
-        tries += 1;
+    let crashed = |what: &str| {
+        println!("cargo:warning={} on {}: {what}", nvcc.path.display(), image.name());
+    };
+    let output = run_compiler(&mut command, crashed).map_err(|error| error.to_string())?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
     }
     let mut content = fs::read(&unfinished).map_err(|error| error.to_string())?;
     if !image.cubin {

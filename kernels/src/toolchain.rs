@@ -2,8 +2,10 @@
 
 mod compile;
 mod find;
+mod run;
 mod variant;
 
+pub use run::run_compiler;
 pub use variant::{Variant, VariantError};
 
 use std::path::{Path, PathBuf};

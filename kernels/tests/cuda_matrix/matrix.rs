@@ -17,9 +17,6 @@ use crate::skip::skip_without_nvcc;
 const ARCHITECTURES: [u32; 5] = [75, 80, 90, 100, 120];
 const JOBS: usize = 2;
 
-/// How often a compiler that crashes is run.
-const TRIES: u32 = 5;
-
 /// What ptxas says of one kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
@@ -113,20 +110,12 @@ fn compile(nvcc: &Path, sources: &Path, file: &str, arch: u32) -> Result<String,
         &both,
     ]);
     command.current_dir(sources).args(["-I", "include"]).arg(format!("src/{file}")).arg("-o").arg(&kept);
-    let mut tries = 0;
-    let said = loop {
-        let output = command.output().map_err(|error| error.to_string())?;
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        tries += 1;
-        match output.status.success() {
-            true => break said,
-            // nvcc 13.0's front end crashes now and then, on sources that it compiles the next time.
-            false if said.contains("Segmentation fault") && tries < TRIES => {
-                println!("{file} for sm_{arch}: nvcc crashed; try {tries} of {TRIES}");
-            }
-            false => return Err(said),
-        }
-    };
+    let crashed = |what: &str| println!("{file} for sm_{arch}: nvcc {what}");
+    let output = toolchain::run_compiler(&mut command, crashed).map_err(|error| error.to_string())?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if !output.status.success() {
+        return Err(said);
+    }
     fs::write(kept.with_extension("txt"), &said).map_err(|error| error.to_string())?;
     Ok(said)
 }
