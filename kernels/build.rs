@@ -24,7 +24,7 @@ mod sources;
 use std::path::PathBuf;
 
 fn main() {
-    for name in ["build", "src", "include", "simt", "prebuilt"] {
+    for name in ["build", "src", "include", "simt", "prebuilt", "probes"] {
         println!("cargo:rerun-if-changed={name}");
     }
     let sources = sources::Sources::read();

@@ -100,8 +100,21 @@ fn build_once(build: &cc::Build, sources: &Sources, out: &Path) {
     if built {
         return;
     }
-    if let Err(error) = build.try_compile("warpbell_cpu") {
-        panic!("the CPU target does not compile: {error}");
-    }
+    let objects = build.try_compile_intermediates();
+    let objects = objects.unwrap_or_else(|error| panic!("the CPU target does not compile: {error}"));
+    archive(tool.path(), &objects, out);
     crate::sources::write_if_changed(&stamp, key.as_bytes());
+}
+
+/// The library, as one object: kernels list themselves, so nothing names them, and a linker that takes from a library
+/// only what is named would leave them out.
+fn archive(compiler: &Path, objects: &[PathBuf], out: &Path) {
+    let whole = out.join("warpbell_cpu.o");
+    let output = Command::new(compiler).args(["-r", "-nostdlib", "-o"]).arg(&whole).args(objects).output();
+    let output = output.unwrap_or_else(|error| panic!("{}: {error}", compiler.display()));
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "the CPU target does not link: {text}");
+    let mut library = cc::Build::new();
+    let made = library.cargo_metadata(false).object(&whole).try_compile("warpbell_cpu");
+    made.unwrap_or_else(|error| panic!("the CPU target does not make a library: {error}"));
 }

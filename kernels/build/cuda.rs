@@ -1,4 +1,5 @@
-//! The CUDA images: PTX for every kernel file, cubins on demand.
+//! The CUDA images: PTX for every kernel file, so that a plain build takes no compiler and no time; cubins on demand,
+//! for bundles that go to a machine with a GPU.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -64,6 +65,7 @@ pub fn build(sources: &Sources, out: &Path) {
         let nvcc = find::nvcc().and_then(identify);
         missing = compile(sources, missing, nvcc.as_ref(), forced, &mut images);
     }
+    require_cubins(&missing);
     report_stale(&missing);
     let left = missing.into_iter().filter(|image| prebuilt(sources, image).is_file());
     images.extend(left.map(|image| checked_in(sources, image, true)));
@@ -189,6 +191,16 @@ fn in_parallel<T: Sync, R: Send>(jobs: usize, items: &[T], work: impl Fn(&T) -> 
     });
     results.sort_by_key(|(index, _)| *index);
     results.into_iter().map(|(_, result)| result).collect()
+}
+
+/// Cubins are only ever asked for by name.
+fn require_cubins(missing: &[Image<'_>]) {
+    let names = missing.iter().filter(|image| image.cubin).map(Image::name).collect::<Vec<_>>().join(", ");
+    assert!(
+        names.is_empty(),
+        "WARPBELL_CUBINS asks for {names}, which only nvcc makes: name it in WARPBELL_NVCC \
+         ($(scripts/cuda-setup)/bin/nvcc), or build without WARPBELL_CUBINS"
+    );
 }
 
 fn report_stale(missing: &[Image<'_>]) {

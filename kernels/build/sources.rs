@@ -24,6 +24,8 @@ pub struct Sources {
     pub executor: Vec<Source>,
     /// Our kernels and what they share.
     pub kernels: Vec<Source>,
+    /// Kernels that make one library call each, to be counted, not run.
+    pub probes: Vec<Source>,
 }
 
 impl Sources {
@@ -34,7 +36,8 @@ impl Sources {
         let executor = collect(&root, &root.join("simt"), &["h", "cpp"]);
         let executor = executor.into_iter().filter(|file| !file.name.starts_with("simt/tests/")).collect();
         let kernels = collect(&root.join("src"), &root.join("src"), &["cu", "cuh"]);
-        Sources { root, library, executor, kernels }
+        let probes = collect(&root.join("probes"), &root.join("probes"), &["cu", "cuh"]);
+        Sources { root, library, executor, kernels, probes }
     }
 
     /// Writes the constants through which the crate carries its sources.
@@ -44,6 +47,7 @@ impl Sources {
             ("HEADERS", "The device library, by the names under which it is included.", &self.library),
             ("EXECUTOR", "The CPU executor, by the names under which it is included.", &self.executor),
             ("SOURCES", "Our kernels, by file name.", &self.kernels),
+            ("PROBES", "Kernels of one library call each, to be counted, by file name.", &self.probes),
         ] {
             writeln!(text, "/// {doc}\npub const {name}: &[(&str, &str)] = &[").expect("a string grows");
             for file in files {
@@ -55,11 +59,10 @@ impl Sources {
         write_if_changed(path, text.as_bytes());
     }
 
-    /// The files whose kernels are embedded for GPUs: all that define some, but for the probes, which are
-    /// compiled to be counted, not run.
+    /// The files whose kernels are embedded for GPUs: all that define some.
     pub fn kernel_files(&self) -> impl Iterator<Item = &Source> {
         let defines = |file: &&Source| file.name.ends_with(".cu") && file.text.contains("WARPBELL_KERNEL(");
-        self.kernels.iter().filter(defines).filter(|file| file.name != "probe.cu")
+        self.kernels.iter().filter(defines)
     }
 
     /// Hash of what the CUDA images of one kernel file are made from.

@@ -55,6 +55,7 @@ void start_lane(Worker& worker, Block& block, Warp& warp, uint32_t thread) {
     lane.worker = &worker;
     lane.index = thread % warp_lanes;
     lane.thread = {thread, 0, 0};
+    lane.polls = 0;
     char* stack = block.stacks + thread * worker.stack_stride;
     if (worker.launch.flags & WB_SIMT_GUARD_PAGES)
         stack += page;

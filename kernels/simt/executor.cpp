@@ -196,6 +196,21 @@ void settle_exits(Worker& worker, Warp& warp) {
         worker.state = WB_SIMT_DONE;
 }
 
+// Whether every warp has polled since anything last happened, but for those that wait in their block's
+// barrier: these take no turn in which they could.
+bool all_quiet(const Worker& worker) {
+    if (worker.quiet_warps >= worker.warp_count)
+        return true;
+    if (worker.quiet_warps == 0 || worker.warps_per_block == 1)
+        return false;
+    uint32_t quiet = worker.quiet_warps;
+    for (uint32_t i = 0; i < worker.warp_count; ++i) {
+        const Warp& warp = *worker.warps[i];
+        quiet += !warp.ready && !(warp.counted && warp.epoch == worker.epoch);
+    }
+    return quiet >= worker.warp_count;
+}
+
 // One turn. RUNNING: call again.
 uint32_t step_once(Worker& worker) {
     Warp* warp = next_warp(worker);
@@ -208,7 +223,7 @@ uint32_t step_once(Worker& worker) {
         return worker.state;
     if (!warp->live)
         settle_exits(worker, *warp);
-    if (worker.state == WB_SIMT_DONE || worker.quiet_warps < worker.warp_count)
+    if (worker.state == WB_SIMT_DONE || !all_quiet(worker))
         return worker.state;
     ++worker.epoch;
     worker.quiet_warps = 0;

@@ -13,9 +13,9 @@ namespace {
 // make otherwise equal stacks differ, and their number explode.
 constexpr size_t cleared_bytes = 1024;
 
-// The words before a lane's waiting stores and its stack.
+// The words before a lane's stack; then come its waiting stores. The first counts all but those.
 struct Saved {
-    uint64_t stack_words, stores;
+    uint64_t control_words, stores;
     Stop stop;
     uint64_t live;
     Registers registers;
@@ -104,20 +104,20 @@ uint64_t save(const wb_simt* explored, uint32_t index, uint64_t* to, uint64_t ro
     // A lane that has returned has nothing left on its stack.
     char* top = stack_top(explored, index);
     char* bottom = block.warps->live ? stack_pointer(lane) : top;
-    Saved saved = {
-        static_cast<uint64_t>(top - bottom) / 8, block.stores->count, block.stop, block.warps->live, {}};
+    const uint64_t stack_words = static_cast<uint64_t>(top - bottom) / 8;
+    Saved saved = {saved_words + stack_words, block.stores->count, block.stop, block.warps->live, {}};
     if (block.warps->live)
         saved.registers = lane.context.registers;
-    const uint64_t words = saved_words + saved.stores * store_words + saved.stack_words;
+    const uint64_t words = saved.control_words + saved.stores * store_words;
     if (words > room)
         return words;
     std::memcpy(to, &saved, sizeof saved);
-    to += saved_words;
+    std::memcpy(to + saved_words, bottom, stack_words * 8);
+    to += saved.control_words;
     for (uint32_t i = 0; i < block.stores->count; ++i, to += store_words) {
         const wb_simt_waiting store = waiting_of(block.stores->entries[i]);
         std::memcpy(to, &store, sizeof store);
     }
-    std::memcpy(to, bottom, saved.stack_words * 8);
     return words;
 }
 
@@ -126,7 +126,10 @@ void restore(wb_simt* explored, uint32_t index, const uint64_t* from, wb_simt_st
     Lane& lane = lane_of(explored, index);
     Saved saved;
     std::memcpy(&saved, from, sizeof saved);
-    from += saved_words;
+    const uint64_t stack_words = saved.control_words - saved_words;
+    char* bottom = stack_top(explored, index) - stack_words * 8;
+    std::memcpy(bottom, from + saved_words, stack_words * 8);
+    from += saved.control_words;
     block.stop = saved.stop;
     block.live = block.warps->live = static_cast<uint32_t>(saved.live);
     lane.context.registers = saved.registers;
@@ -147,8 +150,6 @@ void restore(wb_simt* explored, uint32_t index, const uint64_t* from, wb_simt_st
         std::memcpy(entry.value, store.value, store.bytes);
     }
     renumber(*block.stores);
-    char* top = stack_top(explored, index);
-    std::memcpy(top - saved.stack_words * 8, from, saved.stack_words * 8);
     if (saved.live)
         std::memset(stack_pointer(lane) - cleared_bytes, 0, cleared_bytes);
     *stop = stop_of(block);

@@ -60,8 +60,9 @@ struct wb_simt_explore {
     /* Takes it out of the buffer, and writes it to memory unless it is a doorbell, which is the caller's to
      * ring. */
     void (*drain)(struct wb_simt* worker, uint32_t block, uint32_t index);
-    /* Copies all that is the lane's own: stack, registers, buffer. Returns the words that this takes; beyond
-     * `room` nothing is copied. Equal copies behave alike. */
+    /* Copies all that is the lane's own: stack and registers, then the buffer as wb_simt_waiting. The first
+     * word counts the words before the buffer, the second the stores in it. Returns the words that all this
+     * takes; beyond `room` nothing is copied. Equal copies behave alike. */
     uint64_t (*save)(const struct wb_simt* worker, uint32_t block, uint64_t* to, uint64_t room);
     void (*restore)(struct wb_simt* worker, uint32_t block, const uint64_t* from, struct wb_simt_stop* stop);
 };

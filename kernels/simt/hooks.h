@@ -142,9 +142,14 @@ SIMT_ENTRY void count_cqe(uint32_t n) {
 }
 
 SIMT_ENTRY void count_poll() {
-    if (Lane* lane = running.lane; SIMT_LIKELY(lane))
+    if (Lane* lane = running.lane; SIMT_LIKELY(lane)) {
         ++lane->worker->count.polls;
+        ++lane->polls;
+    }
 }
+
+// What this lane has counted of them.
+SIMT_ENTRY uint64_t polls_of_lane() { return running.lane ? running.lane->polls : 0; }
 
 // Nanoseconds that never go back. Counts as a load, so that a wait for a deadline lets others run.
 SIMT_ENTRY uint64_t clock_ns() {

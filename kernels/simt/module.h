@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-#define WB_SIMT_ABI_VERSION 2u
+#define WB_SIMT_ABI_VERSION 3u
 
 typedef struct wb_simt wb_simt;
 typedef void (*wb_simt_kernel)(const void* args);
@@ -87,13 +87,17 @@ enum wb_simt_state {
     WB_SIMT_FAULT = 4     /* misuse, such as a lane that is missing from its own mask; error() tells which */
 };
 
+/* A kernel that listed itself. The launcher compares size and version before it launches. */
 struct wb_simt_kernel_entry {
     const char* name;
     wb_simt_kernel kernel;
-    uint64_t args_size; /* what `args` points at; the launcher compares it before it launches */
+    uint64_t args_size;   /* what `args` points at */
+    uint32_t abi_version; /* of abi.h, as the kernel was compiled with it */
+    uint32_t reserved;
+    const struct wb_simt_kernel_entry* next; /* NULL: the last */
 };
 
-/* What a shared object with kernels in it exports, under the name WB_SIMT_MODULE_SYMBOL. */
+/* What a module of kernels exports, under the name WB_SIMT_MODULE_SYMBOL. */
 struct wb_simt_module {
     uint32_t abi_version, size;
     wb_simt* (*create)(const struct wb_simt_launch* launch);
@@ -103,10 +107,8 @@ struct wb_simt_module {
     const char* (*error)(const wb_simt* worker);
     void (*counters)(const wb_simt* worker, struct wb_simt_counters* counters);
     void (*destroy)(wb_simt* worker);
-    const struct wb_simt_kernel_entry* kernels;
-    uint32_t kernel_count;
-    uint32_t reserved;
-    const struct wb_simt_explore* explore; /* for workers with WB_SIMT_EXPLORE */
+    const struct wb_simt_kernel_entry* kernels; /* the first, in no order; NULL: none */
+    const struct wb_simt_explore* explore;      /* for workers with WB_SIMT_EXPLORE */
 };
 
 #define WB_SIMT_MODULE_SYMBOL "wb_simt_module_v1"
@@ -120,27 +122,20 @@ uint32_t wb_simt_step(wb_simt* worker, uint32_t turns);
 const char* wb_simt_error(const wb_simt* worker);
 void wb_simt_counters_read(const wb_simt* worker, struct wb_simt_counters* counters);
 void wb_simt_destroy(wb_simt* worker);
+/* Adds a kernel to the table of its module, before anybody asks for it. */
+void wb_simt_register(struct wb_simt_kernel_entry* kernel);
 #pragma GCC visibility pop
 
 #ifdef __cplusplus
 }
 
-/* Defines wb_simt_module_v1 over an array of wb_simt_kernel_entry. Once in a module, at namespace scope. */
-#define WB_SIMT_EXPORT(table)                                                                                \
-    extern "C" const struct wb_simt_module* wb_simt_module_v1(void) {                                        \
-        static const struct wb_simt_module module = {WB_SIMT_ABI_VERSION,                                    \
-                                                     sizeof(struct wb_simt_module),                          \
-                                                     wb_simt_create,                                         \
-                                                     wb_simt_step,                                           \
-                                                     wb_simt_error,                                          \
-                                                     wb_simt_counters_read,                                  \
-                                                     wb_simt_destroy,                                        \
-                                                     (table),                                                \
-                                                     sizeof(table) / sizeof((table)[0]),                     \
-                                                     0,                                                      \
-                                                     wb_simt_explore_table};                                 \
-        return &module;                                                                                      \
+/* Lists a kernel as its module is loaded: WARPBELL_KERNEL defines one for each. */
+struct wb_simt_listed : wb_simt_kernel_entry {
+    wb_simt_listed(const char* name, wb_simt_kernel kernel, uint64_t args_size, uint32_t abi_version)
+        : wb_simt_kernel_entry{name, kernel, args_size, abi_version, 0, nullptr} {
+        wb_simt_register(this);
     }
+};
 #endif
 
 #endif

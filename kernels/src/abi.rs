@@ -5,14 +5,26 @@
 //! mismatch is refused.
 
 mod args;
+mod arguments;
+mod bench;
 mod constants;
+mod lab;
 mod memory;
+mod resident;
 mod table;
+mod trace;
+mod volume;
 
 pub use args::*;
+pub use arguments::{check_arguments, check_size};
+pub use bench::*;
 pub use constants::*;
+pub use lab::*;
 pub use memory::*;
+pub use resident::*;
 pub use table::{Mismatch, Row, check};
+pub use trace::*;
+pub use volume::*;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -65,12 +77,30 @@ pub const STRUCTS: &[Layout] = &[
     Layout::of::<WarpResult>(),
     Layout::of::<BenchArgs>(),
     Layout::of::<UnitHeader>(),
-    Layout::of::<VerifyArgs>(),
     Layout::of::<ChunkResult>(),
     Layout::of::<DigestArgs>(),
     Layout::of::<TestRecord>(),
     Layout::of::<QueueTestArgs>(),
-    Layout::of::<ProbeArgs>(),
+    Layout::of::<ResidentQueue>(),
+    Layout::of::<ResidentFlight>(),
+    Layout::of::<ResidentArgs>(),
+    Layout::of::<GaugeResult>(),
+    Layout::of::<GaugeArgs>(),
+    Layout::of::<TraceEvent>(),
+    Layout::of::<TraceLane>(),
+    Layout::of::<ReplayCommand>(),
+    Layout::of::<ReplayResult>(),
+    Layout::of::<ReplayArgs>(),
+    Layout::of::<LabArgs>(),
+    Layout::of::<VolumeMember>(),
+    Layout::of::<VolumeCounts>(),
+    Layout::of::<VolumeState>(),
+    Layout::of::<VolumeRef>(),
+    Layout::of::<VolumeBufferRef>(),
+    Layout::of::<VolumeCheckResult>(),
+    Layout::of::<VolumeCheckArgs>(),
+    Layout::of::<AgentCounts>(),
+    Layout::of::<BenchAgentArgs>(),
 ];
 
 /// Declares a mirrored struct and its layout. `versioned` structs begin with `abi_version` and `size`,

@@ -4,6 +4,7 @@
 #include <warpbell/warpbell.cuh>
 
 namespace kernels {
+inline namespace WARPBELL_NAMESPACE {
 
 using namespace wb;
 
@@ -130,6 +131,7 @@ struct tally {
     u64 reads = 0, writes = 0, errors = 0, mismatches = 0;
     u64 error_lba = 0, mismatch_lba = 0;
     u32 error_status = 0, expected = 0, actual = 0;
+    u32 timed_out = 0, not_submitted = 0, aborted = 0, retried = 0, queue_losses = 0, recovered = 0;
 
     WARPBELL_D void error(u64 lba, status s) {
         if (errors++ == 0) {
@@ -145,12 +147,26 @@ struct tally {
         }
         mismatches += d.blocks;
     }
+    // What the device library counted by itself.
+    WARPBELL_D void add(const retry& did) {
+        timed_out += did.timed_out;
+        not_submitted += did.not_submitted;
+        aborted += did.aborted;
+        retried += did.retried;
+        queue_losses += did.queue_losses;
+        recovered += did.recovered;
+    }
 };
 
 WARPBELL_D const warpbell_mailbox* mailbox_of(u64 pointer) {
     return reinterpret_cast<const warpbell_mailbox*>(pointer);
 }
 WARPBELL_D bool stop_asked(u64 mailbox) { return port::load_relaxed_sys(&mailbox_of(mailbox)->stop) != 0; }
+
+// Makes all warps of the launch stop, as the host does.
+WARPBELL_D void ask_to_stop(u64 mailbox) {
+    port::store_relaxed_sys(&reinterpret_cast<warpbell_mailbox*>(mailbox)->stop, 1);
+}
 
 // The first error of the launch, for the host to see while the kernel runs. Off every hot path.
 WARPBELL_D void report_error(u64 mailbox, u64 lba, status s) {
@@ -197,9 +213,16 @@ WARPBELL_D void write_result(const Group& group, u64 results, const tally& mine,
     r.actual = static_cast<u32>(group.from(wrong_from, mine.actual));
     r.start_ns = start_ns;
     r.end_ns = port::clock_ns();
+    r.timed_out = sum(group, mine.timed_out);
+    r.not_submitted = sum(group, mine.not_submitted);
+    r.aborted = sum(group, mine.aborted);
+    r.retried = sum(group, mine.retried);
+    r.queue_losses = sum(group, mine.queue_losses);
+    r.recovered = sum(group, mine.recovered);
     if (group.is_leader()) {
         reinterpret_cast<warpbell_warp_result*>(results)[warp_number()] = r;
     }
 }
 
+} // namespace WARPBELL_NAMESPACE
 } // namespace kernels

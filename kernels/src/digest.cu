@@ -6,7 +6,7 @@ namespace kernels {
 template <sharing Mode> class digest_warp {
   public:
     WARPBELL_D explicit digest_warp(const warpbell_digest_args& args)
-        : args_(args), session_(this_warp(), args.ns, warp_number()),
+        : args_(args), session_(this_warp(), args.ns, warp_number(), retry(args.retries)),
           chunk_bytes_(args.chunk_blocks << args.ns.block_shift) {}
 
     WARPBELL_D void run() {
@@ -20,6 +20,7 @@ template <sharing Mode> class digest_warp {
                 break;
             }
         }
+        tally_.add(session_.retries());
         write_result(warp, args_.results, tally_, chunk_bytes_, warp_number() % args_.ns.queue_count,
                      start_ns);
         session_.detach(warp);
@@ -50,12 +51,14 @@ template <sharing Mode> class digest_warp {
                                    data.template data<const u64>(), bytes);
         } else {
             tally_.error(first, s);
+            // A digest is of all blocks or of none.
+            ask_to_stop(args_.mailbox);
         }
         reinterpret_cast<warpbell_chunk_result*>(args_.chunks)[chunk] = result;
     }
 
     const warpbell_digest_args& args_;
-    session<Mode> session_;
+    session<Mode, retry> session_;
     const u32 chunk_bytes_;
     bool buffer_lost_ = false; // after a timeout the controller may still write to this lane's buffer
     tally tally_;

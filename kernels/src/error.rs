@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::abi::Mismatch;
-use crate::toolchain::VariantError;
+use crate::toolchain::CompileError;
 
 /// Why kernels could not be loaded or run.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +49,28 @@ pub enum Error {
         module: String,
         /// What it has.
         known: String,
+    },
+    /// Two kernels of one name.
+    #[error("kernel '{kernel}': module {module} has two of that name; rename one")]
+    DefinedTwice {
+        /// The name.
+        kernel: String,
+        /// The module.
+        module: String,
+    },
+    /// A kernel that was compiled with another `abi.h`.
+    #[error(
+        "kernel '{kernel}' of module {module}: compiled with interface version {found}, but this program has \
+         version {}: compile it with this version's headers",
+        crate::abi::ABI_VERSION
+    )]
+    KernelVersion {
+        /// The kernel.
+        kernel: String,
+        /// The module.
+        module: String,
+        /// The kernel's version.
+        found: u32,
     },
     /// Arguments of another size than the kernel's.
     #[error("kernel {kernel}: arguments of {found} bytes, but it takes {expected}")]
@@ -108,14 +130,32 @@ pub enum Error {
         /// Why.
         reason: String,
     },
-    /// A variant could not be compiled.
+    /// An image or a module that cannot be used.
+    #[error("{image}: {reason}")]
+    Image {
+        /// Its name.
+        image: String,
+        /// Why not.
+        reason: String,
+    },
+    /// Device source could not be compiled.
     #[error(transparent)]
-    Variant(#[from] VariantError),
+    Compile(#[from] CompileError),
 }
 
 impl Error {
+    /// Of an image, or a module, that was to have kernels.
+    pub fn without_kernels(name: &str) -> Error {
+        let reason = "it has no kernel that WARPBELL_KERNEL(name, args) defined".to_owned();
+        Error::Image { image: name.to_owned(), reason }
+    }
+
     /// Whether the machine lacks something that would make it work: exit code 4.
     pub fn is_missing_requirement(&self) -> bool {
-        matches!(self, Error::NoCompiler { .. } | Error::Variant(VariantError::NoCompiler))
+        match self {
+            Error::NoCompiler { .. } => true,
+            Error::Compile(error) => error.is_missing_requirement(),
+            _ => false,
+        }
     }
 }

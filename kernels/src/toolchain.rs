@@ -1,12 +1,19 @@
-//! Compilers on this machine, and variants of the device source.
+//! Compilers on this machine, and device source that they compile at run time: a [`Variant`] becomes a module for
+//! the CPU target by the C++ compiler, or a [`CudaImage`] by NVRTC. Results are kept on disk.
 
+mod cache;
 mod compile;
+mod cuda;
+mod error;
 mod find;
+mod nvrtc;
 mod run;
 mod variant;
 
+pub use cuda::CudaImage;
+pub use error::CompileError;
 pub use run::run_compiler;
-pub use variant::{Variant, VariantError};
+pub use variant::Variant;
 
 use std::path::{Path, PathBuf};
 

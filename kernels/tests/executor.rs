@@ -44,6 +44,13 @@ WARPBELL_KERNEL(wait, toy_args) {
     while (port::load_relaxed_sys(words) == 0) { port::pause(); }
     if (port::lane() == 0) { words[1] = 7; }
 }
+// The third warp of a block polls until the host writes; the others wait for it in the block's barrier.
+WARPBELL_KERNEL(meet, toy_args) {
+    auto* words = reinterpret_cast<port::u32*>(args.words);
+    while (port::thread_index() >= 64 && port::load_relaxed_sys(words) == 0) { port::pause(); }
+    port::sync_block();
+    if (port::thread_index() == 0) { words[1] = 7; }
+}
 // One doorbell with the time in it.
 WARPBELL_KERNEL(ring, toy_args) {
     if (port::lane() == 0) {
@@ -51,10 +58,6 @@ WARPBELL_KERNEL(ring, toy_args) {
         port::store_sq_doorbell(reinterpret_cast<port::u32*>(args.doorbell), static_cast<port::u32>(now));
     }
 }
-static const wb_simt_kernel_entry entries[] = {
-    {"add", add, sizeof(toy_args)},   {"order", order, sizeof(toy_args)}, {"stuck", stuck, sizeof(toy_args)},
-    {"wrong", wrong, sizeof(toy_args)}, {"wait", wait, sizeof(toy_args)},   {"ring", ring, sizeof(toy_args)}};
-WB_SIMT_EXPORT(entries)
 "#;
 
 fn toys() -> Module {
@@ -166,6 +169,21 @@ fn a_kernel_that_only_polls_is_idle_and_can_be_dropped() {
 }
 
 #[test]
+fn a_block_is_idle_whose_other_warps_wait_in_its_barrier() {
+    let words = Words::new(2);
+    let launch = words.launch(&toys(), "meet").block(96);
+    let mut worker = launch.worker().unwrap();
+    for _ in 0..3 {
+        assert_eq!(*worker.step(1 << 16), State::Idle);
+    }
+    words.0[0].store(1, Ordering::Release);
+    while !worker.finished().unwrap() {
+        worker.step(1 << 16);
+    }
+    assert_eq!(words.get(1), 7);
+}
+
+#[test]
 fn a_run_can_be_cancelled() {
     let words = Words::new(2);
     let running = spawn_threads(&words.launch(&toys(), "wait"), &Threads::default()).unwrap();
@@ -233,11 +251,14 @@ fn a_panic_in_a_hook_surfaces_where_the_worker_is_stepped() {
 #[test]
 fn bad_launches_are_refused_with_the_numbers() {
     let module = Module::builtin().unwrap();
-    let error = Launch::new(&module, "bench", &abi::ProbeArgs::new()).unwrap_err().to_string();
-    let (found, expected) = (size_of::<abi::ProbeArgs>(), size_of::<abi::BenchArgs>());
+    let error = Launch::new(&module, "bench", &abi::QueueTestArgs::new()).unwrap_err().to_string();
+    let (found, expected) = (size_of::<abi::QueueTestArgs>(), size_of::<abi::BenchArgs>());
     assert_eq!(error, format!("kernel bench: arguments of {found} bytes, but it takes {expected}"));
-    let error = Launch::new(&module, "bunch", &abi::ProbeArgs::new()).unwrap_err().to_string();
-    assert!(error.starts_with("kernel 'bunch': module builtin has bench, verify, "), "{error}");
+    let error = Launch::new(&module, "bunch", &abi::QueueTestArgs::new()).unwrap_err().to_string();
+    assert!(
+        error.starts_with("kernel 'bunch': module builtin has bench, bench_agent, bench_traced, digest, "),
+        "{error}"
+    );
     let launch = Launch::new(&module, "bench", &abi::BenchArgs::new()).unwrap().block(1025);
     let error = launch.worker().err().unwrap().to_string();
     assert!(error.contains("1024"), "{error}");

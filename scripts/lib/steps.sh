@@ -22,9 +22,9 @@ tally() {
         fi
       done < <(parse_cargo "$log")
       ;;
-    plain) # one line for all: N passed, N failed
-      read -r p f < <(sed -nE 's/^([0-9]+) passed, ([0-9]+) failed$/\1 \2/p' "$log" | tail -n 1) || true
-      add "$bed" "${p:-0}" "${f:-0}" 0
+    plain) # one line for all: N passed, N failed, and what was skipped if that can be
+      read -r p f s < <(sed -nE 's/^([0-9]+) passed, ([0-9]+) failed(, ([0-9]+) skipped)?$/\1 \2 \4/p' "$log" | tail -n 1) || true
+      add "$bed" "${p:-0}" "${f:-0}" "${s:-0}"
       ;;
     programs) # a line for each program, with its assertions: NAME: N passed, N failed; or SKIPPED: WHY
       p=$(grep -Ec '^[a-z_]+: [0-9]+ passed, 0 failed$' "$log" || true)
@@ -71,7 +71,7 @@ step() {
 }
 
 # Where CI=true the set-up has to have worked: what is skipped for want of a tool is a failure there.
-must_run() { [[ ${CI:-} == true && $1 == [US] && $quick == no ]]; }
+must_run() { [[ ${CI:-} == true && $1 == [USQ] && $quick == no ]]; }
 
 # skip BED NAME REASON: a step that cannot run here.
 skip() {

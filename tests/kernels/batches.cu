@@ -2,8 +2,6 @@
 // the lanes below `batch` issue one flush each, by the call that `mode` names, and note the answer.
 #include "src/common.cuh"
 
-#include <simt/module.h>
-
 namespace kernels {
 
 constexpr u32 mode_whole = 0;      // submit_whole, wait
@@ -12,6 +10,7 @@ constexpr u32 mode_abandon = 2;    // submit, abandon
 constexpr u32 mode_reap = 3;       // reap, submit, wait
 constexpr u32 mode_split = 4;      // read of two commands per lane, for the whole warp
 constexpr u32 mode_split_each = 5; // the same, each lane its own
+// 6: submit, wait
 
 template <sharing Mode> WARPBELL_D void run_batches(const warpbell_queue_test_args& args) {
     const this_warp_t warp;
@@ -72,6 +71,3 @@ WARPBELL_KERNEL(batch_test, warpbell_queue_test_args) {
         kernels::run_batches<wb::sharing::shared>(args);
     }
 }
-
-static const wb_simt_kernel_entry entries[] = {{"batch_test", batch_test, sizeof(warpbell_queue_test_args)}};
-WB_SIMT_EXPORT(entries)

@@ -2,8 +2,6 @@
 // waits for each. Made for checks that try every schedule: it does nothing else.
 #include "src/common.cuh"
 
-#include <simt/module.h>
-
 namespace kernels {
 
 constexpr u32 most_in_flight = 4;
@@ -94,6 +92,3 @@ WARPBELL_KERNEL(exhaustive, warpbell_queue_test_args) {
         one_lane_warp<sharing::shared>(args).run();
     }
 }
-
-static const wb_simt_kernel_entry entries[] = {{"exhaustive", exhaustive, sizeof(warpbell_queue_test_args)}};
-WB_SIMT_EXPORT(entries)

@@ -3,8 +3,6 @@
 // two for each lane.
 #include "src/common.cuh"
 
-#include <simt/module.h>
-
 namespace kernels {
 
 constexpr u32 store_buffering = 0;
@@ -111,6 +109,3 @@ WARPBELL_D void run(shared_words& at, u32 lane, u32 mode) {
 WARPBELL_KERNEL(litmus, warpbell_queue_test_args) {
     kernels::run(*reinterpret_cast<kernels::shared_words*>(args.records), kernels::warp_number(), args.mode);
 }
-
-static const wb_simt_kernel_entry entries[] = {{"litmus", litmus, sizeof(warpbell_queue_test_args)}};
-WB_SIMT_EXPORT(entries)

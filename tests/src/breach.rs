@@ -70,6 +70,13 @@ pub enum Breach {
         /// Its lane.
         lane: u32,
     },
+    /// A command was answered before its own completion was posted.
+    Early {
+        /// The queue.
+        qid: u32,
+        /// Its identifier.
+        cid: u32,
+    },
     /// A completion was handed on by a warp that held no lock.
     Unlocked {
         /// The queue.
@@ -100,6 +107,24 @@ pub enum Breach {
         /// Commands submitted.
         tail: u64,
     },
+    /// A lane touched rings, words, state or doorbells of a queue without having taken its seat there.
+    NoSeat {
+        /// The queue.
+        qid: u32,
+        /// The warp.
+        warp: u32,
+        /// Its lane.
+        lane: u32,
+    },
+    /// A doorbell of a queue that is gone reached a living one.
+    ForeignDoorbell {
+        /// The living queue.
+        qid: u32,
+        /// The warp.
+        warp: u32,
+        /// Its lane.
+        lane: u32,
+    },
 }
 
 impl Breach {
@@ -113,9 +138,12 @@ impl Breach {
             | Breach::CidTwice { qid, .. }
             | Breach::Unfenced { qid, .. }
             | Breach::NotPending { qid, .. }
+            | Breach::Early { qid, .. }
             | Breach::Unlocked { qid, .. }
             | Breach::Unwritten { qid, .. }
             | Breach::NoCommandId { qid }
+            | Breach::NoSeat { qid, .. }
+            | Breach::ForeignDoorbell { qid, .. }
             | Breach::Overwritten { qid, .. } => *qid,
         }
     }
@@ -154,6 +182,9 @@ impl fmt::Display for Breach {
             Breach::NotPending { qid, warp, lane } => {
                 write!(f, "queue {qid}: warp {warp} lane {lane} answered a command that was answered before")
             }
+            Breach::Early { qid, cid } => {
+                write!(f, "queue {qid}: command {cid:#06x} was answered before its completion was posted")
+            }
             Breach::Unlocked { qid, warp } => {
                 write!(f, "queue {qid}: warp {warp} answered a command without the lock")
             }
@@ -162,6 +193,12 @@ impl fmt::Display for Breach {
             }
             Breach::NoCommandId { qid } => {
                 write!(f, "queue {qid}: a command was submitted as 0xffff, which stands for none")
+            }
+            Breach::NoSeat { qid, warp, lane } => {
+                write!(f, "queue {qid}: warp {warp} lane {lane} touched it without a seat")
+            }
+            Breach::ForeignDoorbell { qid, warp, lane } => {
+                write!(f, "queue {qid}: warp {warp} lane {lane} rang it for a queue that is gone")
             }
             Breach::Overwritten { qid, slot, head, tail } => {
                 write!(f, "queue {qid}: store into slot {slot}, which holds one of entries {head} to {tail}")

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use warpbell::{AttachOptions, OpenOptions, RingPlacement, Sharing};
+use warpbell::{AttachOptions, OpenOptions, RingPlacement, Sharing, Target};
 use warpbell_driver::DoorbellBuffer;
 use warpbell_hw::Nsid;
 use warpbell_kernels::abi;
@@ -49,6 +49,8 @@ pub struct Schedule {
 pub struct Case {
     /// For messages.
     pub name: String,
+    /// Where the kernel runs.
+    pub target: Target,
     /// Of everything that is drawn.
     pub seed: u64,
     /// Who uses a queue.
@@ -75,6 +77,8 @@ pub struct Case {
     pub mode: Mode,
     /// Ask again with each consumed token.
     pub stale_tokens: bool,
+    /// Reads stay within so many blocks.
+    pub read_range: u64,
     /// The namespace.
     pub nsid: u32,
     /// Bytes of a block.
@@ -104,6 +108,7 @@ impl Case {
     pub fn new(name: impl Into<String>) -> Case {
         Case {
             name: name.into(),
+            target: Target::Cpu,
             seed: 1,
             sharing: Sharing::Exclusive,
             queues: 1,
@@ -117,6 +122,7 @@ impl Case {
             async_depth: 1,
             mode: Mode::Read,
             stale_tokens: false,
+            read_range: u64::MAX,
             nsid: 1,
             block_size: 512,
             sgl: true,
@@ -146,9 +152,10 @@ impl Case {
         u64::from(self.warps) * 32 * u64::from(self.commands)
     }
 
-    /// Blocks of the namespace: enough for one block per command.
+    /// Blocks of the namespace: enough for one block per command, unless reads are to stay within fewer.
     pub fn blocks(&self) -> u64 {
-        self.total().max(64)
+        let limit = if self.mode == Mode::Read { self.read_range } else { u64::MAX };
+        self.total().max(64).min(limit)
     }
 
     /// The controller for it.
@@ -184,6 +191,7 @@ impl Case {
     /// The queues for it.
     pub fn attach_options(&self) -> AttachOptions {
         AttachOptions {
+            target: self.target,
             nsid: Some(Nsid(self.nsid)),
             queues: self.queues,
             warps: self.warps,

@@ -62,6 +62,10 @@ pub enum Finding {
     Unexplained(String),
     /// A call of the host failed, and nothing was wrong with the controller.
     Host(String),
+    /// A step of the recovery that breaks a rule of it.
+    Recovery(String),
+    /// Something that was there at the start, or was used on the way, and is not free at the end.
+    Leak(String),
 }
 
 impl Finding {
@@ -78,8 +82,11 @@ impl Finding {
             Finding::Breach(Breach::Unlocked { .. }) => "witness: answer without the lock".into(),
             Finding::Breach(Breach::Unwritten { .. }) => "witness: entry not written".into(),
             Finding::Breach(Breach::NotPending { .. }) => "witness: answered before".into(),
+            Finding::Breach(Breach::Early { .. }) => "witness: answer before its completion".into(),
             Finding::Breach(Breach::NoCommandId { .. }) => "witness: identifier 0xffff".into(),
             Finding::Breach(Breach::Overwritten { .. }) => "witness: entry overwritten".into(),
+            Finding::Breach(Breach::NoSeat { .. }) => "witness: no seat".into(),
+            Finding::Breach(Breach::ForeignDoorbell { .. }) => "witness: foreign doorbell".into(),
             Finding::Answers { answers: 0, .. } => "record: no answer".into(),
             Finding::Answers { .. } => "record: answered twice".into(),
             Finding::Status { status, .. } if status & 0xffff == abi::STATUS_LIBRARY | abi::TIMED_OUT => {
@@ -99,6 +106,8 @@ impl Finding {
             Finding::Contents(_) => "contents".into(),
             Finding::Durability(_) => "durability".into(),
             Finding::Host(_) => "host call".into(),
+            Finding::Recovery(_) => "recovery".into(),
+            Finding::Leak(_) => "leak".into(),
             Finding::Unexplained(_) => "unexplained".into(),
         }
     }
@@ -119,7 +128,7 @@ impl fmt::Display for Finding {
             Finding::SqHead(count) => write!(f, "{count} completions with a wrong SQ head"),
             Finding::Deadlock(text) | Finding::Fault(text) | Finding::Stuck(text) => f.write_str(text),
             Finding::Contents(text) | Finding::Durability(text) | Finding::Host(text) => f.write_str(text),
-            Finding::Unexplained(text) => f.write_str(text),
+            Finding::Unexplained(text) | Finding::Recovery(text) | Finding::Leak(text) => f.write_str(text),
         }
     }
 }

@@ -5,22 +5,31 @@
 //!
 //! Unsafe code lives in `memory`, which reads kernel state by address.
 
+mod blocks;
 mod breach;
 mod case;
+mod documented;
 pub mod exhaustive;
 mod findings;
+mod log;
 mod memory;
 mod rig;
 mod scenario;
+pub mod several;
 pub mod sim;
 pub mod simulation;
+pub mod suite;
 pub mod threaded;
+mod variant;
 mod witness;
 
+pub use blocks::Blocks;
 pub use breach::Breach;
 pub use case::{Case, Draw, Mode, Schedule, seeds, splitmix64};
+pub use documented::{documented, documented_part};
 pub use findings::{Finding, lines};
 pub use memory::peek;
-pub use rig::Rig;
+pub use rig::{Rig, SoftRig};
 pub use scenario::Scenario;
+pub use variant::queue_test_without;
 pub use witness::Witness;

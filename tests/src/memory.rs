@@ -28,3 +28,11 @@ pub(crate) fn copy_in(address: u64, from: &[u64]) {
     // SAFETY: as above.
     unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) }
 }
+
+/// Fills `bytes` bytes from `address` on.
+pub(crate) fn fill(address: u64, bytes: usize, with: u8) {
+    let to = address as *mut u8;
+    assert!(!to.is_null(), "{address:#x} is no address of a ring");
+    // SAFETY: the attachment that handed the address out keeps the memory mapped, and nobody uses it yet.
+    unsafe { std::ptr::write_bytes(to, with, bytes) }
+}

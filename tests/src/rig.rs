@@ -1,44 +1,71 @@
 //! What every run needs, threaded or simulated: an open controller, queues, data and records.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use anyhow::Context;
-use warpbell::{Attachment, Buffer, DeviceName, Ssd};
-use warpbell_hw::Window;
+use warpbell::{Attachment, Buffer, DeviceName, KernelMemory, Ssd};
 use warpbell_kernels::abi::{self, Plain};
 use warpbell_softctl::SoftDevice;
 
+use zerocopy::IntoBytes;
+
+use crate::blocks::Blocks;
 use crate::case::{Case, Mode, splitmix64};
 use crate::findings::Finding;
 use crate::memory::peek;
 
-/// One controller with queues attached, and the memory of one kernel.
+/// A rig on a soft controller.
+pub struct SoftRig {
+    /// The controller.
+    pub soft: Arc<SoftDevice>,
+    /// What does not depend on the kind of controller.
+    pub run: Rig,
+}
+
+impl SoftRig {
+    /// Brings the controller up, fills its blocks, attaches the queues.
+    pub fn new(case: &Case, soft: Arc<SoftDevice>) -> anyhow::Result<SoftRig> {
+        crate::log::start();
+        let name = DeviceName::Soft("size=1m".to_owned());
+        let ssd = Ssd::over_soft(name, soft.clone(), &case.open_options()).context("open")?;
+        let run = Rig::new(case, Arc::new(ssd), soft.clone())?;
+        Ok(SoftRig { soft, run })
+    }
+}
+
+impl Deref for SoftRig {
+    type Target = Rig;
+
+    fn deref(&self) -> &Rig {
+        &self.run
+    }
+}
+
+/// An open SSD of any kind with queues attached, and the memory of one kernel.
 pub struct Rig {
     /// What is run.
     pub case: Case,
-    /// The controller.
-    pub soft: Arc<SoftDevice>,
-    /// Its client.
-    pub ssd: Ssd,
+    /// The SSD.
+    pub ssd: Arc<Ssd>,
     /// The queues.
     pub attachment: Attachment,
     /// Data of the commands.
     pub buffer: Buffer,
-    records: Window,
-    results: Window,
+    blocks: Arc<dyn Blocks>,
+    records: KernelMemory,
+    results: KernelMemory,
 }
 
 impl Rig {
-    /// Brings the controller up, fills its blocks, attaches the queues.
-    pub fn new(case: &Case, soft: Arc<SoftDevice>) -> anyhow::Result<Rig> {
-        let name = DeviceName::Soft("size=1m".to_owned());
-        let ssd = Ssd::over_soft(name, soft.clone(), &case.open_options()).context("open")?;
+    /// Fills the blocks, by a way around the queues that are tested, and attaches these.
+    pub fn new(case: &Case, ssd: Arc<Ssd>, blocks: Arc<dyn Blocks>) -> anyhow::Result<Rig> {
         let attachment = ssd.attach(&case.attach_options()).context("attach")?;
         let slots = (case.warps * 32 * case.async_depth) as usize;
         let buffer = attachment.buffer(slots * case.block_size as usize)?;
-        let records = Window::host(case.total() as usize * size_of::<abi::TestRecord>())?;
-        let results = Window::host(case.warps as usize * size_of::<abi::WarpResult>())?;
-        let rig = Rig { case: case.clone(), soft, ssd, attachment, buffer, records, results };
+        let records = attachment.target().memory(case.total() as usize * size_of::<abi::TestRecord>())?;
+        let results = attachment.target().memory(case.warps as usize * size_of::<abi::WarpResult>())?;
+        let rig = Rig { case: case.clone(), ssd, attachment, buffer, blocks, records, results };
         rig.fill_blocks()?;
         Ok(rig)
     }
@@ -57,25 +84,25 @@ impl Rig {
         if self.case.mode != Mode::Read {
             return Ok(());
         }
-        let mut block = vec![0u8; self.case.block_size as usize];
-        let last = block.len() - 8;
-        for lba in 0..self.case.blocks() {
-            let word = self.content(lba).to_le_bytes();
+        let mut bytes = vec![0u8; self.case.blocks() as usize * self.case.block_size as usize];
+        for (lba, block) in bytes.chunks_exact_mut(self.case.block_size as usize).enumerate() {
+            let (word, last) = (self.content(lba as u64).to_le_bytes(), block.len() - 8);
             block[..8].copy_from_slice(&word);
             block[last..].copy_from_slice(&word);
-            self.soft.poke(self.case.nsid, lba, &block)?;
         }
-        Ok(())
+        self.blocks.store(self.case.nsid, 0, &bytes)
     }
 
     /// The kernel's argument.
     pub fn args(&self) -> abi::QueueTestArgs {
         let case = &self.case;
+        // Only the blocks that were filled.
+        let ns = self.attachment.namespace();
         abi::QueueTestArgs {
-            ns: self.attachment.namespace(),
+            ns: abi::NamespaceRef { blocks: ns.blocks.min(case.blocks()), ..ns },
             buffer: self.buffer.as_ref(),
-            records: self.records.as_ptr() as u64,
-            results: self.results.as_ptr() as u64,
+            records: self.records.address(),
+            results: self.results.address(),
             seed: self.data_seed(),
             submit_deadline_ns: case.submit_deadline.as_nanos() as u64,
             commands: case.commands,
@@ -85,6 +112,11 @@ impl Rig {
             flags: if case.stale_tokens { abi::TEST_STALE_TOKEN } else { 0 },
             ..abi::QueueTestArgs::new()
         }
+    }
+
+    /// What the kernel writes besides the buffer.
+    pub fn kernel_memory(&self) -> [KernelMemory; 2] {
+        [self.records.clone(), self.results.clone()]
     }
 
     /// The seed of the schedule; 0: lanes in order.
@@ -106,6 +138,11 @@ impl Rig {
     /// What the kernel noted, command by command.
     pub fn records(&self) -> anyhow::Result<Vec<abi::TestRecord>> {
         read_all(&self.records, self.case.total() as usize)
+    }
+
+    /// What the kernel noted of one command.
+    pub fn record(&self, command: usize) -> anyhow::Result<abi::TestRecord> {
+        read_one(&self.records, command)
     }
 
     /// What each warp reported.
@@ -158,9 +195,9 @@ impl Rig {
                 findings.push(Finding::Payload { command, lba: record.lba, found: record.found });
             }
         }
-        findings.extend(self.soft.violations().into_iter().map(Finding::Violation));
+        findings.extend(self.ssd.violations().into_iter().map(Finding::Violation));
         for index in 0..self.case.queues as usize {
-            let counters = self.attachment.counters(index);
+            let counters = self.attachment.counters(index)?;
             if counters.spurious != 0 {
                 findings.push(Finding::Spurious(counters.spurious));
             }
@@ -174,9 +211,11 @@ impl Rig {
     /// Whether each written block holds what its command brought.
     fn check_blocks(&self) -> anyhow::Result<Vec<Finding>> {
         let mut findings = Vec::new();
-        let mut block = vec![0u8; self.case.block_size as usize];
+        let mut bytes = vec![0u8; self.case.blocks() as usize * self.case.block_size as usize];
+        self.blocks.load(self.case.nsid, 0, &mut bytes)?;
         for record in self.records()? {
-            self.soft.peek(self.case.nsid, record.lba, &mut block)?;
+            let first = record.lba as usize * self.case.block_size as usize;
+            let block = &bytes[first..first + self.case.block_size as usize];
             let (first, last) = (word(&block[..8]), word(&block[block.len() - 8..]));
             for found in [first, last] {
                 if found != self.content(record.lba) {
@@ -192,11 +231,15 @@ fn word(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
 }
 
-fn read_all<T: Plain>(window: &Window, count: usize) -> anyhow::Result<Vec<T>> {
-    let read = |index: usize| {
-        let mut value = T::new_zeroed();
-        window.read(index * size_of::<T>(), value.as_mut_bytes())?;
-        Ok(value)
-    };
-    (0..count).map(read).collect()
+fn read_one<T: Plain>(memory: &KernelMemory, index: usize) -> anyhow::Result<T> {
+    let mut value = T::new_zeroed();
+    memory.read(index * size_of::<T>(), value.as_mut_bytes())?;
+    Ok(value)
+}
+
+/// In one copy: each costs a wait where the memory is a GPU's.
+fn read_all<T: Plain>(memory: &KernelMemory, count: usize) -> anyhow::Result<Vec<T>> {
+    let mut values = vec![T::new_zeroed(); count];
+    memory.read(0, values.as_mut_bytes())?;
+    Ok(values)
 }

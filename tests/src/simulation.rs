@@ -17,7 +17,7 @@ use warpbell_softctl::{SoftConfig, SoftDevice};
 
 use crate::case::{Case, Draw};
 use crate::findings::{Finding, lines};
-use crate::rig::Rig;
+use crate::rig::SoftRig;
 use crate::witness::Witness;
 
 /// Rounds in which nobody acts before time leaps. A doorbell in a store buffer leaves it within fewer.
@@ -76,7 +76,7 @@ pub struct Outcome {
 /// A rig whose controller is stepped.
 pub struct Simulation {
     /// Device, queues, memory.
-    pub rig: Rig,
+    pub rig: SoftRig,
     module: Module,
     witness: Arc<Mutex<Witness>>,
     events: Arc<Mutex<VecDeque<(Duration, Event)>>>,
@@ -100,7 +100,7 @@ impl Simulation {
     pub fn with_config(case: &Case, module: &Module, config: SoftConfig) -> anyhow::Result<Simulation> {
         let config = SoftConfig { poison_fetched: true, ..config };
         let soft = SoftDevice::stepped(config).context("soft controller")?;
-        let rig = Rig::new(case, soft)?;
+        let rig = SoftRig::new(case, soft)?;
         let queues: Result<Vec<_>, _> = (0..case.queues as usize).map(|i| rig.attachment.queue(i)).collect();
         // Shadow doorbells are ordinary stores, which the witness does not read as doorbells.
         let watched: Vec<_> =
@@ -123,7 +123,10 @@ impl Simulation {
     }
 
     /// Runs the kernel; the controller acts only where `controller` says so.
-    pub fn run_while(&mut self, controller: impl FnMut(&Rig, &Moment) -> bool) -> anyhow::Result<Outcome> {
+    pub fn run_while(
+        &mut self,
+        controller: impl FnMut(&SoftRig, &Moment) -> bool,
+    ) -> anyhow::Result<Outcome> {
         let args = self.rig.args();
         let launch = Launch::new(&self.module, "queue_test", &args)?;
         self.run_launch(launch.grid(self.rig.grid()).block(32 * self.rig.case.warps_per_block), controller)
@@ -133,7 +136,7 @@ impl Simulation {
     pub fn run_launch(
         &mut self,
         launch: Launch,
-        mut controller: impl FnMut(&Rig, &Moment) -> bool,
+        mut controller: impl FnMut(&SoftRig, &Moment) -> bool,
     ) -> anyhow::Result<Outcome> {
         let schedule = self.rig.case.schedule;
         let seed = if schedule.random { self.rig.case.seed } else { 0 };
@@ -170,7 +173,7 @@ impl Simulation {
     fn drive(
         &mut self,
         worker: &mut Worker,
-        controller: &mut dyn FnMut(&Rig, &Moment) -> bool,
+        controller: &mut dyn FnMut(&SoftRig, &Moment) -> bool,
     ) -> Option<Finding> {
         let start = self.now();
         let (mut quiet, mut allowed, mut before) = (0, true, Counters::default());

@@ -4,12 +4,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use warpbell_kernels::cpu::{Counters, Idle, Launch, Module, Threads, spawn_threads};
+use warpbell_kernels::abi;
+use warpbell_kernels::cpu::{Counters, Idle, Threads};
 use warpbell_softctl::{SoftConfig, SoftDevice};
 
 use crate::case::Case;
 use crate::findings::{Finding, lines};
-use crate::rig::Rig;
+use crate::rig::{Rig, SoftRig};
 
 /// Longer than any run takes, on any machine, under any sanitizer.
 const LIMIT: Duration = Duration::from_secs(100);
@@ -29,7 +30,7 @@ pub fn sized(full: u32) -> u32 {
 pub struct Outcome {
     /// What was wrong; empty is right.
     pub findings: Vec<Finding>,
-    /// What the kernel's accesses cost.
+    /// What the kernel's accesses cost; nothing is counted on a GPU.
     pub counters: Counters,
 }
 
@@ -49,33 +50,40 @@ pub fn run(case: &Case) -> anyhow::Result<Outcome> {
 }
 
 /// A rig whose controller has a polling thread.
-pub fn open(case: &Case, config: SoftConfig) -> anyhow::Result<Rig> {
-    Rig::new(case, SoftDevice::threaded(config).context("soft controller")?)
+pub fn open(case: &Case, config: SoftConfig) -> anyhow::Result<SoftRig> {
+    SoftRig::new(case, SoftDevice::threaded(config).context("soft controller")?)
 }
 
 /// Runs the kernel of a rig once, its blocks spread over two threads.
 pub fn run_on(rig: &Rig) -> anyhow::Result<Outcome> {
-    let module = Module::builtin()?;
-    let launch = Launch::new(&module, "queue_test", &rig.args())?;
-    let launch = launch.grid(rig.grid()).block(32 * rig.case.warps_per_block).seed(rig.launch_seed());
+    run_with(rig, &rig.args())
+}
+
+/// The same with other arguments.
+pub fn run_with(rig: &Rig, args: &abi::QueueTestArgs) -> anyhow::Result<Outcome> {
+    let module = rig.attachment.target().module()?;
+    let launch = rig.attachment.launch(&module, "queue_test", args)?;
     let threads = Threads { workers: 2, idle: Idle::YieldAfter(8), ..Threads::default() };
-    let running = spawn_threads(&launch, &threads)?;
+    let launch = launch.grid(rig.grid()).block(32 * rig.case.warps_per_block).threads(threads);
+    let launch = launch.map_cpu(|launch| launch.seed(rig.launch_seed())).keep(rig.kernel_memory());
+    let running = launch.start()?;
     let begin = Instant::now();
-    while !running.is_finished() && begin.elapsed() < LIMIT {
+    while !running.is_finished()? && begin.elapsed() < LIMIT {
         thread::sleep(Duration::from_millis(1));
     }
-    let mut findings = Vec::new();
-    if !running.is_finished() {
-        findings.push(Finding::Stuck(format!("not done after {LIMIT:?}")));
-        running.cancel();
+    if !running.is_finished()? {
+        let findings = vec![Finding::Stuck(format!("not done after {LIMIT:?}"))];
+        return Ok(Outcome { findings, counters: Counters::default() });
     }
-    match running.join() {
-        Ok(report) => Ok(Outcome { findings, counters: report.counters }),
-        Err(error) => {
-            findings.push(Finding::Fault(error.to_string()));
-            Ok(Outcome { findings, counters: Counters::default() })
+    Ok(match running.join() {
+        Ok(report) => {
+            let counters = report.cpu.map(|report| report.counters).unwrap_or_default();
+            Outcome { findings: Vec::new(), counters }
         }
-    }
+        Err(error) => {
+            Outcome { findings: vec![Finding::Fault(error.to_string())], counters: Counters::default() }
+        }
+    })
 }
 
 /// Runs a case and panics unless every command succeeded.

@@ -3,7 +3,9 @@
 //!
 //! It keeps absolute counts: a doorbell value is read as the nearest count above the last one.
 
-use std::collections::HashSet;
+mod seats;
+
+use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
 use warpbell_kernels::abi;
@@ -24,20 +26,63 @@ struct Watched {
     /// Identifiers submitted and not completed, and the completion to look at next; where rings are read.
     in_flight: Option<HashSet<u32>>,
     posted: u64,
+    /// Identifiers whose word is armed and whose entry was not announced yet.
+    armed: HashSet<u32>,
+    /// Of the completions posted those of no command in flight: how many the client has reported, and where the
+    /// others are.
+    nobodys: u64,
+    unreported: VecDeque<u64>,
     /// Lanes that have read completions and executed no fence since.
     unfenced: HashSet<(u32, u32)>,
     /// Doorbells go through memory: registers see only some values, so that nothing is said of what they mean.
     shadowed: bool,
+    /// The controller has forgotten the queue, so that nothing on it means anything any more.
+    forgotten: bool,
+    /// Which of the attachment's queues it is.
+    index: u32,
+    /// Where its lanes' seats are.
+    seats: u64,
 }
 
 impl Watched {
+    fn new(index: u32, queue: &abi::QueueRef, start: u64) -> Watched {
+        Watched {
+            queue: *queue,
+            tail: start,
+            head: start,
+            ringing: None,
+            telling: None,
+            in_flight: None,
+            posted: start,
+            armed: HashSet::new(),
+            nobodys: 0,
+            unreported: VecDeque::new(),
+            unfenced: HashSet::new(),
+            shadowed: false,
+            forgotten: false,
+            index,
+            seats: 0,
+        }
+    }
+
     fn wide(&self) -> bool {
         self.queue.flags & abi::QUEUE_WIDE_CIDS != 0
+    }
+
+    /// Its registers are the doorbells, and mean something.
+    fn is_rung(&self) -> bool {
+        !self.shadowed && !self.forgotten
+    }
+
+    /// Entries and completions are looked at, and mean something.
+    fn is_read(&self) -> bool {
+        self.in_flight.is_some() && !self.forgotten
     }
 
     fn mask(&self) -> u64 {
         (1 << self.queue.sq_shift) - 1
     }
+
     /// An exclusive warp may use the room of completions that it has read a moment before it reports them: its
     /// doorbells leave in order.
     fn shared(&self) -> bool {
@@ -53,11 +98,28 @@ impl Watched {
         address.wrapping_sub(self.queue.cq) < 16 << self.queue.cq_shift
     }
 
-    /// The lane whose completion word lies at `address`, counted over the queue, and whether it is pending.
-    fn word_at(&self, address: u64) -> Option<(u64, bool)> {
+    /// The lane whose completion word lies at `address`, counted over the queue, the identifier that it is of, and
+    /// whether it is pending.
+    fn word_at(&self, address: u64) -> Option<(u64, u32, bool)> {
         let bytes = (u64::from(self.queue.warp_slots) * 32 * 4) << self.queue.token_shift;
         let offset = Some(address.wrapping_sub(self.queue.words)).filter(|offset| *offset < bytes)?;
-        Some(((offset / 4) >> self.queue.token_shift, peek::<u32>(address) & abi::WORD_PENDING != 0))
+        let (lane, k) =
+            ((offset / 4) >> self.queue.token_shift, (offset / 4) & !(!0 << self.queue.token_shift));
+        let cid = (lane as u32) << (self.queue.local_bits - 5) | k as u32;
+        Some((lane, cid, peek::<u32>(address) & abi::WORD_PENDING != 0))
+    }
+
+    /// Commands that the client has reported complete.
+    fn done(&self) -> u64 {
+        self.head.wrapping_sub(self.nobodys)
+    }
+
+    /// The client has reported completions up to the head.
+    fn report(&mut self) {
+        while self.unreported.front().is_some_and(|index| *index < self.head) {
+            self.unreported.pop_front();
+            self.nobodys += 1;
+        }
     }
 
     fn is_locked(&self) -> bool {
@@ -68,8 +130,8 @@ impl Watched {
     /// Whether the entry at `offset` of the ring is one that the controller has still to fetch, though it was told
     /// of it. What it has fetched it overwrites.
     fn is_wanted(&self, offset: u64) -> bool {
-        let place = (offset / 64).wrapping_sub(self.head) & self.mask();
-        let told = place < self.tail.wrapping_sub(self.head);
+        let place = (offset / 64).wrapping_sub(self.done()) & self.mask();
+        let told = place < self.tail.wrapping_sub(self.done());
         if self.shared() || self.in_flight.is_none() {
             return told && self.shared();
         }
@@ -87,7 +149,12 @@ impl Watched {
             }
             let upper =
                 if wide { peek::<u32>(self.queue.cq + (self.posted & mask) * 16 + 4) << 16 } else { 0 };
-            in_flight.remove(&((entry >> 32) as u32 & 0xffff | upper));
+            let cid = (entry >> 32) as u32 & 0xffff | upper;
+            // Of a command that was not even fetched it is not.
+            let unfetched = (0..=mask).any(|slot| entry_of(&self.queue, slot, wide) == Some(cid));
+            if unfetched || !in_flight.remove(&cid) {
+                self.unreported.push_back(self.posted);
+            }
             self.posted += 1;
         }
     }
@@ -102,6 +169,7 @@ impl Watched {
             let first = peek::<u32>(entry);
             let upper = if wide { peek::<u32>(entry + 8) << 16 } else { 0 };
             let cid = first >> 16 | upper;
+            self.armed.remove(&cid);
             if first == u32::MAX {
                 wrong.push(Breach::Unwritten { qid, index });
             } else if cid == 0xffff {
@@ -118,6 +186,15 @@ impl Watched {
     }
 }
 
+/// The identifier of the entry in a slot, unless the controller has fetched that, or there never was one: a command
+/// names its namespace.
+fn entry_of(queue: &abi::QueueRef, slot: u64, wide: bool) -> Option<u32> {
+    let entry = queue.sq + slot * 64;
+    let is_there = |first: &u32| *first != u32::MAX && peek::<u32>(entry + 4) != 0;
+    let first = Some(peek::<u32>(entry)).filter(is_there)?;
+    Some(first >> 16 | if wide { peek::<u32>(entry + 8) << 16 } else { 0 })
+}
+
 /// Watches the queues of one attachment.
 #[derive(Debug, Default)]
 pub struct Witness {
@@ -126,23 +203,15 @@ pub struct Witness {
     /// When each of them was seen, where somebody tells the time.
     times: Vec<Duration>,
     rung: u64,
+    /// How lanes find their seats, where they must have one.
+    seating: Option<seats::Seating>,
 }
 
 impl Witness {
     /// Watches `queues`, whose counters stand at `start`.
     pub fn new(queues: &[abi::QueueRef], start: u64) -> Witness {
-        let watch = |queue: &abi::QueueRef| Watched {
-            queue: *queue,
-            tail: start,
-            head: start,
-            ringing: None,
-            telling: None,
-            in_flight: None,
-            posted: start,
-            unfenced: HashSet::new(),
-            shadowed: false,
-        };
-        Witness { queues: queues.iter().map(watch).collect(), ..Witness::default() }
+        let watch = |(index, queue)| Watched::new(index as u32, queue, start);
+        Witness { queues: queues.iter().enumerate().map(watch).collect(), ..Witness::default() }
     }
 
     /// Also reads entries and completions, to know which identifiers are in flight. The queues must be living ones.
@@ -179,13 +248,13 @@ impl Witness {
 
     /// Commands made known to the controller on queue `index` and not reported complete.
     pub fn outstanding(&self, index: usize) -> u64 {
-        self.queues[index].tail.wrapping_sub(self.queues[index].head)
+        self.queues[index].tail.wrapping_sub(self.queues[index].done())
     }
 
     /// A doorbell store reaches the controller.
     pub fn doorbell(&mut self, address: u64, value: u32) {
         self.rung += 1;
-        for queue in self.queues.iter_mut().filter(|queue| !queue.shadowed) {
+        for queue in self.queues.iter_mut().filter(|queue| queue.is_rung()) {
             let mask = queue.mask();
             let qid = queue.queue.qid;
             let before = queue.tail;
@@ -202,7 +271,8 @@ impl Witness {
                 self.breaches.push(Breach::DoorbellValue { qid, doorbell, before: *count, value });
             }
             *count = count.wrapping_add(step);
-            let (head, tail) = (queue.head, queue.tail);
+            queue.report();
+            let (head, tail) = (queue.done(), queue.tail);
             self.breaches.extend(queue.read_entries(before, tail));
             let outstanding = tail.wrapping_sub(head) as i64;
             if outstanding < 0 {
@@ -216,11 +286,13 @@ impl Witness {
 
     /// A lane is about to access memory.
     pub fn observe(&mut self, event: &MemoryEvent) {
+        self.check_seat(event);
         match event.access {
             Access::Doorbell => self.rings(event.warp, event.address),
             Access::Store => {
                 self.stores(event.warp, event.address, event.bytes);
                 self.answers(event);
+                self.announces(event.address);
             }
             Access::Load => self.reads(event),
             Access::Fence => self.fences(event),
@@ -228,10 +300,20 @@ impl Witness {
         }
     }
 
+    /// A shadow doorbell is stored: of the entries written so far the controller may know.
+    fn announces(&mut self, address: u64) {
+        let shadow = std::mem::offset_of!(abi::QueueState, shadow) as u64;
+        let queues = self.queues.iter_mut().filter(|queue| queue.shadowed && !queue.forgotten);
+        for queue in queues.filter(|queue| peek::<u64>(queue.queue.state + shadow) == address) {
+            queue.read_completions();
+            queue.in_flight.iter_mut().for_each(|ids| ids.extend(queue.armed.drain()));
+        }
+    }
+
     fn reads(&mut self, event: &MemoryEvent) {
         // The other half has the upper bits of wide identifiers, and is read after the fence.
         let with_phase = event.address & 8 != 0;
-        let of = self.queues.iter_mut().find(|queue| queue.in_flight.is_some() && queue.in_cq(event.address));
+        let of = self.queues.iter_mut().find(|queue| queue.is_read() && queue.in_cq(event.address));
         let of = of.filter(|_| with_phase);
         if let Some(queue) = of {
             queue.unfenced.insert((event.warp, event.lane));
@@ -247,9 +329,9 @@ impl Witness {
     /// A store over a pending completion word answers its command.
     fn answers(&mut self, event: &MemoryEvent) {
         let (warp, lane) = (event.warp, event.lane);
-        let reading = self.queues.iter().filter(|queue| queue.in_flight.is_some());
-        let Some((queue, (owner, pending))) =
-            reading.into_iter().find_map(|queue| Some((queue, queue.word_at(event.address)?)))
+        let reading = self.queues.iter_mut().filter(|queue| queue.is_read());
+        let Some((queue, (owner, cid, pending))) =
+            reading.into_iter().find_map(|queue| queue.word_at(event.address).map(|word| (queue, word)))
         else {
             return;
         };
@@ -258,8 +340,14 @@ impl Witness {
             // Its own lane arms it. Warps are told apart as far as lanes tell.
             if owner % 32 != u64::from(lane) {
                 self.breaches.push(Breach::NotPending { qid, warp, lane });
+            } else {
+                queue.armed.insert(cid);
             }
             return;
+        }
+        queue.read_completions();
+        if queue.armed.contains(&cid) || queue.in_flight.as_ref().is_some_and(|ids| ids.contains(&cid)) {
+            self.breaches.push(Breach::Early { qid, cid });
         }
         if queue.unfenced.contains(&(warp, lane)) {
             self.breaches.push(Breach::Unfenced { qid, warp, lane });
@@ -271,7 +359,7 @@ impl Witness {
 
     /// Warp `warp` executes a doorbell store. With a store buffer it reaches the controller later.
     pub fn rings(&mut self, warp: u32, address: u64) {
-        for queue in self.queues.iter_mut().filter(|queue| !queue.shadowed) {
+        for queue in self.queues.iter_mut().filter(|queue| queue.is_rung()) {
             let qid = queue.queue.qid;
             let (doorbell, writer) = match address {
                 a if a == queue.queue.sq_doorbell => ("SQ tail", &mut queue.ringing),
@@ -288,7 +376,7 @@ impl Witness {
 
     /// Warp `warp` executes a store of `bytes` bytes.
     pub fn stores(&mut self, warp: u32, address: u64, bytes: u32) {
-        for queue in self.queues.iter_mut().filter(|queue| !queue.shadowed) {
+        for queue in self.queues.iter_mut().filter(|queue| queue.is_rung()) {
             if queue.holds(address, std::mem::offset_of!(abi::QueueState, turn)) {
                 queue.ringing = queue.ringing.filter(|ringing| *ringing != warp);
             } else if queue.holds(address, std::mem::offset_of!(abi::QueueState, reap)) {

@@ -17,6 +17,7 @@ const ABANDON: u32 = 2;
 const REAP: u32 = 3;
 const SPLIT: u32 = 4;
 const SPLIT_EACH: u32 = 5;
+const PLAIN: u32 = 6;
 
 fn module() -> Module {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/batches.cu");
@@ -101,20 +102,20 @@ fn a_command_that_is_given_up_is_quarantined() {
 }
 
 #[test]
-fn a_lane_whose_every_identifier_timed_out_gets_them_back_by_reaping() {
+fn a_lane_whose_every_identifier_timed_out_gets_them_back_by_reaping_and_submit_reaps_by_itself() {
     let module = module();
-    for sharing in MODES {
+    for (sharing, mode) in MODES.iter().flat_map(|sharing| [(*sharing, REAP), (*sharing, PLAIN)]) {
         let case = Case { tokens: 1, ..case(sharing, 64, 32) };
-        let (mut simulation, outcome) = run(&module, &case, REAP, false);
+        let (mut simulation, outcome) = run(&module, &case, mode, false);
         outcome.expect_right(&case);
         assert_eq!(answers(&simulation), vec![abi::STATUS_LIBRARY | abi::TIMED_OUT; 32]);
         while simulation.rig.soft.step() {}
         simulation.rig.clear().expect("records");
-        let args = abi::QueueTestArgs { mode: REAP, ..simulation.rig.args() };
+        let args = abi::QueueTestArgs { mode, ..simulation.rig.args() };
         let launch = Launch::new(&module, "batch_test", &args).expect("a launch");
         simulation.run_launch(launch, |_, _| true).expect("a run").expect_right(&case);
-        assert_eq!(answers(&simulation), vec![0; 32], "{sharing:?}");
-        assert_eq!(simulation.rig.attachment.counters(0).late, 32);
+        assert_eq!(answers(&simulation), vec![0; 32], "{sharing:?}, mode {mode}");
+        assert_eq!(simulation.rig.attachment.counters(0).expect("counters").late, 32);
         assert!(simulation.rig.quarantine(0).expect("masks").iter().all(|mask| *mask == 0));
     }
 }

@@ -10,7 +10,7 @@ use warpbell_kernels::cpu::{Launch, Module};
 use warpbell_nvme::NvmOpcode;
 use warpbell_softctl::{NamespaceConfig, SoftConfig};
 use warpbell_tests::simulation::Simulation;
-use warpbell_tests::{Case, Mode, Schedule};
+use warpbell_tests::{Case, Mode, Rig, Schedule};
 
 fn builtin() -> Module {
     Module::builtin().expect("the CPU target is built in")
@@ -86,23 +86,26 @@ fn an_iodepth_between_powers_of_two_has_room_for_all_of_it() {
     }
     let case = Case { queues: 2, warps: 2, ..Case::new("iodepth 2") };
     let simulation = Simulation::new(&case).expect("a rig");
-    drop(simulation.rig.attachment);
+    let Rig { ssd, attachment, .. } = simulation.rig.run;
+    drop(attachment);
     let options = AttachOptions { iodepth: 2, ..AttachOptions::default() };
-    assert_eq!(simulation.rig.ssd.attach(&options).expect("attaches").pairs()[0].entries(), 4);
+    assert_eq!(ssd.attach(&options).expect("attaches").pairs()[0].entries(), 4);
 }
 
 #[test]
 fn a_controller_with_small_rings_limits_the_depth() {
     let case = Case { entries: 16, async_depth: 2, ..Case::new("the largest ring") };
     let simulation = expect_success_on(&case, SoftConfig { max_entries: 16, ..case.soft_config() });
-    drop(simulation.rig.attachment);
-    let text = refusal(&simulation.rig.ssd, &AttachOptions { iodepth: 16, ..AttachOptions::default() });
+    let Rig { ssd, attachment, .. } = simulation.rig.run;
+    drop(attachment);
+    let text = refusal(&ssd, &AttachOptions { iodepth: 16, ..AttachOptions::default() });
     assert_eq!(text, "iodepth 16: must be from 1 to 15, the controller's queue size less one");
     // 100 entries hold no ring of 128.
     let case = Case { entries: 64, ..Case::new("a ring limit that is no power of two") };
     let simulation = expect_success_on(&case, SoftConfig { max_entries: 100, ..case.soft_config() });
-    drop(simulation.rig.attachment);
-    let text = refusal(&simulation.rig.ssd, &AttachOptions { iodepth: 64, ..AttachOptions::default() });
+    let Rig { ssd, attachment, .. } = simulation.rig.run;
+    drop(attachment);
+    let text = refusal(&ssd, &AttachOptions { iodepth: 64, ..AttachOptions::default() });
     assert!(text.contains("64") || text.contains("128"), "names the value: {text}");
     assert!(text.contains("100") || text.contains("63"), "names the limit: {text}");
 }
@@ -185,10 +188,11 @@ fn crc_tables() -> Vec<u32> {
     tables
 }
 
-/// Runs the kernel `verify` over units of `blocks_per_io` blocks; returns its only warp's result.
-fn verify(
+/// Runs the kernel `bench` once over each unit of `blocks_per_io` blocks, which it writes or reads and checks; returns its
+/// only warp's result.
+fn each_unit(
     simulation: &mut Simulation,
-    mode: u32,
+    read_percent: u32,
     blocks_per_io: u32,
     units: u64,
     first_lba: u64,
@@ -198,7 +202,7 @@ fn verify(
     memory.write(0, &tables).expect("fits");
     let bytes = 32 * blocks_per_io * simulation.rig.case.block_size;
     let buffer = simulation.rig.attachment.buffer(bytes as usize).expect("a buffer");
-    let args = abi::VerifyArgs {
+    let args = abi::BenchArgs {
         ns: simulation.rig.attachment.namespace(),
         buffer: buffer.as_ref(),
         mailbox: memory.as_ptr() as u64 + tables.len() as u64,
@@ -207,12 +211,18 @@ fn verify(
         first_lba,
         units,
         seed: 9,
+        io_limit: units,
         blocks_per_io,
-        mode,
-        ..abi::VerifyArgs::new()
+        iodepth: 8,
+        units_per_warp: 32,
+        read_percent,
+        pattern: abi::PATTERN_SEQUENTIAL,
+        api: abi::API_IO,
+        verify: 1,
+        ..abi::BenchArgs::new()
     };
     simulation.rig.clear().expect("results");
-    let launch = Launch::new(&builtin(), "verify", &args).expect("a launch");
+    let launch = Launch::new(&builtin(), "bench", &args).expect("a launch");
     let outcome = simulation.run_launch(launch, |_, _| true).expect("a run");
     outcome.expect_right(&simulation.rig.case);
     assert_eq!(simulation.rig.soft.violations(), []);
@@ -237,9 +247,9 @@ fn an_io_above_the_transfer_limit_is_split() {
         let config = SoftConfig { mdts: 1, ..case.soft_config() };
         let mut simulation = Simulation::with_config(&case, &builtin(), config).expect("a rig");
         let units = 40;
-        let written = verify(&mut simulation, abi::VERIFY_WRITE, blocks_per_io, units, 3);
+        let written = each_unit(&mut simulation, 0, blocks_per_io, units, 3);
         assert_eq!((written.writes, written.errors, written.bytes_written), (units, 0, units * 20480));
-        let checked = verify(&mut simulation, abi::VERIFY_CHECK, blocks_per_io, units, 3);
+        let checked = each_unit(&mut simulation, 100, blocks_per_io, units, 3);
         assert_eq!((checked.reads, checked.errors, checked.mismatches), (units, 0, 0));
         let statistics = simulation.rig.soft.statistics();
         assert_eq!(statistics.commands(NvmOpcode::WRITE), 3 * units, "three commands for each I/O");
@@ -250,7 +260,7 @@ fn an_io_above_the_transfer_limit_is_split() {
         simulation.rig.soft.peek(1, lba, &mut block).expect("a block");
         block[100] ^= 4;
         simulation.rig.soft.poke(1, lba, &block).expect("a block");
-        let spoilt = verify(&mut simulation, abi::VERIFY_CHECK, blocks_per_io, units, 3);
+        let spoilt = each_unit(&mut simulation, 100, blocks_per_io, units, 3);
         assert_eq!((spoilt.errors, spoilt.mismatches, spoilt.mismatch_lba), (0, 1, lba));
         assert_ne!(spoilt.expected, spoilt.actual);
     }
@@ -261,7 +271,7 @@ fn an_io_past_the_end_is_refused_without_asking_the_controller() {
     let case = Case { entries: 16, mode: Mode::Flush, ..Case::new("past the end") };
     let mut simulation = Simulation::new(&case).expect("a rig");
     let last = case.blocks() - 4;
-    let result = verify(&mut simulation, abi::VERIFY_CHECK, 8, 1, last);
+    let result = each_unit(&mut simulation, 100, 8, 1, last);
     assert_eq!((result.errors, result.error_lba), (1, last));
     assert_eq!(result.error_status, abi::STATUS_LIBRARY | abi::OUT_OF_RANGE);
     assert_eq!(simulation.rig.soft.statistics().commands(NvmOpcode::READ), 0);

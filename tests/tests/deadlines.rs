@@ -118,7 +118,7 @@ fn late_completions_are_counted_and_give_their_identifiers_back() {
         let mut alive = simulation.run().expect("a run");
         alive.findings.extend(simulation.rig.check_success().expect("records"));
         alive.expect_right(&case);
-        let counters = simulation.rig.attachment.counters(0);
+        let counters = simulation.rig.attachment.counters(0).expect("counters");
         assert_eq!((counters.late, counters.spurious), (32, 0));
         assert_eq!((quarantined(&simulation), simulation.rig.pending(0).expect("words")), (0, 0));
         let cids: HashSet<u32> = simulation.rig.records().expect("records").iter().map(|r| r.cid).collect();
@@ -136,7 +136,7 @@ fn a_controller_that_pauses_longer_than_deadlines_confuses_nobody() {
             let mut simulation = Simulation::new(&case).expect("a rig");
             let outcome = simulation.run_while(|_, moment| moment.now_and_then()).expect("a run");
             expect_codes(&simulation, &outcome, &[abi::TIMED_OUT, abi::NOT_SUBMITTED, abi::NO_CID]);
-            let late = simulation.rig.attachment.counters(0).late;
+            let late = simulation.rig.attachment.counters(0).expect("counters").late;
             let gave_up = count(&simulation, abi::TIMED_OUT) as u64;
             assert_eq!(late + u64::from(quarantined(&simulation)), gave_up, "seed {seed}");
             (in_time, too_late, back) = (in_time + count(&simulation, 0), too_late + gave_up, back + late);
@@ -179,14 +179,18 @@ fn a_lost_queue_answers_everybody_long_before_their_deadline() {
 fn a_lost_shared_queue_is_closed_for_later_kernels() {
     let case = Case { entries: 8, commands: 2, ..case("closed", Sharing::Shared) };
     let mut simulation = Simulation::new(&case).expect("a rig");
-    simulation.rig.attachment.declare_lost(0);
-    let outcome = run_stalled(&mut simulation);
-    expect_codes(&simulation, &outcome, &[abi::QUEUE_GONE]);
+    let outcome = simulation.run_while(|rig, moment| {
+        if moment.rung > 0 {
+            rig.attachment.declare_lost(0);
+        }
+        false
+    });
+    expect_codes(&simulation, &outcome.expect("a run"), &[abi::QUEUE_GONE, abi::NO_CID]);
     assert_ne!(simulation.rig.state(0).expect("a state").ticket & abi::TICKET_CLOSED, 0);
     simulation.rig.clear().expect("records");
     let after = run_stalled(&mut simulation);
     expect_codes(&simulation, &after, &[abi::QUEUE_GONE]);
-    assert_eq!((after.counters.sqes, after.counters.doorbells), (0, 0), "a closed queue takes no entry");
+    assert_eq!((after.counters.sqes, after.counters.doorbells), (0, 0), "a lost queue takes no entry");
 }
 
 #[test]

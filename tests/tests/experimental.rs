@@ -153,7 +153,7 @@ fn more_warps_share_a_queue_than_16_bits_name() {
     let (simulation, outcome) = expect_success_on(&case, case.soft_config());
     assert_eq!(outcome.counters.sqes, case.total());
     assert_eq!(simulation.rig.attachment.layout().warp_slots, warps);
-    assert_eq!(simulation.rig.attachment.counters(0).head, case.total());
+    assert_eq!(simulation.rig.attachment.counters(0).expect("counters").head, case.total());
 }
 
 #[test]

@@ -6,9 +6,8 @@ use std::fmt::Write as _;
 
 use warpbell_kernels::HEADERS;
 use warpbell_kernels::cpu::Module;
-use warpbell_kernels::toolchain::Variant;
 use warpbell_tests::Scenario::{self, *};
-use warpbell_tests::{lines, seeds};
+use warpbell_tests::{lines, queue_test_without, seeds};
 
 /// Seeds that a broken rule has to show itself.
 const MOST_SEEDS: u64 = 200;
@@ -78,21 +77,9 @@ const DEADLINES: &[Rule] = &[rule("NO_DEADLINE", &[Dead], &["deadline"])];
 const ALL: [&[Rule]; 8] =
     [NO_ID_TWICE, OUTSTANDING, DOORBELLS, ENTRIES, ONE_STATUS, PROGRESS, SHADOWS, DEADLINES];
 
-/// The kernel under test alone, so that a variant compiles in seconds.
-const SOURCE: &str = "#include \"src/queue_test.cu\"\n\
-    #include <simt/module.h>\n\
-    static const wb_simt_kernel_entry entries[] =\n\
-        {{\"queue_test\", queue_test, sizeof(warpbell_queue_test_args)}};\n\
-    WB_SIMT_EXPORT(entries)\n";
-
-fn variant(switch: &str) -> Module {
-    let variant = Variant::text("queue_test", SOURCE).quick().mutate(switch);
-    variant.load().unwrap_or_else(|error| panic!("without {switch}: {error}"))
-}
-
 /// Who notices that a rule is off, and after how many seeds; or what else was seen.
 fn first_catch(rule: &Rule) -> Result<(Scenario, u64, String), BTreeSet<String>> {
-    let module = variant(rule.switch);
+    let module = queue_test_without(rule.switch);
     let mut seen = BTreeSet::new();
     for seed in 1..=MOST_SEEDS {
         for scenario in rule.scenarios {
@@ -177,8 +164,7 @@ fn a_waiter_returns_by_its_deadline_if_its_controller_does_not() {
 #[test]
 fn every_rule_that_is_tried_has_its_switch() {
     let (_, header) = HEADERS.iter().find(|(name, _)| *name == "warpbell/mutation.cuh").expect("the header");
-    let defined =
-        header.lines().filter_map(|line| line.split("defined(WARPBELL_MUTATE_").nth(1)?.split(')').next());
+    let defined = header.lines().filter_map(|line| line.strip_prefix("WARPBELL_SWITCH(")?.split(',').next());
     let defined: BTreeSet<&str> = defined.collect();
     let tried: BTreeSet<&str> = ALL.iter().flat_map(|rules| rules.iter().map(|rule| rule.switch)).collect();
     // `mutations` tries all of them, and in the simulation as a whole.

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use warpbell::recovery_mutation as recovery;
 use warpbell_driver::mutation::Mutation;
 use warpbell_kernels::HEADERS;
 use warpbell_kernels::cpu::Module;
@@ -60,11 +61,71 @@ const CAUGHT_BY: &[(&str, &[&str])] = &[
         "ATTACH_FREES_PENDING",
         &["witness: identifier in flight", "violation CidInFlight", "witness: answer without"],
     ),
+    ("MASK_OF_BEFORE", &["recovery"]),
     ("ALARM_BEFORE_QUARANTINE", &["unexplained"]),
     ("GENERATION_STUCK", &["record: answered twice", "record: status"]),
+    ("SURPLUS_GIVES_ROOM", &["witness: ", "violation DoorbellOverrun", "no progress"]),
+    ("REPEATED_IN_ONE_LOOK", &["witness: ", "violation DoorbellOverrun", "no progress"]),
+    ("SEAT_NOT_TAKEN", &["witness: no seat"]),
+    ("NO_FENCE_SEAT", &["witness: no seat"]),
+    ("SEAT_LEFT_EARLY", &["witness: no seat", "witness: foreign doorbell"]),
+    ("SEAT_KEPT", &["leak", "recovery"]),
+    ("OLD_SEAT_LEFT_FIRST", &["witness: no seat"]),
+    ("DEAD_IGNORED", &["recovery"]),
+    ("OLD_EPOCH_ACCEPTED", &["record: answered twice", "record: status"]),
+    ("RETRY_DESPITE_DNR", &["recovery"]),
+    ("RETRY_UNBOUNDED", &["recovery"]),
+    ("LEASE_UNCHECKED", &["unexplained"]),
+    ("SuccessorBeforeDeletion", &["recovery"]),
+    ("StateAfterDeletion", &["recovery"]),
+    ("IdFreeWhileSeated", &["recovery", "witness: foreign doorbell"]),
+    ("WordsKept", &["recovery"]),
+    ("EpochKept", &["recovery"]),
+    ("SettleForEver", &["recovery"]),
+    ("AbortUnchecked", &["recovery"]),
+    ("ResetWithoutLoss", &["recovery"]),
+    ("ResetWithoutBound", &["recovery"]),
     ("IdleFlush", &["durability"]),
     ("LostWrites", &["contents"]),
 ];
+/// Rules that only plans with recovery can show.
+const OF_RECOVERY: &[&str] = &[
+    "MASK_OF_BEFORE",
+    "SEAT_NOT_TAKEN",
+    "NO_FENCE_SEAT",
+    "SEAT_LEFT_EARLY",
+    "SEAT_KEPT",
+    "OLD_SEAT_LEFT_FIRST",
+    "DEAD_IGNORED",
+    "OLD_EPOCH_ACCEPTED",
+    "RETRY_DESPITE_DNR",
+    "RETRY_UNBOUNDED",
+    "LEASE_UNCHECKED",
+];
+
+/// Tests of layers that the simulation's kernel does not use. They list the rules that they catch.
+const OTHER_TESTS: &[&str] =
+    &[include_str!("agent/rules.rs"), include_str!("requests/rules.rs"), include_str!("volume/rules.rs")];
+
+/// Whether another test switches this rule off, and fails unless that is noticed.
+fn is_caught_elsewhere(rule: &str) -> bool {
+    OTHER_TESTS.iter().any(|text| text.contains(&format!("(\"{rule}\", ")))
+}
+
+/// The rule of the library's recovery that has this name.
+fn of_recovery(rule: &str) -> Option<&'static recovery::Mutation> {
+    recovery::Mutation::ALL.iter().find(|mutation| format!("{mutation:?}") == rule)
+}
+
+/// The plan of a seed that may show a rule to be off.
+fn plan_for(rule: &str, seed: u64) -> Plan {
+    if OF_RECOVERY.contains(&rule) || of_recovery(rule).is_some() {
+        Plan::draw_recovery(seed)
+    } else {
+        Plan::draw(seed)
+    }
+}
+
 /// What counts for a rule that is not listed.
 const ANY_CHECK: &[&str] = &[
     "witness: ",
@@ -76,6 +137,8 @@ const ANY_CHECK: &[&str] = &[
     "durability",
     "unexplained",
     "spurious",
+    "recovery",
+    "leak",
 ];
 
 /// Whether one of the checks that must catch a rule did.
@@ -101,12 +164,14 @@ struct Tried {
 /// The switches of the device library, from the header that has them, and those of the driver.
 fn rules() -> Vec<String> {
     let (_, header) = HEADERS.iter().find(|(name, _)| *name == "warpbell/mutation.cuh").expect("the header");
-    let blocks = header.split("#if defined(WARPBELL_MUTATE_").skip(1);
-    let device = blocks.filter_map(|block| block.split(')').next().map(str::to_owned));
+    let rows = header.lines().filter_map(|line| line.strip_prefix("WARPBELL_SWITCH("));
+    let device = rows.filter_map(|row| row.split(',').next().map(str::to_owned));
+    let device = device.filter(|rule| !is_caught_elsewhere(rule));
     let host = Mutation::ALL.iter().map(|mutation| format!("{mutation:?}"));
+    let recovery = recovery::Mutation::ALL.iter().map(|mutation| format!("{mutation:?}"));
     let planted = ["RING_IF_FIRST"].map(|rule| format!("{PLANTED}{rule}"));
     let controller = DEFECTS.iter().map(|defect| format!("{defect:?}"));
-    device.chain(host).chain(controller).chain(planted).collect()
+    device.chain(host).chain(recovery).chain(controller).chain(planted).collect()
 }
 
 /// Mistakes of the controller itself.
@@ -126,13 +191,17 @@ fn is_right_without(plan: &Plan) -> bool {
 fn hunt(rule: &str) -> ExitCode {
     let of_host = Mutation::ALL.iter().find(|mutation| format!("{mutation:?}") == rule);
     let defect = DEFECTS.iter().copied().find(|defect| format!("{defect:?}") == rule);
-    let module = match of_host {
-        Some(mutation) => {
+    let module = match (of_host, of_recovery(rule)) {
+        (Some(mutation), _) => {
             mutation.apply();
             kernel::module()
         }
-        None if defect.is_some() => kernel::module(),
-        None => kernel::mutant(rule),
+        (None, Some(mutation)) => {
+            mutation.apply();
+            kernel::module()
+        }
+        _ if defect.is_some() => kernel::module(),
+        _ => kernel::mutant(rule),
     };
     let module = match module {
         Ok(module) => module,
@@ -142,10 +211,10 @@ fn hunt(rule: &str) -> ExitCode {
         }
     };
     for seed in 1..=MOST_SEEDS {
-        let plan = Plan { defect: defect_number(defect), ..Plan::draw(seed) };
+        let plan = Plan { defect: defect_number(defect), ..plan_for(rule, seed) };
         let verdict = sim::run(&plan, &module, false);
         if let (Some(first), true) = (verdict.findings.first(), is_caught(rule, &verdict.checks())) {
-            if of_host.is_none() && !is_right_without(&plan) {
+            if of_host.is_none() && of_recovery(rule).is_none() && !is_right_without(&plan) {
                 println!("seed {seed} fails with every rule on, too");
                 return ExitCode::FAILURE;
             }

@@ -174,7 +174,8 @@ fn a_failed_command_answers_its_own_lane_and_no_other() {
 fn planted_race() {
     let case = Case { entries: 64, commands: 400, mode: Mode::Write, ..Case::shared("planted race", 2) };
     let rig = open(&case, case.soft_config()).expect("a rig");
-    let (window, stop) = (rig.buffer.window().clone(), Arc::new(AtomicBool::new(false)));
+    let (window, stop) =
+        (rig.buffer.window().expect("host memory").clone(), Arc::new(AtomicBool::new(false)));
     let seen = stop.clone();
     let vandal = thread::spawn(move || {
         while !seen.load(Ordering::Relaxed) {

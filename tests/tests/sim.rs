@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use warpbell_kernels::cpu::Module;
 use warpbell_softctl::FaultKind;
@@ -15,7 +15,11 @@ use warpbell_tests::sim::{self, Plan, Verdict, command_line, kernel, shrink};
 const HELP: &str = "\
 The simulation: controller, driver, host and kernels in virtual time, each seed another run.
 
-  --seeds N       runs seeds 1 to N (default 1000; WARPBELL_SEEDS)
+Plans are plain, or such in which the library recovers queues and controller while kernels run.
+
+  --seeds N       runs seeds 1 to N (default 1000, and 400 with recovery; WARPBELL_SEEDS)
+  --recovery      with recovery only
+  --plain         without recovery only
   --from N        the first of them (default 1)
   --seed S        runs this seed alone and tells what happened
   --with K=V      changes a setting of that run; may be repeated
@@ -24,9 +28,16 @@ The simulation: controller, driver, host and kernels in virtual time, each seed 
   --keep-going    goes on after a seed that fails
 ";
 
+/// Seeds that are run if none are asked for.
+const PLAIN_SEEDS: u64 = 1000;
+const RECOVERY_SEEDS: u64 = 400;
+
 /// What was asked for.
 struct Options {
-    seeds: u64,
+    /// None: the default number of each kind.
+    seeds: Option<u64>,
+    /// Only plans with recovery, or only those without.
+    recovery: Option<bool>,
     from: u64,
     seed: Option<u64>,
     with: Vec<(String, u64)>,
@@ -41,7 +52,8 @@ impl Options {
     fn parse(arguments: impl Iterator<Item = String>) -> Result<Option<Options>, String> {
         let seeds = std::env::var("WARPBELL_SEEDS").ok().and_then(|text| text.parse().ok());
         let mut options = Options {
-            seeds: seeds.unwrap_or(1000),
+            seeds,
+            recovery: None,
             from: 1,
             seed: None,
             with: Vec::new(),
@@ -57,7 +69,9 @@ impl Options {
                 text.parse::<u64>().map_err(|error| format!("{argument} {text}: {error}"))
             };
             match argument.as_str() {
-                "--seeds" => options.seeds = number()?,
+                "--seeds" => options.seeds = Some(number()?),
+                "--recovery" => options.recovery = Some(true),
+                "--plain" => options.recovery = Some(false),
                 "--from" => options.from = number()?,
                 "--seed" => options.seed = Some(number()?),
                 "--threads" => options.threads = number()?.max(1) as usize,
@@ -76,8 +90,8 @@ impl Options {
         Ok(Some(options))
     }
 
-    fn plan(&self, seed: u64) -> Plan {
-        let mut plan = Plan::draw(seed);
+    fn plan(&self, recovery: bool, seed: u64) -> Plan {
+        let mut plan = if recovery { Plan::draw_recovery(seed) } else { Plan::draw(seed) };
         for (name, value) in &self.with {
             plan.set(name, *value);
         }
@@ -86,7 +100,18 @@ impl Options {
 
     /// Whether so many seeds run as they are drawn that every kind of fault must be among them.
     fn wants_every_kind(&self) -> bool {
-        self.seeds >= 1000 && self.seed.is_none() && self.with.is_empty() && self.mutate.is_none()
+        self.seeds.unwrap_or(PLAIN_SEEDS) >= PLAIN_SEEDS
+            && self.recovery.is_none()
+            && self.seed.is_none()
+            && self.with.is_empty()
+            && self.mutate.is_none()
+    }
+
+    /// What to run: with recovery or without, and how many seeds of it.
+    fn kinds(&self) -> Vec<(bool, u64)> {
+        let default = |recovery| if recovery { RECOVERY_SEEDS } else { PLAIN_SEEDS };
+        let kinds = [false, true].into_iter().filter(|kind| self.recovery.is_none_or(|only| only == *kind));
+        kinds.map(|kind| (kind, self.seeds.unwrap_or(default(kind)))).collect()
     }
 
     fn module(&self) -> anyhow::Result<Module> {
@@ -115,6 +140,8 @@ struct Totals {
     faults: BTreeMap<String, u64>,
     statuses: BTreeMap<String, u64>,
     events: BTreeMap<&'static str, u64>,
+    /// Virtual time.
+    elapsed: Duration,
 }
 
 impl Totals {
@@ -128,9 +155,16 @@ impl Totals {
         for (status, count) in &verdict.statuses {
             *self.statuses.entry(status.clone()).or_default() += count;
         }
-        for (event, count) in verdict.events {
+        for (event, count) in &verdict.events {
             *self.events.entry(event).or_default() += count;
         }
+        self.elapsed += verdict.elapsed;
+    }
+
+    /// Adds what another kind of plans came to.
+    fn include(&mut self, other: Totals) {
+        self.failed += other.failed;
+        other.faults.into_iter().for_each(|(kind, count)| *self.faults.entry(kind).or_default() += count);
     }
 
     /// Kinds of faults that no run had.
@@ -144,7 +178,11 @@ impl Totals {
             map.into_iter().map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ")
         };
         let seconds = begin.elapsed().as_secs_f64();
-        println!("{} runs, {} failed, {} commands, {seconds:.1} s", self.runs, self.failed, self.commands);
+        let (runs, failed, commands, elapsed) =
+            (self.runs, self.failed, self.commands, self.elapsed.as_secs_f64());
+        println!(
+            "{runs} runs, {failed} failed, {commands} commands, {seconds:.1} s; {elapsed:.0} s of virtual time"
+        );
         println!("faults injected and survived: {}", of(self.faults.clone().into_iter().collect()));
         println!("statuses: {}", of(self.statuses.clone().into_iter().collect()));
         println!("on the way: {}", of(self.events.iter().map(|(n, c)| ((*n).to_owned(), *c)).collect()));
@@ -175,11 +213,23 @@ fn main() -> ExitCode {
         }
     };
     let begin = Instant::now();
-    let totals = match options.seed {
-        Some(seed) => replay(&options, seed, &module),
-        None => many(&options, &module),
-    };
-    totals.print(begin);
+    let mut totals = Totals::default();
+    for (recovery, seeds) in options.kinds() {
+        let begin = Instant::now();
+        let kind = match options.seed {
+            Some(seed) if options.recovery.is_some() || !recovery => {
+                replay(&options, recovery, seed, &module)
+            }
+            Some(_) => continue,
+            None => many(&options, recovery, seeds, &module),
+        };
+        println!("{} recovery:", if recovery { "with" } else { "without" });
+        kind.print(begin);
+        totals.include(kind);
+        if totals.failed != 0 && !options.keep_going {
+            break;
+        }
+    }
     let missing = if options.wants_every_kind() { totals.missing_kinds() } else { Vec::new() };
     if !missing.is_empty() {
         println!("never injected: {}", missing.join(", "));
@@ -196,8 +246,8 @@ fn main() -> ExitCode {
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn replay(options: &Options, seed: u64, module: &Module) -> Totals {
-    let plan = options.plan(seed);
+fn replay(options: &Options, recovery: bool, seed: u64, module: &Module) -> Totals {
+    let plan = options.plan(recovery, seed);
     let verdict = sim::run(&plan, module, true);
     println!("{plan}\n{}", verdict.story);
     if !verdict.findings.is_empty() {
@@ -208,7 +258,7 @@ fn replay(options: &Options, seed: u64, module: &Module) -> Totals {
     totals
 }
 
-fn many(options: &Options, module: &Module) -> Totals {
+fn many(options: &Options, recovery: bool, seeds: u64, module: &Module) -> Totals {
     let next = AtomicU64::new(options.from);
     let stop = AtomicBool::new(false);
     let totals = Mutex::new(Totals::default());
@@ -217,10 +267,11 @@ fn many(options: &Options, module: &Module) -> Totals {
             scope.spawn(|| {
                 while !stop.load(Ordering::Relaxed) {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= options.from + options.seeds {
+                    if seed >= options.from + seeds {
                         return;
                     }
-                    let verdict = sim::run(&options.plan(seed), module, false);
+                    let plan = options.plan(recovery, seed);
+                    let verdict = sim::run(&plan, module, false);
                     let mut totals = totals.lock().unwrap_or_else(|error| error.into_inner());
                     totals.add(&verdict);
                     if verdict.findings.is_empty() {
@@ -229,7 +280,7 @@ fn many(options: &Options, module: &Module) -> Totals {
                     if !options.keep_going {
                         stop.store(true, Ordering::Relaxed);
                     }
-                    report(options, seed, &verdict, module);
+                    report(options, &plan, &verdict, module);
                 }
             });
         }
@@ -238,13 +289,12 @@ fn many(options: &Options, module: &Module) -> Totals {
 }
 
 /// Says how a seed fails, and by which smallest plan.
-fn report(options: &Options, seed: u64, verdict: &Verdict, module: &Module) {
-    let plan = options.plan(seed);
+fn report(options: &Options, plan: &Plan, verdict: &Verdict, module: &Module) {
     println!("\n{plan}\nfails:\n{}", lines(&verdict.findings));
     if options.keep_going {
         return;
     }
-    let smallest = shrink(&plan, module);
+    let smallest = shrink(plan, module);
     println!("\nshrunk in {} runs to\n{}", smallest.runs, smallest.plan);
     println!("which fails:\n{}", lines(&smallest.verdict.findings));
     println!("what happened:\n{}", smallest.verdict.story);

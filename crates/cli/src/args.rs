@@ -2,10 +2,18 @@
 
 mod bench;
 mod device;
+mod pci;
+mod report;
+mod serve;
+mod trace;
 
 pub use bench::BenchArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-pub use device::DeviceArgs;
+pub use device::{Dbbuf, DeviceArgs};
+pub use pci::{BindArgs, UnbindArgs};
+pub use report::{CostsReportArgs, GpuReportArgs, Report, ReportArgs};
+pub use serve::{Doorbells, ServeArgs};
+pub use trace::TraceArgs;
 use warpbell_workload::ByteSize;
 
 /// GPU kernels that read and write NVMe SSDs by themselves.
@@ -28,6 +36,8 @@ Examples:
   warpbell digest soft:file=disk.img
   warpbell read soft:file=disk.img --lba 0 --count 8 | xxd | head
   warpbell write soft:file=disk.img --lba 8 --allow-write=disk.img < data
+  warpbell bind 0000:41:00.0 --dry-run
+  warpbell serve soft:size=1g --socket /tmp/ssd.sock
 
 Devices: soft:size=1g (memory) and soft:file=PATH (a file) are served by the software controller in this process.
 Exit codes: 0 ok, 1 failed, 2 usage, 3 refused for safety, 4 requirement missing, 130 interrupted.";
@@ -57,6 +67,10 @@ pub enum Output {
 pub enum Command {
     /// Show the devices of this machine, and those named
     List(ListArgs),
+    /// Hand SSDs to the vfio-pci driver, after making sure that nobody uses them
+    Bind(BindArgs),
+    /// Give SSDs back to the kernel's driver
+    Unbind(UnbindArgs),
     /// Show what a controller and its namespaces say of themselves
     Identify(IdentifyArgs),
     /// Measure reads and writes, by kernels or by the host
@@ -67,6 +81,10 @@ pub enum Command {
     Read(ReadArgs),
     /// Copy standard input to blocks of a device
     Write(WriteArgs),
+    /// Offer a software controller to other programs, over a vfio-user socket
+    Serve(ServeArgs),
+    /// Show what this machine, and this build, are like: GPUs, costs of the device library
+    Report(ReportArgs),
 }
 
 /// `list`.
@@ -75,6 +93,9 @@ pub struct ListArgs {
     /// More devices to show, such as soft:file=PATH
     #[arg(value_name = "DEVICE")]
     pub devices: Vec<warpbell::DeviceName>,
+    /// Look at a captured tree: DIR/sys, DIR/proc, DIR/dev
+    #[arg(long, value_name = "DIR", default_value = "/", hide_default_value = true)]
+    pub root: std::path::PathBuf,
 }
 
 /// `identify`.

@@ -1,7 +1,14 @@
 //! The subcommands.
 
 pub mod bench;
+mod bench_resident;
+pub mod bind;
 pub mod copy;
 pub mod digest;
 pub mod identify;
 pub mod list;
+mod pci;
+pub mod report;
+pub mod serve;
+mod traces;
+pub mod unbind;

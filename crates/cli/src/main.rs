@@ -4,11 +4,13 @@
 
 mod args;
 mod commands;
+mod events;
 mod exit;
 mod interrupt;
 mod log;
 mod open;
 mod out;
+mod permission;
 mod progress;
 mod render;
 mod units;
@@ -41,10 +43,14 @@ fn run(cli: &Cli) -> Result<(), Ending> {
     let stop = interrupt::flag()?;
     match &cli.command {
         Command::List(args) => commands::list::run(args, &cli.global),
+        Command::Bind(args) => commands::bind::run(args, &cli.global),
+        Command::Unbind(args) => commands::unbind::run(args, &cli.global),
         Command::Identify(args) => commands::identify::run(args, &cli.global),
         Command::Bench(args) => commands::bench::run(args, &cli.global, stop),
         Command::Digest(args) => commands::digest::run(args, &cli.global, stop),
         Command::Read(args) => commands::copy::read(args, &cli.global, stop),
         Command::Write(args) => commands::copy::write(args, &cli.global, stop),
+        Command::Report(args) => commands::report::run(args, &cli.global),
+        Command::Serve(args) => commands::serve::run(args, &cli.global, stop),
     }
 }

@@ -1,12 +1,13 @@
 //! Opens the device that the command line names, for as much as the command line permits.
 
-use std::path::{Path, PathBuf};
-
-use warpbell::soft::{FaultPlan, SoftConfig, StoreConfig};
-use warpbell::{DeviceName, OpenOptions, Ssd, same_file};
+use warpbell::soft::FaultPlan;
+use warpbell::vfio::{IommuChoice, PciOptions};
+use warpbell::{DataPlacement, DeviceName, ForeignMemory, OpenOptions, Place, RingPlacement, Ssd};
 
 use crate::args::DeviceArgs;
-use crate::exit::{Ending, MISSING, REFUSED};
+use crate::events;
+use crate::exit::Ending;
+use crate::permission;
 
 /// What a command does to the namespace that it opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,58 +21,100 @@ pub enum Access {
     },
 }
 
-/// Opens the device of `args`.
+/// Opens the only device of `args`.
 pub fn open(args: &DeviceArgs, access: Access) -> Result<Ssd, Ending> {
     let name = args.name()?;
+    open_one(args, name, access, placements(args)?)
+}
+
+/// Opens all devices of `args`. They share the memory that rings and data are placed in.
+pub fn open_all(args: &DeviceArgs, access: Access) -> Result<Vec<Ssd>, Ending> {
+    let names = args.names()?;
     if let Access::Write { nsid } = access {
-        check_permission(name, args.allow_write.as_deref(), nsid)?;
+        // All are checked before the first is touched.
+        names.iter().try_for_each(|name| permission::before(name, &args.allow_write, nsid))?;
+    }
+    let placements = placements(args)?;
+    names.into_iter().map(|name| open_one(args, name, access, placements.clone())).collect()
+}
+
+fn open_one(
+    args: &DeviceArgs,
+    name: &DeviceName,
+    access: Access,
+    (rings, data): (RingPlacement, DataPlacement),
+) -> Result<Ssd, Ending> {
+    if let Access::Write { nsid } = access {
+        permission::before(name, &args.allow_write, nsid)?;
+    }
+    if args.iommu != IommuChoice::Auto && matches!(name, DeviceName::Soft(_) | DeviceName::VfioUser(_)) {
+        return Err(Ending::usage(format!(
+            "--iommu {}: {name} is not behind an IOMMU of this machine; only PCI functions are",
+            args.iommu
+        )));
     }
     let faults = args.fault.as_deref().map(FaultPlan::load).transpose().map_err(Ending::usage)?;
     let allow_write = match access {
         Access::Read => Vec::new(),
-        Access::Write { .. } => args.allow_write.iter().cloned().collect(),
+        Access::Write { .. } => args.allow_write.clone(),
     };
-    let doorbell_buffer = args.dbbuf.into();
     let options = OpenOptions {
         allow_write,
         faults,
-        doorbell_buffer,
+        doorbell_buffer: args.dbbuf.into(),
         wide_cids: args.wide_cids,
-        rings: args.rings.into(),
+        rings,
+        data,
+        pci: PciOptions { iommu: args.iommu, ..PciOptions::default() },
         ..OpenOptions::default()
     };
-    Ok(Ssd::open(name, &options)?)
-}
-
-/// A file is written only if its own path was typed; memory is nobody's data.
-fn check_permission(name: &DeviceName, allowed: Option<&str>, nsid: u32) -> Result<(), Ending> {
-    let Some(file) = file_behind(name, nsid)? else { return Ok(()) };
-    let path = file.display();
-    match allowed {
-        Some(allowed) if same_file(&file, Path::new(allowed)) => Ok(()),
-        Some(allowed) => Err(Ending::new(
-            REFUSED,
-            format!(
-                "writing to {path} is not permitted: --allow-write={allowed} names something else, not {path}"
-            ),
-        )),
-        None => Err(Ending::new(
-            REFUSED,
-            format!("writing to {path} is not permitted: name it in --allow-write={path} to permit it"),
-        )),
+    let ssd = Ssd::open(name, &options)?;
+    events::show(&ssd);
+    if let Some(warning) = ssd.pci().and_then(|pci| pci.route().backend.warning()) {
+        eprintln!("warning: {name}: {warning}");
     }
+    match access {
+        Access::Read => {}
+        Access::Write { .. } => permission::after(&ssd, &args.allow_write)?,
+    }
+    Ok(ssd)
 }
 
-/// The file behind a namespace, if there is one.
-fn file_behind(name: &DeviceName, nsid: u32) -> Result<Option<PathBuf>, Ending> {
-    let DeviceName::Soft(text) = name else { return Ok(None) };
-    let config = SoftConfig::parse(text).map_err(warpbell::Error::from)?;
-    let index = (nsid as usize).checked_sub(1);
-    let store = index.and_then(|index| config.namespaces.get(index)).map(|namespace| &namespace.store);
-    Ok(match store {
-        Some(StoreConfig::File { path, .. }) => Some(path.clone()),
-        _ => None,
-    })
+/// Where rings and data go. The same BAR for both is one memory.
+fn placements(args: &DeviceArgs) -> Result<(RingPlacement, DataPlacement), Ending> {
+    let foreign = |bdf, bar| ForeignMemory::bar(bdf, bar);
+    let rings = match args.rings {
+        Place::Host => RingPlacement::Host,
+        Place::Cmb => RingPlacement::Cmb,
+        Place::Bar(bdf, bar) => RingPlacement::Foreign(foreign(bdf, bar)?),
+        Place::Hbm => {
+            let reason =
+                "this version keeps rings of SSDs out of a GPU's memory; bench resident: has its rings there";
+            return Err(Ending::usage(format!("--rings hbm: {reason}; expected host, cmb or bar:BDF/N")));
+        }
+    };
+    let data = match (args.data, &rings) {
+        (Place::Host, _) => DataPlacement::Host,
+        (Place::Cmb, _) => {
+            let reason = "data cannot lie in the controller memory buffer, which takes submission rings only";
+            return Err(Ending::usage(format!("--data cmb: {reason}; expected host, hbm or bar:BDF/N")));
+        }
+        (data, RingPlacement::Foreign(memory)) if data == args.rings => {
+            DataPlacement::Foreign(memory.clone())
+        }
+        (Place::Bar(bdf, bar), _) => DataPlacement::Foreign(foreign(bdf, bar)?),
+        (Place::Hbm, _) => {
+            let target = args.target.open()?;
+            let gpu = target.gpu().ok_or_else(|| {
+                Ending::usage(format!(
+                    "--data hbm: target {} has no memory of its own; use --target cuda:N",
+                    args.target
+                ))
+            })?;
+            DataPlacement::Hbm(gpu.clone())
+        }
+    };
+    Ok((rings, data))
 }
 
 impl From<warpbell::Error> for Ending {
@@ -89,39 +132,5 @@ impl From<warpbell_workload::RunError> for Ending {
             }
             error => Ending::new(error.exit_code(), error),
         }
-    }
-}
-
-/// Refuses a target that this build cannot run kernels on.
-pub fn check_target(args: &DeviceArgs) -> Result<(), Ending> {
-    match args.target {
-        warpbell::Target::Cpu => Ok(()),
-        target => Err(Ending::new(
-            MISSING,
-            format!("target {target} is not available: this version has no CUDA back end; use --target cpu"),
-        )),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_named_file_may_be_written() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("disk.img");
-        std::fs::write(&path, [0; 512]).unwrap();
-        let name: DeviceName = format!("soft:size=1m,file={}", path.display()).parse().unwrap();
-        let twisted = format!(
-            "{}/../{}/disk.img",
-            directory.path().display(),
-            directory.path().file_name().unwrap().to_str().unwrap()
-        );
-        assert!(check_permission(&name, None, 1).is_ok(), "memory needs none");
-        assert!(check_permission(&name, None, 2).is_err());
-        assert!(check_permission(&name, Some("disk.img"), 2).is_err());
-        assert!(check_permission(&name, path.to_str(), 2).is_ok());
-        assert!(check_permission(&name, Some(&twisted), 2).is_ok(), "the same file by another path");
     }
 }

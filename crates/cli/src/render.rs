@@ -3,7 +3,12 @@
 use std::fmt::Write;
 
 use comfy_table::{CellAlignment, Table, presets};
-use warpbell_workload::{Api, BenchReport, ClockKind, Job, Latency, Run, Traffic};
+use warpbell_workload::resident::ResidentFigures;
+use warpbell_workload::trace::TraceSummary;
+use warpbell_workload::{
+    AgentReport, Api, BenchReport, ClockKind, Completion, GroupReport, Job, Latency, RecoveryReport, Run,
+    Traffic, Trouble,
+};
 
 use crate::units;
 
@@ -25,19 +30,30 @@ pub fn bench(report: &BenchReport) -> String {
     text
 }
 
+/// The report of each SSD, then all of them together, a line for each point.
+pub fn group(group: &GroupReport) -> String {
+    let mut text: String = group.devices.iter().map(|report| bench(report) + "\n").collect();
+    let Some(first) = group.devices.first() else { return text };
+    let _ = writeln!(text, "all {} devices together:", group.devices.len());
+    for (run, sum) in first.runs.iter().zip(&group.runs) {
+        let _ = write!(text, "{}", job(&run.job));
+        for (name, traffic) in [("read", &sum.read), ("write", &sum.write)] {
+            if traffic.ios > 0 {
+                let _ = writeln!(text, "  {name}: {}  errors={}", self::traffic(traffic), sum.errors);
+            }
+        }
+    }
+    text
+}
+
 fn header(report: &BenchReport) -> String {
     let (device, path) = (&report.device, &report.data_path);
     let host_only = report.runs.iter().all(|run| run.job.api == Api::Host);
-    let banner = match report.target.as_str() {
-        "cpu" if host_only => {
-            "host API: software controller and driver on the CPU; not a hardware figure".into()
-        }
-        "cpu" => BANNER.to_owned(),
-        target => format!("target {target}"),
-    };
+    let banner = banner(&report.target, &path.controller, host_only);
+    let route = path.route.as_ref().map(|route| format!("route: {route}\n")).unwrap_or_default();
     format!(
         "warpbell {} · {} · {} {} · namespace {}, {} blocks of {}B\n{banner}\n\
-         path: rings {}, data {}, doorbells {}, descriptors {}, controller {}\n",
+         path: rings {}, data {} ({}), doorbells {}, descriptors {}, controller {}\n{route}",
         report.warpbell,
         device.name,
         device.model,
@@ -47,10 +63,38 @@ fn header(report: &BenchReport) -> String {
         device.block_size_bytes,
         path.rings,
         path.data,
+        path.ordering,
         path.doorbells,
         path.descriptors,
         path.controller,
     )
+}
+
+/// What the figures are of, so that nobody takes them for others.
+pub fn banner(target: &str, controller: &str, host_only: bool) -> String {
+    match (target, controller) {
+        ("cpu", "gpu-resident") => {
+            "target cpu: GPU-resident controller and kernels on the CPU; not a hardware figure".to_owned()
+        }
+        (target, "gpu-resident") => {
+            format!(
+                "target {target}: GPU-resident controller, no data moves; the limit of the device library"
+            )
+        }
+        ("cpu", "software") if host_only => {
+            "host API: software controller and driver on the CPU; not a hardware figure".to_owned()
+        }
+        ("cpu", "software") => BANNER.to_owned(),
+        ("cpu", controller) if host_only => format!("host API: driver on the CPU, {controller} controller"),
+        ("cpu", controller) => {
+            format!("target cpu: kernels on the CPU, {controller} controller; not a figure of a GPU")
+        }
+        (target, "software") if !host_only => {
+            format!("target {target}: software controller on the CPU; not a figure of an SSD")
+        }
+        (_, controller) if host_only => format!("host API: driver on the CPU, {controller} controller"),
+        (target, controller) => format!("target {target}, {controller} controller"),
+    }
 }
 
 /// One run: its job, then a line for each direction, latency, costs, and what went wrong.
@@ -72,32 +116,136 @@ fn run(run: &Run) -> String {
         let _ = writeln!(text, "  read {}", self::latency(read));
         let _ = writeln!(text, "  write {}", self::latency(write));
     }
-    let each = &run.per_io;
-    let _ = writeln!(
-        text,
-        "  per I/O: sq doorbells={:.4}  cq doorbells={:.4}  shadow stores={:.4}  rmw={:.4}  fences={:.4}  polls={:.2}",
-        each.sq_doorbells_per_io,
-        each.cq_doorbells_per_io,
-        each.shadow_stores_per_io,
-        each.rmw_per_io,
-        each.fences_per_io,
-        each.polls_per_io
-    );
+    let _ = writeln!(text, "  per I/O: {}", costs(run));
     let _ = write!(text, "  cpu: total={}", units::seconds(run.cpu_time_ns));
-    let _ = write!(text, "  client={}", units::seconds(run.client_cpu_time_ns));
+    if let Some(time) = run.client_cpu_time_ns {
+        let _ = write!(text, "  client={}", units::seconds(time));
+    }
     if let Some(time) = run.controller_cpu_time_ns {
         let _ = write!(text, "  controller={}", units::seconds(time));
     }
     let _ = writeln!(text, "  errors={}  violations={}", run.errors, run.violations);
+    text.push_str(&recovery(&run.recovery));
+    if let Some(agents) = &run.agents {
+        text.push_str(&self::agents(agents));
+    }
+    if let Some(figures) = &run.resident {
+        text.push_str(&resident(figures));
+    }
+    if let Some(trace) = &run.trace {
+        text.push_str(&self::trace(trace));
+    }
     text + &trouble(run)
+}
+
+/// What an I/O cost, or why nobody knows.
+fn costs(run: &Run) -> String {
+    let each = &run.per_io;
+    let named = [
+        ("sq doorbells", each.sq_doorbells_per_io, 4),
+        ("cq doorbells", each.cq_doorbells_per_io, 4),
+        ("shadow stores", each.shadow_stores_per_io, 4),
+        ("rmw", each.rmw_per_io, 4),
+        ("fences", each.fences_per_io, 4),
+        ("polls", each.polls_per_io, 2),
+    ];
+    let counted = named.iter().map(|(name, count, digits)| Some(format!("{name}={:.*}", digits, (*count)?)));
+    match counted.collect::<Option<Vec<_>>>() {
+        Some(counted) => counted.join("  "),
+        None => format!("not counted: {}", run.counters_missing.unwrap_or("nothing ran")),
+    }
+}
+
+/// What went wrong on the way, and what was done about it; nothing where nothing did.
+fn recovery(report: &RecoveryReport) -> String {
+    if report.is_quiet() {
+        return String::new();
+    }
+    let Trouble { timed_out, aborted, not_submitted, retried, recovered, queue_losses, late_completions } =
+        report.clients;
+    let mut text = format!(
+        "  trouble: timed out={timed_out} aborted={aborted} not submitted={not_submitted} retried={retried} \
+         recovered={recovered} queue losses={queue_losses} late completions={late_completions}\n"
+    );
+    let _ = writeln!(
+        text,
+        "  recovery: aborts={} (acknowledged={} not found={} unanswered={}) \
+         queues lost={} replaced={} dead={} late doorbells={} resets={} (failed={}){}",
+        report.aborts_sent,
+        report.aborts_acknowledged,
+        report.aborts_not_found,
+        report.aborts_unanswered,
+        report.queues_lost,
+        report.queues_replaced,
+        report.queues_dead,
+        report.late_doorbells,
+        report.resets,
+        report.resets_failed,
+        if report.ssds_lost > 0 { "; the SSD was given up" } else { "" }
+    );
+    text
+}
+
+fn trace(trace: &TraceSummary) -> String {
+    format!(
+        "  trace: events={} overwritten={}  commands per doorbell={:.1} (at most {})  completions per reap={:.1}\n",
+        trace.events,
+        trace.overwritten_events,
+        trace.commands_per_doorbell,
+        trace.largest_batch,
+        trace.completions_per_reap
+    )
+}
+
+fn agents(report: &AgentReport) -> String {
+    let AgentReport { requests, batches, refused, compute_polls } = *report;
+    let each = requests as f64 / batches.max(1) as f64;
+    let polls = compute_polls.map_or("not counted".to_owned(), |polls| polls.to_string());
+    format!(
+        "  agents: requests={requests} batches={batches} ({each:.1} requests each) refused={refused}  \
+         polls by compute warps={polls}\n"
+    )
+}
+
+fn resident(figures: &ResidentFigures) -> String {
+    let mut text = format!(
+        "  resident: wait={} batch={} delay={}ns controller warps={} warps per block={}\n",
+        figures.wait, figures.batch, figures.delay_ns, figures.controller_warps, figures.warps_per_block
+    );
+    if let Some(places) = &figures.multiprocessors {
+        let _ = writeln!(
+            text,
+            "  multiprocessors: clients={} controller={} both={}  IOPS per client multiprocessor={}",
+            places.client,
+            places.controller,
+            places.mixed,
+            units::iops(places.iops_per_client)
+        );
+    }
+    text
 }
 
 fn job(job: &Job) -> String {
     let size = warpbell_workload::ByteSize(job.bs_bytes);
+    if let Some(replay) = &job.replay {
+        return format!(
+            "replay of {}: commands={} timing={} iodepth={} queues={} warps={} sharing={}\n",
+            replay.file, replay.commands, replay.timing, job.iodepth, job.queues, job.warps, job.sharing
+        );
+    }
     let mut text =
         format!("{}: bs={size} iodepth={} queues={} api={}", job.rw, job.iodepth, job.queues, job.api);
+    if job.completion != Completion::Poll {
+        let _ = write!(text, " completion={}", job.completion);
+    }
     if job.api != Api::Host {
         let _ = write!(text, " warps={} sharing={}", job.warps, job.sharing);
+    }
+    if let Some(agents) = job.agents {
+        let _ = write!(text, " agents={agents}");
+    }
+    if let Some(protocol) = job.protocol {
+        let _ = write!(text, " protocol={protocol}");
     }
     if job.commands_per_io > 1 {
         let _ = write!(text, " (each I/O is {} commands, above MDTS)", job.commands_per_io);
@@ -179,7 +327,7 @@ fn table(runs: &[Run]) -> String {
             warpbell_workload::ByteSize(job.bs_bytes).to_string(),
             job.iodepth.to_string(),
             job.queues.to_string(),
-            job.api.to_string(),
+            job.protocol.map_or_else(|| job.api.to_string(), |protocol| format!("{} {protocol}", job.api)),
             if job.api == Api::Host { "-".to_owned() } else { job.warps.to_string() },
             units::iops(run.total.iops),
             format!("{:.0}", run.total.bytes_per_s / f64::from(1 << 20)),
@@ -194,4 +342,21 @@ fn table(runs: &[Run]) -> String {
         column.set_cell_alignment(CellAlignment::Right);
     }
     table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn banners_name_what_was_software() {
+        assert_eq!(banner("cpu", "software", false), BANNER);
+        assert!(banner("cpu", "software", true).contains("not a hardware figure"));
+        assert_eq!(banner("cpu", "pcie", true), "host API: driver on the CPU, pcie controller");
+        assert!(banner("cpu", "vfio-user", false).ends_with("vfio-user controller; not a figure of a GPU"));
+        assert_eq!(banner("cuda:0", "pcie", false), "target cuda:0, pcie controller");
+        assert!(banner("cuda:0", "software", false).ends_with("not a figure of an SSD"));
+        assert!(banner("cuda:0", "software", true).starts_with("host API"));
+        assert!(banner("cpu", "gpu-resident", false).contains("not a hardware figure"));
+    }
 }

@@ -2,9 +2,10 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use warpbell_hw::{CqRing, DmaBuffer, Doorbell, Iova, SqRing};
+use warpbell_hw::{CqRing, DmaBuffer, Doorbell, Iova, Qid, SqRing};
 use warpbell_nvme::command::Sqe;
 use warpbell_nvme::completion::Cqe;
+use warpbell_nvme::opcode::AdminOpcode;
 
 use crate::SpuriousCompletion;
 use crate::cid_slots::{CidSlots, Completed};
@@ -21,9 +22,41 @@ pub(crate) struct Ticket {
 #[derive(Debug)]
 enum Owner {
     /// A caller waits for it. The buffer belongs to the command until it completed.
-    Caller { serial: u64, buffer: Option<DmaBuffer> },
+    Caller { serial: u64, buffer: Option<DmaBuffer>, about: About },
     /// An asynchronous event request.
     Event,
+}
+
+/// What others must know of an outstanding command, whether its caller still waits or gave up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum About {
+    /// It aborts another.
+    Abort,
+    /// It creates or deletes a queue.
+    Queue { qid: Qid, creates: bool },
+    /// Nothing.
+    Nothing,
+}
+
+impl About {
+    fn of(sqe: &Sqe) -> About {
+        let qid = Qid(sqe.cdw10 as u16);
+        match AdminOpcode(sqe.opcode()) {
+            AdminOpcode::ABORT => About::Abort,
+            AdminOpcode::CREATE_IO_SQ | AdminOpcode::CREATE_IO_CQ => About::Queue { qid, creates: true },
+            AdminOpcode::DELETE_IO_SQ | AdminOpcode::DELETE_IO_CQ => About::Queue { qid, creates: false },
+            _ => About::Nothing,
+        }
+    }
+}
+
+/// Why a command cannot be submitted now.
+#[derive(Debug)]
+pub(crate) enum NoRoom {
+    /// Every slot is taken.
+    Full,
+    /// As many Aborts are outstanding as the controller takes.
+    Aborts(u32),
 }
 
 /// What became of a command.
@@ -56,6 +89,10 @@ pub(crate) struct AdminQueue {
     finished: HashMap<u64, (Cqe, Option<DmaBuffer>)>,
     serial: u64,
     events: VecDeque<Cqe>,
+    /// Abort commands that may be outstanding (ACL + 1).
+    pub(crate) abort_limit: u32,
+    /// Commands submitted again because of their status.
+    pub(crate) retried: u64,
     spurious: u64,
     last_spurious: Option<SpuriousCompletion>,
 }
@@ -75,6 +112,9 @@ impl AdminQueue {
             finished: HashMap::new(),
             serial: 0,
             events: VecDeque::new(),
+            // As many as every controller takes, until Identify tells.
+            abort_limit: 1,
+            retried: 0,
             spurious: 0,
             last_spurious: None,
         }
@@ -104,21 +144,55 @@ impl AdminQueue {
         std::mem::forget(std::mem::take(&mut self.owners));
     }
 
-    /// Submits a command, or gives its buffer back if the queue is full.
+    /// Submits a command, or gives its buffer back and says why not.
     pub(crate) fn submit(
         &mut self,
         sqe: Sqe,
         buffer: Option<DmaBuffer>,
-    ) -> Result<Ticket, Option<DmaBuffer>> {
-        let serial = self.serial;
-        match self.start(sqe, Owner::Caller { serial, buffer }) {
+    ) -> Result<Ticket, (Option<DmaBuffer>, NoRoom)> {
+        let (serial, about) = (self.serial, About::of(&sqe));
+        let aborts = if about == About::Abort { self.aborts() } else { 0 };
+        if aborts >= self.abort_limit {
+            return Err((buffer, NoRoom::Aborts(aborts)));
+        }
+        match self.start(sqe, Owner::Caller { serial, buffer, about }) {
             Ok(cid) => {
                 self.serial += 1;
                 Ok(Ticket { serial, cid })
             }
-            Err(Owner::Caller { buffer, .. }) => Err(buffer),
-            Err(Owner::Event) => Err(None),
+            Err(Owner::Caller { buffer, .. }) => Err((buffer, NoRoom::Full)),
+            Err(Owner::Event) => Err((None, NoRoom::Full)),
         }
+    }
+
+    /// What commands are about that have not completed, those included that nobody waits for any longer.
+    fn outstanding_about(&self) -> impl Iterator<Item = About> {
+        self.owners.iter().flatten().filter_map(|owner| match owner {
+            Owner::Caller { about, .. } => Some(*about),
+            Owner::Event => None,
+        })
+    }
+
+    fn aborts(&self) -> u32 {
+        self.outstanding_about().filter(|about| *about == About::Abort).count() as u32
+    }
+
+    pub(crate) fn takes_abort(&self) -> bool {
+        self.aborts() < self.abort_limit
+    }
+
+    /// Queues that an outstanding command creates or deletes: it may be executed at any time.
+    pub(crate) fn queues_in_question(&self) -> Vec<Qid> {
+        let queue = |about| match about {
+            About::Queue { qid, .. } => Some(qid),
+            _ => None,
+        };
+        self.outstanding_about().filter_map(queue).collect()
+    }
+
+    /// Whether a queue with this identifier may still come into being.
+    pub(crate) fn may_be_created(&self, qid: Qid) -> bool {
+        self.outstanding_about().any(|about| about == About::Queue { qid, creates: true })
     }
 
     /// Submits an asynchronous event request. False if the queue is full.
@@ -159,7 +233,7 @@ impl AdminQueue {
             Completed::Unknown { expected } => return self.count_spurious(cqe.cid, expected),
         };
         match self.owners[usize::from(slot)].take() {
-            Some(Owner::Caller { serial, buffer }) => {
+            Some(Owner::Caller { serial, buffer, .. }) => {
                 self.finished.insert(serial, (cqe, buffer));
             }
             Some(Owner::Event) => self.events.push_back(cqe),

@@ -4,19 +4,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use warpbell_hw::{Cid, Device, Nsid, Qid};
-use warpbell_nvme::command::{self, AbortResult, Sqe};
+use warpbell_hw::{Device, Iova};
+use warpbell_nvme::command::Sqe;
 use warpbell_nvme::completion::Cqe;
 use warpbell_nvme::identify::{IdentifyController, SglSupport};
 use warpbell_nvme::register::{Cap, Vs};
 
 use crate::core::Core;
 use crate::data::Data;
+use crate::features::FeatureSet;
 use crate::keep_alive::Heartbeat;
-use crate::queues::negotiate;
+use crate::shutdown::Notices;
 use crate::{
     ControllerOptions, ControllerState, DriverError, Namespace, QueueGrant, RefusedNamespace,
-    SpuriousCompletion, doorbell_buffer, experimental,
+    SpuriousCompletion,
 };
 
 /// One NVMe controller, enabled and identified.
@@ -31,15 +32,11 @@ pub struct Controller {
     pub(crate) refused: Vec<RefusedNamespace>,
     pub(crate) grant: Mutex<QueueGrant>,
     pub(crate) heartbeat: Mutex<Option<Heartbeat>>,
-}
-
-/// What a controller reset changed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ResetReport {
-    /// Queue pairs that existed before. Their commands never complete; the pairs can only be dropped.
-    pub lost_queues: Vec<Qid>,
-    /// Namespaces whose size or format is not what [`Controller::namespaces`] says, or that are gone or new.
-    pub changed_namespaces: Vec<Nsid>,
+    /// What was set, for the next reset to set again.
+    pub(crate) features: Mutex<Vec<FeatureSet>>,
+    /// Held by whoever resets it or shuts it down.
+    pub(crate) resetting: Mutex<()>,
+    pub(crate) notices: Notices,
 }
 
 /// What the admin queue counted.
@@ -49,6 +46,8 @@ pub struct AdminCounters {
     pub outstanding: usize,
     /// Timed out commands whose completion has not come.
     pub timed_out: u32,
+    /// Commands submitted again because their status said that this may help.
+    pub retried: u64,
     /// Completions of no outstanding command.
     pub spurious: u64,
     /// The last of those.
@@ -63,18 +62,18 @@ impl Controller {
     pub fn open(device: Arc<dyn Device>, options: ControllerOptions) -> Result<Controller, DriverError> {
         let core = Core::new(device, options)?;
         core.disable()?;
-        core.enable()?;
-        let version = core.regs.vs()?;
-        let identify = core.identify_controller()?;
-        core.set_limits(
-            identify.max_transfer_bytes(core.cap.min_page_size()),
-            (identify.rtd3e != 0).then(|| Duration::from_micros(identify.rtd3e.into())),
-        );
-        let grant = negotiate(&core)?;
-        doorbell_buffer::configure(&core, &identify, grant)?;
-        experimental::enable_wide_cids(&core, &identify)?;
-        core.start_events(&identify);
-        let (namespaces, refused) = core.identify_namespaces(&identify, version)?;
+        core.listen_to_admin()?;
+        let opened = core.set_up(Duration::MAX, ControllerState::Ready, || {
+            core.enable()?;
+            let version = core.regs.vs()?;
+            let identify = core.identify_controller()?;
+            core.set_limits(&identify);
+            let grant = core.configure(&identify)?;
+            core.arm_events(&identify);
+            let namespaces = core.identify_namespaces(&identify, version)?;
+            Ok((version, identify, grant, namespaces))
+        });
+        let (version, identify, grant, (namespaces, refused)) = opened?;
         let controller = Controller {
             core,
             identify,
@@ -83,6 +82,9 @@ impl Controller {
             refused,
             grant: Mutex::new(grant),
             heartbeat: Mutex::default(),
+            features: Mutex::default(),
+            resetting: Mutex::default(),
+            notices: Notices::default(),
         };
         controller.trace_opened();
         Ok(controller)
@@ -157,7 +159,8 @@ impl Controller {
 
     /// Whether I/O commands may describe their data by SGLs. Admin commands always use PRPs.
     pub fn supports_sgl(&self) -> bool {
-        matches!(self.identify.sgls.support(), SglSupport::ANY_ALIGNMENT | SglSupport::DWORD)
+        !self.core.quirks.no_sgl
+            && matches!(self.identify.sgls.support(), SglSupport::ANY_ALIGNMENT | SglSupport::DWORD)
     }
 
     /// Whether doorbells of I/O queues go through memory (Doorbell Buffer Config).
@@ -165,12 +168,17 @@ impl Controller {
         self.core.doorbell_pages.lock().is_some()
     }
 
+    /// Whether the controller's addresses have enough bits for memory that was mapped for it.
+    pub fn check_reach(&self, what: &'static str, iova: Iova, len: u64) -> Result<(), DriverError> {
+        self.core.check_reach(what, iova, len)
+    }
+
     /// What the admin queue counted.
     pub fn admin_counters(&self) -> AdminCounters {
         let admin = self.core.admin.lock();
         let (spurious, last_spurious) = admin.spurious();
         let (outstanding, timed_out) = (admin.outstanding(), admin.quarantined());
-        AdminCounters { outstanding, timed_out, spurious, last_spurious }
+        AdminCounters { outstanding, timed_out, retried: admin.retried, spurious, last_spurious }
     }
 
     /// Executes an admin command and waits for it. Command identifier and data pointer are filled in.
@@ -178,50 +186,25 @@ impl Controller {
         self.core.execute(sqe, data)
     }
 
-    /// Asks that a command be aborted, best effort: true if the controller says that it was. Its identifier
-    /// and buffer stay in use until its own completion in any case.
-    pub fn abort(&self, qid: Qid, cid: Cid) -> Result<bool, DriverError> {
-        let cqe = self.core.execute(command::abort(qid.0, cid.0), Data::None)?;
-        Ok(!AbortResult::from_bits(cqe.dw0).not_aborted())
+    /// The vector whose interrupts wake those who wait for admin commands; `None`: they poll.
+    pub fn admin_vector(&self) -> Option<u16> {
+        self.core.admin_vector.get().map(|vector| vector.number)
     }
 
-    /// Whether the controller answers and is not in fatal error, from its status register.
+    /// Interrupt vectors that queues may have.
+    pub fn vectors(&self) -> u16 {
+        self.core.vector_count()
+    }
+
+    /// Keeps memory until the controller is disabled next, as for a reset: commands of queues that it did not delete may
+    /// still use it.
+    pub fn keep_until_disabled(&self, memory: impl std::any::Any + Send) {
+        self.core.book.keep(Box::new(memory));
+    }
+
+    /// Whether the controller answers, is ready and not in fatal error, from its status register.
     pub fn check_health(&self) -> Result<(), DriverError> {
         self.core.check_health("running")
-    }
-
-    /// Resets the controller: disables and enables it, asks for queues and arms events again.
-    ///
-    /// All I/O queues are lost, and outstanding admin commands end with an error. Kernels that use the
-    /// queues must have stopped, and doorbells that a GPU has mapped must be unregistered before.
-    pub fn reset(&self) -> Result<ResetReport, DriverError> {
-        let mut grant = self.grant.lock();
-        if self.state() == ControllerState::Starting {
-            return Err(self.core.wrong_state("reset"));
-        }
-        self.core.close();
-        *self.heartbeat.lock() = None;
-        let lost_queues = self.core.disable()?;
-        self.core.enable()?;
-        *grant = negotiate(&self.core)?;
-        doorbell_buffer::configure(&self.core, &self.identify, *grant)?;
-        experimental::enable_wide_cids(&self.core, &self.identify)?;
-        self.core.renew_controller_memory()?;
-        self.core.start_events(&self.identify);
-        let (namespaces, _) = self.core.identify_namespaces(&self.identify, self.version)?;
-        let changed_namespaces = crate::namespace::differences(&self.namespaces, &namespaces);
-        Ok(ResetReport { lost_queues, changed_namespaces })
-    }
-
-    /// Deletes all queues, shuts the controller down in good order and disables it.
-    ///
-    /// Queue pairs that still exist can only be dropped afterwards.
-    pub fn shutdown(self) -> Result<(), DriverError> {
-        if self.state() != ControllerState::Ready {
-            return Err(self.core.wrong_state("shut down in good order"));
-        }
-        self.delete_all_queues();
-        self.core.shut_down()
     }
 }
 

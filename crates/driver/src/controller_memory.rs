@@ -1,64 +1,35 @@
 //! The controller memory buffer: rings of submission queues in memory of the controller.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-use warpbell_hw::{Iova, Window};
+use warpbell_hw::{Iova, Pool, PoolFull, PoolPart, Window};
 use warpbell_nvme::register::CmbMsc;
 
 use crate::DriverError;
 use crate::core::Core;
 use crate::data::PAGE;
 
-/// The buffer, which parts of it are in use, and where the controller knows it.
+/// The buffer, and where the controller knows it.
 #[derive(Debug)]
 pub(crate) struct ControllerMemory {
-    window: Window,
+    pool: Arc<Pool>,
     base: u64,
-    /// Lengths by offset.
-    used: Mutex<BTreeMap<usize, usize>>,
 }
 
 /// A part of the buffer, given back when dropped.
 #[derive(Debug)]
 pub(crate) struct ControllerRing {
-    window: Window,
-    offset: usize,
-    memory: Arc<ControllerMemory>,
+    part: PoolPart,
+    base: u64,
 }
 
 impl ControllerRing {
     pub(crate) fn window(&self) -> &Window {
-        &self.window
+        self.part.window()
     }
 
     pub(crate) fn iova(&self) -> Iova {
-        Iova(self.memory.base + self.offset as u64)
-    }
-}
-
-impl Drop for ControllerRing {
-    fn drop(&mut self) {
-        self.memory.used.lock().remove(&self.offset);
-    }
-}
-
-impl ControllerMemory {
-    /// The first gap of at least `len` bytes, in whole pages.
-    fn take(self: &Arc<Self>, len: usize) -> Option<ControllerRing> {
-        let len = len.next_multiple_of(PAGE);
-        let mut used = self.used.lock();
-        let mut offset = 0;
-        for (start, taken) in used.iter() {
-            if start - offset >= len {
-                break;
-            }
-            offset = start + taken;
-        }
-        let window = self.window.slice(offset, len).ok()?;
-        used.insert(offset, len);
-        Some(ControllerRing { window, offset, memory: self.clone() })
+        Iova(self.base + self.part.offset() as u64)
     }
 }
 
@@ -71,12 +42,10 @@ impl Core {
             None => slot.insert(Arc::new(self.find_controller_memory()?)).clone(),
         };
         drop(slot);
-        memory.take(len).ok_or_else(|| DriverError::ControllerMemory {
-            device: self.name(),
-            need: len,
-            used: memory.used.lock().values().sum(),
-            size: memory.window.len(),
-        })
+        let part = memory.pool.take(len).map_err(|PoolFull { need, used, size }| {
+            DriverError::ControllerMemory { device: self.name(), need, used, size }
+        })?;
+        Ok(ControllerRing { part, base: memory.base })
     }
 
     /// After a reset the controller may have forgotten where its memory is.
@@ -121,7 +90,7 @@ impl Core {
             return Err(unsupported("the addresses behind the DMA space, for controller memory", "its size"));
         };
         self.place_controller_memory(base)?;
-        Ok(ControllerMemory { window, base, used: Mutex::default() })
+        Ok(ControllerMemory { pool: Pool::new(window), base })
     }
 
     /// Tells the controller at which address it finds its own memory, and checks that it agrees.
@@ -135,25 +104,5 @@ impl Core {
             return Err(DriverError::Unsupported { device: self.name(), what, value, need });
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rings_take_whole_pages_and_give_them_back() {
-        let window = Window::host(4 * PAGE).unwrap();
-        let memory = Arc::new(ControllerMemory { window, base: 1 << 48, used: Mutex::default() });
-        let first = memory.take(100).unwrap();
-        let second = memory.take(PAGE + 1).unwrap();
-        assert_eq!((first.iova(), second.iova()), (Iova(1 << 48), Iova((1 << 48) + PAGE as u64)));
-        assert!(memory.take(2 * PAGE).is_none());
-        drop(first);
-        assert_eq!(memory.take(1).unwrap().offset, 0);
-        assert_eq!(memory.take(PAGE).unwrap().offset, 0);
-        drop(second);
-        assert!(memory.take(4 * PAGE).is_some());
     }
 }

@@ -77,7 +77,7 @@ pub(crate) fn configure(
         None => DoorbellPages {
             shadows: core.dma_buffer("the shadow doorbells", PAGE)?,
             events: core.dma_buffer("the doorbell event indices", PAGE)?,
-            stride: core.cap.dstrd(),
+            stride: stride_of(core),
         },
     };
     pages.clear();
@@ -85,14 +85,21 @@ pub(crate) fn configure(
     match core.execute(command::dbbuf_config(shadows, events), Data::None) {
         Ok(_) => *slot = Some(pages),
         Err(error) => {
-            // A command that nobody waits for any longer may still be executed: its pages stay mapped.
-            if matches!(error, DriverError::CommandTimeout { .. }) {
-                std::mem::forget(pages);
+            // Without a status nobody knows whether the command was executed, or will be: the pages stay until the
+            // controller is disabled.
+            if error.status().is_none() {
+                *slot = Some(pages);
             }
             return Err(error);
         }
     }
     Ok(())
+}
+
+/// The distance of entries is that of the registers, which was settled when the device was opened: CAP.DSTRD as read now
+/// may be that of a controller that is about to go.
+fn stride_of(core: &Core) -> u8 {
+    core.regs.device().doorbells().stride()
 }
 
 /// Whether doorbells shall go through memory: as the options ask, and as far as controller and page allow.
@@ -110,12 +117,13 @@ fn wanted(core: &Core, identify: &IdentifyController, grant: QueueGrant) -> Resu
             _ => Ok(false),
         };
     }
-    let (queues, stride) = (grant.submission.max(grant.completion), core.cap.dstrd());
+    let (queues, stride) = (grant.submission.max(grant.completion), stride_of(core));
     let need = bytes_needed(queues, stride);
     if need <= PAGE as u64 {
         return Ok(true);
     }
-    let most = PAGE as u64 / (8 << stride) - 1;
+    // The admin queues' doorbells come first; at the widest strides there is no room behind them.
+    let most = (PAGE as u64 / (8 << stride)).saturating_sub(1);
     let refused = DriverError::DoorbellBuffer { device: core.name(), queues, stride, need, page: PAGE, most };
     if wish == DoorbellBuffer::On {
         return Err(refused);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use warpbell_hw::Iova;
 use warpbell_nvme::register::{ArbitrationMechanism, Cap, Cc, CommandSet, Csts, Shn, Shst, TIMEOUT_UNIT_MS};
 
-use crate::registers::RegisterFile;
+use crate::registers::{Deadline, RegisterFile};
 use crate::{ControllerOptions, DriverError};
 
 /// A state of the transition. `Stopped` and `Running` are where it rests.
@@ -44,6 +44,8 @@ pub(crate) struct Transition<'a> {
     regs: &'a RegisterFile,
     options: &'a ControllerOptions,
     admin: AdminAddresses,
+    /// The longest that any wait may take, whatever the controller asks for.
+    until: Option<Deadline>,
 }
 
 impl<'a> Transition<'a> {
@@ -51,16 +53,20 @@ impl<'a> Transition<'a> {
         regs: &'a RegisterFile,
         options: &'a ControllerOptions,
         admin: AdminAddresses,
+        most: Duration,
     ) -> Transition<'a> {
-        Transition { regs, options, admin }
+        let until = (most != Duration::MAX).then(|| Deadline::after(regs.clock(), most));
+        Transition { regs, options, admin, until }
     }
 
     /// Disables the controller, whatever it is doing.
+    #[tracing::instrument(level = "info", name = "disable", skip_all, fields(device = %self.regs.name()))]
     pub(crate) fn disable(&self) -> Result<(), DriverError> {
         self.run(Step::Examine, Step::Stopped)
     }
 
     /// Enables the disabled controller.
+    #[tracing::instrument(level = "info", name = "enable", skip_all, fields(device = %self.regs.name()))]
     pub(crate) fn enable(&self) -> Result<(), DriverError> {
         self.run(Step::Program, Step::Running)
     }
@@ -161,6 +167,7 @@ impl<'a> Transition<'a> {
     ) -> Result<(), DriverError> {
         // CAP is read again each time: CAP.TO may depend on CC.
         let limit = transition_limit(self.regs)?;
+        let limit = self.until.map_or(limit, |until| limit.min(until.left(self.regs.clock())));
         self.regs.wait_csts(waiting_for, limit, done).map(|_| ())
     }
 
@@ -205,10 +212,10 @@ fn configuration(regs: &RegisterFile, cap: Cap, options: &ControllerOptions) -> 
     Ok(cc.with_css(css).with_mps(0).with_ams(ams).with_iosqes(6).with_iocqes(4).with_crime(false))
 }
 
-/// Announces a normal shutdown and waits for its end.
-pub(crate) fn notify_shutdown(regs: &RegisterFile, limit: Duration) -> Result<(), DriverError> {
+/// Announces a shutdown, normal or abrupt, and waits for its end.
+pub(crate) fn notify_shutdown(regs: &RegisterFile, shn: Shn, limit: Duration) -> Result<(), DriverError> {
     let cc = regs.cc()?;
-    regs.set_cc(cc.with_shn(Shn::NORMAL));
+    regs.set_cc(cc.with_shn(shn));
     regs.wait_csts("shutting down (CSTS.SHST = 2)", limit, |csts| {
         if csts.cfs() {
             let (device, csts) = (regs.name(), csts.into_bits());

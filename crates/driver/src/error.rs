@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use warpbell_hw::{Cid, DmaError, DoorbellError, Iova, Qid, ResetError};
+use warpbell_hw::{Cid, DmaError, DoorbellError, InterruptError, Iova, PciId, Qid, ResetError};
 use warpbell_nvme::opcode::AdminOpcode;
 use warpbell_nvme::status::Status;
 
@@ -24,6 +24,18 @@ pub enum DriverError {
     /// CSTS.CFS is set.
     #[error("{device}: controller fatal status (CSTS {csts:#x}) while {doing}")]
     Fatal {
+        /// The device's name.
+        device: Arc<str>,
+        /// What the driver was doing.
+        doing: &'static str,
+        /// The controller status register.
+        csts: u32,
+    },
+    /// CSTS.RDY fell by itself: the controller was reset by someone else, or by itself, and has lost its queues.
+    #[error(
+        "{device}: not ready any more (CSTS {csts:#x}) while {doing}: it was reset, and its queues are lost"
+    )]
+    NotReady {
         /// The device's name.
         device: Arc<str>,
         /// What the driver was doing.
@@ -112,6 +124,51 @@ pub enum DriverError {
         outstanding: usize,
         /// How long a slot was waited for.
         limit: Duration,
+    },
+    /// As many Abort commands are outstanding as the controller takes.
+    #[error(
+        "{device}: {outstanding} Aborts outstanding for {limit:?}, as many as this controller takes (ACL + 1): none of \
+         them was answered"
+    )]
+    AbortLimit {
+        /// The device's name.
+        device: Arc<str>,
+        /// Aborts outstanding, timed out ones included.
+        outstanding: u32,
+        /// How long one of them was waited for.
+        limit: Duration,
+    },
+    /// The time for something of several steps is over before its next step.
+    #[error("{device}: {doing} took longer than {limit:?}")]
+    OutOfTime {
+        /// The device's name.
+        device: Arc<str>,
+        /// What was being done.
+        doing: &'static str,
+        /// How long it might take.
+        limit: Duration,
+    },
+    /// A power state that the controller does not have.
+    #[error(
+        "{device}: power state {state} with workload hint {workload}: it has {count} states, and hints go to 7"
+    )]
+    PowerState {
+        /// The device's name.
+        device: Arc<str>,
+        /// The state asked for.
+        state: u8,
+        /// The workload hint.
+        workload: u8,
+        /// How many states there are.
+        count: usize,
+    },
+    /// A function level reset failed.
+    #[error("{device}: its function cannot be reset")]
+    FunctionReset {
+        /// The device's name.
+        device: Arc<str>,
+        /// Why not.
+        source: ResetError,
     },
     /// More data than one command moves.
     #[error("{device}: {command} with {len} bytes of data: at most {limit}")]
@@ -258,6 +315,22 @@ pub enum DriverError {
         /// How many there are.
         count: u16,
     },
+    /// Waiting by interrupt was asked for, and cannot be.
+    #[error("{device}: cannot wait for interrupts: {reason}")]
+    NoInterrupts {
+        /// The device's name.
+        device: Arc<str>,
+        /// Why not.
+        reason: String,
+    },
+    /// An interrupt vector could not be set up.
+    #[error("{device}: no interrupts")]
+    Interrupt {
+        /// The device's name.
+        device: Arc<str>,
+        /// Why not.
+        source: InterruptError,
+    },
     /// A queue priority without weighted round robin.
     #[error("{device}: queue priority {priority}: needs weighted round robin arbitration, which is off")]
     Priority {
@@ -280,7 +353,17 @@ pub enum DriverError {
         /// Why not.
         source: Box<DriverError>,
     },
-    /// A queue pair could not be deleted. Its memory stays mapped until the controller is reset.
+    /// A command on a queue that the controller has forgotten.
+    #[error(
+        "{device}: {qid} is gone, with its commands: the controller was reset, or the queue deleted; make it again"
+    )]
+    QueueRetired {
+        /// The device's name.
+        device: Arc<str>,
+        /// The queue.
+        qid: Qid,
+    },
+    /// A queue pair could not be deleted. Its memory stays mapped until another try succeeds or the controller is reset.
     #[error("{device}: cannot delete the {half} of {qid}; its memory is kept until the controller is reset")]
     DeleteQueue {
         /// The device's name.
@@ -333,6 +416,28 @@ pub enum DriverError {
         cid: Cid,
         /// How long it was waited for.
         limit: Duration,
+    },
+    /// Memory lies where the controller cannot reach it.
+    #[error("{device}: {what} ends at {end:#x}: this controller has addresses of {bits} bits")]
+    Address {
+        /// The device's name.
+        device: Arc<str>,
+        /// What lies there.
+        what: &'static str,
+        /// The first address behind it.
+        end: u64,
+        /// Bits of an address.
+        bits: u32,
+    },
+    /// A controller that this driver cannot use.
+    #[error("{device}: PCI function {id} cannot be used: {reason}")]
+    Unusable {
+        /// The device's name.
+        device: Arc<str>,
+        /// Vendor and device ID.
+        id: PciId,
+        /// Why not.
+        reason: &'static str,
     },
     /// Memory could not be had or mapped.
     #[error("{device}: no DMA memory for {what}")]

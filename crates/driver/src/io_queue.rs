@@ -1,19 +1,23 @@
 //! The host's own way to drive a queue pair: one thread, no locks, no allocation per command.
 
 mod deadlines;
+mod retries;
 mod types;
+mod waiting;
 
 use std::time::Duration;
 
 use warpbell_hw::{Cid, CqRing, Doorbell, Nsid, Qid, SqRing};
 use warpbell_nvme::command::{self, Sqe};
 use warpbell_nvme::completion::Cqe;
+use warpbell_nvme::register::offset;
 
 use crate::cid_slots::{CidSlots, Completed};
 use crate::mutation::{Mutation, off};
 use crate::{DriverError, QueuePair, SpuriousCompletion};
 
 use deadlines::Deadlines;
+use retries::Retries;
 pub use types::{Completion, IoCounters, IoQueueOptions, Outcome, Token};
 
 /// Empty looks at the completion ring between two looks at the clock.
@@ -48,6 +52,11 @@ pub struct IoQueue {
     cq_batch: u64,
     slots: CidSlots,
     empty_looks: u32,
+    flush: bool,
+    /// Commands that may be submitted again, if the options ask for it.
+    retries: Option<Box<Retries>>,
+    /// Whether there is more to do for each command than usual: one of the two above.
+    careful: bool,
     counters: IoCounters,
     /// `tail` and `head` where the counters began.
     origin: (u64, u64),
@@ -80,6 +89,9 @@ impl IoQueue {
             cq_batch: options.cq_batch.clamp(1, (entries / 4).max(1)).into(),
             slots: CidSlots::new(depth),
             empty_looks: 0,
+            flush: options.flush,
+            careful: options.flush || options.retry.attempts > 0,
+            retries: Retries::new(options.retry, depth),
             counters: IoCounters::default(),
             origin: (base, base),
             deadlines: Deadlines::new(depth, options.deadline, pair.device().clock().now()),
@@ -127,7 +139,11 @@ impl IoQueue {
         }
         let cid = self.slots.take()?;
         let token = Token { slot: self.slots.slot_of(cid), cid: Cid(cid) };
-        self.sq.write(self.tail as u32, &make(token).with_cid(cid));
+        let sqe = make(token).with_cid(cid);
+        self.sq.write(self.tail as u32, &sqe);
+        if self.careful {
+            self.keep(token, &sqe);
+        }
         self.deadlines.start(token.slot);
         self.tail += 1;
         if self.tail - self.rung >= self.sq_batch {
@@ -176,13 +192,35 @@ impl IoQueue {
                 Completed::Slot(slot) => {
                     self.compare_sqhd(cqe.sqhd);
                     self.tell_lazily();
-                    let token = Token { slot, cid: Cid(cqe.cid) };
+                    let mut token = Token { slot, cid: Cid(cqe.cid) };
+                    if self.careful {
+                        match self.take_care(token, cqe) {
+                            Some(known) => token = known,
+                            None => continue,
+                        }
+                    }
                     let outcome = Outcome::Completed(cqe.status());
                     return Some(Completion { token, outcome, result: cqe.dw0 });
                 }
                 unusual => self.take_unusual(cqe, unusual),
             }
         }
+    }
+
+    /// What is to be done before a completion is reported, and under which name; `None`: the command is submitted again.
+    #[cold]
+    fn take_care(&mut self, token: Token, cqe: Cqe) -> Option<Token> {
+        if self.flush {
+            self.flush_data();
+        }
+        let known = self.known_as(token);
+        (!self.try_again(token.slot, cqe.status())).then_some(known)
+    }
+
+    /// The answer to a read does not overtake what the controller wrote before it (PCIe 6.0, 2.4.1).
+    fn flush_data(&mut self) {
+        self.pair.device().registers().read32(offset::CSTS);
+        self.counters.flushes += 1;
     }
 
     /// Hands all completions and timeouts that are there to `report`, and says how many.
@@ -244,6 +282,9 @@ impl IoQueue {
     #[inline]
     fn pop_expired(&mut self) -> Option<Completion> {
         self.empty_looks += 1;
+        if self.careful {
+            self.resubmit_due();
+        }
         if self.empty_looks >= LOOKS_PER_CHECK {
             self.check_deadlines();
         }
@@ -254,9 +295,9 @@ impl IoQueue {
     fn report_expired(&mut self) -> Option<Completion> {
         while let Some(cid) = self.deadlines.next_expired(&self.slots) {
             // It may have completed since it was noted.
-            if self.slots.quarantine(cid) {
+            if self.forget_waiting(cid) || self.slots.quarantine(cid) {
                 self.counters.timed_out += 1;
-                let token = Token { slot: self.slots.slot_of(cid), cid: Cid(cid) };
+                let token = self.known_as(Token { slot: self.slots.slot_of(cid), cid: Cid(cid) });
                 return Some(Completion { token, outcome: Outcome::TimedOut, result: 0 });
             }
         }
@@ -282,6 +323,10 @@ impl IoQueue {
     /// Executes one command on an idle queue and waits for it.
     pub fn execute(&mut self, sqe: &Sqe) -> Result<Completion, DriverError> {
         self.require_idle("a single command")?;
+        if self.is_retired() {
+            // Its doorbell leads nowhere any more.
+            return Err(self.retired_error());
+        }
         // An idle queue has room, though completions may not have been reported yet.
         if self.room() == 0 {
             self.tell();
@@ -289,19 +334,33 @@ impl IoQueue {
         let token = self.submit(sqe);
         debug_assert!(token.is_some(), "an idle queue has room");
         loop {
+            let seen = self.seen();
             match self.pop() {
                 Some(Completion { outcome: Outcome::TimedOut, token, .. }) => {
                     return Err(self.timeout_error(token));
                 }
                 Some(completion) => return Ok(completion),
-                None => self.pause(Duration::ZERO),
+                None => self.rest(seen, Duration::MAX),
             }
         }
     }
 
+    /// Whether the controller has forgotten the queue, in a reset or because it was deleted: nothing completes any more.
+    /// It is to be made again.
+    pub fn is_retired(&self) -> bool {
+        self.pair.is_retired()
+    }
+
     fn timeout_error(&self, token: Token) -> DriverError {
+        if self.is_retired() {
+            return self.retired_error();
+        }
         let (device, qid, limit) = (self.pair.name.clone(), self.pair.qid, self.deadlines.limit());
         DriverError::IoTimeout { device, qid, cid: token.cid, limit }
+    }
+
+    fn retired_error(&self) -> DriverError {
+        DriverError::QueueRetired { device: self.pair.name.clone(), qid: self.pair.qid }
     }
 
     fn require_idle(&self, doing: &'static str) -> Result<(), DriverError> {
@@ -321,7 +380,11 @@ impl IoQueue {
         self.require_idle("moving its counters")?;
         let lap = 2 * (u64::from(self.mask) + 1);
         let steps = start.wrapping_sub(self.head) & (lap - 1);
-        self.flush_times(steps, nsid)?;
+        // A flush that was submitted again would take another entry.
+        let retries = self.retries.take();
+        let flushed = self.flush_times(steps, nsid);
+        self.retries = retries;
+        flushed?;
         if self.counters.spurious != 0 {
             return Err(DriverError::QueueIndex { device: self.pair.name.clone(), qid: self.pair.qid });
         }
@@ -336,23 +399,28 @@ impl IoQueue {
         Ok(())
     }
 
+    /// Ends when each flush has ended, in time or not: their completions are nobody else's.
     fn flush_times(&mut self, count: u64, nsid: Nsid) -> Result<(), DriverError> {
         let flush = command::flush(nsid.0);
         let (mut pushed, mut done) = (0, 0);
-        while done < count {
-            while pushed < count && self.push(&flush).is_some() {
+        let mut failed = None;
+        while done < pushed || (failed.is_none() && pushed < count) {
+            while failed.is_none() && pushed < count && self.push(&flush).is_some() {
                 pushed += 1;
             }
             self.ring();
+            let seen = self.seen();
             match self.pop() {
-                Some(Completion { outcome: Outcome::TimedOut, token, .. }) => {
-                    return Err(self.timeout_error(token));
+                Some(Completion { outcome, token, .. }) => {
+                    done += 1;
+                    if outcome == Outcome::TimedOut && failed.is_none() {
+                        failed = Some(self.timeout_error(token));
+                    }
                 }
-                Some(_) => done += 1,
-                None => self.pause(Duration::ZERO),
+                None => self.rest(seen, Duration::MAX),
             }
         }
-        Ok(())
+        failed.map_or(Ok(()), Err)
     }
 
     /// Gives the pair back. If the queue is idle, its [`index_base`](QueuePair::index_base) says where the next party

@@ -14,12 +14,14 @@
 //! - What a controller says is checked: a completion of no outstanding command is counted, never trusted.
 #![forbid(unsafe_code)]
 
+mod abort;
 mod admin;
 mod cid_slots;
 mod controller;
 mod controller_memory;
 mod core;
 mod data;
+mod deletion;
 mod doorbell_buffer;
 mod enable;
 mod error;
@@ -27,6 +29,7 @@ mod events;
 mod experimental;
 mod features;
 mod identify;
+mod interrupts;
 mod io_queue;
 mod keep_alive;
 mod log_pages;
@@ -37,13 +40,21 @@ pub mod mutation;
 mod mutation;
 mod namespace;
 mod options;
+mod power;
 mod queue_ids;
 mod queue_pair;
 mod queues;
+mod quirks;
 mod registers;
+mod reserve;
+mod reset;
+mod retry;
+mod setup;
+mod shutdown;
 mod state;
 
-pub use controller::{AdminCounters, Controller, ResetReport};
+pub use abort::AbortOutcome;
+pub use controller::{AdminCounters, Controller};
 pub use data::Data;
 pub use doorbell_buffer::DoorbellBuffer;
 pub use error::DriverError;
@@ -51,9 +62,13 @@ pub use events::{AsyncEvent, EventDetail};
 pub use io_queue::{Completion, IoCounters, IoQueue, IoQueueOptions, Outcome, Token};
 pub use management::NamespaceSpec;
 pub use namespace::{Namespace, NamespaceIds, Refusal, RefusedNamespace};
-pub use options::ControllerOptions;
-pub use queue_pair::{QueuePair, QueueSpec, RingMemory};
+pub use options::{ControllerOptions, Waiting};
+pub use queue_pair::{Notification, QueuePair, QueueSpec, RingMemory};
 pub use queues::QueueGrant;
+pub use reserve::RingReservation;
+pub use reset::{ResetMethod, ResetReport};
+pub use retry::RetryPolicy;
+pub use shutdown::{Notice, Shutdown};
 pub use state::ControllerState;
 
 /// A completion that belongs to no outstanding command.

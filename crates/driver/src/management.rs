@@ -60,7 +60,7 @@ impl Controller {
 
     /// How the last sanitize operation goes, or went.
     pub fn sanitize_status(&self) -> Result<Box<SanitizeStatusLog>, DriverError> {
-        self.fixed_log(LogPageId::SANITIZE_STATUS, Nsid(0))
+        self.fixed_log(LogPageId::SANITIZE_STATUS, Nsid(0), self.log_limit())
     }
 
     /// Creates a namespace, attached to no controller.

@@ -7,11 +7,14 @@ use warpbell_nvme::identify::{
     Cns, Csi, IdentifyController, IdentifyNamespace, LbaFormat, NamespaceList, NsIdType, ns_id_descriptors,
 };
 use warpbell_nvme::register::Vs;
-use warpbell_nvme::status::Status;
+use warpbell_nvme::status::{Retry, Status};
 
 use crate::DriverError;
 use crate::core::Core;
 
+/// The most namespaces that a controller may have attached: each costs commands, and a controller that goes on and on
+/// would never be open.
+const MAX_NAMESPACES: usize = 4096;
 /// The most bytes of a logical block that this driver takes.
 const MAX_BLOCK: u64 = 1 << 16;
 /// Where the vendor specific bytes of Identify Namespace begin.
@@ -152,6 +155,7 @@ impl Core {
     ) -> Result<Vec<Nsid>, DriverError> {
         if !version.at_least(1, 1) {
             // The list came with version 1.1; before, identifiers were dense.
+            self.check_namespaces(controller.nn as usize)?;
             return Ok((1..=controller.nn).map(Nsid).collect());
         }
         let mut active = Vec::new();
@@ -161,10 +165,19 @@ impl Core {
             // Identifiers that do not increase would make this loop endless.
             let known = active.len();
             active.extend(list.iter().filter(|&nsid| nsid > after).map(Nsid));
+            self.check_namespaces(active.len())?;
             if !list.is_full() || active.len() == known {
                 return Ok(active);
             }
         }
+    }
+
+    fn check_namespaces(&self, count: usize) -> Result<(), DriverError> {
+        if count <= MAX_NAMESPACES {
+            return Ok(());
+        }
+        let (what, need) = ("the number of active namespaces", "at most 4096");
+        Err(DriverError::Unsupported { device: self.name(), what, value: count as u64, need })
     }
 
     /// The outer error is the controller's, the inner one the namespace's.
@@ -176,15 +189,31 @@ impl Core {
                 Ok((_, Some(csi))) if csi != Csi::NVM => return Ok(Err(Refusal::CommandSet(csi))),
                 Ok((found, _)) => ids = found,
                 // Older controllers need not have the list, and nothing depends on it.
-                Err(error) if error.status().is_some() => {}
-                Err(error) => return Err(error),
+                Err(error) if error.status().is_some_and(|status| status.retry() == Retry::Never) => {}
+                Err(error) => return refusal(error),
             }
         }
         match self.identify::<IdentifyNamespace>(Cns::NAMESPACE, nsid.0) {
             Ok(data) => Ok(describe(nsid, &data, ids)),
-            Err(error) => error.status().map(|status| Err(Refusal::Identify(status))).ok_or(error),
+            Err(error) => refusal(error),
         }
     }
+}
+
+/// The controller answered, but did not tell.
+fn refusal<T>(error: DriverError) -> Result<Result<T, Refusal>, DriverError> {
+    error.status().map(|status| Err(Refusal::Identify(status))).ok_or(error)
+}
+
+/// The first of `old` of which nothing is known, as the controller answered with a status of the moment: it may be as it
+/// was.
+pub(crate) fn unknown(old: &[Namespace], refused: &[RefusedNamespace]) -> Option<(Nsid, Status)> {
+    refused.iter().find_map(|RefusedNamespace { nsid, reason }| match reason {
+        Refusal::Identify(status) if status.retry() != Retry::Never => {
+            old.iter().any(|namespace| namespace.nsid == *nsid).then_some((*nsid, *status))
+        }
+        _ => None,
+    })
 }
 
 fn describe(nsid: Nsid, data: &IdentifyNamespace, mut ids: NamespaceIds) -> Result<Namespace, Refusal> {

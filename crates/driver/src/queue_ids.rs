@@ -13,10 +13,25 @@ enum IdState {
     Free,
     /// The queues exist in the controller.
     Live,
+    /// The submission queue is deleted; the completion queue exists in the controller.
+    CompletionOnly,
     /// The controller has forgotten the queues; a `QueuePair` with this identifier still exists.
     Retired,
-    /// The queues may exist in the controller, and their deletion failed.
+    /// The queues may exist in the controller: their creation or deletion failed, or was not answered.
     Lost,
+}
+
+/// What is left of a queue pair to delete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Left {
+    /// Both queues.
+    Both,
+    /// Both, as far as known; either may be gone.
+    Unsure,
+    /// The completion queue.
+    Completion,
+    /// Nothing.
+    Nothing,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +53,12 @@ struct Book {
     granted: u16,
     /// Rings that the controller may still access, though their `QueuePair` was dropped.
     orphans: Vec<(Qid, Rings)>,
+    /// What else the controller may still access.
+    kept: Vec<Kept>,
 }
+
+/// Memory that is let go of when it is dropped.
+type Kept = Box<dyn std::any::Any + Send>;
 
 /// How many identifiers are in which state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,7 +70,8 @@ pub(crate) struct IdCounts {
 
 impl QueueBook {
     pub(crate) fn new() -> QueueBook {
-        let book = Book { state: ControllerState::Disabled, ids: vec![], granted: 0, orphans: vec![] };
+        let book =
+            Book { state: ControllerState::Disabled, ids: vec![], granted: 0, orphans: vec![], kept: vec![] };
         QueueBook(Mutex::new(book))
     }
 
@@ -71,13 +92,15 @@ impl QueueBook {
         book.ids.resize(known, Id { state: IdState::Free, held: false });
     }
 
-    /// The lowest free identifier.
-    pub(crate) fn take(&self) -> Result<Qid, IdCounts> {
+    /// The lowest free identifier that is not `in_question`: an unanswered command about it may be executed yet.
+    pub(crate) fn take(&self, in_question: &[Qid]) -> Result<Qid, IdCounts> {
         let mut book = self.0.lock();
         let granted = usize::from(book.granted);
         let retired = |id: &Id| id.state == IdState::Retired && off(Mutation::IdOfLivingPair);
-        let free = |id: &Id| id.state == IdState::Free || retired(id);
-        let Some(index) = book.ids.iter().take(granted).position(free) else {
+        let free = |(index, id): (usize, &Id)| {
+            (id.state == IdState::Free || retired(id)) && !in_question.contains(&Qid(index as u16 + 1))
+        };
+        let Some(index) = book.ids.iter().take(granted).enumerate().position(free) else {
             return Err(book.counts());
         };
         book.ids[index] = Id { state: IdState::Live, held: true };
@@ -87,6 +110,21 @@ impl QueueBook {
     /// The controller deleted both queues.
     pub(crate) fn retire(&self, qid: Qid) {
         self.set(qid, IdState::Retired);
+    }
+
+    /// The controller deleted the submission queue.
+    pub(crate) fn halve(&self, qid: Qid) {
+        self.set(qid, IdState::CompletionOnly);
+    }
+
+    /// What the controller still has of the pair.
+    pub(crate) fn left(&self, qid: Qid) -> Left {
+        match self.0.lock().id(qid).state {
+            IdState::Live => Left::Both,
+            IdState::Lost => Left::Unsure,
+            IdState::CompletionOnly => Left::Completion,
+            IdState::Retired | IdState::Free => Left::Nothing,
+        }
     }
 
     /// The controller may or may not still have the queues.
@@ -118,10 +156,20 @@ impl QueueBook {
         book.orphans.push((qid, rings));
     }
 
+    /// Keeps memory that the controller may still access, until it is disabled.
+    pub(crate) fn keep(&self, what: Kept) {
+        self.0.lock().kept.push(what);
+    }
+
     /// Identifiers of dropped pairs that the controller may still have.
     pub(crate) fn orphans(&self) -> Vec<Qid> {
         let book = self.0.lock();
         book.orphans.iter().map(|(qid, _)| *qid).filter(|qid| book.is_live(*qid)).collect()
+    }
+
+    /// Identifiers of dropped pairs that the controller may still have, those included whose deletion failed before.
+    pub(crate) fn all_orphans(&self) -> Vec<Qid> {
+        self.0.lock().orphans.iter().map(|(qid, _)| *qid).collect()
     }
 
     /// The controller deleted the queues of a dropped pair: frees its memory and identifier.
@@ -141,13 +189,17 @@ impl QueueBook {
     pub(crate) fn forget_queues(&self) -> Vec<Qid> {
         let mut book = self.0.lock();
         book.orphans.clear();
+        let kept = std::mem::take(&mut book.kept);
         let mut lost = Vec::new();
         for (id, number) in book.ids.iter_mut().zip(1..) {
-            if matches!(id.state, IdState::Live | IdState::Lost) {
+            if matches!(id.state, IdState::Live | IdState::CompletionOnly | IdState::Lost) {
                 lost.push(Qid(number));
             }
             id.state = if id.held { IdState::Retired } else { IdState::Free };
         }
+        // Whatever that runs, it may want the book.
+        drop(book);
+        drop(kept);
         lost
     }
 }
@@ -166,7 +218,7 @@ impl Book {
         IdCounts {
             granted: self.granted,
             in_use: count(IdState::Live) + count(IdState::Retired),
-            lost: count(IdState::Lost),
+            lost: count(IdState::Lost) + count(IdState::CompletionOnly),
         }
     }
 }
@@ -180,5 +232,6 @@ impl Drop for Book {
             tracing::error!(%qid, state = %self.state, "ring memory leaked: the controller may still write to it");
             std::mem::forget(rings);
         }
+        std::mem::forget(std::mem::take(&mut self.kept));
     }
 }

@@ -6,7 +6,9 @@ use warpbell_hw::{CqRing, Device, DmaBuffer, Doorbell, Iova, Qid, SqRing, Window
 use warpbell_nvme::command::QueuePriority;
 
 use crate::controller_memory::ControllerRing;
+use crate::interrupts::Vector;
 use crate::queue_ids::QueueBook;
+use crate::reserve::RingReservation;
 
 /// Where a ring lies.
 #[derive(Debug, Default)]
@@ -25,6 +27,20 @@ pub enum RingMemory {
         /// Where the controller sees its first byte.
         iova: Iova,
     },
+    /// Memory that was set aside for rings, and that no other pair uses.
+    Reserved(RingReservation),
+}
+
+/// How completions of a queue are noticed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Notification {
+    /// By looking: the controller does not interrupt.
+    #[default]
+    Polled,
+    /// By interrupts of a vector that the driver chooses: one of its own while there are enough, else a shared one.
+    Interrupt,
+    /// By interrupts of this vector.
+    Vector(u16),
 }
 
 /// What an I/O queue pair is to be like.
@@ -36,8 +52,8 @@ pub struct QueueSpec {
     pub sq_memory: RingMemory,
     /// Where the completion ring lies.
     pub cq_memory: RingMemory,
-    /// The interrupt vector of the completion queue; none means that it is polled.
-    pub vector: Option<u16>,
+    /// How its completions are noticed. Kernels poll.
+    pub notification: Notification,
     /// The priority, where the controller arbitrates by weighted round robin.
     pub priority: QueuePriority,
 }
@@ -49,7 +65,7 @@ impl QueueSpec {
             entries,
             sq_memory: RingMemory::Host,
             cq_memory: RingMemory::Host,
-            vector: None,
+            notification: Notification::Polled,
             priority: QueuePriority::URGENT,
         }
     }
@@ -61,6 +77,7 @@ pub(crate) enum RingBacking {
     Buffer(DmaBuffer),
     Controller(ControllerRing),
     Fixed { window: Window, iova: Iova },
+    Reserved(RingReservation),
 }
 
 impl RingBacking {
@@ -69,6 +86,7 @@ impl RingBacking {
             RingBacking::Buffer(buffer) => buffer.window(),
             RingBacking::Controller(ring) => ring.window(),
             RingBacking::Fixed { window, .. } => window,
+            RingBacking::Reserved(memory) => memory.window(),
         }
     }
 
@@ -77,6 +95,7 @@ impl RingBacking {
             RingBacking::Buffer(buffer) => buffer.iova(),
             RingBacking::Controller(ring) => ring.iova(),
             RingBacking::Fixed { iova, .. } => *iova,
+            RingBacking::Reserved(memory) => memory.iova(),
         }
     }
 }
@@ -103,6 +122,8 @@ pub struct QueuePair {
     pub(crate) name: Arc<str>,
     /// Where both rings stand; none if they are not idle or do not agree.
     pub(crate) index_base: Option<u64>,
+    /// Whose interrupts tell of completions.
+    pub(crate) vector: Option<Arc<Vector>>,
     /// Present until dropped.
     rings: Option<Rings>,
     book: Arc<QueueBook>,
@@ -126,6 +147,7 @@ impl QueuePair {
             device: device.0,
             name: device.1,
             index_base: Some(0),
+            vector: None,
             rings: Some(rings),
             book,
         }
@@ -164,6 +186,11 @@ impl QueuePair {
     /// The completion queue head doorbell.
     pub fn cq_doorbell(&self) -> &Doorbell {
         &self.cq_doorbell
+    }
+
+    /// The vector whose interrupts tell of completions; `None`: they are polled.
+    pub fn vector(&self) -> Option<u16> {
+        self.vector.as_ref().map(|vector| vector.number)
     }
 
     /// The device that the queues belong to.

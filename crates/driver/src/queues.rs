@@ -1,6 +1,9 @@
 //! I/O queues: how many there are, making and deleting pairs.
 
-use warpbell_hw::{DmaAccess, DmaBuffer, DoorbellKind, Qid, Window};
+use std::sync::Arc;
+use std::time::Duration;
+
+use warpbell_hw::{DmaAccess, DmaBuffer, DoorbellKind, Qid};
 use warpbell_nvme::command::{self, QueuePriority, Sqe};
 use warpbell_nvme::completion::Cqe;
 use warpbell_nvme::feature::{FeatureId, NumberOfQueues};
@@ -9,9 +12,10 @@ use warpbell_nvme::register::ArbitrationMechanism;
 use crate::controller::Controller;
 use crate::core::Core;
 use crate::data::{Data, PAGE};
-use crate::mutation::{Mutation, off};
+use crate::interrupts::Vector;
 use crate::queue_pair::{RingBacking, RingMemory, Rings};
-use crate::{DriverError, QueuePair, QueueSpec};
+use crate::registers::Deadline;
+use crate::{DriverError, Notification, QueuePair, QueueSpec};
 
 /// The largest queue of a controller that reports 0 (one entry), which it cannot mean.
 const FALLBACK_ENTRIES: u32 = 64;
@@ -58,37 +62,68 @@ pub(crate) fn negotiate(core: &Core) -> Result<QueueGrant, DriverError> {
 impl Controller {
     /// Entries of the largest I/O queue.
     pub fn max_entries(&self) -> u32 {
-        match self.core.cap.mqes_z() {
+        let entries = match self.core.cap.mqes_z() {
             0 => FALLBACK_ENTRIES,
             mqes_z => u32::from(mqes_z) + 1,
-        }
+        };
+        entries.min(self.core.quirks.max_entries)
     }
 
     /// Creates the completion queue, then the submission queue, under an identifier that is free.
+    #[tracing::instrument(level = "info", name = "create_queue_pair", skip_all, fields(device = %self.name(), entries = spec.entries, qid = tracing::field::Empty))]
     pub fn create_queue_pair(&self, spec: QueueSpec) -> Result<QueuePair, DriverError> {
+        self.create_queue_pair_within(spec, self.core.options.admin_timeout.saturating_mul(2))
+    }
+
+    /// The same, with a limit for both commands together; each has the admin queue's own limit besides. A queue of which
+    /// it is not known whether it was created keeps its identifier and its memory until it is, or until a reset.
+    pub fn create_queue_pair_within(
+        &self,
+        spec: QueueSpec,
+        limit: Duration,
+    ) -> Result<QueuePair, DriverError> {
+        let until = Deadline::after(self.core.regs.clock(), limit);
         self.check(&spec)?;
         self.reclaim();
-        let QueueSpec { entries, sq_memory, cq_memory, vector, priority } = spec;
+        let vector = self.vector(spec.notification)?;
+        let QueueSpec { entries, sq_memory, cq_memory, priority, .. } = spec;
+        let priority = self.core.quirks.priority.unwrap_or(priority);
+        let number = vector.as_ref().map(|vector| vector.number);
         let rings = Rings {
             sq: self.ring_memory("submission", sq_memory, entries as usize * size_of::<Sqe>())?,
             cq: self.ring_memory("completion", cq_memory, entries as usize * size_of::<Cqe>())?,
         };
-        let qid = self.core.book.take().map_err(|counts| DriverError::NoFreeQueue {
+        let in_question = self.core.admin.lock().queues_in_question();
+        let qid = self.core.book.take(&in_question).map_err(|counts| DriverError::NoFreeQueue {
             device: self.core.name(),
             granted: counts.granted,
             in_use: counts.in_use,
             lost: counts.lost,
         })?;
+        tracing::Span::current().record("qid", qid.0);
         let created = self.doorbells(qid).and_then(|doorbells| {
-            self.create_queues(qid, entries, &rings, vector, priority).map(|()| doorbells)
+            self.create_queues(qid, entries, &rings, number, priority, until).map(|()| doorbells)
         });
         match created {
-            Ok(doorbells) => Ok(self.pair(qid, entries, rings, doorbells)),
+            Ok(doorbells) => {
+                self.core.pause(self.core.quirks.create_delay);
+                let mut pair = self.pair(qid, entries, rings, doorbells);
+                pair.vector = vector;
+                Ok(pair)
+            }
             Err(error) => {
                 // Retired or lost was noted where it failed; this frees the memory or keeps it accordingly.
                 self.core.book.drop_pair(qid, rings);
                 Err(error)
             }
+        }
+    }
+
+    fn vector(&self, notification: Notification) -> Result<Option<Arc<Vector>>, DriverError> {
+        match notification {
+            Notification::Polled => Ok(None),
+            Notification::Interrupt => self.core.vector_for_queue().map(Some),
+            Notification::Vector(number) => self.core.vector(number).map(Some),
         }
     }
 
@@ -109,12 +144,6 @@ impl Controller {
         if !entries.is_power_of_two() || !(2..=limit).contains(&entries) {
             return Err(DriverError::QueueEntries { device, entries, limit });
         }
-        let count = self.core.regs.device().interrupts().count();
-        if let Some(vector) = spec.vector
-            && vector >= count
-        {
-            return Err(DriverError::Vector { device, vector, count });
-        }
         let weighted = self.core.regs.cc()?.ams() == ArbitrationMechanism::WEIGHTED_ROUND_ROBIN;
         if spec.priority != QueuePriority::URGENT && !weighted {
             return Err(DriverError::Priority { device, priority: spec.priority });
@@ -123,7 +152,7 @@ impl Controller {
     }
 
     /// Ring memory, zeroed: a stale phase bit would read as a completion.
-    fn ring_memory(
+    pub(crate) fn ring_memory(
         &self,
         ring: &'static str,
         memory: RingMemory,
@@ -132,8 +161,8 @@ impl Controller {
         let what = "an I/O queue";
         let backing = match memory {
             RingMemory::Host => {
-                let window = Window::host(need).map_err(|error| self.core.dma_error(what, error.into()))?;
                 let space = self.core.regs.device().dma();
+                let window = space.allocate(need).map_err(|error| self.core.dma_error(what, error))?;
                 let buffer = DmaBuffer::map(space, window, DmaAccess::READ_WRITE);
                 RingBacking::Buffer(buffer.map_err(|error| self.core.dma_error(what, error))?)
             }
@@ -143,12 +172,14 @@ impl Controller {
             }
             RingMemory::Controller => RingBacking::Controller(self.core.controller_ring(need)?),
             RingMemory::Fixed { window, iova } => RingBacking::Fixed { window, iova },
+            RingMemory::Reserved(memory) => RingBacking::Reserved(memory),
         };
         let (len, iova) = (backing.window().len(), backing.iova());
         if len < need || !iova.0.is_multiple_of(PAGE as u64) {
             let (device, alignment) = (self.core.name(), PAGE);
             return Err(DriverError::RingMemory { device, ring, iova, len, need, alignment });
         }
+        self.core.check_reach(what, iova, need as u64)?;
         let zeroed = backing.window().fill(0, need, 0);
         zeroed.map_err(|error| self.core.dma_error(what, error.into()))?;
         Ok(backing)
@@ -177,14 +208,19 @@ impl Controller {
         rings: &Rings,
         vector: Option<u16>,
         priority: QueuePriority,
+        until: Deadline,
     ) -> Result<(), DriverError> {
+        let create = |sqe| {
+            let left = until.left(self.core.regs.clock()).min(self.core.options.admin_timeout);
+            self.core.execute_within(sqe, Data::None, left)
+        };
         let size_z = (entries - 1) as u16;
         let failed = |half, error| {
             let (device, source) = (self.core.name(), Box::new(error));
             DriverError::CreateQueue { device, half, qid, entries, source }
         };
         let create_cq = command::create_io_cq(qid.0, size_z, rings.cq.iova().0, vector);
-        if let Err(error) = self.core.execute(create_cq, Data::None) {
+        if let Err(error) = create(create_cq) {
             // A status means that there is no queue; anything else, that there may be one.
             if error.status().is_some() {
                 self.core.book.retire(qid)
@@ -194,87 +230,22 @@ impl Controller {
             return Err(failed("completion queue", error));
         }
         let create_sq = command::create_io_sq(qid.0, size_z, rings.sq.iova().0, qid.0, priority);
-        if let Err(error) = self.core.execute(create_sq, Data::None) {
-            let deleted = error.status().is_some()
-                && self.core.execute(command::delete_io_cq(qid.0), Data::None).is_ok();
-            if deleted {
-                self.core.book.retire(qid)
-            } else {
-                self.core.book.lose(qid)
-            }
+        if let Err(error) = create(create_sq) {
+            self.undo_half(qid, error.status().is_some(), until);
             return Err(failed("submission queue", error));
         }
         Ok(())
     }
 
-    /// Deletes the submission queue, then the completion queue, then frees their memory. If the controller
-    /// does not delete both, the memory stays mapped until it is reset, and the identifier stays unused.
-    pub fn delete_queue_pair(&self, pair: QueuePair) -> Result<(), DriverError> {
-        self.retire_queue_pair(&pair)
-    }
-
-    /// Like [`delete_queue_pair`](Self::delete_queue_pair), but memory and identifier are kept until `pair`
-    /// is dropped: kernels that were left behind by an error may still store to the rings and doorbells.
-    pub fn retire_queue_pair(&self, pair: &QueuePair) -> Result<(), DriverError> {
-        if !pair.belongs_to(&self.core.book) {
-            let (device, qid, owner) = (self.core.name(), pair.qid(), pair.name.clone());
-            return Err(DriverError::ForeignQueue { device, qid, owner });
+    /// Deletes the completion queue whose submission queue could not be created. `refused`: there is surely none.
+    fn undo_half(&self, qid: Qid, refused: bool, until: Deadline) {
+        if !refused {
+            return self.core.book.lose(qid);
         }
-        if pair.is_retired() {
-            return Ok(());
+        self.core.book.halve(qid);
+        let left = until.left(self.core.regs.clock()).min(self.core.options.admin_timeout);
+        if self.core.execute_within(command::delete_io_cq(qid.0), Data::None, left).is_ok() {
+            self.core.book.retire(qid);
         }
-        if off(Mutation::TeardownBeforeDelete) {
-            self.core.book.retire(pair.qid());
-            return Ok(());
-        }
-        self.delete_queues(pair.qid()).inspect_err(|_| self.core.book.lose(pair.qid()))?;
-        self.core.book.retire(pair.qid());
-        Ok(())
-    }
-
-    fn delete_queues(&self, qid: Qid) -> Result<(), DriverError> {
-        let mut halves = [
-            ("submission queue", command::delete_io_sq(qid.0)),
-            ("completion queue", command::delete_io_cq(qid.0)),
-        ];
-        if off(Mutation::CompletionQueueFirst) {
-            halves.reverse();
-        }
-        for (half, sqe) in halves {
-            self.core.execute(sqe, Data::None).map_err(|error| {
-                let (device, source) = (self.core.name(), Box::new(error));
-                DriverError::DeleteQueue { device, half, qid, source }
-            })?;
-        }
-        Ok(())
-    }
-
-    /// Deletes the queues of pairs that were dropped without being deleted.
-    pub(crate) fn reclaim(&self) {
-        for qid in self.core.book.orphans() {
-            match self.delete_queues(qid) {
-                Ok(()) => self.core.book.bury(qid),
-                Err(error) => {
-                    tracing::warn!(%error, "cannot delete a dropped queue pair");
-                    self.core.book.lose(qid);
-                }
-            }
-        }
-    }
-
-    /// Deletes every queue before a shutdown: first all submission queues, then all completion queues.
-    pub(crate) fn delete_all_queues(&self) {
-        let mut live = self.core.book.live();
-        for half in [command::delete_io_sq as fn(u16) -> Sqe, command::delete_io_cq] {
-            live.retain(|qid| {
-                let deleted = self.core.execute(half(qid.0), Data::None);
-                if let Err(error) = &deleted {
-                    tracing::warn!(%error, %qid, "queue not deleted before shutdown");
-                    self.core.book.lose(*qid);
-                }
-                deleted.is_ok()
-            });
-        }
-        live.into_iter().for_each(|qid| self.core.book.retire(qid));
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use warpbell_hw::{Clock, Device};
-use warpbell_nvme::register::{Aqa, Cap, Cc, CmbMsc, CmbSts, CmbSz, Crto, Csts, Vs, offset};
+use warpbell_nvme::register::{Aqa, Cap, Cc, CmbMsc, CmbSts, CmbSz, Crto, Csts, NSSR_MAGIC, Vs, offset};
 
 use crate::DriverError;
 
@@ -111,6 +111,22 @@ impl RegisterFile {
         self.write64(offset::ACQ, "ACQ", acq);
     }
 
+    /// Has the whole NVM subsystem reset.
+    pub(crate) fn reset_subsystem(&self) {
+        self.write32(offset::NSSR, "NSSR", NSSR_MAGIC);
+    }
+
+    /// Waits until the function answers: after some resets it does not for a while.
+    pub(crate) fn wait_answer(&self, deadline: Deadline) -> Result<(), DriverError> {
+        loop {
+            let passed = deadline.passed(self.clock());
+            match self.vs() {
+                Err(DriverError::Gone { .. }) if !passed => self.clock().pause(POLL_PAUSE),
+                answer => return answer.map(|_| ()),
+            }
+        }
+    }
+
     /// Looks at CSTS until `done` says so, and at least once more after the deadline.
     pub(crate) fn wait_csts(
         &self,
@@ -144,6 +160,10 @@ pub(crate) struct Deadline(Duration);
 impl Deadline {
     pub(crate) fn after(clock: &dyn Clock, limit: Duration) -> Deadline {
         Deadline(clock.now().saturating_add(limit))
+    }
+
+    pub(crate) fn left(&self, clock: &dyn Clock) -> Duration {
+        self.0.saturating_sub(clock.now())
     }
 
     pub(crate) fn passed(&self, clock: &dyn Clock) -> bool {

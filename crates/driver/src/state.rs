@@ -11,6 +11,8 @@ pub enum ControllerState {
     Ready,
     /// Enabled, but it reported a fatal status: only a reset helps.
     Fatal,
+    /// Not ready any more, though nobody here disabled it: its queues are lost, and only a reset helps.
+    Fallen,
     /// Neither enabled nor surely disabled: a transition did not end in time.
     Stuck,
     /// Disabled: it touches no memory.
@@ -25,6 +27,7 @@ impl fmt::Display for ControllerState {
             ControllerState::Starting => "starting",
             ControllerState::Ready => "ready",
             ControllerState::Fatal => "in fatal error",
+            ControllerState::Fallen => "not ready any more",
             ControllerState::Stuck => "stuck",
             ControllerState::Disabled => "disabled",
             ControllerState::Gone => "gone",

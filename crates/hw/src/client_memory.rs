@@ -1,6 +1,6 @@
 //! A client's DMA space, as the controller sees it.
 
-use crate::{DmaAccess, Iova, MemoryError, Window};
+use crate::{CopyDirection, DmaAccess, Iova, MemoryError, Window};
 
 /// Why an access by the controller failed.
 #[derive(Debug, thiserror::Error)]
@@ -15,23 +15,39 @@ pub enum AccessError {
         /// What was attempted.
         access: DmaAccess,
     },
-    /// Mapped, but without a pointer: use `read`, `write` or `start`.
-    #[error("{iova} has no CPU pointer")]
+    /// Mapped, but without a pointer: it is remote memory, which a [`crate::CopyQueue`] reaches.
+    #[error("{iova} lies in memory that has no CPU pointer: only data of I/O commands may lie there")]
     NoPointer {
         /// First byte.
         iova: Iova,
     },
-    /// The staging window is too small.
+    /// A range outside a window.
     #[error(transparent)]
     Memory(#[from] MemoryError),
-    /// The transport failed.
-    #[error("DMA of {len} bytes at {iova}: {reason}")]
-    Transport {
-        /// First byte.
-        iova: Iova,
+    /// An engine did not copy.
+    #[error("copy of {len} bytes {direction} remote memory at {at:#x}: {reason}")]
+    Copy {
+        /// Which way.
+        direction: CopyDirection,
+        /// First byte in the remote memory.
+        at: u64,
+        /// Length in bytes.
+        len: u64,
+        /// What went wrong.
+        reason: String,
+    },
+    /// No engine, or a queue of it that works no longer.
+    #[error("copy engine: {reason}")]
+    Engine {
+        /// What went wrong, and what to do about it.
+        reason: String,
+    },
+    /// Host memory that an engine does not pin.
+    #[error("{len} bytes of host memory cannot be pinned: {reason}")]
+    Pin {
         /// Length in bytes.
         len: usize,
-        /// What went wrong.
+        /// Why not.
         reason: String,
     },
 }
@@ -40,51 +56,19 @@ pub enum AccessError {
 /// the slice lives.
 pub type ClientSlice = Window;
 
-/// Which way an asynchronous copy goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CopyDirection {
-    /// From the client's memory into staging.
-    FromClient,
-    /// From staging into the client's memory.
-    ToClient,
-}
-
-/// An asynchronous copy between client memory and a staging window.
-#[derive(Clone, Debug)]
-pub struct Copy {
-    /// Which way.
-    pub direction: CopyDirection,
-    /// First byte in the client's memory.
-    pub iova: Iova,
-    /// The controller's side; its length is the copy's length.
-    pub staging: Window,
-}
-
-/// Names a copy that was started.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct CopyId(pub u64);
-
-/// The memory of a client, addressed by IOVA.
-///
-/// `slice` is the fast way, for memory with a CPU pointer. Memory without one (GPU memory, DMA by
-/// message) has `read` and `write`, which wait, and `start`/`finished`, which do not.
+/// The memory of a client, addressed by IOVA, as far as the controller's CPUs reach it. Memory without a pointer is a
+/// [`crate::RemoteMemory`].
 pub trait ClientMemory: Send + Sync {
     /// Direct access to `iova..iova + len`, which must lie in one mapping.
     fn slice(&self, iova: Iova, len: usize, access: DmaAccess) -> Result<ClientSlice, AccessError>;
 
-    /// Copies out of client memory and waits.
+    /// Copies out of client memory.
     fn read(&self, iova: Iova, into: &mut [u8]) -> Result<(), AccessError> {
         Ok(self.slice(iova, into.len(), DmaAccess::READ)?.read(0, into)?)
     }
 
-    /// Copies into client memory and waits.
+    /// Copies into client memory.
     fn write(&self, iova: Iova, from: &[u8]) -> Result<(), AccessError> {
         Ok(self.slice(iova, from.len(), DmaAccess::WRITE)?.write(0, from)?)
     }
-
-    /// Starts a copy. Payload is visible to the client before `finished` names the copy.
-    fn start(&self, copy: Copy) -> Result<CopyId, AccessError>;
-
-    /// The next copy that ended, with its result; `None` if none has.
-    fn finished(&self) -> Option<(CopyId, Result<(), AccessError>)>;
 }

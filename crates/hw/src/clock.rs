@@ -11,6 +11,11 @@ pub trait Clock: Send + Sync {
     fn now(&self) -> Duration;
     /// Lets up to about `hint` pass; zero means: just give others a chance.
     fn pause(&self, hint: Duration);
+    /// Whether time passes, and the controller works, while a thread sleeps in the kernel, as for an interrupt.
+    /// False where `pause` is what makes time pass: there everybody polls.
+    fn passes_by_itself(&self) -> bool {
+        false
+    }
 }
 
 /// The system's monotonic clock.
@@ -43,6 +48,10 @@ impl Clock for MonotonicClock {
         } else {
             std::thread::sleep(hint);
         }
+    }
+
+    fn passes_by_itself(&self) -> bool {
+        true
     }
 }
 

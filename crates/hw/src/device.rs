@@ -1,8 +1,9 @@
 //! One NVMe function, as its driver sees it.
 
+use std::io;
 use std::sync::Arc;
 
-use crate::{Clock, DmaSpace, Doorbells, Interrupts, Registers, Reset, Window};
+use crate::{Clock, DmaSpace, DoorbellProxy, Doorbells, Interrupts, Registers, Reset, Window};
 
 /// What kind of controller answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +25,21 @@ pub struct DeviceInfo {
     pub kind: DeviceKind,
 }
 
+/// Which PCI function it is: what quirks are looked up by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PciId {
+    /// Vendor ID.
+    pub vendor: u16,
+    /// Device ID.
+    pub device: u16,
+}
+
+impl std::fmt::Display for PciId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:04x}:{:04x}", self.vendor, self.device)
+    }
+}
+
 /// Everything that a driver needs of one NVMe function.
 pub trait Device: Send + Sync {
     /// Name and kind.
@@ -32,6 +48,11 @@ pub trait Device: Send + Sync {
     fn registers(&self) -> &dyn Registers;
     /// The doorbell registers.
     fn doorbells(&self) -> &dyn Doorbells;
+    /// The same doorbells through a shadow page of host memory, for kernels that cannot store to the page itself; made
+    /// when it is first asked for. `None` where there is no need: doorbells are ordinary memory, or forwarded already.
+    fn forwarded_doorbells(&self) -> Option<io::Result<Arc<DoorbellProxy>>> {
+        None
+    }
     /// The function's DMA address space. Shared: mappings keep it alive.
     fn dma(&self) -> Arc<dyn DmaSpace>;
     /// Interrupt vectors.
@@ -40,6 +61,10 @@ pub trait Device: Send + Sync {
     fn reset(&self) -> &dyn Reset;
     /// The clock that this device's deadlines run on.
     fn clock(&self) -> &dyn Clock;
+    /// Vendor and device ID from configuration space; `None` where there is none.
+    fn pci_id(&self) -> Option<PciId> {
+        None
+    }
     /// The controller memory buffer (CMBLOC), as this process sees it; `None` if there is none, or if it cannot be
     /// mapped.
     fn controller_memory(&self) -> Option<Window> {

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use crate::{Iova, MemoryError, Window};
+use crate::{Iova, MemoryError, PoolPart, RemoteMemory, Window};
 
 /// What a device may do with a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +38,9 @@ pub enum DmaSource<'a> {
         /// Bytes; a multiple of the page size.
         len: u64,
     },
+    /// All of a memory without CPU pointers, which an engine copies from and to. Only a controller in this process can
+    /// use it.
+    Remote(&'a Arc<dyn RemoteMemory>),
 }
 
 /// The limits of a DMA address space.
@@ -78,6 +81,20 @@ pub enum DmaError {
         /// The limit.
         limit: u32,
     },
+    /// Something is mapped there.
+    #[error(
+        "DMA mapping of {len} bytes at {iova}: {other_len} bytes are mapped at {other}; unmap them first"
+    )]
+    Overlap {
+        /// Where.
+        iova: Iova,
+        /// Length in bytes.
+        len: u64,
+        /// Where the other mapping begins.
+        other: Iova,
+        /// Its length in bytes.
+        other_len: u64,
+    },
     /// The source cannot be mapped by this backend.
     #[error("DMA mapping refused: {reason}")]
     Unsupported {
@@ -95,6 +112,18 @@ pub enum DmaError {
     /// Memory could not be had.
     #[error(transparent)]
     Memory(#[from] MemoryError),
+    /// The system refused, and there is something to be said about it.
+    #[error("DMA {step} of {len} bytes: {source}: {remedy}")]
+    Refused {
+        /// What was attempted.
+        step: &'static str,
+        /// Length in bytes.
+        len: u64,
+        /// What the system said.
+        source: std::io::Error,
+        /// What it means, and what to do.
+        remedy: String,
+    },
     /// The system refused.
     #[error("DMA {step} of {len} bytes: {source}")]
     System {
@@ -107,6 +136,17 @@ pub enum DmaError {
     },
 }
 
+impl DmaError {
+    /// The answer of a space whose devices address memory themselves, to memory that only an engine copies from and to.
+    pub fn only_an_engine(memory: &dyn RemoteMemory) -> DmaError {
+        let reason = format!(
+            "{memory:?} is reached by a copy engine of this process, which only the soft controller (soft:...) drives: map \
+             GPU memory for other devices through a pointer or a file of it"
+        );
+        DmaError::Unsupported { reason }
+    }
+}
+
 /// A device's DMA address space.
 pub trait DmaSpace: Send + Sync {
     /// Makes `source` visible at an IOVA that the space chooses. The whole source is contiguous there.
@@ -115,13 +155,26 @@ pub trait DmaSpace: Send + Sync {
     fn unmap(&self, iova: Iova, len: u64) -> Result<(), DmaError>;
     /// Ranges, page size and counts.
     fn limits(&self) -> DmaLimits;
+    /// At least `len` bytes of fresh zeroed host memory that `map` takes. A space without translation is particular
+    /// about memory; others take any.
+    fn allocate(&self, len: usize) -> Result<Window, DmaError> {
+        Ok(Window::host(len)?)
+    }
 }
 
 /// Memory with an IOVA; unmapped when dropped.
 pub struct DmaBuffer {
     window: Window,
     iova: Iova,
-    space: Arc<dyn DmaSpace>,
+    hold: Hold,
+}
+
+/// What keeps the memory mapped.
+enum Hold {
+    /// A mapping of its own.
+    Mapping(Arc<dyn DmaSpace>),
+    /// A larger mapping, and the part of it that is taken.
+    Part { _mapping: Arc<DmaBuffer>, _part: PoolPart },
 }
 
 impl std::fmt::Debug for DmaBuffer {
@@ -134,12 +187,27 @@ impl DmaBuffer {
     /// Maps `window` for the buffer's lifetime.
     pub fn map(space: Arc<dyn DmaSpace>, window: Window, access: DmaAccess) -> Result<DmaBuffer, DmaError> {
         let iova = space.map(DmaSource::Memory(&window), access)?;
-        Ok(DmaBuffer { window, iova, space })
+        Ok(DmaBuffer { window, iova, hold: Hold::Mapping(space) })
+    }
+
+    /// A part of memory that is mapped as a whole: `mapping` is of the pool's window. Mapped once for all its parts,
+    /// it stays so until the last of them is dropped.
+    pub fn part(mapping: &Arc<DmaBuffer>, part: PoolPart) -> Result<DmaBuffer, DmaError> {
+        let offset = part.offset();
+        let inside = mapping.window.slice(offset, part.window().len())?;
+        if inside.as_ptr() != part.window().as_ptr() {
+            let reason = "the part belongs to other memory than the mapping".to_owned();
+            return Err(DmaError::Unsupported { reason });
+        }
+        let iova = Iova(mapping.iova.0 + offset as u64);
+        let window = part.window().clone();
+        Ok(DmaBuffer { window, iova, hold: Hold::Part { _mapping: mapping.clone(), _part: part } })
     }
 
     /// Fresh zeroed host memory of at least `len` bytes, resident, readable and writable by the device.
     pub fn host(space: Arc<dyn DmaSpace>, len: usize) -> Result<DmaBuffer, DmaError> {
-        let window = Window::host(len)?;
+        let window = space.allocate(len)?;
+        crate::available::check(&window)?;
         window.populate()?;
         DmaBuffer::map(space, window, DmaAccess::READ_WRITE)
     }
@@ -167,8 +235,60 @@ impl DmaBuffer {
 
 impl Drop for DmaBuffer {
     fn drop(&mut self) {
-        if let Err(error) = self.space.unmap(self.iova, self.window.len() as u64) {
+        let Hold::Mapping(space) = &self.hold else { return };
+        if let Err(error) = space.unmap(self.iova, self.window.len() as u64) {
             tracing::warn!(%error, "unmap failed");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+    use crate::{BASE_PAGE, Pool};
+
+    /// Maps everything at one place and counts mappings.
+    #[derive(Default)]
+    struct Counting(AtomicU32);
+
+    impl DmaSpace for Counting {
+        fn map(&self, _: DmaSource<'_>, _: DmaAccess) -> Result<Iova, DmaError> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Ok(Iova(0x10_0000))
+        }
+        fn unmap(&self, _: Iova, _: u64) -> Result<(), DmaError> {
+            self.0.fetch_sub(1, Ordering::Relaxed);
+            Ok(())
+        }
+        fn limits(&self) -> DmaLimits {
+            DmaLimits { ranges: vec![0..=u64::MAX], page_size: 4096, mappings: 1 }
+        }
+    }
+
+    #[test]
+    fn parts_share_one_mapping_until_the_last_is_gone() {
+        let space = Arc::new(Counting::default());
+        let pool = Pool::new(Window::host(4 * BASE_PAGE).unwrap());
+        let whole = DmaBuffer::map(space.clone(), pool.window().clone(), DmaAccess::READ_WRITE).unwrap();
+        let whole = Arc::new(whole);
+        let parts = [1, BASE_PAGE].map(|len| DmaBuffer::part(&whole, pool.take(len).unwrap()).unwrap());
+        assert_eq!([parts[0].iova(), parts[1].iova()], [Iova(0x10_0000), Iova(0x10_1000)]);
+        drop(whole);
+        let [first, second] = parts;
+        drop(first);
+        assert_eq!(space.0.load(Ordering::Relaxed), 1, "the second still lies in it");
+        drop(second);
+        assert_eq!(space.0.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_part_of_other_memory_is_refused() {
+        let window = || Window::host(BASE_PAGE).unwrap();
+        let space = Arc::new(Counting::default());
+        let whole = Arc::new(DmaBuffer::map(space, window(), DmaAccess::READ_WRITE).unwrap());
+        let error = DmaBuffer::part(&whole, Pool::new(window()).take(1).unwrap()).unwrap_err().to_string();
+        assert!(error.contains("other memory"), "{error}");
     }
 }

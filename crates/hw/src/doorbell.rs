@@ -66,9 +66,9 @@ pub trait Doorbells: Send + Sync {
     /// One doorbell register, to be written by one thread at a time.
     fn doorbell(&self, qid: Qid, kind: DoorbellKind) -> Result<Doorbell, DoorbellError> {
         let (offset, window) = (self.offset(qid, kind), self.window());
-        let len = window.len();
-        let register = window.slice(offset, 4).map_err(|_| DoorbellError::Outside { qid, offset, len })?;
-        Ok(Doorbell { register, offset, sink: self.sink(), shadow: None })
+        let doorbell = Doorbell::new(&window, offset);
+        let doorbell = doorbell.ok_or(DoorbellError::Outside { qid, offset, len: window.len() })?;
+        Ok(Doorbell { sink: self.sink(), ..doorbell })
     }
 }
 
@@ -99,6 +99,17 @@ pub struct Doorbell {
 }
 
 impl Doorbell {
+    /// The doorbell at a byte offset in the page, if that has it: memory.
+    pub fn new(page: &Window, offset: usize) -> Option<Doorbell> {
+        let register = page.slice(offset, 4).ok()?;
+        Some(Doorbell { register, offset, sink: None, shadow: None })
+    }
+
+    /// The same doorbell, whose writes by host threads go to `sink` and not to memory. Kernels still store to memory.
+    pub fn with_sink(self, sink: Arc<dyn DoorbellSink>) -> Doorbell {
+        Doorbell { sink: Some(sink), ..self }
+    }
+
     /// The same doorbell, written to its shadow first.
     pub fn with_shadow(self, shadow: Shadow) -> Doorbell {
         Doorbell { shadow: Some(shadow), ..self }

@@ -3,7 +3,9 @@
 //! A [`Device`] is one NVMe function seen from its driver: [`Registers`] (BAR0), [`Doorbells`],
 //! a [`DmaSpace`] that turns memory into IOVAs, [`Interrupts`], [`Reset`] and a [`Clock`]. VFIO,
 //! vfio-user and the soft controller are three implementations; the driver never names one.
-//! [`ClientMemory`] is the same DMA space seen from the controller's side.
+//! [`ClientMemory`] is the same DMA space seen from the controller's side, and an [`Endpoint`] a controller that
+//! can be served to clients in other processes. [`RemoteMemory`] is memory that only an engine copies from and to, as
+//! that of a GPU.
 //!
 //! All memory that a device may write is a [`Window`]: volatile and atomic accessors only, never a
 //! Rust reference into it. [`SqRing`] and [`CqRing`] put queue entries on top.
@@ -11,26 +13,38 @@
 //!
 //! Unsafe code lives in `memory` (mappings and accessors) and nowhere else in this crate.
 
+mod available;
 mod client_memory;
 mod clock;
 mod device;
 mod dma;
 mod doorbell;
+mod doorbell_proxy;
+mod endpoint;
 mod id;
 mod interrupt;
 mod memory;
+mod pool;
 mod registers;
+mod registration;
+mod remote;
 mod reset;
 mod ring;
+mod words;
 
-pub use client_memory::{AccessError, ClientMemory, ClientSlice, Copy, CopyDirection, CopyId};
+pub use client_memory::{AccessError, ClientMemory, ClientSlice};
 pub use clock::{Clock, MonotonicClock};
-pub use device::{Device, DeviceInfo, DeviceKind};
+pub use device::{Device, DeviceInfo, DeviceKind, PciId};
 pub use dma::{DmaAccess, DmaBuffer, DmaError, DmaLimits, DmaSource, DmaSpace};
 pub use doorbell::{Doorbell, DoorbellError, DoorbellKind, DoorbellPath, DoorbellSink, Doorbells, Shadow};
+pub use doorbell_proxy::{DoorbellLost, DoorbellProxy, DoorbellWriter, ProxySlot};
+pub use endpoint::{Endpoint, PciIdentity};
 pub use id::{Cid, Iova, Lba, Nsid, Qid};
 pub use interrupt::{InterruptError, Interrupts};
-pub use memory::{BASE_PAGE, HUGE_PAGE, HostMemory, Memory, MemoryError, Window};
+pub use memory::{BASE_PAGE, HUGE_PAGE, HostMemory, Memory, MemoryError, Window, WordMemory};
+pub use pool::{Pool, PoolFull, PoolPart};
 pub use registers::Registers;
+pub use registration::{Registration, Registrations};
+pub use remote::{CopyDirection, CopyQueue, RemoteBuffer, RemoteCopy, RemoteMemory};
 pub use reset::{Reset, ResetError, ResetKind};
 pub use ring::{CqRing, SqRing};

@@ -6,10 +6,12 @@ use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-use rustix::fs::MemfdFlags;
+use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::mm::{Advice, MapFlags, ProtFlags};
+
+use crate::words;
 
 /// Bytes of a base page.
 pub const BASE_PAGE: usize = 4096;
@@ -36,6 +38,16 @@ pub enum MemoryError {
         len: usize,
         /// What the system said.
         source: std::io::Error,
+    },
+    /// More memory at once than the machine can give.
+    #[error(
+        "memory length {len} bytes: this machine has {available} bytes available; ask for less, or end what uses them"
+    )]
+    Unavailable {
+        /// The length asked for, in bytes.
+        len: usize,
+        /// What there is, in bytes.
+        available: usize,
     },
     /// A range outside a window.
     #[error("range {offset}+{len} is outside a window of {window} bytes")]
@@ -65,6 +77,11 @@ pub unsafe trait Memory: Send + Sync + fmt::Debug {
     }
     /// Bytes per page that backs it.
     fn page_size(&self) -> usize;
+    /// Whether it is ordinary memory. False for a BAR of another function: it is accessed by aligned volatile words of
+    /// at most 8 bytes then, as it may be neither cached nor able to take anything else.
+    fn is_ordinary(&self) -> bool {
+        true
+    }
     /// The file behind it and the offset of its first byte there, for sharing with another process.
     fn file(&self) -> Option<(BorrowedFd<'_>, u64)>;
 }
@@ -125,9 +142,12 @@ impl HostMemory {
         } else {
             MemfdFlags::empty()
         };
-        let file = rustix::fs::memfd_create("warpbell", MemfdFlags::CLOEXEC | huge)
-            .map_err(|e| system("create", e))?;
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | huge;
+        let file = rustix::fs::memfd_create("warpbell", flags).map_err(|e| system("create", e))?;
         rustix::fs::ftruncate(&file, len as u64).map_err(|e| system("size", e))?;
+        // Another process that gets the file cannot truncate it under us: the next access would end this process.
+        let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+        rustix::fs::fcntl_add_seals(&file, seals).map_err(|e| system("seal", e))?;
         let base = map(&file, len).map_err(|e| system("map", e))?;
         Ok(Arc::new(HostMemory { base, len, page_size, file }))
     }
@@ -146,6 +166,37 @@ impl Drop for HostMemory {
         if let Err(error) = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.len) } {
             tracing::warn!(%error, len = self.len, "munmap failed");
         }
+    }
+}
+
+/// Other memory, accessed as a BAR of another function is: by words, and without the file behind it. It stands in for
+/// one in tests.
+#[derive(Debug)]
+pub struct WordMemory(Arc<dyn Memory>);
+
+impl WordMemory {
+    /// The same memory, by words only.
+    pub fn new(memory: Arc<dyn Memory>) -> Arc<WordMemory> {
+        Arc::new(WordMemory(memory))
+    }
+}
+
+// SAFETY: the memory inside keeps the promise, and lives as long.
+unsafe impl Memory for WordMemory {
+    fn base(&self) -> NonNull<u8> {
+        self.0.base()
+    }
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+    fn page_size(&self) -> usize {
+        self.0.page_size()
+    }
+    fn is_ordinary(&self) -> bool {
+        false
+    }
+    fn file(&self) -> Option<(BorrowedFd<'_>, u64)> {
+        None
     }
 }
 
@@ -235,6 +286,24 @@ impl Window {
         pointer
     }
 
+    /// Atomic load of a byte.
+    #[inline]
+    pub fn load_u8(&self, offset: usize, order: Ordering) -> u8 {
+        let pointer = self.at::<u8>(offset);
+        // SAFETY: `at` checked the range; others access this byte atomically.
+        let byte = unsafe { AtomicU8::from_ptr(pointer) };
+        byte.load(order)
+    }
+
+    /// Atomic store of a byte.
+    #[inline]
+    pub fn store_u8(&self, offset: usize, value: u8, order: Ordering) {
+        let pointer = self.at::<u8>(offset);
+        // SAFETY: as in `load_u8`.
+        let byte = unsafe { AtomicU8::from_ptr(pointer) };
+        byte.store(value, order);
+    }
+
     /// Atomic 32-bit load at a 4-byte aligned offset.
     #[inline]
     pub fn load_u32(&self, offset: usize, order: Ordering) -> u32 {
@@ -298,6 +367,10 @@ impl Window {
     /// Copies bytes out of the window.
     pub fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), MemoryError> {
         let source = self.slice(offset, into.len())?;
+        if !self.memory.is_ordinary() {
+            words::read(&source, into);
+            return Ok(());
+        }
         // SAFETY: `slice` checked the range; `into` is a Rust slice and cannot overlap a mapping.
         unsafe { std::ptr::copy_nonoverlapping(source.as_ptr(), into.as_mut_ptr(), into.len()) };
         Ok(())
@@ -306,6 +379,10 @@ impl Window {
     /// Copies bytes into the window.
     pub fn write(&self, offset: usize, from: &[u8]) -> Result<(), MemoryError> {
         let target = self.slice(offset, from.len())?;
+        if !self.memory.is_ordinary() {
+            words::write(&target, from);
+            return Ok(());
+        }
         // SAFETY: as in `read`.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), target.as_ptr(), from.len()) };
         Ok(())
@@ -314,6 +391,10 @@ impl Window {
     /// Sets `len` bytes to `value`.
     pub fn fill(&self, offset: usize, len: usize, value: u8) -> Result<(), MemoryError> {
         let target = self.slice(offset, len)?;
+        if !self.memory.is_ordinary() {
+            words::fill(&target, value);
+            return Ok(());
+        }
         // SAFETY: `slice` checked the range.
         unsafe { std::ptr::write_bytes(target.as_ptr(), value, len) };
         Ok(())
@@ -338,6 +419,15 @@ mod tests {
         let window = Window::whole(memory.clone());
         assert!(window.to_vec(0, BASE_PAGE).unwrap().iter().all(|b| *b == 0));
         assert!(memory.file().is_some());
+    }
+
+    #[test]
+    fn whoever_has_the_file_cannot_change_its_length() {
+        let memory = HostMemory::new(BASE_PAGE).unwrap();
+        let file = std::fs::File::from(memory.file().unwrap().0.try_clone_to_owned().unwrap());
+        for len in [0, 2 * BASE_PAGE as u64] {
+            assert_eq!(file.set_len(len).unwrap_err().kind(), std::io::ErrorKind::PermissionDenied);
+        }
     }
 
     #[test]

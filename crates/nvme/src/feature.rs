@@ -268,4 +268,4 @@ dword! {
 }
 
 mod data;
-pub use data::HostBehavior;
+pub use data::{ApstEnable, ApstEntry, ApstTable, HostBehavior};

@@ -7,9 +7,10 @@ mod controller;
 mod controller_bits;
 mod list;
 mod namespace;
+mod power;
 
 pub use ascii::{ascii, pad_ascii};
-pub use controller::{IdentifyController, IdentifyNvmController, PowerStateDescriptor, PowerStateFlags};
+pub use controller::{IdentifyController, IdentifyNvmController};
 pub use controller_bits::{
     Cmic, ControllerType, Ctratt, EntrySizes, Fna, Frmw, Lpa, Oacs, Oaes, Oncs, Sanicap, SglSupport, Sgls,
     Vwc,
@@ -22,6 +23,7 @@ pub use namespace::{
     ExtendedLbaFormat, Flbas, IdentifyNamespace, IdentifyNamespaceIndependent, IdentifyNvmNamespace,
     LbaFormat, NsFeat,
 };
+pub use power::{PowerStateDescriptor, PowerStateFlags};
 
 /// Bytes of every structure that Identify returns.
 pub const IDENTIFY_SIZE: usize = 4096;

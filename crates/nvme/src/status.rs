@@ -3,7 +3,10 @@
 use core::fmt;
 
 mod code;
+mod retry;
 mod text;
+
+pub use retry::Retry;
 
 use crate::open_enum::open_enum;
 

@@ -9,6 +9,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
+use warpbell_hw::AccessError;
 use warpbell_nvme::command::{AsyncErrorInfo, AsyncEvent, AsyncEventType};
 use warpbell_nvme::log::LogPageId;
 
@@ -83,6 +84,8 @@ rules! {
     DataPointer: Violation = "Base 2.0, 3.3.3.1, figure 86 (PRP or SGL for data transfer)";
     /// An address that is not mapped for the controller, or not for this direction.
     ForeignAddress: Violation = "Base 2.0, 4.1 (data layout)";
+    /// A queue, a list or segment that describes data, or data of an admin command in memory without a CPU pointer.
+    NoPointer: Violation = "Base 2.0, 4.1 (data layout)";
     /// A reserved field that is not zero.
     ReservedField: Violation = "Base 2.0, 1.4.2 (reserved)";
     /// Metadata or protection information on a namespace that has none.
@@ -153,6 +156,16 @@ rules! {
     LogPage: Refusal = "Base 2.0, 5.16 (get log page)";
     /// Any other field with a value that the command does not take.
     FieldValue: Refusal = "Base 2.0, 3.3.3.2.1, figure 93 (invalid field in command)";
+}
+
+impl Rule {
+    /// The rule that a client broke who gave the controller memory that it cannot use.
+    pub(crate) fn of_access(error: &AccessError) -> Rule {
+        match error {
+            AccessError::NoPointer { .. } => Rule::NoPointer,
+            _ => Rule::ForeignAddress,
+        }
+    }
 }
 
 impl fmt::Display for Rule {

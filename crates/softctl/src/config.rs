@@ -1,10 +1,13 @@
 //! What a soft controller is made of.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::cmb::UNIT;
 use crate::fault::{FaultError, FaultKind, FaultPlan};
+use crate::power::PowerState;
 use crate::profile::{Profile, ProfileError};
+use crate::subsystem::Health;
 
 /// Bytes of the namespace of [`SoftConfig::default`].
 const DEFAULT_BYTES: u64 = 64 << 20;
@@ -60,12 +63,23 @@ pub struct SoftConfig {
     pub controller_memory: u64,
     /// Polling threads of a threaded controller, 1 to 256.
     pub pollers: usize,
+    /// The longest that a poller sleeps which has I/O queues and nothing to do: what a client's first command after
+    /// a while may wait for.
+    pub longest_nap: Duration,
     /// Processors for the pollers, used in turn; `None` leaves placement to the system.
     pub pin: Option<Vec<usize>>,
     /// Faults to inject.
     pub faults: FaultPlan,
     /// How long commands take; `None`: as long as this program needs.
     pub profile: Option<Profile>,
+    /// Power states, from state 0 on, at most 32; none or one: there is no choice.
+    pub power_states: Vec<PowerState>,
+    /// CRDT1 to CRDT3, in 100 ms: the delays that the Command Retry Delay of a status stands for.
+    pub retry_delays: [u16; 3],
+    /// How long a shutdown takes (RTD3E), in whole microseconds; zero: as long as this program needs.
+    pub shutdown_time: Duration,
+    /// What SMART / Health Information says of the media at first.
+    pub health: Health,
     /// Asks whoever opens the device by name for a stepped controller, in virtual time.
     pub virtual_time: bool,
     /// Whether a loss of power takes back what was not flushed. It does so, too, if a fault of the plan is one.
@@ -168,9 +182,14 @@ impl Default for SoftConfig {
             wide_cids: false,
             controller_memory: 0,
             pollers: 1,
+            longest_nap: Duration::from_millis(1),
             pin: None,
             faults: FaultPlan::default(),
             profile: None,
+            power_states: Vec::new(),
+            retry_delays: [0; 3],
+            shutdown_time: Duration::ZERO,
+            health: Health::default(),
             virtual_time: false,
             volatile_cache: false,
             order: CompletionOrder::Immediate,
@@ -300,6 +319,17 @@ impl SoftConfig {
         self.validate_pins()?;
         self.faults.validate()?;
         self.profile.as_ref().map_or(Ok(()), Profile::validate)?;
+        crate::power::check(&self.power_states)?;
+        if self.faults.has_retry_delay() && self.retry_delays == [0; 3] {
+            let limit =
+                "must be given where a fault has a retry delay (crd), for example crdt=100ms+500ms+2s";
+            return Err(SoftConfigError::value("crdt", "(none)", limit));
+        }
+        let longest = Duration::from_micros(u32::MAX.into());
+        if self.shutdown_time > longest || !self.shutdown_time.subsec_nanos().is_multiple_of(1000) {
+            let limit = format!("must be whole microseconds, at most {longest:?}");
+            return Err(SoftConfigError::value("rtd3e", format!("{:?}", self.shutdown_time), limit));
+        }
         text("serial", &self.serial, 20)?;
         text("model", &self.model, 40)?;
         text("firmware", &self.firmware, 8)
@@ -321,6 +351,11 @@ impl SoftConfig {
         let count = self.namespaces.len();
         let more = if self.capacity > 0 { MORE_NAMESPACES } else { 0 };
         self.max_namespaces.unwrap_or((count + more).min(MAX_NAMESPACES) as u32)
+    }
+
+    /// Whether there are several power states.
+    pub(crate) fn has_power_states(&self) -> bool {
+        self.power_states.len() > 1
     }
 
     /// Whether writes that were not flushed can be lost.

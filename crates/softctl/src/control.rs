@@ -77,6 +77,10 @@ pub(crate) struct Control {
     pub(crate) doorbell_pages: Option<DoorbellPages>,
     /// Admin completions that a fault delays.
     pub(crate) late: Vec<LateAdmin>,
+    /// Admin commands that a fault lets hang.
+    pub(crate) hung: Vec<u16>,
+    /// When the change of power state is over that the command at hand asked for.
+    pub(crate) settled: Option<Duration>,
     /// What a fault in an admin command does to the whole controller.
     pub(crate) incident: Option<Incident>,
     /// The controller was reset by itself: the client may not know yet.
@@ -106,6 +110,8 @@ impl Control {
             cmb,
             doorbell_pages: None,
             late: Vec::new(),
+            hung: Vec::new(),
+            settled: None,
             incident: None,
             surprised: false,
             random: Xoshiro256PlusPlus::seed_from_u64(seed),
@@ -115,6 +121,12 @@ impl Control {
     /// Whether to take its power away now would be unsafe: it is ready and was not shut down.
     pub(crate) fn in_use(&self) -> bool {
         self.csts.rdy() && self.csts.shst() != Shst::COMPLETE
+    }
+
+    /// Takes a command out of those that hang; false if it is not one.
+    pub(crate) fn unhang(&mut self, cid: u16) -> bool {
+        let found = self.hung.iter().position(|hung| *hung == cid);
+        found.map(|index| self.hung.swap_remove(index)).is_some()
     }
 
     /// Whether commands are executed.

@@ -1,8 +1,8 @@
 //! What all parts of one controller share.
 
 use std::cell::Cell;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, MutexGuard};
 
@@ -11,6 +11,7 @@ use crate::checker::{Checker, Rule};
 use crate::cmb::Cmb;
 use crate::config::{CompletionOrder, Defect, SoftConfig};
 use crate::control::Control;
+use crate::copying::Copier;
 use crate::doorbell::DoorbellPage;
 use crate::engine::{Engine, Limits, field};
 use crate::error::SoftError;
@@ -18,6 +19,7 @@ use crate::fault::Injector;
 use crate::interrupt::Vectors;
 use crate::lane::{Lane, LaneMode};
 use crate::memory::{IovaSpace, PAGE, View};
+use crate::power::Power;
 use crate::profile::Media;
 use crate::sim::{TimeSource, VirtualTime};
 use crate::statistics::Statistics;
@@ -60,6 +62,8 @@ pub(crate) struct Core {
     /// What other controllers brought upon this one.
     pub(crate) mailbox: Mailbox,
     pub(crate) injector: Option<Arc<Mutex<Injector>>>,
+    /// Present where there are several power states.
+    pub(crate) power: Option<Arc<Power>>,
     pub(crate) vectors: Arc<Vectors>,
     pub(crate) doorbells: DoorbellPage,
     pub(crate) control: Mutex<Control>,
@@ -99,6 +103,8 @@ impl Core {
             Core::new(config, subsystem.clone(), seat, stepped).inspect_err(|_| subsystem.leave(cntlid))?;
         let core = Arc::new(core);
         subsystem.occupy(cntlid, Arc::downgrade(&core));
+        let host: Weak<Core> = Arc::downgrade(&core);
+        core.space.copied_by(host);
         Ok(core)
     }
 
@@ -134,6 +140,7 @@ impl Core {
             errors: shared.errors,
             space: shared.space,
             injector: shared.injector,
+            power: shared.power,
             subsystem,
             cntlid: seat.cntlid,
             mailbox: Mailbox::default(),
@@ -151,6 +158,11 @@ impl Core {
                 lane.catch_up();
             }
             sum.add(&lane.engine.statistics);
+            let counts = lane.engine.copier.counts;
+            sum.remote_batches += counts.batches;
+            sum.remote_copies += counts.copies;
+            sum.remote_bytes += counts.bytes;
+            sum.staged_bytes += counts.staged;
         }
         sum.faults = self.injector.as_ref().map_or(0, |injector| injector.lock().count());
         sum.violations = self.checker.count();
@@ -201,6 +213,8 @@ struct EngineParts {
     injector: Option<Arc<Mutex<Injector>>>,
     time: TimeSource,
     write_through: Arc<AtomicBool>,
+    retry_delays: Arc<AtomicBool>,
+    power: Option<Arc<Power>>,
     media: Option<Arc<Mutex<Media>>>,
     defect: Option<Defect>,
     limits: Limits,
@@ -222,6 +236,8 @@ impl EngineParts {
                 false => TimeSource::Monotonic(Arc::default()),
             },
             write_through: Arc::new(AtomicBool::new(false)),
+            retry_delays: Arc::new(AtomicBool::new(false)),
+            power: config.has_power_states().then(|| Arc::new(Power::new(&config.power_states))),
             media: config.profile.as_ref().map(media),
             defect: config.defect,
             limits: limits(config),
@@ -239,9 +255,13 @@ impl EngineParts {
             deferred: None,
             time: self.time.clone(),
             write_through: self.write_through.clone(),
+            retry_delays: self.retry_delays.clone(),
+            power: self.power.clone(),
             media: self.media.clone(),
             defect: self.defect,
             limits: self.limits,
+            job: None,
+            copier: Copier::default(),
             segments: Vec::new(),
             scratch: Vec::new(),
             statistics: Statistics::default(),
@@ -270,9 +290,10 @@ fn lane_mode(config: &SoftConfig, stepped: bool, volatile: bool, index: u64) -> 
             && window == 0
             && config.faults.is_empty()
             && config.profile.is_none()
+            && !config.has_power_states()
             && !volatile
             && config.defect.is_none(),
-        planned: !config.faults.is_empty() || config.profile.is_some(),
+        planned: !config.faults.is_empty() || config.profile.is_some() || config.has_power_states(),
         seed: config.seed.wrapping_add(index),
     }
 }

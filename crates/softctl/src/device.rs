@@ -11,7 +11,8 @@ use warpbell_hw::{
 };
 
 use warpbell_nvme::Status;
-use warpbell_nvme::command::AsyncErrorInfo;
+use warpbell_nvme::command::{AsyncErrorInfo, AsyncEvent, AsyncEventType, AsyncNoticeInfo};
+use warpbell_nvme::log::LogPageId;
 
 use crate::checker::Violation;
 use crate::config::SoftConfig;
@@ -77,6 +78,10 @@ impl SoftDevice {
     fn without_pollers(core: Arc<Core>) -> Arc<SoftDevice> {
         core.doorbells.forward_to(Arc::downgrade(&core));
         Arc::new(SoftDevice { core, clock: MonotonicClock::new(), pollers: Vec::new() })
+    }
+
+    pub(crate) fn core(&self) -> &Core {
+        &self.core
     }
 
     /// The controller's identifier in its subsystem.
@@ -222,6 +227,21 @@ impl SoftDevice {
         self.core.checker.raise_error(info);
     }
 
+    /// The controller says that it is about to activate firmware: an asynchronous event.
+    pub fn announce_firmware_activation(&self) {
+        let event = AsyncEvent::new()
+            .with_event_type(AsyncEventType::NOTICE)
+            .with_info(AsyncNoticeInfo::FIRMWARE_ACTIVATION_STARTING.0)
+            .with_log_page(LogPageId::FIRMWARE_SLOT.0);
+        self.core.checker.raise(event);
+    }
+
+    /// The power state that holds now.
+    pub fn power_state(&self) -> u8 {
+        let now = self.core.control.lock().engine.time.now();
+        self.core.power.as_ref().map_or(0, |power| power.state(now))
+    }
+
     /// The subsystem's next sanitize operation fails when it is half done.
     pub fn fail_next_sanitize(&self) {
         self.core.subsystem.fail_next_sanitize();
@@ -297,6 +317,10 @@ impl Clock for SoftDevice {
             Some(time) => VirtualClock { core: &self.core, time }.pause(hint),
             None => self.clock.pause(hint),
         }
+    }
+
+    fn passes_by_itself(&self) -> bool {
+        !self.is_stepped()
     }
 }
 

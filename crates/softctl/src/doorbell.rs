@@ -3,7 +3,9 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, Weak};
 
-use warpbell_hw::{DoorbellPath, DoorbellSink, Doorbells, MemoryError, Window};
+use warpbell_hw::{
+    BASE_PAGE, DoorbellPath, DoorbellSink, Doorbells, HostMemory, Memory, MemoryError, Window,
+};
 use warpbell_nvme::register::Shst;
 
 use crate::checker::Rule;
@@ -22,7 +24,11 @@ impl DoorbellPage {
     /// Registers for the queue identifiers 0 to `highest`.
     pub(crate) fn new(highest: u16, stride: u8) -> Result<DoorbellPage, MemoryError> {
         let count = 2 * (usize::from(highest) + 1);
-        let window = Window::host(count * (4 << stride))?;
+        // Base pages: a client in another process maps them from their file, whatever its page size is.
+        // It lies in the file where the doorbells lie in a BAR, behind a page for the registers.
+        let memory = HostMemory::with_page(BASE_PAGE + count * (4 << stride), BASE_PAGE)?;
+        let len = memory.len() - BASE_PAGE;
+        let window = Window::whole(memory).slice(BASE_PAGE, len)?;
         Ok(DoorbellPage { window, stride, count, sink: OnceLock::new() })
     }
 

@@ -13,9 +13,11 @@ use warpbell_nvme::{Sqe, Status};
 use crate::admin::ErrorLog;
 use crate::checker::{Checker, Rule};
 use crate::config::Defect;
+use crate::copying::{Copier, Job};
 use crate::fault::{Chosen, Injector};
 use crate::memory::View;
 use crate::nvm::Deferred;
+use crate::power::Power;
 use crate::profile::Media;
 use crate::queue::Sq;
 use crate::sim::TimeSource;
@@ -85,11 +87,18 @@ pub(crate) struct Engine {
     pub(crate) time: TimeSource,
     /// The volatile write cache is switched off.
     pub(crate) write_through: Arc<AtomicBool>,
+    /// The host heeds retry delays (Host Behavior Support, ACRE).
+    pub(crate) retry_delays: Arc<AtomicBool>,
+    /// Shared by all threads; `None` where there is one power state.
+    pub(crate) power: Option<Arc<Power>>,
     /// Shared by all threads; `None` where commands take as long as they take.
     pub(crate) media: Option<Arc<Mutex<Media>>>,
     pub(crate) limits: Limits,
     /// A mistake to make.
     pub(crate) defect: Option<Defect>,
+    /// The command at hand, if engines copy its data.
+    pub(crate) job: Option<Box<Job>>,
+    pub(crate) copier: Copier,
     /// The data of the command at hand; kept for its allocation.
     pub(crate) segments: Vec<Segment>,
     /// Bytes on their way between a store and the client; kept for its allocation.
@@ -176,6 +185,11 @@ impl Engine {
             return Err(self.blame(field::PSDT, Status::INVALID_FIELD));
         }
         Ok(())
+    }
+
+    /// A status as this host may see it: one that does not heed retry delays gets none.
+    pub(crate) fn with_delay(&self, status: Status) -> Status {
+        if self.retry_delays.load(Ordering::Acquire) { status } else { status.with_crd(0) }
     }
 
     /// Reports dwords that are reserved in this command and not zero.

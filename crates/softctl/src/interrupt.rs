@@ -5,14 +5,19 @@
 //! aggregation threshold says were posted since the last, or when the first of them has waited for the aggregation
 //! time. Those of the admin queue never wait.
 
+mod notify;
+
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use rustix::event::EventfdFlags;
 use warpbell_hw::{InterruptError, Interrupts};
 use warpbell_nvme::feature::InterruptCoalescing;
+
+use notify::Notifier;
 
 /// Most vectors of an MSI-X function.
 const MAX_VECTORS: u32 = 2048;
@@ -41,10 +46,31 @@ struct Gathering {
     vectors: Vec<Waiting>,
 }
 
+/// Where the interrupts of a vector go.
+#[derive(Debug)]
+struct Event {
+    fd: OwnedFd,
+    /// For the client's own descriptor: a write to that may wait whenever the client wants it to.
+    notifier: Option<Arc<Notifier>>,
+}
+
+impl Event {
+    /// Adds one. A counter that is full already says what there is to say.
+    fn add(&self) {
+        if let Some(notifier) = &self.notifier {
+            if let Err(error) = notifier.add(&self.fd) {
+                tracing::debug!(%error, "a client's descriptor takes no interrupts: it is no eventfd");
+            }
+            return;
+        }
+        let _ = rustix::io::write(&self.fd, &1u64.to_ne_bytes());
+    }
+}
+
 /// The vectors of a controller.
 #[derive(Debug)]
 pub(crate) struct Vectors {
-    events: Vec<Mutex<Option<OwnedFd>>>,
+    events: Vec<Mutex<Option<Event>>>,
     /// Whether anyone ever subscribed: most clients poll.
     used: AtomicBool,
     /// Whether interrupts are gathered.
@@ -54,6 +80,8 @@ pub(crate) struct Vectors {
     due: AtomicU64,
     /// Interrupts that came because their time did.
     timed: AtomicU64,
+    /// What adds to the descriptors of clients, once there is one.
+    notifier: OnceLock<Arc<Notifier>>,
 }
 
 impl Vectors {
@@ -68,6 +96,7 @@ impl Vectors {
             gathering: Mutex::new(Gathering { threshold: 1, time: Duration::ZERO, vectors }),
             due: AtomicU64::new(NEVER),
             timed: AtomicU64::new(0),
+            notifier: OnceLock::new(),
         }
     }
 
@@ -78,8 +107,7 @@ impl Vectors {
         }
         let Some(event) = self.events.get(usize::from(vector)) else { return };
         if let Some(event) = &*event.lock() {
-            // A counter that is full already says what there is to say.
-            let _ = rustix::io::write(event, &1u64.to_ne_bytes());
+            event.add();
         }
     }
 
@@ -176,6 +204,37 @@ impl Vectors {
         self.publish(gathering);
     }
 
+    /// Interrupts of a vector go to the client's own `event` from now on, or nowhere.
+    pub(crate) fn connect(&self, vector: u16, event: Option<OwnedFd>) -> Result<(), InterruptError> {
+        let system = |source| InterruptError::System { vector, source };
+        let event = match event {
+            Some(fd) => Some(Event { fd, notifier: Some(self.notifier().map_err(system)?) }),
+            None => None,
+        };
+        self.place(vector, event)
+    }
+
+    fn notifier(&self) -> std::io::Result<Arc<Notifier>> {
+        if let Some(notifier) = self.notifier.get() {
+            return Ok(notifier.clone());
+        }
+        let made = Arc::new(Notifier::new()?);
+        Ok(self.notifier.get_or_init(|| made).clone())
+    }
+
+    /// Interrupts go nowhere from now on.
+    pub(crate) fn disconnect(&self) {
+        self.events.iter().for_each(|event| *event.lock() = None);
+    }
+
+    fn place(&self, vector: u16, event: Option<Event>) -> Result<(), InterruptError> {
+        let count = self.count();
+        let slot = self.events.get(usize::from(vector));
+        *slot.ok_or(InterruptError::NoSuchVector { vector, count })?.lock() = event;
+        self.used.store(true, Ordering::Release);
+        Ok(())
+    }
+
     /// Interrupts that came because their time did.
     pub(crate) fn timed(&self) -> u64 {
         self.timed.load(Ordering::Relaxed)
@@ -188,14 +247,11 @@ impl Interrupts for Vectors {
     }
 
     fn subscribe(&self, vector: u16) -> Result<OwnedFd, InterruptError> {
-        let count = self.count();
-        let slot = self.events.get(usize::from(vector));
-        let slot = slot.ok_or(InterruptError::NoSuchVector { vector, count })?;
         let system = |source| InterruptError::System { vector, source };
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let event = rustix::event::eventfd(0, flags).map_err(|errno| system(errno.into()))?;
-        *slot.lock() = Some(event.as_fd().try_clone_to_owned().map_err(system)?);
-        self.used.store(true, Ordering::Release);
+        let fd = event.as_fd().try_clone_to_owned().map_err(system)?;
+        self.place(vector, Some(Event { fd, notifier: None }))?;
         Ok(event)
     }
 }
@@ -223,6 +279,35 @@ mod tests {
         assert_eq!(u64::from_ne_bytes(count), 2);
         let error = vectors.subscribe(3).unwrap_err().to_string();
         assert_eq!(error, "interrupt vector 3: the function has 3");
+    }
+
+    #[test]
+    fn a_clients_own_eventfd_counts_and_never_stops_the_controller() {
+        let vectors = Vectors::new(2);
+        let count = |event: &OwnedFd| {
+            let mut count = [0; 8];
+            rustix::io::read(event, &mut count).map(|_| u64::from_ne_bytes(count))
+        };
+        let event = rustix::event::eventfd(0, EventfdFlags::empty()).unwrap();
+        vectors.connect(2, Some(event.try_clone().unwrap())).unwrap();
+        vectors.signal(2);
+        vectors.signal(2);
+        assert_eq!(count(&event), Ok(2));
+        // Full: one more would wait for a reader that may never come.
+        rustix::io::write(&event, &(u64::MAX - 1).to_ne_bytes()).unwrap();
+        vectors.signal(2);
+        assert!(count(&event).is_ok_and(|count| count >= u64::MAX - 1));
+        vectors.connect(2, None).unwrap();
+        vectors.signal(2);
+        vectors.connect(1, Some(event.try_clone().unwrap())).unwrap();
+        vectors.disconnect();
+        vectors.signal(1);
+        rustix::io::write(&event, &7u64.to_ne_bytes()).unwrap();
+        assert_eq!(count(&event), Ok(7), "nothing else came");
+        assert!(matches!(
+            vectors.connect(3, None),
+            Err(InterruptError::NoSuchVector { vector: 3, count: 3 })
+        ));
     }
 
     #[test]

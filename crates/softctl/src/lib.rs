@@ -13,22 +13,27 @@
 //! - `core`, `control`, `registers`, `admin`: the control plane of one controller, behind one lock.
 //! - `lane`, `quick`, `engine`, `queue`, `transfer`, `nvm`: the way of an I/O command, on one thread from doorbell to
 //!   completion. `lane` decides what comes next, `quick` serves the plain cases many at a time.
+//! - `copying`: commands whose data lies in memory without a pointer, moved by the batches of a copy engine.
 //! - `store`, `memory`, `interrupt`, `doorbell`: namespaces, client memory, eventfds, doorbell registers.
 //! - `checker`, `refusal`, `fault`, `profile`: rules and violations; faults to inject; how long commands take.
 //! - `poller`, `sim`: the two ways to make it go.
+//! - `endpoint`: the controller as a transport serves it to a client in another process.
 //!
-//! Unsafe code is in `memory` (client memory and mappings) and `store::memory`, and nowhere else.
+//! Unsafe code is in `memory` (client memory and mappings), `store::memory` and `interrupt::notify` (system calls), and
+//! nowhere else.
 
 mod admin;
 mod checker;
 mod cmb;
 mod config;
 mod control;
+mod copying;
 mod core;
 #[cfg(test)]
 mod cost;
 mod device;
 mod doorbell;
+mod endpoint;
 mod engine;
 mod error;
 mod fault;
@@ -38,6 +43,7 @@ mod memory;
 mod nvm;
 mod parse;
 mod poller;
+mod power;
 mod profile;
 mod queue;
 mod quick;
@@ -60,6 +66,7 @@ pub use device::SoftDevice;
 pub use error::SoftError;
 pub use fault::{Fault, FaultAction, FaultError, FaultKind, FaultPlan, InjectedFault, Selector};
 pub use memory::IovaSpace;
+pub use power::{MAX_POWER_STATES, PowerState};
 pub use profile::{MediaProfile, Percentiles, Profile, ProfileError, ReadProfile, WriteProfile};
 pub use statistics::Statistics;
 pub use subsystem::{Health, Subsystem};

@@ -6,17 +6,19 @@
 
 use std::path::Path;
 use std::str::FromStr;
+use std::time::Duration;
 
 use crate::config::{
     CompletionOrder, DoorbellBufferMode, NamespaceConfig, SoftConfig, SoftConfigError, StoreConfig,
 };
 use crate::fault::FaultPlan;
 use crate::profile::Profile;
-use crate::units::SIZES;
+use crate::subsystem::Health;
+use crate::units::{self, SIZES};
 
 const KEYS: &str = "size, file, block, writable, capacity, max_namespaces, queues, grant, entries, mdts, sgl, \
                     stride, dbbuf, wrr, wide_cids, cmb, pollers, pin, faults, profile, time, cache, \
-                    order, seed, poison, serial, model, firmware";
+                    power, crdt, rtd3e, health, order, seed, poison, serial, model, firmware";
 
 impl SoftConfig {
     /// Reads the settings that follow `soft:` in a device name, and checks them.
@@ -153,6 +155,10 @@ impl Parser {
             "profile" => config.profile = profile(key, value)?,
             "time" => config.virtual_time = virtual_time(key, value)?,
             "cache" => config.volatile_cache = cache(key, value)?,
+            "power" => config.power_states = crate::power::parse(value)?,
+            "crdt" => config.retry_delays = retry_delays(key, value)?,
+            "rtd3e" => config.shutdown_time = time(key, value)?,
+            "health" => config.health = health(key, value)?,
             "order" => config.order = order(key, value)?,
             "seed" => config.seed = number(key, value, 0, u64::MAX)?,
             "poison" => config.poison_fetched = switch(key, value)?,
@@ -234,6 +240,49 @@ fn order(key: &str, value: &str) -> Result<CompletionOrder, SoftConfigError> {
             "must be immediate, shuffled:WINDOW, submission or submission:WINDOW",
         )),
     }
+}
+
+fn time(key: &str, value: &str) -> Result<Duration, SoftConfigError> {
+    let limit = "must be a duration such as 100ms";
+    units::duration(value).ok_or_else(|| SoftConfigError::value(key, value, limit))
+}
+
+/// Up to three times, in whole units of 100 ms.
+fn retry_delays(key: &str, value: &str) -> Result<[u16; 3], SoftConfigError> {
+    let limit = "must be up to three multiples of 100ms, such as 100ms+500ms+2s";
+    let refused = || SoftConfigError::value(key, value, limit);
+    let times: Vec<&str> = value.split('+').collect();
+    let mut delays = [0; 3];
+    if times.len() > delays.len() {
+        return Err(refused());
+    }
+    for (delay, text) in delays.iter_mut().zip(times) {
+        let time = units::duration(text.trim()).ok_or_else(refused)?.as_nanos();
+        if !time.is_multiple_of(100_000_000) {
+            return Err(refused());
+        }
+        *delay = u16::try_from(time / 100_000_000).map_err(|_| refused())?;
+    }
+    Ok(delays)
+}
+
+/// The warnings that hold from the start.
+fn health(key: &str, value: &str) -> Result<Health, SoftConfigError> {
+    let mut health = Health::default();
+    for word in value.split('+') {
+        match word.trim() {
+            "hot" => health.temperature = crate::subsystem::WARNING_TEMPERATURE,
+            "spare" => health.spare = health.spare_threshold - 1,
+            "degraded" => health.degraded = true,
+            "read_only" => health.read_only = true,
+            "backup_failed" => health.backup_failed = true,
+            other => {
+                let limit = "must be some of hot, spare, degraded, read_only and backup_failed, joined by +";
+                return Err(SoftConfigError::value(key, other, limit));
+            }
+        }
+    }
+    Ok(health)
 }
 
 fn pins(key: &str, value: &str) -> Result<Vec<usize>, SoftConfigError> {

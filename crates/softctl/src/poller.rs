@@ -23,8 +23,10 @@ const TIMER_PASSES: u32 = 16;
 const SPIN: Duration = Duration::from_micros(100);
 /// Idle time after which a poller sleeps between passes.
 const YIELD: Duration = Duration::from_millis(2);
-/// How long it sleeps at first, and at most: a hundredth of its idle time.
-const SLEEP: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(1));
+/// How long it sleeps at first. Later it is a hundredth of its idle time, up to [`crate::SoftConfig::longest_nap`].
+const FIRST_NAP: Duration = Duration::from_micros(50);
+/// The longest that it sleeps where there are no I/O queues to look at.
+const LONGEST_NAP: Duration = Duration::from_millis(1);
 
 /// Starts the poller of lane `index`.
 pub(crate) fn start(core: Arc<Core>, index: usize) -> Result<JoinHandle<()>, SoftError> {
@@ -74,7 +76,7 @@ fn run(core: &Core, index: usize) {
         if busy {
             idle.reset();
         } else {
-            idle.wait(&mut lane, index == 0 && core.vectors.due().is_some());
+            idle.wait(&mut lane, index == 0 && core.vectors.due().is_some(), core.config.longest_nap);
         }
     }
     lane.engine.statistics.poller_cpu = cpu_time();
@@ -147,7 +149,7 @@ impl Idle {
     }
 
     #[inline]
-    fn wait(&mut self, lane: &mut MutexGuard<'_, Lane>, timer_is_near: bool) {
+    fn wait(&mut self, lane: &mut MutexGuard<'_, Lane>, timer_is_near: bool, longest: Duration) {
         self.passes += 1;
         if self.passes >= CHECK {
             self.passes = 0;
@@ -155,7 +157,8 @@ impl Idle {
         }
         if self.tired >= YIELD && !timer_is_near {
             lane.engine.statistics.poller_cpu = cpu_time();
-            let nap = (self.tired / 100).clamp(SLEEP.0, SLEEP.1);
+            let longest = if lane.load() > 0 { longest } else { LONGEST_NAP };
+            let nap = (self.tired / 100).max(FIRST_NAP).min(longest);
             MutexGuard::unlocked(lane, || std::thread::sleep(nap));
             self.passes = CHECK;
         } else if self.tired >= SPIN {

@@ -12,6 +12,7 @@ use warpbell_nvme::{NvmOpcode, Sqe, Status};
 use crate::engine::{Command, Engine};
 use crate::lane::{Lane, MAX_BURST};
 use crate::memory::Span;
+use crate::nvm::Outcome;
 use crate::queue::Sq;
 use crate::store::{MemoryStore, Store};
 
@@ -73,7 +74,11 @@ fn serve(engine: &mut Engine, sq: &mut Sq) -> (u16, Status) {
     }
     let status = match engine.quick(&words) {
         Some(status) => status,
-        None => engine.execute(sq.id, &zerocopy::transmute!(words)),
+        None => match engine.execute(sq.id, &zerocopy::transmute!(words)) {
+            Outcome::Done(status) => status,
+            // A lane with remote memory has no batches.
+            Outcome::Copying(_) => Status::INTERNAL_ERROR,
+        },
     };
     (cid, status)
 }

@@ -92,6 +92,8 @@ impl Core {
             offset::NSSR if value == NSSR_MAGIC => {
                 self.subsystem.summon_others(Summons::Reset, self.cntlid);
                 self.obey(control, Summons::Reset);
+                // Whoever wrote it knows; other threads of the client may go on ringing until they look at CSTS.
+                control.surprised = true;
             }
             offset::NSSD if matches!(value, NSSD_NORMAL | NSSD_ABRUPT) => {
                 let normal = value == NSSD_NORMAL;
@@ -199,11 +201,33 @@ impl Core {
     fn schedule(&self, control: &mut Control, transition: Transition) {
         control.transition = None;
         match &self.time {
-            None => self.arrive(control, transition),
+            None if transition != Transition::Shutdown || self.config.shutdown_time.is_zero() => {
+                self.arrive(control, transition);
+            }
+            None => {
+                let due = control.engine.time.now() + self.config.shutdown_time;
+                control.transition = Some((due, transition));
+            }
             Some(time) => {
-                let delay = Duration::from_micros(control.random.random_range(1..50));
+                let delay = match transition {
+                    Transition::Shutdown if !self.config.shutdown_time.is_zero() => self.config.shutdown_time,
+                    _ => Duration::from_micros(control.random.random_range(1..50)),
+                };
                 control.transition = Some((time.now() + delay, transition));
             }
+        }
+    }
+
+    /// Without steps, a change of CSTS that takes time happens when somebody looks.
+    fn catch_up(&self, control: &mut Control) {
+        if self.time.is_some() {
+            return;
+        }
+        if let Some((due, transition)) = control.transition
+            && due <= control.engine.time.now()
+        {
+            control.transition = None;
+            self.arrive(control, transition);
         }
     }
 
@@ -273,7 +297,7 @@ impl Core {
         let window = |base, len: u32, access| {
             let window = self.space.window(base, len.into(), access);
             if let Err(error) = &window {
-                self.checker.report(Rule::ForeignAddress, format!("admin queue: {error}"));
+                self.checker.report(Rule::of_access(error), format!("admin queue: {error}"));
             }
             window.ok()
         };
@@ -333,6 +357,10 @@ impl Core {
         self.gather_interrupts(control);
         self.keep_alive.stop();
         control.late.clear();
+        control.hung.clear();
+        control.settled = None;
+        control.engine.retry_delays.store(false, std::sync::atomic::Ordering::Release);
+        self.reset_power(control);
         self.admin_late.set(None);
         control.incident = None;
         control.events.reset();
@@ -376,6 +404,7 @@ impl Core {
         }
         let mut control = self.control.lock();
         self.answer_summons(&mut control);
+        self.catch_up(&mut control);
         Some(control)
     }
 

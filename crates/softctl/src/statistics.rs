@@ -28,6 +28,15 @@ pub struct Statistics {
     pub cq_doorbells: u64,
     /// New values seen in shadow doorbells (Doorbell Buffer Config), which cost no doorbell write.
     pub shadow_updates: u64,
+    /// Batches of copies from and to remote memory that were submitted to its engine.
+    pub remote_batches: u64,
+    /// Copies in them.
+    pub remote_copies: u64,
+    /// Bytes of these copies.
+    pub remote_bytes: u64,
+    /// Bytes of data for or from remote memory that went through staging memory, because the engine has not pinned their
+    /// store or there is no pointer to it.
+    pub staged_bytes: u64,
     /// Faults injected.
     pub faults: u64,
     /// Client violations.
@@ -54,6 +63,10 @@ impl Default for Statistics {
             sq_doorbells: 0,
             cq_doorbells: 0,
             shadow_updates: 0,
+            remote_batches: 0,
+            remote_copies: 0,
+            remote_bytes: 0,
+            staged_bytes: 0,
             faults: 0,
             violations: 0,
             interrupts: 0,
@@ -95,6 +108,10 @@ impl Statistics {
         self.sq_doorbells += other.sq_doorbells;
         self.cq_doorbells += other.cq_doorbells;
         self.shadow_updates += other.shadow_updates;
+        self.remote_batches += other.remote_batches;
+        self.remote_copies += other.remote_copies;
+        self.remote_bytes += other.remote_bytes;
+        self.staged_bytes += other.staged_bytes;
         self.faults += other.faults;
         self.violations += other.violations;
         self.interrupts += other.interrupts;

@@ -1,12 +1,12 @@
 //! Doorbell Buffer Config by hand: what is refused, what existing queues make of it, and what a reset does to it.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod client;
 
 use std::sync::atomic::Ordering;
 
+use client::pages::Pages;
 use client::{Client, Pair, configuration, memory, set_admin_queue, wait_csts};
-use warpbell_hw::{Device, DmaBuffer};
+use warpbell_hw::Device;
 use warpbell_nvme::log::LogPageId;
 use warpbell_nvme::queue_command::dbbuf_config;
 use warpbell_nvme::register::offset;
@@ -24,20 +24,10 @@ fn config() -> SoftConfig {
     }
 }
 
-/// The two pages, and a client's word in either.
-struct Pages {
-    shadows: DmaBuffer,
-    events: DmaBuffer,
-}
-
+/// A client's word in either page.
 impl Pages {
-    fn new(client: &Client) -> Pages {
-        let page = || DmaBuffer::host(client.device.dma(), 4096).unwrap();
-        Pages { shadows: page(), events: page() }
-    }
-
     fn tell(&self, client: &mut Client) -> Status {
-        client.admin(dbbuf_config(self.shadows.iova().0, self.events.iova().0)).status()
+        client.admin(self.config()).status()
     }
 
     fn tail_at(qid: u16) -> usize {

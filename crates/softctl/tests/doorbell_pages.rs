@@ -6,29 +6,15 @@ mod client;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use client::pages::Pages;
 use client::{Client, Pair, expect, memory};
 use warpbell_hw::{Device, DmaBuffer, Doorbell, DoorbellKind, Qid, Shadow};
+use warpbell_nvme::Status;
 use warpbell_nvme::command;
 use warpbell_nvme::feature::{FeatureId, NumberOfQueues};
-use warpbell_nvme::{Sqe, Status};
 use warpbell_softctl::{DoorbellBufferMode, FaultPlan, Rule, SoftConfig};
 
-/// The client's two pages.
-struct Pages {
-    shadows: DmaBuffer,
-    events: DmaBuffer,
-}
-
 impl Pages {
-    fn new(client: &Client) -> Pages {
-        let page = || DmaBuffer::host(client.device.dma(), 4096).unwrap();
-        Pages { shadows: page(), events: page() }
-    }
-
-    fn config(&self) -> Sqe {
-        command::dbbuf_config(self.shadows.iova().0, self.events.iova().0)
-    }
-
     fn doorbell(&self, client: &Client, qid: u16, kind: DoorbellKind) -> Doorbell {
         let at = 8 * usize::from(qid) + if kind == DoorbellKind::CqHead { 4 } else { 0 };
         let word = |page: &DmaBuffer| page.window().slice(at, 4).unwrap();

@@ -1,67 +1,17 @@
 //! Faults of commands, each kind stepped and threaded: the client sees what the plan says, and the checker, which
 //! judges the client, sees nothing.
-#![expect(clippy::unwrap_used, reason = "a test panics when something is wrong")]
 
 mod client;
 
 use std::time::Duration;
 
+use client::faults::{LONG, both, config, expect_silence, identifiers, injected, now, read, submit};
 use client::{Client, Pair, memory};
 use warpbell_hw::Device;
 use warpbell_nvme::command::{self, Sqe};
 use warpbell_nvme::feature::{FeatureId, FeatureSelect};
 use warpbell_nvme::{Cqe, Status, queue_command};
-use warpbell_softctl::{CompletionOrder, FaultKind, FaultPlan, SoftConfig};
-
-/// Longer than anything that is not delayed takes, on a busy machine.
-const LONG: Duration = Duration::from_millis(20);
-
-fn config(plan: &str) -> SoftConfig {
-    let faults = FaultPlan::from_toml(&plan.replace(';', "\n")).unwrap();
-    SoftConfig { faults, ..memory(1 << 20, 512) }
-}
-
-fn both(plan: &str) -> [Client; 2] {
-    Client::both(&config(&format!("[[fault]];{plan}")))
-}
-
-fn now(client: &Client) -> Duration {
-    client.device.clock().now()
-}
-
-/// Writes commands with identifiers from `first` on, and rings once.
-fn submit(client: &Client, pair: &mut Pair, first: u16, commands: &[Sqe]) {
-    for (cid, sqe) in (first..).zip(commands) {
-        let at = client.buffer.iova().0 + 4096 * u64::from(cid);
-        pair.push(&sqe.with_cid(cid).with_prp(at, 0));
-    }
-    pair.ring();
-}
-
-fn read(lba: u64) -> Sqe {
-    command::read(1, lba, 0)
-}
-
-fn identifiers(client: &Client, pair: &mut Pair, count: usize) -> Vec<u16> {
-    (0..count)
-        .map(|_| pair.wait(&client.device))
-        .inspect(|entry| assert!(entry.status().is_ok()))
-        .map(|e| e.cid)
-        .collect()
-}
-
-/// Lets `time` pass and expects no completion.
-fn expect_silence(client: &Client, pair: &mut Pair, time: Duration) {
-    let end = now(client) + time;
-    while now(client) < end {
-        assert!(pair.poll().is_none(), "a completion came although none may");
-        client.device.clock().pause(Duration::from_micros(50));
-    }
-}
-
-fn injected(client: &Client) -> Vec<(FaultKind, u16, u16)> {
-    client.device.faults().iter().map(|fault| (fault.kind, fault.queue, fault.cid)).collect()
-}
+use warpbell_softctl::{CompletionOrder, FaultKind, Rule, SoftConfig};
 
 #[test]
 fn a_delayed_command_completes_so_much_later() {
@@ -132,6 +82,39 @@ fn a_duplicate_waits_for_room() {
         rest.sort_unstable();
         assert_eq!(rest, [1, 2]);
     }
+}
+
+#[test]
+fn a_duplicate_that_may_be_taken_for_another_commands_says_when() {
+    let [mut client, _] = both("kind='duplicate';lba=7;count=1");
+    let mut pair = client.pair(1, 2);
+    submit(&client, &mut pair, 1, &[read(7)]);
+    client.settle();
+    submit(&client, &mut pair, 1, &[read(8)]);
+    assert_eq!(identifiers(&client, &mut pair, 3), [1, 1, 1]);
+    assert!(client.device.faults()[0].ambiguous_at.is_some(), "the second command had its identifier");
+
+    let [mut client, _] = both("kind='duplicate';lba=7;count=1");
+    let mut pair = client.pair(1, 2);
+    submit(&client, &mut pair, 1, &[read(7)]);
+    assert_eq!(identifiers(&client, &mut pair, 2), [1, 1]);
+    assert_eq!(client.device.faults()[0].ambiguous_at, None);
+}
+
+/// Found by fuzzing: a doorbell made room for a repeated completion, which went to where the ring had been.
+#[test]
+fn a_duplicate_that_waits_for_room_is_not_posted_to_memory_that_was_unmapped() {
+    let [mut client, _] = both("kind='duplicate';lba=7;count=1");
+    let mut pair = client.pair(1, 2);
+    submit(&client, &mut pair, 1, &[read(7)]);
+    client.settle();
+    let (rings, space) = (pair.cq_memory.window().clone(), client.device.dma());
+    space.unmap(pair.cq_memory.iova(), pair.cq_memory.len() as u64).unwrap();
+    let before = rings.to_vec(0, rings.len()).unwrap();
+    pair.cq_doorbell.ring(1);
+    client.settle();
+    assert_eq!(rings.to_vec(0, rings.len()).unwrap(), before);
+    assert_eq!(client.broken(), [Rule::QueueMemoryUnmapped]);
 }
 
 #[test]

@@ -1,32 +1,30 @@
 //! Queues handed to kernels: queue pairs, and the memory that kernels keep their state in.
 
-use std::mem::offset_of;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use warpbell_driver::{Controller, Namespace, QueuePair};
-use warpbell_hw::{Device, Nsid, Window};
-use warpbell_kernels::abi;
+use warpbell_hw::{Device, DoorbellPath, Nsid, Window};
+use warpbell_kernels::abi::{self, Plain};
+use warpbell_kernels::cpu::Hooks;
 use warpbell_nvme::command::QueuePriority;
 
-use crate::layout::{CidLayout, DEFAULT_TOKENS, LANES};
-use crate::pairs::{create_pairs, delete_pairs};
-use crate::{Buffer, Descriptor, Error, RingPlacement};
-
-/// Whether warps share a queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sharing {
-    /// One warp owns a queue pair: no atomic operation anywhere.
-    Exclusive,
-    /// Any warps, concurrently.
-    Shared,
-}
+use crate::layout::{CidLayout, DEFAULT_TOKENS};
+use crate::memory::Memory;
+use crate::pairs::{check_queues, check_spares, create_pairs, delete_pairs};
+use crate::reach::{DoorbellReach, RingReach, ShadowReach};
+use crate::recovery::{QueueTable, TableParts, Watch};
+use crate::{
+    Buffer, Descriptor, Error, KernelQueues, KernelQueuesSpec, Launch, Module, OpenTarget, QueueCounters,
+    Recovery, Sharing, Target, TraceSpec,
+};
 
 /// What to attach.
 #[derive(Clone, Debug)]
 pub struct AttachOptions {
+    /// Where the kernels run that use the queues.
+    pub target: Target,
     /// The namespace; `None`: the first usable one.
     pub nsid: Option<Nsid>,
     /// Queue pairs.
@@ -45,12 +43,21 @@ pub struct AttachOptions {
     pub start: u64,
     /// The queues' priority, where the SSD was opened with weighted round robin.
     pub priority: QueuePriority,
+    /// Replacements for each queue, should it have to be given up while kernels run: their memory is set aside now. One
+    /// more than there are warps on a queue is enough for any number of losses in any time; fewer are, as long as
+    /// kernels come to a replacement before that is lost, too.
+    pub spares: u32,
+    /// Whether the host answers alarms of these queues ([`RecoveryPolicy`](crate::RecoveryPolicy)).
+    pub recovery: bool,
+    /// Whether kernels that can (`bench_traced`) write down what they do, and how much of it is kept.
+    pub trace: Option<TraceSpec>,
 }
 
 impl Default for AttachOptions {
     /// One exclusive queue for one warp, 64 commands outstanding, 10 s deadline.
     fn default() -> AttachOptions {
         AttachOptions {
+            target: Target::Cpu,
             nsid: None,
             queues: 1,
             warps: 1,
@@ -60,6 +67,9 @@ impl Default for AttachOptions {
             deadline: Duration::from_secs(10),
             start: 0,
             priority: QueuePriority::URGENT,
+            spares: 2,
+            recovery: true,
+            trace: None,
         }
     }
 }
@@ -85,6 +95,12 @@ impl AttachOptions {
         Ok(layout)
     }
 
+    fn queues_spec(&self, wide_cids: bool) -> Result<KernelQueuesSpec, Error> {
+        let layout = self.layout(wide_cids)?;
+        let (sharing, deadline, start) = (self.sharing, self.deadline, self.start);
+        Ok(KernelQueuesSpec { layout, sharing, deadline, start, wide_cids })
+    }
+
     fn check(&self, max_entries: u32) -> Result<(), Error> {
         let limit = max_entries - 1;
         if self.iodepth == 0 || self.iodepth > limit {
@@ -98,249 +114,337 @@ impl AttachOptions {
     }
 }
 
-/// A kernel's counters of one queue, for tests and reports.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct QueueCounters {
-    /// Next index to reserve (shared), or the tail saved at detach (exclusive).
-    pub ticket: u64,
-    /// Completions reaped.
-    pub head: u64,
-    /// Completions that no pending command owned.
-    pub spurious: u64,
-    /// Commands whose completion came after their deadline.
-    pub late: u64,
-    /// Completions whose SQ head was not as expected.
-    pub sqhd_mismatch: u64,
-}
+/// Queues that kernels may use, until dropped. Queue pairs are deleted then, or with the last launch that uses them.
+pub struct Attachment(Arc<Inner>);
 
-/// Queues that kernels may use, until dropped. Queue pairs are deleted then: no kernel may run any more.
-pub struct Attachment {
-    controller: Arc<Controller>,
-    pairs: Vec<QueuePair>,
-    memory: QueueMemory,
-    layout: CidLayout,
+/// What kernels of a launch use: the launch keeps it.
+struct Inner {
+    table: Arc<QueueTable>,
+    /// Where buffers come from.
+    source: Memory,
     namespace: abi::NamespaceRef,
+    target: OpenTarget,
     /// Buffers that commands of these queues may still use: they go after the queues.
     buffers: Mutex<Vec<Buffer>>,
+    watch: Arc<Watch>,
+    /// Whether the controller deleted the queues, once it was asked to.
+    deleted: Arc<OnceLock<bool>>,
 }
 
-/// What kernels keep per queue, in the target's memory, and the page that the host shares with them.
-struct QueueMemory {
-    states: Window,
-    words: Window,
-    hosts: Window,
-    quarantine: Window,
-    refs: Window,
+/// A launch over the queues of all of these. On the CPU target its clock is that of the last of their devices that has
+/// one of its own.
+pub(crate) fn prepare(attachments: &[Attachment], launch: Launch) -> Result<Launch, Error> {
+    let hooks = || {
+        let devices = attachments.iter().map(|each| each.0.source.controller().device());
+        devices.fold(Hooks::new(), device_hooks)
+    };
+    let used = attachments.iter().map(|each| InUse::new(&each.0)).collect::<Result<Vec<_>, Error>>()?;
+    Ok(used.into_iter().fold(launch.hooks(hooks), Launch::keep))
 }
 
-impl QueueMemory {
-    fn new(layout: &CidLayout) -> Result<QueueMemory, Error> {
-        let queues = layout.queues as usize;
-        let quarantine = queues * (layout.warp_slots * LANES) as usize * size_of::<u32>();
-        Ok(QueueMemory {
-            states: Window::host(queues * size_of::<abi::QueueState>())?,
-            words: Window::host(queues * layout.words() * size_of::<u32>())?,
-            hosts: Window::host(queues * size_of::<abi::QueueHost>())?,
-            quarantine: Window::host(quarantine)?,
-            refs: Window::host(queues * size_of::<abi::QueueRef>())?,
-        })
+/// A launch that exists: kernels of it may be on the queues.
+struct InUse(Arc<Inner>);
+
+impl InUse {
+    fn new(inner: &Arc<Inner>) -> Result<InUse, Error> {
+        inner.table.enter()?;
+        Ok(InUse(inner.clone()))
+    }
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        self.0.table.leave();
     }
 }
 
 impl Attachment {
     pub(crate) fn new(
-        controller: Arc<Controller>,
+        source: Memory,
+        watch: &Arc<Watch>,
         namespace: &Namespace,
-        by: Descriptor,
-        rings: RingPlacement,
         options: &AttachOptions,
     ) -> Result<Attachment, Error> {
+        let controller = source.controller();
         options.check(controller.max_entries())?;
-        let layout = options.layout(controller.wide_cids())?;
-        let memory = QueueMemory::new(&layout)?;
-        let pairs = create_pairs(&controller, namespace.nsid, rings, options)?;
-        let namespace = namespace_ref(&controller, namespace, by, options, &memory);
-        let attachment =
-            Attachment { controller, pairs, memory, layout, namespace, buffers: Mutex::default() };
-        for index in 0..attachment.pairs.len() {
-            attachment.publish(index, options)?;
-        }
-        Ok(attachment)
+        check_queues(controller, options.queues)?;
+        check_spares(options.spares)?;
+        let target = options.target.open()?;
+        let spec = options.queues_spec(controller.wide_cids())?;
+        let queues = KernelQueues::with_spares(&target, spec, options.spares)?;
+        let queues = match options.trace {
+            Some(trace) => queues.traced(&target, trace)?,
+            None => queues,
+        };
+        let namespace_ref = namespace_ref(controller, namespace, source.descriptor(), &queues);
+        // No reset comes between the creation of the queues and their registration.
+        let alone = watch.recovery().alone();
+        let table = make_table(&source, &target, queues, (namespace, options), watch.recovery())?;
+        watch.recovery().register(&table);
+        drop(alone);
+        let (watch, buffers, deleted) = (watch.clone(), Mutex::default(), Arc::default());
+        watch.start();
+        let namespace = namespace_ref;
+        Ok(Attachment(Arc::new(Inner { table, source, namespace, target, buffers, watch, deleted })))
     }
 
-    /// Writes state, host page and reference of one queue.
-    fn publish(&self, index: usize, options: &AttachOptions) -> Result<(), Error> {
-        let pair = &self.pairs[index];
-        let memory = &self.memory;
-        let quarantine = slot::<u32>(&memory.quarantine, index * (self.layout.warp_slots * LANES) as usize);
-        let mut state = abi::QueueState::starting_at(options.start);
-        let wide = if self.controller.wide_cids() { abi::QUEUE_WIDE_CIDS } else { 0 };
-        let flags = shadow_doorbells(pair, &mut state) | wide;
-        put(&memory.states, index, &state)?;
-        put(&memory.hosts, index, &abi::QueueHost { quarantine, ..abi::QueueHost::new() })?;
-        let shift = pair.entries().trailing_zeros();
-        let queue = abi::QueueRef {
-            sq: pair.sq().window().as_ptr() as u64,
-            cq: pair.cq().window().as_ptr() as u64,
-            sq_doorbell: pair.sq_doorbell().as_ptr() as u64,
-            cq_doorbell: pair.cq_doorbell().as_ptr() as u64,
-            state: slot::<abi::QueueState>(&memory.states, index),
-            words: slot::<u32>(&memory.words, index * self.layout.words()),
-            host: slot::<abi::QueueHost>(&memory.hosts, index),
-            quarantine,
-            deadline_ns: options.deadline.as_nanos() as u64,
-            sq_shift: shift,
-            cq_shift: shift,
-            ring_shift: 5,
-            told_threshold: (pair.entries() / 4).clamp(1, 32),
-            local_bits: self.layout.local_bits,
-            token_shift: self.layout.token_shift,
-            warp_slots: self.layout.warp_slots,
-            qid: u32::from(pair.qid().get()),
-            epoch: 0,
-            sharing: self.namespace.sharing,
-            flags,
-            ..abi::QueueRef::new()
-        };
-        put(&memory.refs, index, &queue)
+    /// The target whose kernels use the queues.
+    pub fn target(&self) -> &OpenTarget {
+        &self.0.target
+    }
+
+    /// What kernels keep of the queues.
+    pub fn queues(&self) -> &KernelQueues {
+        &self.0.table.parts.queues
+    }
+
+    /// A launch of `kernel` of `module` over these queues, whose doorbell writes reach their device. On the CPU target
+    /// its clock is that device's, if the device sees each of them. Grid and block are the caller's to set. The launch
+    /// keeps the queues and the attachment's buffers until the kernel has ended.
+    ///
+    /// As long as there is a launch of these queues, kernels find them as the first of those launches did: a kernel that
+    /// starts after a queue was replaced then comes to the new one by way of the old one.
+    pub fn launch<T: Plain>(&self, module: &Module, kernel: &str, args: &T) -> Result<Launch, Error> {
+        self.on_this_target(module)?;
+        self.prepared(Launch::new(module, kernel, args)?)
+    }
+
+    /// The same for an argument struct that this crate does not know.
+    pub fn launch_bytes(&self, module: &Module, kernel: &str, args: &[u8]) -> Result<Launch, Error> {
+        self.on_this_target(module)?;
+        self.prepared(Launch::with_bytes(module, kernel, args)?)
+    }
+
+    fn prepared(&self, launch: Launch) -> Result<Launch, Error> {
+        prepare(std::slice::from_ref(self), launch)
+    }
+
+    pub(crate) fn on_this_target(&self, module: &Module) -> Result<(), Error> {
+        let (own, its) = (self.0.target.target(), module.target());
+        if own == its {
+            return Ok(());
+        }
+        let limit = format!("the queues were attached for kernels on {own}, and these run on {its}");
+        Err(Error::Argument { object: "target", value: its.to_string(), limit })
     }
 
     /// The kernel argument that names the namespace and its queues. Valid while the attachment lives.
     pub fn namespace(&self) -> abi::NamespaceRef {
-        self.namespace
+        if let Err(error) = self.0.table.refresh() {
+            // Kernels come to the newest queues by way of the old ones.
+            tracing::warn!(%error, "kernels find queues as they were");
+        }
+        self.0.namespace
     }
 
     /// The device that the queues belong to.
     pub fn device(&self) -> &dyn Device {
-        self.controller.device().as_ref()
+        self.0.source.controller().device().as_ref()
     }
 
-    pub(crate) fn shared_device(&self) -> &Arc<dyn Device> {
-        self.controller.device()
+    /// How a doorbell store of a kernel reaches the controller, and why not directly.
+    pub fn doorbell_path(&self) -> (DoorbellPath, Option<&str>) {
+        self.0.table.parts.doorbells.path()
     }
 
     /// The layout of warps, lanes and CIDs.
     pub fn layout(&self) -> CidLayout {
-        self.layout
+        self.queues().layout()
     }
 
-    /// The queue pairs.
-    pub fn pairs(&self) -> &[QueuePair] {
-        &self.pairs
+    /// The newest pair of each queue. One that was given up and deleted is missing as soon as no kernel is on it, until
+    /// its successor is there. A pair's identifier is in use as long as somebody has the pair.
+    pub fn pairs(&self) -> Vec<Arc<QueuePair>> {
+        self.0.table.pairs()
     }
 
-    /// The reference of queue `index`, for kernels that take one queue.
+    /// The reference of queue `index` as a kernel finds it that is launched now, for kernels that take one queue. Valid
+    /// for launches that are prepared before the queue is replaced.
     pub fn queue(&self, index: usize) -> Result<abi::QueueRef, Error> {
-        get(&self.memory.refs, index)
+        self.0.table.reference(index)
     }
 
-    /// What kernels counted on queue `index`.
-    pub fn counters(&self, index: usize) -> QueueCounters {
-        let base = index * size_of::<abi::QueueState>();
-        let word = |offset| self.memory.states.load_u64(base + offset, Ordering::Acquire);
-        let count = |offset| u64::from(self.memory.states.load_u32(base + offset, Ordering::Acquire));
-        let per_lane = |offset| (0..LANES as usize).map(|lane| count(offset + 4 * lane)).sum();
-        let shared = self.namespace.sharing == abi::SHARING_SHARED;
-        let (ticket, head) = if shared {
-            (word(offset_of!(abi::QueueState, ticket)) & !(1 << 63), word(offset_of!(abi::QueueState, head)))
-        } else {
-            (
-                word(offset_of!(abi::QueueState, exclusive_tail)),
-                word(offset_of!(abi::QueueState, exclusive_head)),
-            )
-        };
-        QueueCounters {
-            ticket,
-            head,
-            spurious: per_lane(offset_of!(abi::QueueState, spurious)),
-            late: per_lane(offset_of!(abi::QueueState, late)),
-            sqhd_mismatch: count(offset_of!(abi::QueueState, sqhd_mismatch)),
-        }
+    /// What kernels counted on queue `index`, those included that it replaced.
+    pub fn counters(&self, index: usize) -> Result<QueueCounters, Error> {
+        self.0.table.counters(index)
     }
 
-    /// Declares queue `index` lost: kernels on it return `queue_lost` from now on.
+    /// Declares queue `index` lost: kernels on it return `queue_lost` from now on. At the next look it is replaced,
+    /// unless the queues were attached without recovery.
     pub fn declare_lost(&self, index: usize) {
-        let offset = index * size_of::<abi::QueueHost>() + offset_of!(abi::QueueHost, state);
-        self.memory.hosts.store_u32(offset, abi::QUEUE_LOST, Ordering::Release);
+        self.0.table.declare_lost(index);
     }
 
     /// Whether a lane raised the alarm of queue `index` (quarantined a command) since the last call.
     pub fn take_alarm(&self, index: usize) -> bool {
-        let offset = index * size_of::<abi::QueueHost>() + offset_of!(abi::QueueHost, alarm);
-        self.memory.hosts.swap_u32(offset, 0, Ordering::AcqRel) != 0
+        self.0.table.take_alarm(index)
     }
 
     /// A buffer of at least `bytes` zeroed bytes that the controller and kernels both reach. It stays
     /// mapped until the attachment's queues are deleted: a command that timed out may still use it.
     pub fn buffer(&self, bytes: usize) -> Result<Buffer, Error> {
-        let buffer = Buffer::host(self.controller.device().dma(), bytes, descriptor(&self.namespace))?;
-        self.buffers.lock().push(buffer.clone());
+        self.keep(self.0.source.kernel_buffer(&self.0.target, bytes)?)
+    }
+
+    /// Memory of the caller's as a buffer, as [`Ssd::register`](crate::Ssd::register) has it. It too stays mapped until
+    /// the attachment's queues are deleted.
+    pub fn register(&self, window: Window) -> Result<Buffer, Error> {
+        self.keep(self.0.source.register(window)?)
+    }
+
+    /// Lets go of a buffer of this attachment while its queues go on: it is unmapped with the caller's last clone. No
+    /// kernel may use it any more. Refused while a command waits for its completion: it may be one over this buffer.
+    pub fn release(&self, buffer: &Buffer) -> Result<(), Error> {
+        if let Some((qid, pending)) = self.0.table.pending()? {
+            return Err(Error::Busy {
+                object: "buffer",
+                reason: format!("{pending} commands on queue {qid} have no completion yet"),
+                remedy: "delete the queues first, which takes their commands with them",
+            });
+        }
+        let mut kept = self.0.buffers.lock();
+        if let Some(index) = kept.iter().position(|kept| kept.as_ref() == buffer.as_ref()) {
+            kept.swap_remove(index);
+        }
+        Ok(())
+    }
+
+    /// Deletes the queues now, as dropping does, and says how that went. An error where a lease or a launch keeps them,
+    /// with the last of which they are deleted then; and where the controller did not delete them.
+    pub fn close(self) -> Result<(), Error> {
+        let deleted = self.0.deleted.clone();
+        drop(self);
+        match deleted.get() {
+            Some(true) => Ok(()),
+            Some(false) => Err(Error::Undeleted),
+            None => Err(Error::Busy {
+                object: "queues",
+                reason: "leases or launches of them are left".to_owned(),
+                remedy: "the queues are deleted when the last of them is dropped",
+            }),
+        }
+    }
+
+    /// The same attachment, for what keeps it.
+    pub(crate) fn share(&self) -> Attachment {
+        Attachment(self.0.clone())
+    }
+
+    /// Whether both are queues for one namespace.
+    pub(crate) fn is_over_the_same(&self, other: &Attachment) -> bool {
+        let device = |each: &Attachment| each.0.source.controller().device().clone();
+        Arc::ptr_eq(&device(self), &device(other)) && self.0.namespace.nsid == other.0.namespace.nsid
+    }
+
+    /// Whether a buffer is one of this attachment's.
+    pub(crate) fn has(&self, buffer: &Buffer) -> bool {
+        self.0.buffers.lock().iter().any(|kept| kept.as_ref() == buffer.as_ref())
+    }
+
+    fn keep(&self, buffer: Buffer) -> Result<Buffer, Error> {
+        let buffer = buffer.for_kernels(&self.0.target)?;
+        self.0.buffers.lock().push(buffer.clone());
         Ok(buffer)
     }
 }
 
-impl Drop for Attachment {
+impl Drop for Inner {
     fn drop(&mut self) {
-        delete_pairs(&self.controller, std::mem::take(&mut self.pairs));
+        let _alone = self.watch.recovery().alone();
+        self.watch.recovery().forget(&self.table);
+        let deleted = delete_pairs(&self.source, &self.table.take_pairs());
+        // Set here alone, and once.
+        let _ = self.deleted.set(deleted);
+        if !deleted {
+            // The controller may still write to them. Not the table itself, which has the controller, which would have
+            // itself then.
+            let buffers = std::mem::take(self.buffers.get_mut());
+            let rings = self.table.parts.rings.iter().map(|ring| (ring.sq.clone(), ring.cq.clone()));
+            self.source.controller().keep_until_disabled((buffers, rings.collect::<Vec<_>>()));
+        }
     }
 }
 
-fn descriptor(namespace: &abi::NamespaceRef) -> Descriptor {
-    if namespace.flags & abi::NAMESPACE_SGL != 0 { Descriptor::Sgl } else { Descriptor::Prp }
+/// Creates the queues in rings of their own, and sets rings aside for those that may have to take their place.
+fn make_table(
+    source: &Memory,
+    target: &OpenTarget,
+    queues: KernelQueues,
+    (namespace, options): (&Namespace, &AttachOptions),
+    recovery: &Recovery,
+) -> Result<Arc<QueueTable>, Error> {
+    let controller = source.controller().clone();
+    let doorbells = DoorbellReach::new(target, controller.device())?;
+    let slots = options.queues * (options.spares + 1);
+    let reserve = |slot| source.reserve_rings(options.entries(), slot >= options.queues);
+    let rings = (0..slots).map(|slot| RingReach::new(target, reserve(slot)?));
+    let rings = rings.collect::<Result<Vec<_>, Error>>()?;
+    let pairs = create_pairs(source, namespace.nsid, options, &rings)?;
+    let published = publish(target, &queues, &rings, &doorbells, &pairs);
+    let shadows = published.inspect_err(|_| {
+        delete_pairs(source, &pairs);
+    })?;
+    let parts = TableParts {
+        number: recovery.next_number(),
+        nsid: namespace.nsid,
+        priority: options.priority,
+        entries: options.entries(),
+        recovers: options.recovery,
+        controller,
+        queues,
+        rings,
+        doorbells,
+        shadows,
+    };
+    Ok(Arc::new(QueueTable::new(parts, pairs)))
+}
+
+fn publish(
+    target: &OpenTarget,
+    queues: &KernelQueues,
+    rings: &[RingReach],
+    doorbells: &DoorbellReach,
+    pairs: &[QueuePair],
+) -> Result<ShadowReach, Error> {
+    let shadows = ShadowReach::new(target, &pairs[0])?;
+    for (index, (pair, rings)) in pairs.iter().zip(rings).enumerate() {
+        queues.publish(index, &rings.addresses(pair, doorbells, &shadows)?)?;
+    }
+    Ok(shadows)
+}
+
+/// With hooks for a device that wants to see each doorbell write, and whose time may be virtual; none where the page is
+/// memory.
+fn device_hooks(hooks: Hooks, device: &Arc<dyn Device>) -> Hooks {
+    let doorbells = device.doorbells();
+    let page = doorbells.window();
+    match doorbells.sink() {
+        Some(sink) => {
+            let clock = device.clone();
+            let now = move || u64::try_from(clock.clock().now().as_nanos()).unwrap_or(u64::MAX);
+            hooks.doorbell_sink(page.as_ptr() as u64, page.len(), sink).clock(now)
+        }
+        None => hooks,
+    }
 }
 
 fn namespace_ref(
     controller: &Controller,
     namespace: &Namespace,
     by: Descriptor,
-    options: &AttachOptions,
-    memory: &QueueMemory,
+    queues: &KernelQueues,
 ) -> abi::NamespaceRef {
     let block_bytes = u64::from(namespace.block_size);
     let by_prp = if by == Descriptor::Prp { u64::from(abi::PRP_LIST_MAX) * 4096 } else { u64::MAX };
+    let identify = controller.identify();
     let transfer = controller.max_transfer_bytes().unwrap_or(u64::MAX).min(by_prp);
     abi::NamespaceRef {
-        queues: memory.refs.as_ptr() as u64,
         blocks: namespace.blocks,
-        queue_count: options.queues,
-        sharing: if options.sharing == Sharing::Shared {
-            abi::SHARING_SHARED
-        } else {
-            abi::SHARING_EXCLUSIVE
-        },
-        warps: options.warps,
         nsid: namespace.nsid.get(),
         block_shift: namespace.block_size.trailing_zeros(),
         max_blocks: (transfer / block_bytes).clamp(1, 65536) as u32,
-        page_shift: 12,
         flags: if by == Descriptor::Sgl { abi::NAMESPACE_SGL } else { 0 },
-        ..abi::NamespaceRef::new()
+        crdt: [identify.crdt1, identify.crdt2, identify.crdt3].map(u32::from),
+        ..queues.namespace()
     }
-}
-
-/// Tells kernels where a queue's shadow doorbells are, if it has any; returns the queue's flags.
-fn shadow_doorbells(pair: &QueuePair, state: &mut abi::QueueState) -> u32 {
-    let (Some(tail), Some(head)) = (pair.sq_doorbell().shadow(), pair.cq_doorbell().shadow()) else {
-        return 0;
-    };
-    // Both pages have the same layout.
-    state.shadow = tail.entry.as_ptr() as u64;
-    state.events = tail.event.as_ptr() as u64;
-    state.shadow_stride = (head.entry.as_ptr() as u64 - state.shadow) as u32;
-    abi::QUEUE_SHADOW
-}
-
-/// The address of element `index` of an array of `T` in `window`.
-fn slot<T>(window: &Window, index: usize) -> u64 {
-    window.as_ptr() as u64 + (index * size_of::<T>()) as u64
-}
-
-fn put<T: abi::Plain>(window: &Window, index: usize, value: &T) -> Result<(), Error> {
-    Ok(window.write(index * size_of::<T>(), value.as_bytes())?)
-}
-
-fn get<T: abi::Plain>(window: &Window, index: usize) -> Result<T, Error> {
-    let mut value = T::new_zeroed();
-    window.read(index * size_of::<T>(), value.as_mut_bytes())?;
-    Ok(value)
 }

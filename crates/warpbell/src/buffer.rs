@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use warpbell_hw::{DmaBuffer, DmaSpace, Iova, Window};
+use warpbell_hw::{DmaBuffer, DmaSpace, Iova, Registration, Window};
 use warpbell_kernels::abi;
 
-use crate::Error;
+use crate::device_data::DeviceData;
+use crate::{Error, OpenTarget, SharedMemory};
 
 /// Bytes of a controller memory page (CC.MPS is always 4 KiB here).
 const PAGE: u64 = 1 << PAGE_SHIFT;
@@ -38,26 +39,104 @@ impl Descriptor {
 /// until the last one is dropped.
 #[derive(Clone, Debug)]
 pub struct Buffer {
-    data: Arc<DmaBuffer>,
+    data: Data,
     table: Option<Arc<DmaBuffer>>,
+    /// As kernels of a GPU reach it.
+    shared: Option<SharedMemory>,
+}
+
+/// What keeps the memory mapped.
+#[derive(Clone, Debug)]
+pub(crate) enum Data {
+    /// A mapping of its own.
+    Own(Arc<DmaBuffer>),
+    /// A mapping that other registrations may share.
+    Registered(Registration),
+    /// In a GPU's memory.
+    Device(Arc<DeviceData>),
+}
+
+impl Data {
+    pub(crate) fn own(buffer: DmaBuffer) -> Data {
+        Data::Own(Arc::new(buffer))
+    }
+
+    fn window(&self) -> Option<&Window> {
+        match self {
+            Data::Own(buffer) => Some(buffer.window()),
+            Data::Registered(registration) => Some(registration.window()),
+            Data::Device(_) => None,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Data::Own(buffer) => buffer.len(),
+            Data::Registered(registration) => registration.window().len(),
+            Data::Device(data) => data.memory().len(),
+        }
+    }
+
+    /// Where kernels of the CPU target, or of the GPU whose memory it is, find the first byte.
+    fn address(&self) -> u64 {
+        match self {
+            Data::Own(buffer) => buffer.window().as_ptr() as u64,
+            Data::Registered(registration) => registration.window().as_ptr() as u64,
+            Data::Device(data) => data.memory().address(),
+        }
+    }
+
+    pub(crate) fn iova(&self) -> Iova {
+        match self {
+            Data::Own(buffer) => buffer.iova(),
+            Data::Registered(registration) => registration.iova(),
+            Data::Device(data) => data.iova(),
+        }
+    }
 }
 
 impl Buffer {
-    /// At least `bytes` zeroed bytes of host memory. In PRP mode buffers of more than two pages get
-    /// a list table, so that no kernel ever builds a list.
-    pub(crate) fn host(space: Arc<dyn DmaSpace>, bytes: usize, by: Descriptor) -> Result<Buffer, Error> {
-        let data = DmaBuffer::host(space.clone(), bytes)?;
+    /// Describes `data`, which is mapped in `space` from a page's first byte on. In PRP mode buffers of more than two
+    /// pages get a list table, so that no kernel ever builds a list.
+    pub(crate) fn new(space: Arc<dyn DmaSpace>, data: Data, by: Descriptor) -> Result<Buffer, Error> {
         let pages = (data.len() as u64).div_ceil(PAGE);
         let table = match by {
             Descriptor::Prp if pages > 2 => Some(Arc::new(list_table(space, data.iova(), pages)?)),
             _ => None,
         };
-        Ok(Buffer { data: Arc::new(data), table })
+        Ok(Buffer { data, table, shared: None })
     }
 
-    /// The memory.
-    pub fn window(&self) -> &Window {
+    /// The same buffer, as kernels of `target` reach it too.
+    pub(crate) fn for_kernels(self, target: &OpenTarget) -> Result<Buffer, Error> {
+        let shared = match (target.gpu(), self.window()) {
+            (Some(_), Some(window)) => Some(target.share(window.clone())?),
+            _ => None,
+        };
+        Ok(Buffer { shared, ..self })
+    }
+
+    /// The memory, for the host; `None` where it is a GPU's.
+    pub fn window(&self) -> Option<&Window> {
         self.data.window()
+    }
+
+    /// Copies bytes out of it, wherever it lies.
+    pub fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), Error> {
+        match &self.data {
+            Data::Device(data) => Ok(data.memory().read(offset, into)?),
+            Data::Own(buffer) => Ok(buffer.window().read(offset, into)?),
+            Data::Registered(registration) => Ok(registration.window().read(offset, into)?),
+        }
+    }
+
+    /// Copies bytes into it, wherever it lies.
+    pub fn write(&self, offset: usize, from: &[u8]) -> Result<(), Error> {
+        match &self.data {
+            Data::Device(data) => Ok(data.memory().write(offset, from)?),
+            Data::Own(buffer) => Ok(buffer.window().write(offset, from)?),
+            Data::Registered(registration) => Ok(registration.window().write(offset, from)?),
+        }
     }
 
     /// Where the controller sees its first byte.
@@ -72,15 +151,15 @@ impl Buffer {
 
     /// Whether the buffer has no bytes.
     pub fn is_empty(&self) -> bool {
-        self.data.is_empty()
+        self.data.len() == 0
     }
 
     /// The kernel argument that names this buffer. Valid while the buffer lives.
     pub fn as_ref(&self) -> abi::BufferRef {
         abi::BufferRef {
-            data: self.data.window().as_ptr() as u64,
+            data: self.shared.as_ref().map_or_else(|| self.data.address(), SharedMemory::address),
             iova: self.data.iova().get(),
-            bytes: self.data.len() as u64,
+            bytes: self.len() as u64,
             prp_iova: self.table.as_ref().map_or(0, |table| table.iova().get()),
             page_shift: PAGE_SHIFT,
             ..abi::BufferRef::new()
@@ -125,9 +204,14 @@ mod tests {
         }
     }
 
+    fn host(bytes: usize, by: Descriptor) -> Buffer {
+        let data = Data::own(DmaBuffer::host(Arc::new(Fixed), bytes).unwrap());
+        Buffer::new(Arc::new(Fixed), data, by).unwrap()
+    }
+
     #[test]
     fn every_list_of_up_to_257_entries_lies_in_one_table_page() {
-        let buffer = Buffer::host(Arc::new(Fixed), 1000 * 4096, Descriptor::Prp).unwrap();
+        let buffer = host(1000 * 4096, Descriptor::Prp);
         let table = buffer.table.as_ref().unwrap().window();
         for page in 0..1000u64 {
             let start = (page >> 8) * 4096 + (page & 255) * 8;
@@ -143,10 +227,10 @@ mod tests {
     #[test]
     fn small_buffers_and_sgls_need_no_table() {
         for (bytes, by) in [(8192, Descriptor::Prp), (1 << 20, Descriptor::Sgl)] {
-            let buffer = Buffer::host(Arc::new(Fixed), bytes, by).unwrap();
+            let buffer = host(bytes, by);
             assert_eq!(buffer.as_ref().prp_iova, 0);
         }
-        let buffer = Buffer::host(Arc::new(Fixed), 8193, Descriptor::Prp).unwrap();
+        let buffer = host(8193, Descriptor::Prp);
         assert_ne!(buffer.as_ref().prp_iova, 0);
     }
 }

@@ -4,18 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// A PCI function: `domain:bus:device.function`, written in full.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Bdf {
-    /// PCI segment.
-    pub domain: u16,
-    /// Bus number.
-    pub bus: u8,
-    /// Device number, 0 to 31.
-    pub device: u8,
-    /// Function number, 0 to 7.
-    pub function: u8,
-}
+use warpbell_vfio::{Bdf, pci};
 
 /// Which SSD.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,13 +17,17 @@ pub enum DeviceName {
     Pci(Bdf),
     /// `sn:SERIAL`: a PCI function, by its controller's serial number.
     Serial(String),
+    /// `/dev/nvme0` or `/dev/nvme0n1`: a PCI function that the kernel's driver owns.
+    Node(String),
+    /// `resident:OPTIONS`: the GPU-resident controller, which only `warpbell bench` has clients for.
+    Resident(String),
 }
 
 /// A name that is none of the known forms.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "device '{name}': {reason}; expected soft:size=BYTES, soft:file=PATH, vfio-user:SOCKET, sn:SERIAL or a PCI \
-     address such as 0000:41:00.0"
+    "device '{name}': {reason}; expected soft:size=BYTES, soft:file=PATH, vfio-user:SOCKET, sn:SERIAL, a PCI \
+     address such as 0000:41:00.0, or resident:OPTIONS (bench alone)"
 )]
 pub struct DeviceNameError {
     name: String,
@@ -57,33 +50,25 @@ impl FromStr for DeviceName {
         if let Some(rest) = name.strip_prefix("sn:") {
             return filled(rest, "no serial number").map(DeviceName::Serial);
         }
+        if let Some(node) = name.strip_prefix("/dev/") {
+            return filled(node, "nothing behind /dev/").map(DeviceName::Node);
+        }
+        if let Some(rest) = name.strip_prefix("resident:") {
+            return Ok(DeviceName::Resident(rest.to_owned()));
+        }
         name.parse().map(DeviceName::Pci).map_err(|()| error("unknown form"))
     }
 }
 
-impl FromStr for Bdf {
-    type Err = ();
-
-    /// Takes `dddd:bb:dd.f` and `bb:dd.f` (domain 0), all in hexadecimal.
-    fn from_str(text: &str) -> Result<Bdf, ()> {
-        let (rest, function) = text.rsplit_once('.').ok_or(())?;
-        let (rest, device) = rest.rsplit_once(':').ok_or(())?;
-        let (domain, bus) = rest.rsplit_once(':').unwrap_or(("0000", rest));
-        let hex = |digits: &str, width: usize| {
-            let well_formed = digits.len() == width && digits.bytes().all(|b| b.is_ascii_hexdigit());
-            if well_formed { u16::from_str_radix(digits, 16).map_err(|_| ()) } else { Err(()) }
-        };
-        let (device, function) = (hex(device, 2)? as u8, hex(function, 1)? as u8);
-        if device > 31 || function > 7 {
-            return Err(());
+impl DeviceName {
+    /// The name as that of a PCI function, if it is one.
+    pub fn function(&self) -> Option<pci::Name> {
+        match self {
+            DeviceName::Pci(bdf) => Some(pci::Name::Bdf(*bdf)),
+            DeviceName::Serial(serial) => Some(pci::Name::Serial(serial.clone())),
+            DeviceName::Node(node) => Some(pci::Name::Node(node.clone())),
+            DeviceName::Soft(_) | DeviceName::VfioUser(_) | DeviceName::Resident(_) => None,
         }
-        Ok(Bdf { domain: hex(domain, 4)?, bus: hex(bus, 2)? as u8, device, function })
-    }
-}
-
-impl fmt::Display for Bdf {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:04x}:{:02x}:{:02x}.{}", self.domain, self.bus, self.device, self.function)
     }
 }
 
@@ -94,6 +79,8 @@ impl fmt::Display for DeviceName {
             DeviceName::VfioUser(path) => write!(f, "vfio-user:{}", path.display()),
             DeviceName::Pci(bdf) => bdf.fmt(f),
             DeviceName::Serial(serial) => write!(f, "sn:{serial}"),
+            DeviceName::Node(node) => write!(f, "/dev/{node}"),
+            DeviceName::Resident(options) => write!(f, "resident:{options}"),
         }
     }
 }
@@ -104,7 +91,16 @@ mod tests {
 
     #[test]
     fn names_round_trip() {
-        for name in ["soft:size=1g", "vfio-user:/run/x.sock", "sn:S64X", "0000:41:00.0", "10de:0a:1f.7"] {
+        for name in [
+            "soft:size=1g",
+            "vfio-user:/run/x.sock",
+            "sn:S64X",
+            "/dev/nvme0n1",
+            "0000:41:00.0",
+            "10de:0a:1f.7",
+            "resident:",
+            "resident:delay=10us",
+        ] {
             assert_eq!(name.parse::<DeviceName>().unwrap().to_string(), name);
         }
         assert_eq!("41:00.0".parse::<DeviceName>().unwrap().to_string(), "0000:41:00.0");
@@ -112,9 +108,18 @@ mod tests {
 
     #[test]
     fn bad_names_are_repeated_with_a_reason() {
-        for name in
-            ["", "soft:", "vfio-user:", "sn:", "nvme0", "0000:41:20.0", "0000:41:00.8", "41:0.0", "+1:00.0"]
-        {
+        for name in [
+            "",
+            "soft:",
+            "vfio-user:",
+            "sn:",
+            "/dev/",
+            "nvme0",
+            "0000:41:20.0",
+            "0000:41:00.8",
+            "41:0.0",
+            "+1:00.0",
+        ] {
             let text = name.parse::<DeviceName>().unwrap_err().to_string();
             assert!(text.starts_with(&format!("device '{name}': ")), "{text}");
         }

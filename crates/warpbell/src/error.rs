@@ -1,10 +1,14 @@
 //! Errors of the public API, and the exit code that each deserves.
 
 use warpbell_driver::DriverError;
-use warpbell_hw::{DmaError, MemoryError};
+use warpbell_gpu::GpuError;
+use warpbell_hw::{DmaError, DoorbellError, MemoryError};
 use warpbell_softctl::{SoftConfigError, SoftError};
+use warpbell_vfio::VfioError;
+use warpbell_vfio::pci::PciError;
+use warpbell_vfio::user::UserError;
 
-use crate::{DeviceNameError, LayoutError, TargetError};
+use crate::{DeviceNameError, LayoutError, Target, TargetError};
 
 /// Why an operation of the public API failed.
 #[derive(Debug, thiserror::Error)]
@@ -21,6 +25,15 @@ pub enum Error {
     /// The soft controller could not start.
     #[error(transparent)]
     Soft(#[from] SoftError),
+    /// A PCI function could not be opened.
+    #[error(transparent)]
+    Vfio(#[from] VfioError),
+    /// A PCI function could not be found.
+    #[error(transparent)]
+    Pci(#[from] PciError),
+    /// The server of a controller in another process.
+    #[error(transparent)]
+    User(#[from] UserError),
     /// The controller or its driver.
     #[error(transparent)]
     Driver(#[from] DriverError),
@@ -30,12 +43,47 @@ pub enum Error {
     /// Memory could not be mapped for the device.
     #[error(transparent)]
     Dma(#[from] DmaError),
+    /// Foreign memory could not be mapped for the device.
+    #[error("memory {memory}: {source}")]
+    Foreign {
+        /// Its name.
+        memory: String,
+        /// Why not.
+        source: DmaError,
+    },
+    /// A doorbell that cannot be reached.
+    #[error(transparent)]
+    Doorbell(#[from] DoorbellError),
     /// Memory could not be had.
     #[error(transparent)]
     Memory(#[from] MemoryError),
     /// The kernels could not be loaded or run.
     #[error(transparent)]
     Kernels(#[from] warpbell_kernels::Error),
+    /// A target that this machine cannot offer.
+    #[error("target {target}: {source}")]
+    Unavailable {
+        /// Which.
+        target: Target,
+        /// Why not, and what would run instead.
+        source: GpuError,
+    },
+    /// The GPU or its driver.
+    #[error(transparent)]
+    Gpu(#[from] GpuError),
+    /// A kernel that did not end by its limit.
+    #[error(
+        "kernel {kernel}: past its limit, and still running {after:?} after its start{}",
+        if *.on_gpu { "; it cannot be killed without its context: end this process" } else { "; it is broken off" }
+    )]
+    Overdue {
+        /// The kernel.
+        kernel: String,
+        /// Since its start.
+        after: std::time::Duration,
+        /// Whether it runs on a GPU.
+        on_gpu: bool,
+    },
     /// An argument outside its limits.
     #[error("{object} {value}: {limit}")]
     Argument {
@@ -54,6 +102,22 @@ pub enum Error {
         /// What would help.
         remedy: String,
     },
+    /// Something that is still in use.
+    #[error("{object}: {reason}; {remedy}")]
+    Busy {
+        /// What cannot be let go.
+        object: &'static str,
+        /// What uses it.
+        reason: String,
+        /// What ends that.
+        remedy: &'static str,
+    },
+    /// Queues whose memory the controller may still use.
+    #[error(
+        "queues: the controller did not delete them, and may still write to their memory: rings and buffers stay mapped \
+         until this process ends; reset the SSD by opening it again"
+    )]
+    Undeleted,
     /// Something that could destroy data and was not allowed by name.
     #[error("{object}: {reason}; {remedy}")]
     Refused {
@@ -73,8 +137,13 @@ impl Error {
         match self {
             Error::DeviceName(_) | Error::Target(_) | Error::SoftConfig(_) => 2,
             Error::Layout(_) | Error::Argument { .. } => 2,
-            Error::Refused { .. } => 3,
-            Error::Missing { .. } => 4,
+            Error::Refused { .. } | Error::Vfio(VfioError::Owned { .. }) => 3,
+            Error::Missing { .. } | Error::User(UserError::Connect { .. }) => 4,
+            Error::Vfio(VfioError::NotBound { .. }) => 4,
+            Error::Driver(DriverError::NoInterrupts { .. } | DriverError::Unusable { .. }) => 4,
+            Error::Vfio(error) if error.is_missing_requirement() => 4,
+            Error::Unavailable { source, .. } if source.is_missing_requirement() => 4,
+            Error::Gpu(error) if error.is_missing_requirement() => 4,
             Error::Kernels(error) if error.is_missing_requirement() => 4,
             _ => 1,
         }

@@ -1,43 +1,60 @@
 //! A queue pair that the host drives by itself, and the memory that its commands use.
 
+use std::fmt;
 use std::ops::{Deref, DerefMut};
-use std::sync::Arc;
 
-use warpbell_driver::{Controller, IoQueue, IoQueueOptions};
+use warpbell_driver::{IoQueue, IoQueueOptions, Notification};
 use warpbell_hw::Nsid;
 use warpbell_nvme::command::QueuePriority;
 
+use crate::memory::Memory;
 use crate::pairs::{QueueRequest, create_pair};
-use crate::{Buffer, Error, RingPlacement};
+use crate::{Buffer, Domains, Error};
+
+/// What a host queue is to be like.
+#[derive(Clone, Debug)]
+pub struct HostQueueSpec {
+    /// Ring entries.
+    pub entries: u32,
+    /// How completions are noticed: with an interrupt, [`IoQueue::wait`] sleeps.
+    pub notification: Notification,
+    /// How it is driven.
+    pub options: IoQueueOptions,
+}
+
+impl HostQueueSpec {
+    /// A polled queue.
+    pub fn new(entries: u32, options: IoQueueOptions) -> HostQueueSpec {
+        HostQueueSpec { entries, notification: Notification::Polled, options }
+    }
+}
 
 /// An I/O queue with the buffer of its commands.
 ///
 /// However it ends, its queue pair is deleted before the buffer is unmapped: until then the controller may move
-/// data of a command whose answer nobody waited for. If the pair cannot be deleted, the buffer stays mapped for
-/// the life of the process.
-#[derive(Debug)]
+/// data of a command whose answer nobody waited for. If the pair cannot be deleted, the buffer stays mapped until
+/// the controller is disabled: by the next reset, or when the SSD is dropped.
 pub struct HostQueue {
     /// There until it is deleted.
     queue: Option<IoQueue>,
     buffer: Option<Buffer>,
-    controller: Arc<Controller>,
+    memory: Memory,
 }
 
 impl HostQueue {
     pub(crate) fn new(
-        controller: Arc<Controller>,
+        memory: &Memory,
         nsid: Nsid,
-        rings: RingPlacement,
-        entries: u32,
-        options: IoQueueOptions,
+        spec: HostQueueSpec,
         buffer: Buffer,
     ) -> Result<HostQueue, Error> {
-        let pair = create_pair(
-            &controller,
-            QueueRequest { entries, start: 0, nsid, priority: QueuePriority::URGENT, rings },
-        )?;
+        let HostQueueSpec { entries, notification, mut options } = spec;
+        options.flush |= memory.domains() == Domains::Two;
+        let priority = QueuePriority::URGENT;
+        let request = QueueRequest { entries, start: 0, nsid, priority, notification };
+        let pair = create_pair(memory, request, memory.rings(entries)?)?;
         let queue = IoQueue::new(pair, options)?;
-        Ok(HostQueue { queue: Some(queue), buffer: Some(buffer), controller })
+        Ok(HostQueue { queue: Some(queue), buffer: Some(buffer), memory: memory.clone() })
     }
 
     /// The memory of its commands.
@@ -52,10 +69,10 @@ impl HostQueue {
 
     fn end(&mut self) -> Result<(), Error> {
         let Some(queue) = self.queue.take() else { return Ok(()) };
-        let deleted = self.controller.delete_queue_pair(queue.into_pair());
-        if deleted.is_err() {
+        let deleted = self.memory.controller().delete_queue_pair(queue.into_pair());
+        if deleted.is_err() && !self.memory.is_let_go() {
             // The controller may still write to it.
-            std::mem::forget(self.buffer.take());
+            self.memory.controller().keep_until_disabled(self.buffer.take());
         }
         Ok(deleted?)
     }
@@ -77,10 +94,16 @@ impl DerefMut for HostQueue {
     }
 }
 
+impl fmt::Debug for HostQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HostQueue").field("queue", &self.queue).finish_non_exhaustive()
+    }
+}
+
 impl Drop for HostQueue {
     fn drop(&mut self) {
         if let Err(error) = self.end() {
-            tracing::warn!(%error, "a host queue was not deleted; its buffer stays mapped");
+            tracing::warn!(%error, "a host queue was not deleted");
         }
     }
 }

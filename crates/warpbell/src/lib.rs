@@ -21,29 +21,67 @@
 
 mod attach;
 mod buffer;
+mod cuda;
+mod device_data;
 mod device_name;
 mod error;
+mod host_pages;
 mod host_queue;
+mod kernel_memory;
+mod kernel_queues;
+mod launch;
 mod layout;
+mod lease;
+#[cfg(feature = "log")]
+pub mod log;
+mod memory;
+mod open;
 mod pairs;
 mod path;
-mod run;
+mod placement;
+mod program;
+mod reach;
+mod recovery;
+mod running;
 mod ssd;
 mod target;
+mod trace;
+mod volume;
 
-pub use attach::{AttachOptions, Attachment, QueueCounters, Sharing};
+pub use attach::{AttachOptions, Attachment};
 pub use buffer::{Buffer, Descriptor};
-pub use device_name::{Bdf, DeviceName, DeviceNameError};
+pub use device_name::{DeviceName, DeviceNameError};
 pub use error::Error;
-pub use host_queue::HostQueue;
+pub use host_queue::{HostQueue, HostQueueSpec};
+pub use kernel_memory::{KernelMemory, SharedMemory};
+pub use kernel_queues::{
+    KernelQueues, KernelQueuesSpec, QueueCounters, RingAddresses, ShadowAddresses, Sharing,
+};
+pub use launch::{Launch, Module};
 pub use layout::{CidLayout, DEFAULT_TOKENS, LANES, LayoutError};
+pub use lease::{Lease, LeaseSpec};
+pub use open::space_of;
 pub use path::DataPath;
+pub use placement::{DataPlacement, Domains, ForeignMemory, Place, PlaceError, RingPlacement};
 
-pub use ssd::{OpenOptions, RingPlacement, Ssd, same_file};
-pub use target::{Target, TargetError};
+pub use program::{Code, CompileOptions, Program};
+#[cfg(feature = "mutations")]
+pub use recovery::mutation as recovery_mutation;
+pub use recovery::{
+    AbortAnswer, OnRelease, QueueName, Recovery, RecoveryCounters, RecoveryEvent, RecoveryPolicy, SsdEvent,
+    SsdEventKind, warning_words,
+};
+pub use running::{LaunchReport, Running};
+pub use ssd::{OpenOptions, Ssd, same_file};
+pub use target::{OpenTarget, Target, TargetError};
+pub use trace::{LaneTrace, TraceMemory, TraceSpec};
+pub use volume::{MemberReport, Volume, VolumeBuffer, VolumeLayout, VolumeSpec};
 
 pub use warpbell_driver as driver;
+pub use warpbell_gpu as gpu;
 pub use warpbell_hw as hw;
 pub use warpbell_kernels as kernels;
 pub use warpbell_nvme as nvme;
 pub use warpbell_softctl as soft;
+pub use warpbell_vfio as vfio;
+pub use warpbell_vfio::Bdf;

@@ -1,10 +1,14 @@
 //! Queue pairs, created as many as asked for or not at all.
 
-use warpbell_driver::{Controller, IoQueue, IoQueueOptions, QueuePair, QueueSpec, RingMemory};
+use std::borrow::Borrow;
+
+use warpbell_driver::{Controller, IoQueue, IoQueueOptions, Notification, QueuePair, QueueSpec, RingMemory};
 use warpbell_hw::Nsid;
 use warpbell_nvme::command::QueuePriority;
 
-use crate::{AttachOptions, Error, RingPlacement};
+use crate::memory::Memory;
+use crate::reach::RingReach;
+use crate::{AttachOptions, Error};
 
 /// One queue pair to create.
 #[derive(Clone, Copy, Debug)]
@@ -17,38 +21,31 @@ pub(crate) struct QueueRequest {
     pub nsid: Nsid,
     /// The priority, with weighted round robin.
     pub priority: QueuePriority,
-    /// Where its rings lie.
-    pub rings: RingPlacement,
+    /// How its completions are noticed.
+    pub notification: Notification,
 }
 
-/// Creates the queue pairs of an attachment; on failure those already created are deleted.
+/// Creates the queue pairs of an attachment in these rings; on failure those already created are deleted.
 pub(crate) fn create_pairs(
-    controller: &Controller,
+    memory: &Memory,
     nsid: Nsid,
-    rings: RingPlacement,
     options: &AttachOptions,
+    rings: &[RingReach],
 ) -> Result<Vec<QueuePair>, Error> {
-    let granted = u32::from(controller.granted_queues());
-    if options.queues > granted {
-        return Err(Error::Argument {
-            object: "queues",
-            value: options.queues.to_string(),
-            limit: format!("the controller granted {granted}"),
-        });
-    }
     let request = QueueRequest {
         entries: options.entries(),
         start: options.start,
         nsid,
         priority: options.priority,
-        rings,
+        notification: Notification::Polled,
     };
     let mut pairs = Vec::with_capacity(options.queues as usize);
-    for _ in 0..options.queues {
-        match create_pair(controller, request) {
+    for rings in &rings[..options.queues as usize] {
+        let rings = (RingMemory::Reserved(rings.sq.clone()), RingMemory::Reserved(rings.cq.clone()));
+        match create_pair(memory, request, rings) {
             Ok(pair) => pairs.push(pair),
             Err(error) => {
-                delete_pairs(controller, pairs);
+                delete_pairs(memory, &pairs);
                 return Err(error);
             }
         }
@@ -56,14 +53,40 @@ pub(crate) fn create_pairs(
     Ok(pairs)
 }
 
+/// Refuses more queues than the controller granted.
+pub(crate) fn check_queues(controller: &Controller, queues: u32) -> Result<(), Error> {
+    let granted = u32::from(controller.granted_queues());
+    if queues <= granted {
+        return Ok(());
+    }
+    Err(Error::Argument {
+        object: "queues",
+        value: queues.to_string(),
+        limit: format!("the controller granted {granted}"),
+    })
+}
+
+/// More than there can be warps on a queue: with so many, replacements come whatever kernels do.
+const MOST_SPARES: u32 = 4096;
+
+/// Whether memory can be set aside for so many replacements.
+pub(crate) fn check_spares(spares: u32) -> Result<(), Error> {
+    if spares <= MOST_SPARES {
+        return Ok(());
+    }
+    let limit = format!("must be at most {MOST_SPARES}; each takes as much memory as a queue");
+    Err(Error::Argument { object: "spares", value: spares.to_string(), limit })
+}
+
 /// One queue pair, its rings brought to the wanted position by Flush commands.
-pub(crate) fn create_pair(controller: &Controller, request: QueueRequest) -> Result<QueuePair, Error> {
-    let sq_memory = match request.rings {
-        RingPlacement::Host => RingMemory::Host,
-        RingPlacement::Cmb => RingMemory::Controller,
-    };
-    let spec = QueueSpec { sq_memory, priority: request.priority, ..QueueSpec::new(request.entries) };
-    let pair = controller.create_queue_pair(spec)?;
+pub(crate) fn create_pair(
+    memory: &Memory,
+    request: QueueRequest,
+    (sq_memory, cq_memory): (RingMemory, RingMemory),
+) -> Result<QueuePair, Error> {
+    let QueueRequest { entries, priority, notification, .. } = request;
+    let spec = QueueSpec { entries, sq_memory, cq_memory, notification, priority };
+    let pair = memory.controller().create_queue_pair(spec)?;
     if request.start == 0 {
         return Ok(pair);
     }
@@ -72,11 +95,15 @@ pub(crate) fn create_pair(controller: &Controller, request: QueueRequest) -> Res
     Ok(queue.into_pair())
 }
 
-/// Deletes queue pairs; a failure is logged, and the pair's memory then stays mapped.
-pub(crate) fn delete_pairs(controller: &Controller, pairs: Vec<QueuePair>) {
+/// Deletes queue pairs; a failure is logged, and the pair's memory then stays mapped. False if the controller may
+/// still execute commands of one of them.
+pub(crate) fn delete_pairs<P: Borrow<QueuePair>>(memory: &Memory, pairs: &[P]) -> bool {
+    let mut forgotten = true;
     for pair in pairs {
-        if let Err(error) = controller.delete_queue_pair(pair) {
+        if let Err(error) = memory.controller().retire_queue_pair(pair.borrow()) {
             tracing::warn!(%error, "queue pair was not deleted");
+            forgotten &= memory.is_let_go();
         }
     }
+    forgotten
 }

@@ -4,21 +4,25 @@ use std::fmt;
 
 use warpbell_hw::DoorbellPath;
 
-use crate::Descriptor;
+use crate::{Descriptor, Domains};
 
 /// Where rings and data lie, how doorbells are rung, and how commands describe data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DataPath {
-    /// Placement of the rings.
-    pub rings: &'static str,
+    /// Placement of the rings: what it became.
+    pub rings: String,
     /// Placement of the data.
-    pub data: &'static str,
+    pub data: String,
+    /// Whether completions and data lie in the same memory.
+    pub domains: Domains,
     /// How a doorbell store reaches the controller.
     pub doorbells: DoorbellPath,
     /// Whether stores go to shadow doorbells first, and to the register only when the controller sleeps.
     pub shadows: bool,
     /// SGL or PRP.
     pub descriptor: Descriptor,
+    /// How a PCI function was reached, and why not otherwise.
+    pub route: Option<String>,
 }
 
 impl DataPath {
@@ -36,6 +40,10 @@ impl DataPath {
 impl fmt::Display for DataPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (doorbells, descriptor) = (self.doorbells_name(), self.descriptor.name());
-        write!(f, "rings {}, data {}, doorbells {doorbells}, {descriptor}", self.rings, self.data)
+        write!(f, "rings {}, data {}, doorbells {doorbells}, {descriptor}", self.rings, self.data)?;
+        if self.domains != Domains::One {
+            write!(f, ", {}", self.domains.name())?;
+        }
+        self.route.as_ref().map_or(Ok(()), |route| write!(f, ", {route}"))
     }
 }

@@ -3,12 +3,21 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use warpbell_driver::{Controller, ControllerOptions, DoorbellBuffer, IoQueueOptions, Namespace};
-use warpbell_hw::{Device, DeviceInfo, Nsid};
+use crossbeam::channel::Receiver;
+use warpbell_driver::{Controller, ControllerOptions, DoorbellBuffer, IoQueueOptions, Namespace, Waiting};
+use warpbell_hw::{Device, DeviceInfo, Nsid, Window};
 use warpbell_nvme::identify::IdentifyController;
-use warpbell_softctl::{FaultPlan, SoftConfig, SoftDevice, StoreConfig, Violation};
+use warpbell_softctl::{FaultPlan, SoftDevice, Violation};
+use warpbell_vfio::user::UserOptions;
+use warpbell_vfio::{PciDevice, PciOptions};
 
-use crate::{AttachOptions, Attachment, Buffer, DataPath, Descriptor, DeviceName, Error, HostQueue};
+use crate::memory::Memory;
+use crate::open::Opened;
+use crate::recovery::Watch;
+use crate::{
+    AttachOptions, Attachment, Buffer, DataPath, DataPlacement, DeviceName, Error, HostQueue, HostQueueSpec,
+    Recovery, RecoveryCounters, RecoveryPolicy, RingPlacement, SsdEvent,
+};
 
 /// How to open an SSD.
 #[derive(Clone, Debug, Default)]
@@ -27,26 +36,18 @@ pub struct OpenOptions {
     pub wide_cids: bool,
     /// Where rings of queues lie.
     pub rings: RingPlacement,
-}
-
-/// Where the rings of queues lie.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum RingPlacement {
-    /// In host memory.
-    #[default]
-    Host,
-    /// Submission rings in the controller memory buffer, completion rings in host memory.
-    Cmb,
-}
-
-impl RingPlacement {
-    /// The word for reports: what it became.
-    pub fn name(self) -> &'static str {
-        match self {
-            RingPlacement::Host => "host",
-            RingPlacement::Cmb => "cmb (SQ), host (CQ)",
-        }
-    }
+    /// Where data lies.
+    pub data: DataPlacement,
+    /// Describes data by PRP entries even where the controller takes SGLs.
+    pub prp_only: bool,
+    /// How a PCI function is reached.
+    pub pci: PciOptions,
+    /// How to speak with a controller of another process.
+    pub vfio_user: UserOptions,
+    /// Whether waits for admin commands sleep until an interrupt.
+    pub admin_waiting: Waiting,
+    /// What is done about queues and a controller that do not answer.
+    pub recovery: RecoveryPolicy,
 }
 
 /// One SSD: a controller, enabled and identified, that queues can be attached to.
@@ -54,28 +55,17 @@ pub struct Ssd {
     name: DeviceName,
     controller: Arc<Controller>,
     soft: Option<Arc<SoftDevice>>,
-    descriptor: Descriptor,
-    rings: RingPlacement,
+    pci: Option<Arc<PciDevice>>,
+    memory: Memory,
+    watch: Arc<Watch>,
 }
 
 impl Ssd {
     /// Opens the device of that name and brings its controller up.
+    #[tracing::instrument(level = "info", name = "open", skip_all, fields(device = %name))]
     pub fn open(name: &DeviceName, options: &OpenOptions) -> Result<Ssd, Error> {
-        match name {
-            DeviceName::Soft(text) => {
-                let mut config = SoftConfig::parse(text)?;
-                allow_writes(&mut config, &options.allow_write);
-                if let Some(faults) = &options.faults {
-                    config.faults = faults.clone();
-                }
-                let make = if config.virtual_time { SoftDevice::stepped } else { SoftDevice::threaded };
-                Ssd::over_soft(name.clone(), make(config)?, options)
-            }
-            DeviceName::VfioUser(_) => Err(unavailable(name, "this version has no vfio-user client")),
-            DeviceName::Pci(_) | DeviceName::Serial(_) => {
-                Err(unavailable(name, "this version has no VFIO backend; try soft:size=1g"))
-            }
-        }
+        let opened = crate::open::device(name, options)?;
+        Ssd::bring_up(name.clone(), opened, options)
     }
 
     /// Brings up the controller of a soft device that was made elsewhere: threaded, or stepped by a simulation.
@@ -91,16 +81,25 @@ impl Ssd {
         soft: Option<Arc<SoftDevice>>,
         options: &OpenOptions,
     ) -> Result<Ssd, Error> {
+        Ssd::bring_up(name, Opened { device, soft, pci: None }, options)
+    }
+
+    fn bring_up(name: DeviceName, opened: Opened, options: &OpenOptions) -> Result<Ssd, Error> {
+        let space = (opened.space(), opened.is_translated());
+        let Opened { device, soft, pci } = opened;
         let mut driver_options = ControllerOptions::default();
         if let Some(queues) = options.queues {
             driver_options.queues = queues;
         }
+        driver_options.admin_waiting = options.admin_waiting;
         driver_options.doorbell_buffer = options.doorbell_buffer;
         driver_options.wide_cids = options.wide_cids;
         driver_options.weighted_round_robin = options.weighted_round_robin;
         let controller = Arc::new(Controller::open(device, driver_options)?);
-        let descriptor = if controller.supports_sgl() { Descriptor::Sgl } else { Descriptor::Prp };
-        Ok(Ssd { name, controller, soft, descriptor, rings: options.rings })
+        let memory = Memory::new(&controller, options, space)?;
+        let recovery = Recovery::new(controller.clone(), pci.clone(), options.recovery.clone());
+        let watch = Arc::new(Watch::new(Arc::new(recovery)));
+        Ok(Ssd { name, controller, soft, pci, memory, watch })
     }
 
     /// The name it was opened by.
@@ -161,6 +160,25 @@ impl Ssd {
         self.soft.as_ref().filter(|soft| soft.is_stepped())
     }
 
+    /// The PCI function that it is, if it is one.
+    pub fn pci(&self) -> Option<&Arc<PciDevice>> {
+        self.pci.as_ref()
+    }
+
+    /// Whether `text` names this SSD, as those who permit writes do: by its PCI address, its serial number (with or
+    /// without `sn:`), its socket, or the name that it was opened by.
+    pub fn is_named(&self, text: &str) -> bool {
+        let serial = self.identify().serial();
+        let socket = match &self.name {
+            DeviceName::VfioUser(path) => same_file(path, Path::new(text)),
+            _ => false,
+        };
+        let function = self.pci.as_ref().is_some_and(|pci| text.parse() == Ok(pci.bdf()));
+        let serial =
+            self.pci.is_some() && !serial.is_empty() && text.strip_prefix("sn:").unwrap_or(text) == serial;
+        socket || function || serial || text.parse().as_ref() == Ok(&self.name)
+    }
+
     /// What this client did wrong, as far as the controller checks and tells.
     pub fn violations(&self) -> Vec<Violation> {
         self.soft.as_ref().map(|soft| soft.violations()).unwrap_or_default()
@@ -168,44 +186,70 @@ impl Ssd {
 
     /// Where rings and data lie, and how data is described.
     pub fn data_path(&self) -> DataPath {
-        DataPath {
-            rings: self.rings.name(),
-            data: "host",
-            doorbells: self.controller.device().doorbells().path(),
-            shadows: self.controller.uses_doorbell_buffer(),
-            descriptor: self.descriptor,
-        }
+        DataPath { route: self.pci.as_ref().map(|pci| pci.route().to_string()), ..self.memory.path() }
     }
 
-    /// A buffer of at least `bytes` zeroed bytes that the controller, the host and kernels reach.
+    /// Where data lies, as it was asked for.
+    pub fn data_placement(&self) -> &DataPlacement {
+        self.memory.data()
+    }
+
+    /// A buffer of at least `bytes` zeroed bytes that the controller, the host and kernels of the CPU target reach.
     pub fn buffer(&self, bytes: usize) -> Result<Buffer, Error> {
-        Buffer::host(self.controller.device().dma(), bytes, self.descriptor)
+        self.memory.buffer(bytes)
     }
 
-    /// A queue pair of `entries` ring entries that this thread drives by itself, for commands over `buffer`.
+    /// Memory of the caller's as a buffer; its contents stay. It is mapped once: memory that is registered already, or
+    /// lies in memory that is, uses the mapping that there is. It must begin on a page of 4096 bytes, and, where it is
+    /// new, have whole pages. Unmapped with the last of its buffers, which must outlive all commands over it.
+    pub fn register(&self, window: Window) -> Result<Buffer, Error> {
+        self.memory.register(window)
+    }
+
+    /// A polled queue pair of `entries` ring entries that this thread drives by itself, for commands over `buffer`.
     pub fn host_queue(
         &self,
         entries: u32,
         options: IoQueueOptions,
         buffer: Buffer,
     ) -> Result<HostQueue, Error> {
-        let nsid = self.namespace(None)?.nsid;
-        HostQueue::new(self.controller.clone(), nsid, self.rings, entries, options, buffer)
+        self.host_queue_with(HostQueueSpec::new(entries, options), buffer)
+    }
+
+    /// A queue pair that this thread drives by itself, for commands over `buffer`.
+    pub fn host_queue_with(&self, spec: HostQueueSpec, buffer: Buffer) -> Result<HostQueue, Error> {
+        HostQueue::new(&self.memory, self.namespace(None)?.nsid, spec, buffer)
+    }
+
+    /// What happens to this SSD: events that its controller reports, and every step of recovery. The newest of before
+    /// are there, too. All receivers of an SSD share one channel: each event goes to one of them. A reader that is too
+    /// slow loses the oldest ([`RecoveryCounters::events_lost`]).
+    pub fn events(&self) -> Receiver<SsdEvent> {
+        self.watch.start();
+        self.watch.recovery().receiver()
+    }
+
+    /// Calls `callback` with each event from now on, on the thread that watches the SSD, which waits for its end. It
+    /// must not own the SSD, which would then never be dropped.
+    pub fn on_event(&self, callback: impl Fn(&SsdEvent) + Send + Sync + 'static) {
+        self.watch.recovery().call(callback);
+        self.watch.start();
+    }
+
+    /// What recovery did so far.
+    pub fn recovery_counters(&self) -> RecoveryCounters {
+        self.watch.recovery().counters()
+    }
+
+    /// What watches this SSD. A thread does so by itself, unless the device's time is virtual.
+    pub fn recovery(&self) -> &Arc<Recovery> {
+        self.watch.recovery()
     }
 
     /// Queues for kernels.
+    #[tracing::instrument(level = "info", name = "attach", skip_all, fields(device = %self.name(), target = %options.target, queues = options.queues, warps = options.warps, iodepth = options.iodepth))]
     pub fn attach(&self, options: &AttachOptions) -> Result<Attachment, Error> {
-        let namespace = self.namespace(options.nsid)?;
-        Attachment::new(self.controller.clone(), namespace, self.descriptor, self.rings, options)
-    }
-}
-
-/// Makes the file-backed namespaces writable whose path was named.
-fn allow_writes(config: &mut SoftConfig, allowed: &[String]) {
-    for namespace in &mut config.namespaces {
-        if let StoreConfig::File { path, writable } = &mut namespace.store {
-            *writable |= allowed.iter().any(|name| same_file(path, Path::new(name)));
-        }
+        Attachment::new(self.memory.clone(), &self.watch, self.namespace(options.nsid)?, options)
     }
 }
 
@@ -213,8 +257,4 @@ fn allow_writes(config: &mut SoftConfig, allowed: &[String]) {
 pub fn same_file(one: &Path, other: &Path) -> bool {
     let resolve = |path: &Path| path.canonicalize().ok();
     one == other || resolve(one).is_some_and(|one| resolve(other) == Some(one))
-}
-
-fn unavailable(name: &DeviceName, remedy: &str) -> Error {
-    Error::Missing { what: format!("device '{name}'"), remedy: remedy.to_owned() }
 }

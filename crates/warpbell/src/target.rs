@@ -2,6 +2,12 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
+
+use warpbell_gpu::Gpu;
+
+use crate::Error;
+use crate::cuda::CudaTarget;
 
 /// Where kernels run: a CUDA device, or the CPU executor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,6 +16,58 @@ pub enum Target {
     Cpu,
     /// A CUDA device by ordinal.
     Cuda(u32),
+}
+
+/// A target, ready to use: it gives memory that its kernels reach, and runs them. A clone is the same.
+#[derive(Clone, Debug)]
+pub struct OpenTarget(Kind);
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Cpu,
+    Cuda(Arc<CudaTarget>),
+}
+
+impl Target {
+    /// Gets the target ready, or says what is missing. A GPU is opened once, for as long as it is used.
+    pub fn open(self) -> Result<OpenTarget, Error> {
+        Ok(OpenTarget(match self {
+            Target::Cpu => Kind::Cpu,
+            Target::Cuda(ordinal) => Kind::Cuda(CudaTarget::open(ordinal)?),
+        }))
+    }
+}
+
+impl OpenTarget {
+    /// Which target it is.
+    pub fn target(&self) -> Target {
+        match &self.0 {
+            Kind::Cpu => Target::Cpu,
+            Kind::Cuda(cuda) => Target::Cuda(cuda.gpu().info().ordinal),
+        }
+    }
+
+    /// The GPU; `None` for the CPU target.
+    pub fn gpu(&self) -> Option<&Arc<Gpu>> {
+        self.cuda().map(|cuda| cuda.gpu())
+    }
+
+    pub(crate) fn cuda(&self) -> Option<&Arc<CudaTarget>> {
+        match &self.0 {
+            Kind::Cpu => None,
+            Kind::Cuda(cuda) => Some(cuda),
+        }
+    }
+}
+
+/// The target as results name it: with the GPU's name, as a figure is of a piece of hardware.
+impl fmt::Display for OpenTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.gpu() {
+            None => self.target().fmt(f),
+            Some(gpu) => write!(f, "{} ({})", self.target(), gpu.info().name),
+        }
+    }
 }
 
 /// A target that nobody knows.
@@ -21,7 +79,10 @@ impl FromStr for Target {
     type Err = TargetError;
 
     fn from_str(text: &str) -> Result<Target, TargetError> {
-        let cuda = || text.strip_prefix("cuda:")?.parse().ok().map(Target::Cuda);
+        // Digits alone: a number with a sign would be one, too.
+        let number =
+            || text.strip_prefix("cuda:").filter(|number| number.bytes().all(|b| b.is_ascii_digit()));
+        let cuda = || number()?.parse().ok().map(Target::Cuda);
         match text {
             "cpu" => Ok(Target::Cpu),
             _ => cuda().ok_or_else(|| TargetError(text.to_owned())),
@@ -47,7 +108,7 @@ mod tests {
         for text in ["cpu", "cuda:0", "cuda:7"] {
             assert_eq!(text.parse::<Target>().unwrap().to_string(), text);
         }
-        for text in ["", "gpu", "cuda", "cuda:", "cuda:x", "CPU"] {
+        for text in ["", "gpu", "cuda", "cuda:", "cuda:x", "cuda:+1", "cuda:4294967296", "CPU"] {
             assert!(text.parse::<Target>().unwrap_err().to_string().contains(text));
         }
     }

@@ -6,7 +6,20 @@ use crate::size::ByteSize;
 /// The most runs of one sweep.
 pub const MAX_RUNS: usize = 10_000;
 /// Flags that can be swept.
-const FLAGS: &[&str] = &["bs", "iodepth", "queues", "warps", "rwmixread", "rw", "sharing", "api", "seed"];
+const FLAGS: &[&str] = &[
+    "bs",
+    "iodepth",
+    "queues",
+    "warps",
+    "agents",
+    "rwmixread",
+    "rw",
+    "sharing",
+    "api",
+    "protocol",
+    "completion",
+    "seed",
+];
 
 /// Why an axis was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -108,10 +121,13 @@ fn set(options: &mut BenchOptions, name: &str, value: &str) -> Result<(), AxisEr
         "iodepth" => options.iodepth = parsed(name, value)?,
         "queues" => options.queues = parsed(name, value)?,
         "warps" => options.warps = Some(parsed(name, value)?),
+        "agents" => options.agents = Some(parsed(name, value)?),
         "rwmixread" => options.rwmixread = Some(parsed(name, value)?),
         "rw" => options.rw = parsed(name, value)?,
         "sharing" => options.sharing = parsed(name, value)?,
         "api" => options.api = parsed(name, value)?,
+        "protocol" => options.protocol = Some(parsed(name, value)?),
+        "completion" => options.completion = parsed(name, value)?,
         "seed" => options.seed = parsed(name, value)?,
         _ => return Err(AxisError::Name { name: name.to_owned() }),
     }

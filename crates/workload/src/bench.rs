@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use warpbell::nvme::NvmOpcode;
-use warpbell::{Ssd, Target};
+use warpbell::{DataPlacement, Ssd, Target};
 
 use crate::control::Control;
 use crate::cpu;
@@ -13,7 +13,9 @@ use crate::job::{Job, JobError, Limits};
 use crate::kernel::KernelRunner;
 use crate::options::{Api, BenchOptions};
 use crate::outcome::{EXAMPLES, Outcome};
-use crate::result::{DeviceReport, PathReport, Run};
+use crate::queues::SsdReport;
+use crate::recovery::{RecoveryReport, Trouble, take_events};
+use crate::result::{Costs, DeviceReport, PathReport, Run};
 use crate::stopwatch::ClockKind;
 
 /// What submits a job's commands.
@@ -32,18 +34,34 @@ pub(crate) trait Runner {
 /// end: what a random job did not meet is checked too.
 pub fn bench(ssd: &Ssd, target: Target, job: &Job, control: &Control) -> Result<Run, RunError> {
     let (violations, logged) = (violations(ssd), ssd.violations().len());
+    let (before, mut events) = (ssd.recovery_counters(), take_events(ssd));
     let mut run = match job.api {
+        Api::Host if matches!(ssd.data_placement(), DataPlacement::Hbm(_)) => {
+            let reason = "the host's queues take their data in host memory; use api io or raw, or data host";
+            return Err(JobError::Conflict {
+                flag: "api",
+                value: "host".to_owned(),
+                reason: reason.to_owned(),
+            }
+            .into());
+        }
         Api::Host => phases(ssd, job, &HostRunner::new(ssd, job), control)?,
-        Api::Raw | Api::Io => {
-            let attachment = KernelRunner::attach(ssd, job)?;
-            phases(ssd, job, &KernelRunner::new(target, ssd, job, &attachment)?, control)?
+        Api::Raw | Api::Io | Api::Agent => {
+            let attachment = KernelRunner::attach(ssd, target, job)?;
+            phases(ssd, job, &KernelRunner::new(ssd, job, &attachment)?, control)?
         }
     };
     run.clock = ClockKind::of(ssd);
-    run.violations = self::violations(ssd) - violations;
-    let new = ssd.violations().into_iter().skip(logged).take(EXAMPLES);
-    run.violation_examples = new.map(|violation| violation.to_string()).collect();
+    run.recovery = RecoveryReport::new(run.recovery.clients, &before, &ssd.recovery_counters());
+    events.extend(take_events(ssd));
+    run.events = events;
+    let new = ssd.violations().into_iter().skip(logged);
+    let (late, wrong): (Vec<_>, Vec<_>) = new.partition(|violation| run.recovery.explains(violation));
+    run.recovery.late_doorbells = late.len() as u64;
+    run.violations = self::violations(ssd) - violations - run.recovery.late_doorbells;
+    run.violation_examples = wrong.iter().take(EXAMPLES).map(ToString::to_string).collect();
     run.partial = control.stopped();
+    run.ssds = vec![SsdReport::of(ssd, &run)];
     Ok(run)
 }
 
@@ -54,18 +72,22 @@ fn violations(ssd: &Ssd) -> u64 {
 
 /// Fill, warm up, measure, check.
 fn phases(ssd: &Ssd, job: &Job, runner: &impl Runner, control: &Control) -> Result<Run, RunError> {
+    let mut trouble = Trouble::default();
     if job.verify.is_some() {
         let filled = runner.fill(control)?;
         if let Some(failure) = filled.failures.first() {
             return Err(RunError::failed(failure));
         }
+        trouble = filled.trouble;
     }
     if !job.ramp.is_zero() && !control.stopped() {
         runner.warm_up(control)?;
     }
+    control.meet();
     // A range that was not filled to its end has nothing to verify, and nothing was measured.
     if control.stopped() {
-        return Ok(Outcome::default().report(job));
+        let nothing = Outcome { costs: Some(Costs::default()), cpu_time_ns: Some(0), ..Outcome::default() };
+        return Ok(nothing.report(job));
     }
     let before = CpuTimes::of(ssd);
     let mut outcome = runner.measure(control)?;
@@ -73,9 +95,11 @@ fn phases(ssd: &Ssd, job: &Job, runner: &impl Runner, control: &Control) -> Resu
     if job.verify.is_some() && !control.stopped() {
         let checked = runner.check(control)?;
         outcome.errors += checked.errors;
+        outcome.trouble.add(&checked.trouble);
         outcome.failures.extend(checked.failures);
         outcome.merge_verify(checked.verify);
     }
+    outcome.trouble.add(&trouble);
     let mut run = outcome.report(job);
     run.cpu_time_ns = cpu::nanoseconds(after.process - before.process);
     let controller = after.controller.zip(before.controller);
@@ -162,9 +186,11 @@ impl PathReport {
     pub fn of(ssd: &Ssd) -> PathReport {
         let path = ssd.data_path();
         PathReport {
-            rings: path.rings.to_owned(),
-            data: path.data.to_owned(),
             doorbells: path.doorbells_name().to_owned(),
+            rings: path.rings,
+            data: path.data,
+            route: path.route,
+            ordering: path.domains.name().to_owned(),
             descriptors: path.descriptor.name().to_owned(),
             controller: kind(ssd).to_owned(),
         }

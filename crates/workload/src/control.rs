@@ -3,9 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use crate::together::Place;
+
 /// Progress of a run and the wish to stop it; clones share both.
 #[derive(Clone, Debug, Default)]
-pub struct Control(Arc<Shared>);
+pub struct Control {
+    shared: Arc<Shared>,
+    /// Where it waits for runs on other SSDs.
+    place: Option<Arc<Place>>,
+}
 
 #[derive(Debug, Default)]
 struct Shared {
@@ -22,30 +28,42 @@ impl Control {
 
     /// Takes its wish to stop from `flag`, as a signal handler sets it.
     pub fn with_stop(flag: Arc<AtomicBool>) -> Control {
-        Control(Arc::new(Shared { stop: flag, ..Shared::default() }))
+        Control { shared: Arc::new(Shared { stop: flag, ..Shared::default() }), place: None }
+    }
+
+    /// The same for a run that measures together with others.
+    pub(crate) fn at(self, place: Place) -> Control {
+        Control { place: Some(Arc::new(place)), ..self }
+    }
+
+    /// Waits until the others are ready to measure too.
+    pub(crate) fn meet(&self) {
+        if let Some(place) = &self.place {
+            place.meet();
+        }
     }
 
     /// Asks the run to end soon; its results are partial.
     pub fn stop(&self) {
-        self.0.stop.store(true, Ordering::Relaxed);
+        self.shared.stop.store(true, Ordering::Relaxed);
     }
 
     /// Whether somebody asked the run to end.
     #[inline]
     pub fn stopped(&self) -> bool {
-        self.0.stop.load(Ordering::Relaxed)
+        self.shared.stop.load(Ordering::Relaxed)
     }
 
     /// Counts finished I/Os.
     #[inline]
     pub fn add(&self, ios: u64, bytes: u64) {
-        self.0.ios.fetch_add(ios, Ordering::Relaxed);
-        self.0.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.shared.ios.fetch_add(ios, Ordering::Relaxed);
+        self.shared.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// I/Os and bytes so far.
     pub fn done(&self) -> (u64, u64) {
-        (self.0.ios.load(Ordering::Relaxed), self.0.bytes.load(Ordering::Relaxed))
+        (self.shared.ios.load(Ordering::Relaxed), self.shared.bytes.load(Ordering::Relaxed))
     }
 }
 

@@ -1,24 +1,16 @@
 //! `read` and `write`: blocks between a device and a stream, by the driver's own queue.
 
 use std::io::{Read, Write};
-use std::time::Duration;
 
-use warpbell::driver::{Completion, IoQueueOptions, Outcome as Ended};
-use warpbell::nvme::{Sqe, command};
-use warpbell::{HostQueue, Ssd};
+use warpbell::Ssd;
 
+use crate::block_io::BlockIo;
 use crate::control::Control;
-use crate::data::DataMap;
 use crate::error::RunError;
 use crate::job::{JobError, Limits};
-use crate::status::describe;
 
-/// Bytes that are in flight at a time.
+/// Bytes that are copied at a time.
 const CHUNK: u64 = 1 << 20;
-/// Ring entries of the queue.
-const ENTRIES: u32 = 64;
-/// The longest that one command may take.
-const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Which blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,21 +55,20 @@ pub fn read_blocks(
     control: &Control,
 ) -> Result<u64, RunError> {
     extent.check(&Limits::of(ssd, extent.nsid)?)?;
-    let mut copier = Copier::new(ssd, extent.nsid)?;
+    let mut io = BlockIo::new(ssd, extent.nsid)?;
     let mut bytes = vec![0; CHUNK as usize];
-    for (lba, blocks) in copier.pieces(extent) {
+    for (lba, len) in pieces(extent, io.block_size()) {
         if control.stopped() {
             return Err(RunError::Interrupted);
         }
-        let len = (blocks * copier.block) as usize;
-        copier.transfer(command::read, lba, blocks)?;
-        copier.queue.buffer().window().read(0, &mut bytes[..len])?;
+        io.read(lba, &mut bytes[..len])?;
         out.write_all(&bytes[..len])
             .map_err(|source| RunError::Stream { side: "standard output", source })?;
         control.add(1, len as u64);
     }
-    copier.finish()?;
-    Ok(extent.count * u64::from(Limits::of(ssd, extent.nsid)?.block_size))
+    let block = io.block_size();
+    io.finish()?;
+    Ok(extent.count * block)
 }
 
 /// Copies `data`, whole blocks, to the device; says how many bytes.
@@ -90,22 +81,28 @@ pub fn write_blocks(
     let limits = Limits::of(ssd, extent.nsid)?;
     extent.check(&limits)?;
     check_tail(&extent, &limits)?;
-    let mut copier = Copier::new(ssd, extent.nsid)?;
+    let mut io = BlockIo::new(ssd, extent.nsid)?;
     let mut bytes = vec![0; CHUNK as usize];
-    for (lba, blocks) in copier.pieces(extent) {
+    for (lba, len) in pieces(extent, io.block_size()) {
         if control.stopped() {
             return Err(RunError::Interrupted);
         }
-        let len = (blocks * copier.block) as usize;
         data.read_exact(&mut bytes[..len])
             .map_err(|source| RunError::Stream { side: "standard input", source })?;
-        copier.queue.buffer().window().write(0, &bytes[..len])?;
-        copier.transfer(command::write, lba, blocks)?;
+        io.write(lba, &bytes[..len])?;
         control.add(1, len as u64);
     }
-    copier.flush(extent.nsid)?;
-    copier.finish()?;
+    io.flush()?;
+    io.finish()?;
     Ok(extent.count * u64::from(limits.block_size))
+}
+
+/// The extent in pieces that fit a chunk: where each begins, and its bytes.
+fn pieces(extent: Extent, block: u64) -> impl Iterator<Item = (u64, usize)> {
+    let step = CHUNK / block;
+    let end = extent.lba + extent.count;
+    let len = move |lba: u64| (step.min(end - lba) * block) as usize;
+    (extent.lba..end).step_by(step as usize).map(move |lba| (lba, len(lba)))
 }
 
 /// Refuses writes to a block that a file fills only in part.
@@ -122,75 +119,4 @@ fn check_tail(extent: &Extent, limits: &Limits) -> Result<(), JobError> {
         block_size: limits.block_size,
         limit: exact / block * block,
     })
-}
-
-/// A queue and a buffer for one stream.
-struct Copier {
-    queue: HostQueue,
-    data: DataMap,
-    nsid: u32,
-    block: u64,
-    max_blocks: u64,
-}
-
-impl Copier {
-    fn new(ssd: &Ssd, nsid: u32) -> Result<Copier, RunError> {
-        let limits = Limits::of(ssd, nsid)?;
-        let block = u64::from(limits.block_size);
-        let max = limits.max_transfer_bytes.unwrap_or(CHUNK).min(CHUNK);
-        let entries = ENTRIES.min(limits.max_entries);
-        let options = IoQueueOptions { deadline: DEADLINE, ..IoQueueOptions::default() };
-        let buffer = ssd.buffer(CHUNK as usize)?;
-        let data = DataMap::new(buffer.as_ref(), ssd.data_path().descriptor);
-        let queue = ssd.host_queue(entries, options, buffer)?;
-        Ok(Copier { queue, data, nsid, block, max_blocks: (max / block).clamp(1, 1 << 16) })
-    }
-
-    /// The extent in pieces that fit the buffer.
-    fn pieces(&self, extent: Extent) -> impl Iterator<Item = (u64, u64)> + use<> {
-        let step = CHUNK / self.block;
-        let end = extent.lba + extent.count;
-        (extent.lba..end).step_by(step as usize).map(move |lba| (lba, step.min(end - lba)))
-    }
-
-    /// Moves `blocks` blocks between `lba` and the buffer's beginning, in as many commands as it takes.
-    fn transfer(&mut self, make: fn(u32, u64, u16) -> Sqe, lba: u64, blocks: u64) -> Result<(), RunError> {
-        let mut next = 0;
-        while next < blocks || self.queue.outstanding() > 0 {
-            while next < blocks && self.queue.room() > 0 {
-                let count = self.max_blocks.min(blocks - next);
-                let sqe = make(self.nsid, lba + next, (count - 1) as u16);
-                let bytes = (count * self.block) as u32;
-                if self.queue.push(&self.data.attach(sqe, next * self.block, bytes)).is_none() {
-                    break;
-                }
-                next += count;
-            }
-            self.queue.ring();
-            match self.queue.pop() {
-                Some(completion) => self.ended(&completion, lba)?,
-                None => self.queue.pause(Duration::ZERO),
-            }
-        }
-        Ok(())
-    }
-
-    fn flush(&mut self, nsid: u32) -> Result<(), RunError> {
-        let completion = self.queue.execute(&command::flush(nsid))?;
-        self.ended(&completion, 0)
-    }
-
-    fn ended(&self, completion: &Completion, lba: u64) -> Result<(), RunError> {
-        let status = match completion.outcome {
-            Ended::Completed(status) if status.is_ok() => return Ok(()),
-            Ended::Completed(status) => describe(status.into_bits().into()),
-            Ended::TimedOut => format!("no completion within {DEADLINE:?}"),
-        };
-        let op = "transfer".to_owned();
-        Err(RunError::Command { op, nsid: self.nsid, lba: Some(lba), status })
-    }
-
-    fn finish(self) -> Result<(), RunError> {
-        Ok(self.queue.delete()?)
-    }
 }

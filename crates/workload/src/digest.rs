@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 use warpbell::hw::Nsid;
-use warpbell::kernels::abi::{ChunkResult, DigestArgs, Mailbox, WarpResult};
-use warpbell::{AttachOptions, Attachment, Sharing, Ssd, Target};
+use warpbell::kernels::abi::{ChunkResult, DigestArgs, WarpResult};
+use warpbell::{AttachOptions, Attachment, OpenTarget, SharedMemory, Sharing, Ssd, Target};
 
-use crate::array::{Array, crc_tables};
+use crate::array::{Array, crc_tables, mailbox};
 use crate::control::Control;
 use crate::data::checked_len;
 use crate::error::RunError;
@@ -45,7 +45,7 @@ pub struct Digest {
     pub device: String,
     /// `software` where the controller is ours.
     pub device_kind: String,
-    /// Where the kernel ran.
+    /// Where the kernel ran: `cpu`, or `cuda:N` and the GPU's name.
     pub target: String,
     /// The namespace.
     pub nsid: u32,
@@ -80,7 +80,7 @@ pub fn digest(
         warpbell: env!("CARGO_PKG_VERSION"),
         device: device.name,
         device_kind: device.kind,
-        target: target.to_string(),
+        target: target.open()?.to_string(),
         nsid: options.nsid,
         crc32c: format!("{:08x}", read.crc32c),
         bytes,
@@ -113,17 +113,20 @@ struct Read {
 }
 
 /// What the kernel reports into.
+#[derive(Clone)]
 struct Reports {
-    mailbox: Array<Mailbox>,
+    mailbox: SharedMemory,
     warps: Array<WarpResult>,
     chunks: Array<ChunkResult>,
 }
 
 impl Reports {
-    fn new(warps: u32, chunks: u64) -> Result<Reports, RunError> {
-        let mailbox = Array::new(1)?;
-        mailbox.put(0, &Mailbox::new())?;
-        Ok(Reports { mailbox, warps: Array::new(warps as usize)?, chunks: Array::new(checked_len(chunks)?)? })
+    fn new(target: &OpenTarget, warps: u32, chunks: u64) -> Result<Reports, RunError> {
+        Ok(Reports {
+            mailbox: mailbox(target)?,
+            warps: Array::new(target, warps as usize)?,
+            chunks: Array::new(target, checked_len(chunks)?)?,
+        })
     }
 }
 
@@ -138,24 +141,25 @@ fn launch(
     let chunks = bytes.div_ceil(chunk);
     let warps =
         u64::from(options.warps.min(ssd.granted_queues())).clamp(1, chunks.div_ceil(LANES.into())) as u32;
-    let attachment = attach(ssd, options, warps)?;
+    let attachment = attach(ssd, target, options, warps)?;
     let buffer = attachment.buffer(checked_len(u64::from(warps * LANES) * chunk)?)?;
-    let reports = Reports::new(warps, chunks)?;
-    let tables = crc_tables()?;
+    let reports = Reports::new(attachment.target(), warps, chunks)?;
+    let tables = crc_tables(attachment.target())?;
     let args = DigestArgs {
         ns: attachment.namespace(),
         buffer: buffer.as_ref(),
         mailbox: reports.mailbox.address(),
         results: reports.warps.address(),
         chunks: reports.chunks.address(),
-        crc_tables: tables.as_ptr() as u64,
+        crc_tables: tables.address(),
         bytes,
         deadline_ns: crate::cpu::nanoseconds(options.deadline),
         chunk_blocks: (chunk / block) as u32,
         ..DigestArgs::new()
     };
-    let launcher = Launcher { target, threads: warps as usize, cpus: &[], stepped: ssd.stepped() };
-    let kernel = Kernel { name: "digest", args, warps, mailbox: &reports.mailbox };
+    let launcher = Launcher::new(ssd, warps as usize, &[]);
+    let uses = (tables, reports.clone());
+    let kernel = Kernel { name: "digest", args, warps, mailbox: &reports.mailbox, limit: None, uses };
     launcher.run(&attachment, &kernel, control)?;
     if control.stopped() {
         return Err(RunError::Interrupted);
@@ -163,8 +167,9 @@ fn launch(
     combine(&reports, options, (bytes, chunk))
 }
 
-fn attach(ssd: &Ssd, options: &DigestOptions, warps: u32) -> Result<Attachment, RunError> {
+fn attach(ssd: &Ssd, target: Target, options: &DigestOptions, warps: u32) -> Result<Attachment, RunError> {
     Ok(ssd.attach(&AttachOptions {
+        target,
         nsid: Some(Nsid(options.nsid)),
         queues: warps,
         warps,
@@ -178,21 +183,23 @@ fn attach(ssd: &Ssd, options: &DigestOptions, warps: u32) -> Result<Attachment, 
 /// Puts the chunks' checksums together, if all of them were read.
 fn combine(reports: &Reports, options: &DigestOptions, (bytes, chunk): (u64, u64)) -> Result<Read, RunError> {
     let (mut start, mut end) = (u64::MAX, 0);
-    for warp in reports.warps.iter() {
-        let warp = warp?;
+    let mut failure = None;
+    reports.warps.for_each(|_, warp| {
         if warp.errors > 0 {
-            return Err(failed(options.nsid, Some(warp.error_lba), warp.error_status));
+            failure.get_or_insert((Some(warp.error_lba), warp.error_status));
         }
         (start, end) = (start.min(warp.start_ns), end.max(warp.end_ns));
-    }
+    })?;
     let mut crc32c = 0;
-    for (index, answer) in reports.chunks.iter().enumerate() {
-        let answer = answer?;
+    reports.chunks.for_each(|index, answer| {
         if answer.status != 0 {
-            return Err(failed(options.nsid, None, answer.status));
+            failure.get_or_insert((None, answer.status));
         }
         let len = (bytes - index as u64 * chunk).min(chunk);
-        crc32c = crc32c::crc32c_combine(crc32c, answer.crc32c, checked_len(len)?);
+        crc32c = crc32c::crc32c_combine(crc32c, answer.crc32c, len as usize);
+    })?;
+    if let Some((lba, status)) = failure {
+        return Err(failed(options.nsid, lba, status));
     }
     Ok(Read { crc32c, runtime_ns: end.saturating_sub(start) })
 }

@@ -4,8 +4,8 @@ mod worker;
 
 use std::time::Duration;
 
-use warpbell::driver::IoQueueOptions;
-use warpbell::{HostQueue, Ssd};
+use warpbell::driver::{IoQueueOptions, Notification, RetryPolicy};
+use warpbell::{HostQueue, HostQueueSpec, Ssd};
 
 use crate::bench::Runner;
 use crate::control::Control;
@@ -13,7 +13,9 @@ use crate::cpu;
 use crate::data::{DataMap, checked_len};
 use crate::error::RunError;
 use crate::job::Job;
+use crate::options::Completion;
 use crate::outcome::Outcome;
+use crate::queues::QueueReport;
 use crate::schedule::{Pass, Schedule};
 use crate::stopwatch::Stopwatch;
 use worker::{Supply, Worker};
@@ -101,12 +103,14 @@ impl Share<'_> {
         let mut clock = Drive::new(self.ssd, self.job, self.pass, self.control);
         clock.drive(&mut workers)?;
         let mut total = Outcome { runtime_ns: clock.measured_ns(), ..Outcome::default() };
-        for worker in workers {
+        for (worker, index) in workers.into_iter().zip(&self.queues) {
             let (queue, outcome) = worker.finish();
+            let costs = outcome.costs.unwrap_or_default();
+            total.queues.push(QueueReport::of_host(*index, queue.qid().0, &costs));
             total.merge(outcome);
             queue.delete()?;
         }
-        total.cpu_time_ns = cpu::nanoseconds(cpu::thread_time() - before);
+        total.cpu_time_ns = Some(cpu::nanoseconds(cpu::thread_time() - before));
         Ok(total)
     }
 
@@ -121,8 +125,19 @@ impl Share<'_> {
     fn queue(&self) -> Result<HostQueue, RunError> {
         let bytes = u64::from(self.job.flights_per_queue()) * self.job.bs_bytes;
         let buffer = self.ssd.buffer(checked_len(bytes)?)?;
-        let options = IoQueueOptions { deadline: self.job.deadline, sq_batch: BATCH, cq_batch: BATCH };
-        Ok(self.ssd.host_queue(self.job.ring_entries(), options, buffer)?)
+        let options = IoQueueOptions {
+            deadline: self.job.deadline,
+            sq_batch: BATCH,
+            cq_batch: BATCH,
+            retry: RetryPolicy::of(self.ssd.identify(), self.job.retries),
+            ..IoQueueOptions::default()
+        };
+        let notification = match self.job.completion {
+            Completion::Poll => Notification::Polled,
+            Completion::Interrupt => Notification::Interrupt,
+        };
+        let spec = HostQueueSpec { entries: self.job.ring_entries(), notification, options };
+        Ok(self.ssd.host_queue_with(spec, buffer)?)
     }
 }
 

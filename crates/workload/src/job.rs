@@ -1,14 +1,19 @@
 //! One run, checked against the device it will run on.
 
+mod agents;
 mod check;
+mod laboratory;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
+use warpbell::TraceSpec;
 use warpbell::kernels::abi::HISTOGRAM_BUCKETS;
 
-use crate::options::{Access, Api, BenchOptions, Sharing, Verify};
+use crate::options::{Access, Api, BenchOptions, Completion, Protocol, Sharing, Verify};
 use crate::size::ByteSize;
+use crate::trace::{self, SsdReplay};
 
 /// The most that `--iodepth` can be: a ring has at most 65,536 entries and one stays empty.
 pub const MAX_DEPTH: u32 = 65_535;
@@ -119,14 +124,22 @@ pub struct Job {
     pub iodepth: u32,
     /// Queue pairs.
     pub queues: u16,
-    /// Warps over all queues; 0 with the host API.
+    /// Warps over all queues, agents left out; 0 with the host API.
     pub warps: u32,
+    /// Warps that do the I/O of these, where some do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agents: Option<u32>,
     /// Commands that a lane has in flight; 0 with the host API.
     pub tokens_per_lane: u32,
     /// How warps share queues.
     pub sharing: Sharing,
     /// Who submits.
     pub api: Api,
+    /// The protocol of the laboratory, if it is one of its runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<Protocol>,
+    /// How the host learns of completions; kernels poll.
+    pub completion: Completion,
     /// First byte used.
     pub offset_bytes: u64,
     /// Bytes used.
@@ -152,6 +165,10 @@ pub struct Job {
     /// The longest that one command may take.
     #[serde(skip)]
     pub deadline: Duration,
+    /// How often a command that failed may be submitted once more.
+    pub retries: u32,
+    /// Whether queues and a controller that do not answer are recovered while the run goes on.
+    pub recover: bool,
     /// Threads that drive host queues, or run kernels on the CPU target.
     #[serde(skip)]
     pub threads: usize,
@@ -161,6 +178,12 @@ pub struct Job {
     /// Blocks of the largest command.
     #[serde(skip)]
     pub max_command_blocks: u32,
+    /// Events of each warp that a trace keeps, if one is written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace_events: Option<u32>,
+    /// What is submitted again, instead of commands of `rw`.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "shared")]
+    pub replay: Option<Arc<SsdReplay>>,
 }
 
 /// One processor is left to the controller's polling thread.
@@ -172,18 +195,33 @@ fn nanoseconds<S: serde::Serializer>(time: &Option<Duration>, serializer: S) -> 
     time.map(|time| time.as_nanos() as u64).serialize(serializer)
 }
 
+fn shared<T: Serialize, S: serde::Serializer>(
+    value: &Option<Arc<T>>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    value.as_deref().serialize(serializer)
+}
+
 impl Job {
     /// Checks `options` against `limits` and fills in what was left open.
     pub fn resolve(options: &BenchOptions, limits: &Limits) -> Result<Job, JobError> {
-        let (offset_bytes, size_bytes) = check::range(options, limits)?;
         let max_command_blocks = check::max_command_blocks(limits);
+        let replay = options.replay.as_deref();
+        let adapted = replay.map(|replay| trace::adapted(options, replay, limits, max_command_blocks));
+        let adapted = adapted.transpose()?;
+        let options = adapted.as_ref().unwrap_or(options);
+        let (offset_bytes, size_bytes) = check::range(options, limits)?;
         if options.threads == Some(0) {
             return Err(JobError::TooSmall { flag: "threads", value: "0".into(), limit: "1".into() });
         }
         check::depth(options, limits)?;
         check::at_least("runtime", options.runtime, Duration::from_nanos(1))?;
         check::at_least("deadline", Some(options.deadline), Duration::from_nanos(1))?;
-        let (warps, tokens_per_lane) = check::warps(options, limits)?;
+        let agents = agents::count(options)?;
+        let (warps, tokens_per_lane) = match agents {
+            Some(agents) => agents::warps(options, limits, agents)?,
+            None => check::warps(options, limits)?,
+        };
         let blocks = options.bs.0 / u64::from(limits.block_size);
         let job = Job {
             rw: options.rw,
@@ -192,9 +230,12 @@ impl Job {
             iodepth: options.iodepth,
             queues: options.queues,
             warps,
+            agents,
             tokens_per_lane,
             sharing: options.sharing,
             api: options.api,
+            protocol: options.protocol,
+            completion: options.completion,
             offset_bytes,
             size_bytes,
             io_limit_bytes: check::amount(options)?,
@@ -207,11 +248,17 @@ impl Job {
             runtime: check::runtime(options),
             ramp: options.ramp,
             deadline: options.deadline,
-            threads: options.threads.unwrap_or_else(default_threads),
+            retries: options.retries,
+            recover: options.recover && options.protocol.is_none(),
+            threads: check::threads(options)?.unwrap_or_else(default_threads),
             cpus: options.cpus.clone(),
             max_command_blocks,
+            trace_events: check::trace_events(options)?,
+            replay: options.replay.clone(),
         };
+        laboratory::check(options, limits, &job)?;
         job.check_buffers()?;
+        check::trace_memory(&job)?;
         Ok(job)
     }
 
@@ -256,19 +303,26 @@ impl Job {
         self.iodepth.div_ceil((self.warps / u32::from(self.queues)).max(1))
     }
 
-    /// `read`, `write`, or both.
-    pub fn operation(&self) -> &'static str {
-        match self.rwmixread {
-            100 => "read",
-            0 => "write",
-            _ => "read or write",
-        }
+    /// Warps that have queues.
+    pub fn queue_warps(&self) -> u32 {
+        self.agents.unwrap_or(self.warps)
+    }
+
+    /// Warps of a launch.
+    pub fn all_warps(&self) -> u32 {
+        self.warps + self.agents.unwrap_or(0)
+    }
+
+    /// How much of a trace is kept, where one is wanted.
+    pub(crate) fn trace(&self) -> Option<TraceSpec> {
+        let lanes = self.largest_share().min(LANES);
+        self.trace_events.map(|events_per_warp| TraceSpec { events_per_warp, lanes })
     }
 
     fn check_buffers(&self) -> Result<(), JobError> {
         let ios = match self.api {
             Api::Host => self.ios_in_flight(),
-            _ => u64::from(self.warps) * u64::from(self.units_per_warp()),
+            _ => u64::from(self.warps) * u64::from(self.largest_share()),
         };
         let bytes = ios.saturating_mul(self.bs_bytes);
         if bytes > BUFFER_LIMIT {
@@ -285,15 +339,18 @@ impl Job {
         Ok(())
     }
 
-    /// I/Os for which a warp has buffers: its own part of the depth, or what the verifying kernel takes.
-    pub fn units_per_warp(&self) -> u32 {
-        let units = self.largest_share();
-        if self.verify.is_some() { units.max(LANES) } else { units }
-    }
-
     fn histogram_bytes(&self) -> u64 {
-        let lanes = u64::from(self.warps) * u64::from(LANES);
+        let lanes = u64::from(self.all_warps()) * u64::from(LANES);
         lanes * HISTOGRAM_DIRECTIONS as u64 * size_of::<[u32; HISTOGRAM_BUCKETS as usize]>() as u64
+    }
+}
+
+/// What commands of which so many of a hundred are reads do.
+pub(crate) fn operation(read_percent: u8) -> &'static str {
+    match read_percent {
+        100 => "read",
+        0 => "write",
+        _ => "read or write",
     }
 }
 

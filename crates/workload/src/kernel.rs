@@ -1,24 +1,34 @@
-//! Runs jobs by kernels: `bench`, and `verify` around it.
+//! Runs jobs by kernels: `bench` or `replay`, and `verify` around it.
+
+mod agent;
+mod lab;
+mod replay;
+mod traced;
+
+pub use agent::AgentReport;
 
 use std::time::Duration;
 
-use warpbell::hw::{Nsid, Window};
-use warpbell::kernels::abi::{self, BenchArgs, Mailbox, VerifyArgs, WarpResult};
-use warpbell::{AttachOptions, Attachment, Buffer, Ssd, Target};
+use warpbell::hw::Nsid;
+use warpbell::kernels::abi::{self, BenchArgs, WarpResult};
+use warpbell::{AttachOptions, Attachment, Buffer, OpenTarget, SharedMemory, Ssd, Target};
 
-use crate::array::{Array, crc_tables};
+use crate::array::{Array, crc_tables, mailbox};
 use crate::bench::Runner;
 use crate::control::Control;
 use crate::cpu::nanoseconds;
 use crate::data::checked_len;
 use crate::error::RunError;
-use crate::job::{HISTOGRAM_DIRECTIONS, Job, LANES};
+use crate::job::{HISTOGRAM_DIRECTIONS, Job, LANES, operation};
 use crate::launch::{Kernel, Launcher};
 use crate::options::{Api, Sharing};
 use crate::outcome::Outcome;
+use crate::recovery::{Trouble, patience};
 use crate::result::{Failure, VerifyReport};
 use crate::status::describe;
 use crate::unit::WrongBlock;
+
+pub(crate) use lab::queue_words as protocol_words;
 
 /// Runs a job by kernels.
 pub(crate) struct KernelRunner<'a> {
@@ -26,17 +36,22 @@ pub(crate) struct KernelRunner<'a> {
     attachment: &'a Attachment,
     launcher: Launcher<'a>,
     buffer: Buffer,
+    patience: Duration,
     units_per_warp: u32,
-    tables: Window,
+    tables: Array<[u32; 256]>,
 }
+
+/// What a kernel may take beyond its runtime to come to its end.
+const MARGIN: Duration = Duration::from_secs(30);
 
 impl<'a> KernelRunner<'a> {
     /// Queues for `job`.
-    pub(crate) fn attach(ssd: &Ssd, job: &Job) -> Result<Attachment, RunError> {
+    pub(crate) fn attach(ssd: &Ssd, target: Target, job: &Job) -> Result<Attachment, RunError> {
         let options = AttachOptions {
+            target,
             nsid: Some(Nsid(job.nsid)),
             queues: job.queues.into(),
-            warps: job.warps,
+            warps: job.queue_warps(),
             iodepth: job.iodepth,
             tokens: Some(job.tokens_per_lane),
             sharing: match job.sharing {
@@ -44,6 +59,8 @@ impl<'a> KernelRunner<'a> {
                 Sharing::Shared => warpbell::Sharing::Shared,
             },
             deadline: job.deadline,
+            recovery: job.recover,
+            trace: job.trace(),
             ..AttachOptions::default()
         };
         Ok(ssd.attach(&options)?)
@@ -51,151 +68,197 @@ impl<'a> KernelRunner<'a> {
 
     /// Buffers for `job` on queues that were attached for it.
     pub(crate) fn new(
-        target: Target,
         ssd: &'a Ssd,
         job: &'a Job,
         attachment: &'a Attachment,
     ) -> Result<KernelRunner<'a>, RunError> {
-        let bytes = u64::from(job.warps) * u64::from(job.units_per_warp()) * job.bs_bytes;
+        let bytes = u64::from(job.warps) * u64::from(job.largest_share()) * job.bs_bytes;
         let buffer = attachment.buffer(checked_len(bytes)?)?;
-        let launcher = Launcher { target, threads: job.threads, cpus: &job.cpus, stepped: ssd.stepped() };
+        let launcher = Launcher::new(ssd, job.threads, &job.cpus);
         Ok(KernelRunner {
             job,
             attachment,
             launcher,
             buffer,
+            patience: patience(ssd.recovery().policy()),
             units_per_warp: job.largest_share(),
-            tables: crc_tables()?,
+            tables: crc_tables(attachment.target())?,
         })
     }
 
-    fn verify(&self, mode: u32, control: &Control) -> Result<Outcome, RunError> {
-        let memory = LaunchMemory::new(self.job.warps as usize, false)?;
-        let args = VerifyArgs {
-            ns: self.attachment.namespace(),
-            buffer: self.buffer.as_ref(),
-            mailbox: memory.mailbox.address(),
-            results: memory.results.address(),
-            crc_tables: self.tables.as_ptr() as u64,
-            first_lba: self.job.first_block(),
-            units: self.job.io_slots(),
-            seed: self.job.seed,
-            deadline_ns: nanoseconds(self.job.deadline),
-            blocks_per_io: self.job.io_blocks() as u32,
-            mode,
-            ..VerifyArgs::new()
+    /// How long kernels wait for the host where a queue is lost, or a command timed out.
+    fn patience(&self) -> Duration {
+        if self.job.recover { self.patience } else { Duration::ZERO }
+    }
+
+    /// How long the last I/O may take, with all that may be tried for it.
+    fn longest_io(&self) -> Duration {
+        let tries = self.job.deadline.saturating_mul(self.job.retries.saturating_add(1));
+        tries.saturating_add(self.patience()).saturating_add(MARGIN)
+    }
+
+    /// Kernel `name` does what `work` says.
+    fn bench(&self, name: &'static str, work: &Work, control: &Control) -> Result<Outcome, RunError> {
+        let job = self.job;
+        let memory = LaunchMemory::new(self.attachment.target(), job.warps as usize, true)?;
+        let kernel = Kernel {
+            name,
+            args: self.args(work, &memory),
+            warps: job.warps,
+            mailbox: &memory.mailbox,
+            limit: self.limit(work),
+            uses: (self.tables.clone(), memory.clone()),
         };
-        let kernel = Kernel { name: "verify", args, warps: self.job.warps, mailbox: &memory.mailbox };
         let launched = self.launcher.run(self.attachment, &kernel, control)?;
-        let mut outcome = memory.outcome(self.job)?;
-        outcome.costs = launched.costs;
+        let mut outcome = memory.outcome(job, operation(work.read_percent))?;
+        (outcome.costs, outcome.cpu_time_ns) = (launched.costs, launched.cpu_time_ns);
         Ok(outcome)
     }
 
-    /// Runs for `runtime`, or until `ios` I/Os are done.
-    fn bench(
-        &self,
-        runtime: Option<Duration>,
-        ios: Option<u64>,
-        control: &Control,
-    ) -> Result<Outcome, RunError> {
+    /// How long a launch that does `work` may take, where that is known.
+    fn limit(&self, work: &Work) -> Option<Duration> {
+        work.runtime.map(|runtime| runtime.saturating_add(self.longest_io()))
+    }
+
+    /// Arguments of a launch that does `work`.
+    fn args(&self, work: &Work, memory: &LaunchMemory) -> BenchArgs {
         let job = self.job;
-        let memory = LaunchMemory::new(job.warps as usize, true)?;
         let histograms = memory.histograms.as_ref().map_or(0, Array::address);
-        let args = BenchArgs {
+        BenchArgs {
             ns: self.attachment.namespace(),
             buffer: self.buffer.as_ref(),
             mailbox: memory.mailbox.address(),
             results: memory.results.address(),
             histograms,
-            crc_tables: self.tables.as_ptr() as u64,
+            crc_tables: self.tables.address(),
             first_lba: job.first_block(),
             units: job.io_slots(),
             seed: job.seed,
-            io_limit: ios.unwrap_or(0),
-            runtime_ns: runtime.map_or(0, nanoseconds),
+            io_limit: work.ios.unwrap_or(0),
+            runtime_ns: work.runtime.map_or(0, nanoseconds),
             deadline_ns: nanoseconds(job.deadline),
             blocks_per_io: job.io_blocks() as u32,
             iodepth: job.iodepth,
             units_per_warp: self.units_per_warp,
-            read_percent: u32::from(job.rwmixread),
-            pattern: if job.rw.random() { abi::PATTERN_RANDOM } else { abi::PATTERN_SEQUENTIAL },
+            read_percent: u32::from(work.read_percent),
+            pattern: if work.random { abi::PATTERN_RANDOM } else { abi::PATTERN_SEQUENTIAL },
             api: if job.api == Api::Raw { abi::API_RAW } else { abi::API_IO },
             verify: u32::from(job.verify.is_some()),
+            recover_ns: nanoseconds(self.patience()),
+            retries: job.retries,
             ..BenchArgs::new()
-        };
-        let kernel = Kernel { name: "bench", args, warps: job.warps, mailbox: &memory.mailbox };
-        let launched = self.launcher.run(self.attachment, &kernel, control)?;
-        let mut outcome = memory.outcome(job)?;
-        (outcome.costs, outcome.cpu_time_ns) = (launched.costs, launched.cpu_time_ns);
-        Ok(outcome)
+        }
+    }
+
+    /// Does `work` by the kernel of the job's interface.
+    fn work(&self, work: &Work, control: &Control) -> Result<Outcome, RunError> {
+        match (self.job.agents, self.job.protocol) {
+            (Some(agents), _) => self.through_agents(agents, work, control),
+            (None, Some(protocol)) => self.lab(protocol, work, control),
+            (None, None) => self.bench("bench", work, control),
+        }
+    }
+}
+
+/// What a launch of `bench` does.
+struct Work {
+    runtime: Option<Duration>,
+    ios: Option<u64>,
+    read_percent: u8,
+    random: bool,
+}
+
+impl Work {
+    /// The job itself.
+    fn of(job: &Job) -> Work {
+        Work {
+            runtime: job.runtime,
+            ios: job.io_limit(),
+            read_percent: job.rwmixread,
+            random: job.rw.random(),
+        }
+    }
+
+    /// Every unit of the range once.
+    fn on_each_unit(job: &Job, read_percent: u8) -> Work {
+        Work { runtime: None, ios: Some(job.io_slots()), read_percent, random: false }
     }
 }
 
 impl Runner for KernelRunner<'_> {
     fn fill(&self, control: &Control) -> Result<Outcome, RunError> {
-        self.verify(abi::VERIFY_WRITE, control)
+        self.work(&Work::on_each_unit(self.job, 0), control)
     }
 
     fn warm_up(&self, control: &Control) -> Result<(), RunError> {
-        self.bench(Some(self.job.ramp), None, control).map(drop)
+        let work = Work { runtime: Some(self.job.ramp), ios: None, ..Work::of(self.job) };
+        self.work(&work, control).map(drop)
     }
 
     fn measure(&self, control: &Control) -> Result<Outcome, RunError> {
-        self.bench(self.job.runtime, self.job.io_limit(), control)
+        let before = self.counters()?;
+        let traced = self.job.trace_events.is_some();
+        let mut outcome = match &self.job.replay {
+            Some(replay) => self.replay(if traced { "replay_traced" } else { "replay" }, replay, control)?,
+            None if traced => self.bench("bench_traced", &Work::of(self.job), control)?,
+            None => self.work(&Work::of(self.job), control)?,
+        };
+        self.add_trace(&mut outcome)?;
+        self.add_queues(&before, &mut outcome)?;
+        Ok(outcome)
     }
 
     fn check(&self, control: &Control) -> Result<Outcome, RunError> {
-        self.verify(abi::VERIFY_CHECK, control)
+        self.work(&Work::on_each_unit(self.job, 100), control)
     }
 }
 
 /// What a launch leaves behind.
+#[derive(Clone)]
 struct LaunchMemory {
-    mailbox: Array<Mailbox>,
+    mailbox: SharedMemory,
     results: Array<WarpResult>,
     histograms: Option<Array<[u32; abi::HISTOGRAM_BUCKETS as usize]>>,
 }
 
 impl LaunchMemory {
-    fn new(warps: usize, latency: bool) -> Result<LaunchMemory, RunError> {
-        let mailbox = Array::new(1)?;
-        mailbox.put(0, &Mailbox::new())?;
+    fn new(target: &OpenTarget, warps: usize, latency: bool) -> Result<LaunchMemory, RunError> {
         let histograms = warps * LANES as usize * HISTOGRAM_DIRECTIONS;
         Ok(LaunchMemory {
-            mailbox,
-            results: Array::new(warps)?,
-            histograms: latency.then(|| Array::new(histograms)).transpose()?,
+            mailbox: mailbox(target)?,
+            results: Array::new(target, warps)?,
+            histograms: latency.then(|| Array::new(target, histograms)).transpose()?,
         })
     }
 
-    fn outcome(&self, job: &Job) -> Result<Outcome, RunError> {
+    fn outcome(&self, job: &Job, operation: &str) -> Result<Outcome, RunError> {
         let mut outcome = Outcome::default();
         let (mut start, mut end) = (u64::MAX, 0);
-        for result in self.results.iter() {
-            let result = result?;
+        self.results.for_each(|_, result| {
             if result.end_ns > 0 {
                 (start, end) = (start.min(result.start_ns), end.max(result.end_ns));
             }
-            add(&mut outcome, job, &result);
-        }
+            add(&mut outcome, job, operation, result);
+        })?;
         outcome.runtime_ns = end.saturating_sub(start);
-        for (row, counts) in self.histograms.iter().flat_map(Array::iter).enumerate() {
+        if let Some(histograms) = &self.histograms {
             // A lane's row of reads, then its row of writes.
-            let write = row % HISTOGRAM_DIRECTIONS == 1;
-            outcome.latency_of(write).merge_kernel(counts?);
+            histograms.for_each(|row, counts| {
+                outcome.latency_of(row % HISTOGRAM_DIRECTIONS == 1).merge_kernel(counts.iter().copied());
+            })?;
         }
         Ok(outcome)
     }
 }
 
 /// Adds what one warp did. It reports the first failure and the first wrong block only.
-fn add(outcome: &mut Outcome, job: &Job, warp: &WarpResult) {
+fn add(outcome: &mut Outcome, job: &Job, operation: &str, warp: &WarpResult) {
     outcome.reads += warp.reads;
     outcome.writes += warp.writes;
+    outcome.trouble.add(&Trouble::of(warp));
     if warp.errors > 0 {
         outcome.fail(|| Failure {
-            op: job.operation().to_owned(),
+            op: operation.to_owned(),
             nsid: job.nsid,
             lba: Some(warp.error_lba),
             status: describe(warp.error_status),

@@ -1,114 +1,150 @@
 //! Launches kernels, and stops them when asked to.
 
+use std::any::Any;
 use std::mem::offset_of;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use warpbell::kernels::abi::{Mailbox, Plain};
-use warpbell::kernels::cpu::{Counters, Launch, Report, Running, State, Threads, spawn_threads};
+use warpbell::kernels::abi::{BLOCK_THREADS_MAX, Mailbox, Plain};
+use warpbell::kernels::cpu::{self, Counters, Threads};
 use warpbell::soft::SoftDevice;
-use warpbell::{Attachment, Target};
+use warpbell::{Attachment, Launch, LaunchReport, OpenTarget, Recovery, SharedMemory, Ssd};
 
-use crate::array::Array;
 use crate::control::Control;
-use crate::cpu::{self, nanoseconds};
+use crate::cpu::{nanoseconds, thread_time};
 use crate::error::RunError;
 use crate::job::LANES;
 use crate::result::Costs;
 use crate::stopwatch::wait as wait_for_controller;
 
-/// How often a running kernel is looked at: seldom, but a short one is not kept waiting.
-const FIRST_LOOK: Duration = Duration::from_micros(50);
-const LOOK: Duration = Duration::from_millis(5);
 /// Turns of warps between two looks at the wish to stop, in virtual time.
 const TURNS: u32 = 1 << 14;
 
 /// Where and how kernels run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct Launcher<'a> {
-    pub(crate) target: Target,
     /// Threads of the CPU target.
-    pub(crate) threads: usize,
+    threads: usize,
     /// Processors for them.
-    pub(crate) cpus: &'a [usize],
-    /// The controller, if it works only when stepped.
-    pub(crate) stepped: Option<&'a Arc<SoftDevice>>,
+    cpus: &'a [usize],
+    /// The SSD and its controller, if that works only when stepped.
+    stepped: Option<(&'a Ssd, &'a Arc<SoftDevice>)>,
 }
 
 /// One launch: a kernel, and the memory through which it is stopped.
-pub(crate) struct Kernel<'a, T> {
+pub(crate) struct Kernel<'a, T, U> {
     pub(crate) name: &'static str,
     pub(crate) args: T,
     pub(crate) warps: u32,
-    pub(crate) mailbox: &'a Array<Mailbox>,
+    pub(crate) mailbox: &'a SharedMemory,
+    /// How long it may run, where that is known.
+    pub(crate) limit: Option<Duration>,
+    /// What its arguments point to, beside queues and buffers.
+    pub(crate) uses: U,
 }
 
-/// What a launch cost.
+/// What a launch cost: a GPU counts nothing, and takes no CPU time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Launched {
-    pub(crate) costs: Costs,
-    pub(crate) cpu_time_ns: u64,
+    pub(crate) costs: Option<Costs>,
+    pub(crate) cpu_time_ns: Option<u64>,
 }
 
-impl Launcher<'_> {
-    /// Runs a kernel, a block for each warp, and waits for its end.
-    pub(crate) fn run<T: Plain>(
+impl<'a> Launcher<'a> {
+    /// Kernels over `ssd`, on these threads where they run on the CPU.
+    pub(crate) fn new(ssd: &'a Ssd, threads: usize, cpus: &'a [usize]) -> Launcher<'a> {
+        Launcher { threads, cpus, stepped: ssd.stepped().map(|soft| (ssd, soft)) }
+    }
+
+    /// Runs a kernel, and waits for its end.
+    pub(crate) fn run<T: Plain, U: Any + Clone + Send + Sync>(
         &self,
         attachment: &Attachment,
-        kernel: &Kernel<'_, T>,
+        kernel: &Kernel<'_, T, U>,
         control: &Control,
     ) -> Result<Launched, RunError> {
-        let module = self.target.module()?;
-        let launch = attachment.launch(&module, kernel.name, &kernel.args)?.grid(kernel.warps).block(LANES);
-        if let Some(soft) = self.stepped {
-            return run_stepped(&launch, soft, kernel.mailbox, control);
-        }
-        let threads = Threads { workers: self.threads, pin: self.cpus.to_vec(), ..Threads::default() };
-        let running = spawn_threads(&launch, &threads).map_err(warpbell::Error::from)?;
-        let report = wait(running, kernel.mailbox, control)?;
-        let cpu_time_ns = nanoseconds(report.cpu_time());
-        Ok(Launched { costs: costs(&report.counters), cpu_time_ns })
+        let share = warps_per_block(attachment.target(), kernel.warps);
+        self.run_in_blocks(attachment, kernel, share, control)
     }
+
+    /// The same, in blocks of so many warps.
+    pub(crate) fn run_in_blocks<T: Plain, U: Any + Clone + Send + Sync>(
+        &self,
+        attachment: &Attachment,
+        kernel: &Kernel<'_, T, U>,
+        warps_per_block: u32,
+        control: &Control,
+    ) -> Result<Launched, RunError> {
+        let target = attachment.target();
+        let launch = attachment.launch(&target.module()?, kernel.name, &kernel.args)?;
+        let launch = launch.grid(kernel.warps / warps_per_block).block(warps_per_block * LANES);
+        let launch = launch.mailbox(kernel.mailbox)?.keep(kernel.uses.clone());
+        let launch = kernel.limit.map_or(launch.clone(), |limit| launch.limit(limit));
+        if let (Some((ssd, soft)), Some(on_cpu)) = (self.stepped, launch.on_cpu()) {
+            return run_stepped(&on_cpu, ssd.recovery(), soft, kernel.mailbox, control);
+        }
+        Launched::by(launch, self.threads, self.cpus, control)
+    }
+}
+
+impl Launched {
+    /// Starts `launch` in real time, on these threads where its target is the CPU, and waits for its end.
+    pub(crate) fn by(
+        launch: Launch,
+        workers: usize,
+        cpus: &[usize],
+        control: &Control,
+    ) -> Result<Launched, RunError> {
+        let threads = Threads { workers, pin: cpus.to_vec(), ..Threads::default() };
+        let running = launch.threads(threads).start()?;
+        running.wait(|running| {
+            if control.stopped() {
+                running.stop();
+            }
+        })?;
+        Ok(Launched::of(&running.join()?))
+    }
+
+    fn of(report: &LaunchReport) -> Launched {
+        let cpu = report.cpu.as_ref();
+        Launched {
+            costs: cpu.map(|cpu| costs(&cpu.counters)),
+            cpu_time_ns: cpu.map(|cpu| nanoseconds(cpu.cpu_time())),
+        }
+    }
+}
+
+/// On the CPU a block for each warp, as a block stays on its thread. On a GPU warps are spread over all its
+/// multiprocessors first; only then do they share blocks, as many as evenly fill the largest ones that our kernels take.
+fn warps_per_block(target: &OpenTarget, warps: u32) -> u32 {
+    let Some(gpu) = target.gpu() else { return 1 };
+    let most = (BLOCK_THREADS_MAX / LANES).min(warps.div_ceil(gpu.info().multiprocessors.max(1)));
+    (1..=most).rev().find(|share| warps.is_multiple_of(*share)).unwrap_or(1)
 }
 
 /// Runs a kernel on this thread, in the virtual time of its controller: where all warps only poll, the controller acts,
-/// or time passes until it can.
+/// or time passes until it can; and who watches the SSD takes a look.
 fn run_stepped(
-    launch: &Launch,
+    launch: &cpu::Launch,
+    recovery: &Recovery,
     soft: &SoftDevice,
-    mailbox: &Array<Mailbox>,
+    mailbox: &SharedMemory,
     control: &Control,
 ) -> Result<Launched, RunError> {
-    let before = cpu::thread_time();
+    let before = thread_time();
     let mut worker = launch.worker().map_err(warpbell::Error::from)?;
     while !worker.finished().map_err(warpbell::Error::from)? {
-        if *worker.step(TURNS) == State::Idle {
+        if *worker.step(TURNS) == cpu::State::Idle {
             wait_for_controller(soft);
         }
+        recovery.look();
         if control.stopped() {
-            stop(mailbox);
+            mailbox.window().store_u32(offset_of!(Mailbox, stop), 1, Ordering::Release);
         }
     }
-    let cpu_time_ns = nanoseconds(cpu::thread_time() - before);
-    Ok(Launched { costs: costs(&worker.counters()), cpu_time_ns })
-}
-
-fn stop(mailbox: &Array<Mailbox>) {
-    mailbox.window().store_u32(offset_of!(Mailbox, stop), 1, Ordering::Release);
-}
-
-/// Waits for the end, and passes the wish to stop on to the kernel's mailbox.
-fn wait(running: Running, mailbox: &Array<Mailbox>, control: &Control) -> Result<Report, RunError> {
-    let mut pause = FIRST_LOOK;
-    while !running.is_finished() {
-        if control.stopped() {
-            stop(mailbox);
-        }
-        std::thread::sleep(pause);
-        pause = LOOK.min(pause * 2);
-    }
-    Ok(running.join().map_err(warpbell::Error::from)?)
+    let cpu_time_ns = nanoseconds(thread_time() - before);
+    Ok(Launched { costs: Some(costs(&worker.counters())), cpu_time_ns: Some(cpu_time_ns) })
 }
 
 fn costs(counters: &Counters) -> Costs {

@@ -10,12 +10,14 @@
 mod array;
 mod axis;
 mod bench;
+mod block_io;
 mod control;
 mod copy;
 mod cpu;
 mod data;
 mod digest;
 mod error;
+mod group;
 mod host;
 mod job;
 mod kernel;
@@ -23,26 +25,41 @@ mod latency;
 mod launch;
 mod options;
 mod outcome;
+mod queues;
 mod random;
+mod recovery;
+pub mod resident;
 mod result;
 mod schedule;
 mod size;
 mod status;
 mod stopwatch;
+mod together;
+pub mod trace;
 mod unit;
 
+pub use array::Array;
 pub use axis::{Axis, AxisError, MAX_RUNS, sweep};
 pub use bench::{bench, progress, resolve};
+pub use block_io::BlockIo;
 pub use control::Control;
 pub use copy::{Extent, read_blocks, write_blocks};
 pub use digest::{DIGEST_SCHEMA, Digest, DigestOptions, digest};
 pub use error::RunError;
+pub use group::{GROUP_SCHEMA, GroupReport, GroupRun};
 pub use job::{BUFFER_LIMIT, DEFAULT_RUNTIME, HISTOGRAM_LIMIT, Job, JobError, LANES, Limits, MAX_DEPTH};
+pub use kernel::AgentReport;
 pub use latency::{Latency, LatencyHistogram};
-pub use options::{Access, Api, BenchOptions, Sharing, Verify, WordError};
+pub use options::{
+    Access, Api, BenchOptions, Completion, Protocol, ReplayTiming, Sharing, TraceForm, Verify, WordError,
+};
+pub use queues::{QueueReport, SsdReport};
+pub use recovery::{EventReport, RecoveryReport, Trouble};
 pub use result::{
     BENCH_SCHEMA, BenchReport, Costs, CostsPerIo, DeviceReport, Failure, Mismatch, PathReport, Run, Traffic,
     VerifyReport,
 };
 pub use size::{ByteSize, UnitError, parse_duration};
+pub use status::describe as describe_status;
 pub use stopwatch::ClockKind;
+pub use together::bench_together;

@@ -1,18 +1,19 @@
 //! What a benchmark run is asked to do, in fio's words.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::size::ByteSize;
+use crate::trace::SsdReplay;
 
 /// An enumeration whose values users write and read in lower case.
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-        #[serde(rename_all = "lowercase")]
-        pub enum $name { $($(#[$vdoc])* $variant),+ }
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        pub enum $name { $($(#[$vdoc])* #[serde(rename = $word)] $variant),+ }
 
         impl $name {
             /// Every value.
@@ -96,6 +97,34 @@ words! {
         Raw = "raw",
         /// A kernel over `io.cuh`: `read_each` and `write_each`.
         Io = "io",
+        /// A kernel over `agent.cuh`: some warps do the I/O of the others.
+        Agent = "agent",
+    }
+}
+
+words! {
+    /// A protocol of the laboratory: how kernels submit and learn of completions (`docs/protocols.md`).
+    Protocol {
+        /// The library's: one ticket for a warp, which rings in its turn; one warp collects for all.
+        Turns = "turns",
+        /// A ticket for each thread; whoever has the lock sweeps the marks of the others.
+        Marks = "marks",
+        /// The same with an identifier for each thread, in place of one counter for all.
+        MarksOwn = "marks-own",
+        /// A block of threads submits and waits together, by position.
+        Lockstep = "lockstep",
+        /// Slots are handed out one after the other; a warp of its own looks at completions.
+        Service = "service",
+    }
+}
+
+words! {
+    /// How host queues learn of completions. Kernels poll.
+    Completion {
+        /// The thread looks, again and again.
+        Poll = "poll",
+        /// The thread sleeps until the controller interrupts.
+        Interrupt = "interrupt",
     }
 }
 
@@ -117,6 +146,26 @@ words! {
     }
 }
 
+words! {
+    /// How a trace is written.
+    TraceForm {
+        /// Chrome's trace events, for viewers.
+        Chrome = "chrome",
+        /// Every event as it was written.
+        Json = "json",
+    }
+}
+
+words! {
+    /// When the commands of a replay are submitted.
+    ReplayTiming {
+        /// As soon as there is room.
+        Asap = "asap",
+        /// Not before the time, from the start, at which they were recorded.
+        Recorded = "recorded",
+    }
+}
+
 /// One run, as asked for. [`crate::Job::resolve`] checks it against a device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BenchOptions {
@@ -132,10 +181,16 @@ pub struct BenchOptions {
     pub queues: u16,
     /// Warps over all queues; `None`: as many as the sharing mode suggests.
     pub warps: Option<u32>,
+    /// Agent warps over all queues, with `Api::Agent`; `None`: as few as the depth allows.
+    pub agents: Option<u32>,
     /// How warps share queues.
     pub sharing: Sharing,
     /// Who submits.
     pub api: Api,
+    /// The protocol of the laboratory to use instead of `api`'s loop.
+    pub protocol: Option<Protocol>,
+    /// How host queues learn of completions.
+    pub completion: Completion,
     /// How long to run; `None`: until the I/O limit.
     pub runtime: Option<Duration>,
     /// Bytes to transfer before the run ends.
@@ -154,11 +209,19 @@ pub struct BenchOptions {
     pub nsid: u32,
     /// The longest that one command may take.
     pub deadline: Duration,
+    /// How often a command that failed may be submitted once more.
+    pub retries: u32,
+    /// Whether queues and a controller that do not answer are recovered while the run goes on.
+    pub recover: bool,
     /// Threads that drive host queues, or run kernels on the CPU target; `None`: one processor less
     /// than there are.
     pub threads: Option<usize>,
     /// Processors for these threads, used in turn; empty: the system places them.
     pub cpus: Vec<usize>,
+    /// Events of each warp that a trace of the run keeps; `None`: no trace.
+    pub trace_events: Option<u32>,
+    /// Commands to submit instead of those of `rw`: queues, warps and depth are the recording's.
+    pub replay: Option<Arc<SsdReplay>>,
 }
 
 impl Default for BenchOptions {
@@ -170,8 +233,11 @@ impl Default for BenchOptions {
             iodepth: 32,
             queues: 1,
             warps: None,
+            agents: None,
             sharing: Sharing::Exclusive,
             api: Api::Io,
+            protocol: None,
+            completion: Completion::Poll,
             runtime: None,
             io_limit: None,
             size: None,
@@ -181,8 +247,12 @@ impl Default for BenchOptions {
             verify: None,
             nsid: 1,
             deadline: Duration::from_secs(10),
+            retries: 0,
+            recover: true,
             threads: None,
             cpus: Vec::new(),
+            trace_events: None,
+            replay: None,
         }
     }
 }

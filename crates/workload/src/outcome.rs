@@ -1,9 +1,15 @@
 //! What a runner measured, before it becomes part of a report.
 
+use std::sync::Arc;
+
 use crate::job::Job;
+use crate::kernel::AgentReport;
 use crate::latency::LatencyHistogram;
-use crate::result::{Costs, Failure, Mismatch, Run, Traffic, VerifyReport};
+use crate::queues::QueueReport;
+use crate::recovery::{RecoveryReport, Trouble};
+use crate::result::{Costs, CostsPerIo, Failure, Mismatch, NOT_COUNTED, Run, Traffic, VerifyReport};
 use crate::stopwatch::ClockKind;
+use crate::trace::{Event, TraceSummary};
 use crate::unit::WrongBlock;
 
 /// Failures and wrong blocks that a report shows; all are counted.
@@ -18,6 +24,8 @@ pub struct Outcome {
     pub reads: u64,
     /// Successful writes.
     pub writes: u64,
+    /// Successful flushes, of a replay.
+    pub flushes: u64,
     /// I/Os that did not succeed.
     pub errors: u64,
     /// The first of them.
@@ -26,12 +34,22 @@ pub struct Outcome {
     pub read_latency: LatencyHistogram,
     /// Latency of each write.
     pub write_latency: LatencyHistogram,
-    /// Events counted.
-    pub costs: Costs,
-    /// CPU time of the workers.
-    pub cpu_time_ns: u64,
+    /// Commands that did not simply complete.
+    pub trouble: Trouble,
+    /// Events counted; none where nobody counts, as on a GPU.
+    pub costs: Option<Costs>,
+    /// CPU time of the workers, where they run on CPUs.
+    pub cpu_time_ns: Option<u64>,
     /// Units compared, and what was wrong.
     pub verify: VerifyReport,
+    /// Bytes read and written, where I/Os are not all of one size.
+    pub moved: Option<(u64, u64)>,
+    /// What agents did, where there were some.
+    pub agents: Option<AgentReport>,
+    /// Each queue.
+    pub queues: Vec<QueueReport>,
+    /// What kernels wrote down.
+    pub trace: Option<(TraceSummary, Arc<Vec<Event>>)>,
 }
 
 impl Outcome {
@@ -41,12 +59,18 @@ impl Outcome {
         self.reads += other.reads;
         self.writes += other.writes;
         self.errors += other.errors;
+        self.trouble.add(&other.trouble);
         self.read_latency.merge(&other.read_latency);
         self.write_latency.merge(&other.write_latency);
-        self.costs.add(&other.costs);
-        self.cpu_time_ns += other.cpu_time_ns;
+        if let Some(costs) = other.costs {
+            self.costs.get_or_insert_default().add(&costs);
+        }
+        if let Some(time) = other.cpu_time_ns {
+            *self.cpu_time_ns.get_or_insert_default() += time;
+        }
         let room = EXAMPLES.saturating_sub(self.failures.len());
         self.failures.extend(other.failures.into_iter().take(room));
+        self.queues.extend(other.queues);
         self.merge_verify(other.verify);
     }
 
@@ -74,7 +98,10 @@ impl Outcome {
 
     /// The report, without what only the device knows.
     pub fn report(self, job: &Job) -> Run {
-        let traffic = |ios: u64| Traffic::new(ios, ios * job.bs_bytes, self.runtime_ns);
+        let moved = (self.reads * job.bs_bytes, self.writes * job.bs_bytes);
+        let (read, written) = self.moved.unwrap_or(moved);
+        let traffic = |ios: u64, bytes: u64| Traffic::new(ios, bytes, self.runtime_ns);
+        let (trace, traced) = self.trace.unzip();
         let ios = self.reads + self.writes;
         let mut latency = self.read_latency.clone();
         latency.merge(&self.write_latency);
@@ -84,21 +111,31 @@ impl Outcome {
             partial: false,
             runtime_ns: self.runtime_ns,
             errors: self.errors,
-            total: traffic(ios),
-            read: traffic(self.reads),
-            write: traffic(self.writes),
+            recovery: RecoveryReport { clients: self.trouble, ..RecoveryReport::default() },
+            total: traffic(ios, read + written),
+            read: traffic(self.reads, read),
+            write: traffic(self.writes, written),
             lat_ns: latency.summary(),
             read_lat_ns: self.read_latency.summary(),
             write_lat_ns: self.write_latency.summary(),
-            per_io: self.costs.per_io(ios + self.errors),
+            per_io: CostsPerIo::of(self.costs.as_ref(), ios + self.errors),
             counters: self.costs,
+            counters_missing: self.costs.is_none().then_some(NOT_COUNTED),
             client_cpu_time_ns: self.cpu_time_ns,
             controller_cpu_time_ns: None,
             cpu_time_ns: 0,
             violations: 0,
             violation_examples: Vec::new(),
             failures: self.failures,
+            events: Vec::new(),
             verify: job.verify.map(|_| self.verify),
+            resident: None,
+            flushes: job.replay.as_ref().map(|_| self.flushes),
+            agents: self.agents,
+            queues: self.queues,
+            ssds: Vec::new(),
+            trace,
+            traced,
         }
     }
 }

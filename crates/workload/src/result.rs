@@ -1,11 +1,18 @@
 //! What a benchmark reports: one document for a command, one [`Run`] for each point of a sweep.
 //! Units stand in the suffix of each key.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 
 use crate::job::Job;
+use crate::kernel::AgentReport;
 use crate::latency::Latency;
+use crate::queues::{QueueReport, SsdReport};
+use crate::recovery::{EventReport, RecoveryReport};
+use crate::resident::ResidentFigures;
 use crate::stopwatch::ClockKind;
+use crate::trace::{Event, TraceSummary};
 
 /// Name and version of the document's form.
 pub const BENCH_SCHEMA: &str = "warpbell.bench/1";
@@ -36,6 +43,11 @@ pub struct PathReport {
     pub rings: String,
     /// Where data lies.
     pub data: String,
+    /// Whether data and completions lie in one memory; if not, who flushes.
+    pub ordering: String,
+    /// How a PCI function was reached, and why not otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub route: Option<String>,
     /// How doorbells reach the controller.
     pub doorbells: String,
     /// How commands describe memory: `sgl` or `prp`.
@@ -91,36 +103,44 @@ impl Costs {
         self.sqes -= sqes;
         self.cqes -= cqes;
     }
-
-    /// The same events, for each of `ios`.
-    pub fn per_io(&self, ios: u64) -> CostsPerIo {
-        let each = |count: u64| if ios == 0 { 0.0 } else { count as f64 / ios as f64 };
-        CostsPerIo {
-            sq_doorbells_per_io: each(self.sq_doorbells),
-            cq_doorbells_per_io: each(self.cq_doorbells),
-            shadow_stores_per_io: each(self.shadow_stores),
-            rmw_per_io: each(self.rmw),
-            fences_per_io: each(self.fences),
-            polls_per_io: each(self.polls),
-        }
-    }
 }
 
-/// What one I/O cost on average.
+/// Why there are no costs of a run on a GPU.
+pub const NOT_COUNTED: &str =
+    "a GPU does not count them; `warpbell report costs` shows what each device function was compiled to";
+
+/// What one I/O cost on average; nothing where nobody counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct CostsPerIo {
     /// Submission queue doorbells rung.
-    pub sq_doorbells_per_io: f64,
+    pub sq_doorbells_per_io: Option<f64>,
     /// Completion queue doorbells rung.
-    pub cq_doorbells_per_io: f64,
+    pub cq_doorbells_per_io: Option<f64>,
     /// Shadow doorbells written, of both kinds.
-    pub shadow_stores_per_io: f64,
+    pub shadow_stores_per_io: Option<f64>,
     /// Atomic read-modify-writes.
-    pub rmw_per_io: f64,
+    pub rmw_per_io: Option<f64>,
     /// Fences.
-    pub fences_per_io: f64,
+    pub fences_per_io: Option<f64>,
     /// Looks at a completion that had not come.
-    pub polls_per_io: f64,
+    pub polls_per_io: Option<f64>,
+}
+
+impl CostsPerIo {
+    /// The events of `costs`, for each of `ios`.
+    pub fn of(costs: Option<&Costs>, ios: u64) -> CostsPerIo {
+        let each = |pick: fn(&Costs) -> u64| {
+            costs.map(|costs| if ios == 0 { 0.0 } else { pick(costs) as f64 / ios as f64 })
+        };
+        CostsPerIo {
+            sq_doorbells_per_io: each(|costs| costs.sq_doorbells),
+            cq_doorbells_per_io: each(|costs| costs.cq_doorbells),
+            shadow_stores_per_io: each(|costs| costs.shadow_stores),
+            rmw_per_io: each(|costs| costs.rmw),
+            fences_per_io: each(|costs| costs.fences),
+            polls_per_io: each(|costs| costs.polls),
+        }
+    }
 }
 
 /// Successful I/Os, and how fast they were.
@@ -194,6 +214,8 @@ pub struct Run {
     pub runtime_ns: u64,
     /// I/Os that did not succeed.
     pub errors: u64,
+    /// What went wrong on the way, and what recovery did.
+    pub recovery: RecoveryReport,
     /// Both directions together.
     #[serde(flatten)]
     pub total: Traffic,
@@ -210,10 +232,13 @@ pub struct Run {
     /// Costs of an average I/O.
     #[serde(flatten)]
     pub per_io: CostsPerIo,
-    /// Events counted.
-    pub counters: Costs,
-    /// CPU time of the clients: kernels on the CPU target, or threads of the host API.
-    pub client_cpu_time_ns: u64,
+    /// Events counted; none where nobody counts.
+    pub counters: Option<Costs>,
+    /// Why there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counters_missing: Option<&'static str>,
+    /// CPU time of the clients: kernels on the CPU target, or threads of the host API. Kernels on a GPU take none.
+    pub client_cpu_time_ns: Option<u64>,
     /// CPU time of the software controller's polling threads.
     pub controller_cpu_time_ns: Option<u64>,
     /// CPU time of this process over the run.
@@ -224,8 +249,29 @@ pub struct Run {
     pub violation_examples: Vec<String>,
     /// The first failed commands.
     pub failures: Vec<Failure>,
+    /// What the SSD reported, and each step of recovery: the last 1024.
+    pub events: Vec<EventReport>,
     /// What was checked, with `--verify`.
     pub verify: Option<VerifyReport>,
+    /// Of a GPU-resident controller.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resident: Option<ResidentFigures>,
+    /// Successful flushes, of a replay; they are no I/Os.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flushes: Option<u64>,
+    /// With `--api agent`: what agents did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agents: Option<AgentReport>,
+    /// Each queue.
+    pub queues: Vec<QueueReport>,
+    /// The SSD: what was counted on it.
+    pub ssds: Vec<SsdReport>,
+    /// With `--trace`: the trace in few numbers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceSummary>,
+    /// And its events, for a file of their own.
+    #[serde(skip)]
+    pub traced: Option<Arc<Vec<Event>>>,
 }
 
 impl Run {
@@ -244,7 +290,7 @@ pub struct BenchReport {
     pub schema: &'static str,
     /// Version of Warpbell.
     pub warpbell: &'static str,
-    /// Where kernels ran.
+    /// Where kernels ran: `cpu`, or `cuda:N` and the GPU's name.
     pub target: String,
     /// What was measured.
     pub device: DeviceReport,
@@ -256,6 +302,8 @@ pub struct BenchReport {
     pub runtime_ns: u64,
     /// I/Os that did not succeed.
     pub errors: u64,
+    /// What went wrong on the way, and what recovery did.
+    pub recovery: RecoveryReport,
     /// All I/Os.
     #[serde(flatten)]
     pub total: Traffic,
@@ -276,11 +324,16 @@ impl BenchReport {
     /// Sums up `runs`.
     pub fn new(target: String, device: DeviceReport, data_path: PathReport, runs: Vec<Run>) -> BenchReport {
         let sum = |each: fn(&Run) -> u64| runs.iter().map(each).sum::<u64>();
-        let mut counters = Costs::default();
-        runs.iter().for_each(|run| counters.add(&run.counters));
+        // An average over all of them, or none.
+        let counters = runs.iter().map(|run| run.counters).try_fold(Costs::default(), |mut sum, each| {
+            sum.add(&each?);
+            Some(sum)
+        });
         let runtime_ns = sum(|run| run.runtime_ns);
         let (ios, bytes) = (sum(|run| run.total.ios), sum(|run| run.total.bytes));
         let errors = sum(|run| run.errors);
+        let mut recovery = RecoveryReport::default();
+        runs.iter().for_each(|run| recovery.add(&run.recovery));
         BenchReport {
             schema: BENCH_SCHEMA,
             warpbell: env!("CARGO_PKG_VERSION"),
@@ -290,8 +343,9 @@ impl BenchReport {
             partial: runs.iter().any(|run| run.partial),
             runtime_ns,
             errors,
+            recovery,
             total: Traffic::new(ios, bytes, runtime_ns),
-            per_io: counters.per_io(ios + errors),
+            per_io: CostsPerIo::of(counters.as_ref(), ios + errors),
             cpu_time_ns: sum(|run| run.cpu_time_ns),
             violations: sum(|run| run.violations),
             mismatches: sum(|run| run.verify.as_ref().map_or(0, |verify| verify.mismatches)),

@@ -22,6 +22,9 @@ pub fn describe(status: u32) -> String {
         abi::OUT_OF_BUFFER => "the data leaves the registered buffer",
         abi::INVALID_FIELD => "an argument that no command can carry",
         abi::MISMATCH => "the data read is not the data expected",
+        abi::SSD_LOST => "the SSD was given up",
+        abi::READ_ONLY => "the lease does not permit writing",
+        abi::OUT_OF_LEASE => "outside the lease",
         code => return format!("device library status {code}"),
     };
     text.to_owned()

@@ -9,6 +9,10 @@
 #define WARPBELL_ABI_H
 
 #if defined(__CUDACC_RTC__)
+typedef signed char int8_t;
+typedef short int16_t;
+typedef int int32_t;
+typedef long int64_t;
 typedef unsigned char uint8_t;
 typedef unsigned short uint16_t;
 typedef unsigned int uint32_t;
@@ -18,7 +22,7 @@ typedef unsigned long uint64_t;
 #include <stdint.h>
 #endif
 
-#define WARPBELL_ABI_VERSION 2u
+#define WARPBELL_ABI_VERSION 3u
 #define WARPBELL_WARP_LANES 32u
 #define WARPBELL_LINE_BYTES 128u
 #define WARPBELL_BLOCK_THREADS_MAX 256 /* of our kernels, on a GPU */
@@ -35,7 +39,13 @@ typedef unsigned long uint64_t;
 
 /* queue_host.state */
 #define WARPBELL_QUEUE_RUNNING 0u
-#define WARPBELL_QUEUE_LOST 1u
+#define WARPBELL_QUEUE_LOST 1u /* given up; a successor may come */
+#define WARPBELL_QUEUE_DEAD 2u /* given up, and no successor will come */
+
+/* queue_host.seats, one word for each lane */
+#define WARPBELL_SEAT_FREE 0u    /* the lane does not know the queue, or will never look at it again */
+#define WARPBELL_SEAT_TAKEN 1u   /* it may touch rings, words, state and doorbells */
+#define WARPBELL_SEAT_WAITING 2u /* it looks at this page and at the successor's reference only */
 
 /* queue_ref.sharing, namespace_ref.sharing */
 #define WARPBELL_SHARING_EXCLUSIVE 0u /* one warp owns the pair: no atomic operations */
@@ -46,7 +56,8 @@ typedef unsigned long uint64_t;
 #define WARPBELL_QUEUE_WIDE_CIDS 2u /* 32-bit command ids: local_bits is 16 (docs/experimental.md) */
 
 /* namespace_ref.flags */
-#define WARPBELL_NAMESPACE_SGL 1u /* describe data by one inline SGL descriptor, else by PRPs */
+#define WARPBELL_NAMESPACE_SGL 1u       /* describe data by one inline SGL descriptor, else by PRPs */
+#define WARPBELL_NAMESPACE_READ_ONLY 2u /* lease: nothing that changes the medium */
 
 /* In PRP mode a command has at most this many list entries, so that a list never chains. */
 #define WARPBELL_PRP_LIST_MAX 256u
@@ -69,6 +80,9 @@ typedef unsigned long uint64_t;
 #define WARPBELL_INVALID_FIELD 12u /* an argument that no command can carry: zero blocks, another qid */
 #define WARPBELL_MISMATCH 13u      /* verification: the data read is not the data expected */
 #define WARPBELL_NO_ROOM 14u       /* try_submit: the queue is full at the moment */
+#define WARPBELL_SSD_LOST 15u      /* the host has given the SSD up: no successor of the queue will come */
+#define WARPBELL_READ_ONLY 16u     /* the lease does not permit writing */
+#define WARPBELL_OUT_OF_LEASE 17u  /* outside the lease's blocks, or its memory */
 
 #ifdef __cplusplus
 extern "C" {
@@ -83,7 +97,8 @@ typedef struct warpbell_queue_state {
     uint32_t shadow_stride; /* with WARPBELL_QUEUE_SHADOW: bytes from the SQ tail's entry to the CQ head's, */
     uint64_t shadow;        /* the SQ tail's shadow doorbell, host memory, */
     uint64_t events;        /* and its EventIdx */
-    uint32_t pad0[24];
+    uint64_t trace; /* warpbell_trace_lane[warp_slots][32] of kernels compiled with WARPBELL_TRACE; 0: none */
+    uint32_t pad0[22];
     uint32_t spurious[32]; /* completions that no pending command owned; the sum counts */
     uint32_t late[32];     /* commands that completed after their deadline; the sum counts */
     uint64_t ticket;       /* shared: CLOSED | next index to reserve */
@@ -91,10 +106,11 @@ typedef struct warpbell_queue_state {
     uint64_t turn; /* shared: every index below is published */
     uint32_t rung; /* shared, with WARPBELL_QUEUE_SHADOW: low half of the tail last rung; under the turn */
     uint32_t pad2[29];
-    uint64_t reap; /* shared: LOCK | completions reaped and told to the controller */
+    uint64_t reap; /* shared: LOCK | commands whose completions were reaped and told to the controller */
     uint64_t pad3[15];
-    uint64_t head; /* shared: completions reaped (told or not); written under LOCK */
-    uint64_t pad4[15];
+    uint64_t head;    /* shared: completions reaped (told or not); written under LOCK */
+    uint32_t surplus; /* of all completions reaped: those of no pending command, which give no room */
+    uint32_t pad4[29];
     uint64_t exclusive_tail; /* exclusive: the owner's registers, saved at detach */
     uint64_t exclusive_head;
     uint64_t exclusive_told;
@@ -109,7 +125,11 @@ typedef struct warpbell_queue_host {
                        scans */
     uint64_t
         quarantine; /* uint32_t[warp_slots][32] in host memory: bit k = the lane's command k is quarantined */
-    uint64_t pad[13];
+    uint64_t successor; /* warpbell_queue_ref of the newest queue in place of this one, readable by kernels;
+                           0: none. Written after state, when the controller has forgotten this queue; if the
+                           successor is lost too, 0 and then the next one */
+    uint64_t seats;     /* uint32_t[warp_slots][32] in host memory, WARPBELL_SEAT_*; 0: nobody counts */
+    uint64_t pad[11];
 } warpbell_queue_host;
 
 /* One queue pair as kernels see it. */
@@ -153,6 +173,12 @@ typedef struct warpbell_namespace_ref {
     uint32_t max_blocks;  /* per command: MDTS, at most 65536, and in PRP mode at most 1 MiB */
     uint32_t page_shift;  /* controller memory page (CC.MPS); 12 */
     uint32_t flags;       /* WARPBELL_NAMESPACE_* */
+    uint64_t lease_first; /* commands touch blocks in [lease_first, lease_end) only, */
+    uint64_t lease_end;
+    uint64_t lease_iova; /* and their data lies in [lease_iova, lease_iova_end), as the controller sees it */
+    uint64_t lease_iova_end;
+    uint32_t crdt[3]; /* Command Retry Delay Times 1 to 3, units of 100 ms */
+    uint32_t pad0;
 } warpbell_namespace_ref;
 
 /* Registered memory, contiguous for the controller. PRP lists are built once, by the host: table page
@@ -199,7 +225,12 @@ typedef struct warpbell_warp_result {
     uint32_t actual;       /* and as it was read */
     uint64_t start_ns;     /* on the kernel's clock */
     uint64_t end_ns;
-    uint64_t pad[2];
+    uint64_t timed_out;     /* commands in flight at their deadline */
+    uint64_t not_submitted; /* commands that found no room before their deadline */
+    uint64_t aborted;       /* commands that the host aborted, or whose queue it deleted under them */
+    uint64_t retried;       /* commands submitted again */
+    uint64_t queue_losses;  /* times that the warp's queue was lost */
+    uint64_t recovered;     /* I/Os that ended well after a command of theirs had not */
 } warpbell_warp_result;
 
 /* Latency histogram of one lane and direction: uint32_t[WARPBELL_HISTOGRAM_BUCKETS]. v ns falls into
@@ -239,6 +270,10 @@ typedef struct warpbell_bench_args {
     uint32_t pattern;      /* WARPBELL_PATTERN_* */
     uint32_t api;          /* WARPBELL_API_* */
     uint32_t verify;       /* writes carry the pattern of `verify`, reads check it */
+    uint64_t recover_ns;   /* wait so long for a lost queue's successor, and for the buffer of a command that
+                              timed out; 0: a lost queue ends the warp, a timeout its I/O */
+    uint32_t retries;      /* most commands of one I/O that are submitted again; 0: none */
+    uint32_t pad0;
 } warpbell_bench_args;
 
 /* Header of a verifiable I/O unit, little endian; the rest of the unit is payload: 64-bit word i is
@@ -252,26 +287,6 @@ typedef struct warpbell_unit_header {
     uint32_t bytes; /* of the unit, this header included */
 } warpbell_unit_header;
 
-#define WARPBELL_VERIFY_WRITE 0u
-#define WARPBELL_VERIFY_CHECK 1u
-
-/* Kernel `verify`: writes the pattern to all units once, or reads and checks them. Buffer: 32 units
- * per warp of the launch. */
-typedef struct warpbell_verify_args {
-    uint32_t abi_version, size;
-    warpbell_namespace_ref ns;
-    warpbell_buffer_ref buffer;
-    uint64_t mailbox;
-    uint64_t results; /* warpbell_warp_result[warps] */
-    uint64_t crc_tables;
-    uint64_t first_lba;
-    uint64_t units;
-    uint64_t seed;
-    uint64_t deadline_ns;
-    uint32_t blocks_per_io;
-    uint32_t mode; /* WARPBELL_VERIFY_* */
-} warpbell_verify_args;
-
 /* One chunk of `digest`. */
 typedef struct warpbell_chunk_result {
     uint32_t crc32c; /* of the chunk's bytes, the last chunk cut at the exact length */
@@ -284,7 +299,7 @@ typedef struct warpbell_digest_args {
     uint32_t abi_version, size;
     warpbell_namespace_ref ns;
     warpbell_buffer_ref buffer;
-    uint64_t mailbox; /* its `reported` is not used; `stop` is */
+    uint64_t mailbox; /* its `reported` is not used; `stop` is, and is set where a read fails */
     uint64_t results; /* warpbell_warp_result[warps] */
     uint64_t chunks;  /* warpbell_chunk_result[ceil(bytes / chunk)] */
     uint64_t crc_tables;
@@ -292,7 +307,8 @@ typedef struct warpbell_digest_args {
     uint64_t bytes; /* exact */
     uint64_t deadline_ns;
     uint32_t chunk_blocks;
-    uint32_t pad0;
+    uint32_t retries; /* most times that a command is submitted again, within its deadline, after a lost queue
+                         on its successor; 0: never */
 } warpbell_digest_args;
 
 /* What `queue_test` saw of one command: the driver of the tests compares it with what was asked. */
@@ -332,17 +348,6 @@ typedef struct warpbell_queue_test_args {
     uint32_t flags; /* WARPBELL_TEST_STALE_TOKEN.. */
     uint32_t pad0;
 } warpbell_queue_test_args;
-
-/* Kernels `probe_*`: one library call each, for counting instructions and costs. */
-typedef struct warpbell_probe_args {
-    uint32_t abi_version, size;
-    warpbell_queue_ref queue;
-    uint64_t iova;
-    uint64_t token; /* token bits, for probe_poll: a command of lane 0 */
-    uint64_t out;   /* uint32_t[32] */
-    uint32_t nsid;
-    uint32_t blocks; /* zero-based */
-} warpbell_probe_args;
 
 #ifdef __cplusplus
 }

@@ -1,27 +1,33 @@
-/* Every field of every struct of abi.h, so that mirrors in other languages can be checked against what
- * this compiler made of them. The static assertions prove that the list is complete: the fields' sizes
- * add up to the struct's, which also means that no padding is implicit. */
+/* Every field of every struct of abi.h and the headers beside it, so that mirrors in other languages can be
+ * checked against what this compiler made of them. The static assertions prove that the list is complete: the
+ * fields' sizes add up to the struct's, which also means that no padding is implicit. */
 #ifndef WARPBELL_ABI_TABLE_H
 #define WARPBELL_ABI_TABLE_H
 
 #include "abi.h"
+#include "abi_bench.h"
+#include "abi_lab.h"
+#include "abi_resident.h"
+#include "abi_trace.h"
+#include "abi_volume.h"
 
 /* F(struct, field) for each field of one struct. Formatted by hand: clang-format finds no rest in them. */
 /* clang-format off */
 #define WARPBELL_FIELDS_QUEUE_STATE(F) \
     F(warpbell_queue_state, abi_version) F(warpbell_queue_state, size) \
     F(warpbell_queue_state, sqhd_mismatch) F(warpbell_queue_state, shadow_stride) \
-    F(warpbell_queue_state, shadow) F(warpbell_queue_state, events) F(warpbell_queue_state, pad0) \
+    F(warpbell_queue_state, shadow) F(warpbell_queue_state, events) F(warpbell_queue_state, trace) F(warpbell_queue_state, pad0) \
     F(warpbell_queue_state, spurious) F(warpbell_queue_state, late) F(warpbell_queue_state, ticket) \
     F(warpbell_queue_state, pad1) F(warpbell_queue_state, turn) F(warpbell_queue_state, rung) F(warpbell_queue_state, pad2) \
     F(warpbell_queue_state, reap) F(warpbell_queue_state, pad3) F(warpbell_queue_state, head) \
-    F(warpbell_queue_state, pad4) F(warpbell_queue_state, exclusive_tail) \
+    F(warpbell_queue_state, surplus) F(warpbell_queue_state, pad4) F(warpbell_queue_state, exclusive_tail) \
     F(warpbell_queue_state, exclusive_head) F(warpbell_queue_state, exclusive_told) \
     F(warpbell_queue_state, pad5)
 
 #define WARPBELL_FIELDS_QUEUE_HOST(F) \
     F(warpbell_queue_host, abi_version) F(warpbell_queue_host, size) F(warpbell_queue_host, state) \
-    F(warpbell_queue_host, alarm) F(warpbell_queue_host, quarantine) F(warpbell_queue_host, pad)
+    F(warpbell_queue_host, alarm) F(warpbell_queue_host, quarantine) \
+    F(warpbell_queue_host, successor) F(warpbell_queue_host, seats) F(warpbell_queue_host, pad)
 
 #define WARPBELL_FIELDS_QUEUE_REF(F) \
     F(warpbell_queue_ref, abi_version) F(warpbell_queue_ref, size) F(warpbell_queue_ref, sq) \
@@ -40,7 +46,10 @@
     F(warpbell_namespace_ref, queue_count) F(warpbell_namespace_ref, sharing) \
     F(warpbell_namespace_ref, warps) F(warpbell_namespace_ref, nsid) \
     F(warpbell_namespace_ref, block_shift) F(warpbell_namespace_ref, max_blocks) \
-    F(warpbell_namespace_ref, page_shift) F(warpbell_namespace_ref, flags)
+    F(warpbell_namespace_ref, page_shift) F(warpbell_namespace_ref, flags) \
+    F(warpbell_namespace_ref, lease_first) F(warpbell_namespace_ref, lease_end) \
+    F(warpbell_namespace_ref, lease_iova) F(warpbell_namespace_ref, lease_iova_end) \
+    F(warpbell_namespace_ref, crdt) F(warpbell_namespace_ref, pad0)
 
 #define WARPBELL_FIELDS_BUFFER_REF(F) \
     F(warpbell_buffer_ref, abi_version) F(warpbell_buffer_ref, size) F(warpbell_buffer_ref, data) \
@@ -61,7 +70,11 @@
     F(warpbell_warp_result, error_status) F(warpbell_warp_result, queue) \
     F(warpbell_warp_result, mismatches) F(warpbell_warp_result, mismatch_lba) \
     F(warpbell_warp_result, expected) F(warpbell_warp_result, actual) \
-    F(warpbell_warp_result, start_ns) F(warpbell_warp_result, end_ns) F(warpbell_warp_result, pad)
+    F(warpbell_warp_result, start_ns) F(warpbell_warp_result, end_ns) \
+    F(warpbell_warp_result, timed_out) F(warpbell_warp_result, not_submitted) \
+    F(warpbell_warp_result, aborted) \
+    F(warpbell_warp_result, retried) F(warpbell_warp_result, queue_losses) \
+    F(warpbell_warp_result, recovered)
 
 #define WARPBELL_FIELDS_BENCH_ARGS(F) \
     F(warpbell_bench_args, abi_version) F(warpbell_bench_args, size) F(warpbell_bench_args, ns) \
@@ -72,19 +85,12 @@
     F(warpbell_bench_args, deadline_ns) F(warpbell_bench_args, blocks_per_io) \
     F(warpbell_bench_args, iodepth) F(warpbell_bench_args, units_per_warp) \
     F(warpbell_bench_args, batch) F(warpbell_bench_args, read_percent) \
-    F(warpbell_bench_args, pattern) F(warpbell_bench_args, api) F(warpbell_bench_args, verify)
+    F(warpbell_bench_args, pattern) F(warpbell_bench_args, api) F(warpbell_bench_args, verify) \
+    F(warpbell_bench_args, recover_ns) F(warpbell_bench_args, retries) F(warpbell_bench_args, pad0)
 
 #define WARPBELL_FIELDS_UNIT_HEADER(F) \
     F(warpbell_unit_header, magic) F(warpbell_unit_header, lba) F(warpbell_unit_header, seed) \
     F(warpbell_unit_header, payload_crc32c) F(warpbell_unit_header, bytes)
-
-#define WARPBELL_FIELDS_VERIFY_ARGS(F) \
-    F(warpbell_verify_args, abi_version) F(warpbell_verify_args, size) F(warpbell_verify_args, ns) \
-    F(warpbell_verify_args, buffer) F(warpbell_verify_args, mailbox) \
-    F(warpbell_verify_args, results) F(warpbell_verify_args, crc_tables) \
-    F(warpbell_verify_args, first_lba) F(warpbell_verify_args, units) F(warpbell_verify_args, seed) \
-    F(warpbell_verify_args, deadline_ns) F(warpbell_verify_args, blocks_per_io) \
-    F(warpbell_verify_args, mode)
 
 #define WARPBELL_FIELDS_CHUNK_RESULT(F) \
     F(warpbell_chunk_result, crc32c) F(warpbell_chunk_result, status)
@@ -95,7 +101,7 @@
     F(warpbell_digest_args, results) F(warpbell_digest_args, chunks) \
     F(warpbell_digest_args, crc_tables) F(warpbell_digest_args, first_lba) \
     F(warpbell_digest_args, bytes) F(warpbell_digest_args, deadline_ns) \
-    F(warpbell_digest_args, chunk_blocks) F(warpbell_digest_args, pad0)
+    F(warpbell_digest_args, chunk_blocks) F(warpbell_digest_args, retries)
 
 #define WARPBELL_FIELDS_TEST_RECORD(F) \
     F(warpbell_test_record, answers) F(warpbell_test_record, status) \
@@ -112,11 +118,111 @@
     F(warpbell_queue_test_args, async_depth) F(warpbell_queue_test_args, mode) \
     F(warpbell_queue_test_args, flags) F(warpbell_queue_test_args, pad0)
 
-#define WARPBELL_FIELDS_PROBE_ARGS(F) \
-    F(warpbell_probe_args, abi_version) F(warpbell_probe_args, size) F(warpbell_probe_args, queue) \
-    F(warpbell_probe_args, iova) F(warpbell_probe_args, token) F(warpbell_probe_args, out) \
-    F(warpbell_probe_args, nsid) F(warpbell_probe_args, blocks)
+#define WARPBELL_FIELDS_RESIDENT_QUEUE(F) \
+    F(warpbell_resident_queue, abi_version) F(warpbell_resident_queue, size) \
+    F(warpbell_resident_queue, sq) F(warpbell_resident_queue, cq) \
+    F(warpbell_resident_queue, sq_doorbell) F(warpbell_resident_queue, cq_doorbell) \
+    F(warpbell_resident_queue, in_flight) F(warpbell_resident_queue, flights) \
+    F(warpbell_resident_queue, shift) F(warpbell_resident_queue, qid) \
+    F(warpbell_resident_queue, published) F(warpbell_resident_queue, fetched) \
+    F(warpbell_resident_queue, accepted) F(warpbell_resident_queue, posted) \
+    F(warpbell_resident_queue, taken) F(warpbell_resident_queue, first_rule) \
+    F(warpbell_resident_queue, first_cid) F(warpbell_resident_queue, first_fetched) \
+    F(warpbell_resident_queue, first_value) F(warpbell_resident_queue, commands) \
+    F(warpbell_resident_queue, digest) F(warpbell_resident_queue, broken)
 
+#define WARPBELL_FIELDS_RESIDENT_FLIGHT(F) \
+    F(warpbell_resident_flight, due_ns) F(warpbell_resident_flight, cid) \
+    F(warpbell_resident_flight, status)
+
+#define WARPBELL_FIELDS_RESIDENT_ARGS(F) \
+    F(warpbell_resident_args, abi_version) F(warpbell_resident_args, size) \
+    F(warpbell_resident_args, ns) F(warpbell_resident_args, buffer) \
+    F(warpbell_resident_args, mailbox) F(warpbell_resident_args, results) \
+    F(warpbell_resident_args, digests) F(warpbell_resident_args, histograms) \
+    F(warpbell_resident_args, queues) F(warpbell_resident_args, places) \
+    F(warpbell_resident_args, ended) F(warpbell_resident_args, io_limit) \
+    F(warpbell_resident_args, runtime_ns) F(warpbell_resident_args, deadline_ns) \
+    F(warpbell_resident_args, delay_ns) F(warpbell_resident_args, controller_blocks) \
+    F(warpbell_resident_args, clients) F(warpbell_resident_args, iodepth) \
+    F(warpbell_resident_args, batch) F(warpbell_resident_args, blocks_per_io) \
+    F(warpbell_resident_args, mode) F(warpbell_resident_args, flags) \
+    F(warpbell_resident_args, pad0)
+
+#define WARPBELL_FIELDS_GAUGE_RESULT(F) \
+    F(warpbell_gauge_result, start_ns) F(warpbell_gauge_result, end_ns) \
+    F(warpbell_gauge_result, rounds) F(warpbell_gauge_result, retries)
+
+#define WARPBELL_FIELDS_GAUGE_ARGS(F) \
+    F(warpbell_gauge_args, abi_version) F(warpbell_gauge_args, size) F(warpbell_gauge_args, word) \
+    F(warpbell_gauge_args, answer) F(warpbell_gauge_args, results) F(warpbell_gauge_args, mailbox) \
+    F(warpbell_gauge_args, rounds) F(warpbell_gauge_args, mode) F(warpbell_gauge_args, pad0)
+
+#define WARPBELL_FIELDS_TRACE_EVENT(F) \
+    F(warpbell_trace_event, clock_ns) F(warpbell_trace_event, value) F(warpbell_trace_event, what) \
+    F(warpbell_trace_event, cid) F(warpbell_trace_event, detail) F(warpbell_trace_event, index)
+
+#define WARPBELL_FIELDS_TRACE_LANE(F) \
+    F(warpbell_trace_lane, events) F(warpbell_trace_lane, written) F(warpbell_trace_lane, shift) \
+    F(warpbell_trace_lane, pad0) F(warpbell_trace_lane, pad1)
+
+#define WARPBELL_FIELDS_REPLAY_COMMAND(F) \
+    F(warpbell_replay_command, lba) F(warpbell_replay_command, due_ns) \
+    F(warpbell_replay_command, blocks) F(warpbell_replay_command, opcode)
+
+#define WARPBELL_FIELDS_REPLAY_RESULT(F) \
+    F(warpbell_replay_result, flushes) F(warpbell_replay_result, bytes_read) \
+    F(warpbell_replay_result, bytes_written) F(warpbell_replay_result, left)
+
+#define WARPBELL_FIELDS_REPLAY_ARGS(F) \
+    F(warpbell_replay_args, abi_version) F(warpbell_replay_args, size) F(warpbell_replay_args, ns) \
+    F(warpbell_replay_args, buffer) F(warpbell_replay_args, mailbox) F(warpbell_replay_args, results) \
+    F(warpbell_replay_args, totals) \
+    F(warpbell_replay_args, histograms) F(warpbell_replay_args, commands) F(warpbell_replay_args, firsts) \
+    F(warpbell_replay_args, deadline_ns) F(warpbell_replay_args, iodepth) \
+    F(warpbell_replay_args, units_per_warp) F(warpbell_replay_args, unit_blocks) F(warpbell_replay_args, batch)
+#define WARPBELL_FIELDS_LAB_ARGS(F) \
+    F(warpbell_lab_args, abi_version) F(warpbell_lab_args, size) F(warpbell_lab_args, bench) \
+    F(warpbell_lab_args, state) F(warpbell_lab_args, queue_words) F(warpbell_lab_args, warps)
+#define WARPBELL_FIELDS_VOLUME_MEMBER(F) \
+    F(warpbell_volume_member, abi_version) F(warpbell_volume_member, size) F(warpbell_volume_member, ns) \
+    F(warpbell_volume_member, chunks) F(warpbell_volume_member, unit_shift) F(warpbell_volume_member, distance)
+#define WARPBELL_FIELDS_VOLUME_COUNTS(F) \
+    F(warpbell_volume_counts, bytes_read) F(warpbell_volume_counts, bytes_written) \
+    F(warpbell_volume_counts, errors) F(warpbell_volume_counts, error_status) F(warpbell_volume_counts, pad)
+#define WARPBELL_FIELDS_VOLUME_STATE(F) \
+    F(warpbell_volume_state, present) F(warpbell_volume_state, avoided) F(warpbell_volume_state, pad)
+#define WARPBELL_FIELDS_VOLUME_REF(F) \
+    F(warpbell_volume_ref, abi_version) F(warpbell_volume_ref, size) F(warpbell_volume_ref, members) \
+    F(warpbell_volume_ref, counts) F(warpbell_volume_ref, state) F(warpbell_volume_ref, blocks) \
+    F(warpbell_volume_ref, member_count) F(warpbell_volume_ref, layout) F(warpbell_volume_ref, block_shift) \
+    F(warpbell_volume_ref, chunk_blocks) F(warpbell_volume_ref, piece_blocks) F(warpbell_volume_ref, pad0)
+#define WARPBELL_FIELDS_VOLUME_BUFFER_REF(F) \
+    F(warpbell_volume_buffer_ref, abi_version) F(warpbell_volume_buffer_ref, size) \
+    F(warpbell_volume_buffer_ref, parts) F(warpbell_volume_buffer_ref, data) \
+    F(warpbell_volume_buffer_ref, bytes) F(warpbell_volume_buffer_ref, member_count) \
+    F(warpbell_volume_buffer_ref, pad0)
+
+#define WARPBELL_FIELDS_VOLUME_CHECK_RESULT(F) \
+    F(warpbell_volume_check_result, units) F(warpbell_volume_check_result, wrong) \
+    F(warpbell_volume_check_result, failed) F(warpbell_volume_check_result, status)
+
+#define WARPBELL_FIELDS_VOLUME_CHECK_ARGS(F) \
+    F(warpbell_volume_check_args, abi_version) F(warpbell_volume_check_args, size) \
+    F(warpbell_volume_check_args, volume) F(warpbell_volume_check_args, buffer) \
+    F(warpbell_volume_check_args, results) F(warpbell_volume_check_args, stop) \
+    F(warpbell_volume_check_args, units) F(warpbell_volume_check_args, seed) \
+    F(warpbell_volume_check_args, unit_blocks) F(warpbell_volume_check_args, writes)
+
+#define WARPBELL_FIELDS_AGENT_COUNTS(F) \
+    F(warpbell_agent_counts, requests) F(warpbell_agent_counts, batches) F(warpbell_agent_counts, refused)
+
+#define WARPBELL_FIELDS_BENCH_AGENT_ARGS(F) \
+    F(warpbell_bench_agent_args, abi_version) F(warpbell_bench_agent_args, size) \
+    F(warpbell_bench_agent_args, bench) F(warpbell_bench_agent_args, boxes) \
+    F(warpbell_bench_agent_args, counts) F(warpbell_bench_agent_args, polls) \
+    F(warpbell_bench_agent_args, agents) \
+    F(warpbell_bench_agent_args, pad0)
 /* clang-format on */
 
 /* S(struct, list of its fields) for each struct. */
@@ -130,12 +236,30 @@
     S(warpbell_warp_result, WARPBELL_FIELDS_WARP_RESULT)                                                     \
     S(warpbell_bench_args, WARPBELL_FIELDS_BENCH_ARGS)                                                       \
     S(warpbell_unit_header, WARPBELL_FIELDS_UNIT_HEADER)                                                     \
-    S(warpbell_verify_args, WARPBELL_FIELDS_VERIFY_ARGS)                                                     \
     S(warpbell_chunk_result, WARPBELL_FIELDS_CHUNK_RESULT)                                                   \
     S(warpbell_digest_args, WARPBELL_FIELDS_DIGEST_ARGS)                                                     \
     S(warpbell_test_record, WARPBELL_FIELDS_TEST_RECORD)                                                     \
     S(warpbell_queue_test_args, WARPBELL_FIELDS_QUEUE_TEST_ARGS)                                             \
-    S(warpbell_probe_args, WARPBELL_FIELDS_PROBE_ARGS)
+    S(warpbell_resident_queue, WARPBELL_FIELDS_RESIDENT_QUEUE)                                               \
+    S(warpbell_resident_flight, WARPBELL_FIELDS_RESIDENT_FLIGHT)                                             \
+    S(warpbell_resident_args, WARPBELL_FIELDS_RESIDENT_ARGS)                                                 \
+    S(warpbell_gauge_result, WARPBELL_FIELDS_GAUGE_RESULT)                                                   \
+    S(warpbell_gauge_args, WARPBELL_FIELDS_GAUGE_ARGS)                                                       \
+    S(warpbell_trace_event, WARPBELL_FIELDS_TRACE_EVENT)                                                     \
+    S(warpbell_trace_lane, WARPBELL_FIELDS_TRACE_LANE)                                                       \
+    S(warpbell_replay_command, WARPBELL_FIELDS_REPLAY_COMMAND)                                               \
+    S(warpbell_replay_result, WARPBELL_FIELDS_REPLAY_RESULT)                                                 \
+    S(warpbell_replay_args, WARPBELL_FIELDS_REPLAY_ARGS)                                                     \
+    S(warpbell_lab_args, WARPBELL_FIELDS_LAB_ARGS)                                                           \
+    S(warpbell_volume_member, WARPBELL_FIELDS_VOLUME_MEMBER)                                                 \
+    S(warpbell_volume_counts, WARPBELL_FIELDS_VOLUME_COUNTS)                                                 \
+    S(warpbell_volume_state, WARPBELL_FIELDS_VOLUME_STATE)                                                   \
+    S(warpbell_volume_ref, WARPBELL_FIELDS_VOLUME_REF)                                                       \
+    S(warpbell_volume_buffer_ref, WARPBELL_FIELDS_VOLUME_BUFFER_REF)                                         \
+    S(warpbell_volume_check_result, WARPBELL_FIELDS_VOLUME_CHECK_RESULT)                                     \
+    S(warpbell_volume_check_args, WARPBELL_FIELDS_VOLUME_CHECK_ARGS)                                         \
+    S(warpbell_agent_counts, WARPBELL_FIELDS_AGENT_COUNTS)                                                   \
+    S(warpbell_bench_agent_args, WARPBELL_FIELDS_BENCH_AGENT_ARGS)
 
 typedef struct warpbell_abi_row {
     const char* structure;

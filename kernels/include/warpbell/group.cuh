@@ -17,6 +17,7 @@ struct this_thread_t {
     WARPBELL_D static u32 leader() { return port::lane(); }
     WARPBELL_D static constexpr bool is_leader() { return true; }
     WARPBELL_D static u32 ballot(bool predicate) { return predicate ? mask() : 0; }
+    WARPBELL_D static u32 match(u32) { return mask(); }
     WARPBELL_D static u64 broadcast(u64 value) { return value; }
     WARPBELL_D static u32 broadcast(u32 value) { return value; }
     WARPBELL_D static u64 from(u32, u64 value) { return value; }
@@ -31,6 +32,8 @@ struct this_warp_t {
     WARPBELL_D static constexpr u32 leader() { return 0; }
     WARPBELL_D static bool is_leader() { return port::lane() == 0; }
     WARPBELL_D static u32 ballot(bool predicate) { return port::ballot(mask(), predicate); }
+    // The lanes whose value is this one's.
+    WARPBELL_D static u32 match(u32 value) { return port::match(mask(), value); }
     // The leader's value, in every lane. Orders nothing.
     WARPBELL_D static u64 broadcast(u64 value) { return port::shuffle(mask(), value, leader()); }
     WARPBELL_D static u32 broadcast(u32 value) { return port::shuffle(mask(), value, leader()); }
@@ -43,12 +46,13 @@ class lanes {
   public:
     WARPBELL_D explicit lanes(u32 mask) : mask_(mask) {}
     WARPBELL_D u32 size() const { return port::population(mask_); }
-    WARPBELL_D u32 thread_rank() const { return port::population(mask_ & ((1u << port::lane()) - 1u)); }
+    WARPBELL_D u32 thread_rank() const { return port::population(mask_ & port::lanes_below()); }
     WARPBELL_D void sync() const { port::sync(mask_); }
     WARPBELL_D u32 mask() const { return mask_; }
     WARPBELL_D u32 leader() const { return port::lowest(mask_); }
     WARPBELL_D bool is_leader() const { return port::lane() == leader(); }
     WARPBELL_D u32 ballot(bool predicate) const { return port::ballot(mask_, predicate); }
+    WARPBELL_D u32 match(u32 value) const { return port::match(mask_, value); }
     WARPBELL_D u64 broadcast(u64 value) const { return port::shuffle(mask_, value, leader()); }
     WARPBELL_D u32 broadcast(u32 value) const { return port::shuffle(mask_, value, leader()); }
     WARPBELL_D u64 from(u32 lane, u64 value) const { return port::shuffle(mask_, value, lane); }
@@ -57,14 +61,22 @@ class lanes {
     u32 mask_;
 };
 
+// All threads of the block, of one dimension. No warp group: what queues do is done by each of its warps.
+struct this_block_t {
+    WARPBELL_D static u32 size() { return port::block_threads(); }
+    WARPBELL_D static u32 thread_rank() { return port::thread_index(); }
+    WARPBELL_D static void sync() { port::sync_block(); }
+};
+
 WARPBELL_D constexpr this_thread_t this_thread() { return {}; }
 WARPBELL_D constexpr this_warp_t this_warp() { return {}; }
+WARPBELL_D constexpr this_block_t this_block() { return {}; }
 // The lanes of a whole warp for which `member` holds; the lanes for which it does not hold must not
 // use the result. All 32 lanes call.
 WARPBELL_D lanes lanes_where(bool member) { return lanes(port::ballot(0xffffffffu, member)); }
 
 // How many lanes of `mask` come before this one.
-WARPBELL_D u32 rank_in(u32 mask) { return port::population(mask & ((1u << port::lane()) - 1u)); }
+WARPBELL_D u32 rank_in(u32 mask) { return port::population(mask & port::lanes_below()); }
 
 } // namespace WARPBELL_NAMESPACE
 } // namespace warpbell

@@ -2,240 +2,112 @@
 // every normal build: each constant is false there and costs nothing.
 #pragma once
 
+// A constant, true where WARPBELL_MUTATE_rule is defined as 1, false where it is not defined.
+#define WARPBELL_SWITCH(rule, name) constexpr bool name = WARPBELL_SWITCH_EXPAND(WARPBELL_MUTATE_##rule)
+#define WARPBELL_SWITCH_EXPAND(value) WARPBELL_SWITCH_OF(value)
+#define WARPBELL_SWITCH_OF(value) WARPBELL_SWITCH_PICK(WARPBELL_SWITCH_##value)
+#define WARPBELL_SWITCH_PICK(two_or_one) WARPBELL_SWITCH_SECOND(two_or_one true, false, 0)
+#define WARPBELL_SWITCH_1 0,
+#define WARPBELL_SWITCH_SECOND(first, second, ...) second
+
 namespace warpbell {
 namespace mutate {
 
-#if defined(WARPBELL_MUTATE_NO_TURN)
-constexpr bool no_turn = true; // publish without waiting for the turn
-#else
-constexpr bool no_turn = false;
-#endif
-#if defined(WARPBELL_MUTATE_RING_AFTER_TURN)
-constexpr bool ring_after_turn = true; // hand the turn on, then ring
-#else
-constexpr bool ring_after_turn = false;
-#endif
-#if defined(WARPBELL_MUTATE_RING_IF_FIRST)
-constexpr bool ring_if_first = true; // ring if nobody was before me, instead of if nobody is after me
-#else
-constexpr bool ring_if_first = false;
-#endif
-#if defined(WARPBELL_MUTATE_NO_FENCE_DOORBELL)
-constexpr bool no_fence_doorbell = true; // no F1
-#else
-constexpr bool no_fence_doorbell = false;
-#endif
-#if defined(WARPBELL_MUTATE_NO_FENCE_TURN)
-constexpr bool no_fence_turn = true; // no F3: publish before the entries are visible
-#else
-constexpr bool no_fence_turn = false;
-#endif
-#if defined(WARPBELL_MUTATE_NO_FENCE_AFTER_DOORBELL)
-constexpr bool no_fence_after_doorbell = true; // no F2
-#else
-constexpr bool no_fence_after_doorbell = false;
-#endif
-#if defined(WARPBELL_MUTATE_NO_ROOM_CHECK)
-constexpr bool no_room_check = true;
-#else
-constexpr bool no_room_check = false;
-#endif
-#if defined(WARPBELL_MUTATE_ROOM_OFF_BY_ONE)
-constexpr bool room_off_by_one = true;
-#else
-constexpr bool room_off_by_one = false;
-#endif
-#if defined(WARPBELL_MUTATE_NO_LOCK)
-constexpr bool no_lock = true; // reap without the lock
-#else
-constexpr bool no_lock = false;
-#endif
-#if defined(WARPBELL_MUTATE_NO_FENCE_UNLOCK)
-constexpr bool no_fence_unlock = true; // no F6
-#else
-constexpr bool no_fence_unlock = false;
-#endif
-#if defined(WARPBELL_MUTATE_TOLD_EARLY)
-constexpr bool told_early = true; // give room before the CQ doorbell
-#else
-constexpr bool told_early = false;
-#endif
-#if defined(WARPBELL_MUTATE_TRY_ONCE)
-constexpr bool try_once = true; // a waiter tries to reap once only
-#else
-constexpr bool try_once = false;
-#endif
-#if defined(WARPBELL_MUTATE_NO_REAP_IN_SUBMIT)
-constexpr bool no_reap_in_submit = true; // a submitter without room does not reap
-#else
-constexpr bool no_reap_in_submit = false;
-#endif
-#if defined(WARPBELL_MUTATE_FREE_BY_OTHER)
-constexpr bool free_by_other = true; // a completion frees another command's id too
-#else
-constexpr bool free_by_other = false;
-#endif
-#if defined(WARPBELL_MUTATE_REUSE_AT_TIMEOUT)
-constexpr bool reuse_at_timeout = true; // no quarantine
-#else
-constexpr bool reuse_at_timeout = false;
-#endif
-#if defined(WARPBELL_MUTATE_PHASE_FROM_WRAPPED_HEAD)
-constexpr bool phase_from_wrapped_head = true; // phase from the slot number, not from the index
-#else
-constexpr bool phase_from_wrapped_head = false;
-#endif
-#if defined(WARPBELL_MUTATE_STATUS_TWICE)
-constexpr bool status_twice = true; // a consumed token stays valid
-#else
-constexpr bool status_twice = false;
-#endif
-#if defined(WARPBELL_MUTATE_NO_DEADLINE)
-constexpr bool no_deadline = true;
-#else
-constexpr bool no_deadline = false;
-#endif
-#if defined(WARPBELL_MUTATE_LAZY_CQ_TOO_LATE)
-constexpr bool lazy_cq_too_late = true; // report completions only when a whole ring of them is unreported
-#else
-constexpr bool lazy_cq_too_late = false;
-#endif
-#if defined(WARPBELL_MUTATE_SQE_UNDEFINED_DWORD)
-constexpr bool sqe_undefined_dword = true; // leave dwords 12 to 15 as the last lap left them
-#else
-constexpr bool sqe_undefined_dword = false;
-#endif
-#if defined(WARPBELL_MUTATE_STALE_TOKEN_ACCEPTED)
-constexpr bool stale_token_accepted = true; // answer a token without looking at its generation
-#else
-constexpr bool stale_token_accepted = false;
-#endif
-#if defined(WARPBELL_MUTATE_DBBUF_ACQ_REL)
-constexpr bool dbbuf_acq_rel = true; // only an acq_rel fence between the shadow doorbell and EventIdx
-#else
-constexpr bool dbbuf_acq_rel = false;
-#endif
-#if defined(WARPBELL_MUTATE_DBBUF_EVENT_FIRST)
-constexpr bool dbbuf_event_first = true; // read EventIdx before the shadow doorbell is stored
-#else
-constexpr bool dbbuf_event_first = false;
-#endif
-#if defined(WARPBELL_MUTATE_BUFFER_FREE_AT_TIMEOUT)
-constexpr bool buffer_free_at_timeout = true; // a command that timed out gives its buffer back
-#else
-constexpr bool buffer_free_at_timeout = false;
-#endif
-#if defined(WARPBELL_MUTATE_BUFFER_FREE_AT_LOSS)
-constexpr bool buffer_free_at_loss =
-    true; // a command of a lost queue gives its buffer back before the queue is deleted
-#else
-constexpr bool buffer_free_at_loss = false;
-#endif
-#if defined(WARPBELL_MUTATE_ID_LIVES_ON_AFTER_LOSS)
-constexpr bool id_lives_on_after_loss = true; // a command answered queue_lost may be answered again
-#else
-constexpr bool id_lives_on_after_loss = false;
-#endif
-#if defined(WARPBELL_MUTATE_WORD_BEFORE_PAYLOAD)
-constexpr bool word_before_payload = true; // no F5: completion words may be seen before what they answer for
-#else
-constexpr bool word_before_payload = false;
-#endif
-#if defined(WARPBELL_MUTATE_TOKEN_OF_RECYCLED_ID)
-constexpr bool token_of_recycled_id = true; // a token is valid for whatever command has its id now
-#else
-constexpr bool token_of_recycled_id = false;
-#endif
-#if defined(WARPBELL_MUTATE_DEADLINE_IGNORED_IN_SUBMIT)
-constexpr bool deadline_ignored_in_submit = true; // whoever waits for room waits for ever
-#else
-constexpr bool deadline_ignored_in_submit = false;
-#endif
-#if defined(WARPBELL_MUTATE_QUARANTINE_LEFT_EARLY)
-constexpr bool quarantine_left_early = true; // a quarantined id comes back at the next look, completed or not
-#else
-constexpr bool quarantine_left_early = false;
-#endif
-#if defined(WARPBELL_MUTATE_ATTACH_FREES_PENDING)
-constexpr bool attach_frees_pending = true; // attach takes ids for free whose commands are in flight
-#else
-constexpr bool attach_frees_pending = false;
-#endif
-#if defined(WARPBELL_MUTATE_ALARM_BEFORE_QUARANTINE)
-constexpr bool alarm_before_quarantine = true; // the host is told before there is anything to see
-#else
-constexpr bool alarm_before_quarantine = false;
-#endif
-#if defined(WARPBELL_MUTATE_GENERATION_STUCK)
-constexpr bool generation_stuck = true; // every command of an id has the same generation
-#else
-constexpr bool generation_stuck = false;
-#endif
-#if defined(WARPBELL_MUTATE_CID_FFFF)
-constexpr bool cid_ffff = true; // the id that error log entries use for no command is issued
-#else
-constexpr bool cid_ffff = false;
-#endif
-#if defined(WARPBELL_MUTATE_HEAD_WITHOUT_TOLD)
-constexpr bool head_without_told = true; // give room for completions that the controller was not told of
-#else
-constexpr bool head_without_told = false;
-#endif
-#if defined(WARPBELL_MUTATE_LBA_UNCHECKED)
-constexpr bool lba_unchecked = true; // an extent may leave the namespace
-#else
-constexpr bool lba_unchecked = false;
-#endif
-#if defined(WARPBELL_MUTATE_PRP_LIST_OFF_BY_ONE)
-constexpr bool prp_list_off_by_one = true; // the list begins with the first page, which PRP1 has
-#else
-constexpr bool prp_list_off_by_one = false;
-#endif
-#if defined(WARPBELL_MUTATE_PRP2_SECOND_PAGE_LOST)
-constexpr bool prp2_second_page_lost = true; // data that crosses one page has no second PRP
-#else
-constexpr bool prp2_second_page_lost = false;
-#endif
-#if defined(WARPBELL_MUTATE_LOST_IGNORED)
-constexpr bool lost_ignored = true; // nobody looks whether the host has given the queue up
-#else
-constexpr bool lost_ignored = false;
-#endif
-#if defined(WARPBELL_MUTATE_CLOSED_IGNORED)
-constexpr bool closed_ignored = true; // a closed ticket is no reason not to reserve
-#else
-constexpr bool closed_ignored = false;
-#endif
-#if defined(WARPBELL_MUTATE_SPURIOUS_ACCEPTED)
-constexpr bool spurious_accepted = true; // a completion is written over a word that is not pending
-#else
-constexpr bool spurious_accepted = false;
-#endif
-#if defined(WARPBELL_MUTATE_WORD_NOT_ARMED)
-constexpr bool word_not_armed = true; // the entry is written without arming its completion word
-#else
-constexpr bool word_not_armed = false;
-#endif
-#if defined(WARPBELL_MUTATE_DOORBELL_UNMASKED)
-constexpr bool doorbell_unmasked = true; // the doorbell gets the whole index, not the slot
-#else
-constexpr bool doorbell_unmasked = false;
-#endif
-#if defined(WARPBELL_MUTATE_PARTIAL_BATCH_LOST)
-constexpr bool partial_batch_lost = true; // what a grant did not cover is forgotten
-#else
-constexpr bool partial_batch_lost = false;
-#endif
-#if defined(WARPBELL_MUTATE_STATUS_OF_NEIGHBOUR)
-constexpr bool status_of_neighbour = true; // an answer is delivered to the next lane's command
-#else
-constexpr bool status_of_neighbour = false;
-#endif
-#if defined(WARPBELL_MUTATE_EXCLUSIVE_NOT_SAVED)
-constexpr bool exclusive_not_saved = true; // detach saves nothing for the next kernel
-#else
-constexpr bool exclusive_not_saved = false;
-#endif
+// One a line, however long: tests read them.
+// clang-format off
+WARPBELL_SWITCH(NO_TURN, no_turn); // publish without waiting for the turn
+WARPBELL_SWITCH(RING_AFTER_TURN, ring_after_turn); // hand the turn on, then ring
+WARPBELL_SWITCH(RING_IF_FIRST, ring_if_first); // ring if nobody was before me, instead of if nobody is after me
+WARPBELL_SWITCH(NO_FENCE_DOORBELL, no_fence_doorbell); // no F1
+WARPBELL_SWITCH(NO_FENCE_TURN, no_fence_turn); // no F3: publish before the entries are visible
+WARPBELL_SWITCH(NO_FENCE_AFTER_DOORBELL, no_fence_after_doorbell); // no F2
+WARPBELL_SWITCH(NO_ROOM_CHECK, no_room_check); // reserve without looking for room
+WARPBELL_SWITCH(ROOM_OFF_BY_ONE, room_off_by_one); // take one entry more than the ring has
+WARPBELL_SWITCH(NO_LOCK, no_lock); // reap without the lock
+WARPBELL_SWITCH(NO_FENCE_UNLOCK, no_fence_unlock); // no F6
+WARPBELL_SWITCH(TOLD_EARLY, told_early); // give room before the CQ doorbell
+WARPBELL_SWITCH(TRY_ONCE, try_once); // a waiter tries to reap once only
+WARPBELL_SWITCH(NO_REAP_IN_SUBMIT, no_reap_in_submit); // a submitter without room does not reap
+WARPBELL_SWITCH(FREE_BY_OTHER, free_by_other); // a completion frees another command's id too
+WARPBELL_SWITCH(REUSE_AT_TIMEOUT, reuse_at_timeout); // no quarantine
+WARPBELL_SWITCH(PHASE_FROM_WRAPPED_HEAD, phase_from_wrapped_head); // phase from the slot number, not from the index
+WARPBELL_SWITCH(STATUS_TWICE, status_twice); // a consumed token stays valid
+WARPBELL_SWITCH(NO_DEADLINE, no_deadline); // no wait ever reads the clock
+WARPBELL_SWITCH(LAZY_CQ_TOO_LATE, lazy_cq_too_late); // report completions only when a whole ring of them is unreported
+WARPBELL_SWITCH(SQE_UNDEFINED_DWORD, sqe_undefined_dword); // leave dwords 12 to 15 as the last lap left them
+WARPBELL_SWITCH(STALE_TOKEN_ACCEPTED, stale_token_accepted); // answer a token without looking at its generation
+WARPBELL_SWITCH(DBBUF_ACQ_REL, dbbuf_acq_rel); // only an acq_rel fence between the shadow doorbell and EventIdx
+WARPBELL_SWITCH(DBBUF_EVENT_FIRST, dbbuf_event_first); // read EventIdx before the shadow doorbell is stored
+WARPBELL_SWITCH(BUFFER_FREE_AT_TIMEOUT, buffer_free_at_timeout); // a command that timed out gives its buffer back
+WARPBELL_SWITCH(BUFFER_FREE_AT_LOSS, buffer_free_at_loss); // a command of a lost queue gives its buffer back before the queue is deleted
+WARPBELL_SWITCH(ID_LIVES_ON_AFTER_LOSS, id_lives_on_after_loss); // a command answered queue_lost may be answered again
+WARPBELL_SWITCH(WORD_BEFORE_PAYLOAD, word_before_payload); // no F5: completion words may be seen before what they answer for
+WARPBELL_SWITCH(TOKEN_OF_RECYCLED_ID, token_of_recycled_id); // a token is valid for whatever command has its id now
+WARPBELL_SWITCH(DEADLINE_IGNORED_IN_SUBMIT, deadline_ignored_in_submit); // whoever waits for room waits for ever
+WARPBELL_SWITCH(QUARANTINE_LEFT_EARLY, quarantine_left_early); // a quarantined id comes back at the next look, completed or not
+WARPBELL_SWITCH(ATTACH_FREES_PENDING, attach_frees_pending); // attach takes ids for free whose commands are in flight
+WARPBELL_SWITCH(MASK_OF_BEFORE, mask_of_before); // attach leaves the host what an earlier kernel had given up
+WARPBELL_SWITCH(ALARM_BEFORE_QUARANTINE, alarm_before_quarantine); // the host is told before there is anything to see
+WARPBELL_SWITCH(GENERATION_STUCK, generation_stuck); // every command of an id has the same generation
+WARPBELL_SWITCH(CID_FFFF, cid_ffff); // the id that error log entries use for no command is issued
+WARPBELL_SWITCH(HEAD_WITHOUT_TOLD, head_without_told); // give room for completions that the controller was not told of
+WARPBELL_SWITCH(LBA_UNCHECKED, lba_unchecked); // an extent may leave the namespace
+WARPBELL_SWITCH(PRP_LIST_OFF_BY_ONE, prp_list_off_by_one); // the list begins with the first page, which PRP1 has
+WARPBELL_SWITCH(PRP2_SECOND_PAGE_LOST, prp2_second_page_lost); // data that crosses one page has no second PRP
+WARPBELL_SWITCH(LOST_IGNORED, lost_ignored); // nobody looks whether the host has given the queue up
+WARPBELL_SWITCH(CLOSED_IGNORED, closed_ignored); // a closed ticket is no reason not to reserve
+WARPBELL_SWITCH(SPURIOUS_ACCEPTED, spurious_accepted); // a completion is written over a word that is not pending
+WARPBELL_SWITCH(WORD_NOT_ARMED, word_not_armed); // the entry is written without arming its completion word
+WARPBELL_SWITCH(DOORBELL_UNMASKED, doorbell_unmasked); // the doorbell gets the whole index, not the slot
+WARPBELL_SWITCH(PARTIAL_BATCH_LOST, partial_batch_lost); // what a grant did not cover is forgotten
+WARPBELL_SWITCH(STATUS_OF_NEIGHBOUR, status_of_neighbour); // an answer is delivered to the next lane's command
+WARPBELL_SWITCH(EXCLUSIVE_NOT_SAVED, exclusive_not_saved); // detach saves nothing for the next kernel
+WARPBELL_SWITCH(SURPLUS_GIVES_ROOM, surplus_gives_room); // a completion that nobody waits for gives room like any other
+WARPBELL_SWITCH(REPEATED_IN_ONE_LOOK, repeated_in_one_look); // two completions of one command, seen at once, both count
+WARPBELL_SWITCH(SEAT_NOT_TAKEN, seat_not_taken); // a lane attaches without a seat
+WARPBELL_SWITCH(NO_FENCE_SEAT, no_fence_seat); // the queue's state is read before the seat can be seen
+WARPBELL_SWITCH(SEAT_LEFT_EARLY, seat_left_early); // a seat is given back before the last doorbell has left
+WARPBELL_SWITCH(SEAT_KEPT, seat_kept); // a seat is never given back
+WARPBELL_SWITCH(OLD_SEAT_LEFT_FIRST, old_seat_left_first); // the old queue's seat is given back before the successor's is taken
+WARPBELL_SWITCH(DEAD_IGNORED, dead_ignored); // a lane waits for a successor although none will come
+WARPBELL_SWITCH(OLD_EPOCH_ACCEPTED, old_epoch_accepted); // a token of the queue before is answered for a command of this one
+WARPBELL_SWITCH(LEASE_UNCHECKED, lease_unchecked); // a kernel may leave its lease
+WARPBELL_SWITCH(RETRY_DESPITE_DNR, retry_despite_dnr); // a command is submitted again although the controller said not to
+WARPBELL_SWITCH(RETRY_UNBOUNDED, retry_unbounded); // a command is submitted again until it ends well
+WARPBELL_SWITCH(CHUNK_CROSSED, chunk_crossed); // volume: a command may leave its chunk
+WARPBELL_SWITCH(READ_NOT_REPEATED, read_not_repeated); // volume: a read that a replica fails is not tried on another
+WARPBELL_SWITCH(ONE_REPLICA_WRITTEN, one_replica_written); // volume: a write goes to one replica only
+WARPBELL_SWITCH(REPLICA_KEPT, replica_kept); // volume: a replica that missed a write is read from
+WARPBELL_SWITCH(LAST_REPLICA_DROPPED, last_replica_dropped); // volume: a write may leave no replica
+WARPBELL_SWITCH(MAIL_NO_FENCE_POST, mail_no_fence_post); // agents, no P1: a request may be seen before what is asked for
+WARPBELL_SWITCH(MAIL_NO_FENCE_TAKE, mail_no_fence_take); // agents, no P2: what is asked for is read before the request was seen
+WARPBELL_SWITCH(MAIL_NO_FENCE_ANSWER, mail_no_fence_answer); // agents, no P3: an answer may be seen before the data
+WARPBELL_SWITCH(MAIL_NO_FENCE_DONE, mail_no_fence_done); // agents, no P4: data is read before the answer was seen
+WARPBELL_SWITCH(MAIL_SLOT_REUSED, mail_slot_reused); // agents: a slot is used again although its request has no answer
+WARPBELL_SWITCH(REQUEST_TAKEN_TWICE, request_taken_twice); // agents: a request in flight is submitted again
+WARPBELL_SWITCH(EVERY_BOX_SERVED, every_box_served); // agents: each serves the others' boxes, too
+WARPBELL_SWITCH(AGENT_LEAVES_EARLY, agent_leaves_early); // agents: one ends with requests in flight
+WARPBELL_SWITCH(BATCH_ADDED_UNSEEN, batch_added_unseen); // batches: requests are read before all threads have added theirs
+WARPBELL_SWITCH(BATCH_ANSWERED_UNSEEN, batch_answered_unseen); // batches: answers are read before all warps have theirs
+WARPBELL_SWITCH(BATCH_OF_OTHERS, batch_of_others); // batches: each warp submits the others' requests, too
+WARPBELL_SWITCH(BATCH_ONE_ROUND, batch_one_round); // batches: what is more than one command of each lane is not sent
+WARPBELL_SWITCH(BATCH_FAILURE_HIDDEN, batch_failure_hidden); // batches: a request is answered by its last commands
+WARPBELL_SWITCH(BATCH_BYTES_BEHIND, batch_bytes_behind); // batches: bytes behind those that failed count
+WARPBELL_SWITCH(REQUEST_PIECE_LOST, request_piece_lost); // requests: a command for which there is no room is passed over
+WARPBELL_SWITCH(REQUEST_DONE_EARLY, request_done_early); // requests: one is answered when all its commands are sent
+WARPBELL_SWITCH(REQUEST_BYTES_BEHIND, request_bytes_behind); // requests: bytes behind those that failed count
+WARPBELL_SWITCH(REQUEST_GOES_ON, request_goes_on); // requests: after a failure the rest is sent
+WARPBELL_SWITCH(ORDER_IGNORED, order_ignored); // ordered: a command does not wait for those before it
+WARPBELL_SWITCH(ORDER_KEPT_AFTER_FAILURE, order_kept_after_failure); // ordered: what follows a failure is sent
+WARPBELL_SWITCH(DELIVERED_AS_DONE, delivered_as_done); // ordered: answers are handed over as they come
+// clang-format on
 
 } // namespace mutate
 } // namespace warpbell
+
+#undef WARPBELL_SWITCH_SECOND
+#undef WARPBELL_SWITCH_PICK
+#undef WARPBELL_SWITCH_1
+#undef WARPBELL_SWITCH_OF
+#undef WARPBELL_SWITCH_EXPAND
+#undef WARPBELL_SWITCH

@@ -11,7 +11,14 @@
 #include "impl/port_cpu.cuh"
 #endif
 
-// A library of another ABI can live in the same program under another name.
-#if !defined(WARPBELL_NAMESPACE)
-#define WARPBELL_NAMESPACE abi_v2
+// Kernels that are compiled with it write a trace (trace.cuh).
+#if !defined(WARPBELL_TRACE)
+#define WARPBELL_TRACE 0
+#endif
+
+// A library of another ABI, or one that traces, can live in the same program under another name.
+#if !defined(WARPBELL_NAMESPACE) && WARPBELL_TRACE
+#define WARPBELL_NAMESPACE abi_v3_traced
+#elif !defined(WARPBELL_NAMESPACE)
+#define WARPBELL_NAMESPACE abi_v3
 #endif

@@ -6,6 +6,7 @@
 // | try_wait                  | any lane             | nothing              | its own status       |
 // | wait                      | the group            | deadline             | each lane's status   |
 // | reap, progress            | the group            | nothing              | what happened        |
+// | reattach                  | the group            | deadline             | success, or why not  |
 // | detach                    | the group            |                      |                      |
 //
 // A shared queue may be used by any warps, each with a warp slot of its own, and by any group of a
@@ -18,12 +19,16 @@
 //
 // A command that was in flight at its deadline is answered `timed_out` and its id is quarantined until
 // its completion shows up. Until then the controller may still use its buffer. The id comes back when
-// the lane next waits, makes progress or runs out of ids in submit.
+// the lane next waits, makes progress or runs out of ids in submit, which then reaps once.
+//
+// A queue that the host gives up answers `queue_lost`. Lanes that call together may then reattach together:
+// to the queue that the host puts in its place, as soon as the controller has forgotten the old one.
 #pragma once
 
 #include "group.cuh"
 #include "mutation.cuh"
 #include "token.cuh"
+#include "trace.cuh"
 
 namespace warpbell {
 inline namespace WARPBELL_NAMESPACE {
@@ -63,11 +68,14 @@ enum class progress_result : u32 {
     lost,    // the host has given the queue up
 };
 
-template <sharing Mode> class queue {
+template <sharing Mode> class queue : tracer {
   public:
     // Attaches the calling warp. Ids of commands that an earlier kernel left in flight stay out of use
-    // until they complete.
+    // until they complete. Lanes that will call together attach together. A queue that the host has given
+    // up refuses everything with queue_lost, until reattach.
     template <class Group> WARPBELL_D queue(const Group& group, const warpbell_queue_ref& ref, u32 warp_slot);
+    // A lane that goes without having detached gives its seat back, and saves nothing.
+    WARPBELL_D ~queue() { leave(); }
     queue(const queue&) = delete;
     queue& operator=(const queue&) = delete;
 
@@ -92,7 +100,8 @@ template <sharing Mode> class queue {
     // What a deadline of 0 stands for.
     WARPBELL_D u64 deadline(u64 deadline_ns) const;
 
-    // Gives a command in flight up, as if its deadline had passed: timed_out, and its id is quarantined.
+    // Gives a command in flight up, as if its deadline had passed: timed_out, and its id is quarantined. Of
+    // one that has completed meanwhile: its status.
     WARPBELL_D status abandon(io_token&& token);
 
     // Collects whatever has completed.
@@ -101,17 +110,34 @@ template <sharing Mode> class queue {
     // completions, all that is outstanding, or a number that has stopped growing.
     template <class Group> WARPBELL_D progress_result progress(const Group& group, pace& pace);
 
-    // Exclusive: saves the counters for the next kernel. Tokens are worthless afterwards.
+    // After queue_lost: waits for the queue in place of this one, and attaches to it. Success: all buffers
+    // of this lane's earlier commands are free, and what is left of their tokens is answered queue_lost.
+    // queue_lost: none came by the deadline; it can be tried again. ssd_lost: none will come. A queue that
+    // is not lost is left as it is.
+    template <class Group> WARPBELL_D status reattach(const Group& group, u64 deadline_ns = 0);
+    // The same, if its successor is there already.
+    template <class Group> WARPBELL_D status follow(const Group& group);
+
+    // Exclusive: saves the counters for the next kernel. Everything is refused afterwards, and tokens that
+    // are left are answered queue_lost.
     template <class Group> WARPBELL_D void detach(const Group& group);
 
     WARPBELL_D u32 entries() const { return 1u << ref_.sq_shift; }
     // Commands that this lane could submit before it has to wait for one of its own.
     WARPBELL_D u32 free_ids() const { return port::population(free_); }
+    // Whether the id of a command of this lane that timed out is still out of use, and its buffer with it.
+    WARPBELL_D bool quarantined(u32 cid) const {
+        return (quarantine_ >> ((cid - first_cid_) & 31u) & 1u) != 0;
+    }
+    // Everything is refused: the queue is lost, or was never attached.
+    WARPBELL_D bool refuses() const { return refusal_ != 0; }
+    // With what: invalid_field of one that was never attached. Else success.
+    WARPBELL_D status refusal() const { return status::from_bits(refusal_ & 0xffffu); }
     WARPBELL_D const warpbell_queue_ref& ref() const { return ref_; }
 
   private:
     static constexpr bool is_shared = Mode == sharing::shared;
-    static constexpr u32 no_id = ~0u;
+    static constexpr u32 no_id = ~0u; // what port::lowest_if_any says of an empty mask
     static constexpr u32 batch_max = WARPBELL_WARP_LANES;
 
     // What a leader tells its group, in one broadcast: kind 31:29, count 28:23, low bits of an index 22:0.
@@ -120,22 +146,25 @@ template <sharing Mode> class queue {
     static constexpr u32 index_bits = (1u << 23) - 1u;
     WARPBELL_D static u32 pack(step kind) { return static_cast<u32>(kind) << 29; }
     WARPBELL_D static u32 pack(step kind, u32 count, u64 index) {
-        return static_cast<u32>(kind) << 29 | count << 23 | (static_cast<u32>(index) & index_bits);
+        return ((static_cast<u32>(kind) << 29) + (count << 23)) | (static_cast<u32>(index) & index_bits);
     }
     WARPBELL_D static step kind_of(u32 packed) { return static_cast<step>(packed >> 29); }
     WARPBELL_D static u32 count_of(u32 packed) { return packed >> 23 & 63u; }
 
     // Registers of one lane that attached to an exclusive queue; alike in all lanes of the group.
     struct exclusive_counters {
-        u64 tail; // next index to write
-        u64 head; // completions reaped,
-        u64 told; // and told to the controller
+        u64 tail;        // next index to write
+        u32 outstanding; // commands whose completions were not reaped
+        u32 untold;      // completions reaped that the controller was not told of
+        u32 surplus;     // completions reaped that were no pending command's: those are told at once
+        WARPBELL_D void clear() { tail = 0, outstanding = untold = surplus = 0; }
     };
     // The last values this lane saw of a shared queue, of use when it leads. Stale values are safe:
     // the room only grows.
     struct shared_hints {
         u64 ticket;
         u64 limit;
+        WARPBELL_D void clear() { ticket = limit = 0; }
     };
     template <bool Shared, class A, class B> struct choose {
         using type = A;
@@ -151,7 +180,14 @@ template <sharing Mode> class queue {
     u32 free_;       // bit k: this lane's id k may be used
     u32 quarantine_; // bit k: id k timed out, or was in flight at attach
     u32 generation_; // of this lane's latest command
-    u32 refusal_;    // status bits with which everything is refused: a lost or ill-attached queue
+    // 15:0 status bits with which everything is refused: a lost or ill-attached queue; and how much of the
+    // queue the lane may still touch.
+    u32 refusal_;
+    u32 tag_; // 47:32 of this queue's tokens; of no token while the lane has no seat
+    static constexpr u32 page_only = 1u << 16; // no more than the host's page
+    static constexpr u32 gone = 1u << 17;      // not even that
+    static constexpr u32 no_tag = ~0u;
+    static constexpr u64 no_successor = 1; // no address
 
     // ---- addresses
     WARPBELL_D warpbell_queue_state* state() const {
@@ -169,23 +205,39 @@ template <sharing Mode> class queue {
     WARPBELL_D u32* word(u32 lane_id, u32 k) const {
         return reinterpret_cast<u32*>(ref_.words) + (lane_id << ref_.token_shift | k);
     }
+    // Opaque: else the compiler takes three instructions, for the sign of a half.
+    WARPBELL_D static bool is_pending(u32 word) { return port::opaque(word & WARPBELL_WORD_PENDING) != 0; }
     WARPBELL_D u32* quarantine_word() const { return reinterpret_cast<u32*>(ref_.quarantine) + lane_id_; }
     // The half of completion entry `index` that holds SQHD 15:0, SQID 31:16, CID 47:32, phase 48 and
     // status 63:49. One 64-bit load: a controller writes the dword with the phase last.
     WARPBELL_D u64 completion(u32 index) const {
         return port::load_relaxed_sys(reinterpret_cast<const u64*>(ref_.cq) +
-                                      ((index & cq_mask()) * 2u + 1u));
+                                      static_cast<u64>(index & cq_mask()) * 2u + 1u);
     }
     // Whether entry `index` was posted in this lap: the phase bit is inverted at each pass, starting
     // at 1 (NVMe Base 2.0, 3.3.3.2). Of the 63-bit index the low bits suffice.
     WARPBELL_D bool posted(u64 entry, u32 index) const {
         u32 lap = (mutate::phase_from_wrapped_head ? index & cq_mask() : index) >> ref_.cq_shift;
-        return ((static_cast<u32>(entry >> 48) ^ lap) & 1u) != 0;
+        // Opaque: else the compiler compares 64 bits, and each of the two apart.
+        return ((port::opaque(static_cast<u32>(entry >> 48)) ^ lap) & 1u) != 0;
     }
     WARPBELL_D bool ready(u32 index) const { return posted(completion(index), index); }
+    // Exclusive: completions reaped, all of them.
+    WARPBELL_D u64 reaped() const { return at_.tail + at_.surplus - at_.outstanding; }
     WARPBELL_D bool wide_cids() const { return (ref_.flags & WARPBELL_QUEUE_WIDE_CIDS) != 0; }
     // Which of the lane's ids a token of its own has; some number beyond them for a foreign one.
     WARPBELL_D u32 id_of(const io_token& token) const { return (token.cid() - first_cid_) & 0xffffu; }
+
+    // ---- seats (queue_seat.cuh)
+    WARPBELL_D static bool fits(const warpbell_queue_ref& ref, u32 warp_slot);
+    WARPBELL_D static u64 seats_of(const warpbell_queue_ref& ref);
+    WARPBELL_D static void leave_seat(const warpbell_queue_ref& ref, u32 lane_id, u32 how);
+    WARPBELL_D static u32 take_seat(const warpbell_queue_ref& ref, u32 lane_id);
+    template <class Group> WARPBELL_D void begin(const Group& group);
+    WARPBELL_D void keep_page_only();
+    WARPBELL_D void leave();
+    WARPBELL_D u64 find_successor(u64 wait_ns) const;
+    template <class Group> WARPBELL_D status move_on(const Group& group, u64 wait_ns);
 
     // ---- doorbells (queue_doorbell.cuh)
     WARPBELL_D void ring_sq(u32 before, u32 now);
@@ -202,7 +254,7 @@ template <sharing Mode> class queue {
     WARPBELL_D io_token submit_all(const Group& group, bool want, const sqe& entry, u64 deadline_ns,
                                    bool whole);
     template <class Group>
-    WARPBELL_D u32 next_step(const Group& group, u32 n, bool whole, pace* wait_for_room);
+    WARPBELL_D u32 next_step(const Group& group, u32 n, bool whole, pace* wait_for_room, bool reap_first);
     WARPBELL_D u32 reserve(u32 n, u32 least);
     template <class Group>
     WARPBELL_D void use_grant(const Group& group, u32 granted, u32 waiting, u32& k, const sqe& entry,
@@ -213,16 +265,18 @@ template <sharing Mode> class queue {
     WARPBELL_D void withdraw(u32 k, status why, io_token& token);
 
     // ---- completion (queue_reap.cuh)
-    WARPBELL_D u32 look(pace& pace, bool in_submit);
-    WARPBELL_D u32 look_once(pace& pace);
+    template <class Group> WARPBELL_D progress_result advance(const Group& group, pace& pace);
+    WARPBELL_D u32 look(pace& pace, bool in_submit, bool eager);
+    WARPBELL_D u32 look_once(pace& pace, bool eager);
     WARPBELL_D u32 lock_for_reap(u64 seen);
-    WARPBELL_D bool worth_reaping(pace& pace, u32 head, u32 target) const;
+    WARPBELL_D bool worth_reaping(pace& pace, u32 head, u32 target, bool eager) const;
     WARPBELL_D static bool clock_is_due(pace& pace);
     WARPBELL_D bool clock_says_stop(pace& pace, bool& lost);
     template <class Group> WARPBELL_D void collect(const Group& group, u32 from);
-    WARPBELL_D void deliver(u64 entry, u32 index, u32 rank);
-    WARPBELL_D void compare_sqhd(u64 entry, u32 index);
-    template <class Group> WARPBELL_D void finish_collect(const Group& group, u32 count);
+    WARPBELL_D u32 cid_of(u64 entry, u32 index) const;
+    WARPBELL_D bool deliver(u32 cid, u32 wire_status, bool repeated, u32 rank);
+    WARPBELL_D void compare_sqhd(u64 entry, u32 completed);
+    template <class Group> WARPBELL_D void finish_collect(const Group& group, u32 count, u32 surplus);
     WARPBELL_D void tell(bool leader);
     WARPBELL_D void close();
 
@@ -237,5 +291,6 @@ template <sharing Mode> class queue {
 
 #include "impl/queue_doorbell.cuh"
 #include "impl/queue_reap.cuh"
+#include "impl/queue_seat.cuh"
 #include "impl/queue_submit.cuh"
 #include "impl/queue_wait.cuh"

@@ -23,6 +23,9 @@ enum class code : u16 {
     invalid_field = WARPBELL_INVALID_FIELD,
     mismatch = WARPBELL_MISMATCH,
     no_room = WARPBELL_NO_ROOM,
+    ssd_lost = WARPBELL_SSD_LOST, // as queue_lost, and the host will not bring the SSD back
+    read_only = WARPBELL_READ_ONLY,
+    out_of_lease = WARPBELL_OUT_OF_LEASE,
 };
 
 // Four bytes: the wire status (SC 7:0, SCT 10:8, CRD 12:11, M 13, DNR 14), or a library code.
@@ -45,18 +48,58 @@ struct [[nodiscard]] status {
     WARPBELL_HD constexpr u32 sc() const { return bits & 0xffu; }
     WARPBELL_HD constexpr u32 sct() const { return (bits >> 8) & 0x7u; }
     WARPBELL_HD constexpr bool do_not_retry() const { return !from_library() && ((bits >> 14) & 1u) != 0; }
-    // The same command may succeed if submitted again, with the buffer it had.
+    // The host aborted it, or deleted its queue (Command Abort Requested, Command Aborted due to SQ Deletion;
+    // NVMe Base 2.0, 3.3.3.2.1.1). It has completed: its buffer is free.
+    WARPBELL_HD constexpr bool is_aborted() const {
+        return !from_library() && sct() == 0 && (sc() == 0x07u || sc() == 0x08u);
+    }
+    // Of a Compare: the blocks hold something else (Compare Failure; NVM Command Set 1.0, 4.1.2.1). An
+    // answer.
+    WARPBELL_HD constexpr bool differs() const { return !from_library() && sct() == 2u && sc() == 0x85u; }
+    // Command Retry Delay: 1 to 3 name one of the controller's times, 0 none.
+    WARPBELL_HD constexpr u32 retry_delay() const { return (bits >> 11) & 3u; }
+    // The same command may succeed if submitted again, with the buffer it had: nothing is wrong with the
+    // command or the medium, and the controller does not rule it out.
     WARPBELL_HD constexpr bool retryable() const {
-        return from_library() ? is(code::not_submitted) || is(code::no_room) || is(code::no_cid)
-                              : !ok() && !do_not_retry();
+        if (from_library()) {
+            return is(code::not_submitted) || is(code::no_room) || is(code::no_cid);
+        }
+        return (!do_not_retry() || mutate::retry_despite_dnr) &&
+               (sct() == 0 ? passes() : sct() == 3 && path_passes());
     }
     // The controller may still read or write the command's buffer. Of a lost queue: until the host has
     // deleted it, which comes after the host has given it up.
     WARPBELL_HD constexpr bool buffer_in_use() const {
         return (is(code::timed_out) && !mutate::buffer_free_at_timeout) ||
-               (is(code::queue_lost) && !mutate::buffer_free_at_loss);
+               ((is(code::queue_lost) || is(code::ssd_lost)) && !mutate::buffer_free_at_loss);
     }
     WARPBELL_HD constexpr const char* name() const;
+
+  private:
+    // Generic statuses that tell of a moment and not of the command (NVMe Base 2.0, 3.3.3.2.1.1; from 80h on
+    // those of I/O commands).
+    WARPBELL_HD constexpr bool passes() const {
+        switch (sc()) {
+        case 0x04: // Data Transfer Error
+        case 0x05: // Commands Aborted due to Power Loss Notification
+        case 0x06: // Internal Error
+        case 0x07: // Command Abort Requested
+        case 0x08: // Command Aborted due to SQ Deletion
+        case 0x1d: // Sanitize In Progress
+        case 0x21: // Command Interrupted
+        case 0x22: // Transient Transport Error
+        case 0x82: // Namespace Not Ready
+        case 0x84: // Format In Progress
+            return true;
+        default:
+            return false;
+        }
+    }
+    // The same of path related statuses (3.3.3.2.1.4).
+    WARPBELL_HD constexpr bool path_passes() const {
+        // Internal Path Error, Asymmetric Access Transition, Controller Pathing Error
+        return sc() == 0x00 || sc() == 0x03 || sc() == 0x60;
+    }
 };
 static_assert(sizeof(status) == 4, "status is part of the ABI");
 
@@ -93,6 +136,12 @@ WARPBELL_HD constexpr const char* status::name() const {
         return "mismatch";
     case code::no_room:
         return "no_room";
+    case code::ssd_lost:
+        return "ssd_lost";
+    case code::read_only:
+        return "read_only";
+    case code::out_of_lease:
+        return "out_of_lease";
     }
     return "unknown";
 }

@@ -28,13 +28,19 @@ class [[nodiscard]] io_token {
     WARPBELL_D bool valid() const { return bits_ != empty; }
     WARPBELL_D u32 cid() const { return static_cast<u32>(bits_) & 0xffffu; }
     WARPBELL_D u32 generation() const { return static_cast<u32>(bits_ >> 16) & 0xffffu; }
-    WARPBELL_D u32 qid() const { return static_cast<u32>(bits_ >> 32) & 0xffffu; }
+    WARPBELL_D u32 queue_tag() const { return static_cast<u32>(bits_ >> 32) & 0xffffu; }
     // Why nothing was submitted; success of an empty token. Not in flight.
     WARPBELL_D status refusal() const {
         return status::from_bits(static_cast<u32>(bits_ >> 48) & ~empty_mark);
     }
 
-    // For the library and its tests: 63:48 refusal (0: in flight), 47:32 queue id, 31:16 generation, 15:0
+    // The same, and `in_flight` of a token in flight. Opaque: else the compiler branches.
+    WARPBELL_D status refusal_or(status in_flight) const {
+        const u32 mark = port::opaque(static_cast<u32>(bits_ >> 48));
+        return mark == 0 ? in_flight : status::from_bits(mark & ~empty_mark);
+    }
+
+    // For the library and its tests: 63:48 refusal (0: in flight), 47:32 queue tag, 31:16 generation, 15:0
     // command id (of a wide one its low half: the rest is the attached warp's slot).
     WARPBELL_D u64 bits() const { return bits_; }
     WARPBELL_D static io_token from_bits(u64 bits) {
@@ -43,12 +49,16 @@ class [[nodiscard]] io_token {
         return token;
     }
     WARPBELL_D static io_token refused(status why) { return from_bits(static_cast<u64>(why.bits) << 48); }
-    WARPBELL_D static io_token submitted(u32 qid, u32 cid, u32 generation) {
-        return from_bits(static_cast<u64>(qid) << 32 | generation << 16 | (cid & 0xffffu));
+    WARPBELL_D static io_token submitted(u32 queue_tag, u32 cid, u32 generation) {
+        return from_bits(port::pair(generation << 16 | (cid & 0xffffu), queue_tag));
     }
+    // Tells queues apart that one lane attaches to, one after the other: a queue id comes back, and so do
+    // command ids and generations. Of the epoch low bits suffice: nobody keeps a token over 16 losses.
+    WARPBELL_D static u32 tag(u32 qid, u32 epoch) { return (qid + (epoch << epoch_shift)) & 0xffffu; }
     WARPBELL_D void reset() { bits_ = empty; }
 
   private:
+    static constexpr u32 epoch_shift = 12;
     static constexpr u32 empty_mark = 0x4000;
     static constexpr u64 empty = static_cast<u64>(empty_mark) << 48;
     u64 bits_;

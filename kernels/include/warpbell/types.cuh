@@ -33,14 +33,14 @@ template <class T> class optional {
     WARPBELL_HD constexpr optional() : value_(), has_(false) {}
     WARPBELL_HD constexpr optional(nullopt_t) : value_(), has_(false) {}
     WARPBELL_HD constexpr optional(T value) : value_(value), has_(true) {}
-    WARPBELL_HD constexpr explicit operator bool() const { return has_; }
-    WARPBELL_HD constexpr bool has_value() const { return has_; }
+    WARPBELL_HD constexpr explicit operator bool() const { return has_ != 0; }
+    WARPBELL_HD constexpr bool has_value() const { return has_ != 0; }
     WARPBELL_HD constexpr const T& operator*() const { return value_; }
     WARPBELL_HD constexpr const T* operator->() const { return &value_; }
 
   private:
     T value_;
-    bool has_;
+    u32 has_; // not a bool: a byte costs instructions
 };
 
 template <class T> struct remove_reference {

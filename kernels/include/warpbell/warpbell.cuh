@@ -6,8 +6,17 @@
 //   status.cuh   what became of a command, in four bytes
 //   group.cuh    this_thread(), this_warp(), lanes
 //   token.cuh    io_token: a command in flight, move-only
+//   trace.cuh    what a queue writes down about itself, where that is asked for
 //   queue.cuh    raw commands over one queue pair, exclusive or shared
 //   io.cuh       read, write, flush: blocking, async, one per lane
+//   commands.cuh compare, write zeroes, deallocate; Force Unit Access
+//   outstanding.cuh  several commands of a lane: wait_any, wait_all, cancel
+//   merge.cuh    requests of a warp that lie side by side, as fewer commands
+//   requests.cuh  asynchronous requests of any size
+//   ordered.cuh  requests that are sent, or answered, one after the other
+//   batch.cuh    requests of all threads of a block, or of a warp, as one batch
+//   volume.cuh   several SSDs as one: stripe, replicate, concatenate
+//   agent.cuh    warps that do the I/O of others
 //
 //   __global__ void first_block(const __grid_constant__ warpbell_namespace_ref ns,
 //                               const __grid_constant__ warpbell_buffer_ref buffer) {
@@ -20,12 +29,21 @@
 #pragma once
 
 #include "abi.h"
+#include "agent.cuh"
+#include "batch.cuh"
+#include "commands.cuh"
 #include "group.cuh"
 #include "io.cuh"
+#include "merge.cuh"
+#include "ordered.cuh"
+#include "outstanding.cuh"
 #include "port.cuh"
 #include "queue.cuh"
+#include "requests.cuh"
 #include "status.cuh"
 #include "token.cuh"
+#include "trace.cuh"
 #include "types.cuh"
+#include "volume.cuh"
 
 namespace wb = warpbell;

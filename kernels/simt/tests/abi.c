@@ -15,13 +15,20 @@ AT(wb_simt_launch, grid_x, 32);
 AT(wb_simt_launch, seed, 64);
 AT(wb_simt_launch, preempt_one_in, 72);
 AT(wb_simt_launch, hooks, 88);
-HAS(wb_simt_kernel_entry, 24);
-HAS(wb_simt_module, 72);
+HAS(wb_simt_kernel_entry, 40);
+HAS(wb_simt_module, 64);
 HAS(wb_simt_stop, 24);
 HAS(wb_simt_waiting, 40);
 HAS(wb_simt_explore, 40);
 AT(wb_simt_module, kernels, 48);
 
-static const char *name_of(const struct wb_simt_module *module) { return module->kernels[0].name; }
+unsigned abi_kernel_count(void);
 
-const char *abi_first_kernel(void) { return name_of(wb_simt_module_v1()); }
+unsigned abi_kernel_count(void) {
+    unsigned count = 0;
+    const struct wb_simt_kernel_entry* kernel = wb_simt_module_v1()->kernels;
+    for (; kernel; kernel = kernel->next) {
+        ++count;
+    }
+    return count;
+}

@@ -1,6 +1,6 @@
 //! Kernel arguments. `abi.h` says what each kernel does with them.
 
-use super::{BufferRef, NamespaceRef, QueueRef, mirror};
+use super::{BufferRef, NamespaceRef, mirror};
 
 mirror! {
     /// Kernel `bench`: keeps `iodepth` commands outstanding per queue until told to stop.
@@ -43,36 +43,15 @@ mirror! {
         pattern: u32,
         /// `API_*`.
         api: u32,
-        /// 1: writes carry the pattern of `verify`, reads check it.
+        /// 1: writes carry the pattern of [`UnitHeader`](super::UnitHeader), reads check it.
         verify: u32,
-    }
-}
-
-mirror! {
-    /// Kernel `verify`: writes the pattern to all units once, or reads and checks them.
-    versioned VerifyArgs = "warpbell_verify_args" {
-        /// The namespace.
-        ns: NamespaceRef,
-        /// 32 units for each warp of the launch.
-        buffer: BufferRef,
-        /// Address of the [`Mailbox`](super::Mailbox).
-        mailbox: u64,
-        /// Address of `WarpResult[warps]`.
-        results: u64,
-        /// Address of `u32[8][256]` for CRC-32C.
-        crc_tables: u64,
-        /// First block of the range.
-        first_lba: u64,
-        /// I/O units in the range.
-        units: u64,
-        /// Seed of the pattern.
-        seed: u64,
-        /// Deadline of an I/O in nanoseconds; 0: the queue's.
-        deadline_ns: u64,
-        /// Blocks of a unit.
-        blocks_per_io: u32,
-        /// `VERIFY_*`.
-        mode: u32,
+        /// Nanoseconds to wait for a lost queue's successor, and for the buffer of a command that timed out; 0: a lost
+        /// queue ends the warp, a timeout its I/O.
+        recover_ns: u64,
+        /// Most commands of one I/O that are submitted again; 0: none.
+        retries: u32,
+        /// Zero.
+        pad0: u32,
     }
 }
 
@@ -99,8 +78,9 @@ mirror! {
         deadline_ns: u64,
         /// Blocks of a chunk; the last may have fewer.
         chunk_blocks: u32,
-        /// Zero.
-        pad0: u32,
+        /// Most times that a command is submitted again, within its deadline, after a lost queue on its successor; 0:
+        /// never.
+        retries: u32,
     }
 }
 
@@ -135,23 +115,5 @@ mirror! {
         flags: u32,
         /// Zero.
         pad0: u32,
-    }
-}
-
-mirror! {
-    /// Kernels `probe_*`: one library call each, for counting instructions and costs.
-    versioned ProbeArgs = "warpbell_probe_args" {
-        /// The queue.
-        queue: QueueRef,
-        /// Address of the data for the controller.
-        iova: u64,
-        /// Token bits, for `probe_poll`.
-        token: u64,
-        /// Address of `u32[32]`.
-        out: u64,
-        /// Namespace identifier.
-        nsid: u32,
-        /// Blocks, zero-based.
-        blocks: u32,
     }
 }

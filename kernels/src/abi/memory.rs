@@ -13,8 +13,10 @@ mirror! {
         shadow: u64,
         /// Address of the SQ tail's EventIdx.
         events: u64,
+        /// Address of the trace of kernels compiled with `WARPBELL_TRACE`; 0: none.
+        trace: u64,
         /// Zero.
-        pad0: [u32; 24],
+        pad0: [u32; 22],
         /// Completions that no pending command owned, per lane; the sum counts.
         spurious: [u32; 32],
         /// Commands that completed after their deadline, per lane; the sum counts.
@@ -29,14 +31,16 @@ mirror! {
         rung: u32,
         /// Zero.
         pad2: [u32; 29],
-        /// Shared: LOCK bit, and the completions reaped and told to the controller.
+        /// Shared: LOCK bit, and the commands whose completions were reaped and told to the controller.
         reap: u64,
         /// Zero.
         pad3: [u64; 15],
         /// Shared: completions reaped, told or not.
         head: u64,
+        /// Of all completions reaped: those of no pending command, which give no room.
+        surplus: u32,
         /// Zero.
-        pad4: [u64; 15],
+        pad4: [u32; 29],
         /// Exclusive: the owner's tail, saved at detach.
         exclusive_tail: u64,
         /// Exclusive: the owner's head.
@@ -69,14 +73,20 @@ impl QueueState {
 mirror! {
     /// The host's page of a queue, in host memory.
     versioned QueueHost = "warpbell_queue_host" {
-        /// `QUEUE_RUNNING` or `QUEUE_LOST`: written by the host.
+        /// `QUEUE_RUNNING`, `QUEUE_LOST` or `QUEUE_DEAD`: written by the host.
         state: u32,
         /// Set to 1 by a lane after it quarantined a command; the host exchanges it for 0, then scans.
         alarm: u32,
         /// Address of `u32[warp_slots][32]` in host memory; bit k: the lane's command k is quarantined.
         quarantine: u64,
+        /// Address of the [`QueueRef`] of the queue in place of this one; 0: none yet. Written once, after `state`, when
+        /// the controller has forgotten this queue.
+        successor: u64,
+        /// Address of `u32[warp_slots][32]` in host memory: 1 while the lane may touch rings, words, state or doorbells
+        /// of this queue; 0: nobody counts.
+        seats: u64,
         /// Zero.
-        pad: [u64; 13],
+        pad: [u64; 11],
     }
 }
 
@@ -152,6 +162,25 @@ mirror! {
         page_shift: u32,
         /// `NAMESPACE_*`.
         flags: u32,
+        /// Commands touch no block before this one,
+        lease_first: u64,
+        /// and none from this one on.
+        lease_end: u64,
+        /// The lowest address of their data, as the controller sees it,
+        lease_iova: u64,
+        /// and the end of the highest.
+        lease_iova_end: u64,
+        /// Command Retry Delay Times 1 to 3, units of 100 ms.
+        crdt: [u32; 3],
+        /// Zero.
+        pad0: u32,
+    }
+}
+
+impl NamespaceRef {
+    /// No queues and no blocks yet, and no limits but the namespace's own.
+    pub const fn unleased() -> NamespaceRef {
+        NamespaceRef { lease_end: u64::MAX, lease_iova_end: u64::MAX, ..NamespaceRef::new() }
     }
 }
 
@@ -226,8 +255,18 @@ mirror! {
         start_ns: u64,
         /// End on the kernel's clock.
         end_ns: u64,
-        /// Zero.
-        pad: [u64; 2],
+        /// Commands in flight at their deadline.
+        timed_out: u64,
+        /// Commands that found no room before their deadline.
+        not_submitted: u64,
+        /// Commands that the host aborted, or whose queue it deleted under them.
+        aborted: u64,
+        /// Commands submitted again.
+        retried: u64,
+        /// Times that the warp's queue was lost.
+        queue_losses: u64,
+        /// I/Os that ended well after a command of theirs had not.
+        recovered: u64,
     }
 }
 

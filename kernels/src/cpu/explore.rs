@@ -150,7 +150,8 @@ impl Explorer {
         waiting
     }
 
-    /// Appends all that is `lane`'s own: stack, registers, buffer. Equal words behave alike.
+    /// Appends all that is `lane`'s own: stack and registers, then the buffer. The first word counts the words before
+    /// the buffer, the second the stores in it. Equal words behave alike.
     pub fn save(&self, lane: usize, to: &mut Vec<u64>) {
         let at = to.len();
         let (raw, table) = self.worker.explore();
@@ -166,6 +167,9 @@ impl Explorer {
             room = words;
         }
     }
+
+    /// Words of one store of a saved buffer.
+    pub const STORE_WORDS: usize = size_of::<RawWaiting>() / 8;
 
     /// Puts `lane` back to where it was when [`save`](Explorer::save) appended `from`: just these words, to this
     /// explorer.

@@ -7,7 +7,7 @@ use std::ops::AddAssign;
 
 use crate::abi::Row;
 
-pub(super) const ABI_VERSION: u32 = 2;
+pub(super) const ABI_VERSION: u32 = 3;
 pub(super) const MODULE_SYMBOL: &[u8] = b"wb_simt_module_v1";
 pub(super) const TABLE_SYMBOL: &[u8] = b"warpbell_abi_table";
 
@@ -60,6 +60,9 @@ pub(super) struct RawKernel {
     pub(super) name: *const c_char,
     pub(super) kernel: Option<KernelFn>,
     pub(super) args_size: u64,
+    pub(super) abi_version: u32,
+    pub(super) reserved: u32,
+    pub(super) next: *const RawKernel,
 }
 
 #[repr(C)]
@@ -72,8 +75,6 @@ pub(super) struct RawModule {
     pub(super) counters: unsafe extern "C" fn(*const RawWorker, *mut Counters),
     pub(super) destroy: unsafe extern "C" fn(*mut RawWorker),
     pub(super) kernels: *const RawKernel,
-    pub(super) kernel_count: u32,
-    pub(super) reserved: u32,
     pub(super) explore: *const RawExplore,
 }
 

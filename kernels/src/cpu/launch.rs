@@ -7,7 +7,7 @@ use super::hooks::Hooks;
 use super::module::{Kernel, Module};
 use super::{ffi, worker::Worker};
 use crate::Error;
-use crate::abi::{ABI_VERSION, Plain};
+use crate::abi::{Plain, check_arguments, check_size};
 
 /// One run of a kernel over a grid. Cheap to clone; shared by all its workers.
 #[derive(Clone)]
@@ -32,28 +32,27 @@ pub struct Launch {
 impl Launch {
     /// Runs `kernel` with `args`, at first as a single block of one warp.
     pub fn new<T: Plain>(module: &Module, kernel: &str, args: &T) -> Result<Launch, Error> {
-        let bytes = args.as_bytes();
-        if T::FIELDS.first().is_some_and(|field| field.name == "abi_version") {
-            check_version(kernel, bytes)?;
-        }
-        Launch::with_bytes(module, kernel, bytes)
+        let kernel = module.kernel(kernel)?;
+        check_arguments(&kernel.name, args, kernel.args_size)?;
+        Ok(Launch::checked(module, kernel, args.as_bytes()))
     }
 
     /// The same for an argument struct that this crate does not know.
     pub fn with_bytes(module: &Module, kernel: &str, args: &[u8]) -> Result<Launch, Error> {
-        let kernel = module.kernel(kernel)?.clone();
-        if args.len() as u64 != kernel.args_size {
-            let (found, expected) = (args.len(), kernel.args_size);
-            return Err(Error::ArgumentSize { kernel: kernel.name, found, expected });
-        }
+        let kernel = module.kernel(kernel)?;
+        check_size(&kernel.name, args, kernel.args_size)?;
+        Ok(Launch::checked(module, kernel, args))
+    }
+
+    fn checked(module: &Module, kernel: &Kernel, args: &[u8]) -> Launch {
         let words = args.chunks(8).map(|chunk| {
             let mut word = [0; 8];
             word[..chunk.len()].copy_from_slice(chunk);
             u64::from_ne_bytes(word)
         });
-        Ok(Launch {
+        Launch {
             module: module.clone(),
-            kernel,
+            kernel: kernel.clone(),
             args: words.collect(),
             args_size: args.len(),
             grid: 1,
@@ -66,7 +65,7 @@ impl Launch {
             store_buffer: 0,
             flags: 0,
             hooks: Hooks::new(),
-        })
+        }
     }
 
     /// Blocks of the grid.
@@ -157,44 +156,5 @@ impl fmt::Debug for Launch {
         let mut text = f.debug_struct("Launch");
         text.field("kernel", &self.kernel()).field("grid", &self.grid).field("block", &self.block);
         text.field("seed", &self.seed).field("store_buffer", &self.store_buffer).finish_non_exhaustive()
-    }
-}
-
-/// Compares the two words that arguments begin with: interface version and size in bytes.
-fn check_version(kernel: &str, args: &[u8]) -> Result<(), Error> {
-    let word =
-        |at: usize| args.get(at..at + 4).map(|word| u32::from_ne_bytes([word[0], word[1], word[2], word[3]]));
-    let (found, expected) = ((word(0), word(4)), (Some(ABI_VERSION), u32::try_from(args.len()).ok()));
-    if found == expected {
-        return Ok(());
-    }
-    let words = |(version, size): (Option<u32>, Option<u32>)| {
-        format!("version {} of {} bytes", version.unwrap_or(0), size.unwrap_or(0))
-    };
-    Err(Error::ArgumentVersion { kernel: kernel.to_owned(), found: words(found), expected: words(expected) })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::abi::DigestArgs;
-
-    #[test]
-    fn arguments_of_another_version_or_size_are_refused() {
-        let Ok(module) = Module::builtin() else { return println!("skipped: no CPU target in this build") };
-        let right = DigestArgs::new();
-        assert!(Launch::new(&module, "digest", &right).is_ok());
-        let older = DigestArgs { abi_version: ABI_VERSION - 1, ..right };
-        let text = Launch::new(&module, "digest", &older).map(drop).unwrap_err().to_string();
-        let size = size_of::<DigestArgs>();
-        assert_eq!(
-            text,
-            format!(
-                "kernel digest: arguments of version {} of {size} bytes, but it takes version {ABI_VERSION} of {size} bytes",
-                ABI_VERSION - 1
-            )
-        );
-        let unsized_args = DigestArgs { size: 0, ..right };
-        assert!(Launch::new(&module, "digest", &unsized_args).is_err());
     }
 }

@@ -21,6 +21,7 @@ pub struct Module {
 pub struct Kernel {
     pub(super) name: String,
     pub(super) args_size: u64,
+    pub(super) abi_version: u32,
     pub(super) entry: ffi::KernelFn,
 }
 
@@ -64,6 +65,11 @@ impl Module {
     /// The kernels of a shared object that [`Variant`](crate::toolchain::Variant) compiled. Its code is
     /// trusted as this program's own is.
     pub fn load(path: &Path) -> Result<Module, Error> {
+        Module::load_as(&path.display().to_string(), path)
+    }
+
+    /// The same, under a name for messages.
+    pub(crate) fn load_as(name: &str, path: &Path) -> Result<Module, Error> {
         let failed = |source| Error::Load { path: path.to_owned(), source };
         // SAFETY: the object's initialisers run. They are those of C++ static data; the caller vouches for
         // the file as for a part of this program.
@@ -77,7 +83,7 @@ impl Module {
         // SAFETY: a module returns its constant table.
         let table = unsafe { entry() };
         // SAFETY: the address of the table of the module, which `library` keeps mapped.
-        unsafe { Module::new(path.display().to_string(), table, rows, Some(library)) }
+        unsafe { Module::new(name.to_owned(), table, rows, Some(library)) }
     }
 
     /// # Safety
@@ -102,20 +108,13 @@ impl Module {
         // SAFETY: the contract of this function.
         let rows = unsafe { ffi::rows(rows) };
         abi::check(&rows).map_err(|mismatch| Error::Abi { module: name.clone(), mismatch })?;
-        let kernels = (0..table.kernel_count as usize).filter_map(|index| {
-            // SAFETY: the table has `kernel_count` kernels.
-            let raw = unsafe { table.kernels.add(index) };
-            // SAFETY: as above.
-            let RawKernel { name, kernel, args_size } = unsafe { &*raw };
-            // SAFETY: kernel names are static C strings.
-            let name = unsafe { ffi::text(*name) };
-            kernel.map(|entry| Kernel { name, args_size: *args_size, entry })
-        });
-        let kernels = kernels.collect();
+        // SAFETY: a module lists its kernels while it is loaded, and nothing later changes the list.
+        let kernels = unsafe { listed(table) };
+        check_kernels(&name, &kernels)?;
         Ok(Module { inner: Arc::new(Inner { name, table, kernels, _library: library }) })
     }
 
-    /// `builtin`, or the path it was loaded from.
+    /// `builtin`, or its source's name, or the path it was loaded from.
     pub fn name(&self) -> &str {
         &self.inner.name
     }
@@ -136,6 +135,39 @@ impl Module {
 
     pub(super) fn table(&self) -> &RawModule {
         self.inner.table
+    }
+}
+
+/// The kernels of a module, by name.
+///
+/// # Safety
+/// Its list of kernels is complete: nobody changes it any more.
+unsafe fn listed(table: &RawModule) -> Vec<Kernel> {
+    let mut kernels = Vec::new();
+    let mut next = table.kernels;
+    // SAFETY: null, or a static entry of the list.
+    while let Some(raw) = unsafe { next.as_ref() } {
+        // SAFETY: kernel names are static C strings.
+        let name = unsafe { ffi::text(raw.name) };
+        let RawKernel { args_size, abi_version, .. } = *raw;
+        kernels.extend(raw.kernel.map(|entry| Kernel { name, args_size, abi_version, entry }));
+        next = raw.next;
+    }
+    kernels.sort_by(|a, b| a.name.cmp(&b.name));
+    kernels
+}
+
+/// Whether each kernel has a name of its own, and was compiled with this program's `abi.h`.
+fn check_kernels(module: &str, kernels: &[Kernel]) -> Result<(), Error> {
+    if let Some(twice) = kernels.windows(2).find(|pair| pair[0].name == pair[1].name) {
+        return Err(Error::DefinedTwice { kernel: twice[0].name.clone(), module: module.to_owned() });
+    }
+    match kernels.iter().find(|kernel| kernel.abi_version != abi::ABI_VERSION) {
+        Some(other) => {
+            let (kernel, module) = (other.name.clone(), module.to_owned());
+            Err(Error::KernelVersion { kernel, module, found: other.abi_version })
+        }
+        None => Ok(()),
     }
 }
 

@@ -3,10 +3,11 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::{env, fs, io};
+use std::{env, fs};
 
-use super::VariantError;
+use super::CompileError;
+use super::cache::{Cache, create, failed};
+use super::error::first_lines;
 use crate::{EXECUTOR, HEADERS, SOURCES};
 
 /// The sanitizer that this build's C++ has: a module must have the same.
@@ -15,45 +16,49 @@ const SANITIZER: &str = env!("WARPBELL_CPU_SANITIZER");
 /// A compiler and how it is to be called.
 pub(super) struct Compiler {
     path: PathBuf,
+    /// What it says of itself.
+    version: String,
     level: &'static str,
 }
 
 impl Compiler {
     /// A compiler that is set, the one that compiled the built-in module, or the first that is found.
-    pub(super) fn find(optimise: bool) -> Result<Compiler, VariantError> {
+    pub(super) fn find(optimise: bool) -> Result<Compiler, CompileError> {
         let is_set = |name| env::var_os(name).is_some_and(|cxx| !cxx.is_empty());
         let built_with =
             Some(env!("WARPBELL_CPU_COMPILER")).filter(|name| !name.is_empty()).map(PathBuf::from);
-        let path = if is_set("WARPBELL_CXX") || is_set("CXX") {
-            super::cxx_candidates().into_iter().next()
-        } else {
-            built_with.into_iter().chain(super::cxx_candidates()).find(|name| runs(name.as_os_str()))
-        };
+        let built_with = built_with.filter(|_| !is_set("WARPBELL_CXX") && !is_set("CXX"));
+        let mut candidates = built_with.into_iter().chain(super::cxx_candidates());
         let level = if optimise && SANITIZER.is_empty() { "-O2" } else { "-O1" };
-        path.map(|path| Compiler { path, level }).ok_or(VariantError::NoCompiler)
+        let found = candidates.find_map(|path| version(path.as_os_str()).map(|version| (path, version)));
+        found.map(|(path, version)| Compiler { path, version, level }).ok_or(CompileError::NoCompiler)
     }
 
     /// What besides the sources decides about results.
     pub(super) fn identity(&self) -> String {
-        format!("{} {} {SANITIZER}", self.path.display(), self.level)
+        format!("{} {} {SANITIZER} {}", self.path.display(), self.level, self.version)
     }
 
-    /// The executor's objects, compiled now if they are not in the cache.
-    pub(super) fn executor(&self, cache: &Path, hash: &str) -> Result<Vec<PathBuf>, VariantError> {
-        let folder = cache.join(format!("executor-{hash}"));
-        if !folder.is_dir() {
-            let work = Work::new(cache, hash)?;
-            let files: Vec<_> =
-                EXECUTOR.iter().map(|(name, _)| *name).filter(|name| name.ends_with(".cpp")).collect();
-            let objects = work.folder.join("objects");
-            create(&objects)?;
-            let mut command = self.command(&objects);
-            command.args(["-c", "-I.."]).args(files.iter().map(|name| format!("../{name}")));
-            self.run(command, "the CPU executor")?;
-            work.keep(&objects, &folder)?;
+    /// The executor as one object, compiled now if it is not in the cache.
+    pub(super) fn executor(&self, cache: &Cache, hash: &str) -> Result<PathBuf, CompileError> {
+        let name = format!("executor-{hash}.o");
+        if let Some(object) = cache.file(&name) {
+            return Ok(object);
         }
-        let entries = fs::read_dir(&folder).map_err(failed(&folder))?.flatten();
-        Ok(entries.map(|entry| entry.path()).collect())
+        let work = Work::new(cache)?;
+        let files: Vec<_> =
+            EXECUTOR.iter().map(|(name, _)| *name).filter(|name| name.ends_with(".cpp")).collect();
+        let objects = work.folder.join("objects");
+        create(&objects)?;
+        let mut command = self.command(&objects);
+        command.args(["-c", "-I.."]).args(files.iter().map(|name| format!("../{name}")));
+        self.run(command, "the CPU executor")?;
+        let parts = fs::read_dir(&objects).map_err(failed(&objects))?.flatten();
+        let mut command = Command::new(&self.path);
+        command.current_dir(&work.folder).args(["-r", "-nostdlib", "-o", "executor.o"]);
+        command.args(parts.map(|part| part.path()));
+        self.run(command, "the CPU executor")?;
+        work.keep("executor.o", cache, &name)
     }
 
     /// Compiles files of the work folder and links them with the executor.
@@ -62,16 +67,14 @@ impl Compiler {
         work: &Work,
         files: &[String],
         flags: impl Iterator<Item = String>,
-        executor: &[PathBuf],
+        executor: &Path,
         what: &str,
-    ) -> Result<PathBuf, VariantError> {
-        let object = work.folder.join("module.so");
+    ) -> Result<(), CompileError> {
         let mut command = self.command(&work.folder);
         // Each module calls its own kernels and executor, even where the program exports others of that name.
-        command.args(["-shared", "-Wl,-Bsymbolic", "-Iinclude", "-I."]).args(flags).args(files);
-        command.args(["-x", "none"]).args(executor).arg("-o").arg(&object);
-        self.run(command, what)?;
-        Ok(object)
+        command.args(["-shared", "-Wl,-Bsymbolic", "-Iinclude", "-I.", "-Iuser"]).args(flags).args(files);
+        command.args(["-x", "none"]).arg(executor).args(["-o", MODULE]);
+        self.run(command, what)
     }
 
     fn command(&self, folder: &Path) -> Command {
@@ -84,28 +87,28 @@ impl Compiler {
         command
     }
 
-    fn run(&self, mut command: Command, what: &str) -> Result<(), VariantError> {
-        let run = |source| VariantError::Run { compiler: self.path.clone(), source };
+    fn run(&self, mut command: Command, what: &str) -> Result<(), CompileError> {
+        let run = |source| CompileError::Run { compiler: self.path.clone(), source };
         let output = command.output().map_err(run)?;
         if output.status.success() {
             return Ok(());
         }
-        let text = String::from_utf8_lossy(&output.stderr);
-        let text = text.lines().take(20).collect::<Vec<_>>().join("\n");
-        Err(VariantError::Compile { what: what.to_owned(), text })
+        let text = first_lines(&String::from_utf8_lossy(&output.stderr));
+        Err(CompileError::Compile { what: what.to_owned(), text })
     }
 }
 
-/// A folder of one's own beside the results, with all sources in it; others may compile the same meanwhile.
+/// What [`Compiler::link`] makes in the work folder.
+pub(super) const MODULE: &str = "module.so";
+
+/// A folder of one's own in the cache, with all sources in it; others may compile the same meanwhile.
 pub(super) struct Work {
     folder: PathBuf,
 }
 
 impl Work {
-    pub(super) fn new(cache: &Path, hash: &str) -> Result<Work, VariantError> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let work = Work { folder: cache.join(format!("work-{hash}-{}-{number}", std::process::id())) };
+    pub(super) fn new(cache: &Cache) -> Result<Work, CompileError> {
+        let work = Work { folder: cache.work_folder()? };
         let headers = HEADERS.iter().map(|(name, text)| (format!("include/{name}"), *text));
         let executor = EXECUTOR.iter().map(|(name, text)| ((*name).to_owned(), *text));
         let kernels = SOURCES.iter().map(|(name, text)| (format!("src/{name}"), *text));
@@ -115,18 +118,16 @@ impl Work {
         Ok(work)
     }
 
-    pub(super) fn write(&self, name: &str, text: &str) -> Result<(), VariantError> {
+    pub(super) fn write(&self, name: &str, text: &str) -> Result<(), CompileError> {
         let path = self.folder.join(name);
         path.parent().map_or(Ok(()), create)?;
         fs::write(&path, text).map_err(failed(&path))
     }
 
-    /// Moves a result to its place in the cache, unless another process was faster.
-    pub(super) fn keep(&self, result: &Path, place: &Path) -> Result<(), VariantError> {
-        match fs::rename(result, place) {
-            Err(error) if !place.exists() => Err(failed(place)(error)),
-            _ => Ok(()),
-        }
+    /// Moves a result into the cache.
+    pub(super) fn keep(&self, result: &str, cache: &Cache, name: &str) -> Result<PathBuf, CompileError> {
+        let path = self.folder.join(result);
+        cache.keep(name, fs::read(&path).map_err(failed(&path))?)
     }
 }
 
@@ -137,15 +138,8 @@ impl Drop for Work {
     }
 }
 
-fn create(folder: &Path) -> Result<(), VariantError> {
-    fs::create_dir_all(folder).map_err(failed(folder))
-}
-
-fn failed(path: &Path) -> impl FnOnce(io::Error) -> VariantError {
-    let path = path.to_owned();
-    move |source| VariantError::File { path, source }
-}
-
-fn runs(compiler: &OsStr) -> bool {
-    Command::new(compiler).arg("--version").output().is_ok_and(|output| output.status.success())
+/// What a compiler says of itself; `None` if it does not run.
+fn version(compiler: &OsStr) -> Option<String> {
+    let output = Command::new(compiler).arg("--version").output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }

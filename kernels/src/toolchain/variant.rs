@@ -1,52 +1,15 @@
-//! Variants: the device source compiled anew, with other definitions or another kernel, as a module.
+//! Variants: the device source compiled anew, with other definitions or another kernel.
 
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::{env, fs, io};
 
-use super::compile::{Compiler, Work};
+use super::cache::{Cache, failed};
+use super::compile::{Compiler, MODULE, Work};
+use super::nvrtc::{self, Nvrtc};
+use super::{CompileError, CudaImage};
 use crate::cpu::Module;
 use crate::fnv::Fnv;
 use crate::{EXECUTOR, Error, HEADERS, SOURCES};
-
-/// Why a variant could not be compiled.
-#[derive(Debug, thiserror::Error)]
-pub enum VariantError {
-    /// There is no compiler.
-    #[error("no C++ compiler to compile kernels for target cpu: install one (Debian and Ubuntu: g++)")]
-    NoCompiler,
-    /// The compiler does not start.
-    #[error("compiler {}: cannot be run: {source}", compiler.display())]
-    Run {
-        /// The compiler.
-        compiler: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// The source does not compile.
-    #[error("{what} does not compile:\n{text}")]
-    Compile {
-        /// What was compiled.
-        what: String,
-        /// The compiler's first lines.
-        text: String,
-    },
-    /// We have no such kernel file.
-    #[error("kernel file '{name}': there are {known}")]
-    NoSuchFile {
-        /// What was asked for.
-        name: String,
-        /// What there is.
-        known: String,
-    },
-    /// A file of the cache, or a source, cannot be read or written.
-    #[error("{}: {source}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-}
 
 /// What is compiled besides the executor.
 #[derive(Clone, Debug)]
@@ -55,15 +18,16 @@ enum Kernels {
     Ours,
     /// One file of ours, by its stem.
     Only(String),
-    /// A source with its own `WB_SIMT_EXPORT`.
+    /// Another source.
     Text { name: String, text: String },
 }
 
-/// Device source to be compiled into a module of its own. Results are kept, by the hash of all that they are
-/// made from; the executor, which is the same for all, is compiled once.
+/// Device source to be compiled, into a module of its own for the CPU target or into an image for a GPU. Results
+/// are kept, by the hash of all that they are made from; the executor, which is the same for all, is compiled once.
 #[derive(Clone, Debug)]
 pub struct Variant {
     kernels: Kernels,
+    headers: Vec<(String, String)>,
     definitions: Vec<String>,
     cache: Option<PathBuf>,
     optimise: bool,
@@ -72,7 +36,8 @@ pub struct Variant {
 impl Variant {
     /// Our own kernels, to be changed by definitions.
     pub fn ours() -> Variant {
-        Variant { kernels: Kernels::Ours, definitions: Vec::new(), cache: None, optimise: true }
+        let (headers, definitions) = (Vec::new(), Vec::new());
+        Variant { kernels: Kernels::Ours, headers, definitions, cache: None, optimise: true }
     }
 
     /// Of our own kernels only those of one file: `queue_test` for `queue_test.cu`.
@@ -80,18 +45,23 @@ impl Variant {
         Variant { kernels: Kernels::Only(file.to_owned()), ..self }
     }
 
-    /// Another source, under a name for messages. It includes `<warpbell/warpbell.cuh>` and lists its
-    /// kernels with `WB_SIMT_EXPORT`.
+    /// Another source, under a name for messages. It includes `<warpbell/warpbell.cuh>`, and defines kernels with
+    /// `WARPBELL_KERNEL`.
     pub fn text(name: &str, text: &str) -> Variant {
         let kernels = Kernels::Text { name: name.to_owned(), text: text.to_owned() };
         Variant { kernels, ..Variant::ours() }
     }
 
     /// The same from a file.
-    pub fn file(path: &Path) -> Result<Variant, VariantError> {
-        let text = fs::read_to_string(path)
-            .map_err(|source| VariantError::File { path: path.to_owned(), source })?;
+    pub fn file(path: &Path) -> Result<Variant, CompileError> {
+        let text = fs::read_to_string(path).map_err(failed(path))?;
         Ok(Variant::text(&path.display().to_string(), &text))
+    }
+
+    /// A header that the source may include by this name, such as `mine.cuh`.
+    pub fn header(mut self, name: &str, text: &str) -> Variant {
+        self.headers.push((name.to_owned(), text.to_owned()));
+        self
     }
 
     /// Defines a macro for the device source: `NAME` or `NAME=VALUE`.
@@ -110,40 +80,94 @@ impl Variant {
         Variant { cache: Some(folder.to_owned()), ..self }
     }
 
-    /// Compiles faster, for code that runs only briefly.
+    /// Compiles faster, for code that runs only briefly. Of no effect on images for GPUs.
     pub fn quick(self) -> Variant {
         Variant { optimise: false, ..self }
     }
 
-    /// Compiles, if there is no result yet, and loads the module.
+    /// Compiles for the CPU target, if there is no result yet, and loads the module.
     pub fn load(&self) -> Result<Module, Error> {
-        Module::load(&self.build()?)
+        Module::load_as(&self.name(), &self.build()?)
     }
 
-    /// Compiles, if there is no result yet; returns the shared object.
-    pub fn build(&self) -> Result<PathBuf, VariantError> {
+    /// Compiles for the CPU target, if there is no result yet; returns the shared object.
+    pub fn build(&self) -> Result<PathBuf, CompileError> {
+        self.check()?;
         let compiler = Compiler::find(self.optimise)?;
         let files = self.files()?;
         let executor = hash(EXECUTOR.iter().copied()).text(&compiler.identity());
-        let shared = HEADERS.iter().chain(SOURCES).copied();
         let own = files.iter().map(|(name, text)| (name.as_str(), text.as_str()));
-        let all = hash(shared.chain(own)).text(&executor.hex());
-        let all = self.definitions.iter().fold(all, |hash, definition| hash.text(definition));
-        let cache = self.cache.clone().unwrap_or_else(default_cache);
-        let module = cache.join(format!("module-{}.so", all.hex()));
-        if module.is_file() {
+        let all = self.hash(HEADERS.iter().chain(SOURCES).copied().chain(own)).text(&executor.hex());
+        let cache = Cache::open(self.cache.as_deref())?;
+        let module = format!("module-{}.so", all.hex());
+        if let Some(module) = cache.file(&module) {
             return Ok(module);
         }
         let executor = compiler.executor(&cache, &executor.hex())?;
-        let work = Work::new(&cache, &all.hex())?;
-        for (name, text) in &files {
-            work.write(name, text)?;
+        let work = Work::new(&cache)?;
+        let headers = self.headers.iter().map(|(name, text)| (format!("user/{name}"), text));
+        for (name, text) in headers.chain(files.iter().map(|(name, text)| (name.clone(), text))) {
+            work.write(&name, text)?;
         }
         let flags = self.definitions.iter().map(|definition| format!("-D{definition}"));
         let names: Vec<_> = files.into_iter().map(|(name, _)| name).collect();
-        let object = compiler.link(&work, &names, flags, &executor, &self.name())?;
-        work.keep(&object, &module)?;
-        Ok(module)
+        compiler.link(&work, &names, flags, &executor, &self.name())?;
+        work.keep(MODULE, &cache, &module)
+    }
+
+    /// Compiles for a GPU of this compute capability (90 for 9.0) by NVRTC, if there is no result yet: machine code
+    /// where NVRTC knows the architecture, else PTX for the newest that the GPU can take, which its driver compiles.
+    pub fn cuda(&self, capability: u32) -> Result<CudaImage, CompileError> {
+        self.check()?;
+        let (name, text) = self.cuda_source()?;
+        let nvrtc = Nvrtc::get()?;
+        let (format, arch) = nvrtc.target(capability)?;
+        let options = nvrtc::options(format, arch, &self.definitions);
+        let of_kernels = SOURCES.iter().filter(|(name, _)| name.ends_with(".cuh"));
+        let headers: Vec<(&str, &str)> = HEADERS.iter().chain(of_kernels).copied().collect();
+        let all = self.hash(headers.iter().copied().chain([(name, text)]));
+        let all = options.iter().fold(all.text(nvrtc.identity()), |hash, option| hash.text(option));
+        let cache = Cache::open(self.cache.as_deref())?;
+        let kept = format!("cuda-{}.{}", all.hex(), nvrtc::extension(format));
+        let (bytes, compiled) = match cache.content(&kept) {
+            Some(bytes) => (bytes, false),
+            None => {
+                let own = self.headers.iter().map(|(name, text)| (name.as_str(), text.as_str()));
+                let headers: Vec<_> = headers.into_iter().chain(own).collect();
+                let bytes = nvrtc.compile(&nvrtc::Job {
+                    name,
+                    text,
+                    headers: &headers,
+                    options: &options,
+                    format,
+                })?;
+                cache.keep(&kept, bytes.clone())?;
+                (bytes, true)
+            }
+        };
+        CudaImage::new(name, format, arch, bytes, compiled)
+    }
+
+    /// Whether names and definitions are such as every compiler takes the same way.
+    fn check(&self) -> Result<(), CompileError> {
+        let wrong =
+            |object, name: &str, limit| Err(CompileError::Name { object, name: name.to_owned(), limit });
+        for (name, _) in &self.headers {
+            let parts = Path::new(name).components();
+            if name.is_empty()
+                || !parts.into_iter().all(|part| matches!(part, std::path::Component::Normal(_)))
+            {
+                return wrong("header", name, "expected a relative path without '..'");
+            }
+        }
+        for definition in &self.definitions {
+            let name = definition.split('=').next().unwrap_or_default();
+            let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            if name.is_empty() || !name.chars().all(word) {
+                return wrong("definition", definition, "expected NAME or NAME=VALUE");
+            }
+        }
+        Ok(())
     }
 
     /// For messages.
@@ -156,19 +180,20 @@ impl Variant {
         std::iter::once(base.to_owned()).chain(definitions).collect()
     }
 
-    /// What goes to the compiler, by names in the work folder.
-    fn files(&self) -> Result<Vec<(String, String)>, VariantError> {
-        let ours = || SOURCES.iter().filter(|(name, _)| name.ends_with(".cu"));
+    /// Hash of these files, and of what the user added.
+    fn hash<'a>(&'a self, files: impl Iterator<Item = (&'a str, &'a str)>) -> Fnv {
+        let own = self.headers.iter().map(|(name, text)| (name.as_str(), text.as_str()));
+        let all = hash(files.chain(own));
+        self.definitions.iter().fold(all, |hash, definition| hash.text(definition))
+    }
+
+    /// What goes to the C++ compiler, by names in the work folder.
+    fn files(&self) -> Result<Vec<(String, String)>, CompileError> {
         let named = |(name, text): &(&str, &str)| (format!("src/{name}"), (*text).to_owned());
         let table = ours().find(|(name, _)| *name == "abi_table.cu").map(named);
         match &self.kernels {
             Kernels::Ours => Ok(ours().map(named).collect()),
-            Kernels::Only(stem) => {
-                let file = ours().find(|(name, text)| stem_of(name) == stem && defines_kernels(text));
-                let file = file.ok_or_else(|| no_such_file(stem))?;
-                let list = ("src/only.cu".to_owned(), table_of(file.1));
-                Ok([named(file), list].into_iter().chain(table).collect())
-            }
+            Kernels::Only(stem) => Ok([named(find(stem)?)].into_iter().chain(table).collect()),
             // With the user's name in messages of the compiler.
             Kernels::Text { name, text } => {
                 let kernel = ("kernel.cu".to_owned(), format!("#line 1 {name:?}\n{text}"));
@@ -176,43 +201,40 @@ impl Variant {
             }
         }
     }
+
+    /// Name and text of what goes to NVRTC, which takes one file.
+    fn cuda_source(&self) -> Result<(&str, &str), CompileError> {
+        match &self.kernels {
+            Kernels::Ours => Err(no_such_file("all")),
+            Kernels::Only(stem) => find(stem).copied(),
+            Kernels::Text { name, text } => Ok((name, text)),
+        }
+    }
 }
 
-/// Whether kernels are defined there by name, so that [`table_of`] finds them.
-fn defines_kernels(source: &str) -> bool {
-    source.contains("\nWARPBELL_KERNEL(")
+/// Our own files that are compiled by themselves.
+fn ours() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
+    SOURCES.iter().filter(|(name, _)| name.ends_with(".cu"))
+}
+
+/// Our file of kernels with this stem.
+fn find(stem: &str) -> Result<&'static (&'static str, &'static str), CompileError> {
+    kernel_files().find(|(name, _)| stem_of(name) == stem).ok_or_else(|| no_such_file(stem))
+}
+
+fn kernel_files() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
+    ours().filter(|(_, text)| text.contains("WARPBELL_KERNEL("))
 }
 
 fn stem_of(name: &str) -> &str {
     name.trim_end_matches(".cu")
 }
 
-fn no_such_file(stem: &str) -> VariantError {
-    let known = SOURCES.iter().filter(|(_, text)| defines_kernels(text)).map(|(name, _)| stem_of(name));
-    VariantError::NoSuchFile { name: stem.to_owned(), known: known.collect::<Vec<_>>().join(", ") }
-}
-
-/// A source that lists the kernels of one file, in place of `module.cu`.
-fn table_of(source: &str) -> String {
-    let heads = source.lines().filter_map(|line| line.strip_prefix("WARPBELL_KERNEL(")?.split(')').next());
-    let kernels: Vec<_> = heads.filter_map(|head| head.split_once(", ")).collect();
-    let declarations = kernels.iter().map(|(name, _)| format!("extern \"C\" void {name}(const void*);\n"));
-    let entries = kernels.iter().map(|(name, args)| format!("    {{\"{name}\", {name}, sizeof({args})}},\n"));
-    format!(
-        "#include <warpbell/abi.h>\n#include <simt/module.h>\n{}\
-         static const wb_simt_kernel_entry entries[] = {{\n{}}};\nWB_SIMT_EXPORT(entries)\n",
-        declarations.collect::<String>(),
-        entries.collect::<String>()
-    )
+fn no_such_file(stem: &str) -> CompileError {
+    let known = kernel_files().map(|(name, _)| stem_of(name)).collect::<Vec<_>>().join(", ");
+    CompileError::NoSuchFile { name: stem.to_owned(), known }
 }
 
 fn hash<'a>(files: impl Iterator<Item = (&'a str, &'a str)>) -> Fnv {
     files.fold(Fnv::new(), |hash, (name, text)| hash.text(name).text(text))
-}
-
-fn default_cache() -> PathBuf {
-    let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let home = || set("HOME").map(|home| home.join(".cache"));
-    let shared = || set("XDG_CACHE_HOME").or_else(home).unwrap_or_else(env::temp_dir).join("warpbell");
-    set("WARPBELL_CACHE_DIR").unwrap_or_else(shared)
 }

@@ -1,7 +1,7 @@
 //! What the tests that run compilers share.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod skip;
+pub mod skip;
 
 pub use skip::skip_without_nvcc;
 
@@ -19,10 +19,16 @@ pub fn runs(compiler: &Path) -> bool {
     Command::new(compiler).arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
-/// g++ and clang++, as far as they are there.
-pub fn cpp_compilers() -> Vec<PathBuf> {
-    let first = |names: [&str; 2]| names.map(PathBuf::from).into_iter().find(|name| runs(name));
-    first(["g++", "c++"]).into_iter().chain(first(["clang++", "clang++-19"])).collect()
+/// g++ and clang++, as far as they are there; says for which of them `what` is not tested.
+pub fn cpp_compilers(what: &str) -> Vec<PathBuf> {
+    let first = |names: [&str; 2]| {
+        let found = names.map(PathBuf::from).into_iter().find(|name| runs(name));
+        if found.is_none() {
+            println!("skipped: {what}: no {} (scripts/setup installs one)", names.join(" and no "));
+        }
+        found
+    };
+    [["g++", "c++"], ["clang++", "clang++-19"]].into_iter().filter_map(first).collect()
 }
 
 /// Compiles `text` in a folder of its own and returns what the compiler said.

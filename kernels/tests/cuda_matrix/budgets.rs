@@ -1,136 +1,88 @@
-//! `budgets.toml` against the machine code of the probe kernels.
+//! What each call of the library costs, against `budgets.toml` and the checked-in table.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::env;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use warpbell_kernels::costs::{Budgets, CostTable, Figure, Judged, checked_in, judge, measure, source_hash};
 use warpbell_kernels::toolchain;
 
-use crate::matrix::{Usage, kept, matrix};
+use crate::fnv::Fnv;
 use crate::skip::skip_without_nvcc;
-
-const ARCH: u32 = 90;
-
-/// What one probe costs, in sites.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Cost {
-    instructions: i64,
-    rmw: i64,
-    membar_sys: i64,
-    membar_gpu: i64,
-    /// Instructions that only divisions and calls need.
-    forbidden: i64,
-}
 
 #[test]
 fn the_library_stays_within_its_budgets() {
-    let Some(nvcc) = toolchain::nvcc() else { return skip_without_nvcc("instruction budgets") };
-    let cuobjdump = nvcc.with_file_name("cuobjdump");
-    if !cuobjdump.is_file() {
-        return println!("skipped: instruction budgets: no cuobjdump beside {}", nvcc.display());
+    let Some(nvcc) = toolchain::nvcc() else { return skip_without_nvcc("budgets of the device library") };
+    let table = measured(&nvcc);
+    let budgets = Budgets::checked_in().unwrap();
+    let judged = judge(&table, &budgets);
+    print(&judged);
+    let over: Vec<_> = judged.iter().flat_map(broken).collect();
+    assert!(over.is_empty(), "over budget (warpbell report costs --measure shows all):\n{}", over.join("\n"));
+    let measured: BTreeSet<_> = table.rows.iter().map(|row| row.probe.name()).collect();
+    let limited: BTreeSet<_> = budgets.probes().map(str::to_owned).collect();
+    assert_eq!(measured, limited, "each probe has a budget, and each budget a probe");
+    says_if_stale(&table);
+}
+
+fn broken(judged: &Judged) -> Vec<String> {
+    let name = format!("{} on sm_{}", judged.row.probe.name(), judged.row.arch);
+    let line = |limit: &warpbell_kernels::costs::Limit| {
+        let must = if limit.figure.is_exact() { "must be" } else { "at most" };
+        format!("{name}: {} {}, {must} {}", limit.figure.name(), judged.net[limit.figure], limit.value)
+    };
+    judged.broken().map(line).collect()
+}
+
+/// What people without nvcc are shown must be what the compiler says. Stale is an error where stale PTX is.
+fn says_if_stale(table: &CostTable) {
+    let shown = checked_in().unwrap();
+    if shown == *table || shown.compiler != table.compiler {
+        return;
     }
-    let usages = &matrix(&nvcc).usages;
-    let costs = disassemble(&cuobjdump, &kept(&nvcc, "probe.cu", ARCH));
-    let budgets: toml::Table = include_str!("../../budgets.toml").parse().unwrap();
-    let mut over = Vec::new();
-    println!("sm_{ARCH}, net of an empty probe:    instructions  rmw  membar_sys  membar_gpu  registers");
-    for (probe, budget) in &budgets {
-        let mode = probe.split_once('_').unwrap().1;
-        let (name, empty) = (format!("probe_{probe}"), format!("probe_empty_{mode}"));
-        let usage = |name: &str| usages.get(&(name.to_owned(), ARCH)).copied().unwrap_or_default();
-        let (used, idle) = (usage(&name), usage(&empty));
-        let (cost, base) = (costs[name.as_str()], costs[empty.as_str()]);
-        let figures = figures(&cost, &base, &used, &idle);
+    let stale = shown.is_stale();
+    let text = format!(
+        "kernels/costs.txt (stale: {stale}) is not what the compiler says: run scripts/regenerate-costs"
+    );
+    assert!(stale && env::var_os("WARPBELL_STALE_PTX").is_none_or(|value| value != "error"), "{text}");
+    println!("warning: {text}");
+}
+
+/// The figures of these sources by this compiler: they are kept, so that only a change is compiled again.
+fn measured(nvcc: &Path) -> CostTable {
+    let file = kept(nvcc);
+    if let Some(table) = std::fs::read_to_string(&file).ok().and_then(|text| CostTable::parse(&text).ok()) {
+        return table;
+    }
+    let table = measure(nvcc).unwrap();
+    std::fs::write(&file, table.to_text()).unwrap();
+    table
+}
+
+fn kept(nvcc: &Path) -> PathBuf {
+    let version = Command::new(nvcc).arg("--version").output().unwrap().stdout;
+    let version = Fnv::new().text(&String::from_utf8_lossy(&version)).hex();
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cuda_matrix");
+    std::fs::create_dir_all(&folder).unwrap();
+    folder.join(format!("costs-{}-{version}.txt", source_hash()))
+}
+
+fn print(judged: &[Judged]) {
+    println!(
+        "sm_90, net of attaching: instructions, atomics, fences of system scope; registers, and net of attaching"
+    );
+    for one in judged.iter().filter(|one| one.row.arch == 90) {
+        let net = |figure| one.net[figure];
         println!(
-            "sm_{ARCH} {probe:<28} {:>12} {:>4} {:>11} {:>11} {:>10}",
-            figures["instructions"],
-            figures["rmw"],
-            figures["membar_sys"],
-            figures["membar_gpu"],
-            used.registers
+            "sm_90 {:<32} {:>5} {:>3} {:>3} {:>5} {:>4}",
+            one.row.probe.name(),
+            net(Figure::Instructions),
+            net(Figure::RmwSites),
+            net(Figure::FenceSysSites),
+            net(Figure::Registers),
+            net(Figure::NetRegisters)
         );
-        for (what, limit) in budget.as_table().unwrap() {
-            let (found, limit) = (figures[what.as_str()], limit.as_integer().unwrap());
-            // A fence too few, or of too narrow a scope, is a bug that no run on a CPU shows.
-            let exact = what.starts_with("membar");
-            if found > limit || exact && found != limit {
-                over.push(format!("{probe}: {what} {found}, budget {limit}"));
-            }
-        }
-        if cost.forbidden > 0 || used.stack > 0 {
-            over.push(format!(
-                "{probe}: {} instructions of divisions or calls, stack {}",
-                cost.forbidden, used.stack
-            ));
-        }
     }
-    assert!(over.is_empty(), "over budget:\n{}", over.join("\n"));
-}
-
-fn figures(cost: &Cost, base: &Cost, used: &Usage, idle: &Usage) -> BTreeMap<&'static str, i64> {
-    BTreeMap::from([
-        ("instructions", cost.instructions - base.instructions),
-        ("rmw", cost.rmw - base.rmw),
-        ("membar_sys", cost.membar_sys - base.membar_sys),
-        ("membar_gpu", cost.membar_gpu - base.membar_gpu),
-        ("registers", i64::from(used.registers)),
-        ("registers_net", i64::from(used.registers) - i64::from(idle.registers)),
-    ])
-}
-
-/// The cost of each function of a fat binary.
-fn disassemble(cuobjdump: &Path, binary: &Path) -> BTreeMap<String, Cost> {
-    let output = Command::new(cuobjdump).arg("-sass").arg(binary).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    costs(&String::from_utf8_lossy(&output.stdout))
-}
-
-fn costs(sass: &str) -> BTreeMap<String, Cost> {
-    let mut costs = BTreeMap::new();
-    let mut function = String::new();
-    for line in sass.lines() {
-        if let Some((_, name)) = line.split_once("Function : ") {
-            function = name.trim().to_owned();
-        } else if let Some(opcode) = opcode(line) {
-            count(costs.entry(function.clone()).or_default(), opcode);
-        }
-    }
-    costs
-}
-
-/// The opcode of a line `/*0010*/  @P0 ATOMG.E.ADD ...;`.
-fn opcode(line: &str) -> Option<&str> {
-    let (address, rest) = line.trim().strip_prefix("/*")?.split_once("*/")?;
-    let is_address = address.len() <= 8 && address.chars().all(|c| c.is_ascii_hexdigit());
-    let mut words = rest.split_whitespace();
-    let first = words.next().filter(|_| is_address)?;
-    let opcode = if first.starts_with('@') { words.next()? } else { first };
-    Some(opcode.trim_end_matches(';'))
-}
-
-fn count(cost: &mut Cost, opcode: &str) {
-    let stem = opcode.split('.').next().unwrap_or_default();
-    cost.instructions += i64::from(stem != "NOP");
-    cost.rmw += i64::from(matches!(stem, "ATOM" | "ATOMG" | "RED" | "REDG"));
-    cost.membar_sys += i64::from(stem == "MEMBAR" && opcode.ends_with(".SYS"));
-    cost.membar_gpu += i64::from(stem == "MEMBAR" && opcode.ends_with(".GPU"));
-    cost.forbidden += i64::from(matches!(stem, "MUFU" | "I2F" | "F2I" | "CALL"));
-}
-
-#[test]
-fn machine_code_is_understood() {
-    let sass = "
-\t\tFunction : probe_x
-\t.headerflags\t@\"EF_CUDA_SM90\"
-        /*0000*/                   LDC R1, c[0x0][0x28] ;                  /* 0x00000a00ff017b82 */
-                                                                           /* 0x000fe20000000a00 */
-        /*0010*/              @!P0 ATOMG.E.CAS.64.STRONG.GPU PT, R2, [R4] ;  /* 0x00000a00ff017b82 */
-        /*0020*/                   MEMBAR.ALL.SYS ;                        /* 0x00000a00ff017b82 */
-        /*0030*/                   MEMBAR.ALL.GPU ;                        /* 0x00000a00ff017b82 */
-        /*0040*/                   MUFU.RCP R1, R2 ;                       /* 0x00000a00ff017b82 */
-        /*0050*/                   NOP;                                    /* 0x00000a00ff017b82 */
-";
-    let expected = Cost { instructions: 5, rmw: 1, membar_sys: 1, membar_gpu: 1, forbidden: 1 };
-    assert_eq!(costs(sass), BTreeMap::from([("probe_x".to_owned(), expected)]));
 }

@@ -1,8 +1,11 @@
 //! Our kernels under nvcc: what each costs, on each architecture, before any GPU runs it. Bed U.
 
 mod budgets;
+mod documented;
 #[path = "../../src/fnv.rs"]
 mod fnv;
+mod forms;
 mod matrix;
 #[path = "../common/skip.rs"]
 mod skip;
+mod trace;

@@ -9,28 +9,19 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, OnceLock};
 
+use warpbell_kernels::costs::{ARCHITECTURES, Usage, usages};
 use warpbell_kernels::{HEADERS, SOURCES, toolchain};
 
 use crate::fnv::Fnv;
 use crate::skip::skip_without_nvcc;
 
-const ARCHITECTURES: [u32; 5] = [75, 80, 90, 100, 120];
 const JOBS: usize = 2;
-
-/// What ptxas says of one kernel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    pub registers: u32,
-    pub stack: u32,
-    pub spill_stores: u32,
-    pub spill_loads: u32,
-}
 
 /// All kernels on all architectures.
 #[derive(Default)]
-pub struct Matrix {
+struct Matrix {
     /// By kernel and architecture.
-    pub usages: BTreeMap<(String, u32), Usage>,
+    usages: BTreeMap<(String, u32), Usage>,
     /// What did not compile.
     failures: Vec<String>,
 }
@@ -48,7 +39,7 @@ fn every_kernel_compiles_for_every_architecture_without_spills() {
 }
 
 /// The matrix, made once for all tests.
-pub fn matrix(nvcc: &Path) -> &'static Matrix {
+fn matrix(nvcc: &Path) -> &'static Matrix {
     static MATRIX: OnceLock<Matrix> = OnceLock::new();
     MATRIX.get_or_init(|| make(nvcc))
 }
@@ -121,7 +112,7 @@ fn compile(nvcc: &Path, sources: &Path, file: &str, arch: u32) -> Result<String,
 }
 
 /// Where the machine code for these sources and this compiler is kept, with what ptxas said beside it.
-pub fn kept(nvcc: &Path, file: &str, arch: u32) -> PathBuf {
+fn kept(nvcc: &Path, file: &str, arch: u32) -> PathBuf {
     let shared =
         HEADERS.iter().chain(SOURCES.iter().filter(|(name, _)| name.ends_with(".cuh") || *name == file));
     let hash = shared.fold(Fnv::new(), |hash, (name, text)| hash.text(name).text(text));
@@ -133,37 +124,10 @@ pub fn kept(nvcc: &Path, file: &str, arch: u32) -> PathBuf {
     folder.join(format!("{}-sm_{arch}-{hash}.fatbin", file.trim_end_matches(".cu")))
 }
 
-/// The kernels in what `ptxas -v` said.
-fn usages(said: &str) -> Vec<(String, Usage)> {
-    let mut found: Vec<(String, Usage)> = Vec::new();
-    for line in said.lines() {
-        if let Some(rest) = line.split_once("Compiling entry function '") {
-            let name = rest.1.split('\'').next().unwrap_or_default();
-            found.push((name.to_owned(), Usage::default()));
-        }
-        let Some((_, usage)) = found.last_mut() else { continue };
-        if let Some(stack) = number_before(line, " bytes stack frame") {
-            usage.stack = stack;
-            usage.spill_stores = number_before(line, " bytes spill stores").unwrap_or(0);
-            usage.spill_loads = number_before(line, " bytes spill loads").unwrap_or(0);
-        }
-        if let Some(registers) = number_before(line, " registers") {
-            usage.registers = registers;
-        }
-    }
-    found
-}
-
-fn number_before(line: &str, what: &str) -> Option<u32> {
-    let before = &line[..line.find(what)?];
-    before.split_whitespace().next_back()?.parse().ok()
-}
-
 /// All kernels, by the list that the CPU target has of them.
 fn kernels() -> Vec<String> {
-    let list = SOURCES.iter().find(|(name, _)| *name == "module.cu").unwrap().1;
-    let entries = list.lines().filter_map(|line| line.trim().strip_prefix("K(")?.split_once(','));
-    entries.map(|(name, _)| name.to_owned()).collect()
+    let module = warpbell_kernels::cpu::Module::builtin().unwrap();
+    module.kernels().iter().map(|kernel| kernel.name().to_owned()).collect()
 }
 
 fn print(matrix: &Matrix) {
@@ -187,17 +151,4 @@ fn show(usage: &Usage) -> String {
         (0, _) => format!("{registers} (stack {stack})"),
         _ => format!("{registers} ({spill_stores},{spill_loads};{stack})"),
     }
-}
-
-#[test]
-fn ptxas_is_understood() {
-    let said = "ptxas info    : 0 bytes gmem
-ptxas info    : Compiling entry function 'probe' for 'sm_90'
-ptxas info    : Function properties for probe
-    48 bytes stack frame, 44 bytes spill stores, 40 bytes spill loads
-ptxas info    : Used 32 registers, used 0 barriers, 48 bytes cumulative stack size
-";
-    let usage = Usage { registers: 32, stack: 48, spill_stores: 44, spill_loads: 40 };
-    assert_eq!(usages(said), [("probe".to_owned(), usage)]);
-    assert_eq!(show(&usage), "32 (44,40;48)");
 }

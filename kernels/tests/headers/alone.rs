@@ -25,7 +25,7 @@ fn include(header: &str) -> String {
 
 #[test]
 fn public_headers_are_cpp() {
-    for compiler in common::cpp_compilers() {
+    for compiler in common::cpp_compilers("headers as C++") {
         for header in public() {
             common::expect_compiles(&compiler, &STRICT, "alone.cpp", &include(header));
         }
@@ -36,7 +36,7 @@ fn public_headers_are_cpp() {
 fn all_public_headers_live_together_in_any_order() {
     let backwards: Vec<_> = public().collect();
     let text: String = backwards.iter().rev().map(|header| include(header)).collect();
-    for compiler in common::cpp_compilers() {
+    for compiler in common::cpp_compilers("headers together as C++") {
         common::expect_compiles(&compiler, &STRICT, "together.cpp", &text);
     }
 }
@@ -69,7 +69,7 @@ fn our_own_sources_compile_without_warnings() {
     let sources = EXECUTOR.iter().map(|(name, _)| (*name).to_owned());
     let sources = sources.chain(SOURCES.iter().map(|(name, _)| format!("src/{name}")));
     let sources: Vec<_> = sources.filter(|name| name.ends_with(".cpp") || name.ends_with(".cu")).collect();
-    for compiler in common::cpp_compilers() {
+    for compiler in common::cpp_compilers("our sources as C++") {
         for name in &sources {
             let text = format!("#include \"{}\"\n", common::root().join(name).display());
             common::expect_compiles(&compiler, &STRICT, "source.cpp", &text);

@@ -48,6 +48,11 @@ impl Arena {
         }
     }
 
+    /// Offsets of the words that are part of a state, in their order there.
+    pub(super) fn kept_offsets(&self) -> Vec<usize> {
+        self.kept.iter().flat_map(|&(first, count)| first..first + count).map(|word| word * 8).collect()
+    }
+
     /// Whether changes of `bytes` bytes at `address` are part of a state.
     pub fn keeps(&self, address: u64, bytes: u32) -> bool {
         let offset = address.wrapping_sub(self.base()) as usize;
@@ -103,6 +108,11 @@ impl Arena {
     pub fn write(&self, offset: usize, from: &[u64]) {
         assert!(offset + from.len() * 8 <= self.bytes, "offset {offset} of {} bytes", self.bytes);
         copy_in(self.base() + offset as u64, from);
+    }
+
+    /// Words that [`save`](Arena::save) appends.
+    pub(super) fn kept_words(&self) -> usize {
+        self.kept.iter().map(|(_, count)| count).sum()
     }
 
     /// Appends all that changes.

@@ -2,11 +2,12 @@
 //! moment. What its client does wrong it reports.
 
 use super::arena::Arena;
+use super::symmetry::{Renaming, Symmetry};
 
 /// What the library leaves in the dwords of an entry, `exhaustive.cu`.
-const MARK: u32 = 0x5742_0000;
+pub(super) const MARK: u32 = 0x5742_0000;
 /// What a fetched entry is overwritten with, so that nobody takes it for a new one.
-const POISON: u64 = 0xeeee_eeee_eeee_eeee;
+pub(super) const POISON: u64 = 0xeeee_eeee_eeee_eeee;
 
 /// Where the rings and registers are, as offsets into the arena.
 #[derive(Clone, Copy, Debug)]
@@ -197,6 +198,27 @@ impl Device {
     pub fn save(&self, to: &mut Vec<u64>) {
         to.extend([self.tail, self.fetched, self.posted, self.head, self.seen, self.flights.len() as u64]);
         to.extend(self.flights.iter().map(|flight| u64::from(flight.number) << 16 | u64::from(flight.cid)));
+    }
+
+    /// Words that [`save`](Device::save) appends.
+    pub(super) fn saved_words(from: &[u64]) -> usize {
+        6 + from[5] as usize
+    }
+
+    /// Appends to `to` the state `from` after a renaming of the warps.
+    pub(super) fn rename(symmetry: &Symmetry, by: &Renaming, from: &[u64], to: &mut Vec<u64>) {
+        let mut seen = 0;
+        for number in (0..64).filter(|number| from[4] >> number & 1 != 0) {
+            seen |= 1 << symmetry.command(by, number);
+        }
+        to.extend([from[0], from[1], from[2], from[3], seen, from[5]]);
+        let first = to.len();
+        let flight = |word: &u64| {
+            let (number, cid) = ((word >> 16) as u32, *word as u32 & 0xffff);
+            u64::from(symmetry.command(by, number)) << 16 | u64::from(symmetry.cid(by, cid))
+        };
+        to.extend(from[6..].iter().map(flight));
+        to[first..].sort_unstable();
     }
 
     /// Puts back what [`save`](Device::save) appended; returns the rest.

@@ -7,7 +7,9 @@ use warpbell_kernels::cpu::{Explorer, Hooks, Launch, Next, Waiting};
 
 use super::arena::Arena;
 use super::device::Device;
+use super::locals::{Input, Locals};
 use super::roles::Roles;
+use super::symmetry::Symmetry;
 
 /// Loads that nobody is known to disturb, one after the other, before others get a turn all the same: the lane may
 /// wait for somebody who was not seen to write yet.
@@ -52,17 +54,26 @@ pub enum Stop {
 
 /// The system. It starts where it was made.
 pub struct Model {
-    explorer: Explorer,
+    pub(super) explorer: Explorer,
     /// Memory.
     pub arena: Arena,
     /// The controller, if there is one.
     pub device: Option<Device>,
-    clock: Arc<AtomicU64>,
+    pub(super) clock: Arc<AtomicU64>,
     leaps: u64,
     roles: Roles,
     reduce: bool,
     /// Lanes that moved since the last `mark` or `restore`, a bit each.
-    moved: u32,
+    pub(super) moved: u32,
+    /// Where each lane can stand, and where it stands.
+    pub(super) locals: Vec<Locals>,
+    pub(super) place: Vec<u32>,
+    /// Which warps are alike, if that is made use of.
+    pub(super) symmetry: Option<Symmetry>,
+    /// By renaming and lane: for a place of that lane the place of the lane that it becomes.
+    pub(super) renamed: Vec<Vec<Option<u32>>>,
+    spare: Vec<u64>,
+    pub(super) scratch: Vec<u64>,
 }
 
 impl Model {
@@ -81,7 +92,32 @@ impl Model {
         let explorer = Explorer::new(&launch.clone().hooks(hooks))?;
         anyhow::ensure!(explorer.lanes() < 8, "{} lanes: at most 7 can be explored", explorer.lanes());
         let roles = Roles::new(arena.base(), arena.len());
-        Ok(Model { explorer, arena, device, clock, leaps, roles, reduce, moved: 0 })
+        let lanes = explorer.lanes();
+        let mut model = Model {
+            explorer,
+            arena,
+            device,
+            clock,
+            leaps,
+            roles,
+            reduce,
+            moved: 0,
+            locals: (0..lanes).map(|_| Locals::default()).collect(),
+            place: vec![0; lanes],
+            symmetry: None,
+            renamed: Vec::new(),
+            spare: Vec::new(),
+            scratch: Vec::new(),
+        };
+        (0..lanes).for_each(|lane| model.arrive_at(lane, None));
+        Ok(model)
+    }
+
+    /// The same, of warps that are alike: states that differ in their numbers only count as one.
+    pub fn with_symmetry(mut self, symmetry: Symmetry) -> Model {
+        self.renamed = vec![Vec::new(); symmetry.renamings().len() * self.explorer.lanes()];
+        self.symmetry = Some(symmetry);
+        self
     }
 
     /// Notes what everybody is about to do where the system starts.
@@ -110,10 +146,9 @@ impl Model {
         self.arena.save(to);
         self.device.iter().for_each(|device| device.save(to));
         for lane in 0..self.explorer.lanes() {
-            let at = to.len();
-            to.push(0);
-            self.explorer.save(lane, to);
-            to[at] = (to.len() - at - 1) as u64;
+            to.extend([u64::from(self.place[lane]), u64::from(self.explorer.stores(lane))]);
+            (0..self.explorer.stores(lane))
+                .for_each(|index| to.extend(packed(&self.explorer.waiting(lane, index))));
         }
     }
 
@@ -136,14 +171,64 @@ impl Model {
         if let Some(device) = &mut self.device {
             rest = device.restore(rest);
         }
+        self.restore_lanes(rest);
+    }
+
+    fn restore_lanes(&mut self, mut from: &[u64]) {
         for lane in 0..self.explorer.lanes() {
-            let (own, after) = rest[1..].split_at(rest[0] as usize);
+            let (buffer, after) = from[2..].split_at(from[1] as usize * Explorer::STORE_WORDS);
             if self.moved >> lane & 1 != 0 {
-                self.explorer.restore(lane, own);
+                self.put(lane, from[0] as u32, from[1], buffer);
             }
-            rest = after;
+            from = after;
         }
         self.moved = 0;
+    }
+
+    /// Puts a lane to a place, with so many stores in its buffer.
+    pub(super) fn put(&mut self, lane: usize, place: u32, stores: u64, buffer: &[u64]) {
+        self.spare.clear();
+        self.spare.extend_from_slice(self.locals[lane].control(place));
+        self.spare[1] = stores;
+        self.spare.extend_from_slice(buffer);
+        self.explorer.restore(lane, &self.spare);
+        self.place[lane] = place;
+    }
+
+    /// Lets `lane` do what it does next.
+    pub(super) fn advance(&mut self, lane: usize) {
+        let input = self.input(lane);
+        let from = self.place[lane];
+        self.explorer.advance(lane);
+        self.arrive_at(lane, Some((from, input)));
+    }
+
+    fn arrive_at(&mut self, lane: usize, origin: Option<(u32, Input)>) {
+        self.spare.clear();
+        self.explorer.save(lane, &mut self.spare);
+        self.place[lane] = self.locals[lane].number(&self.spare, origin);
+    }
+
+    /// What `lane` is about to read: memory, or what it stored and nobody else has seen.
+    fn input(&self, lane: usize) -> Input {
+        let (clock, buffer) = (self.clock.load(Ordering::Relaxed), self.shape(lane));
+        let (Next::Load { address, bytes } | Next::Rmw { address, bytes }) = self.explorer.next(lane) else {
+            return Input { address: self.arena.base(), bytes: 0, value: 0, clock, buffer };
+        };
+        assert!(bytes == 4 || bytes == 8, "a load of {bytes} bytes");
+        let offset = address.wrapping_sub(self.arena.base()) as usize;
+        let memory = if bytes == 4 { u64::from(self.arena.half(offset)) } else { self.arena.word(offset) };
+        let mut value = memory.to_le_bytes();
+        for index in 0..self.explorer.stores(lane) {
+            let store = self.explorer.waiting(lane, index);
+            for (at, byte) in store.value.iter().take(store.bytes as usize).enumerate() {
+                let to = (store.address + at as u64).wrapping_sub(address);
+                if to < u64::from(bytes) {
+                    value[to as usize] = *byte;
+                }
+            }
+        }
+        Input { address, bytes, value: u64::from_le_bytes(value), clock, buffer }
     }
 
     /// Whether every lane has returned and every store has drained.
@@ -155,7 +240,7 @@ impl Model {
         self.explorer.next(lane) == Next::Done
     }
 
-    fn waiting(&self, lane: usize) -> Vec<Waiting> {
+    pub(super) fn waiting(&self, lane: usize) -> Vec<Waiting> {
         (0..self.explorer.stores(lane)).map(|index| self.explorer.waiting(lane, index)).collect()
     }
 
@@ -288,7 +373,7 @@ impl Model {
         let forced = self.forced(lane, &self.waiting(lane));
         self.drain_all(lane, &forced)?;
         if next != Next::Done {
-            self.explorer.advance(lane);
+            self.advance(lane);
         }
         self.settle(lane)
     }
@@ -313,19 +398,19 @@ impl Model {
             known = self.explorer.stores(lane);
             match self.explorer.next(lane) {
                 Next::Load { address, bytes } => {
-                    let alone = self.roles.reads(lane, address, bytes);
+                    let alone = self.note_read(lane, address, bytes);
                     if !alone || !self.reduce || quiet == MOST_QUIET_LOADS {
                         break;
                     }
                 }
                 Next::Rmw { address, bytes } => {
-                    self.roles.reads(lane, address, bytes);
+                    self.note_read(lane, address, bytes);
                     return self.note_write(lane, address, bytes);
                 }
                 Next::Fault => return Err(Stop::Broken(self.explorer.fault())),
                 Next::Fence | Next::Done => break,
             }
-            self.explorer.advance(lane);
+            self.advance(lane);
         }
         Ok(())
     }
@@ -340,7 +425,28 @@ impl Model {
             let name = self.arena.name(address);
             return Err(Stop::Broken(format!("warp {lane} writes to {name}, which is no part of the state")));
         }
-        self.roles.writes(lane, address, bytes).map_err(|_| Stop::Restart)
+        let Some(symmetry) = &self.symmetry else {
+            return self.roles.writes(lane, address, bytes).map_err(|_| Stop::Restart);
+        };
+        // What one warp does any other may do in its place.
+        let mut wrong = Ok(());
+        for by in symmetry.renamings() {
+            let (lane, address) = (symmetry.lane(by, lane), symmetry.address(by, address));
+            wrong = self.roles.writes(lane, address, bytes).and(wrong);
+        }
+        wrong.map_err(|_| Stop::Restart)
+    }
+
+    /// Whether nobody else is known to write there.
+    fn note_read(&mut self, lane: usize, address: u64, bytes: u32) -> bool {
+        let others = self.symmetry.iter().flat_map(|symmetry| {
+            let renamed = |by| (symmetry.lane(by, lane), symmetry.address(by, address));
+            symmetry.renamings().iter().map(renamed)
+        });
+        for (lane, address) in others {
+            self.roles.reads(lane, address, bytes);
+        }
+        self.roles.reads(lane, address, bytes)
     }
 
     fn drain(&mut self, lane: usize, index: u32) -> Result<(), String> {
@@ -353,70 +459,17 @@ impl Model {
             None => Ok(()),
         }
     }
-
-    /// Who does `action` here, and what that is, in words.
-    pub fn describe(&self, action: Move) -> (String, String) {
-        match action {
-            Move::Step { lane } => (format!("warp {lane}"), self.describe_step(usize::from(lane))),
-            Move::Drain { lane, index } => {
-                let store = self.explorer.waiting(usize::from(lane), u32::from(index));
-                (format!("warp {lane}"), format!("its store arrives: {}", self.describe_store(&store)))
-            }
-            Move::Fetch => ("controller".into(), "fetches".into()),
-            Move::Complete { index } => {
-                let number = self.device.as_ref().map_or(0, |device| device.number(usize::from(index)));
-                ("controller".into(), format!("completes command {number}"))
-            }
-            Move::Leap => ("time".into(), "all deadlines pass".into()),
-        }
-    }
-
-    fn describe_step(&self, lane: usize) -> String {
-        let stores = || {
-            let names = self.waiting(lane).into_iter().map(|store| self.describe_store(&store));
-            names.collect::<Vec<_>>().join(", ")
-        };
-        match self.explorer.next(lane) {
-            Next::Load { address, bytes } => {
-                let own = self.waiting(lane).into_iter().rfind(|store| store.overlaps(address, bytes));
-                let value = own.map_or_else(|| self.value(address, bytes), |store| number(store.number()));
-                format!("loads {}: {value}", self.arena.name(address))
-            }
-            Next::Rmw { address, bytes } => {
-                format!("read-modify-writes {}: {}", self.arena.name(address), self.value(address, bytes))
-            }
-            Next::Fence => format!("fence: {}", stores()),
-            Next::Done => format!("has returned: {}", stores()),
-            Next::Fault => self.explorer.fault(),
-        }
-    }
-
-    fn describe_store(&self, store: &Waiting) -> String {
-        let name = self.arena.name(store.address);
-        match store.bytes {
-            16 => name,
-            _ => format!("{name} = {}", number(store.number())),
-        }
-    }
-
-    fn value(&self, address: u64, bytes: u32) -> String {
-        let offset = address.wrapping_sub(self.arena.base()) as usize;
-        number(if bytes == 4 { u64::from(self.arena.half(offset)) } else { self.arena.word(offset) })
-    }
-
-    /// What each lane is about to do, in words.
-    pub fn describe_lanes(&self) -> Vec<String> {
-        let lanes = 0..self.explorer.lanes();
-        let stand = |lane: usize| match self.explorer.next(lane) {
-            Next::Done if self.explorer.stores(lane) == 0 => format!("warp {lane}     has returned"),
-            _ => format!("warp {lane}     next: {}", self.describe_step(lane)),
-        };
-        lanes.map(stand).collect()
-    }
 }
 
-fn number(value: u64) -> String {
-    if value < 1 << 16 { value.to_string() } else { format!("{value:#x}") }
+/// A store that waits, as words of a state.
+fn packed(store: &Waiting) -> [u64; Explorer::STORE_WORDS] {
+    let half = |at: usize| {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(&store.value[at..at + 8]);
+        u64::from_le_bytes(bytes)
+    };
+    let flags = u64::from(store.bytes) | u64::from(store.doorbell) << 32;
+    [store.address, flags, u64::from(store.epoch) | u64::from(store.fenced) << 32, half(0), half(8)]
 }
 
 /// Adds the stores that have to drain before those in `set`.

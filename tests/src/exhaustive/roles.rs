@@ -7,7 +7,7 @@
 const CELL: u64 = 4;
 
 /// Sets of actors, a bit each, for every cell.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Roles {
     base: u64,
     readers: Vec<u8>,

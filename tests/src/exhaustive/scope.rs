@@ -7,10 +7,12 @@ use warpbell_kernels::abi::{self, Plain};
 use warpbell_kernels::cpu::{Launch, Module};
 use zerocopy::IntoBytes;
 
+use super::alike;
 use super::arena::Arena;
-use super::device::{Device, Rings};
+use super::device::{Device, POISON, Rings};
 use super::model::Model;
 use super::search::{Budget, Report, Search};
+use super::symmetry::{Names, Symmetry};
 
 /// The bounds of one check. `Scope::shared` and `Scope::exclusive` give small ones; the fields are there to be changed.
 #[derive(Clone, Debug)]
@@ -35,7 +37,7 @@ pub struct Scope {
     pub stale_tokens: bool,
     /// Where counters start.
     pub start: u64,
-    /// Whether moves that make no difference are tried in one order only.
+    /// Whether moves that make no difference are tried in one order only, and warps count as alike.
     pub reduce: bool,
 }
 
@@ -96,31 +98,49 @@ impl Scope {
         Ok(self.outcomes(module, budget)?.0)
     }
 
-    /// The same; also returns what memory held at each of the ends, from the rings to the answers.
+    /// The same; also returns what memory held at each of the ends, from the rings to the answers, whichever warp is
+    /// which.
     pub fn outcomes(&self, module: &Module, budget: Budget) -> anyhow::Result<(Report, BTreeSet<Vec<u64>>)> {
         let layout = Layout::new(self)?;
-        let launch = Launch::with_bytes(module, "exhaustive", layout.args(self).as_bytes())?.grid(self.warps);
-        let rings = layout.rings;
-        let (records, state, words) = (layout.records, layout.state, layout.words);
-        let device = Device::new(rings, self.start);
-        let mut model = Model::new(&launch, layout.arena, Some(device), self.leaps, self.reduce)?;
-        let scope = self.clone();
-        let end = End { scope, rings, records, state, words };
+        let symmetry = layout.symmetry(self);
+        let end = End {
+            scope: self.clone(),
+            rings: layout.rings,
+            records: layout.records,
+            state: layout.state,
+            words: layout.words,
+        };
+        let mut model = self.model(layout, module)?;
         let mut outcomes = BTreeSet::new();
         let report = Search::run(&mut model, budget, &mut |model| {
-            outcomes.insert(end.outcome(model));
+            outcomes.extend(symmetry.outcomes(&model.arena, |word| end.outcome(word)));
             end.judge(model)
         });
         Ok((report, outcomes))
     }
+
+    fn model(&self, layout: Layout, module: &Module) -> anyhow::Result<Model> {
+        let launch = Launch::with_bytes(module, "exhaustive", layout.args(self).as_bytes())?.grid(self.warps);
+        let symmetry = layout.symmetry(self);
+        let device = Device::new(layout.rings, self.start);
+        let model = Model::new(&launch, layout.arena, Some(device), self.leaps, self.reduce)?;
+        Ok(if self.reduce && self.warps > 1 { model.with_symmetry(symmetry) } else { model })
+    }
+
+    /// Whether warps are alike, on so many schedules drawn at random. Returns how many states were compared, or what
+    /// differs.
+    pub fn check_symmetry(&self, module: &Module, walks: u64) -> anyhow::Result<Result<usize, String>> {
+        Ok(alike::check(&mut self.model(Layout::new(self)?, module)?, walks))
+    }
 }
 
 /// Counters of the queue's state.
-const FIELDS: [(&str, usize); 7] = [
+const FIELDS: [(&str, usize); 8] = [
     ("ticket", offset_of!(abi::QueueState, ticket)),
     ("turn", offset_of!(abi::QueueState, turn)),
     ("reap", offset_of!(abi::QueueState, reap)),
     ("head", offset_of!(abi::QueueState, head)),
+    ("surplus", offset_of!(abi::QueueState, surplus)),
     ("exclusive tail", offset_of!(abi::QueueState, exclusive_tail)),
     ("exclusive head", offset_of!(abi::QueueState, exclusive_head)),
     ("exclusive told", offset_of!(abi::QueueState, exclusive_told)),
@@ -181,6 +201,21 @@ impl Layout {
         Ok(layout)
     }
 
+    fn symmetry(&self, scope: &Scope) -> Symmetry {
+        let (entries, lanes) = (scope.entries as usize, scope.warps as usize * 32);
+        let names = Names {
+            warps: scope.warps,
+            commands: scope.commands,
+            local_bits: 5 + scope.token_shift(),
+            sq: (self.rings.sq, entries * 64),
+            cq: (self.rings.cq, entries * 16),
+            words: (self.words, (lanes << scope.token_shift()) * 4),
+            quarantine: (self.quarantine, lanes * 4),
+            records: (self.records, scope.total() as usize * 8),
+        };
+        Symmetry::new(names, &self.arena)
+    }
+
     fn put<T: Plain>(&self, offset: usize, value: &T) {
         let words: Vec<u64> = value
             .as_bytes()
@@ -221,6 +256,8 @@ impl Layout {
         );
         // Entries of the lap before, so that phases are right wherever the counters start.
         let lap = scope.start >> shift;
+        // What nobody has written is no command of warp 0.
+        self.arena.write(self.rings.sq, &vec![POISON; scope.entries as usize * 8]);
         for slot in 0..scope.entries as usize {
             let written = (slot as u64) < scope.start % u64::from(scope.entries);
             let phase = if written { lap + 1 } else { lap } & 1;
@@ -258,14 +295,13 @@ struct End {
 }
 
 impl End {
-    /// Completion entries, counters and answers.
-    fn outcome(&self, model: &Model) -> Vec<u64> {
-        let field = |field: usize| model.arena.word(self.state + field);
-        let mut words: Vec<u64> = FIELDS.iter().map(|(_, at)| field(*at)).collect();
+    /// Completion entries, counters and answers, of memory that has this word at an offset.
+    fn outcome(&self, word: &dyn Fn(usize) -> u64) -> Vec<u64> {
+        let mut words: Vec<u64> = FIELDS.iter().map(|(_, at)| word(self.state + at)).collect();
         for (at, count) in
             [(self.rings.cq, self.rings.entries as usize * 2), (self.records, self.scope.total() as usize)]
         {
-            words.extend((0..count).map(|word| model.arena.word(at + word * 8)));
+            words.extend((0..count).map(|index| word(at + index * 8)));
         }
         words
     }

@@ -251,7 +251,7 @@ impl<'a> Search<'a> {
         let mut words = self.spare.pop().unwrap_or_default();
         words.clear();
         self.model.save(&mut words);
-        let key = key(&words);
+        let key = self.model.key_of(&words);
         match self.visited.entry(key) {
             Entry::Occupied(known) => {
                 self.spare.push(words);

@@ -40,10 +40,10 @@ impl Client {
         entries as usize * PAGE
     }
 
-    pub(super) fn new(queue: HostQueue, block_bytes: usize, ops: Vec<Op>) -> Client {
+    pub(super) fn new(queue: HostQueue, nsid: u32, block_bytes: usize, ops: Vec<Op>) -> Client {
         let slots = queue.depth() as usize + 1;
         let records = vec![Record::default(); ops.len()];
-        Client { queue, nsid: 1, block_bytes, ops, records, next: 0, in_flight: vec![None; slots] }
+        Client { queue, nsid, block_bytes, ops, records, next: 0, in_flight: vec![None; slots] }
     }
 
     /// Does one thing, or looks in vain. True if it did something.
@@ -102,10 +102,10 @@ impl Client {
         self.queue.outstanding() == self.queue.depth() && self.in_flight.iter().all(Option::is_none)
     }
 
-    /// Asks for nothing more.
-    pub(super) fn stop(&mut self) {
-        self.ops.truncate(self.next);
+    /// Asks for nothing more. Returns what it had not asked for.
+    pub(super) fn stop(&mut self) -> Vec<Op> {
         self.records.truncate(self.next);
+        self.ops.split_off(self.next)
     }
 
     /// Its queue.
@@ -134,12 +134,12 @@ fn entry(op: &Op, nsid: u32, iova: u64) -> Sqe {
 
 fn fill(buffer: &Buffer, at: usize, bytes: usize, value: u64) {
     for offset in [at, at + bytes - 8] {
-        buffer.window().write(offset, &value.to_le_bytes()).expect("a page for each slot");
+        buffer.write(offset, &value.to_le_bytes()).expect("a page for each slot");
     }
 }
 
 fn word(buffer: &Buffer, at: usize) -> u64 {
     let mut bytes = [0; 8];
-    buffer.window().read(at, &mut bytes).expect("a page for each slot");
+    buffer.read(at, &mut bytes).expect("a page for each slot");
     u64::from_le_bytes(bytes)
 }

@@ -6,11 +6,12 @@ use std::time::Duration;
 use warpbell_kernels::abi;
 use warpbell_softctl::{FaultKind, InjectedFault};
 
-use super::forgiven::is_overrun;
+use super::forgiven::{is_early_answer, is_mistaken};
 use super::kernel::{self, MOST_BLOCKS};
 use super::model::{self, Access, Kind, NEVER};
 use super::outcome::{Command, Facts, Who};
 use super::plan::Plan;
+use crate::breach::Breach;
 use crate::findings::Finding;
 
 /// Checks every block, from one loss of power to the next.
@@ -33,17 +34,22 @@ impl Spoiled<'_> {
         self.facts.faults.iter().filter(move |fault| fault.kind == kind)
     }
 
-    /// Whether a second completion of an identifier may have answered this command before its time.
+    /// Whether a second completion may have answered this command before its time, or one whose buffer it has now.
     fn early(&self, command: &Command) -> bool {
-        let answered = Duration::from_nanos(command.record.answered);
-        let hit = |fault: &InjectedFault| command.is(fault.queue, fault.cid) && fault.at <= answered;
-        self.of_kind(FaultKind::Duplicate).any(hit) || is_overrun(self.facts, command.qid, answered)
+        let during = command.span();
+        let early = Breach::Early { qid: u32::from(command.qid), cid: command.record.cid };
+        // It may find that completion when its queue is gone already.
+        let seen = |(when, breach): &(Duration, Breach)| {
+            *breach == early
+                && during.contains(when)
+                && is_early_answer(self.facts, *during.start(), *when, breach)
+        };
+        is_mistaken(self.facts, command.qid, *during.end()) || self.facts.breaches.iter().any(seen)
     }
 
     /// Whether late data came, or went, while this command of the same lane may have used its buffer.
     fn overtaken(&self, command: &Command) -> bool {
-        let (asked, answered) =
-            (Duration::from_nanos(command.record.asked), Duration::from_nanos(command.record.answered));
+        let (asked, answered) = command.span().into_inner();
         self.of_kind(FaultKind::LatePayload).any(|fault| {
             let during =
                 fault.at <= answered && asked <= fault.at + fault.by.unwrap_or_default() + LATE_AT_MOST;
@@ -68,7 +74,7 @@ fn same_lane(one: &Command, other: &Command) -> bool {
         Who::Lane { kernel, warp, lane, .. } => Some((kernel, warp, lane)),
         Who::Host { .. } => None,
     };
-    lane(one) == lane(other) && one.era == other.era
+    lane(one) == lane(other) && one.shares_life(other)
 }
 
 struct Block<'a> {
@@ -82,10 +88,10 @@ impl Block<'_> {
     fn check(&mut self) {
         let mut initial = Some(self.plan.initial(self.lba));
         let mut era = 0;
-        while era <= self.facts.eras.len() {
+        while era <= self.facts.resets.len() {
             // Resets without a loss of power change nothing in the contents.
-            let lost = |of: &usize| self.facts.eras[*of].iter().any(|f| f.kind == FaultKind::PowerLoss);
-            let end = (era..self.facts.eras.len()).find(lost);
+            let lost = |of: &usize| self.facts.faults_of(*of).any(|f| f.kind == FaultKind::PowerLoss);
+            let end = (era..self.facts.resets.len()).find(lost);
             let accesses = self.accesses(era..=end.unwrap_or(usize::MAX));
             if let Err(anomaly) = model::check(&accesses, initial) {
                 self.found.push(Finding::Contents(format!("block {}: {anomaly}", self.lba)));
@@ -124,9 +130,9 @@ impl Block<'_> {
                 continue;
             }
             let kind = match (op.opcode, record.status) {
-                (kernel::WRITE, 0) if early => Kind::Attempt(op.value + block),
-                (kernel::WRITE, 0) if record.answers > 0 => Kind::Write(op.value + block),
-                (kernel::WRITE, status) if may_happen(status) => Kind::Attempt(op.value + block),
+                (kernel::WRITE, 0) if early => Kind::Attempt(command.value() + block),
+                (kernel::WRITE, 0) if record.answers > 0 => Kind::Write(command.value() + block),
+                (kernel::WRITE, status) if may_happen(status) => Kind::Attempt(command.value() + block),
                 (kernel::READ, 0) if record.answers > 0 => match self.value(command, block as usize) {
                     Ok(value) => Kind::Read(value),
                     Err(why) => {
@@ -136,7 +142,10 @@ impl Block<'_> {
                 },
                 _ => continue,
             };
-            let to = if matches!(kind, Kind::Attempt(_)) { NEVER } else { record.answered };
+            let to = match kind {
+                Kind::Attempt(_) => self.facts.last_moment(command).unwrap_or(NEVER),
+                _ => record.answered,
+            };
             accesses.push(Access { kind, from: record.asked, to, who });
         }
         self.found.extend(torn);
@@ -190,7 +199,7 @@ impl Block<'_> {
         let writes = self.facts.commands.iter().filter(|command| command.op.opcode == kernel::WRITE);
         let values = writes.filter_map(|command| {
             let block = self.lba.checked_sub(command.op.lba)?;
-            (block < u64::from(command.op.blocks)).then_some(command.op.value + block)
+            (block < u64::from(command.op.blocks)).then_some(command.value() + block)
         });
         values.chain([self.plan.initial(self.lba)]).collect()
     }
@@ -230,6 +239,13 @@ impl Block<'_> {
 
 /// Whether a command with this status may have happened, or still happen.
 fn may_happen(status: u32) -> bool {
-    let never = [abi::NOT_SUBMITTED, abi::NO_CID, abi::OUT_OF_RANGE, abi::INVALID_BATCH];
+    let never = [
+        abi::NOT_SUBMITTED,
+        abi::NO_CID,
+        abi::OUT_OF_RANGE,
+        abi::INVALID_BATCH,
+        abi::NO_ROOM,
+        abi::OUT_OF_LEASE,
+    ];
     !never.iter().any(|code| status == abi::STATUS_LIBRARY | code)
 }

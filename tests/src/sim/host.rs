@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use warpbell_driver::{DriverError, IoQueueOptions};
+use warpbell_driver::{ControllerState, DriverError, IoQueueOptions};
 use warpbell_hw::{Cid, Qid};
 use warpbell_kernels::abi;
 use warpbell_softctl::{FaultKind, InjectedFault};
@@ -69,7 +69,7 @@ impl Run<'_> {
         for queue in 0..self.plan.queues as usize {
             let Ok(of) = attached.attachment.queue(queue) else { continue };
             let its = |lost: &Option<u16>| lost.is_none_or(|qid| u32::from(qid) == of.qid);
-            if self.facts.losses.iter().any(|(lost, era, _)| its(lost) && *era == self.facts.eras.len()) {
+            if self.facts.losses.iter().any(|(lost, era, _)| its(lost) && *era == self.facts.resets.len()) {
                 continue;
             }
             if attached.attachment.take_alarm(queue) {
@@ -86,12 +86,18 @@ impl Run<'_> {
     }
 
     /// Longer than any kernel may take if each call keeps its deadline.
-    fn kernel_limit(&self) -> Duration {
+    pub(super) fn kernel_limit(&self) -> Duration {
         let plan = self.plan;
         let batches = 32u64.div_ceil(plan.batch) as u32;
         let round = plan.submit_limit() * batches + plan.wait_limit() * 2;
         // The host itself may wait for an answer that never comes, and look at nothing else meanwhile.
-        round * (plan.commands as u32 + 2) * 2 + Duration::from_secs(20)
+        let limit = round * (plan.commands as u32 + 2) * 2 + Duration::from_secs(20);
+        if plan.recovery == 0 {
+            return limit;
+        }
+        // Each try anew, with the delays that the controller asks for, and all the moves.
+        let moves = plan.reattach_limit() * (plan.patience as u32 + 16) + plan.ladder_limit();
+        limit * plan.tries as u32 + moves + Duration::from_secs(1) * (plan.commands * plan.tries) as u32
     }
 
     /// One look at controller and alarms, and now and then an admin command. True once the controller is lost.
@@ -112,8 +118,11 @@ impl Run<'_> {
 
     pub(super) fn health(&self) -> Health {
         let csts = self.world.csts();
+        // A reset that failed half way leaves a controller that is ready and that the driver does not use.
+        let refused = self.plan.recovery != 0 && self.ssd.controller().state() != ControllerState::Ready;
         match csts.into_bits() {
             u32::MAX => Health::Gone,
+            _ if refused => Health::Broken,
             _ if csts.cfs() || !csts.rdy() => Health::Broken,
             _ => Health::Fine,
         }
@@ -123,7 +132,7 @@ impl Run<'_> {
         let Some(attached) = &self.attached else { return };
         (0..self.plan.queues as usize).for_each(|queue| attached.attachment.declare_lost(queue));
         self.facts.lost = true;
-        self.facts.losses.push((None, self.facts.eras.len(), self.world.now()));
+        self.facts.losses.push((None, self.facts.resets.len(), self.world.now()));
         self.world.note(|| "host: all queues are declared lost".to_owned());
     }
 
@@ -135,7 +144,7 @@ impl Run<'_> {
         let qid = pair.qid();
         attached.attachment.declare_lost(queue);
         self.facts.lost = true;
-        self.facts.losses.push((Some(qid.0), self.facts.eras.len(), self.world.now()));
+        self.facts.losses.push((Some(qid.0), self.facts.resets.len(), self.world.now()));
         self.world.note(|| format!("host: queue {queue} is declared lost"));
         if self.plan.replace == 0 {
             return;
@@ -143,6 +152,7 @@ impl Run<'_> {
         self.facts.retired.push(qid.0);
         let deleted = self.ssd.controller().retire_queue_pair(pair);
         self.world.note(|| format!("host: queue pair {qid} deleted: {deleted:?}"));
+        self.facts.kept |= deleted.is_err();
         self.expect_host("deletion of a lost queue", deleted);
         if let Err(error) = self.start_client(8) {
             self.facts.host_error(format!("a queue in place of a lost one: {error:#}"));
@@ -167,10 +177,10 @@ impl Run<'_> {
             if self.health() != Health::Fine {
                 return;
             }
+            self.facts.aborted.push((qid.0, cid, self.world.now()));
             let answer = self.ssd.controller().abort(qid, Cid(cid));
             self.world.note(|| format!("host: abort of cid {cid:#06x} of {qid}: {answer:?}"));
             self.facts.aborts += 1;
-            self.facts.aborted.push((qid.0, cid));
             self.expect_host("abort", answer);
         }
     }
@@ -189,7 +199,7 @@ impl Run<'_> {
     }
 
     /// A call of the host must succeed, unless the controller is broken.
-    fn expect_host<T>(&mut self, what: &str, answer: Result<T, DriverError>) {
+    pub(super) fn expect_host<T>(&mut self, what: &str, answer: Result<T, DriverError>) {
         if let Err(error) = answer {
             self.excuse(what, &error);
         }
@@ -242,17 +252,21 @@ impl Run<'_> {
 
     pub(super) fn make_client(&mut self, ops: Vec<Op>) -> anyhow::Result<()> {
         let entries = self.plan.client_entries as u32;
-        let options = IoQueueOptions { deadline: self.plan.wait_limit(), sq_batch: 1, cq_batch: 1 };
+        let options = IoQueueOptions {
+            deadline: self.plan.wait_limit(),
+            sq_batch: 1,
+            cq_batch: 1,
+            ..IoQueueOptions::default()
+        };
         let buffer = self.ssd.buffer(Client::buffer_bytes(entries))?;
         let queue = match self.ssd.host_queue(entries, options, buffer) {
             Ok(queue) => queue,
-            Err(error) if self.health() != Health::Fine => {
+            Err(error) => {
                 self.excuse_call("a queue of the host", &error);
                 return Ok(());
             }
-            Err(error) => return Err(error.into()),
         };
-        self.world.set_client(Some(Client::new(queue, self.plan.block_bytes(), ops)));
+        self.world.set_client(Some(Client::new(queue, self.plan.nsid(), self.plan.block_bytes(), ops)));
         Ok(())
     }
 
@@ -261,11 +275,12 @@ impl Run<'_> {
         let begin = self.world.now();
         while self.world.with_client(|client| !client.is_done()) == Some(true)
             && self.health() == Health::Fine
+            && !self.world.is_client_cut_off()
         {
             self.world.turn(Duration::ZERO);
             self.world.with_client(|client| {
                 if client.is_wedged() {
-                    client.stop();
+                    drop(client.stop());
                 }
             });
             if self.world.now() - begin > self.plan.wait_limit() * 4 * (self.plan.client as u32 + 16) {
@@ -273,7 +288,7 @@ impl Run<'_> {
                 break;
             }
         }
-        if self.health() != Health::Fine {
+        if self.health() != Health::Fine || self.world.is_client_cut_off() {
             return;
         }
         if let Some(client) = self.world.set_client(None) {
@@ -295,7 +310,7 @@ impl Run<'_> {
         }
         // Its queue, and the kernels', are let go of after the reset: until then they are the controller's too.
         let client = self.world.set_client(None).map(|mut client| {
-            client.stop();
+            drop(client.stop());
             let qid = client.qid();
             self.facts.counts.push((qid, client.spurious(), 0));
             let done = client.into_done();
@@ -307,10 +322,15 @@ impl Run<'_> {
         let reset = self.ssd.controller().reset();
         self.world.note(|| format!("host: reset: {reset:?}"));
         self.world.log.lock().forget();
-        self.facts.end_of_era(&self.soft);
+        if self.plan.recovery == 0 {
+            self.facts.resets.push(self.world.now());
+        }
+        self.note_resets();
         if let Err(error) = reset {
             if self.health() == Health::Gone {
                 self.facts.gone = true;
+            } else if self.plan.recovery != 0 && is_reason(&self.soft.faults(), &error) {
+                self.facts.excused += 1;
             } else {
                 self.facts.host_error(format!("reset: {error}"));
             }
@@ -323,13 +343,14 @@ impl Run<'_> {
         if self.facts.gone {
             return;
         }
-        if self.health() != Health::Fine || self.plan.reset != 0 {
+        // What is left of a queue that could not be deleted goes with a reset only.
+        if self.health() != Health::Fine || self.plan.reset != 0 || self.facts.kept {
             return self.recover();
         }
         let Some(attached) = self.attached.take() else { return };
         self.count(Some(&attached));
         for pair in attached.attachment.pairs() {
-            let deleted = self.ssd.controller().retire_queue_pair(pair);
+            let deleted = self.ssd.controller().retire_queue_pair(&pair);
             self.expect_host("deletion of a queue", deleted);
         }
         self.world.log.lock().forget();
@@ -340,15 +361,18 @@ impl Run<'_> {
     }
 
     /// What kernels counted on queues that are about to go.
-    fn count(&mut self, attached: Option<&Attached>) {
+    pub(super) fn count(&mut self, attached: Option<&Attached>) {
         let Some(Attached { attachment, witness, .. }) = attached else { return };
+        self.facts.breaches.extend(witness.lock().timed_breaches());
+        if self.plan.recovery != 0 {
+            return;
+        }
         for queue in 0..self.plan.queues as usize {
-            let counters = attachment.counters(queue);
+            let counters = attachment.counters(queue).expect("queues of the attachment are read");
             self.facts.late += counters.late;
             let qid = attachment.pairs()[queue].qid();
             self.facts.counts.push((qid.0, counters.spurious, counters.sqhd_mismatch));
         }
-        self.facts.breaches.extend(witness.lock().timed_breaches());
     }
 }
 
@@ -368,9 +392,15 @@ fn is_reason(faults: &[InjectedFault], error: &DriverError) -> bool {
         | DriverError::StateTimeout { .. }
         | DriverError::State { .. }
         | DriverError::Fatal { .. }
+        | DriverError::NotReady { .. }
         | DriverError::Gone { .. } => ended(),
         _ => false,
     }
+}
+
+/// Whether the controller does not answer any more.
+pub(super) fn is_gone(error: &warpbell::Error) -> bool {
+    matches!(error, warpbell::Error::Driver(error) if matches!(innermost(error), DriverError::Gone { .. }))
 }
 
 /// The error that an error is about.

@@ -12,6 +12,7 @@ use super::kernel;
 use super::outcome::{Command, Facts, Who};
 use super::plan::Plan;
 use super::reasons::Reasons;
+use super::steps;
 use crate::findings::Finding;
 
 /// What a status is called.
@@ -28,6 +29,9 @@ pub(super) fn status_name(status: u32) -> String {
         abi::NO_CID => "no_cid",
         abi::STALE_TOKEN => "stale_token",
         abi::INVALID_BATCH => "invalid_batch",
+        abi::NO_ROOM => "no_room",
+        abi::SSD_LOST => "ssd_lost",
+        abi::OUT_OF_LEASE => "out_of_lease",
         _ => return format!("library code {code}"),
     };
     name.to_owned()
@@ -40,6 +44,7 @@ pub(super) fn judge(plan: &Plan, facts: &mut Facts) {
     facts.commands.iter().for_each(|command| judge.command(command));
     facts.faults.iter().for_each(|fault| judge.fault(fault));
     found.append(&mut judge.found);
+    found.extend(steps::check(plan, facts));
     facts.findings.extend(found);
     contents::check(plan, facts);
 }
@@ -55,19 +60,22 @@ impl Judge<'_> {
     fn command(&mut self, command: &Command) {
         let record = &command.record;
         if record.asked == 0 {
-            if !self.reasons.never_asked(command) && !self.is_killed() {
+            // A second try is asked for where the first one's answer says so, and where there is time for it.
+            let later = matches!(command.who, Who::Lane { attempt: 1.., .. });
+            if !later && !self.reasons.never_asked(command) && !self.is_killed() {
                 self.wrong(command, "was never asked for");
             }
             return;
         }
-        match record.answers {
+        match record.answers & !kernel::UNBOUNDED {
             1 => {
                 self.status(command);
                 self.deadlines(command);
                 self.losses(command);
             }
             // The host's own queue was taken down with the controller.
-            0 if matches!(command.who, Who::Host { .. }) && command.era < self.facts.eras.len() => {}
+            0 if matches!(command.who, Who::Host { .. })
+                && (command.era < self.facts.resets.len() || self.facts.gone) => {}
             0 if self.is_killed() => {}
             answers => self.found.push(Finding::Answers { command: self.index(command), answers }),
         }
@@ -81,12 +89,12 @@ impl Judge<'_> {
         let before = |command: &&Command| {
             command.is(fault.queue, fault.cid) && Duration::from_nanos(command.record.asked) <= fault.at
         };
-        let era = (0..=self.facts.eras.len()).find(|era| self.facts.faults_of(*era).contains(fault));
+        let (era, life) = (self.facts.era_at(fault.at), self.facts.life_at(fault.queue, fault.at));
         let hit = self
             .facts
             .commands
             .iter()
-            .filter(|command| Some(command.era) == era)
+            .filter(|command| command.era == era && (command.life == life || command.life.is_none()))
             .filter(|c| c.record.asked != 0)
             .filter(before);
         let Some(command) = hit.max_by_key(|command| command.record.asked) else {
@@ -95,7 +103,8 @@ impl Judge<'_> {
                 fault.kind, fault.cid, fault.queue
             );
             let preparing = |(from, to): &(Duration, Duration)| (*from..=*to).contains(&fault.at);
-            if !self.facts.attaches.iter().any(preparing) {
+            let made = self.facts.lives.iter().map(|life| (life.made, life.from));
+            if !self.facts.attaches.iter().copied().chain(made).any(|of| preparing(&of)) {
                 self.found.push(Finding::Unexplained(text));
             }
             return;
@@ -105,7 +114,7 @@ impl Judge<'_> {
         let as_injected =
             fault.status.is_some_and(|injected| injected.same_code(Status::from_bits(status as u16)));
         let deleted = Status::from_bits(status as u16).same_code(Status::ABORTED_SQ_DELETION)
-            && self.facts.retired.contains(&command.qid);
+            && self.reasons.is_deleted(command);
         if !given_up && !as_injected && !deleted && !self.reasons.confused(command, command.record.answered) {
             let text = format!("{:?} was injected, and it got {}", fault.kind, status_name(status));
             self.wrong(command, &text);
@@ -132,7 +141,14 @@ impl Judge<'_> {
         if stray && (status & abi::STATUS_LIBRARY == 0 || command.record.cid != u32::MAX) {
             return self.wrong(command, &format!("leaves the namespace, and got {}", status_name(status)));
         }
+        let proof = matches!(command.who, Who::Lane { kernel, .. } if kernel >= self.plan.kernels);
+        let host = matches!(command.who, Who::Host { .. });
+        let unleased = !proof && !host && self.plan.leaves_lease(&command.op);
+        if unleased && (status & abi::STATUS_LIBRARY == 0 || command.record.cid != u32::MAX) {
+            return self.wrong(command, &format!("leaves the lease, and got {}", status_name(status)));
+        }
         let explained = match status {
+            _ if status == abi::STATUS_LIBRARY | abi::OUT_OF_LEASE => unleased,
             0 => true,
             _ if status & abi::STATUS_LIBRARY != 0 => {
                 self.library_code(command, status & !abi::STATUS_LIBRARY, stray)
@@ -152,6 +168,7 @@ impl Judge<'_> {
             abi::TIMED_OUT => self.reasons.timed_out(command),
             abi::NOT_SUBMITTED => self.reasons.not_submitted(command),
             abi::QUEUE_GONE => self.reasons.lost(command, command.record.answered),
+            abi::SSD_LOST => self.reasons.is_dead(command, command.record.answered),
             abi::NO_CID => self.reasons.no_cid(command),
             abi::INVALID_BATCH => {
                 self.plan.flags & u64::from(kernel::WHOLE_BATCHES) != 0
@@ -164,16 +181,16 @@ impl Judge<'_> {
     fn device_status(&self, command: &Command, status: u32) -> bool {
         let status = Status::from_bits(status as u16);
         let is_it = |fault: &InjectedFault| {
-            let during =
-                Duration::from_nanos(command.record.asked)..=Duration::from_nanos(command.record.answered);
             fault.status.is_some_and(|injected| injected.same_code(status))
                 && command.is(fault.queue, fault.cid)
-                && during.contains(&fault.at)
+                && command.span().contains(&fault.at)
         };
-        let aborted = |(qid, cid): &(u16, u16)| command.is(*qid, *cid);
+        let aborted = |(qid, cid, at): &(u16, u16, Duration)| {
+            command.is(*qid, *cid) && *at <= Duration::from_nanos(command.record.answered)
+        };
         self.facts.faults.iter().any(is_it)
             || status.same_code(Status::ABORT_REQUESTED) && self.facts.aborted.iter().any(aborted)
-            || status.same_code(Status::ABORTED_SQ_DELETION) && self.facts.retired.contains(&command.qid)
+            || status.same_code(Status::ABORTED_SQ_DELETION) && self.reasons.is_deleted(command)
             || self.reasons.confused(command, command.record.answered)
     }
 
@@ -182,7 +199,9 @@ impl Judge<'_> {
         let record = &command.record;
         let host = matches!(command.who, Who::Host { .. });
         // An eighth: how exactly the host's queue keeps time; the rest is what a look takes.
-        let slack = |limit: Duration| (limit + limit / if host { 2 } else { 4 }).as_nanos() as u64;
+        // With recovery deadlines are shorter, and a look takes as long as ever.
+        let look = Duration::from_millis(if self.plan.recovery == 0 { 0 } else { 5 });
+        let slack = |limit: Duration| (limit + look + limit / if host { 2 } else { 4 }).as_nanos() as u64;
         let submitting = record.submitted - record.asked;
         if submitting > slack(self.plan.submit_limit()) {
             self.found.push(Finding::Stuck(format!("{command}: its submission took {submitting} ns")));
@@ -198,11 +217,14 @@ impl Judge<'_> {
         let Who::Lane { .. } = command.who else { return };
         let record = &command.record;
         let limit = (self.plan.wait_limit().min(self.plan.submit_limit()) / 4).as_nanos() as u64;
-        for (of, _, when) in self.facts.losses.iter().filter(|(_, era, _)| *era == command.era) {
+        // Whoever waits on since is with the next queue, and waits for what others of his warp have there.
+        let replaced = command.life.and_then(|life| self.facts.lives[life].replaced);
+        let moved = |from: u64| replaced.is_some_and(|at| at.as_nanos() as u64 <= from);
+        for when in self.reasons.losses(command) {
             let when = when.as_nanos() as u64;
             let waits = [(record.asked, record.submitted), (record.waited, record.answered)];
-            let late = |(from, to): &(u64, u64)| *to > when && to - when.max(*from) > limit;
-            if of.is_none_or(|of| of == command.qid) && waits.iter().any(late) {
+            let late = |(from, to): &(u64, u64)| *to > when && to - when.max(*from) > limit && !moved(*from);
+            if waits.iter().any(late) {
                 let text = format!("{command}: waited on after its queue was lost at {when} ns");
                 self.found.push(Finding::Stuck(text));
             }

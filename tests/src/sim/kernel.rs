@@ -30,6 +30,18 @@ pub const STALE_TOKENS: u32 = 1;
 pub const WHOLE_BATCHES: u32 = 2;
 /// `Args::flags`: look once before waiting.
 pub const POLL_FIRST: u32 = 4;
+/// `Args::flags`: go over to the successor of a lost queue.
+pub const REATTACH: u32 = 8;
+/// `Args::flags`: there, ask for lost commands again.
+pub const ASK_AGAIN: u32 = 16;
+/// `Args::flags`: ask again for what the library's policy calls retryable.
+pub const RETRY: u32 = 32;
+
+/// In `Record::answers`: the library would have it tried once more than it may be.
+pub const UNBOUNDED: u32 = 0x100;
+
+/// Changes of queues by one warp that are noted.
+pub const MOVES: usize = 64;
 
 /// A command that a lane is to carry out.
 #[repr(C)]
@@ -49,7 +61,7 @@ pub struct Op {
     pub pad: u32,
 }
 
-/// What a lane noted about a command; times are of the virtual clock.
+/// What a lane noted about one try of a command; times are of the virtual clock.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 pub struct Record {
@@ -59,8 +71,8 @@ pub struct Record {
     pub status: u32,
     /// Its command identifier; all ones if it was not submitted.
     pub cid: u32,
-    /// Zero.
-    pub pad: u32,
+    /// Its queue: the identifier, and above it the low half of the queue's epoch.
+    pub queue: u32,
     /// When the lane turned to it; 0: never.
     pub asked: u64,
     /// When the submission returned.
@@ -73,6 +85,24 @@ pub struct Record {
     pub first: [u64; MOST_BLOCKS],
     /// Last word of each block read.
     pub last: [u64; MOST_BLOCKS],
+}
+
+/// What a warp noted about going over from a lost queue to its successor.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+pub struct Move {
+    /// When it was begun.
+    pub from: u64,
+    /// When it was over.
+    pub to: u64,
+    /// The status that it came to, plus 1; 0: nothing was noted here.
+    pub status: u32,
+    /// The queue before it, as in [`Record`].
+    pub queue: u32,
+    /// The queue after it.
+    pub next_queue: u32,
+    /// Zero.
+    pub pad: u32,
 }
 
 /// The kernel's argument.
@@ -89,14 +119,20 @@ pub struct Args {
     pub buffer: abi::BufferRef,
     /// Address of the `Op`s: by warp, lane, command.
     pub ops: u64,
-    /// Address of the `Record`s.
+    /// Address of the `Record`s: as the `Op`s, and then by try.
     pub records: u64,
+    /// Address of the `Move`s: [`MOVES`] of each warp.
+    pub moves: u64,
     /// Deadline of a wait.
     pub deadline_ns: u64,
     /// Deadline of a submission.
     pub submit_deadline_ns: u64,
+    /// Deadline of the wait for a successor.
+    pub reattach_deadline_ns: u64,
     /// Commands of a lane.
     pub commands: u32,
+    /// Tries of a command at most.
+    pub tries: u32,
     /// Lanes that submit together.
     pub batch: u32,
     /// Commands that a lane keeps in flight.
@@ -107,6 +143,8 @@ pub struct Args {
     pub flags: u32,
     /// Warps of the launch count from here on when they look for their queue and identifiers.
     pub first_warp: u32,
+    /// Waits for a successor that may fail before a warp ends.
+    pub patience: u32,
 }
 
 fn source() -> Result<Variant, warpbell_kernels::Error> {

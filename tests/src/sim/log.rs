@@ -59,6 +59,14 @@ impl Log {
         }
     }
 
+    /// So are those of this one.
+    pub(super) fn watch_also(&mut self, queue: &abi::QueueRef, start: u64) {
+        if self.on {
+            self.queues.retain(|seen| seen.queue.sq_doorbell != queue.sq_doorbell);
+            self.queues.push(Seen { queue: *queue, tail: start, fetched: start, posted: start });
+        }
+    }
+
     /// The rings are about to go.
     pub(super) fn forget(&mut self) {
         self.queues.clear();

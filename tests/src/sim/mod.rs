@@ -12,19 +12,24 @@ mod forgiven;
 mod host;
 mod judge;
 pub mod kernel;
+mod lives;
 mod log;
 pub mod model;
 mod outcome;
 mod plan;
 mod reasons;
+mod recovering;
 mod run;
 mod shrink;
+mod steps;
+mod wire;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use warpbell_kernels::cpu::Module;
+use warpbell_softctl::InjectedFault;
 
 pub use faults::{Fault, KINDS};
 pub use plan::Plan;
@@ -43,8 +48,8 @@ pub struct Verdict {
     pub commands: u64,
     /// Of these, how many got each status.
     pub statuses: Vec<(String, u64)>,
-    /// Controller resets, admin commands, aborts and late completions on the way, and calls of the host that failed for a reason.
-    pub events: [(&'static str, u64); 5],
+    /// What happened on the way, in numbers: resets, Aborts, queues replaced and the like.
+    pub events: Vec<(&'static str, u64)>,
     /// Virtual time that it took.
     pub elapsed: Duration,
     /// What happened, if it was to be told.
@@ -73,9 +78,14 @@ pub fn run(plan: &Plan, module: &Module, told: bool) -> Verdict {
     outcome.unwrap_or_else(panicked)
 }
 
+fn names(faults: &[InjectedFault]) -> Vec<String> {
+    faults.iter().map(|fault| format!("{:?}", fault.kind)).collect()
+}
+
 fn carry_out(plan: &Plan, module: &Module, told: bool) -> Verdict {
-    let mut run = match run::Run::new(plan, module, told) {
-        Ok(run) => run,
+    let mut run = match run::Run::start(plan, module, told) {
+        Ok(run::Start::Begun(run)) => run,
+        Ok(run::Start::Removed(faults)) => return Verdict { faults: names(&faults), ..Verdict::default() },
         Err(error) => {
             let findings = vec![Finding::Host(format!("{error:#}"))];
             return Verdict { findings, ..Verdict::default() };
@@ -87,16 +97,10 @@ fn carry_out(plan: &Plan, module: &Module, told: bool) -> Verdict {
     let mut facts = run.end();
     judge::judge(plan, &mut facts);
     let mut verdict = Verdict {
-        faults: facts.faults.iter().map(|fault| format!("{:?}", fault.kind)).collect(),
+        faults: names(&facts.faults),
         commands: facts.commands.len() as u64,
         statuses: outcome::statuses(&facts.commands),
-        events: [
-            ("resets", facts.eras.len() as u64),
-            ("admin commands", facts.admin),
-            ("aborts", facts.aborts),
-            ("late completions", facts.late),
-            ("host calls that failed for a reason", facts.excused),
-        ],
+        events: outcome::events(&facts),
         elapsed: facts.elapsed,
         story: if told { facts.told() } else { String::new() },
         ..Verdict::default()

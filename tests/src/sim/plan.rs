@@ -1,14 +1,20 @@
 //! What one seed means: everything that a run is made of, as numbers that can be set one by one.
 
+mod recovery;
+
 use std::fmt;
 use std::time::Duration;
 
-use warpbell::Sharing;
-use warpbell_softctl::{CompletionOrder, Defect, DoorbellBufferMode, FaultPlan, NamespaceConfig, SoftConfig};
+use warpbell::{OpenOptions, RingPlacement, Sharing};
+use warpbell_driver::DoorbellBuffer;
+use warpbell_nvme::command::QueuePriority;
+use warpbell_softctl::{
+    CompletionOrder, Defect, DoorbellBufferMode, FaultPlan, NamespaceConfig, Profile, SoftConfig,
+};
 
 use super::kernel::{self, MOST_BLOCKS, Op};
 use crate::case::{Draw, Schedule, splitmix64};
-use crate::sim::faults::Fault;
+use crate::sim::faults::{Fault, Kinds};
 
 macro_rules! settings {
     ($($(#[$doc:meta])* $name:ident,)*) => {
@@ -117,12 +123,48 @@ settings! {
     high,
     /// Reset the controller before contents are read back, though nothing asks for it.
     reset,
+    /// Command identifiers have 32 bits.
+    wide,
+    /// Submission rings lie in the controller memory buffer.
+    cmb,
+    /// 0: round robin; else weighted, with queues of the kernels of priority 0 (urgent) to 3 (low), less one.
+    weighted,
+    /// Completions are posted in the order of submission.
+    ordered,
+    /// How long commands take: 1: as an Optane-like SSD's, 2: as a TLC-like one's.
+    profile,
+    /// Namespaces; commands go to the last.
+    namespaces,
     /// A mistake of the controller: 1: Flush does nothing, 2: some writes are lost; never drawn.
     defect,
+    /// The library recovers while kernels run, and these go over to new queues.
+    recovery,
+    /// Tries of a command at most.
+    tries,
+    /// Lost commands are asked for again on the new queue.
+    ask_again,
+    /// What the library calls retryable is asked for again.
+    retry,
+    /// Deadline of the wait for a successor in microseconds.
+    reattach,
+    /// Waits for a successor that may fail before a warp ends.
+    patience,
+    /// Replacements of each queue that memory is had for.
+    spares,
+    /// Deadline of each admin command of the recovery in microseconds.
+    step,
+    /// Controller resets that the recovery may try.
+    resets,
+    /// Rounds between two looks of the recovery.
+    look,
+    /// The kernels' lease ends where the blocks do that commands begin in.
+    lease,
 }
 
 /// Most faults of a plan.
-pub const MOST_FAULTS: u64 = 3;
+pub const MOST_FAULTS: u64 = 6;
+/// Most of one without recovery.
+const MOST_PLAIN_FAULTS: u64 = 3;
 const STARTS: [u64; 8] = [0, 0, 0, 1, (1 << 16) - 2, (1 << 32) - 2, 1 << 62, u64::MAX];
 const DEADLINES: [u64; 3] = [50_000, 100_000, 400_000];
 
@@ -174,14 +216,21 @@ impl Plan {
             client: one(&[0, 0, 4, 12]),
             client_entries: one(&[2, 4, 16]),
             admin: one(&[0, 1, 4]),
-            lose: one(&[0, 0, 0, 0, 0, 0, 1, 50, 400]),
+            lose: one(&[0, 0, 0, 0, 0, 0, 0, 0, 1]) * one(&[1, 50, 400]),
             replace: one(&[0, 1]),
             stall: one(&[0, 0, 0, 0, 0, 0, 1, 60, 300]),
             stall_for: deadline * one(&[1, 3, 9]) / 4,
             dbbuf: one(&[0, 0, 0, 1]),
             high: one(&[0; 63]) + u64::from(seed % 64 == 63),
             reset: one(&[0, 0, 0, 1]),
-            defect: 0,
+            wide: one(&[0, 0, 0, 0, 0, 0, 0, 1]),
+            cmb: one(&[0, 0, 0, 1]),
+            weighted: one(&[0, 0, 0, 0, 1, 2, 3, 4]),
+            ordered: one(&[0, 0, 0, 0, 0, 0, 0, 1]),
+            profile: one(&[0, 0, 0, 0, 0, 0, 1, 2]),
+            namespaces: one(&[1, 1, 1, 2]),
+            tries: 1,
+            ..Plan::default()
         };
         if plan.entries > 32 && plan.batch == 32 && one(&[0, 1, 1]) == 0 {
             plan.flags |= u64::from(kernel::WHOLE_BATCHES);
@@ -189,7 +238,15 @@ impl Plan {
         if plan.high != 0 {
             plan.reach_high();
         }
+        plan.tell_wide_apart();
         plan
+    }
+
+    /// Records of faults have the lower 16 bits of an identifier, which tell the commands of one warp apart.
+    fn tell_wide_apart(&mut self) {
+        if self.wide != 0 && self.faults != 0 {
+            (self.warps, self.block_warps) = (self.queues, 1);
+        }
     }
 
     /// A shape in which the last lane of the last warp slot runs out of identifiers.
@@ -211,13 +268,47 @@ impl Plan {
     /// The faults that were drawn and not taken out.
     pub fn faults(&self) -> Vec<Fault> {
         let mut draw = Draw::new(self.seed ^ 0xfa17);
-        let all: Vec<Fault> = (0..MOST_FAULTS).map(|_| Fault::draw(&mut draw)).collect();
-        all.into_iter().enumerate().filter(|(i, _)| self.faults >> i & 1 != 0).map(|(_, f)| f).collect()
+        let (most, kinds) = match self.recovery {
+            0 => (MOST_PLAIN_FAULTS, Kinds::Plain),
+            _ => (MOST_FAULTS, Kinds::Recovery),
+        };
+        let all: Vec<Fault> = (0..most).map(|_| Fault::draw(&mut draw, kinds)).collect();
+        let drawn = all.into_iter().enumerate().filter(|(i, _)| self.faults >> i & 1 != 0).map(|(_, f)| f);
+        // Half of a wide identifier lies in a dword that a torn entry lacks: it is another command's then.
+        drawn.filter(|fault| self.wide == 0 || fault.kind() != "torn").collect()
     }
 
     /// Who uses a queue.
     pub fn sharing(&self) -> Sharing {
         if self.shared == 0 { Sharing::Exclusive } else { Sharing::Shared }
+    }
+
+    /// The namespace that commands go to.
+    pub fn nsid(&self) -> u32 {
+        self.namespaces as u32
+    }
+
+    /// How the device is opened.
+    pub fn open_options(&self) -> OpenOptions {
+        OpenOptions {
+            queues: Some(self.queues as u16 * if self.recovery == 0 { 1 } else { 4 } + 4),
+            recovery: self.recovery_policy(),
+            doorbell_buffer: if self.dbbuf == 0 { DoorbellBuffer::Off } else { DoorbellBuffer::On },
+            weighted_round_robin: self.weighted != 0,
+            wide_cids: self.wide != 0,
+            rings: if self.cmb == 0 { RingPlacement::Host } else { RingPlacement::Cmb },
+            ..OpenOptions::default()
+        }
+    }
+
+    /// Priority of the kernels' queues.
+    pub fn priority(&self) -> QueuePriority {
+        match self.weighted {
+            2 => QueuePriority::HIGH,
+            3 => QueuePriority::MEDIUM,
+            4 => QueuePriority::LOW,
+            _ => QueuePriority::URGENT,
+        }
     }
 
     /// Bytes of a block.
@@ -254,12 +345,21 @@ impl Plan {
         let bytes = (self.blocks + MOST_BLOCKS as u64) << self.block_shift;
         let text: String = self.faults().iter().map(Fault::toml).collect();
         Ok(SoftConfig {
-            namespaces: vec![NamespaceConfig::memory(bytes, 1 << self.block_shift)],
-            queue_pairs: 16,
+            namespaces: vec![NamespaceConfig::memory(bytes, 1 << self.block_shift); self.namespaces as usize],
+            queue_pairs: if self.recovery == 0 { 16 } else { 32 },
             max_entries: 256,
             sgl: self.sgl != 0,
             stride: self.stride as u8,
+            weighted_round_robin: self.weighted != 0,
+            wide_cids: self.wide != 0,
+            controller_memory: self.cmb << 20,
+            profile: match self.profile {
+                0 => None,
+                1 => Some(Profile::optane()),
+                _ => Some(Profile::tlc()),
+            },
             order: match self.shuffle {
+                window if self.ordered != 0 => CompletionOrder::Submission { window: window as usize },
                 0 => CompletionOrder::Immediate,
                 window => CompletionOrder::Shuffled { window: window as usize },
             },
@@ -272,6 +372,8 @@ impl Plan {
                 _ => Some(Defect::LostWrites),
             },
             poison_fetched: true,
+            // 100 ms, 200 ms, 500 ms.
+            retry_delays: if self.recovery == 0 { [0; 3] } else { [1, 2, 5] },
             ..SoftConfig::default()
         })
     }
@@ -280,10 +382,15 @@ impl Plan {
     /// others out changes it not.
     pub fn op(&self, kernel: u64, warp: u64, lane: u64, index: u64) -> Op {
         let id = ((kernel * 64 + warp) * 32 + lane) * 64 + index;
-        if lane >= self.lanes || index >= self.commands {
+        // Kernels beyond the last prove that everything works.
+        let proof = kernel >= self.kernels;
+        if lane >= self.lanes || index >= self.commands || proof && index > 0 {
             return Op::default();
         }
         let mut op = self.mixed(id, 1);
+        if proof {
+            return op;
+        }
         let stray = splitmix64(id ^ self.seed.rotate_left(9));
         if self.stray != 0 && op.opcode != kernel::FLUSH && stray.is_multiple_of(self.stray) {
             op.lba = self.blocks + MOST_BLOCKS as u64 - u64::from(op.blocks) + 1 + stray % 7;
@@ -336,7 +443,7 @@ fn value_of(who: u64, id: u64) -> u64 {
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "seed {}:", self.seed)?;
+        write!(f, "seed {}{}:", self.seed, if self.recovery == 0 { "" } else { " with recovery" })?;
         for name in Plan::SETTINGS {
             write!(f, " {name}={}", self.get(name).unwrap_or_default())?;
         }

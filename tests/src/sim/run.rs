@@ -6,30 +6,60 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use crossbeam::channel::Receiver;
 use parking_lot::Mutex;
-use warpbell::{AttachOptions, Attachment, DeviceName, OpenOptions, Ssd};
-use warpbell_driver::DoorbellBuffer;
+use warpbell::{AttachOptions, Attachment, DeviceName, Launch, Ssd, SsdEvent};
 use warpbell_hw::{Device, Nsid, Window};
 use warpbell_kernels::abi;
-use warpbell_kernels::cpu::{Hooks, Launch, MemoryEvent, Module};
-use warpbell_softctl::{SoftConfig, SoftDevice};
+use warpbell_kernels::cpu::{Hooks, MemoryEvent, Module};
+use warpbell_softctl::{FaultKind, InjectedFault, SoftConfig, SoftDevice};
 use zerocopy::{FromZeros, IntoBytes};
 
 use super::device::SimDevice;
-use super::host::Health;
-use super::kernel::{self, Args, MOST_BLOCKS, Op, Record};
+use super::host::{Health, is_gone};
+use super::kernel::{self, Args, MOST_BLOCKS, Move, Op, Record};
+use super::lives::Life;
 use super::log::Log;
 use super::outcome::{Command, Facts, Who};
 use super::plan::Plan;
+use super::wire::Wire;
 use super::world::World;
 use crate::findings::Finding;
 use crate::witness::Witness;
 
-const NSID: u32 = 1;
 /// More than there are faults that a plan injects.
-const MOST_TRIES: u32 = 12;
+const MOST_TRIES: u32 = 24;
 /// Between two tries to read blocks.
 const A_WHILE: Duration = Duration::from_millis(400);
+
+/// Brings the controller up. Where commands of the host's own start are hit, too: again.
+fn open(
+    plan: &Plan,
+    name: &DeviceName,
+    device: &Arc<dyn Device>,
+    soft: &Arc<SoftDevice>,
+) -> Result<Ssd, warpbell::Error> {
+    let open = || Ssd::over_device(name.clone(), device.clone(), Some(soft.clone()), &plan.open_options());
+    let mut opened = open();
+    for _ in 0..if plan.recovery == 0 { 0 } else { MOST_TRIES } {
+        // One that could not be identified is left out.
+        let complete = |ssd: &Ssd| ssd.namespaces().len() as u64 == plan.namespaces;
+        if opened.as_ref().is_ok_and(complete) || soft.faults().is_empty() {
+            break;
+        }
+        drop(opened);
+        opened = open();
+    }
+    opened
+}
+
+/// How a run begins.
+pub(super) enum Start<'a> {
+    /// The controller is up.
+    Begun(Box<Run<'a>>),
+    /// It was removed before that, by one of these faults: there is nothing to be run.
+    Removed(Vec<InjectedFault>),
+}
 
 /// The host's main thread.
 pub(super) struct Run<'a> {
@@ -38,7 +68,13 @@ pub(super) struct Run<'a> {
     pub(super) world: Rc<World>,
     pub(super) soft: Arc<SoftDevice>,
     pub(super) ssd: Ssd,
+    /// What the library says of its recovery.
+    pub(super) events: Receiver<SsdEvent>,
+    /// Bytes that are mapped while there are no queues.
+    pub(super) mapped: u64,
     pub(super) attached: Option<Attached>,
+    /// What the host's own queue was to be asked for when it was cut off.
+    pub(super) client_rest: Vec<Op>,
     /// Admin commands still to be sent.
     pub(super) admin: u64,
     /// Commands given up that the host has seen: queue and command identifier.
@@ -53,40 +89,50 @@ pub(super) struct Attached {
 }
 
 /// Memory of one kernel.
-struct Launched {
+pub(super) struct Launched {
     kernel: u64,
     ops: Vec<Op>,
     records: Window,
+    moves: Window,
     _ops: Window,
+    /// While there is one, kernels may come back to the queues that it names.
+    _launch: Launch,
 }
 
 impl<'a> Run<'a> {
     /// Brings the controller up, in a world that is this thread's from now on.
-    pub(super) fn new(plan: &'a Plan, module: &'a Module, told: bool) -> anyhow::Result<Run<'a>> {
+    pub(super) fn start(plan: &'a Plan, module: &'a Module, told: bool) -> anyhow::Result<Start<'a>> {
         let config: SoftConfig = plan.soft_config()?;
         let soft = SoftDevice::stepped(config).context("soft controller")?;
         let log = Arc::new(Mutex::new(Log::new(told)));
         let deadline = plan.wait_limit().min(plan.submit_limit());
-        let world = World::new(soft.clone(), plan.seed, deadline, log);
-        let device: Arc<dyn Device> = Arc::new(SimDevice(soft.clone()));
+        let wire = Arc::new(Wire::default());
+        let device: Arc<dyn Device> = Arc::new(SimDevice::new(soft.clone(), wire.clone()));
+        let world = World::new(soft.clone(), plan.seed, deadline, log, wire);
         let name = DeviceName::Soft("size=1m".to_owned());
-        let doorbell_buffer = if plan.dbbuf == 0 { DoorbellBuffer::Off } else { DoorbellBuffer::On };
-        let queues = Some(plan.queues as u16 + 4);
-        let options = OpenOptions { queues, doorbell_buffer, ..OpenOptions::default() };
-        let ssd = Ssd::over_device(name, device, Some(soft.clone()), &options).context("open")?;
+        let ssd = match open(plan, &name, &device, &soft) {
+            Err(error) if is_gone(&error) && soft.faults().iter().any(|f| f.kind == FaultKind::Remove) => {
+                return Ok(Start::Removed(soft.faults()));
+            }
+            opened => opened.context("open")?,
+        };
+        let events = ssd.events();
         let run = Run {
             plan,
             module,
-            world,
             soft,
+            events,
+            mapped: world.wire.mapped_bytes(),
             ssd,
+            world,
             attached: None,
+            client_rest: Vec::new(),
             admin: plan.admin,
             seen: HashSet::new(),
-            facts: Facts { shadowed: plan.dbbuf != 0, ..Facts::default() },
+            facts: Facts::default(),
         };
         run.fill_blocks()?;
-        Ok(run)
+        Ok(Start::Begun(Box::new(run)))
     }
 
     fn fill_blocks(&self) -> anyhow::Result<()> {
@@ -96,7 +142,7 @@ impl<'a> Run<'a> {
             let word = self.plan.initial(lba).to_le_bytes();
             block[..8].copy_from_slice(&word);
             block[last..].copy_from_slice(&word);
-            self.soft.poke(NSID, lba, &block)?;
+            self.soft.poke(self.plan.nsid(), lba, &block)?;
         }
         Ok(())
     }
@@ -104,6 +150,11 @@ impl<'a> Run<'a> {
     /// Kernels and host, until everything was asked for, answered, recovered and read back.
     pub(super) fn go(&mut self) -> anyhow::Result<()> {
         let _entered = self.world.clone().enter();
+        if self.plan.recovery == 0 { self.go_plainly() } else { self.go_recovering() }
+    }
+
+    /// The host itself answers alarms, and resets when the kernels have ended.
+    fn go_plainly(&mut self) -> anyhow::Result<()> {
         for kernel in 0..self.plan.kernels {
             if !self.attach(kernel)? {
                 break;
@@ -128,13 +179,14 @@ impl<'a> Run<'a> {
     }
 
     /// Queues for kernels, if there are none. False if the controller is gone.
-    fn attach(&mut self, kernel: u64) -> anyhow::Result<bool> {
+    pub(super) fn attach(&mut self, kernel: u64) -> anyhow::Result<bool> {
         if self.attached.is_some() || self.facts.gone {
             return Ok(!self.facts.gone);
         }
         let plan = self.plan;
         let options = AttachOptions {
-            nsid: Some(Nsid(NSID)),
+            nsid: Some(Nsid(plan.nsid())),
+            priority: plan.priority(),
             queues: plan.queues as u32,
             warps: plan.warp_numbers().0 as u32,
             iodepth: plan.entries as u32 - 1,
@@ -142,6 +194,8 @@ impl<'a> Run<'a> {
             sharing: plan.sharing(),
             deadline: plan.wait_limit(),
             start: plan.start,
+            recovery: plan.recovery != 0,
+            spares: plan.spares as u32,
             ..AttachOptions::default()
         };
         let Some(attachment) = self.attach_at_last(kernel, &options)? else { return Ok(false) };
@@ -155,8 +209,14 @@ impl<'a> Run<'a> {
         if plan.dbbuf != 0 {
             witness = witness.through_shadows();
         }
+        if plan.recovery != 0 {
+            witness = witness.with_seats(plan.warp_numbers().1 as u32, plan.store_buffer != 0);
+        }
         let witness = Arc::new(Mutex::new(witness));
         self.world.log.lock().watch(&queues, plan.start);
+        if plan.recovery != 0 {
+            self.world.begin_lives(&queues, &witness);
+        }
         self.attached = Some(Attached { attachment, witness });
         Ok(true)
     }
@@ -172,7 +232,11 @@ impl<'a> Run<'a> {
                 Ok(attachment) => return Ok(Some(attachment)),
                 Err(error) => self.excuse_attach(begin, &format!("attach for kernel {kernel}"), &error),
             }
-            self.recover();
+            if self.plan.recovery == 0 {
+                self.recover();
+            } else {
+                self.bring_back();
+            }
             if self.facts.gone {
                 return Ok(None);
             }
@@ -184,7 +248,7 @@ impl<'a> Run<'a> {
         self.plan.most_blocks as usize * self.plan.block_bytes()
     }
 
-    fn launch(&mut self, kernel: u64) -> anyhow::Result<Launched> {
+    pub(super) fn launch(&mut self, kernel: u64) -> anyhow::Result<Launched> {
         let plan = self.plan;
         let attached = self.attached.as_ref().context("queues are attached")?;
         let lanes = (0..plan.warps).flat_map(|warp| (0..32).map(move |lane| (warp, lane)));
@@ -196,33 +260,46 @@ impl<'a> Run<'a> {
         // A new one for each kernel: commands that an earlier one gave up may still use theirs.
         let slots = (plan.warps * 32 * plan.depth) as usize;
         let buffer = attached.attachment.buffer(slots * self.slot_bytes())?;
-        let records = Window::host(ops.len() * size_of::<Record>())?;
+        let records = Window::host(ops.len() * plan.tries as usize * size_of::<Record>())?;
+        let moves = Window::host(plan.warps as usize * kernel::MOVES * size_of::<Move>())?;
         let args = Args {
             abi_version: abi::ABI_VERSION,
             size: size_of::<Args>() as u32,
-            ns: attached.attachment.namespace(),
+            ns: self.leased(attached.attachment.namespace(), kernel),
             buffer: buffer.as_ref(),
             ops: ops_window.as_ptr() as u64,
             records: records.as_ptr() as u64,
+            moves: moves.as_ptr() as u64,
             deadline_ns: plan.wait_limit().as_nanos() as u64,
             submit_deadline_ns: plan.submit_limit().as_nanos() as u64,
+            reattach_deadline_ns: plan.reattach_limit().as_nanos() as u64,
             commands: plan.commands as u32,
+            tries: plan.tries as u32,
             batch: plan.batch as u32,
             async_depth: plan.depth as u32,
             slot_bytes: self.slot_bytes() as u32,
-            flags: plan.flags as u32,
+            flags: plan.kernel_flags(),
             first_warp: plan.warp_numbers().1 as u32,
+            patience: plan.patience as u32,
         };
         let schedule = plan.schedule();
-        let launch = Launch::with_bytes(self.module, "sim", args.as_bytes())?
-            .grid((plan.warps / plan.block_warps) as u32)
-            .block(32 * plan.block_warps as u32)
+        let launch = attached.attachment.launch_bytes(&self.module.clone().into(), "sim", args.as_bytes())?;
+        let launch = launch.grid((plan.warps / plan.block_warps) as u32).block(32 * plan.block_warps as u32);
+        let on_cpu = launch.on_cpu().context("a launch on the CPU")?;
+        let worker = on_cpu
             .seed(if schedule.random { (plan.seed << 2 | kernel) + 1 } else { 0 })
             .preempt_one_in(schedule.preempt_one_in)
             .store_buffer(schedule.store_buffer)
-            .hooks(self.hooks(&attached.witness)?);
-        self.world.start(launch.worker()?);
-        Ok(Launched { kernel, ops, records, _ops: ops_window })
+            .hooks(self.hooks(&attached.witness)?)
+            .worker()?;
+        self.world.start(worker);
+        Ok(Launched { kernel, ops, records, moves, _ops: ops_window, _launch: launch })
+    }
+
+    /// What the kernels are handed of the namespace. Those that prove something are handed all of it.
+    fn leased(&self, ns: abi::NamespaceRef, kernel: u64) -> abi::NamespaceRef {
+        let leased = self.plan.lease != 0 && kernel < self.plan.kernels;
+        abi::NamespaceRef { lease_end: if leased { self.plan.blocks } else { ns.lease_end }, ..ns }
     }
 
     fn hooks(&self, witness: &Arc<Mutex<Witness>>) -> anyhow::Result<Hooks> {
@@ -256,7 +333,7 @@ impl<'a> Run<'a> {
     }
 
     /// Reads all blocks, as a client does.
-    fn read_back(&mut self) -> anyhow::Result<()> {
+    pub(super) fn read_back(&mut self) -> anyhow::Result<()> {
         let mut wanted: Vec<u64> = (0..self.plan.blocks + MOST_BLOCKS as u64).collect();
         for _ in 0..MOST_TRIES {
             if wanted.is_empty() || self.facts.gone {
@@ -271,6 +348,9 @@ impl<'a> Run<'a> {
             if self.health() != Health::Fine {
                 self.recover();
             }
+            if self.plan.recovery != 0 {
+                self.bring_back();
+            }
             let done = |command: &&Command| command.record.answers == 1 && command.record.status == 0;
             let read: HashSet<u64> =
                 self.facts.commands[before..].iter().filter(done).map(|c| c.op.lba).collect();
@@ -283,20 +363,57 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn collect(&mut self, launched: &Launched) -> anyhow::Result<()> {
-        let pairs = self.attached.as_ref().context("queues are attached")?.attachment.pairs();
-        for (index, op) in launched.ops.iter().enumerate() {
-            if op.opcode == kernel::NONE {
-                continue;
+    /// What lanes noted, try by try.
+    pub(super) fn collect(&mut self, launched: &Launched) -> anyhow::Result<()> {
+        let plan = self.plan;
+        for (index, op) in launched.ops.iter().enumerate().filter(|(_, op)| op.opcode != kernel::NONE) {
+            let (lane, command) = (index as u64 / plan.commands, index as u64 % plan.commands);
+            for attempt in 0..plan.tries {
+                let mut record = Record::new_zeroed();
+                let at = index * plan.tries as usize + attempt as usize;
+                launched.records.read(at * size_of::<Record>(), record.as_mut_bytes())?;
+                if attempt > 0 && record.asked == 0 {
+                    continue;
+                }
+                let who =
+                    Who::Lane { kernel: launched.kernel, warp: lane / 32, lane: lane % 32, command, attempt };
+                let command = self.placed(who, lane / 32, *op, record)?;
+                self.facts.commands.push(command);
             }
-            let mut record = Record::new_zeroed();
-            launched.records.read(index * size_of::<Record>(), record.as_mut_bytes())?;
-            let (lane, command) = (index as u64 / self.plan.commands, index as u64 % self.plan.commands);
-            let who = Who::Lane { kernel: launched.kernel, warp: lane / 32, lane: lane % 32, command };
-            let era = self.facts.eras.len();
-            let queue = (self.plan.warp_numbers().1 + lane / 32) % self.plan.queues;
-            let qid = pairs[queue as usize].qid().0;
-            self.facts.commands.push(Command { who, era, qid, op: *op, record });
+        }
+        self.collect_moves(launched)
+    }
+
+    /// A command, with the queue that it was asked for on.
+    fn placed(&self, who: Who, warp: u64, op: Op, record: Record) -> anyhow::Result<Command> {
+        let index = ((self.plan.warp_numbers().1 + warp) % self.plan.queues) as usize;
+        if self.plan.recovery == 0 {
+            let pairs = self.attached.as_ref().context("queues are attached")?.attachment.pairs();
+            let (era, qid) = (self.facts.resets.len(), pairs[index].qid().0);
+            return Ok(Command { who, era, qid, life: None, op, record });
+        }
+        let lives = self.world.lives.borrow();
+        // One that was never asked for is the last queue's.
+        let is_it = |life: &Life| {
+            life.index == index
+                && (record.asked == 0
+                    || life.name() == record.queue && life.from.as_nanos() as u64 <= record.asked)
+        };
+        let life = lives.all.iter().rposition(is_it);
+        let life = life.with_context(|| {
+            format!("{who} was asked for on queue {:#x}, which nobody knows", record.queue)
+        })?;
+        let (qid, from) = (lives.all[life].qid(), lives.all[life].from);
+        Ok(Command { who, era: self.facts.era_at(from), qid, life: Some(life), op, record })
+    }
+
+    fn collect_moves(&mut self, launched: &Launched) -> anyhow::Result<()> {
+        for index in 0..self.plan.warps as usize * kernel::MOVES {
+            let mut note = Move::new_zeroed();
+            launched.moves.read(index * size_of::<Move>(), note.as_mut_bytes())?;
+            if note.status != 0 {
+                self.facts.moves.push((launched.kernel, (index / kernel::MOVES) as u64, note));
+            }
         }
         Ok(())
     }
@@ -307,7 +424,9 @@ impl<'a> Run<'a> {
         self.facts.story = self.world.log.clone();
         self.facts.faults = self.soft.faults();
         self.facts.elapsed = self.world.now();
-        let Run { ssd, mut facts, attached, world, soft, .. } = self;
+        let lives = std::mem::take(&mut *self.world.lives.borrow_mut());
+        (self.facts.lives, self.facts.broken) = (lives.all, lives.wrong);
+        let Run { plan, ssd, mut facts, attached, world, soft, .. } = self;
         world.kill();
         drop(world.set_client(None));
         drop(attached);
@@ -316,7 +435,10 @@ impl<'a> Run<'a> {
         if let (Ok(controller), false) = (Arc::try_unwrap(controller).map_err(|_| ()), facts.gone)
             && let Err(error) = controller.shutdown()
         {
-            facts.host_error(format!("shutdown: {error}"));
+            // A fault may come as late as that.
+            if plan.recovery == 0 || !facts.is_harmed(&soft) {
+                facts.host_error(format!("shutdown: {error}"));
+            }
         }
         facts.violations = soft.violations();
         facts

@@ -23,6 +23,12 @@ pub struct Shrunk {
 const SIMPLER: &[(&str, &[u64])] = &[
     ("faults", &[]),
     ("kernels", &[1]),
+    ("tries", &[1, 2]),
+    ("ask_again", &[0]),
+    ("retry", &[0]),
+    ("lease", &[0]),
+    ("patience", &[1]),
+    ("spares", &[2]),
     ("client", &[0, 1, 2]),
     ("admin", &[0]),
     ("reset", &[0]),
@@ -118,8 +124,11 @@ fn repair(plan: &mut Plan) {
 
 /// What to type to run this plan again: the seed, and every setting that is not the seed's own.
 pub fn command_line(plan: &Plan) -> String {
-    let drawn = Plan::draw(plan.seed);
+    let drawn = plan.drawn();
     let mut text = format!("cargo test --release -p warpbell-tests --test sim -- --seed {}", plan.seed);
+    if plan.recovery != 0 {
+        text += " --recovery";
+    }
     for name in Plan::SETTINGS {
         if let (Some(value), true) = (plan.get(name), plan.get(name) != drawn.get(name)) {
             text += &format!(" --with {name}={value}");

@@ -9,14 +9,19 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use warpbell_hw::Device;
+use warpbell_kernels::abi::QueueRef;
 use warpbell_kernels::cpu::{Counters, State, Worker};
 use warpbell_nvme::register::{Csts, offset};
 use warpbell_softctl::SoftDevice;
 
 use super::client::Client;
+use super::lives::Lives;
 use super::log::Log;
+use super::wire::Wire;
 use crate::case::Draw;
 use crate::findings::Finding;
+use crate::memory::fill;
+use crate::witness::Witness;
 
 /// Rounds in which nobody acts before time leaps. A doorbell in a store buffer leaves it within fewer.
 const QUIET_ROUNDS: u32 = 96;
@@ -41,8 +46,14 @@ pub(super) fn turn(hint: Duration) -> bool {
 pub(super) struct World {
     pub(super) soft: Arc<SoftDevice>,
     pub(super) log: Arc<Mutex<Log>>,
+    pub(super) wire: Arc<Wire>,
+    /// Queue objects of kernels, where these recover, and who watches them.
+    pub(super) lives: RefCell<Lives>,
+    watching: RefCell<Option<Arc<Mutex<Witness>>>>,
     kernel: RefCell<Option<Worker>>,
     client: RefCell<Option<Client>>,
+    /// How often the controller had been disabled when the client came.
+    client_since: Cell<usize>,
     draw: RefCell<Draw>,
     counters: Cell<Counters>,
     /// The kernel's last state was final, and a bad one.
@@ -71,12 +82,17 @@ impl World {
         seed: u64,
         deadline: Duration,
         log: Arc<Mutex<Log>>,
+        wire: Arc<Wire>,
     ) -> Rc<World> {
         Rc::new(World {
             soft,
             log,
+            wire,
+            lives: RefCell::default(),
+            watching: RefCell::default(),
             kernel: RefCell::default(),
             client: RefCell::default(),
+            client_since: Cell::default(),
             draw: RefCell::new(Draw::new(seed ^ 0x0c70)),
             counters: Cell::default(),
             trouble: RefCell::default(),
@@ -133,7 +149,18 @@ impl World {
     }
 
     pub(super) fn set_client(&self, client: Option<Client>) -> Option<Client> {
+        self.client_since.set(self.disabled());
         std::mem::replace(&mut *self.client.borrow_mut(), client)
+    }
+
+    /// How often the host has disabled the controller.
+    fn disabled(&self) -> usize {
+        self.wire.read(|seen| seen.disabled.len())
+    }
+
+    /// Whether the controller was disabled under the client: its queue is gone.
+    pub(super) fn is_client_cut_off(&self) -> bool {
+        self.client_since.get() != self.disabled() && self.client.borrow().is_some()
     }
 
     pub(super) fn with_client<R>(&self, look: impl FnOnce(&mut Client) -> R) -> Option<R> {
@@ -150,7 +177,9 @@ impl World {
         self.rounds.set(self.rounds.get() + 1);
         // Once: whoever cleans up afterwards may go on.
         assert!(self.rounds.get() != MOST_ROUNDS, "a call of the host waits for ever");
+        self.look_at_lives();
         let idle = self.step_kernel();
+        self.lives.borrow_mut().take_seats();
         let controller = self.step_controller(idle);
         let client = self.step_client();
         let before = self.counters.get();
@@ -162,6 +191,47 @@ impl World {
             self.quiet.set(self.quiet.get() + u32::from(idle));
         }
         self.pass_time(hint, idle);
+    }
+
+    /// Queues of a new attachment, each of which may be replaced from now on.
+    pub(super) fn begin_lives(&self, queues: &[QueueRef], witness: &Arc<Mutex<Witness>>) {
+        self.wire.read(|seen| self.lives.borrow_mut().begin(queues, self.now(), seen));
+        *self.watching.borrow_mut() = Some(witness.clone());
+    }
+
+    /// The attachment is about to go.
+    pub(super) fn end_lives(&self) {
+        self.lives.borrow_mut().end();
+        self.watching.borrow_mut().take();
+    }
+
+    /// What the host has done to queues since the last look.
+    fn look_at_lives(&self) {
+        let now = self.now();
+        self.wire.look(now);
+        let watching = self.watching.borrow();
+        let Some(witness) = &*watching else { return };
+        let ready = self.csts().rdy() && self.csts().into_bits() != u32::MAX;
+        let news = self.wire.read(|seen| {
+            let forgotten = if ready { seen.forgotten } else { Some(now) };
+            self.lives.borrow_mut().look(now, seen, forgotten)
+        });
+        // Whoever waits is to look at what the host has done before time leaps.
+        if news.told {
+            self.quiet.set(0);
+        }
+        let mut witness = witness.lock();
+        for queue in &news.gone {
+            witness.forget(queue);
+            self.note(|| format!("queue {} is gone", queue.qid));
+        }
+        for (index, queue, start) in &news.born {
+            self.note(|| format!("queue {} replaces that of index {index}", queue.qid));
+            // What is not written in this lap shows as such, in the first as in every later one.
+            fill(queue.sq, 64 << queue.sq_shift, 0xff);
+            witness.succeed(*index, queue, *start);
+            self.log.lock().watch_also(queue, *start);
+        }
     }
 
     /// True if the kernel only waits, or if there is none.
@@ -218,18 +288,27 @@ impl World {
     }
 
     fn step_client(&self) -> bool {
+        if self.is_client_cut_off() {
+            return false;
+        }
         let mut client = self.client.borrow_mut();
         let Some(client) = client.as_mut() else { return false };
         let mut draw = self.draw.borrow_mut();
         let now = self.soft.clock().now();
-        draw.below(3) == 0 && client.act(&mut draw, now)
+        // Whoever waits looks at his deadlines as time leaps, too.
+        let leaping = self.quiet.get() > QUIET_ROUNDS;
+        (draw.below(3) == 0 || leaping) && client.act(&mut draw, now)
     }
 
     fn pass_time(&self, hint: Duration, idle: bool) {
         if !idle || self.quiet.get() <= QUIET_ROUNDS {
             return self.soft.advance(ROUND);
         }
-        let (now, most) = (self.now(), self.leap.max(hint));
+        // Who waits beside the host looks often enough to keep his deadline.
+        let hint = if self.watching.borrow().is_some() { hint.min(self.leap * 16) } else { hint };
+        // With no kernel to look at its deadlines, the steps need not be so small.
+        let step = if self.is_running() { self.leap } else { self.leap * 16 };
+        let (now, most) = (self.now(), step.max(hint));
         let event = self.soft.next_event().filter(|_| now >= self.stalled_until.get());
         let by = event.map_or(most, |event| most.min(event.saturating_sub(now)));
         self.soft.advance(by);

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use clap::Args;
-use warpbell_workload::{Access, Api, Axis, BenchOptions, ByteSize, Sharing, Verify, parse_duration};
+use warpbell_workload::{
+    Access, Api, Axis, BenchOptions, ByteSize, Completion, Protocol, Sharing, Verify, parse_duration,
+};
 
-use super::DeviceArgs;
+use super::{DeviceArgs, TraceArgs};
 
 /// `bench`.
 #[derive(Clone, Debug, Args)]
@@ -29,12 +31,21 @@ pub struct BenchArgs {
     /// How long to measure: 3, 500ms, 2m [default: 3s, or one pass over --size]
     #[arg(short = 't', long, value_name = "TIME", value_parser = parse_duration)]
     pub runtime: Option<Duration>,
-    /// Who submits: io (kernels, blocking calls), raw (kernels, queue primitives) or host (no kernels)
+    /// Who submits: io (kernels, blocking calls), raw (kernels, queue primitives), agent (some warps for the others) or host (no kernels)
     #[arg(long, value_name = "API", default_value = "io")]
     pub api: Api,
+    /// A protocol of the laboratory, over queue primitives: turns (ours), marks, marks-own, lockstep or service
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
+    pub protocol: Option<Protocol>,
+    /// How host queues learn of completions: poll, or interrupt (the thread sleeps)
+    #[arg(long, value_name = "HOW", default_value = "poll")]
+    pub completion: Completion,
     /// Warps over all queues [default: one per queue; shared: more]
     #[arg(long, value_name = "N")]
     pub warps: Option<u32>,
+    /// Warps that do the I/O of the others, with --api agent [default: one per queue; shared: one per 128 of --iodepth]
+    #[arg(long, value_name = "N", hide_short_help = true)]
+    pub agents: Option<u32>,
     /// Whether warps own their queue (exclusive) or share it (shared)
     #[arg(long, value_name = "MODE", default_value = "exclusive")]
     pub sharing: Sharing,
@@ -68,12 +79,24 @@ pub struct BenchArgs {
     /// The longest that one command may take
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "10s", hide_short_help = true)]
     pub deadline: Duration,
+    /// How often a failed command may be submitted again
+    #[arg(long, value_name = "N", default_value_t = 0, hide_short_help = true)]
+    pub retries: u32,
+    /// Recover queues and the controller while the run goes on: abort, replace, reset (the default)
+    #[arg(long, overrides_with = "no_recover", hide_short_help = true)]
+    pub recover: bool,
+    /// Leave what does not answer as it is
+    #[arg(long, overrides_with = "recover", hide_short_help = true)]
+    pub no_recover: bool,
     /// Threads that drive host queues, or run kernels on the CPU target [default: processors - 1]
     #[arg(long, value_name = "N", hide_short_help = true)]
     pub threads: Option<usize>,
     /// Processors for these threads, used in turn: 1,3 [default: any]
     #[arg(long, value_name = "LIST", value_delimiter = ',', hide_short_help = true)]
     pub cpus: Vec<usize>,
+    /// What to write down, or to run again
+    #[command(flatten)]
+    pub trace: TraceArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -82,6 +105,9 @@ Examples:
   warpbell bench soft:size=1g --sharing shared --warps 8 --queues 2
   warpbell bench soft:size=1g --api host --axis iodepth=1..128*2
   warpbell bench soft:size=64m --rw randrw --verify crc32c --fault corrupt.toml
+  warpbell bench soft:size=64m --sharing shared --warps 4 --io-limit 4m --trace trace.json
+  warpbell bench soft:size=64m --replay trace.json
+  warpbell bench resident: --api raw --queues 4 --iodepth 64
 --help shows all options, -h the essential ones.";
 
 impl BenchArgs {
@@ -94,8 +120,11 @@ impl BenchArgs {
             iodepth: self.iodepth,
             queues: self.queues,
             warps: self.warps,
+            agents: self.agents,
             sharing: self.sharing,
             api: self.api,
+            protocol: self.protocol,
+            completion: self.completion,
             runtime: self.runtime,
             io_limit: self.io_limit,
             size: self.size,
@@ -105,8 +134,12 @@ impl BenchArgs {
             verify: self.verify,
             nsid: self.nsid,
             deadline: self.deadline,
+            retries: self.retries,
+            recover: !self.no_recover,
             threads: self.threads,
             cpus: self.cpus.clone(),
+            trace_events: self.trace.trace.as_ref().map(|_| self.trace.trace_events),
+            replay: None,
         }
     }
 }

@@ -4,55 +4,46 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use warpbell::driver::DoorbellBuffer;
-use warpbell::{DeviceName, RingPlacement, Target};
+use warpbell::vfio::IommuChoice;
+use warpbell::{DeviceName, Place, Target};
 
 use crate::exit::Ending;
 
 /// Which device, and what may be done to it.
 #[derive(Clone, Debug, Args)]
 pub struct DeviceArgs {
-    /// The device: soft:size=1g, soft:file=PATH
-    #[arg(value_name = "DEVICE", conflicts_with = "device")]
-    pub positional: Option<DeviceName>,
+    /// The device: soft:size=1g, soft:file=PATH, a PCI address, sn:SERIAL, vfio-user:SOCKET; bench and identify take
+    /// several
+    #[arg(value_name = "DEVICE")]
+    pub positional: Vec<DeviceName>,
     /// The device, as an option
     #[arg(short, long, value_name = "DEVICE")]
-    pub device: Option<DeviceName>,
+    pub device: Vec<DeviceName>,
     /// Where kernels run: cpu or cuda:N
     #[arg(long, default_value = "cpu")]
     pub target: Target,
-    /// Permit writes to the device with this path, serial number or PCI address
-    #[arg(long, value_name = "PATH|SERIAL|BDF", require_equals = true)]
-    pub allow_write: Option<String>,
+    /// Permit writes to the device with this path, serial number, PCI address or socket; may be given again
+    #[arg(long, value_name = "PATH|SERIAL|BDF|SOCKET", require_equals = true)]
+    pub allow_write: Vec<String>,
     /// Faults for the software controller to inject, as TOML
     #[arg(long, value_name = "PLAN")]
     pub fault: Option<PathBuf>,
     /// Doorbells in memory that the controller polls (Doorbell Buffer Config): auto, on or off
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = Dbbuf::Auto, hide_short_help = true)]
     pub dbbuf: Dbbuf,
-    /// Where rings lie: host, or cmb (submission rings in the controller memory buffer)
-    #[arg(long, value_name = "PLACE", value_enum, default_value_t = Rings::Host, hide_short_help = true)]
-    pub rings: Rings,
+    /// Which way to the IOMMU, for PCI functions: auto, type1, iommufd, or noiommu (no protection at all)
+    #[arg(long, value_name = "WAY", default_value = "auto", hide_short_help = true)]
+    pub iommu: IommuChoice,
+    /// Where rings lie: host, cmb (submission rings in the controller memory buffer), or bar:BDF/N (BAR N of another
+    /// PCI function)
+    #[arg(long, value_name = "PLACE", default_value = "host", hide_short_help = true)]
+    pub rings: Place,
+    /// Where data lies: host, hbm (memory of the GPU that --target names), or bar:BDF/N
+    #[arg(long, value_name = "PLACE", default_value = "host", hide_short_help = true)]
+    pub data: Place,
     /// 32-bit command identifiers (experimental; soft:...,wide_cids=on offers them)
     #[arg(long, hide_short_help = true)]
     pub wide_cids: bool,
-}
-
-/// Where rings lie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Rings {
-    /// In host memory.
-    Host,
-    /// Submission rings in the controller memory buffer.
-    Cmb,
-}
-
-impl From<Rings> for RingPlacement {
-    fn from(rings: Rings) -> RingPlacement {
-        match rings {
-            Rings::Host => RingPlacement::Host,
-            Rings::Cmb => RingPlacement::Cmb,
-        }
-    }
 }
 
 /// When doorbells go through memory.
@@ -77,9 +68,31 @@ impl From<Dbbuf> for DoorbellBuffer {
 }
 
 impl DeviceArgs {
-    /// The device's name.
+    /// The only device's name.
     pub fn name(&self) -> Result<&DeviceName, Ending> {
-        let missing = "no device: name one, such as soft:size=1g or soft:file=PATH";
-        self.device.as_ref().or(self.positional.as_ref()).ok_or_else(|| Ending::usage(missing))
+        match self.names()?[..] {
+            [name] => Ok(name),
+            ref names => Err(Ending::usage(format!(
+                "{} devices: this command takes one; bench and identify take several",
+                names.len()
+            ))),
+        }
+    }
+
+    /// The devices' names, each of them once.
+    pub fn names(&self) -> Result<Vec<&DeviceName>, Ending> {
+        let names: Vec<&DeviceName> = self.positional.iter().chain(&self.device).collect();
+        if names.is_empty() {
+            let missing = "no device: name one, such as soft:size=1g, soft:file=PATH or 0000:41:00.0";
+            return Err(Ending::usage(missing));
+        }
+        // Two soft controllers in memory of the same size are two; anything else is one SSD.
+        let twice = |(at, name): (usize, &&DeviceName)| {
+            !matches!(name, DeviceName::Soft(_)) && names[..at].contains(name)
+        };
+        match names.iter().enumerate().find(|each| twice(*each)) {
+            Some((_, name)) => Err(Ending::usage(format!("device '{name}' is named twice"))),
+            None => Ok(names),
+        }
     }
 }

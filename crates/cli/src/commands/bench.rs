@@ -4,57 +4,146 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use warpbell::Ssd;
+use warpbell_workload::trace::SsdReplay;
 use warpbell_workload::{
-    Api, BenchOptions, BenchReport, Control, DeviceReport, Job, PathReport, Run, bench, progress, resolve,
-    sweep,
+    Api, BenchOptions, BenchReport, Completion, Control, DeviceReport, GroupReport, Job, PathReport, Run,
+    Trouble, bench_together, progress, resolve, sweep,
 };
 
+use super::{bench_resident, traces};
 use crate::args::{BenchArgs, Global, Output};
+use crate::events::Release;
 use crate::exit::{Ending, FAILED, INTERRUPTED};
-use crate::open::{Access, check_target, open};
+use crate::open::{Access, open_all};
 use crate::progress::{Goal, watch};
 use crate::{out, render};
 
 /// Runs the command.
 pub fn run(args: &BenchArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(), Ending> {
     let points = sweep(&args.options(), &args.axis).map_err(Ending::usage)?;
-    if points.iter().any(|options| options.api != Api::Host) {
-        check_target(&args.device)?;
+    refuse_recovery(args, &points)?;
+    if let Some(spec) = bench_resident::named(args)? {
+        let report = bench_resident::run(&spec, args, &points, &Control::with_stop(stop))?;
+        return print(vec![report], global);
     }
-    let ssd = open(&args.device, access(&points))?;
+    let recordings = traces::recordings(args)?;
+    // What is missing is said before a device is touched; and a GPU stays open from run to run.
+    let kernels = points.iter().any(|options| options.api != Api::Host);
+    let target = kernels.then(|| args.device.target.open()).transpose()?;
+    let ssds = open_all(&args.device, access(&points, &recordings))?;
+    let points: Vec<BenchOptions> =
+        points.into_iter().map(|options| shared_out(options, ssds.len())).collect();
+    let recordings = traces::one_each(recordings, ssds.len())?;
     // Every point is checked before the first one runs: a typing error must not cost an hour.
-    let jobs = points.iter().map(|options| resolve(&ssd, options)).collect::<Result<Vec<Job>, _>>()?;
-    let control = Control::with_stop(stop);
-    let mut runs = Vec::with_capacity(jobs.len());
-    for job in &jobs {
+    let of_ssd = |(ssd, replay): (_, &Option<_>)| {
+        let replaying = |options: &BenchOptions| BenchOptions { replay: replay.clone(), ..options.clone() };
+        points.iter().map(|options| resolve(ssd, &replaying(options))).collect::<Result<Vec<Job>, _>>()
+    };
+    let jobs = ssds.iter().zip(&recordings).map(of_ssd).collect::<Result<Vec<_>, _>>()?;
+    // Nothing that was written before is lost to a mistake in these words.
+    let file = traces::file(args, points.len())?;
+    let (control, release) = (Control::with_stop(stop), Release::default());
+    ssds.iter().for_each(|ssd| release.watch(ssd, &control));
+    let mut runs: Vec<Vec<Run>> = ssds.iter().map(|_| Vec::new()).collect();
+    for point in 0..points.len() {
         if control.stopped() {
             break;
         }
-        runs.push(point(&ssd, args, job, &control)?);
+        let together: Vec<_> = ssds.iter().zip(&jobs).map(|(ssd, jobs)| (ssd, &jobs[point])).collect();
+        let results = self::point(&together, args, &control)?;
+        runs.iter_mut().zip(results).for_each(|(runs, run)| runs.push(run));
     }
-    let device = DeviceReport::of(&ssd, args.nsid)?;
-    let mut report = BenchReport::new(args.device.target.to_string(), device, PathReport::of(&ssd), runs);
-    report.partial |= control.stopped();
+    let target = target.map_or_else(|| args.device.target.to_string(), |target| target.to_string());
+    let mut reports = Vec::with_capacity(ssds.len());
+    for (ssd, runs) in ssds.iter().zip(runs) {
+        let device = DeviceReport::of(ssd, args.nsid)?;
+        let mut report = BenchReport::new(target.clone(), device, PathReport::of(ssd), runs);
+        report.partial |= control.stopped();
+        reports.push(report);
+    }
+    if let Some(file) = file {
+        file.write(&reports)?;
+    }
+    let ending = print(reports, global);
+    if release.asked() {
+        return Err(Ending::failed(
+            "the system asked for the device back, as for an unbind: stopped, and let go of it",
+        ));
+    }
+    ending
+}
+
+/// What loses a command in the laboratory ends: the host knows nothing of its commands.
+fn refuse_recovery(args: &BenchArgs, points: &[BenchOptions]) -> Result<(), Ending> {
+    match points.iter().find_map(|options| options.protocol) {
+        Some(protocol) if args.recover => Err(Ending::usage(format!(
+            "--recover: --protocol {protocol} is not recovered, a lost command ends the run; without --recover"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Prints one report, or several with their sums, and ends as they say.
+fn print(reports: Vec<BenchReport>, global: &Global) -> Result<(), Ending> {
+    if let [report] = &reports[..] {
+        match global.output {
+            Output::Normal => out::text(&render::bench(report))?,
+            Output::Json => out::json(report)?,
+        }
+        return ending(report);
+    }
+    let group = GroupReport::new(reports);
     match global.output {
-        Output::Normal => out::text(&render::bench(&report))?,
-        Output::Json => out::json(&report)?,
+        Output::Normal => out::text(&render::group(&group))?,
+        Output::Json => out::json(&group)?,
     }
-    ending(&report)
+    group.devices.iter().try_for_each(ending)
+}
+
+/// Threads that were left to the machine are shared out among the SSDs.
+fn shared_out(mut options: BenchOptions, ssds: usize) -> BenchOptions {
+    if ssds > 1 && options.threads.is_none() && options.completion == Completion::Poll {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        options.threads = Some((processors.saturating_sub(1) / ssds).max(1));
+    }
+    options
 }
 
 /// Checked data is written first, so verifying needs the same permission as writing.
-fn access(points: &[BenchOptions]) -> Access {
-    let writing = points.iter().find(|options| options.rw.writes() || options.verify.is_some());
+fn access(points: &[BenchOptions], recordings: &[SsdReplay]) -> Access {
+    let replays_writes = recordings.iter().any(SsdReplay::writes);
+    let writes = |options: &&BenchOptions| options.rw.writes() || options.verify.is_some() || replays_writes;
+    let writing = points.iter().find(writes);
     writing.map_or(Access::Read, |options| Access::Write { nsid: options.nsid })
 }
 
-fn point(ssd: &Ssd, args: &BenchArgs, job: &Job, control: &Control) -> Result<Run, Ending> {
+/// Runs one point on all SSDs at the same time.
+fn point(jobs: &[(&Ssd, &Job)], args: &BenchArgs, control: &Control) -> Result<Vec<Run>, Ending> {
+    let Some((_, job)) = jobs.first() else { return Ok(Vec::new()) };
+    let count = jobs.len() as u64;
     let goal = match (job.runtime, job.io_limit_bytes) {
         (Some(runtime), _) => Goal::Time(job.ramp + runtime),
-        (None, bytes) => Goal::Bytes(bytes.unwrap_or(job.size_bytes)),
+        (None, bytes) => Goal::Bytes(bytes.unwrap_or(job.size_bytes).saturating_mul(count)),
     };
-    let done = || progress(ssd, control);
-    Ok(watch(job.rw.word(), goal, &done, || bench(ssd, args.device.target, job, control))?)
+    let done = || {
+        let each = jobs.iter().map(|(ssd, _)| progress(ssd, control));
+        each.fold((0, 0), |(ios, bytes), (more_ios, more_bytes)| (ios + more_ios, bytes + more_bytes))
+    };
+    let results = watch(job.rw.word(), goal, &done, || bench_together(jobs, args.device.target, control));
+    Ok(results.into_iter().collect::<Result<Vec<Run>, _>>()?)
+}
+
+/// What would have helped, where the run was not allowed to help itself.
+fn advice(report: &BenchReport) -> &'static str {
+    let troubled =
+        report.runs.iter().find(|run| run.errors > 0 && run.recovery.clients != Trouble::default());
+    match troubled {
+        Some(run) if run.job.protocol.is_some() => "",
+        Some(run) if !run.job.recover => "; without --no-recover, queues that do not answer are replaced",
+        Some(run) if run.recovery.ssds_lost > 0 => "",
+        Some(run) if run.job.retries == 0 => "; --retries N submits failed commands again",
+        _ => "",
+    }
 }
 
 /// The exit code, with a line about what was wrong: the results have the rest.
@@ -71,8 +160,12 @@ fn ending(report: &BenchReport) -> Result<(), Ending> {
     if let Some(first) = report.runs.iter().find_map(|run| run.failures.first()) {
         let lba = first.lba.map_or(String::new(), |lba| format!(" LBA {lba}"));
         return failed(format!(
-            "{} I/Os failed; first: {} of namespace {}{lba}: {}",
-            report.errors, first.op, first.nsid, first.status
+            "{} I/Os failed; first: {} of namespace {}{lba}: {}{}",
+            report.errors,
+            first.op,
+            first.nsid,
+            first.status,
+            advice(report)
         ));
     }
     if let Some(first) = report.runs.iter().find_map(|run| run.violation_examples.first()) {

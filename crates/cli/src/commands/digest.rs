@@ -8,7 +8,7 @@ use warpbell_workload::{Control, Digest, DigestOptions, Limits, digest, progress
 
 use crate::args::{DigestArgs, Global, Output};
 use crate::exit::Ending;
-use crate::open::{Access, check_target, open};
+use crate::open::{Access, open};
 use crate::progress::{Goal, watch};
 use crate::{out, render, units};
 
@@ -17,7 +17,8 @@ const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Runs the command.
 pub fn run(args: &DigestArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(), Ending> {
-    check_target(&args.device)?;
+    // What is missing is said before a device is touched.
+    let _target = args.device.target.open()?;
     let ssd = open(&args.device, Access::Read)?;
     let limits = Limits::of(&ssd, args.nsid)?;
     // One processor polls for the controller.
@@ -37,8 +38,6 @@ pub fn run(args: &DigestArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<
 fn text(digest: &Digest) -> String {
     let Digest { device, crc32c, bytes, blocks, runtime_ns, bytes_per_s, .. } = digest;
     let (time, rate) = (units::seconds(*runtime_ns), units::bandwidth(*bytes_per_s));
-    format!(
-        "{}\n{device}: crc32c {crc32c}, {bytes} bytes ({blocks} blocks) in {time}, {rate}\n",
-        render::BANNER
-    )
+    let banner = render::banner(&digest.target, &digest.device_kind, false);
+    format!("{banner}\n{device}: crc32c {crc32c}, {bytes} bytes ({blocks} blocks) in {time}, {rate}\n")
 }

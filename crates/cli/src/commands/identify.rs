@@ -13,24 +13,43 @@ use zerocopy::IntoBytes;
 
 use crate::args::{Global, IdentifyArgs, Output};
 use crate::exit::Ending;
-use crate::open::{Access, open};
+use crate::open::{Access, open_all};
 use crate::{out, units};
 
 /// Name and version of the document's form.
 const SCHEMA: &str = "warpbell.identify/1";
+/// The same for several devices, each with a document of the form above.
+const GROUP_SCHEMA: &str = "warpbell.identify-group/1";
 
 /// Runs the command.
 pub fn run(args: &IdentifyArgs, global: &Global) -> Result<(), Ending> {
-    let ssd = open(&args.device, Access::Read)?;
+    let ssds = open_all(&args.device, Access::Read)?;
     match global.output {
-        Output::Normal => out::text(&text(&ssd, global.verbose > 0)?),
-        Output::Json => out::json(&document(&ssd)?),
+        Output::Normal => {
+            let texts =
+                ssds.iter().map(|ssd| text(ssd, global.verbose > 0)).collect::<Result<Vec<_>, _>>()?;
+            out::text(&texts.join("\n"))
+        }
+        Output::Json => {
+            let documents = ssds.iter().map(document).collect::<Result<Vec<_>, _>>()?;
+            match &documents[..] {
+                [document] => out::json(document),
+                _ => out::json(&json!({
+                    "schema": GROUP_SCHEMA,
+                    "warpbell": env!("CARGO_PKG_VERSION"),
+                    "devices": documents,
+                })),
+            }
+        }
     }
 }
 
 fn text(ssd: &Ssd, verbose: bool) -> Result<String, Ending> {
     let mut text = format!("device    : {}\n", ssd.name());
     text += &format!("queues    : {} I/O queue pairs granted\n", ssd.granted_queues());
+    if verbose {
+        text += &format!("path      : {}\n", ssd.data_path());
+    }
     text += "\nNVME Identify Controller:\n";
     text += &field::text(&controller::fields(ssd.identify(), ssd.max_transfer_bytes()), verbose);
     for namespace in ssd.namespaces() {
@@ -71,6 +90,7 @@ fn document(ssd: &Ssd) -> Result<Value, Ending> {
         "device": ssd.name().to_string(),
         "granted_queues": ssd.granted_queues(),
         "max_transfer_bytes": ssd.max_transfer_bytes(),
+        "route": ssd.data_path().route,
         "controller": field::json(&controller::fields(ssd.identify(), ssd.max_transfer_bytes())),
         "namespaces": namespaces,
     }))

@@ -1,30 +1,26 @@
 //! `list`: the NVMe functions of this machine, and the devices named on the command line.
 
-use std::fs;
-use std::path::Path;
-
 use comfy_table::{Table, presets};
 use serde::Serialize;
-
+use warpbell::vfio::pci::{Function, Look, Snapshot, Sysfs, functions, usable, uses};
 use warpbell::{DeviceName, OpenOptions, Ssd};
 
 use crate::args::{Global, ListArgs, Output};
 use crate::exit::Ending;
 use crate::{out, units};
 
-/// Where Linux shows PCI functions.
-const PCI_DEVICES: &str = "/sys/bus/pci/devices";
-/// Class code of an NVMe controller, with its programming interface.
-const NVME_CLASS: &str = "0x010802";
-
 /// Name and version of the document's form.
 const SCHEMA: &str = "warpbell.list/1";
 
 /// Runs the command.
 pub fn run(args: &ListArgs, global: &Global) -> Result<(), Ending> {
-    let mut entries = functions(Path::new(PCI_DEVICES));
+    let sysfs = Sysfs::at(&args.root);
+    let mut entries = found(&sysfs);
     for name in &args.devices {
-        entries.push(named(name)?);
+        match name.function() {
+            Some(function) => ask(&mut entries, &function.resolve(&sysfs)?.to_string(), name)?,
+            None => entries.push(named(name)?),
+        }
     }
     match global.output {
         Output::Normal => out::text(&text(&entries)),
@@ -36,76 +32,138 @@ pub fn run(args: &ListArgs, global: &Global) -> Result<(), Ending> {
     }
 }
 
-/// A device of the command line, opened to ask it.
+/// A device of the command line that is not in sysfs, opened to ask it.
 fn named(name: &DeviceName) -> Result<Entry, Ending> {
-    let ssd = Ssd::open(name, &OpenOptions::default())?;
-    Ok(Entry {
-        device: name.to_string(),
-        kind: "software",
-        model: Some(ssd.identify().model().to_owned()),
-        serial: Some(ssd.identify().serial().to_owned()),
-        size_bytes: Some(ssd.namespaces().iter().map(|namespace| namespace.bytes()).sum()),
-        block_size_bytes: ssd.namespaces().first().map(|namespace| namespace.block_size),
-        driver: None,
-        usable: true,
-    })
+    let kind = if matches!(name, DeviceName::VfioUser(_)) { "vfio-user" } else { "software" };
+    let mut entry = Entry { device: name.to_string(), kind, usable: true, ..Entry::default() };
+    entry.identify(&Ssd::open(name, &OpenOptions::default())?);
+    Ok(entry)
+}
+
+/// A function of the command line is in the list already; where it can be opened, it says more than sysfs.
+fn ask(entries: &mut [Entry], bdf: &str, name: &DeviceName) -> Result<(), Ending> {
+    let Some(entry) = entries.iter_mut().find(|entry| entry.device == bdf) else {
+        return Err(Ending::failed(format!(
+            "{name}: there is no NVMe function at {bdf} (see warpbell list)"
+        )));
+    };
+    if entry.usable {
+        entry.identify(&Ssd::open(name, &OpenOptions::default())?);
+    }
+    Ok(())
+}
+
+impl Entry {
+    /// What the controller says of itself.
+    fn identify(&mut self, ssd: &Ssd) {
+        self.model = Some(ssd.identify().model().to_owned());
+        self.serial = Some(ssd.identify().serial().to_owned());
+        self.size_bytes = Some(ssd.namespaces().iter().map(|namespace| namespace.bytes()).sum());
+        self.block_size_bytes = ssd.namespaces().first().map(|namespace| namespace.block_size);
+    }
 }
 
 /// One line of the list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Entry {
+struct Entry {
     /// The name to open it by.
-    pub device: String,
-    /// `pcie` or `software`.
-    pub kind: &'static str,
+    device: String,
+    /// `pcie`, `vfio-user` or `software`.
+    kind: &'static str,
     /// Model number.
-    pub model: Option<String>,
+    model: Option<String>,
     /// Serial number.
-    pub serial: Option<String>,
+    serial: Option<String>,
     /// Bytes of all namespaces.
-    pub size_bytes: Option<u64>,
+    size_bytes: Option<u64>,
     /// Bytes of a block of the first namespace.
-    pub block_size_bytes: Option<u32>,
+    block_size_bytes: Option<u32>,
     /// Kernel driver that owns it.
-    pub driver: Option<String>,
-    /// Whether this version can open it.
-    pub usable: bool,
+    driver: Option<String>,
+    /// Its IOMMU group.
+    iommu_group: Option<Group>,
+    /// NUMA node.
+    numa_node: Option<u32>,
+    /// Speed of a lane of its link, in the kernel's words.
+    link_speed: Option<String>,
+    /// Lanes of its link.
+    link_width: Option<u32>,
+    /// Mounts, swap, holders and processes that use it, as far as this user may see.
+    in_use_by: Vec<String>,
+    /// Whether it can be opened now.
+    usable: bool,
+    /// Why not.
+    why_not: Option<String>,
 }
 
-/// The NVMe functions under `root`, by address.
-fn functions(root: &Path) -> Vec<Entry> {
-    let Ok(directory) = fs::read_dir(root) else { return Vec::new() };
-    let mut entries: Vec<Entry> = directory.flatten().filter_map(|entry| function(&entry.path())).collect();
-    entries.sort_by(|one, other| one.device.cmp(&other.device));
-    entries
+/// An IOMMU group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct Group {
+    number: u32,
+    /// The other functions in it, with their drivers.
+    mates: Vec<String>,
 }
 
-fn function(path: &Path) -> Option<Entry> {
-    (attribute(path, "class")? == NVME_CLASS).then_some(())?;
-    let link = fs::read_link(path.join("driver")).ok();
-    let driver = link.and_then(|link| Some(link.file_name()?.to_str()?.to_owned()));
-    let controller = fs::read_dir(path.join("nvme")).ok().and_then(|mut all| all.next()?.ok());
-    let of_controller = |name| controller.as_ref().and_then(|entry| attribute(&entry.path(), name));
-    Some(Entry {
-        device: path.file_name()?.to_str()?.to_owned(),
+impl Group {
+    fn text(&self) -> String {
+        match self.mates.is_empty() {
+            true => self.number.to_string(),
+            false => format!("{} with {}", self.number, self.mates.join(", ")),
+        }
+    }
+}
+
+/// The NVMe functions of the machine, by address.
+fn found(sysfs: &Sysfs) -> Vec<Entry> {
+    let now = Snapshot::take(sysfs);
+    functions(sysfs).iter().map(|function| entry(sysfs, function, &now)).collect()
+}
+
+fn entry(sysfs: &Sysfs, function: &Function, now: &Snapshot) -> Entry {
+    let (uses, _) = uses(sysfs, function, now, Look::Outside);
+    let usable = usable(sysfs, function, &uses, now);
+    let group = function.group.as_ref().map(|group| {
+        let mate = |mate: &warpbell::vfio::pci::Mate| match &mate.driver {
+            Some(driver) => format!("{} ({driver})", mate.bdf),
+            None => mate.bdf.to_string(),
+        };
+        Group { number: group.number, mates: group.mates.iter().map(mate).collect() }
+    });
+    Entry {
+        device: function.bdf.to_string(),
         kind: "pcie",
-        model: of_controller("model"),
-        serial: of_controller("serial"),
-        driver,
-        ..Entry::default()
-    })
-}
-
-fn attribute(path: &Path, name: &str) -> Option<String> {
-    Some(fs::read_to_string(path.join(name)).ok()?.trim().to_owned())
+        model: function.model().map(str::to_owned),
+        serial: function.serial().map(str::to_owned),
+        size_bytes: function.size_bytes(),
+        block_size_bytes: function.block_size_bytes(),
+        driver: function.driver.clone(),
+        iommu_group: group,
+        numa_node: function.numa_node,
+        link_speed: function.link.as_ref().map(|link| link.speed.clone()),
+        link_width: function.link.as_ref().map(|link| link.width),
+        in_use_by: uses.iter().map(ToString::to_string).collect(),
+        usable: usable.is_ok(),
+        why_not: usable.err(),
+    }
 }
 
 /// The list as a table, and what can be done with it.
 fn text(entries: &[Entry]) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    table.set_header(["DEVICE", "MODEL", "SERIAL", "SIZE", "LBA", "DRIVER"]);
-    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    table.set_header([
+        "DEVICE",
+        "MODEL",
+        "SERIAL",
+        "SIZE",
+        "LBA",
+        "DRIVER",
+        "IOMMU GROUP",
+        "IN USE BY",
+        "USABLE",
+    ]);
+    let or_dash =
+        |text: Option<String>| text.filter(|text| !text.is_empty()).unwrap_or_else(|| "-".to_owned());
     for entry in entries {
         table.add_row([
             entry.device.clone(),
@@ -114,39 +172,19 @@ fn text(entries: &[Entry]) -> String {
             or_dash(entry.size_bytes.map(units::bytes)),
             or_dash(entry.block_size_bytes.map(|bytes| bytes.to_string())),
             or_dash(entry.driver.clone()),
+            or_dash(entry.iommu_group.as_ref().map(Group::text)),
+            or_dash(Some(entry.in_use_by.join("; "))),
+            entry.why_not.as_ref().map_or_else(|| "yes".to_owned(), |why| format!("no: {why}")),
         ]);
     }
     let mut text: String = table.lines().map(|line| format!("{}\n", line.trim_end())).collect();
-    if entries.iter().any(|entry| !entry.usable) {
-        text += "PCI functions are shown only: this version does not drive them yet.\n";
-    }
-    text + "Usable now: soft:size=1g (memory), soft:file=PATH (a file), served by the software controller.\n"
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn functions_come_from_sysfs() {
-        let root = tempfile::tempdir().unwrap();
-        for (bdf, class) in
-            [("0000:41:00.0", "0x010802"), ("0000:01:00.0", "0x010802"), ("0000:00:1f.0", "0x060100")]
-        {
-            let path = root.path().join(bdf);
-            fs::create_dir_all(path.join("nvme/nvme0")).unwrap();
-            fs::write(path.join("class"), format!("{class}\n")).unwrap();
-        }
-        let path = root.path().join("0000:41:00.0");
-        fs::write(path.join("nvme/nvme0/model"), "Vendor B 3.8T   \n").unwrap();
-        std::os::unix::fs::symlink("../../../bus/pci/drivers/nvme", path.join("driver")).unwrap();
-        let entries = functions(root.path());
-        let names: Vec<_> = entries.iter().map(|entry| entry.device.as_str()).collect();
-        assert_eq!(names, ["0000:01:00.0", "0000:41:00.0"]);
-        assert_eq!(entries[1].model.as_deref(), Some("Vendor B 3.8T"));
-        assert_eq!((entries[1].driver.as_deref(), entries[0].driver.as_deref()), (Some("nvme"), None));
-        let text = text(&entries);
-        assert!(text.contains("0000:41:00.0") && text.contains("shown only"), "{text}");
-        assert_eq!(functions(&root.path().join("absent")), []);
-    }
+    let usable: String = entries
+        .iter()
+        .filter(|entry| entry.usable && entry.kind == "pcie")
+        .map(|entry| format!("{}; ", entry.device))
+        .collect();
+    text += &format!(
+        "Usable now: {usable}soft:size=1g (memory), soft:file=PATH (a file), served by the software controller.\n"
+    );
+    text
 }

@@ -64,7 +64,7 @@ fn the_document_says_what_was_measured() {
 #[test]
 fn virtual_time_is_the_profiles_and_repeats() {
     let device = "soft:size=64m,profile=tlc,time=virtual";
-    for api in ["host", "io"] {
+    for api in ["host", "io", "agent"] {
         let measure = || {
             let args = [
                 "bench",
@@ -104,7 +104,7 @@ fn virtual_time_is_the_profiles_and_repeats() {
 
 #[test]
 fn every_api_and_pattern() {
-    for api in ["host", "raw", "io"] {
+    for api in ["host", "raw", "io", "agent"] {
         for rw in ["read", "write", "randread", "randwrite", "randrw"] {
             let report = bench(&["--api", api, "--rw", rw, "--runtime", "50ms"]);
             clean(&report);

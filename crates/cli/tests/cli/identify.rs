@@ -1,6 +1,6 @@
 //! What devices say of themselves.
 
-use crate::common::{json, ok, soft_file};
+use crate::common::{json, ok, refused, soft_file};
 
 #[test]
 fn controllers_and_namespaces_in_the_words_of_nvme_cli() {
@@ -15,7 +15,9 @@ fn controllers_and_namespaces_in_the_words_of_nvme_cli() {
         assert!(text.contains(line), "{line}: {text}");
     }
     assert!(!text.contains("131072 bytes"));
-    assert!(ok(&["identify", "soft:size=1g", "-v"]).contains("131072 bytes"), "-v says what values mean");
+    let more = ok(&["identify", "soft:size=1g", "-v"]);
+    assert!(more.contains("131072 bytes"), "-v says what values mean");
+    assert!(more.contains("path      : rings host, data host, doorbells mapped"), "{more}");
 }
 
 #[test]
@@ -79,4 +81,23 @@ fn lists_show_named_devices() {
         devices.iter().any(|device| device["size_bytes"] == 1 << 20 && device["usable"] == true),
         "{document:#}"
     );
+}
+
+#[test]
+fn several_devices_are_identified_together() {
+    let devices = ["soft:size=1m,serial=ONE", "soft:size=2m,serial=TWO"];
+    let report = json(&["identify", devices[0], "--device", devices[1], "-o", "json"]);
+    assert_eq!(report["schema"], "warpbell.identify-group/1");
+    let serials: Vec<_> =
+        (0..2).map(|at| report["devices"][at]["controller"]["sn"].as_str().unwrap()).collect();
+    assert_eq!(serials.iter().map(|sn| sn.trim()).collect::<Vec<_>>(), ["ONE", "TWO"]);
+    let text = ok(&["identify", devices[0], devices[1]]);
+    assert_eq!(text.matches("NVME Identify Controller:").count(), 2, "{text}");
+    let (code, message) = refused(&["read", devices[0], devices[1], "--lba", "0"]);
+    assert_eq!(
+        (code, message.as_str()),
+        (2, "2 devices: this command takes one; bench and identify take several")
+    );
+    let (code, message) = refused(&["identify", "41:00.0", "0000:41:00.0"]);
+    assert!(code == 2 && message.contains("'0000:41:00.0' is named twice"), "{message}");
 }

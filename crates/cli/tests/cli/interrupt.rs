@@ -7,7 +7,7 @@ use crate::common::{await_that, cpu_seconds, spawn};
 
 #[test]
 fn partial_results_are_marked() {
-    for api in ["host", "io"] {
+    for api in ["host", "io", "agent"] {
         let start = Instant::now();
         let child = spawn(&["bench", "soft:size=1m", "--runtime", "60s", "--api", api, "-o", "json"]);
         await_that(|| cpu_seconds(&child) > 0.3);

@@ -1,11 +1,19 @@
 //! Bed S: the command, run as its users run it.
 
+mod agent;
 mod bench;
+mod bind;
 mod common;
 mod copy;
 mod digest;
 mod identify;
 mod interrupt;
 mod paths;
+mod recovery;
+mod report;
+mod resident;
+mod serve;
+mod several;
+mod trace;
 mod usage;
 mod verify;

@@ -18,7 +18,7 @@ fn flags<'a>(api: &'a str, rw: &'a str, bs: &'a str) -> Vec<&'a str> {
 
 #[test]
 fn clean_data_passes() {
-    for api in ["host", "raw", "io"] {
+    for api in ["host", "raw", "io", "agent"] {
         for (rw, bs) in [("randrw", "512"), ("randrw", "16k"), ("write", "4k"), ("randread", "4k")] {
             let report = json(&[&flags(api, rw, bs)[..], &["-o", "json"]].concat());
             assert_eq!(
@@ -35,7 +35,7 @@ fn clean_data_passes() {
 fn a_corrupted_block_is_named() {
     let directory = tempfile::tempdir().unwrap();
     let plan = plan(&directory, "[[fault]]\nkind = \"corrupt\"\nopcode = \"read\"\nlba = 77\n");
-    for api in ["host", "raw", "io"] {
+    for api in ["host", "raw", "io", "agent"] {
         for bs in ["512", "4k"] {
             let output = run(&[&flags(api, "randrw", bs)[..], &["--fault", &plan, "-o", "json"]].concat());
             let error = String::from_utf8(output.stderr).unwrap();
@@ -60,7 +60,7 @@ fn a_corrupted_block_is_named() {
 fn the_checksum_expected_does_not_depend_on_who_checks() {
     let directory = tempfile::tempdir().unwrap();
     let plan = plan(&directory, "[[fault]]\nkind = \"corrupt\"\nopcode = \"read\"\nlba = 77\n");
-    let expected: Vec<String> = ["host", "raw", "io"]
+    let expected: Vec<String> = ["host", "raw", "io", "agent"]
         .map(|api| {
             let output =
                 run(&[&flags(api, "randread", "4k")[..], &["--fault", &plan, "-o", "json"]].concat());
@@ -76,7 +76,7 @@ fn failed_commands_are_counted_and_named() {
     let directory = tempfile::tempdir().unwrap();
     let text = "[[fault]]\nkind = \"fail\"\nstatus = \"Unrecovered Read Error\"\nopcode = \"read\"\nlba = [100, 199]\n";
     let plan = plan(&directory, text);
-    for api in ["host", "raw", "io"] {
+    for api in ["host", "raw", "io", "agent"] {
         let output = run(&[
             "bench", DEVICE, "--api", api, "--size", "1m", "--bs", "512", "--fault", &plan, "-o", "json",
             "--rw", "read",

@@ -7,7 +7,7 @@ use crate::cid_slots::CidSlots;
 use crate::mutation::{Mutation, off};
 
 /// A deadline is kept to within one part in this many.
-const STEPS: u32 = 8;
+pub(super) const STEPS: u32 = 8;
 
 /// Time in ticks. A command carries the tick that it was pushed in; a tick ends at some known time, before
 /// which all its commands were pushed.

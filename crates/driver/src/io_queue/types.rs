@@ -5,7 +5,7 @@ use std::time::Duration;
 use warpbell_hw::Cid;
 use warpbell_nvme::status::Status;
 
-use crate::SpuriousCompletion;
+use crate::{RetryPolicy, SpuriousCompletion};
 
 /// How to drive an I/O queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,11 +17,23 @@ pub struct IoQueueOptions {
     /// Rings the completion doorbell after so many completions, at least 1. It is cut to a quarter of the
     /// ring, so that completions which were not reported yet never starve the queue of room.
     pub cq_batch: u32,
+    /// Reads a register of the controller before a completion is reported: what the controller wrote before that, the
+    /// data, has then arrived, even where data and completions lie in different memory.
+    pub flush: bool,
+    /// Whether commands are submitted again whose status says that this may help. Their deadline is that of the first
+    /// try.
+    pub retry: RetryPolicy,
 }
 
 impl Default for IoQueueOptions {
     fn default() -> Self {
-        IoQueueOptions { deadline: Duration::from_secs(10), sq_batch: 32, cq_batch: 32 }
+        IoQueueOptions {
+            deadline: Duration::from_secs(10),
+            sq_batch: 32,
+            cq_batch: 32,
+            flush: false,
+            retry: RetryPolicy::default(),
+        }
     }
 }
 
@@ -31,7 +43,7 @@ pub struct Token {
     /// A number below [`IoQueue::depth`](crate::IoQueue::depth) that no other outstanding command has: the index of what the
     /// caller keeps per command, such as its buffer.
     pub slot: u16,
-    /// The command identifier on the wire.
+    /// The command identifier on the wire, at the first try.
     pub cid: Cid,
 }
 
@@ -82,8 +94,18 @@ pub struct IoCounters {
     pub last_spurious: Option<SpuriousCompletion>,
     /// Commands reported as timed out.
     pub timed_out: u64,
+    /// Commands submitted again because their status said that this may help.
+    pub retried: u64,
+    /// Commands that succeeded after they had been submitted again.
+    pub recovered: u64,
     /// Completions that came after their command was reported as timed out.
     pub late: u64,
     /// Completions whose submission queue head cannot be true.
     pub sqhd_mismatches: u64,
+    /// Registers read so that data has arrived.
+    pub flushes: u64,
+    /// Times that a wait slept for an interrupt.
+    pub sleeps: u64,
+    /// Sleeps that ended without an interrupt, though there was a completion.
+    pub missed_interrupts: u64,
 }

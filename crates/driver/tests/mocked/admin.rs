@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use warpbell_driver::{Controller, ControllerOptions, Data, DriverError, EventDetail, SpuriousCompletion};
+use warpbell_driver::{
+    AsyncEvent, Controller, ControllerOptions, Data, DriverError, EventDetail, SpuriousCompletion,
+};
 use warpbell_hw::{Cid, Clock, Nsid, Qid};
 use warpbell_nvme::command::{self, Sqe};
 use warpbell_nvme::log::LogPageId;
@@ -233,4 +235,22 @@ fn several_threads_share_the_admin_queue() {
     });
     let counters = controller.admin_counters();
     assert_eq!((counters.spurious, counters.timed_out, counters.outstanding), (0, 0, 3));
+}
+
+#[test]
+fn a_look_for_events_has_its_own_limit() {
+    let mock = Mock::new(|_| {});
+    let controller = open(&mock).unwrap();
+    mock.behave(swallow(AdminOpcode::GET_LOG_PAGE));
+    (0..2).for_each(|_| assert!(mock.raise(1 | u32::from(LogPageId::SMART.0) << 16)));
+    let (before, limit) = (mock.clock.now(), Duration::from_millis(300));
+    let events = controller.poll_events_within(limit).unwrap();
+    let took = mock.clock.now() - before;
+    assert!(matches!(&events[..], [AsyncEvent { detail: EventDetail::Unread(_), .. }]), "{events:?}");
+    assert!(took >= limit && took < limit * 2, "{took:?}");
+    assert_eq!(
+        controller.poll_events_within(limit).unwrap().len(),
+        1,
+        "the second has its turn at the next look"
+    );
 }

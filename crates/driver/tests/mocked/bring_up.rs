@@ -6,8 +6,9 @@ use warpbell_driver::{Controller, ControllerOptions, ControllerState, DriverErro
 use warpbell_hw::{Clock, Qid};
 use warpbell_nvme::opcode::AdminOpcode;
 use warpbell_nvme::register::{ArbitrationMechanism, Cap, Cc, CommandSet, Crto, Shn};
+use warpbell_nvme::status::Status;
 
-use crate::mock::{Event, Follow, Mock};
+use crate::mock::{Event, Follow, Mock, Reply};
 use crate::{chain, open};
 
 fn written_cc(mock: &Mock) -> Vec<Cc> {
@@ -242,6 +243,42 @@ fn a_controller_that_cannot_be_stopped_keeps_its_memory() {
     drop(controller);
     drop(pair);
     assert_eq!((mock.dma.mapped(), mock.dma.violations()), (4, vec![]));
+}
+
+#[test]
+fn dropping_does_not_wait_as_long_as_a_controller_asks_for() {
+    for fallen in [false, true] {
+        let mock = Mock::new(|b| b.cap.set_to(255));
+        let controller = open(&mock).unwrap();
+        mock.behave(|b| {
+            b.disable = Follow::Never;
+            b.function_reset = false;
+        });
+        if fallen {
+            mock.fall();
+        }
+        let before = mock.clock.now();
+        drop(controller);
+        let took = mock.clock.now() - before;
+        assert!(took < Duration::from_secs(11), "fallen {fallen}: {took:?}");
+        assert_eq!(mock.dma.violations(), []);
+    }
+}
+
+#[test]
+fn a_status_of_the_moment_does_not_make_another_namespace_of_one() {
+    let mock = Mock::new(|_| {});
+    let controller = open(&mock).unwrap();
+    mock.behave(|b| {
+        b.script = Box::new(|_, sqe| match AdminOpcode(sqe.opcode()) {
+            AdminOpcode::IDENTIFY if sqe.nsid == 1 => Reply::Status(Status::COMMAND_INTERRUPTED),
+            _ => Reply::Normal,
+        });
+    });
+    let error = controller.reset().unwrap_err().to_string();
+    assert!(error.contains("Command Interrupted"), "{error}");
+    mock.behave(|b| b.script = Box::new(|_, _| Reply::Normal));
+    assert_eq!(controller.reset().unwrap().changed_namespaces, []);
 }
 
 #[test]

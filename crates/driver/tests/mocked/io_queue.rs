@@ -6,7 +6,7 @@ use std::time::Duration;
 use warpbell_driver::{
     Controller, DriverError, IoQueue, IoQueueOptions, Outcome, QueueSpec, SpuriousCompletion,
 };
-use warpbell_hw::{Clock, Nsid};
+use warpbell_hw::{Cid, Clock, Nsid};
 use warpbell_nvme::command;
 use warpbell_nvme::status::Status;
 
@@ -188,4 +188,24 @@ fn a_queue_with_commands_outstanding_can_be_deleted() {
     assert_eq!(pair.index_base(), None);
     controller.delete_queue_pair(pair).unwrap();
     assert_eq!(mock.dma.violations(), [0; 0]);
+}
+
+/// Found by fuzzing: the flushes that were on their way when one of them timed out were reported to a caller who had
+/// never pushed them.
+#[test]
+fn nothing_that_moving_the_counters_submitted_is_reported_later() {
+    let mock = swallowing();
+    let (_controller, mut queue) = queue(&mock, 4);
+    let started = mock.clock.now();
+    let error = queue.advance_to(2, Nsid(1)).unwrap_err();
+    assert!(matches!(error, DriverError::IoTimeout { cid: Cid(0), .. }), "{error}");
+    let took = mock.clock.now() - started;
+    assert!(took <= Duration::from_millis(1300), "{took:?}");
+    assert_eq!((queue.outstanding(), queue.counters().timed_out), (2, 2));
+    assert!(wait(&mock, &mut queue, Duration::from_secs(5)).is_none(), "they are nobody's");
+
+    // Nor are their completions, which free their slots.
+    (0..2).for_each(|cid| mock.complete(1, cid, Status::SUCCESS));
+    assert!(queue.pop().is_none());
+    assert_eq!((queue.counters().late, queue.outstanding()), (2, 0));
 }

@@ -7,11 +7,19 @@ mod bring_up;
 #[cfg(test)]
 mod io_queue;
 #[cfg(test)]
+mod misfortune;
+#[cfg(test)]
 mod mock;
 #[cfg(test)]
 mod namespaces;
 #[cfg(test)]
 mod queues;
+#[cfg(test)]
+mod recovery;
+#[cfg(test)]
+mod retries;
+#[cfg(test)]
+mod vectors;
 
 use std::sync::Arc;
 

@@ -69,3 +69,21 @@ fn the_exact_length_comes_from_the_vendor_bytes() {
     });
     assert_eq!(open(&mock).unwrap().namespaces()[0].exact_bytes, Some(511_999));
 }
+
+#[test]
+fn namespaces_without_end_are_refused() {
+    // A version that has no list: each number up to NN would have to be asked for.
+    let mock = Mock::new(|b| {
+        b.version = warpbell_nvme::register::Vs::from_parts(1, 0, 0);
+        b.identify.nn = u32::MAX;
+    });
+    let error = open(&mock).err().unwrap().to_string();
+    assert!(error.contains("the number of active namespaces is 4294967295"), "{error}");
+    // Lists that go on and on.
+    let mock = Mock::new(|b| b.namespaces = (1..=10_000).map(|nsid| (nsid, namespace(8, 12))).collect());
+    let error = open(&mock).err().unwrap().to_string();
+    assert!(
+        error.contains("the number of active namespaces is 5120, this driver needs at most 4096"),
+        "{error}"
+    );
+}

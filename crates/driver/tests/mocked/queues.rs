@@ -1,6 +1,6 @@
 //! I/O queue pairs: grants, sizes, identifiers, teardown.
 
-use warpbell_driver::{Controller, ControllerOptions, DriverError, QueueSpec, RingMemory};
+use warpbell_driver::{Controller, ControllerOptions, DriverError, Notification, QueueSpec, RingMemory};
 use warpbell_hw::{DmaBuffer, Iova, Qid, Window};
 use warpbell_nvme::command::QueuePriority;
 use warpbell_nvme::opcode::AdminOpcode;
@@ -178,13 +178,15 @@ fn a_creation_without_answer_keeps_its_memory() {
 fn vectors_and_priorities_are_checked() {
     let mock = Mock::new(|b| b.vectors = 4);
     let controller = open(&mock).unwrap();
-    let spec = QueueSpec { vector: Some(4), ..QueueSpec::new(8) };
+    let spec = QueueSpec { notification: Notification::Vector(4), ..QueueSpec::new(8) };
     let text = chain(&controller.create_queue_pair(spec).unwrap_err());
     assert_eq!(text, "mock: interrupt vector 4: the function has 4");
     let spec = QueueSpec { priority: QueuePriority::LOW, ..QueueSpec::new(8) };
     let text = chain(&controller.create_queue_pair(spec).unwrap_err());
     assert!(text.starts_with("mock: queue priority Low: needs weighted round robin"), "{text}");
-    controller.create_queue_pair(QueueSpec { vector: Some(3), ..QueueSpec::new(8) }).unwrap();
+    controller
+        .create_queue_pair(QueueSpec { notification: Notification::Vector(3), ..QueueSpec::new(8) })
+        .unwrap();
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use warpbell_driver::{Controller, ControllerOptions, ControllerState, Data, EventDetail, QueueSpec};
+use warpbell_driver::{
+    Controller, ControllerOptions, ControllerState, Data, EventDetail, QueueSpec, ResetMethod,
+};
 use warpbell_hw::{Cid, Device, Nsid, Qid};
 use warpbell_nvme::command;
 use warpbell_nvme::feature::{Arbitration, FeatureId, FeatureSelect, TemperatureThreshold};
@@ -81,6 +83,50 @@ fn reset_loses_queues_and_nothing_else() {
         controller.delete_queue_pair(queue.into_pair()).unwrap();
         controller.shutdown().unwrap();
     });
+}
+
+#[test]
+fn queues_that_kernels_hold_over_a_reset_keep_their_names_to_themselves() {
+    for method in [ResetMethod::Controller, ResetMethod::Function, ResetMethod::Subsystem] {
+        on_both(&SoftConfig { grant: Some(4), ..config() }, |device| {
+            let controller = open_with(device, 4);
+            let held: Vec<_> =
+                (0..3).map(|_| controller.create_queue_pair(QueueSpec::new(8)).unwrap()).collect();
+            let memory = held[0].sq().window().clone();
+            for round in 0..3 {
+                let report = controller.reset_within(method, PATIENCE).unwrap();
+                let mut lost = vec![Qid(1), Qid(2), Qid(3)];
+                lost.retain(|_| round == 0);
+                assert_eq!(report.lost_queues, lost, "round {round}");
+                assert!(held.iter().all(|pair| pair.is_retired()));
+                let mut queue = io_queue(&controller, 8);
+                assert_eq!(queue.qid(), Qid(4), "1 to 3 are held");
+                assert!(queue.execute(&command::flush(1)).unwrap().is_ok());
+                let error = controller.create_queue_pair(QueueSpec::new(8)).unwrap_err().to_string();
+                assert!(error.contains("4 in use and 0 lost of 4 granted"), "{error}");
+                // Rings of before are still there to be written.
+                memory.fill(0, memory.len(), 0xa5).unwrap();
+                assert!(queue.execute(&command::flush(1)).unwrap().is_ok());
+                controller.delete_queue_pair(queue.into_pair()).unwrap();
+            }
+            drop(held);
+            assert_eq!(controller.create_queue_pair(QueueSpec::new(8)).unwrap().qid(), Qid(1));
+        });
+    }
+}
+
+#[test]
+fn a_doorbell_of_a_queue_from_before_a_reset_leads_nowhere() {
+    let device = SoftDevice::stepped(config()).unwrap();
+    let controller = open(&device);
+    let held = controller.create_queue_pair(QueueSpec::new(8)).unwrap();
+    controller.reset_within(ResetMethod::Controller, PATIENCE).unwrap();
+    let mut queue = io_queue(&controller, 8);
+    held.sq_doorbell().ring(3);
+    let events = poll_until_some(&controller, &device);
+    assert!(matches!(events[0].detail, EventDetail::Errors(_)), "{events:?}");
+    assert!(queue.execute(&command::flush(1)).unwrap().is_ok());
+    assert_eq!(device.statistics().io_commands.iter().sum::<u64>(), 1, "nothing else was executed");
 }
 
 #[test]
@@ -221,9 +267,16 @@ fn a_controller_is_kept_alive_as_long_as_events_are_polled() {
     while device.step() {}
     assert!(controller.poll_events().unwrap_err().to_string().contains("fatal"));
     assert_eq!(device.violations()[0].rule, warpbell_softctl::Rule::KeepAliveExpired);
+    // The reset sets the timer again, and the beats go on.
     controller.reset().unwrap();
+    let before = beats();
+    for _ in 0..20 {
+        device.advance(Duration::from_millis(300));
+        assert!(controller.poll_events().unwrap().is_empty());
+    }
+    assert_eq!(beats() - before, 10);
+    assert_eq!(controller.set_keep_alive(None).unwrap(), None);
     device.advance(Duration::from_secs(5));
     controller.poll_events().unwrap();
-    assert_eq!(controller.set_keep_alive(None).unwrap(), None);
     assert_eq!(device.statistics().violations, 1);
 }

@@ -8,8 +8,14 @@ mod counters;
 #[cfg(test)]
 mod data;
 #[cfg(test)]
+mod interrupts;
+#[cfg(test)]
 mod life;
 #[cfg(test)]
 mod management;
 #[cfg(test)]
+mod power;
+#[cfg(test)]
 mod queues;
+#[cfg(test)]
+mod wired;

@@ -1,6 +1,8 @@
 //! I/O queue pairs: grants, sizes, deletion with commands outstanding.
 
-use warpbell_driver::{IoQueue, IoQueueOptions, QueueSpec};
+use std::time::Duration;
+
+use warpbell_driver::{IoQueue, IoQueueOptions, QueueSpec, RingMemory};
 use warpbell_hw::Qid;
 use warpbell_nvme::command;
 use warpbell_softctl::SoftConfig;
@@ -132,5 +134,33 @@ fn a_pair_goes_from_hand_to_hand() {
         }
         controller.delete_queue_pair(pair).unwrap();
         controller.shutdown().unwrap();
+    });
+}
+
+#[test]
+fn a_queue_of_before_a_reset_says_so_and_its_rings_serve_the_next() {
+    on_both(&config(), |device| {
+        let controller = open(device);
+        let sq = controller.reserve_sq(RingMemory::Host, 4).unwrap();
+        let cq = controller.reserve_cq(RingMemory::Host, 4).unwrap();
+        let make = || {
+            let (sq_memory, cq_memory) = (RingMemory::Reserved(sq.clone()), RingMemory::Reserved(cq.clone()));
+            let pair = controller
+                .create_queue_pair(QueueSpec { sq_memory, cq_memory, ..QueueSpec::new(4) })
+                .unwrap();
+            assert_eq!(pair.sq_iova(), sq.iova());
+            let options = IoQueueOptions { deadline: Duration::from_millis(50), ..IoQueueOptions::default() };
+            IoQueue::new(pair, options).unwrap()
+        };
+        let mut old = make();
+        assert!(old.execute(&command::flush(1)).unwrap().is_ok() && !old.is_retired());
+        controller.reset().unwrap();
+        let error = old.execute(&command::flush(1)).unwrap_err().to_string();
+        assert!(error.contains("the controller was reset") && old.is_retired(), "{error}");
+        drop(old);
+        // What the old one left in the rings is no completion of the new one.
+        let mut new = make();
+        assert!(new.execute(&command::flush(1)).unwrap().is_ok());
+        controller.delete_queue_pair(new.into_pair()).unwrap();
     });
 }

@@ -8,8 +8,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use super::controller_bits::{
     Cmic, ControllerType, Ctratt, EntrySizes, Fna, Frmw, Lpa, Oacs, Oaes, Oncs, Sanicap, Sgls, Vwc,
 };
+use super::power::PowerStateDescriptor;
 use super::{IDENTIFY_SIZE, ascii};
-use crate::open_enum::{dword, zeroed};
+use crate::open_enum::zeroed;
 use crate::register::Vs;
 
 /// Identify Controller (CNS 01h), 4096 bytes.
@@ -275,6 +276,21 @@ impl IdentifyController {
         self.npss_z as u32 + 1
     }
 
+    /// The power states that there are, at most 32.
+    pub fn power_state_descriptors(&self) -> &[PowerStateDescriptor] {
+        &self.psd[..(self.power_states() as usize).min(self.psd.len())]
+    }
+
+    /// Whether it can change its power state by itself (APSTA).
+    pub const fn supports_apst(&self) -> bool {
+        self.apsta & 1 != 0
+    }
+
+    /// The delays that a status may ask for: CRDT1 to CRDT3, in 100 ms.
+    pub const fn retry_delays(&self) -> [u16; 3] {
+        [self.crdt1, self.crdt2, self.crdt3]
+    }
+
     /// Logical blocks written atomically in normal operation, unless a namespace says otherwise.
     pub const fn atomic_write_blocks(&self) -> u32 {
         self.awun_z as u32 + 1
@@ -299,63 +315,6 @@ impl IdentifyController {
             _ => 0,
         };
         delay as u32 * 100
-    }
-}
-
-/// A power state, 32 bytes.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
-pub struct PowerStateDescriptor {
-    /// Maximum Power, in the unit that [`flags`](Self::flags) says.
-    pub mp: u16,
-    _rsvd2: u8,
-    /// Max Power Scale and Non-Operational State.
-    pub flags: PowerStateFlags,
-    /// Entry Latency, in microseconds.
-    pub enlat: u32,
-    /// Exit Latency, in microseconds.
-    pub exlat: u32,
-    /// Relative Read Throughput, bits 4:0; lower is better.
-    pub rrt: u8,
-    /// Relative Read Latency, bits 4:0; lower is better.
-    pub rrl: u8,
-    /// Relative Write Throughput, bits 4:0; lower is better.
-    pub rwt: u8,
-    /// Relative Write Latency, bits 4:0; lower is better.
-    pub rwl: u8,
-    /// Idle Power, in the unit of `ips`.
-    pub idlp: u16,
-    /// Idle Power Scale, bits 7:6: 0 not reported, 1 is 0.0001 W, 2 is 0.01 W.
-    pub ips: u8,
-    _rsvd19: u8,
-    /// Active Power, in the unit of `apw_aps`.
-    pub actp: u16,
-    /// Active Power Workload, bits 2:0, and Active Power Scale, bits 7:6 as in `ips`.
-    pub apw_aps: u8,
-    _rsvd23: [u8; 9],
-}
-
-const _: () = assert!(size_of::<PowerStateDescriptor>() == 32);
-const _: () = assert!(offset_of!(PowerStateDescriptor, enlat) == 4);
-const _: () = assert!(offset_of!(PowerStateDescriptor, idlp) == 16);
-const _: () = assert!(offset_of!(PowerStateDescriptor, actp) == 20);
-
-dword! {
-    /// Byte 3 of a power state.
-    pub struct PowerStateFlags: u8 {
-        /// 0, Max Power Scale: the unit is 0.0001 W instead of 0.01 W.
-        pub mxps: bool,
-        /// 1, Non-Operational State: I/O commands leave it.
-        pub nops: bool,
-        #[bits(6)]
-        __: u8,
-    }
-}
-
-impl PowerStateDescriptor {
-    /// Maximum power in units of 0.1 mW; 0 means not reported.
-    pub const fn max_power_tenth_mw(&self) -> u32 {
-        self.mp as u32 * if self.flags.mxps() { 1 } else { 100 }
     }
 }
 

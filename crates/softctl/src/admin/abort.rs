@@ -12,7 +12,7 @@ use crate::engine::{Command, Refused, never};
 pub(crate) const LIMIT_Z: u8 = 3;
 
 impl Core {
-    /// Aborts a command that is held back, or a waiting Asynchronous Event Request. Whatever else is outstanding was
+    /// Aborts a command that is held back or hangs, or a waiting Asynchronous Event Request. Whatever else is outstanding was
     /// not fetched yet or is about to complete, and does. Returns dword 0.
     pub(super) fn abort(
         &self,
@@ -25,7 +25,7 @@ impl Core {
         // Elsewhere dword 11 is reserved, and ignored.
         let upper = if control.wide_cids { command.sqe.cdw11 as u16 } else { 0 };
         let aborted = if target.sqid() == 0 {
-            Self::abort_event_request(control, admin, target.cid())
+            Self::abort_admin(control, admin, target.cid())
         } else {
             let lane = control.sqs.get(&target.sqid()).map(|entry| entry.lane);
             lane.is_some_and(|lane| self.lanes[lane].lock().abort(target.sqid(), (target.cid(), upper)))
@@ -33,9 +33,10 @@ impl Core {
         Ok(AbortResult::new().with_not_aborted(!aborted).into_bits())
     }
 
-    /// The request completes before the Abort does. Both need room; without it the request stays.
-    fn abort_event_request(control: &mut Control, admin: &mut AdminQueue, cid: u16) -> bool {
-        if admin.cq.room() < 2 || !control.events.withdraw(cid) {
+    /// An event request, or a command that hangs, completes before the Abort does. Both need room; without it the
+    /// command stays.
+    fn abort_admin(control: &mut Control, admin: &mut AdminQueue, cid: u16) -> bool {
+        if admin.cq.room() < 2 || !control.unhang(cid) && !control.events.withdraw(cid) {
             return false;
         }
         admin.sq.end(cid);

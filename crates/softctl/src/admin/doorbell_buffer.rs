@@ -28,9 +28,22 @@ pub(crate) struct DoorbellPages {
 }
 
 impl DoorbellPages {
-    fn entry(&self, qid: u16, head: bool) -> Option<Shadow> {
+    pub(crate) fn entry(&self, qid: u16, head: bool) -> Option<Shadow> {
         let at = (2 * usize::from(qid) + usize::from(head)) * (4 << self.stride);
         Some(Shadow { entry: self.shadows.slice(at, 4).ok()?, event: self.events.slice(at, 4).ok()? })
+    }
+
+    /// One of the pages was unmapped: the shadow doorbells, or EventIdx.
+    pub(crate) fn lose(&mut self, shadows: bool) {
+        match Window::host(self.page as usize) {
+            Ok(nowhere) => self.found(shadows, nowhere),
+            Err(error) => tracing::error!(%error, "no memory in place of a lost doorbell page"),
+        }
+    }
+
+    /// One of the pages is mapped again: the shadow doorbells, or EventIdx.
+    pub(crate) fn found(&mut self, shadows: bool, window: Window) {
+        *(if shadows { &mut self.shadows } else { &mut self.events }) = window;
     }
 }
 
@@ -79,7 +92,7 @@ impl Core {
         let window = |address, access| {
             self.space.window(address, page, access).map_err(|error| {
                 let what = format_args!("doorbell buffer: {error}");
-                control.engine.violation(Rule::ForeignAddress, command, what);
+                control.engine.violation(Rule::of_access(&error), command, what);
                 never(Status::DATA_TRANSFER_ERROR)
             })
         };

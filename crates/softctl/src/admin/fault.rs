@@ -78,33 +78,48 @@ impl Core {
     }
 
     /// What a fault does in place of the command; `None` if the command is executed.
-    pub(super) fn instead(control: &mut Control, fault: Option<Chosen>) -> Option<Result<(), Status>> {
+    pub(super) fn instead(
+        control: &mut Control,
+        cid: u16,
+        fault: Option<Chosen>,
+    ) -> Option<Result<(), Status>> {
         let action = fault?.action;
         if let Some(incident) = Incident::of(action) {
             control.incident = Some(incident);
             return Some(Ok(()));
         }
         match action {
-            FaultAction::Fail { status } => Some(Err(status)),
+            FaultAction::Fail { status } => Some(Err(control.engine.with_delay(status))),
             FaultAction::Drop => Some(Ok(())),
+            FaultAction::Hang => {
+                control.hung.push(cid);
+                Some(Ok(()))
+            }
             _ => None,
         }
     }
 
-    /// Posts the completion of an admin command, as a fault would have it.
+    /// Posts the completion of an admin command, as a fault would have it, and not before what it asked for is `settled`.
     pub(super) fn post_admin(
         control: &mut Control,
         admin: &mut AdminQueue,
         entry: &Cqe,
         fault: Option<Chosen>,
+        settled: Option<Duration>,
     ) {
-        match fault.map(|fault| fault.action) {
-            Some(FaultAction::Delay { by }) => {
-                admin.cq.reserve();
-                admin.sq.begin(entry.cid);
-                let due = control.engine.time.now() + by;
-                control.late.push(LateAdmin { due, entry: *entry });
-            }
+        let now = control.engine.time.now();
+        let mut due = settled.unwrap_or(now);
+        let action = fault.map(|fault| fault.action);
+        if let Some(FaultAction::Delay { by }) = action {
+            due += by;
+        }
+        if due > now {
+            admin.cq.reserve();
+            admin.sq.begin(entry.cid);
+            control.late.push(LateAdmin { due, entry: *entry });
+            return;
+        }
+        match action {
             Some(FaultAction::Duplicate) => {
                 admin.cq.post(entry);
                 if admin.cq.room() > 0 {

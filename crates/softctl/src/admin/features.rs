@@ -152,6 +152,7 @@ impl Core {
             FeatureId::NUMBER_OF_QUEUES => return Ok(self.number_of_queues(control, select)),
             FeatureId::INTERRUPT_VECTOR_CONFIG => return self.vector_config(sqe.cdw11, select),
             WIDE_CIDS if self.config.wide_cids => return Ok(wide_cids(control, select)),
+            id if self.has_data(id) => return self.get_data_feature(control, command, id, select),
             _ => {}
         }
         let known = control.engine.about(field::CDW10, || find(id))?;
@@ -173,7 +174,9 @@ impl Core {
             FeatureSelect::SAVED => control.features.saved.get(&key),
             _ => None,
         };
-        Ok(values.copied().unwrap_or(default))
+        let value = values.copied().unwrap_or(default);
+        let current = select == FeatureSelect::CURRENT && id == FeatureId::POWER_MANAGEMENT;
+        Ok(if current { self.present_power(control, value) } else { value })
     }
 
     fn number_of_queues(&self, control: &Control, select: FeatureSelect) -> u32 {
@@ -233,11 +236,13 @@ impl Core {
                 return self.set_vector_config(control, command, fields.sv());
             }
             WIDE_CIDS if self.config.wide_cids => return set_wide_cids(control, fields.sv(), value),
+            id if self.has_data(id) => return self.set_data_feature(control, command, id, fields.sv()),
             _ => {}
         }
         let known = control.engine.about(field::CDW10, || find(id))?;
         let scope = self.feature_scope(known, sqe.nsid, true)?;
-        if value & !known.mask != 0 {
+        let mask = if id == FeatureId::POWER_MANAGEMENT { self.power_mask() } else { known.mask };
+        if value & !mask != 0 || id == FeatureId::POWER_MANAGEMENT && !self.has_power_state(value) {
             return Err(control.engine.blame(field::CDW11, Status::INVALID_FIELD));
         }
         if fields.sv() && !known.saveable {
@@ -273,6 +278,7 @@ impl Core {
         match id {
             FeatureId::INTERRUPT_COALESCING => self.gather_interrupts(control),
             FeatureId::KEEP_ALIVE_TIMER => self.set_keep_alive(control, value),
+            FeatureId::POWER_MANAGEMENT => self.enter_power_state(control, value),
             _ => {}
         }
         if id == FeatureId::ARBITRATION {

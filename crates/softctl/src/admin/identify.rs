@@ -17,6 +17,7 @@ use super::{abort, aer, keep_alive};
 use crate::config::CompletionOrder;
 use crate::control::Control;
 use crate::core::Core;
+use crate::endpoint::IDENTITY;
 use crate::engine::{Command, Refused, field, never};
 use crate::registers::VERSION;
 use crate::subsystem::{Allocated, CRITICAL_TEMPERATURE, SLOTS, WARNING_TEMPERATURE};
@@ -158,6 +159,7 @@ impl Core {
     fn identify_controller(&self) -> IdentifyController {
         let mut data = IdentifyController::zeroed();
         let subsystem = &self.subsystem;
+        (data.vid, data.ssvid) = (IDENTITY.vendor, IDENTITY.vendor);
         data.sn = pad_ascii(&subsystem.serial);
         data.mn = pad_ascii(&subsystem.model);
         data.fr = subsystem.state().firmware.revision();
@@ -182,6 +184,9 @@ impl Core {
         if offer != Experimental::new() {
             offer.put(&mut data);
         }
+        [data.crdt1, data.crdt2, data.crdt3] = self.config.retry_delays;
+        data.rtd3e = u32::try_from(self.config.shutdown_time.as_micros()).unwrap_or(u32::MAX);
+        self.identify_power(&mut data);
         data.kas = keep_alive::GRANULARITY;
         data.acl_z = abort::LIMIT_Z;
         data.aerl_z = aer::LIMIT_Z;

@@ -2,6 +2,7 @@
 
 mod abort;
 mod aer;
+mod data_features;
 mod doorbell_buffer;
 mod fault;
 mod features;
@@ -12,6 +13,7 @@ mod identify;
 mod keep_alive;
 mod log;
 mod namespaces;
+mod power;
 mod queues;
 mod sanitize;
 mod smart;
@@ -110,7 +112,14 @@ impl Core {
         if polled {
             self.poll_admin(control, &mut admin);
         }
-        refresh(control, &mut admin);
+        control.admin = Some(admin);
+        follow_memory(control);
+        if control.engine.view.claims().suspended().is_some() {
+            // Memory of a queue, this one or another, is gone for a moment. Its return brings us back here.
+            self.admin_backlog.store(false, Ordering::Relaxed);
+            return;
+        }
+        let Some(mut admin) = control.admin.take() else { return };
         if control.csts.shst() == Shst::NORMAL_OPERATION {
             control.post_late(&mut admin);
             for _ in 0..most.min(admin.sq.pending()) {
@@ -168,7 +177,7 @@ impl Core {
         let result = if conflict {
             Err(never(Status::CID_CONFLICT))
         } else {
-            match Self::instead(control, fault) {
+            match Self::instead(control, sqe.cid(), fault) {
                 Some(Ok(())) => return,
                 Some(Err(status)) => Err(status),
                 None => self.administer(control, admin, command),
@@ -189,7 +198,8 @@ impl Core {
         }
         let head = admin.sq.head as u16;
         let entry = Cqe::new(0, head, sqe.cid(), status, false).with_dw0(dw0);
-        Self::post_admin(control, admin, &entry, fault);
+        let settled = control.settled.take();
+        Self::post_admin(control, admin, &entry, fault, settled);
     }
 
     fn administer(
@@ -253,8 +263,9 @@ const fn unused(opcode: AdminOpcode) -> u16 {
 }
 
 /// Follows what the client mapped and unmapped: queues whose memory is gone no longer reach it.
-fn refresh(control: &mut Control, admin: &mut AdminQueue) {
+pub(crate) fn follow_memory(control: &mut Control) {
     control.engine.refresh();
+    let Some(admin) = &mut control.admin else { return };
     let claims = control.engine.view.claims();
     if claims.is_lost(ADMIN_SQ) {
         admin.sq.disconnect();

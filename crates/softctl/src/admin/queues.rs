@@ -80,7 +80,8 @@ impl Core {
             };
         }
         self.space.window(base, len, access).map_err(|error| {
-            control.engine.violation(Rule::ForeignAddress, command, format_args!("queue memory: {error}"));
+            let rule = Rule::of_access(&error);
+            control.engine.violation(rule, command, format_args!("queue memory: {error}"));
             never(Status::DATA_TRANSFER_ERROR)
         })
     }

@@ -39,6 +39,9 @@ pub struct InjectedFault {
     pub expected: Option<u8>,
     /// The byte that the client got, for a corruption.
     pub actual: Option<u8>,
+    /// When a duplicate, having waited for room, was posted that another command may have been answered by: one that has its identifier in the
+    /// same queue is in flight then, or entries wait there, or may wait behind a shadow doorbell. Nothing on the wire tells the client which it is.
+    pub ambiguous_at: Option<Duration>,
 }
 
 /// A command that was fetched.
@@ -132,6 +135,7 @@ impl Chosen {
             offset: None,
             expected: None,
             actual: None,
+            ambiguous_at: None,
         }
     }
 
@@ -212,6 +216,16 @@ impl Injector {
         self.injected += 1;
         if self.record.len() < RECORD_LIMIT {
             self.record.push(fault);
+        }
+    }
+
+    /// The completion of this command was posted again at `now`, when its identifier may have been in use once more.
+    pub(crate) fn ambiguous(&mut self, queue: u16, cid: u16, now: Duration) {
+        let is_it = |fault: &&mut InjectedFault| {
+            fault.kind == FaultKind::Duplicate && (fault.queue, fault.cid) == (queue, cid)
+        };
+        if let Some(fault) = self.record.iter_mut().rev().find(is_it) {
+            fault.ambiguous_at = Some(now);
         }
     }
 

@@ -29,7 +29,8 @@ pub struct Fault {
 pub enum FaultAction {
     /// The command does nothing and completes with `status`.
     Fail {
-        /// The status, with its Do Not Retry bit.
+        /// The status, with its Do Not Retry bit and Command Retry Delay. A host that does not heed delays (Host Behavior
+        /// Support) gets none.
         status: Status,
     },
     /// The command completes well, but bits of the data that the client gets are flipped. Read only.
@@ -45,6 +46,9 @@ pub enum FaultAction {
     /// The command never completes, until its queue is deleted or the controller is reset. An Abort does not find
     /// it.
     Drop,
+    /// The command never completes by itself, but an Abort finds it: it completes with Command Abort Requested then, or
+    /// as its queue is deleted.
+    Hang,
     /// The command's completion entry is posted twice.
     Duplicate,
     /// The command completes only after so many later commands of its queue did, or when nothing else is left to
@@ -101,6 +105,8 @@ pub enum FaultKind {
     Delay,
     /// [`FaultAction::Drop`].
     Drop,
+    /// [`FaultAction::Hang`].
+    Hang,
     /// [`FaultAction::Duplicate`].
     Duplicate,
     /// [`FaultAction::Reorder`].
@@ -130,6 +136,7 @@ impl FaultKind {
         (FaultKind::Corrupt, "corrupt"),
         (FaultKind::Delay, "delay"),
         (FaultKind::Drop, "drop"),
+        (FaultKind::Hang, "hang"),
         (FaultKind::Duplicate, "duplicate"),
         (FaultKind::Reorder, "reorder"),
         (FaultKind::Torn, "torn"),
@@ -163,6 +170,7 @@ impl FaultKind {
             FaultKind::Fail
                 | FaultKind::Delay
                 | FaultKind::Drop
+                | FaultKind::Hang
                 | FaultKind::Duplicate
                 | FaultKind::Fatal
                 | FaultKind::Reset
@@ -180,6 +188,7 @@ impl FaultAction {
             FaultAction::Corrupt { .. } => FaultKind::Corrupt,
             FaultAction::Delay { .. } => FaultKind::Delay,
             FaultAction::Drop => FaultKind::Drop,
+            FaultAction::Hang => FaultKind::Hang,
             FaultAction::Duplicate => FaultKind::Duplicate,
             FaultAction::Reorder { .. } => FaultKind::Reorder,
             FaultAction::Torn { .. } => FaultKind::Torn,
@@ -201,7 +210,7 @@ impl FaultAction {
             | FaultAction::LatePayload { by }
             | FaultAction::Slow { by, .. } => Some(*by),
             FaultAction::StuckDoorbell { by } => Some(by.unwrap_or(Duration::MAX)),
-            FaultAction::Drop => Some(Duration::MAX),
+            FaultAction::Drop | FaultAction::Hang => Some(Duration::MAX),
             _ => None,
         }
     }
@@ -257,6 +266,13 @@ impl FaultPlan {
     /// Whether the plan has no faults.
     pub fn is_empty(&self) -> bool {
         self.faults.is_empty()
+    }
+
+    /// Whether a fault of the plan asks for a retry delay.
+    pub(crate) fn has_retry_delay(&self) -> bool {
+        let delayed =
+            |fault: &Fault| matches!(fault.action, FaultAction::Fail { status } if status.crd() > 0);
+        self.faults.iter().any(delayed)
     }
 
     /// Whether a fault of this kind is in the plan.

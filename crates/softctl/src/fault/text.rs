@@ -7,6 +7,7 @@
 //! kind = "fail"
 //! status = "Unrecovered Read Error"    # a name of the specification, or { sct = 2, sc = 0x81 }
 //! dnr = false                          # Do Not Retry; false unless given
+//! crd = 1                              # Command Retry Delay: which of CRDT1 to CRDT3; none unless given
 //! opcode = "read"                      # or ["read", "compare"]; every opcode unless given
 //! lba = [1000, 1999]                   # first and last, or one LBA; every LBA unless given
 //!
@@ -90,6 +91,7 @@ struct FaultText {
     kind: FaultKind,
     status: Option<StatusText>,
     dnr: Option<bool>,
+    crd: Option<u8>,
     bits: Option<u32>,
     by: Option<ByText>,
     lasting: Option<String>,
@@ -192,6 +194,9 @@ impl Fault {
     fn check(&self) -> Result<(), Refused> {
         self.selector.check(self.action.kind())?;
         match self.action {
+            FaultAction::Fail { status } if status.dnr() && status.crd() > 0 => {
+                Err(Refused("crd", status.crd().to_string(), "goes with dnr = false only".into()))
+            }
             FaultAction::Fail { status } if status.is_ok() => {
                 Err(Refused("status", format!("{status}"), "must be an error".into()))
             }
@@ -279,11 +284,13 @@ impl FaultText {
                 let Some(text) = &self.status else {
                     return Err(Refused("status", "(none)".into(), "kind = \"fail\" needs one".into()));
                 };
-                FaultAction::Fail { status: text.status()?.with_dnr(self.dnr.unwrap_or(false)) }
+                let status = text.status()?.with_dnr(self.dnr.unwrap_or(false));
+                FaultAction::Fail { status: status.with_crd(self.delay()?) }
             }
             FaultKind::Corrupt => FaultAction::Corrupt { bits: self.bits.unwrap_or(1) },
             FaultKind::Delay => FaultAction::Delay { by: self.time()? },
             FaultKind::Drop => FaultAction::Drop,
+            FaultKind::Hang => FaultAction::Hang,
             FaultKind::Duplicate => FaultAction::Duplicate,
             FaultKind::Reorder => FaultAction::Reorder { by: self.commands()? },
             FaultKind::Torn => FaultAction::Torn { by: self.time()? },
@@ -303,9 +310,10 @@ impl FaultText {
     fn check_keys(&self) -> Result<(), Refused> {
         use FaultKind::*;
         let timed = [Delay, Reorder, Torn, LatePayload, StuckDoorbell, Slow];
-        let keys: [(&str, bool, &[FaultKind]); 6] = [
+        let keys: [(&str, bool, &[FaultKind]); 7] = [
             ("status", self.status.is_some(), &[Fail]),
             ("dnr", self.dnr.is_some(), &[Fail]),
+            ("crd", self.crd.is_some(), &[Fail]),
             ("bits", self.bits.is_some(), &[Corrupt]),
             ("by", self.by.is_some(), &timed),
             ("lasting", self.lasting.is_some(), &[Slow]),
@@ -317,6 +325,15 @@ impl FaultText {
                 let kinds: Vec<_> = kinds.iter().map(|kind| format!("kind = {:?}", kind.name())).collect();
                 Err(Refused(key, "(given)".into(), format!("belongs to {}", kinds.join(", "))))
             }
+        }
+    }
+
+    /// The Command Retry Delay, 0 for none.
+    fn delay(&self) -> Result<u8, Refused> {
+        match self.crd {
+            None => Ok(0),
+            Some(crd @ 1..=3) => Ok(crd),
+            Some(crd) => Err(Refused("crd", crd.to_string(), "must be 1 to 3".into())),
         }
     }
 

@@ -11,6 +11,7 @@ use super::flights::{Flight, Stage};
 use super::{Lane, LaneState};
 use crate::engine::Command;
 use crate::fault::{FaultAction, Incident, Target};
+use crate::nvm::Outcome;
 use crate::profile::Operation;
 use crate::queue::Order;
 
@@ -71,8 +72,8 @@ impl Lane {
                 flight.behind = by;
                 return self.flights.push_behind(flight);
             }
-            Some(FaultAction::Drop) => {
-                flight.stage = Stage::Dropped;
+            Some(action @ (FaultAction::Drop | FaultAction::Hang)) => {
+                flight.stage = if action == FaultAction::Drop { Stage::Dropped } else { Stage::Hung };
                 if self.mode.ordered {
                     self.order_of(flight.sq).leave(flight.serial);
                 }
@@ -87,11 +88,23 @@ impl Lane {
             }
             None => {}
         }
+        let now = self.wake(&mut flight, now);
         let mut due = self.begin_media(&mut flight, now);
         if flight.unsent == 0 {
             due += flight.extra;
         }
-        if due <= now { self.flights.push(flight) } else { self.flights.push_at(flight, due) }
+        if due <= self.engine.time.now() {
+            self.flights.push(flight)
+        } else {
+            self.flights.push_at(flight, due)
+        }
+    }
+
+    /// From when on a command can be executed, for it wakes the controller up.
+    fn wake(&self, flight: &mut Flight, now: Duration) -> Duration {
+        let Some(power) = &self.engine.power else { return now };
+        flight.wakes = true;
+        power.begin(now)
     }
 
     /// When the media are done with a command.
@@ -146,7 +159,7 @@ impl Lane {
     /// Lets flights go on, after a pass over the queues that found work or not. Returns whether one did.
     #[cold]
     pub(super) fn go_on(&mut self, busy: bool) -> bool {
-        if self.state == LaneState::Halted || self.flights.is_empty() && self.stuck.is_empty() {
+        if !self.state.goes_on() || self.flights.is_empty() && self.stuck.is_empty() {
             return false;
         }
         if self.mode.planned {
@@ -185,19 +198,31 @@ impl Lane {
     pub(super) fn complete(&mut self, mut flight: Flight) {
         match std::mem::replace(&mut flight.stage, Stage::Fetched) {
             Stage::Fetched => self.execute(flight),
-            Stage::Dropped => {}
-            Stage::Again(status) => self.repeat(flight, status),
+            Stage::Dropped | Stage::Hung => {}
+            Stage::Again(status) => {
+                self.tell_ambiguous(&flight);
+                self.repeat(flight, status);
+            }
             Stage::Torn(entry) => self.cqs[self.sqs[flight.sq].cq].finish_torn(entry),
-            Stage::Payload(deferred) => self.engine.move_deferred(deferred),
+            Stage::Payload(deferred) => {
+                if let Some(job) = self.engine.move_deferred(deferred) {
+                    self.copy(flight, job);
+                }
+            }
+            // Nobody waits for it, and nothing of it is in flight: it ends here.
+            Stage::Copying(_) => {}
         }
     }
 
     fn execute(&mut self, mut flight: Flight) {
         self.engine.fault = flight.fault;
-        let status = self.engine.execute(self.sqs[flight.sq].id, &flight.sqe);
+        let outcome = self.engine.execute(self.sqs[flight.sq].id, &flight.sqe);
         self.engine.fault = None;
         flight.payload = self.engine.deferred.take();
-        self.answer(flight, status);
+        match outcome {
+            Outcome::Done(status) => self.answer(flight, status),
+            Outcome::Copying(job) => self.copy(flight, job),
+        }
     }
 
     fn order_of(&mut self, sq: usize) -> &mut Order<(Flight, Status)> {
@@ -228,6 +253,9 @@ impl Lane {
         self.cqs[index].release();
         if !self.mode.planned {
             return self.cqs[index].post_any(sqid, head, cid, status);
+        }
+        if let Some(power) = self.engine.power.as_ref().filter(|_| flight.wakes) {
+            power.end(self.engine.time.now());
         }
         self.finish_torn_at(index);
         match flight.fault.map(|fault| fault.action) {
@@ -272,12 +300,28 @@ impl Lane {
             flight.stage = Stage::Again(status);
             return self.flights.push_lost(flight);
         }
+        let cid = flight.identifier();
         self.finish_torn_at(index);
-        self.cqs[index].post_any(sqid, head, flight.identifier(), status);
+        self.cqs[index].post_any(sqid, head, cid, status);
+    }
+
+    /// A completion that had to wait for room is about to be repeated: by now its identifier may be in use again.
+    fn tell_ambiguous(&self, flight: &Flight) {
+        let (sq, (cid, upper)) = (&self.sqs[flight.sq], flight.identifier());
+        // Of entries behind a shadow doorbell the lane may not know yet.
+        let in_use = sq.is_in_flight(cid, upper) || sq.pending() > 0 || sq.bell.shadowed();
+        if in_use && let Some(injector) = &self.engine.injector {
+            injector.lock().ambiguous(sq.id, cid, self.engine.time.now());
+        }
     }
 
     /// A client has freed entries: completions that wait for room to be repeated may have it now.
     pub(super) fn repeat_waiting(&mut self, cq: usize) {
+        if self.flights.repeats() == 0 {
+            return;
+        }
+        // A doorbell can be rung after the ring's memory went.
+        self.refresh();
         while self.flights.repeats() > 0 && self.cqs[cq].room() > 0 {
             let sqs = &self.sqs;
             let waits = |flight: &Flight| sqs[flight.sq].cq == cq && matches!(flight.stage, Stage::Again(_));
@@ -302,11 +346,14 @@ impl Lane {
 
     /// Ends all flights of a queue that is being deleted.
     pub(super) fn abandon(&mut self, index: usize) {
+        // What is being copied ends, and nothing more of it begins.
+        self.settle_copies();
         while let Some(flight) = self.flights.find(|flight| flight.sq == index) {
             if flight.outstanding() {
                 self.answer(flight, Status::ABORTED_SQ_DELETION);
             } else if !matches!(flight.stage, Stage::Again(_)) {
                 self.complete(flight);
+                self.settle_copies();
             }
         }
     }
@@ -316,7 +363,7 @@ impl Lane {
         self.refresh();
         let sqs = &self.sqs;
         let is_it = |flight: &Flight| {
-            matches!(flight.stage, Stage::Fetched)
+            matches!(flight.stage, Stage::Fetched | Stage::Hung)
                 && sqs[flight.sq].id == sqid
                 && flight.identifier() == identifier
         };
@@ -336,6 +383,7 @@ impl Lane {
             self.complete_any();
             self.flights.hurry();
         }
+        self.drain_copies();
         self.interrupt_all();
     }
 }

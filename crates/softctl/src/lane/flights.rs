@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use warpbell_nvme::{Sqe, Status};
 
+use crate::copying::Job;
 use crate::fault::Chosen;
 use crate::nvm::Deferred;
 use crate::queue::TornEntry;
@@ -27,6 +28,8 @@ pub(super) struct Flight {
     pub(super) behind: u32,
     /// What a fault adds to the time that its media take.
     pub(super) extra: Duration,
+    /// It counts as in flight among those that keep the controller awake.
+    pub(super) wakes: bool,
     /// Bytes that are to be sent to the client once the media are done.
     pub(super) unsent: u64,
     /// Changes whenever its time to go on does.
@@ -37,14 +40,18 @@ pub(super) struct Flight {
 pub(super) enum Stage {
     /// It is to be executed and completed.
     Fetched,
-    /// It never completes.
+    /// It never completes, and is out of every command's reach.
     Dropped,
+    /// It never completes by itself; an Abort finds it.
+    Hung,
     /// Its completion is to be posted once more.
     Again(Status),
     /// The other part of its completion is to become visible.
     Torn(TornEntry),
     /// It has completed; its data is to be moved.
     Payload(Deferred),
+    /// Engines copy its data.
+    Copying(Box<Job>),
 }
 
 impl Flight {
@@ -60,6 +67,7 @@ impl Flight {
             payload: None,
             behind: 0,
             extra,
+            wakes: false,
             unsent: 0,
             ticket: 0,
         }
@@ -77,7 +85,11 @@ impl Flight {
 
     /// Whether the client waits for its completion.
     pub(super) fn outstanding(&self) -> bool {
-        matches!(self.stage, Stage::Fetched | Stage::Dropped)
+        match &self.stage {
+            Stage::Fetched | Stage::Dropped | Stage::Hung => true,
+            Stage::Copying(job) => !job.late,
+            Stage::Again(_) | Stage::Torn(_) | Stage::Payload(_) => false,
+        }
     }
 }
 
@@ -92,6 +104,8 @@ pub(super) struct Flights {
     waiting: BinaryHeap<Reverse<(Duration, u64, usize)>>,
     /// Behind other commands.
     behind: Vec<usize>,
+    /// At [`Stage::Copying`], oldest first.
+    copying: Vec<usize>,
     /// How many of them are at [`Stage::Torn`], and at [`Stage::Again`]: mostly none, and then nobody searches.
     torn: usize,
     repeats: usize,
@@ -162,6 +176,35 @@ impl Flights {
         self.insert(flight);
     }
 
+    /// Adds a flight whose data is being copied, and says in which slot it is.
+    pub(super) fn push_copying(&mut self, flight: Flight) -> usize {
+        let slot = self.insert(flight);
+        self.copying.push(slot);
+        slot
+    }
+
+    /// How many flights' data is being copied.
+    #[inline]
+    pub(super) fn copying(&self) -> usize {
+        self.copying.len()
+    }
+
+    /// Their slots, oldest first.
+    pub(super) fn copying_slots(&self) -> Vec<usize> {
+        self.copying.clone()
+    }
+
+    /// The flight in a slot.
+    pub(super) fn at(&mut self, slot: usize) -> Option<&mut Flight> {
+        self.slots.get_mut(slot)?.as_mut()
+    }
+
+    /// Takes the flight out of its slot, whose data has been copied.
+    pub(super) fn take_copying(&mut self, slot: usize) -> Flight {
+        self.copying.retain(|other| *other != slot);
+        self.take(slot)
+    }
+
     /// When the next waiting flight may go on.
     pub(super) fn next_due(&mut self) -> Option<Duration> {
         while let Some(Reverse((due, ticket, slot))) = self.waiting.peek().copied() {
@@ -217,7 +260,7 @@ impl Flights {
 
     /// If nothing else is left to do, those behind others need not wait for them.
     pub(super) fn release_behind(&mut self) {
-        if self.ready.is_empty() && self.next_due().is_none() {
+        if self.ready.is_empty() && self.copying.is_empty() && self.next_due().is_none() {
             self.ready.extend(self.behind.drain(..));
         }
     }
@@ -253,6 +296,7 @@ impl Flights {
         let slot = self.slots.iter().position(|flight| flight.as_ref().is_some_and(&wanted))?;
         self.ready.retain(|other| *other != slot);
         self.behind.retain(|other| *other != slot);
+        self.copying.retain(|other| *other != slot);
         Some(self.take(slot))
     }
 

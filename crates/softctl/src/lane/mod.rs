@@ -3,14 +3,16 @@
 //! A completion queue and all submission queues that feed it are in one lane, so that nothing on the way of an I/O
 //! command is shared between threads. Round robin goes from queue to queue, a burst of commands at a time; with
 //! priorities `arbitration` chooses. `flight` has what happens to a command between its fetch and its completion,
-//! `flights` the set of such commands, `stuck` doorbells that are not looked at, `stepped` what a controller without
-//! threads does.
+//! `flights` the set of such commands, `stuck` doorbells that are not looked at, `suspend` waiting for
+//! memory that was unmapped, `copies` commands whose data engines copy, `stepped` what a controller without threads does.
 
 mod arbitration;
+mod copies;
 mod flight;
 mod flights;
 mod stepped;
 mod stuck;
+mod suspend;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -57,8 +59,17 @@ pub(crate) enum LaneState {
     Running,
     /// A shutdown was asked for: new commands are violations.
     ShutDown,
+    /// Serves nothing while memory of a queue is unmapped; `told`: a client that submits all the same was reported.
+    Suspended { told: bool },
     /// Does nothing any more, until a reset.
     Halted,
+}
+
+impl LaneState {
+    /// Whether commands that were fetched go on.
+    pub(crate) fn goes_on(self) -> bool {
+        matches!(self, LaneState::Running | LaneState::ShutDown)
+    }
 }
 
 /// I/O queues and the means to serve them.
@@ -117,6 +128,9 @@ impl Lane {
         if !self.mode.quick {
             busy |= self.go_on(busy);
         }
+        if self.is_copying() {
+            busy |= self.tend_copies();
+        }
         busy
     }
 
@@ -148,6 +162,9 @@ impl Lane {
         let sq = &mut self.sqs[index];
         let pending = sq.pending();
         if pending == 0 || self.state != LaneState::Running {
+            if pending > 0 {
+                self.refuse(index);
+            }
             return 0;
         }
         // After the doorbell's acquire: what the client mapped before it rang is found.
@@ -158,7 +175,7 @@ impl Lane {
         if count == 0 {
             return 0;
         }
-        if self.mode.quick && !self.sqs[index].is_wide() {
+        if self.mode.quick && !self.engine.view.has_remote() && !self.sqs[index].is_wide() {
             self.serve_batch(index, count);
         } else {
             count = self.fetch_some(index, count);
@@ -342,6 +359,7 @@ impl Lane {
 
     /// Forgets all queues and commands: a controller level reset.
     pub(crate) fn clear(&mut self) {
+        self.settle_copies();
         self.flights.clear();
         self.orders.clear();
         self.stuck.clear();

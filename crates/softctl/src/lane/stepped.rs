@@ -14,6 +14,8 @@ pub(crate) enum Work {
     LookAtTail(usize),
     /// The same for a completion queue's head.
     LookAtHead(usize),
+    /// Let commands go on whose copies have ended, and submit a batch.
+    Copy,
     /// Let the ready flight with this index go on.
     GoOn(usize),
 }
@@ -21,11 +23,17 @@ pub(crate) enum Work {
 impl Lane {
     /// What could be done next, in stepped mode.
     pub(crate) fn work(&mut self, into: &mut Vec<Work>) {
-        if self.state == LaneState::Halted {
+        if !self.state.goes_on() {
             return;
         }
         if self.mode.planned {
             self.ripen();
+        }
+        if self.is_copying() && !self.engine.copier.is_busy() {
+            self.go_on_copying();
+        }
+        if self.is_copying() && (self.look_at_copies() || self.engine.copier.has_batch()) {
+            into.push(Work::Copy);
         }
         let awake = |index: &usize| self.sqs[*index].bell.awake() && !self.is_sq_stuck(*index);
         into.extend((0..self.sqs.len()).filter(awake).map(Work::LookAtTail));
@@ -68,7 +76,7 @@ impl Lane {
         if self.state != LaneState::Running {
             return None;
         }
-        self.flights.next_due().into_iter().chain(self.next_unstuck()).min()
+        self.flights.next_due().into_iter().chain(self.next_unstuck()).chain(self.next_look()).min()
     }
 
     /// Does one thing that [`Lane::work`] offered.
@@ -83,6 +91,7 @@ impl Lane {
                 let flight = self.flights.take_ready(choice);
                 self.complete(flight);
             }
+            Work::Copy => drop(self.tend_copies()),
             Work::LookAtTail(index) => self.step_tail(index),
             Work::LookAtHead(index) => self.step_head(index),
         }

@@ -7,9 +7,9 @@ use super::IovaSpace;
 /// A range of memory that a queue uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Claim {
-    owner: String,
-    start: u64,
-    len: u64,
+    pub(crate) owner: String,
+    pub(crate) start: u64,
+    pub(crate) len: u64,
 }
 
 impl Claim {
@@ -30,6 +30,8 @@ pub(crate) struct Claims {
     held: Vec<Claim>,
     /// Queues whose memory was unmapped under them.
     lost: Vec<String>,
+    /// Queues whose memory was unmapped by a client that may map it again before it needs them.
+    suspended: Vec<Claim>,
 }
 
 impl Claims {
@@ -47,14 +49,36 @@ impl Claims {
         lost
     }
 
+    /// As [`Claims::lose`], until the memory is mapped again.
+    pub(super) fn suspend(&mut self, iova: u64, len: u64) {
+        let (suspended, held) = self.held.drain(..).partition(|claim| claim.overlaps(iova, len));
+        self.held = held;
+        let suspended: Vec<Claim> = suspended;
+        self.suspended.extend(suspended);
+    }
+
+    /// Gives the queues their memory back that have all of it again; returns them.
+    pub(super) fn resume(&mut self, mapped: impl Fn(u64, u64) -> bool) -> Vec<Claim> {
+        let (back, gone) = self.suspended.drain(..).partition(|claim| mapped(claim.start, claim.len));
+        self.suspended = gone;
+        let back: Vec<Claim> = back;
+        self.held.extend(back.iter().cloned());
+        back
+    }
+
+    /// The first queue whose memory is to be mapped again.
+    pub(crate) fn suspended(&self) -> Option<&Claim> {
+        self.suspended.first()
+    }
+
     /// Whether any queue has lost its memory.
     pub(crate) fn any_lost(&self) -> bool {
-        !self.lost.is_empty()
+        !self.lost.is_empty() || !self.suspended.is_empty()
     }
 
     /// Whether the queue named `owner` has lost its memory.
     pub(crate) fn is_lost(&self, owner: &str) -> bool {
-        self.lost.iter().any(|lost| lost == owner)
+        self.lost.iter().any(|lost| lost == owner) || self.suspended.iter().any(|claim| claim.owner == owner)
     }
 }
 
@@ -68,7 +92,7 @@ impl IovaSpace {
         }
         self.change(&mut inner, |table| {
             table.claims.held.push(Claim { owner, start: iova, len });
-            table.mark(iova);
+            table.mark(iova, len);
         });
         Ok(())
     }
@@ -88,9 +112,10 @@ impl IovaSpace {
         }
         self.change(&mut inner, |table| {
             table.claims.lost.retain(|lost| !owned(lost));
+            table.claims.suspended.retain(|claim| !owned(&claim.owner));
             let before = std::mem::replace(&mut table.claims.held, held);
-            before.iter().filter(|claim| owned(&claim.owner)).for_each(|claim| table.mark(claim.start));
-            wanted.iter().for_each(|(_, start, _)| table.mark(*start));
+            before.iter().filter(|one| owned(&one.owner)).for_each(|one| table.mark(one.start, one.len));
+            wanted.iter().for_each(|(_, start, len)| table.mark(*start, *len));
         });
         Ok(())
     }
@@ -100,9 +125,10 @@ impl IovaSpace {
         let mut inner = self.inner.lock();
         self.change(&mut inner, |table| {
             table.claims.lost.retain(|lost| lost != owner);
+            table.claims.suspended.retain(|claim| claim.owner != owner);
             let Some(index) = table.claims.held.iter().position(|claim| claim.owner == owner) else { return };
             let claim = table.claims.held.swap_remove(index);
-            table.mark(claim.start);
+            table.mark(claim.start, claim.len);
         });
     }
 }

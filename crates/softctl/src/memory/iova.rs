@@ -37,15 +37,28 @@ impl IovaAllocator {
         Some(start)
     }
 
+    /// Takes exactly `start..start + len`, also next to others; the range in the way, if there is one.
+    pub(crate) fn take_at(&mut self, start: u64, len: u64) -> Result<(), (u64, u64)> {
+        let last = start.saturating_add(len - 1);
+        let before = self.used.range(..=last).next_back().map(|(start, len)| (*start, *len));
+        if let Some((other, other_len)) = before
+            && other.saturating_add(other_len - 1) >= start
+        {
+            return Err((other, other_len));
+        }
+        self.used.insert(start, len);
+        Ok(())
+    }
+
     /// The first start at or after `from` where `len` bytes and a page on either side are free.
     fn fit(&self, from: u64, len: u64) -> Option<u64> {
-        let before = self.used.range(..from).next_back().map_or(from, |(start, len)| start + len + PAGE);
+        let before = self.used.range(..from).next_back().map_or(from, |(start, len)| after(*start, *len));
         let mut start = from.max(before);
         for (used, used_len) in self.used.range(from..) {
             if start.checked_add(len)?.checked_add(PAGE)? <= *used {
                 break;
             }
-            start = start.max(used + used_len + PAGE);
+            start = start.max(after(*used, *used_len));
         }
         (start.checked_add(len)? - 1 <= LAST).then_some(start)
     }
@@ -58,6 +71,11 @@ impl IovaAllocator {
         }
         taken
     }
+}
+
+/// Where the next mapping may begin after one.
+fn after(start: u64, len: u64) -> u64 {
+    start.saturating_add(len).saturating_add(PAGE)
 }
 
 #[cfg(test)]
@@ -87,6 +105,19 @@ mod tests {
         assert_eq!(allocator.take(PAGE), None);
         assert!(allocator.give_back(low, half - FIRST));
         assert_eq!(allocator.take(4 * PAGE), Some(FIRST));
+    }
+
+    #[test]
+    fn a_range_of_the_clients_choice_may_touch_others_and_not_overlap_them() {
+        let mut allocator = IovaAllocator::new();
+        assert_eq!(allocator.take_at(0, 16 * PAGE), Ok(()));
+        assert_eq!(allocator.take_at(16 * PAGE, PAGE), Ok(()));
+        assert_eq!(allocator.take_at(15 * PAGE, PAGE), Err((0, 16 * PAGE)));
+        assert_eq!(allocator.take_at(FIRST, PAGE), Ok(()));
+        assert_eq!(allocator.take_at(FIRST - PAGE, 3 * PAGE), Err((FIRST, PAGE)));
+        assert_eq!(allocator.take_at(u64::MAX - PAGE + 1, PAGE), Ok(()), "up to the last byte");
+        assert_eq!(allocator.take(PAGE), Some(FIRST + 2 * PAGE));
+        assert!(allocator.give_back(u64::MAX - PAGE + 1, PAGE));
     }
 
     proptest! {

@@ -12,6 +12,62 @@ use warpbell_hw as hw;
 
 const PROTECTION: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
 
+/// A mapping that this value owns: its users keep it for as long as they have the pointer.
+#[derive(Debug)]
+struct Mapped {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: the mapping is owned by this value and valid on any thread.
+unsafe impl Send for Mapped {}
+// SAFETY: sharing hands out a raw pointer only; its users say how they keep accesses apart.
+unsafe impl Sync for Mapped {}
+
+impl Mapped {
+    /// `len` private zero bytes, which take no room before they are written.
+    fn anonymous(len: usize) -> io::Result<Mapped> {
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: a fresh mapping at an address that the kernel chooses; nothing existing is replaced.
+        let base = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), len, PROTECTION, flags) }?;
+        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Mapped { base, len })
+    }
+
+    /// `len` bytes of a file from `offset` on, both multiples of the file's page.
+    fn file(fd: impl AsFd, offset: u64, len: usize, kind: MapFlags) -> io::Result<Mapped> {
+        // SAFETY: a fresh mapping at an address that the kernel chooses; nothing existing is replaced.
+        let base = unsafe { rustix::mm::mmap(std::ptr::null_mut(), len, PROTECTION, kind, fd, offset) }?;
+        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Mapped { base, len })
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made by this value, and no user of the pointer outlives it.
+        if let Err(error) = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.len) } {
+            tracing::warn!(%error, len = self.len, "munmap failed");
+        }
+    }
+}
+
+// SAFETY: this value owns the mapping.
+unsafe impl hw::Memory for Mapped {
+    fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+    fn len(&self) -> usize {
+        self.len
+    }
+    fn page_size(&self) -> usize {
+        hw::BASE_PAGE
+    }
+    fn file(&self) -> Option<(BorrowedFd<'_>, u64)> {
+        None
+    }
+}
+
 /// Zeroed private memory that takes no room before it is written, in huge pages where the system gives them.
 ///
 /// Clones are the same memory, which goes when the last of them does.
@@ -19,19 +75,9 @@ const PROTECTION: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
 pub(crate) struct Anonymous {
     /// That of the mapping, here so that an access needs no look at it.
     base: NonNull<u8>,
-    mapping: Arc<AnonymousMapping>,
+    mapping: Arc<Mapped>,
 }
 
-#[derive(Debug)]
-struct AnonymousMapping {
-    base: NonNull<u8>,
-    len: usize,
-}
-
-// SAFETY: the mapping is owned by this value and valid on any thread.
-unsafe impl Send for AnonymousMapping {}
-// SAFETY: sharing hands out a raw pointer only; its users say how they keep accesses apart.
-unsafe impl Sync for AnonymousMapping {}
 // SAFETY: the pointer is that of the mapping, which may be sent.
 unsafe impl Send for Anonymous {}
 // SAFETY: the pointer is that of the mapping, which may be shared.
@@ -41,21 +87,23 @@ impl Anonymous {
     /// `len` zero bytes, rounded up to whole huge pages.
     pub(crate) fn new(len: usize) -> io::Result<Anonymous> {
         let len = len.checked_next_multiple_of(hw::HUGE_PAGE).ok_or(io::ErrorKind::OutOfMemory)?;
-        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        // SAFETY: a fresh mapping at an address that the kernel chooses; nothing existing is replaced.
-        let base = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), len, PROTECTION, flags) }?;
-        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        let memory = Anonymous { base, mapping: Arc::new(AnonymousMapping { base, len }) };
+        let mapping = Mapped::anonymous(len)?;
+        let base = mapping.base;
         // Random access over small pages would miss the TLB at every block. A refusal costs speed only.
         // SAFETY: the range is this mapping; the advice does not change contents.
         if let Err(error) = unsafe { rustix::mm::madvise(base.as_ptr().cast(), len, Advice::LinuxHugepage) } {
             tracing::debug!(%error, "no huge pages for a memory namespace");
         }
-        Ok(memory)
+        Ok(Anonymous { base, mapping: Arc::new(mapping) })
     }
 
     pub(crate) fn base(&self) -> NonNull<u8> {
         self.base
+    }
+
+    /// All of it, for engines that copy from and to it. It lives as long as the window.
+    pub(crate) fn window(&self) -> hw::Window {
+        hw::Window::whole(self.mapping.clone())
     }
 
     /// Makes whole pages inside `offset..offset + len` zero again and gives their memory back. Returns the range of
@@ -76,46 +124,45 @@ impl Anonymous {
     }
 }
 
-impl Drop for AnonymousMapping {
-    fn drop(&mut self) {
-        // SAFETY: the mapping was made in `new`, and no user of the pointer outlives its owner.
-        if let Err(error) = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.len) } {
-            tracing::warn!(%error, len = self.len, "munmap failed");
-        }
-    }
-}
-
 /// A range of a file that a client maps for DMA. The client keeps the file at least that long.
 #[derive(Debug)]
 pub(crate) struct FileMapping {
-    base: NonNull<u8>,
+    /// The range, and what else of the file's pages lies around it.
+    mapped: Mapped,
+    /// Bytes mapped before the range.
+    lead: usize,
     len: usize,
     file: OwnedFd,
     offset: u64,
 }
 
-// SAFETY: the mapping is owned by this value and valid on any thread.
-unsafe impl Send for FileMapping {}
-// SAFETY: all access goes through raw volatile or atomic operations.
-unsafe impl Sync for FileMapping {}
-
 impl FileMapping {
-    /// Maps `len` bytes from `offset` on, both multiples of the page size and inside the file.
-    pub(crate) fn new(fd: BorrowedFd<'_>, offset: u64, len: usize) -> io::Result<FileMapping> {
+    /// Maps `len` bytes from `offset` on, both multiples of the page size and inside the file. What nobody will
+    /// `write` is mapped privately: that needs no right to write the file, and the mapping is writable all the same,
+    /// as [`hw::Memory`] promises.
+    pub(crate) fn new(fd: BorrowedFd<'_>, offset: u64, len: usize, write: bool) -> io::Result<FileMapping> {
         let file = fd.try_clone_to_owned()?;
-        // SAFETY: a fresh mapping at an address that the kernel chooses; nothing existing is replaced.
-        let base = unsafe {
-            rustix::mm::mmap(std::ptr::null_mut(), len, PROTECTION, MapFlags::SHARED, &file, offset)
-        }?;
-        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(FileMapping { base, len, file, offset })
+        let page = file_page(&file)?;
+        let lead = (offset % page) as usize;
+        let whole = (lead + len).next_multiple_of(page as usize);
+        let kind = if write { MapFlags::SHARED } else { MapFlags::PRIVATE | MapFlags::NORESERVE };
+        let mapped = Mapped::file(&file, offset - lead as u64, whole, kind)?;
+        Ok(FileMapping { mapped, lead, len, file, offset })
     }
 }
 
-// SAFETY: mapped in `new`, unmapped only in `drop`.
+/// The unit in which a file can be mapped: huge pages on hugetlbfs, base pages elsewhere.
+fn file_page(file: &OwnedFd) -> io::Result<u64> {
+    const HUGETLBFS: u64 = 0x9584_58f6;
+    let system = rustix::fs::fstatfs(file)?;
+    Ok(if system.f_type as u64 == HUGETLBFS { system.f_bsize as u64 } else { hw::BASE_PAGE as u64 })
+}
+
+// SAFETY: the range lies in `mapped`, which this value owns.
 unsafe impl hw::Memory for FileMapping {
     fn base(&self) -> NonNull<u8> {
-        self.base
+        // SAFETY: `lead` bytes and more are mapped from there on.
+        unsafe { self.mapped.base.add(self.lead) }
     }
     fn len(&self) -> usize {
         self.len
@@ -128,11 +175,41 @@ unsafe impl hw::Memory for FileMapping {
     }
 }
 
-impl Drop for FileMapping {
-    fn drop(&mut self) {
-        // SAFETY: the range was mapped by `new` and no window outlives the `Arc` that owns it.
-        if let Err(error) = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.len) } {
-            tracing::warn!(%error, len = self.len, "munmap failed");
+/// Pieces of client memory that are neighbours in the IOVA space and anywhere in this process, mapped again side by
+/// side: a ring that crosses mappings, as a client behind an IOMMU has it.
+#[derive(Debug)]
+pub(crate) struct Stitched(Mapped);
+
+impl Stitched {
+    /// Maps ranges of whole pages of the files behind `pieces`, one after the other.
+    pub(crate) fn new(pieces: &[hw::Window]) -> io::Result<Stitched> {
+        let mapped = Mapped::anonymous(pieces.iter().map(hw::Window::len).sum())?;
+        let mut at = 0;
+        for piece in pieces {
+            let (file, offset) = piece.memory().file().ok_or(io::ErrorKind::Unsupported)?;
+            let offset = offset + piece.offset_in_memory() as u64;
+            let address = mapped.base.as_ptr().wrapping_add(at).cast();
+            let kind = MapFlags::SHARED | MapFlags::FIXED;
+            // SAFETY: replaces pages of the mapping just made, which nobody uses yet.
+            unsafe { rustix::mm::mmap(address, piece.len(), PROTECTION, kind, file, offset) }?;
+            at += piece.len();
         }
+        Ok(Stitched(mapped))
+    }
+}
+
+// SAFETY: this value owns the mapping.
+unsafe impl hw::Memory for Stitched {
+    fn base(&self) -> NonNull<u8> {
+        self.0.base
+    }
+    fn len(&self) -> usize {
+        self.0.len
+    }
+    fn page_size(&self) -> usize {
+        hw::BASE_PAGE
+    }
+    fn file(&self) -> Option<(BorrowedFd<'_>, u64)> {
+        None
     }
 }

@@ -2,14 +2,19 @@
 //!
 //! [`IovaSpace`] is what a driver maps into ([`hw::DmaSpace`]) and what others may use as a controller
 //! ([`hw::ClientMemory`]). Each thread of the controller looks addresses up in its own [`View`], a snapshot that it
-//! renews when the space has changed, so that the fast path takes no lock.
+//! renews when the space has changed, so that the fast path takes no lock. Some of it may be [`Remote`]: without a pointer.
 
+mod chosen;
 mod claim;
 mod iova;
 mod mapping;
+mod remote;
+mod source;
 mod space;
 mod span;
 
+pub(crate) use claim::Claim;
+pub(crate) use remote::{Pin, Remote, RemoteHost};
 pub use space::IovaSpace;
 pub(crate) use space::View;
 pub(crate) use span::{Span, prefetch_read, prefetch_write};

@@ -5,8 +5,8 @@
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
 use warpbell_hw as hw;
@@ -14,7 +14,8 @@ use warpbell_hw::{AccessError, DmaAccess, DmaError, DmaLimits, DmaSource, Iova, 
 
 use super::claim::Claims;
 use super::iova::IovaAllocator;
-use super::mapping::FileMapping;
+use super::remote::{Backing, Remote, RemoteHost};
+use super::source::{backing_of, stitch};
 use super::{PAGE, Span, prefetch_read, prefetch_write};
 use crate::checker::{Checker, Rule};
 
@@ -26,13 +27,13 @@ const REMEMBERED: usize = 64;
 
 /// A mapping.
 #[derive(Debug)]
-struct Region {
-    start: u64,
-    len: u64,
-    access: DmaAccess,
-    window: Window,
+pub(super) struct Region {
+    pub(super) start: u64,
+    pub(super) len: u64,
+    pub(super) access: DmaAccess,
+    pub(super) backing: Backing,
     /// Whether a queue lies in it: then not every byte may be data.
-    queues: bool,
+    pub(super) queues: bool,
 }
 
 impl Region {
@@ -46,15 +47,24 @@ impl Region {
     fn allows(&self, access: DmaAccess) -> bool {
         (self.access.read || !access.read) && (self.access.write || !access.write)
     }
+
+    fn remote(&self) -> Option<&Arc<Remote>> {
+        match &self.backing {
+            Backing::Memory(_) => None,
+            Backing::Remote(remote) => Some(remote),
+        }
+    }
 }
 
 /// All mappings, by address, and what queues have of them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Table {
-    regions: Vec<Arc<Region>>,
+    pub(super) regions: Vec<Arc<Region>>,
     pub(super) claims: Claims,
     /// What was unmapped last, for messages: start and length.
     unmapped: VecDeque<(u64, u64)>,
+    /// How many regions are remote.
+    pub(super) remotes: usize,
 }
 
 impl Table {
@@ -62,22 +72,63 @@ impl Table {
         self.regions.partition_point(|region| region.start <= iova).checked_sub(1)
     }
 
-    /// Brings the mark of the region at `iova` up to date.
-    pub(super) fn mark(&mut self, iova: u64) {
-        let Some(index) = self.find(iova) else { return };
-        let region = &self.regions[index];
-        let queues = self.claims.overlapping(region.start, region.len).is_some();
-        let (start, len, access, window) = (region.start, region.len, region.access, region.window.clone());
-        self.regions[index] = Arc::new(Region { start, len, access, window, queues });
+    pub(super) fn insert(&mut self, region: Region) {
+        let at = self.regions.partition_point(|other| other.start < region.start);
+        self.remotes += usize::from(region.remote().is_some());
+        self.regions.insert(at, Arc::new(region));
+    }
+
+    pub(super) fn remove(&mut self, start: u64, len: u64) {
+        if let Some(at) = self.find(start).filter(|at| self.regions[*at].start == start) {
+            let region = self.regions.remove(at);
+            self.remotes -= usize::from(region.remote().is_some());
+        }
+        self.unmapped.truncate(REMEMBERED - 1);
+        self.unmapped.push_front((start, len));
+    }
+
+    /// The windows of `iova..iova + len`, which may cross mappings that are neighbours, if all of it allows `access`.
+    pub(super) fn pieces(&self, iova: u64, len: u64, access: DmaAccess) -> Option<Vec<Window>> {
+        let (mut at, mut rest, mut pieces) = (iova, len, Vec::new());
+        while rest > 0 {
+            let region = &self.regions[self.find(at)?];
+            if !region.holds(at, 1) || !region.allows(access) {
+                return None;
+            }
+            let offset = at - region.start;
+            let piece = rest.min(region.len - offset);
+            let Backing::Memory(window) = &region.backing else { return None };
+            pieces.push(window.slice(offset as usize, piece as usize).ok()?);
+            rest -= piece;
+            at = at.checked_add(piece).or((rest == 0).then_some(0))?;
+        }
+        Some(pieces)
+    }
+
+    /// Brings the marks of the regions that have some of a range up to date.
+    pub(super) fn mark(&mut self, iova: u64, len: u64) {
+        let first = self.find(iova).unwrap_or(0);
+        let last = iova.saturating_add(len - 1);
+        for slot in self.regions[first..].iter_mut().take_while(|region| region.start <= last) {
+            let queues = self.claims.overlapping(slot.start, slot.len).is_some();
+            if slot.queues != queues {
+                *slot = Arc::new(Region { queues, backing: slot.backing.clone(), ..**slot });
+            }
+        }
     }
 }
 
 #[derive(Debug)]
 pub(super) struct Inner {
     pub(super) table: Arc<Table>,
-    allocator: IovaAllocator,
-    finished: VecDeque<hw::CopyId>,
-    copies: u64,
+    pub(super) allocator: IovaAllocator,
+}
+
+impl Inner {
+    pub(super) fn check_count(&self) -> Result<(), DmaError> {
+        let full = self.table.regions.len() >= MAPPINGS as usize;
+        if full { Err(DmaError::TooMany { limit: MAPPINGS }) } else { Ok(()) }
+    }
 }
 
 /// A controller's DMA address space: drivers map memory into it, the controller reaches it by IOVA.
@@ -87,28 +138,60 @@ pub struct IovaSpace {
     /// Counts changes of the table.
     generation: AtomicU64,
     checker: Arc<Checker>,
+    /// Who copies from and to remote memory.
+    host: OnceLock<Weak<dyn RemoteHost>>,
 }
 
 impl IovaSpace {
     pub(crate) fn new(checker: Arc<Checker>) -> Arc<IovaSpace> {
-        let inner = Inner {
-            table: Arc::default(),
-            allocator: IovaAllocator::new(),
-            finished: VecDeque::new(),
-            copies: 0,
-        };
-        Arc::new(IovaSpace { inner: Mutex::new(inner), generation: AtomicU64::new(0), checker })
+        let inner = Inner { table: Arc::default(), allocator: IovaAllocator::new() };
+        Arc::new(IovaSpace {
+            inner: Mutex::new(inner),
+            generation: AtomicU64::new(0),
+            checker,
+            host: OnceLock::new(),
+        })
     }
 
-    /// The window of a mapped range.
+    /// From now on remote memory can be mapped, and `host` copies.
+    pub(crate) fn copied_by(&self, host: Weak<dyn RemoteHost>) {
+        // Set once, when the controller is put together.
+        let _ = self.host.set(host);
+    }
+
+    fn host(&self) -> Option<Arc<dyn RemoteHost>> {
+        self.host.get()?.upgrade()
+    }
+
+    /// Bytes of client memory that are mapped.
+    pub fn mapped_bytes(&self) -> u64 {
+        self.inner.lock().table.regions.iter().map(|region| region.len).sum()
+    }
+
+    /// Gives memory an IOVA.
+    fn place(&self, backing: Backing, access: DmaAccess) -> Result<Iova, DmaError> {
+        let len = backing.len();
+        let mut inner = self.inner.lock();
+        inner.check_count()?;
+        let no_space = || DmaError::NoSpace { len, ranges: vec![IovaAllocator::range()] };
+        let start = inner.allocator.take(len).ok_or_else(no_space)?;
+        let region = Region { start, len, access, backing, queues: false };
+        self.change(&mut inner, |table| table.insert(region));
+        Ok(Iova(start))
+    }
+
+    /// The window of a mapped range. One that crosses mappings is mapped once more, in one piece.
     pub(crate) fn window(&self, iova: u64, len: u64, access: DmaAccess) -> Result<Window, AccessError> {
         let refused = || AccessError::NotMapped { iova: Iova(iova), len: len as usize, access };
         let inner = self.inner.lock();
         let region = inner.table.find(iova).map(|index| &inner.table.regions[index]).ok_or_else(refused)?;
-        if !region.holds(iova, len) || !region.allows(access) {
-            return Err(refused());
+        if region.holds(iova, len) && region.allows(access) {
+            let Backing::Memory(window) = &region.backing else {
+                return Err(AccessError::NoPointer { iova: Iova(iova) });
+            };
+            return Ok(window.slice((iova - region.start) as usize, len as usize)?);
         }
-        Ok(region.window.slice((iova - region.start) as usize, len as usize)?)
+        stitch(&inner.table, iova, len, access).ok_or_else(refused)
     }
 
     pub(super) fn change(&self, inner: &mut Inner, edit: impl FnOnce(&mut Table)) {
@@ -120,48 +203,18 @@ impl IovaSpace {
     }
 }
 
-fn source_window(source: DmaSource<'_>) -> Result<Window, DmaError> {
-    let check = |offset: u64, len: u64| {
-        if offset.is_multiple_of(PAGE) && len.is_multiple_of(PAGE) && len > 0 {
-            return Ok(());
-        }
-        Err(DmaError::Alignment { offset, len, page_size: PAGE })
-    };
-    match source {
-        DmaSource::Memory(window) => {
-            check(window.offset_in_memory() as u64, window.len() as u64)?;
-            Ok(window.clone())
-        }
-        DmaSource::File { fd, offset, len } => {
-            check(offset, len)?;
-            let system = |source| DmaError::System { step: "mapping of a file", len, source };
-            let size = rustix::fs::fstat(fd).map_err(|e| system(e.into()))?.st_size as u64;
-            if offset.checked_add(len).is_none_or(|end| end > size) {
-                let reason = format!("range {offset}+{len} is outside a file of {size} bytes");
-                return Err(DmaError::Unsupported { reason });
-            }
-            let mapping = FileMapping::new(fd, offset, len as usize).map_err(system)?;
-            Ok(Window::whole(Arc::new(mapping)))
-        }
-    }
-}
-
 impl hw::DmaSpace for IovaSpace {
     fn map(&self, source: DmaSource<'_>, access: DmaAccess) -> Result<Iova, DmaError> {
-        let window = source_window(source)?;
-        let len = window.len() as u64;
-        let mut inner = self.inner.lock();
-        if inner.table.regions.len() >= MAPPINGS as usize {
-            return Err(DmaError::TooMany { limit: MAPPINGS });
+        let mut backing = backing_of(source, access)?;
+        let Backing::Remote(remote) = &mut backing else { return self.place(backing, access) };
+        let host = self.host().ok_or_else(|| DmaError::only_an_engine(&*remote.memory))?;
+        *remote = host.prepare(remote.memory.clone())?;
+        let remote = remote.clone();
+        let placed = self.place(backing, access);
+        if placed.is_err() {
+            host.let_go(&remote)?;
         }
-        let no_space = || DmaError::NoSpace { len, ranges: vec![IovaAllocator::range()] };
-        let start = inner.allocator.take(len).ok_or_else(no_space)?;
-        let region = Arc::new(Region { start, len, access, window, queues: false });
-        self.change(&mut inner, |table| {
-            let regions = &mut table.regions;
-            regions.insert(regions.partition_point(|other| other.start < start), region);
-        });
-        Ok(Iova(start))
+        placed
     }
 
     fn unmap(&self, iova: Iova, len: u64) -> Result<(), DmaError> {
@@ -169,15 +222,19 @@ impl hw::DmaSpace for IovaSpace {
         if !inner.allocator.give_back(iova.0, len) {
             return Err(DmaError::NotMapped { iova, len });
         }
+        let remote = inner.table.find(iova.0).and_then(|at| inner.table.regions[at].remote().cloned());
         self.change(&mut inner, |table| {
             for claim in table.claims.lose(iova.0, len) {
                 self.checker.report(Rule::QueueMemoryUnmapped, format!("{claim}, unmapped"));
             }
-            table.regions.retain(|region| region.start != iova.0);
-            table.unmapped.truncate(REMEMBERED - 1);
-            table.unmapped.push_front((iova.0, len));
+            table.remove(iova.0, len);
         });
-        Ok(())
+        drop(inner);
+        // No copy begins any more; what is in flight ends before the memory is its owner's again.
+        match remote.zip(self.host()) {
+            Some((remote, host)) => host.let_go(&remote),
+            None => Ok(()),
+        }
     }
 
     fn limits(&self) -> DmaLimits {
@@ -188,30 +245,6 @@ impl hw::DmaSpace for IovaSpace {
 impl hw::ClientMemory for IovaSpace {
     fn slice(&self, iova: Iova, len: usize, access: DmaAccess) -> Result<Window, AccessError> {
         self.window(iova.0, len as u64, access)
-    }
-
-    fn start(&self, copy: hw::Copy) -> Result<hw::CopyId, AccessError> {
-        // All client memory has a pointer here, so a copy is done when it is started.
-        let mut bytes = vec![0; copy.staging.len()];
-        match copy.direction {
-            hw::CopyDirection::FromClient => {
-                self.read(copy.iova, &mut bytes)?;
-                copy.staging.write(0, &bytes)?;
-            }
-            hw::CopyDirection::ToClient => {
-                copy.staging.read(0, &mut bytes)?;
-                self.write(copy.iova, &bytes)?;
-            }
-        }
-        let mut inner = self.inner.lock();
-        inner.copies += 1;
-        let id = hw::CopyId(inner.copies);
-        inner.finished.push_back(id);
-        Ok(id)
-    }
-
-    fn finished(&self) -> Option<(hw::CopyId, Result<(), AccessError>)> {
-        Some((self.inner.lock().finished.pop_front()?, Ok(())))
     }
 }
 
@@ -250,6 +283,22 @@ impl View {
         self.table.unmapped.iter().any(|(start, len)| iova.wrapping_sub(*start) < *len)
     }
 
+    /// Whether any memory has no pointer.
+    #[inline]
+    pub(crate) fn has_remote(&self) -> bool {
+        self.table.remotes > 0
+    }
+
+    /// The remote memory that has all of `iova..iova + len` and allows `access`, and where in it the first byte is.
+    pub(crate) fn remote(&self, iova: u64, len: usize, access: DmaAccess) -> Option<(&Arc<Remote>, u64)> {
+        if !self.has_remote() {
+            return None;
+        }
+        let region = &self.table.regions[self.table.find(iova)?];
+        let whole = region.holds(iova, len as u64) && region.allows(access);
+        region.remote().filter(|_| whole).map(|remote| (remote, iova - region.start))
+    }
+
     /// What queues have of the memory.
     pub(crate) fn claims(&self) -> &Claims {
         &self.table.claims
@@ -282,26 +331,52 @@ impl View {
         if region.queues && self.table.claims.overlapping(iova, len as u64).is_some() {
             return None;
         }
-        let base = region.window.as_ptr().wrapping_add((iova - region.start) as usize);
+        let Backing::Memory(window) = &region.backing else { return None };
+        let base = window.as_ptr().wrapping_add((iova - region.start) as usize);
         let base = NonNull::new(base)?;
         // SAFETY: the range lies in the region's window, which `self.table` keeps alive while the span borrows `self`.
         Some(unsafe { Span::new(base, len) })
+    }
+
+    /// How many of the bytes `iova..iova + len` the mapping of `iova` has, if there is one.
+    pub(crate) fn in_one_mapping(&self, iova: u64, len: usize) -> Option<usize> {
+        let region = &self.table.regions[self.table.find(iova)?];
+        let offset = iova - region.start;
+        (offset < region.len).then(|| (region.len - offset).min(len as u64) as usize)
     }
 
     /// Asks for the cache lines of a range, if it is where the last lookup was.
     #[inline(always)]
     pub(crate) fn prefetch(&self, iova: u64, len: usize, write: bool) {
         let Some(region) = self.table.regions.get(self.last.get()) else { return };
-        let address = region.window.as_ptr().wrapping_add(iova.wrapping_sub(region.start) as usize);
+        let Backing::Memory(window) = &region.backing else { return };
+        let address = window.as_ptr().wrapping_add(iova.wrapping_sub(region.start) as usize);
         if !region.holds(iova, len as u64) {
             return;
         }
         if write { prefetch_write(address, len) } else { prefetch_read(address, len) }
     }
 
-    /// Copies bytes out of client memory; false if they are not mapped readable in one piece.
+    /// Copies bytes out of client memory; false if they are not mapped readable.
     pub(crate) fn read(&self, iova: u64, into: &mut [u8]) -> bool {
-        self.resolve(iova, into.len(), DmaAccess::READ).map(|span| span.read(into)).is_some()
+        match self.resolve(iova, into.len(), DmaAccess::READ) {
+            Some(span) => span.read(into),
+            None => return self.read_pieces(iova, into),
+        }
+        true
+    }
+
+    /// As [`View::read`], over mappings that are neighbours.
+    #[cold]
+    fn read_pieces(&self, mut iova: u64, mut into: &mut [u8]) -> bool {
+        while !into.is_empty() {
+            let Some(len) = self.in_one_mapping(iova, into.len()) else { return false };
+            let (piece, rest) = into.split_at_mut(len);
+            let Some(span) = self.resolve(iova, len, DmaAccess::READ) else { return false };
+            span.read(piece);
+            (iova, into) = (iova.wrapping_add(len as u64), rest);
+        }
+        true
     }
 }
 
@@ -324,6 +399,7 @@ mod tests {
         let two = Window::host(4096).unwrap();
         let at_one = space.map(DmaSource::Memory(&one), DmaAccess::READ_WRITE).unwrap();
         let at_two = space.map(DmaSource::Memory(&two), DmaAccess::READ).unwrap();
+        assert_eq!(space.mapped_bytes(), 8192 + 4096);
         one.write(5000, b"hello").unwrap();
         let view = View::new(space.clone());
         let mut bytes = [0; 5];
@@ -345,6 +421,7 @@ mod tests {
         assert!(view.resolve(iova.0, 1, DmaAccess::READ).is_none());
         view.refresh();
         space.unmap(iova, 4096).unwrap();
+        assert_eq!(space.mapped_bytes(), 0);
         drop(window);
         assert!(view.read(iova.0, &mut [0; 16]), "the snapshot is older");
         view.refresh();
@@ -395,11 +472,5 @@ mod tests {
         let mut back = [0; 16];
         std::os::unix::fs::FileExt::read_exact_at(&file, &mut back, 4096).unwrap();
         assert_eq!(&back, b"through the file");
-        let staging = Window::host(4096).unwrap().slice(0, 7).unwrap();
-        let copy = hw::Copy { direction: hw::CopyDirection::FromClient, iova, staging: staging.clone() };
-        let id = space.start(copy).unwrap();
-        assert_eq!(space.finished().unwrap().0, id);
-        assert!(space.finished().is_none());
-        assert_eq!(staging.to_vec(0, 7).unwrap(), b"through");
     }
 }

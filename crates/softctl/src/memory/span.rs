@@ -5,6 +5,8 @@
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
+use warpbell_hw::Window;
+
 /// A range of mapped memory, valid while what it borrows from lives.
 ///
 /// The other side may write the range at any time; a client that does so while a command uses it gets torn data
@@ -23,6 +25,12 @@ impl<'a> Span<'a> {
     /// `base..base + len` must stay mapped readable, and writable where it is written, for `'a`.
     pub(crate) unsafe fn new(base: NonNull<u8>, len: usize) -> Span<'a> {
         Span { base, len, owner: PhantomData }
+    }
+
+    /// All bytes of a window of ordinary memory.
+    pub(crate) fn of(window: &'a Window) -> Option<Span<'a>> {
+        let base = NonNull::new(window.as_ptr())?;
+        Some(Span { base, len: window.len(), owner: PhantomData })
     }
 
     #[inline]

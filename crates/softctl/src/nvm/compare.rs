@@ -5,6 +5,7 @@ use warpbell_nvme::command::ReadWrite;
 
 use super::read_failed;
 use super::read_write::CHUNK;
+use crate::copying::Kind;
 use crate::engine::{Command, Engine, Refused};
 use crate::transfer::Direction;
 
@@ -15,6 +16,9 @@ impl Engine {
         self.map_limited(command, extent.bytes, Direction::FromClient)?;
         self.judge()?;
         self.statistics.bytes_checked += extent.bytes;
+        let Some(_off) = self.kept_off(&extent, Direction::FromClient) else {
+            return self.begin_job(Kind::Compare, extent);
+        };
         let namespace = &self.namespaces[extent.index];
         let mut stored = vec![0; CHUNK.min(extent.bytes as usize)];
         let mut given = stored.clone();

@@ -2,9 +2,10 @@
 
 use warpbell_nvme::Status;
 use warpbell_nvme::command::{DsmCdw10, DsmCdw11, DsmRange};
-use zerocopy::IntoBytes;
+use zerocopy::{FromBytes, IntoBytes};
 
-use super::write_failed;
+use super::{Extent, write_failed};
+use crate::copying::Kind;
 use crate::engine::{Command, Engine, Refused, never};
 use crate::transfer::Direction;
 
@@ -18,28 +19,43 @@ impl Engine {
             command,
             &[("dword 10 bits 31:8", sqe.cdw10 >> 8), ("dword 11 bits 31:3", sqe.cdw11 >> 3)],
         );
-        let attributes = DsmCdw11::from_bits(sqe.cdw11);
-        let index = sqe.nsid.wrapping_sub(1) as usize;
-        let writable = self.namespace(sqe.nsid)?.writable;
+        self.namespace(sqe.nsid)?;
         let mut ranges = vec![DsmRange::default(); DsmCdw10::from_bits(sqe.cdw10).ranges() as usize];
-        self.map_data(command, ranges.as_bytes().len(), Direction::FromClient)?;
+        let len = ranges.as_bytes().len();
+        self.map_data(command, len, Direction::FromClient)?;
+        if self.has_remote_data(Direction::FromClient) {
+            self.judge()?;
+            return self.begin_job(Kind::Ranges, Extent::of_ranges(sqe.nsid, len as u64));
+        }
         self.receive(0, ranges.as_mut_bytes())?;
         self.judge()?;
-        let namespace = &self.namespaces[index];
+        self.deallocate(command, ranges.as_bytes())
+    }
+
+    /// Deallocates the ranges that a command has brought, if it asks for that.
+    pub(crate) fn deallocate(&mut self, command: Command<'_>, ranges: &[u8]) -> Result<(), Refused> {
+        let sqe = command.sqe;
+        let attributes = DsmCdw11::from_bits(sqe.cdw11);
+        let namespace = self.namespace(sqe.nsid)?;
+        let (ranges, _) =
+            <[DsmRange]>::ref_from_prefix_with_elems(ranges, ranges.len() / size_of::<DsmRange>())
+                .map_err(|_| Status::INTERNAL_ERROR)?;
         if ranges.iter().any(|range| range.nlb > 0 && !namespace.contains(range.slba, range.nlb.into())) {
             return Err(never(Status::LBA_OUT_OF_RANGE));
         }
         if !attributes.ad() {
             return Ok(());
         }
-        if !writable {
+        if !namespace.writable {
             return Err(never(Status::NAMESPACE_WRITE_PROTECTED));
         }
         for range in ranges.iter().filter(|range| range.nlb > 0) {
-            // The unaligned tail stays as it is: to deallocate is a request, not an order.
+            // The unaligned tail stays as it is: to deallocate is a request, not an order. So do blocks that are being
+            // copied.
             let tail = u64::from(namespace.protected(range.slba, range.nlb.into()));
             let bytes = (u64::from(range.nlb) - tail) << namespace.shift;
             let offset = namespace.offset(range.slba);
+            let Some(_off) = self.keep_engines_off(namespace, offset, bytes, true) else { continue };
             namespace.zero(offset, bytes).map_err(write_failed)?;
             if self.is_durable_at_once(sqe, false) {
                 namespace.make_durable(offset, bytes).map_err(write_failed)?;

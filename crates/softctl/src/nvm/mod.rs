@@ -6,14 +6,17 @@ mod flush;
 mod read_write;
 mod zeroes;
 
+pub(crate) use read_write::Flip;
+
 use warpbell_nvme::status::StatusCodeType;
 use warpbell_nvme::{NvmOpcode, Sqe, Status};
 
 use crate::checker::Rule;
+use crate::copying::{Job, Kind, keep_off};
 use crate::engine::{Command, Engine, Refused, field, never};
 use crate::fault::{Corruption, FaultAction};
-use crate::store::{Namespace, StoreError};
-use crate::transfer::Segment;
+use crate::store::{Namespace, StoreError, Taken};
+use crate::transfer::{Direction, Segment};
 
 /// Opcodes that are executed, with whether they change contents.
 pub(crate) const SUPPORTED: &[(NvmOpcode, bool)] = &[
@@ -34,8 +37,23 @@ pub(crate) struct Extent {
     lba: u64,
     count: u64,
     /// Byte offset in the store.
-    offset: u64,
-    bytes: u64,
+    pub(crate) offset: u64,
+    pub(crate) bytes: u64,
+}
+
+impl Extent {
+    /// Data that says what blocks it is about.
+    fn of_ranges(nsid: u32, bytes: u64) -> Extent {
+        Extent { index: nsid as usize - 1, lba: 0, count: 0, offset: 0, bytes }
+    }
+}
+
+/// What became of a command.
+pub(crate) enum Outcome {
+    /// It is to complete with this status.
+    Done(Status),
+    /// Its data is not where it should be before engines have copied.
+    Copying(Box<Job>),
 }
 
 /// Data that a fault moves after the completion of its command.
@@ -48,11 +66,21 @@ pub(crate) struct Deferred {
 }
 
 impl Engine {
-    /// Executes one I/O command and counts it. Returns the status to complete it with.
-    pub(crate) fn execute(&mut self, sqid: u16, sqe: &Sqe) -> Status {
+    /// Executes one I/O command and counts it, unless its data takes its time: then [`Engine::carry_on`] goes on.
+    pub(crate) fn execute(&mut self, sqid: u16, sqe: &Sqe) -> Outcome {
         let command = Command { sqid, sqe };
         self.begin();
-        let status = match self.run(command) {
+        let result = self.run(command);
+        match self.job.take() {
+            Some(job) if result.is_ok() => Outcome::Copying(job),
+            _ => Outcome::Done(self.conclude(command, result)),
+        }
+    }
+
+    /// Counts a command, and notes why it failed. Returns the status to complete it with.
+    pub(crate) fn conclude(&mut self, command: Command<'_>, result: Result<(), Refused>) -> Status {
+        let sqe = command.sqe;
+        let status = match result {
             Ok(()) => Status::SUCCESS,
             Err(status) => status,
         };
@@ -121,7 +149,7 @@ impl Engine {
             if let Some(injector) = &self.injector {
                 injector.lock().note(fault.injected());
             }
-            return Err(status);
+            return Err(self.with_delay(status));
         }
         Ok(fault.corruption())
     }
@@ -139,16 +167,64 @@ impl Engine {
 
     /// Moves data whose command has completed. What the client unmapped since is left alone, and so is a namespace that
     /// was deleted, formatted or closed since.
-    pub(crate) fn move_deferred(&mut self, deferred: Deferred) {
+    /// A job is returned where engines move it.
+    pub(crate) fn move_deferred(&mut self, deferred: Deferred) -> Option<Box<Job>> {
         let now = self.namespaces.get(deferred.extent.index);
         if !now.is_some_and(|now| now.is_still(&deferred.namespace)) {
-            return tracing::debug!("late data was not moved: its namespace is gone");
+            tracing::debug!("late data was not moved: its namespace is gone");
+            return None;
         }
         self.segments = deferred.segments;
+        let direction = if deferred.write { Direction::FromClient } else { Direction::ToClient };
+        let Some(_off) = self.kept_off(&deferred.extent, direction) else {
+            let kind = if deferred.write { Kind::Write } else { Kind::Read(Vec::new()) };
+            let mut job = Job::new(kind, deferred.namespace, deferred.extent, self.segments.clone());
+            job.late = true;
+            return Some(Box::new(job));
+        };
         let moved = if deferred.write { self.take(&deferred.extent) } else { self.deliver(&deferred.extent) };
         if let Err(status) = moved {
             tracing::debug!(%status, "late data was not moved");
         }
+        None
+    }
+
+    /// Whether some of the data of the command at hand lies in remote memory.
+    fn has_remote_data(&self, direction: Direction) -> bool {
+        let remote =
+            |one: &Segment| !one.bucket && self.view.remote(one.iova, one.len, direction.access()).is_some();
+        self.view.has_remote() && self.segments.iter().any(remote)
+    }
+
+    /// What keeps copy engines off blocks of a namespace, if the controller has any; `None` while one uses them.
+    fn keep_engines_off(
+        &self,
+        namespace: &Namespace,
+        offset: u64,
+        len: u64,
+        write: bool,
+    ) -> Option<Option<Taken>> {
+        if !self.view.has_remote() {
+            return Some(None);
+        }
+        keep_off(namespace, offset, len, write)
+    }
+
+    /// Whether the CPU can move the data of the command at hand now: all of it has a pointer, and no engine uses the
+    /// blocks, or will while the value lives.
+    fn kept_off(&self, extent: &Extent, direction: Direction) -> Option<Option<Taken>> {
+        if self.has_remote_data(direction) {
+            return None;
+        }
+        let write = direction == Direction::FromClient;
+        self.keep_engines_off(&self.namespaces[extent.index], extent.offset, extent.bytes, write)
+    }
+
+    /// The command at hand goes on as a job.
+    fn begin_job(&mut self, kind: Kind, extent: Extent) -> Result<(), Refused> {
+        let namespace = self.namespaces[extent.index].clone();
+        self.job = Some(Box::new(Job::new(kind, namespace, extent, self.segments.clone())));
+        Ok(())
     }
 
     /// Makes what a command wrote durable, if it must be so at once.
@@ -169,12 +245,12 @@ impl Engine {
 }
 
 /// The status of a read that the store did not deliver. It may do so later: a truncated file can grow again.
-fn read_failed(error: StoreError) -> Refused {
+pub(crate) fn read_failed(error: StoreError) -> Refused {
     tracing::warn!(%error, "a read failed");
     Status::UNRECOVERED_READ
 }
 
-fn write_failed(error: StoreError) -> Refused {
+pub(crate) fn write_failed(error: StoreError) -> Refused {
     tracing::warn!(%error, "a write failed");
     Status::WRITE_FAULT
 }

@@ -5,6 +5,7 @@ use warpbell_nvme::{NvmOpcode, Status};
 
 use super::{Extent, read_failed, write_failed};
 use crate::config::Defect;
+use crate::copying::Kind;
 use crate::engine::{Command, Engine, Refused, never};
 use crate::fault::{Corruption, InjectedFault};
 use crate::store::Store;
@@ -22,16 +23,17 @@ impl Engine {
         let extent = self.extent(command, FUA_LR)?;
         self.map_limited(command, extent.bytes, Direction::ToClient)?;
         let corruption = self.judge()?;
+        let flips = corruption.map_or_else(Vec::new, |corruption| self.flips(&extent, corruption));
         if self.is_late() {
             self.defer(extent, false);
         } else {
-            self.deliver(&extent)?;
+            match self.kept_off(&extent, Direction::ToClient) {
+                Some(_off) => self.deliver(&extent)?,
+                None => return self.begin_job(Kind::Read(flips), extent),
+            }
         }
         self.statistics.bytes_read += extent.bytes;
-        match corruption {
-            Some(corruption) => self.corrupt(&extent, corruption),
-            None => Ok(()),
-        }
+        self.corrupt(&flips)
     }
 
     pub(super) fn deliver(&mut self, extent: &Extent) -> Result<(), Refused> {
@@ -76,7 +78,10 @@ impl Engine {
         if self.is_late() {
             self.defer(extent, true);
         } else {
-            self.take(&extent)?;
+            match self.kept_off(&extent, Direction::FromClient) {
+                Some(_off) => self.take(&extent)?,
+                None => return self.begin_job(Kind::Write, extent),
+            }
         }
         self.statistics.bytes_written += extent.bytes;
         self.settle(command, &extent)
@@ -134,34 +139,54 @@ impl Engine {
         result
     }
 
-    /// Flips bits of what the client got, and records each. Bits in a bit bucket reach nobody and are not recorded.
-    fn corrupt(&mut self, extent: &Extent, corruption: Corruption) -> Result<(), Refused> {
-        let Some((injector, fault)) = self.injector.as_ref().zip(self.fault) else { return Ok(()) };
-        let record = fault.injected();
+    /// Picks the bits of a read that are to be flipped.
+    fn flips(&self, extent: &Extent, corruption: Corruption) -> Vec<Flip> {
+        let Some((injector, fault)) = self.injector.as_ref().zip(self.fault) else { return Vec::new() };
         let mut injector = injector.lock();
         let namespace = &self.namespaces[extent.index];
-        let mut flipped = Vec::new();
-        while flipped.len() < corruption.bits as usize {
+        let mut bits = Vec::new();
+        while bits.len() < corruption.bits as usize {
             let bit = injector.pick(corruption, namespace.block_size());
-            if flipped.contains(&bit) {
-                continue;
+            if !bits.contains(&bit) {
+                bits.push(bit);
             }
-            flipped.push(bit);
-            let (lba, offset, mask) = bit;
-            let at = ((lba - extent.lba) << namespace.shift) as usize + offset as usize;
+        }
+        let flip = |(lba, offset, mask)| {
+            let at = ((lba - extent.lba) << namespace.shift) + u64::from(offset);
+            let record = InjectedFault { lba, offset: Some(offset), ..fault.injected() };
+            Flip { at, mask, record }
+        };
+        bits.into_iter().map(flip).collect()
+    }
+
+    /// Flips bits of what the client got, and records each. Bits in a bit bucket reach nobody and are not recorded.
+    fn corrupt(&mut self, flips: &[Flip]) -> Result<(), Refused> {
+        let Some(injector) = &self.injector else { return Ok(()) };
+        for flip in flips {
             let mut byte = [0];
+            let at = flip.at as usize;
             each_piece(&self.view, &self.segments, at, 1, Direction::ToClient, |_, span| {
                 span.read(&mut byte);
-                span.write(&[byte[0] ^ mask]);
-                injector.note(InjectedFault {
-                    lba,
-                    offset: Some(offset),
-                    expected: Some(byte[0]),
-                    actual: Some(byte[0] ^ mask),
-                    ..record.clone()
-                });
+                span.write(&[byte[0] ^ flip.mask]);
+                injector.lock().note(flip.happened(byte[0]));
             })?;
         }
         Ok(())
+    }
+}
+
+/// A bit of the data of a read that a fault flips.
+pub(crate) struct Flip {
+    /// The byte in the command's data.
+    pub(crate) at: u64,
+    pub(crate) mask: u8,
+    /// What is known of it before.
+    record: InjectedFault,
+}
+
+impl Flip {
+    /// The record of it, where `byte` is stored.
+    pub(crate) fn happened(&self, byte: u8) -> InjectedFault {
+        InjectedFault { expected: Some(byte), actual: Some(byte ^ self.mask), ..self.record.clone() }
     }
 }

@@ -3,6 +3,7 @@
 use warpbell_nvme::command::ReadWrite;
 
 use super::write_failed;
+use crate::copying::Kind;
 use crate::engine::{Command, Engine, Refused};
 
 impl Engine {
@@ -11,6 +12,11 @@ impl Engine {
         let extent = self.extent(command, optional)?;
         self.check_writable(&extent)?;
         self.judge()?;
+        let Some(_off) =
+            self.keep_engines_off(&self.namespaces[extent.index], extent.offset, extent.bytes, true)
+        else {
+            return self.begin_job(Kind::Zeroes, extent);
+        };
         // Deallocated blocks read as zero here, so both forms of the command are one.
         self.namespaces[extent.index].zero(extent.offset, extent.bytes).map_err(write_failed)?;
         self.settle(command, &extent)

@@ -210,6 +210,11 @@ impl Cq {
         }
     }
 
+    /// The ring's memory is back.
+    pub(crate) fn reconnect(&mut self, ring: Window) {
+        self.ring = ring;
+    }
+
     /// Lets go of the doorbell: its register reads zero again.
     pub(crate) fn retire(&self) {
         self.bell.retire();

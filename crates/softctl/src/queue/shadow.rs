@@ -165,6 +165,15 @@ impl Bell {
         }
     }
 
+    /// The client's pages are back. What it reads in EventIdx may be old, so the shadow is polled again.
+    pub(crate) fn find_pages(&mut self, at: Shadow) {
+        let Some(shadow) = self.shadow.as_deref_mut() else { return };
+        self.watched = at.entry.clone();
+        self.seen = shadow.value;
+        shadow.watch = Watch::Awake;
+        shadow.at = at;
+    }
+
     /// Lets go of the register: it reads zero again.
     pub(crate) fn retire(&self) {
         self.register.store_u32(0, 0, Ordering::Relaxed);

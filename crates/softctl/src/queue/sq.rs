@@ -199,6 +199,14 @@ impl Sq {
         }
     }
 
+    /// Whether a command of this identifier is in flight.
+    pub(crate) fn is_in_flight(&self, cid: u16, upper: u16) -> bool {
+        match &self.wide {
+            Some(wide) => wide.contains(&join(cid, upper)),
+            None => self.in_flight[usize::from(cid >> 6)] & 1 << (cid & 63) != 0,
+        }
+    }
+
     /// Whether an identifier for which [`Sq::begin`] was true is in flight: the first use of FFFFh is no conflict.
     #[cold]
     pub(crate) fn is_conflict(&mut self, cid: u16) -> bool {
@@ -227,6 +235,11 @@ impl Sq {
             Ok(nowhere) => self.ring = nowhere,
             Err(error) => tracing::error!(queue = self.id, %error, "no memory in place of a lost ring"),
         }
+    }
+
+    /// The ring's memory is back.
+    pub(crate) fn reconnect(&mut self, ring: Window) {
+        self.ring = ring;
     }
 
     /// Lets go of the doorbell: its register reads zero again.

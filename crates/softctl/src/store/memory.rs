@@ -4,11 +4,14 @@
 
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::RwLock;
 
+use super::ranges::Ranges;
 use crate::error::SoftError;
 use crate::memory::{Anonymous, Span, prefetch_read, prefetch_write};
+use warpbell_hw::Window;
 
 /// Bytes under one lock; a whole number of blocks of any size.
 const STRIPE: u64 = 64 << 10;
@@ -25,6 +28,16 @@ pub(crate) struct MemoryStore {
     memory: Anonymous,
     len: u64,
     stripes: Option<Arc<[RwLock<()>]>>,
+    engine: Arc<EngineSide>,
+}
+
+/// What copy engines have to do with a store.
+#[derive(Debug, Default)]
+struct EngineSide {
+    /// What they copy at the moment.
+    ranges: Arc<Ranges>,
+    /// An engine knows the pages by their physical addresses: none may be given back.
+    pinned: AtomicBool,
 }
 
 impl MemoryStore {
@@ -34,7 +47,28 @@ impl MemoryStore {
             .and_then(Anonymous::new)
             .map_err(|source| SoftError::Memory { len, source })?;
         let stripes = shared.then(|| (0..STRIPES).map(|_| RwLock::new(())).collect());
-        Ok(MemoryStore { memory, len, stripes })
+        Ok(MemoryStore { memory, len, stripes, engine: Arc::default() })
+    }
+
+    /// What copy engines, and whoever wants to keep out of their way, use of it at the moment.
+    pub(crate) fn ranges(&self) -> &Arc<Ranges> {
+        &self.engine.ranges
+    }
+
+    /// All of it, for a copy engine to pin. From now on its pages stay where they are.
+    pub(crate) fn pinnable(&self) -> Window {
+        self.engine.pinned.store(true, Ordering::SeqCst);
+        self.memory.window()
+    }
+
+    /// Its bytes, for a copy engine.
+    pub(crate) fn window(&self) -> Window {
+        self.memory.window()
+    }
+
+    /// The address of its first byte, which tells it from other stores.
+    pub(crate) fn address(&self) -> usize {
+        self.memory.base().as_ptr() as usize
     }
 
     /// Whether `other` is the same memory.
@@ -103,9 +137,10 @@ impl MemoryStore {
 
     /// Clears bytes; what fills huge pages is given back to the system, if no other thread may be using it.
     pub(crate) fn zero(&self, offset: u64, len: u64) {
+        let pinned = self.engine.pinned.load(Ordering::SeqCst);
         let released = match self.stripes {
-            None => self.memory.release(offset as usize, len as usize),
-            Some(_) => offset as usize..offset as usize,
+            None if !pinned => self.memory.release(offset as usize, len as usize),
+            _ => offset as usize..offset as usize,
         };
         self.clear(offset, released.start - offset as usize);
         self.clear(released.end as u64, (offset + len) as usize - released.end);

@@ -3,11 +3,13 @@
 mod cache;
 mod file;
 mod memory;
+mod ranges;
 mod table;
 
 pub(crate) use cache::WriteCache;
 pub(crate) use file::FileStore;
 pub(crate) use memory::MemoryStore;
+pub(crate) use ranges::Taken;
 pub(crate) use table::{Namespaces, Published, Table};
 
 use std::sync::Arc;
@@ -130,6 +132,14 @@ impl Namespace {
         match self.store {
             Store::Memory(_) => granules(self.exact),
             Store::File(_) => 0,
+        }
+    }
+
+    /// The memory that it keeps its blocks in, if it does.
+    pub(crate) fn memory(&self) -> Option<&MemoryStore> {
+        match &self.store {
+            Store::Memory(memory) => Some(memory),
+            Store::File(_) => None,
         }
     }
 

@@ -58,9 +58,9 @@ pub(crate) struct Life {
 }
 
 impl Life {
-    pub(super) fn new() -> Life {
+    pub(super) fn new(health: Health) -> Life {
         Life {
-            health: Health::default(),
+            health,
             warm: [Duration::ZERO; 2],
             counted: Duration::ZERO,
             power_cycles: 1,

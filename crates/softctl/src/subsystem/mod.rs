@@ -136,7 +136,7 @@ impl Subsystem {
             busy: AtomicBool::new(false),
             state: Mutex::new(State {
                 sanitize: Sanitize::new(clean),
-                life: Life::new(),
+                life: Life::new(config.health),
                 firmware: Firmware::new(&config.firmware),
                 namespaces,
                 unallocated: config.capacity,
@@ -232,6 +232,7 @@ impl Subsystem {
         let controllers = self.controllers();
         let cells = controllers.iter().flat_map(|core| &core.lanes);
         let mut lanes: Vec<_> = cells.map(LaneCell::lock).collect();
+        lanes.iter_mut().for_each(|lane| lane.settle_copies());
         let written = lanes.iter().map(|lane| lane.engine.statistics.content_changes()).sum();
         let result = {
             let mut state = self.state.lock();
@@ -248,7 +249,9 @@ impl Subsystem {
     pub(crate) fn lose_power(&self, keep: f64, random: &mut impl Rng) {
         let _operation = self.operations.lock();
         let controllers = self.controllers();
-        let _lanes: Vec<_> = controllers.iter().flat_map(|core| &core.lanes).map(LaneCell::lock).collect();
+        let cells = controllers.iter().flat_map(|core| &core.lanes);
+        let mut lanes: Vec<_> = cells.map(LaneCell::lock).collect();
+        lanes.iter_mut().for_each(|lane| lane.settle_copies());
         self.all_namespaces().iter().for_each(|namespace| namespace.lose_power(keep, random));
     }
 

@@ -53,19 +53,42 @@ impl Walk<'_> {
 
     /// Adds `len` bytes at `iova`, which must be mapped for the direction.
     fn push(&mut self, iova: u64, len: usize) -> Result<(), Refused> {
-        let (view, access) = (&self.engine.view, self.direction.access());
-        if let Some(last) = self.segments.last_mut()
-            && !last.bucket
-            && last.iova.wrapping_add(last.len as u64) == iova
-            && view.resolve(last.iova, last.len + len, access).is_some()
+        let last = self
+            .segments
+            .last()
+            .filter(|last| !last.bucket && last.iova.wrapping_add(last.len as u64) == iova);
+        let grown = last.map(|last| Segment { len: last.len + len, ..*last });
+        if let Some(grown) = grown.filter(|grown| self.takes_data(grown.iova, grown.len))
+            && let Some(last) = self.segments.last_mut()
         {
-            last.len += len;
+            *last = grown;
             return Ok(());
         }
-        if view.resolve(iova, len, access).is_none() {
-            return Err(self.foreign(iova, len, access));
+        if !self.takes_data(iova, len) {
+            return self.push_pieces(iova, len);
         }
         self.segments.push(Segment { iova, len, bucket: false });
+        Ok(())
+    }
+
+    /// Whether data may lie there, in one mapping. What admin commands move needs a pointer.
+    fn takes_data(&self, iova: u64, len: usize) -> bool {
+        let (view, access) = (&self.engine.view, self.direction.access());
+        view.resolve(iova, len, access).is_some()
+            || self.command.sqid != 0 && view.remote(iova, len, access).is_some()
+    }
+
+    /// As [`Walk::push`], for bytes that may lie in mappings that are neighbours.
+    #[cold]
+    fn push_pieces(&mut self, mut iova: u64, mut len: usize) -> Result<(), Refused> {
+        let access = self.direction.access();
+        while len > 0 {
+            let piece = self.engine.view.in_one_mapping(iova, len);
+            let piece = piece.filter(|piece| self.takes_data(iova, *piece));
+            let piece = piece.ok_or_else(|| self.foreign(iova, len, access))?;
+            self.segments.push(Segment { iova, len: piece, bucket: false });
+            (iova, len) = (iova.wrapping_add(piece as u64), len - piece);
+        }
         Ok(())
     }
 
@@ -85,6 +108,13 @@ impl Walk<'_> {
                 Rule::DataInQueue,
                 format_args!("{len} bytes at {iova:#x} for {way}, where {claim}"),
             );
+            return never(Status::DATA_TRANSFER_ERROR);
+        }
+        if self.engine.view.remote(iova, len, access).is_some() {
+            let what = format_args!(
+                "{len} bytes at {iova:#x} for {way}, in memory without a CPU pointer: only data of I/O commands may lie there"
+            );
+            self.violation(Rule::NoPointer, what);
             return never(Status::DATA_TRANSFER_ERROR);
         }
         let why =

@@ -120,7 +120,11 @@ impl Walk<'_> {
     /// the same is caught by what it points at: a page that begins with the address of a mapped page.
     fn suspect_chain(&self, slot: u64) -> Result<(), Refused> {
         let target = self.entry(slot)?;
-        let Ok(pointed) = self.entry(target) else { return Ok(()) };
+        let mut bytes = [0; 8];
+        if !self.engine.view.read(target, &mut bytes) {
+            return Ok(());
+        }
+        let pointed = u64::from_le_bytes(bytes);
         let page = self.engine.limits.page;
         let looks_like_entry = pointed != 0
             && page_offset(pointed, page) == 0

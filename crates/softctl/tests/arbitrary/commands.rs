@@ -2,7 +2,6 @@
 
 use rand::RngExt;
 use rand::seq::IndexedRandom;
-use rand_xoshiro::Xoshiro256PlusPlus;
 use warpbell_hw::DmaAccess;
 use warpbell_nvme::command::{self, DsmCdw11, NSID_ALL, Sqe};
 use warpbell_nvme::data::SglDescriptor;
@@ -11,20 +10,21 @@ use warpbell_nvme::identify::Cns;
 use warpbell_nvme::log::LogPageId;
 use warpbell_nvme::queue_command::{self, QueuePriority};
 
-use crate::memory::PAGE;
-use crate::world::World;
+use super::memory::PAGE;
+use super::random::Random;
+use super::world::World;
 
 /// Blocks of each namespace.
 pub const BLOCKS: u64 = 256;
 /// Entry counts that queues are created with.
 const ENTRIES: [u16; 6] = [2, 3, 4, 8, 16, 64];
 
-fn pick<T: Copy>(random: &mut Xoshiro256PlusPlus, from: &[T]) -> T {
+fn pick<T: Copy>(random: &mut Random, from: &[T]) -> T {
     *from.choose(random).expect("something to choose from")
 }
 
 /// Mostly small, sometimes at an edge, sometimes anything.
-fn number(random: &mut Xoshiro256PlusPlus, small: u32) -> u32 {
+fn number(random: &mut Random, small: u32) -> u32 {
     match random.random_range(0..8) {
         0 => random.random(),
         1 => pick(random, &[0, 1, u32::MAX, u32::MAX - 1, 0xffff, 0x1_0000, 0x8000_0000]),
@@ -38,10 +38,10 @@ impl World {
         for attempt in 0..8 {
             let Some(mapping) = self.memory.mappings.choose(&mut self.random) else { break };
             // At first something that suits every command, then anything.
-            if attempt < 6 && (mapping.len() < len || !mapping.both_ways) {
+            if attempt < 6 && (mapping.bytes() < len || !mapping.both_ways) {
                 continue;
             }
-            let room = mapping.len().saturating_sub(len).max(1) as u64;
+            let room = mapping.bytes().saturating_sub(len).max(1) as u64;
             let iova = mapping.iova + (self.random.random_range(0..room) & !3);
             if !self.queues.touches(iova, len) {
                 return iova;
@@ -103,7 +103,7 @@ impl World {
         let half = len / 2;
         let mut descriptors = vec![
             SglDescriptor::data_block(at, half),
-            SglDescriptor::data_block(at + u64::from(half), len - half),
+            SglDescriptor::data_block(at.wrapping_add(half.into()), len - half),
         ];
         if self.random.random_range(0..3) == 0 {
             descriptors.insert(1, SglDescriptor::bit_bucket(self.random.random_range(0..512)));
@@ -178,8 +178,13 @@ impl World {
     pub fn ask_for_pair(&mut self) {
         let qid = self.random.random_range(1..=self.queue_pairs);
         let entries_z = self.random.random_range(1..63u16).min((self.max_entries - 1) as u16);
-        let [sq, cq] = [DmaAccess::READ, DmaAccess::WRITE]
+        let [mut sq, cq] = [DmaAccess::READ, DmaAccess::WRITE]
             .map(|access| self.memory.map(&mut self.random, 1, access).unwrap_or_default());
+        if let Some((base, _)) = self.memory.buffer
+            && self.random.random()
+        {
+            sq = base + u64::from(qid - 1) * PAGE as u64;
+        }
         let vector = self.random.random::<bool>().then_some(qid);
         let create_cq = queue_command::create_io_cq(qid, entries_z, cq, vector);
         let create_sq = queue_command::create_io_sq(qid, entries_z, sq, qid, QueuePriority::URGENT);

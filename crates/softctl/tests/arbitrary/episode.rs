@@ -2,22 +2,22 @@
 
 use std::time::Duration;
 
-use rand::{RngExt, SeedableRng};
-use rand_xoshiro::Xoshiro256PlusPlus;
+use rand::RngExt;
 use warpbell_hw::{Device, DmaAccess};
 use warpbell_nvme::command::{self, Sqe};
 use warpbell_nvme::identify::{Cns, IdentifyNamespace};
 use warpbell_nvme::queue_command::{self, QueuePriority};
-use warpbell_nvme::register::offset;
+use warpbell_nvme::register::{CmbMsc, offset};
 use warpbell_softctl::{
-    CompletionOrder, DoorbellBufferMode, FaultKind, FaultPlan, NamespaceConfig, Rule, SoftConfig,
+    CompletionOrder, DoorbellBufferMode, FaultKind, FaultPlan, NamespaceConfig, Profile, Rule, SoftConfig,
 };
 
 use zerocopy::FromBytes;
 
-use crate::commands::BLOCKS;
-use crate::memory::{PAGE, leaks};
-use crate::world::{Tally, World};
+use super::commands::BLOCKS;
+use super::memory::{PAGE, leaks};
+use super::random::Random;
+use super::world::{Tally, World};
 
 /// Things done in an episode.
 const STEPS: u64 = 3000;
@@ -30,6 +30,11 @@ const GOOD: [FaultKind; 2] = [FaultKind::Fail, FaultKind::Corrupt];
 /// Steps between two looks at all memory.
 const CHECK: u64 = 500;
 
+/// Bytes of the controller memory buffer: a page for each submission queue.
+const BUFFER: u64 = 8 * PAGE as u64;
+/// The address that it is given, behind all that can be mapped.
+const BUFFER_AT: u64 = 1 << 60;
+
 /// What an episode did.
 pub struct Outcome {
     pub steps: u64,
@@ -37,7 +42,7 @@ pub struct Outcome {
     pub rules: Vec<Rule>,
 }
 
-fn config(random: &mut Xoshiro256PlusPlus) -> SoftConfig {
+fn config(random: &mut Random) -> SoftConfig {
     let namespace = |block: u32| NamespaceConfig::memory(BLOCKS * u64::from(block), block);
     let order = match random.random_range(0..3) {
         0 => CompletionOrder::Immediate,
@@ -47,6 +52,11 @@ fn config(random: &mut Xoshiro256PlusPlus) -> SoftConfig {
         0 | 1 => FaultPlan::from_toml(FAULTS).expect("a valid plan"),
         2 => FaultPlan::from_toml(&faults_of_the_controller(random)).expect("a valid plan"),
         _ => FaultPlan::default(),
+    };
+    let profile = match random.random_range(0..5) {
+        0 => Some(Profile::optane()),
+        1 => Some(Profile::tlc()),
+        _ => None,
     };
     SoftConfig {
         namespaces: vec![namespace(512), namespace(4096)],
@@ -60,6 +70,9 @@ fn config(random: &mut Xoshiro256PlusPlus) -> SoftConfig {
         doorbell_buffer: if random.random() { DoorbellBufferMode::On } else { DoorbellBufferMode::Off },
         poison_fetched: random.random(),
         seed: random.random(),
+        capacity: [0, 1 << 20][random.random_range(0..2)],
+        controller_memory: [0, BUFFER][random.random_range(0..2)],
+        profile,
         order,
         faults,
         ..SoftConfig::default()
@@ -81,7 +94,7 @@ probability = 0.05
 "#;
 
 /// Faults after which nothing is as a good controller would have it.
-fn faults_of_the_controller(random: &mut Xoshiro256PlusPlus) -> String {
+fn faults_of_the_controller(random: &mut Random) -> String {
     const KINDS: [&str; 11] = [
         "kind = 'drop'",
         "kind = 'duplicate'",
@@ -105,16 +118,42 @@ fn faults_of_the_controller(random: &mut Xoshiro256PlusPlus) -> String {
 
 /// Runs the episode with this seed. It panics where the controller does wrong.
 pub fn run(seed: u64, history: bool) -> Outcome {
-    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let config = config(&mut Random::seeded(seed));
+    let world = world(config, Random::seeded(seed.rotate_left(32)), history);
+    play(world)
+}
+
+/// Runs the episode that the input of a fuzzer describes. In half of them the controller is enabled, with queues, at the
+/// start.
+pub fn run_input(input: &[u8], history: bool) -> Outcome {
+    let mut random = Random::of_input(input);
     let config = config(&mut random);
+    let mut world = world(config, random, history);
+    if world.random.random() && world.enable() {
+        world.place_buffer();
+        (0..world.random.random_range(1..4)).for_each(|_| world.ask_for_pair());
+        world.settle();
+    }
+    play(world)
+}
+
+fn world(config: SoftConfig, random: Random, history: bool) -> World {
     let faulty = config.faults.faults.iter().any(|fault| !GOOD.contains(&fault.action.kind()));
-    let mut world = World::new(config, seed.rotate_left(32), history);
+    let described = format!("{config:?}");
+    let mut world = World::new(config, random, history);
+    world.note(|| described);
     world.faulty = faulty;
-    for step in 0..STEPS {
+    world
+}
+
+fn play(mut world: World) -> Outcome {
+    let mut steps = 0;
+    while steps < STEPS && !world.random.is_spent() {
         world.act();
-        if step % CHECK == 0 {
+        if steps % CHECK == 0 {
             world.memory.check();
         }
+        steps += 1;
     }
     world.settle();
     world.memory.check();
@@ -122,7 +161,7 @@ pub fn run(seed: u64, history: bool) -> Outcome {
     world.memory.check();
     let log = world.device.violations().into_iter().chain(world.device.refusals());
     let rules = log.map(|entry| entry.rule).collect();
-    Outcome { steps: STEPS, tally: world.tally, rules }
+    Outcome { steps, tally: world.tally, rules }
 }
 
 impl World {
@@ -130,6 +169,7 @@ impl World {
     fn act(&mut self) {
         if !self.running() && self.random.random_range(0..10) == 0 {
             self.enable();
+            self.place_buffer();
             return;
         }
         if self.queues.submission.len() < 3 && self.random.random_range(0..20) == 0 {
@@ -197,8 +237,21 @@ impl World {
         self.poll();
     }
 
+    /// Gives the controller memory buffer an address, if there is one.
+    fn place_buffer(&mut self) {
+        let Some(buffer) = self.device.controller_memory() else { return };
+        let control = CmbMsc::new().with_cre(true).with_cmse(true).with_cba(BUFFER_AT >> 12).into_bits();
+        self.device.registers().write32(offset::CMBMSC, control as u32);
+        self.device.registers().write32(offset::CMBMSC + 4, (control >> 32) as u32);
+        self.memory.buffer = Some((BUFFER_AT, buffer));
+    }
+
     fn wild_register(&mut self) {
         let (at, value) = (self.random.random_range(0..0x80u32), self.random.random());
+        if self.memory.buffer.is_some() && (offset::CMBMSC..offset::CMBSTS).contains(&at) {
+            // The client knows where it put the buffer.
+            return;
+        }
         let bit = 1 << self.random.random_range(0..32);
         let registers = self.device.registers();
         match self.random.random_range(0..6) {
@@ -222,7 +275,7 @@ impl World {
         let mut bytes = [0; 64];
         self.random.fill(&mut bytes);
         let Some(mapping) = self.memory.mappings.first() else { return };
-        let at = mapping.iova + self.random.random_range(0..(mapping.len() - bytes.len()) as u64);
+        let at = mapping.iova + self.random.random_range(0..(mapping.bytes() - bytes.len()) as u64);
         self.write(at, &bytes);
     }
 

@@ -3,17 +3,19 @@
 //!
 //! Whatever a client does, the controller does not panic, touches no memory that is not mapped for it, answers every
 //! command that it was given exactly once, and comes up again after a reset. A failure names its seed;
-//! `--seed SEED` replays that episode alone.
+//! `--seed SEED` replays that episode alone, `--input FILE` one that the fuzzer found (docs/fuzzing.md).
 #![expect(clippy::print_stdout, reason = "a test with its own harness reports by itself")]
 
 mod commands;
 mod episode;
 mod memory;
 mod queues;
+mod random;
 mod world;
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use warpbell_softctl::Rule;
@@ -28,6 +30,8 @@ struct Options {
     steps: u64,
     /// Only the episode with this seed.
     seed: Option<u64>,
+    /// Only the episode that this file describes: an input of the fuzz target `controller`.
+    input: Option<PathBuf>,
     first: u64,
     run: bool,
     list: bool,
@@ -37,9 +41,13 @@ impl Options {
     fn read() -> Options {
         let steps = std::env::var("WARPBELL_ARBITRARY_STEPS").ok().and_then(|text| text.parse().ok());
         let steps = steps.unwrap_or(STEPS);
-        let mut options = Options { steps, seed: None, first: SEED, run: true, list: false };
+        let mut options = Options { steps, seed: None, input: None, first: SEED, run: true, list: false };
         let mut arguments = std::env::args().skip(1);
         while let Some(argument) = arguments.next() {
+            if argument == "--input" {
+                options.input = arguments.next().map(PathBuf::from);
+                continue;
+            }
             let mut number = |name: &str| {
                 let text = arguments.next().unwrap_or_default();
                 text.parse().unwrap_or_else(|_| panic!("{name} {text:?}: must be a number"))
@@ -112,6 +120,11 @@ fn main() {
         return;
     }
     if !options.run {
+        return;
+    }
+    if let Some(path) = &options.input {
+        let input = std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        println!("{} steps", episode::run_input(&input, true).steps);
         return;
     }
     let start = Instant::now();

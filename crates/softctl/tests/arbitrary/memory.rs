@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use rand::RngExt;
-use rand_xoshiro::Xoshiro256PlusPlus;
 use warpbell_hw::{Device, DmaAccess, DmaSource, DmaSpace, Iova, Window};
 use warpbell_softctl::SoftDevice;
+
+use super::random::Random;
 
 pub const PAGE: usize = 4096;
 /// Pages of the arena.
@@ -26,7 +27,7 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    pub fn len(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.pages * PAGE
     }
 }
@@ -36,12 +37,14 @@ pub struct Memory {
     space: Arc<dyn DmaSpace>,
     arena: Window,
     pub mappings: Vec<Mapping>,
+    /// The controller memory buffer, and the address that it was given.
+    pub buffer: Option<(u64, Window)>,
 }
 
 impl Memory {
     pub fn new(device: &SoftDevice) -> Memory {
         let arena = Window::host(PAGES * PAGE).expect("memory for the arena");
-        let memory = Memory { space: device.dma(), arena, mappings: Vec::new() };
+        let memory = Memory { space: device.dma(), arena, mappings: Vec::new(), buffer: None };
         memory.guard(0, PAGES);
         memory
     }
@@ -53,7 +56,7 @@ impl Memory {
     }
 
     /// Maps `pages` pages somewhere, with a canary on either side; `None` if there is no room.
-    pub fn map(&mut self, random: &mut Xoshiro256PlusPlus, pages: usize, access: DmaAccess) -> Option<u64> {
+    pub fn map(&mut self, random: &mut Random, pages: usize, access: DmaAccess) -> Option<u64> {
         let start = random.random_range(1..PAGES);
         let page = (start..PAGES - pages).chain(1..start.min(PAGES - pages)).find(|page| {
             self.mappings.iter().all(|other| *page > other.page + other.pages || page + pages < other.page)
@@ -72,7 +75,7 @@ impl Memory {
     /// Unmaps the mapping with this index; what it held becomes a canary.
     pub fn unmap(&mut self, index: usize) {
         let mapping = self.mappings.swap_remove(index);
-        self.space.unmap(Iova(mapping.iova), mapping.len() as u64).expect("a mapping that exists");
+        self.space.unmap(Iova(mapping.iova), mapping.bytes() as u64).expect("a mapping that exists");
         self.check_unwritten(&mapping);
         self.guard(mapping.page, mapping.pages);
     }
@@ -80,13 +83,16 @@ impl Memory {
     fn find(&self, iova: u64, len: usize) -> Option<&Mapping> {
         let inside = |mapping: &&Mapping| {
             iova.checked_sub(mapping.iova)
-                .is_some_and(|offset| offset.saturating_add(len as u64) <= mapping.len() as u64)
+                .is_some_and(|offset| offset.saturating_add(len as u64) <= mapping.bytes() as u64)
         };
         self.mappings.iter().find(inside)
     }
 
     /// The arena's bytes behind an IOVA range that is mapped in one piece.
     pub fn window(&self, iova: u64, len: usize) -> Option<Window> {
+        if let Some((base, buffer)) = self.buffer.as_ref().filter(|(base, _)| iova >= *base) {
+            return buffer.slice((iova - base) as usize, len).ok();
+        }
         let mapping = self.find(iova, len)?;
         let offset = mapping.page * PAGE + (iova - mapping.iova) as usize;
         self.arena.slice(offset, len).ok()
@@ -97,7 +103,7 @@ impl Memory {
         let Some(window) = self.window(iova, bytes.len()) else { return };
         window.write(0, bytes).expect("a write of its length");
         let inside = |mapping: &&mut Mapping| {
-            mapping.iova <= iova && iova + bytes.len() as u64 <= mapping.iova + mapping.len() as u64
+            mapping.iova <= iova && iova + bytes.len() as u64 <= mapping.iova + mapping.bytes() as u64
         };
         if let Some(mapping) = self.mappings.iter_mut().find(inside)
             && let Some(before) = &mut mapping.before
@@ -109,7 +115,7 @@ impl Memory {
     /// A mapping that the controller writes after all: its rings are poisoned.
     pub fn poisoned(&mut self, iova: u64) {
         let inside =
-            |mapping: &&mut Mapping| (mapping.iova..mapping.iova + mapping.len() as u64).contains(&iova);
+            |mapping: &&mut Mapping| (mapping.iova..mapping.iova + mapping.bytes() as u64).contains(&iova);
         if let Some(mapping) = self.mappings.iter_mut().find(inside) {
             mapping.before = None;
         }
@@ -122,7 +128,7 @@ impl Memory {
 
     fn check_unwritten(&self, mapping: &Mapping) {
         let Some(before) = &mapping.before else { return };
-        let now = self.arena.to_vec(mapping.page * PAGE, mapping.len()).expect("pages inside the arena");
+        let now = self.arena.to_vec(mapping.page * PAGE, mapping.bytes()).expect("pages inside the arena");
         assert!(now == *before, "memory mapped for reading at {:#x} was written", mapping.iova);
     }
 
@@ -130,20 +136,27 @@ impl Memory {
     pub fn check(&self) {
         self.mappings.iter().for_each(|mapping| self.check_unwritten(mapping));
         let bytes = self.arena.to_vec(0, PAGES * PAGE).expect("the whole arena");
+        let canary = SECRET.to_le_bytes().repeat(PAGE / 8);
         for page in 0..PAGES {
             if self.mappings.iter().any(|m| (m.page..m.page + m.pages).contains(&page)) {
                 continue;
             }
-            let words = bytes[page * PAGE..][..PAGE].as_chunks::<8>().0;
-            let bad = words.iter().position(|word| *word != SECRET.to_le_bytes());
-            assert!(bad.is_none(), "the canary in page {page} of the arena was written at {:?}", bad);
+            let found = &bytes[page * PAGE..][..PAGE];
+            if found != canary {
+                let bad = found.iter().zip(&canary).position(|(one, other)| one != other);
+                panic!("the canary in page {page} of the arena was written at {bad:?}");
+            }
         }
     }
 }
 
 /// Whether bytes hold a piece of a canary, wherever it begins.
 pub fn leaks(bytes: &[u8]) -> bool {
-    let word = SECRET.to_le_bytes();
-    // Data moves by dwords, so a piece of a canary has a whole word of it at one of two alignments.
-    bytes.windows(word.len()).step_by(4).any(|piece| piece == word)
+    // Data moves by dwords, so a piece of a canary has a whole word of it at one of two alignments. Without branches:
+    // there are many words.
+    let holds = |bytes: &[u8]| {
+        let words = bytes.as_chunks::<8>().0.iter();
+        words.fold(false, |found, word| found | (u64::from_le_bytes(*word) == SECRET))
+    };
+    holds(bytes) || holds(bytes.get(4..).unwrap_or_default())
 }

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rand::RngExt;
 use rand::seq::IteratorRandom;
-use rand::{RngExt, SeedableRng};
-use rand_xoshiro::Xoshiro256PlusPlus;
 use warpbell_hw::{Device, DmaAccess, ResetKind};
 use warpbell_nvme::command::{CreateIoSqCdw11, DeleteQueueCdw10, QueueIdSize, Sqe};
 use warpbell_nvme::register::{Aqa, Cap, Cc, Csts, NSSR_MAGIC, Shn, Shst, offset};
 use warpbell_nvme::{AdminOpcode, Cqe};
 use warpbell_softctl::{Rule, SoftConfig, SoftDevice, Violation};
 
-use crate::memory::Memory;
-use crate::queues::{Completion, Queues, Submission};
+use super::memory::Memory;
+use super::queues::{Completion, Queues, Submission};
+use super::random::Random;
 
 /// Counters of a whole run.
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ pub struct Tally {
 
 pub struct World {
     pub device: Arc<SoftDevice>,
-    pub random: Xoshiro256PlusPlus,
+    pub random: Random,
     pub memory: Memory,
     pub queues: Queues,
     pub sgl: bool,
@@ -52,12 +52,11 @@ pub struct World {
 }
 
 impl World {
-    pub fn new(config: SoftConfig, seed: u64, history: bool) -> World {
+    pub fn new(config: SoftConfig, mut random: Random, history: bool) -> World {
         let block_sizes = config.namespaces.iter().map(|namespace| namespace.block_size).collect();
         let (sgl, queue_pairs, poison) = (config.sgl, config.queue_pairs, config.poison_fetched);
         let max_entries = config.max_entries;
         let device = SoftDevice::stepped(config).expect("a valid configuration");
-        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let calm = random.random_range(0..10);
         let memory = Memory::new(&device);
         let (queues, tally) = Default::default();
@@ -250,7 +249,7 @@ impl World {
             self.device.doorbells().sink().expect("a stepped device has a sink").ring(doorbell, value);
             (0..4).for_each(|_| _ = self.device.step() || self.leap());
             let mapped = self.memory.mappings.iter().position(|mapping| {
-                pages.iter().any(|page| (mapping.iova..mapping.iova + mapping.len() as u64).contains(page))
+                pages.iter().any(|page| (mapping.iova..mapping.iova + mapping.bytes() as u64).contains(page))
             });
             if let Some(index) = mapped
                 && round == 20
@@ -262,10 +261,11 @@ impl World {
         self.reset();
     }
 
-    fn new_completion(&self, entries: u32, base: u64) -> Completion {
+    fn new_completion(&mut self, entries: u32, base: u64) -> Completion {
         let ring = self.memory.window(base, entries as usize * 16);
         let ring = ring.expect("a completion queue lies in mapped memory");
-        ring.fill(0, ring.len(), 0).expect("the whole ring");
+        // Where one identifier was used twice the client may take memory for a ring that the controller cannot write.
+        self.memory.write(base, &vec![0; ring.len()]);
         Completion::new(entries, base, ring)
     }
 
@@ -362,7 +362,7 @@ impl World {
     /// Unmaps memory, now and then under a queue that lives.
     pub fn unmap(&mut self) {
         let Some(index) = (0..self.memory.mappings.len()).choose(&mut self.random) else { return };
-        let (iova, len) = (self.memory.mappings[index].iova, self.memory.mappings[index].len());
+        let (iova, len) = (self.memory.mappings[index].iova, self.memory.mappings[index].bytes());
         let used = self.queues.touches(iova, len);
         if used && self.random.random_range(0..20) > 0 {
             return;
@@ -478,9 +478,12 @@ impl World {
 
     /// Where nothing can be done now: goes to the time when something can, and lets it happen.
     fn leap(&self) -> bool {
-        let Some(event) = self.device.next_event() else { return false };
-        self.device.advance(event.saturating_sub(self.device.clock().now()));
-        self.device.step()
+        // What was due may turn out to have to wait once more, as where media is busy.
+        (0..64).any(|_| {
+            let Some(event) = self.device.next_event() else { return false };
+            self.device.advance(event.saturating_sub(self.device.clock().now()));
+            self.device.step()
+        })
     }
 
     /// Lets changes of CSTS happen.

@@ -2,12 +2,18 @@
 #![expect(clippy::unwrap_used, reason = "a client of tests panics when something is wrong")]
 #![expect(dead_code, reason = "each test binary uses its own part of the client")]
 
+pub mod faults;
+pub mod features;
 pub mod namespaces;
+pub mod pages;
+pub mod remote;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use warpbell_hw::{CqRing, Device, DmaBuffer, Doorbell, DoorbellKind, Qid, Registers, SqRing, Window};
+use warpbell_hw::{
+    CqRing, Device, DmaBuffer, DmaSpace, Doorbell, DoorbellKind, Qid, Registers, SqRing, Window,
+};
 use warpbell_nvme::command::{self, Sqe};
 use warpbell_nvme::feature::{FeatureId, NumberOfQueues};
 use warpbell_nvme::opcode::DataTransfer;
@@ -38,8 +44,13 @@ pub struct Pair {
 
 impl Pair {
     pub fn new(device: &SoftDevice, qid: u16, entries: u32) -> Pair {
-        let sq_memory = DmaBuffer::host(device.dma(), entries as usize * 64).unwrap();
-        let cq_memory = DmaBuffer::host(device.dma(), entries as usize * 16).unwrap();
+        Pair::mapped_by(device, device.dma(), qid, entries)
+    }
+
+    /// With rings in memory that `space` maps.
+    pub fn mapped_by(device: &SoftDevice, space: Arc<dyn DmaSpace>, qid: u16, entries: u32) -> Pair {
+        let sq_memory = DmaBuffer::host(space.clone(), entries as usize * 64).unwrap();
+        let cq_memory = DmaBuffer::host(space, entries as usize * 16).unwrap();
         let doorbell = |kind| device.doorbells().doorbell(Qid(qid), kind).unwrap();
         Pair {
             qid,
@@ -128,12 +139,18 @@ pub fn set_admin_queue(device: &SoftDevice, admin: &Pair) {
 impl Client {
     /// Enables a controller.
     pub fn start(device: Arc<SoftDevice>) -> Client {
-        let admin = Pair::new(&device, 0, ADMIN_ENTRIES);
+        let space = device.dma();
+        Client::start_in(device, space)
+    }
+
+    /// Enables a controller, with rings and buffer in memory that `space` maps.
+    pub fn start_in(device: Arc<SoftDevice>, space: Arc<dyn DmaSpace>) -> Client {
+        let admin = Pair::mapped_by(&device, space.clone(), 0, ADMIN_ENTRIES);
         set_admin_queue(&device, &admin);
         device.registers().write32(offset::CC, configuration().with_en(true).into_bits());
         wait_csts(&device, |csts| csts.rdy() || csts.cfs());
         assert!(!csts(&device).cfs(), "{:?}", device.violations());
-        let buffer = DmaBuffer::host(device.dma(), 1 << 20).unwrap();
+        let buffer = DmaBuffer::host(space, 1 << 20).unwrap();
         Client { device, admin, buffer, next_cid: 1 }
     }
 

@@ -7,6 +7,7 @@ mod client;
 
 mod commands;
 mod doorbells;
+mod features;
 mod identifiers;
 mod keep_alive;
 mod memory;
@@ -14,6 +15,7 @@ mod page;
 mod prp;
 mod queues;
 mod registers;
+mod remote;
 mod sgl;
 
 use std::any::Any;
@@ -64,12 +66,14 @@ fn all() -> impl Iterator<Item = &'static Case> {
     [
         commands::CASES,
         doorbells::CASES,
+        features::CASES,
         identifiers::CASES,
         keep_alive::CASES,
         memory::CASES,
         prp::CASES,
         queues::CASES,
         registers::CASES,
+        remote::CASES,
         sgl::CASES,
     ]
     .into_iter()

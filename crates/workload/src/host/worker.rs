@@ -3,15 +3,16 @@
 use std::time::Duration;
 
 use warpbell::HostQueue;
-use warpbell::driver::{Completion, Outcome as Ended};
+use warpbell::driver::{Completion, IoCounters, Outcome as Ended};
 use warpbell::kernels::abi;
-use warpbell::nvme::Sqe;
 use warpbell::nvme::command;
+use warpbell::nvme::{Sqe, Status};
 
 use crate::data::DataMap;
 use crate::error::RunError;
 use crate::job::Job;
 use crate::outcome::Outcome;
+use crate::recovery::Trouble;
 use crate::result::{Costs, Failure};
 use crate::schedule::{Io, Schedule};
 use crate::status::describe;
@@ -20,6 +21,9 @@ use crate::unit;
 
 /// Fruitless looks for completions between two looks at the clock.
 const LOOKS: u32 = 1 << 12;
+
+/// The longest sleep without a look at the time and at the wish to stop.
+const NAP: Duration = Duration::from_millis(20);
 
 /// What is kept of an I/O in flight.
 #[derive(Clone, Copy, Debug, Default)]
@@ -55,6 +59,8 @@ pub(super) struct Worker<'a> {
     looks: u32,
     polls: u64,
     base: Costs,
+    /// What had gone wrong before counting began.
+    trouble: Trouble,
     scratch: Vec<u8>,
     outcome: Outcome,
     /// Beginnings of the I/Os that ended in this step, whether they wrote, and how many share each: their end is
@@ -90,6 +96,7 @@ impl<'a> Worker<'a> {
             looks: 0,
             polls: 0,
             base: Costs::default(),
+            trouble: Trouble::default(),
             scratch,
             outcome: Outcome::default(),
             ended: Vec::new(),
@@ -114,7 +121,7 @@ impl<'a> Worker<'a> {
     /// Forgets what was counted so far.
     pub(super) fn restart(&mut self) {
         self.outcome = Outcome::default();
-        self.base = self.costs();
+        (self.base, self.trouble) = (self.costs(), self.trouble());
     }
 
     /// Begins what can begin and takes what has ended. True where it is time to look at the clock
@@ -127,6 +134,9 @@ impl<'a> Worker<'a> {
             self.record();
             return Ok(true);
         }
+        if self.job.completion == crate::options::Completion::Interrupt {
+            return self.sleep(clock);
+        }
         self.polls += 1;
         self.looks += 1;
         if self.looks < LOOKS {
@@ -135,6 +145,19 @@ impl<'a> Worker<'a> {
         self.looks = 0;
         self.queue.pause(Duration::ZERO);
         self.now = clock.elapsed().as_nanos() as u64;
+        Ok(true)
+    }
+
+    /// Waits for the next completion, and takes it with those that came with it.
+    #[cold]
+    fn sleep(&mut self, clock: Stopwatch<'_>) -> Result<bool, RunError> {
+        let completion = self.queue.wait(NAP);
+        if let Some(completion) = completion {
+            self.complete(completion)?;
+            self.collect()?;
+        }
+        self.now = clock.elapsed().as_nanos() as u64;
+        self.record();
         Ok(true)
     }
 
@@ -154,8 +177,17 @@ impl<'a> Worker<'a> {
     pub(super) fn finish(mut self) -> (HostQueue, Outcome) {
         let mut costs = self.costs();
         costs.subtract(&self.base);
-        self.outcome.costs = costs;
+        self.outcome.costs = Some(costs);
+        let mut trouble = self.trouble();
+        trouble.subtract(&self.trouble);
+        self.outcome.trouble.add(&trouble);
         (self.queue, self.outcome)
+    }
+
+    /// What the queue knows of commands that did not simply complete.
+    fn trouble(&self) -> Trouble {
+        let IoCounters { timed_out, retried, recovered, late, .. } = self.queue.counters();
+        Trouble { timed_out, retried, recovered, late_completions: late, ..Trouble::default() }
     }
 
     fn costs(&self) -> Costs {
@@ -212,7 +244,7 @@ impl<'a> Worker<'a> {
         if write && self.job.verify.is_some() {
             let lba = self.lba(unit);
             unit::fill(&mut self.scratch, lba, self.job.seed);
-            self.queue.buffer().window().write(self.offset(index), &self.scratch)?;
+            self.queue.buffer().write(self.offset(index), &self.scratch)?;
         }
         self.unsent = Some(index);
         Ok(Some(index))
@@ -312,6 +344,7 @@ impl<'a> Worker<'a> {
         let lba = self.lba(self.flights[index as usize].unit);
         let flight = &mut self.flights[index as usize];
         flight.lost |= completion.outcome == Ended::TimedOut;
+        self.outcome.trouble.aborted += u64::from(is_aborted(completion));
         if std::mem::replace(&mut flight.failed, true) {
             return;
         }
@@ -321,7 +354,7 @@ impl<'a> Worker<'a> {
 
     /// Compares what a read brought with what belongs there.
     fn compare(&mut self, index: u32, unit: u64) -> Result<(), RunError> {
-        self.queue.buffer().window().read(self.offset(index), &mut self.scratch)?;
+        self.queue.buffer().read(self.offset(index), &mut self.scratch)?;
         self.outcome.verify.blocks += self.job.io_blocks();
         let block = self.job.block_size_bytes as usize;
         for wrong in unit::check(&self.scratch, self.lba(unit), self.job.seed, block) {
@@ -338,9 +371,35 @@ impl<'a> Worker<'a> {
     }
 }
 
+fn is_aborted(completion: &Completion) -> bool {
+    let aborted = [Status::ABORT_REQUESTED, Status::ABORTED_SQ_DELETION];
+    matches!(completion.outcome, Ended::Completed(status) if aborted.contains(&status.with_dnr(false)))
+}
+
 fn ended(completion: &Completion) -> String {
     match completion.outcome {
         Ended::Completed(status) => describe(u32::from(status.into_bits())),
-        Ended::TimedOut => describe(abi::STATUS_LIBRARY | abi::TIMED_OUT),
+        // Nobody aborts it and nothing replaces its queue: its buffer is out of use until the end.
+        Ended::TimedOut => {
+            let text = describe(abi::STATUS_LIBRARY | abi::TIMED_OUT);
+            format!("{text}; --api host does not recover from this, --api io does (docs/recovery.md)")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warpbell::driver::Token;
+    use warpbell::hw::Cid;
+
+    use super::*;
+
+    #[test]
+    fn a_command_that_timed_out_says_which_api_recovers() {
+        let token = Token { slot: 0, cid: Cid(0) };
+        let of = |outcome| ended(&Completion { token, outcome, result: 0 });
+        let text = of(Ended::TimedOut);
+        assert!(text.starts_with("deadline passed") && text.contains("--api io does"), "{text}");
+        assert!(!of(Ended::Completed(Status::INTERNAL_ERROR)).contains("--api"));
     }
 }

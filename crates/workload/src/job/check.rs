@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use warpbell::{CidLayout, LayoutError};
 
-use super::{DEFAULT_RUNTIME, JobError, LANES, Limits, MAX_DEPTH};
-use crate::options::{Access, Api, BenchOptions, Sharing};
+use super::{DEFAULT_RUNTIME, Job, JobError, LANES, Limits, MAX_DEPTH};
+use crate::options::{Access, Api, BenchOptions, Completion, Sharing};
 use crate::size::ByteSize;
+use crate::trace::TRACE_LIMIT;
 
 /// Commands that one warp can have in flight: 10 CID bits.
 const MAX_IN_FLIGHT: u32 = 1024;
@@ -17,6 +18,27 @@ const MAX_IO: u64 = 1 << 30;
 pub(super) fn max_command_blocks(limits: &Limits) -> u32 {
     let mdts = limits.max_transfer_bytes.unwrap_or(u64::MAX) / u64::from(limits.block_size);
     mdts.clamp(1, 1 << 16) as u32
+}
+
+/// Threads, where that is not left to the machine. A thread that sleeps for one queue cannot serve another.
+pub(super) fn threads(options: &BenchOptions) -> Result<Option<usize>, JobError> {
+    if options.completion == Completion::Poll {
+        return Ok(options.threads);
+    }
+    let conflict = |flag, value: String, reason: &str| {
+        Err(JobError::Conflict { flag, value, reason: reason.to_owned() })
+    };
+    let queues = usize::from(options.queues);
+    match options.threads {
+        _ if options.api != Api::Host => {
+            conflict("completion", options.completion.to_string(), "kernels poll; it goes with --api host")
+        }
+        Some(threads) if threads < queues => {
+            let reason = "with --completion interrupt each queue needs a thread, which sleeps for it";
+            conflict("threads", threads.to_string(), reason)
+        }
+        _ => Ok(Some(queues)),
+    }
 }
 
 /// The range of bytes that the run uses.
@@ -63,11 +85,11 @@ fn tail(flag: &'static str, value: u64, limits: &Limits) -> JobError {
     JobError::Tail { flag, value, tail, block_size: limits.block_size, limit: writable(limits) }
 }
 
-fn too_large(flag: &'static str, value: impl ToString, limit: impl ToString) -> JobError {
+pub(super) fn too_large(flag: &'static str, value: impl ToString, limit: impl ToString) -> JobError {
     JobError::TooLarge { flag, value: value.to_string(), limit: limit.to_string() }
 }
 
-fn too_small(flag: &'static str, value: impl ToString, limit: impl ToString) -> JobError {
+pub(super) fn too_small(flag: &'static str, value: impl ToString, limit: impl ToString) -> JobError {
     JobError::TooSmall { flag, value: value.to_string(), limit: limit.to_string() }
 }
 
@@ -151,6 +173,8 @@ pub(super) fn warps(options: &BenchOptions, limits: &Limits) -> Result<(u32, u32
     }
     let suggested = match options.sharing {
         Sharing::Exclusive => queues,
+        // One command of each lane.
+        Sharing::Shared if options.protocol.is_some() => queues * options.iodepth.div_ceil(LANES),
         Sharing::Shared => {
             queues * (options.iodepth / LANES).clamp(1, 4).max(options.iodepth.div_ceil(MAX_IN_FLIGHT))
         }
@@ -180,6 +204,31 @@ pub(super) fn warps(options: &BenchOptions, limits: &Limits) -> Result<(u32, u32
     }
 }
 
-fn conflict(flag: &'static str, value: impl ToString, reason: String) -> JobError {
+/// Events of each warp to keep, where a trace is wanted.
+pub(super) fn trace_events(options: &BenchOptions) -> Result<Option<u32>, JobError> {
+    match options.trace_events {
+        Some(0) => Err(too_small("trace-events", 0, 1)),
+        Some(_) if options.api == Api::Host => {
+            let reason = "kernels write traces; use api io or raw".to_owned();
+            Err(conflict("api", options.api, reason))
+        }
+        events => Ok(events),
+    }
+}
+
+/// Whether there may be memory for the trace.
+pub(super) fn trace_memory(job: &Job) -> Result<(), JobError> {
+    let Some(spec) = job.trace() else { return Ok(()) };
+    let bytes = spec.bytes(job.warps);
+    if bytes > TRACE_LIMIT {
+        let (bytes, limit) = (ByteSize(bytes), ByteSize(TRACE_LIMIT));
+        let reason =
+            format!("the traces of {} warps need {bytes} of memory, the limit is {limit}", job.warps);
+        return Err(conflict("trace-events", spec.events_per_warp, reason));
+    }
+    Ok(())
+}
+
+pub(super) fn conflict(flag: &'static str, value: impl ToString, reason: String) -> JobError {
     JobError::Conflict { flag, value: value.to_string(), reason }
 }

@@ -199,15 +199,18 @@ fn buffers_have_a_limit() {
         Job::resolve(&options, &large).unwrap_err().to_string(),
         "--bs 262144: 65536 I/Os in flight need 16g of buffers, the limit is 8g"
     );
-    // The verifying kernel has a buffer for every lane of a warp, however small the depth.
-    let mut options = BenchOptions { iodepth: 1, queues: 64, bs: ByteSize(8 << 20), ..Default::default() };
+    // The passes of --verify are the same kernel's, and take the same buffers.
     let many = Limits { queues: 64, ..large };
-    assert!(Job::resolve(&options, &many).is_ok());
-    options.verify = Some(Verify::Crc32c);
-    assert_eq!(
-        Job::resolve(&options, &many).unwrap_err().to_string(),
-        "--bs 8388608: 2048 I/Os in flight need 16g of buffers, the limit is 8g"
-    );
+    for verify in [None, Some(Verify::Crc32c)] {
+        let options =
+            BenchOptions { iodepth: 1, queues: 64, bs: ByteSize(8 << 20), verify, ..Default::default() };
+        assert!(Job::resolve(&options, &many).is_ok(), "{verify:?}");
+        let options = BenchOptions { iodepth: 32, ..options };
+        assert_eq!(
+            Job::resolve(&options, &many).unwrap_err().to_string(),
+            "--bs 8388608: 2048 I/Os in flight need 16g of buffers, the limit is 8g"
+        );
+    }
     // Latencies are counted by lane: with many warps the histograms are the larger part.
     let options = BenchOptions {
         iodepth: 2047,
@@ -218,4 +221,66 @@ fn buffers_have_a_limit() {
     };
     let text = Job::resolve(&options, &many).map(drop).unwrap_err().to_string();
     assert_eq!(text, "--warps 32768: their latency histograms need 8g of memory, the limit is 4g");
+}
+
+#[test]
+fn waiting_by_interrupt_takes_a_thread_for_each_queue_of_the_host() {
+    let options = |api, threads| BenchOptions {
+        api,
+        threads,
+        queues: 3,
+        completion: crate::Completion::Interrupt,
+        ..Default::default()
+    };
+    assert_eq!(Job::resolve(&options(Api::Host, None), &limits()).unwrap().threads, 3);
+    assert_eq!(Job::resolve(&options(Api::Host, Some(8)), &limits()).unwrap().threads, 3);
+    let refusal = |options| Job::resolve(&options, &limits()).unwrap_err().to_string();
+    assert_eq!(
+        refusal(options(Api::Host, Some(2))),
+        "--threads 2: with --completion interrupt each queue needs a thread, which sleeps for it"
+    );
+    assert_eq!(
+        refusal(options(Api::Io, None)),
+        "--completion interrupt: kernels poll; it goes with --api host"
+    );
+}
+
+/// What `--protocol marks` refuses of a job that it would take but for `change`.
+fn unfit(change: impl FnOnce(&mut BenchOptions)) -> String {
+    refusal(|o| {
+        (o.protocol, o.api, o.sharing) = (Some(crate::Protocol::Marks), Api::Raw, Sharing::Shared);
+        change(o);
+    })
+}
+
+#[test]
+fn protocols_take_one_command_of_each_lane_and_nothing_of_the_librarys_queues() {
+    let marks = |o: &mut BenchOptions| {
+        (o.protocol, o.api, o.sharing) = (Some(crate::Protocol::Marks), Api::Raw, Sharing::Shared);
+    };
+    let job = resolve(|o| {
+        marks(o);
+        (o.iodepth, o.queues) = (256, 2);
+    });
+    let job = job.unwrap();
+    assert_eq!((job.warps, job.tokens_per_lane, job.recover), (16, 1, false), "a lane for each command");
+    assert_eq!(
+        unfit(|o| o.api = Api::Io),
+        "--api io: --protocol marks has a loop of its own that writes entries; use --api raw"
+    );
+    assert_eq!(
+        unfit(|o| o.sharing = Sharing::Exclusive),
+        "--sharing exclusive: --protocol marks is for queues that warps share; use --sharing shared"
+    );
+    assert_eq!(unfit(|o| o.retries = 2), "--retries 2: --protocol marks submits no command again; use 0");
+    assert!(unfit(|o| o.trace_events = Some(9)).ends_with("without --trace"));
+    assert_eq!(
+        unfit(|o| (o.iodepth, o.warps) = (65, Some(2))),
+        "--iodepth 65: must be at most 64: --protocol marks has one command of each lane in flight, and a queue has \
+         2 warps (--warps)"
+    );
+    assert_eq!(
+        unfit(|o| (o.queues, o.warps) = (2, Some(3))),
+        "--warps 3: --protocol marks takes as many warps for each of --queues 2"
+    );
 }

@@ -21,21 +21,31 @@ fn run(ios: u64, errors: u64) -> Run {
         partial: false,
         runtime_ns: 2_000_000_000,
         errors,
+        recovery: RecoveryReport::default(),
         total,
         read: total,
         write: Traffic::default(),
         lat_ns: None,
         read_lat_ns: None,
         write_lat_ns: None,
-        per_io: counters.per_io(ios),
-        counters,
-        client_cpu_time_ns: 1,
+        per_io: CostsPerIo::of(Some(&counters), ios),
+        counters: Some(counters),
+        counters_missing: None,
+        client_cpu_time_ns: Some(1),
         controller_cpu_time_ns: Some(2),
         cpu_time_ns: 3,
         violations: 0,
         violation_examples: Vec::new(),
         failures: Vec::new(),
+        agents: None,
+        events: Vec::new(),
         verify: None,
+        resident: None,
+        flushes: None,
+        queues: Vec::new(),
+        ssds: Vec::new(),
+        trace: None,
+        traced: None,
     }
 }
 
@@ -62,16 +72,16 @@ fn keys(value: &serde_json::Value) -> Vec<&str> {
 fn keys_of_the_document() {
     let document = serde_json::to_value(report(vec![run(64, 0)])).unwrap();
     let expected = "bytes bytes_per_s cpu_time_ns cq_doorbells_per_io data_path device errors fences_per_io iops ios \
-                    mismatches partial polls_per_io rmw_per_io runs runtime_ns schema shadow_stores_per_io sq_doorbells_per_io target \
+                    mismatches partial polls_per_io recovery rmw_per_io runs runtime_ns schema shadow_stores_per_io sq_doorbells_per_io target \
                     violations warpbell";
     assert_eq!(keys(&document).join(" "), expected);
     assert_eq!(document["schema"], "warpbell.bench/1");
     let expected = "bytes bytes_per_s client_cpu_time_ns clock controller_cpu_time_ns counters cpu_time_ns \
-                    cq_doorbells_per_io errors failures fences_per_io iops ios job lat_ns partial polls_per_io read read_lat_ns \
-                    rmw_per_io runtime_ns shadow_stores_per_io sq_doorbells_per_io verify violation_examples violations write write_lat_ns";
+                    cq_doorbells_per_io errors events failures fences_per_io iops ios job lat_ns partial polls_per_io queues read read_lat_ns \
+                    recovery rmw_per_io runtime_ns shadow_stores_per_io sq_doorbells_per_io ssds verify violation_examples violations write write_lat_ns";
     assert_eq!(keys(&document["runs"][0]).join(" "), expected);
-    let expected = "api block_size_bytes bs_bytes commands_per_io io_limit_bytes iodepth nsid offset_bytes queues \
-                    runtime_limit_ns rw rwmixread seed sharing size_bytes tokens_per_lane verify warps";
+    let expected = "api block_size_bytes bs_bytes commands_per_io completion io_limit_bytes iodepth nsid offset_bytes queues \
+                    recover retries runtime_limit_ns rw rwmixread seed sharing size_bytes tokens_per_lane verify warps";
     assert_eq!(keys(&document["runs"][0]["job"]).join(" "), expected);
 }
 
@@ -88,8 +98,24 @@ fn totals_are_sums_and_averages() {
     let all = report(vec![run(64, 0), run(192, 64)]);
     assert_eq!((all.total.ios, all.errors, all.runtime_ns), (256, 64, 4_000_000_000));
     assert_eq!(all.total.iops, 64.0);
-    assert_eq!(all.per_io.sq_doorbells_per_io, 8.0 / 320.0);
+    assert_eq!(all.per_io.sq_doorbells_per_io, Some(8.0 / 320.0));
     assert!(!all.clean());
     assert!(report(vec![run(1, 0)]).clean());
     assert_eq!(report(Vec::new()).total.iops, 0.0);
+}
+
+#[test]
+fn several_ssds_are_summed_up_point_by_point() {
+    let group = crate::GroupReport::new(vec![report(vec![run(64, 0), run(8, 1)]), report(vec![run(192, 2)])]);
+    assert_eq!(group.runs.len(), 1, "points that all of them ran");
+    let one = report(vec![run(64, 0)]).runs[0].total.iops;
+    assert_eq!((group.runs[0].total.ios, group.runs[0].errors), (256, 2));
+    assert_eq!(group.runs[0].total.iops, 4.0 * one, "they ran at the same time: rates add up");
+    let document = serde_json::to_value(&group).unwrap();
+    assert_eq!(keys(&document).join(" "), "devices mismatches partial runs schema violations warpbell");
+    assert_eq!(
+        keys(&document["runs"][0]).join(" "),
+        "bytes bytes_per_s errors iops ios read recovery ssds write"
+    );
+    assert_eq!(document["devices"][1]["schema"], "warpbell.bench/1");
 }

@@ -10,14 +10,15 @@ inline namespace WARPBELL_NAMESPACE {
 // ----------------------------------------------------------------------------------------------
 
 // PRP list entries of a transfer: pages after the first, where there are more than two.
-template <sharing Mode> WARPBELL_D u32 session<Mode>::list_entries(u64 iova, u64 bytes) const {
+template <sharing Mode, class Retry>
+WARPBELL_D u32 session<Mode, Retry>::list_entries(u64 iova, u64 bytes) const {
     const u64 page = 1ull << ns_.page_shift;
     const u64 pages = ((iova & (page - 1u)) + bytes + page - 1u) >> ns_.page_shift;
     return pages > 2 ? static_cast<u32>(pages - 1u) : 0;
 }
 
-template <sharing Mode> WARPBELL_D status session<Mode>::check(extent where, const dma_span& data) const {
-    const u64 bytes = static_cast<u64>(where.blocks) << ns_.block_shift;
+template <sharing Mode, class Retry>
+WARPBELL_D status session<Mode, Retry>::check_blocks(opcode op, extent where) const {
     if (where.blocks == 0) {
         return code::invalid_field;
     }
@@ -25,11 +26,42 @@ template <sharing Mode> WARPBELL_D status session<Mode>::check(extent where, con
         (where.blocks > ns_.blocks || where.start.value > ns_.blocks - where.blocks)) {
         return code::out_of_range;
     }
+    if (changes_medium(op) && (ns_.flags & WARPBELL_NAMESPACE_READ_ONLY) != 0 && !mutate::lease_unchecked) {
+        return code::read_only;
+    }
+    // Within the namespace, so that no sum overflows.
+    if ((where.start.value < ns_.lease_first || where.start.value + where.blocks > ns_.lease_end) &&
+        !mutate::lease_unchecked) {
+        return code::out_of_lease;
+    }
+    return status();
+}
+
+template <sharing Mode, class Retry>
+WARPBELL_D bool session<Mode, Retry>::is_leased(u64 iova, u64 bytes) const {
+    return mutate::lease_unchecked || (iova >= ns_.lease_iova && iova + bytes <= ns_.lease_iova_end);
+}
+
+template <sharing Mode, class Retry>
+WARPBELL_D status session<Mode, Retry>::check(opcode op, extent where, const dma_span& data) const {
+    const u64 bytes = static_cast<u64>(where.blocks) << ns_.block_shift;
+    const status refusal = check_blocks(op, where);
+    if (!refusal.ok()) {
+        return refusal;
+    }
     if (where.blocks > ns_.max_blocks) {
         return code::too_large;
     }
+    return carries_blocks(op) ? check_data(data, bytes) : status();
+}
+
+template <sharing Mode, class Retry>
+WARPBELL_D status session<Mode, Retry>::check_data(const dma_span& data, u64 bytes) const {
     if (!data.inside() || data.bytes() < bytes) {
         return code::out_of_buffer;
+    }
+    if (!is_leased(data.iova(), bytes)) {
+        return code::out_of_lease;
     }
     if (data.iova() & 3u) {
         return code::misaligned;
@@ -46,10 +78,9 @@ template <sharing Mode> WARPBELL_D status session<Mode>::check(extent where, con
     return status();
 }
 
-// Read and Write (NVM Command Set 1.0, 3.2.4 and 3.2.6), data by SGL or PRP (Base 2.0, 4.1).
-template <sharing Mode>
-WARPBELL_D sqe session<Mode>::command(opcode op, extent where, const dma_span& data) const {
-    const u64 bytes = static_cast<u64>(where.blocks) << ns_.block_shift;
+// Data by SGL or PRP (NVMe Base 2.0, 4.1).
+template <sharing Mode, class Retry>
+WARPBELL_D sqe session<Mode, Retry>::command(opcode op, const dma_span& data, u64 bytes) const {
     const u64 iova = data.iova();
     u64 second = 0;
     u32 flags = 0;
@@ -67,37 +98,59 @@ WARPBELL_D sqe session<Mode>::command(opcode op, extent where, const dma_span& d
             second = (iova & ~page_mask) + page_mask + 1u;
         }
     }
-    sqe e;
+    sqe e = {};
     e.dword[0] = static_cast<u32>(op) | flags;
     e.dword[1] = ns_.nsid;
-    e.dword[2] = e.dword[3] = e.dword[4] = e.dword[5] = 0;
     e.dword[6] = static_cast<u32>(iova);
     e.dword[7] = static_cast<u32>(iova >> 32);
     e.dword[8] = static_cast<u32>(second);
     e.dword[9] = static_cast<u32>(second >> 32);
+    return e;
+}
+
+// Read, Write, Compare and Write Zeroes have their blocks in the same place (NVM Command Set 1.0, 3.2).
+template <sharing Mode, class Retry>
+WARPBELL_D sqe session<Mode, Retry>::command(opcode op, extent where, const dma_span& data) const {
+    sqe e = {};
+    if (carries_blocks(op)) {
+        e = command(op, data, static_cast<u64>(where.blocks) << ns_.block_shift);
+    } else {
+        e.dword[0] = static_cast<u32>(op);
+        e.dword[1] = ns_.nsid;
+    }
     e.dword[10] = static_cast<u32>(where.start.value);
     e.dword[11] = static_cast<u32>(where.start.value >> 32);
     e.dword[12] = op == opcode::flush ? 0 : where.blocks - 1u;
-    e.dword[13] = e.dword[14] = e.dword[15] = 0;
     return e;
 }
 
 namespace detail {
 
-template <class Group, sharing Mode>
-WARPBELL_D io_token start_each(const Group& group, session<Mode>& s, opcode op, optional<extent> where,
-                               const dma_span& data, u64 deadline_ns) {
-    const status refusal = where ? s.check(*where, data) : status();
+template <class Group, sharing Mode, class Retry>
+WARPBELL_D io_token start_each(const Group& group, session<Mode, Retry>& s, opcode op, optional<extent> where,
+                               const dma_span& data, u64 deadline_ns, u32 flags = 0) {
+    const status refusal = where ? s.check(op, *where, data) : status();
     const bool want = where.has_value() && refusal.ok();
     sqe entry = {};
     if (want) {
         entry = s.command(op, *where, data);
+        entry.dword[12] |= flags;
     }
     io_token token = s.queue().submit(group, want, entry, deadline_ns);
     if (!refusal.ok()) {
         token = io_token::refused(refusal);
     }
     return token;
+}
+
+// `flags`: of dword 12. One command for each lane with `where`, and as many more as the policy asks for.
+template <class Group, sharing Mode, class Retry>
+WARPBELL_D status run_commands(const Group& group, session<Mode, Retry>& s, opcode op, optional<extent> where,
+                               const dma_span& data, u64 deadline_ns, u32 flags) {
+    const auto start = [&](bool want, u64 left_ns) {
+        return start_each(group, s, op, want ? where : optional<extent>(), data, left_ns, flags);
+    };
+    return run_start(group, s, where.has_value(), start, deadline_ns);
 }
 
 // Part `index` of an extent that is moved in pieces of at most `most` blocks; nullopt behind its end.
@@ -111,16 +164,14 @@ WARPBELL_D optional<extent> piece(extent whole, u64 index, u32 most) {
 }
 
 // Refusals that splitting would hide: a piece of a bad extent can be good.
-template <sharing Mode>
-WARPBELL_D status check_whole(const session<Mode>& s, extent whole, const dma_span& data) {
+template <sharing Mode, class Retry>
+WARPBELL_D status check_whole(const session<Mode, Retry>& s, opcode op, extent whole, const dma_span& data) {
     const u64 bytes = static_cast<u64>(whole.blocks) * s.block_bytes();
-    if (whole.blocks == 0) {
-        return code::invalid_field;
+    const status refusal = s.check_blocks(op, whole);
+    if (!refusal.ok()) {
+        return refusal;
     }
-    if (whole.blocks > s.blocks() || whole.start.value > s.blocks() - whole.blocks) {
-        return code::out_of_range;
-    }
-    if (!data.inside() || data.bytes() < bytes) {
+    if (carries_blocks(op) && (!data.inside() || data.bytes() < bytes)) {
         return code::out_of_buffer;
     }
     return status();
@@ -135,6 +186,20 @@ template <class Group> WARPBELL_D status agree(const Group& group, status mine) 
     }
     const u32 in_use = group.ballot(mine.buffer_in_use());
     return status::from_bits(static_cast<u32>(group.from(port::lowest(in_use ? in_use : failed), mine.bits)));
+}
+
+// The same after commands that moved data: each lane saw the completion of its own, and all may read the data
+// of all. Ballots and shuffles order no memory.
+template <class Group> WARPBELL_D status agree_on_data(const Group& group, status mine) {
+    group.sync();
+    return agree(group, mine);
+}
+
+// One command for the group; its answer in every lane.
+template <class Group, sharing Mode, class Retry>
+WARPBELL_D status run_one(const Group& group, session<Mode, Retry>& s, const sqe& entry, u64 deadline_ns) {
+    const auto start = [&](bool want, u64 left_ns) { return s.queue().submit(group, want, entry, left_ns); };
+    return agree(group, run_start(group, s, group.is_leader(), start, deadline_ns));
 }
 
 // One deadline for all rounds of a call. The clock is read only for a call of several rounds.
@@ -155,10 +220,10 @@ class rounds_deadline {
 };
 
 // One I/O for the group: its pieces go to the lanes in turn.
-template <class Group, sharing Mode>
-WARPBELL_D status run_whole(const Group& group, session<Mode>& s, opcode op, extent where,
-                            const dma_span& data, u64 deadline_ns) {
-    const status refusal = check_whole(s, where, data);
+template <class Group, sharing Mode, class Retry>
+WARPBELL_D status run_whole(const Group& group, session<Mode, Retry>& s, opcode op, extent where,
+                            const dma_span& data, u64 deadline_ns, u32 flags = 0) {
+    const status refusal = check_whole(s, op, where, data);
     if (!refusal.ok()) {
         return refusal;
     }
@@ -173,16 +238,16 @@ WARPBELL_D status run_whole(const Group& group, session<Mode>& s, opcode op, ext
         const u64 index = first + group.thread_rank();
         const optional<extent> mine = piece(where, index, s.max_blocks());
         const u64 bytes = mine ? static_cast<u64>(mine->blocks) * s.block_bytes() : 0;
-        io_token token = start_each(group, s, op, mine, data.subspan(index * step_bytes, bytes), deadline_ns);
-        result = agree(group, s.queue().wait(group, move(token), deadline_ns));
+        const dma_span part = data.subspan(index * step_bytes, bytes);
+        result = agree_on_data(group, run_commands(group, s, op, mine, part, deadline_ns, flags));
     }
     return result;
 }
 
-template <class Group, sharing Mode>
-WARPBELL_D io_token start_whole(const Group& group, session<Mode>& s, opcode op, extent where,
+template <class Group, sharing Mode, class Retry>
+WARPBELL_D io_token start_whole(const Group& group, session<Mode, Retry>& s, opcode op, extent where,
                                 const dma_span& data, u64 deadline_ns) {
-    status refusal = check_whole(s, where, data);
+    status refusal = check_whole(s, op, where, data);
     if (refusal.ok() && where.blocks > static_cast<u64>(s.max_blocks()) * group.size()) {
         refusal = code::too_large;
     }
@@ -197,10 +262,10 @@ WARPBELL_D io_token start_whole(const Group& group, session<Mode>& s, opcode op,
 }
 
 // One I/O per lane: pieces of a lane's I/O follow each other.
-template <class Group, sharing Mode>
-WARPBELL_D status run_each(const Group& group, session<Mode>& s, opcode op, optional<extent> where,
-                           const dma_span& data, u64 deadline_ns) {
-    status result = where ? check_whole(s, *where, data) : status();
+template <class Group, sharing Mode, class Retry>
+WARPBELL_D status run_each(const Group& group, session<Mode, Retry>& s, opcode op, optional<extent> where,
+                           const dma_span& data, u64 deadline_ns, u32 flags = 0) {
+    status result = where ? check_whole(s, op, *where, data) : status();
     const u64 step_bytes = static_cast<u64>(s.max_blocks()) * s.block_bytes();
     bool more = where.has_value() && result.ok();
     const bool several = group.ballot(more && piece(*where, 1, s.max_blocks()).has_value()) != 0;
@@ -211,8 +276,8 @@ WARPBELL_D status run_each(const Group& group, session<Mode>& s, opcode op, opti
         }
         const optional<extent> mine = more ? piece(*where, index, s.max_blocks()) : optional<extent>();
         const u64 bytes = mine ? static_cast<u64>(mine->blocks) * s.block_bytes() : 0;
-        io_token token = start_each(group, s, op, mine, data.subspan(index * step_bytes, bytes), deadline_ns);
-        const status answer = s.queue().wait(group, move(token), deadline_ns);
+        const dma_span part = data.subspan(index * step_bytes, bytes);
+        const status answer = run_commands(group, s, op, mine, part, deadline_ns, flags);
         if (mine) {
             result = answer;
         }
@@ -226,89 +291,90 @@ WARPBELL_D status run_each(const Group& group, session<Mode>& s, opcode op, opti
 // ---- the calls
 // ---------------------------------------------------------------------------------------------
 
-template <class Group, sharing Mode>
-WARPBELL_D status read(const Group& group, session<Mode>& s, extent from, const dma_span& to,
+template <class Group, sharing Mode, class Retry>
+WARPBELL_D status read(const Group& group, session<Mode, Retry>& s, extent from, const dma_span& to,
                        u64 deadline_ns) {
     return detail::run_whole(group, s, opcode::read, from, to, deadline_ns);
 }
-template <class Group, sharing Mode>
-WARPBELL_D status write(const Group& group, session<Mode>& s, extent to, const dma_span& from,
+template <class Group, sharing Mode, class Retry>
+WARPBELL_D status write(const Group& group, session<Mode, Retry>& s, extent to, const dma_span& from,
                         u64 deadline_ns) {
     return detail::run_whole(group, s, opcode::write, to, from, deadline_ns);
 }
 
-template <class Group, sharing Mode>
-WARPBELL_D status flush(const Group& group, session<Mode>& s, u64 deadline_ns) {
+template <class Group, sharing Mode, class Retry>
+WARPBELL_D status flush(const Group& group, session<Mode, Retry>& s, u64 deadline_ns) {
     sqe entry = {};
     entry.dword[0] = static_cast<u32>(opcode::flush);
     entry.dword[1] = s.nsid();
-    io_token token = s.queue().submit(group, group.is_leader(), entry, deadline_ns);
-    return detail::agree(group, s.queue().wait(group, move(token), deadline_ns));
+    return detail::run_one(group, s, entry, deadline_ns);
 }
 
-template <class Group, sharing Mode>
-WARPBELL_D io_token read_async(const Group& group, session<Mode>& s, extent from, const dma_span& to,
+template <class Group, sharing Mode, class Retry>
+WARPBELL_D io_token read_async(const Group& group, session<Mode, Retry>& s, extent from, const dma_span& to,
                                u64 deadline_ns) {
     return detail::start_whole(group, s, opcode::read, from, to, deadline_ns);
 }
-template <class Group, sharing Mode>
-WARPBELL_D io_token write_async(const Group& group, session<Mode>& s, extent to, const dma_span& from,
+template <class Group, sharing Mode, class Retry>
+WARPBELL_D io_token write_async(const Group& group, session<Mode, Retry>& s, extent to, const dma_span& from,
                                 u64 deadline_ns) {
     return detail::start_whole(group, s, opcode::write, to, from, deadline_ns);
 }
-template <class Group, sharing Mode>
-WARPBELL_D status wait(const Group& group, session<Mode>& s, io_token&& token, u64 deadline_ns) {
-    return detail::agree(group, s.queue().wait(group, move(token), deadline_ns));
+template <class Group, sharing Mode, class Retry>
+WARPBELL_D status wait(const Group& group, session<Mode, Retry>& s, io_token&& token, u64 deadline_ns) {
+    return detail::agree_on_data(group, s.queue().wait(group, move(token), deadline_ns));
 }
 
-template <class Group, sharing Mode>
-WARPBELL_D status read_each(const Group& group, session<Mode>& s, optional<extent> from, const dma_span& to,
-                            u64 deadline_ns) {
+template <class Group, sharing Mode, class Retry>
+WARPBELL_D status read_each(const Group& group, session<Mode, Retry>& s, optional<extent> from,
+                            const dma_span& to, u64 deadline_ns) {
     return detail::run_each(group, s, opcode::read, from, to, deadline_ns);
 }
-template <class Group, sharing Mode>
-WARPBELL_D status write_each(const Group& group, session<Mode>& s, optional<extent> to, const dma_span& from,
-                             u64 deadline_ns) {
+template <class Group, sharing Mode, class Retry>
+WARPBELL_D status write_each(const Group& group, session<Mode, Retry>& s, optional<extent> to,
+                             const dma_span& from, u64 deadline_ns) {
     return detail::run_each(group, s, opcode::write, to, from, deadline_ns);
 }
-template <class Group, sharing Mode>
-WARPBELL_D io_token read_each_async(const Group& group, session<Mode>& s, optional<extent> from,
+template <class Group, sharing Mode, class Retry>
+WARPBELL_D io_token read_each_async(const Group& group, session<Mode, Retry>& s, optional<extent> from,
                                     const dma_span& to, u64 deadline_ns) {
     return detail::start_each(group, s, opcode::read, from, to, deadline_ns);
 }
-template <class Group, sharing Mode>
-WARPBELL_D io_token write_each_async(const Group& group, session<Mode>& s, optional<extent> to,
+template <class Group, sharing Mode, class Retry>
+WARPBELL_D io_token write_each_async(const Group& group, session<Mode, Retry>& s, optional<extent> to,
                                      const dma_span& from, u64 deadline_ns) {
     return detail::start_each(group, s, opcode::write, to, from, deadline_ns);
 }
-template <class Group, sharing Mode>
-WARPBELL_D status wait_each(const Group& group, session<Mode>& s, io_token&& token, u64 deadline_ns) {
+template <class Group, sharing Mode, class Retry>
+WARPBELL_D status wait_each(const Group& group, session<Mode, Retry>& s, io_token&& token, u64 deadline_ns) {
     return s.queue().wait(group, move(token), deadline_ns);
 }
-template <sharing Mode> WARPBELL_D optional<status> try_wait(session<Mode>& s, io_token& token) {
+template <sharing Mode, class Retry>
+WARPBELL_D optional<status> try_wait(session<Mode, Retry>& s, io_token& token) {
     return s.queue().try_wait(token);
 }
 
-template <sharing Mode>
-WARPBELL_D status read(session<Mode>& s, extent from, const dma_span& to, u64 deadline_ns) {
+template <sharing Mode, class Retry>
+WARPBELL_D status read(session<Mode, Retry>& s, extent from, const dma_span& to, u64 deadline_ns) {
     return read(this_thread(), s, from, to, deadline_ns);
 }
-template <sharing Mode>
-WARPBELL_D status write(session<Mode>& s, extent to, const dma_span& from, u64 deadline_ns) {
+template <sharing Mode, class Retry>
+WARPBELL_D status write(session<Mode, Retry>& s, extent to, const dma_span& from, u64 deadline_ns) {
     return write(this_thread(), s, to, from, deadline_ns);
 }
-template <sharing Mode> WARPBELL_D status flush(session<Mode>& s, u64 deadline_ns) {
+template <sharing Mode, class Retry> WARPBELL_D status flush(session<Mode, Retry>& s, u64 deadline_ns) {
     return flush(this_thread(), s, deadline_ns);
 }
-template <sharing Mode>
-WARPBELL_D io_token read_async(session<Mode>& s, extent from, const dma_span& to, u64 deadline_ns) {
+template <sharing Mode, class Retry>
+WARPBELL_D io_token read_async(session<Mode, Retry>& s, extent from, const dma_span& to, u64 deadline_ns) {
     return read_async(this_thread(), s, from, to, deadline_ns);
 }
-template <sharing Mode>
-WARPBELL_D io_token write_async(session<Mode>& s, extent to, const dma_span& from, u64 deadline_ns) {
+template <sharing Mode, class Retry>
+WARPBELL_D io_token write_async(session<Mode, Retry>& s, extent to, const dma_span& from, u64 deadline_ns) {
     return write_async(this_thread(), s, to, from, deadline_ns);
 }
-template <sharing Mode> WARPBELL_D status wait(session<Mode>& s, io_token&& token, u64 deadline_ns) {
+template <sharing Mode, class Retry>
+WARPBELL_D status wait(session<Mode, Retry>& s, io_token&& token, u64 deadline_ns) {
     return wait(this_thread(), s, move(token), deadline_ns);
 }
 

@@ -39,10 +39,14 @@ constexpr u32 patience_looks = 32;
 // ---- where this lane is ----------------------------------------------------------------------------
 
 WARPBELL_PORT u32 lane() { return simt::lane_index(); }
+// The lanes of the warp that come before this one, as a mask.
+WARPBELL_PORT u32 lanes_below() { return (1u << simt::lane_index()) - 1u; }
 WARPBELL_PORT u32 thread_index() { return threadIdx.x; }
 WARPBELL_PORT u32 block_index() { return blockIdx.x; }
 WARPBELL_PORT u32 block_threads() { return blockDim.x; }
 WARPBELL_PORT u32 grid_blocks() { return gridDim.x; }
+// The multiprocessor that this block runs on: there is one.
+WARPBELL_PORT u32 multiprocessor() { return 0; }
 
 // ---- warp collectives ------------------------------------------------------------------------------
 
@@ -53,17 +57,30 @@ WARPBELL_PORT u32 shuffle(u32 mask, u32 value, u32 from) {
 WARPBELL_PORT u64 shuffle(u32 mask, u64 value, u32 from) {
     return __shfl_sync(mask, value, static_cast<int>(from));
 }
+// Lanes of `mask` with the same value.
+WARPBELL_PORT u32 match(u32 mask, u32 value) { return __match_any_sync(mask, value); }
 WARPBELL_PORT void sync(u32 mask) { __syncwarp(mask); }
+WARPBELL_PORT void sync_block() { __syncthreads(); }
 
 WARPBELL_PORT u32 population(u32 bits) { return static_cast<u32>(__builtin_popcount(bits)); }
 // Index of the lowest set bit; bits != 0.
 WARPBELL_PORT u32 lowest(u32 bits) { return static_cast<u32>(__builtin_ctz(bits)); }
+// The same, or ~0 if there is none.
+WARPBELL_PORT u32 lowest_if_any(u32 bits) { return bits != 0 ? lowest(bits) : ~0u; }
 // Index of the highest set bit; value != 0.
 WARPBELL_PORT u32 highest(u64 value) { return 63u - static_cast<u32>(__builtin_clzll(value)); }
 WARPBELL_PORT u64 multiply_high(u64 a, u64 b) {
     __extension__ using u128 = unsigned __int128;
     return static_cast<u64>(static_cast<u128>(a) * b >> 64);
 }
+
+// Both halves as one value.
+WARPBELL_PORT u64 pair(u32 low, u32 high) { return static_cast<u64>(high) << 32 | low; }
+// The lowest `count` bits; count < 32.
+WARPBELL_PORT u32 low_bits(u32 value, u32 count) { return value & ((1u << count) - 1u); }
+
+// For the compiler of the GPU: the same value, of which it knows nothing.
+WARPBELL_PORT u32 opaque(u32 value) { return value; }
 
 // ---- memory ----------------------------------------------------------------------------------------
 
@@ -85,8 +102,22 @@ WARPBELL_PORT void store_relaxed_sys(u32* p, u32 v) {
 WARPBELL_PORT void store_release_sys(u32* p, u32 v) {
     simt::store(p, v, simt::order::release, simt::scope::sys);
 }
+// A struct that an acquire has made visible, and that nobody writes meanwhile.
+template <class T> WARPBELL_PORT T load_struct(u64 address) { return *reinterpret_cast<const T*>(address); }
 // 16 bytes of a ring entry, 16-byte aligned.
 WARPBELL_PORT void store_quad(u32* p, u32 a, u32 b, u32 c, u32 d) { simt::store128(p, {a, b, c, d}); }
+// The same of an entry that another warp wrote.
+WARPBELL_PORT void load_quad(const u32* p, u32& a, u32& b, u32& c, u32& d) {
+    const simt::u32x4 quad = simt::load128(p);
+    a = quad.x, b = quad.y, c = quad.z, d = quad.w;
+}
+// The same in memory of any kind, a block's shared memory included.
+WARPBELL_PORT u32 load_relaxed_any(const u32* p) { return load_relaxed_gpu(p); }
+WARPBELL_PORT void store_relaxed_any(u32* p, u32 v) { store_relaxed_gpu(p, v); }
+WARPBELL_PORT void store_quad_any(u32* p, u32 a, u32 b, u32 c, u32 d) { store_quad(p, a, b, c, d); }
+WARPBELL_PORT void load_quad_any(const u32* p, u32& a, u32& b, u32& c, u32& d) { load_quad(p, a, b, c, d); }
+// The dynamic shared memory of this block, aligned to a line.
+WARPBELL_PORT void* block_memory() { return simt::shared_memory(); }
 // A doorbell register: exactly one 32-bit store.
 WARPBELL_PORT void store_sq_doorbell(u32* p, u32 v) { simt::doorbell_store(p, v, simt::bell::sq); }
 WARPBELL_PORT void store_cq_doorbell(u32* p, u32 v) { simt::doorbell_store(p, v, simt::bell::cq); }
@@ -110,14 +141,20 @@ WARPBELL_PORT void fence_gpu_group(bool first) {
     simt::fence(simt::order::acq_rel, first ? simt::scope::gpu : simt::scope::block);
 }
 
+// For what only lanes of this block see; every lane executes it.
+WARPBELL_PORT void fence_block() { simt::fence(simt::order::acq_rel, simt::scope::block); }
+
 WARPBELL_PORT u64 cas_relaxed_gpu(u64* p, u64 expected, u64 desired) {
     return simt::cas(p, expected, desired, simt::order::relaxed);
 }
 WARPBELL_PORT u64 cas_acquire_gpu(u64* p, u64 expected, u64 desired) {
     return simt::cas(p, expected, desired, simt::order::acquire);
 }
+WARPBELL_PORT u64 fetch_add_relaxed_gpu(u64* p, u64 v) { return simt::fetch_add(p, v, simt::order::relaxed); }
+WARPBELL_PORT u64 exchange_acquire_gpu(u64* p, u64 v) { return simt::exchange(p, v, simt::order::acquire); }
 WARPBELL_PORT void or_relaxed_gpu(u64* p, u64 bits) { simt::fetch_or(p, bits, simt::order::relaxed); }
 WARPBELL_PORT void add_relaxed_gpu(u32* p, u32 v) { simt::fetch_add(p, v, simt::order::relaxed); }
+WARPBELL_PORT void add_relaxed_gpu(u64* p, u64 v) { simt::fetch_add(p, v, simt::order::relaxed); }
 WARPBELL_PORT u32 cas_relaxed_sys(u32* p, u32 expected, u32 desired) {
     return simt::cas(p, expected, desired, simt::order::relaxed, simt::scope::sys);
 }
@@ -133,6 +170,8 @@ WARPBELL_PORT void pause() { simt::pause(); }
 WARPBELL_PORT void count_entry_written() { simt::count_sqe(1); }
 WARPBELL_PORT void count_entry_reaped() { simt::count_cqe(1); }
 WARPBELL_PORT void count_poll() { simt::count_poll(); }
+// Polls that this lane has counted; ~0 where nobody counts.
+WARPBELL_PORT u64 polls_of_lane() { return simt::polls_of_lane(); }
 
 // ---- arithmetic that some platforms have an instruction for ----------------------------------------
 
@@ -151,8 +190,9 @@ WARPBELL_PORT u32 crc32c_word(const u32* tables, u32 crc, u64 word) {
 
 #undef WARPBELL_PORT
 
-// A kernel that takes a pointer to its argument struct; src/module.cu lists it.
+// A kernel that takes a pointer to its argument struct, and lists itself for the launcher.
 #define WARPBELL_KERNEL(name, args_type)                                                                     \
     static inline void name##_body(const args_type& args);                                                   \
-    extern "C" void name(const void* untyped) { name##_body(*static_cast<const args_type*>(untyped)); }      \
+    static void name##_untyped(const void* args) { name##_body(*static_cast<const args_type*>(args)); }      \
+    static wb_simt_listed name##_listed(#name, name##_untyped, sizeof(args_type), WARPBELL_ABI_VERSION);     \
     static inline void name##_body(const args_type& args)

@@ -32,10 +32,22 @@ WARPBELL_D u32 lane() {
     asm("mov.u32 %0, %%laneid;" : "=r"(value));
     return value;
 }
+// The lanes of the warp that come before this one, as a mask.
+WARPBELL_D u32 lanes_below() {
+    u32 value;
+    asm("mov.u32 %0, %%lanemask_lt;" : "=r"(value));
+    return value;
+}
 WARPBELL_D u32 thread_index() { return threadIdx.x; }
 WARPBELL_D u32 block_index() { return blockIdx.x; }
 WARPBELL_D u32 block_threads() { return blockDim.x; }
 WARPBELL_D u32 grid_blocks() { return gridDim.x; }
+// The multiprocessor that this block runs on.
+WARPBELL_D u32 multiprocessor() {
+    u32 value;
+    asm volatile("mov.u32 %0, %%smid;" : "=r"(value));
+    return value;
+}
 
 // ---- warp collectives ------------------------------------------------------------------------------
 
@@ -46,14 +58,38 @@ WARPBELL_D u32 shuffle(u32 mask, u32 value, u32 from) {
 WARPBELL_D u64 shuffle(u32 mask, u64 value, u32 from) {
     return __shfl_sync(mask, value, static_cast<int>(from));
 }
+// Lanes of `mask` with the same value.
+WARPBELL_D u32 match(u32 mask, u32 value) { return __match_any_sync(mask, value); }
 WARPBELL_D void sync(u32 mask) { __syncwarp(mask); }
+WARPBELL_D void sync_block() { __syncthreads(); }
 
 WARPBELL_D u32 population(u32 bits) { return static_cast<u32>(__popc(static_cast<int>(bits))); }
 // Index of the lowest set bit; bits != 0.
 WARPBELL_D u32 lowest(u32 bits) { return static_cast<u32>(__ffs(static_cast<int>(bits)) - 1); }
+// The same, or ~0 if there is none: what the instruction gives.
+WARPBELL_D u32 lowest_if_any(u32 bits) { return lowest(bits); }
 // Index of the highest set bit; value != 0.
 WARPBELL_D u32 highest(u64 value) { return 63u - static_cast<u32>(__clzll(static_cast<long long>(value))); }
 WARPBELL_D u64 multiply_high(u64 a, u64 b) { return __umul64hi(a, b); }
+
+// Both halves as one value: by shifting, the low half of a value of which nothing is known is computed too.
+WARPBELL_D u64 pair(u32 low, u32 high) {
+    u64 value;
+    asm("mov.b64 %0, {%1, %2};" : "=l"(value) : "r"(low), "r"(high));
+    return value;
+}
+// The lowest `count` bits; count < 32.
+WARPBELL_D u32 low_bits(u32 value, u32 count) {
+    u32 bits;
+    asm("szext.clamp.u32 %0, %1, %2;" : "=r"(bits) : "r"(value), "r"(count));
+    return bits;
+}
+
+// The same value, of which the compiler knows nothing.
+WARPBELL_D u32 opaque(u32 value) {
+    asm("" : "+r"(value));
+    return value;
+}
 
 // ---- memory ----------------------------------------------------------------------------------------
 
@@ -97,10 +133,42 @@ WARPBELL_D void store_relaxed_sys(u32* p, u32 v) {
 WARPBELL_D void store_release_sys(u32* p, u32 v) {
     asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
 }
+// A struct that an acquire has made visible, and that nobody writes meanwhile.
+template <class T> WARPBELL_D T load_struct(u64 address) { return *reinterpret_cast<const T*>(address); }
 // 16 bytes of a ring entry, 16-byte aligned.
 WARPBELL_D void store_quad(u32* p, u32 a, u32 b, u32 c, u32 d) {
     asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(a), "r"(b), "r"(c), "r"(d)
                  : "memory");
+}
+// The same of an entry that another warp wrote: past the first-level cache.
+WARPBELL_D void load_quad(const u32* p, u32& a, u32& b, u32& c, u32& d) {
+    asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(a), "=r"(b), "=r"(c), "=r"(d)
+                 : "l"(p)
+                 : "memory");
+}
+// The same in memory of any kind, a block's shared memory included.
+WARPBELL_D u32 load_relaxed_any(const u32* p) {
+    u32 v;
+    asm volatile("ld.relaxed.gpu.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+    return v;
+}
+WARPBELL_D void store_relaxed_any(u32* p, u32 v) {
+    asm volatile("st.relaxed.gpu.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
+WARPBELL_D void store_quad_any(u32* p, u32 a, u32 b, u32 c, u32 d) {
+    asm volatile("st.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
+}
+WARPBELL_D void load_quad_any(const u32* p, u32& a, u32& b, u32& c, u32& d) {
+    asm volatile("ld.relaxed.gpu.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(a), "=r"(b), "=r"(c), "=r"(d)
+                 : "l"(p)
+                 : "memory");
+}
+// The dynamic shared memory of this block, aligned to a line.
+WARPBELL_D void* block_memory() {
+    extern __shared__ __align__(128) unsigned char warpbell_block_memory[];
+    return warpbell_block_memory;
 }
 // A doorbell register: exactly one 32-bit store, never combined, split or repeated.
 WARPBELL_D void store_doorbell(u32* p, u32 v) {
@@ -124,6 +192,9 @@ WARPBELL_D void fence_sc_sys() { asm volatile("fence.sc.sys;" ::: "memory"); }
 WARPBELL_D void fence_sys_group(bool) { fence_sys(); }
 WARPBELL_D void fence_gpu_group(bool) { fence_gpu(); }
 
+// For what only lanes of this block see; every lane executes it.
+WARPBELL_D void fence_block() { asm volatile("fence.acq_rel.cta;" ::: "memory"); }
+
 WARPBELL_D u64 cas_relaxed_gpu(u64* p, u64 expected, u64 desired) {
     u64 old;
     asm volatile("atom.relaxed.gpu.global.cas.b64 %0, [%1], %2, %3;"
@@ -140,11 +211,24 @@ WARPBELL_D u64 cas_acquire_gpu(u64* p, u64 expected, u64 desired) {
                  : "memory");
     return old;
 }
+WARPBELL_D u64 fetch_add_relaxed_gpu(u64* p, u64 v) {
+    u64 old;
+    asm volatile("atom.relaxed.gpu.global.add.u64 %0, [%1], %2;" : "=l"(old) : "l"(p), "l"(v) : "memory");
+    return old;
+}
+WARPBELL_D u64 exchange_acquire_gpu(u64* p, u64 v) {
+    u64 old;
+    asm volatile("atom.acquire.gpu.global.exch.b64 %0, [%1], %2;" : "=l"(old) : "l"(p), "l"(v) : "memory");
+    return old;
+}
 WARPBELL_D void or_relaxed_gpu(u64* p, u64 bits) {
     asm volatile("red.relaxed.gpu.global.or.b64 [%0], %1;" ::"l"(p), "l"(bits) : "memory");
 }
 WARPBELL_D void add_relaxed_gpu(u32* p, u32 v) {
     asm volatile("red.relaxed.gpu.global.add.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
+WARPBELL_D void add_relaxed_gpu(u64* p, u64 v) {
+    asm volatile("red.relaxed.gpu.global.add.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }
 WARPBELL_D u32 cas_relaxed_sys(u32* p, u32 expected, u32 desired) {
     u32 old;
@@ -171,6 +255,8 @@ WARPBELL_D void pause() { asm volatile("nanosleep.u32 20;"); }
 WARPBELL_D void count_entry_written() {}
 WARPBELL_D void count_entry_reaped() {}
 WARPBELL_D void count_poll() {}
+// Polls that this lane has counted; ~0 where nobody counts.
+WARPBELL_D u64 polls_of_lane() { return ~0ull; }
 
 // ---- arithmetic that some platforms have an instruction for ----------------------------------------
 
@@ -189,6 +275,8 @@ WARPBELL_D u32 crc32c_word(const u32* tables, u32 crc, u64 word) {
 } // namespace warpbell
 
 // A kernel that takes its argument struct by value. The bound leaves 255 registers, so that nothing spills.
+// What the launcher compares, interface version and size of the arguments, lies beside it in its module.
 #define WARPBELL_KERNEL(name, args_type)                                                                     \
+    extern "C" __device__ uint32_t warpbell_kernel_##name[2] = {WARPBELL_ABI_VERSION, sizeof(args_type)};    \
     extern "C" __global__ void __launch_bounds__(WARPBELL_BLOCK_THREADS_MAX, 1)                              \
         name(const __grid_constant__ args_type args)

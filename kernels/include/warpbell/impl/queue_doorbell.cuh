@@ -31,18 +31,20 @@ template <sharing Mode> WARPBELL_D bool queue<Mode>::update_shadow(u32 offset, u
 // The tail moves to index `now`, from index `before`; on a shared queue from where it was last rung, which
 // stands beside the turn.
 template <sharing Mode> WARPBELL_D void queue<Mode>::ring_sq(u32 before, u32 now) {
-    const u32 value = now & sq_mask();
+    const u32 value = port::low_bits(now, ref_.sq_shift);
     if ((ref_.flags & WARPBELL_QUEUE_SHADOW) != 0) {
         if constexpr (is_shared) {
             before = port::load_relaxed_gpu(&state()->rung);
             port::store_relaxed_gpu(&state()->rung, now);
         }
-        if (!update_shadow(0, before & sq_mask(), value)) {
+        if (!update_shadow(0, port::low_bits(before, ref_.sq_shift), value)) {
+            trace_sq_doorbell(now, value, false);
             return;
         }
     }
     port::store_sq_doorbell(reinterpret_cast<u32*>(ref_.sq_doorbell),
                             mutate::doorbell_unmasked ? now : value);
+    trace_sq_doorbell(now, value, true);
 }
 
 // The head moves from index `before` to index `now`. The entries were loaded before a fence.
@@ -50,9 +52,11 @@ template <sharing Mode> WARPBELL_D void queue<Mode>::ring_cq(u32 before, u32 now
     const u32 value = now & cq_mask();
     if ((ref_.flags & WARPBELL_QUEUE_SHADOW) != 0 &&
         !update_shadow(port::load_relaxed_gpu(&state()->shadow_stride), before & cq_mask(), value)) {
+        trace_cq_doorbell(now, value, false);
         return;
     }
     port::store_cq_doorbell(reinterpret_cast<u32*>(ref_.cq_doorbell), value);
+    trace_cq_doorbell(now, value, true);
 }
 
 } // namespace WARPBELL_NAMESPACE

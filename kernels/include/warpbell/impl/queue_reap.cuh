@@ -34,7 +34,8 @@ template <sharing Mode> WARPBELL_D void queue<Mode>::close() {
 
 // Whether collecting is worth a fence, a doorbell and, shared, two atomics: `target` entries are ready,
 // or some are and their number has stopped growing. Looks at two entries, since more looks cost more.
-template <sharing Mode> WARPBELL_D bool queue<Mode>::worth_reaping(pace& pace, u32 head, u32 target) const {
+template <sharing Mode>
+WARPBELL_D bool queue<Mode>::worth_reaping(pace& pace, u32 head, u32 target, bool eager) const {
     if (ready(head + target - 1u)) {
         return true;
     }
@@ -46,7 +47,7 @@ template <sharing Mode> WARPBELL_D bool queue<Mode>::worth_reaping(pace& pace, u
         }
         pace.run_ = 1;
     }
-    if (pace.final_) {
+    if (pace.final_ || eager) {
         return true;
     }
     // Alternately half way to the target and next to the known run.
@@ -77,7 +78,7 @@ template <sharing Mode> WARPBELL_D bool queue<Mode>::clock_is_due(pace& pace) {
     return pace.looks_ == port::looks_per_clock / 2u;
 }
 
-template <sharing Mode> WARPBELL_D u32 queue<Mode>::look_once(pace& pace) {
+template <sharing Mode> WARPBELL_D u32 queue<Mode>::look_once(pace& pace, bool eager) {
     const u32 nothing = pack(pace.final_ ? step::expired : step::idle);
     if (pace.final_) {
         return nothing;
@@ -91,22 +92,23 @@ template <sharing Mode> WARPBELL_D u32 queue<Mode>::look_once(pace& pace) {
             return pack(step::lost);
         }
     }
-    u64 head, tail, seen = 0;
+    u64 head, seen = 0;
+    u32 outstanding;
     if constexpr (is_shared) {
         seen = port::load_relaxed_gpu(&state()->reap);
         if (seen & WARPBELL_REAP_LOCK) {
             return pack(pace.final_ ? step::expired : step::idle);
         }
         head = port::load_relaxed_gpu(&state()->head);
-        tail = port::load_relaxed_gpu(&state()->ticket) & ~WARPBELL_TICKET_CLOSED;
+        outstanding = static_cast<u32>(port::load_relaxed_gpu(&state()->ticket)) +
+                      port::load_relaxed_gpu(&state()->surplus) - static_cast<u32>(head);
     } else {
-        head = at_.head;
-        tail = at_.tail;
+        head = reaped();
+        outstanding = at_.outstanding;
     }
-    const int64_t outstanding = static_cast<int64_t>(tail - head);
-    if (outstanding > 0) {
-        const u32 target = outstanding < batch_max ? static_cast<u32>(outstanding) : batch_max;
-        if (worth_reaping(pace, static_cast<u32>(head), target)) {
+    if (static_cast<int>(outstanding) > 0) {
+        const u32 target = outstanding < batch_max ? outstanding : batch_max;
+        if (worth_reaping(pace, static_cast<u32>(head), target, eager)) {
             if constexpr (is_shared) {
                 const u32 next = lock_for_reap(seen);
                 if (kind_of(next) == step::reap) {
@@ -121,8 +123,8 @@ template <sharing Mode> WARPBELL_D u32 queue<Mode>::look_once(pace& pace) {
 }
 
 // By the leader: looks until there is something to do, but only so often; then its group looks at its
-// own words, which another warp may have completed.
-template <sharing Mode> WARPBELL_D u32 queue<Mode>::look(pace& pace, bool in_submit) {
+// own words, which another warp may have completed. `eager`: whatever there is is worth collecting.
+template <sharing Mode> WARPBELL_D u32 queue<Mode>::look(pace& pace, bool in_submit, bool eager) {
     if (in_submit && mutate::no_reap_in_submit) {
         port::pause();
         return pack(step::idle);
@@ -132,7 +134,7 @@ template <sharing Mode> WARPBELL_D u32 queue<Mode>::look(pace& pace, bool in_sub
         return pack(step::idle);
     }
     for (u32 n = 0;; ++n) {
-        u32 next = look_once(pace);
+        u32 next = look_once(pace, eager);
         if (in_submit && mutate::deadline_ignored_in_submit && kind_of(next) == step::expired) {
             pace.final_ = false;
             next = pack(step::idle);
@@ -146,41 +148,48 @@ template <sharing Mode> WARPBELL_D u32 queue<Mode>::look(pace& pace, bool in_sub
 
 // ---- collecting, by the group; under the lock, where there is one ----------------------------------------
 
-// One completion into its command's word.
-template <sharing Mode> WARPBELL_D void queue<Mode>::deliver(u64 entry, u32 index, u32 rank) {
-    const u32 dw3 = static_cast<u32>(entry >> 32);
-    u32 cid = dw3 & 0xffffu;
-    if (wide_cids()) {
-        // Dword 1 has bits 31:16; after F5, and before the second fence that finish_collect has for it.
-        cid |= port::load_relaxed_sys(reinterpret_cast<const u32*>(ref_.cq) + (index & cq_mask()) * 4u + 1u)
-               << 16;
+template <sharing Mode> WARPBELL_D u32 queue<Mode>::cid_of(u64 entry, u32 index) const {
+    const u32 cid = static_cast<u32>(entry >> 32) & 0xffffu;
+    if (!wide_cids()) {
+        return cid;
     }
+    // Dword 1 has bits 31:16; after F5, and before the second fence that finish_collect has for it.
+    return cid | port::load_relaxed_sys(reinterpret_cast<const u32*>(ref_.cq) + (index & cq_mask()) * 4u + 1u)
+                     << 16;
+}
+
+// One completion into its command's word. False if no pending command owns it: a second completion of a
+// command, or an id we never issued.
+template <sharing Mode>
+WARPBELL_D bool queue<Mode>::deliver(u32 cid, u32 wire_status, bool repeated, u32 rank) {
     const u32 lane_id = (cid >> lane_shift()) ^ (mutate::status_of_neighbour ? 1u : 0u);
     const u32 k = cid & ((1u << lane_shift()) - 1u);
     port::count_entry_reaped();
-    if (lane_id < ref_.warp_slots * WARPBELL_WARP_LANES && k >> ref_.token_shift == 0) {
+    if (!repeated && lane_id < ref_.warp_slots * WARPBELL_WARP_LANES && k >> ref_.token_shift == 0) {
         u32* w = word(lane_id, k);
         const u32 armed = port::load_relaxed_gpu(w);
         if (armed & WARPBELL_WORD_PENDING || mutate::spurious_accepted) {
-            port::store_relaxed_gpu(w, (armed & ~0xffffu) | dw3 >> 17);
-            return;
+            port::store_relaxed_gpu(w, (armed & ~0xffffu) | wire_status);
+            return true;
         }
     }
-    // Nobody waits for it: a second completion of a command, or an id we never issued.
     u32* spurious = &state()->spurious[rank & 31u];
     port::store_relaxed_gpu(spurious, port::load_relaxed_gpu(spurious) + 1u);
+    return false;
 }
 
 // SQHD decides nothing here, so a controller that reports it wrongly does no harm; it is counted. What
-// it says was fetched must lie between what has completed and what was submitted.
-template <sharing Mode> WARPBELL_D void queue<Mode>::compare_sqhd(u64 entry, u32 index) {
+// it says was fetched must lie between what has completed and what was submitted. `completed` counts
+// what was nobody's before this batch.
+template <sharing Mode> WARPBELL_D void queue<Mode>::compare_sqhd(u64 entry, u32 completed) {
     u64 tail;
     if constexpr (is_shared) {
         tail = port::load_relaxed_gpu(&state()->ticket);
+        completed -= port::load_relaxed_gpu(&state()->surplus);
     } else {
         tail = at_.tail;
+        completed -= at_.surplus;
     }
-    const u32 completed = index + 1u;
     if (((static_cast<u32>(entry) - completed) & sq_mask()) >
         ((static_cast<u32>(tail) - completed) & index_bits)) {
         u32* count = &state()->sqhd_mismatch;
@@ -192,7 +201,10 @@ template <sharing Mode>
 template <class Group>
 WARPBELL_D void queue<Mode>::collect(const Group& group, u32 from) {
     const u32 begin = from & index_bits, rank = group.thread_rank();
-    u32 count = 0, run;
+    u32 count = 0, surplus = 0, run;
+    if (is_shared) {
+        group.sync(); // the leader's acquire of the lock covers every lane's look at the words
+    }
     do {
         const u32 index = begin + count + rank;
         const u64 entry = completion(index);
@@ -205,49 +217,60 @@ WARPBELL_D void queue<Mode>::collect(const Group& group, u32 from) {
             if (!mutate::word_before_payload) {
                 port::fence_sys_group(rank == 0);
             }
-            if (rank < run) {
-                deliver(entry, index, rank);
-            }
+            const u32 cid = cid_of(entry, index);
+            // Of two completions of one command in one look the first counts: both would find it pending.
+            // Lanes beyond the run come after those in it.
+            const bool repeated = rank_in(group.match(cid)) != 0 && !mutate::repeated_in_one_look;
+            const bool owned = rank >= run || deliver(cid, static_cast<u32>(entry >> 49), repeated, rank);
+            surplus += mutate::surplus_gives_room ? 0u : port::population(group.ballot(!owned));
             if (rank + 1u == run) {
-                compare_sqhd(entry, index);
+                compare_sqhd(entry, index + 1u - surplus);
             }
         }
         count += run;
-    } while (run == group.size() && count < batch_max);
-    group.sync();
-    finish_collect(group, count);
+        group.sync(); // a smaller group looks again, and other lanes at the same words
+    } while (group.size() < batch_max && run == group.size() && count < batch_max);
+    trace_reap(rank == 0, begin, count, surplus);
+    finish_collect(group, count, surplus);
 }
 
 // Exclusive: tells the controller how far completions were collected.
 template <sharing Mode> WARPBELL_D void queue<Mode>::tell(bool leader) {
     static_assert(!is_shared, "a shared queue tells under its lock");
-    const u32 before = static_cast<u32>(at_.told);
-    at_.told = at_.head;
     if (leader) {
-        ring_cq(before, static_cast<u32>(at_.head));
+        ring_cq(static_cast<u32>(reaped()) - at_.untold, static_cast<u32>(reaped()));
     }
+    at_.untold = 0;
 }
 
-// Tells the controller, if enough is untold, and unlocks.
+// Tells the controller, if enough is untold, and unlocks. What was nobody's is told at once: so all that is
+// untold are commands, and their number is what the reserved lack in room.
 template <sharing Mode>
 template <class Group>
-WARPBELL_D void queue<Mode>::finish_collect(const Group& group, u32 count) {
+WARPBELL_D void queue<Mode>::finish_collect(const Group& group, u32 count, u32 surplus) {
     if (wide_cids() && group.is_leader()) {
         port::fence_sys(); // dword 1 of all entries before the CQ doorbell
     }
     const u64 threshold = mutate::lazy_cq_too_late ? 1ull << ref_.cq_shift : ref_.told_threshold;
     if constexpr (!is_shared) {
-        at_.head += count;
-        if (at_.head - at_.told >= threshold) {
+        at_.outstanding -= count - surplus;
+        at_.untold += count;
+        at_.surplus += surplus;
+        if (at_.untold >= threshold || surplus != 0) {
             tell(group.is_leader());
         }
     } else if (group.is_leader()) {
         u64 told = port::load_relaxed_gpu(&state()->reap) & ~WARPBELL_REAP_LOCK;
         const u64 head = port::load_relaxed_gpu(&state()->head) + count;
         port::store_relaxed_gpu(&state()->head, head);
-        if (head - told >= threshold) {
-            const u32 before = static_cast<u32>(told);
-            told = head;
+        const u32 nobodys = port::load_relaxed_gpu(&state()->surplus);
+        if (surplus != 0) {
+            port::store_relaxed_gpu(&state()->surplus, nobodys + surplus);
+        }
+        const u64 completed = head - nobodys - surplus;
+        if (completed - told >= threshold || surplus != 0) {
+            const u32 before = static_cast<u32>(told) + nobodys;
+            told = completed;
             if (mutate::told_early) {
                 port::store_release_gpu(&state()->reap, told | WARPBELL_REAP_LOCK);
             }
@@ -266,10 +289,17 @@ WARPBELL_D void queue<Mode>::finish_collect(const Group& group, u32 count) {
 template <sharing Mode>
 template <class Group>
 WARPBELL_D progress_result queue<Mode>::progress(const Group& group, pace& pace) {
+    return (refusal_ & page_only) == 0 ? advance(group, pace) : progress_result::lost;
+}
+
+// For lanes with a seat. A waiter has one, or every token of its group has an answer at once.
+template <sharing Mode>
+template <class Group>
+WARPBELL_D progress_result queue<Mode>::advance(const Group& group, pace& pace) {
     if (quarantine_ != 0) {
         rescan_quarantine();
     }
-    const u32 next = group.broadcast(group.is_leader() ? look(pace, false) : 0u);
+    const u32 next = group.broadcast(group.is_leader() ? look(pace, false, false) : 0u);
     switch (kind_of(next)) {
     case step::reap:
         collect(group, next);
@@ -288,15 +318,16 @@ template <sharing Mode>
 template <class Group>
 WARPBELL_D progress_result queue<Mode>::reap(const Group& group) {
     u32 next = 0;
-    if (group.is_leader()) {
+    // Of an exclusive queue without a seat nothing is outstanding.
+    if (group.is_leader() && !(is_shared && (refusal_ & page_only) != 0)) {
         if constexpr (is_shared) {
             u64 seen = port::load_relaxed_gpu(&state()->reap);
             if (!(seen & WARPBELL_REAP_LOCK) &&
                 ready(static_cast<u32>(port::load_relaxed_gpu(&state()->head)))) {
                 next = lock_for_reap(seen);
             }
-        } else if (at_.head != at_.tail && ready(static_cast<u32>(at_.head))) {
-            next = pack(step::reap, 0, at_.head);
+        } else if (at_.outstanding != 0 && ready(static_cast<u32>(reaped()))) {
+            next = pack(step::reap, 0, reaped());
         }
     }
     next = group.broadcast(next);

@@ -1,4 +1,4 @@
-// Submission: attach, command ids, reserve, write, publish.
+// Submission: command ids, reserve, write, publish.
 #pragma once
 
 #include "../queue.cuh"
@@ -6,58 +6,12 @@
 namespace warpbell {
 inline namespace WARPBELL_NAMESPACE {
 
-template <sharing Mode>
-template <class Group>
-WARPBELL_D queue<Mode>::queue(const Group& group, const warpbell_queue_ref& ref, u32 warp_slot)
-    : ref_(ref), at_(), lane_id_(warp_slot * WARPBELL_WARP_LANES + port::lane()),
-      first_cid_(lane_id_ << (ref.local_bits - 5u)), free_(0), quarantine_(0), generation_(0), refusal_(0) {
-    if (ref.abi_version != WARPBELL_ABI_VERSION || ref.size != sizeof(ref) || warp_slot >= ref.warp_slots ||
-        ref.sharing != static_cast<u32>(Mode)) {
-        refusal_ = status(code::invalid_field).bits;
-        return;
-    }
-    WARPBELL_NO_UNROLL
-    for (u32 k = 0; k < 1u << ref.token_shift; ++k) {
-        u32 w = port::load_relaxed_gpu(word(lane_id_, k));
-        u32 generation = w >> WARPBELL_WORD_GENERATION_SHIFT;
-        if (generation > generation_) {
-            generation_ = generation;
-        }
-        // 0xFFFF marks "no command" in error log entries: never issued.
-        if (wire_cid(k) == 0xffffu && !mutate::cid_ffff) {
-            continue;
-        }
-        (w & WARPBELL_WORD_PENDING && !mutate::attach_frees_pending ? quarantine_ : free_) |= 1u << k;
-    }
-    if constexpr (!is_shared) {
-        at_.tail = port::load_relaxed_gpu(&state()->exclusive_tail);
-        at_.head = port::load_relaxed_gpu(&state()->exclusive_head);
-        at_.told = port::load_relaxed_gpu(&state()->exclusive_told);
-        group.sync();
-    }
-}
-
-template <sharing Mode> template <class Group> WARPBELL_D void queue<Mode>::detach(const Group& group) {
-    if constexpr (!is_shared) {
-        if (group.is_leader() && !mutate::exclusive_not_saved) {
-            port::store_relaxed_gpu(&state()->exclusive_tail, at_.tail);
-            port::store_relaxed_gpu(&state()->exclusive_head, at_.head);
-            port::store_relaxed_gpu(&state()->exclusive_told, at_.told);
-        }
-        group.sync();
-    }
-    refusal_ = status(code::invalid_field).bits;
-}
-
 // ---- command ids: each lane owns 2^token_shift of them, so that taking one needs no atomic ------------
 
 template <sharing Mode> WARPBELL_D u32 queue<Mode>::take_id() {
-    if (free_ == 0 || refusal_ != 0) {
-        return no_id;
-    }
-    const u32 k = port::lowest(free_);
-    free_ &= free_ - 1u;
-    return k;
+    const u32 usable = refusal_ != 0 ? 0u : free_;
+    free_ ^= usable & (0u - usable);
+    return port::lowest_if_any(usable);
 }
 
 // Commands that timed out and have completed since: their ids, and their buffers, are free again.
@@ -65,12 +19,12 @@ template <sharing Mode> WARPBELL_D void queue<Mode>::rescan_quarantine() {
     WARPBELL_NO_UNROLL
     for (u32 left = quarantine_; left != 0; left &= left - 1u) {
         u32 k = port::lowest(left);
-        if (port::load_relaxed_gpu(word(lane_id_, k)) & WARPBELL_WORD_PENDING &&
-            !mutate::quarantine_left_early) {
+        if (is_pending(port::load_relaxed_gpu(word(lane_id_, k))) && !mutate::quarantine_left_early) {
             continue;
         }
         quarantine_ &= ~(1u << k);
         free_ |= 1u << k;
+        trace_late(wire_cid(k));
         port::store_relaxed_sys(quarantine_word(), quarantine_);
         u32* late = &state()->late[port::lane()];
         if constexpr (is_shared) {
@@ -90,54 +44,54 @@ template <sharing Mode> WARPBELL_D u32 queue<Mode>::reserve(u32 n, u32 least) {
     u64* ticket = &state()->ticket;
     // Alone on the queue, the ticket is where this lane left it; else a look is cheaper than a lost CAS.
     u64 t = ref_.warp_slots > 1 ? port::load_relaxed_gpu(ticket) : at_.ticket;
-    bool fresh = false; // the limit was read in this call; a stale one would only split the batch
+    // Unsigned, a closed ticket lies above every limit; by a signed difference its room may look endless.
+    const auto room_of = [this](u64 at) { return static_cast<int64_t>(at_.limit - at); };
     WARPBELL_NO_UNROLL
     for (;;) {
-        // Before the arithmetic: with the top bit set, the room would look endless.
-        if (t & WARPBELL_TICKET_CLOSED && !mutate::closed_ignored) {
-            return pack(step::lost);
-        }
+        u32 m = n;
         if (mutate::no_room_check) {
             at_.limit = t + n;
         }
-        const int64_t room = static_cast<int64_t>(at_.limit - t);
-        if (room >= static_cast<int64_t>(fresh ? least : n)) {
-            const u32 m = room < static_cast<int64_t>(n) ? static_cast<u32>(room) : n;
-            const u64 old = port::cas_relaxed_gpu(ticket, t, t + m);
-            if (old == t) {
-                at_.ticket = t + m;
-                return pack(step::granted, m, t);
-            }
-            t = old; // another warp was faster
-        } else if (fresh) {
-            at_.ticket = t;
-            return pack(step::idle);
-        } else {
+        if (mutate::closed_ignored ? room_of(t) < static_cast<int64_t>(n) : t + n > at_.limit) {
             // The only source of room: completions reaped and told. Acquire: the controller has fetched
             // the entries that are about to be overwritten, which the reaper learnt before it released this.
             at_.limit = (port::load_acquire_gpu(mutate::head_without_told ? &state()->head : &state()->reap) &
                          ~WARPBELL_REAP_LOCK) +
                         cap();
             t = port::load_relaxed_gpu(ticket);
-            fresh = true;
+            if (mutate::closed_ignored ? room_of(t) < static_cast<int64_t>(least)
+                                       : t + (least - 1u) >= at_.limit) {
+                return pack(t & WARPBELL_TICKET_CLOSED && !mutate::closed_ignored ? step::lost : step::idle);
+            }
+            // At most a ring, as the ticket was read after the limit.
+            const u32 room = static_cast<u32>(at_.limit) - static_cast<u32>(t);
+            m = room < n ? room : n;
         }
+        const u64 old = port::cas_relaxed_gpu(ticket, t, t + m);
+        if (old == t) {
+            at_.ticket = t + m;
+            return pack(step::granted, m, t);
+        }
+        t = old; // another warp was faster
     }
 }
 
 // What the group does next about its n waiting lanes: uses what was granted, or, if it may wait for
-// room, whatever a look at the completions leads to.
+// room, whatever a look at the completions leads to. `reap_first`: that look, whatever room there is.
 template <sharing Mode>
 template <class Group>
-WARPBELL_D u32 queue<Mode>::next_step(const Group& group, u32 n, bool whole, pace* wait_for_room) {
+WARPBELL_D u32 queue<Mode>::next_step(const Group& group, u32 n, bool whole, pace* wait_for_room,
+                                      bool reap_first) {
     u32 next = pack(step::idle);
     if constexpr (!is_shared) {
         // All lanes have the counters: no broadcast where there is room.
-        if (!mutate::head_without_told && at_.told + cap() - at_.tail < n && at_.told != at_.head) {
+        const u32 free = cap() - at_.outstanding;
+        if (!mutate::head_without_told && free - at_.untold < n && at_.untold != 0) {
             tell(group.is_leader());
         }
-        const u64 freed = mutate::head_without_told ? at_.head : at_.told;
-        const u32 room = mutate::no_room_check ? n : static_cast<u32>(freed + cap() - at_.tail);
-        if (room >= (whole ? n : 1u)) {
+        const u32 untold = mutate::head_without_told ? 0 : at_.untold;
+        const u32 room = mutate::no_room_check ? n : free - untold;
+        if (!reap_first && room >= (whole ? n : 1u)) {
             return pack(step::granted, room < n ? room : n, at_.tail);
         }
         if (!wait_for_room) {
@@ -146,11 +100,11 @@ WARPBELL_D u32 queue<Mode>::next_step(const Group& group, u32 n, bool whole, pac
     }
     if (group.is_leader()) {
         if constexpr (is_shared) {
-            next = reserve(n, whole ? n : 1u);
+            next = reap_first ? next : reserve(n, whole ? n : 1u);
         }
         // Room comes from reaping, and this warp may be the only one alive: it reaps for itself.
         if (wait_for_room && kind_of(next) == step::idle) {
-            next = look(*wait_for_room, true);
+            next = look(*wait_for_room, true, reap_first);
         }
     }
     return group.broadcast(next);
@@ -162,7 +116,8 @@ template <sharing Mode> WARPBELL_D void queue<Mode>::write_entry(u32 index, u32 
         port::store_relaxed_gpu(word(lane_id_, k),
                                 generation_ << WARPBELL_WORD_GENERATION_SHIFT | WARPBELL_WORD_PENDING);
     }
-    u32* slot = reinterpret_cast<u32*>(ref_.sq) + (index & sq_mask()) * 16u;
+    u32* slot =
+        reinterpret_cast<u32*>(ref_.sq) + static_cast<u64>(port::low_bits(index, ref_.sq_shift)) * 16u;
     const u32* d = entry.dword;
     // Bits 31:16 of a wide id, zero of any other, go into a dword that NVM commands reserve.
     port::store_quad(slot, (d[0] & 0xffffu) | wire_cid(k) << 16, d[1], d[2] | wire_cid(k) >> 16, d[3]);
@@ -187,7 +142,7 @@ template <sharing Mode> WARPBELL_D void queue<Mode>::ring_in_turn(u64 begin, u64
     // If somebody holds a later ticket, he has room and will get the turn: he rings for us.
     const u32 ticket = static_cast<u32>(port::load_relaxed_gpu(&state()->ticket));
     bool ring = ticket == static_cast<u32>(end) ||
-                static_cast<u32>(begin) >> ref_.ring_shift != static_cast<u32>(end) >> ref_.ring_shift;
+                (static_cast<u32>(begin) ^ static_cast<u32>(end)) >> ref_.ring_shift != 0;
     if (mutate::ring_if_first) {
         ring = first;
     }
@@ -224,6 +179,7 @@ WARPBELL_D void queue<Mode>::publish(const Group& group, u32 count) {
         }
     } else {
         at_.tail += count;
+        at_.outstanding += count;
         if (!group.is_leader()) {
             return;
         }
@@ -247,7 +203,8 @@ WARPBELL_D void queue<Mode>::use_grant(const Group& group, u32 granted, u32 wait
     if (k != no_id && rank < count) {
         generation_ = mutate::generation_stuck ? 1u : (generation_ + 1u) & 0xffffu;
         write_entry(granted + rank, k, entry);
-        token = io_token::submitted(ref_.qid, wire_cid(k), generation_);
+        trace_submit(wire_cid(k), generation_, granted + rank, entry.dword);
+        token = io_token::submitted(tag_, wire_cid(k), generation_);
         k = no_id;
     }
     group.sync();
@@ -278,7 +235,7 @@ WARPBELL_D io_token queue<Mode>::try_submit(const Group& group, bool want, const
     if (waiting == 0) {
         return token;
     }
-    const u32 next = next_step(group, port::population(waiting), false, nullptr);
+    const u32 next = next_step(group, port::population(waiting), false, nullptr, false);
     if (kind_of(next) == step::granted) {
         use_grant(group, next, waiting, k, entry, token);
     }
@@ -290,23 +247,24 @@ template <sharing Mode>
 template <class Group>
 WARPBELL_D io_token queue<Mode>::submit_all(const Group& group, bool want, const sqe& entry, u64 deadline_ns,
                                             bool whole) {
-    if (quarantine_ != 0 && free_ == 0) {
-        rescan_quarantine();
-    }
     u32 k = want ? take_id() : no_id;
     io_token token;
     if (want) {
         token = io_token::refused(refusal_ ? status::from_bits(refusal_) : status(code::no_cid));
     }
     u32 waiting = group.ballot(k != no_id);
-    if (whole && port::population(waiting) > sq_mask()) {
-        withdraw(k, code::invalid_batch, token);
-        return token;
-    }
+    // Before lanes are refused for want of an id: perhaps commands of theirs that timed out have completed,
+    // and nobody has reaped that.
+    u32 starved =
+        port::opaque(waiting == group.mask() ? 0u : group.ballot(want && k == no_id && quarantine_ != 0));
     pace patience(deadline_ns);
-    while (waiting != 0) {
+    while ((starved | waiting) != 0) {
         const u32 n = port::population(waiting);
-        const u32 next = next_step(group, n, whole, &patience);
+        if (whole && n > sq_mask()) {
+            withdraw(k, code::invalid_batch, token);
+            return token;
+        }
+        const u32 next = next_step(group, n, whole, &patience, starved != 0);
         switch (kind_of(next)) {
         case step::granted:
             use_grant(group, next, waiting, k, entry, token);
@@ -321,6 +279,14 @@ WARPBELL_D io_token queue<Mode>::submit_all(const Group& group, bool want, const
             return token;
         default:
             break;
+        }
+        if (starved != 0) {
+            if (want && k == no_id) {
+                rescan_quarantine();
+                k = take_id();
+            }
+            waiting = group.ballot(k != no_id);
+            starved = port::opaque(0u); // else the compiler makes two loops of this one
         }
     }
     return token;

@@ -9,9 +9,13 @@ inline namespace WARPBELL_NAMESPACE {
 // Whether the token has its answer; consumes it then.
 template <sharing Mode> WARPBELL_D bool queue<Mode>::settle(io_token& token, status& result) {
     const u32 k = id_of(token);
-    if (token.bits() >> 32 != ref_.qid || k >> ref_.token_shift != 0) {
-        // Refused at submission, empty, or another lane's or queue's.
-        result = token.in_flight() ? status(code::invalid_field) : token.refusal();
+    const bool foreign =
+        mutate::old_epoch_accepted ? !token.in_flight() : static_cast<u32>(token.bits() >> 32) != tag_;
+    if (foreign || k >> ref_.token_shift != 0) {
+        // Refused at submission, empty, of a queue that this lane had before, or another lane's.
+        const status in_flight = foreign ? code::queue_lost : code::invalid_field;
+        result = token.refusal_or(in_flight);
+        trace_refuse(result.bits);
         token.reset();
         return true;
     }
@@ -20,21 +24,17 @@ template <sharing Mode> WARPBELL_D bool queue<Mode>::settle(io_token& token, sta
     // A copy of a token whose command was answered: never a wait, and never an answer.
     const bool recycled =
         (w >> WARPBELL_WORD_GENERATION_SHIFT) != token.generation() && !mutate::token_of_recycled_id;
-    if ((recycled || ((free_ | quarantine_) >> k & 1u)) && !mutate::stale_token_accepted) {
-        result = code::stale_token;
-        token.reset();
-        return true;
-    }
-    if (w & WARPBELL_WORD_PENDING) {
+    const bool stale = (recycled || ((free_ | quarantine_) >> k & 1u)) && !mutate::stale_token_accepted;
+    if (!stale && is_pending(w)) {
         return false;
     }
-    // Only here does an id that was in flight become free: its owner has seen its completion.
-    free_ |= 1u << k;
-    if (mutate::free_by_other) {
-        free_ |= (1u << ref_.token_shift) - 1u;
+    result = stale ? status(code::stale_token) : status::from_wire(w);
+    if (!stale) {
+        // Only here does an id that was in flight become free: its owner has seen its completion.
+        free_ |= mutate::free_by_other ? (1u << ref_.token_shift) - 1u : 1u << k;
+        trace_complete(wire_cid(k), token.generation(), w & WARPBELL_WORD_STATUS);
     }
-    result = status::from_wire(w);
-    if (!mutate::status_twice) {
+    if (stale || !mutate::status_twice) {
         token.reset();
     }
     return true;
@@ -45,6 +45,7 @@ template <sharing Mode> WARPBELL_D bool queue<Mode>::settle(io_token& token, sta
 // host is told by state, not by messages: nothing can overflow.
 template <sharing Mode> WARPBELL_D status queue<Mode>::give_up(io_token& token) {
     const u32 bit = 1u << id_of(token);
+    trace_complete(wire_cid(id_of(token)), token.generation(), status(code::timed_out).bits);
     token.reset();
     if (mutate::reuse_at_timeout) {
         free_ |= bit;
@@ -64,9 +65,8 @@ template <sharing Mode> WARPBELL_D status queue<Mode>::give_up(io_token& token) 
 }
 
 template <sharing Mode> WARPBELL_D status queue<Mode>::abandon(io_token&& token) {
-    status result;
-    if (settle(token, result)) {
-        return result;
+    if (const optional<status> done = try_wait(token)) {
+        return *done;
     }
     return refusal_ ? lose(token) : give_up(token);
 }
@@ -77,6 +77,7 @@ template <sharing Mode> WARPBELL_D status queue<Mode>::lose(io_token& token) {
     if (!mutate::id_lives_on_after_loss) {
         quarantine_ |= 1u << id_of(token);
     }
+    trace_complete(wire_cid(id_of(token)), token.generation(), status(code::queue_lost).bits);
     token.reset();
     return code::queue_lost;
 }
@@ -107,7 +108,7 @@ WARPBELL_D status queue<Mode>::wait(const Group& group, io_token&& token, u64 de
     bool waiting = !settle(token, result);
     while (group.ballot(waiting) != 0) {
         // Again and again, for as long as the group waits: a lock that was lost wakes nobody up.
-        const progress_result did = progress(group, pace);
+        const progress_result did = advance(group, pace);
         if (!waiting) {
             continue;
         }

@@ -22,9 +22,7 @@ impl Cluster {
     }
 
     fn add(&mut self, access: Access) {
-        // A write that may happen later ends never.
-        let end = if matches!(access.kind, Kind::Attempt(_)) { NEVER } else { access.to };
-        self.first_end = self.first_end.min(end);
+        self.first_end = self.first_end.min(access.to);
         self.last_begin = self.last_begin.max(access.from);
         match access.kind {
             Kind::Read(_) => self.reads.push(access),

@@ -20,7 +20,7 @@ pub enum Kind {
     Read(u64),
     /// This was written, with success.
     Write(u64),
-    /// Writing this was tried: it may have happened, now or later, or not at all.
+    /// Writing this was tried: it may have happened by `to`, or not at all.
     Attempt(u64),
 }
 
@@ -31,7 +31,7 @@ pub struct Access {
     pub kind: Kind,
     /// When it was asked for.
     pub from: Moment,
-    /// When it was answered.
+    /// When it was answered; of what was tried: from when on it cannot happen any more.
     pub to: Moment,
     /// Whose: an index into whatever list the caller keeps.
     pub who: usize,

@@ -23,8 +23,10 @@ impl State {
                 Status::SUCCESS
             }
             AdminOpcode::CREATE_IO_CQ | AdminOpcode::CREATE_IO_SQ => self.create(sqe),
-            AdminOpcode::DELETE_IO_CQ => {
-                self.queues.remove(&(sqe.cdw10 as u16));
+            AdminOpcode::DELETE_IO_SQ => self.delete_sq(sqe.cdw10 as u16),
+            AdminOpcode::DELETE_IO_CQ => self.delete_cq(sqe.cdw10 as u16),
+            AdminOpcode::SET_FEATURES => {
+                self.features.push((sqe.cdw10, sqe.cdw11));
                 Status::SUCCESS
             }
             AdminOpcode::GET_LOG_PAGE => {
@@ -44,7 +46,30 @@ impl State {
             }
             _ => Status::SUCCESS,
         };
-        self.post(dma, 0, sqe.cid(), status, dw0);
+        if !std::mem::take(&mut self.mute) {
+            self.post(dma, 0, sqe.cid(), status, dw0);
+        }
+    }
+
+    fn delete_sq(&mut self, qid: u16) -> Status {
+        match self.queues.get_mut(&qid).filter(|queue| queue.has_sq) {
+            Some(queue) => {
+                queue.has_sq = false;
+                Status::SUCCESS
+            }
+            None => Status::INVALID_QUEUE_IDENTIFIER,
+        }
+    }
+
+    fn delete_cq(&mut self, qid: u16) -> Status {
+        match self.queues.get(&qid) {
+            None => Status::INVALID_QUEUE_IDENTIFIER,
+            Some(queue) if queue.has_sq => Status::INVALID_QUEUE_DELETION,
+            Some(_) => {
+                self.queues.remove(&qid);
+                Status::SUCCESS
+            }
+        }
     }
 
     fn create(&mut self, sqe: &Sqe) -> Status {
@@ -52,10 +77,11 @@ impl State {
         let is_cq = AdminOpcode(sqe.opcode()) == AdminOpcode::CREATE_IO_CQ;
         let entries = cdw10.entries();
         if is_cq {
-            let queue = Queue { sq_base: 0, cq_base: sqe.prp1(), entries, sq_head: 0, cq_tail: 0 };
+            let cq_base = sqe.prp1();
+            let queue = Queue { sq_base: 0, cq_base, entries, sq_head: 0, cq_tail: 0, has_sq: false };
             self.queues.insert(cdw10.qid(), queue);
         } else if let Some(queue) = self.queues.get_mut(&cdw10.qid()) {
-            queue.sq_base = sqe.prp1();
+            (queue.sq_base, queue.has_sq) = (sqe.prp1(), true);
         } else {
             return Status::INVALID_FIELD;
         }

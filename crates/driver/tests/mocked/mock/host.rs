@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Weak;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -10,9 +10,19 @@ use warpbell_hw::*;
 
 use super::{Event, Mock};
 
-/// A clock that only `pause` moves, by at least a microsecond.
+/// A clock that only `pause` moves, by at least a microsecond, though it may claim more.
 #[derive(Default)]
-pub struct VirtualClock(AtomicU64);
+pub struct VirtualClock(AtomicU64, pub AtomicBool, Mutex<Option<Meanwhile>>);
+
+/// What somebody else does meanwhile.
+type Meanwhile = Box<dyn FnMut() + Send>;
+
+impl VirtualClock {
+    /// Does something in each pause from now on, on the thread that pauses.
+    pub fn meanwhile(&self, act: impl FnMut() + Send + 'static) {
+        *self.2.lock() = Some(Box::new(act));
+    }
+}
 
 impl Clock for VirtualClock {
     fn now(&self) -> Duration {
@@ -20,6 +30,15 @@ impl Clock for VirtualClock {
     }
     fn pause(&self, hint: Duration) {
         self.0.fetch_add(hint.as_nanos().max(1000) as u64, Ordering::Relaxed);
+        // Taken out: what it does may pause, too.
+        let act = self.2.lock().take();
+        if let Some(mut act) = act {
+            act();
+            self.2.lock().get_or_insert(act);
+        }
+    }
+    fn passes_by_itself(&self) -> bool {
+        self.1.load(Ordering::Relaxed)
     }
 }
 

@@ -2,6 +2,7 @@
 //! made-up command identifiers, answer late or not at all. Single-threaded, on a virtual clock.
 
 mod admin;
+mod device;
 mod host;
 
 use std::collections::BTreeMap;
@@ -14,7 +15,7 @@ use warpbell_hw::*;
 use warpbell_nvme::command::Sqe;
 use warpbell_nvme::completion::Cqe;
 use warpbell_nvme::identify::{IdentifyController, IdentifyNamespace, LbaFormat};
-use warpbell_nvme::register::{Aqa, Cap, Cc, Crto, Csts, Shn, Shst, Vs, offset};
+use warpbell_nvme::register::{Aqa, Cap, Cc, Crto, Csts, NSSR_MAGIC, Shn, Shst, Vs};
 use warpbell_nvme::status::Status;
 
 pub use host::{MockDma, VirtualClock};
@@ -40,6 +41,8 @@ pub enum Reply {
     Status(Status),
     /// Fetch it and never complete it, unless a test does with [`Mock::complete`].
     Swallow,
+    /// Execute it (an admin command), and never complete it, unless a test does.
+    Mute,
 }
 
 /// What the driver did, in order.
@@ -50,6 +53,8 @@ pub enum Event {
     Admin { opcode: u8, cdw10: u32 },
     Unmap(u64),
     FunctionReset,
+    SubsystemReset,
+    Subscribe(u16),
 }
 
 pub type Script = Box<dyn FnMut(u16, &Sqe) -> Reply + Send>;
@@ -57,17 +62,24 @@ pub type Script = Box<dyn FnMut(u16, &Sqe) -> Reply + Send>;
 /// The behaviour, to be changed by tests at any time.
 pub struct Behaviour {
     pub cap: Cap,
+    /// Of the doorbells, whatever CAP says when it is read.
+    pub stride: u8,
     pub version: Vs,
     pub crto: Crto,
     pub enable: Follow,
     pub disable: Follow,
     pub shutdown: Follow,
     pub function_reset: bool,
+    /// How long registers read all ones after an NVM subsystem reset.
+    pub silence: Duration,
     pub identify: Box<IdentifyController>,
     pub namespaces: BTreeMap<u32, Box<IdentifyNamespace>>,
     /// Queue pairs granted, whatever was asked for.
     pub grant: u16,
     pub vectors: u16,
+    /// The function disappears at the register access with this number.
+    pub gone_at: Option<u64>,
+    pub pci_id: Option<PciId>,
     pub script: Script,
 }
 
@@ -77,6 +89,7 @@ pub struct Queue {
     entries: u32,
     sq_head: u32,
     cq_tail: u64,
+    has_sq: bool,
 }
 
 pub struct State {
@@ -90,10 +103,18 @@ pub struct State {
     changed_at: Duration,
     rdy: bool,
     gone: bool,
+    /// Register accesses so far.
+    pub accesses: u64,
     pub fatal: bool,
     /// Commands fetched and not completed: queue and identifier.
     pub swallowed: Vec<(u16, u16)>,
     pub event_requests: Vec<u16>,
+    /// Features set, but for the number of queues: CDW10 and CDW11.
+    pub features: Vec<(u32, u32)>,
+    /// The command being executed is not to be completed.
+    mute: bool,
+    /// Until when registers read all ones after an NVM subsystem reset.
+    silent_until: Duration,
 }
 
 pub struct Mock {
@@ -123,6 +144,7 @@ impl Behaviour {
         identify.aerl_z = 2;
         identify.elpe_z = 63;
         Behaviour {
+            stride: 0,
             cap: Cap::new().with_mqes_z(u16::MAX).with_cqr(true).with_to(2).with_css(1),
             version: Vs::from_parts(1, 4, 0),
             crto: Crto::new(),
@@ -130,10 +152,13 @@ impl Behaviour {
             disable: Follow::After(Duration::from_millis(10)),
             shutdown: Follow::After(Duration::from_millis(30)),
             function_reset: true,
+            silence: Duration::ZERO,
             identify,
             namespaces: BTreeMap::from([(1, namespace(1000, 9))]),
             grant: 64,
             vectors: 4,
+            gone_at: None,
+            pci_id: None,
             script: Box::new(|_, _| Reply::Normal),
         }
     }
@@ -155,9 +180,13 @@ impl Mock {
                 changed_at: Duration::ZERO,
                 rdy: false,
                 gone: false,
+                accesses: 0,
                 fatal: false,
                 swallowed: vec![],
                 event_requests: vec![],
+                features: vec![],
+                mute: false,
+                silent_until: Duration::ZERO,
             }),
             clock: Arc::new(VirtualClock::default()),
             dma: Arc::new(MockDma::new(weak.clone())),
@@ -198,6 +227,21 @@ impl Mock {
 
     pub fn vanish(&self) {
         self.state().gone = true;
+    }
+
+    /// CSTS.RDY falls though CC.EN was not cleared, as after a reset by someone else.
+    pub fn fall(&self) {
+        let mut state = self.state();
+        state.forget();
+        (state.cc, state.rdy) = (Cc::new(), false);
+    }
+
+    /// A register is accessed.
+    fn accessed(&self) -> MutexGuard<'_, State> {
+        let mut state = self.state();
+        state.accesses += 1;
+        state.gone |= state.behaviour.gone_at.is_some_and(|at| state.accesses >= at);
+        state
     }
 
     /// Posts a completion, whether or not there is such a command.
@@ -266,9 +310,18 @@ impl State {
                 entries: self.aqa.sq_entries(),
                 sq_head: 0,
                 cq_tail: 0,
+                has_sq: true,
             };
             self.queues.insert(0, queue);
         }
+    }
+
+    fn reset_subsystem(&mut self, value: u32, now: Duration) {
+        assert_eq!(value, NSSR_MAGIC);
+        self.events.push(Event::SubsystemReset);
+        self.forget();
+        (self.cc, self.rdy) = (Cc::new(), false);
+        self.silent_until = now + self.behaviour.silence;
     }
 
     fn forget(&mut self) {
@@ -281,7 +334,8 @@ impl State {
     /// Whether a queue or the controller may access these bytes.
     pub fn in_use(&self, iova: u64, len: u64) -> bool {
         let inside = |base: u64| (iova..iova + len).contains(&base);
-        (self.rdy || self.cc.en()) && self.queues.values().any(|q| inside(q.sq_base) || inside(q.cq_base))
+        let alive = !self.gone && (self.rdy || self.cc.en());
+        alive && self.queues.values().any(|q| inside(q.sq_base) || inside(q.cq_base))
     }
 
     fn next_cqe(&self, qid: u16, cid: u16, status: Status, dw0: u32) -> Option<Cqe> {
@@ -327,129 +381,11 @@ impl State {
             Reply::Normal => self.post(dma, qid, sqe.cid(), Status::SUCCESS, 0),
             Reply::Status(status) => self.post(dma, qid, sqe.cid(), status, 0),
             Reply::Swallow => self.swallowed.push((qid, sqe.cid())),
-        }
-    }
-}
-
-impl DoorbellSink for Mock {
-    fn ring(&self, offset: usize, value: u32) {
-        let mut state = self.state();
-        let (qid, is_cq) = ((offset / 8) as u16, !(offset / 4).is_multiple_of(2));
-        if is_cq || state.gone || state.fatal {
-            return;
-        }
-        while let Some(sqe) = state.fetch(&self.dma, qid, value) {
-            state.serve(&self.dma, qid, &sqe);
-        }
-    }
-}
-
-impl Registers for Mock {
-    fn read32(&self, at: u32) -> u32 {
-        let now = self.clock.now();
-        let mut state = self.state();
-        let csts = state.csts(now);
-        if state.gone {
-            return u32::MAX;
-        }
-        match at {
-            offset::VS => state.behaviour.version.into_bits(),
-            offset::CC => state.cc.into_bits(),
-            offset::CSTS => csts,
-            offset::CRTO => state.behaviour.crto.into_bits(),
-            _ => 0,
-        }
-    }
-
-    fn read64(&self, at: u32) -> u64 {
-        let state = self.state();
-        match at {
-            _ if state.gone => u64::MAX,
-            offset::CAP => state.behaviour.cap.into_bits(),
-            _ => 0,
-        }
-    }
-
-    fn write32(&self, at: u32, value: u32) {
-        let now = self.clock.now();
-        let mut state = self.state();
-        match at {
-            offset::CC => state.set_cc(Cc::from_bits(value), now),
-            offset::AQA => state.aqa = Aqa::from_bits(value),
-            _ => {}
-        }
-    }
-
-    fn write64(&self, at: u32, value: u64) {
-        let mut state = self.state();
-        match at {
-            offset::ASQ => state.asq = value,
-            offset::ACQ => {
-                state.acq = value;
-                state.events.push(Event::AdminQueues);
+            Reply::Mute => {
+                self.mute = true;
+                self.swallowed.push((qid, sqe.cid()));
+                self.serve_admin(dma, sqe);
             }
-            _ => {}
         }
-    }
-}
-
-impl Doorbells for Mock {
-    fn path(&self) -> DoorbellPath {
-        DoorbellPath::Mapped
-    }
-    fn stride(&self) -> u8 {
-        0
-    }
-    fn window(&self) -> Window {
-        self.page.clone()
-    }
-    fn sink(&self) -> Option<Arc<dyn DoorbellSink>> {
-        self.weak.upgrade().map(|mock| mock as Arc<dyn DoorbellSink>)
-    }
-}
-
-impl Reset for Mock {
-    fn reset(&self, kind: ResetKind) -> Result<(), ResetError> {
-        if !self.state().behaviour.function_reset {
-            return Err(ResetError::Unavailable { kind, reason: "the mock has none".to_owned() });
-        }
-        self.note(Event::FunctionReset);
-        let mut state = self.state();
-        state.forget();
-        (state.cc, state.rdy) = (Cc::new(), false);
-        Ok(())
-    }
-}
-
-impl Interrupts for Mock {
-    fn count(&self) -> u16 {
-        self.state().behaviour.vectors
-    }
-    fn subscribe(&self, vector: u16) -> Result<std::os::fd::OwnedFd, InterruptError> {
-        Err(InterruptError::NoSuchVector { vector, count: 0 })
-    }
-}
-
-impl Device for Mock {
-    fn info(&self) -> DeviceInfo {
-        DeviceInfo { name: "mock".to_owned(), kind: DeviceKind::Software }
-    }
-    fn registers(&self) -> &dyn Registers {
-        self
-    }
-    fn doorbells(&self) -> &dyn Doorbells {
-        self
-    }
-    fn dma(&self) -> Arc<dyn DmaSpace> {
-        self.dma.clone()
-    }
-    fn interrupts(&self) -> &dyn Interrupts {
-        self
-    }
-    fn reset(&self) -> &dyn Reset {
-        self
-    }
-    fn clock(&self) -> &dyn Clock {
-        &*self.clock
     }
 }

@@ -36,6 +36,18 @@ fn the_documented_plan_parses() {
 }
 
 #[test]
+fn a_retry_delay_goes_with_a_status_that_may_be_retried() {
+    let fail = "[[fault]]\nkind='fail'\nstatus='Command Interrupted'\n";
+    let status = Status::COMMAND_INTERRUPTED.with_crd(3);
+    let plan = FaultPlan::from_toml(&format!("{fail}crd=3")).unwrap();
+    assert_eq!(plan.faults[0].action, FaultAction::Fail { status });
+    assert!(error(&format!("{fail}crd=4")).contains("crd = 4: must be 1 to 3"));
+    assert!(error(&format!("{fail}crd=0")).contains("crd = 0: must be 1 to 3"));
+    assert!(error(&format!("{fail}crd=1\ndnr=true")).contains("crd = 1: goes with dnr = false only"));
+    assert!(error("[[fault]]\nkind='hang'\ncrd=1").contains("belongs to kind = \"fail\""));
+}
+
+#[test]
 fn status_by_number_and_by_loose_name() {
     let plan = |status: &str| {
         FaultPlan::from_toml(&format!("[[fault]]\nkind = \"fail\"\nstatus = {status}")).unwrap().faults[0]

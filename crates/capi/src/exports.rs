@@ -1,0 +1,11 @@
+//! The functions of `warpbell.h`, in its order.
+
+mod events;
+mod kernels;
+mod leases;
+mod memory;
+mod pointer;
+mod queues;
+mod ssd;
+mod user_memory;
+mod version;

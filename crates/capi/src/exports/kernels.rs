@@ -1,0 +1,122 @@
+// UNSAFETY: C programs call these functions with pointers; `pointer` has the checks.
+#![expect(unsafe_code, reason = "functions that C programs call, with pointers")]
+//! Programs and their runs.
+
+use std::ffi::{c_char, c_void};
+use std::time::Duration;
+
+use super::pointer::{bytes, list, make, number, options, target, text};
+use crate::error::{Answer, report};
+use crate::program;
+use crate::run::{RUNS, Run, Shape};
+use crate::types::{CompileOptions, Handle, LaunchOptions};
+
+/// What the options of a compilation say.
+///
+/// # Safety
+/// As for [`options`] and [`list`].
+unsafe fn definitions(chosen: *const CompileOptions) -> Answer<Vec<String>> {
+    // SAFETY: the contract of this function.
+    let chosen = unsafe { options("warpbell_compile_options", chosen) }?;
+    // SAFETY: as above.
+    unsafe { list("definitions", chosen.definitions) }
+}
+
+/// As the header says.
+///
+/// # Safety
+/// Pointers are null or valid, as the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn warpbell_program_compile(
+    on: *const c_char,
+    name: *const c_char,
+    source: *const c_char,
+    chosen: *const CompileOptions,
+    program: *mut Handle,
+) -> i32 {
+    let compile = || {
+        // SAFETY: the contract of this function.
+        let on = unsafe { target(on) }?;
+        // SAFETY: as above.
+        let name = unsafe { text("name", name) }?;
+        // SAFETY: as above.
+        let source = unsafe { text("source", source) }?;
+        // SAFETY: as above.
+        let definitions = unsafe { definitions(chosen) }?;
+        program::compile(on, name, source, &definitions)
+    };
+    // SAFETY: as above.
+    report(|| unsafe { make("program", program, compile) })
+}
+
+/// As the header says.
+///
+/// # Safety
+/// Pointers are null or valid, as the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn warpbell_program_compile_file(
+    on: *const c_char,
+    path: *const c_char,
+    chosen: *const CompileOptions,
+    program: *mut Handle,
+) -> i32 {
+    let compile = || {
+        // SAFETY: the contract of this function.
+        let on = unsafe { target(on) }?;
+        // SAFETY: as above.
+        let path = unsafe { text("path", path) }?;
+        // SAFETY: as above.
+        let definitions = unsafe { definitions(chosen) }?;
+        program::compile_file(on, path, &definitions)
+    };
+    // SAFETY: as above.
+    report(|| unsafe { make("program", program, compile) })
+}
+
+/// As the header says.
+#[unsafe(no_mangle)]
+pub extern "C" fn warpbell_program_close(program: Handle) -> i32 {
+    report(|| program::close(number(program)))
+}
+
+/// As the header says.
+///
+/// # Safety
+/// Pointers are null or valid, as the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn warpbell_launch(
+    program: Handle,
+    kernel: *const c_char,
+    queues: Handle,
+    args: *const c_void,
+    args_bytes: usize,
+    chosen: *const LaunchOptions,
+    run: *mut Handle,
+) -> i32 {
+    let launch = || {
+        // SAFETY: the contract of this function.
+        let kernel = unsafe { text("kernel", kernel) }?;
+        // SAFETY: as above.
+        let args = unsafe { bytes("args", args.cast(), args_bytes) }?;
+        // SAFETY: as above.
+        let chosen = unsafe { options("warpbell_launch_options", chosen) }?;
+        let LaunchOptions { grid, block, shared_bytes, cpu_threads, .. } = chosen;
+        let shape = Shape { grid, block, shared_bytes, cpu_threads };
+        Run::launch(number(program), kernel, number(queues), args, &shape)
+    };
+    // SAFETY: as above.
+    report(|| unsafe { make("run", run, launch) })
+}
+
+/// As the header says.
+#[unsafe(no_mangle)]
+pub extern "C" fn warpbell_run_wait(run: Handle, timeout_ns: u64) -> i32 {
+    let timeout = (timeout_ns != u64::MAX).then(|| Duration::from_nanos(timeout_ns));
+    report(|| RUNS.get(number(run))?.wait(timeout))
+}
+
+/// As the header says.
+#[unsafe(no_mangle)]
+pub extern "C" fn warpbell_run_close(run: Handle) -> i32 {
+    report(|| Run::close(number(run)))
+}

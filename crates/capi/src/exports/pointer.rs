@@ -1,0 +1,251 @@
+// UNSAFETY: reads and writes through the pointers of C programs.
+#![expect(unsafe_code, reason = "pointers of C programs become values, and values go through them")]
+//! Pointers of C programs. What can be checked is: null, text that is not UTF-8, versions and sizes of structs.
+
+use std::ffi::{CStr, c_char};
+use std::mem::MaybeUninit;
+
+use warpbell::Target;
+use warpbell::kernels::abi::{ABI_VERSION, Plain};
+
+use crate::error::{Answer, Failure};
+use crate::types::{
+    AttachOptions, CompileOptions, Event, Handle, Head, LaunchOptions, LeaseOptions, NamespaceInfo,
+    OpenOptions, RecoveryCounters, RecoveryPolicy, SsdInfo,
+};
+
+/// The most entries of an array that ends with null: one without an end is noticed.
+const LIST_LIMIT: usize = 4096;
+
+/// A struct that begins with its version and size.
+///
+/// # Safety
+/// `repr(C)`, begins with a [`Head`], without padding, and zero bytes are a value of it.
+pub(super) unsafe trait Sized32: Copy {}
+
+// SAFETY: integers and raw pointers behind a head, ordered without padding.
+unsafe impl Sized32 for OpenOptions {}
+// SAFETY: as above.
+unsafe impl Sized32 for AttachOptions {}
+// SAFETY: as above.
+unsafe impl Sized32 for CompileOptions {}
+// SAFETY: as above.
+unsafe impl Sized32 for LaunchOptions {}
+// SAFETY: as above.
+unsafe impl Sized32 for RecoveryPolicy {}
+// SAFETY: as above.
+unsafe impl Sized32 for RecoveryCounters {}
+// SAFETY: as above.
+unsafe impl Sized32 for LeaseOptions {}
+// SAFETY: as above, with arrays of bytes.
+unsafe impl Sized32 for SsdInfo {}
+// SAFETY: as above, with arrays of bytes.
+unsafe impl Sized32 for Event {}
+// SAFETY: as above.
+unsafe impl Sized32 for NamespaceInfo {}
+
+fn null(what: &str) -> Failure {
+    Failure::invalid(format!("{what}: is NULL"))
+}
+
+/// A handle's number.
+pub(super) fn number(handle: Handle) -> u64 {
+    handle as usize as u64
+}
+
+/// Text of a C program.
+///
+/// # Safety
+/// `text` is null, or a C string that stays for the call.
+pub(super) unsafe fn text<'a>(what: &str, text: *const c_char) -> Answer<&'a str> {
+    if text.is_null() {
+        return Err(null(what));
+    }
+    // SAFETY: not null, and a C string by the contract.
+    let bytes = unsafe { CStr::from_ptr(text) };
+    bytes.to_str().map_err(|error| Failure::invalid(format!("{what}: is not UTF-8: {error}")))
+}
+
+/// Text of a C program; null: none.
+///
+/// # Safety
+/// As for [`text`].
+pub(super) unsafe fn optional<'a>(what: &str, name: *const c_char) -> Answer<Option<&'a str>> {
+    if name.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the contract of this function.
+    unsafe { text(what, name) }.map(Some)
+}
+
+/// The target of that name; null: `cpu`.
+///
+/// # Safety
+/// As for [`text`].
+pub(super) unsafe fn target(name: *const c_char) -> Answer<Target> {
+    if name.is_null() {
+        return Ok(Target::Cpu);
+    }
+    // SAFETY: the contract of this function.
+    let name = unsafe { text("target", name) }?;
+    Ok(name.parse().map_err(warpbell::Error::from)?)
+}
+
+/// Texts of an array that ends with null; null: none.
+///
+/// # Safety
+/// `list` is null, or leads to C strings up to a null pointer.
+pub(super) unsafe fn list(what: &str, list: *const *const c_char) -> Answer<Vec<String>> {
+    let mut texts = Vec::new();
+    if list.is_null() {
+        return Ok(texts);
+    }
+    while texts.len() < LIST_LIMIT {
+        // SAFETY: the array goes on up to its null pointer, which has not come yet.
+        let entry = unsafe { list.add(texts.len()) };
+        // SAFETY: as above.
+        let entry = unsafe { entry.read_unaligned() };
+        if entry.is_null() {
+            return Ok(texts);
+        }
+        // SAFETY: a C string by the contract.
+        texts.push(unsafe { text(what, entry) }?.to_owned());
+    }
+    Err(Failure::invalid(format!("{what}: more than {LIST_LIMIT} entries; does the array end with NULL?")))
+}
+
+/// Options as this library knows them: what a shorter struct lacks is zero; what a longer one has besides must be.
+///
+/// # Safety
+/// `options` is null, or leads to a struct of as many bytes as its head says.
+pub(super) unsafe fn options<T: Sized32>(what: &str, options: *const T) -> Answer<T> {
+    // SAFETY: zero bytes are a value, by `Sized32`.
+    let mut known: T = unsafe { MaybeUninit::zeroed().assume_init() };
+    if options.is_null() {
+        return Ok(known);
+    }
+    // SAFETY: the contract of this function.
+    let size = unsafe { head(what, options) }?;
+    let common = size.min(size_of::<T>());
+    let bytes = options.cast::<u8>();
+    // SAFETY: both have that many bytes, and `known` is a local value.
+    unsafe { std::ptr::copy_nonoverlapping(bytes, (&raw mut known).cast::<u8>(), common) };
+    for offset in common..size {
+        // SAFETY: the struct has `size` bytes.
+        let byte = unsafe { bytes.add(offset) };
+        // SAFETY: as above.
+        if unsafe { *byte } != 0 {
+            let (own, version) = (size_of::<T>(), env!("CARGO_PKG_VERSION"));
+            return Err(Failure::invalid(format!(
+                "{what}: byte {offset} is set, but this library ({version}) knows only {own} bytes: it is older than \
+                 the header"
+            )));
+        }
+    }
+    Ok(known)
+}
+
+/// Fills in a struct of the program's, as much of it as the program knows. Its head stays.
+///
+/// # Safety
+/// `into` is null, or leads to a struct of as many bytes as its head says.
+pub(super) unsafe fn fill<T: Sized32>(what: &str, into: *mut T, value: &T) -> Answer<()> {
+    if into.is_null() {
+        return Err(null(what));
+    }
+    // SAFETY: the contract of this function.
+    let size = unsafe { head(what, into.cast_const()) }?;
+    let (begin, end) = (size_of::<Head>(), size.min(size_of::<T>()));
+    let from = (&raw const *value).cast::<u8>();
+    // SAFETY: `value` has that many bytes.
+    let from = unsafe { from.add(begin) };
+    // SAFETY: so has the program's struct.
+    let to = unsafe { into.cast::<u8>().add(begin) };
+    // SAFETY: both have `end` bytes, and `value` is not the program's memory.
+    unsafe { std::ptr::copy_nonoverlapping(from, to, end - begin) };
+    Ok(())
+}
+
+/// The size that a struct says it has, if its version is ours.
+///
+/// # Safety
+/// `of` leads to a struct that begins with a [`Head`].
+unsafe fn head<T: Sized32>(what: &str, of: *const T) -> Answer<usize> {
+    // SAFETY: the contract of this function.
+    let Head { abi_version, size } = unsafe { of.cast::<Head>().read_unaligned() };
+    if abi_version != ABI_VERSION {
+        return Err(Failure::invalid(format!(
+            "{what}: abi_version {abi_version}, but this library has {ABI_VERSION}: start from the _INIT macro, and \
+             compile with the header that came with the library"
+        )));
+    }
+    if (size as usize) < size_of::<Head>() || size > 1 << 16 {
+        let least = size_of::<Head>();
+        return Err(Failure::invalid(format!("{what}: size {size}: must be from {least} to {}", 1 << 16)));
+    }
+    Ok(size as usize)
+}
+
+/// A place for a result.
+///
+/// # Safety
+/// `into` is null, or leads to memory for a `T`.
+pub(super) unsafe fn put<T: Copy>(what: &str, into: *mut T, value: T) -> Answer<()> {
+    if into.is_null() {
+        return Err(null(what));
+    }
+    // SAFETY: not null, and room for a `T` by the contract.
+    unsafe { into.write_unaligned(value) };
+    Ok(())
+}
+
+/// Makes a handle, and puts it where the program wants it: null first, so that a failure leaves no old one there.
+///
+/// # Safety
+/// `into` is null, or leads to memory for a handle.
+pub(super) unsafe fn make(what: &str, into: *mut Handle, make: impl FnOnce() -> Answer<u64>) -> Answer<()> {
+    // SAFETY: the contract of this function.
+    unsafe { put(what, into, std::ptr::null_mut()) }?;
+    let handle = make()?;
+    // SAFETY: as above.
+    unsafe { put(what, into, handle as usize as Handle) }
+}
+
+/// Bytes of the program's.
+///
+/// # Safety
+/// `bytes` is null, or leads to `len` bytes that stay as they are for the call.
+pub(super) unsafe fn bytes<'a>(what: &str, bytes: *const u8, len: usize) -> Answer<&'a [u8]> {
+    check_length(what, bytes, len)?;
+    // SAFETY: not null, and `len` bytes by the contract.
+    Ok(unsafe { std::slice::from_raw_parts(bytes, len) })
+}
+
+/// Bytes of the program's to be filled in.
+///
+/// # Safety
+/// `bytes` is null, or leads to `len` initialised bytes that nobody else uses during the call.
+pub(super) unsafe fn bytes_mut<'a>(what: &str, bytes: *mut u8, len: usize) -> Answer<&'a mut [u8]> {
+    check_length(what, bytes, len)?;
+    // SAFETY: not null, and `len` bytes of the caller's alone by the contract.
+    Ok(unsafe { std::slice::from_raw_parts_mut(bytes, len) })
+}
+
+fn check_length(what: &str, bytes: *const u8, len: usize) -> Answer<()> {
+    if bytes.is_null() {
+        return Err(null(what));
+    }
+    if isize::try_from(len).is_err() {
+        return Err(Failure::invalid(format!("{what}: {len} bytes: must be at most {}", isize::MAX)));
+    }
+    Ok(())
+}
+
+/// The bytes of a struct of `abi.h`, for a place of the program's.
+///
+/// # Safety
+/// As for [`put`].
+pub(super) unsafe fn put_ref<T: Plain>(into: *mut T, value: T) -> Answer<()> {
+    // SAFETY: the contract of this function.
+    unsafe { put("ref", into, value) }
+}

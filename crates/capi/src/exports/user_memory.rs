@@ -1,0 +1,64 @@
+// UNSAFETY: memory that the C program owns, as memory of ours.
+#![expect(unsafe_code, reason = "the C program's promise about its memory becomes ours")]
+//! Memory of a C program's, as a window that devices may use.
+
+use std::os::fd::BorrowedFd;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use warpbell::hw::{BASE_PAGE, Memory, Window};
+
+use crate::error::{Answer, Failure};
+
+/// Memory that stays until its buffer is closed, as the header demands.
+#[derive(Debug)]
+struct UserMemory {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: addresses of the process; any thread may use them.
+unsafe impl Send for UserMemory {}
+// SAFETY: all access goes through raw volatile or atomic operations.
+unsafe impl Sync for UserMemory {}
+
+// SAFETY: the program promised `window` that the memory stays, readable and writable.
+unsafe impl Memory for UserMemory {
+    fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+    fn len(&self) -> usize {
+        self.len
+    }
+    fn page_size(&self) -> usize {
+        BASE_PAGE
+    }
+    fn file(&self) -> Option<(BorrowedFd<'_>, u64)> {
+        None
+    }
+}
+
+/// Whole pages of a program's.
+///
+/// # Safety
+/// `memory` is null, or leads to `bytes` readable and writable bytes that stay until the last clone of the window is
+/// dropped.
+pub(super) unsafe fn window(memory: *mut u8, bytes: usize) -> Answer<Window> {
+    let base = NonNull::new(memory).ok_or_else(|| Failure::invalid("memory: is NULL"))?;
+    let (address, page) = (memory as usize, BASE_PAGE);
+    if !address.is_multiple_of(page) {
+        let remedy = "allocate it with aligned_alloc or mmap";
+        return Err(Failure::invalid(format!(
+            "memory {address:#x}: must begin on a page of {page} bytes; {remedy}"
+        )));
+    }
+    if bytes == 0 || !bytes.is_multiple_of(page) || isize::try_from(bytes).is_err() {
+        return Err(Failure::invalid(format!("bytes {bytes}: must be whole pages of {page} bytes")));
+    }
+    if address.checked_add(bytes).is_none() {
+        return Err(Failure::invalid(format!(
+            "memory {address:#x} and {bytes} bytes: leave the address space"
+        )));
+    }
+    Ok(Window::whole(Arc::new(UserMemory { base, len: bytes })))
+}

@@ -1,0 +1,132 @@
+//! Running kernels.
+
+use std::num::NonZero;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use warpbell::kernels::cpu::Threads;
+use warpbell::{LANES, Running};
+
+use crate::error::{Answer, Code, Failure};
+use crate::handle::{Kind, Table};
+use crate::program::PROGRAMS;
+use crate::queues::QUEUES;
+use crate::scope::User;
+
+pub(crate) static RUNS: Table<Run> = Table::new(Kind::Run);
+
+/// How often a running kernel is looked at: seldom, but a short one is not kept waiting.
+const FIRST_LOOK: Duration = Duration::from_micros(20);
+const LOOK: Duration = Duration::from_millis(2);
+
+/// CUDA's limits of a launch: threads of a block, and blocks.
+const BLOCK_LIMIT: u32 = 1024;
+const GRID_LIMIT: u32 = i32::MAX as u32;
+
+/// A kernel that was started.
+pub(crate) struct Run {
+    kernel: String,
+    state: Mutex<State>,
+    /// Keeps the queues open.
+    _user: User,
+}
+
+enum State {
+    Running(Box<Running>),
+    Ended(Answer<()>),
+}
+
+/// Grid, block and the rest; zeros are defaults.
+pub(crate) struct Shape {
+    pub(crate) grid: u32,
+    pub(crate) block: u32,
+    pub(crate) shared_bytes: u32,
+    pub(crate) cpu_threads: u32,
+}
+
+impl Shape {
+    /// Blocks, and threads of each.
+    fn check(&self) -> Answer<(u32, u32)> {
+        let limited = |name: &str, value: u32, limit: u32| {
+            if value <= limit {
+                return Ok(value);
+            }
+            Err(Failure::invalid(format!("{name} {value}: must be at most {limit}")))
+        };
+        let block = limited("block", self.block, BLOCK_LIMIT)?;
+        Ok((limited("grid", self.grid, GRID_LIMIT)?.max(1), if block == 0 { LANES } else { block }))
+    }
+}
+
+impl Run {
+    pub(crate) fn launch(program: u64, kernel: &str, queues: u64, args: &[u8], shape: &Shape) -> Answer<u64> {
+        let program = PROGRAMS.get(program)?;
+        let queues = QUEUES.get(queues)?;
+        if program.target() != queues.target() {
+            let (one, other) = (program.target(), queues.target());
+            let text = format!("the program was compiled for {one}, and the queues are attached for {other}");
+            return Err(Failure::invalid(text));
+        }
+        let (grid, block) = shape.check()?;
+        let user = queues.enter_run()?;
+        let launch = program.launch(&queues.attachment, kernel, args)?.mailbox(&queues.mailbox)?;
+        let launch = launch.grid(grid).block(block).shared_bytes(shape.shared_bytes);
+        let workers = match shape.cpu_threads {
+            0 => thread::available_parallelism().map_or(1, NonZero::get),
+            threads => threads as usize,
+        };
+        let running = launch.threads(Threads { workers, ..Threads::default() }).start()?;
+        let state = Mutex::new(State::Running(Box::new(running)));
+        Ok(RUNS.add(Run { kernel: kernel.to_owned(), state, _user: user }))
+    }
+
+    /// Waits for the end until `timeout`; `None`: as long as it takes.
+    pub(crate) fn wait(&self, timeout: Option<Duration>) -> Answer<()> {
+        let begin = Instant::now();
+        let mut pause = FIRST_LOOK;
+        loop {
+            if let Some(answer) = self.look() {
+                return answer;
+            }
+            let left = timeout.map(|timeout| timeout.saturating_sub(begin.elapsed()));
+            if left == Some(Duration::ZERO) {
+                let text =
+                    format!("kernel {} still runs after {:?}", self.kernel, timeout.unwrap_or_default());
+                return Err(Failure::new(Code::Timeout, text));
+            }
+            thread::sleep(left.map_or(pause, |left| pause.min(left)));
+            pause = LOOK.min(pause * 2);
+        }
+    }
+
+    /// How it ended, if it has.
+    fn look(&self) -> Option<Answer<()>> {
+        let mut state = self.state.lock();
+        if let State::Running(running) = &*state {
+            // An error is the one that joining reports.
+            if running.is_finished().is_ok_and(|finished| !finished) {
+                return None;
+            }
+            let unknown = Failure::new(Code::Internal, "the end of a kernel was not recorded");
+            if let State::Running(running) = std::mem::replace(&mut *state, State::Ended(Err(unknown))) {
+                *state = State::Ended(running.join().map(drop).map_err(Failure::from));
+            }
+        }
+        match &*state {
+            State::Running(_) => None,
+            State::Ended(answer) => Some(answer.clone()),
+        }
+    }
+
+    pub(crate) fn close(handle: u64) -> Answer<()> {
+        let ended = |run: &Run| match run.look() {
+            Some(_) => Ok(()),
+            None => {
+                let text = format!("kernel {} still runs: wait for it first (warpbell_run_wait)", run.kernel);
+                Err(Failure::new(Code::Busy, text))
+            }
+        };
+        RUNS.close(handle, ended).map(drop)
+    }
+}

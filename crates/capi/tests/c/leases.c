@@ -1,0 +1,137 @@
+/* Leases, where rings and data lie, and what is heard of an SSD. */
+#include "expect.h"
+
+static void places(void) {
+    warpbell_open_options chosen = WARPBELL_OPEN_OPTIONS_INIT;
+    char path[200];
+    warpbell_ssd* ssd;
+    chosen.rings = "cmb";
+    OK(warpbell_ssd_open("soft:size=1m,cmb=64k", &chosen, &ssd));
+    OK(warpbell_ssd_data_path(ssd, path, sizeof(path)));
+    THAT(strncmp(path, "rings cmb (SQ), host (CQ), data host", 36) == 0);
+    OK(warpbell_ssd_close(ssd));
+    chosen.rings = "attic";
+    FAILS(warpbell_ssd_open("soft:size=1m", &chosen, &ssd), WARPBELL_ERROR_INVALID, "rings 'attic'");
+    chosen.rings = "host";
+    chosen.data = "cmb";
+    FAILS(warpbell_ssd_open("soft:size=1m", &chosen, &ssd), WARPBELL_ERROR_INVALID, "data 'cmb'");
+    chosen.data = "hbm";
+    FAILS(warpbell_ssd_open("soft:size=1m", &chosen, &ssd), WARPBELL_ERROR_INVALID, "of which GPU?");
+    chosen.data = "bar:0000:ff:1f.7/5";
+    THAT(warpbell_ssd_open("soft:size=1m", &chosen, &ssd) != WARPBELL_OK);
+    THAT(ssd == NULL);
+}
+
+static void news(void) {
+    warpbell_open_options chosen = WARPBELL_OPEN_OPTIONS_INIT;
+    warpbell_recovery_policy policy = WARPBELL_RECOVERY_POLICY_INIT;
+    warpbell_recovery_counters counters = WARPBELL_RECOVERY_COUNTERS_INIT;
+    warpbell_event event = WARPBELL_EVENT_INIT;
+    warpbell_ssd* ssd;
+    policy.settle_ns = 1000000;
+    policy.resets = WARPBELL_NONE;
+    chosen.recovery = &policy;
+    OK(warpbell_ssd_open("soft:size=1m", &chosen, &ssd));
+    OK(warpbell_ssd_recovery_counters(ssd, &counters));
+    THAT(counters.alarms == 0 && counters.resets == 0 && counters.size == sizeof(counters));
+    FAILS(warpbell_ssd_next_event(ssd, 1000, &event), WARPBELL_ERROR_TIMEOUT, "no event within 1");
+    FAILS(warpbell_ssd_recovery_counters(ssd, NULL), WARPBELL_ERROR_INVALID, "is NULL");
+    OK(warpbell_ssd_close(ssd));
+    FAILS(warpbell_ssd_next_event(ssd, 0, &event), WARPBELL_ERROR_HANDLE, "was closed before");
+    policy.abi_version = 1;
+    FAILS(warpbell_ssd_open("soft:size=1m", &chosen, &ssd), WARPBELL_ERROR_INVALID,
+          "warpbell_recovery_policy: abi_version 1");
+}
+
+static void leases(warpbell_ssd* ssd) {
+    warpbell_attach_options wanted = WARPBELL_ATTACH_OPTIONS_INIT;
+    warpbell_lease_options chosen = WARPBELL_LEASE_OPTIONS_INIT;
+    warpbell_namespace_ref whole, part;
+    warpbell_buffer_ref memory;
+    warpbell_queues* queues;
+    warpbell_buffer* buffer;
+    warpbell_lease *lease, *narrow;
+    wanted.queues = 3;
+    wanted.spares = WARPBELL_NONE;
+    OK(warpbell_queues_attach(ssd, &wanted, &queues));
+    OK(warpbell_queues_get_namespace_ref(queues, &whole));
+    OK(warpbell_buffer_alloc(queues, 8192, &buffer));
+    OK(warpbell_buffer_get_ref(buffer, &memory));
+
+    OK(warpbell_queues_lease(queues, NULL, &lease));
+    OK(warpbell_lease_get_namespace_ref(lease, &part));
+    THAT(part.lease_first == 0 && part.lease_end == 2048 && part.queue_count == 3);
+    OK(warpbell_lease_close(lease));
+
+    chosen.first_lba = 64;
+    chosen.blocks = 64;
+    chosen.read_only = 1;
+    chosen.first_queue = 1;
+    chosen.queues = 2;
+    chosen.buffer = buffer;
+    OK(warpbell_queues_lease(queues, &chosen, &lease));
+    OK(warpbell_lease_get_namespace_ref(lease, &part));
+    THAT(part.lease_first == 64 && part.lease_end == 128 && (part.flags & WARPBELL_NAMESPACE_READ_ONLY));
+    THAT(part.lease_iova == memory.iova && part.lease_iova_end == memory.iova + 8192);
+    THAT(part.queue_count == 2 && part.queues == whole.queues + sizeof(warpbell_queue_ref));
+    FAILS(warpbell_buffer_close(buffer), WARPBELL_ERROR_BUSY, "warpbell_lease_close");
+
+    chosen = (warpbell_lease_options)WARPBELL_LEASE_OPTIONS_INIT;
+    chosen.first_lba = 100;
+    chosen.blocks = 28;
+    OK(warpbell_lease_narrow(lease, &chosen, &narrow));
+    OK(warpbell_lease_get_namespace_ref(narrow, &part));
+    THAT(part.lease_first == 100 && part.lease_end == 128 && (part.flags & WARPBELL_NAMESPACE_READ_ONLY));
+    chosen.blocks = 29;
+    FAILS(warpbell_lease_narrow(lease, &chosen, &narrow), WARPBELL_ERROR_INVALID,
+          "lease of LBAs 100..129: must lie in 64..128");
+    THAT(narrow == NULL);
+    chosen.blocks = 0;
+    FAILS(warpbell_lease_narrow(lease, &chosen, &narrow), WARPBELL_ERROR_INVALID,
+          "first_lba 100: with blocks 0");
+    chosen.blocks = UINT64_MAX;
+    FAILS(warpbell_lease_narrow(lease, &chosen, &narrow), WARPBELL_ERROR_INVALID, "beyond the last number");
+    chosen.first_lba = chosen.blocks = 0;
+    chosen.first_queue = UINT32_MAX;
+    chosen.queues = UINT32_MAX;
+    FAILS(warpbell_lease_narrow(lease, &chosen, &narrow), WARPBELL_ERROR_INVALID, "lease of queues");
+    chosen.first_queue = 0;
+    chosen.queues = 1;
+    FAILS(warpbell_lease_narrow(lease, &chosen, &narrow), WARPBELL_ERROR_INVALID,
+          "queues 0..1: must lie in 1..3");
+
+    OK(warpbell_lease_close(lease));
+    FAILS(warpbell_lease_close(lease), WARPBELL_ERROR_HANDLE, "was closed before");
+    /* The narrower one still names the buffer. It goes with the queues, and the buffer too. */
+    FAILS(warpbell_buffer_close(buffer), WARPBELL_ERROR_BUSY, "1 open");
+    FAILS(warpbell_queues_lease((warpbell_queues*)(void*)buffer, NULL, &lease), WARPBELL_ERROR_HANDLE,
+          "another kind: buffer");
+    OK(warpbell_queues_close(queues));
+    FAILS(warpbell_buffer_close(buffer), WARPBELL_ERROR_HANDLE, "was closed before");
+}
+
+/* A controller that does not delete queues may still write to their memory. */
+static void undeleted(const char* plan) {
+    char device[4200];
+    warpbell_ssd* ssd;
+    warpbell_queues* queues;
+    snprintf(device, sizeof(device), "soft:size=1m,faults=%s", plan);
+    OK(warpbell_ssd_open(device, NULL, &ssd));
+    OK(warpbell_queues_attach(ssd, NULL, &queues));
+    FAILS(warpbell_queues_close(queues), WARPBELL_ERROR_IN_USE, "stay mapped");
+    FAILS(warpbell_queues_close(queues), WARPBELL_ERROR_HANDLE, "was closed before");
+    OK(warpbell_ssd_close(ssd));
+}
+
+int main(int argc, char** argv) {
+    warpbell_ssd* ssd;
+    THAT(argc == 2);
+    undeleted(argv[1]);
+    places();
+    news();
+    OK(warpbell_ssd_open("soft:size=1m", NULL, &ssd));
+    leases(ssd);
+    OK(warpbell_ssd_close(ssd));
+    printf("%d checks\n", checks);
+    return 0;
+}

@@ -1,0 +1,128 @@
+//! `scripts/install`: what it writes, what it leaves alone, what it takes away.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::installed::{built, install, root, succeeded};
+
+/// All files below a folder, by their names from there.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        match entry.path() {
+            path if entry.file_type().unwrap().is_dir() => found.extend(files(&path)),
+            path => found.push(path),
+        }
+    }
+    found.sort();
+    found
+}
+
+fn options<'a>(prefix: &'a Path, more: &'a [&'a str]) -> Vec<&'a OsStr> {
+    let mut options: Vec<&OsStr> = vec!["--libraries".as_ref(), "--prefix".as_ref(), prefix.as_os_str()];
+    options.extend(more.iter().map(OsStr::new));
+    options
+}
+
+#[test]
+fn what_it_says_is_what_it_writes_and_uninstall_takes_all_of_it_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let prefix = folder.path().join("usr");
+    let rehearsed = succeeded("--dry-run", &install(&options(&prefix, &["--dry-run"])));
+    assert!(!prefix.exists(), "a rehearsal writes nothing");
+    let said = succeeded("install", &install(&options(&prefix, &[])));
+    let named = |text: &str| {
+        let lines = text.lines().filter_map(|line| line.strip_prefix("install "));
+        let mut paths: Vec<PathBuf> = lines.map(PathBuf::from).collect();
+        paths.sort();
+        paths
+    };
+    assert_eq!(named(&said), files(&prefix));
+    assert_eq!(named(&rehearsed), files(&prefix));
+    for name in ["lib/libwarpbell.a", "include/warpbell/warpbell.cuh", "lib/pkgconfig/warpbell.pc"] {
+        assert!(prefix.join(name).is_file(), "{name}");
+    }
+    let library = fs::read_link(prefix.join("lib/libwarpbell.so")).unwrap();
+    assert_eq!(library, Path::new("libwarpbell.so.0"));
+
+    // Once more over itself, as an upgrade does.
+    succeeded("install", &install(&options(&prefix, &[])));
+    fs::write(prefix.join("lib/mine"), "mine").unwrap();
+    succeeded("--uninstall --dry-run", &install(&options(&prefix, &["--uninstall", "--dry-run"])));
+    assert!(files(&prefix).len() > 20, "a rehearsal removes nothing");
+    succeeded("--uninstall", &install(&options(&prefix, &["--uninstall"])));
+    assert_eq!(files(&prefix), [prefix.join("lib/mine")], "what is not ours stays");
+}
+
+#[test]
+fn folders_that_were_there_before_stay() {
+    let folder = tempfile::tempdir().unwrap();
+    let prefix = folder.path().join("mine/usr");
+    fs::create_dir_all(&prefix).unwrap();
+    succeeded("install", &install(&options(&prefix, &[])));
+    succeeded("--uninstall", &install(&options(&prefix, &["--uninstall"])));
+    assert!(prefix.is_dir(), "the prefix is not the script's to remove");
+    assert_eq!(fs::read_dir(&prefix).unwrap().count(), 0, "and nothing is left in it");
+}
+
+#[test]
+fn what_was_broken_off_can_be_done_again_and_undone() {
+    let folder = tempfile::tempdir().unwrap();
+    let prefix = folder.path().join("usr");
+    // A folder in place of a file: it fails there, after others have been written.
+    let broken = prefix.join("lib/pkgconfig");
+    fs::create_dir_all(prefix.join("lib")).unwrap();
+    fs::write(&broken, "in the way").unwrap();
+    assert!(!install(&options(&prefix, &[])).status.success());
+    assert!(prefix.join("lib/libwarpbell.a").is_file(), "it was broken off half-way");
+    fs::remove_file(&broken).unwrap();
+    succeeded("once more", &install(&options(&prefix, &[])));
+    succeeded("--uninstall", &install(&options(&prefix, &["--uninstall"])));
+    assert_eq!(files(&prefix), [] as [PathBuf; 0]);
+}
+
+#[test]
+fn files_of_others_are_not_replaced() {
+    let prefix = tempfile::tempdir().unwrap();
+    fs::create_dir(prefix.path().join("lib")).unwrap();
+    let theirs = prefix.path().join("lib/libwarpbell.so");
+    fs::write(&theirs, "theirs").unwrap();
+    let output = install(&options(prefix.path(), &[]));
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(3), "{error}");
+    assert!(error.contains(theirs.to_str().unwrap()), "{error}");
+    assert_eq!(fs::read_to_string(&theirs).unwrap(), "theirs");
+    assert_eq!(files(prefix.path()), [theirs], "nothing was written");
+}
+
+#[test]
+fn packages_are_staged_below_destdir() {
+    let stage = tempfile::tempdir().unwrap();
+    let mut command = Command::new(root().join("scripts/install"));
+    command.args(["--libraries", "--prefix=/usr", "--built"]).arg(built()).env("DESTDIR", stage.path());
+    succeeded("install", &command.output().unwrap());
+    let text = fs::read_to_string(stage.path().join("usr/lib/pkgconfig/warpbell.pc")).unwrap();
+    assert!(!text.contains(stage.path().to_str().unwrap()) && !text.contains('@'), "{text}");
+    let list = fs::read_to_string(stage.path().join("usr/share/warpbell/installed")).unwrap();
+    assert!(list.lines().all(|line| !line.starts_with('/')), "{list}");
+}
+
+#[test]
+fn what_it_cannot_do_it_says() {
+    let refused = |options: &[&str], code: i32, text: &str| {
+        let options: Vec<&OsStr> = options.iter().map(OsStr::new).collect();
+        let output = install(&options);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), error.contains(text)), (Some(code), true), "{error}");
+    };
+    refused(&[], 2, "--prefix is missing");
+    refused(&["--prefix"], 2, "--prefix: expected a folder");
+    refused(&["--prefix", "somewhere"], 2, "must be an absolute path");
+    refused(&["--everything"], 2, "unknown option '--everything'");
+    let empty = tempfile::tempdir().unwrap();
+    let empty = empty.path().to_str().unwrap();
+    refused(&["--prefix", empty, "--uninstall"], 1, "nothing was installed below");
+    refused(&["--prefix", empty, "--built", empty], 4, "is missing: it is built by");
+}

@@ -1,0 +1,105 @@
+//! An installation of the library that this test was built with, and what builds programs against it.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::LazyLock;
+
+use cuda_standin::harness::Standin;
+use tempfile::TempDir;
+
+/// The repository.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// Where cargo put the libraries: beside this test.
+pub fn built() -> PathBuf {
+    std::env::current_exe().unwrap().parent().unwrap().to_owned()
+}
+
+/// Runs `scripts/install` with these options.
+pub fn install(options: &[&OsStr]) -> Output {
+    let mut command = Command::new(root().join("scripts/install"));
+    command.arg("--built").arg(built()).args(options).env_remove("DESTDIR").output().unwrap()
+}
+
+/// One installation for all tests that only look at it.
+pub fn prefix() -> &'static Path {
+    static PREFIX: LazyLock<TempDir> = LazyLock::new(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let output = install(&["--libraries".as_ref(), "--prefix".as_ref(), folder.path().as_os_str()]);
+        succeeded("scripts/install", &output);
+        folder
+    });
+    PREFIX.path()
+}
+
+/// The standard output of a program that must succeed.
+pub fn succeeded(what: &str, output: &Output) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (out, error) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{what}: {}\n{out}{error}", output.status);
+    out
+}
+
+/// Whether a tool is there; if not, the test is skipped, loudly.
+pub fn has(tool: &str, what: &str) -> bool {
+    let found = Command::new(tool).arg("--version").output().is_ok_and(|output| output.status.success());
+    if !found {
+        println!("skipped: {what}: no {tool} (scripts/setup installs it)");
+    }
+    found
+}
+
+/// What pkg-config says, in words of the shell.
+pub fn pkg_config(options: &[&str]) -> Vec<String> {
+    let mut command = Command::new("pkg-config");
+    command.env("PKG_CONFIG_PATH", prefix().join("lib/pkgconfig")).args(options).arg("warpbell");
+    let output = command.output().unwrap();
+    succeeded("pkg-config", &output).split_whitespace().map(str::to_owned).collect()
+}
+
+/// Where programs of these tests keep the kernels that they compile.
+pub fn cache() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("capi-kernels")
+}
+
+/// A program that was built, in a folder of its own.
+pub struct Program {
+    path: PathBuf,
+    _folder: TempDir,
+}
+
+impl Program {
+    /// Compiles `source` by `compiler`, with `flags` before it and `libraries` behind it.
+    pub fn build(compiler: &str, flags: &[&str], source: &Path, libraries: &[String]) -> Program {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("program");
+        let mut command = Command::new(compiler);
+        command.args(flags).arg(source).args(["-x", "none"]).args(libraries).arg("-o").arg(&path);
+        succeeded(&format!("{command:?}"), &command.output().unwrap());
+        Program { path, _folder: folder }
+    }
+
+    /// Runs it: it finds the shared library, and compiles its kernels into a cache of these tests.
+    pub fn run(&self, arguments: &[&str]) -> Output {
+        self.command(&[]).args(arguments).output().unwrap()
+    }
+
+    /// The same on the stand-in for a CUDA driver.
+    pub fn run_on(&self, standin: &Standin, arguments: &[&str]) -> Output {
+        let mut command = self.command(&[standin.folder()]);
+        standin.configure(&mut command).args(arguments).output().unwrap()
+    }
+
+    /// With these folders of libraries besides the installed one.
+    fn command(&self, folders: &[&Path]) -> Command {
+        let mut command = Command::new(&self.path);
+        let lib = prefix().join("lib");
+        let folders = std::iter::once(lib.as_path()).chain(folders.iter().copied());
+        command.env("LD_LIBRARY_PATH", std::env::join_paths(folders).unwrap());
+        command.env("WARPBELL_CACHE_DIR", cache());
+        command
+    }
+}

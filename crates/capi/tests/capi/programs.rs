@@ -1,0 +1,194 @@
+//! Programs in C: the example in every way of linking, and what the library refuses.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use cuda_standin::harness::Standin;
+use warpbell::kernels::toolchain::Variant;
+
+use crate::installed::{Program, cache, has, pkg_config, prefix, root, succeeded};
+
+const RIGHT: &str = "32 blocks of 512 bytes, read by a kernel on target cpu: right\n";
+const STRICT: [&str; 6] =
+    ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-D_POSIX_C_SOURCE=200809L"];
+
+fn example() -> PathBuf {
+    root().join("examples/c/first_kernel.c")
+}
+
+fn kernel() -> String {
+    root().join("examples/first_kernel.cu").display().to_string()
+}
+
+fn test_program(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(name)
+}
+
+/// Whether there is a C compiler and pkg-config.
+fn can_build(what: &str) -> bool {
+    has("cc", what) && has("pkg-config", what)
+}
+
+fn shared() -> Vec<String> {
+    pkg_config(&["--cflags", "--libs"])
+}
+
+#[test]
+fn the_example_runs_linked_to_the_shared_library() {
+    if can_build("the C example") {
+        let program = Program::build("cc", &STRICT, &example(), &shared());
+        assert_eq!(succeeded("first_kernel", &program.run(&[&kernel()])), RIGHT);
+    }
+}
+
+#[test]
+fn the_example_runs_linked_statically() {
+    if can_build("the C example, static") {
+        let mut flags = pkg_config(&["--cflags"]);
+        flags.push(prefix().join("lib/libwarpbell.a").display().to_string());
+        flags.extend(pkg_config(&["--variable=static_libs"]));
+        let program = Program::build("cc", &STRICT, &example(), &flags);
+        assert_eq!(succeeded("first_kernel", &program.run(&[&kernel()])), RIGHT);
+    }
+}
+
+#[test]
+fn the_example_is_c_plus_plus_too() {
+    if can_build("the C example as C++") && has("c++", "the C example as C++") {
+        for standard in ["-std=c++11", "-std=c++20"] {
+            let flags = [standard, "-pedantic", "-Wall", "-Wextra", "-Werror", "-x", "c++"];
+            let program = Program::build("c++", &flags, &example(), &shared());
+            assert_eq!(succeeded("first_kernel", &program.run(&[&kernel()])), RIGHT);
+        }
+    }
+}
+
+/// NVRTC compiles the kernel, and the stand-in for a driver runs the CPU's code of it: nothing here is shown of a GPU.
+#[test]
+fn the_example_runs_on_a_cuda_target() {
+    let kernels = Variant::file(Path::new(&kernel())).unwrap().cache(&cache()).build().unwrap();
+    let standin = Standin::new(&format!("modules={}", kernels.display()));
+    if can_build("the C example on the CUDA stand-in") {
+        let program = Program::build("cc", &STRICT, &example(), &shared());
+        let output = program.run_on(&standin, &[&kernel(), "cuda:0"]);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        if error.contains("no NVRTC to compile kernels") {
+            println!(
+                "skipped: the C example on the CUDA stand-in: no NVRTC (scripts/cuda-setup installs it)"
+            );
+            return;
+        }
+        let text = succeeded("first_kernel", &output);
+        assert_eq!(text, RIGHT.replace("target cpu", "target cuda:0"));
+        standin.log().assert_clean();
+    }
+}
+
+#[test]
+fn a_failure_of_the_example_is_an_exit_code_and_a_sentence() {
+    if can_build("failures of the C example") {
+        let program = Program::build("cc", &STRICT, &example(), &shared());
+        let output = program.run(&["/nowhere/kernel.cu"]);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(
+            error.starts_with("compile: WARPBELL_ERROR_INVALID: kernel source /nowhere/kernel.cu: "),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn wrong_arguments_and_closed_handles_are_refused_in_words() {
+    if can_build("refusals, from C") {
+        refusals(&[]);
+    }
+}
+
+#[test]
+fn refusals_touch_no_memory_that_they_should_not() {
+    if can_build("refusals under AddressSanitizer") && sanitizer_works() {
+        refusals(&["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]);
+    }
+}
+
+fn refusals(flags: &[&str]) {
+    let flags: Vec<&str> = STRICT.iter().chain(flags).copied().collect();
+    let program = Program::build("cc", &flags, &test_program("refused.c"), &shared());
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("disk.img");
+    std::fs::write(&file, vec![0u8; 1 << 20]).unwrap();
+    let driver = if has_cuda_driver() { "driver" } else { "no-driver" };
+    let checked = succeeded("refused", &program.run(&[file.to_str().unwrap(), driver]));
+    assert!(checked.ends_with(" checks\n"), "{checked}");
+    let written = std::fs::read(&file).unwrap();
+    assert!(
+        written[..512].iter().all(|byte| *byte == 0) && written[512..1024].iter().all(|byte| *byte == 0x5a)
+    );
+}
+
+#[test]
+fn leases_places_and_news_from_c() {
+    if can_build("leases, from C") {
+        let program = Program::build("cc", &STRICT, &test_program("leases.c"), &shared());
+        let folder = tempfile::tempdir().unwrap();
+        let plan = folder.path().join("plan.toml");
+        let text = "[[fault]]\nkind = \"fail\"\nadmin = \"delete_i/o_submission_queue\"\nstatus = \"Internal Error\"\n";
+        std::fs::write(&plan, text).unwrap();
+        let checked = succeeded("leases", &program.run(&[plan.to_str().unwrap()]));
+        assert!(checked.ends_with(" checks\n"), "{checked}");
+    }
+}
+
+#[test]
+fn kernels_compile_run_stop_and_fail_from_c() {
+    if can_build("kernels, from C") {
+        let flags: Vec<&str> = STRICT.iter().copied().chain(["-pthread"]).collect();
+        let program = Program::build("cc", &flags, &test_program("kernels.c"), &shared());
+        let checked = succeeded("kernels", &program.run(&[]));
+        assert!(checked.ends_with(" checks\n"), "{checked}");
+    }
+}
+
+#[test]
+fn cmake_finds_the_package() {
+    if !can_build("the CMake package") || !has("cmake", "the CMake package") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut configure = Command::new("cmake");
+    configure.arg("-S").arg(test_program("")).arg("-B").arg(folder.path());
+    configure.arg(format!("-DCMAKE_PREFIX_PATH={}", prefix().display()));
+    configure.arg(format!("-DEXAMPLE={}", example().display()));
+    succeeded("cmake", &configure.output().unwrap());
+    succeeded("cmake --build", &Command::new("cmake").arg("--build").arg(folder.path()).output().unwrap());
+    for name in ["shared", "static"] {
+        let mut program = Command::new(folder.path().join(name));
+        program
+            .arg(kernel())
+            .env("WARPBELL_CACHE_DIR", concat!(env!("CARGO_TARGET_TMPDIR"), "/capi-kernels"));
+        assert_eq!(succeeded(name, &program.output().unwrap()), RIGHT);
+    }
+    succeeded("device", &Command::new(folder.path().join("device")).output().unwrap());
+}
+
+/// Without one, a GPU is a missing requirement; with one, it depends on the GPUs.
+fn has_cuda_driver() -> bool {
+    let folders = ["/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/lib/wsl/lib"];
+    let set = std::env::var("LD_LIBRARY_PATH").unwrap_or_default();
+    set.split(':').chain(folders).any(|folder| std::path::Path::new(folder).join("libcuda.so.1").exists())
+}
+
+/// Whether the C compiler has AddressSanitizer's library.
+fn sanitizer_works() -> bool {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, program) = (folder.path().join("a.c"), folder.path().join("a"));
+    std::fs::write(&source, "int main(void) { return 0; }\n").unwrap();
+    let mut command = Command::new("cc");
+    command.arg("-fsanitize=address,undefined").arg(&source).arg("-o").arg(&program);
+    let works = command.output().unwrap().status.success();
+    if !works {
+        println!("skipped: refusals under AddressSanitizer: cc has no libasan");
+    }
+    works
+}

@@ -1,0 +1,83 @@
+//! `bench` against the GPU-resident controller: a device that exists while a kernel runs.
+
+use warpbell::vfio::IommuChoice;
+use warpbell::{DeviceName, Place};
+use warpbell_workload::resident::{ResidentSpec, bench, device_report, path_report, resolve};
+use warpbell_workload::{BenchOptions, BenchReport, Control, Job, RunError};
+
+use crate::args::{BenchArgs, Dbbuf};
+use crate::exit::Ending;
+use crate::progress::{Goal, watch};
+
+/// What the command line asks of the GPU-resident controller, if that is its device.
+pub fn named(args: &BenchArgs) -> Result<Option<ResidentSpec>, Ending> {
+    let device = &args.device;
+    let names = device.names()?;
+    let Some(options) = names.iter().find_map(|name| match name {
+        DeviceName::Resident(options) => Some(options),
+        _ => None,
+    }) else {
+        return Ok(None);
+    };
+    if names.len() > 1 {
+        return Err(Ending::usage(
+            "resident: is measured alone, in a kernel of its own; name no other device",
+        ));
+    }
+    let spec = options.parse().map_err(Ending::usage)?;
+    refuse_what_an_ssd_has(args)?;
+    Ok(Some(spec))
+}
+
+/// Flags about an SSD, which is not there.
+fn refuse_what_an_ssd_has(args: &BenchArgs) -> Result<(), Ending> {
+    let device = &args.device;
+    let given = [
+        ("--fault", device.fault.is_some()),
+        ("--dbbuf", device.dbbuf != Dbbuf::Auto),
+        ("--iommu", device.iommu != IommuChoice::Auto),
+        ("--rings", device.rings != Place::Host),
+        ("--data", device.data != Place::Host),
+        ("--wide-cids", device.wide_cids),
+        ("--allow-write", !device.allow_write.is_empty()),
+        ("--trace", args.trace.trace.is_some()),
+        ("--replay", args.trace.replay.is_some()),
+        ("--retries", args.retries != 0),
+        ("--no-recover", args.no_recover),
+    ];
+    match given.iter().find(|(_, given)| *given) {
+        Some((flag, _)) => Err(Ending::usage(format!(
+            "{flag}: the GPU-resident controller has its rings in the target's memory, and no data, IOMMU, faults or traces"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Runs all points.
+pub fn run(
+    spec: &ResidentSpec,
+    args: &BenchArgs,
+    points: &[BenchOptions],
+    control: &Control,
+) -> Result<BenchReport, Ending> {
+    let target = args.device.target;
+    let opened = target.open()?;
+    let jobs = points.iter().map(|options| resolve(spec, options).map_err(RunError::from));
+    let jobs = jobs.collect::<Result<Vec<Job>, _>>()?;
+    let mut runs = Vec::with_capacity(jobs.len());
+    for job in &jobs {
+        if control.stopped() {
+            break;
+        }
+        let goal = match (job.runtime, job.io_limit_bytes) {
+            (Some(runtime), _) => Goal::Time(job.ramp + runtime),
+            (None, bytes) => Goal::Bytes(bytes.unwrap_or(job.size_bytes)),
+        };
+        let done = || control.done();
+        runs.push(watch(job.rw.word(), goal, &done, || bench(target, spec, job, control))?);
+    }
+    let name = args.device.name()?.to_string();
+    let mut report = BenchReport::new(opened.to_string(), device_report(&name), path_report(), runs);
+    report.partial |= control.stopped();
+    Ok(report)
+}

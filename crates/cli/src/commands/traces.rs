@@ -1,0 +1,77 @@
+//! `bench --trace` and `bench --replay`: the files.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use warpbell_workload::trace::{SsdReplay, SsdTrace, TraceFile, read_replay};
+use warpbell_workload::{BenchReport, ClockKind, TraceForm};
+
+use crate::args::BenchArgs;
+use crate::exit::{Ending, FAILED};
+
+/// What is to be submitted again, by SSDs of the recording; nothing without `--replay`.
+pub fn recordings(args: &BenchArgs) -> Result<Vec<SsdReplay>, Ending> {
+    let Some(path) = &args.trace.replay else { return Ok(Vec::new()) };
+    let replays = read_replay(path, args.trace.replay_timing).map_err(Ending::usage)?;
+    for replay in replays.iter().filter(|replay| replay.missing_events > 0) {
+        eprintln!(
+            "warning: --replay {}: the trace of {} lacks {} events that were overwritten; record with more \
+             --trace-events",
+            replay.file, replay.recorded_on, replay.missing_events
+        );
+    }
+    Ok(replays)
+}
+
+/// A recording for each SSD, or none for any.
+pub fn one_each(replays: Vec<SsdReplay>, ssds: usize) -> Result<Vec<Option<Arc<SsdReplay>>>, Ending> {
+    let Some(first) = replays.first() else { return Ok(vec![None; ssds]) };
+    if replays.len() != ssds {
+        return Err(Ending::usage(format!(
+            "--replay {}: a trace of {} SSDs, and {ssds} were named: name as many",
+            first.file,
+            replays.len()
+        )));
+    }
+    Ok(replays.into_iter().map(|replay| Some(Arc::new(replay))).collect())
+}
+
+/// Where the trace goes: created before anything runs, so that a run is not lost to a bad path.
+pub struct TraceOutput {
+    file: File,
+    path: PathBuf,
+    form: TraceForm,
+}
+
+/// The file of `--trace`, if one is wanted. A trace is of one run.
+pub fn file(args: &BenchArgs, runs: usize) -> Result<Option<TraceOutput>, Ending> {
+    let Some(path) = &args.trace.trace else { return Ok(None) };
+    if runs > 1 {
+        let shown = path.display();
+        return Err(Ending::usage(format!(
+            "--trace {shown}: a trace is of one run, and --axis makes {runs}; trace one of them"
+        )));
+    }
+    let file = File::create(path).map_err(|error| not_written(path, &error))?;
+    Ok(Some(TraceOutput { file, path: path.clone(), form: args.trace.trace_format }))
+}
+
+impl TraceOutput {
+    /// Writes what kernels did on all SSDs.
+    pub fn write(self, reports: &[BenchReport]) -> Result<(), Ending> {
+        let runs = || reports.iter().filter_map(|report| Some((report, report.runs.first()?)));
+        let of_run = |(report, run): (&BenchReport, &warpbell_workload::Run)| {
+            let events = run.traced.as_ref().map(|events| events.to_vec()).unwrap_or_default();
+            SsdTrace::new(&report.device, &run.job, run.trace.unwrap_or_default(), events)
+        };
+        let virtual_time = runs().any(|(_, run)| run.clock == ClockKind::Virtual);
+        let target = reports.first().map(|report| report.target.clone()).unwrap_or_default();
+        let trace = TraceFile::new(target, virtual_time, runs().map(of_run).collect());
+        trace.write(self.form, &self.file).map_err(|error| not_written(&self.path, &error))
+    }
+}
+
+fn not_written(path: &Path, error: &std::io::Error) -> Ending {
+    Ending::new(FAILED, format!("--trace {}: {error}", path.display()))
+}

@@ -1,0 +1,133 @@
+//! What may be written: only what its owner named in `--allow-write`. Memory is nobody's data.
+
+use std::path::{Path, PathBuf};
+
+use warpbell::soft::{SoftConfig, StoreConfig};
+use warpbell::vfio::pci::{self, Sysfs};
+use warpbell::{Bdf, DeviceName, Ssd, same_file};
+
+use crate::exit::{Ending, REFUSED};
+
+/// What can be refused without opening the device: a file that was not named by its path, or an SSD or socket where
+/// nothing was named at all.
+pub fn before(name: &DeviceName, allowed: &[String], nsid: u32) -> Result<(), Ending> {
+    let object = match name {
+        DeviceName::Soft(text) => match file_behind(text, nsid)? {
+            Some(file) if allowed.iter().any(|allowed| same_file(&file, Path::new(allowed))) => return Ok(()),
+            Some(file) => file.display().to_string(),
+            None => return Ok(()),
+        },
+        _ if allowed.iter().any(|allowed| may_mean(name, allowed)) => return Ok(()),
+        DeviceName::Serial(serial) => serial.clone(),
+        DeviceName::VfioUser(socket) => socket.display().to_string(),
+        DeviceName::Pci(_) | DeviceName::Node(_) | DeviceName::Resident(_) => name.to_string(),
+    };
+    Err(refused(&object, allowed))
+}
+
+/// Whether `allowed` may turn out to be another name of the device `name`. A function goes by its address and by its
+/// serial number, which may not be known before it is open; a socket by its path.
+fn may_mean(name: &DeviceName, allowed: &str) -> bool {
+    if allowed.parse().as_ref() == Ok(name) {
+        return true;
+    }
+    if let DeviceName::VfioUser(socket) = name {
+        return same_file(socket, Path::new(allowed));
+    }
+    let system = Sysfs::system();
+    let bdf = name.function().and_then(|name| name.resolve(&system).ok());
+    if let Ok(address) = allowed.parse::<Bdf>() {
+        return bdf.is_none_or(|bdf| bdf == address);
+    }
+    let allowed = allowed.strip_prefix("sn:").unwrap_or(allowed);
+    match name {
+        DeviceName::Serial(serial) => serial == allowed,
+        _ => {
+            let function = bdf.and_then(|bdf| pci::function(&system, bdf));
+            function.is_none_or(|function| function.serial().is_none_or(|serial| serial == allowed))
+        }
+    }
+}
+
+/// What only the open SSD tells: whether it is one that was named. So far nothing was written to it.
+pub fn after(ssd: &Ssd, allowed: &[String]) -> Result<(), Ending> {
+    if ssd.soft().is_some() || allowed.iter().any(|allowed| ssd.is_named(allowed)) {
+        return Ok(());
+    }
+    Err(refused(ssd.identify().serial(), allowed))
+}
+
+fn refused(object: &str, allowed: &[String]) -> Ending {
+    let message = if allowed.is_empty() {
+        format!("writing to {object} is not permitted: name it in --allow-write={object} to permit it")
+    } else {
+        let named: Vec<String> = allowed.iter().map(|allowed| format!("--allow-write={allowed}")).collect();
+        let named = named.join(" ");
+        let verb = if allowed.len() == 1 { "names" } else { "name" };
+        format!("writing to {object} is not permitted: {named} {verb} something else, not {object}")
+    };
+    Ending::new(REFUSED, message)
+}
+
+/// The file behind a namespace of a soft controller, if there is one.
+fn file_behind(text: &str, nsid: u32) -> Result<Option<PathBuf>, Ending> {
+    let config = SoftConfig::parse(text).map_err(warpbell::Error::from)?;
+    let index = (nsid as usize).checked_sub(1);
+    let store = index.and_then(|index| config.namespaces.get(index)).map(|namespace| &namespace.store);
+    Ok(match store {
+        Some(StoreConfig::File { path, .. }) => Some(path.clone()),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(name: &str, allowed: &[&str], nsid: u32) -> Result<(), String> {
+        let allowed: Vec<String> = allowed.iter().map(|&text| text.to_owned()).collect();
+        let name: DeviceName = name.parse().unwrap();
+        before(&name, &allowed, nsid).map_err(|ending| format!("{ending:?}"))
+    }
+
+    #[test]
+    fn only_the_named_file_may_be_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("disk.img");
+        std::fs::write(&path, [0; 512]).unwrap();
+        let name = format!("soft:size=1m,file={}", path.display());
+        let folder = directory.path().file_name().unwrap().to_str().unwrap();
+        let twisted = format!("{}/../{folder}/disk.img", directory.path().display());
+        assert_eq!(check(&name, &[], 1), Ok(()), "memory needs none");
+        assert!(check(&name, &[], 2).is_err());
+        assert!(check(&name, &["disk.img"], 2).is_err());
+        assert_eq!(check(&name, &[path.to_str().unwrap()], 2), Ok(()));
+        assert_eq!(check(&name, &["S1", &twisted], 2), Ok(()), "the same file by another path, among others");
+    }
+
+    #[test]
+    fn an_ssd_is_written_only_under_a_name_of_its_own() {
+        let text = check("ff00:41:00.0", &[], 1).unwrap_err();
+        assert!(text.contains("name it in --allow-write=ff00:41:00.0"), "{text}");
+        assert!(check("ff00:41:00.0", &["ff00:41:00.1"], 1).is_err());
+        assert!(check("ff00:41:00.0", &["ff00:41:00.0"], 1).is_ok());
+        assert!(check("sn:S64X", &["S64X"], 1).is_ok());
+        assert!(check("sn:S64X", &["sn:S64X"], 1).is_ok());
+        assert!(check("sn:S64X", &["S64Y"], 1).is_err());
+        assert!(check("sn:S64X", &["ff00:41:00.0"], 1).is_ok(), "it may be its address");
+        let socket = "vfio-user:/run/x.sock";
+        assert!(check(socket, &[], 1).is_err() && check(socket, &["x"], 1).is_err());
+        assert!(check(socket, &["/run/x.sock"], 1).is_ok() && check(socket, &[socket], 1).is_ok());
+    }
+
+    #[test]
+    fn an_ssd_or_socket_is_refused_before_it_is_opened_if_nothing_was_named() {
+        for (name, object) in
+            [("41:00.0", "0000:41:00.0"), ("sn:S64X", "S64X"), ("vfio-user:/run/x.sock", "/run/x.sock")]
+        {
+            let text = check(name, &[], 1).unwrap_err();
+            assert!(text.contains(&format!("code: {REFUSED}")), "{text}");
+            assert!(text.contains(&format!("name it in --allow-write={object} to permit it")), "{text}");
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! A replay submits what was recorded: the same commands, each warp's in its order.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::{number, traced};
+use crate::common::{json, ok, run};
+
+/// Opcode, first block and blocks.
+type Command = (u64, u64, u64);
+
+/// The commands of each warp of the first SSD in the order of their entries, from a trace in the whole form.
+fn commands(trace: &Value) -> BTreeMap<u64, Vec<Command>> {
+    assert_eq!(trace["schema"], "warpbell.trace/1");
+    let mut warps: BTreeMap<u64, Vec<(u64, Command)>> = BTreeMap::new();
+    for event in
+        trace["ssds"][0]["events"].as_array().unwrap().iter().filter(|event| event["event"] == "submit")
+    {
+        let command = (number(event, "opcode"), number(event, "lba"), number(event, "blocks"));
+        warps.entry(number(event, "warp")).or_default().push((number(event, "index"), command));
+    }
+    let in_order = |mut commands: Vec<(u64, Command)>| {
+        commands.sort_by_key(|(index, _)| *index);
+        commands.into_iter().map(|(_, command)| command).collect()
+    };
+    warps.into_iter().map(|(warp, commands)| (warp, in_order(commands))).collect()
+}
+
+fn submit_clocks(trace: &Value) -> Vec<u64> {
+    let events = trace["ssds"][0]["events"].as_array().unwrap().iter();
+    events.filter(|event| event["event"] == "submit").map(|event| number(event, "clock_ns")).collect()
+}
+
+fn replayed(device: &str, recording: &Path, flags: &[&str], file: &Path) -> (Value, Value) {
+    let recording = recording.to_str().unwrap();
+    let flags = [&["--replay", recording, "--trace-format", "json"], flags].concat();
+    traced(&[device], &flags, file)
+}
+
+#[test]
+fn the_same_commands_come_again_in_each_warps_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let (first, again) = (folder.path().join("first.json"), folder.path().join("again.json"));
+    for (flags, timing) in [
+        (&["--sharing", "shared", "--warps", "6", "--queues", "2", "--iodepth", "64"][..], "asap"),
+        (&["--queues", "3", "--iodepth", "5", "--api", "raw"][..], "recorded"),
+        (&["--bs", "300k", "--iodepth", "8"][..], "asap"),
+    ] {
+        let shape = ["--rw", "randrw", "--rwmixread", "70", "--io-limit", "3m", "--trace-format", "json"];
+        let (recorded, trace) = traced(&["soft:size=16m"], &[&shape, flags].concat(), &first);
+        let wanted = commands(&trace);
+        let (report, trace) = replayed("soft:size=16m", &first, &["--replay-timing", timing], &again);
+        assert_eq!(commands(&trace), wanted, "{flags:?} {timing}");
+        let (recorded, run) = (&recorded["runs"][0], &report["runs"][0]);
+        assert_eq!((number(run, "errors"), number(&report, "violations")), (0, 0), "{run:#}");
+        assert_eq!(number(&run["counters"], "sqes"), number(&recorded["counters"], "sqes"));
+        assert_eq!(number(run, "bytes"), number(recorded, "bytes"), "{flags:?}");
+        assert_eq!(run["job"]["replay"]["commands"], run["counters"]["sqes"]);
+        for key in ["queues", "warps", "sharing", "iodepth"] {
+            assert_eq!(run["job"][key], recorded["job"][key], "{key}");
+        }
+        if timing == "recorded" {
+            // From the recording's first command to its last, and from the replay's start to its last.
+            let recording: Value = serde_json::from_str(&std::fs::read_to_string(&first).unwrap()).unwrap();
+            let submits = submit_clocks(&recording);
+            let recorded_ns = submits.iter().max().unwrap() - submits.iter().min().unwrap();
+            let start_ns = number(&trace["ssds"][0]["events"][0], "clock_ns");
+            assert!(submit_clocks(&trace).iter().max().unwrap() - start_ns >= recorded_ns);
+        }
+    }
+}
+
+#[test]
+fn the_form_for_viewers_can_be_replayed_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let (first, again) = (folder.path().join("first.json"), folder.path().join("again.json"));
+    let shape =
+        ["--sharing", "shared", "--warps", "3", "--iodepth", "96", "--bs", "512", "--io-limit", "512k"];
+    let (_, chrome) = traced(&["soft:size=4m"], &shape, &first);
+    let (_, trace) = replayed("soft:size=4m", &first, &[], &again);
+    let mut wanted: Vec<Command> = super::phase(&chrome, "b")
+        .map(|begin| &begin["args"])
+        .map(|args| (number(args, "opcode"), number(args, "lba"), number(args, "blocks")))
+        .collect();
+    let mut found: Vec<Command> = commands(&trace).into_values().flatten().collect();
+    wanted.sort_unstable();
+    found.sort_unstable();
+    assert_eq!((wanted.len(), wanted == found), (1024, true));
+    let text = ok(&["bench", "soft:size=4m", "--replay", first.to_str().unwrap()]);
+    assert!(text.contains("commands=1024 timing=asap iodepth=96 queues=1 warps=3 sharing=shared"), "{text}");
+}
+
+#[test]
+fn a_damaged_recording_warns_and_writes_need_permission() {
+    let folder = tempfile::tempdir().unwrap();
+    let (first, disk) = (folder.path().join("first.json"), folder.path().join("disk.img"));
+    std::fs::write(&disk, vec![7; 4 << 20]).unwrap();
+    let shape = ["--rw", "randwrite", "--io-limit", "1m", "--trace-events", "64"];
+    traced(&["soft:size=4m"], &shape, &first);
+    let device = crate::common::soft_file(&disk);
+    let replay = ["bench", &device, "--replay", first.to_str().unwrap(), "-o", "json"];
+    let output = run(&replay);
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(3), "{error}");
+    assert!(error.contains("events that were overwritten; record with more --trace-events"), "{error}");
+    assert!(error.contains("--allow-write"), "{error}");
+    let allowed = format!("--allow-write={}", disk.display());
+    let report = json(&[&replay[..], &[&allowed]].concat());
+    assert!(number(&report["runs"][0]["write"], "ios") > 0, "{report:#}");
+}

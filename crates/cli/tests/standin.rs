@@ -1,0 +1,90 @@
+//! The command on a CUDA target, played by the stand-in for the driver: what it reads is right, what it calls is allowed,
+//! and its results name what they are of.
+
+use std::process::Command;
+
+use cuda_standin::harness::Standin;
+
+fn run(standin: &Standin, arguments: &[&str]) -> String {
+    let mut command: Command = standin.command(env!("CARGO_BIN_EXE_warpbell"));
+    let output = command.args(arguments).output().expect("the command starts");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {error}");
+    String::from_utf8(output.stdout).expect("results are UTF-8")
+}
+
+/// PTX of other sources than the host's is refused, and only nvcc makes it anew.
+fn stale() -> bool {
+    let stale = warpbell_kernels::ptx::IMAGES.iter().any(|image| image.stale);
+    if stale {
+        println!("skipped: the checked-in PTX is of other sources (scripts/regenerate-ptx makes it)");
+    }
+    stale
+}
+
+#[test]
+fn a_digest_on_a_cuda_target_is_the_files_checksum() {
+    if stale() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("data");
+    let bytes: Vec<u8> = (0..3_000_001u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    std::fs::write(&path, &bytes).expect("a file");
+    let (standin, device) = (Standin::new(""), format!("soft:file={}", path.display()));
+    let text = run(&standin, &["digest", "--device", &device, "--target", "cuda:0"]);
+    assert!(text.contains(&format!("crc32c {:08x}, 3000001 bytes", crc32c::crc32c(&bytes))), "{text}");
+    assert!(text.contains("target cuda:0 (CUDA stand-in (no GPU))"), "{text}");
+    standin.log().assert_clean();
+    assert_eq!(standin.log().calls("cuLaunchKernelEx"), 1);
+}
+
+#[test]
+fn a_benchmark_on_a_cuda_target_names_what_it_ran_on() {
+    if stale() {
+        return;
+    }
+    let standin = Standin::new("capability=8.6");
+    let arguments = [
+        "bench",
+        "--device",
+        "soft:size=16m",
+        "--target",
+        "cuda:0",
+        "--bs",
+        "4k",
+        "--io-limit",
+        "4m",
+        "-o",
+        "json",
+    ];
+    let text = run(&standin, &arguments);
+    let json: serde_json::Value = serde_json::from_str(&text).expect("the result is JSON");
+    let results = json.as_array().map_or(&json, |reports| &reports[0]);
+    assert_eq!(results["target"], "cuda:0 (CUDA stand-in (no GPU))");
+    assert_eq!((&results["errors"], &results["violations"]), (&0.into(), &0.into()));
+    standin.log().assert_clean();
+}
+
+#[test]
+fn a_trace_on_a_cuda_target_is_by_the_gpus_clock_and_can_be_replayed() {
+    if stale() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("t.json");
+    let file = path.to_str().expect("a name");
+    let standin = Standin::new("capability=9.0");
+    let shape = ["--sharing", "shared", "--warps", "2", "--iodepth", "64", "--io-limit", "1m", "-o", "json"];
+    let on = ["bench", "soft:size=16m", "--target", "cuda:0"];
+    let text = run(&standin, &[&on[..], &shape, &["--trace", file]].concat());
+    let report: serde_json::Value = serde_json::from_str(&text).expect("the result is JSON");
+    assert_eq!(report["runs"][0]["trace"]["commands"], 256, "{report:#}");
+    let trace = std::fs::read_to_string(&path).expect("a trace");
+    let trace: serde_json::Value = serde_json::from_str(&trace).expect("the trace is JSON");
+    assert_eq!(trace["warpbell"]["clock"]["source"], "globaltimer");
+    let text = run(&standin, &[&on[..], &["--replay", file, "-o", "json"]].concat());
+    let report: serde_json::Value = serde_json::from_str(&text).expect("the result is JSON");
+    assert_eq!((&report["ios"], &report["errors"]), (&256.into(), &0.into()));
+    standin.log().assert_clean();
+}

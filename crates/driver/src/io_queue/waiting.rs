@@ -1,0 +1,65 @@
+//! Waiting for completions without spinning: asleep until the queue's vector fires, or by polling.
+
+use std::time::Duration;
+
+use crate::interrupts::LONGEST_SLEEP;
+use crate::{Completion, IoQueue};
+
+use super::LOOKS_PER_CHECK;
+use super::deadlines::STEPS;
+
+impl IoQueue {
+    /// The next completion or timeout; waits for it for up to `limit`. `None` then, or at once if nothing is
+    /// outstanding that could still come. Rings first: what was pushed must not wait for itself.
+    ///
+    /// A queue pair with an interrupt vector lets the thread sleep until that fires; others are polled. Interrupts can
+    /// get lost: after a tenth of a second at most it looks all the same, and counts what it finds
+    /// ([`IoCounters::missed_interrupts`](crate::IoCounters)).
+    pub fn wait(&mut self, limit: Duration) -> Option<Completion> {
+        self.ring();
+        let end = self.now().saturating_add(limit);
+        loop {
+            // Before the look, so that no interrupt after it is missed.
+            let seen = self.seen();
+            if let Some(completion) = self.pop() {
+                return Some(completion);
+            }
+            let left = end.saturating_sub(self.now());
+            if left.is_zero() || self.outstanding() == self.slots.quarantined() {
+                return None;
+            }
+            self.rest(seen, left);
+        }
+    }
+
+    /// The queue's vector's count of interrupts, for [`rest`](Self::rest).
+    pub(super) fn seen(&self) -> u64 {
+        self.pair.vector.as_ref().map_or(0, |vector| vector.seen())
+    }
+
+    /// Sleeps until the vector has fired more often than `seen`, for up to `limit`; lets time pass where there is none.
+    pub(super) fn rest(&mut self, seen: u64, limit: Duration) {
+        let sleeps = self.pair.device().clock().passes_by_itself();
+        let limit = self.next_retry().map_or(limit, |due| limit.min(due.saturating_sub(self.now())));
+        let Some(vector) = self.pair.vector.clone().filter(|_| sleeps) else {
+            return self.pause(Duration::ZERO);
+        };
+        // A controller need not interrupt again before it was told what was taken.
+        if self.head != self.told {
+            self.tell();
+        }
+        self.counters.sleeps += 1;
+        let step = (self.deadlines.limit() / STEPS).max(Duration::from_millis(1));
+        let fired = vector.sleep(seen, limit.min(step).min(LONGEST_SLEEP));
+        self.empty_looks = LOOKS_PER_CHECK;
+        if !fired && self.cq.poll(self.head).is_some() && !vector.sleep(seen, Duration::ZERO) {
+            self.counters.missed_interrupts += 1;
+            tracing::warn!(device = %self.pair.name, qid = %self.pair.qid, vector = vector.number,
+                "a completion came without an interrupt");
+        }
+    }
+
+    fn now(&self) -> Duration {
+        self.pair.device().clock().now()
+    }
+}

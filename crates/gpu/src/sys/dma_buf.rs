@@ -1,0 +1,119 @@
+//! Device memory as a file that other devices map, and that file mapped into this process.
+// UNSAFETY: calls the CUDA driver, takes a descriptor from it, and maps memory.
+#![expect(unsafe_code, reason = "a descriptor from the driver, and a mapping of it")]
+
+use std::ffi::c_int;
+use std::fmt;
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use cudarc::driver::sys::CUmemRangeHandleType;
+use rustix::mm::{MapFlags, ProtFlags};
+use warpbell_hw::{BASE_PAGE, Memory};
+
+use super::memory::Allocation;
+use crate::GpuError;
+
+impl Allocation {
+    /// A dma-buf of the whole memory, in pages; one per call.
+    pub(crate) fn dma_buf(&self) -> Result<OwnedFd, GpuError> {
+        let context = self.context();
+        let _current = context.enter()?;
+        let len = self.len().next_multiple_of(BASE_PAGE);
+        let mut fd: c_int = -1;
+        let kind = CUmemRangeHandleType::CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD;
+        // SAFETY: writes one descriptor; the range is ours up to the next 64 KiB.
+        let result = unsafe {
+            context.functions().cuMemGetHandleForAddressRange(
+                (&raw mut fd).cast(),
+                self.address(),
+                len,
+                kind,
+                0,
+            )
+        };
+        context.outcome(result, || format!("dma-buf of {len} bytes at {:#x}", self.address()))?;
+        if fd < 0 {
+            let object = format!("dma-buf of {len} bytes at {:#x}", self.address());
+            return Err(GpuError::refused(object, format!("the driver gave the descriptor {fd}")));
+        }
+        // SAFETY: the driver has just made the descriptor, for the caller to close.
+        let file = unsafe { OwnedFd::from_raw_fd(fd) };
+        // A program that this one starts would keep the memory.
+        if let Err(error) = rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::CLOEXEC) {
+            tracing::warn!(%error, "a dma-buf stays open in programs that are started");
+        }
+        Ok(file)
+    }
+}
+
+/// A dma-buf of device memory, mapped into this process: for a CPU, and for the page tables that VFIO reads.
+///
+/// What is taken down, and in which order, is in the order of the fields: the mapping, the file, the memory. A DMA
+/// mapping of it holds a window, which holds this, and goes before.
+pub(crate) struct DmaBufMapping {
+    mapping: Mapping,
+    _file: OwnedFd,
+    _memory: Arc<Allocation>,
+}
+
+struct Mapping {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: the mapping is owned by this value and accessible from any thread.
+unsafe impl Send for Mapping {}
+// SAFETY: all access is volatile or atomic.
+unsafe impl Sync for Mapping {}
+
+impl DmaBufMapping {
+    /// Maps `file`, which is the dma-buf of `memory`.
+    pub(crate) fn new(file: OwnedFd, memory: Arc<Allocation>) -> Result<DmaBufMapping, std::io::Error> {
+        let len = memory.len().next_multiple_of(BASE_PAGE);
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a fresh mapping at an address that the kernel chooses; nothing existing is replaced.
+        let base = unsafe {
+            rustix::mm::mmap(std::ptr::null_mut(), len, protection, MapFlags::SHARED, file.as_fd(), 0)
+        }?;
+        let base = NonNull::new(base.cast()).ok_or(rustix::io::Errno::NOMEM)?;
+        Ok(DmaBufMapping { mapping: Mapping { base, len }, _file: file, _memory: memory })
+    }
+}
+
+impl fmt::Debug for DmaBufMapping {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DmaBufMapping").field("len", &self.mapping.len).finish_non_exhaustive()
+    }
+}
+
+// SAFETY: mapped readable and writable in `new`, unmapped only when dropped.
+unsafe impl Memory for DmaBufMapping {
+    fn base(&self) -> NonNull<u8> {
+        self.mapping.base
+    }
+    fn len(&self) -> usize {
+        self.mapping.len
+    }
+    fn page_size(&self) -> usize {
+        BASE_PAGE
+    }
+    /// False: it is a part of the GPU's BAR.
+    fn is_ordinary(&self) -> bool {
+        false
+    }
+    /// None: another process must not map it by itself, as the memory ends with this one.
+    fn file(&self) -> Option<(BorrowedFd<'_>, u64)> {
+        None
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the range was mapped in `new`, and windows into it keep this value alive.
+        if let Err(error) = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.len) } {
+            tracing::warn!(%error, len = self.len, "munmap failed");
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! The driver's functions, looked up once, each on its own.
+//!
+//! cudarc gives types, constants and signatures. Its own calls are not used: they panic where a symbol is missing, and
+//! they take the driver's reply for a Rust enum, which a newer driver may answer outside of.
+
+// UNSAFETY: calls the functions of a library by pointers to them.
+#![expect(unsafe_code, reason = "functions of a library loaded at run time")]
+
+use std::ffi::{CStr, c_char, c_int, c_uchar, c_uint, c_ulonglong, c_void};
+use std::sync::OnceLock;
+
+use cudarc::driver::sys as cuda;
+use cudarc::driver::sys::{
+    CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUfunction, CUfunction_attribute,
+    CUjit_option, CUlaunchConfig, CUmemRangeHandleType, CUmodule, CUpointer_attribute, CUresult, CUstream,
+    CUuuid,
+};
+use libloading::Library;
+
+use super::failure::Failure;
+use crate::GpuError;
+
+/// Where the driver is looked for. The toolkit ships a stub named `libcuda.so` that can do nothing, so that comes last.
+const NAMES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
+
+macro_rules! functions {
+    (
+        checked { $($name:ident($($arg:ident: $type:ty),*);)* }
+        unchecked { $($other:ident($($other_arg:ident: $other_type:ty),*);)* }
+    ) => {
+        /// The driver's functions that the library has.
+        #[expect(non_snake_case, reason = "the driver's own names")]
+        pub(crate) struct Functions {
+            $($name: Option<unsafe extern "C" fn($($type),*) -> u32>,)*
+            $($other: Option<unsafe extern "C" fn($($other_type),*) -> u32>,)*
+        }
+
+        #[expect(non_snake_case, reason = "the driver's own names")]
+        impl Functions {
+            fn find(library: &Library) -> Functions {
+                Functions {
+                    $($name: symbol(library, concat!(stringify!($name), "\0")),)*
+                    $($other: symbol(library, concat!(stringify!($other), "\0")),)*
+                }
+            }
+            $(
+                /// The call of that name.
+                ///
+                /// # Safety
+                /// As CUDA's documentation of the call says.
+                #[inline]
+                pub(crate) unsafe fn $name(&self, $($arg: $type),*) -> Result<(), Failure> {
+                    let function = self.$name.ok_or(Failure::Missing(stringify!($name)))?;
+                    // SAFETY: the signature is the driver's, checked against cudarc's below; the rest is the caller's.
+                    Failure::check(stringify!($name), unsafe { function($($arg),*) })
+                }
+            )*
+            $(
+                /// The call of that name.
+                ///
+                /// # Safety
+                /// As CUDA's documentation of the call says.
+                pub(crate) unsafe fn $other(&self, $($other_arg: $other_type),*) -> Result<(), Failure> {
+                    let function = self.$other.ok_or(Failure::Missing(stringify!($other)))?;
+                    // SAFETY: the signature is cuda.h's; the rest is the caller's.
+                    Failure::check(stringify!($other), unsafe { function($($other_arg),*) })
+                }
+            )*
+        }
+
+        // The compiler compares each signature with the one that cudarc made from cuda.h.
+        $(const _: unsafe fn($($type),*) -> CUresult = cuda::$name;)*
+    };
+}
+
+functions! {
+    checked {
+        cuInit(flags: c_uint);
+        cuDriverGetVersion(version: *mut c_int);
+        cuDeviceGetCount(count: *mut c_int);
+        cuDeviceGet(device: *mut CUdevice, ordinal: c_int);
+        cuDeviceGetName(name: *mut c_char, len: c_int, device: CUdevice);
+        cuDeviceGetUuid_v2(uuid: *mut CUuuid, device: CUdevice);
+        cuDeviceGetPCIBusId(text: *mut c_char, len: c_int, device: CUdevice);
+        cuDeviceGetAttribute(value: *mut c_int, attribute: CUdevice_attribute, device: CUdevice);
+        cuDeviceTotalMem_v2(bytes: *mut usize, device: CUdevice);
+        cuDevicePrimaryCtxRetain(context: *mut CUcontext, device: CUdevice);
+        cuDevicePrimaryCtxRelease_v2(device: CUdevice);
+        cuCtxGetCurrent(context: *mut CUcontext);
+        cuCtxPushCurrent_v2(context: CUcontext);
+        cuCtxPopCurrent_v2(context: *mut CUcontext);
+        cuMemAlloc_v2(address: *mut CUdeviceptr, len: usize);
+        cuMemFree_v2(address: CUdeviceptr);
+        cuMemGetInfo_v2(free: *mut usize, total: *mut usize);
+        cuMemcpyHtoDAsync_v2(to: CUdeviceptr, from: *const c_void, len: usize, stream: CUstream);
+        cuMemcpyDtoHAsync_v2(to: *mut c_void, from: CUdeviceptr, len: usize, stream: CUstream);
+        cuMemsetD8Async(to: CUdeviceptr, value: c_uchar, len: usize, stream: CUstream);
+        cuMemHostRegister_v2(start: *mut c_void, len: usize, flags: c_uint);
+        cuMemHostUnregister(start: *mut c_void);
+        cuMemHostGetDevicePointer_v2(address: *mut CUdeviceptr, host: *mut c_void, flags: c_uint);
+        cuMemGetHandleForAddressRange(
+            handle: *mut c_void,
+            address: CUdeviceptr,
+            len: usize,
+            kind: CUmemRangeHandleType,
+            flags: c_ulonglong
+        );
+        cuPointerSetAttribute(value: *const c_void, attribute: CUpointer_attribute, address: CUdeviceptr);
+        cuFlushGPUDirectRDMAWrites(
+            target: cuda::CUflushGPUDirectRDMAWritesTarget,
+            scope: cuda::CUflushGPUDirectRDMAWritesScope
+        );
+        cuModuleLoadDataEx(
+            module: *mut CUmodule,
+            image: *const c_void,
+            count: c_uint,
+            options: *mut CUjit_option,
+            values: *mut *mut c_void
+        );
+        cuModuleUnload(module: CUmodule);
+        cuModuleGetFunction(function: *mut CUfunction, module: CUmodule, name: *const c_char);
+        cuFuncGetAttribute(value: *mut c_int, attribute: CUfunction_attribute, function: CUfunction);
+        cuFuncSetAttribute(function: CUfunction, attribute: CUfunction_attribute, value: c_int);
+        cuFuncGetParamInfo(function: CUfunction, index: usize, offset: *mut usize, size: *mut usize);
+        cuFuncLoad(function: CUfunction);
+        cuOccupancyMaxActiveBlocksPerMultiprocessor(
+            blocks: *mut c_int,
+            function: CUfunction,
+            threads: c_int,
+            shared: usize
+        );
+        cuLaunchKernelEx(
+            config: *const CUlaunchConfig,
+            function: CUfunction,
+            arguments: *mut *mut c_void,
+            extra: *mut *mut c_void
+        );
+        cuStreamCreate(stream: *mut CUstream, flags: c_uint);
+        cuStreamDestroy_v2(stream: CUstream);
+        cuStreamSynchronize(stream: CUstream);
+        cuEventCreate(event: *mut CUevent, flags: c_uint);
+        cuEventDestroy_v2(event: CUevent);
+        cuEventRecord(event: CUevent, stream: CUstream);
+        cuEventQuery(event: CUevent);
+        cuEventElapsedTime_v2(milliseconds: *mut f32, start: CUevent, end: CUevent);
+    }
+    unchecked {
+        // Of drivers before 12.8, which have no second version.
+        cuEventElapsedTime(milliseconds: *mut f32, start: CUevent, end: CUevent);
+        // With a number in place of the enum: any that a driver returns.
+        cuGetErrorName(code: c_uint, text: *mut *const c_char);
+        cuGetErrorString(code: c_uint, text: *mut *const c_char);
+    }
+}
+
+fn symbol<T: Copy>(library: &Library, name: &str) -> Option<T> {
+    // SAFETY: `functions!` asks for each name with the signature of that name.
+    let found = unsafe { library.get::<T>(name) };
+    found.ok().map(|symbol| *symbol)
+}
+
+/// The driver's functions, after `cuInit`. What failed once fails the same way again: a driver does not appear while a
+/// program runs.
+pub(crate) fn functions() -> Result<&'static Functions, GpuError> {
+    static LOADED: OnceLock<Result<Functions, Missing>> = OnceLock::new();
+    match LOADED.get_or_init(load) {
+        Ok(functions) => Ok(functions),
+        Err(Missing::Library(reason)) => Err(GpuError::NoLibrary { reason: reason.clone() }),
+        Err(Missing::Init(failure)) => Err(failure.error("the CUDA driver".to_owned())),
+    }
+}
+
+/// What is missing for good.
+enum Missing {
+    Library(String),
+    Init(Failure),
+}
+
+fn load() -> Result<Functions, Missing> {
+    let library = open().map_err(Missing::Library)?;
+    let functions = Functions::find(&library);
+    // The functions are used for as long as the process lives.
+    std::mem::forget(library);
+    // SAFETY: takes no pointers; may be called by any thread.
+    unsafe { functions.cuInit(0) }.map_err(|failure| Missing::Init(failure.named(&functions)))?;
+    Ok(functions)
+}
+
+fn open() -> Result<Library, String> {
+    let mut reasons = Vec::new();
+    for name in NAMES {
+        // SAFETY: loading the CUDA driver's library runs its initialisers, which are meant for that.
+        match unsafe { Library::new(name) } {
+            Ok(library) => return Ok(library),
+            Err(error) => {
+                let said = std::error::Error::source(&error).map(ToString::to_string);
+                reasons.push(said.unwrap_or_else(|| format!("{name}: {error}")));
+            }
+        }
+    }
+    Err(reasons.join("; "))
+}
+
+impl Functions {
+    /// The driver's name and text of an error.
+    pub(crate) fn words(&self, code: u32) -> (String, String) {
+        let text = |found: *const c_char| {
+            if found.is_null() {
+                return None;
+            }
+            // SAFETY: not null, and the driver returns texts that end in zero and live for ever.
+            Some(unsafe { CStr::from_ptr(found) }.to_string_lossy().into_owned())
+        };
+        let (mut name, mut meaning) = (std::ptr::null(), std::ptr::null());
+        // SAFETY: writes one pointer. An unknown code leaves it null.
+        let named = unsafe { self.cuGetErrorName(code, &raw mut name) };
+        // SAFETY: as above.
+        let explained = unsafe { self.cuGetErrorString(code, &raw mut meaning) };
+        let name = named.ok().and_then(|()| text(name)).unwrap_or_else(|| format!("error {code}"));
+        let meaning = explained.ok().and_then(|()| text(meaning));
+        (name, meaning.unwrap_or_else(|| "this driver has no text for it".to_owned()))
+    }
+}

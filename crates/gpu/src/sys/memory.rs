@@ -1,0 +1,137 @@
+//! Device memory.
+// UNSAFETY: calls the CUDA driver with addresses that it gave, and with slices for the time of a call.
+#![expect(unsafe_code, reason = "calls of the CUDA driver")]
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use cudarc::driver::sys::{CUdeviceptr, CUpointer_attribute};
+
+use super::context::Context;
+use crate::GpuError;
+
+/// What other devices write to is exported in pages of this size.
+pub(crate) const ALIGNMENT: u64 = 64 << 10;
+
+/// Memory of a device that belongs to this value: plain (`cuMemAlloc`), as memory of pools is not taken by what exports
+/// it to other devices.
+pub(crate) struct Allocation {
+    context: Arc<Context>,
+    /// What the driver gave, and what it must get back.
+    base: CUdeviceptr,
+    /// The first byte, aligned.
+    address: u64,
+    len: usize,
+}
+
+impl Allocation {
+    /// `len` zeroed bytes.
+    pub(crate) fn new(context: &Arc<Context>, len: usize) -> Result<Allocation, GpuError> {
+        let object = || format!("{}: memory", context.device().name_in_errors());
+        if len == 0 {
+            return Err(GpuError::refused(object(), "0 bytes asked for: at least 1"));
+        }
+        let whole = |len: usize| len.checked_next_multiple_of(ALIGNMENT as usize);
+        let padded = whole(len).and_then(|size| size.checked_add(ALIGNMENT as usize));
+        let Some(padded) = padded else {
+            return Err(GpuError::refused(object(), format!("{len} bytes asked for: too many")));
+        };
+        let mut memory = Self::raw(context, padded - ALIGNMENT as usize, len)?;
+        if memory.address % ALIGNMENT != 0 {
+            drop(memory);
+            memory = Self::raw(context, padded, len)?;
+            memory.address = memory.base.next_multiple_of(ALIGNMENT);
+        }
+        memory.fill(0, len, 0)?;
+        Ok(memory)
+    }
+
+    fn raw(context: &Arc<Context>, size: usize, len: usize) -> Result<Allocation, GpuError> {
+        let _current = context.enter()?;
+        let mut base: CUdeviceptr = 0;
+        // SAFETY: writes one address.
+        let result = unsafe { context.functions().cuMemAlloc_v2(&raw mut base, size) };
+        context
+            .outcome(result, || format!("{}: {size} bytes of memory", context.device().name_in_errors()))?;
+        Ok(Allocation { context: context.clone(), base, address: base, len })
+    }
+
+    pub(crate) fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
+    pub(crate) fn address(&self) -> u64 {
+        self.address
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The address of a range, if it is inside.
+    pub(super) fn range(&self, offset: usize, len: usize) -> Result<u64, GpuError> {
+        if offset.checked_add(len).is_none_or(|end| end > self.len) {
+            let object = format!("{}: memory", self.context.device().name_in_errors());
+            let reason = format!("range {offset}+{len} is outside {} bytes", self.len);
+            return Err(GpuError::refused(object, reason));
+        }
+        Ok(self.address + offset as u64)
+    }
+
+    /// Copies out, and waits for it.
+    pub(crate) fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), GpuError> {
+        let from = self.range(offset, into.len())?;
+        let mut stream = self.context.stream()?;
+        // SAFETY: the range was checked; the slice is borrowed until the wait is over.
+        unsafe { stream.copy_out(into.as_mut_ptr(), from, into.len()) }?;
+        stream.synchronize()
+    }
+
+    /// Copies in, and waits until it is there. (The synchronous copy of the driver comes back earlier, and runs on a
+    /// stream that ours do not wait for.)
+    pub(crate) fn write(&self, offset: usize, from: &[u8]) -> Result<(), GpuError> {
+        let to = self.range(offset, from.len())?;
+        let mut stream = self.context.stream()?;
+        // SAFETY: the range was checked; the slice is borrowed until the wait is over.
+        unsafe { stream.copy_in(to, from.as_ptr(), from.len()) }?;
+        stream.synchronize()
+    }
+
+    /// Sets bytes, and waits until they are there.
+    pub(crate) fn fill(&self, offset: usize, len: usize, value: u8) -> Result<(), GpuError> {
+        let to = self.range(offset, len)?;
+        let mut stream = self.context.stream()?;
+        // SAFETY: the range was checked; the memory lives until the wait is over.
+        unsafe { stream.fill(to, value, len) }?;
+        stream.synchronize()
+    }
+
+    /// Operations of the driver on this memory that are called synchronous are so from now on, without exception: other
+    /// devices see it too.
+    pub(crate) fn synchronize_copies(&self) -> Result<(), GpuError> {
+        let _current = self.context.enter()?;
+        let on: u32 = 1;
+        // SAFETY: reads one integer; the address is ours.
+        let result = unsafe {
+            self.context.functions().cuPointerSetAttribute(
+                (&raw const on).cast::<c_void>(),
+                CUpointer_attribute::CU_POINTER_ATTRIBUTE_SYNC_MEMOPS,
+                self.base,
+            )
+        };
+        self.context.outcome(result, || format!("SYNC_MEMOPS of memory at {:#x}", self.address))
+    }
+}
+
+impl Drop for Allocation {
+    fn drop(&mut self) {
+        let freed = self.context.enter().and_then(|_current| {
+            // SAFETY: given by `cuMemAlloc`, freed once.
+            let result = unsafe { self.context.functions().cuMemFree_v2(self.base) };
+            self.context.outcome(result, || format!("memory at {:#x}", self.address))
+        });
+        if let Err(error) = freed {
+            tracing::debug!(%error, "not freed");
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Kernels on a real driver: they are PTX, for which a stand-in has no code to run. Where there is no GPU, each test
+//! says that it was skipped.
+
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use warpbell_gpu::{Function, Gpu, LaunchConfig, Module, Registered, Watchdog, WatchdogReport};
+use warpbell_hw::{BASE_PAGE, Window};
+
+const PTX: &str = include_str!("kernels.ptx");
+/// Tells a second process of this program what it is for.
+const SECOND: &str = "WARPBELL_GPU_TEST_SECOND";
+
+/// The first GPU and the kernels, if there is a driver.
+fn loaded(test: &str) -> Option<(Arc<Gpu>, Module)> {
+    let loaded = Gpu::open(0).and_then(|gpu| Ok((gpu.clone(), gpu.load("kernels", PTX.as_bytes())?)));
+    match loaded {
+        Ok(bed) => Some(bed),
+        Err(error) => {
+            println!("skipped: {test}: {error}");
+            assert!(error.is_missing_requirement(), "{error}");
+            None
+        }
+    }
+}
+
+/// The same, if it is a GPU.
+fn bed(test: &str) -> Option<(Arc<Gpu>, Module)> {
+    let (gpu, module) = loaded(test)?;
+    if gpu.info().name.contains("no GPU") {
+        println!("skipped: {test}: {}", gpu.info().name);
+        return None;
+    }
+    Some((gpu, module))
+}
+
+fn args(address: u64, number: u32) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&address.to_ne_bytes());
+    bytes[8..12].copy_from_slice(&number.to_ne_bytes());
+    bytes
+}
+
+fn shape(grid: u32, block: u32) -> LaunchConfig {
+    LaunchConfig { grid, block, ..LaunchConfig::default() }
+}
+
+#[test]
+fn a_kernel_stores_where_its_argument_says() {
+    let Some((gpu, module)) = bed("a_kernel_stores_where_its_argument_says") else { return };
+    let store = module.function("store").unwrap();
+    assert_eq!(store.argument_size(), Some(16));
+    assert!(store.attributes().registers > 0 && store.attributes().local_bytes == 0, "{store:?}");
+    let memory = Arc::new(gpu.allocate(4 * 64 * 4).unwrap());
+    let host = Window::host(BASE_PAGE).unwrap();
+    let registered = gpu.register(&host).unwrap();
+    let first = LaunchConfig { keep: vec![memory.clone()], ..shape(4, 64) };
+    let running = store.launch(&first, &args(memory.address(), 0x1234_5678)).unwrap();
+    let cooperative = LaunchConfig { cooperative: true, ..shape(2, 32) };
+    let second = store.launch(&cooperative, &args(registered.address(), 77)).unwrap();
+    assert!(running.join().unwrap() < Duration::from_secs(10));
+    second.join().unwrap();
+    let mut bytes = vec![0; memory.len()];
+    memory.read(0, &mut bytes).unwrap();
+    assert!(bytes.chunks(4).all(|word| word == 0x1234_5678u32.to_ne_bytes()));
+    let words: Vec<u32> =
+        (0..65).map(|at| host.load_u32(at * 4, std::sync::atomic::Ordering::Acquire)).collect();
+    assert_eq!((&words[..64], words[64]), (&[77; 64][..], 0));
+}
+
+#[test]
+fn what_cannot_be_launched_is_named() {
+    let Some((_, module)) = loaded("what_cannot_be_launched_is_named") else { return };
+    let store = module.function("store").unwrap();
+    let text = |config: LaunchConfig, args: &[u8]| store.launch(&config, args).unwrap_err().to_string();
+    assert!(text(shape(1, 32), &[0; 8]).contains("its argument has 16 bytes, and 8 were given"));
+    assert!(text(shape(0, 32), &[0; 16]).contains("0 blocks of 32 threads"));
+    assert!(text(shape(1, 4096), &[0; 16]).contains("1 blocks of 4096 threads"));
+    let all = LaunchConfig { cooperative: true, ..shape(1 << 20, 1024) };
+    assert!(text(all, &[0; 16]).contains("at the same time: only"));
+    let error = module.function("nothing").unwrap_err().to_string();
+    assert_eq!(error, "cuda:0: kernel nothing of module kernels: the module has no kernel of that name");
+}
+
+/// Starts a kernel that spins until the flag is set.
+fn spin(gpu: &Arc<Gpu>, spin: &Function) -> (Registered, warpbell_gpu::Running) {
+    let window = Window::host(BASE_PAGE).expect("a page");
+    let flag = gpu.register(&window).expect("registered");
+    let config = LaunchConfig { keep: vec![Arc::new(flag.clone())], ..shape(1, 32) };
+    let running = spin.launch(&config, &args(flag.address(), 1)).expect("started");
+    (flag, running)
+}
+
+#[test]
+fn a_watchdog_stops_a_kernel_that_looks() {
+    let Some((gpu, module)) = bed("a_watchdog_stops_a_kernel_that_looks") else { return };
+    let memory = gpu.allocate(4096).unwrap();
+    let (flag, running) = spin(&gpu, &module.function("spin").unwrap());
+    // The host copies while a kernel runs.
+    memory.write(0, b"meanwhile").unwrap();
+    let mut bytes = [0; 9];
+    memory.read(0, &mut bytes).unwrap();
+    assert_eq!(&bytes, b"meanwhile");
+    assert!(!running.wait(Duration::from_millis(20)).unwrap());
+    let limit = Duration::from_millis(100);
+    let watchdog = Watchdog::start(flag.window().clone(), limit, Duration::from_secs(60), |_| ()).unwrap();
+    let took = running.join().unwrap();
+    assert_eq!(watchdog.end(), WatchdogReport::Stopped);
+    assert!(took >= Duration::from_millis(20), "{took:?}");
+}
+
+#[test]
+fn after_a_fault_every_call_fails_and_says_what_was_first() {
+    const NAME: &str = "after_a_fault_every_call_fails_and_says_what_was_first";
+    if std::env::var_os(SECOND).is_none() {
+        // It loses the context of its process.
+        let second = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", NAME, "--nocapture"])
+            .env(SECOND, "1")
+            .status();
+        assert!(second.unwrap().success());
+        return;
+    }
+    let Some((gpu, module)) = bed(NAME) else { return };
+    let memory = gpu.allocate(4096).unwrap();
+    let running = module.function("store").unwrap().launch(&shape(1, 32), &args(0x10, 1)).unwrap();
+    let error = running.join().unwrap_err();
+    assert!(error.is_context_lost() && !error.is_missing_requirement(), "{error}");
+    assert!(error.to_string().contains("the GPU's context is lost"), "{error}");
+    let later = memory.read(0, &mut [0]).unwrap_err();
+    assert!(later.is_context_lost(), "{later}");
+    assert!(later.to_string().contains("the first failure was: cuda:0: work on the device"), "{later}");
+    assert!(gpu.first_fault().is_some());
+}

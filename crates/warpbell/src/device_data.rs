@@ -1,0 +1,108 @@
+//! Data in a GPU's memory, as a controller reaches it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use warpbell_gpu::routes::{self, FileMapping, Reached, SpaceKind};
+use warpbell_gpu::{DeviceMemory, Gpu};
+use warpbell_hw::{DmaAccess, DmaBuffer, DmaError, DmaSpace, Iova, RemoteBuffer, RemoteMemory};
+
+use crate::Error;
+
+/// Memory of a GPU that a controller reaches, until the value is dropped.
+#[derive(Debug)]
+pub(crate) struct DeviceData {
+    /// Goes before the memory does.
+    mapping: Mapping,
+    memory: DeviceMemory,
+}
+
+#[derive(Debug)]
+enum Mapping {
+    /// The controller copies.
+    Copied(RemoteBuffer),
+    /// The SSD reaches it by its dma-buf.
+    File(FileMapping),
+    /// The SSD reaches it through the GPU's BAR.
+    Bar(DmaBuffer),
+}
+
+/// The way that data takes to a GPU's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DeviceRoute {
+    /// A controller in this process copies, and completes a command when its copies have ended.
+    Copied,
+    /// The SSD writes there itself, by this route.
+    Peer(routes::MemoryRoute),
+}
+
+impl fmt::Display for DeviceRoute {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DeviceRoute::Copied => f.write_str("copied by the controller"),
+            DeviceRoute::Peer(route) => route.fmt(f),
+        }
+    }
+}
+
+impl DeviceData {
+    /// At least `bytes` zeroed bytes of `gpu`'s memory, by the first way that works. Where none does, the error has the
+    /// reason of each.
+    pub(crate) fn new(
+        gpu: &Arc<Gpu>,
+        space: &Arc<dyn DmaSpace>,
+        kind: SpaceKind,
+        bytes: usize,
+    ) -> Result<DeviceData, Error> {
+        let page = space.limits().page_size as usize;
+        let memory = gpu.allocate(bytes.max(1).next_multiple_of(page))?;
+        let remote: Arc<dyn RemoteMemory> = Arc::new(memory.clone());
+        let mapping = match RemoteBuffer::map(space.clone(), remote, DmaAccess::READ_WRITE) {
+            Ok(mapping) => Mapping::Copied(mapping),
+            Err(DmaError::Unsupported { .. }) => peer(&memory, space, kind)?,
+            Err(error) => return Err(error.into()),
+        };
+        Ok(DeviceData { mapping, memory })
+    }
+
+    /// Where the controller sees the first byte.
+    pub(crate) fn iova(&self) -> Iova {
+        match &self.mapping {
+            Mapping::Copied(mapping) => mapping.iova(),
+            Mapping::File(mapping) => mapping.iova(),
+            Mapping::Bar(mapping) => mapping.iova(),
+        }
+    }
+
+    pub(crate) fn memory(&self) -> &DeviceMemory {
+        &self.memory
+    }
+
+    pub(crate) fn route(&self) -> DeviceRoute {
+        match &self.mapping {
+            Mapping::Copied(_) => DeviceRoute::Copied,
+            Mapping::File(_) => DeviceRoute::Peer(routes::MemoryRoute::Iommufd),
+            Mapping::Bar(_) => DeviceRoute::Peer(routes::MemoryRoute::DmaBuf),
+        }
+    }
+}
+
+/// The ways by which an SSD itself writes to a GPU.
+fn peer(memory: &DeviceMemory, space: &Arc<dyn DmaSpace>, kind: SpaceKind) -> Result<Mapping, Error> {
+    let (reached, probes) = routes::reach(memory, space, kind);
+    match reached {
+        Some(Reached::File(mapping)) => Ok(Mapping::File(mapping)),
+        Some(Reached::Window(window)) => {
+            let mapping = DmaBuffer::map(space.clone(), window, DmaAccess::READ_WRITE)?;
+            Ok(Mapping::Bar(mapping))
+        }
+        None => {
+            let tried: Vec<String> =
+                probes.iter().filter(|probe| probe.outcome.is_err()).map(ToString::to_string).collect();
+            Err(Error::Missing {
+                what: format!("a way for this SSD to the memory of {}", memory.gpu().info().name),
+                remedy: format!("--data host works always ({})", tried.join("; ")),
+            })
+        }
+    }
+}

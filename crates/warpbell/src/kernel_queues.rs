@@ -1,0 +1,345 @@
+//! What kernels need of their queues: references, state, completion words, and the pages that they share with the host.
+//! Who has rings and doorbells says where they are; whether an SSD is behind them does not matter here.
+
+use std::time::Duration;
+
+use warpbell_kernels::abi::{self, Plain};
+
+use crate::host_pages::HostPages;
+use crate::layout::{CidLayout, LANES};
+use crate::recovery::mutation::{Mutation, off};
+use crate::{Error, KernelMemory, OpenTarget, TraceMemory, TraceSpec};
+
+/// Whether warps share a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// One warp owns a queue pair: no atomic operation anywhere.
+    Exclusive,
+    /// Any warps, concurrently.
+    Shared,
+}
+
+impl Sharing {
+    /// The word for kernels.
+    pub fn code(self) -> u32 {
+        match self {
+            Sharing::Exclusive => abi::SHARING_EXCLUSIVE,
+            Sharing::Shared => abi::SHARING_SHARED,
+        }
+    }
+}
+
+/// What the queues of one launch have in common.
+#[derive(Clone, Copy, Debug)]
+pub struct KernelQueuesSpec {
+    /// Warps, lanes and CIDs. Wide CIDs have 16 local bits.
+    pub layout: CidLayout,
+    /// Who uses a queue.
+    pub sharing: Sharing,
+    /// Deadline of a wait in kernels, from its start.
+    pub deadline: Duration,
+    /// Where the 64-bit counters start; the rings stand at this position modulo twice their entries.
+    pub start: u64,
+    /// Whether command identifiers have 32 bits (experimental).
+    pub wide_cids: bool,
+}
+
+/// Where kernels find rings and doorbells of one queue pair. Whoever publishes them keeps the memory behind them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingAddresses {
+    /// Submission entries, 64 bytes each.
+    pub sq: u64,
+    /// Completion entries, 16 bytes each.
+    pub cq: u64,
+    /// The tail doorbell.
+    pub sq_doorbell: u64,
+    /// The head doorbell.
+    pub cq_doorbell: u64,
+    /// Entries of each ring, a power of two.
+    pub entries: u32,
+    /// Queue identifier.
+    pub qid: u16,
+    /// Its shadow doorbells, if it has any.
+    pub shadow: Option<ShadowAddresses>,
+}
+
+/// Where kernels find the shadow doorbells of one queue pair (Doorbell Buffer Config).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShadowAddresses {
+    /// The tail's shadow.
+    pub tail: u64,
+    /// The tail's EventIdx.
+    pub event: u64,
+    /// Bytes from the tail's entries to the head's, in both pages.
+    pub stride: u32,
+}
+
+/// A kernel's counters of one queue, for tests and reports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueCounters {
+    /// Next index to reserve (shared), or the tail saved at detach (exclusive).
+    pub ticket: u64,
+    /// Completions reaped.
+    pub head: u64,
+    /// Completions that no pending command owned.
+    pub spurious: u64,
+    /// Commands whose completion came after their deadline.
+    pub late: u64,
+    /// Completions whose SQ head was not as expected.
+    pub sqhd_mismatch: u64,
+}
+
+/// What kernels keep per queue, in the target's memory, and the pages that the host shares with them. A clone is the
+/// same memory.
+///
+/// Each queue has a *slot*, in which it lies, and further ones for queues in its place, should it be lost: slot `index`
+/// is queue `index`'s first, and the others follow at distances of the number of queues. Where a method takes a slot,
+/// the index of a queue that was never replaced is one.
+#[derive(Clone, Debug)]
+pub struct KernelQueues {
+    spec: KernelQueuesSpec,
+    slots: usize,
+    states: KernelMemory,
+    words: KernelMemory,
+    /// Of each queue, as kernels find it when they start; then of each slot.
+    refs: KernelMemory,
+    pages: HostPages,
+    trace: Option<TraceMemory>,
+}
+
+impl KernelQueues {
+    /// Memory for `spec.layout.queues` queues, none of them published yet.
+    pub fn new(target: &OpenTarget, spec: KernelQueuesSpec) -> Result<KernelQueues, Error> {
+        KernelQueues::with_spares(target, spec, 0)
+    }
+
+    /// The same with `spares` more slots for each queue.
+    pub fn with_spares(
+        target: &OpenTarget,
+        spec: KernelQueuesSpec,
+        spares: u32,
+    ) -> Result<KernelQueues, Error> {
+        let queues = spec.layout.queues as usize;
+        let slots = queues * (spares as usize + 1);
+        Ok(KernelQueues {
+            spec,
+            slots,
+            states: target.memory(slots * size_of::<abi::QueueState>())?,
+            words: target.memory(slots * spec.layout.words() * size_of::<u32>())?,
+            refs: target.memory((queues + slots) * size_of::<abi::QueueRef>())?,
+            pages: HostPages::new(target, &spec.layout, slots)?,
+            trace: None,
+        })
+    }
+
+    /// The same with memory for traces: queues that are published from now on, and what replaces them, have it.
+    pub fn traced(self, target: &OpenTarget, spec: TraceSpec) -> Result<KernelQueues, Error> {
+        let trace = TraceMemory::new(target, self.spec.layout, spec)?;
+        Ok(KernelQueues { trace: Some(trace), ..self })
+    }
+
+    /// The memory for traces, if there is any.
+    pub fn trace(&self) -> Option<&TraceMemory> {
+        self.trace.as_ref()
+    }
+
+    /// Writes state, host page and reference of queue `index`: from now on kernels may use it.
+    pub fn publish(&self, index: usize, rings: &RingAddresses) -> Result<(), Error> {
+        self.write(index, rings, self.spec.start, 0)?;
+        self.name(index, index)
+    }
+
+    /// Fills a slot that no lane has a seat in: with a queue whose counters start at `start`, and that has taken the place of
+    /// `epoch` others.
+    pub(crate) fn write(
+        &self,
+        slot: usize,
+        rings: &RingAddresses,
+        start: u64,
+        epoch: u32,
+    ) -> Result<(), Error> {
+        let spec = &self.spec;
+        self.pages.renew(slot)?;
+        let trace = self.trace.as_ref().map_or(0, |trace| trace.address(slot % self.queues()));
+        put(&self.states, slot, &abi::QueueState { trace, ..first_state(start, rings.shadow) })?;
+        if !off(Mutation::WordsKept) {
+            self.clear_words(slot)?;
+        }
+        let shift = rings.entries.trailing_zeros();
+        let queue = abi::QueueRef {
+            sq: rings.sq,
+            cq: rings.cq,
+            sq_doorbell: rings.sq_doorbell,
+            cq_doorbell: rings.cq_doorbell,
+            state: element::<abi::QueueState>(self.states.address(), slot),
+            words: element::<u32>(self.words.address(), slot * spec.layout.words()),
+            host: self.pages.address(slot),
+            quarantine: self.pages.quarantine_address(slot),
+            deadline_ns: spec.deadline.as_nanos() as u64,
+            sq_shift: shift,
+            cq_shift: shift,
+            ring_shift: 5,
+            told_threshold: (rings.entries / 4).clamp(1, 32),
+            local_bits: spec.layout.local_bits,
+            token_shift: spec.layout.token_shift,
+            warp_slots: spec.layout.warp_slots,
+            qid: rings.qid.into(),
+            epoch,
+            sharing: spec.sharing.code(),
+            flags: flags(spec, rings),
+            ..abi::QueueRef::new()
+        };
+        put(&self.refs, self.queues() + slot, &queue)?;
+        // Last: a lane that sits there and sees this finds the rest.
+        self.pages.set_state(slot, abi::QUEUE_RUNNING);
+        Ok(())
+    }
+
+    /// Not by a fill: on a GPU that would be a kernel, which waits for those that run.
+    fn clear_words(&self, slot: usize) -> Result<(), Error> {
+        let bytes = self.spec.layout.words() * size_of::<u32>();
+        self.words.write(slot * bytes, &vec![0; bytes])
+    }
+
+    /// From the next launch on, queue `index` is the one in this slot.
+    pub(crate) fn name(&self, index: usize, slot: usize) -> Result<(), Error> {
+        put(&self.refs, index, &self.entry(slot)?)
+    }
+
+    /// Queues.
+    fn queues(&self) -> usize {
+        self.spec.layout.queues as usize
+    }
+
+    /// Slots of queue `index`.
+    pub(crate) fn slots_of(&self, index: usize) -> impl Iterator<Item = usize> + use<> {
+        (index..self.slots).step_by(self.queues())
+    }
+
+    /// The reference of the queue in a slot.
+    pub(crate) fn entry(&self, slot: usize) -> Result<abi::QueueRef, Error> {
+        get(&self.refs, self.queues() + slot)
+    }
+
+    /// Where kernels find it.
+    pub(crate) fn entry_address(&self, slot: usize) -> u64 {
+        element::<abi::QueueRef>(self.refs.address(), self.queues() + slot)
+    }
+
+    /// What the host shares with kernels.
+    pub(crate) fn pages(&self) -> &HostPages {
+        &self.pages
+    }
+
+    /// Who uses a queue.
+    pub(crate) fn sharing(&self) -> Sharing {
+        self.spec.sharing
+    }
+
+    /// One completion word of the queue in a slot.
+    pub(crate) fn word(&self, slot: usize, word: usize) -> Result<u32, Error> {
+        let mut bytes = [0; size_of::<u32>()];
+        let first = slot * self.spec.layout.words();
+        self.words.read((first + word) * size_of::<u32>(), &mut bytes)?;
+        Ok(u32::from_ne_bytes(bytes))
+    }
+
+    /// The argument that names a namespace behind these queues, but for what only the namespace knows: `blocks`,
+    /// `nsid`, `block_shift`, `max_blocks` and `flags`.
+    pub fn namespace(&self) -> abi::NamespaceRef {
+        abi::NamespaceRef {
+            queues: self.refs.address(),
+            queue_count: self.spec.layout.queues,
+            sharing: self.spec.sharing.code(),
+            warps: self.spec.layout.warps,
+            page_shift: 12,
+            ..abi::NamespaceRef::unleased()
+        }
+    }
+
+    /// The layout of warps, lanes and CIDs.
+    pub fn layout(&self) -> CidLayout {
+        self.spec.layout
+    }
+
+    /// The reference of queue `index`, for kernels that take one queue.
+    pub fn queue(&self, index: usize) -> Result<abi::QueueRef, Error> {
+        get(&self.refs, index)
+    }
+
+    /// What kernels counted on the queue in a slot.
+    pub fn counters(&self, slot: usize) -> Result<QueueCounters, Error> {
+        let state: abi::QueueState = get(&self.states, slot)?;
+        let (ticket, head) = match self.spec.sharing {
+            Sharing::Shared => (state.ticket & !(1 << 63), state.head),
+            Sharing::Exclusive => (state.exclusive_tail, state.exclusive_head),
+        };
+        let sum = |lanes: [u32; LANES as usize]| lanes.into_iter().map(u64::from).sum();
+        Ok(QueueCounters {
+            ticket,
+            head,
+            spurious: sum(state.spurious),
+            late: sum(state.late),
+            sqhd_mismatch: state.sqhd_mismatch.into(),
+        })
+    }
+
+    /// Commands on the queue in a slot whose completion no kernel has taken, quarantined ones among them: the controller
+    /// may still use their buffers. Not exact while a kernel runs.
+    pub fn pending(&self, slot: usize) -> Result<usize, Error> {
+        let bytes = self.spec.layout.words() * size_of::<u32>();
+        let mut words = vec![0; bytes];
+        self.words.read(slot * bytes, &mut words)?;
+        let words =
+            words.chunks_exact(4).map(|word| u32::from_ne_bytes([word[0], word[1], word[2], word[3]]));
+        Ok(words.filter(|word| word & abi::WORD_PENDING != 0).count())
+    }
+
+    /// Declares the queue in a slot lost: kernels on it return `queue_lost` from now on.
+    pub fn declare_lost(&self, slot: usize) {
+        self.pages.set_state(slot, abi::QUEUE_LOST);
+    }
+
+    /// Whether a lane raised the alarm of the queue in a slot (quarantined a command) since the last call.
+    pub fn take_alarm(&self, slot: usize) -> bool {
+        self.pages.take_alarm(slot)
+    }
+}
+
+fn first_state(start: u64, shadow: Option<ShadowAddresses>) -> abi::QueueState {
+    let state = abi::QueueState::starting_at(start);
+    match shadow {
+        None => state,
+        Some(shadow) => abi::QueueState {
+            shadow: shadow.tail,
+            events: shadow.event,
+            shadow_stride: shadow.stride,
+            ..state
+        },
+    }
+}
+
+fn flags(spec: &KernelQueuesSpec, rings: &RingAddresses) -> u32 {
+    let shadow = if rings.shadow.is_some() { abi::QUEUE_SHADOW } else { 0 };
+    let wide = if spec.wide_cids { abi::QUEUE_WIDE_CIDS } else { 0 };
+    shadow | wide
+}
+
+/// The address of element `index` of an array of `T`.
+fn element<T>(base: u64, index: usize) -> u64 {
+    base + (index * size_of::<T>()) as u64
+}
+
+fn put<T: Plain>(memory: &KernelMemory, index: usize, value: &T) -> Result<(), Error> {
+    memory.write(index * size_of::<T>(), bytes_of(value))
+}
+
+fn bytes_of<T: Plain>(value: &T) -> &[u8] {
+    value.as_bytes()
+}
+
+fn get<T: Plain>(memory: &KernelMemory, index: usize) -> Result<T, Error> {
+    let mut value = T::new_zeroed();
+    memory.read(index * size_of::<T>(), value.as_mut_bytes())?;
+    Ok(value)
+}

@@ -1,0 +1,272 @@
+//! Kernels on a target: what to run, and what runs.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use warpbell_gpu::{Function, LaunchConfig, Watchdog};
+use warpbell_kernels::abi::{Mailbox, Plain, check_arguments, check_size};
+use warpbell_kernels::cpu::{self, Hooks, Threads, spawn_threads};
+use warpbell_kernels::toolchain::CudaImage;
+
+use crate::cuda::{CudaModule, CudaTarget};
+use crate::running::{Running, StopFlag};
+use crate::{Error, OpenTarget, SharedMemory, Target};
+
+/// Kernels that a target can run. A clone is the same module.
+#[derive(Clone, Debug)]
+pub struct Module(Kernels);
+
+#[derive(Clone, Debug)]
+enum Kernels {
+    Cpu(cpu::Module),
+    /// Our own, each file loaded when one of its kernels is first asked for.
+    Builtin(Arc<CudaTarget>),
+    Cuda(Arc<CudaTarget>, CudaModule),
+}
+
+/// Kernels compiled for the CPU target.
+impl From<cpu::Module> for Module {
+    fn from(module: cpu::Module) -> Module {
+        Module(Kernels::Cpu(module))
+    }
+}
+
+impl Module {
+    /// Where it runs.
+    pub fn target(&self) -> Target {
+        match &self.0 {
+            Kernels::Cpu(_) => Target::Cpu,
+            Kernels::Builtin(cuda) | Kernels::Cuda(cuda, _) => Target::Cuda(cuda.gpu().info().ordinal),
+        }
+    }
+
+    /// A kernel of it, with the size of its arguments in bytes.
+    fn kernel(&self, name: &str) -> Result<(Kernel, u64), Error> {
+        let cuda = |module: &CudaModule| {
+            let (function, args_size) = module.function(name)?;
+            Ok((Kernel::Cuda(function), args_size))
+        };
+        match &self.0 {
+            Kernels::Cpu(module) => {
+                let args_size = module.kernel(name)?.args_size();
+                Ok((Kernel::Cpu(module.clone()), args_size))
+            }
+            Kernels::Builtin(target) => cuda(&target.builtin(name)?),
+            Kernels::Cuda(_, module) => cuda(module),
+        }
+    }
+}
+
+enum Kernel {
+    Cpu(cpu::Module),
+    Cuda(Function),
+}
+
+impl OpenTarget {
+    /// Our own kernels.
+    pub fn module(&self) -> Result<Module, Error> {
+        Ok(Module(match self.cuda() {
+            None => Kernels::Cpu(cpu::Module::builtin()?),
+            Some(cuda) => Kernels::Builtin(cuda.clone()),
+        }))
+    }
+
+    /// Kernels that were compiled for this GPU.
+    pub fn load(&self, image: &CudaImage) -> Result<Module, Error> {
+        let cuda = self.cuda().ok_or_else(|| Error::Argument {
+            object: "image",
+            value: image.name.clone(),
+            limit: "compiled for a GPU, and this is target cpu".to_owned(),
+        })?;
+        let module = CudaModule::load(cuda.gpu(), &image.name, &image.bytes, image.kernels.clone())?;
+        Ok(Module(Kernels::Cuda(cuda.clone(), module)))
+    }
+}
+
+/// One run of a kernel: at first a single block of one warp. A clone starts the same once more.
+///
+/// The kernel reads and writes wherever addresses in its arguments point. Hand what they point to over to
+/// [`keep`](Launch::keep), so that it outlives the kernel.
+#[derive(Clone)]
+pub struct Launch {
+    name: String,
+    work: Work,
+    grid: u32,
+    block: u32,
+    shared_bytes: u32,
+    cooperative: bool,
+    threads: Threads,
+    keep: Vec<Arc<dyn Any + Send + Sync>>,
+    stop: Option<StopFlag>,
+    limit: Option<Duration>,
+}
+
+#[derive(Clone)]
+enum Work {
+    Cpu(cpu::Launch),
+    Cuda { function: Function, args: Arc<[u8]> },
+}
+
+impl fmt::Debug for Launch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = f.debug_struct("Launch");
+        text.field("kernel", &self.name).field("grid", &self.grid).field("block", &self.block);
+        text.finish_non_exhaustive()
+    }
+}
+
+impl Launch {
+    /// Runs `kernel` of `module` with `args`, after a look at their version and size.
+    pub fn new<T: Plain>(module: &Module, kernel: &str, args: &T) -> Result<Launch, Error> {
+        let (found, args_size) = module.kernel(kernel)?;
+        check_arguments(kernel, args, args_size)?;
+        Launch::checked(found, kernel, args.as_bytes())
+    }
+
+    /// The same for an argument struct that this crate does not know: its size is compared.
+    pub fn with_bytes(module: &Module, kernel: &str, args: &[u8]) -> Result<Launch, Error> {
+        let (found, args_size) = module.kernel(kernel)?;
+        check_size(kernel, args, args_size)?;
+        Launch::checked(found, kernel, args)
+    }
+
+    fn checked(kernel: Kernel, name: &str, args: &[u8]) -> Result<Launch, Error> {
+        Ok(Launch {
+            name: name.to_owned(),
+            work: match kernel {
+                Kernel::Cpu(module) => Work::Cpu(cpu::Launch::with_bytes(&module, name, args)?),
+                Kernel::Cuda(function) => Work::Cuda { function, args: args.into() },
+            },
+            grid: 1,
+            block: 32,
+            shared_bytes: 0,
+            cooperative: false,
+            threads: Threads::default(),
+            keep: Vec::new(),
+            stop: None,
+            limit: None,
+        })
+    }
+
+    /// Blocks of the grid.
+    pub fn grid(self, grid: u32) -> Launch {
+        Launch { grid, ..self }
+    }
+
+    /// Threads of a block, 1 to 1024; our own kernels take up to `WARPBELL_BLOCK_THREADS_MAX` on a GPU.
+    pub fn block(self, block: u32) -> Launch {
+        Launch { block, ..self }
+    }
+
+    /// Dynamic shared memory of each block.
+    pub fn shared_bytes(self, shared_bytes: u32) -> Launch {
+        Launch { shared_bytes, ..self }
+    }
+
+    /// All blocks run at the same time, or the launch is refused: for blocks that wait for each other. On the CPU target
+    /// they always do.
+    pub fn cooperative(self, cooperative: bool) -> Launch {
+        Launch { cooperative, ..self }
+    }
+
+    /// Threads that run it, on the CPU target.
+    pub fn threads(self, threads: Threads) -> Launch {
+        Launch { threads, ..self }
+    }
+
+    /// What the kernel uses: alive until it has ended.
+    pub fn keep(mut self, used: impl Any + Send + Sync) -> Launch {
+        self.keep.push(Arc::new(used));
+        self
+    }
+
+    /// The [`Mailbox`] by which the kernel is asked to stop. It is kept.
+    pub fn mailbox(self, mailbox: &SharedMemory) -> Result<Launch, Error> {
+        self.stop_flag(mailbox, std::mem::offset_of!(Mailbox, stop))
+    }
+
+    /// The 32-bit word by which the kernel is asked to stop: not 0. It is kept.
+    pub fn stop_flag(self, memory: &SharedMemory, offset: usize) -> Result<Launch, Error> {
+        let stop = StopFlag::new(memory, offset)?;
+        Ok(Launch { stop: Some(stop), ..self.keep(memory.clone()) })
+    }
+
+    /// How long it may run; for kernels with a stop flag. A watchdog sets that then. Where that does not help either,
+    /// [`Running::is_finished`] and [`Running::join`] say so.
+    pub fn limit(self, limit: Duration) -> Launch {
+        Launch { limit: Some(limit), ..self }
+    }
+
+    /// The kernel's name.
+    pub fn kernel(&self) -> &str {
+        &self.name
+    }
+
+    /// Warps of the whole grid.
+    pub fn warps(&self) -> u32 {
+        self.grid.saturating_mul(self.block.div_ceil(32))
+    }
+
+    /// The same as the CPU executor takes it, to be stepped by hand or under a schedule of the caller's, who must keep
+    /// what it uses; `None` on a GPU.
+    pub fn on_cpu(&self) -> Option<cpu::Launch> {
+        match &self.work {
+            Work::Cpu(launch) => {
+                let launch = launch.clone().grid(self.grid).block(self.block);
+                Some(launch.shared_bytes(self.shared_bytes))
+            }
+            Work::Cuda { .. } => None,
+        }
+    }
+
+    /// Changes what only the CPU executor knows, such as seed and hooks; nothing on a GPU.
+    pub fn map_cpu(self, change: impl FnOnce(cpu::Launch) -> cpu::Launch) -> Launch {
+        let work = match self.work {
+            Work::Cpu(launch) => Work::Cpu(change(launch)),
+            cuda @ Work::Cuda { .. } => cuda,
+        };
+        Launch { work, ..self }
+    }
+
+    pub(crate) fn hooks(self, hooks: impl FnOnce() -> Hooks) -> Launch {
+        self.map_cpu(|launch| launch.hooks(hooks()))
+    }
+
+    /// Starts it.
+    #[tracing::instrument(level = "info", name = "launch", skip_all, fields(kernel = self.name, grid = self.grid, block = self.block))]
+    pub fn start(&self) -> Result<Running, Error> {
+        let watchdog = self.watchdog()?;
+        let (name, keep, stop) = (self.name.clone(), self.keep.clone(), self.stop.clone());
+        let running = |kernel| Running::new(kernel, name, keep, stop, watchdog);
+        match &self.work {
+            Work::Cuda { function, args } => {
+                let config = LaunchConfig {
+                    grid: self.grid,
+                    block: self.block,
+                    shared_bytes: self.shared_bytes,
+                    cooperative: self.cooperative,
+                    keep: self.keep.clone(),
+                };
+                Ok(running(function.launch(&config, args)?.into()))
+            }
+            Work::Cpu(_) => {
+                let launch = self.on_cpu().expect("on the CPU target");
+                Ok(running(spawn_threads(&launch, &self.threads)?.into()))
+            }
+        }
+    }
+
+    fn watchdog(&self) -> Result<Option<Watchdog>, Error> {
+        let watch = |limit: Duration| match &self.stop {
+            Some(stop) => stop.watch(&self.name, limit),
+            None => Err(Error::Argument {
+                object: "limit",
+                value: format!("{limit:?}"),
+                limit: format!("kernel {} was given no stop flag, by which to end it", self.name),
+            }),
+        };
+        self.limit.map(watch).transpose()
+    }
+}

@@ -1,0 +1,215 @@
+//! Takes memory for rings and data from where an SSD's user wants it.
+
+use std::sync::Arc;
+
+use warpbell_driver::{Controller, ControllerState, RingMemory, RingReservation};
+use warpbell_gpu::Gpu;
+use warpbell_gpu::routes::SpaceKind;
+use warpbell_hw::{BASE_PAGE, CqRing, DmaAccess, DmaBuffer, DmaError, Registrations, SqRing, Window};
+
+use crate::buffer::Data;
+use crate::device_data::{DeviceData, DeviceRoute};
+use crate::{
+    Buffer, DataPath, DataPlacement, Descriptor, Domains, Error, ForeignMemory, OpenOptions, OpenTarget,
+    RingPlacement,
+};
+
+/// Where rings and data of one SSD come from, and how commands describe data.
+#[derive(Clone)]
+pub(crate) struct Memory {
+    controller: Arc<Controller>,
+    rings: RingPlacement,
+    data: DataPlacement,
+    descriptor: Descriptor,
+    /// Foreign memory, as this SSD has it mapped.
+    mapped: Vec<(Arc<ForeignMemory>, Arc<DmaBuffer>)>,
+    /// Memory of the user's, as this SSD has it mapped.
+    registrations: Arc<Registrations>,
+    /// What kind of space the SSD has its memory in.
+    space: SpaceKind,
+    /// Whether something stands between the SSD and memory that is not mapped for it.
+    translated: bool,
+    /// The way of data to a GPU's memory.
+    device_route: Option<DeviceRoute>,
+}
+
+impl Memory {
+    /// Maps what is foreign, once, and tries the way to a GPU's memory.
+    pub(crate) fn new(
+        controller: &Arc<Controller>,
+        options: &OpenOptions,
+        (space, translated): (SpaceKind, bool),
+    ) -> Result<Memory, Error> {
+        let by_sgl = controller.supports_sgl() && !options.prp_only;
+        let descriptor = if by_sgl { Descriptor::Sgl } else { Descriptor::Prp };
+        let (controller, rings, data) = (controller.clone(), options.rings.clone(), options.data.clone());
+        let registrations = Arc::new(Registrations::new(controller.device().dma()));
+        let mapped = Vec::new();
+        let device_route = None;
+        let mut memory = Memory {
+            controller,
+            rings,
+            data,
+            descriptor,
+            mapped,
+            registrations,
+            space,
+            translated,
+            device_route,
+        };
+        if let RingPlacement::Foreign(foreign) = memory.rings.clone() {
+            memory.map(&foreign)?;
+        }
+        if let DataPlacement::Foreign(foreign) = memory.data.clone() {
+            memory.map(&foreign)?;
+        }
+        if let DataPlacement::Hbm(gpu) = &memory.data {
+            memory.device_route = Some(memory.device_data(gpu, BASE_PAGE)?.route());
+        }
+        Ok(memory)
+    }
+
+    fn map(&mut self, foreign: &Arc<ForeignMemory>) -> Result<(), Error> {
+        if self.mapping(foreign).is_none() {
+            let space = self.controller.device().dma();
+            let mapping = DmaBuffer::map(space, foreign.window().clone(), DmaAccess::READ_WRITE);
+            let mapping =
+                mapping.map_err(|source| Error::Foreign { memory: foreign.name().to_owned(), source })?;
+            self.mapped.push((foreign.clone(), Arc::new(mapping)));
+        }
+        Ok(())
+    }
+
+    fn mapping(&self, foreign: &Arc<ForeignMemory>) -> Option<&Arc<DmaBuffer>> {
+        self.mapped.iter().find(|(memory, _)| Arc::ptr_eq(memory, foreign)).map(|(_, mapping)| mapping)
+    }
+
+    /// A part of foreign memory, zeroed by words.
+    fn part(&self, foreign: &Arc<ForeignMemory>, len: usize) -> Result<DmaBuffer, Error> {
+        let part = foreign.take(len)?;
+        part.window().fill(0, part.window().len(), 0)?;
+        let mapping = self.mapping(foreign).expect("mapped when the memory was chosen");
+        Ok(DmaBuffer::part(mapping, part)?)
+    }
+
+    /// Memory for a submission and a completion ring.
+    pub(crate) fn rings(&self, entries: u32) -> Result<(RingMemory, RingMemory), Error> {
+        let entries = entries as usize;
+        Ok(match &self.rings {
+            RingPlacement::Host => (RingMemory::Host, RingMemory::Host),
+            RingPlacement::Cmb => (RingMemory::Controller, RingMemory::Host),
+            RingPlacement::Foreign(foreign) => (
+                RingMemory::Buffer(self.part(foreign, entries * SqRing::SLOT)?),
+                RingMemory::Buffer(self.part(foreign, entries * CqRing::SLOT)?),
+            ),
+        })
+    }
+
+    /// The same, to be used by one queue pair after another. What stands in for a submission ring in controller memory
+    /// lies in host memory: there is too little of the other for rings that may never be needed.
+    pub(crate) fn reserve_rings(
+        &self,
+        entries: u32,
+        spare: bool,
+    ) -> Result<(RingReservation, RingReservation), Error> {
+        let (sq, cq) = match (self.rings(entries)?, spare) {
+            ((RingMemory::Controller, cq), true) => (RingMemory::Host, cq),
+            (both, _) => both,
+        };
+        Ok((self.controller.reserve_sq(sq, entries)?, self.controller.reserve_cq(cq, entries)?))
+    }
+
+    /// Whether the controller surely accesses no memory any more, so that what it knew may be freed. A function that
+    /// does not answer may still write where nothing stands between it and memory.
+    pub(crate) fn is_let_go(&self) -> bool {
+        match self.controller.state() {
+            ControllerState::Disabled => true,
+            ControllerState::Gone => self.translated,
+            _ => false,
+        }
+    }
+
+    /// At least `bytes` zeroed bytes for data that the host reaches too.
+    pub(crate) fn buffer(&self, bytes: usize) -> Result<Buffer, Error> {
+        let space = self.controller.device().dma();
+        let data = match &self.data {
+            DataPlacement::Host | DataPlacement::Hbm(_) => DmaBuffer::host(space, bytes)?,
+            DataPlacement::Foreign(foreign) => self.part(foreign, bytes)?,
+        };
+        self.described(Data::own(data))
+    }
+
+    /// At least `bytes` zeroed bytes for data of kernels on `target`.
+    pub(crate) fn kernel_buffer(&self, target: &OpenTarget, bytes: usize) -> Result<Buffer, Error> {
+        let DataPlacement::Hbm(gpu) = &self.data else { return self.buffer(bytes) };
+        if target.gpu().is_none_or(|own| own.info().uuid != gpu.info().uuid) {
+            return Err(Error::Argument {
+                object: "target",
+                value: target.target().to_string(),
+                limit: format!("data lies in {}, which only kernels of that GPU reach", self.data.name()),
+            });
+        }
+        self.described(Data::Device(Arc::new(self.device_data(gpu, bytes)?)))
+    }
+
+    fn device_data(&self, gpu: &Arc<Gpu>, bytes: usize) -> Result<DeviceData, Error> {
+        DeviceData::new(gpu, &self.controller.device().dma(), self.space, bytes)
+    }
+
+    /// Memory of the user's, by the mapping that there is or by a new one.
+    pub(crate) fn register(&self, window: Window) -> Result<Buffer, Error> {
+        if !matches!(self.data, DataPlacement::Host) || !window.memory().is_ordinary() {
+            // Completions and data in one memory, or not: that is settled when the SSD is opened.
+            return Err(Error::Argument {
+                object: "memory to register, with data in",
+                value: self.data.name(),
+                limit: "only host memory is registered, on an SSD whose data lies in host memory".to_owned(),
+            });
+        }
+        let (offset, len, page_size) =
+            (window.offset_in_memory() as u64, window.len() as u64, BASE_PAGE as u64);
+        if !offset.is_multiple_of(page_size) {
+            return Err(DmaError::Alignment { offset, len, page_size }.into());
+        }
+        self.described(Data::Registered(self.registrations.register(window, DmaAccess::READ_WRITE)?))
+    }
+
+    fn described(&self, data: Data) -> Result<Buffer, Error> {
+        self.controller.check_reach("a data buffer", data.iova(), data.len() as u64)?;
+        Buffer::new(self.controller.device().dma(), data, self.descriptor)
+    }
+
+    pub(crate) fn controller(&self) -> &Arc<Controller> {
+        &self.controller
+    }
+
+    pub(crate) fn data(&self) -> &DataPlacement {
+        &self.data
+    }
+
+    pub(crate) fn descriptor(&self) -> Descriptor {
+        self.descriptor
+    }
+
+    pub(crate) fn domains(&self) -> Domains {
+        match self.device_route {
+            Some(DeviceRoute::Copied) => Domains::Copied,
+            _ => Domains::of(&self.rings, &self.data),
+        }
+    }
+
+    pub(crate) fn path(&self) -> DataPath {
+        DataPath {
+            rings: self.rings.name(),
+            data: match &self.device_route {
+                Some(route) => format!("{} ({route})", self.data.name()),
+                None => self.data.name(),
+            },
+            domains: self.domains(),
+            doorbells: self.controller.device().doorbells().path(),
+            shadows: self.controller.uses_doorbell_buffer(),
+            descriptor: self.descriptor,
+            route: None,
+        }
+    }
+}

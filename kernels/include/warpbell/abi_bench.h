@@ -1,0 +1,39 @@
+/* Arguments of kernels that `warpbell bench` runs beside `bench`. The rules of abi.h hold here too. */
+#ifndef WARPBELL_ABI_BENCH_H
+#define WARPBELL_ABI_BENCH_H
+
+#include "abi.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define WARPBELL_BENCH_MAIL_SLOTS 4u /* requests of a client lane, and what an agent's lane has in flight */
+
+/* What one agent warp did. */
+typedef struct warpbell_agent_counts {
+    uint64_t requests; /* submitted */
+    uint64_t batches;  /* times that it submitted: doorbells */
+    uint64_t refused;  /* answered without being submitted */
+} warpbell_agent_counts;
+
+/* Kernel `bench_agent`: `bench` through agents. Of the launch's warps the first are agents, each on queue
+ * `number mod queues`, and the others compute: warp w of these has box w, which agent w mod agents serves.
+ * `agents` is a multiple of the number of queues; iodepth is shared by the compute warps of a queue, as
+ * `bench` has it, and its unit numbers count compute warps. Histograms and results are those of the launch's
+ * warps. `api`, `batch`, `recover_ns` and `retries` are not used. */
+typedef struct warpbell_bench_agent_args {
+    uint32_t abi_version, size;
+    warpbell_bench_args bench;
+    uint64_t boxes;  /* mail_box<WARPBELL_BENCH_MAIL_SLOTS>[compute warps], zeroed */
+    uint64_t counts; /* warpbell_agent_counts[agents] */
+    uint64_t polls;  /* uint64_t[compute warps]: looks at queues of each; ~0: nobody counts */
+    uint32_t agents;
+    uint32_t pad0;
+} warpbell_bench_agent_args;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,85 @@
+// Bodies of merge.cuh.
+#pragma once
+
+#include "../merge.cuh"
+
+namespace warpbell {
+inline namespace WARPBELL_NAMESPACE {
+namespace detail {
+
+// What one lane asks for, as its neighbours see it.
+struct asked {
+    u64 start, end;   // blocks
+    u64 iova, beyond; // bytes
+    u64 buffer;
+};
+
+// The lanes of `asking` at which a command begins: those that do not follow on the lane before them, and
+// those at which it would become larger than `most` blocks.
+template <class Group> WARPBELL_D u32 heads_of(const Group& group, u32 asking, const asked& mine, u32 most) {
+    const u32 me = port::lane(), before = asking & port::lanes_below();
+    const bool asks = (asking >> me & 1u) != 0;
+    const u32 neighbour = before != 0 ? port::highest(before) : me;
+    const u64 end = group.from(neighbour, mine.end), beyond = group.from(neighbour, mine.beyond);
+    const bool follows = group.from(neighbour, mine.buffer) == mine.buffer && end == mine.start &&
+                         beyond == mine.iova && before != 0;
+    u32 heads = group.ballot(asks && !follows);
+    for (;;) {
+        const u32 mine_or_before = heads & (port::lanes_below() | 1u << me);
+        const u32 head = mine_or_before != 0 ? port::highest(mine_or_before) : me;
+        const u64 blocks = mine.end - group.from(head, mine.start);
+        const u32 over = group.ballot(asks && head != me && blocks > most);
+        if (over == 0) {
+            return heads;
+        }
+        // Of each command the first lane that is too much begins the next.
+        const u32 since_head = port::lanes_below() & ~((1u << head) - 1u);
+        heads |= group.ballot((over >> me & 1u) != 0 && (over & since_head) == 0);
+    }
+}
+
+template <class Group, sharing Mode, class Retry>
+WARPBELL_D status run_merged(const Group& group, session<Mode, Retry>& s, opcode op, optional<extent> where,
+                             const dma_span& data, u64 deadline_ns) {
+    const status refusal = where ? check_whole(s, op, *where, data) : status();
+    const u32 asking = group.ballot(where.has_value() && refusal.ok());
+    const u32 me = port::lane(), mine = asking & 1u << me;
+    asked a = {0, 0, 0, 0, 0};
+    if (mine != 0) {
+        const u64 bytes = static_cast<u64>(where->blocks) * s.block_bytes();
+        a = {where->start.value, where->start.value + where->blocks, data.iova(), data.iova() + bytes,
+             reinterpret_cast<u64>(&data.buffer())};
+    }
+    const u32 heads = heads_of(group, asking, a, s.max_blocks());
+    const u32 to_me = port::lanes_below() | 1u << me;
+    // The last lane of the command that begins here.
+    const u32 later = heads & ~to_me;
+    const u32 members = asking & (later != 0 ? (1u << port::lowest(later)) - 1u : ~0u);
+    const u64 end = group.from(members != 0 ? port::highest(members) : me, a.end);
+    optional<extent> whole;
+    if ((heads >> me & 1u) != 0) {
+        whole = extent{where->start, static_cast<u32>(end - a.start)};
+    }
+    const dma_span part = whole ? data.subspan(0, (end - a.start) * s.block_bytes()) : data;
+    const status answer = run_each(group, s, op, whole, part, deadline_ns);
+    group.sync(); // one lane saw the completion; the others read the data of it too
+    const u32 head = (heads & to_me) != 0 ? port::highest(heads & to_me) : me;
+    const u32 bits = static_cast<u32>(group.from(head, answer.bits));
+    return mine != 0 ? status::from_bits(bits) : refusal;
+}
+
+} // namespace detail
+
+template <class Group, sharing Mode, class Retry>
+WARPBELL_D status read_merged(const Group& group, session<Mode, Retry>& s, optional<extent> from,
+                              const dma_span& to, u64 deadline_ns) {
+    return detail::run_merged(group, s, opcode::read, from, to, deadline_ns);
+}
+template <class Group, sharing Mode, class Retry>
+WARPBELL_D status write_merged(const Group& group, session<Mode, Retry>& s, optional<extent> to,
+                               const dma_span& from, u64 deadline_ns) {
+    return detail::run_merged(group, s, opcode::write, to, from, deadline_ns);
+}
+
+} // namespace WARPBELL_NAMESPACE
+} // namespace warpbell

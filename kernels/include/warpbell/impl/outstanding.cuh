@@ -1,0 +1,98 @@
+// Bodies of outstanding.cuh.
+#pragma once
+
+#include "../outstanding.cuh"
+
+namespace warpbell {
+inline namespace WARPBELL_NAMESPACE {
+
+namespace detail {
+
+// The first of the tokens that has its answer by now.
+template <sharing Mode, u32 Count>
+WARPBELL_D any_status first_answer(queue<Mode>& q, io_token (&tokens)[Count]) {
+    any_status found;
+    for (u32 i = 0; i < Count; ++i) {
+        if (found.index != any_status::none || !tokens[i].valid()) {
+            continue;
+        }
+        if (const optional<status> done = q.try_wait(tokens[i])) {
+            found.index = i;
+            found.result = *done;
+        }
+    }
+    return found;
+}
+
+// Of a lost queue: nothing more comes. The first of the tokens is answered so.
+template <sharing Mode, u32 Count>
+WARPBELL_D any_status first_lost(queue<Mode>& q, io_token (&tokens)[Count]) {
+    any_status found;
+    for (u32 i = 0; i < Count; ++i) {
+        if (found.index == any_status::none && tokens[i].valid()) {
+            found.index = i;
+            found.result = q.abandon(move(tokens[i]));
+        }
+    }
+    return found;
+}
+
+} // namespace detail
+
+template <class Group, sharing Mode, class Retry, u32 Count>
+WARPBELL_D any_status wait_any(const Group& group, session<Mode, Retry>& s, io_token (&tokens)[Count],
+                               u64 deadline_ns) {
+    bool waiting = false;
+    for (u32 i = 0; i < Count; ++i) {
+        waiting = waiting || tokens[i].valid();
+    }
+    any_status mine = detail::first_answer(s.queue(), tokens);
+    waiting = waiting && mine.index == any_status::none;
+    pace pace(deadline_ns);
+    while (group.ballot(waiting) != 0) {
+        const progress_result did = s.queue().progress(group, pace);
+        if (!waiting) {
+            continue;
+        }
+        mine = detail::first_answer(s.queue(), tokens);
+        if (mine.index == any_status::none && did == progress_result::lost) {
+            mine = detail::first_lost(s.queue(), tokens);
+        }
+        waiting = mine.index == any_status::none;
+        if (waiting && did == progress_result::expired) {
+            mine.result = code::timed_out;
+            waiting = false;
+        }
+    }
+    return mine;
+}
+
+template <class Group, sharing Mode, class Retry, u32 Count>
+WARPBELL_D status wait_all(const Group& group, session<Mode, Retry>& s, io_token (&tokens)[Count],
+                           u64 deadline_ns) {
+    const detail::rounds_deadline end(s.queue().deadline(deadline_ns), Count > 1);
+    status result;
+    for (u32 i = 0; i < Count; ++i) {
+        // At least a nanosecond: 0 stands for the queue's own deadline.
+        const u64 left_ns = i == 0 ? deadline_ns : end.left(group);
+        const status answer = s.queue().wait(group, move(tokens[i]), left_ns != 0 || i == 0 ? left_ns : 1u);
+        if (result.ok() || (answer.buffer_in_use() && !result.buffer_in_use())) {
+            result = answer;
+        }
+    }
+    return result;
+}
+
+template <class Group, sharing Mode, class Retry>
+WARPBELL_D status cancel_each(const Group& group, session<Mode, Retry>& s, io_token&& token) {
+    (void)s.queue().reap(group); // perhaps it has completed, and nobody has looked
+    return s.queue().abandon(move(token));
+}
+
+template <class Group, sharing Mode, class Retry>
+WARPBELL_D status cancel(const Group& group, session<Mode, Retry>& s, io_token&& token) {
+    return detail::agree(group, cancel_each(group, s, move(token)));
+}
+
+} // namespace WARPBELL_NAMESPACE
+} // namespace warpbell

@@ -1,0 +1,300 @@
+// Bodies of requests.cuh.
+#pragma once
+
+#include "../requests.cuh"
+
+namespace warpbell {
+inline namespace WARPBELL_NAMESPACE {
+
+template <u32 Commands>
+template <class Group, sharing Mode, class Retry>
+WARPBELL_D status io_request<Commands>::begin(const Group& group, const session<Mode, Retry>& s, opcode op,
+                                              optional<extent> where, const dma_span& data, bool whole) {
+    if (pending()) {
+        return code::no_room;
+    }
+    state_ = whole ? of_group : of_lane;
+    op_ = op;
+    where_ = where ? *where : extent();
+    data_ = data;
+    next_ = whole ? group.thread_rank() : 0;
+    step_ = whole ? group.size() : 1u;
+    total_ = 0;
+    failed_ = none;
+    stop_ = false;
+    result_ = status();
+    bytes_ = 0;
+    if (where && op == opcode::flush) {
+        total_ = 1;
+    } else if (where) {
+        const status refusal = op == opcode::dataset_management ? status(code::invalid_field)
+                                                                : detail::check_whole(s, op, *where, data);
+        if (refusal.ok()) {
+            total_ = (where->blocks - 1u) / s.max_blocks() + 1u;
+        } else {
+            note(0, refusal);
+        }
+        if (total_ > none / 2u) {
+            note(0, code::too_large);
+        }
+    }
+    return status();
+}
+
+template <u32 Commands> WARPBELL_D bool io_request<Commands>::in_flight() const {
+    bool any = false;
+    for (u32 k = 0; k < Commands; ++k) {
+        any = any || tokens_[k].valid();
+    }
+    return any;
+}
+
+template <u32 Commands> WARPBELL_D u32 io_request<Commands>::free_place() const {
+    u32 found = Commands;
+    for (u32 k = 0; k < Commands; ++k) {
+        found = found == Commands && !tokens_[k].valid() ? k : found;
+    }
+    return found;
+}
+
+template <u32 Commands> WARPBELL_D bool io_request<Commands>::is_done() const {
+    return (!in_flight() || mutate::request_done_early) && is_sent();
+}
+
+// What became of a piece: of two failures the one that leaves its buffer to the SSD, else the first.
+template <u32 Commands> WARPBELL_D void io_request<Commands>::note(u32 piece, status said) {
+    if (said.ok()) {
+        return;
+    }
+    const bool more = said.buffer_in_use(), less = result_.buffer_in_use();
+    if (result_.ok() || (more && !less) || (more == less && piece < failed_)) {
+        result_ = said;
+    }
+    failed_ = piece < failed_ ? piece : failed_;
+}
+
+template <u32 Commands>
+template <sharing Mode, class Retry>
+WARPBELL_D void io_request<Commands>::settle(session<Mode, Retry>& s) {
+    for (u32 k = 0; k < Commands; ++k) {
+        if (!tokens_[k].valid()) {
+            continue;
+        }
+        if (const optional<status> done = s.queue().try_wait(tokens_[k])) {
+            note(pieces_[k], *done);
+        }
+    }
+}
+
+// Of the lane's next piece.
+template <u32 Commands>
+template <sharing Mode, class Retry>
+WARPBELL_D sqe io_request<Commands>::command(const session<Mode, Retry>& s, status& refusal) const {
+    sqe entry = {};
+    if (op_ == opcode::flush) {
+        entry.dword[0] = static_cast<u32>(op_);
+        entry.dword[1] = s.nsid();
+        return entry;
+    }
+    const extent part = *detail::piece(where_, next_, s.max_blocks());
+    const u64 step_bytes = static_cast<u64>(s.max_blocks()) * s.block_bytes();
+    const dma_span data = data_.subspan(next_ * step_bytes, static_cast<u64>(part.blocks) * s.block_bytes());
+    refusal = s.check(op_, part, data);
+    return refusal.ok() ? s.command(op_, part, data) : entry;
+}
+
+// One command of each lane that has one to send, and a place and an id for it. False: none was sent.
+template <u32 Commands>
+template <class Group, sharing Mode, class Retry>
+WARPBELL_D bool io_request<Commands>::send(const Group& group, session<Mode, Retry>& s, bool patient) {
+    const u32 place = free_place();
+    const bool alone = !patient && !in_flight(); // nothing of its own will give it an id
+    const bool want = pending() && !is_sent() && place != Commands && (s.queue().free_ids() != 0 || alone);
+    if (group.ballot(want) == 0) {
+        return false;
+    }
+    status refusal;
+    sqe entry = {};
+    if (want) {
+        entry = command(s, refusal);
+    }
+    io_token token = s.queue().try_submit(group, want && refusal.ok(), entry);
+    const bool sent = token.in_flight();
+    if (want && !sent) {
+        const status why = refusal.ok() ? token.refusal() : refusal;
+        if (mutate::request_piece_lost && why.is(code::no_room)) {
+            next_ += step_;
+        } else if (!why.is(code::no_room) && (alone || !why.is(code::no_cid))) {
+            note(next_, why);
+        }
+    }
+    for (u32 k = 0; k < Commands; ++k) {
+        if (sent && k == place) {
+            tokens_[k] = move(token);
+            pieces_[k] = next_;
+        }
+    }
+    next_ += sent ? step_ : 0u;
+    return group.ballot(sent) != 0;
+}
+
+template <u32 Commands>
+template <class Group, sharing Mode, class Retry>
+WARPBELL_D void io_request<Commands>::advance(const Group& group, session<Mode, Retry>& s, bool patient) {
+    settle(s);
+    const bool starved = !patient && pending() && !is_sent() && s.queue().free_ids() == 0 && !in_flight();
+    if (group.ballot(starved) != 0) {
+        // Perhaps commands that timed out have completed since: that gives their ids back.
+        pace look;
+        (void)s.queue().reap(group);
+        (void)s.queue().progress(group, look);
+    }
+    do {
+        if (is_whole() && !mutate::request_goes_on) {
+            stop_ = stop_ || group.ballot(failed_ != none) != 0;
+        }
+    } while (send(group, s, patient));
+}
+
+template <u32 Commands>
+template <sharing Mode, class Retry>
+WARPBELL_D void io_request<Commands>::give_up(session<Mode, Retry>& s, status unsent) {
+    for (u32 k = 0; k < Commands; ++k) {
+        if (tokens_[k].valid()) {
+            note(pieces_[k], s.queue().abandon(move(tokens_[k])));
+        }
+    }
+    if (pending() && !is_sent()) {
+        note(next_, unsent);
+    }
+    stop_ = true;
+}
+
+// What became of all lanes' pieces, in every lane.
+template <u32 Commands>
+template <class Group>
+WARPBELL_D void io_request<Commands>::gather(const Group& group) {
+    const u32 first = failed_, bits = result_.bits, next = next_;
+    failed_ = none;
+    result_ = status();
+    for (u32 left = group.mask(); left != 0; left &= left - 1u) {
+        const u32 lane = port::lowest(left);
+        const u32 piece = static_cast<u32>(group.from(lane, first));
+        note(piece, status::from_bits(static_cast<u32>(group.from(lane, bits))));
+        const u32 unsent = static_cast<u32>(group.from(lane, next));
+        next_ = unsent < next_ ? unsent : next_;
+    }
+}
+
+template <u32 Commands>
+template <class Group, sharing Mode, class Retry>
+WARPBELL_D status io_request<Commands>::finish(const Group& group, const session<Mode, Retry>& s) {
+    if (!pending()) {
+        return result_;
+    }
+    if (is_whole()) {
+        group.sync(); // each lane saw the completions of its own commands; all read the data of all
+        if (group.ballot(!result_.ok()) != 0) {
+            gather(group);
+        }
+    }
+    state_ = idle;
+    u32 moved = total_;
+    if (!result_.ok() && !mutate::request_bytes_behind) {
+        moved = failed_ < next_ ? failed_ : next_;
+    }
+    const u64 blocks = static_cast<u64>(moved) * s.max_blocks();
+    bytes_ = (blocks < where_.blocks ? blocks : where_.blocks) * s.block_bytes();
+    return result_;
+}
+
+namespace detail {
+
+template <class Group, sharing Mode, class Retry, u32 Commands>
+WARPBELL_D status start_request(const Group& group, session<Mode, Retry>& s, io_request<Commands>& request,
+                                opcode op, optional<extent> where, const dma_span& data, bool whole) {
+    const status begun = request.begin(group, s, op, where, data, whole);
+    if (group.ballot(begun.ok()) != 0) {
+        request.advance(group, s);
+    }
+    return begun;
+}
+
+// Whether a request has its answer: of one of the group's, in all lanes.
+template <class Group, u32 Commands>
+WARPBELL_D bool is_answered(const Group& group, const io_request<Commands>& request) {
+    const u32 busy = group.ballot(!request.is_done());
+    return request.is_whole() ? busy == 0 : request.is_done();
+}
+
+// Until all lanes are done, or nothing more is to be waited for.
+template <class Group, sharing Mode, class Retry, u32 Commands>
+WARPBELL_D void complete(const Group& group, session<Mode, Retry>& s, io_request<Commands>& request,
+                         pace& pace) {
+    for (;;) {
+        request.advance(group, s);
+        if (group.ballot(!request.is_done()) == 0) {
+            return;
+        }
+        const progress_result did = s.queue().progress(group, pace);
+        if (did == progress_result::lost || did == progress_result::expired) {
+            const bool lost = did == progress_result::lost;
+            request.give_up(s, lost ? code::queue_lost : code::not_submitted);
+            return;
+        }
+    }
+}
+
+} // namespace detail
+
+template <class Group, sharing Mode, class Retry, u32 Commands>
+WARPBELL_D status read_async(const Group& group, session<Mode, Retry>& s, io_request<Commands>& request,
+                             extent from, const dma_span& to) {
+    return detail::start_request(group, s, request, opcode::read, from, to, true);
+}
+template <class Group, sharing Mode, class Retry, u32 Commands>
+WARPBELL_D status write_async(const Group& group, session<Mode, Retry>& s, io_request<Commands>& request,
+                              extent to, const dma_span& from) {
+    return detail::start_request(group, s, request, opcode::write, to, from, true);
+}
+template <class Group, sharing Mode, class Retry, u32 Commands>
+WARPBELL_D status flush_async(const Group& group, session<Mode, Retry>& s, io_request<Commands>& request) {
+    return detail::start_request(group, s, request, opcode::flush, extent(), dma_span(), true);
+}
+template <class Group, sharing Mode, class Retry, u32 Commands>
+WARPBELL_D status read_each_async(const Group& group, session<Mode, Retry>& s, io_request<Commands>& request,
+                                  optional<extent> from, const dma_span& to) {
+    return detail::start_request(group, s, request, opcode::read, from, to, false);
+}
+template <class Group, sharing Mode, class Retry, u32 Commands>
+WARPBELL_D status write_each_async(const Group& group, session<Mode, Retry>& s, io_request<Commands>& request,
+                                   optional<extent> to, const dma_span& from) {
+    return detail::start_request(group, s, request, opcode::write, to, from, false);
+}
+
+template <class Group, sharing Mode, class Retry, u32 Commands>
+WARPBELL_D optional<status> try_wait(const Group& group, session<Mode, Retry>& s,
+                                     io_request<Commands>& request) {
+    (void)s.queue().reap(group);
+    request.advance(group, s);
+    if (!detail::is_answered(group, request)) {
+        return nullopt;
+    }
+    return request.finish(group, s);
+}
+template <class Group, sharing Mode, class Retry, u32 Commands>
+WARPBELL_D status wait(const Group& group, session<Mode, Retry>& s, io_request<Commands>& request,
+                       u64 deadline_ns) {
+    pace pace(deadline_ns);
+    detail::complete(group, s, request, pace);
+    return request.finish(group, s);
+}
+template <class Group, sharing Mode, class Retry, u32 Commands>
+WARPBELL_D status cancel(const Group& group, session<Mode, Retry>& s, io_request<Commands>& request) {
+    (void)s.queue().reap(group); // perhaps it has completed, and nobody has looked
+    request.give_up(s, code::aborted);
+    return request.finish(group, s);
+}
+
+} // namespace WARPBELL_NAMESPACE
+} // namespace warpbell

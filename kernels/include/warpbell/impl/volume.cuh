@@ -1,0 +1,234 @@
+// Bodies of volume.cuh: who is asked for what, and what becomes of a replica that fails.
+#pragma once
+
+#include "../volume.cuh"
+
+namespace warpbell {
+inline namespace WARPBELL_NAMESPACE {
+
+#define WARPBELL_VOLUME_MEMBER(result)                                                                       \
+    template <sharing Mode, u32 Members, class Map, class Retry>                                             \
+    WARPBELL_D result volume<Mode, Members, Map, Retry>
+#define WARPBELL_VOLUME_CALL(result, ...)                                                                    \
+    template <sharing Mode, u32 Members, class Map, class Retry>                                             \
+    template <__VA_ARGS__>                                                                                   \
+    WARPBELL_D result volume<Mode, Members, Map, Retry>
+
+namespace detail {
+
+// Waits for commands that were started. A session with a policy has `start(want, deadline_ns)` called again.
+template <class Group, sharing Mode, class Retry, class Start>
+WARPBELL_D status finish(const Group& group, session<Mode, Retry>& s, bool want, io_token&& token,
+                         Start start, u64 deadline_ns) {
+    const status first = s.queue().wait(group, move(token), deadline_ns);
+    if constexpr (Retry::enabled) {
+        return retrying<Group, Mode, Retry>(group, s, deadline_ns).run(want, first, start);
+    } else {
+        return first;
+    }
+}
+
+} // namespace detail
+
+// What a session without a slot answers is the warp's failure, and must not become the replica's.
+WARPBELL_VOLUME_MEMBER(bool)::lacks_a_slot() {
+    bool lacks = false;
+    WARPBELL_NO_UNROLL
+    for (u32 m = 0; m < ref_.member_count; ++m) {
+        lacks = lacks || sessions_[m].queue().refusal().is(code::invalid_field);
+    }
+    return lacks;
+}
+
+WARPBELL_VOLUME_MEMBER(status)::check(extent where, const volume_span& data) const {
+    if (!usable_ || data.members() != ref_.member_count || where.blocks == 0) {
+        return code::invalid_field;
+    }
+    if (where.blocks > ref_.blocks || where.start.value > ref_.blocks - where.blocks) {
+        return code::out_of_range;
+    }
+    if (!data.inside() || data.bytes() >> ref_.block_shift < where.blocks) {
+        return code::out_of_buffer;
+    }
+    return status();
+}
+
+// ---- replicas
+// ------------------------------------------------------------------------------------------------
+
+// Those that a read may go to, but for those it went to already.
+WARPBELL_VOLUME_MEMBER(u32)::readable(u32 tried) const {
+    const u32 left = (mutate::replica_kept ? all() : present()) & ~tried;
+    const u32 liked = left & ~static_cast<u32>(port::load_relaxed_gpu(&state()->avoided));
+    return liked != 0 ? liked : left;
+}
+
+// Where a command for this part goes. 0: no member is left.
+WARPBELL_VOLUME_MEMBER(u32)::members_for(opcode op, const detail::volume_part& part, u32 tried) const {
+    if (!replicated()) {
+        return 1u << part.member;
+    }
+    if (op != opcode::read) {
+        return mutate::one_replica_written ? 1u << port::lowest(present()) : present();
+    }
+    const u32 from = readable(tried);
+    return from != 0 ? 1u << Map::replica(ref_, from, warp_, part.chunk) : 0;
+}
+
+// Takes replicas out that missed a write. False: no other is left, and nothing was done. Whoever learns of
+// the write after this, learns of them.
+WARPBELL_VOLUME_MEMBER(bool)::drop(u32 failed) const {
+    u64 have = port::load_relaxed_gpu(&state()->present);
+    while (true) {
+        const u64 left = have & ~static_cast<u64>(failed);
+        if (left == 0 && !mutate::last_replica_dropped) {
+            return false;
+        }
+        const u64 found = port::cas_relaxed_gpu(&state()->present, have, left);
+        if (found == have) {
+            port::fence_gpu();
+            return true;
+        }
+        have = found;
+    }
+}
+
+// What becomes of commands to the members in `mask` that were done on those in `done`. Of a read `mask` has
+// one.
+WARPBELL_VOLUME_MEMBER(status)::settle(u32 mask, u32 done, status answer) const {
+    if (done == mask) {
+        return status();
+    }
+    return replicated() && done != 0 && drop(mask & ~done) ? status() : answer;
+}
+
+// ---- commands
+// ------------------------------------------------------------------------------------------------
+
+// One command of each lane on each member in the lane's `mask`: all are on their way before one is waited
+// for. Returns the members that did it. `answer`: of one that did not, first of all one that may still use
+// the buffer.
+WARPBELL_VOLUME_CALL(u32, class Group, class Start)::run_on(const Group& group, u32 mask, Start start,
+                                                            u64 deadline_ns, status& answer) {
+    io_token tokens[Members];
+    WARPBELL_NO_UNROLL
+    for (u32 m = 0; m < ref_.member_count; ++m) {
+        const bool want = (mask >> m & 1u) != 0;
+        if (group.ballot(want) != 0) {
+            tokens[m] = start(m, want, deadline_ns);
+        }
+    }
+    u32 done = 0;
+    WARPBELL_NO_UNROLL
+    for (u32 m = 0; m < ref_.member_count; ++m) {
+        const bool want = (mask >> m & 1u) != 0;
+        if (group.ballot(want) == 0) {
+            continue;
+        }
+        const auto again = [&](bool now, u64 left_ns) { return start(m, now, left_ns); };
+        const status said = detail::finish(group, sessions_[m], want, move(tokens[m]), again, deadline_ns);
+        if (want && said.ok()) {
+            done |= 1u << m;
+        } else if (want) {
+            port::store_relaxed_gpu(&counts(m)->error_status, static_cast<u64>(said.bits));
+            port::add_relaxed_gpu(&counts(m)->errors, static_cast<u64>(1));
+            answer = answer.ok() || said.buffer_in_use() ? said : answer;
+        }
+    }
+    return done;
+}
+
+// A part of each lane's I/O. A read of a replicated volume goes to one replica after the other, until one has
+// answered well; one whose controller may still write the buffer ends it.
+WARPBELL_VOLUME_CALL(status, class Group)::move_part(const Group& group, opcode op,
+                                                     const detail::volume_part& part, const volume_span& data,
+                                                     u64 deadline_ns) {
+    const u64 bytes = static_cast<u64>(part.blocks) << ref_.block_shift;
+    const bool picks = op == opcode::read && replicated();
+    const auto start = [&](u32 m, bool want, u64 left_ns) {
+        const optional<extent> where = want ? optional<extent>(part.on(ref_, m)) : optional<extent>();
+        const dma_span span = want ? data.on(m).subspan(part.offset, bytes) : dma_span();
+        return detail::start_each(group, sessions_[m], op, where, span, left_ns);
+    };
+    bool go = part.blocks != 0;
+    status result = go ? status(code::ssd_lost) : status();
+    u32 tried = 0;
+    while (group.ballot(go) != 0) {
+        const u32 mask = go ? members_for(op, part, tried) : 0;
+        status answer;
+        const u32 done = run_on(group, mask, start, deadline_ns, answer);
+        for (u32 m = 0; m < ref_.member_count; ++m) {
+            const u64 moved = (done >> m & 1u) != 0 ? bytes : 0;
+            (op == opcode::read ? sessions_.bytes_read : sessions_.bytes_written)[m] += moved;
+        }
+        if (picks && answer.buffer_in_use()) {
+            port::or_relaxed_gpu(&state()->avoided, static_cast<u64>(mask));
+        }
+        result = mask != 0 ? settle(mask, done, answer) : result;
+        tried |= mask;
+        go = picks && mask != 0 && !result.ok() && !result.buffer_in_use() && !mutate::read_not_repeated;
+    }
+    return result;
+}
+
+// ---- I/Os
+// ----------------------------------------------------------------------------------------------------
+
+WARPBELL_VOLUME_CALL(status, class Group)::run(const Group& group, opcode op, optional<extent> where,
+                                               const volume_span& data, bool whole, u64 deadline_ns) {
+    status result = where ? check(*where, data) : status();
+    deadline_ns = sessions_[0].queue().deadline(deadline_ns);
+    const detail::rounds_deadline end(deadline_ns, true);
+    u64 index = whole ? group.thread_rank() : 0;
+    while (true) {
+        const bool open = where.has_value() && result.ok();
+        const detail::volume_part part = open ? detail::part_of(ref_, *where, index) : detail::volume_part();
+        if (group.ballot(part.blocks != 0) == 0) {
+            return result;
+        }
+        const u64 left_ns = replicated() ? deadline_ns : end.left(group);
+        if (left_ns == 0) {
+            return whole || part.blocks != 0 ? status(code::not_submitted) : result;
+        }
+        const status answer = move_part(group, op, part, data, left_ns);
+        result = part.blocks != 0 ? answer : result;
+        result = whole ? detail::agree_on_data(group, result) : result;
+        index += whole ? group.size() : 1u;
+    }
+}
+
+WARPBELL_VOLUME_CALL(status, class Group)::flush(const Group& group, u64 deadline_ns) {
+    if (!usable_) {
+        return code::invalid_field;
+    }
+    const auto start = [&](u32 m, bool want, u64 left_ns) {
+        sqe entry = {};
+        entry.dword[0] = static_cast<u32>(opcode::flush);
+        entry.dword[1] = sessions_[m].nsid();
+        return sessions_[m].queue().submit(group, want, entry, left_ns);
+    };
+    const u32 mask = !group.is_leader() ? 0 : replicated() ? present() : all();
+    status answer;
+    const u32 done = run_on(group, mask, start, deadline_ns, answer);
+    return detail::agree(group, settle(mask, done, answer));
+}
+
+WARPBELL_VOLUME_CALL(void, class Group)::detach(const Group& group) {
+    WARPBELL_NO_UNROLL
+    for (u32 m = 0; m < Members; ++m) {
+        if (sessions_.bytes_read[m] != 0) {
+            port::add_relaxed_gpu(&counts(m)->bytes_read, sessions_.bytes_read[m]);
+        }
+        if (sessions_.bytes_written[m] != 0) {
+            port::add_relaxed_gpu(&counts(m)->bytes_written, sessions_.bytes_written[m]);
+        }
+        sessions_.bytes_read[m] = sessions_.bytes_written[m] = 0;
+        sessions_[m].detach(group);
+    }
+}
+
+#undef WARPBELL_VOLUME_CALL
+#undef WARPBELL_VOLUME_MEMBER
+
+} // namespace WARPBELL_NAMESPACE
+} // namespace warpbell

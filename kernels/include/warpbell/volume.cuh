@@ -1,0 +1,233 @@
+// Several SSDs as one: striped, replicated, or one after the other. They may differ in size, block size and
+// queues.
+//
+//   wb::volume<wb::sharing::shared, 4> v(warp, args.volume, warp_number); // up to four SSDs
+//   wb::status s = wb::read_each(warp, v, {wb::lba{i}, 1}, wb::volume_span(args.buffer).subspan(...));
+//   v.detach(warp);
+//
+// | call                            | arguments             | status                                 |
+// | ------------------------------- | --------------------- | -------------------------------------- |
+// | read, write (group, volume, ..) | the same in each lane | one I/O; the same in each lane         |
+// | read_each, write_each           | each lane its own     | each lane its own                      |
+// | flush (group, volume)           |                       | every SSD's; the same in each lane     |
+//
+// Calls, groups and deadlines are those of io.cuh; but each command has the deadline for itself, once for
+// room and once for its answer, so that one SSD's silence does not use up the others' time. A call may last
+// that long for each SSD that it touches; replicated, for each part of an I/O. Commands go to all SSDs that a
+// part of an I/O touches before the first is waited for. No command crosses a chunk.
+//
+// Replicas. A read goes to the one that the mapping names, and where that fails to the next one. A write goes
+// to all. One that misses a write which others have is dropped before the write is reported done: nothing is
+// read from it any more. The last one is never dropped: what it fails is the volume's failure; a write that
+// failed on all of them may leave them unlike, until those blocks are written again. Where a replica does not
+// answer a read in time, its controller may still write the buffer: the call answers `timed_out` or
+// `queue_lost` (status::buffer_in_use), later reads avoid that replica, and the caller reads again into
+// another buffer.
+#pragma once
+
+#include "abi_volume.h"
+#include "io.cuh"
+
+namespace warpbell {
+inline namespace WARPBELL_NAMESPACE {
+
+// Part of a buffer that all SSDs of a volume have mapped. Trivially copyable; refers to the kernel's
+// warpbell_volume_buffer_ref, which must outlive it.
+class volume_span {
+  public:
+    volume_span() = default;
+    WARPBELL_HD explicit volume_span(const warpbell_volume_buffer_ref& buffer)
+        : buffer_(&buffer), offset_(0), bytes_(buffer.bytes) {}
+
+    // Bytes [offset, offset + bytes) of this span. Not clipped, as with dma_span.
+    WARPBELL_HD volume_span subspan(u64 offset, u64 bytes) const {
+        volume_span part = *this;
+        part.offset_ += offset;
+        part.bytes_ = bytes;
+        return part;
+    }
+    WARPBELL_HD u64 bytes() const { return bytes_; }
+    WARPBELL_HD u32 members() const { return buffer_ ? buffer_->member_count : 0; }
+    WARPBELL_HD bool inside() const {
+        return buffer_ && bytes_ <= buffer_->bytes && offset_ <= buffer_->bytes - bytes_;
+    }
+    template <class T> WARPBELL_HD T* data() const { return reinterpret_cast<T*>(buffer_->data + offset_); }
+    // As member `index` has it.
+    WARPBELL_HD dma_span on(u32 index) const {
+        return dma_span(reinterpret_cast<const warpbell_buffer_ref*>(buffer_->parts)[index])
+            .subspan(offset_, bytes_);
+    }
+
+  private:
+    const warpbell_volume_buffer_ref* buffer_ = nullptr;
+    u64 offset_ = 0;
+    u64 bytes_ = 0;
+};
+
+// ---- mapping: warp -> queue -> SSD
+// ---------------------------------------------------------------------------
+//
+// A mapping is a type with two functions; yours may be one. On an SSD with q queues a warp attaches to queue
+// seat mod q, as its warp number seat div q: no two warps of a launch may have the same seat. `replica` picks
+// one of the members in the mask `from`, which is not empty, for a read of a chunk by a warp. (Where else a
+// chunk lies is the layout's to say.)
+
+// The bit of `mask` that comes `n` bits after its lowest, around and around.
+WARPBELL_D u32 nth_member(u32 mask, u32 n) {
+    for (n %= port::population(mask); n != 0; --n) {
+        mask &= mask - 1u;
+    }
+    return port::lowest(mask);
+}
+
+// Warp after warp.
+struct round_robin {
+    WARPBELL_D static u32 seat(u32 warp, u32) { return warp; }
+    WARPBELL_D static u32 replica(const warpbell_volume_ref&, u32 from, u32 warp, u64) {
+        return nth_member(from, warp);
+    }
+};
+
+// As round_robin, but no pattern in warp or chunk numbers becomes one of queues and SSDs.
+struct hashed {
+    // Each row of q warps has its q queues in another order.
+    WARPBELL_D static u32 seat(u32 warp, u32 queues) {
+        const u32 row = warp / queues;
+        return row * queues + (warp + mix(row)) % queues;
+    }
+    WARPBELL_D static u32 replica(const warpbell_volume_ref&, u32 from, u32, u64 chunk) {
+        return nth_member(from, mix(chunk));
+    }
+    WARPBELL_D static u32 mix(u64 n) { return static_cast<u32>((n + 1u) * 0x9e3779b97f4a7c15u >> 40); }
+};
+
+// All warps of a block (CTA) on one queue and one replica. Attach warp slots for it: with b blocks of w
+// warps, q * w * ceil(b / q) warps.
+struct by_cta {
+    WARPBELL_D static u32 seat(u32, u32 queues) {
+        const u32 warps = (port::block_threads() + WARPBELL_WARP_LANES - 1u) / WARPBELL_WARP_LANES;
+        const u32 mine = port::block_index() / queues * warps + port::thread_index() / WARPBELL_WARP_LANES;
+        return mine * queues + port::block_index() % queues;
+    }
+    WARPBELL_D static u32 replica(const warpbell_volume_ref&, u32 from, u32, u64) {
+        return nth_member(from, port::block_index());
+    }
+};
+
+// Reads from the replica that the host says is nearest; of several, the first.
+struct nearest : round_robin {
+    WARPBELL_D static u32 replica(const warpbell_volume_ref& ref, u32 from, u32, u64) {
+        const auto* members = reinterpret_cast<const warpbell_volume_member*>(ref.members);
+        u32 best = port::lowest(from);
+        for (u32 rest = from & (from - 1u); rest != 0; rest &= rest - 1u) {
+            const u32 m = port::lowest(rest);
+            best = members[m].distance < members[best].distance ? m : best;
+        }
+        return best;
+    }
+};
+
+} // namespace WARPBELL_NAMESPACE
+} // namespace warpbell
+
+#include "impl/volume_parts.cuh"
+
+namespace warpbell {
+inline namespace WARPBELL_NAMESPACE {
+
+// ---- the volume
+// ----------------------------------------------------------------------------------------------
+
+// A warp's way to a volume of at most `Members` SSDs: a session with each. A volume that has more refuses
+// every call with invalid_field; so it does where a lane of `group` has no slot on one of them.
+template <sharing Mode, u32 Members, class Map = round_robin, class Retry = no_retry> class volume {
+    static_assert(Members >= 1 && Members <= WARPBELL_VOLUME_MEMBERS_MAX, "a volume has 1 to 32 members");
+
+  public:
+    template <class Group>
+    WARPBELL_D volume(const Group& group, const warpbell_volume_ref& ref, u32 warp, Retry retries = Retry())
+        : ref_(ref), warp_(warp), sessions_(group, ref, fits(ref) ? ref.member_count : 0, warp, retries,
+                                            typename detail::first_numbers<Members>::type()),
+          usable_(fits(ref) && group.ballot(lacks_a_slot()) == 0) {}
+
+    WARPBELL_D u64 blocks() const { return ref_.blocks; }
+    WARPBELL_D u32 block_bytes() const { return 1u << ref_.block_shift; }
+    WARPBELL_D u32 members() const { return ref_.member_count; }
+    // Bit m: replica m has everything that was written.
+    WARPBELL_D u32 present() const { return static_cast<u32>(port::load_relaxed_gpu(&state()->present)); }
+
+    // Why an I/O would be refused, or success.
+    WARPBELL_D status check(extent where, const volume_span& data) const;
+    // Moves all lanes' I/Os. `whole`: of one I/O for the group, whose arguments are alike in each lane.
+    template <class Group>
+    WARPBELL_D status run(const Group& group, opcode op, optional<extent> where, const volume_span& data,
+                          bool whole, u64 deadline_ns);
+    template <class Group> WARPBELL_D status flush(const Group& group, u64 deadline_ns);
+
+    // Adds to the counts, and saves exclusive queues for the next kernel. Last call.
+    template <class Group> WARPBELL_D void detach(const Group& group);
+
+  private:
+    WARPBELL_D static bool fits(const warpbell_volume_ref& ref) {
+        return ref.abi_version == WARPBELL_ABI_VERSION && ref.size == sizeof(ref) &&
+               ref.member_count <= Members;
+    }
+    WARPBELL_D bool lacks_a_slot();
+    WARPBELL_D warpbell_volume_state* state() const {
+        return reinterpret_cast<warpbell_volume_state*>(ref_.state);
+    }
+    WARPBELL_D warpbell_volume_counts* counts(u32 member) const {
+        return reinterpret_cast<warpbell_volume_counts*>(ref_.counts) + member;
+    }
+    WARPBELL_D bool replicated() const { return ref_.layout == WARPBELL_VOLUME_REPLICATE; }
+    WARPBELL_D u32 all() const { return ~0u >> (32u - ref_.member_count); }
+    WARPBELL_D u32 readable(u32 tried) const;
+    WARPBELL_D u32 members_for(opcode op, const detail::volume_part& part, u32 tried) const;
+    WARPBELL_D bool drop(u32 failed) const;
+    WARPBELL_D status settle(u32 mask, u32 done, status answer) const;
+    template <class Group, class Start>
+    WARPBELL_D u32 run_on(const Group& group, u32 mask, Start start, u64 deadline_ns, status& answer);
+    template <class Group>
+    WARPBELL_D status move_part(const Group& group, opcode op, const detail::volume_part& part,
+                                const volume_span& data, u64 deadline_ns);
+
+    warpbell_volume_ref ref_;
+    u32 warp_;
+    detail::member_sessions<Mode, Members, Map, Retry> sessions_;
+    bool usable_; // alike in all lanes
+};
+
+// ---- the calls
+// -----------------------------------------------------------------------------------------------
+
+template <class Group, sharing Mode, u32 N, class Map, class Retry>
+WARPBELL_D status read(const Group& group, volume<Mode, N, Map, Retry>& v, extent from, const volume_span& to,
+                       u64 deadline_ns = 0) {
+    return v.run(group, opcode::read, from, to, true, deadline_ns);
+}
+template <class Group, sharing Mode, u32 N, class Map, class Retry>
+WARPBELL_D status write(const Group& group, volume<Mode, N, Map, Retry>& v, extent to,
+                        const volume_span& from, u64 deadline_ns = 0) {
+    return v.run(group, opcode::write, to, from, true, deadline_ns);
+}
+// Lanes with nothing to do pass nullopt and get success.
+template <class Group, sharing Mode, u32 N, class Map, class Retry>
+WARPBELL_D status read_each(const Group& group, volume<Mode, N, Map, Retry>& v, optional<extent> from,
+                            const volume_span& to, u64 deadline_ns = 0) {
+    return v.run(group, opcode::read, from, to, false, deadline_ns);
+}
+template <class Group, sharing Mode, u32 N, class Map, class Retry>
+WARPBELL_D status write_each(const Group& group, volume<Mode, N, Map, Retry>& v, optional<extent> to,
+                             const volume_span& from, u64 deadline_ns = 0) {
+    return v.run(group, opcode::write, to, from, false, deadline_ns);
+}
+// Makes what was written before durable, on each SSD.
+template <class Group, sharing Mode, u32 N, class Map, class Retry>
+WARPBELL_D status flush(const Group& group, volume<Mode, N, Map, Retry>& v, u64 deadline_ns = 0) {
+    return v.flush(group, deadline_ns);
+}
+
+} // namespace WARPBELL_NAMESPACE
+} // namespace warpbell
+
+#include "impl/volume.cuh"

@@ -1,0 +1,137 @@
+// Kernels `probe_io_*`: one call of io.cuh each, by one warp.
+#include "probe.cuh"
+
+namespace probes {
+
+struct io_args {
+    warpbell_namespace_ref ns;
+    warpbell_buffer_ref buffer;
+    u64 start; // block address
+    u64 token; // bits of one in flight
+    u32* out;
+    u32 blocks;
+    u32 warp;
+};
+
+// The I/O of the whole warp.
+WARPBELL_D extent whole(const io_args& args) { return {lba(args.start), args.blocks}; }
+WARPBELL_D dma_span data(const io_args& args) { return dma_span(args.buffer); }
+// The I/O of this lane.
+WARPBELL_D optional<extent> each(const io_args& args) {
+    return extent{lba(args.start + port::lane() * args.blocks), args.blocks};
+}
+WARPBELL_D dma_span data_of_lane(const io_args& args) {
+    return dma_span(args.buffer).subspan(static_cast<u64>(port::lane()) << 12, 4096);
+}
+
+template <sharing Mode> WARPBELL_D void attach(const io_args& args) {
+    session<Mode> ssd(this_warp(), args.ns, args.warp);
+    store_result(args.out, ssd.queue().free_ids());
+    ssd.detach(this_warp());
+}
+
+template <sharing Mode> WARPBELL_D void read(const io_args& args) {
+    session<Mode> ssd(this_warp(), args.ns, args.warp);
+    store_result(args.out, wb::read(this_warp(), ssd, whole(args), data(args)).bits);
+    ssd.detach(this_warp());
+}
+
+template <sharing Mode> WARPBELL_D void read_async(const io_args& args) {
+    session<Mode> ssd(this_warp(), args.ns, args.warp);
+    store_result(args.out, wb::read_async(this_warp(), ssd, whole(args), data(args)).bits());
+    ssd.detach(this_warp());
+}
+
+template <sharing Mode> WARPBELL_D void read_each(const io_args& args) {
+    session<Mode> ssd(this_warp(), args.ns, args.warp);
+    store_result(args.out, wb::read_each(this_warp(), ssd, each(args), data_of_lane(args)).bits);
+    ssd.detach(this_warp());
+}
+
+template <sharing Mode> WARPBELL_D void read_each_async(const io_args& args) {
+    session<Mode> ssd(this_warp(), args.ns, args.warp);
+    store_result(args.out, wb::read_each_async(this_warp(), ssd, each(args), data_of_lane(args)).bits());
+    ssd.detach(this_warp());
+}
+
+template <sharing Mode> WARPBELL_D void write(const io_args& args) {
+    session<Mode> ssd(this_warp(), args.ns, args.warp);
+    store_result(args.out, wb::write(this_warp(), ssd, whole(args), data(args)).bits);
+    ssd.detach(this_warp());
+}
+
+template <sharing Mode> WARPBELL_D void write_each(const io_args& args) {
+    session<Mode> ssd(this_warp(), args.ns, args.warp);
+    store_result(args.out, wb::write_each(this_warp(), ssd, each(args), data_of_lane(args)).bits);
+    ssd.detach(this_warp());
+}
+
+template <sharing Mode> WARPBELL_D void flush(const io_args& args) {
+    session<Mode> ssd(this_warp(), args.ns, args.warp);
+    store_result(args.out, wb::flush(this_warp(), ssd).bits);
+    ssd.detach(this_warp());
+}
+
+template <sharing Mode> WARPBELL_D void wait(const io_args& args) {
+    session<Mode> ssd(this_warp(), args.ns, args.warp);
+    store_result(args.out, wb::wait(this_warp(), ssd, io_token::from_bits(args.token)).bits);
+    ssd.detach(this_warp());
+}
+
+template <sharing Mode> WARPBELL_D void wait_each(const io_args& args) {
+    session<Mode> ssd(this_warp(), args.ns, args.warp);
+    store_result(args.out, wb::wait_each(this_warp(), ssd, io_token::from_bits(args.token)).bits);
+    ssd.detach(this_warp());
+}
+
+template <sharing Mode> WARPBELL_D void try_wait(const io_args& args) {
+    session<Mode> ssd(this_warp(), args.ns, args.warp);
+    io_token token = io_token::from_bits(args.token);
+    const optional<status> done = wb::try_wait(ssd, token);
+    store_result(args.out, done ? done->bits : ~0u);
+    ssd.detach(this_warp());
+}
+
+template <sharing Mode> WARPBELL_D void wait_any(const io_args& args) {
+    session<Mode> ssd(this_warp(), args.ns, args.warp);
+    io_token tokens[2] = {io_token::from_bits(args.token), io_token::from_bits(args.token + 1u)};
+    const any_status first = wb::wait_any(this_warp(), ssd, tokens);
+    store_result(args.out, first.result.bits ^ first.index);
+    ssd.detach(this_warp());
+}
+
+template <sharing Mode> WARPBELL_D void cancel_each(const io_args& args) {
+    session<Mode> ssd(this_warp(), args.ns, args.warp);
+    store_result(args.out, wb::cancel_each(this_warp(), ssd, io_token::from_bits(args.token)).bits);
+    ssd.detach(this_warp());
+}
+
+template <sharing Mode> WARPBELL_D void deallocate(const io_args& args) {
+    session<Mode> ssd(this_warp(), args.ns, args.warp);
+    store_result(args.out, wb::deallocate(this_warp(), ssd, each(args), data(args)).bits);
+    ssd.detach(this_warp());
+}
+
+template <sharing Mode> WARPBELL_D void read_merged(const io_args& args) {
+    session<Mode> ssd(this_warp(), args.ns, args.warp);
+    store_result(args.out, wb::read_merged(this_warp(), ssd, each(args), data_of_lane(args)).bits);
+    ssd.detach(this_warp());
+}
+
+} // namespace probes
+
+WARPBELL_PROBE(io, attach)
+WARPBELL_PROBE(io, read)
+WARPBELL_PROBE(io, read_async)
+WARPBELL_PROBE(io, read_each)
+WARPBELL_PROBE(io, read_each_async)
+WARPBELL_PROBE(io, write)
+WARPBELL_PROBE(io, write_each)
+WARPBELL_PROBE(io, flush)
+WARPBELL_PROBE(io, wait)
+WARPBELL_PROBE(io, wait_each)
+WARPBELL_PROBE(io, try_wait)
+WARPBELL_PROBE(io, wait_any)
+WARPBELL_PROBE(io, cancel_each)
+WARPBELL_PROBE(io, deallocate)
+WARPBELL_PROBE(io, read_merged)

@@ -1,0 +1,33 @@
+//! Arguments of kernels that `warpbell bench` runs beside `bench`. `abi_bench.h` says what each field is.
+
+use super::{BenchArgs, mirror};
+
+mirror! {
+    /// What one agent warp did.
+    plain AgentCounts = "warpbell_agent_counts" {
+        /// Requests that it submitted.
+        requests: u64,
+        /// Times that it submitted.
+        batches: u64,
+        /// Requests that it answered without submitting them.
+        refused: u64,
+    }
+}
+
+mirror! {
+    /// Kernel `bench_agent`: `bench` through agents.
+    versioned BenchAgentArgs = "warpbell_bench_agent_args" {
+        /// What there is to do.
+        bench: BenchArgs,
+        /// Address of `mail_box<BENCH_MAIL_SLOTS>[compute warps]`, zeroed.
+        boxes: u64,
+        /// Address of `AgentCounts[agents]`.
+        counts: u64,
+        /// Address of `u64[compute warps]`: looks at queues of each; all ones where nobody counts.
+        polls: u64,
+        /// Agents: a multiple of the number of queues.
+        agents: u32,
+        /// Zero.
+        pad0: u32,
+    }
+}

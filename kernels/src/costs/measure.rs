@@ -1,0 +1,198 @@
+//! Compiling the probes, and counting.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::{fs, io};
+
+use super::count::Unknown;
+use super::figures::{Figure, Figures};
+use super::ptxas::{Usage, usages};
+use super::sass::{Function, functions};
+use super::table::{CostTable, Probe, Row, source_hash};
+use super::{ARCHITECTURES, ptxas};
+use crate::toolchain::run_compiler;
+use crate::{HEADERS, PROBES};
+
+/// Compilers at a time.
+const JOBS: usize = 2;
+
+/// Why costs could not be measured.
+#[derive(Debug, thiserror::Error)]
+pub enum MeasureError {
+    /// There is no disassembler beside the compiler.
+    #[error("no cuobjdump beside {}: install nvidia-cuda-cuobjdump (scripts/cuda-setup does)", nvcc.display())]
+    NoDisassembler {
+        /// The compiler.
+        nvcc: PathBuf,
+    },
+    /// A program does not run, or a file cannot be written.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The program or file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A program refuses its input.
+    #[error("{program} refuses {what}:\n{said}")]
+    Failed {
+        /// nvcc or cuobjdump.
+        program: String,
+        /// Its input.
+        what: String,
+        /// What it said.
+        said: String,
+    },
+    /// An instruction that nobody has classified.
+    #[error("{kernel} for sm_{arch}: {source}")]
+    Unknown {
+        /// The kernel.
+        kernel: String,
+        /// The architecture.
+        arch: u32,
+        /// The instruction.
+        source: Unknown,
+    },
+    /// The disassembly lacks a kernel that ptxas told of.
+    #[error("{kernel} for sm_{arch}: cuobjdump does not show it")]
+    NotShown {
+        /// The kernel.
+        kernel: String,
+        /// The architecture.
+        arch: u32,
+    },
+}
+
+/// Machine code of one file for one architecture.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    /// What ptxas says of its kernels.
+    pub usages: Vec<(String, Usage)>,
+    /// Their instructions.
+    pub functions: Vec<Function>,
+}
+
+/// Compiles one CUDA source against the device library, with further arguments for nvcc, and disassembles it.
+pub fn compile(
+    nvcc: &Path,
+    name: &str,
+    text: &str,
+    arch: u32,
+    arguments: &[String],
+) -> Result<Compiled, MeasureError> {
+    let cuobjdump = nvcc.with_file_name("cuobjdump");
+    if !cuobjdump.is_file() {
+        return Err(MeasureError::NoDisassembler { nvcc: nvcc.to_owned() });
+    }
+    let folder = tempfile::tempdir().map_err(|source| failed(Path::new("temporary folder"), source))?;
+    write(folder.path(), HEADERS)?;
+    write(folder.path(), PROBES)?;
+    write(folder.path(), &[(name, text)])?;
+    let cubin = folder.path().join("out.cubin");
+    let mut command = Command::new(nvcc);
+    command.current_dir(folder.path()).args(["-std=c++20", "-O3", "-cubin", "-Xptxas", "-v", "-I", "."]);
+    command.arg(format!("-arch=sm_{arch}")).args(arguments).arg(name).arg("-o").arg(&cubin);
+    let what = format!("{name} for sm_{arch}");
+    let said = run(&mut command, &what)?.1;
+    let sass = run(Command::new(&cuobjdump).arg("-sass").arg(&cubin), &what)?.0;
+    Ok(Compiled { usages: usages(&said), functions: functions(&sass) })
+}
+
+fn write(folder: &Path, files: &[(&str, &str)]) -> Result<(), MeasureError> {
+    for (name, text) in files {
+        let path = folder.join(name);
+        let made = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(&path, text));
+        made.map_err(|source| failed(&path, source))?;
+    }
+    Ok(())
+}
+
+fn failed(path: &Path, source: io::Error) -> MeasureError {
+    MeasureError::Io { path: path.to_owned(), source }
+}
+
+/// Standard output and standard error.
+fn run(command: &mut Command, what: &str) -> Result<(String, String), MeasureError> {
+    let program = PathBuf::from(command.get_program());
+    let output = run_compiler(command, |_| {}).map_err(|source| failed(&program, source))?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if !output.status.success() {
+        let program = program.display().to_string();
+        return Err(MeasureError::Failed { program, what: what.to_owned(), said });
+    }
+    Ok((String::from_utf8_lossy(&output.stdout).into_owned(), said))
+}
+
+/// The figures of all probes, by the compiler `nvcc`.
+pub fn measure(nvcc: &Path) -> Result<CostTable, MeasureError> {
+    let files = PROBES.iter().filter(|(name, _)| name.ends_with(".cu"));
+    let jobs: Vec<_> = files.flat_map(|file| ARCHITECTURES.map(|arch| (file, arch))).collect();
+    let (next, rows) = (Mutex::new(jobs.into_iter()), Mutex::new(Ok(Vec::new())));
+    let take = || lock(&next).next();
+    let work = || {
+        while let Some(((name, text), arch)) = take() {
+            let found = measure_file(nvcc, name, text, arch);
+            let mut rows = lock(&rows);
+            match (&mut *rows, found) {
+                (Ok(rows), Ok(found)) => rows.extend(found),
+                (Ok(_), Err(error)) => *rows = Err(error),
+                (Err(_), _) => return,
+            }
+        }
+    };
+    std::thread::scope(|scope| (0..JOBS).for_each(|_| drop(scope.spawn(work))));
+    let mut rows = rows.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)?;
+    rows.sort_by(|a, b| (&a.probe, a.arch).cmp(&(&b.probe, b.arch)));
+    Ok(CostTable { compiler: version(nvcc)?, source_hash: source_hash(), rows })
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn measure_file(nvcc: &Path, name: &str, text: &str, arch: u32) -> Result<Vec<Row>, MeasureError> {
+    let layer = name.trim_end_matches(".cu");
+    let free = compile(nvcc, name, text, arch, &[])?;
+    let bound = Figures::bound(layer).map(|bound| format!("-DWARPBELL_PROBE_REGISTERS={bound}"));
+    let bounded = bound.map(|bound| compile(nvcc, name, text, arch, &[bound])).transpose()?;
+    let bounded = bounded.map(|bounded| bounded.usages).unwrap_or_default();
+    let rows = free.usages.iter().filter_map(|(kernel, usage)| {
+        let probe = Probe::of_kernel(kernel)?;
+        let figures = figures(kernel, arch, usage, &free.functions);
+        let bounded = bounded.iter().find(|(name, _)| name == kernel).map(|(_, usage)| *usage);
+        Some(figures.map(|figures| Row { probe, arch, whole: with_bounded(figures, bounded) }))
+    });
+    rows.collect()
+}
+
+fn figures(kernel: &str, arch: u32, usage: &Usage, functions: &[Function]) -> Result<Figures, MeasureError> {
+    let function = functions.iter().find(|function| function.name == kernel);
+    let function = function.ok_or_else(|| MeasureError::NotShown { kernel: kernel.to_owned(), arch })?;
+    let mut figures = function.count().map_err(|source| MeasureError::Unknown {
+        kernel: kernel.to_owned(),
+        arch,
+        source,
+    })?;
+    figures[Figure::Registers] = i64::from(usage.registers);
+    figures[Figure::StackBytes] = i64::from(usage.stack);
+    figures[Figure::SpillBytes] = spilled(usage);
+    Ok(figures)
+}
+
+fn with_bounded(mut figures: Figures, bounded: Option<ptxas::Usage>) -> Figures {
+    let usage = bounded.unwrap_or_default();
+    figures[Figure::RegistersBounded] = i64::from(usage.registers);
+    figures[Figure::SpillBoundedBytes] = spilled(&usage);
+    figures
+}
+
+fn spilled(usage: &Usage) -> i64 {
+    i64::from(usage.spill_stores) + i64::from(usage.spill_loads)
+}
+
+fn version(nvcc: &Path) -> Result<String, MeasureError> {
+    let text = run(Command::new(nvcc).arg("--version"), "--version")?.0;
+    let version = text.split_once(", V").and_then(|(_, rest)| rest.split_whitespace().next());
+    Ok(format!("nvcc {}", version.unwrap_or("of an unknown version")))
+}

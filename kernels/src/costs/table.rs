@@ -1,0 +1,208 @@
+//! The table of figures: as text, one probe and architecture a line, checked in as `kernels/costs.txt`.
+
+use std::fmt::Write as _;
+
+use super::figures::{Figure, Figures};
+use crate::fnv::Fnv;
+use crate::{HEADERS, PROBES};
+
+/// One library call in one sharing mode.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Probe {
+    /// `queue` for queue.cuh, `io` for io.cuh.
+    pub layer: String,
+    /// The call; `attach` does nothing else.
+    pub call: String,
+    /// `shared` or `exclusive`.
+    pub mode: String,
+}
+
+impl Probe {
+    /// The probe of a kernel `probe_<layer>_<call>_<mode>`.
+    pub fn of_kernel(name: &str) -> Option<Probe> {
+        let (layer, rest) = name.strip_prefix("probe_")?.split_once('_')?;
+        let (call, mode) = rest.rsplit_once('_')?;
+        Some(Probe { layer: layer.to_owned(), call: call.to_owned(), mode: mode.to_owned() })
+    }
+
+    /// What this one does before and after its call.
+    pub fn attach(&self) -> Probe {
+        Probe { call: "attach".to_owned(), ..self.clone() }
+    }
+
+    /// In messages and budgets: `queue.try_submit.shared`.
+    pub fn name(&self) -> String {
+        format!("{}.{}.{}", self.layer, self.call, self.mode)
+    }
+}
+
+/// Figures of a whole probe on one architecture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// The probe.
+    pub probe: Probe,
+    /// 90 for sm_90.
+    pub arch: u32,
+    /// All that it costs, attaching included.
+    pub whole: Figures,
+}
+
+/// Figures of all probes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CostTable {
+    /// `nvcc 13.0.88`.
+    pub compiler: String,
+    /// Hash of the sources that were counted.
+    pub source_hash: String,
+    /// By probe and architecture.
+    pub rows: Vec<Row>,
+}
+
+/// A table that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("table of costs, line {line}: {reason}; scripts/regenerate-costs writes it anew")]
+pub struct TableError {
+    /// From 1.
+    pub line: usize,
+    /// What is wrong.
+    pub reason: String,
+}
+
+impl CostTable {
+    /// Whether it was made from other sources than this build's.
+    pub fn is_stale(&self) -> bool {
+        self.source_hash != source_hash()
+    }
+
+    /// The row of a probe.
+    pub fn find(&self, probe: &Probe, arch: u32) -> Option<&Row> {
+        self.rows.iter().find(|row| row.probe == *probe && row.arch == arch)
+    }
+
+    /// What the call of a row costs by itself: less what attaching costs. Attaching costs what it costs.
+    pub fn net(&self, row: &Row) -> Figures {
+        let base = self.find(&row.probe.attach(), row.arch).filter(|base| base.probe != row.probe);
+        row.whole.less(&base.map(|base| base.whole).unwrap_or_default())
+    }
+
+    /// As text.
+    pub fn to_text(&self) -> String {
+        let mut text = "# Made by scripts/regenerate-costs. Figures of whole probes; docs/costs.md tells what they mean.\n"
+            .to_owned();
+        // A string takes whatever is written to it.
+        let _ = writeln!(text, "compiler {}\nsource-hash {}", self.compiler, self.source_hash);
+        let _ = writeln!(text, "layer call mode sm {}", columns());
+        for Row { probe: Probe { layer, call, mode }, arch, whole } in &self.rows {
+            let figures =
+                Figure::counted().map(|figure| whole[figure].to_string()).collect::<Vec<_>>().join(" ");
+            let _ = writeln!(text, "{layer} {call} {mode} {arch} {figures}");
+        }
+        text
+    }
+
+    /// From its text.
+    pub fn parse(text: &str) -> Result<CostTable, TableError> {
+        let mut table = CostTable { compiler: String::new(), source_hash: String::new(), rows: Vec::new() };
+        for (index, line) in text.lines().enumerate() {
+            let failed = |reason: String| TableError { line: index + 1, reason };
+            match line.split_once(' ') {
+                None | Some(("#", _)) => {}
+                Some(("compiler", name)) => name.clone_into(&mut table.compiler),
+                Some(("source-hash", hash)) => hash.clone_into(&mut table.source_hash),
+                Some(("layer", columns)) => check_columns(columns).map_err(failed)?,
+                Some(_) => table.rows.push(row(line).map_err(failed)?),
+            }
+        }
+        Ok(table)
+    }
+}
+
+fn columns() -> String {
+    Figure::counted().map(Figure::name).collect::<Vec<_>>().join(" ")
+}
+
+fn check_columns(line: &str) -> Result<(), String> {
+    let expected = columns();
+    let found = line.strip_prefix("call mode sm ").unwrap_or(line);
+    if found == expected { Ok(()) } else { Err(format!("columns '{found}', expected '{expected}'")) }
+}
+
+fn row(line: &str) -> Result<Row, String> {
+    let words: Vec<&str> = line.split(' ').collect();
+    let [layer, call, mode, arch, figures @ ..] = words.as_slice() else {
+        return Err(format!("'{line}' is no row"));
+    };
+    let expected = Figure::counted().count();
+    if figures.len() != expected {
+        return Err(format!("{} figures, expected {expected}", figures.len()));
+    }
+    let number = |word: &str| word.parse::<i64>().map_err(|_| format!("'{word}' is no number"));
+    let mut whole = Figures::default();
+    for (figure, word) in Figure::counted().zip(figures) {
+        whole[figure] = number(word)?;
+    }
+    let arch = arch.parse().map_err(|_| format!("'{arch}' is no architecture"))?;
+    let probe = Probe { layer: (*layer).to_owned(), call: (*call).to_owned(), mode: (*mode).to_owned() };
+    Ok(Row { probe, arch, whole })
+}
+
+/// Hash of the sources that the figures depend on: the device library and the probes.
+pub fn source_hash() -> String {
+    HEADERS.iter().chain(PROBES).fold(Fnv::new(), |hash, (name, text)| hash.text(name).text(text)).hex()
+}
+
+/// The table that this build carries.
+pub fn checked_in() -> Result<CostTable, TableError> {
+    CostTable::parse(include_str!("../../costs.txt"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row_of(kernel: &str, instructions: i64) -> Row {
+        let mut whole = Figures::default();
+        (whole[Figure::Instructions], whole[Figure::Registers]) = (instructions, 20);
+        Row { probe: Probe::of_kernel(kernel).unwrap(), arch: 90, whole }
+    }
+
+    fn sample() -> CostTable {
+        let rows = vec![row_of("probe_queue_attach_shared", 40), row_of("probe_queue_try_wait_shared", 90)];
+        CostTable { compiler: "nvcc 13.0.88".to_owned(), source_hash: "0123456789abcdef".to_owned(), rows }
+    }
+
+    #[test]
+    fn kernels_name_layer_call_and_mode() {
+        let probe = Probe::of_kernel("probe_io_read_each_async_exclusive").unwrap();
+        assert_eq!((probe.layer.as_str(), probe.call.as_str()), ("io", "read_each_async"));
+        assert_eq!(probe.name(), "io.read_each_async.exclusive");
+        assert_eq!(Probe::of_kernel("bench"), None);
+    }
+
+    #[test]
+    fn a_table_survives_its_text_and_says_whose_it_is() {
+        let table = sample();
+        assert_eq!(CostTable::parse(&table.to_text()).unwrap(), table);
+        assert!(table.is_stale());
+        assert!(!CostTable { source_hash: source_hash(), ..table }.is_stale());
+    }
+
+    #[test]
+    fn a_call_costs_its_probe_less_attaching() {
+        let table = sample();
+        assert_eq!(table.net(&table.rows[0])[Figure::Instructions], 40);
+        assert_eq!(table.net(&table.rows[1])[Figure::Instructions], 50);
+        assert_eq!(table.net(&table.rows[1])[Figure::Registers], 20);
+    }
+
+    #[test]
+    fn what_is_no_table_is_named_by_its_line() {
+        for (text, expected) in [
+            ("compiler x\nqueue reap shared 90 1 2", "line 2: 2 figures, expected 14"),
+            ("layer call mode sm weight", "line 1: columns 'weight'"),
+        ] {
+            let error = CostTable::parse(text).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}

@@ -1,0 +1,74 @@
+// Protocol `turns`, the library's own (queue.cuh): a warp takes one ticket for all its commands, warps ring
+// in turns, and one that waits collects for all.
+#pragma once
+
+#include "board.cuh"
+
+namespace kernels {
+inline namespace WARPBELL_NAMESPACE {
+
+class turns_protocol {
+  public:
+    static constexpr bool own_rings = false; // the library keeps the queue's counters
+
+    WARPBELL_D turns_protocol(const warpbell_lab_args& args, const lab_place& place, const lab_board&,
+                              session<sharing::shared>&)
+        : deadline_ns_(args.bench.deadline_ns), batch_(batch_of(args.bench, place)), pace_(deadline_ns_) {}
+
+    // The same in all lanes that call together, here the warp: whether any of them has something to do.
+    WARPBELL_D bool go_on(bool mine) const { return warp_.ballot(mine) != 0; }
+    WARPBELL_D bool agree(bool stopping) const { return stopping; }
+
+    // Enough lanes can submit, or nothing else goes on.
+    WARPBELL_D bool takes(bool want, bool busy) const {
+        const u32 able = warp_.ballot(want), waiting = warp_.ballot(busy);
+        return able != 0 && (port::population(able) >= batch_ || waiting == 0);
+    }
+
+    WARPBELL_D void submit(session<sharing::shared>& session, bool want, const sqe& entry, u64 now_ns) {
+        io_token token = session.queue().submit(warp_, want, entry, deadline_ns_);
+        pace_ = pace(deadline_ns_);
+        if (want) {
+            token_ = move(token);
+            start_ns_ = now_ns;
+        }
+    }
+
+    WARPBELL_D optional<status> poll(session<sharing::shared>& session, bool busy) {
+        const progress_result did = session.queue().progress(warp_, pace_);
+        if (did != progress_result::idle) {
+            pace_ = pace(deadline_ns_);
+        }
+        if (!busy) {
+            return nullopt;
+        }
+        if (const optional<status> done = session.queue().try_wait(warp_, token_)) {
+            return done;
+        }
+        // A queue on which nothing moves is slow to look at: then the pace says that the time is over.
+        const bool look = did == progress_result::expired || (++looks_ & 63u) == 0;
+        const bool late = look && port::clock_ns() - start_ns_ >= session.queue().deadline(deadline_ns_);
+        if (late || did == progress_result::lost) {
+            return session.queue().abandon(move(token_));
+        }
+        return nullopt;
+    }
+
+  private:
+    // As `bench` does: alone on a queue, a warp must not run dry.
+    WARPBELL_D static u32 batch_of(const warpbell_bench_args& args, const lab_place& place) {
+        const u32 n = args.batch ? args.batch : place.warps_here > 1 ? place.lanes : place.lanes / 4u;
+        return n == 0 ? 1u : n < place.lanes ? n : place.lanes;
+    }
+
+    const this_warp_t warp_ = this_warp();
+    const u64 deadline_ns_;
+    const u32 batch_;
+    u64 start_ns_ = 0;
+    u32 looks_ = 0;
+    pace pace_;
+    io_token token_;
+};
+
+} // namespace WARPBELL_NAMESPACE
+} // namespace kernels

@@ -1,0 +1,122 @@
+//! Why device source could not be compiled.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why device source could not be compiled.
+#[derive(Debug, thiserror::Error)]
+pub enum CompileError {
+    /// There is no C++ compiler.
+    #[error("no C++ compiler to compile kernels for target cpu: install one (Debian and Ubuntu: g++)")]
+    NoCompiler,
+    /// There is no NVRTC.
+    #[error(
+        "no NVRTC to compile kernels for a GPU at run time ({tried}): install it (pip install \
+         nvidia-cuda-nvrtc==13.0.88, or a CUDA 13 toolkit) and put the folder of libnvrtc.so.13 on LD_LIBRARY_PATH, \
+         or name the file in WARPBELL_NVRTC"
+    )]
+    NoNvrtc {
+        /// Where it was looked for, and what became of it.
+        tried: String,
+    },
+    /// A GPU that this NVRTC cannot compile for.
+    #[error("compute capability {}.{}: NVRTC {nvrtc} compiles for {oldest} and newer", capability / 10, capability % 10)]
+    Architecture {
+        /// The GPU's: 90 for 9.0.
+        capability: u32,
+        /// Version of NVRTC.
+        nvrtc: String,
+        /// The oldest that it knows: 75 for 7.5.
+        oldest: u32,
+    },
+    /// NVRTC failed at something else than the source.
+    #[error("{call}: {reason}")]
+    Nvrtc {
+        /// The function.
+        call: &'static str,
+        /// NVRTC's word for it.
+        reason: String,
+    },
+    /// The compiler does not start.
+    #[error("compiler {}: cannot be run: {source}", compiler.display())]
+    Run {
+        /// The compiler.
+        compiler: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The source does not compile.
+    #[error("{what} does not compile:\n{text}")]
+    Compile {
+        /// What was compiled.
+        what: String,
+        /// The compiler's first lines.
+        text: String,
+    },
+    /// What the compiler made is not understood.
+    #[error("{reason}")]
+    Image {
+        /// What is wrong with the result.
+        reason: String,
+    },
+    /// We have no such kernel file.
+    #[error("kernel file '{name}': there are {known}")]
+    NoSuchFile {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// A name that cannot be one of a source.
+    #[error("{object} '{name}': {limit}")]
+    Name {
+        /// What it is to name.
+        object: &'static str,
+        /// The name.
+        name: String,
+        /// What is allowed.
+        limit: &'static str,
+    },
+    /// The folder for results is somebody else's.
+    #[error(
+        "cache folder {}: belongs to user {owner}, mode {mode:o}, but code from it is run by user {user}: make it \
+         yours alone, or name another in WARPBELL_CACHE_DIR",
+        folder.display()
+    )]
+    ForeignCache {
+        /// The folder.
+        folder: PathBuf,
+        /// Its owner.
+        owner: u32,
+        /// Its permissions.
+        mode: u32,
+        /// Who runs this program.
+        user: u32,
+    },
+    /// A file of the cache, or a source, cannot be read or written.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl CompileError {
+    /// Whether the machine lacks something that would make it work: exit code 4.
+    pub fn is_missing_requirement(&self) -> bool {
+        matches!(self, CompileError::NoCompiler | CompileError::NoNvrtc { .. })
+    }
+}
+
+/// The first lines of what a compiler said, and how many there were.
+pub(super) fn first_lines(text: &str) -> String {
+    const MOST: usize = 20;
+    let lines: Vec<_> = text.lines().collect();
+    let mut first = lines.iter().take(MOST).copied().collect::<Vec<_>>().join("\n");
+    if lines.len() > MOST {
+        first.push_str(&format!("\n({} more lines)", lines.len() - MOST));
+    }
+    first
+}

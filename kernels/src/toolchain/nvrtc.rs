@@ -1,0 +1,110 @@
+//! NVRTC: NVIDIA's compiler as a library, which needs neither a toolkit nor a GPU nor files of ours.
+//!
+//! It is loaded at the first use, and never before: builds and normal runs do without it.
+
+mod ffi;
+mod find;
+mod includes;
+
+use std::sync::OnceLock;
+
+use super::CompileError;
+use super::error::first_lines;
+use crate::ptx::Format;
+use ffi::Library;
+
+/// The library, loaded.
+pub(super) struct Nvrtc {
+    library: Library,
+    version: (i32, i32),
+    identity: String,
+    /// 75, 80, ...: in ascending order.
+    architectures: Vec<u32>,
+}
+
+/// One compilation.
+pub(super) struct Job<'a> {
+    /// For messages.
+    pub(super) name: &'a str,
+    pub(super) text: &'a str,
+    /// By the names under which they are included.
+    pub(super) headers: &'a [(&'a str, &'a str)],
+    pub(super) options: &'a [String],
+    pub(super) format: Format,
+}
+
+impl Nvrtc {
+    /// The library, which is loaded once; a failure is tried again.
+    pub(super) fn get() -> Result<&'static Nvrtc, CompileError> {
+        static LOADED: OnceLock<Nvrtc> = OnceLock::new();
+        if let Some(nvrtc) = LOADED.get() {
+            return Ok(nvrtc);
+        }
+        let nvrtc = Nvrtc::load()?;
+        Ok(LOADED.get_or_init(|| nvrtc))
+    }
+
+    fn load() -> Result<Nvrtc, CompileError> {
+        let library = find::library().map_err(|tried| CompileError::NoNvrtc { tried })?;
+        let version = library.version()?;
+        let mut architectures = library.architectures()?;
+        architectures.sort_unstable();
+        let identity = format!("nvrtc {}.{} {}", version.0, version.1, find::build_of_loaded());
+        Ok(Nvrtc { library, version, identity, architectures })
+    }
+
+    /// What tells its results from those of another.
+    pub(super) fn identity(&self) -> &str {
+        &self.identity
+    }
+
+    /// What to compile for a GPU of this capability: machine code where its architecture is known, else PTX.
+    pub(super) fn target(&self, capability: u32) -> Result<(Format, u32), CompileError> {
+        let known = &self.architectures;
+        if known.contains(&capability) {
+            return Ok((Format::Cubin, capability));
+        }
+        let newest = known.iter().copied().filter(|arch| *arch < capability).max();
+        newest.map(|arch| (Format::Ptx, arch)).ok_or_else(|| CompileError::Architecture {
+            capability,
+            nvrtc: format!("{}.{}", self.version.0, self.version.1),
+            oldest: known.first().copied().unwrap_or(0),
+        })
+    }
+
+    /// Compiles, and returns the image.
+    pub(super) fn compile(&self, job: &Job<'_>) -> Result<Vec<u8>, CompileError> {
+        let resolved = job.headers.iter().map(|(name, text)| includes::resolved(name, text, job.headers));
+        let texts: Vec<String> = resolved.collect();
+        let headers: Vec<_> =
+            job.headers.iter().zip(&texts).map(|((name, _), text)| (*name, text.as_str())).collect();
+        let program = self.library.program(job.name, job.text, &headers)?;
+        if !program.compile(job.options)? {
+            let text = first_lines(&program.log()?);
+            return Err(CompileError::Compile { what: job.name.to_owned(), text });
+        }
+        match job.format {
+            Format::Ptx => program.ptx(),
+            Format::Cubin => program.cubin(),
+        }
+    }
+}
+
+/// How a source is compiled, in NVRTC's words.
+pub(super) fn options(format: Format, arch: u32, definitions: &[String]) -> Vec<String> {
+    let kind = match format {
+        Format::Ptx => "compute",
+        Format::Cubin => "sm",
+    };
+    let fixed = ["--std=c++20".to_owned(), format!("--gpu-architecture={kind}_{arch}")];
+    let definitions = definitions.iter().map(|definition| format!("--define-macro={definition}"));
+    fixed.into_iter().chain(definitions).collect()
+}
+
+/// Of files with such images.
+pub(super) fn extension(format: Format) -> &'static str {
+    match format {
+        Format::Ptx => "ptx",
+        Format::Cubin => "cubin",
+    }
+}

@@ -1,0 +1,190 @@
+//! Modules by the C++ compiler.
+
+use std::fs;
+use std::process::Command;
+use std::time::Instant;
+
+use warpbell_kernels::cpu::{Kernel, Module};
+use warpbell_kernels::toolchain::{self, CompileError, Variant};
+use warpbell_kernels::{Error, abi};
+
+const ONE_KERNEL: &str = "#include <warpbell/warpbell.cuh>
+struct none { uint64_t zero; };
+WARPBELL_KERNEL(mine, none) { (void)args.zero; }
+";
+
+#[test]
+fn a_kernel_of_ones_own_is_compiled_once() {
+    let cache = tempfile::tempdir().unwrap();
+    let variant = Variant::text("mine.cu", ONE_KERNEL).cache(cache.path()).quick();
+    let first = variant.build().unwrap();
+    let made = fs::metadata(&first).unwrap().modified().unwrap();
+    let begin = Instant::now();
+    assert_eq!(variant.build().unwrap(), first);
+    assert_eq!(fs::metadata(&first).unwrap().modified().unwrap(), made);
+    println!("cached in {:?}", begin.elapsed());
+    assert_eq!(fs::read_dir(cache.path()).unwrap().count(), 2, "the module, the executor, and nothing else");
+    let module = variant.load().unwrap();
+    assert_eq!(module.kernels().iter().map(|kernel| kernel.name()).collect::<Vec<_>>(), ["mine"]);
+    assert_eq!(module.kernel("mine").unwrap().args_size(), 8);
+}
+
+#[test]
+fn a_damaged_result_is_compiled_again() {
+    let cache = tempfile::tempdir().unwrap();
+    let variant = Variant::text("mine.cu", ONE_KERNEL).cache(cache.path()).quick();
+    let module = variant.build().unwrap();
+    for entry in fs::read_dir(cache.path()).unwrap().flatten() {
+        let mut bytes = fs::read(entry.path()).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        fs::write(entry.path(), bytes).unwrap();
+    }
+    assert_eq!(variant.build().unwrap(), module);
+    assert_eq!(variant.load().unwrap().kernels().len(), 1);
+}
+
+#[test]
+fn headers_of_the_users_belong_to_what_is_compiled() {
+    let cache = tempfile::tempdir().unwrap();
+    let text =
+        format!("#include \"mine/size.cuh\"\n{ONE_KERNEL}").replace("uint64_t zero", "uint64_t zero[SIZE]");
+    let variant = |size: &str| {
+        let variant = Variant::text("mine.cu", &text).cache(cache.path()).quick();
+        variant.header("mine/size.cuh", "#include \"more.cuh\"\n").header("mine/more.cuh", size)
+    };
+    for (header, bytes) in [("#define SIZE 2\n", 16), ("#define SIZE 3\n", 24)] {
+        let module = variant(header).load().unwrap();
+        assert_eq!(module.kernel("mine").unwrap().args_size(), bytes);
+    }
+    let error = variant("int wrong = ;\n").load().unwrap_err().to_string();
+    assert!(error.contains("mine/more.cuh:1:"), "{error}");
+}
+
+#[test]
+fn several_may_compile_the_same_at_the_same_time() {
+    let cache = tempfile::tempdir().unwrap();
+    let build = || Variant::text("mine.cu", ONE_KERNEL).cache(cache.path()).quick().build().unwrap();
+    let modules: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..3).map(|_| scope.spawn(build)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert!(modules.iter().all(|module| *module == modules[0]));
+    assert_eq!(
+        fs::read_dir(cache.path()).unwrap().count(),
+        2,
+        "one module, one executor, and nothing half done"
+    );
+    assert_eq!(Module::load(&modules[0]).unwrap().kernels().len(), 1);
+}
+
+#[test]
+fn a_kernel_that_is_defined_twice_or_with_other_headers_is_refused() {
+    let cache = tempfile::tempdir().unwrap();
+    let load = |more: &str| {
+        let variant = Variant::text("mine.cu", &format!("{ONE_KERNEL}{more}")).cache(cache.path()).quick();
+        variant.load().unwrap_err().to_string()
+    };
+    let twice = "static wb_simt_listed again(\"mine\", mine_untyped, sizeof(none), WARPBELL_ABI_VERSION);";
+    assert_eq!(load(twice), "kernel 'mine': module mine.cu has two of that name; rename one");
+    let old = "static wb_simt_listed old(\"old\", mine_untyped, sizeof(none), 77);";
+    assert!(
+        load(old).starts_with("kernel 'old' of module mine.cu: compiled with interface version 77, but ")
+    );
+}
+
+#[test]
+fn definitions_make_another_module() {
+    let cache = tempfile::tempdir().unwrap();
+    let variant = Variant::text("mine.cu", ONE_KERNEL).cache(cache.path()).quick();
+    assert_ne!(variant.clone().mutate("NO_TURN").build().unwrap(), variant.build().unwrap());
+    let error = variant.define("none=").build().unwrap_err();
+    assert!(error.to_string().starts_with("mine.cu -Dnone= does not compile:"), "{error}");
+}
+
+#[test]
+fn our_own_kernels_with_a_rule_switched_off_have_the_same_interface() {
+    let cache = tempfile::tempdir().unwrap();
+    let mutant = Variant::ours().mutate("NO_TURN").quick().cache(cache.path()).load().unwrap();
+    let builtin = Module::builtin().unwrap();
+    let kernels = |module: &Module| module.kernels().iter().map(describe).collect::<Vec<_>>();
+    assert_eq!(kernels(&mutant), kernels(&builtin));
+    // One file alone is enough for most tests, and compiled sooner; the executor is compiled already.
+    let one =
+        Variant::ours().only("queue_test").mutate("NO_TURN").quick().cache(cache.path()).load().unwrap();
+    assert_eq!(kernels(&one), [describe(builtin.kernel("queue_test").unwrap())]);
+    let none = Variant::ours().only("quue_test").cache(cache.path()).build().unwrap_err().to_string();
+    assert!(none.starts_with("kernel file 'quue_test': there are bench, "), "{none}");
+}
+
+fn describe(kernel: &Kernel) -> (String, u64) {
+    (kernel.name().to_owned(), kernel.args_size())
+}
+
+#[test]
+fn an_error_in_the_source_is_shown_with_the_users_file_and_line() {
+    let cache = tempfile::tempdir().unwrap();
+    let source = cache.path().join("broken.cu");
+    fs::write(&source, "#include <warpbell/warpbell.cuh>\nint wrong = ;\n").unwrap();
+    let error = Variant::file(&source).unwrap().cache(cache.path()).build().unwrap_err();
+    assert!(matches!(error, CompileError::Compile { .. }));
+    assert!(error.to_string().contains("broken.cu:2:"), "{error}");
+    let missing = Variant::file(&cache.path().join("missing.cu")).unwrap_err().to_string();
+    assert!(missing.contains("missing.cu: No such file"), "{missing}");
+}
+
+#[test]
+fn a_file_that_is_no_module_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("text.so");
+    fs::write(&path, "not a module").unwrap();
+    let error = Module::load(&path).unwrap_err();
+    assert!(matches!(error, Error::Load { .. }));
+    assert!(error.to_string().contains("text.so"), "{error}");
+}
+
+#[test]
+fn a_module_of_another_abi_is_refused_with_both_numbers() {
+    let cache = tempfile::tempdir().unwrap();
+    let table = "#include <warpbell/abi_table.h>
+        extern \"C\" const warpbell_abi_row mine_too[] __asm__(\"warpbell_abi_table\");
+        extern \"C\" const warpbell_abi_row mine_too[] = {{\"warpbell_queue_state\", \"\", 8, 99}, {0, 0, 0, 0}};";
+    let other = Variant::text("mine.cu", &format!("{ONE_KERNEL}{table}")).cache(cache.path()).quick();
+    let error = other.define("warpbell_abi_table=hidden_table").load().unwrap_err();
+    assert!(matches!(error, Error::Abi { .. }), "{error}");
+    let expected = format!(
+        "abi: struct warpbell_queue_state: offset 8, size 99 in the kernels, but offset 8, size {} in this program",
+        size_of::<abi::QueueState>()
+    );
+    assert!(error.to_string().ends_with(&expected), "{error}");
+}
+
+#[test]
+fn a_module_of_another_executor_is_refused_with_both_versions() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, module) = (folder.path().join("old.cpp"), folder.path().join("old.so"));
+    let text = "#include <simt/module.h>
+        #include <warpbell/abi_table.h>
+        extern \"C\" const warpbell_abi_row warpbell_abi_table[] = {{0, 0, 0, 0}};
+        const wb_simt_module* wb_simt_module_v1() {
+            static const wb_simt_module module = {77, sizeof(wb_simt_module), 0, 0, 0, 0, 0, 0, 0};
+            return &module;
+        }";
+    fs::write(&source, text).unwrap();
+    let compiler = &toolchain::cxx_candidates()[0];
+    let flags = ["-std=c++20", "-shared", "-fPIC", "-I", "include", "-I", ".", "-o"];
+    let mut command = Command::new(compiler);
+    let output = command
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .args(flags)
+        .arg(&module)
+        .arg(&source)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let error = Module::load(&module).unwrap_err().to_string();
+    let said = error.split("executor interface ").nth(1).unwrap();
+    let (found, ours) = said.split_once(", but this program has ").unwrap();
+    assert!(found.starts_with("version 77 of ") && found.ends_with(" bytes"), "{error}");
+    assert!(ours.starts_with("version 3 of ") && ours.ends_with(" bytes"), "{error}");
+}

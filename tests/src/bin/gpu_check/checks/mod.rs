@@ -1,0 +1,40 @@
+//! What must hold.
+
+mod kernels;
+mod layers;
+mod queues;
+mod resident;
+mod traces;
+mod trouble;
+mod workloads;
+
+pub use kernels::images;
+
+use crate::run::Check;
+
+/// Every check, cheap ones first: a machine that fails those need not be asked more.
+pub fn all() -> Vec<Check> {
+    vec![
+        Check { name: "every kernel loads", body: kernels::all_load },
+        Check { name: "memory of the target", body: kernels::memory },
+        Check { name: "queues: host data, SGL", body: queues::plain },
+        Check { name: "queues: PRP lists", body: queues::by_prp },
+        Check { name: "queues: shadow doorbells", body: queues::shadowed },
+        Check { name: "queues: wide identifiers", body: queues::wide },
+        Check { name: "queues: data in GPU memory", body: queues::device_data },
+        Check { name: "bench and verify: host data", body: workloads::host_data },
+        Check { name: "bench and verify: data in GPU memory", body: workloads::device_data },
+        Check { name: "agents", body: layers::agents },
+        Check { name: "volume: stripe", body: layers::striped },
+        Check { name: "volume: replicate", body: layers::replicated },
+        Check { name: "volume: concatenate", body: layers::concatenated },
+        Check { name: "digest", body: workloads::digests },
+        Check { name: "trace and replay", body: traces::recorded_and_replayed },
+        Check { name: "statuses of failed reads", body: trouble::failed_reads },
+        Check { name: "deadlines of a dead controller", body: trouble::dead_controller },
+        Check { name: "reset under a running kernel", body: trouble::reset },
+        Check { name: "recovery under a running kernel", body: trouble::recovery },
+        Check { name: "stop flag and watchdog", body: trouble::watchdog },
+        Check { name: "resident controller", body: resident::every_command_once },
+    ]
+}

@@ -1,0 +1,131 @@
+//! What goes wrong must be told, and end.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use warpbell::OpenOptions;
+use warpbell::soft::FaultPlan;
+use warpbell_kernels::abi;
+use warpbell_tests::suite::{self, ResetOrder};
+use warpbell_tests::{Case, Rig, threaded};
+use warpbell_workload::{Access, Api, BenchOptions, ByteSize, Control, Sharing, Verify, bench, resolve};
+
+use crate::run::Bed;
+
+fn with_faults(plan: &str) -> anyhow::Result<OpenOptions> {
+    let faults = Some(FaultPlan::from_toml(plan).context("the plan of faults")?);
+    Ok(OpenOptions { faults, ..OpenOptions::default() })
+}
+
+/// A block that cannot be read: one command fails, with the controller's own status.
+pub fn failed_reads(bed: &Bed) -> anyhow::Result<String> {
+    let plan =
+        "[[fault]]\nkind = \"fail\"\nstatus = \"Unrecovered Read Error\"\nopcode = \"read\"\nlba = 100\n";
+    let ssd = bed.soft("size=1m", &with_faults(plan)?)?;
+    suite::read_errors_on(bed.target, &ssd, 1, 128 << 10);
+    Ok("one failed read of 256, told with its LBA and status".to_owned())
+}
+
+/// Commands that are never answered end at their deadlines, and the host is told.
+pub fn dead_controller(bed: &Bed) -> anyhow::Result<String> {
+    const DEADLINE: Duration = Duration::from_millis(300);
+    let ssd = Arc::new(bed.soft("size=1m", &with_faults("[[fault]]\nkind = \"drop\"\n")?)?);
+    let case = Case {
+        target: bed.target,
+        entries: 64,
+        commands: 1,
+        deadline: DEADLINE,
+        ..Case::new("dead controller")
+    };
+    let soft = ssd.soft().context("a soft controller")?.clone();
+    let rig = Rig::new(&case, ssd.clone(), soft)?;
+    let begin = Instant::now();
+    let outcome = threaded::run_on(&rig)?;
+    let took = begin.elapsed();
+    let findings = [outcome.findings, rig.check_records(&[abi::TIMED_OUT])?].concat();
+    anyhow::ensure!(findings.is_empty(), "{}", warpbell_tests::lines(&findings));
+    let expected = abi::STATUS_LIBRARY | abi::TIMED_OUT;
+    let late = rig.records()?.iter().filter(|record| record.status == expected).count();
+    anyhow::ensure!(late == 32, "{late} of 32 commands timed out");
+    anyhow::ensure!(took >= DEADLINE, "over after {took:?}, before the deadline of {DEADLINE:?}");
+    anyhow::ensure!(rig.attachment.take_alarm(0), "the host was not told");
+    Ok(format!("32 commands gave up after {took:.0?}, deadline {DEADLINE:?}"))
+}
+
+/// Kernels whose controller is reset return, and everything works afterwards.
+pub fn reset(bed: &Bed) -> anyhow::Result<String> {
+    let ssd = Arc::new(bed.soft("size=16m", &OpenOptions::default())?);
+    suite::reset_under_load_on(bed.target, &ssd, ResetOrder::AfterKernels);
+    suite::reset_under_load_on(bed.target, &ssd, ResetOrder::UnderKernels);
+    Ok("twice: after the kernels and under their feet".to_owned())
+}
+
+/// Queues and a controller that stop answering are replaced and reset under a kernel that goes on: every I/O succeeds in
+/// the end, and what was read is what was written.
+pub fn recovery(bed: &Bed) -> anyhow::Result<String> {
+    let mut told = Vec::new();
+    for fault in [
+        "kind = \"drop\"\nqueue = 1\ncount = 64",
+        "kind = \"hang\"\ncount = 4",
+        "kind = \"fatal\"\ncount = 1",
+    ] {
+        for (api, sharing) in [(Api::Raw, Sharing::Exclusive), (Api::Raw, Sharing::Shared)] {
+            let ssd = bed.soft(
+                "size=16m",
+                &with_faults(&format!("[[fault]]\n{fault}\nopcode = \"read\"\nafter = 500\n"))?,
+            )?;
+            let options = BenchOptions {
+                rw: Access::RandRw,
+                bs: ByteSize(4096),
+                queues: 2,
+                sharing,
+                api,
+                io_limit: Some(ByteSize(16 << 20)),
+                verify: Some(Verify::Crc32c),
+                deadline: Duration::from_millis(200),
+                retries: 8,
+                ..BenchOptions::default()
+            };
+            let run = bench(&ssd, bed.target, &resolve(&ssd, &options)?, &Control::new())?;
+            let wrong = run.verify.as_ref().map_or(0, |verify| verify.mismatches);
+            let (seen, host) = (&run.recovery.clients, &run.recovery);
+            anyhow::ensure!(
+                (run.errors, wrong) == (0, 0),
+                "{fault:?}: {} errors, {wrong} wrong: {host:?}",
+                run.errors
+            );
+            anyhow::ensure!(seen.recovered > 0, "{fault:?}: nothing was hit: {host:?}");
+            anyhow::ensure!(host.queues_lost == host.queues_replaced, "{fault:?}: {host:?}");
+            // Late doorbells of a queue that is gone are told apart from violations.
+            anyhow::ensure!(run.violations == 0, "{fault:?}: {:?}", run.violation_examples);
+            told.push(format!("{} of {}", seen.recovered, run.total.ios));
+        }
+    }
+    Ok(format!("I/Os that succeeded after a loss: {}", told.join(", ")))
+}
+
+/// A kernel that would wait for ever is asked to stop, by hand and by its watchdog.
+pub fn watchdog(bed: &Bed) -> anyhow::Result<String> {
+    let mut took = Vec::new();
+    for by_watchdog in [false, true] {
+        let gauge = crate::figures::gauge::Gauge::new(bed)?;
+        let launch = gauge.launch(abi::GAUGE_PONG, 1, 1)?;
+        let begin = Instant::now();
+        let limit = Duration::from_millis(100);
+        let running = if by_watchdog { launch.limit(limit).start()? } else { launch.start()? };
+        if !by_watchdog {
+            anyhow::ensure!(!running.is_finished()?, "a kernel that waits for a word has ended");
+            anyhow::ensure!(running.stop(), "it has no stop flag");
+        }
+        running.join()?;
+        anyhow::ensure!(
+            !by_watchdog || begin.elapsed() >= limit,
+            "ended after {:?}, before its watchdog's limit",
+            begin.elapsed()
+        );
+        anyhow::ensure!(begin.elapsed() < Duration::from_secs(20), "ended only after {:?}", begin.elapsed());
+        took.push(format!("{:.0?}", begin.elapsed()));
+    }
+    Ok(format!("stopped by hand after {}, by the watchdog after {}", took[0], took[1]))
+}

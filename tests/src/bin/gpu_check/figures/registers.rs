@@ -1,0 +1,68 @@
+//! What the device library and our kernels take of a multiprocessor.
+
+use warpbell::gpu::Gpu;
+use warpbell::kernels::costs::{ARCHITECTURES, Figure, checked_in};
+use warpbell::kernels::ptx;
+
+use crate::report::Row;
+use crate::run::Bed;
+
+/// Kernels of ours that users compare theirs with.
+const KERNELS: [&str; 9] = [
+    "bench",
+    "digest",
+    "queue_test",
+    "resident",
+    "lab_turns",
+    "lab_marks",
+    "lab_marks_own",
+    "lab_lockstep",
+    "lab_service",
+];
+/// What is shown where there is no GPU.
+const DEFAULT_ARCHITECTURE: u32 = 90;
+
+/// Registers that each call adds to a user's kernel, by the compiler; and those of our kernels as the driver loaded them.
+pub fn registers(bed: &Bed) -> anyhow::Result<Vec<Row>> {
+    let target = bed.target.open()?;
+    let mut rows = added(target.gpu().map_or(DEFAULT_ARCHITECTURE, |gpu| architecture(gpu)))?;
+    if let Some(gpu) = target.gpu() {
+        rows.extend(KERNELS.iter().map(|kernel| loaded(gpu, kernel)).collect::<anyhow::Result<Vec<_>>>()?);
+    }
+    Ok(rows)
+}
+
+fn architecture(gpu: &Gpu) -> u32 {
+    let (major, minor) = gpu.info().capability;
+    major * 10 + minor
+}
+
+/// Counted for the newest architecture that is not newer than this one.
+fn added(arch: u32) -> anyhow::Result<Vec<Row>> {
+    let table = checked_in()?;
+    anyhow::ensure!(!table.is_stale(), "the table of costs is of other sources than this program");
+    let counted = ARCHITECTURES.into_iter().filter(|counted| *counted <= arch).max();
+    let counted = counted.ok_or_else(|| anyhow::anyhow!("nothing is counted for sm_{arch}"))?;
+    let rows = table.rows.iter().filter(|row| row.arch == counted);
+    Ok(rows
+        .map(|row| {
+            let net = table.net(row);
+            let what = format!("{} adds to a kernel", row.probe.name());
+            let note =
+                format!("{} instructions, by {} for sm_{counted}", net[Figure::Instructions], table.compiler);
+            Row::new(what, net[Figure::NetRegisters] as f64, "registers").note(note)
+        })
+        .collect())
+}
+
+fn loaded(gpu: &std::sync::Arc<Gpu>, kernel: &str) -> anyhow::Result<Row> {
+    let arch = architecture(gpu);
+    let image = ptx::file_of(kernel).and_then(|file| ptx::find(file, arch));
+    let image = image.ok_or_else(|| anyhow::anyhow!("no image of {kernel} fits sm_{arch}"))?;
+    let function = gpu.load(kernel, image.bytes)?.function(kernel)?;
+    let found = function.attributes();
+    let blocks = function.blocks_per_multiprocessor(256, 0)?;
+    let note =
+        format!("{} bytes local, {blocks} blocks of 256 threads fit ({:?})", found.local_bytes, image.format);
+    Ok(Row::new(format!("kernel {kernel}, as loaded"), f64::from(found.registers), "registers").note(note))
+}

@@ -1,0 +1,134 @@
+//! A check, a figure, and what they run on.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+
+use warpbell::{DataPlacement, DeviceName, OpenOptions, Ssd, Target};
+
+use warpbell::gpu::GpuInfo;
+
+use crate::report::{CheckResult, FigureResult, Outcome, Row};
+
+/// What checks and figures run on.
+pub struct Bed {
+    pub target: Target,
+    /// What the target calls itself.
+    pub target_name: String,
+    pub quick: bool,
+    pub seconds: f64,
+}
+
+impl Bed {
+    /// Finds out whether the target is here at all.
+    pub fn new(target: Target, quick: bool, seconds: f64) -> anyhow::Result<Bed> {
+        anyhow::ensure!(seconds > 0.0 && seconds <= 600.0, "--seconds {seconds}: from above 0 to 600");
+        let target_name = match target.open()?.gpu() {
+            None => "CPU executor".to_owned(),
+            Some(gpu) => describe(gpu.info()),
+        };
+        Ok(Bed { target, target_name, quick, seconds })
+    }
+
+    /// A soft controller.
+    pub fn soft(&self, settings: &str, options: &OpenOptions) -> anyhow::Result<Ssd> {
+        Ok(Ssd::open(&DeviceName::Soft(settings.to_owned()), options)?)
+    }
+
+    /// Data in the GPU's memory.
+    pub fn device_data(&self) -> anyhow::Result<OpenOptions> {
+        match self.target {
+            Target::Cpu => Err(Skipped("data in GPU memory: the CPU target has none".to_owned()).into()),
+            Target::Cuda(_) => {
+                let gpu = self.target.open()?.gpu().cloned();
+                let gpu = gpu.ok_or_else(|| Skipped("data in GPU memory: no GPU".to_owned()))?;
+                Ok(OpenOptions { data: DataPlacement::Hbm(gpu), ..OpenOptions::default() })
+            }
+        }
+    }
+
+    /// The checker of the soft controller has nothing against its client.
+    pub fn no_violations(&self, ssd: &Ssd) -> anyhow::Result<()> {
+        let found = ssd.violations();
+        anyhow::ensure!(found.is_empty(), "violations: {found:?}");
+        Ok(())
+    }
+
+    /// How long a figure is measured.
+    pub fn runtime(&self) -> Duration {
+        Duration::from_secs_f64(if self.quick { self.seconds.min(0.1) } else { self.seconds })
+    }
+
+    /// `full` of something, or less where time matters.
+    pub fn sized(&self, full: u64) -> u64 {
+        if self.quick { (full / 8).max(1) } else { full }
+    }
+
+    /// Whether figures are those of a GPU, and not of the CPU or of a stand-in for a driver.
+    pub fn is_hardware(&self) -> bool {
+        self.on_gpu() && !self.target_name.contains("no GPU")
+    }
+
+    /// Whether kernels run through the CUDA driver.
+    pub fn on_gpu(&self) -> bool {
+        self.target != Target::Cpu
+    }
+}
+
+fn describe(info: &GpuInfo) -> String {
+    let GpuInfo { name, capability: (major, minor), multiprocessors, driver, .. } = info;
+    format!(
+        "{name}, compute capability {major}.{minor}, {multiprocessors} multiprocessors, {} GiB, CUDA {}.{}",
+        info.memory >> 30,
+        driver.0,
+        driver.1
+    )
+}
+
+/// Does not hold: an error. Does hold: what was done, in a line. `Skipped` where it cannot be tried here.
+pub type Run = fn(&Bed) -> anyhow::Result<String>;
+
+/// Why a check was not run.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Skipped(pub String);
+
+/// Something that must hold.
+pub struct Check {
+    pub name: &'static str,
+    pub body: Run,
+}
+
+/// Something that is measured.
+pub struct Figure {
+    pub name: &'static str,
+    pub body: fn(&Bed) -> anyhow::Result<Vec<Row>>,
+}
+
+impl Check {
+    pub fn run(&self, bed: &Bed) -> CheckResult {
+        let begin = Instant::now();
+        let outcome = match guarded(|| (self.body)(bed)) {
+            Ok(text) => Outcome::Passed(text),
+            Err(error) => Outcome::of(&error),
+        };
+        CheckResult { name: self.name, outcome, seconds_s: begin.elapsed().as_secs_f64() }
+    }
+}
+
+impl Figure {
+    pub fn run(&self, bed: &Bed) -> FigureResult {
+        match guarded(|| (self.body)(bed)) {
+            Ok(rows) => FigureResult { name: self.name, rows, outcome: Outcome::Passed(String::new()) },
+            Err(error) => FigureResult { name: self.name, rows: Vec::new(), outcome: Outcome::of(&error) },
+        }
+    }
+}
+
+/// The parts that are shared with other beds' tests panic where something does not hold.
+fn guarded<T>(body: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+        Err(anyhow::anyhow!(text.unwrap_or_else(|| "panicked".to_owned())))
+    })
+}

@@ -1,0 +1,101 @@
+//! Several stepped controllers under one kernel: one deterministic program in one virtual time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use warpbell::{AttachOptions, Attachment, DeviceName, OpenOptions, Ssd};
+use warpbell_hw::Device;
+use warpbell_kernels::cpu::{Counters, Hooks, Launch, State};
+use warpbell_softctl::{SoftConfig, SoftDevice};
+
+use crate::case::Draw;
+
+/// Rounds in which nobody acts before time leaps.
+const QUIET_ROUNDS: u32 = 96;
+/// What one round takes.
+const ROUND: Duration = Duration::from_nanos(100);
+/// How far time leaps while everybody waits.
+const LEAP: Duration = Duration::from_micros(100);
+/// Rounds after which a run is given up.
+const MOST_ROUNDS: u64 = 1_000_000;
+
+/// Open SSDs, with queues for kernels.
+pub struct Several {
+    /// Their controllers.
+    pub softs: Vec<Arc<SoftDevice>>,
+    /// Their queues.
+    pub queues: Vec<Attachment>,
+    /// Themselves.
+    pub ssds: Vec<Ssd>,
+}
+
+impl Several {
+    /// One SSD for each pair of a controller and of what to attach.
+    pub fn new(each: Vec<(SoftConfig, AttachOptions)>) -> anyhow::Result<Several> {
+        crate::log::start();
+        let (mut softs, mut queues, mut ssds) = (Vec::new(), Vec::new(), Vec::new());
+        for (number, (config, options)) in each.into_iter().enumerate() {
+            let config = SoftConfig { serial: format!("S{number}"), ..config };
+            let soft = SoftDevice::stepped(config).context("soft controller")?;
+            let name = DeviceName::Soft("size=1m".to_owned());
+            let open = OpenOptions { queues: Some(options.queues as u16), ..OpenOptions::default() };
+            let ssd = Ssd::over_soft(name, soft.clone(), &open).context("open")?;
+            queues.push(ssd.attach(&options).context("attach")?);
+            softs.push(soft);
+            ssds.push(ssd);
+        }
+        Ok(Several { softs, queues, ssds })
+    }
+
+    /// Their doorbells and their clock, for launches that want more hooks.
+    pub fn hooks(&self) -> anyhow::Result<Hooks> {
+        let mut hooks = Hooks::new();
+        for soft in &self.softs {
+            let doorbells = soft.doorbells();
+            let page = doorbells.window();
+            let sink = doorbells.sink().context("a stepped controller has a doorbell sink")?;
+            let clock = soft.clone();
+            let now = move || clock.clock().now().as_nanos() as u64;
+            hooks = hooks.doorbell_sink(page.as_ptr() as u64, page.len(), sink).clock(now);
+        }
+        Ok(hooks)
+    }
+
+    /// Runs a kernel to its end under the schedule that the seed draws, with stores that are held back. `host` is called
+    /// before each round with its number.
+    pub fn run(&self, launch: Launch, seed: u64, mut host: impl FnMut(u64)) -> anyhow::Result<Counters> {
+        let mut worker = launch.seed(seed).store_buffer(8).worker()?;
+        let mut draw = Draw::new(seed);
+        let (mut quiet, mut before) = (0, Counters::default());
+        for round in 0..MOST_ROUNDS {
+            host(round);
+            let turns = if quiet > QUIET_ROUNDS { 256 } else { 1 + draw.below(6) as u32 };
+            let idle = match worker.step(turns) {
+                State::Running => false,
+                State::Idle => true,
+                State::Done => return Ok(worker.counters()),
+                State::Deadlock(lanes) => bail!("seed {seed}: deadlock: {lanes}"),
+                State::Fault(fault) => bail!("seed {seed}: {fault}"),
+            };
+            let mut acted = false;
+            for soft in &self.softs {
+                let steps = draw.below(5).max(u64::from(idle));
+                acted |= (0..steps).fold(false, |acted, _| acted | soft.step());
+            }
+            let now = worker.counters();
+            acted |= (before.sqes, before.cqes, before.drained) != (now.sqes, now.cqes, now.drained);
+            before = now;
+            quiet = if acted { 0 } else { quiet + u32::from(idle) };
+            let by = if idle && quiet > QUIET_ROUNDS { LEAP } else { ROUND };
+            self.softs.iter().for_each(|soft| soft.advance(by));
+        }
+        bail!("seed {seed}: not done after {MOST_ROUNDS} rounds")
+    }
+
+    /// What the controllers found wrong with the client.
+    pub fn violations(&self) -> Vec<String> {
+        let of = |soft: &Arc<SoftDevice>| soft.violations().into_iter().map(|found| format!("{found:?}"));
+        self.softs.iter().flat_map(of).collect()
+    }
+}

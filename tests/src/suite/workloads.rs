@@ -1,0 +1,137 @@
+//! Benchmarks with verification, as users run them: large and small transfers, by the host and by kernels.
+
+use warpbell::{Ssd, Target};
+use warpbell_workload::{
+    Access, Api, BenchOptions, ByteSize, Completion, Control, Run, Sharing, Verify, bench, resolve,
+};
+
+/// Bytes of the namespace that a run uses.
+const RANGE: u64 = 2 << 20;
+
+fn run(target: Target, ssd: &Ssd, options: &BenchOptions) -> Run {
+    let job = resolve(ssd, options).unwrap_or_else(|error| panic!("{}: {options:?}: {error}", ssd.name()));
+    bench(ssd, target, &job, &Control::new())
+        .unwrap_or_else(|error| panic!("{}: {options:?}: {error}", ssd.name()))
+}
+
+/// Mixed random I/O of one block, of 4 KiB, and larger than a command may be, over every interface; every block is
+/// checked.
+pub fn both_apis(ssd: &Ssd, nsid: u32) {
+    apis_on(Target::Cpu, ssd, nsid, &[Api::Host, Api::Raw, Api::Io]);
+}
+
+/// The same on any target, over these interfaces.
+pub fn apis_on(target: Target, ssd: &Ssd, nsid: u32, apis: &[Api]) {
+    let block = ssd.namespace(Some(warpbell_hw::Nsid(nsid))).expect("the namespace").block_size;
+    let queues = ssd.granted_queues().min(2);
+    for &api in apis {
+        for bs in [u64::from(block), 4096.max(u64::from(block)), 160 << 10] {
+            let most = ssd.max_transfer_bytes().unwrap_or(u64::MAX);
+            // Only `io` and `agent` split what is larger than a command may be.
+            if bs > most && !matches!(api, Api::Io | Api::Agent) {
+                continue;
+            }
+            let sharing =
+                if matches!(api, Api::Io | Api::Agent) { Sharing::Shared } else { Sharing::Exclusive };
+            let range = RANGE.next_multiple_of(bs);
+            let options = BenchOptions {
+                rw: Access::RandRw,
+                rwmixread: Some(50),
+                bs: ByteSize(bs),
+                iodepth: 32,
+                queues,
+                sharing,
+                api,
+                io_limit: Some(ByteSize(range / 2)),
+                size: Some(ByteSize(range)),
+                verify: Some(Verify::Crc32c),
+                nsid,
+                threads: Some(1),
+                ..BenchOptions::default()
+            };
+            let result = run(target, ssd, &options);
+            let verify = result.verify.as_ref().expect("verified");
+            assert_eq!((result.errors, verify.mismatches), (0, 0), "{api} {bs}: {result:?}");
+            let polls = result.agents.and_then(|agents| agents.compute_polls);
+            assert_eq!(polls.unwrap_or(0), 0, "{api} {bs}: compute warps look at no queue");
+            assert!(verify.blocks >= range / u64::from(block), "{api} {bs}: {verify:?}");
+        }
+    }
+    let names: Vec<&str> = apis.iter().map(|api| api.word()).collect();
+    println!("{}: namespace {nsid}, blocks of {block}: {} verified", ssd.name(), names.join(", "));
+}
+
+/// The last blocks can be read, and the one behind them is refused before or by the controller.
+pub fn boundaries(ssd: &Ssd, nsid: u32) {
+    use crate::Blocks;
+    let namespace = ssd.namespace(Some(warpbell_hw::Nsid(nsid))).expect("the namespace").clone();
+    let block = namespace.block_size as usize;
+    let mut bytes = vec![0x5a; 2 * block];
+    ssd.store(nsid, namespace.blocks - 2, &bytes).expect("the last blocks are written");
+    bytes.fill(0);
+    ssd.load(nsid, namespace.blocks - 2, &mut bytes).expect("the last blocks are read");
+    assert!(bytes.iter().all(|byte| *byte == 0x5a), "{}: the last blocks hold what was written", ssd.name());
+    let text = ssd.load(nsid, namespace.blocks - 1, &mut bytes).expect_err("past the end");
+    assert!(format!("{text:#}").contains(&(namespace.blocks - 1).to_string()), "{text:#}");
+}
+
+/// Reads of a range in which one block is broken: the statuses say so, and no other command fails.
+pub fn read_errors(ssd: &Ssd, nsid: u32, range: u64) {
+    read_errors_on(Target::Cpu, ssd, nsid, range);
+}
+
+/// The same on any target.
+pub fn read_errors_on(target: Target, ssd: &Ssd, nsid: u32, range: u64) {
+    for api in [Api::Host, Api::Raw, Api::Io] {
+        let options = BenchOptions {
+            rw: Access::Read,
+            bs: ByteSize(512),
+            iodepth: 16,
+            api,
+            io_limit: Some(ByteSize(range)),
+            size: Some(ByteSize(range)),
+            nsid,
+            threads: Some(1),
+            ..BenchOptions::default()
+        };
+        let result = run(target, ssd, &options);
+        assert_eq!(result.errors, 1, "{api}: {:?}", result.failures);
+        let failure = result.failures.first().expect("it is told");
+        assert_eq!(failure.op, "read", "{failure:?}");
+        assert!(failure.status.contains("Unrecovered Read Error"), "{api}: {failure:?}");
+        println!("{}: {api}: LBA {:?}: {}", ssd.name(), failure.lba, failure.status);
+    }
+}
+
+/// Host queues that sleep until an interrupt, host queues that poll, and kernels, all on one controller at once.
+pub fn interrupts_and_polling(ssd: &Ssd) {
+    let kinds =
+        [(Api::Io, Completion::Poll), (Api::Host, Completion::Interrupt), (Api::Host, Completion::Poll)];
+    std::thread::scope(|scope| {
+        for (number, (api, completion)) in kinds.into_iter().enumerate() {
+            scope.spawn(move || verified(ssd, api, completion, number as u64));
+        }
+    });
+    println!("{}: kernels, and host queues by interrupt and by polling, at once", ssd.name());
+}
+
+/// Writes and reads half a megabyte at megabyte `place`, and checks every block at the end.
+pub fn verified(ssd: &Ssd, api: Api, completion: Completion, place: u64) {
+    let options = BenchOptions {
+        rw: Access::RandRw,
+        bs: ByteSize(4096),
+        iodepth: 16,
+        queues: 2,
+        api,
+        completion,
+        offset: ByteSize(place << 20),
+        size: Some(ByteSize(512 << 10)),
+        io_limit: Some(ByteSize(2 << 20)),
+        verify: Some(Verify::Crc32c),
+        ..BenchOptions::default()
+    };
+    let result = run(Target::Cpu, ssd, &options);
+    let checked = result.verify.as_ref().expect("verified");
+    assert_eq!((result.errors, checked.mismatches), (0, 0), "{api} {completion}: {result:?}");
+    assert!(checked.blocks > (512 << 10) / 512, "{checked:?}");
+}

@@ -1,0 +1,6 @@
+//! Bed S: agent warps that do the I/O of compute warps, under drawn schedules and with stores that are held back.
+
+mod bed;
+mod rules;
+mod watch;
+mod work;

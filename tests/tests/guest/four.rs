@@ -1,0 +1,167 @@
+//! Four SSDs as QEMU makes them, and a memory device in the part of the GPU.
+
+use std::sync::Arc;
+use std::thread;
+
+use warpbell::{DataPlacement, Descriptor, OpenOptions, RingPlacement, Ssd, Target};
+use warpbell_driver::{DoorbellBuffer, Waiting};
+use warpbell_hw::{DeviceKind, DoorbellPath};
+use warpbell_tests::suite::{self, ResetOrder};
+use warpbell_workload::Api;
+
+use crate::bed::{self, SSD_BYTES};
+
+fn with(doorbell_buffer: DoorbellBuffer) -> OpenOptions {
+    OpenOptions { doorbell_buffer, ..OpenOptions::default() }
+}
+
+#[test]
+fn each_is_what_qemu_was_told() {
+    if !bed::is("four") {
+        return;
+    }
+    let ssds: Vec<Arc<Ssd>> = (0..4).map(bed::plain).collect();
+    for (number, ssd) in ssds.iter().enumerate() {
+        let identify = ssd.identify();
+        assert_eq!(identify.serial(), format!("WARP{number}"));
+        assert_eq!(identify.model(), "QEMU NVMe Ctrl");
+        let [namespace] = ssd.namespaces() else { panic!("one namespace: {:?}", ssd.namespaces()) };
+        assert_eq!((namespace.block_size, namespace.bytes()), (512, SSD_BYTES));
+        assert_eq!(ssd.max_transfer_bytes(), Some(512 << 10), "QEMU's default MDTS is 7");
+        assert_eq!(ssd.info().kind, DeviceKind::Pcie);
+        assert_eq!(ssd.data_path().doorbells, DoorbellPath::Mapped);
+        println!("{}: {} {}, {} bytes", ssd.name(), identify.model(), identify.serial(), namespace.bytes());
+    }
+}
+
+#[test]
+fn the_suite_holds_with_registers_as_doorbells() {
+    if !bed::is("four") {
+        return;
+    }
+    let ssd = bed::open(0, &with(DoorbellBuffer::Off));
+    assert!(!ssd.controller().uses_doorbell_buffer());
+    suite::kernels(&ssd, 1);
+    suite::both_apis(&ssd, 1);
+    suite::boundaries(&ssd, 1);
+}
+
+#[test]
+fn the_suite_holds_with_shadow_doorbells() {
+    if !bed::is("four") {
+        return;
+    }
+    let ssd = bed::open(1, &with(DoorbellBuffer::On));
+    assert!(ssd.controller().uses_doorbell_buffer(), "QEMU offers Doorbell Buffer Config");
+    suite::kernels(&ssd, 1);
+    suite::both_apis(&ssd, 1);
+}
+
+#[test]
+fn the_suite_holds_with_prp_lists() {
+    if !bed::is("four") {
+        return;
+    }
+    let ssd = bed::open(2, &OpenOptions { prp_only: true, ..OpenOptions::default() });
+    assert_eq!(ssd.data_path().descriptor, Descriptor::Prp, "QEMU takes SGLs too, but most SSDs do not");
+    suite::kernels(&ssd, 1);
+    suite::both_apis(&ssd, 1);
+}
+
+#[test]
+fn rings_and_data_lie_in_memory_of_another_function() {
+    if !bed::is("four") {
+        return;
+    }
+    let foreign = bed::foreign();
+    let (rings, data) = (RingPlacement::Foreign(foreign.clone()), DataPlacement::Foreign(foreign));
+    for (rings, data) in
+        [(rings.clone(), DataPlacement::Host), (RingPlacement::Host, data.clone()), (rings, data)]
+    {
+        let ssd = bed::open(0, &OpenOptions { rings, data, ..with(DoorbellBuffer::Off) });
+        assert!(format!("{}", ssd.data_path()).contains("bar:"), "{}", ssd.data_path());
+        suite::kernels(&ssd, 1);
+        suite::both_apis(&ssd, 1);
+    }
+}
+
+#[test]
+fn cpu_queues_by_interrupt_and_polled_kernel_queues_work_on_one_ssd_at_once() {
+    if !bed::is("four") {
+        return;
+    }
+    let device = bed::device(1);
+    let bdf = device.bdf();
+    let ssd = bed::over(device, &OpenOptions { admin_waiting: Waiting::Interrupt, ..OpenOptions::default() });
+    let before = bed::interrupts(bdf);
+    assert!(before > 0, "admin commands were answered by interrupt");
+    suite::interrupts_and_polling(&ssd);
+    let after = bed::interrupts(bdf);
+    assert!(after > before, "I/O queues interrupted: {before} and {after}");
+    println!("{before} interrupts of the admin queue, {after} in all");
+}
+
+#[test]
+fn queues_come_and_go() {
+    if !bed::is("four") {
+        return;
+    }
+    suite::all_queues(&bed::plain(0));
+}
+
+#[test]
+fn a_reset_under_load_ends_every_wait_and_the_next_kernel_works() {
+    if !bed::is("four") {
+        return;
+    }
+    for doorbells in [DoorbellBuffer::Off, DoorbellBuffer::On] {
+        let ssd = bed::open(2, &with(doorbells));
+        suite::reset_under_load(&ssd, ResetOrder::AfterKernels);
+        suite::reset_under_load(&ssd, ResetOrder::UnderKernels);
+    }
+}
+
+#[test]
+fn four_controllers_work_at_once_each_with_its_own_queues() {
+    if !bed::is("four") {
+        return;
+    }
+    let ssds: Vec<Arc<Ssd>> = (0..4).map(bed::plain).collect();
+    thread::scope(|scope| {
+        let running: Vec<_> = ssds.iter().map(|ssd| scope.spawn(|| suite::kernels(ssd, 1))).collect();
+        let commands: Vec<u64> = running.into_iter().map(|one| one.join().expect("no panic")).collect();
+        assert!(commands.iter().all(|count| *count > 4000), "{commands:?}");
+    });
+}
+
+/// Of 2 KiB each.
+const UNITS_OF_VOLUMES: u64 = 1000;
+
+#[test]
+fn a_volume_stripes_and_replicates_over_all_four() {
+    if !bed::is("four") {
+        return;
+    }
+    let ssds: Vec<Arc<Ssd>> = (0..4).map(bed::plain).collect();
+    for one in [suite::striped_over, suite::mirrored_over] {
+        println!("{}", one(Target::Cpu, &ssds, UNITS_OF_VOLUMES).unwrap_or_else(|error| panic!("{error:#}")));
+    }
+}
+
+#[test]
+fn agents_do_the_io_of_warps_without_queues() {
+    if !bed::is("four") {
+        return;
+    }
+    suite::apis_on(Target::Cpu, &bed::plain(3), 1, &[Api::Agent]);
+}
+
+#[test]
+fn opened_closed_and_opened_again_in_one_process() {
+    if !bed::is("four") {
+        return;
+    }
+    for _ in 0..3 {
+        suite::works(&bed::plain(3));
+    }
+}

@@ -1,0 +1,225 @@
+//! Batches of blocks and of warps.
+
+use std::time::Duration;
+
+use warpbell::Sharing;
+use warpbell_kernels::abi;
+use warpbell_kernels::toolchain::Variant;
+use warpbell_nvme::{NvmOpcode, Status, status::StatusCodeType};
+use warpbell_softctl::{FaultAction, Selector};
+use warpbell_tests::{documented, seeds};
+use zerocopy::{Immutable, IntoBytes};
+
+use crate::bed::*;
+
+/// Generic, Internal Error, Do Not Retry.
+pub const BROKEN: Status = Status::new(StatusCodeType::GENERIC, 0x06).with_dnr(true);
+pub const BROKEN_BITS: u32 = 0x4006;
+/// The same without Do Not Retry.
+const PASSING: Status = Status::new(StatusCodeType::GENERIC, 0x06);
+
+pub fn library(code: u32) -> u32 {
+    abi::STATUS_LIBRARY | code
+}
+
+pub fn each(run: impl Fn(Sharing, u64)) {
+    for seed in seeds(SEEDS) {
+        MODES.iter().for_each(|sharing| run(*sharing, seed));
+    }
+}
+
+#[test]
+fn requests_of_any_thread_go_to_the_ssd_and_their_answers_to_every_thread() {
+    each(|sharing, seed| {
+        for (warps, submitters, most) in [(1, 1, 64), (2, 2, 64), (3, 3, 2), (4, 1, 64), (4, 3, 1), (4, 2, 3)]
+        {
+            let setting = Setting { submitters, most, ..Setting::new(sharing, 2, warps) };
+            let ran = setting.run(&MODULE, seed).expect("a run");
+            assert_eq!(ran.check(), Ok(()), "seed {seed}, {setting:?}");
+            assert_eq!(ran.commands(), 2 * 2 * setting.commands_of_group(), "{setting:?}");
+        }
+    });
+}
+
+#[test]
+fn warps_have_batches_too_and_a_flush_is_a_request() {
+    each(|sharing, seed| {
+        for most in [64, 2] {
+            let setting = Setting { flags: BY_WARP | WITH_FLUSH, most, ..Setting::new(sharing, 1, 3) };
+            let ran = setting.run(&MODULE, seed).expect("a run");
+            assert_eq!(ran.check(), Ok(()), "seed {seed}, {setting:?}");
+            assert_eq!(ran.commands(), 3 * (2 * setting.commands_of_group() + 1));
+            assert_eq!(ran.several.softs[0].statistics().commands(NvmOpcode::FLUSH), 3);
+        }
+    });
+}
+
+#[test]
+fn a_warp_rings_once_for_each_32_commands() {
+    // Warp w of three has the slots 32 w to 32 w + 31.
+    for (most, submitters) in [(64, 3), (2, 3), (64, 1), (1, 1)] {
+        let setting = Setting { most, submitters, ..Setting::new(Sharing::Exclusive, 1, 3) };
+        let ran = setting.run(&MODULE, 1).expect("a run");
+        let mut of_warp = vec![0; submitters as usize];
+        for (slot, blocks) in Setting::sizes() {
+            of_warp[(slot / 32 % u64::from(submitters)) as usize] += blocks.div_ceil(u64::from(most));
+        }
+        let rings: u64 = of_warp.iter().map(|commands: &u64| commands.div_ceil(32)).sum();
+        assert_eq!(ran.counters.sq_doorbells, 2 * rings, "{setting:?}");
+        assert_eq!(ran.counters.rmw, 0, "nothing atomic on exclusive queues");
+    }
+}
+
+#[test]
+fn batches_larger_than_the_ring_go_in_parts() {
+    each(|sharing, seed| {
+        for iodepth in [1, 3] {
+            let setting = Setting { iodepth, most: 2, ..Setting::new(sharing, 1, 2) };
+            let ran = setting.run(&MODULE, seed).expect("a run");
+            assert_eq!(ran.check(), Ok(()), "seed {seed}, {setting:?}");
+        }
+    });
+}
+
+/// One block of a request of five cannot be read, each by a command of its own.
+pub struct Broken {
+    pub slot: u64,
+    pub block: u64,
+}
+
+impl Broken {
+    pub fn setting(&self, sharing: Sharing) -> Setting {
+        let bad = Setting::first_of(0, self.slot) + self.block;
+        let selector =
+            Selector { lba: Some(bad..=bad), opcodes: vec![NvmOpcode::READ], ..Selector::default() };
+        let setting = Setting { most: 1, ..Setting::new(sharing, 1, 2) };
+        setting.failing(FaultAction::Fail { status: BROKEN }, selector)
+    }
+
+    /// Only that request has failed, and its bytes are those before the block.
+    pub fn check(&self, ran: &Ran) -> Result<(), String> {
+        for (_, slot, blocks, record) in ran.answers(1) {
+            let good = Record { answers: 1, bytes: blocks * BLOCK, ..Record::default() };
+            let bad = Record { status: BROKEN_BITS, bytes: self.block * BLOCK, ..good };
+            if record != if slot == self.slot { bad } else { good } {
+                return Err(format!("slot {slot}: {record:?}"));
+            }
+        }
+        if ran.notes[1].iter().any(|told| *told != BROKEN_BITS) {
+            return Err(format!("told of all: {:x?}", ran.notes[1]));
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_piece_that_fails_fails_its_request_and_no_other() {
+    each(|sharing, seed| {
+        // The second request begins with the last commands of a round; what is not sent of it comes later.
+        for (slot, block, not_sent) in [(39, 3, 0), (44, 1, 3), (44, 3, 0)] {
+            let broken = Broken { slot, block };
+            let setting = broken.setting(sharing);
+            let ran = setting.run(&MODULE, seed).expect("a run");
+            assert_eq!(broken.check(&ran), Ok(()), "seed {seed}, {sharing:?}");
+            assert_eq!(ran.commands(), 2 * setting.commands_of_group() - not_sent, "slot {slot}");
+        }
+    });
+}
+
+#[test]
+fn what_passes_is_sent_again_where_the_session_says_so() {
+    each(|sharing, seed| {
+        let selector = Selector { every: 5, ..Selector::default() };
+        let setting = Setting { flags: WITH_RETRY, most: 2, ..Setting::new(sharing, 1, 2) };
+        let setting =
+            setting.failing(FaultAction::Fail { status: PASSING }, Selector { count: Some(9), ..selector });
+        let ran = setting.run(&MODULE, seed).expect("a run");
+        assert_eq!(ran.check(), Ok(()), "seed {seed}, {sharing:?}");
+        assert_eq!(ran.commands(), 2 * setting.commands_of_group() + 9);
+    });
+}
+
+#[test]
+fn a_batch_has_one_deadline_and_tells_what_became_of_each_request() {
+    each(|sharing, seed| {
+        // Of one warp: many rounds.
+        let lost =
+            Selector { opcodes: vec![NvmOpcode::READ], after: 40, count: Some(1), ..Selector::default() };
+        let setting = Setting { most: 1, submitters: 1, ..Setting::new(sharing, 1, 2) };
+        let ran = setting.failing(FaultAction::Drop, lost).run(&MODULE, seed).expect("a run");
+        assert!(ran.took < Duration::from_millis(30), "{:?} with a deadline of 10 ms", ran.took);
+        let mut seen = [0; 3];
+        for (_, slot, blocks, record) in ran.answers(1) {
+            let known = [0, library(abi::TIMED_OUT), library(abi::NOT_SUBMITTED)];
+            let at = known.iter().position(|status| *status == record.status);
+            seen[at.unwrap_or_else(|| panic!("seed {seed}, slot {slot}: {record:?}"))] += 1;
+            assert_eq!((record.answers, record.wrong), (1, 0), "slot {slot}: {record:?}");
+            assert_eq!(record.bytes == blocks * BLOCK, record.status == 0, "slot {slot}: {record:?}");
+        }
+        assert_eq!(seen[1], 1, "seed {seed}: {seen:?}");
+        assert!(seen[0] > 5 && seen[2] > 5, "seed {seed}: {seen:?}");
+        assert!(ran.notes[1].iter().all(|told| *told == library(abi::TIMED_OUT)));
+    });
+}
+
+#[test]
+fn what_cannot_be_done_is_refused_and_the_rest_is_done() {
+    each(|sharing, seed| {
+        let setting = Setting { flags: REFUSED, ..Setting::new(sharing, 1, 1) };
+        let ran = setting.run(&MODULE, seed).expect("a run");
+        let status: Vec<u32> = ran.records[0].iter().map(|record| record.status).collect();
+        let range = library(abi::OUT_OF_RANGE);
+        let (field, buffer) = (library(abi::INVALID_FIELD), library(abi::OUT_OF_BUFFER));
+        let answers = [range, field, 0, buffer, library(abi::MISALIGNED), 0, range, 0];
+        assert_eq!(status[..8], answers, "what the slots were answered");
+        let added = [0, 0, 0, 0, 0, library(abi::NO_ROOM), field, field, buffer, 0];
+        assert_eq!(status[10..20], added, "what was said when they were added");
+        assert_eq!((status[20], status[21]), (range, field), "of all, and of no slot");
+        assert_eq!(ran.commands(), 1);
+    });
+}
+
+#[test]
+fn a_block_that_is_no_whole_number_of_warps_is_refused() {
+    each(|sharing, seed| {
+        let setting = Setting { threads: 48, ..Setting::new(sharing, 1, 1) };
+        let ran = setting.run(&MODULE, seed).expect("a run");
+        let refused = library(abi::INVALID_BATCH);
+        assert!(ran.notes.iter().flatten().all(|told| *told == refused), "{:x?}", ran.notes);
+        let mut answers = ran.answers(0).chain(ran.answers(1));
+        assert!(answers.all(|(_, _, blocks, record)| record.status == if blocks != 0 { refused } else { 0 }));
+        assert_eq!(ran.commands(), 0);
+    });
+}
+
+#[derive(IntoBytes, Immutable)]
+#[repr(C)]
+struct ExampleArgs {
+    ns: abi::NamespaceRef,
+    buffer: abi::BufferRef,
+    answers: u64,
+}
+
+#[test]
+fn the_example_of_the_documentation_runs() {
+    let module =
+        Variant::text("block_example", &documented("block_example")).quick().load().expect("compiles");
+    let bed = Setting::new(Sharing::Shared, 3, 2);
+    // Two blocks of three warps, with 64 requests each.
+    let several = bed.open(1).expect("an SSD");
+    for request in 0..128u64 {
+        let mut bytes = vec![0; 8 * BLOCK as usize];
+        bytes[..8].copy_from_slice(&(request * request + 1).to_le_bytes());
+        several.softs[0].poke(1, request * 8, &bytes).expect("blocks");
+    }
+    let queues = &several.queues[0];
+    let buffer = queues.buffer(128 * 8 * BLOCK as usize).expect("a buffer");
+    let answers = queues.target().memory(128 * 8).expect("memory");
+    let args = ExampleArgs { ns: queues.namespace(), buffer: buffer.as_ref(), answers: answers.address() };
+    let launch = queues.launch_bytes(&module.into(), "block_example", args.as_bytes()).expect("a launch");
+    let launch = launch.grid(2).block(96).shared_bytes(64 * 84 + 128).on_cpu().expect("the CPU target");
+    several.run(launch, 5, |_| ()).expect("a run");
+    let mut found = [0u64; 128];
+    answers.read(0, found.as_mut_bytes()).expect("answers");
+    assert!((0..128).all(|at| found[at as usize] == at * at + 1), "{found:?}");
+}

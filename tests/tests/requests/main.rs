@@ -1,0 +1,8 @@
+//! Bed S: requests that a group makes together, under drawn schedules and with stores that are held back.
+
+mod batch;
+mod bed;
+mod order;
+mod pieces;
+mod rules;
+mod split;

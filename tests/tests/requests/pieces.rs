@@ -1,0 +1,161 @@
+//! One SSD, and warps that make asynchronous requests of it, each of its own blocks.
+
+use std::path::Path;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use warpbell::Sharing;
+use warpbell_hw::Device;
+use warpbell_kernels::abi;
+use warpbell_kernels::cpu::{Counters, Launch, Module};
+use warpbell_kernels::toolchain::Variant;
+use warpbell_softctl::{FaultAction, FaultPlan, Selector};
+use warpbell_tests::several::Several;
+use warpbell_tests::splitmix64;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+pub use crate::bed::BLOCK;
+use crate::bed::{attached, only, shuffled};
+
+const CONTENT: u64 = 29;
+
+#[derive(IntoBytes, Immutable)]
+#[repr(C)]
+struct Args {
+    ns: abi::NamespaceRef,
+    buffer: abi::BufferRef,
+    records: u64,
+    seed: u64,
+    deadline_ns: u64,
+    mode: u32,
+    blocks: u32,
+    rounds: u32,
+    pad: u32,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Record {
+    pub answers: u32,
+    pub status: u32,
+    pub wrong: u32,
+    pub pad: u32,
+    pub bytes: u64,
+}
+
+pub fn source() -> Variant {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/requests.cu");
+    Variant::file(&source).expect("the kernel").quick()
+}
+
+pub static PIECES: LazyLock<Module> = LazyLock::new(|| source().load().expect("compiles"));
+
+/// What is run, and on what.
+#[derive(Clone, Debug)]
+pub struct Work {
+    pub sharing: Sharing,
+    pub kernel: &'static str,
+    pub mode: u32,
+    pub warps: u32,
+    /// Of a lane.
+    pub blocks: u32,
+    /// Records of a lane.
+    pub rounds: u32,
+    /// Blocks that a command moves at most.
+    pub most: u32,
+    pub iodepth: u32,
+    pub faults: FaultPlan,
+    pub deadline: Duration,
+}
+
+pub struct Done {
+    pub work: Work,
+    /// By warp, round and lane.
+    pub records: Vec<Record>,
+    pub counters: Counters,
+    pub several: Several,
+    pub took: Duration,
+}
+
+impl Work {
+    pub fn new(sharing: Sharing, kernel: &'static str, mode: u32) -> Work {
+        let (warps, blocks, rounds, most, iodepth) = (2, 8, 2, 64, 63);
+        let (faults, deadline) = (FaultPlan::default(), Duration::from_millis(10));
+        Work { sharing, kernel, mode, warps, blocks, rounds, most, iodepth, faults, deadline }
+    }
+
+    pub fn failing(self, action: FaultAction, selector: Selector) -> Work {
+        Work { faults: only(action, selector), ..self }
+    }
+
+    pub fn content(block: u64) -> u64 {
+        splitmix64(CONTENT ^ block)
+    }
+
+    fn all_blocks(&self) -> u64 {
+        u64::from(self.warps * self.blocks) * 32
+    }
+
+    /// On a controller that executes commands in an order of its own.
+    pub fn run(&self, module: &Module, seed: u64) -> Result<Done, String> {
+        self.try_run(module, seed).map_err(|error| format!("seed {seed}: {error:#}"))
+    }
+
+    fn try_run(&self, module: &Module, seed: u64) -> anyhow::Result<Done> {
+        let several = self.open(seed)?;
+        for block in 0..self.all_blocks() {
+            let mut bytes = vec![0; BLOCK as usize];
+            bytes[..8].copy_from_slice(&Work::content(block).to_le_bytes());
+            several.softs[0].poke(1, block, &bytes)?;
+        }
+        let queues = &several.queues[0];
+        let mut records = vec![Record::default(); (self.warps * self.rounds) as usize * 32];
+        let memory = queues.target().memory(size_of_val(&records[..]))?;
+        memory.fill(0, memory.len(), 0)?;
+        let buffer = queues.buffer((self.all_blocks() * BLOCK) as usize)?;
+        let ns = queues.namespace();
+        let args = Args {
+            ns: abi::NamespaceRef { max_blocks: ns.max_blocks.min(self.most), ..ns },
+            buffer: buffer.as_ref(),
+            records: memory.address(),
+            seed: CONTENT,
+            deadline_ns: 0,
+            mode: self.mode,
+            blocks: self.blocks,
+            rounds: self.rounds,
+            pad: 0,
+        };
+        let launch = Launch::with_bytes(module, self.kernel, args.as_bytes())?;
+        let launch = launch.grid(self.warps).hooks(several.hooks()?);
+        let start = several.softs[0].clock().now();
+        let counters = several.run(launch, seed, |_| ())?;
+        let took = several.softs[0].clock().now() - start;
+        memory.read(0, records.as_mut_bytes())?;
+        Ok(Done { work: self.clone(), records, counters, several, took })
+    }
+
+    fn open(&self, seed: u64) -> anyhow::Result<Several> {
+        let (blocks, window, warps) = (self.all_blocks(), 16, self.warps);
+        let options = attached(self.sharing, warps, self.iodepth, self.deadline);
+        Several::new(vec![(shuffled(blocks, window, &self.faults, seed), options)])
+    }
+}
+
+impl Done {
+    /// Each with its warp, round and lane.
+    pub fn each(&self) -> impl Iterator<Item = (u32, u32, u32, Record)> {
+        let rounds = self.work.rounds;
+        let each = self.records.iter().zip(0u32..);
+        each.map(move |(record, at)| (at / 32 / rounds, at / 32 % rounds, at % 32, *record))
+    }
+
+    /// All records are as they should be, and the controller found nothing wrong.
+    pub fn expect(&self, expected: impl Fn(u32, u32, u32) -> Record) -> Result<(), String> {
+        for (warp, round, lane, record) in self.each() {
+            if record != expected(warp, round, lane) {
+                return Err(format!("warp {warp}, round {round}, lane {lane}: {record:?}"));
+            }
+        }
+        self.several.violations().first().map_or(Ok(()), |violation| Err(violation.clone()))
+    }
+}

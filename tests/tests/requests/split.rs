@@ -1,0 +1,127 @@
+//! Asynchronous requests of any size.
+
+use std::time::Duration;
+
+use warpbell::Sharing;
+use warpbell_kernels::abi;
+use warpbell_kernels::cpu::Module;
+use warpbell_nvme::NvmOpcode;
+use warpbell_softctl::{FaultAction, Selector};
+
+use crate::batch::{BROKEN, BROKEN_BITS, each, library};
+use crate::pieces::*;
+
+/// As in requests.cu.
+const WHOLE: u32 = 0;
+const EACH: u32 = 1;
+const PAIR: u32 = 2;
+const POLLED: u32 = 3;
+const CANCELLED: u32 = 4;
+
+fn split(sharing: Sharing, mode: u32) -> Work {
+    Work::new(sharing, "split_test", mode)
+}
+
+/// Blocks of a lane's request.
+fn blocks(mode: u32, lane: u32) -> u64 {
+    if matches!(mode, EACH | POLLED) { u64::from(lane % 9) } else { 32 * 8 }
+}
+
+fn good(mode: u32, lane: u32) -> Record {
+    Record { answers: 1, bytes: blocks(mode, lane) * BLOCK, ..Record::default() }
+}
+
+pub fn check(module: &Module, work: &Work, seed: u64) -> Result<Done, String> {
+    let done = work.run(module, seed)?;
+    done.expect(|_, _, lane| good(work.mode, lane)).map_err(|bad| format!("seed {seed}, {work:?}: {bad}"))?;
+    Ok(done)
+}
+
+/// Requests that take more commands than there is room for.
+pub fn crowded(sharing: Sharing) -> Work {
+    Work { most: 1, iodepth: 3, ..split(sharing, EACH) }
+}
+
+#[test]
+fn a_request_of_any_size_goes_in_pieces_and_has_one_answer() {
+    each(|sharing, seed| {
+        for (mode, most, iodepth) in
+            [(WHOLE, 64, 63), (WHOLE, 1, 63), (EACH, 1, 63), (PAIR, 1, 63), (POLLED, 2, 63), (WHOLE, 3, 2)]
+        {
+            let work = Work { most, iodepth, ..split(sharing, mode) };
+            let done = check(&PIECES, &work, seed).unwrap_or_else(|bad| panic!("{bad}"));
+            let of_warp: u64 = match mode {
+                WHOLE => 256u64.div_ceil(u64::from(most)),
+                PAIR => 2 * 128,
+                _ => (0..32).map(|lane| blocks(mode, lane).div_ceil(u64::from(most))).sum(),
+            };
+            assert_eq!(done.counters.sqes, 2 * 2 * of_warp, "{work:?}");
+        }
+        let work = crowded(sharing);
+        check(&PIECES, &work, seed).unwrap_or_else(|bad| panic!("{bad}"));
+    });
+}
+
+/// Block 5 of lane 8 of the first warp cannot be read.
+pub fn broken(sharing: Sharing, whole: bool) -> Work {
+    let bad = 8 * 8 + 5;
+    let selector = Selector { lba: Some(bad..=bad), opcodes: vec![NvmOpcode::READ], ..Selector::default() };
+    let work = Work { most: 1, warps: 1, ..split(sharing, if whole { WHOLE } else { EACH }) };
+    work.failing(FaultAction::Fail { status: BROKEN }, selector)
+}
+
+pub fn check_broken(done: &Done) -> Result<(), String> {
+    let whole = done.work.mode == WHOLE;
+    done.expect(|_, round, lane| match (round, lane) {
+        (1, _) if whole => Record { status: BROKEN_BITS, bytes: (8 * 8 + 5) * BLOCK, ..good(WHOLE, lane) },
+        (1, 8) => Record { status: BROKEN_BITS, bytes: 5 * BLOCK, ..good(EACH, lane) },
+        _ => good(done.work.mode, lane),
+    })?;
+    // Three of a lane may be in flight when one fails. Of 256 reads many are never sent, of a lane's eight one may be.
+    let reads = done.several.softs[0].statistics().commands(NvmOpcode::READ);
+    if whole && reads > 32 * 3 + 32 * 3 { Err(format!("{reads} commands were sent")) } else { Ok(()) }
+}
+
+#[test]
+fn what_was_moved_before_a_failure_is_known_and_nothing_more_is_sent() {
+    each(|sharing, seed| {
+        for whole in [true, false] {
+            let done = broken(sharing, whole).run(&PIECES, seed).expect("a run");
+            assert_eq!(check_broken(&done), Ok(()), "seed {seed}, {sharing:?}");
+        }
+    });
+}
+
+#[test]
+fn at_the_deadline_everybody_is_told_what_became_of_the_request() {
+    let (timed_out, not_submitted) = (library(abi::TIMED_OUT), library(abi::NOT_SUBMITTED));
+    each(|sharing, seed| {
+        let reads = Selector { opcodes: vec![NvmOpcode::READ], after: 20, ..Selector::default() };
+        let work = Work { warps: 1, iodepth: 31, ..crowded(sharing) };
+        let done = work.failing(FaultAction::Drop, reads).run(&PIECES, seed).expect("a run");
+        assert!(done.took < Duration::from_millis(30), "{:?} with a deadline of 10 ms", done.took);
+        for (_, round, lane, record) in done.each() {
+            let fine = record.status == 0 && record == good(EACH, lane);
+            let late = round == 1 && [timed_out, not_submitted].contains(&record.status);
+            assert!(fine || late, "seed {seed}, lane {lane}, round {round}: {record:?}");
+            assert!(record.bytes <= good(EACH, lane).bytes && record.wrong == 0, "{record:?}");
+        }
+        assert!(done.each().any(|(_, _, _, record)| record.status == timed_out));
+    });
+}
+
+#[test]
+fn a_request_is_cancelled_with_all_its_commands() {
+    let (timed_out, aborted) = (library(abi::TIMED_OUT), library(abi::ABORTED));
+    each(|sharing, seed| {
+        let work = Work { most: 1, warps: 1, iodepth: 31, ..split(sharing, CANCELLED) };
+        let done = work.run(&PIECES, seed).expect("a run");
+        for (_, _, lane, record) in done.each() {
+            let known = [0, timed_out, aborted].contains(&record.status);
+            assert!(known && record.answers == 1, "seed {seed}, lane {lane}: {record:?}");
+            assert_eq!(record.status == 0, record.bytes == u64::from(lane % 9) * BLOCK, "{record:?}");
+        }
+        assert!(done.each().any(|(_, _, _, record)| record.status == timed_out));
+        assert!(done.each().any(|(_, _, _, record)| record.status == aborted));
+    });
+}

@@ -1,0 +1,9 @@
+//! The GPU-resident controller on the CPU target: its clients, its checks, and what is caught by them. Bed S.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod bed;
+mod broken;
+mod gauge;
+mod rules;
+mod runs;
+mod schedules;

@@ -1,0 +1,8 @@
+//! Bed S: several SSDs as one, in every layout and by every mapping, under drawn schedules; and what becomes of replicas
+//! that fail.
+
+mod bed;
+mod layouts;
+mod refused;
+mod replicas;
+mod rules;
