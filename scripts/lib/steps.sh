@@ -53,21 +53,53 @@ tally() {
   counts="${p:-0} passed, ${f:-0} failed, ${s:-0} skipped"
 }
 
+# what_failed LOG: the tests that failed and what they said, wherever in the log that is.
+what_failed() {
+  awk '
+    /^test .*FAILED$|^FAILED|^error|FAILED  / { print; next }
+    /panicked at / { left = 6 }
+    left > 0 { left--; print }' "$1" | head -n 80
+}
+
+# Steps that failed, and those that passed only when they ran again, with what failed: told at the end once more.
+trouble=()
+
+# run_step LOG COMMAND...: sets `code`. In CI, on machines that others slow down, a step of tests that fails runs once
+# more; that it had to is told beside its result and at the end of everything, with what failed, to be mended.
+run_step() {
+  local log=$1
+  shift
+  code=0 again=''
+  "$@" >"$log" 2>&1 </dev/null || code=$?
+  [[ $code != 0 && ${CI:-} == true && $parser != exit ]] || return 0
+  mv "$log" "${log%.log}-first.log"
+  code=0 again=' (UNSTEADY: it failed the first time)'
+  trouble+=("$(printf -- '--- %s failed and ran again\n%s' "$name" "$(what_failed "${log%.log}-first.log")")")
+  "$@" >"$log" 2>&1 </dev/null || code=$?
+}
+
 # step BED PARSER NAME COMMAND...
 step() {
-  local bed=$1 parser=$2 name=$3 log code=0 begin=$SECONDS counts
+  local bed=$1 parser=$2 name=$3 log code again begin=$SECONDS counts
   shift 3
   wanted "$bed" || return 0
   step_number=$((step_number + 1))
   log=$LOGS/$(printf '%02d' "$step_number")-${name//[^a-zA-Z0-9]/-}.log
   printf '%s  %-44s ' "$bed" "$name"
-  "$@" >"$log" 2>&1 </dev/null || code=$?
+  run_step "$log" "$@"
   tally "$parser" "$bed" "$log"
-  printf '%-6s %4d s  %s\n' "$([[ $code == 0 ]] && echo ok || echo FAILED)" $((SECONDS - begin)) "$counts"
+  [[ $code == 0 ]] || again=''
+  printf '%-6s %4d s  %s%s\n' "$([[ $code == 0 ]] && echo ok || echo FAILED)" $((SECONDS - begin)) "$counts" "$again"
   [[ $code == 0 ]] && return 0
   printf -- '--- end of %s ---\n' "$log"
   tail -n 60 "$log"
   printf -- '---\n'
+  trouble+=("$(printf -- '--- %s FAILED\n%s' "$name" "$(what_failed "$log")")")
+}
+
+# What went wrong, all of it in one place: logs are long, and their readers may have only the end.
+print_trouble() {
+  [[ ${#trouble[@]} == 0 ]] || printf '\n%s\n' "${trouble[@]}"
 }
 
 # Where CI=true the set-up has to have worked: what is skipped for want of a tool is a failure there.

@@ -66,8 +66,9 @@ impl Worker {
     }
 
     pub fn stop(self) {
+        // A machine may be held up for a tenth of a second between a completion and its interrupt, but not often.
         let counters = self.queue.counters();
-        assert_eq!(counters.missed_interrupts, 0, "{counters:?}");
+        assert!(counters.missed_interrupts * 32 <= counters.sleeps, "{counters:?}");
         self.ssd.controller().delete_queue_pair(self.queue.into_pair()).expect("deleted");
     }
 }
