@@ -22,12 +22,12 @@ WARPBELL_D void store_result(u32* out, u64 value) {
 #define WARPBELL_PROBE_BOUND __launch_bounds__(WARPBELL_BLOCK_THREADS_MAX, 1)
 #endif
 
-#define WARPBELL_PROBE_OF(layer, call, mode)                                                                 \
+#define WARPBELL_PROBE_WITH(layer, call, mode, type)                                                         \
     extern "C" __global__ void WARPBELL_PROBE_BOUND probe_##layer##_##call##_##mode(                         \
         const __grid_constant__ probes::layer##_args args) {                                                 \
-        probes::call<warpbell::sharing::mode>(args);                                                         \
+        probes::call<type>(args);                                                                            \
     }
 
 #define WARPBELL_PROBE(layer, call)                                                                          \
-    WARPBELL_PROBE_OF(layer, call, shared)                                                                   \
-    WARPBELL_PROBE_OF(layer, call, exclusive)
+    WARPBELL_PROBE_WITH(layer, call, shared, warpbell::sharing::shared)                                      \
+    WARPBELL_PROBE_WITH(layer, call, exclusive, warpbell::sharing::exclusive)

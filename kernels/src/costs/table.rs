@@ -9,11 +9,11 @@ use crate::{HEADERS, PROBES};
 /// One library call in one sharing mode.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Probe {
-    /// `queue` for queue.cuh, `io` for io.cuh.
+    /// `queue` for queue.cuh, `io` for io.cuh, and so on; `mail` for a compute warp's part of agent.cuh.
     pub layer: String,
     /// The call; `attach` does nothing else.
     pub call: String,
-    /// `shared` or `exclusive`.
+    /// `shared` or `exclusive`; for `mail`, which has no queue, `block` or `device`: where its box is.
     pub mode: String,
 }
 
@@ -193,6 +193,34 @@ mod tests {
         assert_eq!(table.net(&table.rows[0])[Figure::Instructions], 40);
         assert_eq!(table.net(&table.rows[1])[Figure::Instructions], 50);
         assert_eq!(table.net(&table.rows[1])[Figure::Registers], 20);
+    }
+
+    /// What a row of docs/costs.md has to say of a call.
+    fn row_of_page(table: &CostTable, name: &str) -> String {
+        let (layer, call) = name.split_once('.').unwrap();
+        let modes = if layer == "mail" { ["block", "device"] } else { ["shared", "exclusive"] };
+        let of = |figure| {
+            modes.map(|mode| {
+                let probe = Probe { layer: layer.into(), call: call.into(), mode: mode.into() };
+                let row = table.find(&probe, 90).unwrap_or_else(|| panic!("no probe {}", probe.name()));
+                table.net(row)[figure].to_string()
+            })
+        };
+        format!("| {} | {} |", of(Figure::Instructions).join(", "), of(Figure::Registers).join(", "))
+    }
+
+    #[test]
+    fn the_page_says_what_was_counted() {
+        let (table, page) = (checked_in().unwrap(), include_str!("../../../docs/costs.md"));
+        let (_, layers) = page.split_once("### Layers").unwrap();
+        let rows = layers.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` "));
+        let rows: Vec<_> = rows.filter(|(name, _)| name.contains('.')).collect();
+        assert!(rows.len() >= 14, "{rows:?}");
+        for (name, told) in rows {
+            let expected = row_of_page(&table, name);
+            let same = told.replace(',', "").starts_with(&expected.replace(',', ""));
+            assert!(same, "docs/costs.md: {name} {told}, not {expected}");
+        }
     }
 
     #[test]
