@@ -152,6 +152,7 @@ template <sharing Mode> class orderer : region<Mode> {
     WARPBELL_D void run() {
         if (static_cast<steps>(args_.mode) == steps::delivered) {
             run_steps<ordering::delivery>();
+            record(args_.rounds - 1u).pad = s_.queue().completes_in_order();
             return;
         }
         run_steps<ordering::completion>();

@@ -95,10 +95,10 @@ impl AttachOptions {
         Ok(layout)
     }
 
-    fn queues_spec(&self, wide_cids: bool) -> Result<KernelQueuesSpec, Error> {
+    fn queues_spec(&self, wide_cids: bool, in_order: bool) -> Result<KernelQueuesSpec, Error> {
         let layout = self.layout(wide_cids)?;
         let (sharing, deadline, start) = (self.sharing, self.deadline, self.start);
-        Ok(KernelQueuesSpec { layout, sharing, deadline, start, wide_cids })
+        Ok(KernelQueuesSpec { layout, sharing, deadline, start, wide_cids, in_order })
     }
 
     fn check(&self, max_entries: u32) -> Result<(), Error> {
@@ -170,7 +170,7 @@ impl Attachment {
         check_queues(controller, options.queues)?;
         check_spares(options.spares)?;
         let target = options.target.open()?;
-        let spec = options.queues_spec(controller.wide_cids())?;
+        let spec = options.queues_spec(controller.wide_cids(), controller.completes_in_order())?;
         let queues = KernelQueues::with_spares(&target, spec, options.spares)?;
         let queues = match options.trace {
             Some(trace) => queues.traced(&target, trace)?,

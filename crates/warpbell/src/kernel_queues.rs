@@ -42,6 +42,8 @@ pub struct KernelQueuesSpec {
     pub start: u64,
     /// Whether command identifiers have 32 bits (experimental).
     pub wide_cids: bool,
+    /// The controller completes commands in the order of submission.
+    pub in_order: bool,
 }
 
 /// Where kernels find rings and doorbells of one queue pair. Whoever publishes them keeps the memory behind them.
@@ -322,7 +324,8 @@ fn first_state(start: u64, shadow: Option<ShadowAddresses>) -> abi::QueueState {
 fn flags(spec: &KernelQueuesSpec, rings: &RingAddresses) -> u32 {
     let shadow = if rings.shadow.is_some() { abi::QUEUE_SHADOW } else { 0 };
     let wide = if spec.wide_cids { abi::QUEUE_WIDE_CIDS } else { 0 };
-    shadow | wide
+    let in_order = if spec.in_order { abi::QUEUE_IN_ORDER } else { 0 };
+    shadow | wide | in_order
 }
 
 /// The address of element `index` of an array of `T`.

@@ -51,6 +51,8 @@ constants! {
     QUEUE_SHADOW: u32 = 1;
     /// `QueueRef::flags`: 32-bit command identifiers.
     QUEUE_WIDE_CIDS: u32 = 2;
+    /// `QueueRef::flags`: completions come in the order of submission.
+    QUEUE_IN_ORDER: u32 = 4;
     /// `NamespaceRef::flags`: data is described by one inline SGL descriptor, else by PRPs.
     NAMESPACE_SGL: u32 = 1;
     /// `NamespaceRef::flags`: nothing that changes the medium.

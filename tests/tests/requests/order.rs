@@ -41,7 +41,7 @@ pub fn check(done: &Done) -> Result<(), String> {
         };
         let step = Record { answers: 1, bytes: blocks * BLOCK, ..Record::default() };
         match (round, mode) {
-            (STEPS, DELIVERED) => Record::default(),
+            (STEPS, DELIVERED) => Record { pad: u32::from(done.work.in_order), ..Record::default() },
             (STEPS, _) => Record { pad: last_word(mode, lane), bytes: 0, ..step },
             _ => step,
         }
@@ -79,6 +79,17 @@ fn answers_are_handed_over_in_the_order_of_submission() {
         let done = slow(sharing).run(&PIECES, seed).expect("a run");
         assert_eq!(check(&done), Ok(()), "seed {seed}, {sharing:?}, a slow read");
         assert!(done.took >= Duration::from_millis(1), "{:?}", done.took);
+    });
+}
+
+/// Kernels are told which controllers complete in order, and what is handed over is the same there.
+#[test]
+fn queues_tell_whether_their_controller_completes_in_order() {
+    each(|sharing, seed| {
+        for in_order in [false, true] {
+            let done = Work { in_order, ..slow(sharing) }.run(&PIECES, seed).expect("a run");
+            assert_eq!(check(&done), Ok(()), "seed {seed}, {sharing:?}");
+        }
     });
 }
 

@@ -9,7 +9,7 @@ use warpbell_hw::Device;
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu::{Counters, Launch, Module};
 use warpbell_kernels::toolchain::Variant;
-use warpbell_softctl::{FaultAction, FaultPlan, Selector};
+use warpbell_softctl::{CompletionOrder, FaultAction, FaultPlan, Selector};
 use warpbell_tests::several::Several;
 use warpbell_tests::splitmix64;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -64,6 +64,8 @@ pub struct Work {
     /// Blocks that a command moves at most.
     pub most: u32,
     pub iodepth: u32,
+    /// The controller completes commands in the order of submission, in whatever order it executes them.
+    pub in_order: bool,
     pub faults: FaultPlan,
     pub deadline: Duration,
 }
@@ -81,7 +83,19 @@ impl Work {
     pub fn new(sharing: Sharing, kernel: &'static str, mode: u32) -> Work {
         let (warps, blocks, rounds, most, iodepth) = (2, 8, 2, 64, 63);
         let (faults, deadline) = (FaultPlan::default(), Duration::from_millis(10));
-        Work { sharing, kernel, mode, warps, blocks, rounds, most, iodepth, faults, deadline }
+        Work {
+            sharing,
+            kernel,
+            mode,
+            warps,
+            blocks,
+            rounds,
+            most,
+            iodepth,
+            in_order: false,
+            faults,
+            deadline,
+        }
     }
 
     pub fn failing(self, action: FaultAction, selector: Selector) -> Work {
@@ -137,7 +151,11 @@ impl Work {
     fn open(&self, seed: u64) -> anyhow::Result<Several> {
         let (blocks, window, warps) = (self.all_blocks(), 16, self.warps);
         let options = attached(self.sharing, warps, self.iodepth, self.deadline);
-        Several::new(vec![(shuffled(blocks, window, &self.faults, seed), options)])
+        let mut config = shuffled(blocks, window, &self.faults, seed);
+        if self.in_order {
+            config.order = CompletionOrder::Submission { window };
+        }
+        Several::new(vec![(config, options)])
     }
 }
 

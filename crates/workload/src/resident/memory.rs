@@ -268,6 +268,7 @@ fn clients(job: &Job, start: u64) -> Result<KernelQueuesSpec, RunError> {
         deadline: job.deadline,
         start,
         wide_cids: false,
+        in_order: false,
     })
 }
 
