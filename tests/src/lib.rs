@@ -26,7 +26,7 @@ mod witness;
 pub use blocks::Blocks;
 pub use breach::Breach;
 pub use case::{Case, Draw, Mode, Schedule, seeds, splitmix64};
-pub use documented::{documented, documented_part};
+pub use documented::{PAGE, documented, documented_blocks, documented_part};
 pub use findings::{Finding, lines};
 pub use memory::peek;
 pub use rig::{Rig, SoftRig};

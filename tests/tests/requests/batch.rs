@@ -200,26 +200,32 @@ struct ExampleArgs {
     answers: u64,
 }
 
-#[test]
-fn the_example_of_the_documentation_runs() {
-    let module =
-        Variant::text("block_example", &documented("block_example")).quick().load().expect("compiles");
-    let bed = Setting::new(Sharing::Shared, 3, 2);
-    // Two blocks of three warps, with 64 requests each.
+/// Each thread asks for its own requests, of `most` blocks, whose first words are squares of their numbers.
+fn run_example(kernel: &str, warps: u32, submitters: u32, requests: u64, most: u64) {
+    let module = Variant::text(kernel, &documented(kernel)).quick().load().expect("compiles");
+    let bed = Setting { submitters, ..Setting::new(Sharing::Shared, 3, warps) };
     let several = bed.open(1).expect("an SSD");
-    for request in 0..128u64 {
-        let mut bytes = vec![0; 8 * BLOCK as usize];
+    for request in 0..requests {
+        let mut bytes = vec![0; (most * BLOCK) as usize];
         bytes[..8].copy_from_slice(&(request * request + 1).to_le_bytes());
-        several.softs[0].poke(1, request * 8, &bytes).expect("blocks");
+        several.softs[0].poke(1, request * most, &bytes).expect("blocks");
     }
     let queues = &several.queues[0];
-    let buffer = queues.buffer(128 * 8 * BLOCK as usize).expect("a buffer");
-    let answers = queues.target().memory(128 * 8).expect("memory");
+    let buffer = queues.buffer((requests * most * BLOCK) as usize).expect("a buffer");
+    let answers = queues.target().memory(requests as usize * 8).expect("memory");
     let args = ExampleArgs { ns: queues.namespace(), buffer: buffer.as_ref(), answers: answers.address() };
-    let launch = queues.launch_bytes(&module.into(), "block_example", args.as_bytes()).expect("a launch");
-    let launch = launch.grid(2).block(96).shared_bytes(64 * 84 + 128).on_cpu().expect("the CPU target");
+    let launch = queues.launch_bytes(&module.into(), kernel, args.as_bytes()).expect("a launch");
+    let launch =
+        launch.grid(2).block(32 * warps).shared_bytes(64 * 84 + 128).on_cpu().expect("the CPU target");
     several.run(launch, 5, |_| ()).expect("a run");
-    let mut found = [0u64; 128];
+    let mut found = vec![0u64; requests as usize];
     answers.read(0, found.as_mut_bytes()).expect("answers");
-    assert!((0..128).all(|at| found[at as usize] == at * at + 1), "{found:?}");
+    assert!((0..requests).all(|at| found[at as usize] == at * at + 1), "{found:?}");
+}
+
+#[test]
+fn the_examples_of_the_documentation_run() {
+    // Two blocks of three warps, with 64 requests each; and of two warps, of which one has a queue.
+    run_example("block_example", 3, 3, 128, 8);
+    run_example("submitter_example", 2, 1, 128, 1);
 }
