@@ -101,6 +101,7 @@ pub const STRUCTS: &[Layout] = &[
     Layout::of::<VolumeCheckArgs>(),
     Layout::of::<AgentCounts>(),
     Layout::of::<BenchAgentArgs>(),
+    Layout::of::<BenchBatchArgs>(),
 ];
 
 /// Declares a mirrored struct and its layout. `versioned` structs begin with `abi_version` and `size`,

@@ -1,45 +1,25 @@
 // What kernels `bench` and `bench_traced` do: keep iodepth commands outstanding per queue until told to stop.
 #pragma once
 
-#include "histogram.cuh"
 #include "share.cuh"
 #include "waiting.cuh"
+#include "workload.cuh"
 
 namespace kernels {
 inline namespace WARPBELL_NAMESPACE {
 
-// Of the warps on a queue only the first iodepth have commands.
-WARPBELL_D u32 busy_warps(const warpbell_bench_args& args) {
-    const u64 most = static_cast<u64>(args.iodepth) * args.ns.queue_count;
-    return warps_of_launch() < most ? warps_of_launch() : static_cast<u32>(most);
-}
-
-// This warp's part of the launch's I/Os.
-WARPBELL_D u64 limit_of(const warpbell_bench_args& args) {
-    if (args.io_limit == 0) {
-        return ~0ull;
-    }
-    const u32 busy = busy_warps(args);
-    return args.io_limit / busy + (warp_number() < args.io_limit % busy ? 1u : 0u);
-}
-
-template <sharing Mode> class bench_warp {
+template <sharing Mode> class bench_warp : workload {
   public:
     WARPBELL_D bench_warp(const warpbell_bench_args& args, const share& mine, const lanes& group)
-        : args_(args), group_(group), session_(group, args.ns, warp_number()), batch_(mine.batch(args.batch)),
-          io_bytes_(args.blocks_per_io << args.ns.block_shift),
+        : workload(args, warp_number(), busy_warps(args, warps_of_launch()),
+                   static_cast<u64>(warp_number()) * WARPBELL_WARP_LANES + port::lane()),
+          group_(group), session_(group, args.ns, warp_number()), batch_(mine.batch(args.batch)),
           slots_((mine.commands - port::lane() + WARPBELL_WARP_LANES - 1u) / WARPBELL_WARP_LANES),
-          idle_(slots_ < 32 ? (1u << slots_) - 1u : ~0u), limit_(limit_of(args)),
-          seed_(
-              random_number(args.seed, static_cast<u64>(warp_number()) * WARPBELL_WARP_LANES + port::lane())),
-          deadline_ns_(args.deadline_ns ? args.deadline_ns : session_.queue().ref().deadline_ns),
-          sequence_(warp_number()) {
-        wrap(sequence_);
-    }
+          idle_(slots_ < 32 ? (1u << slots_) - 1u : ~0u),
+          deadline_ns_(args.deadline_ns ? args.deadline_ns : session_.queue().ref().deadline_ns) {}
 
     WARPBELL_D void run() {
-        start_ns_ = group_.broadcast(port::clock_ns());
-        now_ns_ = start_ns_;
+        start(group_);
         pace patience(args_.deadline_ns);
         for (;;) {
             while (submit_some(false)) {
@@ -48,7 +28,7 @@ template <sharing Mode> class bench_warp {
             if (did != progress_result::idle) {
                 patience = pace(args_.deadline_ns);
             }
-            tick();
+            tick(group_, (++ticks_ & 15u) == 0);
             if (Mode == sharing::shared || did != progress_result::idle || (ticks_ & 15u) == 0) {
                 harvest(did == progress_result::lost);
             }
@@ -69,7 +49,7 @@ template <sharing Mode> class bench_warp {
   private:
     struct slot {
         io_token token;
-        u64 lba = 0;
+        io what = {};
         u64 start_ns = 0; // of the I/O,
         u64 since_ns = 0; // and of the attempt that is in flight
         u32 done = 0;     // blocks of the I/O that earlier commands moved: one above the limit takes several
@@ -79,29 +59,6 @@ template <sharing Mode> class bench_warp {
         return (slots_ < 32 ? (1u << slots_) - 1u : ~0u) & ~idle_ & ~begun_ & ~waiting_.all();
     }
     WARPBELL_D u32 unfinished() const { return busy() | begun_ | waiting_.unfinished(); }
-    WARPBELL_D bool ending() const { return stopping_ || issued_ >= limit_; }
-    WARPBELL_D void wrap(u64& unit) const {
-        while (unit >= args_.units) {
-            unit -= args_.units;
-        }
-    }
-
-    // The leader's clock, for all lanes, and whether it is time to end.
-    WARPBELL_D void tick() {
-        u64 now = 0;
-        ++ticks_;
-        if (group_.is_leader()) {
-            now = port::clock_ns();
-            bool stop = args_.runtime_ns != 0 && now - start_ns_ >= args_.runtime_ns;
-            if ((ticks_ & 15u) == 0) {
-                stop = stop || stop_asked(args_.mailbox);
-            }
-            now = (now & ~(1ull << 63)) | static_cast<u64>(stop) << 63;
-        }
-        now = group_.broadcast(now);
-        stopping_ = stopping_ || now >> 63 != 0;
-        now_ns_ = now & ~(1ull << 63);
-    }
 
     // One command from each lane that has one to submit; returns whether there was any. Begins I/Os if
     // enough lanes can, or `any`.
@@ -131,54 +88,32 @@ template <sharing Mode> class bench_warp {
         if (ending()) {
             return false;
         }
-        const u32 able = group_.ballot(idle_ != 0);
-        const u64 rest = limit_ - issued_;
-        u32 n = port::population(able);
-        const u32 enough = rest < batch_ ? static_cast<u32>(rest) : batch_;
+        const u32 able = group_.ballot(idle_ != 0), n = part_of(port::population(able));
+        const u32 enough = part_of(batch_);
         if (n == 0 || (n < enough && !any)) {
             return false;
         }
-        n = rest < n ? static_cast<u32>(rest) : n;
         const u32 rank = rank_in(able);
         if (idle_ != 0 && rank < n) {
             k = port::lowest(idle_);
             begin(k, rank);
         }
-        issued_ += n;
-        sequence_ += static_cast<u64>(n) * busy_warps(args_);
-        wrap(sequence_);
+        pass(n);
         return true;
     }
 
-    WARPBELL_D u64 next_unit(u64 random, u32 rank) const {
-        if (args_.pattern == WARPBELL_PATTERN_RANDOM) {
-            return below(args_.units, random);
-        }
-        u64 unit = sequence_ + static_cast<u64>(rank) * busy_warps(args_);
-        wrap(unit);
-        return unit;
-    }
-
     WARPBELL_D dma_span data_of(u32 k) const {
-        const u64 number =
-            static_cast<u64>(warp_number()) * args_.units_per_warp + k * WARPBELL_WARP_LANES + port::lane();
-        return dma_span(args_.buffer).subspan(number * io_bytes_, io_bytes_);
+        return workload::data_of(warp_number(), k * WARPBELL_WARP_LANES + port::lane());
     }
 
     // Draws the I/O of slot k.
     WARPBELL_D void begin(u32 k, u32 rank) {
-        const u64 random = random_number(seed_, drawn_++);
-        const bool reads = (static_cast<u64>(static_cast<u32>(random)) * 100u >> 32) < args_.read_percent;
-        const u64 first = args_.first_lba + next_unit(random, rank) * args_.blocks_per_io;
         idle_ &= ~(1u << k);
-        writing_ = reads ? writing_ & ~(1u << k) : writing_ | 1u << k;
-        slot_[k].lba = first;
+        slot_[k].what = draw(rank);
         slot_[k].start_ns = slot_[k].since_ns = now_ns_;
         slot_[k].done = 0;
         waiting_.begin(k);
-        if (!reads && args_.verify) {
-            pattern(first).fill(data_of(k).template data<u64>());
-        }
+        fill(slot_[k].what, data_of(k));
     }
 
     // The blocks of slot k's next command.
@@ -189,9 +124,9 @@ template <sharing Mode> class bench_warp {
 
     // The next command of the I/O in slot k.
     WARPBELL_D void issue(bool want, u32 k) {
-        const opcode op = writing_ >> k & 1u ? opcode::write : opcode::read;
+        const opcode op = slot_[k].what.writes ? opcode::write : opcode::read;
         const u32 done = want ? slot_[k].done : 0;
-        const extent where = {lba(slot_[k].lba + done), want ? piece_blocks(k) : 1u};
+        const extent where = {lba(slot_[k].what.lba + done), want ? piece_blocks(k) : 1u};
         const u64 block_bytes = session_.block_bytes();
         const dma_span data = data_of(k).subspan(done * block_bytes, where.blocks * block_bytes);
         io_token token;
@@ -208,10 +143,6 @@ template <sharing Mode> class bench_warp {
         if (want) {
             slot_[k].token = move(token);
         }
-    }
-
-    WARPBELL_D unit_pattern pattern(u64 first) const {
-        return unit_pattern(reinterpret_cast<const u32*>(args_.crc_tables), args_.seed, first, io_bytes_);
     }
 
     // Takes in this lane's commands that have completed, were refused, or are past their deadline.
@@ -237,7 +168,7 @@ template <sharing Mode> class bench_warp {
         status back = code::queue_lost;
         if (args_.recover_ns != 0) {
             back = session_.reattach(group_, args_.recover_ns);
-            tick();
+            tick(group_, false);
         }
         if (back.ok()) {
             apply(waiting_.replaced(), back);
@@ -256,20 +187,13 @@ template <sharing Mode> class bench_warp {
             slot_[port::lowest(left)].since_ns = now_ns_;
         }
         for (u32 left = change.over; left != 0; left &= left - 1u) {
-            fail(slot_[port::lowest(left)].lba, why);
+            fail(slot_[port::lowest(left)].what.lba, why);
         }
-    }
-
-    WARPBELL_D void fail(u64 first, status s) {
-        tally_.error(first, s);
-        report_error(args_.mailbox, first, s);
     }
 
     // A command of the I/O in slot k did not end well: the I/O goes on later, or is over.
     WARPBELL_D void fall_short(u32 k, status s, u32 cid) {
-        tally_.timed_out += s.is(code::timed_out) ? 1u : 0u;
-        tally_.not_submitted += s.is(code::not_submitted) ? 1u : 0u;
-        tally_.aborted += s.is_aborted() ? 1u : 0u;
+        count(s);
         const u32 left = gave_up_ ? 0 : args_.retries - waiting_.tries(k);
         bool over = true;
         if (s.buffer_in_use()) {
@@ -283,15 +207,13 @@ template <sharing Mode> class bench_warp {
             idle_ |= 1u << k;
         }
         if (over) {
-            fail(slot_[k].lba, s);
+            fail(slot_[k].what.lba, s);
         }
     }
 
     // The command of slot k was answered.
     WARPBELL_D void finish(u32 k, status s, u32 cid) {
         const u32 bit = 1u << k;
-        const bool wrote = (writing_ & bit) != 0;
-        const u64 first = slot_[k].lba;
         if (!s.ok()) {
             fall_short(k, s, cid);
             return;
@@ -303,32 +225,18 @@ template <sharing Mode> class bench_warp {
         }
         idle_ |= bit;
         tally_.recovered += waiting_.tries(k) != 0 ? 1u : 0u;
-        ++(wrote ? tally_.writes : tally_.reads);
-        record_latency(args_.histograms, now_ns_ - slot_[k].start_ns, wrote);
-        if (!wrote && args_.verify) {
-            const u64* unit = data_of(k).template data<const u64>();
-            const unit_pattern expected = pattern(first);
-            if (!expected.right(unit)) {
-                tally_.mismatch(expected.compare(unit, session_.block_bytes()));
-            }
-        }
+        succeed(slot_[k].what, slot_[k].start_ns, data_of(k));
     }
 
-    const warpbell_bench_args& args_;
     const lanes& group_;
     session<Mode> session_;
-    const u32 batch_, io_bytes_, slots_;
-    u32 idle_;        // bit k: slot k may be used
-    u32 writing_ = 0; // bit k: its command is a write
-    u32 begun_ = 0;   // bit k: its I/O has blocks left that no command was submitted for
+    const u32 batch_, slots_;
+    u32 idle_;      // bit k: slot k may be used
+    u32 begun_ = 0; // bit k: its I/O has blocks left that no command was submitted for
     u32 ticks_ = 0;
-    const u64 limit_, seed_, deadline_ns_;
-    u64 sequence_; // next unit, sequential; alike in all lanes
-    u64 issued_ = 0, drawn_ = 0, start_ns_ = 0, now_ns_ = 0;
-    bool stopping_ = false;
+    const u64 deadline_ns_;
     bool gave_up_ = false; // the queue is lost, and there is no other
     waiting_slots waiting_;
-    tally tally_;
     slot slot_[slots_max];
 };
 

@@ -2,8 +2,8 @@
 // them. Compute warps see no queue: what polls a queue is an agent.
 #pragma once
 
-#include "histogram.cuh"
 #include "share.cuh"
+#include "workload.cuh"
 
 #include <warpbell/abi_bench.h>
 
@@ -16,34 +16,24 @@ using bench_box = mail_box<mail_slots>;
 // ---- compute warps
 // ---------------------------------------------------------------------------------------------------
 
-class mail_bench_warp {
+class mail_bench_warp : workload {
   public:
     // Number `number` of `warps` compute warps.
     WARPBELL_D mail_bench_warp(const warpbell_bench_agent_args& args, bench_box& box, const share& mine,
                                const lanes& group, u32 number, u32 warps)
-        : args_(args.bench), group_(group), io_(box, args.bench.buffer), number_(number), busy_warps_(warps),
-          io_bytes_(args_.blocks_per_io << args_.ns.block_shift),
+        : workload(args.bench, number, busy_warps(args.bench, warps),
+                   static_cast<u64>(number) * WARPBELL_WARP_LANES + port::lane()),
+          group_(group), io_(box, args.bench.buffer), number_(number),
           deepest_((mine.commands + WARPBELL_WARP_LANES - 1u) / WARPBELL_WARP_LANES),
           slots_((mine.commands - port::lane() + WARPBELL_WARP_LANES - 1u) / WARPBELL_WARP_LANES),
-          idle_((1u << slots_) - 1u), limit_(~0ull),
-          seed_(random_number(args_.seed, static_cast<u64>(number) * WARPBELL_WARP_LANES + port::lane())),
-          sequence_(number) {
-        // Of the warps on a queue only the first iodepth have requests.
-        const u64 most = static_cast<u64>(args_.iodepth) * args_.ns.queue_count;
-        busy_warps_ = busy_warps_ < most ? busy_warps_ : static_cast<u32>(most);
-        if (args_.io_limit != 0) {
-            limit_ = args_.io_limit / busy_warps_ + (number < args_.io_limit % busy_warps_ ? 1u : 0u);
-        }
-        wrap(sequence_);
-    }
+          idle_((1u << slots_) - 1u) {}
 
     WARPBELL_D void run() {
-        start_ns_ = group_.broadcast(port::clock_ns());
-        now_ns_ = start_ns_;
+        start(group_);
         eager pause;
         for (;;) {
             const bool posted = post_some();
-            tick();
+            tick(group_, (++ticks_ & 15u) == 0);
             const bool answered = look();
             const bool waits = group_.ballot((busy_ | begun_) != 0) != 0;
             if (!waits && (ending() || group_.ballot(idle_ != 0) == 0)) {
@@ -58,33 +48,11 @@ class mail_bench_warp {
   private:
     struct slot {
         mail_token token;
-        u64 lba = 0;
+        io what = {};
         u64 start_ns = 0; // of the I/O,
         u64 since_ns = 0; // and of the request that is in its box
         u32 done = 0;     // blocks of the I/O that earlier requests moved
     };
-
-    WARPBELL_D bool ending() const { return stopping_ || issued_ >= limit_; }
-    WARPBELL_D void wrap(u64& unit) const {
-        while (unit >= args_.units) {
-            unit -= args_.units;
-        }
-    }
-
-    // The leader's clock, for all lanes, and whether it is time to end.
-    WARPBELL_D void tick() {
-        u64 now = 0;
-        ++ticks_;
-        if (group_.is_leader()) {
-            now = port::clock_ns();
-            bool stop = args_.runtime_ns != 0 && now - start_ns_ >= args_.runtime_ns;
-            stop = stop || ((ticks_ & 15u) == 0 && stop_asked(args_.mailbox));
-            now = (now & ~(1ull << 63)) | static_cast<u64>(stop) << 63;
-        }
-        now = group_.broadcast(now);
-        stopping_ = stopping_ || now >> 63 != 0;
-        now_ns_ = now & ~(1ull << 63);
-    }
 
     // The next requests of I/Os that have blocks left, then those of new ones.
     WARPBELL_D bool post_some() {
@@ -97,46 +65,29 @@ class mail_bench_warp {
             any = true;
         }
         for (u32 able; !ending() && (able = group_.ballot(idle_ != 0)) != 0; any = true) {
-            const u64 rest = limit_ - issued_;
-            const u32 count = port::population(able), n = rest < count ? static_cast<u32>(rest) : count;
-            const u32 rank = rank_in(able);
+            const u32 n = part_of(port::population(able)), rank = rank_in(able);
             const bool mine = idle_ != 0 && rank < n;
             const u32 k = mine ? port::lowest(idle_) : 0;
             if (mine) {
                 begin(k, rank);
             }
             post(mine, k);
-            issued_ += n;
-            sequence_ += static_cast<u64>(n) * busy_warps_;
-            wrap(sequence_);
+            pass(n);
         }
         return any;
     }
 
     WARPBELL_D dma_span data_of(u32 k) const {
-        const u64 unit =
-            static_cast<u64>(number_) * args_.units_per_warp + k * WARPBELL_WARP_LANES + port::lane();
-        return dma_span(args_.buffer).subspan(unit * io_bytes_, io_bytes_);
-    }
-    WARPBELL_D unit_pattern pattern(u64 first) const {
-        return unit_pattern(reinterpret_cast<const u32*>(args_.crc_tables), args_.seed, first, io_bytes_);
+        return workload::data_of(number_, k * WARPBELL_WARP_LANES + port::lane());
     }
 
     // Draws the I/O of slot k.
     WARPBELL_D void begin(u32 k, u32 rank) {
-        const u64 random = random_number(seed_, drawn_++);
-        const bool reads = (static_cast<u64>(static_cast<u32>(random)) * 100u >> 32) < args_.read_percent;
-        u64 unit = sequence_ + static_cast<u64>(rank) * busy_warps_;
-        wrap(unit);
-        unit = args_.pattern == WARPBELL_PATTERN_RANDOM ? below(args_.units, random) : unit;
         idle_ &= ~(1u << k);
-        writing_ = reads ? writing_ & ~(1u << k) : writing_ | 1u << k;
-        slot_[k].lba = args_.first_lba + unit * args_.blocks_per_io;
+        slot_[k].what = draw(rank);
         slot_[k].start_ns = now_ns_;
         slot_[k].done = 0;
-        if (!reads && args_.verify) {
-            pattern(slot_[k].lba).fill(data_of(k).template data<u64>());
-        }
+        fill(slot_[k].what, data_of(k));
     }
 
     // The blocks of slot k's next request: an agent sends one command for each.
@@ -146,9 +97,9 @@ class mail_bench_warp {
     }
 
     WARPBELL_D void post(bool mine, u32 k) {
-        const opcode op = writing_ >> k & 1u ? opcode::write : opcode::read;
+        const opcode op = slot_[k].what.writes ? opcode::write : opcode::read;
         const u32 done = mine ? slot_[k].done : 0;
-        const extent where = {lba(slot_[k].lba + done), mine ? piece_blocks(k) : 1u};
+        const extent where = {lba(slot_[k].what.lba + done), mine ? piece_blocks(k) : 1u};
         const u32 shift = args_.ns.block_shift;
         const dma_span data =
             data_of(k).subspan(static_cast<u64>(done) << shift, static_cast<u64>(where.blocks) << shift);
@@ -188,12 +139,9 @@ class mail_bench_warp {
 
     WARPBELL_D void finish(u32 k, status said) {
         const u32 bit = 1u << k;
-        const bool wrote = (writing_ & bit) != 0;
-        const u64 first = slot_[k].lba;
         if (!said.ok()) {
             count(said);
-            tally_.error(first, said);
-            report_error(args_.mailbox, first, said);
+            fail(slot_[k].what.lba, said);
             // A buffer that the controller may still use stays out of use: nobody tells when it is free.
             idle_ |= said.buffer_in_use() ? 0u : bit;
             return;
@@ -204,40 +152,16 @@ class mail_bench_warp {
             return;
         }
         idle_ |= bit;
-        ++(wrote ? tally_.writes : tally_.reads);
-        record_latency(args_.histograms, now_ns_ - slot_[k].start_ns, wrote);
-        if (!wrote && args_.verify) {
-            const u64* unit = data_of(k).template data<const u64>();
-            const unit_pattern expected = pattern(first);
-            if (!expected.right(unit)) {
-                tally_.mismatch(expected.compare(unit, 1u << args_.ns.block_shift));
-            }
-        }
+        succeed(slot_[k].what, slot_[k].start_ns, data_of(k));
     }
 
-    WARPBELL_D void count(status said) {
-        tally_.timed_out += said.is(code::timed_out) ? 1u : 0u;
-        tally_.not_submitted += said.is(code::not_submitted) ? 1u : 0u;
-        tally_.aborted += said.is_aborted() ? 1u : 0u;
-    }
-
-    const warpbell_bench_args& args_;
     const lanes& group_;
     mail_client<mail_slots> io_;
-    const u32 number_;
-    u32 busy_warps_;
-    const u32 io_bytes_, deepest_, slots_;
-    u32 idle_;        // bit k: slot k may be used
-    u32 busy_ = 0;    // bit k: its request is in the box
-    u32 begun_ = 0;   // bit k: its I/O has blocks left that no request was posted for
-    u32 writing_ = 0; // bit k: it is a write
+    const u32 number_, deepest_, slots_;
+    u32 idle_;      // bit k: slot k may be used
+    u32 busy_ = 0;  // bit k: its request is in the box
+    u32 begun_ = 0; // bit k: its I/O has blocks left that no request was posted for
     u32 ticks_ = 0;
-    u64 limit_;
-    const u64 seed_;
-    u64 sequence_; // next unit, sequential; alike in all lanes
-    u64 issued_ = 0, drawn_ = 0, start_ns_ = 0, now_ns_ = 0;
-    bool stopping_ = false;
-    tally tally_;
     slot slot_[mail_slots];
 };
 

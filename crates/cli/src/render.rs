@@ -244,6 +244,9 @@ fn job(job: &Job) -> String {
     if let Some(agents) = job.agents {
         let _ = write!(text, " agents={agents}");
     }
+    if let Some(block) = job.block {
+        let _ = write!(text, " block={block} submitters={}", job.submitters(block));
+    }
     if let Some(protocol) = job.protocol {
         let _ = write!(text, " protocol={protocol}");
     }

@@ -46,7 +46,7 @@ pub fn bench(ssd: &Ssd, target: Target, job: &Job, control: &Control) -> Result<
             .into());
         }
         Api::Host => phases(ssd, job, &HostRunner::new(ssd, job), control)?,
-        Api::Raw | Api::Io | Api::Agent => {
+        Api::Raw | Api::Io | Api::Agent | Api::Batch => {
             let attachment = KernelRunner::attach(ssd, target, job)?;
             phases(ssd, job, &KernelRunner::new(ssd, job, &attachment)?, control)?
         }

@@ -1,8 +1,11 @@
 //! One run, checked against the device it will run on.
 
 mod agents;
+mod blocks;
 mod check;
 mod laboratory;
+
+pub use blocks::DEFAULT_BLOCK;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -124,11 +127,14 @@ pub struct Job {
     pub iodepth: u32,
     /// Queue pairs.
     pub queues: u16,
-    /// Warps over all queues, agents left out; 0 with the host API.
+    /// Warps over all queues, agents and warps without a queue left out; 0 with the host API.
     pub warps: u32,
     /// Warps that do the I/O of these, where some do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agents: Option<u32>,
+    /// Threads of a block, where blocks send I/Os together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub block: Option<u32>,
     /// Commands that a lane has in flight; 0 with the host API.
     pub tokens_per_lane: u32,
     /// How warps share queues.
@@ -218,10 +224,12 @@ impl Job {
         check::at_least("runtime", options.runtime, Duration::from_nanos(1))?;
         check::at_least("deadline", Some(options.deadline), Duration::from_nanos(1))?;
         let agents = agents::count(options)?;
+        let block = blocks::threads(options)?;
         let (warps, tokens_per_lane) = match agents {
             Some(agents) => agents::warps(options, limits, agents)?,
             None => check::warps(options, limits)?,
         };
+        blocks::depth(options, warps)?;
         let blocks = options.bs.0 / u64::from(limits.block_size);
         let job = Job {
             rw: options.rw,
@@ -231,6 +239,7 @@ impl Job {
             queues: options.queues,
             warps,
             agents,
+            block,
             tokens_per_lane,
             sharing: options.sharing,
             api: options.api,
@@ -308,9 +317,17 @@ impl Job {
         self.agents.unwrap_or(self.warps)
     }
 
+    /// Of a block of `block` threads, the warps with queues: as many in each block, and as many as there can be.
+    pub fn submitters(&self, block: u32) -> u32 {
+        (1..=block / LANES).rev().find(|share| self.warps.is_multiple_of(*share)).unwrap_or(1)
+    }
+
     /// Warps of a launch.
     pub fn all_warps(&self) -> u32 {
-        self.warps + self.agents.unwrap_or(0)
+        match self.block {
+            Some(block) => self.warps / self.submitters(block) * (block / LANES),
+            None => self.warps + self.agents.unwrap_or(0),
+        }
     }
 
     /// How much of a trace is kept, where one is wanted.

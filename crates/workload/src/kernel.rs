@@ -1,6 +1,7 @@
 //! Runs jobs by kernels: `bench` or `replay`, and `verify` around it.
 
 mod agent;
+mod batch;
 mod lab;
 mod replay;
 mod traced;
@@ -152,10 +153,12 @@ impl<'a> KernelRunner<'a> {
 
     /// Does `work` by the kernel of the job's interface.
     fn work(&self, work: &Work, control: &Control) -> Result<Outcome, RunError> {
-        match (self.job.agents, self.job.protocol) {
-            (Some(agents), _) => self.through_agents(agents, work, control),
-            (None, Some(protocol)) => self.lab(protocol, work, control),
-            (None, None) => self.bench("bench", work, control),
+        let job = self.job;
+        match (job.agents, job.block, job.protocol) {
+            (Some(agents), _, _) => self.through_agents(agents, work, control),
+            (None, Some(block), _) => self.in_batches(block, work, control),
+            (None, None, Some(protocol)) => self.lab(protocol, work, control),
+            (None, None, None) => self.bench("bench", work, control),
         }
     }
 }

@@ -44,6 +44,14 @@ pub(crate) struct Kernel<'a, T, U> {
     pub(crate) uses: U,
 }
 
+/// A block of a launch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Block {
+    pub(crate) warps: u32,
+    /// Bytes of dynamic shared memory.
+    pub(crate) memory: u32,
+}
+
 /// What a launch cost: a GPU counts nothing, and takes no CPU time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Launched {
@@ -64,21 +72,22 @@ impl<'a> Launcher<'a> {
         kernel: &Kernel<'_, T, U>,
         control: &Control,
     ) -> Result<Launched, RunError> {
-        let share = warps_per_block(attachment.target(), kernel.warps);
-        self.run_in_blocks(attachment, kernel, share, control)
+        let warps = warps_per_block(attachment.target(), kernel.warps);
+        self.run_in_blocks(attachment, kernel, Block { warps, memory: 0 }, control)
     }
 
-    /// The same, in blocks of so many warps.
+    /// The same, in blocks of this kind.
     pub(crate) fn run_in_blocks<T: Plain, U: Any + Clone + Send + Sync>(
         &self,
         attachment: &Attachment,
         kernel: &Kernel<'_, T, U>,
-        warps_per_block: u32,
+        block: Block,
         control: &Control,
     ) -> Result<Launched, RunError> {
         let target = attachment.target();
         let launch = attachment.launch(&target.module()?, kernel.name, &kernel.args)?;
-        let launch = launch.grid(kernel.warps / warps_per_block).block(warps_per_block * LANES);
+        let launch = launch.grid(kernel.warps / block.warps).block(block.warps * LANES);
+        let launch = launch.shared_bytes(block.memory);
         let launch = launch.mailbox(kernel.mailbox)?.keep(kernel.uses.clone());
         let launch = kernel.limit.map_or(launch.clone(), |limit| launch.limit(limit));
         if let (Some((ssd, soft)), Some(on_cpu)) = (self.stepped, launch.on_cpu()) {

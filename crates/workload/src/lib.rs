@@ -47,7 +47,9 @@ pub use copy::{Extent, read_blocks, write_blocks};
 pub use digest::{DIGEST_SCHEMA, Digest, DigestOptions, digest};
 pub use error::RunError;
 pub use group::{GROUP_SCHEMA, GroupReport, GroupRun};
-pub use job::{BUFFER_LIMIT, DEFAULT_RUNTIME, HISTOGRAM_LIMIT, Job, JobError, LANES, Limits, MAX_DEPTH};
+pub use job::{
+    BUFFER_LIMIT, DEFAULT_BLOCK, DEFAULT_RUNTIME, HISTOGRAM_LIMIT, Job, JobError, LANES, Limits, MAX_DEPTH,
+};
 pub use kernel::AgentReport;
 pub use latency::{Latency, LatencyHistogram};
 pub use options::{

@@ -99,6 +99,8 @@ words! {
         Io = "io",
         /// A kernel over `agent.cuh`: some warps do the I/O of the others.
         Agent = "agent",
+        /// A kernel over `batch.cuh`: the threads of a block send their I/Os together.
+        Batch = "batch",
     }
 }
 
@@ -183,6 +185,8 @@ pub struct BenchOptions {
     pub warps: Option<u32>,
     /// Agent warps over all queues, with `Api::Agent`; `None`: as few as the depth allows.
     pub agents: Option<u32>,
+    /// Threads of a block, with `Api::Batch`; `None`: [`crate::DEFAULT_BLOCK`].
+    pub block: Option<u32>,
     /// How warps share queues.
     pub sharing: Sharing,
     /// Who submits.
@@ -234,6 +238,7 @@ impl Default for BenchOptions {
             queues: 1,
             warps: None,
             agents: None,
+            block: None,
             sharing: Sharing::Exclusive,
             api: Api::Io,
             protocol: None,

@@ -223,6 +223,11 @@
     F(warpbell_bench_agent_args, counts) F(warpbell_bench_agent_args, polls) \
     F(warpbell_bench_agent_args, agents) \
     F(warpbell_bench_agent_args, pad0)
+
+#define WARPBELL_FIELDS_BENCH_BATCH_ARGS(F) \
+    F(warpbell_bench_batch_args, abi_version) F(warpbell_bench_batch_args, size) \
+    F(warpbell_bench_batch_args, bench) F(warpbell_bench_batch_args, submitters) \
+    F(warpbell_bench_batch_args, pad0)
 /* clang-format on */
 
 /* S(struct, list of its fields) for each struct. */
@@ -259,7 +264,8 @@
     S(warpbell_volume_check_result, WARPBELL_FIELDS_VOLUME_CHECK_RESULT)                                     \
     S(warpbell_volume_check_args, WARPBELL_FIELDS_VOLUME_CHECK_ARGS)                                         \
     S(warpbell_agent_counts, WARPBELL_FIELDS_AGENT_COUNTS)                                                   \
-    S(warpbell_bench_agent_args, WARPBELL_FIELDS_BENCH_AGENT_ARGS)
+    S(warpbell_bench_agent_args, WARPBELL_FIELDS_BENCH_AGENT_ARGS)                                           \
+    S(warpbell_bench_batch_args, WARPBELL_FIELDS_BENCH_BATCH_ARGS)
 
 typedef struct warpbell_abi_row {
     const char* structure;

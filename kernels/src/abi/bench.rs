@@ -31,3 +31,15 @@ mirror! {
         pad0: u32,
     }
 }
+
+mirror! {
+    /// Kernel `bench_batch`: `bench` by blocks that send their I/Os in batches.
+    versioned BenchBatchArgs = "warpbell_bench_batch_args" {
+        /// What there is to do.
+        bench: BenchArgs,
+        /// Warps of each block that have queues.
+        submitters: u32,
+        /// Zero.
+        pad0: u32,
+    }
+}

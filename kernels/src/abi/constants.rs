@@ -109,6 +109,8 @@ constants! {
     API_IO: u32 = 1;
     /// Requests of a client lane of `bench_agent`, and what an agent's lane has in flight.
     BENCH_MAIL_SLOTS: u32 = 4;
+    /// Dynamic shared memory of a block of `bench_batch`.
+    BENCH_BLOCK_BYTES: u32 = 22528;
     /// First word of a verifiable unit: "WARPBELL".
     UNIT_MAGIC: u64 = u64::from_le_bytes(*b"WARPBELL");
     /// `QueueTestArgs::mode`: read and check.

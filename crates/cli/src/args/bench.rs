@@ -31,7 +31,7 @@ pub struct BenchArgs {
     /// How long to measure: 3, 500ms, 2m [default: 3s, or one pass over --size]
     #[arg(short = 't', long, value_name = "TIME", value_parser = parse_duration)]
     pub runtime: Option<Duration>,
-    /// Who submits: io (kernels, blocking calls), raw (kernels, queue primitives), agent (some warps for the others) or host (no kernels)
+    /// Who submits: io (kernels, blocking calls), raw (kernels, queue primitives), batch (blocks of threads together), agent (some warps for the others) or host (no kernels)
     #[arg(long, value_name = "API", default_value = "io")]
     pub api: Api,
     /// A protocol of the laboratory, over queue primitives: turns (ours), marks, marks-own, lockstep or service
@@ -46,6 +46,9 @@ pub struct BenchArgs {
     /// Warps that do the I/O of the others, with --api agent [default: one per queue; shared: one per 128 of --iodepth]
     #[arg(long, value_name = "N", hide_short_help = true)]
     pub agents: Option<u32>,
+    /// Threads of a block, with --api batch: 32 to 256, whole warps [default: 128]
+    #[arg(long, value_name = "N", hide_short_help = true)]
+    pub block: Option<u32>,
     /// Whether warps own their queue (exclusive) or share it (shared)
     #[arg(long, value_name = "MODE", default_value = "exclusive")]
     pub sharing: Sharing,
@@ -121,6 +124,7 @@ impl BenchArgs {
             queues: self.queues,
             warps: self.warps,
             agents: self.agents,
+            block: self.block,
             sharing: self.sharing,
             api: self.api,
             protocol: self.protocol,

@@ -174,7 +174,7 @@ pub(super) fn warps(options: &BenchOptions, limits: &Limits) -> Result<(u32, u32
     let suggested = match options.sharing {
         Sharing::Exclusive => queues,
         // One command of each lane.
-        Sharing::Shared if options.protocol.is_some() => queues * options.iodepth.div_ceil(LANES),
+        Sharing::Shared if options.protocol.is_some() || options.api == Api::Batch => queues * options.iodepth.div_ceil(LANES),
         Sharing::Shared => {
             queues * (options.iodepth / LANES).clamp(1, 4).max(options.iodepth.div_ceil(MAX_IN_FLIGHT))
         }
@@ -187,7 +187,10 @@ pub(super) fn warps(options: &BenchOptions, limits: &Limits) -> Result<(u32, u32
         let limit = format!("{queues}: with --sharing exclusive each warp has one of --queues {queues}");
         return Err(too_large("warps", warps, limit));
     }
-    let tokens = options.iodepth.div_ceil((warps / queues).saturating_mul(LANES)).next_power_of_two();
+    let tokens = match options.api {
+        Api::Batch => super::blocks::IDS,
+        _ => options.iodepth.div_ceil((warps / queues).saturating_mul(LANES)).next_power_of_two(),
+    };
     let layout = if limits.wide_cids { CidLayout::wide } else { CidLayout::new };
     match layout(queues, warps, tokens) {
         Ok(_) => Ok((warps, tokens)),

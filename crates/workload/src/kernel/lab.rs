@@ -9,7 +9,7 @@ use crate::array::Array;
 use crate::control::Control;
 use crate::error::RunError;
 use crate::job::{Job, LANES, operation};
-use crate::launch::Kernel;
+use crate::launch::{Block, Kernel};
 use crate::options::Protocol;
 use crate::outcome::Outcome;
 
@@ -76,7 +76,10 @@ impl KernelRunner<'_> {
             uses: (self.tables.clone(), memory.clone(), state),
         };
         let launched = match shape.block {
-            Some(block) => self.launcher.run_in_blocks(self.attachment, &kernel, block, control)?,
+            Some(warps) => {
+                let block = Block { warps, memory: 0 };
+                self.launcher.run_in_blocks(self.attachment, &kernel, block, control)?
+            }
             None => self.launcher.run(self.attachment, &kernel, control)?,
         };
         let mut outcome = memory.outcome(job, operation(work.read_percent))?;
