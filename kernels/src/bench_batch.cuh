@@ -17,9 +17,9 @@ constexpr u32 block_warps_max = WARPBELL_BLOCK_THREADS_MAX / WARPBELL_WARP_LANES
 // The block's memory.
 struct batch_board {
     bench_requests::storage requests;
-    u32 clock[2];                // for block_talk
-    u32 counts[block_warps_max]; // by each warp, for all
-    u32 news[block_warps_max];   // by each warp that submits, for the threads with requests of its slots
+    u32 clock[2];                   // for block_talk
+    u32 counts[block_warps_max][2]; // by each warp, for all
+    u32 news[block_warps_max];      // by each warp that submits, for the threads with requests of its slots
 };
 static_assert(sizeof(batch_board) <= WARPBELL_BENCH_BLOCK_BYTES, "what the host sets aside");
 
@@ -65,18 +65,15 @@ template <sharing Mode> class bench_block : workload {
         start(this_warp());
         for (;;) {
             meet();
-            if (ending() || (able_ == 0 && hopeful_ == 0)) {
-                break; // it is time, or no buffer is left
-            }
-            const u32 n = part_of(able_);
+            const u32 n = ending() ? 0 : part_of(able_);
             status worst;
-            if (n != 0) {
+            if (n + again_ != 0) {
                 worst = exchange(n);
-            } else {
-                port::pause();
+            } else if (ending() ? put_off_ == 0 : hopeful_ == 0) {
+                break; // all is done, or no buffer is left
             }
             if (!worst.ok() || held_ != 0) {
-                look_after();
+                look_after(n + again_ == 0);
             }
         }
         tally_.add(session_.retries());
@@ -87,43 +84,52 @@ template <sharing Mode> class bench_block : workload {
     }
 
   private:
-    // Of this thread's slot. held: the SSD may still use its buffer.
-    enum class state : u32 { none, idle, busy, held };
-    // Of a warp that submits: commands of its that were given up may be under way, all its buffers are free,
-    // or it has no queue any more.
-    enum news : u32 { under_way, all_free, no_queue };
+    // Of this thread's slot. While it is held or put off, the SSD may still use its buffer; an I/O that is
+    // put off is tried again then.
+    enum class state : u32 { none, idle, busy, held, put_off, again };
+    // Of a warp that submits: commands that were given up may be under way, or all its buffers are free; any
+    // other number is the status that says why it has no queue.
+    static constexpr u32 under_way = 0, all_free = 1;
 
     WARPBELL_D u32 place_of(u32 warp) const { return port::block_index() * submitters_ + warp; }
     WARPBELL_D u32 submitter() const { return slot_ / WARPBELL_WARP_LANES; }
     WARPBELL_D dma_span data() const { return data_of(place_of(submitter()), slot_ % WARPBELL_WARP_LANES); }
+    WARPBELL_D bool waits() const { return state_ == state::held || state_ == state::put_off; }
     WARPBELL_D bool patient() const { return now_ns_ - since_ns_ < args_.recover_ns; }
 
-    // What time it is, how many threads could add a request, and this one's rank among them.
+    // What time it is, how many threads are in which state, and this one's rank among those that are idle.
     WARPBELL_D void meet() {
         const this_warp_t warp;
-        const u32 able = warp.ballot(state_ == state::idle), held = warp.ballot(state_ == state::held);
-        const u32 hopeful = warp.ballot(state_ == state::held && patient());
+        const u32 able = warp.ballot(state_ == state::idle);
+        const auto count = [&](bool is) { return port::population(warp.ballot(is)); };
+        const u32 first = port::population(able) | count(state_ == state::again) << 10 | count(waits()) << 20;
+        const u32 second = count(state_ == state::put_off) | count(waits() && patient()) << 10;
         if (warp.is_leader()) {
-            port::store_relaxed_any(&board_.counts[warp_], port::population(able) |
-                                                               port::population(held) << 10 |
-                                                               port::population(hopeful) << 20);
+            port::store_relaxed_any(&board_.counts[warp_][0], first);
+            port::store_relaxed_any(&board_.counts[warp_][1], second);
         }
         tick(block_talk(board_), true);
-        u32 all = 0, before = 0;
+        u32 sums[2] = {0, 0}, before = 0;
         for (u32 w = 0; w < warps_per_block(); ++w) {
-            before = w == warp_ ? all : before;
-            all += port::load_relaxed_any(&board_.counts[w]);
+            before = w == warp_ ? sums[0] & 1023u : before;
+            sums[0] += port::load_relaxed_any(&board_.counts[w][0]);
+            sums[1] += port::load_relaxed_any(&board_.counts[w][1]);
         }
-        able_ = all & 1023u;
-        held_ = all >> 10 & 1023u;
-        hopeful_ = all >> 20;
-        rank_ = (before & 1023u) + rank_in(able);
+        able_ = sums[0] & 1023u;
+        again_ = sums[0] >> 10 & 1023u;
+        held_ = sums[0] >> 20;
+        put_off_ = sums[1] & 1023u;
+        hopeful_ = sums[1] >> 10;
+        rank_ = before + rank_in(able);
     }
 
-    // One batch: of `n` requests.
+    // One batch: `n` new I/Os, and those that are tried again.
     WARPBELL_D status exchange(u32 n) {
         const this_block_t block;
         if (state_ == state::idle && rank_ < n) {
+            begin();
+        }
+        if (state_ == state::again) {
             add();
         }
         pass(n);
@@ -136,68 +142,90 @@ template <sharing Mode> class bench_block : workload {
         return worst;
     }
 
-    WARPBELL_D void add() {
-        const dma_span whole = data();
+    WARPBELL_D void begin() {
         what_ = draw(rank_);
-        since_ns_ = now_ns_;
-        fill(what_, whole);
+        begin_ns_ = now_ns_;
+        tries_ = 0;
+        fill(what_, data());
+        state_ = state::again;
+    }
+
+    WARPBELL_D void add() {
         const extent where = {lba(what_.lba), args_.blocks_per_io};
         // The slot was answered, and the data is inside: not refused.
-        (void)batch_.add(slot_, what_.writes ? opcode::write : opcode::read, where, whole);
+        (void)batch_.add(slot_, what_.writes ? opcode::write : opcode::read, where, data());
         state_ = state::busy;
     }
 
+    // The request was answered. What may be tried again at once, the session's policy has.
     WARPBELL_D void finish(status said) {
         state_ = state::idle;
+        since_ns_ = now_ns_;
         if (said.ok()) {
-            succeed(what_, since_ns_, data());
-            return;
-        }
-        fail(what_.lba, said);
-        if (said.buffer_in_use()) {
+            tally_.recovered += tries_ != 0 ? 1u : 0u;
+            succeed(what_, begin_ns_, data());
+        } else if (!said.buffer_in_use()) {
+            fail(what_.lba, said);
+        } else if (tries_ < args_.retries && args_.recover_ns != 0) {
+            state_ = state::put_off;
+        } else {
             state_ = state::held;
-            since_ns_ = now_ns_;
+            fail(what_.lba, said);
         }
     }
 
     // After trouble, with nothing in flight but what was given up: goes on with the queue in place of a lost
-    // one, and with buffers that are free again.
-    WARPBELL_D void look_after() {
+    // one, and with buffers that are free again. `idle`: no batch was sent.
+    WARPBELL_D void look_after(bool idle) {
         if (warp_ < submitters_) {
-            const u32 found = look();
+            const u32 found = look(idle);
             if (this_warp().is_leader()) {
                 port::store_relaxed_any(&board_.news[warp_], found);
             }
         }
         port::sync_block();
-        if (state_ == state::none) {
-            return;
-        }
-        const u32 found = port::load_relaxed_any(&board_.news[submitter()]);
-        if (found == no_queue) {
-            state_ = state::none;
-        } else if (found == all_free && state_ == state::held) {
-            state_ = state::idle;
+        if (state_ != state::none) {
+            apply(port::load_relaxed_any(&board_.news[submitter()]));
         }
     }
 
-    // By a warp that submits. No identifier out of use means that no command is under way.
-    WARPBELL_D u32 look() {
+    // By a warp that submits. No identifier out of use means that no command is under way. In a wait for a
+    // batch, and else here, the warp sees which have come back.
+    WARPBELL_D u32 look(bool idle) {
         const this_warp_t warp;
         warpbell::queue<Mode>& queue = session_.queue();
         pace patience(args_.deadline_ns);
-        if (queue.progress(warp, patience) == progress_result::lost && !gave_up_) {
-            status back = code::queue_lost;
-            if (args_.recover_ns != 0) {
-                back = session_.reattach(warp, args_.recover_ns);
-            }
-            gave_up_ = warp.ballot(!back.ok()) != 0;
+        if (idle) {
+            (void)queue.progress(warp, patience);
         }
-        if (gave_up_) {
-            return no_queue;
+        if (warp.ballot(queue.refuses()) != 0 && lost_.ok()) {
+            lost_ = code::queue_lost;
+            if (args_.recover_ns != 0) {
+                lost_ = detail::agree(warp, session_.reattach(warp, args_.recover_ns));
+            }
+        }
+        if (!lost_.ok()) {
+            return lost_.bits;
         }
         const bool whole = queue.free_ids() == 1u << queue.ref().token_shift;
         return warp.ballot(!whole) == 0 ? all_free : under_way;
+    }
+
+    WARPBELL_D void apply(u32 news) {
+        const bool gone = news != under_way && news != all_free;
+        if (state_ == state::put_off && (gone || (news != all_free && !patient()))) {
+            fail(what_.lba, gone ? status::from_bits(news) : status(code::timed_out));
+            state_ = state::held;
+        }
+        if (gone) {
+            state_ = state::none;
+        } else if (news == all_free && state_ == state::held) {
+            state_ = state::idle;
+        } else if (news == all_free && state_ == state::put_off) {
+            state_ = state::again;
+            ++tries_;
+            ++tally_.retried;
+        }
     }
 
     batch_board& board_;
@@ -206,9 +234,13 @@ template <sharing Mode> class bench_block : workload {
     bench_requests batch_;
     state state_ = state::none;
     io what_ = {};
-    u64 since_ns_ = 0;                                 // its I/O began, or its buffer is waited for
-    u32 rank_ = 0, able_ = 0, held_ = 0, hopeful_ = 0; // of this round; but for the rank, of the block
-    bool gave_up_ = false;                             // the queue is lost, and there is no other
+    u32 tries_ = 0;                   // of its I/O, after its buffer was in use
+    u64 begin_ns_ = 0, since_ns_ = 0; // when its I/O began; since when its buffer is waited for
+    u32 able_ = 0, again_ = 0;   // threads of the block that can begin an I/O, or have one to send again,
+    u32 held_ = 0, put_off_ = 0; // whose buffer is in use; and of these whose I/O is not over,
+    u32 hopeful_ = 0;            // or that still wait for it
+    u32 rank_ = 0;               // among the able
+    status lost_;                // why there is no queue any more
 };
 
 WARPBELL_D void run_bench_batch(const warpbell_bench_batch_args& args) {

@@ -27,12 +27,12 @@ pub fn apis_on(target: Target, ssd: &Ssd, nsid: u32, apis: &[Api]) {
     for &api in apis {
         for bs in [u64::from(block), 4096.max(u64::from(block)), 160 << 10] {
             let most = ssd.max_transfer_bytes().unwrap_or(u64::MAX);
-            // Only `io` and `agent` split what is larger than a command may be.
-            if bs > most && !matches!(api, Api::Io | Api::Agent) {
+            // The queue alone splits nothing that is larger than a command may be.
+            let splits = matches!(api, Api::Io | Api::Batch | Api::Agent);
+            if bs > most && !splits {
                 continue;
             }
-            let sharing =
-                if matches!(api, Api::Io | Api::Agent) { Sharing::Shared } else { Sharing::Exclusive };
+            let sharing = if splits { Sharing::Shared } else { Sharing::Exclusive };
             let range = RANGE.next_multiple_of(bs);
             let options = BenchOptions {
                 rw: Access::RandRw,

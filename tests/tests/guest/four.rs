@@ -149,11 +149,11 @@ fn a_volume_stripes_and_replicates_over_all_four() {
 }
 
 #[test]
-fn agents_do_the_io_of_warps_without_queues() {
+fn agents_and_blocks_of_threads_do_io() {
     if !bed::is("four") {
         return;
     }
-    suite::apis_on(Target::Cpu, &bed::plain(3), 1, &[Api::Agent]);
+    suite::apis_on(Target::Cpu, &bed::plain(3), 1, &[Api::Agent, Api::Batch]);
 }
 
 #[test]

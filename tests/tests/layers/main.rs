@@ -15,6 +15,14 @@ fn agents_do_the_io_of_compute_warps() {
 }
 
 #[test]
+fn blocks_of_threads_send_their_io_together() {
+    let name = DeviceName::Soft("size=4m".to_owned());
+    let ssd = Ssd::open(&name, &OpenOptions::default()).expect("opens");
+    suite::apis_on(Target::Cpu, &ssd, 1, &[Api::Batch]);
+    assert_eq!(ssd.violations(), []);
+}
+
+#[test]
 fn a_stripe_over_four_ssds() {
     println!("{}", suite::striped_on(Target::Cpu).unwrap_or_else(|error| panic!("{error:#}")));
 }

@@ -51,6 +51,8 @@ pub(super) fn depth(options: &BenchOptions, warps: u32) -> Result<(), JobError> 
     if options.api != Api::Batch || options.iodepth <= limit {
         return Ok(());
     }
-    let limit = format!("{limit}: a batch has one command of each lane in flight, of --warps {warps} on --queues {queues}");
+    let limit = format!(
+        "{limit}: a batch has one command of each lane in flight, of --warps {warps} on --queues {queues}"
+    );
     Err(too_large("iodepth", options.iodepth, limit))
 }

@@ -174,7 +174,9 @@ pub(super) fn warps(options: &BenchOptions, limits: &Limits) -> Result<(u32, u32
     let suggested = match options.sharing {
         Sharing::Exclusive => queues,
         // One command of each lane.
-        Sharing::Shared if options.protocol.is_some() || options.api == Api::Batch => queues * options.iodepth.div_ceil(LANES),
+        Sharing::Shared if options.protocol.is_some() || options.api == Api::Batch => {
+            queues * options.iodepth.div_ceil(LANES)
+        }
         Sharing::Shared => {
             queues * (options.iodepth / LANES).clamp(1, 4).max(options.iodepth.div_ceil(MAX_IN_FLIGHT))
         }
@@ -194,6 +196,11 @@ pub(super) fn warps(options: &BenchOptions, limits: &Limits) -> Result<(u32, u32
     let layout = if limits.wide_cids { CidLayout::wide } else { CidLayout::new };
     match layout(queues, warps, tokens) {
         Ok(_) => Ok((warps, tokens)),
+        Err(LayoutError::TooManyTokens { limit, .. }) if options.api == Api::Batch => {
+            let reason =
+                format!("a lane of a batch takes {tokens} CIDs, but has {limit} with --queues {queues}");
+            Err(conflict("warps", warps, reason))
+        }
         Err(LayoutError::TooManyTokens { limit, .. }) => {
             let room = warps / queues * LANES * limit;
             let limit = format!("{room}, the CIDs of --warps {warps} on --queues {queues}");

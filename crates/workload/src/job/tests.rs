@@ -284,3 +284,43 @@ fn protocols_take_one_command_of_each_lane_and_nothing_of_the_librarys_queues() 
         "--warps 3: --protocol marks takes as many warps for each of --queues 2"
     );
 }
+
+#[test]
+fn blocks_have_whole_warps_and_batches_a_command_of_each_lane() {
+    let batch = |o: &mut BenchOptions| o.api = Api::Batch;
+    let job = resolve(batch).unwrap();
+    assert_eq!((job.block, job.warps, job.submitters(128), job.all_warps()), (Some(128), 1, 1, 4));
+    assert_eq!(
+        (job.queue_warps(), job.tokens_per_lane),
+        (1, 4),
+        "identifiers to spare, for those of lost commands"
+    );
+    let shaped = |block, warps| {
+        resolve(|o| {
+            (o.api, o.sharing, o.iodepth) = (Api::Batch, Sharing::Shared, 64);
+            (o.block, o.warps) = (Some(block), Some(warps));
+        })
+        .unwrap()
+    };
+    // Warps that submit, and all of the launch: as many in each block.
+    for (block, warps, submitters, all) in [(128, 8, 4, 8), (128, 6, 3, 8), (256, 6, 6, 8), (64, 7, 1, 14)] {
+        let job = shaped(block, warps);
+        assert_eq!(
+            (job.submitters(block), job.all_warps()),
+            (submitters, all),
+            "{warps} in blocks of {block}"
+        );
+    }
+    let job =
+        resolve(|o| (o.api, o.sharing, o.iodepth, o.queues) = (Api::Batch, Sharing::Shared, 100, 2)).unwrap();
+    assert_eq!((job.warps, job.largest_share()), (8, 25), "as many warps as take the depth");
+    let refused = |block| refusal(|o| (o.api, o.block) = (Api::Batch, Some(block)));
+    assert_eq!(refused(31), "--block 31: must be at least 32 threads, one warp");
+    assert_eq!(refused(33), "--block 33: must be a multiple of 32, whole warps");
+    assert_eq!(refused(1024), "--block 1024: must be at most 256 threads");
+    assert_eq!(
+        refusal(|o| (o.api, o.sharing, o.warps) = (Api::Batch, Sharing::Shared, Some(513))),
+        "--warps 513: a lane of a batch takes 4 CIDs, but has 2 with --queues 1"
+    );
+    assert!(resolve(|o| o.api = Api::Io).unwrap().block.is_none());
+}

@@ -1,4 +1,4 @@
-//! What the device library has on top of queues: agents, and volumes over several controllers.
+//! What the device library has on top of queues: batches, agents, and volumes over several controllers.
 
 use warpbell::OpenOptions;
 use warpbell_tests::suite;
@@ -10,6 +10,14 @@ use crate::run::Bed;
 pub fn agents(bed: &Bed) -> anyhow::Result<String> {
     let ssd = bed.soft("size=16m", &OpenOptions::default())?;
     suite::apis_on(bed.target, &ssd, 1, &[Api::Agent]);
+    bed.no_violations(&ssd)?;
+    Ok(format!("three sizes, verified, {}", ssd.data_path()))
+}
+
+/// Blocks of threads write, read and check by batches.
+pub fn batches(bed: &Bed) -> anyhow::Result<String> {
+    let ssd = bed.soft("size=16m", &OpenOptions::default())?;
+    suite::apis_on(bed.target, &ssd, 1, &[Api::Batch]);
     bed.no_violations(&ssd)?;
     Ok(format!("three sizes, verified, {}", ssd.data_path()))
 }

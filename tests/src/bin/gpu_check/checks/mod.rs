@@ -25,6 +25,7 @@ pub fn all() -> Vec<Check> {
         Check { name: "bench and verify: host data", body: workloads::host_data },
         Check { name: "bench and verify: data in GPU memory", body: workloads::device_data },
         Check { name: "agents", body: layers::agents },
+        Check { name: "batches", body: layers::batches },
         Check { name: "volume: stripe", body: layers::striped },
         Check { name: "volume: replicate", body: layers::replicated },
         Check { name: "volume: concatenate", body: layers::concatenated },
