@@ -2,11 +2,13 @@
 //!
 //! Each part takes an open [`Ssd`](warpbell::Ssd), panics with a reason where something does not hold, and says in a line what it did.
 
+mod calls;
 mod kernels;
 mod life;
 mod volumes;
 mod workloads;
 
+pub use calls::{CALLS_BLOCKS, Calls, calls_on};
 pub use kernels::{kernels, kernels_on};
 pub use life::{ResetOrder, all_queues, reset_under_load, reset_under_load_on, works};
 pub use volumes::{concatenated_on, mirrored_over, replicated_on, striped_on, striped_over};

@@ -1,10 +1,33 @@
 //! What the device library has on top of queues: agents, and volumes over several controllers.
 
 use warpbell::OpenOptions;
-use warpbell_tests::suite;
+use warpbell_tests::suite::{self, Calls};
 use warpbell_workload::Api;
 
 use crate::run::Bed;
+
+fn calls(bed: &Bed, calls: Calls) -> anyhow::Result<String> {
+    let ssd = bed.soft("size=4m,cache=volatile,order=shuffled:8", &OpenOptions::default())?;
+    let told = suite::calls_on(bed.target, &ssd, calls)?;
+    bed.no_violations(&ssd)?;
+    Ok(told)
+}
+
+pub fn each(bed: &Bed) -> anyhow::Result<String> {
+    calls(bed, Calls::Each)
+}
+
+pub fn outstanding(bed: &Bed) -> anyhow::Result<String> {
+    calls(bed, Calls::Outstanding)
+}
+
+pub fn commands(bed: &Bed) -> anyhow::Result<String> {
+    calls(bed, Calls::Commands)
+}
+
+pub fn merged(bed: &Bed) -> anyhow::Result<String> {
+    calls(bed, Calls::Merged)
+}
 
 /// Compute warps write, read and check through agents.
 pub fn agents(bed: &Bed) -> anyhow::Result<String> {
