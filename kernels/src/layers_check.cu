@@ -5,18 +5,6 @@
 #include "check/merged.cuh"
 #include "check/outstanding.cuh"
 
-namespace kernels {
-
-template <template <sharing> class Check> WARPBELL_D void run_check(const warpbell_check_args& args) {
-    if (args.ns.sharing == WARPBELL_SHARING_EXCLUSIVE) {
-        Check<sharing::exclusive>(args).run();
-    } else {
-        Check<sharing::shared>(args).run();
-    }
-}
-
-} // namespace kernels
-
 WARPBELL_KERNEL(check_each, warpbell_check_args) { kernels::run_check<kernels::each_check>(args); }
 WARPBELL_KERNEL(check_outstanding, warpbell_check_args) {
     kernels::run_check<kernels::outstanding_check>(args);

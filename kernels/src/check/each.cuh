@@ -71,48 +71,54 @@ template <sharing Mode> class each_check : check_warp<Mode> {
 
     WARPBELL_D void each_looks(const lanes& group, bool mine, u32 version) {
         const optional<extent> where = mine_if(mine);
-        this->fill(own(), end(), 1, version);
-        found_.told(4, look(group, write_each_async(group, s_, where, mine_at())));
-        this->fill(own(), end(), 1, this->zeros);
-        found_.told(5, look(group, read_each_async(group, s_, where, mine_at())));
-        found_.saw(6, this->holds(own(), end(), 1, mine ? version : this->zeros));
+        WARPBELL_NO_UNROLL
+        for (u32 phase = 0; phase < 2u; ++phase) {
+            this->fill(own(), end(), 1, phase == 0 ? version : this->zeros);
+            found_.told(4, look(group, phase == 0 ? write_each_async(group, s_, where, mine_at())
+                                                  : read_each_async(group, s_, where, mine_at())));
+        }
+        found_.saw(5, this->holds(own(), end(), 1, mine ? version : this->zeros));
     }
 
     WARPBELL_D void group_waits(const lanes& group, u32 version) {
         const extent where = this->blocks(0, together);
         const dma_span all = this->data(0, together);
         this->fill(group, 0, together, version);
-        found_.told(7, write(group, s_, where, all));
+        found_.told(6, write(group, s_, where, all));
         this->fill(group, 0, together, this->zeros);
-        found_.told(8, read(group, s_, where, all));
-        found_.saw(9, this->holds(group, 0, together, version));
+        found_.told(7, read(group, s_, where, all));
+        found_.saw(8, this->holds(group, 0, together, version));
     }
 
     WARPBELL_D void group_returns(const lanes& group, u32 version) {
         const extent where = this->blocks(0, together);
         const dma_span all = this->data(0, together);
-        this->fill(group, 0, together, version);
-        io_token written = write_async(group, s_, where, all);
-        found_.told(10, wait(group, s_, move(written)));
-        this->fill(group, 0, together, this->zeros);
-        io_token got = read_async(group, s_, where, all);
-        found_.told(11, wait(group, s_, move(got)));
-        found_.saw(12, this->holds(group, 0, together, version));
+        WARPBELL_NO_UNROLL
+        for (u32 phase = 0; phase < 2u; ++phase) {
+            this->fill(group, 0, together, phase == 0 ? version : this->zeros);
+            io_token token =
+                phase == 0 ? write_async(group, s_, where, all) : read_async(group, s_, where, all);
+            found_.told(9, wait(group, s_, move(token)));
+        }
+        found_.saw(10, this->holds(group, 0, together, version));
     }
 
     WARPBELL_D void alone(u32 version) {
         const extent where = *mine_if(true);
+        const dma_span data = mine_at();
         this->fill(own(), end(), 1, version);
-        found_.told(13, write(s_, where, mine_at()));
+        found_.told(11, write(s_, where, data));
         this->fill(own(), end(), 1, this->zeros);
-        found_.told(14, read(s_, where, mine_at()));
-        found_.saw(15, this->holds(own(), end(), 1, version));
-        this->fill(own(), end(), 1, version + 1u);
-        found_.told(16, wait(s_, write_async(s_, where, mine_at())));
-        this->fill(own(), end(), 1, this->zeros);
-        found_.told(17, wait(s_, read_async(s_, where, mine_at())));
-        found_.saw(18, this->holds(own(), end(), 1, version + 1u));
-        found_.told(19, flush(s_));
+        found_.told(12, read(s_, where, data));
+        found_.saw(13, this->holds(own(), end(), 1, version));
+        WARPBELL_NO_UNROLL
+        for (u32 phase = 0; phase < 2u; ++phase) {
+            this->fill(own(), end(), 1, phase == 0 ? version + 1u : this->zeros);
+            found_.told(14,
+                        wait(s_, phase == 0 ? write_async(s_, where, data) : read_async(s_, where, data)));
+        }
+        found_.saw(15, this->holds(own(), end(), 1, version + 1u));
+        found_.told(16, flush(s_));
     }
 
     const u32 lane_ = port::lane();

@@ -32,6 +32,7 @@ template <sharing Mode> class outstanding_check : check_warp<Mode> {
     WARPBELL_D void writes(u32 version) {
         io_token tokens[most];
         this->fill(own(0), own(most), 1, version);
+        WARPBELL_NO_UNROLL
         for (u32 k = 0; k < most; ++k) {
             tokens[k] = write_each_async(warp_, s_, this->blocks(own(k)), this->data(own(k)));
         }
@@ -41,6 +42,7 @@ template <sharing Mode> class outstanding_check : check_warp<Mode> {
     WARPBELL_D void reads(u32 version) {
         io_token tokens[most];
         this->fill(own(0), own(most), 1, this->zeros);
+        WARPBELL_NO_UNROLL
         for (u32 k = 0; k < most; ++k) {
             tokens[k] = read_each_async(warp_, s_, this->blocks(own(k)), this->data(own(k)));
         }
@@ -48,6 +50,7 @@ template <sharing Mode> class outstanding_check : check_warp<Mode> {
         io_token refused = read_each_async(warp_, s_, this->blocks(own(0)), this->data(own(0)));
         found_.told(2, wait_each(warp_, s_, move(refused)), code::no_cid);
         u32 answered = 0;
+        WARPBELL_NO_UNROLL
         for (u32 k = 0; k < most; ++k) {
             const any_status one = wait_any(warp_, s_, tokens);
             const bool fresh = one.index < most && (answered >> one.index & 1u) == 0;
@@ -59,20 +62,16 @@ template <sharing Mode> class outstanding_check : check_warp<Mode> {
         found_.judge(5, none.result, none.result.ok() && none.index == any_status::none);
     }
 
-    // What became of it is known; it may have been answered, and then the data is there.
-    WARPBELL_D void judge(u32 step, status said, u32 scratch, u32 version) {
-        found_.judge(step, said, said.ok() || said.is(code::timed_out));
-        found_.saw(step + 1u, !said.ok() || this->holds(scratch, scratch + 1u, 1, version));
-    }
-
-    // Reads the lanes' first blocks into the second half of the buffer.
+    // Reads into the second half of the buffer. What became of it is known; it may have been answered.
     WARPBELL_D void cancels() {
-        const u32 version = this->args_.rounds, mine = 128u + port::lane(), all = 160u;
+        const u32 mine = 128u + port::lane(), all = 160u;
         io_token one = read_each_async(warp_, s_, this->blocks(own(0)), this->data(mine));
-        judge(6, cancel_each(warp_, s_, move(one)), mine, version);
+        const status said = cancel_each(warp_, s_, move(one));
+        found_.judge(6, said, said.ok() || said.is(code::timed_out));
+        found_.saw(7, !said.ok() || this->alike(mine, own(0)));
         io_token whole = read_async(warp_, s_, this->blocks(0, 64), this->data(all, 64));
-        const status said = cancel(warp_, s_, move(whole));
-        found_.judge(8, said, said.ok() || said.is(code::timed_out));
+        const status all_said = cancel(warp_, s_, move(whole));
+        found_.judge(8, all_said, all_said.ok() || all_said.is(code::timed_out));
     }
 };
 

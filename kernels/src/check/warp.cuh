@@ -91,7 +91,16 @@ class check_region {
         return right;
     }
 
-    // The same by a group. Each lane looks at blocks that another one has filled.
+    // Whether two blocks of the buffer hold the same.
+    WARPBELL_D bool alike(u32 one, u32 other) const {
+        bool right = true;
+        WARPBELL_NO_UNROLL
+        for (u32 i = 0; i < words_; ++i) {
+            right = right && words_of(one)[i] == words_of(other)[i];
+        }
+        return right;
+    }
+    // What a group fills together, and sees together. Each lane looks at blocks that another one has filled.
     template <class Group> WARPBELL_D void fill(const Group& group, u32 from, u32 end, u32 version) const {
         group.sync(); // everybody has looked at what was there
         fill(from + group.thread_rank(), end, group.size(), version);
@@ -117,28 +126,45 @@ class check_region {
     const u32 words_;
 };
 
-// A warp with a session: number `number` of those that have one.
-template <sharing Mode> class check_warp : public check_region {
+// A warp that makes calls and looks at what comes of them. `number`: whose blocks it has.
+class checker : public check_region {
   public:
-    WARPBELL_D check_warp(const warpbell_check_args& args, u32 number)
-        : check_region(args, number), s_(this_warp(), args.ns, number) {}
+    using check_region::check_region;
 
   protected:
-    WARPBELL_D bool stopped() const {
-        return port::load_relaxed_sys(reinterpret_cast<const u32*>(args_.stop)) != 0;
-    }
+    WARPBELL_D const u32* stop_word() const { return reinterpret_cast<const u32*>(args_.stop); }
+    WARPBELL_D bool stopped() const { return port::load_relaxed_sys(stop_word()) != 0; }
     WARPBELL_D bool goes_on(u32 round) const {
-        return round < args_.rounds && this_warp().ballot(stopped() || !found_.good()) == 0;
+        return round < args_.rounds && warp_.ballot(stopped() || !found_.good()) == 0;
     }
-    WARPBELL_D void finish() {
-        s_.detach(this_warp());
-        found_.report(args_.results);
-    }
+    WARPBELL_D void finish() const { found_.report(args_.results); }
 
     const this_warp_t warp_ = {};
     findings found_;
+};
+
+// With a session, of the same number.
+template <sharing Mode> class check_warp : public checker {
+  public:
+    WARPBELL_D check_warp(const warpbell_check_args& args, u32 number)
+        : checker(args, number), s_(this_warp(), args.ns, number) {}
+
+  protected:
+    WARPBELL_D void finish() {
+        s_.detach(warp_);
+        checker::finish();
+    }
+
     session<Mode> s_;
 };
+
+template <template <sharing> class Check> WARPBELL_D void run_check(const warpbell_check_args& args) {
+    if (args.ns.sharing == WARPBELL_SHARING_EXCLUSIVE) {
+        Check<sharing::exclusive>(args).run();
+    } else {
+        Check<sharing::shared>(args).run();
+    }
+}
 
 } // namespace WARPBELL_NAMESPACE
 } // namespace kernels

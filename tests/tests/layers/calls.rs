@@ -4,7 +4,7 @@ use warpbell::{DeviceName, OpenOptions, Ssd, Target};
 use warpbell_tests::suite::{Calls, calls_on};
 
 fn right(calls: Calls) {
-    let name = DeviceName::Soft("size=4m,cache=volatile,order=shuffled:8".to_owned());
+    let name = DeviceName::Soft("size=8m,cache=volatile,order=shuffled:8".to_owned());
     let ssd = Ssd::open(&name, &OpenOptions::default()).expect("opens");
     println!("{}", calls_on(Target::Cpu, &ssd, calls).unwrap_or_else(|error| panic!("{error:#}")));
     assert_eq!(ssd.violations(), []);
@@ -28,4 +28,24 @@ fn commands_without_data_and_forced_ones() {
 #[test]
 fn neighbours_as_one_command() {
     right(Calls::Merged);
+}
+
+#[test]
+fn requests_of_any_size() {
+    right(Calls::Requests);
+}
+
+#[test]
+fn requests_in_an_order() {
+    right(Calls::Order);
+}
+
+#[test]
+fn batches_of_blocks_and_warps() {
+    right(Calls::Batches);
+}
+
+#[test]
+fn agents_with_boxes_in_shared_memory() {
+    right(Calls::Mail);
 }

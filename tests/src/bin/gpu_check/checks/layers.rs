@@ -7,7 +7,7 @@ use warpbell_workload::Api;
 use crate::run::Bed;
 
 fn calls(bed: &Bed, calls: Calls) -> anyhow::Result<String> {
-    let ssd = bed.soft("size=4m,cache=volatile,order=shuffled:8", &OpenOptions::default())?;
+    let ssd = bed.soft("size=8m,cache=volatile,order=shuffled:8", &OpenOptions::default())?;
     let told = suite::calls_on(bed.target, &ssd, calls)?;
     bed.no_violations(&ssd)?;
     Ok(told)
@@ -29,12 +29,36 @@ pub fn merged(bed: &Bed) -> anyhow::Result<String> {
     calls(bed, Calls::Merged)
 }
 
+pub fn requests(bed: &Bed) -> anyhow::Result<String> {
+    calls(bed, Calls::Requests)
+}
+
+pub fn ordered(bed: &Bed) -> anyhow::Result<String> {
+    calls(bed, Calls::Order)
+}
+
+pub fn batches(bed: &Bed) -> anyhow::Result<String> {
+    calls(bed, Calls::Batches)
+}
+
+pub fn mail(bed: &Bed) -> anyhow::Result<String> {
+    calls(bed, Calls::Mail)
+}
+
 /// Compute warps write, read and check through agents.
 pub fn agents(bed: &Bed) -> anyhow::Result<String> {
     let ssd = bed.soft("size=16m", &OpenOptions::default())?;
     suite::apis_on(bed.target, &ssd, 1, &[Api::Agent]);
     bed.no_violations(&ssd)?;
     Ok(format!("three sizes, verified, {}", ssd.data_path()))
+}
+
+/// The protocols of the laboratory write, read and check.
+pub fn protocols(bed: &Bed) -> anyhow::Result<String> {
+    let ssd = bed.soft("size=16m", &OpenOptions::default())?;
+    let told = suite::protocols_on(bed.target, &ssd);
+    bed.no_violations(&ssd)?;
+    Ok(told)
 }
 
 pub fn striped(bed: &Bed) -> anyhow::Result<String> {
