@@ -7,6 +7,7 @@
 mod args;
 mod arguments;
 mod bench;
+mod check;
 mod constants;
 mod lab;
 mod memory;
@@ -18,6 +19,7 @@ mod volume;
 pub use args::*;
 pub use arguments::{check_arguments, check_size};
 pub use bench::*;
+pub use check::*;
 pub use constants::*;
 pub use lab::*;
 pub use memory::*;
@@ -102,6 +104,8 @@ pub const STRUCTS: &[Layout] = &[
     Layout::of::<AgentCounts>(),
     Layout::of::<BenchAgentArgs>(),
     Layout::of::<BenchBatchArgs>(),
+    Layout::of::<CheckResult>(),
+    Layout::of::<CheckArgs>(),
 ];
 
 /// Declares a mirrored struct and its layout. `versioned` structs begin with `abi_version` and `size`,

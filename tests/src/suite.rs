@@ -2,14 +2,17 @@
 //!
 //! Each part takes an open [`Ssd`](warpbell::Ssd), panics with a reason where something does not hold, and says in a line what it did.
 
+mod calls;
 mod kernels;
 mod life;
 mod volumes;
 mod workloads;
 
+pub use calls::{Calls, calls_on};
 pub use kernels::{kernels, kernels_on};
 pub use life::{ResetOrder, all_queues, reset_under_load, reset_under_load_on, works};
 pub use volumes::{concatenated_on, mirrored_over, replicated_on, striped_on, striped_over};
 pub use workloads::{
-    apis_on, both_apis, boundaries, interrupts_and_polling, read_errors, read_errors_on, verified,
+    apis_on, both_apis, boundaries, interrupts_and_polling, protocols_on, read_errors, read_errors_on,
+    verified,
 };

@@ -6,6 +6,7 @@
 
 #include "abi.h"
 #include "abi_bench.h"
+#include "abi_check.h"
 #include "abi_lab.h"
 #include "abi_resident.h"
 #include "abi_trace.h"
@@ -228,6 +229,16 @@
     F(warpbell_bench_batch_args, abi_version) F(warpbell_bench_batch_args, size) \
     F(warpbell_bench_batch_args, bench) F(warpbell_bench_batch_args, submitters) \
     F(warpbell_bench_batch_args, pad0)
+
+#define WARPBELL_FIELDS_CHECK_RESULT(F) \
+    F(warpbell_check_result, done) F(warpbell_check_result, failed) F(warpbell_check_result, wrong) \
+    F(warpbell_check_result, step) F(warpbell_check_result, status)
+
+#define WARPBELL_FIELDS_CHECK_ARGS(F) \
+    F(warpbell_check_args, abi_version) F(warpbell_check_args, size) F(warpbell_check_args, ns) \
+    F(warpbell_check_args, buffer) F(warpbell_check_args, results) F(warpbell_check_args, stop) \
+    F(warpbell_check_args, first_lba) F(warpbell_check_args, seed) F(warpbell_check_args, rounds) \
+    F(warpbell_check_args, pad0)
 /* clang-format on */
 
 /* S(struct, list of its fields) for each struct. */
@@ -265,7 +276,9 @@
     S(warpbell_volume_check_args, WARPBELL_FIELDS_VOLUME_CHECK_ARGS)                                         \
     S(warpbell_agent_counts, WARPBELL_FIELDS_AGENT_COUNTS)                                                   \
     S(warpbell_bench_agent_args, WARPBELL_FIELDS_BENCH_AGENT_ARGS)                                           \
-    S(warpbell_bench_batch_args, WARPBELL_FIELDS_BENCH_BATCH_ARGS)
+    S(warpbell_bench_batch_args, WARPBELL_FIELDS_BENCH_BATCH_ARGS)                                           \
+    S(warpbell_check_result, WARPBELL_FIELDS_CHECK_RESULT)                                                   \
+    S(warpbell_check_args, WARPBELL_FIELDS_CHECK_ARGS)
 
 typedef struct warpbell_abi_row {
     const char* structure;

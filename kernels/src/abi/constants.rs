@@ -235,6 +235,8 @@ constants! {
     TRACE_QUEUE_SHIFT: u32 = 16;
     /// The generation begins at this bit of `TraceEvent::detail`.
     TRACE_GENERATION_SHIFT: u32 = 16;
+    /// Blocks of the namespace, and of the buffer, that each warp of a kernel `check_*` has for itself.
+    CHECK_WARP_BLOCKS: u32 = 256;
     /// SSDs of a volume at most.
     VOLUME_MEMBERS_MAX: u32 = 32;
     /// `VolumeRef::layout`: chunk after chunk goes to member after member.

@@ -2,7 +2,7 @@
 
 use warpbell::{Ssd, Target};
 use warpbell_workload::{
-    Access, Api, BenchOptions, ByteSize, Completion, Control, Run, Sharing, Verify, bench, resolve,
+    Access, Api, BenchOptions, ByteSize, Completion, Control, Protocol, Run, Sharing, Verify, bench, resolve,
 };
 
 /// Bytes of the namespace that a run uses.
@@ -59,6 +59,36 @@ pub fn apis_on(target: Target, ssd: &Ssd, nsid: u32, apis: &[Api]) {
     }
     let names: Vec<&str> = apis.iter().map(|api| api.word()).collect();
     println!("{}: namespace {nsid}, blocks of {block}: {} verified", ssd.name(), names.join(", "));
+}
+
+/// The same I/Os by each protocol of the laboratory, of lanes of some warps on shared queues.
+pub fn protocols_on(target: Target, ssd: &Ssd) -> String {
+    let queues = ssd.granted_queues().min(2);
+    for &protocol in Protocol::ALL {
+        let options = BenchOptions {
+            rw: Access::RandRw,
+            rwmixread: Some(50),
+            bs: ByteSize(512),
+            iodepth: 4 * 32,
+            queues,
+            warps: Some(4 * u32::from(queues)),
+            sharing: Sharing::Shared,
+            api: Api::Raw,
+            protocol: Some(protocol),
+            size: Some(ByteSize(RANGE / 4)),
+            io_limit: Some(ByteSize(RANGE / 2)),
+            verify: Some(Verify::Crc32c),
+            threads: Some(2),
+            ..BenchOptions::default()
+        };
+        let result = run(target, ssd, &options);
+        let verify = result.verify.as_ref().expect("verified");
+        assert_eq!((result.errors, verify.mismatches), (0, 0), "{protocol}: {result:?}");
+        assert_eq!(result.total.ios, RANGE / 2 / 512, "{protocol}");
+        assert_eq!(verify.blocks, result.read.ios + RANGE / 4 / 512, "{protocol}: {verify:?}");
+    }
+    let names: Vec<String> = Protocol::ALL.iter().map(ToString::to_string).collect();
+    format!("{} by {}: verified", RANGE / 2 / 512, names.join(", "))
 }
 
 /// The last blocks can be read, and the one behind them is refused before or by the controller.

@@ -6,7 +6,7 @@ use std::thread;
 use warpbell::{DataPlacement, Descriptor, OpenOptions, RingPlacement, Ssd, Target};
 use warpbell_driver::{DoorbellBuffer, Waiting};
 use warpbell_hw::{DeviceKind, DoorbellPath};
-use warpbell_tests::suite::{self, ResetOrder};
+use warpbell_tests::suite::{self, Calls, ResetOrder};
 use warpbell_workload::Api;
 
 use crate::bed::{self, SSD_BYTES};
@@ -146,6 +146,28 @@ fn a_volume_stripes_and_replicates_over_all_four() {
     for one in [suite::striped_over, suite::mirrored_over] {
         println!("{}", one(Target::Cpu, &ssds, UNITS_OF_VOLUMES).unwrap_or_else(|error| panic!("{error:#}")));
     }
+}
+
+#[test]
+fn every_call_of_the_device_library_on_four_ssds_at_once() {
+    if !bed::is("four") {
+        return;
+    }
+    let ssds: Vec<Arc<Ssd>> = (0..4).map(bed::plain).collect();
+    let all = |number: usize| {
+        // Each SSD begins with other calls.
+        let turn = Calls::ALL.iter().cycle().skip(2 * number).take(Calls::ALL.len());
+        let made = turn.map(|calls| suite::calls_on(Target::Cpu, &ssds[number], *calls));
+        made.collect::<anyhow::Result<Vec<String>>>()
+    };
+    thread::scope(|scope| {
+        let running: Vec<_> = (0..4).map(|number| scope.spawn(move || all(number))).collect();
+        for (one, ssd) in running.into_iter().zip(&ssds) {
+            let made =
+                one.join().expect("no panic").unwrap_or_else(|error| panic!("{}: {error:#}", ssd.name()));
+            println!("{}: {}", ssd.name(), made.join("; "));
+        }
+    });
 }
 
 #[test]

@@ -1,9 +1,10 @@
-//! Bed S, on threads: what the device library has on top of queues, as sanitizers watch it.
+//! Bed S, on threads: every call of the device library beside those of queues, as sanitizers watch it.
 
 use warpbell::{DeviceName, OpenOptions, Ssd, Target};
 use warpbell_tests::suite;
 use warpbell_workload::Api;
 
+mod calls;
 mod merging;
 
 #[test]
@@ -19,6 +20,14 @@ fn blocks_of_threads_send_their_io_together() {
     let name = DeviceName::Soft("size=4m".to_owned());
     let ssd = Ssd::open(&name, &OpenOptions::default()).expect("opens");
     suite::apis_on(Target::Cpu, &ssd, 1, &[Api::Batch]);
+    assert_eq!(ssd.violations(), []);
+}
+
+#[test]
+fn the_protocols_of_the_laboratory() {
+    let name = DeviceName::Soft("size=4m".to_owned());
+    let ssd = Ssd::open(&name, &OpenOptions::default()).expect("opens");
+    println!("{}", suite::protocols_on(Target::Cpu, &ssd));
     assert_eq!(ssd.violations(), []);
 }
 

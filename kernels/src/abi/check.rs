@@ -1,0 +1,41 @@
+//! What the host shares with kernels that try each call of the device library. `abi_check.h` says what each field is.
+
+use super::{BufferRef, NamespaceRef, mirror};
+
+mirror! {
+    /// What one warp of a kernel `check_*` saw.
+    plain CheckResult = "warpbell_check_result" {
+        /// Calls, of each lane, that were answered as they should be.
+        done: u64,
+        /// Calls that were not.
+        failed: u64,
+        /// Calls that moved other data than they should have.
+        wrong: u64,
+        /// The first of these in one of the lanes: its number in the kernel.
+        step: u32,
+        /// The answer to it.
+        status: u32,
+    }
+}
+
+mirror! {
+    /// Kernels `check_*`: the calls of one part of the device library each.
+    versioned CheckArgs = "warpbell_check_args" {
+        /// The namespace.
+        ns: NamespaceRef,
+        /// `CHECK_WARP_BLOCKS` blocks for each warp of the launch.
+        buffer: BufferRef,
+        /// Address of `CheckResult[warps]`, zeroed.
+        results: u64,
+        /// Address of a `u32` that ends the kernel once it is not 0.
+        stop: u64,
+        /// First block of warp 0.
+        first_lba: u64,
+        /// Seed of contents.
+        seed: u64,
+        /// How often each warp makes the calls.
+        rounds: u32,
+        /// Zero.
+        pad0: u32,
+    }
+}
