@@ -123,7 +123,11 @@ fn usable_ssd(machine: &Machine, remedy: Option<&str>) -> Option<Finding> {
         machine.ssds.iter().partition(|ssd| lendable(machine, ssd).is_ok());
     let opened = |ssd: &&Ssd| ssd.usable.as_ref().is_none_or(Result::is_ok);
     if let Some(ssd) = free.iter().copied().filter(bound).find(opened) {
-        return Some(finding(Status::Ok, format!("{}, with vfio-pci", ssd.bdf), "programs can drive it"));
+        let means = match ssd.usable {
+            Some(_) => "this user's programs can drive it",
+            None => "programs can drive it whose user may open its node; which those are was not captured",
+        };
+        return Some(finding(Status::Ok, format!("{}, with vfio-pci", ssd.bdf), means));
     }
     if let Some(ssd) = free.first() {
         let already = bound(ssd);
@@ -157,13 +161,12 @@ fn way(choice: &Choice, remedy: Option<&str>) -> Finding {
         return finding(Status::Missing, found, "kernels of this GPU reach no SSD")
             .fix(remedy.unwrap_or(ANOTHER_SLOT));
     };
-    let found = format!("to SSD {}: {}; doorbells: {}", choice.pair.ssd, memory.name, doorbells.name);
+    let found = format!("SSD {}: {}; doorbells: {}", choice.pair.ssd, memory.name, doorbells.name);
     if choice.is_direct() {
-        return finding(
-            Status::Ok,
-            format!("{found}; from files, not tried"),
-            "the SSD writes into GPU memory by itself",
-        );
+        let found = format!("whether data gets through; no file speaks against {found}");
+        let means = "the SSD writes into GPU memory by itself, if the root complex lets it";
+        let try_it = format!("sudo warpbell report gpu {}  # sets the ways up", choice.pair.ssd);
+        return finding(Status::NotLookedAt, found, means).fix(try_it);
     }
     let fix = match choice.pair.relation {
         Relation::Node | Relation::System => {
