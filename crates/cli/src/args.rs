@@ -3,6 +3,7 @@
 mod bench;
 mod device;
 mod pci;
+mod platform;
 mod report;
 mod serve;
 mod trace;
@@ -11,6 +12,7 @@ pub use bench::BenchArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use device::{Dbbuf, DeviceArgs};
 pub use pci::{BindArgs, UnbindArgs};
+pub use platform::{CheckArgs, TopoArgs};
 pub use report::{CostsReportArgs, GpuReportArgs, Report, ReportArgs};
 pub use serve::{Doorbells, ServeArgs};
 pub use trace::TraceArgs;
@@ -36,6 +38,7 @@ Examples:
   warpbell digest soft:file=disk.img
   warpbell read soft:file=disk.img --lba 0 --count 8 | xxd | head
   warpbell write soft:file=disk.img --lba 8 --allow-write=disk.img < data
+  warpbell check
   warpbell bind 0000:41:00.0 --dry-run
   warpbell serve soft:size=1g --socket /tmp/ssd.sock
 
@@ -57,6 +60,7 @@ pub struct Global {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Output {
     /// Text.
+    #[value(alias = "text")]
     Normal,
     /// JSON.
     Json,
@@ -67,6 +71,10 @@ pub enum Output {
 pub enum Command {
     /// Show the devices of this machine, and those named
     List(ListArgs),
+    /// Say what this machine lacks for GPUs and SSDs to reach each other, and the command that mends it
+    Check(CheckArgs),
+    /// Show the PCIe tree of GPUs and SSDs, and which SSD is nearest to a GPU
+    Topo(TopoArgs),
     /// Hand SSDs to the vfio-pci driver, after making sure that nobody uses them
     Bind(BindArgs),
     /// Give SSDs back to the kernel's driver

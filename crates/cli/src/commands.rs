@@ -3,6 +3,7 @@
 pub mod bench;
 mod bench_resident;
 pub mod bind;
+pub mod check;
 pub mod copy;
 pub mod digest;
 pub mod identify;
@@ -10,5 +11,6 @@ pub mod list;
 mod pci;
 pub mod report;
 pub mod serve;
+pub mod topo;
 mod traces;
 pub mod unbind;

@@ -43,6 +43,8 @@ fn run(cli: &Cli) -> Result<(), Ending> {
     let stop = interrupt::flag()?;
     match &cli.command {
         Command::List(args) => commands::list::run(args, &cli.global),
+        Command::Check(args) => commands::check::run(args, &cli.global, stop),
+        Command::Topo(args) => commands::topo::run(args, &cli.global),
         Command::Bind(args) => commands::bind::run(args, &cli.global),
         Command::Unbind(args) => commands::unbind::run(args, &cli.global),
         Command::Identify(args) => commands::identify::run(args, &cli.global),

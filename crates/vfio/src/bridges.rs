@@ -16,7 +16,7 @@ pub(crate) fn windows(sysfs: &Sysfs, bdf: Bdf) -> Vec<Range<u64>> {
 }
 
 /// Bus addresses of a BAR of memory; nothing where there is no such BAR.
-pub(crate) fn bar(sysfs: &Sysfs, bdf: Bdf, bar: u8) -> Option<Range<u64>> {
+pub fn bar(sysfs: &Sysfs, bdf: Bdf, bar: u8) -> Option<Range<u64>> {
     resources(&folder(sysfs, bdf)).into_iter().nth(bar.into()).flatten()
 }
 

@@ -35,6 +35,7 @@ mod type1;
 pub mod user;
 
 pub use bar::fault_in;
+pub use bridges::bar as bar_addresses;
 pub use device::{PciDevice, PciOptions};
 pub use error::VfioError;
 pub use foreign::ForeignMemory;

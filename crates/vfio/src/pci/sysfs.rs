@@ -32,13 +32,13 @@ impl Sysfs {
     }
 
     /// The text of an attribute, without the space around it; nothing where it is absent or empty.
-    pub(super) fn text(&self, absolute: impl AsRef<Path>) -> Option<String> {
+    pub fn text(&self, absolute: impl AsRef<Path>) -> Option<String> {
         let text = fs::read_to_string(self.path(absolute)).ok()?;
         Some(text.trim().to_owned()).filter(|text| !text.is_empty())
     }
 
     /// A number in an attribute, decimal or with 0x.
-    pub(super) fn number(&self, absolute: impl AsRef<Path>) -> Option<u64> {
+    pub fn number(&self, absolute: impl AsRef<Path>) -> Option<u64> {
         let text = self.text(absolute)?;
         match text.strip_prefix("0x") {
             Some(digits) => u64::from_str_radix(digits, 16).ok(),
@@ -47,13 +47,13 @@ impl Sysfs {
     }
 
     /// The last part of what a link points to.
-    pub(super) fn link_name(&self, absolute: impl AsRef<Path>) -> Option<String> {
+    pub fn link_name(&self, absolute: impl AsRef<Path>) -> Option<String> {
         let target = fs::read_link(self.path(absolute)).ok()?;
         Some(target.file_name()?.to_str()?.to_owned())
     }
 
     /// The names in a folder, sorted; none where it is absent.
-    pub(super) fn names(&self, absolute: impl AsRef<Path>) -> Vec<String> {
+    pub fn names(&self, absolute: impl AsRef<Path>) -> Vec<String> {
         let Ok(entries) = fs::read_dir(self.path(absolute)) else { return Vec::new() };
         let mut names: Vec<String> =
             entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
@@ -62,7 +62,7 @@ impl Sysfs {
     }
 
     /// Whether there is something at `absolute`.
-    pub(super) fn exists(&self, absolute: impl AsRef<Path>) -> bool {
+    pub fn exists(&self, absolute: impl AsRef<Path>) -> bool {
         fs::symlink_metadata(self.path(absolute)).is_ok()
     }
 

@@ -1,0 +1,88 @@
+//! `check`: what this machine is like, what it lacks, and what mends it.
+
+mod self_test;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use serde_json::json;
+use warpbell::vfio::pci::Sysfs;
+use warpbell_platform::{Machine, Report, Serials, Status, capture};
+
+use crate::args::{CheckArgs, Global, Output};
+use crate::exit::{Ending, FAILED, MISSING};
+use crate::out;
+
+/// Names and versions of the documents' forms.
+const SCHEMA: &str = "warpbell.check/1";
+const CAPTURE_SCHEMA: &str = "warpbell.capture/1";
+
+/// Runs the command.
+pub fn run(args: &CheckArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(), Ending> {
+    let sysfs = tree(&args.root)?;
+    if let Some(folder) = &args.capture {
+        return copy(&sysfs, folder, args.with_serials, global);
+    }
+    let mut report = Report::of(&Machine::read(&sysfs));
+    let tested = args.self_test.then(|| self_test::run(stop));
+    if let Some(tested) = &tested {
+        let (status, found) = match tested {
+            Ok(found) => (Status::Ok, found.clone()),
+            Err(why) => (Status::Missing, why.clone()),
+        };
+        report.tested(status, found, self_test::MEANS);
+    }
+    match global.output {
+        Output::Normal => out::text(&report.text())?,
+        Output::Json => out::json(&json!({
+            "schema": SCHEMA,
+            "warpbell": env!("CARGO_PKG_VERSION"),
+            "self_test": tested.as_ref().map(Result::is_ok),
+            "findings": report.findings,
+            "paths": report.paths,
+            "verdict": report.verdict,
+        }))?,
+    }
+    match tested {
+        Some(Err(why)) => Err(Ending::new(FAILED, format!("self-test: {why}"))),
+        _ if report.verdict.complete => Ok(()),
+        // The report has a line and a command for each.
+        _ => Err(Ending::silent(MISSING)),
+    }
+}
+
+/// The machine below `root`.
+pub fn tree(root: &Path) -> Result<Sysfs, Ending> {
+    let sysfs = Sysfs::at(root);
+    if !sysfs.is_system() && !sysfs.exists("/sys") {
+        return Err(Ending::usage(format!(
+            "--root {}: no captured machine: it has no sys; warpbell check --capture DIR makes one",
+            root.display()
+        )));
+    }
+    Ok(sysfs)
+}
+
+fn copy(sysfs: &Sysfs, folder: &Path, with_serials: bool, global: &Global) -> Result<(), Ending> {
+    let serials = if with_serials { Serials::Taken } else { Serials::Left };
+    let done = capture(sysfs, folder, serials).map_err(Ending::failed)?;
+    let without = if with_serials { "with" } else { "without" };
+    match global.output {
+        Output::Normal => out::text(&format!(
+            "{} files ({} bytes) in {}, {without} serial numbers; look at them with: warpbell check --root {}\n",
+            done.files,
+            done.bytes,
+            folder.display(),
+            folder.display()
+        )),
+        Output::Json => out::json(&json!({
+            "schema": CAPTURE_SCHEMA,
+            "warpbell": env!("CARGO_PKG_VERSION"),
+            "folder": folder,
+            "files": done.files,
+            "bytes": done.bytes,
+            "with_serials": with_serials,
+        })),
+    }
+}

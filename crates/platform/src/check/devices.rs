@@ -1,0 +1,237 @@
+//! The devices layer: GPUs, their driver, and SSDs.
+
+use warpbell_vfio::pci::Function;
+
+use crate::finding::{Finding, Layer, Status};
+use crate::machine::{Gpu, Machine, PciNode, Ssd};
+
+/// The oldest driver that loads our PTX.
+const DRIVER_WANTED: u32 = 580;
+/// A window to GPU memory as small as cards had before it could be resized.
+const SMALL_BAR: u64 = 256 << 20;
+
+pub(super) fn findings(machine: &Machine) -> Vec<Finding> {
+    if machine.functions.is_none() {
+        let found = "there is no /sys/bus/pci/devices";
+        return vec![finding(Status::NotLookedAt, "PCI", found, "neither GPUs nor SSDs can be seen")];
+    }
+    let mut all = gpus(machine);
+    all.extend(ssds(machine));
+    all
+}
+
+fn finding(
+    status: Status,
+    subject: impl Into<String>,
+    found: impl Into<String>,
+    means: impl Into<String>,
+) -> Finding {
+    Finding::new(Layer::Devices, status, subject, found, means)
+}
+
+fn gpus(machine: &Machine) -> Vec<Finding> {
+    if machine.gpus.is_empty() {
+        let means = "kernels cannot run on a GPU; on the CPU target the same kernels run";
+        let fix = "put in an NVIDIA GPU of compute capability 7.5 or newer; without one: warpbell bench --target cpu";
+        return vec![finding(Status::Missing, "GPU", "no NVIDIA GPU on the PCIe tree", means).fix(fix)];
+    }
+    let mut all = driver(machine);
+    for (index, gpu) in machine.gpus.iter().enumerate() {
+        let Some(node) = machine.node(gpu.bdf) else { continue };
+        let model = gpu.model.as_deref().unwrap_or("model not told");
+        let found = format!("{} {model}{}", gpu.bdf, on_node(&node.function));
+        all.push(finding(Status::Ok, format!("GPU {index}"), found, ""));
+        all.push(link(&format!("GPU {index} link"), node));
+        all.push(bar1(&format!("GPU {index} BAR 1"), gpu, node));
+    }
+    all
+}
+
+fn driver(machine: &Machine) -> Vec<Finding> {
+    let install = "sudo apt install nvidia-open  # 580 or newer";
+    let Some(nvidia) = &machine.nvidia else {
+        let means = "kernels cannot run on the GPU";
+        return vec![finding(Status::Missing, "NVIDIA driver", "not loaded", means).fix(install)];
+    };
+    let kind = if nvidia.open { "open kernel module" } else { "closed kernel module" };
+    let found = format!("{}, {kind}", nvidia.version);
+    if !nvidia.is_at_least(&[DRIVER_WANTED]) {
+        let means = format!("our kernels need {DRIVER_WANTED} or newer (CUDA 13.0)");
+        return vec![finding(Status::Missing, "NVIDIA driver", found, means).fix(install)];
+    }
+    if !nvidia.open {
+        let means = "kernels run, but its memory cannot be exported as a dma-buf: SSDs do not reach it";
+        return vec![finding(Status::Warn, "NVIDIA driver", found, means).fix(install)];
+    }
+    let mut all =
+        vec![finding(Status::Ok, "NVIDIA driver", found, "kernels run, and memory is exported as dma-bufs")];
+    all.push(finding(
+        Status::NotLookedAt,
+        "dma-buf export",
+        "only a call of the driver tells, and no device is opened here; `warpbell report gpu` asks it",
+        "",
+    ));
+    all
+}
+
+fn bar1(subject: &str, gpu: &Gpu, node: &PciNode) -> Finding {
+    let Some(bytes) = gpu.bar1 else {
+        return finding(Status::NotLookedAt, subject, "its `resource` file names no BAR 1", "");
+    };
+    let (size, small) = (mebibytes(bytes), bytes <= SMALL_BAR);
+    let means = "GPU memory that SSDs reach directly must fit into it, with what the driver keeps there";
+    if !node.config.has_extended() {
+        let fix = small.then_some("sudo warpbell check");
+        let found =
+            format!("{size}; whether it can be resized needs configuration space, which only root reads");
+        let status = if small { Status::Warn } else { Status::Ok };
+        let one = finding(status, subject, found, means);
+        return fix.into_iter().fold(one, Finding::fix);
+    }
+    match node.config.largest_bar(1) {
+        Some(largest) if largest > bytes => {
+            let fix = "switch on Above 4G Decoding and Resizable BAR in the firmware's set-up: \
+                       sudo systemctl reboot --firmware-setup";
+            let found = format!("{size}, of {} that it can have", mebibytes(largest));
+            finding(Status::Warn, subject, found, means).fix(fix)
+        }
+        Some(_) => finding(Status::Ok, subject, format!("{size}, its largest"), means),
+        None if small => {
+            let means = "it cannot be resized: SSDs reach no more than this much GPU memory";
+            let fix = "keep data in host memory (--data host), or take a GPU with a resizable BAR";
+            finding(Status::Warn, subject, format!("{size}, no resizable BAR"), means).fix(fix)
+        }
+        None => finding(Status::Ok, subject, format!("{size}, not resizable"), means),
+    }
+}
+
+fn mebibytes(bytes: u64) -> String {
+    match bytes >> 20 {
+        0 => format!("{} KiB", bytes >> 10),
+        mib if mib >= 1 << 10 => format!("{} GiB", mib >> 10),
+        mib => format!("{mib} MiB"),
+    }
+}
+
+fn on_node(function: &Function) -> String {
+    function.numa_node.map_or(String::new(), |node| format!(", NUMA node {node}"))
+}
+
+fn link(subject: &str, node: &PciNode) -> Finding {
+    let (Some(now), Some(best)) = (node.link, node.best_link) else {
+        return finding(Status::NotLookedAt, subject, "sysfs does not tell its speed and width", "");
+    };
+    let found = format!("{now}, {}", now.rate());
+    if now.width < best.width {
+        let means = format!("it has fewer lanes than the device has ({best}, {})", best.rate());
+        let fix = "put it into a slot with all its lanes, or seat it again; warpbell topo shows the tree";
+        return finding(Status::Warn, subject, found, means).fix(fix);
+    }
+    if now.gt_per_s < best.gt_per_s {
+        let means = format!("slower than {best}: an idle GPU lowers its speed, a slow slot does too");
+        return finding(Status::Warn, subject, found, means).fix("look again under load: warpbell topo");
+    }
+    finding(Status::Ok, subject, found, "the best that the device has")
+}
+
+fn ssds(machine: &Machine) -> Vec<Finding> {
+    if machine.ssds.is_empty() {
+        let means = "there is no SSD to read; the software controller stands in for one";
+        let fix = "put in an NVMe SSD on PCIe; without one: warpbell bench soft:size=1g";
+        return vec![finding(Status::Missing, "SSD", "no NVMe controller on the PCIe tree", means).fix(fix)];
+    }
+    let mut all = Vec::new();
+    for ssd in &machine.ssds {
+        let Some(node) = machine.node(ssd.bdf) else { continue };
+        all.push(binding(ssd, node));
+        all.push(group(ssd, &node.function));
+        all.push(link(&format!("{} link", ssd.bdf), node));
+        all.push(vectors(ssd, node));
+    }
+    all.push(finding(
+        Status::NotLookedAt,
+        "SSD registers",
+        "no device is opened here (shadow doorbells, CMB, limits); `warpbell identify DEVICE` asks a bound SSD",
+        "",
+    ));
+    all
+}
+
+fn binding(ssd: &Ssd, node: &PciNode) -> Finding {
+    let (bdf, function) = (ssd.bdf, &node.function);
+    let model = function.model().unwrap_or("model not told");
+    let found = |state: String| format!("{model}{}: {state}", on_node(function));
+    let subject = format!("SSD {bdf}");
+    if let Some(first) = ssd.uses.first() {
+        let more =
+            if ssd.uses.len() > 1 { format!(" and {} more", ssd.uses.len() - 1) } else { String::new() };
+        let means = "it stays with the kernel: warpbell bind refuses it";
+        return finding(Status::Warn, subject, found(format!("{first}{more}")), means)
+            .fix(format!("free it first; what uses it: warpbell bind --dry-run {bdf}"));
+    }
+    let driver = function.driver.as_deref().unwrap_or("no driver");
+    if !function.is_on_vfio() {
+        let means = "programs get it once it is bound to vfio-pci";
+        return finding(Status::Warn, subject, found(format!("with {driver}, no mount found")), means)
+            .fix(format!("sudo warpbell bind {bdf}"));
+    }
+    match &ssd.usable {
+        Some(Ok(())) => {
+            finding(Status::Ok, subject, found(format!("with {driver}")), "this user can open it")
+        }
+        Some(Err(why)) => finding(
+            Status::Warn,
+            subject,
+            found(format!("with {driver}")),
+            format!("it cannot be opened: {why}"),
+        )
+        .fix(format!("sudo warpbell bind {bdf} --user $USER")),
+        None => {
+            let means =
+                "whether a user may open it is not looked at: a captured machine has no nodes in /dev";
+            finding(Status::Ok, subject, found(format!("with {driver}")), means)
+        }
+    }
+}
+
+fn group(ssd: &Ssd, function: &Function) -> Finding {
+    let subject = format!("{} group", ssd.bdf);
+    let Some(group) = &function.group else {
+        let means = "without a group VFIO does not lend it out: see the line about the IOMMU";
+        return finding(Status::Warn, subject, "none", means);
+    };
+    let harmful: Vec<String> = group
+        .mates
+        .iter()
+        .filter(|mate| !mate.is_harmless())
+        .map(|mate| format!("{} ({})", mate.bdf, mate.driver.as_deref().unwrap_or("no driver")))
+        .collect();
+    if harmful.is_empty() {
+        let mates =
+            if group.mates.is_empty() { "alone" } else { "with ports and functions without a driver" };
+        return finding(Status::Ok, subject, format!("{}, {mates}", group.number), "VFIO can lend it out");
+    }
+    let found = format!("{}, with {}", group.number, harmful.join(", "));
+    let means = "VFIO lends out whole groups: not while these have drivers of their own";
+    let fix = "put the SSD into a slot behind another port, one with ACS; warpbell topo shows the tree";
+    finding(Status::Warn, subject, found, means).fix(fix)
+}
+
+fn vectors(ssd: &Ssd, node: &PciNode) -> Finding {
+    let subject = format!("{} MSI-X", ssd.bdf);
+    let size = ssd.bar0.map_or("BAR 0 not told".to_owned(), |bytes| format!("BAR 0 of {}", mebibytes(bytes)));
+    if !node.config.has_capabilities() {
+        let found = format!("{size}; capabilities are shown to root alone");
+        return finding(Status::NotLookedAt, subject, found, "").fix("sudo warpbell check");
+    }
+    match node.config.msix() {
+        Some(msix) => {
+            let found =
+                format!("{size}, {} vectors, table in BAR {} at {:#x}", msix.vectors, msix.bar, msix.offset);
+            finding(Status::Ok, subject, found, "host queues may sleep; kernels poll and need none")
+        }
+        None => {
+            finding(Status::Warn, subject, format!("{size}, no MSI-X"), "host queues poll, as kernels do")
+        }
+    }
+}

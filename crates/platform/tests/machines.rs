@@ -1,0 +1,171 @@
+//! Made-up machines of many shapes, each with what is expected of it in a file beside it.
+//!
+//! `WARPBELL_BLESS=1 cargo test -p warpbell-platform --test machines` writes these files anew, to be read and committed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use warpbell_platform::{Machine, Relation, Report, Serials, Status, Topology, capture};
+use warpbell_vfio::pci::Sysfs;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures")
+}
+
+fn names() -> Vec<String> {
+    let entries = fs::read_dir(folder()).unwrap().flatten().filter(|entry| entry.path().is_dir());
+    let mut names: Vec<String> = entries.map(|entry| entry.file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+fn machine(name: &str) -> Machine {
+    let root = folder().join(name);
+    assert!(root.is_dir(), "{}", root.display());
+    Machine::read(&Sysfs::at(root))
+}
+
+/// Compares with the file, or writes it.
+fn expect(name: &str, kind: &str, text: &str) {
+    let file = folder().join(format!("{name}.{kind}"));
+    if std::env::var_os("WARPBELL_BLESS").is_some() {
+        fs::write(&file, text).unwrap();
+    }
+    let expected = fs::read_to_string(&file).unwrap_or_default();
+    assert_eq!(text, expected, "{}", file.display());
+}
+
+#[test]
+fn each_machine_is_judged_as_its_file_says() {
+    let names = names();
+    assert!(names.len() >= 8, "{names:?}");
+    for name in &names {
+        let report = Report::of(&machine(name));
+        expect(name, "check", &report.text());
+        let missing = report.findings.iter().any(|finding| finding.status == Status::Missing);
+        assert!(!(missing && report.verdict.complete), "{name}");
+    }
+}
+
+#[test]
+fn each_tree_is_drawn_as_its_file_says() {
+    for name in names() {
+        let topology = Topology::of(&machine(&name));
+        expect(&name, "topo", &topology.text());
+        let svg = topology.svg();
+        assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"), "{name}");
+        assert_eq!(svg.matches("<rect").count(), svg.matches("<text").count(), "{name}");
+    }
+}
+
+#[test]
+fn a_gpu_takes_the_ssd_on_its_switch() {
+    let topology = Topology::of(&machine("two-socket")).only(0);
+    let nearest = &topology.nearest[0];
+    assert_eq!((topology.nearest.len(), nearest.pair.relation), (1, Relation::Switch));
+    assert_eq!((nearest.pair.gpu.as_str(), nearest.pair.ssd.as_str()), ("0000:18:00.0", "0000:19:00.0"));
+    assert!(nearest.why.contains("on one switch"), "{}", nearest.why);
+    assert!(topology.pairs.iter().all(|pair| pair.gpu == "0000:18:00.0"));
+}
+
+#[test]
+fn a_gpu_and_an_ssd_under_two_root_complexes_have_no_direct_way() {
+    let report = Report::of(&machine("roots-apart"));
+    let choice = &report.paths[0];
+    assert!(!choice.is_direct());
+    let direct = choice.memory.iter().find(|route| route.name.contains("mmap")).unwrap();
+    assert!(!direct.open && direct.reason.contains("root complex pci0000:15"), "{}", direct.reason);
+    assert_eq!(choice.memory_route().unwrap().name, "host memory");
+    assert_eq!(choice.doorbell_route().unwrap().name, "forwarded by a CPU thread");
+    assert!(Report::of(&machine("two-socket")).paths[0].is_direct(), "the same parts, on one switch");
+}
+
+#[test]
+fn what_is_missing_has_a_fix_and_what_was_not_looked_at_has_a_reason() {
+    for name in names() {
+        for finding in Report::of(&machine(&name)).findings {
+            let fixed = finding.fix.as_ref().is_some_and(|fix| !fix.is_empty());
+            assert!(finding.status != Status::Missing || fixed, "{name}: {finding}");
+            assert!(!finding.found.is_empty(), "{name}: {}", finding.subject);
+        }
+    }
+}
+
+#[test]
+fn an_empty_tree_is_not_called_a_machine_without_devices() {
+    let empty = tempfile::tempdir().unwrap();
+    let report = Report::of(&Machine::read(&Sysfs::at(empty.path())));
+    let ok: Vec<_> = report.findings.iter().filter(|finding| finding.status == Status::Ok).collect();
+    assert!(ok.is_empty(), "{ok:?}");
+    let pci = report.findings.iter().find(|finding| finding.subject == "PCI").unwrap();
+    assert_eq!(pci.status, Status::NotLookedAt);
+    assert!(!report.verdict.complete);
+}
+
+/// The text of all files below a folder, and the names of all entries.
+fn everything(folder: &Path) -> Vec<u8> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(folder).unwrap().flatten() {
+        all.extend(entry.path().to_string_lossy().as_bytes());
+        match fs::symlink_metadata(entry.path()).unwrap() {
+            kind if kind.is_dir() => all.extend(everything(&entry.path())),
+            kind if kind.is_symlink() => {
+                all.extend(fs::read_link(entry.path()).unwrap().to_string_lossy().as_bytes());
+            }
+            _ => all.extend(fs::read(entry.path()).unwrap()),
+        }
+    }
+    all
+}
+
+#[test]
+fn a_capture_is_judged_as_the_machine_it_is_of() {
+    for name in names() {
+        let (from, to) = (Sysfs::at(folder().join(&name)), tempfile::tempdir().unwrap());
+        let captured = capture(&from, to.path(), Serials::Left).unwrap();
+        assert!(captured.files > 10 && captured.bytes > 100, "{name}: {captured:?}");
+        let again = Machine::read(&Sysfs::at(to.path()));
+        assert_eq!(Report::of(&again), Report::of(&Machine::read(&from)), "{name}");
+        assert_eq!(Topology::of(&again), Topology::of(&Machine::read(&from)), "{name}");
+        let refused = capture(&from, to.path(), Serials::Left).unwrap_err();
+        assert!(refused.to_string().ends_with("it is not empty"), "{refused}");
+    }
+}
+
+/// A copy of a machine, with serial numbers wherever machines have them.
+fn with_serials() -> tempfile::TempDir {
+    let machine = tempfile::tempdir().unwrap();
+    capture(&Sysfs::at(folder().join("mounted")), machine.path(), Serials::Taken).unwrap();
+    let ssd = machine.path().join("sys/devices/pci0000:00/0000:00:03.1/0000:02:00.0");
+    for (file, text) in [
+        ("nvme/nvme0/serial", "SERIALOFSSD"),
+        ("nvme/nvme0/subsysnqn", "nqn.2014.org:SERIALOFSSD"),
+        ("nvme/nvme0/nvme0n1/wwid", "eui.SERIALOFSSD"),
+    ] {
+        fs::write(ssd.join(file), text).unwrap();
+    }
+    let mut config = fs::read(ssd.join("config")).unwrap();
+    config[0x100..0x10c].copy_from_slice(b"\x03\0\x01\0SERIALCF");
+    fs::write(ssd.join("config"), config).unwrap();
+    let write = |path: &str, text: &str| fs::write(machine.path().join(path), text).unwrap();
+    write("proc/cmdline", "root=UUID=SERIALOFROOT ip=SERIALOFHOST iommu=pt\n");
+    write(
+        "proc/driver/nvidia/gpus/0000:01:00.0/information",
+        "Model: NVIDIA H100 PCIe\nGPU UUID: GPU-SERIALOFGPU\n",
+    );
+    machine
+}
+
+#[test]
+fn no_serial_number_is_captured_unless_asked_for() {
+    let machine = with_serials();
+    let count = |serials| {
+        let to = tempfile::tempdir().unwrap();
+        capture(&Sysfs::at(machine.path()), to.path(), serials).unwrap();
+        let all = everything(to.path());
+        assert!(all.windows(8).any(|bytes| bytes == b"iommu=pt"), "the rest is there");
+        all.windows(6).filter(|bytes| bytes == b"SERIAL").count()
+    };
+    assert_eq!(count(Serials::Left), 0);
+    assert_eq!(count(Serials::Taken), 2, "that of the controller, and that of its configuration space");
+}
