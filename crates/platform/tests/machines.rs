@@ -13,8 +13,12 @@ fn folder() -> PathBuf {
 }
 
 fn names() -> Vec<String> {
-    let entries = fs::read_dir(folder()).unwrap().flatten().filter(|entry| entry.path().is_dir());
-    let mut names: Vec<String> = entries.map(|entry| entry.file_name().into_string().unwrap()).collect();
+    let entries = fs::read_dir(folder())
+        .expect("the tree is there and may be written")
+        .flatten()
+        .filter(|entry| entry.path().is_dir());
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.file_name().into_string().expect("names are UTF-8")).collect();
     names.sort();
     names
 }
@@ -29,7 +33,7 @@ fn machine(name: &str) -> Machine {
 fn expect(name: &str, kind: &str, text: &str) {
     let file = folder().join(format!("{name}.{kind}"));
     if std::env::var_os("WARPBELL_BLESS").is_some() {
-        fs::write(&file, text).unwrap();
+        fs::write(&file, text).expect("the tree is there and may be written");
     }
     let expected = fs::read_to_string(&file).unwrap_or_default();
     assert_eq!(text, expected, "{}", file.display());
@@ -73,10 +77,17 @@ fn a_gpu_and_an_ssd_under_two_root_complexes_have_no_direct_way() {
     let report = Report::of(&machine("roots-apart"));
     let choice = &report.paths[0];
     assert!(!choice.is_direct());
-    let direct = choice.memory.iter().find(|route| route.name.contains("mmap")).unwrap();
+    let direct = choice
+        .memory
+        .iter()
+        .find(|route| route.name.contains("mmap"))
+        .expect("the tree is there and may be written");
     assert!(!direct.open && direct.reason.contains("root complex pci0000:15"), "{}", direct.reason);
-    assert_eq!(choice.memory_route().unwrap().name, "host memory");
-    assert_eq!(choice.doorbell_route().unwrap().name, "forwarded by a CPU thread");
+    assert_eq!(choice.memory_route().expect("the tree is there and may be written").name, "host memory");
+    assert_eq!(
+        choice.doorbell_route().expect("the tree is there and may be written").name,
+        "forwarded by a CPU thread"
+    );
     assert!(Report::of(&machine("two-socket")).paths[0].is_direct(), "the same parts, on one switch");
 }
 
@@ -93,11 +104,15 @@ fn what_is_missing_has_a_fix_and_what_was_not_looked_at_has_a_reason() {
 
 #[test]
 fn an_empty_tree_is_not_called_a_machine_without_devices() {
-    let empty = tempfile::tempdir().unwrap();
+    let empty = tempfile::tempdir().expect("the tree is there and may be written");
     let report = Report::of(&Machine::read(&Sysfs::at(empty.path())));
     let ok: Vec<_> = report.findings.iter().filter(|finding| finding.status == Status::Ok).collect();
     assert!(ok.is_empty(), "{ok:?}");
-    let pci = report.findings.iter().find(|finding| finding.subject == "PCI").unwrap();
+    let pci = report
+        .findings
+        .iter()
+        .find(|finding| finding.subject == "PCI")
+        .expect("the tree is there and may be written");
     assert_eq!(pci.status, Status::NotLookedAt);
     assert!(!report.verdict.complete);
 }
@@ -105,14 +120,19 @@ fn an_empty_tree_is_not_called_a_machine_without_devices() {
 /// The text of all files below a folder, and the names of all entries.
 fn everything(folder: &Path) -> Vec<u8> {
     let mut all = Vec::new();
-    for entry in fs::read_dir(folder).unwrap().flatten() {
+    for entry in fs::read_dir(folder).expect("the tree is there and may be written").flatten() {
         all.extend(entry.path().to_string_lossy().as_bytes());
-        match fs::symlink_metadata(entry.path()).unwrap() {
+        match fs::symlink_metadata(entry.path()).expect("the tree is there and may be written") {
             kind if kind.is_dir() => all.extend(everything(&entry.path())),
             kind if kind.is_symlink() => {
-                all.extend(fs::read_link(entry.path()).unwrap().to_string_lossy().as_bytes());
+                all.extend(
+                    fs::read_link(entry.path())
+                        .expect("the tree is there and may be written")
+                        .to_string_lossy()
+                        .as_bytes(),
+                );
             }
-            _ => all.extend(fs::read(entry.path()).unwrap()),
+            _ => all.extend(fs::read(entry.path()).expect("the tree is there and may be written")),
         }
     }
     all
@@ -121,8 +141,12 @@ fn everything(folder: &Path) -> Vec<u8> {
 #[test]
 fn a_capture_is_judged_as_the_machine_it_is_of() {
     for name in names() {
-        let (from, to) = (Sysfs::at(folder().join(&name)), tempfile::tempdir().unwrap());
-        let captured = capture(&from, to.path(), Serials::Left).unwrap();
+        let (from, to) = (
+            Sysfs::at(folder().join(&name)),
+            tempfile::tempdir().expect("the tree is there and may be written"),
+        );
+        let captured =
+            capture(&from, to.path(), Serials::Left).expect("the tree is there and may be written");
         assert!(captured.files > 10 && captured.bytes > 100, "{name}: {captured:?}");
         let again = Machine::read(&Sysfs::at(to.path()));
         assert_eq!(Report::of(&again), Report::of(&Machine::read(&from)), "{name}");
@@ -134,20 +158,23 @@ fn a_capture_is_judged_as_the_machine_it_is_of() {
 
 /// A copy of a machine, with serial numbers wherever machines have them.
 fn with_serials() -> tempfile::TempDir {
-    let machine = tempfile::tempdir().unwrap();
-    capture(&Sysfs::at(folder().join("mounted")), machine.path(), Serials::Taken).unwrap();
+    let machine = tempfile::tempdir().expect("the tree is there and may be written");
+    capture(&Sysfs::at(folder().join("mounted")), machine.path(), Serials::Taken)
+        .expect("the tree is there and may be written");
     let ssd = machine.path().join("sys/devices/pci0000:00/0000:00:03.1/0000:02:00.0");
     for (file, text) in [
         ("nvme/nvme0/serial", "SERIALOFSSD"),
         ("nvme/nvme0/subsysnqn", "nqn.2014.org:SERIALOFSSD"),
         ("nvme/nvme0/nvme0n1/wwid", "eui.SERIALOFSSD"),
     ] {
-        fs::write(ssd.join(file), text).unwrap();
+        fs::write(ssd.join(file), text).expect("the tree is there and may be written");
     }
-    let mut config = fs::read(ssd.join("config")).unwrap();
+    let mut config = fs::read(ssd.join("config")).expect("the tree is there and may be written");
     config[0x100..0x10c].copy_from_slice(b"\x03\0\x01\0SERIALCF");
-    fs::write(ssd.join("config"), config).unwrap();
-    let write = |path: &str, text: &str| fs::write(machine.path().join(path), text).unwrap();
+    fs::write(ssd.join("config"), config).expect("the tree is there and may be written");
+    let write = |path: &str, text: &str| {
+        fs::write(machine.path().join(path), text).expect("the tree is there and may be written")
+    };
     write("proc/cmdline", "root=UUID=SERIALOFROOT ip=SERIALOFHOST iommu=pt\n");
     write(
         "proc/driver/nvidia/gpus/0000:01:00.0/information",
@@ -160,8 +187,9 @@ fn with_serials() -> tempfile::TempDir {
 fn no_serial_number_is_captured_unless_asked_for() {
     let machine = with_serials();
     let count = |serials| {
-        let to = tempfile::tempdir().unwrap();
-        capture(&Sysfs::at(machine.path()), to.path(), serials).unwrap();
+        let to = tempfile::tempdir().expect("the tree is there and may be written");
+        capture(&Sysfs::at(machine.path()), to.path(), serials)
+            .expect("the tree is there and may be written");
         let all = everything(to.path());
         assert!(all.windows(8).any(|bytes| bytes == b"iommu=pt"), "the rest is there");
         all.windows(6).filter(|bytes| bytes == b"SERIAL").count()

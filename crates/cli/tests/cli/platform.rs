@@ -10,14 +10,14 @@ use crate::common::{json, ok, refused, run};
 fn fixture(name: &str) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures").join(name);
     assert!(root.is_dir(), "{}", root.display());
-    root.to_str().unwrap().to_owned()
+    root.to_str().expect("paths are UTF-8").to_owned()
 }
 
 /// A check that ends with this code: its document.
 fn check(arguments: &[&str], code: i32) -> Value {
     let output = run(&[&["check", "-o", "json"], arguments].concat());
     assert_eq!(output.status.code(), Some(code), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
+    serde_json::from_slice(&output.stdout).expect("the result is JSON")
 }
 
 #[test]

@@ -103,7 +103,9 @@ fn remedy(findings: &[Finding]) -> Option<String> {
 fn path_findings(machine: &Machine, paths: &[Choice], remedy: Option<String>) -> Vec<Finding> {
     let untold = |subject: &str, why: &str| Finding::new(Layer::Path, Status::NotLookedAt, subject, why, "");
     let ssd = usable_ssd(machine, remedy.as_deref());
-    let remedy = remedy.or_else(|| ssd.as_ref()?.fix.clone());
+    // Where no SSD is free, nothing else helps.
+    let taken = machine.ssds.iter().all(|ssd| lendable(machine, ssd).is_err());
+    let remedy = if taken { ssd.as_ref().and_then(|ssd| ssd.fix.clone()) } else { remedy };
     let mut all: Vec<Finding> = ssd.into_iter().collect();
     if paths.is_empty() {
         all.push(untold("GPU and SSD", "it needs a GPU and an SSD"));
