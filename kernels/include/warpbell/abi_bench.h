@@ -34,11 +34,11 @@ typedef struct warpbell_bench_agent_args {
 
 #define WARPBELL_BENCH_BLOCK_BYTES 22528u /* dynamic shared memory of a block of `bench_batch` */
 
-/* Kernel `bench_batch`: `bench` by blocks that send their I/Os in batches. Of each block the first `submitters`
- * warps have queues, and stand for the warps of `bench`: number `submitters * block + warp`, on queue
- * `number mod queues`. iodepth is shared by them as `bench` has it; none has more than 32 commands in flight.
- * The deadline is a batch's. Blocks have at most WARPBELL_BLOCK_THREADS_MAX threads, in whole warps. Histograms
- * and results are those of the launch's warps. `api` and `batch` are not used. */
+/* Kernel `bench_batch`: `bench` by blocks that send their I/Os in batches. Of each block the first
+ * `submitters` warps have queues, and stand for the warps of `bench`: number `submitters * block + warp`, on
+ * queue `number mod queues`. iodepth is shared by them as `bench` has it; none has more than 32 commands in
+ * flight. The deadline is a batch's. Blocks have at most WARPBELL_BLOCK_THREADS_MAX threads, in whole warps.
+ * Histograms and results are those of the launch's warps. `api` and `batch` are not used. */
 typedef struct warpbell_bench_batch_args {
     uint32_t abi_version, size;
     warpbell_bench_args bench;
