@@ -51,7 +51,7 @@ impl fmt::Display for Relation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Relation::Switch => "on one switch",
-            Relation::Switches => "through several switches",
+            Relation::Switches => "behind several switches",
             Relation::RootComplex => "under one root complex, on different ports",
             Relation::Node => "under different root complexes of one NUMA node",
             Relation::System => "under different root complexes of different or unknown NUMA nodes",

@@ -73,6 +73,35 @@ fn a_gpu_takes_the_ssd_on_its_switch() {
 }
 
 #[test]
+fn a_link_that_carries_less_than_the_ssds_below_it_is_told() {
+    let topology = Topology::of(&machine("nested-switches"));
+    let relations: Vec<Relation> = topology.pairs.iter().map(|pair| pair.relation).collect();
+    assert_eq!(relations, [Relation::Switches; 2]);
+    let shared = topology.shared.iter().find(|shared| shared.port == "0000:04:00.0").unwrap();
+    assert_eq!(shared.members, ["0000:06:00.0", "0000:07:00.0"]);
+    assert!(shared.ssds_bytes_per_s == 2 * shared.limit_bytes_per_s, "{shared:?}");
+    assert_eq!(topology.nearest[0].as_near, ["0000:07:00.0"]);
+}
+
+#[test]
+fn users_who_are_not_root_see_the_same_tree() {
+    for name in ["two-socket", "nested-switches"] {
+        let copy = tempfile::tempdir().unwrap();
+        capture(&Sysfs::at(folder().join(name)), copy.path(), Serials::Left).unwrap();
+        let devices = copy.path().join("sys/bus/pci/devices");
+        for function in fs::read_dir(devices).unwrap().flatten() {
+            let config = function.path().join("config");
+            fs::write(&config, &fs::read(&config).unwrap()[..64]).unwrap();
+        }
+        let seen = Machine::read(&Sysfs::at(copy.path()));
+        assert_eq!(Topology::of(&seen), Topology::of(&machine(name)), "{name}");
+        let report = Report::of(&seen);
+        let acs = report.findings.iter().find(|finding| finding.subject == "ACS").unwrap();
+        assert_eq!(acs.status, Status::NotLookedAt, "{acs}");
+    }
+}
+
+#[test]
 fn a_gpu_and_an_ssd_under_two_root_complexes_have_no_direct_way() {
     let report = Report::of(&machine("roots-apart"));
     let choice = &report.paths[0];

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Leaf, Topology};
+use super::{Leaf, Nearest, Pair, Shared, Topology};
 use crate::link::rate;
 
 pub(super) fn text(topology: &Topology) -> String {
@@ -13,47 +13,38 @@ pub(super) fn text(topology: &Topology) -> String {
         children(&mut text, &root.children, "");
     }
     if topology.roots.is_empty() {
-        text += "No NVIDIA GPU and no NVMe SSD on the PCIe tree.\n";
-        return text;
+        return "No NVIDIA GPU and no NVMe SSD on the PCIe tree.\n".to_owned();
     }
     if !topology.pairs.is_empty() {
         text += "\nGPU           SSD           RELATION  LINKS  LIMIT IN ONE DIRECTION\n";
     }
-    for pair in &topology.pairs {
-        let limit = match (pair.limit_bytes_per_s, &pair.limited_by) {
-            (Some(limit), Some(by)) => format!("{} (link of {by})", rate(limit)),
-            _ => "not told".to_owned(),
-        };
-        let _ = writeln!(
-            text,
-            "{}  {}  {:<8}  {:>5}  {limit}",
-            pair.gpu,
-            pair.ssd,
-            pair.relation.word(),
-            pair.links
-        );
-    }
-    for shared in &topology.shared {
-        let limit = rate(shared.limit_bytes_per_s);
-        let _ = write!(
-            text,
-            "\nShared: {} above {} carries {limit} for {}",
-            shared.link,
-            shared.port,
-            shared.members.join(", ")
-        );
-        let more = shared.ssds_bytes_per_s > shared.limit_bytes_per_s;
-        let verdict = if more { "more than it carries" } else { "no more than it carries" };
-        let _ = writeln!(text, "; the SSDs' own links have {}, {verdict}", rate(shared.ssds_bytes_per_s));
-    }
-    for nearest in &topology.nearest {
-        let _ = writeln!(
-            text,
-            "\nGPU {} ({}): take {}: {}.",
-            nearest.gpu, nearest.pair.gpu, nearest.pair.ssd, nearest.why
-        );
+    text.extend(topology.pairs.iter().map(pair));
+    text.extend(topology.shared.iter().map(shared));
+    for Nearest { gpu, pair, why, .. } in &topology.nearest {
+        let _ = writeln!(text, "\nGPU {gpu} ({}): take {}: {why}.", pair.gpu, pair.ssd);
     }
     text + NOTES
+}
+
+fn pair(pair: &Pair) -> String {
+    let limit = match (pair.limit_bytes_per_s, &pair.limited_by) {
+        (Some(limit), Some(by)) => format!("{} (link of {by})", rate(limit)),
+        _ => "not told".to_owned(),
+    };
+    format!("{}  {}  {:<8}  {:>5}  {limit}\n", pair.gpu, pair.ssd, pair.relation.word(), pair.links)
+}
+
+fn shared(shared: &Shared) -> String {
+    let more = shared.ssds_bytes_per_s > shared.limit_bytes_per_s;
+    format!(
+        "\nShared: {} above {} carries {} for {}; the SSDs' own links have {}, {} than it carries\n",
+        shared.link,
+        shared.port,
+        rate(shared.limit_bytes_per_s),
+        shared.members.join(", "),
+        rate(shared.ssds_bytes_per_s),
+        if more { "more" } else { "no more" },
+    )
 }
 
 const NOTES: &str = "
