@@ -376,6 +376,12 @@ impl Window {
         Ok(())
     }
 
+    /// Copies bytes out of the window that others may be writing: aligned words of 8 bytes whole, by atomic loads.
+    pub fn load(&self, offset: usize, into: &mut [u8]) -> Result<(), MemoryError> {
+        words::read(&self.slice(offset, into.len())?, into);
+        Ok(())
+    }
+
     /// Copies bytes into the window.
     pub fn write(&self, offset: usize, from: &[u8]) -> Result<(), MemoryError> {
         let target = self.slice(offset, from.len())?;

@@ -1,4 +1,5 @@
-//! Copies to and from memory that takes aligned words only, such as a BAR of another function: bytes up to the first
+//! Copies to and from memory that takes aligned words only, such as a BAR of another function, or that others write
+//! meanwhile: bytes up to the first
 //! aligned word, words of 8 bytes, then bytes. Nothing is read or written twice.
 
 use std::sync::atomic::Ordering::Relaxed;

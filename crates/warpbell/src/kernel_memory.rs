@@ -1,5 +1,7 @@
 //! Memory that kernels of a target reach: the target's own, and the host's.
 
+use std::sync::atomic::Ordering;
+
 use warpbell_gpu::{DeviceMemory, Registered};
 use warpbell_hw::Window;
 
@@ -44,6 +46,26 @@ impl KernelMemory {
         match &self.0 {
             Place::Host(window) => Ok(window.read(offset, into)?),
             Place::Device(memory) => Ok(memory.read(offset, into)?),
+        }
+    }
+
+    /// Copies bytes out of it that kernels may be writing: aligned words of 8 bytes whole.
+    pub(crate) fn load(&self, offset: usize, into: &mut [u8]) -> Result<(), Error> {
+        match &self.0 {
+            Place::Host(window) => Ok(window.load(offset, into)?),
+            Place::Device(memory) => Ok(memory.read(offset, into)?),
+        }
+    }
+
+    /// A 32-bit word of it that kernels may be writing, at a multiple of 4 bytes.
+    pub(crate) fn load_u32(&self, offset: usize) -> Result<u32, Error> {
+        match &self.0 {
+            Place::Host(window) => Ok(window.load_u32(offset, Ordering::Relaxed)),
+            Place::Device(memory) => {
+                let mut bytes = [0; size_of::<u32>()];
+                memory.read(offset, &mut bytes)?;
+                Ok(u32::from_ne_bytes(bytes))
+            }
         }
     }
 

@@ -240,10 +240,8 @@ impl KernelQueues {
 
     /// One completion word of the queue in a slot.
     pub(crate) fn word(&self, slot: usize, word: usize) -> Result<u32, Error> {
-        let mut bytes = [0; size_of::<u32>()];
         let first = slot * self.spec.layout.words();
-        self.words.read((first + word) * size_of::<u32>(), &mut bytes)?;
-        Ok(u32::from_ne_bytes(bytes))
+        self.words.load_u32((first + word) * size_of::<u32>())
     }
 
     /// The argument that names a namespace behind these queues, but for what only the namespace knows: `blocks`,
@@ -271,7 +269,7 @@ impl KernelQueues {
 
     /// What kernels counted on the queue in a slot.
     pub fn counters(&self, slot: usize) -> Result<QueueCounters, Error> {
-        let state: abi::QueueState = get(&self.states, slot)?;
+        let state: abi::QueueState = look(&self.states, slot)?;
         let (ticket, head) = match self.spec.sharing {
             Sharing::Shared => (state.ticket & !(1 << 63), state.head),
             Sharing::Exclusive => (state.exclusive_tail, state.exclusive_head),
@@ -291,7 +289,7 @@ impl KernelQueues {
     pub fn pending(&self, slot: usize) -> Result<usize, Error> {
         let bytes = self.spec.layout.words() * size_of::<u32>();
         let mut words = vec![0; bytes];
-        self.words.read(slot * bytes, &mut words)?;
+        self.words.load(slot * bytes, &mut words)?;
         let words =
             words.chunks_exact(4).map(|word| u32::from_ne_bytes([word[0], word[1], word[2], word[3]]));
         Ok(words.filter(|word| word & abi::WORD_PENDING != 0).count())
@@ -344,5 +342,12 @@ fn bytes_of<T: Plain>(value: &T) -> &[u8] {
 fn get<T: Plain>(memory: &KernelMemory, index: usize) -> Result<T, Error> {
     let mut value = T::new_zeroed();
     memory.read(index * size_of::<T>(), value.as_mut_bytes())?;
+    Ok(value)
+}
+
+/// The same of a value that kernels may be writing.
+fn look<T: Plain>(memory: &KernelMemory, index: usize) -> Result<T, Error> {
+    let mut value = T::new_zeroed();
+    memory.load(index * size_of::<T>(), value.as_mut_bytes())?;
     Ok(value)
 }
