@@ -23,6 +23,7 @@ fn blocks_of_threads_send_their_io_together() {
     assert_eq!(ssd.violations(), []);
 }
 
+#[test]
 fn a_stripe_over_four_ssds() {
     println!("{}", suite::striped_on(Target::Cpu).unwrap_or_else(|error| panic!("{error:#}")));
 }
