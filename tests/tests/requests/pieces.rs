@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use warpbell::Sharing;
+use warpbell::{AttachOptions, Sharing};
 use warpbell_hw::Device;
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu::{Counters, Launch, Module};
@@ -64,8 +64,12 @@ pub struct Work {
     /// Blocks that a command moves at most.
     pub most: u32,
     pub iodepth: u32,
+    /// Identifiers of a lane.
+    pub tokens: u32,
     pub faults: FaultPlan,
     pub deadline: Duration,
+    /// The round after which the host gives the queues up.
+    pub lost: Option<u64>,
 }
 
 pub struct Done {
@@ -81,7 +85,8 @@ impl Work {
     pub fn new(sharing: Sharing, kernel: &'static str, mode: u32) -> Work {
         let (warps, blocks, rounds, most, iodepth) = (2, 8, 2, 64, 63);
         let (faults, deadline) = (FaultPlan::default(), Duration::from_millis(10));
-        Work { sharing, kernel, mode, warps, blocks, rounds, most, iodepth, faults, deadline }
+        let (tokens, lost) = (4, None);
+        Work { sharing, kernel, mode, warps, blocks, rounds, most, iodepth, tokens, faults, deadline, lost }
     }
 
     pub fn failing(self, action: FaultAction, selector: Selector) -> Work {
@@ -128,7 +133,7 @@ impl Work {
         let launch = Launch::with_bytes(module, self.kernel, args.as_bytes())?;
         let launch = launch.grid(self.warps).hooks(several.hooks()?);
         let start = several.softs[0].clock().now();
-        let counters = several.run(launch, seed, |_| ())?;
+        let counters = several.run(launch, seed, |round| several.lose(self.lost == Some(round)))?;
         let took = several.softs[0].clock().now() - start;
         memory.read(0, records.as_mut_bytes())?;
         Ok(Done { work: self.clone(), records, counters, several, took })
@@ -137,6 +142,7 @@ impl Work {
     fn open(&self, seed: u64) -> anyhow::Result<Several> {
         let (blocks, window, warps) = (self.all_blocks(), 16, self.warps);
         let options = attached(self.sharing, warps, self.iodepth, self.deadline);
+        let options = AttachOptions { tokens: Some(self.tokens), ..options };
         Several::new(vec![(shuffled(blocks, window, &self.faults, seed), options)])
     }
 }
