@@ -34,6 +34,7 @@ constexpr uint32_t goes_at_once = 4; // leaves without having waited
 constexpr uint32_t backs_off = 8;
 constexpr uint32_t stays = 16;     // does not leave
 constexpr uint32_t by_opcode = 32; // one request of each kind, by `post`
+constexpr uint32_t pauses = 64;    // before each round, until late answers are there
 constexpr uint32_t slots = 2;
 
 template <class Scope> struct both {
@@ -76,6 +77,10 @@ template <class Scope> struct both {
         for (uint32_t round = 0; round < args.rounds; ++round) {
             const dma_span data = span(warp, round);
             const extent where = block(warp, round);
+            const uint64_t begin_ns = port::clock_ns();
+            while ((args.flags & pauses) != 0 && port::clock_ns() - begin_ns < 5000000u) {
+                port::pause();
+            }
             *data.data<uint64_t>() = content(where.start.value);
             record(warp, round).wrote = write_each(group, io, where, data, args.deadline_ns).bits;
             *data.data<uint64_t>() = 0;
@@ -130,6 +135,10 @@ template <class Scope> struct both {
         noted.wrong = *data.data<uint64_t>() != 0;
         ++noted.answers;
         record(warp, 1).wrote = run(opcode::dataset_management, data);
+        // Of another buffer.
+        warpbell_buffer_ref other = args.buffer;
+        other.iova += 4096;
+        record(warp, 1).read = run(opcode::read, dma_span(other).subspan(0, 512));
     }
 
     template <class Pause> WARPBELL_D void compute(uint32_t warp) const {

@@ -24,7 +24,7 @@ struct piece_record {
 
 namespace kernels {
 
-enum class split : u32 { whole, each, pair, polled, cancelled };
+enum class split : u32 { whole, each, pair, polled, cancelled, again, starved };
 enum class steps : u32 { in_turn, delivered, log };
 constexpr u32 depth = 4;
 
@@ -124,6 +124,11 @@ template <sharing Mode> class splitter : region<Mode> {
             check(high, round, all / 2u, 32);
             return;
         }
+        // All ids of the lane are in flight.
+        io_token tokens[4];
+        for (u32 k = 0; k < 4u && mode == split::starved; ++k) {
+            tokens[k] = read_each_async(warp_, s_, blocks(own + k, 1), data(own + k, 1));
+        }
         io_request<3> request;
         const bool whole = mode == split::whole;
         whole ? start(request, round, 0, all, true)
@@ -132,6 +137,10 @@ template <sharing Mode> class splitter : region<Mode> {
             const status said = cancel(warp_, s_, request);
             note(round, said, request.bytes());
             return;
+        }
+        if (mode == split::again) {
+            const status second = read_each_async(warp_, s_, request, blocks(own, 1), data(own, 1));
+            record(round).pad |= request.pending() && !second.is(code::no_room);
         }
         optional<status> said = nullopt;
         while (mode == split::polled && warp_.ballot(!said) != 0) {
@@ -142,6 +151,7 @@ template <sharing Mode> class splitter : region<Mode> {
         const status last = wait(warp_, s_, request, args_.deadline_ns);
         note(round, last, request.bytes());
         check(request, round, whole ? 0 : own, whole ? 32u : 1u);
+        record(round).pad |= !wait_all(warp_, s_, tokens).ok();
     }
 };
 
@@ -159,6 +169,7 @@ template <sharing Mode> class orderer : region<Mode> {
         // What the last step left, in a round of its own.
         warp_.sync();
         const u32 last = args_.rounds - 1u;
+        record(last).wrong = after_.bits != 0;
         const status said = read_each(warp_, s_, blocks(lane_, 1), data(lane_, 1));
         note(last, said, 0);
         record(last).pad = port::load_relaxed_gpu(reinterpret_cast<const u32*>(word(lane_)));
@@ -168,6 +179,8 @@ template <sharing Mode> class orderer : region<Mode> {
     using base = region<Mode>;
     using base::args_, base::warp_, base::s_, base::lane_, base::first_;
     using base::blocks, base::content, base::data, base::holds, base::note, base::record, base::word;
+
+    status after_; // of a step behind all others
 
     // Data of step `k`, behind the blocks that are read in the end.
     WARPBELL_D static u32 room(u32 k) { return 32u * (k + 1u); }
@@ -206,6 +219,10 @@ template <sharing Mode> class orderer : region<Mode> {
         }
         while (taken < count) {
             take_one(order, taken++);
+        }
+        // Whatever became of those before: all were taken.
+        if (Order == ordering::completion && flush_async(warp_, s_, order).ok()) {
+            after_ = take(warp_, s_, order).result;
         }
         const optional<ordered_answer> nothing = try_take(warp_, s_, order);
         record(0).pad |= nothing.has_value() || !take(warp_, s_, order).result.is(code::invalid_field);

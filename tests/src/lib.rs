@@ -5,6 +5,7 @@
 //!
 //! Unsafe code lives in `memory`, which reads kernel state by address.
 
+mod apart;
 mod blocks;
 mod breach;
 mod case;
@@ -23,6 +24,7 @@ pub mod threaded;
 mod variant;
 mod witness;
 
+pub use apart::each_apart;
 pub use blocks::Blocks;
 pub use breach::Breach;
 pub use case::{Case, Draw, Mode, Schedule, seeds, splitmix64};

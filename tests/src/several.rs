@@ -93,6 +93,13 @@ impl Several {
         bail!("seed {seed}: not done after {MOST_ROUNDS} rounds")
     }
 
+    /// The host gives all queues up, if it is time.
+    pub fn lose(&self, now: bool) {
+        for queues in self.queues.iter().filter(|_| now) {
+            (0..queues.pairs().len()).for_each(|index| queues.declare_lost(index));
+        }
+    }
+
     /// What the controllers found wrong with the client.
     pub fn violations(&self) -> Vec<String> {
         let of = |soft: &Arc<SoftDevice>| soft.violations().into_iter().map(|found| format!("{found:?}"));

@@ -104,8 +104,12 @@ const OF_RECOVERY: &[&str] = &[
 ];
 
 /// Tests of layers that the simulation's kernel does not use. They list the rules that they catch.
-const OTHER_TESTS: &[&str] =
-    &[include_str!("agent/rules.rs"), include_str!("requests/rules.rs"), include_str!("volume/rules.rs")];
+const OTHER_TESTS: &[&str] = &[
+    include_str!("agent/rules.rs"),
+    include_str!("requests/rules.rs"),
+    include_str!("requests/io_rules.rs"),
+    include_str!("volume/rules.rs"),
+];
 
 /// Whether another test switches this rule off, and fails unless that is noticed.
 fn is_caught_elsewhere(rule: &str) -> bool {

@@ -74,6 +74,29 @@ WARPBELL_SWITCH(OLD_EPOCH_ACCEPTED, old_epoch_accepted); // a token of the queue
 WARPBELL_SWITCH(LEASE_UNCHECKED, lease_unchecked); // a kernel may leave its lease
 WARPBELL_SWITCH(RETRY_DESPITE_DNR, retry_despite_dnr); // a command is submitted again although the controller said not to
 WARPBELL_SWITCH(RETRY_UNBOUNDED, retry_unbounded); // a command is submitted again until it ends well
+WARPBELL_SWITCH(TOO_LARGE_SENT, too_large_sent); // io: a command may be larger than the most that one moves
+WARPBELL_SWITCH(DATA_UNCHECKED, data_unchecked); // io: data may leave its buffer
+WARPBELL_SWITCH(MISALIGNED_SENT, misaligned_sent); // io: data may begin at any byte
+WARPBELL_SWITCH(WHOLE_UNCHECKED, whole_unchecked); // io: of an I/O in pieces only each piece is checked
+WARPBELL_SWITCH(REFUSAL_FORGOTTEN, refusal_forgotten); // io: what was refused is answered with success
+WARPBELL_SWITCH(PIECE_NOT_CLIPPED, piece_not_clipped); // io: the last piece is as large as the others
+WARPBELL_SWITCH(SPLIT_GOES_ON, split_goes_on); // io: after a failure the other pieces are sent, and answer
+WARPBELL_SWITCH(DEADLINE_OF_EACH_ROUND, deadline_of_each_round); // io: each round of commands has the whole deadline
+WARPBELL_SWITCH(GROUP_FAILURE_HIDDEN, group_failure_hidden); // io: each lane is told of its own command only
+WARPBELL_SWITCH(IN_USE_HIDDEN, in_use_hidden); // io: of two failures the first is told, not the one that keeps its buffer
+WARPBELL_SWITCH(FUA_FORGOTTEN, fua_forgotten); // commands: Force Unit Access is not asked for
+WARPBELL_SWITCH(RANGE_BY_LANE, range_by_lane); // commands: ranges of a deallocation have gaps
+WARPBELL_SWITCH(MERGED_OVER_A_GAP, merged_over_a_gap); // merge: blocks between two lanes' do not matter
+WARPBELL_SWITCH(MERGED_ELSEWHERE, merged_elsewhere); // merge: memory between two lanes' does not matter
+WARPBELL_SWITCH(MERGED_OTHER_BUFFER, merged_other_buffer); // merge: two buffers may be side by side
+WARPBELL_SWITCH(MERGED_TOO_LARGE, merged_too_large); // merge: a command grows without bound, and goes in rounds
+WARPBELL_SWITCH(MERGED_FAILURE_HIDDEN, merged_failure_hidden); // merge: only the lane that sent a command has its answer
+WARPBELL_SWITCH(ANY_TAKES_LAST, any_takes_last); // outstanding: of several answers the last is taken first
+WARPBELL_SWITCH(ANY_IGNORES_LOSS, any_ignores_loss); // outstanding: wait_any waits on a lost queue
+WARPBELL_SWITCH(ANY_GIVES_UP, any_gives_up); // outstanding: wait_any gives a command up at its deadline
+WARPBELL_SWITCH(ALL_DEADLINES_ADD_UP, all_deadlines_add_up); // outstanding: wait_all has a deadline for each token
+WARPBELL_SWITCH(ALL_IN_USE_HIDDEN, all_in_use_hidden); // outstanding: of two failures the first is told
+WARPBELL_SWITCH(CANCELLED_UNSEEN, cancelled_unseen); // outstanding: cancel does not look whether the command has completed
 WARPBELL_SWITCH(CHUNK_CROSSED, chunk_crossed); // volume: a command may leave its chunk
 WARPBELL_SWITCH(READ_NOT_REPEATED, read_not_repeated); // volume: a read that a replica fails is not tried on another
 WARPBELL_SWITCH(ONE_REPLICA_WRITTEN, one_replica_written); // volume: a write goes to one replica only
@@ -100,6 +123,40 @@ WARPBELL_SWITCH(REQUEST_GOES_ON, request_goes_on); // requests: after a failure 
 WARPBELL_SWITCH(ORDER_IGNORED, order_ignored); // ordered: a command does not wait for those before it
 WARPBELL_SWITCH(ORDER_KEPT_AFTER_FAILURE, order_kept_after_failure); // ordered: what follows a failure is sent
 WARPBELL_SWITCH(DELIVERED_AS_DONE, delivered_as_done); // ordered: answers are handed over as they come
+WARPBELL_SWITCH(REQUEST_BEGUN_AGAIN, request_begun_again); // requests: one that was not answered is begun again
+WARPBELL_SWITCH(REQUEST_LAST_FAILURE, request_last_failure); // requests: of two failures the last piece's is told
+WARPBELL_SWITCH(REQUEST_IN_USE_HIDDEN, request_in_use_hidden); // requests: a failure that keeps its buffer does not come first
+WARPBELL_SWITCH(REQUEST_ANSWER_OF_LANE, request_answer_of_lane); // requests: each lane is told of its own commands only
+WARPBELL_SWITCH(REQUEST_UNSENT_FORGOTTEN, request_unsent_forgotten); // requests: what was given up unsent was done
+WARPBELL_SWITCH(REQUEST_WAITS_FOR_ITSELF, request_waits_for_itself); // requests: a lane without ids waits for some
+WARPBELL_SWITCH(ORDER_TOO_DEEP, order_too_deep); // ordered: there may be more steps than places
+WARPBELL_SWITCH(ORDER_BROKEN_FOR_EVER, order_broken_for_ever); // ordered: after a failure nothing is ever sent again
+WARPBELL_SWITCH(ORDER_IGNORES_LOSS, order_ignores_loss); // ordered: a step waits on a lost queue
+WARPBELL_SWITCH(DELIVERY_IMPATIENT, delivery_impatient); // ordered: a step is refused whose ids those before it have
+WARPBELL_SWITCH(BATCH_BEGUN_UNSEEN, batch_begun_unseen); // batches: requests are added before all slots are empty
+WARPBELL_SWITCH(BATCH_SLOT_TAKEN, batch_slot_taken); // batches: a request takes the place of another
+WARPBELL_SWITCH(BATCH_REFUSAL_FORGOTTEN, batch_refusal_forgotten); // batches: what is refused has no answer
+WARPBELL_SWITCH(BATCH_NUMBERED_UNSEEN, batch_numbered_unseen); // batches: lanes look for their commands before these are numbered
+WARPBELL_SWITCH(BATCH_NOTED_UNSEEN, batch_noted_unseen); // batches: the next round begins before answers of the last are seen
+WARPBELL_SWITCH(BATCH_GOES_ON, batch_goes_on); // batches: after a failure the rest of a request is sent
+WARPBELL_SWITCH(BATCH_IN_USE_HIDDEN, batch_in_use_hidden); // batches: of two failures the first is told
+WARPBELL_SWITCH(BATCH_FAILURE_OF_WARP, batch_failure_of_warp); // batches: each warp is told of its own requests only
+WARPBELL_SWITCH(BATCH_DEADLINE_OF_EACH_ROUND, batch_deadline_of_each_round); // batches: each round of commands has the whole deadline
+WARPBELL_SWITCH(MAIL_ANY_BUFFER, mail_any_buffer); // agents: data may lie in another buffer than the agents'
+WARPBELL_SWITCH(MAIL_OPCODE_UNCHECKED, mail_opcode_unchecked); // agents: any command is posted
+WARPBELL_SWITCH(MAIL_SLOT_LOST, mail_slot_lost); // agents: a slot is not free after its answer
+WARPBELL_SWITCH(LATE_SLOT_LOST, late_slot_lost); // agents: the slot of a late request never comes back
+WARPBELL_SWITCH(PUT_OFF_REFUSED, put_off_refused); // agents: a request for which there is no room is answered at once
+WARPBELL_SWITCH(PUT_OFF_FOR_EVER, put_off_for_ever); // agents: a request for which there is no room waits without end
+WARPBELL_SWITCH(STOP_IGNORED, stop_ignored); // agents: after a stop requests are submitted
+WARPBELL_SWITCH(LOST_QUEUE_KEPT, lost_queue_kept); // agents: one stays with its lost queue
+WARPBELL_SWITCH(READ_REPEATED_IN_USE, read_repeated_in_use); // volume: a read goes to another replica with a buffer that is in use
+WARPBELL_SWITCH(AVOIDED_READ, avoided_read); // volume: replicas that did not answer are read from
+WARPBELL_SWITCH(FAILED_BYTES_COUNTED, failed_bytes_counted); // volume: bytes of commands that failed count
+WARPBELL_SWITCH(ZONES_IGNORED, zones_ignored); // volume: a stripe goes on over SSDs that have ended
+WARPBELL_SWITCH(UNITS_UNSHIFTED, units_unshifted); // volume: all SSDs have blocks of one size
+WARPBELL_SWITCH(ONE_SSD_FLUSHED, one_ssd_flushed); // volume: a flush goes to one SSD only
+WARPBELL_SWITCH(SLOTLESS_WARP_USED, slotless_warp_used); // volume: a warp without a slot on one of the SSDs is served
 // clang-format on
 
 } // namespace mutate

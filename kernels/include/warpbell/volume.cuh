@@ -148,7 +148,7 @@ template <sharing Mode, u32 Members, class Map = round_robin, class Retry = no_r
     WARPBELL_D volume(const Group& group, const warpbell_volume_ref& ref, u32 warp, Retry retries = Retry())
         : ref_(ref), warp_(warp), sessions_(group, ref, fits(ref) ? ref.member_count : 0, warp, retries,
                                             typename detail::first_numbers<Members>::type()),
-          usable_(fits(ref) && group.ballot(lacks_a_slot()) == 0) {}
+          usable_(fits(ref) && (group.ballot(lacks_a_slot()) == 0 || mutate::slotless_warp_used)) {}
 
     WARPBELL_D u64 blocks() const { return ref_.blocks; }
     WARPBELL_D u32 block_bytes() const { return 1u << ref_.block_shift; }

@@ -33,6 +33,7 @@ pub const GOES_AT_ONCE: u32 = 4;
 pub const BACKS_OFF: u32 = 8;
 pub const STAYS: u32 = 16;
 pub const BY_OPCODE: u32 = 32;
+pub const PAUSES: u32 = 64;
 
 #[derive(IntoBytes, Immutable)]
 #[repr(C)]

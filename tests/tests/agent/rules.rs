@@ -1,11 +1,15 @@
 //! Each rule of agents, as built and switched off.
 
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
 use warpbell::Sharing;
+use warpbell_kernels::abi;
 use warpbell_kernels::cpu::Module;
-use warpbell_tests::seeds;
+use warpbell_tests::{each_apart, seeds};
 
 use crate::bed::*;
-use crate::work::slow_setting;
+use crate::work::{jammed, slow_setting};
 
 /// Seeds that a broken rule has to show itself.
 const MOST_SEEDS: u64 = 60;
@@ -13,7 +17,7 @@ const MOST_SEEDS: u64 = 60;
 type Check = fn(&Module) -> Result<(), String>;
 
 /// Switch, check, and what the check says then.
-const RULES: [(&str, Check, &str); 8] = [
+const RULES: [(&str, Check, &str); 16] = [
     ("MAIL_NO_FENCE_POST", blocks_go_there_and_back, "first bad block Some"),
     ("MAIL_NO_FENCE_TAKE", blocks_go_there_and_back, "P2: "),
     ("MAIL_NO_FENCE_ANSWER", blocks_go_there_and_back, "P3: "),
@@ -22,16 +26,29 @@ const RULES: [(&str, Check, &str); 8] = [
     ("REQUEST_TAKEN_TWICE", each_request_is_one_command, "seed "),
     ("EVERY_BOX_SERVED", each_request_is_one_command, "seed "),
     ("AGENT_LEAVES_EARLY", what_was_posted_is_answered, "seed "),
+    ("MAIL_ANY_BUFFER", what_agents_have_no_command_for_is_refused, "seed "),
+    ("MAIL_OPCODE_UNCHECKED", what_agents_have_no_command_for_is_refused, "seed "),
+    ("MAIL_SLOT_LOST", blocks_go_there_and_back, "first bad block Some"),
+    ("LATE_SLOT_LOST", late_slots_come_back, "had no room"),
+    ("PUT_OFF_REFUSED", what_has_no_room_waits_for_it, "status 0x"),
+    ("PUT_OFF_FOR_EVER", what_has_no_room_waits_for_it, "not submitted"),
+    ("STOP_IGNORED", a_stop_aborts, "seed "),
+    ("LOST_QUEUE_KEPT", agents_go_over_to_the_next_queue, "not back at work"),
 ];
 
 #[test]
-fn each_rule_holds_and_is_missed_when_it_is_off() {
-    for (switch, check, says) in RULES {
-        assert_eq!(check(&MODULE), Ok(()), "as built, {switch}");
-        let broken = source().mutate(switch).load().expect("compiles");
-        let noticed = check(&broken).err().unwrap_or_default();
+fn each_rule_holds() {
+    RULES.iter().for_each(|(switch, check, _)| assert_eq!(check(&MODULE), Ok(()), "as built, {switch}"));
+}
+
+#[test]
+fn each_rule_is_missed_when_it_is_off() {
+    each_apart("rules::each_rule_is_missed_when_it_is_off", RULES.map(|(switch, ..)| switch), |rule| {
+        let (switch, check, says) = RULES.into_iter().find(|(switch, ..)| *switch == rule).expect("a rule");
+        let noticed = check(&source().mutate(switch).load().expect("compiles")).err().unwrap_or_default();
+        println!("{switch}: {noticed}");
         assert!(noticed.contains(says) && !noticed.is_empty(), "{switch} is not noticed: {noticed:?}");
-    }
+    });
 }
 
 fn each_run(
@@ -68,4 +85,88 @@ fn each_request_is_one_command(module: &Module) -> Result<(), String> {
 fn what_was_posted_is_answered(module: &Module) -> Result<(), String> {
     let setting = Setting { flags: TWO_AT_ONCE | GOES_AT_ONCE, ..Setting::new(Sharing::Exclusive, 2, 3) };
     each_run(module, &setting, MOST_SEEDS, |_, ran| ran.words.iter().all(|word| *word == ANSWERED))
+}
+
+fn what_agents_have_no_command_for_is_refused(module: &Module) -> Result<(), String> {
+    let setting = Setting { flags: BY_OPCODE, ..Setting::new(Sharing::Exclusive, 1, 1) };
+    let refused = [abi::INVALID_FIELD, abi::OUT_OF_BUFFER].map(|code| abi::STATUS_LIBRARY | code);
+    each_run(module, &setting, 1, |_, ran| {
+        ran.records.chunks(2).all(|lane| [lane[1].wrote, lane[1].read] == refused)
+    })
+}
+
+/// Some requests are late, and answered before the next round begins: their slots are free again.
+fn late_slots_come_back(module: &Module) -> Result<(), String> {
+    let setting = Setting { rounds: 12, flags: PAUSES, ..slow_setting(Sharing::Exclusive) };
+    let no_room = abi::STATUS_LIBRARY | abi::NO_ROOM;
+    for seed in seeds(4) {
+        let ran = Bed::new(&setting).run(module, seed, |_| ()).map_err(|error| format!("{error:#}"))?;
+        let without = ran.records.iter().filter(|record| record.wrote == no_room).count();
+        if without != 0 {
+            return Err(format!("seed {seed}: {without} of {} had no room", ran.records.len()));
+        }
+    }
+    Ok(())
+}
+
+/// Whether the last round of each lane went well.
+fn back_at_work(ran: &Ran, rounds: usize) -> Result<(), String> {
+    let mut last = ran.records.chunks(rounds).map(|each| each[rounds - 1]);
+    match last.all(|record| (record.wrote, record.read) == (0, 0)) {
+        true => Ok(()),
+        false => Err("not back at work".to_owned()),
+    }
+}
+
+/// Late commands have all the room for a while: what is posted then waits, but not for ever.
+fn what_has_no_room_waits_for_it(module: &Module) -> Result<(), String> {
+    let deadline = Duration::from_millis(300);
+    let setting = jammed(Setting { rounds: 12, deadline, ..Setting::new(Sharing::Exclusive, 1, 1) });
+    let [timed_out, unsent] = [abi::TIMED_OUT, abi::NOT_SUBMITTED].map(|code| abi::STATUS_LIBRARY | code);
+    for seed in seeds(4) {
+        let ran = Bed::new(&setting).run(module, seed, |_| ()).map_err(|error| format!("{error:#}"))?;
+        let told = || ran.records.iter().flat_map(|record| [record.wrote, record.read]);
+        if let Some(status) = told().find(|status| ![0, timed_out, unsent].contains(status)) {
+            return Err(format!("seed {seed}: status {status:#x}"));
+        }
+        if !told().any(|status| status == unsent) {
+            return Err(format!("seed {seed}: nobody was told that nothing was sent: not submitted"));
+        }
+        back_at_work(&ran, 12)?;
+    }
+    Ok(())
+}
+
+fn a_stop_aborts(module: &Module) -> Result<(), String> {
+    let aborted = abi::STATUS_LIBRARY | abi::ABORTED;
+    for seed in seeds(SEEDS) {
+        let bed = Bed::new(&Setting { rounds: 60, ..Setting::new(Sharing::Exclusive, 2, 2) });
+        let stop = |round| {
+            if round == 300 + 40 * seed {
+                bed.stop.window().store_u32(0, 1, Ordering::Relaxed);
+            }
+        };
+        let ran = bed.run(module, seed, stop).map_err(|error| format!("{error:#}"))?;
+        if !ran.records.iter().any(|record| record.read == aborted) {
+            return Err(format!("seed {seed}: nothing was aborted"));
+        }
+    }
+    Ok(())
+}
+
+fn agents_go_over_to_the_next_queue(module: &Module) -> Result<(), String> {
+    for seed in seeds(SEEDS) {
+        let bed = Bed::new(&Setting { rounds: 12, ..Setting::new(Sharing::Exclusive, 1, 2) });
+        let give_up = |round: u64| {
+            if round == 100 + 20 * seed {
+                bed.several.queues[0].declare_lost(0);
+            }
+            if round > 100 && round.is_multiple_of(50) {
+                bed.several.ssds[0].recovery().look();
+            }
+        };
+        let ran = bed.run(module, seed, give_up).map_err(|error| format!("{error:#}"))?;
+        back_at_work(&ran, 12)?;
+    }
+    Ok(())
 }

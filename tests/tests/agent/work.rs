@@ -133,7 +133,7 @@ fn a_request_that_is_late_keeps_its_slot_until_its_answer() {
 }
 
 /// As many commands as there is room for take ten times as long as agents wait; then all is well.
-fn jammed(setting: Setting) -> Setting {
+pub fn jammed(setting: Setting) -> Setting {
     let action = FaultAction::Delay { by: Duration::from_millis(100) };
     let selector = Selector { count: Some(128), ..Selector::default() };
     Setting {
@@ -182,6 +182,7 @@ fn requests_are_for_blocks_or_a_flush() {
         for lane in ran.records.chunks(2) {
             assert_eq!(lane[0], Record { answers: 1, ..Record::default() });
             assert_eq!(lane[1].wrote, abi::STATUS_LIBRARY | abi::INVALID_FIELD);
+            assert_eq!(lane[1].read, abi::STATUS_LIBRARY | abi::OUT_OF_BUFFER);
         }
         assert_eq!(ran.requests(), 4 * 32, "Write, Compare, Write Zeroes, Read");
         assert_eq!(ran.breaches, Vec::<String>::new());

@@ -34,7 +34,7 @@ fn every_example_compiles_and_runs() {
             (target.memory(WARPS * LANES * 4).expect("memory"), target.shared(4).expect("memory"));
         for (kernel, text) in examples.of(mode, 0) {
             let before = ssd.soft().expect("soft").statistics().total_commands();
-            let buffer = queues.buffer((WARPS - 1) * LANES << ns.block_shift).expect("memory");
+            let buffer = queues.buffer(((WARPS - 1) * LANES) << ns.block_shift).expect("memory");
             answers.fill(0, answers.len(), 0xff).expect("memory");
             let args =
                 AgentArgs { ns, buffer: buffer.as_ref(), answers: answers.address(), stop: stop.address() };

@@ -41,7 +41,7 @@ fn attach(ssd: &Ssd, sharing: Sharing) -> Attachment {
 
 /// Runs one example, with memory of its own: a cancelled command may still write to it. What its lanes answered.
 fn run(examples: &Examples, queues: &Attachment, ns: NamespaceRef, kernel: &str) -> ([u32; LANES], Buffer) {
-    let data = queues.buffer(LANES * 4 << ns.block_shift).expect("memory");
+    let data = queues.buffer((LANES * 4) << ns.block_shift).expect("memory");
     let answers = queues.buffer(LANES * 4).expect("memory");
     let args = ExampleArgs { ns, data: data.as_ref(), answers: answers.as_ref() };
     answers.write(0, &[0xff; LANES * 4]).expect("memory");

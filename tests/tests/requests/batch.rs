@@ -6,7 +6,7 @@ use warpbell::Sharing;
 use warpbell_kernels::abi;
 use warpbell_kernels::toolchain::Variant;
 use warpbell_nvme::{NvmOpcode, Status, status::StatusCodeType};
-use warpbell_softctl::{FaultAction, Selector};
+use warpbell_softctl::{Fault, FaultAction, FaultPlan, Selector};
 use warpbell_tests::{documented, seeds};
 use zerocopy::{Immutable, IntoBytes};
 
@@ -139,9 +139,23 @@ fn what_passes_is_sent_again_where_the_session_says_so() {
     });
 }
 
+/// Many rounds of one warp, each of which takes a third of the deadline.
+pub fn slow(sharing: Sharing) -> Setting {
+    let late = FaultAction::Delay { by: Duration::from_millis(3) };
+    let reads = Selector { opcodes: vec![NvmOpcode::READ], ..Selector::default() };
+    Setting { most: 1, submitters: 1, ..Setting::new(sharing, 1, 2) }.failing(late, reads)
+}
+
+pub fn check_slow(ran: &Ran) -> Result<(), String> {
+    let most = Duration::from_millis(15);
+    if ran.took < most { Ok(()) } else { Err(format!("took {:?}, with {most:?}", ran.took)) }
+}
+
 #[test]
 fn a_batch_has_one_deadline_and_tells_what_became_of_each_request() {
     each(|sharing, seed| {
+        let ran = slow(sharing).run(&MODULE, seed).expect("a run");
+        assert_eq!(check_slow(&ran), Ok(()), "seed {seed}, {sharing:?}");
         // Of one warp: many rounds.
         let lost =
             Selector { opcodes: vec![NvmOpcode::READ], after: 40, count: Some(1), ..Selector::default() };
@@ -162,20 +176,60 @@ fn a_batch_has_one_deadline_and_tells_what_became_of_each_request() {
     });
 }
 
+pub fn refused(sharing: Sharing) -> Setting {
+    Setting { flags: REFUSED, ..Setting::new(sharing, 1, 1) }
+}
+
+/// What the slots were answered, and what was said when requests were added.
+pub fn check_refused(ran: &Ran) -> Result<(), String> {
+    let status: Vec<u32> = ran.records[0].iter().map(|record| record.status).collect();
+    let range = library(abi::OUT_OF_RANGE);
+    let (field, buffer) = (library(abi::INVALID_FIELD), library(abi::OUT_OF_BUFFER));
+    let answers = [range, field, 0, buffer, library(abi::MISALIGNED), 0, range, 0];
+    let added = [0, 0, 0, 0, 0, library(abi::NO_ROOM), field, field, buffer, 0];
+    for (what, found, expected) in [
+        ("slots were answered", &status[..8], &answers[..]),
+        ("was said of those added", &status[10..20], &added[..]),
+        ("was said of all, and of no slot", &status[20..22], &[range, field][..]),
+    ] {
+        if found != expected {
+            return Err(format!("{what} {found:x?} for {expected:x?}"));
+        }
+    }
+    if ran.commands() == 1 { Ok(()) } else { Err(format!("{} commands", ran.commands())) }
+}
+
 #[test]
 fn what_cannot_be_done_is_refused_and_the_rest_is_done() {
     each(|sharing, seed| {
-        let setting = Setting { flags: REFUSED, ..Setting::new(sharing, 1, 1) };
-        let ran = setting.run(&MODULE, seed).expect("a run");
-        let status: Vec<u32> = ran.records[0].iter().map(|record| record.status).collect();
-        let range = library(abi::OUT_OF_RANGE);
-        let (field, buffer) = (library(abi::INVALID_FIELD), library(abi::OUT_OF_BUFFER));
-        let answers = [range, field, 0, buffer, library(abi::MISALIGNED), 0, range, 0];
-        assert_eq!(status[..8], answers, "what the slots were answered");
-        let added = [0, 0, 0, 0, 0, library(abi::NO_ROOM), field, field, buffer, 0];
-        assert_eq!(status[10..20], added, "what was said when they were added");
-        assert_eq!((status[20], status[21]), (range, field), "of all, and of no slot");
-        assert_eq!(ran.commands(), 1);
+        let ran = refused(sharing).run(&MODULE, seed).expect("a run");
+        assert_eq!(check_refused(&ran), Ok(()), "seed {seed}, {sharing:?}");
+    });
+}
+
+/// Block 1 of a request cannot be read, and the command for block 3 is never answered: that one keeps its buffer.
+pub fn in_use(sharing: Sharing) -> Setting {
+    let first = Setting::first_of(0, 39);
+    let at = |lba, action| {
+        let opcodes = vec![NvmOpcode::READ];
+        Fault { action, selector: Selector { lba: Some(lba..=lba), opcodes, ..Selector::default() } }
+    };
+    let faults = vec![at(first + 1, FaultAction::Fail { status: BROKEN }), at(first + 3, FaultAction::Drop)];
+    let faults = FaultPlan { faults, ..FaultPlan::default() };
+    Setting { most: 1, faults, ..Setting::new(sharing, 1, 2) }
+}
+
+pub fn check_in_use(ran: &Ran) -> Result<(), String> {
+    let told = ran.answers(1).find(|(_, slot, ..)| *slot == 39).map(|(.., record)| record);
+    let expected = Record { answers: 1, status: library(abi::TIMED_OUT), bytes: BLOCK, ..Record::default() };
+    if told == Some(expected) { Ok(()) } else { Err(format!("slot 39: {told:?}")) }
+}
+
+#[test]
+fn of_two_failures_of_a_request_the_one_that_keeps_its_buffer_is_told() {
+    each(|sharing, seed| {
+        let ran = in_use(sharing).run(&MODULE, seed).expect("a run");
+        assert_eq!(check_in_use(&ran), Ok(()), "seed {seed}, {sharing:?}");
     });
 }
 

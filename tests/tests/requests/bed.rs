@@ -72,6 +72,7 @@ pub fn shuffled(blocks: u64, window: usize, faults: &FaultPlan, seed: u64) -> So
         namespaces: vec![NamespaceConfig::memory(blocks * BLOCK, BLOCK as u32)],
         faults: faults.clone(),
         order: CompletionOrder::Shuffled { window },
+        volatile_cache: true,
         seed,
         ..SoftConfig::default()
     }
@@ -98,13 +99,16 @@ pub struct Setting {
     pub iodepth: u32,
     pub faults: FaultPlan,
     pub deadline: Duration,
+    /// The round after which the host gives the queues up.
+    pub lost: Option<u64>,
 }
 
 impl Setting {
     pub fn new(sharing: Sharing, grid: u32, warps: u32) -> Setting {
         let (flags, iodepth, deadline) = (0, 63, Duration::from_millis(10));
         let (threads, submitters, faults) = (32 * warps, warps, FaultPlan::default());
-        Setting { sharing, grid, threads, submitters, most: 64, flags, iodepth, faults, deadline }
+        let (most, lost) = (64, None);
+        Setting { sharing, grid, threads, submitters, most, flags, iodepth, faults, deadline, lost }
     }
 
     pub fn failing(self, action: FaultAction, selector: Selector) -> Setting {
@@ -187,7 +191,8 @@ impl Setting {
         let launch = Launch::with_bytes(module, "batch_requests_test", args.as_bytes())?;
         let launch = launch.grid(self.grid).block(self.threads).shared_bytes(storages * STORAGE);
         let start = several.softs[0].clock().now();
-        let counters = several.run(launch.hooks(several.hooks()?), seed, |_| ())?;
+        let lose = |round| several.lose(self.lost == Some(round));
+        let counters = several.run(launch.hooks(several.hooks()?), seed, lose)?;
         let took = several.softs[0].clock().now() - start;
         let mut found = [vec![Record::default(); per_phase], vec![Record::default(); per_phase]];
         let mut told = [vec![0u32; threads], vec![0u32; threads]];

@@ -2,6 +2,8 @@
 
 mod batch;
 mod bed;
+mod io_rules;
+mod lost;
 mod order;
 mod pieces;
 mod rules;

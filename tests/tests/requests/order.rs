@@ -55,7 +55,8 @@ fn each_step_is_sent_after_those_before_it_completed() {
             let work = Work { iodepth, ..steps(sharing, mode) };
             let done = work.run(&PIECES, seed).expect("a run");
             assert_eq!(check(&done), Ok(()), "seed {seed}, {work:?}");
-            let flushes = if mode == LOG { u64::from(STEPS / 3) * 2 } else { 0 };
+            // And one of each warp in the end.
+            let flushes = if mode == LOG { u64::from(STEPS / 3) * 2 + 2 } else { 2 };
             assert_eq!(done.several.softs[0].statistics().commands(NvmOpcode::FLUSH), flushes);
         }
     });
@@ -76,6 +77,8 @@ fn answers_are_handed_over_in_the_order_of_submission() {
             let done = work.run(&PIECES, seed).expect("a run");
             assert_eq!(check(&done), Ok(()), "seed {seed}, {work:?}");
         }
+        let done = narrow(sharing).run(&PIECES, seed).expect("a run");
+        assert_eq!(check(&done), Ok(()), "seed {seed}, {sharing:?}, one identifier");
         let done = slow(sharing).run(&PIECES, seed).expect("a run");
         assert_eq!(check(&done), Ok(()), "seed {seed}, {sharing:?}, a slow read");
         assert!(done.took >= Duration::from_millis(1), "{:?}", done.took);
@@ -118,7 +121,15 @@ pub fn check_broken(done: &Done) -> Result<(), String> {
             return Err(format!("step {round}, lane {lane}: {record:?}"));
         }
     }
-    Ok(())
+    match done.each().any(|(_, round, _, record)| round == STEPS && record.wrong != 0) {
+        true => Err("a step after all others was not done".to_owned()),
+        false => Ok(()),
+    }
+}
+
+/// Lanes with one identifier: a step has to wait for that of the step before.
+pub fn narrow(sharing: Sharing) -> Work {
+    Work { tokens: 1, ..steps(sharing, DELIVERED) }
 }
 
 #[test]
@@ -158,6 +169,6 @@ fn a_step_that_never_ends_is_given_up_at_its_deadline() {
     each(|sharing, seed| {
         let done = hung(sharing).run(&PIECES, seed).expect("a run");
         assert_eq!(check_hung(&done), Ok(()), "seed {seed}, {sharing:?}");
-        assert_eq!(done.counters.sqes, 2 * 32 + 32, "two steps, and what is read in the end");
+        assert_eq!(done.counters.sqes, 2 * 32 + 1 + 32, "two steps, a flush, and what is read in the end");
     });
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use warpbell::Sharing;
+use warpbell::{AttachOptions, Sharing};
 use warpbell_hw::Device;
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu::{Counters, Launch, Module};
@@ -66,8 +66,12 @@ pub struct Work {
     pub iodepth: u32,
     /// The controller completes commands in the order of submission, in whatever order it executes them.
     pub in_order: bool,
+    /// Identifiers of a lane.
+    pub tokens: u32,
     pub faults: FaultPlan,
     pub deadline: Duration,
+    /// The round after which the host gives the queues up.
+    pub lost: Option<u64>,
 }
 
 pub struct Done {
@@ -83,6 +87,7 @@ impl Work {
     pub fn new(sharing: Sharing, kernel: &'static str, mode: u32) -> Work {
         let (warps, blocks, rounds, most, iodepth) = (2, 8, 2, 64, 63);
         let (faults, deadline) = (FaultPlan::default(), Duration::from_millis(10));
+        let (tokens, in_order, lost) = (4, false, None);
         Work {
             sharing,
             kernel,
@@ -92,9 +97,11 @@ impl Work {
             rounds,
             most,
             iodepth,
-            in_order: false,
+            tokens,
+            in_order,
             faults,
             deadline,
+            lost,
         }
     }
 
@@ -142,7 +149,7 @@ impl Work {
         let launch = Launch::with_bytes(module, self.kernel, args.as_bytes())?;
         let launch = launch.grid(self.warps).hooks(several.hooks()?);
         let start = several.softs[0].clock().now();
-        let counters = several.run(launch, seed, |_| ())?;
+        let counters = several.run(launch, seed, |round| several.lose(self.lost == Some(round)))?;
         let took = several.softs[0].clock().now() - start;
         memory.read(0, records.as_mut_bytes())?;
         Ok(Done { work: self.clone(), records, counters, several, took })
@@ -151,6 +158,7 @@ impl Work {
     fn open(&self, seed: u64) -> anyhow::Result<Several> {
         let (blocks, window, warps) = (self.all_blocks(), 16, self.warps);
         let options = attached(self.sharing, warps, self.iodepth, self.deadline);
+        let options = AttachOptions { tokens: Some(self.tokens), ..options };
         let mut config = shuffled(blocks, window, &self.faults, seed);
         if self.in_order {
             config.order = CompletionOrder::Submission { window };

@@ -5,8 +5,8 @@ use std::time::Duration;
 use warpbell::Sharing;
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu::Module;
-use warpbell_nvme::NvmOpcode;
-use warpbell_softctl::{FaultAction, Selector};
+use warpbell_nvme::{NvmOpcode, Status, status::StatusCodeType};
+use warpbell_softctl::{Fault, FaultAction, FaultPlan, Selector};
 
 use crate::batch::{BROKEN, BROKEN_BITS, each, library};
 use crate::pieces::*;
@@ -17,6 +17,8 @@ const EACH: u32 = 1;
 const PAIR: u32 = 2;
 const POLLED: u32 = 3;
 const CANCELLED: u32 = 4;
+const AGAIN: u32 = 5;
+const STARVED: u32 = 6;
 
 fn split(sharing: Sharing, mode: u32) -> Work {
     Work::new(sharing, "split_test", mode)
@@ -24,7 +26,7 @@ fn split(sharing: Sharing, mode: u32) -> Work {
 
 /// Blocks of a lane's request.
 fn blocks(mode: u32, lane: u32) -> u64 {
-    if matches!(mode, EACH | POLLED) { u64::from(lane % 9) } else { 32 * 8 }
+    if matches!(mode, EACH | POLLED | CANCELLED | AGAIN | STARVED) { u64::from(lane % 9) } else { 32 * 8 }
 }
 
 fn good(mode: u32, lane: u32) -> Record {
@@ -110,18 +112,89 @@ fn at_the_deadline_everybody_is_told_what_became_of_the_request() {
     });
 }
 
+/// Two commands of one request go wrong: block 3 and block 5 of the first row of commands.
+pub fn twice_broken(sharing: Sharing, second: FaultAction) -> Work {
+    let at = |lba, action| {
+        let opcodes = vec![NvmOpcode::READ];
+        Fault { action, selector: Selector { lba: Some(lba..=lba), opcodes, ..Selector::default() } }
+    };
+    let faults = vec![at(3, FaultAction::Fail { status: BROKEN }), at(5, second)];
+    let faults = FaultPlan { faults, ..FaultPlan::default() };
+    Work { most: 1, warps: 1, faults, ..split(sharing, WHOLE) }
+}
+
+pub const OTHER: Status = Status::new(StatusCodeType::GENERIC, 0x04).with_dnr(true);
+
+/// Each lane is told `status`, and of the bytes before block 3.
+pub fn check_twice_broken(done: &Done, status: u32) -> Result<(), String> {
+    done.expect(|_, round, lane| match round {
+        0 => good(WHOLE, lane),
+        _ => Record { status, bytes: 3 * BLOCK, ..good(WHOLE, lane) },
+    })
+}
+
+#[test]
+fn of_two_failures_the_first_is_told_and_a_buffer_in_use_before_all() {
+    each(|sharing, seed| {
+        for (second, told) in
+            [(FaultAction::Fail { status: OTHER }, BROKEN_BITS), (FaultAction::Drop, library(abi::TIMED_OUT))]
+        {
+            let done = twice_broken(sharing, second).run(&PIECES, seed).expect("a run");
+            assert_eq!(check_twice_broken(&done, told), Ok(()), "seed {seed}, {sharing:?}, {second:?}");
+        }
+    });
+}
+
+/// A second request of the same object, while the first is on its way.
+pub fn again(sharing: Sharing) -> Work {
+    Work { most: 1, ..split(sharing, AGAIN) }
+}
+
+/// A request of lanes that have used up their identifiers.
+pub fn starved(sharing: Sharing) -> Work {
+    Work { most: 1, warps: 1, iodepth: 255, ..split(sharing, STARVED) }
+}
+
+pub fn check_starved(done: &Done) -> Result<(), String> {
+    let refused = Record { answers: 1, status: library(abi::NO_CID), ..Record::default() };
+    done.expect(|_, _, lane| if blocks(STARVED, lane) == 0 { good(STARVED, lane) } else { refused })
+}
+
+#[test]
+fn an_object_has_one_request_and_a_lane_without_identifiers_is_refused() {
+    each(|sharing, seed| {
+        check(&PIECES, &again(sharing), seed).unwrap_or_else(|bad| panic!("{bad}"));
+        let done = starved(sharing).run(&PIECES, seed).expect("a run");
+        assert_eq!(check_starved(&done), Ok(()), "seed {seed}, {sharing:?}");
+    });
+}
+
+pub fn cancelled(sharing: Sharing) -> Work {
+    Work { most: 1, warps: 1, iodepth: 31, ..split(sharing, CANCELLED) }
+}
+
+/// Each lane is told what became of its request: done with all its data, in flight, or not begun.
+pub fn check_cancelled(done: &Done) -> Result<(), String> {
+    let (timed_out, aborted) = (library(abi::TIMED_OUT), library(abi::ABORTED));
+    for (_, _, lane, record) in done.each() {
+        let known = [0, timed_out, aborted].contains(&record.status);
+        let all = record.bytes == u64::from(lane % 9) * BLOCK;
+        if !known || record.answers != 1 || (record.status == 0) != all {
+            return Err(format!("lane {lane}: {record:?}"));
+        }
+    }
+    for status in [timed_out, aborted] {
+        if !done.each().any(|(_, _, _, record)| record.status == status) {
+            return Err(format!("nobody was told {status:#x}"));
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn a_request_is_cancelled_with_all_its_commands() {
-    let (timed_out, aborted) = (library(abi::TIMED_OUT), library(abi::ABORTED));
     each(|sharing, seed| {
-        let work = Work { most: 1, warps: 1, iodepth: 31, ..split(sharing, CANCELLED) };
-        let done = work.run(&PIECES, seed).expect("a run");
-        for (_, _, lane, record) in done.each() {
-            let known = [0, timed_out, aborted].contains(&record.status);
-            assert!(known && record.answers == 1, "seed {seed}, lane {lane}: {record:?}");
-            assert_eq!(record.status == 0, record.bytes == u64::from(lane % 9) * BLOCK, "{record:?}");
-        }
-        assert!(done.each().any(|(_, _, _, record)| record.status == timed_out));
-        assert!(done.each().any(|(_, _, _, record)| record.status == aborted));
+        let done = cancelled(sharing).run(&PIECES, seed).expect("a run");
+        assert_eq!(check_cancelled(&done), Ok(()), "seed {seed}, {sharing:?}");
     });
 }

@@ -36,7 +36,7 @@ fn a_stripe_over_four_ssds_gives_each_the_same_bytes_within_one_chunk() {
 }
 
 /// Three SSDs that have nothing in common.
-fn unlike() -> Vec<Disk> {
+pub fn unlike() -> Vec<Disk> {
     vec![
         Disk { queues: 3, ..Disk::new(300 << 10, 512) },
         Disk { queues: 1, sgl: false, ..Disk::new(200 << 10, 4096) },

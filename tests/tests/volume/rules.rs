@@ -4,28 +4,42 @@ use warpbell::{Sharing, VolumeLayout};
 use warpbell_kernels::cpu;
 use warpbell_nvme::NvmOpcode;
 use warpbell_softctl::{FaultAction, Selector};
-use warpbell_tests::seeds;
+use warpbell_tests::{each_apart, seeds};
 
 use crate::bed::*;
+use crate::layouts::unlike;
 use crate::replicas::{BROKEN, digest_of, only, replicas};
 
 type Check = fn(&cpu::Module) -> Result<(), String>;
 
-const RULES: [(&str, Check); 5] = [
+const RULES: [(&str, Check); 12] = [
     ("CHUNK_CROSSED", chunks_are_kept),
     ("READ_NOT_REPEATED", reads_find_a_replica),
     ("ONE_REPLICA_WRITTEN", every_replica_is_written),
     ("REPLICA_KEPT", stale_replicas_are_not_read),
     ("LAST_REPLICA_DROPPED", what_was_written_is_there),
+    ("READ_REPEATED_IN_USE", a_buffer_in_use_is_not_used_again),
+    ("AVOIDED_READ", a_silent_replica_is_avoided),
+    ("FAILED_BYTES_COUNTED", bytes_are_those_that_were_moved),
+    ("ZONES_IGNORED", unlike_ssds_are_used_to_their_ends),
+    ("UNITS_UNSHIFTED", unlike_ssds_are_used_to_their_ends),
+    ("ONE_SSD_FLUSHED", a_flush_goes_everywhere),
+    ("SLOTLESS_WARP_USED", a_warp_without_a_slot_costs_nothing),
 ];
 
 #[test]
-fn each_rule_holds_and_is_missed_when_it_is_off() {
-    for (switch, check) in RULES {
-        assert_eq!(check(&MODULE), Ok(()), "as built, {switch}");
-        let broken = source().mutate(switch).load().expect("compiles");
-        assert!(check(&broken).is_err(), "nobody notices {switch}");
-    }
+fn each_rule_holds() {
+    RULES.iter().for_each(|(switch, check)| assert_eq!(check(&MODULE), Ok(()), "as built, {switch}"));
+}
+
+#[test]
+fn each_rule_is_missed_when_it_is_off() {
+    each_apart("rules::each_rule_is_missed_when_it_is_off", RULES.map(|(switch, _)| switch), |rule| {
+        let (switch, check) = RULES.into_iter().find(|(switch, _)| *switch == rule).expect("a rule");
+        let noticed = check(&source().mutate(switch).load().expect("compiles")).err();
+        println!("{switch}: {:.200}", noticed.as_deref().unwrap_or("nobody notices it"));
+        assert!(noticed.is_some(), "nobody notices {switch}");
+    });
 }
 
 fn chunks_are_kept(module: &cpu::Module) -> Result<(), String> {
@@ -84,4 +98,63 @@ fn what_was_written_is_there(module: &cpu::Module) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// The second replica answers no read from some on.
+fn silent() -> Bed {
+    replicas(Sharing::Shared, |disk| disk.failing(FaultAction::Drop, only(NvmOpcode::READ, 9)))
+}
+
+fn a_buffer_in_use_is_not_used_again(module: &cpu::Module) -> Result<(), String> {
+    for seed in seeds(SEEDS) {
+        let made = silent().open();
+        made.run(module, seed, true, |_| ());
+        let read = made.run(module, seed, false, |_| ());
+        if !read.iter().any(|record| record.again != 0) {
+            return Err(format!("seed {seed}: nobody was told that a buffer is in use"));
+        }
+    }
+    Ok(())
+}
+
+fn a_silent_replica_is_avoided(module: &cpu::Module) -> Result<(), String> {
+    seeds(SEEDS).try_for_each(|seed| digest_of(module, &silent(), seed).map(|_| ()))
+}
+
+fn bytes_are_those_that_were_moved(module: &cpu::Module) -> Result<(), String> {
+    for seed in seeds(SEEDS) {
+        let fail = FaultAction::Fail { status: BROKEN };
+        let made = replicas(Sharing::Shared, |disk| disk.failing(fail, only(NvmOpcode::WRITE, 9))).open();
+        made.run(module, seed, true, |_| ());
+        for (member, soft) in made.report().iter().zip(&made.several.softs) {
+            let moved = soft.statistics().bytes_written;
+            if member.bytes_written != moved {
+                return Err(format!("seed {seed}: {} of {moved} bytes: {member:?}", member.bytes_written));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn unlike_ssds_are_used_to_their_ends(module: &cpu::Module) -> Result<(), String> {
+    let bed = Bed::new(unlike(), Sharing::Shared, VolumeLayout::Stripe);
+    seeds(SEEDS).try_for_each(|seed| digest_of(module, &bed, seed).map(|_| ()))
+}
+
+fn a_flush_goes_everywhere(module: &cpu::Module) -> Result<(), String> {
+    let made = Bed::new(unlike(), Sharing::Shared, VolumeLayout::Stripe).open();
+    made.run(module, 1, true, |_| ());
+    let flushes = made.several.softs.iter().map(|soft| soft.statistics().commands(NvmOpcode::FLUSH));
+    let flushes: Vec<u64> = flushes.collect();
+    if flushes == [2; 3] { Ok(()) } else { Err(format!("flushes of two warps: {flushes:?}")) }
+}
+
+fn a_warp_without_a_slot_costs_nothing(module: &cpu::Module) -> Result<(), String> {
+    let made = replicas(Sharing::Shared, |disk| Disk { queues: 1, warps: Some(1), ..disk }).open();
+    made.run(module, 3, true, |_| ());
+    let report = made.report();
+    match report.iter().all(|member| member.present && member.errors == 0) {
+        true => Ok(()),
+        false => Err(format!("{report:?}")),
+    }
 }

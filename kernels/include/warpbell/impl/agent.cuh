@@ -25,9 +25,14 @@ WARPBELL_HD constexpr bool is_mail(opcode op) {
            op == opcode::flush;
 }
 
+// Whether data lies in the buffer that agents have.
+WARPBELL_D bool is_in(const dma_span& data, const warpbell_buffer_ref& buffer) {
+    return data.buffer().iova == buffer.iova && data.buffer().data == buffer.data;
+}
+
 // A free slot, or Slots. What timed out may have been answered by now.
 WARPBELL_CLIENT(u32)::take_slot() {
-    for (u32 k = 0; k < Slots && free_ == 0; ++k) {
+    for (u32 k = 0; k < Slots && free_ == 0 && !mutate::late_slot_lost; ++k) {
         if ((late_ >> k & 1u) != 0 && (port::load_relaxed_any(word(k)) & request_answered) != 0) {
             late_ &= ~(1u << k);
             free_ |= 1u << k;
@@ -45,11 +50,10 @@ WARPBELL_CLIENT_CALL(mail_token)::post(const Group& group, bool want, opcode op,
                                        const dma_span& data) {
     const bool moves = want && op != opcode::flush && carries_blocks(op);
     status refusal;
-    if (want && !is_mail(op)) {
+    if (want && !is_mail(op) && !mutate::mail_opcode_unchecked) {
         refusal = code::invalid_field;
-    } else if (moves &&
-               (!data.inside() || data.buffer().iova != buffer_.iova || data.buffer().data != buffer_.data)) {
-        refusal = code::out_of_buffer; // not of the agents' buffer
+    } else if (moves && (!data.inside() || (!mutate::mail_any_buffer && !is_in(data, buffer_)))) {
+        refusal = code::out_of_buffer;
     }
     const u32 k = want && refusal.ok() ? take_slot() : Slots;
     if (want && refusal.ok() && k == Slots) {
@@ -84,7 +88,7 @@ WARPBELL_CLIENT(bool)::settle(mail_token& token, status& result) {
     if ((found & request_answered) == 0) {
         return false;
     }
-    free_ |= 1u << token.bits_;
+    free_ |= mutate::mail_slot_lost ? 0 : 1u << token.bits_;
     result = status::from_bits(found & ~request_answered);
     token.bits_ = mail_token::empty;
     return true;
@@ -203,14 +207,14 @@ WARPBELL_AGENT(void)::answer(u32 place, status said) {
 // Whether a request that was not submitted is tried again. Not for ever: commands that the controller never
 // completes may have the room.
 WARPBELL_AGENT(bool)::waits_on(u32 place, status& refusal, u64 deadline_ns) {
-    if (!refusal.is(code::no_room) && !refusal.is(code::no_cid)) {
+    if ((!refusal.is(code::no_room) && !refusal.is(code::no_cid)) || mutate::put_off_refused) {
         return false;
     }
     const u64 now = port::clock_ns();
     if (put_off_ != place) {
         put_off_ns_ = now;
     }
-    if (now - put_off_ns_ >= deadline_ns) {
+    if (now - put_off_ns_ >= deadline_ns && !mutate::put_off_for_ever) {
         refusal = code::not_submitted;
         return false;
     }
@@ -233,7 +237,7 @@ WARPBELL_AGENT(bool)::take(bool stopped, u64 deadline_ns) {
     sqe entry = {};
     if (want) {
         entry = read_request(place, refusal);
-        refusal = stopped ? status(code::aborted) : refusal;
+        refusal = stopped && !mutate::stop_ignored ? status(code::aborted) : refusal;
     }
     const bool submits = want && refusal.ok();
     io_token token = s_.queue().try_submit(this_warp(), submits, entry);
@@ -278,7 +282,7 @@ WARPBELL_AGENT(bool)::is_done(u32 f, status& said, u64 now, u64 deadline_ns) {
 // were given up are room for what is put off.
 WARPBELL_AGENT(bool)::hand_over(u64 deadline_ns) {
     if (this_warp().ballot(busy_ != 0 || put_off_ != nobody) == 0) {
-        if (s_.queue().refuses()) {
+        if (s_.queue().refuses() && !mutate::lost_queue_kept) {
             (void)s_.queue().follow(this_warp());
         }
         return false;

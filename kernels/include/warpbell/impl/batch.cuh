@@ -34,7 +34,9 @@ WARPBELL_D io_batch<Slots>::io_batch(const Group& group, storage& shared, u32 su
     for (u32 slot = group.thread_rank(); slot < Slots; slot += group.size()) {
         answer(slot, 0, 0);
     }
-    group.sync();
+    if (!mutate::batch_begun_unseen) {
+        group.sync();
+    }
 }
 
 template <u32 Slots>
@@ -42,7 +44,7 @@ WARPBELL_D status io_batch<Slots>::add(u32 slot, opcode op, extent where, const 
     if (slot >= Slots || op == opcode::dataset_management || (flags & 0xffffu) != 0) {
         return code::invalid_field;
     }
-    if (is_asked(slot)) {
+    if (is_asked(slot) && !mutate::batch_slot_taken) {
         return code::no_room;
     }
     const bool moves = op != opcode::flush && carries_blocks(op);
@@ -135,7 +137,7 @@ WARPBELL_D void io_batch<Slots>::number(const Warp& warp, const session<Mode, Re
         if (slot < Slots && is_asked(slot)) {
             status refusal;
             count = commands_of(s, slot, refusal);
-            if (!refusal.ok()) {
+            if (!refusal.ok() && !mutate::batch_refusal_forgotten) {
                 answer(slot, refusal.bits, 0);
                 worst_ = detail::worse_of(worst_, refusal);
             }
@@ -156,7 +158,9 @@ WARPBELL_D void io_batch<Slots>::number(const Warp& warp, const session<Mode, Re
     if (mutate::batch_one_round && commands_ > warp.size()) {
         commands_ = warp.size();
     }
-    warp.sync();
+    if (!mutate::batch_numbered_unseen) {
+        warp.sync();
+    }
 }
 
 // After it, each warp sees what all threads have added. False: the block does not consist of whole warps, and
@@ -216,7 +220,7 @@ WARPBELL_D void io_batch<Slots>::start(const Warp& warp, session<Mode, Retry>& s
     if (command < commands_) {
         const u32 slot = find(command);
         // Answered: an earlier piece has failed.
-        if (is_asked(slot)) {
+        if (is_asked(slot) || mutate::batch_goes_on) {
             slot_ = slot;
             piece_ = command - port::load_relaxed_any(&shared_.first[slot]);
         }
@@ -262,7 +266,7 @@ WARPBELL_D void io_batch<Slots>::note(const Warp& warp, const session<Mode, Retr
     const bool mine = slot_ != nobody;
     const u32 same = warp.match(slot_);
     const u32 failed = warp.ballot(mine && !said.ok()) & same;
-    const u32 in_use = warp.ballot(mine && said.buffer_in_use()) & same;
+    const u32 in_use = warp.ballot(mine && said.buffer_in_use() && !mutate::batch_in_use_hidden) & same;
     const u32 hidden = mutate::batch_failure_hidden ? port::highest(same) : 0;
     const u32 from = hidden        ? hidden
                      : in_use != 0 ? port::lowest(in_use)
@@ -282,7 +286,9 @@ WARPBELL_D void io_batch<Slots>::note(const Warp& warp, const session<Mode, Retr
         answer(slot_, word | (last || word != 0 ? 0 : asked),
                (done < blocks ? done : blocks) * s.block_bytes());
     }
-    warp.sync();
+    if (!mutate::batch_noted_unseen) {
+        warp.sync();
+    }
 }
 
 template <u32 Slots>
@@ -293,6 +299,9 @@ WARPBELL_D status io_batch<Slots>::worst_of_all(const Group& group) const {
     }
     status worst;
     for (u32 w = 0; w < warps_; ++w) {
+        if (mutate::batch_failure_of_warp && w != warp_) {
+            continue;
+        }
         worst = detail::worse_of(worst, status::from_bits(port::load_relaxed_any(&shared_.worst[w])));
     }
     return worst;
@@ -304,7 +313,7 @@ WARPBELL_D status io_batch<Slots>::wait(const Group& group, session<Mode, Retry>
     if (detail::has_whole_warps(group) && warp_ < warps_) {
         const auto& warp = detail::warp_of(group);
         const auto left = [&] {
-            const u64 gone = port::clock_ns() - begin_ns_;
+            const u64 gone = mutate::batch_deadline_of_each_round ? 0 : port::clock_ns() - begin_ns_;
             return warp.broadcast(gone < total_ns_ ? total_ns_ - gone : u64(0));
         };
         while (next_ < commands_) {

@@ -7,8 +7,8 @@ namespace warpbell {
 inline namespace WARPBELL_NAMESPACE {
 
 namespace detail {
-constexpr u32 force_unit_access = 1u << 30;   // dword 12 of Read and Write
-constexpr u32 attribute_deallocate = 1u << 2; // dword 11 of Dataset Management
+constexpr u32 force_unit_access = mutate::fua_forgotten ? 0 : 1u << 30; // dword 12 of Read and Write
+constexpr u32 attribute_deallocate = 1u << 2;                           // dword 11 of Dataset Management
 constexpr u32 range_bytes = 16;
 } // namespace detail
 
@@ -74,8 +74,9 @@ WARPBELL_D status deallocate(const Group& group, session<Mode, Retry>& s, option
     }
     if (mine) {
         const u64 first = mine->start.value;
-        port::store_quad(list.template data<u32>() + rank_in(ranges) * 4u, 0, mine->blocks,
-                         static_cast<u32>(first), static_cast<u32>(first >> 32));
+        const u32 place = mutate::range_by_lane ? port::lane() : rank_in(ranges);
+        port::store_quad(list.template data<u32>() + place * 4u, 0, mine->blocks, static_cast<u32>(first),
+                         static_cast<u32>(first >> 32));
     }
     sqe entry = s.command(opcode::dataset_management, list, bytes);
     entry.dword[10] = port::population(ranges) - 1u;

@@ -49,7 +49,7 @@ WARPBELL_D status session<Mode, Retry>::check(opcode op, extent where, const dma
     if (!refusal.ok()) {
         return refusal;
     }
-    if (where.blocks > ns_.max_blocks) {
+    if (where.blocks > ns_.max_blocks && !mutate::too_large_sent) {
         return code::too_large;
     }
     return carries_blocks(op) ? check_data(data, bytes) : status();
@@ -57,13 +57,13 @@ WARPBELL_D status session<Mode, Retry>::check(opcode op, extent where, const dma
 
 template <sharing Mode, class Retry>
 WARPBELL_D status session<Mode, Retry>::check_data(const dma_span& data, u64 bytes) const {
-    if (!data.inside() || data.bytes() < bytes) {
+    if ((!data.inside() || data.bytes() < bytes) && !mutate::data_unchecked) {
         return code::out_of_buffer;
     }
     if (!is_leased(data.iova(), bytes)) {
         return code::out_of_lease;
     }
-    if (data.iova() & 3u) {
+    if ((data.iova() & 3u) != 0 && !mutate::misaligned_sent) {
         return code::misaligned;
     }
     if (!uses_sgl()) {
@@ -137,7 +137,7 @@ WARPBELL_D io_token start_each(const Group& group, session<Mode, Retry>& s, opco
         entry.dword[12] |= flags;
     }
     io_token token = s.queue().submit(group, want, entry, deadline_ns);
-    if (!refusal.ok()) {
+    if (!refusal.ok() && !mutate::refusal_forgotten) {
         token = io_token::refused(refusal);
     }
     return token;
@@ -160,7 +160,8 @@ WARPBELL_D optional<extent> piece(extent whole, u64 index, u32 most) {
         return nullopt;
     }
     const u64 rest = whole.blocks - before;
-    return extent{lba(whole.start.value + before), rest < most ? static_cast<u32>(rest) : most};
+    return extent{lba(whole.start.value + before),
+                  rest < most && !mutate::piece_not_clipped ? static_cast<u32>(rest) : most};
 }
 
 // Refusals that splitting would hide: a piece of a bad extent can be good.
@@ -171,7 +172,7 @@ WARPBELL_D status check_whole(const session<Mode, Retry>& s, opcode op, extent w
     if (!refusal.ok()) {
         return refusal;
     }
-    if (carries_blocks(op) && (!data.inside() || data.bytes() < bytes)) {
+    if (carries_blocks(op) && (!data.inside() || data.bytes() < bytes) && !mutate::whole_unchecked) {
         return code::out_of_buffer;
     }
     return status();
@@ -184,7 +185,10 @@ template <class Group> WARPBELL_D status agree(const Group& group, status mine) 
     if (failed == 0) {
         return status();
     }
-    const u32 in_use = group.ballot(mine.buffer_in_use());
+    if (mutate::group_failure_hidden) {
+        return mine;
+    }
+    const u32 in_use = mutate::in_use_hidden ? 0 : group.ballot(mine.buffer_in_use());
     return status::from_bits(static_cast<u32>(group.from(port::lowest(in_use ? in_use : failed), mine.bits)));
 }
 
@@ -210,7 +214,7 @@ class rounds_deadline {
 
     // What is left for the next round, the same in each lane; 0 once nothing is.
     template <class Group> WARPBELL_D u64 left(const Group& group) const {
-        const u64 gone = port::clock_ns() - begin_ns_;
+        const u64 gone = mutate::deadline_of_each_round ? 0 : port::clock_ns() - begin_ns_;
         return group.broadcast(gone < total_ns_ ? total_ns_ - gone : 0);
     }
 
@@ -231,7 +235,8 @@ WARPBELL_D status run_whole(const Group& group, session<Mode, Retry>& s, opcode 
     const bool several = where.blocks > static_cast<u64>(s.max_blocks()) * group.size();
     const rounds_deadline end(s.queue().deadline(deadline_ns), several);
     status result;
-    for (u64 first = 0; first * s.max_blocks() < where.blocks && result.ok(); first += group.size()) {
+    for (u64 first = 0; first * s.max_blocks() < where.blocks && (result.ok() || mutate::split_goes_on);
+         first += group.size()) {
         if (first != 0 && (deadline_ns = end.left(group)) == 0) {
             return code::not_submitted;
         }
@@ -281,7 +286,8 @@ WARPBELL_D status run_each(const Group& group, session<Mode, Retry>& s, opcode o
         if (mine) {
             result = answer;
         }
-        more = more && result.ok() && piece(*where, index + 1u, s.max_blocks()).has_value();
+        more = more && (result.ok() || mutate::split_goes_on) &&
+               piece(*where, index + 1u, s.max_blocks()).has_value();
     }
     return result;
 }

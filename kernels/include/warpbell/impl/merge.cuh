@@ -21,15 +21,16 @@ template <class Group> WARPBELL_D u32 heads_of(const Group& group, u32 asking, c
     const bool asks = (asking >> me & 1u) != 0;
     const u32 neighbour = before != 0 ? port::highest(before) : me;
     const u64 end = group.from(neighbour, mine.end), beyond = group.from(neighbour, mine.beyond);
-    const bool follows = group.from(neighbour, mine.buffer) == mine.buffer && end == mine.start &&
-                         beyond == mine.iova && before != 0;
+    const bool same_buffer = group.from(neighbour, mine.buffer) == mine.buffer || mutate::merged_other_buffer;
+    const bool follows = same_buffer && (end == mine.start || mutate::merged_over_a_gap) &&
+                         (beyond == mine.iova || mutate::merged_elsewhere) && before != 0;
     u32 heads = group.ballot(asks && !follows);
     for (;;) {
         const u32 mine_or_before = heads & (port::lanes_below() | 1u << me);
         const u32 head = mine_or_before != 0 ? port::highest(mine_or_before) : me;
         const u64 blocks = mine.end - group.from(head, mine.start);
         const u32 over = group.ballot(asks && head != me && blocks > most);
-        if (over == 0) {
+        if (over == 0 || mutate::merged_too_large) {
             return heads;
         }
         // Of each command the first lane that is too much begins the next.
@@ -65,7 +66,8 @@ WARPBELL_D status run_merged(const Group& group, session<Mode, Retry>& s, opcode
     group.sync(); // one lane saw the completion; the others read the data of it too
     const u32 head = (heads & to_me) != 0 ? port::highest(heads & to_me) : me;
     const u32 bits = static_cast<u32>(group.from(head, answer.bits));
-    return mine != 0 ? status::from_bits(bits) : refusal;
+    const status said = mutate::merged_failure_hidden ? answer : status::from_bits(bits);
+    return mine != 0 ? said : refusal;
 }
 
 } // namespace detail

@@ -11,7 +11,7 @@ template <class Group, sharing Mode, class Retry>
 WARPBELL_D status io_order<Order, Depth, Commands>::post(const Group& group, session<Mode, Retry>& s,
                                                          opcode op, optional<extent> where,
                                                          const dma_span& data, bool whole) {
-    if (count_ == Depth) {
+    if (count_ == Depth && !mutate::order_too_deep) {
         return code::no_room;
     }
     const status begun = step(count_).begin(group, s, op, where, data, whole);
@@ -45,7 +45,7 @@ WARPBELL_D void io_order<Order, Depth, Commands>::run_at_once(const Group& group
     bool sent = true;
     for (u32 k = 0; k < count_ && sent; ++k) {
         // Those before it have ids of these lanes, and give them back.
-        step(k).advance(group, s, k != 0);
+        step(k).advance(group, s, k != 0 && !mutate::delivery_impatient);
         sent = group.ballot(!step(k).is_sent()) == 0;
     }
 }
@@ -83,7 +83,7 @@ WARPBELL_D ordered_answer io_order<Order, Depth, Commands>::hand_over(const Grou
         oldest_ = (oldest_ + 1u) % Depth;
         --count_;
         completed_ -= completed_ != 0 ? 1u : 0u;
-        broken_ = broken_ && count_ != 0;
+        broken_ = broken_ && (count_ != 0 || mutate::order_broken_for_ever);
     }
     return answer;
 }
@@ -121,8 +121,8 @@ WARPBELL_D ordered_answer io_order<Order, Depth, Commands>::take(const Group& gr
             return hand_over(group, s, k);
         }
         const progress_result did = s.queue().progress(group, pace);
-        if (did == progress_result::lost || did == progress_result::expired) {
-            const bool lost = did == progress_result::lost;
+        const bool lost = did == progress_result::lost && !mutate::order_ignores_loss;
+        if (lost || did == progress_result::expired) {
             step(0).give_up(s, lost ? code::queue_lost : code::not_submitted);
         }
     }

@@ -13,11 +13,12 @@ template <sharing Mode, u32 Count>
 WARPBELL_D any_status first_answer(queue<Mode>& q, io_token (&tokens)[Count]) {
     any_status found;
     for (u32 i = 0; i < Count; ++i) {
-        if (found.index != any_status::none || !tokens[i].valid()) {
+        const u32 k = mutate::any_takes_last ? Count - 1u - i : i;
+        if (found.index != any_status::none || !tokens[k].valid()) {
             continue;
         }
-        if (const optional<status> done = q.try_wait(tokens[i])) {
-            found.index = i;
+        if (const optional<status> done = q.try_wait(tokens[k])) {
+            found.index = k;
             found.result = *done;
         }
     }
@@ -55,11 +56,14 @@ WARPBELL_D any_status wait_any(const Group& group, session<Mode, Retry>& s, io_t
             continue;
         }
         mine = detail::first_answer(s.queue(), tokens);
-        if (mine.index == any_status::none && did == progress_result::lost) {
+        if (mine.index == any_status::none && did == progress_result::lost && !mutate::any_ignores_loss) {
             mine = detail::first_lost(s.queue(), tokens);
         }
         waiting = mine.index == any_status::none;
         if (waiting && did == progress_result::expired) {
+            if (mutate::any_gives_up) {
+                (void)detail::first_lost(s.queue(), tokens);
+            }
             mine.result = code::timed_out;
             waiting = false;
         }
@@ -74,9 +78,12 @@ WARPBELL_D status wait_all(const Group& group, session<Mode, Retry>& s, io_token
     status result;
     for (u32 i = 0; i < Count; ++i) {
         // At least a nanosecond: 0 stands for the queue's own deadline.
-        const u64 left_ns = i == 0 ? deadline_ns : end.left(group);
+        const u64 left_ns = i == 0                         ? deadline_ns
+                            : mutate::all_deadlines_add_up ? s.queue().deadline(deadline_ns)
+                                                           : end.left(group);
         const status answer = s.queue().wait(group, move(tokens[i]), left_ns != 0 || i == 0 ? left_ns : 1u);
-        if (result.ok() || (answer.buffer_in_use() && !result.buffer_in_use())) {
+        const bool worse = answer.buffer_in_use() && !result.buffer_in_use() && !mutate::all_in_use_hidden;
+        if (result.ok() || worse) {
             result = answer;
         }
     }
@@ -85,7 +92,9 @@ WARPBELL_D status wait_all(const Group& group, session<Mode, Retry>& s, io_token
 
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status cancel_each(const Group& group, session<Mode, Retry>& s, io_token&& token) {
-    (void)s.queue().reap(group); // perhaps it has completed, and nobody has looked
+    if (!mutate::cancelled_unseen) {
+        (void)s.queue().reap(group); // perhaps it has completed, and nobody has looked
+    }
     return s.queue().abandon(move(token));
 }
 

@@ -10,7 +10,7 @@ template <u32 Commands>
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status io_request<Commands>::begin(const Group& group, const session<Mode, Retry>& s, opcode op,
                                               optional<extent> where, const dma_span& data, bool whole) {
-    if (pending()) {
+    if (pending() && !mutate::request_begun_again) {
         return code::no_room;
     }
     state_ = whole ? of_group : of_lane;
@@ -66,8 +66,9 @@ template <u32 Commands> WARPBELL_D void io_request<Commands>::note(u32 piece, st
     if (said.ok()) {
         return;
     }
-    const bool more = said.buffer_in_use(), less = result_.buffer_in_use();
-    if (result_.ok() || (more && !less) || (more == less && piece < failed_)) {
+    const bool more = said.buffer_in_use() && !mutate::request_in_use_hidden, less = result_.buffer_in_use();
+    const bool first = (piece < failed_) != mutate::request_last_failure;
+    if (result_.ok() || (more && !less) || (more == less && first)) {
         result_ = said;
     }
     failed_ = piece < failed_ ? piece : failed_;
@@ -108,7 +109,8 @@ template <u32 Commands>
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D bool io_request<Commands>::send(const Group& group, session<Mode, Retry>& s, bool patient) {
     const u32 place = free_place();
-    const bool alone = !patient && !in_flight(); // nothing of its own will give it an id
+    const bool alone = !patient && !in_flight() &&
+                       !mutate::request_waits_for_itself; // nothing of its own will give it an id
     const bool want = pending() && !is_sent() && place != Commands && (s.queue().free_ids() != 0 || alone);
     if (group.ballot(want) == 0) {
         return false;
@@ -164,7 +166,7 @@ WARPBELL_D void io_request<Commands>::give_up(session<Mode, Retry>& s, status un
             note(pieces_[k], s.queue().abandon(move(tokens_[k])));
         }
     }
-    if (pending() && !is_sent()) {
+    if (pending() && !is_sent() && !mutate::request_unsent_forgotten) {
         note(next_, unsent);
     }
     stop_ = true;
@@ -194,7 +196,7 @@ WARPBELL_D status io_request<Commands>::finish(const Group& group, const session
     }
     if (is_whole()) {
         group.sync(); // each lane saw the completions of its own commands; all read the data of all
-        if (group.ballot(!result_.ok()) != 0) {
+        if (group.ballot(!result_.ok()) != 0 && !mutate::request_answer_of_lane) {
             gather(group);
         }
     }

@@ -59,7 +59,8 @@ WARPBELL_VOLUME_MEMBER(status)::check(extent where, const volume_span& data) con
 // Those that a read may go to, but for those it went to already.
 WARPBELL_VOLUME_MEMBER(u32)::readable(u32 tried) const {
     const u32 left = (mutate::replica_kept ? all() : present()) & ~tried;
-    const u32 liked = left & ~static_cast<u32>(port::load_relaxed_gpu(&state()->avoided));
+    const u32 avoided = static_cast<u32>(port::load_relaxed_gpu(&state()->avoided));
+    const u32 liked = left & ~(mutate::avoided_read ? 0 : avoided);
     return liked != 0 ? liked : left;
 }
 
@@ -158,7 +159,8 @@ WARPBELL_VOLUME_CALL(status, class Group)::move_part(const Group& group, opcode 
         status answer;
         const u32 done = run_on(group, mask, start, deadline_ns, answer);
         for (u32 m = 0; m < ref_.member_count; ++m) {
-            const u64 moved = (done >> m & 1u) != 0 ? bytes : 0;
+            const u32 counted = mutate::failed_bytes_counted ? mask : done;
+            const u64 moved = (counted >> m & 1u) != 0 ? bytes : 0;
             (op == opcode::read ? sessions_.bytes_read : sessions_.bytes_written)[m] += moved;
         }
         if (picks && answer.buffer_in_use()) {
@@ -166,7 +168,8 @@ WARPBELL_VOLUME_CALL(status, class Group)::move_part(const Group& group, opcode 
         }
         result = mask != 0 ? settle(mask, done, answer) : result;
         tried |= mask;
-        go = picks && mask != 0 && !result.ok() && !result.buffer_in_use() && !mutate::read_not_repeated;
+        const bool in_use = result.buffer_in_use() && !mutate::read_repeated_in_use;
+        go = picks && mask != 0 && !result.ok() && !in_use && !mutate::read_not_repeated;
     }
     return result;
 }
@@ -207,7 +210,7 @@ WARPBELL_VOLUME_CALL(status, class Group)::flush(const Group& group, u64 deadlin
         entry.dword[1] = sessions_[m].nsid();
         return sessions_[m].queue().submit(group, want, entry, left_ns);
     };
-    const u32 mask = !group.is_leader() ? 0 : replicated() ? present() : all();
+    const u32 mask = !group.is_leader() ? 0 : mutate::one_ssd_flushed ? 1u : replicated() ? present() : all();
     status answer;
     const u32 done = run_on(group, mask, start, deadline_ns, answer);
     return detail::agree(group, settle(mask, done, answer));

@@ -17,7 +17,8 @@ struct volume_part {
     u32 blocks = 0;
     // Blocks of the member with this reference.
     WARPBELL_D extent on(const warpbell_volume_ref& ref, u32 m) const {
-        const u32 shift = reinterpret_cast<const warpbell_volume_member*>(ref.members)[m].unit_shift;
+        const u32 unit_shift = reinterpret_cast<const warpbell_volume_member*>(ref.members)[m].unit_shift;
+        const u32 shift = mutate::units_unshifted ? 0 : unit_shift;
         return extent{lba((on_ssd * ref.chunk_blocks + first) << shift), blocks << shift};
     }
 };
@@ -30,7 +31,7 @@ WARPBELL_D void find_in_stripe(const warpbell_volume_ref& ref, volume_part& part
     for (u32 first = 0; first < ref.member_count; ++first) {
         const u64 width = ref.member_count - first;
         const u64 here = (members[first].chunks - row) * width;
-        if (chunk < here) {
+        if (chunk < here || mutate::zones_ignored) {
             part.member = first + static_cast<u32>(chunk % width);
             part.on_ssd = row + chunk / width;
             return;

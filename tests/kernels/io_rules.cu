@@ -1,0 +1,199 @@
+// Kernel `io_rule_test`: calls of io.cuh, commands.cuh, merge.cuh and outstanding.cuh that show one rule
+// each. One warp with `blocks` blocks for each lane, and data of as many; `mode` says what. A lane's record
+// has its status, blocks that hold something else in `wrong`, and in `pad` what else the mode tells.
+#include "src/common.cuh"
+
+struct rule_args {
+    warpbell_namespace_ref ns;
+    warpbell_buffer_ref buffer;
+    uint64_t records; // rule_record[32]
+    uint64_t seed;
+    uint64_t deadline_ns;
+    uint32_t mode;
+    uint32_t blocks;
+    uint32_t rounds;
+    uint32_t pad;
+};
+
+struct rule_record {
+    uint32_t answers;
+    uint32_t status;
+    uint32_t wrong;
+    uint32_t pad;
+    uint64_t bytes;
+};
+
+namespace kernels {
+
+enum class rule : u32 {
+    refused,
+    whole,
+    group,
+    each,
+    clipped,
+    gap_in_blocks,
+    gap_in_memory,
+    two_buffers,
+    neighbours,
+    any,
+    any_done,
+    all,
+    cancelled,
+    forced,
+    ranges,
+};
+
+template <sharing Mode> class rules {
+  public:
+    WARPBELL_D explicit rules(const rule_args& args)
+        : args_(args), warp_(), s_(warp_, args.ns, 0), lane_(port::lane()) {}
+
+    WARPBELL_D void run() {
+        const status said = make(static_cast<rule>(args_.mode));
+        record().status = said.bits;
+        ++record().answers;
+        s_.detach(warp_);
+    }
+
+  private:
+    WARPBELL_D status make(rule mode) {
+        switch (mode) {
+        case rule::refused:
+            return is_refused();
+        case rule::whole:
+            return read(warp_, s_, blocks(0, 8), data(0, 7));
+        case rule::group:
+            return read(warp_, s_, blocks(0, 8), data(0, 8));
+        case rule::each:
+            return read_each(warp_, s_, blocks(lane_ * 8u, 8), data(lane_ * 8u, 8));
+        case rule::clipped:
+            return write(warp_, s_, blocks(0, 5), data(8, 5));
+        case rule::gap_in_blocks:
+            return reads_merged(2u * lane_, data(lane_, 1));
+        case rule::gap_in_memory:
+            return reads_merged(lane_, data(2u * lane_, 1));
+        case rule::two_buffers:
+            return reads_two_buffers();
+        case rule::neighbours:
+            return reads_merged(lane_, data(lane_, 1));
+        case rule::cancelled:
+            return cancels();
+        case rule::forced:
+            *data(lane_, 1).template data<u64>() = ~content(lane_);
+            return write_fua_each(warp_, s_, blocks(lane_, 1), data(lane_, 1));
+        case rule::ranges:
+            return deallocates();
+        default:
+            return waits(mode);
+        }
+    }
+
+    WARPBELL_D rule_record& record() const { return reinterpret_cast<rule_record*>(args_.records)[lane_]; }
+    WARPBELL_D static extent blocks(u64 first, u32 count) { return extent{lba(first), count}; }
+    WARPBELL_D dma_span data(u64 block, u64 count) const {
+        return dma_span(args_.buffer).subspan(block * s_.block_bytes(), count * s_.block_bytes());
+    }
+    WARPBELL_D u64 content(u64 block) const { return splitmix64(args_.seed ^ block); }
+    // Time in which a controller that is alive does all there is.
+    WARPBELL_D static void pause() {
+        const u64 begin_ns = port::clock_ns();
+        while (port::clock_ns() - begin_ns < 1000000) {
+            port::pause();
+        }
+    }
+
+    // Lane 0 asks for too much, 1 for more than its data holds, 2 with data that is not aligned, 3 for
+    // nothing.
+    WARPBELL_D status is_refused() {
+        const u64 bytes = s_.block_bytes();
+        const dma_span mine = lane_ == 1u   ? data(lane_, 1).subspan(0, bytes / 2u)
+                              : lane_ == 2u ? data(lane_, 1).subspan(1, bytes)
+                                            : data(lane_, 2);
+        const u32 count = lane_ == 0 ? s_.max_blocks() + 1u : lane_ == 3u ? 0u : 1u;
+        io_token token = read_each_async(warp_, s_, blocks(lane_, count), mine);
+        return wait_each(warp_, s_, move(token));
+    }
+
+    WARPBELL_D status reads_merged(u64 block, const dma_span& to) {
+        *to.data<u64>() = 0;
+        const status said = read_merged(warp_, s_, blocks(block, 1), to);
+        record().wrong = *to.data<u64>() != content(block);
+        return said;
+    }
+    // The end of one and the start of the other: side by side for the SSD.
+    WARPBELL_D status reads_two_buffers() {
+        warpbell_buffer_ref low = args_.buffer, high = args_.buffer;
+        low.bytes /= 2u;
+        high.bytes -= low.bytes;
+        high.data += low.bytes;
+        high.iova += low.bytes;
+        const u64 bytes = s_.block_bytes();
+        const dma_span mine = lane_ < 16u ? dma_span(low).subspan(low.bytes - (16u - lane_) * bytes, bytes)
+                                          : dma_span(high).subspan((lane_ - 16u) * bytes, bytes);
+        return reads_merged(lane_, mine);
+    }
+
+    WARPBELL_D status cancels() {
+        io_token token = read_each_async(warp_, s_, blocks(lane_, 1), data(lane_, 1));
+        pause();
+        return cancel_each(warp_, s_, move(token));
+    }
+
+    // Even lanes have a block, the others none; the list lies behind all data.
+    WARPBELL_D status deallocates() {
+        optional<extent> mine;
+        if ((lane_ & 1u) == 0) {
+            mine = blocks(lane_, 1);
+        }
+        const dma_span list = data(32, 1);
+        const status said = deallocate(warp_, s_, mine, list);
+        warp_.sync();
+        (void)read_each(warp_, s_, blocks(lane_, 1), data(lane_, 1));
+        record().wrong = *data(lane_, 1).template data<u64>() != (mine ? 0 : content(lane_));
+        return said;
+    }
+
+    // Four commands of a lane, and what is said of them.
+    WARPBELL_D status waits(rule mode) {
+        io_token tokens[4];
+        for (u32 k = 0; k < 4; ++k) {
+            tokens[k] = read_each_async(warp_, s_, blocks(lane_ * 4u + k, 1), data(lane_ * 4u + k, 1));
+        }
+        if (mode == rule::all) {
+            return wait_all(warp_, s_, tokens);
+        }
+        if (mode == rule::any_done) {
+            pause();
+            for (u32 k = 0; k < 8; ++k) {
+                (void)s_.queue().reap(warp_);
+            }
+        }
+        status worst;
+        for (u32 k = 0; k < 5; ++k) {
+            const any_status one = wait_any(warp_, s_, tokens);
+            const bool in_order = mode != rule::any_done || one.index == k;
+            record().wrong += k < 4u && one.index != any_status::none ? !in_order : 0;
+            record().bytes += one.index != any_status::none ? 1u : 0u;
+            worst = detail::worse_of(worst, one.result);
+        }
+        for (u32 k = 0; k < 4; ++k) {
+            record().pad += tokens[k].valid();
+        }
+        return worst;
+    }
+
+    const rule_args& args_;
+    const this_warp_t warp_;
+    session<Mode> s_;
+    const u32 lane_;
+};
+
+} // namespace kernels
+
+WARPBELL_KERNEL(io_rule_test, rule_args) {
+    if (args.ns.sharing == WARPBELL_SHARING_EXCLUSIVE) {
+        kernels::rules<wb::sharing::exclusive>(args).run();
+    } else {
+        kernels::rules<wb::sharing::shared>(args).run();
+    }
+}

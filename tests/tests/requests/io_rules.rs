@@ -1,0 +1,292 @@
+//! Each rule of io.cuh, commands.cuh, merge.cuh and outstanding.cuh, as built and switched off.
+
+use std::path::Path;
+use std::time::Duration;
+
+use warpbell::Sharing;
+use warpbell_kernels::abi;
+use warpbell_kernels::cpu::Module;
+use warpbell_kernels::toolchain::Variant;
+use warpbell_nvme::NvmOpcode;
+use warpbell_softctl::{Fault, FaultAction, FaultPlan, Selector};
+use warpbell_tests::{each_apart, seeds};
+
+use crate::batch::{BROKEN, BROKEN_BITS, library};
+use crate::bed::{BLOCK, MODES};
+use crate::pieces::{Done, Record, Work};
+
+/// Seeds that a broken rule has to show itself.
+const MOST_SEEDS: u64 = 4;
+
+/// As in io_rules.cu.
+#[derive(Clone, Copy, Debug)]
+enum Rule {
+    Refused,
+    Whole,
+    Group,
+    Each,
+    Clipped,
+    GapInBlocks,
+    GapInMemory,
+    TwoBuffers,
+    Neighbours,
+    Any,
+    AnyDone,
+    All,
+    Cancelled,
+    Forced,
+    Ranges,
+}
+
+type Check = fn(&Module, Sharing, u64) -> Result<(), String>;
+
+/// Switch, check, and what the check says then.
+const RULES: [(&str, Check, &str); 23] = [
+    ("TOO_LARGE_SENT", what_cannot_be_done_is_refused, "lane 0"),
+    ("DATA_UNCHECKED", what_cannot_be_done_is_refused, "lane 1"),
+    ("MISALIGNED_SENT", what_cannot_be_done_is_refused, "lane 2"),
+    ("REFUSAL_FORGOTTEN", what_cannot_be_done_is_refused, "lane 0"),
+    ("WHOLE_UNCHECKED", pieces_of_a_bad_request_are_not_sent, "lane 0"),
+    ("PIECE_NOT_CLIPPED", the_last_piece_ends_where_the_request_ends, "bytes"),
+    ("SPLIT_GOES_ON", nothing_is_sent_after_a_failure, "lane 4"),
+    ("DEADLINE_OF_EACH_ROUND", all_rounds_have_one_deadline, "took"),
+    ("GROUP_FAILURE_HIDDEN", a_failure_is_everybodys, "lane 0"),
+    ("IN_USE_HIDDEN", a_failure_is_everybodys, "lane 0"),
+    ("FUA_FORGOTTEN", what_was_forced_is_durable, "block 0"),
+    ("RANGE_BY_LANE", ranges_have_no_gaps, "lane "),
+    ("MERGED_OVER_A_GAP", a_gap_in_blocks_is_not_read, "lane "),
+    ("MERGED_ELSEWHERE", a_gap_in_memory_is_kept, "lane "),
+    ("MERGED_OTHER_BUFFER", neighbours_in_two_buffers_are_none, "lane 0"),
+    ("MERGED_TOO_LARGE", merged_commands_go_under_one_doorbell, "doorbells"),
+    ("MERGED_FAILURE_HIDDEN", neighbours_fail_together, "lane 1"),
+    ("ANY_TAKES_LAST", the_first_of_several_answers_is_taken, "lane 0"),
+    ("ANY_IGNORES_LOSS", a_lost_queue_answers_every_token, "not done"),
+    ("ANY_GIVES_UP", nothing_is_given_up_at_a_deadline, "lane 0"),
+    ("ALL_DEADLINES_ADD_UP", all_tokens_have_one_deadline, "took"),
+    ("ALL_IN_USE_HIDDEN", a_buffer_in_use_comes_first, "lane 0"),
+    ("CANCELLED_UNSEEN", a_command_that_is_done_is_not_cancelled, "lane "),
+];
+
+fn source() -> Variant {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/io_rules.cu");
+    Variant::file(&source).expect("the kernel").quick()
+}
+
+#[test]
+fn each_rule_of_io_holds() {
+    let built = source().load().expect("compiles");
+    for (switch, check, _) in RULES {
+        for (sharing, seed) in MODES.iter().flat_map(|mode| seeds(MOST_SEEDS).map(move |seed| (*mode, seed)))
+        {
+            assert_eq!(check(&built, sharing, seed), Ok(()), "as built, {switch}, {sharing:?}, seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn each_rule_of_io_is_missed_when_it_is_off() {
+    each_apart(
+        "io_rules::each_rule_of_io_is_missed_when_it_is_off",
+        RULES.map(|(switch, ..)| switch),
+        |rule| {
+            let (switch, check, says) =
+                RULES.into_iter().find(|(switch, ..)| *switch == rule).expect("a rule");
+            let broken = source().mutate(switch).load().expect("compiles");
+            let tried = |seed| Some((seed, check(&broken, Sharing::Exclusive, seed).err()?));
+            let (seed, noticed) = seeds(MOST_SEEDS).find_map(tried).unwrap_or_default();
+            println!("{switch}: seed {seed}: {noticed}");
+            assert!(noticed.contains(says), "{switch} is not noticed: {noticed:?}");
+        },
+    );
+}
+
+fn work(sharing: Sharing, rule: Rule) -> Work {
+    Work { warps: 1, rounds: 1, ..Work::new(sharing, "io_rule_test", rule as u32) }
+}
+
+fn at(lba: u64, action: FaultAction) -> Fault {
+    Fault { action, selector: Selector { lba: Some(lba..=lba), ..Selector::default() } }
+}
+
+fn failing(work: Work, faults: Vec<Fault>) -> Work {
+    Work { faults: FaultPlan { faults, ..FaultPlan::default() }, ..work }
+}
+
+/// The controller never answers.
+fn silent(work: Work) -> Work {
+    work.failing(FaultAction::Drop, Selector::default())
+}
+
+/// Each lane has this status, and nothing is wrong.
+fn expect(done: &Done, status: impl Fn(u32) -> u32) -> Result<(), String> {
+    done.expect(|_, _, lane| Record { answers: 1, status: status(lane), ..Record::default() })
+}
+
+fn expect_same<T: PartialEq + std::fmt::Debug>(what: &str, found: T, expected: T) -> Result<(), String> {
+    if found == expected { Ok(()) } else { Err(format!("{what}: {found:?} for {expected:?}")) }
+}
+
+fn expect_within(done: &Done, most: Duration) -> Result<(), String> {
+    if done.took < most { Ok(()) } else { Err(format!("took {:?}, with {most:?}", done.took)) }
+}
+
+fn reads(done: &Done) -> u64 {
+    done.several.softs[0].statistics().commands(NvmOpcode::READ)
+}
+
+fn first_word(done: &Done, block: u64) -> Result<u64, String> {
+    let mut bytes = vec![0; BLOCK as usize];
+    done.several.softs[0].peek(1, block, &mut bytes).map_err(|error| error.to_string())?;
+    Ok(u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes")))
+}
+
+// ---- io.cuh
+
+fn what_cannot_be_done_is_refused(module: &Module, sharing: Sharing, seed: u64) -> Result<(), String> {
+    let done = Work { most: 1, ..work(sharing, Rule::Refused) }.run(module, seed)?;
+    let refused = [abi::TOO_LARGE, abi::OUT_OF_BUFFER, abi::MISALIGNED, abi::INVALID_FIELD].map(library);
+    expect(&done, |lane| refused.get(lane as usize).copied().unwrap_or_default())?;
+    expect_same("commands", reads(&done), 28)
+}
+
+/// Eight blocks, and data for seven.
+fn pieces_of_a_bad_request_are_not_sent(module: &Module, sharing: Sharing, seed: u64) -> Result<(), String> {
+    let done = Work { most: 1, ..work(sharing, Rule::Whole) }.run(module, seed)?;
+    expect(&done, |_| library(abi::OUT_OF_BUFFER))?;
+    expect_same("commands", reads(&done), 0)
+}
+
+fn the_last_piece_ends_where_the_request_ends(
+    module: &Module,
+    sharing: Sharing,
+    seed: u64,
+) -> Result<(), String> {
+    let done = Work { most: 2, ..work(sharing, Rule::Clipped) }.run(module, seed)?;
+    expect_same("bytes written", done.several.softs[0].statistics().bytes_written, 5 * BLOCK)?;
+    expect_same("the block behind", first_word(&done, 5)?, Work::content(5))?;
+    expect(&done, |_| 0)
+}
+
+fn nothing_is_sent_after_a_failure(module: &Module, sharing: Sharing, seed: u64) -> Result<(), String> {
+    let broken = vec![at(4 * 8 + 2, FaultAction::Fail { status: BROKEN })];
+    let done = failing(Work { most: 1, ..work(sharing, Rule::Each) }, broken).run(module, seed)?;
+    expect(&done, |lane| if lane == 4 { BROKEN_BITS } else { 0 })?;
+    expect_same("commands", reads(&done), 31 * 8 + 3)
+}
+
+fn all_rounds_have_one_deadline(module: &Module, sharing: Sharing, seed: u64) -> Result<(), String> {
+    let late = FaultAction::Delay { by: Duration::from_millis(3) };
+    let done =
+        Work { most: 1, ..work(sharing, Rule::Each) }.failing(late, Selector::default()).run(module, seed)?;
+    // Eight rounds.
+    expect_within(&done, Duration::from_millis(15))?;
+    let late = [abi::TIMED_OUT, abi::NOT_SUBMITTED].map(library);
+    match done.each().find(|(_, _, _, record)| !late.contains(&record.status)) {
+        Some((_, _, lane, record)) => Err(format!("lane {lane}: {record:?}")),
+        None => Ok(()),
+    }
+}
+
+/// Of eight commands of one I/O one fails, and one is never answered: that one's buffer is the SSD's.
+fn a_failure_is_everybodys(module: &Module, sharing: Sharing, seed: u64) -> Result<(), String> {
+    let faults = vec![at(3, FaultAction::Fail { status: BROKEN }), at(5, FaultAction::Drop)];
+    let done = failing(Work { most: 1, ..work(sharing, Rule::Group) }, faults).run(module, seed)?;
+    expect(&done, |_| library(abi::TIMED_OUT))
+}
+
+// ---- commands.cuh
+
+fn what_was_forced_is_durable(module: &Module, sharing: Sharing, seed: u64) -> Result<(), String> {
+    let done = work(sharing, Rule::Forced).run(module, seed)?;
+    expect(&done, |_| 0)?;
+    done.several.softs[0].power_loss(0.0);
+    (0..32).try_for_each(|block| {
+        expect_same(&format!("block {block}"), first_word(&done, block)?, !Work::content(block))
+    })
+}
+
+fn ranges_have_no_gaps(module: &Module, sharing: Sharing, seed: u64) -> Result<(), String> {
+    expect(&work(sharing, Rule::Ranges).run(module, seed)?, |_| 0)
+}
+
+// ---- merge.cuh
+
+fn a_gap_in_blocks_is_not_read(module: &Module, sharing: Sharing, seed: u64) -> Result<(), String> {
+    let done = work(sharing, Rule::GapInBlocks).run(module, seed)?;
+    expect(&done, |_| 0)?;
+    expect_same("commands", reads(&done), 32)
+}
+
+fn a_gap_in_memory_is_kept(module: &Module, sharing: Sharing, seed: u64) -> Result<(), String> {
+    let done = work(sharing, Rule::GapInMemory).run(module, seed)?;
+    expect(&done, |_| 0)?;
+    expect_same("commands", reads(&done), 32)
+}
+
+fn neighbours_in_two_buffers_are_none(module: &Module, sharing: Sharing, seed: u64) -> Result<(), String> {
+    expect(&work(sharing, Rule::TwoBuffers).run(module, seed)?, |_| 0)
+}
+
+fn merged_commands_go_under_one_doorbell(module: &Module, sharing: Sharing, seed: u64) -> Result<(), String> {
+    let done = Work { most: 5, ..work(sharing, Rule::Neighbours) }.run(module, seed)?;
+    expect(&done, |_| 0)?;
+    expect_same("commands", reads(&done), 7)?;
+    expect_same("doorbells", done.counters.sq_doorbells, 1)
+}
+
+fn neighbours_fail_together(module: &Module, sharing: Sharing, seed: u64) -> Result<(), String> {
+    let broken = vec![at(20, FaultAction::Fail { status: BROKEN })];
+    let done = failing(work(sharing, Rule::Neighbours), broken).run(module, seed)?;
+    // What lies in their memory nobody says.
+    match done.each().find(|(_, _, _, record)| record.status != BROKEN_BITS) {
+        Some((_, _, lane, record)) => Err(format!("lane {lane}: {record:?}")),
+        None => Ok(()),
+    }
+}
+
+// ---- outstanding.cuh
+
+/// Four answers of each lane, one after the other, and then none.
+fn expect_answers(done: &Done, status: u32) -> Result<(), String> {
+    done.expect(|_, _, _| Record { answers: 1, status, bytes: 4, ..Record::default() })
+}
+
+fn the_first_of_several_answers_is_taken(module: &Module, sharing: Sharing, seed: u64) -> Result<(), String> {
+    let many = Work { iodepth: 255, ..work(sharing, Rule::AnyDone) };
+    expect_answers(&many.run(module, seed)?, 0)
+}
+
+fn a_lost_queue_answers_every_token(module: &Module, sharing: Sharing, seed: u64) -> Result<(), String> {
+    let lost = Some(6000 + 100 * seed);
+    let waiting = Work { iodepth: 255, deadline: Duration::from_secs(30), lost, ..work(sharing, Rule::Any) };
+    let done = silent(waiting).run(module, seed)?;
+    expect_within(&done, Duration::from_secs(5))?;
+    expect_answers(&done, library(abi::QUEUE_GONE))
+}
+
+fn nothing_is_given_up_at_a_deadline(module: &Module, sharing: Sharing, seed: u64) -> Result<(), String> {
+    let done = silent(Work { iodepth: 255, ..work(sharing, Rule::Any) }).run(module, seed)?;
+    let status = library(abi::TIMED_OUT);
+    done.expect(|_, _, _| Record { answers: 1, status, pad: 4, ..Record::default() })
+}
+
+fn all_tokens_have_one_deadline(module: &Module, sharing: Sharing, seed: u64) -> Result<(), String> {
+    let done = silent(Work { iodepth: 255, ..work(sharing, Rule::All) }).run(module, seed)?;
+    expect_within(&done, Duration::from_millis(15))?;
+    expect(&done, |_| library(abi::TIMED_OUT))
+}
+
+/// The first command of lane 0 fails, its third is never answered.
+fn a_buffer_in_use_comes_first(module: &Module, sharing: Sharing, seed: u64) -> Result<(), String> {
+    let faults = vec![at(0, FaultAction::Fail { status: BROKEN }), at(2, FaultAction::Drop)];
+    let done = failing(Work { iodepth: 255, ..work(sharing, Rule::All) }, faults).run(module, seed)?;
+    expect(&done, |lane| if lane == 0 { library(abi::TIMED_OUT) } else { 0 })
+}
+
+fn a_command_that_is_done_is_not_cancelled(
+    module: &Module,
+    sharing: Sharing,
+    seed: u64,
+) -> Result<(), String> {
+    expect(&work(sharing, Rule::Cancelled).run(module, seed)?, |_| 0)
+}
