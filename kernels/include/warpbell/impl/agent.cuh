@@ -25,11 +25,6 @@ WARPBELL_HD constexpr bool is_mail(opcode op) {
            op == opcode::flush;
 }
 
-// Whether data lies in the buffer that agents have.
-WARPBELL_D bool is_in(const dma_span& data, const warpbell_buffer_ref& buffer) {
-    return data.buffer().iova == buffer.iova && data.buffer().data == buffer.data;
-}
-
 // A free slot, or Slots. What timed out may have been answered by now.
 WARPBELL_CLIENT(u32)::take_slot() {
     for (u32 k = 0; k < Slots && free_ == 0 && !mutate::late_slot_lost; ++k) {
@@ -52,8 +47,9 @@ WARPBELL_CLIENT_CALL(mail_token)::post(const Group& group, bool want, opcode op,
     status refusal;
     if (want && !is_mail(op) && !mutate::mail_opcode_unchecked) {
         refusal = code::invalid_field;
-    } else if (moves && (!data.inside() || (!mutate::mail_any_buffer && !is_in(data, buffer_)))) {
-        refusal = code::out_of_buffer;
+    } else if (moves && (!data.inside() || (data.buffer().iova != buffer_.iova && !mutate::mail_any_buffer) ||
+                         (data.buffer().data != buffer_.data && !mutate::mail_any_buffer))) {
+        refusal = code::out_of_buffer; // not of the agents' buffer
     }
     const u32 k = want && refusal.ok() ? take_slot() : Slots;
     if (want && refusal.ok() && k == Slots) {

@@ -168,8 +168,8 @@ WARPBELL_VOLUME_CALL(status, class Group)::move_part(const Group& group, opcode 
         }
         result = mask != 0 ? settle(mask, done, answer) : result;
         tried |= mask;
-        const bool in_use = result.buffer_in_use() && !mutate::read_repeated_in_use;
-        go = picks && mask != 0 && !result.ok() && !in_use && !mutate::read_not_repeated;
+        go = picks && mask != 0 && !result.ok() &&
+             (!result.buffer_in_use() || mutate::read_repeated_in_use) && !mutate::read_not_repeated;
     }
     return result;
 }
