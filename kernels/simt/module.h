@@ -28,7 +28,7 @@ extern "C" {
 typedef struct wb_simt wb_simt;
 typedef void (*wb_simt_kernel)(const void* args);
 
-/* What a memory_event tells. */
+/* What a memory_event tells. Of the shared memory of blocks it tells nothing. */
 enum wb_simt_event {
     WB_SIMT_EVENT_LOAD = 0,
     WB_SIMT_EVENT_STORE = 1,
