@@ -11,6 +11,9 @@ use crate::plot::Plot;
 /// Values by name.
 pub(crate) type Values = Map<String, Value>;
 
+/// What draws how an answer changes over an input.
+pub(crate) type Sweep = fn(&Values) -> Result<Plot, Error>;
+
 /// A question that can be answered before anything runs.
 #[derive(Debug)]
 pub struct Model {
@@ -30,7 +33,7 @@ pub struct Model {
     pub(crate) limits: &'static [&'static str],
     pub(crate) defaults: fn() -> Values,
     pub(crate) run: fn(&Values) -> Result<Outcome, Error>,
-    pub(crate) plot: Option<fn(&Values) -> Result<Plot, Error>>,
+    pub(crate) plot: Option<Sweep>,
 }
 
 /// Inputs with a name.
@@ -94,6 +97,11 @@ impl Model {
             confidence: self.confidence(&origins),
             limits: self.limits.to_vec(),
         })
+    }
+
+    /// The value of an input that is not given.
+    pub fn default_of(&self, param: &Param) -> Value {
+        (self.defaults)().remove(param.name).unwrap_or_default()
     }
 
     /// Whether [`Model::plot`] has something to draw.

@@ -18,6 +18,8 @@ mod tiers;
 mod tiles;
 mod tlp;
 
+pub use situation::CASES as SITUATIONS;
+
 use crate::error::Error;
 use crate::model::Model;
 

@@ -8,7 +8,7 @@ pub fn shown(number: f64) -> String {
     if number == number.trunc() && size < 1e15 {
         return format!("{number:.0}");
     }
-    if size >= 1e15 || size < 1e-4 {
+    if !(1e-4..1e15).contains(&size) {
         return format!("{number:.3e}");
     }
     let digits = (3 - size.log10().floor() as i32).max(0) as usize;

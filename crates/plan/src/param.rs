@@ -52,10 +52,7 @@ impl Param {
     pub fn check(&self, value: &Value) -> Result<(), Error> {
         match self.complaint(value) {
             None => Ok(()),
-            Some(reason) => {
-                let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-                Err(Error::value(self.name, shown, reason))
-            }
+            Some(reason) => Err(Error::value(self.name, crate::number::value(value), reason)),
         }
     }
 
@@ -161,10 +158,10 @@ mod tests {
                 Kind::Weights,
                 json!([1, 2.5]),
                 json!([1, 0]),
-                "n '[1,0]': expected numbers above 0, separated by commas",
+                "n '1,0': expected numbers above 0, separated by commas",
             ),
             (Kind::Choice(&["a", "b"]), json!("a"), json!("c"), "n 'c': expected one of a, b"),
-            (Kind::Number, json!(1e18), json!(1e19), "n '1e+19': expected a number, 0 or above"),
+            (Kind::Number, json!(1e18), json!(1e19), "n '1.000e19': expected a number, 0 or above"),
         ] {
             assert_eq!(refusal(kind, right), None);
             assert_eq!(refusal(kind, wrong).as_deref(), Some(words));

@@ -9,6 +9,7 @@ mod digest;
 mod identify;
 mod interrupt;
 mod paths;
+mod plan;
 mod recovery;
 mod report;
 mod resident;

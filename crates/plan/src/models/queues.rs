@@ -108,7 +108,6 @@ fn answer(input: &Input) -> Result<Outcome, Error> {
     let for_warps = input.warps.div_ceil(input.warps_per_queue) as f64;
     let wanted = for_depth.max(for_warps);
     let queues = wanted.min(input.granted as f64);
-    let layout = input.layout();
     let bound = match (queues < wanted, for_depth >= for_warps) {
         (true, _) => {
             format!("the grant: {} queue pairs are wanted, {} granted", shown(wanted), input.granted)
@@ -118,65 +117,55 @@ fn answer(input: &Input) -> Result<Outcome, Error> {
         }
         (false, false) => format!("the warps: {} of them, {} on a queue", input.warps, input.warps_per_queue),
     };
-    let tag = input.warp << 16 | input.local;
-    let wire = layout.cid(input.warp, input.local, queues as u64);
-    Ok(Outcome::new(
-        bound,
-        vec![
-            Figure::new("iops", input.iops(), "1/s", "I/Os a second"),
-            Figure::new("in_flight", in_flight, "", "commands in flight"),
-            Figure::new("queues_for_depth", for_depth, "", "queues that hold them"),
-            Figure::new("queues_for_warps", for_warps, "", "queues that the warps want"),
-            Figure::new("queues", queues, "", "queues to ask for"),
-            Figure::new(
-                "warps_per_granted_queue",
-                input.warps as f64 / input.granted as f64,
-                "",
-                "warps on each queue if all that are granted are used",
-            ),
-            Figure::new(
-                "reaches_in_flight",
-                queues * limit >= in_flight,
-                "",
-                "whether these queues hold what must be in flight",
-            ),
-            Figure::new("in_flight_per_queue", limit, "", "commands that one queue holds at most"),
-            Figure::new("bytes_per_queue", input.depth * ENTRY_BYTES, "B", "rings of a queue pair"),
-            Figure::new(
-                "bytes_of_queues",
-                queues as u64 * input.depth * ENTRY_BYTES,
-                "B",
-                "rings of all of them",
-            ),
-            Figure::new(
-                "bytes_of_granted",
-                input.granted * input.depth * ENTRY_BYTES,
-                "B",
-                "rings if all that are granted are used",
-            ),
-            Figure::new("identifiers", layout.usable(), "", "identifiers of the layout"),
-            Figure::new(
-                "layout_fits",
-                layout.fits(input.warps_per_queue),
-                "",
-                "whether each warp of a queue has identifiers of its own",
-            ),
-            Figure::new("tag", tag, "", "warp << 16 | local: a handle"),
-            Figure::new("tag_as_cid", tag & 0xffff, "", "what 16 bits keep of it: warps collide"),
-            Figure::new(
-                "shifted_as_cid",
-                (input.warp << input.local_bits | input.local) & 0xffff,
-                "",
-                "warp << L | local in 16 bits",
-            ),
-            Figure::new(
-                "cid",
-                wire,
-                "",
-                "identifier on the wire, of the warp's queue; none where the layout has none for it",
-            ),
-        ],
-    ))
+    let mut results = vec![
+        Figure::new("iops", input.iops(), "1/s", "I/Os a second"),
+        Figure::new("in_flight", in_flight, "", "commands in flight"),
+        Figure::new("queues_for_depth", for_depth, "", "queues that hold them"),
+        Figure::new("queues_for_warps", for_warps, "", "queues that the warps want"),
+        Figure::new("queues", queues, "", "queues to ask for"),
+        Figure::new(
+            "reaches_in_flight",
+            queues * limit >= in_flight,
+            "",
+            "whether they hold what must be in flight",
+        ),
+        Figure::new("in_flight_per_queue", limit, "", "commands that one queue holds at most"),
+    ];
+    results.extend(memory(input, queues as u64));
+    results.extend(identifiers(input, queues as u64));
+    Ok(Outcome::new(bound, results))
+}
+
+/// What the rings take.
+fn memory(input: &Input, queues: u64) -> Vec<Figure> {
+    let each = input.depth * ENTRY_BYTES;
+    let warps = input.warps as f64 / input.granted as f64;
+    vec![
+        Figure::new(
+            "warps_per_granted_queue",
+            warps,
+            "",
+            "warps on each queue if all that are granted are used",
+        ),
+        Figure::new("bytes_per_queue", each, "B", "rings of a queue pair"),
+        Figure::new("bytes_of_queues", queues * each, "B", "rings of all of them"),
+        Figure::new("bytes_of_granted", input.granted * each, "B", "rings if all that are granted are used"),
+    ]
+}
+
+/// What the layout makes of a command of a warp.
+fn identifiers(input: &Input, queues: u64) -> Vec<Figure> {
+    let (layout, tag) = (input.layout(), input.warp << 16 | input.local);
+    let shifted = (input.warp << input.local_bits | input.local) & 0xffff;
+    let (wire, fits) = (layout.cid(input.warp, input.local, queues), layout.fits(input.warps_per_queue));
+    vec![
+        Figure::new("identifiers", layout.usable(), "", "identifiers of the layout"),
+        Figure::new("layout_fits", fits, "", "whether each warp of a queue has identifiers of its own"),
+        Figure::new("tag", tag, "", "warp << 16 | local: a handle"),
+        Figure::new("tag_as_cid", tag & 0xffff, "", "what 16 bits keep of it: warps collide"),
+        Figure::new("shifted_as_cid", shifted, "", "warp << L | local in 16 bits"),
+        Figure::new("cid", wire, "", "identifier on the wire; none where the layout has none for the warp"),
+    ]
 }
 
 fn plot(values: &Values) -> Result<Plot, Error> {
