@@ -3,6 +3,7 @@
 mod bench;
 mod device;
 mod pci;
+mod plan;
 mod platform;
 mod report;
 mod serve;
@@ -12,6 +13,7 @@ pub use bench::BenchArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use device::{Dbbuf, DeviceArgs};
 pub use pci::{BindArgs, UnbindArgs};
+pub use plan::{AskArgs, PlanArgs, flag as plan_flag};
 pub use platform::{CheckArgs, TopoArgs};
 pub use report::{CostsReportArgs, GpuReportArgs, Report, ReportArgs};
 pub use serve::{Doorbells, ServeArgs};
@@ -41,6 +43,7 @@ Examples:
   warpbell check
   warpbell bind 0000:41:00.0 --dry-run
   warpbell serve soft:size=1g --socket /tmp/ssd.sock
+  warpbell plan queues --bandwidth-gb-per-s 80 --io-bytes 4k
 
 Devices: soft:size=1g (memory) and soft:file=PATH (a file) are served by the software controller in this process.
 Exit codes: 0 ok, 1 failed, 2 usage, 3 refused for safety, 4 requirement missing, 130 interrupted.";
@@ -93,6 +96,8 @@ pub enum Command {
     Serve(ServeArgs),
     /// Show what this machine, and this build, are like: GPUs, costs of the device library
     Report(ReportArgs),
+    /// Say what to expect before anything runs: models with inputs, formula, bound, and how sure they are
+    Plan(PlanArgs),
 }
 
 /// `list`.

@@ -9,6 +9,7 @@ pub mod digest;
 pub mod identify;
 pub mod list;
 mod pci;
+pub mod plan;
 pub mod report;
 pub mod serve;
 pub mod topo;

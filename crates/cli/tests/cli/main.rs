@@ -10,6 +10,7 @@ mod digest;
 mod identify;
 mod interrupt;
 mod paths;
+mod plan;
 mod platform;
 mod recovery;
 mod report;
