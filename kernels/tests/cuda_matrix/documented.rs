@@ -1,4 +1,5 @@
-//! Every example of the device library's documentation, for each architecture.
+//! Every whole kernel of the device library's documentation, for each architecture. Examples that are parts of one are
+//! run on the CPU target only.
 
 use std::process::Command;
 

@@ -32,7 +32,7 @@ fn finding(
 fn gpus(machine: &Machine) -> Vec<Finding> {
     if machine.gpus.is_empty() {
         let means = "kernels cannot run on a GPU; on the CPU target the same kernels run";
-        let fix = "put in an NVIDIA GPU of compute capability 7.5 or newer; without one: warpbell bench --target cpu";
+        let fix = "put in an NVIDIA GPU of compute capability 7.5 or newer; without one: warpbell bench soft:size=1g";
         return vec![finding(Status::Missing, "GPU", "no NVIDIA GPU on the PCIe tree", means).fix(fix)];
     }
     let mut all = driver(machine);
