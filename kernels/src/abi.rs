@@ -7,6 +7,7 @@
 mod args;
 mod arguments;
 mod bench;
+mod cache;
 mod check;
 mod constants;
 mod lab;
@@ -19,6 +20,7 @@ mod volume;
 pub use args::*;
 pub use arguments::{check_arguments, check_size};
 pub use bench::*;
+pub use cache::*;
 pub use check::*;
 pub use constants::*;
 pub use lab::*;
@@ -101,6 +103,9 @@ pub const STRUCTS: &[Layout] = &[
     Layout::of::<VolumeBufferRef>(),
     Layout::of::<VolumeCheckResult>(),
     Layout::of::<VolumeCheckArgs>(),
+    Layout::of::<CacheLine>(),
+    Layout::of::<CacheReport>(),
+    Layout::of::<CacheRef>(),
     Layout::of::<AgentCounts>(),
     Layout::of::<BenchAgentArgs>(),
     Layout::of::<BenchBatchArgs>(),

@@ -36,6 +36,7 @@ mod lease;
 pub mod log;
 mod memory;
 mod open;
+mod page_cache;
 mod pairs;
 mod path;
 mod placement;
@@ -61,6 +62,7 @@ pub use launch::{Launch, Module};
 pub use layout::{CidLayout, DEFAULT_TOKENS, LANES, LayoutError};
 pub use lease::{Lease, LeaseSpec};
 pub use open::space_of;
+pub use page_cache::{PageCache, PageCacheReport, PageCacheSpec};
 pub use path::DataPath;
 pub use placement::{DataPlacement, Domains, ForeignMemory, Place, PlaceError, RingPlacement};
 

@@ -6,6 +6,7 @@
 
 #include "abi.h"
 #include "abi_bench.h"
+#include "abi_cache.h"
 #include "abi_check.h"
 #include "abi_lab.h"
 #include "abi_resident.h"
@@ -215,6 +216,22 @@
     F(warpbell_volume_check_args, units) F(warpbell_volume_check_args, seed) \
     F(warpbell_volume_check_args, unit_blocks) F(warpbell_volume_check_args, writes)
 
+#define WARPBELL_FIELDS_CACHE_LINE(F) \
+    F(warpbell_cache_line, state) F(warpbell_cache_line, page) F(warpbell_cache_line, next) \
+    F(warpbell_cache_line, stamp) F(warpbell_cache_line, error) F(warpbell_cache_line, pad0)
+
+#define WARPBELL_FIELDS_CACHE_REPORT(F) \
+    F(warpbell_cache_report, hand) F(warpbell_cache_report, pad0) F(warpbell_cache_report, hits) \
+    F(warpbell_cache_report, misses) F(warpbell_cache_report, write_backs) \
+    F(warpbell_cache_report, error_status) F(warpbell_cache_report, error_page) F(warpbell_cache_report, pad1)
+
+#define WARPBELL_FIELDS_CACHE_REF(F) \
+    F(warpbell_cache_ref, abi_version) F(warpbell_cache_ref, size) F(warpbell_cache_ref, lines) \
+    F(warpbell_cache_ref, buckets) F(warpbell_cache_ref, report) F(warpbell_cache_ref, first_block) \
+    F(warpbell_cache_ref, pages) F(warpbell_cache_ref, deadline_ns) F(warpbell_cache_ref, kept_first) \
+    F(warpbell_cache_ref, kept_pages) F(warpbell_cache_ref, line_count) F(warpbell_cache_ref, bucket_mask) \
+    F(warpbell_cache_ref, page_shift) F(warpbell_cache_ref, pad0)
+
 #define WARPBELL_FIELDS_AGENT_COUNTS(F) \
     F(warpbell_agent_counts, requests) F(warpbell_agent_counts, batches) F(warpbell_agent_counts, refused)
 
@@ -274,6 +291,9 @@
     S(warpbell_volume_buffer_ref, WARPBELL_FIELDS_VOLUME_BUFFER_REF)                                         \
     S(warpbell_volume_check_result, WARPBELL_FIELDS_VOLUME_CHECK_RESULT)                                     \
     S(warpbell_volume_check_args, WARPBELL_FIELDS_VOLUME_CHECK_ARGS)                                         \
+    S(warpbell_cache_line, WARPBELL_FIELDS_CACHE_LINE)                                                       \
+    S(warpbell_cache_report, WARPBELL_FIELDS_CACHE_REPORT)                                                   \
+    S(warpbell_cache_ref, WARPBELL_FIELDS_CACHE_REF)                                                         \
     S(warpbell_agent_counts, WARPBELL_FIELDS_AGENT_COUNTS)                                                   \
     S(warpbell_bench_agent_args, WARPBELL_FIELDS_BENCH_AGENT_ARGS)                                           \
     S(warpbell_bench_batch_args, WARPBELL_FIELDS_BENCH_BATCH_ARGS)                                           \

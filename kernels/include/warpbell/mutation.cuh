@@ -157,6 +157,23 @@ WARPBELL_SWITCH(ZONES_IGNORED, zones_ignored); // volume: a stripe goes on over 
 WARPBELL_SWITCH(UNITS_UNSHIFTED, units_unshifted); // volume: all SSDs have blocks of one size
 WARPBELL_SWITCH(ONE_SSD_FLUSHED, one_ssd_flushed); // volume: a flush goes to one SSD only
 WARPBELL_SWITCH(SLOTLESS_WARP_USED, slotless_warp_used); // volume: a warp without a slot on one of the SSDs is served
+WARPBELL_SWITCH(CACHE_PINNED_TAKEN, cache_pinned_taken); // cache: a line may be taken from whoever has it pinned
+WARPBELL_SWITCH(CACHE_STUCK_TAKEN, cache_stuck_taken); // cache: memory that an SSD may still use gets another page
+WARPBELL_SWITCH(CACHE_LOADED_TWICE, cache_loaded_twice); // cache: each who misses a page reads it
+WARPBELL_SWITCH(CACHE_ANY_PAGE, cache_any_page); // cache: nobody looks whether a line has still the page that was found there
+WARPBELL_SWITCH(CACHE_UNLINKED_EARLY, cache_unlinked_early); // cache: a page is not found any more while it is written back
+WARPBELL_SWITCH(CACHE_READY_EARLY, cache_ready_early); // cache: a page is there before it was read
+WARPBELL_SWITCH(CACHE_FAILURE_HIDDEN, cache_failure_hidden); // cache: a page that could not be read is there
+WARPBELL_SWITCH(CACHE_DIRTY_LOST, cache_dirty_lost); // cache: a dirty page leaves without being written
+WARPBELL_SWITCH(CACHE_UNWRITTEN_LEAVES, cache_unwritten_leaves); // cache: a page leaves although it could not be written
+WARPBELL_SWITCH(CACHE_TWO_WRITERS, cache_two_writers); // cache: two flushes write one page at once
+WARPBELL_SWITCH(CACHE_FLUSH_IMPATIENT, cache_flush_impatient); // cache: a flush does not wait for pages that others write
+WARPBELL_SWITCH(CACHE_CLEANED_LATE, cache_cleaned_late); // cache: a page is clean when its write ends, whatever was stored meanwhile
+WARPBELL_SWITCH(CACHE_WAITS_FOR_EVER, cache_waits_for_ever); // cache: where all lines are pinned one waits without end
+WARPBELL_SWITCH(CACHE_READ_ONLY_STORED, cache_read_only_stored); // cache: pages of a cache for reading are changed
+WARPBELL_SWITCH(CACHE_PAGE_UNCHECKED, cache_page_unchecked); // cache: there is a page behind the last
+WARPBELL_SWITCH(ARRAY_STRADDLE_LOST, array_straddle_lost); // array: of an element only what lies in its first page is moved
+WARPBELL_SWITCH(ARRAY_INDEX_UNCHECKED, array_index_unchecked); // array: there is an element behind the last
 // clang-format on
 
 } // namespace mutate

@@ -18,6 +18,12 @@
 //   volume.cuh   several SSDs as one: stripe, replicate, concatenate
 //   agent.cuh    warps that do the I/O of others
 //
+// Not included here:
+//
+//   evict.cuh    which line of a cache a page gets
+//   cache.cuh    pages of an SSD or a volume, cached
+//   array.cuh    an array over a cache, that reads like memory
+//
 //   __global__ void first_block(const __grid_constant__ warpbell_namespace_ref ns,
 //                               const __grid_constant__ warpbell_buffer_ref buffer) {
 //       auto warp = wb::this_warp();

@@ -1,0 +1,139 @@
+//! A page cache of kernels (`cache.cuh`): what of it is on the host's side.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use warpbell_kernels::abi;
+use zerocopy::IntoBytes;
+
+use crate::{Error, KernelMemory, Target};
+
+/// What kind of cache to make.
+#[derive(Clone, Debug)]
+pub struct PageCacheSpec {
+    /// Bytes of a page: a power of two, and at least a block.
+    pub page_bytes: u32,
+    /// Pages that it has room for. Each takes 48 bytes at most beside its data.
+    pub lines: u32,
+    /// The first block that is cached.
+    pub first_block: u64,
+    /// How long kernels wait for a line, where all are pinned, and for a page that another warp reads.
+    pub deadline: Duration,
+    /// Pages that the policy `pinned_set` keeps.
+    pub kept: Range<u64>,
+}
+
+impl Default for PageCacheSpec {
+    /// 1024 pages of 4 KiB from block 0 on.
+    fn default() -> PageCacheSpec {
+        PageCacheSpec {
+            page_bytes: 4096,
+            lines: 1024,
+            first_block: 0,
+            deadline: Duration::from_secs(1),
+            kept: 0..0,
+        }
+    }
+}
+
+/// What kernels counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageCacheReport {
+    /// Pages that were there, once for each warp and call; of warps that have detached.
+    pub hits: u64,
+    /// Pages that were read, or begun anew; likewise.
+    pub misses: u64,
+    /// Pages that were written; likewise.
+    pub write_backs: u64,
+    /// The status of the first failure that no call could answer, as in `status.cuh`, and its page.
+    pub error: Option<(u32, u64)>,
+}
+
+/// The lines of a cache, which kernels fill, write back and take again. They stay as they are from kernel to kernel: pages
+/// that no kernel has flushed are lost with it.
+pub struct PageCache {
+    shape: abi::CacheRef,
+    /// The report, then lines, then buckets.
+    memory: KernelMemory,
+}
+
+const LINES: usize = size_of::<abi::CacheReport>();
+
+impl PageCache {
+    /// A cache of the whole pages among `blocks` blocks of `block_bytes` bytes, for kernels on `target`.
+    pub fn new(
+        target: &Target,
+        (blocks, block_bytes): (u64, u32),
+        spec: &PageCacheSpec,
+    ) -> Result<PageCache, Error> {
+        check(spec, block_bytes)?;
+        let buckets = (spec.lines as usize).next_power_of_two();
+        let buckets_at = LINES + spec.lines as usize * size_of::<abi::CacheLine>();
+        let bytes = buckets_at + buckets * size_of::<u64>();
+        let memory = target.memory(bytes)?;
+        memory.fill(0, bytes, 0)?;
+        let base = memory.address();
+        let of_cache = blocks.saturating_sub(spec.first_block);
+        let shape = abi::CacheRef {
+            lines: base + LINES as u64,
+            buckets: base + buckets_at as u64,
+            report: base,
+            first_block: spec.first_block,
+            pages: of_cache / u64::from(spec.page_bytes / block_bytes),
+            deadline_ns: spec.deadline.as_nanos() as u64,
+            kept_first: spec.kept.start,
+            kept_pages: spec.kept.end.saturating_sub(spec.kept.start),
+            line_count: spec.lines,
+            bucket_mask: buckets as u32 - 1,
+            page_shift: spec.page_bytes.trailing_zeros(),
+            ..abi::CacheRef::new()
+        };
+        Ok(PageCache { shape, memory })
+    }
+
+    /// The kernel argument that names this cache. Valid while it lives; a launch must keep it: [`memory`](Self::memory).
+    pub fn as_ref(&self) -> abi::CacheRef {
+        self.shape
+    }
+
+    /// What kernels write there; hand a clone to [`Launch::keep`](crate::Launch::keep).
+    pub fn memory(&self) -> KernelMemory {
+        self.memory.clone()
+    }
+
+    /// What the buffer that its pages lie in must have.
+    pub fn buffer_bytes(&self) -> usize {
+        (self.shape.line_count as usize) << self.shape.page_shift
+    }
+
+    /// Pages that may be cached.
+    pub fn pages(&self) -> u64 {
+        self.shape.pages
+    }
+
+    /// What kernels counted.
+    pub fn report(&self) -> Result<PageCacheReport, Error> {
+        let mut found = abi::CacheReport::new();
+        self.memory.read(0, found.as_mut_bytes())?;
+        let error = (found.error_status != 0).then_some((found.error_status as u32, found.error_page));
+        let abi::CacheReport { hits, misses, write_backs, .. } = found;
+        Ok(PageCacheReport { hits, misses, write_backs, error })
+    }
+}
+
+fn check(spec: &PageCacheSpec, block_bytes: u32) -> Result<(), Error> {
+    let refuse = |object, value: u64, limit: &str| {
+        Err(Error::Argument { object, value: value.to_string(), limit: limit.to_owned() })
+    };
+    if !spec.page_bytes.is_power_of_two() || spec.page_bytes < block_bytes {
+        return refuse(
+            "bytes of a cache's page",
+            spec.page_bytes.into(),
+            "must be a power of two, and at least a block",
+        );
+    }
+    match spec.lines {
+        1..=0x4000_0000 => Ok(()),
+        _ => refuse("lines of a cache", spec.lines.into(), "must be 1 to 2^30"),
+    }
+}

@@ -1,0 +1,119 @@
+// An array on a namespace or a volume that reads like memory, over a page cache (cache.cuh). It may begin at
+// any byte, and its elements may lie across two pages.
+//
+//   wb::array_view<float, decltype(pages)> x(pages, first_byte, count);
+//   sum += x[column];                                // all lanes of the warp, each its own element
+//   wb::status s = x.try_load(warp, index, value);   // the same with an answer, and lanes without an index
+//   s = x.store(warp, index, value);
+//
+// | call                                   | arguments         | answer                                     |
+// | -------------------------------------- | ----------------- | ------------------------------------------ |
+// | operator[] (index), by the whole warp  | each lane its own | the element, or T() and a note in the report
+// | | try_load, store, atomic_add (group, ..)| each lane its own | each lane its own; success without an
+// index | | acquire (group, index)                 | the same in each  | a guard of the elements of one page
+// |
+//
+// One warp's lanes that want elements of one page share its lookup. Within a guard there is none. An element
+// that lies across two pages is moved in two parts: others may see one of them first.
+#pragma once
+
+#include "cache.cuh"
+
+namespace warpbell {
+inline namespace WARPBELL_NAMESPACE {
+
+namespace detail {
+
+// By bytes where the address is not one for words: of an element of any size, at any place.
+template <class To, class From> WARPBELL_D void copy_bytes(To* to, const From* from, u32 bytes) {
+    u8* const out = reinterpret_cast<u8*>(to);
+    const u8* const in = reinterpret_cast<const u8*>(from);
+    const u32 places = static_cast<u32>(reinterpret_cast<u64>(to) | reinterpret_cast<u64>(from));
+    if ((bytes == 4u || bytes == 8u) && (places & 3u) == 0) {
+        for (u32 at = 0; at < bytes; at += 4u) {
+            *reinterpret_cast<u32*>(out + at) = *reinterpret_cast<const u32*>(in + at);
+        }
+        return;
+    }
+    for (u32 at = 0; at < bytes; ++at) {
+        out[at] = in[at];
+    }
+}
+
+} // namespace detail
+
+// The elements of an array that lie in one page as a whole, as long as this lives.
+template <class T, class Cache, class Group> class element_guard {
+  public:
+    WARPBELL_D element_guard(const Group& group, Cache& cache, u64 first_byte, u64 index, u64 count,
+                             u64 deadline_ns)
+        : page_(group, cache, (first_byte + index * sizeof(T)) / cache.page_bytes(), deadline_ns),
+          page_begin_((first_byte + index * sizeof(T)) / cache.page_bytes() * cache.page_bytes()),
+          page_end_(page_begin_ + cache.page_bytes()), first_byte_(first_byte), count_(count) {}
+
+    WARPBELL_D explicit operator bool() const { return static_cast<bool>(page_); }
+    WARPBELL_D status result() const { return page_.result(); }
+    // Whether this element may be asked for here.
+    WARPBELL_D bool contains(u64 index) const {
+        const u64 at = first_byte_ + index * sizeof(T);
+        return page_ && index < count_ && at >= page_begin_ && at + sizeof(T) <= page_end_;
+    }
+    WARPBELL_D T operator[](u64 index) const {
+        T value;
+        detail::copy_bytes(&value, page_.template data<u8>() + offset(index), sizeof(T));
+        return value;
+    }
+    // False: the cache is for reading.
+    WARPBELL_D bool set(u64 index, T value) {
+        u8* const data = page_.template writable<u8>();
+        if (data != nullptr) {
+            detail::copy_bytes(data + offset(index), &value, sizeof(T));
+        }
+        return data != nullptr;
+    }
+    WARPBELL_D void release() { page_.release(); }
+
+  private:
+    WARPBELL_D u64 offset(u64 index) const { return first_byte_ + index * sizeof(T) - page_begin_; }
+
+    page_guard<Cache, Group> page_;
+    const u64 page_begin_, page_end_, first_byte_, count_;
+};
+
+// `T`: plain bytes.
+template <class T, class Cache> class array_view {
+  public:
+    WARPBELL_D array_view(Cache& cache, u64 first_byte, u64 count)
+        : cache_(cache), first_byte_(first_byte), count_(count) {}
+
+    WARPBELL_D u64 size() const { return count_; }
+
+    template <class Group>
+    WARPBELL_D status try_load(const Group& group, optional<u64> index, T& value, u64 deadline_ns = 0);
+    template <class Group>
+    WARPBELL_D status store(const Group& group, optional<u64> index, T value, u64 deadline_ns = 0);
+    // T: 32 or 64 bits, unsigned, at a multiple of its size; else `misaligned`.
+    template <class Group>
+    WARPBELL_D status atomic_add(const Group& group, optional<u64> index, T value, u64 deadline_ns = 0);
+    // By all lanes of the warp.
+    WARPBELL_D T operator[](u64 index);
+    // The page of element `index`, which must be one of the array's.
+    template <class Group>
+    WARPBELL_D element_guard<T, Cache, Group> acquire(const Group& group, u64 index, u64 deadline_ns = 0) {
+        return element_guard<T, Cache, Group>(group, cache_, first_byte_, index, count_, deadline_ns);
+    }
+
+  private:
+    // Calls move(data, done, bytes) for each part of the lane's element.
+    template <class Group, class Move>
+    WARPBELL_D status each_part(const Group& group, optional<u64> index, bool stores, Move move,
+                                u64 deadline_ns);
+
+    Cache& cache_;
+    const u64 first_byte_, count_;
+};
+
+} // namespace WARPBELL_NAMESPACE
+} // namespace warpbell
+
+#include "impl/array.cuh"

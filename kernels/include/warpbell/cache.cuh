@@ -1,0 +1,207 @@
+// A cache of pages of a namespace or a volume, in memory of the GPU. What it keeps of a page lies in the line
+// that has it: nothing grows with the SSD.
+//
+//   wb::page_cache<decltype(ssd)> pages(warp, args.cache, ssd, wb::dma_span(args.buffer));
+//   if (auto page = pages.acquire(warp, 7)) { use(page.data<float>()[port::lane()]); }
+//   wb::status s = pages.flush(warp);
+//   pages.detach(warp);
+//
+// | call                                | arguments             | answer                                    |
+// | ----------------------------------- | --------------------- | ----------------------------------------- |
+// | acquire (group, page)               | the same in each lane | a guard: the page stays until it goes     |
+// | use_each (group, page, stores, use) | each lane its own     | each lane its own; `use` saw the data     |
+// | flush (group)                       |                       | what was stored before is on the SSD      |
+//
+// Lanes of one page share one lookup: on a hit one addition pins the line and one read-modify-write gives it
+// back. A guard pins once. A page that is not there is read by the first who wants it, the others wait. Pages
+// that a group wants in one call are read together.
+//
+// Lines are taken by a policy (evict.cuh). A dirty page is written first, and found until the write is
+// answered. Where that fails the page stays, dirty: error_status of the report says so, and the next flush
+// tries again and answers. Where the SSD may still use a line's memory (status::buffer_in_use), the line is
+// never used again.
+//
+// Every wait ends by its deadline, warpbell_cache_ref::deadline_ns unless the call names one: `no_room` where
+// all lines were pinned for that long, `not_submitted` where other warps were reading for that long. Nobody
+// waits for a line with the line of another page in hand, but for guards, which are the caller's: a warp that
+// holds more guards than there are lines is told `no_room`.
+#pragma once
+
+#include "evict.cuh"
+#include "volume.cuh"
+
+namespace warpbell {
+inline namespace WARPBELL_NAMESPACE {
+
+enum class page_access : u32 {
+    read_only,  // what would store is refused
+    write_once, // pages begin as zeroes and are never read: for guards, of pages that are written as a whole
+    read_write,
+};
+
+namespace detail {
+
+// What a cache lies over: a session, or a volume.
+template <class Source> struct backing;
+template <sharing Mode, class Retry> struct backing<session<Mode, Retry>> {
+    using source_type = session<Mode, Retry>;
+    using span_type = dma_span;
+    template <class Group>
+    WARPBELL_D static status move(const Group& group, source_type& s, opcode op, optional<extent> where,
+                                  const span_type& data) {
+        return run_each(group, s, op, where, data, 0);
+    }
+    template <class Group> WARPBELL_D static status flush(const Group& group, source_type& s) {
+        return warpbell::flush(group, s);
+    }
+};
+template <sharing Mode, u32 Members, class Map, class Retry>
+struct backing<volume<Mode, Members, Map, Retry>> {
+    using source_type = volume<Mode, Members, Map, Retry>;
+    using span_type = volume_span;
+    template <class Group>
+    WARPBELL_D static status move(const Group& group, source_type& v, opcode op, optional<extent> where,
+                                  const span_type& data) {
+        return v.run(group, op, where, data, false, 0);
+    }
+    template <class Group> WARPBELL_D static status flush(const Group& group, source_type& v) {
+        return v.flush(group, 0);
+    }
+};
+
+} // namespace detail
+
+// A page that stays while this lives. Of all lanes of a group, which must be together where it goes.
+template <class Cache, class Group> class page_guard {
+  public:
+    WARPBELL_D page_guard(const Group& group, Cache& cache, u64 page, u64 deadline_ns)
+        : group_(group), cache_(cache), result_(cache.hold(group, page, line_, deadline_ns)) {}
+    page_guard(const page_guard&) = delete;
+    page_guard& operator=(const page_guard&) = delete;
+    WARPBELL_D ~page_guard() { release(); }
+
+    // The page is here. It is not: `result` says why.
+    WARPBELL_D explicit operator bool() const { return line_ != cache_lines::none; }
+    WARPBELL_D status result() const { return result_; }
+    template <class T> WARPBELL_D const T* data() const { return cache_.template memory<const T>(line_); }
+    // To store to it: the page is written back, whichever lane asked. Null: it is not here, or not to be
+    // changed.
+    template <class T> WARPBELL_D T* writable() {
+        if (line_ == cache_lines::none || !Cache::may_store) {
+            return nullptr;
+        }
+        stored_ = true;
+        return cache_.template memory<T>(line_);
+    }
+    // Gives the page back before the end. Made by the group.
+    WARPBELL_D void release() {
+        if (line_ != cache_lines::none) {
+            const bool stored = group_.ballot(stored_) != 0;
+            group_.sync();
+            cache_.drop(group_.is_leader(), line_, stored);
+            line_ = cache_lines::none;
+        }
+    }
+
+  private:
+    const Group group_;
+    Cache& cache_;
+    u32 line_ = cache_lines::none;
+    bool stored_ = false;
+    status result_;
+};
+
+// A warp's way to a cache. `memory`: page_bytes for each line, a buffer of the source's; of all warps the
+// same. The source must outlive it.
+template <class Source, page_access Access = page_access::read_write, class Policy = clock_sweep>
+class page_cache {
+    using backing = detail::backing<Source>;
+
+  public:
+    using span_type = typename backing::span_type;
+    static constexpr bool may_store = Access != page_access::read_only || mutate::cache_read_only_stored;
+
+    template <class Group>
+    WARPBELL_D page_cache(const Group& group, const warpbell_cache_ref& ref, Source& source,
+                          const span_type& memory)
+        : lines_(ref), source_(source), memory_(memory), usable_(fits(group, ref, source, memory)) {}
+
+    WARPBELL_D u64 pages() const { return lines_.ref().pages; }
+    WARPBELL_D u32 page_bytes() const { return 1u << lines_.ref().page_shift; }
+    WARPBELL_D u32 lines() const { return lines_.count(); }
+
+    // A guard, which says whether the page is here. Made by the group.
+    template <class Group>
+    WARPBELL_D page_guard<page_cache, Group> acquire(const Group& group, u64 page, u64 deadline_ns = 0) {
+        return page_guard<page_cache, Group>(group, *this, page, deadline_ns);
+    }
+    // Calls use(u8* data) in each lane with a page, once, while the page is there. `stores`: it changes the
+    // data. Lanes with nothing to do pass nullopt and get success. `use` may meet no other lane.
+    template <class Group, class Use>
+    WARPBELL_D status use_each(const Group& group, optional<u64> page, bool stores, Use use,
+                               u64 deadline_ns = 0);
+    // What was stored, by whoever has given the page back before, is on the SSD, and durable there. One
+    // answer for the group; a failure may concern any page.
+    template <class Group> WARPBELL_D status flush(const Group& group, u64 deadline_ns = 0);
+
+    // A failure that no call could answer: noted in the report, if it is the first.
+    WARPBELL_D void note(status why, u64 page) const;
+    // Adds to the counts. Last call.
+    template <class Group> WARPBELL_D void detach(const Group& group);
+
+    // ---- for guards
+
+    template <class T> WARPBELL_D T* memory(u32 line) const {
+        return reinterpret_cast<T*>(memory_.template data<u8>() + offset(line));
+    }
+    template <class Group> WARPBELL_D status hold(const Group& group, u64 page, u32& line, u64 deadline_ns);
+    // Gives a pin back, in the lane that has it.
+    WARPBELL_D void drop(bool has, u32 line, bool stored) const {
+        if (has) {
+            lines_.unpin<Policy>(line, stored && may_store);
+        }
+    }
+
+  private:
+    // One lane's page on its way.
+    struct way {
+        enum class at : u32 { away, pinned, ours, loading, failed, busy, crowded } now = at::away;
+        u32 line = cache_lines::none;
+        u64 state = 0; // of the line before it was claimed
+        status answer;
+    };
+
+    template <class Group>
+    WARPBELL_D static bool fits(const Group& group, const warpbell_cache_ref& ref, Source& source,
+                                const span_type& memory);
+    WARPBELL_D u64 offset(u32 line) const { return static_cast<u64>(line) << lines_.ref().page_shift; }
+    WARPBELL_D extent blocks_of(u64 page) const {
+        const u32 blocks = page_bytes() / source_.block_bytes();
+        return extent{lba(lines_.ref().first_block + page * blocks), blocks};
+    }
+    WARPBELL_D status check(optional<u64> page, bool stores) const;
+    template <class Group>
+    WARPBELL_D status transfer(const Group& group, opcode op, bool mine, u64 page, u32 line);
+    WARPBELL_D static void note_found(way& mine, cache_lines::found how);
+    WARPBELL_D static status answer_of(const way& got);
+    WARPBELL_D void claim(way& mine, u64 page);
+    template <class Group> WARPBELL_D void write_back(const Group& group, way& mine, u64 page);
+    template <class Group> WARPBELL_D void fill(const Group& group, way& mine, u64 page);
+    template <class Group> WARPBELL_D void await(const Group& group, way& mine, u64 deadline_ns);
+    template <class Group>
+    WARPBELL_D way attempt(const Group& group, optional<u64> page, u32 same, u64 deadline_ns);
+    template <class Group>
+    WARPBELL_D bool write_line(const Group& group, bool open, u32 line, status& result);
+    template <class Group> WARPBELL_D void zero(const Group& group, u32 filling, u32 line);
+
+    cache_lines lines_;
+    Source& source_;
+    const span_type memory_;
+    const bool usable_; // alike in all lanes
+    u32 hits_ = 0, misses_ = 0, write_backs_ = 0;
+};
+
+} // namespace WARPBELL_NAMESPACE
+} // namespace warpbell
+
+#include "impl/cache.cuh"

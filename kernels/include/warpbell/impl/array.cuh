@@ -1,0 +1,77 @@
+// Bodies of array.cuh.
+#pragma once
+
+#include "../array.cuh"
+
+namespace warpbell {
+inline namespace WARPBELL_NAMESPACE {
+
+template <class T, class Cache>
+template <class Group, class Move>
+WARPBELL_D status array_view<T, Cache>::each_part(const Group& group, optional<u64> index, bool stores,
+                                                  Move move, u64 deadline_ns) {
+    status result;
+    if (index && *index >= count_ && !mutate::array_index_unchecked) {
+        result = code::out_of_range;
+    }
+    const u32 shift = port::highest(cache_.page_bytes());
+    u64 at = first_byte_ + (index ? *index : 0) * sizeof(T);
+    u32 done = index && result.ok() ? 0 : sizeof(T);
+    while (group.ballot(done < sizeof(T)) != 0) {
+        const u32 offset = static_cast<u32>(at) & (cache_.page_bytes() - 1u), left = sizeof(T) - done;
+        const u32 here = cache_.page_bytes() - offset;
+        const u32 bytes = left < here ? left : here;
+        const optional<u64> page = left != 0 ? optional<u64>(at >> shift) : optional<u64>();
+        const auto use = [&](u8* data) { move(data + offset, done, bytes); };
+        const status said = cache_.use_each(group, page, stores, use, deadline_ns);
+        result = result.ok() ? said : result;
+        done = said.ok() && !mutate::array_straddle_lost ? done + bytes : static_cast<u32>(sizeof(T));
+        at += bytes;
+    }
+    return result;
+}
+
+template <class T, class Cache>
+template <class Group>
+WARPBELL_D status array_view<T, Cache>::try_load(const Group& group, optional<u64> index, T& value,
+                                                 u64 deadline_ns) {
+    const auto move = [&](const u8* data, u32 done, u32 bytes) {
+        detail::copy_bytes(reinterpret_cast<u8*>(&value) + done, data, bytes);
+    };
+    return each_part(group, index, false, move, deadline_ns);
+}
+
+template <class T, class Cache>
+template <class Group>
+WARPBELL_D status array_view<T, Cache>::store(const Group& group, optional<u64> index, T value,
+                                              u64 deadline_ns) {
+    const auto move = [&](u8* data, u32 done, u32 bytes) {
+        detail::copy_bytes(data, reinterpret_cast<const u8*>(&value) + done, bytes);
+    };
+    return each_part(group, index, true, move, deadline_ns);
+}
+
+template <class T, class Cache>
+template <class Group>
+WARPBELL_D status array_view<T, Cache>::atomic_add(const Group& group, optional<u64> index, T value,
+                                                   u64 deadline_ns) {
+    static_assert(sizeof(T) == 4 || sizeof(T) == 8, "there are atomic additions of 32 and of 64 bits");
+    if ((first_byte_ & (sizeof(T) - 1u)) != 0) {
+        return code::misaligned;
+    }
+    const auto move = [&](u8* data, u32, u32) { port::add_relaxed_gpu(reinterpret_cast<T*>(data), value); };
+    return each_part(group, index, true, move, deadline_ns);
+}
+
+template <class T, class Cache> WARPBELL_D T array_view<T, Cache>::operator[](u64 index) {
+    T value = T();
+    const status said = try_load(this_warp(), optional<u64>(index), value);
+    if (!said.ok()) {
+        cache_.note(said, (first_byte_ + index * sizeof(T)) / cache_.page_bytes());
+        value = T();
+    }
+    return value;
+}
+
+} // namespace WARPBELL_NAMESPACE
+} // namespace warpbell

@@ -1,0 +1,318 @@
+// Bodies of cache.cuh: how lanes get the pages they want.
+#pragma once
+
+#include "../cache.cuh"
+
+namespace warpbell {
+inline namespace WARPBELL_NAMESPACE {
+
+#define WARPBELL_CACHE_MEMBER(result)                                                                        \
+    template <class Source, page_access Access, class Policy>                                                \
+    WARPBELL_D result page_cache<Source, Access, Policy>
+#define WARPBELL_CACHE_CALL(result, ...)                                                                     \
+    template <class Source, page_access Access, class Policy>                                                \
+    template <__VA_ARGS__>                                                                                   \
+    WARPBELL_D result page_cache<Source, Access, Policy>
+
+namespace detail {
+
+// Has the lanes of `which` do something one after the other: what takes a lock of a bucket never meets a lane
+// of its own warp there.
+template <class Group, class Do> WARPBELL_D void one_by_one(const Group& group, u32 which, Do work) {
+    WARPBELL_NO_UNROLL
+    for (; which != 0; which &= which - 1u) {
+        if (port::lane() == port::lowest(which)) {
+            work();
+        }
+        group.sync();
+    }
+}
+
+} // namespace detail
+
+WARPBELL_CACHE_CALL(bool, class Group)::fits(const Group& group, const warpbell_cache_ref& ref,
+                                             Source& source, const span_type& memory) {
+    const bool good = ref.abi_version == WARPBELL_ABI_VERSION && ref.size == sizeof(ref) &&
+                      ref.line_count != 0 && 1u << ref.page_shift >= source.block_bytes() &&
+                      memory.inside() && memory.bytes() >> ref.page_shift >= ref.line_count;
+    return group.ballot(!good) == 0;
+}
+
+WARPBELL_CACHE_MEMBER(status)::check(optional<u64> page, bool stores) const {
+    if (!usable_) {
+        return code::invalid_field;
+    }
+    if (page && *page >= pages() && !mutate::cache_page_unchecked) {
+        return code::out_of_range;
+    }
+    return page && stores && !may_store ? status(code::read_only) : status();
+}
+
+// ---- one page's way
+// ---------------------------------------------------------------------------------------------
+
+// One lane's page and its line, to the SSD or from there.
+WARPBELL_CACHE_CALL(status, class Group)::transfer(const Group& group, opcode op, bool mine, u64 page,
+                                                   u32 line) {
+    const optional<extent> where = mine ? optional<extent>(blocks_of(page)) : optional<extent>();
+    const span_type data = memory_.subspan(mine ? offset(line) : 0, page_bytes());
+    return backing::move(group, source_, op, where, data);
+}
+
+WARPBELL_CACHE_MEMBER(void)::note_found(way& mine, cache_lines::found how) {
+    using found = cache_lines::found;
+    mine.now = how == found::ready     ? way::at::pinned
+               : how == found::loading ? way::at::loading
+               : how == found::nothing ? way::at::away
+               : how == found::ours    ? way::at::ours
+                                       : way::at::busy;
+}
+
+WARPBELL_CACHE_MEMBER(void)::claim(way& mine, u64 page) {
+    note_found(mine, lines_.begin_miss(page, mine.line));
+    if (mine.now != way::at::ours) {
+        return;
+    }
+    mine.line = lines_.claim<Policy>(mine.state);
+    if (mine.line == cache_lines::none) {
+        mine.now = way::at::crowded;
+        lines_.give_up_miss(page);
+    }
+}
+
+// The pages that leave, as far as they are dirty. One that cannot be written stays.
+WARPBELL_CACHE_CALL(void, class Group)::write_back(const Group& group, way& mine, u64 page) {
+    const bool dirty = mine.now == way::at::ours && line_bits::is_dirty(mine.state);
+    if (!may_store || group.ballot(dirty) == 0 || mutate::cache_dirty_lost) {
+        return;
+    }
+    const u64 leaving = dirty ? lines_.page(mine.line) : 0;
+    const status written = transfer(group, opcode::write, dirty, leaving, mine.line);
+    write_backs_ += dirty && written.ok() ? 1u : 0u;
+    if (!dirty || written.ok() || mutate::cache_unwritten_leaves) {
+        return;
+    }
+    note(written, leaving);
+    lines_.keep(mine.line, written);
+    lines_.give_up_miss(page);
+    mine.now = way::at::crowded;
+}
+
+WARPBELL_CACHE_CALL(void, class Group)::zero(const Group& group, u32 filling, u32 line) {
+    WARPBELL_NO_UNROLL
+    for (; filling != 0; filling &= filling - 1u) {
+        const u32 which = static_cast<u32>(group.from(port::lowest(filling), static_cast<u64>(line)));
+        u64* const words = memory<u64>(which);
+        for (u32 at = group.thread_rank(); at < page_bytes() / 8u; at += group.size()) {
+            words[at] = 0;
+        }
+    }
+    group.sync();
+}
+
+// Gives claimed lines their new pages, and reads those.
+WARPBELL_CACHE_CALL(void, class Group)::fill(const Group& group, way& mine, u64 page) {
+    const bool fills = mine.now == way::at::ours;
+    const u32 filling = group.ballot(fills);
+    if (filling == 0) {
+        return;
+    }
+    detail::one_by_one(group, filling, [&] { lines_.give(mine.line, mine.state, page); });
+    status read;
+    if constexpr (Access == page_access::write_once) {
+        zero(group, filling, mine.line);
+    } else {
+        read = transfer(group, opcode::read, fills, page, mine.line);
+    }
+    group.sync();
+    misses_ += fills ? 1u : 0u;
+    detail::one_by_one(group, filling, [&] { lines_.settle(mine.line, read); });
+    if (fills) {
+        mine.now = read.ok() || mutate::cache_failure_hidden ? way::at::pinned : way::at::failed;
+        mine.answer = read;
+    }
+}
+
+// Pages that other warps read. Nothing of this group is on its way by now. A pin keeps a phase that follows
+// `loading` from changing again.
+WARPBELL_CACHE_CALL(void, class Group)::await(const Group& group, way& mine, u64 deadline_ns) {
+    const u64 begin_ns = port::clock_ns();
+    while (group.ballot(mine.now == way::at::loading) != 0) {
+        const bool late = port::clock_ns() - begin_ns > deadline_ns;
+        if (mine.now == way::at::loading) {
+            const line_phase phase = line_bits::phase_of(lines_.state(mine.line));
+            if (phase == line_phase::ready) {
+                mine.now = way::at::pinned;
+            } else if (phase != line_phase::loading || late) {
+                const bool failed = phase != line_phase::loading;
+                mine.now = way::at::failed;
+                mine.answer = failed ? lines_.error(mine.line) : status(code::not_submitted);
+                drop(true, mine.line, false);
+            }
+        }
+        port::pause();
+    }
+    // What is seen to be there may be read.
+    port::fence_gpu_group(group.is_leader());
+}
+
+// One try to get this lane's page pinned. `same`: the lanes that want the same page; the lowest of them does
+// it for all, and has the pin.
+WARPBELL_CACHE_CALL(auto, class Group)::attempt(const Group& group, optional<u64> page, u32 same,
+                                                u64 deadline_ns) -> way {
+    const bool leads = page && port::lane() == port::lowest(same);
+    const u64 number = leads ? *page : 0;
+    const u32 misses = misses_;
+    way mine;
+    if (leads) {
+        note_found(mine, lines_.find_and_pin(number, mine.line));
+    }
+    const u32 away = group.ballot(leads && mine.now == way::at::away);
+    if (away != 0) {
+        detail::one_by_one(group, away, [&] { claim(mine, number); });
+        write_back(group, mine, number);
+        fill(group, mine, number);
+    }
+    if (group.ballot(mine.now == way::at::loading) != 0) {
+        await(group, mine, deadline_ns);
+    }
+    hits_ += leads && mine.now == way::at::pinned && misses_ == misses ? 1u : 0u;
+    // One lane has acquired what the others are about to read.
+    group.sync();
+    const u32 from = page ? port::lowest(same) : port::lane();
+    const u64 what = group.from(from, static_cast<u64>(mine.now) << 32 | mine.line);
+    mine.answer = status::from_bits(static_cast<u32>(group.from(from, mine.answer.bits)));
+    mine.now = static_cast<typename way::at>(what >> 32);
+    mine.line = static_cast<u32>(what);
+    return mine;
+}
+
+// Writes the page of a line, where it is dirty. True: somebody else writes it, look again.
+WARPBELL_CACHE_CALL(bool, class Group)::write_line(const Group& group, bool open, u32 line, status& result) {
+    using writable = cache_lines::writable;
+    const writable how = open ? lines_.begin_write(line) : writable::clean;
+    const bool mine = how == writable::ours;
+    const u64 page = mine ? lines_.page(line) : 0;
+    if (group.ballot(mine) != 0) {
+        const status said = transfer(group, opcode::write, mine, page, line);
+        if (mine) {
+            lines_.end_write(line, said);
+            write_backs_ += said.ok() ? 1u : 0u;
+            result = said.ok() ? result : said;
+        }
+    }
+    result = how == writable::stuck ? status(code::timed_out) : result;
+    return how == writable::busy;
+}
+
+// ---- the calls
+// --------------------------------------------------------------------------------------------------
+
+WARPBELL_CACHE_CALL(status, class Group)::hold(const Group& group, u64 page, u32& line, u64 deadline_ns) {
+    const status refusal = check(page, false);
+    if (!refusal.ok()) {
+        return refusal;
+    }
+    const detail::rounds_deadline end(deadline_ns != 0 ? deadline_ns : lines_.ref().deadline_ns, true);
+    u64 left_ns = end.left(group);
+    while (true) {
+        const way got = attempt(group, page, group.mask(), left_ns);
+        if (got.now == way::at::pinned) {
+            line = got.line;
+            return status();
+        }
+        left_ns = end.left(group);
+        if (got.now == way::at::failed || (left_ns == 0 && !mutate::cache_waits_for_ever)) {
+            return answer_of(got);
+        }
+        port::pause();
+    }
+}
+
+// What a lane is told whose page is not there once the deadline has passed, or that failed.
+WARPBELL_CACHE_MEMBER(status)::answer_of(const way& got) {
+    return got.now == way::at::failed    ? got.answer
+           : got.now == way::at::crowded ? code::no_room
+                                         : code::not_submitted;
+}
+
+WARPBELL_CACHE_CALL(status, class Group, class Use)::use_each(const Group& group, optional<u64> page,
+                                                              bool stores, Use use, u64 deadline_ns) {
+    status result = check(page, stores);
+    bool open = page && result.ok();
+    const detail::rounds_deadline end(deadline_ns != 0 ? deadline_ns : lines_.ref().deadline_ns, true);
+    u64 left_ns = deadline_ns != 0 ? deadline_ns : lines_.ref().deadline_ns;
+    for (u32 asking = group.ballot(open); asking != 0; asking = group.ballot(open)) {
+        const u64 number = open ? *page : 0;
+        const u32 same =
+            group.match(static_cast<u32>(number)) & group.match(static_cast<u32>(number >> 32)) & asking;
+        const way got = attempt(group, open ? page : optional<u64>(), same, left_ns);
+        const bool here = open && got.now == way::at::pinned;
+        if (here) {
+            use(memory<u8>(got.line));
+        }
+        // Before the pin goes, all lanes of the page are done with it.
+        group.sync();
+        drop(here && port::lane() == port::lowest(same), got.line, stores);
+        open = open && !here;
+        if (group.ballot(open) == 0) {
+            break;
+        }
+        left_ns = end.left(group);
+        const bool over = left_ns == 0 && !mutate::cache_waits_for_ever;
+        if (open && (over || got.now == way::at::failed)) {
+            result = answer_of(got);
+            open = false;
+        }
+        port::pause();
+    }
+    return result;
+}
+
+WARPBELL_CACHE_CALL(status, class Group)::flush(const Group& group, u64 deadline_ns) {
+    if (!usable_) {
+        return code::invalid_field;
+    }
+    const detail::rounds_deadline end(deadline_ns != 0 ? deadline_ns : lines_.ref().deadline_ns, true);
+    status result;
+    WARPBELL_NO_UNROLL
+    for (u32 first = 0; may_store && first < lines_.count(); first += group.size()) {
+        bool open = first + group.thread_rank() < lines_.count();
+        while (group.ballot(open) != 0) {
+            open = write_line(group, open, first + group.thread_rank(), result);
+            if (end.left(group) == 0 && open) {
+                result = code::not_submitted;
+                open = false;
+            }
+        }
+    }
+    const status all = detail::agree(group, result);
+    const status durable = may_store ? backing::flush(group, source_) : status();
+    return all.ok() ? durable : all;
+}
+
+WARPBELL_CACHE_MEMBER(void)::note(status why, u64 page) const {
+    warpbell_cache_report* const report = lines_.report();
+    if (port::cas_relaxed_gpu(&report->error_status, 0, why.bits) == 0) {
+        port::store_relaxed_gpu(&report->error_page, page);
+    }
+}
+
+WARPBELL_CACHE_CALL(void, class Group)::detach(const Group&) {
+    warpbell_cache_report* const report = lines_.report();
+    const auto add = [](u64* to, u32& count) {
+        if (count != 0) {
+            port::add_relaxed_gpu(to, static_cast<u64>(count));
+        }
+        count = 0;
+    };
+    add(&report->hits, hits_);
+    add(&report->misses, misses_);
+    add(&report->write_backs, write_backs_);
+}
+
+#undef WARPBELL_CACHE_CALL
+#undef WARPBELL_CACHE_MEMBER
+
+} // namespace WARPBELL_NAMESPACE
+} // namespace warpbell

@@ -1,0 +1,355 @@
+// The lines of a page cache, and the hash table that finds them. Each call here is one lane's.
+//
+// The state of a line is one word. Its phase is changed only by the lane that owns the line, its pins by
+// everybody, so that every change is an addition, or a compare-and-swap of the whole word:
+//
+//   empty ──claim──► leaving ──give──► loading ──► ready ──claim──► leaving ──give──► loading ..
+//                       └─── its page could not be written: ready again ───┘
+//                                         └──► failed ──claim──► leaving (of no page)
+//
+// A line is claimed only without pins, so a pin on a line that is loading or ready keeps its page there. Pins
+// are added before the phase is looked at; whoever finds the line leaving, or another page in it, takes the
+// pin back.
+//
+// A bucket is one word: its first line, a lock for the links of its lines, held for some instructions only,
+// and the bit `missing`. Lookups follow the links without the lock: a line that is moved meanwhile may lead
+// them into another bucket, and they find nothing. Who finds nothing looks again under the lock, and sets
+// `missing` where there is nothing indeed: as long as it is set nobody else adds a page to this bucket. So a
+// page is read once, however many warps want it, and only one line is emptied for it. `missing` may stay set
+// for as long as a write-back takes; nobody waits for it with anything in hand.
+#pragma once
+
+#include "../abi_cache.h"
+#include "../status.cuh"
+
+namespace warpbell {
+inline namespace WARPBELL_NAMESPACE {
+
+enum class line_phase : u32 { empty, loading, ready, leaving, failed };
+
+// The state word.
+struct line_bits {
+    static constexpr u64 pin = 1, all_pins = 0xffff;
+    static constexpr u32 phase_shift = 16;
+    static constexpr u64 dirty = 1ull << 24;   // the SSD has something older
+    static constexpr u64 writing = 1ull << 25; // a flush writes it
+    static constexpr u64 used = 1ull << 26;    // since the policy looked
+    static constexpr u64 held = 1ull << 27;    // it could not be written; a flush tries again
+    static constexpr u64 stuck = 1ull << 28;   // an SSD may still use its memory: never another page's
+    static constexpr u64 generation = 1ull << 32;
+
+    WARPBELL_D static line_phase phase_of(u64 state) {
+        return static_cast<line_phase>(state >> phase_shift & 7u);
+    }
+    WARPBELL_D static u64 of(line_phase phase) { return static_cast<u64>(phase) << phase_shift; }
+    WARPBELL_D static bool is_used(u64 state) { return (state & used) != 0; }
+    WARPBELL_D static bool is_dirty(u64 state) { return (state & dirty) != 0; }
+    // Whether it may be claimed.
+    WARPBELL_D static bool is_open(u64 state) {
+        const line_phase phase = phase_of(state);
+        const u64 pins = mutate::cache_pinned_taken ? 0 : all_pins;
+        const u64 kept = held | writing | (mutate::cache_stuck_taken ? 0 : stuck);
+        return (state & (pins | kept)) == 0 && phase != line_phase::loading && phase != line_phase::leaving;
+    }
+};
+
+class cache_lines {
+  public:
+    static constexpr u32 none = ~0u;
+
+    WARPBELL_D explicit cache_lines(const warpbell_cache_ref& ref) : ref_(ref) {}
+
+    WARPBELL_D const warpbell_cache_ref& ref() const { return ref_; }
+    WARPBELL_D u32 count() const { return ref_.line_count; }
+    WARPBELL_D u64 state(u32 line) const { return port::load_relaxed_gpu(&at(line)->state); }
+    WARPBELL_D u64 page(u32 line) const { return port::load_relaxed_gpu(&at(line)->page); }
+    WARPBELL_D u32 stamp(u32 line) const { return port::load_relaxed_gpu(&at(line)->stamp); }
+    WARPBELL_D status error(u32 line) const {
+        return status::from_bits(port::load_relaxed_gpu(&at(line)->error));
+    }
+    WARPBELL_D warpbell_cache_report* report() const {
+        return reinterpret_cast<warpbell_cache_report*>(ref_.report);
+    }
+
+    // ---- for policies
+
+    // The next line in turn.
+    WARPBELL_D u32 turn_hand() const {
+        return static_cast<u32>(port::fetch_add_relaxed_gpu(&report()->hand, 1) % ref_.line_count);
+    }
+    // Line `number` of a sequence without a pattern.
+    WARPBELL_D u32 drawn(u64 number) const {
+        return static_cast<u32>(port::multiply_high(mixed(number), ref_.line_count));
+    }
+    WARPBELL_D bool is_kept(u32 line) const { return page(line) - ref_.kept_first < ref_.kept_pages; }
+    // False: the state has changed.
+    WARPBELL_D bool clear_used(u32 line, u64 state) const {
+        return port::cas_relaxed_gpu(&at(line)->state, state, state & ~line_bits::used) == state;
+    }
+    // About microseconds.
+    WARPBELL_D static u32 now() { return static_cast<u32>(port::clock_ns() >> 10); }
+
+    // ---- looking up
+
+    enum class found : u32 {
+        nothing,
+        ready,
+        loading, // pinned like `ready`; somebody reads it
+        busy,    // somebody else does something about it
+        ours,
+    };
+    // Pins the line that has the page, if one is found.
+    WARPBELL_D found find_and_pin(u64 page, u32& line) const;
+    // Gives a pin back. `stored`: the page was changed.
+    template <class Policy> WARPBELL_D void unpin(u32 line, bool stored) const;
+
+    // ---- a page that is not there
+
+    // ours: nobody else adds a page to its bucket before `give` or `give_up_miss`.
+    WARPBELL_D found begin_miss(u64 page, u32& line) const;
+    WARPBELL_D void give_up_miss(u64 page) const;
+    // A line for it, leaving; `state`: what it was. `none`: there is none.
+    template <class Policy> WARPBELL_D u32 claim(u64& state) const;
+    // The line that was in `state` when it was claimed has this page now, is loading, and has our pin.
+    WARPBELL_D void give(u32 line, u64 state, u64 page) const;
+    // The page that it had could not be written.
+    WARPBELL_D void keep(u32 line, status why) const;
+    WARPBELL_D void settle(u32 line, status read) const;
+
+    // ---- writing without leaving
+
+    enum class writable : u32 { clean, busy, ours, stuck };
+    WARPBELL_D writable begin_write(u32 line) const;
+    WARPBELL_D void end_write(u32 line, status written) const;
+
+  private:
+    static constexpr u64 locked = 1ull << 32, missing = mutate::cache_loaded_twice ? 0 : 1ull << 33;
+
+    WARPBELL_D warpbell_cache_line* at(u32 line) const {
+        return reinterpret_cast<warpbell_cache_line*>(ref_.lines) + line;
+    }
+    WARPBELL_D u64* bucket_of(u64 page) const {
+        return reinterpret_cast<u64*>(ref_.buckets) + (mixed(page) & ref_.bucket_mask);
+    }
+    WARPBELL_D static u64 mixed(u64 n) {
+        n = (n + 1u) * 0x9e3779b97f4a7c15u;
+        n = (n ^ n >> 32) * 0xd6e8feb86659fd93u;
+        return n ^ n >> 32;
+    }
+    WARPBELL_D static u64 lock(u64* bucket);
+    // Adds to the bucket's word, too.
+    WARPBELL_D static void unlock(u64* bucket, u64 more) {
+        (void)port::fetch_add_acq_rel_gpu(bucket, more - locked);
+    }
+    WARPBELL_D u32 find(u64 head, u64 page) const;
+    WARPBELL_D found pin(u32 line, u64 page) const;
+    WARPBELL_D void unlink(u32 line) const;
+    WARPBELL_D void add(u32 line, u64 more) const {
+        (void)port::fetch_add_acq_rel_gpu(&at(line)->state, more);
+    }
+    WARPBELL_D void change(u32 line, u64 set, u64 clear, u64 less) const;
+
+    warpbell_cache_ref ref_;
+};
+
+// ---- buckets
+// -----------------------------------------------------------------------------------------------------
+
+WARPBELL_D u64 cache_lines::lock(u64* bucket) {
+    while (true) {
+        const u64 word = port::load_relaxed_gpu(bucket);
+        if ((word & locked) == 0 && port::cas_acq_rel_gpu(bucket, word, word | locked) == word) {
+            return word;
+        }
+        port::pause();
+    }
+}
+
+// Bounded, as without the lock links may change under us.
+WARPBELL_D u32 cache_lines::find(u64 head, u64 page) const {
+    u32 next = static_cast<u32>(head);
+    for (u32 steps = 0; next != 0 && steps < ref_.line_count; ++steps) {
+        if (this->page(next - 1u) == page) {
+            return next - 1u;
+        }
+        next = port::load_relaxed_gpu(&at(next - 1u)->next);
+    }
+    return none;
+}
+
+WARPBELL_D void cache_lines::unlink(u32 line) const {
+    u64* const bucket = bucket_of(page(line));
+    const u32 head = static_cast<u32>(lock(bucket));
+    const u32 behind = port::load_relaxed_gpu(&at(line)->next);
+    u32 before = head;
+    if (head == line + 1u) {
+        return unlock(bucket, static_cast<u64>(behind) - head);
+    }
+    while (port::load_relaxed_gpu(&at(before - 1u)->next) != line + 1u) {
+        before = port::load_relaxed_gpu(&at(before - 1u)->next);
+    }
+    port::store_relaxed_gpu(&at(before - 1u)->next, behind);
+    unlock(bucket, 0);
+}
+
+// ---- pins
+// ------------------------------------------------------------------------------------------------------
+
+WARPBELL_D cache_lines::found cache_lines::pin(u32 line, u64 page) const {
+    const u64 before = port::fetch_add_acq_rel_gpu(&at(line)->state, line_bits::pin);
+    const line_phase phase = line_bits::phase_of(before);
+    const bool here = phase == line_phase::loading || phase == line_phase::ready;
+    if (here && (this->page(line) == page || mutate::cache_any_page)) {
+        return phase == line_phase::ready ? found::ready : found::loading;
+    }
+    add(line, 0u - line_bits::pin);
+    return found::busy;
+}
+
+WARPBELL_D cache_lines::found cache_lines::find_and_pin(u64 page, u32& line) const {
+    line = find(port::load_relaxed_gpu(bucket_of(page)), page);
+    return line != none ? pin(line, page) : found::nothing;
+}
+
+WARPBELL_D void cache_lines::change(u32 line, u64 set, u64 clear, u64 less) const {
+    u64 state = this->state(line);
+    while (true) {
+        const u64 wanted = ((state & ~clear) | set) - less;
+        const u64 found = port::cas_acq_rel_gpu(&at(line)->state, state, wanted);
+        if (found == state) {
+            return;
+        }
+        state = found;
+    }
+}
+
+// The page is dirty from now on, and not from before the store on: a flush in between would clean it.
+template <class Policy> WARPBELL_D void cache_lines::unpin(u32 line, bool stored) const {
+    const u64 set = (stored ? line_bits::dirty : 0) | (Policy::marks_use ? line_bits::used : 0);
+    if constexpr (Policy::stamps_use) {
+        port::store_relaxed_gpu(&at(line)->stamp, now());
+    }
+    if (set == 0) {
+        return add(line, 0u - line_bits::pin);
+    }
+    change(line, set, 0, line_bits::pin);
+}
+
+// ---- a page that is not there
+// ---------------------------------------------------------------------------------------------
+
+WARPBELL_D cache_lines::found cache_lines::begin_miss(u64 page, u32& line) const {
+    u64* const bucket = bucket_of(page);
+    if ((port::load_relaxed_gpu(bucket) & missing) != 0) {
+        return found::busy;
+    }
+    const u64 word = lock(bucket);
+    if ((word & missing) != 0) {
+        unlock(bucket, 0);
+        return found::busy;
+    }
+    line = find(word, page);
+    if (line != none && !mutate::cache_loaded_twice) {
+        const found how = pin(line, page);
+        unlock(bucket, 0);
+        return how;
+    }
+    unlock(bucket, missing);
+    return found::ours;
+}
+
+WARPBELL_D void cache_lines::give_up_miss(u64 page) const {
+    (void)port::fetch_add_acq_rel_gpu(bucket_of(page), 0u - missing);
+}
+
+template <class Policy> WARPBELL_D u32 cache_lines::claim(u64& state) const {
+    WARPBELL_NO_UNROLL
+    for (u32 attempt = 0; attempt < 2u * ref_.line_count + 1u; ++attempt) {
+        const u32 line = Policy::candidate(*this, attempt);
+        state = this->state(line);
+        if (!line_bits::is_open(state) || Policy::spares(*this, line, state)) {
+            continue;
+        }
+        const u64 phase = line_bits::of(line_bits::phase_of(state));
+        const u64 wanted = (state & ~line_bits::used) - phase + line_bits::of(line_phase::leaving);
+        if (port::cas_acq_rel_gpu(&at(line)->state, state, wanted) == state) {
+            if (mutate::cache_unlinked_early && phase == line_bits::of(line_phase::ready)) {
+                unlink(line);
+            }
+            return line;
+        }
+    }
+    return none;
+}
+
+WARPBELL_D void cache_lines::give(u32 line, u64 state, u64 page) const {
+    if (line_bits::phase_of(state) == line_phase::ready && !mutate::cache_unlinked_early) {
+        unlink(line);
+    }
+    port::store_relaxed_gpu(&at(line)->page, page);
+    port::store_relaxed_gpu(&at(line)->error, 0u);
+    u64* const bucket = bucket_of(page);
+    const u32 head = static_cast<u32>(lock(bucket));
+    port::store_relaxed_gpu(&at(line)->next, head);
+    const line_phase now = mutate::cache_ready_early ? line_phase::ready : line_phase::loading;
+    add(line, line_bits::of(now) - line_bits::of(line_phase::leaving) + line_bits::pin +
+                  line_bits::generation - (state & line_bits::dirty));
+    unlock(bucket, line + 1ull - head - missing);
+}
+
+WARPBELL_D void cache_lines::keep(u32 line, status why) const {
+    const u64 flags = why.buffer_in_use() ? line_bits::stuck | line_bits::held : line_bits::held;
+    add(line, line_bits::of(line_phase::ready) - line_bits::of(line_phase::leaving) + flags);
+}
+
+// Nobody new finds a page that could not be read; who has a pin on it learns why.
+WARPBELL_D void cache_lines::settle(u32 line, status read) const {
+    const line_phase was = mutate::cache_ready_early ? line_phase::ready : line_phase::loading;
+    if (read.ok() || mutate::cache_failure_hidden) {
+        return add(line, line_bits::of(line_phase::ready) - line_bits::of(was));
+    }
+    unlink(line);
+    port::store_relaxed_gpu(&at(line)->error, read.bits);
+    const u64 flags = read.buffer_in_use() ? line_bits::stuck : 0;
+    add(line, line_bits::of(line_phase::failed) - line_bits::of(was) - line_bits::pin + flags);
+}
+
+// ---- writing without leaving
+// ----------------------------------------------------------------------------------------------
+
+// Two writes of one page are never under way at once, as the older might come last: so not of one whose write
+// was given up, either. What is stored after this
+// makes the page dirty again.
+WARPBELL_D cache_lines::writable cache_lines::begin_write(u32 line) const {
+    u64 state = this->state(line);
+    while (true) {
+        const line_phase phase = line_bits::phase_of(state);
+        const bool leaves = phase == line_phase::leaving && line_bits::is_dirty(state);
+        if (leaves || ((state & line_bits::writing) != 0 && !mutate::cache_two_writers)) {
+            return mutate::cache_flush_impatient ? writable::clean : writable::busy;
+        }
+        if (phase != line_phase::ready || !line_bits::is_dirty(state)) {
+            return writable::clean;
+        }
+        if ((state & line_bits::stuck) != 0) {
+            return writable::stuck;
+        }
+        const u64 clear = line_bits::held | (mutate::cache_cleaned_late ? 0 : line_bits::dirty);
+        const u64 wanted = ((state & ~clear) | line_bits::writing) + line_bits::pin;
+        const u64 found = port::cas_acq_rel_gpu(&at(line)->state, state, wanted);
+        if (found == state) {
+            return writable::ours;
+        }
+        state = found;
+    }
+}
+
+WARPBELL_D void cache_lines::end_write(u32 line, status written) const {
+    const u64 stuck = written.buffer_in_use() ? line_bits::stuck : 0;
+    const u64 set = written.ok() ? 0 : line_bits::dirty | line_bits::held | stuck;
+    const u64 late = mutate::cache_cleaned_late && written.ok() ? line_bits::dirty : 0;
+    change(line, set, line_bits::writing | late, line_bits::pin);
+}
+
+} // namespace WARPBELL_NAMESPACE
+} // namespace warpbell

@@ -1,0 +1,189 @@
+// model.h - an SSD as the page cache sees one, and the cache over it: for tests of the cache's rules alone.
+//
+// An I/O is done by the lane that asked for it, in pieces, with pauses of a drawn length before and between
+// them: so two writes may come in either order, and who looks too early sees half a page.
+#pragma once
+
+#include <simt/tests/harness.h>
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+#include <warpbell/array.cuh>
+
+namespace model {
+
+using namespace warpbell;
+
+constexpr u32 block_bytes = 512, page_words = block_bytes / 8;
+
+inline u64 mixed(u64 n) {
+    n = (n + 1u) * 0x9e3779b97f4a7c15u;
+    n = (n ^ n >> 30) * 0xbf58476d1ce4e5b9u;
+    return n ^ n >> 27;
+}
+
+class span {
+  public:
+    span() = default;
+    span(u64 data, u64 bytes) : data_(data), room_(bytes), bytes_(bytes) {}
+    span subspan(u64 offset, u64 bytes) const {
+        span part = *this;
+        part.offset_ += offset;
+        part.bytes_ = bytes;
+        return part;
+    }
+    u64 bytes() const { return bytes_; }
+    bool inside() const { return bytes_ <= room_ && offset_ <= room_ - bytes_; }
+    template <class T> T* data() const { return reinterpret_cast<T*>(data_ + offset_); }
+
+  private:
+    u64 data_ = 0, offset_ = 0, room_ = 0, bytes_ = 0;
+};
+
+// What is wrong with a page of the SSD.
+enum class fault : u32 { none, unreadable, unwritable, silent };
+
+struct ssd {
+    std::vector<u64> words;
+    std::vector<u32> reads, writes; // of each block
+    std::vector<fault> faults;
+    u64 late = 0; // where a read that was given up will still write
+    u64 draws = 0;
+    u64 flushes = 0;
+    u32 slow = 8; // pauses at most
+
+    explicit ssd(u64 pages) : words(pages * page_words), reads(pages), writes(pages), faults(pages) {
+        for (u64 at = 0; at < words.size(); ++at) {
+            words[at] = mixed(at);
+        }
+    }
+    u32 block_bytes() const { return model::block_bytes; }
+
+    void delay() {
+        const u64 drawn = mixed(port::fetch_add_relaxed_gpu(&draws, 1));
+        for (u64 left = slow != 0 ? drawn % slow : 0; left != 0; --left) {
+            port::pause();
+        }
+    }
+    // The read that nobody waits for any more.
+    void scribble() {
+        for (u32 at = 0; late != 0 && at < page_words; ++at) {
+            port::store_relaxed_gpu(reinterpret_cast<u64*>(late) + at, ~0ull);
+        }
+    }
+    status move(opcode op, u64 page, u64* data) {
+        const bool reads_it = op == opcode::read;
+        const fault wrong = page < faults.size() ? faults[page] : fault::unreadable;
+        port::add_relaxed_gpu(reads_it ? &reads[page] : &writes[page], 1);
+        delay();
+        scribble();
+        if (wrong == fault::silent && reads_it) {
+            late = reinterpret_cast<u64>(data);
+            return code::timed_out;
+        }
+        if (wrong == (reads_it ? fault::unreadable : fault::unwritable)) {
+            return status::from_wire(reads_it ? 0x281 : 0x280);
+        }
+        // A write takes the data first, and puts it down later.
+        u64 taken[page_words];
+        u64* const place = words.data() + page * page_words;
+        for (u32 at = 0; at < page_words; ++at) {
+            taken[at] = port::load_relaxed_gpu((reads_it ? place : data) + at);
+        }
+        delay();
+        for (u32 at = 0; at < page_words; ++at) {
+            port::store_relaxed_gpu((reads_it ? data : place) + at, taken[at]);
+            if (at == page_words / 2u) {
+                delay();
+            }
+        }
+        return status();
+    }
+};
+
+} // namespace model
+
+namespace warpbell {
+inline namespace WARPBELL_NAMESPACE {
+namespace detail {
+
+template <> struct backing<model::ssd> {
+    using span_type = model::span;
+    template <class Group>
+    static status move(const Group& group, model::ssd& s, opcode op, optional<extent> where,
+                       const model::span& data) {
+        const status said = where ? s.move(op, where->start.value, data.data<u64>()) : status();
+        group.sync();
+        return said;
+    }
+    template <class Group> static status flush(const Group& group, model::ssd& s) {
+        if (group.is_leader()) {
+            port::add_relaxed_gpu(&s.flushes, static_cast<u64>(1));
+        }
+        return status();
+    }
+};
+
+} // namespace detail
+} // namespace WARPBELL_NAMESPACE
+} // namespace warpbell
+
+namespace model {
+
+// An SSD, the memory of a cache, and launches over them.
+struct bed {
+    explicit bed(u64 pages, u32 lines)
+        : disk(pages), lines(lines), buckets(std::bit_ceil(lines)), data(lines * page_words) {
+        ref.abi_version = WARPBELL_ABI_VERSION;
+        ref.size = sizeof ref;
+        ref.lines = reinterpret_cast<u64>(this->lines.data());
+        ref.buckets = reinterpret_cast<u64>(buckets.data());
+        ref.report = reinterpret_cast<u64>(&report);
+        ref.pages = pages;
+        ref.deadline_ns = 1000000000;
+        ref.line_count = lines;
+        ref.bucket_mask = static_cast<u32>(buckets.size()) - 1u;
+        ref.page_shift = 9;
+    }
+
+    template <class Cache, class Body> harness::Outcome run(u32 warps, u64 seed, const Body& body) {
+        wb_simt_launch launch = harness::shape(warps, 32, seed);
+        launch.store_buffer = seed != 0 ? 8 : 0;
+        launch.stack_bytes = 64 << 10;
+        launch.hooks.context = this;
+        // 100 ns each time that somebody looks.
+        launch.hooks.clock_ns = [](void* context) { return static_cast<bed*>(context)->now += 100; };
+        const auto kernel = [&] {
+            Cache cache(this_warp(), ref, disk,
+                        span(reinterpret_cast<u64>(data.data()), data.size() * sizeof(u64)));
+            body(cache);
+            cache.detach(this_warp());
+        };
+        return harness::run(launch, kernel, 1000);
+    }
+    // The pins of all lines; 0 after a launch.
+    u64 pins() const {
+        u64 sum = 0;
+        for (const warpbell_cache_line& line : lines) {
+            sum += line.state & line_bits::all_pins;
+        }
+        return sum;
+    }
+
+    ssd disk;
+    std::vector<warpbell_cache_line> lines;
+    std::vector<u64> buckets;
+    std::vector<u64> data;
+    warpbell_cache_report report = {};
+    warpbell_cache_ref ref = {};
+    u64 now = 0;
+};
+
+using read_write = page_cache<ssd>;
+template <class Policy> using with_policy = page_cache<ssd, page_access::read_write, Policy>;
+using read_only = page_cache<ssd, page_access::read_only>;
+using write_once = page_cache<ssd, page_access::write_once>;
+
+} // namespace model

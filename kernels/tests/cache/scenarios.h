@@ -1,0 +1,275 @@
+// scenarios.h - each is a rule of the cache: what kernels do, and what must come of it.
+#pragma once
+
+#include "model.h"
+
+#include <cstdlib>
+
+using namespace model;
+
+inline u32 warp_number() { return port::block_index(); }
+inline u64 thread_number() { return port::block_index() * 32u + port::lane(); }
+
+inline bool expect_done(const harness::Outcome& outcome) {
+    if (outcome.state != WB_SIMT_DONE) {
+        std::printf("not done, state %u: %s\n", outcome.state, outcome.text.c_str());
+    }
+    return CHECK(outcome.state == WB_SIMT_DONE);
+}
+
+// 64 warps that want one page cause one read, and each sees all of it.
+inline void one_read(u64 seed) {
+    bed b(16, 8);
+    std::vector<u64> wrong(64);
+    const auto outcome = b.run<read_write>(64, seed, [&](read_write& cache) {
+        const auto page = cache.acquire(this_warp(), 5);
+        const u64 found = page ? page.template data<u64>()[port::lane() * 2u] : 0;
+        const u32 bad = this_warp().ballot(found != mixed(5 * page_words + port::lane() * 2u));
+        wrong[warp_number()] += bad != 0;
+    });
+    if (!expect_done(outcome)) {
+        return;
+    }
+    CHECK(b.disk.reads[5] == 1);
+    CHECK(std::accumulate(wrong.begin(), wrong.end(), 0ull) == 0);
+    CHECK(b.report.misses == 1 && b.report.hits == 63 && b.pins() == 0);
+}
+
+// Random loads, stores and additions, each lane of words of its own which lie among those of all others: they
+// see what the lane's own model says, and so does the SSD after a flush.
+template <class Cache> void random_words(u64 seed, u32 lines, u64 first_byte, u32 warps, u32 steps) {
+    const u64 threads = warps * 32u, per_thread = 5,
+              pages = (threads * per_thread * 8u + first_byte) / block_bytes + 1u;
+    bed b(pages, lines);
+    std::vector<u64> expected(threads * per_thread), wrong(threads), failures(threads);
+    const u8* const disk = reinterpret_cast<const u8*>(b.disk.words.data()) + first_byte;
+    std::memcpy(expected.data(), disk, expected.size() * 8u);
+    const auto outcome = b.run<Cache>(warps, seed, [&](Cache& cache) {
+        const u64 me = thread_number();
+        array_view<u64, Cache> array(cache, first_byte, threads * per_thread);
+        for (u32 step = 0; step < steps; ++step) {
+            const u64 drawn = mixed(seed << 40 ^ me << 20 ^ step);
+            const u64 index = drawn % per_thread * threads + me, what = drawn >> 32 & 3u;
+            optional<u64> mine[3];
+            mine[what % 3u] = index;
+            u64 value = 0;
+            failures[me] += !array.try_load(this_warp(), mine[0], value).ok();
+            wrong[me] += mine[0] && value != expected[index];
+            failures[me] += !array.store(this_warp(), mine[1], drawn).ok();
+            expected[index] = mine[1] ? drawn : expected[index];
+            if (first_byte % 8u == 0) {
+                failures[me] += !array.atomic_add(this_warp(), mine[2], drawn).ok();
+                expected[index] += mine[2] ? drawn : 0;
+            }
+        }
+        failures[me] += !cache.flush(this_warp()).ok();
+    });
+    if (!expect_done(outcome)) {
+        return;
+    }
+    const auto sum = [](const std::vector<u64>& each) {
+        return std::accumulate(each.begin(), each.end(), 0ull);
+    };
+    CHECK(sum(failures) == 0);
+    CHECK(sum(wrong) == 0);
+    CHECK(std::memcmp(expected.data(), disk, expected.size() * 8u) == 0);
+    CHECK(b.pins() == 0 && b.report.error_status == 0);
+}
+
+template <u32 Lines> void words_at(u64 seed) { random_words<read_write>(seed, Lines, 0, 3, 16); }
+// Elements that begin at any byte.
+inline void straddling(u64 seed) { random_words<read_write>(seed, 7, 3 + seed % 7u, 2, 8); }
+
+// Every policy does as well; pages that are kept are read once.
+inline void policies(u64 seed) {
+    random_words<with_policy<fifo>>(seed, 7, 0, 2, 8);
+    random_words<with_policy<sampled_lru<4>>>(seed, 7, 0, 2, 8);
+    bed b(32, 6);
+    b.ref.kept_first = 3, b.ref.kept_pages = 2;
+    const auto outcome = b.run<with_policy<pinned_set<>>>(1, seed, [&](auto& cache) {
+        for (u64 page = 0; page < 96; ++page) {
+            (void)cache.acquire(this_warp(), page % 32u);
+        }
+    });
+    if (expect_done(outcome)) {
+        CHECK(b.disk.reads[3] == 1 && b.disk.reads[4] == 1 && b.disk.reads[5] == 3);
+    }
+}
+
+// What a warp stored before its flush lies on the SSD after it, whoever else stores to the page and flushes.
+inline void flushed(u64 seed) {
+    bed b(4, 2);
+    std::vector<u64> missing(4), failures(4);
+    const auto outcome = b.run<read_write>(4, seed, [&](read_write& cache) {
+        const u32 me = warp_number();
+        for (u64 step = 1; step <= 12; ++step) {
+            const u64 number = (step + me) % 3u, value = step << 8 | me;
+            auto page = cache.acquire(this_warp(), number);
+            failures[me] += !page;
+            if (page && port::lane() == 0) {
+                port::store_relaxed_gpu(page.template writable<u64>() + me, value);
+            }
+            page.release();
+            failures[me] += !cache.flush(this_warp()).ok();
+            missing[me] += port::load_relaxed_gpu(&b.disk.words[number * page_words + me]) != value;
+        }
+    });
+    if (expect_done(outcome)) {
+        CHECK(std::accumulate(failures.begin(), failures.end(), 0ull) == 0);
+        CHECK(std::accumulate(missing.begin(), missing.end(), 0ull) == 0);
+        CHECK(b.disk.flushes == 48);
+    }
+}
+
+template <class Cache> status hold_all(Cache& cache, u64 page) {
+    const auto guard = cache.acquire(this_warp(), page, 100000);
+    if (page == cache.lines() || !guard) {
+        return page == cache.lines() ? guard.result() : status(code::mismatch);
+    }
+    return hold_all(cache, page + 1u);
+}
+
+// A warp that holds every line and wants one more is told so; afterwards there is room again.
+inline void crowded(u64 seed) {
+    bed b(8, 3);
+    status said, after;
+    const auto outcome = b.run<read_write>(1, seed, [&](read_write& cache) {
+        said = hold_all(cache, 0);
+        after = cache.acquire(this_warp(), 7).result();
+    });
+    if (expect_done(outcome)) {
+        CHECK(said.is(code::no_room));
+        CHECK(after.ok() && b.pins() == 0);
+    }
+}
+
+// A page that cannot be read is an answer to all who want it, and read again by the next.
+inline void unreadable(u64 seed) {
+    bed b(8, 4);
+    b.disk.faults[2] = fault::unreadable;
+    std::vector<u32> said(8);
+    const auto ask = [&](read_write& cache) {
+        said[warp_number()] = cache.acquire(this_warp(), 2).result().bits;
+    };
+    if (expect_done(b.run<read_write>(8, seed, ask))) {
+        CHECK(std::count(said.begin(), said.end(), 0x281u) == 8);
+    }
+    b.disk.faults[2] = fault::none;
+    if (expect_done(b.run<read_write>(8, seed, ask))) {
+        CHECK(std::count(said.begin(), said.end(), 0u) == 8 && b.pins() == 0);
+    }
+}
+
+// A page that cannot be written stays, and is found; the report and a flush say so; a later flush writes it.
+inline void unwritable(u64 seed) {
+    bed b(16, 4);
+    b.disk.faults[2] = fault::unwritable;
+    u32 failures = 0;
+    u64 found = 0;
+    status first, second;
+    const auto outcome = b.run<read_write>(1, seed, [&](read_write& cache) {
+        auto page = cache.acquire(this_warp(), 2);
+        page.template writable<u64>()[port::lane()] = 77;
+        page.release();
+        for (u64 other = 3; other < 16; ++other) {
+            const auto guard = cache.acquire(this_warp(), other);
+            failures += port::lane() == 0 && !guard;
+        }
+        found = cache.acquire(this_warp(), 2).template data<u64>()[7];
+        first = cache.flush(this_warp());
+        b.disk.faults[2] = fault::none;
+        second = cache.flush(this_warp());
+    });
+    if (expect_done(outcome)) {
+        CHECK(failures == 0 && found == 77 && b.disk.reads[2] == 1);
+        CHECK(b.report.error_status == 0x280 && b.report.error_page == 2);
+        CHECK(first.bits == 0x280 && second.ok());
+        CHECK(b.disk.words[2 * page_words + 7] == 77);
+    }
+}
+
+// Memory that the SSD may still write is never another page's.
+inline void silent(u64 seed) {
+    bed b(16, 4);
+    b.disk.faults[2] = fault::silent;
+    u64 wrong = 0;
+    status said;
+    const auto outcome = b.run<read_write>(1, seed, [&](read_write& cache) {
+        said = cache.acquire(this_warp(), 2).result();
+        for (u64 number = 3; number < 40; ++number) {
+            const u64 other = 3 + number % 12u;
+            const auto page = cache.acquire(this_warp(), other);
+            // Time for the SSD to do what it was asked long ago.
+            b.disk.scribble();
+            wrong +=
+                port::lane() == 0 && (!page || page.template data<u64>()[0] != mixed(other * page_words));
+        }
+    });
+    if (expect_done(outcome)) {
+        CHECK(said.is(code::timed_out));
+        CHECK(wrong == 0);
+    }
+}
+
+inline void refusals(u64 seed) {
+    bed b(4, 2);
+    status behind, element, stored;
+    bool writable = true;
+    const auto outcome = b.run<read_only>(1, seed, [&](read_only& cache) {
+        b.ref.pages = 4;
+        behind = cache.acquire(this_warp(), 4).result();
+        array_view<u32, read_only> array(cache, 0, 10);
+        u32 value = 5;
+        element = array.try_load(this_warp(), optional<u64>(10), value);
+        stored = array.store(this_warp(), optional<u64>(port::lane() % 10u), 1);
+        writable = cache.acquire(this_warp(), 1).template writable<u64>() != nullptr;
+    });
+    if (expect_done(outcome)) {
+        CHECK(behind.is(code::out_of_range));
+        CHECK(element.is(code::out_of_range));
+        CHECK(stored.is(code::read_only) && !writable);
+    }
+}
+
+// Pages that are written as a whole are never read.
+inline void written_once(u64 seed) {
+    bed b(12, 3);
+    const auto outcome = b.run<write_once>(2, seed, [&](write_once& cache) {
+        for (u64 number = warp_number(); number < 12; number += 2) {
+            auto page = cache.acquire(this_warp(), number);
+            page.template writable<u64>()[port::lane()] = number;
+        }
+        (void)cache.flush(this_warp());
+    });
+    if (expect_done(outcome)) {
+        const u64 reads = std::accumulate(b.disk.reads.begin(), b.disk.reads.end(), 0ull);
+        CHECK(reads == 0 && b.disk.words[11 * page_words + 3] == 11 &&
+              b.disk.words[11 * page_words + 40] == 0);
+    }
+}
+
+// Read-modify-writes of a run whose warp looks up four pages so many times, all of them there.
+inline u64 cost_of_hits(u64 rounds, bool guarded) {
+    bed b(4, 4);
+    const auto outcome = b.run<read_write>(1, 0, [&](read_write& cache) {
+        array_view<u64, read_write> array(cache, 0, 4 * page_words);
+        for (u64 page = 0; page < 4; ++page) {
+            (void)cache.acquire(this_warp(), page);
+        }
+        const auto held = array.acquire(this_warp(), 0);
+        u64 sum = 0;
+        for (u64 round = 0; round < rounds; ++round) {
+            sum += guarded ? held[port::lane()] : array[port::lane() * 8u];
+        }
+        CHECK(rounds == 0 || sum != 0);
+    });
+    expect_done(outcome);
+    return outcome.count.rmw;
+}
+
+// Two for each page of a warp's call, none through a guard.
+inline void hit_costs(u64) {
+    const u64 none = cost_of_hits(0, false);
+    CHECK(cost_of_hits(100, false) - none <= 100 * 4 * 2 + 3);
+    CHECK(cost_of_hits(100, true) == none);
+}
