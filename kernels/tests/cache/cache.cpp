@@ -1,11 +1,12 @@
 // cache.cpp - the rules of the page cache, one after the other, under drawn schedules with stores held back.
 //
-//     cache [SEEDS [NAME]]      ends with 1, and the names of the rules that were broken
+//     cache [SEEDS [THREADS [NAME]]]      ends with 1, and the names of the rules that were broken
 #include "scenarios.h"
 
 int main(int count, char** words) {
     const u64 seeds = count > 1 ? std::strtoull(words[1], nullptr, 10) : 6;
-    const char* const only = count > 2 ? words[2] : nullptr;
+    threads = count > 2 ? static_cast<u32>(std::atoi(words[2])) : 1;
+    const char* const only = count > 3 ? words[3] : nullptr;
     struct {
         const char* name;
         void (*check)(u64 seed);

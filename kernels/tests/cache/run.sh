@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Builds and runs the tests of the page cache's rules: plain, under AddressSanitizer with UBSan, and with each rule
-# switched off, which the scenario named beside it must notice.
+# Builds and runs the tests of the page cache's rules: plain, under AddressSanitizer with UBSan, on several threads
+# under ThreadSanitizer, and with each rule switched off, which the scenario named beside it must notice.
 #
-#     kernels/tests/cache/run.sh [plain|asan|rules ...]     default: all three
+#     kernels/tests/cache/run.sh [plain|asan|tsan|rules ...]     default: all
 #
-# Environment: CXX (g++), SEEDS (6), OUT (a build folder, default: a temporary one that is removed).
+# Environment: CXX (g++), CLANGXX (clang++-19), SEEDS (6), OUT (a build folder, default: a temporary one that is removed).
 set -euo pipefail
 
 if [[ ${1:-} == -h || ${1:-} == --help ]]; then
@@ -15,6 +15,7 @@ fi
 here=$(cd "$(dirname "$0")" && pwd)
 kernels=$(cd "$here/../.." && pwd)
 CXX=${CXX:-g++}
+CLANGXX=${CLANGXX:-clang++-19}
 SEEDS=${SEEDS:-6}
 if [[ -z ${OUT:-} ]]; then
     OUT=$(mktemp -d)
@@ -51,12 +52,12 @@ program() {
 }
 
 suite() {
-    local name=$1
-    shift
+    local name=$1 threads=$2
+    shift 2
     executor "$name" "$@"
     program "$name" "$name" "$@"
     echo "# $name"
-    "$OUT/$name-cache" "$SEEDS" || { echo "FAILED: $name" && failed=$((failed + 1)); }
+    "$OUT/$name-cache" "$SEEDS" "$threads" || { echo "FAILED: $name" && failed=$((failed + 1)); }
 }
 
 switched_off() {
@@ -65,7 +66,7 @@ switched_off() {
     for rule in "${rules[@]}"; do
         switch=${rule%:*} scenario=${rule#*:}
         program "$switch" plain -O0 "-DWARPBELL_MUTATE_$switch=1"
-        said=$("$OUT/$switch-cache" 40 "$scenario" || true)
+        said=$("$OUT/$switch-cache" 40 1 "$scenario" || true)
         if [[ $said == *"$scenario is broken"* ]]; then
             grep -Em 1 'failed: ' <<<"$said"
             echo "without_${switch,,}: 1 passed, 0 failed"
@@ -76,11 +77,15 @@ switched_off() {
     done
 }
 
-for part in "${@:-plain asan rules}"; do
+for part in "${@:-plain asan tsan rules}"; do
     for each in $part; do
         case $each in
-        plain) suite plain -O1 ;;
-        asan) suite asan -O1 -g -fsanitize=address,undefined ;;
+        plain) suite plain 1 -O1 ;;
+        asan) suite asan 1 -O1 -g -fsanitize=address,undefined ;;
+        tsan)
+            command -v "$CLANGXX" >/dev/null || { echo "SKIPPED: $CLANGXX is not installed" && continue; }
+            CXX=$CLANGXX suite tsan 3 -O1 -g -fsanitize=thread
+            ;;
         rules) switched_off ;;
         *) echo "unknown part $each" >&2 && exit 2 ;;
         esac
