@@ -6,7 +6,7 @@ use std::time::Duration;
 use warpbell_kernels::abi;
 use zerocopy::IntoBytes;
 
-use crate::{Error, KernelMemory, Target};
+use crate::{Error, KernelMemory, OpenTarget};
 
 /// What kind of cache to make.
 #[derive(Clone, Debug)]
@@ -62,16 +62,15 @@ const LINES: usize = size_of::<abi::CacheReport>();
 impl PageCache {
     /// A cache of the whole pages among `blocks` blocks of `block_bytes` bytes, for kernels on `target`.
     pub fn new(
-        target: &Target,
+        target: &OpenTarget,
         (blocks, block_bytes): (u64, u32),
         spec: &PageCacheSpec,
     ) -> Result<PageCache, Error> {
         check(spec, block_bytes)?;
         let buckets = (spec.lines as usize).next_power_of_two();
         let buckets_at = LINES + spec.lines as usize * size_of::<abi::CacheLine>();
-        let bytes = buckets_at + buckets * size_of::<u64>();
-        let memory = target.memory(bytes)?;
-        memory.fill(0, bytes, 0)?;
+        // Zeroed: all lines are empty.
+        let memory = target.memory(buckets_at + buckets * size_of::<u64>())?;
         let base = memory.address();
         let of_cache = blocks.saturating_sub(spec.first_block);
         let shape = abi::CacheRef {
