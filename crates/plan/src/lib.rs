@@ -10,6 +10,7 @@
 
 mod answer;
 mod calibration;
+pub mod challenges;
 pub mod claims;
 mod error;
 pub mod golden;
@@ -17,6 +18,7 @@ mod links;
 mod model;
 mod models;
 mod number;
+pub mod pages;
 mod param;
 mod plot;
 mod random;

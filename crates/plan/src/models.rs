@@ -5,6 +5,7 @@ mod completion;
 mod contention;
 mod datapath;
 mod doorbell;
+mod fabric;
 mod fence;
 mod kv;
 mod loader;
@@ -41,6 +42,7 @@ pub const MODELS: &[&Model] = &[
     &kv::MODEL,
     &ckpt::MODEL,
     &tiers::MODEL,
+    &fabric::MODEL,
     &situation::MODEL,
 ];
 

@@ -49,10 +49,10 @@ impl Report {
         Report { findings, paths, verdict }
     }
 
-    /// Puts what a test of data through a way gave in place of the line that none was made.
-    pub fn tested(&mut self, status: Status, found: String, means: &str) {
+    /// Puts what tests of data through ways gave in place of the line that none was made.
+    pub fn tested(&mut self, tests: Vec<Finding>) {
         self.findings.retain(|finding| finding.subject != SELF_TEST);
-        self.findings.push(Finding::new(Layer::Path, status, SELF_TEST, found, means));
+        self.findings.extend(tests);
     }
 
     /// For people.
