@@ -24,14 +24,15 @@ pub fn run(args: &CheckArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(
     if let Some(folder) = &args.capture {
         return copy(&sysfs, folder, args.with_serials, global);
     }
-    let mut report = Report::of(&Machine::read(&sysfs));
+    let machine = Machine::read(&sysfs);
+    let mut report = Report::of(&machine);
     let tested = args.self_test.then(|| self_test::run(stop));
     if let Some(tested) = &tested {
         let (status, found) = match tested {
             Ok(found) => (Status::Ok, found.clone()),
             Err(why) => (Status::Missing, why.clone()),
         };
-        report.tested(status, found, self_test::MEANS);
+        report.tested(&machine, status, found, self_test::MEANS);
     }
     match global.output {
         Output::Normal => out::text(&report.text())?,
