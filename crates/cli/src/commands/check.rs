@@ -29,7 +29,7 @@ pub fn run(args: &CheckArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(
     let mut report = Report::of(&machine);
     let tested = args.self_test.then(|| self_test::run(args, &machine, stop)).transpose()?;
     if let Some(tested) = &tested {
-        report.tested(tested.findings());
+        report.tested(&machine, tested.findings());
     }
     match global.output {
         Output::Normal => out::text(&report.text())?,

@@ -104,7 +104,10 @@ impl Input {
         [
             ("the SSDs", self.ssds as f64 * self.ssd_gb_per_s / gpus),
             ("the GPU's link", efficiency * speed(&self.link, self.link_gb_per_s)),
-            ("the uplinks of the switches", shared(efficiency * self.uplink_gb_per_s, gpus * self.crossings())),
+            (
+                "the uplinks of the switches",
+                shared(efficiency * self.uplink_gb_per_s, gpus * self.crossings()),
+            ),
             ("the root complex", root),
             ("the network adapters", shared(self.nics as f64 * self.nic_gb_per_s, gpus * self.remote_share)),
         ]
@@ -125,10 +128,25 @@ fn answer(input: &Input) -> Result<Outcome, Error> {
             Figure::new("decides", decides, "", "the smallest bound"),
             Figure::new("ssds_gb_per_s", bounds[0].1, "GB/s", "a GPU's part of the SSDs"),
             Figure::new("link_gb_per_s", bounds[1].1, "GB/s", "its link"),
-            Figure::new("uplink_gb_per_s", bounds[2].1, "GB/s", "its part of the uplinks; none: nothing crosses them"),
+            Figure::new(
+                "uplink_gb_per_s",
+                bounds[2].1,
+                "GB/s",
+                "its part of the uplinks; none: nothing crosses them",
+            ),
             Figure::new("root_gb_per_s", bounds[3].1, "GB/s", "its part of the root complex; none: no limit"),
-            Figure::new("adapters_gb_per_s", bounds[4].1, "GB/s", "its part of the adapters; none: nothing is remote"),
-            Figure::new("crossings", input.crossings(), "", "how often a byte crosses an uplink, in each direction"),
+            Figure::new(
+                "adapters_gb_per_s",
+                bounds[4].1,
+                "GB/s",
+                "its part of the adapters; none: nothing is remote",
+            ),
+            Figure::new(
+                "crossings",
+                input.crossings(),
+                "",
+                "how often a byte crosses an uplink, in each direction",
+            ),
             Figure::new(
                 "in_flight",
                 each * input.latency_us * 1e3 / input.io_bytes as f64,

@@ -155,7 +155,7 @@ fn both(name: &DeviceName, args: &CheckArgs, gpu: &Result<OpenTarget, String>, c
         over(open_scratch(name, NSID, &args.allow_write, data), target, offset(args), control)
     });
     let means = "kernels on the GPU drive the SSD, and it reads and writes GPU memory";
-    Test { subject: "data, SSD and GPU", outcome, means, fix: None }
+    Test { subject: "data through both", outcome, means, fix: None }
 }
 
 fn offset(args: &CheckArgs) -> u64 {
