@@ -14,8 +14,7 @@ use crate::topology::Relation;
 const SELF_TEST: &str = "data through a way";
 /// What the subjects of all such lines begin with.
 const TESTS: &str = "data through ";
-const AGAIN: &str =
-    "warpbell check --self-test  # once more; if it fails again, report it with what warpbell check --capture DIR copies";
+const AGAIN: &str = "warpbell check --self-test  # once more; if it fails again, report it with what warpbell check --capture DIR copies";
 const ANOTHER_SLOT: &str =
     "put the SSD into a slot behind another port, one with ACS; warpbell topo shows the tree";
 
@@ -60,7 +59,6 @@ impl Report {
         let again = |test: Finding| if test.status == Status::Missing { test.fix(AGAIN) } else { test };
         self.findings.extend(tests.into_iter().map(again));
         self.verdict = verdict(machine, &self.findings, &self.paths);
-    }
     }
 
     /// For people.

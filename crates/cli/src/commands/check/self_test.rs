@@ -151,6 +151,8 @@ fn over_ssd(name: &DeviceName, args: &CheckArgs, control: &Control) -> (Test, Op
 
 /// Kernels of the GPU, with data in its memory, and the SSD.
 fn both(name: &DeviceName, args: &CheckArgs, gpu: &Result<OpenTarget, String>, control: &Control) -> Test {
+    let untested = || Err("it takes a GPU, which was not tested either".to_owned());
+    let gpu = &gpu.as_ref().map_or_else(|_| untested(), |open| Ok(open.clone()));
     let outcome = with_gpu(gpu, |target, data| {
         over(open_scratch(name, NSID, &args.allow_write, data), target, offset(args), control)
     });
@@ -195,7 +197,7 @@ fn over(ssd: Result<Ssd, Ending>, target: Target, offset: u64, control: &Control
     };
     let job = match resolve(&ssd, &options) {
         Ok(job) => job,
-        Err(error) => return Outcome::NotTested(error.to_string()),
+        Err(error) => return Outcome::NotTested(format!("4 MiB from --offset on: {error}")),
     };
     match bench(&ssd, target, &job, control) {
         Ok(run) => compared(&run, control).map_or_else(Outcome::Wrong, |blocks| right(&ssd, target, blocks)),
@@ -210,7 +212,8 @@ fn right(ssd: &Ssd, target: Target, blocks: u64) -> Outcome {
     let route = path.route.map_or(String::new(), |route| format!("; {route}"));
     let (name, data) = (ssd.name(), path.data);
     Outcome::Right(format!(
-        "{blocks} blocks written by kernels on {by} to {name}, and read back: 0 wrong; data in {data}{route}"
+        "kernels on {by} wrote {name}, {} MiB, and {blocks} blocks were read back: 0 wrong; data: {data}{route}",
+        BYTES >> 20
     ))
 }
 
