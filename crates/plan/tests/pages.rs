@@ -67,7 +67,7 @@ fn sources(folder: &Path) -> String {
     let entries = fs::read_dir(folder).expect("the folder is there").flatten();
     let all = entries.map(|entry| match entry.path() {
         path if path.is_dir() => sources(&path),
-        path if path.extension().is_some_and(|kind| kind == "rs") => fs::read_to_string(path).unwrap(),
+        path if path.extension().is_some_and(|kind| kind == "rs") => text(path),
         _ => String::new(),
     });
     all.collect()

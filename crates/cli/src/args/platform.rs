@@ -23,8 +23,8 @@ pub struct CheckArgs {
     /// With --device: where what may be overwritten begins, in bytes: 1g, 512m
     #[arg(long, value_name = "SIZE", requires = "device")]
     pub offset: Option<ByteSize>,
-    /// Permit writes to the device with this serial number, PCI address or socket; may be given again
-    #[arg(long, value_name = "SERIAL|BDF|SOCKET", require_equals = true, requires = "device")]
+    /// Permit writes to the device with this path, serial number, PCI address or socket; may be given again
+    #[arg(long, value_name = "PATH|SERIAL|BDF|SOCKET", require_equals = true, requires = "device")]
     pub allow_write: Vec<String>,
     /// With --self-test: the GPU to test
     #[arg(long, value_name = "cuda:N", default_value = "cuda:0")]

@@ -112,6 +112,7 @@ fn an_ssd_that_was_named_and_cannot_be_tested_is_no_success() {
         let document: Value = serde_json::from_slice(&output.stdout).unwrap();
         let (status, found) = line(&document, "data through an SSD");
         assert!(status == "not_tested" && found.contains(why), "{status}: {found}");
+        assert_eq!(document["self_test"], false);
         let error = String::from_utf8(output.stderr).unwrap();
         assert!(output.status.code() == Some(code) && error.contains("was not tested: "), "{error}");
     }

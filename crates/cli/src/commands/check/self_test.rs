@@ -49,9 +49,9 @@ impl Tests {
         self.tests.iter().map(Test::finding).collect()
     }
 
-    /// Whether nothing that ran was wrong.
+    /// Whether nothing that ran was wrong, and what was asked for by name ran.
     pub fn ok(&self) -> bool {
-        self.wrong().is_none()
+        self.wrong().is_none() && self.unmet.is_none()
     }
 
     fn wrong(&self) -> Option<&str> {
