@@ -50,11 +50,11 @@ fn the_running_machine_is_looked_at_in_under_a_second() {
 
 /// The line of a report about this subject: its status, and what was found.
 fn line<'a>(document: &'a Value, subject: &str) -> (&'a str, &'a str) {
-    let mut findings = document["findings"].as_array().unwrap().iter();
+    let mut findings = document["findings"].as_array().expect("findings").iter();
     let line = findings
         .find(|finding| finding["subject"] == subject)
         .unwrap_or_else(|| panic!("{subject}: {document}"));
-    (line["status"].as_str().unwrap(), line["found"].as_str().unwrap())
+    (line["status"].as_str().expect("a word"), line["found"].as_str().expect("words"))
 }
 
 #[test]
