@@ -59,7 +59,22 @@ fn each_tree_is_drawn_as_its_file_says() {
         let svg = topology.svg();
         assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"), "{name}");
         assert_eq!(svg.matches("<rect").count(), svg.matches("<text").count(), "{name}");
+        assert!(each_text_fits(&svg), "{name}: {svg}");
     }
+}
+
+/// Whether the words of each box end before the right margin, at 7.3 pixels a character.
+fn each_text_fits(svg: &str) -> bool {
+    let number = |text: &str, after: &str| -> f64 {
+        let (_, rest) = text.split_once(after).expect("the attribute");
+        rest.split('"').next().and_then(|number| number.parse().ok()).expect("a number")
+    };
+    let width = number(svg, "width=\"");
+    let mut texts = svg.lines().filter(|line| line.starts_with("<text"));
+    texts.all(|line| {
+        let words = line.split(['<', '>']).nth(2).expect("words");
+        number(line, "x=\"") + words.chars().count() as f64 * 7.3 < width - 10.0
+    })
 }
 
 #[test]
@@ -106,17 +121,11 @@ fn a_gpu_and_an_ssd_under_two_root_complexes_have_no_direct_way() {
     let report = Report::of(&machine("roots-apart"));
     let choice = &report.paths[0];
     assert!(!choice.is_direct());
-    let direct = choice
-        .memory
-        .iter()
-        .find(|route| route.name.contains("mmap"))
-        .expect("the way by mmap is listed");
+    let direct =
+        choice.memory.iter().find(|route| route.name.contains("mmap")).expect("the way by mmap is listed");
     assert!(!direct.open && direct.reason.contains("root complex pci0000:15"), "{}", direct.reason);
     assert_eq!(choice.memory_route().expect("a way is open").name, "host memory");
-    assert_eq!(
-        choice.doorbell_route().expect("a way is open").name,
-        "forwarded by a CPU thread"
-    );
+    assert_eq!(choice.doorbell_route().expect("a way is open").name, "forwarded by a CPU thread");
     assert!(Report::of(&machine("two-socket")).paths[0].is_direct(), "the same parts, on one switch");
 }
 
@@ -165,7 +174,9 @@ fn a_root_complex_that_begins_with_a_root_port_is_known_by_it() {
     // As on Skylake's servers, where a bus has root ports alone.
     fs::remove_file(copy.path().join("sys/bus/pci/devices/0000:00:00.0")).expect("the copy may be written");
     let port = copy.path().join("sys/devices/pci0000:00/0000:00:01.1/device");
-    for (device, expected) in [("0x2031", "nothing found speaks"), ("0x347a", "the root complex (8086:347a) is not")] {
+    for (device, expected) in
+        [("0x2031", "nothing found speaks"), ("0x347a", "the root complex (8086:347a) is not")]
+    {
         fs::write(&port, device).expect("the copy may be written");
         assert!(reason().starts_with(expected), "{}", reason());
     }
@@ -182,7 +193,11 @@ fn a_self_test_that_fails_makes_the_machine_incomplete() {
     let text = report.text();
     assert!(!text.contains("What works here") && text.contains("fix  warpbell check --self-test"), "{text}");
     report.tested(&machine, Status::Ok, "1024 blocks".to_owned(), "");
-    assert_eq!(report.verdict, Report::of(&machine).verdict, "the last test counts, and one that passes mends nothing");
+    assert_eq!(
+        report.verdict,
+        Report::of(&machine).verdict,
+        "the last test counts, and one that passes mends nothing"
+    );
 }
 
 #[test]
@@ -245,10 +260,7 @@ fn everything(folder: &Path) -> Vec<u8> {
 #[test]
 fn a_capture_is_judged_as_the_machine_it_is_of() {
     for name in names() {
-        let (from, to) = (
-            Sysfs::at(folder().join(&name)),
-            tempfile::tempdir().expect("a temporary folder"),
-        );
+        let (from, to) = (Sysfs::at(folder().join(&name)), tempfile::tempdir().expect("a temporary folder"));
         let captured =
             capture(&from, to.path(), Serials::Left).expect("the tree is there and may be written");
         assert!(captured.files > 10 && captured.bytes > 100, "{name}: {captured:?}");

@@ -12,8 +12,7 @@ use crate::topology::Relation;
 
 /// The line about data that was moved.
 const SELF_TEST: &str = "data through a way";
-const AGAIN: &str =
-    "warpbell check --self-test  # once more; if it fails again, report it with what warpbell check --capture DIR copies";
+const AGAIN: &str = "warpbell check --self-test  # once more; if it fails again, report it with what warpbell check --capture DIR copies";
 const ANOTHER_SLOT: &str =
     "put the SSD into a slot behind another port, one with ACS; warpbell topo shows the tree";
 
