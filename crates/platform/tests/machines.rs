@@ -59,7 +59,22 @@ fn each_tree_is_drawn_as_its_file_says() {
         let svg = topology.svg();
         assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"), "{name}");
         assert_eq!(svg.matches("<rect").count(), svg.matches("<text").count(), "{name}");
+        assert!(each_text_fits(&svg), "{name}: {svg}");
     }
+}
+
+/// Whether the words of each box end before the right margin, at 7.3 pixels a character.
+fn each_text_fits(svg: &str) -> bool {
+    let number = |text: &str, after: &str| -> f64 {
+        let (_, rest) = text.split_once(after).expect("the attribute");
+        rest.split('"').next().and_then(|number| number.parse().ok()).expect("a number")
+    };
+    let width = number(svg, "width=\"");
+    let mut texts = svg.lines().filter(|line| line.starts_with("<text"));
+    texts.all(|line| {
+        let words = line.split(['<', '>']).nth(2).expect("words");
+        number(line, "x=\"") + words.chars().count() as f64 * 7.3 < width - 10.0
+    })
 }
 
 #[test]

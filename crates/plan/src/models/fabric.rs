@@ -119,54 +119,56 @@ fn answer(input: &Input) -> Result<Outcome, Error> {
     let bounds = input.bounds();
     let (decides, each) = least(&bounds);
     let machine = each * (input.gpus * input.switches) as f64;
-    Ok(Outcome::new(
-        format!("{decides}: {} GB/s for each GPU", shown(each)),
+    let throughput = vec![
+        Figure::new("gpu_gb_per_s", each, "GB/s", "each GPU"),
+        Figure::new("machine_gb_per_s", machine, "GB/s", "all GPUs of a machine"),
+        Figure::new("all_gb_per_s", machine * input.machines as f64, "GB/s", "all GPUs"),
+        Figure::new("decides", decides, "", "the smallest bound"),
+    ];
+    let figures = [throughput, parts(&bounds), input.needs(each)];
+    Ok(Outcome::new(format!("{decides}: {} GB/s for each GPU", shown(each)), figures.concat()))
+}
+
+/// What each part would let a GPU have.
+fn parts(bounds: &[(&str, f64); 5]) -> Vec<Figure> {
+    let names = [
+        ("ssds_gb_per_s", "a GPU's part of the SSDs"),
+        ("link_gb_per_s", "its link"),
+        ("uplink_gb_per_s", "its part of the uplinks; none: nothing crosses them"),
+        ("root_gb_per_s", "its part of the root complex; none: no limit"),
+        ("adapters_gb_per_s", "its part of the adapters; none: nothing is remote"),
+    ];
+    let figure = |((name, meaning), bound): (_, &(_, f64))| Figure::new(name, bound.1, "GB/s", meaning);
+    names.into_iter().zip(bounds).map(figure).collect()
+}
+
+impl Input {
+    /// What each GPU has to have for that.
+    fn needs(&self, each: f64) -> Vec<Figure> {
+        let in_flight = each * self.latency_us * 1e3 / self.io_bytes as f64;
+        let queue_pairs = self.ssds * self.granted / self.gpus;
         vec![
-            Figure::new("gpu_gb_per_s", each, "GB/s", "each GPU"),
-            Figure::new("machine_gb_per_s", machine, "GB/s", "all GPUs of a machine"),
-            Figure::new("all_gb_per_s", machine * input.machines as f64, "GB/s", "all GPUs"),
-            Figure::new("decides", decides, "", "the smallest bound"),
-            Figure::new("ssds_gb_per_s", bounds[0].1, "GB/s", "a GPU's part of the SSDs"),
-            Figure::new("link_gb_per_s", bounds[1].1, "GB/s", "its link"),
-            Figure::new(
-                "uplink_gb_per_s",
-                bounds[2].1,
-                "GB/s",
-                "its part of the uplinks; none: nothing crosses them",
-            ),
-            Figure::new("root_gb_per_s", bounds[3].1, "GB/s", "its part of the root complex; none: no limit"),
-            Figure::new(
-                "adapters_gb_per_s",
-                bounds[4].1,
-                "GB/s",
-                "its part of the adapters; none: nothing is remote",
-            ),
             Figure::new(
                 "crossings",
-                input.crossings(),
+                self.crossings(),
                 "",
                 "how often a byte crosses an uplink, in each direction",
             ),
-            Figure::new(
-                "in_flight",
-                each * input.latency_us * 1e3 / input.io_bytes as f64,
-                "",
-                "commands that each GPU has in flight for it",
-            ),
+            Figure::new("in_flight", in_flight, "", "commands that each GPU has in flight for it"),
             Figure::new(
                 "queue_pairs",
-                input.ssds * input.granted / input.gpus,
+                queue_pairs,
                 "",
                 "queue pairs for each GPU, were SSDs shared out by queues",
             ),
             Figure::new(
                 "ssds_owned",
-                input.ssds / input.gpus,
+                self.ssds / self.gpus,
                 "",
                 "whole SSDs for each GPU, as VFIO gives them to processes",
             ),
-        ],
-    ))
+        ]
+    }
 }
 
 fn plot(values: &Values) -> Result<Plot, Error> {
@@ -178,7 +180,12 @@ fn plot(values: &Values) -> Result<Plot, Error> {
         })
     };
     let lines = vec![line("no", "stays below switches"), line("yes", "all goes up")];
-    Ok(Plot::single("Each GPU", Axis::linear("share of reads that is near"), Axis::linear("GB/s"), lines))
+    Ok(Plot::single(
+        "Each GPU",
+        Axis::linear("share of reads that is near"),
+        Axis::linear("throughput, GB/s"),
+        lines,
+    ))
 }
 
 #[cfg(test)]

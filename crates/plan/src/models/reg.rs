@@ -136,14 +136,14 @@ fn plot(values: &Values) -> Result<Plot, Error> {
             let at = |bytes: f64| {
                 Input { bytes: bytes as u64, transfer_bytes: 0, ..base.clone() }.r_eff(ios, gb_per_s)
             };
-            Series::of(format!("{ios} transfers"), powers(12, 30), at)
+            Series::of(format!("transfers: {ios}"), powers(12, 30), at)
         };
         Panel { title: format!("{gb_per_s} GB/s"), series: [1.0, 4.0, 16.0, 64.0, 256.0].map(line).to_vec() }
     };
     Ok(Plot {
         title: format!("R_eff: share of time that transfers are ({})", base.keep),
         x: Axis::log("bytes of the buffer and of each transfer"),
-        y: Axis::linear("R_eff"),
+        y: Axis::linear("R_eff, share of time"),
         panels: [12.5, 25.0, 50.0].map(panel).to_vec(),
     })
 }

@@ -46,7 +46,9 @@ pub(super) fn routed(machine: &Machine, gpu: Bdf, ssd: Bdf, relation: Relation) 
              between them may have to cross the link between processors, which they do slowly or not at all, and \
              Linux's list does not tell; put both under one (warpbell topo)"
         )),
-        _ if machine.cpu.vendor.as_deref() == Some("AuthenticAMD") && machine.cpu.family >= Some(0x17) => Ok(()),
+        _ if machine.cpu.vendor.as_deref() == Some("AuthenticAMD") && machine.cpu.family >= Some(0x17) => {
+            Ok(())
+        }
         Relation::Node => {
             let apart = |why| format!("GPU and SSD are under root complexes {of_gpu} and {of_ssd}: {why}");
             forwards(machine, of_gpu, Reach::Others).map_err(apart)?;
