@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use warpbell::kernels::HEADERS;
-use warpbell_tests::{PAGE, documented_blocks};
+use warpbell_tests::{PAGE, documented_blocks, frame_of, in_frame};
 
 use crate::example::MAPPINGS;
 use crate::scan::{arguments, behind, call, declared, words};
@@ -152,10 +152,9 @@ fn examples() -> Vec<String> {
     let mut all: Vec<String> = documented_blocks("cuda").map(str::to_owned).collect();
     all.extend(documented_blocks("cuda part").map(str::to_owned));
     for frame in ["", " volume", " agent"] {
-        let whole = documented_blocks(&format!("cuda{frame} frame")).next().expect("a frame");
         for mark in ["", " retry", " lost", " lease"] {
             let bodies = documented_blocks(&format!("cuda{frame} body{mark}"));
-            all.extend(bodies.map(|body| whole.replace("    // the example\n", body)));
+            all.extend(bodies.map(|body| in_frame(frame_of(frame), body)));
         }
     }
     all
