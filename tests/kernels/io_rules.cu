@@ -40,6 +40,7 @@ enum class rule : u32 {
     all,
     cancelled,
     forced,
+    forced_pieces,
     ranges,
 };
 
@@ -81,6 +82,8 @@ template <sharing Mode> class rules {
         case rule::forced:
             *data(lane_, 1).template data<u64>() = ~content(lane_);
             return write_fua_each(warp_, s_, blocks(lane_, 1), data(lane_, 1));
+        case rule::forced_pieces:
+            return forces_pieces();
         case rule::ranges:
             return deallocates();
         default:
@@ -137,6 +140,14 @@ template <sharing Mode> class rules {
         io_token token = read_each_async(warp_, s_, blocks(lane_, 1), data(lane_, 1));
         pause();
         return cancel_each(warp_, s_, move(token));
+    }
+
+    // In more commands than are in flight at once.
+    WARPBELL_D status forces_pieces() {
+        *data(lane_, 1).template data<u64>() = ~content(lane_);
+        io_request<2> request;
+        const status begun = write_fua_async(warp_, s_, request, blocks(0, 32), data(0, 32));
+        return begun.ok() ? wait(warp_, s_, request) : begun;
     }
 
     // Even lanes have a block, the others none; the list lies behind all data.

@@ -129,6 +129,7 @@ WARPBELL_SWITCH(REQUEST_IN_USE_HIDDEN, request_in_use_hidden); // requests: a fa
 WARPBELL_SWITCH(REQUEST_ANSWER_OF_LANE, request_answer_of_lane); // requests: each lane is told of its own commands only
 WARPBELL_SWITCH(REQUEST_UNSENT_FORGOTTEN, request_unsent_forgotten); // requests: what was given up unsent was done
 WARPBELL_SWITCH(REQUEST_WAITS_FOR_ITSELF, request_waits_for_itself); // requests: a lane without ids waits for some
+WARPBELL_SWITCH(REQUEST_FLAGS_OF_FIRST, request_flags_of_first); // requests: only the first command has the flags
 WARPBELL_SWITCH(ORDER_TOO_DEEP, order_too_deep); // ordered: there may be more steps than places
 WARPBELL_SWITCH(ORDER_BROKEN_FOR_EVER, order_broken_for_ever); // ordered: after a failure nothing is ever sent again
 WARPBELL_SWITCH(ORDER_IGNORES_LOSS, order_ignores_loss); // ordered: a step waits on a lost queue

@@ -30,6 +30,8 @@ pub enum Calls {
     Outstanding,
     /// Compare, Write Zeroes, Deallocate, Flush, Force Unit Access.
     Commands,
+    /// The same, with tokens.
+    Tokens,
     /// Neighbouring requests as one command.
     Merged,
     /// Requests of any size.
@@ -44,10 +46,11 @@ pub enum Calls {
 
 impl Calls {
     /// All of them.
-    pub const ALL: [Calls; 8] = [
+    pub const ALL: [Calls; 9] = [
         Calls::Each,
         Calls::Outstanding,
         Calls::Commands,
+        Calls::Tokens,
         Calls::Merged,
         Calls::Requests,
         Calls::Order,
@@ -60,6 +63,7 @@ impl Calls {
             Calls::Each => "check_each",
             Calls::Outstanding => "check_outstanding",
             Calls::Commands => "check_commands",
+            Calls::Tokens => "check_tokens",
             Calls::Merged => "check_merged",
             Calls::Requests => "check_requests",
             Calls::Order => "check_order",
@@ -96,6 +100,8 @@ impl Calls {
             Calls::Each => (0..rounds).map(|round| 8 * 32u64.div_ceil(round % 4 + 1) + 5).sum(),
             Calls::Outstanding => (rounds * 7 + 2) * 32,
             Calls::Commands => rounds * 17 * 32,
+            // Six of each lane's own, seven of the warp.
+            Calls::Tokens => rounds * 13 * 32,
             Calls::Merged => rounds * 4 * 32,
             Calls::Requests => (rounds * 18 + 2) * 32,
             Calls::Order => rounds * 33 * 32,

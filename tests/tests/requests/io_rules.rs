@@ -35,13 +35,14 @@ enum Rule {
     All,
     Cancelled,
     Forced,
+    ForcedPieces,
     Ranges,
 }
 
 type Check = fn(&Module, Sharing, u64) -> Result<(), String>;
 
 /// Switch, check, and what the check says then.
-const RULES: [(&str, Check, &str); 23] = [
+const RULES: [(&str, Check, &str); 24] = [
     ("TOO_LARGE_SENT", what_cannot_be_done_is_refused, "lane 0"),
     ("DATA_UNCHECKED", what_cannot_be_done_is_refused, "lane 1"),
     ("MISALIGNED_SENT", what_cannot_be_done_is_refused, "lane 2"),
@@ -53,6 +54,7 @@ const RULES: [(&str, Check, &str); 23] = [
     ("GROUP_FAILURE_HIDDEN", a_failure_is_everybodys, "lane 0"),
     ("IN_USE_HIDDEN", a_failure_is_everybodys, "lane 0"),
     ("FUA_FORGOTTEN", what_was_forced_is_durable, "block 0"),
+    ("REQUEST_FLAGS_OF_FIRST", every_piece_is_durable, "block 2"),
     ("RANGE_BY_LANE", ranges_have_no_gaps, "lane "),
     ("MERGED_OVER_A_GAP", a_gap_in_blocks_is_not_read, "lane "),
     ("MERGED_ELSEWHERE", a_gap_in_memory_is_kept, "lane "),
@@ -197,11 +199,19 @@ fn a_failure_is_everybodys(module: &Module, sharing: Sharing, seed: u64) -> Resu
 // ---- commands.cuh
 
 fn what_was_forced_is_durable(module: &Module, sharing: Sharing, seed: u64) -> Result<(), String> {
-    let done = work(sharing, Rule::Forced).run(module, seed)?;
-    expect(&done, |_| 0)?;
+    expect_durable(&work(sharing, Rule::Forced).run(module, seed)?)
+}
+
+/// Of a request in 16 commands.
+fn every_piece_is_durable(module: &Module, sharing: Sharing, seed: u64) -> Result<(), String> {
+    expect_durable(&Work { most: 2, ..work(sharing, Rule::ForcedPieces) }.run(module, seed)?)
+}
+
+fn expect_durable(done: &Done) -> Result<(), String> {
+    expect(done, |_| 0)?;
     done.several.softs[0].power_loss(0.0);
     (0..32).try_for_each(|block| {
-        expect_same(&format!("block {block}"), first_word(&done, block)?, !Work::content(block))
+        expect_same(&format!("block {block}"), first_word(done, block)?, !Work::content(block))
     })
 }
 
