@@ -96,7 +96,7 @@ impl Calls {
             Calls::Each => (0..rounds).map(|round| 8 * 32u64.div_ceil(round % 4 + 1) + 5).sum(),
             Calls::Outstanding => (rounds * 7 + 2) * 32,
             Calls::Commands => rounds * 17 * 32,
-            Calls::Merged => rounds * 4 * 32,
+            Calls::Merged => rounds * 6 * 32,
             Calls::Requests => (rounds * 18 + 2) * 32,
             Calls::Order => rounds * 33 * 32,
             // Adding, all, and each: of a block's 64 requests, then of a warp's 64.
@@ -110,8 +110,8 @@ impl Calls {
     /// Write commands, where their number is what matters.
     fn writes(self, rounds: u64) -> Option<u64> {
         let of_round = match self {
-            // 32 blocks as one, then 24 as eight.
-            Calls::Merged => u64::from(WARPS) * 9,
+            // 32 blocks as one, 24 as eight, and 32 of two buffers.
+            Calls::Merged => u64::from(WARPS) * 11,
             // 96 blocks, twice 48, and those of lanes, 5 at most in each.
             Calls::Requests => u64::from(WARPS) * (20 + 2 * 10 + 4 * 9),
             // Of four requests one is a flush, and one takes two.
