@@ -89,6 +89,7 @@ WARPBELL_SWITCH(RANGE_BY_LANE, range_by_lane); // commands: ranges of a dealloca
 WARPBELL_SWITCH(MERGED_OVER_A_GAP, merged_over_a_gap); // merge: blocks between two lanes' do not matter
 WARPBELL_SWITCH(MERGED_ELSEWHERE, merged_elsewhere); // merge: memory between two lanes' does not matter
 WARPBELL_SWITCH(MERGED_OTHER_BUFFER, merged_other_buffer); // merge: two buffers may be side by side
+WARPBELL_SWITCH(MERGED_BY_PLACE, merged_by_place); // merge: a buffer is told by where its reference lies, not by what it says
 WARPBELL_SWITCH(MERGED_TOO_LARGE, merged_too_large); // merge: a command grows without bound, and goes in rounds
 WARPBELL_SWITCH(MERGED_FAILURE_HIDDEN, merged_failure_hidden); // merge: only the lane that sent a command has its answer
 WARPBELL_SWITCH(ANY_TAKES_LAST, any_takes_last); // outstanding: of several answers the last is taken first
