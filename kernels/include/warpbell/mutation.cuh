@@ -159,6 +159,7 @@ WARPBELL_SWITCH(ZONES_IGNORED, zones_ignored); // volume: a stripe goes on over 
 WARPBELL_SWITCH(UNITS_UNSHIFTED, units_unshifted); // volume: all SSDs have blocks of one size
 WARPBELL_SWITCH(ONE_SSD_FLUSHED, one_ssd_flushed); // volume: a flush goes to one SSD only
 WARPBELL_SWITCH(SLOTLESS_WARP_USED, slotless_warp_used); // volume: a warp without a slot on one of the SSDs is served
+WARPBELL_SWITCH(SERVICE_PUBLISHED_UNSEEN, service_published_unseen); // laboratory: a slot moves on before its entry and its owner can be seen
 // clang-format on
 
 } // namespace mutate
