@@ -300,11 +300,3 @@ fn an_entry_that_is_published_before_it_can_be_seen_is_noticed() {
         println!("{switch}: {}", found.lines().nth(0).unwrap_or_default());
     }
 }
-
-/// Without weak memory the same does no harm here; ThreadSanitizer must report it.
-#[test]
-#[ignore = "a race on purpose: for ThreadSanitizer, which must report it"]
-fn planted_race_of_a_slot() {
-    let module = Variant::ours().only("lab").quick().mutate("SERVICE_PUBLISHED_UNSEEN").load().unwrap();
-    assert_eq!(simulate(&case_of(4, 8, 64), Protocol::Service, &module), Ok(()));
-}
