@@ -24,7 +24,7 @@ mod sim;
 mod svg;
 
 pub use answer::{Answer, Confidence, Figure, InputValue, Origin, Sure, Verdict};
-pub use calibration::Calibration;
+pub use calibration::{Calibration, Measured};
 pub use error::Error;
 pub use model::{Model, Preset, Settings};
 pub use models::{MODELS, SITUATIONS, find};

@@ -94,7 +94,7 @@ impl Model {
             results: outcome.results,
             bound: outcome.bound,
             verdict: outcome.verdict,
-            confidence: self.confidence(&origins),
+            confidence: self.confidence(&origins, settings.calibration),
             limits: self.limits.to_vec(),
         })
     }
@@ -115,14 +115,17 @@ impl Model {
         self.plot.map(|plot| plot(&values)).transpose()
     }
 
-    fn confidence(&self, origins: &[Origin]) -> Confidence {
+    fn confidence(&self, origins: &[Origin], calibration: Option<&Calibration>) -> Confidence {
         let (level, source) = self.sure;
         let constants = |measured: bool| {
             let all = self.params.iter().zip(origins).filter(|(param, _)| param.measurable);
             let wanted = all.filter(move |(_, from)| (**from == Origin::Calibration) == measured);
-            wanted.map(|(param, _)| param.name).collect()
+            wanted.map(|(param, _)| param.name).collect::<Vec<_>>()
         };
-        Confidence { level, source, measured: constants(true), not_measured: constants(false) }
+        let (measured, not_measured) = (constants(true), constants(false));
+        let used = calibration.filter(|_| !measured.is_empty());
+        let measured_on = used.map(Calibration::source);
+        Confidence { level, source, measured, not_measured, measured_on }
     }
 
     /// All inputs, checked, and where each comes from.

@@ -62,7 +62,7 @@ fn what_is_given_goes_before_what_was_measured_and_that_before_a_preset() {
     assert_eq!(input("link_gb_per_s").1, Origin::Default);
     assert_eq!(answer.result("time_us"), Some(&json!(3.125)));
     assert_eq!(answer.confidence.measured, ["fixed_us"]);
-    assert_eq!(answer.confidence.not_measured, ["page_us", "walk_us", "setup_us"]);
+    assert_eq!(answer.confidence.not_measured, ["page_bytes", "page_us", "walk_us", "setup_us"]);
 }
 
 #[test]
