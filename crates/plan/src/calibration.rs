@@ -124,9 +124,9 @@ impl Calibration {
 
     /// What was measured of `model`.
     pub(crate) fn of(&self, model: &str) -> impl Iterator<Item = (&str, &Value)> {
-        self.constants
-            .iter()
-            .filter_map(move |(name, value)| Some((name.strip_prefix(model)?.strip_prefix('.')?, plain(value))))
+        self.constants.iter().filter_map(move |(name, value)| {
+            Some((name.strip_prefix(model)?.strip_prefix('.')?, plain(value)))
+        })
     }
 
     /// When and on what it was measured, as far as it says, in words.
@@ -134,7 +134,11 @@ impl Calibration {
         let target = self.target.as_ref().map(|target| format!("target {target}"));
         let parts = [self.date.clone(), self.machine.clone(), target, self.device.clone()];
         let known: Vec<String> = parts.into_iter().flatten().collect();
-        if known.is_empty() { "a file that does not say where it was measured".to_owned() } else { known.join("; ") }
+        if known.is_empty() {
+            "a file that does not say where it was measured".to_owned()
+        } else {
+            known.join("; ")
+        }
     }
 }
 

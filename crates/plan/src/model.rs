@@ -129,7 +129,7 @@ impl Model {
     }
 
     /// All inputs, checked, and where each comes from.
-    fn values(&self, settings: &Settings<'_>) -> Result<(Values, Vec<Origin>), Error> {
+    pub(crate) fn values(&self, settings: &Settings<'_>) -> Result<(Values, Vec<Origin>), Error> {
         let mut values = (self.defaults)();
         let mut origins = vec![Origin::Default; self.params.len()];
         let mut set = |name: &str, value: &Value, from: &Origin| {
