@@ -236,7 +236,11 @@ impl Answer {
     }
 }
 
+/// What is not there has no unit.
 fn with_unit(value: &Value, unit: &str) -> String {
+    if value.is_null() {
+        return show(value);
+    }
     format!("{} {unit}", show(value)).trim_end().to_owned()
 }
 

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use crate::answer::{Answer, Confidence, Figure, InputValue, Origin, SCHEMA, Sure, Verdict};
 use crate::calibration::Calibration;
 use crate::error::Error;
+use crate::links;
 use crate::param::Param;
 use crate::plot::Plot;
 
@@ -152,6 +153,9 @@ impl Model {
         }
         for (name, value) in &settings.given {
             set(name, value, &Origin::Given)?;
+        }
+        if let Ok(index) = self.index(links::CUSTOM) {
+            links::refuse_unused(&values, &origins[index])?;
         }
         Ok((values, origins))
     }
