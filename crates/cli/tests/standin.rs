@@ -113,3 +113,21 @@ fn the_self_test_goes_through_the_memory_of_a_gpu_where_there_is_one() {
     }
     standin.log().assert_clean();
 }
+
+#[test]
+fn calibration_on_a_cuda_target_leaves_out_what_only_its_kernels_could_time() {
+    if stale() {
+        return;
+    }
+    let standin = Standin::new("capability=9.0");
+    let arguments =
+        ["bench", "calibrate", "soft:size=16m", "--target", "cuda:0", "--rounds", "3", "-o", "json"];
+    let measured: serde_json::Value = serde_json::from_str(&run(&standin, &arguments)).expect("JSON");
+    assert_eq!(measured["target"], "cuda:0 (CUDA stand-in (no GPU))");
+    for name in ["fence.fence_ns", "fence.sqe_ns", "fence.doorbell_ns", "completion.read_ns"] {
+        assert!(measured["not_measured"][name].as_str().is_some_and(|why| why.contains("kernel")), "{name}");
+        assert!(measured["constants"].get(name).is_none(), "{name}");
+    }
+    assert!(measured["constants"]["queues.latency_us"]["value"].as_f64().is_some_and(|time| time > 0.0));
+    standin.log().assert_clean();
+}

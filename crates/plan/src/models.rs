@@ -20,6 +20,7 @@ mod tiles;
 mod tlp;
 
 pub use situation::CASES as SITUATIONS;
+pub use tiles::{TileSchedule, TileStep};
 
 use crate::error::Error;
 use crate::model::Model;

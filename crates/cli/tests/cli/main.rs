@@ -4,6 +4,7 @@ mod agent;
 mod batch;
 mod bench;
 mod bind;
+mod calibrate;
 mod challenges;
 mod common;
 mod copy;

@@ -11,7 +11,7 @@ inputs! {
     bytes: u64 = 1 << 30, Kind::Bytes, "B", "bytes of the buffer";
     transfer_bytes: u64 = 0, Kind::MaybeBytes, "B", "bytes of one transfer; 0: the whole buffer";
     variant: String = "pages".into(), Kind::Choice(&["pages", "flat"]), "", "pages: a cost for each page; flat: one walk of the GPU's page tables";
-    page_bytes: u64 = 4096, Kind::Bytes, "B", "bytes of a page";
+    page_bytes: u64 = 4096, Kind::Bytes, "B", "bytes of a page", measurable;
     fixed_us: f64 = 10.0, Kind::Number, "us", "cost of any registration", measurable;
     page_us: f64 = 1.0, Kind::Number, "us", "cost of one page", measurable;
     walk_us: f64 = 20.0, Kind::Number, "us", "cost of the walk, where it is flat", measurable;
