@@ -281,12 +281,11 @@ fn sixty_four_warps_under_random_schedules() {
     simulated(64, 128, 1);
 }
 
+/// What is found wrong where a doorbell announces an entry that cannot be seen yet.
+const UNWRITTEN: &[&str] = &["witness: entry not written", "violation StaleEntry"];
+
 /// Switch, protocol, and what is found wrong then.
-const RULES: [(&str, Protocol, &[&str]); 1] = [(
-    "SERVICE_PUBLISHED_UNSEEN",
-    Protocol::Service,
-    &["witness: entry not written", "violation StaleEntry"],
-)];
+const RULES: [(&str, Protocol, &[&str]); 1] = [("SERVICE_PUBLISHED_UNSEEN", Protocol::Service, UNWRITTEN)];
 
 #[test]
 fn an_entry_that_is_published_before_it_can_be_seen_is_noticed() {
@@ -297,6 +296,6 @@ fn an_entry_that_is_published_before_it_can_be_seen_is_noticed() {
             says.iter().any(|says| found.contains(says)).then_some(found)
         });
         let found = found.unwrap_or_else(|| panic!("{switch} is not noticed"));
-        println!("{switch}: {}", found.lines().nth(0).unwrap_or_default());
+        println!("{switch}: {}", found.lines().next().unwrap_or_default());
     }
 }
