@@ -1,34 +1,7 @@
 // Kernels `probe_io_*`: one call of io.cuh each, by one warp.
-#include "probe.cuh"
+#include "io_args.cuh"
 
 namespace probes {
-
-struct io_args {
-    warpbell_namespace_ref ns;
-    warpbell_buffer_ref buffer;
-    u64 start; // block address
-    u64 token; // bits of one in flight
-    u32* out;
-    u32 blocks;
-    u32 warp;
-};
-
-// The I/O of the whole warp.
-WARPBELL_D extent whole(const io_args& args) { return {lba(args.start), args.blocks}; }
-WARPBELL_D dma_span data(const io_args& args) { return dma_span(args.buffer); }
-// The I/O of this lane.
-WARPBELL_D optional<extent> each(const io_args& args) {
-    return extent{lba(args.start + port::lane() * args.blocks), args.blocks};
-}
-WARPBELL_D dma_span data_of_lane(const io_args& args) {
-    return dma_span(args.buffer).subspan(static_cast<u64>(port::lane()) << 12, 4096);
-}
-
-template <sharing Mode> WARPBELL_D void attach(const io_args& args) {
-    session<Mode> ssd(this_warp(), args.ns, args.warp);
-    store_result(args.out, ssd.queue().free_ids());
-    ssd.detach(this_warp());
-}
 
 template <sharing Mode> WARPBELL_D void read(const io_args& args) {
     session<Mode> ssd(this_warp(), args.ns, args.warp);
@@ -69,6 +42,12 @@ template <sharing Mode> WARPBELL_D void write_each(const io_args& args) {
 template <sharing Mode> WARPBELL_D void flush(const io_args& args) {
     session<Mode> ssd(this_warp(), args.ns, args.warp);
     store_result(args.out, wb::flush(this_warp(), ssd).bits);
+    ssd.detach(this_warp());
+}
+
+template <sharing Mode> WARPBELL_D void flush_async(const io_args& args) {
+    session<Mode> ssd(this_warp(), args.ns, args.warp);
+    store_result(args.out, wb::flush_async(this_warp(), ssd).bits());
     ssd.detach(this_warp());
 }
 
@@ -128,6 +107,7 @@ WARPBELL_PROBE(io, read_each_async)
 WARPBELL_PROBE(io, write)
 WARPBELL_PROBE(io, write_each)
 WARPBELL_PROBE(io, flush)
+WARPBELL_PROBE(io, flush_async)
 WARPBELL_PROBE(io, wait)
 WARPBELL_PROBE(io, wait_each)
 WARPBELL_PROBE(io, try_wait)

@@ -53,15 +53,17 @@ SIMT_NO_TSAN void run_lane(Worker& worker, Lane& lane) {
     }
 }
 
-// Of the block, which nobody outside of it sees.
-SIMT_NO_TSAN static bool in_shared_memory(const Lane& lane, uint64_t address) {
+// Memory of the block, which nobody outside of it sees: most observers have no use for it.
+SIMT_NO_TSAN static bool is_hidden(const Lane& lane, uint64_t address) {
+    if (lane.worker->launch.flags & WB_SIMT_OBSERVE_SHARED)
+        return false;
     const uint64_t begin = reinterpret_cast<uint64_t>(lane.warp->block->shared);
     return begin != 0 && address - begin < lane.worker->launch.shared_bytes;
 }
 
 SIMT_NO_TSAN void tell(Worker& worker, wb_simt_event kind, uint64_t address, uint32_t bytes,
                        const Lane& lane) {
-    if (!worker.launch.hooks.memory_event || in_shared_memory(lane, address))
+    if (!worker.launch.hooks.memory_event || is_hidden(lane, address))
         return;
     worker.call = {Call::What::memory_event, kind, bytes, lane.warp->number, lane.index, 0, address, 0};
     call_owner(worker);

@@ -28,7 +28,7 @@ extern "C" {
 typedef struct wb_simt wb_simt;
 typedef void (*wb_simt_kernel)(const void* args);
 
-/* What a memory_event tells. Of the shared memory of blocks it tells nothing. */
+/* What a memory_event tells. Of the shared memory of blocks it tells with WB_SIMT_OBSERVE_SHARED alone. */
 enum wb_simt_event {
     WB_SIMT_EVENT_LOAD = 0,
     WB_SIMT_EVENT_STORE = 1,
@@ -55,7 +55,8 @@ struct wb_simt_hooks {
 enum wb_simt_flags {
     WB_SIMT_GUARD_PAGES = 1u,    /* a lane that overruns its stack crashes there; costs two mappings a lane */
     WB_SIMT_STRICT_SHUFFLE = 2u, /* reading a lane outside the group is a fault, not a poison value */
-    WB_SIMT_EXPLORE = 4u /* stepped by hand (explore.h): blocks of one lane, a store buffer, no seed */
+    WB_SIMT_EXPLORE = 4u,       /* stepped by hand (explore.h): blocks of one lane, a store buffer, no seed */
+    WB_SIMT_OBSERVE_SHARED = 8u /* hooks.memory_event is told of shared memory, too */
 };
 
 struct wb_simt_launch {

@@ -1,5 +1,10 @@
 // What kernel `bench_batch` does: the threads of a block add as many requests as its warps may have in
 // flight, its warps send them, and wait for all; then each thread looks at its own. So until told to stop.
+//
+// It has up to 247 registers, of the 255 that a block of WARPBELL_BLOCK_THREADS_MAX threads leaves to each:
+// nothing here is an array that is indexed, so the session, the batch and the tally all stay in registers,
+// and the compiler has no reason to be thrifty. `bench` keeps its slots, and with them its session, in
+// memory.
 #pragma once
 
 #include "share.cuh"
@@ -76,7 +81,7 @@ template <sharing Mode> class bench_block : workload {
                 look_after(n + again_ == 0);
             }
         }
-        tally_.add(session_.retries());
+        count_policy();
         const u32 of = warp_ < submitters_ ? warp_ : 0;
         write_result(this_warp(), args_.results, tally_, io_bytes_, place_of(of) % args_.ns.queue_count,
                      start_ns_);
@@ -90,6 +95,15 @@ template <sharing Mode> class bench_block : workload {
     // Of a warp that submits: commands that were given up may be under way, or all its buffers are free; any
     // other number is the status that says why it has no queue.
     static constexpr u32 under_way = 0, all_free = 1;
+
+    // What the session's policy counted. Losses of the queue are counted here: the policy sees those that a
+    // wait comes across, once for each round of commands, and none of those that only `look` finds.
+    WARPBELL_D void count_policy() {
+        retry did = session_.retries();
+        const u32 lost = session_.queue().ref().epoch - epoch_ + (lost_.ok() ? 0u : 1u);
+        did.queue_losses = this_warp().is_leader() ? lost : 0;
+        tally_.add(did);
+    }
 
     WARPBELL_D u32 place_of(u32 warp) const { return port::block_index() * submitters_ + warp; }
     WARPBELL_D u32 submitter() const { return slot_ / WARPBELL_WARP_LANES; }
@@ -232,6 +246,7 @@ template <sharing Mode> class bench_block : workload {
     const u32 submitters_, warp_, slot_;
     session<Mode, retry> session_;
     bench_requests batch_;
+    const u32 epoch_ = session_.queue().ref().epoch;
     state state_ = state::none;
     io what_ = {};
     u32 tries_ = 0;                   // of its I/O, after its buffer was in use

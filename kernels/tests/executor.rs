@@ -3,8 +3,8 @@
 
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use warpbell_kernels::cpu::{
     Access, Counters, Hooks, Idle, Launch, Module, State, Threads, run_stepped, run_threads, spawn_threads,
@@ -50,6 +50,14 @@ WARPBELL_KERNEL(meet, toy_args) {
     while (port::thread_index() >= 64 && port::load_relaxed_sys(words) == 0) { port::pause(); }
     port::sync_block();
     if (port::thread_index() == 0) { words[1] = 7; }
+}
+// A word in the block's memory and, after a fence, one of everybody's.
+WARPBELL_KERNEL(keep, toy_args) {
+    if (port::lane() == 0) {
+        port::store_relaxed_any(static_cast<port::u32*>(port::block_memory()), 5);
+        port::fence_block();
+        port::store_relaxed_gpu(reinterpret_cast<port::u32*>(args.words), 6);
+    }
 }
 // One doorbell with the time in it.
 WARPBELL_KERNEL(ring, toy_args) {
@@ -214,6 +222,26 @@ fn hooks_see_doorbells_clock_and_memory() {
     assert_eq!(rung.load(Ordering::Relaxed), 42);
     assert_eq!(seen.load(Ordering::Relaxed), words.0.as_ptr() as u64);
     assert_eq!(words.get(0), 0, "a hooked doorbell is no store");
+}
+
+#[test]
+fn shared_memory_is_told_of_where_that_is_asked_for() {
+    let seen_by = |observe: bool| {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let hooks = Hooks::new().memory({
+            let seen = Arc::clone(&seen);
+            move |event| seen.lock().unwrap().push((event.access, event.address))
+        });
+        let words = Words::new(2);
+        let launch = words.launch(&toys(), "keep").shared_bytes(128).observe_shared(observe);
+        to_the_end(&launch.hooks(hooks)).unwrap();
+        let elsewhere = (Access::Store, words.0.as_ptr() as u64);
+        let seen = std::mem::take(&mut *seen.lock().unwrap());
+        assert_eq!(seen.last(), Some(&elsewhere), "{observe}");
+        seen.into_iter().map(|(access, _)| access).collect::<Vec<_>>()
+    };
+    assert_eq!(seen_by(false), [Access::Fence, Access::Store]);
+    assert_eq!(seen_by(true), [Access::Store, Access::Fence, Access::Store]);
 }
 
 struct Sink(AtomicU64);

@@ -8,6 +8,7 @@ struct agent_args {
     warpbell_namespace_ref ns;
     warpbell_buffer_ref buffer; // a block for each round of each lane of a compute warp
     uint64_t boxes;             // mail_box<2>[compute], zeroed; 0: in the block's shared memory
+    uint64_t placed;            // uint64_t: where that is, for who watches
     uint64_t records;           // agent_record[compute][32][rounds]
     uint64_t reports;           // agent_report[agents][32]
     uint64_t stop;
@@ -185,6 +186,9 @@ WARPBELL_KERNEL(agent_test, agent_args) {
     for (uint32_t i = port::thread_index(); i < sizeof(*boxes) / 4u * args.compute;
          i += port::block_threads()) {
         words[i] = 0;
+    }
+    if (port::thread_index() == 0) {
+        *reinterpret_cast<uint64_t*>(args.placed) = reinterpret_cast<uint64_t>(boxes);
     }
     port::sync_block();
     both<in_block>{args, boxes}.start();

@@ -1,21 +1,37 @@
 // Kernel `io_call_test`: the calls of commands.cuh, outstanding.cuh and merge.cuh. The lanes of the mask
-// `batch` call together, each with `async_depth` blocks of the buffer; `mode` says what. A lane's record has
-// its status, in `payload` whether the data was right (1) or not (2), in `found` what else the mode tells.
+// `batch` call together, each with `async_depth` blocks of the buffer; bits 7:0 of `mode` say what, those
+// above in which form (of `cancel`: of which command). A lane's record has its status, in `payload` whether
+// the data was right (1) or not (2), in `found` what else the mode tells.
 #include "src/common.cuh"
 
 namespace kernels {
 
-enum class call : u32 { compare, write_zeroes, deallocate, fua, any, cancel, merged, split, each };
+enum class call : u32 {
+    compare,
+    write_zeroes,
+    deallocate,
+    fua,
+    any,
+    cancel,
+    merged,
+    split,
+    each,
+    flush,
+    alone,
+    mixed
+};
+// A call that waits, a token, an io_request.
+enum class form : u32 { waits, token, request };
 
 template <sharing Mode> class caller {
   public:
     WARPBELL_D explicit caller(const warpbell_queue_test_args& args)
         : args_(args), group_(args.batch), s_(group_, args.ns, 0), lane_(port::lane()),
-          depth_(args.async_depth) {}
+          depth_(args.async_depth), form_(static_cast<form>(args.mode >> 8)) {}
 
     WARPBELL_D void run() {
         status answer;
-        switch (static_cast<call>(args_.mode)) {
+        switch (static_cast<call>(args_.mode & 255u)) {
         case call::compare:
             answer = compares();
             break;
@@ -40,6 +56,15 @@ template <sharing Mode> class caller {
         case call::split:
             answer = splits();
             break;
+        case call::flush:
+            answer = flushes();
+            break;
+        case call::alone:
+            answer = calls_alone();
+            break;
+        case call::mixed:
+            answer = waits_for_mixed();
+            break;
         default:
             answer = read_each(group_, s_, block(lane_), part(0), args_.deadline_ns);
             break;
@@ -62,20 +87,72 @@ template <sharing Mode> class caller {
     WARPBELL_D u64 content(u64 number) const { return splitmix64(args_.seed ^ number); }
     WARPBELL_D void check(bool right) const { record().payload = right && record().payload != 2 ? 1 : 2; }
 
+    // ---- a call in the form that is asked for
+
+    WARPBELL_D status each_of(io_token&& token) {
+        return wait_each(group_, s_, move(token), args_.deadline_ns);
+    }
+    WARPBELL_D status all_of(io_token&& token) { return wait(group_, s_, move(token), args_.deadline_ns); }
+    WARPBELL_D status end(status begun) {
+        return begun.ok() ? wait(group_, s_, request_, args_.deadline_ns) : begun;
+    }
+    WARPBELL_D status compares_each(extent where, const dma_span& with) {
+        return form_ == form::waits   ? compare_each(group_, s_, where, with, args_.deadline_ns)
+               : form_ == form::token ? each_of(compare_each_async(group_, s_, where, with))
+                                      : end(compare_each_async(group_, s_, request_, where, with));
+    }
+    WARPBELL_D status compares_all(extent where, const dma_span& with) {
+        return form_ == form::waits   ? compare(group_, s_, where, with, args_.deadline_ns)
+               : form_ == form::token ? all_of(compare_async(group_, s_, where, with))
+                                      : end(compare_async(group_, s_, request_, where, with));
+    }
+    WARPBELL_D status zeroes_each(extent where) {
+        return form_ == form::waits   ? write_zeroes_each(group_, s_, where, args_.deadline_ns)
+               : form_ == form::token ? each_of(write_zeroes_each_async(group_, s_, where))
+                                      : end(write_zeroes_each_async(group_, s_, request_, where));
+    }
+    WARPBELL_D status zeroes_all(extent where) {
+        return form_ == form::waits   ? write_zeroes(group_, s_, where, args_.deadline_ns)
+               : form_ == form::token ? all_of(write_zeroes_async(group_, s_, where))
+                                      : end(write_zeroes_async(group_, s_, request_, where));
+    }
+    WARPBELL_D status forces_each(extent to, const dma_span& from) {
+        return form_ == form::waits   ? write_fua_each(group_, s_, to, from, args_.deadline_ns)
+               : form_ == form::token ? each_of(write_fua_each_async(group_, s_, to, from))
+                                      : end(write_fua_each_async(group_, s_, request_, to, from));
+    }
+    WARPBELL_D status forces_all(extent to, const dma_span& from) {
+        return form_ == form::waits   ? write_fua(group_, s_, to, from, args_.deadline_ns)
+               : form_ == form::token ? all_of(write_fua_async(group_, s_, to, from))
+                                      : end(write_fua_async(group_, s_, request_, to, from));
+    }
+    WARPBELL_D status brings_each(extent from, const dma_span& to) {
+        return form_ == form::waits   ? read_fua_each(group_, s_, from, to, args_.deadline_ns)
+               : form_ == form::token ? each_of(read_fua_each_async(group_, s_, from, to))
+                                      : end(read_fua_each_async(group_, s_, request_, from, to));
+    }
+    WARPBELL_D status brings_all(extent from, const dma_span& to) {
+        return form_ == form::waits   ? read_fua(group_, s_, from, to, args_.deadline_ns)
+               : form_ == form::token ? all_of(read_fua_async(group_, s_, from, to))
+                                      : end(read_fua_async(group_, s_, request_, from, to));
+    }
+
+    // ---- what the modes do
+
     // Odd lanes compare with something else.
     WARPBELL_D status compares() {
         const status got = read_each(group_, s_, block(lane_), part(0), args_.deadline_ns);
         check(got.ok() && word(0) == content(lane_));
         word(0) ^= lane_ & 1u;
-        const status each = compare_each(group_, s_, block(lane_), part(0), args_.deadline_ns);
-        record().found = compare(group_, s_, block(0), dma_span(args_.buffer), args_.deadline_ns).bits;
+        const status each = compares_each(block(lane_), part(0));
+        record().found = compares_all(block(0), dma_span(args_.buffer)).bits;
         return each;
     }
 
     // The first half of the blocks one by one, 16 others in pieces; all are read back.
     WARPBELL_D status writes_zeroes() {
-        const status each = write_zeroes_each(group_, s_, block(lane_), args_.deadline_ns);
-        const status whole = write_zeroes(group_, s_, {lba(32), 16}, args_.deadline_ns);
+        const status each = zeroes_each(block(lane_));
+        const status whole = zeroes_all({lba(32), 16});
         record().found = whole.bits;
         for (u32 k = 0; k < 2; ++k) {
             word(k) = 1;
@@ -93,7 +170,8 @@ template <sharing Mode> class caller {
             mine = block(lane_);
         }
         const dma_span list = dma_span(args_.buffer).subspan(args_.flags, 16 * 32);
-        const status answer = deallocate(group_, s_, mine, list, args_.deadline_ns);
+        const status answer = form_ == form::waits ? deallocate(group_, s_, mine, list, args_.deadline_ns)
+                                                   : all_of(deallocate_async(group_, s_, mine, list));
         group_.sync();
         word(0) = 1;
         const status got = read_each(group_, s_, block(lane_), part(0), args_.deadline_ns);
@@ -102,13 +180,87 @@ template <sharing Mode> class caller {
         return answer;
     }
 
+    // Each lane a block of its own, and 32 blocks behind them all together.
     WARPBELL_D status forces() {
+        const extent there{lba(32), 32};
+        const dma_span all = dma_span(args_.buffer).subspan(0, 32u * s_.block_bytes());
+        u64& mine = *all.subspan(lane_ * s_.block_bytes(), 8).template data<u64>();
+        mine = ~content(32u + lane_);
+        group_.sync();
+        record().found = forces_all(there, all).bits;
+        mine = 0;
+        group_.sync();
+        const status brought = brings_all(there, all);
+        check(brought.ok() && mine == ~content(32u + lane_));
+        group_.sync();
         word(0) = ~content(lane_);
-        const status written = write_fua_each(group_, s_, block(lane_), part(0), args_.deadline_ns);
+        const status written = forces_each(block(lane_), part(0));
         word(0) = 0;
-        const status got = read_fua_each(group_, s_, block(lane_), part(0), args_.deadline_ns);
+        const status got = brings_each(block(lane_), part(0));
         check(got.ok() && word(0) == ~content(lane_));
         return written;
+    }
+
+    // What was written before is durable then.
+    WARPBELL_D status flushes() {
+        word(0) = ~content(lane_);
+        const status written = write_each(group_, s_, block(lane_), part(0), args_.deadline_ns);
+        check(written.ok());
+        return form_ == form::waits   ? flush(group_, s_, args_.deadline_ns)
+               : form_ == form::token ? all_of(flush_async(group_, s_))
+                                      : end(flush_async(group_, s_, request_));
+    }
+
+    // Each call for one thread; it has a group of its own.
+    WARPBELL_D status calls_alone() {
+        const bool waits = form_ == form::waits;
+        const extent mine = block(lane_);
+        const dma_span data = part(0), list = part(1).subspan(0, 16);
+        word(0) = ~content(lane_);
+        status said = waits ? write_fua(s_, mine, data) : wait(s_, write_fua_async(s_, mine, data));
+        status next = waits ? compare(s_, mine, data) : wait(s_, compare_async(s_, mine, data));
+        said = detail::worse_of(said, next);
+        word(0) = 0;
+        next = waits ? read_fua(s_, mine, data) : wait(s_, read_fua_async(s_, mine, data));
+        said = detail::worse_of(said, next);
+        check(word(0) == ~content(lane_));
+        next = waits ? write_zeroes(s_, mine) : wait(s_, write_zeroes_async(s_, mine));
+        said = detail::worse_of(said, next);
+        next = read(s_, mine, data);
+        said = detail::worse_of(said, next);
+        check(word(0) == 0);
+        next = waits ? deallocate(s_, mine, list) : wait(s_, deallocate_async(s_, mine, list));
+        said = detail::worse_of(said, next);
+        next = waits ? flush(s_) : wait(s_, flush_async(s_));
+        return detail::worse_of(said, next);
+    }
+
+    // One command of each kind in flight at once, answered as they come. The flush is the first lane's.
+    WARPBELL_D status waits_for_mixed() {
+        word(1) = ~content(lane_ + 64u);
+        io_token tokens[4] = {compare_each_async(group_, s_, block(lane_), part(0)),
+                              write_fua_each_async(group_, s_, block(lane_ + 64u), part(1)),
+                              write_zeroes_each_async(group_, s_, block(lane_ + 32u)),
+                              flush_async(group_, s_)};
+        status worst;
+        u32 answered = 0;
+        for (;;) {
+            const any_status one = wait_any(group_, s_, tokens, args_.deadline_ns);
+            const bool none = one.index == any_status::none;
+            // Of the first the data differs: nobody has read it.
+            const bool right =
+                none ? one.result.ok()
+                     : one.result.ok() == (one.index != 0) && (one.index != 0 || one.result.differs());
+            check(right);
+            worst = right ? worst : one.result;
+            answered += none ? 0u : 1u;
+            if (group_.ballot(!none) == 0) {
+                break;
+            }
+        }
+        record().found = answered;
+        const status rest = wait_all(group_, s_, tokens, args_.deadline_ns);
+        return worst.ok() ? rest : worst;
     }
 
     // Four tokens at a time, again as soon as one is answered.
@@ -138,15 +290,39 @@ template <sharing Mode> class caller {
         return result.ok() ? rest : result;
     }
 
+    // A command of the kind that the mode has above its call.
+    WARPBELL_D io_token start() {
+        switch (args_.mode >> 8) {
+        case 0:
+            return read_each_async(group_, s_, block(lane_), part(0));
+        case 1:
+            return write_each_async(group_, s_, block(lane_), part(0));
+        case 2:
+            return compare_each_async(group_, s_, block(lane_), part(0));
+        case 3:
+            return write_zeroes_each_async(group_, s_, block(lane_));
+        case 4:
+            return read_fua_each_async(group_, s_, block(lane_), part(0));
+        case 5:
+            return write_fua_each_async(group_, s_, block(lane_), part(0));
+        case 6:
+            return deallocate_async(group_, s_, block(lane_), dma_span(args_.buffer));
+        default:
+            return flush_async(group_, s_);
+        }
+    }
     // `flags`: first waits until it must have been answered.
     WARPBELL_D status cancels() {
-        io_token token = read_each_async(group_, s_, block(lane_), part(0), args_.deadline_ns);
+        io_token token = start();
         const u64 begin_ns = port::clock_ns();
         while (args_.flags != 0 && port::clock_ns() - begin_ns < args_.submit_deadline_ns) {
             port::pause();
         }
-        const status answer = cancel_each(group_, s_, move(token));
-        check(!answer.ok() || word(0) == content(lane_));
+        // Of one command for all lanes each has the answer.
+        const bool of_all = args_.mode >> 8 >= 6u;
+        const status answer = of_all ? cancel(group_, s_, move(token)) : cancel_each(group_, s_, move(token));
+        const bool reads = args_.mode >> 8 == 0 || args_.mode >> 8 == 4u;
+        check(!answer.ok() || !reads || word(0) == content(lane_));
         check(token.valid() == false);
         return answer;
     }
@@ -190,6 +366,8 @@ template <sharing Mode> class caller {
     const lanes group_;
     session<Mode> s_;
     const u32 lane_, depth_;
+    const form form_;
+    io_request<2> request_;
 };
 
 } // namespace kernels

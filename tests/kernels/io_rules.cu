@@ -34,12 +34,14 @@ enum class rule : u32 {
     gap_in_blocks,
     gap_in_memory,
     two_buffers,
+    copies,
     neighbours,
     any,
     any_done,
     all,
     cancelled,
     forced,
+    forced_pieces,
     ranges,
 };
 
@@ -74,6 +76,8 @@ template <sharing Mode> class rules {
             return reads_merged(lane_, data(2u * lane_, 1));
         case rule::two_buffers:
             return reads_two_buffers();
+        case rule::copies:
+            return reads_by_copies();
         case rule::neighbours:
             return reads_merged(lane_, data(lane_, 1));
         case rule::cancelled:
@@ -81,6 +85,8 @@ template <sharing Mode> class rules {
         case rule::forced:
             *data(lane_, 1).template data<u64>() = ~content(lane_);
             return write_fua_each(warp_, s_, blocks(lane_, 1), data(lane_, 1));
+        case rule::forced_pieces:
+            return forces_pieces();
         case rule::ranges:
             return deallocates();
         default:
@@ -120,23 +126,37 @@ template <sharing Mode> class rules {
         record().wrong = *to.data<u64>() != content(block);
         return said;
     }
-    // The end of one and the start of the other: side by side for the SSD.
+    // The end of one and the start of the other: side by side for the SSD. Each lane has its reference in the
+    // same variable.
     WARPBELL_D status reads_two_buffers() {
-        warpbell_buffer_ref low = args_.buffer, high = args_.buffer;
-        low.bytes /= 2u;
-        high.bytes -= low.bytes;
-        high.data += low.bytes;
-        high.iova += low.bytes;
-        const u64 bytes = s_.block_bytes();
-        const dma_span mine = lane_ < 16u ? dma_span(low).subspan(low.bytes - (16u - lane_) * bytes, bytes)
-                                          : dma_span(high).subspan((lane_ - 16u) * bytes, bytes);
-        return reads_merged(lane_, mine);
+        const u64 bytes = s_.block_bytes(), half = args_.buffer.bytes / 2u;
+        warpbell_buffer_ref own = args_.buffer;
+        own.bytes = half;
+        if (lane_ >= 16u) {
+            own.data += half;
+            own.iova += half;
+        }
+        const u64 at = lane_ < 16u ? half - (16u - lane_) * bytes : (lane_ - 16u) * bytes;
+        return reads_merged(lane_, dma_span(own).subspan(at, bytes));
+    }
+    // One buffer, of which each lane has a reference of its own.
+    WARPBELL_D status reads_by_copies() {
+        const warpbell_buffer_ref own = args_.buffer;
+        return reads_merged(lane_, dma_span(own).subspan(lane_ * s_.block_bytes(), s_.block_bytes()));
     }
 
     WARPBELL_D status cancels() {
         io_token token = read_each_async(warp_, s_, blocks(lane_, 1), data(lane_, 1));
         pause();
         return cancel_each(warp_, s_, move(token));
+    }
+
+    // In more commands than are in flight at once.
+    WARPBELL_D status forces_pieces() {
+        *data(lane_, 1).template data<u64>() = ~content(lane_);
+        io_request<2> request;
+        const status begun = write_fua_async(warp_, s_, request, blocks(0, 32), data(0, 32));
+        return begun.ok() ? wait(warp_, s_, request) : begun;
     }
 
     // Even lanes have a block, the others none; the list lies behind all data.

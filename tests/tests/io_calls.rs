@@ -25,7 +25,44 @@ enum Call {
     Merged,
     Split,
     Each,
+    Flush,
+    Alone,
+    Mixed,
 }
+
+/// How a call is made: it waits, it returns a token, it begins an `io_request`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Form {
+    Waits,
+    Token,
+    Request,
+}
+
+const FORMS: [Form; 3] = [Form::Waits, Form::Token, Form::Request];
+
+/// Commands that are cancelled: as in io_calls.cu.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    Read,
+    Write,
+    Compare,
+    WriteZeroes,
+    ReadFua,
+    WriteFua,
+    Deallocate,
+    Flush,
+}
+
+const KINDS: [Kind; 8] = [
+    Kind::Read,
+    Kind::Write,
+    Kind::Compare,
+    Kind::WriteZeroes,
+    Kind::ReadFua,
+    Kind::WriteFua,
+    Kind::Deallocate,
+    Kind::Flush,
+];
 
 const ALL: u32 = !0;
 const COMPARE_FAILURE: u32 = 0x285;
@@ -56,6 +93,8 @@ fn cases() -> impl Iterator<Item = Case> {
 #[derive(Clone, Copy)]
 struct With {
     call: Call,
+    /// Its form, or what is cancelled.
+    form: u32,
     lanes: u32,
     flags: u32,
     /// Blocks of a command.
@@ -65,13 +104,19 @@ struct With {
 }
 
 fn with(call: Call) -> With {
-    With { call, lanes: ALL, flags: 0, most: 64, namespace_flags: 0, alive: true }
+    With { call, form: 0, lanes: ALL, flags: 0, most: 64, namespace_flags: 0, alive: true }
+}
+
+/// All of them, in each form.
+fn cases_and_forms() -> impl Iterator<Item = (Case, u32)> {
+    cases().flat_map(|case| FORMS.map(|form| (case.clone(), form as u32)))
 }
 
 fn run(module: &Module, case: &Case, with: With) -> (Simulation, Outcome) {
     let config = SoftConfig { volatile_cache: true, ..case.soft_config() };
     let mut simulation = Simulation::with_config(case, module, config).expect("a rig");
-    let mut args = abi::QueueTestArgs { mode: with.call as u32, flags: with.flags, ..simulation.rig.args() };
+    let mode = with.call as u32 | with.form << 8;
+    let mut args = abi::QueueTestArgs { mode, flags: with.flags, ..simulation.rig.args() };
     args.batch = with.lanes;
     args.deadline_ns = case.deadline.as_nanos() as u64;
     args.submit_deadline_ns = args.deadline_ns / 2;
@@ -107,15 +152,15 @@ fn commands(simulation: &Simulation, opcode: NvmOpcode) -> u64 {
 #[test]
 fn a_difference_is_an_answer_of_compare() {
     let module = module();
-    for case in cases() {
-        let (simulation, _) = run(&module, &case, with(Call::Compare));
+    for (case, form) in cases_and_forms() {
+        let (simulation, _) = run(&module, &case, With { form, ..with(Call::Compare) });
         for (lane, record) in records(&simulation, ALL) {
             let expected = if lane % 2 == 1 { COMPARE_FAILURE } else { 0 };
-            assert_eq!((record.status, record.payload), (expected, 1), "lane {lane} of {case:?}");
+            assert_eq!((record.status, record.payload), (expected, 1), "lane {lane}, {form}, {case:?}");
             assert_eq!(record.found, 0, "block 0, compared by all lanes together");
         }
         // A kernel that may only read may compare.
-        let read_only = With { namespace_flags: abi::NAMESPACE_READ_ONLY, ..with(Call::Compare) };
+        let read_only = With { form, namespace_flags: abi::NAMESPACE_READ_ONLY, ..with(Call::Compare) };
         let (simulation, _) = run(&module, &case, read_only);
         assert!(records(&simulation, ALL).iter().all(|(lane, record)| lane % 2 == 1 || record.status == 0));
     }
@@ -124,8 +169,8 @@ fn a_difference_is_an_answer_of_compare() {
 #[test]
 fn zeroes_are_written_without_data_in_as_many_commands_as_it_takes() {
     let module = module();
-    for case in cases() {
-        let (simulation, _) = run(&module, &case, With { most: 4, ..with(Call::WriteZeroes) });
+    for (case, form) in cases_and_forms() {
+        let (simulation, _) = run(&module, &case, With { form, most: 4, ..with(Call::WriteZeroes) });
         expect_all(&simulation, ALL, 0, 0);
         assert_eq!(commands(&simulation, NvmOpcode::WRITE_ZEROES), 32 + 16 / 4);
         assert_eq!(simulation.rig.soft.statistics().bytes_written, 0);
@@ -136,11 +181,11 @@ fn zeroes_are_written_without_data_in_as_many_commands_as_it_takes() {
 fn what_changes_the_medium_needs_the_right_to_write() {
     let module = module();
     let refused = abi::STATUS_LIBRARY | abi::READ_ONLY;
-    for (case, call) in
-        cases().take(4).flat_map(|case| [(case.clone(), Call::WriteZeroes), (case, Call::Deallocate)])
+    for ((case, form), call) in
+        cases_and_forms().take(12).flat_map(|of| [(of.clone(), Call::WriteZeroes), (of, Call::Deallocate)])
     {
-        let (simulation, _) =
-            run(&module, &case, With { namespace_flags: abi::NAMESPACE_READ_ONLY, ..with(call) });
+        let with = With { form, namespace_flags: abi::NAMESPACE_READ_ONLY, ..with(call) };
+        let (simulation, _) = run(&module, &case, with);
         assert!(records(&simulation, ALL).iter().all(|(_, record)| record.status == refused), "{call:?}");
         let sent = [NvmOpcode::WRITE_ZEROES, NvmOpcode::DATASET_MANAGEMENT];
         assert_eq!(sent.map(|opcode| commands(&simulation, opcode)), [0, 0]);
@@ -150,39 +195,79 @@ fn what_changes_the_medium_needs_the_right_to_write() {
 #[test]
 fn the_extents_of_all_lanes_are_deallocated_by_one_command() {
     let module = module();
-    for case in cases() {
-        for lanes in [ALL, 0x0000_8421, 1] {
-            let (simulation, _) = run(&module, &case, With { lanes, ..with(Call::Deallocate) });
+    for (case, form) in cases().flat_map(|case| [0, 1].map(|form| (case.clone(), form))) {
+        for lanes in [ALL, 0x0000_8421, 0x8000_0002, 1] {
+            let (simulation, _) = run(&module, &case, With { form, lanes, ..with(Call::Deallocate) });
             for (lane, record) in records(&simulation, lanes) {
                 let content = splitmix64(simulation.rig.args().seed ^ u64::from(lane));
                 let expected = if lane % 2 == 0 { 0 } else { content };
                 assert_eq!((record.status, record.payload, record.found), (0, 1, expected), "lane {lane}");
             }
-            assert_eq!(commands(&simulation, NvmOpcode::DATASET_MANAGEMENT), 1);
+            // Of lanes that have no extent none is sent.
+            let sent = u64::from(lanes & 0x5555_5555 != 0);
+            assert_eq!(commands(&simulation, NvmOpcode::DATASET_MANAGEMENT), sent, "{lanes:#x}");
         }
         // A list that no 16-byte entries fit into.
-        let (simulation, _) = run(&module, &case, With { flags: 8, ..with(Call::Deallocate) });
+        let (simulation, _) = run(&module, &case, With { form, flags: 8, ..with(Call::Deallocate) });
         let misaligned = abi::STATUS_LIBRARY | abi::MISALIGNED;
         assert!(records(&simulation, ALL).iter().all(|(_, record)| record.status == misaligned));
     }
 }
 
 #[test]
-fn what_was_written_with_fua_survives_a_loss_of_power_and_nothing_else_does() {
+fn what_was_written_with_fua_or_flushed_survives_a_loss_of_power_and_nothing_else_does() {
     let module = module();
-    for case in cases() {
-        for (call, survives) in [(Call::Fua, true), (Call::Merged, false)] {
-            let (simulation, _) = run(&module, &case, with(call));
+    for (case, form) in cases_and_forms() {
+        for (call, most, survives) in [(Call::Fua, 3, 64), (Call::Flush, 64, 32), (Call::Merged, 64, 0)] {
+            let form = if survives == 0 { 0 } else { form };
+            let (simulation, _) = run(&module, &case, With { form, most, ..with(call) });
             expect_all(&simulation, ALL, 0, 0);
+            assert_eq!(commands(&simulation, NvmOpcode::FLUSH), u64::from(survives == 32));
             simulation.rig.soft.power_loss(0.0);
-            let mut bytes = vec![0; 32 * case.block_size as usize];
+            let mut bytes = vec![0; 64 * case.block_size as usize];
             simulation.rig.soft.peek(case.nsid, 0, &mut bytes).expect("blocks");
             for (lane, block) in bytes.chunks_exact(case.block_size as usize).enumerate() {
                 let content = splitmix64(simulation.rig.args().seed ^ lane as u64);
-                let expected = if survives { !content } else { content };
+                let expected = if lane < survives { !content } else { content };
                 let found = u64::from_le_bytes(block[..8].try_into().expect("eight bytes"));
-                assert_eq!(found, expected, "block {lane} after {call:?}");
+                assert_eq!(found, expected, "block {lane} after {call:?}, {form}, {case:?}");
             }
+        }
+    }
+}
+
+#[test]
+fn a_thread_makes_each_call_by_itself() {
+    let module = module();
+    for case in cases() {
+        for (form, lanes) in [0, 1].into_iter().flat_map(|form| [1, 1 << 31].map(|lanes| (form, lanes))) {
+            let (simulation, _) = run(&module, &case, With { form, lanes, ..with(Call::Alone) });
+            expect_all(&simulation, lanes, 0, 0);
+            let each = [
+                NvmOpcode::WRITE,
+                NvmOpcode::COMPARE,
+                NvmOpcode::WRITE_ZEROES,
+                NvmOpcode::DATASET_MANAGEMENT,
+                NvmOpcode::FLUSH,
+            ];
+            assert_eq!(each.map(|opcode| commands(&simulation, opcode)), [1; 5], "form {form}, {case:?}");
+        }
+    }
+}
+
+#[test]
+fn commands_of_several_kinds_are_in_flight_at_once() {
+    let module = module();
+    for case in cases() {
+        for lanes in [ALL, 0x0000_8421, 1 << 31] {
+            let (simulation, _) = run(&module, &case, With { lanes, ..with(Call::Mixed) });
+            for (lane, record) in records(&simulation, lanes) {
+                // The flush is one lane's.
+                let answers = if lane == lanes.trailing_zeros() { 4 } else { 3 };
+                let seen = (record.status, record.found, record.payload);
+                assert_eq!(seen, (0, answers, 1), "lane {lane} of {lanes:#x}, {case:?}");
+            }
+            assert_eq!(commands(&simulation, NvmOpcode::FLUSH), 1);
         }
     }
 }
@@ -214,13 +299,20 @@ fn nothing_is_given_up_at_the_deadline_of_wait_any() {
 fn cancelling_tells_what_became_of_the_command() {
     let module = module();
     let timed_out = abi::STATUS_LIBRARY | abi::TIMED_OUT;
-    for case in cases().filter(|case| case.entries > 2) {
-        let (simulation, _) = run(&module, &case, With { flags: 1, ..with(Call::Cancel) });
-        expect_all(&simulation, ALL, 0, 0);
-        let (simulation, _) = run(&module, &case, With { alive: false, ..with(Call::Cancel) });
+    let roomy = cases().filter(|case| case.entries > 2);
+    for (case, kind) in roomy.flat_map(|case| KINDS.map(|kind| (case.clone(), kind))) {
+        let form = kind as u32;
+        let (simulation, _) = run(&module, &case, With { form, flags: 1, ..with(Call::Cancel) });
+        let answer = if kind == Kind::Compare { COMPARE_FAILURE } else { 0 };
+        expect_all(&simulation, ALL, answer, 0);
+        let (simulation, _) = run(&module, &case, With { form, alive: false, ..with(Call::Cancel) });
         expect_all(&simulation, ALL, timed_out, 0);
         // Its buffer and its id are out of use, and the host knows.
-        assert!(simulation.rig.quarantine(0).expect("masks").iter().all(|mask| *mask != 0));
+        let out_of_use = simulation.rig.quarantine(0).expect("masks");
+        let of_one = matches!(kind, Kind::Deallocate | Kind::Flush);
+        let expected = |lane: usize| lane == 0 || !of_one;
+        let right = |(lane, mask): (usize, &u32)| (*mask != 0) == expected(lane);
+        assert!(out_of_use.iter().enumerate().all(right), "{kind:?}: {out_of_use:x?}");
         assert!(simulation.rig.attachment.take_alarm(0));
     }
 }

@@ -2,12 +2,13 @@
 //! and how fast one of them copies memory. Best of three. Arguments: the two cores, `0 1` unless given.
 //! `scripts/bench-speed` runs it.
 
-use std::hint::{black_box, spin_loop};
+use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use core_affinity::CoreId;
 use crossbeam::utils::CachePadded;
+use warpbell_workload::calibrate::copy_time;
 
 const ROUNDS: u64 = 1_000_000;
 const COPY_BYTES: usize = 64 << 20;
@@ -35,7 +36,7 @@ fn print_ping_pong(first: CoreId, second: CoreId) {
 }
 
 fn print_copy() {
-    let time = best_of_three(copy);
+    let time = best_of_three(|| copy_time(COPY_BYTES, COPIES));
     let rate = f64::from(COPIES) * COPY_BYTES as f64 / time.as_secs_f64();
     let (gb, gib) = (rate / 1e9, rate / f64::from(1u32 << 30));
     println!(
@@ -75,15 +76,4 @@ fn await_value(word: &AtomicU64, value: u64) {
     while word.load(Ordering::Acquire) != value {
         spin_loop();
     }
-}
-
-/// Copies a block larger than the caches, several times.
-fn copy() -> Duration {
-    let (source, mut target) = (vec![1u8; COPY_BYTES], vec![2u8; COPY_BYTES]);
-    let begin = Instant::now();
-    for _ in 0..COPIES {
-        target.copy_from_slice(black_box(&source));
-        black_box(&mut target);
-    }
-    begin.elapsed()
 }

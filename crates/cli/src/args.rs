@@ -1,6 +1,7 @@
 //! The command line, in fio's and nvme-cli's words.
 
 mod bench;
+mod calibrate;
 mod device;
 mod pci;
 mod plan;
@@ -10,10 +11,11 @@ mod serve;
 mod trace;
 
 pub use bench::BenchArgs;
+pub use calibrate::{BenchCommand, CalibrateArgs};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use device::{Dbbuf, DeviceArgs};
 pub use pci::{BindArgs, UnbindArgs};
-pub use plan::{AskArgs, PlanArgs, flag as plan_flag};
+pub use plan::{AskArgs, PlanArgs, TraceTo, flag as plan_flag};
 pub use platform::{CheckArgs, TopoArgs};
 pub use report::{CostsReportArgs, GpuReportArgs, Report, ReportArgs};
 pub use serve::{Doorbells, ServeArgs};

@@ -3,6 +3,7 @@
 pub mod bench;
 mod bench_resident;
 pub mod bind;
+mod calibrate;
 pub mod check;
 pub mod copy;
 pub mod digest;

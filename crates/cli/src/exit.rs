@@ -41,6 +41,16 @@ impl Ending {
         Ending::new(FAILED, message)
     }
 
+    /// The exit code.
+    pub fn code(&self) -> u8 {
+        self.code
+    }
+
+    /// The line, if there is one.
+    pub fn message(&self) -> &str {
+        self.message.as_deref().unwrap_or_default()
+    }
+
     /// Prints the line, if any, and gives the code.
     pub fn report(self) -> ExitCode {
         if let Some(message) = self.message {

@@ -4,6 +4,7 @@
 
 mod args;
 mod commands;
+mod date;
 mod events;
 mod exit;
 mod interrupt;

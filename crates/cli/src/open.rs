@@ -68,14 +68,30 @@ fn open_one(
         pci: PciOptions { iommu: args.iommu, ..PciOptions::default() },
         ..OpenOptions::default()
     };
-    let ssd = Ssd::open(name, &options)?;
+    opened(name, access, &options)
+}
+
+/// Opens a device to overwrite a part of it that nobody needs.
+pub fn open_scratch(
+    name: &DeviceName,
+    nsid: u32,
+    allow_write: &[String],
+    data: DataPlacement,
+) -> Result<Ssd, Ending> {
+    permission::before(name, allow_write, nsid)?;
+    let options = OpenOptions { allow_write: allow_write.to_vec(), data, ..OpenOptions::default() };
+    opened(name, Access::Write { nsid }, &options)
+}
+
+fn opened(name: &DeviceName, access: Access, options: &OpenOptions) -> Result<Ssd, Ending> {
+    let ssd = Ssd::open(name, options)?;
     events::show(&ssd);
     if let Some(warning) = ssd.pci().and_then(|pci| pci.route().backend.warning()) {
         eprintln!("warning: {name}: {warning}");
     }
     match access {
         Access::Read => {}
-        Access::Write { .. } => permission::after(&ssd, &args.allow_write)?,
+        Access::Write { .. } => permission::after(&ssd, &options.allow_write)?,
     }
     Ok(ssd)
 }

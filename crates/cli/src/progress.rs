@@ -23,13 +23,10 @@ pub type Count<'a> = &'a (dyn Fn() -> (u64, u64) + Sync);
 
 /// Runs `work` and shows how far it got, as `done` says.
 pub fn watch<T>(label: &str, goal: Goal, done: Count<'_>, work: impl FnOnce() -> T) -> T {
-    let bar = ProgressBar::with_draw_target(Some(1000), ProgressDrawTarget::stderr());
+    let bar = bar(label, 1000);
     if bar.is_hidden() {
         return work();
     }
-    let style = ProgressStyle::with_template("[{prefix}] {percent:>3}% [{bar:24}] {msg}");
-    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
-    bar.set_prefix(label.to_owned());
     let finished = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| draw(&bar, goal, done, &finished));
@@ -38,6 +35,37 @@ pub fn watch<T>(label: &str, goal: Goal, done: Count<'_>, work: impl FnOnce() ->
         drop(stop);
         result
     })
+}
+
+/// A line on a terminal's stderr.
+fn bar(label: &str, length: u64) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(length), ProgressDrawTarget::stderr());
+    let style = ProgressStyle::with_template("[{prefix}] {percent:>3}% [{bar:24}] {msg}");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
+    bar.set_prefix(label.to_owned());
+    bar
+}
+
+/// Steps of work whose length is known by their number.
+pub struct Steps(ProgressBar);
+
+impl Steps {
+    /// So many steps to come.
+    pub fn new(label: &str, count: u64) -> Steps {
+        Steps(bar(label, count))
+    }
+
+    /// The next one begins.
+    pub fn next(&self, what: &'static str) {
+        self.0.set_message(what);
+        self.0.inc(1);
+    }
+}
+
+impl Drop for Steps {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
 }
 
 /// Ends the drawing thread, also when the work panics.

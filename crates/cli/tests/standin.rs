@@ -88,3 +88,46 @@ fn a_trace_on_a_cuda_target_is_by_the_gpus_clock_and_can_be_replayed() {
     assert_eq!((&report["ios"], &report["errors"]), (&256.into(), &0.into()));
     standin.log().assert_clean();
 }
+
+#[test]
+fn the_self_test_goes_through_the_memory_of_a_gpu_where_there_is_one() {
+    if stale() {
+        return;
+    }
+    let (standin, scratch) = (Standin::new("capability=9.0"), "soft:size=8m");
+    let mut command: Command = standin.command(env!("CARGO_BIN_EXE_warpbell"));
+    let on = ["check", "--self-test", "--device", scratch, "--offset", "1m", "-o", "json"];
+    let output = command.args(on).output().expect("the command starts");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("the report is JSON");
+    assert_eq!(report["self_test"], true, "{report:#}");
+    for subject in ["data through a GPU", "data through both"] {
+        let findings = report["findings"].as_array().expect("findings");
+        let line = findings.iter().find(|line| line["subject"] == subject).expect("the line is there");
+        let found = line["found"].as_str().expect("words");
+        assert_eq!(line["status"], "ok", "{subject}: {found}");
+        assert!(
+            found.starts_with("cuda:0 (CUDA stand-in (no GPU)): kernels on the GPU wrote soft:"),
+            "{found}"
+        );
+        assert!(found.contains("0 wrong; data: hbm"), "{found}");
+    }
+    standin.log().assert_clean();
+}
+
+#[test]
+fn calibration_on_a_cuda_target_leaves_out_what_only_its_kernels_could_time() {
+    if stale() {
+        return;
+    }
+    let standin = Standin::new("capability=9.0");
+    let arguments =
+        ["bench", "calibrate", "soft:size=16m", "--target", "cuda:0", "--rounds", "3", "-o", "json"];
+    let measured: serde_json::Value = serde_json::from_str(&run(&standin, &arguments)).expect("JSON");
+    assert_eq!(measured["target"], "cuda:0 (CUDA stand-in (no GPU))");
+    for name in ["fence.fence_ns", "fence.sqe_ns", "fence.doorbell_ns", "completion.read_ns"] {
+        assert!(measured["not_measured"][name].as_str().is_some_and(|why| why.contains("kernel")), "{name}");
+        assert!(measured["constants"].get(name).is_none(), "{name}");
+    }
+    assert!(measured["constants"]["queues.latency_us"]["value"].as_f64().is_some_and(|time| time > 0.0));
+    standin.log().assert_clean();
+}

@@ -74,7 +74,7 @@ impl std::fmt::Display for Origin {
         match self {
             Origin::Default => out.write_str("default"),
             Origin::Preset(name) => write!(out, "preset {name}"),
-            Origin::Calibration => out.write_str("calibration"),
+            Origin::Calibration => out.write_str("calibrated"),
             Origin::Given => out.write_str("given"),
         }
     }
@@ -123,6 +123,9 @@ pub struct Confidence {
     pub measured: Vec<&'static str>,
     /// Constants of a machine that were not: defaults, presets, or what was given.
     pub not_measured: Vec<&'static str>,
+    /// When and on what those were measured that were.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measured_on: Option<String>,
 }
 
 /// What kind of statement an answer is.
@@ -226,11 +229,18 @@ impl Answer {
                 let _ = writeln!(text, "constants {what}: {}", names.join(", "));
             }
         }
+        if let Some(source) = &self.confidence.measured_on {
+            let _ = writeln!(text, "measured: {source}");
+        }
         text
     }
 }
 
+/// What is not there has no unit.
 fn with_unit(value: &Value, unit: &str) -> String {
+    if value.is_null() {
+        return show(value);
+    }
     format!("{} {unit}", show(value)).trim_end().to_owned()
 }
 

@@ -10,6 +10,7 @@
 
 mod answer;
 mod calibration;
+pub mod challenges;
 pub mod claims;
 mod error;
 pub mod golden;
@@ -17,6 +18,7 @@ mod links;
 mod model;
 mod models;
 mod number;
+pub mod pages;
 mod param;
 mod plot;
 mod random;
@@ -24,10 +26,10 @@ mod sim;
 mod svg;
 
 pub use answer::{Answer, Confidence, Figure, InputValue, Origin, Sure, Verdict};
-pub use calibration::Calibration;
+pub use calibration::{Calibration, Measured};
 pub use error::Error;
 pub use model::{Model, Preset, Settings};
-pub use models::{MODELS, SITUATIONS, find};
+pub use models::{MODELS, SITUATIONS, TileSchedule, TileStep, find};
 pub use number::{shown, value as show_value};
 pub use param::{Kind, Param};
 pub use plot::{Axis, Panel, Plot, Series};

@@ -1,5 +1,8 @@
 //! Links, in GB/s of one direction, after line encoding and before the overhead of packets.
 
+use crate::answer::Origin;
+use crate::error::Error;
+use crate::model::Values;
 use crate::param::Kind;
 
 /// Name and speed.
@@ -22,6 +25,22 @@ pub(crate) const PACKET_EFFICIENCY: f64 = 256.0 / 280.0;
 /// The speed of `link`, or `custom`.
 pub(crate) fn speed(link: &str, custom: f64) -> f64 {
     LINKS.iter().find(|(name, _)| *name == link).map_or(custom, |(_, speed)| *speed)
+}
+
+/// The input that has the speed of a custom link.
+pub(crate) const CUSTOM: &str = "link_gb_per_s";
+
+/// Refuses a speed that was asked for and would not be used, because the link is of a kind with a speed of its own.
+pub(crate) fn refuse_unused(values: &Values, from: &Origin) -> Result<(), Error> {
+    let kind = values.get("link").and_then(|link| link.as_str());
+    match (kind, from) {
+        (None | Some("custom"), _) | (_, Origin::Default | Origin::Preset(_)) => Ok(()),
+        (Some(kind), Origin::Given | Origin::Calibration) => {
+            let reason =
+                format!("the link is {kind}, which has its own speed; with link custom this one counts");
+            Err(Error::value(CUSTOM, crate::number::value(&values[CUSTOM]), reason))
+        }
+    }
 }
 
 #[cfg(test)]

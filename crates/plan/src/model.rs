@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use crate::answer::{Answer, Confidence, Figure, InputValue, Origin, SCHEMA, Sure, Verdict};
 use crate::calibration::Calibration;
 use crate::error::Error;
+use crate::links;
 use crate::param::Param;
 use crate::plot::Plot;
 
@@ -94,7 +95,7 @@ impl Model {
             results: outcome.results,
             bound: outcome.bound,
             verdict: outcome.verdict,
-            confidence: self.confidence(&origins),
+            confidence: self.confidence(&origins, settings.calibration),
             limits: self.limits.to_vec(),
         })
     }
@@ -115,18 +116,21 @@ impl Model {
         self.plot.map(|plot| plot(&values)).transpose()
     }
 
-    fn confidence(&self, origins: &[Origin]) -> Confidence {
+    fn confidence(&self, origins: &[Origin], calibration: Option<&Calibration>) -> Confidence {
         let (level, source) = self.sure;
         let constants = |measured: bool| {
             let all = self.params.iter().zip(origins).filter(|(param, _)| param.measurable);
             let wanted = all.filter(move |(_, from)| (**from == Origin::Calibration) == measured);
-            wanted.map(|(param, _)| param.name).collect()
+            wanted.map(|(param, _)| param.name).collect::<Vec<_>>()
         };
-        Confidence { level, source, measured: constants(true), not_measured: constants(false) }
+        let (measured, not_measured) = (constants(true), constants(false));
+        let used = calibration.filter(|_| !measured.is_empty());
+        let measured_on = used.map(Calibration::source);
+        Confidence { level, source, measured, not_measured, measured_on }
     }
 
     /// All inputs, checked, and where each comes from.
-    fn values(&self, settings: &Settings<'_>) -> Result<(Values, Vec<Origin>), Error> {
+    pub(crate) fn values(&self, settings: &Settings<'_>) -> Result<(Values, Vec<Origin>), Error> {
         let mut values = (self.defaults)();
         let mut origins = vec![Origin::Default; self.params.len()];
         let mut set = |name: &str, value: &Value, from: &Origin| {
@@ -149,6 +153,9 @@ impl Model {
         }
         for (name, value) in &settings.given {
             set(name, value, &Origin::Given)?;
+        }
+        if let Ok(index) = self.index(links::CUSTOM) {
+            links::refuse_unused(&values, &origins[index])?;
         }
         Ok((values, origins))
     }

@@ -5,6 +5,7 @@ mod completion;
 mod contention;
 mod datapath;
 mod doorbell;
+mod fabric;
 mod fence;
 mod kv;
 mod loader;
@@ -19,6 +20,7 @@ mod tiles;
 mod tlp;
 
 pub use situation::CASES as SITUATIONS;
+pub use tiles::{TileSchedule, TileStep};
 
 use crate::error::Error;
 use crate::model::Model;
@@ -41,6 +43,7 @@ pub const MODELS: &[&Model] = &[
     &kv::MODEL,
     &ckpt::MODEL,
     &tiers::MODEL,
+    &fabric::MODEL,
     &situation::MODEL,
 ];
 

@@ -58,7 +58,12 @@ impl Param {
 
     fn complaint(&self, value: &Value) -> Option<String> {
         match self.kind {
-            Kind::Positive => float(value, "a number above 0", |number| number > 0.0),
+            Kind::Positive => match value.as_f64() {
+                Some(number) if number > 0.0 && number < MIN_NUMBER => {
+                    Some("expected a number above 0, 1e-18 at least".to_owned())
+                }
+                _ => float(value, "a number above 0", |number| number > 0.0),
+            },
             Kind::Number => float(value, "a number, 0 or above", |number| number >= 0.0),
             Kind::Share => float(value, "a number from 0 to 1", |number| (0.0..=1.0).contains(&number)),
             Kind::Fraction => {
@@ -84,6 +89,9 @@ impl Param {
 
 /// The largest number that any model takes: far above anything real, far below where arithmetic overflows.
 const MAX_NUMBER: f64 = 1e18;
+
+/// The smallest that divides anything: far below anything real, far above where a quotient overflows.
+const MIN_NUMBER: f64 = 1e-18;
 
 fn float(value: &Value, words: &str, right: impl Fn(f64) -> bool) -> Option<String> {
     let fits =
@@ -148,6 +156,12 @@ mod tests {
     fn values_have_limits_that_are_named() {
         for (kind, right, wrong, words) in [
             (Kind::Positive, json!(0.5), json!(0), "n '0': expected a number above 0"),
+            (
+                Kind::Positive,
+                json!(1e-18),
+                json!(1e-19),
+                "n '1.000e-19': expected a number above 0, 1e-18 at least",
+            ),
             (Kind::Number, json!(0), json!(-1), "n '-1': expected a number, 0 or above"),
             (Kind::Share, json!(1), json!(1.1), "n '1.1': expected a number from 0 to 1"),
             (Kind::Fraction, json!(1), json!(0), "n '0': expected a number above 0, at most 1"),

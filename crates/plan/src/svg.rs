@@ -11,9 +11,14 @@ const TOP: f64 = 60.0;
 const GAP: f64 = 30.0;
 const BELOW: f64 = 60.0;
 const LEGEND_ROW: f64 = 16.0;
+const GRID: &str = "#ddd";
+const AXIS: &str = "#555";
 /// Okabe and Ito's colours, which people who see fewer colours tell apart too.
 const COLOURS: [&str; 8] =
     ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#7f7f7f"];
+
+/// Dashes of the lines, each another: where lines lie on each other, all of them show.
+const DASHES: [&str; 8] = ["none", "9 5", "3 4", "14 4 3 4", "6 8", "2 8", "14 10", "1 3"];
 
 /// Where values of an axis lie.
 struct Scale {
@@ -37,6 +42,15 @@ impl Scale {
         }
     }
 
+    /// Up to a round mark, so that no line lies on the edge without a number beside it.
+    fn up_to_a_mark(self) -> Scale {
+        if self.log {
+            return self;
+        }
+        let step = round_step((self.to - self.from) / 5.0);
+        Scale { to: (self.to / step * (1.0 - 1e-9)).ceil() * step, ..self }
+    }
+
     /// From 0 to 1.
     fn place(&self, value: f64) -> f64 {
         match self.log {
@@ -57,16 +71,17 @@ impl Scale {
         }
     }
 
-    /// Powers of two or of ten, about six.
+    /// About six: powers of two where the axis begins with one, and powers of ten elsewhere.
     fn log_marks(&self) -> Vec<f64> {
         let octaves = (self.to / self.from).log2();
         let factor = match octaves {
+            _ if self.from.log2().fract() != 0.0 => 10.0,
             octaves if octaves <= 8.0 => 2.0,
             octaves if octaves <= 16.0 => 8.0,
             _ => 64.0,
         };
         let mut marks = vec![];
-        let mut mark = self.from;
+        let mut mark = if factor == 10.0 { 10f64.powf(self.from.log10().ceil()) } else { self.from };
         while mark <= self.to * (1.0 + 1e-9) {
             marks.push(mark);
             mark *= factor;
@@ -85,7 +100,7 @@ fn round_step(step: f64) -> f64 {
 pub(crate) fn draw(plot: &Plot) -> String {
     let points = || plot.panels.iter().flat_map(|panel| &panel.series).flat_map(|series| &series.points);
     let x = Scale::over(points().map(|point| point.0), &plot.x);
-    let y = Scale::over(points().map(|point| point.1), &plot.y);
+    let y = Scale::over(points().map(|point| point.1), &plot.y).up_to_a_mark();
     let rows = plot.panels.iter().map(|panel| panel.series.len()).max().unwrap_or(0) as f64;
     let count = plot.panels.len() as f64;
     let width = LEFT + count * (PANEL.0 + GAP);
@@ -116,33 +131,35 @@ fn panel(out: &mut String, panel: &Panel, left: f64, (x, y): (&Scale, &Scale), (
     text(out, (left + PANEL.0 / 2.0, TOP - 10.0), "middle", 12, &panel.title);
     for mark in x.marks() {
         let place = at((mark, y.from)).0;
-        line(out, (place, TOP), (place, bottom));
+        line(out, (place, TOP), (place, bottom), GRID);
         text(out, (place, bottom + 16.0), "middle", 10, &short(mark, x.log));
     }
     for mark in y.marks() {
         let place = at((x.from, mark)).1;
-        line(out, (left, place), (right, place));
+        line(out, (left, place), (right, place), GRID);
         if first {
             text(out, (left - 6.0, place + 4.0), "end", 10, &short(mark, false));
         }
     }
+    line(out, (left, TOP), (left, bottom), AXIS);
+    line(out, (left, bottom), (right, bottom), AXIS);
     text(out, (left + PANEL.0 / 2.0, bottom + 36.0), "middle", 11, label);
     for (index, series) in panel.series.iter().enumerate() {
-        let colour = COLOURS[index % COLOURS.len()];
-        let places: Vec<String> = series.points.iter().map(|point| at(*point)).map(pair).collect();
-        let _ = writeln!(
-            out,
-            "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"/>",
-            places.join(" ")
-        );
         let row = bottom + BELOW + index as f64 * LEGEND_ROW;
-        let _ = writeln!(
-            out,
-            "<rect x=\"{left}\" y=\"{}\" width=\"14\" height=\"4\" fill=\"{colour}\"/>",
-            row - 6.0
-        );
-        text(out, (left + 20.0, row), "start", 11, &series.name);
+        polyline(out, index, series.points.iter().map(|point| at(*point)));
+        polyline(out, index, [(left, row - 4.0), (left + 30.0, row - 4.0)].into_iter());
+        text(out, (left + 36.0, row), "start", 11, &series.name);
     }
+}
+
+/// A line of the plot, or its sample in the legend.
+fn polyline(out: &mut String, index: usize, places: impl Iterator<Item = (f64, f64)>) {
+    let (colour, dashes) = (COLOURS[index % COLOURS.len()], DASHES[index % DASHES.len()]);
+    let _ = writeln!(
+        out,
+        "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" stroke-dasharray=\"{dashes}\"/>",
+        places.map(pair).collect::<Vec<_>>().join(" ")
+    );
 }
 
 fn pair((x, y): (f64, f64)) -> String {
@@ -159,10 +176,12 @@ fn short(mark: f64, log: bool) -> String {
     }
 }
 
-fn line(out: &mut String, from: (f64, f64), to: (f64, f64)) {
+fn line(out: &mut String, from: (f64, f64), to: (f64, f64), colour: &str) {
     let ((x1, y1), (x2, y2)) = (from, to);
-    let _ =
-        writeln!(out, "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke=\"#ddd\"/>");
+    let _ = writeln!(
+        out,
+        "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke=\"{colour}\"/>"
+    );
 }
 
 fn text(out: &mut String, (x, y): (f64, f64), anchor: &str, size: u32, words: &str) {
@@ -179,6 +198,8 @@ fn escaped(words: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -189,7 +210,19 @@ mod tests {
         assert_eq!(log.marks(), [1024.0, 2048.0, 4096.0]);
         assert_eq!((log.place(1024.0), log.place(2048.0), log.place(4096.0)), (0.0, 0.5, 1.0));
         assert_eq!((short(1048576.0, true), short(1.5, false)), ("1Mi".to_owned(), "1.5".to_owned()));
+        let odd = Scale::over([0.301, 1233.0].into_iter(), &Axis::log("us"));
+        assert_eq!(odd.marks(), [1.0, 10.0, 100.0, 1000.0]);
+        let up = Scale::over([0.0, 57.6].into_iter(), &Axis::linear("y")).up_to_a_mark();
+        assert_eq!((up.to, up.marks()), (60.0, vec![0.0, 20.0, 40.0, 60.0]));
         // One point alone has no extent.
         assert_eq!(Scale::over([3.0].into_iter(), &Axis::log("x")).place(0.5), 0.5);
+    }
+
+    #[test]
+    fn lines_that_lie_on_each_other_can_be_told_apart() {
+        let mut out = String::new();
+        (0..COLOURS.len()).for_each(|index| polyline(&mut out, index, [(0.0, 0.0), (1.0, 1.0)].into_iter()));
+        let dashes: BTreeSet<&str> = out.lines().filter_map(|line| line.split("dasharray").nth(1)).collect();
+        assert_eq!(dashes.len(), COLOURS.len(), "{dashes:?}");
     }
 }

@@ -1,6 +1,7 @@
 //! What the facts of a machine mean.
 
 mod devices;
+mod forwarding;
 mod path;
 mod platform;
 mod report;

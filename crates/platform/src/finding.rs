@@ -38,6 +38,8 @@ pub enum Status {
     Missing,
     /// Not looked at; `found` says why.
     NotLookedAt,
+    /// Not tried; `found` says why.
+    NotTested,
 }
 
 impl Status {
@@ -47,7 +49,7 @@ impl Status {
             Status::Ok => "ok",
             Status::Warn => "warn",
             Status::Missing => "MISSING",
-            Status::NotLookedAt => "-",
+            Status::NotLookedAt | Status::NotTested => "-",
         }
     }
 }
@@ -93,6 +95,7 @@ impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let found = match self.status {
             Status::NotLookedAt => format!("not looked at: {}", self.found),
+            Status::NotTested => format!("not tested: {}", self.found),
             _ => self.found.clone(),
         };
         writeln!(f, " {:<8}{:<22}{found}", self.status.word(), self.subject)?;

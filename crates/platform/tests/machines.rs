@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use warpbell_platform::{Machine, Relation, Report, Serials, Status, Topology, capture};
+use warpbell_platform::{Finding, Layer, Machine, Relation, Report, Serials, Status, Topology, capture};
 use warpbell_vfio::pci::Sysfs;
 
 fn folder() -> PathBuf {
@@ -59,7 +59,22 @@ fn each_tree_is_drawn_as_its_file_says() {
         let svg = topology.svg();
         assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"), "{name}");
         assert_eq!(svg.matches("<rect").count(), svg.matches("<text").count(), "{name}");
+        assert!(each_text_fits(&svg), "{name}: {svg}");
     }
+}
+
+/// Whether the words of each box end before the right margin, at 7.3 pixels a character.
+fn each_text_fits(svg: &str) -> bool {
+    let number = |text: &str, after: &str| -> f64 {
+        let (_, rest) = text.split_once(after).expect("the attribute");
+        rest.split('"').next().and_then(|number| number.parse().ok()).expect("a number")
+    };
+    let width = number(svg, "width=\"");
+    let mut texts = svg.lines().filter(|line| line.starts_with("<text"));
+    texts.all(|line| {
+        let words = line.split(['<', '>']).nth(2).expect("words");
+        number(line, "x=\"") + words.chars().count() as f64 * 7.3 < width - 10.0
+    })
 }
 
 #[test]
@@ -106,18 +121,99 @@ fn a_gpu_and_an_ssd_under_two_root_complexes_have_no_direct_way() {
     let report = Report::of(&machine("roots-apart"));
     let choice = &report.paths[0];
     assert!(!choice.is_direct());
-    let direct = choice
-        .memory
-        .iter()
-        .find(|route| route.name.contains("mmap"))
-        .expect("the tree is there and may be written");
+    let direct =
+        choice.memory.iter().find(|route| route.name.contains("mmap")).expect("the way by mmap is listed");
     assert!(!direct.open && direct.reason.contains("root complex pci0000:15"), "{}", direct.reason);
-    assert_eq!(choice.memory_route().expect("the tree is there and may be written").name, "host memory");
-    assert_eq!(
-        choice.doorbell_route().expect("the tree is there and may be written").name,
-        "forwarded by a CPU thread"
-    );
+    assert_eq!(choice.memory_route().expect("a way is open").name, "host memory");
+    assert_eq!(choice.doorbell_route().expect("a way is open").name, "forwarded by a CPU thread");
     assert!(Report::of(&machine("two-socket")).paths[0].is_direct(), "the same parts, on one switch");
+}
+
+/// Why data may not go from SSD to GPU by itself on a machine with two root complexes of one NUMA node, which begin with
+/// functions of these numbers; nothing where nothing speaks against it.
+fn between_roots(devices: [&str; 2]) -> Option<String> {
+    let copy = tempfile::tempdir().expect("a temporary folder");
+    capture(&Sysfs::at(folder().join("roots-apart")), copy.path(), Serials::Left).expect("a copy");
+    for (root, device) in ["15", "97"].iter().zip(devices) {
+        let first = copy.path().join(format!("sys/devices/pci0000:{root}/0000:{root}:00.0"));
+        fs::write(first.join("device"), device).expect("the copy may be written");
+    }
+    for function in fs::read_dir(copy.path().join("sys/bus/pci/devices")).expect("functions").flatten() {
+        fs::write(function.path().join("numa_node"), "0").expect("the copy may be written");
+    }
+    let report = Report::of(&Machine::read(&Sysfs::at(copy.path())));
+    assert_eq!(report.paths[0].pair.relation, Relation::Node);
+    let direct = report.paths[0].memory.iter().find(|route| route.name.contains("mmap"));
+    let direct = direct.expect("the way by mmap is listed");
+    (!direct.open).then(|| direct.reason.clone())
+}
+
+#[test]
+fn between_root_complexes_of_one_node_the_rule_is_that_of_linux() {
+    assert_eq!(between_roots(["0x09a2", "0x2030"]), None);
+    let own = between_roots(["0x09a2", "0x2f00"]).expect("Haswell-E forwards between its own ports only");
+    assert!(own.contains("pci0000:97 (8086:2f00) forwards requests between its own ports only"), "{own}");
+    let unknown = between_roots(["0x4660", "0x09a2"]).expect("not on the list");
+    assert!(unknown.contains("(8086:4660) is not known to forward"), "{unknown}");
+    assert!(unknown.contains("under root complexes pci0000:15 and pci0000:97"), "{unknown}");
+    assert!(Report::of(&machine("roots-of-one-node")).paths[0].is_direct(), "AMD from Zen on");
+}
+
+#[test]
+fn a_root_complex_that_begins_with_a_root_port_is_known_by_it() {
+    let copy = tempfile::tempdir().expect("a temporary folder");
+    capture(&Sysfs::at(folder().join("no-remapping")), copy.path(), Serials::Left).expect("a copy");
+    let reason = || {
+        let report = Report::of(&Machine::read(&Sysfs::at(copy.path())));
+        report.paths[0].doorbells[0].reason.clone()
+    };
+    let parameters = copy.path().join("sys/module/vfio_iommu_type1/parameters");
+    fs::create_dir_all(&parameters).expect("the copy may be written");
+    fs::write(parameters.join("allow_unsafe_interrupts"), "Y").expect("the copy may be written");
+    assert!(reason().starts_with("nothing found speaks against it"), "{}", reason());
+    // As on Skylake's servers, where a bus has root ports alone.
+    fs::remove_file(copy.path().join("sys/bus/pci/devices/0000:00:00.0")).expect("the copy may be written");
+    let port = copy.path().join("sys/devices/pci0000:00/0000:00:01.1/device");
+    for (device, expected) in
+        [("0x2031", "nothing found speaks"), ("0x347a", "the root complex (8086:347a) is not")]
+    {
+        fs::write(&port, device).expect("the copy may be written");
+        assert!(reason().starts_with(expected), "{}", reason());
+    }
+}
+
+/// What a test of data came to.
+fn moved(through: &str, status: Status) -> Finding {
+    Finding::new(Layer::Path, status, format!("data through {through}"), "as it is", "")
+}
+
+#[test]
+fn a_self_test_that_fails_makes_the_machine_incomplete() {
+    let machine = machine("two-socket");
+    let mut report = Report::of(&machine);
+    assert!(report.verdict.complete && !report.verdict.works.is_empty());
+    report.tested(&machine, vec![moved("a GPU", Status::Missing), moved("a way", Status::Ok)]);
+    assert!(!report.verdict.complete && report.verdict.works.is_empty(), "{:?}", report.verdict);
+    assert!(report.verdict.words.contains("did not arrive as it was sent"), "{}", report.verdict.words);
+    let text = report.text();
+    assert!(!text.contains("What works here") && text.contains("fix  warpbell check --self-test"), "{text}");
+    report.tested(&machine, vec![moved("a way", Status::Ok), moved("an SSD", Status::NotTested)]);
+    assert_eq!(
+        report.verdict,
+        Report::of(&machine).verdict,
+        "the last test counts, and one that passes mends nothing"
+    );
+}
+
+#[test]
+fn a_self_test_that_passes_does_not_complete_a_machine_that_lacks_something() {
+    let machine = machine("no-remapping");
+    let mut report = Report::of(&machine);
+    let before = report.verdict.clone();
+    report.tested(&machine, vec![moved("a way", Status::Ok), moved("an SSD", Status::NotTested)]);
+    assert!(report.text().contains("data through an SSD   not tested: as it is"), "{}", report.text());
+    assert!(!before.complete);
+    assert_eq!(report.verdict, before);
 }
 
 #[test]
@@ -133,7 +229,7 @@ fn what_is_missing_has_a_fix_and_what_was_not_looked_at_has_a_reason() {
 
 #[test]
 fn an_empty_tree_is_not_called_a_machine_without_devices() {
-    let empty = tempfile::tempdir().expect("the tree is there and may be written");
+    let empty = tempfile::tempdir().expect("a temporary folder");
     let report = Report::of(&Machine::read(&Sysfs::at(empty.path())));
     let ok: Vec<_> = report.findings.iter().filter(|finding| finding.status == Status::Ok).collect();
     assert!(ok.is_empty(), "{ok:?}");
@@ -141,7 +237,7 @@ fn an_empty_tree_is_not_called_a_machine_without_devices() {
         .findings
         .iter()
         .find(|finding| finding.subject == "PCI")
-        .expect("the tree is there and may be written");
+        .expect("the report has a line about PCI");
     assert_eq!(pci.status, Status::NotLookedAt);
     assert!(!report.verdict.complete);
 }
@@ -170,10 +266,7 @@ fn everything(folder: &Path) -> Vec<u8> {
 #[test]
 fn a_capture_is_judged_as_the_machine_it_is_of() {
     for name in names() {
-        let (from, to) = (
-            Sysfs::at(folder().join(&name)),
-            tempfile::tempdir().expect("the tree is there and may be written"),
-        );
+        let (from, to) = (Sysfs::at(folder().join(&name)), tempfile::tempdir().expect("a temporary folder"));
         let captured =
             capture(&from, to.path(), Serials::Left).expect("the tree is there and may be written");
         assert!(captured.files > 10 && captured.bytes > 100, "{name}: {captured:?}");
@@ -187,7 +280,7 @@ fn a_capture_is_judged_as_the_machine_it_is_of() {
 
 /// A copy of a machine, with serial numbers wherever machines have them.
 fn with_serials() -> tempfile::TempDir {
-    let machine = tempfile::tempdir().expect("the tree is there and may be written");
+    let machine = tempfile::tempdir().expect("a temporary folder");
     capture(&Sysfs::at(folder().join("mounted")), machine.path(), Serials::Taken)
         .expect("the tree is there and may be written");
     let ssd = machine.path().join("sys/devices/pci0000:00/0000:00:03.1/0000:02:00.0");
@@ -216,7 +309,7 @@ fn with_serials() -> tempfile::TempDir {
 fn no_serial_number_is_captured_unless_asked_for() {
     let machine = with_serials();
     let count = |serials| {
-        let to = tempfile::tempdir().expect("the tree is there and may be written");
+        let to = tempfile::tempdir().expect("a temporary folder");
         capture(&Sysfs::at(machine.path()), to.path(), serials)
             .expect("the tree is there and may be written");
         let all = everything(to.path());

@@ -63,6 +63,17 @@ pub enum RunError {
         /// Why not.
         reason: String,
     },
+    /// Constants of a machine are measured in real time.
+    #[error(
+        "{device}: its time is virtual, and says nothing of this machine; name a device without time=virtual"
+    )]
+    VirtualTime {
+        /// The device.
+        device: String,
+    },
+    /// A constant of a machine that cannot be measured here.
+    #[error("{0}")]
+    Unmeasurable(String),
     /// Somebody asked the work to end.
     #[error("interrupted")]
     Interrupted,
@@ -78,7 +89,10 @@ impl RunError {
     /// The exit code of a command that ends with this error.
     pub fn exit_code(&self) -> u8 {
         match self {
-            RunError::Job(_) | RunError::Namespace { .. } | RunError::Processor { .. } => 2,
+            RunError::Job(_)
+            | RunError::Namespace { .. }
+            | RunError::Processor { .. }
+            | RunError::VirtualTime { .. } => 2,
             RunError::Warpbell(error) => error.exit_code(),
             RunError::Interrupted => 130,
             _ => 1,

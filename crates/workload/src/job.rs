@@ -208,6 +208,27 @@ fn shared<T: Serialize, S: serde::Serializer>(
     value.as_deref().serialize(serializer)
 }
 
+/// Which warps a run has.
+struct Shape {
+    agents: Option<u32>,
+    block: Option<u32>,
+    warps: u32,
+    tokens_per_lane: u32,
+}
+
+impl Shape {
+    fn of(options: &BenchOptions, limits: &Limits) -> Result<Shape, JobError> {
+        let agents = agents::count(options)?;
+        let block = blocks::threads(options)?;
+        let (warps, tokens_per_lane) = match agents {
+            Some(agents) => agents::warps(options, limits, agents)?,
+            None => check::warps(options, limits)?,
+        };
+        blocks::depth(options, warps)?;
+        Ok(Shape { agents, block, warps, tokens_per_lane })
+    }
+}
+
 impl Job {
     /// Checks `options` against `limits` and fills in what was left open.
     pub fn resolve(options: &BenchOptions, limits: &Limits) -> Result<Job, JobError> {
@@ -223,15 +244,24 @@ impl Job {
         check::depth(options, limits)?;
         check::at_least("runtime", options.runtime, Duration::from_nanos(1))?;
         check::at_least("deadline", Some(options.deadline), Duration::from_nanos(1))?;
-        let agents = agents::count(options)?;
-        let block = blocks::threads(options)?;
-        let (warps, tokens_per_lane) = match agents {
-            Some(agents) => agents::warps(options, limits, agents)?,
-            None => check::warps(options, limits)?,
-        };
-        blocks::depth(options, warps)?;
+        let shape = Shape::of(options, limits)?;
+        let job = Job::filled_in(options, limits, (offset_bytes, size_bytes), shape)?;
+        laboratory::check(options, limits, &job)?;
+        job.check_buffers()?;
+        check::trace_memory(&job)?;
+        Ok(job)
+    }
+
+    /// With what `options` left open, after they were found to fit.
+    fn filled_in(
+        options: &BenchOptions,
+        limits: &Limits,
+        (offset_bytes, size_bytes): (u64, u64),
+        Shape { agents, block, warps, tokens_per_lane }: Shape,
+    ) -> Result<Job, JobError> {
+        let max_command_blocks = check::max_command_blocks(limits);
         let blocks = options.bs.0 / u64::from(limits.block_size);
-        let job = Job {
+        Ok(Job {
             rw: options.rw,
             rwmixread: options.rw.read_percent(check::mix(options)?),
             bs_bytes: options.bs.0,
@@ -264,11 +294,7 @@ impl Job {
             max_command_blocks,
             trace_events: check::trace_events(options)?,
             replay: options.replay.clone(),
-        };
-        laboratory::check(options, limits, &job)?;
-        job.check_buffers()?;
-        check::trace_memory(&job)?;
-        Ok(job)
+        })
     }
 
     /// First block used.

@@ -11,6 +11,7 @@ mod array;
 mod axis;
 mod bench;
 mod block_io;
+pub mod calibrate;
 mod control;
 mod copy;
 mod cpu;

@@ -4,7 +4,7 @@
 // | call                                    | arguments             | status                            |
 // | --------------------------------------- | --------------------- | --------------------------------- |
 // | read, write, flush (group, session, ..) | the same in each lane | one I/O; the same in each lane    |
-// | read_async, write_async -> wait         | the same in each lane | the same in each lane             |
+// | read_async, .., flush_async -> wait     | the same in each lane | the same in each lane             |
 // | read_each, write_each                   | each lane its own     | each lane its own; one doorbell   |
 // | read_each_async, .. -> wait_each        | each lane its own     | each lane its own                 |
 //
@@ -117,7 +117,10 @@ WARPBELL_D io_token read_async(const Group& group, session<Mode, Retry>& s, exte
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D io_token write_async(const Group& group, session<Mode, Retry>& s, extent to, const dma_span& from,
                                 u64 deadline_ns = 0);
-// For the tokens of read_async and write_async: one answer for the I/O, in every lane.
+// One command, of the group's leader.
+template <class Group, sharing Mode, class Retry>
+WARPBELL_D io_token flush_async(const Group& group, session<Mode, Retry>& s, u64 deadline_ns = 0);
+// For tokens of calls with the same arguments in each lane: one answer for the I/O, in every lane.
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status wait(const Group& group, session<Mode, Retry>& s, io_token&& token, u64 deadline_ns = 0);
 
@@ -159,6 +162,8 @@ WARPBELL_D io_token read_async(session<Mode, Retry>& s, extent from, const dma_s
 template <sharing Mode, class Retry>
 WARPBELL_D io_token write_async(session<Mode, Retry>& s, extent to, const dma_span& from,
                                 u64 deadline_ns = 0);
+template <sharing Mode, class Retry>
+WARPBELL_D io_token flush_async(session<Mode, Retry>& s, u64 deadline_ns = 0);
 template <sharing Mode, class Retry>
 WARPBELL_D status wait(session<Mode, Retry>& s, io_token&& token, u64 deadline_ns = 0);
 

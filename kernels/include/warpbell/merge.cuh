@@ -2,7 +2,8 @@
 //
 // As read_each and write_each: each lane its own extent, and its own answer. Where a lane's extent follows
 // that of the lane before it, on the SSD and in the same buffer, one command moves both, up to the most that
-// a command may move. All requests of a command have its status: one that fails fails them all.
+// a command may move. Equal buffer references are the same buffer, wherever they lie. All requests of a
+// command have its status: one that fails fails them all.
 #pragma once
 
 #include "io.cuh"

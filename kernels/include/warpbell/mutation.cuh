@@ -89,6 +89,7 @@ WARPBELL_SWITCH(RANGE_BY_LANE, range_by_lane); // commands: ranges of a dealloca
 WARPBELL_SWITCH(MERGED_OVER_A_GAP, merged_over_a_gap); // merge: blocks between two lanes' do not matter
 WARPBELL_SWITCH(MERGED_ELSEWHERE, merged_elsewhere); // merge: memory between two lanes' does not matter
 WARPBELL_SWITCH(MERGED_OTHER_BUFFER, merged_other_buffer); // merge: two buffers may be side by side
+WARPBELL_SWITCH(MERGED_BY_PLACE, merged_by_place); // merge: a buffer is told by where its reference lies, not by what it says
 WARPBELL_SWITCH(MERGED_TOO_LARGE, merged_too_large); // merge: a command grows without bound, and goes in rounds
 WARPBELL_SWITCH(MERGED_FAILURE_HIDDEN, merged_failure_hidden); // merge: only the lane that sent a command has its answer
 WARPBELL_SWITCH(ANY_TAKES_LAST, any_takes_last); // outstanding: of several answers the last is taken first
@@ -129,6 +130,7 @@ WARPBELL_SWITCH(REQUEST_IN_USE_HIDDEN, request_in_use_hidden); // requests: a fa
 WARPBELL_SWITCH(REQUEST_ANSWER_OF_LANE, request_answer_of_lane); // requests: each lane is told of its own commands only
 WARPBELL_SWITCH(REQUEST_UNSENT_FORGOTTEN, request_unsent_forgotten); // requests: what was given up unsent was done
 WARPBELL_SWITCH(REQUEST_WAITS_FOR_ITSELF, request_waits_for_itself); // requests: a lane without ids waits for some
+WARPBELL_SWITCH(REQUEST_FLAGS_OF_FIRST, request_flags_of_first); // requests: only the first command has the flags
 WARPBELL_SWITCH(ORDER_TOO_DEEP, order_too_deep); // ordered: there may be more steps than places
 WARPBELL_SWITCH(ORDER_BROKEN_FOR_EVER, order_broken_for_ever); // ordered: after a failure nothing is ever sent again
 WARPBELL_SWITCH(ORDER_IGNORES_LOSS, order_ignores_loss); // ordered: a step waits on a lost queue
@@ -174,6 +176,7 @@ WARPBELL_SWITCH(CACHE_READ_ONLY_STORED, cache_read_only_stored); // cache: pages
 WARPBELL_SWITCH(CACHE_PAGE_UNCHECKED, cache_page_unchecked); // cache: there is a page behind the last
 WARPBELL_SWITCH(ARRAY_STRADDLE_LOST, array_straddle_lost); // array: of an element only what lies in its first page is moved
 WARPBELL_SWITCH(ARRAY_INDEX_UNCHECKED, array_index_unchecked); // array: there is an element behind the last
+WARPBELL_SWITCH(SERVICE_PUBLISHED_UNSEEN, service_published_unseen); // laboratory: a slot moves on before its entry and its owner can be seen
 // clang-format on
 
 } // namespace mutate

@@ -57,9 +57,10 @@ template <ordering Order, u32 Depth, u32 Commands = 1> class io_order {
     WARPBELL_D u32 size() const { return count_; }
 
     // One of the commands for blocks, or a flush. `whole`: one request of the group's, else one of each lane.
+    // `flags`: of dword 12, bits 31:16.
     template <class Group, sharing Mode, class Retry>
     WARPBELL_D status post(const Group& group, session<Mode, Retry>& s, opcode op, optional<extent> where,
-                           const dma_span& data, bool whole);
+                           const dma_span& data, bool whole, u32 flags = 0);
     template <class Group, sharing Mode, class Retry>
     WARPBELL_D optional<ordered_answer> try_take(const Group& group, session<Mode, Retry>& s);
     template <class Group, sharing Mode, class Retry>

@@ -1,4 +1,5 @@
-// Several commands of a lane at a time: tokens of read_each_async and its like, or of the queue.
+// Several commands of a lane at a time: tokens of read_each_async and its like, of any kinds of command, or
+// of the queue.
 //
 // | call                  | who calls | result                                                   |
 // | --------------------- | --------- | -------------------------------------------------------- |
@@ -37,7 +38,8 @@ WARPBELL_D status wait_all(const Group& group, session<Mode, Retry>& s, io_token
 
 // Waits no longer. A command that has completed, or was never submitted, is answered with what became of it.
 // Any other is answered timed_out: the host is told, and with recovery aborts it; until then the SSD may use
-// its buffer. `cancel` for tokens of read_async and write_async, one answer in every lane; else cancel_each.
+// its buffer. `cancel` for tokens of calls with the same arguments in each lane, one answer in every lane;
+// else cancel_each.
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status cancel(const Group& group, session<Mode, Retry>& s, io_token&& token);
 template <class Group, sharing Mode, class Retry>

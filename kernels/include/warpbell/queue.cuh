@@ -123,10 +123,10 @@ template <sharing Mode> class queue : tracer {
     template <class Group> WARPBELL_D void detach(const Group& group);
 
     WARPBELL_D u32 entries() const { return 1u << ref_.sq_shift; }
-    // Commands that this lane could submit before it has to wait for one of its own.
     // The controller completes its commands in the order of submission: where one is outstanding, so is
     // whatever was submitted to this queue after it.
     WARPBELL_D bool completes_in_order() const { return (ref_.flags & WARPBELL_QUEUE_IN_ORDER) != 0; }
+    // Commands that this lane could submit before it has to wait for one of its own.
     WARPBELL_D u32 free_ids() const { return port::population(free_); }
     // Whether the id of a command of this lane that timed out is still out of use, and its buffer with it.
     WARPBELL_D bool quarantined(u32 cid) const {

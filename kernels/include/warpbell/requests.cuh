@@ -5,14 +5,16 @@
 //   ..                                           // compute
 //   wb::status s = wb::wait(warp, ssd, request); // and request.bytes()
 //
-// | call                                 | who calls | arguments             | result                   |
-// | ------------------------------------ | --------- | --------------------- | ------------------------ |
-// | read_async, write_async, flush_async | the group | the same in each lane | success; no_room         |
-// | read_each_async, write_each_async    | the group | each lane its own     | success; no_room         |
-// | try_wait                             | the group |                       | the answer, if it is due |
-// | wait                                 | the group |                       | the answer               |
-// | cancel                               | the group |                       | what became of it        |
-// | io_request::bytes                    | any lane  |                       | once it was answered     |
+// | call                                     | who calls | arguments             | result                   |
+// | ---------------------------------------- | --------- | --------------------- | ------------------------ |
+// | read_async, write_async, flush_async,    | the group | the same in each lane | success; no_room         |
+// | compare_async, write_zeroes_async,       |           |                       |                          |
+// | read_fua_async, write_fua_async          |           |                       |                          |
+// | the same as .._each_async, but flush     | the group | each lane its own     | success; no_room         |
+// | try_wait                                 | the group |                       | the answer, if it is due |
+// | wait                                     | the group |                       | the answer               |
+// | cancel                                   | the group |                       | what became of it        |
+// | io_request::bytes                        | any lane  |                       | once it was answered     |
 //
 // One request, one answer: by a failure that leaves its buffer to the SSD before any other, else by that of
 // its first command that failed. Of one made with arguments that are the same in each lane: the same in each
@@ -28,6 +30,7 @@
 // ids as a token does.
 #pragma once
 
+#include "commands.cuh"
 #include "outstanding.cuh"
 
 namespace warpbell {
@@ -49,9 +52,10 @@ template <u32 Commands> class io_request {
     // ---- for the calls below, and for layers above them. All are made by the group.
 
     // Takes a request, and sends nothing. Lanes without `where` get success. `op`: for blocks, or flush.
+    // `flags`: of dword 12, bits 31:16, in each of its commands.
     template <class Group, sharing Mode, class Retry>
     WARPBELL_D status begin(const Group& group, const session<Mode, Retry>& s, opcode op,
-                            optional<extent> where, const dma_span& data, bool whole);
+                            optional<extent> where, const dma_span& data, bool whole, u32 flags = 0);
     // Takes answers, then sends what there is room for. `patient`: lanes without ids will have some.
     template <class Group, sharing Mode, class Retry>
     WARPBELL_D void advance(const Group& group, session<Mode, Retry>& s, bool patient = false);
@@ -71,6 +75,7 @@ template <u32 Commands> class io_request {
     static constexpr u32 idle = 0, of_group = 1, of_lane = 2;
     static constexpr u32 none = ~0u;
 
+    WARPBELL_D opcode op() const { return static_cast<opcode>(what_ & 0xffu); }
     WARPBELL_D bool stops() const { return stop_ || (failed_ != none && !mutate::request_goes_on); }
     WARPBELL_D bool in_flight() const;
     WARPBELL_D u32 free_place() const;
@@ -85,7 +90,7 @@ template <u32 Commands> class io_request {
     io_token tokens_[Commands];
     u32 pieces_[Commands] = {};
     u32 state_ = idle;
-    opcode op_ = opcode::flush;
+    u32 what_ = 0; // 7:0 opcode; 31:16 of its dword 12
     extent where_;
     dma_span data_;
     u32 next_ = 0, step_ = 1; // pieces of this lane: the next one, and how far the one behind it is
@@ -110,6 +115,34 @@ WARPBELL_D status read_each_async(const Group& group, session<Mode, Retry>& s, i
 template <class Group, sharing Mode, class Retry, u32 Commands>
 WARPBELL_D status write_each_async(const Group& group, session<Mode, Retry>& s, io_request<Commands>& request,
                                    optional<extent> to, const dma_span& from);
+// As in commands.cuh. A deallocation is one command: its token is all that it needs.
+template <class Group, sharing Mode, class Retry, u32 Commands>
+WARPBELL_D status compare_async(const Group& group, session<Mode, Retry>& s, io_request<Commands>& request,
+                                extent where, const dma_span& with);
+template <class Group, sharing Mode, class Retry, u32 Commands>
+WARPBELL_D status compare_each_async(const Group& group, session<Mode, Retry>& s,
+                                     io_request<Commands>& request, optional<extent> where,
+                                     const dma_span& with);
+template <class Group, sharing Mode, class Retry, u32 Commands>
+WARPBELL_D status write_zeroes_async(const Group& group, session<Mode, Retry>& s,
+                                     io_request<Commands>& request, extent where);
+template <class Group, sharing Mode, class Retry, u32 Commands>
+WARPBELL_D status write_zeroes_each_async(const Group& group, session<Mode, Retry>& s,
+                                          io_request<Commands>& request, optional<extent> where);
+template <class Group, sharing Mode, class Retry, u32 Commands>
+WARPBELL_D status read_fua_async(const Group& group, session<Mode, Retry>& s, io_request<Commands>& request,
+                                 extent from, const dma_span& to);
+template <class Group, sharing Mode, class Retry, u32 Commands>
+WARPBELL_D status read_fua_each_async(const Group& group, session<Mode, Retry>& s,
+                                      io_request<Commands>& request, optional<extent> from,
+                                      const dma_span& to);
+template <class Group, sharing Mode, class Retry, u32 Commands>
+WARPBELL_D status write_fua_async(const Group& group, session<Mode, Retry>& s, io_request<Commands>& request,
+                                  extent to, const dma_span& from);
+template <class Group, sharing Mode, class Retry, u32 Commands>
+WARPBELL_D status write_fua_each_async(const Group& group, session<Mode, Retry>& s,
+                                       io_request<Commands>& request, optional<extent> to,
+                                       const dma_span& from);
 
 // The answer of a request that was answered before is given again.
 template <class Group, sharing Mode, class Retry, u32 Commands>

@@ -10,7 +10,8 @@ constexpr u32 batch_slots = 64;
 using checked_batch = io_batch<batch_slots>;
 
 // Threads fill, ask for and look at slots of other threads; slots are 0 to 3 blocks. The host lets a command
-// move few blocks, so that some take several.
+// move few blocks, so that some take several. A block's requests are sent by all its warps, then by the first
+// ones alone.
 template <sharing Mode> class batches_check : check_warp<Mode> {
   public:
     WARPBELL_D explicit batches_check(const warpbell_check_args& args)
@@ -22,10 +23,13 @@ template <sharing Mode> class batches_check : check_warp<Mode> {
         port::store_relaxed_any(ends, 0);
         this_block().sync();
         for (u32 round = 0; goes_on_together(round, ends); ++round) {
-            const u32 version = 1u + 2u * round;
-            pass(this_block(), storage[0], of_block_, version);
-            this_block().sync();
-            pass(this_warp(), storage[port::thread_index() / WARPBELL_WARP_LANES], *this, version + 1u);
+            const u32 warps = warps_per_block(), version = 1u + (warps + 1u) * round;
+            WARPBELL_NO_UNROLL
+            for (u32 submitters = warps; submitters != 0; --submitters) {
+                pass(this_block(), storage[0], of_block_, version + submitters, submitters);
+                this_block().sync();
+            }
+            pass(this_warp(), storage[port::thread_index() / WARPBELL_WARP_LANES], *this, version, warps);
             this_block().sync();
         }
         this->finish();
@@ -33,7 +37,8 @@ template <sharing Mode> class batches_check : check_warp<Mode> {
 
   private:
     using check_warp<Mode>::found_, check_warp<Mode>::s_;
-    static constexpr u32 room = 4; // blocks of a slot
+    static constexpr u32 room = 4;          // blocks of a slot
+    static constexpr u32 forced = 1u << 30; // dword 12 of Read and Write: Force Unit Access
 
     // Threads of a block wait for each other: all go on, or none does.
     WARPBELL_D bool goes_on_together(u32 round, u32* ends) const {
@@ -55,9 +60,11 @@ template <sharing Mode> class batches_check : check_warp<Mode> {
             const u32 slot = (i * 7u + 3u) % batch_slots, count = blocks_of(slot);
             const extent at = where.blocks(slot * room, count);
             const dma_span data = where.data(slot * room, count);
-            const status added = count == 0 ? batch.flush(slot)
-                                 : writes   ? batch.write(slot, at, data)
-                                            : batch.read(slot, at, data);
+            const status added =
+                count == 0    ? batch.flush(slot)
+                : count == 1u ? batch.add(slot, writes ? opcode::write : opcode::read, at, data, forced)
+                : writes      ? batch.write(slot, at, data)
+                              : batch.read(slot, at, data);
             found_.told(1, added);
         }
     }
@@ -75,15 +82,22 @@ template <sharing Mode> class batches_check : check_warp<Mode> {
         group.sync(); // answers are read before slots are used again
     }
 
+    // Of a block the first `submitters` warps have sessions in this, the others call without one.
     template <class Group>
     WARPBELL_D void pass(const Group& group, checked_batch::storage& storage, const check_region& where,
-                         u32 version) {
-        checked_batch batch(group, storage);
+                         u32 version, u32 submitters) {
+        checked_batch batch(group, storage, submitters);
+        const bool alone = group.thread_rank() / WARPBELL_WARP_LANES >= submitters;
         WARPBELL_NO_UNROLL
         for (u32 phase = 0; phase < 2u; ++phase) {
             ask(batch, group, where, version, phase == 0);
-            batch.submit(group, s_);
-            found_.told(2, batch.wait(group, s_));
+            if (alone) {
+                batch.submit(group);
+                found_.told(2, batch.wait(group));
+            } else {
+                batch.submit(group, s_);
+                found_.told(2, batch.wait(group, s_));
+            }
             look(batch, group, where, version);
         }
     }

@@ -14,10 +14,11 @@ template <sharing Mode> class commands_check : check_warp<Mode> {
     WARPBELL_D void run() {
         for (u32 round = 0; this->goes_on(round); ++round) {
             const u32 version = 1u + 2u * round;
-            compares(version);
             zeroes(version);
             forces(version + 1u);
             found_.told(17, flush(warp_, s_));
+            compares(version);
+            deallocates(version);
         }
         this->finish();
     }
@@ -51,19 +52,22 @@ template <sharing Mode> class commands_check : check_warp<Mode> {
         }
     }
 
-    // Of all lanes, then the even ones' are deallocated: what such blocks hold is the SSD's affair, those of
-    // the others are as they were.
-    WARPBELL_D void zeroes(u32 version) {
+    // The even lanes', as `compares` has left them. What such blocks hold is the SSD's affair: the host looks
+    // at those of a soft controller, after the last round. Those of the others are as they were.
+    WARPBELL_D void deallocates(u32 version) {
         const bool even = (port::lane() & 1u) == 0;
         const optional<extent> some = even ? optional<extent>(mine()) : optional<extent>();
-        WARPBELL_NO_UNROLL
-        for (u32 phase = 0; phase < 2u; ++phase) {
-            found_.told(4, phase == 0 ? write_zeroes_each(warp_, s_, mine())
-                                      : deallocate(warp_, s_, some, this->data(far_end)));
-            fill_own(version);
-            found_.told(5, read_each(warp_, s_, mine(), own()));
-            found_.saw(6, (phase != 0 && even) || own_holds(this->zeros));
-        }
+        found_.told(18, deallocate(warp_, s_, some, this->data(far_end)));
+        fill_own(this->zeros);
+        found_.told(19, read_each(warp_, s_, mine(), own()));
+        found_.saw(20, even || own_holds(version));
+    }
+
+    WARPBELL_D void zeroes(u32 version) {
+        found_.told(4, write_zeroes_each(warp_, s_, mine()));
+        fill_own(version);
+        found_.told(5, read_each(warp_, s_, mine(), own()));
+        found_.saw(6, own_holds(this->zeros));
         const extent there = this->blocks(far, far_end - far);
         const dma_span all = this->data(far, far_end - far);
         this->fill(warp_, far, far_end, version);

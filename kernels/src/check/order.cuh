@@ -16,6 +16,7 @@ template <sharing Mode> class order_check : check_warp<Mode> {
             const u32 version = 1u + steps * round;
             in_turn(version);
             in_delivery(version);
+            of_group(version);
         }
         this->finish();
     }
@@ -85,6 +86,28 @@ template <sharing Mode> class order_check : check_warp<Mode> {
             }
         }
         found_.judge(8, status(), !try_take(warp_, s_, order));
+    }
+
+    // Requests of the whole warp: all blocks are written, half of them zeroed, and then read elsewhere.
+    WARPBELL_D void of_group(u32 version) {
+        constexpr u32 from = 32, half = 48, end = 64;
+        const extent all = this->blocks(from, end - from);
+        const dma_span written = this->data(from, end - from), read = this->data(end, end - from);
+        io_order<ordering::completion, depth> order;
+        this->fill(warp_, from, end, version);
+        found_.told(9, write_async(warp_, s_, order, all, written));
+        found_.told(10, order.post(warp_, s_, opcode::write_zeroes, this->blocks(from, half - from),
+                                   dma_span(), true));
+        found_.told(11, read_async(warp_, s_, order, all, read));
+        WARPBELL_NO_UNROLL
+        for (u32 k = 0; k < 3u; ++k) {
+            const ordered_answer next = take(warp_, s_, order);
+            const u64 bytes = static_cast<u64>(k == 1u ? half - from : end - from) * s_.block_bytes();
+            found_.judge(12, next.result, next.result.ok() && next.bytes == bytes);
+        }
+        const u32 mine = from + port::lane(), there = end + port::lane();
+        found_.saw(13,
+                   mine < half ? this->holds(there, there + 1u, 1, this->zeros) : this->alike(there, mine));
     }
 };
 

@@ -9,7 +9,7 @@ use super::count::Unknown;
 use super::figures::{Figure, Figures};
 use super::ptxas::{Usage, usages};
 use super::sass::{Function, functions};
-use super::table::{CostTable, Probe, Row, source_hash};
+use super::table::{CostTable, Probe, Row, laboratory, source_hash};
 use super::{ARCHITECTURES, ptxas};
 use crate::toolchain::run_compiler;
 use crate::{HEADERS, PROBES};
@@ -88,10 +88,21 @@ pub fn compile(
     let folder = tempfile::tempdir().map_err(|source| failed(Path::new("temporary folder"), source))?;
     write(folder.path(), HEADERS)?;
     write(folder.path(), PROBES)?;
+    write(&folder.path().join("src"), &laboratory().copied().collect::<Vec<_>>())?;
     write(folder.path(), &[(name, text)])?;
     let cubin = folder.path().join("out.cubin");
     let mut command = Command::new(nvcc);
-    command.current_dir(folder.path()).args(["-std=c++20", "-O3", "-cubin", "-Xptxas", "-v", "-I", "."]);
+    command.current_dir(folder.path()).args([
+        "-std=c++20",
+        "-O3",
+        "-cubin",
+        "-Xptxas",
+        "-v",
+        "-I",
+        ".",
+        "-I",
+        "src",
+    ]);
     command.arg(format!("-arch=sm_{arch}")).args(arguments).arg(name).arg("-o").arg(&cubin);
     let what = format!("{name} for sm_{arch}");
     let said = run(&mut command, &what)?.1;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::figures::{Figure, Figures};
 use crate::fnv::Fnv;
-use crate::{HEADERS, PROBES};
+use crate::{HEADERS, PROBES, SOURCES};
 
 /// One library call in one sharing mode.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,7 +13,8 @@ pub struct Probe {
     pub layer: String,
     /// The call; `attach` does nothing else.
     pub call: String,
-    /// `shared` or `exclusive`; for `mail`, which has no queue, `block` or `device`: where its box is.
+    /// `shared` or `exclusive`; for `mail`, which has no queue, `block` or `device`: where its box is; for `lab`, whose
+    /// queues are shared, the protocol.
     pub mode: String,
 }
 
@@ -146,9 +147,21 @@ fn row(line: &str) -> Result<Row, String> {
     Ok(Row { probe, arch, whole })
 }
 
-/// Hash of the sources that the figures depend on: the device library and the probes.
+/// What the probes of the laboratory's protocols include, beside the device library.
+pub(super) fn laboratory() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
+    SOURCES
+        .iter()
+        .filter(|(name, _)| *name == "common.cuh" || (name.starts_with("lab/") && *name != "lab/loop.cuh"))
+}
+
+/// Hash of the sources that the figures depend on: the device library, the laboratory's protocols and the probes.
 pub fn source_hash() -> String {
-    HEADERS.iter().chain(PROBES).fold(Fnv::new(), |hash, (name, text)| hash.text(name).text(text)).hex()
+    HEADERS
+        .iter()
+        .chain(laboratory())
+        .chain(PROBES)
+        .fold(Fnv::new(), |hash, (name, text)| hash.text(name).text(text))
+        .hex()
 }
 
 /// The table that this build carries.
@@ -220,6 +233,34 @@ mod tests {
             let expected = row_of_page(&table, name);
             let same = told.replace(',', "").starts_with(&expected.replace(',', ""));
             assert!(same, "docs/costs.md: {name} {told}, not {expected}");
+        }
+    }
+
+    /// What docs/protocols.md has to say of a protocol's probe.
+    fn row_of_protocol(table: &CostTable, call: &str, mode: &str) -> String {
+        let probe = Probe { layer: "lab".into(), call: call.into(), mode: mode.into() };
+        let row = table.find(&probe, 90).unwrap_or_else(|| panic!("no probe {}", probe.name()));
+        let figures = [Figure::Instructions, Figure::Registers, Figure::RmwSites, Figure::FenceSysSites];
+        let net = table.net(row);
+        let cells = figures.into_iter().chain([Figure::FenceGpuSites]).map(|figure| net[figure].to_string());
+        format!(" | {} |", cells.collect::<Vec<_>>().join(" | "))
+    }
+
+    #[test]
+    fn the_page_of_protocols_says_what_was_counted() {
+        let (table, page) = (checked_in().unwrap(), include_str!("../../../docs/protocols.md"));
+        let (_, page) = page.split_once("## Static costs").unwrap();
+        for (name, call, mode) in [
+            ("`turns`", "io", "turns"),
+            ("`marks`", "io", "marks"),
+            ("`marks-own`", "io", "own"),
+            ("`lockstep`", "io", "lockstep"),
+            ("`service`", "io", "service"),
+            ("`service`, the warp that serves", "serve", "server"),
+        ] {
+            let told = page.lines().find_map(|line| line.strip_prefix("| ")?.strip_prefix(name));
+            let expected = row_of_protocol(&table, call, mode);
+            assert_eq!(told.map(|told| told.replace(',', "")), Some(expected), "docs/protocols.md: {name}");
         }
     }
 

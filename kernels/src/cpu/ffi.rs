@@ -14,6 +14,7 @@ pub(super) const TABLE_SYMBOL: &[u8] = b"warpbell_abi_table";
 pub(super) const GUARD_PAGES: u32 = 1;
 pub(super) const STRICT_SHUFFLE: u32 = 2;
 pub(super) const EXPLORE: u32 = 4;
+pub(super) const OBSERVE_SHARED: u32 = 8;
 
 /// A worker of the executor; only ever behind a pointer.
 #[repr(C)]

@@ -91,7 +91,8 @@ impl Hooks {
         self.clock(move || u64::try_from(clock.now().as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// Is told of every hooked access, before it happens, but of none to the shared memory of blocks. Slow.
+    /// Is told of every hooked access, before it happens; of those to the shared memory of blocks only where
+    /// [`Launch::observe_shared`](super::Launch::observe_shared) asks for it. Slow.
     pub fn memory(mut self, hook: impl Fn(&MemoryEvent) + Send + Sync + 'static) -> Hooks {
         self.memory = Some(Arc::new(hook));
         self

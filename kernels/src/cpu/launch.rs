@@ -120,6 +120,11 @@ impl Launch {
         self.flag(ffi::STRICT_SHUFFLE, on)
     }
 
+    /// The memory hook is told of the shared memory of blocks, too.
+    pub fn observe_shared(self, on: bool) -> Launch {
+        self.flag(ffi::OBSERVE_SHARED, on)
+    }
+
     /// Stepped by hand, with room for as many stores as a lane can have between two fences.
     pub(super) fn exploring(self) -> Launch {
         Launch { seed: 0, store_buffer: 64, ..self.flag(ffi::EXPLORE, true) }

@@ -28,6 +28,12 @@ struct lab_slots {
     WARPBELL_D static bool move_on(const lab_board& board, u64 slot, u64 from, u64 to) {
         return port::cas_acquire_gpu(board.at(states, slot), from, to) == from;
     }
+    // The same by the slot's thread: what it wrote before can be seen by whoever moves the slot on.
+    WARPBELL_D static bool publish(const lab_board& board, u64 slot, u64 from, u64 to) {
+        return mutate::service_published_unseen
+                   ? move_on(board, slot, from, to)
+                   : port::cas_acq_rel_gpu(board.at(states, slot), from, to) == from;
+    }
 };
 
 class service_protocol {
@@ -80,8 +86,8 @@ class service_protocol {
         }
         board_.write_entry(slot, static_cast<u32>(slot) & board_.mask(), entry);
         port::store_relaxed_gpu(board_.at(lab_slots::owners, slot), number_);
-        port::fence_sys(); // the entry before whoever rings for it
-        (void)lab_slots::move_on(board_, slot, lab_slots::processing, lab_slots::ready);
+        // The entry for whoever rings for it, whose fence brings it to the controller.
+        (void)lab_slots::publish(board_, slot, lab_slots::processing, lab_slots::ready);
         while (port::load_relaxed_gpu(board_.at(lab_slots::states, slot)) != lab_slots::issuing) {
             if (patience_.over()) {
                 return false;
@@ -90,7 +96,7 @@ class service_protocol {
                 port::pause();
             }
         }
-        return lab_slots::move_on(board_, slot, lab_slots::issuing, lab_slots::issued);
+        return lab_slots::publish(board_, slot, lab_slots::issuing, lab_slots::issued); // the owner
     }
 
     // The slot at the tail, if nobody else has it, and the service has told of enough completions.

@@ -93,6 +93,12 @@ const FORMS: &[Form] = &[
         without: NO_ORDER,
     },
     Form {
+        name: "publication_by_cas",
+        code: "a.longs[1] = port::cas_acq_rel_gpu(a.longs, a.value, a.value + 1u);",
+        becomes: &["MEMBAR.ALL.GPU", "ATOMG.E.CAS.64.STRONG.GPU"],
+        without: &["MEMBAR.ALL.SYS", "MEMBAR.SC"],
+    },
+    Form {
         name: "close",
         code: "port::or_relaxed_gpu(a.longs, a.value);",
         becomes: &["REDG.E.OR.64.STRONG.GPU"],

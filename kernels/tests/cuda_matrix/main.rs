@@ -5,6 +5,8 @@ mod documented;
 #[path = "../../src/fnv.rs"]
 mod fnv;
 mod forms;
+#[path = "../../../tests/src/frames.rs"]
+mod frames;
 mod matrix;
 #[path = "../common/skip.rs"]
 mod skip;

@@ -30,6 +30,8 @@ pub enum Calls {
     Outstanding,
     /// Compare, Write Zeroes, Deallocate, Flush, Force Unit Access.
     Commands,
+    /// The same, with tokens.
+    Tokens,
     /// Neighbouring requests as one command.
     Merged,
     /// Requests of any size.
@@ -44,10 +46,11 @@ pub enum Calls {
 
 impl Calls {
     /// All of them.
-    pub const ALL: [Calls; 8] = [
+    pub const ALL: [Calls; 9] = [
         Calls::Each,
         Calls::Outstanding,
         Calls::Commands,
+        Calls::Tokens,
         Calls::Merged,
         Calls::Requests,
         Calls::Order,
@@ -60,6 +63,7 @@ impl Calls {
             Calls::Each => "check_each",
             Calls::Outstanding => "check_outstanding",
             Calls::Commands => "check_commands",
+            Calls::Tokens => "check_tokens",
             Calls::Merged => "check_merged",
             Calls::Requests => "check_requests",
             Calls::Order => "check_order",
@@ -96,11 +100,13 @@ impl Calls {
             Calls::Each => (0..rounds).map(|round| 8 * 32u64.div_ceil(round % 4 + 1) + 5).sum(),
             Calls::Outstanding => (rounds * 7 + 2) * 32,
             Calls::Commands => rounds * 17 * 32,
-            Calls::Merged => rounds * 4 * 32,
+            // Six of each lane's own, seven of the warp.
+            Calls::Tokens => rounds * 13 * 32,
+            Calls::Merged => rounds * 6 * 32,
             Calls::Requests => (rounds * 18 + 2) * 32,
-            Calls::Order => rounds * 33 * 32,
-            // Adding, all, and each: of a block's 64 requests, then of a warp's 64.
-            Calls::Batches => rounds * 2 * (3 + 5) * 32,
+            Calls::Order => rounds * 39 * 32,
+            // Adding, all, and each: twice of a block's 64 requests, then of a warp's 64.
+            Calls::Batches => rounds * 2 * (2 * 3 + 5) * 32,
             // The agent looks once at what it did.
             Calls::Mail if warp.is_multiple_of(WARPS_OF_BLOCK as usize) => 32,
             Calls::Mail => rounds * 10 * 32,
@@ -110,12 +116,12 @@ impl Calls {
     /// Write commands, where their number is what matters.
     fn writes(self, rounds: u64) -> Option<u64> {
         let of_round = match self {
-            // 32 blocks as one, then 24 as eight.
-            Calls::Merged => u64::from(WARPS) * 9,
+            // 32 blocks as one, 24 as eight, and 32 of two buffers.
+            Calls::Merged => u64::from(WARPS) * 11,
             // 96 blocks, twice 48, and those of lanes, 5 at most in each.
             Calls::Requests => u64::from(WARPS) * (20 + 2 * 10 + 4 * 9),
             // Of four requests one is a flush, and one takes two.
-            Calls::Batches => u64::from(WARPS / WARPS_OF_BLOCK + WARPS) * 64,
+            Calls::Batches => u64::from(2 * WARPS / WARPS_OF_BLOCK + WARPS) * 64,
             _ => return None,
         };
         Some(rounds * of_round)
@@ -136,6 +142,8 @@ struct Ran {
     warps: Vec<CheckResult>,
     /// Write commands, if the controller counts them.
     writes: Option<u64>,
+    nsid: u32,
+    block_bytes: usize,
 }
 
 /// Makes the calls of one part, in blocks of the namespace that are the part's own. Nobody else writes to a soft
@@ -191,7 +199,7 @@ impl Setting<'_> {
             .stop_flag(&stop, 0)?;
         launch.limit(LIMIT).start()?.join()?;
         let writes = self.written().zip(before).map(|(now, then)| now - then);
-        Ok(Ran { warps: results.all()?, writes })
+        Ok(Ran { warps: results.all()?, writes, nsid: ns.nsid, block_bytes: 1 << ns.block_shift })
     }
 
     /// Write commands so far, of a soft controller.
@@ -212,6 +220,25 @@ impl Setting<'_> {
         if let (Some(writes), Some(expected)) = (ran.writes, self.calls.writes(u64::from(self.rounds))) {
             ensure!(writes == expected, "{writes} commands wrote, not {expected}");
         }
+        if self.calls == Calls::Commands {
+            self.judge_deallocated(ran)?;
+        }
         Ok(answers)
+    }
+
+    /// Of each warp's first blocks, one for each lane, the even lanes' were deallocated, all of them and no others. A
+    /// soft controller keeps zeros there.
+    fn judge_deallocated(&self, ran: &Ran) -> anyhow::Result<()> {
+        let Some(soft) = self.ssd.soft() else { return Ok(()) };
+        for warp in 0..u64::from(WARPS) {
+            for lane in 0..32 {
+                let mut block = vec![0; ran.block_bytes];
+                let lba = self.first_lba() + warp * u64::from(CHECK_WARP_BLOCKS) + lane;
+                soft.peek(ran.nsid, lba, &mut block)?;
+                let (is_zero, even) = (block.iter().all(|byte| *byte == 0), lane % 2 == 0);
+                ensure!(is_zero == even, "warp {warp}, lane {lane}: deallocated: {even}, zeros: {is_zero}");
+            }
+        }
+        Ok(())
     }
 }

@@ -1,6 +1,5 @@
 //! One SSD, agents with a queue each or one for all, compute warps with a box each.
 
-use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -41,6 +40,7 @@ struct AgentArgs {
     ns: abi::NamespaceRef,
     buffer: abi::BufferRef,
     boxes: u64,
+    placed: u64,
     records: u64,
     reports: u64,
     stop: u64,
@@ -109,6 +109,8 @@ pub struct Bed {
     pub stop: SharedMemory,
     buffer: Buffer,
     boxes: KernelMemory,
+    /// Where the boxes of a run lie, as a number.
+    placed: KernelMemory,
     records: KernelMemory,
     reports: KernelMemory,
 }
@@ -170,6 +172,7 @@ impl Bed {
         Bed {
             buffer: several.queues[0].buffer(setting.blocks() as usize * BLOCK as usize).expect("a buffer"),
             boxes: memory(setting.compute as usize * BOX as usize),
+            placed: memory(size_of::<u64>()),
             records: memory(lanes * setting.rounds as usize * size_of::<Record>()),
             reports: memory(setting.agents as usize * 32 * size_of::<Report>()),
             stop: target.shared(4).expect("memory"),
@@ -178,19 +181,16 @@ impl Bed {
         }
     }
 
-    /// Where the boxes lie.
-    fn boxes(&self) -> Range<u64> {
-        let base = self.boxes.address();
-        base..base + u64::from(self.setting.compute) * BOX
-    }
-
     pub fn run(&self, module: &Module, seed: u64, host: impl FnMut(u64)) -> anyhow::Result<Ran> {
         let setting = &self.setting;
         let queues = &self.several.queues[0];
+        let boxes = if setting.in_block { 0 } else { self.boxes.address() };
+        self.placed.write(0, boxes.as_bytes())?;
         let args = AgentArgs {
             ns: queues.namespace(),
             buffer: self.buffer.as_ref(),
-            boxes: if setting.in_block { 0 } else { self.boxes.address() },
+            boxes,
+            placed: self.placed.address(),
             records: self.records.address(),
             reports: self.reports.address(),
             stop: if setting.flags & STAYS != 0 || setting.rounds > 50 { self.stop.address() } else { 0 },
@@ -203,13 +203,15 @@ impl Bed {
         };
         let of_queues =
             (0..queues.pairs().len()).map(|at| queues.queue(at)).collect::<Result<Vec<_>, _>>()?;
-        let watch = Arc::new(Mutex::new(Watch::new(setting.agents, self.boxes(), &of_queues)));
+        let bytes = u64::from(setting.compute) * BOX;
+        let watch = Watch::new(setting.agents, self.placed.address(), bytes, &of_queues);
+        let watch = Arc::new(Mutex::new(watch));
         let seen = watch.clone();
         let hooks = self.several.hooks()?.memory(move |event| seen.lock().look(event));
         let warps = setting.agents + setting.compute;
         let launch = Launch::with_bytes(module, "agent_test", args.as_bytes())?.hooks(hooks);
         let launch = if setting.in_block {
-            launch.block(32 * warps).shared_bytes(setting.compute * BOX as u32)
+            launch.block(32 * warps).shared_bytes(setting.compute * BOX as u32).observe_shared(true)
         } else {
             launch.grid(warps)
         };

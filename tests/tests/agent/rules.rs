@@ -36,8 +36,17 @@ const RULES: [(&str, Check, &str); 16] = [
     ("LOST_QUEUE_KEPT", agents_go_over_to_the_next_queue, "not back at work"),
 ];
 
+/// The same fences where boxes are in the shared memory of a block.
+const RULES_IN_BLOCK: [(&str, &str); 4] = [
+    ("MAIL_NO_FENCE_POST", "P1: "),
+    ("MAIL_NO_FENCE_TAKE", "P2: "),
+    ("MAIL_NO_FENCE_ANSWER", "P3: "),
+    ("MAIL_NO_FENCE_DONE", "P4: "),
+];
+
 #[test]
 fn each_rule_holds() {
+    assert_eq!(blocks_go_by_shared_memory(&MODULE), Ok(()), "as built");
     RULES.iter().for_each(|(switch, check, _)| assert_eq!(check(&MODULE), Ok(()), "as built, {switch}"));
 }
 
@@ -48,6 +57,18 @@ fn each_rule_is_missed_when_it_is_off() {
         let noticed = check(&source().mutate(switch).load().expect("compiles")).err().unwrap_or_default();
         println!("{switch}: {noticed}");
         assert!(noticed.contains(says) && !noticed.is_empty(), "{switch} is not noticed: {noticed:?}");
+    });
+}
+
+#[test]
+fn each_fence_of_boxes_in_shared_memory_is_missed_when_it_is_off() {
+    let name = "rules::each_fence_of_boxes_in_shared_memory_is_missed_when_it_is_off";
+    each_apart(name, RULES_IN_BLOCK.map(|(switch, _)| switch), |rule| {
+        let (switch, says) = RULES_IN_BLOCK.into_iter().find(|(switch, _)| *switch == rule).expect("a rule");
+        let module = source().mutate(switch).load().expect("compiles");
+        let noticed = blocks_go_by_shared_memory(&module).err().unwrap_or_default();
+        println!("{switch}: {noticed}");
+        assert!(noticed.contains(says), "{switch} is not noticed: {noticed:?}");
     });
 }
 
@@ -69,6 +90,11 @@ fn each_run(
 
 fn blocks_go_there_and_back(module: &Module) -> Result<(), String> {
     each_run(module, &Setting::new(Sharing::Exclusive, 2, 2), SEEDS, |_, ran| ran.is_good())
+}
+
+fn blocks_go_by_shared_memory(module: &Module) -> Result<(), String> {
+    let setting = Setting { in_block: true, ..Setting::new(Sharing::Exclusive, 2, 2) };
+    each_run(module, &setting, SEEDS, |_, ran| ran.is_good())
 }
 
 fn an_answer_is_to_its_request(module: &Module) -> Result<(), String> {

@@ -13,13 +13,18 @@ type Lane = (u32, u32);
 
 pub struct Watch {
     agents: u32,
-    boxes: Range<u64>,
+    /// Where the address of the boxes is to be found: a kernel knows that of its shared memory alone.
+    placed: u64,
+    /// Of all boxes.
+    bytes: u64,
     /// Memory of the queues: rings, words, state, host pages, doorbells.
     queues: Vec<Range<u64>>,
     /// Of that: completions, and the words that they are delivered to.
     completions: Vec<Range<u64>>,
     /// Stores of a lane to a word that others cannot see yet: what it loads there is its own.
     hidden: HashSet<(Lane, u64)>,
+    /// Client lanes that wrote what they ask for, and have executed no fence since.
+    unfenced_posts: HashSet<Lane>,
     /// Agent lanes that saw a request, and have executed no fence since.
     unfenced_requests: HashSet<Lane>,
     /// Agent lanes that looked at completions, likewise.
@@ -30,7 +35,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    pub fn new(agents: u32, boxes: Range<u64>, queues: &[abi::QueueRef]) -> Watch {
+    pub fn new(agents: u32, placed: u64, bytes: u64, queues: &[abi::QueueRef]) -> Watch {
         let words = |queue: &abi::QueueRef| {
             let bytes = (u64::from(queue.warp_slots) * 32 * 4) << queue.token_shift;
             queue.words..queue.words + bytes
@@ -49,10 +54,12 @@ impl Watch {
         };
         Watch {
             agents,
-            boxes,
+            placed,
+            bytes,
             queues: queues.iter().flat_map(all).collect(),
             completions: queues.iter().flat_map(|queue| [words(queue), cq(queue)]).collect(),
             hidden: HashSet::new(),
+            unfenced_posts: HashSet::new(),
             unfenced_requests: HashSet::new(),
             unfenced_completions: HashSet::new(),
             unfenced_answers: HashSet::new(),
@@ -60,9 +67,15 @@ impl Watch {
         }
     }
 
+    /// Where in its box an address is, if it is in one.
+    fn in_box(&self, address: u64) -> Option<u64> {
+        let base = peek::<u64>(self.placed);
+        (base != 0 && (base..base + self.bytes).contains(&address)).then(|| (address - base) % BOX)
+    }
+
     /// Whether `address` is a word of a box; `Some(false)` is elsewhere in one.
     fn is_word(&self, address: u64) -> Option<bool> {
-        self.boxes.contains(&address).then(|| (address - self.boxes.start) % BOX < SLOTS * 128)
+        self.in_box(address).map(|at| at < SLOTS * 128)
     }
 
     pub fn look(&mut self, event: &MemoryEvent) {
@@ -72,6 +85,7 @@ impl Watch {
             return;
         }
         if event.access == Access::Fence {
+            self.unfenced_posts.remove(&lane);
             self.unfenced_requests.remove(&lane);
             self.unfenced_completions.remove(&lane);
             self.unfenced_answers.remove(&lane);
@@ -116,6 +130,15 @@ impl Watch {
         if self.unfenced_answers.remove(&lane) {
             self.breaches.push(format!("P4: {lane:?} goes on without a fence"));
         }
+        match (event.access, self.is_word(event.address)) {
+            (Access::Store, Some(false)) if self.in_request(event) => {
+                self.unfenced_posts.insert(lane);
+            }
+            (Access::Store, Some(true)) if self.unfenced_posts.contains(&lane) => {
+                self.breaches.push(format!("P1: {lane:?} posts without a fence"));
+            }
+            _ => {}
+        }
         let is_look = event.access == Access::Load && self.is_word(event.address) == Some(true);
         if is_look && self.sees(lane, event.address, ANSWERED) {
             self.unfenced_answers.insert(lane);
@@ -129,6 +152,6 @@ impl Watch {
 
     /// Not the word by which a warp says that it has left.
     fn in_request(&self, event: &MemoryEvent) -> bool {
-        (event.address - self.boxes.start) % BOX >= (SLOTS + 1) * 128
+        self.in_box(event.address).is_some_and(|at| at >= (SLOTS + 1) * 128)
     }
 }

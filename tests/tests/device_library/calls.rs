@@ -3,10 +3,10 @@
 use std::collections::{BTreeSet, HashMap};
 
 use warpbell::kernels::HEADERS;
-use warpbell_tests::{PAGE, documented_blocks};
+use warpbell_tests::{PAGE, documented_blocks, frame_of, in_frame};
 
 use crate::example::MAPPINGS;
-use crate::scan::{arguments, behind, call, declared, words};
+use crate::scan::{arguments, behind, call, declared, tabled, words};
 
 /// What kernels call, by layers.
 const OF_KERNELS: &[&str] =
@@ -152,10 +152,9 @@ fn examples() -> Vec<String> {
     let mut all: Vec<String> = documented_blocks("cuda").map(str::to_owned).collect();
     all.extend(documented_blocks("cuda part").map(str::to_owned));
     for frame in ["", " volume", " agent"] {
-        let whole = documented_blocks(&format!("cuda{frame} frame")).next().expect("a frame");
         for mark in ["", " retry", " lost", " lease"] {
             let bodies = documented_blocks(&format!("cuda{frame} body{mark}"));
-            all.extend(bodies.map(|body| whole.replace("    // the example\n", body)));
+            all.extend(bodies.map(|body| in_frame(frame_of(frame), body)));
         }
     }
     all
@@ -181,17 +180,22 @@ fn each_public_call_stands_in_an_example() {
 
 #[test]
 fn each_public_call_stands_in_a_table_that_says_who_may_call_it() {
-    let rows = PAGE.lines().filter(|line| line.starts_with("| ")).map(|line| line.split(" | ").next());
-    let cells: BTreeSet<String> = rows.flatten().flat_map(words).collect();
-    let name =
-        |call: &String| call.split('(').next().and_then(|name| name.rsplit(':').next()).map(str::to_owned);
+    let tabled = tabled(PAGE);
     let calls = public().0;
     let calls = calls.iter().filter(|call| !NOT_FOR_KERNELS.contains(&call.as_str()));
-    let missing: Vec<_> =
-        calls.filter(|call| name(call).is_some_and(|name| !cells.contains(&name))).collect();
-    let here = |call: &&&String| !matches!(name(call).as_deref(), Some("operator[]"));
-    let missing: Vec<_> = missing.iter().filter(here).collect();
+    let name = |call: &String| call.split('(').next().unwrap_or_default().to_owned();
+    // `batch[slot]` is a row of its own.
+    let missing: Vec<_> = calls.filter(|call| !tabled.contains(&name(call))).collect();
+    let missing: Vec<_> = missing.iter().filter(|call| !call.contains("operator[]")).collect();
     assert!(missing.is_empty(), "no table of docs/device-library.md has {missing:?}");
+}
+
+#[test]
+fn a_method_in_a_table_is_that_of_its_class_alone() {
+    let page = "| call | what |\n| `early` | |\n\n| call | who calls | errors |\n| --- | --- | --- |\n\
+        | `one::both(group)`, `next`; `free` without a class, `two::other` | `one::hidden` | |\n\nand `later`\n";
+    let found: Vec<String> = tabled(page).into_iter().collect();
+    assert_eq!(found, ["free", "one::both", "one::next", "two::other"]);
 }
 
 #[test]

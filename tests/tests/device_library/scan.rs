@@ -1,5 +1,7 @@
 //! Words of C++ text, and the public calls that a header declares. What it understands is how this library is written.
 
+use std::collections::BTreeSet;
+
 /// What an argument is, as far as it tells calls of one name apart.
 const KINDS: &[&str] =
     &["session", "volume", "mail_client", "io_request", "io_order", "io_token", "mail_token"];
@@ -161,4 +163,25 @@ fn function_at(words: &[String], at: usize) -> (String, Vec<String>, usize) {
     let end = after + words[after..].iter().position(|word| word == ";" || word == "{").expect("an end");
     let last = if words[end] == "{" { behind(words, end) - 1 } else { end };
     (name.to_owned(), kinds, last)
+}
+
+/// The calls in the first cells of a page's tables of who may call them: `class::call`, or the call alone. A class goes
+/// for the names behind it too, up to a semicolon.
+pub fn tabled(page: &str) -> BTreeSet<String> {
+    let mut calls = BTreeSet::new();
+    let mut is_call = false;
+    for line in page.lines() {
+        is_call = line.starts_with("| call | who calls |") || (is_call && line.starts_with("| "));
+        let cell = line.split(" | ").next().filter(|_| is_call).unwrap_or_default();
+        for part in cell.split(';') {
+            let mut class = String::new();
+            for name in part.split('`').skip(1).step_by(2) {
+                let name = name.split(['(', '[']).next().unwrap_or_default();
+                let (of, name) = name.rsplit_once("::").map_or((None, name), |(of, name)| (Some(of), name));
+                class = of.map_or(class, |of| format!("{of}::"));
+                calls.insert(format!("{class}{name}"));
+            }
+        }
+    }
+    calls
 }

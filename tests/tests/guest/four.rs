@@ -1,5 +1,6 @@
 //! Four SSDs as QEMU makes them, and a memory device in the part of the GPU.
 
+use std::process::Command;
 use std::sync::Arc;
 use std::thread;
 
@@ -176,6 +177,35 @@ fn agents_and_blocks_of_threads_do_io() {
         return;
     }
     suite::apis_on(Target::Cpu, &bed::plain(3), 1, &[Api::Agent, Api::Batch]);
+}
+
+/// How `warpbell` ended, and what it said.
+fn warpbell(words: &[&str]) -> (Option<i32>, Vec<u8>) {
+    let output = Command::new("/bin/warpbell").args(words).output().expect("the program is in the guest");
+    println!("warpbell {}: {}: {}", words.join(" "), output.status, String::from_utf8_lossy(&output.stderr));
+    (output.status.code(), output.stdout)
+}
+
+#[test]
+fn check_tests_data_through_an_ssd_that_its_owner_names() {
+    if !bed::is("four") {
+        return;
+    }
+    let bdf = bed::bind(3).to_string();
+    let allow = format!("--allow-write={bdf}");
+    let block = |lba: u64| warpbell(&["read", &bdf, "--lba", &lba.to_string(), "--count", "8"]).1;
+    let edges = || [0, 32_760, 40_960].map(block);
+    let (before, test) = (edges(), ["check", "--self-test", "--device", &bdf, "--offset", "16m"]);
+    assert_eq!(warpbell(&test).0, Some(3), "not without the owner's word");
+    let (code, text) = warpbell(&[&test[..], &[&allow]].concat());
+    let text = String::from_utf8(text).expect("words");
+    println!("{text}");
+    assert_eq!(code, Some(4), "there is no GPU");
+    let line = text.lines().find(|line| line.contains("data through an SSD")).expect("the line is there");
+    assert!(line.starts_with(" ok ") && line.contains(&bdf) && line.contains("0 wrong"), "{line}");
+    assert!(text.contains("data through both     not tested: "), "{text}");
+    assert!(before == edges(), "blocks beside those 4 MiB");
+    assert!(block(32_768).iter().any(|byte| *byte != 0), "the first of them");
 }
 
 #[test]

@@ -26,6 +26,11 @@ fn commands_without_data_and_forced_ones() {
 }
 
 #[test]
+fn commands_with_tokens() {
+    right(Calls::Tokens);
+}
+
+#[test]
 fn neighbours_as_one_command() {
     right(Calls::Merged);
 }

@@ -24,6 +24,14 @@ fn blocks_of_threads_send_their_io_together() {
 }
 
 #[test]
+fn the_protocols_of_the_laboratory() {
+    let name = DeviceName::Soft("size=4m".to_owned());
+    let ssd = Ssd::open(&name, &OpenOptions::default()).expect("opens");
+    println!("{}", suite::protocols_on(Target::Cpu, &ssd));
+    assert_eq!(ssd.violations(), []);
+}
+
+#[test]
 fn a_stripe_over_four_ssds() {
     println!("{}", suite::striped_on(Target::Cpu).unwrap_or_else(|error| panic!("{error:#}")));
 }

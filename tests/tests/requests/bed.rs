@@ -61,6 +61,10 @@ pub fn source() -> Variant {
 
 pub static MODULE: LazyLock<Module> = LazyLock::new(|| source().load().expect("compiles"));
 
+/// The seed of what blocks hold. No block has this number: its contents would be zero, as memory is that was
+/// never read into.
+pub const CONTENT: u64 = 29 << 32;
+
 /// One fault, again and again.
 pub fn only(action: FaultAction, selector: Selector) -> FaultPlan {
     FaultPlan { faults: vec![Fault { action, selector }], ..FaultPlan::default() }
@@ -209,8 +213,6 @@ impl Setting {
         Several::new(vec![(shuffled(blocks, window, &self.faults, seed), options)])
     }
 }
-
-const CONTENT: u64 = 23;
 
 impl Ran {
     /// What each request was answered, with its group, its slot, and its size in blocks.

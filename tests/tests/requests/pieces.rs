@@ -15,9 +15,7 @@ use warpbell_tests::splitmix64;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 pub use crate::bed::BLOCK;
-use crate::bed::{attached, only, shuffled};
-
-const CONTENT: u64 = 29;
+use crate::bed::{CONTENT, attached, only, shuffled};
 
 #[derive(IntoBytes, Immutable)]
 #[repr(C)]

@@ -25,8 +25,12 @@ pub fn digest_of(module: &cpu::Module, bed: &Bed, seed: u64) -> Result<u64, Stri
     let made = bed.open();
     for writes in [true, false] {
         let records = made.run(module, seed, writes, |_| ());
-        if !good(&records) {
-            return Err(format!("seed {seed}, writes {writes}: {records:?}"));
+        if let Some(unit) = records.iter().position(|record| !good(&[*record])) {
+            let (what, UnitRecord { status, wrong, .. }) =
+                (if writes { "write" } else { "read" }, records[unit]);
+            return Err(format!(
+                "seed {seed}: {what} of unit {unit}: status {status:#x}, {wrong} words wrong"
+            ));
         }
         if !writes {
             return Ok(digest(&records));

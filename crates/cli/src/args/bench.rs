@@ -7,12 +7,15 @@ use warpbell_workload::{
     Access, Api, Axis, BenchOptions, ByteSize, Completion, Protocol, Sharing, Verify, parse_duration,
 };
 
-use super::{DeviceArgs, TraceArgs};
+use super::{BenchCommand, DeviceArgs, TraceArgs};
 
 /// `bench`.
 #[derive(Clone, Debug, Args)]
-#[command(allow_negative_numbers = true, after_help = EXAMPLES)]
+#[command(allow_negative_numbers = true, args_conflicts_with_subcommands = true, after_help = EXAMPLES)]
 pub struct BenchArgs {
+    /// What else is measured.
+    #[command(subcommand)]
+    pub command: Option<BenchCommand>,
     /// The device.
     #[command(flatten)]
     pub device: DeviceArgs,
@@ -110,6 +113,7 @@ Examples:
   warpbell bench soft:size=64m --rw randrw --verify crc32c --fault corrupt.toml
   warpbell bench soft:size=64m --sharing shared --warps 4 --io-limit 4m --trace trace.json
   warpbell bench soft:size=64m --replay trace.json
+  warpbell bench calibrate --out machine.json
   warpbell bench resident: --api raw --queues 4 --iodepth 64
 --help shows all options, -h the essential ones.";
 

@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
+use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use serde_json::{Map, Value};
 use warpbell_plan::{Kind, MODELS, Model, Param, find, show_value};
-use warpbell_workload::ByteSize;
+use warpbell_workload::{ByteSize, TraceForm};
 
 /// `plan`.
 #[derive(Debug)]
@@ -31,14 +32,25 @@ pub struct AskArgs {
     pub svg: Option<PathBuf>,
     /// Where its points go.
     pub csv: Option<PathBuf>,
+    /// Where the schedule of tiles goes.
+    pub trace: Option<TraceTo>,
     /// Golden values in place of an answer.
     pub golden: bool,
     /// Every situation.
     pub all: bool,
 }
 
+/// Where the schedule of tiles goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TraceTo {
+    /// To standard output, in place of the answer.
+    Stdout,
+    /// Into a file, beside the answer.
+    File(PathBuf, TraceForm),
+}
+
 /// Flags that are no inputs of a model.
-const COMMON: [&str; 5] = ["preset", "calib", "svg", "csv", "all"];
+const COMMON: [&str; 7] = ["preset", "calib", "svg", "csv", "all", "trace", "trace_format"];
 
 impl Args for PlanArgs {
     fn augment_args(command: Command) -> Command {
@@ -98,6 +110,9 @@ fn subcommand(model: &'static Model) -> Command {
         let all = Arg::new("all").long("all").help("Every situation").action(ArgAction::SetTrue);
         command = command.arg(all.conflicts_with("case"));
     }
+    if model.name == "tiles" {
+        command = command.args(trace());
+    }
     let there: Vec<String> = command.get_arguments().map(|one| one.get_id().to_string()).collect();
     let others: Vec<&str> = others.into_iter().filter(|name| there.iter().any(|one| one == name)).collect();
     let golden = Arg::new("golden").long("golden").action(ArgAction::SetTrue);
@@ -124,6 +139,23 @@ fn input(model: &Model, param: &Param) -> Arg {
     Arg::new(param.name).long(flag(param.name)).value_name(value_name.to_owned()).help(help)
 }
 
+/// `--trace` and its form, in the words of `bench`.
+fn trace() -> [Arg; 2] {
+    let file = "Write when each tile is loaded and computed on: to FILE, or in place of the answer";
+    let form = "Form of FILE: chrome (for viewers), or json";
+    let parser = |text: &str| text.parse::<TraceForm>();
+    [
+        self::file("trace", file).num_args(0..=1),
+        Arg::new("trace_format")
+            .long("trace-format")
+            .value_name("FORM")
+            .help(form)
+            .default_value(TraceForm::Chrome.word())
+            .requires("trace")
+            .value_parser(parser),
+    ]
+}
+
 fn file(name: &'static str, help: &'static str) -> Arg {
     Arg::new(name).long(name).value_name("FILE").help(help).value_parser(value_parser!(PathBuf))
 }
@@ -145,8 +177,23 @@ fn ask(model: &'static Model, matches: &ArgMatches) -> Result<AskArgs, String> {
     let is_set = |name| matches!(matches.try_contains_id(name), Ok(true)) && matches.get_flag(name);
     let path = |name| matches.try_get_one::<PathBuf>(name).ok().flatten().cloned();
     let preset = matches.try_get_one::<String>("preset").ok().flatten().cloned();
-    let (calib, svg, csv) = (path("calib"), path("svg"), path("csv"));
-    Ok(AskArgs { model, given, preset, calib, svg, csv, golden: is_set("golden"), all: is_set("all") })
+    let (calib, svg, csv, trace) = (path("calib"), path("svg"), path("csv"), trace_to(matches)?);
+    Ok(AskArgs { model, given, preset, calib, svg, csv, trace, golden: is_set("golden"), all: is_set("all") })
+}
+
+/// What `--trace` asks for; only one model has it.
+fn trace_to(matches: &ArgMatches) -> Result<Option<TraceTo>, String> {
+    if !matches.try_contains_id("trace").unwrap_or(false) {
+        return Ok(None);
+    }
+    let form = matches.get_one("trace_format").copied().unwrap_or(TraceForm::Chrome);
+    match matches.get_one::<PathBuf>("trace") {
+        Some(path) => Ok(Some(TraceTo::File(path.clone(), form))),
+        None if matches.value_source("trace_format") == Some(ValueSource::CommandLine) => {
+            Err(format!("--trace-format {form}: it is of a file: --trace FILE"))
+        }
+        None => Ok(Some(TraceTo::Stdout)),
+    }
 }
 
 /// The value of an input, as it was typed.

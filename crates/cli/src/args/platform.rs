@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use warpbell::{DeviceName, Target};
+use warpbell_workload::ByteSize;
 
 /// `check`.
 #[derive(Debug, Args)]
@@ -10,9 +12,23 @@ pub struct CheckArgs {
     /// Look at a captured machine: DIR/sys, DIR/proc, as --capture makes it
     #[arg(long, value_name = "DIR", default_value = "/", hide_default_value = true)]
     pub root: PathBuf,
-    /// Also move data both ways and compare it, on what can be had here without writing to anybody's SSD
+    /// Also move data both ways and compare it: in software, through a GPU's memory where there is a GPU, and over the
+    /// SSD that --device names
     #[arg(long, conflicts_with_all = ["root", "capture"])]
     pub self_test: bool,
+    /// With --self-test: the SSD to test too, as a PCI address, sn:SERIAL or vfio-user:SOCKET; 4 MiB of namespace 1 from
+    /// --offset on are overwritten, which --allow-write has to permit
+    #[arg(short, long, value_name = "DEVICE", requires_all = ["self_test", "offset"])]
+    pub device: Option<DeviceName>,
+    /// With --device: where what may be overwritten begins, in bytes: 1g, 512m
+    #[arg(long, value_name = "SIZE", requires = "device")]
+    pub offset: Option<ByteSize>,
+    /// Permit writes to the device with this path, serial number, PCI address or socket; may be given again
+    #[arg(long, value_name = "PATH|SERIAL|BDF|SOCKET", require_equals = true, requires = "device")]
+    pub allow_write: Vec<String>,
+    /// With --self-test: the GPU to test
+    #[arg(long, value_name = "cuda:N", default_value = "cuda:0")]
+    pub target: Target,
     /// Copy what is looked at into DIR, which must be new or empty, without serial numbers, and do nothing else
     #[arg(long, value_name = "DIR")]
     pub capture: Option<PathBuf>,

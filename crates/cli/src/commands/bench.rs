@@ -10,8 +10,8 @@ use warpbell_workload::{
     Trouble, bench_together, progress, resolve, sweep,
 };
 
-use super::{bench_resident, traces};
-use crate::args::{BenchArgs, Global, Output};
+use super::{bench_resident, calibrate, traces};
+use crate::args::{BenchArgs, BenchCommand, Global, Output};
 use crate::events::Release;
 use crate::exit::{Ending, FAILED, INTERRUPTED};
 use crate::open::{Access, open_all};
@@ -20,6 +20,9 @@ use crate::{out, render};
 
 /// Runs the command.
 pub fn run(args: &BenchArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(), Ending> {
+    if let Some(BenchCommand::Calibrate(args)) = &args.command {
+        return calibrate::run(args, global, stop);
+    }
     let points = sweep(&args.options(), &args.axis).map_err(Ending::usage)?;
     refuse_recovery(args, &points)?;
     if let Some(spec) = bench_resident::named(args)? {

@@ -8,11 +8,12 @@ use std::sync::atomic::AtomicBool;
 
 use serde_json::json;
 use warpbell::vfio::pci::Sysfs;
-use warpbell_platform::{Machine, Report, Serials, Status, capture};
+use warpbell_platform::{Machine, Report, Serials, capture};
 
 use crate::args::{CheckArgs, Global, Output};
-use crate::exit::{Ending, FAILED, MISSING};
+use crate::exit::{Ending, MISSING};
 use crate::out;
+use self_test::Tests;
 
 /// Names and versions of the documents' forms.
 const SCHEMA: &str = "warpbell.check/1";
@@ -24,31 +25,28 @@ pub fn run(args: &CheckArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(
     if let Some(folder) = &args.capture {
         return copy(&sysfs, folder, args.with_serials, global);
     }
-    let mut report = Report::of(&Machine::read(&sysfs));
-    let tested = args.self_test.then(|| self_test::run(stop));
+    let machine = Machine::read(&sysfs);
+    let mut report = Report::of(&machine);
+    let tested = args.self_test.then(|| self_test::run(args, &machine, stop)).transpose()?;
     if let Some(tested) = &tested {
-        let (status, found) = match tested {
-            Ok(found) => (Status::Ok, found.clone()),
-            Err(why) => (Status::Missing, why.clone()),
-        };
-        report.tested(status, found, self_test::MEANS);
+        report.tested(&machine, tested.findings());
     }
     match global.output {
         Output::Normal => out::text(&report.text())?,
         Output::Json => out::json(&json!({
             "schema": SCHEMA,
             "warpbell": env!("CARGO_PKG_VERSION"),
-            "self_test": tested.as_ref().map(Result::is_ok),
+            "self_test": tested.as_ref().map(Tests::ok),
             "findings": report.findings,
             "paths": report.paths,
             "verdict": report.verdict,
         }))?,
     }
-    match tested {
-        Some(Err(why)) => Err(Ending::new(FAILED, format!("self-test: {why}"))),
-        _ if report.verdict.complete => Ok(()),
+    tested.map_or(Ok(()), Tests::ending)?;
+    match report.verdict.complete {
+        true => Ok(()),
         // The report has a line and a command for each.
-        _ => Err(Ending::silent(MISSING)),
+        false => Err(Ending::silent(MISSING)),
     }
 }
 

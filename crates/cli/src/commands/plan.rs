@@ -1,5 +1,7 @@
 //! `plan`: what to expect before anything runs.
 
+mod tiles;
+
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -46,6 +48,11 @@ fn answer(args: &AskArgs, global: &Global) -> Result<(), Ending> {
     }
     let answer = ask(&settings)?;
     plot(args, &settings)?;
+    if let Some(to) = &args.trace
+        && tiles::trace(to, &settings, global)?
+    {
+        return Ok(());
+    }
     match global.output {
         Output::Normal => out::text(&answer.text()),
         Output::Json => out::json(&answer),

@@ -17,29 +17,32 @@ fn the_layers_are_compared_in_one_run() {
             "bench",
             DEVICE,
             "--axis",
-            "api=raw,io,agent",
+            "api=raw,io,batch,agent",
             "--io-limit",
             "8m",
             "--sharing",
             sharing,
             "--iodepth",
-            "128",
+            "32",
             "-o",
             "json",
         ]);
         let runs = report["runs"].as_array().expect("runs");
         let apis: Vec<&str> = runs.iter().filter_map(|run| run["job"]["api"].as_str()).collect();
-        assert_eq!(apis, ["raw", "io", "agent"]);
+        assert_eq!(apis, ["raw", "io", "batch", "agent"]);
         for run in runs {
             assert_eq!((number(&run["ios"]), number(&run["errors"])), (2048, 0), "{run:#}");
             assert_eq!(number(&run["counters"]["sqes"]), 2048, "{run:#}");
             assert!(number(&run["lat_ns"]["p50"]) > 0, "{run:#}");
         }
-        assert!(runs[0]["agents"].is_null() && runs[1]["agents"].is_null(), "{report:#}");
-        let agents = &runs[2]["agents"];
+        assert!(
+            runs[0]["agents"].is_null() && runs[1]["agents"].is_null() && runs[2]["agents"].is_null(),
+            "{report:#}"
+        );
+        let agents = &runs[3]["agents"];
         assert_eq!((number(&agents["requests"]), number(&agents["refused"])), (2048, 0), "{agents:#}");
-        assert_eq!(number(&agents["batches"]), number(&runs[2]["counters"]["sq_doorbells"]), "{agents:#}");
-        assert!(number(&runs[2]["counters"]["polls"]) > 0, "agents look at their queues: {report:#}");
+        assert_eq!(number(&agents["batches"]), number(&runs[3]["counters"]["sq_doorbells"]), "{agents:#}");
+        assert!(number(&runs[3]["counters"]["polls"]) > 0, "agents look at their queues: {report:#}");
         assert_eq!(number(&agents["compute_polls"]), 0, "and nobody else does");
     }
 }

@@ -82,6 +82,9 @@ fn what_is_lost_or_times_out_is_sent_again_or_counted() {
         assert_eq!((number(&report["errors"]), number(&report["ios"])), (0, 2048), "{report:#}");
         let recovery = &report["recovery"];
         assert_eq!(number(&recovery["timed_out"]), 2, "{recovery:#}");
+        // No wait came across the loss: all that was in flight had been given up.
+        assert!(number(&recovery["queues_replaced"]) >= 1, "{recovery:#}");
+        assert_eq!(recovery["queue_losses"], recovery["queues_replaced"], "{recovery:#}");
         assert!(number(&recovery["retried"]) >= 5 && number(&recovery["recovered"]) >= 5, "{recovery:#}");
 
         let output = run(&[&flags[..], &["--no-recover"]].concat());
@@ -110,6 +113,21 @@ fn a_controller_that_dies_costs_one_batch_or_ends_the_run() {
         assert_eq!(output.status.success(), number(&report["errors"]) == 0, "{more:?}: {error}");
         assert!(errors.contains(&number(&report["errors"])), "{more:?}: {report:#}");
         assert!(ios.contains(&number(&report["ios"])), "{more:?}: {report:#}");
+    }
+}
+
+#[test]
+fn a_loss_in_several_rounds_of_commands_is_one_loss() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = plan(&folder, "[[fault]]\nkind = \"fatal\"\nafter = 200\ncount = 1\n");
+    // A batch is 32 I/Os of three commands each.
+    let device = "soft:size=8m,mdts=4,profile=optane,time=virtual";
+    let flags = ["bench", device, "--api", "batch", "--fault", &plan, "--bs", "160k", "--io-limit", "16m"];
+    for more in [&["--recover"][..], &["--recover", "--retries", "2"], &["--no-recover"]] {
+        let output = run(&[&flags[..], &["--deadline", "20ms", "-o", "json"], more].concat());
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(number(&report["runs"][0]["job"]["commands_per_io"]), 3, "{report:#}");
+        assert_eq!(number(&report["recovery"]["queue_losses"]), 1, "{more:?}: {report:#}");
     }
 }
 

@@ -4,6 +4,8 @@ mod agent;
 mod batch;
 mod bench;
 mod bind;
+mod calibrate;
+mod challenges;
 mod common;
 mod copy;
 mod digest;

@@ -92,12 +92,57 @@ fn measured_constants_replace_those_of_documents() {
     );
     let answer = json(&["plan", "reg", "--calib", &right, "--fixed-us", "0", "--bytes", "4k", "-o", "json"]);
     assert_eq!(answer["results"]["time_us"]["value"].as_f64(), Some(0.25));
-    assert_eq!(answer["inputs"]["page_us"]["from"], "calibration");
+    assert_eq!(answer["inputs"]["page_us"]["from"], "calibrated");
     assert_eq!(answer["confidence"]["measured"], Value::from(vec!["page_us"]));
-    let wrong =
-        file("wrong.json", r#"{"schema": "warpbell.calibration/1", "constants": {"reg.page_ms": 1}}"#);
-    let (code, line) = refused(&["plan", "reg", "--calib", &wrong]);
-    assert!(code == 2 && line.contains("'reg.page_ms'") && line.contains("reg.page_us"), "{line}");
+    for (constants, words) in [
+        (
+            r#"{"reg.page_ms": 1}"#,
+            "'reg.page_ms' is no constant that can be measured; there are reg.page_bytes",
+        ),
+        (r#"{"reg.page_us": -1}"#, "constant 'reg.page_us': value '-1': expected a number, 0 or above"),
+        (r#"{"reg.page_us": {"value": 1, "unit": "ns"}}"#, "constant 'reg.page_us': unit 'ns': expected us"),
+        ("{", "calibration: EOF"),
+    ] {
+        let text = format!(r#"{{"schema": "warpbell.calibration/1", "constants": {constants}}}"#);
+        let wrong = file("wrong.json", &text);
+        let (code, line) = refused(&["plan", "reg", "--calib", &wrong]);
+        assert!(code == 2 && line.starts_with("--calib ") && line.contains(words), "{line}");
+    }
+}
+
+fn with<'a>(asked: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
+    [asked, more].concat()
+}
+
+#[test]
+fn a_schedule_of_tiles_is_the_same_each_time_and_ends_when_the_answer_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let asked = ["plan", "tiles", "--preset", "systolic", "-o", "json"];
+    let (answer, schedule) = (json(&asked), json(&with(&asked, &["--trace"])));
+    assert_eq!(schedule["end_us"], answer["results"]["simulated_us"]["value"]);
+    assert_eq!(schedule["tiles"].as_array().unwrap().len(), 1000);
+    assert_eq!(schedule["tiles"][999]["compute_end_us"], schedule["end_us"]);
+    assert_eq!(schedule["tiles"][5]["buffer"], 1);
+    assert_eq!(ok(&with(&asked, &["--trace"])), ok(&with(&asked, &["--trace"])));
+
+    // Without jitter the end is that of the formula.
+    let text = ok(&["plan", "tiles", "--trace"]);
+    assert!(text.ends_with("\nend: 52.000 us, of which 0.000 us waiting for tiles\n"), "{text}");
+    assert_eq!(text.lines().count(), 1 + 8 + 1);
+
+    let (chrome, list) = (path("chrome.json"), path("list.json"));
+    assert_eq!(json(&with(&asked, &["--trace", &chrome])), answer);
+    ok(&with(&asked, &["--trace", &list, "--trace-format", "json"]));
+    let read =
+        |path: &str| -> Value { serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap() };
+    assert_eq!(read(&list), schedule);
+    let chrome = read(&chrome);
+    let spans = chrome["traceEvents"].as_array().unwrap().iter().filter(|event| event["ph"] == "X");
+    let end = |event: &Value| event["ts"].as_f64().unwrap() + event["dur"].as_f64().unwrap();
+    let last = spans.clone().map(end).fold(0.0, f64::max);
+    assert!((last - schedule["end_us"].as_f64().unwrap()).abs() < 1e-6);
+    assert_eq!((spans.count(), &chrome["warpbell"]["end_us"]), (2000, &schedule["end_us"]));
 }
 
 #[test]
@@ -134,6 +179,14 @@ fn what_cannot_be_asked_is_refused_in_one_line() {
         (&["plan", "contention", "--weights", "1,2"], &["weights: 2 for 8 streams"]),
         (&["plan", "situation", "--svg", "x"], &["--svg"]),
         (&["plan", "reg", "--calib", "/nowhere.json"], &["--calib /nowhere.json"]),
+        (&["plan", "reg", "--trace"], &["--trace"]),
+        (&["plan", "tiles", "--trace", "/nowhere/x", "--trace-format", "svg"], &["--trace-format", "'svg'"]),
+        (&["plan", "tiles", "--buffers", "9", "--trace"], &["--buffers '9'", "do not fit"]),
+        (&["plan", "tiles", "--trace", "--trace-format", "json"], &["--trace-format json", "--trace FILE"]),
+        (&["plan", "tiles", "--trace-format", "json"], &["--trace"]),
+        (&["plan", "stripe", "--link-gb-per-s", "5"], &["--link-gb-per-s '5'", "gen5-x16", "custom"]),
+        (&["plan", "kv", "--gb-per-s", "1e-300"], &["1e-18 at least"]),
+        (&["plan", "tiles", "--golden", "--trace"], &["--golden"]),
     ] {
         let (code, line) = refused(arguments);
         assert_eq!(code, 2, "{line}");

@@ -48,19 +48,74 @@ fn the_running_machine_is_looked_at_in_under_a_second() {
     assert!(text.contains("not looked at: nothing was moved"), "{text}");
 }
 
+/// The line of a report about this subject: its status, and what was found.
+fn line<'a>(document: &'a Value, subject: &str) -> (&'a str, &'a str) {
+    let mut findings = document["findings"].as_array().expect("findings").iter();
+    let line = findings
+        .find(|finding| finding["subject"] == subject)
+        .unwrap_or_else(|| panic!("{subject}: {document}"));
+    (line["status"].as_str().expect("a word"), line["found"].as_str().expect("words"))
+}
+
 #[test]
 fn the_self_test_moves_data_and_says_what_it_did_not_try() {
-    let output = run(&["check", "--self-test", "-o", "json"]);
+    let output = run(&["check", "--self-test", "--target", "cpu", "-o", "json"]);
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(document["self_test"], true);
-    let findings = document["findings"].as_array().unwrap();
-    let line = findings.iter().find(|finding| finding["subject"] == "data through a way").unwrap();
-    assert_eq!(line["status"], "ok");
-    assert!(line["found"].as_str().unwrap().contains("read back: 0 wrong"), "{line}");
-    assert!(line["means"].as_str().unwrap().contains("no GPU and no SSD was tried"), "{line}");
+    let (status, found) = line(&document, "data through a way");
+    assert!(status == "ok" && found.contains("read back: 0 wrong"), "{status}: {found}");
+    for (subject, why) in [("data through a GPU", "cpu is no GPU"), ("data through an SSD", "SSD")] {
+        let (status, found) = line(&document, subject);
+        assert!(status == "not_tested" && found.contains(why), "{subject}: {status}: {found}");
+    }
+    let text = String::from_utf8(run(&["check", "--self-test", "--target", "cpu"]).stdout).unwrap();
+    assert!(text.contains(" -       data through a GPU    not tested: "), "{text}");
     let (code, error) = refused(&["check", "--self-test", "--root", &fixture("two-socket")]);
     assert_eq!(code, 2);
     assert!(error.contains("--self-test") && error.contains("--root"), "{error}");
+}
+
+#[test]
+fn the_self_test_writes_to_an_ssd_only_where_its_owner_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("disk");
+    std::fs::write(&path, vec![7; 16 << 20]).unwrap();
+    let (device, allow) =
+        (format!("soft:file={}", path.display()), format!("--allow-write={}", path.display()));
+    let on = ["check", "--self-test", "--device", &device];
+    assert_eq!(refused(&[&on[..], &["--offset", "4m"]].concat()).0, 3);
+    let (code, error) = refused(&[&on[..], &[&allow]].concat());
+    assert!(code == 2 && error.contains("--offset"), "{code}: {error}");
+    let (code, error) = refused(&["check", "--device", &device, "--offset", "4m", &allow]);
+    assert!(code == 2 && error.contains("--self-test"), "{code}: {error}");
+    assert!(std::fs::read(&path).unwrap().iter().all(|byte| *byte == 7), "nothing was written so far");
+
+    let output = run(&[&on[..], &["--offset", "4m", &allow, "-o", "json"]].concat());
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let (status, found) = line(&document, "data through an SSD");
+    assert!(status == "ok" && found.contains("4 MiB") && found.contains(&device), "{status}: {found}");
+    let bytes = std::fs::read(&path).unwrap();
+    let (range, rest) = (4 << 20..8 << 20, [&bytes[..4 << 20], &bytes[8 << 20..]].concat());
+    assert!(rest.iter().all(|byte| *byte == 7), "what was not named is as it was");
+    assert!(bytes[range].chunks(4096).all(|block| block.iter().any(|byte| *byte != 7)));
+}
+
+#[test]
+fn an_ssd_that_was_named_and_cannot_be_tested_is_no_success() {
+    for (device, offset, code, why) in [
+        ("ff00:41:00.0", "1m", 1, "no such PCI function"),
+        ("soft:size=8m", "5m", 2, "4 MiB from --offset on: "),
+    ] {
+        let allow = format!("--allow-write={device}");
+        let output =
+            run(&["check", "--self-test", "--device", device, "--offset", offset, &allow, "-o", "json"]);
+        let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let (status, found) = line(&document, "data through an SSD");
+        assert!(status == "not_tested" && found.contains(why), "{status}: {found}");
+        assert_eq!(document["self_test"], false);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(code) && error.contains("was not tested: "), "{error}");
+    }
 }
 
 #[test]

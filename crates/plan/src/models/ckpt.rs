@@ -109,7 +109,7 @@ fn plot(values: &Values) -> Result<Plot, Error> {
         Series::of(format!("{shared_gb_per_s} GB/s shared"), (1..=16).map(f64::from), at)
     };
     let lines = [12.5, 57.6, 112.0].map(line).to_vec();
-    Ok(Plot::single("A checkpoint", Axis::linear("SSDs"), Axis::linear("ms"), lines))
+    Ok(Plot::single("A checkpoint", Axis::linear("SSDs"), Axis::linear("time, ms"), lines))
 }
 
 #[cfg(test)]

@@ -57,21 +57,21 @@ impl Input {
     fn interrupt_notice_us(&self) -> f64 {
         self.interrupt_us + self.held_back_us().1
     }
+
+    fn bound(&self) -> String {
+        let ahead = self.interrupt_notice_us() - self.poll_us();
+        let sooner = if ahead >= 0.0 { "polling" } else { "interrupts" };
+        let (ahead, latency) = (shown(ahead.abs()), shown(self.latency_us));
+        format!("{sooner} notices {ahead} us sooner, of an I/O that takes {latency} us")
+    }
 }
 
 fn answer(input: &Input) -> Result<Outcome, Error> {
     let (unlimited, held_back) = input.held_back_us();
     let (poll, interrupt) = (input.poll_us(), input.interrupt_notice_us());
-    let (sooner, ahead) =
-        if poll <= interrupt { ("polling", interrupt - poll) } else { ("interrupts", poll - interrupt) };
-    let bound = format!(
-        "{sooner} notices {} us sooner, of an I/O that takes {} us",
-        shown(ahead),
-        shown(input.latency_us)
-    );
     let each = (input.depth.saturating_sub(1)).min(65_535);
     Ok(Outcome::new(
-        bound,
+        input.bound(),
         vec![
             Figure::new("poll_notice_us", poll, "us", "from completion entry to notice, polling"),
             Figure::new("interrupt_notice_us", interrupt, "us", "the same by interrupt"),
@@ -118,7 +118,7 @@ fn plot(values: &Values) -> Result<Plot, Error> {
     Ok(Plot::single(
         "From completion entry to notice",
         Axis::log("completions an interrupt"),
-        Axis::linear("us"),
+        Axis::linear("time, us"),
         lines,
     ))
 }

@@ -148,15 +148,12 @@ fn deviation(fluid: &[f64], simulated: &[f64]) -> f64 {
 fn answer(input: &Input) -> Result<Outcome, Error> {
     input.check()?;
     let fluid = input.fluid();
-    let simulated = input.simulated(&fluid);
     let aggregate: f64 = fluid.iter().sum();
     let smallest = fluid.iter().copied().fold(f64::INFINITY, f64::min);
     let (utilisation, saturated) = input.utilisation(&fluid);
-    let deviation = deviation(&fluid, &simulated);
-    Ok(Outcome::new(
-        input.bound(saturated),
+    let figures = [
         vec![
-            Figure::new("per_stream_gb_per_s", fluid, "GB/s", "each stream, fluid limit"),
+            Figure::new("per_stream_gb_per_s", fluid.clone(), "GB/s", "each stream, fluid limit"),
             Figure::new("slowest_gb_per_s", smallest, "GB/s", "the slowest of them"),
             Figure::new("aggregate_gb_per_s", aggregate, "GB/s", "all of them"),
             Figure::new(
@@ -173,21 +170,31 @@ fn answer(input: &Input) -> Result<Outcome, Error> {
                 "",
                 "the fewest streams within 1 % of the most throughput",
             ),
-            Figure::new("simulated_gb_per_s", simulated.clone(), "GB/s", "each stream, discrete events"),
-            Figure::new("simulated_aggregate_gb_per_s", simulated.iter().sum::<f64>(), "GB/s", "all of them"),
-            Figure::new("deviation", deviation, "", "largest difference of a stream between both, relative"),
-            Figure::new("fluid_holds", deviation <= 0.02, "", "whether they agree within 2 %"),
-            Figure::new(
-                "reduction",
-                input.reduction(),
-                "",
-                "what if: share that the victim of a traffic class loses",
-            ),
         ],
-    ))
+        input.simulator(&fluid),
+        vec![Figure::new(
+            "reduction",
+            input.reduction(),
+            "",
+            "what if: share that the victim of a traffic class loses",
+        )],
+    ];
+    Ok(Outcome::new(input.bound(saturated), figures.concat()))
 }
 
 impl Input {
+    /// What the simulator says, and how far that is from the fluid limit.
+    fn simulator(&self, fluid: &[f64]) -> Vec<Figure> {
+        let simulated = self.simulated(fluid);
+        let (aggregate, deviation) = (simulated.iter().sum::<f64>(), deviation(fluid, &simulated));
+        vec![
+            Figure::new("simulated_gb_per_s", simulated, "GB/s", "each stream, discrete events"),
+            Figure::new("simulated_aggregate_gb_per_s", aggregate, "GB/s", "all of them"),
+            Figure::new("deviation", deviation, "", "largest difference of a stream between both, relative"),
+            Figure::new("fluid_holds", deviation <= 0.02, "", "whether they agree within 2 %"),
+        ]
+    }
+
     fn bound(&self, saturated: bool) -> String {
         let capacity = shown(self.capacity(2));
         let window = self.depth as f64 * self.io_bytes as f64 / (self.base_latency_us * 1e3);
@@ -217,7 +224,7 @@ fn plot(values: &Values) -> Result<Plot, Error> {
     Ok(Plot {
         title: "Streams that share switches".into(),
         x: Axis::linear("streams"),
-        y: Axis::linear("GB/s"),
+        y: Axis::linear("throughput, GB/s"),
         panels: vec![
             both("all streams", |speeds| speeds.iter().sum()),
             both("the slowest stream", |speeds| speeds.iter().copied().fold(f64::INFINITY, f64::min)),

@@ -97,6 +97,21 @@ impl Input {
     }
 }
 
+impl Input {
+    /// The largest part of an I/O's time.
+    fn bound(&self, copying_us: f64, slowest_us: f64) -> String {
+        let parts = [
+            ("the medium's latency", self.media_us),
+            ("the network's latency", self.network_us),
+            ("software", self.software_us),
+            ("copies", copying_us),
+            ("the slowest transfer", slowest_us),
+        ];
+        let (decides, part) = largest(&parts);
+        format!("{decides}: {} of the time", percent(part / self.time_us()))
+    }
+}
+
 fn answer(input: &Input) -> Result<Outcome, Error> {
     let (bytes, time) = (input.bytes as f64, input.time_us());
     let transfers = input.transfers();
@@ -107,16 +122,8 @@ fn answer(input: &Input) -> Result<Outcome, Error> {
     };
     let direct = Input { copies: 0, ..input.clone() }.time_us();
     let copying: f64 = transfers.iter().filter(|(name, _)| *name == "copy").map(|(_, time)| time).sum();
-    let parts = [
-        ("the medium's latency", input.media_us),
-        ("the network's latency", input.network_us),
-        ("software", input.software_us),
-        ("copies", copying),
-        ("the slowest transfer", slowest),
-    ];
-    let (decides, part) = largest(&parts);
     Ok(Outcome::new(
-        format!("{decides}: {} of the time", percent(part / time)),
+        input.bound(copying, slowest),
         vec![
             Figure::new("time_us", time, "us", "one I/O"),
             Figure::new(
@@ -154,7 +161,7 @@ fn plot(_: &Values) -> Result<Plot, Error> {
         Ok(Series::of(preset.name, powers(9, 24), at))
     };
     let lines = PRESETS.iter().take(4).map(line).collect::<Result<Vec<_>, Error>>()?;
-    Ok(Plot::single("One I/O on each path", Axis::log("bytes"), Axis::linear("us"), lines))
+    Ok(Plot::single("One I/O on each path", Axis::log("bytes of the I/O"), Axis::linear("time, us"), lines))
 }
 
 #[cfg(test)]

@@ -70,21 +70,24 @@ impl Input {
         let (old, new, event) = (self.old as u16, self.new as u16, self.event_idx as u16);
         new.wrapping_sub(event).wrapping_sub(1) < new.wrapping_sub(old)
     }
+
+    /// The page of shadow doorbells where it is too small, and register writes otherwise.
+    fn bound(&self, shadowed: u64) -> String {
+        match self.io_queues <= shadowed {
+            true => format!("register writes: {} a command", shown(self.writes_per_command())),
+            false => {
+                format!("the page of shadow doorbells: room for {shadowed} I/O queues of {}", self.io_queues)
+            }
+        }
+    }
 }
 
 fn answer(input: &Input) -> Result<Outcome, Error> {
     let shadowed = input.shadowed(8);
-    let fits = input.io_queues <= shadowed;
     let writes = input.writes_per_command();
-    let bound = match fits {
-        true => format!("register writes: {} a command", shown(writes)),
-        false => {
-            format!("the page of shadow doorbells: room for {shadowed} I/O queues of {}", input.io_queues)
-        }
-    };
     let rate = input.iops / input.sq_batch as f64 * input.crossed_share;
     Ok(Outcome::new(
-        bound,
+        input.bound(shadowed),
         vec![
             Figure::new("writes_per_command", writes, "", "register writes of a command"),
             Figure::new("sq_doorbells_per_s", rate, "1/s", "submission doorbells a second"),
@@ -113,7 +116,7 @@ fn answer(input: &Input) -> Result<Outcome, Error> {
                 "",
                 "the same by the specification's own rule, which forgets one of each pair",
             ),
-            Figure::new("shadow_fits", fits, "", "whether the I/O queue pairs fit"),
+            Figure::new("shadow_fits", input.io_queues <= shadowed, "", "whether the I/O queue pairs fit"),
             Figure::new("rings", input.rings(), "", "whether the update crosses EventIdx"),
         ],
     ))
@@ -126,13 +129,13 @@ fn plot(values: &Values) -> Result<Plot, Error> {
             Input { sq_batch: batch as u64, cq_batch: batch as u64, crossed_share, ..base.clone() }
                 .writes_per_command()
         };
-        Series::of(format!("{crossed_share} of updates cross EventIdx"), powers(0, 6), at)
+        Series::of(format!("{} % of updates cross EventIdx", crossed_share * 100.0), powers(0, 6), at)
     };
     let lines = [1.0, 0.5, 0.1].map(line).to_vec();
     Ok(Plot::single(
         "Register writes of a command",
         Axis::log("commands under one doorbell"),
-        Axis::linear("writes"),
+        Axis::linear("register writes"),
         lines,
     ))
 }

@@ -107,7 +107,7 @@ fn plot(values: &Values) -> Result<Plot, Error> {
     Ok(Plot::single(
         "Cost of a command",
         Axis::log("commands under one fence and doorbell"),
-        Axis::linear("ns"),
+        Axis::linear("time, ns"),
         lines,
     ))
 }

@@ -58,6 +58,17 @@ impl Input {
     fn fetch_ms(&self) -> f64 {
         self.context_tokens as f64 * (self.layers * self.layer_token_bytes()) as f64 / self.gb_per_s / 1e6
     }
+
+    fn bound(&self) -> String {
+        let (fetch, compute) = (self.fetch_ms(), self.compute_ms);
+        match fetch > compute {
+            true => format!("fetching: {} ms for {} ms of computing", shown(fetch), shown(compute)),
+            false => format!(
+                "computing, with overlap; without it the GPU idles {} of the time",
+                percent(fetch / (compute + fetch))
+            ),
+        }
+    }
 }
 
 fn answer(input: &Input) -> Result<Outcome, Error> {
@@ -65,15 +76,8 @@ fn answer(input: &Input) -> Result<Outcome, Error> {
         (input.layers * input.layer_token_bytes(), input.fetch_ms(), input.compute_ms);
     let block = (input.block_tokens * input.layer_token_bytes()).next_multiple_of(input.lba_bytes);
     let overlapped = compute / compute.max(fetch);
-    let bound = match fetch > compute {
-        true => format!("fetching: {} ms for {} ms of computing", shown(fetch), shown(compute)),
-        false => format!(
-            "computing, with overlap; without it the GPU idles {} of the time",
-            percent(fetch / (compute + fetch))
-        ),
-    };
     Ok(Outcome::new(
-        bound,
+        input.bound(),
         vec![
             Figure::new("token_bytes", token, "B", "keys and values of a token, all layers"),
             Figure::new("context_bytes", input.context_tokens as f64 * token as f64, "B", "of all tokens"),
@@ -116,7 +120,7 @@ fn plot(values: &Values) -> Result<Plot, Error> {
         Series::of(format!("{gb_per_s} GB/s"), powers(10, 17), at)
     };
     let lines = [14.0, 57.6, 112.0].map(line).to_vec();
-    Ok(Plot::single("Fetching a context", Axis::log("tokens"), Axis::linear("ms"), lines))
+    Ok(Plot::single("Fetching a context", Axis::log("tokens"), Axis::linear("time, ms"), lines))
 }
 
 #[cfg(test)]

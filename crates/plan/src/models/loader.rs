@@ -76,7 +76,7 @@ fn plot(values: &Values) -> Result<Plot, Error> {
     let lines = [0.2, 0.5, 0.8, 0.95].map(line).to_vec();
     Ok(Plot::single(
         "Speed-up of a run",
-        Axis::linear("loading becomes faster by"),
+        Axis::linear("loading becomes faster by this factor"),
         Axis::linear("speed-up"),
         lines,
     ))

@@ -84,7 +84,7 @@ fn plot(values: &Values) -> Result<Plot, Error> {
         Series::of(link, (1..=16).map(f64::from), at)
     };
     let lines = ["gen3-x16", "gen4-x16", "gen5-x16", "gen6-x16"].map(line).to_vec();
-    Ok(Plot::single("Pipeline bound", Axis::linear("SSDs"), Axis::linear("GB/s"), lines))
+    Ok(Plot::single("Pipeline bound", Axis::linear("SSDs"), Axis::linear("throughput, GB/s"), lines))
 }
 
 #[cfg(test)]

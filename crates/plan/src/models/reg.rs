@@ -11,7 +11,7 @@ inputs! {
     bytes: u64 = 1 << 30, Kind::Bytes, "B", "bytes of the buffer";
     transfer_bytes: u64 = 0, Kind::MaybeBytes, "B", "bytes of one transfer; 0: the whole buffer";
     variant: String = "pages".into(), Kind::Choice(&["pages", "flat"]), "", "pages: a cost for each page; flat: one walk of the GPU's page tables";
-    page_bytes: u64 = 4096, Kind::Bytes, "B", "bytes of a page";
+    page_bytes: u64 = 4096, Kind::Bytes, "B", "bytes of a page", measurable;
     fixed_us: f64 = 10.0, Kind::Number, "us", "cost of any registration", measurable;
     page_us: f64 = 1.0, Kind::Number, "us", "cost of one page", measurable;
     walk_us: f64 = 20.0, Kind::Number, "us", "cost of the walk, where it is flat", measurable;
@@ -136,14 +136,14 @@ fn plot(values: &Values) -> Result<Plot, Error> {
             let at = |bytes: f64| {
                 Input { bytes: bytes as u64, transfer_bytes: 0, ..base.clone() }.r_eff(ios, gb_per_s)
             };
-            Series::of(format!("{ios} transfers"), powers(12, 30), at)
+            Series::of(format!("transfers: {ios}"), powers(12, 30), at)
         };
         Panel { title: format!("{gb_per_s} GB/s"), series: [1.0, 4.0, 16.0, 64.0, 256.0].map(line).to_vec() }
     };
     Ok(Plot {
         title: format!("R_eff: share of time that transfers are ({})", base.keep),
         x: Axis::log("bytes of the buffer and of each transfer"),
-        y: Axis::linear("R_eff"),
+        y: Axis::linear("R_eff, share of time"),
         panels: [12.5, 25.0, 50.0].map(panel).to_vec(),
     })
 }

@@ -119,6 +119,7 @@ fn inference(input: &Input) -> Result<Case, Error> {
     let queue = ask(&queues::MODEL, json!({"iops": 1e6, "latency_us": input.latency_us}))?;
     let (in_flight, largest) = (number(&queue, "in_flight"), number(&fetch, "largest_io_bytes"));
     let limit = number(&fetch, "fetch_limit_overlapped");
+    let of_fetch = |name, unit, meaning| Figure::new(name, number(&fetch, name), unit, meaning);
     Ok(Case {
         situation: "inference with a KV cache",
         recommended: "GPUDirect Storage, batches of NVMe commands, prefetch",
@@ -132,30 +133,14 @@ fn inference(input: &Input) -> Result<Case, Error> {
         bound: format!("the GPU's link: I/Os of at most {} bytes at 1 M a second", shown(largest)),
         figures: vec![
             Figure::new("in_flight", in_flight, "", "commands in flight for 1 M I/Os a second"),
-            Figure::new(
-                "iops_gb_per_s",
-                number(&fetch, "iops_gb_per_s"),
-                "GB/s",
-                "those I/Os at 4 KiB, as bandwidth",
-            ),
-            Figure::new(
-                "largest_io_bytes",
-                largest,
-                "B",
-                "the largest I/O of which one link carries so many",
-            ),
-            Figure::new(
+            of_fetch("iops_gb_per_s", "GB/s", "those I/Os at 4 KiB, as bandwidth"),
+            of_fetch("largest_io_bytes", "B", "the largest I/O of which one link carries so many"),
+            of_fetch(
                 "fetch_limit_overlapped",
-                limit,
                 "",
                 "fetching, as a share of computing, for 90 % with overlap",
             ),
-            Figure::new(
-                "fetch_limit_serial",
-                number(&fetch, "fetch_limit_serial"),
-                "",
-                "the same without overlap",
-            ),
+            of_fetch("fetch_limit_serial", "", "the same without overlap"),
         ],
     })
 }

@@ -62,7 +62,24 @@ fn what_is_given_goes_before_what_was_measured_and_that_before_a_preset() {
     assert_eq!(input("link_gb_per_s").1, Origin::Default);
     assert_eq!(answer.result("time_us"), Some(&json!(3.125)));
     assert_eq!(answer.confidence.measured, ["fixed_us"]);
-    assert_eq!(answer.confidence.not_measured, ["page_us", "walk_us", "setup_us"]);
+    assert_eq!(answer.confidence.not_measured, ["page_bytes", "page_us", "walk_us", "setup_us"]);
+}
+
+#[test]
+fn a_speed_that_a_link_does_not_take_is_refused() {
+    let asked = |given: serde_json::Value| {
+        let given = serde_json::from_value(given).unwrap();
+        let settings = Settings { given, ..Settings::default() };
+        ["tlp", "pipeline", "stripe"].map(|model| find(model).unwrap().answer(&settings))
+    };
+    for answer in asked(json!({"link_gb_per_s": 10})) {
+        let error = answer.unwrap_err().to_string();
+        let words = "link_gb_per_s '10': the link is gen5-x16, which has its own speed; with link custom this one counts";
+        assert_eq!(error, words);
+    }
+    for answer in asked(json!({"link_gb_per_s": 10, "link": "custom"})) {
+        assert!(answer.unwrap().text().contains("10 GB/s"));
+    }
 }
 
 #[test]

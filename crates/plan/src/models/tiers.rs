@@ -134,7 +134,7 @@ fn plot(values: &Values) -> Result<Plot, Error> {
     let base: Input = read(values)?;
     let line = |name: &str, tier: Tier| Series::of(name, powers(6, 24), |bytes| tier.access_us(bytes));
     let lines = vec![line("SSD", base.nvme()), line("CXL", base.cxl()), line("remote SSD", base.remote())];
-    Ok(Plot::single("One access", Axis::log("bytes"), Axis::log("us"), lines))
+    Ok(Plot::single("One access", Axis::log("bytes of the access"), Axis::log("time, us"), lines))
 }
 
 #[cfg(test)]

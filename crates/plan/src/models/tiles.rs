@@ -1,12 +1,15 @@
 //! `tiles`: loading tiles while others are computed on: buffers, stalls, and how long a tile stays.
 
+mod schedule;
+
 use crate::answer::{Figure, Sure};
 use crate::error::Error;
 use crate::model::{Outcome, Preset, Values, model};
 use crate::number::shown;
 use crate::param::{Kind, inputs, read};
 use crate::plot::{Axis, Plot, Series};
-use crate::random::Random;
+use schedule::Steps;
+pub use schedule::{TileSchedule, TileStep};
 
 inputs! {
     tiles: u64 = 8, Kind::Count(100_000), "", "tiles";
@@ -83,21 +86,14 @@ impl Input {
 
     /// Tile by tile.
     fn simulated(&self) -> Run {
-        let mut random = Random::new(self.seed);
-        // When each buffer's tile has been computed on.
-        let mut free = vec![0.0; self.buffers as usize];
-        let (mut loaded, mut computed, mut stall) = (0.0f64, 0.0f64, 0.0);
-        for tile in 0..self.tiles {
-            let slot = (tile % self.buffers) as usize;
-            let load = (self.load_us + self.jitter_us * random.normal()).max(0.0);
-            loaded = loaded.max(free[slot]) + load;
-            if tile > 0 {
-                stall += (loaded - computed).max(0.0);
+        let mut run = Run { time_us: 0.0, stall_us: 0.0 };
+        for step in Steps::of(self) {
+            if step.tile > 0 {
+                run.stall_us += step.compute_start_us - run.time_us;
             }
-            computed = computed.max(loaded) + self.compute_us;
-            free[slot] = computed;
+            run.time_us = step.compute_end_us;
         }
-        Run { time_us: computed, stall_us: stall }
+        run
     }
 }
 
@@ -144,7 +140,10 @@ fn plot(values: &Values) -> Result<Plot, Error> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
+    use crate::Settings;
 
     #[test]
     fn the_simulation_is_the_formula_where_nothing_varies() {
@@ -169,6 +168,31 @@ mod tests {
         };
         assert!(at(8) < at(2) && at(2) < at(1));
         assert_eq!(at(2), at(2));
+    }
+
+    #[test]
+    fn a_schedule_ends_when_the_model_says_and_never_loads_over_a_tile_in_use() {
+        for (preset, jitter_us) in [("load-bound", 0.0), ("balanced", 0.0), ("systolic", 1.0)] {
+            let settings = Settings { preset: Some(preset.to_owned()), ..Settings::default() };
+            let (schedule, answer) = (TileSchedule::of(&settings).unwrap(), MODEL.answer(&settings).unwrap());
+            assert_eq!(answer.result("simulated_us"), Some(&schedule.end_us.into()));
+            assert_eq!(answer.result("stall_us"), Some(&schedule.stall_us.into()));
+            let formula = answer.result("buffered_us").and_then(Value::as_f64).unwrap();
+            assert!(jitter_us > 0.0 || (schedule.end_us - formula).abs() < 1e-9, "{preset}");
+            let last = schedule.tiles.last().unwrap();
+            assert_eq!((last.compute_end_us, last.tile + 1), (schedule.end_us, schedule.tiles.len() as u64));
+            for (before, after) in schedule.tiles.iter().zip(&schedule.tiles[schedule.buffers as usize..]) {
+                assert_eq!(before.buffer, after.buffer);
+                assert!(after.load_start_us >= before.compute_end_us);
+            }
+            for pair in schedule.tiles.windows(2) {
+                assert!(pair[1].load_start_us >= pair[0].load_end_us);
+                assert!(pair[1].compute_start_us >= pair[0].compute_end_us.max(pair[1].load_end_us));
+                // The next tile is on its way before this one is done.
+                assert!(pair[1].load_start_us < pair[0].compute_end_us);
+            }
+            assert_eq!(schedule, TileSchedule::of(&settings).unwrap());
+        }
     }
 
     #[test]

@@ -84,7 +84,7 @@ fn plot(values: &Values) -> Result<Plot, Error> {
     Ok(Plot::single(
         "Payload as a share of what is sent",
         Axis::log("payload bytes"),
-        Axis::linear("share"),
+        Axis::linear("share of payload"),
         lines,
     ))
 }

@@ -7,6 +7,11 @@ use crate::machine::{Gpu, Machine, PciNode, Ssd};
 
 /// The oldest driver that loads our PTX.
 const DRIVER_WANTED: u32 = 580;
+/// Installs it from NVIDIA's own repository, on Debian 12 and newer and Ubuntu 22.04 and newer: what these have themselves is
+/// too old, or has other names. The package `nvidia-open` takes the place of the closed module.
+const INSTALL: &str = "\
+    wget https://developer.download.nvidia.com/compute/cuda/repos/$(. /etc/os-release; echo $ID$VERSION_ID | tr -d .)/x86_64/cuda-keyring_1.1-1_all.deb && \
+    sudo apt install ./cuda-keyring_1.1-1_all.deb && sudo apt update && sudo apt install linux-headers-$(uname -r) nvidia-open && sudo reboot";
 /// A window to GPU memory as small as cards had before it could be resized.
 const SMALL_BAR: u64 = 256 << 20;
 
@@ -48,20 +53,19 @@ fn gpus(machine: &Machine) -> Vec<Finding> {
 }
 
 fn driver(machine: &Machine) -> Vec<Finding> {
-    let install = "sudo apt install nvidia-open  # 580 or newer";
     let Some(nvidia) = &machine.nvidia else {
         let means = "kernels cannot run on the GPU";
-        return vec![finding(Status::Missing, "NVIDIA driver", "not loaded", means).fix(install)];
+        return vec![finding(Status::Missing, "NVIDIA driver", "not loaded", means).fix(INSTALL)];
     };
     let kind = if nvidia.open { "open kernel module" } else { "closed kernel module" };
     let found = format!("{}, {kind}", nvidia.version);
     if !nvidia.is_at_least(&[DRIVER_WANTED]) {
         let means = format!("our kernels need {DRIVER_WANTED} or newer (CUDA 13.0)");
-        return vec![finding(Status::Missing, "NVIDIA driver", found, means).fix(install)];
+        return vec![finding(Status::Missing, "NVIDIA driver", found, means).fix(INSTALL)];
     }
     if !nvidia.open {
         let means = "kernels run, but its memory cannot be exported as a dma-buf: SSDs do not reach it";
-        return vec![finding(Status::Warn, "NVIDIA driver", found, means).fix(install)];
+        return vec![finding(Status::Warn, "NVIDIA driver", found, means).fix(INSTALL)];
     }
     let mut all =
         vec![finding(Status::Ok, "NVIDIA driver", found, "kernels run, and memory is exported as dma-bufs")];

@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 
+use super::forwarding;
 use crate::machine::{Gpu, Machine, Nvidia, Ssd};
-use crate::topology::{Pair, Relation, pair};
+use crate::topology::{Pair, pair};
 
 /// A way that memory or doorbells may go.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -186,40 +187,6 @@ impl Ways<'_> {
     /// Whether requests of one device reach the other. With an IOMMU in between they go up to the root complex, also
     /// below one switch: the addresses of both are translated there.
     fn routed(&self) -> Result<(), String> {
-        let root = |bdf| self.machine.node(bdf).map_or("-", |node| node.root.as_str());
-        if self.pair.relation >= Relation::Node {
-            return Err(format!(
-                "the GPU is under root complex {}, the SSD under {}: nothing promises that requests between devices get \
-                 from one to the other; put both under one (warpbell topo)",
-                root(self.gpu.bdf),
-                root(self.ssd.bdf)
-            ));
-        }
-        self.forwards(root(self.gpu.bdf))
-    }
-
-    /// Whether the root complex forwards requests between devices, as far as Linux knows (its list for peer to peer).
-    fn forwards(&self, root: &str) -> Result<(), String> {
-        let cpu = &self.machine.cpu;
-        if cpu.vendor.as_deref() == Some("AuthenticAMD") && cpu.family >= Some(0x17) {
-            return Ok(());
-        }
-        let mut nodes = self.machine.functions.iter().flatten();
-        let bridge = nodes.find(|node| node.root == root && node.function.class >> 8 == 0x0600);
-        let Some(bridge) = bridge else {
-            return Err(format!("{root} shows no host bridge: whether it forwards requests is not known"));
-        };
-        let (vendor, device) = (bridge.function.vendor, bridge.function.device);
-        if vendor == 0x8086 && FORWARDING_INTEL.contains(&device) {
-            return Ok(());
-        }
-        Err(format!(
-            "the root complex ({vendor:04x}:{device:04x}) is not known to forward requests between devices (Linux's list)"
-        ))
+        forwarding::routed(self.machine, self.gpu.bdf, self.ssd.bdf, self.pair.relation)
     }
 }
-
-/// Host bridges of Intel that forward requests between devices below different ports: Sandy Bridge-E, Haswell-E,
-/// Skylake-E, Sapphire Rapids and newer.
-const FORWARDING_INTEL: [u16; 10] =
-    [0x3c00, 0x3c01, 0x2f00, 0x2f01, 0x2020, 0x2030, 0x2031, 0x2032, 0x2033, 0x09a2];

@@ -12,6 +12,9 @@ use crate::topology::Relation;
 
 /// The line about data that was moved.
 const SELF_TEST: &str = "data through a way";
+/// What the subjects of all such lines begin with.
+const TESTS: &str = "data through ";
+const AGAIN: &str = "warpbell check --self-test  # once more; if it fails again, report it with what warpbell check --capture DIR copies";
 const ANOTHER_SLOT: &str =
     "put the SSD into a slot behind another port, one with ACS; warpbell topo shows the tree";
 
@@ -22,7 +25,7 @@ pub struct Verdict {
     pub complete: bool,
     /// In one sentence.
     pub words: String,
-    /// What does work here, with the command that shows it.
+    /// What does work here, with the command that shows it; nothing after data arrived wrong.
     pub works: Vec<String>,
 }
 
@@ -49,10 +52,13 @@ impl Report {
         Report { findings, paths, verdict }
     }
 
-    /// Puts what a test of data through a way gave in place of the line that none was made.
-    pub fn tested(&mut self, status: Status, found: String, means: &str) {
-        self.findings.retain(|finding| finding.subject != SELF_TEST);
-        self.findings.push(Finding::new(Layer::Path, status, SELF_TEST, found, means));
+    /// Puts what tests of data through ways gave in place of the line that none was made. The verdict is formed anew: a
+    /// machine on which data arrives wrong lacks something, whatever its files say.
+    pub fn tested(&mut self, machine: &Machine, tests: Vec<Finding>) {
+        self.findings.retain(|finding| !is_test(finding));
+        let again = |test: Finding| if test.status == Status::Missing { test.fix(AGAIN) } else { test };
+        self.findings.extend(tests.into_iter().map(again));
+        self.verdict = verdict(machine, &self.findings, &self.paths);
     }
 
     /// For people.
@@ -67,10 +73,15 @@ impl Report {
         }
         self.paths.iter().for_each(|choice| text += &ways(choice));
         let _ = writeln!(text, "Result: {}", self.verdict.words);
-        text += "What works here:\n";
+        text += if self.verdict.works.is_empty() { "" } else { "What works here:\n" };
         text.extend(self.verdict.works.iter().map(|line| format!("  {line}\n")));
         text
     }
+}
+
+/// Whether it is about data that was moved, or was not.
+fn is_test(finding: &Finding) -> bool {
+    finding.subject.starts_with(TESTS)
 }
 
 fn ways(choice: &Choice) -> String {
@@ -171,9 +182,7 @@ fn way(choice: &Choice, remedy: Option<&str>) -> Finding {
         return finding(Status::NotLookedAt, found, means).fix(try_it);
     }
     let fix = match choice.pair.relation {
-        Relation::Node | Relation::System => {
-            "put GPU and SSD under one root complex; warpbell topo shows slots".to_owned()
-        }
+        Relation::System => "put GPU and SSD under one root complex; warpbell topo shows slots".to_owned(),
         _ => format!("each way's reason is below; to try them: sudo warpbell report gpu {}", choice.pair.ssd),
     };
     finding(Status::Warn, found, "kernels drive the SSD, and data goes through host memory").fix(fix)
@@ -186,6 +195,10 @@ fn verdict(machine: &Machine, findings: &[Finding], paths: &[Choice]) -> Verdict
         .map(|finding| finding.subject.as_str())
         .collect();
     let complete = missing.is_empty() && !paths.is_empty();
+    if findings.iter().any(|finding| is_test(finding) && finding.status == Status::Missing) {
+        let words = "data that was moved did not arrive as it was sent; nothing else here counts before that is mended.";
+        return Verdict { complete, words: words.to_owned(), works: Vec::new() };
+    }
     let words = match (complete, paths.iter().any(Choice::is_direct)) {
         (true, true) => "nothing found speaks against I/O by kernels, into GPU memory directly.".to_owned(),
         (true, false) => "nothing found speaks against I/O by kernels, through host memory.".to_owned(),

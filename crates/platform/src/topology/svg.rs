@@ -7,7 +7,11 @@ use super::{Leaf, Topology};
 const ROW: usize = 30;
 const INDENT: usize = 40;
 const BOX: usize = 22;
-const WIDTH: usize = 900;
+const MARGIN: usize = 10;
+/// Between the edge of a box and its words.
+const PADDING: usize = 6;
+/// Width of a character, of 12 pixels in a monospaced face: no face is wider.
+const CHARACTER: f64 = 7.4;
 
 /// A row: its depth, its words, its colour, and the row of what is above it.
 struct Row {
@@ -15,6 +19,18 @@ struct Row {
     words: String,
     colour: &'static str,
     above: Option<usize>,
+}
+
+impl Row {
+    /// Left edge of its box.
+    fn left(&self) -> usize {
+        MARGIN + self.depth * INDENT
+    }
+
+    /// Where its box must end at the earliest: its words fit in.
+    fn right(&self) -> usize {
+        self.left() + 2 * PADDING + (self.words.chars().count() as f64 * CHARACTER).ceil() as usize
+    }
 }
 
 pub(super) fn svg(topology: &Topology) -> String {
@@ -26,13 +42,15 @@ pub(super) fn svg(topology: &Topology) -> String {
         let above = rows.len() - 1;
         root.children.iter().for_each(|leaf| push(&mut rows, leaf, 1, above));
     }
-    let height = (rows.len() + 1) * ROW;
+    let height = rows.len() * ROW + MARGIN;
+    let width = rows.iter().map(Row::right).max().unwrap_or(0) + MARGIN;
     let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" font-family=\"monospace\" \
-         font-size=\"12\">\n<title>PCIe tree of GPUs and SSDs</title>\n"
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
+         viewBox=\"0 0 {width} {height}\" font-family=\"monospace\" font-size=\"12\">\n\
+         <title>PCIe tree of GPUs and SSDs</title>\n<path d=\"M0 0H{width}V{height}H0z\" fill=\"white\"/>\n"
     );
     for (index, row) in rows.iter().enumerate() {
-        draw(&mut svg, index, row);
+        draw(&mut svg, index, row, width);
     }
     svg + "</svg>\n"
 }
@@ -50,11 +68,12 @@ fn push(rows: &mut Vec<Row>, leaf: &Leaf, depth: usize, above: usize) {
     leaf.children.iter().for_each(|leaf| push(rows, leaf, depth + 1, own));
 }
 
-fn draw(svg: &mut String, index: usize, row: &Row) {
-    let (x, y) = (10 + row.depth * INDENT, 10 + index * ROW);
-    let (width, middle) = (WIDTH - 20 - x, y + BOX / 2);
+/// A box from its place on the tree to the right margin of the picture.
+fn draw(svg: &mut String, index: usize, row: &Row, picture: usize) {
+    let (x, y) = (row.left(), MARGIN + index * ROW);
+    let (width, middle) = (picture - MARGIN - x, y + BOX / 2);
     if let Some(above) = row.above {
-        let (from, start) = (x - INDENT / 2, 10 + above * ROW + BOX);
+        let (from, start) = (x - INDENT / 2, MARGIN + above * ROW + BOX);
         let _ = writeln!(svg, "<path d=\"M{from} {start}V{middle}H{x}\" fill=\"none\" stroke=\"#555\"/>");
     }
     let colour = row.colour;
@@ -62,7 +81,14 @@ fn draw(svg: &mut String, index: usize, row: &Row) {
         svg,
         "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{BOX}\" fill=\"{colour}\" stroke=\"#555\"/>"
     );
-    let _ = writeln!(svg, "<text x=\"{}\" y=\"{}\">{}</text>", x + 6, y + 15, escaped(&row.words));
+    // The words have double spaces, which a picture would otherwise make single.
+    let _ = writeln!(
+        svg,
+        "<text x=\"{}\" y=\"{}\" xml:space=\"preserve\">{}</text>",
+        x + PADDING,
+        y + 15,
+        escaped(&row.words)
+    );
 }
 
 /// Models come from devices, and may hold anything.

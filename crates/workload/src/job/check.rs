@@ -171,17 +171,7 @@ pub(super) fn warps(options: &BenchOptions, limits: &Limits) -> Result<(u32, u32
             Some(warps) => Err(conflict("warps", warps, "--api host runs no kernels".to_owned())),
         };
     }
-    let suggested = match options.sharing {
-        Sharing::Exclusive => queues,
-        // One command of each lane.
-        Sharing::Shared if options.protocol.is_some() || options.api == Api::Batch => {
-            queues * options.iodepth.div_ceil(LANES)
-        }
-        Sharing::Shared => {
-            queues * (options.iodepth / LANES).clamp(1, 4).max(options.iodepth.div_ceil(MAX_IN_FLIGHT))
-        }
-    };
-    let warps = options.warps.unwrap_or(suggested);
+    let warps = options.warps.unwrap_or_else(|| suggested_warps(options));
     if warps < queues {
         return Err(too_small("warps", warps, format!("{queues}, one for each of --queues {queues}")));
     }
@@ -196,21 +186,44 @@ pub(super) fn warps(options: &BenchOptions, limits: &Limits) -> Result<(u32, u32
     let layout = if limits.wide_cids { CidLayout::wide } else { CidLayout::new };
     match layout(queues, warps, tokens) {
         Ok(_) => Ok((warps, tokens)),
-        Err(LayoutError::TooManyTokens { limit, .. }) if options.api == Api::Batch => {
+        Err(error) => Err(too_few_cids(&error, options, warps, tokens)),
+    }
+}
+
+/// Warps over all queues, where nobody says how many.
+fn suggested_warps(options: &BenchOptions) -> u32 {
+    let queues = u32::from(options.queues);
+    match options.sharing {
+        Sharing::Exclusive => queues,
+        // One command of each lane.
+        Sharing::Shared if options.protocol.is_some() || options.api == Api::Batch => {
+            queues * options.iodepth.div_ceil(LANES)
+        }
+        Sharing::Shared => {
+            queues * (options.iodepth / LANES).clamp(1, 4).max(options.iodepth.div_ceil(MAX_IN_FLIGHT))
+        }
+    }
+}
+
+/// Why queues have no identifiers for so many warps and commands, by the flag that asks for too many.
+fn too_few_cids(error: &LayoutError, options: &BenchOptions, warps: u32, tokens: u32) -> JobError {
+    let queues = u32::from(options.queues);
+    match *error {
+        LayoutError::TooManyTokens { limit, .. } if options.api == Api::Batch => {
             let reason =
                 format!("a lane of a batch takes {tokens} CIDs, but has {limit} with --queues {queues}");
-            Err(conflict("warps", warps, reason))
+            conflict("warps", warps, reason)
         }
-        Err(LayoutError::TooManyTokens { limit, .. }) => {
+        LayoutError::TooManyTokens { limit, .. } => {
             let room = warps / queues * LANES * limit;
             let limit = format!("{room}, the CIDs of --warps {warps} on --queues {queues}");
-            Err(too_large("iodepth", options.iodepth, limit))
+            too_large("iodepth", options.iodepth, limit)
         }
-        Err(LayoutError::TooManyWarps { limit, .. }) => {
+        LayoutError::TooManyWarps { limit, .. } => {
             let most = u64::from(limit) * u64::from(queues);
-            Err(too_large("warps", warps, format!("{most} on --queues {queues}, for lack of CIDs")))
+            too_large("warps", warps, format!("{most} on --queues {queues}, for lack of CIDs"))
         }
-        Err(error) => Err(conflict("warps", warps, error.to_string())),
+        _ => conflict("warps", warps, error.to_string()),
     }
 }
 

@@ -61,7 +61,9 @@ fn flags(options: &BenchOptions, protocol: Protocol) -> Result<(), JobError> {
         return Err(conflict("api", options.api, reason));
     }
     if options.sharing != Sharing::Shared {
-        let reason = format!("--protocol {protocol} is for queues that warps share; use --sharing shared");
+        let reason = format!(
+            "--protocol {protocol} is for queues that warps share, and each of these has 1 warp; use --sharing shared"
+        );
         return Err(conflict("sharing", options.sharing, reason));
     }
     if options.retries > 0 {

@@ -270,7 +270,8 @@ fn protocols_take_one_command_of_each_lane_and_nothing_of_the_librarys_queues() 
     );
     assert_eq!(
         unfit(|o| o.sharing = Sharing::Exclusive),
-        "--sharing exclusive: --protocol marks is for queues that warps share; use --sharing shared"
+        "--sharing exclusive: --protocol marks is for queues that warps share, and each of these has 1 warp; use \
+         --sharing shared"
     );
     assert_eq!(unfit(|o| o.retries = 2), "--retries 2: --protocol marks submits no command again; use 0");
     assert!(unfit(|o| o.trace_events = Some(9)).ends_with("without --trace"));

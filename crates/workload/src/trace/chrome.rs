@@ -1,55 +1,25 @@
 //! The trace event format of Chrome's viewers: a process for each SSD, a track for each warp, a span for each
 //! command, marks for doorbells and collections, and a counter of what is outstanding.
 
+mod format;
+
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::event::{Event, What, opcode_word};
 use super::file::{SsdTrace, TraceFile};
 use crate::status::describe;
+pub use format::{ChromeEvent, ChromeWriter};
 
 /// Name and version of what stands under the key `warpbell`.
 pub const CHROME_SCHEMA: &str = "warpbell.chrome-trace/1";
 
-/// One event of the format. Times are microseconds from the trace's first event.
-#[derive(Serialize)]
-struct Entry<'a> {
-    name: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cat: Option<&'static str>,
-    ph: &'static str,
-    ts: f64,
-    pid: usize,
-    tid: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    s: Option<&'static str>,
-    args: Value,
-}
-
-/// Writes entries as elements of an array, one a line.
-struct Array<W> {
-    into: W,
-    first: bool,
-}
-
-impl<W: Write> Array<W> {
-    fn put(&mut self, entry: &Entry<'_>) -> io::Result<()> {
-        self.into.write_all(if self.first { b"\n" } else { b",\n" })?;
-        self.first = false;
-        Ok(serde_json::to_writer(&mut self.into, entry)?)
-    }
-}
-
-pub(super) fn write(trace: &TraceFile, mut into: impl Write) -> io::Result<()> {
-    into.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
+pub(super) fn write(trace: &TraceFile, into: impl Write) -> io::Result<()> {
     let begin_ns = trace.ssds.iter().filter_map(|ssd| ssd.events.first()).map(|event| event.clock_ns).min();
     let begin_ns = begin_ns.unwrap_or(0);
-    let mut array = Array { into: &mut into, first: true };
+    let mut array = ChromeWriter::begin(into)?;
     let mut ids = 0;
     for (index, ssd) in trace.ssds.iter().enumerate() {
         let pid = index + 1;
@@ -57,9 +27,7 @@ pub(super) fn write(trace: &TraceFile, mut into: impl Write) -> io::Result<()> {
         ids = Process { pid, begin_ns, ids, open: BTreeMap::new(), outstanding: BTreeMap::new() }
             .write(&mut array, ssd)?;
     }
-    into.write_all(b"\n],\"warpbell\":")?;
-    serde_json::to_writer(&mut into, &about(trace, begin_ns))?;
-    into.write_all(b"}\n")
+    array.end(&about(trace, begin_ns))
 }
 
 /// All but the events themselves.
@@ -76,15 +44,12 @@ fn about(trace: &TraceFile, begin_ns: u64) -> Value {
     })
 }
 
-fn describe_tracks<W: Write>(array: &mut Array<W>, pid: usize, ssd: &SsdTrace) -> io::Result<()> {
-    let mut name = |name, tid, args| {
-        array.put(&Entry { name, cat: None, ph: "M", ts: 0.0, pid, tid, id: None, s: None, args })
-    };
-    name("process_name", 0, json!({"name": format!("{} {}", ssd.device, ssd.serial)}))?;
+fn describe_tracks<W: Write>(array: &mut ChromeWriter<W>, pid: usize, ssd: &SsdTrace) -> io::Result<()> {
+    array.name("process_name", (pid, 0), &format!("{} {}", ssd.device, ssd.serial))?;
     for warp in 0..ssd.warps {
         let queues = ssd.queues.max(1);
         let track = format!("warp {warp} (queue {}, slot {})", warp % queues, warp / queues);
-        name("thread_name", track_of(warp), json!({"name": track}))?;
+        array.name("thread_name", (pid, track_of(warp)), &track)?;
     }
     Ok(())
 }
@@ -112,7 +77,7 @@ struct Process {
 
 impl Process {
     /// Returns the number of spans so far.
-    fn write<W: Write>(mut self, array: &mut Array<W>, ssd: &SsdTrace) -> io::Result<u64> {
+    fn write<W: Write>(mut self, array: &mut ChromeWriter<W>, ssd: &SsdTrace) -> io::Result<u64> {
         for event in &ssd.events {
             self.event(array, event)?;
         }
@@ -128,7 +93,7 @@ impl Process {
         (event.clock_ns - self.begin_ns) as f64 / 1e3
     }
 
-    fn event<W: Write>(&mut self, array: &mut Array<W>, event: &Event) -> io::Result<()> {
+    fn event<W: Write>(&mut self, array: &mut ChromeWriter<W>, event: &Event) -> io::Result<()> {
         let (qid, lane) = (event.qid, event.lane);
         match event.what {
             What::Submit { cid, generation, index, opcode, lba, blocks } => {
@@ -182,7 +147,7 @@ impl Process {
 
     fn span<W: Write>(
         &self,
-        array: &mut Array<W>,
+        array: &mut ChromeWriter<W>,
         ph: &'static str,
         ts: f64,
         warp: u32,
@@ -190,25 +155,44 @@ impl Process {
         args: Value,
     ) -> io::Result<()> {
         let (tid, id) = (track_of(warp), Some(format!("{id:#x}")));
-        array.put(&Entry { name, cat: Some("command"), ph, ts, pid: self.pid, tid, id, s: None, args })
+        array.put(&ChromeEvent {
+            name,
+            cat: Some("command"),
+            ph,
+            ts,
+            pid: self.pid,
+            tid,
+            id,
+            args,
+            ..ChromeEvent::default()
+        })
     }
 
-    fn mark<W: Write>(&self, array: &mut Array<W>, event: &Event, name: &str, args: Value) -> io::Result<()> {
+    fn mark<W: Write>(
+        &self,
+        array: &mut ChromeWriter<W>,
+        event: &Event,
+        name: &str,
+        args: Value,
+    ) -> io::Result<()> {
         let (ts, tid) = (self.time(event), track_of(event.warp));
-        let (cat, s) = (Some("queue"), Some("t"));
-        array.put(&Entry { name, cat, ph: "i", ts, pid: self.pid, tid, id: None, s, args })
+        let (cat, s, pid) = (Some("queue"), Some("t"), self.pid);
+        array.put(&ChromeEvent { name, cat, ph: "i", ts, pid, tid, s, args, ..ChromeEvent::default() })
     }
 
     /// What is outstanding on the event's queue, now that so many completions were collected.
-    fn count<W: Write>(&mut self, array: &mut Array<W>, event: &Event, collected: i64) -> io::Result<()> {
+    fn count<W: Write>(
+        &mut self,
+        array: &mut ChromeWriter<W>,
+        event: &Event,
+        collected: i64,
+    ) -> io::Result<()> {
         let outstanding = self.outstanding.entry(event.qid).or_default();
         // Of commands whose submission was overwritten only the completion is known.
         *outstanding = (*outstanding - collected).max(0);
         let args = json!({"commands": *outstanding});
         let name = format!("outstanding on queue {}", event.qid);
-        let ts = self.time(event);
-        let entry =
-            Entry { name: &name, cat: None, ph: "C", ts, pid: self.pid, tid: 0, id: None, s: None, args };
-        array.put(&entry)
+        let (ts, pid) = (self.time(event), self.pid);
+        array.put(&ChromeEvent { name: &name, ph: "C", ts, pid, args, ..ChromeEvent::default() })
     }
 }

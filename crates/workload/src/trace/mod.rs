@@ -7,7 +7,7 @@ mod read;
 mod replay;
 mod summary;
 
-pub use chrome::CHROME_SCHEMA;
+pub use chrome::{CHROME_SCHEMA, ChromeEvent, ChromeWriter};
 pub use event::{Event, What};
 pub(crate) use file::collected;
 pub use file::{Clock, SsdTrace, TRACE_SCHEMA, TraceFile};

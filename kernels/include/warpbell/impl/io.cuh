@@ -206,6 +206,13 @@ WARPBELL_D status run_one(const Group& group, session<Mode, Retry>& s, const sqe
     return agree(group, run_start(group, s, group.is_leader(), start, deadline_ns));
 }
 
+template <sharing Mode, class Retry> WARPBELL_D sqe flush_entry(const session<Mode, Retry>& s) {
+    sqe entry = {};
+    entry.dword[0] = static_cast<u32>(opcode::flush);
+    entry.dword[1] = s.nsid();
+    return entry;
+}
+
 // One deadline for all rounds of a call. The clock is read only for a call of several rounds.
 class rounds_deadline {
   public:
@@ -251,7 +258,7 @@ WARPBELL_D status run_whole(const Group& group, session<Mode, Retry>& s, opcode 
 
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D io_token start_whole(const Group& group, session<Mode, Retry>& s, opcode op, extent where,
-                                const dma_span& data, u64 deadline_ns) {
+                                const dma_span& data, u64 deadline_ns, u32 flags = 0) {
     status refusal = check_whole(s, op, where, data);
     if (refusal.ok() && where.blocks > static_cast<u64>(s.max_blocks()) * group.size()) {
         refusal = code::too_large;
@@ -263,7 +270,7 @@ WARPBELL_D io_token start_whole(const Group& group, session<Mode, Retry>& s, opc
     const optional<extent> mine = piece(where, index, s.max_blocks());
     const u64 bytes = mine ? static_cast<u64>(mine->blocks) * s.block_bytes() : 0;
     const u64 step_bytes = static_cast<u64>(s.max_blocks()) * s.block_bytes();
-    return start_each(group, s, op, mine, data.subspan(index * step_bytes, bytes), deadline_ns);
+    return start_each(group, s, op, mine, data.subspan(index * step_bytes, bytes), deadline_ns, flags);
 }
 
 // One I/O per lane: pieces of a lane's I/O follow each other.
@@ -310,10 +317,11 @@ WARPBELL_D status write(const Group& group, session<Mode, Retry>& s, extent to, 
 
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status flush(const Group& group, session<Mode, Retry>& s, u64 deadline_ns) {
-    sqe entry = {};
-    entry.dword[0] = static_cast<u32>(opcode::flush);
-    entry.dword[1] = s.nsid();
-    return detail::run_one(group, s, entry, deadline_ns);
+    return detail::run_one(group, s, detail::flush_entry(s), deadline_ns);
+}
+template <class Group, sharing Mode, class Retry>
+WARPBELL_D io_token flush_async(const Group& group, session<Mode, Retry>& s, u64 deadline_ns) {
+    return s.queue().submit(group, group.is_leader(), detail::flush_entry(s), deadline_ns);
 }
 
 template <class Group, sharing Mode, class Retry>
@@ -378,6 +386,10 @@ WARPBELL_D io_token read_async(session<Mode, Retry>& s, extent from, const dma_s
 template <sharing Mode, class Retry>
 WARPBELL_D io_token write_async(session<Mode, Retry>& s, extent to, const dma_span& from, u64 deadline_ns) {
     return write_async(this_thread(), s, to, from, deadline_ns);
+}
+template <sharing Mode, class Retry>
+WARPBELL_D io_token flush_async(session<Mode, Retry>& s, u64 deadline_ns) {
+    return flush_async(this_thread(), s, deadline_ns);
 }
 template <sharing Mode, class Retry>
 WARPBELL_D status wait(session<Mode, Retry>& s, io_token&& token, u64 deadline_ns) {

@@ -11,7 +11,9 @@ namespace detail {
 struct asked {
     u64 start, end;   // blocks
     u64 iova, beyond; // bytes
-    u64 buffer;
+    // Its buffer, by what the controller is told of it. Where the reference lies says nothing: lanes may hold
+    // copies, and on a GPU each lane's own variable has the same address.
+    u64 base, bytes, prp_iova;
 };
 
 // The lanes of `asking` at which a command begins: those that do not follow on the lane before them, and
@@ -21,7 +23,10 @@ template <class Group> WARPBELL_D u32 heads_of(const Group& group, u32 asking, c
     const bool asks = (asking >> me & 1u) != 0;
     const u32 neighbour = before != 0 ? port::highest(before) : me;
     const u64 end = group.from(neighbour, mine.end), beyond = group.from(neighbour, mine.beyond);
-    const bool same_buffer = group.from(neighbour, mine.buffer) == mine.buffer || mutate::merged_other_buffer;
+    const bool same_base = group.from(neighbour, mine.base) == mine.base;
+    const bool same_size = group.from(neighbour, mine.bytes) == mine.bytes;
+    const bool same_list = group.from(neighbour, mine.prp_iova) == mine.prp_iova;
+    const bool same_buffer = (same_base && same_size && same_list) || mutate::merged_other_buffer;
     const bool follows = same_buffer && (end == mine.start || mutate::merged_over_a_gap) &&
                          (beyond == mine.iova || mutate::merged_elsewhere) && before != 0;
     u32 heads = group.ballot(asks && !follows);
@@ -45,11 +50,17 @@ WARPBELL_D status run_merged(const Group& group, session<Mode, Retry>& s, opcode
     const status refusal = where ? check_whole(s, op, *where, data) : status();
     const u32 asking = group.ballot(where.has_value() && refusal.ok());
     const u32 me = port::lane(), mine = asking & 1u << me;
-    asked a = {0, 0, 0, 0, 0};
+    asked a = {};
     if (mine != 0) {
         const u64 bytes = static_cast<u64>(where->blocks) * s.block_bytes();
-        a = {where->start.value, where->start.value + where->blocks, data.iova(), data.iova() + bytes,
-             reinterpret_cast<u64>(&data.buffer())};
+        const warpbell_buffer_ref& buffer = data.buffer();
+        a = {where->start.value,
+             where->start.value + where->blocks,
+             data.iova(),
+             data.iova() + bytes,
+             mutate::merged_by_place ? reinterpret_cast<u64>(&buffer) : buffer.iova,
+             buffer.bytes,
+             buffer.prp_iova};
     }
     const u32 heads = heads_of(group, asking, a, s.max_blocks());
     const u32 to_me = port::lanes_below() | 1u << me;

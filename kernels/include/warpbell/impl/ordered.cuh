@@ -10,11 +10,11 @@ template <ordering Order, u32 Depth, u32 Commands>
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status io_order<Order, Depth, Commands>::post(const Group& group, session<Mode, Retry>& s,
                                                          opcode op, optional<extent> where,
-                                                         const dma_span& data, bool whole) {
+                                                         const dma_span& data, bool whole, u32 flags) {
     if (count_ == Depth && !mutate::order_too_deep) {
         return code::no_room;
     }
-    const status begun = step(count_).begin(group, s, op, where, data, whole);
+    const status begun = step(count_).begin(group, s, op, where, data, whole, flags);
     ++count_;
     advance(group, s);
     return begun;

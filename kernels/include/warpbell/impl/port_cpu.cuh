@@ -150,6 +150,9 @@ WARPBELL_PORT u64 cas_relaxed_gpu(u64* p, u64 expected, u64 desired) {
 WARPBELL_PORT u64 cas_acquire_gpu(u64* p, u64 expected, u64 desired) {
     return simt::cas(p, expected, desired, simt::order::acquire);
 }
+WARPBELL_PORT u64 cas_acq_rel_gpu(u64* p, u64 expected, u64 desired) {
+    return simt::cas(p, expected, desired, simt::order::acq_rel);
+}
 WARPBELL_PORT u64 fetch_add_relaxed_gpu(u64* p, u64 v) { return simt::fetch_add(p, v, simt::order::relaxed); }
 // Everything before it is seen by whoever sees the new value this way, and what it has seen comes before.
 WARPBELL_PORT u64 cas_acq_rel_gpu(u64* p, u64 expected, u64 desired) {

@@ -9,12 +9,13 @@ inline namespace WARPBELL_NAMESPACE {
 template <u32 Commands>
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status io_request<Commands>::begin(const Group& group, const session<Mode, Retry>& s, opcode op,
-                                              optional<extent> where, const dma_span& data, bool whole) {
+                                              optional<extent> where, const dma_span& data, bool whole,
+                                              u32 flags) {
     if (pending() && !mutate::request_begun_again) {
         return code::no_room;
     }
     state_ = whole ? of_group : of_lane;
-    op_ = op;
+    what_ = static_cast<u32>(op) | (flags & 0xffff0000u);
     where_ = where ? *where : extent();
     data_ = data;
     next_ = whole ? group.thread_rank() : 0;
@@ -91,17 +92,19 @@ WARPBELL_D void io_request<Commands>::settle(session<Mode, Retry>& s) {
 template <u32 Commands>
 template <sharing Mode, class Retry>
 WARPBELL_D sqe io_request<Commands>::command(const session<Mode, Retry>& s, status& refusal) const {
-    sqe entry = {};
-    if (op_ == opcode::flush) {
-        entry.dword[0] = static_cast<u32>(op_);
-        entry.dword[1] = s.nsid();
-        return entry;
+    if (op() == opcode::flush) {
+        return detail::flush_entry(s);
     }
     const extent part = *detail::piece(where_, next_, s.max_blocks());
     const u64 step_bytes = static_cast<u64>(s.max_blocks()) * s.block_bytes();
     const dma_span data = data_.subspan(next_ * step_bytes, static_cast<u64>(part.blocks) * s.block_bytes());
-    refusal = s.check(op_, part, data);
-    return refusal.ok() ? s.command(op_, part, data) : entry;
+    refusal = s.check(op(), part, data);
+    sqe entry = {};
+    if (refusal.ok()) {
+        entry = s.command(op(), part, data);
+        entry.dword[12] |= mutate::request_flags_of_first && next_ != 0 ? 0 : what_ & 0xffff0000u;
+    }
+    return entry;
 }
 
 // One command of each lane that has one to send, and a place and an id for it. False: none was sent.
@@ -214,8 +217,9 @@ namespace detail {
 
 template <class Group, sharing Mode, class Retry, u32 Commands>
 WARPBELL_D status start_request(const Group& group, session<Mode, Retry>& s, io_request<Commands>& request,
-                                opcode op, optional<extent> where, const dma_span& data, bool whole) {
-    const status begun = request.begin(group, s, op, where, data, whole);
+                                opcode op, optional<extent> where, const dma_span& data, bool whole,
+                                u32 flags = 0) {
+    const status begun = request.begin(group, s, op, where, data, whole, flags);
     if (group.ballot(begun.ok()) != 0) {
         request.advance(group, s);
     }
@@ -272,6 +276,49 @@ template <class Group, sharing Mode, class Retry, u32 Commands>
 WARPBELL_D status write_each_async(const Group& group, session<Mode, Retry>& s, io_request<Commands>& request,
                                    optional<extent> to, const dma_span& from) {
     return detail::start_request(group, s, request, opcode::write, to, from, false);
+}
+template <class Group, sharing Mode, class Retry, u32 Commands>
+WARPBELL_D status compare_async(const Group& group, session<Mode, Retry>& s, io_request<Commands>& request,
+                                extent where, const dma_span& with) {
+    return detail::start_request(group, s, request, opcode::compare, where, with, true);
+}
+template <class Group, sharing Mode, class Retry, u32 Commands>
+WARPBELL_D status compare_each_async(const Group& group, session<Mode, Retry>& s,
+                                     io_request<Commands>& request, optional<extent> where,
+                                     const dma_span& with) {
+    return detail::start_request(group, s, request, opcode::compare, where, with, false);
+}
+template <class Group, sharing Mode, class Retry, u32 Commands>
+WARPBELL_D status write_zeroes_async(const Group& group, session<Mode, Retry>& s,
+                                     io_request<Commands>& request, extent where) {
+    return detail::start_request(group, s, request, opcode::write_zeroes, where, dma_span(), true);
+}
+template <class Group, sharing Mode, class Retry, u32 Commands>
+WARPBELL_D status write_zeroes_each_async(const Group& group, session<Mode, Retry>& s,
+                                          io_request<Commands>& request, optional<extent> where) {
+    return detail::start_request(group, s, request, opcode::write_zeroes, where, dma_span(), false);
+}
+template <class Group, sharing Mode, class Retry, u32 Commands>
+WARPBELL_D status read_fua_async(const Group& group, session<Mode, Retry>& s, io_request<Commands>& request,
+                                 extent from, const dma_span& to) {
+    return detail::start_request(group, s, request, opcode::read, from, to, true, force_unit_access);
+}
+template <class Group, sharing Mode, class Retry, u32 Commands>
+WARPBELL_D status read_fua_each_async(const Group& group, session<Mode, Retry>& s,
+                                      io_request<Commands>& request, optional<extent> from,
+                                      const dma_span& to) {
+    return detail::start_request(group, s, request, opcode::read, from, to, false, force_unit_access);
+}
+template <class Group, sharing Mode, class Retry, u32 Commands>
+WARPBELL_D status write_fua_async(const Group& group, session<Mode, Retry>& s, io_request<Commands>& request,
+                                  extent to, const dma_span& from) {
+    return detail::start_request(group, s, request, opcode::write, to, from, true, force_unit_access);
+}
+template <class Group, sharing Mode, class Retry, u32 Commands>
+WARPBELL_D status write_fua_each_async(const Group& group, session<Mode, Retry>& s,
+                                       io_request<Commands>& request, optional<extent> to,
+                                       const dma_span& from) {
+    return detail::start_request(group, s, request, opcode::write, to, from, false, force_unit_access);
 }
 
 template <class Group, sharing Mode, class Retry, u32 Commands>

@@ -1,24 +1,224 @@
-//! Data there and back, compared: on the processors and the software controller, which are here in any case. An SSD of
-//! this machine would have to be written to, which takes its owner's word (`bench --allow-write`).
+//! Data there and back, compared: over what is here in any case (the processors and the software controller), over a GPU
+//! where there is one, and over an SSD where its owner names it and the bytes of it that may be overwritten.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use warpbell::{DeviceName, OpenOptions, Ssd, Target};
-use warpbell_workload::{Access, BenchOptions, ByteSize, Control, Run, RunError, Verify, bench, resolve};
+use warpbell::{DataPlacement, DeviceName, OpenTarget, Ssd, Target};
+use warpbell_platform::{Finding, Layer, Machine, Status};
+use warpbell_workload::{Access, BenchOptions, ByteSize, Control, PathReport, Run, Verify, bench, resolve};
 
-const DEVICE: &str = "soft:size=4m";
+use crate::args::CheckArgs;
+use crate::exit::{Ending, FAILED, MISSING, USAGE};
+use crate::open::open_scratch;
+use crate::permission;
+
+const SOFT: &str = "soft:size=4m";
 const BLOCKS_OF: u64 = 4096;
 const BYTES: u64 = 4 << 20;
+const NSID: u32 = 1;
 
-/// What is, and is not, shown by it.
-pub const MEANS: &str = "kernels on the processors and the software controller work; no GPU and no SSD was tried: \
-                         warpbell bench DEVICE --rw randrw --verify crc32c --allow-write=DEVICE [--target cuda:0]";
+/// What a test came to.
+enum Outcome {
+    /// All data is right; how it went.
+    Right(String),
+    /// It went, and something is wrong.
+    Wrong(String),
+    /// It did not go, and why.
+    NotTested(String),
+}
 
-/// What was moved, or what went wrong.
-pub fn run(stop: Arc<AtomicBool>) -> Result<String, String> {
+/// One test, as it is reported.
+struct Test {
+    subject: &'static str,
+    outcome: Outcome,
+    means: &'static str,
+    fix: Option<String>,
+}
+
+/// All tests.
+pub struct Tests {
+    tests: Vec<Test>,
+    /// How the command has to end for the SSD that was named, where it could not be tested.
+    unmet: Option<Ending>,
+}
+
+impl Tests {
+    /// A line each.
+    pub fn findings(&self) -> Vec<Finding> {
+        self.tests.iter().map(Test::finding).collect()
+    }
+
+    /// Whether nothing that ran was wrong, and what was asked for by name ran.
+    pub fn ok(&self) -> bool {
+        self.wrong().is_none() && self.unmet.is_none()
+    }
+
+    fn wrong(&self) -> Option<&str> {
+        self.tests.iter().find_map(|test| match &test.outcome {
+            Outcome::Wrong(why) => Some(why.as_str()),
+            _ => None,
+        })
+    }
+
+    /// How the command ends for them, if they have a say.
+    pub fn ending(self) -> Result<(), Ending> {
+        match self.wrong() {
+            Some(why) => Err(Ending::new(FAILED, format!("self-test: {why}"))),
+            None => self.unmet.map_or(Ok(()), Err),
+        }
+    }
+}
+
+impl Test {
+    fn finding(&self) -> Finding {
+        let (status, found, means) = match &self.outcome {
+            Outcome::Right(found) => (Status::Ok, found, self.means),
+            Outcome::Wrong(why) => (Status::Missing, why, "data does not arrive as it was sent"),
+            Outcome::NotTested(why) => (Status::NotTested, why, ""),
+        };
+        let line = Finding::new(Layer::Path, status, self.subject, found.clone(), means);
+        match (&self.fix, status) {
+            (Some(fix), Status::NotTested) => line.fix(fix.clone()),
+            _ => line,
+        }
+    }
+}
+
+/// Runs them. What must not be written to is refused before the first begins.
+pub fn run(args: &CheckArgs, machine: &Machine, stop: Arc<AtomicBool>) -> Result<Tests, Ending> {
+    if let Some(name) = &args.device {
+        permission::before(name, &args.allow_write, NSID)?;
+    }
     let control = Control::with_stop(stop);
-    let run = moved(&control).map_err(|error| error.to_string())?;
+    let gpu = args.target.open().map_err(|error| error.to_string());
+    let mut tests = vec![software(&control), gpu_memory(&gpu, &control)];
+    let mut unmet = None;
+    match &args.device {
+        None => tests.push(no_ssd(machine)),
+        Some(name) => {
+            let (ssd, ending) = over_ssd(name, args, &control);
+            unmet = ending;
+            tests.push(ssd);
+            tests.push(both(name, args, &gpu, &control));
+        }
+    }
+    Ok(Tests { tests, unmet })
+}
+
+/// What can be had without anybody's SSD and without a GPU.
+fn software(control: &Control) -> Test {
+    let outcome = over(soft(DataPlacement::Host), Target::Cpu, 0, control);
+    let means = "kernels on the processors and the software controller work here";
+    Test { subject: "data through a way", outcome, means, fix: None }
+}
+
+/// Kernels of the GPU, with data in its memory, and the software controller.
+fn gpu_memory(gpu: &Result<OpenTarget, String>, control: &Control) -> Test {
+    let outcome = with_gpu(gpu, |target, data| over(soft(data), target, 0, control));
+    let means =
+        "kernels on the GPU drive a controller in software, which copies to and from GPU memory; no SSD did";
+    Test { subject: "data through a GPU", outcome, means, fix: None }
+}
+
+fn no_ssd(machine: &Machine) -> Test {
+    let command = |bdf| {
+        format!(
+            "sudo warpbell check --self-test --device {bdf} --offset BYTES --allow-write={bdf}  # overwrites 4 MiB"
+        )
+    };
+    let (why, fix) = match machine.ssds.first() {
+        None => ("there is no SSD here", None),
+        Some(ssd) => ("it would overwrite 4 MiB, and no SSD was named", Some(command(ssd.bdf))),
+    };
+    Test { subject: "data through an SSD", outcome: Outcome::NotTested(why.to_owned()), means: "", fix }
+}
+
+/// Kernels of the processors, with data in host memory, and the SSD. Whoever names one wants it tested.
+fn over_ssd(name: &DeviceName, args: &CheckArgs, control: &Control) -> (Test, Option<Ending>) {
+    let ssd = open_scratch(name, NSID, &args.allow_write, DataPlacement::Host);
+    let code = ssd.as_ref().map_or_else(Ending::code, |_| USAGE);
+    let outcome = over(ssd, Target::Cpu, offset(args), control);
+    let unmet = match &outcome {
+        Outcome::NotTested(why) => {
+            Some(Ending::new(code, format!("self-test: {name} was not tested: {why}")))
+        }
+        _ => None,
+    };
+    let means = "kernels on the processors drive the SSD, and it reads and writes host memory";
+    (Test { subject: "data through an SSD", outcome, means, fix: None }, unmet)
+}
+
+/// Kernels of the GPU, with data in its memory, and the SSD.
+fn both(name: &DeviceName, args: &CheckArgs, gpu: &Result<OpenTarget, String>, control: &Control) -> Test {
+    let untested = || Err("it takes a GPU, which was not tested either".to_owned());
+    let gpu = &gpu.as_ref().map_or_else(|_| untested(), |open| Ok(open.clone()));
+    let outcome = with_gpu(gpu, |target, data| {
+        over(open_scratch(name, NSID, &args.allow_write, data), target, offset(args), control)
+    });
+    let means = "kernels on the GPU drive the SSD, and it reads and writes GPU memory";
+    Test { subject: "data through both", outcome, means, fix: None }
+}
+
+fn offset(args: &CheckArgs) -> u64 {
+    args.offset.map_or(0, |offset| offset.0)
+}
+
+fn with_gpu(gpu: &Result<OpenTarget, String>, test: impl Fn(Target, DataPlacement) -> Outcome) -> Outcome {
+    match gpu.as_ref().map(|open| (open, open.gpu())) {
+        Err(why) => Outcome::NotTested(why.clone()),
+        Ok((open, None)) => Outcome::NotTested(format!("{open} is no GPU; the first one is --target cuda:0")),
+        Ok((open, Some(gpu))) => match test(open.target(), DataPlacement::Hbm(gpu.clone())) {
+            Outcome::Right(found) => Outcome::Right(format!("{open}: {found}")),
+            other => other,
+        },
+    }
+}
+
+fn soft(data: DataPlacement) -> Result<Ssd, Ending> {
+    let name: DeviceName = SOFT.parse().expect("the name is well-formed");
+    open_scratch(&name, NSID, &[], data)
+}
+
+/// Writes `BYTES` from `offset` on, reads and writes them in any order, reads all of them again, and says how it went.
+fn over(ssd: Result<Ssd, Ending>, target: Target, offset: u64, control: &Control) -> Outcome {
+    let ssd = match ssd {
+        Ok(ssd) => ssd,
+        Err(ending) => return Outcome::NotTested(ending.message().to_owned()),
+    };
+    let options = BenchOptions {
+        rw: Access::RandRw,
+        bs: ByteSize(BLOCKS_OF),
+        offset: ByteSize(offset),
+        size: Some(ByteSize(BYTES)),
+        io_limit: Some(ByteSize(BYTES)),
+        verify: Some(Verify::Crc32c),
+        ..BenchOptions::default()
+    };
+    let job = match resolve(&ssd, &options) {
+        Ok(job) => job,
+        Err(error) => return Outcome::NotTested(format!("4 MiB from --offset on: {error}")),
+    };
+    match bench(&ssd, target, &job, control) {
+        Ok(run) => compared(&run, control).map_or_else(Outcome::Wrong, |blocks| right(&ssd, target, blocks)),
+        Err(error) if error.exit_code() == MISSING => Outcome::NotTested(error.to_string()),
+        Err(error) => Outcome::Wrong(error.to_string()),
+    }
+}
+
+fn right(ssd: &Ssd, target: Target, blocks: u64) -> Outcome {
+    let by = if target == Target::Cpu { "the processors" } else { "the GPU" };
+    let path = PathReport::of(ssd);
+    let route = path.route.map_or(String::new(), |route| format!("; {route}"));
+    let (name, data) = (ssd.name(), path.data);
+    Outcome::Right(format!(
+        "kernels on {by} wrote {name}, {} MiB, and {blocks} blocks were read back: 0 wrong; data: {data}{route}",
+        BYTES >> 20
+    ))
+}
+
+/// How many blocks were compared, or what is wrong.
+fn compared(run: &Run, control: &Control) -> Result<u64, String> {
     let Some(verify) = run.verify.as_ref().filter(|_| !control.stopped()) else {
         return Err("it was interrupted".to_owned());
     };
@@ -31,23 +231,5 @@ pub fn run(stop: Arc<AtomicBool>) -> Result<String, String> {
     if !run.failures.is_empty() || verify.blocks == 0 {
         return Err(format!("{} I/Os failed, {} blocks were compared", run.failures.len(), verify.blocks));
     }
-    Ok(format!(
-        "{} blocks written by kernels on the processors to {DEVICE}, and read back: 0 wrong",
-        verify.blocks
-    ))
-}
-
-fn moved(control: &Control) -> Result<Run, RunError> {
-    let name: DeviceName = DEVICE.parse().expect("the name is well-formed");
-    let options = OpenOptions { allow_write: vec![DEVICE.to_owned()], ..OpenOptions::default() };
-    let ssd = Ssd::open(&name, &options)?;
-    let options = BenchOptions {
-        rw: Access::RandRw,
-        bs: ByteSize(BLOCKS_OF),
-        io_limit: Some(ByteSize(BYTES)),
-        verify: Some(Verify::Crc32c),
-        ..BenchOptions::default()
-    };
-    let job = resolve(&ssd, &options)?;
-    bench(&ssd, Target::Cpu, &job, control)
+    Ok(verify.blocks)
 }

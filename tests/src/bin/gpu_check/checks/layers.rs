@@ -25,6 +25,10 @@ pub fn commands(bed: &Bed) -> anyhow::Result<String> {
     calls(bed, Calls::Commands)
 }
 
+pub fn tokens(bed: &Bed) -> anyhow::Result<String> {
+    calls(bed, Calls::Tokens)
+}
+
 pub fn merged(bed: &Bed) -> anyhow::Result<String> {
     calls(bed, Calls::Merged)
 }

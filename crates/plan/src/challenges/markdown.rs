@@ -1,0 +1,87 @@
+//! The challenges as a page.
+
+use std::fmt::Write;
+
+use super::{Challenge, all};
+use crate::error::Error;
+
+const HEAD: &str = "\
+# The fourteen challenges
+
+<!-- Made by scripts/regenerate-claims from crates/plan/challenges.toml; change it there. -->
+
+Source S2, a \"Solutions Architecture\" for NVMe from GPUs, lists fourteen things that make it hard (L66 to L93). Here is what Warpbell does about each, what shows it, and what nothing shows yet. \
+Figures that the source gives for them are judged in the [claims ledger](claims.md).
+
+*Built*: what the source suggests, or something else for the same end, is there and tested without hardware. *Partly built*: some of it is. *On paper*: a page and a model. **None of this has run on a GPU or on a real SSD**; \
+tests run kernels on the CPU target, against the software controller or, where a scene of the [guest](guest.md) is named, QEMU's SSDs under a real kernel.
+
+`cargo test -p PACKAGE NAME` runs a test. A *rule* is a switch that turns one rule of the device library off; a test then has to fail, and does. Tests fail when this page is stale, when a test, rule, page or script that it names is not there, and when one of its commands does not run.
+";
+
+/// The page.
+pub fn page() -> Result<String, Error> {
+    let all = all()?;
+    let mut page = HEAD.to_owned();
+    page += "\n| | challenge | state | open |\n| --- | --- | --- | --- |\n";
+    for one in &all {
+        let cells = [format!("{}", one.number), one.name.clone(), one.state.words().into(), one.open.clone()];
+        let _ = writeln!(page, "| {} |", cells.map(|cell| cell.replace('|', "\\|")).join(" | "));
+    }
+    all.iter().for_each(|one| page += &section(one));
+    Ok(page)
+}
+
+fn section(one: &Challenge) -> String {
+    let mut text = format!("\n## {}. {}\n\n", one.number, one.name);
+    let _ = writeln!(text, "The source ({}) suggests: {}.\n", one.rows.join(", "), one.suggested);
+    let pages: Vec<String> = one.pages.iter().map(|page| format!("[{page}]({page}.md)")).collect();
+    let _ = writeln!(text, "{} More: {}.", one.does, pages.join(", "));
+    if !one.tests.is_empty() {
+        text += "\n| test | of | where |\n| --- | --- | --- |\n";
+        one.tests.iter().for_each(|test| text += &row(test));
+    }
+    if !one.rules.is_empty() {
+        let rules: Vec<String> = one.rules.iter().map(|rule| format!("`{rule}`")).collect();
+        let _ = writeln!(text, "\nRules: {}.", rules.join(", "));
+    }
+    let _ = write!(text, "\n```sh\n{}\n```\n", one.commands.join("\n"));
+    let _ = writeln!(text, "\nOpen: {}.", one.open);
+    text
+}
+
+/// A test: its name, its package, and where it runs.
+fn row(test: &str) -> String {
+    let (path, name) = test.rsplit_once("::").unwrap_or(("", test));
+    let mut parts = path.split('/');
+    let package = match (parts.next(), parts.next()) {
+        (Some("crates"), Some("warpbell")) => "warpbell".to_owned(),
+        (Some("crates"), Some(folder)) => format!("warpbell-{folder}"),
+        (Some(folder), _) => format!("warpbell-{folder}"),
+        _ => String::new(),
+    };
+    let scene = path.strip_prefix("tests/tests/guest/").and_then(|file| file.strip_suffix(".rs"));
+    let place = match scene {
+        Some(scene) => format!("`scripts/guest test {scene}`"),
+        None => format!("[{path}](../{path})"),
+    };
+    format!("| `{name}` | {package} | {place} |\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_is_named_with_its_package_and_where_it_runs() {
+        assert_eq!(
+            row("crates/warpbell/src/layout.rs::a"),
+            "| `a` | warpbell | [crates/warpbell/src/layout.rs](../crates/warpbell/src/layout.rs) |\n"
+        );
+        assert_eq!(
+            row("tests/tests/guest/stray.rs::b"),
+            "| `b` | warpbell-tests | `scripts/guest test stray` |\n"
+        );
+        assert!(row("crates/softctl/tests/io.rs::c").starts_with("| `c` | warpbell-softctl |"));
+    }
+}

@@ -1,0 +1,87 @@
+//! Whether root complexes forward requests between devices, as far as Linux knows: the rule of `host_bridge_whitelist` in
+//! its `drivers/pci/p2pdma.c`, which VFIO does not consult. In one point we are stricter: not between NUMA nodes.
+
+use warpbell_vfio::Bdf;
+
+use crate::PortKind;
+use crate::machine::{Machine, PciNode, Role};
+use crate::topology::Relation;
+
+const INTEL: u16 = 0x8086;
+
+/// Whether those of Linux's list forward requests to devices of another one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    /// `REQ_SAME_HOST_BRIDGE`: only between their own ports.
+    Own,
+    /// To other root complexes too.
+    Others,
+}
+
+/// `pci_p2pdma_whitelist`, without what no GPU hangs on: accelerators of Intel's processors, processors other than x86.
+const FORWARDING: [(u16, u16, Reach); 10] = [
+    // Sandy Bridge-E.
+    (INTEL, 0x3c00, Reach::Own),
+    (INTEL, 0x3c01, Reach::Own),
+    // Haswell-E.
+    (INTEL, 0x2f00, Reach::Own),
+    (INTEL, 0x2f01, Reach::Own),
+    // Skylake-E: four root ports, and the DMI port.
+    (INTEL, 0x2030, Reach::Others),
+    (INTEL, 0x2031, Reach::Others),
+    (INTEL, 0x2032, Reach::Others),
+    (INTEL, 0x2033, Reach::Others),
+    (INTEL, 0x2020, Reach::Others),
+    // Ice Lake-SP, Sapphire Rapids and newer.
+    (INTEL, 0x09a2, Reach::Others),
+];
+
+/// Whether requests of one device get to the other through the root complex; if not, why.
+pub(super) fn routed(machine: &Machine, gpu: Bdf, ssd: Bdf, relation: Relation) -> Result<(), String> {
+    let root = |bdf| machine.node(bdf).map_or("-", |node| node.root.as_str());
+    let (of_gpu, of_ssd) = (root(gpu), root(ssd));
+    match relation {
+        Relation::System => Err(format!(
+            "the GPU is under root complex {of_gpu}, the SSD under {of_ssd}, of different or unknown NUMA nodes: requests \
+             between them may have to cross the link between processors, which they do slowly or not at all, and \
+             Linux's list does not tell; put both under one (warpbell topo)"
+        )),
+        _ if machine.cpu.vendor.as_deref() == Some("AuthenticAMD") && machine.cpu.family >= Some(0x17) => {
+            Ok(())
+        }
+        Relation::Node => {
+            let apart = |why| format!("GPU and SSD are under root complexes {of_gpu} and {of_ssd}: {why}");
+            forwards(machine, of_gpu, Reach::Others).map_err(apart)?;
+            forwards(machine, of_ssd, Reach::Others).map_err(apart)
+        }
+        _ => forwards(machine, of_gpu, Reach::Own),
+    }
+}
+
+fn forwards(machine: &Machine, root: &str, wanted: Reach) -> Result<(), String> {
+    let Some(first) = first_of(machine, root) else {
+        return Err(format!(
+            "{root} begins with neither a host bridge nor a root port: whether it forwards requests is not known"
+        ));
+    };
+    let (vendor, device) = (first.function.vendor, first.function.device);
+    let known = FORWARDING.iter().find(|one| (one.0, one.1) == (vendor, device)).map(|one| one.2);
+    match (known, wanted) {
+        (Some(Reach::Others), _) | (Some(Reach::Own), Reach::Own) => Ok(()),
+        (Some(Reach::Own), Reach::Others) => Err(format!(
+            "{root} ({vendor:04x}:{device:04x}) forwards requests between its own ports only (Linux's list)"
+        )),
+        (None, _) => Err(format!(
+            "the root complex ({vendor:04x}:{device:04x}) is not known to forward requests between devices (Linux's list)"
+        )),
+    }
+}
+
+/// The function that Linux knows a root complex by: the first on its bus, if that is device 0, function 0, or a root
+/// port. Of which class it is does not matter.
+fn first_of<'a>(machine: &'a Machine, root: &str) -> Option<&'a PciNode> {
+    let on_bus = machine.functions.iter().flatten().filter(|node| node.parent.is_none() && node.root == root);
+    let first = on_bus.min_by_key(|node| node.bdf)?;
+    let is_first_slot = (first.bdf.device, first.bdf.function) == (0, 0);
+    (is_first_slot || first.role == Role::Port(PortKind::Root)).then_some(first)
+}
