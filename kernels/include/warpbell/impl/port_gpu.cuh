@@ -224,15 +224,6 @@ WARPBELL_D u64 fetch_add_relaxed_gpu(u64* p, u64 v) {
     asm volatile("atom.relaxed.gpu.global.add.u64 %0, [%1], %2;" : "=l"(old) : "l"(p), "l"(v) : "memory");
     return old;
 }
-// Everything before it is seen by whoever sees the new value this way, and what it has seen comes before.
-WARPBELL_D u64 cas_acq_rel_gpu(u64* p, u64 expected, u64 desired) {
-    u64 old;
-    asm volatile("atom.acq_rel.gpu.global.cas.b64 %0, [%1], %2, %3;"
-                 : "=l"(old)
-                 : "l"(p), "l"(expected), "l"(desired)
-                 : "memory");
-    return old;
-}
 WARPBELL_D u64 fetch_add_acq_rel_gpu(u64* p, u64 v) {
     u64 old;
     asm volatile("atom.acq_rel.gpu.global.add.u64 %0, [%1], %2;" : "=l"(old) : "l"(p), "l"(v) : "memory");
