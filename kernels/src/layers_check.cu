@@ -1,5 +1,5 @@
-// Kernels `check_each`, `check_outstanding`, `check_commands`, `check_tokens` and `check_merged`: the calls of
-// io.cuh, outstanding.cuh, commands.cuh and merge.cuh, each with contents that are looked at.
+// Kernels `check_each`, `check_outstanding`, `check_commands`, `check_tokens` and `check_merged`: the calls
+// of io.cuh, outstanding.cuh, commands.cuh and merge.cuh, each with contents that are looked at.
 #include "check/commands.cuh"
 #include "check/each.cuh"
 #include "check/merged.cuh"

@@ -43,7 +43,7 @@ enum Rule {
 type Check = fn(&Module, Sharing, u64) -> Result<(), String>;
 
 /// Switch, check, and what the check says then.
-const RULES: [(&str, Check, &str); 24] = [
+const RULES: [(&str, Check, &str); 25] = [
     ("TOO_LARGE_SENT", what_cannot_be_done_is_refused, "lane 0"),
     ("DATA_UNCHECKED", what_cannot_be_done_is_refused, "lane 1"),
     ("MISALIGNED_SENT", what_cannot_be_done_is_refused, "lane 2"),
