@@ -4,11 +4,12 @@ use serde_json::Value;
 
 use crate::common::{json, ok, refused};
 
-const MODELS: [&str; 17] = [
+const MODELS: [&str; 18] = [
     "reg",
     "mtt",
     "fence",
     "contention",
+    "fabric",
     "pipeline",
     "datapath",
     "loader",

@@ -205,14 +205,22 @@ fn verdict(machine: &Machine, findings: &[Finding], paths: &[Choice]) -> Verdict
         _ if missing.is_empty() => "not enough was to be seen to say what is missing.".to_owned(),
         _ => format!("missing for I/O by kernels of a GPU: {}.", missing.join(", ")),
     };
-    Verdict { complete, words, works: works(machine) }
+    Verdict { complete, words, works: works(machine, findings) }
 }
 
-fn works(machine: &Machine) -> Vec<String> {
-    let mut works = vec![
-        "the same kernels on this machine's processors, and an SSD in software: warpbell bench soft:size=1g"
-            .to_owned(),
-    ];
+/// What can be had here. Of the first it is known only after the self-test whether it can.
+fn works(machine: &Machine, findings: &[Finding]) -> Vec<String> {
+    let tested = findings.iter().find(|finding| finding.subject == SELF_TEST).map(|finding| finding.status);
+    let software = |run| {
+        format!(
+            "the same kernels on this machine's processors, and an SSD in software{run}: warpbell bench soft:size=1g"
+        )
+    };
+    let mut works = match tested {
+        Some(Status::Ok) => vec![software("")],
+        Some(Status::NotLookedAt) | None => vec![software(" (not run here)")],
+        Some(_) => Vec::new(),
+    };
     let bound = machine.ssds.iter().filter(|ssd| {
         let on_vfio = machine.node(ssd.bdf).is_some_and(|node| node.function.is_on_vfio());
         on_vfio && lendable(machine, ssd).is_ok() && ssd.usable.as_ref().is_none_or(Result::is_ok)

@@ -9,7 +9,7 @@ use warpbell_platform::{Finding, Layer, Machine, Status};
 use warpbell_workload::{Access, BenchOptions, ByteSize, Control, PathReport, Run, Verify, bench, resolve};
 
 use crate::args::CheckArgs;
-use crate::exit::{Ending, FAILED, MISSING, USAGE};
+use crate::exit::{Ending, FAILED, INTERRUPTED, MISSING};
 use crate::open::open_scratch;
 use crate::permission;
 
@@ -24,38 +24,36 @@ enum Outcome {
     Right(String),
     /// It went, and something is wrong.
     Wrong(String),
-    /// It did not go, and why.
-    NotTested(String),
+    /// No data was compared: why, and how a command has to end that was to do just this.
+    NotTested(Ending),
 }
 
 /// One test, as it is reported.
 struct Test {
     subject: &'static str,
+    /// Whether somebody asked for it by name: then it is no success where it did not run.
+    asked: bool,
     outcome: Outcome,
     means: &'static str,
     fix: Option<String>,
 }
 
 /// All tests.
-pub struct Tests {
-    tests: Vec<Test>,
-    /// How the command has to end for the SSD that was named, where it could not be tested.
-    unmet: Option<Ending>,
-}
+pub struct Tests(Vec<Test>);
 
 impl Tests {
     /// A line each.
     pub fn findings(&self) -> Vec<Finding> {
-        self.tests.iter().map(Test::finding).collect()
+        self.0.iter().map(Test::finding).collect()
     }
 
-    /// Whether nothing that ran was wrong, and what was asked for by name ran.
+    /// Whether nothing that ran was wrong, and what was asked for by name ran, and what else there is to run on.
     pub fn ok(&self) -> bool {
-        self.wrong().is_none() && self.unmet.is_none()
+        self.wrong().is_none() && self.0.iter().all(|test| test.unmet().is_none())
     }
 
     fn wrong(&self) -> Option<&str> {
-        self.tests.iter().find_map(|test| match &test.outcome {
+        self.0.iter().find_map(|test| match &test.outcome {
             Outcome::Wrong(why) => Some(why.as_str()),
             _ => None,
         })
@@ -65,7 +63,7 @@ impl Tests {
     pub fn ending(self) -> Result<(), Ending> {
         match self.wrong() {
             Some(why) => Err(Ending::new(FAILED, format!("self-test: {why}"))),
-            None => self.unmet.map_or(Ok(()), Err),
+            None => self.0.iter().find_map(Test::unmet).map_or(Ok(()), Err),
         }
     }
 }
@@ -73,14 +71,25 @@ impl Tests {
 impl Test {
     fn finding(&self) -> Finding {
         let (status, found, means) = match &self.outcome {
-            Outcome::Right(found) => (Status::Ok, found, self.means),
-            Outcome::Wrong(why) => (Status::Missing, why, "data does not arrive as it was sent"),
-            Outcome::NotTested(why) => (Status::NotTested, why, ""),
+            Outcome::Right(found) => (Status::Ok, found.as_str(), self.means),
+            Outcome::Wrong(why) => (Status::Missing, why.as_str(), "data does not arrive as it was sent"),
+            Outcome::NotTested(why) => (Status::NotTested, why.message(), ""),
         };
-        let line = Finding::new(Layer::Path, status, self.subject, found.clone(), means);
+        let line = Finding::new(Layer::Path, status, self.subject, found, means);
         match (&self.fix, status) {
             (Some(fix), Status::NotTested) => line.fix(fix.clone()),
             _ => line,
+        }
+    }
+
+    /// How the command has to end for it: what a machine does not have is no failure, unless it was asked for.
+    fn unmet(&self) -> Option<Ending> {
+        match &self.outcome {
+            Outcome::NotTested(why) if self.asked || why.code() != MISSING => {
+                let line = format!("self-test: {}: not tested: {}", self.subject, why.message());
+                Some(Ending::new(why.code(), line))
+            }
+            _ => None,
         }
     }
 }
@@ -93,24 +102,26 @@ pub fn run(args: &CheckArgs, machine: &Machine, stop: Arc<AtomicBool>) -> Result
     let control = Control::with_stop(stop);
     let gpu = args.target.open().map_err(|error| error.to_string());
     let mut tests = vec![software(&control), gpu_memory(&gpu, &control)];
-    let mut unmet = None;
     match &args.device {
         None => tests.push(no_ssd(machine)),
-        Some(name) => {
-            let (ssd, ending) = over_ssd(name, args, &control);
-            unmet = ending;
-            tests.push(ssd);
-            tests.push(both(name, args, &gpu, &control));
-        }
+        Some(name) => tests.extend([over_ssd(name, args, &control), both(name, args, &gpu, &control)]),
     }
-    Ok(Tests { tests, unmet })
+    match control.stopped() {
+        true => Err(Ending::new(INTERRUPTED, "self-test: interrupted")),
+        false => Ok(Tests(tests)),
+    }
+}
+
+/// What this machine does not have.
+fn absent(why: impl std::fmt::Display) -> Outcome {
+    Outcome::NotTested(Ending::new(MISSING, why))
 }
 
 /// What can be had without anybody's SSD and without a GPU.
 fn software(control: &Control) -> Test {
     let outcome = over(soft(DataPlacement::Host), Target::Cpu, 0, control);
     let means = "kernels on the processors and the software controller work here";
-    Test { subject: "data through a way", outcome, means, fix: None }
+    Test { subject: "data through a way", asked: false, outcome, means, fix: None }
 }
 
 /// Kernels of the GPU, with data in its memory, and the software controller.
@@ -118,7 +129,7 @@ fn gpu_memory(gpu: &Result<OpenTarget, String>, control: &Control) -> Test {
     let outcome = with_gpu(gpu, |target, data| over(soft(data), target, 0, control));
     let means =
         "kernels on the GPU drive a controller in software, which copies to and from GPU memory; no SSD did";
-    Test { subject: "data through a GPU", outcome, means, fix: None }
+    Test { subject: "data through a GPU", asked: false, outcome, means, fix: None }
 }
 
 fn no_ssd(machine: &Machine) -> Test {
@@ -131,22 +142,15 @@ fn no_ssd(machine: &Machine) -> Test {
         None => ("there is no SSD here", None),
         Some(ssd) => ("it would overwrite 4 MiB, and no SSD was named", Some(command(ssd.bdf))),
     };
-    Test { subject: "data through an SSD", outcome: Outcome::NotTested(why.to_owned()), means: "", fix }
+    Test { subject: "data through an SSD", asked: false, outcome: absent(why), means: "", fix }
 }
 
 /// Kernels of the processors, with data in host memory, and the SSD. Whoever names one wants it tested.
-fn over_ssd(name: &DeviceName, args: &CheckArgs, control: &Control) -> (Test, Option<Ending>) {
+fn over_ssd(name: &DeviceName, args: &CheckArgs, control: &Control) -> Test {
     let ssd = open_scratch(name, NSID, &args.allow_write, DataPlacement::Host);
-    let code = ssd.as_ref().map_or_else(Ending::code, |_| USAGE);
     let outcome = over(ssd, Target::Cpu, offset(args), control);
-    let unmet = match &outcome {
-        Outcome::NotTested(why) => {
-            Some(Ending::new(code, format!("self-test: {name} was not tested: {why}")))
-        }
-        _ => None,
-    };
     let means = "kernels on the processors drive the SSD, and it reads and writes host memory";
-    (Test { subject: "data through an SSD", outcome, means, fix: None }, unmet)
+    Test { subject: "data through an SSD", asked: true, outcome, means, fix: None }
 }
 
 /// Kernels of the GPU, with data in its memory, and the SSD.
@@ -157,7 +161,7 @@ fn both(name: &DeviceName, args: &CheckArgs, gpu: &Result<OpenTarget, String>, c
         over(open_scratch(name, NSID, &args.allow_write, data), target, offset(args), control)
     });
     let means = "kernels on the GPU drive the SSD, and it reads and writes GPU memory";
-    Test { subject: "data through both", outcome, means, fix: None }
+    Test { subject: "data through both", asked: false, outcome, means, fix: None }
 }
 
 fn offset(args: &CheckArgs) -> u64 {
@@ -166,8 +170,8 @@ fn offset(args: &CheckArgs) -> u64 {
 
 fn with_gpu(gpu: &Result<OpenTarget, String>, test: impl Fn(Target, DataPlacement) -> Outcome) -> Outcome {
     match gpu.as_ref().map(|open| (open, open.gpu())) {
-        Err(why) => Outcome::NotTested(why.clone()),
-        Ok((open, None)) => Outcome::NotTested(format!("{open} is no GPU; the first one is --target cuda:0")),
+        Err(why) => absent(why),
+        Ok((open, None)) => absent(format!("{open} is no GPU; the first one is --target cuda:0")),
         Ok((open, Some(gpu))) => match test(open.target(), DataPlacement::Hbm(gpu.clone())) {
             Outcome::Right(found) => Outcome::Right(format!("{open}: {found}")),
             other => other,
@@ -184,7 +188,7 @@ fn soft(data: DataPlacement) -> Result<Ssd, Ending> {
 fn over(ssd: Result<Ssd, Ending>, target: Target, offset: u64, control: &Control) -> Outcome {
     let ssd = match ssd {
         Ok(ssd) => ssd,
-        Err(ending) => return Outcome::NotTested(ending.message().to_owned()),
+        Err(ending) => return Outcome::NotTested(ending),
     };
     let options = BenchOptions {
         rw: Access::RandRw,
@@ -197,12 +201,17 @@ fn over(ssd: Result<Ssd, Ending>, target: Target, offset: u64, control: &Control
     };
     let job = match resolve(&ssd, &options) {
         Ok(job) => job,
-        Err(error) => return Outcome::NotTested(format!("4 MiB from --offset on: {error}")),
+        Err(error) => return Outcome::NotTested(Ending::usage(format!("4 MiB from --offset on: {error}"))),
     };
     match bench(&ssd, target, &job, control) {
-        Ok(run) => compared(&run, control).map_or_else(Outcome::Wrong, |blocks| right(&ssd, target, blocks)),
-        Err(error) if error.exit_code() == MISSING => Outcome::NotTested(error.to_string()),
-        Err(error) => Outcome::Wrong(error.to_string()),
+        Ok(run) if control.stopped() || run.verify.is_none() => {
+            Outcome::NotTested(Ending::new(INTERRUPTED, "it was interrupted"))
+        }
+        Ok(run) => compared(&run).map_or_else(Outcome::Wrong, |blocks| right(&ssd, target, blocks)),
+        Err(error) => Outcome::NotTested(Ending::new(
+            error.exit_code(),
+            format!("it ended before data was compared: {error}"),
+        )),
     }
 }
 
@@ -218,10 +227,8 @@ fn right(ssd: &Ssd, target: Target, blocks: u64) -> Outcome {
 }
 
 /// How many blocks were compared, or what is wrong.
-fn compared(run: &Run, control: &Control) -> Result<u64, String> {
-    let Some(verify) = run.verify.as_ref().filter(|_| !control.stopped()) else {
-        return Err("it was interrupted".to_owned());
-    };
+fn compared(run: &Run) -> Result<u64, String> {
+    let verify = run.verify.as_ref().ok_or("nothing was compared")?;
     if let Some(wrong) = verify.examples.first() {
         return Err(format!(
             "{} blocks with wrong data; first: LBA {}: expected crc32c {}, actual {}",
