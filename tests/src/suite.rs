@@ -11,7 +11,9 @@ mod workloads;
 pub use calls::{Calls, calls_on};
 pub use kernels::{kernels, kernels_on};
 pub use life::{ResetOrder, all_queues, reset_under_load, reset_under_load_on, works};
-pub use volumes::{concatenated_on, mirrored_over, replicated_on, striped_on, striped_over};
+pub use volumes::{
+    concatenated_on, concatenated_over, mirrored_over, replicated_on, striped_on, striped_over,
+};
 pub use workloads::{
     apis_on, both_apis, boundaries, interrupts_and_polling, protocols_on, read_errors, read_errors_on,
     verified,

@@ -17,8 +17,21 @@ use warpbell_workload::Array;
 const WARPS: u32 = 4;
 /// Longer than any run takes, under any sanitizer.
 const LIMIT: Duration = Duration::from_secs(100);
-const UNIT_BLOCKS: u32 = 4;
 const CHUNK: u64 = 12 << 10;
+
+/// How a volume lies on its SSDs, and what is written and read at once.
+#[derive(Clone, Copy)]
+struct Shape {
+    layout: VolumeLayout,
+    chunk_bytes: u64,
+    unit_blocks: u32,
+}
+
+impl Shape {
+    fn small(layout: VolumeLayout) -> Shape {
+        Shape { layout, chunk_bytes: CHUNK, unit_blocks: 4 }
+    }
+}
 
 /// Opens a soft controller by its settings and what goes wrong there.
 fn soft(settings: &str, faults: Option<&str>) -> anyhow::Result<Arc<Ssd>> {
@@ -32,6 +45,7 @@ struct Made {
     queues: Vec<warpbell::Attachment>,
     ssds: Vec<Arc<Ssd>>,
     volume: Volume,
+    unit_blocks: u32,
     /// Of the volume, so many are used.
     units: u64,
 }
@@ -45,13 +59,13 @@ impl Made {
     ) -> anyhow::Result<Made> {
         let ssds: anyhow::Result<_> =
             disks.iter().map(|(settings, faults)| soft(settings, *faults)).collect();
-        Made::over(target, sharing, layout, ssds?, u64::MAX)
+        Made::over(target, sharing, Shape::small(layout), ssds?, u64::MAX)
     }
 
     fn over(
         target: Target,
         sharing: Sharing,
-        layout: VolumeLayout,
+        shape: Shape,
         ssds: Vec<Arc<Ssd>>,
         most_units: u64,
     ) -> anyhow::Result<Made> {
@@ -65,14 +79,15 @@ impl Made {
                 ..AttachOptions::default()
             })?);
         }
-        let spec = VolumeSpec { layout, chunk_bytes: CHUNK, ..VolumeSpec::default() };
+        let Shape { layout, chunk_bytes, unit_blocks } = shape;
+        let spec = VolumeSpec { layout, chunk_bytes, ..VolumeSpec::default() };
         let volume = Volume::new(&queues.iter().collect::<Vec<_>>(), &spec)?;
-        let units = (volume.blocks() / u64::from(UNIT_BLOCKS)).min(most_units);
-        Ok(Made { queues, ssds, volume, units })
+        let units = (volume.blocks() / u64::from(unit_blocks)).min(most_units);
+        Ok(Made { queues, ssds, volume, unit_blocks, units })
     }
 
     fn bytes(&self) -> u64 {
-        self.units * u64::from(UNIT_BLOCKS) * u64::from(self.volume.block_bytes())
+        self.units * u64::from(self.unit_blocks) * u64::from(self.volume.block_bytes())
     }
 
     /// Writes all units, and reads them.
@@ -88,7 +103,7 @@ impl Made {
 
     fn pass(&self, writes: bool) -> anyhow::Result<()> {
         let target = self.queues[0].target();
-        let unit = UNIT_BLOCKS as usize * self.volume.block_bytes() as usize;
+        let unit = self.unit_blocks as usize * self.volume.block_bytes() as usize;
         let buffer = self.volume.buffer(WARPS as usize * 32 * unit)?;
         let results: Array<VolumeCheckResult> = Array::new(target, WARPS as usize)?;
         let stop = target.shared(size_of::<u32>())?;
@@ -99,7 +114,7 @@ impl Made {
             stop: stop.address(),
             units: self.units,
             seed: 7,
-            unit_blocks: UNIT_BLOCKS,
+            unit_blocks: self.unit_blocks,
             writes: u32::from(writes),
             ..VolumeCheckArgs::new()
         };
@@ -134,7 +149,8 @@ pub fn striped_on(target: Target) -> anyhow::Result<String> {
 pub fn striped_over(target: Target, ssds: &[Arc<Ssd>], most_units: u64) -> anyhow::Result<String> {
     let mut told = 0;
     for sharing in [Sharing::Exclusive, Sharing::Shared] {
-        let made = Made::over(target, sharing, VolumeLayout::Stripe, ssds.to_vec(), most_units)?;
+        let made =
+            Made::over(target, sharing, Shape::small(VolumeLayout::Stripe), ssds.to_vec(), most_units)?;
         let reports = made.write_and_read()?;
         for bytes in [|one: &MemberReport| one.bytes_read, |one: &MemberReport| one.bytes_written] {
             ensure!(spread(&reports, bytes) <= CHUNK, "{sharing:?}: {reports:?}");
@@ -150,7 +166,8 @@ pub fn striped_over(target: Target, ssds: &[Arc<Ssd>], most_units: u64) -> anyho
 pub fn mirrored_over(target: Target, ssds: &[Arc<Ssd>], most_units: u64) -> anyhow::Result<String> {
     let mut told = 0;
     for sharing in [Sharing::Exclusive, Sharing::Shared] {
-        let made = Made::over(target, sharing, VolumeLayout::Replicate, ssds.to_vec(), most_units)?;
+        let made =
+            Made::over(target, sharing, Shape::small(VolumeLayout::Replicate), ssds.to_vec(), most_units)?;
         let reports = made.write_and_read()?;
         ensure!(reports.iter().all(|one| one.bytes_written == made.bytes()), "{sharing:?}: {reports:?}");
         ensure!(reports.iter().all(|one| one.bytes_read > 0), "{sharing:?}: {reports:?}");
@@ -159,6 +176,18 @@ pub fn mirrored_over(target: Target, ssds: &[Arc<Ssd>], most_units: u64) -> anyh
         told += made.bytes();
     }
     Ok(format!("{told} bytes on each of {} SSDs, exclusive and shared", ssds.len()))
+}
+
+/// One after the other, every byte of each.
+pub fn concatenated_over(target: Target, ssds: &[Arc<Ssd>]) -> anyhow::Result<String> {
+    let shape = Shape { layout: VolumeLayout::Concatenate, chunk_bytes: 64 << 10, unit_blocks: 128 };
+    let made = Made::over(target, Sharing::Shared, shape, ssds.to_vec(), u64::MAX)?;
+    let reports = made.write_and_read()?;
+    for (ssd, report) in ssds.iter().zip(&reports) {
+        let bytes = ssd.namespace(None)?.bytes();
+        ensure!((report.bytes_written, report.bytes_read) == (bytes, bytes), "{bytes} bytes: {report:?}");
+    }
+    Ok(format!("{} bytes, one after the other on {} SSDs", made.bytes(), ssds.len()))
 }
 
 /// Three SSDs, of which one fails from its hundredth write on: it is dropped, and nothing is lost.

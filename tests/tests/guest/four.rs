@@ -139,7 +139,7 @@ fn four_controllers_work_at_once_each_with_its_own_queues() {
 const UNITS_OF_VOLUMES: u64 = 1000;
 
 #[test]
-fn a_volume_stripes_and_replicates_over_all_four() {
+fn a_volume_stripes_replicates_and_concatenates_all_four() {
     if !bed::is("four") {
         return;
     }
@@ -147,6 +147,7 @@ fn a_volume_stripes_and_replicates_over_all_four() {
     for one in [suite::striped_over, suite::mirrored_over] {
         println!("{}", one(Target::Cpu, &ssds, UNITS_OF_VOLUMES).unwrap_or_else(|error| panic!("{error:#}")));
     }
+    println!("{}", suite::concatenated_over(Target::Cpu, &ssds).unwrap_or_else(|error| panic!("{error:#}")));
 }
 
 #[test]
