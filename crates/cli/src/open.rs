@@ -71,6 +71,11 @@ fn open_one(
     opened(name, access, &options)
 }
 
+/// Opens a device to ask it what it is like.
+pub fn open_to_read(name: &DeviceName) -> Result<Ssd, Ending> {
+    opened(name, Access::Read, &OpenOptions::default())
+}
+
 /// Opens a device to overwrite a part of it that nobody needs.
 pub fn open_scratch(
     name: &DeviceName,

@@ -16,12 +16,12 @@ pub struct CheckArgs {
     /// SSD that --device names
     #[arg(long, conflicts_with_all = ["root", "capture"])]
     pub self_test: bool,
-    /// With --self-test: the SSD to test too, as a PCI address, sn:SERIAL or vfio-user:SOCKET; 4 MiB of namespace 1 from
-    /// --offset on are overwritten, which --allow-write has to permit
-    #[arg(short, long, value_name = "DEVICE", requires_all = ["self_test", "offset"])]
+    /// Also open this SSD and ask it what it offers: a PCI address, sn:SERIAL or vfio-user:SOCKET. With --self-test: test
+    /// it too; 4 MiB of namespace 1 from --offset on are overwritten, which --allow-write has to permit
+    #[arg(short, long, value_name = "DEVICE", conflicts_with_all = ["root", "capture"])]
     pub device: Option<DeviceName>,
-    /// With --device: where what may be overwritten begins, in bytes: 1g, 512m
-    #[arg(long, value_name = "SIZE", requires = "device")]
+    /// With --self-test and --device: where what may be overwritten begins, in bytes: 1g, 512m
+    #[arg(long, value_name = "SIZE", requires_all = ["self_test", "device"])]
     pub offset: Option<ByteSize>,
     /// Permit writes to the device with this path, serial number, PCI address or socket; may be given again
     #[arg(long, value_name = "PATH|SERIAL|BDF|SOCKET", require_equals = true, requires = "device")]

@@ -1,12 +1,13 @@
 //! `check`: what this machine is like, what it lacks, and what mends it.
 
+mod opened;
 mod self_test;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use warpbell::vfio::pci::Sysfs;
 use warpbell_platform::{Machine, Report, Serials, capture};
 
@@ -27,27 +28,41 @@ pub fn run(args: &CheckArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(
     }
     let machine = Machine::read(&sysfs);
     let mut report = Report::of(&machine);
+    if args.self_test && args.device.is_some() && args.offset.is_none() {
+        let why = "--self-test --device: 4 MiB are overwritten; --offset SIZE says from where on";
+        return Err(Ending::usage(why));
+    }
+    // First, as what must not be written to is refused before anything is opened.
     let tested = args.self_test.then(|| self_test::run(args, &machine, stop)).transpose()?;
     if let Some(tested) = &tested {
         report.tested(&machine, tested.findings());
     }
+    let look = args.device.as_ref().map(opened::look);
+    if let Some(look) = &look {
+        report.asked(&machine, &look.findings);
+    }
     match global.output {
         Output::Normal => out::text(&report.text())?,
-        Output::Json => out::json(&json!({
-            "schema": SCHEMA,
-            "warpbell": env!("CARGO_PKG_VERSION"),
-            "self_test": tested.as_ref().map(Tests::ok),
-            "findings": report.findings,
-            "paths": report.paths,
-            "verdict": report.verdict,
-        }))?,
+        Output::Json => out::json(&document(&report, tested.as_ref().map(Tests::ok)))?,
     }
     tested.map_or(Ok(()), Tests::ending)?;
+    look.and_then(|look| look.unmet).map_or(Ok(()), Err)?;
     match report.verdict.complete {
         true => Ok(()),
         // The report has a line and a command for each.
         false => Err(Ending::silent(MISSING)),
     }
+}
+
+fn document(report: &Report, self_test: Option<bool>) -> Value {
+    json!({
+        "schema": SCHEMA,
+        "warpbell": env!("CARGO_PKG_VERSION"),
+        "self_test": self_test,
+        "findings": report.findings,
+        "paths": report.paths,
+        "verdict": report.verdict,
+    })
 }
 
 /// The machine below `root`.

@@ -88,6 +88,7 @@ fn the_self_test_writes_to_an_ssd_only_where_its_owner_says() {
     assert!(code == 2 && error.contains("--offset"), "{code}: {error}");
     let (code, error) = refused(&["check", "--device", &device, "--offset", "4m", &allow]);
     assert!(code == 2 && error.contains("--self-test"), "{code}: {error}");
+    run(&["check", "--device", &device]);
     assert!(std::fs::read(&path).unwrap().iter().all(|byte| *byte == 7), "nothing was written so far");
 
     let output = run(&[&on[..], &["--offset", "4m", &allow, "-o", "json"]].concat());
@@ -98,6 +99,32 @@ fn the_self_test_writes_to_an_ssd_only_where_its_owner_says() {
     let (range, rest) = (4 << 20..8 << 20, [&bytes[..4 << 20], &bytes[8 << 20..]].concat());
     assert!(rest.iter().all(|byte| *byte == 7), "what was not named is as it was");
     assert!(bytes[range].chunks(4096).all(|block| block.iter().any(|byte| *byte != 7)));
+}
+
+#[test]
+fn an_ssd_that_is_opened_says_what_it_offers() {
+    let said = |device: &str| -> Value {
+        let output = run(&["check", "--device", device, "-o", "json"]);
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    };
+    let of = |device: &str, what: &str| {
+        let document = said(device);
+        let (status, found) = line(&document, &format!("{device} {what}"));
+        (status.to_owned(), found.to_owned())
+    };
+    let plain = "soft:size=8m";
+    assert_eq!(of(plain, "queues").0, "ok");
+    assert!(of(plain, "transfers").1.contains("SGLs and PRP lists"));
+    assert!(of("soft:size=8m,sgl=off", "transfers").1.contains("by PRP lists"));
+    assert!(of(plain, "commands").1.contains("Compare, Write Zeroes"));
+    let few = of("soft:size=8m,queues=2", "queues");
+    assert!(few.0 == "warn" && few.1.starts_with("2 I/O queue pairs"), "{few:?}");
+    let absent = "ff00:41:00.0";
+    let output = run(&["check", "--device", absent, "-o", "json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let (status, found) = line(&document, &format!("SSD {absent}"));
+    assert!(status == "not_looked_at" && found.contains("no such PCI function"), "{status}: {found}");
 }
 
 #[test]

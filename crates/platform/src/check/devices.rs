@@ -13,6 +13,8 @@ const INSTALL: &str = "\
     wget https://developer.download.nvidia.com/compute/cuda/repos/$(. /etc/os-release; echo $ID$VERSION_ID | tr -d .)/x86_64/cuda-keyring_1.1-1_all.deb && \
     sudo apt install ./cuda-keyring_1.1-1_all.deb && sudo apt update && sudo apt install linux-headers-$(uname -r) nvidia-open && sudo reboot";
 /// A window to GPU memory as small as cards had before it could be resized.
+/// The line about what no file tells of SSDs.
+pub const REGISTERS: &str = "SSD registers";
 const SMALL_BAR: u64 = 256 << 20;
 
 pub(super) fn findings(machine: &Machine) -> Vec<Finding> {
@@ -154,8 +156,8 @@ fn ssds(machine: &Machine) -> Vec<Finding> {
     }
     all.push(finding(
         Status::NotLookedAt,
-        "SSD registers",
-        "no device is opened here (shadow doorbells, CMB, limits); `warpbell identify DEVICE` asks a bound SSD",
+        REGISTERS,
+        "only an opened device tells (queues, limits, shadow doorbells, CMB); `sudo warpbell check --device ADDRESS` asks one that is bound",
         "",
     ));
     all

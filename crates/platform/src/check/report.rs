@@ -61,6 +61,13 @@ impl Report {
         self.verdict = verdict(machine, &self.findings, &self.paths);
     }
 
+    /// Adds what an SSD said that was opened. Of others it is still not known.
+    pub fn asked(&mut self, machine: &Machine, said: &[Finding]) {
+        let others = machine.ssds.len() > 1;
+        self.findings.retain(|finding| others || finding.subject != devices::REGISTERS);
+        self.findings.extend_from_slice(said);
+    }
+
     /// For people.
     pub fn text(&self) -> String {
         let mut text = String::new();

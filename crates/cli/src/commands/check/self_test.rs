@@ -31,8 +31,8 @@ enum Outcome {
 /// One test, as it is reported.
 struct Test {
     subject: &'static str,
-    /// Whether somebody asked for it by name: then it is no success where it did not run.
-    asked: bool,
+    /// Who was named to be tested: then it is no success where it did not run.
+    asked: Option<String>,
     outcome: Outcome,
     means: &'static str,
     fix: Option<String>,
@@ -85,9 +85,9 @@ impl Test {
     /// How the command has to end for it: what a machine does not have is no failure, unless it was asked for.
     fn unmet(&self) -> Option<Ending> {
         match &self.outcome {
-            Outcome::NotTested(why) if self.asked || why.code() != MISSING => {
-                let line = format!("self-test: {}: not tested: {}", self.subject, why.message());
-                Some(Ending::new(why.code(), line))
+            Outcome::NotTested(why) if self.asked.is_some() || why.code() != MISSING => {
+                let what = self.asked.as_deref().unwrap_or(self.subject);
+                Some(Ending::new(why.code(), format!("self-test: {what} was not tested: {}", why.message())))
             }
             _ => None,
         }
@@ -121,7 +121,7 @@ fn absent(why: impl std::fmt::Display) -> Outcome {
 fn software(control: &Control) -> Test {
     let outcome = over(soft(DataPlacement::Host), Target::Cpu, 0, control);
     let means = "kernels on the processors and the software controller work here";
-    Test { subject: "data through a way", asked: false, outcome, means, fix: None }
+    Test { subject: "data through a way", asked: None, outcome, means, fix: None }
 }
 
 /// Kernels of the GPU, with data in its memory, and the software controller.
@@ -129,7 +129,7 @@ fn gpu_memory(gpu: &Result<OpenTarget, String>, control: &Control) -> Test {
     let outcome = with_gpu(gpu, |target, data| over(soft(data), target, 0, control));
     let means =
         "kernels on the GPU drive a controller in software, which copies to and from GPU memory; no SSD did";
-    Test { subject: "data through a GPU", asked: false, outcome, means, fix: None }
+    Test { subject: "data through a GPU", asked: None, outcome, means, fix: None }
 }
 
 fn no_ssd(machine: &Machine) -> Test {
@@ -142,7 +142,7 @@ fn no_ssd(machine: &Machine) -> Test {
         None => ("there is no SSD here", None),
         Some(ssd) => ("it would overwrite 4 MiB, and no SSD was named", Some(command(ssd.bdf))),
     };
-    Test { subject: "data through an SSD", asked: false, outcome: absent(why), means: "", fix }
+    Test { subject: "data through an SSD", asked: None, outcome: absent(why), means: "", fix }
 }
 
 /// Kernels of the processors, with data in host memory, and the SSD. Whoever names one wants it tested.
@@ -150,7 +150,7 @@ fn over_ssd(name: &DeviceName, args: &CheckArgs, control: &Control) -> Test {
     let ssd = open_scratch(name, NSID, &args.allow_write, DataPlacement::Host);
     let outcome = over(ssd, Target::Cpu, offset(args), control);
     let means = "kernels on the processors drive the SSD, and it reads and writes host memory";
-    Test { subject: "data through an SSD", asked: true, outcome, means, fix: None }
+    Test { subject: "data through an SSD", asked: Some(name.to_string()), outcome, means, fix: None }
 }
 
 /// Kernels of the GPU, with data in its memory, and the SSD.
@@ -161,7 +161,7 @@ fn both(name: &DeviceName, args: &CheckArgs, gpu: &Result<OpenTarget, String>, c
         over(open_scratch(name, NSID, &args.allow_write, data), target, offset(args), control)
     });
     let means = "kernels on the GPU drive the SSD, and it reads and writes GPU memory";
-    Test { subject: "data through both", asked: false, outcome, means, fix: None }
+    Test { subject: "data through both", asked: None, outcome, means, fix: None }
 }
 
 fn offset(args: &CheckArgs) -> u64 {
@@ -219,9 +219,9 @@ fn right(ssd: &Ssd, target: Target, blocks: u64) -> Outcome {
     let by = if target == Target::Cpu { "the processors" } else { "the GPU" };
     let path = PathReport::of(ssd);
     let route = path.route.map_or(String::new(), |route| format!("; {route}"));
-    let (name, data) = (ssd.name(), path.data);
+    let (name, data, doorbells) = (ssd.name(), path.data, path.doorbells);
     Outcome::Right(format!(
-        "kernels on {by} wrote {name}, {} MiB, and {blocks} blocks were read back: 0 wrong; data: {data}{route}",
+        "kernels on {by} wrote {name}, {} MiB, and {blocks} blocks were read back: 0 wrong; data: {data}; doorbells: {doorbells}{route}",
         BYTES >> 20
     ))
 }
