@@ -111,6 +111,14 @@ fn the_self_test_goes_through_the_memory_of_a_gpu_where_there_is_one() {
         );
         assert!(found.contains("0 wrong; data: hbm"), "{found}");
     }
+    let findings = report["findings"].as_array().expect("findings");
+    for (subject, said) in [("cuda:0 dma-buf", "exported"), ("cuda:0 doorbells", ": works: ")] {
+        let line = findings.iter().find(|line| line["subject"] == subject).expect("the line is there");
+        assert!(
+            line["status"] == "ok" && line["found"].as_str().is_some_and(|words| words.contains(said)),
+            "{line}"
+        );
+    }
     standin.log().assert_clean();
 }
 

@@ -2,6 +2,7 @@
 
 mod opened;
 mod self_test;
+mod ways;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -37,7 +38,8 @@ pub fn run(args: &CheckArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(
     if let Some(tested) = &tested {
         report.tested(&machine, tested.findings());
     }
-    let look = args.device.as_ref().map(opened::look);
+    let look =
+        (args.self_test || args.device.is_some()).then(|| opened::look(args.device.as_ref(), args.target));
     if let Some(look) = &look {
         report.asked(&machine, &look.findings);
     }

@@ -12,9 +12,11 @@ const DRIVER_WANTED: u32 = 580;
 const INSTALL: &str = "\
     wget https://developer.download.nvidia.com/compute/cuda/repos/$(. /etc/os-release; echo $ID$VERSION_ID | tr -d .)/x86_64/cuda-keyring_1.1-1_all.deb && \
     sudo apt install ./cuda-keyring_1.1-1_all.deb && sudo apt update && sudo apt install linux-headers-$(uname -r) nvidia-open && sudo reboot";
-/// A window to GPU memory as small as cards had before it could be resized.
 /// The line about what no file tells of SSDs.
 pub const REGISTERS: &str = "SSD registers";
+/// The line about what only NVIDIA's driver tells.
+pub const DMA_BUF: &str = "dma-buf export";
+/// A window to GPU memory as small as cards had before it could be resized.
 const SMALL_BAR: u64 = 256 << 20;
 
 pub(super) fn findings(machine: &Machine) -> Vec<Finding> {
@@ -73,8 +75,8 @@ fn driver(machine: &Machine) -> Vec<Finding> {
         vec![finding(Status::Ok, "NVIDIA driver", found, "kernels run, and memory is exported as dma-bufs")];
     all.push(finding(
         Status::NotLookedAt,
-        "dma-buf export",
-        "only a call of the driver tells, and no device is opened here; `warpbell report gpu` asks it",
+        DMA_BUF,
+        "only a call of the driver tells; `warpbell check --self-test` and `warpbell report gpu` make it",
         "",
     ));
     all

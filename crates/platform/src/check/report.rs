@@ -61,10 +61,15 @@ impl Report {
         self.verdict = verdict(machine, &self.findings, &self.paths);
     }
 
-    /// Adds what an SSD said that was opened. Of others it is still not known.
+    /// Adds what opened devices said. Of other SSDs it is still not known.
     pub fn asked(&mut self, machine: &Machine, said: &[Finding]) {
         let others = machine.ssds.len() > 1;
-        self.findings.retain(|finding| others || finding.subject != devices::REGISTERS);
+        let dma_buf = said.iter().any(|finding| finding.subject.ends_with(" dma-buf"));
+        self.findings.retain(|finding| match finding.subject.as_str() {
+            devices::REGISTERS => others || !said.iter().any(|one| one.subject.ends_with(" queues")),
+            devices::DMA_BUF => !dma_buf,
+            _ => true,
+        });
         self.findings.extend_from_slice(said);
     }
 

@@ -1,9 +1,10 @@
 //! What an SSD says itself, once it is opened: what its files in sysfs do not tell.
 
 use warpbell::driver::Controller;
-use warpbell::{DeviceName, Ssd};
+use warpbell::{DeviceName, Ssd, Target};
 use warpbell_platform::{Finding, Layer, Status};
 
+use super::ways;
 use crate::exit::Ending;
 use crate::open::open_to_read;
 use crate::units;
@@ -15,32 +16,35 @@ const SMALL_TRANSFER: u64 = 128 << 10;
 
 /// What came of a look.
 pub struct Look {
-    /// What the SSD said, or why it could not be asked.
+    /// What SSD and GPU said, or why the SSD could not be asked; and the ways.
     pub findings: Vec<Finding>,
     /// How the command has to end where it could not be asked.
     pub unmet: Option<Ending>,
 }
 
-/// Opens the SSD, and asks it. Nothing is written there.
-pub fn look(name: &DeviceName) -> Look {
+/// Opens the SSD that was named, and the GPU if there is one, asks both, and tries the ways between them. Nothing is
+/// written there.
+pub fn look(name: Option<&DeviceName>, target: Target) -> Look {
+    let Some(name) = name else { return Look { findings: ways::tried(target, None), unmet: None } };
     match open_to_read(name) {
         Ok(ssd) => {
-            let controller = ssd.controller();
-            let findings = vec![
-                queues(&ssd, controller),
-                transfers(&ssd, controller),
-                doorbells(&ssd, controller),
-                memory(&ssd, controller),
-                commands(&ssd),
-            ];
+            let mut findings = said(&ssd);
+            findings.extend(ways::tried(target, Some(&ssd)));
             Look { findings, unmet: None }
         }
         Err(ending) => {
             let (subject, why) = (format!("SSD {name}"), ending.message());
-            let findings = vec![Finding::new(Layer::Devices, Status::NotLookedAt, subject, why, "")];
+            let mut findings = vec![Finding::new(Layer::Devices, Status::NotLookedAt, subject, why, "")];
+            findings.extend(ways::tried(target, None));
             Look { findings, unmet: Some(ending) }
         }
     }
+}
+
+fn said(ssd: &Ssd) -> Vec<Finding> {
+    let controller = ssd.controller();
+    let (queues, transfers) = (queues(ssd, controller), transfers(ssd, controller));
+    vec![queues, transfers, doorbells(ssd, controller), memory(ssd, controller), commands(ssd)]
 }
 
 fn finding(ssd: &Ssd, what: &str, status: Status, found: String, means: &str) -> Finding {
