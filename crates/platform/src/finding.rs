@@ -98,7 +98,7 @@ impl fmt::Display for Finding {
             Status::NotTested => format!("not tested: {}", self.found),
             _ => self.found.clone(),
         };
-        writeln!(f, " {:<8}{:<22}{found}", self.status.word(), self.subject)?;
+        writeln!(f, " {:<8}{:<21} {found}", self.status.word(), self.subject)?;
         if !self.means.is_empty() {
             writeln!(f, "{:>28}  {}", "means", self.means)?;
         }
