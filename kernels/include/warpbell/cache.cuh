@@ -28,6 +28,7 @@
 #pragma once
 
 #include "evict.cuh"
+#include "impl/back_off.cuh"
 #include "volume.cuh"
 
 namespace warpbell {

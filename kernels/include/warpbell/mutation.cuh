@@ -174,6 +174,9 @@ WARPBELL_SWITCH(CACHE_CLEANED_LATE, cache_cleaned_late); // cache: a page is cle
 WARPBELL_SWITCH(CACHE_WAITS_FOR_EVER, cache_waits_for_ever); // cache: where all lines are pinned one waits without end
 WARPBELL_SWITCH(CACHE_READ_ONLY_STORED, cache_read_only_stored); // cache: pages of a cache for reading are changed
 WARPBELL_SWITCH(CACHE_PAGE_UNCHECKED, cache_page_unchecked); // cache: there is a page behind the last
+WARPBELL_SWITCH(CACHE_PINS_CUT, cache_pins_cut); // cache: pins are counted in 16 bits
+WARPBELL_SWITCH(CACHE_KEPT_TAKEN, cache_kept_taken); // cache: pages that are to be kept leave like any other
+WARPBELL_SWITCH(CACHE_ERROR_SWALLOWED, cache_error_swallowed); // cache: nobody is told of a page that could not be written
 WARPBELL_SWITCH(ARRAY_STRADDLE_LOST, array_straddle_lost); // array: of an element only what lies in its first page is moved
 WARPBELL_SWITCH(ARRAY_INDEX_UNCHECKED, array_index_unchecked); // array: there is an element behind the last
 WARPBELL_SWITCH(SERVICE_PUBLISHED_UNSEEN, service_published_unseen); // laboratory: a slot moves on before its entry and its owner can be seen

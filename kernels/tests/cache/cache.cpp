@@ -15,7 +15,7 @@ int main(int count, char** words) {
         {"words_64", words_at<64>},     {"straddling", straddling}, {"flushed", flushed},
         {"policies", policies},         {"crowded", crowded},       {"unreadable", unreadable},
         {"unwritable", unwritable},     {"silent", silent},         {"refusals", refusals},
-        {"written_once", written_once}, {"hit_costs", hit_costs},
+        {"written_once", written_once}, {"hit_costs", hit_costs},   {"many_pins", many_pins},
     };
     for (const auto& rule : all) {
         for (u64 seed = 1; seed <= seeds && (!only || !std::strcmp(only, rule.name)); ++seed) {

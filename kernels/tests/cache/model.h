@@ -185,7 +185,7 @@ struct bed {
     u64 pins() const {
         u64 sum = 0;
         for (const warpbell_cache_line& line : lines) {
-            sum += line.state & line_bits::all_pins;
+            sum += line.state & 0xffffffffu;
         }
         return sum;
     }

@@ -92,7 +92,9 @@ WARPBELL_CACHE_CALL(void, class Group)::write_back(const Group& group, way& mine
     if (!dirty || written.ok() || mutate::cache_unwritten_leaves) {
         return;
     }
-    note(written, leaving);
+    if (!mutate::cache_error_swallowed) {
+        note(written, leaving);
+    }
     lines_.keep(mine.line, written);
     lines_.give_up_miss(page);
     mine.now = way::at::crowded;
@@ -137,6 +139,7 @@ WARPBELL_CACHE_CALL(void, class Group)::fill(const Group& group, way& mine, u64 
 // `loading` from changing again.
 WARPBELL_CACHE_CALL(void, class Group)::await(const Group& group, way& mine, u64 deadline_ns) {
     const u64 begin_ns = port::clock_ns();
+    back_off wait;
     while (group.ballot(mine.now == way::at::loading) != 0) {
         const bool late = port::clock_ns() - begin_ns > deadline_ns;
         if (mine.now == way::at::loading) {
@@ -150,7 +153,7 @@ WARPBELL_CACHE_CALL(void, class Group)::await(const Group& group, way& mine, u64
                 drop(true, mine.line, false);
             }
         }
-        port::pause();
+        wait.idle();
     }
     // What is seen to be there may be read.
     port::fence_gpu_group(group.is_leader());
@@ -198,7 +201,7 @@ WARPBELL_CACHE_CALL(bool, class Group)::write_line(const Group& group, bool open
         if (mine) {
             lines_.end_write(line, said);
             write_backs_ += said.ok() ? 1u : 0u;
-            result = said.ok() ? result : said;
+            result = said.ok() || mutate::cache_error_swallowed ? result : said;
         }
     }
     result = how == writable::stuck ? status(code::timed_out) : result;
@@ -215,6 +218,7 @@ WARPBELL_CACHE_CALL(status, class Group)::hold(const Group& group, u64 page, u32
     }
     const detail::rounds_deadline end(deadline_ns != 0 ? deadline_ns : lines_.ref().deadline_ns, true);
     u64 left_ns = end.left(group);
+    back_off wait;
     while (true) {
         const way got = attempt(group, page, group.mask(), left_ns);
         if (got.now == way::at::pinned) {
@@ -225,7 +229,7 @@ WARPBELL_CACHE_CALL(status, class Group)::hold(const Group& group, u64 page, u32
         if (got.now == way::at::failed || (left_ns == 0 && !mutate::cache_waits_for_ever)) {
             return answer_of(got);
         }
-        port::pause();
+        wait.idle();
     }
 }
 
@@ -242,6 +246,7 @@ WARPBELL_CACHE_CALL(status, class Group, class Use)::use_each(const Group& group
     bool open = page && result.ok();
     const detail::rounds_deadline end(deadline_ns != 0 ? deadline_ns : lines_.ref().deadline_ns, true);
     u64 left_ns = deadline_ns != 0 ? deadline_ns : lines_.ref().deadline_ns;
+    back_off wait;
     for (u32 asking = group.ballot(open); asking != 0; asking = group.ballot(open)) {
         const u64 number = open ? *page : 0;
         const u32 same =
@@ -264,7 +269,8 @@ WARPBELL_CACHE_CALL(status, class Group, class Use)::use_each(const Group& group
             result = answer_of(got);
             open = false;
         }
-        port::pause();
+        // Who has got something goes on at once.
+        group.ballot(here) != 0 ? wait.busy() : wait.idle();
     }
     return result;
 }
@@ -275,15 +281,22 @@ WARPBELL_CACHE_CALL(status, class Group)::flush(const Group& group, u64 deadline
     }
     const detail::rounds_deadline end(deadline_ns != 0 ? deadline_ns : lines_.ref().deadline_ns, true);
     status result;
+    // One lane gives back what all have stored: before any of them looks.
+    group.sync();
     WARPBELL_NO_UNROLL
     for (u32 first = 0; may_store && first < lines_.count(); first += group.size()) {
         bool open = first + group.thread_rank() < lines_.count();
-        while (group.ballot(open) != 0) {
+        back_off wait;
+        while (true) {
             open = write_line(group, open, first + group.thread_rank(), result);
+            if (group.ballot(open) == 0) {
+                break;
+            }
             if (end.left(group) == 0 && open) {
                 result = code::not_submitted;
                 open = false;
             }
+            wait.idle();
         }
     }
     const status all = detail::agree(group, result);

@@ -29,14 +29,15 @@ enum class line_phase : u32 { empty, loading, ready, leaving, failed };
 
 // The state word.
 struct line_bits {
-    static constexpr u64 pin = 1, all_pins = 0xffff;
-    static constexpr u32 phase_shift = 16;
-    static constexpr u64 dirty = 1ull << 24;   // the SSD has something older
-    static constexpr u64 writing = 1ull << 25; // a flush writes it
-    static constexpr u64 used = 1ull << 26;    // since the policy looked
-    static constexpr u64 held = 1ull << 27;    // it could not be written; a flush tries again
-    static constexpr u64 stuck = 1ull << 28;   // an SSD may still use its memory: never another page's
-    static constexpr u64 generation = 1ull << 32;
+    // A guard takes more than a byte of its warp's memory: no GPU has room for the 2^32 that would overflow.
+    static constexpr u64 pin = 1, all_pins = mutate::cache_pins_cut ? 0xffff : 0xffffffff;
+    static constexpr u32 phase_shift = 32;
+    static constexpr u64 dirty = 1ull << 40;   // the SSD has something older
+    static constexpr u64 writing = 1ull << 41; // a flush writes it
+    static constexpr u64 used = 1ull << 42;    // since the policy looked
+    static constexpr u64 held = 1ull << 43;    // it could not be written; a flush tries again
+    static constexpr u64 stuck = 1ull << 44;   // an SSD may still use its memory: never another page's
+    static constexpr u64 generation = 1ull << 48;
 
     WARPBELL_D static line_phase phase_of(u64 state) {
         return static_cast<line_phase>(state >> phase_shift & 7u);
@@ -64,7 +65,10 @@ class cache_lines {
     WARPBELL_D u64 state(u32 line) const { return port::load_relaxed_gpu(&at(line)->state); }
     WARPBELL_D u64 page(u32 line) const { return port::load_relaxed_gpu(&at(line)->page); }
     WARPBELL_D u32 stamp(u32 line) const { return port::load_relaxed_gpu(&at(line)->stamp); }
+    // Of a line that was seen to have failed, by one who has a pin on it. Acquire: the status lies there
+    // since before the phase said so.
     WARPBELL_D status error(u32 line) const {
+        (void)port::load_acquire_gpu(&at(line)->state);
         return status::from_bits(port::load_relaxed_gpu(&at(line)->error));
     }
     WARPBELL_D warpbell_cache_report* report() const {
