@@ -137,7 +137,8 @@ WARPBELL_CACHE_CALL(void, class Group)::fill(const Group& group, way& mine, u64 
 
 // Pages that other warps read. Nothing of this group is on its way by now. A pin keeps a phase that follows
 // `loading` from changing again.
-WARPBELL_CACHE_CALL(void, class Group)::await(const Group& group, way& mine, u64 deadline_ns) {
+WARPBELL_CACHE_CALL(void, class Group, class Meanwhile)::await(const Group& group, way& mine, u64 deadline_ns,
+                                                               Meanwhile& meanwhile) {
     const u64 begin_ns = port::clock_ns();
     back_off wait;
     while (group.ballot(mine.now == way::at::loading) != 0) {
@@ -148,11 +149,13 @@ WARPBELL_CACHE_CALL(void, class Group)::await(const Group& group, way& mine, u64
                 mine.now = way::at::pinned;
             } else if (phase != line_phase::loading || late) {
                 const bool failed = phase != line_phase::loading;
-                mine.now = way::at::failed;
                 mine.answer = failed ? lines_.error(mine.line) : status(code::not_submitted);
+                // No error: it was read ahead, in vain; so this lane reads it.
+                mine.now = mine.answer.ok() ? way::at::busy : way::at::failed;
                 drop(true, mine.line, false);
             }
         }
+        meanwhile();
         wait.idle();
     }
     // What is seen to be there may be read.
@@ -161,8 +164,9 @@ WARPBELL_CACHE_CALL(void, class Group)::await(const Group& group, way& mine, u64
 
 // One try to get this lane's page pinned. `same`: the lanes that want the same page; the lowest of them does
 // it for all, and has the pin.
-WARPBELL_CACHE_CALL(auto, class Group)::attempt(const Group& group, optional<u64> page, u32 same,
-                                                u64 deadline_ns) -> way {
+WARPBELL_CACHE_CALL(auto, class Group, class Meanwhile)::attempt(const Group& group, optional<u64> page,
+                                                                 u32 same, u64 deadline_ns,
+                                                                 Meanwhile& meanwhile) -> way {
     const bool leads = page && port::lane() == port::lowest(same);
     const u64 number = leads ? *page : 0;
     const u32 misses = misses_;
@@ -177,7 +181,7 @@ WARPBELL_CACHE_CALL(auto, class Group)::attempt(const Group& group, optional<u64
         fill(group, mine, number);
     }
     if (group.ballot(mine.now == way::at::loading) != 0) {
-        await(group, mine, deadline_ns);
+        await(group, mine, deadline_ns, meanwhile);
     }
     hits_ += leads && mine.now == way::at::pinned && misses_ == misses ? 1u : 0u;
     // One lane has acquired what the others are about to read.
@@ -211,7 +215,8 @@ WARPBELL_CACHE_CALL(bool, class Group)::write_line(const Group& group, bool open
 // ---- the calls
 // --------------------------------------------------------------------------------------------------
 
-WARPBELL_CACHE_CALL(status, class Group)::hold(const Group& group, u64 page, u32& line, u64 deadline_ns) {
+WARPBELL_CACHE_CALL(status, class Group, class Meanwhile)::hold(const Group& group, u64 page, u32& line,
+                                                                u64 deadline_ns, Meanwhile meanwhile) {
     const status refusal = check(page, false);
     if (!refusal.ok()) {
         return refusal;
@@ -220,7 +225,7 @@ WARPBELL_CACHE_CALL(status, class Group)::hold(const Group& group, u64 page, u32
     u64 left_ns = end.left(group);
     back_off wait;
     while (true) {
-        const way got = attempt(group, page, group.mask(), left_ns);
+        const way got = attempt(group, page, group.mask(), left_ns, meanwhile);
         if (got.now == way::at::pinned) {
             line = got.line;
             return status();
@@ -229,6 +234,7 @@ WARPBELL_CACHE_CALL(status, class Group)::hold(const Group& group, u64 page, u32
         if (got.now == way::at::failed || (left_ns == 0 && !mutate::cache_waits_for_ever)) {
             return answer_of(got);
         }
+        meanwhile();
         wait.idle();
     }
 }
@@ -240,8 +246,9 @@ WARPBELL_CACHE_MEMBER(status)::answer_of(const way& got) {
                                          : code::not_submitted;
 }
 
-WARPBELL_CACHE_CALL(status, class Group, class Use)::use_each(const Group& group, optional<u64> page,
-                                                              bool stores, Use use, u64 deadline_ns) {
+WARPBELL_CACHE_CALL(status, class Group, class Use,
+                    class Meanwhile)::use_each(const Group& group, optional<u64> page, bool stores, Use use,
+                                               u64 deadline_ns, Meanwhile meanwhile) {
     status result = check(page, stores);
     bool open = page && result.ok();
     const detail::rounds_deadline end(deadline_ns != 0 ? deadline_ns : lines_.ref().deadline_ns, true);
@@ -251,7 +258,7 @@ WARPBELL_CACHE_CALL(status, class Group, class Use)::use_each(const Group& group
         const u64 number = open ? *page : 0;
         const u32 same =
             group.match(static_cast<u32>(number)) & group.match(static_cast<u32>(number >> 32)) & asking;
-        const way got = attempt(group, open ? page : optional<u64>(), same, left_ns);
+        const way got = attempt(group, open ? page : optional<u64>(), same, left_ns, meanwhile);
         const bool here = open && got.now == way::at::pinned;
         if (here) {
             use(memory<u8>(got.line));
@@ -269,6 +276,7 @@ WARPBELL_CACHE_CALL(status, class Group, class Use)::use_each(const Group& group
             result = answer_of(got);
             open = false;
         }
+        meanwhile();
         // Who has got something goes on at once.
         group.ballot(here) != 0 ? wait.busy() : wait.idle();
     }
