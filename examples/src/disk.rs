@@ -1,18 +1,19 @@
 //! The SSD that the data is on.
 
 use std::io::{Read, Write};
-use std::path::Path;
 
 use tempfile::NamedTempFile;
 use warpbell::{DeviceName, OpenOptions, Ssd};
-use warpbell_workload::{Control, Extent, read_blocks, write_blocks};
+use warpbell_workload::{Control, Extent, Limits, permission, read_blocks, write_blocks};
 
 use crate::{DataFile, Failure, Options};
+
+/// The namespace that is used.
+const NSID: u32 = 1;
 
 /// A part of a namespace, which the host reads and writes by the byte.
 pub(crate) struct Disk {
     pub(crate) ssd: Ssd,
-    nsid: u32,
     block: u64,
     first_block: u64,
     bytes: u64,
@@ -24,7 +25,10 @@ impl Disk {
     pub(crate) fn open(options: &Options, bytes: u64) -> Result<Disk, Failure> {
         let offset = options.offset.0;
         let (name, image) = match &options.device {
-            Some(name) => (name.clone(), None),
+            Some(name) => {
+                permission::before(name, &options.allow_write, NSID)?;
+                (name.clone(), None)
+            }
             None => {
                 let (name, image) = image(offset + bytes)?;
                 (name, Some(image))
@@ -34,11 +38,11 @@ impl Disk {
         allow_write.extend(image.as_ref().map(|image| image.path().display().to_string()));
         let ssd = Ssd::open(&name, &OpenOptions { allow_write, ..OpenOptions::default() })?;
         if image.is_none() {
-            permitted(&ssd, options)?;
+            permission::after(&ssd, &options.allow_write)?;
         }
-        let namespace = ssd.namespace(None)?;
-        let (nsid, block) = (namespace.nsid.get(), u64::from(namespace.block_size));
-        let there = namespace.blocks * block;
+        let limits = Limits::of(&ssd, NSID)?;
+        let block = u64::from(limits.block_size);
+        let there = limits.exact_bytes.unwrap_or(limits.blocks * block) / block * block;
         if !offset.is_multiple_of(block) {
             return Err(usage("--offset", offset, format!("must be a multiple of {block}, the SSD's block")));
         }
@@ -46,7 +50,7 @@ impl Disk {
             let limit = format!("{bytes} bytes from there on, and {name} has {there}");
             return Err(usage("--offset", offset, limit));
         }
-        Ok(Disk { ssd, nsid, block, first_block: offset / block, bytes, _image: image })
+        Ok(Disk { ssd, block, first_block: offset / block, bytes, _image: image })
     }
 
     /// Bytes of a block.
@@ -111,7 +115,7 @@ impl Disk {
 
     fn extent(&self, offset: u64, bytes: u64) -> Extent {
         let (lba, count) = (self.first_block + offset / self.block, bytes / self.block);
-        Extent { nsid: self.nsid, lba, count }
+        Extent { nsid: NSID, lba, count }
     }
 }
 
@@ -121,11 +125,6 @@ fn image(bytes: u64) -> Result<(DeviceName, NamedTempFile), Failure> {
     image.as_file().set_len(bytes)?;
     let name = format!("soft:file={},writable=on", image.path().display());
     Ok((name.parse().map_err(warpbell::Error::from)?, image))
-}
-
-fn permitted(ssd: &Ssd, options: &Options) -> Result<(), Failure> {
-    let _ = (ssd, options, Path::new(""));
-    Ok(())
 }
 
 pub(crate) fn usage(object: &'static str, value: impl ToString, limit: String) -> Failure {

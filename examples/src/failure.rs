@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use warpbell_workload::RunError;
+use warpbell_workload::permission::PermissionError;
 
 /// Why a program ended without success.
 #[derive(Debug, thiserror::Error)]
@@ -13,6 +14,9 @@ pub enum Failure {
     /// Reading or writing blocks by the host.
     #[error(transparent)]
     Blocks(#[from] RunError),
+    /// A write that nobody permitted.
+    #[error(transparent)]
+    Permission(#[from] PermissionError),
     /// The data's file.
     #[error(transparent)]
     Data(#[from] warpbell_data::Error),
@@ -58,7 +62,9 @@ impl Failure {
     pub fn exit_code(&self) -> u8 {
         match self {
             Failure::Warpbell(error) => error.exit_code(),
-            Failure::Blocks(RunError::Warpbell(error)) => error.exit_code(),
+            Failure::Blocks(RunError::Warpbell(error))
+            | Failure::Permission(PermissionError::Name(error)) => error.exit_code(),
+            Failure::Permission(PermissionError::Refused { .. }) => 3,
             Failure::Blocks(RunError::Job(_)) | Failure::Usage { .. } => 2,
             Failure::Data(warpbell_data::Error::Size { .. }) => 2,
             Failure::File { .. } => 2,

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use warpbell_workload::units;
+
 use crate::{Check, Failure, Form, Measured, Stage};
 
 /// How a program went.
@@ -41,7 +43,7 @@ pub(crate) fn print(stage: &Stage, outcome: &Outcome) -> Result<(), Failure> {
 
 fn text(stage: &Stage, outcome: &Outcome) -> String {
     let Outcome { program, element, elements, check, cached, loaded, .. } = outcome;
-    let (options, data) = (stage.options, mib(stage.disk.bytes()));
+    let (options, data) = (stage.options, units::bytes(stage.disk.bytes()));
     let mut text =
         format!("{program}: {elements} {element}s of {}, {data} on {}\n", stage.data.name(), device(stage));
     let _ = writeln!(text, "{}", banner(stage));
@@ -51,7 +53,7 @@ fn text(stage: &Stage, outcome: &Outcome) -> String {
         let _ = writeln!(
             text,
             "        cache of {} in pages of {}: hit rate {:.2} %, {} pages read, {} written; {:.4} commands per {element}",
-            mib(options.cache.0),
+            units::bytes(options.cache.0),
             options.page,
             cache.hit_rate() * 100.0,
             cache.misses,
@@ -63,7 +65,7 @@ fn text(stage: &Stage, outcome: &Outcome) -> String {
     let [load, compute, store] = [loaded.load, loaded.compute, loaded.store].map(|time| time.as_secs_f64());
     let _ = writeln!(
         text,
-        "        load everything {load:.3} s, compute {compute:.3} s, store results {store:.3} s"
+        "        load everything {load:.3}s, compute {compute:.3}s, store results {store:.3}s"
     );
     let _ = writeln!(
         text,
@@ -74,18 +76,16 @@ fn text(stage: &Stage, outcome: &Outcome) -> String {
     text
 }
 
-/// `0.500 s, 2.1 M elements/s, 24.0 MiB/s (25.2 MB/s), memory 1.1 MiB`.
+/// `0.50 s, 2048k elements/s, 8192KiB/s (8389kB/s), memory 1024KiB`.
 fn pass(outcome: &Outcome, measured: &Measured) -> String {
     let rate = |count: u64| per_second(count, measured.total);
-    let bytes = rate(outcome.bytes);
     format!(
-        "{:.3} s, {:.4} M {}s/s, {:.1} MiB/s ({:.1} MB/s), memory {}",
+        "{:.3}s, {} {}s/s, {}, memory {}",
         measured.total.as_secs_f64(),
-        rate(outcome.elements) / 1e6,
+        units::iops(rate(outcome.elements)),
         outcome.element,
-        bytes / f64::from(1 << 20),
-        bytes / 1e6,
-        mib(measured.memory_bytes),
+        units::bandwidth(rate(outcome.bytes)),
+        units::bytes(measured.memory_bytes),
     )
 }
 
@@ -167,8 +167,4 @@ fn per_second(count: u64, time: Duration) -> f64 {
 
 fn ratio(one: f64, other: f64) -> f64 {
     if other > 0.0 { one / other } else { 0.0 }
-}
-
-fn mib(bytes: u64) -> String {
-    format!("{:.2} MiB", bytes as f64 / f64::from(1 << 20))
 }

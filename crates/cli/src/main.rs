@@ -11,16 +11,15 @@ mod interrupt;
 mod log;
 mod open;
 mod out;
-mod permission;
 mod progress;
 mod render;
-mod units;
 
 use std::process::ExitCode;
 
 use args::{Cli, Command};
 use clap::Parser;
 use exit::Ending;
+use warpbell_workload::{permission, units};
 
 fn main() -> ExitCode {
     match Cli::try_parse() {
