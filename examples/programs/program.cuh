@@ -2,7 +2,7 @@
 // cache, and over the same data in memory.
 //
 //   template <class Data> WARPBELL_D void add(Data& data, const add_args& args) {
-//       auto x = data.template array<float>(args.x, args.count);     // array_view, or plain_array
+//       auto x = data.template array<float>(args.x, args.count);     // reads like array_view
 //       ...
 //       data.advance(32);                                            // for the progress bar
 //   }
@@ -13,6 +13,13 @@
 
 #include <warpbell/array.cuh>
 #include <warpbell/warpbell.cuh>
+
+// A call that is compiled once for each type, however often a program makes it: the whole cache is in it.
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+#define PROGRAM_CALL __device__ __noinline__
+#else
+#define PROGRAM_CALL __attribute__((noinline))
+#endif
 
 namespace programs {
 using namespace warpbell;
@@ -56,17 +63,45 @@ class notes {
     u32 done_ = 0;
 };
 
+// The calls of array_view, each a call: programs of several arrays would take minutes to compile else.
+template <class T, class Cache> class cached_array {
+  public:
+    WARPBELL_D cached_array(Cache& cache, u64 first_byte, u64 count) : view_(cache, first_byte, count) {}
+
+    WARPBELL_D u64 size() const { return view_.size(); }
+    template <class Group>
+    PROGRAM_CALL status try_load(const Group& group, optional<u64> index, T& value, u64 deadline_ns = 0) {
+        return view_.try_load(group, index, value, deadline_ns);
+    }
+    template <class Group>
+    PROGRAM_CALL status store(const Group& group, optional<u64> index, T value, u64 deadline_ns = 0) {
+        return view_.store(group, index, value, deadline_ns);
+    }
+    template <class Group>
+    PROGRAM_CALL status atomic_add(const Group& group, optional<u64> index, T value, u64 deadline_ns = 0) {
+        return view_.atomic_add(group, index, value, deadline_ns);
+    }
+    PROGRAM_CALL T operator[](u64 index) { return view_[index]; }
+    template <class Group>
+    PROGRAM_CALL element_guard<T, Cache, Group> acquire(const Group& group, u64 index, u64 deadline_ns = 0) {
+        return view_.acquire(group, index, deadline_ns);
+    }
+
+  private:
+    array_view<T, Cache> view_;
+};
+
 // Data on the SSD, through the cache.
 template <class Cache> class cached_data : public notes {
   public:
     WARPBELL_D cached_data(const stage_ref& stage, Cache& pages) : notes(stage), pages_(pages) {}
 
     // From a byte of the data on.
-    template <class T> WARPBELL_D array_view<T, Cache> array(u64 first_byte, u64 count) {
-        return array_view<T, Cache>(pages_, first_byte, count);
+    template <class T> WARPBELL_D cached_array<T, Cache> array(u64 first_byte, u64 count) {
+        return cached_array<T, Cache>(pages_, first_byte, count);
     }
     // What was stored is on the SSD.
-    WARPBELL_D status flush() { return pages_.flush(this_warp()); }
+    PROGRAM_CALL status flush() { return pages_.flush(this_warp()); }
     WARPBELL_D Cache& pages() { return pages_; }
 
   private:
@@ -129,8 +164,7 @@ template <class T> class plain_array {
         (void)try_load(this_thread(), optional<u64>(index), value);
         return value;
     }
-    template <class Group>
-    WARPBELL_D plain_elements<T> acquire(const Group&, u64 index, u64 = 0) const {
+    template <class Group> WARPBELL_D plain_elements<T> acquire(const Group&, u64 index, u64 = 0) const {
         return plain_elements<T>(data_, count_, index < count_);
     }
 
@@ -188,8 +222,8 @@ template <page_access Access, class Body> WARPBELL_D void over_cache(const stage
 
 } // namespace programs
 
-// Two kernels of the function template `name(data, args)`: name_cached and name_loaded. `access`: what it does to
-// the data, of warpbell::page_access. Arguments are copied: nothing refers to a kernel's parameters.
+// Two kernels of the function template `name(data, args)`: name_cached and name_loaded. `access`: what it
+// does to the data, of warpbell::page_access. Arguments are copied: nothing refers to a kernel's parameters.
 #define WARPBELL_PROGRAM(name, args_type, access)                                                            \
     WARPBELL_KERNEL(name##_cached, args_type) {                                                              \
         const args_type own = args;                                                                          \

@@ -20,14 +20,16 @@ pub struct Embeddings {
     pub lookups: u64,
 }
 
+/// Neighbours in rank are not neighbours in the table, and no two ranks have one row: a prime, the largest of 64 bits.
+const SCATTER: u128 = 0xffff_ffff_ffff_ffc5;
+
 impl Embeddings {
     /// Which row lookup `index` wants. Half of all lookups want an eighth of the rows, which are anywhere in the table.
     fn lookup(&self, random: Random, index: u64) -> u64 {
         let draw = random.below(index, 1 << 32);
         let cubed = u128::from(draw).pow(3) >> 64;
         let rank = (cubed * u128::from(self.rows)) >> 32;
-        // Neighbours in rank are not neighbours in the table.
-        ((rank * 0x9e37_79b9_7f4a_7c15) % u128::from(self.rows)) as u64
+        ((rank * SCATTER) % u128::from(self.rows)) as u64
     }
 }
 

@@ -88,3 +88,71 @@ pub(crate) fn write_each<const N: usize>(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Embeddings, Vectors};
+
+    fn kinds() -> Vec<Kind> {
+        vec![
+            Vectors { count: 20_000 }.into(),
+            Vectors { count: 1 }.into(),
+            Embeddings { rows: 100, dim: 33, lookups: 5000 }.into(),
+        ]
+    }
+
+    #[test]
+    fn a_file_is_what_its_header_says() {
+        for kind in kinds() {
+            let mut file = Vec::new();
+            let header = generate(&kind, 5, &mut file).unwrap();
+            assert_eq!(header, Header::read(&mut file.as_slice()).unwrap());
+            assert_eq!(header, layout(&kind, 5).unwrap());
+            assert_eq!(header.bytes(), file.len() as u64, "{kind:?}");
+            let mut end = HEADER_BYTES;
+            for (name, section) in header.sections() {
+                assert!(section.offset.is_multiple_of(4096) && section.offset >= end, "{kind:?} {name}");
+                assert!(file[end as usize..section.offset as usize].iter().all(|byte| *byte == 0));
+                end = section.end();
+            }
+        }
+    }
+
+    /// Files of users, and figures that were published with a seed, must stay what they are.
+    #[test]
+    fn the_bytes_of_a_seed_never_change() {
+        let sums = kinds().into_iter().map(|kind| {
+            let mut file = Vec::new();
+            generate(&kind, 5, &mut file).unwrap();
+            let step = |sum: u64, byte: &u8| (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+            file.iter().fold(0xcbf2_9ce4_8422_2325, step)
+        });
+        assert_eq!(
+            sums.collect::<Vec<u64>>(),
+            [13384691139909043522, 15194217572522163538, 9033446211642199209]
+        );
+    }
+
+    #[test]
+    fn sizes_have_limits() {
+        let text = |kind: &Kind| layout(kind, 1).unwrap_err().to_string();
+        assert_eq!(text(&Vectors { count: 0 }.into()), "--count 0: must be from 1 to 1099511627776");
+        let wide = Embeddings { rows: 1, dim: 1 << 17, lookups: 1 };
+        assert_eq!(text(&wide.into()), "--dim 131072: must be from 1 to 65536");
+    }
+
+    #[test]
+    fn lookups_are_rows_and_some_rows_are_wanted_often() {
+        let kind = Embeddings { rows: 1000, dim: 1, lookups: 10_000 };
+        let mut file = Vec::new();
+        let header = generate(&kind.into(), 1, &mut file).unwrap();
+        let section = header.section("lookups").unwrap();
+        let (words, _) = file[section.offset as usize..section.end() as usize].as_chunks::<8>();
+        let mut wanted = [0u32; 1000];
+        words.iter().for_each(|word| wanted[u64::from_le_bytes(*word) as usize] += 1);
+        wanted.sort_unstable();
+        let often: u32 = wanted[875..].iter().sum();
+        assert!((4500..6500).contains(&often), "{often} of 10000 lookups want an eighth of the rows");
+    }
+}

@@ -1,4 +1,5 @@
-// out[i] = rows[lookups[i]]: each row by one warp, 32 floats at a time. Rows begin anywhere, and may straddle pages.
+// out[i] = rows[lookups[i]]: each row by one warp, 32 floats at a time. Rows begin anywhere, and may straddle
+// pages.
 #include "program.cuh"
 using namespace programs;
 

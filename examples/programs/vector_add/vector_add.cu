@@ -19,8 +19,7 @@ template <class Data> WARPBELL_D void vector_add(Data& data, const add_args& arg
         const optional<u64> index = index_if(at < mine.end, at);
         float a = 0, b = 0;
         const status got_a = x.try_load(warp, index, a), got_b = y.try_load(warp, index, b);
-        if (!data.all_good(got_a) || !data.all_good(got_b) ||
-            !data.all_good(z.store(warp, index, a + b))) {
+        if (!data.all_good(got_a) || !data.all_good(got_b) || !data.all_good(z.store(warp, index, a + b))) {
             return;
         }
         data.advance(WARPBELL_WARP_LANES);
