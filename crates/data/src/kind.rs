@@ -1,6 +1,6 @@
 //! Which data there is.
 
-use crate::{Columns, Csr, Embeddings, Plan, Vectors};
+use crate::{Columns, Csr, Embeddings, Kv, Plan, Shards, Vectors};
 
 /// What to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,6 +13,10 @@ pub enum Kind {
     Csr(Csr),
     /// Two columns to be joined.
     Columns(Columns),
+    /// Requests to a store of attention keys and values, and room for the store.
+    Kv(Kv),
+    /// The state of a model, in shards of uneven size.
+    Shards(Shards),
 }
 
 impl Kind {
@@ -23,6 +27,8 @@ impl Kind {
             Kind::Embeddings(sizes) => sizes,
             Kind::Csr(sizes) => sizes,
             Kind::Columns(sizes) => sizes,
+            Kind::Kv(sizes) => sizes,
+            Kind::Shards(sizes) => sizes,
         }
     }
 }
@@ -48,5 +54,17 @@ impl From<Csr> for Kind {
 impl From<Columns> for Kind {
     fn from(sizes: Columns) -> Kind {
         Kind::Columns(sizes)
+    }
+}
+
+impl From<Kv> for Kind {
+    fn from(sizes: Kv) -> Kind {
+        Kind::Kv(sizes)
+    }
+}
+
+impl From<Shards> for Kind {
+    fn from(sizes: Shards) -> Kind {
+        Kind::Shards(sizes)
     }
 }

@@ -24,7 +24,9 @@ mod error;
 mod generate;
 mod header;
 mod kind;
+mod kv;
 mod random;
+mod shards;
 mod vectors;
 
 pub use columns::Columns;
@@ -35,5 +37,7 @@ pub use error::Error;
 pub use generate::{Plan, generate, layout};
 pub use header::{HEADER_BYTES, Header, Section};
 pub use kind::Kind;
+pub use kv::{Kv, KvRequest};
 pub use random::Random;
+pub use shards::Shards;
 pub use vectors::Vectors;

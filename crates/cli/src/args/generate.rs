@@ -3,19 +3,23 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use warpbell_data::{Columns, Csr, Embeddings, Kind, Vectors};
+use warpbell_data::{Columns, Csr, Embeddings, Kind, Kv, Shards, Vectors};
 
 /// `gen`.
 #[derive(Debug, Subcommand)]
 pub enum GenArgs {
     /// Two vectors of floats, for vector_add
     Vectors(Made<Vectors>),
-    /// A table of rows of floats and a list of rows to look up, for embedding_gather
+    /// A table of rows of floats and a list of rows to look up, for embedding_gather and top_k
     Embeddings(Made<Embeddings>),
     /// A graph of few nodes with many edges and many with few, for bfs and pagerank
     Csr(Made<Csr>),
     /// Two columns of keys and values, for join
     Columns(Made<Columns>),
+    /// Requests to a store of attention keys and values, and room for the store, for kv_cache
+    Kv(Made<Kv>),
+    /// The state of a model in shards of uneven size, for checkpoint
+    Shards(Made<Shards>),
 }
 
 /// A kind of data by its sizes, and where it goes.
@@ -51,6 +55,8 @@ impl GenArgs {
             GenArgs::Embeddings(made) => (made.sizes.clone().into(), &made.to),
             GenArgs::Csr(made) => (made.sizes.clone().into(), &made.to),
             GenArgs::Columns(made) => (made.sizes.clone().into(), &made.to),
+            GenArgs::Kv(made) => (made.sizes.clone().into(), &made.to),
+            GenArgs::Shards(made) => (made.sizes.clone().into(), &made.to),
         }
     }
 }
