@@ -177,6 +177,7 @@ WARPBELL_SWITCH(CACHE_PAGE_UNCHECKED, cache_page_unchecked); // cache: there is 
 WARPBELL_SWITCH(CACHE_PINS_CUT, cache_pins_cut); // cache: pins are counted in 16 bits
 WARPBELL_SWITCH(CACHE_KEPT_TAKEN, cache_kept_taken); // cache: pages that are to be kept leave like any other
 WARPBELL_SWITCH(CACHE_ERROR_SWALLOWED, cache_error_swallowed); // cache: nobody is told of a page that could not be written
+WARPBELL_SWITCH(CACHE_SENT_IN_VAIN, cache_sent_in_vain); // cache: lines are given to pages that a lost queue will not read
 WARPBELL_SWITCH(ARRAY_STRADDLE_LOST, array_straddle_lost); // array: of an element only what lies in its first page is moved
 WARPBELL_SWITCH(ARRAY_INDEX_UNCHECKED, array_index_unchecked); // array: there is an element behind the last
 WARPBELL_SWITCH(SERVICE_PUBLISHED_UNSEEN, service_published_unseen); // laboratory: a slot moves on before its entry and its owner can be seen
