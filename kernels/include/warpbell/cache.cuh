@@ -52,6 +52,10 @@ template <sharing Mode, class Retry> struct backing<session<Mode, Retry>> {
                                   const span_type& data) {
         return run_each(group, s, op, where, data, 0);
     }
+    // Why nothing will be sent. A policy of retries may bring another queue.
+    template <class Group> WARPBELL_D static status refusal(const Group& group, source_type& s) {
+        return Retry::enabled || mutate::cache_sent_in_vain ? status() : agree(group, s.queue().refusal());
+    }
     template <class Group> WARPBELL_D static status flush(const Group& group, source_type& s) {
         return warpbell::flush(group, s);
     }
@@ -87,6 +91,8 @@ struct backing<volume<Mode, Members, Map, Retry>> {
                                   const span_type& data) {
         return v.run(group, op, where, data, false, 0);
     }
+    // Each SSD may be asked.
+    template <class Group> WARPBELL_D static status refusal(const Group&, source_type&) { return status(); }
     template <class Group> WARPBELL_D static status flush(const Group& group, source_type& v) {
         return v.flush(group, 0);
     }
@@ -221,6 +227,7 @@ class page_cache {
     WARPBELL_D static void note_found(way& mine, cache_lines::found how);
     WARPBELL_D static status answer_of(const way& got);
     WARPBELL_D void claim(way& mine, u64 page);
+    template <class Group> WARPBELL_D void fetch(const Group& group, u32 away, way& mine, u64 page);
     template <class Group> WARPBELL_D void write_back(const Group& group, way& mine, u64 page);
     template <class Group> WARPBELL_D void fill(const Group& group, way& mine, u64 page);
     template <class Group, class Meanwhile>

@@ -162,6 +162,7 @@ template <> struct backing<model::ssd> {
         group.sync();
         return said;
     }
+    template <class Group> static status refusal(const Group&, model::ssd&) { return status(); }
     template <class Group> static status flush(const Group& group, model::ssd& s) {
         if (group.is_leader()) {
             port::add_relaxed_gpu(&s.flushes, static_cast<u64>(1));

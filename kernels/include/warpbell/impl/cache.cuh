@@ -162,6 +162,20 @@ WARPBELL_CACHE_CALL(void, class Group, class Meanwhile)::await(const Group& grou
     port::fence_gpu_group(group.is_leader());
 }
 
+// Pages that are not there, of lanes `away`. From a queue that is lost nothing is read: what it is asked for
+// counts as in use for ever, and would take line after line.
+WARPBELL_CACHE_CALL(void, class Group)::fetch(const Group& group, u32 away, way& mine, u64 page) {
+    const status refusal = backing::refusal(group, source_);
+    if (!refusal.ok()) {
+        mine.answer = refusal;
+        mine.now = mine.now == way::at::away ? way::at::failed : mine.now;
+        return;
+    }
+    detail::one_by_one(group, away, [&] { claim(mine, page); });
+    write_back(group, mine, page);
+    fill(group, mine, page);
+}
+
 // One try to get this lane's page pinned. `same`: the lanes that want the same page; the lowest of them does
 // it for all, and has the pin.
 WARPBELL_CACHE_CALL(auto, class Group, class Meanwhile)::attempt(const Group& group, optional<u64> page,
@@ -176,9 +190,7 @@ WARPBELL_CACHE_CALL(auto, class Group, class Meanwhile)::attempt(const Group& gr
     }
     const u32 away = group.ballot(leads && mine.now == way::at::away);
     if (away != 0) {
-        detail::one_by_one(group, away, [&] { claim(mine, number); });
-        write_back(group, mine, number);
-        fill(group, mine, number);
+        fetch(group, away, mine, number);
     }
     if (group.ballot(mine.now == way::at::loading) != 0) {
         await(group, mine, deadline_ns, meanwhile);
@@ -288,7 +300,10 @@ WARPBELL_CACHE_CALL(status, class Group)::flush(const Group& group, u64 deadline
         return code::invalid_field;
     }
     const detail::rounds_deadline end(deadline_ns != 0 ? deadline_ns : lines_.ref().deadline_ns, true);
-    status result;
+    status result = backing::refusal(group, source_);
+    if (!result.ok()) {
+        return result;
+    }
     // One lane gives back what all have stored: before any of them looks.
     group.sync();
     WARPBELL_NO_UNROLL
