@@ -30,7 +30,7 @@ pub struct StageRef {
 pub struct Code {
     /// What messages call it.
     pub name: &'static str,
-    /// Its text, which includes `program.cuh`.
+    /// Its text, which includes `program.cuh`, or `csr.cuh`.
     pub source: &'static str,
 }
 
@@ -70,8 +70,9 @@ impl<'a> Stage<'a> {
             deadline: DEADLINE,
             ..AttachOptions::default()
         })?;
-        let compiling =
-            CompileOptions::default().header("program.cuh", include_str!("../programs/program.cuh"));
+        let compiling = CompileOptions::default()
+            .header("program.cuh", include_str!("../programs/program.cuh"))
+            .header("csr.cuh", include_str!("../programs/csr.cuh"));
         let program = Program::compile(queues.target(), code.name, code.source, &compiling)?;
         Ok(Stage { options, data, disk, queues, program })
     }

@@ -1,6 +1,6 @@
 //! Which data there is.
 
-use crate::{Embeddings, Plan, Vectors};
+use crate::{Columns, Csr, Embeddings, Plan, Vectors};
 
 /// What to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,6 +9,10 @@ pub enum Kind {
     Vectors(Vectors),
     /// A table of rows of floats, and rows to look up.
     Embeddings(Embeddings),
+    /// A graph.
+    Csr(Csr),
+    /// Two columns to be joined.
+    Columns(Columns),
 }
 
 impl Kind {
@@ -17,6 +21,8 @@ impl Kind {
         match self {
             Kind::Vectors(sizes) => sizes,
             Kind::Embeddings(sizes) => sizes,
+            Kind::Csr(sizes) => sizes,
+            Kind::Columns(sizes) => sizes,
         }
     }
 }
@@ -30,5 +36,17 @@ impl From<Vectors> for Kind {
 impl From<Embeddings> for Kind {
     fn from(sizes: Embeddings) -> Kind {
         Kind::Embeddings(sizes)
+    }
+}
+
+impl From<Csr> for Kind {
+    fn from(sizes: Csr) -> Kind {
+        Kind::Csr(sizes)
+    }
+}
+
+impl From<Columns> for Kind {
+    fn from(sizes: Columns) -> Kind {
+        Kind::Columns(sizes)
     }
 }

@@ -16,7 +16,9 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod columns;
 mod count;
+mod csr;
 mod embeddings;
 mod error;
 mod generate;
@@ -25,7 +27,9 @@ mod kind;
 mod random;
 mod vectors;
 
+pub use columns::Columns;
 pub use count::count;
+pub use csr::Csr;
 pub use embeddings::Embeddings;
 pub use error::Error;
 pub use generate::{Plan, generate, layout};
