@@ -29,8 +29,7 @@ struct match_args {
 
 WARPBELL_D u64 hash(u64 key) { return (key ^ key >> 32) * 0x9e3779b97f4a7c15ull; }
 
-// Calls each(has, row, pair) by all lanes for the rows from `first` to `end`, 32 at a time, until something
-// fails.
+// Calls each(has, row, pair) by all lanes for rows from `first` to `end`, until something fails.
 template <class Data, class Rows, class Each>
 WARPBELL_D bool each_row(Data& data, Rows& rows, u64 first, u64 end, Each each) {
     for (; first < end; first += 32) {
@@ -52,9 +51,9 @@ template <class Data> WARPBELL_D void deal(Data& data, const deal_args& args) {
     auto to = data.template array<pair>(args.to, args.rows);
     const share mine = share_of_warp(args.rows);
     (void)each_row(data, from, mine.first, mine.end, [&](bool has, u64, const pair& it) {
-        u64* const cursor =
-            reinterpret_cast<u64*>(args.cursors) + port::multiply_high(hash(it.key), args.partitions);
-        const u64 place = has ? port::fetch_add_relaxed_gpu(cursor, 1) : 0;
+        u64* const cursors = reinterpret_cast<u64*>(args.cursors);
+        const u64 partition = port::multiply_high(hash(it.key), args.partitions);
+        const u64 place = has ? port::fetch_add_relaxed_gpu(cursors + partition, 1) : 0;
         return args.counts != 0 ? status() : to.store(this_warp(), index_if(has, place), it);
     });
 }
@@ -67,9 +66,8 @@ class row_table {
         : slots_(reinterpret_cast<u64*>(args.tables + warp * args.table_bytes)),
           rows_(reinterpret_cast<pair*>(slots_ + args.table_slots)), mask_(args.table_slots - 1) {}
 
-    // Nobody looks anything up any more.
     WARPBELL_D void clear() const {
-        this_warp().sync();
+        this_warp().sync(); // nobody looks anything up any more
         for (u64 at = port::lane(); at <= mask_; at += 32) {
             port::store_relaxed_gpu(slots_ + at, 0);
         }
@@ -107,9 +105,9 @@ WARPBELL_D status look_up(const match_args& args, const row_table& table, bool h
         const bool hit = left != nullptr && left->key == right.key;
         const u32 hits = this_warp().ballot(hit);
         if (hits != 0) {
-            const u64 count = this_warp().is_leader() ? port::population(hits) : 0;
-            const u64 end =
-                count != 0 ? port::fetch_add_relaxed_gpu(reinterpret_cast<u64*>(args.found), count) : 0;
+            u64* const found = reinterpret_cast<u64*>(args.found);
+            const u64 count = port::population(hits);
+            const u64 end = this_warp().is_leader() ? port::fetch_add_relaxed_gpu(found, count) : 0;
             const u64 place = this_warp().broadcast(end) + rank_in(hits);
             const match pairs{right.key, hit ? left->value : 0, right.value};
             const status stored = out.store(this_warp(), index_if(hit, place), pairs);
@@ -129,13 +127,13 @@ template <class Data> WARPBELL_D bool join_partition(Data& data, const match_arg
     const u64* const right_begins = reinterpret_cast<const u64*>(args.right_begins) + partition;
     const row_table table(args, port::block_index());
     table.clear();
-    const u64 first = left_begins[0];
-    const bool good = each_row(data, left, first, left_begins[1], [&](bool has, u64 row, const pair& it) {
-        if (has) {
-            table.insert(row - first, it);
-        }
-        return status();
-    });
+    const bool good =
+        each_row(data, left, left_begins[0], left_begins[1], [&](bool has, u64 row, const pair& it) {
+            if (has) {
+                table.insert(row - left_begins[0], it);
+            }
+            return status();
+        });
     this_warp().sync();
     return good &&
            each_row(data, right, right_begins[0], right_begins[1],

@@ -27,7 +27,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Partitions of about `table` left rows, and room for so many matches.
+    /// Partitions of about `table` left rows, and room for so many matches, and for one at least.
     pub fn new(data: &DataFile, table: u64, matches: u64) -> Result<Layout, Failure> {
         let (left, right) = (data.section("left")?, data.section("right")?);
         let mut end = data.room();
@@ -38,7 +38,8 @@ impl Layout {
         };
         let left = Side { from: left.offset, rows: left.bytes / 16, to: room(left.bytes) };
         let right = Side { from: right.offset, rows: right.bytes / 16, to: room(right.bytes) };
-        let (out, partitions) = (room(matches * 24), left.rows.div_ceil(table));
-        Ok(Layout { left, right, partitions, out, out_rows: matches, end })
+        let (out_rows, partitions) = (matches.max(1), left.rows.div_ceil(table));
+        let out = room(out_rows * 24);
+        Ok(Layout { left, right, partitions, out, out_rows, end })
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use warpbell_data::{Embeddings, Kind, Vectors};
+use warpbell_data::{Columns, Csr, Embeddings, Kind, Vectors};
 
 /// `gen`.
 #[derive(Debug, Subcommand)]
@@ -12,6 +12,10 @@ pub enum GenArgs {
     Vectors(Made<Vectors>),
     /// A table of rows of floats and a list of rows to look up, for embedding_gather
     Embeddings(Made<Embeddings>),
+    /// A graph of few nodes with many edges and many with few, for bfs and pagerank
+    Csr(Made<Csr>),
+    /// Two columns of keys and values, for join
+    Columns(Made<Columns>),
 }
 
 /// A kind of data by its sizes, and where it goes.
@@ -45,6 +49,8 @@ impl GenArgs {
         match self {
             GenArgs::Vectors(made) => (made.sizes.clone().into(), &made.to),
             GenArgs::Embeddings(made) => (made.sizes.clone().into(), &made.to),
+            GenArgs::Csr(made) => (made.sizes.clone().into(), &made.to),
+            GenArgs::Columns(made) => (made.sizes.clone().into(), &made.to),
         }
     }
 }
