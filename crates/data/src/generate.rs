@@ -92,13 +92,15 @@ pub(crate) fn write_each<const N: usize>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Embeddings, Vectors};
+    use crate::{Columns, Csr, Embeddings, Vectors};
 
     fn kinds() -> Vec<Kind> {
         vec![
             Vectors { count: 20_000 }.into(),
             Vectors { count: 1 }.into(),
             Embeddings { rows: 100, dim: 33, lookups: 5000 }.into(),
+            Csr { nodes: 1000, edges: 9000 }.into(),
+            Columns { left: 100, right: 700, matching: 30 }.into(),
         ]
     }
 
@@ -130,7 +132,13 @@ mod tests {
         });
         assert_eq!(
             sums.collect::<Vec<u64>>(),
-            [13384691139909043522, 15194217572522163538, 9033446211642199209]
+            [
+                13384691139909043522,
+                15194217572522163538,
+                9033446211642199209,
+                7298287902648941274,
+                16783437915545700502
+            ]
         );
     }
 

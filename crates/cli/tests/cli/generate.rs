@@ -9,6 +9,8 @@ fn the_same_seed_gives_the_same_bytes() {
     for (kind, sizes) in [
         ("vectors", &["--count", "5k"][..]),
         ("embeddings", &["--rows", "100", "--dim", "33", "--lookups", "70"]),
+        ("csr", &["--nodes", "300", "--edges", "2k"]),
+        ("columns", &["--left", "100", "--right", "200", "--matching", "10"]),
     ] {
         let make = |name: &str, seed: &str| {
             ok(&[&["gen", kind, &file(name), "--force", "--seed", seed], sizes].concat());
