@@ -92,13 +92,15 @@ pub(crate) fn write_each<const N: usize>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Embeddings, Vectors};
+    use crate::{Embeddings, Kv, Shards, Vectors};
 
     fn kinds() -> Vec<Kind> {
         vec![
             Vectors { count: 20_000 }.into(),
             Vectors { count: 1 }.into(),
             Embeddings { rows: 100, dim: 33, lookups: 5000 }.into(),
+            Kv { sequences: 8, layers: 2, tokens: 16, heads: 1, head_dim: 4, steps: 100 }.into(),
+            Shards { ranks: 4, shard: 10_000 }.into(),
         ]
     }
 
@@ -130,7 +132,13 @@ mod tests {
         });
         assert_eq!(
             sums.collect::<Vec<u64>>(),
-            [13384691139909043522, 15194217572522163538, 9033446211642199209]
+            [
+                13384691139909043522,
+                15194217572522163538,
+                9033446211642199209,
+                9599639908202519775,
+                15099414903806758406
+            ]
         );
     }
 

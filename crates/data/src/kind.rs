@@ -1,6 +1,6 @@
 //! Which data there is.
 
-use crate::{Embeddings, Plan, Vectors};
+use crate::{Embeddings, Kv, Plan, Shards, Vectors};
 
 /// What to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,6 +9,10 @@ pub enum Kind {
     Vectors(Vectors),
     /// A table of rows of floats, and rows to look up.
     Embeddings(Embeddings),
+    /// Requests to a store of attention keys and values, and room for the store.
+    Kv(Kv),
+    /// The state of a model, in shards of uneven size.
+    Shards(Shards),
 }
 
 impl Kind {
@@ -17,6 +21,8 @@ impl Kind {
         match self {
             Kind::Vectors(sizes) => sizes,
             Kind::Embeddings(sizes) => sizes,
+            Kind::Kv(sizes) => sizes,
+            Kind::Shards(sizes) => sizes,
         }
     }
 }
@@ -30,5 +36,17 @@ impl From<Vectors> for Kind {
 impl From<Embeddings> for Kind {
     fn from(sizes: Embeddings) -> Kind {
         Kind::Embeddings(sizes)
+    }
+}
+
+impl From<Kv> for Kind {
+    fn from(sizes: Kv) -> Kind {
+        Kind::Kv(sizes)
+    }
+}
+
+impl From<Shards> for Kind {
+    fn from(sizes: Shards) -> Kind {
+        Kind::Shards(sizes)
     }
 }

@@ -22,7 +22,9 @@ mod error;
 mod generate;
 mod header;
 mod kind;
+mod kv;
 mod random;
+mod shards;
 mod vectors;
 
 pub use count::count;
@@ -31,5 +33,7 @@ pub use error::Error;
 pub use generate::{Plan, generate, layout};
 pub use header::{HEADER_BYTES, Header, Section};
 pub use kind::Kind;
+pub use kv::{Kv, KvRequest};
 pub use random::Random;
+pub use shards::Shards;
 pub use vectors::Vectors;

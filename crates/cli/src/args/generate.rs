@@ -3,15 +3,19 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use warpbell_data::{Embeddings, Kind, Vectors};
+use warpbell_data::{Embeddings, Kind, Kv, Shards, Vectors};
 
 /// `gen`.
 #[derive(Debug, Subcommand)]
 pub enum GenArgs {
     /// Two vectors of floats, for vector_add
     Vectors(Made<Vectors>),
-    /// A table of rows of floats and a list of rows to look up, for embedding_gather
+    /// A table of rows of floats and a list of rows to look up, for embedding_gather and top_k
     Embeddings(Made<Embeddings>),
+    /// Requests to a store of attention keys and values, and room for the store, for kv_cache
+    Kv(Made<Kv>),
+    /// The state of a model in shards of uneven size, for checkpoint
+    Shards(Made<Shards>),
 }
 
 /// A kind of data by its sizes, and where it goes.
@@ -45,6 +49,8 @@ impl GenArgs {
         match self {
             GenArgs::Vectors(made) => (made.sizes.clone().into(), &made.to),
             GenArgs::Embeddings(made) => (made.sizes.clone().into(), &made.to),
+            GenArgs::Kv(made) => (made.sizes.clone().into(), &made.to),
+            GenArgs::Shards(made) => (made.sizes.clone().into(), &made.to),
         }
     }
 }
