@@ -90,6 +90,20 @@ struct backing<volume<Mode, Members, Map, Retry>> {
     template <class Group> WARPBELL_D static status flush(const Group& group, source_type& v) {
         return v.flush(group, 0);
     }
+    using token_type = member_read;
+    template <class Group>
+    WARPBELL_D static member_read start(const Group& group, source_type& v, optional<extent> where,
+                                        const span_type& data) {
+        return v.start(group, where, data);
+    }
+    template <class Group>
+    WARPBELL_D static optional<status> try_finish(const Group& group, source_type& v, member_read& read) {
+        return v.try_finish(group, read);
+    }
+    template <class Group>
+    WARPBELL_D static status finish(const Group& group, source_type& v, member_read&& read, u64 deadline_ns) {
+        return v.finish(group, warpbell::move(read), deadline_ns);
+    }
 };
 
 // What a warp does while it waits for others: nothing.

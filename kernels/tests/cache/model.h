@@ -7,6 +7,7 @@
 #include <simt/tests/harness.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <numeric>
 #include <utility>
@@ -132,7 +133,9 @@ struct ssd {
     }
     read_ahead start(u64 page, u64* data) {
         const u64 now = port::fetch_add_relaxed_gpu(&ahead, 1) + 1u;
-        most_ahead = std::max(most_ahead, now);
+        std::atomic_ref<u64> most(most_ahead);
+        for (u64 before = most; before < now && !most.compare_exchange_weak(before, now);) {
+        }
         const u64 drawn = mixed(port::fetch_add_relaxed_gpu(&draws, 1));
         return {page, data, static_cast<u32>(drawn % (slow + 1u))};
     }

@@ -324,8 +324,9 @@ template <class Policy> WARPBELL_D u32 cache_lines::claim(u64& state) const {
 
 template <class Policy> WARPBELL_D u32 cache_lines::claim_ahead(u64& state) const {
     const auto open = [](u64 now) { return line_bits::is_open_ahead(now); };
-    const u32 all = 2u * ref_.line_count + 1u;
-    return claim_open<Policy>(state, all < 64u ? all : 64u, open);
+    // Nobody waits for it: so many lines are looked at, and the next who asks goes on from there.
+    const u32 all = 2u * ref_.line_count + 1u, most = 256;
+    return claim_open<Policy>(state, all < most ? all : most, open);
 }
 
 WARPBELL_D void cache_lines::give(u32 line, u64 state, u64 page, u64 more) const {

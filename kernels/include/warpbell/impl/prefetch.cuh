@@ -77,6 +77,12 @@ WARPBELL_PREFETCH_CALL(void, class Group)::close(const Group& group, u32 which, 
 
 // The group wants the pages of these slots: those on their way it waits for.
 WARPBELL_PREFETCH_CALL(void, class Group)::meet(const Group& group, u32 wanted) {
+    // A wait collects when it is worth the cost, and others are on their way: so first look by look.
+    WARPBELL_NO_UNROLL
+    for (u32 looks = 0; (wanted & flying_) != 0 && looks < eager_looks; ++looks) {
+        port::pause();
+        collect(group);
+    }
     const u32 loading = wanted & flying_;
     if (loading != 0) {
         typename backing::token_type token;
@@ -157,7 +163,10 @@ WARPBELL_PREFETCH_CALL(u32, class Group)::start(const Group& group, optional<u64
     held_ |= started;
     flying_ |= started;
     prefetched_ += port::population(started);
-    skipped_ += port::population(group.ballot(crowded));
+    const u32 without_line = port::population(group.ballot(crowded));
+    skipped_ += without_line;
+    // It was looked for in vain: not for so many pages again.
+    stream_.window /= without_line != 0 && port::lane() == which_stream ? 2u : 1u;
     return port::population(started);
 }
 
