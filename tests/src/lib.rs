@@ -29,7 +29,7 @@ pub use apart::each_apart;
 pub use blocks::Blocks;
 pub use breach::Breach;
 pub use case::{Case, Draw, Mode, Schedule, seeds, splitmix64};
-pub use documented::documented;
+pub use documented::{documented, documented_of_caches};
 pub use findings::{Finding, lines};
 pub use frames::{Framed, PAGE, documented_blocks, documented_part, frame_of, framed, in_frame};
 pub use memory::peek;

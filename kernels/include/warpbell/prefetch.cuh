@@ -80,7 +80,7 @@ template <class Cache, u32 Cap = 16, u32 Streams = 4> class prefetcher {
     // Of the pages that began no sequence, as many are remembered.
     static constexpr u32 memory_of = 8;
     static constexpr u32 most_credit = 8, patience = 4;
-    static constexpr u32 eager_looks = 1024;
+    static constexpr u64 eager_ns = 1000000; // longer than a read takes
     static constexpr u32 no_stream = ~0u;
 
     // A page that this lane has read ahead and the group has not used.

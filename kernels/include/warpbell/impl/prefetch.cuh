@@ -77,9 +77,10 @@ WARPBELL_PREFETCH_CALL(void, class Group)::close(const Group& group, u32 which, 
 
 // The group wants the pages of these slots: those on their way it waits for.
 WARPBELL_PREFETCH_CALL(void, class Group)::meet(const Group& group, u32 wanted) {
-    // A wait collects when it is worth the cost, and others are on their way: so first look by look.
-    WARPBELL_NO_UNROLL
-    for (u32 looks = 0; (wanted & flying_) != 0 && looks < eager_looks; ++looks) {
+    // A wait collects when it is worth the cost, which is late while others are on their way: so first look
+    // by look.
+    const detail::rounds_deadline eager(eager_ns, (wanted & flying_) != 0);
+    while ((wanted & flying_) != 0 && eager.left(group) != 0) {
         port::pause();
         collect(group);
     }
