@@ -88,7 +88,7 @@ impl TileSchedule {
     /// Shared memory of a block that streams by it: `tile_stream::shared_bytes` with as many stages.
     pub fn shared_bytes(&self, stages: u32) -> u32 {
         const BARRIER: u32 = 32;
-        let storage = stages * BARRIER + self.spec.slots * (32 * 8 + 4) + 2 * 4;
+        let storage = stages * BARRIER + self.spec.slots * (32 * 8 + 32 * 4 + 4) + 2 * 4;
         storage.next_multiple_of(16).next_multiple_of(128) + stages * self.slot_bytes()
     }
 

@@ -1,4 +1,5 @@
-/* What the host shares with kernels that stream tiles of an SSD (stream.cuh). The rules of abi.h hold here too.
+/* What the host shares with kernels that stream tiles of an SSD (stream.cuh). The rules of abi.h hold here
+ * too.
  */
 #ifndef WARPBELL_ABI_STREAM_H
 #define WARPBELL_ABI_STREAM_H

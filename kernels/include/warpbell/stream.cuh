@@ -1,10 +1,10 @@
 // Tiles of a namespace or a volume, on their way from the SSD to a ring in memory of the GPU, from there to a
 // block's shared memory, and to whoever computes: in an order that is known beforehand.
 //
-//   using tiles_type = wb::tile_stream<decltype(ssd), 3, 2>; // 3 slots in the ring, 2 stages in shared memory
-//   tiles_type tiles(block, wb::listed_tiles(args.schedule), ssd, wb::dma_span(args.ring), port::block_memory());
-//   wb::status s = tiles.for_each(block, [&](const wb::stream_tile& tile) { use(tile.data<float>()); });
-//   tiles.detach(block);
+//   using tiles_type = wb::tile_stream<decltype(ssd), 3, 2>; // 3 slots in the ring, 2 stages in shared
+//   memory tiles_type tiles(block, wb::listed_tiles(args.schedule), ssd, wb::dma_span(args.ring),
+//   port::block_memory()); wb::status s = tiles.for_each(block, [&](const wb::stream_tile& tile) {
+//   use(tile.data<float>()); }); tiles.detach(block);
 //
 // | call                   | who calls | answer                                                          |
 // | ---------------------- | --------- | --------------------------------------------------------------- |
@@ -76,8 +76,8 @@ struct ruled_tiles {
     // and `down` below each other: band after band.
     WARPBELL_D static ruled_tiles matrix(u64 first_block, u64 row_blocks, u32 blocks, u32 rows, u32 across,
                                          u32 down, u32 block_bytes) {
-        return {first_block, blocks, row_blocks * rows, row_blocks,
-                across,      across * down, blocks, rows, blocks * rows * block_bytes};
+        return {first_block, blocks, row_blocks * rows,          row_blocks, across, across * down,
+                blocks,      rows,   blocks * rows * block_bytes};
     }
 
     WARPBELL_D u32 steps() const { return count; }
@@ -85,8 +85,7 @@ struct ruled_tiles {
     WARPBELL_D warpbell_tile_step step(u32 index, u32 slots) const {
         warpbell_tile_step step = {};
         step.tile = index;
-        step.first_block =
-            first_block + index / band_tiles * band_blocks + index % band_tiles * step_blocks;
+        step.first_block = first_block + index / band_tiles * band_blocks + index % band_tiles * step_blocks;
         step.row_stride = row_stride;
         step.blocks = blocks;
         step.rows = rows;
@@ -124,15 +123,16 @@ class stream_tile {
 namespace detail {
 
 // What a stream loads from. `start` begins a lane's part of a tile, or does it: of a tile of one row a part,
-// else a row.
+// else a row. An answer that is there before the tile is waited for goes into `said`.
 template <class Source> struct tile_source;
 template <sharing Mode, class Retry> struct tile_source<session<Mode, Retry>> {
     using source_type = session<Mode, Retry>;
     using span_type = dma_span;
     template <class Warp>
     WARPBELL_D static io_token start(const Warp& warp, source_type& s, const warpbell_tile_step& step,
-                                     const dma_span& to, u64 deadline_ns);
-    template <class Warp> WARPBELL_D static bool look(const Warp& warp, source_type& s, io_token& token);
+                                     const dma_span& to, u64 deadline_ns, status& said);
+    template <class Warp>
+    WARPBELL_D static bool look(const Warp& warp, source_type& s, io_token& token, status& said);
     template <class Warp>
     WARPBELL_D static status finish(const Warp& warp, source_type& s, io_token&& token, u64 deadline_ns) {
         return s.queue().wait(warp, move(token), deadline_ns);
@@ -147,8 +147,7 @@ struct tile_source<volume<Mode, Members, Map, Retry>> {
     WARPBELL_D static io_token start(const Warp& warp, source_type& v, const warpbell_tile_step& step,
                                      const volume_span& to, u64 deadline_ns);
     template <class Warp> WARPBELL_D static bool look(const Warp&, source_type&, io_token&) { return true; }
-    template <class Warp>
-    WARPBELL_D static status finish(const Warp&, source_type&, io_token&& token, u64) {
+    template <class Warp> WARPBELL_D static status finish(const Warp&, source_type&, io_token&& token, u64) {
         return token.refusal();
     }
 };
@@ -169,6 +168,7 @@ template <class Source, u32 Slots, u32 Stages = Slots, class Schedule = listed_t
     struct storage {
         port::copy_barrier barriers[Stages];
         u64 tokens[Slots][WARPBELL_WARP_LANES]; // of each slot's load: each lane of the first warp its own
+        u32 said[Slots][WARPBELL_WARP_LANES];   // what the lane was told of it so far
         u32 results[Slots];                     // of each slot's load
         u32 loaded;                             // steps
         u32 late;                               // a copy was not done in time

@@ -168,6 +168,14 @@ mod tests {
     }
 
     #[test]
+    fn a_block_sets_as_much_memory_aside_as_the_stream_takes() {
+        // As tests/kernels/stream.cu asserts of the header.
+        for (slots, stages, storage) in [(1, 1, 512), (3, 2, 1280), (4, 2, 1664)] {
+            assert_eq!(made(&[0, 1], slots, 0).shared_bytes(stages), storage + stages * 4096);
+        }
+    }
+
+    #[test]
     fn what_no_kernel_could_stream_is_refused() {
         let spec = TileSpec { block_bytes: 512, slots: 2, ahead: 1 };
         let said = |tiles: &[Tile], spec| build(tiles, spec).expect_err("refused").to_string();

@@ -294,10 +294,11 @@ WARPBELL_D void copy_begin([[maybe_unused]] copy_barrier* barrier, u32 rank, [[m
         const u32 at = shared_address(barrier);
         asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes)
                      : "memory");
-        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
-                     ::"r"(shared_address(to)),
-                     "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(at)
-                     : "memory");
+        asm volatile(
+            "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                shared_address(to)),
+            "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(at)
+            : "memory");
     }
 #elif __CUDA_ARCH__ >= 800
     const u32 base = shared_address(to);

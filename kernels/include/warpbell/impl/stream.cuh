@@ -24,7 +24,7 @@ template <sharing Mode, class Retry>
 template <class Warp>
 WARPBELL_D io_token tile_source<session<Mode, Retry>>::start(const Warp& warp, source_type& s,
                                                              const warpbell_tile_step& step,
-                                                             const dma_span& to, u64 deadline_ns) {
+                                                             const dma_span& to, u64 deadline_ns, status&) {
     const u32 rank = warp.thread_rank(), most = s.max_blocks();
     const extent row{lba(step.first_block + (step.rows == 1u ? 0 : rank * step.row_stride)), step.blocks};
     optional<extent> mine;
@@ -47,18 +47,16 @@ WARPBELL_D io_token tile_source<session<Mode, Retry>>::start(const Warp& warp, s
     return start_each(warp, s, opcode::read, mine, part, deadline_ns);
 }
 
-// Takes the answer, if there is one, and keeps it in the token.
 template <sharing Mode, class Retry>
 template <class Warp>
-WARPBELL_D bool tile_source<session<Mode, Retry>>::look(const Warp& warp, source_type& s, io_token& token) {
+WARPBELL_D bool tile_source<session<Mode, Retry>>::look(const Warp& warp, source_type& s, io_token& token,
+                                                        status& said) {
     if (!token.in_flight()) {
         return true;
     }
-    const optional<status> said = s.queue().try_wait(warp, token);
-    if (said) {
-        token = said->ok() ? io_token() : io_token::refused(*said);
-    }
-    return said.has_value();
+    const optional<status> found = s.queue().try_wait(warp, token);
+    said = found ? *found : said;
+    return found.has_value();
 }
 
 template <sharing Mode, u32 Members, class Map, class Retry>
@@ -66,7 +64,7 @@ template <class Warp>
 WARPBELL_D io_token tile_source<volume<Mode, Members, Map, Retry>>::start(const Warp& warp, source_type& v,
                                                                           const warpbell_tile_step& step,
                                                                           const volume_span& to,
-                                                                          u64 deadline_ns) {
+                                                                          u64 deadline_ns, status& said) {
     const bool whole = step.rows == 1u;
     const u32 row = whole ? 0 : warp.thread_rank();
     const u64 bytes = static_cast<u64>(step.blocks) * v.block_bytes();
@@ -74,8 +72,8 @@ WARPBELL_D io_token tile_source<volume<Mode, Members, Map, Retry>>::start(const 
     if (row < step.rows) {
         mine = extent{lba(step.first_block + row * step.row_stride), step.blocks};
     }
-    const status said = v.run(warp, opcode::read, mine, to.subspan(row * bytes, bytes), whole, deadline_ns);
-    return said.ok() ? io_token() : io_token::refused(said);
+    said = v.run(warp, opcode::read, mine, to.subspan(row * bytes, bytes), whole, deadline_ns);
+    return io_token();
 }
 
 } // namespace detail
@@ -119,16 +117,17 @@ WARPBELL_STREAM(status)::check(const warpbell_tile_step& step) const {
 // A slot that an SSD may still write to stays as it is.
 WARPBELL_STREAM_CALL(void, class Warp)::start(const Warp& warp, const warpbell_tile_step& step,
                                               u64 deadline_ns) {
-    status refusal = check(step);
-    if (refusal.ok() && result_of(step.slot).buffer_in_use() && !mutate::stream_slot_in_use_taken) {
-        refusal = result_of(step.slot);
+    status said = check(step);
+    if (said.ok() && result_of(step.slot).buffer_in_use() && !mutate::stream_slot_in_use_taken) {
+        said = result_of(step.slot);
     }
     if (step.slot < Slots) {
-        io_token token = io_token::refused(refusal);
-        if (refusal.ok()) {
-            token = backing::start(warp, source_, step, slot(step.slot), deadline_ns);
+        io_token token;
+        if (said.ok()) {
+            token = backing::start(warp, source_, step, slot(step.slot), deadline_ns, said);
         }
         shared_.tokens[step.slot][port::lane()] = token.bits();
+        shared_.said[step.slot][port::lane()] = said.bits;
     }
 }
 
@@ -164,10 +163,11 @@ WARPBELL_STREAM_CALL(status, class Group)::producer_commit(const Group& group, u
 // -----------------------------------------------------------------------------------------------------
 
 WARPBELL_STREAM_CALL(bool, class Warp)::look(const Warp& warp, u32 slot) {
-    u64* place = &shared_.tokens[slot][port::lane()];
-    io_token token = io_token::from_bits(*place);
-    const bool done = backing::look(warp, source_, token);
-    *place = token.bits();
+    io_token token = io_token::from_bits(shared_.tokens[slot][port::lane()]);
+    status said = status::from_bits(shared_.said[slot][port::lane()]);
+    const bool done = backing::look(warp, source_, token, said);
+    shared_.tokens[slot][port::lane()] = token.bits();
+    shared_.said[slot][port::lane()] = said.bits;
     return warp.ballot(!done) == 0;
 }
 
@@ -175,7 +175,8 @@ WARPBELL_STREAM_CALL(bool, class Warp)::look(const Warp& warp, u32 slot) {
 WARPBELL_STREAM_CALL(void, class Warp)::finish(const Warp& warp, u32 slot, u64 deadline_ns) {
     io_token token = io_token::from_bits(shared_.tokens[slot][port::lane()]);
     const u64 wait_ns = mutate::stream_waits_for_ever ? ~0ull >> 2 : deadline_ns;
-    const status mine = backing::finish(warp, source_, move(token), wait_ns);
+    const status last = backing::finish(warp, source_, move(token), wait_ns);
+    const status mine = last.ok() ? status::from_bits(shared_.said[slot][port::lane()]) : last;
     const status all = detail::agree_on_data(warp, mine);
     if (warp.is_leader()) {
         port::store_relaxed_any(&shared_.results[slot], (mutate::stream_failure_of_lane ? mine : all).bits);
