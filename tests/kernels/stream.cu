@@ -167,14 +167,20 @@ template <sharing Mode> WARPBELL_D void run(const stream_args& args) {
     const listed_tiles listed(args.schedule);
     const uint32_t index = port::block_index();
     switch (args.shape) {
-    case 1:
-        return stream<Mode, 1, 1>(args, listed, block, index);
-    case 2:
-        return stream<Mode, 2, 2>(args, listed, block, index);
     case 3:
         return stream<Mode, 3, 3>(args, listed, block, index);
     case 4:
         return stream<Mode, 4, 2>(args, listed, block, index);
+    case 9: {
+        ruled_tiles tight = ruled_tiles::sequential(0, 6, 4, args.schedule.slot_bytes / 6u);
+        tight.bytes /= 2u; // of a slot: less than a tile
+        return stream<Mode, 2, 1>(args, tight, block, index);
+    }
+#if !defined(STREAM_RULES_ONLY) // what each rule is tried with: compiled for each of them
+    case 1:
+        return stream<Mode, 1, 1>(args, listed, block, index);
+    case 2:
+        return stream<Mode, 2, 2>(args, listed, block, index);
     case 5:
         return stream<Mode, 3, 2>(args, listed, this_warp(), index);
     case 6:
@@ -183,23 +189,45 @@ template <sharing Mode> WARPBELL_D void run(const stream_args& args) {
     case 7:
         return stream<Mode, 2, 1>(args, ruled_tiles::strided(3, 11, 6, 20, args.schedule.slot_bytes / 6u),
                                   block, index);
-    case 9: {
-        ruled_tiles tight = ruled_tiles::sequential(0, 6, 4, args.schedule.slot_bytes / 6u);
-        tight.bytes /= 2u; // of a slot: less than a tile
-        return stream<Mode, 2, 1>(args, tight, block, index);
-    }
-    default:
+    case 8:
         return stream<Mode, 2, 2>(args, ruled_tiles::sequential(5, 6, 20, args.schedule.slot_bytes / 6u),
                                   block, index);
+#endif
     }
 }
 
 } // namespace
 
 WARPBELL_KERNEL(stream_test, stream_args) {
+#if !defined(STREAM_RULES_ONLY)
     if (args.ns.sharing == WARPBELL_SHARING_EXCLUSIVE) {
-        run<sharing::exclusive>(args);
-    } else {
-        run<sharing::shared>(args);
+        return run<sharing::exclusive>(args);
     }
+#endif
+    run<sharing::shared>(args);
+}
+
+struct stream_volume_args {
+    warpbell_volume_ref volume;
+    warpbell_volume_buffer_ref ring;
+    warpbell_schedule_ref schedule;
+    uint64_t notes; // of each thread: its sum, and what it was told
+};
+
+WARPBELL_KERNEL(stream_volume_test, stream_volume_args) {
+    const this_block_t block = this_block();
+    volume<sharing::shared, 4> v(this_warp(), args.volume, port::thread_index() / WARPBELL_WARP_LANES);
+    tile_stream<decltype(v), 2, 2> tiles(block, listed_tiles(args.schedule), v, volume_span(args.ring),
+                                         port::block_memory());
+    uint64_t sum = 0;
+    const status told = tiles.for_each(block, [&](const stream_tile& tile) {
+        for (uint32_t i = block.thread_rank(); tile && i < tile.bytes() / 8u; i += block.size()) {
+            sum += tile.data<uint64_t>()[i];
+        }
+    });
+    uint64_t* note = reinterpret_cast<uint64_t*>(args.notes) + 2u * block.thread_rank();
+    note[0] = sum;
+    note[1] = told.bits;
+    tiles.detach(block);
+    v.detach(this_warp());
 }

@@ -145,10 +145,12 @@ struct tile_source<volume<Mode, Members, Map, Retry>> {
     using span_type = volume_span;
     template <class Warp>
     WARPBELL_D static io_token start(const Warp& warp, source_type& v, const warpbell_tile_step& step,
-                                     const volume_span& to, u64 deadline_ns);
-    template <class Warp> WARPBELL_D static bool look(const Warp&, source_type&, io_token&) { return true; }
-    template <class Warp> WARPBELL_D static status finish(const Warp&, source_type&, io_token&& token, u64) {
-        return token.refusal();
+                                     const volume_span& to, u64 deadline_ns, status& said);
+    template <class Warp> WARPBELL_D static bool look(const Warp&, source_type&, io_token&, status&) {
+        return true;
+    }
+    template <class Warp> WARPBELL_D static status finish(const Warp&, source_type&, io_token&&, u64) {
+        return status();
     }
 };
 

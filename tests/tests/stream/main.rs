@@ -7,3 +7,4 @@ mod faults;
 mod model;
 mod orders;
 mod rules;
+mod volumes;
