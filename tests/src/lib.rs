@@ -8,7 +8,9 @@
 mod apart;
 mod blocks;
 mod breach;
+pub mod cached;
 mod case;
+mod disk;
 mod documented;
 pub mod exhaustive;
 mod findings;
@@ -29,6 +31,7 @@ pub use apart::each_apart;
 pub use blocks::Blocks;
 pub use breach::Breach;
 pub use case::{Case, Draw, Mode, Schedule, seeds, splitmix64};
+pub use disk::Disk;
 pub use documented::documented;
 pub use findings::{Finding, lines};
 pub use frames::{Framed, PAGE, documented_blocks, documented_part, frame_of, framed, in_frame};

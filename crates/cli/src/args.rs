@@ -3,6 +3,7 @@
 mod bench;
 mod calibrate;
 mod device;
+mod generate;
 mod pci;
 mod plan;
 mod platform;
@@ -14,6 +15,7 @@ pub use bench::BenchArgs;
 pub use calibrate::{BenchCommand, CalibrateArgs};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use device::{Dbbuf, DeviceArgs};
+pub use generate::{GenArgs, GenTo};
 pub use pci::{BindArgs, UnbindArgs};
 pub use plan::{AskArgs, PlanArgs, TraceTo, flag as plan_flag};
 pub use platform::{CheckArgs, TopoArgs};
@@ -42,6 +44,7 @@ Examples:
   warpbell digest soft:file=disk.img
   warpbell read soft:file=disk.img --lba 0 --count 8 | xxd | head
   warpbell write soft:file=disk.img --lba 8 --allow-write=disk.img < data
+  warpbell gen vectors --count 1m --seed 1 vectors.bin
   warpbell check
   warpbell bind 0000:41:00.0 --dry-run
   warpbell serve soft:size=1g --socket /tmp/ssd.sock
@@ -94,6 +97,9 @@ pub enum Command {
     Read(ReadArgs),
     /// Copy standard input to blocks of a device
     Write(WriteArgs),
+    /// Make a file of made-up data for the programs in examples/, the same from the same seed
+    #[command(subcommand)]
+    Gen(GenArgs),
     /// Offer a software controller to other programs, over a vfio-user socket
     Serve(ServeArgs),
     /// Show what this machine, and this build, are like: GPUs, costs of the device library

@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use warpbell_workload::permission::PermissionError;
+
 /// Why the command ended without success.
 #[derive(Debug)]
 pub struct Ending {
@@ -68,6 +70,15 @@ impl From<std::io::Error> for Ending {
         match error.kind() {
             std::io::ErrorKind::BrokenPipe => Ending::silent(0),
             _ => Ending::failed(format!("standard output: {error}")),
+        }
+    }
+}
+
+impl From<PermissionError> for Ending {
+    fn from(error: PermissionError) -> Ending {
+        match error {
+            PermissionError::Name(error) => error.into(),
+            refused @ PermissionError::Refused { .. } => Ending::new(REFUSED, refused),
         }
     }
 }

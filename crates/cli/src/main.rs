@@ -11,16 +11,15 @@ mod interrupt;
 mod log;
 mod open;
 mod out;
-mod permission;
 mod progress;
 mod render;
-mod units;
 
 use std::process::ExitCode;
 
 use args::{Cli, Command};
 use clap::Parser;
 use exit::Ending;
+use warpbell_workload::{permission, units};
 
 fn main() -> ExitCode {
     match Cli::try_parse() {
@@ -53,6 +52,7 @@ fn run(cli: &Cli) -> Result<(), Ending> {
         Command::Digest(args) => commands::digest::run(args, &cli.global, stop),
         Command::Read(args) => commands::copy::read(args, &cli.global, stop),
         Command::Write(args) => commands::copy::write(args, &cli.global, stop),
+        Command::Gen(args) => commands::generate::run(args, &cli.global, stop),
         Command::Report(args) => commands::report::run(args, &cli.global),
         Command::Plan(args) => commands::plan::run(args, &cli.global),
         Command::Serve(args) => commands::serve::run(args, &cli.global, stop),

@@ -88,7 +88,8 @@ fn draw(bar: &ProgressBar, goal: Goal, done: Count<'_>, finished: &AtomicBool) {
         let rate = |now: u64, before: u64| now.saturating_sub(before) as f64 / seconds;
         let share = share(goal, now - start, counts.1.saturating_sub(base));
         bar.set_position((share * 1000.0) as u64);
-        bar.set_message(line(rate(counts.0, before.0), rate(counts.1, before.1), share, now - start));
+        let ios = (counts.0 > 0).then(|| rate(counts.0, before.0));
+        bar.set_message(line(ios, rate(counts.1, before.1), share, now - start));
         (then, before) = (now, counts);
     }
     bar.finish_and_clear();
@@ -103,11 +104,12 @@ fn share(goal: Goal, elapsed: Duration, bytes: u64) -> f64 {
     if share.is_nan() { 0.0 } else { share.clamp(0.0, 1.0) }
 }
 
-/// `5809MiB/s (6091MB/s) 1487k IOPS eta 17s`.
-fn line(iops: f64, bytes_per_s: f64, share: f64, elapsed: Duration) -> String {
+/// `5809MiB/s (6091MB/s) 1487k IOPS eta 17s`; without I/Os where nothing counts them.
+fn line(iops: Option<f64>, bytes_per_s: f64, share: f64, elapsed: Duration) -> String {
     let eta = if share > 0.0 { elapsed.as_secs_f64() * (1.0 - share) / share } else { f64::INFINITY };
     let eta = if eta.is_finite() { format!("{eta:.0}s") } else { "-".to_owned() };
-    format!("{} {} IOPS eta {eta}", units::bandwidth(bytes_per_s), units::iops(iops))
+    let iops = iops.map(|iops| format!(" {} IOPS", units::iops(iops))).unwrap_or_default();
+    format!("{}{iops} eta {eta}", units::bandwidth(bytes_per_s))
 }
 
 #[cfg(test)]
@@ -119,9 +121,9 @@ mod tests {
         assert_eq!(share(Goal::Time(Duration::from_secs(4)), Duration::from_secs(1), 0), 0.25);
         assert_eq!(share(Goal::Bytes(0), Duration::from_secs(1), 0), 0.0);
         assert_eq!(share(Goal::Bytes(10), Duration::from_secs(1), 20), 1.0);
-        let text = line(1_487_000.0, 6_090_752_000.0, 0.25, Duration::from_secs(1));
+        let text = line(Some(1_487_000.0), 6_090_752_000.0, 0.25, Duration::from_secs(1));
         assert_eq!(text, "5809MiB/s (6091MB/s) 1487k IOPS eta 3s");
-        assert!(line(0.0, 0.0, 0.0, Duration::ZERO).ends_with("eta -"));
+        assert!(line(None, 0.0, 0.0, Duration::ZERO).ends_with("(0B/s) eta -"));
     }
 
     #[test]

@@ -45,8 +45,24 @@ pub struct PageCacheReport {
     pub misses: u64,
     /// Pages that were written; likewise.
     pub write_backs: u64,
+    /// Pages that were read before anybody wanted them (`prefetch.cuh`); of prefetchers that have detached.
+    pub prefetched: u64,
+    /// As many of these were used.
+    pub prefetched_used: u64,
+    /// As many were not: taken or given up before, or not read for a failure.
+    pub prefetched_in_vain: u64,
+    /// Pages that were not read ahead as there was no line for them, or no room on the queue.
+    pub prefetch_skipped: u64,
     /// The status of the first failure that no call could answer, as in `status.cuh`, and its page.
     pub error: Option<(u32, u64)>,
+}
+
+impl PageCacheReport {
+    /// Of the pages that were wanted, the share that was there, or on its way; `None` where none was wanted.
+    pub fn hit_rate(&self) -> Option<f64> {
+        let wanted = self.hits + self.misses;
+        (wanted != 0).then(|| self.hits as f64 / wanted as f64)
+    }
 }
 
 /// The lines of a cache, which kernels fill, write back and take again. They stay as they are from kernel to kernel: pages
@@ -115,8 +131,16 @@ impl PageCache {
         let mut found = abi::CacheReport::new();
         self.memory.read(0, found.as_mut_bytes())?;
         let error = (found.error_status != 0).then_some((found.error_status as u32, found.error_page));
-        let abi::CacheReport { hits, misses, write_backs, .. } = found;
-        Ok(PageCacheReport { hits, misses, write_backs, error })
+        Ok(PageCacheReport {
+            hits: found.hits,
+            misses: found.misses,
+            write_backs: found.write_backs,
+            prefetched: found.prefetched,
+            prefetched_used: found.prefetched_used,
+            prefetched_in_vain: found.prefetched_in_vain,
+            prefetch_skipped: found.prefetch_skipped,
+            error,
+        })
     }
 }
 

@@ -26,6 +26,7 @@ mod latency;
 mod launch;
 mod options;
 mod outcome;
+pub mod permission;
 mod queues;
 mod random;
 mod recovery;
@@ -38,6 +39,7 @@ mod stopwatch;
 mod together;
 pub mod trace;
 mod unit;
+pub mod units;
 
 pub use array::Array;
 pub use axis::{Axis, AxisError, MAX_RUNS, sweep};

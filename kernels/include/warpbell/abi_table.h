@@ -224,7 +224,10 @@
 #define WARPBELL_FIELDS_CACHE_REPORT(F) \
     F(warpbell_cache_report, hand) F(warpbell_cache_report, pad0) F(warpbell_cache_report, hits) \
     F(warpbell_cache_report, misses) F(warpbell_cache_report, write_backs) \
-    F(warpbell_cache_report, error_status) F(warpbell_cache_report, error_page) F(warpbell_cache_report, pad1)
+    F(warpbell_cache_report, error_status) F(warpbell_cache_report, error_page) \
+    F(warpbell_cache_report, prefetched) F(warpbell_cache_report, prefetched_used) \
+    F(warpbell_cache_report, prefetched_in_vain) F(warpbell_cache_report, prefetch_skipped) \
+    F(warpbell_cache_report, pad1)
 
 #define WARPBELL_FIELDS_CACHE_REF(F) \
     F(warpbell_cache_ref, abi_version) F(warpbell_cache_ref, size) F(warpbell_cache_ref, lines) \

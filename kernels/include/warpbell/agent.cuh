@@ -44,6 +44,7 @@
 //   P4 client: word == answer, fence, then the data
 #pragma once
 
+#include "impl/back_off.cuh"
 #include "io.cuh"
 
 namespace warpbell {
@@ -58,24 +59,6 @@ struct in_block {
 };
 struct in_device {
     WARPBELL_D static void fence(bool first) { port::fence_gpu_group(first); }
-};
-
-// What a warp does that has looked and found nothing, or something. Yours may be one.
-struct eager {
-    WARPBELL_D void idle() { port::pause(); }
-    WARPBELL_D void busy() {}
-};
-// Waits twice as long after each look in vain, up to `most` pauses.
-struct back_off {
-    u32 most = 64;
-    u32 now = 1;
-    WARPBELL_D void idle() {
-        for (u32 i = 0; i < now; ++i) {
-            port::pause();
-        }
-        now = now < most ? now * 2u : most;
-    }
-    WARPBELL_D void busy() { now = 1; }
 };
 
 // ---- mail

@@ -28,6 +28,7 @@
 #pragma once
 
 #include "evict.cuh"
+#include "impl/back_off.cuh"
 #include "volume.cuh"
 
 namespace warpbell {
@@ -51,8 +52,34 @@ template <sharing Mode, class Retry> struct backing<session<Mode, Retry>> {
                                   const span_type& data) {
         return run_each(group, s, op, where, data, 0);
     }
+    // Why nothing will be sent. A policy of retries may bring another queue.
+    template <class Group> WARPBELL_D static status refusal(const Group& group, source_type& s) {
+        return Retry::enabled || mutate::cache_sent_in_vain ? status() : agree(group, s.queue().refusal());
+    }
     template <class Group> WARPBELL_D static status flush(const Group& group, source_type& s) {
         return warpbell::flush(group, s);
+    }
+
+    // ---- reads that nobody waits for yet
+
+    using token_type = io_token;
+    // What cannot be submitted now is not; nor does it take a lane's last id, which reads that are waited for
+    // need.
+    template <class Group>
+    WARPBELL_D static io_token start(const Group& group, source_type& s, optional<extent> where,
+                                     const span_type& data) {
+        const bool want = where && s.queue().free_ids() > 1u && s.check(opcode::read, *where, data).ok();
+        const sqe entry = want ? s.command(opcode::read, *where, data) : sqe();
+        return s.queue().try_submit(group, want, entry);
+    }
+    template <class Group>
+    WARPBELL_D static optional<status> try_finish(const Group& group, source_type& s, io_token& token) {
+        (void)s.queue().reap(group);
+        return s.queue().try_wait(group, token);
+    }
+    template <class Group>
+    WARPBELL_D static status finish(const Group& group, source_type& s, io_token&& token, u64 deadline_ns) {
+        return s.queue().wait(group, warpbell::move(token), deadline_ns);
     }
 };
 template <sharing Mode, u32 Members, class Map, class Retry>
@@ -64,12 +91,35 @@ struct backing<volume<Mode, Members, Map, Retry>> {
                                   const span_type& data) {
         return v.run(group, op, where, data, false, 0);
     }
+    // Each SSD may be asked.
+    template <class Group> WARPBELL_D static status refusal(const Group&, source_type&) { return status(); }
     template <class Group> WARPBELL_D static status flush(const Group& group, source_type& v) {
         return v.flush(group, 0);
     }
+    using token_type = member_read;
+    template <class Group>
+    WARPBELL_D static member_read start(const Group& group, source_type& v, optional<extent> where,
+                                        const span_type& data) {
+        return v.start(group, where, data);
+    }
+    template <class Group>
+    WARPBELL_D static optional<status> try_finish(const Group& group, source_type& v, member_read& read) {
+        return v.try_finish(group, read);
+    }
+    template <class Group>
+    WARPBELL_D static status finish(const Group& group, source_type& v, member_read&& read, u64 deadline_ns) {
+        return v.finish(group, warpbell::move(read), deadline_ns);
+    }
+};
+
+// What a warp does while it waits for others: nothing.
+struct nothing_else {
+    WARPBELL_D void operator()() const {}
 };
 
 } // namespace detail
+
+template <class Cache, u32 Cap, u32 Streams> class prefetcher;
 
 // A page that stays while this lives. Of all lanes of a group, which must be together where it goes.
 template <class Cache, class Group> class page_guard {
@@ -119,7 +169,9 @@ class page_cache {
 
   public:
     using span_type = typename backing::span_type;
+    using policy_type = Policy;
     static constexpr bool may_store = Access != page_access::read_only || mutate::cache_read_only_stored;
+    static constexpr bool reads = Access != page_access::write_once;
 
     template <class Group>
     WARPBELL_D page_cache(const Group& group, const warpbell_cache_ref& ref, Source& source,
@@ -137,9 +189,9 @@ class page_cache {
     }
     // Calls use(u8* data) in each lane with a page, once, while the page is there. `stores`: it changes the
     // data. Lanes with nothing to do pass nullopt and get success. `use` may meet no other lane.
-    template <class Group, class Use>
+    template <class Group, class Use, class Meanwhile = detail::nothing_else>
     WARPBELL_D status use_each(const Group& group, optional<u64> page, bool stores, Use use,
-                               u64 deadline_ns = 0);
+                               u64 deadline_ns = 0, Meanwhile meanwhile = Meanwhile());
     // What was stored, by whoever has given the page back before, is on the SSD, and durable there. One
     // answer for the group; a failure may concern any page.
     template <class Group> WARPBELL_D status flush(const Group& group, u64 deadline_ns = 0);
@@ -154,7 +206,9 @@ class page_cache {
     template <class T> WARPBELL_D T* memory(u32 line) const {
         return reinterpret_cast<T*>(memory_.template data<u8>() + offset(line));
     }
-    template <class Group> WARPBELL_D status hold(const Group& group, u64 page, u32& line, u64 deadline_ns);
+    template <class Group, class Meanwhile = detail::nothing_else>
+    WARPBELL_D status hold(const Group& group, u64 page, u32& line, u64 deadline_ns,
+                           Meanwhile meanwhile = Meanwhile());
     // Gives a pin back, in the lane that has it.
     WARPBELL_D void drop(bool has, u32 line, bool stored) const {
         if (has) {
@@ -163,6 +217,8 @@ class page_cache {
     }
 
   private:
+    template <class, u32, u32> friend class prefetcher;
+
     // One lane's page on its way.
     struct way {
         enum class at : u32 { away, pinned, ours, loading, failed, busy, crowded } now = at::away;
@@ -185,11 +241,14 @@ class page_cache {
     WARPBELL_D static void note_found(way& mine, cache_lines::found how);
     WARPBELL_D static status answer_of(const way& got);
     WARPBELL_D void claim(way& mine, u64 page);
+    template <class Group> WARPBELL_D void fetch(const Group& group, u32 away, way& mine, u64 page);
     template <class Group> WARPBELL_D void write_back(const Group& group, way& mine, u64 page);
     template <class Group> WARPBELL_D void fill(const Group& group, way& mine, u64 page);
-    template <class Group> WARPBELL_D void await(const Group& group, way& mine, u64 deadline_ns);
-    template <class Group>
-    WARPBELL_D way attempt(const Group& group, optional<u64> page, u32 same, u64 deadline_ns);
+    template <class Group, class Meanwhile>
+    WARPBELL_D void await(const Group& group, way& mine, u64 deadline_ns, Meanwhile& meanwhile);
+    template <class Group, class Meanwhile>
+    WARPBELL_D way attempt(const Group& group, optional<u64> page, u32 same, u64 deadline_ns,
+                           Meanwhile& meanwhile);
     template <class Group>
     WARPBELL_D bool write_line(const Group& group, bool open, u32 line, status& result);
     template <class Group> WARPBELL_D void zero(const Group& group, u32 filling, u32 line);

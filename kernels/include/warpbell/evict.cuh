@@ -55,7 +55,8 @@ template <u32 Samples = 8> struct sampled_lru {
 
 template <class Policy = clock_sweep> struct pinned_set : Policy {
     WARPBELL_D static bool spares(const cache_lines& lines, u32 line, u64 state) {
-        return (line_bits::phase_of(state) == line_phase::ready && lines.is_kept(line)) ||
+        return (line_bits::phase_of(state) == line_phase::ready && lines.is_kept(line) &&
+                !mutate::cache_kept_taken) ||
                Policy::spares(lines, line, state);
     }
 };

@@ -174,6 +174,19 @@ WARPBELL_SWITCH(CACHE_CLEANED_LATE, cache_cleaned_late); // cache: a page is cle
 WARPBELL_SWITCH(CACHE_WAITS_FOR_EVER, cache_waits_for_ever); // cache: where all lines are pinned one waits without end
 WARPBELL_SWITCH(CACHE_READ_ONLY_STORED, cache_read_only_stored); // cache: pages of a cache for reading are changed
 WARPBELL_SWITCH(CACHE_PAGE_UNCHECKED, cache_page_unchecked); // cache: there is a page behind the last
+WARPBELL_SWITCH(CACHE_PINS_CUT, cache_pins_cut); // cache: pins are counted in 16 bits
+WARPBELL_SWITCH(CACHE_KEPT_TAKEN, cache_kept_taken); // cache: pages that are to be kept leave like any other
+WARPBELL_SWITCH(CACHE_ERROR_SWALLOWED, cache_error_swallowed); // cache: nobody is told of a page that could not be written
+WARPBELL_SWITCH(PREFETCH_OVER_CAP, prefetch_over_cap); // prefetch: more pages are read ahead than the cap allows
+WARPBELL_SWITCH(PREFETCH_TAKES_DIRTY, prefetch_takes_dirty); // prefetch: a page that the SSD has something older of makes room, unwritten
+WARPBELL_SWITCH(PREFETCH_TAKES_AHEAD, prefetch_takes_ahead); // prefetch: pages that were read ahead and not used make room for others
+WARPBELL_SWITCH(PREFETCH_TAKES_LOADING, prefetch_takes_loading); // prefetch: a line that is being read gets another page
+WARPBELL_SWITCH(PREFETCH_FAILURE_HIDDEN, prefetch_failure_hidden); // prefetch: a page that could not be read is there
+WARPBELL_SWITCH(PREFETCH_FAILURE_TOLD, prefetch_failure_told); // prefetch: who waits for a page is told why another warp could not read it ahead
+WARPBELL_SWITCH(PREFETCH_TOKEN_LOST, prefetch_token_lost); // prefetch: a warp detaches with reads on their way
+WARPBELL_SWITCH(PREFETCH_NOT_COLLECTED, prefetch_not_collected); // prefetch: who waits for others does not take up what has come for it
+WARPBELL_SWITCH(PREFETCH_VAIN_UNCOUNTED, prefetch_vain_uncounted); // prefetch: nobody counts pages that were read in vain
+WARPBELL_SWITCH(CACHE_SENT_IN_VAIN, cache_sent_in_vain); // cache: lines are given to pages that a lost queue will not read
 WARPBELL_SWITCH(ARRAY_STRADDLE_LOST, array_straddle_lost); // array: of an element only what lies in its first page is moved
 WARPBELL_SWITCH(ARRAY_INDEX_UNCHECKED, array_index_unchecked); // array: there is an element behind the last
 WARPBELL_SWITCH(STREAM_COPY_UNAWAITED, stream_copy_unawaited); // stream: a tile is there before its copy is done

@@ -164,6 +164,19 @@ template <sharing Mode, u32 Members, class Map = round_robin, class Retry = no_r
                           bool whole, u64 deadline_ns);
     template <class Group> WARPBELL_D status flush(const Group& group, u64 deadline_ns);
 
+    // ---- a read of each lane that nobody waits for yet, of one command on one member
+
+    // Nothing is submitted where it would take several, where there is no room now, or where it would take a
+    // lane's last id on that member, which I/Os that are waited for need. Replicated: from one of the
+    // replicas; if that fails, no other is tried.
+    template <class Group>
+    WARPBELL_D detail::member_read start(const Group& group, optional<extent> where, const volume_span& data);
+    // The status, if it has completed.
+    template <class Group>
+    WARPBELL_D optional<status> try_finish(const Group& group, detail::member_read& read);
+    template <class Group>
+    WARPBELL_D status finish(const Group& group, detail::member_read&& read, u64 deadline_ns);
+
     // Adds to the counts, and saves exclusive queues for the next kernel. Last call.
     template <class Group> WARPBELL_D void detach(const Group& group);
 
@@ -184,6 +197,7 @@ template <sharing Mode, u32 Members, class Map = round_robin, class Retry = no_r
     WARPBELL_D u32 readable(u32 tried) const;
     WARPBELL_D u32 members_for(opcode op, const detail::volume_part& part, u32 tried) const;
     WARPBELL_D bool drop(u32 failed) const;
+    WARPBELL_D void note_read(const detail::member_read& read, status said);
     WARPBELL_D status settle(u32 mask, u32 done, status answer) const;
     template <class Group, class Start>
     WARPBELL_D u32 run_on(const Group& group, u32 mask, Start start, u64 deadline_ns, status& answer);

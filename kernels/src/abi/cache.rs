@@ -37,8 +37,16 @@ mirror! {
         error_status: u64,
         /// Of which page.
         error_page: u64,
+        /// Reads before a page was wanted; of these pages
+        prefetched: u64,
+        /// so many were used,
+        prefetched_used: u64,
+        /// and so many were not.
+        prefetched_in_vain: u64,
+        /// Pages without a line, or room on the queue.
+        prefetch_skipped: u64,
         /// Zero.
-        pad1: [u64; 11],
+        pad1: [u64; 7],
     }
 }
 

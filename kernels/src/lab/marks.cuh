@@ -169,7 +169,7 @@ template <cid_pool Pool> class marks_protocol {
         const u64 from = board_.load(line::freed);
         const u64 to = from + ((fetched - static_cast<u32>(from)) & board_.mask());
         for (u64 index = from; index != to; ++index) {
-            port::fetch_add_relaxed_gpu(board_.at(turns, index), 1);
+            port::fetch_add_fenced_gpu(board_.at(turns, index), 1);
         }
         board_.release(line::freed, to);
     }

@@ -7,10 +7,13 @@
 #include <simt/tests/harness.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <numeric>
+#include <utility>
 
 #include <warpbell/array.cuh>
+#include <warpbell/prefetch.cuh>
 
 namespace model {
 
@@ -43,7 +46,24 @@ class span {
 };
 
 // What is wrong with a page of the SSD.
-enum class fault : u32 { none, unreadable, unwritable, silent };
+enum class fault : u32 { none, unreadable, unwritable, silent, unreadable_once };
+
+// A read that was asked for and that nobody has asked about yet.
+struct read_ahead {
+    u64 page = 0;
+    u64* data = nullptr;
+    u32 left = 0; // looks, until it is done
+    bool flying = false;
+    read_ahead() = default;
+    read_ahead(u64 page, u64* data, u32 left) : page(page), data(data), left(left), flying(true) {}
+    read_ahead(read_ahead&& other) noexcept { *this = std::move(other); }
+    read_ahead& operator=(read_ahead&& other) noexcept {
+        page = other.page, data = other.data, left = other.left;
+        flying = std::exchange(other.flying, false);
+        return *this;
+    }
+    bool in_flight() const { return flying; }
+};
 
 struct ssd {
     std::vector<u64> words;
@@ -52,7 +72,9 @@ struct ssd {
     u64 late = 0; // where a read that was given up will still write
     u64 draws = 0;
     u64 flushes = 0;
-    u32 slow = 8; // pauses at most
+    u64 ahead = 0, most_ahead = 0; // reads that somebody has not asked about, now, and at most
+    u32 slow = 8;                  // pauses at most
+    bool full = false;             // it takes no such read
 
     explicit ssd(u64 pages) : words(pages * page_words), reads(pages), writes(pages), faults(pages) {
         for (u64 at = 0; at < words.size(); ++at) {
@@ -89,6 +111,10 @@ struct ssd {
             late = reinterpret_cast<u64>(data);
             return code::timed_out;
         }
+        if (wrong == fault::unreadable_once && reads_it) {
+            faults[page] = fault::none;
+            return status::from_wire(0x281);
+        }
         if (wrong == (reads_it ? fault::unreadable : fault::unwritable)) {
             return status::from_wire(reads_it ? 0x281 : 0x280);
         }
@@ -104,6 +130,23 @@ struct ssd {
             }
         }
         return status();
+    }
+    read_ahead start(u64 page, u64* data) {
+        const u64 now = port::fetch_add_relaxed_gpu(&ahead, 1) + 1u;
+        std::atomic_ref<u64> most(most_ahead);
+        for (u64 before = most; before < now && !most.compare_exchange_weak(before, now);) {
+        }
+        const u64 drawn = mixed(port::fetch_add_relaxed_gpu(&draws, 1));
+        return {page, data, static_cast<u32>(drawn % (slow + 1u))};
+    }
+    optional<status> try_finish(read_ahead& read) {
+        if (!read.flying || read.left != 0) {
+            read.left -= read.left != 0 ? 1u : 0u;
+            return nullopt;
+        }
+        read.flying = false;
+        (void)port::fetch_add_relaxed_gpu(&ahead, ~0ull);
+        return move(opcode::read, read.page, read.data);
     }
 };
 
@@ -122,11 +165,34 @@ template <> struct backing<model::ssd> {
         group.sync();
         return said;
     }
+    template <class Group> static status refusal(const Group&, model::ssd&) { return status(); }
     template <class Group> static status flush(const Group& group, model::ssd& s) {
         if (group.is_leader()) {
             port::add_relaxed_gpu(&s.flushes, static_cast<u64>(1));
         }
         return status();
+    }
+    using token_type = model::read_ahead;
+    template <class Group>
+    static token_type start(const Group& group, model::ssd& s, optional<extent> where,
+                            const model::span& data) {
+        group.sync();
+        return where && !s.full ? s.start(where->start.value, data.data<u64>()) : token_type();
+    }
+    template <class Group>
+    static optional<status> try_finish(const Group& group, model::ssd& s, token_type& token) {
+        const optional<status> said = s.try_finish(token);
+        group.sync();
+        return said;
+    }
+    template <class Group> static status finish(const Group& group, model::ssd& s, token_type&& token, u64) {
+        status result;
+        for (optional<status> said; token.in_flight() && !said; port::pause()) {
+            said = s.try_finish(token);
+            result = said ? *said : result;
+        }
+        group.sync();
+        return result;
     }
 };
 
@@ -185,7 +251,7 @@ struct bed {
     u64 pins() const {
         u64 sum = 0;
         for (const warpbell_cache_line& line : lines) {
-            sum += line.state & line_bits::all_pins;
+            sum += line.state & 0xffffffffu;
         }
         return sum;
     }
@@ -203,5 +269,6 @@ using read_write = page_cache<ssd>;
 template <class Policy> using with_policy = page_cache<ssd, page_access::read_write, Policy>;
 using read_only = page_cache<ssd, page_access::read_only>;
 using write_once = page_cache<ssd, page_access::write_once>;
+template <u32 Cap = 8, u32 Streams = 4> using reads_ahead = prefetcher<read_write, Cap, Streams>;
 
 } // namespace model

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Builds and runs the tests of the page cache's rules, as built, and with each rule switched off, which the scenario
-# named beside it must notice.
+# Builds and runs the tests of the page cache's rules: as built; under AddressSanitizer with UBSan, and on two threads
+# under ThreadSanitizer; and with each rule switched off, which the scenario named beside it must notice.
+# ThreadSanitizer needs clang++-19; without it that part is skipped, loudly.
 #
-#     kernels/tests/cache/run.sh [plain|rules ...]     default: both
+#     kernels/tests/cache/run.sh [plain|asan|tsan|rules ...]     default: all
 #
-# Environment: CXX (g++), SEEDS (6), OUT (a build folder, default: a temporary one that is removed).
+# Environment: CXX (g++), CLANGXX (clang++-19), SEEDS (6), OUT (a build folder, default: a temporary one that is removed).
 set -euo pipefail
 
 if [[ ${1:-} == -h || ${1:-} == --help ]]; then
@@ -15,6 +16,7 @@ fi
 here=$(cd "$(dirname "$0")" && pwd)
 kernels=$(cd "$here/../.." && pwd)
 CXX=${CXX:-g++}
+CLANGXX=${CLANGXX:-clang++-19}
 SEEDS=${SEEDS:-6}
 if [[ -z ${OUT:-} ]]; then
     OUT=$(mktemp -d)
@@ -30,7 +32,11 @@ rules=(
     CACHE_DIRTY_LOST:words_1 CACHE_UNWRITTEN_LEAVES:unwritable CACHE_TWO_WRITERS:flushed
     CACHE_FLUSH_IMPATIENT:flushed CACHE_CLEANED_LATE:flushed CACHE_WAITS_FOR_EVER:crowded
     CACHE_READ_ONLY_STORED:refusals CACHE_PAGE_UNCHECKED:refusals ARRAY_STRADDLE_LOST:straddling
-    ARRAY_INDEX_UNCHECKED:refusals
+    ARRAY_INDEX_UNCHECKED:refusals CACHE_PINS_CUT:many_pins CACHE_KEPT_TAKEN:policies
+    CACHE_ERROR_SWALLOWED:unwritable
+    PREFETCH_OVER_CAP:capped PREFETCH_TAKES_DIRTY:modest PREFETCH_TAKES_AHEAD:modest
+    PREFETCH_TAKES_LOADING:shared_pages PREFETCH_FAILURE_HIDDEN:read_in_vain PREFETCH_FAILURE_TOLD:read_in_vain
+    PREFETCH_TOKEN_LOST:left_behind PREFETCH_NOT_COLLECTED:crossed PREFETCH_VAIN_UNCOUNTED:useless
 )
 
 # executor NAME FLAGS...: the CPU executor's objects.
@@ -50,13 +56,14 @@ program() {
     "$CXX" "${flags[@]}" "$@" "$here/cache.cpp" "$OUT/$with"/*.o -o "$OUT/$name-cache"
 }
 
+# suite NAME THREADS FLAGS...
 suite() {
-    local name=$1
-    shift
+    local name=$1 threads=$2
+    shift 2
     executor "$name" "$@"
     program "$name" "$name" "$@"
     echo "# $name"
-    "$OUT/$name-cache" "$SEEDS" || { echo "FAILED: $name" && failed=$((failed + 1)); }
+    timeout 300 "$OUT/$name-cache" "$SEEDS" "$threads" || { echo "FAILED: $name" && failed=$((failed + 1)); }
 }
 
 switched_off() {
@@ -76,10 +83,18 @@ switched_off() {
     done
 }
 
-for part in "${@:-plain rules}"; do
+for part in "${@:-plain asan tsan rules}"; do
     for each in $part; do
         case $each in
-        plain) suite plain -O0 ;;
+        plain) suite plain 1 -O0 ;;
+        asan) suite asan 1 -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all ;;
+        tsan)
+            if command -v "$CLANGXX" >/dev/null; then
+                CXX=$CLANGXX suite tsan 2 -O1 -g -fsanitize=thread
+            else
+                echo "SKIPPED: $CLANGXX is not installed"
+            fi
+            ;;
         rules) switched_off ;;
         *) echo "unknown part $each" >&2 && exit 2 ;;
         esac

@@ -8,6 +8,17 @@
 using namespace model;
 
 inline u32 warp_number() { return port::block_index(); }
+// By one lane of a warp, where all of them know it.
+template <class To, class What> void note(To& to, const What& what) {
+    if (port::lane() == 0) {
+        to = what;
+    }
+}
+template <class To> void count(To& to, bool one) {
+    if (port::lane() == 0) {
+        to += one;
+    }
+}
 inline u64 thread_number() { return port::block_index() * 32u + port::lane(); }
 
 inline bool expect_done(const harness::Outcome& outcome) {
@@ -25,7 +36,7 @@ inline void one_read(u64 seed) {
         const auto page = cache.acquire(this_warp(), 5);
         const u64 found = page ? page.template data<u64>()[port::lane() * 2u] : 0;
         const u32 bad = this_warp().ballot(found != mixed(5 * page_words + port::lane() * 2u));
-        wrong[warp_number()] += bad != 0;
+        count(wrong[warp_number()], bad != 0);
     });
     if (!expect_done(outcome)) {
         return;
@@ -105,13 +116,13 @@ inline void flushed(u64 seed) {
         for (u64 step = 1; step <= 12; ++step) {
             const u64 number = (step + me) % 3u, value = step << 8 | me;
             auto page = cache.acquire(this_warp(), number);
-            failures[me] += !page;
+            count(failures[me], !page);
             if (page && port::lane() == 0) {
                 port::store_relaxed_gpu(page.template writable<u64>() + me, value);
             }
             page.release();
-            failures[me] += !cache.flush(this_warp()).ok();
-            missing[me] += port::load_relaxed_gpu(&b.disk.words[number * page_words + me]) != value;
+            count(failures[me], !cache.flush(this_warp()).ok());
+            count(missing[me], port::load_relaxed_gpu(&b.disk.words[number * page_words + me]) != value);
         }
     });
     if (expect_done(outcome)) {
@@ -134,10 +145,37 @@ inline void crowded(u64 seed) {
     bed b(8, 3);
     status said, after;
     const auto outcome = b.run<read_write>(1, seed, [&](read_write& cache) {
-        said = hold_all(cache, 0);
-        after = cache.acquire(this_warp(), 7).result();
+        note(said, hold_all(cache, 0));
+        note(after, cache.acquire(this_warp(), 7).result());
     });
     if (expect_done(outcome)) {
+        CHECK(said.is(code::no_room));
+        CHECK(after.ok() && b.pins() == 0);
+    }
+}
+
+// A line that has more pins than 16 bits count is nobody else's, and free again when they are gone.
+inline void many_pins(u64) {
+    bed b(4, 1);
+    constexpr u32 pins = 1u << 16;
+    u32 held = 0;
+    status said, after;
+    const auto outcome = b.run<read_write>(1, 0, [&](read_write& cache) {
+        if (port::lane() != 0) {
+            return;
+        }
+        u32 line = cache_lines::none;
+        for (u32 n = 0; n < pins; ++n) {
+            held += cache.hold(this_thread(), 2, line, 0).ok();
+        }
+        said = cache.acquire(this_thread(), 3, 10000).result();
+        for (u32 n = 0; n < pins; ++n) {
+            cache.drop(true, line, false);
+        }
+        after = cache.acquire(this_thread(), 3).result();
+    });
+    if (expect_done(outcome)) {
+        CHECK(held == pins && b.disk.reads[2] == 1);
         CHECK(said.is(code::no_room));
         CHECK(after.ok() && b.pins() == 0);
     }
@@ -149,7 +187,7 @@ inline void unreadable(u64 seed) {
     b.disk.faults[2] = fault::unreadable;
     std::vector<u32> said(8);
     const auto ask = [&](read_write& cache) {
-        said[warp_number()] = cache.acquire(this_warp(), 2).result().bits;
+        note(said[warp_number()], cache.acquire(this_warp(), 2).result().bits);
     };
     if (expect_done(b.run<read_write>(8, seed, ask))) {
         CHECK(std::count(said.begin(), said.end(), 0x281u) == 8);
@@ -173,12 +211,13 @@ inline void unwritable(u64 seed) {
         page.release();
         for (u64 other = 3; other < 16; ++other) {
             const auto guard = cache.acquire(this_warp(), other);
-            failures += port::lane() == 0 && !guard;
+            count(failures, !guard);
         }
-        found = cache.acquire(this_warp(), 2).template data<u64>()[7];
-        first = cache.flush(this_warp());
-        b.disk.faults[2] = fault::none;
-        second = cache.flush(this_warp());
+        note(found, cache.acquire(this_warp(), 2).template data<u64>()[7]);
+        note(first, cache.flush(this_warp()));
+        note(b.disk.faults[2], fault::none);
+        this_warp().sync();
+        note(second, cache.flush(this_warp()));
     });
     if (expect_done(outcome)) {
         CHECK(failures == 0 && found == 77 && b.disk.reads[2] == 1);
@@ -195,14 +234,13 @@ inline void silent(u64 seed) {
     u64 wrong = 0;
     status said;
     const auto outcome = b.run<read_write>(1, seed, [&](read_write& cache) {
-        said = cache.acquire(this_warp(), 2).result();
+        note(said, cache.acquire(this_warp(), 2).result());
         for (u64 number = 3; number < 40; ++number) {
             const u64 other = 3 + number % 12u;
             const auto page = cache.acquire(this_warp(), other);
             // Time for the SSD to do what it was asked long ago.
             b.disk.scribble();
-            wrong +=
-                port::lane() == 0 && (!page || page.template data<u64>()[0] != mixed(other * page_words));
+            count(wrong, !page || page.template data<u64>()[0] != mixed(other * page_words));
         }
     });
     if (expect_done(outcome)) {
@@ -216,13 +254,12 @@ inline void refusals(u64 seed) {
     status behind, element, stored;
     bool writable = true;
     const auto outcome = b.run<read_only>(1, seed, [&](read_only& cache) {
-        b.ref.pages = 4;
-        behind = cache.acquire(this_warp(), 4).result();
+        note(behind, cache.acquire(this_warp(), 4).result());
         array_view<u32, read_only> array(cache, 0, 10);
         u32 value = 5;
-        element = array.try_load(this_warp(), optional<u64>(10), value);
-        stored = array.store(this_warp(), optional<u64>(port::lane() % 10u), 1);
-        writable = cache.acquire(this_warp(), 1).template writable<u64>() != nullptr;
+        note(element, array.try_load(this_warp(), optional<u64>(10), value));
+        note(stored, array.store(this_warp(), optional<u64>(port::lane() % 10u), 1));
+        note(writable, cache.acquire(this_warp(), 1).template writable<u64>() != nullptr);
     });
     if (expect_done(outcome)) {
         CHECK(behind.is(code::out_of_range));

@@ -11,7 +11,7 @@ use crate::frames::{Framed, documented_blocks, documented_part, framed};
 use crate::skip::skip_without_nvcc;
 
 /// What nvcc makes of a source; with warnings it makes nothing.
-fn compiled(nvcc: &Path, what: &str, source: &str, arguments: &[&str]) -> Vec<u8> {
+pub(crate) fn compiled(nvcc: &Path, what: &str, source: &str, arguments: &[&str]) -> Vec<u8> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (text, object) = (folder.path().join("example.cu"), folder.path().join("example.object"));
     std::fs::write(&text, source).expect("the folder may be written");

@@ -9,6 +9,7 @@ mod forms;
 #[path = "../../../tests/src/frames.rs"]
 mod frames;
 mod matrix;
+mod programs;
 #[path = "../common/skip.rs"]
 mod skip;
 mod trace;

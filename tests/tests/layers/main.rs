@@ -4,6 +4,7 @@ use warpbell::{DeviceName, OpenOptions, Ssd, Target};
 use warpbell_tests::suite;
 use warpbell_workload::Api;
 
+mod cache;
 mod calls;
 mod merging;
 

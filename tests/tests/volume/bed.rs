@@ -8,7 +8,7 @@ use warpbell::{AttachOptions, MemberReport, Module, Sharing, Volume, VolumeLayou
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu;
 use warpbell_kernels::toolchain::Variant;
-use warpbell_softctl::{Fault, FaultAction, FaultPlan, NamespaceConfig, Selector, SoftConfig};
+pub use warpbell_tests::Disk;
 use warpbell_tests::several::Several;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -55,40 +55,6 @@ pub fn source() -> Variant {
 }
 
 pub static MODULE: LazyLock<cpu::Module> = LazyLock::new(|| source().load().expect("compiles"));
-
-/// One SSD: its size, its blocks, its queues, and what goes wrong with it.
-#[derive(Clone, Debug)]
-pub struct Disk {
-    pub bytes: u64,
-    pub block: u32,
-    pub queues: u32,
-    /// Warp slots; `None`: enough.
-    pub warps: Option<u32>,
-    pub sgl: bool,
-    pub faults: FaultPlan,
-}
-
-impl Disk {
-    pub fn new(bytes: u64, block: u32) -> Disk {
-        Disk { bytes, block, queues: 1, warps: None, sgl: true, faults: FaultPlan::default() }
-    }
-
-    pub fn failing(self, action: FaultAction, selector: Selector) -> Disk {
-        Disk {
-            faults: FaultPlan { faults: vec![Fault { action, selector }], ..FaultPlan::default() },
-            ..self
-        }
-    }
-
-    pub fn config(&self) -> SoftConfig {
-        SoftConfig {
-            namespaces: vec![NamespaceConfig::memory(self.bytes, self.block)],
-            sgl: self.sgl,
-            faults: self.faults.clone(),
-            ..SoftConfig::default()
-        }
-    }
-}
 
 /// A volume, and how a kernel uses it.
 #[derive(Clone)]

@@ -9,6 +9,7 @@ mod challenges;
 mod common;
 mod copy;
 mod digest;
+mod generate;
 mod identify;
 mod interrupt;
 mod paths;

@@ -92,7 +92,9 @@ WARPBELL_CACHE_CALL(void, class Group)::write_back(const Group& group, way& mine
     if (!dirty || written.ok() || mutate::cache_unwritten_leaves) {
         return;
     }
-    note(written, leaving);
+    if (!mutate::cache_error_swallowed) {
+        note(written, leaving);
+    }
     lines_.keep(mine.line, written);
     lines_.give_up_miss(page);
     mine.now = way::at::crowded;
@@ -135,8 +137,10 @@ WARPBELL_CACHE_CALL(void, class Group)::fill(const Group& group, way& mine, u64 
 
 // Pages that other warps read. Nothing of this group is on its way by now. A pin keeps a phase that follows
 // `loading` from changing again.
-WARPBELL_CACHE_CALL(void, class Group)::await(const Group& group, way& mine, u64 deadline_ns) {
+WARPBELL_CACHE_CALL(void, class Group, class Meanwhile)::await(const Group& group, way& mine, u64 deadline_ns,
+                                                               Meanwhile& meanwhile) {
     const u64 begin_ns = port::clock_ns();
+    back_off wait;
     while (group.ballot(mine.now == way::at::loading) != 0) {
         const bool late = port::clock_ns() - begin_ns > deadline_ns;
         if (mine.now == way::at::loading) {
@@ -145,21 +149,38 @@ WARPBELL_CACHE_CALL(void, class Group)::await(const Group& group, way& mine, u64
                 mine.now = way::at::pinned;
             } else if (phase != line_phase::loading || late) {
                 const bool failed = phase != line_phase::loading;
-                mine.now = way::at::failed;
                 mine.answer = failed ? lines_.error(mine.line) : status(code::not_submitted);
+                // No error: it was read ahead, in vain; so this lane reads it.
+                mine.now = mine.answer.ok() ? way::at::busy : way::at::failed;
                 drop(true, mine.line, false);
             }
         }
-        port::pause();
+        meanwhile();
+        wait.idle();
     }
     // What is seen to be there may be read.
     port::fence_gpu_group(group.is_leader());
 }
 
+// Pages that are not there, of lanes `away`. From a queue that is lost nothing is read: what it is asked for
+// counts as in use for ever, and would take line after line.
+WARPBELL_CACHE_CALL(void, class Group)::fetch(const Group& group, u32 away, way& mine, u64 page) {
+    const status refusal = backing::refusal(group, source_);
+    if (!refusal.ok()) {
+        mine.answer = refusal;
+        mine.now = mine.now == way::at::away ? way::at::failed : mine.now;
+        return;
+    }
+    detail::one_by_one(group, away, [&] { claim(mine, page); });
+    write_back(group, mine, page);
+    fill(group, mine, page);
+}
+
 // One try to get this lane's page pinned. `same`: the lanes that want the same page; the lowest of them does
 // it for all, and has the pin.
-WARPBELL_CACHE_CALL(auto, class Group)::attempt(const Group& group, optional<u64> page, u32 same,
-                                                u64 deadline_ns) -> way {
+WARPBELL_CACHE_CALL(auto, class Group, class Meanwhile)::attempt(const Group& group, optional<u64> page,
+                                                                 u32 same, u64 deadline_ns,
+                                                                 Meanwhile& meanwhile) -> way {
     const bool leads = page && port::lane() == port::lowest(same);
     const u64 number = leads ? *page : 0;
     const u32 misses = misses_;
@@ -169,12 +190,10 @@ WARPBELL_CACHE_CALL(auto, class Group)::attempt(const Group& group, optional<u64
     }
     const u32 away = group.ballot(leads && mine.now == way::at::away);
     if (away != 0) {
-        detail::one_by_one(group, away, [&] { claim(mine, number); });
-        write_back(group, mine, number);
-        fill(group, mine, number);
+        fetch(group, away, mine, number);
     }
     if (group.ballot(mine.now == way::at::loading) != 0) {
-        await(group, mine, deadline_ns);
+        await(group, mine, deadline_ns, meanwhile);
     }
     hits_ += leads && mine.now == way::at::pinned && misses_ == misses ? 1u : 0u;
     // One lane has acquired what the others are about to read.
@@ -198,7 +217,7 @@ WARPBELL_CACHE_CALL(bool, class Group)::write_line(const Group& group, bool open
         if (mine) {
             lines_.end_write(line, said);
             write_backs_ += said.ok() ? 1u : 0u;
-            result = said.ok() ? result : said;
+            result = said.ok() || mutate::cache_error_swallowed ? result : said;
         }
     }
     result = how == writable::stuck ? status(code::timed_out) : result;
@@ -208,15 +227,17 @@ WARPBELL_CACHE_CALL(bool, class Group)::write_line(const Group& group, bool open
 // ---- the calls
 // --------------------------------------------------------------------------------------------------
 
-WARPBELL_CACHE_CALL(status, class Group)::hold(const Group& group, u64 page, u32& line, u64 deadline_ns) {
+WARPBELL_CACHE_CALL(status, class Group, class Meanwhile)::hold(const Group& group, u64 page, u32& line,
+                                                                u64 deadline_ns, Meanwhile meanwhile) {
     const status refusal = check(page, false);
     if (!refusal.ok()) {
         return refusal;
     }
     const detail::rounds_deadline end(deadline_ns != 0 ? deadline_ns : lines_.ref().deadline_ns, true);
     u64 left_ns = end.left(group);
+    back_off wait;
     while (true) {
-        const way got = attempt(group, page, group.mask(), left_ns);
+        const way got = attempt(group, page, group.mask(), left_ns, meanwhile);
         if (got.now == way::at::pinned) {
             line = got.line;
             return status();
@@ -225,7 +246,8 @@ WARPBELL_CACHE_CALL(status, class Group)::hold(const Group& group, u64 page, u32
         if (got.now == way::at::failed || (left_ns == 0 && !mutate::cache_waits_for_ever)) {
             return answer_of(got);
         }
-        port::pause();
+        meanwhile();
+        wait.idle();
     }
 }
 
@@ -236,17 +258,19 @@ WARPBELL_CACHE_MEMBER(status)::answer_of(const way& got) {
                                          : code::not_submitted;
 }
 
-WARPBELL_CACHE_CALL(status, class Group, class Use)::use_each(const Group& group, optional<u64> page,
-                                                              bool stores, Use use, u64 deadline_ns) {
+WARPBELL_CACHE_CALL(status, class Group, class Use,
+                    class Meanwhile)::use_each(const Group& group, optional<u64> page, bool stores, Use use,
+                                               u64 deadline_ns, Meanwhile meanwhile) {
     status result = check(page, stores);
     bool open = page && result.ok();
     const detail::rounds_deadline end(deadline_ns != 0 ? deadline_ns : lines_.ref().deadline_ns, true);
     u64 left_ns = deadline_ns != 0 ? deadline_ns : lines_.ref().deadline_ns;
+    back_off wait;
     for (u32 asking = group.ballot(open); asking != 0; asking = group.ballot(open)) {
         const u64 number = open ? *page : 0;
         const u32 same =
             group.match(static_cast<u32>(number)) & group.match(static_cast<u32>(number >> 32)) & asking;
-        const way got = attempt(group, open ? page : optional<u64>(), same, left_ns);
+        const way got = attempt(group, open ? page : optional<u64>(), same, left_ns, meanwhile);
         const bool here = open && got.now == way::at::pinned;
         if (here) {
             use(memory<u8>(got.line));
@@ -264,7 +288,9 @@ WARPBELL_CACHE_CALL(status, class Group, class Use)::use_each(const Group& group
             result = answer_of(got);
             open = false;
         }
-        port::pause();
+        meanwhile();
+        // Who has got something goes on at once.
+        group.ballot(here) != 0 ? wait.busy() : wait.idle();
     }
     return result;
 }
@@ -274,16 +300,26 @@ WARPBELL_CACHE_CALL(status, class Group)::flush(const Group& group, u64 deadline
         return code::invalid_field;
     }
     const detail::rounds_deadline end(deadline_ns != 0 ? deadline_ns : lines_.ref().deadline_ns, true);
-    status result;
+    status result = backing::refusal(group, source_);
+    if (!result.ok()) {
+        return result;
+    }
+    // One lane gives back what all have stored: before any of them looks.
+    group.sync();
     WARPBELL_NO_UNROLL
     for (u32 first = 0; may_store && first < lines_.count(); first += group.size()) {
         bool open = first + group.thread_rank() < lines_.count();
-        while (group.ballot(open) != 0) {
+        back_off wait;
+        while (true) {
             open = write_line(group, open, first + group.thread_rank(), result);
+            if (group.ballot(open) == 0) {
+                break;
+            }
             if (end.left(group) == 0 && open) {
                 result = code::not_submitted;
                 open = false;
             }
+            wait.idle();
         }
     }
     const status all = detail::agree(group, result);

@@ -29,19 +29,22 @@ enum class line_phase : u32 { empty, loading, ready, leaving, failed };
 
 // The state word.
 struct line_bits {
-    static constexpr u64 pin = 1, all_pins = 0xffff;
-    static constexpr u32 phase_shift = 16;
-    static constexpr u64 dirty = 1ull << 24;   // the SSD has something older
-    static constexpr u64 writing = 1ull << 25; // a flush writes it
-    static constexpr u64 used = 1ull << 26;    // since the policy looked
-    static constexpr u64 held = 1ull << 27;    // it could not be written; a flush tries again
-    static constexpr u64 stuck = 1ull << 28;   // an SSD may still use its memory: never another page's
-    static constexpr u64 generation = 1ull << 32;
+    // A guard takes more than a byte of its warp's memory: no GPU has room for the 2^32 that would overflow.
+    static constexpr u64 pin = 1, all_pins = mutate::cache_pins_cut ? 0xffff : 0xffffffff;
+    static constexpr u32 phase_shift = 32;
+    static constexpr u64 dirty = 1ull << 40;   // the SSD has something older
+    static constexpr u64 writing = 1ull << 41; // a flush writes it
+    static constexpr u64 used = 1ull << 42;    // since the policy looked
+    static constexpr u64 held = 1ull << 43;    // it could not be written; a flush tries again
+    static constexpr u64 stuck = 1ull << 44;   // an SSD may still use its memory: never another page's
+    static constexpr u64 ahead = 1ull << 45;   // read ahead, for a warp that has not used it yet
+    static constexpr u64 generation = 1ull << 48;
 
     WARPBELL_D static line_phase phase_of(u64 state) {
         return static_cast<line_phase>(state >> phase_shift & 7u);
     }
     WARPBELL_D static u64 of(line_phase phase) { return static_cast<u64>(phase) << phase_shift; }
+    WARPBELL_D static u32 generation_of(u64 state) { return static_cast<u32>(state / generation); }
     WARPBELL_D static bool is_used(u64 state) { return (state & used) != 0; }
     WARPBELL_D static bool is_dirty(u64 state) { return (state & dirty) != 0; }
     // Whether it may be claimed.
@@ -50,6 +53,14 @@ struct line_bits {
         const u64 pins = mutate::cache_pinned_taken ? 0 : all_pins;
         const u64 kept = held | writing | (mutate::cache_stuck_taken ? 0 : stuck);
         return (state & (pins | kept)) == 0 && phase != line_phase::loading && phase != line_phase::leaving;
+    }
+    // Whether a page that nobody waits for may have it: not at the price of a write, nor of a page that
+    // somebody has read ahead, too.
+    WARPBELL_D static bool is_open_ahead(u64 state) {
+        const u64 kept =
+            (mutate::prefetch_takes_dirty ? 0 : dirty) | (mutate::prefetch_takes_ahead ? 0 : ahead);
+        const bool taken = mutate::prefetch_takes_loading && phase_of(state) == line_phase::loading;
+        return (is_open(state) && (state & kept) == 0) || taken;
     }
 };
 
@@ -64,7 +75,10 @@ class cache_lines {
     WARPBELL_D u64 state(u32 line) const { return port::load_relaxed_gpu(&at(line)->state); }
     WARPBELL_D u64 page(u32 line) const { return port::load_relaxed_gpu(&at(line)->page); }
     WARPBELL_D u32 stamp(u32 line) const { return port::load_relaxed_gpu(&at(line)->stamp); }
+    // Of a line that was seen to have failed, by one who has a pin on it. Acquire: the status lies there
+    // since before the phase said so.
     WARPBELL_D status error(u32 line) const {
+        (void)port::load_acquire_gpu(&at(line)->state);
         return status::from_bits(port::load_relaxed_gpu(&at(line)->error));
     }
     WARPBELL_D warpbell_cache_report* report() const {
@@ -110,11 +124,29 @@ class cache_lines {
     WARPBELL_D void give_up_miss(u64 page) const;
     // A line for it, leaving; `state`: what it was. `none`: there is none.
     template <class Policy> WARPBELL_D u32 claim(u64& state) const;
-    // The line that was in `state` when it was claimed has this page now, is loading, and has our pin.
-    WARPBELL_D void give(u32 line, u64 state, u64 page) const;
+    // The line that was in `state` when it was claimed has this page now, is loading, and has our pin; and
+    // the marks in `more`.
+    WARPBELL_D void give(u32 line, u64 state, u64 page, u64 more = 0) const;
     // The page that it had could not be written.
     WARPBELL_D void keep(u32 line, status why) const;
     WARPBELL_D void settle(u32 line, status read) const;
+
+    // ---- reading ahead
+
+    // A line for a page that nobody waits for.
+    template <class Policy> WARPBELL_D u32 claim_ahead(u64& state) const;
+    // Ends the read of a line with the mark `ahead`; nobody has a pin on it for that.
+    WARPBELL_D void settle_ahead(u32 line, status read) const;
+    enum class fate : u32 { gone, unused, used };
+    // Takes the mark off a page that came in this generation of the line. What became of it: the line was
+    // taken, or nobody has used it so far as the policy notes, or somebody has.
+    WARPBELL_D fate end_ahead(u32 line, u32 generation) const;
+    WARPBELL_D u32 generation(u32 line) const { return line_bits::generation_of(state(line)); }
+    WARPBELL_D bool has(u64 page) const {
+        return find(port::load_relaxed_gpu(bucket_of(page)), page) != none;
+    }
+    // Gives a pin back that was of no use.
+    WARPBELL_D void leave(u32 line) const { add(line, 0u - line_bits::pin); }
 
     // ---- writing without leaving
 
@@ -141,6 +173,7 @@ class cache_lines {
     WARPBELL_D static void unlock(u64* bucket, u64 more) {
         (void)port::fetch_add_acq_rel_gpu(bucket, more - locked);
     }
+    template <class Policy, class Open> WARPBELL_D u32 claim_open(u64& state, u32 attempts, Open open) const;
     WARPBELL_D u32 find(u64 head, u64 page) const;
     WARPBELL_D found pin(u32 line, u64 page) const;
     WARPBELL_D void unlink(u32 line) const;
@@ -262,16 +295,18 @@ WARPBELL_D void cache_lines::give_up_miss(u64 page) const {
     (void)port::fetch_add_acq_rel_gpu(bucket_of(page), 0u - missing);
 }
 
-template <class Policy> WARPBELL_D u32 cache_lines::claim(u64& state) const {
+template <class Policy, class Open>
+WARPBELL_D u32 cache_lines::claim_open(u64& state, u32 attempts, Open open) const {
     WARPBELL_NO_UNROLL
-    for (u32 attempt = 0; attempt < 2u * ref_.line_count + 1u; ++attempt) {
+    for (u32 attempt = 0; attempt < attempts; ++attempt) {
         const u32 line = Policy::candidate(*this, attempt);
         state = this->state(line);
-        if (!line_bits::is_open(state) || Policy::spares(*this, line, state)) {
+        if (!open(state) || Policy::spares(*this, line, state)) {
             continue;
         }
         const u64 phase = line_bits::of(line_bits::phase_of(state));
-        const u64 wanted = (state & ~line_bits::used) - phase + line_bits::of(line_phase::leaving);
+        const u64 kept = state & ~(line_bits::used | line_bits::ahead);
+        const u64 wanted = kept - phase + line_bits::of(line_phase::leaving);
         if (port::cas_acq_rel_gpu(&at(line)->state, state, wanted) == state) {
             if (mutate::cache_unlinked_early && phase == line_bits::of(line_phase::ready)) {
                 unlink(line);
@@ -282,7 +317,19 @@ template <class Policy> WARPBELL_D u32 cache_lines::claim(u64& state) const {
     return none;
 }
 
-WARPBELL_D void cache_lines::give(u32 line, u64 state, u64 page) const {
+template <class Policy> WARPBELL_D u32 cache_lines::claim(u64& state) const {
+    const auto open = [](u64 now) { return line_bits::is_open(now); };
+    return claim_open<Policy>(state, 2u * ref_.line_count + 1u, open);
+}
+
+template <class Policy> WARPBELL_D u32 cache_lines::claim_ahead(u64& state) const {
+    const auto open = [](u64 now) { return line_bits::is_open_ahead(now); };
+    // Nobody waits for it: so many lines are looked at, and the next who asks goes on from there.
+    const u32 all = 2u * ref_.line_count + 1u, most = 256;
+    return claim_open<Policy>(state, all < most ? all : most, open);
+}
+
+WARPBELL_D void cache_lines::give(u32 line, u64 state, u64 page, u64 more) const {
     if (line_bits::phase_of(state) == line_phase::ready && !mutate::cache_unlinked_early) {
         unlink(line);
     }
@@ -293,7 +340,7 @@ WARPBELL_D void cache_lines::give(u32 line, u64 state, u64 page) const {
     port::store_relaxed_gpu(&at(line)->next, head);
     const line_phase now = mutate::cache_ready_early ? line_phase::ready : line_phase::loading;
     add(line, line_bits::of(now) - line_bits::of(line_phase::leaving) + line_bits::pin +
-                  line_bits::generation - (state & line_bits::dirty));
+                  line_bits::generation - (state & line_bits::dirty) + more);
     unlock(bucket, line + 1ull - head - missing);
 }
 
@@ -312,6 +359,37 @@ WARPBELL_D void cache_lines::settle(u32 line, status read) const {
     port::store_relaxed_gpu(&at(line)->error, read.bits);
     const u64 flags = read.buffer_in_use() ? line_bits::stuck : 0;
     add(line, line_bits::of(line_phase::failed) - line_bits::of(was) - line_bits::pin + flags);
+}
+
+// ---- reading ahead
+// ------------------------------------------------------------------------------------------------------
+
+// A failure is nobody's: who waits for the page finds no error, and looks again.
+WARPBELL_D void cache_lines::settle_ahead(u32 line, status read) const {
+    if (read.ok() || mutate::prefetch_failure_hidden) {
+        return add(line,
+                   line_bits::of(line_phase::ready) - line_bits::of(line_phase::loading) - line_bits::pin);
+    }
+    unlink(line);
+    if (mutate::prefetch_failure_told) {
+        port::store_relaxed_gpu(&at(line)->error, read.bits);
+    }
+    const u64 flags = (read.buffer_in_use() ? line_bits::stuck : 0) - line_bits::ahead;
+    add(line,
+        line_bits::of(line_phase::failed) - line_bits::of(line_phase::loading) - line_bits::pin + flags);
+}
+
+// Who claims the line clears `ahead`, and who gives it another page begins a generation.
+WARPBELL_D cache_lines::fate cache_lines::end_ahead(u32 line, u32 generation) const {
+    u64 state = this->state(line);
+    while (line_bits::generation_of(state) == generation && (state & line_bits::ahead) != 0) {
+        const u64 found = port::cas_relaxed_gpu(&at(line)->state, state, state & ~line_bits::ahead);
+        if (found == state) {
+            return line_bits::is_used(state) ? fate::used : fate::unused;
+        }
+        state = found;
+    }
+    return fate::gone;
 }
 
 // ---- writing without leaving

@@ -154,6 +154,8 @@ WARPBELL_PORT u64 cas_acq_rel_gpu(u64* p, u64 expected, u64 desired) {
     return simt::cas(p, expected, desired, simt::order::acq_rel);
 }
 WARPBELL_PORT u64 fetch_add_relaxed_gpu(u64* p, u64 v) { return simt::fetch_add(p, v, simt::order::relaxed); }
+// Relaxed, right after a fence of the caller's: what was before that is seen by whoever reads this.
+WARPBELL_PORT u64 fetch_add_fenced_gpu(u64* p, u64 v) { return simt::fetch_add(p, v, simt::order::fenced); }
 WARPBELL_PORT u64 fetch_add_acq_rel_gpu(u64* p, u64 v) { return simt::fetch_add(p, v, simt::order::acq_rel); }
 WARPBELL_PORT u64 exchange_acquire_gpu(u64* p, u64 v) { return simt::exchange(p, v, simt::order::acquire); }
 WARPBELL_PORT void or_relaxed_gpu(u64* p, u64 bits) { simt::fetch_or(p, bits, simt::order::relaxed); }

@@ -224,6 +224,7 @@ WARPBELL_D u64 fetch_add_relaxed_gpu(u64* p, u64 v) {
     asm volatile("atom.relaxed.gpu.global.add.u64 %0, [%1], %2;" : "=l"(old) : "l"(p), "l"(v) : "memory");
     return old;
 }
+WARPBELL_D u64 fetch_add_fenced_gpu(u64* p, u64 v) { return fetch_add_relaxed_gpu(p, v); }
 WARPBELL_D u64 fetch_add_acq_rel_gpu(u64* p, u64 v) {
     u64 old;
     asm volatile("atom.acq_rel.gpu.global.add.u64 %0, [%1], %2;" : "=l"(old) : "l"(p), "l"(v) : "memory");

@@ -216,6 +216,97 @@ WARPBELL_VOLUME_CALL(status, class Group)::flush(const Group& group, u64 deadlin
     return detail::agree(group, settle(mask, done, answer));
 }
 
+// ---- reads that nobody waits for yet
+// ----------------------------------------------------------------------------------------------------
+
+WARPBELL_VOLUME_CALL(detail::member_read, class Group)::start(const Group& group, optional<extent> where,
+                                                              const volume_span& data) {
+    const bool good = where && check(*where, data).ok();
+    const detail::volume_part part = good ? detail::part_of(ref_, *where, 0) : detail::volume_part();
+    const bool one = good && part.blocks == where->blocks;
+    const u32 mask = one ? members_for(opcode::read, part, 0) : 0;
+    detail::member_read read;
+    read.member = port::lowest(mask);
+    read.bytes = static_cast<u64>(part.blocks) << ref_.block_shift;
+    WARPBELL_NO_UNROLL
+    for (u32 m = 0; m < ref_.member_count; ++m) {
+        const bool want = (mask >> m & 1u) != 0 && sessions_[m].queue().free_ids() > 1u;
+        if (group.ballot(want) == 0) {
+            continue;
+        }
+        const extent on = want ? part.on(ref_, m) : extent();
+        const dma_span span = want ? data.on(m).subspan(0, read.bytes) : dma_span();
+        const bool goes = want && sessions_[m].check(opcode::read, on, span).ok();
+        const sqe entry = goes ? sessions_[m].command(opcode::read, on, span) : sqe();
+        io_token token = sessions_[m].queue().try_submit(group, goes, entry);
+        if (goes) {
+            read.token = warpbell::move(token);
+        }
+    }
+    return read;
+}
+
+WARPBELL_VOLUME_MEMBER(void)::note_read(const detail::member_read& read, status said) {
+    if (said.ok()) {
+        sessions_.bytes_read[read.member] += read.bytes;
+        return;
+    }
+    port::store_relaxed_gpu(&counts(read.member)->error_status, static_cast<u64>(said.bits));
+    port::add_relaxed_gpu(&counts(read.member)->errors, static_cast<u64>(1));
+    if (replicated() && said.buffer_in_use()) {
+        port::or_relaxed_gpu(&state()->avoided, 1ull << read.member);
+    }
+}
+
+WARPBELL_VOLUME_CALL(optional<status>, class Group)::try_finish(const Group& group,
+                                                                detail::member_read& read) {
+    optional<status> said;
+    WARPBELL_NO_UNROLL
+    for (u32 m = 0; m < ref_.member_count; ++m) {
+        const bool mine = read.in_flight() && read.member == m;
+        if (group.ballot(mine) == 0) {
+            continue;
+        }
+        (void)sessions_[m].queue().reap(group);
+        io_token token;
+        if (mine) {
+            token = warpbell::move(read.token);
+        }
+        const optional<status> now = sessions_[m].queue().try_wait(group, token);
+        if (mine) {
+            read.token = warpbell::move(token);
+            said = now;
+        }
+    }
+    if (said) {
+        note_read(read, *said);
+    }
+    return said;
+}
+
+WARPBELL_VOLUME_CALL(status, class Group)::finish(const Group& group, detail::member_read&& read,
+                                                  u64 deadline_ns) {
+    status said;
+    const bool any = read.in_flight();
+    WARPBELL_NO_UNROLL
+    for (u32 m = 0; m < ref_.member_count; ++m) {
+        const bool mine = read.in_flight() && read.member == m;
+        if (group.ballot(mine) == 0) {
+            continue;
+        }
+        io_token token;
+        if (mine) {
+            token = warpbell::move(read.token);
+        }
+        const status answer = sessions_[m].queue().wait(group, warpbell::move(token), deadline_ns);
+        said = mine ? answer : said;
+    }
+    if (any) {
+        note_read(read, said);
+    }
+    return said;
+}
+
 WARPBELL_VOLUME_CALL(void, class Group)::detach(const Group& group) {
     WARPBELL_NO_UNROLL
     for (u32 m = 0; m < Members; ++m) {

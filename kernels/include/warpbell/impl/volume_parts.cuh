@@ -80,6 +80,14 @@ WARPBELL_D volume_part part_of(const warpbell_volume_ref& ref, extent whole, u64
     return part;
 }
 
+// A read of a lane that is on its way, and where it went.
+struct member_read {
+    io_token token;
+    u64 bytes = 0;
+    u32 member = 0;
+    WARPBELL_D bool in_flight() const { return token.in_flight(); }
+};
+
 // 0, 1, .. to expand a list of sessions by, which can be neither copied nor assigned.
 template <u32... I> struct numbers {};
 template <u32 Count, u32... I> struct first_numbers : first_numbers<Count - 1u, Count - 1u, I...> {};

@@ -6,11 +6,25 @@ use warpbell::soft::{SoftConfig, StoreConfig};
 use warpbell::vfio::pci::{self, Sysfs};
 use warpbell::{Bdf, DeviceName, Ssd, same_file};
 
-use crate::exit::{Ending, REFUSED};
+/// Why nothing may be written.
+#[derive(Debug, thiserror::Error)]
+pub enum PermissionError {
+    /// The device's name makes no sense.
+    #[error(transparent)]
+    Name(#[from] warpbell::Error),
+    /// Its owner did not name it.
+    #[error("writing to {object} is not permitted: {reason}")]
+    Refused {
+        /// What would be written.
+        object: String,
+        /// Why not, and what would permit it.
+        reason: String,
+    },
+}
 
 /// What can be refused without opening the device: a file that was not named by its path, or an SSD or socket where
 /// nothing was named at all.
-pub fn before(name: &DeviceName, allowed: &[String], nsid: u32) -> Result<(), Ending> {
+pub fn before(name: &DeviceName, allowed: &[String], nsid: u32) -> Result<(), PermissionError> {
     let object = match name {
         DeviceName::Soft(text) => match file_behind(text, nsid)? {
             Some(file) if allowed.iter().any(|allowed| same_file(&file, Path::new(allowed))) => return Ok(()),
@@ -50,27 +64,27 @@ fn may_mean(name: &DeviceName, allowed: &str) -> bool {
 }
 
 /// What only the open SSD tells: whether it is one that was named. So far nothing was written to it.
-pub fn after(ssd: &Ssd, allowed: &[String]) -> Result<(), Ending> {
+pub fn after(ssd: &Ssd, allowed: &[String]) -> Result<(), PermissionError> {
     if ssd.soft().is_some() || allowed.iter().any(|allowed| ssd.is_named(allowed)) {
         return Ok(());
     }
     Err(refused(ssd.identify().serial(), allowed))
 }
 
-fn refused(object: &str, allowed: &[String]) -> Ending {
-    let message = if allowed.is_empty() {
-        format!("writing to {object} is not permitted: name it in --allow-write={object} to permit it")
+fn refused(object: &str, allowed: &[String]) -> PermissionError {
+    let reason = if allowed.is_empty() {
+        format!("name it in --allow-write={object} to permit it")
     } else {
         let named: Vec<String> = allowed.iter().map(|allowed| format!("--allow-write={allowed}")).collect();
         let named = named.join(" ");
         let verb = if allowed.len() == 1 { "names" } else { "name" };
-        format!("writing to {object} is not permitted: {named} {verb} something else, not {object}")
+        format!("{named} {verb} something else, not {object}")
     };
-    Ending::new(REFUSED, message)
+    PermissionError::Refused { object: object.to_owned(), reason }
 }
 
 /// The file behind a namespace of a soft controller, if there is one.
-fn file_behind(text: &str, nsid: u32) -> Result<Option<PathBuf>, Ending> {
+fn file_behind(text: &str, nsid: u32) -> Result<Option<PathBuf>, PermissionError> {
     let config = SoftConfig::parse(text).map_err(warpbell::Error::from)?;
     let index = (nsid as usize).checked_sub(1);
     let store = index.and_then(|index| config.namespaces.get(index)).map(|namespace| &namespace.store);
@@ -87,7 +101,7 @@ mod tests {
     fn check(name: &str, allowed: &[&str], nsid: u32) -> Result<(), String> {
         let allowed: Vec<String> = allowed.iter().map(|&text| text.to_owned()).collect();
         let name: DeviceName = name.parse().unwrap();
-        before(&name, &allowed, nsid).map_err(|ending| format!("{ending:?}"))
+        before(&name, &allowed, nsid).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -126,7 +140,6 @@ mod tests {
             [("41:00.0", "0000:41:00.0"), ("sn:S64X", "S64X"), ("vfio-user:/run/x.sock", "/run/x.sock")]
         {
             let text = check(name, &[], 1).unwrap_err();
-            assert!(text.contains(&format!("code: {REFUSED}")), "{text}");
             assert!(text.contains(&format!("name it in --allow-write={object} to permit it")), "{text}");
         }
     }

@@ -1,0 +1,81 @@
+//! Embedding gather: rows of a table on an SSD, by a list of row numbers.
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use warpbell_data::Embeddings;
+use warpbell_examples::{
+    Check, Code, DataFile, Failure, Options, Outcome, Pass, Stage, StageRef, ending, values,
+};
+use zerocopy::{Immutable, IntoBytes};
+
+/// Gathers rows of a table on an SSD by kernels, some of them often, and compares them with the rows of the file.
+#[derive(Parser)]
+#[command(version)]
+struct EmbeddingGather {
+    #[command(flatten)]
+    sizes: Embeddings,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// As in embedding_gather.cu.
+#[derive(IntoBytes, Immutable)]
+#[repr(C)]
+struct GatherArgs {
+    stage: StageRef,
+    rows: u64,
+    dim: u64,
+    row_count: u64,
+    lookups: u64,
+    out: u64,
+    count: u64,
+}
+
+fn main() -> ExitCode {
+    ending(run(&EmbeddingGather::parse()))
+}
+
+fn run(EmbeddingGather { sizes, options }: &EmbeddingGather) -> Result<(), Failure> {
+    let data = DataFile::take(options, sizes.clone().into())?;
+    let rows = data.section("rows")?;
+    let lookups: Vec<u64> = data.values("lookups", u64::from_le_bytes)?;
+    let (dim, row_count, count) = (data.parameter("dim")?, data.parameter("rows")?, lookups.len() as u64);
+    let code = Code { name: "embedding_gather.cu", source: include_str!("embedding_gather.cu") };
+    let stage = Stage::open(options, &data, code, 0)?;
+    let row_bytes = dim * 4;
+    let place = |row: &u64| rows.offset + row * row_bytes;
+    // Of a row that somebody wants.
+    stage.corrupt(lookups.last().map_or(rows.offset, place))?;
+
+    let gather = |pass: &mut Pass| {
+        let (list, out) = (pass.memory(count * 8)?, pass.memory(count * row_bytes)?);
+        list.write(0, lookups.as_bytes())?;
+        let args = GatherArgs {
+            stage: pass.stage(),
+            rows: rows.offset,
+            dim,
+            row_count,
+            lookups: list.address(),
+            out: out.address(),
+            count,
+        };
+        pass.launch("embedding_gather", &args, count)?;
+        let mut found = vec![0; (count * row_bytes) as usize];
+        out.read(0, &mut found)?;
+        Ok(values(&found, f32::from_le_bytes))
+    };
+    let mut expected = vec![0; (count * row_bytes) as usize];
+    for (row, into) in lookups.iter().zip(expected.chunks_exact_mut(row_bytes as usize)) {
+        data.read(place(row), into)?;
+    }
+    let expected = values(&expected, f32::from_le_bytes);
+
+    let (found, cached) = stage.cached(gather)?;
+    let check = Check::of("out", &expected, &found);
+    let (found, loaded) = stage.loaded(gather)?;
+    let check = check.and(Check::of("out of the loaded program", &expected, &found));
+    let (program, element, elements, bytes) = ("embedding_gather", "row", count, count * row_bytes);
+    stage.report(Outcome { program, element, elements, bytes, check, cached, loaded })
+}

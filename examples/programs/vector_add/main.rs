@@ -1,0 +1,61 @@
+//! Vector add with write-back: z = x + y, all three on the SSD.
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use warpbell_data::Vectors;
+use warpbell_examples::{Check, Code, DataFile, Failure, Options, Outcome, Pass, Stage, StageRef, ending};
+use zerocopy::{Immutable, IntoBytes};
+
+/// Adds two vectors on an SSD by kernels, writes the sums back through a page cache, and compares what is on the SSD then.
+#[derive(Parser)]
+#[command(version)]
+struct VectorAdd {
+    #[command(flatten)]
+    sizes: Vectors,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// As in vector_add.cu.
+#[derive(IntoBytes, Immutable)]
+#[repr(C)]
+struct AddArgs {
+    stage: StageRef,
+    x: u64,
+    y: u64,
+    z: u64,
+    count: u64,
+}
+
+fn main() -> ExitCode {
+    ending(run(&VectorAdd::parse()))
+}
+
+fn run(VectorAdd { sizes, options }: &VectorAdd) -> Result<(), Failure> {
+    let data = DataFile::take(options, sizes.clone().into())?;
+    let (x, y, z) = (data.section("x")?, data.section("y")?, data.room());
+    let (count, bytes) = (data.parameter("count")?, x.bytes);
+    let code = Code { name: "vector_add.cu", source: include_str!("vector_add.cu") };
+    let stage = Stage::open(options, &data, code, bytes)?;
+    stage.corrupt(x.offset + bytes / 2)?;
+
+    let add = |pass: &mut Pass| {
+        let args = AddArgs { stage: pass.stage(), x: x.offset, y: y.offset, z, count };
+        pass.launch("vector_add", &args, count)?;
+        pass.store(z, bytes)
+    };
+    let floats = |section| data.values(section, f32::from_le_bytes);
+    let sums: Vec<f32> = floats("x")?.iter().zip(&floats("y")?).map(|(x, y)| x + y).collect();
+    let on_ssd =
+        |name| Ok::<_, Failure>(Check::of(name, &sums, &stage.values(z, bytes, f32::from_le_bytes)?));
+
+    let ((), cached) = stage.cached(add)?;
+    let check = on_ssd("z")?;
+    stage.clear(z, bytes)?;
+    let ((), loaded) = stage.loaded(add)?;
+    let check = check.and(on_ssd("z of the loaded program")?);
+    let (program, element, elements, bytes) = ("vector_add", "element", count, 3 * bytes);
+    stage.report(Outcome { program, element, elements, bytes, check, cached, loaded })
+}

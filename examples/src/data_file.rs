@@ -1,0 +1,105 @@
+//! The data of a program, in a file.
+
+use std::fs::File;
+use std::io::{BufWriter, Read, Seek};
+use std::os::unix::fs::FileExt;
+
+use tempfile::NamedTempFile;
+use warpbell_data::{Header, Kind, Section, generate};
+
+use crate::{Failure, Options};
+
+/// What programs read, as it was before it went to the SSD: the host's reference.
+pub struct DataFile {
+    name: String,
+    file: File,
+    header: Header,
+    _made_up: Option<NamedTempFile>,
+}
+
+impl DataFile {
+    /// The file that `--data` names, which must be of the kind of `made_up`; or that, made now from `--seed`.
+    pub fn take(options: &Options, made_up: Kind) -> Result<DataFile, Failure> {
+        match &options.data {
+            None => DataFile::make(options.seed, &made_up),
+            Some(path) => {
+                let name = path.display().to_string();
+                let failed = |source| Failure::File { file: name.clone(), source };
+                let mut file = File::open(path).map_err(|error| failed(error.into()))?;
+                let header = Header::read(&mut file).map_err(failed)?;
+                header.expect_kind(made_up.plan().name()).map_err(failed)?;
+                let bytes = file.metadata().map_err(|error| failed(error.into()))?.len();
+                if bytes < header.bytes() {
+                    let reason = format!("{bytes} bytes, and the header says {}", header.bytes());
+                    return Err(failed(warpbell_data::Error::Header { reason }));
+                }
+                Ok(DataFile { name, file, header, _made_up: None })
+            }
+        }
+    }
+
+    fn make(seed: u64, kind: &Kind) -> Result<DataFile, Failure> {
+        let made_up = NamedTempFile::new()?;
+        let mut out = BufWriter::new(made_up.reopen()?);
+        let header = generate(kind, seed, &mut out)?;
+        let file = made_up.reopen()?;
+        let name = format!("made-up {}, seed {seed}", header.kind());
+        Ok(DataFile { name, file, header, _made_up: Some(made_up) })
+    }
+
+    /// The file, or what it was made from.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What is in it.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// A size of it.
+    pub fn parameter(&self, name: &str) -> Result<u64, Failure> {
+        Ok(self.header.parameter(name)?)
+    }
+
+    /// A part of it.
+    pub fn section(&self, name: &str) -> Result<Section, Failure> {
+        Ok(self.header.section(name)?)
+    }
+
+    /// The first byte behind the data, a multiple of 4096: where a program may put results on the SSD, in the room that
+    /// it asked [`Stage::open`](crate::Stage::open) for.
+    pub fn room(&self) -> u64 {
+        self.header.bytes().next_multiple_of(warpbell_data::HEADER_BYTES)
+    }
+
+    /// Bytes of it.
+    pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), Failure> {
+        Ok(self.file.read_exact_at(into, offset)?)
+    }
+
+    /// All of a section, as values of `N` bytes: `data.values("x", f32::from_le_bytes)`.
+    pub fn values<T, const N: usize>(
+        &self,
+        section: &str,
+        value: impl Fn([u8; N]) -> T,
+    ) -> Result<Vec<T>, Failure> {
+        let section = self.section(section)?;
+        let mut bytes = vec![0; section.bytes as usize];
+        self.read(section.offset, &mut bytes)?;
+        Ok(values(&bytes, value))
+    }
+
+    /// From its first byte on.
+    pub(crate) fn stream(&self) -> Result<impl Read + use<>, Failure> {
+        let mut file = self.file.try_clone()?;
+        file.rewind()?;
+        Ok(file.take(self.header.bytes()))
+    }
+}
+
+/// Bytes as values of `N` bytes each; a rest is left out.
+pub fn values<T, const N: usize>(bytes: &[u8], value: impl Fn([u8; N]) -> T) -> Vec<T> {
+    let (whole, _) = bytes.as_chunks::<N>();
+    whole.iter().map(|bytes| value(*bytes)).collect()
+}

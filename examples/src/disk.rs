@@ -1,0 +1,132 @@
+//! The SSD that the data is on.
+
+use std::io::{Read, Write};
+
+use tempfile::NamedTempFile;
+use warpbell::{DeviceName, OpenOptions, Ssd};
+use warpbell_workload::{Control, Extent, Limits, permission, read_blocks, write_blocks};
+
+use crate::{DataFile, Failure, Options};
+
+/// The namespace that is used.
+const NSID: u32 = 1;
+
+/// A part of a namespace, which the host reads and writes by the byte.
+pub(crate) struct Disk {
+    pub(crate) ssd: Ssd,
+    block: u64,
+    first_block: u64,
+    bytes: u64,
+    _image: Option<NamedTempFile>,
+}
+
+impl Disk {
+    /// The first `bytes` from `--offset` on of the SSD that `--device` names, or of an image that is gone afterwards.
+    pub(crate) fn open(options: &Options, bytes: u64) -> Result<Disk, Failure> {
+        let offset = options.offset.0;
+        let (name, image) = match &options.device {
+            Some(name) => {
+                permission::before(name, &options.allow_write, NSID)?;
+                (name.clone(), None)
+            }
+            None => {
+                let (name, image) = image(offset + bytes)?;
+                (name, Some(image))
+            }
+        };
+        let mut allow_write = options.allow_write.clone();
+        allow_write.extend(image.as_ref().map(|image| image.path().display().to_string()));
+        let ssd = Ssd::open(&name, &OpenOptions { allow_write, ..OpenOptions::default() })?;
+        if image.is_none() {
+            permission::after(&ssd, &options.allow_write)?;
+        }
+        let limits = Limits::of(&ssd, NSID)?;
+        let block = u64::from(limits.block_size);
+        let there = limits.exact_bytes.unwrap_or(limits.blocks * block) / block * block;
+        if !offset.is_multiple_of(block) {
+            return Err(usage("--offset", offset, format!("must be a multiple of {block}, the SSD's block")));
+        }
+        if offset.checked_add(bytes).is_none_or(|end| end > there) {
+            let limit = format!("{bytes} bytes from there on, and {name} has {there}");
+            return Err(usage("--offset", offset, limit));
+        }
+        Ok(Disk { ssd, block, first_block: offset / block, bytes, _image: image })
+    }
+
+    /// Bytes of a block.
+    pub(crate) fn block(&self) -> u64 {
+        self.block
+    }
+
+    /// The first block of the part.
+    pub(crate) fn first_block(&self) -> u64 {
+        self.first_block
+    }
+
+    /// All its bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Writes the data from the part's first byte on, and zeroes behind it.
+    pub(crate) fn fill(&self, data: &DataFile, control: &Control) -> Result<(), Failure> {
+        let mut from = data.stream()?.chain(std::io::repeat(0));
+        write_blocks(&self.ssd, self.extent(0, self.bytes), &mut from, control)?;
+        Ok(())
+    }
+
+    /// Writes whole blocks.
+    pub(crate) fn write(&self, offset: u64, bytes: u64, from: &mut impl Read) -> Result<(), Failure> {
+        write_blocks(&self.ssd, self.extent(offset, bytes), from, &Control::new())?;
+        Ok(())
+    }
+
+    /// Reads whole blocks.
+    pub(crate) fn stream(
+        &self,
+        offset: u64,
+        bytes: u64,
+        out: &mut impl Write,
+        control: &Control,
+    ) -> Result<(), Failure> {
+        read_blocks(&self.ssd, self.extent(offset, bytes), out, control)?;
+        Ok(())
+    }
+
+    /// Any bytes.
+    pub(crate) fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), Failure> {
+        let first = offset / self.block * self.block;
+        let end = (offset + into.len() as u64).next_multiple_of(self.block);
+        let mut whole = Vec::with_capacity((end - first) as usize);
+        self.stream(first, end - first, &mut whole, &Control::new())?;
+        let skip = (offset - first) as usize;
+        into.copy_from_slice(&whole[skip..skip + into.len()]);
+        Ok(())
+    }
+
+    /// Changes some bits of one byte.
+    pub(crate) fn damage(&self, offset: u64) -> Result<(), Failure> {
+        let first = offset / self.block * self.block;
+        let mut block = vec![0; self.block as usize];
+        self.read(first, &mut block)?;
+        block[(offset - first) as usize] ^= 0x55;
+        self.write(first, self.block, &mut block.as_slice())
+    }
+
+    fn extent(&self, offset: u64, bytes: u64) -> Extent {
+        let (lba, count) = (self.first_block + offset / self.block, bytes / self.block);
+        Extent { nsid: NSID, lba, count }
+    }
+}
+
+/// An image of that size, behind the software controller.
+fn image(bytes: u64) -> Result<(DeviceName, NamedTempFile), Failure> {
+    let image = NamedTempFile::new()?;
+    image.as_file().set_len(bytes)?;
+    let name = format!("soft:file={},writable=on", image.path().display());
+    Ok((name.parse().map_err(warpbell::Error::from)?, image))
+}
+
+pub(crate) fn usage(object: &'static str, value: impl ToString, limit: String) -> Failure {
+    Failure::Usage { object, value: value.to_string(), limit }
+}

@@ -1,0 +1,28 @@
+// What a warp does between two looks.
+#pragma once
+
+#include "../types.cuh"
+
+namespace warpbell {
+inline namespace WARPBELL_NAMESPACE {
+
+// What a warp does that has looked and found nothing, or something. Yours may be one.
+struct eager {
+    WARPBELL_D void idle() { port::pause(); }
+    WARPBELL_D void busy() {}
+};
+// Waits twice as long after each look in vain, up to `most` pauses.
+struct back_off {
+    u32 most = 64;
+    u32 now = 1;
+    WARPBELL_D void idle() {
+        for (u32 i = 0; i < now; ++i) {
+            port::pause();
+        }
+        now = now < most ? now * 2u : most;
+    }
+    WARPBELL_D void busy() { now = 1; }
+};
+
+} // namespace WARPBELL_NAMESPACE
+} // namespace warpbell

@@ -1,0 +1,45 @@
+//! An SSD of a test with stepped controllers.
+
+use warpbell_softctl::{Fault, FaultAction, FaultPlan, NamespaceConfig, Selector, SoftConfig};
+
+/// One SSD: its size, its blocks, its queues, and what goes wrong with it.
+#[derive(Clone, Debug)]
+pub struct Disk {
+    /// Of its namespace.
+    pub bytes: u64,
+    /// Bytes of a block.
+    pub block: u32,
+    /// Queue pairs, where warps share them.
+    pub queues: u32,
+    /// Warp slots; `None`: enough.
+    pub warps: Option<u32>,
+    /// Whether data is described by SGLs.
+    pub sgl: bool,
+    /// What goes wrong.
+    pub faults: FaultPlan,
+}
+
+impl Disk {
+    /// One queue, SGLs, no faults.
+    pub fn new(bytes: u64, block: u32) -> Disk {
+        Disk { bytes, block, queues: 1, warps: None, sgl: true, faults: FaultPlan::default() }
+    }
+
+    /// With this one fault.
+    pub fn failing(self, action: FaultAction, selector: Selector) -> Disk {
+        Disk {
+            faults: FaultPlan { faults: vec![Fault { action, selector }], ..FaultPlan::default() },
+            ..self
+        }
+    }
+
+    /// Its controller.
+    pub fn config(&self) -> SoftConfig {
+        SoftConfig {
+            namespaces: vec![NamespaceConfig::memory(self.bytes, self.block)],
+            sgl: self.sgl,
+            faults: self.faults.clone(),
+            ..SoftConfig::default()
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! Bed S: cached arrays and pages over stepped controllers, on random schedules with stores held back.
+
+mod faults;
+mod pages;
+mod rules;
+mod words;
