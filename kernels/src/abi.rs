@@ -13,6 +13,7 @@ mod constants;
 mod lab;
 mod memory;
 mod resident;
+mod stream;
 mod table;
 mod trace;
 mod volume;
@@ -26,6 +27,7 @@ pub use constants::*;
 pub use lab::*;
 pub use memory::*;
 pub use resident::*;
+pub use stream::*;
 pub use table::{Mismatch, Row, check};
 pub use trace::*;
 pub use volume::*;
@@ -106,6 +108,8 @@ pub const STRUCTS: &[Layout] = &[
     Layout::of::<CacheLine>(),
     Layout::of::<CacheReport>(),
     Layout::of::<CacheRef>(),
+    Layout::of::<TileStep>(),
+    Layout::of::<ScheduleRef>(),
     Layout::of::<AgentCounts>(),
     Layout::of::<BenchAgentArgs>(),
     Layout::of::<BenchBatchArgs>(),

@@ -46,6 +46,7 @@ mod recovery;
 mod running;
 mod ssd;
 mod target;
+mod tiles;
 mod trace;
 mod volume;
 
@@ -76,6 +77,7 @@ pub use recovery::{
 pub use running::{LaunchReport, Running};
 pub use ssd::{OpenOptions, Ssd, same_file};
 pub use target::{OpenTarget, Target, TargetError};
+pub use tiles::{TILE_SLOTS_MAX, Tile, TileList, TileReport, TileSchedule, TileSpec};
 pub use trace::{LaneTrace, TraceMemory, TraceSpec};
 pub use volume::{MemberReport, Volume, VolumeBuffer, VolumeLayout, VolumeSpec};
 

@@ -10,6 +10,7 @@
 #include "abi_check.h"
 #include "abi_lab.h"
 #include "abi_resident.h"
+#include "abi_stream.h"
 #include "abi_trace.h"
 #include "abi_volume.h"
 
@@ -235,6 +236,16 @@
     F(warpbell_cache_ref, kept_pages) F(warpbell_cache_ref, line_count) F(warpbell_cache_ref, bucket_mask) \
     F(warpbell_cache_ref, page_shift) F(warpbell_cache_ref, pad0)
 
+#define WARPBELL_FIELDS_TILE_STEP(F) \
+    F(warpbell_tile_step, tile) F(warpbell_tile_step, first_block) F(warpbell_tile_step, row_stride) \
+    F(warpbell_tile_step, blocks) F(warpbell_tile_step, rows) F(warpbell_tile_step, slot) \
+    F(warpbell_tile_step, after) F(warpbell_tile_step, flags) F(warpbell_tile_step, pad0)
+
+#define WARPBELL_FIELDS_SCHEDULE_REF(F) \
+    F(warpbell_schedule_ref, abi_version) F(warpbell_schedule_ref, size) F(warpbell_schedule_ref, steps) \
+    F(warpbell_schedule_ref, step_count) F(warpbell_schedule_ref, slots) \
+    F(warpbell_schedule_ref, slot_bytes) F(warpbell_schedule_ref, pad0)
+
 #define WARPBELL_FIELDS_AGENT_COUNTS(F) \
     F(warpbell_agent_counts, requests) F(warpbell_agent_counts, batches) F(warpbell_agent_counts, refused)
 
@@ -297,6 +308,8 @@
     S(warpbell_cache_line, WARPBELL_FIELDS_CACHE_LINE)                                                       \
     S(warpbell_cache_report, WARPBELL_FIELDS_CACHE_REPORT)                                                   \
     S(warpbell_cache_ref, WARPBELL_FIELDS_CACHE_REF)                                                         \
+    S(warpbell_tile_step, WARPBELL_FIELDS_TILE_STEP)                                                         \
+    S(warpbell_schedule_ref, WARPBELL_FIELDS_SCHEDULE_REF)                                                   \
     S(warpbell_agent_counts, WARPBELL_FIELDS_AGENT_COUNTS)                                                   \
     S(warpbell_bench_agent_args, WARPBELL_FIELDS_BENCH_AGENT_ARGS)                                           \
     S(warpbell_bench_batch_args, WARPBELL_FIELDS_BENCH_BATCH_ARGS)                                           \

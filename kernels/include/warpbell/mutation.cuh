@@ -189,6 +189,18 @@ WARPBELL_SWITCH(PREFETCH_VAIN_UNCOUNTED, prefetch_vain_uncounted); // prefetch: 
 WARPBELL_SWITCH(CACHE_SENT_IN_VAIN, cache_sent_in_vain); // cache: lines are given to pages that a lost queue will not read
 WARPBELL_SWITCH(ARRAY_STRADDLE_LOST, array_straddle_lost); // array: of an element only what lies in its first page is moved
 WARPBELL_SWITCH(ARRAY_INDEX_UNCHECKED, array_index_unchecked); // array: there is an element behind the last
+WARPBELL_SWITCH(STREAM_COPY_UNAWAITED, stream_copy_unawaited); // stream: a tile is there before its copy is done
+WARPBELL_SWITCH(STREAM_COPY_UNORDERED, stream_copy_unordered); // stream: no fence between what an SSD wrote and the copy that reads it
+WARPBELL_SWITCH(STREAM_SLOT_OVERWRITTEN, stream_slot_overwritten); // stream: a tile is loaded over one that was not released
+WARPBELL_SWITCH(STREAM_STAGE_OVERWRITTEN, stream_stage_overwritten); // stream: a tile is copied over one that was not released
+WARPBELL_SWITCH(STREAM_SLOT_OF_NEXT, stream_slot_of_next); // stream: a tile is copied from the slot of the step after it
+WARPBELL_SWITCH(STREAM_PHASE_STUCK, stream_phase_stuck); // stream: the second copy into a stage is waited for as the first
+WARPBELL_SWITCH(STREAM_FAILURE_HIDDEN, stream_failure_hidden); // stream: a tile that could not be loaded is there
+WARPBELL_SWITCH(STREAM_FAILURE_OF_LANE, stream_failure_of_lane); // stream: of a tile in parts only the first part's answer counts
+WARPBELL_SWITCH(STREAM_WAITS_FOR_EVER, stream_waits_for_ever); // stream: a tile that does not come is waited for without end
+WARPBELL_SWITCH(STREAM_SLOT_IN_USE_TAKEN, stream_slot_in_use_taken); // stream: a slot that an SSD may still write to gets another tile
+WARPBELL_SWITCH(STREAM_RESIDENT_LOADED, stream_resident_loaded); // stream: a tile that is still in the ring is loaded again
+WARPBELL_SWITCH(STREAM_TILE_UNCHECKED, stream_tile_unchecked); // stream: a tile may be larger than its slot
 WARPBELL_SWITCH(SERVICE_PUBLISHED_UNSEEN, service_published_unseen); // laboratory: a slot moves on before its entry and its owner can be seen
 // clang-format on
 

@@ -23,6 +23,7 @@
 //   evict.cuh    which line of a cache a page gets
 //   cache.cuh    pages of an SSD or a volume, cached
 //   array.cuh    an array over a cache, that reads like memory
+//   stream.cuh   tiles, from an SSD to a block's shared memory, in a known order
 //   prefetch.cuh  pages of a cache that are read before they are wanted
 //
 //   __global__ void first_block(const __grid_constant__ warpbell_namespace_ref ns,

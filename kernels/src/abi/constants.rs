@@ -111,6 +111,8 @@ constants! {
     BENCH_MAIL_SLOTS: u32 = 4;
     /// Dynamic shared memory of a block of `bench_batch`.
     BENCH_BLOCK_BYTES: u32 = 22528;
+    /// `TileStep::flags`: an earlier step has loaded it, and it is still there: no load.
+    TILE_RESIDENT: u32 = 1;
     /// First word of a verifiable unit: "WARPBELL".
     UNIT_MAGIC: u64 = u64::from_le_bytes(*b"WARPBELL");
     /// `QueueTestArgs::mode`: read and check.

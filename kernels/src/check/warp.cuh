@@ -109,6 +109,10 @@ class check_region {
     template <class Group> WARPBELL_D bool holds(const Group& group, u32 from, u32 end, u32 version) const {
         return holds(from + (group.thread_rank() + 1u) % group.size(), end, group.size(), version);
     }
+    WARPBELL_D u64 content(u32 block, u32 word, u32 version) const {
+        const u64 stream = (first_ + block) << 32 | version;
+        return version == zeros ? 0 : random_number(args_.seed ^ stream * golden, word);
+    }
 
   protected:
     static constexpr u32 zeros = 0; // as a version: nothing but zeros
@@ -117,11 +121,6 @@ class check_region {
     const warpbell_check_args& args_;
 
   private:
-    WARPBELL_D u64 content(u32 block, u32 word, u32 version) const {
-        const u64 stream = (first_ + block) << 32 | version;
-        return version == zeros ? 0 : random_number(args_.seed ^ stream * golden, word);
-    }
-
     const u64 first_;
     const u32 words_;
 };

@@ -1,6 +1,7 @@
 //! Our kernels under nvcc: what each costs, on each architecture, before any GPU runs it. Bed U.
 
 mod budgets;
+mod copies;
 mod documented;
 #[path = "../../src/fnv.rs"]
 mod fnv;

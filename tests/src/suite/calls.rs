@@ -42,11 +42,13 @@ pub enum Calls {
     Batches,
     /// Agents, with boxes in shared memory.
     Mail,
+    /// Tiles, streamed into shared memory.
+    Stream,
 }
 
 impl Calls {
     /// All of them.
-    pub const ALL: [Calls; 9] = [
+    pub const ALL: [Calls; 10] = [
         Calls::Each,
         Calls::Outstanding,
         Calls::Commands,
@@ -56,6 +58,7 @@ impl Calls {
         Calls::Order,
         Calls::Batches,
         Calls::Mail,
+        Calls::Stream,
     ];
 
     fn kernel(self) -> &'static str {
@@ -69,6 +72,7 @@ impl Calls {
             Calls::Order => "check_order",
             Calls::Batches => "check_batches",
             Calls::Mail => "check_mail",
+            Calls::Stream => "check_stream",
         }
     }
 
@@ -88,6 +92,8 @@ impl Calls {
             Calls::Batches => WARPS_OF_BLOCK * (64 * 84 + 128) + 16,
             // A `mail_box<2>`.
             Calls::Mail => (1 + 9 * 2) * 128,
+            // A word, the storage of three slots, and two stages of four blocks.
+            Calls::Stream => 128 + 1280 + 2 * 4 * 4096,
             _ => 0,
         }
     }
@@ -110,6 +116,8 @@ impl Calls {
             // The agent looks once at what it did.
             Calls::Mail if warp.is_multiple_of(WARPS_OF_BLOCK as usize) => 32,
             Calls::Mail => rounds * 10 * 32,
+            // Writing, 32 tiles, and all of them.
+            Calls::Stream => rounds * 34 * 32,
         }
     }
 

@@ -54,3 +54,8 @@ fn batches_of_blocks_and_warps() {
 fn agents_with_boxes_in_shared_memory() {
     right(Calls::Mail);
 }
+
+#[test]
+fn tiles_in_shared_memory() {
+    right(Calls::Stream);
+}

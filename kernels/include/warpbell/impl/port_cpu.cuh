@@ -165,6 +165,39 @@ WARPBELL_PORT u32 cas_relaxed_sys(u32* p, u32 expected, u32 desired) {
     return simt::cas(p, expected, desired, simt::order::relaxed, simt::scope::sys);
 }
 
+// ---- copies into a block's shared memory, which go on by themselves --------------------------------
+
+// As on a GPU a copy is begun, and its data is there once it was found to be done; here whoever began it
+// copies when it looks. The end of what was not ordered before the copy is not seen by it.
+struct alignas(16) copy_barrier {
+    const u8* from;
+    u8* to;
+    u32 bytes; // of a copy on its way
+    u32 ordered;
+    u32 done; // copies
+    u32 pad0;
+};
+
+WARPBELL_PORT void copy_init(copy_barrier* barrier, u32) { *barrier = copy_barrier{}; }
+WARPBELL_PORT void copy_close(copy_barrier*) {}
+WARPBELL_PORT void copy_order(copy_barrier* barrier) { barrier->ordered = 1; }
+WARPBELL_PORT void copy_begin(copy_barrier* barrier, u32 rank, u32, void* to, const void* from, u32 bytes) {
+    if (rank == 0) {
+        barrier->from = static_cast<const u8*>(from);
+        barrier->to = static_cast<u8*>(to);
+        barrier->bytes = barrier->ordered != 0 ? bytes : bytes - 16u;
+        barrier->ordered = 0;
+    }
+}
+WARPBELL_PORT bool copy_is_done(copy_barrier* barrier, u32 rank, u32 parity) {
+    if (rank == 0 && barrier->bytes != 0) {
+        __builtin_memcpy(barrier->to, barrier->from, barrier->bytes);
+        barrier->bytes = 0;
+        simt::store(&barrier->done, barrier->done + 1u, simt::order::release);
+    }
+    return (simt::load(&barrier->done, simt::order::acquire) & 1u) != parity;
+}
+
 // ---- time ------------------------------------------------------------------------------------------
 
 WARPBELL_PORT u64 clock_ns() { return simt::clock_ns(); }

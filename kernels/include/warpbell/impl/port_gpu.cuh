@@ -253,6 +253,85 @@ WARPBELL_D u32 cas_relaxed_sys(u32* p, u32 expected, u32 desired) {
     return old;
 }
 
+// ---- copies into a block's shared memory, which go on by themselves --------------------------------
+
+// What a copy completes on: an mbarrier, where there are any. In shared memory, each for one copy at a time.
+struct alignas(16) copy_barrier {
+    u64 words[4];
+};
+
+WARPBELL_D u32 shared_address(const void* p) { return static_cast<u32>(__cvta_generic_to_shared(p)); }
+
+// By one thread, before the others know of it. `threads`: as many begin each copy together.
+WARPBELL_D void copy_init(copy_barrier* barrier, [[maybe_unused]] u32 threads) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(barrier)) : "memory");
+    asm volatile("fence.proxy.async;" ::: "memory");
+#elif __CUDA_ARCH__ >= 800
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(threads)
+                 : "memory");
+#else
+    barrier->words[0] = 0;
+#endif
+}
+// By one thread, when no copy is on its way any more: the memory may be used for something else.
+WARPBELL_D void copy_close([[maybe_unused]] copy_barrier* barrier) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("mbarrier.inval.shared.b64 [%0];" ::"r"(shared_address(barrier)) : "memory");
+#endif
+}
+// What this thread sees now, the copy that it begins next sees too: the copy engine's accesses are a proxy of
+// their own.
+WARPBELL_D void copy_order(copy_barrier*) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("fence.proxy.async;" ::: "memory");
+#endif
+}
+// By all `threads`, of which this is number `rank`. `bytes`, `to` and `from`: multiples of 16.
+WARPBELL_D void copy_begin([[maybe_unused]] copy_barrier* barrier, u32 rank, [[maybe_unused]] u32 threads,
+                           void* to, const void* from, u32 bytes) {
+#if __CUDA_ARCH__ >= 900
+    if (rank == 0) {
+        const u32 at = shared_address(barrier);
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes)
+                     : "memory");
+        asm volatile(
+            "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                shared_address(to)),
+            "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(at)
+            : "memory");
+    }
+#elif __CUDA_ARCH__ >= 800
+    const u32 base = shared_address(to);
+    const u64 source = __cvta_generic_to_global(from);
+    for (u32 i = rank * 16u; i < bytes; i += threads * 16u) {
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(base + i), "l"(source + i) : "memory");
+    }
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(shared_address(barrier)) : "memory");
+#else
+    for (u32 i = rank * 4u; i < bytes / 4u; i += threads * 4u) {
+        u32 a, b, c, d;
+        load_quad_any(static_cast<const u32*>(from) + i, a, b, c, d);
+        store_quad_any(static_cast<u32*>(to) + i, a, b, c, d);
+    }
+#endif
+}
+// Whether the copy is done, of the barrier's copies the one with this parity: 0 of the first. Where no engine
+// copies it is: of this thread's part, and the others' once the threads have met.
+WARPBELL_D bool copy_is_done([[maybe_unused]] copy_barrier* barrier, u32, [[maybe_unused]] u32 parity) {
+#if __CUDA_ARCH__ >= 800
+    u32 done;
+    asm volatile("{\n\t.reg .pred p;\n\tmbarrier.test_wait.parity.shared.b64 p, [%1], %2;\n\t"
+                 "selp.u32 %0, 1, 0, p;\n\t}"
+                 : "=r"(done)
+                 : "r"(shared_address(barrier)), "r"(parity)
+                 : "memory");
+    return done != 0;
+#else
+    return true;
+#endif
+}
+
 // ---- time ------------------------------------------------------------------------------------------
 
 // Nanoseconds, the same clock for the whole device.

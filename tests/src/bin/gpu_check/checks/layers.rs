@@ -49,6 +49,10 @@ pub fn mail(bed: &Bed) -> anyhow::Result<String> {
     calls(bed, Calls::Mail)
 }
 
+pub fn stream(bed: &Bed) -> anyhow::Result<String> {
+    calls(bed, Calls::Stream)
+}
+
 /// Compute warps write, read and check through agents.
 pub fn agents(bed: &Bed) -> anyhow::Result<String> {
     let ssd = bed.soft("size=16m", &OpenOptions::default())?;

@@ -33,6 +33,7 @@ pub fn all() -> Vec<Check> {
         Check { name: "calls: in an order", body: layers::ordered },
         Check { name: "calls: batches", body: layers::batches },
         Check { name: "calls: mail in shared memory", body: layers::mail },
+        Check { name: "calls: tiles in shared memory", body: layers::stream },
         Check { name: "agents", body: layers::agents },
         Check { name: "blocks of threads", body: layers::block_bench },
         Check { name: "protocols of the laboratory", body: layers::protocols },
