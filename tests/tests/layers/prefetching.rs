@@ -5,7 +5,7 @@ use warpbell::{
     AttachOptions, CompileOptions, DeviceName, OpenOptions, PageCache, PageCacheSpec, Program, Sharing, Ssd,
     Target,
 };
-use warpbell_tests::documented_of_caches;
+use warpbell_tests::{Blocks, documented_of_caches};
 use warpbell_workload::Array;
 use zerocopy::{Immutable, IntoBytes};
 
