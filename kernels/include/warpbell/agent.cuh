@@ -51,7 +51,6 @@ namespace warpbell {
 inline namespace WARPBELL_NAMESPACE {
 
 // ---- policies
-// ------------------------------------------------------------------------------------------------
 
 // Where boxes are: who sees them.
 struct in_block {
@@ -62,7 +61,6 @@ struct in_device {
 };
 
 // ---- mail
-// ----------------------------------------------------------------------------------------------------
 
 // The requests of one compute warp, `Slots` per lane. In shared memory, or in the device's: (1 + 9 * Slots) *
 // 128 bytes, all zero at first.
@@ -128,7 +126,6 @@ template <u32 Slots, class Scope = in_device, class Pause = eager> class mail_cl
 };
 
 // ---- agents
-// --------------------------------------------------------------------------------------------------
 
 // What an agent serves: boxes index, index + agents, ... of `count`.
 template <u32 Slots> struct agent_share {
@@ -188,7 +185,6 @@ class agent {
 };
 
 // ---- the calls
-// -----------------------------------------------------------------------------------------------
 
 // Lanes with nothing to do pass nullopt and get success.
 template <class Group, u32 Slots, class Scope, class Pause>

@@ -6,15 +6,15 @@
 //   wb::status s = x.try_load(warp, index, value);   // the same with an answer, and lanes without an index
 //   s = x.store(warp, index, value);
 //
-// | call                                   | arguments         | answer                                     |
-// | -------------------------------------- | ----------------- | ------------------------------------------ |
-// | operator[] (index), by the whole warp  | each lane its own | the element, or T() and a note in the report
-// | | try_load, store, atomic_add (group, ..)| each lane its own | each lane its own; success without an
-// index | | acquire (group, index)                 | the same in each  | a guard of the elements of one page
-// |
+// | call                         | arguments         | answer                                      |
+// | ---------------------------- | ----------------- | ------------------------------------------- |
+// | operator[] (index), of warps | each lane its own | the element; or T(), and a note in the report |
+// | try_load, store, atomic_add  | each lane its own | each lane its own; success without an index |
+// | acquire (group, index)       | the same in each  | a guard of the elements of one page         |
 //
-// One warp's lanes that want elements of one page share its lookup. Within a guard there is none. An element
-// that lies across two pages is moved in two parts: others may see one of them first.
+// One warp's lanes that want elements of one page share its lookup. Within a guard there is none. Elements of
+// 4 and of 8 bytes at multiples of their size are moved in one piece. Others are not: while one is stored,
+// another warp may see a part of it.
 #pragma once
 
 #include "cache.cuh"
@@ -29,9 +29,13 @@ template <class To, class From> WARPBELL_D void copy_bytes(To* to, const From* f
     u8* const out = reinterpret_cast<u8*>(to);
     const u8* const in = reinterpret_cast<const u8*>(from);
     const u32 places = static_cast<u32>(reinterpret_cast<u64>(to) | reinterpret_cast<u64>(from));
+    // In one piece, so that what another warp stores meanwhile is seen as a whole, or not at all.
+    if (bytes == 8u && (places & 7u) == 0) {
+        return port::copy_word(reinterpret_cast<u64*>(out), reinterpret_cast<const u64*>(in));
+    }
     if ((bytes == 4u || bytes == 8u) && (places & 3u) == 0) {
         for (u32 at = 0; at < bytes; at += 4u) {
-            *reinterpret_cast<u32*>(out + at) = *reinterpret_cast<const u32*>(in + at);
+            port::copy_word(reinterpret_cast<u32*>(out + at), reinterpret_cast<const u32*>(in + at));
         }
         return;
     }

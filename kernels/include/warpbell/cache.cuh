@@ -54,7 +54,11 @@ template <sharing Mode, class Retry> struct backing<session<Mode, Retry>> {
     }
     // Why nothing will be sent. A policy of retries may bring another queue.
     template <class Group> WARPBELL_D static status refusal(const Group& group, source_type& s) {
-        return Retry::enabled || mutate::cache_sent_in_vain ? status() : agree(group, s.queue().refusal());
+        if (Retry::enabled || mutate::cache_sent_in_vain) {
+            return status();
+        }
+        const status own = s.queue().refusal();
+        return agree(group, own.ok() && s.queue().is_closed() ? status(code::queue_lost) : own);
     }
     template <class Group> WARPBELL_D static status flush(const Group& group, source_type& s) {
         return warpbell::flush(group, s);

@@ -39,6 +39,7 @@ template <u32 Samples = 8> struct sampled_lru {
         if (attempt != 0) {
             return best;
         }
+        bool found = line_bits::is_open(lines.state(best));
         const u32 now = cache_lines::now();
         const u64 draw = best + static_cast<u64>(now) * lines.count();
         WARPBELL_NO_UNROLL
@@ -46,7 +47,9 @@ template <u32 Samples = 8> struct sampled_lru {
             const u32 other = lines.drawn(draw * Samples + n);
             const bool open = line_bits::is_open(lines.state(other));
             // An empty line was never used, and a difference of times does not mind their overflow.
-            best = open && now - lines.stamp(other) > now - lines.stamp(best) ? other : best;
+            const bool older = now - lines.stamp(other) > now - lines.stamp(best);
+            best = open && (older || !found) ? other : best;
+            found = found || open;
         }
         return best;
     }

@@ -37,7 +37,7 @@ template <class Cache, u32 Cap = 16, u32 Streams = 4> class prefetcher {
     using backing = typename Cache::backing;
 
   public:
-    static constexpr bool may_store = Cache::may_store;
+    static constexpr bool may_store = Cache::may_store, reads = Cache::reads;
 
     // `group` makes each call, too.
     template <class Group> WARPBELL_D prefetcher(const Group& group, Cache& cache);

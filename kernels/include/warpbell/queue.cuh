@@ -132,6 +132,10 @@ template <sharing Mode> class queue : tracer {
     WARPBELL_D bool quarantined(u32 cid) const {
         return (quarantine_ >> ((cid - first_cid_) & 31u) & 1u) != 0;
     }
+    // Shared: a warp has found the queue lost, whether or not this one has met it.
+    WARPBELL_D bool is_closed() const {
+        return is_shared && (port::load_relaxed_gpu(&state()->ticket) & WARPBELL_TICKET_CLOSED) != 0;
+    }
     // Everything is refused: the queue is lost, or was never attached.
     WARPBELL_D bool refuses() const { return refusal_ != 0; }
     // With what: invalid_field of one that was never attached. Else success.

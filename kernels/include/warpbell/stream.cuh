@@ -1,10 +1,11 @@
 // Tiles of a namespace or a volume, on their way from the SSD to a ring in memory of the GPU, from there to a
 // block's shared memory, and to whoever computes: in an order that is known beforehand.
 //
-//   using tiles_type = wb::tile_stream<decltype(ssd), 3, 2>; // 3 slots in the ring, 2 stages in shared
-//   memory tiles_type tiles(block, wb::listed_tiles(args.schedule), ssd, wb::dma_span(args.ring),
-//   port::block_memory()); wb::status s = tiles.for_each(block, [&](const wb::stream_tile& tile) {
-//   use(tile.data<float>()); }); tiles.detach(block);
+//   const wb::listed_tiles order(args.schedule);
+//   // 3 slots in the ring, 2 stages in shared memory.
+//   wb::tile_stream<decltype(ssd), 3, 2> tiles(block, order, ssd, ring, port::block_memory());
+//   wb::status s = tiles.for_each(block, [&](const wb::stream_tile& tile) { use(tile.data<float>()); });
+//   tiles.detach(block);
 //
 // | call                   | who calls | answer                                                          |
 // | ---------------------- | --------- | --------------------------------------------------------------- |

@@ -65,7 +65,6 @@ class volume_span {
 };
 
 // ---- mapping: warp -> queue -> SSD
-// ---------------------------------------------------------------------------
 //
 // A mapping is a type with two functions; yours may be one. On an SSD with q queues a warp attaches to queue
 // seat mod q, as its warp number seat div q: no two warps of a launch may have the same seat. `replica` picks
@@ -136,7 +135,6 @@ namespace warpbell {
 inline namespace WARPBELL_NAMESPACE {
 
 // ---- the volume
-// ----------------------------------------------------------------------------------------------
 
 // A warp's way to a volume of at most `Members` SSDs: a session with each. A volume that has more refuses
 // every call with invalid_field; so it does where a lane of `group` has no slot on one of them.
@@ -213,7 +211,6 @@ template <sharing Mode, u32 Members, class Map = round_robin, class Retry = no_r
 };
 
 // ---- the calls
-// -----------------------------------------------------------------------------------------------
 
 template <class Group, sharing Mode, u32 N, class Map, class Retry>
 WARPBELL_D status read(const Group& group, volume<Mode, N, Map, Retry>& v, extent from, const volume_span& to,

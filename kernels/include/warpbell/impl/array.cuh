@@ -10,6 +10,8 @@ template <class T, class Cache>
 template <class Group, class Move>
 WARPBELL_D status array_view<T, Cache>::each_part(const Group& group, optional<u64> index, bool stores,
                                                   Move move, u64 deadline_ns) {
+    static_assert(Cache::reads, "pages of a write_once cache are written as a whole, through guards: "
+                                "what was in one before is not read");
     status result;
     if (index && *index >= count_ && !mutate::array_index_unchecked) {
         result = code::out_of_range;

@@ -49,7 +49,6 @@ WARPBELL_CACHE_MEMBER(status)::check(optional<u64> page, bool stores) const {
 }
 
 // ---- one page's way
-// ---------------------------------------------------------------------------------------------
 
 // One lane's page and its line, to the SSD or from there.
 WARPBELL_CACHE_CALL(status, class Group)::transfer(const Group& group, opcode op, bool mine, u64 page,
@@ -73,7 +72,7 @@ WARPBELL_CACHE_MEMBER(void)::claim(way& mine, u64 page) {
     if (mine.now != way::at::ours) {
         return;
     }
-    mine.line = lines_.claim<Policy>(mine.state);
+    mine.line = lines_.claim<Policy>(mine.state, may_store);
     if (mine.line == cache_lines::none) {
         mine.now = way::at::crowded;
         lines_.give_up_miss(page);
@@ -209,6 +208,11 @@ WARPBELL_CACHE_CALL(auto, class Group, class Meanwhile)::attempt(const Group& gr
 // Writes the page of a line, where it is dirty. True: somebody else writes it, look again.
 WARPBELL_CACHE_CALL(bool, class Group)::write_line(const Group& group, bool open, u32 line, status& result) {
     using writable = cache_lines::writable;
+    if (!may_store) {
+        const bool left_over = open && line_bits::is_dirty(lines_.state(line));
+        result = left_over ? status(code::read_only) : result;
+        return false;
+    }
     const writable how = open ? lines_.begin_write(line) : writable::clean;
     const bool mine = how == writable::ours;
     const u64 page = mine ? lines_.page(line) : 0;
@@ -225,7 +229,6 @@ WARPBELL_CACHE_CALL(bool, class Group)::write_line(const Group& group, bool open
 }
 
 // ---- the calls
-// --------------------------------------------------------------------------------------------------
 
 WARPBELL_CACHE_CALL(status, class Group, class Meanwhile)::hold(const Group& group, u64 page, u32& line,
                                                                 u64 deadline_ns, Meanwhile meanwhile) {
@@ -277,7 +280,8 @@ WARPBELL_CACHE_CALL(status, class Group, class Use,
         }
         // Before the pin goes, all lanes of the page are done with it.
         group.sync();
-        drop(here && port::lane() == port::lowest(same), got.line, stores);
+        const bool stored = (group.ballot(here && stores) & same) != 0;
+        drop(here && port::lane() == port::lowest(same), got.line, stored);
         open = open && !here;
         if (group.ballot(open) == 0) {
             break;
@@ -307,7 +311,7 @@ WARPBELL_CACHE_CALL(status, class Group)::flush(const Group& group, u64 deadline
     // One lane gives back what all have stored: before any of them looks.
     group.sync();
     WARPBELL_NO_UNROLL
-    for (u32 first = 0; may_store && first < lines_.count(); first += group.size()) {
+    for (u32 first = 0; first < lines_.count(); first += group.size()) {
         bool open = first + group.thread_rank() < lines_.count();
         back_off wait;
         while (true) {

@@ -122,8 +122,9 @@ class cache_lines {
     // ours: nobody else adds a page to its bucket before `give` or `give_up_miss`.
     WARPBELL_D found begin_miss(u64 page, u32& line) const;
     WARPBELL_D void give_up_miss(u64 page) const;
-    // A line for it, leaving; `state`: what it was. `none`: there is none.
-    template <class Policy> WARPBELL_D u32 claim(u64& state) const;
+    // A line for it, leaving; `state`: what it was. `none`: there is none. `writes`: the caller can write
+    // pages that leave, so that it may have a dirty one.
+    template <class Policy> WARPBELL_D u32 claim(u64& state, bool writes) const;
     // The line that was in `state` when it was claimed has this page now, is loading, and has our pin; and
     // the marks in `more`.
     WARPBELL_D void give(u32 line, u64 state, u64 page, u64 more = 0) const;
@@ -186,7 +187,6 @@ class cache_lines {
 };
 
 // ---- buckets
-// -----------------------------------------------------------------------------------------------------
 
 WARPBELL_D u64 cache_lines::lock(u64* bucket) {
     while (true) {
@@ -226,7 +226,6 @@ WARPBELL_D void cache_lines::unlink(u32 line) const {
 }
 
 // ---- pins
-// ------------------------------------------------------------------------------------------------------
 
 WARPBELL_D cache_lines::found cache_lines::pin(u32 line, u64 page) const {
     const u64 before = port::fetch_add_acq_rel_gpu(&at(line)->state, line_bits::pin);
@@ -262,14 +261,15 @@ template <class Policy> WARPBELL_D void cache_lines::unpin(u32 line, bool stored
     if constexpr (Policy::stamps_use) {
         port::store_relaxed_gpu(&at(line)->stamp, now());
     }
-    if (set == 0) {
+    // What is noted needs no compare-and-swap, which others' pins would make fail. (`dirty` does: a flush may
+    // have begun since it was set.)
+    if (set == 0 || (!stored && line_bits::is_used(state(line)))) {
         return add(line, 0u - line_bits::pin);
     }
     change(line, set, 0, line_bits::pin);
 }
 
 // ---- a page that is not there
-// ---------------------------------------------------------------------------------------------
 
 WARPBELL_D cache_lines::found cache_lines::begin_miss(u64 page, u32& line) const {
     u64* const bucket = bucket_of(page);
@@ -317,8 +317,10 @@ WARPBELL_D u32 cache_lines::claim_open(u64& state, u32 attempts, Open open) cons
     return none;
 }
 
-template <class Policy> WARPBELL_D u32 cache_lines::claim(u64& state) const {
-    const auto open = [](u64 now) { return line_bits::is_open(now); };
+template <class Policy> WARPBELL_D u32 cache_lines::claim(u64& state, bool writes) const {
+    const auto open = [=](u64 now) {
+        return line_bits::is_open(now) && (writes || !line_bits::is_dirty(now));
+    };
     return claim_open<Policy>(state, 2u * ref_.line_count + 1u, open);
 }
 
@@ -362,7 +364,6 @@ WARPBELL_D void cache_lines::settle(u32 line, status read) const {
 }
 
 // ---- reading ahead
-// ------------------------------------------------------------------------------------------------------
 
 // A failure is nobody's: who waits for the page finds no error, and looks again.
 WARPBELL_D void cache_lines::settle_ahead(u32 line, status read) const {
@@ -393,11 +394,9 @@ WARPBELL_D cache_lines::fate cache_lines::end_ahead(u32 line, u32 generation) co
 }
 
 // ---- writing without leaving
-// ----------------------------------------------------------------------------------------------
 
 // Two writes of one page are never under way at once, as the older might come last: so not of one whose write
-// was given up, either. What is stored after this
-// makes the page dirty again.
+// was given up, either. What is stored after this makes the page dirty again.
 WARPBELL_D cache_lines::writable cache_lines::begin_write(u32 line) const {
     u64 state = this->state(line);
     while (true) {

@@ -135,6 +135,8 @@ WARPBELL_D void store_release_sys(u32* p, u32 v) {
 }
 // A struct that an acquire has made visible, and that nobody writes meanwhile.
 template <class T> WARPBELL_D T load_struct(u64 address) { return *reinterpret_cast<const T*>(address); }
+WARPBELL_D void copy_word(u32* to, const u32* from) { *to = *from; }
+WARPBELL_D void copy_word(u64* to, const u64* from) { *to = *from; }
 // 16 bytes of a ring entry, 16-byte aligned.
 WARPBELL_D void store_quad(u32* p, u32 a, u32 b, u32 c, u32 d) {
     asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(a), "r"(b), "r"(c), "r"(d)

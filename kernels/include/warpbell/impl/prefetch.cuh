@@ -23,7 +23,6 @@ WARPBELL_D prefetcher<Cache, Cap, Streams>::prefetcher(const Group& group, Cache
 }
 
 // ---- pages that were asked for
-// ---------------------------------------------------------------------------------------
 
 // Reads that have ended.
 WARPBELL_PREFETCH_CALL(void, class Group)::settle(const Group& group, bool done, status said) {
@@ -108,7 +107,6 @@ WARPBELL_PREFETCH_CALL(u32, class Group)::slots_of(const Group& group, optional<
 }
 
 // ---- reading ahead
-// --------------------------------------------------------------------------------------------------
 
 // By one lane: a line for a page that is not there.
 template <class Cache, u32 Cap, u32 Streams>
@@ -192,7 +190,6 @@ WARPBELL_PREFETCH_CALL(u32, class Group)::prefetch(const Group& group, u64 first
 }
 
 // ---- sequences
-// ------------------------------------------------------------------------------------------------------
 
 // Reads what a sequence has fallen behind with, once that is half of its window: under one doorbell.
 WARPBELL_PREFETCH_CALL(void, class Group)::go_on(const Group& group, u32 which) {
@@ -309,7 +306,6 @@ WARPBELL_PREFETCH_CALL(void, class Group)::observe_each(const Group& group, opti
 }
 
 // ---- the calls
-// --------------------------------------------------------------------------------------------------
 
 WARPBELL_PREFETCH_CALL(status, class Group)::hold(const Group& group, u64 page, u32& line, u64 deadline_ns) {
     const bool fresh = page != recent_ && page < pages();

@@ -97,7 +97,6 @@ WARPBELL_STREAM_CALL(, class Group)::tile_stream(const Group& group, const Sched
 }
 
 // ---- producing
-// -------------------------------------------------------------------------------------------------
 
 WARPBELL_STREAM(status)::check(const warpbell_tile_step& step) const {
     const span_type to = slot(step.slot);
@@ -160,7 +159,6 @@ WARPBELL_STREAM_CALL(status, class Group)::producer_commit(const Group& group, u
 }
 
 // ---- loads
-// -----------------------------------------------------------------------------------------------------
 
 WARPBELL_STREAM_CALL(bool, class Warp)::look(const Warp& warp, u32 slot) {
     io_token token = io_token::from_bits(shared_.tokens[slot][port::lane()]);
@@ -208,7 +206,6 @@ WARPBELL_STREAM_CALL(void, class Group)::take_loads(const Group& group, u32 end,
 }
 
 // ---- copies
-// ----------------------------------------------------------------------------------------------------
 
 // Of tiles that are in the ring, as far as there are stages for them.
 WARPBELL_STREAM_CALL(void, class Group)::begin_copies(const Group& group) {
@@ -251,7 +248,6 @@ WARPBELL_STREAM_CALL(status, class Group)::await_copy(const Group& group, u32 st
 }
 
 // ---- consuming
-// -------------------------------------------------------------------------------------------------
 
 WARPBELL_STREAM_CALL(stream_tile, class Group)::consumer_wait(const Group& group, u64 deadline_ns) {
     if (waited_ == committed_ || waited_ == released_ + Stages) {

@@ -54,7 +54,6 @@ WARPBELL_VOLUME_MEMBER(status)::check(extent where, const volume_span& data) con
 }
 
 // ---- replicas
-// ------------------------------------------------------------------------------------------------
 
 // Those that a read may go to, but for those it went to already.
 WARPBELL_VOLUME_MEMBER(u32)::readable(u32 tried) const {
@@ -104,7 +103,6 @@ WARPBELL_VOLUME_MEMBER(status)::settle(u32 mask, u32 done, status answer) const 
 }
 
 // ---- commands
-// ------------------------------------------------------------------------------------------------
 
 // One command of each lane on each member in the lane's `mask`: all are on their way before one is waited
 // for. Returns the members that did it. `answer`: of one that did not, first of all one that may still use
@@ -175,7 +173,6 @@ WARPBELL_VOLUME_CALL(status, class Group)::move_part(const Group& group, opcode 
 }
 
 // ---- I/Os
-// ----------------------------------------------------------------------------------------------------
 
 WARPBELL_VOLUME_CALL(status, class Group)::run(const Group& group, opcode op, optional<extent> where,
                                                const volume_span& data, bool whole, u64 deadline_ns) {
@@ -217,7 +214,6 @@ WARPBELL_VOLUME_CALL(status, class Group)::flush(const Group& group, u64 deadlin
 }
 
 // ---- reads that nobody waits for yet
-// ----------------------------------------------------------------------------------------------------
 
 WARPBELL_VOLUME_MEMBER(bool)::is_in_one_chunk(extent where) const {
     return detail::part_of(ref_, where, 0).blocks == where.blocks;
