@@ -67,9 +67,9 @@ template <sharing Mode, class Retry> struct backing<session<Mode, Retry>> {
     // ---- reads that nobody waits for yet
 
     using token_type = io_token;
-    // Not with a lane's last id, which reads that are waited for need.
+    // Not with a lane's last id, which reads that are waited for need, nor on a lost queue.
     WARPBELL_D static bool may_start(source_type& s, extent where) {
-        return where.blocks <= s.max_blocks() && s.queue().free_ids() > 1u;
+        return where.blocks <= s.max_blocks() && s.queue().free_ids() > 1u && !s.queue().refuses();
     }
     // What cannot be submitted now is not.
     template <class Group>

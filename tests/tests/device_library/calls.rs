@@ -35,10 +35,6 @@ const NOT_FOR_KERNELS: &[&str] = &[
     // The library calls them.
     "in_block::fence()",
     "in_device::fence()",
-    "eager::idle()",
-    "eager::busy()",
-    "back_off::idle()",
-    "back_off::busy()",
     "round_robin::seat()",
     "round_robin::replica()",
     "hashed::seat()",

@@ -332,7 +332,8 @@ template <class Policy> WARPBELL_D u32 cache_lines::claim_ahead(u64& state) cons
 }
 
 WARPBELL_D void cache_lines::give(u32 line, u64 state, u64 page, u64 more) const {
-    if (line_bits::phase_of(state) == line_phase::ready && !mutate::cache_unlinked_early) {
+    const bool loads = mutate::prefetch_takes_loading && line_bits::phase_of(state) == line_phase::loading;
+    if ((line_bits::phase_of(state) == line_phase::ready && !mutate::cache_unlinked_early) || loads) {
         unlink(line);
     }
     port::store_relaxed_gpu(&at(line)->page, page);
