@@ -210,15 +210,28 @@ WARPBELL_D share share_of_warp(u64 count, u64 unit = 32u) {
     return share{first < count ? first : count, end < count ? end : count};
 }
 
-template <page_access Access, class Body> WARPBELL_D void over_cache(const stage_ref& stage, Body body) {
+// This warp's way to the data on the SSD.
+template <page_access Access> class opened_cache {
     using ssd_type = session<sharing::shared>;
-    ssd_type ssd(this_warp(), stage.ns, port::block_index());
-    page_cache<ssd_type, Access> pages(this_warp(), stage.cache, ssd, dma_span(stage.buffer));
-    cached_data<page_cache<ssd_type, Access>> data(stage, pages);
-    body(data);
-    pages.detach(this_warp());
-    ssd.detach(this_warp());
-}
+    using pages_type = page_cache<ssd_type, Access>;
+
+  public:
+    cached_data<pages_type> data;
+
+    WARPBELL_D explicit opened_cache(const stage_ref& stage)
+        : data(stage, pages_), ssd_(this_warp(), stage.ns, port::block_index()),
+          pages_(this_warp(), stage.cache, ssd_, dma_span(stage.buffer)) {}
+    opened_cache(const opened_cache&) = delete;
+
+    WARPBELL_D void close() {
+        pages_.detach(this_warp());
+        ssd_.detach(this_warp());
+    }
+
+  private:
+    ssd_type ssd_;
+    pages_type pages_;
+};
 
 } // namespace programs
 
@@ -227,8 +240,9 @@ template <page_access Access, class Body> WARPBELL_D void over_cache(const stage
 #define WARPBELL_PROGRAM(name, args_type, access)                                                            \
     WARPBELL_KERNEL(name##_cached, args_type) {                                                              \
         const args_type own = args;                                                                          \
-        programs::over_cache<warpbell::page_access::access>(own.stage,                                       \
-                                                            [&](auto& data) { name(data, own); });           \
+        programs::opened_cache<warpbell::page_access::access> opened(own.stage);                             \
+        name(opened.data, own);                                                                              \
+        opened.close();                                                                                      \
     }                                                                                                        \
     WARPBELL_KERNEL(name##_loaded, args_type) {                                                              \
         const args_type own = args;                                                                          \

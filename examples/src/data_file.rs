@@ -103,3 +103,67 @@ pub fn values<T, const N: usize>(bytes: &[u8], value: impl Fn([u8; N]) -> T) -> 
     let (whole, _) = bytes.as_chunks::<N>();
     whole.iter().map(|bytes| value(*bytes)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::path::Path;
+
+    use clap::Parser;
+    use warpbell_data::{Embeddings, Vectors};
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    fn options(arguments: &[&str]) -> Options {
+        Line::parse_from([&["program"], arguments].concat()).options
+    }
+
+    fn refused(path: &Path, kind: Kind) -> String {
+        let path = path.display().to_string();
+        let failure = DataFile::take(&options(&["--data", &path]), kind).err().unwrap();
+        assert_eq!(failure.exit_code(), 2);
+        failure.to_string().replace(&path, "FILE")
+    }
+
+    #[test]
+    fn made_up_data_is_that_of_the_file() -> Result<(), Failure> {
+        let kind = || Kind::from(Vectors { count: 1000 });
+        let mut file = NamedTempFile::new()?;
+        generate(&kind(), 9, &mut file)?;
+        let path = file.path().display().to_string();
+        let read = DataFile::take(&options(&["--data", &path]), Vectors { count: 5 }.into())?;
+        let made = DataFile::take(&options(&["--seed", "9"]), kind())?;
+        assert_eq!(read.parameter("count")?, 1000, "the file's sizes count");
+        assert_eq!((read.room(), made.room()), (12_288, 12_288));
+        let floats = |data: &DataFile| data.values("y", f32::from_le_bytes);
+        assert_eq!(floats(&read)?, floats(&made)?);
+        assert_eq!(floats(&made)?.len(), 1000);
+        Ok(())
+    }
+
+    #[test]
+    fn files_of_others_are_refused_by_name() -> Result<(), Failure> {
+        let mut file = NamedTempFile::new()?;
+        assert_eq!(
+            refused(file.path(), Vectors { count: 5 }.into()),
+            "FILE: header: the file ends before byte 4096"
+        );
+        generate(&Vectors { count: 1000 }.into(), 9, &mut file)?;
+        let other = Embeddings { rows: 1, dim: 1, lookups: 1 };
+        assert_eq!(
+            refused(file.path(), other.into()),
+            "FILE: header: data of kind vectors, and this takes embeddings"
+        );
+        file.as_file().set_len(10_000)?;
+        file.flush()?;
+        let text = refused(file.path(), Vectors { count: 5 }.into());
+        assert_eq!(text, "FILE: header: 10000 bytes, and the header says 12192");
+        Ok(())
+    }
+}

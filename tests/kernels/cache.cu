@@ -29,7 +29,7 @@ struct lane_note {
 
 namespace {
 
-constexpr uint32_t asks_for_pages = 1, stores = 2, holds_one = 4, flushes = 8;
+constexpr uint32_t asks_for_pages = 1, stores = 2, holds_one = 4, flushes = 8, flushes_apart = 16;
 enum kinds : uint32_t { clock_kind, read_only_kind, write_once_kind, pinned_kind, lru_kind };
 
 WARPBELL_D uint64_t draw(uint64_t seed, uint64_t who, uint64_t step) {
@@ -60,7 +60,7 @@ template <class Cache> class words_of {
             mine_ = draw(args_.seed, 1u << 20 | me_, step);
             switch (all_ & 15u) {
             case 0:
-                (all_ >> 4 & 3u) == 0 ? said(cache_.flush(warp)) : each_its_own();
+                (all_ >> 4 & 3u) == 0 ? flush() : each_its_own();
                 break;
             case 1:
             case 2:
@@ -73,7 +73,7 @@ template <class Cache> class words_of {
                 each_its_own();
             }
         }
-        said(cache_.flush(warp));
+        flush();
         note_at(args_, me_) = note_;
     }
 
@@ -81,6 +81,12 @@ template <class Cache> class words_of {
     WARPBELL_D void said(status answer) {
         note_.failed += answer.ok() ? 0 : 1u;
         note_.status = answer.ok() ? note_.status : answer.bits;
+    }
+    // An SSD takes a page while others store to it, which makes it dirty again: no test for sanitizers.
+    WARPBELL_D void flush() {
+        if ((args_.flags & flushes_apart) == 0) {
+            said(cache_.flush(warp));
+        }
     }
     WARPBELL_D void saw(uint64_t value) { note_.digest = fold(note_.digest, value); }
     WARPBELL_D uint64_t index_of(uint64_t drawn) const {

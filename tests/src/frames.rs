@@ -9,8 +9,13 @@ const PLACE: &str = "    // the example\n";
 
 /// All blocks of code there that are marked so: `cuda body`.
 pub fn documented_blocks(mark: &str) -> impl Iterator<Item = &'static str> + use<> {
+    blocks_of(PAGE, mark)
+}
+
+/// The same of another page.
+pub fn blocks_of(page: &'static str, mark: &str) -> impl Iterator<Item = &'static str> + use<> {
     let opening = format!("{mark}\n");
-    let blocks = PAGE.split("\n```").skip(1).step_by(2);
+    let blocks = page.split("\n```").skip(1).step_by(2);
     blocks.filter_map(move |block| block.strip_prefix(opening.as_str()))
 }
 

@@ -32,7 +32,7 @@ pub use blocks::Blocks;
 pub use breach::Breach;
 pub use case::{Case, Draw, Mode, Schedule, seeds, splitmix64};
 pub use disk::Disk;
-pub use documented::documented;
+pub use documented::{documented, documented_of_caches};
 pub use findings::{Finding, lines};
 pub use frames::{Framed, PAGE, documented_blocks, documented_part, frame_of, framed, in_frame};
 pub use memory::peek;

@@ -70,7 +70,7 @@ impl Plan for Columns {
     }
 
     fn write(&self, section: &str, seed: u64, out: &mut dyn Write) -> io::Result<()> {
-        let bytes = |[key, value]: [u64; 2]| (u128::from(value) << 64 | u128::from(key)).to_le_bytes();
+        let bytes = |[key, value]: [u64; 2]| ((u128::from(value) << 64) | u128::from(key)).to_le_bytes();
         match section {
             "left" => write_each(out, self.left, |row| bytes(self.left_row(seed, row))),
             _ => write_each(out, self.right, |row| bytes(self.right_row(seed, row))),

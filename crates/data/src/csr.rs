@@ -34,11 +34,11 @@ impl Csr {
             let quarter = bits[(level / 16) as usize] >> (4 * (level % 16)) & 15;
             let upper_row = quarter >= LOWER + MIXED;
             let upper_column = if upper_row { quarter >= LOWER + 2 * MIXED } else { quarter >= LOWER };
-            row = row << 1 | u64::from(upper_row);
-            column = column << 1 | u64::from(upper_column);
+            row = (row << 1) | u64::from(upper_row);
+            column = (column << 1) | u64::from(upper_column);
         }
         // Of a number of nodes that is no power of two.
-        (row * self.nodes >> levels, column * self.nodes >> levels)
+        ((row * self.nodes) >> levels, (column * self.nodes) >> levels)
     }
 
     fn edges(&self, seed: u64) -> impl Iterator<Item = (u64, u64)> {

@@ -92,7 +92,7 @@ pub(crate) fn write_each<const N: usize>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Columns, Csr, Embeddings, Vectors};
+    use crate::{Columns, Csr, Embeddings, Kv, Shards, Vectors};
 
     fn kinds() -> Vec<Kind> {
         vec![
@@ -101,6 +101,8 @@ mod tests {
             Embeddings { rows: 100, dim: 33, lookups: 5000 }.into(),
             Csr { nodes: 1000, edges: 9000 }.into(),
             Columns { left: 100, right: 700, matching: 30 }.into(),
+            Kv { sequences: 8, layers: 2, tokens: 16, heads: 1, head_dim: 4, steps: 100 }.into(),
+            Shards { ranks: 4, shard: 10_000 }.into(),
         ]
     }
 
@@ -137,7 +139,9 @@ mod tests {
                 15194217572522163538,
                 9033446211642199209,
                 7298287902648941274,
-                16783437915545700502
+                16783437915545700502,
+                9599639908202519775,
+                15099414903806758406
             ]
         );
     }

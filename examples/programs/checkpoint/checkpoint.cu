@@ -1,7 +1,6 @@
 // Checkpoints of a model whose state is in shards. Each rank, some warps, saves its shard in large writes one
-// behind the other. The last warp makes all of it durable, and only then writes the record that names it.
-// There are two places for checkpoints, each with a record: a save that ends before that hides no older
-// checkpoint.
+// behind the other. The last warp makes all of it durable, and then writes the record that names it. There
+// are two places for checkpoints, each with a record: a save that ends before that hides no older checkpoint.
 #include "program.cuh"
 using namespace programs;
 
@@ -43,12 +42,8 @@ WARPBELL_D u64 sum_of(const u64* words, u64 count, u64 nth, u32 first, u32 step)
     }
     return sum;
 }
-WARPBELL_D u64 check_of(const commit_record& its) {
-    return sum_of(&its.magic, 3u + 3u * shards_max, 1, 0, 1);
-}
 
-// A warp's part of it.
-struct member {
+struct warps_part {
     const checkpoint_args& args;
     session<sharing::shared>& ssd;
     notes told;
@@ -80,6 +75,7 @@ struct member {
             copy(&record().magic, &found[place].magic, record_bytes / 8u);
         }
     }
+    WARPBELL_D static u64 check_of(const commit_record& its) { return sum_of(&its.magic, 27, 1, 0, 1); }
     // What was read is not trusted: it says where in memory to write.
     WARPBELL_D bool is_valid(const commit_record& its, u64 place) const {
         bool good = its.magic == magic && its.epoch % 2u == place && its.count <= shards_max;
@@ -112,7 +108,7 @@ struct member {
         return good;
     }
     // Words, between memory and the SSD; or a part of memory that the host moves to it or from there.
-    WARPBELL_D bool move(opcode op, u64 at, u64* words, u64 bytes) {
+    PROGRAM_CALL bool move(opcode op, u64 at, u64* words, u64 bytes) {
         const u64 block = ssd.block_bytes(), first = args.stage.cache.first_block + (args.room + at) / block;
         const extent where{lba(first), static_cast<u32>((bytes + block - 1u) / block)};
         const u64 loaded = args.stage.loaded;
@@ -127,7 +123,7 @@ struct member {
         this_warp().sync(); // the memory is free again, and all lanes see what was read
         return told.all_good(said);
     }
-    WARPBELL_D bool durable() { return args.stage.loaded != 0 || told.all_good(flush(this_warp(), ssd)); }
+    PROGRAM_CALL bool durable() { return args.stage.loaded != 0 || told.all_good(flush(this_warp(), ssd)); }
     // Whether all other warps are done. One that failed never is.
     WARPBELL_D bool is_last() const {
         u64* const done = reinterpret_cast<u64*>(args.done);
@@ -143,7 +139,8 @@ WARPBELL_D void checkpoint(const checkpoint_args& args) {
     if (port::block_index() < own.warps) {
         session<sharing::shared> ssd(this_warp(), own.stage.ns, port::block_index());
         const u64 warp = port::block_index(), bytes = own.chunk_bytes;
-        member its{own, ssd, notes(own.stage), warp, dma_span(own.stage.buffer).subspan(warp * bytes, bytes)};
+        warps_part its{own, ssd, notes(own.stage), warp,
+                       dma_span(own.stage.buffer).subspan(warp * bytes, bytes)};
         own.does == restores ? its.restore() : its.save();
         ssd.detach(this_warp());
     }

@@ -249,3 +249,52 @@ impl<'a, 'b> Ranks<'a, 'b> {
         self.pass.launch("checkpoint", &args, chunks.sum())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    fn plan(line: &str, model: &Model) -> Result<Plan, Failure> {
+        let words = std::iter::once("checkpoint").chain(line.split_whitespace());
+        Plan::of(&Line::parse_from(words).options, model, 8192)
+    }
+
+    fn model() -> Model {
+        let shard = |offset, bytes| Shard { offset, bytes, sum: 0 };
+        Model { shards: vec![shard(0, 8), shard(4096, 4096), shard(8192, 16)], words: (0..1536).collect() }
+    }
+
+    #[test]
+    fn training_changes_each_word_of_a_shard_and_none_between() {
+        let (model, words) = (model(), model().after(2));
+        assert_eq!((words[0], words[1], words[511]), (2, 0, 0));
+        assert_eq!((words[512], words[1023]), (514, 1025));
+        assert_eq!((words[1024], words[1025], words[1026]), (1026, 1027, 0));
+        assert_eq!((words.len(), model.bytes()), (1536, 12_288));
+    }
+
+    #[test]
+    fn checkpoints_have_places_of_their_own() {
+        let plan = plan("--warps 7 --cache 1m", &model()).unwrap();
+        assert_eq!((plan.ranks, plan.warps_of_rank), (3, 2));
+        assert_eq!((plan.place(2), plan.place(1)), (8192 + 8192, 8192 + 8192 + 12_288));
+        assert_eq!(8192 + plan.room_bytes(), plan.place(1) + plan.state_bytes);
+        // A seventh of the cache, in whole blocks.
+        assert_eq!(plan.chunk_bytes, 147_456);
+    }
+
+    #[test]
+    fn too_few_warps_and_too_little_memory_are_refused() {
+        let refusal =
+            |line| plan(line, &model()).err().map(|failure| failure.to_string()).unwrap_or_default();
+        assert_eq!(refusal("--warps 2"), "--warps 2: 3 shards need 3 warps: one for each rank");
+        assert_eq!(refusal("--warps 4 --cache 31k"), "--cache 31744: 4 warps need 32768 bytes to write from");
+        assert_eq!(refusal("--warps 4 --cache 32k"), "");
+    }
+}

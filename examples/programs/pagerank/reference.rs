@@ -7,11 +7,11 @@ pub const ONE: u64 = 1 << 32;
 /// In 256ths: 0.85, nearly.
 pub const DAMPING: u64 = 217;
 /// What each node's rank is at least.
-pub const BASE: u64 = ONE - (ONE * DAMPING >> 8);
+pub const BASE: u64 = ONE - ((ONE * DAMPING) >> 8);
 
 /// A node's rank, of what it was handed in the last round.
 pub fn rank(sum: u64) -> u64 {
-    BASE + (sum * DAMPING >> 8)
+    BASE + ((sum * DAMPING) >> 8)
 }
 
 /// What each node is handed in the last of so many rounds. Ranks begin at one; that of a node without edges is lost.

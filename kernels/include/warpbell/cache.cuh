@@ -63,12 +63,15 @@ template <sharing Mode, class Retry> struct backing<session<Mode, Retry>> {
     // ---- reads that nobody waits for yet
 
     using token_type = io_token;
-    // What cannot be submitted now is not; nor does it take a lane's last id, which reads that are waited for
-    // need.
+    // Not with a lane's last id, which reads that are waited for need.
+    WARPBELL_D static bool may_start(source_type& s, extent where) {
+        return where.blocks <= s.max_blocks() && s.queue().free_ids() > 1u;
+    }
+    // What cannot be submitted now is not.
     template <class Group>
     WARPBELL_D static io_token start(const Group& group, source_type& s, optional<extent> where,
                                      const span_type& data) {
-        const bool want = where && s.queue().free_ids() > 1u && s.check(opcode::read, *where, data).ok();
+        const bool want = where && s.check(opcode::read, *where, data).ok();
         const sqe entry = want ? s.command(opcode::read, *where, data) : sqe();
         return s.queue().try_submit(group, want, entry);
     }
@@ -97,6 +100,7 @@ struct backing<volume<Mode, Members, Map, Retry>> {
         return v.flush(group, 0);
     }
     using token_type = member_read;
+    WARPBELL_D static bool may_start(source_type& v, extent where) { return v.is_in_one_chunk(where); }
     template <class Group>
     WARPBELL_D static member_read start(const Group& group, source_type& v, optional<extent> where,
                                         const span_type& data) {

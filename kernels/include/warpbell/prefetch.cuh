@@ -80,7 +80,7 @@ template <class Cache, u32 Cap = 16, u32 Streams = 4> class prefetcher {
     // Of the pages that began no sequence, as many are remembered.
     static constexpr u32 memory_of = 8;
     static constexpr u32 most_credit = 8, patience = 4;
-    static constexpr u32 eager_looks = 1024;
+    static constexpr u64 eager_ns = 1000000; // longer than a read takes
     static constexpr u32 no_stream = ~0u;
 
     // A page that this lane has read ahead and the group has not used.
@@ -106,6 +106,7 @@ template <class Cache, u32 Cap = 16, u32 Streams = 4> class prefetcher {
     template <class Group> WARPBELL_D void meet(const Group& group, u32 wanted);
     template <class Group> WARPBELL_D u32 slots_of(const Group& group, optional<u64> page) const;
     WARPBELL_D bool claim(u64 page, bool& crowded);
+    WARPBELL_D void skip(u32 which, u32 which_stream);
     template <class Group> WARPBELL_D u32 start(const Group& group, optional<u64> page, u32 which_stream);
     template <class Group> WARPBELL_D void go_on(const Group& group, u32 which);
     template <class Group> WARPBELL_D void expire(const Group& group);

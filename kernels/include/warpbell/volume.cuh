@@ -166,9 +166,10 @@ template <sharing Mode, u32 Members, class Map = round_robin, class Retry = no_r
 
     // ---- a read of each lane that nobody waits for yet, of one command on one member
 
-    // Nothing is submitted where it would take several, where there is no room now, or where it would take a
-    // lane's last id on that member, which I/Os that are waited for need. Replicated: from one of the
-    // replicas; if that fails, no other is tried.
+    WARPBELL_D bool is_in_one_chunk(extent where) const;
+    // Nothing is submitted where it would take several commands, where there is no room now, or where it
+    // would take a lane's last id on that member, which I/Os that are waited for need. Replicated: from one
+    // of the replicas; if that fails, no other is tried.
     template <class Group>
     WARPBELL_D detail::member_read start(const Group& group, optional<extent> where, const volume_span& data);
     // The status, if it has completed.

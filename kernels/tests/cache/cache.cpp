@@ -36,6 +36,7 @@ int main(int count, char** words) {
         {"left_behind", left_behind},
         {"no_room_ahead", no_room_ahead},
         {"useless", useless},
+        {"hit_costs_ahead", hit_costs_ahead},
     };
     for (const auto& rule : all) {
         for (u64 seed = 1; seed <= seeds && (!only || !std::strcmp(only, rule.name)); ++seed) {

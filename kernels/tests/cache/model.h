@@ -173,6 +173,7 @@ template <> struct backing<model::ssd> {
         return status();
     }
     using token_type = model::read_ahead;
+    static bool may_start(const model::ssd&, extent) { return true; }
     template <class Group>
     static token_type start(const Group& group, model::ssd& s, optional<extent> where,
                             const model::span& data) {

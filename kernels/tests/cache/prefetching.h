@@ -205,3 +205,26 @@ inline void useless(u64 seed) {
         CHECK(b.report.prefetched_in_vain == b.report.prefetched - 3u && b.report.prefetched >= 9);
     }
 }
+
+// Read-modify-writes of a run whose warp uses one page, and a few others, so many times by a prefetcher.
+inline u64 cost_of_hits_ahead(u64 rounds) {
+    bed b(8, 8);
+    const auto outcome = b.run<read_write>(1, 0, [&](read_write& cache) {
+        for (u64 page = 0; page < 8; ++page) {
+            (void)cache.acquire(this_warp(), page);
+        }
+        reads_ahead<> ahead(this_warp(), cache);
+        array_view<u64, reads_ahead<>> array(ahead, 0, 8 * page_words);
+        u64 sum = 0;
+        for (u64 round = 0; round < rounds; ++round) {
+            sum += array[port::lane()] + array[port::lane() * 8u];
+        }
+        ahead.detach(this_warp());
+        CHECK(rounds == 0 || sum != 0);
+    });
+    expect_done(outcome);
+    return outcome.count.rmw;
+}
+
+// As many as without one: two for each page of a warp's call.
+inline void hit_costs_ahead(u64) { CHECK(cost_of_hits_ahead(101) - cost_of_hits_ahead(1) == 100 * 5 * 2); }

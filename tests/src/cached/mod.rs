@@ -47,6 +47,7 @@ pub const STORES: u32 = 2;
 pub const HOLDS_ONE: u32 = 4;
 /// Ends with a flush.
 pub const FLUSHES: u32 = 8;
+const FLUSHES_APART: u32 = 16;
 
 #[derive(IntoBytes, Immutable)]
 #[repr(C)]
@@ -109,6 +110,8 @@ pub struct Shape {
     pub first_byte: u64,
     /// Words of each lane.
     pub words_of_lane: u64,
+    /// Nobody flushes while others store.
+    pub flushes_apart: bool,
 }
 
 impl Shape {
@@ -125,6 +128,7 @@ impl Shape {
             spec,
             first_byte: 0,
             words_of_lane: 5,
+            flushes_apart: false,
         }
     }
 
@@ -239,7 +243,12 @@ impl Cached {
 
     /// Random operations on words.
     pub fn words(&self, queues: &[Attachment], module: &Module, seed: u64, steps: u32) -> Launched {
-        self.launch(queues, module, self.shape.lanes(), |args| CacheArgs { seed, steps, ..args })
+        self.launch(queues, module, self.shape.lanes(), |args| CacheArgs {
+            seed,
+            steps,
+            flags: if self.shape.flushes_apart { FLUSHES_APART } else { 0 },
+            ..args
+        })
     }
 
     /// Page after page. Each warp has a note for each, and one of its flush.

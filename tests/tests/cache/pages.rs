@@ -18,7 +18,6 @@ const SEEDS: u64 = 4;
 
 /// A cache of few lines over an SSD of 64 blocks, which hold what `block` says.
 pub struct Bed {
-    pub shape: Shape,
     pub several: Several,
     pub cached: Cached,
 }
@@ -38,7 +37,7 @@ impl Bed {
         for number in 0..64 {
             several.softs[0].poke(1, number, &block(number)).expect("a block");
         }
-        Bed { shape, several, cached }
+        Bed { several, cached }
     }
 
     /// For each warp its pages, then its flush.

@@ -28,6 +28,10 @@ const NOT_FOR_KERNELS: &[&str] = &[
     "mail_client::wait(group, mail_token)",
     "volume::run(group)",
     "volume::flush(group)",
+    "volume::start(group)",
+    "volume::try_finish(group)",
+    "volume::finish(group)",
+    "volume::is_in_one_chunk()",
     // The library calls them.
     "in_block::fence()",
     "in_device::fence()",

@@ -7,6 +7,7 @@ use warpbell_workload::Api;
 mod cache;
 mod calls;
 mod merging;
+mod prefetching;
 
 #[test]
 fn agents_do_the_io_of_compute_warps() {

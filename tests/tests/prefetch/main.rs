@@ -2,4 +2,5 @@
 //! virtual time.
 
 mod bed;
+mod faults;
 mod orders;

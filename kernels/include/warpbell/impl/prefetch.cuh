@@ -77,9 +77,10 @@ WARPBELL_PREFETCH_CALL(void, class Group)::close(const Group& group, u32 which, 
 
 // The group wants the pages of these slots: those on their way it waits for.
 WARPBELL_PREFETCH_CALL(void, class Group)::meet(const Group& group, u32 wanted) {
-    // A wait collects when it is worth the cost, and others are on their way: so first look by look.
-    WARPBELL_NO_UNROLL
-    for (u32 looks = 0; (wanted & flying_) != 0 && looks < eager_looks; ++looks) {
+    // A wait collects when it is worth the cost, which is late while others are on their way: so first look
+    // by look.
+    const detail::rounds_deadline eager(eager_ns, (wanted & flying_) != 0);
+    while ((wanted & flying_) != 0 && eager.left(group) != 0) {
         port::pause();
         collect(group);
     }
@@ -114,8 +115,13 @@ template <class Cache, u32 Cap, u32 Streams>
 WARPBELL_D bool prefetcher<Cache, Cap, Streams>::claim(u64 page, bool& crowded) {
     using found = cache_lines::found;
     const cache_lines& lines = cache_.lines_;
+    if (lines.has(page)) {
+        return false;
+    }
+    // Before another page has left for it.
+    crowded = !backing::may_start(cache_.source_, cache_.blocks_of(page));
     u32 there = cache_lines::none;
-    const found how = lines.has(page) ? found::busy : lines.begin_miss(page, there);
+    const found how = crowded ? found::busy : lines.begin_miss(page, there);
     if (how == found::ready || how == found::loading) {
         lines.leave(there);
     }
@@ -133,6 +139,13 @@ WARPBELL_D bool prefetcher<Cache, Cap, Streams>::claim(u64 page, bool& crowded) 
     slot_.generation = lines.generation(slot_.line);
     slot_.page = page;
     return true;
+}
+
+// There was no room for these pages: their sequence reads less ahead for a while.
+template <class Cache, u32 Cap, u32 Streams>
+WARPBELL_D void prefetcher<Cache, Cap, Streams>::skip(u32 which, u32 which_stream) {
+    skipped_ += port::population(which);
+    stream_.window /= which != 0 && port::lane() == which_stream ? 2u : 1u;
 }
 
 // In lanes whose slots are empty. Returns how many reads are on their way.
@@ -153,7 +166,7 @@ WARPBELL_PREFETCH_CALL(u32, class Group)::start(const Group& group, optional<u64
         const u32 refused = group.ballot(ours && !flies);
         detail::one_by_one(group, refused,
                            [&] { cache_.lines_.settle_ahead(slot_.line, code::not_submitted); });
-        skipped_ += port::population(refused);
+        skip(refused, which_stream);
         if (flies) {
             token_ = warpbell::move(token);
             slot_.stream = which_stream;
@@ -163,10 +176,7 @@ WARPBELL_PREFETCH_CALL(u32, class Group)::start(const Group& group, optional<u64
     held_ |= started;
     flying_ |= started;
     prefetched_ += port::population(started);
-    const u32 without_line = port::population(group.ballot(crowded));
-    skipped_ += without_line;
-    // It was looked for in vain: not for so many pages again.
-    stream_.window /= without_line != 0 && port::lane() == which_stream ? 2u : 1u;
+    skip(group.ballot(crowded), which_stream);
     return port::population(started);
 }
 

@@ -219,12 +219,15 @@ WARPBELL_VOLUME_CALL(status, class Group)::flush(const Group& group, u64 deadlin
 // ---- reads that nobody waits for yet
 // ----------------------------------------------------------------------------------------------------
 
+WARPBELL_VOLUME_MEMBER(bool)::is_in_one_chunk(extent where) const {
+    return detail::part_of(ref_, where, 0).blocks == where.blocks;
+}
+
 WARPBELL_VOLUME_CALL(detail::member_read, class Group)::start(const Group& group, optional<extent> where,
                                                               const volume_span& data) {
-    const bool good = where && check(*where, data).ok();
+    const bool good = where && check(*where, data).ok() && is_in_one_chunk(*where);
     const detail::volume_part part = good ? detail::part_of(ref_, *where, 0) : detail::volume_part();
-    const bool one = good && part.blocks == where->blocks;
-    const u32 mask = one ? members_for(opcode::read, part, 0) : 0;
+    const u32 mask = good ? members_for(opcode::read, part, 0) : 0;
     detail::member_read read;
     read.member = port::lowest(mask);
     read.bytes = static_cast<u64>(part.blocks) << ref_.block_shift;
