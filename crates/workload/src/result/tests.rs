@@ -44,6 +44,7 @@ fn run(ios: u64, errors: u64) -> Run {
         flushes: None,
         queues: Vec::new(),
         ssds: Vec::new(),
+        array: None,
         trace: None,
         traced: None,
     }
