@@ -113,6 +113,7 @@ pub const STRUCTS: &[Layout] = &[
     Layout::of::<AgentCounts>(),
     Layout::of::<BenchAgentArgs>(),
     Layout::of::<BenchBatchArgs>(),
+    Layout::of::<BenchArrayArgs>(),
     Layout::of::<CheckResult>(),
     Layout::of::<CheckArgs>(),
 ];

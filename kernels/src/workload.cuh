@@ -1,5 +1,5 @@
-// What kernels `bench`, `bench_agent` and `bench_batch` have in common: which I/Os there are, when to end,
-// and what came of each.
+// What kernels `bench`, `bench_agent`, `bench_array_*` and `bench_batch` have in common: which I/Os there
+// are, when to end, and what came of each.
 #pragma once
 
 #include "histogram.cuh"
@@ -50,10 +50,11 @@ class workload {
         const u64 rest = limit_ - issued_;
         return rest < able ? static_cast<u32>(rest) : able;
     }
-    // So many have begun.
-    WARPBELL_D void pass(u32 begun) {
+    // So many have begun, each of a unit of its own.
+    WARPBELL_D void pass(u32 begun) { pass(begun, begun); }
+    WARPBELL_D void pass(u32 begun, u32 units) {
         issued_ += begun;
-        sequence_ += static_cast<u64>(begun) * parties_;
+        sequence_ += static_cast<u64>(units) * parties_;
         wrap(sequence_);
     }
 
@@ -71,6 +72,9 @@ class workload {
     WARPBELL_D dma_span data_of(u32 warp, u32 k) const {
         const u64 number = static_cast<u64>(warp) * args_.units_per_warp + k;
         return dma_span(args_.buffer).subspan(number * io_bytes_, io_bytes_);
+    }
+    WARPBELL_D unit_pattern pattern(u64 first) const {
+        return unit_pattern(reinterpret_cast<const u32*>(args_.crc_tables), args_.seed, first, io_bytes_);
     }
     // What is to be written.
     WARPBELL_D void fill(const io& what, const dma_span& data) const {
@@ -123,9 +127,6 @@ class workload {
         u64 next = sequence_ + static_cast<u64>(rank) * parties_;
         wrap(next);
         return next;
-    }
-    WARPBELL_D unit_pattern pattern(u64 first) const {
-        return unit_pattern(reinterpret_cast<const u32*>(args_.crc_tables), args_.seed, first, io_bytes_);
     }
 };
 

@@ -6,8 +6,8 @@ use comfy_table::{CellAlignment, Table, presets};
 use warpbell_workload::resident::ResidentFigures;
 use warpbell_workload::trace::TraceSummary;
 use warpbell_workload::{
-    AgentReport, Api, BenchReport, ClockKind, Completion, GroupReport, Job, Latency, RecoveryReport, Run,
-    Traffic, Trouble,
+    AccessCost, AgentReport, Api, ArrayReport, BenchReport, ClockKind, Completion, GroupReport, Job, Latency,
+    RecoveryReport, Run, Traffic, Trouble,
 };
 
 use crate::units;
@@ -129,6 +129,9 @@ fn run(run: &Run) -> String {
     if let Some(agents) = &run.agents {
         text.push_str(&self::agents(agents));
     }
+    if let Some(report) = &run.array {
+        text.push_str(&array(report));
+    }
     if let Some(figures) = &run.resident {
         text.push_str(&resident(figures));
     }
@@ -207,6 +210,33 @@ fn agents(report: &AgentReport) -> String {
     )
 }
 
+fn array(report: &ArrayReport) -> String {
+    let ArrayReport { hits, misses, write_backs, hit_rate, commands_per_access, .. } = *report;
+    format!(
+        "  cache: hit rate={:.1} %  hits={hits} misses={misses} write-backs={write_backs}  commands per \
+         access={commands_per_access:.4}\n  access: {}\n  plain memory: {}\n",
+        hit_rate * 100.0,
+        access(&report.cached),
+        access(&report.plain)
+    )
+}
+
+/// What an access cost, as far as anybody counted.
+fn access(cost: &AccessCost) -> String {
+    let mut text = format!("{:.2} ns", cost.ns_per_access);
+    let named = [
+        ("cpu ns", cost.cpu_ns_per_access),
+        ("rmw", cost.rmw_per_access),
+        ("fences", cost.fences_per_access),
+        ("loads", cost.loads_per_access),
+        ("collectives", cost.collectives_per_access),
+    ];
+    for (name, count) in named.into_iter().filter_map(|(name, count)| Some((name, count?))) {
+        let _ = write!(text, "  {name}={count:.3}");
+    }
+    text
+}
+
 fn resident(figures: &ResidentFigures) -> String {
     let mut text = format!(
         "  resident: wait={} batch={} delay={}ns controller warps={} warps per block={}\n",
@@ -246,6 +276,16 @@ fn job(job: &Job) -> String {
     }
     if let Some(block) = job.block {
         let _ = write!(text, " block={block} submitters={}", job.submitters(block));
+    }
+    if let Some(shape) = &job.array {
+        let _ = write!(
+            text,
+            " cache={} policy={} pages={} spread={}",
+            warpbell_workload::ByteSize(shape.cache_bytes),
+            shape.policy,
+            shape.pages,
+            shape.spread
+        );
     }
     if let Some(protocol) = job.protocol {
         let _ = write!(text, " protocol={protocol}");

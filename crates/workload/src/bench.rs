@@ -46,7 +46,7 @@ pub fn bench(ssd: &Ssd, target: Target, job: &Job, control: &Control) -> Result<
             .into());
         }
         Api::Host => phases(ssd, job, &HostRunner::new(ssd, job), control)?,
-        Api::Raw | Api::Io | Api::Agent | Api::Batch => {
+        Api::Raw | Api::Io | Api::Agent | Api::Batch | Api::Array => {
             let attachment = KernelRunner::attach(ssd, target, job)?;
             phases(ssd, job, &KernelRunner::new(ssd, job, &attachment)?, control)?
         }
@@ -151,6 +151,11 @@ pub fn resolve(ssd: &Ssd, options: &BenchOptions) -> Result<Job, RunError> {
         if let Some(threads) = options.threads.filter(|threads| *threads > 1) {
             let reason = "a device in virtual time has one thread for everything".to_owned();
             return Err(JobError::Conflict { flag: "threads", value: threads.to_string(), reason }.into());
+        }
+        if job.array.is_some() && job.io_limit_bytes.is_none() {
+            let reason =
+                "in virtual time a page that is there takes none: end the run by --io-limit".to_owned();
+            return Err(JobError::Conflict { flag: "api", value: "array".to_owned(), reason }.into());
         }
         job.threads = 1;
     }

@@ -1,10 +1,12 @@
 //! One run, checked against the device it will run on.
 
 mod agents;
+mod arrays;
 mod blocks;
 mod check;
 mod laboratory;
 
+pub use arrays::{CacheShape, DEFAULT_CACHE};
 pub use blocks::DEFAULT_BLOCK;
 
 use std::sync::Arc;
@@ -135,6 +137,9 @@ pub struct Job {
     /// Threads of a block, where blocks send I/Os together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block: Option<u32>,
+    /// The page cache, where there is one: each I/O is a word of an array then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub array: Option<CacheShape>,
     /// Commands that a lane has in flight; 0 with the host API.
     pub tokens_per_lane: u32,
     /// How warps share queues.
@@ -270,6 +275,7 @@ impl Job {
             warps,
             agents,
             block,
+            array: arrays::cache(options, size_bytes / options.bs.0)?,
             tokens_per_lane,
             sharing: options.sharing,
             api: options.api,
@@ -314,7 +320,12 @@ impl Job {
 
     /// I/Os after which the run ends, if there is a limit.
     pub fn io_limit(&self) -> Option<u64> {
-        self.io_limit_bytes.map(|bytes| bytes.div_ceil(self.bs_bytes))
+        self.io_limit_bytes.map(|bytes| bytes.div_ceil(self.moved_bytes()))
+    }
+
+    /// Bytes that an I/O of the run moves to or from a kernel.
+    pub fn moved_bytes(&self) -> u64 {
+        if self.array.is_some() { arrays::WORD } else { self.bs_bytes }
     }
 
     /// I/Os that are in flight at a time, over all queues.

@@ -1,12 +1,14 @@
 //! Runs jobs by kernels: `bench` or `replay`, and `verify` around it.
 
 mod agent;
+mod array;
 mod batch;
 mod lab;
 mod replay;
 mod traced;
 
 pub use agent::AgentReport;
+pub use array::{AccessCost, ArrayReport};
 
 use std::time::Duration;
 
@@ -204,7 +206,10 @@ impl Runner for KernelRunner<'_> {
         let mut outcome = match &self.job.replay {
             Some(replay) => self.replay(if traced { "replay_traced" } else { "replay" }, replay, control)?,
             None if traced => self.bench("bench_traced", &Work::of(self.job), control)?,
-            None => self.work(&Work::of(self.job), control)?,
+            None => match &self.job.array {
+                Some(shape) => self.words(shape, control)?,
+                None => self.work(&Work::of(self.job), control)?,
+            },
         };
         self.add_trace(&mut outcome)?;
         self.add_queues(&before, &mut outcome)?;

@@ -56,6 +56,8 @@ pub(crate) struct Block {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Launched {
     pub(crate) costs: Option<Costs>,
+    /// All that the executor counted.
+    pub(crate) counters: Option<Counters>,
     pub(crate) cpu_time_ns: Option<u64>,
 }
 
@@ -119,6 +121,7 @@ impl Launched {
         let cpu = report.cpu.as_ref();
         Launched {
             costs: cpu.map(|cpu| costs(&cpu.counters)),
+            counters: cpu.map(|cpu| cpu.counters),
             cpu_time_ns: cpu.map(|cpu| nanoseconds(cpu.cpu_time())),
         }
     }
@@ -153,7 +156,8 @@ fn run_stepped(
         }
     }
     let cpu_time_ns = nanoseconds(thread_time() - before);
-    Ok(Launched { costs: Some(costs(&worker.counters())), cpu_time_ns: Some(cpu_time_ns) })
+    let counters = worker.counters();
+    Ok(Launched { costs: Some(costs(&counters)), counters: Some(counters), cpu_time_ns: Some(cpu_time_ns) })
 }
 
 fn costs(counters: &Counters) -> Costs {

@@ -51,12 +51,14 @@ pub use digest::{DIGEST_SCHEMA, Digest, DigestOptions, digest};
 pub use error::RunError;
 pub use group::{GROUP_SCHEMA, GroupReport, GroupRun};
 pub use job::{
-    BUFFER_LIMIT, DEFAULT_BLOCK, DEFAULT_RUNTIME, HISTOGRAM_LIMIT, Job, JobError, LANES, Limits, MAX_DEPTH,
+    BUFFER_LIMIT, CacheShape, DEFAULT_BLOCK, DEFAULT_CACHE, DEFAULT_RUNTIME, HISTOGRAM_LIMIT, Job, JobError,
+    LANES, Limits, MAX_DEPTH,
 };
-pub use kernel::AgentReport;
+pub use kernel::{AccessCost, AgentReport, ArrayReport};
 pub use latency::{Latency, LatencyHistogram};
 pub use options::{
-    Access, Api, BenchOptions, Completion, Protocol, ReplayTiming, Sharing, TraceForm, Verify, WordError,
+    Access, Api, BenchOptions, Completion, Policy, Protocol, ReplayTiming, Sharing, TraceForm, Verify,
+    WordError,
 };
 pub use queues::{QueueReport, SsdReport};
 pub use recovery::{EventReport, RecoveryReport, Trouble};

@@ -101,6 +101,20 @@ words! {
         Agent = "agent",
         /// A kernel over `batch.cuh`: the threads of a block send their I/Os together.
         Batch = "batch",
+        /// Kernels over `array.cuh`: words of an array over a page cache.
+        Array = "array",
+    }
+}
+
+words! {
+    /// Which page leaves a cache for another.
+    Policy {
+        /// In turn, but for pages that were used since their last turn.
+        Clock = "clock",
+        /// In turn.
+        Fifo = "fifo",
+        /// Of eight drawn pages the one used longest ago.
+        Lru = "lru",
     }
 }
 
@@ -187,6 +201,14 @@ pub struct BenchOptions {
     pub agents: Option<u32>,
     /// Threads of a block, with `Api::Batch`; `None`: [`crate::DEFAULT_BLOCK`].
     pub block: Option<u32>,
+    /// Memory of the page cache, with `Api::Array`; `None`: [`crate::DEFAULT_CACHE`].
+    pub cache: Option<ByteSize>,
+    /// Its policy; `None`: clock.
+    pub policy: Option<Policy>,
+    /// How many of a hundred pages are to be found in it; `None`: pages are drawn from the whole range.
+    pub hit_rate: Option<u8>,
+    /// Pages that a warp wants at once; `None`: one for each lane.
+    pub spread: Option<u32>,
     /// How warps share queues.
     pub sharing: Sharing,
     /// Who submits.
@@ -239,6 +261,10 @@ impl Default for BenchOptions {
             warps: None,
             agents: None,
             block: None,
+            cache: None,
+            policy: None,
+            hit_rate: None,
+            spread: None,
             sharing: Sharing::Exclusive,
             api: Api::Io,
             protocol: None,

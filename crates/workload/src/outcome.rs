@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::job::Job;
-use crate::kernel::AgentReport;
+use crate::kernel::{AgentReport, ArrayReport};
 use crate::latency::LatencyHistogram;
 use crate::queues::QueueReport;
 use crate::recovery::{RecoveryReport, Trouble};
@@ -46,6 +46,8 @@ pub struct Outcome {
     pub moved: Option<(u64, u64)>,
     /// What agents did, where there were some.
     pub agents: Option<AgentReport>,
+    /// What a page cache did, where there was one.
+    pub array: Option<ArrayReport>,
     /// Each queue.
     pub queues: Vec<QueueReport>,
     /// What kernels wrote down.
@@ -98,7 +100,7 @@ impl Outcome {
 
     /// The report, without what only the device knows.
     pub fn report(self, job: &Job) -> Run {
-        let moved = (self.reads * job.bs_bytes, self.writes * job.bs_bytes);
+        let moved = (self.reads * job.moved_bytes(), self.writes * job.moved_bytes());
         let (read, written) = self.moved.unwrap_or(moved);
         let traffic = |ios: u64, bytes: u64| Traffic::new(ios, bytes, self.runtime_ns);
         let (trace, traced) = self.trace.unzip();
@@ -132,6 +134,7 @@ impl Outcome {
             resident: None,
             flushes: job.replay.as_ref().map(|_| self.flushes),
             agents: self.agents,
+            array: self.array,
             queues: self.queues,
             ssds: Vec::new(),
             trace,

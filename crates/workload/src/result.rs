@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::job::Job;
-use crate::kernel::AgentReport;
+use crate::kernel::{AgentReport, ArrayReport};
 use crate::latency::Latency;
 use crate::queues::{QueueReport, SsdReport};
 use crate::recovery::{EventReport, RecoveryReport};
@@ -262,6 +262,9 @@ pub struct Run {
     /// With `--api agent`: what agents did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agents: Option<AgentReport>,
+    /// With `--api array`: what the page cache did, and what an access cost beside a plain one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub array: Option<ArrayReport>,
     /// Each queue.
     pub queues: Vec<QueueReport>,
     /// The SSD: what was counted on it.

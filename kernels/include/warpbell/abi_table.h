@@ -261,6 +261,12 @@
     F(warpbell_bench_batch_args, bench) F(warpbell_bench_batch_args, submitters) \
     F(warpbell_bench_batch_args, pad0)
 
+#define WARPBELL_FIELDS_BENCH_ARRAY_ARGS(F) \
+    F(warpbell_bench_array_args, abi_version) F(warpbell_bench_array_args, size) \
+    F(warpbell_bench_array_args, bench) F(warpbell_bench_array_args, cache) \
+    F(warpbell_bench_array_args, sums) F(warpbell_bench_array_args, spread) \
+    F(warpbell_bench_array_args, pad0)
+
 #define WARPBELL_FIELDS_CHECK_RESULT(F) \
     F(warpbell_check_result, done) F(warpbell_check_result, failed) F(warpbell_check_result, wrong) \
     F(warpbell_check_result, step) F(warpbell_check_result, status)
@@ -313,6 +319,7 @@
     S(warpbell_agent_counts, WARPBELL_FIELDS_AGENT_COUNTS)                                                   \
     S(warpbell_bench_agent_args, WARPBELL_FIELDS_BENCH_AGENT_ARGS)                                           \
     S(warpbell_bench_batch_args, WARPBELL_FIELDS_BENCH_BATCH_ARGS)                                           \
+    S(warpbell_bench_array_args, WARPBELL_FIELDS_BENCH_ARRAY_ARGS)                                           \
     S(warpbell_check_result, WARPBELL_FIELDS_CHECK_RESULT)                                                   \
     S(warpbell_check_args, WARPBELL_FIELDS_CHECK_ARGS)
 

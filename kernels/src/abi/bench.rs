@@ -1,6 +1,6 @@
 //! Arguments of kernels that `warpbell bench` runs beside `bench`. `abi_bench.h` says what each field is.
 
-use super::{BenchArgs, mirror};
+use super::{BenchArgs, CacheRef, mirror};
 
 mirror! {
     /// What one agent warp did.
@@ -39,6 +39,22 @@ mirror! {
         bench: BenchArgs,
         /// Warps of each block that have queues.
         submitters: u32,
+        /// Zero.
+        pad0: u32,
+    }
+}
+
+mirror! {
+    /// Kernels `bench_array_*`: words of an array over a page cache.
+    versioned BenchArrayArgs = "warpbell_bench_array_args" {
+        /// What there is to do: an I/O is a word, a unit a page, the buffer that of the pages.
+        bench: BenchArgs,
+        /// The cache.
+        cache: CacheRef,
+        /// Address of `u64[warps][32]`: sums of what each lane read.
+        sums: u64,
+        /// Pages that a warp wants at once, a power of two.
+        spread: u32,
         /// Zero.
         pad0: u32,
     }

@@ -2,7 +2,8 @@
 
 use warpbell::{Ssd, Target};
 use warpbell_workload::{
-    Access, Api, BenchOptions, ByteSize, Completion, Control, Protocol, Run, Sharing, Verify, bench, resolve,
+    Access, Api, BenchOptions, ByteSize, Completion, Control, Policy, Protocol, Run, Sharing, Verify, bench,
+    resolve,
 };
 
 /// Bytes of the namespace that a run uses.
@@ -59,6 +60,40 @@ pub fn apis_on(target: Target, ssd: &Ssd, nsid: u32, apis: &[Api]) {
     }
     let names: Vec<&str> = apis.iter().map(|api| api.word()).collect();
     println!("{}: namespace {nsid}, blocks of {block}: {} verified", ssd.name(), names.join(", "));
+}
+
+/// Words of an array over a page cache that is smaller than the array, read and written by several warps, with each policy;
+/// every block is checked.
+pub fn arrays_on(target: Target, ssd: &Ssd) -> String {
+    let (words, range) = (16 << 10, 512 << 10);
+    for &policy in Policy::ALL {
+        let options = BenchOptions {
+            rw: Access::RandRw,
+            rwmixread: Some(50),
+            bs: ByteSize(4096),
+            cache: Some(ByteSize(range / 4)),
+            hit_rate: Some(25),
+            policy: Some(policy),
+            queues: ssd.granted_queues().min(2),
+            warps: Some(4),
+            sharing: Sharing::Shared,
+            api: Api::Array,
+            io_limit: Some(ByteSize(words * 8)),
+            size: Some(ByteSize(range)),
+            verify: Some(Verify::Crc32c),
+            threads: Some(2),
+            ..BenchOptions::default()
+        };
+        let result = run(target, ssd, &options);
+        let verify = result.verify.as_ref().expect("verified");
+        assert_eq!((result.errors, verify.mismatches), (0, 0), "{policy}: {result:?}");
+        assert_eq!(verify.blocks, result.read.ios + range / 4096 * 8, "{policy}: {verify:?}");
+        let array = result.array.expect("there is a cache");
+        assert!(array.hits > 0 && array.write_backs > 0, "{policy}: {array:?}");
+        assert_eq!((array.cached.accesses, array.plain.accesses), (words, words), "{policy}");
+    }
+    let names: Vec<&str> = Policy::ALL.iter().map(|policy| policy.word()).collect();
+    format!("{words} words through a cache of a quarter of them by {}: verified", names.join(", "))
 }
 
 /// The same I/Os by each protocol of the laboratory, of lanes of some warps on shared queues.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use warpbell_workload::{
-    Access, Api, Axis, BenchOptions, ByteSize, Completion, Protocol, Sharing, Verify, parse_duration,
+    Access, Api, Axis, BenchOptions, ByteSize, Completion, Policy, Protocol, Sharing, Verify, parse_duration,
 };
 
 use super::{BenchCommand, DeviceArgs, TraceArgs};
@@ -34,7 +34,7 @@ pub struct BenchArgs {
     /// How long to measure: 3, 500ms, 2m [default: 3s, or one pass over --size]
     #[arg(short = 't', long, value_name = "TIME", value_parser = parse_duration)]
     pub runtime: Option<Duration>,
-    /// Who submits: io (kernels, blocking calls), raw (kernels, queue primitives), batch (blocks of threads together), agent (some warps for the others) or host (no kernels)
+    /// Who submits: io (kernels, blocking calls), raw (kernels, queue primitives), batch (blocks of threads together), agent (some warps for the others), array (words of an array over a page cache) or host (no kernels)
     #[arg(long, value_name = "API", default_value = "io")]
     pub api: Api,
     /// A protocol of the laboratory, over queue primitives: turns (ours), marks, marks-own, lockstep or service
@@ -52,6 +52,18 @@ pub struct BenchArgs {
     /// Threads of a block, with --api batch: 32 to 256, whole warps [default: 128]
     #[arg(long, value_name = "N", hide_short_help = true)]
     pub block: Option<u32>,
+    /// Memory of the page cache, with --api array [default: 1m]
+    #[arg(long, value_name = "SIZE", hide_short_help = true)]
+    pub cache: Option<ByteSize>,
+    /// Which page leaves it for another: clock, fifo or lru [default: clock]
+    #[arg(long, value_name = "POLICY", hide_short_help = true)]
+    pub policy: Option<Policy>,
+    /// How many lookups of a hundred find their page, with --api array [default: as it comes, over --size]
+    #[arg(long, value_name = "PERCENT", hide_short_help = true)]
+    pub hit_rate: Option<u8>,
+    /// Pages that a warp wants at once, with --api array: 1, 2, 4, 8, 16 or 32 [default: 32]
+    #[arg(long, value_name = "N", hide_short_help = true)]
+    pub spread: Option<u32>,
     /// Whether warps own their queue (exclusive) or share it (shared)
     #[arg(long, value_name = "MODE", default_value = "exclusive")]
     pub sharing: Sharing,
@@ -110,6 +122,7 @@ Examples:
   warpbell bench soft:size=1g --rw randread --bs 512 --iodepth 128 --runtime 3
   warpbell bench soft:size=1g --sharing shared --warps 8 --queues 2
   warpbell bench soft:size=1g --api host --axis iodepth=1..128*2
+  warpbell bench soft:size=64m --api array --sharing shared --cache 1m --axis hit-rate=50,90,100
   warpbell bench soft:size=64m --rw randrw --verify crc32c --fault corrupt.toml
   warpbell bench soft:size=64m --sharing shared --warps 4 --io-limit 4m --trace trace.json
   warpbell bench soft:size=64m --replay trace.json
@@ -129,6 +142,10 @@ impl BenchArgs {
             warps: self.warps,
             agents: self.agents,
             block: self.block,
+            cache: self.cache,
+            policy: self.policy,
+            hit_rate: self.hit_rate,
+            spread: self.spread,
             sharing: self.sharing,
             api: self.api,
             protocol: self.protocol,

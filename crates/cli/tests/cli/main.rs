@@ -1,6 +1,7 @@
 //! Bed S: the command, run as its users run it.
 
 mod agent;
+mod array;
 mod batch;
 mod bench;
 mod bind;

@@ -42,6 +42,10 @@ pub fn resolve(spec: &ResidentSpec, options: &BenchOptions) -> Result<Job, JobEr
         let reason = "the clients of the GPU-resident controller are single warps; use --api raw or io";
         return conflict("api", "batch".to_owned(), reason);
     }
+    if options.api == Api::Array {
+        let reason = "the GPU-resident controller has no data to cache; use --api raw or io";
+        return conflict("api", "array".to_owned(), reason);
+    }
     if options.api == Api::Raw && spec.wait != Wait::None {
         return conflict("api", "raw".to_owned(), "resident:wait=each and wait=thread go through io.cuh");
     }

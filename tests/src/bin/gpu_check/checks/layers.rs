@@ -69,6 +69,14 @@ pub fn block_bench(bed: &Bed) -> anyhow::Result<String> {
     Ok(format!("three sizes, verified, {}", ssd.data_path()))
 }
 
+/// Warps read and write words of an array over a page cache.
+pub fn arrays(bed: &Bed) -> anyhow::Result<String> {
+    let ssd = bed.soft("size=16m,order=shuffled:8", &OpenOptions::default())?;
+    let told = suite::arrays_on(bed.target, &ssd);
+    bed.no_violations(&ssd)?;
+    Ok(told)
+}
+
 /// The protocols of the laboratory write, read and check.
 pub fn protocols(bed: &Bed) -> anyhow::Result<String> {
     let ssd = bed.soft("size=16m", &OpenOptions::default())?;

@@ -36,6 +36,7 @@ pub fn all() -> Vec<Check> {
         Check { name: "calls: tiles in shared memory", body: layers::stream },
         Check { name: "agents", body: layers::agents },
         Check { name: "blocks of threads", body: layers::block_bench },
+        Check { name: "arrays over a page cache", body: layers::arrays },
         Check { name: "protocols of the laboratory", body: layers::protocols },
         Check { name: "volume: stripe", body: layers::striped },
         Check { name: "volume: replicate", body: layers::replicated },
