@@ -29,11 +29,10 @@ typedef struct warpbell_cache_report {
     uint64_t error_status; /* the first failure that no call could answer, or 0 */
     uint64_t error_page;   /* of which page */
     /* By prefetchers (prefetch.cuh); added when they detach. */
-    uint64_t prefetched;      /* reads that were submitted before a page was wanted; of these pages */
-    uint64_t prefetched_used; /* so many were used, */
-    uint64_t
-        prefetched_in_vain;    /* and so many were not: taken or given up before, or not read for a failure */
-    uint64_t prefetch_skipped; /* pages without a line, or room on the queue */
+    uint64_t prefetched;         /* reads that were submitted before a page was wanted; of these pages */
+    uint64_t prefetched_used;    /* so many were used, */
+    uint64_t prefetched_in_vain; /* and so many were not: taken or given up before, or not read at all */
+    uint64_t prefetch_skipped;   /* pages without a line, or room on the queue */
     uint64_t pad1[7];
 } warpbell_cache_report;
 
