@@ -244,7 +244,9 @@ struct bed {
         }
         harness::Outcome worst = {};
         for (const harness::Outcome& each : harness::run_threads(launch, threads, kernel)) {
+            const u64 rmw = worst.count.rmw + each.count.rmw;
             worst = each.state >= worst.state ? each : worst;
+            worst.count.rmw = rmw; // of all threads
         }
         return worst;
     }
