@@ -34,7 +34,7 @@ template <class Policy> WARPBELL_D void claim(const lines_args& args) {
     u32 line = cache_lines::none;
     u64 state = 0;
     if (lines.begin_miss(args.page, line) == cache_lines::found::ours) {
-        line = lines.claim<Policy>(state);
+        line = lines.claim<Policy>(state, true);
     }
     store_result(args.out, state + line);
 }
