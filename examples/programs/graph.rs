@@ -24,17 +24,15 @@ impl Graph {
         };
         match graph.is_one() {
             true => Ok(graph),
-            false => Err(Failure::Usage {
-                object: "--data",
-                value: data.name().to_owned(),
-                limit: "its rows must lie one behind the other, and edges end in nodes that there are"
-                    .to_owned(),
-            }),
+            false => Err(data.refused(
+                "its rows must lie one behind the other, and edges end in nodes that there are".to_owned(),
+            )),
         }
     }
 
     fn is_one(&self) -> bool {
-        self.offsets.first() == Some(&0)
+        self.offsets.len() > 1
+            && self.offsets[0] == 0
             && self.offsets.is_sorted()
             && self.offsets.last() == Some(&self.edges())
             && self.columns.iter().all(|column| u64::from(*column) < self.nodes())

@@ -73,6 +73,11 @@ impl DataFile {
         self.header.bytes().next_multiple_of(warpbell_data::HEADER_BYTES)
     }
 
+    /// The failure of a file that a program cannot take.
+    pub fn refused(&self, limit: String) -> Failure {
+        Failure::Usage { object: "--data", value: self.name.clone(), limit }
+    }
+
     /// Bytes of it.
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), Failure> {
         Ok(self.file.read_exact_at(into, offset)?)

@@ -148,6 +148,9 @@ fn check(spec: &PageCacheSpec, block_bytes: u32) -> Result<(), Error> {
     let refuse = |object, value: u64, limit: &str| {
         Err(Error::Argument { object, value: value.to_string(), limit: limit.to_owned() })
     };
+    if !block_bytes.is_power_of_two() {
+        return refuse("bytes of a block", block_bytes.into(), "must be a power of two");
+    }
     if !spec.page_bytes.is_power_of_two() || spec.page_bytes < block_bytes {
         return refuse(
             "bytes of a cache's page",

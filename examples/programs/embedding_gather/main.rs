@@ -1,6 +1,9 @@
 //! Embedding gather: rows of a table on an SSD, by a list of row numbers.
 #![forbid(unsafe_code)]
 
+#[path = "../table.rs"]
+mod table;
+
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -9,6 +12,8 @@ use warpbell_examples::{
     Check, Code, DataFile, Failure, Options, Outcome, Pass, Stage, StageRef, ending, values,
 };
 use zerocopy::{Immutable, IntoBytes};
+
+use crate::table::Table;
 
 /// Gathers rows of a table on an SSD by kernels, some of them often, and compares them with the rows of the file.
 #[derive(Parser)]
@@ -39,24 +44,27 @@ fn main() -> ExitCode {
 
 fn run(EmbeddingGather { sizes, options }: &EmbeddingGather) -> Result<(), Failure> {
     let data = DataFile::take(options, sizes.clone().into())?;
-    let rows = data.section("rows")?;
+    let table = Table::of(&data)?;
     let lookups: Vec<u64> = data.values("lookups", u64::from_le_bytes)?;
-    let (dim, row_count, count) = (data.parameter("dim")?, data.parameter("rows")?, lookups.len() as u64);
+    if let Some(row) = lookups.iter().find(|row| **row >= table.rows) {
+        return Err(data.refused(format!("it looks up row {row}, and the table has {}", table.rows)));
+    }
+    let count = lookups.len() as u64;
     let code = Code { name: "embedding_gather.cu", source: include_str!("embedding_gather.cu") };
     let stage = Stage::open(options, &data, code, 0)?;
-    let row_bytes = dim * 4;
-    let place = |row: &u64| rows.offset + row * row_bytes;
+    let row_bytes = table.row_bytes();
+    let place = |row: &u64| table.offset + row * row_bytes;
     // Of a row that somebody wants.
-    stage.corrupt(lookups.last().map_or(rows.offset, place))?;
+    stage.corrupt(lookups.last().map_or(table.offset, place))?;
 
     let gather = |pass: &mut Pass| {
         let (list, out) = (pass.memory(count * 8)?, pass.memory(count * row_bytes)?);
         list.write(0, lookups.as_bytes())?;
         let args = GatherArgs {
             stage: pass.stage(),
-            rows: rows.offset,
-            dim,
-            row_count,
+            rows: table.offset,
+            dim: table.dim,
+            row_count: table.rows,
             lookups: list.address(),
             out: out.address(),
             count,
@@ -78,4 +86,27 @@ fn run(EmbeddingGather { sizes, options }: &EmbeddingGather) -> Result<(), Failu
     let check = check.and(Check::of("out of the loaded program", &expected, &found));
     let (program, element, elements, bytes) = ("embedding_gather", "row", count, count * row_bytes);
     stage.report(Outcome { program, element, elements, bytes, check, cached, loaded })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use tempfile::NamedTempFile;
+    use warpbell_data::generate;
+
+    use super::*;
+
+    #[test]
+    fn a_row_that_there_is_none_of_is_refused() -> Result<(), Failure> {
+        let mut file = NamedTempFile::new()?;
+        let header = generate(&Embeddings { rows: 10, dim: 2, lookups: 4 }.into(), 1, &mut file)?;
+        let second = header.section("lookups")?.offset + 8;
+        file.as_file().write_all_at(&10u64.to_le_bytes(), second)?;
+        let path = file.path().display().to_string();
+        let failure = run(&EmbeddingGather::parse_from(["", "--data", &path])).unwrap_err();
+        let expected = format!("--data {path}: it looks up row 10, and the table has 10");
+        assert_eq!((failure.to_string(), failure.exit_code()), (expected, 2));
+        Ok(())
+    }
 }

@@ -100,8 +100,8 @@ impl Shape {
         let all = sizes.iter().try_fold(1u64, |all, size| all.checked_mul(*size));
         // Kernels may not be sent outside the store.
         if all != Some(section.bytes) || sizes.iter().any(|size| *size == 0 || *size > 1 << 20) {
-            let limit = format!("{names:?} are {sizes:?}, and the store has {} bytes", section.bytes);
-            return Err(Failure::Usage { object: "--data", value: data.name().to_owned(), limit });
+            let bytes = section.bytes;
+            return Err(data.refused(format!("{names:?} are {sizes:?}, and the store has {bytes} bytes")));
         }
         let [sequences, layers, tokens, token_bytes] = sizes.map(|size| size as u32);
         Ok(Shape { store: section.offset, sequences, layers, tokens, words: token_bytes / 4 })

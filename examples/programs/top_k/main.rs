@@ -1,12 +1,17 @@
 //! Top-k search: the rows of a table of embeddings that are most like some queries.
 #![forbid(unsafe_code)]
 
+#[path = "../table.rs"]
+mod table;
+
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
 use warpbell_data::{Embeddings, Random};
 use warpbell_examples::{Check, Code, DataFile, Failure, Options, Outcome, Pass, Stage, StageRef, ending};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use crate::table::Table;
 
 /// Finds the rows of a table on an SSD whose products with four queries are the largest, and compares them with a search by
 /// the host.
@@ -69,23 +74,18 @@ fn main() -> ExitCode {
 
 fn run(TopK { sizes, k, way, options }: &TopK) -> Result<(), Failure> {
     let data = DataFile::take(options, sizes.clone().into())?;
-    let (rows, dim) = (data.parameter("rows")?, data.parameter("dim")?);
-    let section = data.section("rows")?;
-    // Kernels may not be sent outside the table.
-    if !(1..=1 << 16).contains(&dim) || rows == 0 || rows.checked_mul(dim * 4) != Some(section.bytes) {
-        let limit = format!("{rows} rows of {dim} elements, and the table has {} bytes", section.bytes);
-        return Err(Failure::Usage { object: "--data", value: data.name().to_owned(), limit });
-    }
+    let table = Table::of(&data)?;
+    let (rows, dim) = (table.rows, table.dim);
     let (queries, k) = (made_up_queries(options.seed, dim), *k as usize);
     let expected = search(&data.values("rows", f32::from_le_bytes)?, &queries, k);
     let code = Code { name: "top_k.cu", source: include_str!("top_k.cu") };
     let stage = Stage::open(options, &data, code, 0)?;
-    let first = section.offset + expected[0].row * dim * 4;
+    let first = table.offset + expected[0].row * table.row_bytes();
     stage.corrupt(first + byte_that_matters(&data, first, dim)?)?;
 
     let chunk_rows = match way {
         Way::Cached => LANES as u64 * 8,
-        Way::Streamed => streamed_rows(options, dim * 4)?,
+        Way::Streamed => streamed_rows(options, table.row_bytes())?,
     };
     let find = |pass: &mut Pass| {
         let (to_find, lists) = (
@@ -95,7 +95,7 @@ fn run(TopK { sizes, k, way, options }: &TopK) -> Result<(), Failure> {
         to_find.write(0, queries.as_bytes())?;
         let args = TopKArgs {
             stage: pass.stage(),
-            rows_at: section.offset,
+            rows_at: table.offset,
             rows,
             queries: to_find.address(),
             lists: lists.address(),
@@ -114,7 +114,7 @@ fn run(TopK { sizes, k, way, options }: &TopK) -> Result<(), Failure> {
     let check = Check::of("row", &expected, &found);
     let (found, loaded) = stage.loaded(find)?;
     let check = check.and(Check::of("row of the loaded program", &expected, &found));
-    let (program, element, elements, bytes) = ("top_k", "row", rows, section.bytes);
+    let (program, element, elements, bytes) = ("top_k", "row", rows, table.bytes);
     stage.report(Outcome { program, element, elements, bytes, check, cached, loaded })
 }
 

@@ -37,6 +37,11 @@ fn run(VectorAdd { sizes, options }: &VectorAdd) -> Result<(), Failure> {
     let data = DataFile::take(options, sizes.clone().into())?;
     let (x, y, z) = (data.section("x")?, data.section("y")?, data.room());
     let (count, bytes) = (data.parameter("count")?, x.bytes);
+    if x.bytes != y.bytes || count.checked_mul(4) != Some(bytes) {
+        let limit =
+            format!("{count} elements of 4 bytes, and its vectors have {bytes} and {} bytes", y.bytes);
+        return Err(data.refused(limit));
+    }
     let code = Code { name: "vector_add.cu", source: include_str!("vector_add.cu") };
     let stage = Stage::open(options, &data, code, bytes)?;
     stage.corrupt(x.offset + bytes / 2)?;
