@@ -31,7 +31,7 @@ WARPBELL_D void all_tiles(const stream_args& args, const Schedule& schedule, con
     const status all = tiles.for_each(
         group, [&](const stream_tile& tile) { sum += tile ? tile.data<u32>()[port::thread_index()] : 0; });
     store_result(args.out, all.bits ^ sum);
-    tiles.detach(group);
+    (void)tiles.detach(group); // nothing is left
     ssd.detach(this_warp());
 }
 

@@ -19,6 +19,7 @@ struct stream_args {
 };
 
 constexpr uint32_t by_verbs = 1;
+constexpr uint32_t waits_ahead = 2;
 constexpr uint32_t leaves_early = 4;
 
 struct tile_record {
@@ -35,6 +36,8 @@ struct tile_note {
     uint32_t loads;
     uint32_t reuses;
     uint32_t refused; // what was told wrongly of calls that cannot be made
+    uint32_t left;    // of the loads that nobody waited for
+    uint32_t pad;
 };
 
 namespace {
@@ -49,7 +52,26 @@ WARPBELL_D uint64_t content(uint64_t seed, uint64_t block, uint64_t word) {
     return mixed ^ mixed >> 29;
 }
 
-template <class Tiles, class Group> class streamer {
+// A list with steps in it that no host would make.
+struct edited_tiles {
+    listed_tiles list;
+    uint32_t shape;
+
+    WARPBELL_D uint32_t steps() const { return list.steps(); }
+    WARPBELL_D uint32_t slot_bytes() const { return list.slot_bytes(); }
+    WARPBELL_D warpbell_tile_step step(uint32_t index, uint32_t slots) const {
+        warpbell_tile_step step = list.step(index, slots);
+        if (shape == 10 && index == 0) {
+            step.flags = WARPBELL_TILE_RESIDENT; // and nothing has loaded it
+        }
+        if ((shape == 10 && index == 3) || (shape == 11 && index == 6)) {
+            step.blocks *= 2u; // no slot has room for it
+        }
+        return step;
+    }
+};
+
+template <uint32_t Stages, class Tiles, class Group> class streamer {
   public:
     WARPBELL_D streamer(const stream_args& args, const Group& group, Tiles& tiles, uint32_t block_bytes,
                         uint32_t index, uint32_t steps)
@@ -66,11 +88,13 @@ template <class Tiles, class Group> class streamer {
             told = tiles_.for_each(
                 group_, [&](const stream_tile& tile) { use(tile, at_++); }, args_.deadline_ns);
         }
+        const status left = tiles_.detach(group_);
         if (group_.thread_rank() == 0) {
             note_->told = told.bits;
             note_->loads = tiles_.loads();
             note_->reuses = tiles_.reuses();
             note_->refused = refused;
+            note_->left = left.bits;
         }
     }
 
@@ -83,15 +107,36 @@ template <class Tiles, class Group> class streamer {
         bad += tiles_.producer_commit(group_).is(code::invalid_field) ? 0 : 1u;
         bad += tiles_.consumer_release(group_).is(code::invalid_field) ? 0 : 1u;
         while (at_ < end) {
-            status may = tiles_.producer_acquire(group_);
-            for (; may.ok(); may = tiles_.producer_acquire(group_)) {
-                bad += tiles_.producer_commit(group_, args_.deadline_ns).ok() ? 0 : 1u;
+            const uint32_t first = at_;
+            bad += (args_.flags & waits_ahead) != 0 ? hold<Stages>(end) : hold<1>(end);
+            for (uint32_t at = first; at < at_; ++at) {
+                bad += tiles_.consumer_release(group_).ok() ? 0 : 1u;
             }
-            bad += may.is(code::no_room) || may.is(code::out_of_range) ? 0 : 1u;
-            use(tiles_.consumer_wait(group_, args_.deadline_ns), at_);
-            ++at_;
-            bad += tiles_.consumer_release(group_).ok() ? 0 : 1u;
         }
+        return bad;
+    }
+
+    // Waits for as many tiles, and looks at each when all are there.
+    template <uint32_t Left> WARPBELL_D uint32_t hold(uint32_t end) {
+        uint32_t bad = 0;
+        if (at_ == end) {
+            return bad;
+        }
+        status may = tiles_.producer_acquire(group_);
+        for (; may.ok(); may = tiles_.producer_acquire(group_)) {
+            bad += tiles_.producer_commit(group_, args_.deadline_ns).ok() ? 0 : 1u;
+        }
+        bad += may.is(code::no_room) || may.is(code::out_of_range) ? 0 : 1u;
+        const uint32_t at = at_++;
+        const stream_tile tile = tiles_.consumer_wait(group_, args_.deadline_ns);
+        if constexpr (Left > 1) {
+            bad += hold<Left - 1>(end);
+        } else if ((args_.flags & waits_ahead) != 0) {
+            const bool more = tiles_.loads() + tiles_.reuses() > at_;
+            const status one_more = tiles_.consumer_wait(group_).result();
+            bad += one_more.is(more ? code::no_room : code::invalid_field) ? 0 : 1u;
+        }
+        use(tile, at);
         return bad;
     }
 
@@ -154,11 +199,11 @@ WARPBELL_D void stream(const stream_args& args, const Schedule& schedule, const 
     session<Mode> ssd(this_warp(), args.ns,
                       port::block_index() * warps + port::thread_index() / WARPBELL_WARP_LANES);
     using tiles_type = tile_stream<session<Mode>, Slots, Stages, Schedule>;
-    const uint64_t ring = static_cast<uint64_t>(Slots) * schedule.slot_bytes();
-    tiles_type tiles(group, schedule, ssd, dma_span(args.ring).subspan(index * ring, ring),
+    const uint64_t slot = schedule.slot_bytes(), ring = Slots * slot;
+    const uint64_t missing = args.shape == 12 ? slot : 0; // of the ring: its buffer goes on
+    tiles_type tiles(group, schedule, ssd, dma_span(args.ring).subspan(index * ring, ring - missing),
                      port::block_memory());
-    streamer<tiles_type, Group>(args, group, tiles, ssd.block_bytes(), index, schedule.steps()).run();
-    tiles.detach(group);
+    streamer<Stages, tiles_type, Group>(args, group, tiles, ssd.block_bytes(), index, schedule.steps()).run();
     ssd.detach(this_warp());
 }
 
@@ -176,6 +221,10 @@ template <sharing Mode> WARPBELL_D void run(const stream_args& args) {
         tight.bytes /= 2u; // of a slot: less than a tile
         return stream<Mode, 2, 1>(args, tight, block, index);
     }
+    case 10:
+    case 11:
+    case 12:
+        return stream<Mode, 3, 3>(args, edited_tiles{listed, args.shape}, block, index);
 #if !defined(STREAM_RULES_ONLY) // what each rule is tried with: compiled for each of them
     case 1:
         return stream<Mode, 1, 1>(args, listed, block, index);
@@ -227,7 +276,6 @@ WARPBELL_KERNEL(stream_volume_test, stream_volume_args) {
     });
     uint64_t* note = reinterpret_cast<uint64_t*>(args.notes) + 2u * block.thread_rank();
     note[0] = sum;
-    note[1] = told.bits;
-    tiles.detach(block);
+    note[1] = told.bits | tiles.detach(block).bits;
     v.detach(this_warp());
 }

@@ -14,6 +14,8 @@ pub use report::TileReport;
 
 /// Slots that a ring may have.
 pub const TILE_SLOTS_MAX: u32 = 32;
+/// Bytes of a tile. Shared memory of any block is less.
+const BYTES_MAX: u32 = 1 << 20;
 
 /// A tile: rows of blocks, which lie one behind the other once it was loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -162,8 +164,8 @@ fn file_error(path: &Path, source: &std::io::Error) -> Error {
 }
 
 fn check_spec(spec: &TileSpec) -> Result<(), Error> {
-    if !spec.block_bytes.is_power_of_two() || spec.block_bytes < 16 {
-        return refuse("bytes of a block", spec.block_bytes, "must be a power of two, and at least 16");
+    if !spec.block_bytes.is_power_of_two() || !(16..=BYTES_MAX).contains(&spec.block_bytes) {
+        return refuse("bytes of a block", spec.block_bytes, "must be a power of two, from 16 to 1 MiB");
     }
     if !(1..=TILE_SLOTS_MAX).contains(&spec.slots) {
         return refuse("slots of a ring of tiles", spec.slots, format!("must be 1 to {TILE_SLOTS_MAX}"));
@@ -179,13 +181,13 @@ fn check_spec(spec: &TileSpec) -> Result<(), Error> {
 }
 
 fn check_tile(tile: &Tile, spec: &TileSpec) -> Result<(), Error> {
-    let bytes = u64::from(tile.blocks) * u64::from(tile.rows) * u64::from(spec.block_bytes);
     if tile.blocks == 0 || !(1..=32).contains(&tile.rows) {
         let shape = format!("{} rows of {} blocks", tile.rows, tile.blocks);
         return refuse("tile", shape, "must have 1 to 32 rows of at least a block");
     }
-    // Shared memory of any block is less.
-    if bytes > 1 << 20 {
+    // At most 2^5 * 2^32 * 2^20.
+    let bytes = u64::from(tile.rows) * u64::from(tile.blocks) * u64::from(spec.block_bytes);
+    if bytes > u64::from(BYTES_MAX) {
         return refuse("bytes of a tile", bytes, "must be at most 1 MiB");
     }
     Ok(())

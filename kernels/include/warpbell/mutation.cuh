@@ -201,6 +201,9 @@ WARPBELL_SWITCH(STREAM_WAITS_FOR_EVER, stream_waits_for_ever); // stream: a tile
 WARPBELL_SWITCH(STREAM_SLOT_IN_USE_TAKEN, stream_slot_in_use_taken); // stream: a slot that an SSD may still write to gets another tile
 WARPBELL_SWITCH(STREAM_RESIDENT_LOADED, stream_resident_loaded); // stream: a tile that is still in the ring is loaded again
 WARPBELL_SWITCH(STREAM_TILE_UNCHECKED, stream_tile_unchecked); // stream: a tile may be larger than its slot
+WARPBELL_SWITCH(STREAM_STARVED, stream_starved); // stream: a load begins although a lane has no id for it
+WARPBELL_SWITCH(STREAM_LEFT_UNTOLD, stream_left_untold); // stream: nobody learns of a load that did not come and was not waited for
+WARPBELL_SWITCH(STREAM_RESIDENT_UNCHECKED, stream_resident_unchecked); // stream: a tile that should be in the ring may be larger than its slot
 WARPBELL_SWITCH(SERVICE_PUBLISHED_UNSEEN, service_published_unseen); // laboratory: a slot moves on before its entry and its owner can be seen
 // clang-format on
 

@@ -5,7 +5,7 @@
 //   // 3 slots in the ring, 2 stages in shared memory.
 //   wb::tile_stream<decltype(ssd), 3, 2> tiles(block, order, ssd, ring, port::block_memory());
 //   wb::status s = tiles.for_each(block, [&](const wb::stream_tile& tile) { use(tile.data<float>()); });
-//   tiles.detach(block);
+//   const wb::status left = tiles.detach(block);
 //
 // | call                   | who calls | answer                                                          |
 // | ---------------------- | --------- | --------------------------------------------------------------- |
@@ -14,7 +14,7 @@
 // | producer_commit        | the group | its load is on its way; what is refused is the tile's answer    |
 // | consumer_wait          | the group | the oldest tile that was committed: here, or why it is not      |
 // | consumer_release       | the group | its slot and its stage are free                                 |
-// | detach                 | the group | loads that nobody waited for are done, or their deadline is over |
+// | detach                 | the group | of the loads that nobody waited for: success, or a failure       |
 //
 // The group is a block or a whole warp; each of its threads makes each call, with the same arguments. The
 // first warp's source is used: where the group is a block, its other warps' may be of no queue. Several tiles
@@ -22,7 +22,10 @@
 //
 // A tile that cannot be loaded comes in its turn, with its status. Where the SSD may still write to its slot
 // (status::buffer_in_use), no other tile is loaded into that slot: those that the schedule has there are
-// answered alike. Every wait ends by its deadline, the queue's unless the call names one.
+// answered alike. Every wait for a load ends by its deadline, the queue's unless the call names one.
+//
+// A load takes a command id of each lane that reads a part of it. Where a lane has fewer ids than there are
+// slots (AttachOptions::tokens), a commit waits for the oldest load first: as many are on their way at once.
 //
 // A tile is there for every thread of the group from consumer_wait to consumer_release. From the ring to
 // shared memory it is copied by the engine for that on GPUs from compute capability 9.0 on, by asynchronous
@@ -132,6 +135,8 @@ template <sharing Mode, class Retry> struct tile_source<session<Mode, Retry>> {
     template <class Warp>
     WARPBELL_D static io_token start(const Warp& warp, source_type& s, const warpbell_tile_step& step,
                                      const dma_span& to, u64 deadline_ns, status& said);
+    // This lane has no command id for another load.
+    WARPBELL_D static bool starved(source_type& s) { return s.queue().free_ids() == 0; }
     template <class Warp>
     WARPBELL_D static bool look(const Warp& warp, source_type& s, io_token& token, status& said);
     template <class Warp>
@@ -147,6 +152,7 @@ struct tile_source<volume<Mode, Members, Map, Retry>> {
     template <class Warp>
     WARPBELL_D static io_token start(const Warp& warp, source_type& v, const warpbell_tile_step& step,
                                      const volume_span& to, u64 deadline_ns, status& said);
+    WARPBELL_D static bool starved(source_type&) { return false; }
     template <class Warp> WARPBELL_D static bool look(const Warp&, source_type&, io_token&, status&) {
         return true;
     }
@@ -201,8 +207,10 @@ template <class Source, u32 Slots, u32 Stages = Slots, class Schedule = listed_t
     template <class Group> WARPBELL_D stream_tile consumer_wait(const Group& group, u64 deadline_ns = 0);
     // invalid_field: none was waited for that was not released.
     template <class Group> WARPBELL_D status consumer_release(const Group& group);
-    // Last call.
-    template <class Group> WARPBELL_D void detach(const Group& group, u64 deadline_ns = 0);
+    // Last call. Waits for the loads that nobody waited for, each until its deadline. Of these, success, or:
+    // a failure that leaves its slot to the SSD (the ring is not to be used for anything else then), else the
+    // first.
+    template <class Group> WARPBELL_D status detach(const Group& group, u64 deadline_ns = 0);
 
     // Steps of the schedule that were loaded so far, and that found their tile in the ring.
     WARPBELL_D u32 loads() const { return loads_; }
@@ -227,10 +235,12 @@ template <class Source, u32 Slots, u32 Stages = Slots, class Schedule = listed_t
         return status::from_bits(port::load_relaxed_any(&shared_.results[slot]));
     }
     WARPBELL_D status check(const warpbell_tile_step& step) const;
+    WARPBELL_D status in_ring(const warpbell_tile_step& step) const;
     template <class Warp>
     WARPBELL_D void start(const Warp& warp, const warpbell_tile_step& step, u64 deadline_ns);
     template <class Warp> WARPBELL_D bool look(const Warp& warp, u32 slot);
     template <class Warp> WARPBELL_D void finish(const Warp& warp, u32 slot, u64 deadline_ns);
+    template <class Warp> WARPBELL_D void settle(const Warp& warp, u64 deadline_ns);
     template <class Group> WARPBELL_D void take_loads(const Group& group, u32 end, u64 deadline_ns);
     template <class Group> WARPBELL_D void begin_copies(const Group& group);
     template <class Group> WARPBELL_D status await_copy(const Group& group, u32 stage);
@@ -241,6 +251,7 @@ template <class Source, u32 Slots, u32 Stages = Slots, class Schedule = listed_t
     storage& shared_;
     // Steps, alike in all threads: released <= waited <= copied <= loaded <= committed <= acquired.
     u32 acquired_ = 0, committed_ = 0, loaded_ = 0, copied_ = 0, waited_ = 0, released_ = 0;
+    u32 settled_ = 0; // in the first warp: steps whose load has its answer; the others know of `loaded_`
     u32 loads_ = 0;
     u32 parity_ = 0; // of each stage's copy
     u32 begun_ = 0;  // stages with a copy that was not waited for

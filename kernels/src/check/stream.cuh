@@ -73,8 +73,8 @@ template <sharing Mode> class stream_check : check_warp<Mode> {
             found_.told(2, tile.result());
             found_.saw(3, tile && is_right(tile, version));
         });
-        found_.judge(4, all, all.ok() && tiles.loads() == count && tiles.reuses() == 0);
-        tiles.detach(block);
+        const status left = tiles.detach(block);
+        found_.judge(4, all, all.ok() && left.ok() && tiles.loads() == count && tiles.reuses() == 0);
     }
 
     check_region of_block_;

@@ -44,5 +44,9 @@ fn tiles_are_copied_by_the_engine_from_sm_90_on_and_by_asynchronous_copies_befor
                 assert_eq!(text.contains(*word), wanted, "{word} for compute_{arch}");
             }
         }
+        // A fence for each place that makes a barrier known to the engine, and one before each copy: of what the SSD wrote.
+        let [copies, barriers, fences] =
+            [BULK[0], "mbarrier.init", BULK[2]].map(|word| text.matches(word).count());
+        assert!(arch < 90 || fences >= copies + barriers, "{fences}, {copies}, {barriers} on compute_{arch}");
     }
 }

@@ -25,11 +25,16 @@ pub const TILE: u32 = 6;
 
 /// `flags` of `stream_test`.
 pub const BY_VERBS: u32 = 1;
+pub const WAITS_AHEAD: u32 = 2;
 pub const LEAVES_EARLY: u32 = 4;
 
-/// `shape` of `stream_test`: slots and stages. From the sixth on they are by rules; the last has slots that are too small.
-pub const SHAPES: [(u32, u32, u32); 9] =
-    [(1, 1, 1), (2, 2, 2), (3, 3, 3), (4, 4, 2), (5, 3, 2), (6, 3, 2), (7, 2, 1), (8, 2, 2), (9, 2, 1)];
+/// `shape` of `stream_test`: slots and stages. From the sixth on they are by rules. The ninth has slots that are too small,
+/// the next two have steps that no host would make, and the last has a ring that is too small.
+#[rustfmt::skip]
+pub const SHAPES: [(u32, u32, u32); 12] = [
+    (1, 1, 1), (2, 2, 2), (3, 3, 3), (4, 4, 2), (5, 3, 2), (6, 3, 2), (7, 2, 1), (8, 2, 2), (9, 2, 1), (10, 3, 3),
+    (11, 3, 3), (12, 3, 3),
+];
 
 #[derive(IntoBytes, Immutable)]
 #[repr(C)]
@@ -68,6 +73,9 @@ pub struct Note {
     pub loads: u32,
     pub reuses: u32,
     pub refused: u32,
+    /// Of the loads that nobody waited for.
+    pub left: u32,
+    pad: u32,
 }
 
 pub fn source() -> Variant {
@@ -94,6 +102,8 @@ pub struct Setting {
     pub shape: u32,
     pub grid: u32,
     pub warps: u32,
+    /// Command ids of a lane.
+    pub tokens: u32,
     pub schedule: TileSchedule,
     pub flags: u32,
     /// Blocks that a command moves at most.
@@ -124,6 +134,7 @@ impl Setting {
             shape,
             grid: 1,
             warps: 2,
+            tokens: 8,
             schedule,
             flags: 0,
             most: 64,
@@ -152,7 +163,7 @@ impl Setting {
         AttachOptions {
             queues: if self.sharing == Sharing::Exclusive { warps } else { 1 },
             warps,
-            tokens: Some(8),
+            tokens: Some(self.tokens),
             sharing: self.sharing,
             deadline: self.deadline,
             recovery: false,
@@ -277,6 +288,9 @@ impl Ran {
             for (at, (record, step)) in records.iter().zip(setting.schedule.steps()).enumerate() {
                 let right = Record { tile: step.tile, answers: warps, ..Record::default() };
                 let found = Record { begin_ns: 0, end_ns: 0, ..*record };
+                if found.wrong != 0 {
+                    return Err(format!("block {block}, step {at}: {} wrong words", found.wrong));
+                }
                 if found != right {
                     return Err(format!("block {block}, step {at}: {found:?}"));
                 }
@@ -285,7 +299,7 @@ impl Ran {
             let report = setting.schedule.report();
             let right =
                 Note { loads: report.loads as u32, reuses: (report.steps - report.loads) as u32, ..note };
-            if note != right || note.told != 0 || note.refused != 0 {
+            if note != right || [note.told, note.refused, note.left] != [0; 3] {
                 return Err(format!("block {block} was told {note:?}"));
             }
         }

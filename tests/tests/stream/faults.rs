@@ -34,6 +34,9 @@ pub fn broken(block: u64) -> FaultPlan {
 /// The statuses of all steps of a block of threads; data of those that came was right.
 pub fn statuses(ran: &Ran, block: usize) -> Result<Vec<u32>, String> {
     match ran.records[block].iter().find(|record| record.wrong != 0 || record.answers == 0) {
+        Some(record) if record.wrong != 0 => {
+            Err(format!("tile {}: {} wrong words", record.tile, record.wrong))
+        }
         Some(record) => Err(format!("{record:?}")),
         None => Ok(ran.records[block].iter().map(|record| record.status).collect()),
     }
@@ -87,6 +90,46 @@ fn tiles_that_do_not_fit_are_refused_as_their_answer() {
     let outside = library(abi::OUT_OF_RANGE);
     assert_eq!(statuses(&ran, 0), Ok(vec![0, outside, 0, outside]));
     assert_eq!(ran.several.violations(), Vec::<String>::new());
+}
+
+#[test]
+fn a_load_that_nobody_waited_for_and_that_never_came_is_told_at_the_end() {
+    for sharing in MODES {
+        for lost in [3, 4, 5] {
+            let setting = Setting::new(sharing, 3, schedule(&order(&[0, 1, 2, 3, 4, 5, 6, 7]), 3, 2));
+            let setting = setting.failing(bad(FaultAction::Drop, lost * u64::from(TILE)));
+            let flags = BY_VERBS | LEAVES_EARLY;
+            let setting = Setting { flags, deadline: Duration::from_millis(2), ..setting };
+            let ran = setting.run(&MODULE, 1).expect("a run");
+            // Four are waited for, two more are on their way then.
+            let left = if lost == 3 { 0 } else { library(abi::TIMED_OUT) };
+            assert_eq!((ran.notes[0].left, ran.notes[0].refused), (left, 0), "tile {lost}, {sharing:?}");
+        }
+    }
+}
+
+/// Schedules of the user's own are not checked by the host.
+#[test]
+fn steps_that_no_host_would_make_fail_alone() {
+    for sharing in MODES {
+        let fails = |shape, numbers: &[u64]| {
+            let setting = Setting::new(sharing, shape, schedule(&order(numbers), 3, 2));
+            let setting = setting.failing(bad(FaultAction::Drop, 33 * u64::from(TILE)));
+            let setting = Setting { deadline: Duration::from_millis(2), ..setting };
+            statuses(&setting.run(&MODULE, 1).expect("a run"), 0).expect("right data")
+        };
+        let (none, large) = (library(abi::INVALID_FIELD), library(abi::TOO_LARGE));
+        let (lost, outside) = (library(abi::TIMED_OUT), library(abi::OUT_OF_BUFFER));
+        // The first step finds nothing in its slot; the fourth is larger than what it finds.
+        assert_eq!(fails(10, &[0, 1, 1, 1, 2]), [none, 0, 0, large, 0]);
+        // A step that is too large in a slot that the SSD may still write to: it stays so for the next ones.
+        assert_eq!(
+            fails(11, &[0, 1, 2, 33, 4, 5, 6, 7, 8, 9, 10, 11])[3..],
+            [lost, 0, 0, lost, 0, 0, lost, 0, 0]
+        );
+        // What lies behind the ring is somebody else's.
+        assert_eq!(fails(12, &[0, 1, 2, 3]), [0, 0, outside, 0]);
+    }
 }
 
 #[test]

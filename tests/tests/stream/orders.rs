@@ -47,6 +47,33 @@ fn the_four_verbs_do_what_for_each_does_and_refuse_what_cannot_be() {
 }
 
 #[test]
+fn several_tiles_are_held_at_a_time() {
+    for sharing in MODES {
+        for (shape, slots, stages) in &SHAPES[1..5] {
+            let setting = Setting::new(sharing, *shape, reused(*slots, stages - 1));
+            let warps = if *shape == 5 { 1 } else { 2 };
+            right(&Setting { flags: BY_VERBS | WAITS_AHEAD, warps, ..setting }, 1);
+        }
+    }
+}
+
+#[test]
+fn fewer_ids_than_slots_load_every_tile() {
+    for seed in seeds(SEEDS) {
+        for sharing in MODES {
+            for (shape, tokens) in [(3, 2), (3, 1), (4, 3), (4, 1)] {
+                let slots = SHAPES[shape as usize - 1].1;
+                let one_row = Setting { tokens, ..Setting::new(sharing, shape, reused(slots, slots - 1)) };
+                right(&one_row, seed);
+                // Of which each lane has a part; and of several rows.
+                right(&Setting { most: 1, ..one_row }, seed);
+                right(&Setting { tokens, ..Setting::new(sharing, 3, schedule(&of_matrix(), 3, 2)) }, seed);
+            }
+        }
+    }
+}
+
+#[test]
 fn what_was_loaded_and_not_waited_for_is_done_when_the_stream_ends() {
     for sharing in MODES {
         let setting = Setting::new(sharing, 3, schedule(&order(&[0, 1, 2, 3, 4, 5, 6, 7]), 3, 2));

@@ -15,19 +15,22 @@ use crate::orders::reused;
 type Check = fn(&Module) -> Result<(), String>;
 
 /// Switch, check, and what the check says then.
-const RULES: [(&str, Check, &str); 12] = [
-    ("STREAM_COPY_UNAWAITED", data_is_right, "wrong: "),
-    ("STREAM_COPY_UNORDERED", data_is_right, "wrong: "),
-    ("STREAM_SLOT_OVERWRITTEN", data_is_right, "step "),
-    ("STREAM_STAGE_OVERWRITTEN", data_is_right, "wrong: "),
-    ("STREAM_SLOT_OF_NEXT", data_is_right, "wrong: "),
+const RULES: [(&str, Check, &str); 15] = [
+    ("STREAM_COPY_UNAWAITED", data_is_right, " wrong words"),
+    ("STREAM_COPY_UNORDERED", data_is_right, " wrong words"),
+    ("STREAM_SLOT_OVERWRITTEN", data_is_right, " wrong words"),
+    ("STREAM_STAGE_OVERWRITTEN", data_is_right, " wrong words"),
+    ("STREAM_SLOT_OF_NEXT", data_is_right, " wrong words"),
     ("STREAM_PHASE_STUCK", data_is_right, "status: 32769,"),
     ("STREAM_RESIDENT_LOADED", data_is_right, "status: 32776,"),
-    ("STREAM_FAILURE_HIDDEN", failures_are_told, "wrong: "),
-    ("STREAM_FAILURE_OF_LANE", failures_are_told, "wrong: "),
+    ("STREAM_FAILURE_HIDDEN", failures_are_told, " wrong words"),
+    ("STREAM_FAILURE_OF_LANE", failures_are_told, " wrong words"),
     ("STREAM_WAITS_FOR_EVER", deadlines_are_kept, "not done"),
     ("STREAM_SLOT_IN_USE_TAKEN", slots_in_use_are_left, "statuses"),
     ("STREAM_TILE_UNCHECKED", tiles_fit, "statuses"),
+    ("STREAM_STARVED", few_ids_are_enough, "status: 32775,"),
+    ("STREAM_LEFT_UNTOLD", what_is_left_is_told, "left: 0"),
+    ("STREAM_RESIDENT_UNCHECKED", residents_fit, "statuses"),
 ];
 
 #[test]
@@ -90,6 +93,29 @@ fn slots_in_use_are_left(module: &Module) -> Result<(), String> {
     let ran = ran(&silent(), module, 1)?;
     let (found, lost) = (statuses(&ran, 0)?, library(abi::TIMED_OUT));
     if found == [0, 0, 0, lost, 0, 0, lost, 0, 0] { Ok(()) } else { Err(format!("statuses {found:x?}")) }
+}
+
+fn few_ids_are_enough(module: &Module) -> Result<(), String> {
+    let setting = Setting { tokens: 1, ..Setting::new(Sharing::Shared, 3, reused(3, 2)) };
+    ran(&setting, module, 1)?.check(&setting)
+}
+
+/// Tile 5 never comes, and the stream ends before.
+fn what_is_left_is_told(module: &Module) -> Result<(), String> {
+    let setting = Setting::new(Sharing::Shared, 3, schedule(&order(&[0, 1, 2, 3, 4, 5, 6, 7]), 3, 2));
+    let setting = setting.failing(bad(FaultAction::Drop, 5 * u64::from(TILE)));
+    let setting = Setting { flags: BY_VERBS | LEAVES_EARLY, deadline: Duration::from_millis(2), ..setting };
+    let left = ran(&setting, module, 1)?.notes[0].left;
+    if left == library(abi::TIMED_OUT) { Ok(()) } else { Err(format!("left: {left:x}")) }
+}
+
+/// The fourth step is larger than the slot in which it should find its tile.
+fn residents_fit(module: &Module) -> Result<(), String> {
+    let setting = Setting::new(Sharing::Shared, 10, schedule(&order(&[0, 1, 1, 1, 2]), 3, 2));
+    let ran = ran(&setting, module, 1)?;
+    let found: Vec<_> = ran.records[0].iter().map(|record| record.status).collect();
+    let expected = [library(abi::INVALID_FIELD), 0, 0, library(abi::TOO_LARGE), 0];
+    if found == expected { Ok(()) } else { Err(format!("statuses {found:x?}")) }
 }
 
 /// Tiles that a schedule of the user's own has, and no slot has room for.

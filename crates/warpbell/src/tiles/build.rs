@@ -183,6 +183,7 @@ mod tests {
         assert!(said(&[tile], TileSpec { slots: 33, ..spec }).contains("1 to 32"));
         assert!(said(&[tile], TileSpec { ahead: 2, ..spec }).contains("less than the 2 slots"));
         assert!(said(&[tile], TileSpec { block_bytes: 500, ..spec }).contains("power of two"));
+        assert!(said(&[tile], TileSpec { block_bytes: 1 << 31, ..spec }).contains("1 MiB"));
         assert!(said(&[Tile { rows: 33, ..tile }], spec).contains("1 to 32 rows"));
         assert!(said(&[Tile { blocks: 4096, ..tile }], spec).contains("1 MiB"));
         assert!(said(&[tile, Tile { first_block: 3, ..tile }], spec).contains("wherever it is used"));

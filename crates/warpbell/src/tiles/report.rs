@@ -1,6 +1,6 @@
 //! What a schedule does with its tiles: all of it is known before anything runs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use warpbell_kernels::abi::TILE_RESIDENT;
 
@@ -53,17 +53,38 @@ pub(super) fn report(schedule: &TileSchedule) -> TileReport {
     }
 }
 
-/// By a list of tiles in the order of their latest use: a tile's place in it is its distance.
+/// A use is the latest one of its tile until the tile is used again. Between two uses of a tile, as many others are used as
+/// there are latest uses: counted by a tree of partial sums (Fenwick), so that long orders are no work.
 fn distances(schedule: &TileSchedule) -> BTreeMap<u64, u64> {
-    let (mut recent, mut found) = (Vec::new(), BTreeMap::new());
-    for step in &schedule.steps {
-        if let Some(place) = recent.iter().rev().position(|tile| *tile == step.tile) {
-            *found.entry(place as u64).or_default() += 1;
-            recent.remove(recent.len() - 1 - place);
+    let (mut last, mut found) = (HashMap::new(), BTreeMap::new());
+    let mut latest = PartialSums(vec![0; schedule.steps.len() + 1]);
+    for (at, step) in schedule.steps.iter().enumerate() {
+        if let Some(before) = last.insert(step.tile, at) {
+            *found.entry((latest.below(at) - latest.below(before + 1)) as u64).or_default() += 1;
+            latest.add(before, -1);
         }
-        recent.push(step.tile);
+        latest.add(at, 1);
     }
     found
+}
+
+/// Sums of the numbers at the first places; each is at place + 1.
+struct PartialSums(Vec<i64>);
+
+impl PartialSums {
+    fn add(&mut self, place: usize, number: i64) {
+        let mut at = place + 1;
+        while let Some(sum) = self.0.get_mut(at) {
+            *sum += number;
+            at += at & at.wrapping_neg();
+        }
+    }
+
+    /// Of all places below this one.
+    fn below(&self, place: usize) -> i64 {
+        let next = |at: &usize| Some(at & (at - 1)).filter(|at| *at != 0);
+        std::iter::successors(Some(place).filter(|place| *place != 0), next).map(|at| self.0[at]).sum()
+    }
 }
 
 /// Uses of each load, and the steps that it stays for.
@@ -90,6 +111,22 @@ fn stays(schedule: &TileSchedule) -> (BTreeMap<u64, u64>, BTreeMap<u64, u64>) {
 #[cfg(test)]
 mod tests {
     use crate::{Tile, TileSchedule, TileSpec};
+
+    #[test]
+    fn distances_are_those_of_a_list_of_latest_uses() {
+        let numbers: Vec<u64> = (0..300).map(|at| at * at * 7 % 23 + at % 5).collect();
+        let (mut recent, mut expected) = (Vec::new(), std::collections::BTreeMap::new());
+        for number in &numbers {
+            if let Some(place) = recent.iter().rev().position(|tile| tile == number) {
+                *expected.entry(place as u64).or_default() += 1;
+                recent.remove(recent.len() - 1 - place);
+            }
+            recent.push(*number);
+        }
+        let order: Vec<Tile> = numbers.iter().map(|tile| Tile::linear(*tile, tile * 4, 4)).collect();
+        let spec = TileSpec { block_bytes: 512, slots: 2, ahead: 0 };
+        assert_eq!(TileSchedule::new(&order, spec).expect("a schedule").report().reuse_distances, expected);
+    }
 
     #[test]
     fn distances_uses_and_residency_are_those_of_the_order() {

@@ -1,5 +1,6 @@
 //! Schedules as text: the same schedule is the same text, byte for byte.
 
+use std::collections::HashMap;
 use std::fmt::Write;
 use std::str::FromStr;
 
@@ -22,68 +23,87 @@ pub(super) fn write(schedule: &TileSchedule) -> String {
     text
 }
 
-/// Lines with their numbers.
-struct Lines<'a>(std::iter::Enumerate<std::str::Lines<'a>>);
+/// Lines with their numbers, from 0 on.
+struct Lines<'a> {
+    rest: std::str::Lines<'a>,
+    next: usize,
+}
 
 impl<'a> Lines<'a> {
-    fn expect(&mut self, first: &str) -> Result<&'a str, Error> {
-        let (at, line) = self.0.next().unwrap_or((0, ""));
-        line.strip_prefix(first).ok_or_else(|| wrong(at, format!("should begin with '{first}'")))
+    fn take(&mut self) -> Option<&'a str> {
+        self.next += 1;
+        self.rest.next()
+    }
+
+    fn expect(&mut self, whole: &str) -> Result<(), Error> {
+        match self.take() {
+            Some(line) if line == whole => Ok(()),
+            found => Err(self.wrong(format!("'{}' should be '{whole}'", found.unwrap_or_default()))),
+        }
     }
 
     fn number(&mut self, name: &str) -> Result<u32, Error> {
-        let value = self.expect(name)?;
-        value.trim().parse().map_err(|_| wrong(0, format!("{name}: '{value}' is no number")))
+        let line = self.take().unwrap_or_default();
+        let value = line.strip_prefix(name).and_then(|rest| rest.strip_prefix(' '));
+        let number = value.and_then(|value| value.parse().ok());
+        number.ok_or_else(|| self.wrong(format!("'{line}' should be '{name}' and a number")))
+    }
+
+    /// Of the line that was taken last.
+    fn wrong(&self, why: impl Into<String>) -> Error {
+        let value = format!("line {}", self.next);
+        Error::Argument { object: "tile schedule", value, limit: why.into() }
+    }
+
+    /// The same, of something else that is wrong with it.
+    fn caused(&self, error: &Error) -> Error {
+        self.wrong(error.to_string())
     }
 }
 
-fn wrong(line: usize, why: impl Into<String>) -> Error {
-    Error::Argument { object: "tile schedule", value: format!("line {}", line + 1), limit: why.into() }
-}
-
 pub(super) fn read(text: &str) -> Result<TileSchedule, Error> {
-    let mut lines = Lines(text.lines().enumerate());
+    let mut lines = Lines { rest: text.lines(), next: 0 };
     lines.expect(FIRST)?;
-    let block_bytes = lines.number("block_bytes ")?;
-    let (slots, ahead) = (lines.number("slots ")?, lines.number("ahead ")?);
+    let block_bytes = lines.number("block_bytes")?;
+    let (slots, ahead) = (lines.number("slots")?, lines.number("ahead")?);
     let spec = TileSpec { block_bytes, slots, ahead };
     check_spec(&spec)?;
     lines.expect(COLUMNS)?;
-    let mut replay = Replay { slots: vec![None; slots as usize] };
+    let mut replay = Replay { slots: vec![None; slots as usize], tiles: HashMap::new() };
     let mut steps = Vec::new();
-    for (line, text) in lines.0 {
-        let step = step(line, text, steps.len())?;
-        check_tile(&tile_of(&step), &spec)?;
-        replay.take(&step, steps.len()).map_err(|why| wrong(line, why))?;
+    while let Some(text) = lines.take() {
+        let step = step(text, steps.len()).map_err(|why| lines.wrong(why))?;
+        check_tile(&tile_of(&step), &spec).map_err(|error| lines.caused(&error))?;
+        replay.take(&step, steps.len()).map_err(|why| lines.wrong(why))?;
         steps.push(step);
     }
     Ok(TileSchedule { spec, steps })
 }
 
-fn step(line: usize, text: &str, at: usize) -> Result<TileStep, Error> {
+fn step(text: &str, at: usize) -> Result<TileStep, String> {
     let words: Vec<&str> = text.split(' ').collect();
     let [number, tile, first_block, blocks, rows, row_stride, slot, after, how] = words[..] else {
-        return Err(wrong(line, "should have nine columns"));
+        return Err("should have nine columns".to_owned());
     };
-    fn value<T: FromStr>(line: usize, word: &str) -> Result<T, Error> {
-        word.parse().map_err(|_| wrong(line, format!("'{word}' is no number that fits")))
+    fn value<T: FromStr>(word: &str) -> Result<T, String> {
+        word.parse().map_err(|_| format!("'{word}' is no number that fits"))
     }
-    if value::<usize>(line, number)? != at {
-        return Err(wrong(line, format!("should be step {at}")));
+    if value::<usize>(number)? != at {
+        return Err(format!("should be step {at}"));
     }
     let flags = match how {
         "load" => 0,
         "resident" => TILE_RESIDENT,
-        _ => return Err(wrong(line, format!("'{how}' is neither load nor resident"))),
+        _ => return Err(format!("'{how}' is neither load nor resident")),
     };
     Ok(TileStep {
-        tile: value(line, tile)?,
-        first_block: value(line, first_block)?,
-        row_stride: value(line, row_stride)?,
-        blocks: value(line, blocks)?,
-        rows: value(line, rows)?,
-        slot: value(line, slot)?,
-        after: value(line, after)?,
+        tile: value(tile)?,
+        first_block: value(first_block)?,
+        row_stride: value(row_stride)?,
+        blocks: value(blocks)?,
+        rows: value(rows)?,
+        slot: value(slot)?,
+        after: value(after)?,
         flags,
         pad0: 0,
     })
@@ -94,18 +114,23 @@ fn tile_of(step: &TileStep) -> Tile {
     Tile { number, first_block, blocks, rows, row_stride }
 }
 
-/// The ring as the steps leave it: each slot's load, and the latest step that used it.
+/// The ring as the steps leave it: each slot's load, and the latest step that used it. And where each tile is.
 struct Replay {
     slots: Vec<Option<(TileStep, usize)>>,
+    tiles: HashMap<u64, Tile>,
 }
 
 impl Replay {
     /// Whether the step can be done where it says.
     fn take(&mut self, step: &TileStep, at: usize) -> Result<(), String> {
+        let tile = tile_of(step);
+        if *self.tiles.entry(tile.number).or_insert(tile) != tile {
+            return Err(format!("tile {} was elsewhere before", tile.number));
+        }
         let count = self.slots.len();
         let slot = self.slots.get_mut(step.slot as usize).ok_or(format!("there are {count} slots"))?;
         let load = match slot {
-            Some((load, _)) if step.flags & TILE_RESIDENT != 0 && tile_of(load) == tile_of(step) => *load,
+            Some((load, _)) if step.flags & TILE_RESIDENT != 0 && tile_of(load) == tile => *load,
             _ if step.flags & TILE_RESIDENT != 0 => {
                 return Err(format!("tile {} is not in slot {}", step.tile, step.slot));
             }
@@ -164,20 +189,41 @@ mod tests {
         let head = "warpbell tiles 1\nblock_bytes 512\nslots 2\nahead 1\n".to_owned() + COLUMNS + "\n";
         let refused =
             |lines: &str| TileSchedule::from_text(&(head.clone() + lines)).expect_err("refused").to_string();
-        for (lines, why) in [
-            ("0 7 0 8 1 0 0 0 resident\n", "tile 7 is not in slot 0"),
-            ("0 7 0 8 1 0 0 0 load\n1 8 8 8 1 0 0 0 load\n", "step 0 may still use slot 0"),
-            ("0 7 0 8 1 0 0 1 load\n", "would wait for step 0"),
-            ("0 7 0 8 1 0 2 0 load\n", "there are 2 slots"),
-            ("1 7 0 8 1 0 0 0 load\n", "should be step 0"),
-            ("0 7 0 8 1 0 0 load\n", "nine columns"),
-            ("0 7 0 x 1 0 0 0 load\n", "'x' is no number"),
-            ("0 7 0 8 1 0 0 0 kept\n", "neither load nor resident"),
-            ("0 7 0 8 99 0 0 0 load\n", "1 to 32 rows"),
+        for (lines, line, why) in [
+            ("0 7 0 8 1 0 0 0 resident\n", 6, "tile 7 is not in slot 0"),
+            ("0 7 0 8 1 0 0 0 load\n1 8 8 8 1 0 0 0 load\n", 7, "step 0 may still use slot 0"),
+            ("0 7 0 8 1 0 0 0 load\n1 7 9 8 1 0 1 0 load\n", 7, "tile 7 was elsewhere before"),
+            ("0 7 0 8 1 0 0 1 load\n", 6, "would wait for step 0"),
+            ("0 7 0 8 1 0 2 0 load\n", 6, "there are 2 slots"),
+            ("1 7 0 8 1 0 0 0 load\n", 6, "should be step 0"),
+            ("0 7 0 8 1 0 0 load\n", 6, "nine columns"),
+            ("0 7 0 x 1 0 0 0 load\n", 6, "'x' is no number"),
+            ("0 7 0 8 1 0 0 0 kept\n", 6, "neither load nor resident"),
+            ("0 7 0 8 99 0 0 0 load\n", 6, "1 to 32 rows"),
+            ("0 7 0 4294967295 32 0 0 0 load\n", 6, "1 MiB"),
         ] {
             let said = refused(lines);
-            assert!(said.contains(why), "{lines}: {said}");
+            assert!(said.contains(why) && said.contains(&format!("line {line}:")), "{lines}: {said}");
         }
-        assert!(TileSchedule::from_text("warpbell tiles 2\n").is_err());
+    }
+
+    #[test]
+    fn a_head_that_is_not_ours_is_refused_with_its_line() {
+        let good = schedule().to_text();
+        for (line, with, why) in [
+            (1, "warpbell tiles 12", "should be 'warpbell tiles 1'"),
+            (2, "block_bytes", "'block_bytes' and a number"),
+            (3, "slots three", "'slots' and a number"),
+            (4, "aheads 1", "'ahead' and a number"),
+            (5, "# step tile", "should be '# step tile first_block"),
+        ] {
+            let mut lines: Vec<&str> = good.lines().collect();
+            lines[line - 1] = with;
+            let said = TileSchedule::from_text(&lines.join("\n")).expect_err("refused").to_string();
+            assert!(said.contains(why) && said.contains(&format!("line {line}:")), "{with}: {said}");
+        }
+        // A product of these would not fit 64 bits.
+        let large = good.replace("block_bytes 512", "block_bytes 2147483648");
+        assert!(TileSchedule::from_text(&large).expect_err("refused").to_string().contains("1 MiB"));
     }
 }

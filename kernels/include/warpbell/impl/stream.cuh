@@ -88,7 +88,8 @@ WARPBELL_STREAM_CALL(, class Group)::tile_stream(const Group& group, const Sched
         }
         WARPBELL_NO_UNROLL
         for (u32 i = 0; i < Slots; ++i) {
-            port::store_relaxed_any(&shared_.results[i], 0);
+            port::store_relaxed_any(&shared_.results[i],
+                                    status(code::invalid_field).bits); // nothing is there
         }
         port::store_relaxed_any(&shared_.loaded, 0);
         port::store_relaxed_any(&shared_.late, 0);
@@ -106,23 +107,37 @@ WARPBELL_STREAM(status)::check(const warpbell_tile_step& step) const {
     if (bytes_of(step) > schedule_.slot_bytes() && !mutate::stream_tile_unchecked) {
         return code::too_large;
     }
-    if (!to.inside()) {
+    if (!to.inside() || (step.slot + 1ull) * schedule_.slot_bytes() > ring_.bytes()) {
         return code::out_of_buffer;
     }
     const bool aligned = (reinterpret_cast<u64>(to.template data<u8>()) & 15u) == 0;
     return aligned && schedule_.slot_bytes() % 16u == 0 ? status() : status(code::misaligned);
 }
 
-// A slot that an SSD may still write to stays as it is.
+// Of a step whose load has its answer: its tile is in its slot, or why it is not.
+WARPBELL_STREAM(status)::in_ring(const warpbell_tile_step& step) const {
+    if (step.slot >= Slots) {
+        return code::invalid_field;
+    }
+    // A load was checked when it was committed.
+    const status loaded = result_of(step.slot);
+    return loaded.ok() && is_resident(step) && !mutate::stream_resident_unchecked ? check(step) : loaded;
+}
+
+// A slot that an SSD may still write to stays as it is, whatever the step is.
 WARPBELL_STREAM_CALL(void, class Warp)::start(const Warp& warp, const warpbell_tile_step& step,
                                               u64 deadline_ns) {
-    status said = check(step);
-    if (said.ok() && result_of(step.slot).buffer_in_use() && !mutate::stream_slot_in_use_taken) {
-        said = result_of(step.slot);
-    }
     if (step.slot < Slots) {
+        status said = result_of(step.slot);
+        if (!said.buffer_in_use() || mutate::stream_slot_in_use_taken) {
+            said = check(step);
+        }
         io_token token;
         if (said.ok()) {
+            while (!mutate::stream_starved && settled_ + 1u < committed_ &&
+                   warp.ballot(backing::starved(source_)) != 0) {
+                settle(warp, deadline_ns);
+            }
             token = backing::start(warp, source_, step, slot(step.slot), deadline_ns, said);
         }
         shared_.tokens[step.slot][port::lane()] = token.bits();
@@ -181,24 +196,29 @@ WARPBELL_STREAM_CALL(void, class Warp)::finish(const Warp& warp, u32 slot, u64 d
     }
 }
 
+// The load of the next step that has none, where the step has a load.
+WARPBELL_STREAM_CALL(void, class Warp)::settle(const Warp& warp, u64 deadline_ns) {
+    const warpbell_tile_step next = step(settled_++);
+    if (!is_resident(next) && next.slot < Slots) {
+        finish(warp, next.slot, deadline_ns);
+    }
+}
+
 // Steps up to `end` have their answers afterwards, and as many behind them as are done. In every thread.
 WARPBELL_STREAM_CALL(void, class Group)::take_loads(const Group& group, u32 end, u64 deadline_ns) {
     if (detail::warp_rank_of(group) == 0) {
         const auto& warp = detail::warp_of(group);
-        u32 at = loaded_;
         WARPBELL_NO_UNROLL
-        for (; at < committed_; ++at) {
-            const warpbell_tile_step found = step(at);
-            if (is_resident(found) || found.slot >= Slots) {
-                continue;
-            }
-            if (at >= end && !look(warp, found.slot)) {
+        while (settled_ < committed_) {
+            const warpbell_tile_step found = step(settled_);
+            const bool loads = !is_resident(found) && found.slot < Slots;
+            if (settled_ >= end && loads && !look(warp, found.slot)) {
                 break;
             }
-            finish(warp, found.slot, deadline_ns);
+            settle(warp, deadline_ns);
         }
         if (warp.is_leader()) {
-            port::store_relaxed_any(&shared_.loaded, at);
+            port::store_relaxed_any(&shared_.loaded, settled_);
         }
     }
     group.sync();
@@ -213,7 +233,7 @@ WARPBELL_STREAM_CALL(void, class Group)::begin_copies(const Group& group) {
     WARPBELL_NO_UNROLL
     for (; copied_ < loaded_ && copied_ < room; ++copied_) {
         const warpbell_tile_step found = step(copied_);
-        if (found.slot >= Slots || !result_of(found.slot).ok()) {
+        if (!in_ring(found).ok()) {
             continue;
         }
         const u32 from = mutate::stream_slot_of_next ? (found.slot + 1u) % Slots : found.slot;
@@ -233,11 +253,14 @@ WARPBELL_STREAM_CALL(status, class Group)::await_copy(const Group& group, u32 st
     const u64 begin = port::clock_ns();
     if ((begun_ & bit) != 0 && !mutate::stream_copy_unawaited) {
         const u32 parity = mutate::stream_phase_stuck ? 0 : parity_ >> stage & 1u;
+        // The clock comes before the look: a thread that was stopped in between is not late.
+        bool over = false;
         while (!port::copy_is_done(&shared_.barriers[stage], group.thread_rank(), parity)) {
-            if (port::clock_ns() - begin > detail::copy_deadline_ns) {
+            if (over) {
                 port::store_relaxed_any(&shared_.late, 1);
                 break;
             }
+            over = port::clock_ns() - begin > detail::copy_deadline_ns;
             port::pause();
         }
         parity_ ^= bit;
@@ -258,7 +281,7 @@ WARPBELL_STREAM_CALL(stream_tile, class Group)::consumer_wait(const Group& group
     begin_copies(group);
     const u32 at = waited_++;
     const warpbell_tile_step found = step(at);
-    status result = found.slot < Slots ? result_of(found.slot) : status(code::invalid_field);
+    status result = in_ring(found);
     const status copied = await_copy(group, at % Stages);
     result = result.ok() ? copied : result;
     result = mutate::stream_failure_hidden ? status() : result;
@@ -292,8 +315,13 @@ WARPBELL_STREAM_CALL(status, class Group, class Use)::for_each(const Group& grou
     return worst;
 }
 
-WARPBELL_STREAM_CALL(void, class Group)::detach(const Group& group, u64 deadline_ns) {
+WARPBELL_STREAM_CALL(status, class Group)::detach(const Group& group, u64 deadline_ns) {
     take_loads(group, committed_, deadline_ns);
+    status worst;
+    WARPBELL_NO_UNROLL
+    for (u32 at = waited_; at < committed_; ++at) {
+        worst = detail::worse_of(worst, in_ring(step(at)));
+    }
     WARPBELL_NO_UNROLL
     for (; waited_ < copied_; ++waited_) {
         (void)await_copy(group, waited_ % Stages);
@@ -305,6 +333,7 @@ WARPBELL_STREAM_CALL(void, class Group)::detach(const Group& group, u64 deadline
             port::copy_close(&shared_.barriers[i]);
         }
     }
+    return mutate::stream_left_untold ? status() : worst;
 }
 
 #undef WARPBELL_STREAM_CALL
