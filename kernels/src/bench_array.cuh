@@ -138,22 +138,24 @@ template <class Words> class array_warp : workload {
 // ---- the kernels: one for each policy, as a compiler takes many times as long for all of them in one
 // -------------------------------------------------------------------------------------------------------
 
+// Lambdas that take it name it: NVRTC takes those with `auto` for host functions.
+template <class Policy>
+using pages_by = page_cache<session<sharing::shared>, page_access::read_write, Policy>;
+
 template <class Policy, class Use>
 WARPBELL_D void with_pages(const warpbell_bench_array_args& args, Use use) {
-    using source = session<sharing::shared>;
     const warpbell_buffer_ref buffer = args.bench.buffer;
-    source ssd(this_warp(), args.bench.ns, warp_number());
-    page_cache<source, page_access::read_write, Policy> pages(this_warp(), args.cache, ssd, dma_span(buffer));
+    session<sharing::shared> ssd(this_warp(), args.bench.ns, warp_number());
+    pages_by<Policy> pages(this_warp(), args.cache, ssd, dma_span(buffer));
     use(pages);
     pages.detach(this_warp());
     ssd.detach(this_warp());
 }
 
 template <class Policy> WARPBELL_D void run_bench_array(const warpbell_bench_array_args& args) {
-    with_pages<Policy>(args, [&](auto& pages) {
-        using cache = typename remove_reference<decltype(pages)>::type;
-        cached_words<cache> words(pages);
-        array_warp<cached_words<cache>>(args, words).run();
+    with_pages<Policy>(args, [&](pages_by<Policy>& pages) {
+        cached_words<pages_by<Policy>> words(pages);
+        array_warp<cached_words<pages_by<Policy>>>(args, words).run();
     });
 }
 
@@ -166,7 +168,7 @@ WARPBELL_D void run_bench_plain(const warpbell_bench_array_args& args) {
 
 // One warp flushes the cache.
 WARPBELL_D void run_bench_array_flush(const warpbell_bench_array_args& args) {
-    with_pages<clock_sweep>(args, [&](auto& pages) {
+    with_pages<clock_sweep>(args, [&](pages_by<clock_sweep>& pages) {
         const this_warp_t warp;
         const u64 start_ns = port::clock_ns();
         tally did;
