@@ -39,10 +39,13 @@ impl DataFile {
     }
 
     fn make(seed: u64, kind: &Kind) -> Result<DataFile, Failure> {
-        let made_up = NamedTempFile::new()?;
-        let mut out = BufWriter::new(made_up.reopen()?);
-        let header = generate(kind, seed, &mut out)?;
-        let file = made_up.reopen()?;
+        let made_up = NamedTempFile::new().map_err(Failure::temporary)?;
+        let reopen = || made_up.reopen().map_err(Failure::temporary);
+        let header = generate(kind, seed, &mut BufWriter::new(reopen()?)).map_err(|error| match error {
+            warpbell_data::Error::Io(error) => Failure::temporary(error),
+            other => other.into(),
+        })?;
+        let file = reopen()?;
         let name = format!("made-up {}, seed {seed}", header.kind());
         Ok(DataFile { name, file, header, _made_up: Some(made_up) })
     }
@@ -80,7 +83,7 @@ impl DataFile {
 
     /// Bytes of it.
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), Failure> {
-        Ok(self.file.read_exact_at(into, offset)?)
+        self.file.read_exact_at(into, offset).map_err(|error| self.unreadable(error))
     }
 
     /// All of a section, as values of `N` bytes: `data.values("x", f32::from_le_bytes)`.
@@ -97,9 +100,12 @@ impl DataFile {
 
     /// From its first byte on.
     pub(crate) fn stream(&self) -> Result<impl Read + use<>, Failure> {
-        let mut file = self.file.try_clone()?;
-        file.rewind()?;
-        Ok(file.take(self.header.bytes()))
+        let rewound = self.file.try_clone().and_then(|mut file| file.rewind().map(|()| file));
+        Ok(rewound.map_err(|error| self.unreadable(error))?.take(self.header.bytes()))
+    }
+
+    fn unreadable(&self, error: std::io::Error) -> Failure {
+        Failure::File { file: self.name.clone(), source: error.into() }
     }
 }
 
@@ -169,6 +175,18 @@ mod tests {
         file.flush()?;
         let text = refused(file.path(), Vectors { count: 5 }.into());
         assert_eq!(text, "FILE: header: 10000 bytes, and the header says 12192");
+        Ok(())
+    }
+
+    #[test]
+    fn failures_name_their_file_or_folder() -> Result<(), Failure> {
+        let data = DataFile::take(&options(&["--seed", "3"]), Vectors { count: 5 }.into())?;
+        let failure = data.read(1 << 40, &mut [0; 8]).unwrap_err().to_string();
+        assert!(failure.starts_with("made-up vectors, seed 3: "), "{failure}");
+        let failure = Failure::temporary(std::io::ErrorKind::StorageFull.into());
+        let folder = std::env::temp_dir().display().to_string();
+        assert!(failure.to_string().starts_with(&format!("temporary file in {folder}: ")), "{failure}");
+        assert_eq!(failure.exit_code(), 1);
         Ok(())
     }
 }

@@ -8,6 +8,9 @@ use warpbell_workload::{Control, Extent, Limits, permission, read_blocks, write_
 
 use crate::{DataFile, Failure, Options};
 
+/// The bits of a byte that `--corrupt` changes.
+pub const DAMAGE: u8 = 0x55;
+
 /// The namespace that is used.
 const NSID: u32 = 1;
 
@@ -30,7 +33,7 @@ impl Disk {
                 (name.clone(), None)
             }
             None => {
-                let (name, image) = image(offset + bytes)?;
+                let (name, image) = image(offset, bytes)?;
                 (name, Some(image))
             }
         };
@@ -109,7 +112,7 @@ impl Disk {
         let first = offset / self.block * self.block;
         let mut block = vec![0; self.block as usize];
         self.read(first, &mut block)?;
-        block[(offset - first) as usize] ^= 0x55;
+        block[(offset - first) as usize] ^= DAMAGE;
         self.write(first, self.block, &mut block.as_slice())
     }
 
@@ -119,14 +122,38 @@ impl Disk {
     }
 }
 
-/// An image of that size, behind the software controller.
-fn image(bytes: u64) -> Result<(DeviceName, NamedTempFile), Failure> {
-    let image = NamedTempFile::new()?;
-    image.as_file().set_len(bytes)?;
+/// An image with `bytes` from `offset` on, behind the software controller.
+fn image(offset: u64, bytes: u64) -> Result<(DeviceName, NamedTempFile), Failure> {
+    let size = offset.checked_add(bytes).filter(|size| i64::try_from(*size).is_ok());
+    let Some(size) = size else {
+        let limit = format!("{bytes} bytes from there on: no file is that large");
+        return Err(usage("--offset", offset, limit));
+    };
+    let image = NamedTempFile::new().map_err(Failure::temporary)?;
+    image.as_file().set_len(size).map_err(|error| match offset {
+        0 => Failure::temporary(error),
+        _ => usage("--offset", offset, format!("{bytes} bytes from there on, in an image: {error}")),
+    })?;
     let name = format!("soft:file={},writable=on", image.path().display());
     Ok((name.parse().map_err(warpbell::Error::from)?, image))
 }
 
 pub(crate) fn usage(object: &'static str, value: impl ToString, limit: String) -> Failure {
     Failure::Usage { object, value: value.to_string(), limit }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_offset_that_no_file_has_is_named() {
+        for offset in [u64::MAX, u64::MAX - 4095, 1 << 63] {
+            let failure = image(offset, 4096).err().map(|failure| (failure.to_string(), failure.exit_code()));
+            let text = format!("--offset {offset}: 4096 bytes from there on: no file is that large");
+            assert_eq!(failure, Some((text, 2)));
+        }
+        let (_, image) = image(4096, 8192).unwrap();
+        assert_eq!(image.as_file().metadata().unwrap().len(), 12_288);
+    }
 }

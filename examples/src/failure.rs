@@ -28,6 +28,14 @@ pub enum Failure {
         /// What is wrong with it.
         source: warpbell_data::Error,
     },
+    /// A temporary file could not be made or written.
+    #[error("temporary file in {folder}: {source} (TMPDIR names another folder)")]
+    Temporary {
+        /// Where.
+        folder: String,
+        /// Why.
+        source: std::io::Error,
+    },
     /// An option outside its limits.
     #[error("{object} {value}: {limit}")]
     Usage {
@@ -58,6 +66,11 @@ impl From<std::io::Error> for Failure {
 }
 
 impl Failure {
+    /// That of a temporary file, with the folder it should be in.
+    pub(crate) fn temporary(source: std::io::Error) -> Failure {
+        Failure::Temporary { folder: std::env::temp_dir().display().to_string(), source }
+    }
+
     /// The exit code, as the `warpbell` command has them: 1 failed or wrong, 2 usage, 3 refused, 4 something is missing.
     pub fn exit_code(&self) -> u8 {
         match self {

@@ -40,6 +40,7 @@ mod stage;
 
 pub use check::Check;
 pub use data_file::{DataFile, values};
+pub use disk::DAMAGE;
 pub use failure::{Failure, ending};
 pub use options::{Form, Options};
 pub use pass::{CacheFigures, Measured, Pass, Way};

@@ -43,7 +43,7 @@ pub struct Options {
     #[arg(short, long)]
     pub quiet: bool,
     /// Form of the result
-    #[arg(short, long, value_enum, default_value_t = Form::Text)]
+    #[arg(short, long, value_enum, default_value_t = Form::Normal)]
     pub output: Form,
 }
 
@@ -51,7 +51,8 @@ pub struct Options {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Form {
     /// For people.
-    Text,
+    #[value(alias = "text")]
+    Normal,
     /// For programs.
     Json,
 }
@@ -60,8 +61,43 @@ pub enum Form {
 const WARPS_OF_A_QUEUE: u32 = 8;
 
 impl Options {
+    /// Bytes of the page cache: the whole pages in what was asked for.
+    pub fn cache_bytes(&self) -> u64 {
+        // `Stage::open` refuses pages of no bytes, and programs may ask before.
+        self.cache.0 - self.cache.0 % self.page.0.max(1)
+    }
+
     /// Queues for all warps.
     pub(crate) fn queues(&self) -> u32 {
         self.warps.div_ceil(WARPS_OF_A_QUEUE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    #[test]
+    fn the_result_has_the_forms_of_the_command() {
+        let form = |word| Line::try_parse_from(["program", "-o", word]).map(|line| line.options.output).ok();
+        let forms = ["normal", "text", "json", "yaml"].map(form);
+        assert_eq!(forms, [Some(Form::Normal), Some(Form::Normal), Some(Form::Json), None]);
+    }
+
+    #[test]
+    fn a_cache_has_whole_pages() {
+        let bytes = |cache, page| {
+            Line::parse_from(["program", "--cache", cache, "--page", page]).options.cache_bytes()
+        };
+        assert_eq!((bytes("100k", "64k"), bytes("128k", "64k"), bytes("63k", "64k")), (65_536, 131_072, 0));
+        assert_eq!(bytes("100k", "0"), 102_400);
     }
 }

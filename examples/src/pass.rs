@@ -34,9 +34,9 @@ pub struct Measured {
     pub compute: Duration,
     /// Storing results, where the host did it.
     pub store: Duration,
-    /// From the first of it to the end of the last, the program's own steps between kernels included.
+    /// All three. What the host does besides, such as making memory ready or comparing results, is in none of them.
     pub total: Duration,
-    /// What the cache counted; `None` where everything was loaded.
+    /// What the cache counted; `None` where everything was loaded, or nothing asked for a page.
     pub cache: Option<CacheFigures>,
     /// Commands that kernels sent.
     pub commands: u64,
@@ -56,6 +56,11 @@ pub struct CacheFigures {
 }
 
 impl CacheFigures {
+    /// Whether anything asked for a page.
+    pub(crate) fn is_used(&self) -> bool {
+        self.hits + self.misses > 0
+    }
+
     /// Hits of all, 0 to 1.
     pub fn hit_rate(&self) -> f64 {
         self.hits as f64 / (self.hits + self.misses).max(1) as f64
@@ -155,6 +160,11 @@ impl<'a> Pass<'a> {
         Ok(())
     }
 
+    /// What a result is called that this pass found.
+    pub fn result(&self, name: &str) -> String {
+        if self.is_cached() { name.to_owned() } else { format!("{name} of the loaded program") }
+    }
+
     /// Puts results where a cache puts them by itself: writes `bytes` of memory from `offset` on to the SSD, whole blocks
     /// of them. Nothing where there is a cache, which the kernel has flushed.
     pub fn store(&mut self, offset: u64, bytes: u64) -> Result<(), Failure> {
@@ -172,9 +182,7 @@ impl<'a> Pass<'a> {
         work: impl FnOnce(&mut Pass<'a>) -> Result<R, Failure>,
     ) -> Result<(R, Measured), Failure> {
         let before = self.commands()?;
-        let start = Instant::now();
         let result = work(&mut self)?;
-        let took = start.elapsed();
         let commands = self.commands()? - before;
         let (load, cache, memory_bytes) = match &self.way {
             Way::Loaded { memory, took } => (*took, None, memory.len() as u64),
@@ -186,14 +194,15 @@ impl<'a> Pass<'a> {
                     write_backs: report.write_backs,
                 };
                 let bytes = cache.buffer_bytes() + cache.memory().len();
-                (Duration::ZERO, Some(figures), bytes as u64)
+                (Duration::ZERO, figures.is_used().then_some(figures), bytes as u64)
             }
         };
         if let Some(buffer) = &self.buffer {
             self.stage.queues.release(buffer)?;
         }
         let Pass { compute, store, .. } = self;
-        Ok((result, Measured { load, compute, store, total: load + took, cache, commands, memory_bytes }))
+        let total = load + compute + store;
+        Ok((result, Measured { load, compute, store, total, cache, commands, memory_bytes }))
     }
 
     /// Completions that kernels have taken so far, over all queues.

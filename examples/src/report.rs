@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use warpbell_workload::units;
 
-use crate::{Check, Failure, Form, Measured, Stage};
+use crate::{Check, Failure, Form, Measured, Options, Stage};
 
 /// How a program went.
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ pub struct Outcome {
 
 pub(crate) fn print(stage: &Stage, outcome: &Outcome) -> Result<(), Failure> {
     let text = match stage.options.output {
-        Form::Text => text(stage, outcome),
+        Form::Normal => text(stage, outcome),
         Form::Json => format!("{:#}\n", document(stage, outcome)),
     };
     let mut out = std::io::stdout().lock();
@@ -49,18 +49,7 @@ fn text(stage: &Stage, outcome: &Outcome) -> String {
     let _ = writeln!(text, "{}", banner(stage));
     let _ = writeln!(text, "check   {}", check.text());
     let _ = writeln!(text, "cached  {}", pass(outcome, cached));
-    if let Some(cache) = &cached.cache {
-        let _ = writeln!(
-            text,
-            "        cache of {} in pages of {}: hit rate {:.2} %, {} pages read, {} written; {:.4} commands per {element}",
-            units::bytes(options.cache.0),
-            options.page,
-            cache.hit_rate() * 100.0,
-            cache.misses,
-            cache.write_backs,
-            cached.commands as f64 / *elements as f64,
-        );
-    }
+    let _ = writeln!(text, "        {}", means(options, outcome));
     let _ = writeln!(text, "loaded  {}", pass(outcome, loaded));
     let [load, compute, store] = [loaded.load, loaded.compute, loaded.store].map(|time| time.as_secs_f64());
     let _ = writeln!(
@@ -74,6 +63,23 @@ fn text(stage: &Stage, outcome: &Outcome) -> String {
         ratio(cached.memory_bytes as f64, loaded.memory_bytes as f64),
     );
     text
+}
+
+/// What the cached pass had, and how it used it.
+fn means(options: &Options, outcome: &Outcome) -> String {
+    let memory = units::bytes(options.cache_bytes());
+    let had = match &outcome.cached.cache {
+        None => format!("memory of {memory},"),
+        Some(cache) => format!(
+            "cache of {memory} in pages of {}: hit rate {:.2} %, {} pages read, {} written;",
+            options.page,
+            cache.hit_rate() * 100.0,
+            cache.misses,
+            cache.write_backs,
+        ),
+    };
+    let commands = ratio(outcome.cached.commands as f64, outcome.elements as f64);
+    format!("{had} {commands:.4} commands per {}", outcome.element)
 }
 
 /// `0.50 s, 2048k elements/s, 8192KiB/s (8389kB/s), memory 1024KiB`.
@@ -96,12 +102,12 @@ fn document(stage: &Stage, outcome: &Outcome) -> Value {
         "warpbell": env!("CARGO_PKG_VERSION"),
         "program": program,
         "target": stage.queues.target().to_string(),
-        "hardware_figures": false,
+        "hardware_figures": is_hardware(&stage.queues.target().to_string(), stage.disk.ssd.soft().is_some()),
         "device": device(stage),
         "data": stage.data.name(),
         "data_bytes": stage.disk.bytes(),
         "page_bytes": stage.options.page.0,
-        "cache_bytes": stage.options.cache.0,
+        "cache_bytes": stage.options.cache_bytes(),
         "warps": stage.options.warps,
         "element": element,
         "elements": elements,
@@ -149,16 +155,23 @@ fn device(stage: &Stage) -> String {
 /// What the figures are of, so that nobody takes them for others.
 fn banner(stage: &Stage) -> String {
     let target = stage.queues.target();
-    match (target.gpu(), stage.disk.ssd.soft()) {
-        (None, Some(_)) => {
+    let soft = stage.disk.ssd.soft().is_some();
+    match (target.gpu(), soft) {
+        (None, true) => {
             format!("target {target}: software controller and kernels on the CPU; not a hardware figure")
         }
-        (None, None) => format!("target {target}: kernels on the CPU; not a figure of a GPU"),
-        (Some(_), Some(_)) => {
+        (None, false) => format!("target {target}: kernels on the CPU; not a figure of a GPU"),
+        (Some(_), true) => {
             format!("target {target}: software controller on the CPU; not a figure of an SSD")
         }
-        (Some(_), None) => format!("target {target}"),
+        (Some(_), false) => format!("target {target}"),
     }
+}
+
+/// Whether the figures are those of a GPU and an SSD, and not of the CPU, a software controller, or a stand-in for the
+/// CUDA driver, which says in its name that it has no GPU.
+fn is_hardware(target: &str, soft: bool) -> bool {
+    target.starts_with("cuda:") && !target.contains("no GPU") && !soft
 }
 
 fn per_second(count: u64, time: Duration) -> f64 {
@@ -167,4 +180,59 @@ fn per_second(count: u64, time: Duration) -> f64 {
 
 fn ratio(one: f64, other: f64) -> f64 {
     if other > 0.0 { one / other } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::CacheFigures;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    fn outcome(elements: u64, cache: Option<CacheFigures>) -> Outcome {
+        let zero = Duration::ZERO;
+        let cached = Measured {
+            load: zero,
+            compute: zero,
+            store: zero,
+            total: zero,
+            cache,
+            commands: 50,
+            memory_bytes: 70_000,
+        };
+        let (program, element, check, loaded) = ("top_k", "row", Check::default(), cached.clone());
+        Outcome { program, element, elements, bytes: 4000, check, cached, loaded }
+    }
+
+    #[test]
+    fn only_a_cache_that_was_used_has_a_hit_rate() {
+        let options = Line::parse_from(["program", "--cache", "66k"]).options;
+        let figures = |hits, misses| CacheFigures { hits, misses, write_backs: 2 };
+        assert_eq!((figures(0, 0).is_used(), figures(0, 1).is_used()), (false, true));
+        assert_eq!(
+            means(&options, &outcome(100, Some(figures(3, 1)))),
+            "cache of 64KiB in pages of 4k: hit rate 75.00 %, 1 pages read, 2 written; 0.5000 commands per row"
+        );
+        let without = outcome(100, None);
+        assert_eq!(means(&options, &without), "memory of 64KiB, 0.5000 commands per row");
+        assert_eq!(figures_of(&without)["cache"], Value::Null);
+        assert_eq!(means(&options, &outcome(0, None)), "memory of 64KiB, 0.0000 commands per row");
+    }
+
+    fn figures_of(outcome: &Outcome) -> Value {
+        super::figures(outcome, &outcome.cached)
+    }
+
+    #[test]
+    fn hardware_is_a_gpu_and_an_ssd() {
+        let gpu = "cuda:0 (NVIDIA H100)";
+        let cases = [(gpu, false), (gpu, true), ("cuda:0 (CUDA stand-in (no GPU))", false), ("cpu", false)];
+        assert_eq!(cases.map(|(target, soft)| is_hardware(target, soft)), [true, false, false, false]);
+    }
 }

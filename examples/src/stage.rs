@@ -114,7 +114,7 @@ impl<'a> Stage<'a> {
         let page = self.options.page.0;
         let spec = PageCacheSpec {
             page_bytes: page as u32,
-            lines: (self.options.cache.0 / page) as u32,
+            lines: (self.options.cache_bytes() / page) as u32,
             first_block: self.disk.first_block(),
             deadline: DEADLINE,
             ..PageCacheSpec::default()
@@ -124,17 +124,19 @@ impl<'a> Stage<'a> {
         Pass::new(self, Way::Cached(cache))?.run(work)
     }
 
-    /// Loads everything first, then runs `work` over memory.
+    /// Loads the data first, then runs `work` over memory.
     pub fn loaded<R>(
         &self,
         work: impl FnOnce(&mut Pass) -> Result<R, Failure>,
     ) -> Result<(R, Measured), Failure> {
-        let start = Instant::now();
         let memory = self.queues.target().memory(self.disk.bytes() as usize)?;
+        // The room for results behind the data is zeroes, in new memory as on the SSD.
+        let bytes = self.data.room().next_multiple_of(self.disk.block());
         let control = Control::new();
         let mut into = Into { memory: &memory, at: 0 };
-        let load = || self.disk.stream(0, self.disk.bytes(), &mut into, &control);
-        watched("load everything", self.disk.bytes(), self.options, &control, load)?;
+        let start = Instant::now();
+        let load = || self.disk.stream(0, bytes, &mut into, &control);
+        watched("load everything", bytes, self.options, &control, load)?;
         Pass::new(self, Way::Loaded { memory, took: start.elapsed() })?.run(work)
     }
 

@@ -28,6 +28,7 @@ pub fn layout(kind: &Kind, seed: u64) -> Result<Header, Error> {
     let plan = kind.plan();
     plan.check()?;
     let mut end = HEADER_BYTES;
+    // Limits of sizes keep the sum within 64 bits.
     let mut place = |(name, bytes): (&str, u64)| {
         let offset = end.next_multiple_of(plan.alignment());
         end = offset + bytes;
@@ -152,6 +153,36 @@ mod tests {
         assert_eq!(text(&Vectors { count: 0 }.into()), "--count 0: must be from 1 to 1099511627776");
         let wide = Embeddings { rows: 1, dim: 1 << 17, lookups: 1 };
         assert_eq!(text(&wide.into()), "--dim 131072: must be from 1 to 65536");
+    }
+
+    /// An overflow would panic here, or give a file that has less than its header says.
+    #[test]
+    fn the_largest_sizes_of_each_kind_fit_64_bits() {
+        let kinds: [(Kind, u64); 6] = [
+            (Vectors { count: 1 << 40 }.into(), 1 << 43),
+            (Embeddings { rows: 1 << 32, dim: 1 << 16, lookups: 1 << 32 }.into(), (1 << 50) + (1 << 35)),
+            (Csr { nodes: 1 << 31, edges: 1 << 36 }.into(), (1 << 34) + 8 + (1 << 38)),
+            (Columns { left: 1 << 36, right: 1 << 36, matching: 100 }.into(), 1 << 41),
+            (
+                Kv {
+                    sequences: 1 << 20,
+                    layers: 1,
+                    tokens: 1 << 16,
+                    heads: 16,
+                    head_dim: 256,
+                    steps: 1 << 20,
+                }
+                .into(),
+                (1 << 50) + (48 << 20),
+            ),
+            (Shards { ranks: 8, shard: 1 << 40 }.into(), 8 << 39),
+        ];
+        for (kind, least) in kinds {
+            let header = layout(&kind, 1).unwrap();
+            let bytes: u128 = header.sections().map(|(_, section)| u128::from(section.bytes)).sum();
+            assert!(bytes >= least.into() && u128::from(header.bytes()) >= bytes, "{kind:?}: {bytes} bytes");
+            assert!(i64::try_from(header.bytes()).is_ok(), "{kind:?}: no file has {} bytes", header.bytes());
+        }
     }
 
     #[test]

@@ -9,6 +9,8 @@ use crate::{Error, Plan, Random};
 /// what is put. In each step a sequence is chosen, some much more often than others. One that has nothing gets a prompt,
 /// another one its next token: that is put, layer by layer, and then all tokens of the layer are got. A sequence that has
 /// no room for another token begins again, with the next version.
+///
+/// Making requests takes memory for all of them.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
 pub struct Kv {
     /// Sequences that the store has room for
@@ -79,7 +81,18 @@ impl KvRequest {
     }
 }
 
+/// Bytes of a store at most, as of a table of embeddings.
+const STORE_MOST: u64 = 1 << 50;
+/// Layers of all steps at most, each with two requests: those are in memory, 48 bytes of them.
+const STEP_LAYERS_MOST: u64 = 1 << 24;
+
 impl Kv {
+    /// Bytes of the store, where 64 bits hold them.
+    fn store_bytes(&self) -> Option<u64> {
+        let sizes = [self.layers, self.tokens, self.token_bytes()];
+        sizes.iter().try_fold(self.sequences, |all, size| all.checked_mul(*size))
+    }
+
     /// Bytes of a token's keys and values in one layer.
     pub fn token_bytes(&self) -> u64 {
         2 * 2 * self.heads * self.head_dim
@@ -132,7 +145,19 @@ impl Plan for Kv {
         Error::unless_within("--tokens", self.tokens, 1..=1 << 16)?;
         Error::unless_within("--heads", self.heads, 1..=1 << 10)?;
         Error::unless_within("--head-dim", self.head_dim, 1..=1 << 10)?;
-        Error::unless_within("--steps", self.steps, 1..=1 << 20)
+        Error::unless_within("--steps", self.steps, 1..=1 << 20)?;
+        Error::unless_within("--steps", self.steps, 1..=STEP_LAYERS_MOST / self.layers)?;
+        match self.store_bytes() {
+            Some(bytes) if bytes <= STORE_MOST => Ok(()),
+            _ => {
+                let (layers, tokens, token) = (self.layers, self.tokens, self.token_bytes());
+                let limit = format!(
+                    "of {layers} layers, {tokens} tokens and {token} bytes of a token in a layer: \
+                     a store has {STORE_MOST} bytes at most"
+                );
+                Err(Error::Size { object: "--sequences", value: self.sequences, limit })
+            }
+        }
     }
 
     fn parameters(&self) -> Vec<(&'static str, u64)> {
@@ -142,8 +167,7 @@ impl Plan for Kv {
 
     fn sections(&self) -> Vec<(&'static str, u64)> {
         let requests = self.steps * self.layers * 2 * KvRequest::BYTES as u64;
-        let store = self.sequences * self.layers * self.tokens * self.token_bytes();
-        vec![("requests", requests), ("store", store)]
+        vec![("requests", requests), ("store", self.store_bytes().unwrap_or(u64::MAX))]
     }
 
     fn write(&self, section: &str, seed: u64, out: &mut dyn Write) -> io::Result<()> {
@@ -204,5 +228,24 @@ mod tests {
         assert_eq!(error, "--steps 0: must be from 1 to 1048576");
         assert!(Kv { tokens: 65_537, ..SMALL }.check().is_err());
         assert!(SMALL.check().is_ok());
+    }
+
+    #[test]
+    fn what_all_sizes_make_together_has_limits() {
+        let text = |sizes: Kv| sizes.check().err().map(|error| error.to_string());
+        let large =
+            Kv { sequences: 1 << 20, layers: 1 << 10, tokens: 1 << 16, heads: 1, head_dim: 8, steps: 1 };
+        let said = "--sequences 1048576: of 1024 layers, 65536 tokens and 32 bytes of a token in a layer: \
+                    a store has 1125899906842624 bytes at most";
+        assert_eq!(text(large.clone()).as_deref(), Some(said), "2^50 is the limit, and this has 2^51");
+        // 2^68 bytes: 64 bits would hold none of them.
+        assert!(text(Kv { heads: 1 << 10, head_dim: 1 << 10, ..large.clone() }).is_some());
+        assert_eq!(text(Kv { sequences: 1 << 16, ..large.clone() }), None);
+        assert_eq!(
+            text(Kv { sequences: 1, steps: (1 << 14) + 1, ..large.clone() }).as_deref(),
+            Some("--steps 16385: must be from 1 to 16384"),
+            "with 1024 layers"
+        );
+        assert_eq!(text(Kv { sequences: 1, steps: 1 << 14, ..large }), None);
     }
 }

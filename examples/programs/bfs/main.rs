@@ -62,13 +62,15 @@ fn run(Bfs { sizes, source, options }: &Bfs) -> Result<(), Failure> {
     stage.corrupt(byte_that_matters(&graph, *source))?;
 
     let expected = reference::search(&graph, *source);
-    let same = |found: &Search| {
-        let depths = Check::of("depth", &expected.depths, &found.depths);
-        depths.and(Check::of("edges", expected.edges, found.edges))
+    let compared = |pass: &mut Pass| {
+        let found = search(pass, &graph, *source)?;
+        let depths = Check::of(&pass.result("depth"), &expected.depths, &found.depths);
+        let check = depths.and(Check::of(&pass.result("edges"), expected.edges, found.edges));
+        Ok((check, found))
     };
-    let (found, cached) = stage.cached(|pass| search(pass, &graph, *source))?;
-    let (again, loaded) = stage.loaded(|pass| search(pass, &graph, *source))?;
-    let check = same(&found).and(same(&again));
+    let ((check, found), cached) = stage.cached(compared)?;
+    let ((again, _), loaded) = stage.loaded(compared)?;
+    let check = check.and(again);
     let (elements, bytes) = (found.edges[0], found.edges[0] * 4 + found.nodes() * 16);
     stage.report(Outcome { program: "bfs", element: "edge", elements, bytes, check, cached, loaded })
 }

@@ -1,6 +1,10 @@
 //! Sharded checkpoints: ranks save their shards, a record commits them, other ranks restore them.
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+#[path = "../patched.rs"]
+mod patched;
+
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -104,12 +108,21 @@ struct Model {
 impl Model {
     fn of(data: &DataFile) -> Result<Model, Failure> {
         let (mut shards, mut bytes) = (Vec::new(), Vec::new());
-        for (_, section) in data.header().sections() {
+        for (name, section) in data.header().sections() {
+            if section.bytes == 0 || !section.bytes.is_multiple_of(8) {
+                let bytes = section.bytes;
+                let limit =
+                    format!("section '{name}' has {bytes} bytes: it must be words of 8, and one at least");
+                return Err(data.refused(limit));
+            }
             let offset = bytes.len();
-            bytes.resize(offset + section.bytes as usize / 8 * 8, 0);
+            bytes.resize(offset + section.bytes as usize, 0);
             data.read(section.offset, &mut bytes[offset..])?;
-            shards.push(Shard { offset: offset as u64, bytes: (bytes.len() - offset) as u64, sum: 0 });
+            shards.push(Shard { offset: offset as u64, bytes: section.bytes, sum: 0 });
             bytes.resize(bytes.len().next_multiple_of(RECORD_BYTES as usize), 0);
+        }
+        if shards.is_empty() {
+            return Err(data.refused("it has no shards".to_owned()));
         }
         let words = warpbell_examples::values(&bytes, u64::from_le_bytes);
         Ok(Model { shards, words })
@@ -153,10 +166,11 @@ impl Plan {
                 format!("{ranks} shards need {ranks} warps: one for each rank"),
             );
         }
-        let (cache, page) = (options.cache.0, options.page.0);
-        let chunk_bytes = (cache / page * page / u64::from(warps) / RECORD_BYTES * RECORD_BYTES).min(1 << 20);
+        let chunk_bytes =
+            (options.cache_bytes() / u64::from(warps) / RECORD_BYTES * RECORD_BYTES).min(1 << 20);
         if chunk_bytes < 2 * RECORD_BYTES {
             let least = 2 * RECORD_BYTES * u64::from(warps);
+            let cache = options.cache.0;
             return refused("--cache", cache, format!("{warps} warps need {least} bytes to write from"));
         }
         Ok(Plan { room, state_bytes: model.bytes(), chunk_bytes, ranks, warps_of_rank: warps / ranks })
@@ -218,8 +232,9 @@ impl<'a, 'b> Ranks<'a, 'b> {
         self.record.read(0, record.as_mut_bytes())?;
         let mut words = vec![0u64; self.model.words.len()];
         self.state.read(0, words.as_mut_bytes())?;
-        let check = Check::of("epoch that was restored", [epoch], [record.epoch]);
-        Ok(check.and(Check::of(name, self.model.after(epoch), words)))
+        let restored = self.pass.result("epoch that was restored");
+        let check = Check::of(&restored, [epoch], [record.epoch]);
+        Ok(check.and(Check::of(&self.pass.result(name), self.model.after(epoch), words)))
     }
 
     fn launch(&mut self, epoch: u64, does: Does, ranks: u32) -> Result<(), Failure> {
@@ -277,6 +292,27 @@ mod tests {
         assert_eq!((words[512], words[1023]), (514, 1025));
         assert_eq!((words[1024], words[1025], words[1026]), (1026, 1027, 0));
         assert_eq!((words.len(), model.bytes()), (1536, 12_288));
+    }
+
+    #[test]
+    fn files_without_whole_shards_are_refused() -> Result<(), Failure> {
+        let refusal = |at: usize, word: u64| -> Result<String, Failure> {
+            let file = patched::file(&Shards { ranks: 2, shard: 4096 }.into(), at, word)?;
+            let path = file.path().display().to_string();
+            let failure =
+                run(&Checkpoint::parse_from(["checkpoint", "--quiet", "--data", &path])).unwrap_err();
+            assert_eq!(failure.exit_code(), 2);
+            Ok(failure.to_string().replace(&path, "FILE"))
+        };
+        // Version 1, one parameter, no sections.
+        assert_eq!(refusal(8, 1 << 32 | 1)?, "--data FILE: it has no shards");
+        for bytes in [0, 12] {
+            let expected = format!(
+                "--data FILE: section 'shard1' has {bytes} bytes: it must be words of 8, and one at least"
+            );
+            assert_eq!(refusal(patched::bytes_of_section(1), bytes)?, expected);
+        }
+        Ok(())
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What is where on the SSD.
 
+use warpbell_data::Section;
 use warpbell_examples::{DataFile, Failure};
 
 /// One column.
@@ -29,7 +30,7 @@ pub struct Layout {
 impl Layout {
     /// Partitions of about `table` left rows, and room for so many matches, and for one at least.
     pub fn new(data: &DataFile, table: u64, matches: u64) -> Result<Layout, Failure> {
-        let (left, right) = (data.section("left")?, data.section("right")?);
+        let (left, right) = (rows_of(data, "left")?, rows_of(data, "right")?);
         let mut end = data.room();
         let mut room = |bytes: u64| {
             let first = end;
@@ -42,4 +43,16 @@ impl Layout {
         let out = room(out_rows * 24);
         Ok(Layout { left, right, partitions, out, out_rows, end })
     }
+}
+
+/// Refuses a column without a row: it would be dealt into no partitions.
+fn rows_of(data: &DataFile, name: &str) -> Result<Section, Failure> {
+    let section = data.section(name)?;
+    let bytes = section.bytes;
+    if bytes == 0 || !bytes.is_multiple_of(16) {
+        let limit =
+            format!("section '{name}' has {bytes} bytes: it must be rows of 16 bytes, and one at least");
+        return Err(data.refused(limit));
+    }
+    Ok(section)
 }

@@ -2,6 +2,9 @@
 #![forbid(unsafe_code)]
 
 mod layout;
+#[cfg(test)]
+#[path = "../patched.rs"]
+mod patched;
 mod reference;
 
 use std::process::ExitCode;
@@ -85,18 +88,19 @@ fn run(Join { sizes, table, options }: &Join) -> Result<(), Failure> {
         stage.corrupt(layout.right.from + row * 16 + 8)?;
     }
 
-    let same = |found: u64| -> Result<Check, Failure> {
+    let compared = |pass: &mut Pass| -> Result<Check, Failure> {
+        let found = join(pass, &layout, options.warps)?;
         let words = stage.values(layout.out, layout.out_rows * 24, u64::from_le_bytes)?;
         let mut all = Summary::default();
         words.as_chunks().0.iter().take(found as usize).for_each(|found: &Match| all.add(*found));
-        let matches = Check::of("matches", [expected.matches], [found]);
-        Ok(matches.and(Check::of("checksum of matches", [expected.checksum], [all.checksum])))
+        let matches = Check::of(&pass.result("matches"), [expected.matches], [found]);
+        let sum = pass.result("checksum of matches");
+        Ok(matches.and(Check::of(&sum, [expected.checksum], [all.checksum])))
     };
-    let (found, cached) = stage.cached(|pass| join(pass, &layout, options.warps))?;
-    let check = same(found)?;
+    let (check, cached) = stage.cached(compared)?;
     stage.clear(layout.out, layout.out_rows * 24)?;
-    let (found, loaded) = stage.loaded(|pass| join(pass, &layout, options.warps))?;
-    let check = check.and(same(found)?);
+    let (again, loaded) = stage.loaded(compared)?;
+    let check = check.and(again);
     let elements = layout.left.rows + layout.right.rows;
     // Counted, dealt, which is read and written, and matched.
     let bytes = elements * 16 * 4 + expected.matches * 24;
@@ -162,4 +166,26 @@ fn words(pass: &mut Pass, words: &[u64]) -> Result<KernelMemory, Failure> {
     let memory = pass.memory(size_of_val(words) as u64)?;
     memory.write(0, words.as_bytes())?;
     Ok(memory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_without_whole_rows_are_refused() -> Result<(), Failure> {
+        let refusal = |section: usize, bytes: u64| -> Result<String, Failure> {
+            let kind = Columns { left: 10, right: 20, matching: 50 }.into();
+            let file = patched::file(&kind, patched::bytes_of_section(section), bytes)?;
+            let path = file.path().display().to_string();
+            let failure = run(&Join::parse_from(["join", "--quiet", "--data", &path])).unwrap_err();
+            assert_eq!(failure.exit_code(), 2);
+            Ok(failure.to_string().replace(&path, "FILE"))
+        };
+        let text = "rows of 16 bytes, and one at least";
+        assert_eq!(refusal(0, 0)?, format!("--data FILE: section 'left' has 0 bytes: it must be {text}"));
+        assert_eq!(refusal(1, 0)?, format!("--data FILE: section 'right' has 0 bytes: it must be {text}"));
+        assert_eq!(refusal(0, 152)?, format!("--data FILE: section 'left' has 152 bytes: it must be {text}"));
+        Ok(())
+    }
 }

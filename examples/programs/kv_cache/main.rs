@@ -74,7 +74,7 @@ fn run(KvCache { sizes, options }: &KvCache) -> Result<(), Failure> {
         pass.store(section.offset, section.bytes)?;
         Ok(sums)
     })?;
-    let check = check.and(Check::of("sum of request in memory", &expected, &sums));
+    let check = check.and(Check::of("sum of request of the loaded program", &expected, &sums));
     let elements = requests.iter().map(|request| u64::from(request.tokens)).sum();
     let bytes = elements * u64::from(shape.words) * 4;
     let (program, element) = ("kv_cache", "token");

@@ -57,10 +57,13 @@ fn run(Pagerank { sizes, rounds, options }: &Pagerank) -> Result<(), Failure> {
 
     let ranks = |sums: Vec<u64>| sums.into_iter().map(|sum| rank(sum) as f64 / ONE as f64);
     let expected = reference::sums(&graph, *rounds);
-    let same = |found: Vec<u64>| Check::of("rank", ranks(expected.clone()), ranks(found));
-    let (found, cached) = stage.cached(|pass| sums(pass, &graph, *rounds))?;
-    let (again, loaded) = stage.loaded(|pass| sums(pass, &graph, *rounds))?;
-    let check = same(found).and(same(again));
+    let compared = |pass: &mut Pass| {
+        let found = sums(pass, &graph, *rounds)?;
+        Ok(Check::of(&pass.result("rank"), ranks(expected.clone()), ranks(found)))
+    };
+    let (check, cached) = stage.cached(compared)?;
+    let (again, loaded) = stage.loaded(compared)?;
+    let check = check.and(again);
     let elements = graph.edges() * u64::from(*rounds);
     let bytes = elements * 4 + (graph.nodes() + 1) * 8 * u64::from(*rounds);
     stage.report(Outcome { program: "pagerank", element: "edge", elements, bytes, check, cached, loaded })

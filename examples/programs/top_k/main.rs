@@ -165,7 +165,7 @@ fn candidates(options: &Options) -> usize {
 /// Rows of a chunk, of which each warp has two, in whole blocks of 4096 bytes at most.
 fn streamed_rows(options: &Options, row_bytes: u64) -> Result<u64, Failure> {
     let unit = 4096 >> row_bytes.trailing_zeros().min(12);
-    let rows = options.cache.0 / (2 * u64::from(options.warps) * row_bytes) / unit * unit;
+    let rows = options.cache_bytes() / (2 * u64::from(options.warps) * row_bytes) / unit * unit;
     if rows == 0 {
         let least = 2 * u64::from(options.warps) * row_bytes * unit;
         let limit = format!("streaming needs {least} bytes: two chunks of {unit} rows for each warp");
@@ -196,6 +196,22 @@ mod tests {
         let rows: Vec<u64> = found.iter().map(|candidate| candidate.row).collect();
         assert_eq!(rows, [3, 0, 2, 0, 1, 2, 0, 1, 2, 1, 3, 0]);
         assert_eq!(found[0].product, 8 << 23);
+    }
+
+    #[test]
+    fn chunks_lie_within_the_whole_pages_of_the_cache() {
+        for line in ["--warps 1 --page 64k --cache 100k", "--warps 3 --page 64k --cache 1000k", "--cache 1m"]
+        {
+            let options = TopK::parse_from(std::iter::once("top_k").chain(line.split(' '))).options;
+            for row_bytes in [4, 128, 384] {
+                let rows = streamed_rows(&options, row_bytes).unwrap();
+                let all = 2 * u64::from(options.warps) * rows * row_bytes;
+                assert!(rows > 0 && all <= options.cache_bytes(), "{line}: {all} bytes of chunks");
+                assert!((rows * row_bytes).is_multiple_of(4096), "{line}: {rows} rows of {row_bytes} bytes");
+            }
+        }
+        let small = TopK::parse_from("top_k --warps 1 --page 64k --cache 63k".split(' ')).options;
+        assert!(streamed_rows(&small, 128).is_err());
     }
 
     #[test]

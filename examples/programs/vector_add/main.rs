@@ -44,7 +44,7 @@ fn run(VectorAdd { sizes, options }: &VectorAdd) -> Result<(), Failure> {
     }
     let code = Code { name: "vector_add.cu", source: include_str!("vector_add.cu") };
     let stage = Stage::open(options, &data, code, bytes)?;
-    stage.corrupt(x.offset + bytes / 2)?;
+    stage.corrupt(byte_that_matters(x.offset, count))?;
 
     let add = |pass: &mut Pass| {
         let args = AddArgs { stage: pass.stage(), x: x.offset, y: y.offset, z, count };
@@ -63,4 +63,33 @@ fn run(VectorAdd { sizes, options }: &VectorAdd) -> Result<(), Failure> {
     let check = check.and(on_ssd("z of the loaded program")?);
     let (program, element, elements, bytes) = ("vector_add", "element", count, 3 * bytes);
     stage.report(Outcome { program, element, elements, bytes, check, cached, loaded })
+}
+
+/// Of an element of x, in the middle: that with the upper bits of its exponent, since an addition may round lower ones away.
+fn byte_that_matters(x: u64, count: u64) -> u64 {
+    x + count / 2 * 4 + 3
+}
+
+#[cfg(test)]
+mod tests {
+    use warpbell_examples::DAMAGE;
+
+    use super::*;
+
+    fn damaged(element: f32) -> f32 {
+        let mut bytes = element.to_le_bytes();
+        bytes[(byte_that_matters(0, 1024) % 4) as usize] ^= DAMAGE;
+        f32::from_le_bytes(bytes)
+    }
+
+    #[test]
+    fn whatever_the_elements_are_a_changed_byte_changes_their_sum() {
+        // Elements are multiples of 2^-23 from -1 to 1.
+        let element = |units: i32| units as f32 / 8_388_608.0;
+        let near_powers = (0..=23).flat_map(|bit| [-1, 0, 1].map(|by| (1 << bit) + by));
+        let units = (0..=1 << 23).step_by(97).chain(near_powers).filter(|units| *units <= 1 << 23);
+        for x in units.flat_map(|units| [element(units), -element(units)]) {
+            assert!(damaged(x).abs() > 1e9, "{x} becomes {}, which must be far from any sum", damaged(x));
+        }
+    }
 }

@@ -30,11 +30,17 @@ pub fn run(args: &GenArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(),
 }
 
 fn refuse_to_overwrite(to: &GenTo) -> Result<(), Ending> {
-    if to.force || !to.file.exists() {
-        return Ok(());
-    }
+    // Of a link itself: one that leads nowhere is there, too.
+    let Ok(there) = std::fs::symlink_metadata(&to.file) else { return Ok(()) };
     let file = to.file.display();
-    Err(Ending::usage(format!("{file}: there is a file of this name; --force writes in its place")))
+    match (there.is_file(), to.force) {
+        (true, true) => Ok(()),
+        (true, false) => {
+            Err(Ending::usage(format!("{file}: there is a file of this name; --force writes in its place")))
+        }
+        // A file would take the place of a device, or of a link and not of what it leads to.
+        (false, _) => Err(Ending::usage(format!("{file}: this is no regular file, and is not replaced"))),
+    }
 }
 
 /// A file that gets its name when it is whole.

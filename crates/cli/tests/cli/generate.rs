@@ -54,6 +54,43 @@ fn a_file_is_replaced_only_when_asked() {
 }
 
 #[test]
+fn only_regular_files_are_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(path("file"), "mine").unwrap();
+    std::fs::create_dir(path("folder")).unwrap();
+    std::os::unix::fs::symlink(path("file"), path("link")).unwrap();
+    std::os::unix::fs::symlink("nowhere", path("dangling")).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(path("socket")).unwrap();
+    for name in ["folder", "link", "dangling", "socket"] {
+        let before = std::fs::symlink_metadata(path(name)).unwrap().file_type();
+        let file = path(name).display().to_string();
+        for more in [&[][..], &["--force"]] {
+            let (code, line) = refused(&[&["gen", "vectors", &file, "--count", "10"], more].concat());
+            assert!(code == 2 && line.contains(&file) && line.contains("no regular file"), "{code} {line}");
+        }
+        assert_eq!(
+            std::fs::symlink_metadata(path(name)).unwrap().file_type(),
+            before,
+            "{name} is what it was"
+        );
+    }
+    assert_eq!(std::fs::read(path("file")).unwrap(), b"mine");
+    assert!(!path("nowhere").exists());
+}
+
+#[test]
+fn sizes_that_64_bits_do_not_hold_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("kv").display().to_string();
+    let sizes =
+        ["--sequences", "1m", "--layers", "1k", "--tokens", "64k", "--heads", "1k", "--head-dim", "1k"];
+    let (code, line) = refused(&[&["gen", "kv", &file, "--steps", "10"][..], &sizes].concat());
+    assert!(code == 2 && line.contains("--sequences 1048576") && line.contains("at most"), "{code} {line}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left behind");
+}
+
+#[test]
 fn wrong_sizes_and_places_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("x").display().to_string();
