@@ -6,8 +6,6 @@ use warpbell_examples::{DataFile, Failure};
 pub struct Table {
     /// Its first byte on the SSD.
     pub offset: u64,
-    /// Bytes of all rows.
-    pub bytes: u64,
     /// Its rows.
     pub rows: u64,
     /// Floats of a row.
@@ -25,7 +23,7 @@ impl Table {
                 data.refused(format!("{rows} rows of {dim} elements, and the table has {bytes} bytes"))
             );
         }
-        Ok(Table { offset: section.offset, bytes: section.bytes, rows, dim })
+        Ok(Table { offset: section.offset, rows, dim })
     }
 
     /// Bytes of a row.

@@ -114,7 +114,7 @@ fn run(TopK { sizes, k, way, options }: &TopK) -> Result<(), Failure> {
     let check = Check::of("row", &expected, &found);
     let (found, loaded) = stage.loaded(find)?;
     let check = check.and(Check::of("row of the loaded program", &expected, &found));
-    let (program, element, elements, bytes) = ("top_k", "row", rows, table.bytes);
+    let (program, element, elements, bytes) = ("top_k", "row", rows, rows * table.row_bytes());
     stage.report(Outcome { program, element, elements, bytes, check, cached, loaded })
 }
 
