@@ -88,7 +88,8 @@ template <class Cache, u32 Cap = 16, u32 Streams = 4> class prefetcher {
         u64 page;
         u32 line, generation;
         u32 stream; // the lane that has it
-        u32 born;
+        u32 born;   // tick
+        u32 sent;   // time
     };
     // A sequence that this lane follows.
     struct stream {
@@ -110,6 +111,7 @@ template <class Cache, u32 Cap = 16, u32 Streams = 4> class prefetcher {
     template <class Group> WARPBELL_D u32 start(const Group& group, optional<u64> page, u32 which_stream);
     template <class Group> WARPBELL_D void go_on(const Group& group, u32 which);
     template <class Group> WARPBELL_D void expire(const Group& group);
+    template <class Group> WARPBELL_D void close_gone(const Group& group);
     template <class Group> WARPBELL_D u64 stride_to(const Group& group, u64 page);
     template <class Group> WARPBELL_D void begin(const Group& group, u64 page, u64 stride);
     template <class Group> WARPBELL_D void observe(const Group& group, u64 page);
