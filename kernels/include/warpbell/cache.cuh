@@ -21,10 +21,12 @@
 // tries again and answers. Where the SSD may still use a line's memory (status::buffer_in_use), the line is
 // never used again.
 //
-// Every wait ends by its deadline, warpbell_cache_ref::deadline_ns unless the call names one: `no_room` where
-// all lines were pinned for that long, `not_submitted` where other warps were reading for that long. Nobody
-// waits for a line with the line of another page in hand, but for guards, which are the caller's: a warp that
-// holds more guards than there are lines is told `no_room`.
+// Every wait for a line or for other warps ends by its deadline, warpbell_cache_ref::deadline_ns unless the
+// call names one: `no_room` where all lines were pinned for that long, `not_submitted` where other warps were
+// reading for that long. A flush begins no write after it. A call's own commands have the queue's deadline,
+// each, and it waits for those that it has begun. Nobody waits for a line with the line of another page in
+// hand, but for guards, which are the caller's: a warp that holds more guards than there are lines is told
+// `no_room`.
 #pragma once
 
 #include "evict.cuh"

@@ -18,8 +18,9 @@
 // What is read ahead is nobody's yet. It takes no line that is pinned, whose page would have to be written
 // first, or that somebody has read ahead and not used: without a line, or room on the queue, it is skipped.
 // If the read fails, the page is not there, and whoever wants it reads it. Who wants a page that is on its
-// way waits for it: for one of another warp's until that warp makes its next call of its prefetcher
-// (`collect`, if for nothing else), or the deadline has passed: not_submitted.
+// way waits for it: for one of another warp's until that warp makes a call of its prefetcher (`collect`, if
+// for nothing else) after the answer, or the deadline has passed: not_submitted. A read without an answer is
+// given up by its warp's first call after the queue's deadline; until that call, its page cannot be had.
 //
 // A lane reads ahead only if its queue has two command ids for it (AttachOptions::tokens).
 #pragma once

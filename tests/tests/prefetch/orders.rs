@@ -84,11 +84,7 @@ fn warps_share_what_they_read_ahead() {
 
 #[test]
 fn a_lane_with_one_command_id_reads_what_is_wanted() {
-    let stripe = VolumeSpec {
-        layout: VolumeLayout::Stripe,
-        chunk_bytes: 3 * PAGE,
-        distances: Vec::new(),
-    };
+    let stripe = VolumeSpec { layout: VolumeLayout::Stripe, chunk_bytes: 3 * PAGE, distances: Vec::new() };
     for volume in [None, Some(stripe)] {
         let bed = Bed { tokens: Some(1), volume, ..Bed::scan(Sharing::Exclusive, 40) };
         let ran = bed.drawn(1);
