@@ -30,7 +30,7 @@ struct lane_note {
 namespace {
 
 constexpr uint32_t asks_for_pages = 1, stores = 2, holds_one = 4, flushes = 8, flushes_apart = 16;
-enum kinds : uint32_t { clock_kind, read_only_kind, write_once_kind, pinned_kind, lru_kind };
+enum kinds : uint32_t { clock_kind, read_only_kind, write_once_kind, pinned_kind, lru_kind, retry_kind };
 
 WARPBELL_D uint64_t draw(uint64_t seed, uint64_t who, uint64_t step) {
     uint64_t n = ((seed ^ who << 40 ^ step) + 1u) * 0x9e3779b97f4a7c15u;
@@ -220,6 +220,11 @@ WARPBELL_D void over_shared_queues(const cache_args& args) {
 }
 
 #ifndef CACHE_TEST_SHARED_ONLY
+WARPBELL_D void with_retries(const cache_args& args) {
+    session<sharing::shared, retry> ssd(this_warp(), args.ns, warp_number());
+    run<page_access::read_write, clock_sweep>(args, ssd, dma_span(args.buffer));
+}
+
 template <sharing Mode> WARPBELL_D void over_volume(const cache_args& args) {
     volume<Mode, 4> ssds(this_warp(), args.volume, warp_number());
     run<page_access::read_write, clock_sweep>(args, ssds, volume_span(args.volume_buffer));
@@ -242,6 +247,9 @@ WARPBELL_KERNEL(cache_test, cache_args) {
     }
     if (args.ns.sharing == WARPBELL_SHARING_EXCLUSIVE) {
         return over_exclusive_queues(args);
+    }
+    if (args.kind == retry_kind) {
+        return with_retries(args);
     }
 #endif
     over_shared_queues(args);

@@ -28,7 +28,7 @@ struct prefetch_note {
 
 namespace {
 
-constexpr uint32_t in_order = 0, drawn = 1, named = 2;
+constexpr uint32_t drawn = 1, named = 2, looped = 3; // 0: in order
 
 WARPBELL_D uint64_t mixed(uint64_t n) {
     n = (n + 1u) * 0x9e3779b97f4a7c15u;
@@ -39,7 +39,8 @@ WARPBELL_D uint64_t mixed(uint64_t n) {
 WARPBELL_D uint64_t page_of(const prefetch_args& args, uint64_t step) {
     const uint64_t first = args.apart * port::block_index();
     const uint64_t drawn_page = mixed(port::block_index() << 20 ^ step);
-    return (args.order == drawn ? drawn_page : first + step * args.stride) % args.cache.pages;
+    const uint64_t at = args.order == looped ? step % 4u : step;
+    return (args.order == drawn ? drawn_page : first + at * args.stride) % args.cache.pages;
 }
 
 // Each word of the SSD has its number, mixed, and stores leave it so. By an array and by guards in turn.

@@ -17,7 +17,8 @@ pub struct PageCacheSpec {
     pub lines: u32,
     /// The first block that is cached.
     pub first_block: u64,
-    /// How long kernels wait for a line, where all are pinned, and for a page that another warp reads.
+    /// How long kernels wait for a line, where all are pinned, and for a page that another warp reads; and how long a
+    /// flush begins writes.
     pub deadline: Duration,
     /// Pages that the policy `pinned_set` keeps.
     pub kept: Range<u64>,

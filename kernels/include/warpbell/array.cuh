@@ -88,7 +88,7 @@ template <class T, class Cache, class Group> class element_guard {
 template <class T, class Cache> class array_view {
   public:
     WARPBELL_D array_view(Cache& cache, u64 first_byte, u64 count)
-        : cache_(cache), first_byte_(first_byte), count_(count) {}
+        : cache_(cache), first_byte_(first_byte), count_(count), inside_(inside(cache, first_byte, count)) {}
 
     WARPBELL_D u64 size() const { return count_; }
 
@@ -113,8 +113,16 @@ template <class T, class Cache> class array_view {
     WARPBELL_D status each_part(const Group& group, optional<u64> index, bool stores, Move move,
                                 u64 deadline_ns);
 
+    // Of `count` elements those that end where the cache's pages do, or before: no store may find that out
+    // with its first part done.
+    WARPBELL_D static u64 inside(const Cache& cache, u64 first_byte, u64 count) {
+        const u64 bytes = cache.pages() << port::highest(cache.page_bytes());
+        const u64 fit = first_byte < bytes ? (bytes - first_byte) / sizeof(T) : 0;
+        return count < fit || mutate::array_end_unchecked ? count : fit;
+    }
+
     Cache& cache_;
-    const u64 first_byte_, count_;
+    const u64 first_byte_, count_, inside_;
 };
 
 } // namespace WARPBELL_NAMESPACE

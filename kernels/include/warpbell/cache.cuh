@@ -21,10 +21,12 @@
 // tries again and answers. Where the SSD may still use a line's memory (status::buffer_in_use), the line is
 // never used again.
 //
-// Every wait ends by its deadline, warpbell_cache_ref::deadline_ns unless the call names one: `no_room` where
-// all lines were pinned for that long, `not_submitted` where other warps were reading for that long. Nobody
-// waits for a line with the line of another page in hand, but for guards, which are the caller's: a warp that
-// holds more guards than there are lines is told `no_room`.
+// Every wait for a line or for other warps ends by its deadline, warpbell_cache_ref::deadline_ns unless the
+// call names one: `no_room` where all lines were pinned for that long, `not_submitted` where other warps were
+// reading for that long. A flush begins no write after it. A call's own commands have the queue's deadline,
+// each, and it waits for those that it has begun. Nobody waits for a line with the line of another page in
+// hand, but for guards, which are the caller's: a warp that holds more guards than there are lines is told
+// `no_room`.
 #pragma once
 
 #include "evict.cuh"
@@ -52,13 +54,18 @@ template <sharing Mode, class Retry> struct backing<session<Mode, Retry>> {
                                   const span_type& data) {
         return run_each(group, s, op, where, data, 0);
     }
-    // Why nothing will be sent. A policy of retries may bring another queue.
+    // Why nothing will be sent. With a policy of retries the group moves on to the next queue first.
     template <class Group> WARPBELL_D static status refusal(const Group& group, source_type& s) {
-        if (Retry::enabled || mutate::cache_sent_in_vain) {
+        if (mutate::cache_sent_in_vain) {
             return status();
         }
         const status own = s.queue().refusal();
-        return agree(group, own.ok() && s.queue().is_closed() ? status(code::queue_lost) : own);
+        const status all = agree(group, own.ok() && s.queue().is_closed() ? status(code::queue_lost) : own);
+        if constexpr (Retry::enabled) {
+            return all.is(code::queue_lost) && s.retries().most != 0 ? agree(group, s.reattach(group)) : all;
+        } else {
+            return all;
+        }
     }
     template <class Group> WARPBELL_D static status flush(const Group& group, source_type& s) {
         return warpbell::flush(group, s);
@@ -79,10 +86,12 @@ template <sharing Mode, class Retry> struct backing<session<Mode, Retry>> {
         const sqe entry = want ? s.command(opcode::read, *where, data) : sqe();
         return s.queue().try_submit(group, want, entry);
     }
+    // One that is older than a command may get is given up.
     template <class Group>
-    WARPBELL_D static optional<status> try_finish(const Group& group, source_type& s, io_token& token) {
+    WARPBELL_D static optional<status> try_finish(const Group& group, source_type& s, io_token& token,
+                                                  u64 age_ns) {
         (void)s.queue().reap(group);
-        return s.queue().try_wait(group, token);
+        return look_at(group, s, token, age_ns);
     }
     template <class Group>
     WARPBELL_D static status finish(const Group& group, source_type& s, io_token&& token, u64 deadline_ns) {
@@ -104,15 +113,16 @@ struct backing<volume<Mode, Members, Map, Retry>> {
         return v.flush(group, 0);
     }
     using token_type = member_read;
-    WARPBELL_D static bool may_start(source_type& v, extent where) { return v.is_in_one_chunk(where); }
+    WARPBELL_D static bool may_start(source_type& v, extent where) { return v.may_start(where); }
     template <class Group>
     WARPBELL_D static member_read start(const Group& group, source_type& v, optional<extent> where,
                                         const span_type& data) {
         return v.start(group, where, data);
     }
     template <class Group>
-    WARPBELL_D static optional<status> try_finish(const Group& group, source_type& v, member_read& read) {
-        return v.try_finish(group, read);
+    WARPBELL_D static optional<status> try_finish(const Group& group, source_type& v, member_read& read,
+                                                  u64 age_ns) {
+        return v.try_finish(group, read, age_ns);
     }
     template <class Group>
     WARPBELL_D static status finish(const Group& group, source_type& v, member_read&& read, u64 deadline_ns) {
@@ -243,7 +253,7 @@ class page_cache {
         const u32 blocks = page_bytes() / source_.block_bytes();
         return extent{lba(lines_.ref().first_block + page * blocks), blocks};
     }
-    WARPBELL_D status check(optional<u64> page, bool stores) const;
+    WARPBELL_D status check(u64 page, bool stores) const;
     template <class Group>
     WARPBELL_D status transfer(const Group& group, opcode op, bool mine, u64 page, u32 line);
     WARPBELL_D static void note_found(way& mine, cache_lines::found how);
@@ -258,7 +268,7 @@ class page_cache {
     WARPBELL_D way attempt(const Group& group, optional<u64> page, u32 same, u64 deadline_ns,
                            Meanwhile& meanwhile);
     template <class Group>
-    WARPBELL_D bool write_line(const Group& group, bool open, u32 line, status& result);
+    WARPBELL_D bool write_line(const Group& group, bool open, u32 line, bool late, status& result);
     template <class Group> WARPBELL_D void zero(const Group& group, u32 filling, u32 line);
 
     cache_lines lines_;

@@ -9,7 +9,8 @@
 //
 // A policy proposes lines; the cache takes one that nobody has pinned. `candidate(lines, attempt)` names a
 // line; it is asked again, with the next attempt, where that one cannot be had, and within two calls for each
-// line of the cache it must have named each. `spares(lines, line, state)` may keep the line for now.
+// line of the cache it must have named each, whatever the attempt: a try to get a line begins at 0, and ends
+// after 256 calls. `spares(lines, line, state)` may keep the line for now.
 // `marks_use`: a line that is released has the bit `used` in its state. `stamps_use`: and its time.
 #pragma once
 
@@ -33,6 +34,7 @@ struct clock_sweep : fifo {
 
 template <u32 Samples = 8> struct sampled_lru {
     static constexpr bool marks_use = false, stamps_use = true;
+    static constexpr u32 slack = 1u << 20; // about a second
     // From the second attempt on in turn: it may be that only one line can be had.
     WARPBELL_D static u32 candidate(const cache_lines& lines, u32 attempt) {
         u32 best = lines.turn_hand();
@@ -40,7 +42,8 @@ template <u32 Samples = 8> struct sampled_lru {
             return best;
         }
         bool found = line_bits::is_open(lines.state(best));
-        const u32 now = cache_lines::now();
+        // Lines that others use meanwhile have later stamps, and are not to look like the oldest.
+        const u32 now = cache_lines::now() + (mutate::cache_late_stamp_oldest ? 0 : slack);
         const u64 draw = best + static_cast<u64>(now) * lines.count();
         WARPBELL_NO_UNROLL
         for (u32 n = 0; n < Samples; ++n) {

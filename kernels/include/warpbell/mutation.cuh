@@ -189,6 +189,11 @@ WARPBELL_SWITCH(PREFETCH_VAIN_UNCOUNTED, prefetch_vain_uncounted); // prefetch: 
 WARPBELL_SWITCH(CACHE_SENT_IN_VAIN, cache_sent_in_vain); // cache: lines are given to pages that a lost queue will not read
 WARPBELL_SWITCH(ARRAY_STRADDLE_LOST, array_straddle_lost); // array: of an element only what lies in its first page is moved
 WARPBELL_SWITCH(ARRAY_INDEX_UNCHECKED, array_index_unchecked); // array: there is an element behind the last
+WARPBELL_SWITCH(ARRAY_END_UNCHECKED, array_end_unchecked); // array: an element that ends behind the last page is stored as far as it goes
+WARPBELL_SWITCH(CACHE_LATE_STAMP_OLDEST, cache_late_stamp_oldest); // cache: a line that is used while lines are compared looks like the oldest
+WARPBELL_SWITCH(CACHE_FLUSH_LATE, cache_flush_late); // cache: a flush begins writes after its deadline
+WARPBELL_SWITCH(PREFETCH_SLOT_KEPT, prefetch_slot_kept); // prefetch: of named pages only those that are used make room for others
+WARPBELL_SWITCH(PREFETCH_NOT_GIVEN_UP, prefetch_not_given_up); // prefetch: a read that is never answered is on its way until its page is wanted
 WARPBELL_SWITCH(STREAM_COPY_UNAWAITED, stream_copy_unawaited); // stream: a tile is there before its copy is done
 WARPBELL_SWITCH(STREAM_COPY_UNORDERED, stream_copy_unordered); // stream: no fence between what an SSD wrote and the copy that reads it
 WARPBELL_SWITCH(STREAM_SLOT_OVERWRITTEN, stream_slot_overwritten); // stream: a tile is loaded over one that was not released

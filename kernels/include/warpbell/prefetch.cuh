@@ -18,8 +18,9 @@
 // What is read ahead is nobody's yet. It takes no line that is pinned, whose page would have to be written
 // first, or that somebody has read ahead and not used: without a line, or room on the queue, it is skipped.
 // If the read fails, the page is not there, and whoever wants it reads it. Who wants a page that is on its
-// way waits for it: for one of another warp's until that warp makes its next call of its prefetcher
-// (`collect`, if for nothing else), or the deadline has passed: not_submitted.
+// way waits for it: for one of another warp's until that warp makes a call of its prefetcher (`collect`, if
+// for nothing else) after the answer, or the deadline has passed: not_submitted. A read without an answer is
+// given up by its warp's first call after the queue's deadline; until that call, its page cannot be had.
 //
 // A lane reads ahead only if its queue has two command ids for it (AttachOptions::tokens).
 #pragma once
@@ -88,7 +89,8 @@ template <class Cache, u32 Cap = 16, u32 Streams = 4> class prefetcher {
         u64 page;
         u32 line, generation;
         u32 stream; // the lane that has it
-        u32 born;
+        u32 born;   // tick
+        u32 sent;   // time
     };
     // A sequence that this lane follows.
     struct stream {
@@ -110,6 +112,7 @@ template <class Cache, u32 Cap = 16, u32 Streams = 4> class prefetcher {
     template <class Group> WARPBELL_D u32 start(const Group& group, optional<u64> page, u32 which_stream);
     template <class Group> WARPBELL_D void go_on(const Group& group, u32 which);
     template <class Group> WARPBELL_D void expire(const Group& group);
+    template <class Group> WARPBELL_D void close_gone(const Group& group);
     template <class Group> WARPBELL_D u64 stride_to(const Group& group, u64 page);
     template <class Group> WARPBELL_D void begin(const Group& group, u64 page, u64 stride);
     template <class Group> WARPBELL_D void observe(const Group& group, u64 page);

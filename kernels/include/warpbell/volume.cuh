@@ -164,15 +164,17 @@ template <sharing Mode, u32 Members, class Map = round_robin, class Retry = no_r
 
     // ---- a read of each lane that nobody waits for yet, of one command on one member
 
-    WARPBELL_D bool is_in_one_chunk(extent where) const;
+    // Whether `start` would submit it, where there is room: so that nothing is done for a read that is not.
+    WARPBELL_D bool may_start(extent where);
     // Nothing is submitted where it would take several commands, where there is no room now, or where it
     // would take a lane's last id on that member, which I/Os that are waited for need. Replicated: from one
     // of the replicas; if that fails, no other is tried.
     template <class Group>
     WARPBELL_D detail::member_read start(const Group& group, optional<extent> where, const volume_span& data);
-    // The status, if it has completed.
+    // The status, if it has completed; or if it was started `age_ns` ago, which is more than a command gets:
+    // then it is given up.
     template <class Group>
-    WARPBELL_D optional<status> try_finish(const Group& group, detail::member_read& read);
+    WARPBELL_D optional<status> try_finish(const Group& group, detail::member_read& read, u64 age_ns);
     template <class Group>
     WARPBELL_D status finish(const Group& group, detail::member_read&& read, u64 deadline_ns);
 
@@ -195,6 +197,7 @@ template <sharing Mode, u32 Members, class Map = round_robin, class Retry = no_r
     WARPBELL_D u32 all() const { return ~0u >> (32u - ref_.member_count); }
     WARPBELL_D u32 readable(u32 tried) const;
     WARPBELL_D u32 members_for(opcode op, const detail::volume_part& part, u32 tried) const;
+    WARPBELL_D u32 member_for_start(extent where, detail::volume_part& part);
     WARPBELL_D bool drop(u32 failed) const;
     WARPBELL_D void note_read(const detail::member_read& read, status said);
     WARPBELL_D status settle(u32 mask, u32 done, status answer) const;

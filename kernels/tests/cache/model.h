@@ -75,6 +75,7 @@ struct ssd {
     u64 ahead = 0, most_ahead = 0; // reads that somebody has not asked about, now, and at most
     u32 slow = 8;                  // pauses at most
     bool full = false;             // it takes no such read
+    u64 deadline_ns = 50000;       // of one that it does not answer
 
     explicit ssd(u64 pages) : words(pages * page_words), reads(pages), writes(pages), faults(pages) {
         for (u64 at = 0; at < words.size(); ++at) {
@@ -139,7 +140,10 @@ struct ssd {
         const u64 drawn = mixed(port::fetch_add_relaxed_gpu(&draws, 1));
         return {page, data, static_cast<u32>(drawn % (slow + 1u))};
     }
-    optional<status> try_finish(read_ahead& read) {
+    optional<status> try_finish(read_ahead& read, u64 age_ns) {
+        if (read.flying && faults[read.page] == fault::silent) {
+            return age_ns > deadline_ns && !mutate::prefetch_not_given_up ? give_up(read) : nullopt;
+        }
         if (!read.flying || read.left != 0) {
             read.left -= read.left != 0 ? 1u : 0u;
             return nullopt;
@@ -147,6 +151,13 @@ struct ssd {
         read.flying = false;
         (void)port::fetch_add_relaxed_gpu(&ahead, ~0ull);
         return move(opcode::read, read.page, read.data);
+    }
+    optional<status> give_up(read_ahead& read) {
+        faults[read.page] = fault::none;
+        read.flying = false;
+        (void)port::fetch_add_relaxed_gpu(&ahead, ~0ull);
+        late = reinterpret_cast<u64>(read.data);
+        return status(code::timed_out);
     }
 };
 
@@ -181,15 +192,15 @@ template <> struct backing<model::ssd> {
         return where && !s.full ? s.start(where->start.value, data.data<u64>()) : token_type();
     }
     template <class Group>
-    static optional<status> try_finish(const Group& group, model::ssd& s, token_type& token) {
-        const optional<status> said = s.try_finish(token);
+    static optional<status> try_finish(const Group& group, model::ssd& s, token_type& token, u64 age_ns) {
+        const optional<status> said = s.try_finish(token, age_ns);
         group.sync();
         return said;
     }
     template <class Group> static status finish(const Group& group, model::ssd& s, token_type&& token, u64) {
         status result;
         for (optional<status> said; token.in_flight() && !said; port::pause()) {
-            said = s.try_finish(token);
+            said = s.try_finish(token, ~0ull);
             result = said ? *said : result;
         }
         group.sync();

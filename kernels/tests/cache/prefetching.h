@@ -127,6 +127,75 @@ inline void modest(u64 seed) {
     }
 }
 
+// Slots of named pages that nobody comes for are free again after a while, and those of pages that others
+// used at once.
+inline void slots_again(u64 seed) {
+    bed b(64, 48);
+    u32 after_a_while = 0, at_once = 0;
+    const auto outcome = b.run<read_write>(1, seed, [&](read_write& cache) {
+        reads_ahead<2, 0> one(this_warp(), cache), other(this_warp(), cache);
+        (void)one.prefetch(this_warp(), 10, 2);
+        collect_all(one);
+        for (u64 number = 20; number < 40; ++number) {
+            (void)one.acquire(this_warp(), number);
+        }
+        note(after_a_while, one.prefetch(this_warp(), 50, 2));
+        (void)other.prefetch(this_warp(), 52, 2);
+        collect_all(other);
+        (void)cache.acquire(this_warp(), 52);
+        (void)cache.acquire(this_warp(), 53);
+        note(at_once, other.prefetch(this_warp(), 54, 2));
+        one.detach(this_warp());
+        other.detach(this_warp());
+    });
+    if (expect_done(outcome)) {
+        CHECK(after_a_while == 2 && at_once == 2);
+        CHECK(b.report.prefetched == 8 && b.report.prefetched_used == 2 && counts_add_up(b));
+    }
+}
+
+// A read ahead that the SSD never answers is given up by its warp's next call after the deadline: another
+// warp that waits for the page reads it, into another line.
+inline void unanswered(u64 seed) {
+    bed b(16, 8);
+    b.ref.deadline_ns = 2000000;
+    b.disk.faults[5] = fault::silent;
+    u64 begun = 0, done = 0, wrong = 0;
+    status said;
+    const auto outcome = b.run<read_write>(2, seed, [&](read_write& cache) {
+        reads_ahead<> ahead(this_warp(), cache);
+        if (warp_number() == 0) {
+            (void)ahead.prefetch(this_warp(), 5, 1);
+            port::store_release_gpu(&begun, 1ull);
+            while (this_warp().ballot(port::load_relaxed_gpu(&done) == 0) != 0) {
+                ahead.collect(this_warp());
+                port::pause();
+            }
+            b.disk.scribble();
+        } else {
+            while (this_warp().ballot(port::load_relaxed_gpu(&begun) == 0) != 0) {
+                port::pause();
+            }
+            {
+                const auto page = ahead.acquire(this_warp(), 5);
+                note(said, page.result());
+                const u64 found = page ? page.template data<u64>()[port::lane()] : 0;
+                const u32 bad = this_warp().ballot(found != mixed(5 * page_words + port::lane()));
+                count(wrong, bad != 0);
+            }
+            port::store_release_gpu(&done, 1ull);
+        }
+        ahead.detach(this_warp());
+    });
+    if (expect_done(outcome)) {
+        const auto stuck = [](const warpbell_cache_line& line) {
+            return (line.state & line_bits::stuck) != 0;
+        };
+        CHECK(said.ok() && wrong == 0);
+        CHECK(std::count_if(b.lines.begin(), b.lines.end(), stuck) == 1 && counts_add_up(b));
+    }
+}
+
 // A page that could not be read ahead is not there, and who waited for it reads it, and is told for himself.
 inline void read_in_vain(u64 seed) {
     bed b(16, 8);

@@ -37,6 +37,8 @@ rules=(
     PREFETCH_OVER_CAP:capped PREFETCH_TAKES_DIRTY:modest PREFETCH_TAKES_AHEAD:modest
     PREFETCH_TAKES_LOADING:shared_pages PREFETCH_FAILURE_HIDDEN:read_in_vain PREFETCH_FAILURE_TOLD:read_in_vain
     PREFETCH_TOKEN_LOST:left_behind PREFETCH_NOT_COLLECTED:crossed PREFETCH_VAIN_UNCOUNTED:useless
+    ARRAY_END_UNCHECKED:ends CACHE_LATE_STAMP_OLDEST:hot_line CACHE_FLUSH_LATE:late_flush
+    PREFETCH_SLOT_KEPT:slots_again PREFETCH_NOT_GIVEN_UP:unanswered
 )
 
 # executor NAME FLAGS...: the CPU executor's objects.

@@ -268,6 +268,79 @@ inline void refusals(u64 seed) {
     }
 }
 
+// An element that ends behind the last page is refused before a part of it is stored; and of a cache that
+// does not fit, lanes that ask for nothing get success.
+inline void ends(u64 seed) {
+    bed b(4, 2);
+    status last, behind;
+    u32 unlike = 0;
+    const auto outcome = b.run<read_write>(1, seed, [&](read_write& cache) {
+        array_view<u64, read_write> array(cache, 3, 4 * page_words);
+        const bool one = port::lane() == 0;
+        const auto store = [&](u64 index) {
+            return array.store(this_warp(), one ? optional<u64>(index) : nullopt, ~0ull);
+        };
+        note(last, store(4 * page_words - 2));
+        (void)cache.flush(this_warp());
+        note(behind, store(4 * page_words - 1));
+        const warpbell_cache_ref other = {};
+        read_write unfit(this_warp(), other, b.disk, span());
+        const optional<u64> page = one ? optional<u64>(0) : nullopt;
+        const status said = unfit.use_each(this_warp(), page, false, [](u8*) {});
+        const u32 wrong = this_warp().ballot(one ? !said.is(code::invalid_field) : !said.ok());
+        note(unlike, wrong);
+    });
+    if (expect_done(outcome)) {
+        const auto dirty = [](const warpbell_cache_line& line) { return line_bits::is_dirty(line.state); };
+        CHECK(last.ok() && behind.is(code::out_of_range));
+        CHECK(std::none_of(b.lines.begin(), b.lines.end(), dirty));
+        CHECK(unlike == 0);
+    }
+}
+
+// A line that is used while a policy compares lines is the youngest.
+inline void hot_line(u64 seed) {
+    bed b(16, 4);
+    const auto outcome = b.run<with_policy<sampled_lru<32>>>(1, seed, [&](auto& cache) {
+        for (u64 number = 0; number < 4; ++number) {
+            (void)cache.acquire(this_warp(), number);
+        }
+        for (auto& line : b.lines) {
+            if (port::lane() == 0 && line.page == 2) {
+                port::store_relaxed_gpu(&line.stamp, cache_lines::now() + 1000u);
+            }
+        }
+        this_warp().sync();
+        (void)cache.acquire(this_warp(), 9);
+        (void)cache.acquire(this_warp(), 2);
+    });
+    if (expect_done(outcome)) {
+        CHECK(b.disk.reads[2] == 1 && b.report.misses == 5);
+    }
+}
+
+// A flush whose time is over begins no writes, and says so; what is clean is no reason to.
+inline void late_flush(u64 seed) {
+    bed b(16, 8);
+    status clean, late, after;
+    u64 writes = 0;
+    const auto outcome = b.run<read_write>(1, seed, [&](read_write& cache) {
+        for (u64 number = 0; number < 4; ++number) {
+            auto page = cache.acquire(this_warp(), number);
+            note(clean, number == 0 ? cache.flush(this_warp(), 1) : clean);
+            page.template writable<u64>()[port::lane()] = number;
+        }
+        note(late, cache.flush(this_warp(), 1));
+        note(writes, std::accumulate(b.disk.writes.begin(), b.disk.writes.end(), 0ull));
+        this_warp().sync();
+        note(after, cache.flush(this_warp()));
+    });
+    if (expect_done(outcome)) {
+        CHECK(clean.ok() && late.is(code::not_submitted) && writes == 0);
+        CHECK(after.ok() && b.report.write_backs == 4);
+    }
+}
+
 // Pages that are written as a whole are never read.
 inline void written_once(u64 seed) {
     bed b(12, 3);

@@ -38,6 +38,8 @@ pub enum Kind {
     Pinned,
     /// `sampled_lru`.
     Lru,
+    /// Over sessions with a policy of retries.
+    Retry,
 }
 
 const ASKS_FOR_PAGES: u32 = 1;

@@ -6,7 +6,7 @@ use warpbell::{Module, Sharing};
 use warpbell_kernels::abi;
 use warpbell_nvme::{NvmOpcode, Status, status::StatusCodeType};
 use warpbell_softctl::{FaultAction, Selector};
-use warpbell_tests::cached::{FLUSHES, Note, Pages, STORES, Shape, digest_of, stored};
+use warpbell_tests::cached::{FLUSHES, Kind, Note, Pages, STORES, Shape, digest_of, stored};
 use warpbell_tests::seeds;
 
 use crate::pages::{Bed, block, shape};
@@ -146,10 +146,14 @@ fn a_write_that_nobody_answers_leaves_its_page_where_it_is() {
 
 /// A queue is lost: what is there can be used, all else is answered so, and no line is lost without need.
 pub fn lost(module: &Module, modes: &[Sharing]) -> Result<(), String> {
-    for (sharing, seed) in modes.iter().flat_map(|mode| seeds(SEEDS).map(move |seed| (*mode, seed))) {
+    modes.iter().try_for_each(|&sharing| lost_by(module, sharing, Kind::Clock))
+}
+
+fn lost_by(module: &Module, sharing: Sharing, kind: Kind) -> Result<(), String> {
+    for seed in seeds(SEEDS) {
         // From some command on nothing is answered any more.
         let silent = Selector { after: 8 + seed % 16, ..Selector::default() };
-        let bed = failing(Shape { sharing, ..shape(4, 6) }, FaultAction::Drop, silent);
+        let bed = failing(Shape { sharing, kind, ..shape(4, 6) }, FaultAction::Drop, silent);
         let pages = Pages { by_warp: 12, by_step: 1, steps: 12, flags: STORES | FLUSHES, ..Pages::default() };
         let dropped = || !bed.several.softs[0].faults().is_empty();
         let mut given_up = false;
@@ -176,4 +180,9 @@ pub fn lost(module: &Module, modes: &[Sharing]) -> Result<(), String> {
 #[test]
 fn warps_of_a_lost_queue_are_told_and_end() {
     assert_eq!(lost(&MODULE, &MODES), Ok(()));
+}
+
+#[test]
+fn warps_with_retries_take_no_line_for_a_lost_queue() {
+    assert_eq!(lost_by(&MODULE, Sharing::Shared, Kind::Retry), Ok(()));
 }

@@ -31,7 +31,7 @@ const NOT_FOR_KERNELS: &[&str] = &[
     "volume::start(group)",
     "volume::try_finish(group)",
     "volume::finish(group)",
-    "volume::is_in_one_chunk()",
+    "volume::may_start()",
     // The library calls them.
     "in_block::fence()",
     "in_device::fence()",

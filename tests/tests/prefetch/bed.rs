@@ -23,6 +23,8 @@ pub const PAGES: u64 = 600;
 pub const IN_ORDER: u32 = 0;
 pub const DRAWN: u32 = 1;
 pub const NAMED: u32 = 2;
+/// Four pages, again and again.
+pub const LOOPED: u32 = 3;
 
 #[derive(IntoBytes, Immutable)]
 #[repr(C)]

@@ -2,7 +2,7 @@
 
 use warpbell::{Sharing, VolumeLayout, VolumeSpec};
 
-use crate::bed::{Bed, DRAWN, MODES, NAMED, PAGE};
+use crate::bed::{Bed, DRAWN, LOOPED, MODES, NAMED, PAGE};
 
 const SEEDS: u64 = 4;
 
@@ -84,10 +84,19 @@ fn warps_share_what_they_read_ahead() {
 
 #[test]
 fn a_lane_with_one_command_id_reads_what_is_wanted() {
-    let ran = Bed { tokens: Some(1), ..Bed::scan(Sharing::Exclusive, 40) }.timed();
-    ran.expect_right();
-    assert_eq!((ran.report.prefetched, ran.report.misses), (0, 40));
-    assert!(ran.report.prefetch_skipped > 0, "{ran:?}");
+    let stripe = VolumeSpec { layout: VolumeLayout::Stripe, chunk_bytes: 3 * PAGE, distances: Vec::new() };
+    for volume in [None, Some(stripe)] {
+        let bed = Bed { tokens: Some(1), volume, ..Bed::scan(Sharing::Exclusive, 40) };
+        let ran = bed.drawn(1);
+        ran.expect_right();
+        assert_eq!((ran.report.prefetched, ran.report.misses), (0, 40));
+        assert!(ran.report.prefetch_skipped > 0, "{ran:?}");
+        // The pages fit, and none of them leaves for one that is not read then.
+        let ran = Bed { order: LOOPED, lines: 4, ..bed }.drawn(1);
+        ran.expect_right();
+        assert_eq!((ran.report.prefetched, ran.report.misses), (0, 4), "{ran:?}");
+        assert!(ran.report.prefetch_skipped > 0, "{ran:?}");
+    }
 }
 
 #[test]

@@ -13,7 +13,7 @@ WARPBELL_D status array_view<T, Cache>::each_part(const Group& group, optional<u
     static_assert(Cache::reads, "pages of a write_once cache are written as a whole, through guards: "
                                 "what was in one before is not read");
     status result;
-    if (index && *index >= count_ && !mutate::array_index_unchecked) {
+    if (index && *index >= inside_ && !mutate::array_index_unchecked) {
         result = code::out_of_range;
     }
     const u32 shift = port::highest(cache_.page_bytes());

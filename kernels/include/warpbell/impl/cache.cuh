@@ -38,14 +38,14 @@ WARPBELL_CACHE_CALL(bool, class Group)::fits(const Group& group, const warpbell_
     return group.ballot(!good) == 0;
 }
 
-WARPBELL_CACHE_MEMBER(status)::check(optional<u64> page, bool stores) const {
+WARPBELL_CACHE_MEMBER(status)::check(u64 page, bool stores) const {
     if (!usable_) {
         return code::invalid_field;
     }
-    if (page && *page >= pages() && !mutate::cache_page_unchecked) {
+    if (page >= pages() && !mutate::cache_page_unchecked) {
         return code::out_of_range;
     }
-    return page && stores && !may_store ? status(code::read_only) : status();
+    return stores && !may_store ? status(code::read_only) : status();
 }
 
 // ---- one page's way
@@ -205,12 +205,14 @@ WARPBELL_CACHE_CALL(auto, class Group, class Meanwhile)::attempt(const Group& gr
     return mine;
 }
 
-// Writes the page of a line, where it is dirty. True: somebody else writes it, look again.
-WARPBELL_CACHE_CALL(bool, class Group)::write_line(const Group& group, bool open, u32 line, status& result) {
+// Writes the page of a line, where it is dirty. True: somebody else writes it, look again. `late`: nothing is
+// begun any more.
+WARPBELL_CACHE_CALL(bool, class Group)::write_line(const Group& group, bool open, u32 line, bool late,
+                                                   status& result) {
     using writable = cache_lines::writable;
-    if (!may_store) {
-        const bool left_over = open && line_bits::is_dirty(lines_.state(line));
-        result = left_over ? status(code::read_only) : result;
+    if (!may_store || late) {
+        const bool left_over = open && line_bits::is_unwritten(lines_.state(line));
+        result = left_over ? status(may_store ? code::not_submitted : code::read_only) : result;
         return false;
     }
     const writable how = open ? lines_.begin_write(line) : writable::clean;
@@ -264,7 +266,7 @@ WARPBELL_CACHE_MEMBER(status)::answer_of(const way& got) {
 WARPBELL_CACHE_CALL(status, class Group, class Use,
                     class Meanwhile)::use_each(const Group& group, optional<u64> page, bool stores, Use use,
                                                u64 deadline_ns, Meanwhile meanwhile) {
-    status result = check(page, stores);
+    status result = page ? check(*page, stores) : status();
     bool open = page && result.ok();
     const detail::rounds_deadline end(deadline_ns != 0 ? deadline_ns : lines_.ref().deadline_ns, true);
     u64 left_ns = deadline_ns != 0 ? deadline_ns : lines_.ref().deadline_ns;
@@ -315,13 +317,10 @@ WARPBELL_CACHE_CALL(status, class Group)::flush(const Group& group, u64 deadline
         bool open = first + group.thread_rank() < lines_.count();
         back_off wait;
         while (true) {
-            open = write_line(group, open, first + group.thread_rank(), result);
+            const bool late = end.left(group) == 0 && !mutate::cache_flush_late;
+            open = write_line(group, open, first + group.thread_rank(), late, result);
             if (group.ballot(open) == 0) {
                 break;
-            }
-            if (end.left(group) == 0 && open) {
-                result = code::not_submitted;
-                open = false;
             }
             wait.idle();
         }

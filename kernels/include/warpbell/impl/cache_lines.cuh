@@ -47,6 +47,8 @@ struct line_bits {
     WARPBELL_D static u32 generation_of(u64 state) { return static_cast<u32>(state / generation); }
     WARPBELL_D static bool is_used(u64 state) { return (state & used) != 0; }
     WARPBELL_D static bool is_dirty(u64 state) { return (state & dirty) != 0; }
+    // The SSD has something older, or has it still: somebody writes the page.
+    WARPBELL_D static bool is_unwritten(u64 state) { return (state & (dirty | writing)) != 0; }
     // Whether it may be claimed.
     WARPBELL_D static bool is_open(u64 state) {
         const line_phase phase = phase_of(state);
@@ -101,7 +103,8 @@ class cache_lines {
         return port::cas_relaxed_gpu(&at(line)->state, state, state & ~line_bits::used) == state;
     }
     // About microseconds.
-    WARPBELL_D static u32 now() { return static_cast<u32>(port::clock_ns() >> 10); }
+    static constexpr u32 time_shift = 10;
+    WARPBELL_D static u32 now() { return static_cast<u32>(port::clock_ns() >> time_shift); }
 
     // ---- looking up
 
@@ -122,7 +125,8 @@ class cache_lines {
     // ours: nobody else adds a page to its bucket before `give` or `give_up_miss`.
     WARPBELL_D found begin_miss(u64 page, u32& line) const;
     WARPBELL_D void give_up_miss(u64 page) const;
-    // A line for it, leaving; `state`: what it was. `none`: there is none. `writes`: the caller can write
+    // A line for it, leaving; `state`: what it was. `none`: there is none among those that it has looked at,
+    // all of a cache of up to 127 lines. `writes`: the caller can write
     // pages that leave, so that it may have a dirty one.
     template <class Policy> WARPBELL_D u32 claim(u64& state, bool writes) const;
     // The line that was in `state` when it was claimed has this page now, is loading, and has our pin; and
@@ -142,6 +146,12 @@ class cache_lines {
     // Takes the mark off a page that came in this generation of the line. What became of it: the line was
     // taken, or nobody has used it so far as the policy notes, or somebody has.
     WARPBELL_D fate end_ahead(u32 line, u32 generation) const;
+    // Whether it is there still, and unused.
+    WARPBELL_D bool is_ahead(u32 line, u32 generation) const {
+        const u64 now = state(line);
+        return line_bits::generation_of(now) == generation && (now & line_bits::ahead) != 0 &&
+               !line_bits::is_used(now);
+    }
     WARPBELL_D u32 generation(u32 line) const { return line_bits::generation_of(state(line)); }
     WARPBELL_D bool has(u64 page) const {
         return find(port::load_relaxed_gpu(bucket_of(page)), page) != none;
@@ -156,6 +166,7 @@ class cache_lines {
     WARPBELL_D void end_write(u32 line, status written) const;
 
   private:
+    static constexpr u32 most_attempts = 256; // of one claim
     static constexpr u64 locked = 1ull << 32, missing = mutate::cache_loaded_twice ? 0 : 1ull << 33;
 
     WARPBELL_D warpbell_cache_line* at(u32 line) const {
@@ -174,7 +185,7 @@ class cache_lines {
     WARPBELL_D static void unlock(u64* bucket, u64 more) {
         (void)port::fetch_add_acq_rel_gpu(bucket, more - locked);
     }
-    template <class Policy, class Open> WARPBELL_D u32 claim_open(u64& state, u32 attempts, Open open) const;
+    template <class Policy, class Open> WARPBELL_D u32 claim_open(u64& state, Open open) const;
     WARPBELL_D u32 find(u64 head, u64 page) const;
     WARPBELL_D found pin(u32 line, u64 page) const;
     WARPBELL_D void unlink(u32 line) const;
@@ -295,8 +306,10 @@ WARPBELL_D void cache_lines::give_up_miss(u64 page) const {
     (void)port::fetch_add_acq_rel_gpu(bucket_of(page), 0u - missing);
 }
 
-template <class Policy, class Open>
-WARPBELL_D u32 cache_lines::claim_open(u64& state, u32 attempts, Open open) const {
+template <class Policy, class Open> WARPBELL_D u32 cache_lines::claim_open(u64& state, Open open) const {
+    // Each line twice; but of a large cache so many, before the caller looks at the clock, or goes without.
+    // The next who asks goes on from there.
+    const u32 all = 2u * ref_.line_count + 1u, attempts = all < most_attempts ? all : most_attempts;
     WARPBELL_NO_UNROLL
     for (u32 attempt = 0; attempt < attempts; ++attempt) {
         const u32 line = Policy::candidate(*this, attempt);
@@ -321,14 +334,12 @@ template <class Policy> WARPBELL_D u32 cache_lines::claim(u64& state, bool write
     const auto open = [=](u64 now) {
         return line_bits::is_open(now) && (writes || !line_bits::is_dirty(now));
     };
-    return claim_open<Policy>(state, 2u * ref_.line_count + 1u, open);
+    return claim_open<Policy>(state, open);
 }
 
 template <class Policy> WARPBELL_D u32 cache_lines::claim_ahead(u64& state) const {
     const auto open = [](u64 now) { return line_bits::is_open_ahead(now); };
-    // Nobody waits for it: so many lines are looked at, and the next who asks goes on from there.
-    const u32 all = 2u * ref_.line_count + 1u, most = 256;
-    return claim_open<Policy>(state, all < most ? all : most, open);
+    return claim_open<Policy>(state, open);
 }
 
 WARPBELL_D void cache_lines::give(u32 line, u64 state, u64 page, u64 more) const {

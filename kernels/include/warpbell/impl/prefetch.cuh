@@ -42,7 +42,8 @@ WARPBELL_PREFETCH_CALL(void, class Group)::collect(const Group& group) {
     if (flying_ == 0) {
         return;
     }
-    const optional<status> said = backing::try_finish(group, cache_.source_, token_);
+    const u64 age_ns = static_cast<u64>(cache_lines::now() - slot_.sent) << cache_lines::time_shift;
+    const optional<status> said = backing::try_finish(group, cache_.source_, token_, age_ns);
     settle(group, in(flying_) && said, said ? *said : status());
 }
 
@@ -169,6 +170,7 @@ WARPBELL_PREFETCH_CALL(u32, class Group)::start(const Group& group, optional<u64
             token_ = warpbell::move(token);
             slot_.stream = which_stream;
             slot_.born = tick_;
+            slot_.sent = cache_lines::now();
         }
     }
     held_ |= started;
@@ -180,6 +182,7 @@ WARPBELL_PREFETCH_CALL(u32, class Group)::start(const Group& group, optional<u64
 
 WARPBELL_PREFETCH_CALL(u32, class Group)::prefetch(const Group& group, u64 first, u32 count) {
     collect(group);
+    close_gone(group);
     const u32 open = slots_ & ~held_, k = rank_in(open);
     const u64 rest = first < pages() ? pages() - first : 0;
     const u32 wanted = count < rest ? count : static_cast<u32>(rest);
@@ -215,6 +218,16 @@ WARPBELL_PREFETCH_CALL(void, class Group)::expire(const Group& group) {
     const u32 waiting = held_ & ~flying_;
     if (waiting != 0) {
         close(group, group.ballot(in(waiting) && tick_ - slot_.born > 8u * Cap), false);
+    }
+}
+
+// Pages that have left, or that others have used by now: no slot need wait for them.
+WARPBELL_PREFETCH_CALL(void, class Group)::close_gone(const Group& group) {
+    const u32 here = held_ & ~flying_;
+    if (here != 0 && !mutate::prefetch_slot_kept) {
+        group.sync(); // one lane gives back what all have used
+        const bool waits = in(here) && cache_.lines_.is_ahead(slot_.line, slot_.generation);
+        close(group, here & ~group.ballot(waits), false);
     }
 }
 
@@ -267,11 +280,14 @@ WARPBELL_PREFETCH_CALL(void, class Group)::begin(const Group& group, u64 page, u
 // The group has begun to use this page.
 WARPBELL_PREFETCH_CALL(void, class Group)::observe(const Group& group, u64 page) {
     recent_ = page;
-    if (Streams == 0) {
+    if (Streams == 0 && mutate::prefetch_slot_kept) {
         return;
     }
     ++tick_;
     expire(group);
+    if (Streams == 0) {
+        return;
+    }
     const u64 from_last = page - stream_.last;
     const u32 expected = group.ballot(stream_.stride != 0 && from_last == stream_.stride);
     if (expected == 0) {

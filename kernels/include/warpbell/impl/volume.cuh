@@ -28,6 +28,16 @@ WARPBELL_D status finish(const Group& group, session<Mode, Retry>& s, bool want,
     }
 }
 
+// The answer of a read that was submitted so long ago. One that had a command's time without an answer is
+// given up.
+template <class Group, sharing Mode, class Retry>
+WARPBELL_D optional<status> look_at(const Group& group, session<Mode, Retry>& s, io_token& token,
+                                    u64 age_ns) {
+    const optional<status> said = s.queue().try_wait(group, token);
+    const bool late = !said && age_ns > s.queue().deadline(0) && !mutate::prefetch_not_given_up;
+    return late ? optional<status>(s.queue().abandon(move(token))) : said;
+}
+
 } // namespace detail
 
 // What a session without a slot answers is the warp's failure, and must not become the replica's.
@@ -215,21 +225,34 @@ WARPBELL_VOLUME_CALL(status, class Group)::flush(const Group& group, u64 deadlin
 
 // ---- reads that nobody waits for yet
 
-WARPBELL_VOLUME_MEMBER(bool)::is_in_one_chunk(extent where) const {
-    return detail::part_of(ref_, where, 0).blocks == where.blocks;
+// The member that would read it now, and which part of it; 0: none can.
+WARPBELL_VOLUME_MEMBER(u32)::member_for_start(extent where, detail::volume_part& part) {
+    part = detail::part_of(ref_, where, 0);
+    const u32 mask = part.blocks == where.blocks ? members_for(opcode::read, part, 0) : 0;
+    if (mask == 0) {
+        return 0;
+    }
+    const u32 m = port::lowest(mask);
+    auto& s = sessions_[m];
+    const bool may = part.on(ref_, m).blocks <= s.max_blocks() && s.queue().free_ids() > 1u;
+    return may && !s.queue().refuses() ? mask : 0;
+}
+
+WARPBELL_VOLUME_MEMBER(bool)::may_start(extent where) {
+    detail::volume_part part;
+    return usable_ && member_for_start(where, part) != 0;
 }
 
 WARPBELL_VOLUME_CALL(detail::member_read, class Group)::start(const Group& group, optional<extent> where,
                                                               const volume_span& data) {
-    const bool good = where && check(*where, data).ok() && is_in_one_chunk(*where);
-    const detail::volume_part part = good ? detail::part_of(ref_, *where, 0) : detail::volume_part();
-    const u32 mask = good ? members_for(opcode::read, part, 0) : 0;
+    detail::volume_part part;
+    const u32 mask = where && check(*where, data).ok() ? member_for_start(*where, part) : 0;
     detail::member_read read;
-    read.member = port::lowest(mask);
+    read.member = port::lowest_if_any(mask);
     read.bytes = static_cast<u64>(part.blocks) << ref_.block_shift;
     WARPBELL_NO_UNROLL
     for (u32 m = 0; m < ref_.member_count; ++m) {
-        const bool want = (mask >> m & 1u) != 0 && sessions_[m].queue().free_ids() > 1u;
+        const bool want = (mask >> m & 1u) != 0;
         if (group.ballot(want) == 0) {
             continue;
         }
@@ -257,8 +280,8 @@ WARPBELL_VOLUME_MEMBER(void)::note_read(const detail::member_read& read, status 
     }
 }
 
-WARPBELL_VOLUME_CALL(optional<status>, class Group)::try_finish(const Group& group,
-                                                                detail::member_read& read) {
+WARPBELL_VOLUME_CALL(optional<status>, class Group)::try_finish(const Group& group, detail::member_read& read,
+                                                                u64 age_ns) {
     optional<status> said;
     WARPBELL_NO_UNROLL
     for (u32 m = 0; m < ref_.member_count; ++m) {
@@ -271,7 +294,7 @@ WARPBELL_VOLUME_CALL(optional<status>, class Group)::try_finish(const Group& gro
         if (mine) {
             token = warpbell::move(read.token);
         }
-        const optional<status> now = sessions_[m].queue().try_wait(group, token);
+        const optional<status> now = detail::look_at(group, sessions_[m], token, age_ns);
         if (mine) {
             read.token = warpbell::move(token);
             said = now;
