@@ -11,4 +11,5 @@ WARPBELL_KERNEL(bench_array_lru, warpbell_bench_array_args) {
     kernels::run_bench_array<warpbell::sampled_lru<>>(args);
 }
 WARPBELL_KERNEL(bench_array_plain, warpbell_bench_array_args) { kernels::run_bench_plain(args); }
+WARPBELL_KERNEL(bench_array_check, warpbell_bench_array_args) { kernels::run_bench_array_check(args); }
 WARPBELL_KERNEL(bench_array_flush, warpbell_bench_array_args) { kernels::run_bench_array_flush(args); }

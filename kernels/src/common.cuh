@@ -88,18 +88,24 @@ class unit_pattern {
         return ~crc;
     }
 
-    // Slow: the first block of the unit that differs, with the CRC-32C it should have and has.
+    // Slow: the first block of the unit that differs, with the CRC-32C it should have and has. Each word `i`
+    // of which changed(i) is true should be the complement of what it was.
     struct difference {
         u64 lba;
         u32 blocks, expected, actual; // blocks: that differ
     };
     WARPBELL_D difference compare(const u64* unit, u32 block_bytes) const {
+        return compare(unit, block_bytes, [](u32) { return false; });
+    }
+    template <class Changed>
+    WARPBELL_D difference compare(const u64* unit, u32 block_bytes, Changed changed) const {
         difference found = {lba_, 0, 0, 0};
         const u32 words = block_bytes / 8u, payload = payload_crc();
         for (u32 block = 0; block * block_bytes < bytes_; ++block) {
             u32 expected = ~0u, actual = ~0u;
             for (u32 i = block * words; i < (block + 1u) * words; ++i) {
-                expected = port::crc32c_word(tables_, expected, word(i, payload));
+                const u64 before = word(i, payload);
+                expected = port::crc32c_word(tables_, expected, changed(i) ? ~before : before);
                 actual = port::crc32c_word(tables_, actual, unit[i]);
             }
             if (expected == actual) {

@@ -284,7 +284,7 @@ fn bad_launches_are_refused_with_the_numbers() {
     assert_eq!(error, format!("kernel bench: arguments of {found} bytes, but it takes {expected}"));
     let error = Launch::new(&module, "bunch", &abi::QueueTestArgs::new()).unwrap_err().to_string();
     assert!(
-        error.starts_with("kernel 'bunch': module builtin has bench, bench_agent, bench_array_clock, "),
+        error.starts_with("kernel 'bunch': module builtin has bench, bench_agent, bench_array_check, "),
         "{error}"
     );
     let launch = Launch::new(&module, "bench", &abi::BenchArgs::new()).unwrap().block(1025);

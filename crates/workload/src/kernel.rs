@@ -42,6 +42,8 @@ pub(crate) struct KernelRunner<'a> {
     patience: Duration,
     units_per_warp: u32,
     tables: Array<[u32; 256]>,
+    /// Which words of an array were stored.
+    stored: Option<Array<u64>>,
 }
 
 /// What a kernel may take beyond its runtime to come to its end.
@@ -86,6 +88,7 @@ impl<'a> KernelRunner<'a> {
             patience: patience(ssd.recovery().policy()),
             units_per_warp: job.largest_share(),
             tables: crc_tables(attachment.target())?,
+            stored: array::stored_words(attachment.target(), job)?,
         })
     }
 
@@ -217,7 +220,10 @@ impl Runner for KernelRunner<'_> {
     }
 
     fn check(&self, control: &Control) -> Result<Outcome, RunError> {
-        self.work(&Work::on_each_unit(self.job, 100), control)
+        match &self.job.array {
+            Some(shape) => self.check_words(shape, control),
+            None => self.work(&Work::on_each_unit(self.job, 100), control),
+        }
     }
 }
 

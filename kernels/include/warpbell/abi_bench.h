@@ -50,16 +50,19 @@ typedef struct warpbell_bench_batch_args {
 /* Kernels `bench_array_clock`, `_fifo` and `_lru`: warps read and write 64-bit words of an array over a page
  * cache with that policy, on shared queues. An I/O of `bench` is one word of one lane here; a unit is a page,
  * of blocks_per_io blocks, a power of two. All lanes of a warp go on together: those of each 32 / spread in a
- * row take words of one page, side by side. No word is in the first 32 bytes of its page. A queue that is
- * lost ends its warps. The buffer is the pages' memory. Kernel `bench_array_plain`: the same words by plain
- * loads and stores, with the buffer as the array, which has `units` pages at least. Kernel
- * `bench_array_flush`: one warp flushes the cache. `deadline_ns`, `iodepth`, `histograms`, `units_per_warp`,
+ * row take words of one page, side by side. No word is in the first 32 bytes of its page. What is stored is
+ * the complement of the pattern that `verify` has there. A queue that is lost ends its warps. The buffer is
+ * the pages' memory. Kernel `bench_array_plain`: the same words by plain loads and stores, with the buffer as
+ * the array, which has `units` pages at least. Kernel `bench_array_flush`: one warp flushes the cache. Kernel
+ * `bench_array_check`: each page is read once and compared; a word in `stored` has the complement, any other
+ * the pattern. `deadline_ns`, `iodepth`, `histograms`, `units_per_warp`,
  * `api`, `batch`, `recover_ns` and `retries` are not used. */
 typedef struct warpbell_bench_array_args {
     uint32_t abi_version, size;
     warpbell_bench_args bench;
     warpbell_cache_ref cache;
     uint64_t sums;   /* uint64_t[warps][32]: of what each lane read */
+    uint64_t stored; /* a bit for each word of the array, in uint64_t, zeroed: it was stored; 0: none */
     uint32_t spread; /* pages that a warp wants at once: 1, 2, 4, 8, 16 or 32 */
     uint32_t pad0;
 } warpbell_bench_array_args;

@@ -264,8 +264,8 @@
 #define WARPBELL_FIELDS_BENCH_ARRAY_ARGS(F) \
     F(warpbell_bench_array_args, abi_version) F(warpbell_bench_array_args, size) \
     F(warpbell_bench_array_args, bench) F(warpbell_bench_array_args, cache) \
-    F(warpbell_bench_array_args, sums) F(warpbell_bench_array_args, spread) \
-    F(warpbell_bench_array_args, pad0)
+    F(warpbell_bench_array_args, sums) F(warpbell_bench_array_args, stored) \
+    F(warpbell_bench_array_args, spread) F(warpbell_bench_array_args, pad0)
 
 #define WARPBELL_FIELDS_CHECK_RESULT(F) \
     F(warpbell_check_result, done) F(warpbell_check_result, failed) F(warpbell_check_result, wrong) \

@@ -53,6 +53,8 @@ mirror! {
         cache: CacheRef,
         /// Address of `u64[warps][32]`: sums of what each lane read.
         sums: u64,
+        /// Address of a bit for each word of the array, in `u64`s: it was stored; 0: none.
+        stored: u64,
         /// Pages that a warp wants at once, a power of two.
         spread: u32,
         /// Zero.

@@ -76,6 +76,25 @@ fn what_is_stored_under_any_policy_is_written_back_and_right() {
 }
 
 #[test]
+fn what_was_stored_and_is_not_on_the_ssd_at_the_end_is_a_mismatch() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("plan.toml");
+    // Behind the 64 writes that fill the range, the flush's first one: the cache has room for all pages.
+    let fault =
+        "[[fault]]\nkind = \"fail\"\nstatus = \"Write Fault\"\nopcode = \"write\"\nafter = 64\ncount = 1\n";
+    std::fs::write(&path, fault).unwrap();
+    let flags = ["--rw", "randrw", "--size", "128k", "--bs", "2k", "--verify", "crc32c", "--io-limit", "64k"];
+    let fault = ["--fault", path.to_str().unwrap(), "-o", "json"];
+    let output = run(&[&["bench", IN_VIRTUAL_TIME][..], &ARRAY, &flags, &fault].concat());
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let told = report["runs"][0]["failures"][0]["status"].as_str().unwrap();
+    assert!(number(&report["errors"]) == 1 && told.contains("Write Fault"), "{report:#}");
+    // A word or more of each block of that page was stored; all other pages are right.
+    assert_eq!(number(&report["mismatches"]), 2048 / 512, "{report:#}");
+}
+
+#[test]
 fn a_page_that_cannot_be_read_is_an_error_of_who_wants_it_and_a_lost_queue_the_end() {
     let folder = tempfile::tempdir().unwrap();
     for (fault, expected) in [
@@ -127,6 +146,10 @@ fn what_makes_no_sense_is_refused_by_name() {
         (
             &[&shared[..], &["--hit-rate", "50", "--rw", "read"]].concat(),
             "--hit-rate 50: it says how far pages lie apart that are drawn, this is --rw read",
+        ),
+        (
+            &[&shared[..], &["--ramp", "1s"]].concat(),
+            "--ramp 1s: the cache is filled before with --hit-rate above 0, and is empty at first without, as it should be",
         ),
     ] {
         assert_eq!(refused(&[&["bench", "soft:size=4m"][..], flags].concat()), (2, says.to_owned()));

@@ -126,7 +126,7 @@ fn refuse_others(options: &BenchOptions) -> Result<(), JobError> {
         return refused("retries", options.retries.to_string(), reason);
     }
     if !options.ramp.is_zero() {
-        let reason = "the cache is filled before its accesses are measured";
+        let reason = "the cache is filled before with --hit-rate above 0, and is empty at first without, as it should be";
         return refused("ramp", format!("{:?}", options.ramp), reason);
     }
     Ok(())

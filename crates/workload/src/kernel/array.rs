@@ -3,13 +3,13 @@
 use serde::Serialize;
 use warpbell::kernels::abi::{self, BenchArgs, BenchArrayArgs};
 use warpbell::kernels::cpu::Counters;
-use warpbell::{Buffer, PageCache, PageCacheReport, PageCacheSpec};
+use warpbell::{Buffer, Error, OpenTarget, PageCache, PageCacheReport, PageCacheSpec};
 
 use super::{KernelRunner, LaunchMemory, Work};
 use crate::array::Array;
 use crate::control::Control;
 use crate::error::RunError;
-use crate::job::{CacheShape, LANES, operation};
+use crate::job::{CacheShape, Job, LANES, operation};
 use crate::launch::{Kernel, Launched};
 use crate::options::Policy;
 use crate::outcome::Outcome;
@@ -96,6 +96,13 @@ impl ArrayReport {
     }
 }
 
+/// A bit for each word of the array, where somebody asks at the end which were stored.
+pub(super) fn stored_words(target: &OpenTarget, job: &Job) -> Result<Option<Array<u64>>, Error> {
+    let asked = job.array.is_some() && job.verify.is_some() && job.rw.writes();
+    let words = job.io_slots() * job.bs_bytes / size_of::<u64>() as u64;
+    asked.then(|| Array::new(target, words.div_ceil(64) as usize)).transpose()
+}
+
 /// A cache, and the memory of its pages.
 struct Pages<'a> {
     shape: &'a CacheShape,
@@ -105,7 +112,8 @@ struct Pages<'a> {
 }
 
 impl KernelRunner<'_> {
-    /// Fills the cache, reads and writes words through it, flushes it, and does as much in plain memory.
+    /// Reads and writes words through a cache, flushes it, and does as much in plain memory. The cache is filled before
+    /// where a share of lookups is to be found; else it is empty.
     pub(super) fn words(&self, shape: &CacheShape, control: &Control) -> Result<Outcome, RunError> {
         let (job, pages) = (self.job, self.pages(shape)?);
         let kernel = match shape.policy {
@@ -137,6 +145,14 @@ impl KernelRunner<'_> {
         outcome.verify.blocks = outcome.reads; // a word of each
         outcome.array = Some(report);
         Ok(outcome)
+    }
+
+    /// Reads every page again, through another cache: what the first one did not write is not found.
+    pub(super) fn check_words(&self, shape: &CacheShape, control: &Control) -> Result<Outcome, RunError> {
+        let (job, pages) = (self.job, self.pages(shape)?);
+        let each = CacheShape { pages: job.io_slots(), ..shape.clone() };
+        let work = Work::on_each_unit(job, 100);
+        Ok(self.array_launch("bench_array_check", &work, (&pages, &each), control)?.0)
     }
 
     fn pages<'a>(&self, shape: &'a CacheShape) -> Result<Pages<'a>, RunError> {
@@ -181,6 +197,7 @@ impl KernelRunner<'_> {
         let warps = if name == "bench_array_flush" { 1 } else { job.warps };
         let memory = LaunchMemory::new(self.attachment.target(), warps as usize, false)?;
         let plain = name == "bench_array_plain";
+        let stored = self.stored.as_ref().filter(|_| !plain);
         let args = BenchArrayArgs {
             bench: BenchArgs {
                 buffer: pages.memory.as_ref(),
@@ -192,6 +209,7 @@ impl KernelRunner<'_> {
             },
             cache: pages.cache.as_ref(),
             sums: pages.sums.address(),
+            stored: stored.map_or(0, Array::address),
             spread: shape.spread,
             ..BenchArrayArgs::new()
         };
@@ -201,7 +219,11 @@ impl KernelRunner<'_> {
             warps,
             mailbox: &memory.mailbox,
             limit: self.limit(work),
-            uses: (self.tables.clone(), memory.clone(), (pages.cache.memory(), pages.sums.clone())),
+            uses: (
+                self.tables.clone(),
+                memory.clone(),
+                (pages.cache.memory(), pages.sums.clone(), stored.cloned()),
+            ),
         };
         let launched = self.launcher.run(self.attachment, &kernel, control)?;
         Ok((memory.outcome(job, operation(work.read_percent))?, launched))
