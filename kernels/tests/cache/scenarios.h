@@ -325,9 +325,10 @@ inline void late_flush(u64 seed) {
     status clean, late, after;
     u64 writes = 0;
     const auto outcome = b.run<read_write>(1, seed, [&](read_write& cache) {
+        (void)cache.acquire(this_warp(), 0);
+        note(clean, cache.flush(this_warp(), 1));
         for (u64 number = 0; number < 4; ++number) {
             auto page = cache.acquire(this_warp(), number);
-            note(clean, number == 0 ? cache.flush(this_warp(), 1) : clean);
             page.template writable<u64>()[port::lane()] = number;
         }
         note(late, cache.flush(this_warp(), 1));
