@@ -1,8 +1,10 @@
 //! What `ptxas -v` says of kernels.
 
-/// Registers and memory of one kernel.
+/// Registers and memory of one kernel on one architecture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
+    /// The architecture, such as 90.
+    pub arch: u32,
     /// Registers of a thread.
     pub registers: u32,
     /// Bytes of stack.
@@ -17,9 +19,10 @@ pub struct Usage {
 pub fn usages(said: &str) -> Vec<(String, Usage)> {
     let mut found: Vec<(String, Usage)> = Vec::new();
     for line in said.lines() {
-        if let Some(rest) = line.split_once("Compiling entry function '") {
-            let name = rest.1.split('\'').next().unwrap_or_default();
-            found.push((name.to_owned(), Usage::default()));
+        if let Some((_, rest)) = line.split_once("Compiling entry function '") {
+            let (name, target) = rest.split_once("' for 'sm_").unwrap_or((rest, ""));
+            let arch = target.trim_end_matches('\'').parse().unwrap_or_default();
+            found.push((name.to_owned(), Usage { arch, ..Usage::default() }));
         }
         let Some((_, usage)) = found.last_mut() else { continue };
         if let Some(stack) = number_before(line, " bytes stack frame") {
@@ -50,8 +53,11 @@ ptxas info    : Compiling entry function 'probe' for 'sm_90'
 ptxas info    : Function properties for probe
     48 bytes stack frame, 44 bytes spill stores, 40 bytes spill loads
 ptxas info    : Used 32 registers, used 0 barriers, 48 bytes cumulative stack size
+ptxas info    : Compiling entry function 'probe' for 'sm_120'
+ptxas info    : Used 30 registers
 ";
-        let usage = Usage { registers: 32, stack: 48, spill_stores: 44, spill_loads: 40 };
-        assert_eq!(usages(said), [("probe".to_owned(), usage)]);
+        let older = Usage { arch: 90, registers: 32, stack: 48, spill_stores: 44, spill_loads: 40 };
+        let newer = Usage { arch: 120, registers: 30, ..Usage::default() };
+        assert_eq!(usages(said), [older, newer].map(|usage| ("probe".to_owned(), usage)));
     }
 }

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Mutex;
 
 use warpbell_kernels::ptx::Format;
 use warpbell_kernels::toolchain::{CompileError, CudaImage, Variant};
@@ -134,25 +135,33 @@ fn each_of_our_kernel_files_compiles() {
         SOURCES.iter().filter(|(name, text)| name.ends_with(".cu") && text.contains("WARPBELL_KERNEL("));
     let files: Vec<_> = files.map(|(name, _)| name.trim_end_matches(".cu")).collect();
     assert!(files.len() >= 5);
-    for file in files {
-        let compiled = (1..=TRIES).any(|attempt| {
-            let mut child = Command::new(std::env::current_exe().unwrap());
-            child.args(["--exact", "nvrtc::one_of_our_kernel_files_compiles", "--show-output"]);
-            let output = child.env(KERNEL_FILE, file).output().unwrap();
-            let said = String::from_utf8_lossy(&output.stdout);
-            said.lines()
-                .filter(|line| line.starts_with(file) || line.starts_with("skipped"))
-                .for_each(|l| println!("{l}"));
-            match output.status.signal() {
-                None => assert!(output.status.success(), "{file}: {said}"),
-                Some(signal) => {
-                    println!("{file}: NVRTC ended its process by signal {signal}, attempt {attempt}")
-                }
+    let files = Mutex::new(files.into_iter());
+    let next = || files.lock().unwrap().next();
+    let work = || std::iter::from_fn(next).for_each(compiles_in_a_process_of_its_own);
+    std::thread::scope(|scope| {
+        let both = [scope.spawn(work), scope.spawn(work)];
+        both.into_iter().for_each(|worker| worker.join().unwrap());
+    });
+}
+
+fn compiles_in_a_process_of_its_own(file: &str) {
+    let compiled = (1..=TRIES).any(|attempt| {
+        let mut child = Command::new(std::env::current_exe().expect("this program has a path"));
+        child.args(["--exact", "nvrtc::one_of_our_kernel_files_compiles", "--show-output"]);
+        let output = child.env(KERNEL_FILE, file).output().expect("this program runs");
+        let said = String::from_utf8_lossy(&output.stdout);
+        said.lines()
+            .filter(|line| line.starts_with(file) || line.starts_with("skipped"))
+            .for_each(|l| println!("{l}"));
+        match output.status.signal() {
+            None => assert!(output.status.success(), "{file}: {said}"),
+            Some(signal) => {
+                println!("{file}: NVRTC ended its process by signal {signal}, attempt {attempt}")
             }
-            output.status.success()
-        });
-        assert!(compiled, "{file}: crashes NVRTC each time");
-    }
+        }
+        output.status.success()
+    });
+    assert!(compiled, "{file}: crashes NVRTC each time");
 }
 
 #[test]
