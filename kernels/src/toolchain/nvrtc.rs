@@ -6,7 +6,7 @@ mod ffi;
 mod find;
 mod includes;
 
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::CompileError;
 use super::error::first_lines;
@@ -35,8 +35,13 @@ pub(super) struct Job<'a> {
 
 impl Nvrtc {
     /// The library, which is loaded once; a failure is tried again.
+    ///
+    /// By one thread at a time: while one has it loaded, another would find it by its name, without its other half, and if
+    /// that one were kept, the half that the first loaded would go.
     pub(super) fn get() -> Result<&'static Nvrtc, CompileError> {
         static LOADED: OnceLock<Nvrtc> = OnceLock::new();
+        static LOADING: Mutex<()> = Mutex::new(());
+        let _alone = LOADING.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(nvrtc) = LOADED.get() {
             return Ok(nvrtc);
         }

@@ -3,8 +3,9 @@
 use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 use std::sync::Mutex;
+use std::time::Duration;
 
 use warpbell_kernels::ptx::Format;
 use warpbell_kernels::toolchain::{CompileError, CudaImage, Variant};
@@ -121,6 +122,49 @@ fn each_public_header_compiles_alone() {
 
 const EMPTY: &str = "struct no_args { uint64_t zero; };\nWARPBELL_KERNEL(empty, no_args) { (void)args; }\n";
 
+/// Runs one test of this file in a process of its own, with a variable; how that ended, and what it said.
+fn by_itself(test: &str, variable: &str, value: &str) -> (ExitStatus, String) {
+    let mut child = Command::new(std::env::current_exe().expect("this program has a path"));
+    child.args(["--exact", &format!("nvrtc::{test}"), "--show-output"]).env(variable, value);
+    let output = child.output().expect("this program runs");
+    (output.status, String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Of threads that want NVRTC for the first time: as many, and so far apart, that some come while another loads it.
+const THREADS: u32 = 12;
+const APART: Duration = Duration::from_millis(4);
+
+/// How often, in a process of its own each time.
+const PROCESSES: u32 = 8;
+
+/// Tells such a process that it is one.
+const FIRST_USE: &str = "WARPBELL_TEST_FIRST_USE";
+
+#[test]
+fn threads_may_want_it_for_the_first_time_at_once() {
+    for process in 1..=PROCESSES {
+        let (ended, said) = by_itself("each_thread_of_a_process_compiles", FIRST_USE, "1");
+        said.lines().filter(|line| line.starts_with("skipped")).for_each(|line| println!("{line}"));
+        assert!(ended.success(), "process {process} of {PROCESSES}: {said}");
+    }
+}
+
+#[test]
+fn each_thread_of_a_process_compiles() {
+    // Called by the test above; by itself it has one thread.
+    let threads = if std::env::var_os(FIRST_USE).is_some() { THREADS } else { 1 };
+    let cache = tempfile::tempdir().unwrap();
+    let compiles = &|thread: u32| {
+        std::thread::sleep(APART * thread);
+        let variant = sum(cache.path()).define(&format!("THREAD={thread}"));
+        let Some(result) = compile("threads that share NVRTC", &variant, 90) else { return };
+        result.unwrap_or_else(|error| panic!("thread {thread}: {error}"));
+    };
+    std::thread::scope(|scope| {
+        (0..threads).for_each(|thread| drop(scope.spawn(move || compiles(thread))));
+    });
+}
+
 /// Names the kernel file to the process of its own in which it is compiled.
 const KERNEL_FILE: &str = "WARPBELL_TEST_KERNEL_FILE";
 
@@ -146,20 +190,17 @@ fn each_of_our_kernel_files_compiles() {
 
 fn compiles_in_a_process_of_its_own(file: &str) {
     let compiled = (1..=TRIES).any(|attempt| {
-        let mut child = Command::new(std::env::current_exe().expect("this program has a path"));
-        child.args(["--exact", "nvrtc::one_of_our_kernel_files_compiles", "--show-output"]);
-        let output = child.env(KERNEL_FILE, file).output().expect("this program runs");
-        let said = String::from_utf8_lossy(&output.stdout);
+        let (ended, said) = by_itself("one_of_our_kernel_files_compiles", KERNEL_FILE, file);
         said.lines()
             .filter(|line| line.starts_with(file) || line.starts_with("skipped"))
             .for_each(|l| println!("{l}"));
-        match output.status.signal() {
-            None => assert!(output.status.success(), "{file}: {said}"),
+        match ended.signal() {
+            None => assert!(ended.success(), "{file}: {said}"),
             Some(signal) => {
                 println!("{file}: NVRTC ended its process by signal {signal}, attempt {attempt}")
             }
         }
-        output.status.success()
+        ended.success()
     });
     assert!(compiled, "{file}: crashes NVRTC each time");
 }
