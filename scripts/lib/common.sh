@@ -8,6 +8,11 @@ readonly EXIT_FAILED=1 EXIT_USAGE=2 EXIT_MISSING=4
 
 # Where cargo builds; the user may have moved it.
 readonly TARGET_DIR=${CARGO_TARGET_DIR:-target}
+# Where built programs lie. WARPBELL_PROFILE names a profile whose programs are there already: scripts/test sets it.
+readonly BUILT=$TARGET_DIR/${WARPBELL_PROFILE:-release}
+
+# build CARGO-OPTIONS...: builds what a script runs from $BUILT, unless it is there already.
+build() { [[ -n ${WARPBELL_PROFILE:-} ]] || cargo build --release "$@"; }
 
 say() { printf '%s\n' "$*"; }
 warn() { printf 'warning: %s\n' "$*" >&2; }

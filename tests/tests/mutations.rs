@@ -158,7 +158,7 @@ fn is_caught(rule: &str, checks: &[String]) -> bool {
 }
 
 /// Before a rule: not only that it is caught, but that its failure replays and shrinks.
-const PLANTED: &str = "planted: ";
+const PLANTED: &str = "planted::";
 /// What `--hunt RULE` prints before what it found: seeds, checks, an example, seconds.
 const FOUND: &str = "found\t";
 
@@ -294,6 +294,17 @@ fn try_one(rule: String) -> Tried {
     Tried { rule, caught, took: begin.elapsed() }
 }
 
+/// Whether a word of the command line is an option, or the value of one.
+fn is_option(word: &str, before: Option<&String>) -> bool {
+    word.starts_with('-') || before.is_some_and(|before| before == "--format" || before == "--test-threads")
+}
+
+/// The names on the command line, as every harness has them.
+fn chosen(words: &[String]) -> BTreeSet<String> {
+    let names = words.iter().enumerate().filter(|(at, word)| !is_option(word, words[..*at].last()));
+    names.map(|(_, word)| word.clone()).collect()
+}
+
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     match (arguments.next().as_deref(), arguments.next()) {
@@ -301,9 +312,16 @@ fn main() -> ExitCode {
         (Some("--planted"), Some(rule)) => return planted(&rule),
         _ => {}
     }
-    let chosen: BTreeSet<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
-    let rules: Vec<_> =
-        rules().into_iter().filter(|rule| chosen.is_empty() || chosen.contains(rule)).collect();
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let chosen = chosen(&words);
+    let mut rules = rules();
+    rules.retain(|rule| chosen.is_empty() || chosen.contains(rule));
+    // None is ignored.
+    rules.retain(|_| !words.iter().any(|word| word == "--ignored"));
+    if words.iter().any(|word| word == "--list") {
+        rules.iter().for_each(|rule| println!("{rule}: test"));
+        return ExitCode::SUCCESS;
+    }
     let begin = Instant::now();
     let next = AtomicUsize::new(0);
     let results = Mutex::new(Vec::new());

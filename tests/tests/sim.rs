@@ -44,8 +44,10 @@ struct Options {
     threads: usize,
     mutate: Option<String>,
     keep_going: bool,
-    /// The names given are other tests'.
+    /// The names given are other tests', or only tests that are ignored are wanted.
     skip: bool,
+    /// Only the names of the tests.
+    list: bool,
 }
 
 impl Options {
@@ -61,6 +63,7 @@ impl Options {
             mutate: None,
             keep_going: false,
             skip: false,
+            list: false,
         };
         let mut arguments = arguments.peekable();
         while let Some(argument) = arguments.next() {
@@ -76,12 +79,15 @@ impl Options {
                 "--seed" => options.seed = Some(number()?),
                 "--threads" => options.threads = number()?.max(1) as usize,
                 "--test-threads" => drop(number()?),
+                "--list" => options.list = true,
+                "--format" => drop(arguments.next()),
+                "--ignored" => options.skip = true,
                 "--with" => options.with.push(setting(&arguments.next().unwrap_or_default())?),
                 "--mutate" => options.mutate = arguments.next(),
                 "--keep-going" => options.keep_going = true,
                 "--help" | "-h" => return Ok(None),
                 // What cargo passes to every harness.
-                "--show-output" | "--nocapture" | "--ignored" | "--include-ignored" | "-q" | "--quiet" => {}
+                "--show-output" | "--nocapture" | "--exact" | "--include-ignored" | "-q" | "--quiet" => {}
                 // Cargo's filter of tests: there is one.
                 name if !name.starts_with('-') => options.skip |= !"sim".contains(name),
                 other => return Err(format!("unknown option {other}; --help lists what there is")),
@@ -191,6 +197,12 @@ impl Totals {
 
 fn main() -> ExitCode {
     let options = match Options::parse(std::env::args().skip(1)) {
+        Ok(Some(options)) if options.list => {
+            if !options.skip {
+                println!("sim: test");
+            }
+            return ExitCode::SUCCESS;
+        }
         Ok(Some(options)) if options.skip => {
             println!("\ntest result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 1 filtered out\n");
             return ExitCode::SUCCESS;

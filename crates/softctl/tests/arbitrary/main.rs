@@ -57,6 +57,8 @@ impl Options {
                 "--seed" => options.seed = Some(number("--seed")),
                 "--first" => options.first = number("--first"),
                 "--list" => options.list = true,
+                // None is ignored.
+                "--ignored" => options.run = false,
                 // What `cargo test` hands to every test program: options for the usual harness, and a filter.
                 "--test-threads" | "--skip" | "--format" | "--color" => drop(arguments.next()),
                 filter if !filter.starts_with('-') => options.run &= "arbitrary".contains(filter),
@@ -115,11 +117,11 @@ impl Sum {
 
 fn main() {
     let options = Options::read();
-    if options.list {
-        println!("arbitrary: test");
+    if !options.run {
         return;
     }
-    if !options.run {
+    if options.list {
+        println!("arbitrary: test");
         return;
     }
     if let Some(path) = &options.input {

@@ -1,0 +1,87 @@
+"""scripts/test, behind its set-up: chooses steps, runs them, reports. scripts/test --help has the options."""
+
+import argparse
+import os
+import shutil
+import sys
+import time
+
+import names
+import report
+from schedule import CI, LOGS, run_all
+from steps import SIZES, TIERS, BadSteps, choose, load, record
+
+EXIT_FAILED, EXIT_USAGE = 1, 2
+
+
+def arguments():
+    words = argparse.ArgumentParser(prog="scripts/test", add_help=False, allow_abbrev=False)
+    words.add_argument("--all", dest="size", action="store_const", const="all", default="daily")
+    words.add_argument("--deep", dest="size", action="store_const", const="deep")
+    words.add_argument("--step", action="append", default=[])
+    words.add_argument("--tier", choices=list(TIERS))
+    words.add_argument("--list", action="store_true")
+    words.add_argument("--list-tests", action="store_true")
+    words.add_argument("--record", action="store_true")
+    return words.parse_args()
+
+
+def chosen(given):
+    steps = load()
+    found = choose(steps, given.size, given.tier, given.step)
+    if not found:
+        larger = [size for size in SIZES if choose(steps, size, given.tier, given.step)]
+        hint = f"; --{larger[0]} has some" if larger else "; --deep --list shows all"
+        sys.exit(f"error: no step of this size has tier {given.tier or 'any'} and {given.step or 'any'} in its name{hint}")
+    return steps, found
+
+
+def show(steps):
+    print(f"{'tier':<4} {'size':<5} {'budget':>7} {'last':>6} {'cores':>5}  step")
+    for step in steps:
+        needs = f"  (needs {', '.join(step.needs)})" if step.needs else ""
+        print(f"{step.tier:<4} {step.size:<5} {step.budget_s:>5} s {step.last_s:>4} s {step.cores or 'all':>5}  {step.name}{needs}")
+
+
+def show_tests(steps):
+    for step, found in names.load().items():
+        if step in {s.name for s in steps}:
+            print("\n".join(f"{step}: {name}" for name in found))
+
+
+def environment():
+    if CI:
+        # What users are warned of is an error there: checked-in PTX of other sources, a CUDA compiler that is missing.
+        os.environ.update(WARPBELL_STALE_PTX="error", WARPBELL_REQUIRE_CUDA="1", CARGO_INCREMENTAL="0")
+    shutil.rmtree(LOGS, ignore_errors=True)
+    LOGS.mkdir(parents=True)
+
+
+def main():
+    given = arguments()
+    try:
+        steps, wanted = chosen(given)
+    except BadSteps as error:
+        print(f"error: {error}", file=sys.stderr)
+        return EXIT_USAGE
+    if given.list or given.list_tests:
+        show(wanted) if given.list else show_tests(wanted)
+        return 0
+    environment()
+    begin = time.monotonic()
+    all_ran = run_all(wanted, report.line)
+    if given.record:
+        names.record(all_ran, steps)
+        record({ran.step.name: round(ran.seconds) for ran in all_ran if ran.ok and not ran.skipped})
+    wrong = names.compare(all_ran)
+    report.disk()
+    report.trouble(all_ran, wrong)
+    print()
+    report.times(all_ran)
+    set_up = int(os.environ.get("WARPBELL_SETUP_SECONDS", "0"))
+    print(f"{time.monotonic() - begin + set_up:.0f} s in all, {set_up} s of it set-up; size: {given.size}")
+    return 0 if report.table(all_ran) else EXIT_FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

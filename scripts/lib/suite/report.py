@@ -1,0 +1,90 @@
+"""What a person reads: a line for each step, and tables at the end."""
+
+import re
+import shutil
+import subprocess
+from collections import Counter
+
+from judge import FAILED, PASSED, SKIPPED
+from steps import ROOT, TIERS
+
+# Slower than the last figure by more than this: said at the end.
+SLOWER, SLOWER_S = 1.3, 10
+LAST_LINES, TROUBLE_LINES = 60, 80
+
+
+def counts(ran):
+    c = ran.result.counts
+    return f"{c[PASSED]} passed, {c[FAILED]} failed, {c[SKIPPED]} skipped"
+
+
+def line(ran):
+    """A step that ended, and the end of its log if it failed."""
+    step = ran.step
+    word = "FAILED" if not ran.ok else "skipped" if ran.skipped else "ok"
+    tail = ran.skipped or counts(ran)
+    print(f"{step.tier}  {step.name:<52} {word:<7} {ran.seconds:5.0f} s  {tail}", flush=True)
+    if not ran.ok and ran.log:
+        print(f"--- end of {ran.log.relative_to(ROOT)} ---")
+        print("\n".join(ran.log.read_text(errors="replace").splitlines()[-LAST_LINES:]))
+        print("---", flush=True)
+
+
+def trouble(all_ran, wrong_names):
+    """What failed, and what passed only when it ran again: all in one place, as readers may have only the end."""
+    for ran in all_ran:
+        if not ran.ok:
+            print(f"\n--- {ran.step.name} FAILED{': ' + ran.skipped if ran.skipped else ''}")
+            print("\n".join(what_failed(ran)[:TROUBLE_LINES] + wrong_names.get(ran.step.name, [])[:TROUBLE_LINES]))
+        for name in ran.result.unsteady:
+            print(f"\n--- UNSTEADY: {name} ({ran.step.name}) failed and passed when it ran again: a defect to be mended")
+
+
+def what_failed(ran):
+    """The lines of a log that say which tests failed, and why."""
+    found, left = [], 0
+    for text in ran.log.read_text(errors="replace").splitlines() if ran.log else []:
+        if re.match(r"^test .*FAILED$|^FAILED|^error|.*FAILED  |^ +(FAIL|TIMEOUT|SIG[A-Z]+) \[", text):
+            found.append(text)
+        elif "panicked at " in text:
+            left = 6
+        if left:
+            left -= 1
+            found.append(text)
+    return list(dict.fromkeys(found))
+
+
+def times(all_ran):
+    """Steps beyond their budget, and those that became slower than the file's last figures."""
+    over = [r for r in all_ran if r.seconds > r.step.budget_s]
+    slower = [r for r in all_ran if r.ok and r.step.last_s and r.seconds > r.step.last_s * SLOWER and r.seconds > r.step.last_s + SLOWER_S]
+    for title, rows, key in (("beyond its budget", over, "budget_s"), ("slower than the last figure", slower, "last_s")):
+        for ran in rows:
+            print(f"{title}: {ran.step.name}: {ran.seconds:.0f} s, {getattr(ran.step, key)} s")
+    if not over and not slower:
+        print("every step within its budget, none slower than its last figure")
+
+
+def table(all_ran):
+    """Tests by tier; the last line is the one that programs read. Returns whether all is well."""
+    tiers = {tier: [Counter(), []] for tier in TIERS}
+    for ran in all_ran:
+        of_tests = ran.result.tiers or {ran.step.tier: ran.result.counts}
+        for tier, found in of_tests.items():
+            tiers[tier][0].update(found)
+        # What a step counts beyond its tests: a compiler error, a name that is lost.
+        rest = ran.result.counts - sum(of_tests.values(), Counter())
+        tiers[ran.step.tier][0].update(rest)
+        tiers[ran.step.tier][1].extend(r for r in ran.result.reasons if r not in tiers[ran.step.tier][1])
+    print(f"\n{'tier':<4} {'what':<50} {'passed':>7} {'failed':>7} {'skipped':>8}  why")
+    total = Counter()
+    for tier, (found, reasons) in tiers.items():
+        total.update(found)
+        print(f"{tier:<4} {TIERS[tier]:<50} {found[PASSED]:>7} {found[FAILED]:>7} {found[SKIPPED]:>8}  {'; '.join(reasons)}")
+    print(f"\n{total[PASSED]} passed, {total[FAILED]} failed, {total[SKIPPED]} skipped")
+    return not total[FAILED] and total[PASSED] > 0
+
+
+def disk():
+    used = subprocess.run(["du", "-sh", "target"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split("\t")[0]
+    print(f"disk: {used} in target, {shutil.disk_usage(ROOT).free >> 30} GiB free")

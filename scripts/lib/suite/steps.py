@@ -1,0 +1,122 @@
+"""Steps: what tests/steps.toml says, and which of them a run takes."""
+
+import os
+import pathlib
+import re
+import shutil
+import tomllib
+from dataclasses import dataclass, field
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+FILE = ROOT / "tests/steps.toml"
+SIZES = ("daily", "all", "deep")
+TIERS = {
+    "U": "unit, property, CUDA compile matrix, house checks",
+    "S": "soft controller + CPU target, sanitizers",
+    "Q": "QEMU guest",
+    "V": "vfio-user socket",
+    "G": "CUDA GPU",
+    "R": "real SSD + GPU",
+}
+PARSERS = ("exit", "plain", "programs", "nextest", "libtest")
+
+
+class BadSteps(Exception):
+    """tests/steps.toml says something that makes no sense."""
+
+
+@dataclass
+class Step:
+    """One row of the file."""
+
+    name: str
+    tier: str
+    size: str
+    command: list
+    prefix: list = field(default_factory=list)
+    parser: str = "exit"
+    budget_s: int = 60
+    last_s: int = 0
+    cores: int = 1
+    needs: list = field(default_factory=list)
+    after: list = field(default_factory=list)
+    env: dict = field(default_factory=dict)
+    # Runs in this size alone: a smaller stand of a step that a larger size has whole.
+    only: bool = False
+
+    def check(self, names):
+        def wrong(key, value, limit):
+            raise BadSteps(f"{FILE.relative_to(ROOT)}: step '{self.name}': {key} = {value}: {limit}")
+
+        if self.tier not in TIERS:
+            wrong("tier", self.tier, f"one of {', '.join(TIERS)}")
+        if self.size not in SIZES:
+            wrong("size", self.size, f"one of {', '.join(SIZES)}")
+        if self.parser not in PARSERS:
+            wrong("parser", self.parser, f"one of {', '.join(PARSERS)}")
+        if not self.command:
+            wrong("command", self.command, "at least one word")
+        for other in self.after:
+            if other not in names:
+                wrong("after", other, "a step before this one")
+
+    def in_size(self, size):
+        return self.size == size if self.only else SIZES.index(self.size) <= SIZES.index(size)
+
+    def missing(self):
+        """Why it cannot run here, or nothing."""
+        for need in self.needs:
+            reason = lacks(need)
+            if reason:
+                return reason
+        return ""
+
+
+def lacks(need):
+    """Why a need is not met: a program of the PATH, or one of the words below."""
+    if need == "c++":
+        names = [os.environ.get("CXX", ""), "c++", "g++", "clang++", "clang++-19"]
+        return "" if any(name and shutil.which(name) for name in names) else "no C++ compiler"
+    if need == "gpu":
+        return "" if pathlib.Path("/proc/driver/nvidia/version").exists() else "no GPU here: scripts/gpu-check runs where there is one"
+    if need == "hardware":
+        return "needs your hardware; not built yet"
+    return "" if shutil.which(need) else f"no {need}"
+
+
+def load(text=None):
+    """Every step, in the file's order."""
+    rows = tomllib.loads(FILE.read_text() if text is None else text)["step"]
+    steps = []
+    for row in rows:
+        try:
+            step = Step(**row)
+        except TypeError as error:
+            raise BadSteps(f"{FILE.relative_to(ROOT)}: step '{row.get('name', '?')}': {error}") from None
+        step.check({s.name for s in steps})
+        if step.name in {s.name for s in steps}:
+            raise BadSteps(f"{FILE.relative_to(ROOT)}: two steps are called '{step.name}'")
+        steps.append(step)
+    return steps
+
+
+def choose(steps, size, tier=None, texts=()):
+    """The steps of a run: those asked for, and what they come after."""
+    wanted = [s for s in steps if s.in_size(size) and (tier in (None, s.tier)) and (not texts or any(t in s.name for t in texts))]
+    names = {s.name for s in wanted}
+    for step in reversed(steps):
+        if step.name in names:
+            names |= set(step.after)
+    return [s for s in steps if s.name in names]
+
+
+def record(seconds):
+    """Writes what steps took into the file: {name: seconds}."""
+    out, name = [], None
+    for line in FILE.read_text().splitlines(keepends=True):
+        found = re.match(r'name = "(.*)"$', line.strip())
+        name = found[1] if found else name
+        if line.startswith("last_s = ") and name in seconds:
+            line = f"last_s = {seconds[name]}\n"
+        out.append(line)
+    FILE.write_text("".join(out))
