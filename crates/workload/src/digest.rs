@@ -195,8 +195,11 @@ fn combine(reports: &Reports, options: &DigestOptions, (bytes, chunk): (u64, u64
         if answer.status != 0 {
             failure.get_or_insert((None, answer.status));
         }
-        let len = (bytes - index as u64 * chunk).min(chunk);
-        crc32c = crc32c::crc32c_combine(crc32c, answer.crc32c, len as usize);
+        // Combining takes longer than reading does: of what failed it would be for nothing.
+        if failure.is_none() {
+            let len = (bytes - index as u64 * chunk).min(chunk);
+            crc32c = crc32c::crc32c_combine(crc32c, answer.crc32c, len as usize);
+        }
     })?;
     if let Some((lba, status)) = failure {
         return Err(failed(options.nsid, lba, status));
