@@ -16,6 +16,8 @@ mod cuda;
 mod find;
 #[path = "src/fnv.rs"]
 mod fnv;
+#[path = "src/includes.rs"]
+mod includes;
 #[path = "src/toolchain/run.rs"]
 mod run;
 #[path = "build/sources.rs"]

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::fnv::Fnv;
+use crate::includes::closure;
 
 /// One file.
 pub struct Source {
@@ -65,10 +66,13 @@ impl Sources {
         self.kernels.iter().filter(defines)
     }
 
-    /// Hash of what the CUDA images of one kernel file are made from.
+    /// Hash of what the CUDA images of one kernel file are made from: itself and what it includes.
     pub fn cuda_hash(&self, kernel: &Source) -> String {
-        let shared = self.kernels.iter().filter(|file| file.name.ends_with(".cuh"));
-        hash(self.library.iter().chain(shared).chain([kernel])).hex()
+        let all = self.library.iter().chain(&self.kernels);
+        let all: Vec<_> = all.map(|file| (file.name.as_str(), file.text.as_str())).collect();
+        let taken = closure(&kernel.name, &kernel.text, &all);
+        let own = [(kernel.name.as_str(), kernel.text.as_str())];
+        taken.into_iter().chain(own).fold(Fnv::new(), |hash, (name, text)| hash.text(name).text(text)).hex()
     }
 
     /// Hash of what the CPU target is made from.

@@ -6,6 +6,7 @@
 
 mod budget;
 mod count;
+mod family;
 mod figures;
 mod judge;
 mod measure;
@@ -15,9 +16,10 @@ mod table;
 
 pub use budget::{BudgetError, Budgets, Limit};
 pub use count::{Class, Unknown, classify, opcode};
+pub use family::{STREAMS, families};
 pub use figures::{FIGURES, Figure, Figures};
 pub use judge::{Judged, judge};
-pub use measure::{Compiled, MeasureError, compile, measure};
+pub use measure::{Compiled, MeasureError, compile, compile_family, measure};
 pub use ptxas::{Usage, usages};
 pub use sass::{Function, functions};
 pub use table::{CostTable, Probe, Row, TableError, checked_in, source_hash};

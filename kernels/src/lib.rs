@@ -16,6 +16,7 @@ pub mod cpu;
 mod error;
 mod fnv;
 pub mod image;
+pub mod includes;
 pub mod ptx;
 pub mod toolchain;
 

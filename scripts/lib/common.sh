@@ -11,6 +11,10 @@ readonly TARGET_DIR=${CARGO_TARGET_DIR:-target}
 # Where built programs lie. WARPBELL_PROFILE names a profile whose programs are there already: scripts/test sets it.
 readonly BUILT=$TARGET_DIR/${WARPBELL_PROFILE:-release}
 
+# Where what takes long to make is kept for other checkouts too: kernels of the guest, modules of the CPU target.
+CACHE_DIR=$(realpath -m "${WARPBELL_CACHE_DIR:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/warpbell}")
+readonly CACHE_DIR
+
 # build CARGO-OPTIONS...: builds what a script runs from $BUILT, unless it is there already.
 build() { [[ -n ${WARPBELL_PROFILE:-} ]] || cargo build --release "$@"; }
 

@@ -10,7 +10,7 @@ use super::figures::{Figure, Figures};
 use super::ptxas::{Usage, usages};
 use super::sass::{Function, functions};
 use super::table::{CostTable, Probe, Row, laboratory, source_hash};
-use super::{ARCHITECTURES, ptxas};
+use super::{families, ptxas};
 use crate::toolchain::run_compiler;
 use crate::{HEADERS, PROBES};
 
@@ -65,7 +65,7 @@ pub enum MeasureError {
 }
 
 /// Machine code of one file for one architecture.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Compiled {
     /// What ptxas says of its kernels.
     pub usages: Vec<(String, Usage)>,
@@ -81,6 +81,18 @@ pub fn compile(
     arch: u32,
     arguments: &[String],
 ) -> Result<Compiled, MeasureError> {
+    let mut compiled = compile_family(nvcc, name, text, &[arch], arguments)?;
+    Ok(compiled.remove(0))
+}
+
+/// Like [`compile`], for several architectures from the PTX of the first: one result for each.
+pub fn compile_family(
+    nvcc: &Path,
+    name: &str,
+    text: &str,
+    family: &[u32],
+    arguments: &[String],
+) -> Result<Vec<Compiled>, MeasureError> {
     let cuobjdump = nvcc.with_file_name("cuobjdump");
     if !cuobjdump.is_file() {
         return Err(MeasureError::NoDisassembler { nvcc: nvcc.to_owned() });
@@ -90,12 +102,12 @@ pub fn compile(
     write(folder.path(), PROBES)?;
     write(&folder.path().join("src"), &laboratory().copied().collect::<Vec<_>>())?;
     write(folder.path(), &[(name, text)])?;
-    let cubin = folder.path().join("out.cubin");
+    let object = folder.path().join("out.fatbin");
     let mut command = Command::new(nvcc);
     command.current_dir(folder.path()).args([
         "-std=c++20",
         "-O3",
-        "-cubin",
+        "-fatbin",
         "-Xptxas",
         "-v",
         "-I",
@@ -103,11 +115,18 @@ pub fn compile(
         "-I",
         "src",
     ]);
-    command.arg(format!("-arch=sm_{arch}")).args(arguments).arg(name).arg("-o").arg(&cubin);
-    let what = format!("{name} for sm_{arch}");
-    let said = run(&mut command, &what)?.1;
-    let sass = run(Command::new(&cuobjdump).arg("-sass").arg(&cubin), &what)?.0;
-    Ok(Compiled { usages: usages(&said), functions: functions(&sass) })
+    let codes: Vec<_> = family.iter().map(|arch| format!("sm_{arch}")).collect();
+    let target = format!("arch=compute_{},code=[{}]", family[0], codes.join(","));
+    command.arg("-gencode").arg(target).args(arguments).arg(name).arg("-o").arg(&object);
+    let what = format!("{name} for {}", codes.join(", "));
+    let said = usages(&run(&mut command, &what)?.1);
+    let shown = |arch: &u32| {
+        let mut command = Command::new(&cuobjdump);
+        let sass = run(command.args(["-sass", "-arch", &format!("sm_{arch}")]).arg(&object), &what)?.0;
+        let usages = said.iter().filter(|(_, usage)| usage.arch == *arch).cloned().collect();
+        Ok(Compiled { usages, functions: functions(&sass) })
+    };
+    family.iter().map(shown).collect()
 }
 
 fn write(folder: &Path, files: &[(&str, &str)]) -> Result<(), MeasureError> {
@@ -138,12 +157,14 @@ fn run(command: &mut Command, what: &str) -> Result<(String, String), MeasureErr
 /// The figures of all probes, by the compiler `nvcc`.
 pub fn measure(nvcc: &Path) -> Result<CostTable, MeasureError> {
     let files = PROBES.iter().filter(|(name, _)| name.ends_with(".cu"));
-    let jobs: Vec<_> = files.flat_map(|file| ARCHITECTURES.map(|arch| (file, arch))).collect();
+    let jobs =
+        files.flat_map(|(name, text)| families(name, text).iter().map(move |family| (name, text, *family)));
+    let jobs: Vec<_> = jobs.collect();
     let (next, rows) = (Mutex::new(jobs.into_iter()), Mutex::new(Ok(Vec::new())));
     let take = || lock(&next).next();
     let work = || {
-        while let Some(((name, text), arch)) = take() {
-            let found = measure_file(nvcc, name, text, arch);
+        while let Some((name, text, family)) = take() {
+            let found = measure_file(nvcc, name, text, family);
             let mut rows = lock(&rows);
             match (&mut *rows, found) {
                 (Ok(rows), Ok(found)) => rows.extend(found),
@@ -162,16 +183,24 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-fn measure_file(nvcc: &Path, name: &str, text: &str, arch: u32) -> Result<Vec<Row>, MeasureError> {
+fn measure_file(nvcc: &Path, name: &str, text: &str, family: &[u32]) -> Result<Vec<Row>, MeasureError> {
     let layer = name.trim_end_matches(".cu");
-    let free = compile(nvcc, name, text, arch, &[])?;
+    let free = compile_family(nvcc, name, text, family, &[])?;
     let bound = Figures::bound(layer).map(|bound| format!("-DWARPBELL_PROBE_REGISTERS={bound}"));
-    let bounded = bound.map(|bound| compile(nvcc, name, text, arch, &[bound])).transpose()?;
-    let bounded = bounded.map(|bounded| bounded.usages).unwrap_or_default();
+    let bounded = bound.map(|bound| compile_family(nvcc, name, text, family, &[bound])).transpose()?;
+    let bounded = bounded.unwrap_or_else(|| vec![Compiled::default(); family.len()]);
+    let mut rows = Vec::new();
+    for ((arch, free), bounded) in family.iter().zip(&free).zip(&bounded) {
+        rows.extend(rows_of(*arch, free, bounded)?);
+    }
+    Ok(rows)
+}
+
+fn rows_of(arch: u32, free: &Compiled, bounded: &Compiled) -> Result<Vec<Row>, MeasureError> {
     let rows = free.usages.iter().filter_map(|(kernel, usage)| {
         let probe = Probe::of_kernel(kernel)?;
         let figures = figures(kernel, arch, usage, &free.functions);
-        let bounded = bounded.iter().find(|(name, _)| name == kernel).map(|(_, usage)| *usage);
+        let bounded = bounded.usages.iter().find(|(name, _)| name == kernel).map(|(_, usage)| *usage);
         Some(figures.map(|figures| Row { probe, arch, whole: with_bounded(figures, bounded) }))
     });
     rows.collect()

@@ -1,5 +1,6 @@
 //! Variants: the device source compiled anew, with other definitions or another kernel.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -9,6 +10,7 @@ use super::nvrtc::{self, Nvrtc};
 use super::{CompileError, CudaImage};
 use crate::cpu::Module;
 use crate::fnv::Fnv;
+use crate::includes::closure;
 use crate::{EXECUTOR, Error, HEADERS, SOURCES};
 
 /// What is compiled besides the executor.
@@ -96,8 +98,8 @@ impl Variant {
         let compiler = Compiler::find(self.optimise)?;
         let files = self.files()?;
         let executor = hash(EXECUTOR.iter().copied()).text(&compiler.identity());
-        let own = files.iter().map(|(name, text)| (name.as_str(), text.as_str()));
-        let all = self.hash(HEADERS.iter().chain(SOURCES).copied().chain(own)).text(&executor.hex());
+        let own: Vec<_> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+        let all = self.hash(&own).text(&executor.hex());
         let cache = Cache::open(self.cache.as_deref())?;
         let module = format!("module-{}.so", all.hex());
         if let Some(module) = cache.file(&module) {
@@ -125,7 +127,7 @@ impl Variant {
         let options = nvrtc::options(format, arch, &self.definitions);
         let of_kernels = SOURCES.iter().filter(|(name, _)| name.ends_with(".cuh"));
         let headers: Vec<(&str, &str)> = HEADERS.iter().chain(of_kernels).copied().collect();
-        let all = self.hash(headers.iter().copied().chain([(name, text)]));
+        let all = self.hash(&[(name, text)]);
         let all = options.iter().fold(all.text(nvrtc.identity()), |hash, option| hash.text(option));
         let cache = Cache::open(self.cache.as_deref())?;
         let kept = format!("cuda-{}.{}", all.hex(), nvrtc::extension(format));
@@ -180,10 +182,15 @@ impl Variant {
         std::iter::once(base.to_owned()).chain(definitions).collect()
     }
 
-    /// Hash of these files, and of what the user added.
-    fn hash<'a>(&'a self, files: impl Iterator<Item = (&'a str, &'a str)>) -> Fnv {
-        let own = self.headers.iter().map(|(name, text)| (name.as_str(), text.as_str()));
-        let all = hash(files.chain(own));
+    /// Hash of these files, of what the user added, and of what they include.
+    fn hash(&self, files: &[(&str, &str)]) -> Fnv {
+        let added = self.headers.iter().map(|(name, text)| (name.as_str(), text.as_str()));
+        let own: Vec<_> = files.iter().copied().chain(added).collect();
+        let ours: Vec<_> = HEADERS.iter().chain(SOURCES).copied().collect();
+        let named = |name: &str| name.strip_prefix("src/").unwrap_or(name).to_owned();
+        let taken: BTreeSet<_> =
+            own.iter().flat_map(|(name, text)| closure(&named(name), text, &ours)).collect();
+        let all = hash(own.into_iter().chain(taken));
         self.definitions.iter().fold(all, |hash, definition| hash.text(definition))
     }
 

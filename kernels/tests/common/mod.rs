@@ -1,6 +1,9 @@
 //! What the tests that run compilers share.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "../../src/fnv.rs"]
+pub mod fnv;
+pub mod kept;
 pub mod skip;
 
 pub use skip::skip_without_nvcc;
@@ -31,8 +34,14 @@ pub fn cpp_compilers(what: &str) -> Vec<PathBuf> {
     [["g++", "c++"], ["clang++", "clang++-19"]].into_iter().filter_map(first).collect()
 }
 
-/// Compiles `text` in a folder of its own and returns what the compiler said.
+/// Compiles `text` in a folder of its own and returns what the compiler said; of what compiles, that is kept.
 pub fn compile(compiler: &Path, flags: &[&str], name: &str, text: &str) -> Result<String, String> {
+    let key = kept::key(compiler, flags, (name, text), &[]);
+    let said = kept::kept(key, || compile_now(compiler, flags, name, text).map(String::into_bytes))?;
+    Ok(String::from_utf8_lossy(&said).into_owned())
+}
+
+fn compile_now(compiler: &Path, flags: &[&str], name: &str, text: &str) -> Result<String, String> {
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join(name);
     fs::write(&source, text).unwrap();

@@ -4,14 +4,36 @@
 use std::path::Path;
 use std::process::Command;
 
-use warpbell_kernels::costs::ARCHITECTURES;
+use warpbell_kernels::costs::{ARCHITECTURES, families};
 use warpbell_kernels::toolchain;
 
 use crate::frames::{Framed, documented_blocks, documented_part, framed};
+use crate::kept::{kept, key};
 use crate::skip::skip_without_nvcc;
 
-/// What nvcc makes of a source; with warnings it makes nothing.
-pub(crate) fn compiled(nvcc: &Path, what: &str, source: &str, arguments: &[&str]) -> Vec<u8> {
+/// What nvcc makes of a source that may include `headers`; with warnings it makes nothing.
+pub(crate) fn compiled(
+    nvcc: &Path,
+    what: &str,
+    source: &str,
+    arguments: &[&str],
+    headers: &[(&str, &str)],
+) -> Vec<u8> {
+    let key = key(nvcc, arguments, ("example.cu", source), headers);
+    let made = kept(key, || compile(nvcc, what, source, arguments));
+    made.unwrap_or_else(|said| panic!("{what}:\n{source}\n{said}"))
+}
+
+/// For machine code of each architecture, from as few runs of the front end as this source needs.
+pub(crate) fn all_architectures(source: &str) -> Vec<String> {
+    let target = |family: &&[u32]| {
+        let codes: Vec<_> = family.iter().map(|arch| format!("sm_{arch}")).collect();
+        format!("-gencode=arch=compute_{},code=[{}]", family[0], codes.join(","))
+    };
+    families("example.cu", source).iter().map(target).collect()
+}
+
+fn compile(nvcc: &Path, what: &str, source: &str, arguments: &[&str]) -> Result<Vec<u8>, String> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (text, object) = (folder.path().join("example.cu"), folder.path().join("example.object"));
     std::fs::write(&text, source).expect("the folder may be written");
@@ -21,20 +43,22 @@ pub(crate) fn compiled(nvcc: &Path, what: &str, source: &str, arguments: &[&str]
     command.args(arguments).arg("-o").arg(&object).arg(&text);
     let crashed = |how: &str| println!("{what}: nvcc {how}");
     let output = toolchain::run_compiler(&mut command, crashed).expect("nvcc starts");
-    assert!(output.status.success(), "{what}:\n{source}\n{}", String::from_utf8_lossy(&output.stderr));
-    std::fs::read(object).expect("nvcc wrote it")
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+    }
+    Ok(std::fs::read(object).expect("nvcc wrote it"))
 }
 
 #[test]
 fn every_documented_kernel_compiles_for_every_architecture() {
     let Some(nvcc) = toolchain::nvcc() else { return skip_without_nvcc("examples of the documentation") };
-    let targets = ARCHITECTURES.map(|arch| format!("-gencode=arch=compute_{arch},code=sm_{arch}"));
-    let mut arguments = vec!["-O3", "-fatbin", "--threads", "2"];
-    arguments.extend(targets.iter().map(String::as_str));
     assert!(documented_blocks("cuda").count() > 0);
     for text in documented_blocks("cuda") {
         assert!(text.contains("WARPBELL_KERNEL("), "not a kernel: {text}");
-        compiled(&nvcc, "a whole kernel", &format!("{text}\n"), &arguments);
+        let targets = all_architectures(text);
+        let mut arguments = vec!["-O3", "-fatbin", "--threads", "2"];
+        arguments.extend(targets.iter().map(String::as_str));
+        compiled(&nvcc, "a whole kernel", &format!("{text}\n"), &arguments, &[]);
     }
 }
 
@@ -45,7 +69,7 @@ fn examples_compile(frame: &str, marks: &[&str], before: &str, changes: &[(&str,
     let Framed { source, kernels } = framed(frame, marks, before, &["shared"], changes);
     let oldest = format!("-arch=sm_{}", ARCHITECTURES[0]);
     let what = format!("examples of{frame} kernels");
-    let object = compiled(&nvcc, &what, &source, &["-cubin", &oldest, "-Xptxas", "-O1"]);
+    let object = compiled(&nvcc, &what, &source, &["-cubin", &oldest, "-Xptxas", "-O1"], &[]);
     for (kernel, text) in &kernels {
         let found = object.windows(kernel.len()).any(|bytes| bytes == kernel.as_bytes());
         assert!(found, "{kernel} is not in the object:\n{text}");

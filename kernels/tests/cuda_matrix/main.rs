@@ -8,6 +8,8 @@ mod fnv;
 mod forms;
 #[path = "../../../tests/src/frames.rs"]
 mod frames;
+#[path = "../common/kept.rs"]
+mod kept;
 mod matrix;
 mod programs;
 #[path = "../common/skip.rs"]

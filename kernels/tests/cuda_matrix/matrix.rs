@@ -1,25 +1,21 @@
 //! Every kernel for each architecture: PTX and machine code, registers and spills.
 //!
-//! The result is a function of sources and compiler, so it is kept: only what changed is compiled again.
+//! What the compiler says is a function of sources and compiler, so it is kept: only what changed is compiled again.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, OnceLock};
 
-use warpbell_kernels::costs::{ARCHITECTURES, Usage, usages};
-use warpbell_kernels::{HEADERS, SOURCES, toolchain};
+use warpbell_kernels::costs::{ARCHITECTURES, Usage, families, usages};
+use warpbell_kernels::{HEADERS, SOURCES, ptx, toolchain};
 
-use crate::fnv::Fnv;
+use crate::kept::{kept, key};
 use crate::skip::skip_without_nvcc;
 
 const JOBS: usize = 2;
-
-/// Architectures by the PTX that their machine code is made from. The compiler makes the same for compute_100 and for
-/// compute_120, except for its target, and takes longer for PTX than for machine code.
-const FAMILIES: [&[u32]; 4] = [&[75], &[80], &[90], &[100, 120]];
 
 /// All kernels on all architectures.
 #[derive(Default)]
@@ -50,12 +46,13 @@ fn matrix(nvcc: &Path) -> &'static Matrix {
 
 fn make(nvcc: &Path) -> Matrix {
     let sources = write_sources();
-    let files: Vec<_> = SOURCES.iter().map(|(name, _)| *name).filter(|name| name.ends_with(".cu")).collect();
-    let jobs = files.iter().flat_map(|file| FAMILIES.map(|family| (*file, family)));
+    let jobs = by_size()
+        .into_iter()
+        .flat_map(|(file, text)| families(file, text).iter().map(move |family| (file, text, *family)));
     let (jobs, matrix) = (Mutex::new(jobs), Mutex::new(Matrix::default()));
     let work = || {
-        while let Some((file, family)) = next(&jobs) {
-            let result = compile(nvcc, sources.path(), file, family);
+        while let Some((file, text, family)) = next(&jobs) {
+            let result = compile(nvcc, sources.path(), (file, text), family);
             let mut matrix = matrix.lock().unwrap();
             match result {
                 Ok(said) => matrix
@@ -67,6 +64,17 @@ fn make(nvcc: &Path) -> Matrix {
     };
     std::thread::scope(|scope| (0..JOBS).for_each(|_| drop(scope.spawn(work))));
     matrix.into_inner().unwrap()
+}
+
+/// Files that are compiled by themselves, those that take longest first: by the size of the PTX that this build carries.
+fn by_size() -> Vec<(&'static str, &'static str)> {
+    let mut files: Vec<_> = SOURCES.iter().copied().filter(|(name, _)| name.ends_with(".cu")).collect();
+    let size = |file: &str| {
+        let of_file = ptx::IMAGES.iter().filter(|image| image.kernel == file.trim_end_matches(".cu"));
+        of_file.map(|image| image.bytes.len()).max().unwrap_or_default()
+    };
+    files.sort_by_key(|(name, _)| std::cmp::Reverse(size(name)));
+    files
 }
 
 /// The sources as this build has them: files on disk may change meanwhile.
@@ -86,48 +94,61 @@ fn next<T>(jobs: &Mutex<impl Iterator<Item = T>>) -> Option<T> {
 }
 
 /// PTX and machine code of one file; what ptxas said.
-fn compile(nvcc: &Path, sources: &Path, file: &str, family: &[u32]) -> Result<String, String> {
+fn compile(
+    nvcc: &Path,
+    sources: &Path,
+    (file, text): (&str, &str),
+    family: &[u32],
+) -> Result<String, String> {
     let arch = family[0];
-    let kept = kept(nvcc, file, arch);
-    if let Ok(said) = fs::read_to_string(kept.with_extension("txt")) {
-        return Ok(said);
-    }
     let machine_code: String = family.iter().map(|arch| format!("sm_{arch},")).collect();
     let all = format!("arch=compute_{arch},code=[{machine_code}compute_{arch}]");
-    let mut command = Command::new(nvcc);
-    command.args([
-        "-std=c++20",
-        "-O3",
-        "-fatbin",
-        "-Xptxas",
-        "-v",
-        "-Werror",
-        "all-warnings",
-        "-gencode",
-        &all,
-    ]);
-    command.current_dir(sources).args(["-I", "include"]).arg(format!("src/{file}")).arg("-o").arg(&kept);
-    let crashed = |what: &str| println!("{file} for {family:?}: nvcc {what}");
-    let output = toolchain::run_compiler(&mut command, crashed).map_err(|error| error.to_string())?;
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    if !output.status.success() {
-        return Err(said);
-    }
-    fs::write(kept.with_extension("txt"), &said).map_err(|error| error.to_string())?;
-    Ok(said)
+    let options =
+        ["-std=c++20", "-O3", "-fatbin", "-Xptxas", "-v", "-Werror", "all-warnings", "-gencode", &all];
+    let run = || {
+        let object = sources.join(format!("{file}.{arch}.fatbin"));
+        let mut command = Command::new(nvcc);
+        command.current_dir(sources).args(options).args(["-I", "include"]);
+        command.arg(format!("src/{file}")).arg("-o").arg(object);
+        let crashed = |what: &str| println!("{file} for {family:?}: nvcc {what}");
+        let output = toolchain::run_compiler(&mut command, crashed).map_err(|error| error.to_string())?;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        if output.status.success() { Ok(said.into_bytes()) } else { Err(said) }
+    };
+    let said = kept(key(nvcc, &options, (file, text), &[]), run)?;
+    Ok(String::from_utf8_lossy(&said).into_owned())
 }
 
-/// Where the machine code for these sources and this compiler is kept, with what ptxas said beside it.
-fn kept(nvcc: &Path, file: &str, arch: u32) -> PathBuf {
-    let shared =
-        HEADERS.iter().chain(SOURCES.iter().filter(|(name, _)| name.ends_with(".cuh") || *name == file));
-    let hash = shared.fold(Fnv::new(), |hash, (name, text)| hash.text(name).text(text));
-    let version =
-        Command::new(nvcc).arg("--version").output().map(|output| output.stdout).unwrap_or_default();
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cuda_matrix");
-    fs::create_dir_all(&folder).unwrap();
-    let hash = hash.text(&String::from_utf8_lossy(&version)).hex();
-    folder.join(format!("{}-compute_{arch}-{hash}.fatbin", file.trim_end_matches(".cu")))
+/// PTX of one file for one architecture, below its target.
+fn ptx_below_target(nvcc: &Path, sources: &Path, file: &str, arch: u32) -> String {
+    let output = sources.join(format!("{file}.{arch}.ptx"));
+    let mut command = Command::new(nvcc);
+    command.current_dir(sources).args(["-std=c++20", "-O3", "-ptx", "-I", "include"]);
+    command.arg(format!("-arch=compute_{arch}")).arg(format!("src/{file}")).arg("-o").arg(&output);
+    let ended = toolchain::run_compiler(&mut command, |what| println!("{file}: nvcc {what}")).unwrap();
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    let text = fs::read_to_string(output).unwrap();
+    let (_, below) = text.split_once(".target").unwrap();
+    below.split_once('\n').unwrap().1.to_owned()
+}
+
+/// Why machine code of a family may be made from the PTX of its first.
+#[test]
+fn ptx_of_a_family_differs_in_its_target_alone() {
+    let Some(nvcc) = toolchain::nvcc() else { return skip_without_nvcc("PTX of families") };
+    let sources = write_sources();
+    for file in ["queue_test.cu", "replay.cu"] {
+        let (_, text) = SOURCES.iter().find(|(name, _)| *name == file).unwrap();
+        for family in families(file, text) {
+            let first = ptx_below_target(&nvcc, sources.path(), file, family[0]);
+            for arch in &family[1..] {
+                let other = ptx_below_target(&nvcc, sources.path(), file, *arch);
+                assert!(first == other, "{file}: PTX of {arch} is not that of {}", family[0]);
+            }
+        }
+    }
+    let of = |file: &str| families(file, SOURCES.iter().find(|(name, _)| *name == file).unwrap().1).len();
+    assert_eq!((of("queue_test.cu"), of("stream_check.cu")), (2, 4), "copies of streams differ before 100");
 }
 
 /// All kernels, by the list that the CPU target has of them.

@@ -3,10 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use warpbell_kernels::costs::ARCHITECTURES;
 use warpbell_kernels::toolchain;
 
-use crate::documented::compiled;
+use crate::documented::{all_architectures, compiled};
 use crate::skip::skip_without_nvcc;
 
 /// What a reader of a program's device code has to take in.
@@ -29,6 +28,17 @@ fn programs() -> Vec<(String, String)> {
     programs
 }
 
+/// What programs share.
+fn headers() -> Vec<(String, String)> {
+    let files =
+        std::fs::read_dir(folder()).expect("the programs' folder").flatten().map(|entry| entry.path());
+    let header = |path: PathBuf| {
+        let name = path.file_name()?.to_str()?.to_owned();
+        Some((name, std::fs::read_to_string(path).ok()?))
+    };
+    files.filter(|path| path.extension().is_some_and(|end| end == "cuh")).filter_map(header).collect()
+}
+
 #[test]
 fn every_program_is_short_and_has_a_check() {
     let programs = programs();
@@ -45,15 +55,17 @@ fn every_program_is_short_and_has_a_check() {
 fn every_program_compiles_for_every_architecture() {
     let Some(nvcc) = toolchain::nvcc() else { return skip_without_nvcc("programs of examples/") };
     let include = format!("-I{}", folder().display());
-    let targets = ARCHITECTURES.map(|arch| format!("-gencode=arch=compute_{arch},code=sm_{arch}"));
-    // Nobody looks at the machine code: the assembler is told to take less time for it.
-    let mut arguments = vec!["-fatbin", "--threads", "2", "-Xptxas", "-O1", include.as_str()];
-    arguments.extend(targets.iter().map(String::as_str));
+    let headers = headers();
+    let headers: Vec<_> = headers.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
     let left = Mutex::new(programs().into_iter());
     let work = || {
         loop {
             let Some((name, text)) = left.lock().expect("no compiler panics").next() else { break };
-            let object = compiled(&nvcc, &name, &text, &arguments);
+            let targets = all_architectures(&text);
+            // Nobody looks at the machine code: the assembler is told to take less time for it.
+            let mut arguments = vec!["-fatbin", "-Xptxas", "-O1", include.as_str()];
+            arguments.extend(targets.iter().map(String::as_str));
+            let object = compiled(&nvcc, &name, &text, &arguments, &headers);
             for kernel in ["cached", "loaded"].map(|way| format!("_{way}")) {
                 let found = object.windows(kernel.len()).any(|bytes| bytes == kernel.as_bytes());
                 assert!(found, "{name}: no kernel NAME{kernel} in the object");

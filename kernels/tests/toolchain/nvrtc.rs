@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -107,17 +107,23 @@ fn errors_carry_the_users_file_and_line() {
 
 #[test]
 fn each_public_header_compiles_alone() {
-    let cache = tempfile::tempdir().unwrap();
     let public = HEADERS.iter().map(|(name, _)| name).filter(|name| name.matches('/').count() == 1);
-    for header in public {
-        // Twice: guards are part of the promise. And a kernel, which every image has.
-        let text = format!("#include <{header}>\n#include <{header}>\n#include <warpbell/port.cuh>\n{EMPTY}");
-        let variant = Variant::text("alone.cu", &text).cache(cache.path());
-        for capability in [75, 120] {
-            let Some(result) = compile("headers under NVRTC", &variant, capability) else { return };
-            result.unwrap_or_else(|error| panic!("{header} for {capability}: {error}"));
-        }
+    // Twice: guards are part of the promise.
+    let include = |header: &&str| format!("#include <{header}>\n#include <{header}>\n");
+    let alone = public.clone().map(|header| (75, include(header)));
+    // Each alone for the oldest, all together for the newest.
+    for (capability, text) in alone.chain([(120, public.map(|header| include(header)).collect())]) {
+        // And a kernel, which every image has.
+        let text = format!("{text}#include <warpbell/port.cuh>\n{EMPTY}");
+        let variant = Variant::text("alone.cu", &text).cache(&kept_images());
+        let Some(result) = compile("headers under NVRTC", &variant, capability) else { return };
+        result.unwrap_or_else(|error| panic!("{text} for {capability}: {error}"));
     }
+}
+
+/// Where images are kept that only show that they can be made.
+fn kept_images() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("kept/nvrtc")
 }
 
 const EMPTY: &str = "struct no_args { uint64_t zero; };\nWARPBELL_KERNEL(empty, no_args) { (void)args; }\n";
@@ -209,8 +215,7 @@ fn compiles_in_a_process_of_its_own(file: &str) {
 fn one_of_our_kernel_files_compiles() {
     // Called by the test above; by itself it takes a small one.
     let file = std::env::var(KERNEL_FILE).unwrap_or_else(|_| "digest".to_owned());
-    let cache = tempfile::tempdir().unwrap();
-    let variant = Variant::ours().only(&file).cache(cache.path());
+    let variant = Variant::ours().only(&file).cache(&kept_images());
     let Some(result) = compile("our kernels under NVRTC", &variant, 90) else { return };
     let image = result.unwrap_or_else(|error| panic!("{file}: {error}"));
     println!("{file}: {} bytes, {} kernels", image.bytes.len(), image.kernels.len());

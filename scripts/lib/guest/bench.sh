@@ -22,10 +22,10 @@ bench_table() {
 guest_bench() {
   local rounds=${WARPBELL_BENCH_ROUNDS:-3} seconds=${WARPBELL_BENCH_SECONDS:-2} fio log
   fio=$(command -v fio) || die "$EXIT_MISSING" 'fio is missing: apt-get install fio'
-  cargo build --quiet --release -p warpbell-cli
+  build --quiet -p warpbell-cli
   log=$(mktemp)
   say "512-byte random reads of one emulated SSD in the guest, software emulation: medians of $rounds rounds of $seconds s"
-  scripts/guest run --program "$TARGET_DIR/release/warpbell" --program "$fio" --timeout 300 -- \
+  scripts/guest run --program "$BUILT/warpbell" --program "$fio" --timeout 300 -- \
     scripts/lib/guest/bench-rounds "$BENCH_BDF" "$rounds" "$seconds" >"$log" || { cat "$log"; return 1; }
   bench_table "$log"
   rm -f "$log"

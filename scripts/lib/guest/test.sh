@@ -1,113 +1,144 @@
 # shellcheck shell=bash
-# scripts/guest test: boots each scene of tests/tests/guest once, and runs the tests of its module there.
+# scripts/guest test: boots machines of tests/tests/guest, and runs the tests of their scenes there.
 
 readonly SCENES=tests/tests/guest
+# Of the scene `four`: an SSD is what QEMU was told, data comes back, queues come and go.
+readonly SMOKE='four::each_is_what_qemu_was_told four::the_suite_holds_with_registers_as_doorbells four::queues_come_and_go'
 
-# built PACKAGE KIND NAME: builds a program with the profile of the checks, and prints its path.
+# built KIND NAME: the path of a program. scripts/test has built them all; otherwise it is built here, with the same profile
+# and the same features.
 built() {
   local path
-  path=$(cargo build --quiet --profile checks --package "$1" "--$2" "$3" --message-format json |
-    sed -nE 's/.*"name":"'"$3"'".*"executable":"([^"]+)".*/\1/p' | tail -n 1)
-  [[ -n $path ]] || die "$EXIT_FAILED" "$1: $3 does not build"
+  if [[ -z ${WARPBELL_PROFILE:-} ]]; then
+    path=$(cargo build --quiet --profile checks --workspace "--$1" "$2" --message-format json |
+      sed -nE 's/.*"name":"'"$2"'".*"executable":"([^"]+)".*/\1/p' | tail -n 1)
+  elif [[ $1 == bin ]]; then
+    path=$BUILT/$2
+  else
+    path=$(python3 - "$2" <<-'PYTHON'
+	import json, sys
+	programs = json.load(open("target/test-logs/binaries.json"))["rust-binaries"]
+	print(programs["warpbell-tests::" + sys.argv[1]]["binary-path"])
+	PYTHON
+    )
+  fi
+  [[ -e $path ]] || die "$EXIT_FAILED" "$1 $2 does not build"
   say "$path"
 }
 
-# tests_of SCENE: sets `program`, built, and `filter`, the names of its tests. A scene's file may say in a line
-# `# tests: PACKAGE PROGRAM [FILTER]` whose they are; by default they are those of the module of its name in our own.
-tests_of() {
-  local package test
-  read -r package test filter <<<"$(sed -n 's/^# tests: //p' "$SCENES/$1.args")"
-  [[ -n $package ]] || { package=warpbell-tests test=guest filter=$1::; }
-  program=$(built "$package" test "$test")
+# told WORD SCENE: what a scene's file says in lines `# WORD: ...`:
+#   machine: SCENE     it runs on that scene's machine, in the same boot, after it
+#   tests: FILTER      whose tests they are; by default those of the module of its name
+#   program: NAME      one more program in its guest
+#   timeout: SECONDS   of its machine, where it takes long
+told() { sed -n "s/^# $1: //p" "$SCENES/$2.args"; }
+
+machine_of() {
+  local machine
+  machine=$(told machine "$1")
+  say "${machine:-$1}"
 }
 
-# programs_of SCENE: sets `options` to those for more programs in its guest, built: lines `# program: PACKAGE NAME`.
-programs_of() {
-  local package name
-  options=()
-  while read -r package name; do options+=(--program "$(built "$package" bin "$name")"); done \
-    < <(sed -n 's/^# program: //p' "$SCENES/$1.args")
-}
+all_scenes() { (cd "$SCENES" && ls ./*.args | sed 's|^./||; s|\.args$||'); }
 
-# boot_scene SCENE: runs the tests of a scene on its machine, which the words of its file describe to scripts/guest run.
-# A scene that takes long says so: `# timeout: SECONDS`.
-boot_scene() {
-  local scene=$1 filter program options words limit
-  tests_of "$scene"
-  programs_of "$scene"
-  mapfile -t words < <(sed '/^#/d' "$SCENES/$scene.args" | xargs -n 1 printf '%s\n')
-  limit=$(sed -n 's/^# timeout: //p' "$SCENES/$scene.args")
-  "$0" run --timeout "${WARPBELL_GUEST_TIMEOUT:-${limit:-400}}" --env "WARPBELL_SCENE=$scene" "${options[@]}" "${words[@]}" \
-    -- "$program" ${filter:+"$filter"} --test-threads=1 --show-output
-}
-
-# ran LOG: how many tests did not skip themselves for want of the scene that they belong to.
-ran() { awk '/^test result: / { ran += $4 + $6 } /^skipped: only in the guest/ { ran-- } END { print ran + 0 }' "$1"; }
-
-guest_test() {
-  local scene program filter options failed=0 begin code result log scenes=("$@") summary=()
-  guest_needs
-  [[ ${#scenes[@]} -gt 0 ]] || mapfile -t scenes < <(cd "$SCENES" && ls ./*.args | sed 's|^./||; s|\.args$||')
-  for scene in "${scenes[@]}"; do
-    [[ -e $SCENES/$scene.args ]] || die "$EXIT_USAGE" "there is no scene '$scene': see $SCENES/*.args"
-    tests_of "$scene" # built before the clock runs
-    programs_of "$scene"
+# scene_script FILTERS SCENE...: what the guest runs: each scene, told by cargo's own line, by which scripts/test knows whose
+# results follow. Filters are those of the first scene, instead of its own.
+scene_script() {
+  local filters=$1 scene
+  shift
+  say 'code=0'
+  for scene in "$@"; do
+    say "echo '     Running scene $scene ($SCENES/guest-0)'"
+    [[ -n $filters ]] || { filters=$(told tests "$scene") && filters=${filters:-$scene::}; }
+    say "WARPBELL_SCENE=$scene guest $filters --test-threads=1 --show-output || code=\$?"
+    filters=''
   done
+  # shellcheck disable=SC2016 # the guest's shell expands it
+  say 'exit $code'
+}
+
+# boot_machine FILTERS SCENE...: runs the tests of scenes on the machine that the file of the first describes to
+# scripts/guest run.
+boot_machine() {
+  local filters=$1 scene name words limit options=() folder code=0
+  shift
+  for name in $(for scene in "$@"; do told program "$scene"; done | sort -u); do options+=(--program "$(built bin "$name")"); done
+  folder=$(mktemp -d)
+  ln -s "$(realpath "$(built test guest)")" "$folder/guest" # without the hash that cargo gives its name
+  scene_script "$filters" "$@" >"$folder/scenes"
+  mapfile -t words < <(sed '/^#/d' "$SCENES/$(machine_of "$1").args" | xargs -n 1 printf '%s\n')
+  limit=$(for scene in "$@"; do told timeout "$scene"; done | awk '{ sum += $1 } END { print sum + 400 }')
+  "$0" run --timeout "${WARPBELL_GUEST_TIMEOUT:-$limit}" --program "$folder/guest" --file "$folder/scenes=/run/scenes" \
+    "${options[@]}" "${words[@]}" -- sh /run/scenes || code=$?
+  rm -rf "$folder"
+  return "$code"
+}
+
+# ran LOG SCENE: how many of its tests did not skip themselves for want of the scene that they belong to.
+ran() {
+  awk -v scene="$2" '/^ +Running scene / { here = $3 == scene }
+    here && /^test result: / { ran += $4 + $6 } here && /^skipped: only in the guest/ { ran-- } END { print ran + 0 }' "$1"
+}
+
+# run_machine FILTERS SCENE...: boots it, and says what came of each scene. Fails if one did, or had no tests.
+run_machine() {
+  local filters=$1 log code=0 scene
+  shift
   log=$(mktemp)
-  for scene in "${scenes[@]}"; do
-    begin=$SECONDS code=0 result=ok
-    # cargo's own line, by which scripts/test knows whose results follow.
-    say "     Running scene $scene ($SCENES/guest-0)"
-    boot_scene "$scene" >"$log" 2>&1 || code=$?
-    cat "$log"
+  boot_machine "$filters" "$@" >"$log" 2>&1 || code=$?
+  cat "$log"
+  for scene in "$@"; do
     if [[ $code == "$EXIT_MISSING" ]]; then
       # Its kernel cannot be had here. In cargo's words, so that scripts/test counts it and says why.
-      code=0 result=skipped
-      say "skipped: scene $scene: $(sed -n 's/^error: //p' "$log" | tail -n 1)"
-      say 'test result: ok. 1 passed; 0 failed; 0 ignored' | tee -a "$log"
-    elif [[ $code == 0 && $(ran "$log") == 0 ]]; then
+      say "     Running scene $scene ($SCENES/guest-0)"
+      say "test scene_$scene ... ignored, $(sed -n 's/^error: //p' "$log" | tail -n 1)"
+    elif [[ $(ran "$log" "$scene") == 0 ]]; then
       code=$EXIT_FAILED
       say "error: scene $scene: no test ran in it"
     fi
-    [[ $code == 0 ]] || { failed=$((failed + 1)) && result=FAILED; }
-    summary+=("$(printf '%-10s %-8s %5d s  %s' "$scene" "$result" \
-      $((SECONDS - begin)) "$(sed -n 's/^test result: //p' "$log" | tail -n 1)")")
   done
   rm -f "$log"
-  printf '\n%-10s %-8s %7s  %s\n' scene result time tests
+  [[ $code == 0 || $code == "$EXIT_MISSING" ]]
+}
+
+guest_test() {
+  local scene machine begin result scenes=("$@") shared failed=0 summary=() seen=' '
+  guest_needs
+  [[ ${#scenes[@]} -gt 0 ]] || mapfile -t scenes < <(all_scenes)
+  for scene in "${scenes[@]}"; do
+    [[ -e $SCENES/$scene.args ]] || die "$EXIT_USAGE" "there is no scene '$scene': see $SCENES/*.args"
+  done
+  for scene in "${scenes[@]}"; do
+    machine=$(machine_of "$scene")
+    [[ $seen != *" $machine "* ]] || continue
+    seen+="$machine " begin=$SECONDS result=ok
+    mapfile -t shared < <(for scene in "${scenes[@]}"; do [[ $(machine_of "$scene") != "$machine" ]] || say "$scene"; done)
+    run_machine '' "${shared[@]}" || { failed=$((failed + 1)) && result=FAILED; }
+    summary+=("$(printf '%-8s %5d s  %s' "$result" $((SECONDS - begin)) "${shared[*]}")")
+  done
+  printf '\n%-8s %7s  %s\n' result time 'scenes of one boot'
   printf '%s\n' "${summary[@]}"
   [[ $failed == 0 ]]
 }
 
-# scripts/guest binding: bind, unbind and list of `warpbell` against a real kernel.
-guest_binding() {
-  local program
+# scripts/guest smoke: one boot of Debian's kernel.
+guest_smoke() {
   guest_needs
-  program=$(built warpbell-cli bin warpbell)
-  "$0" run --ssds 2 --program "$program" \
-    --file scripts/lib/guest/bind-check.sh=/run/bind-check.sh -- sh /run/bind-check.sh
+  run_machine "$SMOKE" four
 }
 
-# scripts/guest identify: what a user would do with four SSDs. Fails unless each says its serial number and a namespace.
-guest_identify() {
-  local program
+# scripts/guest fetch: kernels and packages, so that tests find them.
+guest_fetch() {
   guest_needs
-  program=$(built warpbell-cli bin warpbell)
-  # shellcheck disable=SC2016 # the guest's shell expands it
-  "$0" run --ssds 4 --program "$program" -- sh -euc '
-    warpbell list
-    number=0
-    for path in /sys/bus/pci/devices/*; do
-      [ "$(cat "$path/class")" = 0x010802 ] || continue
-      bdf=${path##*/}
-      warpbell bind "$bdf" | tail -n 1
-      warpbell identify "$bdf" >identify.txt
-      grep -E "^(device|sn|mn|fr|queues|size) |^NVME Identify Namespace" identify.txt
-      grep -Eq "^sn .*: WARP$number *$" identify.txt
-      grep -Eq "^mn .*: QEMU NVMe Ctrl *$" identify.txt
-      grep -q "^NVME Identify Namespace 1" identify.txt
-      number=$((number + 1))
-    done
-    [ $number = 4 ]
-    warpbell list'
+  scripts/lib/guest-kernel debian >/dev/null
+  scripts/lib/guest-kernel own >/dev/null
+  scripts/lib/guest/linux-client --fetch >/dev/null
+}
+
+# scripts/guest binding: what a user would do with four SSDs: bind, list and identify each; then bind, unbind and list of
+# `warpbell` against a real kernel. One boot.
+guest_binding() {
+  guest_needs
+  "$0" run --ssds 4 --program "$(built bin warpbell)" --file scripts/lib/guest/identify-check.sh=/run/identify-check.sh \
+    --file scripts/lib/guest/bind-check.sh=/run/bind-check.sh -- sh -c 'sh /run/identify-check.sh && sh /run/bind-check.sh'
 }
