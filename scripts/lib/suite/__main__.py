@@ -6,6 +6,7 @@ import shutil
 import sys
 import time
 
+import figures
 import names
 import report
 from schedule import CI, LOGS, run_all
@@ -73,13 +74,16 @@ def main():
     if given.record:
         names.record(all_ran, steps)
         record({ran.step.name: round(ran.seconds) for ran in all_ran if ran.ok and not ran.skipped})
+        if not (given.step or given.tier):
+            figures.record_seconds(given.size, round(time.monotonic() - begin))
     wrong = names.compare(all_ran)
+    set_up = int(os.environ.get("WARPBELL_SETUP_SECONDS", "0"))
+    seconds = time.monotonic() - begin + set_up
     report.disk()
     report.trouble(all_ran, wrong)
     print()
     report.times(all_ran)
-    set_up = int(os.environ.get("WARPBELL_SETUP_SECONDS", "0"))
-    print(f"{time.monotonic() - begin + set_up:.0f} s in all, {set_up} s of it set-up; size: {given.size}")
+    print(f"{seconds:.0f} s in all, {set_up} s of it set-up; size: {given.size}")
     return 0 if report.table(all_ran) else EXIT_FAILED
 
 

@@ -6,10 +6,12 @@ import tempfile
 import threading
 import unittest
 
+import figures
 import judge
 import names
 import schedule
 import steps
+from figures import Figure
 from judge import FAILED, PASSED, SKIPPED, Result
 from steps import BadSteps, Step
 
@@ -151,6 +153,45 @@ def main():
     failed = len(result.failures) + len(result.errors)
     print(f"{result.testsRun - failed} passed, {failed} failed")
     return failed != 0
+
+
+class Figures(unittest.TestCase):
+    def figure(self, value, kind="virtual", better="more"):
+        return {"a": Figure("a", value, "M IOPS", kind, better, "run")}
+
+    def test_a_fall_of_more_than_three_percent_fails_and_a_smaller_one_is_told(self):
+        self.assertEqual([len(part) for part in figures.judge(self.figure(1.0), self.figure(0.96))], [1, 0])
+        self.assertEqual([len(part) for part in figures.judge(self.figure(1.0), self.figure(0.98))], [0, 1])
+        self.assertEqual(figures.judge(self.figure(1.0), self.figure(1.0)), ([], []))
+
+    def test_more_of_a_cost_is_a_fall_and_a_rise_of_speed_is_none(self):
+        worse = figures.judge(self.figure(100, "static", "less"), self.figure(104, "static", "less"))
+        self.assertEqual(len(worse[0]), 1)
+        self.assertEqual(figures.judge(self.figure(0, "static", "less"), self.figure(1, "static", "less"))[0][0][:2], "a:")
+        self.assertEqual(len(figures.judge(self.figure(1.0), self.figure(2.0))[0]), 0)
+
+    def test_the_clock_and_sizes_fail_nothing(self):
+        for kind in ("real", "size", "seconds"):
+            self.assertEqual(figures.judge(self.figure(1.0, kind), self.figure(0.5, kind))[0], [])
+
+    def test_what_is_not_listed_or_not_measured_fails(self):
+        self.assertEqual(len(figures.judge({}, self.figure(1.0))[0]), 1)
+        self.assertEqual(len(figures.judge(self.figure(1.0), {})[0]), 1)
+
+    def test_a_fall_is_written_with_its_reason_alone(self):
+        after, unexplained = figures.update(self.figure(1.0), self.figure(0.9), "")
+        self.assertEqual((after["a"].value, unexplained), (1.0, ["a"]))
+        after, unexplained = figures.update(self.figure(1.0), self.figure(0.9), "one more fence")
+        self.assertEqual((after["a"].value, after["a"].why, unexplained), (0.9, "one more fence", []))
+
+    def test_the_file_is_read_as_it_is_written(self):
+        file, figures.FILE = figures.FILE, pathlib.Path(tempfile.mkdtemp()) / "figures.toml"
+        try:
+            known = {"a": Figure("a", 0.5, "us", "virtual", "less", 'say "x"', "abc", "2026-11-24", "a\\b")}
+            figures.save(known)
+            self.assertEqual(figures.load(), known)
+        finally:
+            figures.FILE = file
 
 
 if __name__ == "__main__":
