@@ -92,6 +92,7 @@ template <class Words> class array_warp : workload {
         const this_warp_t warp;
         start(warp);
         for (u32 ticks = 1; !ending(); ++ticks) {
+            WARPBELL_NO_UNROLL
             for (u32 n = 0; n < between_looks && !ending(); ++n) {
                 access();
             }

@@ -1,4 +1,4 @@
-//! `abi.h` as compilers see it, against its Rust mirror. Bed U.
+//! `abi.h` as compilers see it, against its Rust mirror. Tier U.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;

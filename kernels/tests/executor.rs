@@ -1,4 +1,4 @@
-//! Kernels on the CPU target, through the Rust interface. Bed S.
+//! Kernels on the CPU target, through the Rust interface. Tier S.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::ops::ControlFlow;

@@ -1,4 +1,4 @@
-//! Bed S, simulation: whole batches, attempts, and commands given up, through a kernel of our own.
+//! Tier S, simulation: whole batches, attempts, and commands given up, through a kernel of our own.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Bed S, simulation: controllers that grant fewer or more queues than asked, small and huge rings, several namespaces,
+//! Tier S, simulation: controllers that grant fewer or more queues than asked, small and huge rings, several namespaces,
 //! and I/Os above what the controller moves at once.
 
 use std::time::Duration;

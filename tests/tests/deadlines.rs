@@ -1,4 +1,4 @@
-//! Bed S, simulation: a controller that stops, answers late, or is given up. Nothing hangs, nothing is answered twice,
+//! Tier S, simulation: a controller that stops, answers late, or is given up. Nothing hangs, nothing is answered twice,
 //! and no identifier is used again while its command may still complete.
 
 use std::collections::HashSet;

@@ -1,4 +1,4 @@
-//! Bed S: a controller that completes commands twice. Each completion is an entry of the ring, but only one of two is
+//! Tier S: a controller that completes commands twice. Each completion is an entry of the ring, but only one of two is
 //! room for another command, and an answer.
 
 use std::time::Duration;

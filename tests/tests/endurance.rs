@@ -1,4 +1,4 @@
-//! Bed S, virtual time: very many commands over a controller that loses some, leaves some hanging, delays some and fails
+//! Tier S, virtual time: very many commands over a controller that loses some, leaves some hanging, delays some and fails
 //! some. The run ends well, its counts are those of the faults, and nothing is left behind: no identifier, no memory, no
 //! thread, no descriptor.
 //!

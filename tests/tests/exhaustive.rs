@@ -1,4 +1,4 @@
-//! Bed S: every schedule and every order in which stores arrive, of the device code itself, within small bounds.
+//! Tier S: every schedule and every order in which stores arrive, of the device code itself, within small bounds.
 //!
 //! `--ignored` adds the bounds that take minutes, with WARPBELL_EXHAUSTIVE_SECONDS (600) for each.
 

@@ -1,4 +1,4 @@
-//! Bed S: what our controller offers beyond the specification: completions in submission order, 32-bit identifiers.
+//! Tier S: what our controller offers beyond the specification: completions in submission order, 32-bit identifiers.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Bed S, simulation: each invariant of the queue protocol holds as built, and is seen to break when one of the rules
+//! Tier S, simulation: each invariant of the queue protocol holds as built, and is seen to break when one of the rules
 //! that it rests on is switched off at compile time. A rule whose absence nobody notices fails its test.
 
 use std::collections::BTreeSet;

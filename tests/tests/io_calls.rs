@@ -1,4 +1,4 @@
-//! Bed S, simulation: the calls of commands.cuh, outstanding.cuh and merge.cuh, in every sharing mode, on random
+//! Tier S, simulation: the calls of commands.cuh, outstanding.cuh and merge.cuh, in every sharing mode, on random
 //! schedules.
 
 use std::path::Path;

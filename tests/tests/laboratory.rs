@@ -1,4 +1,4 @@
-//! Bed S: the protocols of the laboratory answer every command once, with the right data, on real threads and in the
+//! Tier S: the protocols of the laboratory answer every command once, with the right data, on real threads and in the
 //! simulation, and a command that is lost ends a run.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,4 +1,4 @@
-//! Bed S: kernels with leases and arguments of every kind. What a lease does not allow is refused before submission: the
+//! Tier S: kernels with leases and arguments of every kind. What a lease does not allow is refused before submission: the
 //! controller sees no command of it.
 
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! Bed S: every rule of the protocol that can be switched off at compile time, and whether the simulation notices.
+//! Tier S: every rule of the protocol that can be switched off at compile time, and whether the simulation notices.
 //! A mutation that no seed shows is a hole in the simulation.
 
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! Bed S: other ways for doorbells and rings to go: shadow doorbells, priorities, controller memory.
+//! Tier S: other ways for doorbells and rings to go: shadow doorbells, priorities, controller memory.
 
 use std::sync::Arc;
 use std::time::Duration;

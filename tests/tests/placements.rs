@@ -1,4 +1,4 @@
-//! Bed S: rings and data in every place, with a window of host memory, accessed by words, in the role of a BAR of
+//! Tier S: rings and data in every place, with a window of host memory, accessed by words, in the role of a BAR of
 //! another function.
 
 use std::sync::Arc;

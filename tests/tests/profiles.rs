@@ -1,4 +1,4 @@
-//! Bed S: what a benchmark measures of a profile in virtual time is what the profile says, by kernels and by the host.
+//! Tier S: what a benchmark measures of a profile in virtual time is what the profile says, by kernels and by the host.
 
 use std::io::Write;
 use std::time::Duration;

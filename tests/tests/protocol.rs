@@ -1,4 +1,4 @@
-//! Bed S, simulation: the queue protocol's promises, one by one, in virtual time and from seeds.
+//! Tier S, simulation: the queue protocol's promises, one by one, in virtual time and from seeds.
 //! `WARPBELL_SEEDS` sets how many seeds each randomised test tries.
 
 use std::time::Duration;

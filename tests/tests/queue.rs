@@ -1,4 +1,4 @@
-//! Bed S, on real threads: two threads of kernels against the threaded soft controller. Also run under
+//! Tier S, on real threads: two threads of kernels against the threaded soft controller. Also run under
 //! ThreadSanitizer and AddressSanitizer, with fewer commands.
 
 use std::sync::Arc;
@@ -168,9 +168,9 @@ fn a_failed_command_answers_its_own_lane_and_no_other() {
 }
 
 /// A host thread that writes into the buffer of a running kernel, with nothing between them. ThreadSanitizer must
-/// report it: `scripts/test` runs this test to see that it does.
+/// report it: `scripts/lib/expect-race` runs this test to see that it does.
 #[test]
-#[ignore = "a race on purpose: scripts/test runs it under ThreadSanitizer, which must report it"]
+#[ignore = "a race on purpose: scripts/lib/expect-race runs it under ThreadSanitizer, which must report it"]
 fn planted_race() {
     let case = Case { entries: 64, commands: 400, mode: Mode::Write, ..Case::shared("planted race", 2) };
     let rig = open(&case, case.soft_config()).expect("a rig");

@@ -1,4 +1,4 @@
-//! Bed S: the host's half of recovery, with kernels running, in real time. Every waiter returns, I/O goes on in the same
+//! Tier S: the host's half of recovery, with kernels running, in real time. Every waiter returns, I/O goes on in the same
 //! launch, and nothing grows however often it happens.
 
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! Bed S: the simulation, seed by seed. A harness of its own: `--help` says how it is used.
+//! Tier S: the simulation, seed by seed. A harness of its own: `--help` says how it is used.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;

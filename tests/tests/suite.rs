@@ -1,4 +1,4 @@
-//! Bed S: the suite of any SSD, on soft controllers.
+//! Tier S: the suite of any SSD, on soft controllers.
 
 use std::sync::Arc;
 

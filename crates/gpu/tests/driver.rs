@@ -136,7 +136,7 @@ fn images_that_are_none_are_refused_with_a_reason() {
 fn collect(queue: &mut dyn CopyQueue, count: usize) -> Vec<u64> {
     let (mut tags, started) = (Vec::new(), Instant::now());
     while tags.len() < count {
-        assert!(started.elapsed() < Duration::from_secs(30), "{} of {count} came", tags.len());
+        assert!(started.elapsed() < Duration::from_secs(60), "{} of {count} came", tags.len());
         match queue.finished() {
             Some((tag, result)) => {
                 result.expect("copied");

@@ -1,4 +1,4 @@
-//! Bed U: pages are what their data makes, and what the challenges name is there.
+//! Tier U: pages are what their data makes, and what the challenges name is there.
 
 use std::fs;
 use std::path::{Path, PathBuf};

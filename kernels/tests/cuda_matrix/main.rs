@@ -1,4 +1,4 @@
-//! Our kernels under nvcc: what each costs, on each architecture, before any GPU runs it. Bed U.
+//! Our kernels under nvcc: what each costs, on each architecture, before any GPU runs it. Tier U.
 
 mod budgets;
 mod copies;

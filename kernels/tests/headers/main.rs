@@ -1,4 +1,4 @@
-//! What the device library's files promise to whoever includes them. Bed U.
+//! What the device library's files promise to whoever includes them. Tier U.
 
 mod alone;
 #[path = "../common/mod.rs"]

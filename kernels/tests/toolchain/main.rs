@@ -1,4 +1,4 @@
-//! Device source that is compiled at run time, for the CPU target and for GPUs. Bed U.
+//! Device source that is compiled at run time, for the CPU target and for GPUs. Tier U.
 
 #[path = "../common/mod.rs"]
 mod common;

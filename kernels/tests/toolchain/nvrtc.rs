@@ -112,7 +112,7 @@ fn each_public_header_compiles_alone() {
     let include = |header: &&str| format!("#include <{header}>\n#include <{header}>\n");
     let alone = public.clone().map(|header| (75, include(header)));
     // Each alone for the oldest, all together for the newest.
-    for (capability, text) in alone.chain([(120, public.map(|header| include(header)).collect())]) {
+    for (capability, text) in alone.chain([(120, public.map(include).collect())]) {
         // And a kernel, which every image has.
         let text = format!("{text}#include <warpbell/port.cuh>\n{EMPTY}");
         let variant = Variant::text("alone.cu", &text).cache(&kept_images());

@@ -10,7 +10,7 @@ import figures
 import names
 import report
 from schedule import CI, LOGS, run_all
-from steps import SIZES, TIERS, BadSteps, choose, load, record
+from steps import SIZES, TIERS, BadSteps, choose, load, record, write_table
 
 EXIT_FAILED, EXIT_USAGE = 1, 2
 
@@ -74,6 +74,7 @@ def main():
     if given.record:
         names.record(all_ran, steps)
         record({ran.step.name: round(ran.seconds) for ran in all_ran if ran.ok and not ran.skipped})
+        write_table(time.strftime("%Y-%m-%d"))
         if not (given.step or given.tier):
             figures.record_seconds(given.size, round(time.monotonic() - begin))
     wrong = names.compare(all_ran)

@@ -155,6 +155,13 @@ def main():
     return failed != 0
 
 
+class Page(unittest.TestCase):
+    def test_the_page_of_tests_shows_the_file(self):
+        told = [line.split("|")[1].strip() for line in steps.PAGE.read_text().split(steps.BEGIN)[1].split(steps.END)[0].splitlines()
+                if line.startswith("| ")]
+        self.assertEqual(told[2:], [step.name for step in steps.load()])
+
+
 class Figures(unittest.TestCase):
     def figure(self, value, kind="virtual", better="more"):
         return {"a": Figure("a", value, "M IOPS", kind, better, "run")}

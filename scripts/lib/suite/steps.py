@@ -120,3 +120,22 @@ def record(seconds):
             line = f"last_s = {seconds[name]}\n"
         out.append(line)
     FILE.write_text("".join(out))
+
+
+PAGE = ROOT / "docs/testing.md"
+BEGIN, END = "<!-- steps: scripts/test --all --record writes this table -->\n", "<!-- end of steps -->\n"
+
+
+def table(steps, date):
+    """What docs/testing.md shows of the file."""
+    rows = [f"Seconds on two cores, beside the other steps; written on {date}.\n", "| step | tier | size | s | budget, s |", "| --- | --- | --- | --- | --- |"]
+    for step in steps:
+        size = f"{step.size} alone" if step.only else step.size
+        rows.append(f"| {step.name} | {step.tier} | {size} | {step.last_s or '-'} | {step.budget_s} |")
+    return "\n".join(rows) + "\n"
+
+
+def write_table(date):
+    before, _, rest = PAGE.read_text().partition(BEGIN)
+    _, _, after = rest.partition(END)
+    PAGE.write_text(before + BEGIN + "\n" + table(load(), date) + "\n" + END + after)

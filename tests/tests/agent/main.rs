@@ -1,4 +1,4 @@
-//! Bed S: agent warps that do the I/O of compute warps, under drawn schedules and with stores that are held back.
+//! Tier S: agent warps that do the I/O of compute warps, under drawn schedules and with stores that are held back.
 
 mod bed;
 mod rules;

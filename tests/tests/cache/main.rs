@@ -1,4 +1,4 @@
-//! Bed S: cached arrays and pages over stepped controllers, on random schedules with stores held back.
+//! Tier S: cached arrays and pages over stepped controllers, on random schedules with stores held back.
 
 mod faults;
 mod pages;

@@ -1,4 +1,4 @@
-//! Bed Q: a Linux guest with QEMU's SSDs behind an emulated IOMMU, reached through vfio-pci.
+//! Tier Q: a Linux guest with QEMU's SSDs behind an emulated IOMMU, reached through vfio-pci.
 //!
 //! Each module is a *scene*: a machine, described by the options for `scripts/guest run` in the file `SCENE.args` beside
 //! it, and what must hold there. `scripts/guest test` boots each once and runs the tests of its module. Elsewhere the

@@ -1,4 +1,4 @@
-//! Bed S, on threads: every call of the device library beside those of queues, as sanitizers watch it.
+//! Tier S, on threads: every call of the device library beside those of queues, as sanitizers watch it.
 
 use warpbell::{DeviceName, OpenOptions, Ssd, Target};
 use warpbell_tests::suite;

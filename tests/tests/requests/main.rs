@@ -1,4 +1,4 @@
-//! Bed S: requests that a group makes together, under drawn schedules and with stores that are held back.
+//! Tier S: requests that a group makes together, under drawn schedules and with stores that are held back.
 
 mod batch;
 mod bed;

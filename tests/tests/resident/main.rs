@@ -1,4 +1,4 @@
-//! The GPU-resident controller on the CPU target: its clients, its checks, and what is caught by them. Bed S.
+//! The GPU-resident controller on the CPU target: its clients, its checks, and what is caught by them. Tier S.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod bed;

@@ -1,4 +1,4 @@
-//! Bed S: tiles from an SSD to shared memory, by schedules: the right data in the right order, what fails, what overlaps,
+//! Tier S: tiles from an SSD to shared memory, by schedules: the right data in the right order, what fails, what overlaps,
 //! and how long it takes in virtual time.
 
 mod bed;

@@ -16,7 +16,7 @@ use zerocopy::IntoBytes;
 use crate::served::Served;
 
 fn soon() -> Instant {
-    Instant::now() + Duration::from_secs(20)
+    Instant::now() + Duration::from_secs(60)
 }
 
 /// A client that sends what it likes.

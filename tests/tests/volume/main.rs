@@ -1,4 +1,4 @@
-//! Bed S: several SSDs as one, in every layout and by every mapping, under drawn schedules; and what becomes of replicas
+//! Tier S: several SSDs as one, in every layout and by every mapping, under drawn schedules; and what becomes of replicas
 //! that fail.
 
 mod bed;

@@ -89,6 +89,23 @@ pub fn noise(seed: u64, len: usize) -> Vec<u8> {
     (0..len).map(|_| next()).collect()
 }
 
+/// Runs `warpbell`, and says what processor time that took: whoever else uses the machine does not count. What it prints
+/// has to fit into a pipe.
+pub fn run_timed(arguments: &[&str]) -> (Output, Duration) {
+    use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+    let child = spawn(arguments);
+    let pid = Pid::from_child(&child);
+    // It has ended, and is not forgotten yet.
+    waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).expect("our child");
+    let told = std::fs::read_to_string(format!("/proc/{}/stat", child.id()))
+        .expect("a process that was not waited for");
+    // Fields 14 and 15 of proc(5), counted behind the name: ticks of a hundredth of a second.
+    let (_, fields) = told.rsplit_once(") ").expect("a name in brackets");
+    let ticks: u64 =
+        fields.split(' ').skip(11).take(2).map(|field| field.parse::<u64>().expect("a number")).sum();
+    (child.wait_with_output().expect("it ended"), Duration::from_millis(ticks * 10))
+}
+
 /// Starts the command, to be waited for.
 pub fn spawn(arguments: &[&str]) -> Child {
     Command::new(env!("CARGO_BIN_EXE_warpbell"))

@@ -15,7 +15,7 @@ fn partial_results_are_marked() {
         assert!(killed.success());
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
-        assert!(start.elapsed() < Duration::from_secs(20));
+        assert!(start.elapsed() < Duration::from_secs(60));
         let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(report["partial"], true);
         assert!(report["ios"].as_u64().unwrap() > 0, "{api}: {report:#}");

@@ -1,4 +1,4 @@
-//! Bed S: the command, run as its users run it.
+//! Tier S: the command, run as its users run it.
 
 mod agent;
 mod array;

@@ -8,7 +8,7 @@ use warpbell_hw::{Device, DmaBuffer};
 use warpbell_softctl::{CompletionOrder, NamespaceConfig, SoftConfig, SoftDevice};
 
 /// How long a thread may take for anything before a test fails instead of hanging.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A small controller with one memory namespace.
 pub fn config() -> SoftConfig {

@@ -10,7 +10,7 @@ use warpbell_softctl::{NamespaceConfig, SoftConfig};
 
 use crate::bed::*;
 
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn sizes(controller: &Controller) -> Vec<(u32, u64, u32)> {
     let (namespaces, refused) = controller.current_namespaces().unwrap();

@@ -26,7 +26,7 @@ use zerocopy::FromBytes;
 /// Entries of the admin queues.
 pub const ADMIN_ENTRIES: u32 = 16;
 /// How long anything may take, in the device's time.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A queue pair and the client's counters.
 pub struct Pair {

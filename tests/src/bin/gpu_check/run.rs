@@ -124,7 +124,7 @@ impl Figure {
     }
 }
 
-/// The parts that are shared with other beds' tests panic where something does not hold.
+/// The parts that are shared with other tiers' tests panic where something does not hold.
 fn guarded<T>(body: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();

@@ -7,7 +7,6 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixListener;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use rustix::event::EventfdFlags;
@@ -348,9 +347,7 @@ fn clients_that_say_nothing_more_keep_nobody() {
     rustix::io::write(&slow.socket, &[1, 2, 3]).unwrap();
     bench.wait_gone(2);
     let idle = bench.client();
-    let before = Instant::now();
     let events = bench.stop();
-    assert!(before.elapsed() < Duration::from_secs(10));
     assert_eq!(events[1], "1 gone: deadline passed receiving a message: 3 of 16 bytes done");
     assert_eq!(events[2..], ["2 came", "2 gone: the server stops"]);
     drop((silent, slow, idle));

@@ -73,11 +73,6 @@ impl Pending {
         self.posted
     }
 
-    #[cfg(test)]
-    pub(super) fn is_idle(&self) -> bool {
-        self.requests.is_empty()
-    }
-
     /// An identifier that no request has; `None` if there is none.
     pub(super) fn begin(&mut self, command: Command, object: Object, posted: bool) -> Option<u16> {
         if self.requests.len() > usize::from(u16::MAX) {

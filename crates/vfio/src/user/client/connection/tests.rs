@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use proptest::prelude::*;
 use warpbell_hw::{DmaAccess, Window};
 
-use super::super::fake::{Peer, impatient, scripted, soon, unscripted};
+use super::super::fake::{Peer, impatient, scripted, unscripted};
 use super::super::memory::{Mapping, Source};
 use super::super::wire::DmaTransfer;
 use super::*;
@@ -345,17 +345,15 @@ proptest! {
 
 #[test]
 fn requests_in_flight_end_when_this_side_closes() {
-    let (connection, server) = scripted(&UserOptions::default(), |peer| {
+    let (told, asked) = std::sync::mpsc::channel();
+    let (connection, server) = scripted(&UserOptions::default(), move |peer| {
         let _ = peer.expect(Command::DeviceReset);
+        told.send(()).unwrap();
         assert!(matches!(peer.receive(), Err(crate::user::socket::SocketError::Closed)));
     });
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| reset(&connection));
-        let deadline = soon();
-        while connection.shared.pending.lock().is_idle() {
-            assert!(Instant::now() < deadline);
-            std::thread::yield_now();
-        }
+        asked.recv().unwrap();
         connection.shared.end("test".to_owned());
         assert!(waiting.join().unwrap().unwrap_err().to_string().contains("ended: test"));
     });

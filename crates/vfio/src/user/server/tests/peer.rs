@@ -15,7 +15,7 @@ use crate::user::socket::{Limits, Message, Socket};
 use crate::user::wire::*;
 use crate::user::{DoorbellMode, Server, ServerEvent, ServerOptions};
 
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running server.
 pub struct Bench {
