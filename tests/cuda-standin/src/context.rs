@@ -15,7 +15,7 @@ use crate::log::{self, Kind};
 use crate::stream::{Event, Stream};
 
 /// How long a call waits that on a GPU would wait for ever.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A number for a new object. No pointers: a handle that is none is found out.
 pub(crate) fn handle() -> u64 {

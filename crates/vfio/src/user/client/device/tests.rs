@@ -103,7 +103,8 @@ fn what_kernels_stored_goes_before_an_admin_command_and_a_register_write() {
             _ => stored = value(bytes),
         }
     }
-    drop(device);
+    // Each holds the connection, whose end the server waits for.
+    drop((admin, page, device));
     server.join().unwrap();
 }
 
