@@ -3,13 +3,12 @@
 
 use std::collections::BTreeSet;
 use std::env;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 use warpbell_kernels::costs::{Budgets, CostTable, Figure, Judged, checked_in, judge, measure, source_hash};
 use warpbell_kernels::toolchain;
 
-use crate::fnv::Fnv;
+use crate::kept::{kept, key};
 use crate::skip::skip_without_nvcc;
 
 #[test]
@@ -50,23 +49,20 @@ fn says_if_stale(table: &CostTable) {
     println!("warning: {text}");
 }
 
+/// The code that measures: other code may find other figures.
+const MEASURING: [&str; 5] = [
+    include_str!("../../src/costs/count.rs"),
+    include_str!("../../src/costs/family.rs"),
+    include_str!("../../src/costs/measure.rs"),
+    include_str!("../../src/costs/ptxas.rs"),
+    include_str!("../../src/costs/sass.rs"),
+];
+
 /// The figures of these sources by this compiler: they are kept, so that only a change is compiled again.
 fn measured(nvcc: &Path) -> CostTable {
-    let file = kept(nvcc);
-    if let Some(table) = std::fs::read_to_string(&file).ok().and_then(|text| CostTable::parse(&text).ok()) {
-        return table;
-    }
-    let table = measure(nvcc).unwrap();
-    std::fs::write(&file, table.to_text()).unwrap();
-    table
-}
-
-fn kept(nvcc: &Path) -> PathBuf {
-    let version = Command::new(nvcc).arg("--version").output().unwrap().stdout;
-    let version = Fnv::new().text(&String::from_utf8_lossy(&version)).hex();
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cuda_matrix");
-    std::fs::create_dir_all(&folder).unwrap();
-    folder.join(format!("costs-{}-{version}.txt", source_hash()))
+    let hash = key(nvcc, &MEASURING, ("costs", &source_hash()), &[]);
+    let text = kept(hash, || measure(nvcc).map(|table| table.to_text().into_bytes())).unwrap();
+    CostTable::parse(&String::from_utf8(text).unwrap()).unwrap()
 }
 
 fn print(judged: &[Judged]) {
