@@ -146,6 +146,11 @@ class Running(unittest.TestCase):
         found = names.differences(ran, ["kept", "lost"])
         self.assertEqual(found, ["listed below 'one' and did not run: lost", "not in tests/list.txt: new"])
 
+    def test_every_step_whose_tests_have_names_lists_them(self):
+        listed = names.load()
+        named = [one.name for one in steps.load() if one.parser in ("nextest", "libtest", "programs") and one.size != "deep"]
+        self.assertEqual([name for name in named if not listed.get(name)], [])
+
 
 def main():
     suite = unittest.defaultTestLoader.loadTestsFromModule(sys.modules[__name__])
