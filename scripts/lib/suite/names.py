@@ -6,7 +6,8 @@ from steps import ROOT
 FILE = ROOT / "tests/list.txt"
 HEADER = """\
 # Every test that has a name, below the step of tests/steps.toml that runs it. scripts/test compares: a test that is here
-# and did not run fails the step, and so does one that ran and is not here. `scripts/test --all --record` writes it.
+# and did not run fails the step, and so does one that ran and is not here. `--record` writes the steps that ran:
+# `scripts/test --all --record`, and `scripts/test --record` for steps of the daily run alone.
 """
 
 

@@ -146,6 +146,13 @@ class Running(unittest.TestCase):
         found = names.differences(ran, ["kept", "lost"])
         self.assertEqual(found, ["listed below 'one' and did not run: lost", "not in tests/list.txt: new"])
 
+    def test_tests_that_are_left_to_another_step_are_out_of_the_filter(self):
+        row = '[[step]]\nname = "{}"\ntier = "U"\nsize = "daily"\ncommand = ["-E", "{}"]\nparser = "nextest"\n'
+        text = row.format("all", "not binary(b)") + 'leaves = ["some"]\n' + row.format("some", "binary(a)")
+        self.assertEqual(steps.load(text)[0].command, ["-E", "(not binary(b)) and not (binary(a))"])
+        with self.assertRaises(steps.BadSteps):
+            steps.load(row.format("all", "x") + 'leaves = ["none"]\n')
+
     def test_every_step_whose_tests_have_names_lists_them(self):
         listed = names.load()
         named = [one.name for one in steps.load() if one.parser in ("nextest", "libtest", "programs") and one.size != "deep"]
@@ -162,9 +169,9 @@ def main():
 
 class Page(unittest.TestCase):
     def test_the_page_of_tests_shows_the_file(self):
-        told = [line.split("|")[1].strip() for line in steps.PAGE.read_text().split(steps.BEGIN)[1].split(steps.END)[0].splitlines()
-                if line.startswith("| ")]
-        self.assertEqual(told[2:], [step.name for step in steps.load()])
+        shown = steps.PAGE.read_text().split(steps.BEGIN)[1].split(steps.END)[0].strip().splitlines()
+        written = steps.table(steps.load(), "a day").strip().splitlines()
+        self.assertEqual(shown[1:], written[1:], "behind the date")
 
 
 class Figures(unittest.TestCase):

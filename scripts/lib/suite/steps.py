@@ -43,6 +43,8 @@ class Step:
     env: dict = field(default_factory=dict)
     # Runs in this size alone: a smaller stand of a step that a larger size has whole.
     only: bool = False
+    # Steps of nextest whose tests this one leaves to them, besides those that its own filter leaves out.
+    leaves: list = field(default_factory=list)
 
     def check(self, names):
         def wrong(key, value, limit):
@@ -97,7 +99,18 @@ def load(text=None):
         if step.name in {s.name for s in steps}:
             raise BadSteps(f"{FILE.relative_to(ROOT)}: two steps are called '{step.name}'")
         steps.append(step)
+    for step in steps:
+        leave(step, {s.name: s for s in steps})
     return steps
+
+
+def leave(step, by_name):
+    """Takes the tests of the steps that it `leaves` out of the filter of a step: no filter is written twice."""
+    for name in step.leaves:
+        other = by_name.get(name)
+        if step.command[0] != "-E" or other is None or other.command[0] != "-E":
+            raise BadSteps(f"{FILE.relative_to(ROOT)}: step '{step.name}': leaves = {name}: steps of nextest with a filter, both")
+        step.command[1] = f"({step.command[1]}) and not ({other.command[1]})"
 
 
 def choose(steps, size, tier=None, texts=()):
