@@ -31,17 +31,14 @@ impl Allocation {
         if len == 0 {
             return Err(GpuError::refused(object(), "0 bytes asked for: at least 1"));
         }
-        let whole = |len: usize| len.checked_next_multiple_of(ALIGNMENT as usize);
-        let padded = whole(len).and_then(|size| size.checked_add(ALIGNMENT as usize));
+        // Aligned inside of a longer one: to try, free and try again would wait for kernels that run (cuMemFree does).
+        let padded = len
+            .checked_next_multiple_of(ALIGNMENT as usize)
+            .and_then(|size| size.checked_add(ALIGNMENT as usize));
         let Some(padded) = padded else {
             return Err(GpuError::refused(object(), format!("{len} bytes asked for: too many")));
         };
-        let mut memory = Self::raw(context, padded - ALIGNMENT as usize, len)?;
-        if memory.address % ALIGNMENT != 0 {
-            drop(memory);
-            memory = Self::raw(context, padded, len)?;
-            memory.address = memory.base.next_multiple_of(ALIGNMENT);
-        }
+        let memory = Self::raw(context, padded, len)?;
         memory.fill(0, len, 0)?;
         Ok(memory)
     }
@@ -53,7 +50,7 @@ impl Allocation {
         let result = unsafe { context.functions().cuMemAlloc_v2(&raw mut base, size) };
         context
             .outcome(result, || format!("{}: {size} bytes of memory", context.device().name_in_errors()))?;
-        Ok(Allocation { context: context.clone(), base, address: base, len })
+        Ok(Allocation { context: context.clone(), base, address: base.next_multiple_of(ALIGNMENT), len })
     }
 
     pub(crate) fn context(&self) -> &Arc<Context> {

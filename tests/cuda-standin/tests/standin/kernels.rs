@@ -194,6 +194,9 @@ fn what_may_wait_for_a_kernel_is_told() {
     for wanted in ["cuMemAlloc_v2: memory is allocated", "cuMemHostRegister_v2: host memory is registered"] {
         assert!(hazards.contains(&format!("{wanted} while a kernel runs").as_str()), "{hazards:?}");
     }
+    // A kernel that runs for ever must not stop an allocation.
+    assert!(!hazards.iter().any(|hazard| hazard.contains("cuMemFree")), "{hazards:?}");
+    assert!(log.of("violation").is_empty(), "{log:?}");
 }
 
 #[test]
