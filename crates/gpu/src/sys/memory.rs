@@ -48,8 +48,10 @@ impl Allocation {
         let mut base: CUdeviceptr = 0;
         // SAFETY: writes one address.
         let result = unsafe { context.functions().cuMemAlloc_v2(&raw mut base, size) };
-        context
-            .outcome(result, || format!("{}: {size} bytes of memory", context.device().name_in_errors()))?;
+        context.outcome(result, || {
+            let name = context.device().name_in_errors();
+            format!("{name}: {len} bytes of memory, {size} with room to align them")
+        })?;
         Ok(Allocation { context: context.clone(), base, address: base.next_multiple_of(ALIGNMENT), len })
     }
 
