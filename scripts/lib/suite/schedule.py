@@ -155,7 +155,7 @@ def run_step(step, log, board):
         return not_run(step, failed or skipped or missing, must=bool(failed) or (CI and step.tier in "USQ"))
     begin = time.monotonic()
     code = attempt(step, log, board.children)
-    missing = last_missing(log) if code == EXIT_MISSING and step.parser != "nextest" else ""
+    missing = cannot_run(log) if code == EXIT_MISSING and step.parser != "nextest" else ""
     if missing:
         return not_run(step, missing, must=CI and step.tier in "USQ", log=log)
     result = read(step, code, log)
@@ -177,13 +177,13 @@ def unsteady(step, first, again):
     return [name for name in failed if again.tests.get(name) == PASSED]
 
 
-# With a line `missing: WHY`: what the step needs is not here. Without one it is a failure as any other: `warpbell` has this
-# code, too.
+# With a line `cannot run: WHY`: what the step needs is not here. Without one it is a failure as any other: `warpbell` has
+# this code, too.
 EXIT_MISSING = 4
 
 
-def last_missing(log):
-    found = re.findall(r"^missing: (.+)$", log.read_text(errors="replace"), re.MULTILINE)
+def cannot_run(log):
+    found = re.findall(r"^cannot run: (.+)$", log.read_text(errors="replace"), re.MULTILINE)
     return found[-1] if found else ""
 
 

@@ -172,7 +172,7 @@ class Running(InFolder):
         self.assertLess(ended.index("broken"), ended.index("next"))
 
     def test_exit_code_4_is_believed_with_a_line_that_says_what_is_missing(self):
-        ran, _ = self.run_all([self.bash("said", "echo missing: no kernel; echo more; exit 4"), self.bash("unsaid", "echo error: gone; exit 4")])
+        ran, _ = self.run_all([self.bash("said", "echo cannot run: no kernel; echo more; exit 4"), self.bash("unsaid", "echo error: gone; exit 4")])
         self.assertEqual((ran["said"].skipped, ran["said"].ok), ("no kernel", True))
         self.assertEqual((ran["unsaid"].skipped, ran["unsaid"].ok), ("", False))
 
@@ -252,6 +252,12 @@ class Names(InFolder):
         self.assertEqual(len(names.differences(self.guest(), [*self.SCENES, "guest four writes"])), 1)
         self.put(schedule, CI=True)
         self.assertEqual(len(names.differences(self.guest(), self.SCENES)), 3)
+
+    def test_a_machine_of_the_guest_without_a_kernel_is_skipped_and_fails_if_nobody_says_so(self):
+        script = "source scripts/lib/common.sh; source scripts/lib/guest/test.sh; boot_machine() {{ {}; return 4; }}; run_machine '' four"
+        for said, code in (("echo cannot run: no kernel", 4), ("echo error: gone", 1)):
+            done = subprocess.run(["bash", "-c", script.format(said), "scripts/lib/x"], cwd=steps.ROOT, capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, "test scene_four ... ignored, no kernel" in done.stdout), (code, code == 4), done.stderr)
 
     def test_a_section_without_a_step_or_of_another_size_is_told(self):
         rows = [step("here"), step("moved"), step("alone", only=True)]
