@@ -76,7 +76,7 @@ def main():
         names.record(all_ran, steps)
         record(all_ran)
         write_table()
-        if not (given.step or given.tier):
+        if not (given.step or given.tier) and all(ran.ok for ran in all_ran):
             figures.record_seconds(given.size, round(time.monotonic() - begin))
     wrong = names.compare(all_ran)
     set_up = int(os.environ.get("WARPBELL_SETUP_SECONDS", "0"))

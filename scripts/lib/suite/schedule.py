@@ -45,6 +45,8 @@ class Board:
     done: dict = field(default_factory=dict)
     children: Children = field(default_factory=Children)
     changed: threading.Condition = field(default_factory=threading.Condition)
+    # One step is told at a time.
+    telling: threading.Lock = field(default_factory=threading.Lock)
 
     def take(self):
         """The next step that may begin now, with its cores; nothing where all are begun."""
@@ -124,8 +126,9 @@ def outcome(step, log, board, told):
     except Exception as error:
         ran = broken(step, log, error)
     try:
-        if not board.children.ended:
-            told(ran)
+        with board.telling:
+            if not board.children.ended:
+                told(ran)
     except Exception as error:
         ran = broken(step, log, error)
     return ran

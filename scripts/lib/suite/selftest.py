@@ -187,6 +187,18 @@ class Running(InFolder):
         self.assertFalse(ran[0].ok)
         self.assertIn("no space", ran[0].log.read_text())
 
+    def test_one_step_is_told_at_a_time(self):
+        at_once, inside = [], []
+
+        def told(ran):
+            inside.append(ran)
+            time.sleep(0.05)
+            at_once.append(len(inside))
+            inside.clear()
+
+        schedule.run_all([step("one"), step("two")], told)
+        self.assertEqual(at_once, [1, 1])
+
     def test_unsteady_is_what_passed_the_second_time(self):
         self.put(schedule, CI=True)
         text = "echo a: 1 passed, 1 failed; test -e again && echo b: 1 passed, 0 failed || echo b: 1 passed, 1 failed; touch again; exit 1"
