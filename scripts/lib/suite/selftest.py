@@ -139,6 +139,9 @@ class Running(unittest.TestCase):
         self.assertEqual(ran["fallen"].skipped, "'broken' failed")
         self.assertEqual(ran["lacking"].result.counts[SKIPPED], 1)
 
+    def test_steps_of_nights_have_hours_for_a_test(self):
+        self.assertEqual([schedule.profile_of(Step("a", "S", size, ["-E", "b"])) for size in steps.SIZES], ["suite", "suite", "deep"])
+
     def test_names_that_are_lost_or_new_are_told(self):
         ran = schedule.Ran(step("one"), Result())
         ran.result.add("kept", PASSED)
@@ -155,7 +158,7 @@ class Running(unittest.TestCase):
 
     def test_every_step_whose_tests_have_names_lists_them(self):
         listed = names.load()
-        named = [one.name for one in steps.load() if one.parser in ("nextest", "libtest", "programs") and one.size != "deep"]
+        named = [one.name for one in steps.load() if one.parser in ("nextest", "libtest", "programs")]
         self.assertEqual([name for name in named if not listed.get(name)], [])
 
 
