@@ -206,6 +206,14 @@ class Figures(unittest.TestCase):
         after, unexplained = figures.update(self.figure(1.0), self.figure(0.9), "one more fence")
         self.assertEqual((after["a"].value, after["a"].why, unexplained), (0.9, "one more fence", []))
 
+    def test_a_figure_of_no_commit_is_written_anew_and_keeps_its_reason(self):
+        known = self.figure(1.0)
+        known["a"].commit, known["a"].why = "abc-dirty", "one more fence"
+        after = figures.update(known, self.figure(1.0), "")[0]["a"]
+        self.assertEqual((after.why, after.commit != "abc-dirty"), ("one more fence", True))
+        known["a"].commit = "abc"
+        self.assertEqual(figures.update(known, self.figure(1.0), "")[0]["a"].commit, "abc")
+
     def test_the_file_is_read_as_it_is_written(self):
         file, figures.FILE = figures.FILE, pathlib.Path(tempfile.mkdtemp()) / "figures.toml"
         try:
