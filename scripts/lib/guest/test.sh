@@ -136,12 +136,22 @@ guest_smoke() {
   run_machine "$SMOKE" four
 }
 
-# scripts/guest fetch: kernels and packages, so that tests find them.
+# scripts/guest fetch: kernels and packages, so that tests find them. What cannot be had is told at the end: each scene that
+# needs it says so itself.
 guest_fetch() {
+  local what code worst=0 lacking=() all=('guest-kernel debian' 'guest-kernel own' 'guest/linux-client --fetch')
   guest_needs
-  scripts/lib/guest-kernel debian >/dev/null
-  scripts/lib/guest-kernel own >/dev/null
-  scripts/lib/guest/linux-client --fetch >/dev/null
+  for what in "${all[@]}"; do
+    code=0
+    # shellcheck disable=SC2086 # words are wanted
+    scripts/lib/$what >/dev/null || code=$?
+    [[ $code != 0 ]] || continue
+    lacking+=("$what")
+    [[ $code == "$EXIT_MISSING" ]] || worst=$code
+  done
+  [[ ${#lacking[@]} == 0 ]] || warn "not there, of scripts/lib: $(printf "'%s' " "${lacking[@]}")"
+  [[ $worst == 0 ]] || exit "$worst"
+  [[ ${#lacking[@]} -lt ${#all[@]} ]] || die "$EXIT_MISSING" 'nothing of what the guest needs can be had'
 }
 
 # scripts/guest binding: what a user would do with four SSDs: bind, list and identify each; then bind, unbind and list of

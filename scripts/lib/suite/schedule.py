@@ -210,23 +210,29 @@ def attempt(step, log, children):
 
 
 def read(step, code, log):
-    result = judge(step, code, log.read_text(errors="replace"), report_of(log))
+    result = judge(step, code, log.read_text(errors="replace"), report_of(step, log))
     with open(log, "a") as end:
         result.settle(code, end)
     return result
 
 
-def report_of(log):
+def profile_of(step):
+    """nextest's profile (.config/nextest.toml): a step of --deep may take hours."""
+    return "deep" if step.size == "deep" else "suite"
+
+
+def report_of(step, log):
     """Where nextest leaves its report of a step: in the workspace, wherever cargo builds."""
-    return ROOT / "target/nextest/suite" / log.with_suffix(".xml").name
+    return ROOT / "target/nextest" / profile_of(step) / log.with_suffix(".xml").name
 
 
 def nextest_command(step, log):
     """nextest over what the build step built, with a report of the step's own."""
     config = log.with_suffix(".toml")
     text = (ROOT / ".config/nextest.toml").read_text()
-    config.write_text(text.replace('path = "junit.xml"', f'path = "{report_of(log).name}"'))
-    report_of(log).unlink(missing_ok=True)
+    config.write_text(text.replace('path = "junit.xml"', f'path = "{report_of(step, log).name}"'))
+    report_of(step, log).unlink(missing_ok=True)
     retries = ["--retries", "1"] if CI else []
-    return [*step.prefix, "cargo", "nextest", "run", "--config-file", str(config), "--profile", "suite", "--color", "never",
-            "--cargo-metadata", str(LOGS / "cargo.json"), "--binaries-metadata", str(LOGS / "binaries.json"), *retries, *step.command]
+    return [*step.prefix, "cargo", "nextest", "run", "--config-file", str(config), "--profile", profile_of(step),
+            "--color", "never", "--cargo-metadata", str(LOGS / "cargo.json"), "--binaries-metadata", str(LOGS / "binaries.json"),
+            *retries, *step.command]

@@ -210,9 +210,12 @@ class Running(InFolder):
         self.assertEqual((ran["twice"].result.unsteady, ran["twice"].ok), ([], False))
 
     def test_a_report_of_nextest_lies_in_the_workspace_wherever_cargo_builds(self):
-        said = subprocess.run([sys.executable, "-c", "import schedule, pathlib; print(schedule.report_of(pathlib.Path('01-a.log')))"], text=True,
+        said = subprocess.run([sys.executable, "-c", "import schedule, steps, pathlib; print(schedule.report_of(steps.load()[0], pathlib.Path('01-a.log')))"], text=True,
                               cwd=SUITE, env=dict(os.environ, CARGO_TARGET_DIR="/elsewhere"), capture_output=True, check=True).stdout
         self.assertEqual(said.strip(), str(steps.ROOT / "target/nextest/suite/01-a.xml"))
+
+    def test_steps_of_nights_have_hours_for_a_test(self):
+        self.assertEqual([schedule.profile_of(Step("a", "S", size, ["-E", "b"])) for size in steps.SIZES], ["suite", "suite", "deep"])
 
 
 class Ending(InFolder):
@@ -319,8 +322,8 @@ class Filters(unittest.TestCase):
 
     def test_every_step_whose_tests_have_names_lists_them(self):
         listed = names.load()
-        named = [one.name for one in steps.load() if one.parser in ("nextest", "libtest", "programs") and one.size != "deep"]
-        self.assertEqual([name for name in named if name not in listed], [])
+        named = [one.name for one in steps.load() if one.parser in ("nextest", "libtest", "programs")]
+        self.assertEqual([name for name in named if name not in listed or not listed[name].names], [])
 
 
 class Page(unittest.TestCase):
@@ -357,6 +360,14 @@ class Figures(unittest.TestCase):
         self.assertEqual((after["a"].value, unexplained), (1.0, ["a"]))
         after, unexplained = figures.update(self.figure(1.0), self.figure(0.9), "one more fence")
         self.assertEqual((after["a"].value, after["a"].why, unexplained), (0.9, "one more fence", []))
+
+    def test_a_figure_of_no_commit_is_written_anew_and_keeps_its_reason(self):
+        known = self.figure(1.0)
+        known["a"].commit, known["a"].why = "abc-dirty", "one more fence"
+        after = figures.update(known, self.figure(1.0), "")[0]["a"]
+        self.assertEqual((after.why, after.commit != "abc-dirty"), ("one more fence", True))
+        known["a"].commit = "abc"
+        self.assertEqual(figures.update(known, self.figure(1.0), "")[0]["a"].commit, "abc")
 
     def test_the_file_is_read_as_it_is_written(self):
         file, figures.FILE = figures.FILE, pathlib.Path(tempfile.mkdtemp()) / "figures.toml"
