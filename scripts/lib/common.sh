@@ -20,9 +20,12 @@ build() { [[ -n ${WARPBELL_PROFILE:-} ]] || cargo build --release "$@"; }
 
 say() { printf '%s\n' "$*"; }
 warn() { printf 'warning: %s\n' "$*" >&2; }
-# die CODE MESSAGE
+# die CODE MESSAGE. scripts/test counts what ends with EXIT_MISSING as skipped, if a line says so: a program that a script
+# runs may end with that code, too.
 die() {
-  printf 'error: %s\n' "$2" >&2
+  local word=error
+  [[ $1 != "$EXIT_MISSING" ]] || word='cannot run'
+  printf '%s: %s\n' "$word" "$2" >&2
   exit "$1"
 }
 have() { command -v "$1" >/dev/null 2>&1; }

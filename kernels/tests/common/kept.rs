@@ -1,5 +1,5 @@
-//! What compilers said and made, kept in `target/tmp/kept` by what it depends on: the compiler, its arguments, and the
-//! sources as far as they are included. So only a change is compiled again, by whichever test comes first.
+//! What compilers said and made, kept in `target/tmp/kept` by what it depends on: the compiler and the one that it calls,
+//! its arguments, and the sources as far as they are included. So only a change is compiled again, by whichever test comes first.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
@@ -38,8 +38,19 @@ pub fn kept<E>(key: Fnv, make: impl FnOnce() -> Result<Vec<u8>, E>) -> Result<Ve
     Ok(result)
 }
 
-/// What a compiler says of itself.
+/// What a compiler says of itself; nvcc takes the host's headers, and messages, by another.
 fn version(compiler: &Path) -> String {
+    let own = said_of(compiler);
+    if compiler.file_stem().is_none_or(|name| name != "nvcc") {
+        return own;
+    }
+    let host = std::env::var_os("NVCC_CCBIN").map_or_else(|| PathBuf::from("gcc"), PathBuf::from);
+    let flags =
+        ["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"].map(|name| std::env::var(name).unwrap_or_default());
+    own + &said_of(&host) + &flags.concat()
+}
+
+fn said_of(compiler: &Path) -> String {
     static KNOWN: Mutex<BTreeMap<PathBuf, String>> = Mutex::new(BTreeMap::new());
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let ask = || {

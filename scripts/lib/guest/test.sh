@@ -80,29 +80,32 @@ ran() {
     here && /^test result: / { ran += $4 + $6 } here && /^skipped: only in the guest/ { ran-- } END { print ran + 0 }' "$1"
 }
 
-# run_machine FILTERS SCENE...: boots it, and says what came of each scene. Fails if one did, or had no tests.
+# run_machine FILTERS SCENE...: boots it, and says what came of each scene. Fails if one did, or had no tests; returns
+# EXIT_MISSING where its kernel cannot be had.
 run_machine() {
-  local filters=$1 log code=0 scene
+  local filters=$1 log code=0 scene why
   shift
   log=$(mktemp)
   boot_machine "$filters" "$@" >"$log" 2>&1 || code=$?
   cat "$log"
+  why=$(sed -n 's/^cannot run: //p' "$log" | tail -n 1)
+  [[ $code != "$EXIT_MISSING" || -n $why ]] || code=$EXIT_FAILED # of a program in the guest
   for scene in "$@"; do
     if [[ $code == "$EXIT_MISSING" ]]; then
-      # Its kernel cannot be had here. In cargo's words, so that scripts/test counts it and says why.
+      # In cargo's words, so that scripts/test counts it and says why.
       say "     Running scene $scene ($SCENES/guest-0)"
-      say "test scene_$scene ... ignored, $(sed -n 's/^error: //p' "$log" | tail -n 1)"
+      say "test scene_$scene ... ignored, $why"
     elif [[ $(ran "$log" "$scene") == 0 ]]; then
       code=$EXIT_FAILED
       say "error: scene $scene: no test ran in it"
     fi
   done
   rm -f "$log"
-  [[ $code == 0 || $code == "$EXIT_MISSING" ]]
+  return "$code"
 }
 
 guest_test() {
-  local scene machine begin result scenes=("$@") shared failed=0 summary=() seen=' '
+  local scene machine begin result code scenes=("$@") shared failed=0 ran=0 summary=() seen=' '
   guest_needs
   [[ ${#scenes[@]} -gt 0 ]] || mapfile -t scenes < <(all_scenes)
   for scene in "${scenes[@]}"; do
@@ -111,14 +114,20 @@ guest_test() {
   for scene in "${scenes[@]}"; do
     machine=$(machine_of "$scene")
     [[ $seen != *" $machine "* ]] || continue
-    seen+="$machine " begin=$SECONDS result=ok
+    seen+="$machine " begin=$SECONDS code=0
     mapfile -t shared < <(for scene in "${scenes[@]}"; do [[ $(machine_of "$scene") != "$machine" ]] || say "$scene"; done)
-    run_machine '' "${shared[@]}" || { failed=$((failed + 1)) && result=FAILED; }
+    run_machine '' "${shared[@]}" || code=$?
+    case $code in
+      0) result=ok ran=$((ran + 1)) ;;
+      "$EXIT_MISSING") result=skipped ;;
+      *) result=FAILED failed=$((failed + 1)) ;;
+    esac
     summary+=("$(printf '%-8s %5d s  %s' "$result" $((SECONDS - begin)) "${shared[*]}")")
   done
   printf '\n%-8s %7s  %s\n' result time 'scenes of one boot'
   printf '%s\n' "${summary[@]}"
-  [[ $failed == 0 ]]
+  [[ $failed == 0 ]] || exit "$EXIT_FAILED"
+  [[ $ran -gt 0 ]] || exit "$EXIT_MISSING"
 }
 
 # scripts/guest smoke: one boot of Debian's kernel.
@@ -127,12 +136,22 @@ guest_smoke() {
   run_machine "$SMOKE" four
 }
 
-# scripts/guest fetch: kernels and packages, so that tests find them.
+# scripts/guest fetch: kernels and packages, so that tests find them. What cannot be had is told at the end: each scene that
+# needs it says so itself.
 guest_fetch() {
+  local what code worst=0 lacking=() all=('guest-kernel debian' 'guest-kernel own' 'guest/linux-client --fetch')
   guest_needs
-  scripts/lib/guest-kernel debian >/dev/null
-  scripts/lib/guest-kernel own >/dev/null
-  scripts/lib/guest/linux-client --fetch >/dev/null
+  for what in "${all[@]}"; do
+    code=0
+    # shellcheck disable=SC2086 # words are wanted
+    scripts/lib/$what >/dev/null || code=$?
+    [[ $code != 0 ]] || continue
+    lacking+=("$what")
+    [[ $code == "$EXIT_MISSING" ]] || worst=$code
+  done
+  [[ ${#lacking[@]} == 0 ]] || warn "not there, of scripts/lib: $(printf "'%s' " "${lacking[@]}")"
+  [[ $worst == 0 ]] || exit "$worst"
+  [[ ${#lacking[@]} -lt ${#all[@]} ]] || die "$EXIT_MISSING" 'nothing of what the guest needs can be had'
 }
 
 # scripts/guest binding: what a user would do with four SSDs: bind, list and identify each; then bind, unbind and list of

@@ -3,6 +3,7 @@
 import argparse
 import os
 import shutil
+import signal
 import sys
 import time
 
@@ -12,7 +13,7 @@ import report
 from schedule import CI, LOGS, run_all
 from steps import SIZES, TIERS, BadSteps, choose, load, record, write_table
 
-EXIT_FAILED, EXIT_USAGE = 1, 2
+EXIT_FAILED, EXIT_USAGE, EXIT_ENDED = 1, 2, 130
 
 
 def arguments():
@@ -33,7 +34,7 @@ def chosen(given):
     if not found:
         larger = [size for size in SIZES if choose(steps, size, given.tier, given.step)]
         hint = f"; --{larger[0]} has some" if larger else "; --deep --list shows all"
-        sys.exit(f"error: no step of this size has tier {given.tier or 'any'} and {given.step or 'any'} in its name{hint}")
+        raise BadSteps(f"no step of this size has tier {given.tier or 'any'} and {given.step or 'any'} in its name{hint}")
     return steps, found
 
 
@@ -41,13 +42,13 @@ def show(steps):
     print(f"{'tier':<4} {'size':<5} {'budget':>7} {'last':>6} {'cores':>5}  step")
     for step in steps:
         needs = f"  (needs {', '.join(step.needs)})" if step.needs else ""
-        print(f"{step.tier:<4} {step.size:<5} {step.budget_s:>5} s {step.last_s:>4} s {step.cores or 'all':>5}  {step.name}{needs}")
+        print(f"{step.tier:<4} {step.size:<5} {step.budget_s:>5} s {step.took:>4} s {step.cores or 'all':>5}  {step.name}{needs}")
 
 
 def show_tests(steps):
-    for step, found in names.load().items():
+    for step, section in names.load().items():
         if step in {s.name for s in steps}:
-            print("\n".join(f"{step}: {name}" for name in found))
+            print("\n".join(f"{step}: {name}" for name in section.names))
 
 
 def environment():
@@ -73,9 +74,9 @@ def main():
     all_ran = run_all(wanted, report.line)
     if given.record:
         names.record(all_ran, steps)
-        record({ran.step.name: round(ran.seconds) for ran in all_ran if ran.ok and not ran.skipped})
-        write_table(time.strftime("%Y-%m-%d"))
-        if not (given.step or given.tier):
+        record(all_ran)
+        write_table()
+        if not (given.step or given.tier) and all(ran.ok for ran in all_ran):
             figures.record_seconds(given.size, round(time.monotonic() - begin))
     wrong = names.compare(all_ran)
     set_up = int(os.environ.get("WARPBELL_SETUP_SECONDS", "0"))
@@ -89,4 +90,12 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    # What a run has started is out of reach of who ends the run, in sessions of its own: all ways to end it are as Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.default_int_handler)
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        print("\nended before its end: what ran was ended, nothing was judged", file=sys.stderr)
+        sys.exit(EXIT_ENDED)

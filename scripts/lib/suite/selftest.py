@@ -1,10 +1,16 @@
 """The runner's own tests. Ends with the line `N passed, N failed`."""
 
+import os
 import pathlib
+import signal
+import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
+from collections import Counter
+from unittest import mock
 
 import figures
 import judge
@@ -13,7 +19,10 @@ import schedule
 import steps
 from figures import Figure
 from judge import FAILED, PASSED, SKIPPED, Result
+from names import Section
 from steps import BadSteps, Step
+
+SUITE = pathlib.Path(__file__).resolve().parent
 
 JUNIT = """<testsuites><testsuite name="warpbell-softctl::io">
 <testcase name="a" classname="warpbell-softctl::io"/>
@@ -108,13 +117,24 @@ class Choosing(unittest.TestCase):
                 self.assertTrue((steps.ROOT / program).is_file(), f"{row.name}: {program}")
 
 
-class Running(unittest.TestCase):
+class InFolder(unittest.TestCase):
+    """With a folder of its own, and runs of steps whose logs are there."""
+
     def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
-        self.old = schedule.LOGS, schedule.cores
-        schedule.LOGS, schedule.cores = pathlib.Path(self.folder.name), lambda: 2
-        self.addCleanup(lambda: setattr(schedule, "LOGS", self.old[0]) or setattr(schedule, "cores", self.old[1]))
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.put(schedule, LOGS=self.folder, cores=lambda: 2, CI=False)
+
+    def put(self, module, **values):
+        """Gives a module other values until the test ends."""
+        patch = mock.patch.multiple(module, **values)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def bash(self, name, text, **more):
+        """A step that runs a line of bash in the folder."""
+        return Step(name, "S", "daily", ["bash", "-c", f"cd {self.folder}; {text}"], **more)
 
     def run_all(self, rows):
         ended, lock = [], threading.Lock()
@@ -125,6 +145,8 @@ class Running(unittest.TestCase):
 
         return {ran.step.name: ran for ran in schedule.run_all(rows, told)}, ended
 
+
+class Running(InFolder):
     def test_steps_wait_for_what_they_need_and_fall_with_it(self):
         slow = Step("slow", "S", "daily", ["sleep", "0.2"])
         wide = Step("wide", "S", "daily", ["true"], cores=0)
@@ -139,6 +161,100 @@ class Running(unittest.TestCase):
         self.assertEqual(ran["fallen"].skipped, "'broken' failed")
         self.assertEqual(ran["lacking"].result.counts[SKIPPED], 1)
 
+    def test_what_comes_after_a_skipped_step_is_skipped_and_what_is_behind_it_runs(self):
+        lacking = step("lacking", needs=["no-such-program"])
+        ran, ended = self.run_all([lacking, step("after", after=["lacking"]), step("later", after=["after"]), step("behind", behind=["lacking"]),
+                                   self.bash("broken", "sleep 0.2; false"), step("next", behind=["broken"])])
+        self.assertEqual(ran["after"].skipped, "after 'lacking', which was skipped")
+        self.assertEqual(ran["later"].skipped, "after 'after', which was skipped")
+        self.assertTrue(ran["after"].ok)
+        self.assertEqual([ran[name].result.counts[PASSED] for name in ("behind", "next")], [1, 1])
+        self.assertLess(ended.index("broken"), ended.index("next"))
+
+    def test_exit_code_4_is_believed_with_a_line_that_says_what_is_missing(self):
+        ran, _ = self.run_all([self.bash("said", "echo cannot run: no kernel; echo more; exit 4"), self.bash("unsaid", "echo error: gone; exit 4")])
+        self.assertEqual((ran["said"].skipped, ran["said"].ok), ("no kernel", True))
+        self.assertEqual((ran["unsaid"].skipped, ran["unsaid"].ok), ("", False))
+
+    def test_a_runner_that_raises_fails_the_step_and_ends(self):
+        self.put(schedule, judge=mock.Mock(side_effect=ValueError("breaks off")))
+        ran, ended = self.run_all([step("one"), step("two")])
+        self.assertEqual((ran["one"].ok, ran["two"].ok, sorted(ended)), (False, False, ["one", "two"]))
+        self.assertIn("ValueError: breaks off", ran["one"].log.read_text())
+
+    def test_a_listener_that_raises_fails_the_step_and_ends(self):
+        ran = schedule.run_all([step("one")], mock.Mock(side_effect=OSError("no space")))
+        self.assertFalse(ran[0].ok)
+        self.assertIn("no space", ran[0].log.read_text())
+
+    def test_one_step_is_told_at_a_time(self):
+        at_once, inside = [], []
+
+        def told(ran):
+            inside.append(ran)
+            time.sleep(0.05)
+            at_once.append(len(inside))
+            inside.clear()
+
+        schedule.run_all([step("one"), step("two")], told)
+        self.assertEqual(at_once, [1, 1])
+
+    def test_unsteady_is_what_passed_the_second_time(self):
+        self.put(schedule, CI=True)
+        text = "echo a: 1 passed, 1 failed; test -e again && echo b: 1 passed, 0 failed || echo b: 1 passed, 1 failed; touch again; exit 1"
+        plain = "test -e once && echo 1 passed, 0 failed || { touch once; false; }"
+        ran, _ = self.run_all([self.bash("named", text, parser="programs"), self.bash("plain", plain, parser="plain"),
+                               self.bash("twice", "echo 1 passed, 1 failed", parser="plain")])
+        self.assertEqual(ran["named"].result.unsteady, ["program b"])
+        self.assertEqual((ran["plain"].result.unsteady, ran["plain"].ok), (["plain"], True))
+        self.assertEqual((ran["twice"].result.unsteady, ran["twice"].ok), ([], False))
+
+    def test_a_report_of_nextest_lies_in_the_workspace_wherever_cargo_builds(self):
+        said = subprocess.run([sys.executable, "-c", "import schedule, steps, pathlib; print(schedule.report_of(steps.load()[0], pathlib.Path('01-a.log')))"], text=True,
+                              cwd=SUITE, env=dict(os.environ, CARGO_TARGET_DIR="/elsewhere"), capture_output=True, check=True).stdout
+        self.assertEqual(said.strip(), str(steps.ROOT / "target/nextest/suite/01-a.xml"))
+
+    def test_steps_of_nights_have_hours_for_a_test(self):
+        self.assertEqual([schedule.profile_of(Step("a", "S", size, ["-E", "b"])) for size in steps.SIZES], ["suite", "suite", "deep"])
+
+
+class Ending(InFolder):
+    def test_ctrl_c_begins_nothing_more_and_ends_what_runs(self):
+        inner = f"cd {self.folder}; echo \\$\\$ >new; mv new pid; exec sleep 300"
+        row = '[[step]]\nname = "{}"\ntier = "S"\nsize = "daily"\ncores = 0\ncommand = ["bash", "-c", \'{}\']\n'
+        # `timeout` gives what it runs a group of its own.
+        file = self.folder / "steps.toml"
+        file.write_text(row.format("long", f'timeout 300 bash -c "{inner}"; true') + row.format("next", f"touch {self.folder}/begun"))
+        program = f"import pathlib, runpy, schedule, steps; steps.FILE = pathlib.Path('{file}'); " \
+                  f"schedule.LOGS = pathlib.Path('{self.folder}/logs'); runpy.run_path('__main__.py', run_name='__main__')"
+        for sent in (signal.SIGINT, signal.SIGTERM):
+            runner = subprocess.Popen([sys.executable, "-c", program], cwd=SUITE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            pid = self.folder / "pid"
+            while not pid.exists() and runner.poll() is None:
+                time.sleep(0.01)
+            runner.send_signal(sent)
+            self.assertEqual(runner.wait(60), 130)
+            self.assertFalse((self.folder / "begun").exists())
+            stat = pathlib.Path("/proc", pid.read_text().strip(), "stat")
+            self.assertFalse(stat.exists() and ") Z " not in stat.read_text(), "what `timeout` started is still there")
+            pid.unlink()
+
+    def test_wrong_options_are_told_before_set_up(self):
+        for options in (["--nonsense"], ["--step", "no such step"]):
+            done = subprocess.run([steps.ROOT / "scripts/test", *options], capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), options)
+
+
+class Names(InFolder):
+    SCENES = ["guest four reads", "guest own binds", "guest own lists"]
+
+    def guest(self):
+        """A step of the guest whose scene `own` was skipped."""
+        ran = schedule.Ran(step("guest"), Result())
+        ran.result.add("guest four reads", PASSED)
+        ran.result.add("guest own scene_own", SKIPPED)
+        return ran
+
     def test_names_that_are_lost_or_new_are_told(self):
         ran = schedule.Ran(step("one"), Result())
         ran.result.add("kept", PASSED)
@@ -146,6 +262,57 @@ class Running(unittest.TestCase):
         found = names.differences(ran, ["kept", "lost"])
         self.assertEqual(found, ["listed below 'one' and did not run: lost", "not in tests/list.txt: new"])
 
+    def test_scenes_without_a_kernel_lose_no_names_but_in_continuous_integration(self):
+        self.assertEqual(names.differences(self.guest(), self.SCENES), [])
+        self.assertEqual(len(names.differences(self.guest(), [*self.SCENES, "guest four writes"])), 1)
+        self.put(schedule, CI=True)
+        self.assertEqual(len(names.differences(self.guest(), self.SCENES)), 3)
+
+    def test_a_machine_of_the_guest_without_a_kernel_is_skipped_and_fails_if_nobody_says_so(self):
+        script = "source scripts/lib/common.sh; source scripts/lib/guest/test.sh; boot_machine() {{ {}; return 4; }}; run_machine '' four"
+        for said, code in (("echo cannot run: no kernel", 4), ("echo error: gone", 1)):
+            done = subprocess.run(["bash", "-c", script.format(said), "scripts/lib/x"], cwd=steps.ROOT, capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, "test scene_four ... ignored, no kernel" in done.stdout), (code, code == 4), done.stderr)
+
+    def test_a_section_without_a_step_or_of_another_size_is_told(self):
+        rows = [step("here"), step("moved"), step("alone", only=True)]
+        listed = {name: Section("daily", []) for name in ("here", "moved", "alone", "gone")}
+        rows[1].size = "deep"
+        self.assertEqual(names.astray(rows, listed), [
+            "section 'moved (daily)' of tests/list.txt: the step is 'deep' now",
+            "section 'alone (daily)' of tests/list.txt: the step is 'daily alone' now",
+            "section 'gone (daily)' of tests/list.txt: no such step"])
+        self.assertEqual(names.astray(steps.load(), names.load()), [])
+
+    def test_the_list_is_written_of_steps_that_passed_alone(self):
+        self.put(names, FILE=self.folder / "list.txt")
+        names.FILE.write_text("== guest (daily)\n" + "\n".join(self.SCENES) + "\n\n== bad (all)\nkept\n\n== gone (daily)\nlost\n")
+        bad = schedule.Ran(step("bad"), Result())
+        bad.result.add("new", FAILED)
+        names.record([self.guest(), bad], [bad.step, step("guest")])
+        self.assertEqual({name: (one.size, one.names) for name, one in names.load().items()},
+                         {"bad": ("all", ["kept"]), "guest": ("daily", self.SCENES), "gone": ("daily", ["lost"])})
+
+    def test_steps_without_names_may_not_pass_fewer(self):
+        ran = schedule.Ran(step("plain", parser="plain", passed=10), Result())
+        ran.result.counts.update({PASSED: 8, SKIPPED: 2})
+        self.assertEqual(names.too_few(ran), [])
+        self.put(schedule, CI=True)
+        self.assertEqual(names.too_few(ran), ["8 passed, and 10 when that was last recorded in tests/steps.toml"])
+
+    def test_steps_are_recorded_where_they_passed(self):
+        self.put(steps, FILE=self.folder / "steps.toml")
+        row = '[[step]]\nname = "{}"\ntier = "U"\nsize = "all"\ncommand = ["true"]\nparser = "plain"\n{}\n# Of the next.\n'
+        steps.FILE.write_text(row.format("one", "last_s = 7\n") + row.format("two", "") + row.format("bad", ""))
+        rows = steps.load()
+        passed = [schedule.Ran(one, Result(Counter({PASSED: 3})), seconds=0.2) for one in rows[:2]]
+        steps.record([*passed, schedule.Ran(rows[2], Result(Counter({FAILED: 1})))])
+        self.assertEqual([(one.last_s, one.passed) for one in steps.load()], [(0, 3), (0, 3), (None, 0)])
+        self.assertEqual(rows[0].passed, 3)
+        self.assertEqual([one.took for one in steps.load()], ["<1", "<1", "-"])
+
+
+class Filters(unittest.TestCase):
     def test_tests_that_are_left_to_another_step_are_out_of_the_filter(self):
         row = '[[step]]\nname = "{}"\ntier = "U"\nsize = "daily"\ncommand = ["-E", "{}"]\nparser = "nextest"\n'
         text = row.format("all", "not binary(b)") + 'leaves = ["some"]\n' + row.format("some", "binary(a)")
@@ -155,23 +322,14 @@ class Running(unittest.TestCase):
 
     def test_every_step_whose_tests_have_names_lists_them(self):
         listed = names.load()
-        named = [one.name for one in steps.load() if one.parser in ("nextest", "libtest", "programs") and one.size != "deep"]
-        self.assertEqual([name for name in named if not listed.get(name)], [])
-
-
-def main():
-    suite = unittest.defaultTestLoader.loadTestsFromModule(sys.modules[__name__])
-    result = unittest.TextTestRunner(stream=sys.stdout).run(suite)
-    failed = len(result.failures) + len(result.errors)
-    print(f"{result.testsRun - failed} passed, {failed} failed")
-    return failed != 0
+        named = [one.name for one in steps.load() if one.parser in ("nextest", "libtest", "programs")]
+        self.assertEqual([name for name in named if name not in listed or not listed[name].names], [])
 
 
 class Page(unittest.TestCase):
     def test_the_page_of_tests_shows_the_file(self):
         shown = steps.PAGE.read_text().split(steps.BEGIN)[1].split(steps.END)[0].strip().splitlines()
-        written = steps.table(steps.load(), "a day").strip().splitlines()
-        self.assertEqual(shown[1:], written[1:], "behind the date")
+        self.assertEqual(shown, steps.table(steps.load()).strip().splitlines())
 
 
 class Figures(unittest.TestCase):
@@ -203,6 +361,14 @@ class Figures(unittest.TestCase):
         after, unexplained = figures.update(self.figure(1.0), self.figure(0.9), "one more fence")
         self.assertEqual((after["a"].value, after["a"].why, unexplained), (0.9, "one more fence", []))
 
+    def test_a_figure_of_no_commit_is_written_anew_and_keeps_its_reason(self):
+        known = self.figure(1.0)
+        known["a"].commit, known["a"].why = "abc-dirty", "one more fence"
+        after = figures.update(known, self.figure(1.0), "")[0]["a"]
+        self.assertEqual((after.why, after.commit != "abc-dirty"), ("one more fence", True))
+        known["a"].commit = "abc"
+        self.assertEqual(figures.update(known, self.figure(1.0), "")[0]["a"].commit, "abc")
+
     def test_the_file_is_read_as_it_is_written(self):
         file, figures.FILE = figures.FILE, pathlib.Path(tempfile.mkdtemp()) / "figures.toml"
         try:
@@ -211,6 +377,14 @@ class Figures(unittest.TestCase):
             self.assertEqual(figures.load(), known)
         finally:
             figures.FILE = file
+
+
+def main():
+    suite = unittest.defaultTestLoader.loadTestsFromModule(sys.modules[__name__])
+    result = unittest.TextTestRunner(stream=sys.stdout).run(suite)
+    failed = len(result.failures) + len(result.errors)
+    print(f"{result.testsRun - failed} passed, {failed} failed")
+    return failed != 0
 
 
 if __name__ == "__main__":

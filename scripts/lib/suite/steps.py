@@ -22,7 +22,7 @@ PARSERS = ("exit", "plain", "programs", "nextest", "libtest")
 
 
 class BadSteps(Exception):
-    """tests/steps.toml says something that makes no sense."""
+    """tests/steps.toml says something that makes no sense, or has no step that is asked for."""
 
 
 @dataclass
@@ -36,10 +36,14 @@ class Step:
     prefix: list = field(default_factory=list)
     parser: str = "exit"
     budget_s: int = 60
-    last_s: int = 0
+    # None: nobody has recorded it yet.
+    last_s: int = None
+    # Of the parser `plain`: how many passed, when that was recorded. 0: nobody has.
+    passed: int = 0
     cores: int = 1
     needs: list = field(default_factory=list)
     after: list = field(default_factory=list)
+    behind: list = field(default_factory=list)
     env: dict = field(default_factory=dict)
     # Runs in this size alone: a smaller stand of a step that a larger size has whole.
     only: bool = False
@@ -58,12 +62,24 @@ class Step:
             wrong("parser", self.parser, f"one of {', '.join(PARSERS)}")
         if not self.command:
             wrong("command", self.command, "at least one word")
-        for other in self.after:
-            if other not in names:
-                wrong("after", other, "a step before this one")
+        for key, others in (("after", self.after), ("behind", self.behind)):
+            for other in others:
+                if other not in names:
+                    wrong(key, other, "a step before this one")
+        if self.passed and self.parser != "plain":
+            wrong("passed", self.passed, "only of the parser plain: the others have names or are one test")
 
     def in_size(self, size):
         return self.size == size if self.only else SIZES.index(self.size) <= SIZES.index(size)
+
+    @property
+    def runs(self):
+        """The runs that have it."""
+        return f"{self.size} alone" if self.only else self.size
+
+    @property
+    def took(self):
+        return "-" if self.last_s is None else str(self.last_s or "<1")
 
     def missing(self):
         """Why it cannot run here, or nothing."""
@@ -123,32 +139,39 @@ def choose(steps, size, tier=None, texts=()):
     return [s for s in steps if s.name in names]
 
 
-def record(seconds):
-    """Writes what steps took into the file: {name: seconds}."""
-    out, name = [], None
-    for line in FILE.read_text().splitlines(keepends=True):
-        found = re.match(r'name = "(.*)"$', line.strip())
-        name = found[1] if found else name
-        if line.startswith("last_s = ") and name in seconds:
-            line = f"last_s = {seconds[name]}\n"
-        out.append(line)
-    FILE.write_text("".join(out))
+def record(all_ran):
+    """Writes into the file what the steps that passed took, and how many passed of those whose tests have no names."""
+    head, *rows = FILE.read_text().split("[[step]]\n")
+    ran = {one.step.name: one for one in all_ran if one.ok and not one.skipped}
+    for at, row in enumerate(rows):
+        one = ran.get(tomllib.loads(row)["name"])
+        if one:
+            row = with_key(row, "last_s", round(one.seconds))
+        if one and one.step.parser == "plain":
+            one.step.passed = one.result.counts["passed"]
+            row = with_key(row, "passed", one.step.passed)
+        rows[at] = row
+    FILE.write_text("[[step]]\n".join([head, *rows]))
+
+
+def with_key(row, key, value):
+    """A row of the file with another value of a key, which goes behind the last one where it is not there."""
+    row = re.sub(rf"^{key} = .*\n", "", row, flags=re.MULTILINE)
+    return re.sub(r"\A((?:.*\n)*[a-z_]+ = .*\n)", rf"\g<1>{key} = {value}\n", row)
 
 
 PAGE = ROOT / "docs/testing.md"
 BEGIN, END = "<!-- steps: scripts/test --all --record writes this table -->\n", "<!-- end of steps -->\n"
 
 
-def table(steps, date):
+def table(steps):
     """What docs/testing.md shows of the file."""
-    rows = [f"Seconds on two cores, beside the other steps; written on {date}.\n", "| step | tier | size | s | budget, s |", "| --- | --- | --- | --- | --- |"]
-    for step in steps:
-        size = f"{step.size} alone" if step.only else step.size
-        rows.append(f"| {step.name} | {step.tier} | {size} | {step.last_s or '-'} | {step.budget_s} |")
+    rows = ["| step | tier | size | s | budget, s |", "| --- | --- | --- | --- | --- |"]
+    rows += [f"| {step.name} | {step.tier} | {step.runs} | {step.took} | {step.budget_s} |" for step in steps]
     return "\n".join(rows) + "\n"
 
 
-def write_table(date):
+def write_table():
     before, _, rest = PAGE.read_text().partition(BEGIN)
     _, _, after = rest.partition(END)
-    PAGE.write_text(before + BEGIN + "\n" + table(load(), date) + "\n" + END + after)
+    PAGE.write_text(before + BEGIN + "\n" + table(load()) + "\n" + END + after)

@@ -13,7 +13,7 @@ use warpbell_vfio::pci::{self, Function, Sysfs};
 use warpbell_vfio::{Bdf, PciDevice, PciOptions};
 
 /// How long anything may take before a test fails instead of hanging.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The machine, for one test.
 pub struct Bed;

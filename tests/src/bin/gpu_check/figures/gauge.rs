@@ -15,7 +15,7 @@ use crate::run::Bed;
 /// Word and answer each have a line of their own.
 const ANSWER: usize = 128;
 /// The longest that a partner is waited for.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Memory of the kernel `gauge`.
 pub struct Gauge {
