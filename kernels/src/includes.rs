@@ -1,7 +1,8 @@
 //! Which files a source takes in: what its result depends on. Also part of the build script.
 
 /// The files of `files` that `text` includes, itself or through others; each once, in the order in which they are met.
-/// `name` is that of the text, relative to whose folder it includes others. Conditions of the preprocessor do not count.
+/// `name` is that of the text, relative to whose folder it includes others; sources of kernels are found below `src` as
+/// well. Conditions of the preprocessor do not count.
 /// A text that includes by a macro may take in any file.
 pub fn closure<'a>(name: &str, text: &str, files: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
     let mut found: Vec<(&str, &str)> = Vec::new();
@@ -13,7 +14,8 @@ pub fn closure<'a>(name: &str, text: &str, files: &[(&'a str, &'a str)]) -> Vec<
             return files.to_vec();
         }
         let by = |wanted: &str| files.iter().find(|(name, _)| *name == wanted).copied();
-        let Some(file) = by(&relative).or_else(|| by(&plain)) else { continue };
+        let of_kernels = || plain.strip_prefix("src/").and_then(by);
+        let Some(file) = by(&relative).or_else(|| by(&plain)).or_else(of_kernels) else { continue };
         if !found.contains(&file) {
             found.push(file);
             names.extend(included(file.0, file.1));
@@ -75,12 +77,20 @@ mod tests {
     fn files_are_found_from_the_folder_of_who_includes_them_and_by_their_names() {
         assert_eq!(names("#include <lib/all.cuh>\n"), ["lib/all.cuh", "lib/impl/one.cuh", "lib/two.cuh"]);
         assert_eq!(names("  # include \"other.cuh\" // why\n#include <stdint.h>\n"), ["other.cuh"]);
+        assert_eq!(names("#include \"src/other.cuh\"\n"), ["other.cuh"]);
         assert!(names("int none;\n").is_empty());
     }
 
     #[test]
     fn an_include_by_a_macro_may_be_any_file() {
         assert_eq!(names("#include WHICH\n").len(), FILES.len());
+    }
+
+    #[test]
+    fn kernels_from_elsewhere_take_in_what_ours_include() {
+        let all: Vec<_> = crate::HEADERS.iter().chain(crate::SOURCES).copied().collect();
+        let taken = closure("kernel.cu", "#include \"src/common.cuh\"\n", &all);
+        assert!(taken.iter().any(|(name, _)| *name == "warpbell/impl/queue_reap.cuh"), "{taken:?}");
     }
 
     #[test]
