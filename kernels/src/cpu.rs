@@ -14,6 +14,7 @@ mod hooks;
 mod launch;
 mod module;
 mod run;
+mod switches;
 mod threads;
 mod worker;
 

@@ -40,6 +40,16 @@ pub enum Error {
         /// The first difference.
         mismatch: Mismatch,
     },
+    /// A rule that cannot be switched off.
+    #[error("rule {rule}: module {module}: {reason}")]
+    Switch {
+        /// The rule, as in `mutation.cuh`.
+        rule: String,
+        /// The module.
+        module: String,
+        /// Why not.
+        reason: &'static str,
+    },
     /// A kernel that the module does not have.
     #[error("kernel '{name}': module {module} has {known}")]
     NoKernel {

@@ -173,7 +173,10 @@ struct Tried {
 /// The switches of the device library, from the header that has them, and those of the driver.
 fn rules() -> Vec<String> {
     let (_, header) = HEADERS.iter().find(|(name, _)| *name == "warpbell/mutation.cuh").expect("the header");
-    let rows = header.lines().filter_map(|line| line.strip_prefix("WARPBELL_SWITCH("));
+    let row = |line: &'static str| {
+        line.strip_prefix("WARPBELL_SWITCH(").or_else(|| line.strip_prefix("WARPBELL_CONSTANT("))
+    };
+    let rows = header.lines().filter_map(row);
     let device = rows.filter_map(|row| row.split(',').next().map(str::to_owned));
     let device = device.filter(|rule| !is_caught_elsewhere(rule));
     let host = Mutation::ALL.iter().map(|mutation| format!("{mutation:?}"));

@@ -3,7 +3,15 @@
 #pragma once
 
 // A constant, true where WARPBELL_MUTATE_rule is defined as 1, false where it is not defined.
-#define WARPBELL_SWITCH(rule, name) constexpr bool name = WARPBELL_SWITCH_EXPAND(WARPBELL_MUTATE_##rule)
+#define WARPBELL_CONSTANT(rule, name) constexpr bool name = WARPBELL_SWITCH_EXPAND(WARPBELL_MUTATE_##rule)
+#if defined(WARPBELL_SWITCHES)
+// On the CPU target: variables that a test sets in the loaded module, so that one module serves for all rules. Of
+// CONSTANT, what others are made from at compile time. Weak and not inline, as those are one for all modules of a
+// process.
+#define WARPBELL_SWITCH(rule, name) [[gnu::weak, gnu::used, gnu::visibility("default")]] bool name = false
+#else
+#define WARPBELL_SWITCH(rule, name) WARPBELL_CONSTANT(rule, name)
+#endif
 #define WARPBELL_SWITCH_EXPAND(value) WARPBELL_SWITCH_OF(value)
 #define WARPBELL_SWITCH_OF(value) WARPBELL_SWITCH_PICK(WARPBELL_SWITCH_##value)
 #define WARPBELL_SWITCH_PICK(two_or_one) WARPBELL_SWITCH_SECOND(two_or_one true, false, 0)
@@ -84,7 +92,7 @@ WARPBELL_SWITCH(SPLIT_GOES_ON, split_goes_on); // io: after a failure the other 
 WARPBELL_SWITCH(DEADLINE_OF_EACH_ROUND, deadline_of_each_round); // io: each round of commands has the whole deadline
 WARPBELL_SWITCH(GROUP_FAILURE_HIDDEN, group_failure_hidden); // io: each lane is told of its own command only
 WARPBELL_SWITCH(IN_USE_HIDDEN, in_use_hidden); // io: of two failures the first is told, not the one that keeps its buffer
-WARPBELL_SWITCH(FUA_FORGOTTEN, fua_forgotten); // commands: Force Unit Access is not asked for
+WARPBELL_CONSTANT(FUA_FORGOTTEN, fua_forgotten); // commands: Force Unit Access is not asked for
 WARPBELL_SWITCH(RANGE_BY_LANE, range_by_lane); // commands: ranges of a deallocation have gaps
 WARPBELL_SWITCH(MERGED_OVER_A_GAP, merged_over_a_gap); // merge: blocks between two lanes' do not matter
 WARPBELL_SWITCH(MERGED_ELSEWHERE, merged_elsewhere); // merge: memory between two lanes' does not matter
@@ -161,7 +169,7 @@ WARPBELL_SWITCH(ONE_SSD_FLUSHED, one_ssd_flushed); // volume: a flush goes to on
 WARPBELL_SWITCH(SLOTLESS_WARP_USED, slotless_warp_used); // volume: a warp without a slot on one of the SSDs is served
 WARPBELL_SWITCH(CACHE_PINNED_TAKEN, cache_pinned_taken); // cache: a line may be taken from whoever has it pinned
 WARPBELL_SWITCH(CACHE_STUCK_TAKEN, cache_stuck_taken); // cache: memory that an SSD may still use gets another page
-WARPBELL_SWITCH(CACHE_LOADED_TWICE, cache_loaded_twice); // cache: each who misses a page reads it
+WARPBELL_CONSTANT(CACHE_LOADED_TWICE, cache_loaded_twice); // cache: each who misses a page reads it
 WARPBELL_SWITCH(CACHE_ANY_PAGE, cache_any_page); // cache: nobody looks whether a line has still the page that was found there
 WARPBELL_SWITCH(CACHE_UNLINKED_EARLY, cache_unlinked_early); // cache: a page is not found any more while it is written back
 WARPBELL_SWITCH(CACHE_READY_EARLY, cache_ready_early); // cache: a page is there before it was read
@@ -172,9 +180,9 @@ WARPBELL_SWITCH(CACHE_TWO_WRITERS, cache_two_writers); // cache: two flushes wri
 WARPBELL_SWITCH(CACHE_FLUSH_IMPATIENT, cache_flush_impatient); // cache: a flush does not wait for pages that others write
 WARPBELL_SWITCH(CACHE_CLEANED_LATE, cache_cleaned_late); // cache: a page is clean when its write ends, whatever was stored meanwhile
 WARPBELL_SWITCH(CACHE_WAITS_FOR_EVER, cache_waits_for_ever); // cache: where all lines are pinned one waits without end
-WARPBELL_SWITCH(CACHE_READ_ONLY_STORED, cache_read_only_stored); // cache: pages of a cache for reading are changed
+WARPBELL_CONSTANT(CACHE_READ_ONLY_STORED, cache_read_only_stored); // cache: pages of a cache for reading are changed
 WARPBELL_SWITCH(CACHE_PAGE_UNCHECKED, cache_page_unchecked); // cache: there is a page behind the last
-WARPBELL_SWITCH(CACHE_PINS_CUT, cache_pins_cut); // cache: pins are counted in 16 bits
+WARPBELL_CONSTANT(CACHE_PINS_CUT, cache_pins_cut); // cache: pins are counted in 16 bits
 WARPBELL_SWITCH(CACHE_KEPT_TAKEN, cache_kept_taken); // cache: pages that are to be kept leave like any other
 WARPBELL_SWITCH(CACHE_ERROR_SWALLOWED, cache_error_swallowed); // cache: nobody is told of a page that could not be written
 WARPBELL_SWITCH(PREFETCH_OVER_CAP, prefetch_over_cap); // prefetch: more pages are read ahead than the cap allows
@@ -221,3 +229,4 @@ WARPBELL_SWITCH(SERVICE_PUBLISHED_UNSEEN, service_published_unseen); // laborato
 #undef WARPBELL_SWITCH_OF
 #undef WARPBELL_SWITCH_EXPAND
 #undef WARPBELL_SWITCH
+#undef WARPBELL_CONSTANT

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use super::ffi::{self, RawKernel, RawModule};
+use super::switches::Switches;
 use crate::Error;
 use crate::abi;
 
@@ -41,6 +42,8 @@ struct Inner {
     name: String,
     table: &'static RawModule,
     kernels: Vec<Kernel>,
+    /// Rules that are off until this is dropped.
+    switches: Switches,
     /// Keeps the code mapped; `table` points into it. Last, so that it is dropped last.
     _library: Option<libloading::Library>,
 }
@@ -65,11 +68,11 @@ impl Module {
     /// The kernels of a shared object that [`Variant`](crate::toolchain::Variant) compiled. Its code is
     /// trusted as this program's own is.
     pub fn load(path: &Path) -> Result<Module, Error> {
-        Module::load_as(&path.display().to_string(), path)
+        Module::load_as(&path.display().to_string(), path, &[])
     }
 
-    /// The same, under a name for messages.
-    pub(crate) fn load_as(name: &str, path: &Path) -> Result<Module, Error> {
+    /// The same, under a name for messages, and without these rules of `mutation.cuh`.
+    pub(crate) fn load_as(name: &str, path: &Path, rules: &[String]) -> Result<Module, Error> {
         let failed = |source| Error::Load { path: path.to_owned(), source };
         // SAFETY: the object's initialisers run. They are those of C++ static data; the caller vouches for
         // the file as for a part of this program.
@@ -82,8 +85,10 @@ impl Module {
         let rows = *rows.map_err(failed)?;
         // SAFETY: a module returns its constant table.
         let table = unsafe { entry() };
+        // SAFETY: the module is compiled with WARPBELL_SWITCHES where it has rules to switch.
+        let switches = unsafe { Switches::turn(name, &library, rules) }?;
         // SAFETY: the address of the table of the module, which `library` keeps mapped.
-        unsafe { Module::new(name.to_owned(), table, rows, Some(library)) }
+        unsafe { Module::new(name.to_owned(), table, rows, switches, Some(library)) }
     }
 
     /// # Safety
@@ -93,6 +98,7 @@ impl Module {
         name: String,
         table: *const RawModule,
         rows: *const ffi::RawRow,
+        switches: Switches,
         library: Option<libloading::Library>,
     ) -> Result<Module, Error> {
         // SAFETY: valid by the contract. 'static is a promise that `Inner` keeps by holding `library`, and by
@@ -111,7 +117,7 @@ impl Module {
         // SAFETY: a module lists its kernels while it is loaded, and nothing later changes the list.
         let kernels = unsafe { listed(table) };
         check_kernels(&name, &kernels)?;
-        Ok(Module { inner: Arc::new(Inner { name, table, kernels, _library: library }) })
+        Ok(Module { inner: Arc::new(Inner { name, table, kernels, switches, _library: library }) })
     }
 
     /// `builtin`, or its source's name, or the path it was loaded from.
@@ -173,7 +179,8 @@ fn check_kernels(module: &str, kernels: &[Kernel]) -> Result<(), Error> {
 
 impl fmt::Debug for Module {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Module").field("name", &self.inner.name).finish_non_exhaustive()
+        let Inner { name, switches, .. } = &*self.inner;
+        f.debug_struct("Module").field("name", name).field("switches", switches).finish_non_exhaustive()
     }
 }
 
@@ -183,7 +190,7 @@ fn builtin() -> Result<Module, Error> {
     let table = unsafe { ffi::wb_simt_module_v1() };
     let rows = &raw const ffi::warpbell_abi_table;
     // SAFETY: table and rows of the module that is linked into this program.
-    unsafe { Module::new("builtin".to_owned(), table, rows.cast(), None) }
+    unsafe { Module::new("builtin".to_owned(), table, rows.cast(), Switches::default(), None) }
 }
 
 #[cfg(not(warpbell_cpu))]

@@ -13,6 +13,9 @@ use crate::fnv::Fnv;
 use crate::includes::closure;
 use crate::{EXECUTOR, Error, HEADERS, SOURCES};
 
+/// The header that has the rules.
+const MUTATIONS: &str = "warpbell/mutation.cuh";
+
 /// What is compiled besides the executor.
 #[derive(Clone, Debug)]
 enum Kernels {
@@ -31,6 +34,8 @@ pub struct Variant {
     kernels: Kernels,
     headers: Vec<(String, String)>,
     definitions: Vec<String>,
+    /// Rules that are switched off in the module once it is loaded.
+    switches: Vec<String>,
     cache: Option<PathBuf>,
     optimise: bool,
 }
@@ -38,8 +43,8 @@ pub struct Variant {
 impl Variant {
     /// Our own kernels, to be changed by definitions.
     pub fn ours() -> Variant {
-        let (headers, definitions) = (Vec::new(), Vec::new());
-        Variant { kernels: Kernels::Ours, headers, definitions, cache: None, optimise: true }
+        let (headers, definitions, switches) = (Vec::new(), Vec::new(), Vec::new());
+        Variant { kernels: Kernels::Ours, headers, definitions, switches, cache: None, optimise: true }
     }
 
     /// Of our own kernels only those of one file: `queue_test` for `queue_test.cu`.
@@ -72,9 +77,15 @@ impl Variant {
         self
     }
 
-    /// Switches a rule of the queue protocol off: `NO_TURN` defines `WARPBELL_MUTATE_NO_TURN`.
-    pub fn mutate(self, rule: &str) -> Variant {
-        self.define(&format!("WARPBELL_MUTATE_{rule}=1"))
+    /// Switches a rule of the device library off, for the CPU target: one of `mutation.cuh`, such as `NO_TURN`. One
+    /// module serves for all rules but its constants, so that there is one to compile.
+    pub fn mutate(mut self, rule: &str) -> Variant {
+        let constant = format!("WARPBELL_CONSTANT({rule},");
+        if HEADERS.iter().any(|(name, text)| *name == MUTATIONS && text.contains(&constant)) {
+            return self.define(&format!("WARPBELL_MUTATE_{rule}=1"));
+        }
+        self.switches.push(rule.to_owned());
+        if self.switches.len() == 1 { self.define("WARPBELL_SWITCHES") } else { self }
     }
 
     /// Keeps results here; by default in `$WARPBELL_CACHE_DIR`, `$XDG_CACHE_HOME/warpbell` or `~/.cache/warpbell`.
@@ -89,7 +100,7 @@ impl Variant {
 
     /// Compiles for the CPU target, if there is no result yet, and loads the module.
     pub fn load(&self) -> Result<Module, Error> {
-        Module::load_as(&self.name(), &self.build()?)
+        Module::load_as(&self.name(), &self.build()?, &self.switches)
     }
 
     /// Compiles for the CPU target, if there is no result yet; returns the shared object.
@@ -179,7 +190,8 @@ impl Variant {
             Kernels::Only(name) | Kernels::Text { name, .. } => name,
         };
         let definitions = self.definitions.iter().map(|definition| format!(" -D{definition}"));
-        std::iter::once(base.to_owned()).chain(definitions).collect()
+        let switches = self.switches.iter().map(|rule| format!(" without {rule}"));
+        std::iter::once(base.to_owned()).chain(definitions).chain(switches).collect()
     }
 
     /// Hash of these files, of what the user added, and of what they include.

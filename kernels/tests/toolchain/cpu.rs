@@ -98,6 +98,11 @@ fn definitions_make_another_module() {
     let cache = tempfile::tempdir().unwrap();
     let variant = Variant::text("mine.cu", ONE_KERNEL).cache(cache.path()).quick();
     assert_ne!(variant.clone().mutate("NO_TURN").build().unwrap(), variant.build().unwrap());
+    let error = variant.clone().mutate("NONE").load().unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "rule NONE: module mine.cu -DWARPBELL_SWITCHES without NONE: the module has no such rule"
+    );
     let error = variant.define("none=").build().unwrap_err();
     assert!(error.to_string().starts_with("mine.cu -Dnone= does not compile:"), "{error}");
 }
@@ -115,6 +120,20 @@ fn our_own_kernels_with_a_rule_switched_off_have_the_same_interface() {
     assert_eq!(kernels(&one), [describe(builtin.kernel("queue_test").unwrap())]);
     let none = Variant::ours().only("quue_test").cache(cache.path()).build().unwrap_err().to_string();
     assert!(none.starts_with("kernel file 'quue_test': there are bench, "), "{none}");
+}
+
+#[test]
+fn one_module_serves_for_all_rules_one_at_a_time() {
+    let cache = tempfile::tempdir().unwrap();
+    let without = |rule: &str| Variant::text("mine.cu", ONE_KERNEL).mutate(rule).cache(cache.path()).quick();
+    assert_eq!(without("NO_TURN").build().unwrap(), without("NO_LOCK").build().unwrap());
+    let first = without("NO_TURN").load().unwrap();
+    let twice = without("NO_TURN").load().unwrap_err().to_string();
+    assert!(twice.ends_with("another module of this process is without it"), "{twice}");
+    drop(first);
+    without("NO_TURN").load().unwrap();
+    // What others are made from at compile time is a module of its own.
+    assert_ne!(without("CACHE_PINS_CUT").build().unwrap(), without("NO_TURN").build().unwrap());
 }
 
 fn describe(kernel: &Kernel) -> (String, u64) {
