@@ -5,9 +5,9 @@
 // A constant, true where WARPBELL_MUTATE_rule is defined as 1, false where it is not defined.
 #define WARPBELL_CONSTANT(rule, name) constexpr bool name = WARPBELL_SWITCH_EXPAND(WARPBELL_MUTATE_##rule)
 #if defined(WARPBELL_SWITCHES)
-// On the CPU target: variables that a test sets in the loaded module, so that one module serves for all rules. Of
-// CONSTANT, what others are made from at compile time. Weak and not inline, as those are one for all modules of a
-// process.
+// On the CPU target: variables that a test sets in the loaded module, so that one module serves for all
+// rules. Of CONSTANT, what others are made from at compile time. Weak and not inline, as those are one for
+// all modules of a process.
 #define WARPBELL_SWITCH(rule, name) [[gnu::weak, gnu::used, gnu::visibility("default")]] bool name = false
 #else
 #define WARPBELL_SWITCH(rule, name) WARPBELL_CONSTANT(rule, name)

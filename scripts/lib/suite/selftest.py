@@ -228,7 +228,9 @@ class Ending(InFolder):
         program = f"import pathlib, runpy, schedule, steps; steps.FILE = pathlib.Path('{file}'); " \
                   f"schedule.LOGS = pathlib.Path('{self.folder}/logs'); runpy.run_path('__main__.py', run_name='__main__')"
         for sent in (signal.SIGINT, signal.SIGTERM):
-            runner = subprocess.Popen([sys.executable, "-c", program], cwd=SUITE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            # Whoever runs these tests in the background ignores SIGINT, and so would the runner.
+            runner = subprocess.Popen([sys.executable, "-c", program], cwd=SUITE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                      preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
             pid = self.folder / "pid"
             while not pid.exists() and runner.poll() is None:
                 time.sleep(0.01)
