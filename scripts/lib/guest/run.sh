@@ -96,7 +96,7 @@ boot_once() {
 crashed() { [[ $2 == 139 ]] && ! grep -aqs '^GUEST-EXIT ' "$1/out.log"; }
 
 guest_run() {
-  local kernel ssds limit expect iommu logs work image modules faults code=0 status=0
+  local kernel ssds limit expect iommu logs work image modules faults again code=0 status=0
   local -a ssd_options extra disks programs files variables words announced program
   # shellcheck disable=SC2086 # words are wanted
   set -- ${WARPBELL_GUEST_OPTIONS:-} "$@"
@@ -109,14 +109,16 @@ guest_run() {
   trap "rm -rf '$work'" EXIT
   run_image "$work"
   boot_once || status=$?
-  if crashed "$work" "$status"; then
-    # QEMU's controller (7.2) completes commands on queues that it has freed, if it is reset while it fetches more.
-    warn "QEMU itself crashed (exit code $status): no result; booting once more"
+  for again in 1 2; do
+    crashed "$work" "$status" || break
+    # QEMU's controller (7.2) completes commands on queues that it has freed, if it is reset while it fetches more: the
+    # likelier, the busier the machine is.
+    warn "QEMU itself crashed (exit code $status): no result; booting again ($again of 2)"
     faults=$(dma_faults "$work")$(kernel_faults "$work" "${announced[@]}")
     [[ $expect == yes || -z $faults ]] || die "$EXIT_FAILED" "and there was reason to look at before it did: ${faults:0:1000}"
     status=0
     boot_once || status=$?
-  fi
+  done
   judge "$work" "$status" "$expect" "${announced[@]}" || code=$?
   [[ -z $logs ]] || { mkdir -p "$(at "$logs")" && cp "$work"/{kernel,qemu,out}.log "$(at "$logs")/"; }
   exit "$code"
