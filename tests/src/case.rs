@@ -89,6 +89,8 @@ pub struct Case {
     pub deadline: Duration,
     /// Deadline of a submission; zero: the same.
     pub submit_deadline: Duration,
+    /// Whether the host replaces queues that are lost.
+    pub recovery: bool,
     /// How lanes are interleaved.
     pub schedule: Schedule,
     /// Commands that the controller holds back to complete them in random order; 0: in order.
@@ -128,6 +130,7 @@ impl Case {
             sgl: true,
             deadline: Duration::from_secs(10),
             submit_deadline: Duration::ZERO,
+            recovery: true,
             schedule: Schedule::default(),
             shuffle: 0,
             dbbuf: false,
@@ -200,6 +203,7 @@ impl Case {
             sharing: self.sharing,
             deadline: self.deadline,
             start: self.start,
+            recovery: self.recovery,
             ..AttachOptions::default()
         }
     }

@@ -67,7 +67,8 @@ pub fn reset_under_load_on(target: Target, ssd: &Arc<Ssd>, order: ResetOrder) {
     // Nothing may end by it before the reset, however slow the machine; what is lost does not wait for it.
     let deadline = LIMIT;
     let case = Case { entries: 64, async_depth: 4, commands: 16_000, read_range: 1024, ..Case::new("reset") };
-    let case = Case { target, nsid, block_size, deadline, ..case };
+    // The reset alone takes the queue away: recovery would delete it while slow kernels are on their way back.
+    let case = Case { target, nsid, block_size, deadline, recovery: false, ..case };
     let rig = Rig::new(&case, ssd.clone(), ssd.clone()).expect("a rig");
     let ended = thread::scope(|scope| {
         let running = scope.spawn(|| crate::threaded::run_on(&rig));
