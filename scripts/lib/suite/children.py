@@ -36,9 +36,7 @@ class Children:
         return code
 
     def end(self):
-        """Ends what runs; kills what does not end by itself. Who asks again is not heard: it is being done."""
-        for word in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(word, signal.SIG_IGN)
+        """Ends what runs; kills what does not end by itself."""
         with self.lock:
             self.ended = True
             sessions = {child.pid for child in self.running}
