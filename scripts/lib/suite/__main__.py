@@ -14,6 +14,7 @@ from schedule import CI, LOGS, run_all
 from steps import SIZES, TIERS, BadSteps, choose, load, record, write_table
 
 EXIT_FAILED, EXIT_USAGE, EXIT_ENDED = 1, 2, 130
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def arguments():
@@ -89,11 +90,18 @@ def main():
     return 0 if report.table(all_ran) else EXIT_FAILED
 
 
+def end_once(*_):
+    """The first signal ends the run. Another one would cut off the ending, and what ignores SIGTERM would stay."""
+    for word in ENDING:
+        signal.signal(word, lambda *_: None)
+    raise KeyboardInterrupt
+
+
 if __name__ == "__main__":
     # What a run has started is out of reach of who ends the run, in sessions of its own: all ways to end it are as Ctrl-C.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
-        signal.signal(signal.SIGHUP, signal.default_int_handler)
+    for word in ENDING:
+        if word == signal.SIGTERM or signal.getsignal(word) != signal.SIG_IGN:
+            signal.signal(word, end_once)
     try:
         sys.exit(main())
     except KeyboardInterrupt:

@@ -219,27 +219,33 @@ class Running(InFolder):
 
 
 class Ending(InFolder):
-    def test_ctrl_c_begins_nothing_more_and_ends_what_runs(self):
-        inner = f"cd {self.folder}; echo \\$\\$ >new; mv new pid; exec sleep 300"
+    def test_signals_begin_nothing_more_and_end_what_runs(self):
+        for first, sent in (":", [signal.SIGINT]), (":", [signal.SIGTERM]), ('trap \\"\\" TERM', [signal.SIGTERM, signal.SIGTERM]):
+            self.end_with(first, sent)
+
+    def end_with(self, first, sent):
+        """Sends signals to a run whose step does `first` and waits: it and what it started end."""
+        inner = f"cd {self.folder}; {first}; echo \\$\\$ >new; mv new pid; exec sleep 300"
         row = '[[step]]\nname = "{}"\ntier = "S"\nsize = "daily"\ncores = 0\ncommand = ["bash", "-c", \'{}\']\n'
         # `timeout` gives what it runs a group of its own.
         file = self.folder / "steps.toml"
         file.write_text(row.format("long", f'timeout 300 bash -c "{inner}"; true') + row.format("next", f"touch {self.folder}/begun"))
-        program = f"import pathlib, runpy, schedule, steps; steps.FILE = pathlib.Path('{file}'); " \
+        program = f"import children, pathlib, runpy, schedule, steps; children.PATIENCE_S = 1; steps.FILE = pathlib.Path('{file}'); " \
                   f"schedule.LOGS = pathlib.Path('{self.folder}/logs'); runpy.run_path('__main__.py', run_name='__main__')"
-        for sent in (signal.SIGINT, signal.SIGTERM):
-            # Whoever runs these tests in the background ignores SIGINT, and so would the runner.
-            runner = subprocess.Popen([sys.executable, "-c", program], cwd=SUITE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                      preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
-            pid = self.folder / "pid"
-            while not pid.exists() and runner.poll() is None:
-                time.sleep(0.01)
-            runner.send_signal(sent)
-            self.assertEqual(runner.wait(60), 130)
-            self.assertFalse((self.folder / "begun").exists())
-            stat = pathlib.Path("/proc", pid.read_text().strip(), "stat")
-            self.assertFalse(stat.exists() and ") Z " not in stat.read_text(), "what `timeout` started is still there")
-            pid.unlink()
+        # Whoever runs these tests in the background ignores SIGINT, and so would the runner.
+        runner = subprocess.Popen([sys.executable, "-c", program], cwd=SUITE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                  preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+        pid = self.folder / "pid"
+        while not pid.exists() and runner.poll() is None:
+            time.sleep(0.01)
+        for word in sent:
+            runner.send_signal(word)
+            time.sleep(0.2)
+        self.assertEqual(runner.wait(60), 130)
+        self.assertFalse((self.folder / "begun").exists())
+        stat = pathlib.Path("/proc", pid.read_text().strip(), "stat")
+        self.assertFalse(stat.exists() and ") Z " not in stat.read_text(), "what `timeout` started is still there")
+        pid.unlink()
 
     def test_wrong_options_are_told_before_set_up(self):
         for options in (["--nonsense"], ["--step", "no such step"]):
