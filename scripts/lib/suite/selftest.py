@@ -100,13 +100,32 @@ class Choosing(unittest.TestCase):
         self.assertEqual(chosen("all", texts=["al"]), ["build", "all"])
         self.assertEqual(chosen("daily", texts=["nothing"]), [])
 
+    def test_values_of_another_kind_are_refused_by_name(self):
+        good = '[[step]]\nname = "a"\ntier = "U"\nsize = "all"\ncommand = ["true"]\n'
+        for line in ("budget_s = -20", "cores = -1", "cores = true", "passed = -3", "last_s = -4", "only = 1", 'budget_s = "20"', 'needs = "git"', 'only = "no"', "env = { A = 1 }", "after = [1]", 'env = "a"'):
+            with self.assertRaisesRegex(BadSteps, f"step 'a': {line.split()[0]} = "):
+                steps.load(f"{good}{line}\n")
+        with self.assertRaisesRegex(BadSteps, "command = 'true': texts"):
+            steps.load(good.replace('["true"]', '"true"'))
+
+    def test_a_file_that_cannot_be_read_is_refused_in_a_line(self):
+        row = '[[step]]\nname = "a"\ntier = "U"\nsize = "all"\ncommand = ["true"]\n'
+        for text, said in (("", "no step"), ("step = 1", "no step"), ("[[step]", "line 1"), (row + 'name = "b"\n', "Cannot overwrite"),
+                           (f"more = 1\n{row}", "unknown key 'more'"), (row.replace('tier = "U"\n', ""), "step 'a': no key 'tier'")):
+            with self.assertRaisesRegex(BadSteps, f"^tests/steps.toml: .*{said}"):
+                steps.load(text)
+        with mock.patch.object(steps, "FILE", steps.ROOT / "tests/none.toml"), self.assertRaisesRegex(BadSteps, "^tests/none.toml: No such file"):
+            steps.load()
+
     def test_rows_that_make_no_sense_are_refused_by_name(self):
         good = '[[step]]\nname = "a"\ntier = "U"\nsize = "all"\ncommand = ["true"]\n'
         self.assertEqual(len(steps.load(good)), 1)
-        for change, said in ((("U", "X"), "tier = X"), (('"all"', '"most"'), "size = most"), (("command", "comand"), "comand"),
-                             (('["true"]', "[]"), "command"), (("size", 'after = ["b"]\nsize'), "after = b")):
+        for change, said in ((("U", "X"), "tier = X"), (('"all"', '"most"'), "size = most"), (("command", "comand"), "unknown key 'comand': one of name,"),
+                             (('["true"]', "[]"), "command"), (("size", 'after = ["b"]\nsize'), "after = b: no such step")):
             with self.assertRaisesRegex(BadSteps, said):
                 steps.load(good.replace(*change))
+        with self.assertRaisesRegex(BadSteps, "after = b: it stands later"):
+            steps.load(good + 'after = ["b"]\n' + good.replace('"a"', '"b"'))
         with self.assertRaisesRegex(BadSteps, "two steps"):
             steps.load(good + good)
 
