@@ -1,5 +1,7 @@
 """The runner's own tests. Ends with the line `N passed, N failed`."""
 
+import contextlib
+import io
 import os
 import pathlib
 import signal
@@ -15,6 +17,7 @@ from unittest import mock
 import figures
 import judge
 import names
+import report
 import schedule
 import steps
 from figures import Figure
@@ -97,8 +100,10 @@ class Choosing(unittest.TestCase):
         chosen = lambda size, **more: [s.name for s in steps.choose(rows, size, **more)]
         self.assertEqual(chosen("daily"), ["build", "smoke"])
         self.assertEqual(chosen("deep"), ["build", "all"])
-        self.assertEqual(chosen("all", texts=["al"]), ["build", "all"])
+        self.assertEqual(chosen("all", texts=["AL"]), ["build", "all"])
         self.assertEqual(chosen("daily", texts=["nothing"]), [])
+        rows[2].needs = ["no-such-program"]
+        self.assertEqual(chosen("all", texts=["al"]), ["all"], "what cannot run needs no build")
 
     def test_values_of_another_kind_are_refused_by_name(self):
         good = '[[step]]\nname = "a"\ntier = "U"\nsize = "all"\ncommand = ["true"]\n'
@@ -267,7 +272,7 @@ class Ending(InFolder):
         pid.unlink()
 
     def test_wrong_options_are_told_before_set_up(self):
-        for options in (["--nonsense"], ["--step", "no such step"]):
+        for options in (["--nonsense"], ["--step", "no such step"], ["--step", ""], ["--tier", "V"], ["--all", "--deep"], ["--list", "--record"]):
             done = subprocess.run([steps.ROOT / "scripts/test", *options], capture_output=True, text=True, check=False)
             self.assertEqual((done.returncode, done.stdout), (2, ""), options)
 
@@ -310,6 +315,32 @@ class Names(InFolder):
             "section 'alone (daily)' of tests/list.txt: the step is 'daily alone' now",
             "section 'gone (daily)' of tests/list.txt: no such step"])
         self.assertEqual(names.astray(steps.load(), names.load()), [])
+
+    def test_a_line_that_is_in_no_section_is_refused(self):
+        self.put(names, FILE=self.folder / "list.txt")
+        for text, line in (("stray\n== a (daily)\n", "1: stray"), ("# of it\n== a (daily)\nb\n== c\n", "4: == c")):
+            names.FILE.write_text(text)
+            with self.assertRaisesRegex(BadSteps, f"list.txt:{line}: belongs below a line == STEP"):
+                names.load()
+
+    def test_a_run_fails_with_a_section_astray_and_where_nothing_passed(self):
+        passed, skipped = schedule.Ran(step("one"), Result(Counter({PASSED: 1}))), schedule.Ran(step("two"), Result(Counter({SKIPPED: 1})))
+        for ran, astray, well, end in ((passed, [], True, "\n\n1 passed, 0 failed, 0 skipped\n"),
+                                       (passed, ["lost"], False, "\nerror: lost\n1 passed, 1 failed, 0 skipped\n"),
+                                       (skipped, [], False, "\nerror: nothing passed\n0 passed, 0 failed, 1 skipped\n")):
+            with contextlib.redirect_stdout(io.StringIO()) as said:
+                self.assertEqual(report.table([ran], astray), well)
+            self.assertTrue(said.getvalue().endswith(end), said.getvalue())
+
+    def test_more_than_was_recorded_is_told(self):
+        ran = schedule.Ran(step("plain", parser="plain", passed=10), Result(Counter({PASSED: 11})))
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            report.times([ran])
+        self.assertIn("more than was recorded: plain: 11 passed, 10: ", said.getvalue())
+
+    def test_a_list_is_printed_once(self):
+        done = subprocess.run([steps.ROOT / "scripts/test", "--list-tests", "--step", "HOUSE"], capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", "steps whose tests have no names: house rules\n"))
 
     def test_the_list_is_written_of_steps_that_passed_alone(self):
         self.put(names, FILE=self.folder / "list.txt")

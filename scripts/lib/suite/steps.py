@@ -171,11 +171,11 @@ def leave(step, by_name):
 
 
 def choose(steps, size, tier=None, texts=()):
-    """The steps of a run: those asked for, and what they come after."""
-    wanted = [s for s in steps if s.in_size(size) and (tier in (None, s.tier)) and (not texts or any(t in s.name for t in texts))]
+    """The steps of a run: those asked for, and what they come after. One that cannot run here needs nothing before it."""
+    wanted = [s for s in steps if s.in_size(size) and (tier in (None, s.tier)) and (not texts or any(t.lower() in s.name.lower() for t in texts))]
     names = {s.name for s in wanted}
     for step in reversed(steps):
-        if step.name in names:
+        if step.name in names and not step.missing():
             names |= set(step.after)
     return [s for s in steps if s.name in names]
 
