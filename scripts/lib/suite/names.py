@@ -46,7 +46,7 @@ def astray(steps, listed):
     for name, section in listed.items():
         now = runs.get(name)
         if now != section.size:
-            wrong.append(f"section '{name} ({section.size})' of {FILE.relative_to(ROOT)}: " + (f"the step is '{now}' now" if now else "no such step"))
+            wrong.append(f"section '{name} ({section.size})' of {os.path.relpath(FILE, ROOT)}: " + (f"the step is '{now}' now" if now else "no such step"))
     return wrong
 
 

@@ -277,6 +277,13 @@ class Ending(InFolder):
             self.assertEqual((done.returncode, done.stdout), (2, ""), options)
 
 
+    def test_scripts_beside_the_runner_refuse_options_with_code_2(self):
+        for words in (["coverage", "--only", "x", "--update"], ["coverage", "--only", "x", "--report"], ["bench-compare", "no-such-commit"],
+                      ["bench-compare", "HEAD", "--runtime", "3x"]):
+            done = subprocess.run([steps.ROOT / "scripts" / words[0], *words[1:]], capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), words)
+
+
 class Names(InFolder):
     SCENES = ["guest four reads", "guest own binds", "guest own lists"]
 
