@@ -10,32 +10,49 @@ import time
 import figures
 import names
 import report
+from judge import tier_of
 from schedule import CI, LOGS, run_all
 from steps import SIZES, TIERS, BadSteps, choose, load, record, write_table
 
 EXIT_FAILED, EXIT_USAGE, EXIT_ENDED = 1, 2, 130
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+USAGE = """scripts/test [--all | --deep] [--step TEXT]... [--tier S] [--list | --list-tests | --record] [--check]
+                    [--no-setup] [--yes] [--help]"""
 
 
 def arguments():
-    words = argparse.ArgumentParser(prog="scripts/test", add_help=False, allow_abbrev=False)
-    words.add_argument("--all", dest="size", action="store_const", const="all", default="daily")
-    words.add_argument("--deep", dest="size", action="store_const", const="deep")
+    words = argparse.ArgumentParser(prog="scripts/test", usage=USAGE, add_help=False, allow_abbrev=False)
+    size, what = words.add_mutually_exclusive_group(), words.add_mutually_exclusive_group()
+    size.add_argument("--all", dest="size", action="store_const", const="all", default="daily")
+    size.add_argument("--deep", dest="size", action="store_const", const="deep")
     words.add_argument("--step", action="append", default=[])
     words.add_argument("--tier", choices=list(TIERS))
-    words.add_argument("--list", action="store_true")
-    words.add_argument("--list-tests", action="store_true")
-    words.add_argument("--record", action="store_true")
-    return words.parse_args()
+    for option in ("--list", "--list-tests", "--record"):
+        what.add_argument(option, action="store_true")
+    words.add_argument("--check", action="store_true")
+    given = words.parse_args()
+    if not all(map(str.strip, given.step)):
+        words.error("argument --step: a text of the names of steps")
+    return given
 
 
-def chosen(given):
+def chosen(given, listed):
     steps = load()
     found = choose(steps, given.size, given.tier, given.step)
-    if not found:
-        larger = [size for size in SIZES if choose(steps, size, given.tier, given.step)]
-        hint = f"; --{larger[0]} has some" if larger else "; --deep --list shows all"
-        raise BadSteps(f"no step of this size has tier {given.tier or 'any'} and {given.step or 'any'} in its name{hint}")
-    return steps, found
+    if found:
+        return steps, found
+    if given.tier not in {None, *(step.tier for step in steps)}:
+        homes = [f"'{step.name}'" for step in steps if step.name in listed and has_tests_of(given.tier, step, listed[step.name])]
+        raise BadSteps(f"tier {given.tier} has no step of its own: its tests are in {', '.join(homes) or 'none'}")
+    larger = [size for size in SIZES if choose(steps, size, given.tier, given.step)]
+    hint = f"; --{larger[0]} has some" if larger else "; --deep --list shows all"
+    tier = f" of tier {given.tier}" if given.tier else ""
+    texts = f" has {' or '.join(map(repr, given.step))} in its name" if given.step else ""
+    raise BadSteps(f"no step{tier} of the {given.size} run{texts}{hint}")
+
+
+def has_tests_of(tier, step, section):
+    return step.parser == "nextest" and any(tier_of(name.split()[0], step.tier) == tier for name in section.names)
 
 
 def show(steps):
@@ -45,10 +62,13 @@ def show(steps):
         print(f"{step.tier:<4} {step.size:<5} {step.budget_s:>5} s {step.took:>4} s {step.cores or 'all':>5}  {step.name}{needs}")
 
 
-def show_tests(steps):
-    for step, section in names.load().items():
+def show_tests(steps, listed):
+    for step, section in listed.items():
         if step in {s.name for s in steps}:
             print("\n".join(f"{step}: {name}" for name in section.names))
+    without = [step.name for step in steps if step.name not in listed]
+    if without:
+        print(f"steps whose tests have no names: {'; '.join(without)}", file=sys.stderr)
 
 
 def environment():
@@ -62,13 +82,18 @@ def environment():
 def main():
     given = arguments()
     try:
-        steps, wanted = chosen(given)
+        listed = names.load()
+        steps, wanted = chosen(given, listed)
     except BadSteps as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_USAGE
-    if given.list or given.list_tests:
-        show(wanted) if given.list else show_tests(wanted)
+    if given.check:
         return 0
+    if given.list or given.list_tests:
+        show(wanted) if given.list else show_tests(wanted, listed)
+        return 0
+    for line in names.astray(steps, listed):
+        print(f"error: {line}", flush=True)
     environment()
     begin = time.monotonic()
     all_ran = run_all(wanted, report.line)
@@ -86,14 +111,21 @@ def main():
     print()
     report.times(all_ran)
     print(f"{seconds:.0f} s in all, {set_up} s of it set-up; size: {given.size}")
-    return 0 if report.table(all_ran) else EXIT_FAILED
+    return 0 if report.table(all_ran, names.astray(steps, names.load())) else EXIT_FAILED
+
+
+def end_once(*_):
+    """The first signal ends the run. Another one would cut off the ending, and what ignores SIGTERM would stay."""
+    for word in ENDING:
+        signal.signal(word, lambda *_: None)
+    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":
     # What a run has started is out of reach of who ends the run, in sessions of its own: all ways to end it are as Ctrl-C.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
-        signal.signal(signal.SIGHUP, signal.default_int_handler)
+    for word in ENDING:
+        if word == signal.SIGTERM or signal.getsignal(word) != signal.SIG_IGN:
+            signal.signal(word, end_once)
     try:
         sys.exit(main())
     except KeyboardInterrupt:

@@ -1,12 +1,13 @@
 """What a run must have: the tests of tests/list.txt, by the step that runs them, and as many of a step whose tests have no
 names as tests/steps.toml says. So none is lost without a line that says so."""
 
+import os
 import re
 from dataclasses import dataclass
 
 import schedule
 from judge import FAILED, PASSED, SKIPPED
-from steps import ROOT
+from steps import ROOT, BadSteps
 
 FILE = ROOT / "tests/list.txt"
 HEADER = """\
@@ -28,11 +29,13 @@ class Section:
 def load():
     """{step: Section}"""
     found, section = {}, None
-    for line in FILE.read_text().splitlines() if FILE.exists() else []:
-        if line.startswith("== "):
-            name, _, size = line[3:].removesuffix(")").rpartition(" (")
-            section = found[name] = Section(size, [])
+    for number, line in enumerate(FILE.read_text().splitlines() if FILE.exists() else [], 1):
+        head = re.fullmatch(r"== (.+) \((.+)\)", line)
+        if head:
+            section = found[head[1]] = Section(head[2], [])
         elif line and not line.startswith("#"):
+            if section is None or line.startswith("=="):
+                raise BadSteps(f"{os.path.relpath(FILE, ROOT)}:{number}: {line}: belongs below a line == STEP (SIZE)")
             section.names.append(line)
     return found
 
@@ -43,7 +46,7 @@ def astray(steps, listed):
     for name, section in listed.items():
         now = runs.get(name)
         if now != section.size:
-            wrong.append(f"section '{name} ({section.size})' of {FILE.relative_to(ROOT)}: " + (f"the step is '{now}' now" if now else "no such step"))
+            wrong.append(f"section '{name} ({section.size})' of {os.path.relpath(FILE, ROOT)}: " + (f"the step is '{now}' now" if now else "no such step"))
     return wrong
 
 

@@ -61,12 +61,15 @@ def times(all_ran):
     for title, rows, key in (("beyond its budget", over, "budget_s"), ("slower than the last figure", slower, "last_s")):
         for ran in rows:
             print(f"{title}: {ran.step.name}: {ran.seconds:.0f} s, {getattr(ran.step, key)} s")
+    for ran in all_ran:
+        if ran.step.passed and ran.result.counts[PASSED] > ran.step.passed:
+            print(f"more than was recorded: {ran.step.name}: {ran.result.counts[PASSED]} passed, {ran.step.passed}: scripts/test --record writes it")
     if not over and not slower:
         print("every step within its budget, none slower than its last figure")
 
 
-def table(all_ran):
-    """Tests by tier; the last line is the one that programs read. Returns whether all is well."""
+def table(all_ran, astray=()):
+    """Tests by tier; the last line is the one that programs read. Returns whether all is well. `astray`: lines, each a failure."""
     tiers = {tier: [Counter(), []] for tier in TIERS}
     for ran in all_ran:
         of_tests = ran.result.tiers or {ran.step.tier: ran.result.counts}
@@ -81,7 +84,11 @@ def table(all_ran):
     for tier, (found, reasons) in tiers.items():
         total.update(found)
         print(f"{tier:<4} {TIERS[tier]:<50} {found[PASSED]:>7} {found[FAILED]:>7} {found[SKIPPED]:>8}  {'; '.join(reasons)}")
-    print(f"\n{total[PASSED]} passed, {total[FAILED]} failed, {total[SKIPPED]} skipped")
+    print()
+    total[FAILED] += len(astray)
+    for error in [*astray, *([] if total[PASSED] else ["nothing passed"])]:
+        print(f"error: {error}")
+    print(f"{total[PASSED]} passed, {total[FAILED]} failed, {total[SKIPPED]} skipped")
     return not total[FAILED] and total[PASSED] > 0
 
 

@@ -1,5 +1,7 @@
 """The runner's own tests. Ends with the line `N passed, N failed`."""
 
+import contextlib
+import io
 import os
 import pathlib
 import signal
@@ -15,6 +17,7 @@ from unittest import mock
 import figures
 import judge
 import names
+import report
 import schedule
 import steps
 from figures import Figure
@@ -97,16 +100,37 @@ class Choosing(unittest.TestCase):
         chosen = lambda size, **more: [s.name for s in steps.choose(rows, size, **more)]
         self.assertEqual(chosen("daily"), ["build", "smoke"])
         self.assertEqual(chosen("deep"), ["build", "all"])
-        self.assertEqual(chosen("all", texts=["al"]), ["build", "all"])
+        self.assertEqual(chosen("all", texts=["AL"]), ["build", "all"])
         self.assertEqual(chosen("daily", texts=["nothing"]), [])
+        rows[2].needs = ["no-such-program"]
+        self.assertEqual(chosen("all", texts=["al"]), ["all"], "what cannot run needs no build")
+
+    def test_values_of_another_kind_are_refused_by_name(self):
+        good = '[[step]]\nname = "a"\ntier = "U"\nsize = "all"\ncommand = ["true"]\n'
+        for line in ("budget_s = -20", "cores = -1", "cores = true", "passed = -3", "last_s = -4", "only = 1", 'budget_s = "20"', 'needs = "git"', 'only = "no"', "env = { A = 1 }", "after = [1]", 'env = "a"'):
+            with self.assertRaisesRegex(BadSteps, f"step 'a': {line.split()[0]} = "):
+                steps.load(f"{good}{line}\n")
+        with self.assertRaisesRegex(BadSteps, "command = 'true': texts"):
+            steps.load(good.replace('["true"]', '"true"'))
+
+    def test_a_file_that_cannot_be_read_is_refused_in_a_line(self):
+        row = '[[step]]\nname = "a"\ntier = "U"\nsize = "all"\ncommand = ["true"]\n'
+        for text, said in (("", "no step"), ("step = 1", "no step"), ("[[step]", "line 1"), (row + 'name = "b"\n', "Cannot overwrite"),
+                           (f"more = 1\n{row}", "unknown key 'more'"), (row.replace('tier = "U"\n', ""), "step 'a': no key 'tier'")):
+            with self.assertRaisesRegex(BadSteps, f"^tests/steps.toml: .*{said}"):
+                steps.load(text)
+        with mock.patch.object(steps, "FILE", steps.ROOT / "tests/none.toml"), self.assertRaisesRegex(BadSteps, "^tests/none.toml: No such file"):
+            steps.load()
 
     def test_rows_that_make_no_sense_are_refused_by_name(self):
         good = '[[step]]\nname = "a"\ntier = "U"\nsize = "all"\ncommand = ["true"]\n'
         self.assertEqual(len(steps.load(good)), 1)
-        for change, said in ((("U", "X"), "tier = X"), (('"all"', '"most"'), "size = most"), (("command", "comand"), "comand"),
-                             (('["true"]', "[]"), "command"), (("size", 'after = ["b"]\nsize'), "after = b")):
+        for change, said in ((("U", "X"), "tier = X"), (('"all"', '"most"'), "size = most"), (("command", "comand"), "unknown key 'comand': one of name,"),
+                             (('["true"]', "[]"), "command"), (("size", 'after = ["b"]\nsize'), "after = b: no such step")):
             with self.assertRaisesRegex(BadSteps, said):
                 steps.load(good.replace(*change))
+        with self.assertRaisesRegex(BadSteps, "after = b: it stands later"):
+            steps.load(good + 'after = ["b"]\n' + good.replace('"a"', '"b"'))
         with self.assertRaisesRegex(BadSteps, "two steps"):
             steps.load(good + good)
 
@@ -219,32 +243,45 @@ class Running(InFolder):
 
 
 class Ending(InFolder):
-    def test_ctrl_c_begins_nothing_more_and_ends_what_runs(self):
-        inner = f"cd {self.folder}; echo \\$\\$ >new; mv new pid; exec sleep 300"
+    def test_signals_begin_nothing_more_and_end_what_runs(self):
+        for first, sent in (":", [signal.SIGINT]), (":", [signal.SIGTERM]), ('trap \\"\\" TERM', [signal.SIGTERM, signal.SIGTERM]):
+            self.end_with(first, sent)
+
+    def end_with(self, first, sent):
+        """Sends signals to a run whose step does `first` and waits: it and what it started end."""
+        inner = f"cd {self.folder}; {first}; echo \\$\\$ >new; mv new pid; exec sleep 300"
         row = '[[step]]\nname = "{}"\ntier = "S"\nsize = "daily"\ncores = 0\ncommand = ["bash", "-c", \'{}\']\n'
         # `timeout` gives what it runs a group of its own.
         file = self.folder / "steps.toml"
         file.write_text(row.format("long", f'timeout 300 bash -c "{inner}"; true') + row.format("next", f"touch {self.folder}/begun"))
-        program = f"import pathlib, runpy, schedule, steps; steps.FILE = pathlib.Path('{file}'); " \
+        program = f"import children, pathlib, runpy, schedule, steps; children.PATIENCE_S = 1; steps.FILE = pathlib.Path('{file}'); " \
                   f"schedule.LOGS = pathlib.Path('{self.folder}/logs'); runpy.run_path('__main__.py', run_name='__main__')"
-        for sent in (signal.SIGINT, signal.SIGTERM):
-            # Whoever runs these tests in the background ignores SIGINT, and so would the runner.
-            runner = subprocess.Popen([sys.executable, "-c", program], cwd=SUITE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                      preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
-            pid = self.folder / "pid"
-            while not pid.exists() and runner.poll() is None:
-                time.sleep(0.01)
-            runner.send_signal(sent)
-            self.assertEqual(runner.wait(60), 130)
-            self.assertFalse((self.folder / "begun").exists())
-            stat = pathlib.Path("/proc", pid.read_text().strip(), "stat")
-            self.assertFalse(stat.exists() and ") Z " not in stat.read_text(), "what `timeout` started is still there")
-            pid.unlink()
+        # Whoever runs these tests in the background ignores SIGINT, and so would the runner.
+        runner = subprocess.Popen([sys.executable, "-c", program], cwd=SUITE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                  preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+        pid = self.folder / "pid"
+        while not pid.exists() and runner.poll() is None:
+            time.sleep(0.01)
+        for word in sent:
+            runner.send_signal(word)
+            time.sleep(0.2)
+        self.assertEqual(runner.wait(60), 130)
+        self.assertFalse((self.folder / "begun").exists())
+        stat = pathlib.Path("/proc", pid.read_text().strip(), "stat")
+        self.assertFalse(stat.exists() and ") Z " not in stat.read_text(), "what `timeout` started is still there")
+        pid.unlink()
 
     def test_wrong_options_are_told_before_set_up(self):
-        for options in (["--nonsense"], ["--step", "no such step"]):
+        for options in (["--nonsense"], ["--step", "no such step"], ["--step", ""], ["--tier", "V"], ["--all", "--deep"], ["--list", "--record"]):
             done = subprocess.run([steps.ROOT / "scripts/test", *options], capture_output=True, text=True, check=False)
             self.assertEqual((done.returncode, done.stdout), (2, ""), options)
+
+
+    def test_scripts_beside_the_runner_refuse_options_with_code_2(self):
+        for words in (["coverage", "--only", "x", "--update"], ["coverage", "--only", "x", "--report"], ["bench-compare", "no-such-commit"],
+                      ["bench-compare", "HEAD", "--runtime", "3x"]):
+            done = subprocess.run([steps.ROOT / "scripts" / words[0], *words[1:]], capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), words)
 
 
 class Names(InFolder):
@@ -285,6 +322,32 @@ class Names(InFolder):
             "section 'alone (daily)' of tests/list.txt: the step is 'daily alone' now",
             "section 'gone (daily)' of tests/list.txt: no such step"])
         self.assertEqual(names.astray(steps.load(), names.load()), [])
+
+    def test_a_line_that_is_in_no_section_is_refused(self):
+        self.put(names, FILE=self.folder / "list.txt")
+        for text, line in (("stray\n== a (daily)\n", "1: stray"), ("# of it\n== a (daily)\nb\n== c\n", "4: == c")):
+            names.FILE.write_text(text)
+            with self.assertRaisesRegex(BadSteps, f"list.txt:{line}: belongs below a line == STEP"):
+                names.load()
+
+    def test_a_run_fails_with_a_section_astray_and_where_nothing_passed(self):
+        passed, skipped = schedule.Ran(step("one"), Result(Counter({PASSED: 1}))), schedule.Ran(step("two"), Result(Counter({SKIPPED: 1})))
+        for ran, astray, well, end in ((passed, [], True, "\n\n1 passed, 0 failed, 0 skipped\n"),
+                                       (passed, ["lost"], False, "\nerror: lost\n1 passed, 1 failed, 0 skipped\n"),
+                                       (skipped, [], False, "\nerror: nothing passed\n0 passed, 0 failed, 1 skipped\n")):
+            with contextlib.redirect_stdout(io.StringIO()) as said:
+                self.assertEqual(report.table([ran], astray), well)
+            self.assertTrue(said.getvalue().endswith(end), said.getvalue())
+
+    def test_more_than_was_recorded_is_told(self):
+        ran = schedule.Ran(step("plain", parser="plain", passed=10), Result(Counter({PASSED: 11})))
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            report.times([ran])
+        self.assertIn("more than was recorded: plain: 11 passed, 10: ", said.getvalue())
+
+    def test_a_list_is_printed_once(self):
+        done = subprocess.run([steps.ROOT / "scripts/test", "--list-tests", "--step", "HOUSE"], capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", "steps whose tests have no names: house rules\n"))
 
     def test_the_list_is_written_of_steps_that_passed_alone(self):
         self.put(names, FILE=self.folder / "list.txt")

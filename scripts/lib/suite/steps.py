@@ -5,7 +5,7 @@ import pathlib
 import re
 import shutil
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 FILE = ROOT / "tests/steps.toml"
@@ -19,10 +19,22 @@ TIERS = {
     "R": "real SSD + GPU",
 }
 PARSERS = ("exit", "plain", "programs", "nextest", "libtest")
+# What the keys of a row may have, by their types below.
+KINDS = {
+    str: ("a text", lambda value: value != ""),
+    int: ("a whole number, at least 0", lambda value: value >= 0),
+    bool: ("true or false", lambda value: True),
+    list: ('texts: ["a", "b"]', lambda value: all(type(one) is str for one in value)),
+    dict: ('texts by name: { A = "b" }', lambda value: all(type(one) is str for one in value.values())),
+}
 
 
 class BadSteps(Exception):
-    """tests/steps.toml says something that makes no sense, or has no step that is asked for."""
+    """tests/steps.toml or tests/list.txt says something that makes no sense, or there is no step that is asked for."""
+
+
+def bad(said):
+    return BadSteps(f"{os.path.relpath(FILE, ROOT)}: {said}")
 
 
 @dataclass
@@ -50,10 +62,15 @@ class Step:
     # Steps of nextest whose tests this one leaves to them, besides those that its own filter leaves out.
     leaves: list = field(default_factory=list)
 
-    def check(self, names):
+    def check(self, before, everywhere):
+        """Raises for what makes no sense; `before`: the steps that stand before this one, of those `everywhere`."""
         def wrong(key, value, limit):
-            raise BadSteps(f"{FILE.relative_to(ROOT)}: step '{self.name}': {key} = {value}: {limit}")
+            raise bad(f"step '{self.name}': {key} = {value}: {limit}")
 
+        for key in fields(self):
+            value, (limit, holds) = getattr(self, key.name), KINDS[key.type]
+            if value is not None and not (type(value) is key.type and holds(value)):
+                wrong(key.name, repr(value), limit)
         if self.tier not in TIERS:
             wrong("tier", self.tier, f"one of {', '.join(TIERS)}")
         if self.size not in SIZES:
@@ -64,8 +81,8 @@ class Step:
             wrong("command", self.command, "at least one word")
         for key, others in (("after", self.after), ("behind", self.behind)):
             for other in others:
-                if other not in names:
-                    wrong(key, other, "a step before this one")
+                if other not in before:
+                    wrong(key, other, "it stands later" if other in everywhere else "no such step")
         if self.passed and self.parser != "plain":
             wrong("passed", self.passed, "only of the parser plain: the others have names or are one test")
 
@@ -102,19 +119,43 @@ def lacks(need):
     return "" if shutil.which(need) else f"no {need}"
 
 
+def rows_of(text):
+    try:
+        found = tomllib.loads(FILE.read_text() if text is None else text)
+    except OSError as error:
+        raise bad(error.strerror) from None
+    except ValueError as error:
+        raise bad(error) from None
+    other = next((key for key in found if key != "step"), "")
+    if other:
+        raise bad(f"unknown key '{other}': rows begin with [[step]]")
+    rows = found.get("step")
+    if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
+        raise bad("no step: rows begin with [[step]]")
+    return rows
+
+
+def step_of(row):
+    known = {key.name: key.default is MISSING and key.default_factory is MISSING for key in fields(Step)}
+    of = f"step '{row.get('name', '?')}'"
+    for key in row:
+        if key not in known:
+            raise bad(f"{of}: unknown key '{key}': one of {', '.join(known)}")
+    for key, must in known.items():
+        if must and key not in row:
+            raise bad(f"{of}: no key '{key}'")
+    return Step(**row)
+
+
 def load(text=None):
     """Every step, in the file's order."""
-    rows = tomllib.loads(FILE.read_text() if text is None else text)["step"]
-    steps = []
-    for row in rows:
-        try:
-            step = Step(**row)
-        except TypeError as error:
-            raise BadSteps(f"{FILE.relative_to(ROOT)}: step '{row.get('name', '?')}': {error}") from None
-        step.check({s.name for s in steps})
-        if step.name in {s.name for s in steps}:
-            raise BadSteps(f"{FILE.relative_to(ROOT)}: two steps are called '{step.name}'")
-        steps.append(step)
+    steps, before = [step_of(row) for row in rows_of(text)], set()
+    everywhere = [step.name for step in steps]
+    for step in steps:
+        step.check(before, everywhere)
+        if step.name in before:
+            raise bad(f"two steps are called '{step.name}'")
+        before.add(step.name)
     for step in steps:
         leave(step, {s.name: s for s in steps})
     return steps
@@ -125,16 +166,16 @@ def leave(step, by_name):
     for name in step.leaves:
         other = by_name.get(name)
         if step.command[0] != "-E" or other is None or other.command[0] != "-E":
-            raise BadSteps(f"{FILE.relative_to(ROOT)}: step '{step.name}': leaves = {name}: steps of nextest with a filter, both")
+            raise bad(f"step '{step.name}': leaves = {name}: steps of nextest with a filter, both")
         step.command[1] = f"({step.command[1]}) and not ({other.command[1]})"
 
 
 def choose(steps, size, tier=None, texts=()):
-    """The steps of a run: those asked for, and what they come after."""
-    wanted = [s for s in steps if s.in_size(size) and (tier in (None, s.tier)) and (not texts or any(t in s.name for t in texts))]
+    """The steps of a run: those asked for, and what they come after. One that cannot run here needs nothing before it."""
+    wanted = [s for s in steps if s.in_size(size) and (tier in (None, s.tier)) and (not texts or any(t.lower() in s.name.lower() for t in texts))]
     names = {s.name for s in wanted}
     for step in reversed(steps):
-        if step.name in names:
+        if step.name in names and not step.missing():
             names |= set(step.after)
     return [s for s in steps if s.name in names]
 
