@@ -100,11 +100,17 @@ impl Variant {
 
     /// Compiles for the CPU target, if there is no result yet, and loads the module.
     pub fn load(&self) -> Result<Module, Error> {
-        Module::load_as(&self.name(), &self.build()?, &self.switches)
+        Module::load_as(&self.name(), &self.compile()?, &self.switches)
     }
 
-    /// Compiles for the CPU target, if there is no result yet; returns the shared object.
+    /// Compiles for the CPU target, if there is no result yet; returns the shared object. An error where a rule is
+    /// switched off, which `load` alone can do.
     pub fn build(&self) -> Result<PathBuf, CompileError> {
+        self.refuse_switches("a shared object has every rule: load the variant")?;
+        self.compile()
+    }
+
+    fn compile(&self) -> Result<PathBuf, CompileError> {
         self.check()?;
         let compiler = Compiler::find(self.optimise)?;
         let files = self.files()?;
@@ -131,6 +137,7 @@ impl Variant {
     /// Compiles for a GPU of this compute capability (90 for 9.0) by NVRTC, if there is no result yet: machine code
     /// where NVRTC knows the architecture, else PTX for the newest that the GPU can take, which its driver compiles.
     pub fn cuda(&self, capability: u32) -> Result<CudaImage, CompileError> {
+        self.refuse_switches("rules are switched off on the CPU target alone")?;
         self.check()?;
         let (name, text) = self.cuda_source()?;
         let nvrtc = Nvrtc::get()?;
@@ -159,6 +166,13 @@ impl Variant {
             }
         };
         CudaImage::new(name, format, arch, bytes, compiled)
+    }
+
+    fn refuse_switches(&self, limit: &'static str) -> Result<(), CompileError> {
+        match self.switches.first() {
+            None => Ok(()),
+            Some(rule) => Err(CompileError::Name { object: "rule", name: rule.clone(), limit }),
+        }
     }
 
     /// Whether names and definitions are such as every compiler takes the same way.

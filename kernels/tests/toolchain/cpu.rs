@@ -1,8 +1,9 @@
 //! Modules by the C++ compiler.
 
-use std::fs;
+use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
+use std::{fs, io};
 
 use warpbell_kernels::cpu::{Kernel, Module};
 use warpbell_kernels::toolchain::{self, CompileError, Variant};
@@ -97,7 +98,7 @@ fn a_kernel_that_is_defined_twice_or_with_other_headers_is_refused() {
 fn definitions_make_another_module() {
     let cache = tempfile::tempdir().unwrap();
     let variant = Variant::text("mine.cu", ONE_KERNEL).cache(cache.path()).quick();
-    assert_ne!(variant.clone().mutate("NO_TURN").build().unwrap(), variant.build().unwrap());
+    assert_ne!(variant.clone().define("MINE").build().unwrap(), variant.build().unwrap());
     let error = variant.clone().mutate("NONE").load().unwrap_err().to_string();
     assert_eq!(
         error,
@@ -126,14 +127,34 @@ fn our_own_kernels_with_a_rule_switched_off_have_the_same_interface() {
 fn one_module_serves_for_all_rules_one_at_a_time() {
     let cache = tempfile::tempdir().unwrap();
     let without = |rule: &str| Variant::text("mine.cu", ONE_KERNEL).mutate(rule).cache(cache.path()).quick();
-    assert_eq!(without("NO_TURN").build().unwrap(), without("NO_LOCK").build().unwrap());
+    drop(without("NO_LOCK").load().unwrap());
     let first = without("NO_TURN").load().unwrap();
+    assert_eq!(modules(cache.path()), 1);
     let twice = without("NO_TURN").load().unwrap_err().to_string();
     assert!(twice.ends_with("another module of this process is without it"), "{twice}");
     drop(first);
     without("NO_TURN").load().unwrap();
     // What others are made from at compile time is a module of its own.
-    assert_ne!(without("CACHE_PINS_CUT").build().unwrap(), without("NO_TURN").build().unwrap());
+    without("CACHE_PINS_CUT").build().unwrap();
+    assert_eq!(modules(cache.path()), 2);
+}
+
+fn modules(cache: &Path) -> usize {
+    let name = |file: io::Result<fs::DirEntry>| file.unwrap().file_name().into_string().unwrap();
+    fs::read_dir(cache).unwrap().map(name).filter(|name| name.starts_with("module-")).count()
+}
+
+#[test]
+fn only_what_is_loaded_can_be_without_a_rule() {
+    let variant = Variant::text("mine.cu", ONE_KERNEL).mutate("NO_TURN");
+    assert_eq!(
+        variant.build().unwrap_err().to_string(),
+        "rule 'NO_TURN': a shared object has every rule: load the variant"
+    );
+    assert_eq!(
+        variant.cuda(90).unwrap_err().to_string(),
+        "rule 'NO_TURN': rules are switched off on the CPU target alone"
+    );
 }
 
 fn describe(kernel: &Kernel) -> (String, u64) {
