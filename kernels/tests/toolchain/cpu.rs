@@ -1,9 +1,9 @@
 //! Modules by the C++ compiler.
 
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
-use std::{fs, io};
 
 use warpbell_kernels::cpu::{Kernel, Module};
 use warpbell_kernels::toolchain::{self, CompileError, Variant};
@@ -140,8 +140,9 @@ fn one_module_serves_for_all_rules_one_at_a_time() {
 }
 
 fn modules(cache: &Path) -> usize {
-    let name = |file: io::Result<fs::DirEntry>| file.unwrap().file_name().into_string().unwrap();
-    fs::read_dir(cache).unwrap().map(name).filter(|name| name.starts_with("module-")).count()
+    let files = fs::read_dir(cache).expect("the cache's folder");
+    let names = files.map(|file| file.expect("a file of it").file_name().into_string().expect("a name"));
+    names.filter(|name| name.starts_with("module-")).count()
 }
 
 #[test]
