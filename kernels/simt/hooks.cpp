@@ -95,6 +95,13 @@ SIMT_NO_TSAN bool slow_point(Lane& lane, wb_simt_event event, const volatile voi
     return worker.weak;
 }
 
+SIMT_NO_TSAN bool slow_load(Lane& lane, const volatile void* address, uint32_t bytes, bool acquires) {
+    const bool buffered = slow_point(lane, WB_SIMT_EVENT_LOAD, address, bytes);
+    if (acquires)
+        tell(*lane.worker, WB_SIMT_EVENT_ACQUIRE, reinterpret_cast<uint64_t>(address), bytes, lane);
+    return buffered;
+}
+
 SIMT_NO_TSAN void doorbell_elsewhere(Lane& lane, uint32_t* address, uint32_t value) {
     Worker& worker = *lane.worker;
     if (worker.slow && slow_point(lane, WB_SIMT_EVENT_DOORBELL, address, 4))

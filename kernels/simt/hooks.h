@@ -22,6 +22,7 @@ enum class bell : uint32_t { sq, cq };
 // The part of a hook that is not on the fast path. Returns whether the access has to go through the store
 // buffer.
 bool slow_point(Lane& lane, wb_simt_event event, const volatile void* address, uint32_t bytes);
+bool slow_load(Lane& lane, const volatile void* address, uint32_t bytes, bool acquires);
 void doorbell_elsewhere(Lane& lane, uint32_t* address, uint32_t value);
 // A fence that releases; `before_loads`: also orders earlier stores before later loads.
 void weak_fence(Lane& lane, bool before_loads);
@@ -31,7 +32,7 @@ uint64_t hooked_clock_ns(Lane& lane);
 void host_pause();
 
 // Each returns whether the access has to go through the store buffer.
-SIMT_ENTRY bool enter_load(const volatile void* address, uint32_t bytes) {
+SIMT_ENTRY bool enter_load(const volatile void* address, uint32_t bytes, bool acquires = false) {
     Lane* lane = running.lane;
     if (SIMT_UNLIKELY(!lane))
         return false;
@@ -39,7 +40,7 @@ SIMT_ENTRY bool enter_load(const volatile void* address, uint32_t bytes) {
     ++worker.count.loads;
     if (SIMT_UNLIKELY(--worker.spin_left == 0))
         spin(*lane);
-    return SIMT_UNLIKELY(worker.slow) && slow_point(*lane, WB_SIMT_EVENT_LOAD, address, bytes);
+    return SIMT_UNLIKELY(worker.slow) && slow_load(*lane, address, bytes, acquires);
 }
 
 SIMT_ENTRY bool enter_store(const volatile void* address, uint32_t bytes) {

@@ -51,6 +51,7 @@ constexpr int rmw_order(order o) {
 // A compare-and-swap that fails is a load.
 constexpr int cas_failure_order(order o) { return o == order::release ? __ATOMIC_RELAXED : load_order(o); }
 
+constexpr bool acquires(order o) { return o == order::acquire || o == order::seq_cst; }
 constexpr bool releases(order o) { return o == order::release || o == order::acq_rel || o == order::seq_cst; }
 
 #define SIMT_ACCESS inline __attribute__((always_inline))
@@ -58,7 +59,7 @@ constexpr bool releases(order o) { return o == order::release || o == order::acq
 template <class T> SIMT_ACCESS T load(const T* address, order o = order::relaxed, scope = scope::gpu) {
     static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 8, "a scalar of at most 8 bytes");
     T value;
-    if (SIMT_UNLIKELY(enter_load(address, sizeof(T))))
+    if (SIMT_UNLIKELY(enter_load(address, sizeof(T), acquires(o))))
         weak_load(address, &value, sizeof(T));
     else if (o == order::plain)
         value = *address;

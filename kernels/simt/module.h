@@ -36,7 +36,8 @@ enum wb_simt_event {
     WB_SIMT_EVENT_RMW_FAILED = 3, /* follows the RMW event of a compare-and-swap that found another value */
     WB_SIMT_EVENT_FENCE = 4,      /* address is the order, bytes the scope (memory.h) */
     WB_SIMT_EVENT_DOORBELL = 5,   /* as the lane executes the store; with a store buffer it arrives later */
-    WB_SIMT_EVENT_DRAIN = 6       /* a buffered store reaches memory; lane is the one that stored */
+    WB_SIMT_EVENT_DRAIN = 6,      /* a buffered store reaches memory; lane is the one that stored */
+    WB_SIMT_EVENT_ACQUIRE = 7     /* follows the LOAD event of a load that acquires */
 };
 
 /* All optional. Hooks run on the stack of the thread that steps, never on a lane's small one. A hook may read

@@ -35,6 +35,8 @@ WARPBELL_SWITCH(NO_LOCK, no_lock); // reap without the lock
 WARPBELL_SWITCH(NO_FENCE_UNLOCK, no_fence_unlock); // no F6
 WARPBELL_SWITCH(TOLD_EARLY, told_early); // give room before the CQ doorbell
 WARPBELL_SWITCH(TRY_ONCE, try_once); // a waiter tries to reap once only
+WARPBELL_SWITCH(WORDS_NOT_READ_AGAIN, words_not_read_again); // whoever becomes the poller does not look whether it was answered meanwhile
+WARPBELL_SWITCH(LOCK_KEPT, lock_kept); // whoever has looked at the ring for all leaves without letting another do it
 WARPBELL_SWITCH(NO_REAP_IN_SUBMIT, no_reap_in_submit); // a submitter without room does not reap
 WARPBELL_SWITCH(FREE_BY_OTHER, free_by_other); // a completion frees another command's id too
 WARPBELL_SWITCH(REUSE_AT_TIMEOUT, reuse_at_timeout); // no quarantine

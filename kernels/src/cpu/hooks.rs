@@ -31,6 +31,8 @@ pub enum Access {
     Doorbell,
     /// A buffered store reaches memory; `lane` is the one that stored.
     Drain,
+    /// The load told of last acquires.
+    Acquire,
 }
 
 /// One access of one lane.
@@ -181,7 +183,8 @@ unsafe extern "C" fn on_memory(raw: *mut c_void, kind: u32, address: u64, bytes:
         3 => Access::RmwFailed,
         4 => Access::Fence,
         5 => Access::Doorbell,
-        _ => Access::Drain,
+        6 => Access::Drain,
+        _ => Access::Acquire,
     };
     let event = MemoryEvent { access, address, bytes, warp, lane };
     context.guard(|hooks| hooks.memory.iter().for_each(|hook| hook(&event)));
