@@ -131,6 +131,7 @@ WARPBELL_SWITCH(REQUEST_PIECE_LOST, request_piece_lost); // requests: a command 
 WARPBELL_SWITCH(REQUEST_DONE_EARLY, request_done_early); // requests: one is answered when all its commands are sent
 WARPBELL_SWITCH(REQUEST_BYTES_BEHIND, request_bytes_behind); // requests: bytes behind those that failed count
 WARPBELL_SWITCH(REQUEST_GOES_ON, request_goes_on); // requests: after a failure the rest is sent
+WARPBELL_SWITCH(REQUEST_STOPS_AT_ONCE, request_stops_at_once); // requests: not what lies before a failure either
 WARPBELL_SWITCH(ORDER_IGNORED, order_ignored); // ordered: a command does not wait for those before it
 WARPBELL_SWITCH(ORDER_KEPT_AFTER_FAILURE, order_kept_after_failure); // ordered: what follows a failure is sent
 WARPBELL_SWITCH(DELIVERED_AS_DONE, delivered_as_done); // ordered: answers are handed over as they come
