@@ -119,9 +119,9 @@ fn a_charged_client_learns_later_and_repeats() {
         let free = in_virtual_time("", &flags);
         let hbm = in_virtual_time(",client=h200,rings=hbm", &flags);
         let host = in_virtual_time(",client=h200,rings=host", &flags);
-        // A look at the ring, at least; buckets are 1.6 % wide.
-        assert!(p50(&hbm) > p50(&free) + 131.0 - 200.0 * 2.0 && p50(&hbm) > p50(&free), "{free:#} {hbm:#}");
-        assert!(p50(&host) > p50(&hbm) + 1000.0 - 200.0 * 2.0, "{hbm:#} {host:#}");
+        // A look at the ring and a fence, at least; a look over PCIe, at least: less a bucket of 256 ns.
+        assert!(p50(&hbm) >= p50(&free) + 131.0 + 262.0 - 256.0, "{free:#} {hbm:#}");
+        assert!(p50(&host) >= p50(&hbm) + 1000.0 - 131.0 - 256.0, "{hbm:#} {host:#}");
         let again = in_virtual_time(",client=h200", &flags);
         for key in ["ios", "runtime_ns", "lat_ns", "counters"] {
             assert_eq!(host[key], again[key], "{key}: rings lie in host memory, and time repeats");
