@@ -32,8 +32,8 @@ template <sharing Mode> WARPBELL_D void queue<Mode>::close() {
     }
 }
 
-// Shared: whether this group polls the ring for all who wait. It does while it holds the lock; the others poll
-// their own words, in the GPU's memory, until it leaves.
+// Shared: whether this group polls the ring for all who wait. It does while it holds the lock; the others
+// poll their own words, in the GPU's memory, until it leaves.
 template <sharing Mode> WARPBELL_D bool queue<Mode>::become_poller(pace& pace) {
     static_assert(is_shared, "an exclusive queue has no lock");
     if (pace.is_poller_) {
@@ -115,14 +115,14 @@ template <sharing Mode> WARPBELL_D bool queue<Mode>::has_news(pace& pace, u32 ne
     return moved;
 }
 
-// The same, after a pause if the last poll found nothing. Where a warp's collectives cost more than many polls,
-// the leader polls alone first.
+// The same, after a pause if the last poll found nothing. Where a warp's collectives cost more than many
+// polls, the leader polls alone first.
 template <sharing Mode> WARPBELL_D u32 queue<Mode>::leader_poll(pace& pace, bool in_submit) {
     if (pace.empty_polls_ != 0) {
         port::pause_longer(pace.empty_polls_);
     }
-    const bool gives_up = in_submit ? mutate::no_reap_in_submit
-                                    : mutate::try_once && (pace.polls_ != 0 || pace.end_ns_ != 0);
+    const bool gives_up =
+        in_submit ? mutate::no_reap_in_submit : mutate::try_once && (pace.polls_ != 0 || pace.end_ns_ != 0);
     if (gives_up) {
         return pack(step::others);
     }
@@ -136,8 +136,9 @@ template <sharing Mode> WARPBELL_D u32 queue<Mode>::leader_poll(pace& pace, bool
         pace.final_ = false;
         next = pack(step::idle);
     }
-    // Between this group's last look at its words and the lock, the poller before may have answered it.
-    return kind_of(next) == step::reap && !was_poller ? next | pack(step::idle, 1, 0) : next;
+    // Between this group's last look at its words and the lock, the poller before may have answered it. Of an
+    // exclusive queue there is no poller before.
+    return is_shared && kind_of(next) == step::reap && !was_poller ? next | pack(step::idle, 1, 0) : next;
 }
 
 // One poll of the group, and all that it leads to. Lane r loads entry head + r: one round trip to the ring
@@ -157,7 +158,9 @@ WARPBELL_D typename queue<Mode>::step queue<Mode>::poll_ring(const Group& group,
         }
     }
     const u32 longest = found == step::others ? port::longest_pause : 1u;
-    pace.empty_polls_ = found == step::reap ? 0u : pace.empty_polls_ < longest ? pace.empty_polls_ + 1u : longest;
+    pace.empty_polls_ = found == step::reap           ? 0u
+                        : pace.empty_polls_ < longest ? pace.empty_polls_ + 1u
+                                                      : longest;
     return found;
 }
 
