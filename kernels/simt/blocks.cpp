@@ -56,6 +56,7 @@ void start_lane(Worker& worker, Block& block, Warp& warp, uint32_t thread) {
     lane.index = thread % warp_lanes;
     lane.thread = {thread, 0, 0};
     lane.polls = 0;
+    lane.time = 0;
     char* stack = block.stacks + thread * worker.stack_stride;
     if (worker.launch.flags & WB_SIMT_GUARD_PAGES)
         stack += page;
@@ -70,6 +71,7 @@ void start_warp(Worker& worker, Block& block, uint32_t index) {
     warp.worker = &worker;
     warp.number = block.index.x * worker.warps_per_block + index;
     warp.epoch = ~0ull;
+    warp.wake = ~0ull;
     const uint32_t first = index * warp_lanes, end = worker.launch.block_x;
     for (uint32_t thread = first; thread < first + warp_lanes && thread < end; ++thread) {
         start_lane(worker, block, warp, thread);

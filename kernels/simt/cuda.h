@@ -68,7 +68,7 @@ SIMT_INLINE void __syncthreads() { simt::sync_threads(); }
 SIMT_INLINE unsigned __activemask(const char* file = __builtin_FILE(), unsigned line = __builtin_LINE()) {
     return simt::activemask(file, line);
 }
-SIMT_INLINE void __nanosleep(unsigned) { simt::pause(); }
+SIMT_INLINE void __nanosleep(unsigned ns) { simt::pause(ns); }
 [[noreturn]] SIMT_INLINE void __trap() { simt::trap("__trap()"); }
 
 SIMT_INLINE unsigned __ballot_sync(unsigned mask, int predicate) {

@@ -1,7 +1,7 @@
 // executor.cpp - create, step, done.
 #include "executor.h"
 
-#include "schedule.h"
+#include "charge.h"
 #include "store_buffer.h"
 
 #include <cstdio>
@@ -48,6 +48,8 @@ const char* objection(const wb_simt_launch& launch) {
     if (launch.flags & WB_SIMT_EXPLORE &&
         (SIMT_TSAN || SIMT_ASAN || launch.block_x != 1 || !launch.store_buffer || launch.seed))
         return "launch: to be explored needs blocks of one lane, a store buffer, no seed and no sanitizer";
+    if (launch.costs && (!launch.hooks.clock_ns || !launch.hooks.pass_time || launch.store_buffer))
+        return "launch: costs need hooks.clock_ns, hooks.pass_time, and no store buffer";
     if (launch.stack_bytes > (64u << 20))
         return "launch: stack_bytes must be at most 64 MiB";
     return nullptr;
@@ -74,13 +76,19 @@ void set_modes(Worker& worker) {
     worker.random = launch.seed != 0;
     worker.weak = launch.store_buffer != 0;
     worker.explore = launch.flags & WB_SIMT_EXPLORE;
-    worker.slow = worker.random || worker.weak || launch.hooks.memory_event;
+    worker.slow = worker.random || worker.weak || launch.hooks.memory_event || launch.costs;
     worker.preempt_one_in = launch.preempt_one_in ? launch.preempt_one_in : 8;
     worker.rng = mix(launch.seed ^ mix(launch.first_block)) | 1;
     // Some seeds hold stores back for long, some hardly: different bugs want different windows.
     static constexpr uint32_t rates[] = {2, 4, 8, 32};
     worker.drain_one_in = rates[next_random(worker) >> 62];
     worker.spin_left = spin_limit;
+}
+
+bool copy_costs(Worker& worker) {
+    if (worker.launch.costs)
+        worker.charges = create_charges(worker.launch, worker.block_count * worker.launch.block_x);
+    return worker.charges || !worker.launch.costs;
 }
 
 bool copy_args(Worker& worker, const wb_simt_launch& launch) {
@@ -115,6 +123,8 @@ void resolve_activemask(Worker& worker, Warp& warp) {
         for (uint32_t rest = group; rest; rest &= rest - 1)
             warp.result[__builtin_ctz(rest)] = group;
         warp.at_activemask &= ~group;
+        if (worker.charges)
+            charge_meeting(warp, group);
     }
 }
 
@@ -165,7 +175,7 @@ void run_turn(Worker& worker, Warp& warp) {
         return report_fault(worker);
     end_turn(worker, warp, before);
     // All lanes wait for lanes of this warp, which are among them: nobody else can help.
-    if (!warp.ready && warp.open) {
+    if (!warp.ready && !warp.asleep && warp.open) {
         worker.state = WB_SIMT_DEADLOCK;
         report_deadlock(worker);
     }
@@ -214,6 +224,8 @@ bool all_quiet(const Worker& worker) {
 // One turn. RUNNING: call again.
 uint32_t step_once(Worker& worker) {
     Warp* warp = next_warp(worker);
+    if (!warp && worker.charges && pass_time(worker))
+        return WB_SIMT_RUNNING;
     if (!warp) {
         report_deadlock(worker);
         return worker.state = WB_SIMT_DEADLOCK;
@@ -223,7 +235,8 @@ uint32_t step_once(Worker& worker) {
         return worker.state;
     if (!warp->live)
         settle_exits(worker, *warp);
-    if (worker.state == WB_SIMT_DONE || !all_quiet(worker))
+    // With costs whoever polls takes time, and time passes when all sleep.
+    if (worker.state == WB_SIMT_DONE || worker.charges || !all_quiet(worker))
         return worker.state;
     ++worker.epoch;
     worker.quiet_warps = 0;
@@ -250,7 +263,7 @@ wb_simt* wb_simt_create(const struct wb_simt_launch* launch) {
     adopt_thread(w.owner);
     set_sizes(w);
     set_modes(w);
-    if (!copy_args(w, *launch) || !allocate_blocks(w)) {
+    if (!copy_args(w, *launch) || !copy_costs(w) || !allocate_blocks(w)) {
         std::snprintf(create_error, sizeof create_error,
                       "out of memory for %u resident blocks of %u lanes with %zu bytes of stack each",
                       w.block_count, launch->block_x, w.stack_bytes);
@@ -268,6 +281,8 @@ uint32_t wb_simt_step(wb_simt* worker, uint32_t turns) {
     if (worker->worker.thread != this_thread() || running.lane || worker->worker.explore)
         return WB_SIMT_FAULT;
     uint32_t state = worker->worker.state;
+    if (worker->worker.charges)
+        begin_charged_step(worker->worker);
     while (state == WB_SIMT_RUNNING && turns--)
         state = step_once(worker->worker);
     return state;
@@ -290,5 +305,6 @@ void wb_simt_destroy(wb_simt* worker) {
         return;
     free_blocks(worker->worker);
     std::free(worker->worker.args);
+    std::free(worker->worker.charges);
     std::free(worker);
 }

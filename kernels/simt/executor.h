@@ -15,6 +15,8 @@ bool start_next_block(Worker& worker, Block& block);
 void run_lane(Worker& worker, Lane& lane);
 void tell(Worker& worker, wb_simt_event kind, uint64_t address, uint32_t bytes, const Lane& lane);
 void ring(Worker& worker, uint32_t* address, uint32_t value);
+// Whether it is memory of the lane's block, which nobody outside of it sees.
+bool is_of_block(const Lane& lane, uint64_t address);
 
 // explore.cpp: leaves a lane that is stepped by hand, until it is advanced.
 void stop_before(Lane& lane, uint32_t kind, uint64_t address, uint32_t bytes);

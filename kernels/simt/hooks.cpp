@@ -1,6 +1,7 @@
 // hooks.cpp - hooks off their fast path: pre-emption, observers, and calls on the owner's stack.
 #include "hooks.h"
 
+#include "charge.h"
 #include "executor.h"
 #include "store_buffer.h"
 
@@ -53,12 +54,14 @@ SIMT_NO_TSAN void run_lane(Worker& worker, Lane& lane) {
     }
 }
 
-// Memory of the block, which nobody outside of it sees: most observers have no use for it.
-SIMT_NO_TSAN static bool is_hidden(const Lane& lane, uint64_t address) {
-    if (lane.worker->launch.flags & WB_SIMT_OBSERVE_SHARED)
-        return false;
+SIMT_NO_TSAN bool is_of_block(const Lane& lane, uint64_t address) {
     const uint64_t begin = reinterpret_cast<uint64_t>(lane.warp->block->shared);
     return begin != 0 && address - begin < lane.worker->launch.shared_bytes;
+}
+
+// Most observers have no use for memory of the block.
+SIMT_NO_TSAN static bool is_hidden(const Lane& lane, uint64_t address) {
+    return !(lane.worker->launch.flags & WB_SIMT_OBSERVE_SHARED) && is_of_block(lane, address);
 }
 
 SIMT_NO_TSAN void tell(Worker& worker, wb_simt_event kind, uint64_t address, uint32_t bytes,
@@ -81,6 +84,8 @@ SIMT_NO_TSAN void ring(Worker& worker, uint32_t* address, uint32_t value) {
 
 SIMT_NO_TSAN bool slow_point(Lane& lane, wb_simt_event event, const volatile void* address, uint32_t bytes) {
     Worker& worker = *lane.worker;
+    if (worker.charges)
+        charge(lane, event, address, bytes);
     if (worker.explore) {
         if (event == WB_SIMT_EVENT_LOAD)
             stop_before(lane, WB_SIMT_STOP_LOAD, reinterpret_cast<uint64_t>(address), bytes);
@@ -95,6 +100,20 @@ SIMT_NO_TSAN bool slow_point(Lane& lane, wb_simt_event event, const volatile voi
     return worker.weak;
 }
 
+SIMT_NO_TSAN bool slow_write(Lane& lane, wb_simt_event event, const volatile void* address, uint32_t bytes,
+                             scope released) {
+    if (lane.worker->charges)
+        charge_release(lane, released);
+    return slow_point(lane, event, address, bytes);
+}
+
+SIMT_NO_TSAN bool slow_load(Lane& lane, const volatile void* address, uint32_t bytes, bool acquires) {
+    const bool buffered = slow_point(lane, WB_SIMT_EVENT_LOAD, address, bytes);
+    if (acquires)
+        tell(*lane.worker, WB_SIMT_EVENT_ACQUIRE, reinterpret_cast<uint64_t>(address), bytes, lane);
+    return buffered;
+}
+
 SIMT_NO_TSAN void doorbell_elsewhere(Lane& lane, uint32_t* address, uint32_t value) {
     Worker& worker = *lane.worker;
     if (worker.slow && slow_point(lane, WB_SIMT_EVENT_DOORBELL, address, 4))
@@ -104,6 +123,8 @@ SIMT_NO_TSAN void doorbell_elsewhere(Lane& lane, uint32_t* address, uint32_t val
 }
 
 SIMT_NO_TSAN uint64_t hooked_clock_ns(Lane& lane) {
+    if (lane.worker->charges)
+        return charged_clock_ns(lane);
     lane.worker->call = {Call::What::clock, 0, 0, 0, 0, 0, 0, 0};
     call_owner(*lane.worker);
     return lane.worker->call.result;

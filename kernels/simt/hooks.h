@@ -19,19 +19,29 @@ enum class order : uint32_t { plain, relaxed, fenced, acquire, release, acq_rel,
 enum class scope : uint32_t { block, gpu, sys };
 enum class bell : uint32_t { sq, cq };
 
+// What the device library asks of nanosleep in a loop that polls.
+constexpr uint32_t shortest_pause_ns = 20;
+
 // The part of a hook that is not on the fast path. Returns whether the access has to go through the store
 // buffer.
 bool slow_point(Lane& lane, wb_simt_event event, const volatile void* address, uint32_t bytes);
+// `released`: how far the fence reaches that is part of the access; block: there is none.
+bool slow_write(Lane& lane, wb_simt_event event, const volatile void* address, uint32_t bytes,
+                scope released);
+bool slow_load(Lane& lane, const volatile void* address, uint32_t bytes, bool acquires);
 void doorbell_elsewhere(Lane& lane, uint32_t* address, uint32_t value);
 // A fence that releases; `before_loads`: also orders earlier stores before later loads.
 void weak_fence(Lane& lane, bool before_loads);
 void spin(Lane& lane);
+// With costs (charge.h): the fence that a release is part of, and a pause.
+void charge_release(Lane& lane, scope s);
+void charge_pause(Lane& lane, uint32_t ns);
 uint64_t host_clock_ns();
 uint64_t hooked_clock_ns(Lane& lane);
 void host_pause();
 
 // Each returns whether the access has to go through the store buffer.
-SIMT_ENTRY bool enter_load(const volatile void* address, uint32_t bytes) {
+SIMT_ENTRY bool enter_load(const volatile void* address, uint32_t bytes, bool acquires = false) {
     Lane* lane = running.lane;
     if (SIMT_UNLIKELY(!lane))
         return false;
@@ -39,19 +49,19 @@ SIMT_ENTRY bool enter_load(const volatile void* address, uint32_t bytes) {
     ++worker.count.loads;
     if (SIMT_UNLIKELY(--worker.spin_left == 0))
         spin(*lane);
-    return SIMT_UNLIKELY(worker.slow) && slow_point(*lane, WB_SIMT_EVENT_LOAD, address, bytes);
+    return SIMT_UNLIKELY(worker.slow) && slow_load(*lane, address, bytes, acquires);
 }
 
-SIMT_ENTRY bool enter_store(const volatile void* address, uint32_t bytes) {
+SIMT_ENTRY bool enter_store(const volatile void* address, uint32_t bytes, scope released = scope::block) {
     Lane* lane = running.lane;
     if (SIMT_UNLIKELY(!lane))
         return false;
     Worker& worker = *lane->worker;
     ++worker.count.stores;
-    return SIMT_UNLIKELY(worker.slow) && slow_point(*lane, WB_SIMT_EVENT_STORE, address, bytes);
+    return SIMT_UNLIKELY(worker.slow) && slow_write(*lane, WB_SIMT_EVENT_STORE, address, bytes, released);
 }
 
-SIMT_ENTRY bool enter_rmw(const volatile void* address, uint32_t bytes) {
+SIMT_ENTRY bool enter_rmw(const volatile void* address, uint32_t bytes, scope released = scope::block) {
     Lane* lane = running.lane;
     if (SIMT_UNLIKELY(!lane))
         return false;
@@ -59,7 +69,7 @@ SIMT_ENTRY bool enter_rmw(const volatile void* address, uint32_t bytes) {
     ++worker.count.rmw;
     if (SIMT_UNLIKELY(--worker.spin_left == 0))
         spin(*lane);
-    return SIMT_UNLIKELY(worker.slow) && slow_point(*lane, WB_SIMT_EVENT_RMW, address, bytes);
+    return SIMT_UNLIKELY(worker.slow) && slow_write(*lane, WB_SIMT_EVENT_RMW, address, bytes, released);
 }
 
 SIMT_ENTRY void leave_rmw(const volatile void* address, uint32_t bytes, bool success) {
@@ -162,13 +172,21 @@ SIMT_ENTRY uint64_t clock_ns() {
     return SIMT_LIKELY(!worker.launch.hooks.clock_ns) ? host_clock_ns() : hooked_clock_ns(*lane);
 }
 
-// Says that this lane only polls. It runs again in its warp's next turn.
-SIMT_ENTRY void pause() {
+// Whether what this lane does takes virtual time.
+SIMT_ENTRY bool is_charged() {
+    const Lane* lane = running.lane;
+    return lane && SIMT_UNLIKELY(lane->worker->slow) && lane->worker->charges;
+}
+
+// Says that this lane only polls. It runs again in its warp's next turn; with costs, after `ns`.
+SIMT_ENTRY void pause(uint32_t ns = shortest_pause_ns) {
     Lane* lane = running.lane;
-    if (SIMT_LIKELY(lane))
-        yield_polling(*lane);
-    else
+    if (SIMT_UNLIKELY(!lane))
         host_pause();
+    else if (SIMT_UNLIKELY(lane->worker->slow) && lane->worker->charges)
+        charge_pause(*lane, ns);
+    else
+        yield_polling(*lane);
 }
 
 // The block's shared_bytes, aligned to 128. Null outside of a lane.

@@ -26,6 +26,7 @@ struct alignas(64) Lane {
     uint32_t buffered; // stores of this lane in the store buffer
     uint3 thread;      // threadIdx
     uint64_t polls;    // looks at a completion word or an entry's phase
+    uint64_t time;     // with costs: when it may perform its next access (charge.h)
 };
 
 // What runs on this OS thread. A block is pinned to its thread, so this may be a thread_local; initial-exec

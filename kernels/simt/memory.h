@@ -51,6 +51,7 @@ constexpr int rmw_order(order o) {
 // A compare-and-swap that fails is a load.
 constexpr int cas_failure_order(order o) { return o == order::release ? __ATOMIC_RELAXED : load_order(o); }
 
+constexpr bool acquires(order o) { return o == order::acquire || o == order::seq_cst; }
 constexpr bool releases(order o) { return o == order::release || o == order::acq_rel || o == order::seq_cst; }
 
 #define SIMT_ACCESS inline __attribute__((always_inline))
@@ -58,7 +59,7 @@ constexpr bool releases(order o) { return o == order::release || o == order::acq
 template <class T> SIMT_ACCESS T load(const T* address, order o = order::relaxed, scope = scope::gpu) {
     static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 8, "a scalar of at most 8 bytes");
     T value;
-    if (SIMT_UNLIKELY(enter_load(address, sizeof(T))))
+    if (SIMT_UNLIKELY(enter_load(address, sizeof(T), acquires(o))))
         weak_load(address, &value, sizeof(T));
     else if (o == order::plain)
         value = *address;
@@ -69,9 +70,9 @@ template <class T> SIMT_ACCESS T load(const T* address, order o = order::relaxed
 
 template <class T>
 SIMT_ACCESS void store(T* address, std::type_identity_t<T> value, order o = order::relaxed,
-                       scope = scope::gpu) {
+                       scope s = scope::gpu) {
     static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 8, "a scalar of at most 8 bytes");
-    if (SIMT_UNLIKELY(enter_store(address, sizeof(T))))
+    if (SIMT_UNLIKELY(enter_store(address, sizeof(T), releases(o) ? s : scope::block)))
         weak_store(address, &value, sizeof(T), releases(o));
     else if (o == order::plain)
         *address = value;
@@ -96,17 +97,17 @@ SIMT_ACCESS u32x4 load128(const void* address) {
     return value;
 }
 
-template <class T> SIMT_ACCESS void before_rmw(T* address, order o) {
+template <class T> SIMT_ACCESS void before_rmw(T* address, order o, scope s) {
     static_assert(std::is_integral_v<T> && (sizeof(T) == 4 || sizeof(T) == 8), "a 32- or 64-bit integer");
-    if (SIMT_UNLIKELY(enter_rmw(address, sizeof(T))))
+    if (SIMT_UNLIKELY(enter_rmw(address, sizeof(T), releases(o) ? s : scope::block)))
         weak_before_rmw(address, sizeof(T), releases(o));
 }
 
 // Returns the value found; it was replaced if it equals `expected`.
 template <class T>
 SIMT_ACCESS T cas(T* address, std::type_identity_t<T> expected, std::type_identity_t<T> desired,
-                  order o = order::acq_rel, scope = scope::gpu) {
-    before_rmw(address, o);
+                  order o = order::acq_rel, scope s = scope::gpu) {
+    before_rmw(address, o, s);
     T found = expected;
     const bool success =
         __atomic_compare_exchange_n(address, &found, desired, false, rmw_order(o), cas_failure_order(o));
@@ -116,29 +117,29 @@ SIMT_ACCESS T cas(T* address, std::type_identity_t<T> expected, std::type_identi
 
 template <class T>
 SIMT_ACCESS T exchange(T* address, std::type_identity_t<T> value, order o = order::acq_rel,
-                       scope = scope::gpu) {
-    before_rmw(address, o);
+                       scope s = scope::gpu) {
+    before_rmw(address, o, s);
     return __atomic_exchange_n(address, value, rmw_order(o));
 }
 
 template <class T>
 SIMT_ACCESS T fetch_add(T* address, std::type_identity_t<T> value, order o = order::acq_rel,
-                        scope = scope::gpu) {
-    before_rmw(address, o);
+                        scope s = scope::gpu) {
+    before_rmw(address, o, s);
     return __atomic_fetch_add(address, value, rmw_order(o));
 }
 
 template <class T>
 SIMT_ACCESS T fetch_or(T* address, std::type_identity_t<T> value, order o = order::acq_rel,
-                       scope = scope::gpu) {
-    before_rmw(address, o);
+                       scope s = scope::gpu) {
+    before_rmw(address, o, s);
     return __atomic_fetch_or(address, value, rmw_order(o));
 }
 
 template <class T>
 SIMT_ACCESS T fetch_and(T* address, std::type_identity_t<T> value, order o = order::acq_rel,
-                        scope = scope::gpu) {
-    before_rmw(address, o);
+                        scope s = scope::gpu) {
+    before_rmw(address, o, s);
     return __atomic_fetch_and(address, value, rmw_order(o));
 }
 

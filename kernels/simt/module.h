@@ -16,6 +16,7 @@
 #ifndef WARPBELL_SIMT_MODULE_H
 #define WARPBELL_SIMT_MODULE_H
 
+#include "costs.h"
 #include "counters.h"
 #include "explore.h"
 
@@ -23,7 +24,7 @@
 extern "C" {
 #endif
 
-#define WB_SIMT_ABI_VERSION 3u
+#define WB_SIMT_ABI_VERSION 4u
 
 typedef struct wb_simt wb_simt;
 typedef void (*wb_simt_kernel)(const void* args);
@@ -36,7 +37,8 @@ enum wb_simt_event {
     WB_SIMT_EVENT_RMW_FAILED = 3, /* follows the RMW event of a compare-and-swap that found another value */
     WB_SIMT_EVENT_FENCE = 4,      /* address is the order, bytes the scope (memory.h) */
     WB_SIMT_EVENT_DOORBELL = 5,   /* as the lane executes the store; with a store buffer it arrives later */
-    WB_SIMT_EVENT_DRAIN = 6       /* a buffered store reaches memory; lane is the one that stored */
+    WB_SIMT_EVENT_DRAIN = 6,      /* a buffered store reaches memory; lane is the one that stored */
+    WB_SIMT_EVENT_ACQUIRE = 7     /* follows the LOAD event of a load that acquires */
 };
 
 /* All optional. Hooks run on the stack of the thread that steps, never on a lane's small one. A hook may read
@@ -50,6 +52,9 @@ struct wb_simt_hooks {
     /* Called before each hooked access. `warp` counts over the whole grid. */
     void (*memory_event)(void* context, uint32_t kind, uint64_t address, uint32_t bytes, uint32_t warp,
                          uint32_t lane);
+    /* With costs alone: every lane that could run waits for its time, the earliest for `until`. Lets virtual
+     * time pass, at most to there, and returns it. */
+    uint64_t (*pass_time)(void* context, uint64_t until);
 };
 
 enum wb_simt_flags {
@@ -76,6 +81,12 @@ struct wb_simt_launch {
     uint32_t flags;
     uint32_t reserved; /* 0 */
     struct wb_simt_hooks hooks;
+    /* NULL: what lanes do takes no time. Else clock_ns and pass_time are there, and virtual. Copied by
+     * create. */
+    const struct wb_simt_costs* costs;
+    const struct wb_simt_range*
+        host; /* with costs: what is host memory, sorted and apart; outlives the worker */
+    uint64_t host_ranges;
 };
 
 enum wb_simt_state {

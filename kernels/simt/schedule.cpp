@@ -1,6 +1,7 @@
 // schedule.cpp - the parts of scheduling that are not on the way of every collective.
 #include "schedule.h"
 
+#include "charge.h"
 #include "cuda.h"
 #include "store_buffer.h"
 
@@ -71,7 +72,7 @@ SIMT_NO_TSAN void note_ready(Warp& warp) {
     uint32_t blocked = warp.at_barrier | warp.at_activemask;
     for (uint32_t open = warp.open; open; open &= open - 1)
         blocked |= warp.rendezvous[__builtin_ctz(open)].arrived;
-    warp.ready = warp.live & ~blocked;
+    warp.ready = warp.live & ~blocked & ~warp.asleep;
 }
 
 SIMT_NO_TSAN bool try_release_barrier(Block& block) {
@@ -84,6 +85,8 @@ SIMT_NO_TSAN bool try_release_barrier(Block& block) {
     block.warps[0].worker->progress = true;
     if (block.stores)
         publish_to_block(block);
+    if (block.warps[0].worker->charges)
+        charge_barrier(block);
     for (uint32_t i = 0; i < block.warp_count; ++i) {
         block.warps[i].at_barrier = 0;
         note_ready(block.warps[i]);

@@ -12,6 +12,7 @@ uint32_t pick_random(Worker& worker);
 Rendezvous& find_rendezvous(Warp& warp, uint32_t mask, Op op);
 void preempt(Lane& lane);
 void publish_to_warp(Warp& warp, uint32_t group);
+void charge_meeting(Warp& warp, uint32_t group); // charge.h
 [[noreturn]] void fail(Lane& lane, Fault what, Op op, uint32_t mask, uint32_t value, const char* text = "");
 
 // Takes the next lane out of the turn.
@@ -75,6 +76,8 @@ SIMT_INLINE void complete(Warp& warp, Rendezvous& meeting, uint32_t group) {
     warp.open &= ~(1u << static_cast<uint32_t>(&meeting - warp.rendezvous));
     ++worker.count.collectives;
     warp.polled &= ~group;
+    if (SIMT_UNLIKELY(worker.slow) && worker.charges)
+        charge_meeting(warp, group);
     if (SIMT_LIKELY(--warp.quantum > 0))
         running.turn |= group;
     if (op != Op::syncwarp) {

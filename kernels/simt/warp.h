@@ -49,7 +49,7 @@ struct Rendezvous {
 constexpr uint32_t sync_edge_count = 256;
 
 // Most fields are sets of lanes, a bit each. A living lane is in at most one of at_barrier, at_activemask and
-// the `arrived` of one open rendezvous; if it is in none, it can run.
+// the `arrived` of one open rendezvous; if it is in none, and not asleep, it can run.
 struct Warp {
     uint32_t live;          // have not exited
     uint32_t open;          // which of `rendezvous` have lanes waiting
@@ -61,6 +61,9 @@ struct Warp {
     bool counted;           // in the worker's quiet_warps
     uint64_t epoch;         // of the worker, in which the two above were noted
     uint32_t ready;         // can run; noted between turns only
+    uint32_t asleep;        // wait for virtual time (charge.h),
+    uint64_t wake;          // the earliest of them until then; ~0: nobody sleeps
+    uint64_t posted;        // when what the warp stored to the host is there
     Block* block;
     Worker* worker;
     alignas(64) Rendezvous rendezvous[warp_lanes]; // the first is nearly always the only one

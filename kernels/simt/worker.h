@@ -32,10 +32,12 @@ struct FaultReport {
     const char* text;
 };
 
+struct Charges;
+
 struct Worker {
     Context owner; // the stack of the thread that steps
     uint32_t spin_left;
-    bool slow;     // any of the following three, or an observer: hooks leave their fast path
+    bool slow;     // any of the following three, an observer, or costs: hooks leave their fast path
     bool random;   // there is a seed
     bool weak;     // there is a store buffer
     bool explore;  // stepped by hand (explore.h)
@@ -44,7 +46,8 @@ struct Worker {
     uint64_t rng;
     wb_simt_counters count;
     Call call;
-    Lane* caller; // waits for `call` to be done on the owner's stack
+    Lane* caller;     // waits for `call` to be done on the owner's stack
+    Charges* charges; // null: what lanes do takes no time
 
     wb_simt_launch launch;
     void* args;

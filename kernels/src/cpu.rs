@@ -3,11 +3,12 @@
 //! A [`Module`] has kernels. A [`Launch`] says what to run: kernel, arguments, grid, schedule. A [`Worker`]
 //! runs some of its blocks on one thread, a step at a time, and never blocks; [`run_threads`] steps workers
 //! on threads of their own, [`run_stepped`] steps one in a loop of the caller's, for simulations.
-//! [`Hooks`] see doorbells, clock and memory accesses.
+//! [`Hooks`] see doorbells, clock and memory accesses. With [`AccessCosts`] what lanes do takes virtual time.
 //!
 //! A kernel is a device: the addresses in its arguments are memory that it reads and writes, as DMA would.
 //! Nobody checks them. They must be valid until the last worker of the launch is gone.
 
+mod costs;
 mod explore;
 mod ffi;
 mod hooks;
@@ -18,6 +19,7 @@ mod switches;
 mod threads;
 mod worker;
 
+pub use costs::AccessCosts;
 pub use explore::{Explorer, Next, Waiting};
 pub use ffi::Counters;
 pub use hooks::{Access, Hooks, MemoryEvent};

@@ -24,11 +24,9 @@ struct share {
     WARPBELL_D explicit share(const Args& args)
         : share(args.iodepth, args.ns.queue_count, warp_number(), warps_of_launch()) {}
     WARPBELL_D u32 lanes() const { return commands < WARPBELL_WARP_LANES ? commands : WARPBELL_WARP_LANES; }
-    // How many lanes must be able to submit before the warp does. With other warps on the queue they
-    // keep the controller busy in the meantime; alone, the warp must not run dry.
+    // How many lanes must be able to submit before the warp does: `asked`, as far as it has them; 0: one.
     WARPBELL_D u32 batch(u32 asked) const {
-        u32 n = asked ? asked : warps_here > 1 ? commands : commands / 4u;
-        n = n < lanes() ? n : lanes();
+        const u32 n = asked < lanes() ? asked : lanes();
         return n ? n : 1u;
     }
 };

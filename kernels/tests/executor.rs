@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use warpbell_kernels::cpu::{
-    Access, Counters, Hooks, Idle, Launch, Module, State, Threads, run_stepped, run_threads, spawn_threads,
+    Access, AccessCosts, Counters, Hooks, Idle, Launch, Module, State, Threads, run_stepped, run_threads,
+    spawn_threads,
 };
 use warpbell_kernels::toolchain::Variant;
 use warpbell_kernels::{Error, abi};
@@ -266,6 +267,40 @@ fn a_sink_takes_its_own_doorbells_only() {
     assert_eq!(words.get(0), 0);
     assert_eq!(ring(base + 8), 0);
     assert_eq!(words.get(0), 9);
+}
+
+/// What a lane that polls a word has cost once it found what somebody wrote at 5,000 ns: how late it is, and how often it
+/// slept.
+fn poll_with_costs(of_host: bool) -> (u64, u64) {
+    let words = Arc::new(Words::new(2));
+    let address = words.0.as_ptr() as u64;
+    let host = if of_host { address..address + 8 } else { 0..0 };
+    let (now, sleeps) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let (clock, passed, slept, written) = (now.clone(), now.clone(), sleeps.clone(), words.clone());
+    let pass = move |until| {
+        passed.store(until, Ordering::Relaxed);
+        slept.fetch_add(1, Ordering::Relaxed);
+        written.0[0].fetch_or(u64::from(until >= 5000), Ordering::Relaxed);
+        until
+    };
+    let launch = words.launch(&toys(), "wait").block(1);
+    let launch = launch.hooks(Hooks::new().clock(move || clock.load(Ordering::Relaxed)));
+    to_the_end(&launch.client(AccessCosts::H200, vec![host], pass)).unwrap();
+    assert_eq!(words.get(1), 7);
+    (now.load(Ordering::Relaxed), sleeps.load(Ordering::Relaxed))
+}
+
+#[test]
+fn a_poll_of_host_memory_takes_longer_than_one_of_the_gpus() {
+    let costs = AccessCosts::H200;
+    for (of_host, latency) in [(true, costs.load_host), (false, costs.load_gpu)] {
+        let (end, sleeps) = poll_with_costs(of_host);
+        let round = u64::from(costs.instructions + latency) + 20; // the pause
+        let polls = (5000 + 20u64).div_ceil(round);
+        assert_eq!(end, polls * round - 20);
+        assert_eq!(sleeps, 2 * polls - 1, "a look and a pause each, and no pause after the last");
+        assert_eq!(poll_with_costs(of_host), (end, sleeps), "virtual time repeats");
+    }
 }
 
 #[test]

@@ -296,6 +296,7 @@ impl Witness {
             }
             Access::Load => self.reads(event),
             Access::Fence => self.fences(event),
+            Access::Acquire => self.acquires(event),
             _ => {}
         }
     }
@@ -322,6 +323,13 @@ impl Witness {
 
     fn fences(&mut self, event: &MemoryEvent) {
         self.queues.iter_mut().for_each(|queue| {
+            queue.unfenced.remove(&(event.warp, event.lane));
+        });
+    }
+
+    /// What was read by a load that acquires needs no fence.
+    fn acquires(&mut self, event: &MemoryEvent) {
+        self.queues.iter_mut().filter(|queue| queue.in_cq(event.address)).for_each(|queue| {
             queue.unfenced.remove(&(event.warp, event.lane));
         });
     }

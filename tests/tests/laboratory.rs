@@ -115,7 +115,7 @@ fn each_protocol_costs_what_it_is_made_of() {
     let at = |cost: Option<f64>| cost.unwrap();
     let (turns, marks, own) = (costs(Protocol::Turns), costs(Protocol::Marks), costs(Protocol::MarksOwn));
     let (lockstep, service) = (costs(Protocol::Lockstep), costs(Protocol::Service));
-    assert!(at(turns.rmw_per_io) < 1.0 && at(lockstep.rmw_per_io) < 0.01, "{turns:?} {lockstep:?}");
+    assert!(at(turns.rmw_per_io) <= 2.5 && at(lockstep.rmw_per_io) < 0.01, "{turns:?} {lockstep:?}");
     assert!(at(marks.rmw_per_io) > 10.0 && at(service.rmw_per_io) > 7.0, "{marks:?} {service:?}");
     let saved = at(marks.rmw_per_io) - at(own.rmw_per_io);
     assert!((1.9..2.1).contains(&saved), "a counter and a lock for each identifier: {marks:?} {own:?}");

@@ -115,8 +115,14 @@ const OTHER_TESTS: &[&str] = &[
     include_str!("../../kernels/tests/cache/run.sh"),
 ];
 
+/// Rules that `exhaustive` alone catches: off, they cost a wait that ends by its deadline at the latest, with the answer.
+const OF_EXHAUSTIVE: &[&str] = &["WORDS_NOT_READ_AGAIN"];
+
 /// Whether another test switches this rule off, and fails unless that is noticed.
 fn is_caught_elsewhere(rule: &str) -> bool {
+    if OF_EXHAUSTIVE.contains(&rule) {
+        return true;
+    }
     let ways = [format!("(\"{rule}\", "), format!(" {rule}:")];
     OTHER_TESTS.iter().any(|text| ways.iter().any(|way| text.contains(way)))
 }
@@ -263,7 +269,7 @@ fn replay_and_shrink(plan: &Plan, module: &Module) -> Result<String, String> {
 /// `--planted RULE`: the same for the first seed that shows the rule to be off.
 fn planted(rule: &str) -> ExitCode {
     let module = kernel::mutant(rule).expect("a module");
-    let plan = (1..MOST_SEEDS).map(Plan::draw).filter(|plan| plan.total() > 8);
+    let plan = (1..MOST_SEEDS).map(Plan::draw).filter(|plan| plan.total() > 64);
     let plan = plan.into_iter().find(|plan| !sim::run(plan, &module, false).findings.is_empty());
     match plan.ok_or("no seed fails".to_owned()).and_then(|plan| {
         let told = replay_and_shrink(&plan, &module)?;

@@ -1,5 +1,6 @@
 //! What a soft controller is made of.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -82,6 +83,10 @@ pub struct SoftConfig {
     pub health: Health,
     /// Asks whoever opens the device by name for a stepped controller, in virtual time.
     pub virtual_time: bool,
+    /// What kernels on the CPU target take of the virtual time.
+    pub client: ClientModel,
+    /// Where the rings of a charged client lie; `None`: in host memory.
+    pub client_rings: Option<ClientRings>,
     /// Whether a loss of power takes back what was not flushed. It does so, too, if a fault of the plan is one.
     pub volatile_cache: bool,
     /// In which order commands complete.
@@ -138,6 +143,24 @@ pub enum DoorbellBufferMode {
     NoRecheck,
 }
 
+/// What kernels take of the virtual time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientModel {
+    /// Nothing: time passes while all of them wait.
+    Free,
+    /// What a GPU of this kind takes for each access.
+    H200,
+}
+
+/// Where the rings lie of a client whose accesses take time: what a look at them costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientRings {
+    /// In host memory, behind PCIe.
+    Host,
+    /// In the GPU's memory.
+    Hbm,
+}
+
 /// A mistake of a controller in what it keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Defect {
@@ -191,6 +214,8 @@ impl Default for SoftConfig {
             shutdown_time: Duration::ZERO,
             health: Health::default(),
             virtual_time: false,
+            client: ClientModel::Free,
+            client_rings: None,
             volatile_cache: false,
             order: CompletionOrder::Immediate,
             seed: 1,
@@ -200,6 +225,24 @@ impl Default for SoftConfig {
             model: "Warpbell soft controller".to_owned(),
             firmware: env!("CARGO_PKG_VERSION").to_owned(),
         }
+    }
+}
+
+impl fmt::Display for ClientModel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ClientModel::Free => "free",
+            ClientModel::H200 => "h200",
+        })
+    }
+}
+
+impl fmt::Display for ClientRings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ClientRings::Host => "host",
+            ClientRings::Hbm => "hbm",
+        })
     }
 }
 
@@ -317,6 +360,7 @@ impl SoftConfig {
             return Err(SoftConfigError::value("cmb", self.controller_memory, limit));
         }
         self.validate_pins()?;
+        self.validate_client()?;
         self.faults.validate()?;
         self.profile.as_ref().map_or(Ok(()), Profile::validate)?;
         crate::power::check(&self.power_states)?;
@@ -333,6 +377,20 @@ impl SoftConfig {
         text("serial", &self.serial, 20)?;
         text("model", &self.model, 40)?;
         text("firmware", &self.firmware, 8)
+    }
+
+    fn validate_client(&self) -> Result<(), SoftConfigError> {
+        match (self.client, self.client_rings) {
+            (ClientModel::Free, Some(rings)) => {
+                let limit = "needs a client whose accesses take time: client=h200";
+                Err(SoftConfigError::value("rings", rings, limit))
+            }
+            (ClientModel::H200, _) if !self.virtual_time => {
+                let limit = "needs virtual time, which its accesses take: time=virtual";
+                Err(SoftConfigError::value("client", self.client, limit))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn validate_pins(&self) -> Result<(), SoftConfigError> {

@@ -15,7 +15,7 @@ use warpbell_nvme::command::{AsyncErrorInfo, AsyncEvent, AsyncEventType, AsyncNo
 use warpbell_nvme::log::LogPageId;
 
 use crate::checker::Violation;
-use crate::config::SoftConfig;
+use crate::config::{ClientModel, ClientRings, SoftConfig};
 use crate::core::Core;
 use crate::error::SoftError;
 use crate::fault::{Incident, InjectedFault};
@@ -122,6 +122,23 @@ impl SoftDevice {
         }
         let event = self.core.next_event(time.now());
         event.map(|event| time.advance_to(event)).is_some()
+    }
+
+    /// Stepped mode, for clients that do something themselves at `then`: does what can be done, and lets time pass, until
+    /// it is so late.
+    pub fn wait_until(&self, then: Duration) {
+        let Some(time) = &self.core.time else { return };
+        while time.now() < then {
+            if !self.core.step(time) {
+                time.advance_to(self.core.next_event(time.now()).map_or(then, |event| event.min(then)));
+            }
+        }
+    }
+
+    /// What kernels take of the virtual time, and where their rings lie.
+    pub fn client(&self) -> (ClientModel, ClientRings) {
+        let config = &self.core.config;
+        (config.client, config.client_rings.unwrap_or(ClientRings::Host))
     }
 
     /// Takes the function away by surprise: registers read all ones, doorbells and DMA stop, for good.

@@ -58,9 +58,9 @@ mod units;
 
 pub use checker::{LOG_LIMIT, Rule, Severity, Violation};
 pub use config::{
-    CompletionOrder, Defect, DoorbellBufferMode, MAX_CONTROLLER_MEMORY, MAX_ENTRIES, MAX_MDTS,
-    MAX_NAMESPACES, MAX_POLLERS, MAX_STRIDE, MAX_WINDOW, NamespaceConfig, SoftConfig, SoftConfigError,
-    StoreConfig,
+    ClientModel, ClientRings, CompletionOrder, Defect, DoorbellBufferMode, MAX_CONTROLLER_MEMORY,
+    MAX_ENTRIES, MAX_MDTS, MAX_NAMESPACES, MAX_POLLERS, MAX_STRIDE, MAX_WINDOW, NamespaceConfig, SoftConfig,
+    SoftConfigError, StoreConfig,
 };
 pub use device::SoftDevice;
 pub use error::SoftError;

@@ -9,7 +9,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::config::{
-    CompletionOrder, DoorbellBufferMode, NamespaceConfig, SoftConfig, SoftConfigError, StoreConfig,
+    ClientModel, ClientRings, CompletionOrder, DoorbellBufferMode, NamespaceConfig, SoftConfig,
+    SoftConfigError, StoreConfig,
 };
 use crate::fault::FaultPlan;
 use crate::profile::Profile;
@@ -18,7 +19,7 @@ use crate::units::{self, SIZES};
 
 const KEYS: &str = "size, file, block, writable, capacity, max_namespaces, queues, grant, entries, mdts, sgl, \
                     stride, dbbuf, wrr, wide_cids, cmb, pollers, pin, faults, profile, time, cache, \
-                    power, crdt, rtd3e, health, order, seed, poison, serial, model, firmware";
+                    client, rings, power, crdt, rtd3e, health, order, seed, poison, serial, model, firmware";
 
 impl SoftConfig {
     /// Reads the settings that follow `soft:` in a device name, and checks them.
@@ -154,6 +155,8 @@ impl Parser {
             "faults" => config.faults = FaultPlan::load(Path::new(value))?,
             "profile" => config.profile = profile(key, value)?,
             "time" => config.virtual_time = virtual_time(key, value)?,
+            "client" => config.client = client(key, value)?,
+            "rings" => config.client_rings = Some(client_rings(key, value)?),
             "cache" => config.volatile_cache = cache(key, value)?,
             "power" => config.power_states = crate::power::parse(value)?,
             "crdt" => config.retry_delays = retry_delays(key, value)?,
@@ -213,6 +216,22 @@ fn virtual_time(key: &str, value: &str) -> Result<bool, SoftConfigError> {
         "virtual" => Ok(true),
         "real" => Ok(false),
         _ => Err(SoftConfigError::value(key, value, "must be virtual or real")),
+    }
+}
+
+fn client(key: &str, value: &str) -> Result<ClientModel, SoftConfigError> {
+    match value {
+        "free" => Ok(ClientModel::Free),
+        "h200" => Ok(ClientModel::H200),
+        _ => Err(SoftConfigError::value(key, value, "must be free or h200")),
+    }
+}
+
+fn client_rings(key: &str, value: &str) -> Result<ClientRings, SoftConfigError> {
+    match value {
+        "host" => Ok(ClientRings::Host),
+        "hbm" => Ok(ClientRings::Hbm),
+        _ => Err(SoftConfigError::value(key, value, "must be host or hbm")),
     }
 }
 
@@ -320,6 +339,28 @@ mod tests {
         assert_eq!(config.order, CompletionOrder::Shuffled { window: 16 });
         assert!(config.poison_fetched);
         assert_eq!((config.serial.as_str(), config.model.as_str()), ("S1", "M"));
+    }
+
+    #[test]
+    fn a_charged_client_needs_virtual_time_and_rings_need_one() {
+        let config = SoftConfig::parse("size=1m,rings=hbm,client=h200,time=virtual").unwrap();
+        assert_eq!((config.client, config.client_rings), (ClientModel::H200, Some(ClientRings::Hbm)));
+        let free = SoftConfig::parse("size=1m,client=free").unwrap();
+        assert_eq!((free.client, free.client_rings), (ClientModel::Free, None));
+        for time in ["", ",time=real"] {
+            assert_eq!(
+                error(&format!("size=1m,client=h200{time}")),
+                "soft device setting client=h200: needs virtual time, which its accesses take: time=virtual"
+            );
+        }
+        for client in ["", ",client=free"] {
+            assert_eq!(
+                error(&format!("size=1m,time=virtual,rings=hbm{client}")),
+                "soft device setting rings=hbm: needs a client whose accesses take time: client=h200"
+            );
+        }
+        assert_eq!(error("size=1m,client=a100"), "soft device setting client=a100: must be free or h200");
+        assert_eq!(error("size=1m,rings=cmb"), "soft device setting rings=cmb: must be host or hbm");
     }
 
     #[test]

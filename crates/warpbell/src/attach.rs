@@ -9,7 +9,9 @@ use warpbell_hw::{Device, DoorbellPath, Nsid, Window};
 use warpbell_kernels::abi::{self, Plain};
 use warpbell_kernels::cpu::Hooks;
 use warpbell_nvme::command::QueuePriority;
+use warpbell_softctl::SoftDevice;
 
+use crate::client_time::{self, ClientTime};
 use crate::layout::{CidLayout, DEFAULT_TOKENS};
 use crate::memory::Memory;
 use crate::pairs::{check_queues, check_spares, create_pairs, delete_pairs};
@@ -124,6 +126,8 @@ struct Inner {
     source: Memory,
     namespace: abi::NamespaceRef,
     target: OpenTarget,
+    /// Whether what kernels do takes virtual time.
+    client: Option<ClientTime>,
     /// Buffers that commands of these queues may still use: they go after the queues.
     buffers: Mutex<Vec<Buffer>>,
     watch: Arc<Watch>,
@@ -139,7 +143,11 @@ pub(crate) fn prepare(attachments: &[Attachment], launch: Launch) -> Result<Laun
         devices.fold(Hooks::new(), device_hooks)
     };
     let used = attachments.iter().map(|each| InUse::new(&each.0)).collect::<Result<Vec<_>, Error>>()?;
-    Ok(used.into_iter().fold(launch.hooks(hooks), Launch::keep))
+    let launch = client_time::charge(
+        attachments.iter().filter_map(|each| each.0.client.as_ref()),
+        launch.hooks(hooks),
+    );
+    Ok(used.into_iter().fold(launch, Launch::keep))
 }
 
 /// A launch that exists: kernels of it may be on the queues.
@@ -161,6 +169,7 @@ impl Drop for InUse {
 impl Attachment {
     pub(crate) fn new(
         source: Memory,
+        soft: Option<&Arc<SoftDevice>>,
         watch: &Arc<Watch>,
         namespace: &Namespace,
         options: &AttachOptions,
@@ -182,10 +191,11 @@ impl Attachment {
         let table = make_table(&source, &target, queues, (namespace, options), watch.recovery())?;
         watch.recovery().register(&table);
         drop(alone);
+        let client = soft.and_then(|soft| ClientTime::new(soft, &table.parts));
         let (watch, buffers, deleted) = (watch.clone(), Mutex::default(), Arc::default());
         watch.start();
         let namespace = namespace_ref;
-        Ok(Attachment(Arc::new(Inner { table, source, namespace, target, buffers, watch, deleted })))
+        Ok(Attachment(Arc::new(Inner { table, source, namespace, target, client, buffers, watch, deleted })))
     }
 
     /// The target whose kernels use the queues.

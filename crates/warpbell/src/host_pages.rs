@@ -1,6 +1,7 @@
 //! The pages that the host shares with kernels, one for each queue: state, successor, alarm, quarantine, seats.
 
 use std::mem::offset_of;
+use std::ops::Range;
 use std::sync::atomic::{Ordering, fence};
 
 use warpbell_kernels::abi;
@@ -51,6 +52,11 @@ impl HostPages {
     /// Where kernels find the page.
     pub(crate) fn address(&self, slot: usize) -> u64 {
         self.hosts.address() + (slot * size_of::<abi::QueueHost>()) as u64
+    }
+
+    /// The pages, as kernels find them.
+    pub(crate) fn ranges(&self) -> [Range<u64>; 3] {
+        [&self.hosts, &self.quarantine, &self.seats].map(SharedMemory::range)
     }
 
     /// Where they find the words of quarantined commands.

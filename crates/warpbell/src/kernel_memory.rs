@@ -1,5 +1,6 @@
 //! Memory that kernels of a target reach: the target's own, and the host's.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use warpbell_gpu::{DeviceMemory, Registered};
@@ -100,6 +101,11 @@ impl SharedMemory {
     /// Where kernels find its first byte. Valid while this memory, or a clone, lives.
     pub fn address(&self) -> u64 {
         self.address
+    }
+
+    /// Its addresses for kernels.
+    pub(crate) fn range(&self) -> Range<u64> {
+        self.address..self.address + self.window.len() as u64
     }
 
     /// The memory, for the host.

@@ -21,6 +21,7 @@
 
 mod attach;
 mod buffer;
+mod client_time;
 mod cuda;
 mod device_data;
 mod device_name;

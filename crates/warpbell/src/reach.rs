@@ -1,5 +1,6 @@
 //! How kernels of a target reach rings and doorbells.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use warpbell_driver::{QueuePair, RingReservation};
@@ -91,6 +92,11 @@ impl RingReach {
         Ok(RingReach { sq, cq, kernel_sq, kernel_cq })
     }
 
+    /// Both rings, as kernels find them.
+    pub(crate) fn ranges(&self) -> [Range<u64>; 2] {
+        [&self.kernel_sq, &self.kernel_cq].map(SharedMemory::range)
+    }
+
     /// Where kernels find the rings, doorbells and shadows of a pair that was made of them.
     pub(crate) fn addresses(
         &self,
@@ -130,6 +136,12 @@ impl ShadowReach {
         };
         let share = |window: &Window| target.share(page_of(window)?);
         Ok(ShadowReach { pages: Some(ShadowPages { entries: share(entry)?, events: share(event)? }) })
+    }
+
+    /// The pages, as kernels find them.
+    pub(crate) fn ranges(&self) -> Vec<Range<u64>> {
+        let pages = self.pages.iter().flat_map(|pages| [&pages.entries, &pages.events]);
+        pages.map(SharedMemory::range).collect()
     }
 
     fn addresses(&self, pair: &QueuePair) -> Result<Option<ShadowAddresses>, Error> {

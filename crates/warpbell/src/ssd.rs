@@ -249,7 +249,8 @@ impl Ssd {
     /// Queues for kernels.
     #[tracing::instrument(level = "info", name = "attach", skip_all, fields(device = %self.name(), target = %options.target, queues = options.queues, warps = options.warps, iodepth = options.iodepth))]
     pub fn attach(&self, options: &AttachOptions) -> Result<Attachment, Error> {
-        Attachment::new(self.memory.clone(), &self.watch, self.namespace(options.nsid)?, options)
+        let namespace = self.namespace(options.nsid)?;
+        Attachment::new(self.memory.clone(), self.stepped(), &self.watch, namespace, options)
     }
 }
 

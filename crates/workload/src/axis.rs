@@ -22,6 +22,7 @@ const FLAGS: &[&str] = &[
     "sharing",
     "api",
     "protocol",
+    "gather",
     "completion",
     "seed",
 ];
@@ -138,6 +139,7 @@ fn set(options: &mut BenchOptions, name: &str, value: &str) -> Result<(), AxisEr
         "api" => options.api = parsed(name, value)?,
         "protocol" => options.protocol = Some(parsed(name, value)?),
         "completion" => options.completion = parsed(name, value)?,
+        "gather" => options.gather = Some(parsed(name, value)?),
         "seed" => options.seed = parsed(name, value)?,
         _ => return Err(AxisError::Name { name: name.to_owned() }),
     }

@@ -149,6 +149,9 @@ pub struct Job {
     /// The protocol of the laboratory, if it is one of its runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protocol: Option<Protocol>,
+    /// How many lanes of a warp must be able to begin an I/O before any does, where they are to wait for each other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gather: Option<u32>,
     /// How the host learns of completions; kernels poll.
     pub completion: Completion,
     /// First byte used.
@@ -280,6 +283,7 @@ impl Job {
             sharing: options.sharing,
             api: options.api,
             protocol: options.protocol,
+            gather: check::gather(options)?,
             completion: options.completion,
             offset_bytes,
             size_bytes,

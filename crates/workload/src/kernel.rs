@@ -152,6 +152,7 @@ impl<'a> KernelRunner<'a> {
             verify: u32::from(job.verify.is_some()),
             recover_ns: nanoseconds(self.patience()),
             retries: job.retries,
+            batch: job.gather.unwrap_or(0),
             ..BenchArgs::new()
         }
     }

@@ -215,6 +215,8 @@ pub struct BenchOptions {
     pub api: Api,
     /// The protocol of the laboratory to use instead of `api`'s loop.
     pub protocol: Option<Protocol>,
+    /// How many lanes of a warp must be able to begin an I/O before any does; `None`: each begins its own at once.
+    pub gather: Option<u32>,
     /// How host queues learn of completions.
     pub completion: Completion,
     /// How long to run; `None`: until the I/O limit.
@@ -268,6 +270,7 @@ impl Default for BenchOptions {
             sharing: Sharing::Exclusive,
             api: Api::Io,
             protocol: None,
+            gather: None,
             completion: Completion::Poll,
             runtime: None,
             io_limit: None,

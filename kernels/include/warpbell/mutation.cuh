@@ -35,6 +35,8 @@ WARPBELL_SWITCH(NO_LOCK, no_lock); // reap without the lock
 WARPBELL_SWITCH(NO_FENCE_UNLOCK, no_fence_unlock); // no F6
 WARPBELL_SWITCH(TOLD_EARLY, told_early); // give room before the CQ doorbell
 WARPBELL_SWITCH(TRY_ONCE, try_once); // a waiter tries to reap once only
+WARPBELL_SWITCH(WORDS_NOT_READ_AGAIN, words_not_read_again); // whoever becomes the poller does not look whether it was answered meanwhile
+WARPBELL_SWITCH(LOCK_KEPT, lock_kept); // whoever has looked at the ring for all leaves without letting another do it
 WARPBELL_SWITCH(NO_REAP_IN_SUBMIT, no_reap_in_submit); // a submitter without room does not reap
 WARPBELL_SWITCH(FREE_BY_OTHER, free_by_other); // a completion frees another command's id too
 WARPBELL_SWITCH(REUSE_AT_TIMEOUT, reuse_at_timeout); // no quarantine
@@ -129,6 +131,7 @@ WARPBELL_SWITCH(REQUEST_PIECE_LOST, request_piece_lost); // requests: a command 
 WARPBELL_SWITCH(REQUEST_DONE_EARLY, request_done_early); // requests: one is answered when all its commands are sent
 WARPBELL_SWITCH(REQUEST_BYTES_BEHIND, request_bytes_behind); // requests: bytes behind those that failed count
 WARPBELL_SWITCH(REQUEST_GOES_ON, request_goes_on); // requests: after a failure the rest is sent
+WARPBELL_SWITCH(REQUEST_STOPS_AT_ONCE, request_stops_at_once); // requests: not what lies before a failure either
 WARPBELL_SWITCH(ORDER_IGNORED, order_ignored); // ordered: a command does not wait for those before it
 WARPBELL_SWITCH(ORDER_KEPT_AFTER_FAILURE, order_kept_after_failure); // ordered: what follows a failure is sent
 WARPBELL_SWITCH(DELIVERED_AS_DONE, delivered_as_done); // ordered: answers are handed over as they come

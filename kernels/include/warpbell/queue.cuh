@@ -14,8 +14,9 @@
 // try_wait is made by all of that group's lanes together; lanes with nothing to submit pass want = false.
 //
 // A call never blocks beyond its deadline, and never waits for another warp that itself waits for the
-// controller. Each submitted command yields exactly one status. Completions of one warp's commands may
-// be collected by any warp that waits or submits on the same queue; no service warp is needed.
+// controller. Each submitted command yields exactly one status. Of all groups that wait on a shared queue one
+// polls the completion ring and collects for the others, at once and whatever has come, until its own commands
+// are answered; then another one goes on. No service warp is needed.
 //
 // A command that was in flight at its deadline is answered `timed_out` and its id is quarantined until
 // its completion shows up. Until then the controller may still use its buffer. The id comes back when
@@ -43,27 +44,27 @@ struct alignas(16) sqe {
     u32 dword[16];
 };
 
-// How long, and how patiently, a lane looks at the completion queue. One per wait.
+// How long a lane polls, and how. One per wait.
 class pace {
   public:
-    // From the first look on. 0: the queue's default.
+    // From the first poll on. 0: the queue's default.
     WARPBELL_D explicit pace(u64 deadline_ns = 0) : deadline_ns_(deadline_ns) {}
 
   private:
     template <sharing> friend class queue;
     u64 deadline_ns_;
     u64 end_ns_ = 0; // 0: the clock was not read yet
-    u32 looks_ = 0;
-    u32 run_head_ = 0; // where the run of ready entries began,
-    u32 run_ = 0;      // how long it is known to be,
-    u32 stale_ = 0;    // and how many looks ago it last grew
+    u32 polls_ = 0;
+    u32 empty_polls_ = 0;    // since something was found, as far as that lengthens a pause
+    u32 head_ = 0;           // of the completions; the last value seen
+    bool is_poller_ = false; // its group holds the lock: it polls the ring for all who wait
     bool final_ = false;
 };
 
-// What a look at the completion queue led to.
+// What polling led to.
 enum class progress_result : u32 {
-    idle,    // nothing worth collecting yet
-    reaped,  // some commands were completed
+    idle,    // nothing has come
+    reaped,  // commands were completed: this group's, or others'
     expired, // the deadline of the pace has passed
     lost,    // the host has given the queue up
 };
@@ -106,8 +107,8 @@ template <sharing Mode> class queue : tracer {
 
     // Collects whatever has completed.
     template <class Group> WARPBELL_D progress_result reap(const Group& group);
-    // Looks a bounded number of times, and collects if it is worth the cost: a full warp of
-    // completions, all that is outstanding, or a number that has stopped growing.
+    // Polls a bounded number of times, and collects whatever has come; until a command of the group has its
+    // answer.
     template <class Group> WARPBELL_D progress_result progress(const Group& group, pace& pace);
 
     // After queue_lost: waits for the queue in place of this one, and attaches to it. Success: all buffers
@@ -149,7 +150,8 @@ template <sharing Mode> class queue : tracer {
 
     // What a leader tells its group, in one broadcast: kind 31:29, count 28:23, low bits of an index 22:0.
     // Rings have at most 2^16 entries, so those bits hold the slot and the lap's parity.
-    enum class step : u32 { idle, granted, reap, expired, lost };
+    // others: another group polls the ring, or did until now: what it collected may be this group's.
+    enum class step : u32 { idle, granted, reap, expired, lost, others };
     static constexpr u32 index_bits = (1u << 23) - 1u;
     WARPBELL_D static u32 pack(step kind) { return static_cast<u32>(kind) << 29; }
     WARPBELL_D static u32 pack(step kind, u32 count, u64 index) {
@@ -221,6 +223,11 @@ template <sharing Mode> class queue : tracer {
         return port::load_relaxed_sys(reinterpret_cast<const u64*>(ref_.cq) +
                                       static_cast<u64>(index & cq_mask()) * 2u + 1u);
     }
+    // The same of an entry that is collected: what the controller wrote before it is seen after it.
+    WARPBELL_D u64 taken(u32 index) const {
+        return port::load_acquire_sys(reinterpret_cast<const u64*>(ref_.cq) +
+                                      static_cast<u64>(index & cq_mask()) * 2u + 1u);
+    }
     // Whether entry `index` was posted in this lap: the phase bit is inverted at each pass, starting
     // at 1 (NVMe Base 2.0, 3.3.3.2). Of the 63-bit index the low bits suffice.
     WARPBELL_D bool posted(u64 entry, u32 index) const {
@@ -260,8 +267,7 @@ template <sharing Mode> class queue : tracer {
     template <class Group>
     WARPBELL_D io_token submit_all(const Group& group, bool want, const sqe& entry, u64 deadline_ns,
                                    bool whole);
-    template <class Group>
-    WARPBELL_D u32 next_step(const Group& group, u32 n, bool whole, pace* wait_for_room, bool reap_first);
+    template <class Group> WARPBELL_D u32 ask_for_room(const Group& group, u32 n, bool whole);
     WARPBELL_D u32 reserve(u32 n, u32 least);
     template <class Group>
     WARPBELL_D void use_grant(const Group& group, u32 granted, u32 waiting, u32& k, const sqe& entry,
@@ -272,18 +278,24 @@ template <sharing Mode> class queue : tracer {
     WARPBELL_D void withdraw(u32 k, status why, io_token& token);
 
     // ---- completion (queue_reap.cuh)
-    template <class Group> WARPBELL_D progress_result advance(const Group& group, pace& pace);
-    WARPBELL_D u32 look(pace& pace, bool in_submit, bool eager);
-    WARPBELL_D u32 look_once(pace& pace, bool eager);
-    WARPBELL_D u32 lock_for_reap(u64 seen);
-    WARPBELL_D bool worth_reaping(pace& pace, u32 head, u32 target, bool eager) const;
+    template <class Group> WARPBELL_D step advance(const Group& group, pace& pace);
+    template <class Group> WARPBELL_D step poll_ring(const Group& group, pace& pace, bool in_submit);
+    WARPBELL_D u32 leader_poll(pace& pace, bool in_submit);
+    WARPBELL_D u32 poll_once(pace& pace);
+    WARPBELL_D bool has_news(pace& pace, u32 next) const;
+    WARPBELL_D bool become_poller(pace& pace);
+    WARPBELL_D void release_poller(pace& pace);
+    WARPBELL_D void publish_room(u64 reap);
+    WARPBELL_D bool has_answer() const;
+    WARPBELL_D bool nothing_outstanding() const;
     WARPBELL_D static bool clock_is_due(pace& pace);
     WARPBELL_D bool clock_says_stop(pace& pace, bool& lost);
-    template <class Group> WARPBELL_D void collect(const Group& group, u32 from);
+    template <class Group> WARPBELL_D void collect(const Group& group, u32 from, pace& pace);
     WARPBELL_D u32 cid_of(u64 entry, u32 index) const;
     WARPBELL_D bool deliver(u32 cid, u32 wire_status, bool repeated, u32 rank);
     WARPBELL_D void compare_sqhd(u64 entry, u32 completed);
-    template <class Group> WARPBELL_D void finish_collect(const Group& group, u32 count, u32 surplus);
+    template <class Group>
+    WARPBELL_D void finish_collect(const Group& group, u32 count, u32 surplus, pace& pace);
     WARPBELL_D void tell(bool leader);
     WARPBELL_D void close();
 

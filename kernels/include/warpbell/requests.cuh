@@ -23,8 +23,8 @@
 //
 // As many commands are sent at first as the object holds, the lane has ids for (queue::free_ids) and the
 // queue has room for; the others as those before them complete, by whoever waits for the request, or looks at
-// it. After a failure no more are sent. A lane that has no id for a request's first command is refused with
-// no_cid by wait, as it would wait for itself.
+// it. After a failure only those before it are still sent. A lane that has no id for a request's first
+// command is refused with no_cid by wait, as it would wait for itself.
 //
 // The policy of the session for retries is not used. A request that goes out of scope unanswered leaks its
 // ids as a token does.
@@ -62,7 +62,7 @@ template <u32 Commands> class io_request {
     // This lane has no commands in flight, and sends none any more.
     WARPBELL_D bool is_done() const;
     // This lane has sent all it will ever send.
-    WARPBELL_D bool is_sent() const { return stops() || next_ >= total_; }
+    WARPBELL_D bool is_sent() const { return next_ >= end_; }
     // Gives up what is in flight. `unsent`: what is said if that is nothing.
     template <sharing Mode, class Retry> WARPBELL_D void give_up(session<Mode, Retry>& s, status unsent);
     // The answer; each lane is done.
@@ -76,10 +76,11 @@ template <u32 Commands> class io_request {
     static constexpr u32 none = ~0u;
 
     WARPBELL_D opcode op() const { return static_cast<opcode>(what_ & 0xffu); }
-    WARPBELL_D bool stops() const { return stop_ || (failed_ != none && !mutate::request_goes_on); }
     WARPBELL_D bool in_flight() const;
     WARPBELL_D u32 free_place() const;
     WARPBELL_D void note(u32 piece, status said);
+    WARPBELL_D void end_before(u32 piece);
+    template <class Group> WARPBELL_D void end_before_failures(const Group& group);
     template <sharing Mode, class Retry> WARPBELL_D void settle(session<Mode, Retry>& s);
     template <sharing Mode, class Retry>
     WARPBELL_D sqe command(const session<Mode, Retry>& s, status& refusal) const;
@@ -95,9 +96,9 @@ template <u32 Commands> class io_request {
     dma_span data_;
     u32 next_ = 0, step_ = 1; // pieces of this lane: the next one, and how far the one behind it is
     u32 total_ = 0;           // pieces of the request
+    u32 end_ = 0;             // of what is sent: all, or what lies before the first failure
     u32 failed_ = none;       // the first of this lane's that failed,
     status result_;           // and what was said
-    bool stop_ = false;       // another lane's has failed
     u64 bytes_ = 0;
 };
 

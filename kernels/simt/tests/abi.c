@@ -7,14 +7,19 @@
 #define AT(type, field, offset) typedef char type##_##field[offsetof(struct type, field) == offset ? 1 : -1]
 
 HAS(wb_simt_counters, 136);
-HAS(wb_simt_hooks, 32);
+HAS(wb_simt_hooks, 40);
 AT(wb_simt_hooks, memory_event, 24);
-HAS(wb_simt_launch, 120);
+AT(wb_simt_hooks, pass_time, 32);
+HAS(wb_simt_launch, 152);
 AT(wb_simt_launch, kernel, 8);
 AT(wb_simt_launch, grid_x, 32);
 AT(wb_simt_launch, seed, 64);
 AT(wb_simt_launch, preempt_one_in, 72);
 AT(wb_simt_launch, hooks, 88);
+AT(wb_simt_launch, costs, 128);
+HAS(wb_simt_costs, 56);
+AT(wb_simt_costs, clock, 52);
+HAS(wb_simt_range, 16);
 HAS(wb_simt_kernel_entry, 40);
 HAS(wb_simt_module, 64);
 HAS(wb_simt_stop, 24);

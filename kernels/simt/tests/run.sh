@@ -20,7 +20,7 @@ if [[ -z ${OUT:-} ]]; then
     trap 'rm -rf "$OUT"' EXIT
 fi
 flags=(-std=c++20 -g -Wall -Wextra -Werror "-I$simt/.." -pthread)
-programs=(collectives scheduling weak_memory module explore)
+programs=(collectives scheduling weak_memory module explore charges)
 libraries=()
 failures=0
 skipped=0

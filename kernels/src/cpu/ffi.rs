@@ -5,9 +5,10 @@
 use std::ffi::{CStr, c_char, c_void};
 use std::ops::AddAssign;
 
+use super::costs::AccessCosts;
 use crate::abi::Row;
 
-pub(super) const ABI_VERSION: u32 = 3;
+pub(super) const ABI_VERSION: u32 = 4;
 pub(super) const MODULE_SYMBOL: &[u8] = b"wb_simt_module_v1";
 pub(super) const TABLE_SYMBOL: &[u8] = b"warpbell_abi_table";
 
@@ -32,6 +33,7 @@ pub(super) struct RawHooks {
     pub(super) doorbell: Option<unsafe extern "C" fn(*mut c_void, *mut u32, u32)>,
     pub(super) clock_ns: Option<unsafe extern "C" fn(*mut c_void) -> u64>,
     pub(super) memory_event: Option<unsafe extern "C" fn(*mut c_void, u32, u64, u32, u32, u32)>,
+    pub(super) pass_time: Option<unsafe extern "C" fn(*mut c_void, u64) -> u64>,
 }
 
 #[repr(C)]
@@ -54,6 +56,17 @@ pub(super) struct RawLaunch {
     pub(super) flags: u32,
     pub(super) reserved: u32,
     pub(super) hooks: RawHooks,
+    pub(super) costs: *const AccessCosts,
+    pub(super) host: *const RawRange,
+    pub(super) host_ranges: u64,
+}
+
+/// Addresses from `begin` up to, but not with, `end`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RawRange {
+    pub(super) begin: u64,
+    pub(super) end: u64,
 }
 
 #[repr(C)]

@@ -31,6 +31,8 @@ pub enum Access {
     Doorbell,
     /// A buffered store reaches memory; `lane` is the one that stored.
     Drain,
+    /// The load told of last acquires.
+    Acquire,
 }
 
 /// One access of one lane.
@@ -50,6 +52,7 @@ pub struct MemoryEvent {
 
 type DoorbellHook = Arc<dyn Fn(u64, u32) + Send + Sync>;
 type ClockHook = Arc<dyn Fn() -> u64 + Send + Sync>;
+type TimeHook = Arc<dyn Fn(u64) -> u64 + Send + Sync>;
 type MemoryHook = Arc<dyn Fn(&MemoryEvent) + Send + Sync>;
 
 /// All hooks of a launch; each is optional. They run on the thread that steps. A panic in one surfaces there.
@@ -58,6 +61,7 @@ pub struct Hooks {
     doorbell: Option<DoorbellHook>,
     sinks: Vec<(Range<u64>, Arc<dyn DoorbellSink>)>,
     clock: Option<ClockHook>,
+    time: Option<TimeHook>,
     memory: Option<MemoryHook>,
 }
 
@@ -89,6 +93,11 @@ impl Hooks {
     /// The kernels' clock is a device's: virtual in a simulation.
     pub fn device_clock(self, clock: Arc<dyn Clock>) -> Hooks {
         self.clock(move || u64::try_from(clock.now().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    pub(super) fn pass_time(mut self, hook: impl Fn(u64) -> u64 + Send + Sync + 'static) -> Hooks {
+        self.time = Some(Arc::new(hook));
+        self
     }
 
     /// Is told of every hooked access, before it happens; of those to the shared memory of blocks only where
@@ -128,12 +137,13 @@ impl Context {
 
     /// The table for the executor. `self` must stay where it is, and outlive the worker.
     pub(super) fn raw(&self) -> RawHooks {
-        let Hooks { doorbell, sinks, clock, memory } = &self.hooks;
+        let Hooks { doorbell, sinks, clock, time, memory } = &self.hooks;
         RawHooks {
             context: (&raw const *self).cast_mut().cast(),
             doorbell: (doorbell.is_some() || !sinks.is_empty()).then_some(on_doorbell as _),
             clock_ns: clock.is_some().then_some(on_clock as _),
             memory_event: memory.is_some().then_some(on_memory as _),
+            pass_time: time.is_some().then_some(on_time as _),
         }
     }
 
@@ -171,6 +181,12 @@ unsafe extern "C" fn on_clock(raw: *mut c_void) -> u64 {
     context.guard(|hooks| hooks.clock.as_ref().map_or(0, |hook| hook()))
 }
 
+unsafe extern "C" fn on_time(raw: *mut c_void, until: u64) -> u64 {
+    // SAFETY: the executor passes on what it was given.
+    let context = unsafe { context(raw) };
+    context.guard(|hooks| hooks.time.as_ref().map_or(0, |hook| hook(until)))
+}
+
 unsafe extern "C" fn on_memory(raw: *mut c_void, kind: u32, address: u64, bytes: u32, warp: u32, lane: u32) {
     // SAFETY: the executor passes on what it was given.
     let context = unsafe { context(raw) };
@@ -181,7 +197,8 @@ unsafe extern "C" fn on_memory(raw: *mut c_void, kind: u32, address: u64, bytes:
         3 => Access::RmwFailed,
         4 => Access::Fence,
         5 => Access::Doorbell,
-        _ => Access::Drain,
+        6 => Access::Drain,
+        _ => Access::Acquire,
     };
     let event = MemoryEvent { access, address, bytes, warp, lane };
     context.guard(|hooks| hooks.memory.iter().for_each(|hook| hook(&event)));

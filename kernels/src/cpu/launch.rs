@@ -1,8 +1,10 @@
 //! What to run, and under which schedule.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
+use super::costs::{AccessCosts, Charged};
 use super::hooks::Hooks;
 use super::module::{Kernel, Module};
 use super::{ffi, worker::Worker};
@@ -27,6 +29,7 @@ pub struct Launch {
     pub(super) store_buffer: u32,
     pub(super) flags: u32,
     pub(super) hooks: Hooks,
+    pub(super) charged: Option<Arc<Charged>>,
 }
 
 impl Launch {
@@ -65,6 +68,7 @@ impl Launch {
             store_buffer: 0,
             flags: 0,
             hooks: Hooks::new(),
+            charged: None,
         }
     }
 
@@ -133,6 +137,19 @@ impl Launch {
     /// Who sees doorbells, clock and memory accesses.
     pub fn hooks(self, hooks: Hooks) -> Launch {
         Launch { hooks, ..self }
+    }
+
+    /// What lanes do takes so much virtual time; `host` is what lies in host memory, all else in the GPU's. `pass` lets
+    /// time pass to a moment in nanoseconds, or some of it, and says how late it is then; the hook `clock` must agree.
+    /// Not with a store buffer.
+    pub fn client(
+        self,
+        costs: AccessCosts,
+        host: Vec<Range<u64>>,
+        pass: impl Fn(u64) -> u64 + Send + Sync + 'static,
+    ) -> Launch {
+        let hooks = self.hooks.pass_time(pass);
+        Launch { charged: Some(Arc::new(Charged::new(costs, host))), hooks, ..self }
     }
 
     /// A worker for all blocks, for the calling thread.

@@ -127,6 +127,7 @@ impl Drop for Worker {
 }
 
 fn raw_launch(launch: &Launch, first_block: u32, block_stride: u32, context: &Context) -> RawLaunch {
+    let charged = launch.charged.as_deref();
     RawLaunch {
         abi_version: ffi::ABI_VERSION,
         size: size_of::<RawLaunch>() as u32,
@@ -146,5 +147,8 @@ fn raw_launch(launch: &Launch, first_block: u32, block_stride: u32, context: &Co
         flags: launch.flags,
         reserved: 0,
         hooks: context.raw(),
+        costs: charged.map_or(ptr::null(), |charged| &raw const charged.costs),
+        host: charged.map_or(ptr::null(), |charged| charged.host.as_ptr()),
+        host_ranges: charged.map_or(0, |charged| charged.host.len() as u64),
     }
 }

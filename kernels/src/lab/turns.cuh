@@ -1,5 +1,5 @@
-// Protocol `turns`, the library's own (queue.cuh): a warp takes one ticket for all its commands, warps ring
-// in turns, and one that waits collects for all.
+// Protocol `turns`, the library's own (queue.cuh): the lanes of a warp that have a command take one ticket for
+// all of them, warps ring in turns, and one that waits looks at the ring and collects for all.
 #pragma once
 
 #include "board.cuh"
@@ -55,10 +55,9 @@ class turns_protocol {
     }
 
   private:
-    // As `bench` does: alone on a queue, a warp must not run dry.
     WARPBELL_D static u32 batch_of(const warpbell_bench_args& args, const lab_place& place) {
-        const u32 n = args.batch ? args.batch : place.warps_here > 1 ? place.lanes : place.lanes / 4u;
-        return n == 0 ? 1u : n < place.lanes ? n : place.lanes;
+        const u32 n = args.batch < place.lanes ? args.batch : place.lanes;
+        return n ? n : 1u;
     }
 
     const this_warp_t warp_ = this_warp();

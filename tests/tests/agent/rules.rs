@@ -6,6 +6,7 @@ use std::time::Duration;
 use warpbell::Sharing;
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu::Module;
+use warpbell_softctl::{Fault, FaultAction, FaultPlan, Selector};
 use warpbell_tests::{each_apart, seeds};
 
 use crate::bed::*;
@@ -108,8 +109,15 @@ fn each_request_is_one_command(module: &Module) -> Result<(), String> {
     each_run(module, &setting, SEEDS, |_, ran| ran.is_good() && ran.requests() == 2 * setting.blocks() + 3)
 }
 
+/// Commands take so long that agents look in vain for what came of them.
 fn what_was_posted_is_answered(module: &Module) -> Result<(), String> {
-    let setting = Setting { flags: TWO_AT_ONCE | GOES_AT_ONCE, ..Setting::new(Sharing::Exclusive, 2, 3) };
+    let action = FaultAction::Delay { by: Duration::from_millis(1) };
+    let faults = vec![Fault { action, selector: Selector::default() }];
+    let setting = Setting {
+        flags: TWO_AT_ONCE | GOES_AT_ONCE,
+        faults: FaultPlan { faults, ..FaultPlan::default() },
+        ..Setting::new(Sharing::Exclusive, 2, 3)
+    };
     each_run(module, &setting, MOST_SEEDS, |_, ran| ran.words.iter().all(|word| *word == ANSWERED))
 }
 

@@ -91,6 +91,10 @@ impl Watch {
             self.unfenced_answers.remove(&lane);
             return;
         }
+        if event.access == Access::Acquire {
+            self.unfenced_completions.remove(&lane);
+            return;
+        }
         if event.warp < self.agents {
             self.look_at_agent(lane, event)
         } else {

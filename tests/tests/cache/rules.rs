@@ -1,7 +1,11 @@
 //! Rules of the cache, as built and switched off, over a soft controller. Over a model of an SSD each of them is tried by
 //! `kernels/tests/cache/run.sh`.
 
+use std::time::Duration;
+
 use warpbell::{Module, Sharing};
+use warpbell_nvme::NvmOpcode;
+use warpbell_softctl::{FaultAction, Selector};
 use warpbell_tests::cached::{Shape, source};
 use warpbell_tests::{Disk, each_apart, seeds};
 
@@ -26,9 +30,12 @@ const RULES: [(&str, Check, &str); 11] = [
     ("CACHE_KEPT_TAKEN", kept, "96 reads"),
 ];
 
-/// On a queue for each warp, so that a read may overtake a write.
+/// On a queue for each warp and with slow writes, so that a read may overtake a write.
 fn words(module: &Module) -> Result<(), String> {
-    let shape = roomy(Shape::new(Disk { queues: 4, ..Disk::new(0, 512) }, 3));
+    let late = FaultAction::Delay { by: Duration::from_micros(20) };
+    let writes = Selector { opcodes: vec![NvmOpcode::WRITE], ..Selector::default() };
+    let disk = Disk { queues: 4, ..Disk::new(0, 512) }.failing(late, writes);
+    let shape = roomy(Shape::new(disk, 3));
     seeds(20).try_for_each(|seed| play(module, &shape, seed, 24, 1).map(|_| ()))
 }
 

@@ -33,7 +33,8 @@ fn strides_are_found_forwards_and_backwards() {
         ahead.expect_right();
         println!("stride {stride}: {:?} instead of {:?}, {:?}", ahead.took, alone.took, ahead.report);
         assert!(ahead.hit_rate() > 0.9, "{ahead:?}");
-        assert!(ahead.took * 4 < alone.took, "{:?} instead of {:?}", ahead.took, alone.took);
+        // Two warps wait for each other less than one does.
+        assert!(ahead.took * 2 < alone.took, "{:?} instead of {:?}", ahead.took, alone.took);
     }
 }
 

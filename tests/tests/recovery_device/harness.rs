@@ -9,7 +9,7 @@ use warpbell::{KernelMemory, SharedMemory, Sharing};
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu::{Launch, Module};
 use warpbell_kernels::toolchain::Variant;
-use warpbell_softctl::{FaultPlan, SoftConfig};
+use warpbell_softctl::{Fault, FaultAction, FaultPlan, Selector, SoftConfig};
 use warpbell_tests::simulation::{Moment, Outcome, Simulation};
 use warpbell_tests::{Case, Schedule};
 use zerocopy::IntoBytes;
@@ -178,9 +178,16 @@ impl Bed {
     }
 }
 
+/// Commands take so long that whoever waits looks at the host's page meanwhile.
+fn slow_commands() -> FaultPlan {
+    let action = FaultAction::Delay { by: Duration::from_micros(400) };
+    let faults = vec![Fault { action, selector: Selector::default() }];
+    FaultPlan { faults, ..FaultPlan::default() }
+}
+
 /// Runs the kernel `recovery_test`.
 pub fn run(module: &Module, setting: Setting, host: impl FnMut(&Queues, &Moment) -> bool) -> Ran {
-    let mut bed = Bed::new(module, setting, COMMANDS, FaultPlan::default());
+    let mut bed = Bed::new(module, setting, COMMANDS, slow_commands());
     let args = abi::QueueTestArgs {
         ns: bed.namespace(),
         mode: setting.mode,

@@ -37,11 +37,12 @@ const OF_BATCHES: [(&str, Check, &str); 15] = [
     ("BATCH_DEADLINE_OF_EACH_ROUND", all_rounds_have_one_deadline, "took"),
 ];
 
-const OF_REQUESTS: [(&str, Check, &str); 17] = [
+const OF_REQUESTS: [(&str, Check, &str); 18] = [
     ("REQUEST_PIECE_LOST", pieces_are_all_sent, "lane "),
     ("REQUEST_DONE_EARLY", pieces_are_all_sent, "lane "),
     ("REQUEST_BYTES_BEHIND", failures_have_their_bytes, "lane "),
     ("REQUEST_GOES_ON", failures_have_their_bytes, "commands were sent"),
+    ("REQUEST_STOPS_AT_ONCE", failures_have_their_bytes, "lane "),
     ("ORDER_IGNORED", steps_wait_for_each_other, "step "),
     ("ORDER_KEPT_AFTER_FAILURE", failures_stop_a_class, "step 3"),
     ("DELIVERED_AS_DONE", answers_are_in_order, "round "),

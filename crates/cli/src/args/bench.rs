@@ -40,6 +40,9 @@ pub struct BenchArgs {
     /// A protocol of the laboratory, over queue primitives: turns (ours), marks, marks-own, lockstep or service
     #[arg(long, value_name = "NAME", hide_short_help = true)]
     pub protocol: Option<Protocol>,
+    /// Begin I/Os only when N lanes of a warp can, in batches [default: each lane at once]
+    #[arg(long, value_name = "N", hide_short_help = true)]
+    pub gather: Option<u32>,
     /// How host queues learn of completions: poll, or interrupt (the thread sleeps)
     #[arg(long, value_name = "HOW", default_value = "poll")]
     pub completion: Completion,
@@ -149,6 +152,7 @@ impl BenchArgs {
             sharing: self.sharing,
             api: self.api,
             protocol: self.protocol,
+            gather: self.gather,
             completion: self.completion,
             runtime: self.runtime,
             io_limit: self.io_limit,

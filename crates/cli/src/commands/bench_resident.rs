@@ -43,6 +43,7 @@ fn refuse_what_an_ssd_has(args: &BenchArgs) -> Result<(), Ending> {
         ("--trace", args.trace.trace.is_some()),
         ("--replay", args.trace.replay.is_some()),
         ("--retries", args.retries != 0),
+        ("--gather", args.gather.is_some()),
         ("--no-recover", args.no_recover),
     ];
     match given.iter().find(|(_, given)| *given) {

@@ -102,6 +102,44 @@ fn virtual_time_is_the_profiles_and_repeats() {
     );
 }
 
+/// Reads at depth 1 on a device in virtual time, with these settings more.
+fn in_virtual_time(settings: &str, flags: &[&str]) -> Value {
+    let device = format!("soft:size=16m,profile=optane,time=virtual{settings}");
+    let fixed = ["bench", &device, "--rw", "randread", "--bs", "512", "--runtime", "5ms", "-o", "json"];
+    let report = json(&[&fixed[..], flags].concat());
+    clean(&report);
+    report["runs"][0].clone()
+}
+
+#[test]
+fn a_charged_client_learns_later_and_repeats() {
+    let p50 = |run: &Value| number(&run["lat_ns"], "p50");
+    for api in ["raw", "io"] {
+        let flags = ["--api", api, "--iodepth", "1"];
+        let free = in_virtual_time("", &flags);
+        let hbm = in_virtual_time(",client=h200,rings=hbm", &flags);
+        let host = in_virtual_time(",client=h200,rings=host", &flags);
+        // A look at the ring and a fence, at least; a look over PCIe, at least: less a bucket of 256 ns.
+        assert!(p50(&hbm) >= p50(&free) + 131.0 + 262.0 - 256.0, "{free:#} {hbm:#}");
+        assert!(p50(&host) >= p50(&hbm) + 1000.0 - 131.0 - 256.0, "{hbm:#} {host:#}");
+        let again = in_virtual_time(",client=h200", &flags);
+        for key in ["ios", "runtime_ns", "lat_ns", "counters"] {
+            assert_eq!(host[key], again[key], "{key}: rings lie in host memory, and time repeats");
+        }
+        assert_eq!(in_virtual_time(",client=free", &flags)["lat_ns"], free["lat_ns"]);
+    }
+}
+
+#[test]
+fn a_charged_client_needs_virtual_time() {
+    let (code, error) = refused(&["bench", "soft:size=1m,client=h200"]);
+    assert_eq!(code, 2);
+    assert!(error.contains("client=h200: needs virtual time"), "{error}");
+    let (code, error) = refused(&["bench", "soft:size=1m,time=virtual,rings=hbm"]);
+    assert_eq!(code, 2);
+    assert!(error.contains("rings=hbm: needs a client whose accesses take time"), "{error}");
+}
+
 #[test]
 fn every_api_and_pattern() {
     for api in ["host", "raw", "io", "agent"] {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use warpbell::{CidLayout, LayoutError};
 
 use super::{DEFAULT_RUNTIME, Job, JobError, LANES, Limits, MAX_DEPTH};
-use crate::options::{Access, Api, BenchOptions, Completion, Sharing};
+use crate::options::{Access, Api, BenchOptions, Completion, Protocol, Sharing};
 use crate::size::ByteSize;
 use crate::trace::TRACE_LIMIT;
 
@@ -38,6 +38,25 @@ pub(super) fn threads(options: &BenchOptions) -> Result<Option<usize>, JobError>
             conflict("threads", threads.to_string(), reason)
         }
         _ => Ok(Some(queues)),
+    }
+}
+
+/// How many lanes wait for each other; those of `bench` and of the library's protocol can.
+pub(super) fn gather(options: &BenchOptions) -> Result<Option<u32>, JobError> {
+    let Some(lanes) = options.gather else { return Ok(None) };
+    let conflict =
+        |reason: String| Err(JobError::Conflict { flag: "gather", value: lanes.to_string(), reason });
+    if !(1..=LANES).contains(&lanes) {
+        return conflict(format!("a warp has from 1 to {LANES} lanes"));
+    }
+    if !matches!(options.api, Api::Raw | Api::Io) || options.replay.is_some() {
+        return conflict("it goes with --api io and --api raw, and without --replay".to_owned());
+    }
+    match options.protocol {
+        Some(protocol) if protocol != Protocol::Turns => {
+            conflict(format!("each thread of --protocol {protocol} begins its own"))
+        }
+        _ => Ok(Some(lanes)),
     }
 }
 

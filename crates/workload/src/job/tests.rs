@@ -254,6 +254,31 @@ fn unfit(change: impl FnOnce(&mut BenchOptions)) -> String {
 }
 
 #[test]
+fn lanes_wait_for_each_other_where_they_are_asked_to_and_can() {
+    assert_eq!(resolve(|_| {}).unwrap().gather, None);
+    assert_eq!(resolve(|o| o.gather = Some(32)).unwrap().gather, Some(32));
+    let refused = |change: fn(&mut BenchOptions)| {
+        resolve(|o| {
+            o.gather = Some(8);
+            change(o);
+        })
+        .unwrap_err()
+        .to_string()
+    };
+    assert_eq!(refused(|o| o.gather = Some(33)), "--gather 33: a warp has from 1 to 32 lanes");
+    assert_eq!(
+        refused(|o| o.api = Api::Host),
+        "--gather 8: it goes with --api io and --api raw, and without --replay"
+    );
+    assert_eq!(
+        refused(
+            |o| (o.protocol, o.api, o.sharing) = (Some(crate::Protocol::Marks), Api::Raw, Sharing::Shared)
+        ),
+        "--gather 8: each thread of --protocol marks begins its own"
+    );
+}
+
+#[test]
 fn protocols_take_one_command_of_each_lane_and_nothing_of_the_librarys_queues() {
     let marks = |o: &mut BenchOptions| {
         (o.protocol, o.api, o.sharing) = (Some(crate::Protocol::Marks), Api::Raw, Sharing::Shared);

@@ -23,17 +23,21 @@ using u32 = uint32_t;
 using u64 = uint64_t;
 
 #if defined(WARPBELL_SMALL_SCOPE)
-// For checks that try every schedule: each look is a round of its own and reads the clock, or none does, so
-// that no counter of looks tells two waits apart that behave alike. Another schedule stands for longer
-// patience.
-constexpr u32 looks_per_round = 1;
-constexpr u32 looks_per_clock = WARPBELL_SMALL_SCOPE_CLOCK; // 1, or 0: time stands still
-constexpr u32 patience_looks = WARPBELL_SMALL_SCOPE;
+// For checks that try every schedule: each poll is a call of its own and reads the clock, or none does, so
+// that no counter of polls tells two waits apart that behave alike.
+constexpr u32 polls_per_clock = WARPBELL_SMALL_SCOPE; // 1, or 0: time stands still
+WARPBELL_PORT u32 polls_per_call() { return 1; }
+WARPBELL_PORT u32 polls_alone() { return 1; }
+constexpr u32 room_wanted = 1; // else rings of a few entries would never report late
+constexpr u32 longest_pause = 1;
 #else
-// A look costs a few nanoseconds here, and a warp collective some hundred: one lane looks for long.
-constexpr u32 looks_per_round = 32;
-constexpr u32 looks_per_clock = 16;
-constexpr u32 patience_looks = 32;
+// A poll costs a few nanoseconds here, and a warp collective some hundred: one lane polls for long. Where
+// both take a GPU's time, as port_gpu.cuh has it.
+constexpr u32 polls_per_clock = 16;
+WARPBELL_PORT u32 polls_per_call() { return simt::is_charged() ? 16 : 1; }
+WARPBELL_PORT u32 polls_alone() { return simt::is_charged() ? 1 : 32; }
+constexpr u32 room_wanted = 32;
+constexpr u32 longest_pause = 4;
 #endif
 
 // ---- where this lane is ----------------------------------------------------------------------------
@@ -92,6 +96,9 @@ WARPBELL_PORT u32 load_relaxed_sys(const u32* p) {
 }
 WARPBELL_PORT u64 load_relaxed_sys(const u64* p) {
     return simt::load(p, simt::order::fenced, simt::scope::sys);
+}
+WARPBELL_PORT u64 load_acquire_sys(const u64* p) {
+    return simt::load(p, simt::order::acquire, simt::scope::sys);
 }
 WARPBELL_PORT void store_relaxed_gpu(u32* p, u32 v) { simt::store(p, v, simt::order::fenced); }
 WARPBELL_PORT void store_relaxed_gpu(u64* p, u64 v) { simt::store(p, v, simt::order::fenced); }
@@ -206,6 +213,8 @@ WARPBELL_PORT bool copy_is_done(copy_barrier* barrier, u32 rank, u32 parity) {
 WARPBELL_PORT u64 clock_ns() { return simt::clock_ns(); }
 // In every loop that waits.
 WARPBELL_PORT void pause() { simt::pause(); }
+// The same of a lane whose last polls, so many, found nothing: longer only where pauses take virtual time.
+WARPBELL_PORT void pause_longer(u32 polls) { simt::pause(simt::shortest_pause_ns << polls); }
 
 // ---- what the CPU target counts --------------------------------------------------------------------
 

@@ -19,11 +19,13 @@ using u16 = uint16_t;
 using u32 = uint32_t;
 using u64 = uint64_t;
 
-// Looks of one lane at the completion queue before its group looks at its own words again. A look at
+// Polls of one call of progress(), and how many of them the leader makes alone before its group does. A poll of
 // a ring in host memory is a round trip over PCIe.
-constexpr u32 looks_per_round = 4;
-constexpr u32 looks_per_clock = 16;
-constexpr u32 patience_looks = 4;
+constexpr u32 polls_per_clock = 16;
+WARPBELL_D constexpr u32 polls_per_call() { return 16; }
+WARPBELL_D constexpr u32 polls_alone() { return 1; }
+// Where less room than this is left, completions are reported at once.
+constexpr u32 room_wanted = 32;
 
 // ---- where this lane is ----------------------------------------------------------------------------
 
@@ -116,6 +118,11 @@ WARPBELL_D u32 load_relaxed_sys(const u32* p) {
 WARPBELL_D u64 load_relaxed_sys(const u64* p) {
     u64 v;
     asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
+    return v;
+}
+WARPBELL_D u64 load_acquire_sys(const u64* p) {
+    u64 v;
+    asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
     return v;
 }
 WARPBELL_D void store_relaxed_gpu(u32* p, u32 v) {
@@ -344,6 +351,9 @@ WARPBELL_D u64 clock_ns() {
 }
 // In every loop that waits.
 WARPBELL_D void pause() { asm volatile("nanosleep.u32 20;"); }
+// The same of a lane whose last polls, so many and up to this, found nothing.
+constexpr u32 longest_pause = 4;
+WARPBELL_D void pause_longer(u32 polls) { asm volatile("nanosleep.u32 %0;" ::"r"(20u << polls)); }
 
 // ---- what the CPU target counts; nothing here ------------------------------------------------------
 

@@ -1,4 +1,4 @@
-// Completion: one lane looks, one warp collects for all.
+// Completion: one group looks at the ring and collects for all who wait.
 #pragma once
 
 #include "../queue.cuh"
@@ -8,14 +8,14 @@ inline namespace WARPBELL_NAMESPACE {
 
 constexpr u64 fallback_deadline_ns = 30ull * 1000 * 1000 * 1000;
 
-// ---- the leader's look -----------------------------------------------------------------------------------
+// ---- polling -----------------------------------------------------------------------------------
 
 template <sharing Mode> WARPBELL_D u64 queue<Mode>::deadline(u64 deadline_ns) const {
     const u64 wait_ns = deadline_ns ? deadline_ns : ref_.deadline_ns;
     return wait_ns ? wait_ns : fallback_deadline_ns;
 }
 
-// Slow path, in one of looks_per_clock looks: the clock, and whether the host has given the queue up.
+// Slow path, in one of polls_per_clock polls: the clock, and whether the host has given the queue up.
 template <sharing Mode> WARPBELL_D bool queue<Mode>::clock_says_stop(pace& pace, bool& lost) {
     lost = !mutate::lost_ignored && port::load_relaxed_sys(&host()->state) != WARPBELL_QUEUE_RUNNING;
     const u64 now = port::clock_ns();
@@ -32,118 +32,136 @@ template <sharing Mode> WARPBELL_D void queue<Mode>::close() {
     }
 }
 
-// Whether collecting is worth a fence, a doorbell and, shared, two atomics: `target` entries are ready,
-// or some are and their number has stopped growing. Looks at two entries, since more looks cost more.
-template <sharing Mode>
-WARPBELL_D bool queue<Mode>::worth_reaping(pace& pace, u32 head, u32 target, bool eager) const {
-    if (ready(head + target - 1u)) {
+// Shared: whether this group polls the ring for all who wait. It does while it holds the lock; the others
+// poll their own words, in the GPU's memory, until it leaves.
+template <sharing Mode> WARPBELL_D bool queue<Mode>::become_poller(pace& pace) {
+    static_assert(is_shared, "an exclusive queue has no lock");
+    if (pace.is_poller_) {
         return true;
     }
-    if (pace.run_head_ != head || pace.run_ == 0) {
-        pace.run_head_ = head;
-        pace.run_ = pace.stale_ = 0;
-        if (!ready(head)) {
-            return false;
-        }
-        pace.run_ = 1;
-    }
-    if (pace.final_ || eager) {
-        return true;
-    }
-    // Alternately half way to the target and next to the known run.
-    u32 probe = pace.run_ + (pace.stale_ & 1u ? 0u : (target - pace.run_) >> 1);
-    if (ready(head + probe)) {
-        pace.run_ = probe + 1u;
-        pace.stale_ = 0;
+    u64* reap = &state()->reap;
+    const u64 seen = port::load_relaxed_gpu(reap);
+    if ((seen & WARPBELL_REAP_LOCK) != 0 && !mutate::no_lock) {
         return false;
     }
-    return ++pace.stale_ > port::patience_looks;
-}
-
-// Takes the lock with the value of `reap` that was seen free; returns what to collect, if it was won.
-template <sharing Mode> WARPBELL_D u32 queue<Mode>::lock_for_reap(u64 seen) {
-    static_assert(is_shared, "an exclusive queue has no lock");
-    u64* reap = &state()->reap;
     // Acquire: the earlier holder's head and words before ours.
     if (!mutate::no_lock && port::cas_acquire_gpu(reap, seen, seen | WARPBELL_REAP_LOCK) != seen) {
-        return pack(step::idle);
+        return false;
     }
-    // The CAS proves that `told` stood still, not `head`: it is read again, and so are the phases.
-    return pack(step::reap, 0, port::load_relaxed_gpu(&state()->head));
+    pace.is_poller_ = true;
+    pace.head_ = static_cast<u32>(port::load_relaxed_gpu(&state()->head));
+    return true;
 }
 
-// Counts a look.
+// By the leader, before its group does anything but wait: another group may poll the ring.
+template <sharing Mode> WARPBELL_D void queue<Mode>::release_poller(pace& pace) {
+    if constexpr (is_shared) {
+        if (pace.is_poller_ && !mutate::lock_kept) {
+            pace.is_poller_ = false;
+            publish_room(port::load_relaxed_gpu(&state()->reap) & ~WARPBELL_REAP_LOCK);
+        }
+    }
+}
+
+// F6, one store: after the CQ doorbell, so that the controller never sees a full queue and the next reaper's
+// doorbell comes later. With LOCK in it, it gives room; without, it also unlocks.
+template <sharing Mode> WARPBELL_D void queue<Mode>::publish_room(u64 reap) {
+    if (mutate::no_fence_unlock) {
+        port::store_relaxed_gpu(&state()->reap, reap);
+    } else {
+        port::store_release_gpu(&state()->reap, reap);
+    }
+}
+
+// Counts a poll.
 template <sharing Mode> WARPBELL_D bool queue<Mode>::clock_is_due(pace& pace) {
-    pace.looks_ = (pace.looks_ + 1u) & (port::looks_per_clock - 1u);
-    return pace.looks_ == port::looks_per_clock / 2u;
+    pace.polls_ = (pace.polls_ + 1u) & (port::polls_per_clock - 1u);
+    return pace.polls_ == port::polls_per_clock / 2u;
 }
 
-template <sharing Mode> WARPBELL_D u32 queue<Mode>::look_once(pace& pace, bool eager) {
-    const u32 nothing = pack(pace.final_ ? step::expired : step::idle);
+// By the leader: what its group does next. `reap`: it polls the ring, from the index on.
+template <sharing Mode> WARPBELL_D u32 queue<Mode>::poll_once(pace& pace) {
     if (pace.final_) {
-        return nothing;
+        return pack(step::expired);
     }
     port::count_poll();
-    if (port::looks_per_clock != 0 && clock_is_due(pace)) {
+    if (port::polls_per_clock != 0 && clock_is_due(pace)) {
         bool lost = false;
-        pace.final_ = clock_says_stop(pace, lost); // the last look collects whatever there is
+        pace.final_ = clock_says_stop(pace, lost); // the last poll collects whatever there is
         if (lost) {
             close();
             return pack(step::lost);
         }
     }
-    u64 head, seen = 0;
-    u32 outstanding;
     if constexpr (is_shared) {
-        seen = port::load_relaxed_gpu(&state()->reap);
-        if (seen & WARPBELL_REAP_LOCK) {
-            return pack(pace.final_ ? step::expired : step::idle);
-        }
-        head = port::load_relaxed_gpu(&state()->head);
-        outstanding = static_cast<u32>(port::load_relaxed_gpu(&state()->ticket)) +
-                      port::load_relaxed_gpu(&state()->surplus) - static_cast<u32>(head);
+        return become_poller(pace) ? pack(step::reap, 0, pace.head_) : pack(step::others);
     } else {
-        head = reaped();
-        outstanding = at_.outstanding;
+        return at_.outstanding != 0 ? pack(step::reap, 0, reaped()) : pack(step::idle);
     }
-    if (static_cast<int>(outstanding) > 0) {
-        const u32 target = outstanding < batch_max ? outstanding : batch_max;
-        if (worth_reaping(pace, static_cast<u32>(head), target, eager)) {
-            if constexpr (is_shared) {
-                const u32 next = lock_for_reap(seen);
-                if (kind_of(next) == step::reap) {
-                    return next;
-                }
-            } else {
-                return pack(step::reap, 0, head);
-            }
-        }
-    }
-    return pack(pace.final_ ? step::expired : step::idle);
 }
 
-// By the leader: looks until there is something to do, but only so often; then its group looks at its
-// own words, which another warp may have completed. `eager`: whatever there is is worth collecting.
-template <sharing Mode> WARPBELL_D u32 queue<Mode>::look(pace& pace, bool in_submit, bool eager) {
-    if (in_submit && mutate::no_reap_in_submit) {
-        port::pause();
-        return pack(step::idle);
+// Whether its group has something to see, or nothing that a leader could find out alone.
+template <sharing Mode> WARPBELL_D bool queue<Mode>::has_news(pace& pace, u32 next) const {
+    if (kind_of(next) == step::reap) {
+        return ready(next);
     }
-    if (!in_submit && mutate::try_once && (pace.looks_ != 0 || pace.end_ns_ != 0)) {
-        port::pause();
-        return pack(step::idle);
+    if (kind_of(next) != step::others) {
+        return true;
     }
-    for (u32 n = 0;; ++n) {
-        u32 next = look_once(pace, eager);
-        if (in_submit && mutate::deadline_ignored_in_submit && kind_of(next) == step::expired) {
-            pace.final_ = false;
-            next = pack(step::idle);
+    // Others have collected since: perhaps what this group waits for.
+    const u32 head = static_cast<u32>(port::load_relaxed_gpu(&state()->head));
+    const bool moved = head != pace.head_;
+    pace.head_ = head;
+    return moved;
+}
+
+// The same, after a pause if the last poll found nothing. Where a warp's collectives cost more than many
+// polls, the leader polls alone first.
+template <sharing Mode> WARPBELL_D u32 queue<Mode>::leader_poll(pace& pace, bool in_submit) {
+    if (pace.empty_polls_ != 0) {
+        port::pause_longer(pace.empty_polls_);
+    }
+    const bool gives_up =
+        in_submit ? mutate::no_reap_in_submit : mutate::try_once && (pace.polls_ != 0 || pace.end_ns_ != 0);
+    if (gives_up) {
+        return pack(step::others);
+    }
+    const bool was_poller = pace.is_poller_;
+    u32 next = poll_once(pace);
+    for (u32 n = 1; n < port::polls_alone() && !pace.final_ && !has_news(pace, next); ++n) {
+        port::pause();
+        next = poll_once(pace);
+    }
+    if (in_submit && mutate::deadline_ignored_in_submit && kind_of(next) == step::expired) {
+        pace.final_ = false;
+        next = pack(step::idle);
+    }
+    // Between this group's last look at its words and the lock, the poller before may have answered it. Of an
+    // exclusive queue there is no poller before.
+    return is_shared && kind_of(next) == step::reap && !was_poller ? next | pack(step::idle, 1, 0) : next;
+}
+
+// One poll of the group, and all that it leads to. Lane r loads entry head + r: one round trip to the ring
+// shows all that is posted, and it is collected at once.
+template <sharing Mode>
+template <class Group>
+WARPBELL_D typename queue<Mode>::step queue<Mode>::poll_ring(const Group& group, pace& pace, bool in_submit) {
+    const u32 next = group.broadcast(group.is_leader() ? leader_poll(pace, in_submit) : 0u);
+    step found = kind_of(next);
+    if (found == step::reap) {
+        const u32 index = next & index_bits;
+        const u32 posted = group.ballot(ready(index + group.thread_rank()));
+        const bool is_new = count_of(next) != 0 && !mutate::words_not_read_again;
+        found = posted >> group.leader() & 1u ? step::reap : is_new ? step::others : step::idle;
+        if (found == step::reap) {
+            collect(group, index, pace);
         }
-        if (kind_of(next) != step::idle || n + 1u >= port::looks_per_round) {
-            return next;
-        }
-        port::pause();
     }
+    const u32 longest = found == step::others ? port::longest_pause : 1u;
+    pace.empty_polls_ = found == step::reap           ? 0u
+                        : pace.empty_polls_ < longest ? pace.empty_polls_ + 1u
+                                                      : longest;
+    return found;
 }
 
 // ---- collecting, by the group; under the lock, where there is one ----------------------------------------
@@ -197,9 +215,10 @@ template <sharing Mode> WARPBELL_D void queue<Mode>::compare_sqhd(u64 entry, u32
     }
 }
 
+// Everything that is posted from index `from` on, as far as a warp's worth.
 template <sharing Mode>
 template <class Group>
-WARPBELL_D void queue<Mode>::collect(const Group& group, u32 from) {
+WARPBELL_D void queue<Mode>::collect(const Group& group, u32 from, pace& pace) {
     const u32 begin = from & index_bits, rank = group.thread_rank();
     u32 count = 0, surplus = 0, run;
     if (is_shared) {
@@ -207,15 +226,16 @@ WARPBELL_D void queue<Mode>::collect(const Group& group, u32 from) {
     }
     do {
         const u32 index = begin + count + rank;
-        const u64 entry = completion(index);
+        // F5, an acquire load: the phase before the rest of the entry and before the payload; and all entry
+        // loads before the CQ doorbell, as each lane's is over before the lanes meet.
+        const u64 entry = mutate::word_before_payload ? completion(index) : taken(index);
         // The run of posted entries, counted in ranks from the first.
         const u32 bad = group.mask() & ~group.ballot(posted(entry, index));
         run = bad ? port::population(group.mask() & ((bad & (0u - bad)) - 1u)) : group.size();
         if (run != 0) {
-            // F5: phase before the rest of the entry, before the payload and before the words; and all
-            // entry loads before the CQ doorbell.
-            if (!mutate::word_before_payload) {
-                port::fence_sys_group(rank == 0);
+            // What this lane has acquired before the words: whoever reads them is on another processor.
+            if (is_shared && !mutate::word_before_payload) {
+                port::fence_gpu_group(rank == 0);
             }
             const u32 cid = cid_of(entry, index);
             // Of two completions of one command in one look the first counts: both would find it pending.
@@ -231,7 +251,7 @@ WARPBELL_D void queue<Mode>::collect(const Group& group, u32 from) {
         group.sync(); // a smaller group looks again, and other lanes at the same words
     } while (group.size() < batch_max && run == group.size() && count < batch_max);
     trace_reap(rank == 0, begin, count, surplus);
-    finish_collect(group, count, surplus);
+    finish_collect(group, count, surplus, pace);
 }
 
 // Exclusive: tells the controller how far completions were collected.
@@ -243,11 +263,11 @@ template <sharing Mode> WARPBELL_D void queue<Mode>::tell(bool leader) {
     at_.untold = 0;
 }
 
-// Tells the controller, if enough is untold, and unlocks. What was nobody's is told at once: so all that is
-// untold are commands, and their number is what the reserved lack in room.
+// Tells the controller, if enough is untold. What was nobody's is told at once: so all that is untold are
+// commands, and their number is what the reserved lack in room.
 template <sharing Mode>
 template <class Group>
-WARPBELL_D void queue<Mode>::finish_collect(const Group& group, u32 count, u32 surplus) {
+WARPBELL_D void queue<Mode>::finish_collect(const Group& group, u32 count, u32 surplus, pace& pace) {
     if (wide_cids() && group.is_leader()) {
         port::fence_sys(); // dword 1 of all entries before the CQ doorbell
     }
@@ -260,81 +280,124 @@ WARPBELL_D void queue<Mode>::finish_collect(const Group& group, u32 count, u32 s
             tell(group.is_leader());
         }
     } else if (group.is_leader()) {
-        u64 told = port::load_relaxed_gpu(&state()->reap) & ~WARPBELL_REAP_LOCK;
+        const u64 told = port::load_relaxed_gpu(&state()->reap) & ~WARPBELL_REAP_LOCK;
         const u64 head = port::load_relaxed_gpu(&state()->head) + count;
-        port::store_relaxed_gpu(&state()->head, head);
         const u32 nobodys = port::load_relaxed_gpu(&state()->surplus);
+        // Less is left than a warp may want: it would wait for room that there is.
+        const u64 ticket = port::load_relaxed_gpu(&state()->ticket);
+        const bool scarce = told + cap() < ticket + port::room_wanted && !mutate::lazy_cq_too_late;
+        port::store_relaxed_gpu(&state()->head, head);
+        pace.head_ = static_cast<u32>(head);
         if (surplus != 0) {
             port::store_relaxed_gpu(&state()->surplus, nobodys + surplus);
         }
         const u64 completed = head - nobodys - surplus;
-        if (completed - told >= threshold || surplus != 0) {
-            const u32 before = static_cast<u32>(told) + nobodys;
-            told = completed;
+        if (completed - told >= (scarce ? 1u : threshold) || surplus != 0) {
             if (mutate::told_early) {
-                port::store_release_gpu(&state()->reap, told | WARPBELL_REAP_LOCK);
+                port::store_release_gpu(&state()->reap, completed | WARPBELL_REAP_LOCK);
             }
-            ring_cq(before, static_cast<u32>(head));
-        }
-        // F6, one store: unlocks, and gives room; after the CQ doorbell, so that the controller never
-        // sees a full queue and the next reaper's doorbell comes later.
-        if (mutate::no_fence_unlock) {
-            port::store_relaxed_gpu(&state()->reap, told);
-        } else {
-            port::store_release_gpu(&state()->reap, told);
+            ring_cq(static_cast<u32>(told) + nobodys, static_cast<u32>(head));
+            publish_room(completed | WARPBELL_REAP_LOCK);
         }
     }
+}
+
+// One poll of a waiter. For lanes with a seat: a waiter has one, or every token of its group has an answer at
+// once.
+template <sharing Mode>
+template <class Group>
+WARPBELL_D typename queue<Mode>::step queue<Mode>::advance(const Group& group, pace& pace) {
+    if (quarantine_ != 0) {
+        rescan_quarantine();
+    }
+    const step did = poll_ring(group, pace, false);
+    if (did == step::lost) {
+        refusal_ = status(code::queue_lost).bits;
+    }
+    return did;
+}
+
+// Exclusive: nothing will come.
+template <sharing Mode> WARPBELL_D bool queue<Mode>::nothing_outstanding() const {
+    if constexpr (is_shared) {
+        return false;
+    } else {
+        return at_.outstanding == 0;
+    }
+}
+
+// Whether a command of this lane's has its answer.
+template <sharing Mode> WARPBELL_D bool queue<Mode>::has_answer() const {
+    const u32 ids = (2u << ((1u << ref_.token_shift) - 1u)) - 1u;
+    bool answer = false;
+    WARPBELL_NO_UNROLL
+    for (u32 left = ids & ~(free_ | quarantine_); left != 0; left &= left - 1u) {
+        answer = answer || !is_pending(port::load_relaxed_gpu(word(lane_id_, port::lowest(left))));
+    }
+    return answer;
 }
 
 template <sharing Mode>
 template <class Group>
 WARPBELL_D progress_result queue<Mode>::progress(const Group& group, pace& pace) {
-    return (refusal_ & page_only) == 0 ? advance(group, pace) : progress_result::lost;
-}
-
-// For lanes with a seat. A waiter has one, or every token of its group has an answer at once.
-template <sharing Mode>
-template <class Group>
-WARPBELL_D progress_result queue<Mode>::advance(const Group& group, pace& pace) {
-    if (quarantine_ != 0) {
-        rescan_quarantine();
-    }
-    const u32 next = group.broadcast(group.is_leader() ? look(pace, false, false) : 0u);
-    switch (kind_of(next)) {
-    case step::reap:
-        collect(group, next);
-        return progress_result::reaped;
-    case step::expired:
-        return progress_result::expired;
-    case step::lost:
-        refusal_ = status(code::queue_lost).bits;
+    if ((refusal_ & page_only) != 0) {
         return progress_result::lost;
-    default:
-        return progress_result::idle;
     }
+    progress_result result = progress_result::idle;
+    WARPBELL_NO_UNROLL
+    for (u32 n = 0; n < port::polls_per_call(); ++n) {
+        const step did = advance(group, pace);
+        if (did == step::expired || did == step::lost) {
+            result = did == step::lost ? progress_result::lost : progress_result::expired;
+            break;
+        }
+        if (did == step::reap || did == step::others) {
+            // Of an exclusive queue every command is the group's.
+            const bool answered = !is_shared || group.ballot(has_answer()) != 0;
+            result = answered || did == step::reap ? progress_result::reaped : result;
+            if (answered) {
+                break;
+            }
+        } else if (nothing_outstanding()) {
+            break;
+        }
+    }
+    release_poller(pace);
+    return result;
 }
 
 template <sharing Mode>
 template <class Group>
 WARPBELL_D progress_result queue<Mode>::reap(const Group& group) {
-    u32 next = 0;
+    pace pace;
+    u32 next = pack(step::idle);
     // Of an exclusive queue without a seat nothing is outstanding.
     if (group.is_leader() && !(is_shared && (refusal_ & page_only) != 0)) {
         if constexpr (is_shared) {
-            u64 seen = port::load_relaxed_gpu(&state()->reap);
-            if (!(seen & WARPBELL_REAP_LOCK) &&
-                ready(static_cast<u32>(port::load_relaxed_gpu(&state()->head)))) {
-                next = lock_for_reap(seen);
+            if ((port::load_relaxed_gpu(&state()->reap) & WARPBELL_REAP_LOCK) == 0) {
+                next = pack(step::reap, 0, port::load_relaxed_gpu(&state()->head));
             }
-        } else if (at_.outstanding != 0 && ready(static_cast<u32>(reaped()))) {
+        } else if (at_.outstanding != 0) {
             next = pack(step::reap, 0, reaped());
         }
     }
     next = group.broadcast(next);
-    if (kind_of(next) != step::reap) {
+    if (kind_of(next) != step::reap ||
+        !(group.ballot(ready(next + group.thread_rank())) >> group.leader() & 1u)) {
         return progress_result::idle;
     }
-    collect(group, next);
+    if constexpr (is_shared) {
+        // The lock only now: a poll that finds nothing costs no atomic. The head may have moved.
+        if (group.is_leader()) {
+            next = become_poller(pace) ? pack(step::reap, 0, pace.head_) : pack(step::idle);
+        }
+        next = group.broadcast(next);
+        if (kind_of(next) != step::reap) {
+            return progress_result::idle;
+        }
+    }
+    collect(group, next, pace);
+    release_poller(pace);
     return progress_result::reaped;
 }
 

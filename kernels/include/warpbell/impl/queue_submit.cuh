@@ -76,38 +76,23 @@ template <sharing Mode> WARPBELL_D u32 queue<Mode>::reserve(u32 n, u32 least) {
     }
 }
 
-// What the group does next about its n waiting lanes: uses what was granted, or, if it may wait for
-// room, whatever a look at the completions leads to. `reap_first`: that look, whatever room there is.
+// What is granted of n slots to the group's waiting lanes: all of them if `whole`, else at least one. idle:
+// there is no room.
 template <sharing Mode>
 template <class Group>
-WARPBELL_D u32 queue<Mode>::next_step(const Group& group, u32 n, bool whole, pace* wait_for_room,
-                                      bool reap_first) {
-    u32 next = pack(step::idle);
-    if constexpr (!is_shared) {
-        // All lanes have the counters: no broadcast where there is room.
+WARPBELL_D u32 queue<Mode>::ask_for_room(const Group& group, u32 n, bool whole) {
+    if constexpr (is_shared) {
+        return group.broadcast(group.is_leader() ? reserve(n, whole ? n : 1u) : 0u);
+    } else {
+        // All lanes have the counters: no broadcast.
         const u32 free = cap() - at_.outstanding;
         if (!mutate::head_without_told && free - at_.untold < n && at_.untold != 0) {
             tell(group.is_leader());
         }
         const u32 untold = mutate::head_without_told ? 0 : at_.untold;
         const u32 room = mutate::no_room_check ? n : free - untold;
-        if (!reap_first && room >= (whole ? n : 1u)) {
-            return pack(step::granted, room < n ? room : n, at_.tail);
-        }
-        if (!wait_for_room) {
-            return next;
-        }
+        return room >= (whole ? n : 1u) ? pack(step::granted, room < n ? room : n, at_.tail) : pack(step::idle);
     }
-    if (group.is_leader()) {
-        if constexpr (is_shared) {
-            next = reap_first ? next : reserve(n, whole ? n : 1u);
-        }
-        // Room comes from reaping, and this warp may be the only one alive: it reaps for itself.
-        if (wait_for_room && kind_of(next) == step::idle) {
-            next = look(*wait_for_room, true, reap_first);
-        }
-    }
-    return group.broadcast(next);
 }
 
 // Arms the completion word, then stores the entry: 16 dwords, each of them defined.
@@ -235,7 +220,7 @@ WARPBELL_D io_token queue<Mode>::try_submit(const Group& group, bool want, const
     if (waiting == 0) {
         return token;
     }
-    const u32 next = next_step(group, port::population(waiting), false, nullptr, false);
+    const u32 next = ask_for_room(group, port::population(waiting), false);
     if (kind_of(next) == step::granted) {
         use_grant(group, next, waiting, k, entry, token);
     }
@@ -262,22 +247,18 @@ WARPBELL_D io_token queue<Mode>::submit_all(const Group& group, bool want, const
         const u32 n = port::population(waiting);
         if (whole && n > sq_mask()) {
             withdraw(k, code::invalid_batch, token);
-            return token;
+            break;
         }
-        const u32 next = next_step(group, n, whole, &patience, starved != 0);
-        switch (kind_of(next)) {
-        case step::granted:
+        const u32 next = starved != 0 ? pack(step::idle) : ask_for_room(group, n, whole);
+        if (kind_of(next) == step::granted) {
             use_grant(group, next, waiting, k, entry, token);
             waiting = count_of(next) == n || mutate::partial_batch_lost ? 0 : group.ballot(k != no_id);
-            break;
-        case step::reap:
-            collect(group, next);
-            break;
-        case step::expired:
-        case step::lost:
-            withdraw(k, kind_of(next) == step::lost ? code::queue_lost : code::not_submitted, token);
-            return token;
-        default:
+            continue;
+        }
+        // Room comes from completions, and this group may be the only one that can look for them.
+        const step did = kind_of(next) == step::lost ? step::lost : poll_ring(group, patience, true);
+        if (did == step::expired || did == step::lost) {
+            withdraw(k, did == step::lost ? code::queue_lost : code::not_submitted, token);
             break;
         }
         if (starved != 0) {
@@ -289,6 +270,7 @@ WARPBELL_D io_token queue<Mode>::submit_all(const Group& group, bool want, const
             starved = port::opaque(0u); // else the compiler makes two loops of this one
         }
     }
+    release_poller(patience);
     return token;
 }
 

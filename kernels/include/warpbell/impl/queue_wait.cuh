@@ -107,8 +107,10 @@ WARPBELL_D status queue<Mode>::wait(const Group& group, io_token&& token, u64 de
     pace pace(deadline_ns);
     bool waiting = !settle(token, result);
     while (group.ballot(waiting) != 0) {
-        // Again and again, for as long as the group waits: a lock that was lost wakes nobody up.
-        const progress_result did = advance(group, pace);
+        step did;
+        do { // again and again, for as long as the group waits: nobody wakes it up
+            did = advance(group, pace);
+        } while (did == step::idle);
         if (!waiting) {
             continue;
         }
@@ -116,14 +118,15 @@ WARPBELL_D status queue<Mode>::wait(const Group& group, io_token&& token, u64 de
         if (!waiting) {
             continue;
         }
-        if (did == progress_result::expired) {
+        if (did == step::expired) {
             result = give_up(token);
             waiting = false;
-        } else if (did == progress_result::lost) {
+        } else if (did == step::lost) {
             result = lose(token);
             waiting = false;
         }
     }
+    release_poller(pace);
     if (is_shared) {
         port::fence_gpu_group(group.is_leader());
     } // F4, once for all

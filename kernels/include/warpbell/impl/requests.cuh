@@ -20,18 +20,17 @@ WARPBELL_D status io_request<Commands>::begin(const Group& group, const session<
     data_ = data;
     next_ = whole ? group.thread_rank() : 0;
     step_ = whole ? group.size() : 1u;
-    total_ = 0;
+    total_ = end_ = 0;
     failed_ = none;
-    stop_ = false;
     result_ = status();
     bytes_ = 0;
     if (where && op == opcode::flush) {
-        total_ = 1;
+        total_ = end_ = 1;
     } else if (where) {
         const status refusal = op == opcode::dataset_management ? status(code::invalid_field)
                                                                 : detail::check_whole(s, op, *where, data);
         if (refusal.ok()) {
-            total_ = (where->blocks - 1u) / s.max_blocks() + 1u;
+            total_ = end_ = (where->blocks - 1u) / s.max_blocks() + 1u;
         } else {
             note(0, refusal);
         }
@@ -73,6 +72,24 @@ template <u32 Commands> WARPBELL_D void io_request<Commands>::note(u32 piece, st
         result_ = said;
     }
     failed_ = piece < failed_ ? piece : failed_;
+    end_before(failed_);
+}
+
+// Nothing is sent from this piece on.
+template <u32 Commands> WARPBELL_D void io_request<Commands>::end_before(u32 piece) {
+    if (!mutate::request_goes_on) {
+        end_ = piece < end_ ? piece : end_;
+    }
+}
+
+// What lies before the first failure of all lanes is still sent: a lane may be behind the others.
+template <u32 Commands>
+template <class Group>
+WARPBELL_D void io_request<Commands>::end_before_failures(const Group& group) {
+    for (u32 left = group.ballot(failed_ != none); left != 0; left &= left - 1u) {
+        const u32 piece = static_cast<u32>(group.from(port::lowest(left), failed_));
+        end_before(mutate::request_stops_at_once ? 0 : piece);
+    }
 }
 
 template <u32 Commands>
@@ -155,8 +172,8 @@ WARPBELL_D void io_request<Commands>::advance(const Group& group, session<Mode, 
         (void)s.queue().progress(group, look);
     }
     do {
-        if (is_whole() && !mutate::request_goes_on) {
-            stop_ = stop_ || group.ballot(failed_ != none) != 0;
+        if (is_whole()) {
+            end_before_failures(group);
         }
     } while (send(group, s, patient));
 }
@@ -172,22 +189,20 @@ WARPBELL_D void io_request<Commands>::give_up(session<Mode, Retry>& s, status un
     if (pending() && !is_sent() && !mutate::request_unsent_forgotten) {
         note(next_, unsent);
     }
-    stop_ = true;
+    end_ = 0;
 }
 
 // What became of all lanes' pieces, in every lane.
 template <u32 Commands>
 template <class Group>
 WARPBELL_D void io_request<Commands>::gather(const Group& group) {
-    const u32 first = failed_, bits = result_.bits, next = next_;
+    const u32 first = failed_, bits = result_.bits;
     failed_ = none;
     result_ = status();
     for (u32 left = group.mask(); left != 0; left &= left - 1u) {
         const u32 lane = port::lowest(left);
         const u32 piece = static_cast<u32>(group.from(lane, first));
         note(piece, status::from_bits(static_cast<u32>(group.from(lane, bits))));
-        const u32 unsent = static_cast<u32>(group.from(lane, next));
-        next_ = unsent < next_ ? unsent : next_;
     }
 }
 
@@ -204,10 +219,8 @@ WARPBELL_D status io_request<Commands>::finish(const Group& group, const session
         }
     }
     state_ = idle;
-    u32 moved = total_;
-    if (!result_.ok() && !mutate::request_bytes_behind) {
-        moved = failed_ < next_ ? failed_ : next_;
-    }
+    // All pieces before the first failure were sent, or the first that was not is one.
+    const u32 moved = result_.ok() || mutate::request_bytes_behind ? total_ : failed_;
     const u64 blocks = static_cast<u64>(moved) * s.max_blocks();
     bytes_ = (blocks < where_.blocks ? blocks : where_.blocks) * s.block_bytes();
     return result_;

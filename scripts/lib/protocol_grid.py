@@ -1,0 +1,99 @@
+"""The protocols of the laboratory over a grid: warps x active lanes x depth, ours beside each other one, worst cell first.
+
+A lane has one command in flight, so a cell is a number of warps and of commands: depth commands on `warps` warps are depth / warps
+lanes of each, and no more than 32. Cells of fewer lanes are cells of a smaller depth, and print as those."""
+
+import json
+import subprocess
+import sys
+from collections import defaultdict
+
+OURS = "turns"
+OTHERS = ("marks", "marks-own", "lockstep", "service")
+WARPS = (1, 2, 4, 8, 16, 64)
+DEPTHS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+PROFILES = ("optane", "tlc")
+LANES = 32
+RUNTIME = "40ms"
+# What a cell is judged by: key, whether more is better, and how far ours may be from the best other protocol.
+JUDGED = (("IOPS", True, 0.97), ("p50", False, 1.05), ("p99.99", False, 1.10))
+# Of more warps at equal depth.
+MORE_WARPS = 0.97
+SHOWN = 8
+
+
+def value(run, key):
+    return run["iops"] if key == "IOPS" else run["lat_ns"][key.replace(".", "_")]
+
+
+def runs(warpbell, profile, warps, client):
+    """{(depth, protocol): run} of one process."""
+    depths = [depth for depth in DEPTHS if depth <= LANES * warps]
+    device = f"soft:size=64m,profile={profile},time=virtual{client}"
+    command = [warpbell, "bench", "--device", device, "--target", "cpu", "--threads", "1", "--api", "raw", "--sharing", "shared",
+               "--bs", "512", "--warps", str(warps), "--runtime", RUNTIME, "-o", "json", "--axis",
+               "iodepth=" + ",".join(map(str, depths)), "--axis", "protocol=" + ",".join((OURS, *OTHERS))]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"error: {' '.join(command)}: {done.stderr.strip()}")
+    return {(run["job"]["iodepth"], run["job"]["protocol"]): run for run in json.loads(done.stdout)["runs"]}
+
+
+def ratio(found, key, more):
+    """Ours to the best of the others, and which that is."""
+    best = (max if more else min)(OTHERS, key=lambda name: value(found[name], key))
+    return value(found[OURS], key) / value(found[best], key), best
+
+
+def judge(cells):
+    """Prints each figure's worst cells; returns how many miss its bound."""
+    missed = 0
+    for key, more, bound in JUDGED:
+        ranked = sorted(((*ratio(found, key, more), cell) for cell, found in cells.items()), key=lambda row: row[0] if more else -row[0])
+        beyond = [row for row in ranked if (row[0] < bound if more else row[0] > bound)]
+        first = sum(row[0] >= 1 if more else row[0] <= 1 for row in ranked)
+        missed += len(beyond)
+        print(f"\n{key}: ours to the best other; {'at least' if more else 'at most'} {bound} wanted, missed in {len(beyond)} of "
+              f"{len(ranked)} cells; first or level in {first}")
+        print(f"{'profile':<8} {'warps':>5} {'lanes':>5} {'depth':>5} {'ours':>10} {'best':>10} {'ratio':>6}")
+        for of_best, best, cell in ranked[:SHOWN]:
+            profile, warps, depth = cell
+            ours, other = (value(cells[cell][name], key) for name in (OURS, best))
+            print(f"{profile:<8} {warps:>5} {-(-depth // warps):>5} {depth:>5} {ours:>10.0f} {other:>10.0f} {of_best:>6.3f}  {best}")
+    return missed
+
+
+def more_warps(cells):
+    """Cells where ours is slower than with fewer warps at the same depth."""
+    by_depth = defaultdict(list)
+    for (profile, warps, depth), found in sorted(cells.items()):
+        by_depth[profile, depth].append((value(found[OURS], "IOPS"), warps))
+    lost = [(iops / max(of_fewer)[0], profile, depth, warps) for (profile, depth), row in by_depth.items()
+            for at, (iops, warps) in enumerate(row) if at and (of_fewer := row[:at]) and iops < MORE_WARPS * max(of_fewer)[0]]
+    print(f"\nmore warps at equal depth: {len(lost)} cells below {MORE_WARPS} of fewer warps")
+    for kept, profile, depth, warps in sorted(lost)[:SHOWN]:
+        print(f"{profile:<8} depth {depth}, {warps} warps: {kept:.3f}")
+    return len(lost)
+
+
+def work(cells):
+    """What an I/O takes of each protocol: the mean and the most over all cells."""
+    print(f"\n{'work per I/O':<12} {'RMW':>13} {'fences':>13} {'SQ doorbells':>13} {'CQ doorbells':>13} {'polls':>13}")
+    for name in (OURS, *OTHERS):
+        line = []
+        for key in ("rmw", "fences", "sq_doorbells", "cq_doorbells", "polls"):
+            found = [cell[name][f"{key}_per_io"] for cell in cells.values()]
+            line.append(f"{sum(found) / len(found):>6.2f} {max(found):>6.1f}")
+        print(f"{name:<12} {' '.join(line)}")
+
+
+def grid(warpbell, profiles, client):
+    cells = {}
+    for profile in profiles:
+        for warps in WARPS:
+            for (depth, name), run in runs(warpbell, profile, warps, client).items():
+                cells.setdefault((profile, warps, depth), {})[name] = run
+    print(f"{len(cells)} cells; a lane has one command in flight{client and ': ' + client[1:]}")
+    missed = judge(cells) + more_warps(cells)
+    work(cells)
+    return missed
