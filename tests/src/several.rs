@@ -20,6 +20,28 @@ const LEAP: Duration = Duration::from_micros(100);
 /// Rounds after which a run is given up.
 const MOST_ROUNDS: u64 = 1_000_000;
 
+/// Whether a kernel does more than poll. A store that leaves its buffer is a sign of it, but for those of pollers: each
+/// takes the lock of a queue by an exchange, and gives it back by a store.
+#[derive(Default)]
+struct Activity {
+    before: Counters,
+    /// Stores that are still expected of pollers.
+    owed: u64,
+}
+
+impl Activity {
+    /// Since the last call.
+    fn is_new(&mut self, now: Counters, locks: u64) -> bool {
+        let before = std::mem::replace(&mut self.before, now);
+        let exchanges = |counters: &Counters| counters.rmw - counters.rmw_failed;
+        // An exchange counts before it fails.
+        let owed = (self.owed + exchanges(&now)).saturating_sub(exchanges(&before));
+        let arrived = now.drained - before.drained;
+        self.owed = owed.saturating_sub(arrived).min(locks);
+        arrived > owed || (before.sqes, before.cqes) != (now.sqes, now.cqes)
+    }
+}
+
 /// Open SSDs, with queues for kernels.
 pub struct Several {
     /// Their controllers.
@@ -67,7 +89,8 @@ impl Several {
     pub fn run(&self, launch: Launch, seed: u64, mut host: impl FnMut(u64)) -> anyhow::Result<Counters> {
         let mut worker = launch.seed(seed).store_buffer(8).worker()?;
         let mut draw = Draw::new(seed);
-        let (mut quiet, mut before) = (0, Counters::default());
+        let (mut quiet, mut activity) = (0, Activity::default());
+        let locks = self.queues.iter().map(|queues| queues.pairs().len() as u64).sum();
         for round in 0..MOST_ROUNDS {
             host(round);
             let turns = if quiet > QUIET_ROUNDS { 256 } else { 1 + draw.below(6) as u32 };
@@ -83,10 +106,7 @@ impl Several {
                 let steps = draw.below(5).max(u64::from(idle));
                 acted |= (0..steps).fold(false, |acted, _| acted | soft.step());
             }
-            let now = worker.counters();
-            // Who polls takes the lock and gives it back: that stores arrive is no sign that anything happens.
-            acted |= (before.sqes, before.cqes) != (now.sqes, now.cqes);
-            before = now;
+            acted |= activity.is_new(worker.counters(), locks);
             quiet = if acted { 0 } else { quiet + u32::from(idle) };
             let by = if idle && quiet > QUIET_ROUNDS { LEAP } else { ROUND };
             self.softs.iter().for_each(|soft| soft.advance(by));
