@@ -42,8 +42,8 @@ const SIMPLER: &[(&str, &[u64])] = &[
     ("flags", &[0]),
     ("queues", &[1]),
     ("warps", &[1, 2, 3]),
-    ("lanes", &[1, 2, 4, 8]),
-    ("commands", &[1, 2, 3]),
+    ("lanes", &[1, 2, 4, 8, 12, 16, 24]),
+    ("commands", &[1, 2, 3, 4, 6, 8, 12]),
     ("depth", &[1, 2]),
     ("tokens", &[1, 2]),
     ("most_blocks", &[1, 2]),
@@ -75,6 +75,7 @@ pub fn shrink(plan: &Plan, module: &Module) -> Shrunk {
             let fewer = (0..MOST_FAULTS).map(|fault| now & !(1 << fault)).filter(|mask| *mask != now);
             let candidates: Vec<u64> = match *name {
                 "faults" => std::iter::once(0).chain(fewer).filter(|mask| *mask != now).collect(),
+                "lanes" | "commands" => values.iter().copied().filter(|value| *value < now).collect(),
                 _ => values.iter().copied().take_while(|value| *value != now).collect(),
             };
             for value in candidates {
