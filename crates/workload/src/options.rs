@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 use crate::size::ByteSize;
 use crate::trace::SsdReplay;
 
-/// An enumeration whose values users write and read in lower case.
+/// An enumeration whose values users write and read in lower case. Further words of a value are read, never written.
 macro_rules! words {
-    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
+    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal $(| $alias:literal)*),+ $(,)? }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-        pub enum $name { $($(#[$vdoc])* #[serde(rename = $word)] $variant),+ }
+        pub enum $name { $($(#[$vdoc])* #[serde(rename = $word $(, alias = $alias)*)] $variant),+ }
 
         impl $name {
             /// Every value.
@@ -22,6 +22,11 @@ macro_rules! words {
             /// The value's word.
             pub const fn word(self) -> &'static str {
                 match self { $($name::$variant => $word),+ }
+            }
+
+            /// Every word that is read: its own, then its further ones.
+            const fn words(self) -> &'static [&'static str] {
+                match self { $($name::$variant => &[$word $(, $alias)*]),+ }
             }
         }
 
@@ -34,9 +39,9 @@ macro_rules! words {
         impl std::str::FromStr for $name {
             type Err = WordError;
             fn from_str(text: &str) -> Result<Self, WordError> {
-                Self::ALL.iter().copied().find(|value| value.word() == text).ok_or_else(|| WordError {
+                Self::ALL.iter().copied().find(|value| value.words().contains(&text)).ok_or_else(|| WordError {
                     value: text.to_owned(),
-                    words: Self::ALL.iter().map(|value| value.word()).collect::<Vec<_>>().join(", "),
+                    words: Self::ALL.iter().flat_map(|value| value.words()).copied().collect::<Vec<_>>().join(", "),
                 })
             }
         }
@@ -121,16 +126,16 @@ words! {
 words! {
     /// A protocol of the laboratory: how kernels submit and learn of completions (`docs/protocols.md`).
     Protocol {
-        /// The library's: one ticket for a warp, which rings in its turn; one warp collects for all.
+        /// The library's: one ticket for a warp, which rings in its turn; one warp polls and collects for all.
         Turns = "turns",
-        /// A ticket for each thread; whoever has the lock sweeps the marks of the others.
-        Marks = "marks",
+        /// After BaM. A ticket for each thread; whoever has the lock sweeps the marks of the others.
+        Marks = "marks" | "bam",
         /// The same with an identifier for each thread, in place of one counter for all.
         MarksOwn = "marks-own",
-        /// A block of threads submits and waits together, by position.
-        Lockstep = "lockstep",
-        /// Slots are handed out one after the other; a warp of its own looks at completions.
-        Service = "service",
+        /// After xNVMe. A block of threads submits and waits together, by position.
+        Lockstep = "lockstep" | "xnvme",
+        /// After AGILE. Slots are handed out one after the other; a warp of its own looks at completions.
+        Service = "service" | "agile",
     }
 }
 

@@ -172,4 +172,6 @@ WARPBELL_D status wait(session<Mode, Retry>& s, io_token&& token, u64 deadline_n
 
 #include "impl/retry.cuh"
 
+#include "impl/pieces.cuh"
+
 #include "impl/io.cuh"

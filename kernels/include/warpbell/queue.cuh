@@ -15,8 +15,8 @@
 //
 // A call never blocks beyond its deadline, and never waits for another warp that itself waits for the
 // controller. Each submitted command yields exactly one status. Of all groups that wait on a shared queue one
-// polls the completion ring and collects for the others, at once and whatever has come, until its own commands
-// are answered; then another one goes on. No service warp is needed.
+// polls the completion ring and collects for the others, at once and whatever has come, until its own
+// commands are answered; then another one goes on. No service warp is needed.
 //
 // A command that was in flight at its deadline is answered `timed_out` and its id is quarantined until
 // its completion shows up. Until then the controller may still use its buffer. The id comes back when
@@ -87,6 +87,9 @@ template <sharing Mode> class queue : tracer {
     // with not_submitted. Batches may be split; each part is on its way before the rest waits.
     template <class Group>
     WARPBELL_D io_token submit(const Group& group, bool want, const sqe& entry, u64 deadline_ns = 0);
+    // The same with a deadline that several calls have together.
+    template <class Group>
+    WARPBELL_D io_token submit(const Group& group, bool want, const sqe& entry, pace& pace);
     // All lanes' commands in consecutive slots under one doorbell, or none of them.
     template <class Group>
     WARPBELL_D io_token submit_whole(const Group& group, bool want, const sqe& entry, u64 deadline_ns = 0);
@@ -98,6 +101,12 @@ template <sharing Mode> class queue : tracer {
     template <class Group> WARPBELL_D optional<status> try_wait(const Group& group, io_token& token);
     // Waits for each lane's own command. Lanes with an empty token take part and get success.
     template <class Group> WARPBELL_D status wait(const Group& group, io_token&& token, u64 deadline_ns = 0);
+    // Waits, but only until a lane can go on: one that has failed, or that has `more` to submit and no
+    // command in flight. Lanes whose commands are in flight then keep their tokens. Polls once where a lane
+    // could go on from the beginning. expired, lost: no token is left.
+    template <class Group>
+    WARPBELL_D progress_result wait_some(const Group& group, io_token& token, status& result, bool more,
+                                         pace& pace);
     // What a deadline of 0 stands for.
     WARPBELL_D u64 deadline(u64 deadline_ns) const;
 
@@ -265,7 +274,7 @@ template <sharing Mode> class queue : tracer {
 
     // ---- submission (queue_submit.cuh)
     template <class Group>
-    WARPBELL_D io_token submit_all(const Group& group, bool want, const sqe& entry, u64 deadline_ns,
+    WARPBELL_D io_token submit_all(const Group& group, bool want, const sqe& entry, pace& patience,
                                    bool whole);
     template <class Group> WARPBELL_D u32 ask_for_room(const Group& group, u32 n, bool whole);
     WARPBELL_D u32 reserve(u32 n, u32 least);
@@ -300,6 +309,9 @@ template <sharing Mode> class queue : tracer {
     WARPBELL_D void close();
 
     // ---- waiting (queue_wait.cuh)
+    template <bool Some, class Group>
+    WARPBELL_D progress_result wait_until(const Group& group, io_token& token, status& result, bool more,
+                                          pace& pace);
     WARPBELL_D bool settle(io_token& token, status& result);
     WARPBELL_D status give_up(io_token& token);
     WARPBELL_D status lose(io_token& token);

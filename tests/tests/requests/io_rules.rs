@@ -43,14 +43,15 @@ enum Rule {
 type Check = fn(&Module, Sharing, u64) -> Result<(), String>;
 
 /// Switch, check, and what the check says then.
-const RULES: [(&str, Check, &str); 25] = [
+const RULES: [(&str, Check, &str); 26] = [
     ("TOO_LARGE_SENT", what_cannot_be_done_is_refused, "lane 0"),
     ("DATA_UNCHECKED", what_cannot_be_done_is_refused, "lane 1"),
     ("MISALIGNED_SENT", what_cannot_be_done_is_refused, "lane 2"),
     ("REFUSAL_FORGOTTEN", what_cannot_be_done_is_refused, "lane 0"),
     ("WHOLE_UNCHECKED", pieces_of_a_bad_request_are_not_sent, "lane 0"),
     ("PIECE_NOT_CLIPPED", the_last_piece_ends_where_the_request_ends, "bytes"),
-    ("SPLIT_GOES_ON", nothing_is_sent_after_a_failure, "lane 4"),
+    ("SPLIT_GOES_ON", nothing_is_sent_after_a_failure, "commands"),
+    ("PIECES_IN_ROUNDS", no_lane_waits_for_another, "lane "),
     ("DEADLINE_OF_EACH_ROUND", all_rounds_have_one_deadline, "took"),
     ("GROUP_FAILURE_HIDDEN", a_failure_is_everybodys, "lane 0"),
     ("IN_USE_HIDDEN", a_failure_is_everybodys, "lane 0"),
@@ -176,6 +177,15 @@ fn nothing_is_sent_after_a_failure(module: &Module, sharing: Sharing, seed: u64)
     let done = failing(Work { most: 1, ..work(sharing, Rule::Each) }, broken).run(module, seed)?;
     expect(&done, |lane| if lane == 4 { BROKEN_BITS } else { 0 })?;
     expect_same("commands", reads(&done), 31 * 8 + 3)
+}
+
+/// Eight lanes, each of which waits long for another one of its pieces.
+fn no_lane_waits_for_another(module: &Module, sharing: Sharing, seed: u64) -> Result<(), String> {
+    let late = FaultAction::Delay { by: Duration::from_millis(3) };
+    let slow = (0..8).map(|lane| at(lane * 8 + lane, late.clone())).collect();
+    let done = failing(Work { most: 1, ..work(sharing, Rule::Each) }, slow).run(module, seed)?;
+    expect(&done, |_| 0)?;
+    expect_within(&done, Duration::from_millis(6))
 }
 
 fn all_rounds_have_one_deadline(module: &Module, sharing: Sharing, seed: u64) -> Result<(), String> {

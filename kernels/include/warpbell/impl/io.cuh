@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../io.cuh"
+#include "pieces.cuh"
 
 namespace warpbell {
 inline namespace WARPBELL_NAMESPACE {
@@ -143,25 +144,17 @@ WARPBELL_D io_token start_each(const Group& group, session<Mode, Retry>& s, opco
     return token;
 }
 
-// `flags`: of dword 12. One command for each lane with `where`, and as many more as the policy asks for.
-template <class Group, sharing Mode, class Retry>
-WARPBELL_D status run_commands(const Group& group, session<Mode, Retry>& s, opcode op, optional<extent> where,
-                               const dma_span& data, u64 deadline_ns, u32 flags) {
-    const auto start = [&](bool want, u64 left_ns) {
-        return start_each(group, s, op, want ? where : optional<extent>(), data, left_ns, flags);
-    };
-    return run_start(group, s, where.has_value(), start, deadline_ns);
+// At most `most` blocks of an extent, from block `from` of it on, which it has.
+WARPBELL_D extent part_of(extent whole, u64 from, u32 most) {
+    const u64 rest = whole.blocks - from;
+    return extent{lba(whole.start.value + from),
+                  rest < most && !mutate::piece_not_clipped ? static_cast<u32>(rest) : most};
 }
 
 // Part `index` of an extent that is moved in pieces of at most `most` blocks; nullopt behind its end.
 WARPBELL_D optional<extent> piece(extent whole, u64 index, u32 most) {
     const u64 before = index * most;
-    if (before >= whole.blocks) {
-        return nullopt;
-    }
-    const u64 rest = whole.blocks - before;
-    return extent{lba(whole.start.value + before),
-                  rest < most && !mutate::piece_not_clipped ? static_cast<u32>(rest) : most};
+    return before < whole.blocks ? optional<extent>(part_of(whole, before, most)) : nullopt;
 }
 
 // Refusals that splitting would hide: a piece of a bad extent can be good.
@@ -202,8 +195,9 @@ template <class Group> WARPBELL_D status agree_on_data(const Group& group, statu
 // One command for the group; its answer in every lane.
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status run_one(const Group& group, session<Mode, Retry>& s, const sqe& entry, u64 deadline_ns) {
-    const auto start = [&](bool want, u64 left_ns) { return s.queue().submit(group, want, entry, left_ns); };
-    return agree(group, run_start(group, s, group.is_leader(), start, deadline_ns));
+    const auto make = [&](u64, status&) { return entry; };
+    const lane_pieces mine = {0, group.is_leader() ? 1u : 0u, 1, false};
+    return agree(group, run_pieces(group, s, mine, make, deadline_ns).result);
 }
 
 template <sharing Mode, class Retry> WARPBELL_D sqe flush_entry(const session<Mode, Retry>& s) {
@@ -230,6 +224,25 @@ class rounds_deadline {
     u64 begin_ns_;
 };
 
+// Blocks of one I/O: those from `first` on, and behind each piece `step` further. `flags`: of dword 12.
+template <class Group, sharing Mode, class Retry>
+WARPBELL_D lane_answer run_blocks(const Group& group, session<Mode, Retry>& s, opcode op, extent where,
+                                  const dma_span& data, const lane_pieces& mine, u64 deadline_ns, u32 flags) {
+    const auto make = [&](u64 from, status& refusal) {
+        const extent part = part_of(where, from, s.max_blocks());
+        const dma_span its =
+            data.subspan(from * s.block_bytes(), static_cast<u64>(part.blocks) * s.block_bytes());
+        refusal = s.check(op, part, its);
+        sqe entry = {};
+        if (refusal.ok()) {
+            entry = s.command(op, part, its);
+            entry.dword[12] |= flags;
+        }
+        return entry;
+    };
+    return run_pieces(group, s, mine, make, deadline_ns);
+}
+
 // One I/O for the group: its pieces go to the lanes in turn.
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status run_whole(const Group& group, session<Mode, Retry>& s, opcode op, extent where,
@@ -238,22 +251,11 @@ WARPBELL_D status run_whole(const Group& group, session<Mode, Retry>& s, opcode 
     if (!refusal.ok()) {
         return refusal;
     }
-    const u64 step_bytes = static_cast<u64>(s.max_blocks()) * s.block_bytes();
-    const bool several = where.blocks > static_cast<u64>(s.max_blocks()) * group.size();
-    const rounds_deadline end(s.queue().deadline(deadline_ns), several);
-    status result;
-    for (u64 first = 0; first * s.max_blocks() < where.blocks && (result.ok() || mutate::split_goes_on);
-         first += group.size()) {
-        if (first != 0 && (deadline_ns = end.left(group)) == 0) {
-            return code::not_submitted;
-        }
-        const u64 index = first + group.thread_rank();
-        const optional<extent> mine = piece(where, index, s.max_blocks());
-        const u64 bytes = mine ? static_cast<u64>(mine->blocks) * s.block_bytes() : 0;
-        const dma_span part = data.subspan(index * step_bytes, bytes);
-        result = agree_on_data(group, run_commands(group, s, op, mine, part, deadline_ns, flags));
-    }
-    return result;
+    const u64 first = static_cast<u64>(group.thread_rank()) * s.max_blocks();
+    const lane_pieces mine = {first, where.blocks, static_cast<u64>(group.size()) * s.max_blocks(), true};
+    const lane_answer answer = run_blocks(group, s, op, where, data, mine, deadline_ns, flags);
+    group.sync(); // as agree_on_data has it
+    return agree(group, answer);
 }
 
 template <class Group, sharing Mode, class Retry>
@@ -277,26 +279,11 @@ WARPBELL_D io_token start_whole(const Group& group, session<Mode, Retry>& s, opc
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status run_each(const Group& group, session<Mode, Retry>& s, opcode op, optional<extent> where,
                            const dma_span& data, u64 deadline_ns, u32 flags = 0) {
-    status result = where ? check_whole(s, op, *where, data) : status();
-    const u64 step_bytes = static_cast<u64>(s.max_blocks()) * s.block_bytes();
-    bool more = where.has_value() && result.ok();
-    const bool several = group.ballot(more && piece(*where, 1, s.max_blocks()).has_value()) != 0;
-    const rounds_deadline end(s.queue().deadline(deadline_ns), several);
-    for (u64 index = 0; group.ballot(more) != 0; ++index) {
-        if (index != 0 && (deadline_ns = end.left(group)) == 0) {
-            return more ? status(code::not_submitted) : result;
-        }
-        const optional<extent> mine = more ? piece(*where, index, s.max_blocks()) : optional<extent>();
-        const u64 bytes = mine ? static_cast<u64>(mine->blocks) * s.block_bytes() : 0;
-        const dma_span part = data.subspan(index * step_bytes, bytes);
-        const status answer = run_commands(group, s, op, mine, part, deadline_ns, flags);
-        if (mine) {
-            result = answer;
-        }
-        more = more && (result.ok() || mutate::split_goes_on) &&
-               piece(*where, index + 1u, s.max_blocks()).has_value();
-    }
-    return result;
+    const status refusal = where ? check_whole(s, op, *where, data) : status();
+    const extent all = where ? *where : extent();
+    const lane_pieces mine = {0, refusal.ok() ? all.blocks : 0u, s.max_blocks(), false};
+    const status result = run_blocks(group, s, op, all, data, mine, deadline_ns, flags).result;
+    return refusal.ok() ? result : refusal;
 }
 
 } // namespace detail

@@ -91,7 +91,8 @@ WARPBELL_D u32 queue<Mode>::ask_for_room(const Group& group, u32 n, bool whole) 
         }
         const u32 untold = mutate::head_without_told ? 0 : at_.untold;
         const u32 room = mutate::no_room_check ? n : free - untold;
-        return room >= (whole ? n : 1u) ? pack(step::granted, room < n ? room : n, at_.tail) : pack(step::idle);
+        return room >= (whole ? n : 1u) ? pack(step::granted, room < n ? room : n, at_.tail)
+                                        : pack(step::idle);
     }
 }
 
@@ -230,7 +231,7 @@ WARPBELL_D io_token queue<Mode>::try_submit(const Group& group, bool want, const
 
 template <sharing Mode>
 template <class Group>
-WARPBELL_D io_token queue<Mode>::submit_all(const Group& group, bool want, const sqe& entry, u64 deadline_ns,
+WARPBELL_D io_token queue<Mode>::submit_all(const Group& group, bool want, const sqe& entry, pace& patience,
                                             bool whole) {
     u32 k = want ? take_id() : no_id;
     io_token token;
@@ -242,7 +243,6 @@ WARPBELL_D io_token queue<Mode>::submit_all(const Group& group, bool want, const
     // and nobody has reaped that.
     u32 starved =
         port::opaque(waiting == group.mask() ? 0u : group.ballot(want && k == no_id && quarantine_ != 0));
-    pace patience(deadline_ns);
     while ((starved | waiting) != 0) {
         const u32 n = port::population(waiting);
         if (whole && n > sq_mask()) {
@@ -276,15 +276,23 @@ WARPBELL_D io_token queue<Mode>::submit_all(const Group& group, bool want, const
 
 template <sharing Mode>
 template <class Group>
+WARPBELL_D io_token queue<Mode>::submit(const Group& group, bool want, const sqe& entry, pace& pace) {
+    return submit_all(group, want, entry, pace, false);
+}
+
+template <sharing Mode>
+template <class Group>
 WARPBELL_D io_token queue<Mode>::submit(const Group& group, bool want, const sqe& entry, u64 deadline_ns) {
-    return submit_all(group, want, entry, deadline_ns, false);
+    pace pace(deadline_ns);
+    return submit_all(group, want, entry, pace, false);
 }
 
 template <sharing Mode>
 template <class Group>
 WARPBELL_D io_token queue<Mode>::submit_whole(const Group& group, bool want, const sqe& entry,
                                               u64 deadline_ns) {
-    return submit_all(group, want, entry, deadline_ns, true);
+    pace pace(deadline_ns);
+    return submit_all(group, want, entry, pace, true);
 }
 
 } // namespace WARPBELL_NAMESPACE

@@ -100,36 +100,52 @@ WARPBELL_D optional<status> queue<Mode>::try_wait(const Group& group, io_token& 
     return result;
 }
 
+// `Some`: only until a lane can go on; else until all lanes are answered.
 template <sharing Mode>
-template <class Group>
-WARPBELL_D status queue<Mode>::wait(const Group& group, io_token&& token, u64 deadline_ns) {
-    status result;
-    pace pace(deadline_ns);
-    bool waiting = !settle(token, result);
-    while (group.ballot(waiting) != 0) {
-        step did;
+template <bool Some, class Group>
+WARPBELL_D progress_result queue<Mode>::wait_until(const Group& group, io_token& token, status& result,
+                                                   bool more, pace& pace) {
+    bool waiting = Some ? token.valid() && !settle(token, result) : !settle(token, result);
+    u32 free = Some ? group.ballot(!waiting && more) : 0; // lanes that can go on
+    step did = step::idle;
+    while ((free | group.ballot(waiting)) != 0) {
         do { // again and again, for as long as the group waits: nobody wakes it up
             did = advance(group, pace);
-        } while (did == step::idle);
-        if (!waiting) {
-            continue;
+        } while (did == step::idle && free == 0);
+        if (waiting) {
+            waiting = !settle(token, result);
         }
-        waiting = !settle(token, result);
-        if (!waiting) {
-            continue;
+        if (waiting && (did == step::expired || did == step::lost)) {
+            result = did == step::expired ? give_up(token) : lose(token);
+            waiting = false;
         }
-        if (did == step::expired) {
-            result = give_up(token);
-            waiting = false;
-        } else if (did == step::lost) {
-            result = lose(token);
-            waiting = false;
+        free = Some ? free | group.ballot(!waiting && (more || !result.ok())) : 0;
+        if (free != 0) {
+            break;
         }
     }
     release_poller(pace);
     if (is_shared) {
         port::fence_gpu_group(group.is_leader());
     } // F4, once for all
+    return did == step::expired ? progress_result::expired
+           : did == step::lost  ? progress_result::lost
+                                : progress_result::reaped;
+}
+
+template <sharing Mode>
+template <class Group>
+WARPBELL_D progress_result queue<Mode>::wait_some(const Group& group, io_token& token, status& result,
+                                                  bool more, pace& pace) {
+    return wait_until<true>(group, token, result, more, pace);
+}
+
+template <sharing Mode>
+template <class Group>
+WARPBELL_D status queue<Mode>::wait(const Group& group, io_token&& token, u64 deadline_ns) {
+    status result;
+    pace pace(deadline_ns);
+    (void)wait_until<false>(group, token, result, false, pace);
     return result;
 }
 

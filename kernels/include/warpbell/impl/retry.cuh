@@ -7,101 +7,135 @@ namespace warpbell {
 inline namespace WARPBELL_NAMESPACE {
 namespace detail {
 
-// One blocking call of a group, from its first submission on.
+// What a call remembers of a lane's commands, one after the other. Without a policy: nothing.
+template <class Group, sharing Mode, class Retry, bool Enabled = Retry::enabled> class attempts {
+  public:
+    WARPBELL_D attempts(const Group&, session<Mode, Retry>&, u64) {}
+    WARPBELL_D bool is_due() const { return true; }
+    WARPBELL_D bool again(status) const { return false; }
+    WARPBELL_D bool follow(const Group&, bool, status&) const { return true; }
+    WARPBELL_D status last_or(status unsent) const { return unsent; }
+};
+
+template <class Group, sharing Mode, class Retry> class attempts<Group, Mode, Retry, true> {
+  public:
+    WARPBELL_D attempts(const Group& group, session<Mode, Retry>& s, u64 deadline_ns)
+        : s_(s), begin_ns_(group.broadcast(port::clock_ns())), total_ns_(s.queue().deadline(deadline_ns)),
+          left_(s.retries().most) {}
+
+    // Whether the lane's command may be submitted now.
+    WARPBELL_D bool is_due() const { return due_ == now || due_ <= port::clock_ns(); }
+    WARPBELL_D bool is_due(u64 clock_ns) const { return due_ <= clock_ns; }
+
+    // After an answer to the lane's command: whether the command is to be submitted again. Else it is over.
+    WARPBELL_D bool again(status said) {
+        if (is_lost_) { // as `follow` has said
+            is_lost_ = false;
+        } else {
+            count(said);
+            const optional<u64> delay = retry_delay_ns(s_, said, left_);
+            due_ = delay ? at(*delay) : never;
+        }
+        if (due_ != never) {
+            last_ = said;
+            left_ -= left_ != 0 ? 1u : 0u;
+            ++s_.retries().retried;
+            return true;
+        }
+        s_.retries().recovered += said.ok() && !last_.ok() ? 1u : 0u;
+        last_ = status();
+        left_ = s_.retries().most;
+        due_ = now;
+        return false;
+    }
+
+    // Where a lane's command was lost with the queue, the group moves on to the next one. False: there is
+    // none.
+    WARPBELL_D bool follow(const Group& group, bool answered, status& said) {
+        const bool lost = answered && said.is(code::queue_lost);
+        if (group.ballot(lost) == 0) {
+            return true;
+        }
+        s_.retries().queue_losses += group.is_leader() ? 1u : 0u;
+        if (s_.retries().most == 0) {
+            return false;
+        }
+        const status back = s_.reattach(group, left_ns(group.broadcast(port::clock_ns())));
+        if (lost) {
+            count(said);
+            is_lost_ = true;
+            due_ = back.ok() && left_ != 0 ? at(0) : never;
+            said = back.ok() ? said : back;
+        }
+        return back.ok();
+    }
+
+    // What the command that is to be submitted again was answered.
+    WARPBELL_D status last_or(status unsent) const { return last_.ok() ? unsent : last_; }
+    // At least a nanosecond: 0 stands for the queue's own deadline.
+    WARPBELL_D u64 left_ns(u64 clock_ns) const {
+        const u64 gone = clock_ns - begin_ns_;
+        return gone < total_ns_ ? total_ns_ - gone : 1u;
+    }
+
+  private:
+    static constexpr u64 now = 0, never = ~0ull;
+
+    // When to submit the command again, if at all.
+    WARPBELL_D u64 at(u64 delay) const {
+        const u64 due = port::clock_ns() + delay;
+        return due - begin_ns_ < total_ns_ ? due : never;
+    }
+    WARPBELL_D void count(status said) {
+        s_.retries().timed_out += said.is(code::timed_out) ? 1u : 0u;
+        s_.retries().not_submitted += said.is(code::not_submitted) ? 1u : 0u;
+        s_.retries().aborted += said.is_aborted() ? 1u : 0u;
+    }
+
+    session<Mode, Retry>& s_;
+    const u64 begin_ns_, total_ns_;
+    u64 due_ = now;
+    u32 left_; // attempts of this command
+    status last_;
+    bool is_lost_ = false;
+};
+
+// Commands that a call has submitted and waited for, one of each lane: those that failed for now are
+// submitted again, and waited for.
 template <class Group, sharing Mode, class Retry> class retrying {
   public:
     WARPBELL_D retrying(const Group& group, session<Mode, Retry>& s, u64 deadline_ns)
-        : group_(group), s_(s), begin_ns_(group.broadcast(port::clock_ns())),
-          total_ns_(s.queue().deadline(deadline_ns)), left_(s.retries().most) {}
+        : group_(group), s_(s), tries_(group, s, deadline_ns) {}
 
     // What is to be answered for a command that got `answer` first. Lanes without `want` take part.
+    // `start(want, deadline_ns)` submits one for each lane with `want`, and returns its token.
     template <class Start> WARPBELL_D status run(bool want, status answer, Start start) {
-        const status first = answer;
-        u64 due = want ? consider(answer) : never;
-        bool on = go_on(want && answer.is(code::queue_lost), answer, due);
-        while (on && group_.ballot(due != never) != 0) {
-            const u64 now = group_.broadcast(port::clock_ns());
-            const bool go = due <= now;
+        bool on = tries_.follow(group_, want, answer);
+        bool again = want && tries_.again(answer);
+        while (on && group_.ballot(again) != 0) {
+            const u64 clock_ns = group_.broadcast(port::clock_ns());
+            const bool go = again && tries_.is_due(clock_ns);
             if (group_.ballot(go) == 0) {
                 // Nobody is due. Whoever shares the queue gets his answers meanwhile.
                 (void)s_.queue().reap(group_);
                 port::pause();
                 continue;
             }
-            const u64 rest = left_ns(now);
+            const u64 rest = tries_.left_ns(clock_ns);
             io_token token = start(go, rest);
             const status next = s_.queue().wait(group_, move(token), rest);
-            if (go) {
-                ++s_.retries().retried;
-                left_ -= left_ != 0 ? 1u : 0u;
-                answer = next;
-                due = consider(answer);
-            }
-            on = go_on(go && answer.is(code::queue_lost), answer, due);
+            answer = go ? next : answer;
+            on = tries_.follow(group_, go, answer);
+            again = go ? tries_.again(answer) : again;
         }
-        s_.retries().recovered += want && answer.ok() && !first.ok() ? 1u : 0u;
         return answer;
     }
 
   private:
-    static constexpr u64 never = ~0ull;
-
-    // At least a nanosecond: 0 stands for the queue's own deadline.
-    WARPBELL_D u64 left_ns(u64 now) const {
-        const u64 gone = now - begin_ns_;
-        return gone < total_ns_ ? total_ns_ - gone : 1u;
-    }
-    // When to submit the command again, if at all.
-    WARPBELL_D u64 at(u64 delay) const {
-        const u64 due = port::clock_ns() + delay;
-        return due - begin_ns_ < total_ns_ ? due : never;
-    }
-    WARPBELL_D u64 consider(status answer) {
-        s_.retries().timed_out += answer.is(code::timed_out) ? 1u : 0u;
-        s_.retries().not_submitted += answer.is(code::not_submitted) ? 1u : 0u;
-        s_.retries().aborted += answer.is_aborted() ? 1u : 0u;
-        const optional<u64> delay = retry_delay_ns(s_, answer, left_);
-        return delay ? at(*delay) : never;
-    }
-    // Where a lane's command was lost with the queue, the group moves on to the next one. False: there is
-    // none.
-    WARPBELL_D bool go_on(bool lost, status& answer, u64& due) {
-        if (group_.ballot(lost) == 0) {
-            return true;
-        }
-        s_.retries().queue_losses += group_.is_leader() ? 1u : 0u;
-        if (s_.retries().most == 0) {
-            return false;
-        }
-        const u64 rest = left_ns(group_.broadcast(port::clock_ns()));
-        const status back = s_.reattach(group_, rest);
-        if (back.ok()) {
-            due = lost && left_ != 0 ? at(0) : due;
-            return true;
-        }
-        answer = lost ? back : answer;
-        return false;
-    }
-
     const Group& group_;
     session<Mode, Retry>& s_;
-    const u64 begin_ns_, total_ns_;
-    u32 left_; // attempts of this lane
+    attempts<Group, Mode, Retry> tries_;
 };
-
-// `start(want, deadline_ns)` submits a command for each lane with `want`, and returns its token.
-template <class Group, sharing Mode, class Retry, class Start>
-WARPBELL_D status run_start(const Group& group, session<Mode, Retry>& s, bool want, Start start,
-                            u64 deadline_ns) {
-    if constexpr (Retry::enabled) {
-        retrying<Group, Mode, Retry> call(group, s, deadline_ns);
-        io_token token = start(want, deadline_ns);
-        return call.run(want, s.queue().wait(group, move(token), deadline_ns), start);
-    } else {
-        io_token token = start(want, deadline_ns);
-        return s.queue().wait(group, move(token), deadline_ns);
-    }
-}
 
 } // namespace detail
 } // namespace WARPBELL_NAMESPACE
