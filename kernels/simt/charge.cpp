@@ -66,7 +66,8 @@ SIMT_NO_TSAN uint64_t serve(Charges& charges, uint64_t address, uint64_t then) {
 
 SIMT_NO_TSAN void charge_load(Lane& lane, uint64_t address) {
     const wb_simt_costs& cost = lane.worker->charges->cost;
-    sleep_until(lane, time_of(lane) + by_place(lane, address, cost.load_gpu, cost.load_host));
+    const uint32_t trip = lane.overlaps ? 0 : by_place(lane, address, cost.load_gpu, cost.load_host);
+    sleep_until(lane, time_of(lane) + trip);
 }
 
 SIMT_NO_TSAN void charge_rmw(Lane& lane, uint64_t address) {

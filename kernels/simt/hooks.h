@@ -178,6 +178,13 @@ SIMT_ENTRY bool is_charged() {
     return lane && SIMT_UNLIKELY(lane->worker->slow) && lane->worker->charges;
 }
 
+// With costs: whether this lane's next loads were issued together with the one before, and take no time of
+// their own.
+SIMT_ENTRY void overlap_loads(bool on) {
+    if (Lane* lane = running.lane)
+        lane->overlaps = on;
+}
+
 // Says that this lane only polls. It runs again in its warp's next turn; with costs, after `ns`.
 SIMT_ENTRY void pause(uint32_t ns = shortest_pause_ns) {
     Lane* lane = running.lane;

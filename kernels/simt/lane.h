@@ -27,6 +27,7 @@ struct alignas(64) Lane {
     uint3 thread;      // threadIdx
     uint64_t polls;    // looks at a completion word or an entry's phase
     uint64_t time;     // with costs: when it may perform its next access (charge.h)
+    bool overlaps;     // with costs: its loads are on their way together with the one before
 };
 
 // What runs on this OS thread. A block is pinned to its thread, so this may be a thread_local; initial-exec

@@ -149,7 +149,8 @@ pub struct Job {
     /// The protocol of the laboratory, if it is one of its runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protocol: Option<Protocol>,
-    /// How many lanes of a warp must be able to begin an I/O before any does, where they are to wait for each other.
+    /// How many lanes of a warp must be able to begin an I/O before any does, where they are to wait for each other; of the
+    /// host: how many I/Os of a queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gather: Option<u32>,
     /// How the host learns of completions; kernels poll.

@@ -228,15 +228,12 @@ template <sharing Mode> class queue : tracer {
     WARPBELL_D u32* quarantine_word() const { return reinterpret_cast<u32*>(ref_.quarantine) + lane_id_; }
     // The half of completion entry `index` that holds SQHD 15:0, SQID 31:16, CID 47:32, phase 48 and
     // status 63:49. One 64-bit load: a controller writes the dword with the phase last.
-    WARPBELL_D u64 completion(u32 index) const {
-        return port::load_relaxed_sys(reinterpret_cast<const u64*>(ref_.cq) +
-                                      static_cast<u64>(index & cq_mask()) * 2u + 1u);
+    WARPBELL_D const u64* completion_at(u32 index) const {
+        return reinterpret_cast<const u64*>(ref_.cq) + static_cast<u64>(index & cq_mask()) * 2u + 1u;
     }
+    WARPBELL_D u64 completion(u32 index) const { return port::load_relaxed_sys(completion_at(index)); }
     // The same of an entry that is collected: what the controller wrote before it is seen after it.
-    WARPBELL_D u64 taken(u32 index) const {
-        return port::load_acquire_sys(reinterpret_cast<const u64*>(ref_.cq) +
-                                      static_cast<u64>(index & cq_mask()) * 2u + 1u);
-    }
+    WARPBELL_D u64 taken(u32 index) const { return port::load_acquire_sys(completion_at(index)); }
     // Whether entry `index` was posted in this lap: the phase bit is inverted at each pass, starting
     // at 1 (NVMe Base 2.0, 3.3.3.2). Of the 63-bit index the low bits suffice.
     WARPBELL_D bool posted(u64 entry, u32 index) const {
@@ -299,6 +296,11 @@ template <sharing Mode> class queue : tracer {
     WARPBELL_D bool nothing_outstanding() const;
     WARPBELL_D static bool clock_is_due(pace& pace);
     WARPBELL_D bool clock_says_stop(pace& pace, bool& lost);
+    // Entries that a group takes in one round trip to the ring.
+    template <class Group> WARPBELL_D static u32 entries_of(const Group& group) { return group.size(); }
+    WARPBELL_D static constexpr u32 entries_of(const this_thread_t&) { return port::entries_together; }
+    template <class Group> WARPBELL_D u32 take_run(const Group& group, u32 first, u32& surplus);
+    WARPBELL_D u32 take_run(const this_thread_t&, u32 first, u32& surplus);
     template <class Group> WARPBELL_D void collect(const Group& group, u32 from, pace& pace);
     WARPBELL_D u32 cid_of(u64 entry, u32 index) const;
     WARPBELL_D bool deliver(u32 cid, u32 wire_status, bool repeated, u32 rank);

@@ -2,6 +2,7 @@
 #include "harness.h"
 
 #include <algorithm>
+#include <atomic>
 
 using namespace harness;
 using namespace simt;
@@ -41,7 +42,7 @@ uint64_t pass(void* context, uint64_t until) {
     ++world.passes;
     world.now = std::max(world.now, until);
     if (world.word && world.now >= world.writes_at)
-        *world.word = 1;
+        std::atomic_ref(*world.word).store(1, std::memory_order_relaxed);
     return world.now;
 }
 
@@ -85,6 +86,25 @@ void a_load_takes_its_latency_by_place() {
     CHECK(times[0] == 1 + 100);
     CHECK(times[1] == times[0] + 2 + 1 + 3000);
     CHECK(times[2] == times[1] + 2 + 1 + 20);
+}
+
+void loads_that_are_issued_together_take_one_latency() {
+    World world;
+    uint32_t words[3] = {};
+    uint64_t times[2] = {};
+    const Outcome outcome = run(charged(world, 1, 1), [&] {
+        load(&words[0]);
+        overlap_loads(true);
+        load(&words[1]);
+        load(&words[2]);
+        overlap_loads(false);
+        times[0] = time_now();
+        load(&words[0]);
+        times[1] = time_now();
+    });
+    CHECK(outcome.state == WB_SIMT_DONE);
+    CHECK(times[0] == 3 + 100);
+    CHECK(times[1] == times[0] + 2 + 1 + 100);
 }
 
 // The value is the one at the end of the load, not at its beginning.
@@ -235,6 +255,7 @@ void launches_without_time_are_refused() {
 
 int main() {
     a_load_takes_its_latency_by_place();
+    loads_that_are_issued_together_take_one_latency();
     a_poll_sees_an_answer_after_its_latency();
     lanes_side_by_side_overlap();
     rmws_of_one_address_are_served_in_turn();

@@ -40,7 +40,7 @@ pub struct BenchArgs {
     /// A protocol of the laboratory, over queue primitives: turns (ours), marks, marks-own, lockstep or service
     #[arg(long, value_name = "NAME", hide_short_help = true)]
     pub protocol: Option<Protocol>,
-    /// Begin I/Os only when N lanes of a warp can, in batches [default: each lane at once]
+    /// Begin I/Os only when N of them can, in batches [default: each at once]
     #[arg(long, value_name = "N", hide_short_help = true)]
     pub gather: Option<u32>,
     /// How host queues learn of completions: poll, or interrupt (the thread sleeps)

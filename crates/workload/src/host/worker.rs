@@ -90,7 +90,7 @@ impl<'a> Worker<'a> {
             free: (0..flights).rev().collect(),
             unsent: None,
             owner: vec![0; queue.depth() as usize],
-            batch: (flights as usize / 4).clamp(1, 32),
+            batch: job.gather.unwrap_or(1) as usize,
             in_flight: 0,
             now: 0,
             looks: 0,
@@ -206,7 +206,8 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Begins I/Os by whole batches, so that a doorbell pays for many commands.
+    /// Begins I/Os, each as soon as it can or, where they are to wait for each other, by whole batches: then a doorbell pays
+    /// for many commands.
     #[inline]
     fn begin(&mut self) -> Result<(), RunError> {
         let few = self.free.len() < self.batch;

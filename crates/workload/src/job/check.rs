@@ -41,16 +41,21 @@ pub(super) fn threads(options: &BenchOptions) -> Result<Option<usize>, JobError>
     }
 }
 
-/// How many lanes wait for each other; those of `bench` and of the library's protocol can.
+/// How many I/Os wait for each other: of lanes, where the loop of `bench` or the library's protocol has them, or of a thread
+/// of the host.
 pub(super) fn gather(options: &BenchOptions) -> Result<Option<u32>, JobError> {
     let Some(lanes) = options.gather else { return Ok(None) };
     let conflict =
         |reason: String| Err(JobError::Conflict { flag: "gather", value: lanes.to_string(), reason });
-    if !(1..=LANES).contains(&lanes) {
-        return conflict(format!("a warp has from 1 to {LANES} lanes"));
+    let (most, has) = match options.api {
+        Api::Host => (options.iodepth, format!("--iodepth {}: from 1 to as many", options.iodepth)),
+        _ => (LANES, format!("a warp has from 1 to {LANES} lanes")),
+    };
+    if !(1..=most).contains(&lanes) {
+        return conflict(has);
     }
-    if !matches!(options.api, Api::Raw | Api::Io) || options.replay.is_some() {
-        return conflict("it goes with --api io and --api raw, and without --replay".to_owned());
+    if !matches!(options.api, Api::Raw | Api::Io | Api::Host) || options.replay.is_some() {
+        return conflict("it goes with --api io, raw and host, and without --replay".to_owned());
     }
     match options.protocol {
         Some(protocol) if protocol != Protocol::Turns => {

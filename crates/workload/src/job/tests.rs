@@ -267,14 +267,34 @@ fn lanes_wait_for_each_other_where_they_are_asked_to_and_can() {
     };
     assert_eq!(refused(|o| o.gather = Some(33)), "--gather 33: a warp has from 1 to 32 lanes");
     assert_eq!(
-        refused(|o| o.api = Api::Host),
-        "--gather 8: it goes with --api io and --api raw, and without --replay"
+        refused(|o| o.api = Api::Batch),
+        "--gather 8: it goes with --api io, raw and host, and without --replay"
+    );
+    assert_eq!(
+        refused(|o| (o.api, o.iodepth) = (Api::Host, 4)),
+        "--gather 8: --iodepth 4: from 1 to as many"
     );
     assert_eq!(
         refused(
             |o| (o.protocol, o.api, o.sharing) = (Some(crate::Protocol::Marks), Api::Raw, Sharing::Shared)
         ),
         "--gather 8: each thread of --protocol marks begins its own"
+    );
+}
+
+#[test]
+fn protocols_have_the_names_of_the_systems_they_are_after() {
+    for (alias, word) in
+        [("bam", "marks"), ("xnvme", "lockstep"), ("agile", "service"), ("marks-own", "marks-own")]
+    {
+        let protocol: crate::Protocol = alias.parse().unwrap();
+        assert_eq!(protocol.word(), word);
+        assert_eq!(serde_json::from_str::<crate::Protocol>(&format!("\"{alias}\"")).unwrap(), protocol);
+    }
+    let unknown = "spdk".parse::<crate::Protocol>().unwrap_err().to_string();
+    assert_eq!(
+        unknown,
+        "'spdk': expected one of turns, marks, bam, marks-own, lockstep, xnvme, service, agile"
     );
 }
 

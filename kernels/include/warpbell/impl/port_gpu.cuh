@@ -19,11 +19,13 @@ using u16 = uint16_t;
 using u32 = uint32_t;
 using u64 = uint64_t;
 
-// Polls of one call of progress(), and how many of them the leader makes alone before its group does. A poll of
-// a ring in host memory is a round trip over PCIe.
+// Polls of one call of progress(), and how many of them the leader makes alone before its group does. A poll
+// of a ring in host memory is a round trip over PCIe.
 constexpr u32 polls_per_clock = 16;
 WARPBELL_D constexpr u32 polls_per_call() { return 16; }
 WARPBELL_D constexpr u32 polls_alone() { return 1; }
+// Completions that a thread alone loads together.
+constexpr u32 entries_together = 4;
 // Where less room than this is left, completions are reported at once.
 constexpr u32 room_wanted = 32;
 
@@ -119,6 +121,13 @@ WARPBELL_D u64 load_relaxed_sys(const u64* p) {
     u64 v;
     asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
     return v;
+}
+// Several at once, none of which waits for another: one round trip.
+template <u32 N> WARPBELL_D void load_relaxed_sys(const u64* const (&from)[N], u64 (&to)[N]) {
+#pragma unroll
+    for (u32 i = 0; i < N; ++i) {
+        to[i] = load_relaxed_sys(from[i]);
+    }
 }
 WARPBELL_D u64 load_acquire_sys(const u64* p) {
     u64 v;

@@ -215,42 +215,86 @@ template <sharing Mode> WARPBELL_D void queue<Mode>::compare_sqhd(u64 entry, u32
     }
 }
 
+// The run of posted entries from index `first` on, to their commands' words: one for each lane at most.
+template <sharing Mode>
+template <class Group>
+WARPBELL_D u32 queue<Mode>::take_run(const Group& group, u32 first, u32& surplus) {
+    const u32 rank = group.thread_rank(), index = first + rank;
+    // F5, an acquire load: the phase before the rest of the entry and before the payload; and all entry
+    // loads before the CQ doorbell, as each lane's is over before the lanes meet.
+    const u64 entry = mutate::word_before_payload ? completion(index) : taken(index);
+    // Counted in ranks from the first.
+    const u32 bad = group.mask() & ~group.ballot(posted(entry, index));
+    const u32 run = bad ? port::population(group.mask() & ((bad & (0u - bad)) - 1u)) : group.size();
+    if (run == 0) {
+        return 0;
+    }
+    // What this lane has acquired before the words: whoever reads them is on another processor.
+    if (is_shared && !mutate::word_before_payload) {
+        port::fence_gpu_group(rank == 0);
+    }
+    const u32 cid = cid_of(entry, index);
+    // Of two completions of one command in one look the first counts: both would find it pending.
+    // Lanes beyond the run come after those in it.
+    const bool repeated = rank_in(group.match(cid)) != 0 && !mutate::repeated_in_one_look;
+    const bool owned = rank >= run || deliver(cid, static_cast<u32>(entry >> 49), repeated, rank);
+    surplus += mutate::surplus_gives_room ? 0u : port::population(group.ballot(!owned));
+    if (rank + 1u == run) {
+        compare_sqhd(entry, index + 1u - surplus);
+    }
+    return run;
+}
+
+// The same by a thread alone: several entries in one round trip to the ring.
+template <sharing Mode> WARPBELL_D u32 queue<Mode>::take_run(const this_thread_t&, u32 first, u32& surplus) {
+    const u64* from[port::entries_together];
+    u64 entry[port::entries_together];
+    for (u32 i = 0; i < port::entries_together; ++i) {
+        from[i] = completion_at(first + i);
+    }
+    port::load_relaxed_sys(from, entry);
+    u32 run = 0;
+    for (u32 i = 0; i < port::entries_together; ++i) {
+        run += run == i && posted(entry[i], first + i) ? 1u : 0u;
+    }
+    if (run != 0 && !mutate::word_before_payload) {
+        // F5 of all of them: the controller wrote the last one after the others, and after their payloads.
+        (void)taken(first + run - 1u);
+        if (is_shared) {
+            port::fence_gpu();
+        }
+    }
+    WARPBELL_NO_UNROLL
+    for (u32 i = 0; i < run; ++i) {
+        const u32 cid = cid_of(entry[0], first + i);
+        const bool owned = deliver(cid, static_cast<u32>(entry[0] >> 49), false, 0);
+        surplus += owned || mutate::surplus_gives_room ? 0u : 1u;
+        if (i + 1u == run) {
+            compare_sqhd(entry[0], first + run - surplus);
+        }
+        // No indexing by `i`: the entries stay in registers.
+        for (u32 k = 1; k < port::entries_together; ++k) {
+            entry[k - 1u] = entry[k];
+        }
+    }
+    return run;
+}
+
 // Everything that is posted from index `from` on, as far as a warp's worth.
 template <sharing Mode>
 template <class Group>
 WARPBELL_D void queue<Mode>::collect(const Group& group, u32 from, pace& pace) {
-    const u32 begin = from & index_bits, rank = group.thread_rank();
+    const u32 begin = from & index_bits, most = entries_of(group);
     u32 count = 0, surplus = 0, run;
     if (is_shared) {
         group.sync(); // the leader's acquire of the lock covers every lane's look at the words
     }
     do {
-        const u32 index = begin + count + rank;
-        // F5, an acquire load: the phase before the rest of the entry and before the payload; and all entry
-        // loads before the CQ doorbell, as each lane's is over before the lanes meet.
-        const u64 entry = mutate::word_before_payload ? completion(index) : taken(index);
-        // The run of posted entries, counted in ranks from the first.
-        const u32 bad = group.mask() & ~group.ballot(posted(entry, index));
-        run = bad ? port::population(group.mask() & ((bad & (0u - bad)) - 1u)) : group.size();
-        if (run != 0) {
-            // What this lane has acquired before the words: whoever reads them is on another processor.
-            if (is_shared && !mutate::word_before_payload) {
-                port::fence_gpu_group(rank == 0);
-            }
-            const u32 cid = cid_of(entry, index);
-            // Of two completions of one command in one look the first counts: both would find it pending.
-            // Lanes beyond the run come after those in it.
-            const bool repeated = rank_in(group.match(cid)) != 0 && !mutate::repeated_in_one_look;
-            const bool owned = rank >= run || deliver(cid, static_cast<u32>(entry >> 49), repeated, rank);
-            surplus += mutate::surplus_gives_room ? 0u : port::population(group.ballot(!owned));
-            if (rank + 1u == run) {
-                compare_sqhd(entry, index + 1u - surplus);
-            }
-        }
+        run = take_run(group, begin + count, surplus);
         count += run;
         group.sync(); // a smaller group looks again, and other lanes at the same words
-    } while (group.size() < batch_max && run == group.size() && count < batch_max);
-    trace_reap(rank == 0, begin, count, surplus);
+    } while (most < batch_max && run == most && count < batch_max);
+    trace_reap(group.thread_rank() == 0, begin, count, surplus);
     finish_collect(group, count, surplus, pace);
 }
 
