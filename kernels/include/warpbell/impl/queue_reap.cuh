@@ -32,6 +32,16 @@ template <sharing Mode> WARPBELL_D void queue<Mode>::close() {
     }
 }
 
+// Shared: whether this group has the lock now, if `seen` is still what its word holds. Acquire: the earlier
+// holder's head and words before ours.
+template <sharing Mode> WARPBELL_D bool queue<Mode>::take_lock(u64 seen) {
+    if (mutate::no_lock) {
+        return true;
+    }
+    return (seen & WARPBELL_REAP_LOCK) == 0 &&
+           port::cas_acquire_gpu(&state()->reap, seen, seen | WARPBELL_REAP_LOCK) == seen;
+}
+
 // Shared: whether this group polls the ring for all who wait. It does while it holds the lock; the others
 // poll their own words, in the GPU's memory, until it leaves.
 template <sharing Mode> WARPBELL_D bool queue<Mode>::become_poller(pace& pace) {
@@ -39,13 +49,7 @@ template <sharing Mode> WARPBELL_D bool queue<Mode>::become_poller(pace& pace) {
     if (pace.is_poller_) {
         return true;
     }
-    u64* reap = &state()->reap;
-    const u64 seen = port::load_relaxed_gpu(reap);
-    if ((seen & WARPBELL_REAP_LOCK) != 0 && !mutate::no_lock) {
-        return false;
-    }
-    // Acquire: the earlier holder's head and words before ours.
-    if (!mutate::no_lock && port::cas_acquire_gpu(reap, seen, seen | WARPBELL_REAP_LOCK) != seen) {
+    if (!take_lock(port::load_relaxed_gpu(&state()->reap))) {
         return false;
     }
     pace.is_poller_ = true;
@@ -154,7 +158,7 @@ WARPBELL_D typename queue<Mode>::step queue<Mode>::poll_ring(const Group& group,
         const bool is_new = count_of(next) != 0 && !mutate::words_not_read_again;
         found = posted >> group.leader() & 1u ? step::reap : is_new ? step::others : step::idle;
         if (found == step::reap) {
-            collect(group, index, pace);
+            collect(group, index, true, pace);
         }
     }
     const u32 longest = found == step::others ? port::longest_pause : 1u;
@@ -191,7 +195,7 @@ WARPBELL_D bool queue<Mode>::deliver(u32 cid, u32 wire_status, bool repeated, u3
             return true;
         }
     }
-    u32* spurious = &state()->spurious[rank & 31u];
+    u32* spurious = &state()->spurious[rank];
     port::store_relaxed_gpu(spurious, port::load_relaxed_gpu(spurious) + 1u);
     return false;
 }
@@ -223,9 +227,9 @@ WARPBELL_D u32 queue<Mode>::take_run(const Group& group, u32 first, u32& surplus
     // F5, an acquire load: the phase before the rest of the entry and before the payload; and all entry
     // loads before the CQ doorbell, as each lane's is over before the lanes meet.
     const u64 entry = mutate::word_before_payload ? completion(index) : taken(index);
-    // Counted in ranks from the first.
+    // Counted in ranks from the first: the lanes below the lowest bad one, or all if there is none.
     const u32 bad = group.mask() & ~group.ballot(posted(entry, index));
-    const u32 run = bad ? port::population(group.mask() & ((bad & (0u - bad)) - 1u)) : group.size();
+    const u32 run = port::population(group.mask() & ((bad & (0u - bad)) - 1u));
     if (run == 0) {
         return 0;
     }
@@ -236,7 +240,7 @@ WARPBELL_D u32 queue<Mode>::take_run(const Group& group, u32 first, u32& surplus
     const u32 cid = cid_of(entry, index);
     // Of two completions of one command in one look the first counts: both would find it pending.
     // Lanes beyond the run come after those in it.
-    const bool repeated = rank_in(group.match(cid)) != 0 && !mutate::repeated_in_one_look;
+    const bool repeated = (group.match(cid) & port::lanes_below()) != 0 && !mutate::repeated_in_one_look;
     const bool owned = rank >= run || deliver(cid, static_cast<u32>(entry >> 49), repeated, rank);
     surplus += mutate::surplus_gives_room ? 0u : port::population(group.ballot(!owned));
     if (rank + 1u == run) {
@@ -280,10 +284,11 @@ template <sharing Mode> WARPBELL_D u32 queue<Mode>::take_run(const this_thread_t
     return run;
 }
 
-// Everything that is posted from index `from` on, as far as a warp's worth.
+// Everything that is posted from index `from` on, as far as a warp's worth. `keep`: the lock, where there is
+// one.
 template <sharing Mode>
 template <class Group>
-WARPBELL_D void queue<Mode>::collect(const Group& group, u32 from, pace& pace) {
+WARPBELL_D void queue<Mode>::collect(const Group& group, u32 from, bool keep, pace& pace) {
     const u32 begin = from & index_bits, most = entries_of(group);
     u32 count = 0, surplus = 0, run;
     if (is_shared) {
@@ -295,7 +300,7 @@ WARPBELL_D void queue<Mode>::collect(const Group& group, u32 from, pace& pace) {
         group.sync(); // a smaller group looks again, and other lanes at the same words
     } while (most < batch_max && run == most && count < batch_max);
     trace_reap(group.thread_rank() == 0, begin, count, surplus);
-    finish_collect(group, count, surplus, pace);
+    finish_collect(group, count, surplus, keep, pace);
 }
 
 // Exclusive: tells the controller how far completions were collected.
@@ -311,11 +316,12 @@ template <sharing Mode> WARPBELL_D void queue<Mode>::tell(bool leader) {
 // commands, and their number is what the reserved lack in room.
 template <sharing Mode>
 template <class Group>
-WARPBELL_D void queue<Mode>::finish_collect(const Group& group, u32 count, u32 surplus, pace& pace) {
+WARPBELL_D void queue<Mode>::finish_collect(const Group& group, u32 count, u32 surplus, bool keep,
+                                            pace& pace) {
     if (wide_cids() && group.is_leader()) {
         port::fence_sys(); // dword 1 of all entries before the CQ doorbell
     }
-    const u64 threshold = mutate::lazy_cq_too_late ? 1ull << ref_.cq_shift : ref_.told_threshold;
+    const u32 threshold = mutate::lazy_cq_too_late ? 1u << ref_.cq_shift : ref_.told_threshold;
     if constexpr (!is_shared) {
         at_.outstanding -= count - surplus;
         at_.untold += count;
@@ -327,21 +333,26 @@ WARPBELL_D void queue<Mode>::finish_collect(const Group& group, u32 count, u32 s
         const u64 told = port::load_relaxed_gpu(&state()->reap) & ~WARPBELL_REAP_LOCK;
         const u64 head = port::load_relaxed_gpu(&state()->head) + count;
         const u32 nobodys = port::load_relaxed_gpu(&state()->surplus);
-        // Less is left than a warp may want: it would wait for room that there is.
-        const u64 ticket = port::load_relaxed_gpu(&state()->ticket);
-        const bool scarce = told + cap() < ticket + port::room_wanted && !mutate::lazy_cq_too_late;
+        // Less is left than a warp may want: it would wait for room that there is. Low halves suffice: what
+        // is reserved and not told is less than a ring.
+        const u32 reserved = static_cast<u32>(port::load_relaxed_gpu(&state()->ticket) - told);
+        const bool scarce = reserved + port::room_wanted > cap() && !mutate::lazy_cq_too_late;
         port::store_relaxed_gpu(&state()->head, head);
         pace.head_ = static_cast<u32>(head);
         if (surplus != 0) {
             port::store_relaxed_gpu(&state()->surplus, nobodys + surplus);
         }
         const u64 completed = head - nobodys - surplus;
-        if (completed - told >= (scarce ? 1u : threshold) || surplus != 0) {
+        const bool tells = static_cast<u32>(completed - told) >= (scarce ? 1u : threshold) || surplus != 0;
+        if (tells) {
             if (mutate::told_early) {
                 port::store_release_gpu(&state()->reap, completed | WARPBELL_REAP_LOCK);
             }
             ring_cq(static_cast<u32>(told) + nobodys, static_cast<u32>(head));
-            publish_room(completed | WARPBELL_REAP_LOCK);
+        }
+        const u64 lock = keep ? WARPBELL_REAP_LOCK : 0;
+        if (tells || !keep) {
+            publish_room((tells ? completed : told) | lock);
         }
     }
 }
@@ -418,30 +429,22 @@ WARPBELL_D progress_result queue<Mode>::reap(const Group& group) {
     // Of an exclusive queue without a seat nothing is outstanding.
     if (group.is_leader() && !(is_shared && (refusal_ & page_only) != 0)) {
         if constexpr (is_shared) {
-            if ((port::load_relaxed_gpu(&state()->reap) & WARPBELL_REAP_LOCK) == 0) {
-                next = pack(step::reap, 0, port::load_relaxed_gpu(&state()->head));
+            // The lock only where there is something: a poll that finds nothing costs no atomic. The head may
+            // have moved by then.
+            const u64 seen = port::load_relaxed_gpu(&state()->reap);
+            const u64* head = &state()->head;
+            if (ready(static_cast<u32>(port::load_relaxed_gpu(head))) && take_lock(seen)) {
+                next = pack(step::reap, 0, port::load_relaxed_gpu(head));
             }
-        } else if (at_.outstanding != 0) {
+        } else if (at_.outstanding != 0 && ready(static_cast<u32>(reaped()))) {
             next = pack(step::reap, 0, reaped());
         }
     }
     next = group.broadcast(next);
-    if (kind_of(next) != step::reap ||
-        !(group.ballot(ready(next + group.thread_rank())) >> group.leader() & 1u)) {
+    if (next == pack(step::idle)) {
         return progress_result::idle;
     }
-    if constexpr (is_shared) {
-        // The lock only now: a poll that finds nothing costs no atomic. The head may have moved.
-        if (group.is_leader()) {
-            next = become_poller(pace) ? pack(step::reap, 0, pace.head_) : pack(step::idle);
-        }
-        next = group.broadcast(next);
-        if (kind_of(next) != step::reap) {
-            return progress_result::idle;
-        }
-    }
-    collect(group, next, pace);
-    release_poller(pace);
+    collect(group, next, mutate::lock_kept, pace);
     return progress_result::reaped;
 }
 
