@@ -57,6 +57,7 @@ class pace {
     u32 polls_ = 0;
     u32 empty_polls_ = 0;    // since something was found, as far as that lengthens a pause
     u32 head_ = 0;           // of the completions; the last value seen
+    u64 told_ = 0;           // of the poller: completions that the controller was told of
     bool is_poller_ = false; // its group holds the lock: it polls the ring for all who wait
     bool final_ = false;
 };
@@ -289,7 +290,7 @@ template <sharing Mode> class queue : tracer {
     WARPBELL_D u32 leader_poll(pace& pace, bool in_submit);
     WARPBELL_D u32 poll_once(pace& pace);
     WARPBELL_D bool has_news(pace& pace, u32 next) const;
-    WARPBELL_D bool take_lock(u64 seen);
+    WARPBELL_D bool take_lock(u64 seen, pace& pace);
     WARPBELL_D bool become_poller(pace& pace);
     WARPBELL_D void release_poller(pace& pace);
     WARPBELL_D void publish_room(u64 reap);
@@ -302,12 +303,14 @@ template <sharing Mode> class queue : tracer {
     WARPBELL_D static constexpr u32 entries_of(const this_thread_t&) { return port::entries_together; }
     template <class Group> WARPBELL_D u32 take_run(const Group& group, u32 first, u32& surplus);
     WARPBELL_D u32 take_run(const this_thread_t&, u32 first, u32& surplus);
-    template <class Group> WARPBELL_D void collect(const Group& group, u32 from, bool keep, pace& pace);
+    template <class Group>
+    WARPBELL_D void collect(const Group& group, u32 from, bool keep, bool tell_all, pace& pace);
     WARPBELL_D u32 cid_of(u64 entry, u32 index) const;
     WARPBELL_D bool deliver(u32 cid, u32 wire_status, bool repeated, u32 rank);
     WARPBELL_D void compare_sqhd(u64 entry, u32 completed);
     template <class Group>
-    WARPBELL_D void finish_collect(const Group& group, u32 count, u32 surplus, bool keep, pace& pace);
+    WARPBELL_D void finish_collect(const Group& group, u32 count, u32 surplus, bool keep, bool tell_all,
+                                   pace& pace);
     WARPBELL_D void tell(bool leader);
     WARPBELL_D void close();
 

@@ -38,7 +38,7 @@ constexpr u32 polls_per_clock = 16;
 WARPBELL_PORT u32 polls_per_call() { return simt::is_charged() ? 16 : 1; }
 WARPBELL_PORT u32 polls_alone() { return simt::is_charged() ? 1 : 32; }
 constexpr u32 entries_together = 4;
-constexpr u32 room_wanted = 32;
+constexpr u32 room_wanted = 8;
 constexpr u32 longest_pause = 4;
 #endif
 
@@ -99,11 +99,13 @@ WARPBELL_PORT u32 load_relaxed_sys(const u32* p) {
 WARPBELL_PORT u64 load_relaxed_sys(const u64* p) {
     return simt::load(p, simt::order::fenced, simt::scope::sys);
 }
+// Whether the next loads were issued together with the last one, and wait for nothing of it.
+WARPBELL_PORT void issued_with_last(bool on) { simt::overlap_loads(on); }
 // Several at once, none of which waits for another: one round trip.
 template <u32 N> WARPBELL_PORT void load_relaxed_sys(const u64* const (&from)[N], u64 (&to)[N]) {
     for (u32 i = 0; i < N; ++i) {
         to[i] = load_relaxed_sys(from[i]);
-        simt::overlap_loads(i + 1u < N);
+        issued_with_last(i + 1u < N);
     }
 }
 WARPBELL_PORT u64 load_acquire_sys(const u64* p) {

@@ -27,7 +27,7 @@ WARPBELL_D constexpr u32 polls_alone() { return 1; }
 // Completions that a thread alone loads together.
 constexpr u32 entries_together = 4;
 // Where less room than this is left, completions are reported at once.
-constexpr u32 room_wanted = 32;
+constexpr u32 room_wanted = 8;
 
 // ---- where this lane is ----------------------------------------------------------------------------
 
@@ -122,6 +122,8 @@ WARPBELL_D u64 load_relaxed_sys(const u64* p) {
     asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
     return v;
 }
+// For the CPU target, which cannot see what overlaps.
+WARPBELL_D void issued_with_last(bool) {}
 // Several at once, none of which waits for another: one round trip.
 template <u32 N> WARPBELL_D void load_relaxed_sys(const u64* const (&from)[N], u64 (&to)[N]) {
 #pragma unroll

@@ -34,12 +34,12 @@ template <sharing Mode> WARPBELL_D void queue<Mode>::close() {
 
 // Shared: whether this group has the lock now, if `seen` is still what its word holds. Acquire: the earlier
 // holder's head and words before ours.
-template <sharing Mode> WARPBELL_D bool queue<Mode>::take_lock(u64 seen) {
-    if (mutate::no_lock) {
-        return true;
-    }
-    return (seen & WARPBELL_REAP_LOCK) == 0 &&
-           port::cas_acquire_gpu(&state()->reap, seen, seen | WARPBELL_REAP_LOCK) == seen;
+template <sharing Mode> WARPBELL_D bool queue<Mode>::take_lock(u64 seen, pace& pace) {
+    const bool took =
+        mutate::no_lock || ((seen & WARPBELL_REAP_LOCK) == 0 &&
+                            port::cas_acquire_gpu(&state()->reap, seen, seen | WARPBELL_REAP_LOCK) == seen);
+    pace.told_ = took ? seen & ~WARPBELL_REAP_LOCK : pace.told_;
+    return took;
 }
 
 // Shared: whether this group polls the ring for all who wait. It does while it holds the lock; the others
@@ -49,7 +49,7 @@ template <sharing Mode> WARPBELL_D bool queue<Mode>::become_poller(pace& pace) {
     if (pace.is_poller_) {
         return true;
     }
-    if (!take_lock(port::load_relaxed_gpu(&state()->reap))) {
+    if (!take_lock(port::load_relaxed_gpu(&state()->reap), pace)) {
         return false;
     }
     pace.is_poller_ = true;
@@ -62,7 +62,7 @@ template <sharing Mode> WARPBELL_D void queue<Mode>::release_poller(pace& pace) 
     if constexpr (is_shared) {
         if (pace.is_poller_ && !mutate::lock_kept) {
             pace.is_poller_ = false;
-            publish_room(port::load_relaxed_gpu(&state()->reap) & ~WARPBELL_REAP_LOCK);
+            publish_room(pace.told_);
         }
     }
 }
@@ -157,8 +157,9 @@ WARPBELL_D typename queue<Mode>::step queue<Mode>::poll_ring(const Group& group,
         const u32 posted = group.ballot(ready(index + group.thread_rank()));
         const bool is_new = count_of(next) != 0 && !mutate::words_not_read_again;
         found = posted >> group.leader() & 1u ? step::reap : is_new ? step::others : step::idle;
-        if (found == step::reap) {
-            collect(group, index, true, pace);
+        // Who wants room also has what was collected before reported.
+        if (found == step::reap || in_submit) {
+            collect(group, index, true, in_submit, pace);
         }
     }
     const u32 longest = found == step::others ? port::longest_pause : 1u;
@@ -207,7 +208,9 @@ template <sharing Mode> WARPBELL_D void queue<Mode>::compare_sqhd(u64 entry, u32
     u64 tail;
     if constexpr (is_shared) {
         tail = port::load_relaxed_gpu(&state()->ticket);
+        port::issued_with_last(true);
         completed -= port::load_relaxed_gpu(&state()->surplus);
+        port::issued_with_last(false);
     } else {
         tail = at_.tail;
         completed -= at_.surplus;
@@ -285,10 +288,10 @@ template <sharing Mode> WARPBELL_D u32 queue<Mode>::take_run(const this_thread_t
 }
 
 // Everything that is posted from index `from` on, as far as a warp's worth. `keep`: the lock, where there is
-// one.
+// one. `tell_all`: the controller is told of all that was collected.
 template <sharing Mode>
 template <class Group>
-WARPBELL_D void queue<Mode>::collect(const Group& group, u32 from, bool keep, pace& pace) {
+WARPBELL_D void queue<Mode>::collect(const Group& group, u32 from, bool keep, bool tell_all, pace& pace) {
     const u32 begin = from & index_bits, most = entries_of(group);
     u32 count = 0, surplus = 0, run;
     if (is_shared) {
@@ -300,7 +303,7 @@ WARPBELL_D void queue<Mode>::collect(const Group& group, u32 from, bool keep, pa
         group.sync(); // a smaller group looks again, and other lanes at the same words
     } while (most < batch_max && run == most && count < batch_max);
     trace_reap(group.thread_rank() == 0, begin, count, surplus);
-    finish_collect(group, count, surplus, keep, pace);
+    finish_collect(group, count, surplus, keep, tell_all, pace);
 }
 
 // Exclusive: tells the controller how far completions were collected.
@@ -317,11 +320,13 @@ template <sharing Mode> WARPBELL_D void queue<Mode>::tell(bool leader) {
 template <sharing Mode>
 template <class Group>
 WARPBELL_D void queue<Mode>::finish_collect(const Group& group, u32 count, u32 surplus, bool keep,
-                                            pace& pace) {
+                                            bool tell_all, pace& pace) {
     if (wide_cids() && group.is_leader()) {
         port::fence_sys(); // dword 1 of all entries before the CQ doorbell
     }
-    const u32 threshold = mutate::lazy_cq_too_late ? 1u << ref_.cq_shift : ref_.told_threshold;
+    const u32 threshold = mutate::lazy_cq_too_late ? 1u << ref_.cq_shift
+                          : tell_all               ? 1u
+                                                   : ref_.told_threshold;
     if constexpr (!is_shared) {
         at_.outstanding -= count - surplus;
         at_.untold += count;
@@ -330,29 +335,33 @@ WARPBELL_D void queue<Mode>::finish_collect(const Group& group, u32 count, u32 s
             tell(group.is_leader());
         }
     } else if (group.is_leader()) {
-        const u64 told = port::load_relaxed_gpu(&state()->reap) & ~WARPBELL_REAP_LOCK;
+        const u64 told = pace.told_; // the lock's holder alone writes it
         const u64 head = port::load_relaxed_gpu(&state()->head) + count;
+        port::issued_with_last(true);
         const u32 nobodys = port::load_relaxed_gpu(&state()->surplus);
-        // Less is left than a warp may want: it would wait for room that there is. Low halves suffice: what
-        // is reserved and not told is less than a ring.
+        // Little room is left: who comes next would wait for room that there is. Low halves suffice: what is
+        // reserved and not told is less than a ring.
         const u32 reserved = static_cast<u32>(port::load_relaxed_gpu(&state()->ticket) - told);
-        const bool scarce = reserved + port::room_wanted > cap() && !mutate::lazy_cq_too_late;
-        port::store_relaxed_gpu(&state()->head, head);
+        port::issued_with_last(false);
+        const bool scarce = (reserved + port::room_wanted) >> ref_.sq_shift != 0 && !mutate::lazy_cq_too_late;
+        if (count != 0 || !keep) { // a poller without room comes here again and again
+            port::store_relaxed_gpu(&state()->head, head);
+        }
         pace.head_ = static_cast<u32>(head);
         if (surplus != 0) {
             port::store_relaxed_gpu(&state()->surplus, nobodys + surplus);
         }
-        const u64 completed = head - nobodys - surplus;
-        const bool tells = static_cast<u32>(completed - told) >= (scarce ? 1u : threshold) || surplus != 0;
+        const u32 untold = static_cast<u32>(head - told) - nobodys - surplus;
+        const bool tells = untold >= (scarce ? 1u : threshold) || surplus != 0;
         if (tells) {
             if (mutate::told_early) {
-                port::store_release_gpu(&state()->reap, completed | WARPBELL_REAP_LOCK);
+                port::store_release_gpu(&state()->reap, (told + untold) | WARPBELL_REAP_LOCK);
             }
             ring_cq(static_cast<u32>(told) + nobodys, static_cast<u32>(head));
         }
-        const u64 lock = keep ? WARPBELL_REAP_LOCK : 0;
+        pace.told_ = told + (tells ? untold : 0u);
         if (tells || !keep) {
-            publish_room((tells ? completed : told) | lock);
+            publish_room(pace.told_ | (keep ? WARPBELL_REAP_LOCK : 0));
         }
     }
 }
@@ -433,7 +442,7 @@ WARPBELL_D progress_result queue<Mode>::reap(const Group& group) {
             // have moved by then.
             const u64 seen = port::load_relaxed_gpu(&state()->reap);
             const u64* head = &state()->head;
-            if (ready(static_cast<u32>(port::load_relaxed_gpu(head))) && take_lock(seen)) {
+            if (ready(static_cast<u32>(port::load_relaxed_gpu(head))) && take_lock(seen, pace)) {
                 next = pack(step::reap, 0, port::load_relaxed_gpu(head));
             }
         } else if (at_.outstanding != 0 && ready(static_cast<u32>(reaped()))) {
@@ -444,7 +453,7 @@ WARPBELL_D progress_result queue<Mode>::reap(const Group& group) {
     if (next == pack(step::idle)) {
         return progress_result::idle;
     }
-    collect(group, next, mutate::lock_kept, pace);
+    collect(group, next, mutate::lock_kept, false, pace);
     return progress_result::reaped;
 }
 

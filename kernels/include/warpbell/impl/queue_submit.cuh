@@ -121,12 +121,20 @@ template <sharing Mode> WARPBELL_D void queue<Mode>::ring_in_turn(u64 begin, u64
     // Waits for warps only: each holder of an earlier ticket has nothing left but its own stores. Low
     // halves suffice: what is published and what is reserved are less than a ring apart.
     bool first = true;
-    while (!mutate::no_turn && static_cast<u32>(port::load_relaxed_gpu(turn)) != static_cast<u32>(begin)) {
+    u32 ticket, published;
+    for (;;) {
+        published = static_cast<u32>(port::load_relaxed_gpu(turn));
+        // In the same round trip. An old value only makes us ring where somebody else will, too.
+        port::issued_with_last(true);
+        ticket = static_cast<u32>(port::load_relaxed_gpu(&state()->ticket));
+        port::issued_with_last(false);
+        if (mutate::no_turn || published == static_cast<u32>(begin)) {
+            break;
+        }
         first = false;
         port::pause();
     }
     // If somebody holds a later ticket, he has room and will get the turn: he rings for us.
-    const u32 ticket = static_cast<u32>(port::load_relaxed_gpu(&state()->ticket));
     bool ring = ticket == static_cast<u32>(end) ||
                 (static_cast<u32>(begin) ^ static_cast<u32>(end)) >> ref_.ring_shift != 0;
     if (mutate::ring_if_first) {
