@@ -60,7 +60,7 @@ const ENTRIES: &[Rule] = &[
 const ONE_STATUS: &[Rule] = &[
     rule("STATUS_TWICE", &[Contended], &["record: answered twice"]),
     rule("STALE_TOKEN_ACCEPTED", &[Contended], &["record: answered twice"]),
-    rule("PHASE_FROM_WRAPPED_HEAD", &[Contended], &["spurious completion"]),
+    rule("PHASE_FROM_WRAPPED_HEAD", &[Contended], &["spurious completion", "no progress"]),
 ];
 const PROGRESS: &[Rule] = &[
     rule("RING_IF_FIRST", &[Contended, Crowd], &["no progress"]),

@@ -265,7 +265,7 @@ typedef struct warpbell_bench_args {
     uint32_t blocks_per_io;
     uint32_t iodepth;        /* per queue */
     uint32_t units_per_warp; /* at least the largest share of a warp */
-    uint32_t batch;        /* begin I/Os when so many lanes of the warp can, or none waits; 0 and 1: each at once */
+    uint32_t batch; /* begin I/Os when so many lanes of the warp can, or none waits; 0 and 1: each at once */
     uint32_t read_percent; /* 100: only reads, 0: only writes */
     uint32_t pattern;      /* WARPBELL_PATTERN_* */
     uint32_t api;          /* WARPBELL_API_* */

@@ -1,5 +1,5 @@
-// Protocol `turns`, the library's own (queue.cuh): the lanes of a warp that have a command take one ticket for
-// all of them, warps ring in turns, and one that waits looks at the ring and collects for all.
+// Protocol `turns`, the library's own (queue.cuh): the lanes of a warp that have a command take one ticket
+// for all of them, warps ring in turns, and one that waits looks at the ring and collects for all.
 #pragma once
 
 #include "board.cuh"

@@ -182,7 +182,7 @@ fn nothing_is_sent_after_a_failure(module: &Module, sharing: Sharing, seed: u64)
 /// Eight lanes, each of which waits long for another one of its pieces.
 fn no_lane_waits_for_another(module: &Module, sharing: Sharing, seed: u64) -> Result<(), String> {
     let late = FaultAction::Delay { by: Duration::from_millis(3) };
-    let slow = (0..8).map(|lane| at(lane * 8 + lane, late.clone())).collect();
+    let slow = (0..8).map(|lane| at(lane * 8 + lane, late)).collect();
     let done = failing(Work { most: 1, ..work(sharing, Rule::Each) }, slow).run(module, seed)?;
     expect(&done, |_| 0)?;
     expect_within(&done, Duration::from_millis(6))

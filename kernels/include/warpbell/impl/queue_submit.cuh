@@ -16,6 +16,7 @@ template <sharing Mode> WARPBELL_D u32 queue<Mode>::take_id() {
 
 // Commands that timed out and have completed since: their ids, and their buffers, are free again.
 template <sharing Mode> WARPBELL_D void queue<Mode>::rescan_quarantine() {
+    const u32 before = quarantine_;
     WARPBELL_NO_UNROLL
     for (u32 left = quarantine_; left != 0; left &= left - 1u) {
         u32 k = port::lowest(left);
@@ -32,6 +33,10 @@ template <sharing Mode> WARPBELL_D void queue<Mode>::rescan_quarantine() {
         } else {
             port::store_relaxed_gpu(late, port::load_relaxed_gpu(late) + 1u);
         }
+    }
+    if (quarantine_ != before) {
+        // The mask before the words that are armed next: else the host takes a new command for the old one.
+        port::fence_sys();
     }
 }
 
