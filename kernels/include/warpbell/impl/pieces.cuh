@@ -91,15 +91,23 @@ template <class Group, sharing Mode, class Retry, class Make> class piece_loop {
         }
     }
 
-    // False: nothing more can be sent.
+    // False: nothing more is to be sent.
     WARPBELL_D bool wait() {
         const bool waits = token_.valid();
         const bool more = is_left() && (!waits || mine_.end - mine_.next > mine_.step);
         status said;
         const bool stops = more && !(waits && mutate::pieces_in_rounds);
         const progress_result did = s_.queue().wait_some(group_, token_, said, stops, pace_);
-        const bool answered = waits && !token_.valid();
+        bool answered = waits && !token_.valid();
+        const bool lost = Retry::enabled && group_.ballot(answered && said.is(code::queue_lost)) != 0;
+        if (lost && token_.in_flight()) { // the others have met the loss in their submissions
+            said = s_.queue().abandon(move(token_));
+            answered = true;
+        }
         const bool on = tries_.follow(group_, answered, said);
+        if (lost) {
+            pace_ = pace(tries_.left_ns(port::clock_ns()));
+        }
         if (answered && !tries_.again(said)) {
             if (answer_.result.ok() && !said.ok()) {
                 answer_ = {said, mine_.next};

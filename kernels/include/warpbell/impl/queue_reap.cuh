@@ -32,12 +32,11 @@ template <sharing Mode> WARPBELL_D void queue<Mode>::close() {
     }
 }
 
-// Shared: whether this group has the lock now, if `seen` is still what its word holds. Acquire: the earlier
+// Shared: takes the lock if its word still holds `seen`, in which it is free. Acquire: the earlier
 // holder's head and words before ours.
 template <sharing Mode> WARPBELL_D bool queue<Mode>::take_lock(u64 seen, pace& pace) {
     const bool took =
-        mutate::no_lock || ((seen & WARPBELL_REAP_LOCK) == 0 &&
-                            port::cas_acquire_gpu(&state()->reap, seen, seen | WARPBELL_REAP_LOCK) == seen);
+        mutate::no_lock || port::cas_acquire_gpu(&state()->reap, seen, seen | WARPBELL_REAP_LOCK) == seen;
     pace.told_ = took ? seen & ~WARPBELL_REAP_LOCK : pace.told_;
     return took;
 }
@@ -49,7 +48,8 @@ template <sharing Mode> WARPBELL_D bool queue<Mode>::become_poller(pace& pace) {
     if (pace.is_poller_) {
         return true;
     }
-    if (!take_lock(port::load_relaxed_gpu(&state()->reap), pace)) {
+    const u64 seen = port::load_relaxed_gpu(&state()->reap);
+    if (((seen & WARPBELL_REAP_LOCK) != 0 && !mutate::no_lock) || !take_lock(seen, pace)) {
         return false;
     }
     pace.is_poller_ = true;
@@ -152,6 +152,9 @@ template <class Group>
 WARPBELL_D typename queue<Mode>::step queue<Mode>::poll_ring(const Group& group, pace& pace, bool in_submit) {
     const u32 next = group.broadcast(group.is_leader() ? leader_poll(pace, in_submit) : 0u);
     step found = kind_of(next);
+    if (is_shared && count_of(next) != 0) {
+        group.sync(); // the leader's acquire of the lock covers every lane's words
+    }
     if (found == step::reap) {
         const u32 index = next & index_bits;
         const u32 posted = group.ballot(ready(index + group.thread_rank()));
@@ -442,7 +445,8 @@ WARPBELL_D progress_result queue<Mode>::reap(const Group& group) {
             // have moved by then.
             const u64 seen = port::load_relaxed_gpu(&state()->reap);
             const u64* head = &state()->head;
-            if (ready(static_cast<u32>(port::load_relaxed_gpu(head))) && take_lock(seen, pace)) {
+            if ((seen & WARPBELL_REAP_LOCK) == 0 && ready(static_cast<u32>(port::load_relaxed_gpu(head))) &&
+                take_lock(seen, pace)) {
                 next = pack(step::reap, 0, port::load_relaxed_gpu(head));
             }
         } else if (at_.outstanding != 0 && ready(static_cast<u32>(reaped()))) {

@@ -106,7 +106,8 @@ template <bool Some, class Group>
 WARPBELL_D progress_result queue<Mode>::wait_until(const Group& group, io_token& token, status& result,
                                                    bool more, pace& pace) {
     bool waiting = Some ? token.valid() && !settle(token, result) : !settle(token, result);
-    u32 free = Some ? group.ballot(!waiting && more) : 0; // lanes that can go on
+    // Lanes that can go on. Without a seat there is nothing to poll.
+    u32 free = Some ? group.ballot(!waiting && more && (refusal_ & page_only) == 0) : 0;
     step did = step::idle;
     while ((free | group.ballot(waiting)) != 0) {
         do { // again and again, for as long as the group waits: nobody wakes it up

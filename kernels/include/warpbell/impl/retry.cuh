@@ -15,6 +15,7 @@ template <class Group, sharing Mode, class Retry, bool Enabled = Retry::enabled>
     WARPBELL_D bool again(status) const { return false; }
     WARPBELL_D bool follow(const Group&, bool, status&) const { return true; }
     WARPBELL_D status last_or(status unsent) const { return unsent; }
+    WARPBELL_D u64 left_ns(u64) const { return 0; }
 };
 
 template <class Group, sharing Mode, class Retry> class attempts<Group, Mode, Retry, true> {
@@ -62,7 +63,6 @@ template <class Group, sharing Mode, class Retry> class attempts<Group, Mode, Re
         }
         const status back = s_.reattach(group, left_ns(group.broadcast(port::clock_ns())));
         if (lost) {
-            count(said);
             is_lost_ = true;
             due_ = back.ok() && left_ != 0 ? at(0) : never;
             said = back.ok() ? said : back;
