@@ -61,6 +61,19 @@ wb_simt_launch charged(World& world, uint32_t grid, uint32_t block) {
     return launch;
 }
 
+wb_simt_range range_of(const uint32_t& word) {
+    const auto at = reinterpret_cast<uint64_t>(&word);
+    return {at, at + sizeof word};
+}
+
+// One lane, and a range of host memory, which outlives the launch.
+wb_simt_launch charged_beside(World& world, const wb_simt_range& host) {
+    wb_simt_launch launch = charged(world, 1, 1);
+    launch.host = &host;
+    launch.host_ranges = 1;
+    return launch;
+}
+
 // The time without the look's own cost.
 uint64_t time_now() { return simt::clock_ns() - costs.clock; }
 
@@ -68,11 +81,8 @@ void a_load_takes_its_latency_by_place() {
     World world;
     uint32_t gpu = 0, host = 0;
     uint64_t times[3] = {};
-    wb_simt_launch launch = charged(world, 1, 1);
-    const auto at = reinterpret_cast<uint64_t>(&host);
-    const wb_simt_range range = {at, at + sizeof host};
-    launch.host = &range;
-    launch.host_ranges = 1;
+    const wb_simt_range range = range_of(host);
+    wb_simt_launch launch = charged_beside(world, range);
     launch.shared_bytes = 64;
     const Outcome outcome = run(launch, [&] {
         load(&gpu);
@@ -164,11 +174,8 @@ void fences_and_releases() {
     World world;
     uint32_t gpu = 0, host = 0;
     uint64_t times[4] = {};
-    wb_simt_launch launch = charged(world, 1, 1);
-    const auto at = reinterpret_cast<uint64_t>(&host);
-    const wb_simt_range range = {at, at + sizeof host};
-    launch.host = &range;
-    launch.host_ranges = 1;
+    const wb_simt_range range = range_of(host);
+    wb_simt_launch launch = charged_beside(world, range);
     run(launch, [&] {
         store(&gpu, 1, order::release);
         times[0] = time_now();
