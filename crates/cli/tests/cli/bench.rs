@@ -131,6 +131,50 @@ fn a_charged_client_learns_later_and_repeats() {
 }
 
 #[test]
+fn kernels_and_the_host_api_agree_in_virtual_time() {
+    for (profile, rw) in
+        [("optane", "randread"), ("optane", "randwrite"), ("tlc", "randread"), ("tlc", "randwrite")]
+    {
+        for depth in ["1", "16", "128"] {
+            let device = format!("soft:size=64m,profile={profile},time=virtual");
+            let fixed =
+                ["bench", &device, "--rw", rw, "--iodepth", depth, "--runtime", "40ms", "-o", "json"];
+            let run = |flags: &[&str]| json(&[&fixed[..], flags].concat())["runs"][0].clone();
+            let host = run(&["--api", "host"]);
+            for sharing in ["exclusive", "shared"] {
+                let kernels = run(&["--api", "raw", "--sharing", sharing]);
+                let iops = number(&kernels, "iops") / number(&host, "iops");
+                let p50 = number(&kernels["lat_ns"], "p50") / number(&host["lat_ns"], "p50");
+                let near = |ratio: f64| (0.95..=1.05).contains(&ratio);
+                assert!(near(iops) && near(p50), "{profile} {rw} {depth} {sharing}: IOPS {iops}, p50 {p50}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_host_begins_in_batches_where_it_is_asked_to() {
+    let flags = [
+        "bench",
+        "soft:size=4m,time=virtual",
+        "--api",
+        "host",
+        "--iodepth",
+        "32",
+        "--io-limit",
+        "4m",
+        "-o",
+        "json",
+    ];
+    let doorbells = |more: &[&str]| {
+        let run = json(&[&flags[..], more].concat())["runs"][0].clone();
+        number(&run["counters"], "sq_doorbells") / number(&run, "ios")
+    };
+    let (each, all) = (doorbells(&[]), doorbells(&["--gather", "32"]));
+    assert!(all <= 1.02 / 32.0 && each > 2.0 * all, "{each} and {all} doorbells for each I/O");
+}
+
+#[test]
 fn a_charged_client_needs_virtual_time() {
     let (code, error) = refused(&["bench", "soft:size=1m,client=h200"]);
     assert_eq!(code, 2);
