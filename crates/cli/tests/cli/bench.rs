@@ -137,8 +137,7 @@ fn kernels_and_the_host_api_agree_in_virtual_time() {
     {
         for depth in ["1", "16", "128"] {
             let device = format!("soft:size=64m,profile={profile},time=virtual");
-            let fixed =
-                ["bench", &device, "--rw", rw, "--iodepth", depth, "--runtime", "40ms", "-o", "json"];
+            let fixed = ["bench", &device, "--rw", rw, "--iodepth", depth, "--runtime", "40ms", "-o", "json"];
             let run = |flags: &[&str]| json(&[&fixed[..], flags].concat())["runs"][0].clone();
             let host = run(&["--api", "host"]);
             for sharing in ["exclusive", "shared"] {
