@@ -41,8 +41,25 @@ SIMT_INLINE void shuffle(Warp& warp, Op op, uint32_t group) {
     }
 }
 
-// A round for each distinct value.
+// Whether no two lanes have the same value. False: perhaps not.
+SIMT_INLINE bool all_differ(const Warp& warp, uint32_t group) {
+    uint64_t seen[16] = {};
+    uint64_t twice = 0;
+    for_each(group, [&](uint32_t i) SIMT_NO_TSAN {
+        uint64_t& word = seen[warp.value[i] >> 6 & 15];
+        const uint64_t bit = 1ull << (warp.value[i] & 63);
+        twice |= word & bit;
+        word |= bit;
+    });
+    return twice == 0;
+}
+
+// A round for each distinct value; most often all are distinct.
 SIMT_INLINE void match_any(Warp& warp, uint32_t group) {
+    if (all_differ(warp, group)) {
+        for_each(group, [&](uint32_t i) SIMT_NO_TSAN { warp.result[i] = 1ull << i; });
+        return;
+    }
     for (uint32_t rest = group; rest;) {
         const uint64_t value = warp.value[__builtin_ctz(rest)];
         uint32_t same = 0;

@@ -183,7 +183,7 @@ const RULES: [Rule; 22] = [
     rule("RING_AFTER_TURN", || Scope::shared(2, 4, 1), "a tail that goes back"),
     rule("RING_IF_FIRST", || Scope::shared(2, 4, 1), "no progress"),
     rule("NO_FENCE_DOORBELL", || Scope::shared(2, 2, 1), "between doorbell and fetch"),
-    rule("NO_FENCE_TURN", || Scope::shared(2, 4, 1), "between doorbell and fetch"),
+    rule("NO_FENCE_TURN", || Scope::shared(3, 4, 1), "between doorbell and fetch"),
     rule("NO_FENCE_AFTER_DOORBELL", || Scope::shared(2, 4, 1), "a tail that goes back"),
     rule("NO_ROOM_CHECK", || Scope::shared(2, 2, 1), "commands outstanding"),
     rule("ROOM_OFF_BY_ONE", || Scope::shared(2, 2, 1), "commands outstanding"),

@@ -55,9 +55,11 @@ class pace {
     u64 deadline_ns_;
     u64 end_ns_ = 0; // 0: the clock was not read yet
     u32 polls_ = 0;
+    u32 period_ = 0;         // in which the queue was last known to be the host's
     u32 empty_polls_ = 0;    // since something was found, as far as that lengthens a pause
     u32 head_ = 0;           // of the completions; the last value seen
-    u64 told_ = 0;           // of the poller: completions that the controller was told of
+    u64 reported_ = 0;       // of the poller: what the controller knows to be collected
+    bool owes_room_ = false; // of the poller: it has reported, and nobody has the room yet
     bool is_poller_ = false; // its group holds the lock: it polls the ring for all who wait
     bool final_ = false;
 };
@@ -69,6 +71,12 @@ enum class progress_result : u32 {
     expired, // the deadline of the pace has passed
     lost,    // the host has given the queue up
 };
+
+namespace detail {
+// Entries that a lane takes in one round trip to the ring.
+template <class Group> constexpr u32 entries_per_lane = 1;
+template <> constexpr u32 entries_per_lane<this_thread_t> = port::entries_together;
+} // namespace detail
 
 template <sharing Mode> class queue : tracer {
   public:
@@ -117,9 +125,10 @@ template <sharing Mode> class queue : tracer {
 
     // Collects whatever has completed.
     template <class Group> WARPBELL_D progress_result reap(const Group& group);
-    // Polls a bounded number of times, and collects whatever has come; until a command of the group has its
+    // Polls so many times at most, and collects whatever has come; until a command of the group has its
     // answer.
-    template <class Group> WARPBELL_D progress_result progress(const Group& group, pace& pace);
+    template <class Group>
+    WARPBELL_D progress_result progress(const Group& group, pace& pace, u32 polls = port::polls_per_call());
 
     // After queue_lost: waits for the queue in place of this one, and attaches to it. Success: all buffers
     // of this lane's earlier commands are free, and what is left of their tokens is answered queue_lost.
@@ -174,16 +183,22 @@ template <sharing Mode> class queue : tracer {
     struct exclusive_counters {
         u64 tail;        // next index to write
         u32 outstanding; // commands whose completions were not reaped
-        u32 untold;      // completions reaped that the controller was not told of
-        u32 surplus;     // completions reaped that were no pending command's: those are told at once
-        WARPBELL_D void clear() { tail = 0, outstanding = untold = surplus = 0; }
+        u32 unreported;  // completions reaped that the controller does not know to be
+        u32 surplus;     // completions reaped that were no pending command's: those are reported at once
+        WARPBELL_D void clear() { tail = 0, outstanding = unreported = surplus = 0; }
     };
     // The last values this lane saw of a shared queue, of use when it leads. Stale values are safe:
     // the room only grows.
     struct shared_hints {
         u64 ticket;
         u64 limit;
-        WARPBELL_D void clear() { ticket = limit = 0; }
+        u32 turn; // low half; before the last reservation was made
+        WARPBELL_D void clear() { ticket = limit = 0, turn = 0; }
+    };
+    // Registers of one lane while it collects.
+    struct view {
+        u64 ticket, head;
+        u32 surplus;
     };
     template <bool Shared, class A, class B> struct choose {
         using type = A;
@@ -233,8 +248,8 @@ template <sharing Mode> class queue : tracer {
         return reinterpret_cast<const u64*>(ref_.cq) + static_cast<u64>(index & cq_mask()) * 2u + 1u;
     }
     WARPBELL_D u64 completion(u32 index) const { return port::load_relaxed_sys(completion_at(index)); }
-    // The same of an entry that is collected: what the controller wrote before it is seen after it.
-    WARPBELL_D u64 taken(u32 index) const { return port::load_acquire_sys(completion_at(index)); }
+    // The same: what the controller wrote before the entry is seen after it.
+    WARPBELL_D u64 acquired(u32 index) const { return port::load_acquire_sys(completion_at(index)); }
     // Whether entry `index` was posted in this lap: the phase bit is inverted at each pass, starting
     // at 1 (NVMe Base 2.0, 3.3.3.2). Of the 63-bit index the low bits suffice.
     WARPBELL_D bool posted(u64 entry, u32 index) const {
@@ -292,26 +307,32 @@ template <sharing Mode> class queue : tracer {
     WARPBELL_D bool has_news(pace& pace, u32 next) const;
     WARPBELL_D bool take_lock(u64 seen, pace& pace);
     WARPBELL_D bool become_poller(pace& pace);
-    WARPBELL_D void release_poller(pace& pace);
-    WARPBELL_D void publish_room(u64 reap);
+    WARPBELL_D void release_poller(pace& pace, bool fenced);
+    WARPBELL_D void publish_room(u64 reap, bool fenced);
     WARPBELL_D bool has_answer() const;
     WARPBELL_D bool nothing_outstanding() const;
     WARPBELL_D static bool clock_is_due(pace& pace);
     WARPBELL_D bool clock_says_stop(pace& pace, bool& lost);
-    // Entries that a group takes in one round trip to the ring.
-    template <class Group> WARPBELL_D static u32 entries_of(const Group& group) { return group.size(); }
-    WARPBELL_D static constexpr u32 entries_of(const this_thread_t&) { return port::entries_together; }
-    template <class Group> WARPBELL_D u32 take_run(const Group& group, u32 first, u32& surplus);
-    WARPBELL_D u32 take_run(const this_thread_t&, u32 first, u32& surplus);
     template <class Group>
-    WARPBELL_D void collect(const Group& group, u32 from, bool keep, bool tell_all, pace& pace);
+    WARPBELL_D bool collect(const Group& group, u32 from, bool keep, bool report_all, pace& pace);
+    template <class Group> WARPBELL_D u32 load_run(const Group& group, u32 first, u64 (&entry)[1]);
+    WARPBELL_D u32 load_run(const this_thread_t&, u32 first, u64 (&entry)[port::entries_together]);
+    WARPBELL_D view view_now() const;
+    template <class Group>
+    WARPBELL_D void deliver_run(const Group& group, u32 first, u32 run, const u64 (&entry)[1],
+                                const view& now, u32& surplus);
+    WARPBELL_D void deliver_run(const this_thread_t&, u32 first, u32 run,
+                                u64 (&entry)[port::entries_together], const view& now, u32& surplus);
     WARPBELL_D u32 cid_of(u64 entry, u32 index) const;
     WARPBELL_D bool deliver(u32 cid, u32 wire_status, bool repeated, u32 rank);
-    WARPBELL_D void compare_sqhd(u64 entry, u32 completed);
+    WARPBELL_D void compare_sqhd(u64 entry, u32 completed, const view& now);
     template <class Group>
-    WARPBELL_D void finish_collect(const Group& group, u32 count, u32 surplus, bool keep, bool tell_all,
-                                   pace& pace);
-    WARPBELL_D void tell(bool leader);
+    WARPBELL_D void finish_collect(const Group& group, const view& now, u32 count, u32 surplus, bool keep,
+                                   bool report_all, pace& pace);
+    WARPBELL_D void report_if_due(const view& now, u32 count, u32 surplus, bool keep, bool report_all,
+                                  u32 batch, pace& pace);
+    WARPBELL_D void give_room(pace& pace);
+    WARPBELL_D void report(bool leader);
     WARPBELL_D void close();
 
     // ---- waiting (queue_wait.cuh)

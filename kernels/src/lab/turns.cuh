@@ -1,5 +1,5 @@
 // Protocol `turns`, the library's own (queue.cuh): the lanes of a warp that have a command take one ticket
-// for all of them, warps ring in turns, and one that waits looks at the ring and collects for all.
+// for all of them, warps ring in turns, and one that waits polls the ring and collects for all.
 #pragma once
 
 #include "board.cuh"
@@ -13,7 +13,7 @@ class turns_protocol {
 
     WARPBELL_D turns_protocol(const warpbell_lab_args& args, const lab_place& place, const lab_board&,
                               session<sharing::shared>&)
-        : deadline_ns_(args.bench.deadline_ns), batch_(batch_of(args.bench, place)), pace_(deadline_ns_) {}
+        : deadline_ns_(args.bench.deadline_ns), batch_(batch_of(args.bench, place)) {}
 
     // The same in all lanes that call together, here the warp: whether any of them has something to do.
     WARPBELL_D bool go_on(bool mine) const { return warp_.ballot(mine) != 0; }
@@ -27,28 +27,25 @@ class turns_protocol {
 
     WARPBELL_D void submit(session<sharing::shared>& session, bool want, const sqe& entry, u64 now_ns) {
         io_token token = session.queue().submit(warp_, want, entry, deadline_ns_);
-        pace_ = pace(deadline_ns_);
         if (want) {
             token_ = move(token);
             start_ns_ = now_ns;
         }
     }
 
+    // As the blocking calls do: until a lane has its answer, which can then submit again.
     WARPBELL_D optional<status> poll(session<sharing::shared>& session, bool busy) {
-        const progress_result did = session.queue().progress(warp_, pace_);
-        if (did != progress_result::idle) {
-            pace_ = pace(deadline_ns_);
-        }
+        pace pace(deadline_ns_);
+        status said;
+        (void)session.queue().wait_some(warp_, token_, said, busy, pace);
         if (!busy) {
             return nullopt;
         }
-        if (const optional<status> done = session.queue().try_wait(warp_, token_)) {
-            return done;
+        if (!token_.valid()) {
+            return said;
         }
-        // A queue on which nothing moves is slow to look at: then the pace says that the time is over.
-        const bool look = did == progress_result::expired || (++looks_ & 63u) == 0;
-        const bool late = look && port::clock_ns() - start_ns_ >= session.queue().deadline(deadline_ns_);
-        if (late || did == progress_result::lost) {
+        // Answers of others have no end: the lane's own time may be over.
+        if ((++polls_ & 63u) == 0 && port::clock_ns() - start_ns_ >= session.queue().deadline(deadline_ns_)) {
             return session.queue().abandon(move(token_));
         }
         return nullopt;
@@ -64,8 +61,7 @@ class turns_protocol {
     const u64 deadline_ns_;
     const u32 batch_;
     u64 start_ns_ = 0;
-    u32 looks_ = 0;
-    pace pace_;
+    u32 polls_ = 0;
     io_token token_;
 };
 

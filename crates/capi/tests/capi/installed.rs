@@ -1,9 +1,12 @@
 //! An installation of the library that this test was built with, and what builds programs against it.
 
 use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::LazyLock;
+use std::time::SystemTime;
 
 use cuda_standin::harness::Standin;
 use tempfile::TempDir;
@@ -24,15 +27,44 @@ pub fn install(options: &[&OsStr]) -> Output {
     command.arg("--built").arg(built()).args(options).env_remove("DESTDIR").output().unwrap()
 }
 
-/// One installation for all tests that only look at it.
+/// One installation for all tests that only look at it, kept under `target`: the first test after a build makes it anew.
 pub fn prefix() -> &'static Path {
-    static PREFIX: LazyLock<TempDir> = LazyLock::new(|| {
-        let folder = tempfile::tempdir().unwrap();
-        let output = install(&["--libraries".as_ref(), "--prefix".as_ref(), folder.path().as_os_str()]);
-        succeeded("scripts/install", &output);
-        folder
+    static PREFIX: LazyLock<PathBuf> = LazyLock::new(|| {
+        let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join("installed");
+        std::fs::create_dir_all(&kept).unwrap();
+        let stamp = File::options().create(true).truncate(false).read(true).write(true).open(kept.join("of"));
+        let mut stamp = stamp.unwrap();
+        // Tests are processes of their own, side by side; the system drops the lock with the process.
+        stamp.lock().unwrap();
+        let mut of = String::new();
+        stamp.read_to_string(&mut of).unwrap();
+        if of != build() {
+            let output = install(&["--libraries".as_ref(), "--prefix".as_ref(), kept.join("prefix").as_os_str()]);
+            succeeded("scripts/install", &output);
+            stamp.set_len(0).unwrap();
+            stamp.rewind().unwrap();
+            stamp.write_all(build().as_bytes()).unwrap();
+        }
+        kept.join("prefix")
     });
-    PREFIX.path()
+    &PREFIX
+}
+
+/// What tells one build from the next: when the newest was written of what `scripts/install` copies.
+fn build() -> String {
+    let libraries = ["libwarpbell_capi.so", "libwarpbell_capi.a"].map(|name| built().join(name));
+    let sources = ["crates/capi/include", "crates/capi/packaging", "kernels/include", "scripts/install"];
+    let newest = sources.iter().map(|path| root().join(path)).chain(libraries).map(|path| written(&path)).max();
+    format!("{newest:?}")
+}
+
+/// When a file, or the newest file below a folder, was written.
+fn written(path: &Path) -> SystemTime {
+    let of = |path: &Path| std::fs::metadata(path).unwrap().modified().unwrap();
+    if !path.is_dir() {
+        return of(path);
+    }
+    std::fs::read_dir(path).unwrap().map(|entry| written(&entry.unwrap().path())).fold(of(path), SystemTime::max)
 }
 
 /// The standard output of a program that must succeed.

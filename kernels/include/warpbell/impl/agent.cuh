@@ -283,7 +283,9 @@ WARPBELL_AGENT(bool)::hand_over(u64 deadline_ns) {
         }
         return false;
     }
-    if (s_.queue().progress(this_warp(), pace_) == progress_result::expired) {
+    // A quarter of a waiter's: requests come in meanwhile.
+    const u32 polls = (port::polls_per_call() + 3u) / 4u;
+    if (s_.queue().progress(this_warp(), pace_, polls) == progress_result::expired) {
         pace_ = pace(); // of the warp's looks; each command has a deadline of its own
     }
     const u64 now = port::clock_ns();

@@ -28,6 +28,7 @@ using u64 = uint64_t;
 constexpr u32 polls_per_clock = WARPBELL_SMALL_SCOPE; // 1, or 0: time stands still
 WARPBELL_PORT u32 polls_per_call() { return 1; }
 WARPBELL_PORT u32 polls_alone() { return 1; }
+WARPBELL_PORT bool asks_at_each_clock() { return true; }
 constexpr u32 entries_together = 2;
 constexpr u32 room_wanted = 1; // else rings of a few entries would never report late
 constexpr u32 longest_pause = 1;
@@ -37,10 +38,13 @@ constexpr u32 longest_pause = 1;
 constexpr u32 polls_per_clock = 16;
 WARPBELL_PORT u32 polls_per_call() { return simt::is_charged() ? 16 : 1; }
 WARPBELL_PORT u32 polls_alone() { return simt::is_charged() ? 1 : 32; }
+// So that simulations meet a loss early and late.
+WARPBELL_PORT bool asks_at_each_clock() { return !simt::is_charged(); }
 constexpr u32 entries_together = 4;
 constexpr u32 room_wanted = 8;
 constexpr u32 longest_pause = 4;
 #endif
+constexpr u32 state_period_log2_ns = 16;
 
 // ---- where this lane is ----------------------------------------------------------------------------
 
@@ -68,7 +72,16 @@ WARPBELL_PORT u32 match(u32 mask, u32 value) { return __match_any_sync(mask, val
 WARPBELL_PORT void sync(u32 mask) { __syncwarp(mask); }
 WARPBELL_PORT void sync_block() { __syncthreads(); }
 
-WARPBELL_PORT u32 population(u32 bits) { return static_cast<u32>(__builtin_popcount(bits)); }
+// Without an instruction for it, the compiler's own is a call.
+WARPBELL_PORT u32 population(u32 bits) {
+#ifdef __x86_64__
+    bits -= bits >> 1 & 0x55555555u;
+    bits = (bits & 0x33333333u) + (bits >> 2 & 0x33333333u);
+    return ((bits + (bits >> 4)) & 0x0f0f0f0fu) * 0x01010101u >> 24;
+#else
+    return static_cast<u32>(__builtin_popcount(bits));
+#endif
+}
 // Index of the lowest set bit; bits != 0.
 WARPBELL_PORT u32 lowest(u32 bits) { return static_cast<u32>(__builtin_ctz(bits)); }
 // The same, or ~0 if there is none.
@@ -101,12 +114,8 @@ WARPBELL_PORT u64 load_relaxed_sys(const u64* p) {
 }
 // Whether the next loads were issued together with the last one, and wait for nothing of it.
 WARPBELL_PORT void issued_with_last(bool on) { simt::overlap_loads(on); }
-// Several at once, none of which waits for another: one round trip.
-template <u32 N> WARPBELL_PORT void load_relaxed_sys(const u64* const (&from)[N], u64 (&to)[N]) {
-    for (u32 i = 0; i < N; ++i) {
-        to[i] = load_relaxed_sys(from[i]);
-        issued_with_last(i + 1u < N);
-    }
+WARPBELL_PORT u32 load_acquire_sys(const u32* p) {
+    return simt::load(p, simt::order::acquire, simt::scope::sys);
 }
 WARPBELL_PORT u64 load_acquire_sys(const u64* p) {
     return simt::load(p, simt::order::acquire, simt::scope::sys);
@@ -225,7 +234,7 @@ WARPBELL_PORT u64 clock_ns() { return simt::clock_ns(); }
 // In every loop that waits.
 WARPBELL_PORT void pause() { simt::pause(); }
 // The same of a lane whose last polls, so many, found nothing: longer only where pauses take virtual time.
-WARPBELL_PORT void pause_longer(u32 polls) { simt::pause(simt::shortest_pause_ns << polls); }
+WARPBELL_PORT void pause_longer(u32 polls) { simt::pause((simt::shortest_pause_ns << polls) / 2); }
 
 // ---- what the CPU target counts --------------------------------------------------------------------
 

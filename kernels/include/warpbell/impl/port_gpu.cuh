@@ -19,9 +19,12 @@ using u16 = uint16_t;
 using u32 = uint32_t;
 using u64 = uint64_t;
 
+// Polls for each look at the clock. A waiter asks the host for its queue's state once in 2^16 ns: 65.5 us.
+constexpr u32 polls_per_clock = 16;
+constexpr u32 state_period_log2_ns = 16;
+WARPBELL_D constexpr bool asks_at_each_clock() { return false; }
 // Polls of one call of progress(), and how many of them the leader makes alone before its group does. A poll
 // of a ring in host memory is a round trip over PCIe.
-constexpr u32 polls_per_clock = 16;
 WARPBELL_D constexpr u32 polls_per_call() { return 16; }
 WARPBELL_D constexpr u32 polls_alone() { return 1; }
 // Completions that a thread alone loads together.
@@ -124,12 +127,10 @@ WARPBELL_D u64 load_relaxed_sys(const u64* p) {
 }
 // For the CPU target, which cannot see what overlaps.
 WARPBELL_D void issued_with_last(bool) {}
-// Several at once, none of which waits for another: one round trip.
-template <u32 N> WARPBELL_D void load_relaxed_sys(const u64* const (&from)[N], u64 (&to)[N]) {
-#pragma unroll
-    for (u32 i = 0; i < N; ++i) {
-        to[i] = load_relaxed_sys(from[i]);
-    }
+WARPBELL_D u32 load_acquire_sys(const u32* p) {
+    u32 v;
+    asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+    return v;
 }
 WARPBELL_D u64 load_acquire_sys(const u64* p) {
     u64 v;
@@ -364,7 +365,7 @@ WARPBELL_D u64 clock_ns() {
 WARPBELL_D void pause() { asm volatile("nanosleep.u32 20;"); }
 // The same of a lane whose last polls, so many and up to this, found nothing.
 constexpr u32 longest_pause = 4;
-WARPBELL_D void pause_longer(u32 polls) { asm volatile("nanosleep.u32 %0;" ::"r"(20u << polls)); }
+WARPBELL_D void pause_longer(u32 polls) { asm volatile("nanosleep.u32 %0;" ::"r"(10u << polls)); }
 
 // ---- what the CPU target counts; nothing here ------------------------------------------------------
 

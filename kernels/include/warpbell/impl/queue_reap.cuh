@@ -15,12 +15,18 @@ template <sharing Mode> WARPBELL_D u64 queue<Mode>::deadline(u64 deadline_ns) co
     return wait_ns ? wait_ns : fallback_deadline_ns;
 }
 
-// Slow path, in one of polls_per_clock polls: the clock, and whether the host has given the queue up.
+// Slow path, in one of polls_per_clock polls: the clock; and after a while, whether the host has given the
+// queue up. That is a trip to host memory, and most answers come sooner.
 template <sharing Mode> WARPBELL_D bool queue<Mode>::clock_says_stop(pace& pace, bool& lost) {
-    lost = !mutate::lost_ignored && port::load_relaxed_sys(&host()->state) != WARPBELL_QUEUE_RUNNING;
     const u64 now = port::clock_ns();
+    const u32 period = static_cast<u32>(now >> port::state_period_log2_ns);
     if (pace.end_ns_ == 0) {
         pace.end_ns_ = now + deadline(pace.deadline_ns_);
+        pace.period_ = period;
+    }
+    if (period != pace.period_ || port::asks_at_each_clock()) {
+        pace.period_ = period;
+        lost = !mutate::lost_ignored && port::load_relaxed_sys(&host()->state) != WARPBELL_QUEUE_RUNNING;
     }
     return !mutate::no_deadline && now >= pace.end_ns_;
 }
@@ -37,7 +43,7 @@ template <sharing Mode> WARPBELL_D void queue<Mode>::close() {
 template <sharing Mode> WARPBELL_D bool queue<Mode>::take_lock(u64 seen, pace& pace) {
     const bool took =
         mutate::no_lock || port::cas_acquire_gpu(&state()->reap, seen, seen | WARPBELL_REAP_LOCK) == seen;
-    pace.told_ = took ? seen & ~WARPBELL_REAP_LOCK : pace.told_;
+    pace.reported_ = took ? seen & ~WARPBELL_REAP_LOCK : pace.reported_;
     return took;
 }
 
@@ -57,20 +63,21 @@ template <sharing Mode> WARPBELL_D bool queue<Mode>::become_poller(pace& pace) {
     return true;
 }
 
-// By the leader, before its group does anything but wait: another group may poll the ring.
-template <sharing Mode> WARPBELL_D void queue<Mode>::release_poller(pace& pace) {
+// Before a group does anything but wait: another one may poll the ring. Its leader alone is a poller.
+// `fenced`: it has fenced since it last collected.
+template <sharing Mode> WARPBELL_D void queue<Mode>::release_poller(pace& pace, bool fenced) {
     if constexpr (is_shared) {
         if (pace.is_poller_ && !mutate::lock_kept) {
-            pace.is_poller_ = false;
-            publish_room(pace.told_);
+            pace.is_poller_ = pace.owes_room_ = false;
+            publish_room(pace.reported_, fenced);
         }
     }
 }
 
 // F6, one store: after the CQ doorbell, so that the controller never sees a full queue and the next reaper's
 // doorbell comes later. With LOCK in it, it gives room; without, it also unlocks.
-template <sharing Mode> WARPBELL_D void queue<Mode>::publish_room(u64 reap) {
-    if (mutate::no_fence_unlock) {
+template <sharing Mode> WARPBELL_D void queue<Mode>::publish_room(u64 reap, bool fenced) {
+    if (fenced || mutate::no_fence_unlock) {
         port::store_relaxed_gpu(&state()->reap, reap);
     } else {
         port::store_release_gpu(&state()->reap, reap);
@@ -81,6 +88,15 @@ template <sharing Mode> WARPBELL_D void queue<Mode>::publish_room(u64 reap) {
 template <sharing Mode> WARPBELL_D bool queue<Mode>::clock_is_due(pace& pace) {
     pace.polls_ = (pace.polls_ + 1u) & (port::polls_per_clock - 1u);
     return pace.polls_ == port::polls_per_clock / 2u;
+}
+
+// By a poller that goes on polling: others may have the room that its last report made. One that leaves gives
+// it with the lock.
+template <sharing Mode> WARPBELL_D void queue<Mode>::give_room(pace& pace) {
+    if (pace.owes_room_) {
+        pace.owes_room_ = false;
+        publish_room(pace.reported_ | WARPBELL_REAP_LOCK, false);
+    }
 }
 
 // By the leader: what its group does next. `reap`: it polls the ring, from the index on.
@@ -98,6 +114,7 @@ template <sharing Mode> WARPBELL_D u32 queue<Mode>::poll_once(pace& pace) {
         }
     }
     if constexpr (is_shared) {
+        give_room(pace);
         return become_poller(pace) ? pack(step::reap, 0, pace.head_) : pack(step::others);
     } else {
         return at_.outstanding != 0 ? pack(step::reap, 0, reaped()) : pack(step::idle);
@@ -145,25 +162,20 @@ template <sharing Mode> WARPBELL_D u32 queue<Mode>::leader_poll(pace& pace, bool
     return is_shared && kind_of(next) == step::reap && !was_poller ? next | pack(step::idle, 1, 0) : next;
 }
 
-// One poll of the group, and all that it leads to. Lane r loads entry head + r: one round trip to the ring
-// shows all that is posted, and it is collected at once.
+// One poll of the group, and all that it leads to.
 template <sharing Mode>
 template <class Group>
 WARPBELL_D typename queue<Mode>::step queue<Mode>::poll_ring(const Group& group, pace& pace, bool in_submit) {
     const u32 next = group.broadcast(group.is_leader() ? leader_poll(pace, in_submit) : 0u);
+    const bool is_new = is_shared && count_of(next) != 0;
     step found = kind_of(next);
-    if (is_shared && count_of(next) != 0) {
+    if (is_new) {
         group.sync(); // the leader's acquire of the lock covers every lane's words
     }
     if (found == step::reap) {
-        const u32 index = next & index_bits;
-        const u32 posted = group.ballot(ready(index + group.thread_rank()));
-        const bool is_new = count_of(next) != 0 && !mutate::words_not_read_again;
-        found = posted >> group.leader() & 1u ? step::reap : is_new ? step::others : step::idle;
         // Who wants room also has what was collected before reported.
-        if (found == step::reap || in_submit) {
-            collect(group, index, true, in_submit, pace);
-        }
+        const bool any = collect(group, next, true, in_submit, pace);
+        found = any ? step::reap : is_new && !mutate::words_not_read_again ? step::others : step::idle;
     }
     const u32 longest = found == step::others ? port::longest_pause : 1u;
     pace.empty_polls_ = found == step::reap           ? 0u
@@ -179,8 +191,8 @@ template <sharing Mode> WARPBELL_D u32 queue<Mode>::cid_of(u64 entry, u32 index)
     if (!wide_cids()) {
         return cid;
     }
-    // Dword 1 has bits 31:16; after F5, and before the second fence that finish_collect has for it.
-    return cid | port::load_relaxed_sys(reinterpret_cast<const u32*>(ref_.cq) + (index & cq_mask()) * 4u + 1u)
+    // Dword 1 has bits 31:16. After F5; and as it acquires too, before the CQ doorbell.
+    return cid | port::load_acquire_sys(reinterpret_cast<const u32*>(ref_.cq) + (index & cq_mask()) * 4u + 1u)
                      << 16;
 }
 
@@ -193,7 +205,9 @@ WARPBELL_D bool queue<Mode>::deliver(u32 cid, u32 wire_status, bool repeated, u3
     port::count_entry_reaped();
     if (!repeated && lane_id < ref_.warp_slots * WARPBELL_WARP_LANES && k >> ref_.token_shift == 0) {
         u32* w = word(lane_id, k);
+        port::issued_with_last(is_shared); // of the view
         const u32 armed = port::load_relaxed_gpu(w);
+        port::issued_with_last(false);
         if (armed & WARPBELL_WORD_PENDING || mutate::spurious_accepted) {
             port::store_relaxed_gpu(w, (armed & ~0xffffu) | wire_status);
             return true;
@@ -207,165 +221,191 @@ WARPBELL_D bool queue<Mode>::deliver(u32 cid, u32 wire_status, bool repeated, u3
 // SQHD decides nothing here, so a controller that reports it wrongly does no harm; it is counted. What
 // it says was fetched must lie between what has completed and what was submitted. `completed` counts
 // what was nobody's before this batch.
-template <sharing Mode> WARPBELL_D void queue<Mode>::compare_sqhd(u64 entry, u32 completed) {
-    u64 tail;
-    if constexpr (is_shared) {
-        tail = port::load_relaxed_gpu(&state()->ticket);
-        port::issued_with_last(true);
-        completed -= port::load_relaxed_gpu(&state()->surplus);
-        port::issued_with_last(false);
-    } else {
-        tail = at_.tail;
-        completed -= at_.surplus;
-    }
+template <sharing Mode> WARPBELL_D void queue<Mode>::compare_sqhd(u64 entry, u32 completed, const view& now) {
+    completed -= now.surplus;
     if (((static_cast<u32>(entry) - completed) & sq_mask()) >
-        ((static_cast<u32>(tail) - completed) & index_bits)) {
+        ((static_cast<u32>(now.ticket) - completed) & index_bits)) {
         u32* count = &state()->sqhd_mismatch;
         port::store_relaxed_gpu(count, port::load_relaxed_gpu(count) + 1u);
     }
 }
 
-// The run of posted entries from index `first` on, to their commands' words: one for each lane at most.
-template <sharing Mode>
-template <class Group>
-WARPBELL_D u32 queue<Mode>::take_run(const Group& group, u32 first, u32& surplus) {
-    const u32 rank = group.thread_rank(), index = first + rank;
-    // F5, an acquire load: the phase before the rest of the entry and before the payload; and all entry
-    // loads before the CQ doorbell, as each lane's is over before the lanes meet.
-    const u64 entry = mutate::word_before_payload ? completion(index) : taken(index);
-    // Counted in ranks from the first: the lanes below the lowest bad one, or all if there is none.
-    const u32 bad = group.mask() & ~group.ballot(posted(entry, index));
-    const u32 run = port::population(group.mask() & ((bad & (0u - bad)) - 1u));
-    if (run == 0) {
-        return 0;
+// Under the lock. After the entries were acquired: the ticket is then past all that they answer.
+template <sharing Mode> WARPBELL_D typename queue<Mode>::view queue<Mode>::view_now() const {
+    view now = {};
+    if constexpr (is_shared) {
+        now.ticket = port::load_relaxed_gpu(&state()->ticket);
+        port::issued_with_last(true);
+        now.head = port::load_relaxed_gpu(&state()->head);
+        now.surplus = port::load_relaxed_gpu(&state()->surplus);
+        port::issued_with_last(false);
+    } else {
+        now.ticket = at_.tail;
+        now.surplus = at_.surplus;
     }
-    // What this lane has acquired before the words: whoever reads them is on another processor.
-    if (is_shared && !mutate::word_before_payload) {
-        port::fence_gpu_group(rank == 0);
-    }
-    const u32 cid = cid_of(entry, index);
-    // Of two completions of one command in one look the first counts: both would find it pending.
-    // Lanes beyond the run come after those in it.
-    const bool repeated = (group.match(cid) & port::lanes_below()) != 0 && !mutate::repeated_in_one_look;
-    const bool owned = rank >= run || deliver(cid, static_cast<u32>(entry >> 49), repeated, rank);
-    surplus += mutate::surplus_gives_room ? 0u : port::population(group.ballot(!owned));
-    if (rank + 1u == run) {
-        compare_sqhd(entry, index + 1u - surplus);
-    }
-    return run;
+    return now;
 }
 
-// The same by a thread alone: several entries in one round trip to the ring.
-template <sharing Mode> WARPBELL_D u32 queue<Mode>::take_run(const this_thread_t&, u32 first, u32& surplus) {
-    const u64* from[port::entries_together];
-    u64 entry[port::entries_together];
-    for (u32 i = 0; i < port::entries_together; ++i) {
-        from[i] = completion_at(first + i);
+// Lane r loads entry first + r: one round trip to the ring shows all that is posted. The length of the run
+// that begins at `first`.
+// F5, an acquire load: the phase before the rest of the entry and before the payload; and all entry loads
+// before the CQ doorbell, as each lane's is over before the lanes meet.
+template <sharing Mode>
+template <class Group>
+WARPBELL_D u32 queue<Mode>::load_run(const Group& group, u32 first, u64 (&entry)[1]) {
+    const u32 index = first + group.thread_rank();
+    entry[0] = mutate::word_before_payload ? completion(index) : acquired(index);
+    // Counted in ranks from the first: the lanes below the lowest bad one, or all if there is none.
+    const u32 bad = group.mask() & ~group.ballot(posted(entry[0], index));
+    return port::population(group.mask() & ((bad & (0u - bad)) - 1u));
+}
+
+// The same by a thread alone: several entries in one round trip. Of those the first is acquired; where more
+// have come, so is the last: the controller wrote it, and its payload, after the others.
+template <sharing Mode>
+WARPBELL_D u32 queue<Mode>::load_run(const this_thread_t&, u32 first, u64 (&entry)[port::entries_together]) {
+    for (u32 i = port::entries_together - 1u; i != 0; --i) {
+        entry[i] = completion(first + i);
+        port::issued_with_last(true);
     }
-    port::load_relaxed_sys(from, entry);
+    entry[0] = mutate::word_before_payload ? completion(first) : acquired(first);
+    port::issued_with_last(false);
     u32 run = 0;
     for (u32 i = 0; i < port::entries_together; ++i) {
         run += run == i && posted(entry[i], first + i) ? 1u : 0u;
     }
-    if (run != 0 && !mutate::word_before_payload) {
-        // F5 of all of them: the controller wrote the last one after the others, and after their payloads.
-        (void)taken(first + run - 1u);
-        if (is_shared) {
-            port::fence_gpu();
-        }
+    if (run > 1u && !mutate::word_before_payload) {
+        (void)acquired(first + run - 1u);
     }
+    return run;
+}
+
+// The run of posted entries from index `first` on, to their commands' words.
+template <sharing Mode>
+template <class Group>
+WARPBELL_D void queue<Mode>::deliver_run(const Group& group, u32 first, u32 run, const u64 (&entry)[1],
+                                         const view& now, u32& surplus) {
+    const u32 rank = group.thread_rank(), index = first + rank;
+    const u32 cid = cid_of(entry[0], index);
+    // Of two completions of one command in one run the first counts: both would find it pending.
+    // Lanes beyond the run come after those in it.
+    const bool repeated = (group.match(cid) & port::lanes_below()) != 0 && !mutate::repeated_in_one_look;
+    const bool owned = rank >= run || deliver(cid, static_cast<u32>(entry[0] >> 49), repeated, rank);
+    surplus += mutate::surplus_gives_room ? 0u : port::population(group.ballot(!owned));
+    if (rank + 1u == run) {
+        compare_sqhd(entry[0], index + 1u - surplus, now);
+    }
+}
+
+template <sharing Mode>
+WARPBELL_D void queue<Mode>::deliver_run(const this_thread_t&, u32 first, u32 run,
+                                         u64 (&entry)[port::entries_together], const view& now,
+                                         u32& surplus) {
     WARPBELL_NO_UNROLL
     for (u32 i = 0; i < run; ++i) {
         const u32 cid = cid_of(entry[0], first + i);
         const bool owned = deliver(cid, static_cast<u32>(entry[0] >> 49), false, 0);
         surplus += owned || mutate::surplus_gives_room ? 0u : 1u;
         if (i + 1u == run) {
-            compare_sqhd(entry[0], first + run - surplus);
+            compare_sqhd(entry[0], first + run - surplus, now);
         }
         // No indexing by `i`: the entries stay in registers.
         for (u32 k = 1; k < port::entries_together; ++k) {
             entry[k - 1u] = entry[k];
         }
     }
-    return run;
 }
 
-// Everything that is posted from index `from` on, as far as a warp's worth. `keep`: the lock, where there is
-// one. `tell_all`: the controller is told of all that was collected.
+// Everything that is posted from index `from` on, as far as a warp's worth. False: nothing is. `keep`: the
+// lock, where there is one. `report_all`: all that was collected is reported to the controller.
 template <sharing Mode>
 template <class Group>
-WARPBELL_D void queue<Mode>::collect(const Group& group, u32 from, bool keep, bool tell_all, pace& pace) {
-    const u32 begin = from & index_bits, most = entries_of(group);
+WARPBELL_D bool queue<Mode>::collect(const Group& group, u32 from, bool keep, bool report_all, pace& pace) {
+    const u32 begin = from & index_bits, most = group.size() * detail::entries_per_lane<Group>;
+    u64 entry[detail::entries_per_lane<Group>];
+    const bool always = !keep || report_all;
     u32 count = 0, surplus = 0, run;
-    if (is_shared) {
-        group.sync(); // the leader's acquire of the lock covers every lane's look at the words
-    }
+    view now = {};
     do {
-        run = take_run(group, begin + count, surplus);
-        count += run;
-        group.sync(); // a smaller group looks again, and other lanes at the same words
+        run = load_run(group, begin + count, entry);
+        // What this lane has acquired before the words: whoever reads them is on another processor.
+        if (is_shared && run != 0 && !mutate::word_before_payload) {
+            port::fence_gpu_group(group.thread_rank() == 0);
+        }
+        if (run != 0 || always) {
+            now = view_now();
+        }
+        if (run != 0) {
+            deliver_run(group, begin + count, run, entry, now, surplus);
+            count += run;
+            group.sync(); // a smaller group goes on, and other lanes at the same words
+        }
     } while (most < batch_max && run == most && count < batch_max);
-    trace_reap(group.thread_rank() == 0, begin, count, surplus);
-    finish_collect(group, count, surplus, keep, tell_all, pace);
-}
-
-// Exclusive: tells the controller how far completions were collected.
-template <sharing Mode> WARPBELL_D void queue<Mode>::tell(bool leader) {
-    static_assert(!is_shared, "a shared queue tells under its lock");
-    if (leader) {
-        ring_cq(static_cast<u32>(reaped()) - at_.untold, static_cast<u32>(reaped()));
+    if (count != 0 || always) {
+        trace_reap(group.thread_rank() == 0, begin, count, surplus);
+        finish_collect(group, now, count, surplus, keep, report_all, pace);
     }
-    at_.untold = 0;
+    return count != 0;
 }
 
-// Tells the controller, if enough is untold. What was nobody's is told at once: so all that is untold are
-// commands, and their number is what the reserved lack in room.
+// Exclusive: reports to the controller how far completions were collected.
+template <sharing Mode> WARPBELL_D void queue<Mode>::report(bool leader) {
+    static_assert(!is_shared, "a shared queue reports under its lock");
+    if (leader) {
+        ring_cq(static_cast<u32>(reaped()) - at_.unreported, static_cast<u32>(reaped()));
+    }
+    at_.unreported = 0;
+}
+
+// Reports to the controller, if there is enough to report. What was nobody's is reported at once: so all that
+// is not are commands, and their number is what the reserved lack in room.
 template <sharing Mode>
 template <class Group>
-WARPBELL_D void queue<Mode>::finish_collect(const Group& group, u32 count, u32 surplus, bool keep,
-                                            bool tell_all, pace& pace) {
-    if (wide_cids() && group.is_leader()) {
-        port::fence_sys(); // dword 1 of all entries before the CQ doorbell
-    }
-    const u32 threshold = mutate::lazy_cq_too_late ? 1u << ref_.cq_shift
-                          : tell_all               ? 1u
-                                                   : ref_.told_threshold;
+WARPBELL_D void queue<Mode>::finish_collect(const Group& group, const view& now, u32 count, u32 surplus,
+                                            bool keep, bool report_all, pace& pace) {
+    const u32 batch = mutate::lazy_cq_too_late ? 1u << ref_.cq_shift : report_all ? 1u : ref_.told_threshold;
     if constexpr (!is_shared) {
         at_.outstanding -= count - surplus;
-        at_.untold += count;
+        at_.unreported += count;
         at_.surplus += surplus;
-        if (at_.untold >= threshold || surplus != 0) {
-            tell(group.is_leader());
+        if (at_.unreported >= batch || surplus != 0) {
+            report(group.is_leader());
         }
     } else if (group.is_leader()) {
-        const u64 told = pace.told_; // the lock's holder alone writes it
-        const u64 head = port::load_relaxed_gpu(&state()->head) + count;
-        port::issued_with_last(true);
-        const u32 nobodys = port::load_relaxed_gpu(&state()->surplus);
-        // Little room is left: who comes next would wait for room that there is. Low halves suffice: what is
-        // reserved and not told is less than a ring.
-        const u32 reserved = static_cast<u32>(port::load_relaxed_gpu(&state()->ticket) - told);
-        port::issued_with_last(false);
-        const bool scarce = (reserved + port::room_wanted) >> ref_.sq_shift != 0 && !mutate::lazy_cq_too_late;
-        if (count != 0 || !keep) { // a poller without room comes here again and again
-            port::store_relaxed_gpu(&state()->head, head);
+        report_if_due(now, count, surplus, keep, report_all, batch, pace);
+    }
+}
+
+// Shared: by the lock's holder, who alone writes what is reported.
+template <sharing Mode>
+WARPBELL_D void queue<Mode>::report_if_due(const view& now, u32 count, u32 surplus, bool keep,
+                                           bool report_all, u32 batch, pace& pace) {
+    const u64 reported = pace.reported_, head = now.head + count;
+    // Little room is left: who comes next would wait for room that there is. Low halves suffice: what is
+    // reserved and not reported is less than a ring.
+    const u32 reserved = static_cast<u32>(now.ticket - reported);
+    const bool scarce = (reserved + port::room_wanted) >> ref_.sq_shift != 0 && !mutate::lazy_cq_too_late;
+    if (count != 0 || !keep) { // a poller without room comes here again and again
+        port::store_relaxed_gpu(&state()->head, head);
+    }
+    pace.head_ = static_cast<u32>(head);
+    if (surplus != 0) {
+        port::store_relaxed_gpu(&state()->surplus, now.surplus + surplus);
+    }
+    const u32 unreported = static_cast<u32>(head - reported) - now.surplus - surplus;
+    const bool due = unreported >= (scarce ? 1u : batch) || surplus != 0;
+    if (due) {
+        if (mutate::told_early) {
+            port::store_release_gpu(&state()->reap, (reported + unreported) | WARPBELL_REAP_LOCK);
         }
-        pace.head_ = static_cast<u32>(head);
-        if (surplus != 0) {
-            port::store_relaxed_gpu(&state()->surplus, nobodys + surplus);
-        }
-        const u32 untold = static_cast<u32>(head - told) - nobodys - surplus;
-        const bool tells = untold >= (scarce ? 1u : threshold) || surplus != 0;
-        if (tells) {
-            if (mutate::told_early) {
-                port::store_release_gpu(&state()->reap, (told + untold) | WARPBELL_REAP_LOCK);
-            }
-            ring_cq(static_cast<u32>(told) + nobodys, static_cast<u32>(head));
-        }
-        pace.told_ = told + (tells ? untold : 0u);
-        if (tells || !keep) {
-            publish_room(pace.told_ | (keep ? WARPBELL_REAP_LOCK : 0));
-        }
+        ring_cq(static_cast<u32>(reported) + now.surplus, static_cast<u32>(head));
+    }
+    pace.reported_ = reported + (due ? unreported : 0u);
+    pace.owes_room_ = pace.owes_room_ || due;
+    if (!keep) {
+        publish_room(pace.reported_, false);
+    } else if (report_all) {
+        give_room(pace);
     }
 }
 
@@ -399,20 +439,22 @@ template <sharing Mode> WARPBELL_D bool queue<Mode>::has_answer() const {
     bool answer = false;
     WARPBELL_NO_UNROLL
     for (u32 left = ids & ~(free_ | quarantine_); left != 0; left &= left - 1u) {
-        answer = answer || !is_pending(port::load_relaxed_gpu(word(lane_id_, port::lowest(left))));
+        const u32 k = port::lowest(left);
+        const bool issued = wire_cid(k) != 0xffffu;
+        answer = answer || (issued && !is_pending(port::load_relaxed_gpu(word(lane_id_, k))));
     }
     return answer;
 }
 
 template <sharing Mode>
 template <class Group>
-WARPBELL_D progress_result queue<Mode>::progress(const Group& group, pace& pace) {
+WARPBELL_D progress_result queue<Mode>::progress(const Group& group, pace& pace, u32 polls) {
     if ((refusal_ & page_only) != 0) {
         return progress_result::lost;
     }
     progress_result result = progress_result::idle;
     WARPBELL_NO_UNROLL
-    for (u32 n = 0; n < port::polls_per_call(); ++n) {
+    for (u32 n = 0; n < polls; ++n) {
         const step did = advance(group, pace);
         if (did == step::expired || did == step::lost) {
             result = did == step::lost ? progress_result::lost : progress_result::expired;
@@ -429,7 +471,7 @@ WARPBELL_D progress_result queue<Mode>::progress(const Group& group, pace& pace)
             break;
         }
     }
-    release_poller(pace);
+    release_poller(pace, false);
     return result;
 }
 
@@ -457,7 +499,10 @@ WARPBELL_D progress_result queue<Mode>::reap(const Group& group) {
     if (next == pack(step::idle)) {
         return progress_result::idle;
     }
-    collect(group, next, mutate::lock_kept, false, pace);
+    if (is_shared) {
+        group.sync(); // the leader's acquire of the lock covers every lane's words
+    }
+    (void)collect(group, next, mutate::lock_kept, false, pace);
     return progress_result::reaped;
 }
 

@@ -75,7 +75,7 @@ template <sharing Mode> template <class Group> WARPBELL_D void queue<Mode>::begi
         const u64 head = port::load_relaxed_gpu(&state()->exclusive_head);
         at_.surplus = port::load_relaxed_gpu(&state()->surplus);
         at_.outstanding = static_cast<u32>(at_.tail - head) + at_.surplus;
-        at_.untold = static_cast<u32>(head - port::load_relaxed_gpu(&state()->exclusive_told));
+        at_.unreported = static_cast<u32>(head - port::load_relaxed_gpu(&state()->exclusive_told));
         group.sync();
     }
 }
@@ -126,7 +126,7 @@ template <sharing Mode> template <class Group> WARPBELL_D void queue<Mode>::deta
         if (group.is_leader() && (refusal_ & page_only) == 0 && !mutate::exclusive_not_saved) {
             port::store_relaxed_gpu(&state()->exclusive_tail, at_.tail);
             port::store_relaxed_gpu(&state()->exclusive_head, reaped());
-            port::store_relaxed_gpu(&state()->exclusive_told, reaped() - at_.untold);
+            port::store_relaxed_gpu(&state()->exclusive_told, reaped() - at_.unreported);
             port::store_relaxed_gpu(&state()->surplus, at_.surplus);
         }
         group.sync();

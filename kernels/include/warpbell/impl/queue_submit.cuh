@@ -47,8 +47,16 @@ template <sharing Mode> WARPBELL_D void queue<Mode>::rescan_quarantine() {
 template <sharing Mode> WARPBELL_D u32 queue<Mode>::reserve(u32 n, u32 least) {
     static_assert(is_shared, "an exclusive queue has no ticket");
     u64* ticket = &state()->ticket;
-    // Alone on the queue, the ticket is where this lane left it; else a look is cheaper than a lost CAS.
-    u64 t = ref_.warp_slots > 1 ? port::load_relaxed_gpu(ticket) : at_.ticket;
+    // Alone on the queue, the ticket is where this lane left it, with all before it published; else a load is
+    // cheaper than a lost CAS.
+    u64 t = at_.ticket;
+    at_.turn = static_cast<u32>(t);
+    if (ref_.warp_slots > 1) {
+        t = port::load_relaxed_gpu(ticket);
+        port::issued_with_last(true);
+        at_.turn = static_cast<u32>(port::load_relaxed_gpu(&state()->turn));
+        port::issued_with_last(false);
+    }
     // Unsigned, a closed ticket lies above every limit; by a signed difference its room may look endless.
     const auto room_of = [this](u64 at) { return static_cast<int64_t>(at_.limit - at); };
     WARPBELL_NO_UNROLL
@@ -58,17 +66,16 @@ template <sharing Mode> WARPBELL_D u32 queue<Mode>::reserve(u32 n, u32 least) {
             at_.limit = t + n;
         }
         if (mutate::closed_ignored ? room_of(t) < static_cast<int64_t>(n) : t + n > at_.limit) {
-            // The only source of room: completions reaped and told. Acquire: the controller has fetched
+            // The only source of room: completions reaped and reported. Acquire: the controller has fetched
             // the entries that are about to be overwritten, which the reaper learnt before it released this.
             at_.limit = (port::load_acquire_gpu(mutate::head_without_told ? &state()->head : &state()->reap) &
                          ~WARPBELL_REAP_LOCK) +
                         cap();
-            t = port::load_relaxed_gpu(ticket);
             if (mutate::closed_ignored ? room_of(t) < static_cast<int64_t>(least)
                                        : t + (least - 1u) >= at_.limit) {
                 return pack(t & WARPBELL_TICKET_CLOSED && !mutate::closed_ignored ? step::lost : step::idle);
             }
-            // At most a ring, as the ticket was read after the limit.
+            // Of an old ticket it may be anything: then the CAS fails.
             const u32 room = static_cast<u32>(at_.limit) - static_cast<u32>(t);
             m = room < n ? room : n;
         }
@@ -77,7 +84,8 @@ template <sharing Mode> WARPBELL_D u32 queue<Mode>::reserve(u32 n, u32 least) {
             at_.ticket = t + m;
             return pack(step::granted, m, t);
         }
-        t = old; // another warp was faster
+        t = old; // another warp was faster, and is before us
+        at_.turn = static_cast<u32>(t) - 1u;
     }
 }
 
@@ -91,11 +99,11 @@ WARPBELL_D u32 queue<Mode>::ask_for_room(const Group& group, u32 n, bool whole) 
     } else {
         // All lanes have the counters: no broadcast.
         const u32 free = cap() - at_.outstanding;
-        if (!mutate::head_without_told && free - at_.untold < n && at_.untold != 0) {
-            tell(group.is_leader());
+        if (!mutate::head_without_told && free - at_.unreported < n && at_.unreported != 0) {
+            report(group.is_leader());
         }
-        const u32 untold = mutate::head_without_told ? 0 : at_.untold;
-        const u32 room = mutate::no_room_check ? n : free - untold;
+        const u32 unreported = mutate::head_without_told ? 0 : at_.unreported;
+        const u32 room = mutate::no_room_check ? n : free - unreported;
         return room >= (whole ? n : 1u) ? pack(step::granted, room < n ? room : n, at_.tail)
                                         : pack(step::idle);
     }
@@ -123,25 +131,24 @@ template <sharing Mode> WARPBELL_D void queue<Mode>::write_entry(u32 index, u32 
 // Shared, the leader: makes the entries [begin, end) known to the controller once all before them are.
 template <sharing Mode> WARPBELL_D void queue<Mode>::ring_in_turn(u64 begin, u64 end) {
     u64* turn = &state()->turn;
-    // Waits for warps only: each holder of an earlier ticket has nothing left but its own stores. Low
-    // halves suffice: what is published and what is reserved are less than a ring apart.
+    // Low halves suffice: what is published and what is reserved are less than a ring apart.
+    const u32 from = static_cast<u32>(begin), until = static_cast<u32>(end);
+    u32 ticket = until;
     bool first = true;
-    u32 ticket, published;
-    for (;;) {
+    // Unless all before us was published when we reserved. Waits for warps only: each holder of an earlier
+    // ticket has nothing left but its own stores.
+    WARPBELL_NO_UNROLL
+    for (u32 published = at_.turn; published != from && !mutate::no_turn;) {
+        first = false;
+        port::pause();
         published = static_cast<u32>(port::load_relaxed_gpu(turn));
         // In the same round trip. An old value only makes us ring where somebody else will, too.
         port::issued_with_last(true);
         ticket = static_cast<u32>(port::load_relaxed_gpu(&state()->ticket));
         port::issued_with_last(false);
-        if (mutate::no_turn || published == static_cast<u32>(begin)) {
-            break;
-        }
-        first = false;
-        port::pause();
     }
     // If somebody holds a later ticket, he has room and will get the turn: he rings for us.
-    bool ring = ticket == static_cast<u32>(end) ||
-                (static_cast<u32>(begin) ^ static_cast<u32>(end)) >> ref_.ring_shift != 0;
+    bool ring = ticket == until || (from ^ until) >> ref_.ring_shift != 0;
     if (mutate::ring_if_first) {
         ring = first;
     }
@@ -154,7 +161,7 @@ template <sharing Mode> WARPBELL_D void queue<Mode>::ring_in_turn(u64 begin, u64
         if (!mutate::no_fence_doorbell) {
             port::fence_sys();
         }
-        ring_sq(0, static_cast<u32>(end));
+        ring_sq(0, until);
     }
     if (mutate::ring_after_turn) {
         return;
@@ -283,7 +290,7 @@ WARPBELL_D io_token queue<Mode>::submit_all(const Group& group, bool want, const
             starved = port::opaque(0u); // else the compiler makes two loops of this one
         }
     }
-    release_poller(patience);
+    release_poller(patience, false);
     return token;
 }
 

@@ -125,10 +125,13 @@ WARPBELL_D progress_result queue<Mode>::wait_until(const Group& group, io_token&
             break;
         }
     }
-    release_poller(pace);
+    if (mutate::no_fence_unlock) {
+        release_poller(pace, true);
+    }
     if (is_shared) {
-        port::fence_gpu_group(group.is_leader());
-    } // F4, once for all
+        port::fence_gpu_group(group.is_leader()); // F4, once for all; and F6 of a poller that leaves
+    }
+    release_poller(pace, true);
     return did == step::expired ? progress_result::expired
            : did == step::lost  ? progress_result::lost
                                 : progress_result::reaped;
