@@ -23,6 +23,10 @@ use worker::{Supply, Worker};
 /// Completions after which a completion doorbell is rung, as far as the ring allows.
 const BATCH: u32 = 32;
 
+/// Rings have so many entries at least: a page of submission entries. In a ring of one command's depth each completion has
+/// to be reported before the next command; a doorbell is most of the time of an I/O where a hypervisor traps it.
+const LEAST_ENTRIES: u32 = 64;
+
 /// Runs a job from host threads.
 pub(crate) struct HostRunner<'a> {
     ssd: &'a Ssd,
@@ -136,7 +140,8 @@ impl Share<'_> {
             Completion::Poll => Notification::Polled,
             Completion::Interrupt => Notification::Interrupt,
         };
-        let spec = HostQueueSpec { entries: self.job.ring_entries(), notification, options };
+        let entries = self.job.ring_entries().max(LEAST_ENTRIES).min(self.ssd.controller().max_entries());
+        let spec = HostQueueSpec { entries, notification, options };
         Ok(self.ssd.host_queue_with(spec, buffer)?)
     }
 }

@@ -55,7 +55,6 @@ class pace {
     u64 deadline_ns_;
     u64 end_ns_ = 0; // 0: the clock was not read yet
     u32 polls_ = 0;
-    u32 period_ = 0;         // in which the queue was last known to be the host's
     u32 empty_polls_ = 0;    // since something was found, as far as that lengthens a pause
     u32 head_ = 0;           // of the completions; the last value seen
     u64 reported_ = 0;       // of the poller: what the controller knows to be collected

@@ -28,7 +28,7 @@ using u64 = uint64_t;
 constexpr u32 polls_per_clock = WARPBELL_SMALL_SCOPE; // 1, or 0: time stands still
 WARPBELL_PORT u32 polls_per_call() { return 1; }
 WARPBELL_PORT u32 polls_alone() { return 1; }
-WARPBELL_PORT bool asks_at_each_clock() { return true; }
+WARPBELL_PORT u32 polls_per_state() { return 1; }
 constexpr u32 entries_together = 2;
 constexpr u32 room_wanted = 1; // else rings of a few entries would never report late
 constexpr u32 longest_pause = 1;
@@ -39,12 +39,11 @@ constexpr u32 polls_per_clock = 16;
 WARPBELL_PORT u32 polls_per_call() { return simt::is_charged() ? 16 : 1; }
 WARPBELL_PORT u32 polls_alone() { return simt::is_charged() ? 1 : 32; }
 // So that simulations meet a loss early and late.
-WARPBELL_PORT bool asks_at_each_clock() { return !simt::is_charged(); }
+WARPBELL_PORT u32 polls_per_state() { return simt::is_charged() ? 256 : polls_per_clock; }
 constexpr u32 entries_together = 4;
 constexpr u32 room_wanted = 8;
 constexpr u32 longest_pause = 4;
 #endif
-constexpr u32 state_period_log2_ns = 16;
 
 // ---- where this lane is ----------------------------------------------------------------------------
 

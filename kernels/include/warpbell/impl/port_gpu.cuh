@@ -19,10 +19,9 @@ using u16 = uint16_t;
 using u32 = uint32_t;
 using u64 = uint64_t;
 
-// Polls for each look at the clock. A waiter asks the host for its queue's state once in 2^16 ns: 65.5 us.
+// Polls for each look at the clock, and for each at the host's state of the queue.
 constexpr u32 polls_per_clock = 16;
-constexpr u32 state_period_log2_ns = 16;
-WARPBELL_D constexpr bool asks_at_each_clock() { return false; }
+WARPBELL_D constexpr u32 polls_per_state() { return 256; }
 // Polls of one call of progress(), and how many of them the leader makes alone before its group does. A poll
 // of a ring in host memory is a round trip over PCIe.
 WARPBELL_D constexpr u32 polls_per_call() { return 16; }

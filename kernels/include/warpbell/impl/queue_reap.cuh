@@ -15,18 +15,15 @@ template <sharing Mode> WARPBELL_D u64 queue<Mode>::deadline(u64 deadline_ns) co
     return wait_ns ? wait_ns : fallback_deadline_ns;
 }
 
-// Slow path, in one of polls_per_clock polls: the clock; and after a while, whether the host has given the
-// queue up. That is a trip to host memory, and most answers come sooner.
+// Slow path, in one of polls_per_clock polls: the clock; and in one of polls_per_state, whether the host has
+// given the queue up. That is a trip to host memory, and most answers come sooner.
 template <sharing Mode> WARPBELL_D bool queue<Mode>::clock_says_stop(pace& pace, bool& lost) {
+    if (((pace.polls_ + port::polls_per_clock / 2u) & (port::polls_per_state() - 1u)) == 0) {
+        lost = !mutate::lost_ignored && port::load_relaxed_sys(&host()->state) != WARPBELL_QUEUE_RUNNING;
+    }
     const u64 now = port::clock_ns();
-    const u32 period = static_cast<u32>(now >> port::state_period_log2_ns);
     if (pace.end_ns_ == 0) {
         pace.end_ns_ = now + deadline(pace.deadline_ns_);
-        pace.period_ = period;
-    }
-    if (period != pace.period_ || port::asks_at_each_clock()) {
-        pace.period_ = period;
-        lost = !mutate::lost_ignored && port::load_relaxed_sys(&host()->state) != WARPBELL_QUEUE_RUNNING;
     }
     return !mutate::no_deadline && now >= pace.end_ns_;
 }
@@ -86,8 +83,8 @@ template <sharing Mode> WARPBELL_D void queue<Mode>::publish_room(u64 reap, bool
 
 // Counts a poll.
 template <sharing Mode> WARPBELL_D bool queue<Mode>::clock_is_due(pace& pace) {
-    pace.polls_ = (pace.polls_ + 1u) & (port::polls_per_clock - 1u);
-    return pace.polls_ == port::polls_per_clock / 2u;
+    pace.polls_ = (pace.polls_ + 1u) & (port::polls_per_state() - 1u);
+    return (pace.polls_ & (port::polls_per_clock - 1u)) == port::polls_per_clock / 2u;
 }
 
 // By a poller that goes on polling: others may have the room that its last report made. One that leaves gives
@@ -344,6 +341,9 @@ WARPBELL_D bool queue<Mode>::collect(const Group& group, u32 from, bool keep, bo
     if (count != 0 || always) {
         trace_reap(group.thread_rank() == 0, begin, count, surplus);
         finish_collect(group, now, count, surplus, keep, report_all, pace);
+    }
+    if (is_shared && surplus != 0) {
+        group.sync(); // the leader's sum before any lane's next comparison
     }
     return count != 0;
 }
