@@ -196,7 +196,7 @@ template <sharing Mode> class queue : tracer {
     };
     // Registers of one lane while it collects.
     struct view {
-        u64 ticket, head;
+        u64 ticket;
         u32 surplus;
     };
     template <bool Shared, class A, class B> struct choose {

@@ -233,7 +233,6 @@ template <sharing Mode> WARPBELL_D typename queue<Mode>::view queue<Mode>::view_
     if constexpr (is_shared) {
         now.ticket = port::load_relaxed_gpu(&state()->ticket);
         port::issued_with_last(true);
-        now.head = port::load_relaxed_gpu(&state()->head);
         now.surplus = port::load_relaxed_gpu(&state()->surplus);
         port::issued_with_last(false);
     } else {
@@ -380,7 +379,9 @@ WARPBELL_D void queue<Mode>::finish_collect(const Group& group, const view& now,
 template <sharing Mode>
 WARPBELL_D void queue<Mode>::report_if_due(const view& now, u32 count, u32 surplus, bool keep,
                                            bool report_all, u32 batch, pace& pace) {
-    const u64 reported = pace.reported_, head = now.head + count;
+    const u64 reported = pace.reported_;
+    // No more lies between the two than 32 bits can count.
+    const u64 head = reported + (pace.head_ - static_cast<u32>(reported)) + count;
     // Little room is left: who comes next would wait for room that there is. Low halves suffice: what is
     // reserved and not reported is less than a ring.
     const u32 reserved = static_cast<u32>(now.ticket - reported);
@@ -489,7 +490,8 @@ WARPBELL_D progress_result queue<Mode>::reap(const Group& group) {
             const u64* head = &state()->head;
             if ((seen & WARPBELL_REAP_LOCK) == 0 && ready(static_cast<u32>(port::load_relaxed_gpu(head))) &&
                 take_lock(seen, pace)) {
-                next = pack(step::reap, 0, port::load_relaxed_gpu(head));
+                pace.head_ = static_cast<u32>(port::load_relaxed_gpu(head));
+                next = pack(step::reap, 0, pace.head_);
             }
         } else if (at_.outstanding != 0 && ready(static_cast<u32>(reaped()))) {
             next = pack(step::reap, 0, reaped());
