@@ -94,6 +94,8 @@ def main():
         return 0
     for line in names.astray(steps, listed):
         print(f"error: {line}", flush=True)
+    if lack := report.lack_of_disk(given.size):
+        print(lack, flush=True)
     environment()
     begin = time.monotonic()
     all_ran = run_all(wanted, report.line)

@@ -92,6 +92,23 @@ def table(all_ran, astray=()):
     return not total[FAILED] and total[PASSED] > 0
 
 
+# What `target` grows to in a run of each size, in GiB.
+GROWS_TO = {"daily": 12, "all": 25, "deep": 40}
+
+
+def used():
+    """Bytes in `target`."""
+    done = subprocess.run(["du", "-s", "-B1", "target"], cwd=ROOT, capture_output=True, text=True, check=False)
+    return int(done.stdout.split("\t")[0] or 0)
+
+
+def lack_of_disk(size):
+    """A warning where the disk is too small for what a run of this size builds; else nothing."""
+    free, there = shutil.disk_usage(ROOT).free >> 30, used() >> 30
+    if there + free >= GROWS_TO[size]:
+        return ""
+    return f"warning: {free} GiB free, {there} GiB in target, which grows to about {GROWS_TO[size]} GiB: steps may fail for want of disk"
+
+
 def disk():
-    used = subprocess.run(["du", "-sh", "target"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split("\t")[0]
-    print(f"disk: {used} in target, {shutil.disk_usage(ROOT).free >> 30} GiB free")
+    print(f"disk: {used() / 2**30:.1f} GiB in target, {shutil.disk_usage(ROOT).free >> 30} GiB free")

@@ -54,6 +54,15 @@ def step(name, **more):
     return Step(name=name, tier="S", size="daily", command=["true"], **more)
 
 
+class Disks(unittest.TestCase):
+    def test_a_disk_too_small_is_warned_of_and_what_is_built_counts(self):
+        free = mock.Mock(free=3 << 30)
+        for there, word in ((1, "3 GiB free, 1 GiB in target"), (40, "")):
+            with mock.patch("shutil.disk_usage", return_value=free), mock.patch("report.used", return_value=there << 30):
+                self.assertIn(word, report.lack_of_disk("all"))
+                self.assertEqual(bool(word), bool(report.lack_of_disk("all")))
+
+
 class Judging(unittest.TestCase):
     def test_reports_of_nextest_have_tiers_skips_and_retries(self):
         result = Result()
