@@ -26,7 +26,7 @@ JUDGED = (("IOPS", True, 0.97), ("p50", False, 1.05), ("p99.99", False, 1.10))
 # Latencies are compared with the fastest other protocol, and with those as fast as ours, to this: one that keeps fewer commands at
 # the SSD has shorter queues there.
 AS_FAST = 0.97
-# Of a charged client ours shall be first, or level, in IOPS in this part of the cells.
+# In this part of the cells no other protocol shall have more IOPS than ours, of a charged client.
 FIRST = 0.80
 # Few I/Os lie beyond p99.99: where a cell misses that bound alone, it runs again with so many times as many, and that counts.
 MORE_IOS = 16

@@ -33,7 +33,8 @@ class turns_protocol {
         }
     }
 
-    // As the blocking calls do: until a lane has its answer, which can then submit again.
+    // As the blocking calls do: until a lane has its answer, which can then submit again. A deadline for each
+    // call: a lost command ends the run, whether after one deadline or two.
     WARPBELL_D optional<status> poll(session<sharing::shared>& session, bool busy) {
         pace pace(deadline_ns_);
         status said;

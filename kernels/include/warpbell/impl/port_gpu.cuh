@@ -1,7 +1,7 @@
 // The platform as an NVIDIA GPU: every access is one PTX instruction. Included by port.cuh only.
 //
-// Loads that poll are relaxed: an acquire load costs an L1 invalidate each time (CCTL.IVALL), so the
-// code polls relaxed and fences once after success.
+// Loads that poll words are relaxed, and a fence comes after success: an acquire load costs an L1 invalidate
+// each time (CCTL.IVALL). A poll of the ring, by one group of a queue, acquires (queue_reap.cuh).
 #pragma once
 
 #include "../abi.h"
@@ -19,7 +19,7 @@ using u16 = uint16_t;
 using u32 = uint32_t;
 using u64 = uint64_t;
 
-// Polls for each look at the clock, and for each at the host's state of the queue.
+// Polls for each reading of the clock, and of the host's state of the queue.
 constexpr u32 polls_per_clock = 16;
 WARPBELL_D constexpr u32 polls_per_state() { return 256; }
 // Polls of one call of progress(), and how many of them the leader makes alone before its group does. A poll

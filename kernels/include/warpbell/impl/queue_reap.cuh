@@ -15,17 +15,18 @@ template <sharing Mode> WARPBELL_D u64 queue<Mode>::deadline(u64 deadline_ns) co
     return wait_ns ? wait_ns : fallback_deadline_ns;
 }
 
-// Slow path, in one of polls_per_clock polls: the clock; and in one of polls_per_state, whether the host has
-// given the queue up. That is a trip to host memory, and most answers come sooner.
+// Slow path, in one of polls_per_clock polls: the clock; and in one of polls_per_state, or at the deadline,
+// whether the host has given the queue up. That is a trip to host memory, and most answers come sooner.
 template <sharing Mode> WARPBELL_D bool queue<Mode>::clock_says_stop(pace& pace, bool& lost) {
-    if (((pace.polls_ + port::polls_per_clock / 2u) & (port::polls_per_state() - 1u)) == 0) {
-        lost = !mutate::lost_ignored && port::load_relaxed_sys(&host()->state) != WARPBELL_QUEUE_RUNNING;
-    }
     const u64 now = port::clock_ns();
     if (pace.end_ns_ == 0) {
         pace.end_ns_ = now + deadline(pace.deadline_ns_);
     }
-    return !mutate::no_deadline && now >= pace.end_ns_;
+    const bool late = !mutate::no_deadline && now >= pace.end_ns_;
+    if (late || ((pace.polls_ + port::polls_per_clock / 2u) & (port::polls_per_state() - 1u)) == 0) {
+        lost = !mutate::lost_ignored && port::load_relaxed_sys(&host()->state) != WARPBELL_QUEUE_RUNNING;
+    }
+    return late;
 }
 
 // From now on the hot path fails too, at no cost of its own.
@@ -454,8 +455,13 @@ WARPBELL_D progress_result queue<Mode>::progress(const Group& group, pace& pace,
         return progress_result::lost;
     }
     progress_result result = progress_result::idle;
+    const bool is_new = pace.end_ns_ == 0;
     WARPBELL_NO_UNROLL
     for (u32 n = 0; n < polls; ++n) {
+        // A pace may live for this call alone: its last poll asks the host for the queue's state.
+        if (is_new && n != 0 && n + 1u == polls && result == progress_result::idle) {
+            pace.polls_ = port::polls_per_state() - port::polls_per_clock / 2u - 1u;
+        }
         const step did = advance(group, pace);
         if (did == step::expired || did == step::lost) {
             result = did == step::lost ? progress_result::lost : progress_result::expired;

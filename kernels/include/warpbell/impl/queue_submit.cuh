@@ -73,7 +73,9 @@ template <sharing Mode> WARPBELL_D u32 queue<Mode>::reserve(u32 n, u32 least) {
                         cap();
             if (mutate::closed_ignored ? room_of(t) < static_cast<int64_t>(least)
                                        : t + (least - 1u) >= at_.limit) {
-                return pack(t & WARPBELL_TICKET_CLOSED && !mutate::closed_ignored ? step::lost : step::idle);
+                const u64 newest = port::load_relaxed_gpu(ticket);
+                return pack(newest & WARPBELL_TICKET_CLOSED && !mutate::closed_ignored ? step::lost
+                                                                                       : step::idle);
             }
             // Of an old ticket it may be anything: then the CAS fails.
             const u32 room = static_cast<u32>(at_.limit) - static_cast<u32>(t);
