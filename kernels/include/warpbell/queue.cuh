@@ -298,7 +298,7 @@ template <sharing Mode> class queue : tracer {
     WARPBELL_D void ring_in_turn(u64 begin, u64 end);
     WARPBELL_D void withdraw(u32 k, status why, io_token& token);
 
-    // ---- completion (queue_reap.cuh)
+    // ---- completion (queue_poll.cuh, queue_reap.cuh)
     template <class Group> WARPBELL_D step advance(const Group& group, pace& pace);
     template <class Group> WARPBELL_D step poll_ring(const Group& group, pace& pace, bool in_submit);
     WARPBELL_D u32 leader_poll(pace& pace, bool in_submit);
@@ -347,6 +347,7 @@ template <sharing Mode> class queue : tracer {
 } // namespace warpbell
 
 #include "impl/queue_doorbell.cuh"
+#include "impl/queue_poll.cuh"
 #include "impl/queue_reap.cuh"
 #include "impl/queue_seat.cuh"
 #include "impl/queue_submit.cuh"

@@ -39,7 +39,8 @@ pub fn prefix() -> &'static Path {
         let mut of = String::new();
         stamp.read_to_string(&mut of).unwrap();
         if of != build() {
-            let output = install(&["--libraries".as_ref(), "--prefix".as_ref(), kept.join("prefix").as_os_str()]);
+            let output =
+                install(&["--libraries".as_ref(), "--prefix".as_ref(), kept.join("prefix").as_os_str()]);
             succeeded("scripts/install", &output);
             stamp.set_len(0).unwrap();
             stamp.rewind().unwrap();
@@ -54,7 +55,8 @@ pub fn prefix() -> &'static Path {
 fn build() -> String {
     let libraries = ["libwarpbell_capi.so", "libwarpbell_capi.a"].map(|name| built().join(name));
     let sources = ["crates/capi/include", "crates/capi/packaging", "kernels/include", "scripts/install"];
-    let newest = sources.iter().map(|path| root().join(path)).chain(libraries).map(|path| written(&path)).max();
+    let newest =
+        sources.iter().map(|path| root().join(path)).chain(libraries).map(|path| written(&path)).max();
     format!("{newest:?}")
 }
 
@@ -64,7 +66,10 @@ fn written(path: &Path) -> SystemTime {
     if !path.is_dir() {
         return of(path);
     }
-    std::fs::read_dir(path).unwrap().map(|entry| written(&entry.unwrap().path())).fold(of(path), SystemTime::max)
+    std::fs::read_dir(path)
+        .unwrap()
+        .map(|entry| written(&entry.unwrap().path()))
+        .fold(of(path), SystemTime::max)
 }
 
 /// The standard output of a program that must succeed.
