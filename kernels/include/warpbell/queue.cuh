@@ -73,8 +73,8 @@ enum class progress_result : u32 {
 
 namespace detail {
 // Entries that a lane takes in one round trip to the ring.
-template <class Group> constexpr u32 entries_per_lane = 1;
-template <> constexpr u32 entries_per_lane<this_thread_t> = port::entries_together;
+template <class Group> inline constexpr u32 entries_per_lane = 1;
+template <> inline constexpr u32 entries_per_lane<this_thread_t> = port::entries_together;
 } // namespace detail
 
 template <sharing Mode> class queue : tracer {
