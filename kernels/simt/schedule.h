@@ -90,6 +90,18 @@ SIMT_INLINE void complete(Warp& warp, Rendezvous& meeting, uint32_t group) {
 
 template <Op op> constexpr bool is_vote = op == Op::ballot || op == Op::any || op == Op::all;
 
+template <Op op>
+constexpr bool is_shuffle = op == Op::shfl || op == Op::shfl_up || op == Op::shfl_down || op == Op::shfl_xor;
+
+// What a lane gets that meets nobody but itself.
+template <Op op> SIMT_INLINE uint64_t result_alone(uint32_t index, uint64_t value) {
+    if constexpr (op == Op::ballot)
+        return value << index;
+    if constexpr (op == Op::match_any || op == Op::match_all)
+        return 1u << index;
+    return op == Op::syncwarp ? 0 : value;
+}
+
 // Meets the other lanes of `mask` and returns this lane's result.
 template <Op op> SIMT_ENTRY uint64_t meet(uint32_t mask, uint64_t value, uint32_t source) {
     Lane& lane = *running.lane;
@@ -98,6 +110,14 @@ template <Op op> SIMT_ENTRY uint64_t meet(uint32_t mask, uint64_t value, uint32_
     const uint32_t bit = 1u << index;
     if (SIMT_UNLIKELY(!(mask & bit)))
         fail(lane, Fault::not_in_mask, op, mask, 0);
+    Worker& worker = *warp.worker;
+    const bool own = (mask & warp.live) == bit && (!is_shuffle<op> || source == index);
+    if (own && warp.quantum > 1 && SIMT_LIKELY(!worker.slow)) {
+        --warp.quantum;
+        ++worker.count.collectives;
+        warp.polled &= ~bit;
+        return result_alone<op>(index, value);
+    }
     Rendezvous& meeting = join_rendezvous(warp, mask, op);
 #if SIMT_TSAN
     // __syncwarp orders memory, so it makes happens-before edges for the race detector. The other collectives
@@ -119,7 +139,7 @@ template <Op op> SIMT_ENTRY uint64_t meet(uint32_t mask, uint64_t value, uint32_
     } else {
         complete(warp, meeting, group);
         // The last to arrive goes on without a switch, unless the turn is over or the seed wants variety.
-        if (SIMT_LIKELY(warp.quantum > 0 && !lane.worker->random))
+        if (SIMT_LIKELY(warp.quantum > 0 && !worker.random))
             running.turn &= ~bit;
         else
             leave(lane);

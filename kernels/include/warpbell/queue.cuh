@@ -191,8 +191,9 @@ template <sharing Mode> class queue : tracer {
     struct shared_hints {
         u64 ticket;
         u64 limit;
-        u32 turn; // low half; before the last reservation was made
-        WARPBELL_D void clear() { ticket = limit = 0, turn = 0; }
+        u32 turn;   // low half; before the last reservation was made
+        u32 others; // 0: for some reservations now, nobody else took a ticket between this lane's
+        WARPBELL_D void clear() { ticket = limit = 0, turn = 0, others = 1; }
     };
     // Registers of one lane while it collects.
     struct view {

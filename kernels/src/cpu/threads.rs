@@ -18,7 +18,7 @@ use crate::Error;
 pub enum Idle {
     /// Look again at once: for a CPU of its own.
     Spin,
-    /// Let others run after so many looks in a row, then after each.
+    /// Let others run after so many looks in a row that found nothing, then after each.
     YieldAfter(u32),
 }
 
@@ -160,7 +160,7 @@ fn run_share(
     pin(options, worker)?;
     let mut share = Worker::new(launch, worker as u32, of as u32)?;
     let mut report = ThreadReport::default();
-    let mut looks = 0;
+    let (mut looks, mut done) = (0, 0);
     loop {
         let idle = *share.step(options.turns) == State::Idle;
         if share.finished()? {
@@ -169,7 +169,9 @@ fn run_share(
         if cancelled.load(Ordering::Relaxed) {
             return Err(Error::Stopped { kernel: launch.kernel().to_owned() });
         }
-        looks = if idle { looks + 1 } else { 0 };
+        // A step that ends idle may have done much before.
+        let before = std::mem::replace(&mut done, work_of(&share.counters()));
+        looks = if idle && done == before { looks + 1 } else { 0 };
         report.idle_steps += u64::from(idle);
         match options.idle {
             Idle::YieldAfter(limit) if looks > limit => thread::yield_now(),
@@ -180,6 +182,11 @@ fn run_share(
     report.counters = share.counters();
     report.cpu_time = thread_cpu_time();
     Ok(report)
+}
+
+/// Grows with whatever others may wait for.
+fn work_of(counters: &Counters) -> u64 {
+    counters.sqes + counters.cqes + counters.doorbells + counters.shadow_stores
 }
 
 fn pin(options: &Threads, worker: usize) -> Result<(), Error> {

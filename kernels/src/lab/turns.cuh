@@ -13,20 +13,26 @@ class turns_protocol {
 
     WARPBELL_D turns_protocol(const warpbell_lab_args& args, const lab_place& place, const lab_board&,
                               session<sharing::shared>&)
-        : deadline_ns_(args.bench.deadline_ns), batch_(batch_of(args.bench, place)) {}
+        : group_(group_of(place)), deadline_ns_(args.bench.deadline_ns), batch_(batch_of(args.bench, place)) {
+    }
 
-    // The same in all lanes that call together, here the warp: whether any of them has something to do.
-    WARPBELL_D bool go_on(bool mine) const { return warp_.ballot(mine) != 0; }
+    // The same in all lanes that call together: whether any of them has something to do.
+    WARPBELL_D bool go_on(bool mine) const {
+        return (group_.mask() >> port::lane() & 1u) != 0 && group_.ballot(mine) != 0;
+    }
     WARPBELL_D bool agree(bool stopping) const { return stopping; }
 
     // Enough lanes can submit, or nothing else goes on.
     WARPBELL_D bool takes(bool want, bool busy) const {
-        const u32 able = warp_.ballot(want), waiting = warp_.ballot(busy);
+        if (batch_ == 1) {
+            return true;
+        }
+        const u32 able = group_.ballot(want), waiting = group_.ballot(busy);
         return able != 0 && (port::population(able) >= batch_ || waiting == 0);
     }
 
     WARPBELL_D void submit(session<sharing::shared>& session, bool want, const sqe& entry, u64 now_ns) {
-        io_token token = session.queue().submit(warp_, want, entry, deadline_ns_);
+        io_token token = session.queue().submit(group_, want, entry, deadline_ns_);
         if (want) {
             token_ = move(token);
             start_ns_ = now_ns;
@@ -38,7 +44,7 @@ class turns_protocol {
     WARPBELL_D optional<status> poll(session<sharing::shared>& session, bool busy) {
         pace pace(deadline_ns_);
         status said;
-        (void)session.queue().wait_some(warp_, token_, said, busy, pace);
+        (void)session.queue().wait_some(group_, token_, said, busy, pace);
         if (!busy) {
             return nullopt;
         }
@@ -53,12 +59,17 @@ class turns_protocol {
     }
 
   private:
+    // Lanes without commands poll with the others where that is free: together they load more entries.
+    WARPBELL_D static u32 group_of(const lab_place& place) {
+        const u32 all = 0xffffffffu, idle = WARPBELL_WARP_LANES - place.lanes;
+        return port::idle_lanes_poll() || idle == 0 ? all : ~(all << place.lanes);
+    }
     WARPBELL_D static u32 batch_of(const warpbell_bench_args& args, const lab_place& place) {
         const u32 n = args.batch < place.lanes ? args.batch : place.lanes;
         return n ? n : 1u;
     }
 
-    const this_warp_t warp_ = this_warp();
+    const lanes group_;
     const u64 deadline_ns_;
     const u32 batch_;
     u64 start_ns_ = 0;

@@ -37,6 +37,7 @@ impl Lane {
         }
         let flight = self.flight(index, sqe, upper);
         if self.mode.planned {
+            self.reuse_repeated(sqid, flight.identifier());
             self.depart(sqid, flight)
         } else {
             self.flights.push(flight)
@@ -199,10 +200,7 @@ impl Lane {
         match std::mem::replace(&mut flight.stage, Stage::Fetched) {
             Stage::Fetched => self.execute(flight),
             Stage::Dropped | Stage::Hung => {}
-            Stage::Again(status) => {
-                self.tell_ambiguous(&flight);
-                self.repeat(flight, status);
-            }
+            Stage::Again(status) => self.repeat(flight, status),
             Stage::Torn(entry) => self.cqs[self.sqs[flight.sq].cq].finish_torn(entry),
             Stage::Payload(deferred) => {
                 if let Some(job) = self.engine.move_deferred(deferred) {
@@ -302,21 +300,13 @@ impl Lane {
         }
         let cid = flight.identifier();
         self.finish_torn_at(index);
+        self.note_repeated(flight.sq, cid);
         self.cqs[index].post_any(sqid, head, cid, status);
-    }
-
-    /// A completion that had to wait for room is about to be repeated: by now its identifier may be in use again.
-    fn tell_ambiguous(&self, flight: &Flight) {
-        let (sq, (cid, upper)) = (&self.sqs[flight.sq], flight.identifier());
-        // Of entries behind a shadow doorbell the lane may not know yet.
-        let in_use = sq.is_in_flight(cid, upper) || sq.pending() > 0 || sq.bell.shadowed();
-        if in_use && let Some(injector) = &self.engine.injector {
-            injector.lock().ambiguous(sq.id, cid, self.engine.time.now());
-        }
     }
 
     /// A client has freed entries: completions that wait for room to be repeated may have it now.
     pub(super) fn repeat_waiting(&mut self, cq: usize) {
+        self.free_repeated(cq);
         if self.flights.repeats() == 0 {
             return;
         }

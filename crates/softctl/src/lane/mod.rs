@@ -3,13 +3,15 @@
 //! A completion queue and all submission queues that feed it are in one lane, so that nothing on the way of an I/O
 //! command is shared between threads. Round robin goes from queue to queue, a burst of commands at a time; with
 //! priorities `arbitration` chooses. `flight` has what happens to a command between its fetch and its completion,
-//! `flights` the set of such commands, `stuck` doorbells that are not looked at, `suspend` waiting for
-//! memory that was unmapped, `copies` commands whose data engines copy, `stepped` what a controller without threads does.
+//! `flights` the set of such commands, `repeated` completions that a fault posted twice, `stuck` doorbells that are not
+//! looked at, `suspend` waiting for memory that was unmapped, `copies` commands whose data engines copy, `stepped` what a
+//! controller without threads does.
 
 mod arbitration;
 mod copies;
 mod flight;
 mod flights;
+mod repeated;
 mod stepped;
 mod stuck;
 mod suspend;
@@ -31,6 +33,7 @@ use crate::queue::{Cq, DoorbellFault, Order, Sq};
 
 pub(crate) use arbitration::Arbiter;
 use flights::{Flight, Flights};
+use repeated::Repeated;
 use stuck::Stuck;
 
 /// Most commands taken from one queue before the next has its turn.
@@ -82,6 +85,7 @@ pub(crate) struct Lane {
     /// By queue identifier, where completions keep the order of submission.
     orders: HashMap<u16, Order<(Flight, Status)>>,
     stuck: Vec<Stuck>,
+    repeated: Vec<Repeated>,
     /// What a fault does to the whole controller, for whoever may lock that.
     pub(crate) incident: Option<Incident>,
     pub(crate) engine: Engine,
@@ -103,6 +107,7 @@ impl Lane {
             busy_since: None,
             orders: HashMap::new(),
             stuck: Vec::new(),
+            repeated: Vec::new(),
             incident: None,
             engine,
             burst: MAX_BURST,
@@ -341,6 +346,7 @@ impl Lane {
         self.abandon(index);
         self.orders.remove(&qid);
         self.forget_stuck(qid);
+        self.forget_repeated(Some(qid));
         self.interrupt(self.sqs[index].cq);
         self.count_traps();
         self.sqs.swap_remove(index).retire();
@@ -363,6 +369,7 @@ impl Lane {
         self.flights.clear();
         self.orders.clear();
         self.stuck.clear();
+        self.forget_repeated(None);
         self.incident = None;
         self.count_traps();
         self.sqs.drain(..).for_each(|sq| sq.retire());

@@ -157,9 +157,19 @@ impl Cq {
         }
     }
 
-    /// Where the next entry goes, in bytes.
+    /// Where the next entry goes.
+    pub(crate) fn next_slot(&self) -> u32 {
+        self.tail
+    }
+
+    /// The same in bytes.
     pub(crate) fn next_offset(&self) -> usize {
         self.tail as usize * SLOT
+    }
+
+    /// Whether the entry in a slot was posted and not yet freed.
+    pub(crate) fn is_unread(&self, slot: u32) -> bool {
+        distance(self.head, slot, self.entries) < self.unread()
     }
 
     /// Posts a completion whose last dword, with the identifier and the phase bit, becomes visible before the rest:

@@ -131,6 +131,8 @@ impl<'a> Worker<'a> {
         self.begin()?;
         if self.collect()? > 0 {
             self.now = clock.elapsed().as_nanos() as u64;
+            // What comes next is on its way while what has ended is recorded.
+            self.begin()?;
             self.record();
             return Ok(true);
         }

@@ -47,16 +47,14 @@ template <sharing Mode> WARPBELL_D void queue<Mode>::rescan_quarantine() {
 template <sharing Mode> WARPBELL_D u32 queue<Mode>::reserve(u32 n, u32 least) {
     static_assert(is_shared, "an exclusive queue has no ticket");
     u64* ticket = &state()->ticket;
-    // Alone on the queue, the ticket is where this lane left it, with all before it published; else a load is
-    // cheaper than a lost CAS.
+    // Alone on the queue, the ticket is where this lane left it; else a load is cheaper than a lost CAS.
     u64 t = at_.ticket;
-    at_.turn = static_cast<u32>(t);
-    if (ref_.warp_slots > 1) {
+    if (at_.others != 0) {
         t = port::load_relaxed_gpu(ticket);
-        port::issued_with_last(true);
-        at_.turn = static_cast<u32>(port::load_relaxed_gpu(&state()->turn));
-        port::issued_with_last(false);
     }
+    port::issued_with_last(true); // or with the CAS
+    at_.turn = static_cast<u32>(port::load_relaxed_gpu(&state()->turn));
+    port::issued_with_last(false);
     // Unsigned, a closed ticket lies above every limit; by a signed difference its room may look endless.
     const auto room_of = [this](u64 at) { return static_cast<int64_t>(at_.limit - at); };
     WARPBELL_NO_UNROLL
@@ -83,11 +81,12 @@ template <sharing Mode> WARPBELL_D u32 queue<Mode>::reserve(u32 n, u32 least) {
         }
         const u64 old = port::cas_relaxed_gpu(ticket, t, t + m);
         if (old == t) {
+            // What others took, for some reservations to come.
+            at_.others = at_.others >> 1 | (static_cast<u32>(at_.ticket) ^ static_cast<u32>(t));
             at_.ticket = t + m;
             return pack(step::granted, m, t);
         }
         t = old; // another warp was faster, and is before us
-        at_.turn = static_cast<u32>(t) - 1u;
     }
 }
 
