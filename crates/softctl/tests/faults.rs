@@ -95,6 +95,15 @@ fn a_duplicate_that_may_be_taken_for_another_commands_says_when() {
     assert!(client.device.faults()[0].ambiguous_at.is_some(), "the second command had its identifier");
 
     let [mut client, _] = both("kind='duplicate';lba=7;count=1");
+    let mut pair = client.pair(1, 16);
+    submit(&client, &mut pair, 1, &[read(7)]);
+    client.settle();
+    assert_eq!(client.device.faults()[0].ambiguous_at, None, "posted twice before it is used again");
+    submit(&client, &mut pair, 1, &[read(8)]);
+    client.settle();
+    assert!(client.device.faults()[0].ambiguous_at.is_some(), "used again before the second was freed");
+
+    let [mut client, _] = both("kind='duplicate';lba=7;count=1");
     let mut pair = client.pair(1, 2);
     submit(&client, &mut pair, 1, &[read(7)]);
     assert_eq!(identifiers(&client, &mut pair, 2), [1, 1]);

@@ -106,13 +106,10 @@ template <bool Some, class Group>
 WARPBELL_D progress_result queue<Mode>::wait_until(const Group& group, io_token& token, status& result,
                                                    bool more, pace& pace) {
     bool waiting = Some ? token.valid() && !settle(token, result) : !settle(token, result);
-    u32 open = group.ballot(waiting), free = 0;
     // Lanes that can go on. Without a seat there is nothing to poll.
-    if (Some && open != group.mask()) {
-        free = group.ballot(!waiting && more && (refusal_ & page_only) == 0);
-    }
+    u32 free = Some ? group.ballot(!waiting && more && (refusal_ & page_only) == 0) : 0;
     step did = step::idle;
-    while ((free | open) != 0) {
+    while ((free | group.ballot(waiting)) != 0) {
         do { // again and again, for as long as the group waits: nobody wakes it up
             did = advance(group, pace);
         } while (did == step::idle && free == 0);
@@ -127,7 +124,6 @@ WARPBELL_D progress_result queue<Mode>::wait_until(const Group& group, io_token&
         if (free != 0) {
             break;
         }
-        open = group.ballot(waiting);
     }
     if (mutate::no_fence_unlock) {
         release_poller(pace, true);
