@@ -1,14 +1,24 @@
-//! Copying what [`Machine`](crate::Machine) reads into a folder, to be looked at elsewhere.
+//! Copying what [`Machine`](crate::Machine) reads into one file, to be looked at elsewhere.
 
+mod entry;
 mod files;
 mod select;
+mod unpack;
 
-use std::io;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
 use warpbell_vfio::pci::Sysfs;
 
-use files::Writer;
+use entry::Entry;
+use files::Collector;
+pub use unpack::Unpacked;
+
+/// Name and version of the file's form.
+const SCHEMA: &str = "warpbell.machine/1";
 
 /// What identifies a device for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,19 +29,18 @@ pub enum Serials {
     Taken,
 }
 
-/// What was written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Captured {
-    /// Files and links.
-    pub files: usize,
-    /// Bytes of the files.
-    pub bytes: u64,
+/// Files, links and folders of a machine, by path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Capture {
+    schema: String,
+    entries: BTreeMap<String, Entry>,
 }
 
-/// A file that could not be written.
+/// A captured machine that could not be written, read or unpacked.
 #[derive(Debug)]
 pub struct CaptureError {
-    /// Which.
+    /// Which file.
     pub path: PathBuf,
     /// Why.
     pub source: io::Error,
@@ -49,14 +58,47 @@ impl std::error::Error for CaptureError {
     }
 }
 
-/// Copies what a check of `sysfs` reads into `folder`, which must be new or empty. Only files that are named here are
-/// copied, and of those with more in them only the lines that are read: no serial numbers, unless asked for, no host
-/// name, no user's processes.
-pub fn capture(sysfs: &Sysfs, folder: &Path, serials: Serials) -> Result<Captured, CaptureError> {
-    let mut writer = Writer::new(sysfs, folder)?;
-    select::host(&mut writer)?;
-    select::iommu(&mut writer)?;
-    select::pci(&mut writer, serials)?;
-    select::blocks(&mut writer)?;
-    Ok(writer.done())
+impl Capture {
+    /// What a check of `sysfs` reads. Only files that are named here are taken, and of those with more in them only
+    /// the lines that are read: no serial numbers, unless asked for, no host name, no user's processes.
+    pub fn of(sysfs: &Sysfs, serials: Serials) -> Capture {
+        let mut collector = Collector::new(sysfs);
+        select::host(&mut collector);
+        select::iommu(&mut collector);
+        select::pci(&mut collector, serials);
+        select::blocks(&mut collector);
+        Capture { schema: SCHEMA.to_owned(), entries: collector.done() }
+    }
+
+    /// How many files, links and folders there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is nothing.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Writes JSON into a new file.
+    pub fn write(&self, path: &Path) -> Result<(), CaptureError> {
+        let write = || {
+            let mut text = serde_json::to_string_pretty(self)?;
+            text.push('\n');
+            File::create_new(path)?.write_all(text.as_bytes())
+        };
+        write().map_err(|source| CaptureError { path: path.to_owned(), source })
+    }
+
+    /// Reads what [`write`](Capture::write) wrote.
+    pub fn read(path: &Path) -> Result<Capture, CaptureError> {
+        let failed = |source| CaptureError { path: path.to_owned(), source };
+        let text = fs::read(path).map_err(failed)?;
+        let capture: Capture = serde_json::from_slice(&text).map_err(|error| failed(error.into()))?;
+        if capture.schema != SCHEMA {
+            let what = format!("schema {:?}, expected {SCHEMA:?}", capture.schema);
+            return Err(failed(io::Error::new(io::ErrorKind::InvalidData, what)));
+        }
+        Ok(capture)
+    }
 }

@@ -6,7 +6,7 @@
 //! - [`Report`]: what the facts mean, in three layers (platform, devices, path), each with the command that mends it.
 //!   What was not looked at is said to be so, with the reason.
 //! - [`Topology`]: the PCIe tree, how far each SSD is from each GPU, and what their links carry.
-//! - [`capture`](capture()): copies the files that all of this reads, without serial numbers, into a folder.
+//! - [`Capture`]: the files that all of this reads, without serial numbers, as one file, and back as a folder.
 
 #![forbid(unsafe_code)]
 
@@ -18,7 +18,7 @@ mod link;
 mod machine;
 mod topology;
 
-pub use capture::{CaptureError, Captured, Serials, capture};
+pub use capture::{Capture, CaptureError, Serials, Unpacked};
 pub use check::{Choice, Report, Route, Verdict};
 pub use config_space::{Acs, ConfigSpace, Msix, PortKind};
 pub use finding::{Finding, Layer, Status};

@@ -1,11 +1,12 @@
-//! Made-up machines of many shapes, each with what is expected of it in a file beside it.
+//! Synthetic machines of many shapes, each with what is expected of it in a file beside it.
 //!
 //! `WARPBELL_BLESS=1 cargo test -p warpbell-platform --test machines` writes these files anew, to be read and committed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use warpbell_platform::{Finding, Layer, Machine, Relation, Report, Serials, Status, Topology, capture};
+use tempfile::TempDir;
+use warpbell_platform::{Capture, Finding, Layer, Machine, Relation, Report, Serials, Status, Topology};
 use warpbell_vfio::pci::Sysfs;
 
 fn folder() -> PathBuf {
@@ -13,20 +14,29 @@ fn folder() -> PathBuf {
 }
 
 fn names() -> Vec<String> {
-    let entries = fs::read_dir(folder())
-        .expect("the tree is there and may be written")
-        .flatten()
-        .filter(|entry| entry.path().is_dir());
-    let mut names: Vec<String> =
-        entries.map(|entry| entry.file_name().into_string().expect("names are UTF-8")).collect();
+    let entries = fs::read_dir(folder()).expect("the tree is there").flatten();
+    let names = entries.filter_map(|entry| {
+        let name = entry.file_name().into_string().expect("names are UTF-8");
+        Some(name.strip_suffix(".json")?.to_owned())
+    });
+    let mut names: Vec<String> = names.collect();
     names.sort();
     names
 }
 
+fn captured(name: &str) -> Capture {
+    Capture::read(&folder().join(format!("{name}.json"))).expect("a captured machine")
+}
+
 fn machine(name: &str) -> Machine {
-    let root = folder().join(name);
-    assert!(root.is_dir(), "{}", root.display());
-    Machine::read(&Sysfs::at(root))
+    Machine::read(captured(name).unpack().expect("a folder for it").sysfs())
+}
+
+/// The machine's files, to be changed.
+fn unpacked(name: &str) -> TempDir {
+    let copy = tempfile::tempdir().expect("a temporary folder");
+    captured(name).unpack_into(copy.path()).expect("a copy");
+    copy
 }
 
 /// Compares with the file, or writes it.
@@ -101,8 +111,7 @@ fn a_link_that_carries_less_than_the_ssds_below_it_is_told() {
 #[test]
 fn users_who_are_not_root_see_the_same_tree() {
     for name in ["two-socket", "nested-switches"] {
-        let copy = tempfile::tempdir().unwrap();
-        capture(&Sysfs::at(folder().join(name)), copy.path(), Serials::Left).unwrap();
+        let copy = unpacked(name);
         let devices = copy.path().join("sys/bus/pci/devices");
         for function in fs::read_dir(devices).unwrap().flatten() {
             let config = function.path().join("config");
@@ -132,8 +141,7 @@ fn a_gpu_and_an_ssd_under_two_root_complexes_have_no_direct_way() {
 /// Why data may not go from SSD to GPU by itself on a machine with two root complexes of one NUMA node, which begin with
 /// functions of these numbers; nothing where nothing speaks against it.
 fn between_roots(devices: [&str; 2]) -> Option<String> {
-    let copy = tempfile::tempdir().expect("a temporary folder");
-    capture(&Sysfs::at(folder().join("roots-apart")), copy.path(), Serials::Left).expect("a copy");
+    let copy = unpacked("roots-apart");
     for (root, device) in ["15", "97"].iter().zip(devices) {
         let first = copy.path().join(format!("sys/devices/pci0000:{root}/0000:{root}:00.0"));
         fs::write(first.join("device"), device).expect("the copy may be written");
@@ -161,8 +169,7 @@ fn between_root_complexes_of_one_node_the_rule_is_that_of_linux() {
 
 #[test]
 fn a_root_complex_that_begins_with_a_root_port_is_known_by_it() {
-    let copy = tempfile::tempdir().expect("a temporary folder");
-    capture(&Sysfs::at(folder().join("no-remapping")), copy.path(), Serials::Left).expect("a copy");
+    let copy = unpacked("no-remapping");
     let reason = || {
         let report = Report::of(&Machine::read(&Sysfs::at(copy.path())));
         report.paths[0].doorbells[0].reason.clone()
@@ -278,24 +285,41 @@ fn everything(folder: &Path) -> Vec<u8> {
 
 #[test]
 fn a_capture_is_judged_as_the_machine_it_is_of() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
     for name in names() {
-        let (from, to) = (Sysfs::at(folder().join(&name)), tempfile::tempdir().expect("a temporary folder"));
-        let captured =
-            capture(&from, to.path(), Serials::Left).expect("the tree is there and may be written");
-        assert!(captured.files > 10 && captured.bytes > 100, "{name}: {captured:?}");
-        let again = Machine::read(&Sysfs::at(to.path()));
-        assert_eq!(Report::of(&again), Report::of(&Machine::read(&from)), "{name}");
-        assert_eq!(Topology::of(&again), Topology::of(&Machine::read(&from)), "{name}");
-        let refused = capture(&from, to.path(), Serials::Left).unwrap_err();
-        assert!(refused.to_string().ends_with("it is not empty"), "{refused}");
+        let original = captured(&name).unpack().expect("a folder for it");
+        let capture = Capture::of(original.sysfs(), Serials::Left);
+        assert!(capture.len() > 10, "{name}: {capture:?}");
+        let file = folder.path().join(&name);
+        capture.write(&file).expect("a new file");
+        let again = Capture::read(&file).expect("what was written");
+        assert_eq!(again, capture, "{name}");
+        let again = Machine::read(again.unpack().expect("a folder for it").sysfs());
+        assert_eq!(Report::of(&again), Report::of(&machine(&name)), "{name}");
+        assert_eq!(Topology::of(&again), Topology::of(&machine(&name)), "{name}");
+        let refused = capture.write(&file).unwrap_err();
+        assert!(refused.to_string().ends_with("File exists (os error 17)"), "{refused}");
+    }
+}
+
+#[test]
+fn a_file_that_is_no_captured_machine_is_refused() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for (text, why) in [
+        ("{", "EOF while parsing"),
+        (r#"{"schema": "warpbell.machine/9", "entries": {}}"#, "expected \"warpbell.machine/1\""),
+        (r#"{"schema": "warpbell.machine/1", "entries": {"/x": {"pipe": ""}}}"#, "unknown variant"),
+    ] {
+        let file = folder.path().join("machine.json");
+        fs::write(&file, text).expect("the folder may be written");
+        let error = Capture::read(&file).unwrap_err().to_string();
+        assert!(error.contains("machine.json: ") && error.contains(why), "{error}");
     }
 }
 
 /// A copy of a machine, with serial numbers wherever machines have them.
-fn with_serials() -> tempfile::TempDir {
-    let machine = tempfile::tempdir().expect("a temporary folder");
-    capture(&Sysfs::at(folder().join("mounted")), machine.path(), Serials::Taken)
-        .expect("the tree is there and may be written");
+fn with_serials() -> TempDir {
+    let machine = unpacked("mounted");
     let ssd = machine.path().join("sys/devices/pci0000:00/0000:00:03.1/0000:02:00.0");
     for (file, text) in [
         ("nvme/nvme0/serial", "SERIALOFSSD"),
@@ -323,8 +347,8 @@ fn no_serial_number_is_captured_unless_asked_for() {
     let machine = with_serials();
     let count = |serials| {
         let to = tempfile::tempdir().expect("a temporary folder");
-        capture(&Sysfs::at(machine.path()), to.path(), serials)
-            .expect("the tree is there and may be written");
+        let capture = Capture::of(&Sysfs::at(machine.path()), serials);
+        capture.unpack_into(to.path()).expect("the folder may be written");
         let all = everything(to.path());
         assert!(all.windows(8).any(|bytes| bytes == b"iommu=pt"), "the rest is there");
         all.windows(6).filter(|bytes| bytes == b"SERIAL").count()

@@ -9,8 +9,8 @@ use warpbell_workload::ByteSize;
 /// `check`.
 #[derive(Debug, Args)]
 pub struct CheckArgs {
-    /// Look at a captured machine: DIR/sys, DIR/proc, as --capture makes it
-    #[arg(long, value_name = "DIR", default_value = "/", hide_default_value = true)]
+    /// Look at a captured machine: a file that --capture made, or a folder with sys and proc
+    #[arg(long, value_name = "PATH", default_value = "/", hide_default_value = true)]
     pub root: PathBuf,
     /// Also move data both ways and compare it: in software, through a GPU's memory where there is a GPU, and over the
     /// SSD that --device names
@@ -29,8 +29,8 @@ pub struct CheckArgs {
     /// With --self-test: the GPU to test
     #[arg(long, value_name = "cuda:N", default_value = "cuda:0")]
     pub target: Target,
-    /// Copy what is looked at into DIR, which must be new or empty, without serial numbers, and do nothing else
-    #[arg(long, value_name = "DIR")]
+    /// Copy what is looked at into FILE, which must be new, without serial numbers, and do nothing else
+    #[arg(long, value_name = "FILE")]
     pub capture: Option<PathBuf>,
     /// With --capture: serial numbers too
     #[arg(long, requires = "capture")]
@@ -40,8 +40,8 @@ pub struct CheckArgs {
 /// `topo`.
 #[derive(Debug, Args)]
 pub struct TopoArgs {
-    /// Look at a captured machine: DIR/sys, DIR/proc, as `warpbell check --capture` makes it
-    #[arg(long, value_name = "DIR", default_value = "/", hide_default_value = true)]
+    /// Look at a captured machine: a file that `warpbell check --capture` made, or a folder with sys and proc
+    #[arg(long, value_name = "PATH", default_value = "/", hide_default_value = true)]
     pub root: PathBuf,
     /// Only this GPU's SSDs; GPUs are numbered by address
     #[arg(long, value_name = "N")]

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 
 use serde_json::{Value, json};
 use warpbell::vfio::pci::Sysfs;
-use warpbell_platform::{Machine, Report, Serials, capture};
+use warpbell_platform::{Capture, Machine, Report, Serials, Unpacked};
 
 use crate::args::{CheckArgs, Global, Output};
 use crate::exit::{Ending, MISSING};
@@ -19,15 +19,15 @@ use self_test::Tests;
 
 /// Names and versions of the documents' forms.
 const SCHEMA: &str = "warpbell.check/1";
-const CAPTURE_SCHEMA: &str = "warpbell.capture/1";
+const CAPTURE_SCHEMA: &str = "warpbell.capture/2";
 
 /// Runs the command.
 pub fn run(args: &CheckArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(), Ending> {
-    let sysfs = tree(&args.root)?;
-    if let Some(folder) = &args.capture {
-        return copy(&sysfs, folder, args.with_serials, global);
+    let tree = Tree::at(&args.root)?;
+    if let Some(file) = &args.capture {
+        return copy(tree.sysfs(), file, args.with_serials, global);
     }
-    let machine = Machine::read(&sysfs);
+    let machine = Machine::read(tree.sysfs());
     let mut report = Report::of(&machine);
     if args.self_test && args.device.is_some() && args.offset.is_none() {
         let why = "--self-test --device: 4 MiB are overwritten; --offset SIZE says from where on";
@@ -67,36 +67,57 @@ fn document(report: &Report, self_test: Option<bool>) -> Value {
     })
 }
 
-/// The machine below `root`.
-pub fn tree(root: &Path) -> Result<Sysfs, Ending> {
-    let sysfs = Sysfs::at(root);
-    if !sysfs.is_system() && !sysfs.exists("/sys") {
-        return Err(Ending::usage(format!(
-            "--root {}: no captured machine: it has no sys; warpbell check --capture DIR makes one",
-            root.display()
-        )));
-    }
-    Ok(sysfs)
+/// Where the files of a machine are.
+pub enum Tree {
+    Folder(Sysfs),
+    Captured(Unpacked),
 }
 
-fn copy(sysfs: &Sysfs, folder: &Path, with_serials: bool, global: &Global) -> Result<(), Ending> {
+impl Tree {
+    /// The machine that `--root` names: a folder, or a captured machine.
+    pub fn at(root: &Path) -> Result<Tree, Ending> {
+        if root.is_file() {
+            let unpacked = Capture::read(root).and_then(|capture| capture.unpack());
+            return unpacked.map(Tree::Captured).map_err(|error| {
+                Ending::usage(format!("--root {}: no captured machine: {error}", root.display()))
+            });
+        }
+        let sysfs = Sysfs::at(root);
+        if !sysfs.is_system() && !sysfs.exists("/sys") {
+            return Err(Ending::usage(format!(
+                "--root {}: no captured machine: it has no sys; warpbell check --capture FILE makes one",
+                root.display()
+            )));
+        }
+        Ok(Tree::Folder(sysfs))
+    }
+
+    /// Its files.
+    pub fn sysfs(&self) -> &Sysfs {
+        match self {
+            Tree::Folder(sysfs) => sysfs,
+            Tree::Captured(unpacked) => unpacked.sysfs(),
+        }
+    }
+}
+
+fn copy(sysfs: &Sysfs, file: &Path, with_serials: bool, global: &Global) -> Result<(), Ending> {
     let serials = if with_serials { Serials::Taken } else { Serials::Left };
-    let done = capture(sysfs, folder, serials).map_err(Ending::failed)?;
+    let capture = Capture::of(sysfs, serials);
+    capture.write(file).map_err(|error| Ending::failed(format!("--capture {error}")))?;
     let without = if with_serials { "with" } else { "without" };
     match global.output {
         Output::Normal => out::text(&format!(
-            "{} files ({} bytes) in {}, {without} serial numbers; look at them with: warpbell check --root {}\n",
-            done.files,
-            done.bytes,
-            folder.display(),
-            folder.display()
+            "{} paths in {}, {without} serial numbers; look at them with: warpbell check --root {}\n",
+            capture.len(),
+            file.display(),
+            file.display()
         )),
         Output::Json => out::json(&json!({
             "schema": CAPTURE_SCHEMA,
             "warpbell": env!("CARGO_PKG_VERSION"),
-            "folder": folder,
-            "files": done.files,
-            "bytes": done.bytes,
+            "file": file,
+            "paths": capture.len(),
             "with_serials": with_serials,
         })),
     }

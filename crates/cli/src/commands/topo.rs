@@ -3,7 +3,7 @@
 use serde::Serialize;
 use warpbell_platform::{Machine, Topology};
 
-use super::check::tree;
+use super::check::Tree;
 use crate::args::{Global, Output, TopoArgs};
 use crate::exit::{Ending, MISSING};
 use crate::out;
@@ -21,7 +21,7 @@ struct Document {
 
 /// Runs the command.
 pub fn run(args: &TopoArgs, global: &Global) -> Result<(), Ending> {
-    let machine = Machine::read(&tree(&args.root)?);
+    let machine = Machine::read(Tree::at(&args.root)?.sysfs());
     let mut topology = Topology::of(&machine);
     if let Some(index) = args.gpu {
         let gpus = machine.gpus.len();

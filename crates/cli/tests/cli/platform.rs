@@ -8,8 +8,8 @@ use serde_json::Value;
 use crate::common::{json, ok, refused, run, run_timed};
 
 fn fixture(name: &str) -> String {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures").join(name);
-    assert!(root.is_dir(), "{}", root.display());
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../tests/fixtures/{name}.json"));
+    assert!(root.is_file(), "{}", root.display());
     root.to_str().expect("paths are UTF-8").to_owned()
 }
 
@@ -181,20 +181,24 @@ fn the_nearest_ssd_is_the_one_on_the_switch_of_the_gpu() {
 #[test]
 fn a_captured_machine_is_judged_as_the_machine() {
     let directory = tempfile::tempdir().unwrap();
-    let folder = directory.path().join("copy");
-    let folder = folder.to_str().unwrap();
+    let file = directory.path().join("copy");
+    let file = file.to_str().unwrap();
     let root = fixture("two-socket");
-    let document = json(&["check", "--root", &root, "--capture", folder, "-o", "json"]);
+    let document = json(&["check", "--root", &root, "--capture", file, "-o", "json"]);
     assert_eq!(
         (&document["schema"], &document["with_serials"]),
-        (&"warpbell.capture/1".into(), &false.into())
+        (&"warpbell.capture/2".into(), &false.into())
     );
-    assert_eq!(check(&["--root", folder], 0), check(&["--root", &root], 0));
-    let (code, line) = refused(&["check", "--capture", folder]);
+    assert_eq!(check(&["--root", file], 0), check(&["--root", &root], 0));
+    let (code, line) = refused(&["check", "--capture", file]);
     assert_eq!(code, 1);
-    assert!(line.ends_with("it is not empty"), "{line}");
+    assert!(line.starts_with("--capture ") && line.ends_with("File exists (os error 17)"), "{line}");
+    std::fs::write(file, "{}").unwrap();
+    let (code, line) = refused(&["topo", "--root", file]);
+    assert_eq!(code, 2);
+    assert!(line.contains("no captured machine") && line.contains("missing field"), "{line}");
     let (code, line) = refused(&["check", "--root", "/nonexistent"]);
     assert_eq!(code, 2);
-    assert!(line.contains("--capture DIR makes one"), "{line}");
+    assert!(line.contains("--capture FILE makes one"), "{line}");
     assert_eq!(refused(&["check", "--with-serials"]).0, 2);
 }

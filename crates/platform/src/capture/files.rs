@@ -1,82 +1,61 @@
-//! Writing a captured tree.
+//! Collecting files of a tree.
 
+use std::collections::BTreeMap;
 use std::fs;
-use std::io;
-use std::os::unix::fs::symlink;
-use std::path::Path;
 
 use warpbell_vfio::pci::Sysfs;
 
-use super::{CaptureError, Captured};
+use super::entry::Entry;
 
-/// Copies from one tree to another.
-pub struct Writer<'a> {
+/// Takes files of one tree.
+pub(super) struct Collector<'a> {
     /// Where from.
-    pub from: &'a Sysfs,
-    to: Sysfs,
-    done: Captured,
+    pub(super) from: &'a Sysfs,
+    entries: BTreeMap<String, Entry>,
 }
 
-impl<'a> Writer<'a> {
-    /// Into a folder that is new or empty.
-    pub fn new(from: &'a Sysfs, folder: &Path) -> Result<Writer<'a>, CaptureError> {
-        let failed = |source| CaptureError { path: folder.to_owned(), source };
-        fs::create_dir_all(folder).map_err(failed)?;
-        if fs::read_dir(folder).map_err(failed)?.next().is_some() {
-            return Err(failed(io::Error::new(io::ErrorKind::AlreadyExists, "it is not empty")));
-        }
-        Ok(Writer { from, to: Sysfs::at(folder), done: Captured::default() })
+impl<'a> Collector<'a> {
+    pub(super) fn new(from: &'a Sysfs) -> Collector<'a> {
+        Collector { from, entries: BTreeMap::new() }
     }
 
-    /// What was written.
-    pub fn done(self) -> Captured {
-        self.done
+    pub(super) fn done(self) -> BTreeMap<String, Entry> {
+        self.entries
     }
 
-    /// Writes a file.
-    pub fn write(&mut self, path: &str, contents: &[u8]) -> Result<(), CaptureError> {
-        self.place(path, |place| fs::write(place, contents))?;
-        self.done.bytes += contents.len() as u64;
-        Ok(())
+    /// Takes these bytes for a file.
+    pub(super) fn file(&mut self, path: &str, contents: &[u8]) {
+        self.entries.insert(path.to_owned(), Entry::file(contents));
     }
 
-    /// Copies a file of text as it is; nothing where it is absent or empty.
-    pub fn copy(&mut self, path: &str) -> Result<(), CaptureError> {
-        match self.from.text(path) {
-            Some(text) => self.write(path, format!("{text}\n").as_bytes()),
-            None => Ok(()),
+    /// Takes a file of text as it is; nothing where it is absent or empty.
+    pub(super) fn copy(&mut self, path: &str) {
+        if let Some(text) = self.from.text(path) {
+            self.file(path, format!("{text}\n").as_bytes());
         }
     }
 
-    /// Copies the lines of a file that `keep` gives something for.
-    pub fn lines(&mut self, path: &str, keep: impl Fn(&str) -> Option<String>) -> Result<(), CaptureError> {
-        let Some(text) = self.from.text(path) else { return Ok(()) };
+    /// Takes the lines of a file that `keep` gives something for.
+    pub(super) fn lines(&mut self, path: &str, keep: impl Fn(&str) -> Option<String>) {
+        let Some(text) = self.from.text(path) else { return };
         let kept: String = text.lines().filter_map(keep).map(|line| line + "\n").collect();
-        self.write(path, kept.as_bytes())
+        self.file(path, kept.as_bytes());
     }
 
-    /// Copies a link with its target as it is; nothing where there is none.
-    pub fn link(&mut self, path: &str) -> Result<(), CaptureError> {
-        match fs::read_link(self.from.path(path)) {
-            Ok(target) => self.place(path, |place| symlink(target, place)),
-            Err(_) => Ok(()),
+    /// Takes a link with its target as it is; nothing where there is none.
+    pub(super) fn link(&mut self, path: &str) {
+        if let Some(target) = fs::read_link(self.from.path(path))
+            .ok()
+            .and_then(|target| target.into_os_string().into_string().ok())
+        {
+            self.entries.insert(path.to_owned(), Entry::Link(target));
         }
     }
 
-    /// Makes a folder that is there, so that it is known to be.
-    pub fn folder(&mut self, path: &str) -> Result<(), CaptureError> {
-        if !self.from.exists(path) {
-            return Ok(());
+    /// Takes a folder that is there, so that it is known to be.
+    pub(super) fn folder(&mut self, path: &str) {
+        if self.from.exists(path) {
+            self.entries.entry(path.to_owned()).or_insert(Entry::Folder);
         }
-        let place = self.to.path(path);
-        fs::create_dir_all(&place).map_err(|source| CaptureError { path: place, source })
-    }
-
-    fn place(&mut self, path: &str, put: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), CaptureError> {
-        let place = self.to.path(path);
-        let parent = place.parent().map_or(Ok(()), fs::create_dir_all);
-        parent.and_then(|()| put(&place)).map_err(|source| CaptureError { path: place, source })?;
-        self.done.files += 1;
-        Ok(())
     }
 }
