@@ -17,7 +17,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use device::{Dbbuf, DeviceArgs};
 pub use generate::{GenArgs, GenTo};
 pub use pci::{BindArgs, UnbindArgs};
-pub use plan::{AskArgs, PlanArgs, TraceTo, flag as plan_flag};
+pub use plan::{PlanArgs, TraceTo, flag as plan_flag};
 pub use platform::{CheckArgs, TopoArgs};
 pub use report::{CostsReportArgs, GpuReportArgs, Report, ReportArgs};
 pub use serve::{Doorbells, ServeArgs};

@@ -1,6 +1,6 @@
 //! The fourteen challenges of NVMe driven by GPUs: what is done about each, what shows it, and what nothing shows yet.
 //!
-//! `challenges.toml` has them; `docs/challenges.md` is made of it by `scripts/regenerate-claims`.
+//! `challenges.toml` has them; `docs/challenges.md` is made of it by `scripts/regenerate-challenges`.
 
 mod markdown;
 

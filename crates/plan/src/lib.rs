@@ -2,7 +2,7 @@
 //!
 //! A [`Model`] takes named inputs with units and gives an [`Answer`]: what was put in and where each value comes from,
 //! the formula, the results, the bound that decides, and how sure all of it is. [`golden`] holds the models to values
-//! that were computed by other means, [`claims`] holds the figures of the source documents to the models.
+//! that were computed by other means.
 //!
 //! Units are in the names: `_us` microseconds, `_gb_per_s` 10^9 bytes a second. A GiB is 2^30 bytes, a GB 10^9.
 
@@ -11,14 +11,12 @@
 mod answer;
 mod calibration;
 pub mod challenges;
-pub mod claims;
 mod error;
 pub mod golden;
 mod links;
 mod model;
 mod models;
 mod number;
-pub mod pages;
 mod param;
 mod plot;
 mod random;

@@ -8,18 +8,9 @@ use serde_json::{Map, Value};
 use warpbell_plan::{Kind, MODELS, Model, Param, find, show_value};
 use warpbell_workload::{ByteSize, TraceForm};
 
-/// `plan`.
+/// `plan`: a question to a model.
 #[derive(Debug)]
-pub enum PlanArgs {
-    /// A question to a model.
-    Ask(Box<AskArgs>),
-    /// The claims ledger.
-    Claims,
-}
-
-/// A question to a model.
-#[derive(Debug)]
-pub struct AskArgs {
+pub struct PlanArgs {
     /// Who is asked.
     pub model: &'static Model,
     /// Inputs that were given.
@@ -54,13 +45,10 @@ const COMMON: [&str; 7] = ["preset", "calib", "svg", "csv", "all", "trace", "tra
 
 impl Args for PlanArgs {
     fn augment_args(command: Command) -> Command {
-        let claims =
-            Command::new("claims").about("Show the claims ledger: figures of source documents, recomputed");
         command
             .subcommand_required(true)
             .arg_required_else_help(true)
             .subcommands(MODELS.iter().map(|model| subcommand(model)))
-            .subcommand(claims)
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -70,14 +58,12 @@ impl Args for PlanArgs {
 
 impl FromArgMatches for PlanArgs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<PlanArgs, clap::Error> {
-        match matches.subcommand() {
-            Some((name, matches)) if name != "claims" => {
-                let wrong = |error: String| clap::Error::raw(clap::error::ErrorKind::ValueValidation, error);
-                let model = find(name).map_err(|error| wrong(error.to_string()))?;
-                Ok(PlanArgs::Ask(Box::new(ask(model, matches).map_err(wrong)?)))
-            }
-            _ => Ok(PlanArgs::Claims),
-        }
+        let wrong = |error: String| clap::Error::raw(clap::error::ErrorKind::ValueValidation, error);
+        let Some((name, matches)) = matches.subcommand() else {
+            return Err(clap::Error::new(clap::error::ErrorKind::MissingSubcommand));
+        };
+        let model = find(name).map_err(|error| wrong(error.to_string()))?;
+        ask(model, matches).map_err(wrong)
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -165,7 +151,7 @@ pub fn flag(name: &str) -> String {
     name.replace('_', "-")
 }
 
-fn ask(model: &'static Model, matches: &ArgMatches) -> Result<AskArgs, String> {
+fn ask(model: &'static Model, matches: &ArgMatches) -> Result<PlanArgs, String> {
     let mut given = Map::new();
     for param in model.params {
         if let Some(text) = matches.get_one::<String>(param.name) {
@@ -178,7 +164,17 @@ fn ask(model: &'static Model, matches: &ArgMatches) -> Result<AskArgs, String> {
     let path = |name| matches.try_get_one::<PathBuf>(name).ok().flatten().cloned();
     let preset = matches.try_get_one::<String>("preset").ok().flatten().cloned();
     let (calib, svg, csv, trace) = (path("calib"), path("svg"), path("csv"), trace_to(matches)?);
-    Ok(AskArgs { model, given, preset, calib, svg, csv, trace, golden: is_set("golden"), all: is_set("all") })
+    Ok(PlanArgs {
+        model,
+        given,
+        preset,
+        calib,
+        svg,
+        csv,
+        trace,
+        golden: is_set("golden"),
+        all: is_set("all"),
+    })
 }
 
 /// What `--trace` asks for; only one model has it.

@@ -6,27 +6,21 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use warpbell_plan::golden::{self, Check};
-use warpbell_plan::{Answer, Calibration, Error, Settings, claims, show_value};
+use warpbell_plan::{Answer, Calibration, Error, Settings, show_value};
 
-use crate::args::{AskArgs, Global, Output, PlanArgs, plan_flag};
+use crate::args::{Global, Output, PlanArgs, plan_flag};
 use crate::exit::{Ending, FAILED};
 use crate::out;
 
 /// Name and version of the form of `--golden`.
 const GOLDEN_SCHEMA: &str = "warpbell.plan.golden/1";
-/// The same of `claims`.
-const CLAIMS_SCHEMA: &str = "warpbell.plan.claims/1";
 
 /// Runs the command.
 pub fn run(args: &PlanArgs, global: &Global) -> Result<(), Ending> {
-    match args {
-        PlanArgs::Claims => ledger(global),
-        PlanArgs::Ask(args) if args.golden => golden_values(args, global),
-        PlanArgs::Ask(args) => answer(args, global),
-    }
+    if args.golden { golden_values(args, global) } else { answer(args, global) }
 }
 
-fn answer(args: &AskArgs, global: &Global) -> Result<(), Ending> {
+fn answer(args: &PlanArgs, global: &Global) -> Result<(), Ending> {
     let calibration = args.calib.as_deref().map(calibration).transpose()?;
     let settings = Settings {
         preset: args.preset.clone(),
@@ -60,7 +54,7 @@ fn answer(args: &AskArgs, global: &Global) -> Result<(), Ending> {
 }
 
 /// Writes what `--svg` and `--csv` ask for.
-fn plot(args: &AskArgs, settings: &Settings<'_>) -> Result<(), Ending> {
+fn plot(args: &PlanArgs, settings: &Settings<'_>) -> Result<(), Ending> {
     if args.svg.is_none() && args.csv.is_none() {
         return Ok(());
     }
@@ -99,7 +93,7 @@ struct Golden<'a> {
     checks: &'a [Check],
 }
 
-fn golden_values(args: &AskArgs, global: &Global) -> Result<(), Ending> {
+fn golden_values(args: &PlanArgs, global: &Global) -> Result<(), Ending> {
     let checks = golden::checks(args.model).map_err(Ending::failed)?;
     let off = checks.iter().filter(|check| !check.ok).count();
     match global.output {
@@ -126,26 +120,6 @@ fn line(check: &Check) -> String {
     let (expected, found) = (show_value(&check.expected), show_value(&check.found));
     let within = show_value(&(tolerance * 100.0).into());
     format!("{mark} {name}: {result} expected {expected} found {found} tolerance {within} %\n")
-}
-
-fn ledger(global: &Global) -> Result<(), Ending> {
-    let claims = claims::all().map_err(Ending::failed)?;
-    let faults: usize = claims.iter().map(|claim| claim.faults.len()).sum();
-    match global.output {
-        Output::Normal => {
-            let line = |claim: &claims::Claim| {
-                format!("{:<9} {}: {}: {}\n", claim.source, claim.id, claim.verdict.words(), claim.says)
-            };
-            out::text(&claims.iter().map(line).collect::<String>())?;
-        }
-        Output::Json => {
-            out::json(&serde_json::json!({ "schema": CLAIMS_SCHEMA, "ok": faults == 0, "claims": claims }))?;
-        }
-    }
-    match faults {
-        0 => Ok(()),
-        _ => Err(Ending::new(FAILED, format!("{faults} values or verdicts of the ledger do not hold"))),
-    }
 }
 
 #[cfg(test)]

@@ -8,10 +8,9 @@ use crate::error::Error;
 const HEAD: &str = "\
 # The fourteen challenges
 
-<!-- Made by scripts/regenerate-claims from crates/plan/challenges.toml; change it there. -->
+<!-- Made by scripts/regenerate-challenges from crates/plan/challenges.toml; change it there. -->
 
-Source S2, a \"Solutions Architecture\" for NVMe from GPUs, lists fourteen things that make it hard (L66 to L93). Here is what Warpbell does about each, what shows it, and what nothing shows yet. \
-Figures that the source gives for them are judged in the [claims ledger](claims.md).
+Source S2, a \"Solutions Architecture\" for NVMe from GPUs, lists fourteen things that make it hard (L66 to L93). Here is what Warpbell does about each, what shows it, and what nothing shows yet.
 
 *Built*: what the source suggests, or something else for the same end, is there and tested without hardware. *Partly built*: some of it is. *On paper*: a page and a model. **None of this has run on a GPU or on a real SSD**; \
 tests run kernels on the CPU target, against the software controller or, where a scene of the [guest](guest.md) is named, QEMU's SSDs under a real kernel.
