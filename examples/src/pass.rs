@@ -3,9 +3,9 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use warpbell::describe_status;
 use warpbell::kernels::abi::{BufferRef, CacheRef};
 use warpbell::{Buffer, KernelMemory, Launch, PageCache, SharedMemory};
-use warpbell_workload::describe_status;
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::Failure;

@@ -7,7 +7,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use warpbell::kernels::Error as KernelError;
 use warpbell::kernels::toolchain::CompileError;
-use warpbell_workload::RunError;
 
 /// `warpbell_error` of the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +84,7 @@ impl From<warpbell::Error> for Failure {
             warpbell::Error::Kernels(error) => return kernels(error),
             warpbell::Error::Busy { .. } => Code::Busy,
             warpbell::Error::Undeleted => Code::InUse,
+            warpbell::Error::Command { .. } => Code::Command,
             other => Code::of_exit_code(other.exit_code()),
         };
         Failure::new(code, with_sources(&error))
@@ -107,16 +107,6 @@ fn kernels(error: &KernelError) -> Failure {
         _ => Code::Failed,
     };
     Failure::new(code, with_sources(error))
-}
-
-impl From<RunError> for Failure {
-    fn from(error: RunError) -> Failure {
-        match error {
-            RunError::Warpbell(error) => error.into(),
-            RunError::Command { .. } => Failure::new(Code::Command, error),
-            other => Failure::new(Code::of_exit_code(other.exit_code()), with_sources(&other)),
-        }
-    }
 }
 
 /// An error with what caused it, where its own text does not say so already.
@@ -158,7 +148,7 @@ pub(crate) fn message() -> *const c_char {
 
 /// A status that a kernel reported, in words; valid until the next on this thread.
 pub(crate) fn status_text(status: u32) -> *const c_char {
-    let text = c_text(warpbell_workload::describe_status(status));
+    let text = c_text(warpbell::describe_status(status));
     let keep = |kept: &RefCell<CString>| {
         *kept.borrow_mut() = text;
         kept.borrow().as_ptr()

@@ -5,8 +5,7 @@ use std::collections::HashMap;
 use parking_lot::Mutex;
 use warpbell::driver::Namespace;
 use warpbell::hw::Nsid;
-use warpbell::{OpenOptions, Ssd};
-use warpbell_workload::{BlockIo, RunError};
+use warpbell::{BlockIo, OpenOptions, Ssd};
 
 use crate::error::{Answer, Code, Failure};
 use crate::handle::{Kind, Table};
@@ -100,7 +99,11 @@ impl OpenSsd {
     }
 
     /// The host's queue goes with the first error: a command that timed out may still use its buffer until then.
-    fn with_io(&self, nsid: u32, work: impl FnOnce(&mut BlockIo) -> Result<(), RunError>) -> Answer<()> {
+    fn with_io(
+        &self,
+        nsid: u32,
+        work: impl FnOnce(&mut BlockIo) -> Result<(), warpbell::Error>,
+    ) -> Answer<()> {
         let mut queues = self.io.lock();
         let mut io = match queues.remove(&nsid) {
             Some(io) => io,

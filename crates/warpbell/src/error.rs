@@ -94,6 +94,18 @@ pub enum Error {
         /// What is allowed.
         limit: String,
     },
+    /// A command of the host failed.
+    #[error("{op} of namespace {nsid}{}: {status}", lba.map_or(String::new(), |lba| format!(", LBA {lba}")))]
+    Command {
+        /// `transfer` or `flush`.
+        op: &'static str,
+        /// Namespace.
+        nsid: u32,
+        /// First block of the transfer.
+        lba: Option<u64>,
+        /// The status in words.
+        status: String,
+    },
     /// Something that this machine or this build does not have.
     #[error("{what} is not available: {remedy}")]
     Missing {

@@ -130,7 +130,7 @@ impl Limits {
             let usable: Vec<String> = ssd.namespaces().iter().map(|n| n.nsid.get().to_string()).collect();
             RunError::Namespace { nsid, usable: usable.join(", ") }
         })?;
-        let described = crate::data::DataMap::max_bytes(ssd.data_path().descriptor);
+        let described = warpbell::DataPointers::max_bytes(ssd.data_path().descriptor);
         Ok(Limits {
             nsid,
             blocks: namespace.blocks,

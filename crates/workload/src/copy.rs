@@ -2,9 +2,8 @@
 
 use std::io::{Read, Write};
 
-use warpbell::Ssd;
+use warpbell::{BlockIo, Ssd};
 
-use crate::block_io::BlockIo;
 use crate::control::Control;
 use crate::error::RunError;
 use crate::job::{JobError, Limits};

@@ -5,16 +5,15 @@ use std::time::Duration;
 use serde::Serialize;
 use warpbell::hw::Nsid;
 use warpbell::kernels::abi::{ChunkResult, DigestArgs, WarpResult};
-use warpbell::{AttachOptions, Attachment, OpenTarget, SharedMemory, Sharing, Ssd, Target};
+use warpbell::{AttachOptions, Attachment, OpenTarget, SharedMemory, Sharing, Ssd, Target, describe_status};
 
 use crate::array::{Array, crc_tables, mailbox};
 use crate::control::Control;
-use crate::data::checked_len;
 use crate::error::RunError;
 use crate::job::{JobError, LANES, Limits};
 use crate::launch::{Kernel, Launcher};
 use crate::size::ByteSize;
-use crate::status::describe;
+use crate::size::checked_len;
 
 /// Name and version of the document's form.
 pub const DIGEST_SCHEMA: &str = "warpbell.digest/1";
@@ -208,5 +207,5 @@ fn combine(reports: &Reports, options: &DigestOptions, (bytes, chunk): (u64, u64
 }
 
 fn failed(nsid: u32, lba: Option<u64>, status: u32) -> RunError {
-    RunError::Command { op: "read".to_owned(), nsid, lba, status: describe(status) }
+    RunError::Command { op: "read".to_owned(), nsid, lba, status: describe_status(status) }
 }

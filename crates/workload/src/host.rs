@@ -5,18 +5,18 @@ mod worker;
 use std::time::Duration;
 
 use warpbell::driver::{IoQueueOptions, Notification, RetryPolicy};
-use warpbell::{HostQueue, HostQueueSpec, Ssd};
+use warpbell::{DataPointers, HostQueue, HostQueueSpec, Ssd};
 
 use crate::bench::Runner;
 use crate::control::Control;
 use crate::cpu;
-use crate::data::{DataMap, checked_len};
 use crate::error::RunError;
 use crate::job::Job;
 use crate::options::Completion;
 use crate::outcome::Outcome;
 use crate::queues::QueueReport;
 use crate::schedule::{Pass, Schedule};
+use crate::size::checked_len;
 use crate::stopwatch::Stopwatch;
 use worker::{Supply, Worker};
 
@@ -122,7 +122,7 @@ impl Share<'_> {
         let job = self.job;
         let schedule = Schedule::new(job, self.pass, queue, u64::from(job.queues));
         let queue = self.queue()?;
-        let data = DataMap::new(queue.buffer().as_ref(), self.ssd.data_path().descriptor);
+        let data = DataPointers::new(queue.buffer().as_ref(), self.ssd.data_path().descriptor);
         Ok(Worker::new(Supply { job, queue, data, schedule }))
     }
 

@@ -14,13 +14,12 @@ use std::time::Duration;
 
 use warpbell::hw::Nsid;
 use warpbell::kernels::abi::{self, BenchArgs, WarpResult};
-use warpbell::{AttachOptions, Attachment, Buffer, OpenTarget, SharedMemory, Ssd, Target};
+use warpbell::{AttachOptions, Attachment, Buffer, OpenTarget, SharedMemory, Ssd, Target, describe_status};
 
 use crate::array::{Array, crc_tables, mailbox};
 use crate::bench::Runner;
 use crate::control::Control;
 use crate::cpu::nanoseconds;
-use crate::data::checked_len;
 use crate::error::RunError;
 use crate::job::{HISTOGRAM_DIRECTIONS, Job, LANES, operation};
 use crate::launch::{Kernel, Launcher};
@@ -28,7 +27,7 @@ use crate::options::{Api, Sharing};
 use crate::outcome::Outcome;
 use crate::recovery::{Trouble, patience};
 use crate::result::{Failure, VerifyReport};
-use crate::status::describe;
+use crate::size::checked_len;
 use crate::unit::WrongBlock;
 
 pub(crate) use lab::queue_words as protocol_words;
@@ -276,7 +275,7 @@ fn add(outcome: &mut Outcome, job: &Job, operation: &str, warp: &WarpResult) {
             op: operation.to_owned(),
             nsid: job.nsid,
             lba: Some(warp.error_lba),
-            status: describe(warp.error_status),
+            status: describe_status(warp.error_status),
         });
         outcome.errors += warp.errors - 1;
     }

@@ -10,12 +10,10 @@
 mod array;
 mod axis;
 mod bench;
-mod block_io;
 pub mod calibrate;
 mod control;
 mod copy;
 mod cpu;
-mod data;
 mod digest;
 mod error;
 mod group;
@@ -34,7 +32,6 @@ pub mod resident;
 mod result;
 mod schedule;
 mod size;
-mod status;
 mod stopwatch;
 mod together;
 pub mod trace;
@@ -44,7 +41,6 @@ pub mod units;
 pub use array::Array;
 pub use axis::{Axis, AxisError, MAX_RUNS, sweep};
 pub use bench::{bench, progress, resolve};
-pub use block_io::BlockIo;
 pub use control::Control;
 pub use copy::{Extent, read_blocks, write_blocks};
 pub use digest::{DIGEST_SCHEMA, Digest, DigestOptions, digest};
@@ -67,6 +63,5 @@ pub use result::{
     VerifyReport,
 };
 pub use size::{ByteSize, UnitError, parse_duration};
-pub use status::describe as describe_status;
 pub use stopwatch::ClockKind;
 pub use together::bench_together;

@@ -111,6 +111,12 @@ pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
     if duration > MAX_DURATION { Err(long()) } else { Ok(duration) }
 }
 
+/// Refuses lengths that memory cannot have.
+pub(crate) fn checked_len(bytes: u64) -> Result<usize, warpbell::hw::MemoryError> {
+    usize::try_from(bytes)
+        .map_err(|_| warpbell::hw::MemoryError::Length { len: usize::MAX, max: isize::MAX as usize })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

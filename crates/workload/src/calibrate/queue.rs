@@ -3,15 +3,13 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use warpbell::HostQueue;
 use warpbell::driver::{IoQueueOptions, Outcome};
 use warpbell::nvme::{Sqe, command};
+use warpbell::{DataPointers, HostQueue, describe_status};
 
 use super::fit::Rounds;
 use super::{Calibrator, Measurement, Quantity, Samples};
-use crate::data::DataMap;
 use crate::error::RunError;
-use crate::status::describe;
 
 /// Commands that one pass submits: fewer than the ring takes, so that none waits for room.
 const COMMANDS: u32 = 64;
@@ -79,7 +77,7 @@ impl Calibrator<'_> {
 
     fn read_of_one_block(&self, queue: &HostQueue) -> Result<Sqe, RunError> {
         let namespace = self.ssd.namespace(None)?;
-        let data = DataMap::new(queue.buffer().as_ref(), self.ssd.data_path().descriptor);
+        let data = DataPointers::new(queue.buffer().as_ref(), self.ssd.data_path().descriptor);
         Ok(data.attach(command::read(namespace.nsid.get(), 0, 0), 0, namespace.block_size))
     }
 }
@@ -116,7 +114,7 @@ fn collect(queue: &mut HostQueue) -> Result<(), RunError> {
             Some(done) if done.is_ok() => {}
             Some(done) => {
                 let ended = match done.outcome {
-                    Outcome::Completed(status) => describe(u32::from(status.into_bits())),
+                    Outcome::Completed(status) => describe_status(u32::from(status.into_bits())),
                     Outcome::TimedOut => "timed out".to_owned(),
                 };
                 return Err(RunError::Unmeasurable(format!("a read of LBA 0: {ended}")));

@@ -2,20 +2,18 @@
 
 use std::time::Duration;
 
-use warpbell::HostQueue;
 use warpbell::driver::{Completion, IoCounters, Outcome as Ended};
 use warpbell::kernels::abi;
 use warpbell::nvme::command;
 use warpbell::nvme::{Sqe, Status};
+use warpbell::{DataPointers, HostQueue, describe_status};
 
-use crate::data::DataMap;
 use crate::error::RunError;
 use crate::job::Job;
 use crate::outcome::Outcome;
 use crate::recovery::Trouble;
 use crate::result::{Costs, Failure};
 use crate::schedule::{Io, Schedule};
-use crate::status::describe;
 use crate::stopwatch::Stopwatch;
 use crate::unit;
 
@@ -44,7 +42,7 @@ struct Flight {
 pub(super) struct Worker<'a> {
     job: &'a Job,
     queue: HostQueue,
-    data: DataMap,
+    data: DataPointers,
     schedule: Schedule,
     flights: Vec<Flight>,
     /// Flights that are free, and one that still has commands to write.
@@ -73,7 +71,7 @@ pub(super) struct Worker<'a> {
 pub(super) struct Supply<'a> {
     pub(super) job: &'a Job,
     pub(super) queue: HostQueue,
-    pub(super) data: DataMap,
+    pub(super) data: DataPointers,
     pub(super) schedule: Schedule,
 }
 
@@ -381,10 +379,10 @@ fn is_aborted(completion: &Completion) -> bool {
 
 fn ended(completion: &Completion) -> String {
     match completion.outcome {
-        Ended::Completed(status) => describe(u32::from(status.into_bits())),
+        Ended::Completed(status) => describe_status(u32::from(status.into_bits())),
         // Nobody aborts it and nothing replaces its queue: its buffer is out of use until the end.
         Ended::TimedOut => {
-            let text = describe(abi::STATUS_LIBRARY | abi::TIMED_OUT);
+            let text = describe_status(abi::STATUS_LIBRARY | abi::TIMED_OUT);
             format!("{text}; --api host does not recover from this, --api io does (docs/recovery.md)")
         }
     }

@@ -1,7 +1,7 @@
 //! One run against the GPU-resident controller.
 
 use warpbell::kernels::abi::{self, ResidentArgs};
-use warpbell::{Launch, OpenTarget, Target};
+use warpbell::{Launch, OpenTarget, Target, describe_status};
 
 use super::figures::{Multiprocessors, ResidentFigures};
 use super::geometry::Geometry;
@@ -17,7 +17,6 @@ use crate::launch::Launched;
 use crate::options::{Access, Api, BenchOptions, Sharing};
 use crate::outcome::{EXAMPLES, Outcome};
 use crate::result::{DeviceReport, Failure, PathReport, Run, Traffic};
-use crate::status::describe;
 
 /// Checks `options`; what has no meaning without data, or without an SSD, is refused by name.
 pub fn resolve(spec: &ResidentSpec, options: &BenchOptions) -> Result<Job, JobError> {
@@ -194,7 +193,7 @@ fn outcome(memory: &ResidentMemory, job: &Job) -> Result<Outcome, RunError> {
         }
         outcome.reads += warp.reads;
         if warp.errors > 0 {
-            fail(&mut outcome, warp.errors, describe(warp.error_status));
+            fail(&mut outcome, warp.errors, describe_status(warp.error_status));
         }
         if warp.mismatches > 0 {
             fail(&mut outcome, warp.mismatches, "answered with another command's status".to_owned());

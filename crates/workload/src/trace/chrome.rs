@@ -5,12 +5,12 @@ mod format;
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use warpbell::describe_status;
 
 use serde_json::{Value, json};
 
 use super::event::{Event, What, opcode_word};
 use super::file::{SsdTrace, TraceFile};
-use crate::status::describe;
 pub use format::{ChromeEvent, ChromeWriter};
 
 /// Name and version of what stands under the key `warpbell`.
@@ -110,7 +110,7 @@ impl Process {
                 self.span(array, "b", self.time(event), event.warp, span, args)
             }
             What::Complete { cid, generation, status } => {
-                let words = if status == 0 { "success".to_owned() } else { describe(status) };
+                let words = if status == 0 { "success".to_owned() } else { describe_status(status) };
                 let args = json!({"status": words});
                 match self.open.remove(&(event.warp, lane, qid, cid, generation)) {
                     Some(span) => self.span(array, "e", self.time(event), event.warp, span, args),
@@ -133,7 +133,7 @@ impl Process {
                 self.count(array, event, i64::from(completions) - i64::from(spurious))
             }
             What::Refuse { status } => {
-                self.mark(array, event, "refused", json!({"lane": lane, "status": describe(status)}))
+                self.mark(array, event, "refused", json!({"lane": lane, "status": describe_status(status)}))
             }
             What::Late { cid } => {
                 self.mark(array, event, "late", json!({"qid": qid, "lane": lane, "cid": cid}))

@@ -1,10 +1,10 @@
 //! Statuses in words.
 
-use warpbell::kernels::abi;
-use warpbell::nvme::Status;
+use warpbell_kernels::abi;
+use warpbell_nvme::Status;
 
 /// What the status of a finished I/O says: the controller's words, or the device library's.
-pub fn describe(status: u32) -> String {
+pub fn describe_status(status: u32) -> String {
     if status & abi::STATUS_LIBRARY == 0 {
         return Status::from_bits(status as u16).to_string();
     }
@@ -16,6 +16,7 @@ pub fn describe(status: u32) -> String {
         abi::MISALIGNED => "the buffer is not aligned",
         abi::QUEUE_GONE => "the queue was lost",
         abi::NO_CID => "no free command identifier",
+        abi::NO_ROOM => "no room in the queue",
         abi::STALE_TOKEN => "the command was already answered",
         abi::INVALID_BATCH => "batch larger than the queue",
         abi::TOO_LARGE => "above the controller's transfer limit",
@@ -36,8 +37,11 @@ mod tests {
 
     #[test]
     fn both_kinds_have_words() {
-        assert!(describe(abi::STATUS_LIBRARY | abi::TIMED_OUT).starts_with("deadline"));
-        assert_eq!(describe(abi::STATUS_LIBRARY | 999), "device library status 999");
-        assert!(describe(0x280).len() > 3, "the controller's statuses have names");
+        for code in 1..=abi::OUT_OF_LEASE {
+            let text = describe_status(abi::STATUS_LIBRARY | code);
+            assert!(!text.starts_with("device library"), "{text}");
+        }
+        assert_eq!(describe_status(abi::STATUS_LIBRARY | 999), "device library status 999");
+        assert!(describe_status(0x280).len() > 3, "the controller's statuses have names");
     }
 }

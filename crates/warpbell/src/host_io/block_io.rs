@@ -2,14 +2,12 @@
 
 use std::time::Duration;
 
-use warpbell::driver::{Completion, IoQueueOptions, Outcome as Ended};
-use warpbell::nvme::{Sqe, command};
-use warpbell::{HostQueue, Ssd};
+use warpbell_driver::{Completion, IoQueueOptions, Outcome as Ended};
+use warpbell_hw::Nsid;
+use warpbell_nvme::{Sqe, command};
 
-use crate::data::DataMap;
-use crate::error::RunError;
-use crate::job::Limits;
-use crate::status::describe;
+use super::DataPointers;
+use crate::{Error, HostQueue, Ssd, describe_status};
 
 /// Bytes that are in flight at a time.
 const CHUNK: usize = 1 << 20;
@@ -24,7 +22,7 @@ const DEADLINE: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct BlockIo {
     queue: HostQueue,
-    data: DataMap,
+    data: DataPointers,
     nsid: u32,
     block: u64,
     max_blocks: u64,
@@ -32,16 +30,17 @@ pub struct BlockIo {
 
 impl BlockIo {
     /// A queue and a buffer of its own, for one namespace.
-    pub fn new(ssd: &Ssd, nsid: u32) -> Result<BlockIo, RunError> {
-        let limits = Limits::of(ssd, nsid)?;
-        let block = u64::from(limits.block_size);
-        let max = limits.max_transfer_bytes.unwrap_or(CHUNK as u64).min(CHUNK as u64);
-        let entries = ENTRIES.min(limits.max_entries);
+    pub fn new(ssd: &Ssd, nsid: u32) -> Result<BlockIo, Error> {
+        let block = u64::from(ssd.namespace(Some(Nsid(nsid)))?.block_size);
+        let by = ssd.data_path().descriptor;
+        let most =
+            ssd.max_transfer_bytes().unwrap_or(u64::MAX).min(DataPointers::max_bytes(by)).min(CHUNK as u64);
+        let entries = ENTRIES.min(ssd.controller().max_entries());
         let options = IoQueueOptions { deadline: DEADLINE, ..IoQueueOptions::default() };
         let buffer = ssd.buffer(CHUNK)?;
-        let data = DataMap::new(buffer.as_ref(), ssd.data_path().descriptor);
+        let data = DataPointers::new(buffer.as_ref(), by);
         let queue = ssd.host_queue(entries, options, buffer)?;
-        Ok(BlockIo { queue, data, nsid, block, max_blocks: (max / block).clamp(1, 1 << 16) })
+        Ok(BlockIo { queue, data, nsid, block, max_blocks: (most / block).clamp(1, 1 << 16) })
     }
 
     /// Bytes of a block.
@@ -50,7 +49,7 @@ impl BlockIo {
     }
 
     /// Fills `into`, whole blocks, from `lba` on.
-    pub fn read(&mut self, lba: u64, into: &mut [u8]) -> Result<(), RunError> {
+    pub fn read(&mut self, lba: u64, into: &mut [u8]) -> Result<(), Error> {
         let mut next = lba;
         for piece in into.chunks_mut(CHUNK) {
             let blocks = piece.len() as u64 / self.block;
@@ -62,7 +61,7 @@ impl BlockIo {
     }
 
     /// Writes `from`, whole blocks, from `lba` on.
-    pub fn write(&mut self, lba: u64, from: &[u8]) -> Result<(), RunError> {
+    pub fn write(&mut self, lba: u64, from: &[u8]) -> Result<(), Error> {
         let mut next = lba;
         for piece in from.chunks(CHUNK) {
             let blocks = piece.len() as u64 / self.block;
@@ -74,18 +73,18 @@ impl BlockIo {
     }
 
     /// Makes what was written before durable.
-    pub fn flush(&mut self) -> Result<(), RunError> {
+    pub fn flush(&mut self) -> Result<(), Error> {
         let completion = self.queue.execute(&command::flush(self.nsid))?;
         self.ended("flush", &completion, None)
     }
 
     /// Deletes the queue in good order.
-    pub fn finish(self) -> Result<(), RunError> {
-        Ok(self.queue.delete()?)
+    pub fn finish(self) -> Result<(), Error> {
+        self.queue.delete()
     }
 
     /// Moves `blocks` blocks between `lba` and the buffer's beginning, in as many commands as it takes.
-    fn transfer(&mut self, make: fn(u32, u64, u16) -> Sqe, lba: u64, blocks: u64) -> Result<(), RunError> {
+    fn transfer(&mut self, make: fn(u32, u64, u16) -> Sqe, lba: u64, blocks: u64) -> Result<(), Error> {
         let mut next = 0;
         while next < blocks || self.queue.outstanding() > 0 {
             while next < blocks && self.queue.room() > 0 {
@@ -106,12 +105,12 @@ impl BlockIo {
         Ok(())
     }
 
-    fn ended(&self, op: &str, completion: &Completion, lba: Option<u64>) -> Result<(), RunError> {
+    fn ended(&self, op: &'static str, completion: &Completion, lba: Option<u64>) -> Result<(), Error> {
         let status = match completion.outcome {
             Ended::Completed(status) if status.is_ok() => return Ok(()),
-            Ended::Completed(status) => describe(status.into_bits().into()),
+            Ended::Completed(status) => describe_status(status.into_bits().into()),
             Ended::TimedOut => format!("no completion within {DEADLINE:?}"),
         };
-        Err(RunError::Command { op: op.to_owned(), nsid: self.nsid, lba, status })
+        Err(Error::Command { op, nsid: self.nsid, lba, status })
     }
 }

@@ -1,26 +1,26 @@
-//! How commands of the host describe their data.
+//! Data pointers (PRP, SGL) of the host's commands.
 
-use warpbell::Descriptor;
-use warpbell::hw::MemoryError;
-use warpbell::kernels::abi::BufferRef;
-use warpbell::nvme::{SglDescriptor, Sqe};
+use warpbell_kernels::abi::BufferRef;
+use warpbell_nvme::{SglDescriptor, Sqe};
+
+use crate::Descriptor;
 
 /// Bytes of a controller memory page.
 const PAGE: u64 = 4096;
 /// Entries of the largest PRP list: with it a command moves 1 MiB.
 const LIST_ENTRIES: u64 = 256;
 
-/// Describes parts of one registered buffer.
+/// Data pointers to parts of one registered buffer.
 #[derive(Clone, Copy, Debug)]
-pub struct DataMap {
+pub struct DataPointers {
     buffer: BufferRef,
     by: Descriptor,
 }
 
-impl DataMap {
+impl DataPointers {
     /// Parts of `buffer`.
-    pub fn new(buffer: BufferRef, by: Descriptor) -> DataMap {
-        DataMap { buffer, by }
+    pub fn new(buffer: BufferRef, by: Descriptor) -> DataPointers {
+        DataPointers { buffer, by }
     }
 
     /// The most bytes of one command that this form describes.
@@ -55,11 +55,6 @@ impl DataMap {
     }
 }
 
-/// Refuses lengths that memory cannot have.
-pub fn checked_len(bytes: u64) -> Result<usize, MemoryError> {
-    usize::try_from(bytes).map_err(|_| MemoryError::Length { len: usize::MAX, max: isize::MAX as usize })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -67,7 +62,7 @@ mod tests {
     #[test]
     fn prps_of_one_two_and_many_pages() {
         let buffer = BufferRef { iova: 0x10_0000, prp_iova: 0x90_0000, bytes: 8 << 20, ..BufferRef::new() };
-        let map = DataMap::new(buffer, Descriptor::Prp);
+        let map = DataPointers::new(buffer, Descriptor::Prp);
         let prps = |offset, bytes| {
             let sqe = map.attach(Sqe::zeroed(), offset, bytes);
             (sqe.prp1(), sqe.prp2())
@@ -82,7 +77,7 @@ mod tests {
     #[test]
     fn one_sgl_descriptor() {
         let buffer = BufferRef { iova: 0x10_0000, bytes: 8 << 20, ..BufferRef::new() };
-        let sqe = DataMap::new(buffer, Descriptor::Sgl).attach(Sqe::zeroed(), 512, 1 << 20);
+        let sqe = DataPointers::new(buffer, Descriptor::Sgl).attach(Sqe::zeroed(), 512, 1 << 20);
         assert_eq!((sqe.sgl().address, sqe.sgl().length), (0x10_0200, 1 << 20));
     }
 }

@@ -1,0 +1,7 @@
+//! I/O of the host itself: whole blocks, and how commands describe their data.
+
+mod block_io;
+mod data_pointers;
+
+pub use block_io::BlockIo;
+pub use data_pointers::DataPointers;
