@@ -114,7 +114,7 @@ pub struct ListArgs {
     /// More devices to show, such as soft:file=PATH
     #[arg(value_name = "DEVICE")]
     pub devices: Vec<warpbell::DeviceName>,
-    /// Look at a captured tree: DIR/sys, DIR/proc, DIR/dev
+    /// Look at a captured machine: a file that `warpbell check --capture` made, or a folder with sys, proc and dev
     #[arg(long, value_name = "DIR", default_value = "/", hide_default_value = true)]
     pub root: std::path::PathBuf,
 }

@@ -13,6 +13,7 @@ mod open;
 mod out;
 mod progress;
 mod render;
+mod tree;
 
 use std::process::ExitCode;
 

@@ -6,8 +6,9 @@ mod select;
 mod unpack;
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -85,7 +86,9 @@ impl Capture {
         let write = || {
             let mut text = serde_json::to_string_pretty(self)?;
             text.push('\n');
-            File::create_new(path)?.write_all(text.as_bytes())
+            // Of its owner's alone: as root, more was read than others may see.
+            let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+            file?.write_all(text.as_bytes())
         };
         write().map_err(|source| CaptureError { path: path.to_owned(), source })
     }

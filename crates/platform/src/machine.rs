@@ -5,6 +5,7 @@ mod iommu;
 mod nvidia;
 mod pci;
 
+pub(crate) use host::release;
 pub use host::{Cpu, Kernel, Limits, Vfio};
 pub use iommu::{Iommu, Remapping, Vendor};
 pub use nvidia::Nvidia;

@@ -356,3 +356,36 @@ fn no_serial_number_is_captured_unless_asked_for() {
     assert_eq!(count(Serials::Left), 0);
     assert_eq!(count(Serials::Taken), 2, "that of the controller, and that of its configuration space");
 }
+
+#[test]
+fn a_machine_that_lies_is_judged_all_the_same() {
+    let machine = unpacked("two-socket");
+    let devices = machine.path().join("sys/bus/pci/devices");
+    let link = |name: &str, target: &str| {
+        fs::remove_file(devices.join(name)).expect("the copy may be written");
+        std::os::unix::fs::symlink(target, devices.join(name)).expect("the copy may be written");
+    };
+    // Each above the other.
+    let (one, other) = ("0000:18:00.0", "0000:19:00.0");
+    for (above, below) in [(one, other), (other, one)] {
+        let place = format!("sys/devices/pci0000:16/{above}/{below}");
+        fs::create_dir_all(machine.path().join(&place)).expect("the copy may be written");
+        for file in ["class", "vendor", "device"] {
+            let text = if file == "class" {
+                "0x030200"
+            } else if file == "vendor" {
+                "0x10de"
+            } else {
+                "0x2331"
+            };
+            fs::write(machine.path().join(&place).join(file), text).expect("the copy may be written");
+        }
+        link(below, &format!("../../../devices/pci0000:16/{above}/{below}"));
+    }
+    let seen = Machine::read(&Sysfs::at(machine.path()));
+    assert!(Topology::of(&seen).text().contains(one) && !Report::of(&seen).text().is_empty());
+    // A release that would lead elsewhere is none.
+    fs::write(machine.path().join("proc/sys/kernel/osrelease"), "6.12/../../x\n")
+        .expect("the copy may be written");
+    assert_eq!(Machine::read(&Sysfs::at(machine.path())).kernel.release, None);
+}

@@ -101,7 +101,19 @@ fn a_duplicate_that_may_be_taken_for_another_commands_says_when() {
     assert_eq!(client.device.faults()[0].ambiguous_at, None, "posted twice before it is used again");
     submit(&client, &mut pair, 1, &[read(8)]);
     client.settle();
-    assert!(client.device.faults()[0].ambiguous_at.is_some(), "used again before the second was freed");
+    let first = client.device.faults()[0].ambiguous_at;
+    assert!(first.is_some(), "used again before the second was freed");
+    client.device.advance(Duration::from_micros(1));
+    assert_eq!(identifiers(&client, &mut pair, 3), [1, 1, 1]);
+    submit(&client, &mut pair, 1, &[read(9)]);
+    client.settle();
+    assert_eq!(client.device.faults()[0].ambiguous_at, first, "the first time counts");
+
+    let [mut client, _] = both("kind='duplicate';lba=7;count=1");
+    let mut pair = client.pair(1, 16);
+    submit(&client, &mut pair, 1, &[read(7), read(8)]);
+    assert_eq!(identifiers(&client, &mut pair, 3), [1, 1, 2]);
+    assert_eq!(client.device.faults()[0].ambiguous_at, None, "what waits has another identifier");
 
     let [mut client, _] = both("kind='duplicate';lba=7;count=1");
     let mut pair = client.pair(1, 2);

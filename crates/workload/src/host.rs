@@ -181,7 +181,7 @@ impl<'a> Drive<'a> {
         while !workers.iter().all(Worker::is_done) {
             let mut look = false;
             for worker in workers.iter_mut() {
-                look |= worker.step(self.clock)?;
+                look |= worker.step(self.clock, |now| self.is_eventful(now))?;
             }
             if look {
                 self.look(workers);
@@ -190,6 +190,13 @@ impl<'a> Drive<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Whether counting begins or ends at this time.
+    #[inline]
+    fn is_eventful(&self, now: u64) -> bool {
+        let begins = !self.measured && now >= cpu::nanoseconds(self.measure);
+        begins || self.control.stopped() || self.end.is_some_and(|end| now >= cpu::nanoseconds(end))
     }
 
     /// Acts on the time, and on the wish to stop.

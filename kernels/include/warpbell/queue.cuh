@@ -192,7 +192,7 @@ template <sharing Mode> class queue : tracer {
         u64 ticket;
         u64 limit;
         u32 turn;   // low half; before the last reservation was made
-        u32 others; // 0: for some reservations now, nobody else took a ticket between this lane's
+        u32 others; // 0: nobody else took a ticket between this lane's last reservations
         WARPBELL_D void clear() { ticket = limit = 0, turn = 0, others = 1; }
     };
     // Registers of one lane while it collects.

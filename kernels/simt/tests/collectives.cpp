@@ -98,6 +98,37 @@ void shuffles() {
     }
 }
 
+// Whoever meets nobody gets what a group of one gets, by each operation, in every lane and from other lanes,
+// too.
+void groups_of_one() {
+    uint64_t got[32][12];
+    run(grid(1, 32), [&] {
+        const unsigned i = me(), own = 1u << i;
+        uint64_t* out = got[i];
+        int same = 0;
+        __syncwarp(own);
+        out[0] = __ballot_sync(own, i % 2);
+        out[1] = static_cast<uint64_t>(__any_sync(own, i % 2));
+        out[2] = static_cast<uint64_t>(__all_sync(own, i % 2));
+        out[3] = __shfl_sync(own, 100 + i, static_cast<int>(i));
+        out[4] = __shfl_up_sync(own, 100 + i, 0);
+        out[5] = __shfl_xor_sync(own, 100 + i, 0);
+        out[6] = __match_any_sync(own, 7u);
+        out[7] = __match_all_sync(own, 7u, &same);
+        out[8] = __reduce_add_sync(own, 100 + i);
+        out[9] = static_cast<uint64_t>(same);
+        out[10] = __shfl_sync(own, 100 + i, static_cast<int>(i) ^ 1);
+        out[11] = __reduce_xor_sync(own, 100 + i);
+    });
+    for (unsigned i = 0; i < 32; ++i) {
+        const uint64_t own = 1u << i, odd = i % 2, value = 100 + i;
+        const uint64_t expected[] = {odd ? own : 0, odd, odd,   value, value,       value,
+                                     own,           own, value, 1,     0xbad0bad0u, value};
+        for (unsigned k = 0; k < 12; ++k)
+            CHECK(got[i][k] == expected[k]);
+    }
+}
+
 // Within segments of 8: a lane may read an earlier segment, not a later one.
 void shuffle_xor_with_width() {
     unsigned got[32];
@@ -285,6 +316,7 @@ int main() {
         shuffles();
         shuffle_xor_with_width();
         shuffle_from_a_lane_outside();
+        groups_of_one();
         votes();
         matches();
         reductions();

@@ -37,7 +37,7 @@ pub struct Threads {
 
 impl Default for Threads {
     fn default() -> Threads {
-        Threads { workers: 1, pin: Vec::new(), idle: Idle::YieldAfter(256), turns: 4096 }
+        Threads { workers: 1, pin: Vec::new(), idle: Idle::YieldAfter(8), turns: 4096 }
     }
 }
 
@@ -184,7 +184,7 @@ fn run_share(
     Ok(report)
 }
 
-/// Grows with whatever others may wait for.
+/// Grows with commands, completions and doorbells.
 fn work_of(counters: &Counters) -> u64 {
     counters.sqes + counters.cqes + counters.doorbells + counters.shadow_stores
 }

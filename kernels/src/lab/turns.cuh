@@ -59,10 +59,11 @@ class turns_protocol {
     }
 
   private:
-    // Lanes without commands poll with the others where that is free: together they load more entries.
+    // Lanes without commands poll with the others where collectives are cheap: together they load more
+    // entries.
     WARPBELL_D static u32 group_of(const lab_place& place) {
         const u32 all = 0xffffffffu, idle = WARPBELL_WARP_LANES - place.lanes;
-        return port::idle_lanes_poll() || idle == 0 ? all : ~(all << place.lanes);
+        return port::polls_alone() == 1 || idle == 0 ? all : ~(all << place.lanes);
     }
     WARPBELL_D static u32 batch_of(const warpbell_bench_args& args, const lab_place& place) {
         const u32 n = args.batch < place.lanes ? args.batch : place.lanes;

@@ -26,7 +26,7 @@ pub struct BindArgs {
     /// Bind the device with this serial number or PCI address although it carries a partition table or file system
     #[arg(long, value_name = "SERIAL|BDF", require_equals = true)]
     pub allow_signed: Vec<String>,
-    /// Look at a captured tree: DIR/sys, DIR/proc, DIR/dev
+    /// Look at a captured machine: a file that `warpbell check --capture` made, or a folder with sys, proc and dev
     #[arg(long, value_name = "DIR", default_value = "/", hide_default_value = true, requires = "dry_run")]
     pub root: PathBuf,
 }
@@ -43,7 +43,7 @@ pub struct UnbindArgs {
     /// Print the writes and what stands against them, and change nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Look at a captured tree: DIR/sys, DIR/proc, DIR/dev
+    /// Look at a captured machine: a file that `warpbell check --capture` made, or a folder with sys, proc and dev
     #[arg(long, value_name = "DIR", default_value = "/", hide_default_value = true, requires = "dry_run")]
     pub root: PathBuf,
 }

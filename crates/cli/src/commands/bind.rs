@@ -8,19 +8,21 @@ use warpbell::vfio::pci::{BindOptions, BindPlan, PciError, Sysfs, UnbindPlan, Us
 use super::pci::{Record, judge, plans, print, resolve, tell};
 use crate::args::{BindArgs, Global};
 use crate::exit::Ending;
+use crate::tree::Tree;
 
 /// Name and version of the document's form.
 const SCHEMA: &str = "warpbell.bind/1";
 
 /// Runs the command.
 pub fn run(args: &BindArgs, global: &Global) -> Result<(), Ending> {
-    let sysfs = Sysfs::at(&args.root);
-    let options = options(args, &sysfs)?;
-    let all = resolve(&sysfs, &args.devices)?;
+    let tree = Tree::at(&args.root)?;
+    let sysfs = tree.sysfs();
+    let options = options(args, sysfs)?;
+    let all = resolve(sysfs, &args.devices)?;
     let mut planned = Vec::new();
     let mut records = Vec::new();
     for bdf in &all {
-        let plan = BindPlan::new(&sysfs, *bdf, &all, &options)?;
+        let plan = BindPlan::new(sysfs, *bdf, &all, &options)?;
         let record = Record::new(&plan.function, plan.already);
         records.push(record.planned(plan.steps(), &plan.refusals, &plan.lifted, &plan.missing));
         planned.push(plan);
@@ -38,9 +40,9 @@ pub fn run(args: &BindArgs, global: &Global) -> Result<(), Ending> {
     let mut bound = Vec::new();
     for (plan, record) in planned.into_iter().zip(&mut records) {
         let mut shown = Vec::new();
-        let done = plan.carry_out(&sysfs, &sysfs, &mut |step| tell(step, global, &mut shown));
+        let done = plan.carry_out(sysfs, sysfs, &mut |step| tell(step, global, &mut shown));
         let now =
-            done.map_err(|error| Ending::failed(format!("{error}{}", give_back(&sysfs, &bound, global))))?;
+            done.map_err(|error| Ending::failed(format!("{error}{}", give_back(sysfs, &bound, global))))?;
         if !record.already {
             bound.push(now.bdf);
         }

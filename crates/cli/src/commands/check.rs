@@ -10,11 +10,12 @@ use std::sync::atomic::AtomicBool;
 
 use serde_json::{Value, json};
 use warpbell::vfio::pci::Sysfs;
-use warpbell_platform::{Capture, Machine, Report, Serials, Unpacked};
+use warpbell_platform::{Capture, Machine, Report, Serials};
 
 use crate::args::{CheckArgs, Global, Output};
 use crate::exit::{Ending, MISSING};
 use crate::out;
+use crate::tree::Tree;
 use self_test::Tests;
 
 /// Names and versions of the documents' forms.
@@ -65,40 +66,6 @@ fn document(report: &Report, self_test: Option<bool>) -> Value {
         "paths": report.paths,
         "verdict": report.verdict,
     })
-}
-
-/// Where the files of a machine are.
-pub enum Tree {
-    Folder(Sysfs),
-    Captured(Unpacked),
-}
-
-impl Tree {
-    /// The machine that `--root` names: a folder, or a captured machine.
-    pub fn at(root: &Path) -> Result<Tree, Ending> {
-        if root.is_file() {
-            let unpacked = Capture::read(root).and_then(|capture| capture.unpack());
-            return unpacked.map(Tree::Captured).map_err(|error| {
-                Ending::usage(format!("--root {}: no captured machine: {error}", root.display()))
-            });
-        }
-        let sysfs = Sysfs::at(root);
-        if !sysfs.is_system() && !sysfs.exists("/sys") {
-            return Err(Ending::usage(format!(
-                "--root {}: no captured machine: it has no sys; warpbell check --capture FILE makes one",
-                root.display()
-            )));
-        }
-        Ok(Tree::Folder(sysfs))
-    }
-
-    /// Its files.
-    pub fn sysfs(&self) -> &Sysfs {
-        match self {
-            Tree::Folder(sysfs) => sysfs,
-            Tree::Captured(unpacked) => unpacked.sysfs(),
-        }
-    }
 }
 
 fn copy(sysfs: &Sysfs, file: &Path, with_serials: bool, global: &Global) -> Result<(), Ending> {

@@ -7,6 +7,7 @@ use warpbell::{DeviceName, OpenOptions, Ssd};
 
 use crate::args::{Global, ListArgs, Output};
 use crate::exit::Ending;
+use crate::tree::Tree;
 use crate::{out, units};
 
 /// Name and version of the document's form.
@@ -14,11 +15,12 @@ const SCHEMA: &str = "warpbell.list/1";
 
 /// Runs the command.
 pub fn run(args: &ListArgs, global: &Global) -> Result<(), Ending> {
-    let sysfs = Sysfs::at(&args.root);
-    let mut entries = found(&sysfs);
+    let tree = Tree::at(&args.root)?;
+    let sysfs = tree.sysfs();
+    let mut entries = found(sysfs);
     for name in &args.devices {
         match name.function() {
-            Some(function) => ask(&mut entries, &function.resolve(&sysfs)?.to_string(), name)?,
+            Some(function) => ask(&mut entries, &function.resolve(sysfs)?.to_string(), name)?,
             None => entries.push(named(name)?),
         }
     }

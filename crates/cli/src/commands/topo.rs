@@ -3,10 +3,10 @@
 use serde::Serialize;
 use warpbell_platform::{Machine, Topology};
 
-use super::check::Tree;
 use crate::args::{Global, Output, TopoArgs};
 use crate::exit::{Ending, MISSING};
 use crate::out;
+use crate::tree::Tree;
 
 /// Name and version of the document's form.
 const SCHEMA: &str = "warpbell.topo/1";

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 /// Bytes of a row.
 const ROW: usize = 32;
 
-/// The most that a file may have: configuration space of PCIe takes 4 KiB.
-const LARGEST: usize = 1 << 20;
+/// The most that a file of bytes may have: configuration space of PCIe takes 4 KiB.
+const LARGEST: usize = 4096;
 
 /// What a path is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,20 +57,23 @@ impl Rows {
         }
         let mut contents = vec![0; self.length];
         for (offset, digits) in &self.rows {
-            let row = || {
-                let at = usize::from_str_radix(offset, 16).ok()?;
-                let count = digits.is_ascii().then_some(digits.len() / 2)?;
-                let place = contents.get_mut(at..at.checked_add(count)?)?;
-                for (byte, pair) in place.iter_mut().zip(digits.as_bytes().chunks(2)) {
-                    *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
-                }
-                Some(())
-            };
-            let mut row = row;
-            row().ok_or_else(|| bad(format!("row {offset}: {digits:?} are no bytes of {}", self.length)))?;
+            let place = usize::from_str_radix(offset, 16).ok();
+            let filled = place.and_then(|at| fill(contents.get_mut(at..)?, digits));
+            filled.ok_or_else(|| bad(format!("row {offset}: {digits:?} are no bytes of {}", self.length)))?;
         }
         Ok(contents)
     }
+}
+
+/// Two hexadecimal digits for each byte; nothing if they are none, or too many.
+fn fill(place: &mut [u8], digits: &str) -> Option<()> {
+    let digits = digits.as_bytes();
+    let right = digits.len().is_multiple_of(2) && digits.len() / 2 <= place.len();
+    (right && digits.iter().all(u8::is_ascii_hexdigit)).then_some(())?;
+    for (byte, pair) in place.iter_mut().zip(digits.chunks(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    Some(())
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::fs;
 use super::Serials;
 use super::files::Collector;
 use crate::ConfigSpace;
+use crate::machine::release;
 
 /// Parameters of the kernel that decide something here. Others may hold names of this machine.
 const PARAMETERS: [&str; 14] = [
@@ -72,7 +73,7 @@ fn modules(collector: &mut Collector<'_>) {
     collector.folder("/sys/bus/pci/drivers/vfio-pci");
     collector.copy("/sys/module/vfio/parameters/enable_unsafe_noiommu_mode");
     collector.copy("/sys/module/vfio_iommu_type1/parameters/allow_unsafe_interrupts");
-    let Some(release) = collector.from.text("/proc/sys/kernel/osrelease") else { return };
+    let Some(release) = release(collector.from) else { return };
     let concerns = |line: &str| ["vfio", "iommufd"].iter().any(|word| line.to_lowercase().contains(word));
     for list in ["modules.dep", "modules.builtin"] {
         let path = format!("/lib/modules/{release}/{list}");

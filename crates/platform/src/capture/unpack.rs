@@ -5,7 +5,7 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Component, Path};
 
 use tempfile::TempDir;
 use warpbell_vfio::pci::Sysfs;
@@ -66,7 +66,7 @@ fn invalid(what: &str) -> io::Error {
 
 fn place(folder: &Path, path: &Path, entry: &Entry) -> io::Result<()> {
     let outside = || invalid("it leads out of the machine");
-    let inner = path.strip_prefix("/").ok().filter(|inner| is_plain(inner)).ok_or_else(outside)?;
+    let inner = inner(path).ok_or_else(outside)?;
     let to = folder.join(inner);
     let parent = inner.parent().unwrap_or(Path::new(""));
     fs::create_dir_all(folder.join(parent))?;
@@ -81,10 +81,10 @@ fn place(folder: &Path, path: &Path, entry: &Entry) -> io::Result<()> {
     }
 }
 
-/// Whether the path is written in the one way without detours: else a link above it could go unseen.
-fn is_plain(path: &Path) -> bool {
-    let names: PathBuf = path.components().filter(|part| matches!(part, Component::Normal(_))).collect();
-    !names.as_os_str().is_empty() && names.as_os_str() == path.as_os_str()
+/// The path below the root, if it is written in the one way without detours: else a link above it could go unseen.
+fn inner(path: &Path) -> Option<&Path> {
+    let inner = path.to_str()?.strip_prefix('/')?;
+    inner.split('/').all(|name| !matches!(name, "" | "." | "..")).then(|| Path::new(inner))
 }
 
 /// Whether a link with `above` folders above it stays among them: up first, then down alone.
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn nothing_leads_out_of_the_folder() {
         let text = || Entry::Text("x".to_owned());
-        for path in ["/../x", "x", "/a/../../x", "/a/./x", "/a//x", "/"] {
+        for path in ["/../x", "x", "/a/../../x", "/a/./x", "/a//x", "/", "//x", "/./x", "/x/", "/x/."] {
             let error = unpack(&[(path, text())]).unwrap_err();
             assert_eq!(error.to_string(), format!("{path}: it leads out of the machine"));
         }
@@ -123,6 +123,9 @@ mod tests {
             assert_eq!(error.to_string(), "/a/link: it leads out of the machine");
         }
         unpack(&[("/a/link", link("../b")), ("/a/file", text())]).unwrap();
+        let escape =
+            [("///p/q/r/x", link("../../..")), ("//p/q/r/x/y", link("..")), ("/y/x/link", link("../a"))];
+        assert!(unpack(&escape).is_err());
         for below in [text(), link("c"), Entry::Folder] {
             let error = unpack(&[("/a/b", link("../e")), ("/a/b/c/d", below)]).unwrap_err();
             assert_eq!(error.to_string(), "/a/b/c/d: it lies below a link");

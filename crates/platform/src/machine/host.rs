@@ -13,9 +13,14 @@ pub struct Kernel {
     pub config: Option<String>,
 }
 
+/// The kernel's release, which is a part of paths: nothing where it has more parts itself.
+pub(crate) fn release(sysfs: &Sysfs) -> Option<String> {
+    sysfs.text("/proc/sys/kernel/osrelease").filter(|release| !release.contains('/'))
+}
+
 impl Kernel {
     pub(super) fn read(sysfs: &Sysfs) -> Kernel {
-        let release = sysfs.text("/proc/sys/kernel/osrelease");
+        let release = release(sysfs);
         let config = release.as_ref().and_then(|release| sysfs.text(format!("/boot/config-{release}")));
         Kernel { config, parameters: sysfs.text("/proc/cmdline"), release }
     }

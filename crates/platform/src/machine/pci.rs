@@ -77,9 +77,22 @@ pub(super) fn read(sysfs: &Sysfs) -> Option<Vec<PciNode>> {
     let mut nodes: Vec<PciNode> =
         sysfs.names(folder).iter().filter_map(|name| node(sysfs, name.parse().ok()?)).collect();
     nodes.sort_by_key(|node| node.bdf);
+    without_cycles(&mut nodes);
     let bare = ports_without_words(&nodes);
     nodes.iter_mut().zip(bare).for_each(|(node, kind)| node.role = kind.unwrap_or(node.role));
     Some(nodes)
+}
+
+/// A captured machine may say what it likes: who is above itself is above nobody.
+fn without_cycles(nodes: &mut [PciNode]) {
+    for index in 0..nodes.len() {
+        let own = nodes[index].bdf;
+        let above = |at: Bdf| nodes.iter().find(|node| node.bdf == at)?.parent;
+        let chain = std::iter::successors(nodes[index].parent, |at| above(*at));
+        if chain.take(nodes.len()).any(|at| at == own) {
+            nodes[index].parent = None;
+        }
+    }
 }
 
 fn node(sysfs: &Sysfs, bdf: Bdf) -> Option<PciNode> {

@@ -39,8 +39,9 @@ pub struct InjectedFault {
     pub expected: Option<u8>,
     /// The byte that the client got, for a corruption.
     pub actual: Option<u8>,
-    /// When a duplicate, having waited for room, was posted that another command may have been answered by: one that has its identifier in the
-    /// same queue is in flight then, or entries wait there, or may wait behind a shadow doorbell. Nothing on the wire tells the client which it is.
+    /// When a duplicate could first be taken for another command's completion: that command has its identifier, in the
+    /// same queue, and was there before the client freed the duplicate, or may have been. Nothing on the wire tells the
+    /// client which it is.
     pub ambiguous_at: Option<Duration>,
 }
 
@@ -219,13 +220,13 @@ impl Injector {
         }
     }
 
-    /// The completion of this command was posted again at `now`, when its identifier may have been in use once more.
+    /// From `now` on the second completion of this command may be taken for another's; the first report counts.
     pub(crate) fn ambiguous(&mut self, queue: u16, cid: u16, now: Duration) {
         let is_it = |fault: &&mut InjectedFault| {
             fault.kind == FaultKind::Duplicate && (fault.queue, fault.cid) == (queue, cid)
         };
         if let Some(fault) = self.record.iter_mut().rev().find(is_it) {
-            fault.ambiguous_at = Some(now);
+            fault.ambiguous_at.get_or_insert(now);
         }
     }
 

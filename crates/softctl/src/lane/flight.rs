@@ -200,7 +200,10 @@ impl Lane {
         match std::mem::replace(&mut flight.stage, Stage::Fetched) {
             Stage::Fetched => self.execute(flight),
             Stage::Dropped | Stage::Hung => {}
-            Stage::Again(status) => self.repeat(flight, status),
+            Stage::Again(status) => {
+                self.note_repeated_late(flight.sq, flight.identifier());
+                self.repeat(flight, status);
+            }
             Stage::Torn(entry) => self.cqs[self.sqs[flight.sq].cq].finish_torn(entry),
             Stage::Payload(deferred) => {
                 if let Some(job) = self.engine.move_deferred(deferred) {

@@ -288,6 +288,7 @@ impl Lane {
             if let Some(Err((rule, detail))) = self.cqs[index].poll_doorbell() {
                 self.engine.checker.report_doorbell(rule, detail);
             }
+            self.free_repeated(index);
         }
     }
 

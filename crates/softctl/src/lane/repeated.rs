@@ -18,8 +18,12 @@ impl Lane {
         let sq = &self.sqs[index];
         let cq = &self.cqs[sq.cq];
         self.repeated.push(Repeated { sqid: sq.id, cqid: cq.id, slot: cq.next_slot(), identifier });
+    }
+
+    /// The same, after the client could use the identifier again.
+    pub(super) fn note_repeated_late(&mut self, index: usize, identifier: (u16, u16)) {
         if self.may_be_in_use(index, identifier) {
-            self.tell_ambiguous(sq.id, identifier.0);
+            self.tell_ambiguous(self.sqs[index].id, identifier.0);
         }
     }
 
@@ -53,7 +57,7 @@ impl Lane {
     /// Whether the identifier is in use, or may be: of entries behind a shadow doorbell the lane may not know yet.
     fn may_be_in_use(&self, index: usize, (cid, upper): (u16, u16)) -> bool {
         let sq = &self.sqs[index];
-        sq.is_in_flight(cid, upper) || sq.pending() > 0 || sq.bell.shadowed()
+        sq.is_in_flight(cid, upper) || sq.is_pending(cid) || sq.bell.shadowed()
     }
 
     fn tell_ambiguous(&self, sqid: u16, cid: u16) {

@@ -115,6 +115,14 @@ impl Sq {
         distance(self.head, self.tail, self.entries)
     }
 
+    /// Whether an entry that waits has this identifier, or its lower half.
+    pub(crate) fn is_pending(&self, cid: u16) -> bool {
+        (0..self.pending()).any(|ahead| {
+            let sqe: Sqe = zerocopy::transmute!(self.peek(ahead));
+            sqe.cid() == cid
+        })
+    }
+
     /// The index `ahead` entries after `index`.
     #[inline(always)]
     pub(crate) fn position(&self, index: u32, ahead: u32) -> u32 {

@@ -123,14 +123,20 @@ impl<'a> Worker<'a> {
     }
 
     /// Begins what can begin and takes what has ended. True where it is time to look at the clock
-    /// from outside.
+    /// from outside, who says whether there is something to do at a time.
     #[inline]
-    pub(super) fn step(&mut self, clock: Stopwatch<'_>) -> Result<bool, RunError> {
+    pub(super) fn step(
+        &mut self,
+        clock: Stopwatch<'_>,
+        is_eventful: impl FnOnce(u64) -> bool,
+    ) -> Result<bool, RunError> {
         self.begin()?;
         if self.collect()? > 0 {
             self.now = clock.elapsed().as_nanos() as u64;
-            // What comes next is on its way while what has ended is recorded.
-            self.begin()?;
+            // What comes next is on its way while what has ended is recorded, unless counting begins or ends now.
+            if !is_eventful(self.now) {
+                self.begin()?;
+            }
             self.record();
             return Ok(true);
         }

@@ -38,8 +38,6 @@ constexpr u32 longest_pause = 1;
 constexpr u32 polls_per_clock = 16;
 WARPBELL_PORT u32 polls_per_call() { return simt::is_charged() ? 16 : 1; }
 WARPBELL_PORT u32 polls_alone() { return simt::is_charged() ? 1 : 32; }
-// Whether a warp's idle lanes poll with the others: here each costs a switch.
-WARPBELL_PORT bool idle_lanes_poll() { return simt::is_charged(); }
 // So that simulations meet a loss early and late.
 WARPBELL_PORT u32 polls_per_state() { return simt::is_charged() ? 256 : polls_per_clock; }
 constexpr u32 entries_together = 4;

@@ -26,7 +26,6 @@ WARPBELL_D constexpr u32 polls_per_state() { return 256; }
 // of a ring in host memory is a round trip over PCIe.
 WARPBELL_D constexpr u32 polls_per_call() { return 16; }
 WARPBELL_D constexpr u32 polls_alone() { return 1; }
-WARPBELL_D constexpr bool idle_lanes_poll() { return true; }
 // Completions that a thread alone loads together.
 constexpr u32 entries_together = 4;
 // Where less room than this is left, completions are reported at once.

@@ -52,7 +52,9 @@ template <sharing Mode> WARPBELL_D u32 queue<Mode>::reserve(u32 n, u32 least) {
     if (at_.others != 0) {
         t = port::load_relaxed_gpu(ticket);
     }
-    port::issued_with_last(true); // or with the CAS
+    // In the round trip of that load, or of the CAS. (Alone, it is what this lane stored; not to load it then
+    // takes an instruction more.)
+    port::issued_with_last(true);
     at_.turn = static_cast<u32>(port::load_relaxed_gpu(&state()->turn));
     port::issued_with_last(false);
     // Unsigned, a closed ticket lies above every limit; by a signed difference its room may look endless.
@@ -81,7 +83,7 @@ template <sharing Mode> WARPBELL_D u32 queue<Mode>::reserve(u32 n, u32 least) {
         }
         const u64 old = port::cas_relaxed_gpu(ticket, t, t + m);
         if (old == t) {
-            // What others took, for some reservations to come.
+            // Remembers that others took tickets, and forgets it over the next reservations.
             at_.others = at_.others >> 1 | (static_cast<u32>(at_.ticket) ^ static_cast<u32>(t));
             at_.ticket = t + m;
             return pack(step::granted, m, t);

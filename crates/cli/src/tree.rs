@@ -1,0 +1,42 @@
+//! `--root`: this machine, a folder, or a captured machine.
+
+use std::path::Path;
+
+use warpbell::vfio::pci::Sysfs;
+use warpbell_platform::{Capture, Unpacked};
+
+use crate::exit::Ending;
+
+/// Where the files of a machine are.
+pub enum Tree {
+    Folder(Sysfs),
+    Captured(Unpacked),
+}
+
+impl Tree {
+    /// The machine that `--root` names: a folder, or a captured machine.
+    pub fn at(root: &Path) -> Result<Tree, Ending> {
+        if root.is_file() {
+            let unpacked = Capture::read(root).and_then(|capture| capture.unpack());
+            return unpacked.map(Tree::Captured).map_err(|error| {
+                Ending::usage(format!("--root {}: no captured machine: {error}", root.display()))
+            });
+        }
+        let sysfs = Sysfs::at(root);
+        if !sysfs.is_system() && !sysfs.exists("/sys") {
+            return Err(Ending::usage(format!(
+                "--root {}: no captured machine: it has no sys; warpbell check --capture FILE makes one",
+                root.display()
+            )));
+        }
+        Ok(Tree::Folder(sysfs))
+    }
+
+    /// Its files.
+    pub fn sysfs(&self) -> &Sysfs {
+        match self {
+            Tree::Folder(sysfs) => sysfs,
+            Tree::Captured(unpacked) => unpacked.sysfs(),
+        }
+    }
+}
