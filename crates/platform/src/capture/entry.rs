@@ -93,9 +93,15 @@ mod tests {
 
     #[test]
     fn rows_that_are_none_are_refused() {
-        for (offset, digits) in
-            [("000", "0g"), ("x", "00"), ("03f", "0000"), ("000", "é0"), ("fffffffffffffff", "00")]
-        {
+        for (offset, digits) in [
+            ("000", "0g"),
+            ("000", "+f"),
+            ("000", "000"),
+            ("x", "00"),
+            ("03f", "0000"),
+            ("000", "é0"),
+            ("fffffffffffffff", "00"),
+        ] {
             let rows = [(offset.to_owned(), digits.to_owned())].into();
             let error = Rows { length: 64, rows }.contents().unwrap_err();
             assert!(error.to_string().contains(offset), "{error}");

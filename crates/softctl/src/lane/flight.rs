@@ -201,7 +201,7 @@ impl Lane {
             Stage::Fetched => self.execute(flight),
             Stage::Dropped | Stage::Hung => {}
             Stage::Again(status) => {
-                self.note_repeated_late(flight.sq, flight.identifier());
+                self.tell_if_in_use(flight.sq, flight.identifier());
                 self.repeat(flight, status);
             }
             Stage::Torn(entry) => self.cqs[self.sqs[flight.sq].cq].finish_torn(entry),

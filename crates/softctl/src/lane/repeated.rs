@@ -20,21 +20,14 @@ impl Lane {
         self.repeated.push(Repeated { sqid: sq.id, cqid: cq.id, slot: cq.next_slot(), identifier });
     }
 
-    /// The same, after the client could use the identifier again.
-    pub(super) fn note_repeated_late(&mut self, index: usize, identifier: (u16, u16)) {
-        if self.may_be_in_use(index, identifier) {
-            self.tell_ambiguous(self.sqs[index].id, identifier.0);
-        }
-    }
-
     /// The client has freed entries of a completion queue: it had looked at these before.
     pub(super) fn free_repeated(&mut self, cq: usize) {
         let cq = &self.cqs[cq];
         let freed = self.repeated.extract_if(.., |one| one.cqid == cq.id && !cq.is_unread(one.slot));
         for one in freed.collect::<Vec<_>>() {
             let index = self.sqs.iter().position(|sq| sq.id == one.sqid);
-            if index.is_some_and(|index| self.may_be_in_use(index, one.identifier)) {
-                self.tell_ambiguous(one.sqid, one.identifier.0);
+            if let Some(index) = index {
+                self.tell_if_in_use(index, one.identifier);
             }
         }
     }
@@ -54,10 +47,12 @@ impl Lane {
         }
     }
 
-    /// Whether the identifier is in use, or may be: of entries behind a shadow doorbell the lane may not know yet.
-    fn may_be_in_use(&self, index: usize, (cid, upper): (u16, u16)) -> bool {
+    /// Tells, if the identifier is in use again, or may be: of entries behind a shadow doorbell the lane may not know yet.
+    pub(super) fn tell_if_in_use(&self, index: usize, (cid, upper): (u16, u16)) {
         let sq = &self.sqs[index];
-        sq.is_in_flight(cid, upper) || sq.is_pending(cid) || sq.bell.shadowed()
+        if sq.is_in_flight(cid, upper) || sq.is_pending(cid) || sq.bell.shadowed() {
+            self.tell_ambiguous(sq.id, cid);
+        }
     }
 
     fn tell_ambiguous(&self, sqid: u16, cid: u16) {
