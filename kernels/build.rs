@@ -1,12 +1,11 @@
 //! Compiles the device source for the CPU target and for CUDA, and embeds the sources themselves.
 //!
 //! CPU target: the machine's C++ compiler, unless there is none; then the crate builds without it and
-//! says so when it is used. CUDA: the checked-in PTX where it belongs to these sources, else nvcc, else the
-//! stale PTX with a warning. Whatever did not change is not compiled again.
+//! says so when it is used. CUDA: nvcc, where there is one; else NVRTC compiles at the first use. Whatever did not
+//! change is not compiled again.
 //!
 //! Environment: `WARPBELL_CXX` or `CXX` (compiler), `WARPBELL_CPU_TARGET=none`, `WARPBELL_SANITIZE=thread|address`,
-//! `WARPBELL_NVCC` (a path: use it whatever is checked in; `none`: never), `WARPBELL_CUBINS=90,100|all`,
-//! `WARPBELL_STALE_PTX=error`.
+//! `WARPBELL_NVCC` (a path; `none`: never one), `WARPBELL_CUBINS=90,100|all`.
 
 #[path = "build/cpu.rs"]
 mod cpu;
@@ -26,7 +25,7 @@ mod sources;
 use std::path::PathBuf;
 
 fn main() {
-    for name in ["build", "src", "include", "simt", "prebuilt", "probes"] {
+    for name in ["build", "src", "include", "simt", "probes"] {
         println!("cargo:rerun-if-changed={name}");
     }
     let sources = sources::Sources::read();

@@ -1,5 +1,5 @@
-//! The CUDA images: PTX for every kernel file, so that a plain build takes no compiler and no time; cubins on demand,
-//! for bundles that go to a machine with a GPU.
+//! The CUDA images, where there is an nvcc: PTX for every kernel file, and cubins on demand, for binaries that go to
+//! machines with GPUs. Without an nvcc there are none, and NVRTC compiles at the first use.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -11,25 +11,22 @@ use crate::find;
 use crate::run::run_compiler;
 use crate::sources::{Source, Sources, write_if_changed};
 
-/// PTX is compiled for the oldest architecture that the library knows, and for the oldest that most have.
-const PTX: [u32; 2] = [75, 80];
-const CUBINS: [u32; 4] = [80, 90, 100, 120];
+/// The oldest architecture that the library knows: drivers compile its PTX for every newer one.
+const PTX: u32 = 75;
+const CUBINS: [u32; 5] = [75, 80, 90, 100, 120];
 
 /// One image to embed.
 struct Image<'a> {
     kernel: &'a Source,
     arch: u32,
     cubin: bool,
-    hash: String,
-    /// Where its content is; the folder, until that is known.
+    /// Where its content is.
     path: PathBuf,
-    origin: String,
-    stale: bool,
 }
 
 impl Image<'_> {
     fn name(&self) -> String {
-        let stem = self.kernel.name.trim_end_matches(".cu");
+        let stem = self.stem();
         if self.cubin {
             format!("{stem}.sm_{}.cubin", self.arch)
         } else {
@@ -37,8 +34,8 @@ impl Image<'_> {
         }
     }
 
-    fn header(&self) -> String {
-        format!("// src-hash {}", self.hash)
+    fn stem(&self) -> &str {
+        self.kernel.name.trim_end_matches(".cu")
     }
 }
 
@@ -49,106 +46,80 @@ struct Nvcc {
 }
 
 pub fn build(sources: &Sources, out: &Path) {
-    for name in ["WARPBELL_NVCC", "WARPBELL_CUBINS", "WARPBELL_STALE_PTX"] {
+    for name in ["WARPBELL_NVCC", "WARPBELL_CUBINS", "CUDA_HOME", "CUDA_PATH", "PATH"] {
         println!("cargo:rerun-if-env-changed={name}");
     }
-    let forced = find::chosen_nvcc().is_some_and(|chosen| chosen != *"none");
-    let mut images = wanted(sources, out);
-    let (fresh, mut missing): (Vec<_>, Vec<_>) =
-        images.drain(..).partition(|image| !forced && is_checked_in(sources, image));
-    images.extend(fresh.into_iter().map(|image| checked_in(sources, image, false)));
-    if !missing.is_empty() {
-        // Looked for only where it is needed: a change of PATH shall not rebuild anything else.
-        for name in ["CUDA_HOME", "CUDA_PATH", "PATH"] {
-            println!("cargo:rerun-if-env-changed={name}");
-        }
-        let nvcc = find::nvcc().and_then(identify);
-        missing = compile(sources, missing, nvcc.as_ref(), forced, &mut images);
+    let cubins = cubins();
+    // What was asked for by name ends the build where it cannot be had.
+    let forced = !cubins.is_empty() || find::chosen_nvcc().is_some();
+    let nvcc = find::nvcc().and_then(|path| known(identify(&path).ok_or("is no nvcc"), &path, forced));
+    assert!(cubins.is_empty() || nvcc.is_some(), "{NO_NVCC}");
+    let mut images = Vec::new();
+    if let Some(nvcc) = &nvcc {
+        images = wanted(sources, &cubins, nvcc, out);
+        let results = compile(sources, &images, nvcc);
+        let mut results = results.into_iter();
+        images.retain(|image| {
+            known(results.next().expect("one each"), Path::new(&image.name()), forced).is_some()
+        });
     }
-    require_cubins(&missing);
-    report_stale(&missing);
-    let left = missing.into_iter().filter(|image| prebuilt(sources, image).is_file());
-    images.extend(left.map(|image| checked_in(sources, image, true)));
-    images.sort_by_key(|image| (image.kernel.name.clone(), image.cubin, image.arch));
-    embed(&images, &out.join("images.rs"));
+    embed(&images, nvcc.as_ref(), &out.join("images.rs"));
 }
 
-fn wanted<'a>(sources: &'a Sources, out: &Path) -> Vec<Image<'a>> {
-    let cubins: Vec<u32> = match env::var("WARPBELL_CUBINS").as_deref() {
+/// What was found or made; a failure ends the build if it was asked for by name, and else is a warning.
+fn known<T>(result: Result<T, impl std::fmt::Display>, what: &Path, forced: bool) -> Option<T> {
+    match result {
+        Ok(known) => Some(known),
+        Err(error) if forced => panic!("{}: {error}", what.display()),
+        Err(error) => {
+            let line = error.to_string();
+            let line = line.lines().next().unwrap_or_default();
+            println!("cargo:warning={}: {line}; NVRTC compiles it at the first use", what.display());
+            None
+        }
+    }
+}
+
+/// Cubins are only ever asked for by name.
+const NO_NVCC: &str = "WARPBELL_CUBINS asks for machine code, which only nvcc makes: name it in WARPBELL_NVCC \
+                       ($(scripts/cuda-setup)/bin/nvcc), or build without WARPBELL_CUBINS";
+
+/// The architectures that `WARPBELL_CUBINS` names.
+fn cubins() -> Vec<u32> {
+    match env::var("WARPBELL_CUBINS").as_deref() {
         Err(_) | Ok("") => Vec::new(),
         Ok("all") => CUBINS.to_vec(),
         Ok(list) => {
             list.split(',').map(|arch| arch.parse().expect("WARPBELL_CUBINS: numbers such as 90")).collect()
         }
-    };
-    let images = sources.kernel_files().flat_map(|kernel| {
+    }
+}
+
+fn wanted<'a>(sources: &'a Sources, cubins: &[u32], nvcc: &Nvcc, out: &Path) -> Vec<Image<'a>> {
+    let kinds: Vec<_> = [(PTX, false)].into_iter().chain(cubins.iter().map(|arch| (*arch, true))).collect();
+    let of = |kernel: &'a Source| {
         let hash = sources.cuda_hash(kernel);
-        let ptx = ptx_of(kernel).iter().map(|arch| (*arch, false));
-        let kinds: Vec<_> = ptx.chain(cubins.iter().map(|arch| (*arch, true))).collect();
-        kinds.into_iter().map(move |(arch, cubin)| {
-            let (path, origin) = (out.to_owned(), String::new());
-            Image { kernel, arch, cubin, hash: hash.clone(), path, origin, stale: false }
-        })
-    });
-    images.collect()
+        let image = |&(arch, cubin): &(u32, bool)| {
+            let mut image = Image { kernel, arch, cubin, path: PathBuf::new() };
+            image.path = out.join(format!("{hash}.{}.{}", nvcc.version, image.name()));
+            image
+        };
+        kinds.iter().map(image).collect::<Vec<_>>()
+    };
+    sources.kernel_files().flat_map(of).collect()
 }
 
-/// Kernels that try each call of the library are large, and nobody waits for them: newer GPUs take what the oldest does.
-fn ptx_of(kernel: &Source) -> &'static [u32] {
-    if kernel.name.ends_with("_check.cu") { &PTX[..1] } else { &PTX }
-}
-
-fn prebuilt(sources: &Sources, image: &Image<'_>) -> PathBuf {
-    sources.root.join("prebuilt").join(image.name())
-}
-
-/// Whether the checked-in PTX was made from these sources.
-fn is_checked_in(sources: &Sources, image: &Image<'_>) -> bool {
-    let text = fs::read_to_string(prebuilt(sources, image)).unwrap_or_default();
-    !image.cubin && text.lines().next() == Some(&image.header())
-}
-
-fn checked_in<'a>(sources: &Sources, image: Image<'a>, stale: bool) -> Image<'a> {
-    Image { path: prebuilt(sources, &image), origin: "prebuilt".to_owned(), stale, ..image }
-}
-
-fn identify(path: PathBuf) -> Option<Nvcc> {
-    let output = Command::new(&path).arg("--version").output().ok()?;
+fn identify(path: &Path) -> Option<Nvcc> {
+    let output = Command::new(path).arg("--version").output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let version = text.split_once(", V")?.1.split_whitespace().next()?.to_owned();
-    Some(Nvcc { path, version })
+    Some(Nvcc { path: path.to_owned(), version })
 }
 
-/// Compiles what is not in `OUT_DIR` yet, as many at a time as cargo allows; returns what could not be.
-fn compile<'a>(
-    sources: &Sources,
-    mut missing: Vec<Image<'a>>,
-    nvcc: Option<&Nvcc>,
-    forced: bool,
-    done: &mut Vec<Image<'a>>,
-) -> Vec<Image<'a>> {
-    let Some(nvcc) = nvcc else {
-        assert!(!forced, "WARPBELL_NVCC does not run: {:?}", find::chosen_nvcc().unwrap_or_default());
-        return missing;
-    };
-    for image in &mut missing {
-        image.path.push(format!("{}.{}.{}", image.hash, nvcc.version, image.name()));
-    }
+/// Compiles what is not in `OUT_DIR` yet, as many at a time as cargo allows.
+fn compile(sources: &Sources, images: &[Image<'_>], nvcc: &Nvcc) -> Vec<Result<(), String>> {
     let jobs = env::var("NUM_JOBS").ok().and_then(|jobs| jobs.parse().ok()).unwrap_or(1);
-    let results = in_parallel(jobs, &missing, |image| compile_one(sources, image, nvcc));
-    let mut failed = Vec::new();
-    for (image, result) in missing.into_iter().zip(results) {
-        match result {
-            Ok(()) => done.push(Image { origin: format!("nvcc {}", nvcc.version), ..image }),
-            Err(text) if forced => panic!("{} failed on {}:\n{text}", nvcc.path.display(), image.name()),
-            Err(text) => {
-                let line = text.lines().next().unwrap_or_default();
-                println!("cargo:warning={} failed on {}: {line}", nvcc.path.display(), image.name());
-                failed.push(image);
-            }
-        }
-    }
-    failed
+    in_parallel(jobs, images, |image| compile_one(sources, image, nvcc))
 }
 
 fn compile_one(sources: &Sources, image: &Image<'_>, nvcc: &Nvcc) -> Result<(), String> {
@@ -167,12 +138,7 @@ fn compile_one(sources: &Sources, image: &Image<'_>, nvcc: &Nvcc) -> Result<(), 
     if !output.status.success() {
         return Err(String::from_utf8_lossy(&output.stderr).into_owned());
     }
-    let mut content = fs::read(&unfinished).map_err(|error| error.to_string())?;
-    if !image.cubin {
-        let header = format!("{}\n// nvcc {}\n", image.header(), nvcc.version);
-        content.splice(0..0, header.into_bytes());
-    }
-    fs::write(&image.path, content).map_err(|error| error.to_string())
+    fs::rename(&unfinished, &image.path).map_err(|error| error.to_string())
 }
 
 /// The results of `work` on every item, by `jobs` threads.
@@ -198,39 +164,17 @@ fn in_parallel<T: Sync, R: Send>(jobs: usize, items: &[T], work: impl Fn(&T) -> 
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-/// Cubins are only ever asked for by name.
-fn require_cubins(missing: &[Image<'_>]) {
-    let names = missing.iter().filter(|image| image.cubin).map(Image::name).collect::<Vec<_>>().join(", ");
-    assert!(
-        names.is_empty(),
-        "WARPBELL_CUBINS asks for {names}, which only nvcc makes: name it in WARPBELL_NVCC \
-         ($(scripts/cuda-setup)/bin/nvcc), or build without WARPBELL_CUBINS"
-    );
-}
-
-fn report_stale(missing: &[Image<'_>]) {
-    if missing.is_empty() {
-        return;
-    }
-    let names = missing.iter().map(Image::name).collect::<Vec<_>>().join(", ");
-    let text = format!(
-        "PTX is missing or of other sources, and no nvcc was given: {names} (scripts/regenerate-ptx makes it)"
-    );
-    let strict = env::var_os("WARPBELL_STALE_PTX").is_some_and(|mode| mode == "error");
-    assert!(!strict, "{text}");
-    println!("cargo:warning={text}");
-}
-
-fn embed(images: &[Image<'_>], path: &Path) {
+fn embed(images: &[Image<'_>], nvcc: Option<&Nvcc>, path: &Path) {
+    let compiler = nvcc.map(|nvcc| format!("nvcc {}", nvcc.version)).unwrap_or_default();
     let mut text = String::from("&[\n");
     for image in images {
-        let Image { arch, cubin, hash, origin, stale, .. } = image;
-        let kernel = image.kernel.name.trim_end_matches(".cu");
+        let format = if image.cubin { "Cubin" } else { "Ptx" };
         writeln!(
             text,
-            "    Image {{ kernel: {kernel:?}, format: Format::{}, arch: {arch}, origin: {origin:?}, \
-             source_hash: {hash:?}, stale: {stale}, bytes: include_bytes!({:?}) }},",
-            if *cubin { "Cubin" } else { "Ptx" },
+            "    Image {{ kernel: {:?}, format: Format::{format}, arch: {}, compiler: {compiler:?}, \
+             bytes: include_bytes!({:?}) }},",
+            image.stem(),
+            image.arch,
             image.path,
         )
         .expect("a string grows");

@@ -4,11 +4,20 @@
 use object::read::elf::FileHeader as _;
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 
+use crate::Error;
 use crate::abi::ABI_VERSION;
-use crate::{Error, ptx::Format};
 
 /// Begins the name of the variable that lies beside each kernel (`impl/port_gpu.cuh`).
 const PREFIX: &str = "warpbell_kernel_";
+
+/// What an image contains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Text for the driver's compiler.
+    Ptx,
+    /// Machine code of one architecture.
+    Cubin,
+}
 
 /// One kernel of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The device library and our kernels, compiled for CUDA and for the CPU target.
 //!
 //! One source, two targets. [`cpu`] runs it on this machine's CPU through the executor in `simt/`;
-//! [`ptx`] carries it compiled for NVIDIA GPUs. [`abi`] mirrors `abi.h`, the only definition of what the
+//! [`builtin`] has our kernels for NVIDIA GPUs. [`abi`] mirrors `abi.h`, the only definition of what the
 //! host and kernels share. [`toolchain`] finds compilers, and compiles variants of the source (a rule
 //! switched off, a kernel of one's own) into modules for the CPU target and images for GPUs.
 //! [`costs`] tells what each call of the library costs, from the compiler's output. [`image`] tells which kernels are in what was compiled for GPUs.
@@ -11,13 +11,13 @@
 //! nowhere else in this crate.
 
 pub mod abi;
+pub mod builtin;
 pub mod costs;
 pub mod cpu;
 mod error;
 mod fnv;
 pub mod image;
 pub mod includes;
-pub mod ptx;
 pub mod toolchain;
 
 pub use error::Error;

@@ -30,6 +30,8 @@ die() {
 }
 have() { command -v "$1" >/dev/null 2>&1; }
 
+version_of_workspace() { sed -nE '/^\[workspace\.package\]/,/^\[/ s/^version = "(.*)"/\1/p' Cargo.toml; }
+
 # Prints the comment block at the top of a script: its help is its header.
 help_of() { awk 'NR == 1 { next } /^#/ { sub(/^# ?/, ""); print; next } { exit }' "$1"; }
 

@@ -5,8 +5,9 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use warpbell_gpu::Gpu;
-use warpbell_kernels::image::{self, ImageKernel};
-use warpbell_kernels::ptx::{self, Image};
+use warpbell_kernels::builtin;
+use warpbell_kernels::image::ImageKernel;
+use warpbell_kernels::toolchain::CompileError;
 
 use crate::{Error, Target};
 
@@ -71,59 +72,52 @@ impl CudaTarget {
         &self.gpu
     }
 
-    /// The module of our own that has `kernel`: loaded when it is first asked for.
+    /// The module of our own that has `kernel`: loaded when it is first asked for, and compiled then by a build without
+    /// nvcc, unless the cache has it.
     pub(crate) fn builtin(&self, kernel: &str) -> Result<CudaModule, Error> {
-        let (image, kernels) = image_of(ptx::IMAGES, kernel, self.gpu.info().capability)?;
+        let (file, arch) = file_of(kernel, self.gpu.info().capability)?;
         let mut loaded = self.loaded.lock();
-        if let Some(module) = loaded.get(image.kernel) {
+        if let Some(module) = loaded.get(file) {
             return Ok(module.clone());
         }
-        if image.stale {
-            tracing::warn!(
-                image = image.file_name(),
-                "compiled from other sources than this program: rebuild with nvcc, or regenerate kernels/prebuilt"
-            );
+        let image = builtin::for_gpu(file, arch).map_err(|error| without_image(kernel, arch, error))?;
+        if image.compiled {
+            tracing::info!(file, arch, "compiled by NVRTC, and kept for the next time");
         }
-        let module = CudaModule::load(&self.gpu, &image.file_name(), image.bytes, kernels)?;
-        loaded.insert(image.kernel, module.clone());
+        let module = CudaModule::load(&self.gpu, &image.name, &image.bytes, image.kernels)?;
+        loaded.insert(file, module.clone());
         Ok(module)
     }
 }
 
-/// The best image for a GPU of this capability of the file that has `kernel`.
-fn image_of<'a>(
-    images: &'a [Image],
-    kernel: &str,
-    (major, minor): (u32, u32),
-) -> Result<(&'a Image, Vec<ImageKernel>), Error> {
-    let Some(file) = ptx::file_of(kernel) else { return Err(no_kernel(kernel, "builtin", &ours())) };
-    let missing = |remedy: String| Error::Missing {
-        what: format!("kernel {kernel} for a GPU of compute capability {major}.{minor}"),
-        remedy: format!("{remedy}; --target cpu runs it without a GPU"),
-    };
+/// Our file that has `kernel`, and the architecture of a GPU of this capability.
+fn file_of(kernel: &str, (major, minor): (u32, u32)) -> Result<(&'static str, u32), Error> {
+    let file = builtin::file_of(kernel).ok_or_else(|| no_kernel(kernel, "builtin", &ours()))?;
     let arch = major * 10 + minor;
-    if arch < ptx::OLDEST {
-        return Err(missing("our kernels need 7.5 or newer".to_owned()));
+    if arch < builtin::OLDEST {
+        return Err(missing(kernel, arch, "our kernels need 7.5 or newer"));
     }
-    let Some(image) = ptx::find_in(images, file, arch) else {
-        return Err(missing(format!("this build has no image of {file}.cu; {HOW_TO_GET_ONE}")));
-    };
-    match image::kernels(&image.file_name(), image.bytes) {
-        Ok(kernels) if kernels.iter().any(|known| known.name == kernel) => Ok((image, kernels)),
-        Ok(_) if image.stale => Err(missing(stale(image, "it does not have this kernel"))),
-        Ok(kernels) => Err(no_kernel(kernel, &image.file_name(), &names(&kernels))),
-        Err(error) if image.stale => Err(missing(stale(image, &error.to_string()))),
-        Err(error) => Err(error.into()),
+    Ok((file, arch))
+}
+
+/// A build without images on a machine without NVRTC lacks something, which is no fault of the GPU.
+fn without_image(kernel: &str, arch: u32, error: warpbell_kernels::Error) -> Error {
+    match error {
+        warpbell_kernels::Error::Compile(absent @ CompileError::NoNvrtc { .. }) => {
+            let remedy = format!(
+                "{absent}; or build again with nvcc (WARPBELL_NVCC=/usr/local/cuda/bin/nvcc cargo build --release)"
+            );
+            missing(kernel, arch, &remedy)
+        }
+        other => other.into(),
     }
 }
 
-/// What makes images that belong to the sources.
-const HOW_TO_GET_ONE: &str = "build again with nvcc (WARPBELL_NVCC=$(scripts/cuda-setup)/bin/nvcc cargo build --release), or \
-                              after scripts/regenerate-ptx";
-
-fn stale(image: &Image, why: &str) -> String {
-    let name = image.file_name();
-    format!("{name} in this build was made from other sources than this program ({why}); {HOW_TO_GET_ONE}")
+fn missing(kernel: &str, arch: u32, remedy: &str) -> Error {
+    Error::Missing {
+        what: format!("kernel {kernel} for a GPU of compute capability {}.{}", arch / 10, arch % 10),
+        remedy: format!("{remedy}; --target cpu runs it without a GPU"),
+    }
 }
 
 fn names(kernels: &[ImageKernel]) -> String {
@@ -131,7 +125,7 @@ fn names(kernels: &[ImageKernel]) -> String {
 }
 
 fn ours() -> String {
-    ptx::kernels().map(|(_, kernel)| kernel).collect::<Vec<_>>().join(", ")
+    builtin::kernels().map(|(_, kernel)| kernel).collect::<Vec<_>>().join(", ")
 }
 
 fn no_kernel(name: &str, module: &str, known: &str) -> Error {
@@ -141,61 +135,35 @@ fn no_kernel(name: &str, module: &str, known: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use warpbell_kernels::abi::ABI_VERSION;
-    use warpbell_kernels::ptx::Format;
-
     use super::*;
 
-    fn ptx_of(version: u32, stale: bool) -> Image {
-        let text =
-            format!(".version 9.0\n.global .align 4 .u32 warpbell_kernel_bench[2] = {{{version}, 8}};\n");
-        Image {
-            kernel: "bench",
-            format: Format::Ptx,
-            arch: 80,
-            origin: "prebuilt",
-            source_hash: "",
-            stale,
-            bytes: text.leak().as_bytes(),
-        }
-    }
-
-    fn refused(images: &[Image], kernel: &str, capability: (u32, u32)) -> (String, u8) {
-        let error = image_of(images, kernel, capability).map(|(image, _)| image.file_name()).unwrap_err();
-        (error.to_string(), error.exit_code())
-    }
-
     #[test]
-    fn an_image_that_this_build_lacks_is_no_fault_of_the_gpu() {
-        let (text, code) = refused(&[], "bench", (9, 0));
-        assert!(
-            text.contains("this build has no image of bench.cu") && text.contains("WARPBELL_NVCC"),
-            "{text}"
-        );
-        assert!(!text.contains("7.5"), "{text}");
-        assert_eq!(code, 4);
-        let (text, code) = refused(&[ptx_of(ABI_VERSION, false)], "bench", (7, 0));
-        assert!(text.contains("our kernels need 7.5 or newer") && code == 4, "{text}");
-    }
-
-    #[test]
-    fn an_image_of_other_sources_says_so_and_how_to_get_another() {
-        let no_table = Image { bytes: b".version 9.0\n", ..ptx_of(ABI_VERSION, true) };
-        for image in [no_table, ptx_of(ABI_VERSION + 1, true)] {
-            let (text, code) = refused(&[image], "bench", (9, 0));
-            for part in ["bench.compute_80.ptx in this build was made from other sources", "regenerate-ptx"] {
-                assert!(text.contains(part), "{text}");
-            }
-            assert_eq!(code, 4);
-        }
+    fn a_gpu_that_is_too_old_is_refused_with_what_our_kernels_need() {
+        assert_eq!(file_of("bench", (7, 5)).unwrap(), ("bench", 75));
+        let error = file_of("bench", (7, 0)).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("capability 7.0") && text.contains("our kernels need 7.5 or newer"), "{text}");
+        assert_eq!(error.exit_code(), 4);
     }
 
     #[test]
     fn what_is_no_kernel_of_ours_is_told_with_those_that_are() {
-        let (text, code) = refused(&[ptx_of(ABI_VERSION, false)], "benhc", (9, 0));
+        let error = file_of("benhc", (9, 0)).unwrap_err();
+        let text = error.to_string();
         assert!(text.starts_with("kernel 'benhc': module builtin has bench, bench_agent, "), "{text}");
-        assert_eq!(code, 1);
-        let images = [ptx_of(ABI_VERSION, false)];
-        assert_eq!(image_of(&images, "bench", (9, 0)).unwrap().0.arch, 80);
+        assert_eq!(error.exit_code(), 1);
+    }
+
+    #[test]
+    fn a_machine_without_nvcc_and_nvrtc_is_told_what_to_install() {
+        let absent = CompileError::NoNvrtc { tried: "libnvrtc.so.13: not found".to_owned() };
+        let error = without_image("bench", 90, absent.into());
+        let text = error.to_string();
+        for part in ["kernel bench for", "9.0", "nvidia-cuda-nvrtc", "WARPBELL_NVCC", "--target cpu"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert_eq!(error.exit_code(), 4);
+        let broken = CompileError::Compile { what: "bench.cu".to_owned(), text: "line 1".to_owned() };
+        assert_eq!(without_image("bench", 90, broken.into()).exit_code(), 1);
     }
 }

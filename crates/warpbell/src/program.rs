@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use warpbell_kernels::ptx::Format;
+use warpbell_kernels::image::Format;
 use warpbell_kernels::toolchain::{CudaImage, Variant};
 use zerocopy::{Immutable, IntoBytes};
 

@@ -2,8 +2,8 @@
 
 use super::CompileError;
 use crate::Error;
+use crate::image::Format;
 use crate::image::{self, ImageKernel};
-use crate::ptx::Format;
 
 /// A source compiled for a GPU, and the kernels in it.
 #[derive(Clone, Debug)]

@@ -10,7 +10,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::CompileError;
 use super::error::first_lines;
-use crate::ptx::Format;
+use crate::image::Format;
 use ffi::Library;
 
 /// The library, loaded.

@@ -35,7 +35,7 @@ fn broken(judged: &Judged) -> Vec<String> {
     judged.broken().map(line).collect()
 }
 
-/// What people without nvcc are shown must be what the compiler says. Stale is an error where stale PTX is.
+/// What people without nvcc are shown must be what the compiler says. Stale is an error with `WARPBELL_STALE_COSTS=error`.
 fn says_if_stale(table: &CostTable) {
     let shown = checked_in().unwrap();
     if shown == *table || shown.compiler != table.compiler {
@@ -45,7 +45,7 @@ fn says_if_stale(table: &CostTable) {
     let text = format!(
         "kernels/costs.txt (stale: {stale}) is not what the compiler says: run scripts/regenerate-costs"
     );
-    assert!(stale && env::var_os("WARPBELL_STALE_PTX").is_none_or(|value| value != "error"), "{text}");
+    assert!(stale && env::var_os("WARPBELL_STALE_COSTS").is_none_or(|value| value != "error"), "{text}");
     println!("warning: {text}");
 }
 

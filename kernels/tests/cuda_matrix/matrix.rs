@@ -10,7 +10,7 @@ use std::process::Command;
 use std::sync::{Mutex, OnceLock};
 
 use warpbell_kernels::costs::{ARCHITECTURES, Usage, families, usages};
-use warpbell_kernels::{HEADERS, SOURCES, ptx, toolchain};
+use warpbell_kernels::{HEADERS, SOURCES, includes, toolchain};
 
 use crate::kept::{kept, key};
 use crate::skip::skip_without_nvcc;
@@ -66,14 +66,14 @@ fn make(nvcc: &Path) -> Matrix {
     matrix.into_inner().unwrap()
 }
 
-/// Files that are compiled by themselves, those that take longest first: by the size of the PTX that this build carries.
+/// Files that are compiled by themselves, those that take longest first: by the bytes of source that each takes in.
 fn by_size() -> Vec<(&'static str, &'static str)> {
     let mut files: Vec<_> = SOURCES.iter().copied().filter(|(name, _)| name.ends_with(".cu")).collect();
-    let size = |file: &str| {
-        let of_file = ptx::IMAGES.iter().filter(|image| image.kernel == file.trim_end_matches(".cu"));
-        of_file.map(|image| image.bytes.len()).max().unwrap_or_default()
+    let all: Vec<_> = HEADERS.iter().chain(SOURCES).copied().collect();
+    let size = |(name, text): &(&str, &str)| -> usize {
+        text.len() + includes::closure(name, text, &all).iter().map(|(_, text)| text.len()).sum::<usize>()
     };
-    files.sort_by_key(|(name, _)| std::cmp::Reverse(size(name)));
+    files.sort_by_key(|file| std::cmp::Reverse(size(file)));
     files
 }
 

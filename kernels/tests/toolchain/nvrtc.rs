@@ -7,7 +7,7 @@ use std::process::{Command, ExitStatus};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use warpbell_kernels::ptx::Format;
+use warpbell_kernels::image::Format;
 use warpbell_kernels::toolchain::{CompileError, CudaImage, Variant};
 use warpbell_kernels::{HEADERS, SOURCES, abi, image};
 

@@ -73,8 +73,8 @@ def show_tests(steps, listed):
 
 def environment():
     if CI:
-        # What users are warned of is an error there: checked-in PTX of other sources, a CUDA compiler that is missing.
-        os.environ.update(WARPBELL_STALE_PTX="error", WARPBELL_REQUIRE_CUDA="1", CARGO_INCREMENTAL="0")
+        # What users are warned of is an error there: a table of costs of other sources, a CUDA compiler that is missing.
+        os.environ.update(WARPBELL_STALE_COSTS="error", WARPBELL_REQUIRE_CUDA="1", CARGO_INCREMENTAL="0")
     shutil.rmtree(LOGS, ignore_errors=True)
     LOGS.mkdir(parents=True)
 

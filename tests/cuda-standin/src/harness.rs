@@ -4,10 +4,28 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use warpbell_kernels::builtin;
+use warpbell_kernels::toolchain::{CompileError, CudaImage};
+
 use crate::options::VARIABLE;
 
 /// Set in a process that [`Standin::child`] started: the test that it runs.
 const CHILD: &str = "WARPBELL_STANDIN_CHILD";
+
+/// Our kernels of a file, for a GPU of this compute capability; `None`, and a line that says so, where this build has no
+/// image and the machine no NVRTC. With `WARPBELL_REQUIRE_CUDA=1` that is a failure.
+pub fn kernels(file: &str, capability: u32) -> Option<CudaImage> {
+    use warpbell_kernels::Error;
+    match builtin::for_gpu(file, capability) {
+        Err(Error::Compile(absent @ CompileError::NoNvrtc { .. })) => {
+            let required = std::env::var_os("WARPBELL_REQUIRE_CUDA").is_some_and(|value| value == "1");
+            assert!(!required, "WARPBELL_REQUIRE_CUDA=1, but {absent}");
+            println!("skipped: {file}.cu for a GPU: {absent}");
+            None
+        }
+        image => Some(image.expect("our kernels compile")),
+    }
+}
 
 /// A folder with the stand-in under the driver's name, and a log.
 pub struct Standin {

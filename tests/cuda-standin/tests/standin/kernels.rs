@@ -8,7 +8,7 @@ use std::time::Duration;
 use cuda_standin::harness::Standin;
 use warpbell_gpu::{Function, Gpu, GpuError, LaunchConfig, Running, Watchdog, WatchdogReport};
 use warpbell_hw::{CopyDirection, RemoteCopy, RemoteMemory, Window};
-use warpbell_kernels::ptx::Format;
+use warpbell_kernels::image::Format;
 use warpbell_kernels::toolchain::{CompileError, CudaImage, Variant};
 use zerocopy::{Immutable, IntoBytes};
 
@@ -71,6 +71,8 @@ fn config(grid: u32, block: u32) -> LaunchConfig {
 fn compiled(capability: u32) -> Option<CudaImage> {
     match source().cuda(capability) {
         Err(absent @ CompileError::NoNvrtc { .. }) => {
+            let required = std::env::var_os("WARPBELL_REQUIRE_CUDA").is_some_and(|value| value == "1");
+            assert!(!required, "WARPBELL_REQUIRE_CUDA=1, but {absent}");
             println!("skipped: {absent} (scripts/cuda-setup installs it)");
             None
         }

@@ -2,26 +2,29 @@
 
 use std::collections::BTreeSet;
 
-use warpbell::kernels::ptx::{Format, IMAGES, Image};
+use warpbell::kernels::builtin::{self, IMAGES};
+use warpbell::kernels::image::Format;
 
 use crate::run::Bed;
 
 /// What is embedded in this program.
 pub fn images() -> String {
-    let kinds: BTreeSet<String> = IMAGES.iter().map(kind).collect();
+    if IMAGES.is_empty() {
+        return "none; NVRTC compiles them at the first use".to_owned();
+    }
+    let kinds: BTreeSet<String> = IMAGES.iter().map(|image| kind(image.format, image.arch)).collect();
     let kernels: BTreeSet<&str> = IMAGES.iter().map(|image| image.kernel).collect();
-    let stale = if IMAGES.iter().any(|image| image.stale) { "; some are STALE" } else { "" };
-    format!("{} as {}{stale}", Vec::from_iter(kernels).join(", "), Vec::from_iter(kinds).join(", "))
+    format!("{} as {}", Vec::from_iter(kernels).join(", "), Vec::from_iter(kinds).join(", "))
 }
 
-fn kind(image: &Image) -> String {
-    match image.format {
-        Format::Ptx => format!("PTX compute_{}", image.arch),
-        Format::Cubin => format!("cubin sm_{}", image.arch),
+fn kind(format: Format, arch: u32) -> String {
+    match format {
+        Format::Ptx => format!("PTX compute_{arch}"),
+        Format::Cubin => format!("cubin sm_{arch}"),
     }
 }
 
-/// Each image that this GPU can take: its own machine code, and PTX through the driver's compiler.
+/// Each of our kernel files on this GPU: as this program would take it, and each other image that the GPU can run.
 pub fn all_load(bed: &Bed) -> anyhow::Result<String> {
     let target = bed.target.open()?;
     let Some(gpu) = target.gpu() else {
@@ -31,15 +34,18 @@ pub fn all_load(bed: &Bed) -> anyhow::Result<String> {
     let capability = gpu.info().capability;
     let arch = capability.0 * 10 + capability.1;
     let mut kinds = BTreeSet::new();
-    let mut loaded = 0;
-    for image in IMAGES.iter().filter(|image| image.runs_on(arch)) {
-        anyhow::ensure!(!image.stale, "{} is of other sources than this program", image.file_name());
-        gpu.load(&image.file_name(), image.bytes)?;
-        kinds.insert(kind(image));
-        loaded += 1;
+    let files: BTreeSet<&str> = builtin::kernels().map(|(file, _)| file).collect();
+    for file in &files {
+        let image = builtin::for_gpu(file, arch)?;
+        gpu.load(&image.name, &image.bytes)?;
+        kinds.insert(kind(image.format, image.arch));
     }
-    anyhow::ensure!(loaded > 0, "no image fits compute capability {arch}");
-    Ok(format!("{loaded} images: {}", Vec::from_iter(kinds).join(", ")))
+    for image in IMAGES.iter().filter(|image| image.runs_on(arch)) {
+        gpu.load(&image.name(), image.bytes)?;
+        kinds.insert(kind(image.format, image.arch));
+    }
+    anyhow::ensure!(!files.is_empty(), "this program has no kernels");
+    Ok(format!("{} kernel files: {}", files.len(), Vec::from_iter(kinds).join(", ")))
 }
 
 /// What is written comes back, and device memory begins where devices need it to.

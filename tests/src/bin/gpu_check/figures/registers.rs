@@ -1,8 +1,8 @@
 //! What the device library and our kernels take of a multiprocessor.
 
 use warpbell::gpu::Gpu;
+use warpbell::kernels::builtin;
 use warpbell::kernels::costs::{ARCHITECTURES, Figure, checked_in};
-use warpbell::kernels::ptx;
 
 use crate::report::Row;
 use crate::run::Bed;
@@ -57,9 +57,9 @@ fn added(arch: u32) -> anyhow::Result<Vec<Row>> {
 
 fn loaded(gpu: &std::sync::Arc<Gpu>, kernel: &str) -> anyhow::Result<Row> {
     let arch = architecture(gpu);
-    let image = ptx::file_of(kernel).and_then(|file| ptx::find(file, arch));
-    let image = image.ok_or_else(|| anyhow::anyhow!("no image of {kernel} fits sm_{arch}"))?;
-    let function = gpu.load(kernel, image.bytes)?.function(kernel)?;
+    let file = builtin::file_of(kernel).ok_or_else(|| anyhow::anyhow!("kernel {kernel}: no file has it"))?;
+    let image = builtin::for_gpu(file, arch)?;
+    let function = gpu.load(kernel, &image.bytes)?.function(kernel)?;
     let found = function.attributes();
     let blocks = function.blocks_per_multiprocessor(256, 0)?;
     let note =

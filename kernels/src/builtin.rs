@@ -1,21 +1,14 @@
-//! Our kernels compiled for NVIDIA GPUs, embedded.
+//! Our own kernels for NVIDIA GPUs: images that the build's nvcc made, else NVRTC at the first use.
 //!
-//! PTX for `compute_75` and `compute_80` is always there: the driver compiles it for whatever GPU it finds.
-//! PTX of nvcc 13.0 needs driver 580 or later. Cubins, which start without the driver's compiler, are there if the
-//! build asked for them: `WARPBELL_CUBINS=all` for sm_80, sm_90, sm_100 and sm_120, or a list.
+//! A build without nvcc carries no image: [`for_gpu`] compiles by NVRTC, and keeps results on disk. A build with nvcc
+//! carries PTX for `compute_75`, which the driver compiles for whatever GPU it finds (PTX of nvcc 13.0 needs driver 580
+//! or later), and machine code if it was asked for: `WARPBELL_CUBINS=all` for sm_75 to sm_120, or a list.
 
-use crate::SOURCES;
+use crate::image::Format;
+use crate::toolchain::{CudaImage, Variant};
+use crate::{Error, SOURCES};
 
-/// What an image contains.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// Text for the driver's compiler.
-    Ptx,
-    /// Machine code of one architecture.
-    Cubin,
-}
-
-/// One kernel file, compiled for one architecture.
+/// One kernel file, compiled for one architecture by the build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Image {
     /// The file's stem: `bench` for `bench.cu`.
@@ -24,22 +17,13 @@ pub struct Image {
     pub format: Format,
     /// 75, 80, ...: the virtual architecture of PTX, the real one of a cubin.
     pub arch: u32,
-    /// `prebuilt` (checked in), or the compiler: `nvcc 13.0.88`.
-    pub origin: &'static str,
-    /// Hash of this build's sources.
-    pub source_hash: &'static str,
-    /// The image was made from other sources than this build's: it may not fit the host's structs.
-    pub stale: bool,
+    /// The compiler: `nvcc 13.0.88`.
+    pub compiler: &'static str,
     /// The content.
     pub bytes: &'static [u8],
 }
 
 impl Image {
-    /// The text of a PTX image.
-    pub fn text(&self) -> Option<&'static str> {
-        (self.format == Format::Ptx).then(|| std::str::from_utf8(self.bytes).ok()).flatten()
-    }
-
     /// Whether a GPU of compute capability `arch` (90 for 9.0) can run it.
     pub fn runs_on(&self, arch: u32) -> bool {
         match self.format {
@@ -48,8 +32,8 @@ impl Image {
         }
     }
 
-    /// The file name that the image has in `prebuilt/`.
-    pub fn file_name(&self) -> String {
+    /// A name for messages: `bench.sm_90.cubin`.
+    pub fn name(&self) -> String {
         match self.format {
             Format::Ptx => format!("{}.compute_{}.ptx", self.kernel, self.arch),
             Format::Cubin => format!("{}.sm_{}.cubin", self.kernel, self.arch),
@@ -57,20 +41,24 @@ impl Image {
     }
 }
 
-/// All images.
+/// The images of this build; none where it found no nvcc.
 pub const IMAGES: &[Image] = include!(concat!(env!("OUT_DIR"), "/images.rs"));
 
 /// The oldest compute capability that our kernels run on.
 pub const OLDEST: u32 = 75;
 
-/// The best image of a kernel file for a GPU of compute capability `arch` (90 for 9.0): a cubin that it can run,
-/// else the newest PTX that it can take.
-pub fn find(kernel: &str, arch: u32) -> Option<&'static Image> {
-    find_in(IMAGES, kernel, arch)
+/// The kernels of our file `file`, by its stem, for a GPU of compute capability `arch` (90 for 9.0): an image of this
+/// build, else one from the cache, else compiled now by NVRTC, which takes seconds.
+pub fn for_gpu(file: &str, arch: u32) -> Result<CudaImage, Error> {
+    match find_in(IMAGES, file, arch) {
+        Some(image) => CudaImage::from_bytes(&image.name(), image.bytes.to_vec()),
+        None => Ok(Variant::ours().only(file).cuda(arch)?),
+    }
 }
 
-/// The same among these.
-pub fn find_in<'a>(images: &'a [Image], kernel: &str, arch: u32) -> Option<&'a Image> {
+/// The best image of a kernel file for a GPU of compute capability `arch`: a cubin that it can run, else the newest PTX
+/// that it can take.
+fn find_in<'a>(images: &'a [Image], kernel: &str, arch: u32) -> Option<&'a Image> {
     let best = |format| {
         let fitting = images.iter().filter(|image| image.kernel == kernel && image.format == format);
         fitting.filter(|image| image.runs_on(arch)).max_by_key(|image| image.arch)
@@ -104,15 +92,7 @@ pub fn file_of(kernel: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_kernel_file_has_ptx_for_old_and_new_gpus() {
-        for kernel in ["bench", "digest", "queue_test"] {
-            assert_eq!(find(kernel, 75).map(|image| image.arch), Some(75), "{kernel}");
-            assert!(find(kernel, 120).is_some_and(|image| image.arch >= 80));
-            assert!(find(kernel, 70).is_none());
-        }
-    }
+    use crate::image;
 
     #[test]
     fn each_kernel_is_known_by_the_file_that_defines_it() {
@@ -125,15 +105,7 @@ mod tests {
 
     #[test]
     fn machine_code_is_preferred_where_the_gpu_runs_it() {
-        let image = |format, arch| Image {
-            kernel: "x",
-            format,
-            arch,
-            origin: "",
-            source_hash: "",
-            stale: false,
-            bytes: b"",
-        };
+        let image = |format, arch| Image { kernel: "x", format, arch, compiler: "", bytes: b"" };
         let ptx = [75, 80].map(|arch| image(Format::Ptx, arch));
         let cubins = [80, 90].map(|arch| image(Format::Cubin, arch));
         let images: Vec<_> = ptx.into_iter().chain(cubins).collect();
@@ -155,20 +127,11 @@ mod tests {
 
     #[test]
     fn every_image_carries_its_kernels() {
-        for image in IMAGES.iter().filter(|image| !image.stale) {
-            let kernels = crate::image::kernels(&image.file_name(), image.bytes).unwrap();
+        for image in IMAGES {
+            let kernels = image::kernels(&image.name(), image.bytes).unwrap();
             let from_here = |name: &str| file_of(name) == Some(image.kernel);
-            assert!(!kernels.is_empty(), "{}", image.file_name());
-            assert!(kernels.iter().all(|kernel| from_here(&kernel.name)), "{}", image.file_name());
-        }
-    }
-
-    #[test]
-    fn ptx_says_what_it_was_made_from() {
-        for image in IMAGES.iter().filter(|image| image.format == Format::Ptx && !image.stale) {
-            let text = image.text().unwrap();
-            assert_eq!(text.lines().next(), Some(format!("// src-hash {}", image.source_hash).as_str()));
-            assert!(text.contains(&format!(".target sm_{}", image.arch)), "{}", image.file_name());
+            assert!(!kernels.is_empty(), "{}", image.name());
+            assert!(kernels.iter().all(|kernel| from_here(&kernel.name)), "{}", image.name());
         }
     }
 }
