@@ -10,17 +10,16 @@ use crate::handle::{Kind, Table};
 pub(crate) static PROGRAMS: Table<Program> = Table::new(Kind::Program);
 
 /// Compiles a source for a target.
-pub(crate) fn compile(target: Target, name: &str, source: &str, definitions: &[String]) -> Answer<u64> {
+pub(crate) fn compile(target: Target, name: &str, source: &str, options: &CompileOptions) -> Answer<u64> {
     let target = target.open()?;
-    let options = definitions.iter().fold(CompileOptions::default(), |options, one| options.define(one));
-    Ok(PROGRAMS.add(Program::compile(&target, name, source, &options)?))
+    Ok(PROGRAMS.add(Program::compile(&target, name, source, options)?))
 }
 
 /// The same for the source in a file.
-pub(crate) fn compile_file(target: Target, path: &str, definitions: &[String]) -> Answer<u64> {
+pub(crate) fn compile_file(target: Target, path: &str, options: &CompileOptions) -> Answer<u64> {
     let text = std::fs::read_to_string(Path::new(path))
         .map_err(|error| Failure::invalid(format!("kernel source {path}: {error}")))?;
-    compile(target, path, &text, definitions)
+    compile(target, path, &text, options)
 }
 
 /// Closes a program; its runs go on.

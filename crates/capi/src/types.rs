@@ -2,7 +2,12 @@
 
 use std::ffi::{c_char, c_void};
 
-use warpbell::kernels::abi::ABI_VERSION;
+/// `WARPBELL_API_VERSION`: it grows with every function, and with every field at the end of a struct.
+pub const API_VERSION: u32 = 4;
+
+/// The oldest header whose programs run with this library. Version 3 was one number for the C API and for what
+/// kernels share.
+pub const OLDEST_API_VERSION: u32 = 3;
 
 /// A handle as C sees it: a number in the shape of a pointer, never dereferenced.
 pub type Handle = *mut c_void;
@@ -11,15 +16,15 @@ pub type Handle = *mut c_void;
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Head {
-    /// `WARPBELL_ABI_VERSION` of the header.
-    pub abi_version: u32,
+    /// `WARPBELL_API_VERSION` of the header.
+    pub api_version: u32,
     /// Bytes of the struct as the program knows it.
     pub size: u32,
 }
 
 impl Head {
     pub(crate) const fn of<T>() -> Head {
-        Head { abi_version: ABI_VERSION, size: size_of::<T>() as u32 }
+        Head { api_version: API_VERSION, size: size_of::<T>() as u32 }
     }
 }
 
@@ -239,6 +244,8 @@ pub struct CompileOptions {
     pub head: Head,
     /// Null-terminated array of definitions, or null.
     pub definitions: *const *const c_char,
+    /// Folder for results, or null. Since version 4.
+    pub cache: *const c_char,
 }
 
 /// `warpbell_launch_options`

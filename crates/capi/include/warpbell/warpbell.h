@@ -19,8 +19,12 @@
  *
  * Options. A struct of options begins with its version and size: start from its _INIT macro, and programs
  * keep working with later libraries, whose structs are longer. Zero in a field means its default; NULL in
- * place of the struct means all defaults. A program that was compiled with another WARPBELL_ABI_VERSION than
- * the library is refused, with both numbers: its kernels would not understand the library's queues.
+ * place of the struct means all defaults.
+ *
+ * Versions. WARPBELL_API_VERSION is this header's: a program runs with every later library that still takes
+ * it (warpbell_api_version() is the library's), and an older library refuses its structs, with both numbers.
+ * WARPBELL_ABI_VERSION is that of what kernels and hosts share (abi.h): kernels of another one are refused
+ * when they are loaded.
  *
  * Units. Bytes, blocks (of the namespace, 512 or 4096 bytes) and nanoseconds, as the name says. Queues, warps
  * and threads are counts. LBAs count blocks from 0. */
@@ -34,6 +38,22 @@
 #define WARPBELL_API __attribute__((visibility("default")))
 #else
 #define WARPBELL_API
+#endif
+
+/* Of this header: it grows with every function, and with every field at the end of a struct. */
+#define WARPBELL_API_VERSION 4u
+
+/* A struct of options or results with version and size, and zero in all else. */
+#ifdef __cplusplus
+#define WARPBELL_INIT(type)                                                                                  \
+    ([] {                                                                                                    \
+        type value{};                                                                                        \
+        value.api_version = WARPBELL_API_VERSION;                                                            \
+        value.size = static_cast<uint32_t>(sizeof(type));                                                    \
+        return value;                                                                                        \
+    }())
+#else
+#define WARPBELL_INIT(type) {.api_version = WARPBELL_API_VERSION, .size = (uint32_t)sizeof(type)}
 #endif
 
 #ifdef __cplusplus
@@ -60,6 +80,8 @@ typedef enum warpbell_error {
 
 /* The library's version, such as "0.1.0". */
 WARPBELL_API const char* warpbell_version(void);
+/* The WARPBELL_API_VERSION that the library was built with. */
+WARPBELL_API uint32_t warpbell_api_version(void);
 /* The WARPBELL_ABI_VERSION that the library was built with. */
 WARPBELL_API uint32_t warpbell_abi_version(void);
 
@@ -79,7 +101,7 @@ typedef struct warpbell_ssd warpbell_ssd;
 /* What the library does about queues and controllers that do not answer while kernels run (docs/recovery.md).
  * Every step has a limit; 0 is its default. */
 typedef struct warpbell_recovery_policy {
-    uint32_t abi_version, size;
+    uint32_t api_version, size;
     uint64_t alarm_period_ns;  /* between two looks at queues; 1 ms */
     uint64_t health_period_ns; /* between two looks at the controller's status; 100 ms */
     uint64_t event_period_ns;  /* between two looks for its events; 1 s */
@@ -95,28 +117,12 @@ typedef struct warpbell_recovery_policy {
     uint32_t off;               /* 1: does nothing by itself */
     uint32_t keep_on_release;   /* 1: goes on when the system asks for the function back; else it stops */
 } warpbell_recovery_policy;
-#define WARPBELL_RECOVERY_POLICY_INIT                                                                        \
-    {WARPBELL_ABI_VERSION,                                                                                   \
-     (uint32_t)sizeof(warpbell_recovery_policy),                                                             \
-     0,                                                                                                      \
-     0,                                                                                                      \
-     0,                                                                                                      \
-     0,                                                                                                      \
-     0,                                                                                                      \
-     0,                                                                                                      \
-     0,                                                                                                      \
-     0,                                                                                                      \
-     0,                                                                                                      \
-     0,                                                                                                      \
-     0,                                                                                                      \
-     0,                                                                                                      \
-     0,                                                                                                      \
-     0}
+#define WARPBELL_RECOVERY_POLICY_INIT WARPBELL_INIT(warpbell_recovery_policy)
 /* None at all, in a field where 0 is the default. */
 #define WARPBELL_NONE UINT32_MAX
 
 typedef struct warpbell_open_options {
-    uint32_t abi_version, size;
+    uint32_t api_version, size;
     /* NULL-terminated array of names that may be written: the path of a file behind soft:, the serial number
      * or PCI address of an SSD, a socket. NULL: the host writes nothing but memory. Kernels are not held to
      * it, except for files: a kernel that is given queues can send any command. */
@@ -132,8 +138,7 @@ typedef struct warpbell_open_options {
     const char* gpu;
     const warpbell_recovery_policy* recovery; /* NULL: the defaults */
 } warpbell_open_options;
-#define WARPBELL_OPEN_OPTIONS_INIT                                                                           \
-    {WARPBELL_ABI_VERSION, (uint32_t)sizeof(warpbell_open_options), NULL, 0, 0, NULL, NULL, NULL, NULL}
+#define WARPBELL_OPEN_OPTIONS_INIT WARPBELL_INIT(warpbell_open_options)
 
 /* Opens an SSD and enables its controller. Names: "soft:size=64m" or "soft:file=PATH" (the software
  * controller), a PCI address ("0000:41:00.0", bound to vfio-pci), "sn:SERIAL", "vfio-user:SOCKET". Waits for
@@ -145,7 +150,7 @@ WARPBELL_API warpbell_error warpbell_ssd_open(const char* device, const warpbell
 WARPBELL_API warpbell_error warpbell_ssd_close(warpbell_ssd* ssd);
 
 typedef struct warpbell_ssd_info {
-    uint32_t abi_version, size;
+    uint32_t api_version, size;
     char model[48]; /* text ends with 0 */
     char serial[24];
     char firmware[16];
@@ -153,21 +158,19 @@ typedef struct warpbell_ssd_info {
     uint32_t namespaces;         /* that can be used */
     uint32_t queues;             /* I/O queue pairs that the controller granted */
 } warpbell_ssd_info;
-#define WARPBELL_SSD_INFO_INIT                                                                               \
-    {WARPBELL_ABI_VERSION, (uint32_t)sizeof(warpbell_ssd_info), {0}, {0}, {0}, 0, 0, 0}
+#define WARPBELL_SSD_INFO_INIT WARPBELL_INIT(warpbell_ssd_info)
 /* What the controller says of itself. */
 WARPBELL_API warpbell_error warpbell_ssd_identify(warpbell_ssd* ssd, warpbell_ssd_info* info);
 
 typedef struct warpbell_namespace_info {
-    uint32_t abi_version, size;
+    uint32_t api_version, size;
     uint64_t blocks;
     uint32_t block_bytes;
     uint32_t nsid;
     uint32_t writable; /* 1: warpbell_ssd_write is allowed */
     uint32_t pad0;
 } warpbell_namespace_info;
-#define WARPBELL_NAMESPACE_INFO_INIT                                                                         \
-    {WARPBELL_ABI_VERSION, (uint32_t)sizeof(warpbell_namespace_info), 0, 0, 0, 0, 0}
+#define WARPBELL_NAMESPACE_INFO_INIT WARPBELL_INIT(warpbell_namespace_info)
 /* One of the usable namespaces, index 0 to warpbell_ssd_info.namespaces - 1, by ascending nsid. */
 WARPBELL_API warpbell_error warpbell_ssd_namespace(warpbell_ssd* ssd, uint32_t index,
                                                    warpbell_namespace_info* info);
@@ -209,7 +212,7 @@ WARPBELL_API warpbell_error warpbell_ssd_flush(warpbell_ssd* ssd, uint32_t nsid)
 #define WARPBELL_STEP_SSD_LOST 12u
 
 typedef struct warpbell_event {
-    uint32_t abi_version, size;
+    uint32_t api_version, size;
     uint64_t at_ns; /* on the device's clock */
     uint32_t kind;  /* WARPBELL_EVENT_* */
     uint32_t step;  /* WARPBELL_STEP_* */
@@ -219,7 +222,7 @@ typedef struct warpbell_event {
     uint32_t warning;
     char text[256]; /* in words, cut to fit; ends with 0 */
 } warpbell_event;
-#define WARPBELL_EVENT_INIT {WARPBELL_ABI_VERSION, (uint32_t)sizeof(warpbell_event), 0, 0, 0, 0, 0, 0, 0, {0}}
+#define WARPBELL_EVENT_INIT WARPBELL_INIT(warpbell_event)
 /* The next event of this SSD, oldest first; each is given once. Waits at most so long for one;
  * WARPBELL_ERROR_TIMEOUT: there is none. A reader that is behind by more than 1024 loses the oldest. */
 WARPBELL_API warpbell_error warpbell_ssd_next_event(warpbell_ssd* ssd, uint64_t timeout_ns,
@@ -227,7 +230,7 @@ WARPBELL_API warpbell_error warpbell_ssd_next_event(warpbell_ssd* ssd, uint64_t 
 
 /* What recovery did since the SSD was opened. */
 typedef struct warpbell_recovery_counters {
-    uint32_t abi_version, size;
+    uint32_t api_version, size;
     uint64_t alarms;    /* of queues, answered */
     uint64_t timed_out; /* commands that kernels gave up, as the host saw them */
     uint64_t aborts;    /* Abort commands; of these: */
@@ -244,24 +247,7 @@ typedef struct warpbell_recovery_counters {
     uint64_t ssds_lost;   /* 1: the SSD was given up */
     uint64_t events_lost; /* that nobody took in time */
 } warpbell_recovery_counters;
-#define WARPBELL_RECOVERY_COUNTERS_INIT                                                                      \
-    {WARPBELL_ABI_VERSION,                                                                                   \
-     (uint32_t)sizeof(warpbell_recovery_counters),                                                           \
-     0,                                                                                                      \
-     0,                                                                                                      \
-     0,                                                                                                      \
-     0,                                                                                                      \
-     0,                                                                                                      \
-     0,                                                                                                      \
-     0,                                                                                                      \
-     0,                                                                                                      \
-     0,                                                                                                      \
-     0,                                                                                                      \
-     0,                                                                                                      \
-     0,                                                                                                      \
-     0,                                                                                                      \
-     0,                                                                                                      \
-     0}
+#define WARPBELL_RECOVERY_COUNTERS_INIT WARPBELL_INIT(warpbell_recovery_counters)
 WARPBELL_API warpbell_error warpbell_ssd_recovery_counters(warpbell_ssd* ssd,
                                                            warpbell_recovery_counters* counters);
 
@@ -270,7 +256,7 @@ WARPBELL_API warpbell_error warpbell_ssd_recovery_counters(warpbell_ssd* ssd,
 typedef struct warpbell_queues warpbell_queues;
 
 typedef struct warpbell_attach_options {
-    uint32_t abi_version, size;
+    uint32_t api_version, size;
     const char* target;   /* where kernels run: "cpu" (the default) or "cuda:N" */
     uint64_t deadline_ns; /* of each wait in a kernel, from its start; 0: 10 s */
     uint32_t nsid;        /* 0: the first usable namespace */
@@ -283,8 +269,7 @@ typedef struct warpbell_attach_options {
                            * WARPBELL_NONE: none */
     uint32_t no_recovery; /* 1: alarms of these queues are not answered */
 } warpbell_attach_options;
-#define WARPBELL_ATTACH_OPTIONS_INIT                                                                         \
-    {WARPBELL_ABI_VERSION, (uint32_t)sizeof(warpbell_attach_options), NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define WARPBELL_ATTACH_OPTIONS_INIT WARPBELL_INIT(warpbell_attach_options)
 
 /* Creates queue pairs whose rings and doorbells kernels use by themselves. Waits for the controller. */
 WARPBELL_API warpbell_error warpbell_queues_attach(warpbell_ssd* ssd, const warpbell_attach_options* options,
@@ -340,7 +325,7 @@ typedef struct warpbell_lease warpbell_lease;
 /* What a kernel may do with queues. The device library refuses the rest before it is submitted: a safety net
  * for kernels that are wrong, and no wall against hostile ones (docs/leases.md). */
 typedef struct warpbell_lease_options {
-    uint32_t abi_version, size;
+    uint32_t api_version, size;
     uint64_t first_lba;   /* blocks [first_lba, first_lba + blocks), */
     uint64_t blocks;      /* 0: all that the giver has; first_lba is 0 then */
     uint32_t read_only;   /* 1: nothing that changes blocks */
@@ -349,8 +334,7 @@ typedef struct warpbell_lease_options {
     uint32_t pad0;
     warpbell_buffer* buffer; /* the only one that commands move data to and from; NULL: any */
 } warpbell_lease_options;
-#define WARPBELL_LEASE_OPTIONS_INIT                                                                          \
-    {WARPBELL_ABI_VERSION, (uint32_t)sizeof(warpbell_lease_options), 0, 0, 0, 0, 0, 0, NULL}
+#define WARPBELL_LEASE_OPTIONS_INIT WARPBELL_INIT(warpbell_lease_options)
 
 /* A lease of a part of what queues have. Kernels that run at the same time need queues of their own. */
 WARPBELL_API warpbell_error warpbell_queues_lease(warpbell_queues* queues,
@@ -373,10 +357,11 @@ typedef struct warpbell_program warpbell_program;
 typedef struct warpbell_run warpbell_run;
 
 typedef struct warpbell_compile_options {
-    uint32_t abi_version, size;
+    uint32_t api_version, size;
     const char* const* definitions; /* NULL-terminated array of "NAME" or "NAME=VALUE"; NULL: none */
+    const char* cache; /* folder for results; NULL: the default. Since version 4 */
 } warpbell_compile_options;
-#define WARPBELL_COMPILE_OPTIONS_INIT {WARPBELL_ABI_VERSION, (uint32_t)sizeof(warpbell_compile_options), NULL}
+#define WARPBELL_COMPILE_OPTIONS_INIT WARPBELL_INIT(warpbell_compile_options)
 
 /* Compiles CUDA source that includes <warpbell/warpbell.cuh>, for "cpu" (the machine's C++ compiler) or
  * "cuda:N" (NVRTC). `name` stands in messages. NULL as target: "cpu". Results are kept in
@@ -393,14 +378,13 @@ WARPBELL_API warpbell_error warpbell_program_compile_file(const char* target, co
 WARPBELL_API warpbell_error warpbell_program_close(warpbell_program* program);
 
 typedef struct warpbell_launch_options {
-    uint32_t abi_version, size;
+    uint32_t api_version, size;
     uint32_t grid;         /* blocks; 0: 1 */
     uint32_t block;        /* threads of a block, 1 to 1024; 0: 32 */
     uint32_t shared_bytes; /* dynamic shared memory of a block */
     uint32_t cpu_threads;  /* target "cpu": threads that run blocks; 0: as many as there are CPUs */
 } warpbell_launch_options;
-#define WARPBELL_LAUNCH_OPTIONS_INIT                                                                         \
-    {WARPBELL_ABI_VERSION, (uint32_t)sizeof(warpbell_launch_options), 0, 0, 0, 0}
+#define WARPBELL_LAUNCH_OPTIONS_INIT WARPBELL_INIT(warpbell_launch_options)
 
 /* Starts WARPBELL_KERNEL(kernel, ...) with a copy of the argument struct at `args`, whose size must be that
  * of the kernel's. Program and queues are of one target. */

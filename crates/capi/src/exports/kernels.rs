@@ -3,6 +3,7 @@
 //! Programs and their runs.
 
 use std::ffi::{c_char, c_void};
+use std::path::Path;
 use std::time::Duration;
 
 use super::pointer::{bytes, list, make, number, options, target, text};
@@ -15,11 +16,19 @@ use crate::types::{CompileOptions, Handle, LaunchOptions};
 ///
 /// # Safety
 /// As for [`options`] and [`list`].
-unsafe fn definitions(chosen: *const CompileOptions) -> Answer<Vec<String>> {
+unsafe fn compile_options(chosen: *const CompileOptions) -> Answer<warpbell::CompileOptions> {
     // SAFETY: the contract of this function.
     let chosen = unsafe { options("warpbell_compile_options", chosen) }?;
     // SAFETY: as above.
-    unsafe { list("definitions", chosen.definitions) }
+    let definitions = unsafe { list("definitions", chosen.definitions) }?;
+    let start = warpbell::CompileOptions::default();
+    let known = definitions.iter().fold(start, |known, definition| known.define(definition));
+    if chosen.cache.is_null() {
+        return Ok(known);
+    }
+    // SAFETY: as above.
+    let cache = unsafe { text("cache", chosen.cache) }?;
+    Ok(known.cache(Path::new(cache)))
 }
 
 /// As the header says.
@@ -42,8 +51,8 @@ pub unsafe extern "C" fn warpbell_program_compile(
         // SAFETY: as above.
         let source = unsafe { text("source", source) }?;
         // SAFETY: as above.
-        let definitions = unsafe { definitions(chosen) }?;
-        program::compile(on, name, source, &definitions)
+        let chosen = unsafe { compile_options(chosen) }?;
+        program::compile(on, name, source, &chosen)
     };
     // SAFETY: as above.
     report(|| unsafe { make("program", program, compile) })
@@ -66,8 +75,8 @@ pub unsafe extern "C" fn warpbell_program_compile_file(
         // SAFETY: as above.
         let path = unsafe { text("path", path) }?;
         // SAFETY: as above.
-        let definitions = unsafe { definitions(chosen) }?;
-        program::compile_file(on, path, &definitions)
+        let chosen = unsafe { compile_options(chosen) }?;
+        program::compile_file(on, path, &chosen)
     };
     // SAFETY: as above.
     report(|| unsafe { make("program", program, compile) })

@@ -6,11 +6,11 @@ use std::ffi::{CStr, c_char};
 use std::mem::MaybeUninit;
 
 use warpbell::Target;
-use warpbell::kernels::abi::{ABI_VERSION, Plain};
+use warpbell::kernels::abi::Plain;
 
 use crate::error::{Answer, Failure};
 use crate::types::{
-    AttachOptions, CompileOptions, Event, Handle, Head, LaunchOptions, LeaseOptions, NamespaceInfo,
+    API_VERSION, AttachOptions, CompileOptions, Event, Handle, Head, LaunchOptions, LeaseOptions, NamespaceInfo, OLDEST_API_VERSION,
     OpenOptions, RecoveryCounters, RecoveryPolicy, SsdInfo,
 };
 
@@ -166,17 +166,17 @@ pub(super) unsafe fn fill<T: Sized32>(what: &str, into: *mut T, value: &T) -> An
     Ok(())
 }
 
-/// The size that a struct says it has, if its version is ours.
+/// The size that a struct says it has, if its version is one that this library takes.
 ///
 /// # Safety
 /// `of` leads to a struct that begins with a [`Head`].
 unsafe fn head<T: Sized32>(what: &str, of: *const T) -> Answer<usize> {
     // SAFETY: the contract of this function.
-    let Head { abi_version, size } = unsafe { of.cast::<Head>().read_unaligned() };
-    if abi_version != ABI_VERSION {
+    let Head { api_version, size } = unsafe { of.cast::<Head>().read_unaligned() };
+    if !(OLDEST_API_VERSION..=API_VERSION).contains(&api_version) {
         return Err(Failure::invalid(format!(
-            "{what}: abi_version {abi_version}, but this library has {ABI_VERSION}: start from the _INIT macro, and \
-             compile with the header that came with the library"
+            "{what}: api_version {api_version}, but this library takes {OLDEST_API_VERSION} to {API_VERSION}: start \
+             from the _INIT macro, and compile with a header that is not newer than the library"
         )));
     }
     if (size as usize) < size_of::<Head>() || size > 1 << 16 {

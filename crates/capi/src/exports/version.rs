@@ -7,6 +7,7 @@ use std::ffi::{CStr, c_char};
 use warpbell::kernels::abi::ABI_VERSION;
 
 use crate::error::{Code, message, status_text};
+use crate::types::API_VERSION;
 
 const VERSION: &CStr = match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
     Ok(text) => text,
@@ -17,6 +18,12 @@ const VERSION: &CStr = match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_V
 #[unsafe(no_mangle)]
 pub extern "C" fn warpbell_version() -> *const c_char {
     VERSION.as_ptr()
+}
+
+/// As the header says.
+#[unsafe(no_mangle)]
+pub extern "C" fn warpbell_api_version() -> u32 {
+    API_VERSION
 }
 
 /// As the header says.

@@ -37,6 +37,10 @@ static void compiling(void) {
     OK(warpbell_program_compile(NULL, "stop.cu", SOURCE, &chosen, &program));
     OK(warpbell_program_close(program));
     FAILS(warpbell_program_close(program), WARPBELL_ERROR_HANDLE, "was closed before");
+    chosen.cache = "/dev/null/cache";
+    FAILS(warpbell_program_compile(NULL, "stop.cu", SOURCE, &chosen, &program), WARPBELL_ERROR_FAILED,
+          "/dev/null/cache");
+    THAT(program == NULL);
 }
 
 static warpbell_program* compile(void) {

@@ -38,9 +38,9 @@ static void news(void) {
     FAILS(warpbell_ssd_recovery_counters(ssd, NULL), WARPBELL_ERROR_INVALID, "is NULL");
     OK(warpbell_ssd_close(ssd));
     FAILS(warpbell_ssd_next_event(ssd, 0, &event), WARPBELL_ERROR_HANDLE, "was closed before");
-    policy.abi_version = 1;
+    policy.api_version = 1;
     FAILS(warpbell_ssd_open("soft:size=1m", &chosen, &ssd), WARPBELL_ERROR_INVALID,
-          "warpbell_recovery_policy: abi_version 1");
+          "warpbell_recovery_policy: api_version 1");
 }
 
 static void leases(warpbell_ssd* ssd) {

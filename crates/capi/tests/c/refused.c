@@ -6,6 +6,7 @@
 
 static void versions(void) {
     THAT(warpbell_abi_version() == WARPBELL_ABI_VERSION);
+    THAT(warpbell_api_version() == WARPBELL_API_VERSION);
     THAT(strchr(warpbell_version(), '.') != NULL);
     THAT(strcmp(warpbell_error_name(WARPBELL_ERROR_BUSY), "WARPBELL_ERROR_BUSY") == 0);
     THAT(strcmp(warpbell_error_name((warpbell_error)12), "unknown") == 0);
@@ -34,8 +35,8 @@ static void options(void) {
         uint32_t later[2];
     } longer = {WARPBELL_OPEN_OPTIONS_INIT, {0, 0}};
     struct {
-        uint32_t abi_version, size;
-    } shorter = {WARPBELL_ABI_VERSION, 8};
+        uint32_t api_version, size;
+    } shorter = {WARPBELL_API_VERSION, 8};
     warpbell_open_options chosen = WARPBELL_OPEN_OPTIONS_INIT;
     warpbell_ssd* ssd;
     OK(warpbell_ssd_open("soft:size=1m", (const warpbell_open_options*)&shorter, &ssd));
@@ -48,9 +49,11 @@ static void options(void) {
           "older than the header");
     chosen.queues = 65536;
     FAILS(warpbell_ssd_open("soft:size=1m", &chosen, &ssd), WARPBELL_ERROR_INVALID, "queues 65536");
-    chosen.abi_version = WARPBELL_ABI_VERSION + 1;
-    FAILS(warpbell_ssd_open("soft:size=1m", &chosen, &ssd), WARPBELL_ERROR_INVALID, "abi_version");
-    chosen.abi_version = WARPBELL_ABI_VERSION;
+    chosen.api_version = WARPBELL_API_VERSION + 1;
+    FAILS(warpbell_ssd_open("soft:size=1m", &chosen, &ssd), WARPBELL_ERROR_INVALID, "api_version 5");
+    chosen.api_version = 2;
+    FAILS(warpbell_ssd_open("soft:size=1m", &chosen, &ssd), WARPBELL_ERROR_INVALID, "takes 3 to 4");
+    chosen.api_version = WARPBELL_API_VERSION;
     chosen.size = 4;
     FAILS(warpbell_ssd_open("soft:size=1m", &chosen, &ssd), WARPBELL_ERROR_INVALID, "size 4");
 }

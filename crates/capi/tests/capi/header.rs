@@ -150,7 +150,7 @@ fn own_structs() -> Vec<Row> {
             pad0,
             buffer
         ),
-        rows!("warpbell_compile_options", CompileOptions, definitions),
+        rows!("warpbell_compile_options", CompileOptions, definitions, cache),
         rows!("warpbell_launch_options", LaunchOptions, grid, block, shared_bytes, cpu_threads),
     ]
     .concat()

@@ -150,6 +150,21 @@ fn kernels_compile_run_stop_and_fail_from_c() {
     }
 }
 
+/// Headers and a program of the version before this one, with today's library.
+#[test]
+fn programs_of_the_previous_header_run() {
+    if can_build("programs of the previous header") {
+        let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/previous");
+        let include = format!("-I{}", folder.display());
+        let flags: Vec<&str> = [include.as_str()].into_iter().chain(STRICT).chain(["-pthread"]).collect();
+        let program = Program::build("cc", &flags, &folder.join("kernels.c"), &shared());
+        let checked = succeeded("kernels", &program.run(&[]));
+        assert!(checked.ends_with(" checks\n"), "{checked}");
+        let program = Program::build("cc", &flags, &example(), &shared());
+        assert_eq!(succeeded("first_kernel", &program.run(&[&kernel()])), RIGHT);
+    }
+}
+
 #[test]
 fn cmake_finds_the_package() {
     if !can_build("the CMake package") || !has("cmake", "the CMake package") {
