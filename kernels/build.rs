@@ -25,7 +25,7 @@ mod sources;
 use std::path::PathBuf;
 
 fn main() {
-    for name in ["build", "src", "include", "simt", "probes"] {
+    for name in ["bench", "budgets", "build", "checks", "include", "probes", "simt", "src"] {
         println!("cargo:rerun-if-changed={name}");
     }
     let sources = sources::Sources::read();

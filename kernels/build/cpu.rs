@@ -70,6 +70,7 @@ fn compile(sources: &Sources, out: &Path, compiler: &Path) {
     let mut build = cc::Build::new();
     build.cpp(true).std("c++20").compiler(compiler).opt_level(2).warnings(false).cargo_metadata(false);
     build.include(sources.root.join("include")).include(&sources.root);
+    build.includes(sources.folders());
     build.flag("-pthread").flag("-xc++");
     match env::var("WARPBELL_SANITIZE").as_deref() {
         Ok("") | Err(_) => {}

@@ -130,7 +130,9 @@ fn compile_one(sources: &Sources, image: &Image<'_>, nvcc: &Nvcc) -> Result<(), 
     let unfinished = image.path.with_extension("unfinished");
     let mut command = Command::new(&nvcc.path);
     command.args([kind, "-std=c++20", "-O3", &format!("-arch={arch}_{}", image.arch), "-I"]);
-    command.arg(sources.root.join("include")).arg(&image.kernel.path).arg("-o").arg(&unfinished);
+    command.arg(sources.root.join("include"));
+    command.args(sources.folders().iter().flat_map(|folder| [Path::new("-I"), folder]));
+    command.arg(&image.kernel.path).arg("-o").arg(&unfinished);
     let crashed = |what: &str| {
         println!("cargo:warning={} on {}: {what}", nvcc.path.display(), image.name());
     };

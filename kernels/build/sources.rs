@@ -23,10 +23,12 @@ pub struct Sources {
     pub library: Vec<Source>,
     /// The CPU executor: `simt/...`.
     pub executor: Vec<Source>,
-    /// Our kernels and what they share.
+    /// Our kernels and what they share, of the features that are on: names are unique over their folders.
     pub kernels: Vec<Source>,
     /// Kernels that make one library call each, to be counted, not run.
     pub probes: Vec<Source>,
+    /// What each call of the library may cost.
+    pub budgets: Vec<Source>,
 }
 
 impl Sources {
@@ -36,9 +38,14 @@ impl Sources {
         let library = collect(&root.join("include"), &root.join("include"), &["h", "cuh"]);
         let executor = collect(&root, &root.join("simt"), &["h", "cpp"]);
         let executor = executor.into_iter().filter(|file| !file.name.starts_with("simt/tests/")).collect();
-        let kernels = collect(&root.join("src"), &root.join("src"), &["cu", "cuh"]);
+        let of = |folder: &str| collect(&root.join(folder), &root.join(folder), &["cu", "cuh", "h"]);
+        let mut kernels = if chosen("BENCH") { of("bench") } else { Vec::new() };
+        if chosen("CHECKS") {
+            kernels.extend(of("checks"));
+        }
         let probes = collect(&root.join("probes"), &root.join("probes"), &["cu", "cuh"]);
-        Sources { root, library, executor, kernels, probes }
+        let budgets = collect(&root.join("budgets"), &root.join("budgets"), &["toml"]);
+        Sources { root, library, executor, kernels, probes, budgets }
     }
 
     /// Writes the constants through which the crate carries its sources.
@@ -49,6 +56,7 @@ impl Sources {
             ("EXECUTOR", "The CPU executor, by the names under which it is included.", &self.executor),
             ("SOURCES", "Our kernels, by file name.", &self.kernels),
             ("PROBES", "Kernels of one library call each, to be counted, by file name.", &self.probes),
+            ("BUDGETS", "What each call of the device library may cost, by file name.", &self.budgets),
         ] {
             writeln!(text, "/// {doc}\npub const {name}: &[(&str, &str)] = &[").expect("a string grows");
             for file in files {
@@ -66,6 +74,11 @@ impl Sources {
         self.kernels.iter().filter(defines)
     }
 
+    /// Where kernels find what they share.
+    pub fn folders(&self) -> [PathBuf; 2] {
+        ["bench", "checks"].map(|folder| self.root.join(folder))
+    }
+
     /// Hash of what the CUDA images of one kernel file are made from: itself and what it includes.
     pub fn cuda_hash(&self, kernel: &Source) -> String {
         let all = self.library.iter().chain(&self.kernels);
@@ -79,6 +92,11 @@ impl Sources {
     pub fn cpu_hash(&self) -> Fnv {
         hash(self.library.iter().chain(&self.executor).chain(&self.kernels))
     }
+}
+
+/// Whether a feature of this package is on.
+fn chosen(feature: &str) -> bool {
+    std::env::var_os(format!("CARGO_FEATURE_{feature}")).is_some()
 }
 
 fn hash<'a>(files: impl Iterator<Item = &'a Source>) -> Fnv {

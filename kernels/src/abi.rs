@@ -51,6 +51,8 @@ pub trait Plain: FromBytes + IntoBytes + Immutable + KnownLayout + Copy + Send +
     const NAME: &'static str;
     /// All fields, in order.
     const FIELDS: &'static [Field];
+    /// Of structs that begin with `abi_version` and `size`: the version.
+    const VERSION: Option<u32>;
 }
 
 /// The layout of one mirrored struct.
@@ -72,7 +74,7 @@ impl Layout {
     }
 }
 
-/// Every mirrored struct.
+/// Every mirrored struct of the device ABI. [`check`] compares them with each module.
 pub const STRUCTS: &[Layout] = &[
     Layout::of::<QueueState>(),
     Layout::of::<QueueHost>(),
@@ -80,6 +82,22 @@ pub const STRUCTS: &[Layout] = &[
     Layout::of::<NamespaceRef>(),
     Layout::of::<BufferRef>(),
     Layout::of::<Mailbox>(),
+    Layout::of::<TraceEvent>(),
+    Layout::of::<TraceLane>(),
+    Layout::of::<VolumeMember>(),
+    Layout::of::<VolumeCounts>(),
+    Layout::of::<VolumeState>(),
+    Layout::of::<VolumeRef>(),
+    Layout::of::<VolumeBufferRef>(),
+    Layout::of::<CacheLine>(),
+    Layout::of::<CacheReport>(),
+    Layout::of::<CacheRef>(),
+    Layout::of::<TileStep>(),
+    Layout::of::<ScheduleRef>(),
+];
+
+/// Every mirrored struct that kernels of benches and tests share with their host: both are of one build.
+pub const BENCH_STRUCTS: &[Layout] = &[
     Layout::of::<WarpResult>(),
     Layout::of::<BenchArgs>(),
     Layout::of::<UnitHeader>(),
@@ -92,24 +110,12 @@ pub const STRUCTS: &[Layout] = &[
     Layout::of::<ResidentArgs>(),
     Layout::of::<GaugeResult>(),
     Layout::of::<GaugeArgs>(),
-    Layout::of::<TraceEvent>(),
-    Layout::of::<TraceLane>(),
     Layout::of::<ReplayCommand>(),
     Layout::of::<ReplayResult>(),
     Layout::of::<ReplayArgs>(),
     Layout::of::<LabArgs>(),
-    Layout::of::<VolumeMember>(),
-    Layout::of::<VolumeCounts>(),
-    Layout::of::<VolumeState>(),
-    Layout::of::<VolumeRef>(),
-    Layout::of::<VolumeBufferRef>(),
     Layout::of::<VolumeCheckResult>(),
     Layout::of::<VolumeCheckArgs>(),
-    Layout::of::<CacheLine>(),
-    Layout::of::<CacheReport>(),
-    Layout::of::<CacheRef>(),
-    Layout::of::<TileStep>(),
-    Layout::of::<ScheduleRef>(),
     Layout::of::<AgentCounts>(),
     Layout::of::<BenchAgentArgs>(),
     Layout::of::<BenchBatchArgs>(),
@@ -118,12 +124,18 @@ pub const STRUCTS: &[Layout] = &[
     Layout::of::<CheckArgs>(),
 ];
 
-/// Declares a mirrored struct and its layout. `versioned` structs begin with `abi_version` and `size`,
-/// which `new` fills in.
+/// Declares a mirrored struct and its layout. `versioned` structs, of the device ABI, and `bench` structs begin with
+/// `abi_version` and `size`, which `new` fills in.
 macro_rules! mirror {
-    ($(#[$doc:meta])* versioned $name:ident = $c:literal { $($(#[$fdoc:meta])* $field:ident: $type:ty,)* }) => {
-        mirror! { @define $(#[$doc])* $name = $c {
-            /// [`ABI_VERSION`](super::ABI_VERSION).
+    ($(#[$doc:meta])* versioned $name:ident = $c:literal { $($fields:tt)* }) => {
+        mirror! { @versioned (super::ABI_VERSION) $(#[$doc])* $name = $c { $($fields)* } }
+    };
+    ($(#[$doc:meta])* bench $name:ident = $c:literal { $($fields:tt)* }) => {
+        mirror! { @versioned (super::BENCH_ABI_VERSION) $(#[$doc])* $name = $c { $($fields)* } }
+    };
+    (@versioned ($version:expr) $(#[$doc:meta])* $name:ident = $c:literal { $($(#[$fdoc:meta])* $field:ident: $type:ty,)* }) => {
+        mirror! { @define (Some($version)) $(#[$doc])* $name = $c {
+            /// Version of the interface that the struct belongs to.
             abi_version: u32,
             /// Size of the struct in bytes.
             size: u32,
@@ -134,14 +146,14 @@ macro_rules! mirror {
             /// All zero but for version and size.
             pub const fn new() -> $name {
                 let mut value: $name = zerocopy::transmute!([0u8; size_of::<$name>()]);
-                value.abi_version = super::ABI_VERSION;
+                value.abi_version = $version;
                 value.size = size_of::<$name>() as u32;
                 value
             }
         }
     };
     ($(#[$doc:meta])* plain $name:ident = $c:literal { $($fields:tt)* }) => {
-        mirror! { @define $(#[$doc])* $name = $c { $($fields)* } }
+        mirror! { @define (None) $(#[$doc])* $name = $c { $($fields)* } }
 
         impl $name {
             /// All zero.
@@ -150,7 +162,7 @@ macro_rules! mirror {
             }
         }
     };
-    (@define $(#[$doc:meta])* $name:ident = $c:literal { $($(#[$fdoc:meta])* $field:ident: $type:ty,)* }) => {
+    (@define ($version:expr) $(#[$doc:meta])* $name:ident = $c:literal { $($(#[$fdoc:meta])* $field:ident: $type:ty,)* }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)]
@@ -167,6 +179,7 @@ macro_rules! mirror {
 
         impl super::Plain for $name {
             const NAME: &'static str = $c;
+            const VERSION: Option<u32> = $version;
             const FIELDS: &'static [super::Field] = &[$(super::Field {
                 name: stringify!($field),
                 offset: std::mem::offset_of!($name, $field),

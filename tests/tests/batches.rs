@@ -7,8 +7,8 @@ use warpbell::Sharing;
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu::{Launch, Module};
 use warpbell_kernels::toolchain::Variant;
-use warpbell_tests::simulation::{Outcome, Simulation};
-use warpbell_tests::{Case, Schedule};
+use warpbell_sim::simulation::{Outcome, Simulation};
+use warpbell_sim::{Case, Schedule};
 
 const MODES: [Sharing; 2] = [Sharing::Exclusive, Sharing::Shared];
 const WHOLE: u32 = 0;

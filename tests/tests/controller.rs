@@ -8,9 +8,9 @@ use warpbell_hw::Window;
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu::{Launch, Module};
 use warpbell_nvme::NvmOpcode;
+use warpbell_sim::simulation::Simulation;
+use warpbell_sim::{Case, Mode, Rig, Schedule};
 use warpbell_softctl::{NamespaceConfig, SoftConfig};
-use warpbell_tests::simulation::Simulation;
-use warpbell_tests::{Case, Mode, Rig, Schedule};
 
 fn builtin() -> Module {
     Module::builtin().expect("the CPU target is built in")

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use warpbell::Sharing;
 use warpbell_kernels::abi;
-use warpbell_tests::simulation::{Outcome, Simulation};
-use warpbell_tests::{Case, Mode, Schedule, seeds};
+use warpbell_sim::simulation::{Outcome, Simulation};
+use warpbell_sim::{Case, Mode, Schedule, seeds};
 
 const MODES: [Sharing; 2] = [Sharing::Exclusive, Sharing::Shared];
 const DEADLINE: Duration = Duration::from_millis(10);

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use warpbell::Sharing;
 use warpbell_kernels::cpu::Module;
+use warpbell_sim::simulation::{Moment, Simulation};
+use warpbell_sim::{Case, Finding, Schedule, lines, seeds};
 use warpbell_softctl::{FaultPlan, SoftConfig};
-use warpbell_tests::simulation::{Moment, Simulation};
-use warpbell_tests::{Case, Finding, Schedule, lines, queue_test_without, seeds};
+use warpbell_tests::queue_test_without;
 
 /// Commands none of which has an identifier that another had: a second completion that comes when its identifier is
 /// in use again cannot be told from that command's own.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu::{Launch, Module};
 use warpbell_kernels::toolchain::Variant;
-use warpbell_tests::exhaustive::{Arena, Budget, Model, Report, Scope, Search, Verdict};
+use warpbell_sim::exhaustive::{Arena, Budget, Model, Report, Scope, Search, Verdict};
 use zerocopy::IntoBytes;
 
 /// Searches that take seconds; much more than they need, also on a slow machine.

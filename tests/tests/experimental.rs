@@ -11,9 +11,9 @@ use warpbell_kernels::abi;
 use warpbell_kernels::cpu::Module;
 use warpbell_nvme::command;
 use warpbell_nvme::experimental::{Experimental, WIDE_CIDS};
+use warpbell_sim::simulation::{Outcome, Simulation};
+use warpbell_sim::{Case, Mode, Schedule, peek, seeds};
 use warpbell_softctl::{CompletionOrder, Profile, SoftConfig, SoftDevice};
-use warpbell_tests::simulation::{Outcome, Simulation};
-use warpbell_tests::{Case, Mode, Schedule, peek, seeds};
 
 const MODES: [Sharing; 2] = [Sharing::Exclusive, Sharing::Shared];
 

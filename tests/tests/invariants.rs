@@ -6,8 +6,9 @@ use std::fmt::Write as _;
 
 use warpbell_kernels::HEADERS;
 use warpbell_kernels::cpu::Module;
-use warpbell_tests::Scenario::{self, *};
-use warpbell_tests::{lines, queue_test_without, seeds};
+use warpbell_sim::Scenario::{self, *};
+use warpbell_sim::{lines, seeds};
+use warpbell_tests::queue_test_without;
 
 /// Seeds that a broken rule has to show itself.
 const MOST_SEEDS: u64 = 200;

@@ -9,9 +9,9 @@ use warpbell_kernels::abi;
 use warpbell_kernels::cpu::{Launch, Module};
 use warpbell_kernels::toolchain::Variant;
 use warpbell_nvme::NvmOpcode;
+use warpbell_sim::simulation::{Outcome, Simulation};
+use warpbell_sim::{Case, Schedule, seeds, splitmix64};
 use warpbell_softctl::SoftConfig;
-use warpbell_tests::simulation::{Outcome, Simulation};
-use warpbell_tests::{Case, Schedule, seeds, splitmix64};
 
 /// As in io_calls.cu.
 #[derive(Clone, Copy, Debug)]

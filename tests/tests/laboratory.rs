@@ -8,10 +8,10 @@ use warpbell::{DeviceName, KernelMemory, OpenOptions, SharedMemory, Sharing as M
 use warpbell_kernels::abi::{self, LabArgs, Mailbox};
 use warpbell_kernels::cpu::{Launch, Module};
 use warpbell_kernels::toolchain::Variant;
+use warpbell_sim::simulation::Simulation;
+use warpbell_sim::threaded::sized;
+use warpbell_sim::{Breach, Case, Finding, Schedule, lines, seeds};
 use warpbell_softctl::{FaultPlan, NamespaceConfig, SoftConfig, SoftDevice};
-use warpbell_tests::simulation::Simulation;
-use warpbell_tests::threaded::sized;
-use warpbell_tests::{Breach, Case, Finding, Schedule, lines, seeds};
 use warpbell_workload::{
     Access, Api, BenchOptions, ByteSize, Control, Protocol, Run, Sharing, Verify, bench, resolve,
 };

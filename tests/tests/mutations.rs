@@ -12,8 +12,8 @@ use warpbell::recovery_mutation as recovery;
 use warpbell_driver::mutation::Mutation;
 use warpbell_kernels::HEADERS;
 use warpbell_kernels::cpu::Module;
+use warpbell_sim::sim::{self, Plan, kernel};
 use warpbell_softctl::Defect;
-use warpbell_tests::sim::{self, Plan, kernel};
 
 /// Seeds that a mutation has to show itself.
 const MOST_SEEDS: u64 = 10_000;

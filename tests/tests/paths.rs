@@ -11,9 +11,9 @@ use warpbell_hw::Device;
 use warpbell_kernels::cpu::{Counters, Module};
 use warpbell_nvme::command::{self, QueuePriority};
 use warpbell_nvme::feature::Arbitration;
+use warpbell_sim::simulation::{Outcome, Simulation};
+use warpbell_sim::{Case, Mode, Schedule, lines, seeds, threaded};
 use warpbell_softctl::{DoorbellBufferMode, SoftConfig, SoftDevice};
-use warpbell_tests::simulation::{Outcome, Simulation};
-use warpbell_tests::{Case, Mode, Schedule, lines, seeds, threaded};
 
 const MODES: [Sharing; 2] = [Sharing::Exclusive, Sharing::Shared];
 

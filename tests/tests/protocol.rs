@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use warpbell::Sharing;
 use warpbell_driver::QueueSpec;
-use warpbell_tests::simulation::{Simulation, expect_success};
-use warpbell_tests::{Case, Mode, Schedule, seeds};
+use warpbell_sim::simulation::{Simulation, expect_success};
+use warpbell_sim::{Case, Mode, Schedule, seeds};
 
 const MODES: [Sharing; 2] = [Sharing::Exclusive, Sharing::Shared];
 

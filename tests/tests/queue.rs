@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use warpbell::Sharing;
+use warpbell_sim::threaded::{expect_success, open, run_on, sized};
+use warpbell_sim::{Case, Mode};
 use warpbell_softctl::{FaultPlan, SoftConfig};
-use warpbell_tests::threaded::{expect_success, open, run_on, sized};
-use warpbell_tests::{Case, Mode};
 
 /// Batch sizes that matter at a depth; a batch has at most 32 lanes.
 fn batches(entries: u32) -> Vec<u32> {

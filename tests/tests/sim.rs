@@ -8,9 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use warpbell_kernels::cpu::Module;
+use warpbell_sim::lines;
+use warpbell_sim::sim::{self, Plan, Verdict, command_line, kernel, shrink};
 use warpbell_softctl::FaultKind;
-use warpbell_tests::lines;
-use warpbell_tests::sim::{self, Plan, Verdict, command_line, kernel, shrink};
 
 const HELP: &str = "\
 The simulation: controller, driver, host and kernels in virtual time, each seed another run.

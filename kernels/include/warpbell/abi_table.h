@@ -5,11 +5,7 @@
 #define WARPBELL_ABI_TABLE_H
 
 #include "abi.h"
-#include "abi_bench.h"
 #include "abi_cache.h"
-#include "abi_check.h"
-#include "abi_lab.h"
-#include "abi_resident.h"
 #include "abi_stream.h"
 #include "abi_trace.h"
 #include "abi_volume.h"
@@ -65,102 +61,6 @@
     F(warpbell_mailbox, error_block) F(warpbell_mailbox, error_thread) F(warpbell_mailbox, reported) \
     F(warpbell_mailbox, pad)
 
-#define WARPBELL_FIELDS_WARP_RESULT(F) \
-    F(warpbell_warp_result, abi_version) F(warpbell_warp_result, size) \
-    F(warpbell_warp_result, reads) F(warpbell_warp_result, writes) \
-    F(warpbell_warp_result, bytes_read) F(warpbell_warp_result, bytes_written) \
-    F(warpbell_warp_result, errors) F(warpbell_warp_result, error_lba) \
-    F(warpbell_warp_result, error_status) F(warpbell_warp_result, queue) \
-    F(warpbell_warp_result, mismatches) F(warpbell_warp_result, mismatch_lba) \
-    F(warpbell_warp_result, expected) F(warpbell_warp_result, actual) \
-    F(warpbell_warp_result, start_ns) F(warpbell_warp_result, end_ns) \
-    F(warpbell_warp_result, timed_out) F(warpbell_warp_result, not_submitted) \
-    F(warpbell_warp_result, aborted) \
-    F(warpbell_warp_result, retried) F(warpbell_warp_result, queue_losses) \
-    F(warpbell_warp_result, recovered)
-
-#define WARPBELL_FIELDS_BENCH_ARGS(F) \
-    F(warpbell_bench_args, abi_version) F(warpbell_bench_args, size) F(warpbell_bench_args, ns) \
-    F(warpbell_bench_args, buffer) F(warpbell_bench_args, mailbox) F(warpbell_bench_args, results) \
-    F(warpbell_bench_args, histograms) F(warpbell_bench_args, crc_tables) \
-    F(warpbell_bench_args, first_lba) F(warpbell_bench_args, units) F(warpbell_bench_args, seed) \
-    F(warpbell_bench_args, io_limit) F(warpbell_bench_args, runtime_ns) \
-    F(warpbell_bench_args, deadline_ns) F(warpbell_bench_args, blocks_per_io) \
-    F(warpbell_bench_args, iodepth) F(warpbell_bench_args, units_per_warp) \
-    F(warpbell_bench_args, batch) F(warpbell_bench_args, read_percent) \
-    F(warpbell_bench_args, pattern) F(warpbell_bench_args, api) F(warpbell_bench_args, verify) \
-    F(warpbell_bench_args, recover_ns) F(warpbell_bench_args, retries) F(warpbell_bench_args, pad0)
-
-#define WARPBELL_FIELDS_UNIT_HEADER(F) \
-    F(warpbell_unit_header, magic) F(warpbell_unit_header, lba) F(warpbell_unit_header, seed) \
-    F(warpbell_unit_header, payload_crc32c) F(warpbell_unit_header, bytes)
-
-#define WARPBELL_FIELDS_CHUNK_RESULT(F) \
-    F(warpbell_chunk_result, crc32c) F(warpbell_chunk_result, status)
-
-#define WARPBELL_FIELDS_DIGEST_ARGS(F) \
-    F(warpbell_digest_args, abi_version) F(warpbell_digest_args, size) F(warpbell_digest_args, ns) \
-    F(warpbell_digest_args, buffer) F(warpbell_digest_args, mailbox) \
-    F(warpbell_digest_args, results) F(warpbell_digest_args, chunks) \
-    F(warpbell_digest_args, crc_tables) F(warpbell_digest_args, first_lba) \
-    F(warpbell_digest_args, bytes) F(warpbell_digest_args, deadline_ns) \
-    F(warpbell_digest_args, chunk_blocks) F(warpbell_digest_args, retries)
-
-#define WARPBELL_FIELDS_TEST_RECORD(F) \
-    F(warpbell_test_record, answers) F(warpbell_test_record, status) \
-    F(warpbell_test_record, payload) F(warpbell_test_record, cid) F(warpbell_test_record, lba) \
-    F(warpbell_test_record, found)
-
-#define WARPBELL_FIELDS_QUEUE_TEST_ARGS(F) \
-    F(warpbell_queue_test_args, abi_version) F(warpbell_queue_test_args, size) \
-    F(warpbell_queue_test_args, ns) F(warpbell_queue_test_args, buffer) \
-    F(warpbell_queue_test_args, mailbox) F(warpbell_queue_test_args, records) \
-    F(warpbell_queue_test_args, results) F(warpbell_queue_test_args, seed) \
-    F(warpbell_queue_test_args, deadline_ns) F(warpbell_queue_test_args, submit_deadline_ns) \
-    F(warpbell_queue_test_args, commands) F(warpbell_queue_test_args, batch) \
-    F(warpbell_queue_test_args, async_depth) F(warpbell_queue_test_args, mode) \
-    F(warpbell_queue_test_args, flags) F(warpbell_queue_test_args, pad0)
-
-#define WARPBELL_FIELDS_RESIDENT_QUEUE(F) \
-    F(warpbell_resident_queue, abi_version) F(warpbell_resident_queue, size) \
-    F(warpbell_resident_queue, sq) F(warpbell_resident_queue, cq) \
-    F(warpbell_resident_queue, sq_doorbell) F(warpbell_resident_queue, cq_doorbell) \
-    F(warpbell_resident_queue, in_flight) F(warpbell_resident_queue, flights) \
-    F(warpbell_resident_queue, shift) F(warpbell_resident_queue, qid) \
-    F(warpbell_resident_queue, published) F(warpbell_resident_queue, fetched) \
-    F(warpbell_resident_queue, accepted) F(warpbell_resident_queue, posted) \
-    F(warpbell_resident_queue, taken) F(warpbell_resident_queue, first_rule) \
-    F(warpbell_resident_queue, first_cid) F(warpbell_resident_queue, first_fetched) \
-    F(warpbell_resident_queue, first_value) F(warpbell_resident_queue, commands) \
-    F(warpbell_resident_queue, digest) F(warpbell_resident_queue, broken)
-
-#define WARPBELL_FIELDS_RESIDENT_FLIGHT(F) \
-    F(warpbell_resident_flight, due_ns) F(warpbell_resident_flight, cid) \
-    F(warpbell_resident_flight, status)
-
-#define WARPBELL_FIELDS_RESIDENT_ARGS(F) \
-    F(warpbell_resident_args, abi_version) F(warpbell_resident_args, size) \
-    F(warpbell_resident_args, ns) F(warpbell_resident_args, buffer) \
-    F(warpbell_resident_args, mailbox) F(warpbell_resident_args, results) \
-    F(warpbell_resident_args, digests) F(warpbell_resident_args, histograms) \
-    F(warpbell_resident_args, queues) F(warpbell_resident_args, places) \
-    F(warpbell_resident_args, ended) F(warpbell_resident_args, io_limit) \
-    F(warpbell_resident_args, runtime_ns) F(warpbell_resident_args, deadline_ns) \
-    F(warpbell_resident_args, delay_ns) F(warpbell_resident_args, controller_blocks) \
-    F(warpbell_resident_args, clients) F(warpbell_resident_args, iodepth) \
-    F(warpbell_resident_args, batch) F(warpbell_resident_args, blocks_per_io) \
-    F(warpbell_resident_args, mode) F(warpbell_resident_args, flags) \
-    F(warpbell_resident_args, pad0)
-
-#define WARPBELL_FIELDS_GAUGE_RESULT(F) \
-    F(warpbell_gauge_result, start_ns) F(warpbell_gauge_result, end_ns) \
-    F(warpbell_gauge_result, rounds) F(warpbell_gauge_result, retries)
-
-#define WARPBELL_FIELDS_GAUGE_ARGS(F) \
-    F(warpbell_gauge_args, abi_version) F(warpbell_gauge_args, size) F(warpbell_gauge_args, word) \
-    F(warpbell_gauge_args, answer) F(warpbell_gauge_args, results) F(warpbell_gauge_args, mailbox) \
-    F(warpbell_gauge_args, rounds) F(warpbell_gauge_args, mode) F(warpbell_gauge_args, pad0)
-
 #define WARPBELL_FIELDS_TRACE_EVENT(F) \
     F(warpbell_trace_event, clock_ns) F(warpbell_trace_event, value) F(warpbell_trace_event, what) \
     F(warpbell_trace_event, cid) F(warpbell_trace_event, detail) F(warpbell_trace_event, index)
@@ -169,24 +69,6 @@
     F(warpbell_trace_lane, events) F(warpbell_trace_lane, written) F(warpbell_trace_lane, shift) \
     F(warpbell_trace_lane, pad0) F(warpbell_trace_lane, pad1)
 
-#define WARPBELL_FIELDS_REPLAY_COMMAND(F) \
-    F(warpbell_replay_command, lba) F(warpbell_replay_command, due_ns) \
-    F(warpbell_replay_command, blocks) F(warpbell_replay_command, opcode)
-
-#define WARPBELL_FIELDS_REPLAY_RESULT(F) \
-    F(warpbell_replay_result, flushes) F(warpbell_replay_result, bytes_read) \
-    F(warpbell_replay_result, bytes_written) F(warpbell_replay_result, left)
-
-#define WARPBELL_FIELDS_REPLAY_ARGS(F) \
-    F(warpbell_replay_args, abi_version) F(warpbell_replay_args, size) F(warpbell_replay_args, ns) \
-    F(warpbell_replay_args, buffer) F(warpbell_replay_args, mailbox) F(warpbell_replay_args, results) \
-    F(warpbell_replay_args, totals) \
-    F(warpbell_replay_args, histograms) F(warpbell_replay_args, commands) F(warpbell_replay_args, firsts) \
-    F(warpbell_replay_args, deadline_ns) F(warpbell_replay_args, iodepth) \
-    F(warpbell_replay_args, units_per_warp) F(warpbell_replay_args, unit_blocks) F(warpbell_replay_args, batch)
-#define WARPBELL_FIELDS_LAB_ARGS(F) \
-    F(warpbell_lab_args, abi_version) F(warpbell_lab_args, size) F(warpbell_lab_args, bench) \
-    F(warpbell_lab_args, state) F(warpbell_lab_args, queue_words) F(warpbell_lab_args, warps)
 #define WARPBELL_FIELDS_VOLUME_MEMBER(F) \
     F(warpbell_volume_member, abi_version) F(warpbell_volume_member, size) F(warpbell_volume_member, ns) \
     F(warpbell_volume_member, chunks) F(warpbell_volume_member, unit_shift) F(warpbell_volume_member, distance)
@@ -205,17 +87,6 @@
     F(warpbell_volume_buffer_ref, parts) F(warpbell_volume_buffer_ref, data) \
     F(warpbell_volume_buffer_ref, bytes) F(warpbell_volume_buffer_ref, member_count) \
     F(warpbell_volume_buffer_ref, pad0)
-
-#define WARPBELL_FIELDS_VOLUME_CHECK_RESULT(F) \
-    F(warpbell_volume_check_result, units) F(warpbell_volume_check_result, wrong) \
-    F(warpbell_volume_check_result, failed) F(warpbell_volume_check_result, status)
-
-#define WARPBELL_FIELDS_VOLUME_CHECK_ARGS(F) \
-    F(warpbell_volume_check_args, abi_version) F(warpbell_volume_check_args, size) \
-    F(warpbell_volume_check_args, volume) F(warpbell_volume_check_args, buffer) \
-    F(warpbell_volume_check_args, results) F(warpbell_volume_check_args, stop) \
-    F(warpbell_volume_check_args, units) F(warpbell_volume_check_args, seed) \
-    F(warpbell_volume_check_args, unit_blocks) F(warpbell_volume_check_args, writes)
 
 #define WARPBELL_FIELDS_CACHE_LINE(F) \
     F(warpbell_cache_line, state) F(warpbell_cache_line, page) F(warpbell_cache_line, next) \
@@ -246,36 +117,6 @@
     F(warpbell_schedule_ref, step_count) F(warpbell_schedule_ref, slots) \
     F(warpbell_schedule_ref, slot_bytes) F(warpbell_schedule_ref, pad0)
 
-#define WARPBELL_FIELDS_AGENT_COUNTS(F) \
-    F(warpbell_agent_counts, requests) F(warpbell_agent_counts, batches) F(warpbell_agent_counts, refused)
-
-#define WARPBELL_FIELDS_BENCH_AGENT_ARGS(F) \
-    F(warpbell_bench_agent_args, abi_version) F(warpbell_bench_agent_args, size) \
-    F(warpbell_bench_agent_args, bench) F(warpbell_bench_agent_args, boxes) \
-    F(warpbell_bench_agent_args, counts) F(warpbell_bench_agent_args, polls) \
-    F(warpbell_bench_agent_args, agents) \
-    F(warpbell_bench_agent_args, pad0)
-
-#define WARPBELL_FIELDS_BENCH_BATCH_ARGS(F) \
-    F(warpbell_bench_batch_args, abi_version) F(warpbell_bench_batch_args, size) \
-    F(warpbell_bench_batch_args, bench) F(warpbell_bench_batch_args, submitters) \
-    F(warpbell_bench_batch_args, pad0)
-
-#define WARPBELL_FIELDS_BENCH_ARRAY_ARGS(F) \
-    F(warpbell_bench_array_args, abi_version) F(warpbell_bench_array_args, size) \
-    F(warpbell_bench_array_args, bench) F(warpbell_bench_array_args, cache) \
-    F(warpbell_bench_array_args, sums) F(warpbell_bench_array_args, stored) \
-    F(warpbell_bench_array_args, spread) F(warpbell_bench_array_args, pad0)
-
-#define WARPBELL_FIELDS_CHECK_RESULT(F) \
-    F(warpbell_check_result, done) F(warpbell_check_result, failed) F(warpbell_check_result, wrong) \
-    F(warpbell_check_result, step) F(warpbell_check_result, status)
-
-#define WARPBELL_FIELDS_CHECK_ARGS(F) \
-    F(warpbell_check_args, abi_version) F(warpbell_check_args, size) F(warpbell_check_args, ns) \
-    F(warpbell_check_args, buffer) F(warpbell_check_args, results) F(warpbell_check_args, stop) \
-    F(warpbell_check_args, first_lba) F(warpbell_check_args, seed) F(warpbell_check_args, rounds) \
-    F(warpbell_check_args, pad0)
 /* clang-format on */
 
 /* S(struct, list of its fields) for each struct. */
@@ -286,42 +127,18 @@
     S(warpbell_namespace_ref, WARPBELL_FIELDS_NAMESPACE_REF)                                                 \
     S(warpbell_buffer_ref, WARPBELL_FIELDS_BUFFER_REF)                                                       \
     S(warpbell_mailbox, WARPBELL_FIELDS_MAILBOX)                                                             \
-    S(warpbell_warp_result, WARPBELL_FIELDS_WARP_RESULT)                                                     \
-    S(warpbell_bench_args, WARPBELL_FIELDS_BENCH_ARGS)                                                       \
-    S(warpbell_unit_header, WARPBELL_FIELDS_UNIT_HEADER)                                                     \
-    S(warpbell_chunk_result, WARPBELL_FIELDS_CHUNK_RESULT)                                                   \
-    S(warpbell_digest_args, WARPBELL_FIELDS_DIGEST_ARGS)                                                     \
-    S(warpbell_test_record, WARPBELL_FIELDS_TEST_RECORD)                                                     \
-    S(warpbell_queue_test_args, WARPBELL_FIELDS_QUEUE_TEST_ARGS)                                             \
-    S(warpbell_resident_queue, WARPBELL_FIELDS_RESIDENT_QUEUE)                                               \
-    S(warpbell_resident_flight, WARPBELL_FIELDS_RESIDENT_FLIGHT)                                             \
-    S(warpbell_resident_args, WARPBELL_FIELDS_RESIDENT_ARGS)                                                 \
-    S(warpbell_gauge_result, WARPBELL_FIELDS_GAUGE_RESULT)                                                   \
-    S(warpbell_gauge_args, WARPBELL_FIELDS_GAUGE_ARGS)                                                       \
     S(warpbell_trace_event, WARPBELL_FIELDS_TRACE_EVENT)                                                     \
     S(warpbell_trace_lane, WARPBELL_FIELDS_TRACE_LANE)                                                       \
-    S(warpbell_replay_command, WARPBELL_FIELDS_REPLAY_COMMAND)                                               \
-    S(warpbell_replay_result, WARPBELL_FIELDS_REPLAY_RESULT)                                                 \
-    S(warpbell_replay_args, WARPBELL_FIELDS_REPLAY_ARGS)                                                     \
-    S(warpbell_lab_args, WARPBELL_FIELDS_LAB_ARGS)                                                           \
     S(warpbell_volume_member, WARPBELL_FIELDS_VOLUME_MEMBER)                                                 \
     S(warpbell_volume_counts, WARPBELL_FIELDS_VOLUME_COUNTS)                                                 \
     S(warpbell_volume_state, WARPBELL_FIELDS_VOLUME_STATE)                                                   \
     S(warpbell_volume_ref, WARPBELL_FIELDS_VOLUME_REF)                                                       \
     S(warpbell_volume_buffer_ref, WARPBELL_FIELDS_VOLUME_BUFFER_REF)                                         \
-    S(warpbell_volume_check_result, WARPBELL_FIELDS_VOLUME_CHECK_RESULT)                                     \
-    S(warpbell_volume_check_args, WARPBELL_FIELDS_VOLUME_CHECK_ARGS)                                         \
     S(warpbell_cache_line, WARPBELL_FIELDS_CACHE_LINE)                                                       \
     S(warpbell_cache_report, WARPBELL_FIELDS_CACHE_REPORT)                                                   \
     S(warpbell_cache_ref, WARPBELL_FIELDS_CACHE_REF)                                                         \
     S(warpbell_tile_step, WARPBELL_FIELDS_TILE_STEP)                                                         \
-    S(warpbell_schedule_ref, WARPBELL_FIELDS_SCHEDULE_REF)                                                   \
-    S(warpbell_agent_counts, WARPBELL_FIELDS_AGENT_COUNTS)                                                   \
-    S(warpbell_bench_agent_args, WARPBELL_FIELDS_BENCH_AGENT_ARGS)                                           \
-    S(warpbell_bench_batch_args, WARPBELL_FIELDS_BENCH_BATCH_ARGS)                                           \
-    S(warpbell_bench_array_args, WARPBELL_FIELDS_BENCH_ARRAY_ARGS)                                           \
-    S(warpbell_check_result, WARPBELL_FIELDS_CHECK_RESULT)                                                   \
-    S(warpbell_check_args, WARPBELL_FIELDS_CHECK_ARGS)
+    S(warpbell_schedule_ref, WARPBELL_FIELDS_SCHEDULE_REF)
 
 typedef struct warpbell_abi_row {
     const char* structure;
@@ -343,8 +160,6 @@ extern const warpbell_abi_row warpbell_abi_table[];
     static_assert(sizeof(s) == 0 fields(WARPBELL_FIELD_SIZE),                                                \
                   #s ": a field is missing from the table, or padding is implicit");
 WARPBELL_ABI_STRUCTS(WARPBELL_STRUCT_COMPLETE)
-#undef WARPBELL_STRUCT_COMPLETE
-#undef WARPBELL_FIELD_SIZE
 #endif
 
 #endif

@@ -49,42 +49,6 @@ typedef struct warpbell_trace_lane {
     uint64_t pad1;
 } warpbell_trace_lane;
 
-/* One command to replay. */
-typedef struct warpbell_replay_command {
-    uint64_t lba;
-    uint64_t due_ns; /* not before so long after its warp's start; 0: as soon as there is room */
-    uint32_t blocks; /* 0 of a flush */
-    uint32_t opcode; /* flush, write or read */
-} warpbell_replay_command;
-
-/* What one warp of `replay` did. */
-typedef struct warpbell_replay_result {
-    uint64_t flushes;
-    uint64_t bytes_read;
-    uint64_t bytes_written;
-    uint64_t left; /* commands that were not submitted: it was asked to stop, or its queue was lost */
-} warpbell_replay_result;
-
-/* Kernel `replay`: each warp submits its list of commands in order, with at most its share of iodepth
- * outstanding, as warps of `bench` share it. Its data lies in the buffer at
- * (warp * units_per_warp + number) * unit_blocks blocks. */
-typedef struct warpbell_replay_args {
-    uint32_t abi_version, size;
-    warpbell_namespace_ref ns;
-    warpbell_buffer_ref buffer;
-    uint64_t mailbox;    /* warpbell_mailbox */
-    uint64_t results;    /* warpbell_warp_result[warps of the launch]; its bytes are not used */
-    uint64_t totals;     /* warpbell_replay_result[warps of the launch] */
-    uint64_t histograms; /* as of bench; 0: none */
-    uint64_t commands;   /* warpbell_replay_command[] of all warps, one warp's after the other's */
-    uint64_t firsts;     /* uint64_t[warps + 1]: warp w has commands [firsts[w], firsts[w + 1]) */
-    uint64_t deadline_ns;
-    uint32_t iodepth; /* per queue */
-    uint32_t units_per_warp;
-    uint32_t unit_blocks; /* of the largest command */
-    uint32_t batch;       /* as of bench */
-} warpbell_replay_args;
-
 #ifdef __cplusplus
 }
 #endif

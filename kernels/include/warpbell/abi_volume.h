@@ -68,29 +68,6 @@ typedef struct warpbell_volume_buffer_ref {
     uint32_t pad0;
 } warpbell_volume_buffer_ref;
 
-/* What one warp of `volume_check` saw. */
-typedef struct warpbell_volume_check_result {
-    uint64_t units;  /* written, or read and looked at */
-    uint64_t wrong;  /* of those: read, and not what was written there */
-    uint64_t failed; /* units whose I/O did not succeed */
-    uint64_t status; /* of one of them */
-} warpbell_volume_check_result;
-
-/* Kernel `volume_check`: writes every unit of a volume with contents of its own, or reads and compares all.
- * Unit u is `unit_blocks` blocks at u * unit_blocks; lane i of warp w has the unit 32 * w + i of the buffer.
- */
-typedef struct warpbell_volume_check_args {
-    uint32_t abi_version, size;
-    warpbell_volume_ref volume;
-    warpbell_volume_buffer_ref buffer; /* 32 units for each warp of the launch */
-    uint64_t results;                  /* warpbell_volume_check_result[warps], zeroed */
-    uint64_t stop;                     /* uint32_t: ends the kernel once it is not 0 */
-    uint64_t units;
-    uint64_t seed;
-    uint32_t unit_blocks;
-    uint32_t writes;
-} warpbell_volume_check_args;
-
 #ifdef __cplusplus
 }
 #endif

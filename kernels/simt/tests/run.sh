@@ -19,7 +19,7 @@ if [[ -z ${OUT:-} ]]; then
     OUT=$(mktemp -d)
     trap 'rm -rf "$OUT"' EXIT
 fi
-flags=(-std=c++20 -g -Wall -Wextra -Werror "-I$simt/.." -pthread)
+flags=(-std=c++20 -g -Wall -Wextra -Werror "-I$simt/.." "-I$simt/../include" -pthread)
 programs=(collectives scheduling weak_memory module explore charges)
 libraries=()
 failures=0

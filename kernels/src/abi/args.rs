@@ -4,7 +4,7 @@ use super::{BufferRef, NamespaceRef, mirror};
 
 mirror! {
     /// Kernel `bench`: keeps `iodepth` commands outstanding per queue until told to stop.
-    versioned BenchArgs = "warpbell_bench_args" {
+    bench BenchArgs = "warpbell_bench_args" {
         /// The namespace.
         ns: NamespaceRef,
         /// `units_per_warp` units for each warp.
@@ -57,7 +57,7 @@ mirror! {
 
 mirror! {
     /// Kernel `digest`: CRC-32C of every chunk of a range.
-    versioned DigestArgs = "warpbell_digest_args" {
+    bench DigestArgs = "warpbell_digest_args" {
         /// The namespace.
         ns: NamespaceRef,
         /// 32 chunks for each warp of the launch.
@@ -86,7 +86,7 @@ mirror! {
 
 mirror! {
     /// Kernel `queue_test`: every lane issues `commands` commands through the raw queue.
-    versioned QueueTestArgs = "warpbell_queue_test_args" {
+    bench QueueTestArgs = "warpbell_queue_test_args" {
         /// The namespace.
         ns: NamespaceRef,
         /// One block per warp, lane and command in flight.

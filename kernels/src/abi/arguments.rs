@@ -1,14 +1,14 @@
 //! What the arguments of a launch must be, on every target.
 
-use super::{ABI_VERSION, Plain};
+use super::Plain;
 use crate::Error;
 
 /// Refuses arguments of another version of the interface, for structs that say theirs, and of another size than
 /// `expected` bytes, which is the kernel's.
 pub fn check_arguments<T: Plain>(kernel: &str, args: &T, expected: u64) -> Result<(), Error> {
     let bytes = args.as_bytes();
-    if T::FIELDS.first().is_some_and(|field| field.name == "abi_version") {
-        check_version(kernel, bytes)?;
+    if let Some(version) = T::VERSION {
+        check_version(kernel, bytes, version)?;
     }
     check_size(kernel, bytes, expected)
 }
@@ -21,11 +21,11 @@ pub fn check_size(kernel: &str, args: &[u8], expected: u64) -> Result<(), Error>
     Err(Error::ArgumentSize { kernel: kernel.to_owned(), found: args.len(), expected })
 }
 
-/// Compares the two words that arguments begin with: interface version and size in bytes.
-fn check_version(kernel: &str, args: &[u8]) -> Result<(), Error> {
+/// Compares the two words that arguments begin with: version of their interface, and size in bytes.
+fn check_version(kernel: &str, args: &[u8], version: u32) -> Result<(), Error> {
     let word =
         |at: usize| args.get(at..at + 4).map(|word| u32::from_ne_bytes([word[0], word[1], word[2], word[3]]));
-    let (found, expected) = ((word(0), word(4)), (Some(ABI_VERSION), u32::try_from(args.len()).ok()));
+    let (found, expected) = ((word(0), word(4)), (Some(version), u32::try_from(args.len()).ok()));
     if found == expected {
         return Ok(());
     }
@@ -38,19 +38,19 @@ fn check_version(kernel: &str, args: &[u8]) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::abi::{DigestArgs, UnitHeader};
+    use crate::abi::{BENCH_ABI_VERSION, DigestArgs, UnitHeader};
 
     #[test]
     fn arguments_of_another_version_or_size_are_refused() {
         let right = DigestArgs::new();
         let size = size_of::<DigestArgs>() as u64;
         assert!(check_arguments("digest", &right, size).is_ok());
-        let older = DigestArgs { abi_version: ABI_VERSION - 1, ..right };
+        let older = DigestArgs { abi_version: BENCH_ABI_VERSION - 1, ..right };
         assert_eq!(
             check_arguments("digest", &older, size).unwrap_err().to_string(),
             format!(
-                "kernel digest: arguments of version {} of {size} bytes, but it takes version {ABI_VERSION} of {size} bytes",
-                ABI_VERSION - 1
+                "kernel digest: arguments of version {} of {size} bytes, but it takes version {BENCH_ABI_VERSION} of {size} bytes",
+                BENCH_ABI_VERSION - 1
             )
         );
         assert!(check_arguments("digest", &DigestArgs { size: 0, ..right }, size).is_err());

@@ -16,7 +16,7 @@ mirror! {
 
 mirror! {
     /// Kernel `bench_agent`: `bench` through agents.
-    versioned BenchAgentArgs = "warpbell_bench_agent_args" {
+    bench BenchAgentArgs = "warpbell_bench_agent_args" {
         /// What there is to do.
         bench: BenchArgs,
         /// Address of `mail_box<BENCH_MAIL_SLOTS>[compute warps]`, zeroed.
@@ -34,7 +34,7 @@ mirror! {
 
 mirror! {
     /// Kernel `bench_batch`: `bench` by blocks that send their I/Os in batches.
-    versioned BenchBatchArgs = "warpbell_bench_batch_args" {
+    bench BenchBatchArgs = "warpbell_bench_batch_args" {
         /// What there is to do.
         bench: BenchArgs,
         /// Warps of each block that have queues.
@@ -46,7 +46,7 @@ mirror! {
 
 mirror! {
     /// Kernels `bench_array_*`: words of an array over a page cache.
-    versioned BenchArrayArgs = "warpbell_bench_array_args" {
+    bench BenchArrayArgs = "warpbell_bench_array_args" {
         /// What there is to do: an I/O is a word, a unit a page, the buffer that of the pages.
         bench: BenchArgs,
         /// The cache.

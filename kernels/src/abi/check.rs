@@ -20,7 +20,7 @@ mirror! {
 
 mirror! {
     /// Kernels `check_*`: the calls of one part of the device library each.
-    versioned CheckArgs = "warpbell_check_args" {
+    bench CheckArgs = "warpbell_check_args" {
         /// The namespace.
         ns: NamespaceRef,
         /// `CHECK_WARP_BLOCKS` blocks for each warp of the launch.

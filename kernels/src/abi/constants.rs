@@ -13,8 +13,10 @@ macro_rules! constants {
 }
 
 constants! {
-    /// Version of all structs; both sides must have the same.
+    /// Version of what users' kernels share with hosts; both sides must have the same.
     ABI_VERSION: u32 = 3;
+    /// Version of what kernels of benches and tests share with their host.
+    BENCH_ABI_VERSION: u32 = 1;
     /// Lanes of a warp.
     WARP_LANES: u32 = 32;
     /// Threads of a block of our kernels at most, on a GPU.

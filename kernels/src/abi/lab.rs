@@ -4,7 +4,7 @@ use super::{BenchArgs, mirror};
 
 mirror! {
     /// Kernels `lab_*`: one command of each lane in flight, by one protocol each.
-    versioned LabArgs = "warpbell_lab_args" {
+    bench LabArgs = "warpbell_lab_args" {
         /// What is measured; `results` has an element for each warp of the launch.
         bench: BenchArgs,
         /// Address of `u64[queue_count][queue_words]`, zeroed.

@@ -226,7 +226,7 @@ mirror! {
 
 mirror! {
     /// What one warp of a kernel did; zeroed by the host, written once at the end.
-    versioned WarpResult = "warpbell_warp_result" {
+    bench WarpResult = "warpbell_warp_result" {
         /// Reads that ended.
         reads: u64,
         /// Writes that ended.

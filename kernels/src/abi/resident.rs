@@ -5,7 +5,7 @@ use super::{BufferRef, NamespaceRef, mirror};
 
 mirror! {
     /// A queue pair as its GPU-resident controller sees it, and the controller's state between launches.
-    versioned ResidentQueue = "warpbell_resident_queue" {
+    bench ResidentQueue = "warpbell_resident_queue" {
         /// Address of the submission entries.
         sq: u64,
         /// Address of the completion entries.
@@ -63,7 +63,7 @@ mirror! {
 
 mirror! {
     /// Kernel `resident`: a controller and its clients in one launch.
-    versioned ResidentArgs = "warpbell_resident_args" {
+    bench ResidentArgs = "warpbell_resident_args" {
         /// The namespace, and the queues of the clients.
         ns: NamespaceRef,
         /// Addresses that commands may name.
@@ -125,7 +125,7 @@ mirror! {
 
 mirror! {
     /// Kernel `gauge`: lane 0 of each warp does one thing, again and again.
-    versioned GaugeArgs = "warpbell_gauge_args" {
+    bench GaugeArgs = "warpbell_gauge_args" {
         /// Address of a `u64`; of a `u32` for `GAUGE_PING` and `GAUGE_PONG`.
         word: u64,
         /// Address of a `u32`, for `GAUGE_PING` and `GAUGE_PONG`.

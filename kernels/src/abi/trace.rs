@@ -66,7 +66,7 @@ mirror! {
 
 mirror! {
     /// Kernel `replay`: each warp submits its list of commands in order.
-    versioned ReplayArgs = "warpbell_replay_args" {
+    bench ReplayArgs = "warpbell_replay_args" {
         /// The namespace.
         ns: NamespaceRef,
         /// `units_per_warp` units for each warp.

@@ -102,7 +102,7 @@ mirror! {
 
 mirror! {
     /// Kernel `volume_check`: writes every unit of a volume, or reads and compares all.
-    versioned VolumeCheckArgs = "warpbell_volume_check_args" {
+    bench VolumeCheckArgs = "warpbell_volume_check_args" {
         /// The volume.
         volume: VolumeRef,
         /// 32 units for each warp of the launch.

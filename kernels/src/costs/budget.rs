@@ -1,10 +1,11 @@
-//! The limits: `kernels/budgets.toml`.
+//! The limits: `kernels/budgets/`, a file for each layer.
 
 use std::collections::BTreeMap;
 
 use toml::{Table, Value};
 
 use super::ARCHITECTURES;
+use crate::BUDGETS;
 use super::figures::Figure;
 use super::table::Probe;
 
@@ -35,10 +36,10 @@ pub struct Budgets {
 #[derive(Debug, thiserror::Error)]
 pub enum BudgetError {
     /// It is no TOML.
-    #[error("budgets.toml: {0}")]
+    #[error("budgets: {0}")]
     Toml(#[from] toml::de::Error),
     /// A value has no meaning.
-    #[error("budgets.toml: [{table}] {key}: {reason}")]
+    #[error("budgets: [{table}] {key}: {reason}")]
     Value {
         /// The table.
         table: String,
@@ -52,7 +53,7 @@ pub enum BudgetError {
 impl Budgets {
     /// Those that this build carries.
     pub fn checked_in() -> Result<Budgets, BudgetError> {
-        Budgets::parse(include_str!("../../budgets.toml"))
+        Budgets::parse(&BUDGETS.iter().map(|(_, text)| *text).collect::<String>())
     }
 
     /// From TOML: a table `every`, and one per probe; each value one number, or one for each architecture.

@@ -149,9 +149,10 @@ fn row(line: &str) -> Result<Row, String> {
 
 /// What the probes of the laboratory's protocols include, beside the device library.
 pub(super) fn laboratory() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
-    SOURCES
-        .iter()
-        .filter(|(name, _)| *name == "common.cuh" || (name.starts_with("lab/") && *name != "lab/loop.cuh"))
+    SOURCES.iter().filter(|(name, _)| {
+        ["abi_bench.h", "abi_lab.h", "common.cuh"].contains(name)
+            || (name.starts_with("lab/") && *name != "lab/loop.cuh")
+    })
 }
 
 /// Hash of the sources that the figures depend on: the device library, the laboratory's protocols and the probes.

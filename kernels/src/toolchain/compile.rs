@@ -51,7 +51,7 @@ impl Compiler {
         let objects = work.folder.join("objects");
         create(&objects)?;
         let mut command = self.command(&objects);
-        command.args(["-c", "-I.."]).args(files.iter().map(|name| format!("../{name}")));
+        command.args(["-c", "-I..", "-I../include"]).args(files.iter().map(|name| format!("../{name}")));
         self.run(command, "the CPU executor")?;
         let parts = fs::read_dir(&objects).map_err(failed(&objects))?.flatten();
         let mut command = Command::new(&self.path);
@@ -72,7 +72,10 @@ impl Compiler {
     ) -> Result<(), CompileError> {
         let mut command = self.command(&work.folder);
         // Each module calls its own kernels and executor, even where the program exports others of that name.
-        command.args(["-shared", "-Wl,-Bsymbolic", "-Iinclude", "-I.", "-Iuser"]).args(flags).args(files);
+        command
+            .args(["-shared", "-Wl,-Bsymbolic", "-Iinclude", "-I.", "-Isrc", "-Iuser"])
+            .args(flags)
+            .args(files);
         command.args(["-x", "none"]).arg(executor).args(["-o", MODULE]);
         self.run(command, what)
     }

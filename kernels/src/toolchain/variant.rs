@@ -143,7 +143,7 @@ impl Variant {
         let nvrtc = Nvrtc::get()?;
         let (format, arch) = nvrtc.target(capability)?;
         let options = nvrtc::options(format, arch, &self.definitions);
-        let of_kernels = SOURCES.iter().filter(|(name, _)| name.ends_with(".cuh"));
+        let of_kernels = SOURCES.iter().filter(|(name, _)| !name.ends_with(".cu"));
         let headers: Vec<(&str, &str)> = HEADERS.iter().chain(of_kernels).copied().collect();
         let all = self.hash(&[(name, text)]);
         let all = options.iter().fold(all.text(nvrtc.identity()), |hash, option| hash.text(option));
@@ -223,14 +223,13 @@ impl Variant {
     /// What goes to the C++ compiler, by names in the work folder.
     fn files(&self) -> Result<Vec<(String, String)>, CompileError> {
         let named = |(name, text): &(&str, &str)| (format!("src/{name}"), (*text).to_owned());
-        let table = ours().find(|(name, _)| *name == "abi_table.cu").map(named);
         match &self.kernels {
             Kernels::Ours => Ok(ours().map(named).collect()),
-            Kernels::Only(stem) => Ok([named(find(stem)?)].into_iter().chain(table).collect()),
+            Kernels::Only(stem) => Ok(vec![named(find(stem)?)]),
             // With the user's name in messages of the compiler.
             Kernels::Text { name, text } => {
                 let kernel = ("kernel.cu".to_owned(), format!("#line 1 {name:?}\n{text}"));
-                Ok([kernel].into_iter().chain(table).collect())
+                Ok(vec![kernel])
             }
         }
     }

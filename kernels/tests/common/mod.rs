@@ -47,7 +47,8 @@ fn compile_now(compiler: &Path, flags: &[&str], name: &str, text: &str) -> Resul
     fs::write(&source, text).unwrap();
     let mut command = Command::new(compiler);
     command.current_dir(folder.path()).args(flags);
-    command.arg("-I").arg(root().join("include")).arg("-I").arg(root()).arg(&source);
+    let folders = ["include", "bench", "checks", ""].map(|name| root().join(name));
+    command.args(folders.iter().flat_map(|folder| [Path::new("-I"), folder])).arg(&source);
     if !flags.contains(&"-fsyntax-only") {
         command.arg("-o").arg(folder.path().join("out"));
     }

@@ -1,4 +1,4 @@
-//! What each call of the library costs, against `budgets.toml` and the checked-in table.
+//! What each call of the library costs, against `budgets/` and the checked-in table.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;

@@ -108,7 +108,7 @@ fn compile(
     let run = || {
         let object = sources.join(format!("{file}.{arch}.fatbin"));
         let mut command = Command::new(nvcc);
-        command.current_dir(sources).args(options).args(["-I", "include"]);
+        command.current_dir(sources).args(options).args(["-I", "include", "-I", "src"]);
         command.arg(format!("src/{file}")).arg("-o").arg(object);
         let crashed = |what: &str| println!("{file} for {family:?}: nvcc {what}");
         let output = toolchain::run_compiler(&mut command, crashed).map_err(|error| error.to_string())?;
@@ -123,7 +123,7 @@ fn compile(
 fn ptx_below_target(nvcc: &Path, sources: &Path, file: &str, arch: u32) -> String {
     let output = sources.join(format!("{file}.{arch}.ptx"));
     let mut command = Command::new(nvcc);
-    command.current_dir(sources).args(["-std=c++20", "-O3", "-ptx", "-I", "include"]);
+    command.current_dir(sources).args(["-std=c++20", "-O3", "-ptx", "-I", "include", "-I", "src"]);
     command.arg(format!("-arch=compute_{arch}")).arg(format!("src/{file}")).arg("-o").arg(&output);
     let ended = toolchain::run_compiler(&mut command, |what| println!("{file}: nvcc {what}")).unwrap();
     assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));

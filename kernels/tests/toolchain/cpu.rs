@@ -184,14 +184,32 @@ fn a_file_that_is_no_module_is_refused() {
     assert!(error.to_string().contains("text.so"), "{error}");
 }
 
+/// Why a module without kernels is refused that has this executor interface, and these rows in its table.
+fn load_module(interface: &str, rows: &str) -> Error {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, module) = (folder.path().join("old.cpp"), folder.path().join("old.so"));
+    let text = format!(
+        "#include <simt/module.h>
+        #include <warpbell/abi_table.h>
+        extern \"C\" const warpbell_abi_row warpbell_abi_table[] = {{{rows}{{0, 0, 0, 0}}}};
+        const wb_simt_module* wb_simt_module_v1() {{
+            static const wb_simt_module module = {{{interface}, sizeof(wb_simt_module), 0, 0, 0, 0, 0, 0, 0}};
+            return &module;
+        }}"
+    );
+    fs::write(&source, text).unwrap();
+    let compiler = &toolchain::cxx_candidates()[0];
+    let flags = ["-std=c++20", "-shared", "-fPIC", "-I", "include", "-I", ".", "-o"];
+    let mut command = Command::new(compiler);
+    command.current_dir(env!("CARGO_MANIFEST_DIR")).args(flags).arg(&module).arg(&source);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Module::load(&module).unwrap_err()
+}
+
 #[test]
 fn a_module_of_another_abi_is_refused_with_both_numbers() {
-    let cache = tempfile::tempdir().unwrap();
-    let table = "#include <warpbell/abi_table.h>
-        extern \"C\" const warpbell_abi_row mine_too[] __asm__(\"warpbell_abi_table\");
-        extern \"C\" const warpbell_abi_row mine_too[] = {{\"warpbell_queue_state\", \"\", 8, 99}, {0, 0, 0, 0}};";
-    let other = Variant::text("mine.cu", &format!("{ONE_KERNEL}{table}")).cache(cache.path()).quick();
-    let error = other.define("warpbell_abi_table=hidden_table").load().unwrap_err();
+    let error = load_module("WB_SIMT_ABI_VERSION", "{\"warpbell_queue_state\", \"\", 8, 99}, ");
     assert!(matches!(error, Error::Abi { .. }), "{error}");
     let expected = format!(
         "abi: struct warpbell_queue_state: offset 8, size 99 in the kernels, but offset 8, size {} in this program",
@@ -202,28 +220,7 @@ fn a_module_of_another_abi_is_refused_with_both_numbers() {
 
 #[test]
 fn a_module_of_another_executor_is_refused_with_both_versions() {
-    let folder = tempfile::tempdir().unwrap();
-    let (source, module) = (folder.path().join("old.cpp"), folder.path().join("old.so"));
-    let text = "#include <simt/module.h>
-        #include <warpbell/abi_table.h>
-        extern \"C\" const warpbell_abi_row warpbell_abi_table[] = {{0, 0, 0, 0}};
-        const wb_simt_module* wb_simt_module_v1() {
-            static const wb_simt_module module = {77, sizeof(wb_simt_module), 0, 0, 0, 0, 0, 0, 0};
-            return &module;
-        }";
-    fs::write(&source, text).unwrap();
-    let compiler = &toolchain::cxx_candidates()[0];
-    let flags = ["-std=c++20", "-shared", "-fPIC", "-I", "include", "-I", ".", "-o"];
-    let mut command = Command::new(compiler);
-    let output = command
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .args(flags)
-        .arg(&module)
-        .arg(&source)
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let error = Module::load(&module).unwrap_err().to_string();
+    let error = load_module("77", "").to_string();
     let said = error.split("executor interface ").nth(1).unwrap();
     let (found, ours) = said.split_once(", but this program has ").unwrap();
     assert!(found.starts_with("version 77 of ") && found.ends_with(" bytes"), "{error}");

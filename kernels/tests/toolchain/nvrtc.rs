@@ -178,7 +178,7 @@ const KERNEL_FILE: &str = "WARPBELL_TEST_KERNEL_FILE";
 const TRIES: u32 = 24;
 
 /// Each in a process of its own, and again where that crashed: the optimiser in NVRTC 13.0 follows a stray pointer now and
-/// then and takes its process with it. Seen with `bench` alone, in 3 runs of 10.
+/// then and takes its process with it. Seen with an earlier `bench` alone, in 3 runs of 10.
 #[test]
 fn each_of_our_kernel_files_compiles() {
     let files =

@@ -100,7 +100,7 @@ def main():
     begin = time.monotonic()
     all_ran = run_all(wanted, report.line)
     if given.record:
-        names.record(all_ran, steps)
+        names.record(all_ran)
         record(all_ran)
         write_table()
         if not (given.step or given.tier) and all(ran.ok for ran in all_ran):

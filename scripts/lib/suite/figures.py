@@ -56,11 +56,10 @@ def load():
 
 def save(figures):
     def text(figure):
-        words = {key: value for key, value in vars(figure).items() if value != ""}
-        lines = [f"{key} = {quoted(value)}" for key, value in words.items()]
-        return "\n[[figure]]\n" + "\n".join(lines) + "\n"
+        words = [f"{key} = {quoted(value)}" for key, value in vars(figure).items() if value != ""]
+        return f"    {{ {', '.join(words)} }},\n"
 
-    FILE.write_text(HEADER + "".join(text(figure) for figure in figures.values()))
+    FILE.write_text(f"{HEADER}\nfigure = [\n{''.join(text(figure) for figure in figures.values())}]\n")
 
 
 def quoted(value):

@@ -1,4 +1,4 @@
-"""What a run must have: the tests of tests/list.txt, by the step that runs them, and as many of a step whose tests have no
+"""What a run must have: the tests of tests/list/, by the step that runs them, and as many of a step whose tests have no
 names as tests/steps.toml says. So none is lost without a line that says so."""
 
 import os
@@ -9,7 +9,9 @@ import schedule
 from judge import FAILED, PASSED, SKIPPED
 from steps import ROOT, BadSteps
 
-FILE = ROOT / "tests/list.txt"
+FOLDER = ROOT / "tests/list"
+# A section with more names than this has a file for each crate.
+MOST = 900
 HEADER = """\
 # Every test that has a name, below the step of tests/steps.toml that runs it, with the smallest run that has the step.
 # scripts/test compares: a test that is here and did not run fails the step, and so does one that ran and is not here; and
@@ -28,16 +30,38 @@ class Section:
 
 def load():
     """{step: Section}"""
-    found, section = {}, None
-    for number, line in enumerate(FILE.read_text().splitlines() if FILE.exists() else [], 1):
+    found = {}
+    for file in sorted(FOLDER.glob("*.txt")):
+        load_file(file, found)
+    return found
+
+
+def load_file(file, found):
+    section = None
+    for number, line in enumerate(file.read_text().splitlines(), 1):
         head = re.fullmatch(r"== (.+) \((.+)\)", line)
         if head:
-            section = found[head[1]] = Section(head[2], [])
+            section = found.setdefault(head[1], Section(head[2], []))
         elif line and not line.startswith("#"):
             if section is None or line.startswith("=="):
-                raise BadSteps(f"{os.path.relpath(FILE, ROOT)}:{number}: {line}: belongs below a line == STEP (SIZE)")
+                raise BadSteps(f"{os.path.relpath(file, ROOT)}:{number}: {line}: belongs below a line == STEP (SIZE)")
             section.names.append(line)
-    return found
+
+
+def save(listed):
+    """A file for each section, or for each crate of a long one."""
+    FOLDER.mkdir(exist_ok=True)
+    for file in FOLDER.glob("*.txt"):
+        file.unlink()
+    for step, section in listed.items():
+        parts = {"": section.names}
+        if len(section.names) > MOST:
+            parts = {}
+            for test in section.names:
+                parts.setdefault("." + re.split("[ :]", test)[0], []).append(test)
+        for part, tests in parts.items():
+            file = FOLDER / (re.sub("[^a-z0-9]+", "-", step.lower()).strip("-") + f"{part}.txt")
+            file.write_text(f"{HEADER}\n== {step} ({section.size})\n" + "".join(f"{test}\n" for test in tests))
 
 
 def astray(steps, listed):
@@ -46,7 +70,7 @@ def astray(steps, listed):
     for name, section in listed.items():
         now = runs.get(name)
         if now != section.size:
-            wrong.append(f"section '{name} ({section.size})' of {os.path.relpath(FILE, ROOT)}: " + (f"the step is '{now}' now" if now else "no such step"))
+            wrong.append(f"section '{name} ({section.size})' of {os.path.relpath(FOLDER, ROOT)}: " + (f"the step is '{now}' now" if now else "no such step"))
     return wrong
 
 
@@ -62,7 +86,7 @@ def differences(ran, listed):
         return []
     here, without = set(ran.result.tests), unbooted(ran)
     lost = [f"listed below '{ran.step.name}' and did not run: {name}" for name in listed if name not in here and not name.startswith(without)]
-    new = [f"not in tests/list.txt: {name}" for name in sorted(here - set(listed)) if not name.startswith(without)]
+    new = [f"not in tests/list: {name}" for name in sorted(here - set(listed)) if not name.startswith(without)]
     return lost + new
 
 
@@ -88,7 +112,7 @@ def compare(all_ran):
     return wrong
 
 
-def record(all_ran, steps):
+def record(all_ran):
     """Writes the names of the steps that passed; keeps those of the others, also of steps that are gone: a person drops them."""
     listed = load()
     for ran in all_ran:
@@ -97,7 +121,4 @@ def record(all_ran, steps):
             kept = {name for name in before if name.startswith(without)}
             here = {name for name in ran.result.tests if not name.startswith(without)}
             listed[ran.step.name] = Section(ran.step.runs, sorted(here | kept))
-    order = [step.name for step in steps if step.name in listed]
-    order += [name for name in listed if name not in order]
-    parts = [f"== {name} ({listed[name].size})\n" + "".join(f"{test}\n" for test in listed[name].names) for name in order]
-    FILE.write_text(HEADER + "\n" + "\n".join(parts))
+    save(listed)

@@ -308,7 +308,7 @@ class Names(InFolder):
         ran.result.add("kept", PASSED)
         ran.result.add("new", PASSED)
         found = names.differences(ran, ["kept", "lost"])
-        self.assertEqual(found, ["listed below 'one' and did not run: lost", "not in tests/list.txt: new"])
+        self.assertEqual(found, ["listed below 'one' and did not run: lost", "not in tests/list: new"])
 
     def test_scenes_without_a_kernel_lose_no_names_but_in_continuous_integration(self):
         self.assertEqual(names.differences(self.guest(), self.SCENES), [])
@@ -327,15 +327,15 @@ class Names(InFolder):
         listed = {name: Section("daily", []) for name in ("here", "moved", "alone", "gone")}
         rows[1].size = "deep"
         self.assertEqual(names.astray(rows, listed), [
-            "section 'moved (daily)' of tests/list.txt: the step is 'deep' now",
-            "section 'alone (daily)' of tests/list.txt: the step is 'daily alone' now",
-            "section 'gone (daily)' of tests/list.txt: no such step"])
+            "section 'moved (daily)' of tests/list: the step is 'deep' now",
+            "section 'alone (daily)' of tests/list: the step is 'daily alone' now",
+            "section 'gone (daily)' of tests/list: no such step"])
         self.assertEqual(names.astray(steps.load(), names.load()), [])
 
     def test_a_line_that_is_in_no_section_is_refused(self):
-        self.put(names, FILE=self.folder / "list.txt")
+        self.put(names, FOLDER=self.folder)
         for text, line in (("stray\n== a (daily)\n", "1: stray"), ("# of it\n== a (daily)\nb\n== c\n", "4: == c")):
-            names.FILE.write_text(text)
+            (self.folder / "list.txt").write_text(text)
             with self.assertRaisesRegex(BadSteps, f"list.txt:{line}: belongs below a line == STEP"):
                 names.load()
 
@@ -359,13 +359,15 @@ class Names(InFolder):
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", "steps whose tests have no names: house rules\n"))
 
     def test_the_list_is_written_of_steps_that_passed_alone(self):
-        self.put(names, FILE=self.folder / "list.txt")
-        names.FILE.write_text("== guest (daily)\n" + "\n".join(self.SCENES) + "\n\n== bad (all)\nkept\n\n== gone (daily)\nlost\n")
+        self.put(names, FOLDER=self.folder / "list", MOST=1)
+        names.FOLDER.mkdir()
+        (names.FOLDER / "list.txt").write_text("== guest (daily)\n" + "\n".join(self.SCENES) + "\n\n== bad (all)\nkept\n\n== gone (daily)\nlost\n")
         bad = schedule.Ran(step("bad"), Result())
         bad.result.add("new", FAILED)
-        names.record([self.guest(), bad], [bad.step, step("guest")])
+        names.record([self.guest(), bad])
         self.assertEqual({name: (one.size, one.names) for name, one in names.load().items()},
                          {"bad": ("all", ["kept"]), "guest": ("daily", self.SCENES), "gone": ("daily", ["lost"])})
+        self.assertEqual([file.name for file in sorted(names.FOLDER.iterdir())], ["bad.txt", "gone.txt", "guest.guest.txt"])
 
     def test_steps_without_names_may_not_pass_fewer(self):
         ran = schedule.Ran(step("plain", parser="plain", passed=10), Result())

@@ -30,7 +30,7 @@ KINDS = {
 
 
 class BadSteps(Exception):
-    """tests/steps.toml or tests/list.txt says something that makes no sense, or there is no step that is asked for."""
+    """tests/steps.toml or tests/list/ says something that makes no sense, or there is no step that is asked for."""
 
 
 def bad(said):

@@ -16,9 +16,9 @@ use warpbell_softctl::SoftDevice;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::Disk;
-use crate::several::Several;
 pub use model::Words;
 use model::fold;
+use warpbell_sim::several::Several;
 
 /// Bytes of a volume's chunk.
 pub const CHUNK: u64 = 3 * 4096;

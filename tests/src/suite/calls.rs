@@ -11,7 +11,7 @@ use warpbell_kernels::cpu::{Idle, Threads};
 use warpbell_nvme::NvmOpcode;
 use warpbell_workload::Array;
 
-use crate::threaded::sized;
+use warpbell_sim::threaded::sized;
 
 const WARPS: u32 = 4;
 const WARPS_OF_BLOCK: u32 = 2;

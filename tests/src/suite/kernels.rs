@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use warpbell::{Sharing, Ssd, Target};
 
-use crate::threaded::run_on;
-use crate::{Case, Mode, Rig, lines};
+use warpbell_sim::threaded::run_on;
+use warpbell_sim::{Case, Mode, Rig, lines};
 
 /// Runs every case that the SSD's limits leave on the CPU target. Returns how many commands.
 pub fn kernels(ssd: &Arc<Ssd>, nsid: u32) -> u64 {

@@ -8,7 +8,7 @@ use warpbell::{AttachOptions, Ssd, Target};
 use warpbell_driver::{IoQueue, IoQueueOptions, QueueSpec};
 use warpbell_nvme::command;
 
-use crate::{Blocks, Case, Rig};
+use warpbell_sim::{Blocks, Case, Rig};
 
 /// Longer than a reset takes on any machine.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -84,7 +84,7 @@ fn one_reset(target: Target, ssd: &Arc<Ssd>, order: ResetOrder, commands: u32) -
     let case = Case { target, nsid, block_size, deadline, recovery: false, ..case };
     let rig = Rig::new(&case, ssd.clone(), ssd.clone()).expect("a rig");
     let ended = thread::scope(|scope| {
-        let running = scope.spawn(|| crate::threaded::run_on(&rig));
+        let running = scope.spawn(|| warpbell_sim::threaded::run_on(&rig));
         let begin = Instant::now();
         let waits = || !running.is_finished() && begin.elapsed() < LIMIT;
         while rig.record(0).expect("a record").answers == 0 && waits() {

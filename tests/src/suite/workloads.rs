@@ -128,7 +128,7 @@ pub fn protocols_on(target: Target, ssd: &Ssd) -> String {
 
 /// The last blocks can be read, and the one behind them is refused before or by the controller.
 pub fn boundaries(ssd: &Ssd, nsid: u32) {
-    use crate::Blocks;
+    use warpbell_sim::Blocks;
     let namespace = ssd.namespace(Some(warpbell_hw::Nsid(nsid))).expect("the namespace").clone();
     let block = namespace.block_size as usize;
     let mut bytes = vec![0x5a; 2 * block];

@@ -10,8 +10,8 @@ use warpbell_hw::Device;
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu::{Counters, Launch, Module};
 use warpbell_kernels::toolchain::Variant;
+use warpbell_sim::several::Several;
 use warpbell_softctl::{FaultPlan, NamespaceConfig, SoftConfig};
-use warpbell_tests::several::Several;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::watch::Watch;

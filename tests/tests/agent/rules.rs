@@ -6,8 +6,9 @@ use std::time::Duration;
 use warpbell::Sharing;
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu::Module;
+use warpbell_sim::seeds;
 use warpbell_softctl::{Fault, FaultAction, FaultPlan, Selector};
-use warpbell_tests::{each_apart, seeds};
+use warpbell_tests::each_apart;
 
 use crate::bed::*;
 use crate::work::{jammed, slow_setting};

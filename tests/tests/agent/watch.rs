@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu::{Access, MemoryEvent};
-use warpbell_tests::peek;
+use warpbell_sim::peek;
 
 use crate::bed::{ANSWERED, BOX, POSTED, SLOTS};
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 use warpbell::{Module, Sharing};
 use warpbell_kernels::abi;
 use warpbell_nvme::{NvmOpcode, Status, status::StatusCodeType};
+use warpbell_sim::seeds;
 use warpbell_softctl::{FaultAction, Selector};
 use warpbell_tests::cached::{FLUSHES, Kind, Note, Pages, STORES, Shape, digest_of, stored};
-use warpbell_tests::seeds;
 
 use crate::pages::{Bed, block, shape};
 use crate::words::{MODES, MODULE};

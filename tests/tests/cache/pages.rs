@@ -5,11 +5,12 @@ use std::time::Duration;
 use warpbell::{Module, PageCacheReport, PageCacheSpec, Sharing};
 use warpbell_kernels::abi;
 use warpbell_nvme::NvmOpcode;
+use warpbell_sim::seeds;
+use warpbell_sim::several::Several;
+use warpbell_tests::Disk;
 use warpbell_tests::cached::{
     Cached, FLUSHES, HOLDS_ONE, Kind, Note, Pages, STORES, Shape, digest_of, stored,
 };
-use warpbell_tests::several::Several;
-use warpbell_tests::{Disk, seeds};
 
 use crate::words::{MODES, MODULE};
 

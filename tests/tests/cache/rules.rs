@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use warpbell::{Module, Sharing};
 use warpbell_nvme::NvmOpcode;
+use warpbell_sim::seeds;
 use warpbell_softctl::{FaultAction, Selector};
 use warpbell_tests::cached::{Shape, source};
-use warpbell_tests::{Disk, each_apart, seeds};
+use warpbell_tests::{Disk, each_apart};
 
 use crate::faults::{lost, unreadable, unwritable};
 use crate::pages::{crowded, kept, one_read, read_only};

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use warpbell_tests::Draw;
+use warpbell_sim::Draw;
 
 use self::aftermath::Aftermath;
 use self::victim::{End, Phase, Timing, Victim};

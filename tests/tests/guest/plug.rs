@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::json;
 use warpbell::{OnRelease, OpenOptions, RecoveryPolicy, Ssd, SsdEventKind};
-use warpbell_tests::{Blocks, suite};
+use warpbell_sim::Blocks;
+use warpbell_tests::suite;
 use warpbell_workload::{Api, Sharing};
 
 use crate::bed;

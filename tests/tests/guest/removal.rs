@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 use warpbell::{AttachOptions, Bdf, OpenOptions, RecoveryEvent, RecoveryPolicy, SsdEventKind};
 use warpbell_driver::{IoQueue, IoQueueOptions, QueueSpec};
 use warpbell_nvme::command;
-use warpbell_tests::threaded::run_on;
-use warpbell_tests::{Case, Rig, suite};
+use warpbell_sim::threaded::run_on;
+use warpbell_sim::{Case, Rig};
+use warpbell_tests::suite;
 use warpbell_workload::{Api, BenchOptions, Sharing};
 
 use crate::bed;

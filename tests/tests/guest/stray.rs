@@ -4,8 +4,9 @@
 use warpbell_driver::{IoQueue, IoQueueOptions, QueueSpec};
 use warpbell_hw::{DmaBuffer, Iova};
 use warpbell_nvme::command;
-use warpbell_tests::threaded::run_with;
-use warpbell_tests::{Case, Finding, Rig, suite};
+use warpbell_sim::threaded::run_with;
+use warpbell_sim::{Case, Finding, Rig};
+use warpbell_tests::suite;
 
 use crate::bed;
 

@@ -6,10 +6,10 @@ use std::time::Duration;
 use warpbell::{Attachment, DeviceName, Module, OpenOptions, Sharing, Ssd, VolumeLayout};
 use warpbell_kernels::cpu::{Idle, Threads};
 use warpbell_nvme::NvmOpcode;
+use warpbell_sim::threaded::{sanitizer, sized};
 use warpbell_softctl::SoftDevice;
 use warpbell_tests::Disk;
 use warpbell_tests::cached::{Cached, Contents, FLUSHES, Launched, Note, Pages, Shape, judge, source};
-use warpbell_tests::threaded::{sanitizer, sized};
 
 static MODULE: LazyLock<Module> = LazyLock::new(|| Module::from(source().quick().load().expect("compiles")));
 const MODES: [Sharing; 2] = [Sharing::Exclusive, Sharing::Shared];

@@ -3,7 +3,8 @@
 use warpbell::kernels::abi::{BufferRef, NamespaceRef};
 use warpbell::{AttachOptions, CompileOptions, DeviceName, OpenOptions, Program, Sharing, Ssd, Target};
 use warpbell_nvme::NvmOpcode;
-use warpbell_tests::{Blocks, Draw, documented};
+use warpbell_sim::{Blocks, Draw};
+use warpbell_tests::documented;
 use warpbell_workload::Array;
 use zerocopy::{Immutable, IntoBytes};
 
@@ -45,7 +46,7 @@ fn runs(keys: &[u64]) -> u64 {
 }
 
 fn value(key: u64) -> u64 {
-    warpbell_tests::splitmix64(key)
+    warpbell_sim::splitmix64(key)
 }
 
 /// What each lane makes of its values.

@@ -5,7 +5,8 @@ use warpbell::{
     AttachOptions, CompileOptions, DeviceName, OpenOptions, PageCache, PageCacheSpec, Program, Sharing, Ssd,
     Target,
 };
-use warpbell_tests::{Blocks, documented_of_caches};
+use warpbell_sim::Blocks;
+use warpbell_tests::documented_of_caches;
 use warpbell_workload::Array;
 use zerocopy::{Immutable, IntoBytes};
 
@@ -25,7 +26,7 @@ struct AheadArgs {
 }
 
 fn word(index: u64) -> u32 {
-    warpbell_tests::splitmix64(index) as u32
+    warpbell_sim::splitmix64(index) as u32
 }
 
 #[test]

@@ -12,8 +12,8 @@ use warpbell_hw::Device;
 use warpbell_kernels::toolchain::Variant;
 use warpbell_kernels::{abi, cpu};
 use warpbell_nvme::NvmOpcode;
+use warpbell_sim::several::Several;
 use warpbell_softctl::{FaultPlan, NamespaceConfig, Profile, SoftConfig, SoftDevice};
-use warpbell_tests::several::Several;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 pub const MODES: [Sharing; 2] = [Sharing::Exclusive, Sharing::Shared];

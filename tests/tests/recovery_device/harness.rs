@@ -9,9 +9,9 @@ use warpbell::{KernelMemory, SharedMemory, Sharing};
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu::{Launch, Module};
 use warpbell_kernels::toolchain::Variant;
+use warpbell_sim::simulation::{Moment, Outcome, Simulation};
+use warpbell_sim::{Case, Schedule};
 use warpbell_softctl::{Fault, FaultAction, FaultPlan, Selector, SoftConfig};
-use warpbell_tests::simulation::{Moment, Outcome, Simulation};
-use warpbell_tests::{Case, Schedule};
 use zerocopy::IntoBytes;
 
 /// For a submission and for a wait.

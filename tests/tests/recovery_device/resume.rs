@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use warpbell_kernels::abi;
-use warpbell_tests::seeds;
+use warpbell_sim::seeds;
 
 use crate::harness::*;
 

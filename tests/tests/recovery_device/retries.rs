@@ -7,8 +7,8 @@ use warpbell_kernels::abi;
 use warpbell_kernels::cpu::{Launch, Module};
 use warpbell_nvme::Status;
 use warpbell_nvme::status::StatusCodeType;
+use warpbell_sim::simulation::Moment;
 use warpbell_softctl::{Fault, FaultAction, FaultPlan, Selector};
-use warpbell_tests::simulation::Moment;
 
 use crate::harness::*;
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use warpbell::Sharing;
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu::{Launch, Module};
+use warpbell_sim::seeds;
 use warpbell_softctl::FaultPlan;
-use warpbell_tests::seeds;
 
 use crate::harness::*;
 use crate::retries;

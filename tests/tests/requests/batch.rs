@@ -6,8 +6,9 @@ use warpbell::Sharing;
 use warpbell_kernels::abi;
 use warpbell_kernels::toolchain::Variant;
 use warpbell_nvme::{NvmOpcode, Status, status::StatusCodeType};
+use warpbell_sim::seeds;
 use warpbell_softctl::{Fault, FaultAction, FaultPlan, Selector};
-use warpbell_tests::{documented, seeds};
+use warpbell_tests::documented;
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::bed::*;

@@ -9,10 +9,10 @@ use warpbell_hw::Device;
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu::{Counters, Launch, Module};
 use warpbell_kernels::toolchain::Variant;
+use warpbell_sim::several::Several;
 use warpbell_softctl::{
     CompletionOrder, Fault, FaultAction, FaultPlan, NamespaceConfig, Selector, SoftConfig,
 };
-use warpbell_tests::several::Several;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 pub const MODES: [Sharing; 2] = [Sharing::Exclusive, Sharing::Shared];

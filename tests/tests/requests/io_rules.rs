@@ -8,8 +8,9 @@ use warpbell_kernels::abi;
 use warpbell_kernels::cpu::Module;
 use warpbell_kernels::toolchain::Variant;
 use warpbell_nvme::NvmOpcode;
+use warpbell_sim::seeds;
 use warpbell_softctl::{Fault, FaultAction, FaultPlan, Selector};
-use warpbell_tests::{each_apart, seeds};
+use warpbell_tests::each_apart;
 
 use crate::batch::{BROKEN, BROKEN_BITS, library};
 use crate::bed::{BLOCK, MODES};

@@ -9,9 +9,9 @@ use warpbell_hw::Device;
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu::{Counters, Launch, Module};
 use warpbell_kernels::toolchain::Variant;
+use warpbell_sim::several::Several;
+use warpbell_sim::splitmix64;
 use warpbell_softctl::{CompletionOrder, FaultAction, FaultPlan, Selector};
-use warpbell_tests::several::Several;
-use warpbell_tests::splitmix64;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 pub use crate::bed::BLOCK;

@@ -4,8 +4,9 @@ use warpbell::Sharing;
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu::Module;
 use warpbell_kernels::toolchain::Variant;
+use warpbell_sim::seeds;
 use warpbell_softctl::FaultAction;
-use warpbell_tests::{each_apart, seeds};
+use warpbell_tests::each_apart;
 
 use crate::batch::{self, BROKEN_BITS, Broken, library};
 use crate::bed::*;

@@ -10,8 +10,8 @@ use warpbell_kernels::abi;
 use warpbell_kernels::cpu::{Launch, Module};
 use warpbell_kernels::toolchain::Variant;
 use warpbell_nvme::NvmOpcode;
+use warpbell_sim::several::Several;
 use warpbell_softctl::{CompletionOrder, FaultPlan, NamespaceConfig, SoftConfig};
-use warpbell_tests::several::Several;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 pub const MODES: [Sharing; 2] = [Sharing::Exclusive, Sharing::Shared];

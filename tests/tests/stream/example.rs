@@ -3,8 +3,8 @@
 use warpbell::Sharing;
 use warpbell_kernels::abi;
 use warpbell_kernels::toolchain::Variant;
+use warpbell_sim::several::Several;
 use warpbell_softctl::{NamespaceConfig, SoftConfig};
-use warpbell_tests::several::Several;
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::bed::*;

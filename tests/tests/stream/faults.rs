@@ -6,8 +6,8 @@ use std::time::Duration;
 use warpbell::{Sharing, Tile};
 use warpbell_kernels::abi;
 use warpbell_nvme::{NvmOpcode, Status, status::StatusCodeType};
+use warpbell_sim::seeds;
 use warpbell_softctl::{Fault, FaultAction, FaultPlan, Selector};
-use warpbell_tests::seeds;
 
 use crate::bed::*;
 use crate::orders::reused;
@@ -137,7 +137,7 @@ fn a_lost_queue_fails_what_is_left_and_nothing_hangs() {
     for sharing in MODES {
         let setting = Setting::new(sharing, 3, schedule(&order(&[0, 1, 2, 3, 4, 5, 6, 7, 8]), 3, 2));
         let setting = Setting { warps: 1, ..setting.failing(bad(FaultAction::Drop, 4 * u64::from(TILE))) };
-        let run = |several: &warpbell_tests::several::Several, launch| {
+        let run = |several: &warpbell_sim::several::Several, launch| {
             several.run(launch, 1, |round| several.lose(round == 4000)).map(|_| ())
         };
         let ran = setting.run_by(&MODULE, setting.config.clone(), run).expect("a run");

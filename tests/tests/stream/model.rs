@@ -9,8 +9,8 @@ use warpbell::Sharing;
 use warpbell_hw::Device;
 use warpbell_kernels::cpu::{Launch, Module, State};
 use warpbell_plan::Settings;
+use warpbell_sim::several::Several;
 use warpbell_softctl::{CompletionOrder, Profile, SoftConfig};
-use warpbell_tests::several::Several;
 
 use crate::bed::*;
 

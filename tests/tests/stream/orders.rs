@@ -1,7 +1,7 @@
 //! The right tiles, in the right order, with the right data: from lists and by rules, by one call and by the four verbs.
 
 use warpbell::{Sharing, Tile, TileSchedule};
-use warpbell_tests::seeds;
+use warpbell_sim::seeds;
 
 use crate::bed::*;
 

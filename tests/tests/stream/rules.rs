@@ -5,8 +5,9 @@ use std::time::Duration;
 use warpbell::Sharing;
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu::Module;
+use warpbell_sim::seeds;
 use warpbell_softctl::FaultAction;
-use warpbell_tests::{each_apart, seeds};
+use warpbell_tests::each_apart;
 
 use crate::bed::*;
 use crate::faults::{BROKEN_BITS, bad, broken, library, statuses};

@@ -2,8 +2,8 @@
 
 use warpbell::{AttachOptions, Sharing, Tile, Volume, VolumeLayout, VolumeSpec};
 use warpbell_kernels::abi;
+use warpbell_sim::several::Several;
 use warpbell_softctl::{FaultPlan, NamespaceConfig, SoftConfig};
-use warpbell_tests::several::Several;
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::bed::*;

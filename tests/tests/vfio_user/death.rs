@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use warpbell::hw::ClientMemory;
 use warpbell::vfio::user::{ServerOptions, UserOptions};
 use warpbell::{AttachOptions, Error};
-use warpbell_tests::{Blocks, Case, Rig, suite};
+use warpbell_sim::{Blocks, Case, Rig};
+use warpbell_tests::suite;
 
 use crate::processes::{Process, server};
 use crate::served::{LIMIT, Served, open, until};
@@ -45,7 +46,7 @@ fn a_server_that_is_killed_ends_everything_by_its_deadline_with_a_reason() {
     let rig = Rig::new(&case, ssd.clone(), ssd.clone()).unwrap();
     let begin = Instant::now();
     std::thread::scope(|scope| {
-        let kernels = scope.spawn(|| warpbell_tests::threaded::run_on(&rig));
+        let kernels = scope.spawn(|| warpbell_sim::threaded::run_on(&rig));
         until("an answer", || rig.record(100).unwrap().answers == 1);
         process.kill();
         rig.attachment.declare_lost(0);

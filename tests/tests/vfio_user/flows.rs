@@ -73,7 +73,7 @@ fn clients_come_one_after_the_other_and_find_the_data() {
         suite::works(&ssd);
         served.soft.peek(1, 3, &mut before).unwrap();
         assert_eq!(before, vec![round - 1; 512], "from the client before");
-        warpbell_tests::Blocks::store(&*ssd, 1, 3, &[round; 512]).unwrap();
+        warpbell_sim::Blocks::store(&*ssd, 1, 3, &[round; 512]).unwrap();
         drop(ssd);
         served.wait_for(&format!("{round} gone: it left"));
     }

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use warpbell::vfio::user::{ServerOptions, UserOptions};
-use warpbell_tests::{Case, Rig};
+use warpbell_sim::{Case, Rig};
 
 use crate::served::{Served, open, until};
 
@@ -96,7 +96,7 @@ fn load(socket: &Path) {
     let case = Case { entries: 256, async_depth: 4, commands: 16_000, read_range: 1024, ..Case::new("load") };
     let rig = Rig::new(&case, ssd.clone(), ssd).expect("a rig");
     std::thread::scope(|scope| {
-        scope.spawn(|| warpbell_tests::threaded::run_on(&rig));
+        scope.spawn(|| warpbell_sim::threaded::run_on(&rig));
         until("an answer", || rig.record(100).expect("a record").answers == 1);
         ready("under load");
         until_the_parent_ends();

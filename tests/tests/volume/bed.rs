@@ -8,8 +8,8 @@ use warpbell::{AttachOptions, MemberReport, Module, Sharing, Volume, VolumeLayou
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu;
 use warpbell_kernels::toolchain::Variant;
+use warpbell_sim::several::Several;
 pub use warpbell_tests::Disk;
-use warpbell_tests::several::Several;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 pub const SEEDS: u64 = 6;

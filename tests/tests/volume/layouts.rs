@@ -3,7 +3,8 @@
 use warpbell::{MemberReport, Module, Sharing, VolumeLayout, VolumeSpec};
 use warpbell_kernels::abi;
 use warpbell_kernels::toolchain::Variant;
-use warpbell_tests::{documented, documented_part, seeds};
+use warpbell_sim::seeds;
+use warpbell_tests::{documented, documented_part};
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::bed::*;

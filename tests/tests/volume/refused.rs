@@ -2,8 +2,8 @@
 
 use warpbell::{AttachOptions, DeviceName, OpenOptions, Sharing, Ssd, Volume, VolumeSpec};
 use warpbell_hw::Nsid;
+use warpbell_sim::several::Several;
 use warpbell_softctl::{NamespaceConfig, SoftConfig, SoftDevice};
-use warpbell_tests::several::Several;
 
 use crate::bed::*;
 

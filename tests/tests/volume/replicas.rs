@@ -3,8 +3,8 @@
 use warpbell::{Sharing, VolumeLayout};
 use warpbell_kernels::{abi, cpu};
 use warpbell_nvme::{NvmOpcode, Status, status::StatusCodeType};
+use warpbell_sim::seeds;
 use warpbell_softctl::{FaultAction, Selector};
-use warpbell_tests::seeds;
 
 use crate::bed::*;
 

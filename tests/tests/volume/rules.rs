@@ -3,8 +3,9 @@
 use warpbell::{MemberReport, Sharing, VolumeLayout};
 use warpbell_kernels::cpu;
 use warpbell_nvme::NvmOpcode;
+use warpbell_sim::seeds;
 use warpbell_softctl::{FaultAction, Selector};
-use warpbell_tests::{each_apart, seeds};
+use warpbell_tests::each_apart;
 
 use crate::bed::*;
 use crate::layouts::unlike;

@@ -359,7 +359,7 @@ typedef struct warpbell_run warpbell_run;
 typedef struct warpbell_compile_options {
     uint32_t api_version, size;
     const char* const* definitions; /* NULL-terminated array of "NAME" or "NAME=VALUE"; NULL: none */
-    const char* cache; /* folder for results; NULL: the default. Since version 4 */
+    const char* cache;              /* folder for results; NULL: the default. Since version 4 */
 } warpbell_compile_options;
 #define WARPBELL_COMPILE_OPTIONS_INIT WARPBELL_INIT(warpbell_compile_options)
 

@@ -10,8 +10,8 @@ use warpbell::kernels::abi::Plain;
 
 use crate::error::{Answer, Failure};
 use crate::types::{
-    API_VERSION, AttachOptions, CompileOptions, Event, Handle, Head, LaunchOptions, LeaseOptions, NamespaceInfo, OLDEST_API_VERSION,
-    OpenOptions, RecoveryCounters, RecoveryPolicy, SsdInfo,
+    API_VERSION, AttachOptions, CompileOptions, Event, Handle, Head, LaunchOptions, LeaseOptions,
+    NamespaceInfo, OLDEST_API_VERSION, OpenOptions, RecoveryCounters, RecoveryPolicy, SsdInfo,
 };
 
 /// The most entries of an array that ends with null: one without an end is noticed.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use warpbell::Bdf;
-use warpbell_tests::Draw;
+use warpbell_sim::Draw;
 
 use super::one_of;
 

@@ -7,8 +7,8 @@ use anyhow::Context;
 use warpbell::OpenOptions;
 use warpbell::soft::FaultPlan;
 use warpbell_kernels::abi;
+use warpbell_sim::{Case, Rig, threaded};
 use warpbell_tests::suite::{self, ResetOrder};
-use warpbell_tests::{Case, Rig, threaded};
 use warpbell_workload::{Access, Api, BenchOptions, ByteSize, Control, Sharing, Verify, bench, resolve};
 
 use crate::run::Bed;
@@ -44,7 +44,7 @@ pub fn dead_controller(bed: &Bed) -> anyhow::Result<String> {
     let outcome = threaded::run_on(&rig)?;
     let took = begin.elapsed();
     let findings = [outcome.findings, rig.check_records(&[abi::TIMED_OUT])?].concat();
-    anyhow::ensure!(findings.is_empty(), "{}", warpbell_tests::lines(&findings));
+    anyhow::ensure!(findings.is_empty(), "{}", warpbell_sim::lines(&findings));
     let expected = abi::STATUS_LIBRARY | abi::TIMED_OUT;
     let late = rig.records()?.iter().filter(|record| record.status == expected).count();
     anyhow::ensure!(late == 32, "{late} of 32 commands timed out");

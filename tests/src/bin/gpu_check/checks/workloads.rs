@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use warpbell::OpenOptions;
-use warpbell_tests::{Blocks, suite};
+use warpbell_sim::Blocks;
+use warpbell_tests::suite;
 use warpbell_workload::{Api, ByteSize, Control, DigestOptions, digest};
 
 use crate::run::Bed;
@@ -31,7 +32,7 @@ pub fn digests(bed: &Bed) -> anyhow::Result<String> {
     let ssd = bed.soft(&format!("size={bytes}"), &OpenOptions::default())?;
     let mut contents = vec![0; bytes as usize];
     for (word, at) in contents.chunks_exact_mut(8).zip(0u64..) {
-        word.copy_from_slice(&warpbell_tests::splitmix64(at).to_le_bytes());
+        word.copy_from_slice(&warpbell_sim::splitmix64(at).to_le_bytes());
     }
     ssd.store(1, 0, &contents)?;
     let expected = format!("{:08x}", crc32c::crc32c(&contents));

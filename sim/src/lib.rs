@@ -1,0 +1,32 @@
+//! The device library, the driver and the soft controller as one program: simulated, searched, and on threads.
+//!
+//! A [`Case`] says what is run. [`simulation`] runs it as one deterministic program in virtual time, [`threaded`]
+//! on real threads. Both build a [`Rig`] and end with [`Finding`]s, each of which names the check that found it.
+//! [`sim`] runs whole systems from a seed, faults included; [`exhaustive`] tries every schedule of a small one.
+//! [`Witness`] is the protocol monitor that all of them share.
+//!
+//! Unsafe code lives in `memory`, which reads kernel state by address.
+
+mod blocks;
+mod breach;
+mod case;
+pub mod exhaustive;
+mod findings;
+pub mod log;
+mod memory;
+mod rig;
+mod scenario;
+pub mod several;
+pub mod sim;
+pub mod simulation;
+pub mod threaded;
+mod witness;
+
+pub use blocks::Blocks;
+pub use breach::Breach;
+pub use case::{Case, Draw, Mode, Schedule, seeds, splitmix64};
+pub use findings::{Finding, lines};
+pub use memory::peek;
+pub use rig::{Rig, SoftRig};
+pub use scenario::Scenario;
+pub use witness::Witness;
