@@ -1,0 +1,31 @@
+"""Words that the field has better ones for, and what to write instead. scripts/lib/check-house looks for the first."""
+
+# (pattern, instead, where: a beginning of paths, or "" for all)
+WORDS = [
+    (r"\btold_threshold\b", "cq_doorbell_batch", ""),
+    (r"\buntold\b|\bexclusive_told\b", "unreported, reported", ""),
+    (r"\b[Ss]eats?\b|SEAT|_seats?\b", "hazard slot", ""),
+    (r"\bpace_?\b", "back-off", "kernels/include/"),
+    (r"\b(?:a|each|every|per|empty) looks?\b", "poll", "kernels/include/"),
+    (r"[Cc]ompletion word", "completion slot", ""),
+    (r"\bshare\b", "quota", "kernels/bench/"),
+    (r"\b(?:Doorbell|Ring|Shadow)Reach\b", "mapping", ""),
+    (r"\bread_merged|\bwrite_merged|\bmerged_", "coalesced", ""),
+    (r"\b[Bb]eds?\b", "test tier in documents, fixture in code", ""),
+    (r"\b[Ww]itness", "protocol monitor", ""),
+    (r"[Ss]tand-?in\b", "fake driver", ""),
+    (r"\b[Mm]ade-up\b", "synthetic", ""),
+    (r"\b(?:is|are|was|were|been|be) given back\b|\bgives? back\b", "release", ""),
+    (r"\bspares\b", "replacement queues", "crates/warpbell"),
+    (r"\bmail_box\b", "request queue", ""),
+    (r"\bLane\b", "PollGroup: a lane is a SIMT lane", "crates/softctl/"),
+    (r"\bWARPBELL_QUEUE_GONE\b", "WARPBELL_STATUS_QUEUE_GONE", ""),
+    (r"\bdeadline_ns\b", "timeout_ns: it is a duration", ""),
+    (r"\breattach\b|\bmove_on\b", "switch_to_successor", ""),
+    (r"\bSummons\b", "pending reset", ""),
+    (r"\bSized32\b", "versioned struct", ""),
+]
+
+# History, other people's words, and the headers of before that a test keeps.
+EXEMPT = ("CHANGELOG.md", "Cargo.lock", "crates/capi/tests/previous/", "fuzz/corpus/", "fuzz/regressions/", "scripts/lib/house_words.py",
+          "tests/fixtures/")
