@@ -1,5 +1,6 @@
 // Kernel `batch_test`: the calls of queue.cuh that `queue_test` does not make. In each of `commands` rounds
 // the lanes below `batch` issue one flush each, by the call that `mode` names, and note the answer.
+#include "src/abi_check.h"
 #include "src/common.cuh"
 
 namespace kernels {

@@ -1,5 +1,6 @@
 // Kernel `exhaustive`: each warp is one lane, which submits `commands` commands, `async_depth` at a time, and
 // waits for each. Made for checks that try every schedule: it does nothing else.
+#include "src/abi_check.h"
 #include "src/common.cuh"
 
 namespace kernels {

@@ -2,6 +2,7 @@
 // `batch` call together, each with `async_depth` blocks of the buffer; bits 7:0 of `mode` say what, those
 // above in which form (of `cancel`: of which command). A lane's record has its status, in `payload` whether
 // the data was right (1) or not (2), in `found` what else the mode tells.
+#include "src/abi_check.h"
 #include "src/common.cuh"
 
 namespace kernels {

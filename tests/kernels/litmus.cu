@@ -1,6 +1,7 @@
 // Kernel `litmus`: programs of a few accesses, of which all outcomes are known (queue.cuh has no part in
 // them). Each block is one lane. x and y are 64-bit words at `records` and 64 bytes later; results follow,
 // two for each lane.
+#include "src/abi_check.h"
 #include "src/common.cuh"
 
 namespace kernels {

@@ -1,6 +1,7 @@
 // Kernel `recovery_test`: flushes on a queue that the host gives up, which the groups of a warp reattach from
 // by themselves. Each lane notes of each of its `commands` commands the first answer, and what reattaching
 // said.
+#include "src/abi_check.h"
 #include "src/common.cuh"
 
 namespace kernels {
