@@ -3,7 +3,7 @@
 //! A [`Case`] says what is run. [`simulation`] runs it as one deterministic program in virtual time, [`threaded`]
 //! on real threads. Both build a [`Rig`] and end with [`Finding`]s, each of which names the check that found it.
 //!
-//! Unsafe code lives in `memory`, which reads kernel state by address.
+//! Unsafe code lives in `memory`, which reads kernel state by address, and in `launches`.
 
 mod apart;
 mod blocks;
@@ -15,6 +15,7 @@ mod documented;
 pub mod exhaustive;
 mod findings;
 mod frames;
+mod launches;
 mod log;
 mod memory;
 mod rig;
@@ -35,6 +36,9 @@ pub use disk::Disk;
 pub use documented::{documented, documented_of_caches};
 pub use findings::{Finding, lines};
 pub use frames::{Framed, PAGE, documented_blocks, documented_part, frame_of, framed, in_frame};
+pub use launches::{
+    TestLaunch, cpu_launch, cpu_launch_bytes, launch_alone, launch_program, load_module, on_cpu,
+};
 pub use memory::peek;
 pub use rig::{Rig, SoftRig};
 pub use scenario::Scenario;

@@ -6,9 +6,10 @@ use std::time::Duration;
 use warpbell::{AttachOptions, Sharing, Ssd};
 use warpbell_hw::Window;
 use warpbell_kernels::abi;
-use warpbell_kernels::cpu::{Launch, Module};
+use warpbell_kernels::cpu::Module;
 use warpbell_nvme::NvmOpcode;
 use warpbell_softctl::{NamespaceConfig, SoftConfig};
+use warpbell_tests::cpu_launch;
 use warpbell_tests::simulation::Simulation;
 use warpbell_tests::{Case, Mode, Rig, Schedule};
 
@@ -222,7 +223,7 @@ fn each_unit(
         ..abi::BenchArgs::new()
     };
     simulation.rig.clear().expect("results");
-    let launch = Launch::new(&builtin(), "bench", &args).expect("a launch");
+    let launch = cpu_launch(&builtin(), "bench", &args).expect("a launch");
     let outcome = simulation.run_launch(launch, |_, _| true).expect("a run");
     outcome.expect_right(&simulation.rig.case);
     assert_eq!(simulation.rig.soft.violations(), []);

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use warpbell::Sharing;
 use warpbell_kernels::abi;
-use warpbell_kernels::cpu::{Launch, Module};
+use warpbell_kernels::cpu::Module;
 use warpbell_kernels::toolchain::Variant;
 use warpbell_nvme::NvmOpcode;
 use warpbell_softctl::SoftConfig;
+use warpbell_tests::cpu_launch;
 use warpbell_tests::simulation::{Outcome, Simulation};
 use warpbell_tests::{Case, Schedule, seeds, splitmix64};
 
@@ -122,7 +123,7 @@ fn run(module: &Module, case: &Case, with: With) -> (Simulation, Outcome) {
     args.submit_deadline_ns = args.deadline_ns / 2;
     args.ns.max_blocks = args.ns.max_blocks.min(with.most);
     args.ns.flags |= with.namespace_flags;
-    let launch = Launch::new(module, "io_call_test", &args).expect("a launch");
+    let launch = cpu_launch(module, "io_call_test", &args).expect("a launch");
     let outcome = simulation.run_launch(launch, |_, _| with.alive).expect("a run");
     outcome.expect_right(case);
     (simulation, outcome)

@@ -15,6 +15,7 @@ use warpbell_kernels::abi::{self, BufferRef, NamespaceRef};
 use warpbell_kernels::cpu;
 use warpbell_kernels::toolchain::Variant;
 use warpbell_softctl::SoftDevice;
+use warpbell_tests::{TestLaunch, load_module};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 const LANES: usize = 32;
@@ -70,7 +71,7 @@ impl Call {
 static MODULE: LazyLock<cpu::Module> = LazyLock::new(|| {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/leases.cu");
     let path = Variant::file(&source).and_then(|variant| variant.quick().build()).expect("compiles");
-    cpu::Module::load(&path).expect("loads")
+    load_module(&path).expect("loads")
 });
 
 /// A namespace of 2048 blocks with a queue for one warp, and two buffers of 64 KiB.

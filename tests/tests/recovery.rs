@@ -15,6 +15,7 @@ use warpbell_kernels::abi;
 use warpbell_kernels::cpu::{Idle, Threads};
 use warpbell_kernels::toolchain::Variant;
 use warpbell_softctl::FaultPlan;
+use warpbell_tests::TestLaunch;
 use zerocopy::IntoBytes;
 
 /// Longer than anything takes, on any machine.
@@ -84,7 +85,7 @@ impl Work {
             commands: self.commands,
             ..abi::QueueTestArgs::new()
         };
-        let launch = self.attachment.launch(&module, "recovery_test", &args).expect("a launch");
+        let launch = self.attachment.launch_bytes(&module, "recovery_test", &args).expect("a launch");
         let threads = Threads { workers: 2, idle: Idle::YieldAfter(8), ..Threads::default() };
         launch.grid(2).threads(threads).keep(self.records.clone())
     }

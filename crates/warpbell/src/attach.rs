@@ -6,7 +6,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use warpbell_driver::{Controller, Namespace, QueuePair};
 use warpbell_hw::{Device, DoorbellPath, Nsid, Window};
-use warpbell_kernels::abi::{self, Plain};
+use warpbell_kernels::abi::{self, KernelArgs};
 use warpbell_kernels::cpu::Hooks;
 use warpbell_nvme::command::QueuePriority;
 use warpbell_softctl::SoftDevice;
@@ -19,7 +19,7 @@ use crate::reach::{DoorbellReach, RingReach, ShadowReach};
 use crate::recovery::{QueueTable, TableParts, Watch};
 use crate::{
     Buffer, Descriptor, Error, KernelQueues, KernelQueuesSpec, Launch, Module, OpenTarget, QueueCounters,
-    Recovery, Sharing, Target, TraceSpec,
+    Recovery, Regions, Sharing, Target, TraceSpec,
 };
 
 /// What to attach.
@@ -208,25 +208,16 @@ impl Attachment {
         &self.0.table.parts.queues
     }
 
-    /// A launch of `kernel` of `module` over these queues, whose doorbell writes reach their device. On the CPU target
+    /// A launch of `kernel` of our own over these queues, whose doorbell writes reach their device. On the CPU target
     /// its clock is that device's, if the device sees each of them. Grid and block are the caller's to set. The launch
-    /// keeps the queues and the attachment's buffers until the kernel has ended.
+    /// keeps the queues and the attachment's buffers until the kernel has ended; what else its arguments name lies in
+    /// `memory`.
     ///
     /// As long as there is a launch of these queues, kernels find them as the first of those launches did: a kernel that
     /// starts after a queue was replaced then comes to the new one by way of the old one.
-    pub fn launch<T: Plain>(&self, module: &Module, kernel: &str, args: &T) -> Result<Launch, Error> {
-        self.on_this_target(module)?;
-        self.prepared(Launch::new(module, kernel, args)?)
-    }
-
-    /// The same for an argument struct that this crate does not know.
-    pub fn launch_bytes(&self, module: &Module, kernel: &str, args: &[u8]) -> Result<Launch, Error> {
-        self.on_this_target(module)?;
-        self.prepared(Launch::with_bytes(module, kernel, args)?)
-    }
-
-    fn prepared(&self, launch: Launch) -> Result<Launch, Error> {
-        prepare(std::slice::from_ref(self), launch)
+    pub fn launch<T: KernelArgs>(&self, kernel: &str, args: &T, memory: Regions) -> Result<Launch, Error> {
+        let memory = self.0.buffers.lock().iter().fold(memory.with(self.queues()), Regions::with);
+        prepare(std::slice::from_ref(self), Launch::new(&self.0.target, kernel, args, memory)?)
     }
 
     pub(crate) fn on_this_target(&self, module: &Module) -> Result<(), Error> {

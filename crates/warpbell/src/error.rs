@@ -94,6 +94,20 @@ pub enum Error {
         /// What is allowed.
         limit: String,
     },
+    /// An argument that names memory which its launch does not keep.
+    #[error(
+        "kernel {kernel}: argument {field}: {bytes} bytes at {address:#x}: must lie in memory of the launch"
+    )]
+    Unowned {
+        /// The kernel.
+        kernel: String,
+        /// The argument.
+        field: &'static str,
+        /// The first byte that the kernel would touch.
+        address: u64,
+        /// Bytes that it would.
+        bytes: u64,
+    },
     /// A command of the host failed.
     #[error("{op} of namespace {nsid}{}: {status}", lba.map_or(String::new(), |lba| format!(", LBA {lba}")))]
     Command {

@@ -8,9 +8,9 @@ use std::fmt::Display;
 use std::ops::Range;
 use std::sync::Arc;
 
-use warpbell_kernels::abi::{self, NamespaceRef, Plain};
+use warpbell_kernels::abi::{self, NamespaceRef};
 
-use crate::{Attachment, Buffer, Error, Launch, Module};
+use crate::{Attachment, Buffer, Error};
 
 /// What a lease allows. What is left open stays as the giver has it.
 #[derive(Clone, Debug, Default)]
@@ -75,16 +75,6 @@ impl Lease {
     /// Whether commands that change blocks are refused.
     pub fn is_read_only(&self) -> bool {
         self.namespace.flags & abi::NAMESPACE_READ_ONLY != 0
-    }
-
-    /// As [`Attachment::launch`]; the launch keeps the lease until its kernel has ended.
-    pub fn launch<T: Plain>(&self, module: &Module, kernel: &str, args: &T) -> Result<Launch, Error> {
-        Ok(self.attachment.launch(module, kernel, args)?.keep(self.clone()))
-    }
-
-    /// As [`Attachment::launch_bytes`]; the launch keeps the lease until its kernel has ended.
-    pub fn launch_bytes(&self, module: &Module, kernel: &str, args: &[u8]) -> Result<Launch, Error> {
-        Ok(self.attachment.launch_bytes(module, kernel, args)?.keep(self.clone()))
     }
 
     fn narrowed(mut self, spec: &LeaseSpec<'_>, giver: &str) -> Result<Lease, Error> {

@@ -17,7 +17,6 @@
 //! The layers below are public as crates of their own: `warpbell-driver` (the controller's life),
 //! `warpbell-softctl` (the soft controller), `warpbell-kernels` (the device library and the CPU executor),
 //! `warpbell-hw` (hardware as traits) and `warpbell-nvme` (wire types).
-#![forbid(unsafe_code)]
 
 mod attach;
 mod buffer;
@@ -45,6 +44,7 @@ mod placement;
 mod program;
 mod reach;
 mod recovery;
+mod regions;
 mod running;
 mod ssd;
 mod status_text;
@@ -78,6 +78,7 @@ pub use recovery::{
     AbortAnswer, OnRelease, QueueName, Recovery, RecoveryCounters, RecoveryEvent, RecoveryPolicy, SsdEvent,
     SsdEventKind, warning_words,
 };
+pub use regions::{Region, Regions};
 pub use running::{LaunchReport, Running};
 pub use ssd::{OpenOptions, Ssd, same_file};
 pub use status_text::describe_status;

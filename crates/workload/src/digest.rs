@@ -5,7 +5,9 @@ use std::time::Duration;
 use serde::Serialize;
 use warpbell::hw::Nsid;
 use warpbell::kernels::abi::{ChunkResult, DigestArgs, WarpResult};
-use warpbell::{AttachOptions, Attachment, OpenTarget, SharedMemory, Sharing, Ssd, Target, describe_status};
+use warpbell::{
+    AttachOptions, Attachment, OpenTarget, Regions, SharedMemory, Sharing, Ssd, Target, describe_status,
+};
 
 use crate::array::{Array, crc_tables, mailbox};
 use crate::control::Control;
@@ -157,7 +159,7 @@ fn launch(
         ..DigestArgs::new()
     };
     let launcher = Launcher::new(ssd, warps as usize, &[]);
-    let uses = (tables, reports.clone());
+    let uses = reports.chunks.lend(reports.warps.lend(tables.lend(Regions::new())));
     let kernel = Kernel { name: "digest", args, warps, mailbox: &reports.mailbox, limit: None, uses };
     launcher.run(&attachment, &kernel, control)?;
     if control.stopped() {

@@ -14,7 +14,9 @@ use std::time::Duration;
 
 use warpbell::hw::Nsid;
 use warpbell::kernels::abi::{self, BenchArgs, WarpResult};
-use warpbell::{AttachOptions, Attachment, Buffer, OpenTarget, SharedMemory, Ssd, Target, describe_status};
+use warpbell::{
+    AttachOptions, Attachment, Buffer, OpenTarget, Regions, SharedMemory, Ssd, Target, describe_status,
+};
 
 use crate::array::{Array, crc_tables, mailbox};
 use crate::bench::Runner;
@@ -112,7 +114,7 @@ impl<'a> KernelRunner<'a> {
             warps: job.warps,
             mailbox: &memory.mailbox,
             limit: self.limit(work),
-            uses: (self.tables.clone(), memory.clone()),
+            uses: self.uses(&memory),
         };
         let launched = self.launcher.run(self.attachment, &kernel, control)?;
         let mut outcome = memory.outcome(job, operation(work.read_percent))?;
@@ -123,6 +125,15 @@ impl<'a> KernelRunner<'a> {
     /// How long a launch that does `work` may take, where that is known.
     fn limit(&self, work: &Work) -> Option<Duration> {
         work.runtime.map(|runtime| runtime.saturating_add(self.longest_io()))
+    }
+
+    /// What every launch uses.
+    fn uses(&self, memory: &LaunchMemory) -> Regions {
+        let uses = memory.results.lend(self.tables.lend(Regions::new()));
+        match &memory.histograms {
+            Some(histograms) => histograms.lend(uses),
+            None => uses,
+        }
     }
 
     /// Arguments of a launch that does `work`.

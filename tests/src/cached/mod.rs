@@ -16,6 +16,7 @@ use warpbell_softctl::SoftDevice;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::Disk;
+use crate::TestLaunch;
 use crate::several::Several;
 pub use model::Words;
 use model::fold;

@@ -26,6 +26,7 @@ use super::wire::Wire;
 use super::world::World;
 use crate::findings::Finding;
 use crate::witness::Witness;
+use crate::{TestLaunch, on_cpu};
 
 /// More than there are faults that a plan injects.
 const MOST_TRIES: u32 = 24;
@@ -285,7 +286,7 @@ impl<'a> Run<'a> {
         let schedule = plan.schedule();
         let launch = attached.attachment.launch_bytes(&self.module.clone().into(), "sim", args.as_bytes())?;
         let launch = launch.grid((plan.warps / plan.block_warps) as u32).block(32 * plan.block_warps as u32);
-        let on_cpu = launch.on_cpu().context("a launch on the CPU")?;
+        let on_cpu = on_cpu(&launch).context("a launch on the CPU")?;
         let worker = on_cpu
             .seed(if schedule.random { (plan.seed << 2 | kernel) + 1 } else { 0 })
             .preempt_one_in(schedule.preempt_one_in)

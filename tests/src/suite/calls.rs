@@ -11,6 +11,7 @@ use warpbell_kernels::cpu::{Idle, Threads};
 use warpbell_nvme::NvmOpcode;
 use warpbell_workload::Array;
 
+use crate::TestLaunch;
 use crate::threaded::sized;
 
 const WARPS: u32 = 4;
@@ -200,7 +201,7 @@ impl Setting<'_> {
         };
         let before = self.written();
         let threads = Threads { workers: 2, idle: Idle::YieldAfter(8), ..Threads::default() };
-        let launch = queues.launch(&target.module()?, self.calls.kernel(), &args)?;
+        let launch = queues.launch_bytes(&target.module()?, self.calls.kernel(), &args)?;
         let launch = launch.grid(WARPS / WARPS_OF_BLOCK).block(32 * WARPS_OF_BLOCK).threads(threads);
         let launch = launch
             .shared_bytes(self.calls.shared_bytes())

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::TestLaunch;
 use anyhow::{Context, ensure};
 use warpbell::kernels::abi::{VolumeCheckArgs, VolumeCheckResult};
 use warpbell::soft::FaultPlan;
@@ -119,7 +120,7 @@ impl Made {
             ..VolumeCheckArgs::new()
         };
         let threads = Threads { workers: 2, idle: Idle::YieldAfter(8), ..Threads::default() };
-        let launch = self.volume.launch(&target.module()?, "volume_check", &args)?;
+        let launch = self.volume.launch_bytes(&target.module()?, "volume_check", &args)?;
         let launch = launch.grid(WARPS).threads(threads).keep(results.clone());
         launch.stop_flag(&stop, 0)?.limit(LIMIT).start()?.join()?;
         let all = results.all()?;

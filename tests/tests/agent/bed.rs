@@ -8,13 +8,14 @@ use parking_lot::Mutex;
 use warpbell::{AttachOptions, Buffer, KernelMemory, SharedMemory, Sharing};
 use warpbell_hw::Device;
 use warpbell_kernels::abi;
-use warpbell_kernels::cpu::{Counters, Launch, Module};
+use warpbell_kernels::cpu::{Counters, Module};
 use warpbell_kernels::toolchain::Variant;
 use warpbell_softctl::{FaultPlan, NamespaceConfig, SoftConfig};
 use warpbell_tests::several::Several;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::watch::Watch;
+use warpbell_tests::cpu_launch_bytes;
 
 pub const SEEDS: u64 = 8;
 pub const BLOCK: u64 = 512;
@@ -209,7 +210,7 @@ impl Bed {
         let seen = watch.clone();
         let hooks = self.several.hooks()?.memory(move |event| seen.lock().look(event));
         let warps = setting.agents + setting.compute;
-        let launch = Launch::with_bytes(module, "agent_test", args.as_bytes())?.hooks(hooks);
+        let launch = cpu_launch_bytes(module, "agent_test", args.as_bytes())?.hooks(hooks);
         let launch = if setting.in_block {
             launch.block(32 * warps).shared_bytes(setting.compute * BOX as u32).observe_shared(true)
         } else {

@@ -8,10 +8,11 @@ use warpbell::Sharing;
 use warpbell_kernels::abi;
 use warpbell_kernels::toolchain::Variant;
 use warpbell_softctl::{Fault, FaultAction, FaultPlan, Selector};
-use warpbell_tests::{documented, seeds};
+use warpbell_tests::{documented, on_cpu, seeds};
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::bed::*;
+use warpbell_tests::TestLaunch;
 
 const MODES: [Sharing; 2] = [Sharing::Exclusive, Sharing::Shared];
 
@@ -250,7 +251,7 @@ fn the_example_of_the_documentation_runs() {
             compute: 3,
         };
         let launch = queues.launch_bytes(&module.clone().into(), "agent_example", args.as_bytes());
-        let launch = launch.expect("a launch").grid(agents + 3).on_cpu().expect("the CPU target");
+        let launch = on_cpu(&launch.expect("a launch").grid(agents + 3)).expect("the CPU target");
         bed.several.run(launch, 3, |_| ()).expect("a run");
         let mut found = [0u64; 96];
         answers.read(0, found.as_mut_bytes()).expect("answers");

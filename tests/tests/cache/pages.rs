@@ -12,6 +12,7 @@ use warpbell_tests::several::Several;
 use warpbell_tests::{Disk, seeds};
 
 use crate::words::{MODES, MODULE};
+use warpbell_tests::on_cpu;
 
 pub const NO_ROOM: u32 = abi::STATUS_LIBRARY | abi::NO_ROOM;
 const SEEDS: u64 = 4;
@@ -53,7 +54,7 @@ impl Bed {
         host: impl FnMut(u64),
     ) -> Result<Vec<Note>, String> {
         let launched = self.cached.pages(&self.several.queues, module, pages);
-        let on_cpu = launched.launch.on_cpu().expect("the CPU target");
+        let on_cpu = on_cpu(&launched.launch).expect("the CPU target");
         self.several.run(on_cpu, seed, host).map_err(|error| error.to_string())?;
         match self.several.violations().as_slice() {
             [] => Ok(launched.notes()),

@@ -5,6 +5,7 @@ use warpbell::{AttachOptions, DeviceName, OpenOptions, Ssd};
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::example::{AS_IT_IS, Examples, LANES, MODES};
+use warpbell_tests::TestLaunch;
 
 /// Warps of the block: an agent, and those that compute.
 const WARPS: usize = 4;

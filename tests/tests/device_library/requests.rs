@@ -9,6 +9,7 @@ use warpbell_softctl::{Fault, FaultAction, FaultPlan, Selector};
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::example::{AS_IT_IS, Examples, LANES, MODES};
+use warpbell_tests::TestLaunch;
 
 /// As in the page's frame.
 #[derive(IntoBytes, Immutable)]

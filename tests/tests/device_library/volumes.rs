@@ -8,6 +8,7 @@ use warpbell_tests::documented_part;
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::example::{Examples, LANES, MAPPINGS, MODES};
+use warpbell_tests::TestLaunch;
 
 /// Blocks of a launch, of a warp each.
 const WARPS: usize = 2;

@@ -3,6 +3,7 @@
 use warpbell::kernels::abi::{BufferRef, NamespaceRef};
 use warpbell::{AttachOptions, CompileOptions, DeviceName, OpenOptions, Program, Sharing, Ssd, Target};
 use warpbell_nvme::NvmOpcode;
+use warpbell_tests::launch_program;
 use warpbell_tests::{Blocks, Draw, documented};
 use warpbell_workload::Array;
 use zerocopy::{Immutable, IntoBytes};
@@ -87,7 +88,7 @@ fn look_up(program: &Program, ssd: &Ssd, sharing: Sharing, keys: &[u64], merged:
     };
     let reads = || ssd.soft().expect("soft").statistics().commands(NvmOpcode::READ);
     let before = reads();
-    let launch = program.launch(&queues, "kv_example", &args).expect("a launch").grid(WARPS as u32);
+    let launch = launch_program(&program, &queues, "kv_example", &args).expect("a launch").grid(WARPS as u32);
     launch.start().and_then(|run| run.join()).expect("a run");
     (reads() - before, digests.all().expect("digests"))
 }

@@ -5,6 +5,7 @@ use warpbell::{
     AttachOptions, CompileOptions, DeviceName, OpenOptions, PageCache, PageCacheSpec, Program, Sharing, Ssd,
     Target,
 };
+use warpbell_tests::launch_program;
 use warpbell_tests::{Blocks, documented_of_caches};
 use warpbell_workload::Array;
 use zerocopy::{Immutable, IntoBytes};
@@ -54,7 +55,7 @@ fn the_example_of_prefetching() {
         pages_each: PAGES_EACH,
         sums: sums.address(),
     };
-    let launch = program.launch(&queues, "sum_ahead", &args).expect("a launch").grid(WARPS as u32);
+    let launch = launch_program(&program, &queues, "sum_ahead", &args).expect("a launch").grid(WARPS as u32);
     launch.keep(pages.memory()).start().and_then(|run| run.join()).expect("a run");
     let of_lane = |number: u64| {
         let (warp, lane) = (number / 32, number % 32);

@@ -14,6 +14,7 @@ use warpbell_kernels::{abi, cpu};
 use warpbell_nvme::NvmOpcode;
 use warpbell_softctl::{FaultPlan, NamespaceConfig, Profile, SoftConfig, SoftDevice};
 use warpbell_tests::several::Several;
+use warpbell_tests::{TestLaunch, on_cpu};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 pub const MODES: [Sharing; 2] = [Sharing::Exclusive, Sharing::Shared];
@@ -182,7 +183,7 @@ impl Bed {
         let reads =
             || several.softs.iter().map(|soft| soft.statistics().commands(NvmOpcode::READ)).sum::<u64>();
         let (begin, before) = (clock.clock().now(), reads());
-        go(launch.grid(self.warps).on_cpu().expect("the CPU target"));
+        go(on_cpu(&launch.grid(self.warps)).expect("the CPU target"));
         drop(of_volume);
         memory.read(0, notes.as_mut_bytes()).expect("notes");
         assert_eq!(several.violations(), Vec::<String>::new(), "{self:?}");

@@ -7,11 +7,12 @@ use std::time::Duration;
 use warpbell::{AttachOptions, KernelMemory, Sharing};
 use warpbell_hw::Device;
 use warpbell_kernels::abi;
-use warpbell_kernels::cpu::{Counters, Launch, Module};
+use warpbell_kernels::cpu::{Counters, Module};
 use warpbell_kernels::toolchain::Variant;
 use warpbell_softctl::{
     CompletionOrder, Fault, FaultAction, FaultPlan, NamespaceConfig, Selector, SoftConfig,
 };
+use warpbell_tests::cpu_launch_bytes;
 use warpbell_tests::several::Several;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -192,7 +193,7 @@ impl Setting {
             flags: self.flags,
         };
         let storages = if self.by_warp() { self.threads / 32 } else { 1 };
-        let launch = Launch::with_bytes(module, "batch_requests_test", args.as_bytes())?;
+        let launch = cpu_launch_bytes(module, "batch_requests_test", args.as_bytes())?;
         let launch = launch.grid(self.grid).block(self.threads).shared_bytes(storages * STORAGE);
         let start = several.softs[0].clock().now();
         let lose = |round| several.lose(self.lost == Some(round));

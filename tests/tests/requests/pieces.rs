@@ -7,9 +7,10 @@ use std::time::Duration;
 use warpbell::{AttachOptions, Sharing};
 use warpbell_hw::Device;
 use warpbell_kernels::abi;
-use warpbell_kernels::cpu::{Counters, Launch, Module};
+use warpbell_kernels::cpu::{Counters, Module};
 use warpbell_kernels::toolchain::Variant;
 use warpbell_softctl::{CompletionOrder, FaultAction, FaultPlan, Selector};
+use warpbell_tests::cpu_launch_bytes;
 use warpbell_tests::several::Several;
 use warpbell_tests::splitmix64;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -144,7 +145,7 @@ impl Work {
             rounds: self.rounds,
             pad: 0,
         };
-        let launch = Launch::with_bytes(module, self.kernel, args.as_bytes())?;
+        let launch = cpu_launch_bytes(module, self.kernel, args.as_bytes())?;
         let launch = launch.grid(self.warps).hooks(several.hooks()?);
         let start = several.softs[0].clock().now();
         let counters = several.run(launch, seed, |round| several.lose(self.lost == Some(round)))?;

@@ -11,6 +11,7 @@ use warpbell_kernels::cpu::{Launch, Module};
 use warpbell_kernels::toolchain::Variant;
 use warpbell_nvme::NvmOpcode;
 use warpbell_softctl::{CompletionOrder, FaultPlan, NamespaceConfig, SoftConfig};
+use warpbell_tests::cpu_launch_bytes;
 use warpbell_tests::several::Several;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -189,7 +190,7 @@ impl Setting {
             shape: self.shape,
             flags: self.flags,
         };
-        let launch = Launch::with_bytes(module, "stream_test", args.as_bytes())?;
+        let launch = cpu_launch_bytes(module, "stream_test", args.as_bytes())?;
         memory.keep.borrow_mut().push(Box::new((ring, list)));
         let shared = self.schedule.shared_bytes(self.stages());
         let launch = launch.grid(self.grid).block(32 * self.warps).shared_bytes(shared);

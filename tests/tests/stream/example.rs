@@ -9,6 +9,7 @@ use zerocopy::{Immutable, IntoBytes};
 
 use crate::bed::*;
 use crate::orders::{REUSED, reused};
+use warpbell_tests::{TestLaunch, on_cpu};
 
 #[derive(IntoBytes, Immutable)]
 #[repr(C)]
@@ -46,7 +47,7 @@ fn the_example_of_the_page_sums_what_the_ssd_has() {
     let args = Args { ns: queues.namespace(), ring: ring.as_ref(), schedule, sums: address };
     let launch = queues.launch_bytes(&module.into(), "sum_tiles", args.as_bytes()).expect("a launch");
     let launch = launch.block(32 * WARPS).shared_bytes(setting.schedule.shared_bytes(2));
-    several.run(launch.on_cpu().expect("the CPU target"), 3, |_| ()).expect("a run");
+    several.run(on_cpu(&launch).expect("the CPU target"), 3, |_| ()).expect("a run");
     let mut found = vec![0u64; 32 * WARPS as usize];
     sums.read(0, found.as_mut_bytes()).expect("sums");
     let of_tile =

@@ -8,6 +8,7 @@ use zerocopy::{Immutable, IntoBytes};
 
 use crate::bed::*;
 use crate::faults::{BROKEN_BITS, broken};
+use warpbell_tests::{TestLaunch, on_cpu};
 
 #[derive(IntoBytes, Immutable)]
 #[repr(C)]
@@ -68,7 +69,7 @@ fn run(several: &Several, tiles: &[Tile]) -> (u64, Vec<u64>) {
     let module = warpbell::Module::from(MODULE.clone());
     let launch = volume.launch_bytes(&module, "stream_volume_test", args.as_bytes()).expect("a launch");
     let launch = launch.block(THREADS as u32).shared_bytes(schedule.shared_bytes(2));
-    several.run(launch.on_cpu().expect("the CPU target"), 3, |_| ()).expect("a run");
+    several.run(on_cpu(&launch).expect("the CPU target"), 3, |_| ()).expect("a run");
     let mut found = vec![[0u64; 2]; THREADS];
     notes.read(0, found.as_mut_slice().as_mut_bytes()).expect("notes");
     assert_eq!(several.violations(), Vec::<String>::new());

@@ -10,6 +10,7 @@ use warpbell_kernels::cpu;
 use warpbell_kernels::toolchain::Variant;
 pub use warpbell_tests::Disk;
 use warpbell_tests::several::Several;
+use warpbell_tests::{TestLaunch, on_cpu};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 pub const SEEDS: u64 = 6;
@@ -150,7 +151,7 @@ impl Made {
         };
         let launch = self.volume.launch_bytes(&Module::from(module.clone()), "volume_test", args.as_bytes());
         let launch = launch.expect("a launch").grid(bed.blocks).block(32 * bed.warps_per_block);
-        self.several.run(launch.on_cpu().expect("the CPU target"), seed, host).expect("a run");
+        self.several.run(on_cpu(&launch).expect("the CPU target"), seed, host).expect("a run");
         memory.read(0, records.as_mut_bytes()).expect("records");
         assert!(records.iter().all(|record| record.answers == 1), "seed {seed}: {records:?}");
         records

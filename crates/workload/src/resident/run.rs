@@ -176,10 +176,10 @@ fn launch(
     args: &ResidentArgs,
     control: &Control,
 ) -> Result<Launched, RunError> {
-    let launch = Launch::new(&target.module()?, "resident", args)?;
+    let launch = Launch::new(target, "resident", args, memory.regions())?;
     // Controllers and clients wait for each other.
     let launch = launch.grid(geometry.blocks()).block(geometry.threads()).cooperative(true);
-    let launch = launch.mailbox(memory.mailbox())?.keep(memory.clone());
+    let launch = launch.mailbox(memory.mailbox())?;
     Launched::by(launch, job.threads, &job.cpus, control)
 }
 
