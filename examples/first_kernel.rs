@@ -69,7 +69,7 @@ fn run(options: &Options) -> Result<()> {
     }
     let name: DeviceName = format!("soft:file={}", image.display()).parse()?;
     let ssd = Ssd::open(&name, &OpenOptions::default())?;
-    let queues = ssd.attach(&AttachOptions { target: options.target, ..AttachOptions::default() })?;
+    let queues = ssd.attach(&AttachOptions::new().target(options.target))?;
     let block = 1usize << queues.namespace().block_shift;
 
     let (data, sums) = (queues.buffer(LANES * block)?, queues.buffer(LANES * size_of::<u64>())?);

@@ -39,7 +39,7 @@ impl Disk {
         };
         let mut allow_write = options.allow_write.clone();
         allow_write.extend(image.as_ref().map(|image| image.path().display().to_string()));
-        let ssd = Ssd::open(&name, &OpenOptions { allow_write, ..OpenOptions::default() })?;
+        let ssd = Ssd::open(&name, &OpenOptions::new().allow_write(allow_write))?;
         if image.is_none() {
             permission::after(&ssd, &options.allow_write)?;
         }

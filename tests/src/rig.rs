@@ -14,6 +14,7 @@ use crate::blocks::Blocks;
 use crate::case::{Case, Mode, splitmix64};
 use crate::findings::Finding;
 use crate::memory::peek;
+use warpbell::test_hooks::TestSsd;
 
 /// A rig on a soft controller.
 pub struct SoftRig {

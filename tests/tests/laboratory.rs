@@ -4,6 +4,7 @@
 
 use std::time::{Duration, Instant};
 
+use warpbell::test_hooks::TestSsd;
 use warpbell::{DeviceName, KernelMemory, OpenOptions, SharedMemory, Sharing as Mode, Ssd, Target};
 use warpbell_kernels::abi::{self, LabArgs, Mailbox};
 use warpbell_kernels::cpu::Module;

@@ -232,7 +232,7 @@ fn memory_holds_nothing_of_its_last_owners() {
         };
         let data = if place == 2 { DataPlacement::Foreign(memory) } else { DataPlacement::Host };
         let name = "soft:size=1m,cmb=64k".parse().expect("a name");
-        let ssd = Ssd::open(&name, &OpenOptions { rings, data, ..OpenOptions::default() }).expect("opens");
+        let ssd = Ssd::open(&name, &OpenOptions::new().rings(rings).data(data)).expect("opens");
         for owner in 0..3 {
             let attachment = ssd.attach(&AttachOptions::default()).expect("attaches");
             // Other lengths, so that parts of a pool are put together differently.

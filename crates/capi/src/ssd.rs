@@ -34,7 +34,7 @@ impl OpenSsd {
         crate::log::start();
         let name = name.parse().map_err(warpbell::Error::from)?;
         let ssd = Ssd::open(&name, &options)?;
-        if ssd.stepped().is_some() {
+        if ssd.soft().is_some_and(|soft| soft.is_stepped()) {
             let reason = "virtual time is for simulations and `warpbell bench`; leave time=virtual out";
             return Err(Failure::invalid(format!("device {name}: {reason}")));
         }

@@ -58,16 +58,14 @@ fn open_one(
         Access::Read => Vec::new(),
         Access::Write { .. } => args.allow_write.clone(),
     };
-    let options = OpenOptions {
-        allow_write,
-        faults,
-        doorbell_buffer: args.dbbuf.into(),
-        wide_cids: args.wide_cids,
-        rings,
-        data,
-        pci: PciOptions { iommu: args.iommu, ..PciOptions::default() },
-        ..OpenOptions::default()
-    };
+    let options = OpenOptions::new()
+        .allow_write(allow_write)
+        .faults(faults)
+        .doorbell_buffer(args.dbbuf.into())
+        .wide_cids(args.wide_cids)
+        .rings(rings)
+        .data(data)
+        .pci(PciOptions::new().iommu(args.iommu));
     opened(name, access, &options)
 }
 
@@ -84,7 +82,7 @@ pub fn open_scratch(
     data: DataPlacement,
 ) -> Result<Ssd, Ending> {
     permission::before(name, allow_write, nsid)?;
-    let options = OpenOptions { allow_write: allow_write.to_vec(), data, ..OpenOptions::default() };
+    let options = OpenOptions::new().allow_write(allow_write.to_vec()).data(data);
     opened(name, Access::Write { nsid }, &options)
 }
 

@@ -22,37 +22,39 @@ use crate::{
     Recovery, Regions, Sharing, Target, TraceSpec,
 };
 
-/// What to attach.
-#[derive(Clone, Debug)]
-pub struct AttachOptions {
-    /// Where the kernels run that use the queues.
-    pub target: Target,
-    /// The namespace; `None`: the first usable one.
-    pub nsid: Option<Nsid>,
-    /// Queue pairs.
-    pub queues: u32,
-    /// Warps over all queues.
-    pub warps: u32,
-    /// Outstanding commands per queue, 1 to 65,535; rings get one entry more, rounded up to a power of two.
-    pub iodepth: u32,
-    /// Commands in flight per lane at most; `None`: 4, or as many as there are CIDs for.
-    pub tokens: Option<u32>,
-    /// Who uses a queue.
-    pub sharing: Sharing,
-    /// Deadline of a wait in kernels, from its start.
-    pub deadline: Duration,
-    /// Where the 64-bit counters start. Flush commands bring the rings to the same position first.
-    pub start: u64,
-    /// The queues' priority, where the SSD was opened with weighted round robin.
-    pub priority: QueuePriority,
-    /// Replacements for each queue, should it have to be given up while kernels run: their memory is set aside now. One
-    /// more than there are warps on a queue is enough for any number of losses in any time; fewer are, as long as
-    /// kernels come to a replacement before that is lost, too.
-    pub spares: u32,
-    /// Whether the host answers alarms of these queues ([`RecoveryPolicy`](crate::RecoveryPolicy)).
-    pub recovery: bool,
-    /// Whether kernels that can (`bench_traced`) write down what they do, and how much of it is kept.
-    pub trace: Option<TraceSpec>,
+warpbell_hw::options! {
+    /// What to attach.
+    #[derive(Clone, Debug)]
+    pub struct AttachOptions {
+        /// Where the kernels run that use the queues.
+        pub target: Target,
+        /// The namespace; `None`: the first usable one.
+        pub nsid: Option<Nsid>,
+        /// Queue pairs.
+        pub queues: u32,
+        /// Warps over all queues.
+        pub warps: u32,
+        /// Outstanding commands per queue, 1 to 65,535; rings get one entry more, rounded up to a power of two.
+        pub iodepth: u32,
+        /// Commands in flight per lane at most; `None`: 4, or as many as there are CIDs for.
+        pub commands_per_lane: Option<u32>,
+        /// Who uses a queue.
+        pub sharing: Sharing,
+        /// Deadline of a wait in kernels, from its start.
+        pub deadline: Duration,
+        /// Where the 64-bit counters start. Flush commands bring the rings to the same position first.
+        pub start: u64,
+        /// The queues' priority, where the SSD was opened with weighted round robin.
+        pub priority: QueuePriority,
+        /// Replacements for each queue, should it have to be given up while kernels run: their memory is set aside now. One
+        /// more than there are warps on a queue is enough for any number of losses in any time; fewer are, as long as
+        /// kernels come to a replacement before that is lost, too.
+        pub spares: u32,
+        /// Whether the host answers alarms of these queues ([`RecoveryPolicy`](crate::RecoveryPolicy)).
+        pub recovery: bool,
+        /// Whether kernels that can (`bench_traced`) write down what they do, and how much of it is kept.
+        pub trace: Option<TraceSpec>,
+    }
 }
 
 impl Default for AttachOptions {
@@ -64,7 +66,7 @@ impl Default for AttachOptions {
             queues: 1,
             warps: 1,
             iodepth: 64,
-            tokens: None,
+            commands_per_lane: None,
             sharing: Sharing::Exclusive,
             deadline: Duration::from_secs(10),
             start: 0,
@@ -84,7 +86,7 @@ impl AttachOptions {
 
     fn layout(&self, wide: bool) -> Result<CidLayout, Error> {
         let make = if wide { CidLayout::wide } else { CidLayout::new };
-        let layout = match self.tokens {
+        let layout = match self.commands_per_lane {
             Some(tokens) => make(self.queues, self.warps, tokens)?,
             None => [DEFAULT_TOKENS, 2]
                 .iter()

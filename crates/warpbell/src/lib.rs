@@ -9,7 +9,7 @@
 //!
 //! let name: DeviceName = "soft:size=1m".parse()?;
 //! let ssd = Ssd::open(&name, &OpenOptions::default())?;
-//! let queues = ssd.attach(&AttachOptions { queues: 2, warps: 2, ..AttachOptions::default() })?;
+//! let queues = ssd.attach(&AttachOptions::new().queues(2).warps(2))?;
 //! assert_eq!(queues.pairs().len(), 2);
 //! # Ok::<(), warpbell::Error>(())
 //! ```
@@ -49,6 +49,9 @@ mod running;
 mod ssd;
 mod status_text;
 mod target;
+#[cfg(any(test, feature = "test-hooks"))]
+#[doc(hidden)]
+pub mod test_hooks;
 mod tiles;
 mod trace;
 mod volume;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use warpbell::nvme::NvmOpcode;
+use warpbell::soft::Violation;
 use warpbell::{DataPlacement, Ssd, Target};
 
 use crate::control::Control;
@@ -33,7 +34,7 @@ pub(crate) trait Runner {
 /// Runs `job` on `ssd`. With `--verify` the range is filled first, and all of it is read again at the
 /// end: what a random job did not meet is checked too.
 pub fn bench(ssd: &Ssd, target: Target, job: &Job, control: &Control) -> Result<Run, RunError> {
-    let (violations, logged) = (violations(ssd), ssd.violations().len());
+    let (violations, logged) = (violations(ssd), logged(ssd).len());
     let (before, mut events) = (ssd.recovery_counters(), take_events(ssd));
     let mut run = match job.api {
         Api::Host if matches!(ssd.data_placement(), DataPlacement::Hbm(_)) => {
@@ -55,7 +56,7 @@ pub fn bench(ssd: &Ssd, target: Target, job: &Job, control: &Control) -> Result<
     run.recovery = RecoveryReport::new(run.recovery.clients, &before, &ssd.recovery_counters());
     events.extend(take_events(ssd));
     run.events = events;
-    let new = ssd.violations().into_iter().skip(logged);
+    let new = self::logged(ssd).into_iter().skip(logged);
     let (late, wrong): (Vec<_>, Vec<_>) = new.partition(|violation| run.recovery.explains(violation));
     run.recovery.late_doorbells = late.len() as u64;
     run.violations = self::violations(ssd) - violations - run.recovery.late_doorbells;
@@ -68,6 +69,11 @@ pub fn bench(ssd: &Ssd, target: Target, job: &Job, control: &Control) -> Result<
 /// Violations so far, all of them: the log with their words is bounded.
 fn violations(ssd: &Ssd) -> u64 {
     ssd.soft().map_or(0, |soft| soft.statistics().violations)
+}
+
+/// The first of them.
+fn logged(ssd: &Ssd) -> Vec<Violation> {
+    ssd.soft().map(|soft| soft.violations()).unwrap_or_default()
 }
 
 /// Fill, warm up, measure, check.
@@ -147,7 +153,7 @@ impl Limits {
 /// Checks `options` against `ssd`.
 pub fn resolve(ssd: &Ssd, options: &BenchOptions) -> Result<Job, RunError> {
     let mut job = Job::resolve(options, &Limits::of(ssd, options.nsid)?)?;
-    if ssd.stepped().is_some() {
+    if ClockKind::of(ssd) == ClockKind::Virtual {
         if let Some(threads) = options.threads.filter(|threads| *threads > 1) {
             let reason = "a device in virtual time has one thread for everything".to_owned();
             return Err(JobError::Conflict { flag: "threads", value: threads.to_string(), reason }.into());

@@ -169,16 +169,16 @@ fn launch(
 }
 
 fn attach(ssd: &Ssd, target: Target, options: &DigestOptions, warps: u32) -> Result<Attachment, RunError> {
-    Ok(ssd.attach(&AttachOptions {
-        target,
-        nsid: Some(Nsid(options.nsid)),
-        queues: warps,
-        warps,
-        iodepth: LANES,
-        sharing: Sharing::Exclusive,
-        deadline: options.deadline,
-        ..AttachOptions::default()
-    })?)
+    Ok(ssd.attach(
+        &AttachOptions::new()
+            .target(target)
+            .nsid(Some(Nsid(options.nsid)))
+            .queues(warps)
+            .warps(warps)
+            .iodepth(LANES)
+            .sharing(Sharing::Exclusive)
+            .deadline(options.deadline),
+    )?)
 }
 
 /// Puts the chunks' checksums together, if all of them were read.

@@ -53,22 +53,20 @@ const MARGIN: Duration = Duration::from_secs(30);
 impl<'a> KernelRunner<'a> {
     /// Queues for `job`.
     pub(crate) fn attach(ssd: &Ssd, target: Target, job: &Job) -> Result<Attachment, RunError> {
-        let options = AttachOptions {
-            target,
-            nsid: Some(Nsid(job.nsid)),
-            queues: job.queues.into(),
-            warps: job.queue_warps(),
-            iodepth: job.iodepth,
-            tokens: Some(job.tokens_per_lane),
-            sharing: match job.sharing {
+        let options = AttachOptions::new()
+            .target(target)
+            .nsid(Some(Nsid(job.nsid)))
+            .queues(job.queues.into())
+            .warps(job.queue_warps())
+            .iodepth(job.iodepth)
+            .commands_per_lane(Some(job.tokens_per_lane))
+            .sharing(match job.sharing {
                 Sharing::Exclusive => warpbell::Sharing::Exclusive,
                 Sharing::Shared => warpbell::Sharing::Shared,
-            },
-            deadline: job.deadline,
-            recovery: job.recover,
-            trace: job.trace(),
-            ..AttachOptions::default()
-        };
+            })
+            .deadline(job.deadline)
+            .recovery(job.recover)
+            .trace(job.trace());
         Ok(ssd.attach(&options)?)
     }
 

@@ -15,7 +15,7 @@ use crate::cpu::{nanoseconds, thread_time};
 use crate::error::RunError;
 use crate::job::LANES;
 use crate::result::Costs;
-use crate::stopwatch::wait as wait_for_controller;
+use crate::stopwatch::{stepped, wait as wait_for_controller};
 
 /// Turns of warps between two looks at the wish to stop, in virtual time.
 const TURNS: u32 = 1 << 14;
@@ -63,7 +63,7 @@ pub(crate) struct Launched {
 impl<'a> Launcher<'a> {
     /// Kernels over `ssd`, on these threads where they run on the CPU.
     pub(crate) fn new(ssd: &'a Ssd, threads: usize, cpus: &'a [usize]) -> Launcher<'a> {
-        Launcher { threads, cpus, stepped: ssd.stepped().map(|soft| (ssd, soft)) }
+        Launcher { threads, cpus, stepped: stepped(ssd).map(|soft| (ssd, soft)) }
     }
 
     /// Runs a kernel, and waits for its end.

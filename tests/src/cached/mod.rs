@@ -143,14 +143,12 @@ impl Shape {
     /// How queues are attached.
     pub fn attach(&self, disk: &Disk) -> AttachOptions {
         let exclusive = self.sharing == Sharing::Exclusive;
-        AttachOptions {
-            queues: if exclusive { self.warps } else { disk.queues },
-            warps: self.warps * if exclusive { 1 } else { disk.queues },
-            sharing: self.sharing,
-            deadline: Duration::from_millis(10),
-            recovery: false,
-            ..AttachOptions::default()
-        }
+        AttachOptions::new()
+            .queues(if exclusive { self.warps } else { disk.queues })
+            .warps(self.warps * if exclusive { 1 } else { disk.queues })
+            .sharing(self.sharing)
+            .deadline(Duration::from_millis(10))
+            .recovery(false)
     }
 
     /// Stepped controllers, in virtual time.

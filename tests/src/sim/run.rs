@@ -27,6 +27,7 @@ use super::world::World;
 use crate::findings::Finding;
 use crate::witness::Witness;
 use crate::{TestLaunch, on_cpu};
+use warpbell::test_hooks::TestSsd;
 
 /// More than there are faults that a plan injects.
 const MOST_TRIES: u32 = 24;
@@ -185,20 +186,18 @@ impl<'a> Run<'a> {
             return Ok(!self.facts.gone);
         }
         let plan = self.plan;
-        let options = AttachOptions {
-            nsid: Some(Nsid(plan.nsid())),
-            priority: plan.priority(),
-            queues: plan.queues as u32,
-            warps: plan.warp_numbers().0 as u32,
-            iodepth: plan.entries as u32 - 1,
-            tokens: Some(plan.tokens as u32),
-            sharing: plan.sharing(),
-            deadline: plan.wait_limit(),
-            start: plan.start,
-            recovery: plan.recovery != 0,
-            spares: plan.spares as u32,
-            ..AttachOptions::default()
-        };
+        let options = AttachOptions::new()
+            .nsid(Some(Nsid(plan.nsid())))
+            .priority(plan.priority())
+            .queues(plan.queues as u32)
+            .warps(plan.warp_numbers().0 as u32)
+            .iodepth(plan.entries as u32 - 1)
+            .commands_per_lane(Some(plan.tokens as u32))
+            .sharing(plan.sharing())
+            .deadline(plan.wait_limit())
+            .start(plan.start)
+            .recovery(plan.recovery != 0)
+            .spares(plan.spares as u32);
         let Some(attachment) = self.attach_at_last(kernel, &options)? else { return Ok(false) };
         let queues = (0..plan.queues as usize).map(|index| attachment.queue(index));
         let queues = queues.collect::<Result<Vec<_>, _>>()?;

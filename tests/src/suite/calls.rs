@@ -176,14 +176,14 @@ impl Setting<'_> {
     }
 
     fn run(&self) -> anyhow::Result<Ran> {
-        let queues = self.ssd.attach(&AttachOptions {
-            target: self.target,
-            queues: if self.sharing == Sharing::Exclusive { WARPS } else { 1 },
-            warps: WARPS,
-            tokens: Some(TOKENS),
-            sharing: self.sharing,
-            ..AttachOptions::default()
-        })?;
+        let queues = self.ssd.attach(
+            &AttachOptions::new()
+                .target(self.target)
+                .queues(if self.sharing == Sharing::Exclusive { WARPS } else { 1 })
+                .warps(WARPS)
+                .commands_per_lane(Some(TOKENS))
+                .sharing(self.sharing),
+        )?;
         let target = queues.target();
         let ns = queues.namespace();
         let buffer = queues.buffer(PART_BLOCKS as usize * (1 << ns.block_shift))?;

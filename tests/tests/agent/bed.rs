@@ -155,13 +155,11 @@ impl Bed {
             ..SoftConfig::default()
         };
         let exclusive = setting.sharing == Sharing::Exclusive;
-        let options = AttachOptions {
-            queues: if exclusive { setting.agents } else { 1 },
-            warps: setting.agents,
-            sharing: setting.sharing,
-            deadline: Duration::from_millis(10),
-            ..AttachOptions::default()
-        };
+        let options = AttachOptions::new()
+            .queues(if exclusive { setting.agents } else { 1 })
+            .warps(setting.agents)
+            .sharing(setting.sharing)
+            .deadline(Duration::from_millis(10));
         let several = Several::new(vec![(config, options)]).expect("an SSD");
         let target = several.queues[0].target();
         let lanes = setting.compute as usize * 32;

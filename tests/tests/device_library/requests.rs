@@ -9,6 +9,7 @@ use warpbell_softctl::{Fault, FaultAction, FaultPlan, Selector};
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::example::{AS_IT_IS, Examples, LANES, MODES};
+use warpbell::test_hooks::TestSsd;
 use warpbell_tests::TestLaunch;
 
 /// As in the page's frame.
@@ -28,7 +29,7 @@ fn open() -> Ssd {
     let selector = Selector { lba: Some(FAILS_ONCE..=FAILS_ONCE), count: Some(1), ..Selector::default() };
     let faults = FaultPlan { faults: vec![Fault { action, selector }], ..FaultPlan::default() };
     let name: DeviceName = "soft:size=1m".parse().expect("a device");
-    let options = OpenOptions { faults: Some(faults), ..OpenOptions::default() };
+    let options = OpenOptions::new().faults(Some(faults));
     Ssd::open(&name, &options).expect("an SSD")
 }
 
@@ -36,7 +37,7 @@ fn open() -> Ssd {
 fn attach(ssd: &Ssd, sharing: Sharing) -> Attachment {
     let queues = if sharing == Sharing::Exclusive { 2 } else { 1 };
     let deadline = Duration::from_secs(10);
-    let options = AttachOptions { queues, warps: 2, sharing, deadline, ..AttachOptions::default() };
+    let options = AttachOptions::new().queues(queues).warps(2).sharing(sharing).deadline(deadline);
     ssd.attach(&options).expect("queues")
 }
 

@@ -116,8 +116,8 @@ fn who_only_wants_to_be_told_keeps_the_ssd_until_it_is_dropped() {
     }
     let mut monitor = Monitor::open();
     let other = bed::plain(1);
-    let tell = RecoveryPolicy { on_release: OnRelease::Tell, ..RecoveryPolicy::default() };
-    let ssd = bed::open(0, &OpenOptions { recovery: tell, ..OpenOptions::default() });
+    let tell = RecoveryPolicy::new().on_release(OnRelease::Tell);
+    let ssd = bed::open(0, &OpenOptions::new().recovery(tell));
     let asked = ssd.pci().expect("a PCI function").release_requests().expect("an eventfd");
     let diary = Diary::of(&ssd);
     monitor.execute("device_del", &json!({ "id": "nvme0" }));

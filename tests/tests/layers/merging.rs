@@ -1,6 +1,7 @@
 //! A table of values that warps look up by key, one by one and merged: fewer commands, and the same values.
 
 use warpbell::kernels::abi::{BufferRef, NamespaceRef};
+use warpbell::test_hooks::TestSsd;
 use warpbell::{AttachOptions, CompileOptions, DeviceName, OpenOptions, Program, Sharing, Ssd, Target};
 use warpbell_nvme::NvmOpcode;
 use warpbell_tests::launch_program;
@@ -72,7 +73,7 @@ fn table() -> Ssd {
 /// Read commands that it took, and each lane's digest.
 fn look_up(program: &Program, ssd: &Ssd, sharing: Sharing, keys: &[u64], merged: bool) -> (u64, Vec<u64>) {
     let queues = if sharing == Sharing::Exclusive { WARPS as u32 } else { 1 };
-    let options = AttachOptions { queues, warps: WARPS as u32, sharing, ..AttachOptions::default() };
+    let options = AttachOptions::new().queues(queues).warps(WARPS as u32).sharing(sharing);
     let queues = ssd.attach(&options).expect("queues");
     let buffer = queues.buffer(WARPS as usize * 32 * BLOCK).expect("memory");
     let wanted: Array<u64> = Array::new(queues.target(), keys.len()).expect("memory");

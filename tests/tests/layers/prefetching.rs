@@ -1,6 +1,7 @@
 //! The page's example of reading ahead, by warps on threads that share a cache.
 
 use warpbell::kernels::abi::{BufferRef, CacheRef, NamespaceRef};
+use warpbell::test_hooks::TestSsd;
 use warpbell::{
     AttachOptions, CompileOptions, DeviceName, OpenOptions, PageCache, PageCacheSpec, Program, Sharing, Ssd,
     Target,
@@ -41,7 +42,7 @@ fn the_example_of_prefetching() {
     let contents: Vec<u8> =
         (0..WARPS * PAGES_EACH * WORDS).flat_map(|index| word(index).to_le_bytes()).collect();
     ssd.store(1, 0, &contents).expect("the array is written");
-    let options = AttachOptions { warps: WARPS as u32, sharing: Sharing::Shared, ..AttachOptions::default() };
+    let options = AttachOptions::new().warps(WARPS as u32).sharing(Sharing::Shared);
     let queues = ssd.attach(&options).expect("queues");
     // Room for a sixth of the pages.
     let spec = PageCacheSpec { lines: 40, ..PageCacheSpec::default() };

@@ -105,15 +105,13 @@ impl Bed {
             profile,
             ..SoftConfig::default()
         };
-        let options = AttachOptions {
-            queues: if self.sharing == Sharing::Exclusive { self.warps } else { 1 },
-            warps: self.warps,
-            sharing: self.sharing,
-            tokens: self.tokens,
-            deadline: Duration::from_millis(10),
-            recovery: false,
-            ..AttachOptions::default()
-        };
+        let options = AttachOptions::new()
+            .queues(if self.sharing == Sharing::Exclusive { self.warps } else { 1 })
+            .warps(self.warps)
+            .sharing(self.sharing)
+            .commands_per_lane(self.tokens)
+            .deadline(Duration::from_millis(10))
+            .recovery(false);
         let ssds = if self.volume.is_some() { 3 } else { 1 };
         Several::new(vec![(config, options); ssds]).expect("SSDs")
     }

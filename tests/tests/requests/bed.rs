@@ -86,7 +86,13 @@ pub fn shuffled(blocks: u64, window: usize, faults: &FaultPlan, seed: u64) -> So
 /// Queues for so many warps.
 pub fn attached(sharing: Sharing, warps: u32, iodepth: u32, deadline: Duration) -> AttachOptions {
     let queues = if sharing == Sharing::Exclusive { warps } else { 1 };
-    AttachOptions { queues, warps, iodepth, sharing, deadline, recovery: false, ..AttachOptions::default() }
+    AttachOptions::new()
+        .queues(queues)
+        .warps(warps)
+        .iodepth(iodepth)
+        .sharing(sharing)
+        .deadline(deadline)
+        .recovery(false)
 }
 
 /// What is run, and on what.

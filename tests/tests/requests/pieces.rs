@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use warpbell::{AttachOptions, Sharing};
+use warpbell::Sharing;
 use warpbell_hw::Device;
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu::{Counters, Module};
@@ -157,7 +157,7 @@ impl Work {
     fn open(&self, seed: u64) -> anyhow::Result<Several> {
         let (blocks, window, warps) = (self.all_blocks(), 16, self.warps);
         let options = attached(self.sharing, warps, self.iodepth, self.deadline);
-        let options = AttachOptions { tokens: Some(self.tokens), ..options };
+        let options = options.commands_per_lane(Some(self.tokens));
         let mut config = shuffled(blocks, window, &self.faults, seed);
         if self.in_order {
             config.order = CompletionOrder::Submission { window };

@@ -161,16 +161,14 @@ impl Setting {
 
     pub fn options(&self) -> AttachOptions {
         let warps = self.grid * self.warps;
-        AttachOptions {
-            queues: if self.sharing == Sharing::Exclusive { warps } else { 1 },
-            warps,
-            tokens: Some(self.tokens),
-            sharing: self.sharing,
-            deadline: self.deadline,
-            recovery: false,
-            trace: self.traced.then_some(TraceSpec { events_per_warp: 4096, lanes: 32 }),
-            ..AttachOptions::default()
-        }
+        AttachOptions::new()
+            .queues(if self.sharing == Sharing::Exclusive { warps } else { 1 })
+            .warps(warps)
+            .commands_per_lane(Some(self.tokens))
+            .sharing(self.sharing)
+            .deadline(self.deadline)
+            .recovery(false)
+            .trace(self.traced.then_some(TraceSpec { events_per_warp: 4096, lanes: 32 }))
     }
 
     fn launch(&self, module: &Module, several: &Several, memory: &Memory) -> anyhow::Result<Launch> {

@@ -25,13 +25,7 @@ const CHUNK: u64 = 4;
 /// Two SSDs in chunks of four blocks, whose words are the block's number in the volume.
 fn striped(faults: FaultPlan) -> Several {
     let namespaces = vec![NamespaceConfig::memory(256 * u64::from(BLOCK), BLOCK)];
-    let options = AttachOptions {
-        queues: 1,
-        warps: 2,
-        sharing: Sharing::Shared,
-        recovery: false,
-        ..AttachOptions::default()
-    };
+    let options = AttachOptions::new().queues(1).warps(2).sharing(Sharing::Shared).recovery(false);
     let config = |faults| SoftConfig { namespaces: namespaces.clone(), faults, ..SoftConfig::default() };
     let each = [faults, FaultPlan::default()].map(|faults| (config(faults), options.clone()));
     let several = Several::new(each.to_vec()).expect("SSDs");

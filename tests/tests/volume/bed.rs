@@ -93,18 +93,18 @@ impl Bed {
     }
 
     pub fn open(&self) -> Made {
-        let attach = |disk: &Disk| AttachOptions {
-            queues: if self.sharing == Sharing::Exclusive { self.warps() } else { disk.queues },
-            // Room for `by_cta` and for a mapping of one's own.
-            warps: disk.warps.unwrap_or(if self.sharing == Sharing::Exclusive {
-                self.warps()
-            } else {
-                self.warps() * disk.queues * 2
-            }),
-            sharing: self.sharing,
-            deadline: Duration::from_millis(10),
-            recovery: false,
-            ..AttachOptions::default()
+        let attach = |disk: &Disk| {
+            AttachOptions::new()
+                .queues(if self.sharing == Sharing::Exclusive { self.warps() } else { disk.queues })
+                // Room for `by_cta` and for a mapping of one's own.
+                .warps(disk.warps.unwrap_or(if self.sharing == Sharing::Exclusive {
+                    self.warps()
+                } else {
+                    self.warps() * disk.queues * 2
+                }))
+                .sharing(self.sharing)
+                .deadline(Duration::from_millis(10))
+                .recovery(false)
         };
         let each = self.disks.iter().map(|disk| (disk.config(), attach(disk))).collect();
         let several = Several::new(each).expect("SSDs");

@@ -36,7 +36,7 @@ impl BlockIo {
         let most =
             ssd.max_transfer_bytes().unwrap_or(u64::MAX).min(DataPointers::max_bytes(by)).min(CHUNK as u64);
         let entries = ENTRIES.min(ssd.controller().max_entries());
-        let options = IoQueueOptions { deadline: DEADLINE, ..IoQueueOptions::default() };
+        let options = IoQueueOptions::new().deadline(DEADLINE);
         let buffer = ssd.buffer(CHUNK)?;
         let data = DataPointers::new(buffer.as_ref(), by);
         let queue = ssd.host_queue(entries, options, buffer)?;
