@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 
 use warpbell::Ssd;
 use warpbell_plan::{Calibration, Measured, show_value};
-use warpbell_workload::calibrate::{Calibrator, Measurement, Quantity};
+use warpbell_workload::calibrate::{Calibrator, Measurement, Quantity, Unmeasured};
 use warpbell_workload::{Control, DeviceReport};
 
 use crate::args::{CalibrateArgs, Global, Output};
@@ -83,7 +83,7 @@ fn collected(measurements: &[Measurement]) -> Result<Calibration, Ending> {
             match constant(one) {
                 Ok(constant) => calibration.insert(name, &constant).map_err(Ending::failed)?,
                 Err(reason) => {
-                    calibration.not_measured.insert((*name).to_owned(), reason.clone());
+                    calibration.not_measured.insert((*name).to_owned(), reason.to_string());
                 }
             }
         }
@@ -110,13 +110,13 @@ fn page(one: &Measurement, calibration: &mut Calibration) -> Result<(), Ending> 
             calibration.insert(name, &page).map_err(Ending::failed)
         }
         Err(reason) => {
-            calibration.not_measured.insert(name.to_owned(), reason.clone());
+            calibration.not_measured.insert(name.to_owned(), reason.to_string());
             Ok(())
         }
     }
 }
 
-fn constant(one: &Measurement) -> Result<Measured, &String> {
+fn constant(one: &Measurement) -> Result<Measured, &Unmeasured> {
     let samples = one.samples.as_ref()?;
     let median = samples.median();
     Ok(Measured {
