@@ -7,6 +7,7 @@ use warpbell::{DeviceName, OpenOptions, Ssd};
 use warpbell_workload::{Control, Extent, Limits, permission, read_blocks, write_blocks};
 
 use crate::{DataFile, Failure, Options};
+use warpbell::hw::{Lba, Nsid};
 
 /// The bits of a byte that `--corrupt` changes.
 pub const DAMAGE: u8 = 0x55;
@@ -29,7 +30,7 @@ impl Disk {
         let offset = options.offset.0;
         let (name, image) = match &options.device {
             Some(name) => {
-                permission::before(name, &options.allow_write, NSID)?;
+                permission::before(name, &options.allow_write, Nsid(NSID))?;
                 (name.clone(), None)
             }
             None => {
@@ -43,7 +44,7 @@ impl Disk {
         if image.is_none() {
             permission::after(&ssd, &options.allow_write)?;
         }
-        let limits = Limits::of(&ssd, NSID)?;
+        let limits = Limits::of(&ssd, Nsid(NSID))?;
         let block = u64::from(limits.block_size);
         let there = limits.exact_bytes.unwrap_or(limits.blocks * block) / block * block;
         if !offset.is_multiple_of(block) {
@@ -118,7 +119,7 @@ impl Disk {
 
     fn extent(&self, offset: u64, bytes: u64) -> Extent {
         let (lba, count) = (self.first_block + offset / self.block, bytes / self.block);
-        Extent { nsid: NSID, lba, count }
+        Extent { nsid: Nsid(NSID), lba: Lba(lba), count }
     }
 }
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use warpbell::{AttachOptions, Sharing, Ssd};
-use warpbell_hw::Window;
+use warpbell_hw::{Lba, Nsid, Window};
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu::Module;
 use warpbell_nvme::NvmOpcode;
@@ -162,7 +162,7 @@ fn namespaces_of_both_block_sizes_are_kept_apart() {
             simulation
                 .rig
                 .soft
-                .peek(elsewhere, 0, &mut other[..size.min(block_size as usize)])
+                .peek(Nsid(elsewhere), Lba(0), &mut other[..size.min(block_size as usize)])
                 .expect("a block");
             assert!(
                 other[..size.min(block_size as usize)].iter().all(|byte| *byte == 0),
@@ -258,9 +258,9 @@ fn an_io_above_the_transfer_limit_is_split() {
         // A flipped bit in the last piece of unit 7 is found, in its block.
         let lba = 3 + 8 * u64::from(blocks_per_io) - 1;
         let mut block = vec![0; block_size as usize];
-        simulation.rig.soft.peek(1, lba, &mut block).expect("a block");
+        simulation.rig.soft.peek(Nsid(1), Lba(lba), &mut block).expect("a block");
         block[100] ^= 4;
-        simulation.rig.soft.poke(1, lba, &block).expect("a block");
+        simulation.rig.soft.poke(Nsid(1), Lba(lba), &block).expect("a block");
         let spoilt = each_unit(&mut simulation, 100, blocks_per_io, units, 3);
         assert_eq!((spoilt.errors, spoilt.mismatches, spoilt.mismatch_lba), (0, 1, lba));
         assert_ne!(spoilt.expected, spoilt.actual);

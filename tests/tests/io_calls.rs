@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use warpbell::Sharing;
+use warpbell_hw::{Lba, Nsid};
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu::Module;
 use warpbell_kernels::toolchain::Variant;
@@ -226,7 +227,7 @@ fn what_was_written_with_fua_or_flushed_survives_a_loss_of_power_and_nothing_els
             assert_eq!(commands(&simulation, NvmOpcode::FLUSH), u64::from(survives == 32));
             simulation.rig.soft.power_loss(0.0);
             let mut bytes = vec![0; 64 * case.block_size as usize];
-            simulation.rig.soft.peek(case.nsid, 0, &mut bytes).expect("blocks");
+            simulation.rig.soft.peek(Nsid(case.nsid), Lba(0), &mut bytes).expect("blocks");
             for (lane, block) in bytes.chunks_exact(case.block_size as usize).enumerate() {
                 let content = splitmix64(simulation.rig.args().seed ^ lane as u64);
                 let expected = if lane < survives { !content } else { content };

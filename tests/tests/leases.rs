@@ -10,7 +10,7 @@ use warpbell::{
     AttachOptions, Attachment, Buffer, DataPlacement, ForeignMemory, Lease, LeaseSpec, Module, OpenOptions,
     RingPlacement, Ssd,
 };
-use warpbell_hw::Window;
+use warpbell_hw::{Lba, Window};
 use warpbell_kernels::abi::{self, BufferRef, NamespaceRef};
 use warpbell_kernels::cpu;
 use warpbell_kernels::toolchain::Variant;
@@ -92,7 +92,12 @@ impl Bed {
     /// A lease of [`LEASED`] with data in the first buffer.
     fn lease(&self, read_only: bool) -> Lease {
         let buffer = Some(&self.buffers[0]);
-        let spec = LeaseSpec { lbas: Some(LEASED), read_only, buffer, ..LeaseSpec::default() };
+        let spec = LeaseSpec {
+            lbas: Some(Lba(LEASED.start)..Lba(LEASED.end)),
+            read_only,
+            buffer,
+            ..LeaseSpec::default()
+        };
         self.attachment.lease(&spec).expect("a lease")
     }
 

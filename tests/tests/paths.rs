@@ -8,7 +8,7 @@ use warpbell::driver::{
 };
 use warpbell::test_hooks::TestSsd;
 use warpbell::{AttachOptions, DeviceName, OpenOptions, RingPlacement, Sharing, Ssd};
-use warpbell_hw::Device;
+use warpbell_hw::{Device, Lba, Nsid};
 use warpbell_kernels::cpu::{Counters, Module};
 use warpbell_nvme::command::{self, QueuePriority};
 use warpbell_nvme::feature::Arbitration;
@@ -71,8 +71,8 @@ fn shadow_doorbells_spare_traps_and_change_no_data_at_any_stride() {
             assert!(shadowed.counters.shadow_stores > 0);
             assert!(on.rig.soft.statistics().shadow_updates > 0);
             let mut blocks = [vec![0; 512 * 384], vec![0; 512 * 384]];
-            off.rig.soft.peek(1, 0, &mut blocks[0]).expect("blocks");
-            on.rig.soft.peek(1, 0, &mut blocks[1]).expect("blocks");
+            off.rig.soft.peek(Nsid(1), Lba(0), &mut blocks[0]).expect("blocks");
+            on.rig.soft.peek(Nsid(1), Lba(0), &mut blocks[1]).expect("blocks");
             assert!(blocks[0] == blocks[1], "the same contents");
             with += traps(&shadowed.counters);
             without += traps(&plain.counters);

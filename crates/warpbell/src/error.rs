@@ -2,7 +2,7 @@
 
 use warpbell_driver::DriverError;
 use warpbell_gpu::GpuError;
-use warpbell_hw::{DmaError, DoorbellError, MemoryError};
+use warpbell_hw::{DmaError, DoorbellError, Lba, MemoryError, Nsid};
 use warpbell_softctl::{SoftConfigError, SoftError};
 use warpbell_vfio::VfioError;
 use warpbell_vfio::pci::PciError;
@@ -109,14 +109,14 @@ pub enum Error {
         bytes: u64,
     },
     /// A command of the host failed.
-    #[error("{op} of namespace {nsid}{}: {status}", lba.map_or(String::new(), |lba| format!(", LBA {lba}")))]
+    #[error("{op} of {nsid}{}: {status}", lba.map_or(String::new(), |lba| format!(", {lba}")))]
     Command {
         /// `transfer` or `flush`.
         op: &'static str,
         /// Namespace.
-        nsid: u32,
+        nsid: Nsid,
         /// First block of the transfer.
-        lba: Option<u64>,
+        lba: Option<Lba>,
         /// The status in words.
         status: String,
     },

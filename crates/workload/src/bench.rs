@@ -18,6 +18,7 @@ use crate::queues::SsdReport;
 use crate::recovery::{RecoveryReport, Trouble, take_events};
 use crate::result::{Costs, DeviceReport, PathReport, Run};
 use crate::stopwatch::ClockKind;
+use warpbell::hw::Nsid;
 
 /// What submits a job's commands.
 pub(crate) trait Runner {
@@ -130,8 +131,8 @@ impl CpuTimes {
 
 impl Limits {
     /// The limits of namespace `nsid` of `ssd`.
-    pub fn of(ssd: &Ssd, nsid: u32) -> Result<Limits, RunError> {
-        let found = ssd.namespaces().iter().find(|namespace| namespace.nsid.get() == nsid);
+    pub fn of(ssd: &Ssd, nsid: Nsid) -> Result<Limits, RunError> {
+        let found = ssd.namespaces().iter().find(|namespace| namespace.nsid == nsid);
         let namespace = found.ok_or_else(|| {
             let usable: Vec<String> = ssd.namespaces().iter().map(|n| n.nsid.get().to_string()).collect();
             RunError::Namespace { nsid, usable: usable.join(", ") }
@@ -170,14 +171,14 @@ pub fn resolve(ssd: &Ssd, options: &BenchOptions) -> Result<Job, RunError> {
 
 impl DeviceReport {
     /// What `ssd` says of itself and of its namespace `nsid`.
-    pub fn of(ssd: &Ssd, nsid: u32) -> Result<DeviceReport, RunError> {
+    pub fn of(ssd: &Ssd, nsid: Nsid) -> Result<DeviceReport, RunError> {
         let limits = Limits::of(ssd, nsid)?;
         Ok(DeviceReport {
             kind: kind(ssd).to_owned(),
             name: ssd.name().to_string(),
             model: ssd.identify().model().to_owned(),
             serial: ssd.identify().serial().to_owned(),
-            nsid,
+            nsid: nsid.get(),
             block_size_bytes: limits.block_size,
             blocks: limits.blocks,
         })

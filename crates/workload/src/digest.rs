@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use warpbell::hw::Nsid;
+use warpbell::hw::{Lba, Nsid};
 use warpbell::kernels::abi::{ChunkResult, DigestArgs, WarpResult};
 use warpbell::{
     AttachOptions, Attachment, OpenTarget, Regions, SharedMemory, Sharing, Ssd, Target, describe_status,
@@ -26,7 +26,7 @@ const MAX_CHUNK: u64 = 16 << 20;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DigestOptions {
     /// The namespace.
-    pub nsid: u32,
+    pub nsid: Nsid,
     /// Bytes of one read.
     pub bs: ByteSize,
     /// Warps, each with a queue of its own.
@@ -82,7 +82,7 @@ pub fn digest(
         device: device.name,
         device_kind: device.kind,
         target: target.open()?.to_string(),
-        nsid: options.nsid,
+        nsid: options.nsid.get(),
         crc32c: format!("{:08x}", read.crc32c),
         bytes,
         blocks: bytes.div_ceil(block),
@@ -172,7 +172,7 @@ fn attach(ssd: &Ssd, target: Target, options: &DigestOptions, warps: u32) -> Res
     Ok(ssd.attach(
         &AttachOptions::new()
             .target(target)
-            .nsid(Some(Nsid(options.nsid)))
+            .nsid(Some(options.nsid))
             .queues(warps)
             .warps(warps)
             .iodepth(LANES)
@@ -187,7 +187,7 @@ fn combine(reports: &Reports, options: &DigestOptions, (bytes, chunk): (u64, u64
     let mut failure = None;
     reports.warps.for_each(|_, warp| {
         if warp.errors > 0 {
-            failure.get_or_insert((Some(warp.error_lba), warp.error_status));
+            failure.get_or_insert((Some(Lba(warp.error_lba)), warp.error_status));
         }
         (start, end) = (start.min(warp.start_ns), end.max(warp.end_ns));
     })?;
@@ -208,6 +208,6 @@ fn combine(reports: &Reports, options: &DigestOptions, (bytes, chunk): (u64, u64
     Ok(Read { crc32c, runtime_ns: end.saturating_sub(start) })
 }
 
-fn failed(nsid: u32, lba: Option<u64>, status: u32) -> RunError {
+fn failed(nsid: Nsid, lba: Option<Lba>, status: u32) -> RunError {
     RunError::Command { op: "read".to_owned(), nsid, lba, status: describe_status(status) }
 }

@@ -1,7 +1,7 @@
 //! Why a workload did not run to its end.
 
 use warpbell::driver::DriverError;
-use warpbell::hw::MemoryError;
+use warpbell::hw::{Lba, MemoryError, Nsid};
 
 use crate::job::JobError;
 use crate::result::Failure;
@@ -22,14 +22,14 @@ pub enum RunError {
     #[error(transparent)]
     Memory(#[from] MemoryError),
     /// A command failed in a workload that needs all of them.
-    #[error("{op} of namespace {nsid}{}: {status}", lba.map_or(String::new(), |lba| format!(", LBA {lba}")))]
+    #[error("{op} of {nsid}{}: {status}", lba.map_or(String::new(), |lba| format!(", {lba}")))]
     Command {
         /// `read` or `write`.
         op: String,
         /// Namespace.
-        nsid: u32,
+        nsid: Nsid,
         /// First block of the command, where known.
-        lba: Option<u64>,
+        lba: Option<Lba>,
         /// The status in words.
         status: String,
     },
@@ -48,10 +48,10 @@ pub enum RunError {
         source: std::io::Error,
     },
     /// A namespace that the device does not have.
-    #[error("--nsid {nsid}: the device has usable namespaces [{usable}]")]
+    #[error("--nsid {}: the device has usable namespaces [{usable}]", nsid.get())]
     Namespace {
         /// What was given.
-        nsid: u32,
+        nsid: Nsid,
         /// What there is.
         usable: String,
     },
@@ -83,7 +83,7 @@ impl RunError {
     /// A failed command as the error of the whole workload.
     pub(crate) fn failed(failure: &Failure) -> RunError {
         let Failure { op, nsid, lba, status } = failure.clone();
-        RunError::Command { op, nsid, lba, status }
+        RunError::Command { op, nsid: Nsid(nsid), lba: lba.map(Lba), status }
     }
 
     /// The exit code of a command that ends with this error.

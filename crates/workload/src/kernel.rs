@@ -12,7 +12,7 @@ pub use array::{AccessCost, ArrayReport};
 
 use std::time::Duration;
 
-use warpbell::hw::Nsid;
+use warpbell::hw::Lba;
 use warpbell::kernels::abi::{self, BenchArgs, WarpResult};
 use warpbell::{
     AttachOptions, Attachment, Buffer, OpenTarget, Regions, SharedMemory, Ssd, Target, describe_status,
@@ -55,7 +55,7 @@ impl<'a> KernelRunner<'a> {
     pub(crate) fn attach(ssd: &Ssd, target: Target, job: &Job) -> Result<Attachment, RunError> {
         let options = AttachOptions::new()
             .target(target)
-            .nsid(Some(Nsid(job.nsid)))
+            .nsid(Some(job.nsid))
             .queues(job.queues.into())
             .warps(job.queue_warps())
             .iodepth(job.iodepth)
@@ -282,7 +282,7 @@ fn add(outcome: &mut Outcome, job: &Job, operation: &str, warp: &WarpResult) {
     if warp.errors > 0 {
         outcome.fail(|| Failure {
             op: operation.to_owned(),
-            nsid: job.nsid,
+            nsid: job.nsid.get(),
             lba: Some(warp.error_lba),
             status: describe_status(warp.error_status),
         });
@@ -291,7 +291,7 @@ fn add(outcome: &mut Outcome, job: &Job, operation: &str, warp: &WarpResult) {
     let mut verify = VerifyReport { blocks: warp.reads * job.io_blocks(), ..Default::default() };
     if warp.mismatches > 0 {
         let (expected, actual) = (warp.expected, warp.actual);
-        verify.wrong(job.nsid, WrongBlock { lba: warp.mismatch_lba, expected, actual });
+        verify.wrong(job.nsid, WrongBlock { lba: Lba(warp.mismatch_lba), expected, actual });
         verify.mismatches = warp.mismatches;
     }
     outcome.merge_verify(verify);

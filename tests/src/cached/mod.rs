@@ -20,6 +20,7 @@ use crate::TestLaunch;
 use crate::several::Several;
 pub use model::Words;
 use model::fold;
+use warpbell_hw::{Lba, Nsid};
 
 /// Bytes of a volume's chunk.
 pub const CHUNK: u64 = 3 * 4096;
@@ -365,7 +366,7 @@ impl<'a> Contents<'a> {
         let bytes: Vec<u8> = words.collect();
         for (number, bytes) in (0..).zip(bytes.chunks_exact(block)) {
             for (ssd, lba) in self.places(number) {
-                self.softs[ssd].poke(1, lba, bytes).expect("blocks");
+                self.softs[ssd].poke(Nsid(1), Lba(lba), bytes).expect("blocks");
             }
         }
         let page = u64::from(self.shape.spec.page_bytes);
@@ -380,7 +381,7 @@ impl<'a> Contents<'a> {
         for (number, bytes) in (0..).zip(bytes.chunks_exact_mut(block)) {
             let places = self.places(number);
             let (ssd, lba) = places[replica.min(places.len() - 1)];
-            self.softs[ssd].peek(1, lba, bytes).expect("blocks");
+            self.softs[ssd].peek(Nsid(1), Lba(lba), bytes).expect("blocks");
         }
         bytes
     }

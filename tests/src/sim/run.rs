@@ -9,7 +9,7 @@ use anyhow::Context;
 use crossbeam::channel::Receiver;
 use parking_lot::Mutex;
 use warpbell::{AttachOptions, Attachment, DeviceName, Launch, Ssd, SsdEvent};
-use warpbell_hw::{Device, Nsid, Window};
+use warpbell_hw::{Device, Lba, Nsid, Window};
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu::{Hooks, MemoryEvent, Module};
 use warpbell_softctl::{FaultKind, InjectedFault, SoftConfig, SoftDevice};
@@ -144,7 +144,7 @@ impl<'a> Run<'a> {
             let word = self.plan.initial(lba).to_le_bytes();
             block[..8].copy_from_slice(&word);
             block[last..].copy_from_slice(&word);
-            self.soft.poke(self.plan.nsid(), lba, &block)?;
+            self.soft.poke(Nsid(self.plan.nsid()), Lba(lba), &block)?;
         }
         Ok(())
     }

@@ -13,6 +13,7 @@ use warpbell_workload::Array;
 
 use crate::TestLaunch;
 use crate::threaded::sized;
+use warpbell_hw::{Lba, Nsid};
 
 const WARPS: u32 = 4;
 const WARPS_OF_BLOCK: u32 = 2;
@@ -244,7 +245,7 @@ impl Setting<'_> {
             for lane in 0..32 {
                 let mut block = vec![0; ran.block_bytes];
                 let lba = self.first_lba() + warp * u64::from(CHECK_WARP_BLOCKS) + lane;
-                soft.peek(ran.nsid, lba, &mut block)?;
+                soft.peek(Nsid(ran.nsid), Lba(lba), &mut block)?;
                 let (is_zero, even) = (block.iter().all(|byte| *byte == 0), lane % 2 == 0);
                 ensure!(is_zero == even, "warp {warp}, lane {lane}: deallocated: {even}, zeros: {is_zero}");
             }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use warpbell::{AttachOptions, Buffer, KernelMemory, SharedMemory, Sharing};
-use warpbell_hw::Device;
+use warpbell_hw::{Device, Lba, Nsid};
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu::{Counters, Module};
 use warpbell_kernels::toolchain::Variant;
@@ -235,7 +235,7 @@ impl Bed {
         let content = |block: u64| (11 + block).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (0..self.setting.blocks())
             .map(|block| {
-                self.several.softs[0].peek(1, block, &mut bytes).expect("a block");
+                self.several.softs[0].peek(Nsid(1), Lba(block), &mut bytes).expect("a block");
                 (u64::from_le_bytes(bytes[..8].try_into().expect("a word")), content(block))
             })
             .collect()

@@ -12,6 +12,7 @@ use warpbell_tests::{documented, on_cpu, seeds};
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::bed::*;
+use warpbell_hw::{Lba, Nsid};
 use warpbell_tests::TestLaunch;
 
 const MODES: [Sharing; 2] = [Sharing::Exclusive, Sharing::Shared];
@@ -236,7 +237,7 @@ fn the_example_of_the_documentation_runs() {
         for block in 0..setting.blocks() {
             let mut bytes = vec![0; BLOCK as usize];
             bytes[..8].copy_from_slice(&(block * block).to_le_bytes());
-            bed.several.softs[0].poke(1, block, &bytes).expect("a block");
+            bed.several.softs[0].poke(Nsid(1), Lba(block), &bytes).expect("a block");
         }
         let queues = &bed.several.queues[0];
         let buffer = queues.buffer(setting.blocks() as usize * BLOCK as usize).expect("a buffer");

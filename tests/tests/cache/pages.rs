@@ -12,6 +12,7 @@ use warpbell_tests::several::Several;
 use warpbell_tests::{Disk, seeds};
 
 use crate::words::{MODES, MODULE};
+use warpbell_hw::{Lba, Nsid};
 use warpbell_tests::on_cpu;
 
 pub const NO_ROOM: u32 = abi::STATUS_LIBRARY | abi::NO_ROOM;
@@ -36,7 +37,7 @@ impl Bed {
         let several = shape.several();
         let cached = Cached::new(&shape, &several.queues);
         for number in 0..64 {
-            several.softs[0].poke(1, number, &block(number)).expect("a block");
+            several.softs[0].poke(Nsid(1), Lba(number), &block(number)).expect("a block");
         }
         Bed { several, cached }
     }
@@ -68,7 +69,7 @@ impl Bed {
 
     pub fn block(&self, number: u64) -> Vec<u8> {
         let mut bytes = vec![0; 512];
-        self.several.softs[0].peek(1, number, &mut bytes).expect("a block");
+        self.several.softs[0].peek(Nsid(1), Lba(number), &mut bytes).expect("a block");
         bytes
     }
 

@@ -10,6 +10,7 @@ use zerocopy::{Immutable, IntoBytes};
 
 use crate::example::{AS_IT_IS, Examples, LANES, MODES};
 use warpbell::test_hooks::TestSsd;
+use warpbell_hw::Lba;
 use warpbell_tests::TestLaunch;
 
 /// As in the page's frame.
@@ -94,8 +95,9 @@ fn a_kernel_goes_on_after_its_queue_was_lost() {
 
 /// As the page has it: the test below compares.
 fn narrowed(queues: &Attachment) -> Result<warpbell::Lease, Error> {
-    let lease = queues.lease(&LeaseSpec { lbas: Some(0..64), read_only: true, ..LeaseSpec::default() })?;
-    let lease = lease.lease(&LeaseSpec { lbas: Some(4..8), ..LeaseSpec::default() })?;
+    let lease =
+        queues.lease(&LeaseSpec { lbas: Some(Lba(0)..Lba(64)), read_only: true, ..LeaseSpec::default() })?;
+    let lease = lease.lease(&LeaseSpec { lbas: Some(Lba(4)..Lba(8)), ..LeaseSpec::default() })?;
     Ok(lease)
 }
 
@@ -107,7 +109,7 @@ fn a_kernel_with_a_lease_is_refused_everything_else() {
         let ssd = open();
         let queues = attach(&ssd, sharing);
         let lease = narrowed(&queues).expect("a lease");
-        assert_eq!(lease.lbas(), 4..8);
+        assert_eq!(lease.lbas(), Lba(4)..Lba(8));
         for (kernel, text) in examples.of(mode, 0) {
             let (found, _data) = run(&examples, &queues, lease.namespace(), kernel);
             assert_eq!(found, [0; LANES], "{mode}:\n{text}");

@@ -3,6 +3,7 @@
 use warpbell::kernels::abi::{BufferRef, NamespaceRef};
 use warpbell::test_hooks::TestSsd;
 use warpbell::{AttachOptions, CompileOptions, DeviceName, OpenOptions, Program, Sharing, Ssd, Target};
+use warpbell_hw::{Lba, Nsid};
 use warpbell_nvme::NvmOpcode;
 use warpbell_tests::launch_program;
 use warpbell_tests::{Blocks, Draw, documented};
@@ -66,7 +67,7 @@ fn table() -> Ssd {
     for (block, key) in contents.chunks_exact_mut(BLOCK).zip(0..) {
         block[..8].copy_from_slice(&value(key).to_le_bytes());
     }
-    ssd.store(1, 0, &contents).expect("the table is written");
+    ssd.store(Nsid(1), Lba(0), &contents).expect("the table is written");
     ssd
 }
 
@@ -89,7 +90,7 @@ fn look_up(program: &Program, ssd: &Ssd, sharing: Sharing, keys: &[u64], merged:
     };
     let reads = || ssd.soft().expect("soft").statistics().commands(NvmOpcode::READ);
     let before = reads();
-    let launch = launch_program(&program, &queues, "kv_example", &args).expect("a launch").grid(WARPS as u32);
+    let launch = launch_program(program, &queues, "kv_example", &args).expect("a launch").grid(WARPS as u32);
     launch.start().and_then(|run| run.join()).expect("a run");
     (reads() - before, digests.all().expect("digests"))
 }

@@ -6,6 +6,7 @@ use warpbell::{
     AttachOptions, CompileOptions, DeviceName, OpenOptions, PageCache, PageCacheSpec, Program, Sharing, Ssd,
     Target,
 };
+use warpbell_hw::{Lba, Nsid};
 use warpbell_tests::launch_program;
 use warpbell_tests::{Blocks, documented_of_caches};
 use warpbell_workload::Array;
@@ -41,7 +42,7 @@ fn the_example_of_prefetching() {
     let ssd = Ssd::open(&DeviceName::Soft("size=1m".to_owned()), &OpenOptions::default()).expect("opens");
     let contents: Vec<u8> =
         (0..WARPS * PAGES_EACH * WORDS).flat_map(|index| word(index).to_le_bytes()).collect();
-    ssd.store(1, 0, &contents).expect("the array is written");
+    ssd.store(Nsid(1), Lba(0), &contents).expect("the array is written");
     let options = AttachOptions::new().warps(WARPS as u32).sharing(Sharing::Shared);
     let queues = ssd.attach(&options).expect("queues");
     // Room for a sixth of the pages.

@@ -8,7 +8,7 @@ use warpbell::{
     AttachOptions, Launch, Module, PageCache, PageCacheReport, PageCacheSpec, Sharing, Volume, VolumeLayout,
     VolumeSpec,
 };
-use warpbell_hw::Device;
+use warpbell_hw::{Device, Lba, Nsid};
 use warpbell_kernels::toolchain::Variant;
 use warpbell_kernels::{abi, cpu};
 use warpbell_nvme::NvmOpcode;
@@ -194,7 +194,7 @@ impl Bed {
         let words =
             |from: u64, to: u64| (from..to).flat_map(|word| mixed(word).to_le_bytes()).collect::<Vec<u8>>();
         let Some(spec) = &self.volume else {
-            return several.softs[0].poke(1, 0, &words(0, PAGES * PAGE / 8)).expect("contents");
+            return several.softs[0].poke(Nsid(1), Lba(0), &words(0, PAGES * PAGE / 8)).expect("contents");
         };
         let (chunk, ssds) = (spec.chunk_bytes / 8, several.softs.len() as u64);
         for number in 0..PAGES * PAGE / 8 / chunk {
@@ -205,7 +205,7 @@ impl Bed {
                     _ if number % ssds == ssd as u64 => number / ssds,
                     _ => continue,
                 };
-                soft.poke(1, row * chunk / 64, &contents).expect("contents");
+                soft.poke(Nsid(1), Lba(row * chunk / 64), &contents).expect("contents");
             }
         }
     }

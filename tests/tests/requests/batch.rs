@@ -11,6 +11,7 @@ use warpbell_tests::{documented, seeds};
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::bed::*;
+use warpbell_hw::{Lba, Nsid};
 use warpbell_tests::{TestLaunch, on_cpu};
 
 /// Generic, Internal Error, Do Not Retry.
@@ -263,7 +264,7 @@ fn run_example(kernel: &str, warps: u32, submitters: u32, requests: u64, most: u
     for request in 0..requests {
         let mut bytes = vec![0; (most * BLOCK) as usize];
         bytes[..8].copy_from_slice(&(request * request + 1).to_le_bytes());
-        several.softs[0].poke(1, request * most, &bytes).expect("blocks");
+        several.softs[0].poke(Nsid(1), Lba(request * most), &bytes).expect("blocks");
     }
     let queues = &several.queues[0];
     let buffer = queues.buffer((requests * most * BLOCK) as usize).expect("a buffer");

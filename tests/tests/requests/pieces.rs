@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use warpbell::Sharing;
-use warpbell_hw::Device;
+use warpbell_hw::{Device, Lba, Nsid};
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu::{Counters, Module};
 use warpbell_kernels::toolchain::Variant;
@@ -126,7 +126,7 @@ impl Work {
         for block in 0..self.all_blocks() {
             let mut bytes = vec![0; BLOCK as usize];
             bytes[..8].copy_from_slice(&Work::content(block).to_le_bytes());
-            several.softs[0].poke(1, block, &bytes)?;
+            several.softs[0].poke(Nsid(1), Lba(block), &bytes)?;
         }
         let queues = &several.queues[0];
         let mut records = vec![Record::default(); (self.warps * self.rounds) as usize * 32];

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use warpbell::{AttachOptions, KernelMemory, Sharing, Tile, TileSchedule, TileSpec, TraceSpec};
-use warpbell_hw::Device;
+use warpbell_hw::{Device, Lba, Nsid};
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu::{Launch, Module};
 use warpbell_kernels::toolchain::Variant;
@@ -210,7 +210,7 @@ impl Setting {
     ) -> anyhow::Result<Ran> {
         let several = Several::new(vec![(config, self.options())])?;
         for lba in 0..BLOCKS {
-            several.softs[0].poke(1, lba, &content(lba))?;
+            several.softs[0].poke(Nsid(1), Lba(lba), &content(lba))?;
         }
         let memory = Memory::new(&several, self)?;
         let launch = self.launch(module, &several, &memory)?;

@@ -9,6 +9,7 @@ use zerocopy::{Immutable, IntoBytes};
 
 use crate::bed::*;
 use crate::orders::{REUSED, reused};
+use warpbell_hw::{Lba, Nsid};
 use warpbell_tests::{TestLaunch, on_cpu};
 
 #[derive(IntoBytes, Immutable)]
@@ -37,7 +38,7 @@ fn the_example_of_the_page_sums_what_the_ssd_has() {
     let several = Several::new(vec![(config, setting.options())]).expect("an SSD");
     for lba in 0..BLOCKS {
         let words: Vec<u8> = (0..u64::from(BLOCK) / 8).flat_map(|_| (lba + 1).to_le_bytes()).collect();
-        several.softs[0].poke(1, lba, &words).expect("a block");
+        several.softs[0].poke(Nsid(1), Lba(lba), &words).expect("a block");
     }
     let queues = &several.queues[0];
     let ring = queues.buffer(setting.schedule.ring_bytes()).expect("a ring");

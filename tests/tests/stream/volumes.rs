@@ -8,6 +8,7 @@ use zerocopy::{Immutable, IntoBytes};
 
 use crate::bed::*;
 use crate::faults::{BROKEN_BITS, broken};
+use warpbell_hw::{Lba, Nsid};
 use warpbell_tests::{TestLaunch, on_cpu};
 
 #[derive(IntoBytes, Immutable)]
@@ -33,7 +34,7 @@ fn striped(faults: FaultPlan) -> Several {
         let (chunk, at) = (block / CHUNK, block % CHUNK);
         let words: Vec<u8> = (0..u64::from(BLOCK) / 8).flat_map(|_| block.to_le_bytes()).collect();
         let soft = &several.softs[(chunk % 2) as usize];
-        soft.poke(1, chunk / 2 * CHUNK + at, &words).expect("a block");
+        soft.poke(Nsid(1), Lba(chunk / 2 * CHUNK + at), &words).expect("a block");
     }
     several
 }

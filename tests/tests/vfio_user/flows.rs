@@ -7,6 +7,7 @@ use warpbell::vfio::user::{DoorbellMode, ServerOptions, UserDevice, UserOptions}
 use warpbell_tests::suite::{self, ResetOrder};
 
 use crate::served::{Served, open};
+use warpbell_hw::{Lba, Nsid};
 
 #[test]
 fn everything_holds_with_mapped_doorbells() {
@@ -70,9 +71,9 @@ fn clients_come_one_after_the_other_and_find_the_data() {
     for round in 1..4u8 {
         let ssd = served.open();
         suite::works(&ssd);
-        served.soft.peek(1, 3, &mut before).unwrap();
+        served.soft.peek(Nsid(1), Lba(3), &mut before).unwrap();
         assert_eq!(before, vec![round - 1; 512], "from the client before");
-        warpbell_tests::Blocks::store(&*ssd, 1, 3, &[round; 512]).unwrap();
+        warpbell_tests::Blocks::store(&*ssd, Nsid(1), Lba(3), &[round; 512]).unwrap();
         drop(ssd);
         served.wait_for(&format!("{round} gone: it left"));
     }

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use warpbell::{AttachOptions, MemberReport, Module, Sharing, Volume, VolumeLayout, VolumeSpec};
+use warpbell_hw::{Lba, Nsid};
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu;
 use warpbell_kernels::toolchain::Variant;
@@ -178,7 +179,7 @@ impl Made {
                 (0..bytes as u64 / 8).flat_map(|word| content(block, word).to_le_bytes()).collect();
             for (member, lba) in place(block) {
                 let mut found = vec![0; bytes];
-                self.several.softs[member].peek(1, lba, &mut found).expect("blocks");
+                self.several.softs[member].peek(Nsid(1), Lba(lba), &mut found).expect("blocks");
                 assert!(found == expected, "seed {seed}: block {block} is not block {lba} of SSD {member}");
             }
         }

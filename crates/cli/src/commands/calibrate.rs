@@ -18,6 +18,7 @@ use crate::exit::Ending;
 use crate::open::{Access, open};
 use crate::progress::Steps;
 use crate::{date, out};
+use warpbell::hw::Nsid;
 
 /// What is measured where no device is named.
 const DEFAULT_DEVICE: &str = "soft:size=256m";
@@ -146,7 +147,7 @@ fn machine() -> String {
 }
 
 fn device_words(ssd: &Ssd) -> Result<String, Ending> {
-    let report = DeviceReport::of(ssd, ssd.namespace(None)?.nsid.get())?;
+    let report = DeviceReport::of(ssd, Nsid(ssd.namespace(None)?.nsid.get()))?;
     Ok(match ssd.soft() {
         Some(_) => format!("{} (a software controller, no SSD)", report.name),
         None => format!("{} ({}, {})", report.name, report.model.trim(), report.kind),

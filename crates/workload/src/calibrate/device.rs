@@ -56,7 +56,7 @@ impl Calibrator<'_> {
 
     /// One run, which must be without errors.
     fn measure(&self, options: &BenchOptions) -> Result<Run, RunError> {
-        let nsid = self.ssd.namespace(None)?.nsid.get();
+        let nsid = self.ssd.namespace(None)?.nsid;
         let options = BenchOptions { nsid, runtime: Some(RUNTIME), ..options.clone() };
         let job = resolve(self.ssd, &options)?;
         let run = bench(self.ssd, self.target, &job, self.control)?;

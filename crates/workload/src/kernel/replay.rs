@@ -102,7 +102,7 @@ impl KernelRunner<'_> {
         if left > 0 && !control.stopped() {
             outcome.fail(|| Failure {
                 op: "replay".to_owned(),
-                nsid: self.job.nsid,
+                nsid: self.job.nsid.get(),
                 lba: None,
                 status: format!("{left} commands were not submitted: their queue or all buffers were lost"),
             });

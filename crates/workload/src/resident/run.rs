@@ -17,6 +17,7 @@ use crate::launch::Launched;
 use crate::options::{Access, Api, BenchOptions, Sharing};
 use crate::outcome::{EXAMPLES, Outcome};
 use crate::result::{DeviceReport, Failure, PathReport, Run, Traffic};
+use warpbell::hw::Nsid;
 
 /// Checks `options`; what has no meaning without data, or without an SSD, is refused by name.
 pub fn resolve(spec: &ResidentSpec, options: &BenchOptions) -> Result<Job, JobError> {
@@ -56,7 +57,7 @@ pub fn resolve(spec: &ResidentSpec, options: &BenchOptions) -> Result<Job, JobEr
         let (flag, value) = options.size.map_or(("offset", options.offset), |size| ("size", size));
         return conflict(flag, value.to_string(), "there are no blocks to choose from; use --io-limit");
     }
-    if options.nsid != 1 {
+    if options.nsid != Nsid(1) {
         return conflict("nsid", options.nsid.to_string(), "the GPU-resident controller has namespace 1");
     }
     if spec.wait == Wait::Thread && options.sharing == Sharing::Exclusive {
@@ -69,7 +70,7 @@ pub fn resolve(spec: &ResidentSpec, options: &BenchOptions) -> Result<Job, JobEr
 
 fn limits() -> Limits {
     Limits {
-        nsid: 1,
+        nsid: Nsid(1),
         blocks: BLOCKS,
         block_size: BLOCK_BYTES,
         exact_bytes: None,

@@ -136,7 +136,7 @@ fn machine_code_for_another_gpu_is_refused() {
 
 /// How a kernel failed. An error may come with any call after the launch, and so before that is back.
 fn failure(function: &Function, job: &Job) -> GpuError {
-    let outcome = launch(&function, &config(1, 32), job.as_bytes()).and_then(Running::join);
+    let outcome = launch(function, &config(1, 32), job.as_bytes()).and_then(Running::join);
     outcome.expect_err("a kernel that does what it must not")
 }
 
