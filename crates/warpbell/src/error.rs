@@ -1,5 +1,7 @@
 //! Errors of the public API, and the exit code that each deserves.
 
+use std::borrow::Cow;
+
 use warpbell_driver::DriverError;
 use warpbell_gpu::GpuError;
 use warpbell_hw::{DmaError, DoorbellError, Lba, MemoryError, Nsid};
@@ -108,14 +110,14 @@ pub enum Error {
         /// Bytes that it would.
         bytes: u64,
     },
-    /// A command of the host failed.
+    /// A command failed, in something that needs all of them.
     #[error("{op} of {nsid}{}: {status}", lba.map_or(String::new(), |lba| format!(", {lba}")))]
     Command {
-        /// `transfer` or `flush`.
-        op: &'static str,
+        /// `transfer`, `flush`, `read` or `write`.
+        op: Cow<'static, str>,
         /// Namespace.
         nsid: Nsid,
-        /// First block of the transfer.
+        /// First block of the command, where known.
         lba: Option<Lba>,
         /// The status in words.
         status: String,

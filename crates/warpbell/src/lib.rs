@@ -93,6 +93,7 @@ pub use volume::{MemberReport, Volume, VolumeBuffer, VolumeLayout, VolumeSpec};
 pub use warpbell_driver as driver;
 pub use warpbell_gpu as gpu;
 pub use warpbell_hw as hw;
+pub use warpbell_hw::{Lba, Nsid};
 pub use warpbell_kernels as kernels;
 pub use warpbell_nvme as nvme;
 pub use warpbell_softctl as soft;

@@ -15,8 +15,8 @@ use crate::memory::Memory;
 use crate::open::Opened;
 use crate::recovery::Watch;
 use crate::{
-    AttachOptions, Attachment, Buffer, DataPath, DataPlacement, DeviceName, Error, HostQueue, HostQueueSpec,
-    Recovery, RecoveryCounters, RecoveryPolicy, RingPlacement, SsdEvent,
+    AttachOptions, Attachment, Buffer, DataPath, DataPlacement, DataPointers, DeviceName, Error, HostQueue,
+    HostQueueSpec, Recovery, RecoveryCounters, RecoveryPolicy, RingPlacement, SsdEvent,
 };
 
 warpbell_hw::options! {
@@ -129,6 +129,12 @@ impl Ssd {
     /// The most bytes of one command; `None`: no limit.
     pub fn max_transfer_bytes(&self) -> Option<u64> {
         self.controller.max_transfer_bytes()
+    }
+
+    /// The most bytes of one command of the host's: of what the controller takes, and of what data pointers describe.
+    pub fn max_command_bytes(&self) -> u64 {
+        let described = DataPointers::max_bytes(self.data_path().descriptor);
+        self.max_transfer_bytes().unwrap_or(u64::MAX).min(described)
     }
 
     /// I/O queue pairs that can be created.

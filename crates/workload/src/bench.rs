@@ -132,18 +132,13 @@ impl CpuTimes {
 impl Limits {
     /// The limits of namespace `nsid` of `ssd`.
     pub fn of(ssd: &Ssd, nsid: Nsid) -> Result<Limits, RunError> {
-        let found = ssd.namespaces().iter().find(|namespace| namespace.nsid == nsid);
-        let namespace = found.ok_or_else(|| {
-            let usable: Vec<String> = ssd.namespaces().iter().map(|n| n.nsid.get().to_string()).collect();
-            RunError::Namespace { nsid, usable: usable.join(", ") }
-        })?;
-        let described = warpbell::DataPointers::max_bytes(ssd.data_path().descriptor);
+        let namespace = ssd.namespace(Some(nsid))?;
         Ok(Limits {
             nsid,
             blocks: namespace.blocks,
             block_size: namespace.block_size,
             exact_bytes: namespace.exact_bytes,
-            max_transfer_bytes: Some(ssd.max_transfer_bytes().unwrap_or(u64::MAX).min(described)),
+            max_transfer_bytes: Some(ssd.max_command_bytes()),
             max_entries: ssd.controller().max_entries(),
             queues: ssd.granted_queues(),
             wide_cids: ssd.controller().wide_cids(),
@@ -172,15 +167,15 @@ pub fn resolve(ssd: &Ssd, options: &BenchOptions) -> Result<Job, RunError> {
 impl DeviceReport {
     /// What `ssd` says of itself and of its namespace `nsid`.
     pub fn of(ssd: &Ssd, nsid: Nsid) -> Result<DeviceReport, RunError> {
-        let limits = Limits::of(ssd, nsid)?;
+        let namespace = ssd.namespace(Some(nsid))?;
         Ok(DeviceReport {
             kind: kind(ssd).to_owned(),
             name: ssd.name().to_string(),
             model: ssd.identify().model().to_owned(),
             serial: ssd.identify().serial().to_owned(),
             nsid: nsid.get(),
-            block_size_bytes: limits.block_size,
-            blocks: limits.blocks,
+            block_size_bytes: namespace.block_size,
+            blocks: namespace.blocks,
         })
     }
 }

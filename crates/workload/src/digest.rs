@@ -209,5 +209,5 @@ fn combine(reports: &Reports, options: &DigestOptions, (bytes, chunk): (u64, u64
 }
 
 fn failed(nsid: Nsid, lba: Option<Lba>, status: u32) -> RunError {
-    RunError::Command { op: "read".to_owned(), nsid, lba, status: describe_status(status) }
+    warpbell::Error::Command { op: "read".into(), nsid, lba, status: describe_status(status) }.into()
 }

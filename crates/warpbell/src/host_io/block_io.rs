@@ -33,8 +33,7 @@ impl BlockIo {
     pub fn new(ssd: &Ssd, nsid: Nsid) -> Result<BlockIo, Error> {
         let block = u64::from(ssd.namespace(Some(nsid))?.block_size);
         let by = ssd.data_path().descriptor;
-        let most =
-            ssd.max_transfer_bytes().unwrap_or(u64::MAX).min(DataPointers::max_bytes(by)).min(CHUNK as u64);
+        let most = ssd.max_command_bytes().min(CHUNK as u64);
         let entries = ENTRIES.min(ssd.controller().max_entries());
         let options = IoQueueOptions::new().deadline(DEADLINE);
         let buffer = ssd.buffer(CHUNK)?;
@@ -111,6 +110,6 @@ impl BlockIo {
             Ended::Completed(status) => describe_status(status.into_bits().into()),
             Ended::TimedOut => format!("no completion within {DEADLINE:?}"),
         };
-        Err(Error::Command { op, nsid: self.nsid, lba, status })
+        Err(Error::Command { op: op.into(), nsid: self.nsid, lba, status })
     }
 }
