@@ -58,7 +58,11 @@ pub fn resolve(spec: &ResidentSpec, options: &BenchOptions) -> Result<Job, JobEr
         return conflict(flag, value.to_string(), "there are no blocks to choose from; use --io-limit");
     }
     if options.nsid != Nsid(1) {
-        return conflict("nsid", options.nsid.to_string(), "the GPU-resident controller has namespace 1");
+        return conflict(
+            "nsid",
+            options.nsid.get().to_string(),
+            "the GPU-resident controller has namespace 1",
+        );
     }
     if spec.wait == Wait::Thread && options.sharing == Sharing::Exclusive {
         let reason = "resident:wait=thread makes each thread a client of its own; use --sharing shared";
