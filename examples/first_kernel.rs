@@ -1,5 +1,6 @@
+// UNSAFETY: launches a kernel of its own.
 //! A kernel of one's own: compiled while this program runs, and run over the queues of an SSD.
-#![forbid(unsafe_code)]
+#![expect(unsafe_code, reason = "kernels are native code over the addresses that they are given")]
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -68,12 +69,14 @@ fn run(options: &Options) -> Result<()> {
     }
     let name: DeviceName = format!("soft:file={}", image.display()).parse()?;
     let ssd = Ssd::open(&name, &OpenOptions::default())?;
-    let queues = ssd.attach(&AttachOptions { target: options.target, ..AttachOptions::default() })?;
+    let queues = ssd.attach(&AttachOptions::new().target(options.target))?;
     let block = 1usize << queues.namespace().block_shift;
 
     let (data, sums) = (queues.buffer(LANES * block)?, queues.buffer(LANES * size_of::<u64>())?);
     let args = SumArgs { ns: queues.namespace(), data: data.as_ref(), sums: sums.as_ref() };
-    program.launch(&queues, "sum_blocks", &args)?.start()?.join()?;
+    // SAFETY: the kernel touches its queues and two buffers, which the launch keeps, and no more than a block for each lane.
+    let launch = unsafe { program.launch(&queues, "sum_blocks", &args) }?;
+    launch.start()?.join()?;
 
     let mut found = [0u64; LANES];
     sums.read(0, found.as_mut_bytes())?;

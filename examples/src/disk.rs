@@ -7,6 +7,7 @@ use warpbell::{DeviceName, OpenOptions, Ssd};
 use warpbell_workload::{Control, Extent, Limits, permission, read_blocks, write_blocks};
 
 use crate::{DataFile, Failure, Options};
+use warpbell::hw::{Lba, Nsid};
 
 /// The bits of a byte that `--corrupt` changes.
 pub const DAMAGE: u8 = 0x55;
@@ -29,7 +30,7 @@ impl Disk {
         let offset = options.offset.0;
         let (name, image) = match &options.device {
             Some(name) => {
-                permission::before(name, &options.allow_write, NSID)?;
+                permission::before(name, &options.allow_write, Nsid(NSID))?;
                 (name.clone(), None)
             }
             None => {
@@ -39,11 +40,11 @@ impl Disk {
         };
         let mut allow_write = options.allow_write.clone();
         allow_write.extend(image.as_ref().map(|image| image.path().display().to_string()));
-        let ssd = Ssd::open(&name, &OpenOptions { allow_write, ..OpenOptions::default() })?;
+        let ssd = Ssd::open(&name, &OpenOptions::new().allow_write(allow_write))?;
         if image.is_none() {
             permission::after(&ssd, &options.allow_write)?;
         }
-        let limits = Limits::of(&ssd, NSID)?;
+        let limits = Limits::of(&ssd, Nsid(NSID))?;
         let block = u64::from(limits.block_size);
         let there = limits.exact_bytes.unwrap_or(limits.blocks * block) / block * block;
         if !offset.is_multiple_of(block) {
@@ -118,7 +119,7 @@ impl Disk {
 
     fn extent(&self, offset: u64, bytes: u64) -> Extent {
         let (lba, count) = (self.first_block + offset / self.block, bytes / self.block);
-        Extent { nsid: NSID, lba, count }
+        Extent { nsid: Nsid(NSID), lba: Lba(lba), count }
     }
 }
 

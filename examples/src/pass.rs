@@ -1,3 +1,5 @@
+// UNSAFETY: launches kernels of programs, who answer for their arguments.
+#![expect(unsafe_code, reason = "kernels are native code over the addresses that they are given")]
 //! One run of a program's work, over a page cache or over memory.
 
 use std::sync::atomic::Ordering;
@@ -114,7 +116,10 @@ impl<'a> Pass<'a> {
 
     /// Runs `NAME_cached` or `NAME_loaded` on all warps to its end, and shows how much of `steps` its warps have done
     /// (`data.advance`). An error where a warp noted one (`data.good`), or a page of the cache could not be moved.
-    pub fn launch<T: IntoBytes + Immutable>(
+    ///
+    /// # Safety
+    /// The kernels touch only what is valid until they have ended, such as memory of this pass.
+    pub unsafe fn launch<T: IntoBytes + Immutable>(
         &mut self,
         name: &str,
         args: &T,
@@ -124,7 +129,8 @@ impl<'a> Pass<'a> {
         let (word, label) =
             if self.is_cached() { ("cached", "over the cache") } else { ("loaded", "in memory") };
         let kernel = format!("{name}_{word}");
-        let launch = self.prepared(&kernel, args)?;
+        // SAFETY: the contract of this function.
+        let launch = unsafe { self.prepared(&kernel, args) }?;
         let bar = Bar::new(&format!("{name} {label}"), steps, self.stage.options.quiet);
         let words = self.stage.options.warps as usize;
         let notes = self.notes.window();
@@ -137,8 +143,11 @@ impl<'a> Pass<'a> {
         self.failures(&kernel)
     }
 
-    fn prepared<T: IntoBytes + Immutable>(&self, kernel: &str, args: &T) -> Result<Launch, Failure> {
-        let launch = self.stage.program.launch(&self.stage.queues, kernel, args)?;
+    /// # Safety
+    /// As for [`launch`](Pass::launch); what the pass has is kept.
+    unsafe fn prepared<T: IntoBytes + Immutable>(&self, kernel: &str, args: &T) -> Result<Launch, Failure> {
+        // SAFETY: the contract of this function.
+        let launch = unsafe { self.stage.program.launch(&self.stage.queues, kernel, args) }?;
         let launch = launch.grid(self.stage.options.warps).keep(self.notes.clone()).keep(self.kept.clone());
         Ok(match &self.way {
             Way::Cached(cache) => launch.keep(cache.memory()),

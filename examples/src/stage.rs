@@ -61,15 +61,15 @@ impl<'a> Stage<'a> {
         let control = Control::new();
         let filled = watched("write data", bytes, options, &control, || disk.fill(data, &control));
         filled?;
-        let queues = disk.ssd.attach(&AttachOptions {
-            target: options.target,
-            queues: options.queues(),
-            warps: options.warps,
-            iodepth: 255,
-            sharing: Sharing::Shared,
-            deadline: DEADLINE,
-            ..AttachOptions::default()
-        })?;
+        let queues = disk.ssd.attach(
+            &AttachOptions::new()
+                .target(options.target)
+                .queues(options.queues())
+                .warps(options.warps)
+                .iodepth(255)
+                .sharing(Sharing::Shared)
+                .deadline(DEADLINE),
+        )?;
         let compiling = CompileOptions::default()
             .header("program.cuh", include_str!("../programs/program.cuh"))
             .header("csr.cuh", include_str!("../programs/csr.cuh"));

@@ -106,7 +106,7 @@ impl Bench {
     fn recovers(&self) {
         self.device.controller.lock().heal();
         self.device.begin();
-        let options = ControllerOptions { queues: 2, admin_entries: 8, ..ControllerOptions::default() };
+        let options = ControllerOptions::new().queues(2).admin_entries(8);
         let controller = driver::Controller::open(self.device.clone(), options);
         let controller = controller.unwrap_or_else(|error| panic!("not opened again: {error}"));
         let pair = controller
@@ -125,20 +125,19 @@ impl Bench {
 }
 
 fn options(choices: &mut Choices) -> ControllerOptions {
-    ControllerOptions {
-        queues: choices.below(6) as u16 + u16::from(!choices.one_in(16)),
-        min_queues: choices.below(3) as u16,
-        admin_entries: choices.pick(&[8, 2, 4, 64, 16, 8, 3, 4096]),
-        admin_timeout: Duration::from_millis(choices.pick(&[10, 1, 50, 0, 1000])),
-        admin_retries: 3,
-        admin_waiting: choices.pick(&[Waiting::Auto, Waiting::Auto, Waiting::Poll, Waiting::Interrupt]),
-        async_events: choices.pick(&[2, 0, 1, 4, 300]),
-        weighted_round_robin: choices.one_in(5),
-        doorbell_buffer: choices.pick(&[DoorbellBuffer::Auto, DoorbellBuffer::Off, DoorbellBuffer::On]),
-        wide_cids: choices.one_in(8),
-        ready_poll_delay: Duration::from_micros(if choices.one_in(4) { 700 } else { 0 }),
-        shutdown_timeout: Duration::from_millis(100),
-    }
+    ControllerOptions::new()
+        .queues(choices.below(6) as u16 + u16::from(!choices.one_in(16)))
+        .min_queues(choices.below(3) as u16)
+        .admin_entries(choices.pick(&[8, 2, 4, 64, 16, 8, 3, 4096]))
+        .admin_timeout(Duration::from_millis(choices.pick(&[10, 1, 50, 0, 1000])))
+        .admin_retries(3)
+        .admin_waiting(choices.pick(&[Waiting::Auto, Waiting::Auto, Waiting::Poll, Waiting::Interrupt]))
+        .async_events(choices.pick(&[2, 0, 1, 4, 300]))
+        .weighted_round_robin(choices.one_in(5))
+        .doorbell_buffer(choices.pick(&[DoorbellBuffer::Auto, DoorbellBuffer::Off, DoorbellBuffer::On]))
+        .wide_cids(choices.one_in(8))
+        .ready_poll_delay(Duration::from_micros(if choices.one_in(4) { 700 } else { 0 }))
+        .shutdown_timeout(Duration::from_millis(100))
 }
 
 /// The controller, and whether there is nothing about it that a driver could refuse.

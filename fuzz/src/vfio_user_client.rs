@@ -38,7 +38,7 @@ pub fn vfio_user_client(input: &[u8]) {
     let (ours, theirs) = UnixStream::pair().expect("two sockets");
     let server = Server::start(theirs, servers);
     let mut choices = Choices::new(clients);
-    let options = UserOptions { timeout: TIMEOUT, message_doorbells: choices.one_in(2) };
+    let options = UserOptions::new().timeout(TIMEOUT).message_doorbells(choices.one_in(2));
     match UserDevice::connected(ours, Path::new("fuzz"), &options) {
         Ok(device) => Client { device, mapped: Vec::new() }.run(&mut choices),
         Err(error) => assert!(!error.to_string().is_empty(), "an error that says nothing"),

@@ -63,7 +63,7 @@ fn device(choices: &mut Choices) -> Arc<SoftDevice> {
 
 fn options(choices: &mut Choices) -> ServerOptions {
     let doorbells = if choices.one_in(3) { DoorbellMode::Message } else { DoorbellMode::Mapped };
-    ServerOptions { doorbells, patience: PATIENCE, clients: None }
+    ServerOptions::new().doorbells(doorbells).patience(PATIENCE).clients(None)
 }
 
 /// A well behaved client is served, and finds the registers as after a reset.

@@ -6,7 +6,7 @@
 //! [`Hooks`] see doorbells, clock and memory accesses. With [`AccessCosts`] what lanes do takes virtual time.
 //!
 //! A kernel is a device: the addresses in its arguments are memory that it reads and writes, as DMA would.
-//! Nobody checks them. They must be valid until the last worker of the launch is gone.
+//! Nobody checks them here, so making a [`Launch`] is unsafe: they are valid until its last worker is gone.
 
 mod costs;
 mod explore;

@@ -102,6 +102,16 @@ pub enum Error {
         /// Version and size that the kernel takes.
         expected: String,
     },
+    /// A kernel that does not take these arguments.
+    #[error("kernel {kernel}: takes no {args}; kernels that do: {known}")]
+    ArgumentType {
+        /// The kernel.
+        kernel: String,
+        /// The struct.
+        args: &'static str,
+        /// Kernels that take it.
+        known: String,
+    },
     /// The executor refused the launch.
     #[error("kernel {kernel}: {reason}")]
     Refused {

@@ -1,3 +1,5 @@
+// UNSAFETY: these tests launch kernels of their own, over memory of their own.
+#![expect(unsafe_code, reason = "launches over memory that the tests hold")]
 //! Kernels on the CPU target, through the Rust interface. Tier S.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -89,7 +91,8 @@ impl Words {
     fn launch(&self, module: &Module, kernel: &str) -> Launch {
         let address = self.0.as_ptr() as u64;
         let args: Vec<u8> = [address, address].iter().flat_map(|word| word.to_ne_bytes()).collect();
-        Launch::with_bytes(module, kernel, &args).unwrap()
+        // SAFETY: the kernels write to these words alone, which outlive them in each test.
+        unsafe { Launch::with_bytes(module, kernel, &args) }.unwrap()
     }
 }
 
@@ -314,15 +317,18 @@ fn a_panic_in_a_hook_surfaces_where_the_worker_is_stepped() {
 #[test]
 fn bad_launches_are_refused_with_the_numbers() {
     let module = Module::builtin().unwrap();
-    let error = Launch::new(&module, "bench", &abi::QueueTestArgs::new()).unwrap_err().to_string();
+    // SAFETY: nothing runs.
+    let launch = |kernel, args: &abi::QueueTestArgs| unsafe { Launch::new(&module, kernel, args) };
+    let error = launch("bench", &abi::QueueTestArgs::new()).unwrap_err().to_string();
     let (found, expected) = (size_of::<abi::QueueTestArgs>(), size_of::<abi::BenchArgs>());
     assert_eq!(error, format!("kernel bench: arguments of {found} bytes, but it takes {expected}"));
-    let error = Launch::new(&module, "bunch", &abi::QueueTestArgs::new()).unwrap_err().to_string();
+    let error = launch("bunch", &abi::QueueTestArgs::new()).unwrap_err().to_string();
     assert!(
         error.starts_with("kernel 'bunch': module builtin has bench, bench_agent, bench_array_check, "),
         "{error}"
     );
-    let launch = Launch::new(&module, "bench", &abi::BenchArgs::new()).unwrap().block(1025);
-    let error = launch.worker().err().unwrap().to_string();
+    // SAFETY: nothing runs.
+    let launch = unsafe { Launch::new(&module, "bench", &abi::BenchArgs::new()) };
+    let error = launch.unwrap().block(1025).worker().err().unwrap().to_string();
     assert!(error.contains("1024"), "{error}");
 }

@@ -1,3 +1,5 @@
+// UNSAFETY: these tests launch kernels of their own, over memory of their own.
+#![expect(unsafe_code, reason = "launches over memory that the tests hold")]
 //! The device library and the host agree about which statuses are worth another try, and after which delay: all of them.
 
 use std::ops::ControlFlow;
@@ -30,7 +32,8 @@ fn host_and_device_agree_about_every_status() {
     let module = Variant::text("statuses.cu", KERNEL).cache(&cache).quick().load().unwrap();
     let words: Vec<AtomicU64> = (0..1 << 14).map(|_| AtomicU64::new(u64::MAX)).collect();
     let args: Vec<u8> = [words.as_ptr() as u64, 0].iter().flat_map(|word| word.to_ne_bytes()).collect();
-    let launch = Launch::with_bytes(&module, "judge", &args).unwrap();
+    // SAFETY: the kernel writes to the words above alone.
+    let launch = unsafe { Launch::with_bytes(&module, "judge", &args) }.unwrap();
     run_stepped(&launch, 64, |_| ControlFlow::Continue(())).unwrap();
     for bits in 0..1u16 << 15 {
         let pair = words[usize::from(bits / 2)].load(Ordering::Acquire);

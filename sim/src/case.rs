@@ -182,30 +182,26 @@ impl Case {
     /// How the device is opened for it.
     pub fn open_options(&self) -> OpenOptions {
         let doorbell_buffer = if self.dbbuf { DoorbellBuffer::On } else { DoorbellBuffer::Off };
-        OpenOptions {
-            queues: Some(self.queues as u16),
-            doorbell_buffer,
-            wide_cids: self.wide,
-            rings: if self.cmb { RingPlacement::Cmb } else { RingPlacement::Host },
-            ..OpenOptions::default()
-        }
+        OpenOptions::new()
+            .queues(Some(self.queues as u16))
+            .doorbell_buffer(doorbell_buffer)
+            .wide_cids(self.wide)
+            .rings(if self.cmb { RingPlacement::Cmb } else { RingPlacement::Host })
     }
 
     /// The queues for it.
     pub fn attach_options(&self) -> AttachOptions {
-        AttachOptions {
-            target: self.target,
-            nsid: Some(Nsid(self.nsid)),
-            queues: self.queues,
-            warps: self.warps,
-            iodepth: self.entries - 1,
-            tokens: Some(self.tokens),
-            sharing: self.sharing,
-            deadline: self.deadline,
-            start: self.start,
-            recovery: self.recovery,
-            ..AttachOptions::default()
-        }
+        AttachOptions::new()
+            .target(self.target)
+            .nsid(Some(Nsid(self.nsid)))
+            .queues(self.queues)
+            .warps(self.warps)
+            .iodepth(self.entries - 1)
+            .commands_per_lane(Some(self.tokens))
+            .sharing(self.sharing)
+            .deadline(self.deadline)
+            .start(self.start)
+            .recovery(self.recovery)
     }
 }
 

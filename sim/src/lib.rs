@@ -5,13 +5,14 @@
 //! [`sim`] runs whole systems from a seed, faults included; [`exhaustive`] tries every schedule of a small one.
 //! [`Witness`] is the protocol monitor that all of them share.
 //!
-//! Unsafe code lives in `memory`, which reads kernel state by address.
+//! Unsafe code lives in `memory`, which reads kernel state by address, and in `launches`.
 
 mod blocks;
 mod breach;
 mod case;
 pub mod exhaustive;
 mod findings;
+mod launches;
 pub mod log;
 mod memory;
 mod rig;
@@ -26,6 +27,9 @@ pub use blocks::Blocks;
 pub use breach::Breach;
 pub use case::{Case, Draw, Mode, Schedule, seeds, splitmix64};
 pub use findings::{Finding, lines};
+pub use launches::{
+    TestLaunch, cpu_launch, cpu_launch_bytes, launch_alone, launch_program, load_module, on_cpu,
+};
 pub use memory::peek;
 pub use rig::{Rig, SoftRig};
 pub use scenario::Scenario;

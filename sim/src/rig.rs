@@ -14,6 +14,8 @@ use crate::blocks::Blocks;
 use crate::case::{Case, Mode, splitmix64};
 use crate::findings::Finding;
 use crate::memory::peek;
+use warpbell::test_hooks::TestSsd;
+use warpbell_hw::{Lba, Nsid};
 
 /// A rig on a soft controller.
 pub struct SoftRig {
@@ -90,7 +92,7 @@ impl Rig {
             block[..8].copy_from_slice(&word);
             block[last..].copy_from_slice(&word);
         }
-        self.blocks.store(self.case.nsid, 0, &bytes)
+        self.blocks.store(Nsid(self.case.nsid), Lba(0), &bytes)
     }
 
     /// The kernel's argument.
@@ -212,7 +214,7 @@ impl Rig {
     fn check_blocks(&self) -> anyhow::Result<Vec<Finding>> {
         let mut findings = Vec::new();
         let mut bytes = vec![0u8; self.case.blocks() as usize * self.case.block_size as usize];
-        self.blocks.load(self.case.nsid, 0, &mut bytes)?;
+        self.blocks.load(Nsid(self.case.nsid), Lba(0), &mut bytes)?;
         for record in self.records()? {
             let first = record.lba as usize * self.case.block_size as usize;
             let block = &bytes[first..first + self.case.block_size as usize];

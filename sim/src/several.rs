@@ -10,6 +10,7 @@ use warpbell_kernels::cpu::{Counters, Hooks, Launch, State};
 use warpbell_softctl::{SoftConfig, SoftDevice};
 
 use crate::case::Draw;
+use warpbell::test_hooks::TestSsd;
 
 /// Rounds in which nobody acts before time leaps.
 const QUIET_ROUNDS: u32 = 96;
@@ -61,7 +62,7 @@ impl Several {
             let config = SoftConfig { serial: format!("S{number}"), ..config };
             let soft = SoftDevice::stepped(config).context("soft controller")?;
             let name = DeviceName::Soft("size=1m".to_owned());
-            let open = OpenOptions { queues: Some(options.queues as u16), ..OpenOptions::default() };
+            let open = OpenOptions::new().queues(Some(options.queues as u16));
             let ssd = Ssd::over_soft(name, soft.clone(), &open).context("open")?;
             queues.push(ssd.attach(&options).context("attach")?);
             softs.push(soft);

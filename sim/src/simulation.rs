@@ -16,6 +16,7 @@ use warpbell_kernels::cpu::{Counters, Hooks, Launch, MemoryEvent, Module, State,
 use warpbell_softctl::{SoftConfig, SoftDevice};
 
 use crate::case::{Case, Draw};
+use crate::cpu_launch;
 use crate::findings::{Finding, lines};
 use crate::rig::SoftRig;
 use crate::witness::Witness;
@@ -128,7 +129,7 @@ impl Simulation {
         controller: impl FnMut(&SoftRig, &Moment) -> bool,
     ) -> anyhow::Result<Outcome> {
         let args = self.rig.args();
-        let launch = Launch::new(&self.module, "queue_test", &args)?;
+        let launch = cpu_launch(&self.module, "queue_test", &args)?;
         self.run_launch(launch.grid(self.rig.grid()).block(32 * self.rig.case.warps_per_block), controller)
     }
 

@@ -8,6 +8,7 @@ use warpbell_kernels::abi;
 use warpbell_kernels::cpu::{Counters, Idle, Threads};
 use warpbell_softctl::{SoftConfig, SoftDevice};
 
+use crate::TestLaunch;
 use crate::case::Case;
 use crate::findings::{Finding, lines};
 use crate::rig::{Rig, SoftRig};
@@ -62,10 +63,10 @@ pub fn run_on(rig: &Rig) -> anyhow::Result<Outcome> {
 /// The same with other arguments.
 pub fn run_with(rig: &Rig, args: &abi::QueueTestArgs) -> anyhow::Result<Outcome> {
     let module = rig.attachment.target().module()?;
-    let launch = rig.attachment.launch(&module, "queue_test", args)?;
+    let launch = rig.attachment.launch_bytes(&module, "queue_test", args)?;
     let threads = Threads { workers: 2, idle: Idle::YieldAfter(8), ..Threads::default() };
     let launch = launch.grid(rig.grid()).block(32 * rig.case.warps_per_block).threads(threads);
-    let launch = launch.map_cpu(|launch| launch.seed(rig.launch_seed())).keep(rig.kernel_memory());
+    let launch = launch.seed(rig.launch_seed()).keep(rig.kernel_memory());
     let running = launch.start()?;
     let begin = Instant::now();
     while !running.is_finished()? && begin.elapsed() < LIMIT {

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use warpbell::Sharing;
 use warpbell_kernels::abi;
-use warpbell_kernels::cpu::{Launch, Module};
+use warpbell_kernels::cpu::Module;
 use warpbell_kernels::toolchain::Variant;
+use warpbell_sim::cpu_launch;
 use warpbell_sim::simulation::{Outcome, Simulation};
-use warpbell_sim::{Case, Schedule};
+use warpbell_sim::{Case, Schedule, load_module};
 
 const MODES: [Sharing; 2] = [Sharing::Exclusive, Sharing::Shared];
 const WHOLE: u32 = 0;
@@ -23,7 +24,7 @@ fn module() -> Module {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/batches.cu");
     Variant::file(&source)
         .and_then(|variant| variant.quick().build())
-        .map(|path| Module::load(&path))
+        .map(|path| load_module(&path))
         .expect("compiles")
         .expect("loads")
 }
@@ -37,7 +38,7 @@ fn case(sharing: Sharing, entries: u32, batch: u32) -> Case {
 fn run(module: &Module, case: &Case, mode: u32, alive: bool) -> (Simulation, Outcome) {
     let mut simulation = Simulation::with_module(case, module).expect("a rig");
     let args = abi::QueueTestArgs { mode, ..simulation.rig.args() };
-    let launch = Launch::new(module, "batch_test", &args).expect("a launch");
+    let launch = cpu_launch(module, "batch_test", &args).expect("a launch");
     let outcome = simulation.run_launch(launch, |_, _| alive).expect("a run");
     (simulation, outcome)
 }
@@ -112,7 +113,7 @@ fn a_lane_whose_every_identifier_timed_out_gets_them_back_by_reaping_and_submit_
         while simulation.rig.soft.step() {}
         simulation.rig.clear().expect("records");
         let args = abi::QueueTestArgs { mode, ..simulation.rig.args() };
-        let launch = Launch::new(&module, "batch_test", &args).expect("a launch");
+        let launch = cpu_launch(&module, "batch_test", &args).expect("a launch");
         simulation.run_launch(launch, |_, _| true).expect("a run").expect_right(&case);
         assert_eq!(answers(&simulation), vec![0; 32], "{sharing:?}, mode {mode}");
         assert_eq!(simulation.rig.attachment.counters(0).expect("counters").late, 32);
@@ -127,7 +128,7 @@ fn split(module: &Module, sharing: Sharing, mode: u32, second: u64) -> (Vec<u32>
     let mut simulation = Simulation::with_module(&case, module).expect("a rig");
     let mut args = abi::QueueTestArgs { mode, ..simulation.rig.args() };
     args.ns.max_blocks = 1;
-    let launch = Launch::new(module, "batch_test", &args).expect("a launch");
+    let launch = cpu_launch(module, "batch_test", &args).expect("a launch");
     let ms = Duration::from_millis;
     let outcome = simulation
         .run_launch(launch, |rig, moment| {

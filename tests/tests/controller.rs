@@ -4,10 +4,11 @@
 use std::time::Duration;
 
 use warpbell::{AttachOptions, Sharing, Ssd};
-use warpbell_hw::Window;
+use warpbell_hw::{Lba, Nsid, Window};
 use warpbell_kernels::abi;
-use warpbell_kernels::cpu::{Launch, Module};
+use warpbell_kernels::cpu::Module;
 use warpbell_nvme::NvmOpcode;
+use warpbell_sim::cpu_launch;
 use warpbell_sim::simulation::Simulation;
 use warpbell_sim::{Case, Mode, Rig, Schedule};
 use warpbell_softctl::{NamespaceConfig, SoftConfig};
@@ -42,7 +43,7 @@ fn of_64_queues_asked_for_7_are_granted_and_7_work() {
     let case = Case { queues: 7, warps: 7, entries: 8, ..Case::new("7 granted") };
     let simulation = expect_success_on(&case, config(&case));
     assert_eq!(simulation.rig.ssd.granted_queues(), 7);
-    let one_more = AttachOptions { queues: 1, warps: 1, ..AttachOptions::default() };
+    let one_more = AttachOptions::new().queues(1).warps(1);
     let text = refusal(&simulation.rig.ssd, &one_more);
     assert!(text.contains('7') && text.contains("queue"), "all queues are in use: {text}");
 }
@@ -72,7 +73,7 @@ fn any_depth_from_1_to_65535_works_and_0_and_65536_are_refused_by_name() {
     }
     let simulation = Simulation::new(&Case { queues: 2, warps: 2, ..Case::new("any") }).expect("a rig");
     for iodepth in [0, 65536, 100_000] {
-        let options = AttachOptions { iodepth, ..AttachOptions::default() };
+        let options = AttachOptions::new().iodepth(iodepth);
         let expected =
             format!("iodepth {iodepth}: must be from 1 to 65535, the controller's queue size less one");
         assert_eq!(refusal(&simulation.rig.ssd, &options), expected);
@@ -82,13 +83,13 @@ fn any_depth_from_1_to_65535_works_and_0_and_65536_are_refused_by_name() {
 #[test]
 fn an_iodepth_between_powers_of_two_has_room_for_all_of_it() {
     for (iodepth, entries) in [(1, 2), (2, 4), (3, 4), (4, 8), (127, 128), (128, 256), (65534, 65536)] {
-        assert_eq!(AttachOptions { iodepth, ..AttachOptions::default() }.entries(), entries);
+        assert_eq!(AttachOptions::new().iodepth(iodepth).entries(), entries);
     }
     let case = Case { queues: 2, warps: 2, ..Case::new("iodepth 2") };
     let simulation = Simulation::new(&case).expect("a rig");
     let Rig { ssd, attachment, .. } = simulation.rig.run;
     drop(attachment);
-    let options = AttachOptions { iodepth: 2, ..AttachOptions::default() };
+    let options = AttachOptions::new().iodepth(2);
     assert_eq!(ssd.attach(&options).expect("attaches").pairs()[0].entries(), 4);
 }
 
@@ -98,14 +99,14 @@ fn a_controller_with_small_rings_limits_the_depth() {
     let simulation = expect_success_on(&case, SoftConfig { max_entries: 16, ..case.soft_config() });
     let Rig { ssd, attachment, .. } = simulation.rig.run;
     drop(attachment);
-    let text = refusal(&ssd, &AttachOptions { iodepth: 16, ..AttachOptions::default() });
+    let text = refusal(&ssd, &AttachOptions::new().iodepth(16));
     assert_eq!(text, "iodepth 16: must be from 1 to 15, the controller's queue size less one");
     // 100 entries hold no ring of 128.
     let case = Case { entries: 64, ..Case::new("a ring limit that is no power of two") };
     let simulation = expect_success_on(&case, SoftConfig { max_entries: 100, ..case.soft_config() });
     let Rig { ssd, attachment, .. } = simulation.rig.run;
     drop(attachment);
-    let text = refusal(&ssd, &AttachOptions { iodepth: 64, ..AttachOptions::default() });
+    let text = refusal(&ssd, &AttachOptions::new().iodepth(64));
     assert!(text.contains("64") || text.contains("128"), "names the value: {text}");
     assert!(text.contains("100") || text.contains("63"), "names the limit: {text}");
 }
@@ -113,12 +114,12 @@ fn a_controller_with_small_rings_limits_the_depth() {
 #[test]
 fn more_warps_than_command_ids_are_refused_by_name() {
     let simulation = Simulation::new(&Case { queues: 2, warps: 2, ..Case::new("any") }).expect("a rig");
-    let shared = AttachOptions { sharing: Sharing::Shared, ..AttachOptions::default() };
-    let text = refusal(&simulation.rig.ssd, &AttachOptions { warps: 2049, ..shared.clone() });
+    let shared = AttachOptions::new().sharing(Sharing::Shared);
+    let text = refusal(&simulation.rig.ssd, &shared.clone().warps(2049));
     assert_eq!(text, "warps 2049 on 1 queues: 2049 warps share a queue, CIDs allow at most 2048");
-    let text = refusal(&simulation.rig.ssd, &AttachOptions { warps: 128, tokens: Some(32), ..shared });
+    let text = refusal(&simulation.rig.ssd, &shared.warps(128).commands_per_lane(Some(32)));
     assert_eq!(text, "32 commands in flight per lane: 128 warps on a queue leave each lane 16 CIDs");
-    let text = refusal(&simulation.rig.ssd, &AttachOptions { warps: 2, ..AttachOptions::default() });
+    let text = refusal(&simulation.rig.ssd, &AttachOptions::new().warps(2));
     assert!(text.contains("2 on 1 exclusive queues"), "{text}");
 }
 
@@ -161,7 +162,7 @@ fn namespaces_of_both_block_sizes_are_kept_apart() {
             simulation
                 .rig
                 .soft
-                .peek(elsewhere, 0, &mut other[..size.min(block_size as usize)])
+                .peek(Nsid(elsewhere), Lba(0), &mut other[..size.min(block_size as usize)])
                 .expect("a block");
             assert!(
                 other[..size.min(block_size as usize)].iter().all(|byte| *byte == 0),
@@ -172,7 +173,7 @@ fn namespaces_of_both_block_sizes_are_kept_apart() {
     }
     let case = case(1, 512);
     let simulation = expect_success_on(&case, both(&case));
-    let options = AttachOptions { nsid: Some(warpbell_hw::Nsid(4)), ..AttachOptions::default() };
+    let options = AttachOptions::new().nsid(Some(warpbell_hw::Nsid(4)));
     let text = refusal(&simulation.rig.ssd, &options);
     assert!(text.contains("namespace 4") && text.contains("1, 2, 3"), "{text}");
 }
@@ -222,7 +223,7 @@ fn each_unit(
         ..abi::BenchArgs::new()
     };
     simulation.rig.clear().expect("results");
-    let launch = Launch::new(&builtin(), "bench", &args).expect("a launch");
+    let launch = cpu_launch(&builtin(), "bench", &args).expect("a launch");
     let outcome = simulation.run_launch(launch, |_, _| true).expect("a run");
     outcome.expect_right(&simulation.rig.case);
     assert_eq!(simulation.rig.soft.violations(), []);
@@ -257,9 +258,9 @@ fn an_io_above_the_transfer_limit_is_split() {
         // A flipped bit in the last piece of unit 7 is found, in its block.
         let lba = 3 + 8 * u64::from(blocks_per_io) - 1;
         let mut block = vec![0; block_size as usize];
-        simulation.rig.soft.peek(1, lba, &mut block).expect("a block");
+        simulation.rig.soft.peek(Nsid(1), Lba(lba), &mut block).expect("a block");
         block[100] ^= 4;
-        simulation.rig.soft.poke(1, lba, &block).expect("a block");
+        simulation.rig.soft.poke(Nsid(1), Lba(lba), &block).expect("a block");
         let spoilt = each_unit(&mut simulation, 100, blocks_per_io, units, 3);
         assert_eq!((spoilt.errors, spoilt.mismatches, spoilt.mismatch_lba), (0, 1, lba));
         assert_ne!(spoilt.expected, spoilt.actual);

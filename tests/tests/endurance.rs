@@ -52,8 +52,8 @@ const DROPS: &str = r#"
 fn open(plan: &str) -> Ssd {
     let faults = FaultPlan { seed: 7, ..FaultPlan::from_toml(plan).expect("a plan") };
     // Short, so that many queues are replaced.
-    let recovery = RecoveryPolicy { settle: Duration::from_millis(20), ..RecoveryPolicy::default() };
-    let options = OpenOptions { faults: Some(faults), recovery, ..OpenOptions::default() };
+    let recovery = RecoveryPolicy::new().settle(Duration::from_millis(20));
+    let options = OpenOptions::new().faults(Some(faults)).recovery(recovery);
     let name = "soft:size=1m,profile=optane,time=virtual,queues=8,crdt=100ms".parse().expect("a name");
     Ssd::open(&name, &options).expect("opens")
 }
@@ -168,7 +168,7 @@ fn counts_are_those_of_the_faults_and_nothing_is_left_behind() {
             assert!(more < SLACK_KIB, "{sharing}: {more} KiB more are resident");
             // Each queue identifier can be used again.
             let queues = u32::from(ssd.granted_queues());
-            let all = AttachOptions { queues, warps: queues, ..AttachOptions::default() };
+            let all = AttachOptions::new().queues(queues).warps(queues);
             ssd.attach(&all).expect("all queues are free");
         }
     }

@@ -8,8 +8,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use warpbell_kernels::abi;
-use warpbell_kernels::cpu::{Launch, Module};
+use warpbell_kernels::cpu::Module;
 use warpbell_kernels::toolchain::Variant;
+use warpbell_sim::cpu_launch_bytes;
 use warpbell_sim::exhaustive::{Arena, Budget, Model, Report, Scope, Search, Verdict};
 use zerocopy::IntoBytes;
 
@@ -281,7 +282,7 @@ impl Litmus {
         let arena = arena.map().expect("memory");
         let args =
             abi::QueueTestArgs { records: arena.base(), mode: self as u32, ..abi::QueueTestArgs::new() };
-        let launch = Launch::with_bytes(module, "litmus", args.as_bytes()).expect("the kernel");
+        let launch = cpu_launch_bytes(module, "litmus", args.as_bytes()).expect("the kernel");
         let mut model = Model::new(&launch.grid(self.lanes()), arena, None, 0, reduce).expect("a model");
         let mut outcomes = BTreeSet::new();
         let report = Search::run(&mut model, BUDGET, &mut |model| {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use warpbell::driver::{Controller, ControllerOptions, IoQueue, IoQueueOptions, QueueSpec};
+use warpbell::test_hooks::TestSsd;
 use warpbell::{AttachOptions, DeviceName, OpenOptions, Sharing, Ssd};
 use warpbell_hw::{Device, DmaBuffer};
 use warpbell_kernels::abi;
@@ -158,7 +159,7 @@ fn more_warps_share_a_queue_than_16_bits_name() {
 
 #[test]
 fn a_stock_controllers_probe_refuses_wide_identifiers() {
-    let wide = OpenOptions { wide_cids: true, ..OpenOptions::default() };
+    let wide = OpenOptions::new().wide_cids(true);
     let text = open(SoftConfig::default(), wide.clone()).err().expect("refused").to_string();
     assert!(text.contains("32-bit command identifiers") && text.contains("is 0"), "{text}");
     let config = SoftConfig { wide_cids: true, ..SoftConfig::default() };

@@ -5,10 +5,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use warpbell::Sharing;
+use warpbell_hw::{Lba, Nsid};
 use warpbell_kernels::abi;
-use warpbell_kernels::cpu::{Launch, Module};
+use warpbell_kernels::cpu::Module;
 use warpbell_kernels::toolchain::Variant;
 use warpbell_nvme::NvmOpcode;
+use warpbell_sim::cpu_launch;
 use warpbell_sim::simulation::{Outcome, Simulation};
 use warpbell_sim::{Case, Schedule, seeds, splitmix64};
 use warpbell_softctl::SoftConfig;
@@ -122,7 +124,7 @@ fn run(module: &Module, case: &Case, with: With) -> (Simulation, Outcome) {
     args.submit_deadline_ns = args.deadline_ns / 2;
     args.ns.max_blocks = args.ns.max_blocks.min(with.most);
     args.ns.flags |= with.namespace_flags;
-    let launch = Launch::new(module, "io_call_test", &args).expect("a launch");
+    let launch = cpu_launch(module, "io_call_test", &args).expect("a launch");
     let outcome = simulation.run_launch(launch, |_, _| with.alive).expect("a run");
     outcome.expect_right(case);
     (simulation, outcome)
@@ -225,7 +227,7 @@ fn what_was_written_with_fua_or_flushed_survives_a_loss_of_power_and_nothing_els
             assert_eq!(commands(&simulation, NvmOpcode::FLUSH), u64::from(survives == 32));
             simulation.rig.soft.power_loss(0.0);
             let mut bytes = vec![0; 64 * case.block_size as usize];
-            simulation.rig.soft.peek(case.nsid, 0, &mut bytes).expect("blocks");
+            simulation.rig.soft.peek(Nsid(case.nsid), Lba(0), &mut bytes).expect("blocks");
             for (lane, block) in bytes.chunks_exact(case.block_size as usize).enumerate() {
                 let content = splitmix64(simulation.rig.args().seed ^ lane as u64);
                 let expected = if lane < survives { !content } else { content };

@@ -4,10 +4,12 @@
 
 use std::time::{Duration, Instant};
 
+use warpbell::test_hooks::TestSsd;
 use warpbell::{DeviceName, KernelMemory, OpenOptions, SharedMemory, Sharing as Mode, Ssd, Target};
 use warpbell_kernels::abi::{self, LabArgs, Mailbox};
-use warpbell_kernels::cpu::{Launch, Module};
+use warpbell_kernels::cpu::Module;
 use warpbell_kernels::toolchain::Variant;
+use warpbell_sim::cpu_launch;
 use warpbell_sim::simulation::Simulation;
 use warpbell_sim::threaded::sized;
 use warpbell_sim::{Breach, Case, Finding, Schedule, lines, seeds};
@@ -225,7 +227,7 @@ fn simulate(case: &Case, protocol: Protocol, module: &Module) -> Result<(), Stri
         let mut lab = Lab::new(&simulation, protocol);
         (lab.args.bench.read_percent, lab.args.bench.pattern) = (read_percent, pattern);
         let block = if protocol == Protocol::Lockstep { case.warps_per_block } else { 1 };
-        let launch = Launch::new(module, &format!("lab_{protocol}").replace('-', "_"), &lab.args).unwrap();
+        let launch = cpu_launch(module, &format!("lab_{protocol}").replace('-', "_"), &lab.args).unwrap();
         let launch = launch.grid((case.warps + servers(protocol, case)) / block).block(32 * block);
         let outcome = simulation.run_launch(launch, |_, _| true).unwrap();
         let own = protocol != Protocol::Turns;

@@ -10,10 +10,11 @@ use warpbell::{
     AttachOptions, Attachment, Buffer, DataPlacement, ForeignMemory, Lease, LeaseSpec, Module, OpenOptions,
     RingPlacement, Ssd,
 };
-use warpbell_hw::Window;
+use warpbell_hw::{Lba, Window};
 use warpbell_kernels::abi::{self, BufferRef, NamespaceRef};
 use warpbell_kernels::cpu;
 use warpbell_kernels::toolchain::Variant;
+use warpbell_sim::{TestLaunch, load_module};
 use warpbell_softctl::SoftDevice;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -70,7 +71,7 @@ impl Call {
 static MODULE: LazyLock<cpu::Module> = LazyLock::new(|| {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/leases.cu");
     let path = Variant::file(&source).and_then(|variant| variant.quick().build()).expect("compiles");
-    cpu::Module::load(&path).expect("loads")
+    load_module(&path).expect("loads")
 });
 
 /// A namespace of 2048 blocks with a queue for one warp, and two buffers of 64 KiB.
@@ -91,7 +92,12 @@ impl Bed {
     /// A lease of [`LEASED`] with data in the first buffer.
     fn lease(&self, read_only: bool) -> Lease {
         let buffer = Some(&self.buffers[0]);
-        let spec = LeaseSpec { lbas: Some(LEASED), read_only, buffer, ..LeaseSpec::default() };
+        let spec = LeaseSpec {
+            lbas: Some(Lba(LEASED.start)..Lba(LEASED.end)),
+            read_only,
+            buffer,
+            ..LeaseSpec::default()
+        };
         self.attachment.lease(&spec).expect("a lease")
     }
 
@@ -231,7 +237,7 @@ fn memory_holds_nothing_of_its_last_owners() {
         };
         let data = if place == 2 { DataPlacement::Foreign(memory) } else { DataPlacement::Host };
         let name = "soft:size=1m,cmb=64k".parse().expect("a name");
-        let ssd = Ssd::open(&name, &OpenOptions { rings, data, ..OpenOptions::default() }).expect("opens");
+        let ssd = Ssd::open(&name, &OpenOptions::new().rings(rings).data(data)).expect("opens");
         for owner in 0..3 {
             let attachment = ssd.attach(&AttachOptions::default()).expect("attaches");
             // Other lengths, so that parts of a pool are put together differently.

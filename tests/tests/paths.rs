@@ -6,8 +6,9 @@ use std::time::Duration;
 use warpbell::driver::{
     Controller, ControllerOptions, DoorbellBuffer, IoQueue, IoQueueOptions, QueueSpec, RingMemory,
 };
+use warpbell::test_hooks::TestSsd;
 use warpbell::{AttachOptions, DeviceName, OpenOptions, RingPlacement, Sharing, Ssd};
-use warpbell_hw::Device;
+use warpbell_hw::{Device, Lba, Nsid};
 use warpbell_kernels::cpu::{Counters, Module};
 use warpbell_nvme::command::{self, QueuePriority};
 use warpbell_nvme::feature::Arbitration;
@@ -70,8 +71,8 @@ fn shadow_doorbells_spare_traps_and_change_no_data_at_any_stride() {
             assert!(shadowed.counters.shadow_stores > 0);
             assert!(on.rig.soft.statistics().shadow_updates > 0);
             let mut blocks = [vec![0; 512 * 384], vec![0; 512 * 384]];
-            off.rig.soft.peek(1, 0, &mut blocks[0]).expect("blocks");
-            on.rig.soft.peek(1, 0, &mut blocks[1]).expect("blocks");
+            off.rig.soft.peek(Nsid(1), Lba(0), &mut blocks[0]).expect("blocks");
+            on.rig.soft.peek(Nsid(1), Lba(0), &mut blocks[1]).expect("blocks");
             assert!(blocks[0] == blocks[1], "the same contents");
             with += traps(&shadowed.counters);
             without += traps(&plain.counters);
@@ -142,10 +143,8 @@ fn queues_beyond_the_page_are_refused_by_name_at_each_stride() {
             doorbell_buffer: DoorbellBufferMode::On,
             ..SoftConfig::default()
         };
-        let options = |queues, doorbell_buffer| OpenOptions {
-            queues: Some(queues),
-            doorbell_buffer,
-            ..OpenOptions::default()
+        let options = |queues, doorbell_buffer| {
+            OpenOptions::new().queues(Some(queues)).doorbell_buffer(doorbell_buffer)
         };
         let ssd = open(config(most), options(most, DoorbellBuffer::On)).expect("fits");
         assert!(ssd.controller().uses_doorbell_buffer());
@@ -168,7 +167,7 @@ fn queues_beyond_the_page_are_refused_by_name_at_each_stride() {
 
 #[test]
 fn a_controller_without_doorbell_buffers_refuses_and_a_reset_keeps_them() {
-    let on = OpenOptions { doorbell_buffer: DoorbellBuffer::On, ..OpenOptions::default() };
+    let on = OpenOptions::new().doorbell_buffer(DoorbellBuffer::On);
     let text = open(SoftConfig::default(), on.clone()).err().expect("refused").to_string();
     assert!(text.contains("Doorbell Buffer Config (OACS bit 8) is 0"), "{text}");
     assert_eq!(ControllerOptions::default().doorbell_buffer, DoorbellBuffer::Auto);
@@ -197,7 +196,7 @@ const PRIORITIES: [QueuePriority; 5] = [
 
 fn weighted(soft: &Arc<SoftDevice>, feature: Arbitration) -> (Controller, Vec<IoQueue>) {
     let device: Arc<dyn Device> = soft.clone();
-    let options = ControllerOptions { weighted_round_robin: true, ..ControllerOptions::default() };
+    let options = ControllerOptions::new().weighted_round_robin(true);
     let controller = Controller::open(device, options).expect("opens");
     controller.set_arbitration(feature).expect("weights");
     let queue = |priority: &QueuePriority| {
@@ -277,11 +276,11 @@ fn with_threads_queues_of_all_priorities_are_served() {
 
 #[test]
 fn priorities_need_a_controller_that_has_them() {
-    let refused = OpenOptions { weighted_round_robin: true, ..OpenOptions::default() };
+    let refused = OpenOptions::new().weighted_round_robin(true);
     let text = open(SoftConfig::default(), refused.clone()).err().expect("refused").to_string();
     assert!(text.contains("arbitration bitmap (CAP.AMS) is 0"), "{text}");
     let config = SoftConfig { weighted_round_robin: true, ..SoftConfig::default() };
-    let high = AttachOptions { priority: QueuePriority::HIGH, ..AttachOptions::default() };
+    let high = AttachOptions::new().priority(QueuePriority::HIGH);
     let ssd = open(config.clone(), OpenOptions::default()).expect("opens");
     let text = ssd.attach(&high).err().expect("round robin has no priorities").to_string();
     assert!(text.contains("High") || text.contains("high"), "{text}");
@@ -316,7 +315,7 @@ fn submission_rings_lie_in_controller_memory_and_completion_rings_do_not() {
 fn with_threads_host_queues_use_controller_memory_too_and_survive_a_reset() {
     let config = SoftConfig { controller_memory: CMB, ..SoftConfig::default() };
     let soft = SoftDevice::threaded(config).expect("a controller");
-    let options = OpenOptions { rings: RingPlacement::Cmb, ..OpenOptions::default() };
+    let options = OpenOptions::new().rings(RingPlacement::Cmb);
     let ssd = Ssd::over_soft(DeviceName::Soft("size=1m".to_owned()), soft.clone(), &options).expect("opens");
     for _ in 0..3 {
         let buffer = ssd.buffer(4096).expect("a buffer");
@@ -337,18 +336,18 @@ fn with_threads_host_queues_use_controller_memory_too_and_survive_a_reset() {
 
 #[test]
 fn controller_memory_is_refused_by_name_where_it_cannot_serve() {
-    let cmb = OpenOptions { rings: RingPlacement::Cmb, ..OpenOptions::default() };
+    let cmb = OpenOptions::new().rings(RingPlacement::Cmb);
     let ssd = open(SoftConfig::default(), cmb.clone()).expect("opens");
     let text = ssd.attach(&AttachOptions::default()).err().expect("no buffer").to_string();
     assert!(text.contains("controller memory buffer (CAP.CMBS) is 0"), "{text}");
     let ssd = open(SoftConfig { controller_memory: 8192, ..SoftConfig::default() }, cmb).expect("opens");
-    let three = AttachOptions { queues: 3, warps: 3, iodepth: 63, ..AttachOptions::default() };
+    let three = AttachOptions::new().queues(3).warps(3).iodepth(63);
     let text = ssd.attach(&three).err().expect("two fit").to_string();
     let full = "a submission ring of 4096 bytes does not fit the controller memory buffer: 8192 of 8192 bytes are in \
                 use";
     assert!(text.ends_with(full), "{text}");
     // What was taken for it came back.
-    drop(ssd.attach(&AttachOptions { queues: 2, warps: 2, ..three }).expect("two fit"));
+    drop(ssd.attach(&three.queues(2).warps(2)).expect("two fit"));
     let spec = QueueSpec { cq_memory: RingMemory::Controller, ..QueueSpec::new(16) };
     let text = ssd.controller().create_queue_pair(spec).expect_err("no completion ring").to_string();
     assert!(text.contains("a completion ring cannot lie in the controller memory buffer"), "{text}");

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use warpbell::test_hooks::TestSsd;
 use warpbell::{
     AttachOptions, DataPlacement, DeviceName, Domains, ForeignMemory, OpenOptions, RingPlacement, Ssd,
 };
@@ -19,7 +20,7 @@ fn stand_in(bytes: usize) -> Arc<ForeignMemory> {
 
 fn open(config: &str, rings: RingPlacement, data: DataPlacement) -> Arc<Ssd> {
     let name: DeviceName = format!("soft:{config}").parse().expect("a name");
-    Arc::new(Ssd::open(&name, &OpenOptions { rings, data, ..OpenOptions::default() }).expect("opens"))
+    Arc::new(Ssd::open(&name, &OpenOptions::new().rings(rings).data(data)).expect("opens"))
 }
 
 fn inside(memory: &ForeignMemory, window: &Window) -> bool {
@@ -87,7 +88,7 @@ fn foreign_memory_is_shared_by_ssds_mapped_once_by_each_and_refused_when_full() 
     };
     let ssds = [placed(), placed()];
     // Rings of 64 entries take a page each, and none is to spare.
-    let options = AttachOptions { iodepth: 63, spares: 0, ..AttachOptions::default() };
+    let options = AttachOptions::new().iodepth(63).spares(0);
     let attachments = ssds.each_ref().map(|ssd| ssd.attach(&options).expect("fits"));
     let buffers = ssds.each_ref().map(|ssd| ssd.buffer(2 << 12).expect("fits"));
     let offset = |window: &Window| window.as_ptr() as u64 - memory.window().as_ptr() as u64;

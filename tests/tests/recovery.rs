@@ -14,6 +14,7 @@ use warpbell::{
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu::{Idle, Threads};
 use warpbell_kernels::toolchain::Variant;
+use warpbell_sim::TestLaunch;
 use warpbell_softctl::FaultPlan;
 use zerocopy::IntoBytes;
 
@@ -32,17 +33,15 @@ const VANISH: &str = "kind = \"drop\"\nafter = 64\nqueue = 1\ncount = 32\n\
 const MODES: [Sharing; 2] = [Sharing::Exclusive, Sharing::Shared];
 
 fn policy() -> RecoveryPolicy {
-    RecoveryPolicy {
-        health_period: Duration::from_millis(10),
-        settle: Duration::from_millis(100),
-        replace: Duration::from_secs(60),
-        ..RecoveryPolicy::default()
-    }
+    RecoveryPolicy::new()
+        .health_period(Duration::from_millis(10))
+        .settle(Duration::from_millis(100))
+        .replace(Duration::from_secs(60))
 }
 
 fn open_with(faults: &str, recovery: RecoveryPolicy) -> Ssd {
     let faults = FaultPlan::from_toml(faults).expect("a plan");
-    let options = OpenOptions { faults: Some(faults), recovery, ..OpenOptions::default() };
+    let options = OpenOptions::new().faults(Some(faults)).recovery(recovery);
     Ssd::open(&"soft:size=1m".parse::<DeviceName>().expect("a name"), &options).expect("opens")
 }
 
@@ -54,7 +53,7 @@ fn open(faults: &str) -> Ssd {
 fn options(sharing: Sharing) -> AttachOptions {
     let queues = if sharing == Sharing::Exclusive { 2 } else { 1 };
     let tokens = Some(16);
-    AttachOptions { queues, warps: 2, sharing, tokens, deadline: DEADLINE, ..AttachOptions::default() }
+    AttachOptions::new().queues(queues).warps(2).sharing(sharing).commands_per_lane(tokens).deadline(DEADLINE)
 }
 
 /// Two warps that flush, and that reattach when their queue is lost.
@@ -84,7 +83,7 @@ impl Work {
             commands: self.commands,
             ..abi::QueueTestArgs::new()
         };
-        let launch = self.attachment.launch(&module, "recovery_test", &args).expect("a launch");
+        let launch = self.attachment.launch_bytes(&module, "recovery_test", &args).expect("a launch");
         let threads = Threads { workers: 2, idle: Idle::YieldAfter(8), ..Threads::default() };
         launch.grid(2).threads(threads).keep(self.records.clone())
     }
@@ -213,7 +212,7 @@ fn a_controller_that_resets_itself_is_set_up_again_under_its_kernel() {
 fn a_queue_that_cannot_be_deleted_costs_a_reset() {
     let undeleted = "[[fault]]\nkind = \"drop\"\nadmin = \"delete_i/o_submission_queue\"\ncount = 1\n";
     let faults = format!("[[fault]]\n{VANISH}\n{undeleted}");
-    let ssd = open_with(&faults, RecoveryPolicy { delete: Duration::from_millis(100), ..policy() });
+    let ssd = open_with(&faults, policy().delete(Duration::from_millis(100)));
     let work = Work::new(&ssd, &options(Sharing::Shared), 40);
     join(work.start());
     let (counters, story) = (ssd.recovery_counters(), story(&ssd));
@@ -263,7 +262,7 @@ fn a_reset_hits_all_attachments_of_an_ssd_and_of_no_other() {
 
 #[test]
 fn resets_have_a_budget() {
-    let recovery = RecoveryPolicy { resets: 1, ..policy() };
+    let recovery = policy().resets(1);
     let ssd = open_with("[[fault]]\nkind = \"fatal\"\nafter = 64\nevery = 64\n", recovery);
     let work = Work::new(&ssd, &options(Sharing::Shared), 40);
     join(work.start());
@@ -311,7 +310,7 @@ fn one_kernel_survives_many_losses_of_its_queue() {
         let ssd = open("");
         // Losses come faster than lanes move: each of the two warps may wait on a slot of its own, starting kernels find
         // a third one, and there is always a fourth.
-        let work = Work::new(&ssd, &AttachOptions { spares: 3, ..options(sharing) }, 20_000);
+        let work = Work::new(&ssd, &options(sharing).spares(3), 20_000);
         let running = work.start();
         let (mut losses, mut ids) = (0, BTreeSet::new());
         while !running.is_finished().expect("runs") && losses < 200 {
@@ -339,7 +338,7 @@ fn one_kernel_survives_many_losses_of_its_queue() {
 fn without_recovery_nobody_helps() {
     let ssd =
         open("[[fault]]\nkind = \"stuck_doorbell\"\nby = \"forever\"\nafter = 64\nqueue = 1\ncount = 1\n");
-    let work = Work::new(&ssd, &AttachOptions { recovery: false, ..options(Sharing::Shared) }, 4);
+    let work = Work::new(&ssd, &options(Sharing::Shared).recovery(false), 4);
     join(work.start());
     assert!(count(&work.records(), library(abi::TIMED_OUT)) > 0);
     assert_eq!(ssd.recovery_counters().queues_lost, 0);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use warpbell::test_hooks::TestSsd;
 use warpbell::{AttachOptions, DeviceName, HostQueueSpec, OpenOptions, Ssd};
 use warpbell_driver::{IoQueueOptions, Notification, Outcome};
 use warpbell_nvme::command;
@@ -60,10 +61,9 @@ fn a_removed_ssd_takes_none_of_the_others_with_it() {
 #[test]
 fn queues_of_a_removed_ssd_let_go_in_bounded_time() {
     let ssd = open("size=4m");
-    let attachment =
-        ssd.attach(&AttachOptions { queues: 8, warps: 8, ..AttachOptions::default() }).expect("attaches");
+    let attachment = ssd.attach(&AttachOptions::new().queues(8).warps(8)).expect("attaches");
     let buffer = ssd.buffer(4096).expect("a buffer");
-    let options = IoQueueOptions { deadline: Duration::from_millis(200), ..IoQueueOptions::default() };
+    let options = IoQueueOptions::new().deadline(Duration::from_millis(200));
     let spec = HostQueueSpec { notification: Notification::Interrupt, ..HostQueueSpec::new(16, options) };
     let mut queue = ssd.host_queue_with(spec, buffer).expect("a queue");
     ssd.soft().expect("soft").remove();

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use warpbell::test_hooks::TestSsd;
 use warpbell::{DeviceName, OpenOptions, Ssd};
 use warpbell_driver::DoorbellBuffer;
 use warpbell_softctl::Rule;
@@ -30,7 +31,7 @@ fn everything_holds_on_a_soft_controller() {
 
 #[test]
 fn everything_holds_with_shadow_doorbells_and_small_transfers() {
-    let options = OpenOptions { doorbell_buffer: DoorbellBuffer::On, ..OpenOptions::default() };
+    let options = OpenOptions::new().doorbell_buffer(DoorbellBuffer::On);
     let ssd = open("size=16m,mdts=5,dbbuf=on,sgl=off", &options);
     suite::kernels(&ssd, 1);
     suite::both_apis(&ssd, 1);

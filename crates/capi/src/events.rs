@@ -15,23 +15,22 @@ const NONE: u32 = u32::MAX;
 pub(crate) fn policy(asked: &types::RecoveryPolicy) -> warpbell::RecoveryPolicy {
     let default = warpbell::RecoveryPolicy::default();
     let time = |given: u64, default: Duration| if given == 0 { default } else { Duration::from_nanos(given) };
-    warpbell::RecoveryPolicy {
-        enabled: asked.off == 0,
-        alarm_period: time(asked.alarm_period_ns, default.alarm_period),
-        health_period: time(asked.health_period_ns, default.health_period),
-        event_period: time(asked.event_period_ns, default.event_period),
-        event_limit: default.event_limit,
-        abort: time(asked.abort_ns, default.abort),
-        settle: time(asked.settle_ns, default.settle),
-        delete: time(asked.delete_ns, default.delete),
-        replace: time(asked.replace_ns, default.replace),
-        quiesce: time(asked.quiesce_ns, default.quiesce),
-        reset: time(asked.reset_ns, default.reset),
-        resets: count(asked.resets, default.resets),
-        reset_window: time(asked.reset_window_ns, default.reset_window),
-        function_reset: asked.no_function_reset == 0,
-        on_release: if asked.keep_on_release == 0 { OnRelease::Stop } else { OnRelease::Tell },
-    }
+    warpbell::RecoveryPolicy::new()
+        .enabled(asked.off == 0)
+        .alarm_period(time(asked.alarm_period_ns, default.alarm_period))
+        .health_period(time(asked.health_period_ns, default.health_period))
+        .event_period(time(asked.event_period_ns, default.event_period))
+        .event_limit(default.event_limit)
+        .abort(time(asked.abort_ns, default.abort))
+        .settle(time(asked.settle_ns, default.settle))
+        .delete(time(asked.delete_ns, default.delete))
+        .replace(time(asked.replace_ns, default.replace))
+        .quiesce(time(asked.quiesce_ns, default.quiesce))
+        .reset(time(asked.reset_ns, default.reset))
+        .resets(count(asked.resets, default.resets))
+        .reset_window(time(asked.reset_window_ns, default.reset_window))
+        .function_reset(asked.no_function_reset == 0)
+        .on_release(if asked.keep_on_release == 0 { OnRelease::Stop } else { OnRelease::Tell })
 }
 
 /// A count of which 0 is the default.

@@ -11,6 +11,7 @@ use crate::handle::{Kind, Table};
 use crate::queues::{QUEUES, Queues};
 use crate::scope::User;
 use crate::types::LeaseOptions;
+use warpbell::hw::Lba;
 
 pub(crate) static LEASES: Table<Lease> = Table::new(Kind::Lease);
 
@@ -52,7 +53,7 @@ impl Lease {
             buffers.push(Arc::new(buffer.leases.enter(|| ())?));
         }
         let lease = take(&LeaseSpec {
-            lbas,
+            lbas: lbas.map(|range| Lba(range.start)..Lba(range.end)),
             read_only: options.read_only != 0,
             queues: queue_range.map(|range| narrow(range.start)..narrow(range.end)),
             buffer: buffer.as_ref().map(|buffer| &buffer.buffer),

@@ -60,19 +60,17 @@ impl Request {
         };
         let queues = given(self.queues, default.queues);
         let deadline = Duration::from_nanos(self.deadline_ns);
-        Ok(AttachOptions {
-            target: self.target,
-            nsid: (self.nsid != 0).then_some(Nsid(self.nsid)),
-            queues,
-            warps: given(self.warps, queues),
-            iodepth: given(self.iodepth, default.iodepth),
-            tokens: (self.tokens != 0).then_some(self.tokens),
-            sharing,
-            spares: count(self.spares, default.spares),
-            recovery: self.recovery,
-            deadline: if deadline.is_zero() { default.deadline } else { deadline },
-            ..default
-        })
+        Ok(AttachOptions::new()
+            .target(self.target)
+            .nsid((self.nsid != 0).then_some(Nsid(self.nsid)))
+            .queues(queues)
+            .warps(given(self.warps, queues))
+            .iodepth(given(self.iodepth, default.iodepth))
+            .commands_per_lane((self.tokens != 0).then_some(self.tokens))
+            .sharing(sharing)
+            .spares(count(self.spares, default.spares))
+            .recovery(self.recovery)
+            .deadline(if deadline.is_zero() { default.deadline } else { deadline }))
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use warpbell::kernels::cpu::Threads;
-use warpbell::{LANES, Running};
+use warpbell::{Attachment, LANES, Launch, Program, Running};
 
 use crate::error::{Answer, Code, Failure};
 use crate::handle::{Kind, Table};
@@ -60,7 +60,12 @@ impl Shape {
 }
 
 impl Run {
-    pub(crate) fn launch(program: u64, kernel: &str, queues: u64, args: &[u8], shape: &Shape) -> Answer<u64> {
+    /// Starts the launch that `prepare` makes.
+    pub(crate) fn launch(
+        (program, kernel, queues): (u64, &str, u64),
+        shape: &Shape,
+        prepare: impl FnOnce(&Program, &Attachment) -> Result<Launch, warpbell::Error>,
+    ) -> Answer<u64> {
         let program = PROGRAMS.get(program)?;
         let queues = QUEUES.get(queues)?;
         if program.target() != queues.target() {
@@ -70,7 +75,7 @@ impl Run {
         }
         let (grid, block) = shape.check()?;
         let user = queues.enter_run()?;
-        let launch = program.launch(&queues.attachment, kernel, args)?.mailbox(&queues.mailbox)?;
+        let launch = prepare(&program, &queues.attachment)?.mailbox(&queues.mailbox)?;
         let launch = launch.grid(grid).block(block).shared_bytes(shape.shared_bytes);
         let workers = match shape.cpu_threads {
             0 => thread::available_parallelism().map_or(1, NonZero::get),

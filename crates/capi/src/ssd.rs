@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use parking_lot::Mutex;
 use warpbell::driver::Namespace;
-use warpbell::hw::Nsid;
+use warpbell::hw::{Lba, Nsid};
 use warpbell::{BlockIo, OpenOptions, Ssd};
 
 use crate::error::{Answer, Code, Failure};
@@ -34,7 +34,7 @@ impl OpenSsd {
         crate::log::start();
         let name = name.parse().map_err(warpbell::Error::from)?;
         let ssd = Ssd::open(&name, &options)?;
-        if ssd.stepped().is_some() {
+        if ssd.soft().is_some_and(|soft| soft.is_stepped()) {
             let reason = "virtual time is for simulations and `warpbell bench`; leave time=virtual out";
             return Err(Failure::invalid(format!("device {name}: {reason}")));
         }
@@ -82,7 +82,7 @@ impl OpenSsd {
 
     pub(crate) fn read(&self, nsid: u32, lba: u64, into: &mut [u8]) -> Answer<()> {
         let extent = self.extent(self.find(nsid)?, lba, into.len())?;
-        self.with_io(extent.nsid, |io| io.read(extent.lba, into))
+        self.with_io(extent.nsid, |io| io.read(Lba(extent.lba), into))
     }
 
     pub(crate) fn write(&self, nsid: u32, lba: u64, from: &[u8]) -> Answer<()> {
@@ -90,7 +90,7 @@ impl OpenSsd {
         self.may_write(namespace)?;
         let extent = self.extent(namespace, lba, from.len())?;
         check_tail(namespace, lba, from.len())?;
-        self.with_io(extent.nsid, |io| io.write(extent.lba, from))
+        self.with_io(extent.nsid, |io| io.write(Lba(extent.lba), from))
     }
 
     pub(crate) fn flush(&self, nsid: u32) -> Answer<()> {
@@ -107,7 +107,7 @@ impl OpenSsd {
         let mut queues = self.io.lock();
         let mut io = match queues.remove(&nsid) {
             Some(io) => io,
-            None => BlockIo::new(&self.ssd, nsid)?,
+            None => BlockIo::new(&self.ssd, Nsid(nsid))?,
         };
         work(&mut io)?;
         queues.insert(nsid, io);

@@ -8,6 +8,7 @@ use crate::args::DeviceArgs;
 use crate::events;
 use crate::exit::Ending;
 use crate::permission;
+use warpbell::hw::Nsid;
 
 /// What a command does to the namespace that it opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +33,7 @@ pub fn open_all(args: &DeviceArgs, access: Access) -> Result<Vec<Ssd>, Ending> {
     let names = args.names()?;
     if let Access::Write { nsid } = access {
         // All are checked before the first is touched.
-        names.iter().try_for_each(|name| permission::before(name, &args.allow_write, nsid))?;
+        names.iter().try_for_each(|name| permission::before(name, &args.allow_write, Nsid(nsid)))?;
     }
     let placements = placements(args)?;
     names.into_iter().map(|name| open_one(args, name, access, placements.clone())).collect()
@@ -45,7 +46,7 @@ fn open_one(
     (rings, data): (RingPlacement, DataPlacement),
 ) -> Result<Ssd, Ending> {
     if let Access::Write { nsid } = access {
-        permission::before(name, &args.allow_write, nsid)?;
+        permission::before(name, &args.allow_write, Nsid(nsid))?;
     }
     if args.iommu != IommuChoice::Auto && matches!(name, DeviceName::Soft(_) | DeviceName::VfioUser(_)) {
         return Err(Ending::usage(format!(
@@ -58,16 +59,14 @@ fn open_one(
         Access::Read => Vec::new(),
         Access::Write { .. } => args.allow_write.clone(),
     };
-    let options = OpenOptions {
-        allow_write,
-        faults,
-        doorbell_buffer: args.dbbuf.into(),
-        wide_cids: args.wide_cids,
-        rings,
-        data,
-        pci: PciOptions { iommu: args.iommu, ..PciOptions::default() },
-        ..OpenOptions::default()
-    };
+    let options = OpenOptions::new()
+        .allow_write(allow_write)
+        .faults(faults)
+        .doorbell_buffer(args.dbbuf.into())
+        .wide_cids(args.wide_cids)
+        .rings(rings)
+        .data(data)
+        .pci(PciOptions::new().iommu(args.iommu));
     opened(name, access, &options)
 }
 
@@ -83,8 +82,8 @@ pub fn open_scratch(
     allow_write: &[String],
     data: DataPlacement,
 ) -> Result<Ssd, Ending> {
-    permission::before(name, allow_write, nsid)?;
-    let options = OpenOptions { allow_write: allow_write.to_vec(), data, ..OpenOptions::default() };
+    permission::before(name, allow_write, Nsid(nsid))?;
+    let options = OpenOptions::new().allow_write(allow_write.to_vec()).data(data);
     opened(name, Access::Write { nsid }, &options)
 }
 

@@ -1,7 +1,18 @@
 //! Numbers on the command line.
 
+/// Why a text is no such number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CountError {
+    /// Other characters, or none.
+    #[error("expected a whole number, which may end in k, m or g")]
+    NotANumber,
+    /// Its unit makes it too large.
+    #[error("more than 64 bits hold")]
+    TooLarge,
+}
+
 /// A number such as `100`, `64k`, `1m` or `2g`, in powers of 1024: for sizes of data on command lines.
-pub fn count(text: &str) -> Result<u64, String> {
+pub fn count(text: &str) -> Result<u64, CountError> {
     let shift = match text.as_bytes().last().map(u8::to_ascii_lowercase) {
         Some(b'k') => 10,
         Some(b'm') => 20,
@@ -11,9 +22,9 @@ pub fn count(text: &str) -> Result<u64, String> {
     let digits = if shift == 0 { text } else { &text[..text.len() - 1] };
     let number: u64 = match digits.parse() {
         Ok(number) if digits.bytes().all(|byte| byte.is_ascii_digit()) => number,
-        _ => return Err("expected a whole number, which may end in k, m or g".to_owned()),
+        _ => return Err(CountError::NotANumber),
     };
-    number.checked_mul(1 << shift).ok_or_else(|| "more than 64 bits hold".to_owned())
+    number.checked_mul(1 << shift).ok_or(CountError::TooLarge)
 }
 
 #[cfg(test)]

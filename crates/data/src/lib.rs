@@ -31,7 +31,7 @@ mod shards;
 mod vectors;
 
 pub use columns::Columns;
-pub use count::count;
+pub use count::{CountError, count};
 pub use csr::Csr;
 pub use embeddings::Embeddings;
 pub use error::Error;

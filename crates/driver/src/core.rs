@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use warpbell_hw::{Cid, Device, DmaBuffer, DmaError, DoorbellKind, Iova, Qid, ResetKind};
+use warpbell_hw::{Cid, Device, DmaBuffer, DmaError, DoorbellKind, Iova, Nsid, Qid, ResetKind};
 use warpbell_nvme::command::Sqe;
 use warpbell_nvme::completion::Cqe;
 use warpbell_nvme::identify::IdentifyController;
@@ -251,7 +251,7 @@ impl Core {
         let status = cqe.status();
         tracing::debug!(device = %self.name(), %command, cid = ticket.cid, %status, dw0 = cqe.dw0, "admin command");
         if !status.is_ok() {
-            let (device, cdw10, nsid) = (self.name(), sqe.cdw10, sqe.nsid);
+            let (device, cdw10, nsid) = (self.name(), sqe.cdw10, Nsid(sqe.nsid));
             return Err(DriverError::Command { device, command, cdw10, nsid, status });
         }
         data.take(buffer.as_ref());

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use warpbell_hw::{Cid, DmaError, DoorbellError, InterruptError, Iova, PciId, Qid, ResetError};
+use warpbell_hw::{Cid, DmaError, DoorbellError, InterruptError, Iova, Nsid, PciId, Qid, ResetError};
 use warpbell_nvme::opcode::AdminOpcode;
 use warpbell_nvme::status::Status;
 
@@ -78,7 +78,7 @@ pub enum DriverError {
         need: &'static str,
     },
     /// A command completed with an error.
-    #[error("{device}: {command} (CDW10 {cdw10:#x}, NSID {nsid:#x}) failed: {status}")]
+    #[error("{device}: {command} (CDW10 {cdw10:#x}, NSID {:#x}) failed: {status}", nsid.get())]
     Command {
         /// The device's name.
         device: Arc<str>,
@@ -87,7 +87,7 @@ pub enum DriverError {
         /// Its command dword 10.
         cdw10: u32,
         /// Its namespace.
-        nsid: u32,
+        nsid: Nsid,
         /// How it completed.
         status: Status,
     },

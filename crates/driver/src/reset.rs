@@ -125,7 +125,7 @@ impl Controller {
         let (namespaces, refused) = self.core.identify_namespaces(&self.identify, self.version)?;
         if let Some((nsid, status)) = crate::namespace::unknown(&self.namespaces, &refused) {
             let (device, command) = (self.core.name(), AdminOpcode::IDENTIFY);
-            return Err(DriverError::Command { device, command, cdw10: 0, nsid: nsid.get(), status });
+            return Err(DriverError::Command { device, command, cdw10: 0, nsid, status });
         }
         let changed_namespaces = crate::namespace::differences(&self.namespaces, &namespaces);
         Ok(ResetReport { lost_queues, changed_namespaces, features_lost, took: Duration::ZERO })

@@ -1,12 +1,14 @@
+// UNSAFETY: what a kernel does with addresses in its arguments is the caller's promise.
+#![expect(unsafe_code, reason = "kernels are native code over the addresses that they are given")]
 //! Kernels that run.
 
 use std::any::Any;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::GpuError;
 use crate::pause::Pause;
 use crate::sys::{PATIENCE, Shape, Stream, Symbol};
+use crate::{Function, GpuError};
 
 /// How a kernel is started.
 #[derive(Clone, Default)]
@@ -49,8 +51,23 @@ impl std::fmt::Debug for Running {
     }
 }
 
+impl Function {
+    /// Starts the kernel on a stream of its own, with one argument: a struct, by value, of these bytes. Every argument of
+    /// a kernel that has several gets them.
+    ///
+    /// # Safety
+    /// The kernel touches only memory that is valid until it has ended, as what goes into [`LaunchConfig::keep`] is.
+    pub unsafe fn launch(&self, config: &LaunchConfig, args: &[u8]) -> Result<Running, GpuError> {
+        self.check(config, args)?;
+        // SAFETY: the contract of this function.
+        unsafe { Running::start(self.symbol(), config, args) }
+    }
+}
+
 impl Running {
-    pub(crate) fn start(symbol: &Symbol, config: &LaunchConfig, args: &[u8]) -> Result<Running, GpuError> {
+    /// # Safety
+    /// The kernel touches only memory that is valid until it has ended, as what `config` keeps is.
+    unsafe fn start(symbol: &Symbol, config: &LaunchConfig, args: &[u8]) -> Result<Running, GpuError> {
         let shape = Shape {
             grid: config.grid,
             block: config.block,
@@ -60,7 +77,10 @@ impl Running {
         let mut keep = config.keep.clone();
         keep.push(Arc::new(symbol.clone()));
         let mut stream = symbol.context().stream()?;
-        let started = stream.mark_start().and_then(|()| symbol.launch(&mut stream, &shape, args));
+        let started = stream.mark_start().and_then(|()| {
+            // SAFETY: the contract of this function; `keep` lives until the kernel has ended.
+            unsafe { symbol.launch(&mut stream, &shape, args) }
+        });
         match started.and_then(|()| stream.mark_end()) {
             Ok(()) => Ok(Running { stream: Some(stream), keep, name: symbol.name().to_owned() }),
             Err(error) => {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::CUfunction_attribute as Attribute;
 
-use crate::launch::{LaunchConfig, Running};
+use crate::launch::LaunchConfig;
 use crate::sys::{LoadedModule, Symbol};
 use crate::{Gpu, GpuError};
 
@@ -122,17 +122,12 @@ impl Function {
         self.symbol.blocks_per_multiprocessor(threads, shared)
     }
 
-    /// Starts the kernel on a stream of its own, with one argument: a struct, by value, of these bytes. Every argument of
-    /// a kernel that has several gets them.
-    ///
-    /// The kernel reads and writes wherever addresses in its arguments point. What they point to goes into
-    /// `LaunchConfig::keep`, which lives until the kernel has ended.
-    pub fn launch(&self, config: &LaunchConfig, args: &[u8]) -> Result<Running, GpuError> {
-        self.check(config, args)?;
-        Running::start(&self.symbol, config, args)
+    pub(crate) fn symbol(&self) -> &Symbol {
+        &self.symbol
     }
 
-    fn check(&self, config: &LaunchConfig, args: &[u8]) -> Result<(), GpuError> {
+    /// Whether it can be launched like this.
+    pub(crate) fn check(&self, config: &LaunchConfig, args: &[u8]) -> Result<(), GpuError> {
         let object = || format!("cuda:{}: kernel {}", self.gpu.info().ordinal, self.name());
         let refuse = |reason: String| Err(GpuError::refused(object(), reason));
         if let Some(size) = self.argument_size

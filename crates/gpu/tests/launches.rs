@@ -1,3 +1,5 @@
+// UNSAFETY: these tests launch kernels of their own, over memory of their own.
+#![expect(unsafe_code, reason = "launches over memory that the tests hold")]
 //! Kernels on a real driver: they are PTX, for which a stand-in has no code to run. Where there is no GPU, each test
 //! says that it was skipped.
 
@@ -42,6 +44,16 @@ fn args(address: u64, number: u32) -> [u8; 16] {
     bytes
 }
 
+fn launch(
+    kernel: &Function,
+    config: &LaunchConfig,
+    args: &[u8],
+) -> Result<warpbell_gpu::Running, warpbell_gpu::GpuError> {
+    // SAFETY: the kernels in kernels.ptx touch what their first argument names: memory that each test holds, or none at all
+    // where it is to fail.
+    unsafe { kernel.launch(config, args) }
+}
+
 fn shape(grid: u32, block: u32) -> LaunchConfig {
     LaunchConfig { grid, block, ..LaunchConfig::default() }
 }
@@ -56,9 +68,9 @@ fn a_kernel_stores_where_its_argument_says() {
     let host = Window::host(BASE_PAGE).unwrap();
     let registered = gpu.register(&host).unwrap();
     let first = LaunchConfig { keep: vec![memory.clone()], ..shape(4, 64) };
-    let running = store.launch(&first, &args(memory.address(), 0x1234_5678)).unwrap();
+    let running = launch(&store, &first, &args(memory.address(), 0x1234_5678)).unwrap();
     let cooperative = LaunchConfig { cooperative: true, ..shape(2, 32) };
-    let second = store.launch(&cooperative, &args(registered.address(), 77)).unwrap();
+    let second = launch(&store, &cooperative, &args(registered.address(), 77)).unwrap();
     assert!(running.join().unwrap() < Duration::from_secs(10));
     second.join().unwrap();
     let mut bytes = vec![0; memory.len()];
@@ -73,7 +85,7 @@ fn a_kernel_stores_where_its_argument_says() {
 fn what_cannot_be_launched_is_named() {
     let Some((_, module)) = loaded("what_cannot_be_launched_is_named") else { return };
     let store = module.function("store").unwrap();
-    let text = |config: LaunchConfig, args: &[u8]| store.launch(&config, args).unwrap_err().to_string();
+    let text = |config: LaunchConfig, args: &[u8]| launch(&store, &config, args).unwrap_err().to_string();
     assert!(text(shape(1, 32), &[0; 8]).contains("its argument has 16 bytes, and 8 were given"));
     assert!(text(shape(0, 32), &[0; 16]).contains("0 blocks of 32 threads"));
     assert!(text(shape(1, 4096), &[0; 16]).contains("1 blocks of 4096 threads"));
@@ -88,7 +100,7 @@ fn spin(gpu: &Arc<Gpu>, spin: &Function) -> (Registered, warpbell_gpu::Running) 
     let window = Window::host(BASE_PAGE).expect("a page");
     let flag = gpu.register(&window).expect("registered");
     let config = LaunchConfig { keep: vec![Arc::new(flag.clone())], ..shape(1, 32) };
-    let running = spin.launch(&config, &args(flag.address(), 1)).expect("started");
+    let running = launch(spin, &config, &args(flag.address(), 1)).expect("started");
     (flag, running)
 }
 
@@ -124,7 +136,7 @@ fn after_a_fault_every_call_fails_and_says_what_was_first() {
     }
     let Some((gpu, module)) = bed(NAME) else { return };
     let memory = gpu.allocate(4096).unwrap();
-    let running = module.function("store").unwrap().launch(&shape(1, 32), &args(0x10, 1)).unwrap();
+    let running = launch(&module.function("store").unwrap(), &shape(1, 32), &args(0x10, 1)).unwrap();
     let error = running.join().unwrap_err();
     assert!(error.is_context_lost() && !error.is_missing_requirement(), "{error}");
     assert!(error.to_string().contains("the GPU's context is lost"), "{error}");

@@ -52,6 +52,15 @@ impl Iova {
     }
 }
 
+/// The block so many further on.
+impl std::ops::Add<u64> for Lba {
+    type Output = Lba;
+
+    fn add(self, blocks: u64) -> Lba {
+        Lba(self.0 + blocks)
+    }
+}
+
 impl Qid {
     /// The admin queue pair.
     pub const ADMIN: Qid = Qid(0);

@@ -24,6 +24,7 @@ mod endpoint;
 mod id;
 mod interrupt;
 mod memory;
+mod options;
 mod pool;
 mod registers;
 mod registration;

@@ -6,8 +6,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use warpbell_hw::{
-    Clock, Device, DeviceInfo, DeviceKind, DmaSpace, Doorbells, Interrupts, MonotonicClock, Registers, Reset,
-    ResetError, ResetKind, Window,
+    Clock, Device, DeviceInfo, DeviceKind, DmaSpace, Doorbells, Interrupts, Lba, MonotonicClock, Nsid,
+    Registers, Reset, ResetError, ResetKind, Window,
 };
 
 use warpbell_nvme::Status;
@@ -192,7 +192,7 @@ impl SoftDevice {
     }
 
     /// Reads blocks of a namespace past all queues and faults, from the start of block `lba` on.
-    pub fn peek(&self, nsid: u32, lba: u64, into: &mut [u8]) -> Result<(), SoftError> {
+    pub fn peek(&self, nsid: Nsid, lba: Lba, into: &mut [u8]) -> Result<(), SoftError> {
         let namespace = self.range(nsid, lba, into.len())?;
         let _lanes: Vec<_> = self.core.lanes.iter().map(|cell| cell.lock()).collect();
         let refused =
@@ -201,7 +201,7 @@ impl SoftDevice {
     }
 
     /// Writes blocks of a namespace past all queues and faults, from the start of block `lba` on.
-    pub fn poke(&self, nsid: u32, lba: u64, from: &[u8]) -> Result<(), SoftError> {
+    pub fn poke(&self, nsid: Nsid, lba: Lba, from: &[u8]) -> Result<(), SoftError> {
         let namespace = self.range(nsid, lba, from.len())?;
         let blocks = (from.len() as u64).div_ceil(u64::from(namespace.block_size()));
         if namespace.protected(lba, blocks) {
@@ -215,10 +215,10 @@ impl SoftDevice {
         namespace.make_durable(offset, from.len() as u64).map_err(refused)
     }
 
-    fn range(&self, nsid: u32, lba: u64, len: usize) -> Result<Namespace, SoftError> {
+    fn range(&self, nsid: Nsid, lba: Lba, len: usize) -> Result<Namespace, SoftError> {
         let state = self.core.subsystem.state();
         let count = state.namespaces.len();
-        let namespace = state.namespaces.get(&nsid).map(|one| one.namespace.clone());
+        let namespace = state.namespaces.get(&nsid.get()).map(|one| one.namespace.clone());
         let namespace = namespace.ok_or(SoftError::Namespace { nsid, count })?;
         let block_size = namespace.block_size();
         if !namespace.contains(lba, (len as u64).div_ceil(block_size.into())) {

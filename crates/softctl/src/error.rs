@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::config::SoftConfigError;
+use warpbell_hw::{Lba, Nsid};
 
 /// Why a soft controller did not start, or an access from outside failed.
 #[derive(Debug, thiserror::Error)]
@@ -59,22 +60,20 @@ pub enum SoftError {
         source: io::Error,
     },
     /// No such namespace.
-    #[error("namespace {nsid} does not exist: there are {count}")]
+    #[error("{nsid} does not exist: there are {count}")]
     Namespace {
         /// The namespace asked for.
-        nsid: u32,
+        nsid: Nsid,
         /// How many there are.
         count: usize,
     },
     /// Bytes outside a namespace.
-    #[error(
-        "{len} bytes from block {lba} of namespace {nsid} on: it has {blocks} blocks of {block_size} bytes"
-    )]
+    #[error("{len} bytes from {lba} of {nsid} on: it has {blocks} blocks of {block_size} bytes")]
     Range {
         /// The namespace.
-        nsid: u32,
+        nsid: Nsid,
         /// First block.
-        lba: u64,
+        lba: Lba,
         /// Length in bytes.
         len: usize,
         /// Blocks of the namespace.
@@ -83,20 +82,20 @@ pub enum SoftError {
         block_size: u32,
     },
     /// A namespace that may not be written.
-    #[error("block {lba} of namespace {nsid} is write protected")]
+    #[error("{lba} of {nsid} is write protected")]
     Protected {
         /// The namespace.
-        nsid: u32,
+        nsid: Nsid,
         /// First block.
-        lba: u64,
+        lba: Lba,
     },
     /// The store failed.
-    #[error("block {lba} of namespace {nsid}: {reason}")]
+    #[error("{lba} of {nsid}: {reason}")]
     Store {
         /// The namespace.
-        nsid: u32,
+        nsid: Nsid,
         /// First block.
-        lba: u64,
+        lba: Lba,
         /// What the store said.
         reason: String,
     },

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use client::faults::{LONG, both, config, expect_silence, identifiers, injected, now, read, submit};
 use client::{Client, Pair, memory};
-use warpbell_hw::Device;
+use warpbell_hw::{Device, Lba, Nsid};
 use warpbell_nvme::command::{self, Sqe};
 use warpbell_nvme::feature::{FeatureId, FeatureSelect};
 use warpbell_nvme::{Cqe, Status, queue_command};
@@ -191,7 +191,7 @@ fn torn_entries_never_overwrite_newer_ones() {
 #[test]
 fn a_late_payload_comes_after_its_completion() {
     for mut client in both("kind='late_payload';by='300ms';lba=7;opcode='read'") {
-        client.device.poke(1, 7, &[0x5a; 512]).unwrap();
+        client.device.poke(Nsid(1), Lba(7), &[0x5a; 512]).unwrap();
         let mut pair = client.pair(1, 16);
         client.fill(4096, &[0xee; 512]);
         submit(&client, &mut pair, 1, &[read(7)]);
@@ -215,7 +215,7 @@ fn a_late_payload_comes_after_its_completion() {
             client.device.clock().pause(Duration::from_millis(1));
         }
         let mut block = [0; 512];
-        client.device.peek(1, 7, &mut block).unwrap();
+        client.device.peek(Nsid(1), Lba(7), &mut block).unwrap();
         assert_eq!(block, [2; 512], "what the buffer held when the data was fetched at last");
     }
 }
@@ -344,8 +344,8 @@ fn late_payloads_keep_their_commands_apart_where_completions_keep_their_order() 
         let plan = config("[[fault]];kind='late_payload';by='1ms';opcode='read'");
         let order = CompletionOrder::Submission { window: 4 };
         let mut client = Client::stepped(SoftConfig { order, seed, ..plan });
-        client.device.poke(1, 7, &[7; 512]).expect("poke");
-        client.device.poke(1, 8, &[8; 512]).expect("poke");
+        client.device.poke(Nsid(1), Lba(7), &[7; 512]).expect("poke");
+        client.device.poke(Nsid(1), Lba(8), &[8; 512]).expect("poke");
         let mut pair = client.pair(1, 16);
         submit(&client, &mut pair, 1, &[read(7), read(8)]);
         assert_eq!(identifiers(&client, &mut pair, 2), [1, 2]);

@@ -4,6 +4,7 @@ mod client;
 
 use client::namespaces::{attach, attachment, create, created, list, wish};
 use client::{Client, expect, memory, parsed};
+use warpbell_hw::{Lba, Nsid};
 use warpbell_nvme::command::{self, FormatNvmCdw10, NSID_ALL, NsAttachmentSelect, SecureErase};
 use warpbell_nvme::identify::{Cns, IdentifyController, IdentifyNamespace};
 use warpbell_nvme::log::{ChangedNamespaceList, CommandsSupportedAndEffects, LogPageId};
@@ -81,19 +82,19 @@ fn all_attached_namespaces_are_formatted_at_once_and_no_other() {
         assert_eq!(created(&mut client, 8, 0), nsid);
     }
     attach(&mut client, 2);
-    client.device.poke(3, 0, &[7; 512]).unwrap();
+    client.device.poke(Nsid(3), Lba(0), &[7; 512]).unwrap();
     client.admin_ok(format(NSID_ALL, 1, SecureErase::NONE));
     assert_eq!([1, 2].map(|nsid| identified(&mut client, nsid).nsze), [256, 1]);
     attach(&mut client, 3);
     assert_eq!(identified(&mut client, 3).nsze, 8);
     let mut block = [0; 512];
-    client.device.peek(3, 0, &mut block).unwrap();
+    client.device.peek(Nsid(3), Lba(0), &mut block).unwrap();
     assert_eq!(block, [7; 512]);
     // Allocated is enough to be formatted by name.
     let detach = attachment(&client, 3, NsAttachmentSelect::DETACH, &[1]);
     client.admin_ok(detach);
     client.admin_ok(format(3, 0, SecureErase::NONE));
-    client.device.peek(3, 0, &mut block).unwrap();
+    client.device.peek(Nsid(3), Lba(0), &mut block).unwrap();
     assert_eq!(block, [0; 512]);
     client.assert_clean();
 }
@@ -111,7 +112,7 @@ fn files_are_formatted_if_they_may_be_written() {
         NamespaceConfig::memory(1 << 20, 512),
     ];
     let mut client = Client::stepped(SoftConfig { namespaces, ..SoftConfig::default() });
-    client.device.poke(3, 0, &[1; 512]).unwrap();
+    client.device.poke(Nsid(3), Lba(0), &[1; 512]).unwrap();
     expect(&mut client, format(1, 0, SecureErase::USER_DATA), Status::NAMESPACE_WRITE_PROTECTED);
     expect(&mut client, format(NSID_ALL, 1, SecureErase::USER_DATA), Status::NAMESPACE_WRITE_PROTECTED);
     assert_eq!([2, 3].map(|nsid| identified(&mut client, nsid).nsze), [20, 2048], "all or nothing");

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::{Client, Pair, csts, memory, wait_csts};
-use warpbell_hw::{Device, ResetKind};
+use warpbell_hw::{Device, Lba, Nsid, ResetKind};
 use warpbell_nvme::Status;
 use warpbell_nvme::command::{self, NsAttachmentSelect, Sqe};
 use warpbell_nvme::feature::FeatureId;
@@ -137,7 +137,7 @@ fn incidents_from_outside() {
 /// The first byte of a block, all of whose bytes must be the same.
 fn content(client: &Client, lba: u64) -> u8 {
     let mut block = [0; 512];
-    client.device.peek(1, lba, &mut block).unwrap();
+    client.device.peek(Nsid(1), Lba(lba), &mut block).unwrap();
     assert!(block.iter().all(|byte| *byte == block[0]), "block {lba} is torn");
     block[0]
 }

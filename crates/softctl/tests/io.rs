@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::io::Write;
 
 use client::{Client, Pair, memory};
-use warpbell_hw::{Device, DmaBuffer};
+use warpbell_hw::{Device, DmaBuffer, Lba, Nsid};
 use warpbell_nvme::command::{self, DsmCdw11, DsmRange, ReadWrite};
 use warpbell_nvme::data::SglDescriptor;
 use warpbell_nvme::queue_command::{self, QueuePriority};
@@ -35,17 +35,17 @@ fn what_is_written_is_read_compared_zeroed_and_deallocated() {
             assert!(client.io(&mut pair, command::flush(1), 0).is_ok());
             assert!(client.io(&mut pair, command::flush(command::NSID_ALL), 0).is_ok());
             let mut stored = vec![0; block];
-            client.device.peek(1, 7, &mut stored).unwrap();
+            client.device.peek(Nsid(1), Lba(7), &mut stored).unwrap();
             assert_eq!(stored, data);
             assert!(client.io(&mut pair, command::write_zeroes(1, 7, 0, true), 0).is_ok());
-            client.device.peek(1, 7, &mut stored).unwrap();
+            client.device.peek(Nsid(1), Lba(7), &mut stored).unwrap();
             assert!(stored.iter().all(|b| *b == 0));
-            client.device.poke(1, 9, &data).unwrap();
+            client.device.poke(Nsid(1), Lba(9), &data).unwrap();
             let range = [DsmRange { cattr: 0, nlb: 2, slba: 9 }];
             client.fill(0, range.as_bytes());
             let trim = command::dataset_management(1, 0, DsmCdw11::new().with_ad(true));
             assert!(client.io(&mut pair, trim, 0).is_ok());
-            client.device.peek(1, 9, &mut stored).unwrap();
+            client.device.peek(Nsid(1), Lba(9), &mut stored).unwrap();
             assert!(stored.iter().all(|b| *b == 0));
             let statistics = client.device.statistics();
             assert_eq!(statistics.commands(NvmOpcode::COMPARE), 2);
@@ -81,7 +81,7 @@ fn long_transfers_through_prp_lists_and_sgls() {
         {
             let len = blocks * 512;
             let data = pattern(len, blocks as u8);
-            client.device.poke(1, 100, &data).unwrap();
+            client.device.poke(Nsid(1), Lba(100), &data).unwrap();
             let list = 640 << 10;
             let read = command::read(1, 100, (blocks - 1) as u16);
             let sqe = with_prps(&client, read, at, len, list).with_cid(1);
@@ -92,7 +92,7 @@ fn long_transfers_through_prp_lists_and_sgls() {
                 write.with_sgl(SglDescriptor::data_block(client.buffer.iova().0 + at as u64, len as u32));
             assert!(pair.run(&client.device, &sqe).status().is_ok());
             let mut stored = vec![0; len];
-            client.device.peek(1, 5000, &mut stored).unwrap();
+            client.device.peek(Nsid(1), Lba(5000), &mut stored).unwrap();
             assert_eq!(stored, data);
         }
         client.assert_clean();
@@ -244,12 +244,12 @@ fn a_corruption_is_recorded_with_block_and_byte() {
     for mut client in Client::both(&config) {
         let mut pair = client.pair(1, 8);
         let data = pattern(8 * 512, 9);
-        client.device.poke(1, 0, &data).unwrap();
+        client.device.poke(Nsid(1), Lba(0), &data).unwrap();
         assert!(client.io(&mut pair, command::read(1, 0, 7), 0).is_ok());
         let got = client.bytes(0, 8 * 512);
         let wrong: Vec<usize> = (0..got.len()).filter(|i| got[*i] != data[*i]).collect();
         let [fault] = &client.device.faults()[..] else { panic!("one fault") };
-        assert_eq!((fault.kind, fault.nsid, fault.lba), (FaultKind::Corrupt, 1, 5));
+        assert_eq!((fault.kind, fault.nsid, fault.lba), (FaultKind::Corrupt, Nsid(1), Lba(5)));
         let at = 5 * 512 + fault.offset.unwrap() as usize;
         assert_eq!(wrong, [at]);
         assert_eq!((fault.expected, fault.actual), (Some(data[at]), Some(got[at])));
@@ -369,7 +369,7 @@ fn bit_buckets_take_what_the_client_does_not_want() {
     let mut client = Client::stepped(memory(1 << 20, 512));
     let mut pair = client.pair(1, 8);
     let data = pattern(1024, 4);
-    client.device.poke(1, 0, &data).unwrap();
+    client.device.poke(Nsid(1), Lba(0), &data).unwrap();
     let base = client.buffer.iova().0;
     let list = [
         SglDescriptor::data_block(base, 100),
@@ -390,7 +390,7 @@ fn buffers_in_several_mappings() {
     let mut pair = client.pair(1, 8);
     let buffers: Vec<_> = (0..8).map(|_| DmaBuffer::host(client.device.dma(), 8192).unwrap()).collect();
     for (i, buffer) in buffers.iter().cycle().take(64).enumerate() {
-        client.device.poke(1, i as u64, &pattern(512, i as u8)).unwrap();
+        client.device.poke(Nsid(1), Lba(i as u64), &pattern(512, i as u8)).unwrap();
         let sqe = command::read(1, i as u64, 0).with_prp(buffer.iova().0 + 4096, 0).with_cid(i as u16);
         assert!(pair.run(&client.device, &sqe).status().is_ok());
         assert_eq!(buffer.window().to_vec(4096, 512).unwrap(), pattern(512, i as u8));

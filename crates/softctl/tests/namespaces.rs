@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use client::namespaces::{attach, attachment, create, created, delete, list, wish};
 use client::{Client, Pair, expect, memory, parsed};
+use warpbell_hw::{Lba, Nsid};
 use warpbell_nvme::command::{self, NSID_ALL, NsAttachmentSelect, NsManagementSelect};
 use warpbell_nvme::feature::{FeatureId, FeatureSelect};
 use warpbell_nvme::identify::{
@@ -254,7 +255,7 @@ fn data_that_comes_late_does_not_reach_a_namespace_that_came_later() {
         client.device.advance(Duration::from_millis(10));
         client.settle();
         let mut block = [0xee; 512];
-        client.device.peek(1, 2040, &mut block).unwrap();
+        client.device.peek(Nsid(1), Lba(2040), &mut block).unwrap();
         assert_eq!(block, [if deleted { 0 } else { 7 }; 512]);
         // Nor does it hurt where there is none.
         assert!(client.io(&mut pair, command::write(1, 0, 7), 8192).is_ok());

@@ -5,7 +5,7 @@ mod client;
 use std::time::Duration;
 
 use client::{Client, expect, memory, parsed};
-use warpbell_hw::Device;
+use warpbell_hw::{Device, Lba, Nsid};
 use warpbell_nvme::command::{
     self, AsyncEvent, AsyncEventType, AsyncIoCommandSetInfo, FormatNvmCdw10, SanitizeAction, SanitizeCdw10,
 };
@@ -61,7 +61,7 @@ fn written(client: &mut Client) {
 
 fn contents(client: &Client, lba: u64) -> [u8; 512] {
     let mut block = [0xee; 512];
-    client.device.peek(1, lba, &mut block).expect("a block that exists");
+    client.device.peek(Nsid(1), Lba(lba), &mut block).expect("a block that exists");
     block
 }
 
@@ -242,7 +242,7 @@ fn an_operation_goes_on_through_resets_and_on_all_controllers() {
 fn a_loss_of_power_brings_no_user_data_back() {
     let fields = action(SanitizeAction::OVERWRITE).with_owpass(1).with_ndas(true);
     let mut client = Client::stepped(SoftConfig { volatile_cache: true, ..memory(1 << 20, 512) });
-    client.device.poke(1, 0, &[7; 512]).expect("poke");
+    client.device.poke(Nsid(1), Lba(0), &[7; 512]).expect("poke");
     let mut pair = client.pair(1, 8);
     client.fill(8192, &[8; 512]);
     assert!(client.io(&mut pair, command::write(1, 0, 0), 8192).is_ok(), "7 would come back");

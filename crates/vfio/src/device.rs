@@ -19,14 +19,16 @@ use crate::irq::Vectors;
 use crate::pci::Sysfs;
 use crate::{Bdf, IommuChoice, Route, VfioError, route, sys};
 
-/// How to open a function.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PciOptions {
-    /// Which way to take.
-    pub iommu: IommuChoice,
-    /// A DMA space of its own, in place of the one that the devices of this process share. Buffers then have to be
-    /// mapped for this device again, and it reaches none of the others' buffers.
-    pub own_dma_space: bool,
+warpbell_hw::options! {
+    /// How to open a function.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct PciOptions {
+        /// Which way to take.
+        pub iommu: IommuChoice,
+        /// A DMA space of its own, in place of the one that the devices of this process share. Buffers then have to be
+        /// mapped for this device again, and it reaches none of the others' buffers.
+        pub own_dma_space: bool,
+    }
 }
 
 /// An open device, however it was obtained.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use warpbell_driver::{Controller, Namespace, QueuePair};
 use warpbell_hw::{Device, DoorbellPath, Nsid, Window};
-use warpbell_kernels::abi::{self, Plain};
+use warpbell_kernels::abi::{self, KernelArgs};
 use warpbell_kernels::cpu::Hooks;
 use warpbell_nvme::command::QueuePriority;
 use warpbell_softctl::SoftDevice;
@@ -19,40 +19,42 @@ use crate::reach::{DoorbellReach, RingReach, ShadowReach};
 use crate::recovery::{QueueTable, TableParts, Watch};
 use crate::{
     Buffer, Descriptor, Error, KernelQueues, KernelQueuesSpec, Launch, Module, OpenTarget, QueueCounters,
-    Recovery, Sharing, Target, TraceSpec,
+    Recovery, Regions, Sharing, Target, TraceSpec,
 };
 
-/// What to attach.
-#[derive(Clone, Debug)]
-pub struct AttachOptions {
-    /// Where the kernels run that use the queues.
-    pub target: Target,
-    /// The namespace; `None`: the first usable one.
-    pub nsid: Option<Nsid>,
-    /// Queue pairs.
-    pub queues: u32,
-    /// Warps over all queues.
-    pub warps: u32,
-    /// Outstanding commands per queue, 1 to 65,535; rings get one entry more, rounded up to a power of two.
-    pub iodepth: u32,
-    /// Commands in flight per lane at most; `None`: 4, or as many as there are CIDs for.
-    pub tokens: Option<u32>,
-    /// Who uses a queue.
-    pub sharing: Sharing,
-    /// Deadline of a wait in kernels, from its start.
-    pub deadline: Duration,
-    /// Where the 64-bit counters start. Flush commands bring the rings to the same position first.
-    pub start: u64,
-    /// The queues' priority, where the SSD was opened with weighted round robin.
-    pub priority: QueuePriority,
-    /// Replacements for each queue, should it have to be given up while kernels run: their memory is set aside now. One
-    /// more than there are warps on a queue is enough for any number of losses in any time; fewer are, as long as
-    /// kernels come to a replacement before that is lost, too.
-    pub spares: u32,
-    /// Whether the host answers alarms of these queues ([`RecoveryPolicy`](crate::RecoveryPolicy)).
-    pub recovery: bool,
-    /// Whether kernels that can (`bench_traced`) write down what they do, and how much of it is kept.
-    pub trace: Option<TraceSpec>,
+warpbell_hw::options! {
+    /// What to attach.
+    #[derive(Clone, Debug)]
+    pub struct AttachOptions {
+        /// Where the kernels run that use the queues.
+        pub target: Target,
+        /// The namespace; `None`: the first usable one.
+        pub nsid: Option<Nsid>,
+        /// Queue pairs.
+        pub queues: u32,
+        /// Warps over all queues.
+        pub warps: u32,
+        /// Outstanding commands per queue, 1 to 65,535; rings get one entry more, rounded up to a power of two.
+        pub iodepth: u32,
+        /// Commands in flight per lane at most; `None`: 4, or as many as there are CIDs for.
+        pub commands_per_lane: Option<u32>,
+        /// Who uses a queue.
+        pub sharing: Sharing,
+        /// Deadline of a wait in kernels, from its start.
+        pub deadline: Duration,
+        /// Where the 64-bit counters start. Flush commands bring the rings to the same position first.
+        pub start: u64,
+        /// The queues' priority, where the SSD was opened with weighted round robin.
+        pub priority: QueuePriority,
+        /// Replacements for each queue, should it have to be given up while kernels run: their memory is set aside now. One
+        /// more than there are warps on a queue is enough for any number of losses in any time; fewer are, as long as
+        /// kernels come to a replacement before that is lost, too.
+        pub spares: u32,
+        /// Whether the host answers alarms of these queues ([`RecoveryPolicy`](crate::RecoveryPolicy)).
+        pub recovery: bool,
+        /// Whether kernels that can (`bench_traced`) write down what they do, and how much of it is kept.
+        pub trace: Option<TraceSpec>,
+    }
 }
 
 impl Default for AttachOptions {
@@ -64,7 +66,7 @@ impl Default for AttachOptions {
             queues: 1,
             warps: 1,
             iodepth: 64,
-            tokens: None,
+            commands_per_lane: None,
             sharing: Sharing::Exclusive,
             deadline: Duration::from_secs(10),
             start: 0,
@@ -84,7 +86,7 @@ impl AttachOptions {
 
     fn layout(&self, wide: bool) -> Result<CidLayout, Error> {
         let make = if wide { CidLayout::wide } else { CidLayout::new };
-        let layout = match self.tokens {
+        let layout = match self.commands_per_lane {
             Some(tokens) => make(self.queues, self.warps, tokens)?,
             None => [DEFAULT_TOKENS, 2]
                 .iter()
@@ -208,25 +210,16 @@ impl Attachment {
         &self.0.table.parts.queues
     }
 
-    /// A launch of `kernel` of `module` over these queues, whose doorbell writes reach their device. On the CPU target
+    /// A launch of `kernel` of our own over these queues, whose doorbell writes reach their device. On the CPU target
     /// its clock is that device's, if the device sees each of them. Grid and block are the caller's to set. The launch
-    /// keeps the queues and the attachment's buffers until the kernel has ended.
+    /// keeps the queues and the attachment's buffers until the kernel has ended; what else its arguments name lies in
+    /// `memory`.
     ///
     /// As long as there is a launch of these queues, kernels find them as the first of those launches did: a kernel that
     /// starts after a queue was replaced then comes to the new one by way of the old one.
-    pub fn launch<T: Plain>(&self, module: &Module, kernel: &str, args: &T) -> Result<Launch, Error> {
-        self.on_this_target(module)?;
-        self.prepared(Launch::new(module, kernel, args)?)
-    }
-
-    /// The same for an argument struct that this crate does not know.
-    pub fn launch_bytes(&self, module: &Module, kernel: &str, args: &[u8]) -> Result<Launch, Error> {
-        self.on_this_target(module)?;
-        self.prepared(Launch::with_bytes(module, kernel, args)?)
-    }
-
-    fn prepared(&self, launch: Launch) -> Result<Launch, Error> {
-        prepare(std::slice::from_ref(self), launch)
+    pub fn launch<T: KernelArgs>(&self, kernel: &str, args: &T, memory: Regions) -> Result<Launch, Error> {
+        let memory = self.0.buffers.lock().iter().fold(memory.with(self.queues()), Regions::with);
+        prepare(std::slice::from_ref(self), Launch::new(&self.0.target, kernel, args, memory)?)
     }
 
     pub(crate) fn on_this_target(&self, module: &Module) -> Result<(), Error> {

@@ -1,8 +1,10 @@
 //! Errors of the public API, and the exit code that each deserves.
 
+use std::borrow::Cow;
+
 use warpbell_driver::DriverError;
 use warpbell_gpu::GpuError;
-use warpbell_hw::{DmaError, DoorbellError, MemoryError};
+use warpbell_hw::{DmaError, DoorbellError, Lba, MemoryError, Nsid};
 use warpbell_softctl::{SoftConfigError, SoftError};
 use warpbell_vfio::VfioError;
 use warpbell_vfio::pci::PciError;
@@ -94,15 +96,29 @@ pub enum Error {
         /// What is allowed.
         limit: String,
     },
-    /// A command of the host failed.
-    #[error("{op} of namespace {nsid}{}: {status}", lba.map_or(String::new(), |lba| format!(", LBA {lba}")))]
+    /// An argument that names memory which its launch does not keep.
+    #[error(
+        "kernel {kernel}: argument {field}: {bytes} bytes at {address:#x}: must lie in memory of the launch"
+    )]
+    Unowned {
+        /// The kernel.
+        kernel: String,
+        /// The argument.
+        field: &'static str,
+        /// The first byte that the kernel would touch.
+        address: u64,
+        /// Bytes that it would.
+        bytes: u64,
+    },
+    /// A command failed, in something that needs all of them.
+    #[error("{op} of {nsid}{}: {status}", lba.map_or(String::new(), |lba| format!(", {lba}")))]
     Command {
-        /// `transfer` or `flush`.
-        op: &'static str,
+        /// `transfer`, `flush`, `read` or `write`.
+        op: Cow<'static, str>,
         /// Namespace.
-        nsid: u32,
-        /// First block of the transfer.
-        lba: Option<u64>,
+        nsid: Nsid,
+        /// First block of the command, where known.
+        lba: Option<Lba>,
         /// The status in words.
         status: String,
     },

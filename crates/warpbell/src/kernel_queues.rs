@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use warpbell_kernels::abi::{self, Plain};
+use warpbell_kernels::abi::{self, Plain, Span};
 
 use crate::host_pages::HostPages;
 use crate::layout::{CidLayout, LANES};
 use crate::recovery::mutation::{Mutation, off};
-use crate::{Error, KernelMemory, OpenTarget, TraceMemory, TraceSpec};
+use crate::{Error, KernelMemory, OpenTarget, Regions, TraceMemory, TraceSpec};
 
 /// Whether warps share a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +63,25 @@ pub struct RingAddresses {
     pub qid: u16,
     /// Its shadow doorbells, if it has any.
     pub shadow: Option<ShadowAddresses>,
+}
+
+impl RingAddresses {
+    /// What kernels touch there.
+    fn spans(&self) -> impl Iterator<Item = Span> + use<> {
+        let span = |field, address, bytes| Span { field, address, bytes };
+        let entries = u64::from(self.entries);
+        let rings = [
+            span("sq", self.sq, entries * 64),
+            span("cq", self.cq, entries * 16),
+            span("sq_doorbell", self.sq_doorbell, 4),
+            span("cq_doorbell", self.cq_doorbell, 4),
+        ];
+        let shadow = self.shadow.into_iter().flat_map(move |shadow| {
+            let bytes = u64::from(shadow.stride) + 4;
+            [span("shadow", shadow.tail, bytes), span("event", shadow.event, bytes)]
+        });
+        rings.into_iter().chain(shadow)
+    }
 }
 
 /// Where kernels find the shadow doorbells of one queue pair (Doorbell Buffer Config).
@@ -145,8 +164,15 @@ impl KernelQueues {
         self.trace.as_ref()
     }
 
-    /// Writes state, host page and reference of queue `index`: from now on kernels may use it.
-    pub fn publish(&self, index: usize, rings: &RingAddresses) -> Result<(), Error> {
+    /// Writes state, host page and reference of queue `index`: from now on kernels may use it. Rings and doorbells lie
+    /// in `memory`, which is kept as long as the queues are: hand it to each launch over them.
+    pub fn publish_in(&self, memory: &Regions, index: usize, rings: &RingAddresses) -> Result<(), Error> {
+        rings.spans().try_for_each(|span| memory.check("of queues", &span))?;
+        self.publish(index, rings)
+    }
+
+    /// The same for rings that the caller knows to be there.
+    pub(crate) fn publish(&self, index: usize, rings: &RingAddresses) -> Result<(), Error> {
         self.write(index, rings, self.spec.start, 0)?;
         self.name(index, index)
     }
@@ -226,6 +252,11 @@ impl KernelQueues {
     /// Where kernels find it.
     pub(crate) fn entry_address(&self, slot: usize) -> u64 {
         element::<abi::QueueRef>(self.refs.address(), self.queues() + slot)
+    }
+
+    /// The references of all queues.
+    pub(crate) fn references(&self) -> &KernelMemory {
+        &self.refs
     }
 
     /// What the host shares with kernels.

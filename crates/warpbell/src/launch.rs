@@ -1,4 +1,10 @@
+// UNSAFETY: what a kernel does with addresses in its arguments is checked here, or promised by the caller.
+#![expect(unsafe_code, reason = "kernels are native code over the addresses that they are given")]
 //! Kernels on a target: what to run, and what runs.
+
+#[cfg(test)]
+mod tests;
+mod unchecked;
 
 use std::any::Any;
 use std::fmt;
@@ -6,13 +12,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use warpbell_gpu::{Function, LaunchConfig, Watchdog};
-use warpbell_kernels::abi::{Mailbox, Plain, check_arguments, check_size};
+use warpbell_kernels::abi::{Grid, KernelArgs, Mailbox, check_arguments, check_size, check_taken};
 use warpbell_kernels::cpu::{self, Hooks, Threads, spawn_threads};
 use warpbell_kernels::toolchain::CudaImage;
+use zerocopy::{Immutable, IntoBytes};
 
 use crate::cuda::{CudaModule, CudaTarget};
 use crate::running::{Running, StopFlag};
-use crate::{Error, OpenTarget, SharedMemory, Target};
+use crate::{Error, OpenTarget, Regions, SharedMemory, Target};
 
 /// Kernels that a target can run. A clone is the same module.
 #[derive(Clone, Debug)]
@@ -85,10 +92,13 @@ impl OpenTarget {
     }
 }
 
+/// Looks at the arguments of a launch once its grid is known.
+type Check = Arc<dyn Fn(&Grid<'_>) -> Result<(), Error> + Send + Sync>;
+
 /// One run of a kernel: at first a single block of one warp. A clone starts the same once more.
 ///
-/// The kernel reads and writes wherever addresses in its arguments point. Hand what they point to over to
-/// [`keep`](Launch::keep), so that it outlives the kernel.
+/// The kernel reads and writes wherever addresses in its arguments point. Of our own kernels that is known, and compared
+/// with the launch's memory at each start; for others the caller answers, who made the launch by an unsafe function.
 #[derive(Clone)]
 pub struct Launch {
     name: String,
@@ -101,6 +111,8 @@ pub struct Launch {
     keep: Vec<Arc<dyn Any + Send + Sync>>,
     stop: Option<StopFlag>,
     limit: Option<Duration>,
+    /// None where the caller answers for the arguments.
+    check: Option<Check>,
 }
 
 #[derive(Clone)]
@@ -118,25 +130,50 @@ impl fmt::Debug for Launch {
 }
 
 impl Launch {
-    /// Runs `kernel` of `module` with `args`, after a look at their version and size.
-    pub fn new<T: Plain>(module: &Module, kernel: &str, args: &T) -> Result<Launch, Error> {
-        let (found, args_size) = module.kernel(kernel)?;
+    /// Runs `kernel` of our own with `args`, after a look at their version and size. What their addresses name lies in
+    /// `memory`, which is kept: compared when the launch starts.
+    pub fn new<T: KernelArgs>(
+        target: &OpenTarget,
+        kernel: &str,
+        args: &T,
+        memory: Regions,
+    ) -> Result<Launch, Error> {
+        check_taken::<T>(kernel)?;
+        let (found, args_size) = target.module()?.kernel(kernel)?;
         check_arguments(kernel, args, args_size)?;
-        Launch::checked(found, kernel, args.as_bytes())
+        let launch = Launch::of(found, kernel, args.as_bytes())?;
+        let (args, regions) = (*args, memory.clone());
+        let check: Check = Arc::new(move |grid| {
+            args.spans(grid).iter().try_for_each(|span| regions.check(grid.kernel, span))
+        });
+        Ok(Launch { check: Some(check), ..launch.keep(memory) })
     }
 
-    /// The same for an argument struct that this crate does not know: its size is compared.
-    pub fn with_bytes(module: &Module, kernel: &str, args: &[u8]) -> Result<Launch, Error> {
+    /// Runs `kernel` of any module with `args`, a struct or its bytes: their size is compared.
+    ///
+    /// # Safety
+    /// For each grid that the launch is started with, the kernel touches only memory that is valid until it has ended, as
+    /// what is handed to [`keep`](Launch::keep) is, and only in ways that other users of that memory expect.
+    pub unsafe fn unchecked<T: IntoBytes + Immutable + ?Sized>(
+        module: &Module,
+        kernel: &str,
+        args: &T,
+    ) -> Result<Launch, Error> {
         let (found, args_size) = module.kernel(kernel)?;
-        check_size(kernel, args, args_size)?;
-        Launch::checked(found, kernel, args)
+        check_size(kernel, args.as_bytes(), args_size)?;
+        Launch::of(found, kernel, args.as_bytes())
     }
 
-    fn checked(kernel: Kernel, name: &str, args: &[u8]) -> Result<Launch, Error> {
+    /// Not to be started before its arguments were checked, or promised for.
+    fn of(kernel: Kernel, name: &str, args: &[u8]) -> Result<Launch, Error> {
         Ok(Launch {
             name: name.to_owned(),
             work: match kernel {
-                Kernel::Cpu(module) => Work::Cpu(cpu::Launch::with_bytes(&module, name, args)?),
+                Kernel::Cpu(module) => {
+                    // SAFETY: nobody gets it but from `ready`, which checks, and `on_cpu`, whose caller promises.
+                    let launch = unsafe { cpu::Launch::with_bytes(&module, name, args) };
+                    Work::Cpu(launch?)
+                }
                 Kernel::Cuda(function) => Work::Cuda { function, args: args.into() },
             },
             grid: 1,
@@ -147,6 +184,7 @@ impl Launch {
             keep: Vec::new(),
             stop: None,
             limit: None,
+            check: None,
         })
     }
 
@@ -209,20 +247,43 @@ impl Launch {
         self.grid.saturating_mul(self.block.div_ceil(32))
     }
 
-    /// The same as the CPU executor takes it, to be stepped by hand or under a schedule of the caller's, who must keep
-    /// what it uses; `None` on a GPU.
-    pub fn on_cpu(&self) -> Option<cpu::Launch> {
+    /// The same as the CPU executor takes it, under schedules of the caller's; `None` on a GPU. It keeps what this launch
+    /// does.
+    ///
+    /// # Safety
+    /// As for [`unchecked`](Launch::unchecked), for each grid that it is given from now on.
+    pub unsafe fn on_cpu(&self) -> Option<cpu::Launch> {
         match &self.work {
             Work::Cpu(launch) => {
-                let launch = launch.clone().grid(self.grid).block(self.block);
+                let launch = launch.clone().grid(self.grid).block(self.block).keep(self.keep.clone());
                 Some(launch.shared_bytes(self.shared_bytes))
             }
             Work::Cuda { .. } => None,
         }
     }
 
+    /// A worker for all of it, to be stepped by the calling thread; `None` on a GPU.
+    pub fn worker(&self) -> Result<Option<cpu::Worker>, Error> {
+        Ok(self.ready()?.map(|launch| launch.worker()).transpose()?)
+    }
+
+    /// With the CPU executor's lanes in an order that this seed decides.
+    pub fn seed(self, seed: u64) -> Launch {
+        self.map_cpu(|launch| launch.seed(seed))
+    }
+
+    /// Its arguments are right for its grid. What the CPU executor runs, if it is to.
+    fn ready(&self) -> Result<Option<cpu::Launch>, Error> {
+        let grid = Grid { kernel: &self.name, blocks: self.grid, warps: self.warps() };
+        if let Some(check) = &self.check {
+            check(&grid)?;
+        }
+        // SAFETY: checked for this grid, or promised for by who made the launch; it is not changed before it runs.
+        Ok(unsafe { self.on_cpu() })
+    }
+
     /// Changes what only the CPU executor knows, such as seed and hooks; nothing on a GPU.
-    pub fn map_cpu(self, change: impl FnOnce(cpu::Launch) -> cpu::Launch) -> Launch {
+    pub(crate) fn map_cpu(self, change: impl FnOnce(cpu::Launch) -> cpu::Launch) -> Launch {
         let work = match self.work {
             Work::Cpu(launch) => Work::Cpu(change(launch)),
             cuda @ Work::Cuda { .. } => cuda,
@@ -237,11 +298,12 @@ impl Launch {
     /// Starts it.
     #[tracing::instrument(level = "info", name = "launch", skip_all, fields(kernel = self.name, grid = self.grid, block = self.block))]
     pub fn start(&self) -> Result<Running, Error> {
+        let on_cpu = self.ready()?;
         let watchdog = self.watchdog()?;
         let (name, keep, stop) = (self.name.clone(), self.keep.clone(), self.stop.clone());
         let running = |kernel| Running::new(kernel, name, keep, stop, watchdog);
-        match &self.work {
-            Work::Cuda { function, args } => {
+        match (&self.work, on_cpu) {
+            (Work::Cuda { function, args }, _) => {
                 let config = LaunchConfig {
                     grid: self.grid,
                     block: self.block,
@@ -249,10 +311,12 @@ impl Launch {
                     cooperative: self.cooperative,
                     keep: self.keep.clone(),
                 };
-                Ok(running(function.launch(&config, args)?.into()))
+                // SAFETY: as in `ready`; the configuration keeps what this launch does.
+                let started = unsafe { function.launch(&config, args) };
+                Ok(running(started?.into()))
             }
-            Work::Cpu(_) => {
-                let launch = self.on_cpu().expect("on the CPU target");
+            (Work::Cpu(_), on_cpu) => {
+                let launch = on_cpu.expect("on the CPU target");
                 Ok(running(spawn_threads(&launch, &self.threads)?.into()))
             }
         }

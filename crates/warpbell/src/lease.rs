@@ -8,15 +8,16 @@ use std::fmt::Display;
 use std::ops::Range;
 use std::sync::Arc;
 
-use warpbell_kernels::abi::{self, NamespaceRef, Plain};
+use warpbell_hw::Lba;
+use warpbell_kernels::abi::{self, NamespaceRef};
 
-use crate::{Attachment, Buffer, Error, Launch, Module};
+use crate::{Attachment, Buffer, Error};
 
 /// What a lease allows. What is left open stays as the giver has it.
 #[derive(Clone, Debug, Default)]
 pub struct LeaseSpec<'a> {
     /// Logical blocks of the namespace, counted from its first.
-    pub lbas: Option<Range<u64>>,
+    pub lbas: Option<Range<Lba>>,
     /// Refuses commands that change blocks. A lease of a read-only lease is so in any case.
     pub read_only: bool,
     /// Queues of the attachment, counted from its first. Kernels that run at the same time need queues of their own.
@@ -63,8 +64,8 @@ impl Lease {
     }
 
     /// Its blocks.
-    pub fn lbas(&self) -> Range<u64> {
-        self.namespace.lease_first..self.namespace.lease_end
+    pub fn lbas(&self) -> Range<Lba> {
+        Lba(self.namespace.lease_first)..Lba(self.namespace.lease_end)
     }
 
     /// Its queues, as the attachment counts them.
@@ -77,19 +78,11 @@ impl Lease {
         self.namespace.flags & abi::NAMESPACE_READ_ONLY != 0
     }
 
-    /// As [`Attachment::launch`]; the launch keeps the lease until its kernel has ended.
-    pub fn launch<T: Plain>(&self, module: &Module, kernel: &str, args: &T) -> Result<Launch, Error> {
-        Ok(self.attachment.launch(module, kernel, args)?.keep(self.clone()))
-    }
-
-    /// As [`Attachment::launch_bytes`]; the launch keeps the lease until its kernel has ended.
-    pub fn launch_bytes(&self, module: &Module, kernel: &str, args: &[u8]) -> Result<Launch, Error> {
-        Ok(self.attachment.launch_bytes(module, kernel, args)?.keep(self.clone()))
-    }
-
     fn narrowed(mut self, spec: &LeaseSpec<'_>, giver: &str) -> Result<Lease, Error> {
         if let Some(lbas) = &spec.lbas {
-            inside("lease of LBAs", lbas, &self.lbas(), giver)?;
+            let lbas = lbas.start.get()..lbas.end.get();
+            let whole = self.namespace.lease_first..self.namespace.lease_end;
+            inside("lease of LBAs", &lbas, &whole, giver)?;
             (self.namespace.lease_first, self.namespace.lease_end) = (lbas.start, lbas.end);
         }
         if let Some(queues) = &spec.queues {
@@ -174,15 +167,19 @@ mod tests {
         let attachment = attach();
         let (lease, whole) = (attachment.lease(&LeaseSpec::default()).unwrap(), attachment.namespace());
         assert_eq!(NamespaceRef { lease_end: u64::MAX, ..lease.namespace() }, whole);
-        assert_eq!((lease.lbas(), lease.queues(), lease.is_read_only()), (0..2048, 0..3, false));
+        assert_eq!((lease.lbas(), lease.queues(), lease.is_read_only()), (Lba(0)..Lba(2048), 0..3, false));
     }
 
     #[test]
     fn what_it_names_is_in_the_kernels_argument() {
         let attachment = attach();
         let buffer = attachment.buffer(8192).unwrap();
-        let spec =
-            LeaseSpec { lbas: Some(8..16), read_only: true, queues: Some(1..3), buffer: Some(&buffer) };
+        let spec = LeaseSpec {
+            lbas: Some(Lba(8)..Lba(16)),
+            read_only: true,
+            queues: Some(1..3),
+            buffer: Some(&buffer),
+        };
         let (namespace, whole) = (attachment.lease(&spec).unwrap().namespace(), attachment.namespace());
         assert_eq!((namespace.lease_first, namespace.lease_end), (8, 16));
         assert_eq!(namespace.flags, whole.flags | abi::NAMESPACE_READ_ONLY);
@@ -199,15 +196,15 @@ mod tests {
         let attachment = attach();
         let buffers = [attachment.buffer(4096).unwrap(), attachment.buffer(4096).unwrap()];
         let spec = LeaseSpec {
-            lbas: Some(100..200),
+            lbas: Some(Lba(100)..Lba(200)),
             read_only: true,
             queues: Some(1..3),
             buffer: Some(&buffers[0]),
         };
         let lease = attachment.lease(&spec).unwrap();
-        let part = LeaseSpec { lbas: Some(150..151), queues: Some(2..3), ..LeaseSpec::default() };
+        let part = LeaseSpec { lbas: Some(Lba(150)..Lba(151)), queues: Some(2..3), ..LeaseSpec::default() };
         let part = lease.lease(&part).unwrap();
-        assert_eq!((part.lbas(), part.queues(), part.is_read_only()), (150..151, 2..3, true));
+        assert_eq!((part.lbas(), part.queues(), part.is_read_only()), (Lba(150)..Lba(151), 2..3, true));
         assert_eq!(part.namespace().lease_iova, buffers[0].iova().get());
         assert_eq!(
             part.namespace().queues,
@@ -216,7 +213,10 @@ mod tests {
 
         let of = |spec: LeaseSpec<'_>| refusal(lease.lease(&spec));
         let giver = "which is what the lease that it is taken from has";
-        let lbas = |lbas| LeaseSpec { lbas: Some(lbas), ..LeaseSpec::default() };
+        let lbas = |lbas: Range<u64>| LeaseSpec {
+            lbas: Some(Lba(lbas.start)..Lba(lbas.end)),
+            ..LeaseSpec::default()
+        };
         for wider in [99..101, 199..201, 0..1, 0..u64::MAX] {
             let text = format!("lease of LBAs {}..{}: must lie in 100..200, {giver}", wider.start, wider.end);
             assert_eq!(of(lbas(wider)), text);
@@ -230,7 +230,10 @@ mod tests {
     #[test]
     fn ranges_of_nothing_and_beyond_the_end_are_refused_by_name() {
         let attachment = attach();
-        let lbas = |lbas| refusal(attachment.lease(&LeaseSpec { lbas: Some(lbas), ..LeaseSpec::default() }));
+        let lbas = |lbas: Range<u64>| {
+            let lbas = Some(Lba(lbas.start)..Lba(lbas.end));
+            refusal(attachment.lease(&LeaseSpec { lbas, ..LeaseSpec::default() }))
+        };
         let beyond = "lease of LBAs 2040..2049: must lie in 0..2048, which is what the attachment has";
         assert_eq!(lbas(2040..2049), beyond);
         assert_eq!(lbas(8..8), "lease of LBAs 8..8: must begin before it ends");
@@ -253,7 +256,7 @@ mod tests {
         let attachment = ssd.attach(&AttachOptions::default()).unwrap();
         let [kept, other] = [4096, 4096].map(|bytes| attachment.buffer(bytes).unwrap());
         let lease = attachment.lease(&LeaseSpec { buffer: Some(&kept), ..LeaseSpec::default() }).unwrap();
-        let part = lease.lease(&LeaseSpec { lbas: Some(0..1), ..LeaseSpec::default() }).unwrap();
+        let part = lease.lease(&LeaseSpec { lbas: Some(Lba(0)..Lba(1)), ..LeaseSpec::default() }).unwrap();
         let (ring, iovas) = (attachment.pairs()[0].sq_iova(), [kept.iova(), other.iova()]);
         [&kept, &other].into_iter().for_each(|buffer| attachment.release(buffer).unwrap());
         drop((ssd, attachment, lease, kept, other));

@@ -9,7 +9,7 @@
 //!
 //! let name: DeviceName = "soft:size=1m".parse()?;
 //! let ssd = Ssd::open(&name, &OpenOptions::default())?;
-//! let queues = ssd.attach(&AttachOptions { queues: 2, warps: 2, ..AttachOptions::default() })?;
+//! let queues = ssd.attach(&AttachOptions::new().queues(2).warps(2))?;
 //! assert_eq!(queues.pairs().len(), 2);
 //! # Ok::<(), warpbell::Error>(())
 //! ```
@@ -17,7 +17,6 @@
 //! The layers below are public as crates of their own: `warpbell-driver` (the controller's life),
 //! `warpbell-softctl` (the soft controller), `warpbell-kernels` (the device library and the CPU executor),
 //! `warpbell-hw` (hardware as traits) and `warpbell-nvme` (wire types).
-#![forbid(unsafe_code)]
 
 mod attach;
 mod buffer;
@@ -45,10 +44,14 @@ mod placement;
 mod program;
 mod reach;
 mod recovery;
+mod regions;
 mod running;
 mod ssd;
 mod status_text;
 mod target;
+#[cfg(any(test, feature = "test-hooks"))]
+#[doc(hidden)]
+pub mod test_hooks;
 mod tiles;
 mod trace;
 mod volume;
@@ -78,6 +81,7 @@ pub use recovery::{
     AbortAnswer, OnRelease, QueueName, Recovery, RecoveryCounters, RecoveryEvent, RecoveryPolicy, SsdEvent,
     SsdEventKind, warning_words,
 };
+pub use regions::{Region, Regions};
 pub use running::{LaunchReport, Running};
 pub use ssd::{OpenOptions, Ssd, same_file};
 pub use status_text::describe_status;
@@ -89,6 +93,7 @@ pub use volume::{MemberReport, Volume, VolumeBuffer, VolumeLayout, VolumeSpec};
 pub use warpbell_driver as driver;
 pub use warpbell_gpu as gpu;
 pub use warpbell_hw as hw;
+pub use warpbell_hw::{Lba, Nsid};
 pub use warpbell_kernels as kernels;
 pub use warpbell_nvme as nvme;
 pub use warpbell_softctl as soft;

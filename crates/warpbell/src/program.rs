@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 
 use warpbell_kernels::image::Format;
 use warpbell_kernels::toolchain::{CudaImage, Variant};
-use zerocopy::{Immutable, IntoBytes};
 
-use crate::{Attachment, Error, Launch, Module, OpenTarget, Target};
+use crate::{Error, Module, OpenTarget, Target};
 
 /// How a source is compiled.
 #[derive(Clone, Debug, Default)]
@@ -109,12 +108,8 @@ impl Program {
         }
     }
 
-    /// Kernels that were compiled before: PTX or a cubin of nvcc for a GPU, with this version's headers; a shared object
-    /// of this version of Warpbell for the CPU target, whose code is trusted as this program's own is.
-    pub fn load(target: &OpenTarget, path: &Path) -> Result<Program, Error> {
-        if target.gpu().is_none() {
-            return Program::on_cpu(warpbell_kernels::cpu::Module::load(path)?);
-        }
+    /// Kernels for a GPU that were compiled before.
+    pub(crate) fn image(target: &OpenTarget, path: &Path) -> Result<Program, Error> {
         let name = path.display().to_string();
         let failed = |error: std::io::Error| Error::Argument {
             object: "image",
@@ -125,7 +120,7 @@ impl Program {
         Program::on_gpu(target, &CudaImage::from_bytes(&name, bytes)?)
     }
 
-    fn on_cpu(module: warpbell_kernels::cpu::Module) -> Result<Program, Error> {
+    pub(crate) fn on_cpu(module: warpbell_kernels::cpu::Module) -> Result<Program, Error> {
         let kernels = module.kernels().iter().map(|kernel| (kernel.name().to_owned(), kernel.args_size()));
         let kernels: Vec<_> = kernels.collect();
         if kernels.is_empty() {
@@ -158,90 +153,7 @@ impl Program {
         self.module.target()
     }
 
-    /// One run of a kernel over the queues of an attachment, at first as a single block of one warp. `args` is the
-    /// kernel's struct, or its bytes; its size is compared with that of the struct which the kernel was compiled with.
-    pub fn launch<T: IntoBytes + Immutable + ?Sized>(
-        &self,
-        attachment: &Attachment,
-        kernel: &str,
-        args: &T,
-    ) -> Result<Launch, Error> {
-        attachment.launch_bytes(&self.module, kernel, args.as_bytes())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use warpbell_kernels::abi::BufferRef;
-
-    use super::*;
-    use crate::{AttachOptions, OpenOptions, Ssd};
-
-    const COUNT: &str = "#include <warpbell/warpbell.cuh>
-        using namespace warpbell;
-        struct count_args { warpbell_buffer_ref out; uint64_t first; };
-        WARPBELL_KERNEL(count, count_args) {
-            dma_span(args.out).data<uint64_t>()[port::lane()] = args.first + STEP * port::lane();
-        }";
-
-    #[derive(IntoBytes, Immutable)]
-    #[repr(C)]
-    struct CountArgs {
-        out: BufferRef,
-        first: u64,
-    }
-
-    fn compile(cache: &Path) -> Program {
-        let options = CompileOptions::default().define("STEP=3").cache(cache);
-        Program::compile(&Target::Cpu.open().unwrap(), "count.cu", COUNT, &options).unwrap()
-    }
-
-    fn attach() -> Attachment {
-        let ssd = Ssd::open(&"soft:size=1m".parse().unwrap(), &OpenOptions::default()).unwrap();
-        ssd.attach(&AttachOptions::default()).unwrap()
-    }
-
-    #[test]
-    fn a_users_kernel_runs_with_arguments_of_the_users() {
-        let cache = tempfile::tempdir().unwrap();
-        let program = compile(cache.path());
-        assert_eq!(program.kernels().collect::<Vec<_>>(), [("count", size_of::<CountArgs>() as u64)]);
-        assert_eq!((program.target(), program.code()), (Target::Cpu, Code::Host));
-        let queues = attach();
-        let out = queues.buffer(32 * 8).unwrap();
-        let args = CountArgs { out: out.as_ref(), first: 100 };
-        program.launch(&queues, "count", &args).unwrap().start().unwrap().join().unwrap();
-        let mut found = [0u64; 32];
-        out.read(0, found.as_mut_bytes()).unwrap();
-        assert!(
-            found.iter().zip((100..).step_by(3)).all(|(found, expected)| *found == expected),
-            "{found:?}"
-        );
-
-        let entries: Vec<_> = std::fs::read_dir(cache.path()).unwrap().flatten().collect();
-        let module = entries.iter().find(|entry| entry.path().extension().is_some_and(|end| end == "so"));
-        let loaded = Program::load(&Target::Cpu.open().unwrap(), &module.unwrap().path()).unwrap();
-        assert_eq!(loaded.kernels().count(), 1);
-    }
-
-    #[test]
-    fn what_does_not_fit_the_program_is_refused_by_name() {
-        let cache = tempfile::tempdir().unwrap();
-        let program = compile(cache.path());
-        let queues = attach();
-        let error = |kernel: &str, args: &u64| program.launch(&queues, kernel, args).unwrap_err().to_string();
-        assert_eq!(error("cuont", &0), "kernel 'cuont': module count.cu -DSTEP=3 has count");
-        let size = size_of::<CountArgs>();
-        assert_eq!(error("count", &0), format!("kernel count: arguments of 8 bytes, but it takes {size}"));
-        let none = "#include <warpbell/warpbell.cuh>\n";
-        let options = CompileOptions::default().cache(cache.path());
-        let error = Program::compile(&Target::Cpu.open().unwrap(), "none.cu", none, &options).unwrap_err();
-        assert_eq!(error.to_string(), "none.cu: it has no kernel that WARPBELL_KERNEL(name, args) defined");
-        // Without the macro that it needs.
-        let error = Program::compile(&Target::Cpu.open().unwrap(), "count.cu", COUNT, &options).unwrap_err();
-        assert!(error.to_string().contains("count.cu:5:") && error.to_string().contains("STEP"), "{error}");
-        assert_eq!(error.exit_code(), 1);
+    pub(crate) fn module(&self) -> &Module {
+        &self.module
     }
 }

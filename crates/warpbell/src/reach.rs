@@ -31,7 +31,7 @@ impl DoorbellReach {
         };
         in_real_time(target, device.as_ref())?;
         let (access, probes) = routes::doorbells(gpu, device.as_ref());
-        let refused = probes.iter().find_map(|probe| probe.outcome.as_ref().err()).cloned();
+        let refused = probes.iter().find_map(|probe| probe.outcome.as_ref().err()).map(ToString::to_string);
         let access = access?;
         if let (DoorbellRoute::Proxy, Some(refused)) = (access.route(), &refused) {
             tracing::warn!(%refused, "doorbells of kernels go by way of a CPU thread");

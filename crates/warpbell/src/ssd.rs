@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crossbeam::channel::Receiver;
 use warpbell_driver::{Controller, ControllerOptions, DoorbellBuffer, IoQueueOptions, Namespace, Waiting};
-use warpbell_hw::{Device, DeviceInfo, Nsid, Window};
+use warpbell_hw::{DeviceInfo, Nsid, Window};
 use warpbell_nvme::identify::IdentifyController;
-use warpbell_softctl::{FaultPlan, SoftDevice, Violation};
+use warpbell_softctl::{FaultPlan, SoftDevice};
 use warpbell_vfio::user::UserOptions;
 use warpbell_vfio::{PciDevice, PciOptions};
 
@@ -15,39 +15,41 @@ use crate::memory::Memory;
 use crate::open::Opened;
 use crate::recovery::Watch;
 use crate::{
-    AttachOptions, Attachment, Buffer, DataPath, DataPlacement, DeviceName, Error, HostQueue, HostQueueSpec,
-    Recovery, RecoveryCounters, RecoveryPolicy, RingPlacement, SsdEvent,
+    AttachOptions, Attachment, Buffer, DataPath, DataPlacement, DataPointers, DeviceName, Error, HostQueue,
+    HostQueueSpec, Recovery, RecoveryCounters, RecoveryPolicy, RingPlacement, SsdEvent,
 };
 
-/// How to open an SSD.
-#[derive(Clone, Debug, Default)]
-pub struct OpenOptions {
-    /// Paths, serial numbers or PCI addresses that may be written. Memory-backed soft controllers need no leave.
-    pub allow_write: Vec<String>,
-    /// Faults that a soft controller injects.
-    pub faults: Option<FaultPlan>,
-    /// I/O queue pairs to ask for; `None`: the driver's default.
-    pub queues: Option<u16>,
-    /// Whether doorbells go through memory that the controller polls (Doorbell Buffer Config).
-    pub doorbell_buffer: DoorbellBuffer,
-    /// Weighted round robin between queues, so that attachments may have a priority.
-    pub weighted_round_robin: bool,
-    /// 32-bit command identifiers (experimental), with which any number of warps may share a queue.
-    pub wide_cids: bool,
-    /// Where rings of queues lie.
-    pub rings: RingPlacement,
-    /// Where data lies.
-    pub data: DataPlacement,
-    /// Describes data by PRP entries even where the controller takes SGLs.
-    pub prp_only: bool,
-    /// How a PCI function is reached.
-    pub pci: PciOptions,
-    /// How to speak with a controller of another process.
-    pub vfio_user: UserOptions,
-    /// Whether waits for admin commands sleep until an interrupt.
-    pub admin_waiting: Waiting,
-    /// What is done about queues and a controller that do not answer.
-    pub recovery: RecoveryPolicy,
+warpbell_hw::options! {
+    /// How to open an SSD.
+    #[derive(Clone, Debug, Default)]
+    pub struct OpenOptions {
+        /// Paths, serial numbers or PCI addresses that may be written. Memory-backed soft controllers need no leave.
+        pub allow_write: Vec<String>,
+        /// Faults that a soft controller injects.
+        pub faults: Option<FaultPlan>,
+        /// I/O queue pairs to ask for; `None`: the driver's default.
+        pub queues: Option<u16>,
+        /// Whether doorbells go through memory that the controller polls (Doorbell Buffer Config).
+        pub doorbell_buffer: DoorbellBuffer,
+        /// Weighted round robin between queues, so that attachments may have a priority.
+        pub weighted_round_robin: bool,
+        /// 32-bit command identifiers (experimental), with which any number of warps may share a queue.
+        pub wide_cids: bool,
+        /// Where rings of queues lie.
+        pub rings: RingPlacement,
+        /// Where data lies.
+        pub data: DataPlacement,
+        /// Describes data by PRP entries even where the controller takes SGLs.
+        pub prp_only: bool,
+        /// How a PCI function is reached.
+        pub pci: PciOptions,
+        /// How to speak with a controller of another process.
+        pub vfio_user: UserOptions,
+        /// Whether waits for admin commands sleep until an interrupt.
+        pub admin_waiting: Waiting,
+        /// What is done about queues and a controller that do not answer.
+        pub recovery: RecoveryPolicy,
+    }
 }
 
 /// One SSD: a controller, enabled and identified, that queues can be attached to.
@@ -68,23 +70,7 @@ impl Ssd {
         Ssd::bring_up(name.clone(), opened, options)
     }
 
-    /// Brings up the controller of a soft device that was made elsewhere: threaded, or stepped by a simulation.
-    pub fn over_soft(name: DeviceName, soft: Arc<SoftDevice>, options: &OpenOptions) -> Result<Ssd, Error> {
-        Ssd::over_device(name, soft.clone(), Some(soft), options)
-    }
-
-    /// Brings up the controller of any device, and says which soft controller it is, if it is one: a test may stand
-    /// between the two.
-    pub fn over_device(
-        name: DeviceName,
-        device: Arc<dyn Device>,
-        soft: Option<Arc<SoftDevice>>,
-        options: &OpenOptions,
-    ) -> Result<Ssd, Error> {
-        Ssd::bring_up(name, Opened { device, soft, pci: None }, options)
-    }
-
-    fn bring_up(name: DeviceName, opened: Opened, options: &OpenOptions) -> Result<Ssd, Error> {
+    pub(crate) fn bring_up(name: DeviceName, opened: Opened, options: &OpenOptions) -> Result<Ssd, Error> {
         let space = (opened.space(), opened.is_translated());
         let Opened { device, soft, pci } = opened;
         let mut driver_options = ControllerOptions::default();
@@ -145,6 +131,12 @@ impl Ssd {
         self.controller.max_transfer_bytes()
     }
 
+    /// The most bytes of one command of the host's: of what the controller takes, and of what data pointers describe.
+    pub fn max_command_bytes(&self) -> u64 {
+        let described = DataPointers::max_bytes(self.data_path().descriptor);
+        self.max_transfer_bytes().unwrap_or(u64::MAX).min(described)
+    }
+
     /// I/O queue pairs that can be created.
     pub fn granted_queues(&self) -> u16 {
         self.controller.granted_queues()
@@ -156,7 +148,7 @@ impl Ssd {
     }
 
     /// The soft controller behind it, if that works only when stepped, in virtual time.
-    pub fn stepped(&self) -> Option<&Arc<SoftDevice>> {
+    fn stepped(&self) -> Option<&Arc<SoftDevice>> {
         self.soft.as_ref().filter(|soft| soft.is_stepped())
     }
 
@@ -177,11 +169,6 @@ impl Ssd {
         let serial =
             self.pci.is_some() && !serial.is_empty() && text.strip_prefix("sn:").unwrap_or(text) == serial;
         socket || function || serial || text.parse().as_ref() == Ok(&self.name)
-    }
-
-    /// What this client did wrong, as far as the controller checks and tells.
-    pub fn violations(&self) -> Vec<Violation> {
-        self.soft.as_ref().map(|soft| soft.violations()).unwrap_or_default()
     }
 
     /// Where rings and data lie, and how data is described.

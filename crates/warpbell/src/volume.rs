@@ -1,7 +1,7 @@
 //! Several SSDs that kernels use as one (`volume.cuh`): what of it is on the host's side.
 
 use parking_lot::Mutex;
-use warpbell_kernels::abi::{self, Plain};
+use warpbell_kernels::abi;
 use zerocopy::IntoBytes;
 
 use crate::attach::prepare;
@@ -160,17 +160,11 @@ impl Volume {
         Ok(VolumeBuffer { parts, refs: memory })
     }
 
-    /// A launch of `kernel` of `module` over this volume, as [`Attachment::launch`] has it for one SSD. It keeps the
-    /// volume's buffers, too.
-    pub fn launch<T: Plain>(&self, module: &Module, kernel: &str, args: &T) -> Result<Launch, Error> {
-        self.launch_bytes(module, kernel, args.as_bytes())
-    }
-
-    /// The same for an argument struct that this crate does not know.
-    pub fn launch_bytes(&self, module: &Module, kernel: &str, args: &[u8]) -> Result<Launch, Error> {
+    /// A launch over this volume, whose buffers it keeps, too.
+    pub(crate) fn prepared(&self, module: &Module, launch: Launch) -> Result<Launch, Error> {
         let queues: Vec<_> = self.members.iter().map(|member| member.queues.share()).collect();
         queues[0].on_this_target(module)?;
-        let launch = prepare(&queues, Launch::with_bytes(module, kernel, args)?)?;
+        let launch = prepare(&queues, launch)?;
         Ok(launch.keep((self.memory.clone(), self.buffers.lock().clone())))
     }
 

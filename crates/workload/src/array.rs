@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use warpbell::kernels::abi::Mailbox;
-use warpbell::{Error, KernelMemory, OpenTarget, SharedMemory};
+use warpbell::{Error, KernelMemory, OpenTarget, Regions, SharedMemory};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// Bytes that are copied at a time: each copy from a GPU has its price.
@@ -31,6 +31,11 @@ impl<T: FromBytes + IntoBytes + Immutable> Array<T> {
     /// Where kernels find value `index`.
     pub fn address_of(&self, index: usize) -> u64 {
         self.address() + (index * size_of::<T>()) as u64
+    }
+
+    /// Lets a launch have it.
+    pub(crate) fn lend(&self, regions: Regions) -> Regions {
+        regions.with(&self.memory)
     }
 
     /// How many values there are.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use warpbell::nvme::NvmOpcode;
+use warpbell::soft::Violation;
 use warpbell::{DataPlacement, Ssd, Target};
 
 use crate::control::Control;
@@ -17,6 +18,7 @@ use crate::queues::SsdReport;
 use crate::recovery::{RecoveryReport, Trouble, take_events};
 use crate::result::{Costs, DeviceReport, PathReport, Run};
 use crate::stopwatch::ClockKind;
+use warpbell::hw::Nsid;
 
 /// What submits a job's commands.
 pub(crate) trait Runner {
@@ -33,7 +35,7 @@ pub(crate) trait Runner {
 /// Runs `job` on `ssd`. With `--verify` the range is filled first, and all of it is read again at the
 /// end: what a random job did not meet is checked too.
 pub fn bench(ssd: &Ssd, target: Target, job: &Job, control: &Control) -> Result<Run, RunError> {
-    let (violations, logged) = (violations(ssd), ssd.violations().len());
+    let (violations, logged) = (violations(ssd), logged(ssd).len());
     let (before, mut events) = (ssd.recovery_counters(), take_events(ssd));
     let mut run = match job.api {
         Api::Host if matches!(ssd.data_placement(), DataPlacement::Hbm(_)) => {
@@ -55,7 +57,7 @@ pub fn bench(ssd: &Ssd, target: Target, job: &Job, control: &Control) -> Result<
     run.recovery = RecoveryReport::new(run.recovery.clients, &before, &ssd.recovery_counters());
     events.extend(take_events(ssd));
     run.events = events;
-    let new = ssd.violations().into_iter().skip(logged);
+    let new = self::logged(ssd).into_iter().skip(logged);
     let (late, wrong): (Vec<_>, Vec<_>) = new.partition(|violation| run.recovery.explains(violation));
     run.recovery.late_doorbells = late.len() as u64;
     run.violations = self::violations(ssd) - violations - run.recovery.late_doorbells;
@@ -68,6 +70,11 @@ pub fn bench(ssd: &Ssd, target: Target, job: &Job, control: &Control) -> Result<
 /// Violations so far, all of them: the log with their words is bounded.
 fn violations(ssd: &Ssd) -> u64 {
     ssd.soft().map_or(0, |soft| soft.statistics().violations)
+}
+
+/// The first of them.
+fn logged(ssd: &Ssd) -> Vec<Violation> {
+    ssd.soft().map(|soft| soft.violations()).unwrap_or_default()
 }
 
 /// Fill, warm up, measure, check.
@@ -124,19 +131,14 @@ impl CpuTimes {
 
 impl Limits {
     /// The limits of namespace `nsid` of `ssd`.
-    pub fn of(ssd: &Ssd, nsid: u32) -> Result<Limits, RunError> {
-        let found = ssd.namespaces().iter().find(|namespace| namespace.nsid.get() == nsid);
-        let namespace = found.ok_or_else(|| {
-            let usable: Vec<String> = ssd.namespaces().iter().map(|n| n.nsid.get().to_string()).collect();
-            RunError::Namespace { nsid, usable: usable.join(", ") }
-        })?;
-        let described = warpbell::DataPointers::max_bytes(ssd.data_path().descriptor);
+    pub fn of(ssd: &Ssd, nsid: Nsid) -> Result<Limits, RunError> {
+        let namespace = ssd.namespace(Some(nsid))?;
         Ok(Limits {
             nsid,
             blocks: namespace.blocks,
             block_size: namespace.block_size,
             exact_bytes: namespace.exact_bytes,
-            max_transfer_bytes: Some(ssd.max_transfer_bytes().unwrap_or(u64::MAX).min(described)),
+            max_transfer_bytes: Some(ssd.max_command_bytes()),
             max_entries: ssd.controller().max_entries(),
             queues: ssd.granted_queues(),
             wide_cids: ssd.controller().wide_cids(),
@@ -147,7 +149,7 @@ impl Limits {
 /// Checks `options` against `ssd`.
 pub fn resolve(ssd: &Ssd, options: &BenchOptions) -> Result<Job, RunError> {
     let mut job = Job::resolve(options, &Limits::of(ssd, options.nsid)?)?;
-    if ssd.stepped().is_some() {
+    if ClockKind::of(ssd) == ClockKind::Virtual {
         if let Some(threads) = options.threads.filter(|threads| *threads > 1) {
             let reason = "a device in virtual time has one thread for everything".to_owned();
             return Err(JobError::Conflict { flag: "threads", value: threads.to_string(), reason }.into());
@@ -164,16 +166,16 @@ pub fn resolve(ssd: &Ssd, options: &BenchOptions) -> Result<Job, RunError> {
 
 impl DeviceReport {
     /// What `ssd` says of itself and of its namespace `nsid`.
-    pub fn of(ssd: &Ssd, nsid: u32) -> Result<DeviceReport, RunError> {
-        let limits = Limits::of(ssd, nsid)?;
+    pub fn of(ssd: &Ssd, nsid: Nsid) -> Result<DeviceReport, RunError> {
+        let namespace = ssd.namespace(Some(nsid))?;
         Ok(DeviceReport {
             kind: kind(ssd).to_owned(),
             name: ssd.name().to_string(),
             model: ssd.identify().model().to_owned(),
             serial: ssd.identify().serial().to_owned(),
-            nsid,
-            block_size_bytes: limits.block_size,
-            blocks: limits.blocks,
+            nsid: nsid.get(),
+            block_size_bytes: namespace.block_size,
+            blocks: namespace.blocks,
         })
     }
 }

@@ -7,6 +7,7 @@ use warpbell::{BlockIo, Ssd};
 use crate::control::Control;
 use crate::error::RunError;
 use crate::job::{JobError, Limits};
+use warpbell::hw::{Lba, Nsid};
 
 /// Bytes that are copied at a time.
 const CHUNK: u64 = 1 << 20;
@@ -15,9 +16,9 @@ const CHUNK: u64 = 1 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// The namespace.
-    pub nsid: u32,
+    pub nsid: Nsid,
     /// First block.
-    pub lba: u64,
+    pub lba: Lba,
     /// Blocks.
     pub count: u64,
 }
@@ -28,18 +29,15 @@ impl Extent {
         let (blocks, nsid) = (limits.blocks, limits.nsid);
         let above =
             |flag, value: u64, limit: String| JobError::TooLarge { flag, value: value.to_string(), limit };
-        if self.lba >= blocks {
-            return Err(above(
-                "lba",
-                self.lba,
-                format!("{}, the last block of namespace {nsid}", blocks - 1),
-            ));
+        let lba = self.lba.get();
+        if lba >= blocks {
+            return Err(above("lba", lba, format!("{}, the last block of {nsid}", blocks - 1)));
         }
         if self.count == 0 {
             return Err(JobError::TooSmall { flag: "count", value: "0".into(), limit: "1".into() });
         }
-        if self.count > blocks - self.lba {
-            let limit = format!("{}, the blocks from LBA {} to the end", blocks - self.lba, self.lba);
+        if self.count > blocks - lba {
+            let limit = format!("{}, the blocks from {} to the end", blocks - lba, self.lba);
             return Err(above("count", self.count, limit));
         }
         Ok(())
@@ -97,23 +95,23 @@ pub fn write_blocks(
 }
 
 /// The extent in pieces that fit a chunk: where each begins, and its bytes.
-fn pieces(extent: Extent, block: u64) -> impl Iterator<Item = (u64, usize)> {
+fn pieces(extent: Extent, block: u64) -> impl Iterator<Item = (Lba, usize)> {
     let step = CHUNK / block;
-    let end = extent.lba + extent.count;
-    let len = move |lba: u64| (step.min(end - lba) * block) as usize;
-    (extent.lba..end).step_by(step as usize).map(move |lba| (lba, len(lba)))
+    let len = move |done: u64| (step.min(extent.count - done) * block) as usize;
+    (0..extent.count).step_by(step as usize).map(move |done| (extent.lba + done, len(done)))
 }
 
 /// Refuses writes to a block that a file fills only in part.
 fn check_tail(extent: &Extent, limits: &Limits) -> Result<(), JobError> {
     let block = u64::from(limits.block_size);
     let Some(exact) = limits.exact_bytes else { return Ok(()) };
-    if (extent.lba + extent.count) * block <= exact {
+    let end = extent.lba.get() + extent.count;
+    if end * block <= exact {
         return Ok(());
     }
     Err(JobError::Tail {
         flag: "lba",
-        value: extent.lba + extent.count - 1,
+        value: end - 1,
         tail: exact % block,
         block_size: limits.block_size,
         limit: exact / block * block,

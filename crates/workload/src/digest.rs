@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use warpbell::hw::Nsid;
+use warpbell::hw::{Lba, Nsid};
 use warpbell::kernels::abi::{ChunkResult, DigestArgs, WarpResult};
-use warpbell::{AttachOptions, Attachment, OpenTarget, SharedMemory, Sharing, Ssd, Target, describe_status};
+use warpbell::{
+    AttachOptions, Attachment, OpenTarget, Regions, SharedMemory, Sharing, Ssd, Target, describe_status,
+};
 
 use crate::array::{Array, crc_tables, mailbox};
 use crate::control::Control;
@@ -24,7 +26,7 @@ const MAX_CHUNK: u64 = 16 << 20;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DigestOptions {
     /// The namespace.
-    pub nsid: u32,
+    pub nsid: Nsid,
     /// Bytes of one read.
     pub bs: ByteSize,
     /// Warps, each with a queue of its own.
@@ -80,7 +82,7 @@ pub fn digest(
         device: device.name,
         device_kind: device.kind,
         target: target.open()?.to_string(),
-        nsid: options.nsid,
+        nsid: options.nsid.get(),
         crc32c: format!("{:08x}", read.crc32c),
         bytes,
         blocks: bytes.div_ceil(block),
@@ -157,7 +159,7 @@ fn launch(
         ..DigestArgs::new()
     };
     let launcher = Launcher::new(ssd, warps as usize, &[]);
-    let uses = (tables, reports.clone());
+    let uses = reports.chunks.lend(reports.warps.lend(tables.lend(Regions::new())));
     let kernel = Kernel { name: "digest", args, warps, mailbox: &reports.mailbox, limit: None, uses };
     launcher.run(&attachment, &kernel, control)?;
     if control.stopped() {
@@ -167,16 +169,16 @@ fn launch(
 }
 
 fn attach(ssd: &Ssd, target: Target, options: &DigestOptions, warps: u32) -> Result<Attachment, RunError> {
-    Ok(ssd.attach(&AttachOptions {
-        target,
-        nsid: Some(Nsid(options.nsid)),
-        queues: warps,
-        warps,
-        iodepth: LANES,
-        sharing: Sharing::Exclusive,
-        deadline: options.deadline,
-        ..AttachOptions::default()
-    })?)
+    Ok(ssd.attach(
+        &AttachOptions::new()
+            .target(target)
+            .nsid(Some(options.nsid))
+            .queues(warps)
+            .warps(warps)
+            .iodepth(LANES)
+            .sharing(Sharing::Exclusive)
+            .deadline(options.deadline),
+    )?)
 }
 
 /// Puts the chunks' checksums together, if all of them were read.
@@ -185,7 +187,7 @@ fn combine(reports: &Reports, options: &DigestOptions, (bytes, chunk): (u64, u64
     let mut failure = None;
     reports.warps.for_each(|_, warp| {
         if warp.errors > 0 {
-            failure.get_or_insert((Some(warp.error_lba), warp.error_status));
+            failure.get_or_insert((Some(Lba(warp.error_lba)), warp.error_status));
         }
         (start, end) = (start.min(warp.start_ns), end.max(warp.end_ns));
     })?;
@@ -206,6 +208,6 @@ fn combine(reports: &Reports, options: &DigestOptions, (bytes, chunk): (u64, u64
     Ok(Read { crc32c, runtime_ns: end.saturating_sub(start) })
 }
 
-fn failed(nsid: u32, lba: Option<u64>, status: u32) -> RunError {
-    RunError::Command { op: "read".to_owned(), nsid, lba, status: describe_status(status) }
+fn failed(nsid: Nsid, lba: Option<Lba>, status: u32) -> RunError {
+    warpbell::Error::Command { op: "read".into(), nsid, lba, status: describe_status(status) }.into()
 }

@@ -1,7 +1,7 @@
 //! Why a workload did not run to its end.
 
 use warpbell::driver::DriverError;
-use warpbell::hw::MemoryError;
+use warpbell::hw::{Lba, MemoryError, Nsid};
 
 use crate::job::JobError;
 use crate::result::Failure;
@@ -21,18 +21,6 @@ pub enum RunError {
     /// Memory could not be had.
     #[error(transparent)]
     Memory(#[from] MemoryError),
-    /// A command failed in a workload that needs all of them.
-    #[error("{op} of namespace {nsid}{}: {status}", lba.map_or(String::new(), |lba| format!(", LBA {lba}")))]
-    Command {
-        /// `read` or `write`.
-        op: String,
-        /// Namespace.
-        nsid: u32,
-        /// First block of the command, where known.
-        lba: Option<u64>,
-        /// The status in words.
-        status: String,
-    },
     /// The data to write is not what was announced.
     #[error("standard input: {reason}")]
     Input {
@@ -46,14 +34,6 @@ pub enum RunError {
         side: &'static str,
         /// What the system said.
         source: std::io::Error,
-    },
-    /// A namespace that the device does not have.
-    #[error("--nsid {nsid}: the device has usable namespaces [{usable}]")]
-    Namespace {
-        /// What was given.
-        nsid: u32,
-        /// What there is.
-        usable: String,
     },
     /// A processor that this process may not use.
     #[error("--cpus {cpu}: {reason}")]
@@ -83,16 +63,13 @@ impl RunError {
     /// A failed command as the error of the whole workload.
     pub(crate) fn failed(failure: &Failure) -> RunError {
         let Failure { op, nsid, lba, status } = failure.clone();
-        RunError::Command { op, nsid, lba, status }
+        warpbell::Error::Command { op: op.into(), nsid: Nsid(nsid), lba: lba.map(Lba), status }.into()
     }
 
     /// The exit code of a command that ends with this error.
     pub fn exit_code(&self) -> u8 {
         match self {
-            RunError::Job(_)
-            | RunError::Namespace { .. }
-            | RunError::Processor { .. }
-            | RunError::VirtualTime { .. } => 2,
+            RunError::Job(_) | RunError::Processor { .. } | RunError::VirtualTime { .. } => 2,
             RunError::Warpbell(error) => error.exit_code(),
             RunError::Interrupted => 130,
             _ => 1,

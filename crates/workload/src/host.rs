@@ -129,13 +129,11 @@ impl Share<'_> {
     fn queue(&self) -> Result<HostQueue, RunError> {
         let bytes = u64::from(self.job.flights_per_queue()) * self.job.bs_bytes;
         let buffer = self.ssd.buffer(checked_len(bytes)?)?;
-        let options = IoQueueOptions {
-            deadline: self.job.deadline,
-            sq_batch: BATCH,
-            cq_batch: BATCH,
-            retry: RetryPolicy::of(self.ssd.identify(), self.job.retries),
-            ..IoQueueOptions::default()
-        };
+        let options = IoQueueOptions::new()
+            .deadline(self.job.deadline)
+            .sq_batch(BATCH)
+            .cq_batch(BATCH)
+            .retry(RetryPolicy::of(self.ssd.identify(), self.job.retries));
         let notification = match self.job.completion {
             Completion::Poll => Notification::Polled,
             Completion::Interrupt => Notification::Interrupt,

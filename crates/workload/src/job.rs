@@ -12,13 +12,14 @@ pub use blocks::DEFAULT_BLOCK;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use warpbell::TraceSpec;
 use warpbell::kernels::abi::HISTOGRAM_BUCKETS;
 
 use crate::options::{Access, Api, BenchOptions, Completion, Protocol, Sharing, Verify};
 use crate::size::ByteSize;
 use crate::trace::{self, SsdReplay};
+use warpbell::hw::Nsid;
 
 /// The most that `--iodepth` can be: a ring has at most 65,536 entries and one stays empty.
 pub const MAX_DEPTH: u32 = 65_535;
@@ -37,7 +38,7 @@ pub const DEFAULT_RUNTIME: Duration = Duration::from_secs(3);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The namespace.
-    pub nsid: u32,
+    pub nsid: Nsid,
     /// Its blocks.
     pub blocks: u64,
     /// Bytes of a block.
@@ -116,6 +117,11 @@ pub enum JobError {
     },
 }
 
+/// As reports have it.
+fn number<S: Serializer>(nsid: &Nsid, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_u32(nsid.get())
+}
+
 /// One run, ready to start: every range and count lies inside its limit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Job {
@@ -168,7 +174,8 @@ pub struct Job {
     /// Seed of addresses, directions and contents.
     pub seed: u64,
     /// The namespace.
-    pub nsid: u32,
+    #[serde(serialize_with = "number")]
+    pub nsid: Nsid,
     /// Bytes of a block.
     pub block_size_bytes: u32,
     /// How long to measure.

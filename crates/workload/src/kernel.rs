@@ -12,9 +12,11 @@ pub use array::{AccessCost, ArrayReport};
 
 use std::time::Duration;
 
-use warpbell::hw::Nsid;
+use warpbell::hw::Lba;
 use warpbell::kernels::abi::{self, BenchArgs, WarpResult};
-use warpbell::{AttachOptions, Attachment, Buffer, OpenTarget, SharedMemory, Ssd, Target, describe_status};
+use warpbell::{
+    AttachOptions, Attachment, Buffer, OpenTarget, Regions, SharedMemory, Ssd, Target, describe_status,
+};
 
 use crate::array::{Array, crc_tables, mailbox};
 use crate::bench::Runner;
@@ -51,22 +53,20 @@ const MARGIN: Duration = Duration::from_secs(30);
 impl<'a> KernelRunner<'a> {
     /// Queues for `job`.
     pub(crate) fn attach(ssd: &Ssd, target: Target, job: &Job) -> Result<Attachment, RunError> {
-        let options = AttachOptions {
-            target,
-            nsid: Some(Nsid(job.nsid)),
-            queues: job.queues.into(),
-            warps: job.queue_warps(),
-            iodepth: job.iodepth,
-            tokens: Some(job.tokens_per_lane),
-            sharing: match job.sharing {
+        let options = AttachOptions::new()
+            .target(target)
+            .nsid(Some(job.nsid))
+            .queues(job.queues.into())
+            .warps(job.queue_warps())
+            .iodepth(job.iodepth)
+            .commands_per_lane(Some(job.tokens_per_lane))
+            .sharing(match job.sharing {
                 Sharing::Exclusive => warpbell::Sharing::Exclusive,
                 Sharing::Shared => warpbell::Sharing::Shared,
-            },
-            deadline: job.deadline,
-            recovery: job.recover,
-            trace: job.trace(),
-            ..AttachOptions::default()
-        };
+            })
+            .deadline(job.deadline)
+            .recovery(job.recover)
+            .trace(job.trace());
         Ok(ssd.attach(&options)?)
     }
 
@@ -112,7 +112,7 @@ impl<'a> KernelRunner<'a> {
             warps: job.warps,
             mailbox: &memory.mailbox,
             limit: self.limit(work),
-            uses: (self.tables.clone(), memory.clone()),
+            uses: self.uses(&memory),
         };
         let launched = self.launcher.run(self.attachment, &kernel, control)?;
         let mut outcome = memory.outcome(job, operation(work.read_percent))?;
@@ -123,6 +123,15 @@ impl<'a> KernelRunner<'a> {
     /// How long a launch that does `work` may take, where that is known.
     fn limit(&self, work: &Work) -> Option<Duration> {
         work.runtime.map(|runtime| runtime.saturating_add(self.longest_io()))
+    }
+
+    /// What every launch uses.
+    fn uses(&self, memory: &LaunchMemory) -> Regions {
+        let uses = memory.results.lend(self.tables.lend(Regions::new()));
+        match &memory.histograms {
+            Some(histograms) => histograms.lend(uses),
+            None => uses,
+        }
     }
 
     /// Arguments of a launch that does `work`.
@@ -273,7 +282,7 @@ fn add(outcome: &mut Outcome, job: &Job, operation: &str, warp: &WarpResult) {
     if warp.errors > 0 {
         outcome.fail(|| Failure {
             op: operation.to_owned(),
-            nsid: job.nsid,
+            nsid: job.nsid.get(),
             lba: Some(warp.error_lba),
             status: describe_status(warp.error_status),
         });
@@ -282,7 +291,7 @@ fn add(outcome: &mut Outcome, job: &Job, operation: &str, warp: &WarpResult) {
     let mut verify = VerifyReport { blocks: warp.reads * job.io_blocks(), ..Default::default() };
     if warp.mismatches > 0 {
         let (expected, actual) = (warp.expected, warp.actual);
-        verify.wrong(job.nsid, WrongBlock { lba: warp.mismatch_lba, expected, actual });
+        verify.wrong(job.nsid, WrongBlock { lba: Lba(warp.mismatch_lba), expected, actual });
         verify.mismatches = warp.mismatches;
     }
     outcome.merge_verify(verify);

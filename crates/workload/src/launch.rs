@@ -1,22 +1,21 @@
 //! Launches kernels, and stops them when asked to.
 
-use std::any::Any;
 use std::mem::offset_of;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use warpbell::kernels::abi::{BLOCK_THREADS_MAX, Mailbox, Plain};
+use warpbell::kernels::abi::{BLOCK_THREADS_MAX, KernelArgs, Mailbox};
 use warpbell::kernels::cpu::{self, Counters, Threads};
 use warpbell::soft::SoftDevice;
-use warpbell::{Attachment, Launch, LaunchReport, OpenTarget, Recovery, SharedMemory, Ssd};
+use warpbell::{Attachment, Launch, LaunchReport, OpenTarget, Recovery, Regions, SharedMemory, Ssd};
 
 use crate::control::Control;
 use crate::cpu::{nanoseconds, thread_time};
 use crate::error::RunError;
 use crate::job::LANES;
 use crate::result::Costs;
-use crate::stopwatch::wait as wait_for_controller;
+use crate::stopwatch::{stepped, wait as wait_for_controller};
 
 /// Turns of warps between two looks at the wish to stop, in virtual time.
 const TURNS: u32 = 1 << 14;
@@ -33,15 +32,15 @@ pub(crate) struct Launcher<'a> {
 }
 
 /// One launch: a kernel, and the memory through which it is stopped.
-pub(crate) struct Kernel<'a, T, U> {
+pub(crate) struct Kernel<'a, T> {
     pub(crate) name: &'static str,
     pub(crate) args: T,
     pub(crate) warps: u32,
     pub(crate) mailbox: &'a SharedMemory,
     /// How long it may run, where that is known.
     pub(crate) limit: Option<Duration>,
-    /// What its arguments point to, beside queues and buffers.
-    pub(crate) uses: U,
+    /// What its arguments point to, beside queues, buffers and mailbox.
+    pub(crate) uses: Regions,
 }
 
 /// A block of a launch.
@@ -64,14 +63,14 @@ pub(crate) struct Launched {
 impl<'a> Launcher<'a> {
     /// Kernels over `ssd`, on these threads where they run on the CPU.
     pub(crate) fn new(ssd: &'a Ssd, threads: usize, cpus: &'a [usize]) -> Launcher<'a> {
-        Launcher { threads, cpus, stepped: ssd.stepped().map(|soft| (ssd, soft)) }
+        Launcher { threads, cpus, stepped: stepped(ssd).map(|soft| (ssd, soft)) }
     }
 
     /// Runs a kernel, and waits for its end.
-    pub(crate) fn run<T: Plain, U: Any + Clone + Send + Sync>(
+    pub(crate) fn run<T: KernelArgs>(
         &self,
         attachment: &Attachment,
-        kernel: &Kernel<'_, T, U>,
+        kernel: &Kernel<'_, T>,
         control: &Control,
     ) -> Result<Launched, RunError> {
         let warps = warps_per_block(attachment.target(), kernel.warps);
@@ -79,21 +78,23 @@ impl<'a> Launcher<'a> {
     }
 
     /// The same, in blocks of this kind.
-    pub(crate) fn run_in_blocks<T: Plain, U: Any + Clone + Send + Sync>(
+    pub(crate) fn run_in_blocks<T: KernelArgs>(
         &self,
         attachment: &Attachment,
-        kernel: &Kernel<'_, T, U>,
+        kernel: &Kernel<'_, T>,
         block: Block,
         control: &Control,
     ) -> Result<Launched, RunError> {
-        let target = attachment.target();
-        let launch = attachment.launch(&target.module()?, kernel.name, &kernel.args)?;
+        let uses = kernel.uses.clone().with(kernel.mailbox);
+        let launch = attachment.launch(kernel.name, &kernel.args, uses)?;
         let launch = launch.grid(kernel.warps / block.warps).block(block.warps * LANES);
         let launch = launch.shared_bytes(block.memory);
-        let launch = launch.mailbox(kernel.mailbox)?.keep(kernel.uses.clone());
+        let launch = launch.mailbox(kernel.mailbox)?;
         let launch = kernel.limit.map_or(launch.clone(), |limit| launch.limit(limit));
-        if let (Some((ssd, soft)), Some(on_cpu)) = (self.stepped, launch.on_cpu()) {
-            return run_stepped(&on_cpu, ssd.recovery(), soft, kernel.mailbox, control);
+        if let Some((ssd, soft)) = self.stepped
+            && let Some(worker) = launch.worker()?
+        {
+            return run_stepped(worker, ssd.recovery(), soft, kernel.mailbox, control);
         }
         Launched::by(launch, self.threads, self.cpus, control)
     }
@@ -138,14 +139,13 @@ fn warps_per_block(target: &OpenTarget, warps: u32) -> u32 {
 /// Runs a kernel on this thread, in the virtual time of its controller: where all warps only poll, the controller acts,
 /// or time passes until it can; and who watches the SSD takes a look.
 fn run_stepped(
-    launch: &cpu::Launch,
+    mut worker: cpu::Worker,
     recovery: &Recovery,
     soft: &SoftDevice,
     mailbox: &SharedMemory,
     control: &Control,
 ) -> Result<Launched, RunError> {
     let before = thread_time();
-    let mut worker = launch.worker().map_err(warpbell::Error::from)?;
     while !worker.finished().map_err(warpbell::Error::from)? {
         if *worker.step(TURNS) == cpu::State::Idle {
             wait_for_controller(soft);

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::size::ByteSize;
 use crate::trace::SsdReplay;
+use warpbell::hw::Nsid;
 
 /// An enumeration whose values users write and read in lower case. Further words of a value are read, never written.
 macro_rules! words {
@@ -239,7 +240,7 @@ pub struct BenchOptions {
     /// Whether and how data is checked.
     pub verify: Option<Verify>,
     /// The namespace.
-    pub nsid: u32,
+    pub nsid: Nsid,
     /// The longest that one command may take.
     pub deadline: Duration,
     /// How often a command that failed may be submitted once more.
@@ -284,7 +285,7 @@ impl Default for BenchOptions {
             ramp: Duration::ZERO,
             seed: 1,
             verify: None,
-            nsid: 1,
+            nsid: Nsid(1),
             deadline: Duration::from_secs(10),
             retries: 0,
             recover: true,

@@ -11,6 +11,7 @@ use crate::result::{Costs, CostsPerIo, Failure, Mismatch, NOT_COUNTED, Run, Traf
 use crate::stopwatch::ClockKind;
 use crate::trace::{Event, TraceSummary};
 use crate::unit::WrongBlock;
+use warpbell::hw::Nsid;
 
 /// Failures and wrong blocks that a report shows; all are counted.
 pub const EXAMPLES: usize = 10;
@@ -145,18 +146,20 @@ impl Outcome {
 
 impl VerifyReport {
     /// Counts a wrong block.
-    pub fn wrong(&mut self, nsid: u32, block: WrongBlock) {
+    pub fn wrong(&mut self, nsid: Nsid, block: WrongBlock) {
         self.mismatches += 1;
         if self.examples.len() < EXAMPLES {
             let digits = |crc| format!("{crc:08x}");
             let (expected, actual) = (digits(block.expected), digits(block.actual));
-            self.examples.push(Mismatch { nsid, lba: block.lba, expected, actual });
+            self.examples.push(Mismatch { nsid: nsid.get(), lba: block.lba.get(), expected, actual });
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use warpbell::hw::Lba;
+
     use super::*;
 
     #[test]
@@ -165,7 +168,7 @@ mod tests {
         for _ in 0..3 {
             let mut worker = Outcome { runtime_ns: 5, reads: 2, ..Default::default() };
             for lba in 0..7 {
-                worker.verify.wrong(1, WrongBlock { lba, expected: 0xab, actual: 1 });
+                worker.verify.wrong(Nsid(1), WrongBlock { lba: Lba(lba), expected: 0xab, actual: 1 });
                 worker.fail(|| Failure { op: "read".into(), nsid: 1, lba: None, status: "x".into() });
             }
             total.merge(worker);

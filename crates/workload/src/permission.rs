@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use warpbell::hw::Nsid;
 use warpbell::soft::{SoftConfig, StoreConfig};
 use warpbell::vfio::pci::{self, Sysfs};
 use warpbell::{Bdf, DeviceName, Ssd, same_file};
@@ -24,7 +25,7 @@ pub enum PermissionError {
 
 /// What can be refused without opening the device: a file that was not named by its path, or an SSD or socket where
 /// nothing was named at all.
-pub fn before(name: &DeviceName, allowed: &[String], nsid: u32) -> Result<(), PermissionError> {
+pub fn before(name: &DeviceName, allowed: &[String], nsid: Nsid) -> Result<(), PermissionError> {
     let object = match name {
         DeviceName::Soft(text) => match file_behind(text, nsid)? {
             Some(file) if allowed.iter().any(|allowed| same_file(&file, Path::new(allowed))) => return Ok(()),
@@ -84,9 +85,9 @@ fn refused(object: &str, allowed: &[String]) -> PermissionError {
 }
 
 /// The file behind a namespace of a soft controller, if there is one.
-fn file_behind(text: &str, nsid: u32) -> Result<Option<PathBuf>, PermissionError> {
+fn file_behind(text: &str, nsid: Nsid) -> Result<Option<PathBuf>, PermissionError> {
     let config = SoftConfig::parse(text).map_err(warpbell::Error::from)?;
-    let index = (nsid as usize).checked_sub(1);
+    let index = (nsid.get() as usize).checked_sub(1);
     let store = index.and_then(|index| config.namespaces.get(index)).map(|namespace| &namespace.store);
     Ok(match store {
         Some(StoreConfig::File { path, .. }) => Some(path.clone()),
@@ -98,7 +99,7 @@ fn file_behind(text: &str, nsid: u32) -> Result<Option<PathBuf>, PermissionError
 mod tests {
     use super::*;
 
-    fn check(name: &str, allowed: &[&str], nsid: u32) -> Result<(), String> {
+    fn check(name: &str, allowed: &[&str], nsid: Nsid) -> Result<(), String> {
         let allowed: Vec<String> = allowed.iter().map(|&text| text.to_owned()).collect();
         let name: DeviceName = name.parse().unwrap();
         before(&name, &allowed, nsid).map_err(|error| error.to_string())
@@ -112,26 +113,32 @@ mod tests {
         let name = format!("soft:size=1m,file={}", path.display());
         let folder = directory.path().file_name().unwrap().to_str().unwrap();
         let twisted = format!("{}/../{folder}/disk.img", directory.path().display());
-        assert_eq!(check(&name, &[], 1), Ok(()), "memory needs none");
-        assert!(check(&name, &[], 2).is_err());
-        assert!(check(&name, &["disk.img"], 2).is_err());
-        assert_eq!(check(&name, &[path.to_str().unwrap()], 2), Ok(()));
-        assert_eq!(check(&name, &["S1", &twisted], 2), Ok(()), "the same file by another path, among others");
+        assert_eq!(check(&name, &[], Nsid(1)), Ok(()), "memory needs none");
+        assert!(check(&name, &[], Nsid(2)).is_err());
+        assert!(check(&name, &["disk.img"], Nsid(2)).is_err());
+        assert_eq!(check(&name, &[path.to_str().unwrap()], Nsid(2)), Ok(()));
+        assert_eq!(
+            check(&name, &["S1", &twisted], Nsid(2)),
+            Ok(()),
+            "the same file by another path, among others"
+        );
     }
 
     #[test]
     fn an_ssd_is_written_only_under_a_name_of_its_own() {
-        let text = check("ff00:41:00.0", &[], 1).unwrap_err();
+        let text = check("ff00:41:00.0", &[], Nsid(1)).unwrap_err();
         assert!(text.contains("name it in --allow-write=ff00:41:00.0"), "{text}");
-        assert!(check("ff00:41:00.0", &["ff00:41:00.1"], 1).is_err());
-        assert!(check("ff00:41:00.0", &["ff00:41:00.0"], 1).is_ok());
-        assert!(check("sn:S64X", &["S64X"], 1).is_ok());
-        assert!(check("sn:S64X", &["sn:S64X"], 1).is_ok());
-        assert!(check("sn:S64X", &["S64Y"], 1).is_err());
-        assert!(check("sn:S64X", &["ff00:41:00.0"], 1).is_ok(), "it may be its address");
+        assert!(check("ff00:41:00.0", &["ff00:41:00.1"], Nsid(1)).is_err());
+        assert!(check("ff00:41:00.0", &["ff00:41:00.0"], Nsid(1)).is_ok());
+        assert!(check("sn:S64X", &["S64X"], Nsid(1)).is_ok());
+        assert!(check("sn:S64X", &["sn:S64X"], Nsid(1)).is_ok());
+        assert!(check("sn:S64X", &["S64Y"], Nsid(1)).is_err());
+        assert!(check("sn:S64X", &["ff00:41:00.0"], Nsid(1)).is_ok(), "it may be its address");
         let socket = "vfio-user:/run/x.sock";
-        assert!(check(socket, &[], 1).is_err() && check(socket, &["x"], 1).is_err());
-        assert!(check(socket, &["/run/x.sock"], 1).is_ok() && check(socket, &[socket], 1).is_ok());
+        assert!(check(socket, &[], Nsid(1)).is_err() && check(socket, &["x"], Nsid(1)).is_err());
+        assert!(
+            check(socket, &["/run/x.sock"], Nsid(1)).is_ok() && check(socket, &[socket], Nsid(1)).is_ok()
+        );
     }
 
     #[test]
@@ -139,7 +146,7 @@ mod tests {
         for (name, object) in
             [("41:00.0", "0000:41:00.0"), ("sn:S64X", "S64X"), ("vfio-user:/run/x.sock", "/run/x.sock")]
         {
-            let text = check(name, &[], 1).unwrap_err();
+            let text = check(name, &[], Nsid(1)).unwrap_err();
             assert!(text.contains(&format!("name it in --allow-write={object} to permit it")), "{text}");
         }
     }

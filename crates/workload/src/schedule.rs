@@ -83,6 +83,8 @@ impl Schedule {
 
 #[cfg(test)]
 mod tests {
+    use warpbell::hw::Nsid;
+
     use super::*;
     use crate::job::Limits;
     use crate::options::{Access, BenchOptions};
@@ -90,7 +92,7 @@ mod tests {
 
     fn job(rw: Access) -> Job {
         let limits = Limits {
-            nsid: 1,
+            nsid: Nsid(1),
             blocks: 80,
             block_size: 512,
             exact_bytes: None,

@@ -1,5 +1,6 @@
 //! The time that a run measures: real, or the virtual time of a stepped controller.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -23,7 +24,7 @@ pub enum ClockKind {
 impl ClockKind {
     /// The clock of runs on `ssd`.
     pub fn of(ssd: &Ssd) -> ClockKind {
-        if ssd.stepped().is_some() { ClockKind::Virtual } else { ClockKind::Monotonic }
+        if stepped(ssd).is_some() { ClockKind::Virtual } else { ClockKind::Monotonic }
     }
 }
 
@@ -37,7 +38,7 @@ pub(crate) enum Stopwatch<'a> {
 impl<'a> Stopwatch<'a> {
     /// One that starts now.
     pub(crate) fn start(ssd: &'a Ssd) -> Stopwatch<'a> {
-        match ssd.stepped() {
+        match stepped(ssd) {
             Some(soft) => Stopwatch::Virtual { soft, start: soft.clock().now() },
             None => Stopwatch::Real(Instant::now()),
         }
@@ -58,6 +59,11 @@ impl<'a> Stopwatch<'a> {
             wait(soft);
         }
     }
+}
+
+/// The soft controller behind it, if that works only when stepped, in virtual time.
+pub(crate) fn stepped(ssd: &Ssd) -> Option<&Arc<SoftDevice>> {
+    ssd.soft().filter(|soft| soft.is_stepped())
 }
 
 /// Lets a stepped controller act, or time pass until it can.

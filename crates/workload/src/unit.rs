@@ -4,6 +4,7 @@
 //! the same unit is still right. The form is that of the `verify` kernel (`warpbell_unit_header`).
 
 use crate::random::SplitMix64;
+use warpbell::hw::Lba;
 
 /// "WARPBELL", little endian.
 const MAGIC: u64 = 0x4c4c_4542_5052_4157;
@@ -16,7 +17,7 @@ const LBA_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WrongBlock {
     /// The block.
-    pub lba: u64,
+    pub lba: Lba,
     /// CRC-32C of the block as it was written.
     pub expected: u32,
     /// CRC-32C of the block as it was read.
@@ -24,14 +25,14 @@ pub struct WrongBlock {
 }
 
 /// Fills `unit`, which lies at `lba`.
-pub fn fill(unit: &mut [u8], lba: u64, seed: u64) {
+pub fn fill(unit: &mut [u8], lba: Lba, seed: u64) {
     let (header, payload) = unit.split_at_mut(HEADER);
-    let mut words = SplitMix64::from_state(seed ^ lba.wrapping_mul(LBA_FACTOR));
+    let mut words = SplitMix64::from_state(seed ^ lba.get().wrapping_mul(LBA_FACTOR));
     for word in payload.chunks_exact_mut(8) {
         word.copy_from_slice(&words.next_u64().to_le_bytes());
     }
     let (crc, bytes) = (crc32c::crc32c(payload), (HEADER + payload.len()) as u32);
-    header.copy_from_slice(&self::header(lba, seed, crc, bytes));
+    header.copy_from_slice(&self::header(lba.get(), seed, crc, bytes));
 }
 
 fn header(lba: u64, seed: u64, crc: u32, bytes: u32) -> [u8; HEADER] {
@@ -43,18 +44,18 @@ fn header(lba: u64, seed: u64, crc: u32, bytes: u32) -> [u8; HEADER] {
 }
 
 /// Compares `unit`, as read from `lba`, with what [`fill`] writes there.
-pub fn check(unit: &[u8], lba: u64, seed: u64, block_size: usize) -> Vec<WrongBlock> {
+pub fn check(unit: &[u8], lba: Lba, seed: u64, block_size: usize) -> Vec<WrongBlock> {
     let (found, payload) = unit.split_at(HEADER);
-    if found == header(lba, seed, crc32c::crc32c(payload), unit.len() as u32) {
+    if found == header(lba.get(), seed, crc32c::crc32c(payload), unit.len() as u32) {
         return Vec::new();
     }
     let mut right = vec![0; unit.len()];
     fill(&mut right, lba, seed);
-    let blocks = right.chunks(block_size).zip(unit.chunks(block_size)).zip(lba..);
+    let blocks = right.chunks(block_size).zip(unit.chunks(block_size)).zip(0..);
     blocks
         .filter(|((right, found), _)| right != found)
-        .map(|((right, found), lba)| WrongBlock {
-            lba,
+        .map(|((right, found), index)| WrongBlock {
+            lba: lba + index,
             expected: crc32c::crc32c(right),
             actual: crc32c::crc32c(found),
         })
@@ -68,22 +69,22 @@ mod tests {
     #[test]
     fn what_was_filled_is_right_at_its_place_only() {
         let mut unit = vec![0; 4096];
-        fill(&mut unit, 24, 7);
+        fill(&mut unit, Lba(24), 7);
         assert_eq!(&unit[..8], b"WARPBELL");
-        assert_eq!(check(&unit, 24, 7, 512), []);
-        assert_eq!(check(&unit, 25, 7, 512).len(), 8, "data of another address");
-        assert_eq!(check(&unit, 24, 8, 512).len(), 8, "data of another seed");
+        assert_eq!(check(&unit, Lba(24), 7, 512), []);
+        assert_eq!(check(&unit, Lba(25), 7, 512).len(), 8, "data of another address");
+        assert_eq!(check(&unit, Lba(24), 8, 512).len(), 8, "data of another seed");
     }
 
     #[test]
     fn a_wrong_byte_is_found_in_its_block() {
         let mut unit = vec![0; 4096];
-        fill(&mut unit, 24, 7);
+        fill(&mut unit, Lba(24), 7);
         for (byte, block) in [(0, 24), (31, 24), (32, 24), (1024, 26), (4095, 31)] {
             let mut wrong = unit.clone();
             wrong[byte] ^= 0x80;
-            let found = check(&wrong, 24, 7, 512);
-            assert_eq!(found.iter().map(|block| block.lba).collect::<Vec<_>>(), [block]);
+            let found = check(&wrong, Lba(24), 7, 512);
+            assert_eq!(found.iter().map(|block| block.lba).collect::<Vec<_>>(), [Lba(block)]);
             assert_eq!(found[0].actual, crc32c::crc32c(&wrong[(block as usize - 24) * 512..][..512]));
             assert_ne!(found[0].expected, found[0].actual);
         }

@@ -1,5 +1,6 @@
+// UNSAFETY: launches kernels of its own.
 //! Top-k search: the rows of a table of embeddings that are most like some queries.
-#![forbid(unsafe_code)]
+#![expect(unsafe_code, reason = "kernels are native code over the addresses that they are given")]
 
 #[path = "../table.rs"]
 mod table;
@@ -105,7 +106,8 @@ fn run(TopK { sizes, k, way, options }: &TopK) -> Result<(), Failure> {
             pad: 0,
         };
         let streamed = *way == Way::Streamed && pass.is_cached();
-        pass.launch(if streamed { "top_k_streamed" } else { "top_k" }, &args, rows)?;
+        // SAFETY: the kernel touches what its arguments name: memory of this pass.
+        unsafe { pass.launch(if streamed { "top_k_streamed" } else { "top_k" }, &args, rows) }?;
         let mut found = vec![Candidate { product: 0, row: NONE }; candidates(options)];
         lists.read(0, found.as_mut_bytes())?;
         Ok(merged(&found, k))

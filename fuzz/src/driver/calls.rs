@@ -106,12 +106,13 @@ impl<'a> Calls<'a> {
         if self.pairs.len() + self.queues.len() > 8 || self.choose(|choices| choices.one_in(4)) {
             return self.pairs.push(pair);
         }
-        let mut options = self.choose(|choices| IoQueueOptions {
-            deadline: DEADLINE,
-            sq_batch: choices.pick(&[1, 0, 32, 4]),
-            cq_batch: choices.pick(&[1, 0, 32, 4]),
-            flush: choices.one_in(5),
-            retry: RetryPolicy::default(),
+        let mut options = self.choose(|choices| {
+            IoQueueOptions::new()
+                .deadline(DEADLINE)
+                .sq_batch(choices.pick(&[1, 0, 32, 4]))
+                .cq_batch(choices.pick(&[1, 0, 32, 4]))
+                .flush(choices.one_in(5))
+                .retry(RetryPolicy::default())
         });
         if options.cq_batch == 4 {
             options.retry = controller.retry_policy(2);

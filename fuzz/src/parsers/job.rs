@@ -6,12 +6,13 @@ use std::time::Duration;
 use warpbell_workload::{BenchOptions, ByteSize, Job, Limits, parse_duration};
 
 use super::told;
+use warpbell_hw::Nsid;
 
 /// Resolves the job. What comes out of it keeps to what was asked and to the device.
 pub(super) fn resolve(text: &str) {
     let mut options = BenchOptions::default();
     let mut limits = Limits {
-        nsid: 1,
+        nsid: Nsid(1),
         blocks: 1 << 20,
         block_size: 512,
         exact_bytes: None,
@@ -75,7 +76,7 @@ fn option(options: &mut BenchOptions, name: &str, value: &str) -> Option<()> {
         "ramp" => options.ramp = time(value)?,
         "deadline" => options.deadline = time(value)?,
         "seed" => options.seed = parse(value)?,
-        "nsid" => options.nsid = parse(value)?,
+        "nsid" => options.nsid = Nsid(parse(value)?),
         "threads" => options.threads = Some(parse(value)?),
         _ => return None,
     }

@@ -1,6 +1,6 @@
 //! What the arguments of a launch must be, on every target.
 
-use super::Plain;
+use super::{KernelArgs, Plain};
 use crate::Error;
 
 /// Refuses arguments of another version of the interface, for structs that say theirs, and of another size than
@@ -11,6 +11,14 @@ pub fn check_arguments<T: Plain>(kernel: &str, args: &T, expected: u64) -> Resul
         check_version(kernel, bytes, version)?;
     }
     check_size(kernel, bytes, expected)
+}
+
+/// Refuses a kernel that takes other arguments.
+pub fn check_taken<T: KernelArgs>(kernel: &str) -> Result<(), Error> {
+    if T::KERNELS.contains(&kernel) {
+        return Ok(());
+    }
+    Err(Error::ArgumentType { kernel: kernel.to_owned(), args: T::NAME, known: T::KERNELS.join(", ") })
 }
 
 /// Refuses arguments of another size than the kernel's.

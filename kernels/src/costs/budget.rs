@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use toml::{Table, Value};
 
 use super::ARCHITECTURES;
-use crate::BUDGETS;
 use super::figures::Figure;
 use super::table::Probe;
+use crate::BUDGETS;
 
 /// What one figure may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -171,13 +171,14 @@ impl Explorer {
     /// Words of one store of a saved buffer.
     pub const STORE_WORDS: usize = size_of::<RawWaiting>() / 8;
 
-    /// Puts `lane` back to where it was when [`save`](Explorer::save) appended `from`: just these words, to this
-    /// explorer.
-    pub fn restore(&mut self, lane: usize, from: &[u64]) {
+    /// Puts `lane` back to where it was when [`save`](Explorer::save) appended `from`.
+    ///
+    /// # Safety
+    /// `from` is just the words that `save` of this explorer appended for this lane.
+    pub unsafe fn restore(&mut self, lane: usize, from: &[u64]) {
         let mut stop = RawStop::default();
         let (raw, table) = self.worker.explore();
-        // SAFETY: a living worker on its own thread; the caller vouches for the words as it does for the addresses
-        // in a kernel's arguments.
+        // SAFETY: a living worker on its own thread, and by the contract a state of this lane.
         unsafe { (table.restore)(raw, self.index(lane), from.as_ptr(), &mut stop) };
         self.next[lane] = (Next::of(&stop), stop.stores);
     }

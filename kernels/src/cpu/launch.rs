@@ -1,5 +1,8 @@
+// UNSAFETY: what a kernel does with addresses in its arguments is the caller's promise.
+#![expect(unsafe_code, reason = "constructors with a contract")]
 //! What to run, and under which schedule.
 
+use std::any::Any;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -30,18 +33,27 @@ pub struct Launch {
     pub(super) flags: u32,
     pub(super) hooks: Hooks,
     pub(super) charged: Option<Arc<Charged>>,
+    /// What the kernel uses. Goes after the workers, which have clones.
+    keep: Vec<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Launch {
     /// Runs `kernel` with `args`, at first as a single block of one warp.
-    pub fn new<T: Plain>(module: &Module, kernel: &str, args: &T) -> Result<Launch, Error> {
+    ///
+    /// # Safety
+    /// For the grid that the launch gets, the kernel touches memory that is valid until the last worker of the launch,
+    /// and of its clones, is gone. What is handed to [`keep`](Launch::keep) is.
+    pub unsafe fn new<T: Plain>(module: &Module, kernel: &str, args: &T) -> Result<Launch, Error> {
         let kernel = module.kernel(kernel)?;
         check_arguments(&kernel.name, args, kernel.args_size)?;
         Ok(Launch::checked(module, kernel, args.as_bytes()))
     }
 
     /// The same for an argument struct that this crate does not know.
-    pub fn with_bytes(module: &Module, kernel: &str, args: &[u8]) -> Result<Launch, Error> {
+    ///
+    /// # Safety
+    /// As for [`new`](Launch::new).
+    pub unsafe fn with_bytes(module: &Module, kernel: &str, args: &[u8]) -> Result<Launch, Error> {
         let kernel = module.kernel(kernel)?;
         check_size(&kernel.name, args, kernel.args_size)?;
         Ok(Launch::checked(module, kernel, args))
@@ -69,7 +81,14 @@ impl Launch {
             flags: 0,
             hooks: Hooks::new(),
             charged: None,
+            keep: Vec::new(),
         }
+    }
+
+    /// What the kernel uses: alive until the last worker is gone.
+    pub fn keep(mut self, used: impl Any + Send + Sync) -> Launch {
+        self.keep.push(Arc::new(used));
+        self
     }
 
     /// Blocks of the grid.

@@ -65,13 +65,16 @@ impl Module {
         Ok(BUILTIN.get_or_init(|| module).clone())
     }
 
-    /// The kernels of a shared object that [`Variant`](crate::toolchain::Variant) compiled. Its code is
-    /// trusted as this program's own is.
-    pub fn load(path: &Path) -> Result<Module, Error> {
+    /// The kernels of a shared object that [`Variant`](crate::toolchain::Variant) compiled.
+    ///
+    /// # Safety
+    /// Its code is trusted as this program's own is: its initialisers run now, and its kernels in launches.
+    pub unsafe fn load(path: &Path) -> Result<Module, Error> {
         Module::load_as(&path.display().to_string(), path, &[])
     }
 
-    /// The same, under a name for messages, and without these rules of `mutation.cuh`.
+    /// The same, under a name for messages, and without these rules of `mutation.cuh`. Who calls it vouches for the object:
+    /// the toolchain, for what it compiled.
     pub(crate) fn load_as(name: &str, path: &Path, rules: &[String]) -> Result<Module, Error> {
         let failed = |source| Error::Load { path: path.to_owned(), source };
         // SAFETY: the object's initialisers run. They are those of C++ static data; the caller vouches for

@@ -10,6 +10,7 @@ use super::device::Device;
 use super::locals::{Input, Locals};
 use super::roles::Roles;
 use super::symmetry::Symmetry;
+use crate::launches::restore;
 
 /// Loads that nobody is known to disturb, one after the other, before others get a turn all the same: the lane may
 /// wait for somebody who was not seen to write yet.
@@ -191,7 +192,7 @@ impl Model {
         self.spare.extend_from_slice(self.locals[lane].control(place));
         self.spare[1] = stores;
         self.spare.extend_from_slice(buffer);
-        self.explorer.restore(lane, &self.spare);
+        restore(&mut self.explorer, lane, &self.spare);
         self.place[lane] = place;
     }
 

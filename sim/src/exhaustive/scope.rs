@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::mem::offset_of;
 
 use warpbell_kernels::abi::{self, Plain};
-use warpbell_kernels::cpu::{Launch, Module};
+use warpbell_kernels::cpu::Module;
 use zerocopy::IntoBytes;
 
 use super::alike;
@@ -13,6 +13,7 @@ use super::device::{Device, POISON, Rings};
 use super::model::Model;
 use super::search::{Budget, Report, Search};
 use super::symmetry::{Names, Symmetry};
+use crate::cpu_launch_bytes;
 
 /// The bounds of one check. `Scope::shared` and `Scope::exclusive` give small ones; the fields are there to be changed.
 #[derive(Clone, Debug)]
@@ -120,7 +121,7 @@ impl Scope {
     }
 
     fn model(&self, layout: Layout, module: &Module) -> anyhow::Result<Model> {
-        let launch = Launch::with_bytes(module, "exhaustive", layout.args(self).as_bytes())?.grid(self.warps);
+        let launch = cpu_launch_bytes(module, "exhaustive", layout.args(self).as_bytes())?.grid(self.warps);
         let symmetry = layout.symmetry(self);
         let device = Device::new(layout.rings, self.start);
         let model = Model::new(&launch, layout.arena, Some(device), self.leaps, self.reduce)?;

@@ -13,6 +13,7 @@ use super::outcome::{Command, Facts, Who};
 use super::plan::Plan;
 use crate::breach::Breach;
 use crate::findings::Finding;
+use warpbell_hw::Lba;
 
 /// Checks every block, from one loss of power to the next.
 pub(super) fn check(plan: &Plan, facts: &mut Facts) {
@@ -177,7 +178,8 @@ impl Block<'_> {
     fn repaired(&self, word: u64, at: usize) -> Option<u64> {
         let mut bytes = word.to_le_bytes();
         let mut changed = false;
-        let hits = self.facts.faults.iter().filter(|f| f.kind == FaultKind::Corrupt && f.lba == self.lba);
+        let hits =
+            self.facts.faults.iter().filter(|f| f.kind == FaultKind::Corrupt && f.lba == Lba(self.lba));
         for fault in hits {
             let Some(byte) =
                 fault.offset.and_then(|offset| (offset as usize).checked_sub(at)).filter(|b| *b < 8)

@@ -290,15 +290,13 @@ impl Plan {
 
     /// How the device is opened.
     pub fn open_options(&self) -> OpenOptions {
-        OpenOptions {
-            queues: Some(self.queues as u16 * if self.recovery == 0 { 1 } else { 4 } + 4),
-            recovery: self.recovery_policy(),
-            doorbell_buffer: if self.dbbuf == 0 { DoorbellBuffer::Off } else { DoorbellBuffer::On },
-            weighted_round_robin: self.weighted != 0,
-            wide_cids: self.wide != 0,
-            rings: if self.cmb == 0 { RingPlacement::Host } else { RingPlacement::Cmb },
-            ..OpenOptions::default()
-        }
+        OpenOptions::new()
+            .queues(Some(self.queues as u16 * if self.recovery == 0 { 1 } else { 4 } + 4))
+            .recovery(self.recovery_policy())
+            .doorbell_buffer(if self.dbbuf == 0 { DoorbellBuffer::Off } else { DoorbellBuffer::On })
+            .weighted_round_robin(self.weighted != 0)
+            .wide_cids(self.wide != 0)
+            .rings(if self.cmb == 0 { RingPlacement::Host } else { RingPlacement::Cmb })
     }
 
     /// Priority of the kernels' queues.

@@ -9,7 +9,7 @@ use anyhow::Context;
 use crossbeam::channel::Receiver;
 use parking_lot::Mutex;
 use warpbell::{AttachOptions, Attachment, DeviceName, Launch, Ssd, SsdEvent};
-use warpbell_hw::{Device, Nsid, Window};
+use warpbell_hw::{Device, Lba, Nsid, Window};
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu::{Hooks, MemoryEvent, Module};
 use warpbell_softctl::{FaultKind, InjectedFault, SoftConfig, SoftDevice};
@@ -26,6 +26,8 @@ use super::wire::Wire;
 use super::world::World;
 use crate::findings::Finding;
 use crate::witness::Witness;
+use crate::{TestLaunch, on_cpu};
+use warpbell::test_hooks::TestSsd;
 
 /// More than there are faults that a plan injects.
 const MOST_TRIES: u32 = 24;
@@ -142,7 +144,7 @@ impl<'a> Run<'a> {
             let word = self.plan.initial(lba).to_le_bytes();
             block[..8].copy_from_slice(&word);
             block[last..].copy_from_slice(&word);
-            self.soft.poke(self.plan.nsid(), lba, &block)?;
+            self.soft.poke(Nsid(self.plan.nsid()), Lba(lba), &block)?;
         }
         Ok(())
     }
@@ -184,20 +186,18 @@ impl<'a> Run<'a> {
             return Ok(!self.facts.gone);
         }
         let plan = self.plan;
-        let options = AttachOptions {
-            nsid: Some(Nsid(plan.nsid())),
-            priority: plan.priority(),
-            queues: plan.queues as u32,
-            warps: plan.warp_numbers().0 as u32,
-            iodepth: plan.entries as u32 - 1,
-            tokens: Some(plan.tokens as u32),
-            sharing: plan.sharing(),
-            deadline: plan.wait_limit(),
-            start: plan.start,
-            recovery: plan.recovery != 0,
-            spares: plan.spares as u32,
-            ..AttachOptions::default()
-        };
+        let options = AttachOptions::new()
+            .nsid(Some(Nsid(plan.nsid())))
+            .priority(plan.priority())
+            .queues(plan.queues as u32)
+            .warps(plan.warp_numbers().0 as u32)
+            .iodepth(plan.entries as u32 - 1)
+            .commands_per_lane(Some(plan.tokens as u32))
+            .sharing(plan.sharing())
+            .deadline(plan.wait_limit())
+            .start(plan.start)
+            .recovery(plan.recovery != 0)
+            .spares(plan.spares as u32);
         let Some(attachment) = self.attach_at_last(kernel, &options)? else { return Ok(false) };
         let queues = (0..plan.queues as usize).map(|index| attachment.queue(index));
         let queues = queues.collect::<Result<Vec<_>, _>>()?;
@@ -285,7 +285,7 @@ impl<'a> Run<'a> {
         let schedule = plan.schedule();
         let launch = attached.attachment.launch_bytes(&self.module.clone().into(), "sim", args.as_bytes())?;
         let launch = launch.grid((plan.warps / plan.block_warps) as u32).block(32 * plan.block_warps as u32);
-        let on_cpu = launch.on_cpu().context("a launch on the CPU")?;
+        let on_cpu = on_cpu(&launch).context("a launch on the CPU")?;
         let worker = on_cpu
             .seed(if schedule.random { (plan.seed << 2 | kernel) + 1 } else { 0 })
             .preempt_one_in(schedule.preempt_one_in)

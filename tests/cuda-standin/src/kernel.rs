@@ -1,3 +1,5 @@
+// UNSAFETY: runs kernels as the driver does, over whatever addresses its client hands over.
+#![expect(unsafe_code, reason = "a driver launches what its client says")]
 //! Modules, their functions, and launches on the CPU executor.
 
 use std::collections::HashMap;
@@ -111,7 +113,8 @@ pub(crate) fn prepare(
     let Some(module) = find(name, options.modules.as_deref()) else {
         return Err(misuse(Code::INVALID_IMAGE, &format!("kernel {name} has no code for the CPU executor")));
     };
-    let launch = Launch::with_bytes(&module, name, args);
+    // SAFETY: the driver's contract: its client answers for the kernel and its arguments.
+    let launch = unsafe { Launch::with_bytes(&module, name, args) };
     let launch = launch.map_err(|error| misuse(Code::INVALID_VALUE, &error.to_string()))?;
     let workers = std::thread::available_parallelism().map_or(1, usize::from).min(shape.grid as usize);
     let each = resident.div_ceil(workers as u32);
@@ -163,7 +166,9 @@ fn watch(reach: &'static Reach, illegal: Arc<OnceLock<MemoryEvent>>) -> Hooks {
 fn find(kernel: &str, path: Option<&Path>) -> Option<cpu::Module> {
     let has = |module: &cpu::Module| module.kernel(kernel).is_ok();
     let built_in = cpu::Module::builtin().ok().filter(has);
-    built_in.or_else(|| objects(path?).iter().filter_map(|path| cpu::Module::load(path).ok()).find(has))
+    // SAFETY: whoever names the folder to this driver vouches for what is in it.
+    let load = |path: &PathBuf| unsafe { cpu::Module::load(path) }.ok();
+    built_in.or_else(|| objects(path?).iter().filter_map(load).find(has))
 }
 
 /// The shared objects at a path, newest first.

@@ -18,6 +18,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use crate::Disk;
 pub use model::Words;
 use model::fold;
+use warpbell_hw::{Lba, Nsid};
+use warpbell_sim::TestLaunch;
 use warpbell_sim::several::Several;
 
 /// Bytes of a volume's chunk.
@@ -142,14 +144,12 @@ impl Shape {
     /// How queues are attached.
     pub fn attach(&self, disk: &Disk) -> AttachOptions {
         let exclusive = self.sharing == Sharing::Exclusive;
-        AttachOptions {
-            queues: if exclusive { self.warps } else { disk.queues },
-            warps: self.warps * if exclusive { 1 } else { disk.queues },
-            sharing: self.sharing,
-            deadline: Duration::from_millis(10),
-            recovery: false,
-            ..AttachOptions::default()
-        }
+        AttachOptions::new()
+            .queues(if exclusive { self.warps } else { disk.queues })
+            .warps(self.warps * if exclusive { 1 } else { disk.queues })
+            .sharing(self.sharing)
+            .deadline(Duration::from_millis(10))
+            .recovery(false)
     }
 
     /// Stepped controllers, in virtual time.
@@ -366,7 +366,7 @@ impl<'a> Contents<'a> {
         let bytes: Vec<u8> = words.collect();
         for (number, bytes) in (0..).zip(bytes.chunks_exact(block)) {
             for (ssd, lba) in self.places(number) {
-                self.softs[ssd].poke(1, lba, bytes).expect("blocks");
+                self.softs[ssd].poke(Nsid(1), Lba(lba), bytes).expect("blocks");
             }
         }
         let page = u64::from(self.shape.spec.page_bytes);
@@ -381,7 +381,7 @@ impl<'a> Contents<'a> {
         for (number, bytes) in (0..).zip(bytes.chunks_exact_mut(block)) {
             let places = self.places(number);
             let (ssd, lba) = places[replica.min(places.len() - 1)];
-            self.softs[ssd].peek(1, lba, bytes).expect("blocks");
+            self.softs[ssd].peek(Nsid(1), Lba(lba), bytes).expect("blocks");
         }
         bytes
     }

@@ -11,6 +11,8 @@ use warpbell_kernels::cpu::{Idle, Threads};
 use warpbell_nvme::NvmOpcode;
 use warpbell_workload::Array;
 
+use warpbell_hw::{Lba, Nsid};
+use warpbell_sim::TestLaunch;
 use warpbell_sim::threaded::sized;
 
 const WARPS: u32 = 4;
@@ -175,14 +177,14 @@ impl Setting<'_> {
     }
 
     fn run(&self) -> anyhow::Result<Ran> {
-        let queues = self.ssd.attach(&AttachOptions {
-            target: self.target,
-            queues: if self.sharing == Sharing::Exclusive { WARPS } else { 1 },
-            warps: WARPS,
-            tokens: Some(TOKENS),
-            sharing: self.sharing,
-            ..AttachOptions::default()
-        })?;
+        let queues = self.ssd.attach(
+            &AttachOptions::new()
+                .target(self.target)
+                .queues(if self.sharing == Sharing::Exclusive { WARPS } else { 1 })
+                .warps(WARPS)
+                .commands_per_lane(Some(TOKENS))
+                .sharing(self.sharing),
+        )?;
         let target = queues.target();
         let ns = queues.namespace();
         let buffer = queues.buffer(PART_BLOCKS as usize * (1 << ns.block_shift))?;
@@ -200,7 +202,7 @@ impl Setting<'_> {
         };
         let before = self.written();
         let threads = Threads { workers: 2, idle: Idle::YieldAfter(8), ..Threads::default() };
-        let launch = queues.launch(&target.module()?, self.calls.kernel(), &args)?;
+        let launch = queues.launch_bytes(&target.module()?, self.calls.kernel(), &args)?;
         let launch = launch.grid(WARPS / WARPS_OF_BLOCK).block(32 * WARPS_OF_BLOCK).threads(threads);
         let launch = launch
             .shared_bytes(self.calls.shared_bytes())
@@ -243,7 +245,7 @@ impl Setting<'_> {
             for lane in 0..32 {
                 let mut block = vec![0; ran.block_bytes];
                 let lba = self.first_lba() + warp * u64::from(CHECK_WARP_BLOCKS) + lane;
-                soft.peek(ran.nsid, lba, &mut block)?;
+                soft.peek(Nsid(ran.nsid), Lba(lba), &mut block)?;
                 let (is_zero, even) = (block.iter().all(|byte| *byte == 0), lane % 2 == 0);
                 ensure!(is_zero == even, "warp {warp}, lane {lane}: deallocated: {even}, zeros: {is_zero}");
             }

@@ -8,6 +8,7 @@ use warpbell::{AttachOptions, Ssd, Target};
 use warpbell_driver::{IoQueue, IoQueueOptions, QueueSpec};
 use warpbell_nvme::command;
 
+use warpbell_hw::Lba;
 use warpbell_sim::{Blocks, Case, Rig};
 
 /// Longer than a reset takes on any machine.
@@ -117,8 +118,8 @@ pub fn works(ssd: &Ssd) {
     let namespace = ssd.namespaces()[0].clone();
     let written: Vec<u8> = (0..namespace.block_size).map(|at| (at % 251) as u8).collect();
     let mut read = vec![0; written.len()];
-    ssd.store(namespace.nsid.get(), 7, &written).expect("writes");
-    ssd.load(namespace.nsid.get(), 7, &mut read).expect("reads");
+    ssd.store(namespace.nsid, Lba(7), &written).expect("writes");
+    ssd.load(namespace.nsid, Lba(7), &mut read).expect("reads");
     assert!(read == written, "{}: what was written comes back", ssd.name());
     drop(ssd.attach(&AttachOptions::default()).expect("attaches"));
 }

@@ -6,11 +6,13 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use warpbell::kernels::abi::{VolumeCheckArgs, VolumeCheckResult};
 use warpbell::soft::FaultPlan;
+use warpbell::test_hooks::TestSsd;
 use warpbell::{
     AttachOptions, DeviceName, MemberReport, OpenOptions, Sharing, Ssd, Target, Volume, VolumeLayout,
     VolumeSpec,
 };
 use warpbell_kernels::cpu::{Idle, Threads};
+use warpbell_sim::TestLaunch;
 use warpbell_workload::Array;
 
 /// Warps of a launch.
@@ -36,7 +38,7 @@ impl Shape {
 /// Opens a soft controller by its settings and what goes wrong there.
 fn soft(settings: &str, faults: Option<&str>) -> anyhow::Result<Arc<Ssd>> {
     let faults = faults.map(FaultPlan::from_toml).transpose().context("the plan of faults")?;
-    let options = OpenOptions { faults, ..OpenOptions::default() };
+    let options = OpenOptions::new().faults(faults);
     Ok(Arc::new(Ssd::open(&DeviceName::Soft(settings.to_owned()), &options)?))
 }
 
@@ -71,13 +73,15 @@ impl Made {
     ) -> anyhow::Result<Made> {
         let mut queues = Vec::new();
         for ssd in &ssds {
-            queues.push(ssd.attach(&AttachOptions {
-                target,
-                queues: if sharing == Sharing::Exclusive { WARPS } else { 2 },
-                warps: WARPS,
-                sharing,
-                ..AttachOptions::default()
-            })?);
+            queues.push(
+                ssd.attach(
+                    &AttachOptions::new()
+                        .target(target)
+                        .queues(if sharing == Sharing::Exclusive { WARPS } else { 2 })
+                        .warps(WARPS)
+                        .sharing(sharing),
+                )?,
+            );
         }
         let Shape { layout, chunk_bytes, unit_blocks } = shape;
         let spec = VolumeSpec { layout, chunk_bytes, ..VolumeSpec::default() };
@@ -119,7 +123,7 @@ impl Made {
             ..VolumeCheckArgs::new()
         };
         let threads = Threads { workers: 2, idle: Idle::YieldAfter(8), ..Threads::default() };
-        let launch = self.volume.launch(&target.module()?, "volume_check", &args)?;
+        let launch = self.volume.launch_bytes(&target.module()?, "volume_check", &args)?;
         let launch = launch.grid(WARPS).threads(threads).keep(results.clone());
         launch.stop_flag(&stop, 0)?.limit(LIMIT).start()?.join()?;
         let all = results.all()?;

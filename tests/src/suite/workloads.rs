@@ -1,6 +1,7 @@
 //! Benchmarks with verification, as users run them: large and small transfers, by the host and by kernels.
 
 use warpbell::{Ssd, Target};
+use warpbell_hw::{Lba, Nsid};
 use warpbell_workload::{
     Access, Api, BenchOptions, ByteSize, Completion, Control, Policy, Protocol, Run, Sharing, Verify, bench,
     resolve,
@@ -46,7 +47,7 @@ pub fn apis_on(target: Target, ssd: &Ssd, nsid: u32, apis: &[Api]) {
                 io_limit: Some(ByteSize(range / 2)),
                 size: Some(ByteSize(range)),
                 verify: Some(Verify::Crc32c),
-                nsid,
+                nsid: Nsid(nsid),
                 threads: Some(1),
                 ..BenchOptions::default()
             };
@@ -132,11 +133,11 @@ pub fn boundaries(ssd: &Ssd, nsid: u32) {
     let namespace = ssd.namespace(Some(warpbell_hw::Nsid(nsid))).expect("the namespace").clone();
     let block = namespace.block_size as usize;
     let mut bytes = vec![0x5a; 2 * block];
-    ssd.store(nsid, namespace.blocks - 2, &bytes).expect("the last blocks are written");
+    ssd.store(Nsid(nsid), Lba(namespace.blocks - 2), &bytes).expect("the last blocks are written");
     bytes.fill(0);
-    ssd.load(nsid, namespace.blocks - 2, &mut bytes).expect("the last blocks are read");
+    ssd.load(Nsid(nsid), Lba(namespace.blocks - 2), &mut bytes).expect("the last blocks are read");
     assert!(bytes.iter().all(|byte| *byte == 0x5a), "{}: the last blocks hold what was written", ssd.name());
-    let text = ssd.load(nsid, namespace.blocks - 1, &mut bytes).expect_err("past the end");
+    let text = ssd.load(Nsid(nsid), Lba(namespace.blocks - 1), &mut bytes).expect_err("past the end");
     assert!(format!("{text:#}").contains(&(namespace.blocks - 1).to_string()), "{text:#}");
 }
 
@@ -155,7 +156,7 @@ pub fn read_errors_on(target: Target, ssd: &Ssd, nsid: u32, range: u64) {
             api,
             io_limit: Some(ByteSize(range)),
             size: Some(ByteSize(range)),
-            nsid,
+            nsid: Nsid(nsid),
             threads: Some(1),
             ..BenchOptions::default()
         };

@@ -6,15 +6,16 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use warpbell::{AttachOptions, Buffer, KernelMemory, SharedMemory, Sharing};
-use warpbell_hw::Device;
+use warpbell_hw::{Device, Lba, Nsid};
 use warpbell_kernels::abi;
-use warpbell_kernels::cpu::{Counters, Launch, Module};
+use warpbell_kernels::cpu::{Counters, Module};
 use warpbell_kernels::toolchain::Variant;
 use warpbell_sim::several::Several;
 use warpbell_softctl::{FaultPlan, NamespaceConfig, SoftConfig};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::watch::Watch;
+use warpbell_sim::cpu_launch_bytes;
 
 pub const SEEDS: u64 = 8;
 pub const BLOCK: u64 = 512;
@@ -154,13 +155,11 @@ impl Bed {
             ..SoftConfig::default()
         };
         let exclusive = setting.sharing == Sharing::Exclusive;
-        let options = AttachOptions {
-            queues: if exclusive { setting.agents } else { 1 },
-            warps: setting.agents,
-            sharing: setting.sharing,
-            deadline: Duration::from_millis(10),
-            ..AttachOptions::default()
-        };
+        let options = AttachOptions::new()
+            .queues(if exclusive { setting.agents } else { 1 })
+            .warps(setting.agents)
+            .sharing(setting.sharing)
+            .deadline(Duration::from_millis(10));
         let several = Several::new(vec![(config, options)]).expect("an SSD");
         let target = several.queues[0].target();
         let lanes = setting.compute as usize * 32;
@@ -209,7 +208,7 @@ impl Bed {
         let seen = watch.clone();
         let hooks = self.several.hooks()?.memory(move |event| seen.lock().look(event));
         let warps = setting.agents + setting.compute;
-        let launch = Launch::with_bytes(module, "agent_test", args.as_bytes())?.hooks(hooks);
+        let launch = cpu_launch_bytes(module, "agent_test", args.as_bytes())?.hooks(hooks);
         let launch = if setting.in_block {
             launch.block(32 * warps).shared_bytes(setting.compute * BOX as u32).observe_shared(true)
         } else {
@@ -236,7 +235,7 @@ impl Bed {
         let content = |block: u64| (11 + block).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (0..self.setting.blocks())
             .map(|block| {
-                self.several.softs[0].peek(1, block, &mut bytes).expect("a block");
+                self.several.softs[0].peek(Nsid(1), Lba(block), &mut bytes).expect("a block");
                 (u64::from_le_bytes(bytes[..8].try_into().expect("a word")), content(block))
             })
             .collect()

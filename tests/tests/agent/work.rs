@@ -7,12 +7,14 @@ use std::time::Duration;
 use warpbell::Sharing;
 use warpbell_kernels::abi;
 use warpbell_kernels::toolchain::Variant;
-use warpbell_sim::seeds;
+use warpbell_sim::{on_cpu, seeds};
 use warpbell_softctl::{Fault, FaultAction, FaultPlan, Selector};
 use warpbell_tests::documented;
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::bed::*;
+use warpbell_hw::{Lba, Nsid};
+use warpbell_sim::TestLaunch;
 
 const MODES: [Sharing; 2] = [Sharing::Exclusive, Sharing::Shared];
 
@@ -236,7 +238,7 @@ fn the_example_of_the_documentation_runs() {
         for block in 0..setting.blocks() {
             let mut bytes = vec![0; BLOCK as usize];
             bytes[..8].copy_from_slice(&(block * block).to_le_bytes());
-            bed.several.softs[0].poke(1, block, &bytes).expect("a block");
+            bed.several.softs[0].poke(Nsid(1), Lba(block), &bytes).expect("a block");
         }
         let queues = &bed.several.queues[0];
         let buffer = queues.buffer(setting.blocks() as usize * BLOCK as usize).expect("a buffer");
@@ -251,7 +253,7 @@ fn the_example_of_the_documentation_runs() {
             compute: 3,
         };
         let launch = queues.launch_bytes(&module.clone().into(), "agent_example", args.as_bytes());
-        let launch = launch.expect("a launch").grid(agents + 3).on_cpu().expect("the CPU target");
+        let launch = on_cpu(&launch.expect("a launch").grid(agents + 3)).expect("the CPU target");
         bed.several.run(launch, 3, |_| ()).expect("a run");
         let mut found = [0u64; 96];
         answers.read(0, found.as_mut_bytes()).expect("answers");

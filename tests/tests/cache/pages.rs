@@ -13,6 +13,8 @@ use warpbell_tests::cached::{
 };
 
 use crate::words::{MODES, MODULE};
+use warpbell_hw::{Lba, Nsid};
+use warpbell_sim::on_cpu;
 
 pub const NO_ROOM: u32 = abi::STATUS_LIBRARY | abi::NO_ROOM;
 const SEEDS: u64 = 4;
@@ -36,7 +38,7 @@ impl Bed {
         let several = shape.several();
         let cached = Cached::new(&shape, &several.queues);
         for number in 0..64 {
-            several.softs[0].poke(1, number, &block(number)).expect("a block");
+            several.softs[0].poke(Nsid(1), Lba(number), &block(number)).expect("a block");
         }
         Bed { several, cached }
     }
@@ -54,7 +56,7 @@ impl Bed {
         host: impl FnMut(u64),
     ) -> Result<Vec<Note>, String> {
         let launched = self.cached.pages(&self.several.queues, module, pages);
-        let on_cpu = launched.launch.on_cpu().expect("the CPU target");
+        let on_cpu = on_cpu(&launched.launch).expect("the CPU target");
         self.several.run(on_cpu, seed, host).map_err(|error| error.to_string())?;
         match self.several.violations().as_slice() {
             [] => Ok(launched.notes()),
@@ -68,7 +70,7 @@ impl Bed {
 
     pub fn block(&self, number: u64) -> Vec<u8> {
         let mut bytes = vec![0; 512];
-        self.several.softs[0].peek(1, number, &mut bytes).expect("a block");
+        self.several.softs[0].peek(Nsid(1), Lba(number), &mut bytes).expect("a block");
         bytes
     }
 

@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use warpbell::{Module, PageCacheSpec, Sharing, VolumeLayout};
 use warpbell_nvme::{NvmOpcode, Status, status::StatusCodeType};
+use warpbell_sim::on_cpu;
 use warpbell_softctl::{FaultAction, Selector};
 use warpbell_tests::Disk;
 use warpbell_tests::cached::{CHUNK, Cached, Contents, Kind, Shape, judge, source};
@@ -23,7 +24,7 @@ pub fn play(module: &Module, shape: &Shape, seed: u64, steps: u32, operations: u
     for launch in 0.. {
         let seed = seed * 1000 + launch;
         let launched = cached.words(&several.queues, module, seed, steps);
-        let on_cpu = launched.launch.on_cpu().expect("the CPU target");
+        let on_cpu = on_cpu(&launched.launch).expect("the CPU target");
         several.run(on_cpu, seed, |_| ()).map_err(|error| error.to_string())?;
         let digests = words.play(seed, steps);
         judge(&launched.notes(), &digests).map_err(|wrong| format!("seed {seed}: {wrong}"))?;
@@ -105,7 +106,7 @@ fn an_array_over_replicas_does_not_mind_one_that_fails() {
         let contents = Contents::new(&shape, several.softs.iter().map(|soft| &**soft).collect());
         let mut words = contents.fill(5);
         let launched = cached.words(&several.queues, &MODULE, 5, 60);
-        several.run(launched.launch.on_cpu().expect("the CPU target"), 5, |_| ()).expect("a run");
+        several.run(on_cpu(&launched.launch).expect("the CPU target"), 5, |_| ()).expect("a run");
         assert_eq!(judge(&launched.notes(), &words.play(5, 60)), Ok(()), "{opcode:?}");
         assert_eq!(Contents::new(&good, vec![&several.softs[1]]).check(&words), Ok(()), "{opcode:?}");
         assert_eq!(cached.report().error, None);

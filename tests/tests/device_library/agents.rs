@@ -5,6 +5,8 @@ use warpbell::{AttachOptions, DeviceName, OpenOptions, Ssd};
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::example::{AS_IT_IS, Examples, LANES, MODES};
+use warpbell::test_hooks::TestSsd;
+use warpbell_sim::TestLaunch;
 
 /// Warps of the block: an agent, and those that compute.
 const WARPS: usize = 4;
@@ -27,7 +29,7 @@ fn every_example_compiles_and_runs() {
     for (mode, sharing) in MODES {
         let name: DeviceName = "soft:size=1m".parse().expect("a device");
         let ssd = Ssd::open(&name, &OpenOptions::default()).expect("an SSD");
-        let queues = ssd.attach(&AttachOptions { sharing, ..AttachOptions::default() }).expect("a queue");
+        let queues = ssd.attach(&AttachOptions::new().sharing(sharing)).expect("a queue");
         let ns = queues.namespace();
         let target = queues.target();
         let (answers, stop) =

@@ -9,6 +9,9 @@ use warpbell_softctl::{Fault, FaultAction, FaultPlan, Selector};
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::example::{AS_IT_IS, Examples, LANES, MODES};
+use warpbell::test_hooks::TestSsd;
+use warpbell_hw::Lba;
+use warpbell_sim::TestLaunch;
 
 /// As in the page's frame.
 #[derive(IntoBytes, Immutable)]
@@ -27,7 +30,7 @@ fn open() -> Ssd {
     let selector = Selector { lba: Some(FAILS_ONCE..=FAILS_ONCE), count: Some(1), ..Selector::default() };
     let faults = FaultPlan { faults: vec![Fault { action, selector }], ..FaultPlan::default() };
     let name: DeviceName = "soft:size=1m".parse().expect("a device");
-    let options = OpenOptions { faults: Some(faults), ..OpenOptions::default() };
+    let options = OpenOptions::new().faults(Some(faults));
     Ssd::open(&name, &options).expect("an SSD")
 }
 
@@ -35,7 +38,7 @@ fn open() -> Ssd {
 fn attach(ssd: &Ssd, sharing: Sharing) -> Attachment {
     let queues = if sharing == Sharing::Exclusive { 2 } else { 1 };
     let deadline = Duration::from_secs(10);
-    let options = AttachOptions { queues, warps: 2, sharing, deadline, ..AttachOptions::default() };
+    let options = AttachOptions::new().queues(queues).warps(2).sharing(sharing).deadline(deadline);
     ssd.attach(&options).expect("queues")
 }
 
@@ -92,8 +95,9 @@ fn a_kernel_goes_on_after_its_queue_was_lost() {
 
 /// As the page has it: the test below compares.
 fn narrowed(queues: &Attachment) -> Result<warpbell::Lease, Error> {
-    let lease = queues.lease(&LeaseSpec { lbas: Some(0..64), read_only: true, ..LeaseSpec::default() })?;
-    let lease = lease.lease(&LeaseSpec { lbas: Some(4..8), ..LeaseSpec::default() })?;
+    let lease =
+        queues.lease(&LeaseSpec { lbas: Some(Lba(0)..Lba(64)), read_only: true, ..LeaseSpec::default() })?;
+    let lease = lease.lease(&LeaseSpec { lbas: Some(Lba(4)..Lba(8)), ..LeaseSpec::default() })?;
     Ok(lease)
 }
 
@@ -105,7 +109,7 @@ fn a_kernel_with_a_lease_is_refused_everything_else() {
         let ssd = open();
         let queues = attach(&ssd, sharing);
         let lease = narrowed(&queues).expect("a lease");
-        assert_eq!(lease.lbas(), 4..8);
+        assert_eq!(lease.lbas(), Lba(4)..Lba(8));
         for (kernel, text) in examples.of(mode, 0) {
             let (found, _data) = run(&examples, &queues, lease.namespace(), kernel);
             assert_eq!(found, [0; LANES], "{mode}:\n{text}");

@@ -8,6 +8,8 @@ use warpbell_tests::documented_part;
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::example::{Examples, LANES, MAPPINGS, MODES};
+use warpbell::test_hooks::TestSsd;
+use warpbell_sim::TestLaunch;
 
 /// Blocks of a launch, of a warp each.
 const WARPS: usize = 2;
@@ -54,7 +56,7 @@ fn run(examples: &Examples, mode: &str, sharing: Sharing, change: usize, layout:
     let name: DeviceName = "soft:size=1m".parse().expect("a device");
     let ssds = [(); 3].map(|()| Ssd::open(&name, &OpenOptions::default()).expect("an SSD"));
     let queues = WARPS as u32;
-    let options = AttachOptions { queues, warps: queues, sharing, ..AttachOptions::default() };
+    let options = AttachOptions::new().queues(queues).warps(queues).sharing(sharing);
     let each = ssds.each_ref().map(|ssd| ssd.attach(&options).expect("queues"));
     let spec = VolumeSpec { layout, chunk_bytes: 4096, distances: vec![2, 1, 3] };
     let volume = Volume::new(&each.each_ref(), &spec).expect("a volume");

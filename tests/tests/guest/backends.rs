@@ -16,7 +16,7 @@ const PAGE: usize = 4096;
 const STEP: usize = 2 * PAGE;
 
 pub fn device(bdf: Bdf, backend: Backend, own_dma_space: bool) -> Arc<PciDevice> {
-    let options = PciOptions { iommu: IommuChoice::Only(backend), own_dma_space };
+    let options = PciOptions::new().iommu(IommuChoice::Only(backend)).own_dma_space(own_dma_space);
     let device = PciDevice::open(bdf, &options).unwrap_or_else(|error| panic!("{backend}: {error}"));
     assert_eq!(device.route().backend, backend);
     device
@@ -24,7 +24,7 @@ pub fn device(bdf: Bdf, backend: Backend, own_dma_space: bool) -> Arc<PciDevice>
 
 /// Why a function cannot be opened.
 pub fn refusal(bdf: Bdf, iommu: IommuChoice) -> String {
-    let opened = PciDevice::open(bdf, &PciOptions { iommu, own_dma_space: true });
+    let opened = PciDevice::open(bdf, &PciOptions::new().iommu(iommu).own_dma_space(true));
     let text = opened.expect_err("refused").to_string();
     println!("{iommu}: {text}");
     text
@@ -33,7 +33,7 @@ pub fn refusal(bdf: Bdf, iommu: IommuChoice) -> String {
 /// The suite of the driver and the kernels, on one SSD.
 pub fn suite_holds(bdf: Bdf, backend: Backend) {
     for doorbell_buffer in [DoorbellBuffer::Off, DoorbellBuffer::On] {
-        let options = OpenOptions { doorbell_buffer, ..OpenOptions::default() };
+        let options = OpenOptions::new().doorbell_buffer(doorbell_buffer);
         let ssd = bed::over(device(bdf, backend, false), &options);
         suite::kernels(&ssd, 1);
         suite::both_apis(&ssd, 1);

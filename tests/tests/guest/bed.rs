@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use warpbell::test_hooks::TestSsd;
 use warpbell::{Bdf, DeviceName, ForeignMemory, OpenOptions, Ssd};
 use warpbell_hw::Device;
 use warpbell_vfio::pci::{self, BindOptions, BindPlan, Sysfs};

@@ -83,8 +83,7 @@ fn child_works_as_owner() {
 
 fn bind_for_nobody() {
     let (system, bdf) = (Sysfs::system(), bed::bind(ALONE));
-    let options =
-        BindOptions { user: Some(User { name: NOBODY.to_string(), uid: NOBODY }), ..BindOptions::default() };
+    let options = BindOptions::new().user(Some(User { name: NOBODY.to_string(), uid: NOBODY }));
     let plan = BindPlan::new(&system, bdf, &[bdf], &options).expect("a plan");
     plan.carry_out(&system, &system, &mut |step: &Step| println!("{step}")).expect("given");
 }

@@ -13,7 +13,7 @@ use warpbell_workload::Api;
 use crate::bed::{self, SSD_BYTES};
 
 fn with(doorbell_buffer: DoorbellBuffer) -> OpenOptions {
-    OpenOptions { doorbell_buffer, ..OpenOptions::default() }
+    OpenOptions::new().doorbell_buffer(doorbell_buffer)
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn the_suite_holds_with_prp_lists() {
     if !bed::is("four") {
         return;
     }
-    let ssd = bed::open(2, &OpenOptions { prp_only: true, ..OpenOptions::default() });
+    let ssd = bed::open(2, &OpenOptions::new().prp_only(true));
     assert_eq!(ssd.data_path().descriptor, Descriptor::Prp, "QEMU takes SGLs too, but most SSDs do not");
     suite::kernels(&ssd, 1);
     suite::both_apis(&ssd, 1);
@@ -79,7 +79,7 @@ fn rings_and_data_lie_in_memory_of_another_function() {
     for (rings, data) in
         [(rings.clone(), DataPlacement::Host), (RingPlacement::Host, data.clone()), (rings, data)]
     {
-        let ssd = bed::open(0, &OpenOptions { rings, data, ..with(DoorbellBuffer::Off) });
+        let ssd = bed::open(0, &with(DoorbellBuffer::Off).rings(rings).data(data));
         assert!(format!("{}", ssd.data_path()).contains("bar:"), "{}", ssd.data_path());
         suite::kernels(&ssd, 1);
         suite::both_apis(&ssd, 1);
@@ -93,7 +93,7 @@ fn cpu_queues_by_interrupt_and_polled_kernel_queues_work_on_one_ssd_at_once() {
     }
     let device = bed::device(1);
     let bdf = device.bdf();
-    let ssd = bed::over(device, &OpenOptions { admin_waiting: Waiting::Interrupt, ..OpenOptions::default() });
+    let ssd = bed::over(device, &OpenOptions::new().admin_waiting(Waiting::Interrupt));
     let before = bed::interrupts(bdf);
     assert!(before > 0, "admin commands were answered by interrupt");
     suite::interrupts_and_polling(&ssd);

@@ -35,7 +35,7 @@ fn the_suite_holds() {
 #[test]
 fn type1_is_the_first_choice_and_an_iommufd_that_plays_its_container_is_not_taken_for_it() {
     let Some(ssds) = ssds() else { return };
-    let open = || PciDevice::open(ssds[0], &PciOptions { own_dma_space: true, ..PciOptions::default() });
+    let open = || PciDevice::open(ssds[0], &PciOptions::new().own_dma_space(true));
     assert_eq!(open().expect("opens").route().backend, Backend::Type1);
     fs::rename("/dev/vfio/vfio", "/dev/vfio/type1").expect("renamed");
     std::os::unix::fs::symlink("/dev/iommu", "/dev/vfio/vfio").expect("linked");

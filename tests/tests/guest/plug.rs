@@ -15,6 +15,7 @@ use crate::bed;
 use crate::holdings::pinned_pages;
 use crate::load::{Diary, Load, await_commands, checked};
 use crate::monitor::Monitor;
+use warpbell_hw::{Lba, Nsid};
 
 /// Longer than QEMU and the guest's kernel take to plug and unplug.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -43,17 +44,17 @@ fn await_gone(monitor: &mut Monitor) {
 fn remembers(ssd: &Ssd, round: u8) {
     let (mut found, mark) = (vec![0; 4096], vec![0x40 + round; 4096]);
     if round > 0 {
-        ssd.load(1, 100_000, &mut found).expect("reads");
+        ssd.load(Nsid(1), Lba(100_000), &mut found).expect("reads");
         assert!(found.iter().all(|byte| *byte == 0x40 + round - 1), "what was written is still there");
     }
-    ssd.store(1, 100_000, &mark).expect("writes");
+    ssd.store(Nsid(1), Lba(100_000), &mark).expect("writes");
 }
 
 /// The host's own commands until it is told that the SSD is asked for: how many there were. They are the host's to stop.
 fn host_at_work(ssd: &Ssd, diary: &Diary) -> u64 {
     let (begin, mut block, mut done) = (Instant::now(), vec![0; 512], 0);
     while diary.count(|kind| matches!(kind, SsdEventKind::ReleaseRequested)) == 0 {
-        ssd.load(1, 7, &mut block).expect("reads, as long as nobody has asked");
+        ssd.load(Nsid(1), Lba(7), &mut block).expect("reads, as long as nobody has asked");
         done += 1;
         assert!(begin.elapsed() < LIMIT, "nobody told the host");
     }
@@ -117,8 +118,8 @@ fn who_only_wants_to_be_told_keeps_the_ssd_until_it_is_dropped() {
     }
     let mut monitor = Monitor::open();
     let other = bed::plain(1);
-    let tell = RecoveryPolicy { on_release: OnRelease::Tell, ..RecoveryPolicy::default() };
-    let ssd = bed::open(0, &OpenOptions { recovery: tell, ..OpenOptions::default() });
+    let tell = RecoveryPolicy::new().on_release(OnRelease::Tell);
+    let ssd = bed::open(0, &OpenOptions::new().recovery(tell));
     let asked = ssd.pci().expect("a PCI function").release_requests().expect("an eventfd");
     let diary = Diary::of(&ssd);
     monitor.execute("device_del", &json!({ "id": "nvme0" }));

@@ -114,10 +114,10 @@ fn one_of_four_is_lost_and_the_others_do_not_notice() {
     }
     const LOST: usize = 2;
     let before = pinned_pages();
-    let no_resets = RecoveryPolicy { resets: 0, ..RecoveryPolicy::default() };
+    let no_resets = RecoveryPolicy::new().resets(0);
     let options = |number| {
         let recovery = if number == LOST { no_resets.clone() } else { RecoveryPolicy::default() };
-        OpenOptions { recovery, ..OpenOptions::default() }
+        OpenOptions::new().recovery(recovery)
     };
     let ssds: Vec<Arc<Ssd>> = (0..4).map(|number| bed::open(number, &options(number))).collect();
     let diary = Diary::of(&ssds[LOST]);

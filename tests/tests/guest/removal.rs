@@ -73,8 +73,7 @@ fn child_works_until_the_end() {
         Case { entries: 64, async_depth: 4, commands: 16_000, read_range: 1024, ..Case::new("removal") };
     let rig = Rig::new(&Case { deadline: DEADLINE, ..case }, ssd.clone(), ssd.clone()).expect("a rig");
     let pair = ssd.controller().create_queue_pair(QueueSpec::new(64)).expect("a pair");
-    let mut queue = IoQueue::new(pair, IoQueueOptions { deadline: DEADLINE, ..IoQueueOptions::default() })
-        .expect("a queue");
+    let mut queue = IoQueue::new(pair, IoQueueOptions::new().deadline(DEADLINE)).expect("a queue");
     thread::scope(|scope| {
         let kernels = scope.spawn(|| run_on(&rig));
         let host = scope.spawn(move || {
@@ -152,10 +151,7 @@ fn every_wait_ends_when_the_ssd_is_gone() {
 /// pinned for it, though nobody deleted its queues.
 fn lose_one(api: Api, sharing: Sharing) {
     let (port, bdf) = (port_of(0), bed::bind(0));
-    let options = || OpenOptions {
-        recovery: RecoveryPolicy { reset: Duration::from_secs(2), ..RecoveryPolicy::default() },
-        ..OpenOptions::default()
-    };
+    let options = || OpenOptions::new().recovery(RecoveryPolicy::new().reset(Duration::from_secs(2)));
     let other = bed::open(1, &options());
     let pinned = pinned_pages();
     let lost = bed::open(0, &options());

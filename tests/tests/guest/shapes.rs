@@ -58,10 +58,7 @@ fn the_suite_holds_with_large_blocks_and_a_high_namespace_number() {
 }
 
 fn in_controller_memory(data: DataPlacement, doorbell_buffer: DoorbellBuffer) -> Arc<Ssd> {
-    bed::open(
-        FEW,
-        &OpenOptions { rings: RingPlacement::Cmb, data, doorbell_buffer, ..OpenOptions::default() },
-    )
+    bed::open(FEW, &OpenOptions::new().rings(RingPlacement::Cmb).data(data).doorbell_buffer(doorbell_buffer))
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use warpbell::test_hooks::TestSsd;
 use warpbell::{Attachment, DeviceName, Module, OpenOptions, Sharing, Ssd, VolumeLayout};
 use warpbell_kernels::cpu::{Idle, Threads};
 use warpbell_nvme::NvmOpcode;
@@ -25,7 +26,7 @@ fn open(shape: &Shape) -> (Vec<Ssd>, Vec<Attachment>) {
     };
     let ssds: Vec<Ssd> = shape.disks.iter().map(ssd).collect();
     let attach = |(ssd, disk): (&Ssd, &Disk)| {
-        let options = warpbell::AttachOptions { deadline: LIMIT, ..shape.attach(disk) };
+        let options = shape.attach(disk).deadline(LIMIT);
         ssd.attach(&options).expect("queues")
     };
     let queues = ssds.iter().zip(&shape.disks).map(attach).collect();

@@ -1,5 +1,6 @@
 //! The calls of each part of the library, on threads.
 
+use warpbell::test_hooks::TestSsd;
 use warpbell::{DeviceName, OpenOptions, Ssd, Target};
 use warpbell_tests::suite::{Calls, calls_on};
 

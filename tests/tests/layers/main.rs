@@ -1,5 +1,6 @@
 //! Tier S, on threads: every call of the device library beside those of queues, as sanitizers watch it.
 
+use warpbell::test_hooks::TestSsd;
 use warpbell::{DeviceName, OpenOptions, Ssd, Target};
 use warpbell_tests::suite;
 use warpbell_workload::Api;

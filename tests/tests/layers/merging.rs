@@ -1,8 +1,11 @@
 //! A table of values that warps look up by key, one by one and merged: fewer commands, and the same values.
 
 use warpbell::kernels::abi::{BufferRef, NamespaceRef};
+use warpbell::test_hooks::TestSsd;
 use warpbell::{AttachOptions, CompileOptions, DeviceName, OpenOptions, Program, Sharing, Ssd, Target};
+use warpbell_hw::{Lba, Nsid};
 use warpbell_nvme::NvmOpcode;
+use warpbell_sim::launch_program;
 use warpbell_sim::{Blocks, Draw};
 use warpbell_tests::documented;
 use warpbell_workload::Array;
@@ -65,14 +68,14 @@ fn table() -> Ssd {
     for (block, key) in contents.chunks_exact_mut(BLOCK).zip(0..) {
         block[..8].copy_from_slice(&value(key).to_le_bytes());
     }
-    ssd.store(1, 0, &contents).expect("the table is written");
+    ssd.store(Nsid(1), Lba(0), &contents).expect("the table is written");
     ssd
 }
 
 /// Read commands that it took, and each lane's digest.
 fn look_up(program: &Program, ssd: &Ssd, sharing: Sharing, keys: &[u64], merged: bool) -> (u64, Vec<u64>) {
     let queues = if sharing == Sharing::Exclusive { WARPS as u32 } else { 1 };
-    let options = AttachOptions { queues, warps: WARPS as u32, sharing, ..AttachOptions::default() };
+    let options = AttachOptions::new().queues(queues).warps(WARPS as u32).sharing(sharing);
     let queues = ssd.attach(&options).expect("queues");
     let buffer = queues.buffer(WARPS as usize * 32 * BLOCK).expect("memory");
     let wanted: Array<u64> = Array::new(queues.target(), keys.len()).expect("memory");
@@ -88,7 +91,7 @@ fn look_up(program: &Program, ssd: &Ssd, sharing: Sharing, keys: &[u64], merged:
     };
     let reads = || ssd.soft().expect("soft").statistics().commands(NvmOpcode::READ);
     let before = reads();
-    let launch = program.launch(&queues, "kv_example", &args).expect("a launch").grid(WARPS as u32);
+    let launch = launch_program(program, &queues, "kv_example", &args).expect("a launch").grid(WARPS as u32);
     launch.start().and_then(|run| run.join()).expect("a run");
     (reads() - before, digests.all().expect("digests"))
 }

@@ -1,11 +1,14 @@
 //! The page's example of reading ahead, by warps on threads that share a cache.
 
 use warpbell::kernels::abi::{BufferRef, CacheRef, NamespaceRef};
+use warpbell::test_hooks::TestSsd;
 use warpbell::{
     AttachOptions, CompileOptions, DeviceName, OpenOptions, PageCache, PageCacheSpec, Program, Sharing, Ssd,
     Target,
 };
+use warpbell_hw::{Lba, Nsid};
 use warpbell_sim::Blocks;
+use warpbell_sim::launch_program;
 use warpbell_tests::documented_of_caches;
 use warpbell_workload::Array;
 use zerocopy::{Immutable, IntoBytes};
@@ -40,8 +43,8 @@ fn the_example_of_prefetching() {
     let ssd = Ssd::open(&DeviceName::Soft("size=1m".to_owned()), &OpenOptions::default()).expect("opens");
     let contents: Vec<u8> =
         (0..WARPS * PAGES_EACH * WORDS).flat_map(|index| word(index).to_le_bytes()).collect();
-    ssd.store(1, 0, &contents).expect("the array is written");
-    let options = AttachOptions { warps: WARPS as u32, sharing: Sharing::Shared, ..AttachOptions::default() };
+    ssd.store(Nsid(1), Lba(0), &contents).expect("the array is written");
+    let options = AttachOptions::new().warps(WARPS as u32).sharing(Sharing::Shared);
     let queues = ssd.attach(&options).expect("queues");
     // Room for a sixth of the pages.
     let spec = PageCacheSpec { lines: 40, ..PageCacheSpec::default() };
@@ -55,7 +58,7 @@ fn the_example_of_prefetching() {
         pages_each: PAGES_EACH,
         sums: sums.address(),
     };
-    let launch = program.launch(&queues, "sum_ahead", &args).expect("a launch").grid(WARPS as u32);
+    let launch = launch_program(&program, &queues, "sum_ahead", &args).expect("a launch").grid(WARPS as u32);
     launch.keep(pages.memory()).start().and_then(|run| run.join()).expect("a run");
     let of_lane = |number: u64| {
         let (warp, lane) = (number / 32, number % 32);

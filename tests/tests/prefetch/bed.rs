@@ -8,11 +8,12 @@ use warpbell::{
     AttachOptions, Launch, Module, PageCache, PageCacheReport, PageCacheSpec, Sharing, Volume, VolumeLayout,
     VolumeSpec,
 };
-use warpbell_hw::Device;
+use warpbell_hw::{Device, Lba, Nsid};
 use warpbell_kernels::toolchain::Variant;
 use warpbell_kernels::{abi, cpu};
 use warpbell_nvme::NvmOpcode;
 use warpbell_sim::several::Several;
+use warpbell_sim::{TestLaunch, on_cpu};
 use warpbell_softctl::{FaultPlan, NamespaceConfig, Profile, SoftConfig, SoftDevice};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -104,15 +105,13 @@ impl Bed {
             profile,
             ..SoftConfig::default()
         };
-        let options = AttachOptions {
-            queues: if self.sharing == Sharing::Exclusive { self.warps } else { 1 },
-            warps: self.warps,
-            sharing: self.sharing,
-            tokens: self.tokens,
-            deadline: Duration::from_millis(10),
-            recovery: false,
-            ..AttachOptions::default()
-        };
+        let options = AttachOptions::new()
+            .queues(if self.sharing == Sharing::Exclusive { self.warps } else { 1 })
+            .warps(self.warps)
+            .sharing(self.sharing)
+            .commands_per_lane(self.tokens)
+            .deadline(Duration::from_millis(10))
+            .recovery(false);
         let ssds = if self.volume.is_some() { 3 } else { 1 };
         Several::new(vec![(config, options); ssds]).expect("SSDs")
     }
@@ -182,7 +181,7 @@ impl Bed {
         let reads =
             || several.softs.iter().map(|soft| soft.statistics().commands(NvmOpcode::READ)).sum::<u64>();
         let (begin, before) = (clock.clock().now(), reads());
-        go(launch.grid(self.warps).on_cpu().expect("the CPU target"));
+        go(on_cpu(&launch.grid(self.warps)).expect("the CPU target"));
         drop(of_volume);
         memory.read(0, notes.as_mut_bytes()).expect("notes");
         assert_eq!(several.violations(), Vec::<String>::new(), "{self:?}");
@@ -195,7 +194,7 @@ impl Bed {
         let words =
             |from: u64, to: u64| (from..to).flat_map(|word| mixed(word).to_le_bytes()).collect::<Vec<u8>>();
         let Some(spec) = &self.volume else {
-            return several.softs[0].poke(1, 0, &words(0, PAGES * PAGE / 8)).expect("contents");
+            return several.softs[0].poke(Nsid(1), Lba(0), &words(0, PAGES * PAGE / 8)).expect("contents");
         };
         let (chunk, ssds) = (spec.chunk_bytes / 8, several.softs.len() as u64);
         for number in 0..PAGES * PAGE / 8 / chunk {
@@ -206,7 +205,7 @@ impl Bed {
                     _ if number % ssds == ssd as u64 => number / ssds,
                     _ => continue,
                 };
-                soft.poke(1, row * chunk / 64, &contents).expect("contents");
+                soft.poke(Nsid(1), Lba(row * chunk / 64), &contents).expect("contents");
             }
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use warpbell::{SharedMemory, Sharing};
 use warpbell_kernels::abi;
-use warpbell_kernels::cpu::{Launch, Module};
+use warpbell_kernels::cpu::Module;
 use warpbell_nvme::Status;
 use warpbell_nvme::status::StatusCodeType;
 use warpbell_sim::simulation::{Moment, Outcome};
@@ -13,6 +13,7 @@ use warpbell_softctl::{Fault, FaultAction, FaultPlan, Selector};
 use zerocopy::IntoBytes;
 
 use crate::harness::*;
+use warpbell_sim::cpu_launch;
 
 /// I/Os of a launch.
 const IOS: u64 = 200;
@@ -63,7 +64,7 @@ fn run(
         retries: patience.retries,
         ..abi::BenchArgs::new()
     };
-    let launch = Launch::new(&module, "bench", &args).expect("a launch");
+    let launch = cpu_launch(&module, "bench", &args).expect("a launch");
     let outcome = bed.run(launch, host);
     assert!(outcome.findings.is_empty(), "{setting:?}: {:?}", outcome.findings);
     assert!(bed.queues.all_free(), "{setting:?}: seats are taken after the end");

@@ -9,6 +9,7 @@ use warpbell::{KernelMemory, SharedMemory, Sharing};
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu::{Launch, Module};
 use warpbell_kernels::toolchain::Variant;
+use warpbell_sim::cpu_launch;
 use warpbell_sim::simulation::{Moment, Outcome, Simulation};
 use warpbell_sim::{Case, Schedule};
 use warpbell_softctl::{Fault, FaultAction, FaultPlan, Selector, SoftConfig};
@@ -195,7 +196,7 @@ pub fn run(module: &Module, setting: Setting, host: impl FnMut(&Queues, &Moment)
         submit_deadline_ns: PATIENCE.as_nanos() as u64,
         ..bed.simulation.rig.args()
     };
-    let launch = Launch::new(module, "recovery_test", &args).expect("a launch");
+    let launch = cpu_launch(module, "recovery_test", &args).expect("a launch");
     let outcome = bed.run(launch, host);
     let Bed { simulation, queues, setting } = bed;
     Ran { simulation, queues, outcome, setting }

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use warpbell::Sharing;
 use warpbell_kernels::abi;
-use warpbell_kernels::cpu::{Launch, Module};
+use warpbell_kernels::cpu::Module;
 use warpbell_nvme::Status;
 use warpbell_nvme::status::StatusCodeType;
 use warpbell_sim::simulation::Moment;
 use warpbell_softctl::{Fault, FaultAction, FaultPlan, Selector};
 
 use crate::harness::*;
+use warpbell_sim::cpu_launch;
 
 const INTERRUPTED: Status = Status::new(StatusCodeType::GENERIC, 0x21);
 /// The calls.
@@ -55,7 +56,7 @@ fn run(
         deadline_ns: call.deadline.as_nanos() as u64,
         ..bed.simulation.rig.args()
     };
-    let launch = Launch::new(module, "retry_test", &args).expect("a launch");
+    let launch = cpu_launch(module, "retry_test", &args).expect("a launch");
     let outcome = bed.run(launch, host);
     assert!(outcome.findings.is_empty(), "{:?}", outcome.findings);
     assert!(bed.queues.all_free());

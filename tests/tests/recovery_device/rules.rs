@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use warpbell::Sharing;
 use warpbell_kernels::abi;
-use warpbell_kernels::cpu::{Launch, Module};
+use warpbell_kernels::cpu::Module;
 use warpbell_sim::seeds;
 use warpbell_softctl::FaultPlan;
 
 use crate::harness::*;
 use crate::retries;
+use warpbell_sim::cpu_launch;
 
 /// Seeds that a broken rule has to show itself.
 const SEEDS: u64 = 300;
@@ -189,7 +190,7 @@ fn leases_are_kept(module: &Module) -> Result<(), String> {
             ..ns
         };
         let args = abi::QueueTestArgs { ns, ..bed.simulation.rig.args() };
-        let launch = Launch::new(module, "lease_test", &args).expect("a launch");
+        let launch = cpu_launch(module, "lease_test", &args).expect("a launch");
         let outcome = bed.run(launch, |_, _| true);
         if !outcome.findings.is_empty() {
             return Err(format!("{:?}", outcome.findings));

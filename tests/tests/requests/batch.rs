@@ -12,6 +12,8 @@ use warpbell_tests::documented;
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::bed::*;
+use warpbell_hw::{Lba, Nsid};
+use warpbell_sim::{TestLaunch, on_cpu};
 
 /// Generic, Internal Error, Do Not Retry.
 pub const BROKEN: Status = Status::new(StatusCodeType::GENERIC, 0x06).with_dnr(true);
@@ -263,7 +265,7 @@ fn run_example(kernel: &str, warps: u32, submitters: u32, requests: u64, most: u
     for request in 0..requests {
         let mut bytes = vec![0; (most * BLOCK) as usize];
         bytes[..8].copy_from_slice(&(request * request + 1).to_le_bytes());
-        several.softs[0].poke(1, request * most, &bytes).expect("blocks");
+        several.softs[0].poke(Nsid(1), Lba(request * most), &bytes).expect("blocks");
     }
     let queues = &several.queues[0];
     let buffer = queues.buffer((requests * most * BLOCK) as usize).expect("a buffer");
@@ -271,7 +273,7 @@ fn run_example(kernel: &str, warps: u32, submitters: u32, requests: u64, most: u
     let args = ExampleArgs { ns: queues.namespace(), buffer: buffer.as_ref(), answers: answers.address() };
     let launch = queues.launch_bytes(&module.into(), kernel, args.as_bytes()).expect("a launch");
     let launch =
-        launch.grid(2).block(32 * warps).shared_bytes(64 * 84 + 128).on_cpu().expect("the CPU target");
+        on_cpu(&launch.grid(2).block(32 * warps).shared_bytes(64 * 84 + 128)).expect("the CPU target");
     several.run(launch, 5, |_| ()).expect("a run");
     let mut found = vec![0u64; requests as usize];
     answers.read(0, found.as_mut_bytes()).expect("answers");

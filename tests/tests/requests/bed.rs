@@ -7,8 +7,9 @@ use std::time::Duration;
 use warpbell::{AttachOptions, KernelMemory, Sharing};
 use warpbell_hw::Device;
 use warpbell_kernels::abi;
-use warpbell_kernels::cpu::{Counters, Launch, Module};
+use warpbell_kernels::cpu::{Counters, Module};
 use warpbell_kernels::toolchain::Variant;
+use warpbell_sim::cpu_launch_bytes;
 use warpbell_sim::several::Several;
 use warpbell_softctl::{
     CompletionOrder, Fault, FaultAction, FaultPlan, NamespaceConfig, Selector, SoftConfig,
@@ -85,7 +86,13 @@ pub fn shuffled(blocks: u64, window: usize, faults: &FaultPlan, seed: u64) -> So
 /// Queues for so many warps.
 pub fn attached(sharing: Sharing, warps: u32, iodepth: u32, deadline: Duration) -> AttachOptions {
     let queues = if sharing == Sharing::Exclusive { warps } else { 1 };
-    AttachOptions { queues, warps, iodepth, sharing, deadline, recovery: false, ..AttachOptions::default() }
+    AttachOptions::new()
+        .queues(queues)
+        .warps(warps)
+        .iodepth(iodepth)
+        .sharing(sharing)
+        .deadline(deadline)
+        .recovery(false)
 }
 
 /// What is run, and on what.
@@ -192,7 +199,7 @@ impl Setting {
             flags: self.flags,
         };
         let storages = if self.by_warp() { self.threads / 32 } else { 1 };
-        let launch = Launch::with_bytes(module, "batch_requests_test", args.as_bytes())?;
+        let launch = cpu_launch_bytes(module, "batch_requests_test", args.as_bytes())?;
         let launch = launch.grid(self.grid).block(self.threads).shared_bytes(storages * STORAGE);
         let start = several.softs[0].clock().now();
         let lose = |round| several.lose(self.lost == Some(round));

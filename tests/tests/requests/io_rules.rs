@@ -15,6 +15,7 @@ use warpbell_tests::each_apart;
 use crate::batch::{BROKEN, BROKEN_BITS, library};
 use crate::bed::{BLOCK, MODES};
 use crate::pieces::{Done, Record, Work};
+use warpbell_hw::{Lba, Nsid};
 
 /// Seeds that a broken rule has to show itself.
 const MOST_SEEDS: u64 = 4;
@@ -142,7 +143,7 @@ fn reads(done: &Done) -> u64 {
 
 fn first_word(done: &Done, block: u64) -> Result<u64, String> {
     let mut bytes = vec![0; BLOCK as usize];
-    done.several.softs[0].peek(1, block, &mut bytes).map_err(|error| error.to_string())?;
+    done.several.softs[0].peek(Nsid(1), Lba(block), &mut bytes).map_err(|error| error.to_string())?;
     Ok(u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes")))
 }
 

@@ -4,11 +4,12 @@ use std::path::Path;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use warpbell::{AttachOptions, Sharing};
-use warpbell_hw::Device;
+use warpbell::Sharing;
+use warpbell_hw::{Device, Lba, Nsid};
 use warpbell_kernels::abi;
-use warpbell_kernels::cpu::{Counters, Launch, Module};
+use warpbell_kernels::cpu::{Counters, Module};
 use warpbell_kernels::toolchain::Variant;
+use warpbell_sim::cpu_launch_bytes;
 use warpbell_sim::several::Several;
 use warpbell_sim::splitmix64;
 use warpbell_softctl::{CompletionOrder, FaultAction, FaultPlan, Selector};
@@ -125,7 +126,7 @@ impl Work {
         for block in 0..self.all_blocks() {
             let mut bytes = vec![0; BLOCK as usize];
             bytes[..8].copy_from_slice(&Work::content(block).to_le_bytes());
-            several.softs[0].poke(1, block, &bytes)?;
+            several.softs[0].poke(Nsid(1), Lba(block), &bytes)?;
         }
         let queues = &several.queues[0];
         let mut records = vec![Record::default(); (self.warps * self.rounds) as usize * 32];
@@ -144,7 +145,7 @@ impl Work {
             rounds: self.rounds,
             pad: 0,
         };
-        let launch = Launch::with_bytes(module, self.kernel, args.as_bytes())?;
+        let launch = cpu_launch_bytes(module, self.kernel, args.as_bytes())?;
         let launch = launch.grid(self.warps).hooks(several.hooks()?);
         let start = several.softs[0].clock().now();
         let counters = several.run(launch, seed, |round| several.lose(self.lost == Some(round)))?;
@@ -156,7 +157,7 @@ impl Work {
     fn open(&self, seed: u64) -> anyhow::Result<Several> {
         let (blocks, window, warps) = (self.all_blocks(), 16, self.warps);
         let options = attached(self.sharing, warps, self.iodepth, self.deadline);
-        let options = AttachOptions { tokens: Some(self.tokens), ..options };
+        let options = options.commands_per_lane(Some(self.tokens));
         let mut config = shuffled(blocks, window, &self.faults, seed);
         if self.in_order {
             config.order = CompletionOrder::Submission { window };

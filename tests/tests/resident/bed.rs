@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use warpbell::Target;
 use warpbell_kernels::abi::ResidentArgs;
 use warpbell_kernels::cpu::{Counters, Launch, Module, run_stepped};
+use warpbell_sim::cpu_launch;
 use warpbell_workload::resident::{Geometry, ResidentMemory, ResidentSpec, resolve};
 use warpbell_workload::{BenchOptions, ByteSize};
 
@@ -43,7 +44,7 @@ impl Bed {
     }
 
     pub fn launch(&self, module: &Module, args: &ResidentArgs) -> Launch {
-        let launch = Launch::new(module, "resident", args).unwrap();
+        let launch = cpu_launch(module, "resident", args).unwrap();
         launch.grid(self.geometry.blocks()).block(self.geometry.threads())
     }
 

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use warpbell_hw::Window;
 use warpbell_kernels::abi::{self, GaugeArgs, GaugeResult, Mailbox};
 use warpbell_kernels::cpu::{Launch, Module, Threads, spawn_threads};
+use warpbell_sim::cpu_launch;
 use zerocopy::IntoBytes;
 
 /// Word and answer, each on a line of its own; the mailbox; results.
@@ -35,7 +36,7 @@ impl Gauge {
             mode,
             ..GaugeArgs::new()
         };
-        Launch::new(&Module::builtin().unwrap(), "gauge", &args).unwrap().grid(grid)
+        cpu_launch(&Module::builtin().unwrap(), "gauge", &args).unwrap().grid(grid)
     }
 
     fn run(&self, mode: u32, rounds: u64, grid: u32) -> Vec<GaugeResult> {

@@ -7,6 +7,7 @@ use warpbell_workload::resident::{ResidentSpec, bench, resolve};
 use warpbell_workload::{Api, BenchOptions, ByteSize, Control, Run, Sharing};
 
 use crate::bed::{options, spec};
+use warpbell_hw::Nsid;
 
 fn run(spec: &ResidentSpec, options: &BenchOptions) -> Run {
     let job = resolve(spec, options).unwrap();
@@ -131,7 +132,7 @@ fn what_has_no_meaning_is_refused_by_name() {
         ("wait=each", BenchOptions { api: Api::Raw, ..base() }, "--api raw: "),
         ("wait=thread", base(), "--sharing exclusive: "),
         ("", BenchOptions { size: Some(ByteSize(512)), ..base() }, "--size 512: "),
-        ("", BenchOptions { nsid: 2, ..base() }, "--nsid 2: "),
+        ("", BenchOptions { nsid: Nsid(2), ..base() }, "--nsid 2: "),
         ("", BenchOptions { iodepth: 129, ..base() }, "--iodepth 129: must be at most 128"),
         ("", BenchOptions { bs: ByteSize(2 << 20), ..base() }, "--bs 2097152: must be at most 1048576"),
     ] {

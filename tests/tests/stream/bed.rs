@@ -5,11 +5,12 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use warpbell::{AttachOptions, KernelMemory, Sharing, Tile, TileSchedule, TileSpec, TraceSpec};
-use warpbell_hw::Device;
+use warpbell_hw::{Device, Lba, Nsid};
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu::{Launch, Module};
 use warpbell_kernels::toolchain::Variant;
 use warpbell_nvme::NvmOpcode;
+use warpbell_sim::cpu_launch_bytes;
 use warpbell_sim::several::Several;
 use warpbell_softctl::{CompletionOrder, FaultPlan, NamespaceConfig, SoftConfig};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -160,16 +161,14 @@ impl Setting {
 
     pub fn options(&self) -> AttachOptions {
         let warps = self.grid * self.warps;
-        AttachOptions {
-            queues: if self.sharing == Sharing::Exclusive { warps } else { 1 },
-            warps,
-            tokens: Some(self.tokens),
-            sharing: self.sharing,
-            deadline: self.deadline,
-            recovery: false,
-            trace: self.traced.then_some(TraceSpec { events_per_warp: 4096, lanes: 32 }),
-            ..AttachOptions::default()
-        }
+        AttachOptions::new()
+            .queues(if self.sharing == Sharing::Exclusive { warps } else { 1 })
+            .warps(warps)
+            .commands_per_lane(Some(self.tokens))
+            .sharing(self.sharing)
+            .deadline(self.deadline)
+            .recovery(false)
+            .trace(self.traced.then_some(TraceSpec { events_per_warp: 4096, lanes: 32 }))
     }
 
     fn launch(&self, module: &Module, several: &Several, memory: &Memory) -> anyhow::Result<Launch> {
@@ -189,7 +188,7 @@ impl Setting {
             shape: self.shape,
             flags: self.flags,
         };
-        let launch = Launch::with_bytes(module, "stream_test", args.as_bytes())?;
+        let launch = cpu_launch_bytes(module, "stream_test", args.as_bytes())?;
         memory.keep.borrow_mut().push(Box::new((ring, list)));
         let shared = self.schedule.shared_bytes(self.stages());
         let launch = launch.grid(self.grid).block(32 * self.warps).shared_bytes(shared);
@@ -211,7 +210,7 @@ impl Setting {
     ) -> anyhow::Result<Ran> {
         let several = Several::new(vec![(config, self.options())])?;
         for lba in 0..BLOCKS {
-            several.softs[0].poke(1, lba, &content(lba))?;
+            several.softs[0].poke(Nsid(1), Lba(lba), &content(lba))?;
         }
         let memory = Memory::new(&several, self)?;
         let launch = self.launch(module, &several, &memory)?;

@@ -9,6 +9,8 @@ use zerocopy::{Immutable, IntoBytes};
 
 use crate::bed::*;
 use crate::orders::{REUSED, reused};
+use warpbell_hw::{Lba, Nsid};
+use warpbell_sim::{TestLaunch, on_cpu};
 
 #[derive(IntoBytes, Immutable)]
 #[repr(C)]
@@ -36,7 +38,7 @@ fn the_example_of_the_page_sums_what_the_ssd_has() {
     let several = Several::new(vec![(config, setting.options())]).expect("an SSD");
     for lba in 0..BLOCKS {
         let words: Vec<u8> = (0..u64::from(BLOCK) / 8).flat_map(|_| (lba + 1).to_le_bytes()).collect();
-        several.softs[0].poke(1, lba, &words).expect("a block");
+        several.softs[0].poke(Nsid(1), Lba(lba), &words).expect("a block");
     }
     let queues = &several.queues[0];
     let ring = queues.buffer(setting.schedule.ring_bytes()).expect("a ring");
@@ -46,7 +48,7 @@ fn the_example_of_the_page_sums_what_the_ssd_has() {
     let args = Args { ns: queues.namespace(), ring: ring.as_ref(), schedule, sums: address };
     let launch = queues.launch_bytes(&module.into(), "sum_tiles", args.as_bytes()).expect("a launch");
     let launch = launch.block(32 * WARPS).shared_bytes(setting.schedule.shared_bytes(2));
-    several.run(launch.on_cpu().expect("the CPU target"), 3, |_| ()).expect("a run");
+    several.run(on_cpu(&launch).expect("the CPU target"), 3, |_| ()).expect("a run");
     let mut found = vec![0u64; 32 * WARPS as usize];
     sums.read(0, found.as_mut_bytes()).expect("sums");
     let of_tile =

@@ -8,6 +8,8 @@ use zerocopy::{Immutable, IntoBytes};
 
 use crate::bed::*;
 use crate::faults::{BROKEN_BITS, broken};
+use warpbell_hw::{Lba, Nsid};
+use warpbell_sim::{TestLaunch, on_cpu};
 
 #[derive(IntoBytes, Immutable)]
 #[repr(C)]
@@ -24,13 +26,7 @@ const CHUNK: u64 = 4;
 /// Two SSDs in chunks of four blocks, whose words are the block's number in the volume.
 fn striped(faults: FaultPlan) -> Several {
     let namespaces = vec![NamespaceConfig::memory(256 * u64::from(BLOCK), BLOCK)];
-    let options = AttachOptions {
-        queues: 1,
-        warps: 2,
-        sharing: Sharing::Shared,
-        recovery: false,
-        ..AttachOptions::default()
-    };
+    let options = AttachOptions::new().queues(1).warps(2).sharing(Sharing::Shared).recovery(false);
     let config = |faults| SoftConfig { namespaces: namespaces.clone(), faults, ..SoftConfig::default() };
     let each = [faults, FaultPlan::default()].map(|faults| (config(faults), options.clone()));
     let several = Several::new(each.to_vec()).expect("SSDs");
@@ -38,7 +34,7 @@ fn striped(faults: FaultPlan) -> Several {
         let (chunk, at) = (block / CHUNK, block % CHUNK);
         let words: Vec<u8> = (0..u64::from(BLOCK) / 8).flat_map(|_| block.to_le_bytes()).collect();
         let soft = &several.softs[(chunk % 2) as usize];
-        soft.poke(1, chunk / 2 * CHUNK + at, &words).expect("a block");
+        soft.poke(Nsid(1), Lba(chunk / 2 * CHUNK + at), &words).expect("a block");
     }
     several
 }
@@ -68,7 +64,7 @@ fn run(several: &Several, tiles: &[Tile]) -> (u64, Vec<u64>) {
     let module = warpbell::Module::from(MODULE.clone());
     let launch = volume.launch_bytes(&module, "stream_volume_test", args.as_bytes()).expect("a launch");
     let launch = launch.block(THREADS as u32).shared_bytes(schedule.shared_bytes(2));
-    several.run(launch.on_cpu().expect("the CPU target"), 3, |_| ()).expect("a run");
+    several.run(on_cpu(&launch).expect("the CPU target"), 3, |_| ()).expect("a run");
     let mut found = vec![[0u64; 2]; THREADS];
     notes.read(0, found.as_mut_slice().as_mut_bytes()).expect("notes");
     assert_eq!(several.violations(), Vec::<String>::new());

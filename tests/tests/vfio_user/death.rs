@@ -11,6 +11,7 @@ use warpbell_tests::suite;
 
 use crate::processes::{Process, server};
 use crate::served::{LIMIT, Served, open, until};
+use warpbell_hw::{Lba, Nsid};
 
 #[test]
 fn a_client_that_is_killed_with_commands_in_flight_leaves_nothing() {
@@ -58,7 +59,8 @@ fn a_server_that_is_killed_ends_everything_by_its_deadline_with_a_reason() {
 
     let registers = ssd.controller().device().registers();
     assert_eq!((registers.read32(0x1c), registers.read64(0)), (u32::MAX, u64::MAX));
-    let text = format!("{:#}", Blocks::load(&*ssd, 1, 0, &mut [0; 512]).expect_err("nobody answers"));
+    let text =
+        format!("{:#}", Blocks::load(&*ssd, Nsid(1), Lba(0), &mut [0; 512]).expect_err("nobody answers"));
     assert!(text.contains("vfio-user:"), "{text}");
     let text = ssd.attach(&AttachOptions::default()).err().expect("nobody answers").to_string();
     assert!(text.contains("vfio-user:"), "{text}");

@@ -7,6 +7,7 @@ use warpbell::vfio::user::{DoorbellMode, ServerOptions, UserDevice, UserOptions}
 use warpbell_tests::suite::{self, ResetOrder};
 
 use crate::served::{Served, open};
+use warpbell_hw::{Lba, Nsid};
 
 #[test]
 fn everything_holds_with_mapped_doorbells() {
@@ -23,7 +24,7 @@ fn everything_holds_with_mapped_doorbells() {
 
 #[test]
 fn everything_holds_with_message_doorbells() {
-    let options = ServerOptions { doorbells: DoorbellMode::Message, ..ServerOptions::default() };
+    let options = ServerOptions::new().doorbells(DoorbellMode::Message);
     let served = Served::new("size=16m,block=4096", options);
     let ssd = served.open();
     assert_eq!(ssd.data_path().doorbells, DoorbellPath::Forwarded);
@@ -36,7 +37,7 @@ fn everything_holds_with_message_doorbells() {
 #[test]
 fn a_reset_under_load_leaves_a_controller_that_works() {
     for doorbells in [DoorbellMode::Mapped, DoorbellMode::Message] {
-        let served = Served::slow(ServerOptions { doorbells, ..ServerOptions::default() });
+        let served = Served::slow(ServerOptions::new().doorbells(doorbells));
         suite::reset_under_load(&served.open(), ResetOrder::AfterKernels);
         assert_eq!(served.soft.violations(), []);
     }
@@ -45,7 +46,7 @@ fn a_reset_under_load_leaves_a_controller_that_works() {
 #[test]
 fn a_client_may_send_messages_where_it_could_map() {
     let served = Served::new("size=16m", ServerOptions::default());
-    let options = UserOptions { message_doorbells: true, ..UserOptions::default() };
+    let options = UserOptions::new().message_doorbells(true);
     let ssd = std::sync::Arc::new(open(&served.socket(), &options).unwrap());
     assert_eq!(ssd.data_path().doorbells, DoorbellPath::Forwarded);
     suite::kernels(&ssd, 1);
@@ -55,8 +56,7 @@ fn a_client_may_send_messages_where_it_could_map() {
 #[test]
 fn controller_memory_holds_rings() {
     let served = Served::new("size=16m,cmb=1m", ServerOptions::default());
-    let options =
-        warpbell::OpenOptions { rings: warpbell::RingPlacement::Cmb, ..warpbell::OpenOptions::default() };
+    let options = warpbell::OpenOptions::new().rings(warpbell::RingPlacement::Cmb);
     let name = warpbell::DeviceName::VfioUser(served.socket());
     let ssd = std::sync::Arc::new(warpbell::Ssd::open(&name, &options).unwrap());
     suite::kernels(&ssd, 1);
@@ -71,9 +71,9 @@ fn clients_come_one_after_the_other_and_find_the_data() {
     for round in 1..4u8 {
         let ssd = served.open();
         suite::works(&ssd);
-        served.soft.peek(1, 3, &mut before).unwrap();
+        served.soft.peek(Nsid(1), Lba(3), &mut before).unwrap();
         assert_eq!(before, vec![round - 1; 512], "from the client before");
-        warpbell_sim::Blocks::store(&*ssd, 1, 3, &[round; 512]).unwrap();
+        warpbell_sim::Blocks::store(&*ssd, Nsid(1), Lba(3), &[round; 512]).unwrap();
         drop(ssd);
         served.wait_for(&format!("{round} gone: it left"));
     }
@@ -84,7 +84,7 @@ fn clients_come_one_after_the_other_and_find_the_data() {
 fn who_comes_while_another_is_served_waits_and_is_told_why() {
     let served = Served::new("size=16m", ServerOptions::default());
     let first = served.open();
-    let impatient = UserOptions { timeout: Duration::from_millis(200), ..UserOptions::default() };
+    let impatient = UserOptions::new().timeout(Duration::from_millis(200));
     let text = open(&served.socket(), &impatient).err().expect("not yet").to_string();
     assert!(text.contains("VERSION of the device: no reply within 200ms"), "{text}");
     assert!(text.contains("serves another client"), "{text}");

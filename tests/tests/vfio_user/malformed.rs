@@ -154,7 +154,7 @@ fn too_many_descriptors_end_a_connection_and_leak_nothing() {
 
 #[test]
 fn half_a_message_does_not_hold_the_server() {
-    let options = ServerOptions { patience: Duration::from_millis(100), ..ServerOptions::default() };
+    let options = ServerOptions::new().patience(Duration::from_millis(100));
     let served = Served::new("size=1m", options);
     let raw = Raw::negotiated(&served);
     let mut stream = UnixStream::from(raw.0.as_fd().try_clone_to_owned().unwrap());
@@ -183,7 +183,7 @@ fn message() -> impl Strategy<Value = Vec<u8>> {
 
 #[test]
 fn arbitrary_messages_do_no_harm() {
-    let options = ServerOptions { patience: Duration::from_millis(30), ..ServerOptions::default() };
+    let options = ServerOptions::new().patience(Duration::from_millis(30));
     // One server for all cases: it must survive them all.
     let served = Served::new("size=1m", options);
     let cases = (proptest::collection::vec(message(), 1..8), proptest::bool::weighted(0.9));

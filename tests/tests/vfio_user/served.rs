@@ -84,7 +84,7 @@ impl Drop for Served {
 
 /// Opens whatever serves on a socket.
 pub fn open(socket: &Path, vfio_user: &UserOptions) -> Result<Ssd, warpbell::Error> {
-    let options = OpenOptions { vfio_user: vfio_user.clone(), ..OpenOptions::default() };
+    let options = OpenOptions::new().vfio_user(vfio_user.clone());
     Ssd::open(&DeviceName::VfioUser(socket.to_owned()), &options)
 }
 

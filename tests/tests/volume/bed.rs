@@ -5,10 +5,12 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use warpbell::{AttachOptions, MemberReport, Module, Sharing, Volume, VolumeLayout, VolumeSpec};
+use warpbell_hw::{Lba, Nsid};
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu;
 use warpbell_kernels::toolchain::Variant;
 use warpbell_sim::several::Several;
+use warpbell_sim::{TestLaunch, on_cpu};
 pub use warpbell_tests::Disk;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -92,18 +94,18 @@ impl Bed {
     }
 
     pub fn open(&self) -> Made {
-        let attach = |disk: &Disk| AttachOptions {
-            queues: if self.sharing == Sharing::Exclusive { self.warps() } else { disk.queues },
-            // Room for `by_cta` and for a mapping of one's own.
-            warps: disk.warps.unwrap_or(if self.sharing == Sharing::Exclusive {
-                self.warps()
-            } else {
-                self.warps() * disk.queues * 2
-            }),
-            sharing: self.sharing,
-            deadline: Duration::from_millis(10),
-            recovery: false,
-            ..AttachOptions::default()
+        let attach = |disk: &Disk| {
+            AttachOptions::new()
+                .queues(if self.sharing == Sharing::Exclusive { self.warps() } else { disk.queues })
+                // Room for `by_cta` and for a mapping of one's own.
+                .warps(disk.warps.unwrap_or(if self.sharing == Sharing::Exclusive {
+                    self.warps()
+                } else {
+                    self.warps() * disk.queues * 2
+                }))
+                .sharing(self.sharing)
+                .deadline(Duration::from_millis(10))
+                .recovery(false)
         };
         let each = self.disks.iter().map(|disk| (disk.config(), attach(disk))).collect();
         let several = Several::new(each).expect("SSDs");
@@ -150,7 +152,7 @@ impl Made {
         };
         let launch = self.volume.launch_bytes(&Module::from(module.clone()), "volume_test", args.as_bytes());
         let launch = launch.expect("a launch").grid(bed.blocks).block(32 * bed.warps_per_block);
-        self.several.run(launch.on_cpu().expect("the CPU target"), seed, host).expect("a run");
+        self.several.run(on_cpu(&launch).expect("the CPU target"), seed, host).expect("a run");
         memory.read(0, records.as_mut_bytes()).expect("records");
         assert!(records.iter().all(|record| record.answers == 1), "seed {seed}: {records:?}");
         records
@@ -177,7 +179,7 @@ impl Made {
                 (0..bytes as u64 / 8).flat_map(|word| content(block, word).to_le_bytes()).collect();
             for (member, lba) in place(block) {
                 let mut found = vec![0; bytes];
-                self.several.softs[member].peek(1, lba, &mut found).expect("blocks");
+                self.several.softs[member].peek(Nsid(1), Lba(lba), &mut found).expect("blocks");
                 assert!(found == expected, "seed {seed}: block {block} is not block {lba} of SSD {member}");
             }
         }

@@ -3,11 +3,12 @@
 use warpbell::{MemberReport, Module, Sharing, VolumeLayout, VolumeSpec};
 use warpbell_kernels::abi;
 use warpbell_kernels::toolchain::Variant;
-use warpbell_sim::seeds;
+use warpbell_sim::{on_cpu, seeds};
 use warpbell_tests::{documented, documented_part};
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::bed::*;
+use warpbell_sim::TestLaunch;
 
 #[test]
 fn a_stripe_over_four_ssds_gives_each_the_same_bytes_within_one_chunk() {
@@ -145,7 +146,7 @@ fn run_example(example: &str) {
         let launch =
             made.volume.launch_bytes(&Module::from(module.clone()), "volume_example", args.as_bytes());
         let blocks = if layout == VolumeLayout::Replicate { 0..30 } else { 0..64 };
-        let launch = launch.expect("a launch").grid(2).on_cpu().expect("the CPU target");
+        let launch = on_cpu(&launch.expect("a launch").grid(2)).expect("the CPU target");
         made.several.run(launch, 3, |_| ()).expect("a run");
         let mut found = [0u64; 64];
         answers.read(0, found.as_mut_bytes()).expect("answers");

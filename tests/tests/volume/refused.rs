@@ -6,6 +6,7 @@ use warpbell_sim::several::Several;
 use warpbell_softctl::{NamespaceConfig, SoftConfig, SoftDevice};
 
 use crate::bed::*;
+use warpbell::test_hooks::TestSsd;
 
 #[test]
 fn what_does_not_fit_is_refused_by_name() {
@@ -30,7 +31,7 @@ fn what_does_not_fit_is_refused_by_name() {
     let said = refused(vec![disk.clone()], VolumeSpec { distances: vec![1, 2], ..spec });
     assert!(said.contains("distances 2: must be one for each of the 1 SSDs, or none"), "{said}");
 
-    let shared = AttachOptions { sharing: Sharing::Shared, ..AttachOptions::default() };
+    let shared = AttachOptions::new().sharing(Sharing::Shared);
     let each = vec![(disk.config(), AttachOptions::default()), (disk.config(), shared)];
     let several = Several::new(each).expect("SSDs");
     let queues: Vec<_> = several.queues.iter().collect();
@@ -43,11 +44,11 @@ fn what_does_not_fit_is_refused_by_name() {
 fn one_namespace_cannot_be_two_members_but_one_ssd_can() {
     let namespaces = vec![NamespaceConfig::memory(64 << 10, 512); 2];
     let soft = SoftDevice::stepped(SoftConfig { namespaces, ..SoftConfig::default() }).expect("a controller");
-    let open = OpenOptions { queues: Some(3), ..OpenOptions::default() };
+    let open = OpenOptions::new().queues(Some(3));
     let ssd = Ssd::over_soft(DeviceName::Soft("size=1m".to_owned()), soft, &open).expect("an SSD");
     let attach = |nsid| {
         let nsid = Some(Nsid(nsid));
-        ssd.attach(&AttachOptions { nsid, ..AttachOptions::default() }).expect("a queue")
+        ssd.attach(&AttachOptions::new().nsid(nsid)).expect("a queue")
     };
     let (first, again, other) = (attach(1), attach(1), attach(2));
     let spec = VolumeSpec { chunk_bytes: 4096, ..VolumeSpec::default() };

@@ -91,7 +91,7 @@ pub extern "C" fn warpbell_program_close(program: Handle) -> i32 {
 /// As the header says.
 ///
 /// # Safety
-/// Pointers are null or valid, as the header says.
+/// Pointers are null or valid, as the header says, and the kernel touches only memory that is valid until the run has ended.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn warpbell_launch(
     program: Handle,
@@ -111,7 +111,10 @@ pub unsafe extern "C" fn warpbell_launch(
         let chosen = unsafe { options("warpbell_launch_options", chosen) }?;
         let LaunchOptions { grid, block, shared_bytes, cpu_threads, .. } = chosen;
         let shape = Shape { grid, block, shared_bytes, cpu_threads };
-        Run::launch(number(program), kernel, number(queues), args, &shape)
+        Run::launch((number(program), kernel, number(queues)), &shape, |program, queues| {
+            // SAFETY: the contract of this function: what the kernel touches lives until the run has ended.
+            unsafe { program.launch(queues, kernel, args) }
+        })
     };
     // SAFETY: as above.
     report(|| unsafe { make("run", run, launch) })

@@ -8,6 +8,7 @@ use warpbell_workload::{
 };
 
 use super::{BenchCommand, DeviceArgs, TraceArgs};
+use warpbell::hw::Nsid;
 
 /// `bench`.
 #[derive(Clone, Debug, Args)]
@@ -161,7 +162,7 @@ impl BenchArgs {
             ramp: self.ramp,
             seed: self.seed,
             verify: self.verify,
-            nsid: self.nsid,
+            nsid: Nsid(self.nsid),
             deadline: self.deadline,
             retries: self.retries,
             recover: !self.no_recover,

@@ -17,6 +17,7 @@ use crate::exit::{Ending, FAILED, INTERRUPTED};
 use crate::open::{Access, open_all};
 use crate::progress::{Goal, watch};
 use crate::{out, render};
+use warpbell::hw::Nsid;
 
 /// Runs the command.
 pub fn run(args: &BenchArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(), Ending> {
@@ -59,7 +60,7 @@ pub fn run(args: &BenchArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(
     let target = target.map_or_else(|| args.device.target.to_string(), |target| target.to_string());
     let mut reports = Vec::with_capacity(ssds.len());
     for (ssd, runs) in ssds.iter().zip(runs) {
-        let device = DeviceReport::of(ssd, args.nsid)?;
+        let device = DeviceReport::of(ssd, Nsid(args.nsid))?;
         let mut report = BenchReport::new(target.clone(), device, PathReport::of(ssd), runs);
         report.partial |= control.stopped();
         reports.push(report);
@@ -117,7 +118,7 @@ fn access(points: &[BenchOptions], recordings: &[SsdReplay]) -> Access {
     let replays_writes = recordings.iter().any(SsdReplay::writes);
     let writes = |options: &&BenchOptions| options.rw.writes() || options.verify.is_some() || replays_writes;
     let writing = points.iter().find(writes);
-    writing.map_or(Access::Read, |options| Access::Write { nsid: options.nsid })
+    writing.map_or(Access::Read, |options| Access::Write { nsid: options.nsid.get() })
 }
 
 /// Runs one point on all SSDs at the same time.

@@ -81,13 +81,11 @@ fn options(args: &BindArgs, sysfs: &Sysfs) -> Result<BindOptions, Ending> {
     };
     let program =
         || std::env::current_exe().map_err(|error| Ending::failed(format!("--persist: own path: {error}")));
-    Ok(BindOptions {
-        driver: args.driver.clone(),
-        user: args.user.as_ref().map(user).transpose()?,
-        persist: args.persist.then(program).transpose()?,
-        allow_signed: args.allow_signed.clone(),
-        ..BindOptions::default()
-    })
+    Ok(BindOptions::new()
+        .driver(args.driver.clone())
+        .user(args.user.as_ref().map(user).transpose()?)
+        .persist(args.persist.then(program).transpose()?)
+        .allow_signed(args.allow_signed.clone()))
 }
 
 /// A device reaches only memory that is locked, and a user may lock little unless told otherwise.

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 
 use warpbell::Ssd;
 use warpbell_plan::{Calibration, Measured, show_value};
-use warpbell_workload::calibrate::{Calibrator, Measurement, Quantity};
+use warpbell_workload::calibrate::{Calibrator, Measurement, Quantity, Unmeasured};
 use warpbell_workload::{Control, DeviceReport};
 
 use crate::args::{CalibrateArgs, Global, Output};
@@ -18,6 +18,7 @@ use crate::exit::Ending;
 use crate::open::{Access, open};
 use crate::progress::Steps;
 use crate::{date, out};
+use warpbell::hw::Nsid;
 
 /// What is measured where no device is named.
 const DEFAULT_DEVICE: &str = "soft:size=256m";
@@ -83,7 +84,7 @@ fn collected(measurements: &[Measurement]) -> Result<Calibration, Ending> {
             match constant(one) {
                 Ok(constant) => calibration.insert(name, &constant).map_err(Ending::failed)?,
                 Err(reason) => {
-                    calibration.not_measured.insert((*name).to_owned(), reason.clone());
+                    calibration.not_measured.insert((*name).to_owned(), reason.to_string());
                 }
             }
         }
@@ -110,13 +111,13 @@ fn page(one: &Measurement, calibration: &mut Calibration) -> Result<(), Ending> 
             calibration.insert(name, &page).map_err(Ending::failed)
         }
         Err(reason) => {
-            calibration.not_measured.insert(name.to_owned(), reason.clone());
+            calibration.not_measured.insert(name.to_owned(), reason.to_string());
             Ok(())
         }
     }
 }
 
-fn constant(one: &Measurement) -> Result<Measured, &String> {
+fn constant(one: &Measurement) -> Result<Measured, &Unmeasured> {
     let samples = one.samples.as_ref()?;
     let median = samples.median();
     Ok(Measured {
@@ -146,7 +147,7 @@ fn machine() -> String {
 }
 
 fn device_words(ssd: &Ssd) -> Result<String, Ending> {
-    let report = DeviceReport::of(ssd, ssd.namespace(None)?.nsid.get())?;
+    let report = DeviceReport::of(ssd, Nsid(ssd.namespace(None)?.nsid.get()))?;
     Ok(match ssd.soft() {
         Some(_) => format!("{} (a software controller, no SSD)", report.name),
         None => format!("{} ({}, {})", report.name, report.model.trim(), report.kind),

@@ -12,6 +12,7 @@ use crate::exit::Ending;
 use crate::open::{Access, open};
 use crate::out;
 use crate::progress::{Goal, watch};
+use warpbell::hw::{Lba, Nsid};
 
 /// Runs `read`.
 pub fn read(args: &ReadArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(), Ending> {
@@ -20,9 +21,9 @@ pub fn read(args: &ReadArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(
     }
     out::refuse_terminal("the blocks")?;
     let ssd = open(&args.device, Access::Read)?;
-    let limits = Limits::of(&ssd, args.nsid)?;
+    let limits = Limits::of(&ssd, Nsid(args.nsid))?;
     let control = Control::with_stop(stop);
-    let extent = Extent { nsid: args.nsid, lba: args.lba, count: args.count };
+    let extent = Extent { nsid: Nsid(args.nsid), lba: Lba(args.lba), count: args.count };
     let goal = Goal::Bytes(args.count.saturating_mul(limits.block_size.into()));
     let mut stdout = std::io::stdout().lock();
     watch("read", goal, &|| control.done(), || read_blocks(&ssd, extent, &mut stdout, &control))?;
@@ -32,15 +33,15 @@ pub fn read(args: &ReadArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(
 /// Runs `write`.
 pub fn write(args: &WriteArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(), Ending> {
     let ssd = open(&args.device, Access::Write { nsid: args.nsid })?;
-    let limits = Limits::of(&ssd, args.nsid)?;
+    let limits = Limits::of(&ssd, Nsid(args.nsid))?;
     // The extent is checked before a byte is read: nothing is written if any of it is wrong.
-    Extent { nsid: args.nsid, lba: args.lba, count: args.count.unwrap_or(1) }
+    Extent { nsid: Nsid(args.nsid), lba: Lba(args.lba), count: args.count.unwrap_or(1) }
         .check(&limits)
         .map_err(RunError::from)?;
     let room = (limits.blocks - args.lba) * u64::from(limits.block_size);
     let mut data = input(args.count, u64::from(limits.block_size), room)?;
     let count = data.len / u64::from(limits.block_size);
-    let extent = Extent { nsid: args.nsid, lba: args.lba, count };
+    let extent = Extent { nsid: Nsid(args.nsid), lba: Lba(args.lba), count };
     let control = Control::with_stop(stop);
     let goal = Goal::Bytes(data.len);
     let bytes =

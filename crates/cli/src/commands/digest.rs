@@ -11,6 +11,7 @@ use crate::exit::Ending;
 use crate::open::{Access, open};
 use crate::progress::{Goal, watch};
 use crate::{out, render, units};
+use warpbell::hw::Nsid;
 
 /// The longest that one read may take.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -20,11 +21,11 @@ pub fn run(args: &DigestArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<
     // What is missing is said before a device is touched.
     let _target = args.device.target.open()?;
     let ssd = open(&args.device, Access::Read)?;
-    let limits = Limits::of(&ssd, args.nsid)?;
+    let limits = Limits::of(&ssd, Nsid(args.nsid))?;
     // One processor polls for the controller.
     let processors = std::thread::available_parallelism().map_or(1, |all| (all.get() - 1).max(1));
     let warps = u16::try_from(processors).unwrap_or(u16::MAX);
-    let options = DigestOptions { nsid: args.nsid, bs: args.bs, warps, deadline: DEADLINE };
+    let options = DigestOptions { nsid: Nsid(args.nsid), bs: args.bs, warps, deadline: DEADLINE };
     let control = Control::with_stop(stop);
     let goal = Goal::Bytes(limits.blocks.saturating_mul(limits.block_size.into()));
     let done = || progress(&ssd, &control);

@@ -145,7 +145,7 @@ fn entry(sysfs: &Sysfs, function: &Function, now: &Snapshot) -> Entry {
         link_width: function.link.as_ref().map(|link| link.width),
         in_use_by: uses.iter().map(ToString::to_string).collect(),
         usable: usable.is_ok(),
-        why_not: usable.err(),
+        why_not: usable.err().map(|why| why.to_string()),
     }
 }
 

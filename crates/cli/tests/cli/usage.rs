@@ -89,8 +89,8 @@ fn sizes_ranges_and_counts() {
         (&["--warps", "1", "--api", "host"], &["--warps 1", "host"]),
         (&["--rwmixread", "70"], &["--rwmixread 70", "randrw"]),
         (&["--rw", "randrw", "--rwmixread", "101"], &["--rwmixread 101", "100"]),
-        (&["--nsid", "0"], &["nsid 0"]),
-        (&["--nsid", "9"], &["nsid 9", "1"]),
+        (&["--nsid", "0"], &["namespace 0"]),
+        (&["--nsid", "9"], &["namespace 9", "1"]),
         (&["--seed", "-1"], &["--seed"]),
     ] {
         let arguments: Vec<&str> = ["bench", SMALL].iter().chain(flags).copied().collect();
@@ -105,7 +105,7 @@ fn block_addresses() {
     check(&["read", SMALL, "--lba", "0", "--count", "0"], 2, &["--count 0", "1"]);
     check(&["write", SMALL, "--lba", "18446744073709551615"], 2, &["--lba 18446744073709551615", "2047"]);
     check(&["digest", SMALL, "--bs", "1000"], 2, &["--bs 1000", "512"]);
-    check(&["digest", SMALL, "--nsid", "2"], 2, &["nsid 2"]);
+    check(&["digest", SMALL, "--nsid", "2"], 2, &["namespace 2"]);
 }
 
 #[test]

@@ -7,22 +7,24 @@ use warpbell_nvme::status::Status;
 
 use crate::{RetryPolicy, SpuriousCompletion};
 
-/// How to drive an I/O queue.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IoQueueOptions {
-    /// How long a command may take before it is reported as timed out (up to an eighth later).
-    pub deadline: Duration,
-    /// Rings the submission doorbell by itself after so many pushed commands, at least 1.
-    pub sq_batch: u32,
-    /// Rings the completion doorbell after so many completions, at least 1. It is cut to a quarter of the
-    /// ring, so that completions which were not reported yet never starve the queue of room.
-    pub cq_batch: u32,
-    /// Reads a register of the controller before a completion is reported: what the controller wrote before that, the
-    /// data, has then arrived, even where data and completions lie in different memory.
-    pub flush: bool,
-    /// Whether commands are submitted again whose status says that this may help. Their deadline is that of the first
-    /// try.
-    pub retry: RetryPolicy,
+warpbell_hw::options! {
+    /// How to drive an I/O queue.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct IoQueueOptions {
+        /// How long a command may take before it is reported as timed out (up to an eighth later).
+        pub deadline: Duration,
+        /// Rings the submission doorbell by itself after so many pushed commands, at least 1.
+        pub sq_batch: u32,
+        /// Rings the completion doorbell after so many completions, at least 1. It is cut to a quarter of the
+        /// ring, so that completions which were not reported yet never starve the queue of room.
+        pub cq_batch: u32,
+        /// Reads a register of the controller before a completion is reported: what the controller wrote before that, the
+        /// data, has then arrived, even where data and completions lie in different memory.
+        pub flush: bool,
+        /// Whether commands are submitted again whose status says that this may help. Their deadline is that of the first
+        /// try.
+        pub retry: RetryPolicy,
+    }
 }
 
 impl Default for IoQueueOptions {

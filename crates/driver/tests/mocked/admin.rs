@@ -96,7 +96,7 @@ fn a_reset_frees_what_timed_out_commands_kept() {
 #[test]
 fn a_command_that_a_reset_overtakes_is_lost() {
     let mock = Mock::new(swallow(AdminOpcode::GET_LOG_PAGE));
-    let options = ControllerOptions { admin_timeout: Duration::from_secs(100_000), ..Default::default() };
+    let options = ControllerOptions::new().admin_timeout(Duration::from_secs(100_000));
     let controller = Controller::open(mock.clone(), options).unwrap();
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| controller.smart_log().unwrap_err());
@@ -113,7 +113,7 @@ fn a_command_that_a_reset_overtakes_is_lost() {
 fn a_full_admin_queue_is_an_error_not_an_overrun() {
     let mock = Mock::new(swallow(AdminOpcode::KEEP_ALIVE));
     let timeout = Duration::from_millis(100);
-    let options = ControllerOptions { admin_entries: 4, admin_timeout: timeout, ..Default::default() };
+    let options = ControllerOptions::new().admin_entries(4).admin_timeout(timeout);
     let controller = Controller::open(mock.clone(), options).unwrap();
     // Two event requests are armed, so that one slot is left.
     let first = controller.admin(command::keep_alive(), Data::None).unwrap_err();

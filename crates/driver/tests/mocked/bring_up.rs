@@ -162,7 +162,7 @@ fn zero_queue_entries_are_taken_for_sixty_four() {
 
 #[test]
 fn weighted_round_robin_needs_the_capability() {
-    let options = ControllerOptions { weighted_round_robin: true, ..Default::default() };
+    let options = ControllerOptions::new().weighted_round_robin(true);
     let mock = Mock::new(|_| {});
     let error = Controller::open(mock, options.clone()).unwrap_err();
     assert!(chain(&error).contains("CAP.AMS"));
@@ -174,12 +174,12 @@ fn weighted_round_robin_needs_the_capability() {
 #[test]
 fn admin_queue_sizes_are_checked() {
     for admin_entries in [0, 1, 3, 8192] {
-        let options = ControllerOptions { admin_entries, ..Default::default() };
+        let options = ControllerOptions::new().admin_entries(admin_entries);
         let text = chain(&Controller::open(Mock::new(|_| {}), options).unwrap_err());
         let expected = format!("queue of {admin_entries} entries: must be a power of two from 2 to 4096");
         assert!(text.contains(&expected), "{text}");
     }
-    let options = ControllerOptions { admin_entries: 2, ..Default::default() };
+    let options = ControllerOptions::new().admin_entries(2);
     Controller::open(Mock::new(|_| {}), options).unwrap();
 }
 

@@ -50,7 +50,7 @@ fn queues_of_a_function_that_is_gone_are_dropped_without_waiting() {
     let mock = Mock::new(|_| {});
     let controller = open(&mock).unwrap();
     let pairs: Vec<_> = (0..3).map(|_| controller.create_queue_pair(QueueSpec::new(8)).unwrap()).collect();
-    let options = IoQueueOptions { deadline: Duration::from_millis(80), ..Default::default() };
+    let options = IoQueueOptions::new().deadline(Duration::from_millis(80));
     let mut queue = IoQueue::new(controller.create_queue_pair(QueueSpec::new(8)).unwrap(), options).unwrap();
     mock.behave(|b| b.script = Box::new(|_, _| Reply::Swallow));
     queue.submit(&command::flush(1)).unwrap();
@@ -155,7 +155,7 @@ fn doorbells_too_far_apart_for_the_page_go_to_registers() {
             b.identify.oacs.set_dbbuf(true);
         });
         assert!(!open(&mock).unwrap().uses_doorbell_buffer(), "stride {stride}");
-        let options = ControllerOptions { doorbell_buffer: DoorbellBuffer::On, ..Default::default() };
+        let options = ControllerOptions::new().doorbell_buffer(DoorbellBuffer::On);
         let error = Controller::open(mock, options).unwrap_err().to_string();
         assert!(error.contains(&format!("ask for at most {most} queues")), "{error}");
     }

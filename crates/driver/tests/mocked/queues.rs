@@ -10,7 +10,7 @@ use crate::mock::{Event, Mock, Reply};
 use crate::{chain, open};
 
 fn options(queues: u16, min_queues: u16) -> ControllerOptions {
-    ControllerOptions { queues, min_queues, ..Default::default() }
+    ControllerOptions::new().queues(queues).min_queues(min_queues)
 }
 
 #[test]

@@ -69,7 +69,7 @@ fn what_cannot_help_is_not_tried() {
         assert_eq!((error.status(), count.load(Ordering::Relaxed)), (Some(status), 1));
     }
     let mock = Mock::new(|_| {});
-    let options = ControllerOptions { admin_retries: 0, ..Default::default() };
+    let options = ControllerOptions::new().admin_retries(0);
     let controller = Controller::open(mock.clone(), options).unwrap();
     let count = fail(&mock, keep_alive, 9, INTERRUPTED);
     controller.admin(command::keep_alive(), Data::None).unwrap_err();
@@ -106,7 +106,7 @@ fn a_retry_waits_as_long_as_the_controller_asks_for_and_the_time_allows() {
 
 fn io_queue(controller: &Controller, deadline: Duration, attempts: u32) -> IoQueue {
     let retry = controller.retry_policy(attempts);
-    let options = IoQueueOptions { deadline, retry, ..Default::default() };
+    let options = IoQueueOptions::new().deadline(deadline).retry(retry);
     IoQueue::new(controller.create_queue_pair(QueueSpec::new(64)).unwrap(), options).unwrap()
 }
 

@@ -21,7 +21,7 @@ fn the_admin_vector_is_listened_to_before_the_controller_is_enabled() {
 
 #[test]
 fn without_vectors_or_time_admin_commands_are_polled_unless_interrupts_were_asked_for() {
-    let by_interrupt = ControllerOptions { admin_waiting: Waiting::Interrupt, ..Default::default() };
+    let by_interrupt = ControllerOptions::new().admin_waiting(Waiting::Interrupt);
     let stepped = Mock::new(|_| {});
     assert_eq!(open(&stepped).unwrap().admin_vector(), None);
     let text = chain(&Controller::open(stepped, by_interrupt.clone()).unwrap_err());

@@ -43,12 +43,12 @@ pub fn open(device: &Arc<SoftDevice>) -> Controller {
 }
 
 pub fn open_with(device: &Arc<SoftDevice>, queues: u16) -> Controller {
-    Controller::open(device.clone(), ControllerOptions { queues, ..Default::default() }).unwrap()
+    Controller::open(device.clone(), ControllerOptions::new().queues(queues)).unwrap()
 }
 
 pub fn io_queue(controller: &Controller, entries: u32) -> IoQueue {
     let pair = controller.create_queue_pair(QueueSpec::new(entries)).unwrap();
-    IoQueue::new(pair, IoQueueOptions { deadline: PATIENCE, ..Default::default() }).unwrap()
+    IoQueue::new(pair, IoQueueOptions::new().deadline(PATIENCE)).unwrap()
 }
 
 pub fn buffer(device: &Arc<SoftDevice>, bytes: usize) -> DmaBuffer {

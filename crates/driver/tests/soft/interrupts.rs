@@ -16,7 +16,7 @@ use crate::wired::Wired;
 
 fn by_interrupt_within(controller: &Controller, entries: u32, deadline: Duration) -> IoQueue {
     let spec = QueueSpec { notification: Notification::Interrupt, ..QueueSpec::new(entries) };
-    let options = IoQueueOptions { deadline, ..Default::default() };
+    let options = IoQueueOptions::new().deadline(deadline);
     IoQueue::new(controller.create_queue_pair(spec).unwrap(), options).unwrap()
 }
 
@@ -47,7 +47,7 @@ fn admin_commands_sleep_until_their_interrupt_where_time_passes_by_itself() {
     controller.reset().unwrap();
     controller.smart_log().unwrap();
     drop(controller);
-    let options = ControllerOptions { admin_waiting: Waiting::Poll, ..Default::default() };
+    let options = ControllerOptions::new().admin_waiting(Waiting::Poll);
     assert_eq!(Controller::open(device.clone(), options).unwrap().admin_vector(), None);
     assert_clean(&device);
     let stepped = SoftDevice::stepped(config()).unwrap();
@@ -143,7 +143,7 @@ fn a_wait_for_what_never_comes_ends_in_time() {
 fn waits_on_a_removed_function_end_and_nothing_hangs_afterwards() {
     let device = SoftDevice::threaded(config()).unwrap();
     // An admin command that was waited for would not come back before the runner ends the test.
-    let options = ControllerOptions { admin_timeout: Duration::from_secs(1000), ..Default::default() };
+    let options = ControllerOptions::new().admin_timeout(Duration::from_secs(1000));
     let controller = Controller::open(device.clone(), options).unwrap();
     let mut queue = by_interrupt_within(&controller, 64, Duration::from_millis(300));
     device.remove();
@@ -163,7 +163,7 @@ fn a_controller_that_resets_itself_is_noticed_before_the_admin_timeout() {
     let fault = Fault { action: FaultAction::Reset, selector: Selector::default() };
     let faults = FaultPlan { seed: 0, faults: vec![fault] };
     let device = SoftDevice::threaded(SoftConfig { faults, ..config() }).unwrap();
-    let options = ControllerOptions { admin_timeout: Duration::from_secs(1000), ..Default::default() };
+    let options = ControllerOptions::new().admin_timeout(Duration::from_secs(1000));
     let controller = Controller::open(device.clone(), options).unwrap();
     controller.check_health().unwrap();
     let mut queue = by_interrupt_within(&controller, 8, Duration::from_millis(100));

@@ -242,7 +242,7 @@ fn invalid_commands_keep_their_status() {
 fn time_is_virtual_in_simulation() {
     let device = SoftDevice::stepped(config()).unwrap();
     // Who waited for it in real time would not come back before the runner ends the test.
-    let options = ControllerOptions { admin_timeout: Duration::from_secs(1000), ..Default::default() };
+    let options = ControllerOptions::new().admin_timeout(Duration::from_secs(1000));
     let controller = Controller::open(device.clone(), options).unwrap();
     let before = device.clock().now();
     std::thread::sleep(Duration::from_millis(2));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use warpbell_driver::{Controller, NamespaceSpec};
-use warpbell_hw::{Device, Nsid};
+use warpbell_hw::{Device, Lba, Nsid};
 use warpbell_nvme::command::{CommitAction, SanitizeAction, SanitizeCdw10, SecureErase};
 use warpbell_nvme::status::Status;
 use warpbell_softctl::{NamespaceConfig, SoftConfig};
@@ -46,13 +46,13 @@ fn a_namespace_is_formatted_and_the_subsystem_sanitized() {
     on_both(&SoftConfig { namespaces, ..config() }, |device| {
         let controller = open(device);
         for nsid in [1, 2] {
-            device.poke(nsid, 8, &[7; 512]).unwrap();
+            device.poke(Nsid(nsid), Lba(8), &[7; 512]).unwrap();
         }
         controller.format(Nsid(1), 1, SecureErase::USER_DATA, PATIENCE).unwrap();
         assert_eq!(sizes(&controller), [(1, 256, 4096), (2, 2048, 512)]);
         let first = |nsid| {
             let mut block = [0xee; 512];
-            device.peek(nsid, if nsid == 1 { 1 } else { 8 }, &mut block).unwrap();
+            device.peek(Nsid(nsid), Lba(if nsid == 1 { 1 } else { 8 }), &mut block).unwrap();
             block[0]
         };
         assert_eq!([first(1), first(2)], [0, 7]);

@@ -96,10 +96,7 @@ pub fn doorbells(
     }
     let forwarded = forwarded(gpu, device);
     let pages = forwarded.as_ref().map(|access| &access.pages).map_err(Clone::clone);
-    probes.push(Probe {
-        route: DoorbellRoute::Proxy,
-        outcome: pages.map(words).map_err(|error| error.to_string()),
-    });
+    probes.push(Probe { route: DoorbellRoute::Proxy, outcome: pages.map(words).map_err(Into::into) });
     (forwarded, probes)
 }
 
@@ -113,7 +110,7 @@ fn forwarded(gpu: &Arc<Gpu>, device: &dyn Device) -> Result<DoorbellAccess, GpuE
 }
 
 fn probe(route: DoorbellRoute, registered: &Result<Registered, GpuError>) -> Probe<DoorbellRoute> {
-    let outcome = registered.as_ref().map(words).map_err(ToString::to_string);
+    let outcome = registered.as_ref().map(words).map_err(|error| error.clone().into());
     Probe { route, outcome }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use warpbell_hw::{BASE_PAGE, DmaAccess, DmaBuffer, DmaError, DmaSource, DmaSpace, Iova, Window};
 
-use super::Probe;
+use super::{Probe, RouteError};
 use crate::{DeviceMemory, Gpu, GpuError};
 
 /// A way for an SSD to reach GPU memory, in the order of preference.
@@ -80,13 +80,12 @@ impl fmt::Debug for FileMapping {
 }
 
 impl FileMapping {
-    fn new(memory: &DeviceMemory, space: &Arc<dyn DmaSpace>) -> Result<FileMapping, String> {
-        let file = memory.dma_buf().map_err(|error| error.to_string())?;
+    fn new(memory: &DeviceMemory, space: &Arc<dyn DmaSpace>) -> Result<FileMapping, RouteError> {
+        let file = memory.dma_buf()?;
         let len = memory.len().next_multiple_of(BASE_PAGE) as u64;
         let source = DmaSource::File { fd: file.as_fd(), offset: 0, len };
-        let iova = space.map(source, DmaAccess::READ_WRITE).map_err(|error| {
-            format!("{error}; kernels to this day take dma-bufs of vfio-pci alone, and none before 6.19")
-        })?;
+        let iova = space.map(source, DmaAccess::READ_WRITE);
+        let iova = iova.map_err(|error| RouteError::File(Arc::new(error)))?;
         Ok(FileMapping { iova, len, space: space.clone(), _file: file, _memory: memory.clone() })
     }
 
@@ -153,11 +152,11 @@ fn attempt(
     memory: &DeviceMemory,
     space: &Arc<dyn DmaSpace>,
     kind: SpaceKind,
-) -> Result<(Option<Reached>, String), String> {
+) -> Result<(Option<Reached>, String), RouteError> {
     match route {
         MemoryRoute::Iommufd => {
             if kind != SpaceKind::Iommufd {
-                return Err("the SSD was not opened through iommufd".to_owned());
+                return Err(RouteError::NotIommufd);
             }
             let mapping = FileMapping::new(memory, space)?;
             let done = format!("{} bytes at IOVA {}", mapping.len(), mapping.iova());
@@ -165,9 +164,9 @@ fn attempt(
         }
         MemoryRoute::DmaBuf => {
             if kind == SpaceKind::Other {
-                return Err("the SSD was opened neither through type1 nor through iommufd".to_owned());
+                return Err(RouteError::NotVfio);
             }
-            let window = memory.map().map_err(|error| error.to_string())?;
+            let window = memory.map()?;
             let done = try_window(&window, space)?;
             Ok((Some(Reached::Window(window)), done))
         }
@@ -179,24 +178,17 @@ fn attempt(
 }
 
 /// Maps a window for the SSD and unmaps it again: whoever uses it maps it for good.
-fn try_window(window: &Window, space: &Arc<dyn DmaSpace>) -> Result<String, String> {
-    let refused = |error: DmaError| format!("type1 map of the dma-buf's mapping: {error}");
+fn try_window(window: &Window, space: &Arc<dyn DmaSpace>) -> Result<String, RouteError> {
+    let refused = |error: DmaError| RouteError::Window(Arc::new(error));
     let mapped = DmaBuffer::map(space.clone(), window.clone(), DmaAccess::READ_WRITE).map_err(refused)?;
     Ok(format!("{} bytes of the GPU's BAR can be mapped, tried at IOVA {}", window.len(), mapped.iova()))
 }
 
 /// Why gdrdrv is not used.
-fn gdrdrv(device: &Path) -> String {
+fn gdrdrv(device: &Path) -> RouteError {
     let there = device.exists();
-    let device = device.display();
-    if there {
-        format!(
-            "not implemented: {device} is there, but this version does not pin memory by it, as that could not be tried on \
-             hardware"
-        )
-    } else {
-        format!("not implemented in this version, and no {device}: the gdrdrv module (GDRCopy) is not loaded")
-    }
+    let device = device.to_owned();
+    if there { RouteError::Unused { device } } else { RouteError::NotLoaded { device } }
 }
 
 #[cfg(test)]
@@ -211,6 +203,8 @@ mod tests {
             Probe { route: MemoryRoute::Gdrdrv, outcome: Err(gdrdrv(Path::new("/nonexistent/gdrdrv"))) };
         assert!(not.to_string().contains("gdrdrv mapping, mapped by type1: no: not implemented"), "{not}");
         assert!(not.to_string().contains("no /nonexistent/gdrdrv"), "{not}");
-        assert!(gdrdrv(Path::new("/dev/null")).starts_with("not implemented: /dev/null is there"));
+        assert!(
+            gdrdrv(Path::new("/dev/null")).to_string().starts_with("not implemented: /dev/null is there")
+        );
     }
 }

@@ -203,7 +203,15 @@ impl Symbol {
     }
 
     /// Puts a launch on a stream. The driver copies the arguments before it comes back.
-    pub(crate) fn launch(&self, stream: &mut Stream, shape: &Shape, args: &[u8]) -> Result<(), GpuError> {
+    ///
+    /// # Safety
+    /// The kernel touches only memory that is valid until it has ended.
+    pub(crate) unsafe fn launch(
+        &self,
+        stream: &mut Stream,
+        shape: &Shape,
+        args: &[u8],
+    ) -> Result<(), GpuError> {
         if args.len() > MOST_ARGUMENTS {
             let reason = format!("{} bytes of arguments: at most {MOST_ARGUMENTS}", args.len());
             return Err(GpuError::refused(self.object(), reason));
@@ -232,8 +240,7 @@ impl Symbol {
         };
         let context = self.context();
         let _current = context.enter()?;
-        // SAFETY: configuration and arguments live until the call is back. What the kernel does with addresses in its
-        // arguments is the launching program's affair (docs/architecture.md).
+        // SAFETY: configuration and arguments live until the call is back; the rest is the contract of this function.
         let result = unsafe {
             context.functions().cuLaunchKernelEx(
                 &raw const config,

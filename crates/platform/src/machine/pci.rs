@@ -65,7 +65,7 @@ pub struct Ssd {
     pub uses: Vec<Use>,
     /// Whether the running system lets this user open it through VFIO; nothing for captured machines, whose nodes have
     /// no permissions.
-    pub usable: Option<Result<(), String>>,
+    pub usable: Option<Result<(), pci::Obstacle>>,
 }
 
 /// All functions, by address; nothing where the machine shows none.

@@ -8,6 +8,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use warpbell_nvme::{AdminOpcode, NvmOpcode, Sqe, Status};
 
 use super::plan::{Fault, FaultAction, FaultKind, FaultPlan};
+use warpbell_hw::{Lba, Nsid};
 
 /// Injected faults kept in the record; further ones are only counted.
 const RECORD_LIMIT: usize = 65536;
@@ -28,9 +29,9 @@ pub struct InjectedFault {
     /// Identifier of the command.
     pub cid: u16,
     /// Namespace of the command.
-    pub nsid: u32,
+    pub nsid: Nsid,
     /// The block that was corrupted, or the first of the command.
-    pub lba: u64,
+    pub lba: Lba,
     /// The status injected by a `fail`.
     pub status: Option<Status>,
     /// Byte offset of a corruption in its block.
@@ -130,8 +131,8 @@ impl Chosen {
             opcode: NvmOpcode(self.target.opcode),
             queue: self.target.queue,
             cid: self.target.cid,
-            nsid: self.target.nsid,
-            lba: self.target.lbas.map_or(0, |(first, _)| first),
+            nsid: Nsid(self.target.nsid),
+            lba: Lba(self.target.lbas.map_or(0, |(first, _)| first)),
             status,
             offset: None,
             expected: None,
@@ -244,7 +245,8 @@ impl Fault {
         let selector = &self.selector;
         if target.queue == 0 {
             let opcode = AdminOpcode(target.opcode);
-            return selector.admin.contains(&opcode) && selector.nsid.is_none_or(|nsid| nsid == target.nsid);
+            return selector.admin.contains(&opcode)
+                && selector.nsid.is_none_or(|nsid| nsid.get() == target.nsid);
         }
         let overlaps = |range: &RangeInclusive<u64>| {
             target.lbas.is_some_and(|(first, last)| first <= *range.end() && last >= *range.start())
@@ -252,7 +254,7 @@ impl Fault {
         let opcode = NvmOpcode(target.opcode);
         selector.admin.is_empty()
             && self.action.kind().suits(opcode)
-            && selector.nsid.is_none_or(|nsid| nsid == target.nsid)
+            && selector.nsid.is_none_or(|nsid| nsid.get() == target.nsid)
             && selector.queue.is_none_or(|queue| queue == target.queue)
             && (selector.opcodes.is_empty() || selector.opcodes.contains(&opcode))
             && selector.lba.as_ref().is_none_or(overlaps)
@@ -329,7 +331,7 @@ mod tests {
         let mut injector = injector("[[fault]]\nkind='drop'\nafter=4\nevery=3\ncount=2");
         let dropped: Vec<_> = (0..20).filter(|i| injector.judge(read(*i)).is_some()).collect();
         assert_eq!(dropped, [6, 9]);
-        assert_eq!((injector.count(), injector.record()[1].lba), (2, 9));
+        assert_eq!((injector.count(), injector.record()[1].lba), (2, Lba(9)));
         assert_eq!((injector.record()[0].queue, injector.record()[0].cid), (3, 9));
         assert_eq!(
             (injector.record()[0].at, injector.record()[0].by),

@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use serde::Deserialize;
+use warpbell_hw::Nsid;
 use warpbell_nvme::{AdminOpcode, NvmOpcode, Status};
 
 /// Faults to inject.
@@ -220,7 +221,7 @@ impl FaultAction {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Selector {
     /// Only this namespace.
-    pub nsid: Option<u32>,
+    pub nsid: Option<Nsid>,
     /// Only this submission queue.
     pub queue: Option<u16>,
     /// Only these I/O opcodes; empty means any.

@@ -35,6 +35,7 @@ use warpbell_nvme::{AdminOpcode, NvmOpcode, Status};
 
 use super::plan::{Fault, FaultAction, FaultKind, FaultPlan, Selector};
 use crate::units;
+use warpbell_hw::Nsid;
 
 /// Most bits that one `corrupt` fault flips.
 const MAX_BITS: u32 = 4096;
@@ -264,7 +265,7 @@ impl FaultText {
             LbaText::Range([first, last]) => first..=last,
         });
         let selector = Selector {
-            nsid: self.nsid,
+            nsid: self.nsid.map(Nsid),
             queue: self.queue,
             opcodes: self.opcode.map_or(Ok(Vec::new()), |names| names.each(opcode))?,
             admin: self.admin.map_or(Ok(Vec::new()), |names| names.each(admin_opcode))?,

@@ -14,6 +14,7 @@ use crate::fault::{FaultAction, Incident, Target};
 use crate::nvm::Outcome;
 use crate::profile::Operation;
 use crate::queue::Order;
+use warpbell_hw::Lba;
 
 impl Lane {
     /// Fetches one command, which must be pending with room for its completion, and completes it unless it is held.
@@ -139,7 +140,7 @@ impl Lane {
                 let bytes = count << namespace.shift;
                 let moves = DataTransfer::of(sqe.opcode()) != DataTransfer::NONE;
                 let short = !moves || bytes <= self.engine.limits.bytes;
-                (short && namespace.contains(lba, count)).then(|| (namespace.offset(lba), bytes))
+                (short && namespace.contains(Lba(lba), count)).then(|| (namespace.offset(Lba(lba)), bytes))
             }
             _ => None,
         }

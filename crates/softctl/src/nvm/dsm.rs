@@ -8,6 +8,7 @@ use super::{Extent, write_failed};
 use crate::copying::Kind;
 use crate::engine::{Command, Engine, Refused, never};
 use crate::transfer::Direction;
+use warpbell_hw::Lba;
 
 impl Engine {
     /// Deallocates if asked to; the other attributes are hints that change nothing here.
@@ -40,7 +41,8 @@ impl Engine {
         let (ranges, _) =
             <[DsmRange]>::ref_from_prefix_with_elems(ranges, ranges.len() / size_of::<DsmRange>())
                 .map_err(|_| Status::INTERNAL_ERROR)?;
-        if ranges.iter().any(|range| range.nlb > 0 && !namespace.contains(range.slba, range.nlb.into())) {
+        if ranges.iter().any(|range| range.nlb > 0 && !namespace.contains(Lba(range.slba), range.nlb.into()))
+        {
             return Err(never(Status::LBA_OUT_OF_RANGE));
         }
         if !attributes.ad() {
@@ -52,9 +54,9 @@ impl Engine {
         for range in ranges.iter().filter(|range| range.nlb > 0) {
             // The unaligned tail stays as it is: to deallocate is a request, not an order. So do blocks that are being
             // copied.
-            let tail = u64::from(namespace.protected(range.slba, range.nlb.into()));
+            let tail = u64::from(namespace.protected(Lba(range.slba), range.nlb.into()));
             let bytes = (u64::from(range.nlb) - tail) << namespace.shift;
-            let offset = namespace.offset(range.slba);
+            let offset = namespace.offset(Lba(range.slba));
             let Some(_off) = self.keep_engines_off(namespace, offset, bytes, true) else { continue };
             namespace.zero(offset, bytes).map_err(write_failed)?;
             if self.is_durable_at_once(sqe, false) {

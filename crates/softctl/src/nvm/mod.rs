@@ -17,6 +17,7 @@ use crate::engine::{Command, Engine, Refused, field, never};
 use crate::fault::{Corruption, FaultAction};
 use crate::store::{Namespace, StoreError, Taken};
 use crate::transfer::{Direction, Segment};
+use warpbell_hw::Lba;
 
 /// Opcodes that are executed, with whether they change contents.
 pub(crate) const SUPPORTED: &[(NvmOpcode, bool)] = &[
@@ -135,10 +136,10 @@ impl Engine {
         }
         let (lba, count) = (sqe.slba(), u64::from(sqe.blocks()));
         let namespace = self.namespace(sqe.nsid)?;
-        if !namespace.contains(lba, count) {
+        if !namespace.contains(Lba(lba), count) {
             return Err(self.blame(field::CDW10, Status::LBA_OUT_OF_RANGE));
         }
-        let (offset, bytes) = (namespace.offset(lba), count << namespace.shift);
+        let (offset, bytes) = (namespace.offset(Lba(lba)), count << namespace.shift);
         Ok(Extent { index: sqe.nsid as usize - 1, lba, count, offset, bytes })
     }
 
@@ -237,7 +238,7 @@ impl Engine {
 
     /// Refuses to change blocks that are write protected.
     fn check_writable(&self, extent: &Extent) -> Result<(), Refused> {
-        if self.namespaces[extent.index].protected(extent.lba, extent.count) {
+        if self.namespaces[extent.index].protected(Lba(extent.lba), extent.count) {
             return Err(never(Status::NAMESPACE_WRITE_PROTECTED));
         }
         Ok(())

@@ -10,6 +10,7 @@ use crate::engine::{Command, Engine, Refused, never};
 use crate::fault::{Corruption, InjectedFault};
 use crate::store::Store;
 use crate::transfer::{Direction, each_piece};
+use warpbell_hw::Lba;
 
 /// Bytes on their way between a file and the client at a time.
 pub(super) const CHUNK: usize = 256 << 10;
@@ -151,9 +152,9 @@ impl Engine {
                 bits.push(bit);
             }
         }
-        let flip = |(lba, offset, mask)| {
+        let flip = |(lba, offset, mask): (u64, u32, u8)| {
             let at = ((lba - extent.lba) << namespace.shift) + u64::from(offset);
-            let record = InjectedFault { lba, offset: Some(offset), ..fault.injected() };
+            let record = InjectedFault { lba: Lba(lba), offset: Some(offset), ..fault.injected() };
             Flip { at, mask, record }
         };
         bits.into_iter().map(flip).collect()

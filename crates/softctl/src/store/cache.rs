@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use rand::{Rng, RngExt};
 
 use super::{Namespace, StoreError};
+use warpbell_hw::Lba;
 
 /// The durable contents of the blocks that were written since the last flush.
 #[derive(Debug, Default)]
@@ -35,7 +36,7 @@ impl Namespace {
         for lba in self.blocks_of(offset, len) {
             if let Entry::Vacant(entry) = durable.entry(lba) {
                 let mut block = vec![0; self.block_size() as usize].into_boxed_slice();
-                self.read(self.offset(lba), &mut block)?;
+                self.read(self.offset(Lba(lba)), &mut block)?;
                 entry.insert(block);
             }
         }
@@ -77,7 +78,7 @@ impl Namespace {
             if survives {
                 continue;
             }
-            if let Err(error) = self.store.write(self.offset(lba), &block) {
+            if let Err(error) = self.store.write(self.offset(Lba(lba)), &block) {
                 tracing::warn!(nsid = self.nsid, lba, %error, "a block could not be taken back");
             }
         }

@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use crate::config::{NamespaceConfig, StoreConfig};
 use crate::error::SoftError;
+use warpbell_hw::{Lba, Nsid};
 
 /// Why a store did not deliver or take bytes.
 #[derive(Debug, thiserror::Error)]
@@ -111,7 +112,7 @@ impl Namespace {
     }
 
     fn failure(&self, error: &StoreError) -> SoftError {
-        SoftError::Store { nsid: self.nsid, lba: 0, reason: error.to_string() }
+        SoftError::Store { nsid: Nsid(self.nsid), lba: Lba(0), reason: error.to_string() }
     }
 
     /// Bytes that are stored: all but a file's zero tail.
@@ -149,21 +150,21 @@ impl Namespace {
 
     /// Byte offset of a block.
     #[inline]
-    pub(crate) fn offset(&self, lba: u64) -> u64 {
-        lba << self.shift
+    pub(crate) fn offset(&self, lba: Lba) -> u64 {
+        lba.get() << self.shift
     }
 
     /// Whether `count` blocks from `lba` on exist.
     #[inline]
-    pub(crate) fn contains(&self, lba: u64, count: u64) -> bool {
-        lba < self.blocks && count <= self.blocks - lba
+    pub(crate) fn contains(&self, lba: Lba, count: u64) -> bool {
+        lba.get() < self.blocks && count <= self.blocks - lba.get()
     }
 
     /// Whether a write to these blocks must be refused: nothing may be written, or the last of them is partly the
     /// file's and partly the zero tail.
     #[inline]
-    pub(crate) fn protected(&self, lba: u64, count: u64) -> bool {
-        !self.writable || (self.has_tail() && lba + count == self.blocks)
+    pub(crate) fn protected(&self, lba: Lba, count: u64) -> bool {
+        !self.writable || (self.has_tail() && lba.get() + count == self.blocks)
     }
 
     /// Whether the last block of a file is not wholly in the file.
@@ -280,14 +281,14 @@ mod tests {
     fn the_unaligned_tail_and_read_only_files_are_protected() {
         let file = file_of(&[7; 1300]);
         let namespace = open(&file, 512, true);
-        assert!(!namespace.protected(0, 2));
-        assert!(namespace.protected(2, 1) && namespace.protected(0, 3));
-        assert!(open(&file, 512, false).protected(0, 1));
+        assert!(!namespace.protected(Lba(0), 2));
+        assert!(namespace.protected(Lba(2), 1) && namespace.protected(Lba(0), 3));
+        assert!(open(&file, 512, false).protected(Lba(0), 1));
         let whole = file_of(&[7; 1024]);
-        assert!(!open(&whole, 512, true).protected(0, 2));
-        assert!(open(&file_of(&[]), 512, true).protected(0, 1), "an empty file has a tail only");
+        assert!(!open(&whole, 512, true).protected(Lba(0), 2));
+        assert!(open(&file_of(&[]), 512, true).protected(Lba(0), 1), "an empty file has a tail only");
         let memory = Namespace::open(1, &NamespaceConfig::memory(1000, 512), false).unwrap();
-        assert!(!memory.protected(0, 2), "memory has no file to protect");
+        assert!(!memory.protected(Lba(0), 2), "memory has no file to protect");
     }
 
     #[test]

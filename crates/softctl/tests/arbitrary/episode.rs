@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rand::RngExt;
-use warpbell_hw::{Device, DmaAccess};
+use warpbell_hw::{Device, DmaAccess, Lba, Nsid};
 use warpbell_nvme::command::{self, Sqe};
 use warpbell_nvme::identify::{Cns, IdentifyNamespace};
 use warpbell_nvme::queue_command::{self, QueuePriority};
@@ -341,7 +341,7 @@ impl World {
     /// A read gives what the namespace holds, and it holds nothing that the controller was not given.
     fn check_namespace(&mut self, nsid: u32, (blocks, block): (u64, usize), data: u64) {
         let mut contents = vec![0; blocks.min(BLOCKS) as usize * block];
-        self.device.peek(nsid, 0, &mut contents).expect("blocks that exist");
+        self.device.peek(Nsid(nsid), Lba(0), &mut contents).expect("blocks that exist");
         assert!(!leaks(&contents), "namespace {nsid} holds a canary: memory that was not mapped was read");
         let lba = self.random.random_range(0..blocks.min(BLOCKS));
         // Faults that the plan injects are no reason to give up.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use warpbell_hw::{Device, DmaAccess, DmaError, RemoteBuffer};
+use warpbell_hw::{Device, DmaAccess, DmaError, Lba, Nsid, RemoteBuffer};
 use warpbell_nvme::command;
 use warpbell_nvme::log::{ErrorLogEntry, LogPageId};
 use warpbell_nvme::{Sqe, Status};
@@ -93,7 +93,7 @@ fn a_write_whose_copy_fails_writes_nothing_that_was_staged() {
         let status = rig.run(rig.sgl(command::write(1, 0, 7), 0, 4096));
         assert!(status.same_code(Status::DATA_TRANSFER_ERROR), "{status}");
         let mut stored = [1; 4096];
-        rig.device().peek(1, 0, &mut stored).unwrap();
+        rig.device().peek(Nsid(1), Lba(0), &mut stored).unwrap();
         assert_eq!(stored, [0; 4096]);
     }
 }
@@ -152,7 +152,7 @@ fn commands_wait_for_staging_memory_and_all_complete() {
         remote.knobs().no_pins.store(true, Ordering::SeqCst);
         let mut rig = Rig::with(client, remote);
         let data = pattern(6, 1 << 20);
-        rig.device().poke(1, 0, &data).unwrap();
+        rig.device().poke(Nsid(1), Lba(0), &data).unwrap();
         rig.remote.hold(true);
         let commands: Vec<Sqe> =
             (0..40).map(|i| rig.sgl(command::read(1, 0, 2047), (i % 7) << 20, 1 << 20)).collect();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use warpbell_hw::Device;
+use warpbell_hw::{Device, Lba, Nsid};
 use warpbell_nvme::command::{self, Sqe};
 use warpbell_nvme::{Status, queue_command};
 use warpbell_softctl::{FaultKind, FaultPlan, SoftConfig};
@@ -37,7 +37,7 @@ fn a_failing_command_moves_nothing() {
         let status = rig.run(write(&rig, 0, 0));
         assert!(status.same_code(Status::WRITE_FAULT), "{status}");
         let mut stored = [1; 512];
-        rig.device().peek(1, 0, &mut stored).unwrap();
+        rig.device().peek(Nsid(1), Lba(0), &mut stored).unwrap();
         assert_eq!((stored, kinds(&rig)), ([0; 512], vec![FaultKind::Fail]));
         assert_eq!(rig.device().statistics().remote_copies, 0);
     }
@@ -47,19 +47,19 @@ fn a_failing_command_moves_nothing() {
 fn flipped_bits_arrive_and_are_recorded() {
     for mut rig in both("kind='corrupt';bits=5;count=1") {
         let data = pattern(1, 4096);
-        rig.device().poke(1, 8, &data).unwrap();
+        rig.device().poke(Nsid(1), Lba(8), &data).unwrap();
         rig.run_ok(rig.sgl(command::read(1, 8, 7), 0, 4096));
         let got = rig.remote.bytes(0, 4096);
         let mut wanted = data.clone();
         for fault in rig.device().faults() {
-            let at = ((fault.lba - 8) * 512) as usize + fault.offset.unwrap() as usize;
+            let at = ((fault.lba.get() - 8) * 512) as usize + fault.offset.unwrap() as usize;
             assert_eq!(fault.expected, Some(wanted[at]));
             wanted[at] = fault.actual.unwrap();
         }
         assert_eq!(rig.device().faults().len(), 5);
         assert!(got == wanted && got != data, "exactly the recorded bits differ");
         let mut stored = vec![0; 4096];
-        rig.device().peek(1, 8, &mut stored).unwrap();
+        rig.device().peek(Nsid(1), Lba(8), &mut stored).unwrap();
         assert!(stored == data, "the store is as it was");
         rig.run_ok(rig.sgl(command::read(1, 8, 7), 0, 4096));
         assert!(rig.remote.bytes(0, 4096) == data);
@@ -69,7 +69,7 @@ fn flipped_bits_arrive_and_are_recorded() {
 #[test]
 fn late_data_comes_after_the_completion() {
     for mut rig in both("kind='late_payload';by='20ms'") {
-        rig.device().poke(1, 0, &[5; 512]).unwrap();
+        rig.device().poke(Nsid(1), Lba(0), &[5; 512]).unwrap();
         rig.run_ok(read(&rig, 0, 0));
         assert_eq!(rig.remote.bytes(0, 512), [0; 512], "completed, and not there");
         rig.expect_silence(2 * LONG);
@@ -79,7 +79,7 @@ fn late_data_comes_after_the_completion() {
         rig.remote.set(512, &[7; 512]);
         rig.expect_silence(2 * LONG);
         let mut stored = [0; 512];
-        rig.device().peek(1, 1, &mut stored).unwrap();
+        rig.device().peek(Nsid(1), Lba(1), &mut stored).unwrap();
         assert_eq!(stored, [7; 512], "it is fetched when it moves");
         rig.client.assert_clean();
     }
@@ -88,7 +88,7 @@ fn late_data_comes_after_the_completion() {
 #[test]
 fn late_data_of_memory_that_was_unmapped_stays_where_it_is() {
     for mut rig in both("kind='late_payload';by='20ms'") {
-        rig.device().poke(1, 0, &[5; 512]).unwrap();
+        rig.device().poke(Nsid(1), Lba(0), &[5; 512]).unwrap();
         rig.run_ok(read(&rig, 0, 0));
         let remote = rig.remote.clone();
         rig.device().dma().unmap(rig.mapped.iova(), remote_len()).unwrap();
@@ -106,7 +106,7 @@ fn remote_len() -> u64 {
 fn a_torn_completion_and_a_repeated_one_come_after_the_data() {
     for (plan, entries) in [("kind='torn';by='1ms'", 1), ("kind='duplicate'", 2)] {
         for mut rig in both(plan) {
-            rig.device().poke(1, 0, &[5; 512]).unwrap();
+            rig.device().poke(Nsid(1), Lba(0), &[5; 512]).unwrap();
             let sqe = read(&rig, 0, 0);
             rig.submit(9, &[sqe]);
             for _ in 0..entries {
@@ -216,7 +216,7 @@ fn power_takes_back_what_was_written_from_remote_memory() {
         rig.run_ok(rig.sgl(command::write(1, 1, 0).with_fua(true), 0, 512));
         rig.client.device.power_loss(0.0);
         let mut stored = [9; 1024];
-        rig.device().peek(1, 0, &mut stored).unwrap();
+        rig.device().peek(Nsid(1), Lba(0), &mut stored).unwrap();
         assert_eq!((stored[0], stored[512]), (1, 2), "flushed, and durable at once");
     }
 }

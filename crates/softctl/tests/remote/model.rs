@@ -11,6 +11,7 @@ use warpbell_softctl::{CompletionOrder, NamespaceConfig, SoftConfig};
 use crate::client::remote::Double;
 use crate::client::{Client, Pair};
 use crate::{REMOTE, Rig, pattern};
+use warpbell_hw::{Lba, Nsid};
 
 const BLOCKS: u64 = 256;
 /// Bytes of memory that belong to one command in flight.
@@ -143,7 +144,7 @@ impl Player {
             self.settle();
         }
         let mut stored = vec![0; self.blocks.len()];
-        self.rig.device().peek(1, 0, &mut stored).unwrap();
+        self.rig.device().peek(Nsid(1), Lba(0), &mut stored).unwrap();
         assert!(stored == self.blocks, "the store is as the model");
         self.rig.client.assert_clean();
     }

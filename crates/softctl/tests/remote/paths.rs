@@ -9,6 +9,7 @@ use zerocopy::IntoBytes;
 use crate::client::remote::Double;
 use crate::client::{Client, memory};
 use crate::{REMOTE, Rig, both, both_with, pattern};
+use warpbell_hw::{Lba, Nsid};
 
 /// Writes, reads and compares 64 KiB in remote memory.
 fn round_trip(rig: &mut Rig) {
@@ -16,7 +17,7 @@ fn round_trip(rig: &mut Rig) {
     rig.remote.set(4096, &data);
     rig.run_ok(rig.sgl(command::write(1, 8, 127), 4096, data.len()));
     let mut stored = vec![0; data.len()];
-    rig.device().peek(1, 8, &mut stored).unwrap();
+    rig.device().peek(Nsid(1), Lba(8), &mut stored).unwrap();
     assert!(stored == data, "what was written");
     rig.run_ok(rig.sgl(command::compare(1, 8, 127), 4096, data.len()));
     rig.run_ok(rig.sgl(command::read(1, 8, 127), 1 << 20, data.len()));
@@ -84,7 +85,7 @@ fn pages_of_a_prp_list_that_are_neighbours_are_one_copy() {
         rig.run_ok(command::write(1, 0, 63).with_prp(rig.at(0x1800), list));
         assert_eq!(rig.device().statistics().remote_copies, 1);
         let mut stored = vec![0; data.len()];
-        rig.device().peek(1, 0, &mut stored).unwrap();
+        rig.device().peek(Nsid(1), Lba(0), &mut stored).unwrap();
         assert!(stored == data);
         // Two pages apart from each other.
         rig.run_ok(command::read(1, 0, 15).with_prp(rig.at(0x40_0000), rig.at(0x50_0000)));
@@ -121,7 +122,7 @@ fn data_may_lie_partly_in_remote_memory() {
             rig.remote.set(9001, &data[1096..]);
             rig.run_ok(scattered(&rig, command::write(1, 16, 7), &blocks));
             let mut stored = vec![0; 4096];
-            rig.device().peek(1, 16, &mut stored).unwrap();
+            rig.device().peek(Nsid(1), Lba(16), &mut stored).unwrap();
             assert!(stored == data);
             let blocks = [
                 SglDescriptor::data_block(host + 0x4000, 512),
@@ -149,12 +150,12 @@ fn deallocate(ranges: u8) -> Sqe {
 #[test]
 fn ranges_to_deallocate_may_lie_there() {
     for mut rig in both() {
-        rig.device().poke(1, 0, &[7; 8192]).unwrap();
+        rig.device().poke(Nsid(1), Lba(0), &[7; 8192]).unwrap();
         let ranges = [range(2, 3), range(8, 1)];
         rig.remote.set(512, ranges.as_bytes());
         rig.run_ok(rig.sgl(deallocate(2), 512, 32));
         let mut stored = vec![0; 8192];
-        rig.device().peek(1, 0, &mut stored).unwrap();
+        rig.device().peek(Nsid(1), Lba(0), &mut stored).unwrap();
         let cleared: Vec<usize> = (0..16).filter(|lba| stored[lba * 512] == 0).collect();
         assert_eq!(cleared, [2, 3, 4, 8]);
         rig.remote.set(512, range(2000, 100).as_bytes());
@@ -185,7 +186,7 @@ fn a_command_without_a_size_limit_goes_in_pieces() {
 #[test]
 fn no_block_is_torn_by_what_an_engine_copies() {
     for mut rig in both() {
-        rig.device().poke(1, 0, &[1; 4096]).unwrap();
+        rig.device().poke(Nsid(1), Lba(0), &[1; 4096]).unwrap();
         rig.remote.set(0, &[2; 4096]);
         rig.remote.hold(true);
         let host = rig.client.buffer.iova().0;
@@ -205,7 +206,7 @@ fn no_block_is_torn_by_what_an_engine_copies() {
         assert_eq!(cids, [1, 2, 4]);
         assert_eq!(rig.client.bytes(0, 512), [2; 512]);
         let mut stored = [0; 4096];
-        rig.device().peek(1, 0, &mut stored).unwrap();
+        rig.device().peek(Nsid(1), Lba(0), &mut stored).unwrap();
         assert_eq!((stored[..3584].to_vec(), stored[3584..].to_vec()), (vec![2; 3584], vec![0; 512]));
     }
 }

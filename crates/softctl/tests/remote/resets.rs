@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use warpbell_hw::{Device, DmaError, ResetKind};
+use warpbell_hw::{Device, DmaError, Lba, Nsid, ResetKind};
 use warpbell_nvme::command::{self, Sqe};
 use warpbell_nvme::register::{Shn, offset};
 use warpbell_nvme::{Status, queue_command};
@@ -88,7 +88,7 @@ fn a_reset_waits_for_copies_and_the_next_life_begins_clean() {
         rig.device().registers().write32(offset::CC, configuration().with_en(true).into_bits());
         wait_csts(rig.device(), |csts| csts.rdy());
         let mut pair = rig.client.pair(2, 16);
-        rig.device().poke(1, 0, &[4; 512]).unwrap();
+        rig.device().poke(Nsid(1), Lba(0), &[4; 512]).unwrap();
         let block = warpbell_nvme::data::SglDescriptor::data_block(iova.0, 512);
         let entry = pair.run(&rig.client.device, &command::read(1, 0, 0).with_sgl(block).with_cid(3));
         assert!(entry.status().is_ok());
@@ -150,7 +150,7 @@ fn namespaces_change_when_copies_have_ended() {
         assert!(rig.client.admin(format).status().is_ok());
         rig.wait();
         let mut stored = [1; 4096];
-        rig.device().peek(1, 0, &mut stored).unwrap();
+        rig.device().peek(Nsid(1), Lba(0), &mut stored).unwrap();
         assert_eq!(stored, [0; 4096], "a format leaves nothing, and nothing comes after it");
     }
 }

@@ -17,19 +17,21 @@ const SETTLE: Duration = Duration::from_secs(3);
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// How functions are bound.
-#[derive(Clone, Debug)]
-pub struct BindOptions {
-    /// The driver that takes them.
-    pub driver: String,
-    /// Who may open them afterwards, beside root.
-    pub user: Option<User>,
-    /// The `warpbell` program that a udev rule shall run to bind them again after a boot.
-    pub persist: Option<PathBuf>,
-    /// Addresses or serial numbers of functions whose partition table or file system does not matter.
-    pub allow_signed: Vec<String>,
-    /// How long nodes may take to appear.
-    pub node_limit: Duration,
+warpbell_hw::options! {
+    /// How functions are bound.
+    #[derive(Clone, Debug)]
+    pub struct BindOptions {
+        /// The driver that takes them.
+        pub driver: String,
+        /// Who may open them afterwards, beside root.
+        pub user: Option<User>,
+        /// The `warpbell` program that a udev rule shall run to bind them again after a boot.
+        pub persist: Option<PathBuf>,
+        /// Addresses or serial numbers of functions whose partition table or file system does not matter.
+        pub allow_signed: Vec<String>,
+        /// How long nodes may take to appear.
+        pub node_limit: Duration,
+    }
 }
 
 impl Default for BindOptions {

@@ -35,5 +35,5 @@ pub use state::Binding;
 pub use step::{Apply, Step};
 pub use sysfs::Sysfs;
 pub use unbind::UnbindPlan;
-pub use usable::usable;
+pub use usable::{Obstacle, usable};
 pub use usage::{Look, Snapshot, Use, uses};

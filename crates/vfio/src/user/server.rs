@@ -41,16 +41,18 @@ pub enum DoorbellMode {
     Message,
 }
 
-/// How to serve.
-#[derive(Clone, Debug)]
-pub struct ServerOptions {
-    /// How doorbells come.
-    pub doorbells: DoorbellMode,
-    /// How long the rest of a message, and room for a reply, may take to come. So long, at most, a client that no longer
-    /// moves keeps the server from its end.
-    pub patience: Duration,
-    /// Ends after so many clients.
-    pub clients: Option<u64>,
+warpbell_hw::options! {
+    /// How to serve.
+    #[derive(Clone, Debug)]
+    pub struct ServerOptions {
+        /// How doorbells come.
+        pub doorbells: DoorbellMode,
+        /// How long the rest of a message, and room for a reply, may take to come. So long, at most, a client that no longer
+        /// moves keeps the server from its end.
+        pub patience: Duration,
+        /// Ends after so many clients.
+        pub clients: Option<u64>,
+    }
 }
 
 impl Default for ServerOptions {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use warpbell_driver::{Completion, IoQueueOptions, Outcome as Ended};
-use warpbell_hw::Nsid;
+use warpbell_hw::{Lba, Nsid};
 use warpbell_nvme::{Sqe, command};
 
 use super::DataPointers;
@@ -23,20 +23,19 @@ const DEADLINE: Duration = Duration::from_secs(30);
 pub struct BlockIo {
     queue: HostQueue,
     data: DataPointers,
-    nsid: u32,
+    nsid: Nsid,
     block: u64,
     max_blocks: u64,
 }
 
 impl BlockIo {
     /// A queue and a buffer of its own, for one namespace.
-    pub fn new(ssd: &Ssd, nsid: u32) -> Result<BlockIo, Error> {
-        let block = u64::from(ssd.namespace(Some(Nsid(nsid)))?.block_size);
+    pub fn new(ssd: &Ssd, nsid: Nsid) -> Result<BlockIo, Error> {
+        let block = u64::from(ssd.namespace(Some(nsid))?.block_size);
         let by = ssd.data_path().descriptor;
-        let most =
-            ssd.max_transfer_bytes().unwrap_or(u64::MAX).min(DataPointers::max_bytes(by)).min(CHUNK as u64);
+        let most = ssd.max_command_bytes().min(CHUNK as u64);
         let entries = ENTRIES.min(ssd.controller().max_entries());
-        let options = IoQueueOptions { deadline: DEADLINE, ..IoQueueOptions::default() };
+        let options = IoQueueOptions::new().deadline(DEADLINE);
         let buffer = ssd.buffer(CHUNK)?;
         let data = DataPointers::new(buffer.as_ref(), by);
         let queue = ssd.host_queue(entries, options, buffer)?;
@@ -49,11 +48,11 @@ impl BlockIo {
     }
 
     /// Fills `into`, whole blocks, from `lba` on.
-    pub fn read(&mut self, lba: u64, into: &mut [u8]) -> Result<(), Error> {
-        let mut next = lba;
+    pub fn read(&mut self, lba: Lba, into: &mut [u8]) -> Result<(), Error> {
+        let mut next = lba.get();
         for piece in into.chunks_mut(CHUNK) {
             let blocks = piece.len() as u64 / self.block;
-            self.transfer(command::read, next, blocks)?;
+            self.transfer(command::read, Lba(next), blocks)?;
             self.queue.buffer().read(0, piece)?;
             next += blocks;
         }
@@ -61,12 +60,12 @@ impl BlockIo {
     }
 
     /// Writes `from`, whole blocks, from `lba` on.
-    pub fn write(&mut self, lba: u64, from: &[u8]) -> Result<(), Error> {
-        let mut next = lba;
+    pub fn write(&mut self, lba: Lba, from: &[u8]) -> Result<(), Error> {
+        let mut next = lba.get();
         for piece in from.chunks(CHUNK) {
             let blocks = piece.len() as u64 / self.block;
             self.queue.buffer().write(0, piece)?;
-            self.transfer(command::write, next, blocks)?;
+            self.transfer(command::write, Lba(next), blocks)?;
             next += blocks;
         }
         Ok(())
@@ -74,7 +73,7 @@ impl BlockIo {
 
     /// Makes what was written before durable.
     pub fn flush(&mut self) -> Result<(), Error> {
-        let completion = self.queue.execute(&command::flush(self.nsid))?;
+        let completion = self.queue.execute(&command::flush(self.nsid.get()))?;
         self.ended("flush", &completion, None)
     }
 
@@ -84,12 +83,12 @@ impl BlockIo {
     }
 
     /// Moves `blocks` blocks between `lba` and the buffer's beginning, in as many commands as it takes.
-    fn transfer(&mut self, make: fn(u32, u64, u16) -> Sqe, lba: u64, blocks: u64) -> Result<(), Error> {
+    fn transfer(&mut self, make: fn(u32, u64, u16) -> Sqe, lba: Lba, blocks: u64) -> Result<(), Error> {
         let mut next = 0;
         while next < blocks || self.queue.outstanding() > 0 {
             while next < blocks && self.queue.room() > 0 {
                 let count = self.max_blocks.min(blocks - next);
-                let sqe = make(self.nsid, lba + next, (count - 1) as u16);
+                let sqe = make(self.nsid.get(), lba.get() + next, (count - 1) as u16);
                 let bytes = (count * self.block) as u32;
                 if self.queue.push(&self.data.attach(sqe, next * self.block, bytes)).is_none() {
                     break;
@@ -105,12 +104,12 @@ impl BlockIo {
         Ok(())
     }
 
-    fn ended(&self, op: &'static str, completion: &Completion, lba: Option<u64>) -> Result<(), Error> {
+    fn ended(&self, op: &'static str, completion: &Completion, lba: Option<Lba>) -> Result<(), Error> {
         let status = match completion.outcome {
             Ended::Completed(status) if status.is_ok() => return Ok(()),
             Ended::Completed(status) => describe_status(status.into_bits().into()),
             Ended::TimedOut => format!("no completion within {DEADLINE:?}"),
         };
-        Err(Error::Command { op, nsid: self.nsid, lba, status })
+        Err(Error::Command { op: op.into(), nsid: self.nsid, lba, status })
     }
 }

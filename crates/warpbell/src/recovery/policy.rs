@@ -2,40 +2,42 @@
 
 use std::time::Duration;
 
-/// What the host does about queues and controllers that do not answer. Every step has a limit of its own.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RecoveryPolicy {
-    /// Whether the host does anything by itself: without, kernels see their deadlines pass, and nobody helps.
-    pub enabled: bool,
-    /// Between two looks at the alarms of queues.
-    pub alarm_period: Duration,
-    /// Between two looks at the controller's status register, while nothing is wrong.
-    pub health_period: Duration,
-    /// Between two looks for asynchronous events.
-    pub event_period: Duration,
-    /// For one such look. What there is no time for is for the next one.
-    pub event_limit: Duration,
-    /// For all Abort commands of one look.
-    pub abort: Duration,
-    /// From an Abort to the completion of its command. Then the queue is given up.
-    pub settle: Duration,
-    /// For the deletion of a queue pair. Then the controller is reset.
-    pub delete: Duration,
-    /// From the deletion of a queue pair to its successor, which may have to wait until kernels have left a queue
-    /// that was given up before. Then kernels are told that no successor will come.
-    pub replace: Duration,
-    /// How long kernels may take to leave all queues before the function is reset. Then the SSD is given up.
-    pub quiesce: Duration,
-    /// For one reset.
-    pub reset: Duration,
-    /// Resets within [`reset_window`](Self::reset_window). With one more the SSD is given up.
-    pub resets: u32,
-    /// The time in which resets are counted.
-    pub reset_window: Duration,
-    /// Whether a controller that a controller reset does not bring back has its function reset.
-    pub function_reset: bool,
-    /// What to do when the system asks for the function back.
-    pub on_release: OnRelease,
+warpbell_hw::options! {
+    /// What the host does about queues and controllers that do not answer. Every step has a limit of its own.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct RecoveryPolicy {
+        /// Whether the host does anything by itself: without, kernels see their deadlines pass, and nobody helps.
+        pub enabled: bool,
+        /// Between two looks at the alarms of queues.
+        pub alarm_period: Duration,
+        /// Between two looks at the controller's status register, while nothing is wrong.
+        pub health_period: Duration,
+        /// Between two looks for asynchronous events.
+        pub event_period: Duration,
+        /// For one such look. What there is no time for is for the next one.
+        pub event_limit: Duration,
+        /// For all Abort commands of one look.
+        pub abort: Duration,
+        /// From an Abort to the completion of its command. Then the queue is given up.
+        pub settle: Duration,
+        /// For the deletion of a queue pair. Then the controller is reset.
+        pub delete: Duration,
+        /// From the deletion of a queue pair to its successor, which may have to wait until kernels have left a queue
+        /// that was given up before. Then kernels are told that no successor will come.
+        pub replace: Duration,
+        /// How long kernels may take to leave all queues before the function is reset. Then the SSD is given up.
+        pub quiesce: Duration,
+        /// For one reset.
+        pub reset: Duration,
+        /// Resets within [`reset_window`](Self::reset_window). With one more the SSD is given up.
+        pub resets: u32,
+        /// The time in which resets are counted.
+        pub reset_window: Duration,
+        /// Whether a controller that a controller reset does not bring back has its function reset.
+        pub function_reset: bool,
+        /// What to do when the system asks for the function back.
+        pub on_release: OnRelease,
+    }
 }
 
 /// What to do when the system asks for a PCI function back, as when it is unplugged or unbound.

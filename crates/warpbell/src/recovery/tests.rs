@@ -9,6 +9,7 @@ use warpbell_kernels::abi::{self, SEAT_FREE, SEAT_TAKEN, SEAT_WAITING};
 use warpbell_softctl::FaultPlan;
 
 use super::QueueTable;
+use crate::test_hooks::TestSsd;
 use crate::{AttachOptions, Attachment, OpenOptions, RecoveryEvent, Sharing, Ssd, SsdEventKind};
 
 /// One shared queue of one warp, with two spares: slots 0 to 2.
@@ -174,7 +175,7 @@ fn a_reset_by_somebody_else_is_noticed_and_queues_come_back() {
     assert_eq!((bed.sent_to(0), bed.replaced()), (Some(1), 1));
     let entry = bed.table.parts.queues.entry(1).unwrap();
     assert_eq!(entry.flags & abi::QUEUE_SHADOW, abi::QUEUE_SHADOW);
-    assert!(bed.ssd.violations().is_empty());
+    assert!(TestSsd::violations(&bed.ssd).is_empty());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Calibrator, Measurement, Quantity, Samples};
+use super::{Calibrator, Measurement, Quantity, Samples, Unmeasured};
 use crate::bench::{bench, resolve};
 use crate::error::RunError;
 use crate::options::{Access, Api, BenchOptions, Completion};
@@ -39,24 +39,24 @@ impl Calibrator<'_> {
     fn interrupt(
         &self,
         alone: &BenchOptions,
-        polled: &Result<Samples, String>,
-    ) -> Result<Result<Samples, String>, RunError> {
+        polled: &Result<Samples, Unmeasured>,
+    ) -> Result<Result<Samples, Unmeasured>, RunError> {
         if !self.on_cpu() {
-            return Ok(Err("kernels take no interrupts".to_owned()));
+            return Ok(Err(Unmeasured::NoInterrupts));
         }
-        let Ok(polled) = polled else { return Ok(Err("the latency by polling is not known".to_owned())) };
+        let Ok(polled) = polled else { return Ok(Err(Unmeasured::NoLatency)) };
         let options = BenchOptions { completion: Completion::Interrupt, ..alone.clone() };
         let later = || Ok(latency_us(&self.measure(&options)?)? - polled.median());
         let samples = self.samples(Quantity::Interrupt, later)?;
         Ok(samples.and_then(|samples| match samples.median() > 0.0 {
             true => Ok(samples),
-            false => Err("completions were noticed no later by interrupts than by polling".to_owned()),
+            false => Err(Unmeasured::NoLater),
         }))
     }
 
     /// One run, which must be without errors.
     fn measure(&self, options: &BenchOptions) -> Result<Run, RunError> {
-        let nsid = self.ssd.namespace(None)?.nsid.get();
+        let nsid = self.ssd.namespace(None)?.nsid;
         let options = BenchOptions { nsid, runtime: Some(RUNTIME), ..options.clone() };
         let job = resolve(self.ssd, &options)?;
         let run = bench(self.ssd, self.target, &job, self.control)?;

@@ -10,6 +10,8 @@ mod queue;
 mod registration;
 mod samples;
 
+use std::sync::Arc;
+
 use warpbell::{Ssd, Target};
 
 use crate::control::Control;
@@ -98,6 +100,26 @@ impl Quantity {
     }
 }
 
+/// Why a quantity has no samples.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Unmeasured {
+    /// A sample failed.
+    #[error(transparent)]
+    Failed(Arc<RunError>),
+    /// Only a kernel could time it.
+    #[error("on a GPU this is a kernel's to time, which this version has none for")]
+    OnGpu,
+    /// Interrupts are the host's.
+    #[error("kernels take no interrupts")]
+    NoInterrupts,
+    /// There is nothing to compare with.
+    #[error("the latency by polling is not known")]
+    NoLatency,
+    /// It is below what can be told.
+    #[error("completions were noticed no later by interrupts than by polling")]
+    NoLater,
+}
+
 /// A quantity with what came of measuring it.
 #[derive(Clone, Debug)]
 pub struct Measurement {
@@ -106,7 +128,7 @@ pub struct Measurement {
     /// How, or how it would have been.
     pub how: &'static str,
     /// The samples; or why there are none.
-    pub samples: Result<Samples, String>,
+    pub samples: Result<Samples, Unmeasured>,
     /// Of a fit: the share of the differences that it explains.
     pub r2: Option<f64>,
 }
@@ -144,14 +166,14 @@ impl Calibrator<'_> {
         &self,
         quantity: Quantity,
         mut sample: impl FnMut() -> Result<f64, RunError>,
-    ) -> Result<Result<Samples, String>, RunError> {
+    ) -> Result<Result<Samples, Unmeasured>, RunError> {
         (self.announce)(quantity);
         let mut values = Vec::new();
         for _ in 0..self.rounds {
             self.go_on()?;
             match sample() {
                 Ok(value) => values.push(value),
-                Err(error) => return Ok(Err(error.to_string())),
+                Err(error) => return Ok(Err(Unmeasured::Failed(Arc::new(error)))),
             }
         }
         self.go_on()?;
@@ -170,7 +192,7 @@ impl Calibrator<'_> {
 }
 
 impl Measurement {
-    fn new(quantity: Quantity, how: &'static str, samples: Result<Samples, String>) -> Measurement {
+    fn new(quantity: Quantity, how: &'static str, samples: Result<Samples, Unmeasured>) -> Measurement {
         Measurement { quantity, how, samples, r2: None }
     }
 
@@ -181,7 +203,6 @@ impl Measurement {
 
     /// What only a kernel on the GPU could time.
     fn of_gpu(quantity: Quantity, how: &'static str) -> Measurement {
-        let reason = "on a GPU this is a kernel's to time, which this version has none for";
-        Measurement::new(quantity, how, Err(reason.to_owned()))
+        Measurement::new(quantity, how, Err(Unmeasured::OnGpu))
     }
 }

@@ -1,6 +1,7 @@
 //! What the host's part of a command costs: writing its entry, ringing the doorbell, looking for its completion.
 
 use std::hint::black_box;
+use std::sync::Arc;
 use std::time::Instant;
 
 use warpbell::driver::{IoQueueOptions, Outcome};
@@ -8,7 +9,7 @@ use warpbell::nvme::{Sqe, command};
 use warpbell::{DataPointers, HostQueue, describe_status};
 
 use super::fit::Rounds;
-use super::{Calibrator, Measurement, Quantity, Samples};
+use super::{Calibrator, Measurement, Quantity, Samples, Unmeasured};
 use crate::error::RunError;
 
 /// Commands that one pass submits: fewer than the ring takes, so that none waits for room.
@@ -36,7 +37,7 @@ impl Calibrator<'_> {
         }
         let mut queue = match self.host_queue() {
             Ok(queue) => queue,
-            Err(error) => return Ok(refused(&error)),
+            Err(error) => return Ok(refused(error)),
         };
         let looks = self.samples(Quantity::Look, || Ok(look_ns(&mut queue)))?;
         let mut measured = self.submissions(&mut queue)?;
@@ -47,7 +48,7 @@ impl Calibrator<'_> {
 
     fn host_queue(&self) -> Result<HostQueue, RunError> {
         // Doorbells are rung by hand.
-        let options = IoQueueOptions { sq_batch: COMMANDS, ..IoQueueOptions::default() };
+        let options = IoQueueOptions::new().sq_batch(COMMANDS);
         let namespace = self.ssd.namespace(None)?;
         let buffer = self.ssd.buffer(namespace.block_size as usize)?;
         let entries = ENTRIES.min(self.ssd.controller().max_entries());
@@ -67,7 +68,7 @@ impl Calibrator<'_> {
             let at = |batch: u32| Ok((1.0 / f64::from(batch), command_ns(queue, &sqe, batch)?));
             match BATCHES.into_iter().map(at).collect::<Result<Vec<_>, RunError>>() {
                 Ok(round) => rounds.push(round),
-                Err(error) => return Ok(refused(&error)),
+                Err(error) => return Ok(refused(error)),
             }
         }
         let rounds = Rounds::of(rounds);
@@ -125,8 +126,9 @@ fn collect(queue: &mut HostQueue) -> Result<(), RunError> {
     Ok(())
 }
 
-fn refused(error: &RunError) -> Vec<Measurement> {
+fn refused(error: RunError) -> Vec<Measurement> {
+    let reason = Unmeasured::Failed(Arc::new(error));
     [(Quantity::Entry, SUBMIT), (Quantity::Doorbell, SUBMIT), (Quantity::Look, LOOK)]
-        .map(|(quantity, how)| Measurement::new(quantity, how, Err(error.to_string())))
+        .map(|(quantity, how)| Measurement::new(quantity, how, Err(reason.clone())))
         .to_vec()
 }

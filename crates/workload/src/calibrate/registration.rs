@@ -1,11 +1,12 @@
 //! What registering a buffer costs: a part for any buffer, and a part for each page.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use warpbell::hw::Window;
 
 use super::fit::Rounds;
-use super::{Calibrator, Measurement, Quantity};
+use super::{Calibrator, Measurement, Quantity, Unmeasured};
 use crate::error::RunError;
 
 /// Bytes of a page.
@@ -23,7 +24,7 @@ impl Calibrator<'_> {
             self.go_on()?;
             match self.sizes() {
                 Ok(round) => rounds.push(round),
-                Err(error) => return Ok(refused(&error)),
+                Err(error) => return Ok(refused(error)),
             }
         }
         let rounds = Rounds::of(rounds);
@@ -50,8 +51,9 @@ impl Calibrator<'_> {
     }
 }
 
-fn refused(error: &RunError) -> Vec<Measurement> {
+fn refused(error: RunError) -> Vec<Measurement> {
+    let reason = Unmeasured::Failed(Arc::new(error));
     [Quantity::RegistrationFixed, Quantity::RegistrationPage]
-        .map(|quantity| Measurement::new(quantity, HOW, Err(error.to_string())))
+        .map(|quantity| Measurement::new(quantity, HOW, Err(reason.clone())))
         .to_vec()
 }

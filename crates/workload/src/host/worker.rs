@@ -16,6 +16,7 @@ use crate::result::{Costs, Failure};
 use crate::schedule::{Io, Schedule};
 use crate::stopwatch::Stopwatch;
 use crate::unit;
+use warpbell::hw::Lba;
 
 /// Fruitless looks for completions between two looks at the clock.
 const LOOKS: u32 = 1 << 12;
@@ -250,7 +251,7 @@ impl<'a> Worker<'a> {
         self.in_flight += 1;
         if write && self.job.verify.is_some() {
             let lba = self.lba(unit);
-            unit::fill(&mut self.scratch, lba, self.job.seed);
+            unit::fill(&mut self.scratch, Lba(lba), self.job.seed);
             self.queue.buffer().write(self.offset(index), &self.scratch)?;
         }
         self.unsent = Some(index);
@@ -282,9 +283,9 @@ impl<'a> Worker<'a> {
         let (lba, nlb_z) = (self.lba(flight.unit) + sent, (blocks - 1) as u16);
         // Two calls and not a function pointer: a call through one cannot be inlined, and shows.
         let sqe = if flight.write {
-            command::write(job.nsid, lba, nlb_z)
+            command::write(job.nsid.get(), lba, nlb_z)
         } else {
-            command::read(job.nsid, lba, nlb_z)
+            command::read(job.nsid.get(), lba, nlb_z)
         };
         let block = u64::from(job.block_size_bytes);
         self.data.attach(sqe, self.offset(index) as u64 + sent * block, (blocks * block) as u32)
@@ -356,7 +357,12 @@ impl<'a> Worker<'a> {
             return;
         }
         let (op, nsid) = (if flight.write { "write" } else { "read" }, self.job.nsid);
-        self.outcome.fail(|| Failure { op: op.to_owned(), nsid, lba: Some(lba), status: ended(completion) });
+        self.outcome.fail(|| Failure {
+            op: op.to_owned(),
+            nsid: nsid.get(),
+            lba: Some(lba),
+            status: ended(completion),
+        });
     }
 
     /// Compares what a read brought with what belongs there.
@@ -364,7 +370,7 @@ impl<'a> Worker<'a> {
         self.queue.buffer().read(self.offset(index), &mut self.scratch)?;
         self.outcome.verify.blocks += self.job.io_blocks();
         let block = self.job.block_size_bytes as usize;
-        for wrong in unit::check(&self.scratch, self.lba(unit), self.job.seed, block) {
+        for wrong in unit::check(&self.scratch, Lba(self.lba(unit)), self.job.seed, block) {
             self.outcome.verify.wrong(self.job.nsid, wrong);
         }
         Ok(())

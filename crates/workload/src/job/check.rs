@@ -73,7 +73,7 @@ pub(super) fn range(options: &BenchOptions, limits: &Limits) -> Result<(u64, u64
     aligned("bs", Some(options.bs), limits)?;
     aligned("offset", Some(options.offset), limits)?;
     aligned("size", options.size, limits)?;
-    let named = |value| format!("{value} bytes, the end of namespace {}", limits.nsid);
+    let named = |value| format!("{value} bytes, the end of {}", limits.nsid);
     let offset = options.offset.0;
     if offset >= end {
         return Err(too_large("offset", offset, named(end - block)));

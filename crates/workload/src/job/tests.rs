@@ -1,8 +1,9 @@
 use super::*;
+use warpbell::hw::Nsid;
 
 fn limits() -> Limits {
     Limits {
-        nsid: 1,
+        nsid: Nsid(1),
         blocks: 2048,
         block_size: 512,
         exact_bytes: None,

@@ -1,7 +1,7 @@
 //! Kernel `bench_agent`: compute warps whose I/O is done by agents.
 
 use serde::Serialize;
-use warpbell::kernels::abi::{AgentCounts, BENCH_MAIL_SLOTS, BenchAgentArgs, LINE_BYTES};
+use warpbell::kernels::abi::{AgentCounts, BENCH_BOX_BYTES, BenchAgentArgs};
 
 use super::{KernelRunner, LaunchMemory, Work};
 use crate::array::Array;
@@ -10,9 +10,6 @@ use crate::error::RunError;
 use crate::job::operation;
 use crate::launch::Kernel;
 use crate::outcome::Outcome;
-
-/// Bytes of a `mail_box<BENCH_MAIL_SLOTS>`.
-const BOX: usize = ((1 + 9 * BENCH_MAIL_SLOTS) * LINE_BYTES) as usize;
 
 /// What agents did, and what the warps that they serve were spared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -37,7 +34,7 @@ impl KernelRunner<'_> {
     ) -> Result<Outcome, RunError> {
         let (job, target) = (self.job, self.attachment.target());
         let memory = LaunchMemory::new(target, job.all_warps() as usize, true)?;
-        let boxes: Array<[u8; BOX]> = Array::new(target, job.warps as usize)?;
+        let boxes: Array<[u8; BENCH_BOX_BYTES]> = Array::new(target, job.warps as usize)?;
         let counts: Array<AgentCounts> = Array::new(target, agents as usize)?;
         let polls: Array<u64> = Array::new(target, job.warps as usize)?;
         let args = BenchAgentArgs {
@@ -54,7 +51,7 @@ impl KernelRunner<'_> {
             warps: job.all_warps(),
             mailbox: &memory.mailbox,
             limit: self.limit(work),
-            uses: (self.tables.clone(), memory.clone(), (boxes.clone(), counts.clone(), polls.clone())),
+            uses: polls.lend(counts.lend(boxes.lend(self.uses(&memory)))),
         };
         let launched = self.launcher.run(self.attachment, &kernel, control)?;
         let mut outcome = memory.outcome(job, operation(work.read_percent))?;

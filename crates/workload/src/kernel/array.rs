@@ -213,17 +213,17 @@ impl KernelRunner<'_> {
             spread: shape.spread,
             ..BenchArrayArgs::new()
         };
+        let uses = pages.sums.lend(self.uses(&memory)).with(&pages.cache.memory());
         let kernel = Kernel {
             name,
             args,
             warps,
             mailbox: &memory.mailbox,
             limit: self.limit(work),
-            uses: (
-                self.tables.clone(),
-                memory.clone(),
-                (pages.cache.memory(), pages.sums.clone(), stored.cloned()),
-            ),
+            uses: match stored {
+                Some(stored) => stored.lend(uses),
+                None => uses,
+            },
         };
         let launched = self.launcher.run(self.attachment, &kernel, control)?;
         Ok((memory.outcome(job, operation(work.read_percent))?, launched))

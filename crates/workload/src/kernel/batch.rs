@@ -30,7 +30,7 @@ impl KernelRunner<'_> {
             warps: job.all_warps(),
             mailbox: &memory.mailbox,
             limit: self.limit(work),
-            uses: (self.tables.clone(), memory.clone()),
+            uses: self.uses(&memory),
         };
         let block = Block { warps: threads / LANES, memory: BENCH_BLOCK_BYTES };
         let launched = self.launcher.run_in_blocks(self.attachment, &kernel, block, control)?;

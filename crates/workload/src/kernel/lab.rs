@@ -73,7 +73,7 @@ impl KernelRunner<'_> {
             warps: shape.warps,
             mailbox: &memory.mailbox,
             limit: self.limit(work),
-            uses: (self.tables.clone(), memory.clone(), state),
+            uses: state.lend(self.uses(&memory)),
         };
         let launched = match shape.block {
             Some(warps) => {

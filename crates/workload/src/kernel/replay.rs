@@ -1,5 +1,6 @@
 //! Kernel `replay`: a recording's commands again.
 
+use warpbell::Regions;
 use warpbell::kernels::abi::{ReplayArgs, ReplayCommand, ReplayResult};
 
 use super::{KernelRunner, LaunchMemory, MARGIN};
@@ -15,11 +16,16 @@ use crate::result::Failure;
 use crate::trace::SsdReplay;
 
 /// What the kernel is given beside what every launch is.
-#[derive(Clone)]
 struct Lists {
     commands: Array<ReplayCommand>,
     firsts: Array<u64>,
     totals: Array<ReplayResult>,
+}
+
+impl Lists {
+    fn lend(&self, regions: Regions) -> Regions {
+        self.totals.lend(self.firsts.lend(self.commands.lend(regions)))
+    }
 }
 
 impl KernelRunner<'_> {
@@ -61,7 +67,7 @@ impl KernelRunner<'_> {
                     Some(replay.recorded_time().saturating_add(job.deadline).saturating_add(MARGIN))
                 }
             },
-            uses: (lists.clone(), memory.clone()),
+            uses: lists.lend(self.uses(&memory)),
         };
         let launched = self.launcher.run(self.attachment, &kernel, control)?;
         let mut outcome = memory.outcome(job, operation(job.rwmixread))?;
@@ -96,7 +102,7 @@ impl KernelRunner<'_> {
         if left > 0 && !control.stopped() {
             outcome.fail(|| Failure {
                 op: "replay".to_owned(),
-                nsid: self.job.nsid,
+                nsid: self.job.nsid.get(),
                 lba: None,
                 status: format!("{left} commands were not submitted: their queue or all buffers were lost"),
             });

@@ -3,7 +3,9 @@
 use warpbell::kernels::abi::{
     self, BufferRef, NamespaceRef, ResidentArgs, ResidentFlight, ResidentQueue, WarpResult,
 };
-use warpbell::{CidLayout, KernelQueues, KernelQueuesSpec, LANES, OpenTarget, RingAddresses, SharedMemory};
+use warpbell::{
+    CidLayout, KernelQueues, KernelQueuesSpec, LANES, OpenTarget, Regions, RingAddresses, SharedMemory,
+};
 
 use super::geometry::Geometry;
 use super::spec::{ResidentSpec, Wait};
@@ -62,6 +64,11 @@ impl Rings {
             flights: Array::new(target, delayed * entries)?,
         })
     }
+
+    fn regions(&self) -> Regions {
+        let rings = self.doorbells.lend(self.cq.lend(self.sq.lend(Regions::new())));
+        self.flights.lend(self.in_flight.lend(rings))
+    }
 }
 
 impl ResidentMemory {
@@ -110,7 +117,7 @@ impl ResidentMemory {
             qid: index as u16 + 1,
             shadow: None,
         };
-        self.clients.publish(index, &rings)?;
+        self.clients.publish_in(&self.rings.regions(), index, &rings)?;
         let at = start as u32;
         let mut doorbell = Doorbell::default();
         doorbell[0] = at & (rings.entries - 1);
@@ -191,6 +198,17 @@ impl ResidentMemory {
             histograms.fill(0)?;
         }
         Ok(self.args)
+    }
+
+    /// All of it, for a launch.
+    pub fn regions(&self) -> Regions {
+        let clients = self.rings.regions().with(&self.clients).with(&self.mailbox);
+        let reports = self.digests.lend(self.results.lend(self.queues.lend(clients)));
+        let regions = self.ended.lend(self.places.lend(reports));
+        match &self.histograms {
+            Some(histograms) => histograms.lend(regions),
+            None => regions,
+        }
     }
 
     /// Where the host asks the clients to end.

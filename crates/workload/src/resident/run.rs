@@ -17,6 +17,7 @@ use crate::launch::Launched;
 use crate::options::{Access, Api, BenchOptions, Sharing};
 use crate::outcome::{EXAMPLES, Outcome};
 use crate::result::{DeviceReport, Failure, PathReport, Run, Traffic};
+use warpbell::hw::Nsid;
 
 /// Checks `options`; what has no meaning without data, or without an SSD, is refused by name.
 pub fn resolve(spec: &ResidentSpec, options: &BenchOptions) -> Result<Job, JobError> {
@@ -56,8 +57,12 @@ pub fn resolve(spec: &ResidentSpec, options: &BenchOptions) -> Result<Job, JobEr
         let (flag, value) = options.size.map_or(("offset", options.offset), |size| ("size", size));
         return conflict(flag, value.to_string(), "there are no blocks to choose from; use --io-limit");
     }
-    if options.nsid != 1 {
-        return conflict("nsid", options.nsid.to_string(), "the GPU-resident controller has namespace 1");
+    if options.nsid != Nsid(1) {
+        return conflict(
+            "nsid",
+            options.nsid.get().to_string(),
+            "the GPU-resident controller has namespace 1",
+        );
     }
     if spec.wait == Wait::Thread && options.sharing == Sharing::Exclusive {
         let reason = "resident:wait=thread makes each thread a client of its own; use --sharing shared";
@@ -69,7 +74,7 @@ pub fn resolve(spec: &ResidentSpec, options: &BenchOptions) -> Result<Job, JobEr
 
 fn limits() -> Limits {
     Limits {
-        nsid: 1,
+        nsid: Nsid(1),
         blocks: BLOCKS,
         block_size: BLOCK_BYTES,
         exact_bytes: None,
@@ -176,10 +181,10 @@ fn launch(
     args: &ResidentArgs,
     control: &Control,
 ) -> Result<Launched, RunError> {
-    let launch = Launch::new(&target.module()?, "resident", args)?;
+    let launch = Launch::new(target, "resident", args, memory.regions())?;
     // Controllers and clients wait for each other.
     let launch = launch.grid(geometry.blocks()).block(geometry.threads()).cooperative(true);
-    let launch = launch.mailbox(memory.mailbox())?.keep(memory.clone());
+    let launch = launch.mailbox(memory.mailbox())?;
     Launched::by(launch, job.threads, &job.cpus, control)
 }
 

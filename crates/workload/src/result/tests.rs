@@ -1,10 +1,11 @@
 use super::*;
 use crate::job::Limits;
 use crate::options::BenchOptions;
+use warpbell::hw::Nsid;
 
 fn run(ios: u64, errors: u64) -> Run {
     let limits = Limits {
-        nsid: 1,
+        nsid: Nsid(1),
         blocks: 2048,
         block_size: 512,
         exact_bytes: None,

@@ -12,6 +12,7 @@ use super::event::What;
 use super::file::{SsdTrace, TRACE_SCHEMA};
 use super::replay::{ReplayCommand, SsdReplay};
 use crate::options::ReplayTiming;
+use warpbell::hw::Lba;
 
 /// More than any SSD's queues have room for: a file that says so is not believed.
 const MOST_WARPS: u32 = 1 << 21;
@@ -190,7 +191,7 @@ fn in_order(mut submissions: Vec<Submission>, begin_ns: u64) -> Vec<ReplayComman
     keyed.sort_by_key(|(key, _)| *key);
     let replayed = |(_, Submission { clock_ns, command, .. })| {
         let Command { opcode, lba, blocks, .. } = command;
-        ReplayCommand { at_ns: clock_ns - begin_ns, opcode, lba, blocks }
+        ReplayCommand { at_ns: clock_ns - begin_ns, opcode, lba: Lba(lba), blocks }
     };
     let mut commands: Vec<ReplayCommand> = keyed.into_iter().map(replayed).collect();
     // Times follow the order, so that no command waits for one that comes later.
@@ -223,7 +224,7 @@ mod tests {
             one(21, 5, 1, 5),
         ];
         let order: Vec<(u64, u64)> =
-            in_order(submissions, 10).iter().map(|command| (command.lba, command.at_ns)).collect();
+            in_order(submissions, 10).iter().map(|command| (command.lba.get(), command.at_ns)).collect();
         assert_eq!(order, [(0, 0), (1, 0), (2, 0), (3, 1), (4, 10), (5, 11)]);
     }
 

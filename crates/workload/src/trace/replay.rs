@@ -9,6 +9,7 @@ use warpbell::nvme::NvmOpcode;
 use crate::job::{JobError, Limits};
 use crate::options::{Access, Api, BenchOptions, ReplayTiming, Sharing};
 use crate::size::ByteSize;
+use warpbell::hw::Lba;
 
 /// One command to submit again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +19,7 @@ pub struct ReplayCommand {
     /// Flush, write or read.
     pub opcode: u8,
     /// First block.
-    pub lba: u64,
+    pub lba: Lba,
     /// Blocks; 0 of a flush.
     pub blocks: u32,
 }
@@ -84,7 +85,7 @@ impl SsdReplay {
     pub(crate) fn for_kernel(&self) -> (Vec<abi::ReplayCommand>, Vec<u64>) {
         let timed = self.timing == ReplayTiming::Recorded;
         let command = |command: &ReplayCommand| abi::ReplayCommand {
-            lba: command.lba,
+            lba: command.lba.get(),
             due_ns: if timed { command.at_ns } else { 0 },
             blocks: command.blocks,
             opcode: command.opcode.into(),
@@ -106,7 +107,7 @@ impl SsdReplay {
         if self.block_size_bytes != limits.block_size {
             let (recorded, here) = (self.block_size_bytes, limits.block_size);
             return Err(self.refused(format!(
-                "it was recorded on {} with blocks of {recorded} bytes, namespace {} has blocks of {here} bytes",
+                "it was recorded on {} with blocks of {recorded} bytes, {} has blocks of {here} bytes",
                 self.recorded_on, limits.nsid
             )));
         }
@@ -114,22 +115,22 @@ impl SsdReplay {
             return Err(self.refused(format!("it has no commands of {}", self.recorded_on)));
         }
         for ReplayCommand { lba, blocks, opcode, .. } in self.all() {
-            if lba.checked_add((*blocks).into()).is_none_or(|end| end > limits.blocks) {
+            if lba.get().checked_add((*blocks).into()).is_none_or(|end| end > limits.blocks) {
                 return Err(self.refused(format!(
-                    "a command for {blocks} blocks at LBA {lba} leaves namespace {} of {} blocks; \
+                    "a command for {blocks} blocks at {lba} leaves {} of {} blocks; \
                      replay it on an SSD at least as large as {}",
                     limits.nsid, limits.blocks, self.recorded_on
                 )));
             }
             if *blocks > most_blocks {
                 return Err(self.refused(format!(
-                    "a command for {blocks} blocks at LBA {lba} is above what this controller takes at once, \
+                    "a command for {blocks} blocks at {lba} is above what this controller takes at once, \
                      {most_blocks} blocks"
                 )));
             }
             if ![NvmOpcode::FLUSH.0, NvmOpcode::READ.0, NvmOpcode::WRITE.0].contains(opcode) {
                 return Err(self.refused(format!(
-                    "a command with opcode {opcode:#04x} at LBA {lba}: only flush, read and write can be replayed"
+                    "a command with opcode {opcode:#04x} at {lba}: only flush, read and write can be replayed"
                 )));
             }
         }
@@ -178,6 +179,8 @@ pub(crate) fn adapted(
 
 #[cfg(test)]
 mod tests {
+    use warpbell::hw::Nsid;
+
     use super::*;
 
     fn replay() -> SsdReplay {
@@ -193,13 +196,16 @@ mod tests {
             queues: 1,
             sharing: Sharing::Shared,
             iodepth: 8,
-            warps: vec![vec![command(0, 2, 0, 8), command(700, 2, 2047, 1)], vec![command(40, 0, 0, 0)]],
+            warps: vec![
+                vec![command(0, 2, Lba(0), 8), command(700, 2, Lba(2047), 1)],
+                vec![command(40, 0, Lba(0), 0)],
+            ],
         }
     }
 
     fn limits(blocks: u64) -> Limits {
         Limits {
-            nsid: 1,
+            nsid: Nsid(1),
             blocks,
             block_size: 512,
             exact_bytes: None,

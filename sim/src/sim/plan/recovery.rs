@@ -71,20 +71,18 @@ impl Plan {
             return RecoveryPolicy::off();
         }
         let step = self.step_limit();
-        RecoveryPolicy {
-            alarm_period: Duration::ZERO,
-            health_period: step / 4,
-            event_period: step,
-            event_limit: step,
-            abort: step,
-            settle: step,
-            delete: step * 2,
-            replace: step * 8,
-            quiesce: self.wait_limit() * 4,
-            reset: step * 40,
-            resets: self.resets as u32,
-            ..RecoveryPolicy::default()
-        }
+        RecoveryPolicy::new()
+            .alarm_period(Duration::ZERO)
+            .health_period(step / 4)
+            .event_period(step)
+            .event_limit(step)
+            .abort(step)
+            .settle(step)
+            .delete(step * 2)
+            .replace(step * 8)
+            .quiesce(self.wait_limit() * 4)
+            .reset(step * 40)
+            .resets(self.resets as u32)
     }
 
     /// What one look may take at most: all its steps, one after the other, and again after a reset.

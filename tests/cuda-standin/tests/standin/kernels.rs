@@ -1,3 +1,5 @@
+// UNSAFETY: these tests launch kernels, over memory of their own.
+#![expect(unsafe_code, reason = "launches over memory that the tests hold")]
 //! `crates/gpu`: kernels that run, that are told to stop, and that do what they must not.
 
 use std::path::PathBuf;
@@ -34,6 +36,11 @@ struct Job {
     flag: u64,
     mode: u32,
     pad: u32,
+}
+
+fn launch(kernel: &Function, config: &LaunchConfig, args: &[u8]) -> Result<Running, GpuError> {
+    // SAFETY: our own kernels, over memory that each test holds, or that the stand-in refuses.
+    unsafe { kernel.launch(config, args) }
 }
 
 /// The kernel's source. The CPU's code of it is compiled once for all tests.
@@ -96,8 +103,7 @@ fn run_compiled(capability: u32) {
     assert!((4..64).contains(&of.registers), "{of:?}");
     let memory = gpu.allocate(128).expect("the stand-in takes it");
     let job = Job { words: memory.address(), ..Job::default() };
-    function
-        .launch(&config(1, 32), job.as_bytes())
+    launch(&function, &config(1, 32), job.as_bytes())
         .expect("the stand-in takes it")
         .join()
         .expect("the stand-in takes it");
@@ -132,7 +138,7 @@ fn machine_code_for_another_gpu_is_refused() {
 
 /// How a kernel failed. An error may come with any call after the launch, and so before that is back.
 fn failure(function: &Function, job: &Job) -> GpuError {
-    let outcome = function.launch(&config(1, 32), job.as_bytes()).and_then(Running::join);
+    let outcome = launch(function, &config(1, 32), job.as_bytes()).and_then(Running::join);
     outcome.expect_err("a kernel that does what it must not")
 }
 
@@ -144,7 +150,7 @@ fn a_kernel_writes_device_memory_and_registered_host_memory() {
         assert_eq!((function.argument_size(), function.attributes().max_threads), (Some(24), 256));
         let memory = gpu.allocate(4 * 128).unwrap();
         let job = Job { words: memory.address(), ..Job::default() };
-        let running = function.launch(&config(2, 64), job.as_bytes()).unwrap();
+        let running = launch(&function, &config(2, 64), job.as_bytes()).unwrap();
         assert!(running.join().unwrap() > Duration::ZERO);
         let mut words = [0u32; 128];
         memory.read(0, words.as_mut_bytes()).unwrap();
@@ -153,7 +159,7 @@ fn a_kernel_writes_device_memory_and_registered_host_memory() {
         window.store_u32(4, 41, Ordering::Relaxed);
         let registered = gpu.register(&window).unwrap();
         let job = Job { words: registered.address(), ..job };
-        function.launch(&config(1, 32), job.as_bytes()).unwrap().join().unwrap();
+        launch(&function, &config(1, 32), job.as_bytes()).unwrap().join().unwrap();
         let seen = [0, 4, 124, 128].map(|at| window.load_u32(at, Ordering::Relaxed));
         assert_eq!(seen, [1, 42, 1, 0]);
     });
@@ -168,7 +174,7 @@ fn copies_go_on_while_a_kernel_waits_for_the_host() {
             (function(&gpu), gpu.allocate(1 << 16).unwrap(), Window::host(4096).unwrap());
         let registered = gpu.register(&flag).unwrap();
         let job = Job { words: memory.address(), flag: registered.address(), mode: 1, pad: 0 };
-        let running = function.launch(&config(1, 32), job.as_bytes()).unwrap();
+        let running = launch(&function, &config(1, 32), job.as_bytes()).unwrap();
         memory.write(4096, &[5; 100]).unwrap();
         assert!(!running.is_finished().unwrap());
         assert!(!running.wait(Duration::from_millis(20)).unwrap());
@@ -186,7 +192,7 @@ fn what_may_wait_for_a_kernel_is_told() {
             (function(&gpu), gpu.allocate(1 << 16).unwrap(), Window::host(4096).unwrap());
         let registered = gpu.register(&flag).unwrap();
         let job = Job { words: memory.address(), flag: registered.address(), mode: 1, pad: 0 };
-        let running = function.launch(&config(1, 32), job.as_bytes()).unwrap();
+        let running = launch(&function, &config(1, 32), job.as_bytes()).unwrap();
         let late = (gpu.allocate(4096).unwrap(), gpu.register(&Window::host(4096).unwrap()).unwrap());
         flag.store_u32(0, 1, Ordering::Release);
         running.join().unwrap();
@@ -209,7 +215,7 @@ fn a_watchdog_stops_a_kernel_that_looks_at_its_flag() {
             (function(&gpu), gpu.allocate(128).unwrap(), Window::host(4096).unwrap());
         let registered = gpu.register(&flag).unwrap();
         let job = Job { words: memory.address(), flag: registered.address(), mode: 1, pad: 0 };
-        let running = function.launch(&config(1, 32), job.as_bytes()).unwrap();
+        let running = launch(&function, &config(1, 32), job.as_bytes()).unwrap();
         let watchdog = Watchdog::start(
             flag.slice(0, 4).unwrap(),
             Duration::from_millis(20),
@@ -277,16 +283,16 @@ fn a_launch_that_cannot_be_is_refused_before_it_runs() {
         let (function, memory) = (function(&gpu), gpu.allocate(1 << 20).unwrap());
         let job = Job { words: memory.address(), ..Job::default() };
         let error =
-            |config: &LaunchConfig, args: &[u8]| function.launch(config, args).unwrap_err().to_string();
+            |config: &LaunchConfig, args: &[u8]| launch(&function, config, args).unwrap_err().to_string();
         assert!(error(&config(1, 257), job.as_bytes()).contains("at most 256 threads"));
         assert!(error(&config(1, 32), &job.as_bytes()[..16]).contains("has 24 bytes, and 16 were given"));
         let each = function.blocks_per_multiprocessor(256, 0).unwrap();
         let all = LaunchConfig { cooperative: true, ..config(each * 2, 256) };
-        function.launch(&all, job.as_bytes()).unwrap().join().unwrap();
+        launch(&function, &all, job.as_bytes()).unwrap().join().unwrap();
         let more = LaunchConfig { grid: each * 2 + 1, ..all };
         assert!(error(&more, job.as_bytes()).contains(&format!("only {} fit", each * 2)));
         let shared = LaunchConfig { shared_bytes: 100 << 10, ..config(1, 32) };
-        function.launch(&shared, job.as_bytes()).unwrap().join().unwrap();
+        launch(&function, &shared, job.as_bytes()).unwrap().join().unwrap();
         let too_much = LaunchConfig { shared_bytes: 1 << 20, ..shared };
         assert!(error(&too_much, job.as_bytes()).contains("shared memory"));
     });
@@ -301,14 +307,14 @@ fn shared_memory_is_asked_for_before_blocks_are_counted() {
         let memory = gpu.allocate(1 << 20).unwrap();
         let job = Job { words: memory.address(), ..Job::default() };
         let large = LaunchConfig { shared_bytes: 100 << 10, cooperative: true, ..config(4, 32) };
-        function(&gpu).launch(&large, job.as_bytes()).unwrap().join().unwrap();
+        launch(&function(&gpu), &large, job.as_bytes()).unwrap().join().unwrap();
         assert_eq!(function(&gpu).blocks_per_multiprocessor(32, 100 << 10).unwrap(), 2);
         let fixed = declaring(&gpu, ".shared .align 4 .b8 area[40960];");
         assert_eq!(fixed.attributes().shared_bytes, 40960);
         let both = LaunchConfig { shared_bytes: 16 << 10, ..config(1, 32) };
-        fixed.launch(&both, job.as_bytes()).unwrap().join().unwrap();
+        launch(&fixed, &both, job.as_bytes()).unwrap().join().unwrap();
         let more = LaunchConfig { shared_bytes: 200 << 10, ..both };
-        let error = fixed.launch(&more, job.as_bytes()).unwrap_err().to_string();
+        let error = launch(&fixed, &more, job.as_bytes()).unwrap_err().to_string();
         assert!(
             error.contains("204800 bytes of dynamic shared memory") && error.contains("191488"),
             "{error}"
@@ -326,7 +332,7 @@ fn what_a_kernel_uses_lives_until_it_has_ended() {
         let memory = gpu.allocate(128).unwrap();
         let job = Job { words: memory.address(), flag: registered.address(), mode: 1, pad: 0 };
         let keep = LaunchConfig { keep: vec![Arc::new(memory), Arc::new(registered)], ..config(1, 32) };
-        let running = function.launch(&keep, job.as_bytes()).unwrap();
+        let running = launch(&function, &keep, job.as_bytes()).unwrap();
         drop((keep, function, gpu));
         let late = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(30));

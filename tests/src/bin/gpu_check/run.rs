@@ -8,6 +8,7 @@ use warpbell::{DataPlacement, DeviceName, OpenOptions, Ssd, Target};
 use warpbell::gpu::GpuInfo;
 
 use crate::report::{CheckResult, FigureResult, Outcome, Row};
+use warpbell::test_hooks::TestSsd;
 
 /// What checks and figures run on.
 pub struct Bed {
@@ -41,7 +42,7 @@ impl Bed {
             Target::Cuda(_) => {
                 let gpu = self.target.open()?.gpu().cloned();
                 let gpu = gpu.ok_or_else(|| Skipped("data in GPU memory: no GPU".to_owned()))?;
-                Ok(OpenOptions { data: DataPlacement::Hbm(gpu), ..OpenOptions::default() })
+                Ok(OpenOptions::new().data(DataPlacement::Hbm(gpu)))
             }
         }
     }

@@ -84,12 +84,12 @@ pub fn open(bdf: Bdf) -> Arc<PciDevice> {
 }
 
 pub fn control(device: &Arc<PciDevice>) -> Controller {
-    Controller::open(device.clone(), ControllerOptions { queues: 4, ..Default::default() }).unwrap()
+    Controller::open(device.clone(), ControllerOptions::new().queues(4)).unwrap()
 }
 
 pub fn io_queue(controller: &Controller, spec: QueueSpec) -> IoQueue {
     let pair = controller.create_queue_pair(spec).unwrap();
-    IoQueue::new(pair, IoQueueOptions { deadline: PATIENCE, ..Default::default() }).unwrap()
+    IoQueue::new(pair, IoQueueOptions::new().deadline(PATIENCE)).unwrap()
 }
 
 /// Writes blocks with a pattern of `seed`, reads them back to elsewhere in the buffer and compares.

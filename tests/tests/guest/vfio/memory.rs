@@ -12,7 +12,9 @@ use warpbell_vfio::{ForeignMemory, PciDevice, PciOptions};
 
 use super::bed::*;
 
-const OWN: PciOptions = PciOptions { iommu: warpbell_vfio::IommuChoice::Auto, own_dma_space: true };
+fn own() -> PciOptions {
+    PciOptions::new().own_dma_space(true)
+}
 
 #[test]
 fn limits_are_those_of_the_iommu() {
@@ -56,7 +58,7 @@ fn the_kernel_limit_of_mappings_is_known_before_it_is_hit() {
     let parameter = "/sys/module/vfio_iommu_type1/parameters/dma_entry_limit";
     let usual = fs::read_to_string(parameter).unwrap();
     fs::write(parameter, "3").unwrap();
-    let device = PciDevice::open(bed.ssd("WARP0"), &OWN);
+    let device = PciDevice::open(bed.ssd("WARP0"), &own());
     fs::write(parameter, usual.trim()).unwrap();
     let device = device.unwrap();
     let space = device.dma();
@@ -91,7 +93,7 @@ fn with_little_lockable<T: Send>(work: impl FnOnce() -> T + Send) -> T {
 fn too_little_lockable_memory_is_explained_and_a_bar_does_not_count() {
     let Some(bed) = Bed::new() else { return };
     let (ssd, gpu) = (bed.ssd("WARP0"), bed.gpu());
-    let device = PciDevice::open(ssd, &OWN).unwrap();
+    let device = PciDevice::open(ssd, &own()).unwrap();
     let bar = ForeignMemory::open(gpu, 2).unwrap();
     let (host, foreign) = with_little_lockable(|| {
         let host = DmaBuffer::host(device.dma(), HUGE_PAGE).map(drop);
@@ -108,7 +110,7 @@ fn too_little_lockable_memory_is_explained_and_a_bar_does_not_count() {
 #[test]
 fn a_space_of_its_own_shares_nothing() {
     let Some(bed) = Bed::new() else { return };
-    let (shared, own) = (open(bed.ssd("WARP0")), PciDevice::open(bed.ssd("WARP1"), &OWN).unwrap());
+    let (shared, own) = (open(bed.ssd("WARP0")), PciDevice::open(bed.ssd("WARP1"), &own()).unwrap());
     let held = DmaBuffer::host(shared.dma(), 4096).unwrap();
     let other = DmaBuffer::host(own.dma(), 4096).unwrap();
     assert_eq!(held.iova(), other.iova(), "each space begins anew");

@@ -12,6 +12,7 @@ use crate::args::CheckArgs;
 use crate::exit::{Ending, FAILED, INTERRUPTED, MISSING};
 use crate::open::open_scratch;
 use crate::permission;
+use warpbell::hw::Nsid;
 
 const SOFT: &str = "soft:size=4m";
 const BLOCKS_OF: u64 = 4096;
@@ -97,7 +98,7 @@ impl Test {
 /// Runs them. What must not be written to is refused before the first begins.
 pub fn run(args: &CheckArgs, machine: &Machine, stop: Arc<AtomicBool>) -> Result<Tests, Ending> {
     if let Some(name) = &args.device {
-        permission::before(name, &args.allow_write, NSID)?;
+        permission::before(name, &args.allow_write, Nsid(NSID))?;
     }
     let control = Control::with_stop(stop);
     let gpu = args.target.open().map_err(|error| error.to_string());

@@ -69,16 +69,18 @@ fn ways<R: Display>(subject: String, probes: &[Probe<R>], otherwise: &str) -> Fi
 
 #[cfg(test)]
 mod tests {
+    use warpbell_gpu::routes::RouteError;
+
     use super::*;
 
     #[test]
     fn ways_are_told_in_order_with_their_reasons() {
-        let no = |route| Probe { route, outcome: Err("it is closed".to_owned()) };
+        let no = |route| Probe { route, outcome: Err(RouteError::NotIommufd) };
         let yes = |route| Probe { route, outcome: Ok("8 pages".to_owned()) };
         let some = ways("x".to_owned(), &[no("first"), yes("second")], "otherwise");
         assert_eq!(
             (some.status, some.found.as_str()),
-            (Status::Ok, "first: no: it is closed; second: works: 8 pages")
+            (Status::Ok, "first: no: the SSD was not opened through iommufd; second: works: 8 pages")
         );
         let none = ways("x".to_owned(), &[no("first")], "otherwise");
         assert_eq!((none.status, none.means.as_str()), (Status::Warn, "otherwise"));

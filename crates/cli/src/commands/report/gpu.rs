@@ -36,7 +36,7 @@ struct Tried {
 
 /// Runs the command.
 pub fn run(args: &GpuReportArgs, global: &Global) -> Result<(), Ending> {
-    let options = PciOptions { iommu: args.iommu, ..PciOptions::default() };
+    let options = PciOptions::new().iommu(args.iommu);
     let function = args.device.as_ref().map(function).transpose()?;
     let count = Gpu::count()?;
     if count == 0 {
@@ -132,7 +132,7 @@ impl Tried {
     fn of<R: Display>(probe: &Probe<R>) -> Tried {
         let (works, detail) = match &probe.outcome {
             Ok(done) => (true, done.clone()),
-            Err(reason) => (false, reason.clone()),
+            Err(reason) => (false, reason.to_string()),
         };
         Tried { route: probe.route.to_string(), works, detail, text: probe.to_string() }
     }

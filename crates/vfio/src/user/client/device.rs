@@ -31,13 +31,15 @@ const ALL_DOORBELLS: u64 = 2 * 65536;
 /// The longest shadow page. With a stride above 128 bytes it has no room for the highest of all queue identifiers.
 const MOST_SHADOW: u64 = 16 << 20;
 
-/// How to reach a controller behind a socket.
-#[derive(Clone, Debug)]
-pub struct UserOptions {
-    /// How long the server may take for each reply.
-    pub timeout: Duration,
-    /// Doorbells by message even where the page could be mapped.
-    pub message_doorbells: bool,
+warpbell_hw::options! {
+    /// How to reach a controller behind a socket.
+    #[derive(Clone, Debug)]
+    pub struct UserOptions {
+        /// How long the server may take for each reply.
+        pub timeout: Duration,
+        /// Doorbells by message even where the page could be mapped.
+        pub message_doorbells: bool,
+    }
 }
 
 impl Default for UserOptions {

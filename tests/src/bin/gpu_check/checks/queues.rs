@@ -17,15 +17,11 @@ pub fn by_prp(bed: &Bed) -> anyhow::Result<String> {
 }
 
 pub fn shadowed(bed: &Bed) -> anyhow::Result<String> {
-    on(
-        bed,
-        "size=16m,dbbuf=on",
-        &OpenOptions { doorbell_buffer: DoorbellBuffer::On, ..OpenOptions::default() },
-    )
+    on(bed, "size=16m,dbbuf=on", &OpenOptions::new().doorbell_buffer(DoorbellBuffer::On))
 }
 
 pub fn wide(bed: &Bed) -> anyhow::Result<String> {
-    on(bed, "size=16m,wide_cids=on", &OpenOptions { wide_cids: true, ..OpenOptions::default() })
+    on(bed, "size=16m,wide_cids=on", &OpenOptions::new().wide_cids(true))
 }
 
 pub fn device_data(bed: &Bed) -> anyhow::Result<String> {

@@ -15,7 +15,7 @@ use crate::run::Bed;
 
 fn with_faults(plan: &str) -> anyhow::Result<OpenOptions> {
     let faults = Some(FaultPlan::from_toml(plan).context("the plan of faults")?);
-    Ok(OpenOptions { faults, ..OpenOptions::default() })
+    Ok(OpenOptions::new().faults(faults))
 }
 
 /// A block that cannot be read: one command fails, with the controller's own status.

@@ -8,6 +8,7 @@ use warpbell_tests::suite;
 use warpbell_workload::{Api, ByteSize, Control, DigestOptions, digest};
 
 use crate::run::Bed;
+use warpbell_hw::{Lba, Nsid};
 
 const KERNELS: [Api; 2] = [Api::Raw, Api::Io];
 
@@ -34,10 +35,11 @@ pub fn digests(bed: &Bed) -> anyhow::Result<String> {
     for (word, at) in contents.chunks_exact_mut(8).zip(0u64..) {
         word.copy_from_slice(&warpbell_sim::splitmix64(at).to_le_bytes());
     }
-    ssd.store(1, 0, &contents)?;
+    ssd.store(Nsid(1), Lba(0), &contents)?;
     let expected = format!("{:08x}", crc32c::crc32c(&contents));
     for (bs, warps) in [(4096, 4), (128 << 10, 1)] {
-        let options = DigestOptions { nsid: 1, bs: ByteSize(bs), warps, deadline: Duration::from_secs(10) };
+        let options =
+            DigestOptions { nsid: Nsid(1), bs: ByteSize(bs), warps, deadline: Duration::from_secs(10) };
         let found = digest(&ssd, bed.target, &options, &Control::new())?;
         anyhow::ensure!(found.crc32c == expected, "chunks of {bs}: {}, expected {expected}", found.crc32c);
     }

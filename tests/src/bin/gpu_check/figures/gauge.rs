@@ -11,6 +11,7 @@ use zerocopy::IntoBytes;
 
 use crate::report::Row;
 use crate::run::Bed;
+use warpbell_sim::launch_alone;
 
 /// Word and answer each have a line of their own.
 const ANSWER: usize = 128;
@@ -63,8 +64,7 @@ impl Gauge {
             mode,
             ..GaugeArgs::new()
         };
-        let launch =
-            Launch::new(&self.target.module()?, "gauge", &args)?.grid(warps).block(32).cooperative(true);
+        let launch = launch_alone(&self.target, "gauge", &args)?.grid(warps).block(32).cooperative(true);
         let kept = (self.own.clone(), self.host.clone(), self.results.clone());
         Ok(launch.mailbox(&self.mailbox)?.keep(kept))
     }

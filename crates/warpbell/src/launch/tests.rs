@@ -1,0 +1,131 @@
+// UNSAFETY: kernels of these tests' own.
+#![expect(unsafe_code, reason = "launches of kernels that are no part of Warpbell")]
+//! What kernels of users do, and which launches are refused.
+
+use std::path::Path;
+
+use warpbell_kernels::abi::{BufferRef, DigestArgs, Mailbox, NamespaceRef};
+use zerocopy::{Immutable, IntoBytes};
+
+use crate::{
+    AttachOptions, Attachment, Buffer, Code, CompileOptions, Error, KernelMemory, Launch, OpenOptions,
+    Program, Regions, SharedMemory, Ssd, Target,
+};
+
+const COUNT: &str = "#include <warpbell/warpbell.cuh>
+    using namespace warpbell;
+    struct count_args { warpbell_buffer_ref out; uint64_t first; };
+    WARPBELL_KERNEL(count, count_args) {
+        dma_span(args.out).data<uint64_t>()[port::lane()] = args.first + STEP * port::lane();
+    }";
+
+#[derive(IntoBytes, Immutable)]
+#[repr(C)]
+struct CountArgs {
+    out: BufferRef,
+    first: u64,
+}
+
+fn compile(cache: &Path) -> Program {
+    let options = CompileOptions::default().define("STEP=3").cache(cache);
+    Program::compile(&Target::Cpu.open().unwrap(), "count.cu", COUNT, &options).unwrap()
+}
+
+fn attach() -> Attachment {
+    let ssd = Ssd::open(&"soft:size=1m".parse().unwrap(), &OpenOptions::default()).unwrap();
+    ssd.attach(&AttachOptions::default()).unwrap()
+}
+
+#[test]
+fn a_users_kernel_runs_with_arguments_of_the_users() {
+    let cache = tempfile::tempdir().unwrap();
+    let program = compile(cache.path());
+    assert_eq!(program.kernels().collect::<Vec<_>>(), [("count", size_of::<CountArgs>() as u64)]);
+    assert_eq!((program.target(), program.code()), (Target::Cpu, Code::Host));
+    let queues = attach();
+    let out = queues.buffer(32 * 8).unwrap();
+    let args = CountArgs { out: out.as_ref(), first: 100 };
+    // SAFETY: the kernel writes to `out` alone, which is the attachment's.
+    let launch = unsafe { program.launch(&queues, "count", &args) };
+    launch.unwrap().start().unwrap().join().unwrap();
+    let mut found = [0u64; 32];
+    out.read(0, found.as_mut_bytes()).unwrap();
+    assert!(found.iter().zip((100..).step_by(3)).all(|(found, expected)| *found == expected), "{found:?}");
+
+    let entries: Vec<_> = std::fs::read_dir(cache.path()).unwrap().flatten().collect();
+    let module = entries.iter().find(|entry| entry.path().extension().is_some_and(|end| end == "so"));
+    // SAFETY: just compiled, from the text above.
+    let loaded = unsafe { Program::load(&Target::Cpu.open().unwrap(), &module.unwrap().path()) };
+    assert_eq!(loaded.unwrap().kernels().count(), 1);
+}
+
+#[test]
+fn what_does_not_fit_the_program_is_refused_by_name() {
+    let cache = tempfile::tempdir().unwrap();
+    let program = compile(cache.path());
+    let queues = attach();
+    let error = |kernel: &str, args: &u64| {
+        // SAFETY: nothing is launched.
+        let launch = unsafe { program.launch(&queues, kernel, args) };
+        launch.unwrap_err().to_string()
+    };
+    assert_eq!(error("cuont", &0), "kernel 'cuont': module count.cu -DSTEP=3 has count");
+    let size = size_of::<CountArgs>();
+    assert_eq!(error("count", &0), format!("kernel count: arguments of 8 bytes, but it takes {size}"));
+    let none = "#include <warpbell/warpbell.cuh>\n";
+    let options = CompileOptions::default().cache(cache.path());
+    let error = Program::compile(&Target::Cpu.open().unwrap(), "none.cu", none, &options).unwrap_err();
+    assert_eq!(error.to_string(), "none.cu: it has no kernel that WARPBELL_KERNEL(name, args) defined");
+    // Without the macro that it needs.
+    let error = Program::compile(&Target::Cpu.open().unwrap(), "count.cu", COUNT, &options).unwrap_err();
+    assert!(error.to_string().contains("count.cu:5:") && error.to_string().contains("STEP"), "{error}");
+    assert_eq!(error.exit_code(), 1);
+}
+
+/// Arguments of kernel `digest` over the whole of a small SSD.
+fn digest_args(
+    queues: &Attachment,
+    buffer: &Buffer,
+    mailbox: &SharedMemory,
+    memory: &KernelMemory,
+) -> DigestArgs {
+    DigestArgs {
+        ns: queues.namespace(),
+        buffer: buffer.as_ref(),
+        mailbox: mailbox.address(),
+        results: memory.address(),
+        chunks: memory.address() + 4096,
+        crc_tables: memory.address() + 8192,
+        bytes: 1 << 20,
+        chunk_blocks: 8,
+        ..DigestArgs::new()
+    }
+}
+
+#[test]
+fn our_kernels_reach_memory_of_their_launch_alone() {
+    let queues = attach();
+    let (mailbox, memory) = (queues.target().shared(4096).unwrap(), queues.target().memory(1 << 20).unwrap());
+    mailbox.window().write(0, Mailbox::new().as_bytes()).unwrap();
+    let buffer = queues.buffer(32 * 4096).unwrap();
+    let args = digest_args(&queues, &buffer, &mailbox, &memory);
+    let regions = Regions::new().with(&mailbox).with(&memory);
+    let launch = |args: &DigestArgs| queues.launch("digest", args, regions.clone()).unwrap();
+    launch(&args).start().unwrap().join().unwrap();
+
+    let refused = |launch: Launch| match launch.start().unwrap_err() {
+        Error::Unowned { field, .. } => field,
+        error => panic!("{error}"),
+    };
+    assert_eq!(refused(launch(&args).grid(2)), "buffer", "32 chunks for each warp");
+    let elsewhere = queues.target().memory(4096).unwrap();
+    assert_eq!(refused(launch(&DigestArgs { results: elsewhere.address(), ..args })), "results");
+    assert_eq!(refused(launch(&DigestArgs { mailbox: 0, ..args })), "mailbox");
+    assert_eq!(refused(launch(&DigestArgs { bytes: u64::MAX, ..args })), "chunks");
+    let more = NamespaceRef { queue_count: 1000, ..args.ns };
+    assert_eq!(refused(launch(&DigestArgs { ns: more, ..args })), "ns");
+    assert!(launch(&DigestArgs { chunks: 8, ..args }).worker().is_err(), "stepped by hand, too");
+
+    let error = queues.launch("gauge", &args, regions.clone()).unwrap_err().to_string();
+    assert_eq!(error, "kernel gauge: takes no warpbell_digest_args; kernels that do: digest");
+}
