@@ -84,7 +84,7 @@ impl DeviceMemory {
     /// an SSD. The window keeps the memory; it is taken down in order: mapping, file, memory.
     pub fn map(&self) -> Result<Window, GpuError> {
         let file = self.dma_buf()?;
-        let mapping = DmaBufMapping::new(file, self.allocation.clone()).map_err(|error| {
+        let mapping = DmaBufMapping::new(&file, self.allocation.clone()).map_err(|error| {
             let reason = format!(
                 "mmap of the dma-buf: {error}; discrete GPUs need driver 610.43.02 or newer with the open kernel modules"
             );

@@ -11,7 +11,7 @@
 //! Rust reference into it. [`SqRing`] and [`CqRing`] put queue entries on top.
 //! Address spaces and identifiers are newtypes: [`Iova`], [`Qid`], [`Cid`], [`Lba`], [`Nsid`].
 //!
-//! Unsafe code lives in `memory` (mappings and accessors) and nowhere else in this crate.
+//! Unsafe code lives in `mapping` and `memory` (accessors) and nowhere else in this crate.
 
 mod available;
 mod client_memory;
@@ -23,6 +23,7 @@ mod doorbell_proxy;
 mod endpoint;
 mod id;
 mod interrupt;
+mod mapping;
 mod memory;
 mod options;
 mod pool;
@@ -42,7 +43,8 @@ pub use doorbell_proxy::{DoorbellLost, DoorbellProxy, DoorbellWriter, ProxySlot}
 pub use endpoint::{Endpoint, PciIdentity};
 pub use id::{Cid, Iova, Lba, Nsid, Qid};
 pub use interrupt::{InterruptError, Interrupts};
-pub use memory::{BASE_PAGE, HUGE_PAGE, HostMemory, Memory, MemoryError, Window, WordMemory};
+pub use mapping::{HostMemory, Mapping, WordMemory};
+pub use memory::{BASE_PAGE, HUGE_PAGE, Memory, MemoryError, Window};
 pub use pool::{Pool, PoolFull, PoolPart};
 pub use registers::Registers;
 pub use registration::{Registration, Registrations};

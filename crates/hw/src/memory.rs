@@ -1,17 +1,17 @@
-//! Memory that devices may read and write: mappings, and volatile windows into them.
-// UNSAFETY: maps memory and accesses it through raw pointers; every other file of this crate is safe.
-#![expect(unsafe_code, reason = "raw mappings and volatile access are this module's whole job")]
+//! Memory that devices may read and write, and windows into it: volatile slices that keep it alive.
+// UNSAFETY: makes volatile slices of raw memory, and copies whole entries through raw pointers.
+#![expect(unsafe_code, reason = "memory that a device writes has no Rust reference")]
 
 use std::fmt;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use rustix::fs::{MemfdFlags, SealFlags};
-use rustix::mm::{Advice, MapFlags, ProtFlags};
+use rustix::mm::Advice;
+use vm_memory::{AtomicAccess, Bytes as _, VolatileMemory as _, VolatileMemoryError, VolatileSlice};
 
-use crate::words;
+use crate::{HostMemory, words};
 
 /// Bytes of a base page.
 pub const BASE_PAGE: usize = 4096;
@@ -84,120 +84,6 @@ pub unsafe trait Memory: Send + Sync + fmt::Debug {
     }
     /// The file behind it and the offset of its first byte there, for sharing with another process.
     fn file(&self) -> Option<(BorrowedFd<'_>, u64)>;
-}
-
-/// Zeroed shared memory (memfd), in 2 MiB pages where they are reserved, else in base pages.
-#[derive(Debug)]
-pub struct HostMemory {
-    base: NonNull<u8>,
-    len: usize,
-    page_size: usize,
-    file: OwnedFd,
-}
-
-// SAFETY: the mapping is owned by this value and accessible from any thread.
-unsafe impl Send for HostMemory {}
-// SAFETY: all access goes through raw volatile or atomic operations.
-unsafe impl Sync for HostMemory {}
-
-// SAFETY: mapped by `map` below, unmapped only in `drop`.
-unsafe impl Memory for HostMemory {
-    fn base(&self) -> NonNull<u8> {
-        self.base
-    }
-    fn len(&self) -> usize {
-        self.len
-    }
-    fn page_size(&self) -> usize {
-        self.page_size
-    }
-    fn file(&self) -> Option<(BorrowedFd<'_>, u64)> {
-        Some((self.file.as_fd(), 0))
-    }
-}
-
-impl HostMemory {
-    /// At least `len` zeroed bytes. Lengths of 2 MiB and more try huge pages first; `page_size`
-    /// says what it became.
-    pub fn new(len: usize) -> Result<Arc<HostMemory>, MemoryError> {
-        if len >= HUGE_PAGE
-            && let Ok(memory) = Self::with_page(len, HUGE_PAGE)
-        {
-            return Ok(memory);
-        }
-        Self::with_page(len, BASE_PAGE)
-    }
-
-    /// At least `len` zeroed bytes in pages of `page_size` (`BASE_PAGE` or `HUGE_PAGE`), or an error.
-    pub fn with_page(len: usize, page_size: usize) -> Result<Arc<HostMemory>, MemoryError> {
-        let max = isize::MAX as usize - HUGE_PAGE;
-        if len == 0 || len > max {
-            return Err(MemoryError::Length { len, max });
-        }
-        let len = len.next_multiple_of(page_size);
-        let system =
-            |step, source: rustix::io::Errno| MemoryError::System { step, len, source: source.into() };
-        let huge = if page_size == HUGE_PAGE {
-            MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB
-        } else {
-            MemfdFlags::empty()
-        };
-        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | huge;
-        let file = rustix::fs::memfd_create("warpbell", flags).map_err(|e| system("create", e))?;
-        rustix::fs::ftruncate(&file, len as u64).map_err(|e| system("size", e))?;
-        // Another process that gets the file cannot truncate it under us: the next access would end this process.
-        let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
-        rustix::fs::fcntl_add_seals(&file, seals).map_err(|e| system("seal", e))?;
-        let base = map(&file, len).map_err(|e| system("map", e))?;
-        Ok(Arc::new(HostMemory { base, len, page_size, file }))
-    }
-}
-
-fn map(file: &OwnedFd, len: usize) -> rustix::io::Result<NonNull<u8>> {
-    let protection = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: a fresh mapping at an address that the kernel chooses; nothing existing is replaced.
-    let base = unsafe { rustix::mm::mmap(std::ptr::null_mut(), len, protection, MapFlags::SHARED, file, 0) }?;
-    NonNull::new(base.cast()).ok_or(rustix::io::Errno::NOMEM)
-}
-
-impl Drop for HostMemory {
-    fn drop(&mut self) {
-        // SAFETY: the range was mapped by `map` and no window outlives the `Arc` that owns it.
-        if let Err(error) = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.len) } {
-            tracing::warn!(%error, len = self.len, "munmap failed");
-        }
-    }
-}
-
-/// Other memory, accessed as a BAR of another function is: by words, and without the file behind it. It stands in for
-/// one in tests.
-#[derive(Debug)]
-pub struct WordMemory(Arc<dyn Memory>);
-
-impl WordMemory {
-    /// The same memory, by words only.
-    pub fn new(memory: Arc<dyn Memory>) -> Arc<WordMemory> {
-        Arc::new(WordMemory(memory))
-    }
-}
-
-// SAFETY: the memory inside keeps the promise, and lives as long.
-unsafe impl Memory for WordMemory {
-    fn base(&self) -> NonNull<u8> {
-        self.0.base()
-    }
-    fn len(&self) -> usize {
-        self.0.len()
-    }
-    fn page_size(&self) -> usize {
-        self.0.page_size()
-    }
-    fn is_ordinary(&self) -> bool {
-        false
-    }
-    fn file(&self) -> Option<(BorrowedFd<'_>, u64)> {
-        None
-    }
 }
 
 /// A byte range of some [`Memory`], kept alive by it, with volatile and atomic accessors.
@@ -277,6 +163,13 @@ impl Window {
         self.base.as_ptr()
     }
 
+    /// The window as vm-memory's volatile slice, for as long as it is borrowed.
+    #[inline]
+    pub fn volatile(&self) -> VolatileSlice<'_> {
+        // SAFETY: the range is mapped while `memory` lives, and is accessed by volatile slices and atomically alone.
+        unsafe { VolatileSlice::new(self.base.as_ptr(), self.len) }
+    }
+
     #[inline]
     fn at<T>(&self, offset: usize) -> *mut T {
         let end = offset.checked_add(size_of::<T>());
@@ -286,66 +179,58 @@ impl Window {
         pointer
     }
 
+    #[inline]
+    fn load_at<T: AtomicAccess>(&self, offset: usize, order: Ordering) -> T {
+        self.volatile().load(offset, order).unwrap_or_else(|error| refuse(offset, &error))
+    }
+
+    #[inline]
+    fn store_at<T: AtomicAccess>(&self, offset: usize, value: T, order: Ordering) {
+        self.volatile().store(value, offset, order).unwrap_or_else(|error| refuse(offset, &error));
+    }
+
     /// Atomic load of a byte.
     #[inline]
     pub fn load_u8(&self, offset: usize, order: Ordering) -> u8 {
-        let pointer = self.at::<u8>(offset);
-        // SAFETY: `at` checked the range; others access this byte atomically.
-        let byte = unsafe { AtomicU8::from_ptr(pointer) };
-        byte.load(order)
+        self.load_at(offset, order)
     }
 
     /// Atomic store of a byte.
     #[inline]
     pub fn store_u8(&self, offset: usize, value: u8, order: Ordering) {
-        let pointer = self.at::<u8>(offset);
-        // SAFETY: as in `load_u8`.
-        let byte = unsafe { AtomicU8::from_ptr(pointer) };
-        byte.store(value, order);
+        self.store_at(offset, value, order);
     }
 
     /// Atomic 32-bit load at a 4-byte aligned offset.
     #[inline]
     pub fn load_u32(&self, offset: usize, order: Ordering) -> u32 {
-        let pointer = self.at::<u32>(offset);
-        // SAFETY: `at` checked range and alignment; others access this word atomically.
-        let word = unsafe { AtomicU32::from_ptr(pointer) };
-        word.load(order)
+        self.load_at(offset, order)
     }
 
     /// Atomic 32-bit store at a 4-byte aligned offset.
     #[inline]
     pub fn store_u32(&self, offset: usize, value: u32, order: Ordering) {
-        let pointer = self.at::<u32>(offset);
-        // SAFETY: as in `load_u32`.
-        let word = unsafe { AtomicU32::from_ptr(pointer) };
-        word.store(value, order);
+        self.store_at(offset, value, order);
     }
 
     /// Atomic 32-bit exchange at a 4-byte aligned offset.
     pub fn swap_u32(&self, offset: usize, value: u32, order: Ordering) -> u32 {
-        let pointer = self.at::<u32>(offset);
-        // SAFETY: as in `load_u32`.
-        let word = unsafe { AtomicU32::from_ptr(pointer) };
-        word.swap(value, order)
+        match self.volatile().get_atomic_ref::<AtomicU32>(offset) {
+            Ok(word) => word.swap(value, order),
+            Err(error) => refuse(offset, &error),
+        }
     }
 
     /// Atomic 64-bit load at an 8-byte aligned offset.
     #[inline]
     pub fn load_u64(&self, offset: usize, order: Ordering) -> u64 {
-        let pointer = self.at::<u64>(offset);
-        // SAFETY: `at` checked range and alignment; others access this word atomically.
-        let word = unsafe { AtomicU64::from_ptr(pointer) };
-        word.load(order)
+        self.load_at(offset, order)
     }
 
     /// Atomic 64-bit store at an 8-byte aligned offset.
     #[inline]
     pub fn store_u64(&self, offset: usize, value: u64, order: Ordering) {
-        let pointer = self.at::<u64>(offset);
-        // SAFETY: as in `load_u64`.
-        let word = unsafe { AtomicU64::from_ptr(pointer) };
-        word.store(value, order);
+        self.store_at(offset, value, order);
     }
 
     /// Copies `words` to a `T`-aligned offset (not atomic; publish it with a release store or fence).
@@ -366,44 +251,45 @@ impl Window {
 
     /// Copies bytes out of the window.
     pub fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), MemoryError> {
-        let source = self.slice(offset, into.len())?;
-        if !self.memory.is_ordinary() {
-            words::read(&source, into);
-            return Ok(());
+        let source = self.range(offset, into.len())?;
+        match self.memory.is_ordinary() {
+            true => _ = source.copy_to(into),
+            false => words::read(&source, into),
         }
-        // SAFETY: `slice` checked the range; `into` is a Rust slice and cannot overlap a mapping.
-        unsafe { std::ptr::copy_nonoverlapping(source.as_ptr(), into.as_mut_ptr(), into.len()) };
         Ok(())
     }
 
     /// Copies bytes out of the window that others may be writing: aligned words of 8 bytes whole, by atomic loads.
     pub fn load(&self, offset: usize, into: &mut [u8]) -> Result<(), MemoryError> {
-        words::read(&self.slice(offset, into.len())?, into);
+        words::read(&self.range(offset, into.len())?, into);
         Ok(())
     }
 
     /// Copies bytes into the window.
     pub fn write(&self, offset: usize, from: &[u8]) -> Result<(), MemoryError> {
-        let target = self.slice(offset, from.len())?;
-        if !self.memory.is_ordinary() {
-            words::write(&target, from);
-            return Ok(());
+        let target = self.range(offset, from.len())?;
+        match self.memory.is_ordinary() {
+            true => target.copy_from(from),
+            false => words::write(&target, from),
         }
-        // SAFETY: as in `read`.
-        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), target.as_ptr(), from.len()) };
         Ok(())
     }
 
     /// Sets `len` bytes to `value`.
     pub fn fill(&self, offset: usize, len: usize, value: u8) -> Result<(), MemoryError> {
-        let target = self.slice(offset, len)?;
+        let target = self.range(offset, len)?;
         if !self.memory.is_ordinary() {
             words::fill(&target, value);
             return Ok(());
         }
-        // SAFETY: `slice` checked the range.
-        unsafe { std::ptr::write_bytes(target.as_ptr(), value, len) };
+        // SAFETY: `range` checked that the bytes are the window's.
+        unsafe { std::ptr::write_bytes(target.ptr_guard_mut().as_ptr(), value, len) };
         Ok(())
+    }
+
+    fn range(&self, offset: usize, len: usize) -> Result<VolatileSlice<'_>, MemoryError> {
+        let range = self.volatile().subslice(offset, len);
+        range.map_err(|_| MemoryError::Range { offset, len, window: self.len })
     }
 
     /// A copy of `len` bytes.
@@ -414,27 +300,16 @@ impl Window {
     }
 }
 
+/// An access that the caller should not have made.
+#[cold]
+#[inline(never)]
+fn refuse(offset: usize, error: &VolatileMemoryError) -> ! {
+    panic!("offset {offset} of a window: {error}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn memory_is_zeroed_rounded_and_backed_by_a_file() {
-        let memory = HostMemory::new(100).unwrap();
-        assert_eq!(memory.len(), BASE_PAGE);
-        let window = Window::whole(memory.clone());
-        assert!(window.to_vec(0, BASE_PAGE).unwrap().iter().all(|b| *b == 0));
-        assert!(memory.file().is_some());
-    }
-
-    #[test]
-    fn whoever_has_the_file_cannot_change_its_length() {
-        let memory = HostMemory::new(BASE_PAGE).unwrap();
-        let file = std::fs::File::from(memory.file().unwrap().0.try_clone_to_owned().unwrap());
-        for len in [0, 2 * BASE_PAGE as u64] {
-            assert_eq!(file.set_len(len).unwrap_err().kind(), std::io::ErrorKind::PermissionDenied);
-        }
-    }
 
     #[test]
     fn a_populated_window_is_resident_and_keeps_its_contents() {
@@ -445,12 +320,6 @@ mod tests {
         window.slice(100, 63 * BASE_PAGE).unwrap().populate().unwrap();
         assert_eq!(resident(), 64 * 8, "in units of 512 bytes");
         assert_eq!(window.load_u32(BASE_PAGE + 8, Ordering::Relaxed), 7);
-    }
-
-    #[test]
-    fn zero_length_is_refused_by_name() {
-        let error = HostMemory::new(0).unwrap_err().to_string();
-        assert!(error.contains("length 0 bytes"), "{error}");
     }
 
     #[test]

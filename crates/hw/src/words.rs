@@ -4,57 +4,65 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::Window;
+use vm_memory::{AtomicAccess, Bytes as _, VolatileSlice};
 
 /// Bytes of a word.
 const WORD: usize = 8;
 
-/// Bytes before the first aligned word of a window, and bytes of whole words.
-fn split(window: &Window) -> (usize, usize) {
-    let lead = window.as_ptr().align_offset(WORD).min(window.len());
-    (lead, (window.len() - lead) / WORD * WORD)
+/// Bytes before the first aligned word of a slice, and bytes of whole words.
+fn split(slice: &VolatileSlice<'_>) -> (usize, usize) {
+    let lead = slice.ptr_guard().as_ptr().align_offset(WORD).min(slice.len());
+    (lead, (slice.len() - lead) / WORD * WORD)
+}
+
+fn load<T: AtomicAccess>(source: &VolatileSlice<'_>, at: usize) -> T {
+    source.load(at, Relaxed).expect("inside the slice, and aligned")
+}
+
+fn store<T: AtomicAccess>(target: &VolatileSlice<'_>, at: usize, value: T) {
+    target.store(value, at, Relaxed).expect("inside the slice, and aligned");
 }
 
 /// Copies all of `source`; `into` has its length.
-pub(crate) fn read(source: &Window, into: &mut [u8]) {
+pub(crate) fn read(source: &VolatileSlice<'_>, into: &mut [u8]) {
     let (lead, words) = split(source);
     let (head, rest) = into.split_at_mut(lead);
     let (middle, tail) = rest.split_at_mut(words);
-    head.iter_mut().enumerate().for_each(|(at, byte)| *byte = source.load_u8(at, Relaxed));
+    head.iter_mut().enumerate().for_each(|(at, byte)| *byte = load(source, at));
     for (index, word) in middle.chunks_exact_mut(WORD).enumerate() {
-        word.copy_from_slice(&source.load_u64(lead + index * WORD, Relaxed).to_ne_bytes());
+        word.copy_from_slice(&load::<u64>(source, lead + index * WORD).to_ne_bytes());
     }
-    tail.iter_mut().enumerate().for_each(|(at, byte)| *byte = source.load_u8(lead + words + at, Relaxed));
+    tail.iter_mut().enumerate().for_each(|(at, byte)| *byte = load(source, lead + words + at));
 }
 
 /// Fills all of `target` with `from`, which has its length.
-pub(crate) fn write(target: &Window, from: &[u8]) {
+pub(crate) fn write(target: &VolatileSlice<'_>, from: &[u8]) {
     let (lead, words) = split(target);
     let (head, rest) = from.split_at(lead);
     let (middle, tail) = rest.split_at(words);
-    head.iter().enumerate().for_each(|(at, byte)| target.store_u8(at, *byte, Relaxed));
+    head.iter().enumerate().for_each(|(at, byte)| store(target, at, *byte));
     for (index, word) in middle.chunks_exact(WORD).enumerate() {
         let mut bytes = [0; WORD];
         bytes.copy_from_slice(word);
-        target.store_u64(lead + index * WORD, u64::from_ne_bytes(bytes), Relaxed);
+        store(target, lead + index * WORD, u64::from_ne_bytes(bytes));
     }
-    tail.iter().enumerate().for_each(|(at, byte)| target.store_u8(lead + words + at, *byte, Relaxed));
+    tail.iter().enumerate().for_each(|(at, byte)| store(target, lead + words + at, *byte));
 }
 
 /// Sets every byte of `target`.
-pub(crate) fn fill(target: &Window, value: u8) {
+pub(crate) fn fill(target: &VolatileSlice<'_>, value: u8) {
     let (lead, words) = split(target);
-    let bytes = |range: std::ops::Range<usize>| range.for_each(|at| target.store_u8(at, value, Relaxed));
+    let bytes = |range: std::ops::Range<usize>| range.for_each(|at| store(target, at, value));
     bytes(0..lead);
     let word = u64::from_ne_bytes([value; WORD]);
-    (lead..lead + words).step_by(WORD).for_each(|at| target.store_u64(at, word, Relaxed));
+    (lead..lead + words).step_by(WORD).for_each(|at| store(target, at, word));
     bytes(lead + words..target.len());
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::WordMemory;
+    use crate::{Window, WordMemory};
 
     #[test]
     fn windows_of_word_memory_copy_by_words() {
@@ -73,14 +81,14 @@ mod tests {
             for len in 0..40 {
                 window.fill(0, 128, 0xee).unwrap();
                 let part = window.slice(offset, len).unwrap();
-                write(&part, &pattern[..len]);
+                write(&part.volatile(), &pattern[..len]);
                 let mut expected = vec![0xee; 128];
                 expected[offset..offset + len].copy_from_slice(&pattern[..len]);
                 assert_eq!(window.to_vec(0, 128).unwrap(), expected, "write of {len} at {offset}");
                 let mut back = vec![0; len];
-                read(&part, &mut back);
+                read(&part.volatile(), &mut back);
                 assert_eq!(back, &pattern[..len], "read of {len} at {offset}");
-                fill(&part, 7);
+                fill(&part.volatile(), 7);
                 expected[offset..offset + len].fill(7);
                 assert_eq!(window.to_vec(0, 128).unwrap(), expected, "fill of {len} at {offset}");
             }

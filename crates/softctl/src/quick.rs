@@ -4,6 +4,7 @@
 //! which decides and reports. A batch first touches what its commands will need (entries, then blocks), so that
 //! the cache misses of many commands overlap.
 
+use vm_memory::VolatileSlice;
 use warpbell_hw::DmaAccess;
 use warpbell_nvme::command::ReadWrite;
 use warpbell_nvme::data::page_offset;
@@ -11,7 +12,6 @@ use warpbell_nvme::{NvmOpcode, Sqe, Status};
 
 use crate::engine::{Command, Engine};
 use crate::lane::{Lane, MAX_BURST};
-use crate::memory::Span;
 use crate::nvm::Outcome;
 use crate::queue::Sq;
 use crate::store::{MemoryStore, Store};
@@ -155,7 +155,7 @@ impl Engine {
         prp2: u64,
         bytes: u64,
         access: DmaAccess,
-    ) -> Option<(Span<'_>, Option<Span<'_>>)> {
+    ) -> Option<(VolatileSlice<'_>, Option<VolatileSlice<'_>>)> {
         let page = self.limits.page;
         let first = bytes.min(page - page_offset(prp1, page));
         let rest = bytes - first;
@@ -179,7 +179,7 @@ impl Engine {
         second: u64,
         bytes: u64,
         access: DmaAccess,
-    ) -> Option<(Span<'_>, Option<Span<'_>>)> {
+    ) -> Option<(VolatileSlice<'_>, Option<VolatileSlice<'_>>)> {
         if second != bytes || !self.limits.sgl {
             return None;
         }
@@ -188,6 +188,6 @@ impl Engine {
 }
 
 #[inline(always)]
-fn copy(memory: &MemoryStore, offset: u64, client: Span<'_>, write: bool) {
+fn copy(memory: &MemoryStore, offset: u64, client: VolatileSlice<'_>, write: bool) {
     if write { memory.write(offset, client) } else { memory.read(offset, client) }
 }

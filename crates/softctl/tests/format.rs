@@ -138,7 +138,7 @@ fn other_controllers_hear_of_a_new_block_size() {
         list.iter().collect::<Vec<_>>()
     };
     one.admin_ok(format(1, 0, SecureErase::USER_DATA));
-    assert_eq!(changed(&mut two), [], "nothing that Identify Namespace tells has changed");
+    assert_eq!(changed(&mut two), [0u32; 0], "nothing that Identify Namespace tells has changed");
     one.admin_ok(format(1, 1, SecureErase::USER_DATA));
     assert_eq!(changed(&mut two), [1]);
     assert_eq!(identified(&mut two, 1).nsze, 256);

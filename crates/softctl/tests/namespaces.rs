@@ -91,10 +91,10 @@ fn identify_tells_inactive_unallocated_and_invalid_apart() {
         list.iter().collect::<Vec<_>>()
     };
     assert_eq!(controllers(&mut client, Cns::ATTACHED_CONTROLLERS, 1, 0), [1]);
-    assert_eq!(controllers(&mut client, Cns::ATTACHED_CONTROLLERS, 2, 0), []);
-    assert_eq!(controllers(&mut client, Cns::ATTACHED_CONTROLLERS, 1, 2), []);
+    assert_eq!(controllers(&mut client, Cns::ATTACHED_CONTROLLERS, 2, 0), [0u16; 0]);
+    assert_eq!(controllers(&mut client, Cns::ATTACHED_CONTROLLERS, 1, 2), [0u16; 0]);
     assert_eq!(controllers(&mut client, Cns::CONTROLLERS, 0, 1), [1]);
-    assert_eq!(controllers(&mut client, Cns::CONTROLLERS, 0, 2), []);
+    assert_eq!(controllers(&mut client, Cns::CONTROLLERS, 0, 2), [0u16; 0]);
     client.assert_clean();
 }
 
@@ -177,7 +177,7 @@ fn all_namespaces_can_be_deleted_at_once_and_a_file_stays() {
     let mut client = Client::stepped(config);
     let mut pair = client.pair(1, 8);
     client.admin_ok(delete(NSID_ALL));
-    assert_eq!(list(&mut client, Cns::ALLOCATED_NAMESPACES, 0), []);
+    assert_eq!(list(&mut client, Cns::ALLOCATED_NAMESPACES, 0), [0u32; 0]);
     assert!(client.io(&mut pair, command::read(1, 0, 0), 0).same_code(Status::INVALID_FIELD));
     assert!(client.io(&mut pair, command::flush(NSID_ALL), 0).is_ok(), "of nothing");
     let data: IdentifyController = parsed(&client.admin_data(command::identify(Cns::CONTROLLER, 0)));

@@ -92,7 +92,7 @@ fn namespaces_are_attached_controller_by_controller() {
         shared.nmic = 1;
         let sqe = create(&one, &shared);
         assert_eq!(one.admin_ok(sqe).dw0, 2);
-        assert_eq!(changed(&mut two, true), [], "nobody has it attached");
+        assert_eq!(changed(&mut two, true), [0u32; 0], "nobody has it attached");
         two.admin.push(&command::async_event_request().with_cid(0x77));
         two.admin.ring();
         let sqe = attachment(&one, 2, NsAttachmentSelect::ATTACH, &[1, 2]);
@@ -103,8 +103,8 @@ fn namespaces_are_attached_controller_by_controller() {
         assert_eq!(event.log_page(), LogPageId::CHANGED_NAMESPACE_LIST.0);
         assert_eq!(changed(&mut two, true), [2]);
         assert_eq!(changed(&mut two, false), [2]);
-        assert_eq!(changed(&mut two, false), [], "read without RAE, the list begins anew");
-        assert_eq!(changed(&mut one, false), [], "the client that did it knows");
+        assert_eq!(changed(&mut two, false), [0u32; 0], "read without RAE, the list begins anew");
+        assert_eq!(changed(&mut one, false), [0u32; 0], "the client that did it knows");
         assert!(two.io(&mut queues, command::write(2, 0, 0), 0).is_ok());
         // One controller gives it up, the other keeps it.
         let sqe = attachment(&two, 2, NsAttachmentSelect::DETACH, &[1]);

@@ -37,7 +37,7 @@ impl Bar0 {
         let refused = |reason| VfioError::Bar { bdf, bar: 0, reason };
         let end = usable_end(spare).map_err(refused)?;
         let registers = map(bdf, 0, device, region, 0..DOORBELLS)?;
-        let cap = registers.read64(offset::CAP as usize);
+        let cap = registers.register::<u64>(offset::CAP as usize).read();
         if cap == u64::MAX {
             return Err(VfioError::Gone { bdf });
         }
@@ -104,19 +104,19 @@ pub fn fault_in(window: &Window) {
 
 impl Registers for Bar0 {
     fn read32(&self, offset: u32) -> u32 {
-        self.mapping.read32(offset as usize)
+        self.mapping.register::<u32>(offset as usize).read()
     }
     fn read64(&self, offset: u32) -> u64 {
-        self.mapping.read64(offset as usize)
+        self.mapping.register::<u64>(offset as usize).read()
     }
     fn write32(&self, offset: u32, value: u32) {
         // A doorbell that a kernel stored before a reset must not come after it.
         self.proxy.forward();
-        self.mapping.write32(offset as usize, value);
+        self.mapping.register(offset as usize).write(value);
     }
     fn write64(&self, offset: u32, value: u64) {
         self.proxy.forward();
-        self.mapping.write64(offset as usize, value);
+        self.mapping.register(offset as usize).write(value);
     }
 }
 

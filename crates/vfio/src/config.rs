@@ -6,19 +6,14 @@ use std::os::fd::AsFd;
 
 use warpbell_hw::{BASE_PAGE, PciId};
 
+use crate::config_bits::{Command, Status};
 use crate::info::Region;
 use crate::{Bdf, VfioError};
 
 const COMMAND: u64 = 0x04;
 const STATUS: u64 = 0x06;
 const CAPABILITIES: u64 = 0x34;
-const STATUS_HAS_CAPABILITIES: u16 = 1 << 4;
 const MSIX: u8 = 0x11;
-
-/// Command register: memory decode, bus mastering, and INTx off.
-const MEMORY: u16 = 1 << 1;
-const BUS_MASTER: u16 = 1 << 2;
-const INTX_DISABLE: u16 = 1 << 10;
 
 /// Configuration space, as a part of a file.
 pub(crate) struct Config<F> {
@@ -59,11 +54,11 @@ impl<F: AsFd> Config<F> {
 
     /// Lets the function decode memory and master the bus, and keeps it from raising INTx.
     pub(crate) fn enable(&self) -> Result<(), VfioError> {
-        let wanted = MEMORY | BUS_MASTER | INTX_DISABLE;
-        let command = self.read16(COMMAND)? | wanted;
-        self.write16(COMMAND, command)?;
-        let found = self.read16(COMMAND)?;
-        if found & (MEMORY | BUS_MASTER) != MEMORY | BUS_MASTER {
+        let command = self.command()? | Command::DRIVEN | Command::INTX_DISABLE;
+        self.write16(COMMAND, command.bits())?;
+        let found = self.command()?;
+        if !found.contains(Command::DRIVEN) {
+            let (found, command) = (found.bits(), command.bits());
             let source =
                 io::Error::other(format!("command register {found:#06x} after {command:#06x} was written"));
             return Err(VfioError::Config { bdf: self.bdf, offset: COMMAND, source });
@@ -73,7 +68,7 @@ impl<F: AsFd> Config<F> {
 
     /// Ends all DMA of the function.
     pub(crate) fn stop_dma(&self) -> Result<(), VfioError> {
-        self.write16(COMMAND, self.read16(COMMAND)? & !BUS_MASTER)
+        self.write16(COMMAND, (self.command()? - Command::BUS_MASTER).bits())
     }
 
     /// Where the MSI-X table and the pending bits lie; nothing where the function has no MSI-X.
@@ -91,7 +86,7 @@ impl<F: AsFd> Config<F> {
 
     /// The offset of a capability. The list is walked at most as often as it has room.
     fn capability(&self, id: u8) -> Result<Option<u64>, VfioError> {
-        if self.read16(STATUS)? & STATUS_HAS_CAPABILITIES == 0 {
+        if !Status::from_bits_retain(self.read16(STATUS)?).contains(Status::CAPABILITIES) {
             return Ok(None);
         }
         let mut at = u64::from(self.read16(CAPABILITIES)? & 0xfc);
@@ -106,6 +101,10 @@ impl<F: AsFd> Config<F> {
             at = u64::from(next & 0xfc);
         }
         Ok(None)
+    }
+
+    fn command(&self) -> Result<Command, VfioError> {
+        self.read16(COMMAND).map(Command::from_bits_retain)
     }
 
     fn read16(&self, offset: u64) -> Result<u16, VfioError> {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use warpbell_hw::Window;
 
+use crate::config_bits::Command;
 use crate::pci::{self, Function, Sysfs};
 use crate::sys::Mapping;
 use crate::{Bdf, VfioError, bridges};
@@ -71,10 +72,9 @@ fn owner(function: &Function, bar: u8) -> Option<String> {
 }
 
 fn decodes_memory(folder: &Path) -> std::io::Result<bool> {
-    const MEMORY: u8 = 1 << 1;
     let mut command = [0; 2];
     fs::File::open(folder.join("config"))?.read_exact_at(&mut command, 4)?;
-    Ok(command[0] & MEMORY != 0)
+    Ok(Command::from_bits_retain(u16::from_le_bytes(command)).contains(Command::MEMORY))
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ mod bridges;
 mod cdev;
 mod cmb;
 mod config;
+mod config_bits;
 mod container;
 mod device;
 mod error;

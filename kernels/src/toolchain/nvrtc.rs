@@ -6,7 +6,9 @@ mod ffi;
 mod find;
 mod includes;
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
+
+use parking_lot::Mutex;
 
 use super::CompileError;
 use super::error::first_lines;
@@ -41,7 +43,7 @@ impl Nvrtc {
     pub(super) fn get() -> Result<&'static Nvrtc, CompileError> {
         static LOADED: OnceLock<Nvrtc> = OnceLock::new();
         static LOADING: Mutex<()> = Mutex::new(());
-        let _alone = LOADING.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = LOADING.lock();
         if let Some(nvrtc) = LOADED.get() {
             return Ok(nvrtc);
         }

@@ -8,4 +8,5 @@ mod bed;
 mod device;
 mod driven;
 mod groups;
+mod ioctls;
 mod memory;

@@ -261,7 +261,7 @@ fn dropping_does_not_wait_as_long_as_a_controller_asks_for() {
         drop(controller);
         let took = mock.clock.now() - before;
         assert!(took < Duration::from_secs(11), "fallen {fallen}: {took:?}");
-        assert_eq!(mock.dma.violations(), []);
+        assert_eq!(mock.dma.violations(), [0u64; 0]);
     }
 }
 

@@ -41,7 +41,7 @@ fn a_function_that_disappears_at_any_register_access_is_noticed_there() {
             Err(error) => assert!(chain(&error).contains("gone"), "access {at}: {}", chain(&error)),
         }
         assert!(mock.clock.now() < Duration::from_secs(15), "access {at} took {:?}", mock.clock.now());
-        assert_eq!(mock.dma.violations(), [], "access {at}");
+        assert_eq!(mock.dma.violations(), [0u64; 0], "access {at}");
     }
 }
 

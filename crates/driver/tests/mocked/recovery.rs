@@ -115,7 +115,7 @@ fn a_deletion_that_was_not_answered_is_found_to_have_happened() {
         mock.complete(0, late, Status::SUCCESS);
         controller.admin(command::keep_alive(), Data::None).unwrap();
         assert_eq!(controller.create_queue_pair(QueueSpec::new(2)).unwrap().qid(), Qid(1));
-        assert_eq!(mock.dma.violations(), []);
+        assert_eq!(mock.dma.violations(), [0u64; 0]);
     }
 }
 

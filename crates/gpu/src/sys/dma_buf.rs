@@ -9,8 +9,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUmemRangeHandleType;
-use rustix::mm::{MapFlags, ProtFlags};
-use warpbell_hw::{BASE_PAGE, Memory};
+use warpbell_hw::{BASE_PAGE, Mapping, Memory};
 
 use super::memory::Allocation;
 use crate::GpuError;
@@ -50,51 +49,34 @@ impl Allocation {
 
 /// A dma-buf of device memory, mapped into this process: for a CPU, and for the page tables that VFIO reads.
 ///
-/// What is taken down, and in which order, is in the order of the fields: the mapping, the file, the memory. A DMA
+/// What is taken down, and in which order, is in the order of the fields: the mapping with its file, the memory. A DMA
 /// mapping of it holds a window, which holds this, and goes before.
 pub(crate) struct DmaBufMapping {
     mapping: Mapping,
-    _file: OwnedFd,
     _memory: Arc<Allocation>,
 }
 
-struct Mapping {
-    base: NonNull<u8>,
-    len: usize,
-}
-
-// SAFETY: the mapping is owned by this value and accessible from any thread.
-unsafe impl Send for Mapping {}
-// SAFETY: all access is volatile or atomic.
-unsafe impl Sync for Mapping {}
-
 impl DmaBufMapping {
     /// Maps `file`, which is the dma-buf of `memory`.
-    pub(crate) fn new(file: OwnedFd, memory: Arc<Allocation>) -> Result<DmaBufMapping, std::io::Error> {
+    pub(crate) fn new(file: &OwnedFd, memory: Arc<Allocation>) -> Result<DmaBufMapping, std::io::Error> {
         let len = memory.len().next_multiple_of(BASE_PAGE);
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a fresh mapping at an address that the kernel chooses; nothing existing is replaced.
-        let base = unsafe {
-            rustix::mm::mmap(std::ptr::null_mut(), len, protection, MapFlags::SHARED, file.as_fd(), 0)
-        }?;
-        let base = NonNull::new(base.cast()).ok_or(rustix::io::Errno::NOMEM)?;
-        Ok(DmaBufMapping { mapping: Mapping { base, len }, _file: file, _memory: memory })
+        Ok(DmaBufMapping { mapping: Mapping::shared(file.as_fd(), 0, len)?, _memory: memory })
     }
 }
 
 impl fmt::Debug for DmaBufMapping {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DmaBufMapping").field("len", &self.mapping.len).finish_non_exhaustive()
+        f.debug_struct("DmaBufMapping").field("len", &self.mapping.len()).finish_non_exhaustive()
     }
 }
 
-// SAFETY: mapped readable and writable in `new`, unmapped only when dropped.
+// SAFETY: the promise of the mapping inside.
 unsafe impl Memory for DmaBufMapping {
     fn base(&self) -> NonNull<u8> {
-        self.mapping.base
+        self.mapping.base()
     }
     fn len(&self) -> usize {
-        self.mapping.len
+        self.mapping.len()
     }
     fn page_size(&self) -> usize {
         BASE_PAGE
@@ -106,14 +88,5 @@ unsafe impl Memory for DmaBufMapping {
     /// None: another process must not map it by itself, as the memory ends with this one.
     fn file(&self) -> Option<(BorrowedFd<'_>, u64)> {
         None
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: the range was mapped in `new`, and windows into it keep this value alive.
-        if let Err(error) = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.len) } {
-            tracing::warn!(%error, len = self.len, "munmap failed");
-        }
     }
 }

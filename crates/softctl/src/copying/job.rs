@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use parking_lot::Mutex;
+use vm_memory::VolatileSlice;
 use warpbell_hw::{AccessError, RemoteCopy, Window};
 use warpbell_nvme::Status;
 
@@ -10,7 +11,6 @@ use super::copier::{Copier, Owner, direction};
 use super::piece::{Part, Piece, Place, parts};
 use crate::engine::{Command, Engine, Refused};
 use crate::fault::Injector;
-use crate::memory::Span;
 use crate::nvm::{Extent, Flip, read_failed, write_failed};
 use crate::store::{MemoryStore, Namespace, Taken};
 use crate::transfer::{Direction, Segment};
@@ -244,13 +244,13 @@ impl Engine {
     }
 
     fn write_staged(&mut self, namespace: &Namespace, offset: u64, window: &Window) -> Result<(), Refused> {
-        match (namespace.memory(), Span::of(window)) {
-            (Some(store), Some(span)) => {
+        match namespace.memory() {
+            Some(store) => {
                 namespace.before_write(offset, window.len() as u64).map_err(write_failed)?;
-                store.write(offset, span);
+                store.write(offset, window.volatile());
                 Ok(())
             }
-            _ => namespace.write(offset, &bytes_of(window)?).map_err(write_failed),
+            None => namespace.write(offset, &bytes_of(window)?).map_err(write_failed),
         }
     }
 }
@@ -324,7 +324,7 @@ fn begin_copies(
                     let offset = job.extent.offset + piece.at + part.at as u64;
                     if to_client { store.read(offset, span) } else { store.write(offset, span) }
                 }
-                None => move_span(&window, span, to_client),
+                None => move_staged(&window, span, to_client),
             },
             Place::Remote(remote, at) => {
                 let copy = RemoteCopy { direction: direction(to_client), at, host: window };
@@ -373,16 +373,16 @@ fn bytes_of(window: &Window) -> Result<Vec<u8>, Refused> {
     window.to_vec(0, window.len()).map_err(|_| Status::INTERNAL_ERROR)
 }
 
-fn move_span(staged: &Window, client: Span<'_>, to_client: bool) {
-    if let Some(staged) = Span::of(staged) {
-        if to_client { client.copy_from(staged) } else { staged.copy_from(client) }
-    }
+fn move_staged(staged: &Window, client: VolatileSlice<'_>, to_client: bool) {
+    let staged = staged.volatile();
+    assert_eq!(staged.len(), client.len());
+    if to_client { staged.copy_to_volatile_slice(client) } else { client.copy_to_volatile_slice(staged) }
 }
 
 /// Reads blocks into staging memory.
 fn fill(namespace: &Namespace, offset: u64, into: &Window, scratch: &mut Vec<u8>) -> Result<(), Refused> {
-    if let (Some(store), Some(span)) = (namespace.memory(), Span::of(into)) {
-        store.read(offset, span);
+    if let Some(store) = namespace.memory() {
+        store.read(offset, into.volatile());
         return Ok(());
     }
     scratch.resize(into.len(), 0);

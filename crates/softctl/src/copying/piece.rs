@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use vm_memory::VolatileSlice;
 use warpbell_hw::PoolPart;
 use warpbell_nvme::Status;
 
 use crate::engine::{Refused, never};
-use crate::memory::{Remote, Span, View};
+use crate::memory::{Remote, View};
 use crate::store::Taken;
 use crate::transfer::{Direction, Segment};
 
@@ -34,7 +35,7 @@ pub(super) struct Part<'v> {
 
 pub(super) enum Place<'v> {
     /// Memory with a pointer.
-    Host(Span<'v>),
+    Host(VolatileSlice<'v>),
     /// Remote memory, and where in it.
     Remote(&'v Arc<Remote>, u64),
     /// Nowhere: nobody wants these bytes.

@@ -3,70 +3,12 @@
 #![expect(unsafe_code, reason = "mmap, madvise and munmap are unsafe by nature")]
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 use rustix::mm::{Advice, MapFlags, ProtFlags};
-use warpbell_hw as hw;
-
-const PROTECTION: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
-
-/// A mapping that this value owns: its users keep it for as long as they have the pointer.
-#[derive(Debug)]
-struct Mapped {
-    base: NonNull<u8>,
-    len: usize,
-}
-
-// SAFETY: the mapping is owned by this value and valid on any thread.
-unsafe impl Send for Mapped {}
-// SAFETY: sharing hands out a raw pointer only; its users say how they keep accesses apart.
-unsafe impl Sync for Mapped {}
-
-impl Mapped {
-    /// `len` private zero bytes, which take no room before they are written.
-    fn anonymous(len: usize) -> io::Result<Mapped> {
-        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        // SAFETY: a fresh mapping at an address that the kernel chooses; nothing existing is replaced.
-        let base = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), len, PROTECTION, flags) }?;
-        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Mapped { base, len })
-    }
-
-    /// `len` bytes of a file from `offset` on, both multiples of the file's page.
-    fn file(fd: impl AsFd, offset: u64, len: usize, kind: MapFlags) -> io::Result<Mapped> {
-        // SAFETY: a fresh mapping at an address that the kernel chooses; nothing existing is replaced.
-        let base = unsafe { rustix::mm::mmap(std::ptr::null_mut(), len, PROTECTION, kind, fd, offset) }?;
-        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Mapped { base, len })
-    }
-}
-
-impl Drop for Mapped {
-    fn drop(&mut self) {
-        // SAFETY: the mapping was made by this value, and no user of the pointer outlives it.
-        if let Err(error) = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.len) } {
-            tracing::warn!(%error, len = self.len, "munmap failed");
-        }
-    }
-}
-
-// SAFETY: this value owns the mapping.
-unsafe impl hw::Memory for Mapped {
-    fn base(&self) -> NonNull<u8> {
-        self.base
-    }
-    fn len(&self) -> usize {
-        self.len
-    }
-    fn page_size(&self) -> usize {
-        hw::BASE_PAGE
-    }
-    fn file(&self) -> Option<(BorrowedFd<'_>, u64)> {
-        None
-    }
-}
+use warpbell_hw::{self as hw, Memory as _};
 
 /// Zeroed private memory that takes no room before it is written, in huge pages where the system gives them.
 ///
@@ -75,7 +17,7 @@ unsafe impl hw::Memory for Mapped {
 pub(crate) struct Anonymous {
     /// That of the mapping, here so that an access needs no look at it.
     base: NonNull<u8>,
-    mapping: Arc<Mapped>,
+    mapping: Arc<hw::Mapping>,
 }
 
 // SAFETY: the pointer is that of the mapping, which may be sent.
@@ -87,8 +29,8 @@ impl Anonymous {
     /// `len` zero bytes, rounded up to whole huge pages.
     pub(crate) fn new(len: usize) -> io::Result<Anonymous> {
         let len = len.checked_next_multiple_of(hw::HUGE_PAGE).ok_or(io::ErrorKind::OutOfMemory)?;
-        let mapping = Mapped::anonymous(len)?;
-        let base = mapping.base;
+        let mapping = hw::Mapping::anonymous(len)?;
+        let base = mapping.base();
         // Random access over small pages would miss the TLB at every block. A refusal costs speed only.
         // SAFETY: the range is this mapping; the advice does not change contents.
         if let Err(error) = unsafe { rustix::mm::madvise(base.as_ptr().cast(), len, Advice::LinuxHugepage) } {
@@ -109,7 +51,7 @@ impl Anonymous {
     /// Makes whole pages inside `offset..offset + len` zero again and gives their memory back. Returns the range of
     /// bytes that it covered; the caller clears the rest.
     pub(crate) fn release(&self, offset: usize, len: usize) -> std::ops::Range<usize> {
-        let all = self.mapping.len;
+        let all = self.mapping.len();
         let start = offset.next_multiple_of(hw::HUGE_PAGE).min(all);
         let end = (offset + len).min(all) / hw::HUGE_PAGE * hw::HUGE_PAGE;
         if start >= end {
@@ -128,12 +70,10 @@ impl Anonymous {
 #[derive(Debug)]
 pub(crate) struct FileMapping {
     /// The range, and what else of the file's pages lies around it.
-    mapped: Mapped,
+    mapped: hw::Mapping,
     /// Bytes mapped before the range.
     lead: usize,
     len: usize,
-    file: OwnedFd,
-    offset: u64,
 }
 
 impl FileMapping {
@@ -141,18 +81,17 @@ impl FileMapping {
     /// `write` is mapped privately: that needs no right to write the file, and the mapping is writable all the same,
     /// as [`hw::Memory`] promises.
     pub(crate) fn new(fd: BorrowedFd<'_>, offset: u64, len: usize, write: bool) -> io::Result<FileMapping> {
-        let file = fd.try_clone_to_owned()?;
-        let page = file_page(&file)?;
+        let page = file_page(fd)?;
         let lead = (offset % page) as usize;
         let whole = (lead + len).next_multiple_of(page as usize);
-        let kind = if write { MapFlags::SHARED } else { MapFlags::PRIVATE | MapFlags::NORESERVE };
-        let mapped = Mapped::file(&file, offset - lead as u64, whole, kind)?;
-        Ok(FileMapping { mapped, lead, len, file, offset })
+        let map = if write { hw::Mapping::shared } else { hw::Mapping::private };
+        let mapped = map(fd, offset - lead as u64, whole)?;
+        Ok(FileMapping { mapped, lead, len })
     }
 }
 
 /// The unit in which a file can be mapped: huge pages on hugetlbfs, base pages elsewhere.
-fn file_page(file: &OwnedFd) -> io::Result<u64> {
+fn file_page(file: BorrowedFd<'_>) -> io::Result<u64> {
     const HUGETLBFS: u64 = 0x9584_58f6;
     let system = rustix::fs::fstatfs(file)?;
     Ok(if system.f_type as u64 == HUGETLBFS { system.f_bsize as u64 } else { hw::BASE_PAGE as u64 })
@@ -162,7 +101,7 @@ fn file_page(file: &OwnedFd) -> io::Result<u64> {
 unsafe impl hw::Memory for FileMapping {
     fn base(&self) -> NonNull<u8> {
         // SAFETY: `lead` bytes and more are mapped from there on.
-        unsafe { self.mapped.base.add(self.lead) }
+        unsafe { self.mapped.base().add(self.lead) }
     }
     fn len(&self) -> usize {
         self.len
@@ -171,27 +110,27 @@ unsafe impl hw::Memory for FileMapping {
         hw::BASE_PAGE
     }
     fn file(&self) -> Option<(BorrowedFd<'_>, u64)> {
-        Some((self.file.as_fd(), self.offset))
+        self.mapped.file().map(|(file, offset)| (file, offset + self.lead as u64))
     }
 }
 
 /// Pieces of client memory that are neighbours in the IOVA space and anywhere in this process, mapped again side by
 /// side: a ring that crosses mappings, as a client behind an IOMMU has it.
 #[derive(Debug)]
-pub(crate) struct Stitched(Mapped);
+pub(crate) struct Stitched(hw::Mapping);
 
 impl Stitched {
     /// Maps ranges of whole pages of the files behind `pieces`, one after the other.
     pub(crate) fn new(pieces: &[hw::Window]) -> io::Result<Stitched> {
-        let mapped = Mapped::anonymous(pieces.iter().map(hw::Window::len).sum())?;
+        let mapped = hw::Mapping::anonymous(pieces.iter().map(hw::Window::len).sum())?;
         let mut at = 0;
         for piece in pieces {
             let (file, offset) = piece.memory().file().ok_or(io::ErrorKind::Unsupported)?;
             let offset = offset + piece.offset_in_memory() as u64;
-            let address = mapped.base.as_ptr().wrapping_add(at).cast();
-            let kind = MapFlags::SHARED | MapFlags::FIXED;
+            let address = mapped.base().as_ptr().wrapping_add(at).cast();
+            let (protection, kind) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::FIXED);
             // SAFETY: replaces pages of the mapping just made, which nobody uses yet.
-            unsafe { rustix::mm::mmap(address, piece.len(), PROTECTION, kind, file, offset) }?;
+            unsafe { rustix::mm::mmap(address, piece.len(), protection, kind, file, offset) }?;
             at += piece.len();
         }
         Ok(Stitched(mapped))
@@ -201,10 +140,10 @@ impl Stitched {
 // SAFETY: this value owns the mapping.
 unsafe impl hw::Memory for Stitched {
     fn base(&self) -> NonNull<u8> {
-        self.0.base
+        self.0.base()
     }
     fn len(&self) -> usize {
-        self.0.len
+        self.0.len()
     }
     fn page_size(&self) -> usize {
         hw::BASE_PAGE

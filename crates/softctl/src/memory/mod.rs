@@ -8,16 +8,16 @@ mod chosen;
 mod claim;
 mod iova;
 mod mapping;
+mod prefetch;
 mod remote;
 mod source;
 mod space;
-mod span;
 
 pub(crate) use claim::Claim;
+pub(crate) use prefetch::{prefetch_read, prefetch_write};
 pub(crate) use remote::{Pin, Remote, RemoteHost};
 pub use space::IovaSpace;
 pub(crate) use space::View;
-pub(crate) use span::{Span, prefetch_read, prefetch_write};
 
 pub(crate) use mapping::Anonymous;
 

@@ -1,14 +1,12 @@
 //! The IOVA space of one controller, and each thread's view of it.
-// UNSAFETY: turns looked-up ranges of client windows into spans that borrow from the window's owner.
-#![expect(unsafe_code, reason = "spans are built from window pointers that the table keeps alive")]
 
 use std::cell::Cell;
 use std::collections::VecDeque;
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
+use vm_memory::VolatileSlice;
 use warpbell_hw as hw;
 use warpbell_hw::{AccessError, DmaAccess, DmaError, DmaLimits, DmaSource, Iova, Window};
 
@@ -16,7 +14,7 @@ use super::claim::Claims;
 use super::iova::IovaAllocator;
 use super::remote::{Backing, Remote, RemoteHost};
 use super::source::{backing_of, stitch};
-use super::{PAGE, Span, prefetch_read, prefetch_write};
+use super::{PAGE, prefetch_read, prefetch_write};
 use crate::checker::{Checker, Rule};
 
 /// Most mappings at a time, as of a VFIO type1 container.
@@ -315,7 +313,7 @@ impl View {
 
     /// The bytes `iova..iova + len`, if they lie in one mapping that allows `access` and in no queue.
     #[inline]
-    pub(crate) fn resolve(&self, iova: u64, len: usize, access: DmaAccess) -> Option<Span<'_>> {
+    pub(crate) fn resolve(&self, iova: u64, len: usize, access: DmaAccess) -> Option<VolatileSlice<'_>> {
         let regions = &self.table.regions;
         let region = match regions.get(self.last.get()) {
             Some(region) if region.holds(iova, len as u64) => region,
@@ -332,10 +330,7 @@ impl View {
             return None;
         }
         let Backing::Memory(window) = &region.backing else { return None };
-        let base = window.as_ptr().wrapping_add((iova - region.start) as usize);
-        let base = NonNull::new(base)?;
-        // SAFETY: the range lies in the region's window, which `self.table` keeps alive while the span borrows `self`.
-        Some(unsafe { Span::new(base, len) })
+        window.volatile().subslice((iova - region.start) as usize, len).ok()
     }
 
     /// How many of the bytes `iova..iova + len` the mapping of `iova` has, if there is one.
@@ -360,7 +355,7 @@ impl View {
     /// Copies bytes out of client memory; false if they are not mapped readable.
     pub(crate) fn read(&self, iova: u64, into: &mut [u8]) -> bool {
         match self.resolve(iova, into.len(), DmaAccess::READ) {
-            Some(span) => span.read(into),
+            Some(slice) => _ = slice.copy_to(into),
             None => return self.read_pieces(iova, into),
         }
         true
@@ -372,8 +367,8 @@ impl View {
         while !into.is_empty() {
             let Some(len) = self.in_one_mapping(iova, into.len()) else { return false };
             let (piece, rest) = into.split_at_mut(len);
-            let Some(span) = self.resolve(iova, len, DmaAccess::READ) else { return false };
-            span.read(piece);
+            let Some(slice) = self.resolve(iova, len, DmaAccess::READ) else { return false };
+            slice.copy_to(piece);
             (iova, into) = (iova.wrapping_add(len as u64), rest);
         }
         true

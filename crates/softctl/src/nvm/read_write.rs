@@ -167,8 +167,8 @@ impl Engine {
             let mut byte = [0];
             let at = flip.at as usize;
             each_piece(&self.view, &self.segments, at, 1, Direction::ToClient, |_, span| {
-                span.read(&mut byte);
-                span.write(&[byte[0] ^ flip.mask]);
+                span.copy_to(&mut byte);
+                span.copy_from(&[byte[0] ^ flip.mask]);
                 injector.lock().note(flip.happened(byte[0]));
             })?;
         }

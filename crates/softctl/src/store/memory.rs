@@ -1,16 +1,16 @@
 //! Blocks in memory.
-// UNSAFETY: hands out spans of its own mapping, after checking their range.
+// UNSAFETY: hands out slices of its own mapping, after checking their range.
 #![expect(unsafe_code, reason = "the store is a raw mapping that several threads may copy from and to")]
 
-use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::RwLock;
+use vm_memory::VolatileSlice;
 
 use super::ranges::Ranges;
 use crate::error::SoftError;
-use crate::memory::{Anonymous, Span, prefetch_read, prefetch_write};
+use crate::memory::{Anonymous, prefetch_read, prefetch_write};
 use warpbell_hw::Window;
 
 /// Bytes under one lock; a whole number of blocks of any size.
@@ -78,16 +78,15 @@ impl MemoryStore {
 
     /// Bytes of the store; panics if the range is outside, which the callers have excluded by block.
     #[inline]
-    fn span(&self, offset: u64, len: usize) -> Span<'_> {
+    fn slice(&self, offset: u64, len: usize) -> VolatileSlice<'_> {
         assert!(
             offset <= self.len && len as u64 <= self.len - offset,
             "{offset}+{len} is outside {}",
             self.len
         );
-        // SAFETY: inside the mapping, as just asserted.
-        let base: NonNull<u8> = unsafe { self.memory.base().add(offset as usize) };
-        // SAFETY: the mapping lives as long as `self`, from which the span borrows.
-        unsafe { Span::new(base, len) }
+        let base = self.memory.base().as_ptr().wrapping_add(offset as usize);
+        // SAFETY: inside the mapping, as just asserted, which lives as long as `self`, from which the slice borrows.
+        unsafe { VolatileSlice::new(base, len) }
     }
 
     /// Starts to load bytes into the cache. A hint: any range is allowed.
@@ -99,24 +98,24 @@ impl MemoryStore {
 
     /// Copies bytes out to `into`.
     #[inline]
-    pub(crate) fn read(&self, offset: u64, into: Span<'_>) {
+    pub(crate) fn read(&self, offset: u64, into: VolatileSlice<'_>) {
         match &self.stripes {
-            None => into.copy_from(self.span(offset, into.len())),
+            None => self.slice(offset, into.len()).copy_to_volatile_slice(into),
             Some(stripes) => each_stripe(offset, into.len(), |at, done, len, stripe| {
                 let _guard = stripes[stripe].read();
-                into.slice(done, len).copy_from(self.span(at, len));
+                self.slice(at, len).copy_to_volatile_slice(part(into, done, len));
             }),
         }
     }
 
     /// Copies bytes in from `from`.
     #[inline]
-    pub(crate) fn write(&self, offset: u64, from: Span<'_>) {
+    pub(crate) fn write(&self, offset: u64, from: VolatileSlice<'_>) {
         match &self.stripes {
-            None => self.span(offset, from.len()).copy_from(from),
+            None => from.copy_to_volatile_slice(self.slice(offset, from.len())),
             Some(stripes) => each_stripe(offset, from.len(), |at, done, len, stripe| {
                 let _guard = stripes[stripe].write();
-                self.span(at, len).copy_from(from.slice(done, len));
+                part(from, done, len).copy_to_volatile_slice(self.slice(at, len));
             }),
         }
     }
@@ -124,14 +123,14 @@ impl MemoryStore {
     pub(crate) fn read_bytes(&self, offset: u64, into: &mut [u8]) {
         each_stripe(offset, into.len(), |at, done, len, stripe| {
             let _guard = self.stripes.as_ref().map(|stripes| stripes[stripe].read());
-            self.span(at, len).read(&mut into[done..done + len]);
+            self.slice(at, len).copy_to(&mut into[done..done + len]);
         });
     }
 
     pub(crate) fn write_bytes(&self, offset: u64, from: &[u8]) {
         each_stripe(offset, from.len(), |at, done, len, stripe| {
             let _guard = self.stripes.as_ref().map(|stripes| stripes[stripe].write());
-            self.span(at, len).write(&from[done..done + len]);
+            self.slice(at, len).copy_from(&from[done..done + len]);
         });
     }
 
@@ -149,9 +148,17 @@ impl MemoryStore {
     fn clear(&self, offset: u64, len: usize) {
         each_stripe(offset, len, |at, _, len, stripe| {
             let _guard = self.stripes.as_ref().map(|stripes| stripes[stripe].write());
-            self.span(at, len).zero();
+            let bytes = self.slice(at, len).ptr_guard_mut();
+            // SAFETY: bytes of the store; the others who use them hold no references.
+            unsafe { bytes.as_ptr().write_bytes(0, len) };
         });
     }
+}
+
+/// Bytes of a slice that a stripe covers.
+#[inline]
+fn part(slice: VolatileSlice<'_>, done: usize, len: usize) -> VolatileSlice<'_> {
+    slice.subslice(done, len).expect("stripes cover the slice and no more")
 }
 
 /// Calls `part(offset, bytes done before, bytes, lock)` for each stripe that the range touches.

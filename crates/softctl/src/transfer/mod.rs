@@ -5,13 +5,14 @@ mod sgl;
 #[cfg(test)]
 mod tests;
 
+use vm_memory::VolatileSlice;
 use warpbell_hw::DmaAccess;
 use warpbell_nvme::Status;
 use warpbell_nvme::command::Psdt;
 
 use crate::checker::Rule;
 use crate::engine::{Command, Engine, Refused, never};
-use crate::memory::{Span, View};
+use crate::memory::View;
 
 /// A contiguous piece of client memory, mapped when it was checked; or bytes that the client does not want.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,7 +165,7 @@ impl Engine {
     /// Copies `bytes` to the mapped data from byte `start` of it on.
     pub(crate) fn send(&self, start: usize, bytes: &[u8]) -> Result<(), Refused> {
         each_piece(&self.view, &self.segments, start, bytes.len(), Direction::ToClient, |at, span| {
-            span.write(&bytes[at..at + span.len()]);
+            span.copy_from(&bytes[at..at + span.len()]);
         })
     }
 
@@ -172,19 +173,19 @@ impl Engine {
     pub(crate) fn receive(&self, start: usize, bytes: &mut [u8]) -> Result<(), Refused> {
         let len = bytes.len();
         each_piece(&self.view, &self.segments, start, len, Direction::FromClient, |at, span| {
-            span.read(&mut bytes[at..at + span.len()]);
+            span.copy_to(&mut bytes[at..at + span.len()]);
         })
     }
 }
 
-/// Calls `part(offset from start, span)` for each piece of client memory of `start..start + len` of the data.
+/// Calls `part(offset from start, slice)` for each piece of client memory of `start..start + len` of the data.
 pub(crate) fn each_piece<'v>(
     view: &'v View,
     segments: &[Segment],
     start: usize,
     len: usize,
     direction: Direction,
-    mut part: impl FnMut(usize, Span<'v>),
+    mut part: impl FnMut(usize, VolatileSlice<'v>),
 ) -> Result<(), Refused> {
     let (mut skip, mut done) = (start, 0);
     for segment in segments {

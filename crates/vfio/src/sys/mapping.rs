@@ -1,38 +1,33 @@
 //! Mappings of device regions and of files.
-// UNSAFETY: maps memory, and makes single volatile accesses to registers in it.
-#![expect(unsafe_code, reason = "mappings give raw pointers")]
+// UNSAFETY: vouches for mappings as `Memory`, and points at registers in them.
+#![expect(unsafe_code, reason = "registers are raw pointers into a mapping")]
 
-use std::fmt;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 
-use rustix::mm::{MapFlags, ProtFlags};
-use warpbell_hw::{BASE_PAGE, Memory};
+use volatile::VolatilePtr;
+use warpbell_hw::{self as hw, Memory};
+use zerocopy::{FromBytes, IntoBytes};
 
 use super::SysError;
 
 /// A shared mapping of part of a file, readable and writable, unmapped when dropped.
+#[derive(Debug)]
 pub(crate) struct Mapping {
-    base: NonNull<u8>,
-    len: usize,
+    mapped: hw::Mapping,
     ordinary: bool,
 }
 
-// SAFETY: the mapping is owned by this value and accessible from any thread.
-unsafe impl Send for Mapping {}
-// SAFETY: all access is volatile or atomic.
-unsafe impl Sync for Mapping {}
-
-// SAFETY: mapped readable and writable in `new`, unmapped only in `drop`.
+// SAFETY: the promise of the mapping inside.
 unsafe impl Memory for Mapping {
     fn base(&self) -> NonNull<u8> {
-        self.base
+        self.mapped.base()
     }
     fn len(&self) -> usize {
-        self.len
+        self.mapped.len()
     }
     fn page_size(&self) -> usize {
-        BASE_PAGE
+        self.mapped.page_size()
     }
     /// False unless it is known better: it is taken for a BAR, which it nearly always is.
     fn is_ordinary(&self) -> bool {
@@ -44,23 +39,12 @@ unsafe impl Memory for Mapping {
     }
 }
 
-impl fmt::Debug for Mapping {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mapping").field("base", &self.base).field("len", &self.len).finish()
-    }
-}
-
 impl Mapping {
     /// The bytes `offset..offset + len` of a file.
     pub(crate) fn new(file: BorrowedFd<'_>, offset: u64, len: usize) -> Result<Mapping, SysError> {
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a fresh mapping at an address that the kernel chooses; nothing existing is replaced.
-        let base = unsafe {
-            rustix::mm::mmap(std::ptr::null_mut(), len, protection, MapFlags::SHARED, file, offset)
-        };
-        let base = base.map_err(|errno| SysError::new("mmap", errno))?;
-        let base = NonNull::new(base.cast()).ok_or(SysError::new("mmap", rustix::io::Errno::NOMEM))?;
-        Ok(Mapping { base, len, ordinary: false })
+        let mapped = hw::Mapping::shared(file, offset, len);
+        let mapped = mapped.map_err(|source| SysError { call: "mmap", source })?;
+        Ok(Mapping { mapped, ordinary: false })
     }
 
     /// The same mapping, of a file that is known to be memory, or not to be.
@@ -69,52 +53,40 @@ impl Mapping {
         self
     }
 
-    fn at<T>(&self, offset: usize) -> *mut T {
-        let end = offset.checked_add(size_of::<T>());
-        assert!(
-            end.is_some_and(|end| end <= self.len),
-            "register {offset:#x} is outside {:#x} bytes",
-            self.len
-        );
-        let pointer = self.base.as_ptr().wrapping_add(offset).cast::<T>();
+    /// A register: each access is one of its size. Offsets outside the mapping, or not aligned, are bugs of the caller
+    /// and panic.
+    pub(crate) fn register<T: FromBytes + IntoBytes>(&self, offset: usize) -> VolatilePtr<'_, T> {
+        let (end, len) = (offset.checked_add(size_of::<T>()), self.len());
+        assert!(end.is_some_and(|end| end <= len), "register {offset:#x} is outside {len:#x} bytes");
+        // SAFETY: inside the mapping, as just asserted.
+        let pointer = unsafe { self.base().add(offset) }.cast::<T>();
         assert!(pointer.is_aligned(), "register {offset:#x} is not aligned to {} bytes", align_of::<T>());
-        pointer
-    }
-
-    /// One 32-bit read. Offsets outside the mapping, or not aligned, are bugs of the caller and panic.
-    pub(crate) fn read32(&self, offset: usize) -> u32 {
-        let pointer = self.at::<u32>(offset);
-        // SAFETY: `at` checked range and alignment.
-        unsafe { pointer.read_volatile() }
-    }
-
-    /// One 64-bit read.
-    pub(crate) fn read64(&self, offset: usize) -> u64 {
-        let pointer = self.at::<u64>(offset);
-        // SAFETY: `at` checked range and alignment.
-        unsafe { pointer.read_volatile() }
-    }
-
-    /// One 32-bit write.
-    pub(crate) fn write32(&self, offset: usize, value: u32) {
-        let pointer = self.at::<u32>(offset);
-        // SAFETY: `at` checked range and alignment.
-        unsafe { pointer.write_volatile(value) };
-    }
-
-    /// One 64-bit write.
-    pub(crate) fn write64(&self, offset: usize, value: u64) {
-        let pointer = self.at::<u64>(offset);
-        // SAFETY: `at` checked range and alignment.
-        unsafe { pointer.write_volatile(value) };
+        // SAFETY: mapped while `self` is borrowed, aligned, and any bytes are a `T`.
+        unsafe { VolatilePtr::new(pointer) }
     }
 }
 
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: the range was mapped in `new`, and windows into it keep this value alive.
-        if let Err(error) = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.len) } {
-            tracing::warn!(%error, len = self.len, "munmap failed");
-        }
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd as _;
+
+    use super::*;
+
+    fn page() -> Mapping {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(4096).unwrap();
+        Mapping::new(file.as_fd(), 0, 4096).unwrap()
+    }
+
+    #[test]
+    #[should_panic(expected = "register 0xffc is outside 0x1000 bytes")]
+    fn a_register_that_ends_outside_is_refused() {
+        let _ = page().register::<u64>(0xffc).read();
+    }
+
+    #[test]
+    #[should_panic(expected = "register 0x14 is not aligned to 8 bytes")]
+    fn a_register_of_two_halves_is_refused() {
+        let _ = page().register::<u64>(0x14).read();
     }
 }

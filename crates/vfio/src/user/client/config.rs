@@ -4,6 +4,7 @@ use super::connection::Connection;
 use super::error::UserError;
 use super::regions::Region;
 use super::wire::{RegionFlags, region_index};
+use crate::config_bits::{Command, MsixControl, Status};
 use warpbell_hw::PciId;
 
 const VENDOR: u64 = 0x00;
@@ -12,13 +13,7 @@ const STATUS: u64 = 0x06;
 const BAR0: u64 = 0x10;
 const CAPABILITIES: u64 = 0x34;
 
-const COMMAND_MEMORY: u16 = 1 << 1;
-const COMMAND_BUS_MASTER: u16 = 1 << 2;
-const COMMAND_INTX_DISABLE: u16 = 1 << 10;
-const STATUS_CAPABILITIES: u16 = 1 << 4;
 const MSIX: u8 = 0x11;
-const MSIX_ENABLE: u16 = 1 << 15;
-const MSIX_MASK_ALL: u16 = 1 << 14;
 const BAR_IO: u32 = 1;
 const BAR_64: u32 = 0b10 << 1;
 const BAR_FLAGS: u32 = 0xf;
@@ -62,6 +57,10 @@ impl ConfigSpace<'_> {
         self.0.write(region_index::CONFIG, at, &value.to_le_bytes())
     }
 
+    fn command(&self) -> Result<Command, UserError> {
+        self.read16(COMMAND).map(Command::from_bits_retain)
+    }
+
     /// Vendor and device.
     pub(super) fn pci_id(&self) -> Result<PciId, UserError> {
         let [vendor, device] = [self.read16(VENDOR)?, self.read16(VENDOR + 2)?];
@@ -72,13 +71,14 @@ impl ConfigSpace<'_> {
     /// command register as it was.
     pub(super) fn enable(&self, regions: &[Region]) -> Result<(), UserError> {
         self.place_bars(regions)?;
-        let command = self.read16(COMMAND)?;
-        let wanted = command | COMMAND_MEMORY | COMMAND_BUS_MASTER | COMMAND_INTX_DISABLE;
+        let command = self.command()?;
+        let wanted = command | Command::DRIVEN | Command::INTX_DISABLE;
         if command != wanted {
-            self.write16(COMMAND, wanted)?;
+            self.write16(COMMAND, wanted.bits())?;
         }
-        let found = self.read16(COMMAND)?;
-        if found & (COMMAND_MEMORY | COMMAND_BUS_MASTER) != COMMAND_MEMORY | COMMAND_BUS_MASTER {
+        let found = self.command()?;
+        if !found.contains(Command::DRIVEN) {
+            let (found, wanted) = (found.bits(), wanted.bits());
             return Err(UserError::Unsupported {
                 socket: self.0.name().to_owned(),
                 what: "the command register",
@@ -115,7 +115,7 @@ impl ConfigSpace<'_> {
 
     /// Where MSI-X is set up, if the function has it. The list is walked at most as often as it has room.
     pub(super) fn msix(&self) -> Result<Option<Msix>, UserError> {
-        if self.read16(STATUS)? & STATUS_CAPABILITIES == 0 {
+        if !Status::from_bits_retain(self.read16(STATUS)?).contains(Status::CAPABILITIES) {
             return Ok(None);
         }
         let [mut at] = self.read::<1>(CAPABILITIES)?;
@@ -143,10 +143,10 @@ impl ConfigSpace<'_> {
         let control = msix.table + 16 * u64::from(vector) + 12;
         self.0.write(msix.region, control, &0u32.to_le_bytes())?;
         let at = msix.at + 2;
-        let control = self.read16(at)?;
-        let wanted = (control | MSIX_ENABLE) & !MSIX_MASK_ALL;
+        let control = MsixControl::from_bits_retain(self.read16(at)?);
+        let wanted = (control | MsixControl::ENABLE) - MsixControl::MASK_ALL;
         if control != wanted {
-            self.write16(at, wanted)?;
+            self.write16(at, wanted.bits())?;
         }
         Ok(())
     }

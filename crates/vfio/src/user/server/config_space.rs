@@ -5,6 +5,8 @@
 
 use warpbell_hw::PciIdentity;
 
+use crate::config_bits::{Command, MsixControl, Status};
+
 /// Bytes of the configuration space of a PCI Express function. Behind the first 256 there are no capabilities.
 pub(super) const CONFIG_BYTES: usize = 4096;
 /// Bytes that are not all zero.
@@ -29,11 +31,9 @@ mod at {
     pub(super) const EXPRESS: usize = 0x60;
 }
 
-/// Command register: memory space, bus master, parity error response, SERR#, interrupt disable.
-const COMMAND_BITS: u16 = 1 << 1 | 1 << 2 | 1 << 6 | 1 << 8 | 1 << 10;
-/// Status register: a capability list, and the error bits that a write of one clears.
-const STATUS_VALUE: u16 = 1 << 4;
-const STATUS_CLEARED: u16 = 1 << 8 | 0x1f << 11;
+/// What a write of the command register sets.
+const COMMAND_BITS: Command =
+    Command::DRIVEN.union(Command::PARITY).union(Command::SERR).union(Command::INTX_DISABLE);
 /// Device Control: initiate function level reset. It reads as zero.
 const INITIATE_FLR: u16 = 1 << 15;
 /// Device Control 2 and Link Control 2: what software may set although nothing comes of it.
@@ -107,8 +107,8 @@ impl ConfigSpace {
     fn header(&mut self, identity: PciIdentity) {
         self.put16(at::VENDOR, identity.vendor, 0, 0);
         self.put16(at::VENDOR + 2, identity.device, 0, 0);
-        self.put16(at::COMMAND, 0, COMMAND_BITS, 0);
-        self.put16(at::STATUS, STATUS_VALUE, 0, STATUS_CLEARED);
+        self.put16(at::COMMAND, 0, COMMAND_BITS.bits(), 0);
+        self.put16(at::STATUS, Status::CAPABILITIES.bits(), 0, Status::ERRORS.bits());
         self.value[at::REVISION] = identity.revision;
         self.value[at::CLASS..at::CLASS + 3].copy_from_slice(&CLASS);
         self.written[at::CACHE_LINE] = 0xff;
@@ -143,7 +143,12 @@ impl ConfigSpace {
 
     fn msix(&mut self, msix: MsiX) {
         self.capability(at::MSIX, 0x11, at::EXPRESS);
-        self.put16(at::MSIX + 2, msix.vectors - 1, 1 << 15 | 1 << 14, 0);
+        self.put16(
+            at::MSIX + 2,
+            msix.vectors - 1,
+            MsixControl::ENABLE.union(MsixControl::MASK_ALL).bits(),
+            0,
+        );
         self.put32(at::MSIX + 4, msix.bar.into(), 0);
         self.put32(at::MSIX + 8, msix.pending | u32::from(msix.bar), 0);
     }
