@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
-use warpbell::kernels::abi::{BufferRef, NamespaceRef};
+use warpbell::abi::{BufferRef, NamespaceRef};
 use warpbell::{AttachOptions, CompileOptions, DeviceName, OpenOptions, Program, Ssd, Target};
 use zerocopy::{Immutable, IntoBytes};
 

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};
-use warpbell::driver::IoQueueOptions;
-use warpbell::nvme::{Sqe, command};
 use warpbell::{DataPointers, HostQueue, OpenOptions, Ssd};
+use warpbell_driver::IoQueueOptions;
+use warpbell_nvme::{Sqe, command};
 use warpbell_softctl::SoftDevice;
 
 /// Commands of one batch: what a warp submits under two doorbells.

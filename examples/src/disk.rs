@@ -7,7 +7,7 @@ use warpbell::{DeviceName, OpenOptions, Ssd};
 use warpbell_workload::{Control, Extent, Limits, permission, read_blocks, write_blocks};
 
 use crate::{DataFile, Failure, Options};
-use warpbell::hw::{Lba, Nsid};
+use warpbell::{Lba, Nsid};
 
 /// The bits of a byte that `--corrupt` changes.
 pub const DAMAGE: u8 = 0x55;

@@ -5,8 +5,8 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use warpbell::abi::{BufferRef, CacheRef};
 use warpbell::describe_status;
-use warpbell::kernels::abi::{BufferRef, CacheRef};
 use warpbell::{Buffer, KernelMemory, Launch, PageCache, SharedMemory};
 use zerocopy::{Immutable, IntoBytes};
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use warpbell::kernels::abi::{BufferRef, CacheRef, NamespaceRef};
+use warpbell::abi::{BufferRef, CacheRef, NamespaceRef};
 use warpbell::{
     AttachOptions, Attachment, CompileOptions, KernelMemory, PageCache, PageCacheSpec, Program, Sharing,
 };

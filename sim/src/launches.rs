@@ -5,9 +5,9 @@
 
 use std::path::Path;
 
-use warpbell::kernels::abi::Plain;
-use warpbell::kernels::{self, cpu};
 use warpbell::{Attachment, Error, Launch, Lease, Module, OpenTarget, Program, Volume};
+use warpbell_kernels::abi::Plain;
+use warpbell_kernels::{self as kernels, cpu};
 use zerocopy::{Immutable, IntoBytes};
 
 /// Kernels that a test compiled.

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use warpbell::driver::{Controller, ControllerOptions, IoQueue, IoQueueOptions, QueueSpec};
 use warpbell::test_hooks::TestSsd;
 use warpbell::{AttachOptions, DeviceName, OpenOptions, Sharing, Ssd};
+use warpbell_driver::{Controller, ControllerOptions, IoQueue, IoQueueOptions, QueueSpec};
 use warpbell_hw::{Device, DmaBuffer};
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu::Module;

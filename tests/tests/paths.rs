@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use warpbell::driver::{
-    Controller, ControllerOptions, DoorbellBuffer, IoQueue, IoQueueOptions, QueueSpec, RingMemory,
-};
 use warpbell::test_hooks::TestSsd;
 use warpbell::{AttachOptions, DeviceName, OpenOptions, RingPlacement, Sharing, Ssd};
+use warpbell_driver::{
+    Controller, ControllerOptions, DoorbellBuffer, IoQueue, IoQueueOptions, QueueSpec, RingMemory,
+};
 use warpbell_hw::{Device, Lba, Nsid};
 use warpbell_kernels::cpu::{Counters, Module};
 use warpbell_nvme::command::{self, QueuePriority};

@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::time::Duration;
 
-use warpbell::soft::{Percentiles, Profile};
 use warpbell::{DeviceName, OpenOptions, Ssd, Target};
+use warpbell_softctl::{Percentiles, Profile};
 use warpbell_workload::{
     Access, Api, BenchOptions, ByteSize, ClockKind, Control, Latency, Run, bench, resolve,
 };

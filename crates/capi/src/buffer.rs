@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use warpbell::hw::Window;
-use warpbell::kernels::abi::BufferRef;
+use warpbell_hw::Window;
+use warpbell_kernels::abi::BufferRef;
 
 use crate::error::{Answer, Code, Failure};
 use crate::handle::{Kind, Table};

@@ -5,8 +5,8 @@ use std::ffi::{CStr, CString, c_char};
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use warpbell::kernels::Error as KernelError;
-use warpbell::kernels::toolchain::CompileError;
+use warpbell_kernels::Error as KernelError;
+use warpbell_kernels::toolchain::CompileError;
 
 /// `warpbell_error` of the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

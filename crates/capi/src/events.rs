@@ -123,7 +123,7 @@ fn of_step(step: &RecoveryEvent) -> (u32, Option<QueueName>, u32) {
 
 #[cfg(test)]
 mod tests {
-    use warpbell::hw::Qid;
+    use warpbell_hw::Qid;
 
     use super::*;
 
@@ -194,7 +194,7 @@ mod tests {
         for (name, step) in steps {
             assert_eq!(of_step(&step).0, in_header(&format!("WARPBELL_STEP_{name}")), "{step:?}");
         }
-        let warning = warpbell::nvme::log::CriticalWarning::from_bits(1);
+        let warning = warpbell_nvme::log::CriticalWarning::from_bits(1);
         for (name, kind) in [
             ("CRITICAL", SsdEventKind::Critical(warning)),
             ("RECOVERY", SsdEventKind::Recovery(RecoveryEvent::IdFree { queue })),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use warpbell::LeaseSpec;
-use warpbell::kernels::abi::NamespaceRef;
+use warpbell_kernels::abi::NamespaceRef;
 
 use crate::buffer::BUFFERS;
 use crate::error::{Answer, Code, Failure};
@@ -11,7 +11,7 @@ use crate::handle::{Kind, Table};
 use crate::queues::{QUEUES, Queues};
 use crate::scope::User;
 use crate::types::LeaseOptions;
-use warpbell::hw::Lba;
+use warpbell_hw::Lba;
 
 pub(crate) static LEASES: Table<Lease> = Table::new(Kind::Lease);
 

@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use warpbell::hw::Nsid;
-use warpbell::kernels::abi::{self, Mailbox, NamespaceRef, QueueRef};
 use warpbell::{AttachOptions, Attachment, SharedMemory, Sharing, Target};
+use warpbell_hw::Nsid;
+use warpbell_kernels::abi::{self, Mailbox, NamespaceRef, QueueRef};
 use zerocopy::IntoBytes;
 
 use crate::buffer::BUFFERS;

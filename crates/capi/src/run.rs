@@ -5,8 +5,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use warpbell::kernels::cpu::Threads;
 use warpbell::{Attachment, LANES, Launch, Program, Running};
+use warpbell_kernels::cpu::Threads;
 
 use crate::error::{Answer, Code, Failure};
 use crate::handle::{Kind, Table};

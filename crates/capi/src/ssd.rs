@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use parking_lot::Mutex;
-use warpbell::driver::Namespace;
-use warpbell::hw::{Lba, Nsid};
 use warpbell::{BlockIo, OpenOptions, Ssd};
+use warpbell_driver::Namespace;
+use warpbell_hw::{Lba, Nsid};
 
 use crate::error::{Answer, Code, Failure};
 use crate::handle::{Kind, Table};

@@ -1,14 +1,14 @@
 //! Opens the device that the command line names, for as much as the command line permits.
 
-use warpbell::soft::FaultPlan;
-use warpbell::vfio::{IommuChoice, PciOptions};
 use warpbell::{DataPlacement, DeviceName, ForeignMemory, OpenOptions, Place, RingPlacement, Ssd};
+use warpbell_softctl::FaultPlan;
+use warpbell_vfio::{IommuChoice, PciOptions};
 
 use crate::args::DeviceArgs;
 use crate::events;
 use crate::exit::Ending;
 use crate::permission;
-use warpbell::hw::Nsid;
+use warpbell_hw::Nsid;
 
 /// What a command does to the namespace that it opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

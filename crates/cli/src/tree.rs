@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use warpbell::vfio::pci::Sysfs;
 use warpbell_platform::{Capture, Unpacked};
+use warpbell_vfio::pci::Sysfs;
 
 use crate::exit::Ending;
 

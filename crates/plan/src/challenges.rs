@@ -11,7 +11,7 @@ pub use markdown::page;
 const FILE: &str = "challenges.toml";
 const DATA: &str = include_str!("../challenges.toml");
 
-/// A challenge of source S2, lines 66 to 93.
+/// One of the challenges.
 #[derive(Clone, Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Challenge {
@@ -19,8 +19,6 @@ pub struct Challenge {
     pub number: u32,
     /// What is hard.
     pub name: String,
-    /// Rows of the project's inventory that it is about.
-    pub rows: Vec<String>,
     /// What the source suggests.
     pub suggested: String,
     /// How far it is met.

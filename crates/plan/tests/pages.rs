@@ -1,4 +1,4 @@
-//! Tier U: the page of challenges is what its data makes, and what it names is there.
+//! Tier U: the page of challenges is what its data makes, and what it names is there; README has its example.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,6 +22,14 @@ fn the_page_is_not_stale() {
         there == made,
         "docs/challenges.md is stale, run scripts/regenerate-challenges; first difference: {differs:?}"
     );
+}
+
+#[test]
+fn the_readme_has_the_example_from_rust() {
+    let (readme, example) = (text("README.md"), text("examples/from_rust.rs"));
+    // README leaves out the comments and the lint at its top.
+    let (_, program) = example.split_once("\nuse ").unwrap();
+    assert!(readme.contains(&format!("```rust\nuse {program}```\n")));
 }
 
 /// Whether `file` has a test function of this name that runs without being asked for.

@@ -90,12 +90,6 @@ pub use tiles::{TILE_SLOTS_MAX, Tile, TileList, TileReport, TileSchedule, TileSp
 pub use trace::{LaneTrace, TraceMemory, TraceSpec};
 pub use volume::{MemberReport, Volume, VolumeBuffer, VolumeLayout, VolumeSpec};
 
-pub use warpbell_driver as driver;
-pub use warpbell_gpu as gpu;
-pub use warpbell_hw as hw;
 pub use warpbell_hw::{Lba, Nsid};
-pub use warpbell_kernels as kernels;
-pub use warpbell_nvme as nvme;
-pub use warpbell_softctl as soft;
-pub use warpbell_vfio as vfio;
+pub use warpbell_kernels::abi;
 pub use warpbell_vfio::Bdf;

@@ -2,8 +2,8 @@
 
 use std::marker::PhantomData;
 
-use warpbell::kernels::abi::Mailbox;
 use warpbell::{Error, KernelMemory, OpenTarget, Regions, SharedMemory};
+use warpbell_kernels::abi::Mailbox;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// Bytes that are copied at a time: each copy from a GPU has its price.
@@ -115,7 +115,7 @@ pub fn crc_tables(target: &OpenTarget) -> Result<Array<[u32; 256]>, Error> {
 #[cfg(test)]
 mod tests {
     use warpbell::Target;
-    use warpbell::kernels::abi::ChunkResult;
+    use warpbell_kernels::abi::ChunkResult;
 
     use super::*;
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use warpbell::nvme::NvmOpcode;
-use warpbell::soft::Violation;
 use warpbell::{DataPlacement, Ssd, Target};
+use warpbell_nvme::NvmOpcode;
+use warpbell_softctl::Violation;
 
 use crate::control::Control;
 use crate::cpu;
@@ -18,7 +18,7 @@ use crate::queues::SsdReport;
 use crate::recovery::{RecoveryReport, Trouble, take_events};
 use crate::result::{Costs, DeviceReport, PathReport, Run};
 use crate::stopwatch::ClockKind;
-use warpbell::hw::Nsid;
+use warpbell_hw::Nsid;
 
 /// What submits a job's commands.
 pub(crate) trait Runner {
@@ -182,9 +182,9 @@ impl DeviceReport {
 
 fn kind(ssd: &Ssd) -> &'static str {
     match ssd.info().kind {
-        warpbell::hw::DeviceKind::Software => "software",
-        warpbell::hw::DeviceKind::VfioUser => "vfio-user",
-        warpbell::hw::DeviceKind::Pcie => "pcie",
+        warpbell_hw::DeviceKind::Software => "software",
+        warpbell_hw::DeviceKind::VfioUser => "vfio-user",
+        warpbell_hw::DeviceKind::Pcie => "pcie",
     }
 }
 

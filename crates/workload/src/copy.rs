@@ -7,7 +7,7 @@ use warpbell::{BlockIo, Ssd};
 use crate::control::Control;
 use crate::error::RunError;
 use crate::job::{JobError, Limits};
-use warpbell::hw::{Lba, Nsid};
+use warpbell_hw::{Lba, Nsid};
 
 /// Bytes that are copied at a time.
 const CHUNK: u64 = 1 << 20;

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use warpbell::hw::{Lba, Nsid};
-use warpbell::kernels::abi::{ChunkResult, DigestArgs, WarpResult};
 use warpbell::{
     AttachOptions, Attachment, OpenTarget, Regions, SharedMemory, Sharing, Ssd, Target, describe_status,
 };
+use warpbell_hw::{Lba, Nsid};
+use warpbell_kernels::abi::{ChunkResult, DigestArgs, WarpResult};
 
 use crate::array::{Array, crc_tables, mailbox};
 use crate::control::Control;

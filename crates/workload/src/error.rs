@@ -1,7 +1,7 @@
 //! Why a workload did not run to its end.
 
-use warpbell::driver::DriverError;
-use warpbell::hw::{Lba, MemoryError, Nsid};
+use warpbell_driver::DriverError;
+use warpbell_hw::{Lba, MemoryError, Nsid};
 
 use crate::job::JobError;
 use crate::result::Failure;

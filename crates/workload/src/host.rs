@@ -4,8 +4,8 @@ mod worker;
 
 use std::time::Duration;
 
-use warpbell::driver::{IoQueueOptions, Notification, RetryPolicy};
 use warpbell::{DataPointers, HostQueue, HostQueueSpec, Ssd};
+use warpbell_driver::{IoQueueOptions, Notification, RetryPolicy};
 
 use crate::bench::Runner;
 use crate::control::Control;

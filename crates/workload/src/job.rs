@@ -14,12 +14,12 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 use warpbell::TraceSpec;
-use warpbell::kernels::abi::HISTOGRAM_BUCKETS;
+use warpbell_kernels::abi::HISTOGRAM_BUCKETS;
 
 use crate::options::{Access, Api, BenchOptions, Completion, Protocol, Sharing, Verify};
 use crate::size::ByteSize;
 use crate::trace::{self, SsdReplay};
-use warpbell::hw::Nsid;
+use warpbell_hw::Nsid;
 
 /// The most that `--iodepth` can be: a ring has at most 65,536 entries and one stays empty.
 pub const MAX_DEPTH: u32 = 65_535;

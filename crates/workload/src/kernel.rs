@@ -12,11 +12,11 @@ pub use array::{AccessCost, ArrayReport};
 
 use std::time::Duration;
 
-use warpbell::hw::Lba;
-use warpbell::kernels::abi::{self, BenchArgs, WarpResult};
 use warpbell::{
     AttachOptions, Attachment, Buffer, OpenTarget, Regions, SharedMemory, Ssd, Target, describe_status,
 };
+use warpbell_hw::Lba;
+use warpbell_kernels::abi::{self, BenchArgs, WarpResult};
 
 use crate::array::{Array, crc_tables, mailbox};
 use crate::bench::Runner;

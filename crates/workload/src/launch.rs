@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use warpbell::kernels::abi::{BLOCK_THREADS_MAX, KernelArgs, Mailbox};
-use warpbell::kernels::cpu::{self, Counters, Threads};
-use warpbell::soft::SoftDevice;
 use warpbell::{Attachment, Launch, LaunchReport, OpenTarget, Recovery, Regions, SharedMemory, Ssd};
+use warpbell_kernels::abi::{BLOCK_THREADS_MAX, KernelArgs, Mailbox};
+use warpbell_kernels::cpu::{self, Counters, Threads};
+use warpbell_softctl::SoftDevice;
 
 use crate::control::Control;
 use crate::cpu::{nanoseconds, thread_time};

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::size::ByteSize;
 use crate::trace::SsdReplay;
-use warpbell::hw::Nsid;
+use warpbell_hw::Nsid;
 
 /// An enumeration whose values users write and read in lower case. Further words of a value are read, never written.
 macro_rules! words {

@@ -11,7 +11,7 @@ use crate::result::{Costs, CostsPerIo, Failure, Mismatch, NOT_COUNTED, Run, Traf
 use crate::stopwatch::ClockKind;
 use crate::trace::{Event, TraceSummary};
 use crate::unit::WrongBlock;
-use warpbell::hw::Nsid;
+use warpbell_hw::Nsid;
 
 /// Failures and wrong blocks that a report shows; all are counted.
 pub const EXAMPLES: usize = 10;
@@ -158,7 +158,7 @@ impl VerifyReport {
 
 #[cfg(test)]
 mod tests {
-    use warpbell::hw::Lba;
+    use warpbell_hw::Lba;
 
     use super::*;
 

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use warpbell::hw::Nsid;
-use warpbell::soft::{SoftConfig, StoreConfig};
-use warpbell::vfio::pci::{self, Sysfs};
 use warpbell::{Bdf, DeviceName, Ssd, same_file};
+use warpbell_hw::Nsid;
+use warpbell_softctl::{SoftConfig, StoreConfig};
+use warpbell_vfio::pci::{self, Sysfs};
 
 /// Why nothing may be written.
 #[derive(Debug, thiserror::Error)]

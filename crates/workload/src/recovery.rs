@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use warpbell::kernels::abi::WarpResult;
-use warpbell::soft::{Rule, Violation};
 use warpbell::{RecoveryCounters, RecoveryPolicy, Ssd, SsdEvent, SsdEventKind};
+use warpbell_kernels::abi::WarpResult;
+use warpbell_softctl::{Rule, Violation};
 
 use crate::cpu::nanoseconds;
 

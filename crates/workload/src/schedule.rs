@@ -83,7 +83,7 @@ impl Schedule {
 
 #[cfg(test)]
 mod tests {
-    use warpbell::hw::Nsid;
+    use warpbell_hw::Nsid;
 
     use super::*;
     use crate::job::Limits;

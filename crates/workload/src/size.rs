@@ -112,9 +112,9 @@ pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
 }
 
 /// Refuses lengths that memory cannot have.
-pub(crate) fn checked_len(bytes: u64) -> Result<usize, warpbell::hw::MemoryError> {
+pub(crate) fn checked_len(bytes: u64) -> Result<usize, warpbell_hw::MemoryError> {
     usize::try_from(bytes)
-        .map_err(|_| warpbell::hw::MemoryError::Length { len: usize::MAX, max: isize::MAX as usize })
+        .map_err(|_| warpbell_hw::MemoryError::Length { len: usize::MAX, max: isize::MAX as usize })
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use warpbell::Ssd;
-use warpbell::hw::Device;
-use warpbell::soft::SoftDevice;
+use warpbell_hw::Device;
+use warpbell_softctl::SoftDevice;
 
 /// How much virtual time passes at a look when only the clients' own deadlines are left to come.
 const IDLE: Duration = Duration::from_micros(100);

@@ -4,7 +4,7 @@
 //! the same unit is still right. The form is that of the `verify` kernel (`warpbell_unit_header`).
 
 use crate::random::SplitMix64;
-use warpbell::hw::Lba;
+use warpbell_hw::Lba;
 
 /// "WARPBELL", little endian.
 const MAGIC: u64 = 0x4c4c_4542_5052_4157;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use warpbell::describe_status;
-use warpbell::kernels::abi::{CHECK_WARP_BLOCKS, CheckArgs, CheckResult, NamespaceRef};
 use warpbell::{AttachOptions, Sharing, Ssd, Target};
+use warpbell_kernels::abi::{CHECK_WARP_BLOCKS, CheckArgs, CheckResult, NamespaceRef};
 use warpbell_kernels::cpu::{Idle, Threads};
 use warpbell_nvme::NvmOpcode;
 use warpbell_workload::Array;

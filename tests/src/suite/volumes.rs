@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use warpbell::kernels::abi::{VolumeCheckArgs, VolumeCheckResult};
-use warpbell::soft::FaultPlan;
 use warpbell::test_hooks::TestSsd;
 use warpbell::{
     AttachOptions, DeviceName, MemberReport, OpenOptions, Sharing, Ssd, Target, Volume, VolumeLayout,
     VolumeSpec,
 };
+use warpbell_kernels::abi::{VolumeCheckArgs, VolumeCheckResult};
 use warpbell_kernels::cpu::{Idle, Threads};
 use warpbell_sim::TestLaunch;
+use warpbell_softctl::FaultPlan;
 use warpbell_workload::Array;
 
 /// Warps of a launch.

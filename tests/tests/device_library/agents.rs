@@ -1,7 +1,7 @@
 //! Agents: the examples that are made of a compute warp's end of a box.
 
-use warpbell::kernels::abi::{BufferRef, NamespaceRef};
 use warpbell::{AttachOptions, DeviceName, OpenOptions, Ssd};
+use warpbell_kernels::abi::{BufferRef, NamespaceRef};
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::example::{AS_IT_IS, Examples, LANES, MODES};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use warpbell::kernels::HEADERS;
+use warpbell_kernels::HEADERS;
 use warpbell_tests::{PAGE, documented_blocks, frame_of, in_frame};
 
 use crate::example::MAPPINGS;

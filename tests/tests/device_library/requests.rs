@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use warpbell::kernels::abi::{BufferRef, NamespaceRef};
 use warpbell::{AttachOptions, Attachment, Buffer, DeviceName, Error, LeaseSpec, OpenOptions, Sharing, Ssd};
+use warpbell_kernels::abi::{BufferRef, NamespaceRef};
 use warpbell_nvme::{Status, status::StatusCodeType};
 use warpbell_softctl::{Fault, FaultAction, FaultPlan, Selector};
 use zerocopy::{Immutable, IntoBytes};

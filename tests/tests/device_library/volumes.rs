@@ -1,9 +1,9 @@
 //! Volumes: the examples that are made of one, with each layout and each mapping.
 
-use warpbell::kernels::abi::{VolumeBufferRef, VolumeRef};
 use warpbell::{
     AttachOptions, DeviceName, Error, OpenOptions, Sharing, Ssd, Volume, VolumeLayout, VolumeSpec,
 };
+use warpbell_kernels::abi::{VolumeBufferRef, VolumeRef};
 use warpbell_tests::documented_part;
 use zerocopy::{Immutable, IntoBytes};
 

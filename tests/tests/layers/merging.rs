@@ -1,9 +1,9 @@
 //! A table of values that warps look up by key, one by one and merged: fewer commands, and the same values.
 
-use warpbell::kernels::abi::{BufferRef, NamespaceRef};
 use warpbell::test_hooks::TestSsd;
 use warpbell::{AttachOptions, CompileOptions, DeviceName, OpenOptions, Program, Sharing, Ssd, Target};
 use warpbell_hw::{Lba, Nsid};
+use warpbell_kernels::abi::{BufferRef, NamespaceRef};
 use warpbell_nvme::NvmOpcode;
 use warpbell_sim::launch_program;
 use warpbell_sim::{Blocks, Draw};

@@ -1,12 +1,12 @@
 //! The page's example of reading ahead, by warps on threads that share a cache.
 
-use warpbell::kernels::abi::{BufferRef, CacheRef, NamespaceRef};
 use warpbell::test_hooks::TestSsd;
 use warpbell::{
     AttachOptions, CompileOptions, DeviceName, OpenOptions, PageCache, PageCacheSpec, Program, Sharing, Ssd,
     Target,
 };
 use warpbell_hw::{Lba, Nsid};
+use warpbell_kernels::abi::{BufferRef, CacheRef, NamespaceRef};
 use warpbell_sim::Blocks;
 use warpbell_sim::launch_program;
 use warpbell_tests::documented_of_caches;

@@ -11,12 +11,12 @@ use vfio_bindings::bindings::vfio::{vfio_region_info, vfio_region_sparse_mmap_ar
 use vfio_user::{
     Client, DmaMapFlags, DmaUnmapFlags, IrqInfo, Server, ServerBackend, ServerRegion, SparseArea,
 };
-use warpbell::hw::{Device, DmaAccess, DmaSource, DoorbellPath, Endpoint, Iova, Window};
-use warpbell::vfio::user::{ServerOptions, UserOptions};
+use warpbell_hw::{Device, DmaAccess, DmaSource, DoorbellPath, Endpoint, Iova, Window};
 use warpbell_nvme::command;
 use warpbell_nvme::identify::Cns;
 use warpbell_softctl::{SoftConfig, SoftDevice};
 use warpbell_tests::suite;
+use warpbell_vfio::user::{ServerOptions, UserOptions};
 use zerocopy::IntoBytes;
 
 use crate::served::{Served, open, until};
@@ -83,7 +83,7 @@ impl ServerBackend for Backend {
     }
 
     fn reset(&mut self) -> io::Result<()> {
-        Device::reset(&*self.soft).reset(warpbell::hw::ResetKind::Function).map_err(io::Error::other)
+        Device::reset(&*self.soft).reset(warpbell_hw::ResetKind::Function).map_err(io::Error::other)
     }
 
     fn set_irqs(&mut self, index: u32, _: u32, start: u32, _: u32, files: Vec<File>) -> io::Result<()> {

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use warpbell::hw::ClientMemory;
-use warpbell::vfio::user::{ServerOptions, UserOptions};
 use warpbell::{AttachOptions, Error};
+use warpbell_hw::ClientMemory;
 use warpbell_sim::{Blocks, Case, Rig};
 use warpbell_tests::suite;
+use warpbell_vfio::user::{ServerOptions, UserOptions};
 
 use crate::processes::{Process, server};
 use crate::served::{LIMIT, Served, open, until};
@@ -20,9 +20,9 @@ fn a_client_that_is_killed_with_commands_in_flight_leaves_nothing() {
         let (client, _) = Process::start("client", &served.socket());
         client.kill();
         served.wait_for(&format!("{round} gone: "));
-        let lowest = warpbell::hw::Iova(1 << 20);
+        let lowest = warpbell_hw::Iova(1 << 20);
         assert!(
-            served.soft.client_memory().slice(lowest, 1, warpbell::hw::DmaAccess::READ).is_err(),
+            served.soft.client_memory().slice(lowest, 1, warpbell_hw::DmaAccess::READ).is_err(),
             "its memory is let go"
         );
     }

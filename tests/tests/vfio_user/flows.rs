@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use warpbell::hw::{Device, DeviceKind, DoorbellPath};
-use warpbell::vfio::user::{DoorbellMode, ServerOptions, UserDevice, UserOptions};
+use warpbell_hw::{Device, DeviceKind, DoorbellPath};
 use warpbell_tests::suite::{self, ResetOrder};
+use warpbell_vfio::user::{DoorbellMode, ServerOptions, UserDevice, UserOptions};
 
 use crate::served::{Served, open};
 use warpbell_hw::{Lba, Nsid};
@@ -104,7 +104,7 @@ fn the_function_reset_of_a_device_works_and_interrupts_survive_it() {
     let device = UserDevice::connect(&served.socket(), &UserOptions::default()).unwrap();
     let before = device.registers().read64(0);
     let event = device.interrupts().subscribe(0).unwrap();
-    Device::reset(&*device).reset(warpbell::hw::ResetKind::Function).unwrap();
+    Device::reset(&*device).reset(warpbell_hw::ResetKind::Function).unwrap();
     assert_eq!(device.registers().read64(0), before);
     assert_eq!(device.registers().read32(0x1c), 0, "not ready");
     drop(event);

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
-use warpbell::vfio::user::ServerOptions;
-use warpbell::vfio::user::socket::{Limits, Message, Socket, SocketError};
-use warpbell::vfio::user::wire::*;
 use warpbell_tests::suite;
+use warpbell_vfio::user::ServerOptions;
+use warpbell_vfio::user::socket::{Limits, Message, Socket, SocketError};
+use warpbell_vfio::user::wire::*;
 use zerocopy::IntoBytes;
 
 use crate::served::Served;

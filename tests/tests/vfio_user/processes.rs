@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
-use warpbell::vfio::user::{ServerOptions, UserOptions};
 use warpbell_sim::{Case, Rig};
+use warpbell_vfio::user::{ServerOptions, UserOptions};
 
 use crate::served::{Served, open, until};
 

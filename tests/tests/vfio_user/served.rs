@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tempfile::TempDir;
-use warpbell::vfio::user::{Server, ServerEvent, ServerOptions, UserOptions};
 use warpbell::{DeviceName, OpenOptions, Ssd};
 use warpbell_softctl::{FaultPlan, SoftConfig, SoftDevice};
+use warpbell_vfio::user::{Server, ServerEvent, ServerOptions, UserOptions};
 
 /// Longer than anything takes that ends at all.
 pub const LIMIT: Duration = Duration::from_secs(60);

@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "functions that C programs call, with pointers")]
 //! Leases of queues.
 
-use warpbell::kernels::abi::NamespaceRef;
+use warpbell_kernels::abi::NamespaceRef;
 
 use super::pointer::{make, number, options, put_ref};
 use crate::error::report;

@@ -4,7 +4,7 @@
 
 use std::ffi::c_void;
 
-use warpbell::kernels::abi::BufferRef;
+use warpbell_kernels::abi::BufferRef;
 
 use super::pointer::{make, number, put, put_ref};
 use super::user_memory::window;

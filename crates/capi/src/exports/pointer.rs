@@ -6,7 +6,7 @@ use std::ffi::{CStr, c_char};
 use std::mem::MaybeUninit;
 
 use warpbell::Target;
-use warpbell::kernels::abi::Plain;
+use warpbell_kernels::abi::Plain;
 
 use crate::error::{Answer, Failure};
 use crate::types::{

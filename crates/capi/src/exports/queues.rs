@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "functions that C programs call, with pointers")]
 //! Queues for kernels.
 
-use warpbell::kernels::abi::{NamespaceRef, QueueRef};
+use warpbell_kernels::abi::{NamespaceRef, QueueRef};
 
 use super::pointer::{make, number, options, put, put_ref, target};
 use crate::error::report;

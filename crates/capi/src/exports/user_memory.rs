@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use warpbell::hw::{BASE_PAGE, Memory, Window};
+use warpbell_hw::{BASE_PAGE, Memory, Window};
 
 use crate::error::{Answer, Failure};
 

@@ -4,7 +4,7 @@
 
 use std::ffi::{CStr, c_char};
 
-use warpbell::kernels::abi::ABI_VERSION;
+use warpbell_kernels::abi::ABI_VERSION;
 
 use crate::error::{Code, message, status_text};
 use crate::types::API_VERSION;

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use std::mem::offset_of;
 use std::process::Command;
 
-use warpbell::kernels::abi;
 use warpbell_capi::types;
+use warpbell_kernels::abi;
 
 use crate::installed::{Program, built, has, pkg_config, prefix, succeeded};
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cuda_standin::harness::Standin;
-use warpbell::kernels::toolchain::Variant;
+use warpbell_kernels::toolchain::Variant;
 
 use crate::installed::{Program, cache, has, pkg_config, prefix, root, succeeded};
 

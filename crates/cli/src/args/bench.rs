@@ -8,7 +8,7 @@ use warpbell_workload::{
 };
 
 use super::{BenchCommand, DeviceArgs, TraceArgs};
-use warpbell::hw::Nsid;
+use warpbell_hw::Nsid;
 
 /// `bench`.
 #[derive(Clone, Debug, Args)]

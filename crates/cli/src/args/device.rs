@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use warpbell::driver::DoorbellBuffer;
-use warpbell::vfio::IommuChoice;
 use warpbell::{DeviceName, Place, Target};
+use warpbell_driver::DoorbellBuffer;
+use warpbell_vfio::IommuChoice;
 
 use crate::exit::Ending;
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use warpbell::vfio::pci::Name;
+use warpbell_vfio::pci::Name;
 
 /// `bind`.
 #[derive(Debug, Args)]

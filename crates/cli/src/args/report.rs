@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use warpbell::DeviceName;
-use warpbell::vfio::IommuChoice;
+use warpbell_vfio::IommuChoice;
 
 /// `report`.
 #[derive(Debug, Args)]

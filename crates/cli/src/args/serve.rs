@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use warpbell::DeviceName;
-use warpbell::vfio::user::DoorbellMode;
+use warpbell_vfio::user::DoorbellMode;
 use warpbell_workload::ByteSize;
 
 /// `serve`.

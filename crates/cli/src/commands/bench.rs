@@ -17,7 +17,7 @@ use crate::exit::{Ending, FAILED, INTERRUPTED};
 use crate::open::{Access, open_all};
 use crate::progress::{Goal, watch};
 use crate::{out, render};
-use warpbell::hw::Nsid;
+use warpbell_hw::Nsid;
 
 /// Runs the command.
 pub fn run(args: &BenchArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(), Ending> {

@@ -1,7 +1,7 @@
 //! `bench` against the GPU-resident controller: a device that exists while a kernel runs.
 
-use warpbell::vfio::IommuChoice;
 use warpbell::{DeviceName, Place};
+use warpbell_vfio::IommuChoice;
 use warpbell_workload::resident::{ResidentSpec, bench, device_report, path_report, resolve};
 use warpbell_workload::{BenchOptions, BenchReport, Control, Job, RunError};
 

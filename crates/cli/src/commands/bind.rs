@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use warpbell::Bdf;
-use warpbell::vfio::pci::{BindOptions, BindPlan, PciError, Sysfs, UnbindPlan, User};
+use warpbell_vfio::pci::{BindOptions, BindPlan, PciError, Sysfs, UnbindPlan, User};
 
 use super::pci::{Record, judge, plans, print, resolve, tell};
 use crate::args::{BindArgs, Global};

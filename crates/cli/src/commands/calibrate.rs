@@ -18,7 +18,7 @@ use crate::exit::Ending;
 use crate::open::{Access, open};
 use crate::progress::Steps;
 use crate::{date, out};
-use warpbell::hw::Nsid;
+use warpbell_hw::Nsid;
 
 /// What is measured where no device is named.
 const DEFAULT_DEVICE: &str = "soft:size=256m";

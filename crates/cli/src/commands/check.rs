@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use serde_json::{Value, json};
-use warpbell::vfio::pci::Sysfs;
 use warpbell_platform::{Capture, Machine, Report, Serials};
+use warpbell_vfio::pci::Sysfs;
 
 use crate::args::{CheckArgs, Global, Output};
 use crate::exit::{Ending, MISSING};

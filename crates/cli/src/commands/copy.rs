@@ -12,7 +12,7 @@ use crate::exit::Ending;
 use crate::open::{Access, open};
 use crate::out;
 use crate::progress::{Goal, watch};
-use warpbell::hw::{Lba, Nsid};
+use warpbell_hw::{Lba, Nsid};
 
 /// Runs `read`.
 pub fn read(args: &ReadArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(), Ending> {

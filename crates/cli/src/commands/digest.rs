@@ -11,7 +11,7 @@ use crate::exit::Ending;
 use crate::open::{Access, open};
 use crate::progress::{Goal, watch};
 use crate::{out, render, units};
-use warpbell::hw::Nsid;
+use warpbell_hw::Nsid;
 
 /// The longest that one read may take.
 const DEADLINE: Duration = Duration::from_secs(30);

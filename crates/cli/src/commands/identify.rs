@@ -6,9 +6,9 @@ mod namespace;
 
 use serde_json::{Value, json};
 use warpbell::Ssd;
-use warpbell::driver::{Data, Namespace};
-use warpbell::nvme::command;
-use warpbell::nvme::identify::{Cns, IdentifyNamespace};
+use warpbell_driver::{Data, Namespace};
+use warpbell_nvme::command;
+use warpbell_nvme::identify::{Cns, IdentifyNamespace};
 use zerocopy::IntoBytes;
 
 use crate::args::{Global, IdentifyArgs, Output};

@@ -2,8 +2,8 @@
 
 use comfy_table::{Table, presets};
 use serde::Serialize;
-use warpbell::vfio::pci::{Function, Look, Snapshot, Sysfs, functions, usable, uses};
 use warpbell::{DeviceName, OpenOptions, Ssd};
+use warpbell_vfio::pci::{Function, Look, Snapshot, Sysfs, functions, usable, uses};
 
 use crate::args::{Global, ListArgs, Output};
 use crate::exit::Ending;
@@ -125,7 +125,7 @@ fn entry(sysfs: &Sysfs, function: &Function, now: &Snapshot) -> Entry {
     let (uses, _) = uses(sysfs, function, now, Look::Outside);
     let usable = usable(sysfs, function, &uses, now);
     let group = function.group.as_ref().map(|group| {
-        let mate = |mate: &warpbell::vfio::pci::Mate| match &mate.driver {
+        let mate = |mate: &warpbell_vfio::pci::Mate| match &mate.driver {
             Some(driver) => format!("{} ({driver})", mate.bdf),
             None => mate.bdf.to_string(),
         };

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use warpbell::Bdf;
-use warpbell::vfio::pci::{Function, Missing, Name, PciError, Refusal, Step, Sysfs};
+use warpbell_vfio::pci::{Function, Missing, Name, PciError, Refusal, Step, Sysfs};
 
 use crate::args::{Global, Output};
 use crate::exit::{Ending, MISSING, REFUSED};

@@ -9,9 +9,9 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::Serialize;
 use serde_json::{Value, json};
-use warpbell::soft::{FaultPlan, LOG_LIMIT, SoftConfig, SoftDevice, Statistics, StoreConfig, Violation};
-use warpbell::vfio::user::{Server, ServerError, ServerEvent, ServerOptions, SessionCounts};
 use warpbell::{DeviceName, same_file};
+use warpbell_softctl::{FaultPlan, LOG_LIMIT, SoftConfig, SoftDevice, Statistics, StoreConfig, Violation};
+use warpbell_vfio::user::{Server, ServerError, ServerEvent, ServerOptions, SessionCounts};
 
 use crate::args::{Doorbells, Global, Output, ServeArgs};
 use crate::exit::{Ending, FAILED, REFUSED, USAGE};
@@ -116,7 +116,7 @@ struct Served {
 }
 
 fn describe(config: &SoftConfig, args: &ServeArgs) -> Served {
-    let namespace = |(index, one): (usize, &warpbell::soft::NamespaceConfig)| {
+    let namespace = |(index, one): (usize, &warpbell_softctl::NamespaceConfig)| {
         let (size_bytes, writable) = match &one.store {
             StoreConfig::Memory { bytes } => (*bytes, true),
             StoreConfig::File { path, writable } => {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use warpbell::vfio::pci::UnbindPlan;
+use warpbell_vfio::pci::UnbindPlan;
 
 use super::pci::{Record, judge, plans, print, resolve, tell};
 use crate::args::{Global, UnbindArgs};

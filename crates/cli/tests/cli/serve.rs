@@ -11,8 +11,8 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
-use warpbell::hw::{Device, DmaAccess, DmaSource, Window};
-use warpbell::vfio::user::{UserDevice, UserOptions};
+use warpbell_hw::{Device, DmaAccess, DmaSource, Window};
+use warpbell_vfio::user::{UserDevice, UserOptions};
 
 use crate::common::{await_that, noise, ok, refusal, refused, run, spawn};
 
@@ -148,7 +148,7 @@ fn violations_are_told_as_they_come_and_strict_makes_them_a_failure() {
         let client = misbehave(&server.socket);
         assert_eq!(server.line(), "client 1 has come");
         let violation = server.line();
-        client.reset().reset(warpbell::hw::ResetKind::Function).unwrap();
+        client.reset().reset(warpbell_hw::ResetKind::Function).unwrap();
         drop(client);
         assert!(
             violation.starts_with("violation: DoorbellRegister: submission queue 5 does not exist"),

@@ -10,21 +10,30 @@ const HEAD: &str = "\
 
 <!-- Made by scripts/regenerate-challenges from crates/plan/challenges.toml; change it there. -->
 
-Source S2, a \"Solutions Architecture\" for NVMe from GPUs, lists fourteen things that make it hard (L66 to L93). Here is what Warpbell does about each, what shows it, and what nothing shows yet.
+A public \"Solutions Architecture\" for NVMe from GPUs lists fourteen things that make it hard.
+Here is what Warpbell does about each, what shows it, and what nothing shows yet.
 
-*Built*: what the source suggests, or something else for the same end, is there and tested without hardware. *Partly built*: some of it is. *On paper*: a page and a model. **None of this has run on a GPU or on a real SSD**; \
-tests run kernels on the CPU target, against the software controller or, where a scene of the [guest](guest.md) is named, QEMU's SSDs under a real kernel.
+- *Built*: what that document suggests, or something else for the same end, is there and tested
+  without hardware.
+- *Partly built*: some of it is.
+- *On paper*: a page and a model.
 
-`cargo test -p PACKAGE NAME` runs a test. A *rule* is a switch that turns one rule of the device library off; a test then has to fail, and does. Tests fail when this page is stale, when a test, rule, page or script that it names is not there, and when one of its commands does not run.
+**None of this has run on a GPU or on a real SSD.** Tests run kernels on the CPU target, against the
+software controller or, where a scene of the [guest](guest.md) is named, QEMU's SSDs under a real
+kernel.
+
+`cargo test -p PACKAGE NAME` runs a test. A *rule* is a switch that turns one rule of the device
+library off; a test then has to fail, and does. Tests fail when this page is stale, when a test,
+rule, page or script that it names is not there, and when one of its commands does not run.
 ";
 
 /// The page.
 pub fn page() -> Result<String, Error> {
     let all = all()?;
     let mut page = HEAD.to_owned();
-    page += "\n| | challenge | state | open |\n| --- | --- | --- | --- |\n";
+    page += "\n| | challenge | state |\n| --- | --- | --- |\n";
     for one in &all {
-        let cells = [format!("{}", one.number), one.name.clone(), one.state.words().into(), one.open.clone()];
+        let cells = [format!("{}", one.number), one.name.clone(), one.state.words().into()];
         let _ = writeln!(page, "| {} |", cells.map(|cell| cell.replace('|', "\\|")).join(" | "));
     }
     all.iter().for_each(|one| page += &section(one));
@@ -33,20 +42,40 @@ pub fn page() -> Result<String, Error> {
 
 fn section(one: &Challenge) -> String {
     let mut text = format!("\n## {}. {}\n\n", one.number, one.name);
-    let _ = writeln!(text, "The source ({}) suggests: {}.\n", one.rows.join(", "), one.suggested);
+    text += &paragraph(&format!("Suggested: {}.", one.suggested));
+    text += "\n";
     let pages: Vec<String> = one.pages.iter().map(|page| format!("[{page}]({page}.md)")).collect();
-    let _ = writeln!(text, "{} More: {}.", one.does, pages.join(", "));
+    text += &paragraph(&format!("{} More: {}.", one.does, pages.join(", ")));
     if !one.tests.is_empty() {
         text += "\n| test | of | where |\n| --- | --- | --- |\n";
         one.tests.iter().for_each(|test| text += &row(test));
     }
     if !one.rules.is_empty() {
         let rules: Vec<String> = one.rules.iter().map(|rule| format!("`{rule}`")).collect();
-        let _ = writeln!(text, "\nRules: {}.", rules.join(", "));
+        text += "\n";
+        text += &paragraph(&format!("Rules: {}.", rules.join(", ")));
     }
     let _ = write!(text, "\n```sh\n{}\n```\n", one.commands.join("\n"));
-    let _ = writeln!(text, "\nOpen: {}.", one.open);
+    text += "\n";
+    text += &paragraph(&format!("Open: {}.", one.open));
     text
+}
+
+/// Columns of a line of the documentation.
+const COLUMNS: usize = 100;
+
+/// Text in lines that are no longer than that, as far as its words are not.
+fn paragraph(text: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let last = lines.len() - 1;
+        match lines[last].chars().count() + 1 + word.chars().count() {
+            _ if lines[last].is_empty() => lines[last].push_str(word),
+            length if length > COLUMNS => lines.push(word.to_owned()),
+            _ => lines[last] += &format!(" {word}"),
+        }
+    }
+    lines.join("\n") + "\n"
 }
 
 /// A test: its name, its package, and where it runs.
@@ -70,6 +99,13 @@ fn row(test: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_of_a_paragraph_have_100_columns_at_most() {
+        let page = paragraph(&"word ".repeat(100));
+        assert_eq!(page.lines().map(str::len).max(), Some(99));
+        assert_eq!(paragraph(" a  b\n"), "a b\n");
+    }
 
     #[test]
     fn a_test_is_named_with_its_package_and_where_it_runs() {

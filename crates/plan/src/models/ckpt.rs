@@ -37,7 +37,7 @@ const LIMITS: &[&str] = &[
 const PRESETS: &[Preset] = &[
     Preset {
         name: "s4-fences",
-        meaning: "source S4: a fence of 500 ns for each 16 KiB, over 100 Gb/s",
+        meaning: "an article's example: a fence of 500 ns for each 16 KiB, over 100 Gb/s",
         values: r#"{"shared_gb_per_s": 12.5, "batch": 1, "fence_ns": 500}"#,
     },
     Preset {

@@ -27,7 +27,7 @@ const FORMULA: &[&str] = &[
 ];
 const SURE: (Sure, &str) = (
     Sure::Model,
-    "model M11; T_read is a placeholder until it is measured where the queue lies, T_irq is the source's (S2 L58)",
+    "model M11; T_read is a placeholder until it is measured where the queue lies, T_irq is that of an article",
 );
 const LIMITS: &[&str] = &[
     "a processor that polls is busy all the time; what else it could do is not counted",

@@ -58,7 +58,7 @@ const PRESETS: &[Preset] = &[
     },
     Preset {
         name: "s4-8gpu",
-        meaning: "source S4: eight GPUs behind two switches of 25.2 GB/s",
+        meaning: "an article's example: eight GPUs behind two switches of 25.2 GB/s",
         values: r#"{"streams": 8, "switches": 2, "upstream_gb_per_s": 31.5, "efficiency": 0.8}"#,
     },
     Preset {

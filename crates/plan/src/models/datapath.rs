@@ -28,7 +28,7 @@ const FORMULA: &[&str] = &[
 ];
 const SURE: (Sure, &str) = (
     Sure::Model,
-    "model M16; the presets' latencies are of the sources' order of magnitude (S3 L6, S4 L11), from no measurement of ours",
+    "model M16; the presets' latencies are of the order of magnitude that articles give, from no measurement of ours",
 );
 const LIMITS: &[&str] = &[
     "one I/O at a time; for many in flight see plan queues and plan pipeline",

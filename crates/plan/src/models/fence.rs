@@ -27,7 +27,7 @@ const FORMULA: &[&str] = &[
 ];
 const SURE: (Sure, &str) = (
     Sure::Model,
-    "model M4; 500 to 1500 ns a fence is the figure of source S4 (L48), whose mechanism (a fence on PCIe) does not exist",
+    "model M4; 500 to 1500 ns a fence is the figure of an article, whose mechanism (a fence on PCIe) does not exist",
 );
 const LIMITS: &[&str] = &[
     "PCIe has no fence packet; the model is of what a writer waits for, such as a system fence before a doorbell",

@@ -21,13 +21,13 @@ const FORMULA: &[&str] = &[
 ];
 const SURE: (Sure, &str) = (
     Sure::Bound,
-    "model M16b, Amdahl's law; 80 % loading is the figure of source S1 (L35), for which no source was found",
+    "model M16b, Amdahl's law; 80 % loading is a figure of an article, for which no source was found",
 );
 const LIMITS: &[&str] =
     &["the GPU does nothing else than compute and wait for data; preprocessing counts as loading"];
 const PRESETS: &[Preset] = &[
-    Preset { name: "s4-low", meaning: "source S4's lower gain, 2.5", values: r#"{"gain": 2.5}"# },
-    Preset { name: "s4-high", meaning: "source S4's upper gain, 4", values: r#"{"gain": 4}"# },
+    Preset { name: "s4-low", meaning: "an article's lower gain, 2.5", values: r#"{"gain": 2.5}"# },
+    Preset { name: "s4-high", meaning: "its upper gain, 4", values: r#"{"gain": 4}"# },
 ];
 model!("loader", "what does faster loading make of a training run?", presets: PRESETS, plot: Some(plot));
 

@@ -27,7 +27,7 @@ const FORMULA: &[&str] = &[
 ];
 const SURE: (Sure, &str) = (
     Sure::WhatIf,
-    "model M3; how many translations a NIC or an IOMMU caches is undisclosed, and 64 to 128 is the figure of source S4 (L44)",
+    "model M3; how many translations a NIC or an IOMMU caches is undisclosed, and 64 to 128 is a figure of an article",
 );
 const LIMITS: &[&str] = &[
     "misses wait for each other: none overlaps with another, nor with transfers",

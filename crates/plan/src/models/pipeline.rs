@@ -29,7 +29,7 @@ const LIMITS: &[&str] = &[
 const PRESETS: &[Preset] = &[
     Preset {
         name: "s4-one-drive",
-        meaning: "source S4: one drive of 16, an adapter of 100, a link of 128 GB/s",
+        meaning: "an article's example: one drive of 16, an adapter of 100, a link of 128 GB/s",
         values: r#"{"ssds": 1, "ssd_gb_per_s": 16, "hcas": 1, "hca_gb_per_s": 100, "link": "custom", "link_gb_per_s": 128}"#,
     },
     Preset {

@@ -31,7 +31,7 @@ const FORMULA: &[&str] = &[
 ];
 const SURE: (Sure, &str) = (
     Sure::Model,
-    "model M1 and M2; the default constants are those of source S4 (L42), from no measurement of ours",
+    "model M1 and M2; the default constants are those of an article, from no measurement of ours",
 );
 const LIMITS: &[&str] = &[
     "nothing else happens at the same time: no contention for locks of the kernel, no pages to be faulted in",
@@ -85,6 +85,12 @@ impl Input {
         transfers / (registrations * self.time_us() + transfers)
     }
 
+    /// The same share on the way that was set up once.
+    fn set_up_share(&self, ios: f64) -> f64 {
+        let transfers = ios * self.moved_bytes() / self.direct_gb_per_s / 1e3;
+        transfers / (self.setup_us + transfers)
+    }
+
     fn crossover(&self) -> Option<f64> {
         let (here, there) =
             (self.moved_bytes() / self.link_gb_per_s, self.moved_bytes() / self.direct_gb_per_s);
@@ -132,13 +138,14 @@ fn answer(input: &Input) -> Result<Outcome, Error> {
 fn plot(values: &Values) -> Result<Plot, Error> {
     let base: Input = read(values)?;
     let panel = |gb_per_s: f64| {
-        let line = |ios: f64| {
-            let at = |bytes: f64| {
-                Input { bytes: bytes as u64, transfer_bytes: 0, ..base.clone() }.r_eff(ios, gb_per_s)
-            };
-            Series::of(format!("transfers: {ios}"), powers(12, 30), at)
+        let at = |bytes: f64| Input {
+            bytes: bytes as u64,
+            transfer_bytes: 0,
+            link_gb_per_s: gb_per_s,
+            direct_gb_per_s: gb_per_s,
+            ..base.clone()
         };
-        Panel { title: format!("{gb_per_s} GB/s"), series: [1.0, 4.0, 16.0, 64.0, 256.0].map(line).to_vec() }
+        Panel { title: format!("{gb_per_s} GB/s"), series: lines(&base.keep, at) }
     };
     Ok(Plot {
         title: format!("R_eff: share of time that transfers are ({})", base.keep),
@@ -146,6 +153,23 @@ fn plot(values: &Values) -> Result<Plot, Error> {
         y: Axis::linear("R_eff, share of time"),
         panels: [12.5, 25.0, 50.0].map(panel).to_vec(),
     })
+}
+
+/// A line for each number of transfers. Registered for each transfer, R_eff is the same for any number: one line, and
+/// beside it the way that is set up once, which it crosses where that pays.
+fn lines(keep: &str, at: impl Fn(f64) -> Input) -> Vec<Series> {
+    let counts = [1.0, 4.0, 16.0, 64.0, 256.0];
+    let line = |name: String, share: &dyn Fn(&Input) -> f64| {
+        Series::of(name, powers(12, 30), |bytes| share(&at(bytes)))
+    };
+    if keep == "persistent" {
+        let kept =
+            |ios: f64| line(format!("transfers: {ios}"), &|input| input.r_eff(ios, input.link_gb_per_s));
+        return counts.map(kept).to_vec();
+    }
+    let each = line("registered for each".into(), &|input| input.r_eff(1.0, input.link_gb_per_s));
+    let once = |ios: f64| line(format!("set up once, transfers: {ios}"), &|input| input.set_up_share(ios));
+    std::iter::once(each).chain(counts.map(once)).collect()
 }
 
 #[cfg(test)]
@@ -172,8 +196,25 @@ mod tests {
     }
 
     #[test]
+    fn the_surface_crosses_where_the_crossover_says() {
+        let plot = plot(&(MODEL.defaults)()).unwrap();
+        let series = &plot.panels[0].series;
+        let each = &series[0].points;
+        for (line, ios) in series[1..].iter().zip([1.0, 4.0, 16.0, 64.0, 256.0]) {
+            for ((bytes, once), (_, registered)) in line.points.iter().zip(each) {
+                let input = Input { bytes: *bytes as u64, ..Input::default() };
+                assert_eq!(once > registered, input.crossover().unwrap() <= ios, "{bytes} {ios}");
+            }
+        }
+        let ahead =
+            |line: &Series| line.points.iter().zip(each).filter(|(once, each)| once.1 > each.1).count();
+        // One transfer pays for large buffers alone, 16 for any.
+        assert_eq!([ahead(&series[1]), ahead(&series[2]), ahead(&series[3])], [13, 17, 19]);
+    }
+
+    #[test]
     fn the_surface_has_a_point_for_each_size_count_and_link() {
         let plot = plot(&(MODEL.defaults)()).unwrap();
-        assert_eq!(plot.csv().lines().count(), 1 + 19 * 5 * 3);
+        assert_eq!(plot.csv().lines().count(), 1 + 19 * 6 * 3);
     }
 }

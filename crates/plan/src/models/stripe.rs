@@ -131,7 +131,7 @@ fn plot(values: &Values) -> Result<Plot, Error> {
         let at = |ssds: f64| {
             least(&Input { ssds: ssds as u64, gpus, ..base.clone() }.bounds()).1 * base.efficiency
         };
-        Series::of(format!("GPUs: {gpus}"), (1..=16).map(f64::from), at)
+        Series::of(format!("GPUs: {gpus}"), (1..=32).map(f64::from), at)
     };
     let lines = [1, 2, 4, 8].map(line).to_vec();
     Ok(Plot::single("SSDs as one", Axis::linear("SSDs"), Axis::linear("throughput, GB/s"), lines))

@@ -44,6 +44,18 @@ fn plots_have_points_everywhere() {
 }
 
 #[test]
+fn no_two_lines_of_a_panel_are_the_same() {
+    for model in MODELS {
+        let Some(plot) = model.plot(&Settings::default()).unwrap() else { continue };
+        for panel in &plot.panels {
+            let lines: Vec<_> = panel.series.iter().map(|series| &series.points).collect();
+            let again = (1..lines.len()).find(|index| lines[..*index].contains(&lines[*index]));
+            assert_eq!(again, None, "{}: {}", model.name, panel.title);
+        }
+    }
+}
+
+#[test]
 fn what_is_given_goes_before_what_was_measured_and_that_before_a_preset() {
     let text =
         r#"{"schema": "warpbell.calibration/1", "constants": {"reg.fixed_us": 3, "reg.page_us": 0.25}}"#;

@@ -26,7 +26,7 @@ const FORMULA: &[&str] = &[
 ];
 const SURE: (Sure, &str) = (
     Sure::WhatIf,
-    "model M17; latencies are those of source S2 (L14 to L22); no CXL hardware was at hand, and GPUs that load from it are not assumed",
+    "model M17; latencies are those of an article; no CXL hardware was at hand, and GPUs that load from it are not assumed",
 );
 const LIMITS: &[&str] = &[
     "one access at a time; with many in flight speeds decide, not latencies",

@@ -4,9 +4,9 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 
-use warpbell::driver::{IoQueueOptions, Outcome};
-use warpbell::nvme::{Sqe, command};
 use warpbell::{DataPointers, HostQueue, describe_status};
+use warpbell_driver::{IoQueueOptions, Outcome};
+use warpbell_nvme::{Sqe, command};
 
 use super::fit::Rounds;
 use super::{Calibrator, Measurement, Quantity, Samples, Unmeasured};

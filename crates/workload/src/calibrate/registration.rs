@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use warpbell::hw::Window;
+use warpbell_hw::Window;
 
 use super::fit::Rounds;
 use super::{Calibrator, Measurement, Quantity, Unmeasured};

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use warpbell::driver::{Completion, IoCounters, Outcome as Ended};
-use warpbell::kernels::abi;
-use warpbell::nvme::command;
-use warpbell::nvme::{Sqe, Status};
 use warpbell::{DataPointers, HostQueue, describe_status};
+use warpbell_driver::{Completion, IoCounters, Outcome as Ended};
+use warpbell_kernels::abi;
+use warpbell_nvme::command;
+use warpbell_nvme::{Sqe, Status};
 
 use crate::error::RunError;
 use crate::job::Job;
@@ -16,7 +16,7 @@ use crate::result::{Costs, Failure};
 use crate::schedule::{Io, Schedule};
 use crate::stopwatch::Stopwatch;
 use crate::unit;
-use warpbell::hw::Lba;
+use warpbell_hw::Lba;
 
 /// Fruitless looks for completions between two looks at the clock.
 const LOOKS: u32 = 1 << 12;
@@ -402,8 +402,8 @@ fn ended(completion: &Completion) -> String {
 
 #[cfg(test)]
 mod tests {
-    use warpbell::driver::Token;
-    use warpbell::hw::Cid;
+    use warpbell_driver::Token;
+    use warpbell_hw::Cid;
 
     use super::*;
 

@@ -1,7 +1,7 @@
 //! The checks of `--api agent`: how many agents, and for how many warps.
 
-use warpbell::kernels::abi::BENCH_MAIL_SLOTS;
 use warpbell::{CidLayout, LayoutError};
+use warpbell_kernels::abi::BENCH_MAIL_SLOTS;
 
 use super::check::{conflict, too_large, too_small};
 use super::{JobError, LANES, Limits};

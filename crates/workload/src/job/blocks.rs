@@ -1,6 +1,6 @@
 //! The checks of `--api batch`: how large the blocks are, and what their warps have in flight.
 
-use warpbell::kernels::abi::BLOCK_THREADS_MAX;
+use warpbell_kernels::abi::BLOCK_THREADS_MAX;
 
 use super::check::{conflict, too_large, too_small};
 use super::{JobError, LANES};

@@ -1,5 +1,5 @@
 use super::*;
-use warpbell::hw::Nsid;
+use warpbell_hw::Nsid;
 
 fn limits() -> Limits {
     Limits {

@@ -1,7 +1,7 @@
 //! Kernel `bench_agent`: compute warps whose I/O is done by agents.
 
 use serde::Serialize;
-use warpbell::kernels::abi::{AgentCounts, BENCH_BOX_BYTES, BenchAgentArgs};
+use warpbell_kernels::abi::{AgentCounts, BENCH_BOX_BYTES, BenchAgentArgs};
 
 use super::{KernelRunner, LaunchMemory, Work};
 use crate::array::Array;

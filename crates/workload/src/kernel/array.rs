@@ -1,9 +1,9 @@
 //! Kernels `bench_array_*`: words of an array over a page cache, beside plain memory.
 
 use serde::Serialize;
-use warpbell::kernels::abi::{self, BenchArgs, BenchArrayArgs};
-use warpbell::kernels::cpu::Counters;
 use warpbell::{Buffer, Error, OpenTarget, PageCache, PageCacheReport, PageCacheSpec};
+use warpbell_kernels::abi::{self, BenchArgs, BenchArrayArgs};
+use warpbell_kernels::cpu::Counters;
 
 use super::{KernelRunner, LaunchMemory, Work};
 use crate::array::Array;

@@ -1,6 +1,6 @@
 //! Kernel `bench_batch`: blocks of threads that send their I/Os in batches.
 
-use warpbell::kernels::abi::{BENCH_BLOCK_BYTES, BenchBatchArgs};
+use warpbell_kernels::abi::{BENCH_BLOCK_BYTES, BenchBatchArgs};
 
 use super::{KernelRunner, LaunchMemory, Work};
 use crate::control::Control;

@@ -1,6 +1,6 @@
 //! Kernels of the protocol laboratory: the job of `bench`, by another protocol.
 
-use warpbell::kernels::abi::{
+use warpbell_kernels::abi::{
     BLOCK_THREADS_MAX, LAB_ARRAYS, LAB_ENTRY_WORDS, LAB_LINE_WORDS, LAB_LINES, LabArgs,
 };
 

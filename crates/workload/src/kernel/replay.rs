@@ -1,7 +1,7 @@
 //! Kernel `replay`: a recording's commands again.
 
 use warpbell::Regions;
-use warpbell::kernels::abi::{ReplayArgs, ReplayCommand, ReplayResult};
+use warpbell_kernels::abi::{ReplayArgs, ReplayCommand, ReplayResult};
 
 use super::{KernelRunner, LaunchMemory, MARGIN};
 use crate::array::Array;

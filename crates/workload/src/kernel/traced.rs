@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use warpbell::QueueCounters;
-use warpbell::kernels::abi::QueueRef;
+use warpbell_kernels::abi::QueueRef;
 
 use super::KernelRunner;
 use crate::error::RunError;

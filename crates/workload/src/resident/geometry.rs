@@ -1,7 +1,7 @@
 //! How a launch is cut into controllers and clients.
 
 use warpbell::Target;
-use warpbell::kernels::abi;
+use warpbell_kernels::abi;
 
 use super::spec::{MOST_WARPS, ResidentSpec};
 use crate::job::{Job, JobError};

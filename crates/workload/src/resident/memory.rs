@@ -1,10 +1,10 @@
 //! The memory of a GPU-resident controller and its clients: rings and doorbells with no SSD behind them.
 
-use warpbell::kernels::abi::{
-    self, BufferRef, NamespaceRef, ResidentArgs, ResidentFlight, ResidentQueue, WarpResult,
-};
 use warpbell::{
     CidLayout, KernelQueues, KernelQueuesSpec, LANES, OpenTarget, Regions, RingAddresses, SharedMemory,
+};
+use warpbell_kernels::abi::{
+    self, BufferRef, NamespaceRef, ResidentArgs, ResidentFlight, ResidentQueue, WarpResult,
 };
 
 use super::geometry::Geometry;

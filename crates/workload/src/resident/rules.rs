@@ -1,7 +1,7 @@
 //! What the GPU-resident controller found wrong with its clients, in the words of the soft controller's checker.
 
-use warpbell::kernels::abi::{self, ResidentQueue};
-use warpbell::soft::Rule;
+use warpbell_kernels::abi::{self, ResidentQueue};
+use warpbell_softctl::Rule;
 
 /// The soft controller's rule for each `RULE_*`.
 pub const RULES: [Rule; abi::RULES as usize] = [

@@ -1,7 +1,7 @@
 //! One run against the GPU-resident controller.
 
-use warpbell::kernels::abi::{self, ResidentArgs};
 use warpbell::{Launch, OpenTarget, Target, describe_status};
+use warpbell_kernels::abi::{self, ResidentArgs};
 
 use super::figures::{Multiprocessors, ResidentFigures};
 use super::geometry::Geometry;
@@ -17,7 +17,7 @@ use crate::launch::Launched;
 use crate::options::{Access, Api, BenchOptions, Sharing};
 use crate::outcome::{EXAMPLES, Outcome};
 use crate::result::{DeviceReport, Failure, PathReport, Run, Traffic};
-use warpbell::hw::Nsid;
+use warpbell_hw::Nsid;
 
 /// Checks `options`; what has no meaning without data, or without an SSD, is refused by name.
 pub fn resolve(spec: &ResidentSpec, options: &BenchOptions) -> Result<Job, JobError> {

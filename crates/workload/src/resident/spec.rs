@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use warpbell::kernels::abi;
+use warpbell_kernels::abi;
 
 use crate::size::parse_duration;
 

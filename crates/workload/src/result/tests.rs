@@ -1,7 +1,7 @@
 use super::*;
 use crate::job::Limits;
 use crate::options::BenchOptions;
-use warpbell::hw::Nsid;
+use warpbell_hw::Nsid;
 
 fn run(ios: u64, errors: u64) -> Run {
     let limits = Limits {

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 use warpbell::LaneTrace;
-use warpbell::kernels::abi::{self, TraceEvent};
-use warpbell::nvme::NvmOpcode;
+use warpbell_kernels::abi::{self, TraceEvent};
+use warpbell_nvme::NvmOpcode;
 
 /// Something that a lane did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

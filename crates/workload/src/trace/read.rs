@@ -5,14 +5,14 @@ use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::Value;
-use warpbell::kernels::abi::TRACE_INDEX_BITS;
+use warpbell_kernels::abi::TRACE_INDEX_BITS;
 
 use super::chrome::CHROME_SCHEMA;
 use super::event::What;
 use super::file::{SsdTrace, TRACE_SCHEMA};
 use super::replay::{ReplayCommand, SsdReplay};
 use crate::options::ReplayTiming;
-use warpbell::hw::Lba;
+use warpbell_hw::Lba;
 
 /// More than any SSD's queues have room for: a file that says so is not believed.
 const MOST_WARPS: u32 = 1 << 21;

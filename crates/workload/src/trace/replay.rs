@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use warpbell::kernels::abi;
-use warpbell::nvme::NvmOpcode;
+use warpbell_kernels::abi;
+use warpbell_nvme::NvmOpcode;
 
 use crate::job::{JobError, Limits};
 use crate::options::{Access, Api, BenchOptions, ReplayTiming, Sharing};
 use crate::size::ByteSize;
-use warpbell::hw::Lba;
+use warpbell_hw::Lba;
 
 /// One command to submit again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,7 +179,7 @@ pub(crate) fn adapted(
 
 #[cfg(test)]
 mod tests {
-    use warpbell::hw::Nsid;
+    use warpbell_hw::Nsid;
 
     use super::*;
 

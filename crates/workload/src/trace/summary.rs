@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use warpbell::kernels::abi::TRACE_INDEX_BITS;
+use warpbell_kernels::abi::TRACE_INDEX_BITS;
 
 use super::event::{Event, What};
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use warpbell::{DataPlacement, DeviceName, OpenOptions, Ssd, Target};
 
-use warpbell::gpu::GpuInfo;
+use warpbell_gpu::GpuInfo;
 
 use crate::report::{CheckResult, FigureResult, Outcome, Row};
 use warpbell::test_hooks::TestSsd;

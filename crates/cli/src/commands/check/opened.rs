@@ -1,7 +1,7 @@
 //! What an SSD says itself, once it is opened: what its files in sysfs do not tell.
 
-use warpbell::driver::Controller;
 use warpbell::{DeviceName, Ssd, Target};
+use warpbell_driver::Controller;
 use warpbell_platform::{Finding, Layer, Status};
 
 use super::ways;

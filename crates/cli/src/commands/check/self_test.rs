@@ -12,7 +12,7 @@ use crate::args::CheckArgs;
 use crate::exit::{Ending, FAILED, INTERRUPTED, MISSING};
 use crate::open::open_scratch;
 use crate::permission;
-use warpbell::hw::Nsid;
+use warpbell_hw::Nsid;
 
 const SOFT: &str = "soft:size=4m";
 const BLOCKS_OF: u64 = 4096;

@@ -3,10 +3,10 @@
 use std::fmt::Display;
 use std::sync::Arc;
 
-use warpbell::hw::Device;
 use warpbell::{Ssd, Target, space_of};
 use warpbell_gpu::Gpu;
 use warpbell_gpu::routes::{self, Probe};
+use warpbell_hw::Device;
 use warpbell_platform::{Finding, Layer, Status};
 
 /// Asks the GPU, if there is one, and tries the ways between it and the SSD, if one was opened. What was set up for that is

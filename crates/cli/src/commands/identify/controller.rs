@@ -1,6 +1,6 @@
 //! Identify Controller, field by field.
 
-use warpbell::nvme::identify::IdentifyController;
+use warpbell_nvme::identify::IdentifyController;
 
 use super::field::Field;
 

@@ -1,6 +1,6 @@
 //! Identify Namespace, field by field.
 
-use warpbell::nvme::identify::IdentifyNamespace;
+use warpbell_nvme::identify::IdentifyNamespace;
 
 use super::field::Field;
 

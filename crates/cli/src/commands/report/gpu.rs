@@ -4,11 +4,11 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use warpbell::hw::Device;
-use warpbell::vfio::{PciDevice, PciOptions};
 use warpbell::{Bdf, DeviceName, space_of};
 use warpbell_gpu::routes::{self, Probe};
 use warpbell_gpu::{Gpu, GpuError};
+use warpbell_hw::Device;
+use warpbell_vfio::{PciDevice, PciOptions};
 
 use crate::args::{Global, GpuReportArgs, Output};
 use crate::exit::{Ending, FAILED, MISSING};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use warpbell::kernels::builtin::{self, IMAGES};
-use warpbell::kernels::image::Format;
+use warpbell_kernels::builtin::{self, IMAGES};
+use warpbell_kernels::image::Format;
 
 use crate::run::Bed;
 

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use warpbell::OpenOptions;
-use warpbell::soft::FaultPlan;
 use warpbell_kernels::abi;
 use warpbell_sim::{Case, Rig, threaded};
+use warpbell_softctl::FaultPlan;
 use warpbell_tests::suite::{self, ResetOrder};
 use warpbell_workload::{Access, Api, BenchOptions, ByteSize, Control, Sharing, Verify, bench, resolve};
 

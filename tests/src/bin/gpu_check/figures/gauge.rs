@@ -4,8 +4,8 @@ use std::mem::offset_of;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use warpbell::hw::Window;
 use warpbell::{KernelMemory, Launch, OpenTarget, SharedMemory};
+use warpbell_hw::Window;
 use warpbell_kernels::abi::{self, GaugeArgs, GaugeResult, Mailbox};
 use zerocopy::IntoBytes;
 

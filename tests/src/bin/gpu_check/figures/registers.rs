@@ -1,8 +1,8 @@
 //! What the device library and our kernels take of a multiprocessor.
 
-use warpbell::gpu::Gpu;
-use warpbell::kernels::builtin;
-use warpbell::kernels::costs::{ARCHITECTURES, Figure, checked_in};
+use warpbell_gpu::Gpu;
+use warpbell_kernels::builtin;
+use warpbell_kernels::costs::{ARCHITECTURES, Figure, checked_in};
 
 use crate::report::Row;
 use crate::run::Bed;

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use warpbell::OpenOptions;
-use warpbell::hw::{CopyDirection, RemoteCopy, RemoteMemory, Window};
+use warpbell_hw::{CopyDirection, RemoteCopy, RemoteMemory, Window};
 use warpbell_workload::{Access, Api, BenchOptions, ByteSize, Control, Run, Sharing, bench, resolve};
 
 use crate::report::Row;
