@@ -70,21 +70,21 @@ template <class T, class Cache> class cached_array {
 
     WARPBELL_D u64 size() const { return view_.size(); }
     template <class Group>
-    PROGRAM_CALL status try_load(const Group& group, optional<u64> index, T& value, u64 deadline_ns = 0) {
-        return view_.try_load(group, index, value, deadline_ns);
+    PROGRAM_CALL status try_load(const Group& group, optional<u64> index, T& value, u64 timeout_ns = 0) {
+        return view_.try_load(group, index, value, timeout_ns);
     }
     template <class Group>
-    PROGRAM_CALL status store(const Group& group, optional<u64> index, T value, u64 deadline_ns = 0) {
-        return view_.store(group, index, value, deadline_ns);
+    PROGRAM_CALL status store(const Group& group, optional<u64> index, T value, u64 timeout_ns = 0) {
+        return view_.store(group, index, value, timeout_ns);
     }
     template <class Group>
-    PROGRAM_CALL status atomic_add(const Group& group, optional<u64> index, T value, u64 deadline_ns = 0) {
-        return view_.atomic_add(group, index, value, deadline_ns);
+    PROGRAM_CALL status atomic_add(const Group& group, optional<u64> index, T value, u64 timeout_ns = 0) {
+        return view_.atomic_add(group, index, value, timeout_ns);
     }
     PROGRAM_CALL T operator[](u64 index) { return view_[index]; }
     template <class Group>
-    PROGRAM_CALL element_guard<T, Cache, Group> acquire(const Group& group, u64 index, u64 deadline_ns = 0) {
-        return view_.acquire(group, index, deadline_ns);
+    PROGRAM_CALL element_guard<T, Cache, Group> acquire(const Group& group, u64 index, u64 timeout_ns = 0) {
+        return view_.acquire(group, index, timeout_ns);
     }
 
   private:

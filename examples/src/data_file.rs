@@ -46,7 +46,7 @@ impl DataFile {
             other => other.into(),
         })?;
         let file = reopen()?;
-        let name = format!("made-up {}, seed {seed}", header.kind());
+        let name = format!("synthetic {}, seed {seed}", header.kind());
         Ok(DataFile { name, file, header, _made_up: Some(made_up) })
     }
 
@@ -182,7 +182,7 @@ mod tests {
     fn failures_name_their_file_or_folder() -> Result<(), Failure> {
         let data = DataFile::take(&options(&["--seed", "3"]), Vectors { count: 5 }.into())?;
         let failure = data.read(1 << 40, &mut [0; 8]).unwrap_err().to_string();
-        assert!(failure.starts_with("made-up vectors, seed 3: "), "{failure}");
+        assert!(failure.starts_with("synthetic vectors, seed 3: "), "{failure}");
         let failure = Failure::temporary(std::io::ErrorKind::StorageFull.into());
         let folder = std::env::temp_dir().display().to_string();
         assert!(failure.to_string().starts_with(&format!("temporary file in {folder}: ")), "{failure}");

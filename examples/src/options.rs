@@ -24,7 +24,7 @@ pub struct Options {
     /// A file that `warpbell gen` made, in place of data that is made now; its sizes count then
     #[arg(long, value_name = "FILE")]
     pub data: Option<PathBuf>,
-    /// What made-up data is made from
+    /// What synthetic data is made from
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Bytes of the page cache

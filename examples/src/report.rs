@@ -168,7 +168,7 @@ fn banner(stage: &Stage) -> String {
     }
 }
 
-/// Whether the figures are those of a GPU and an SSD, and not of the CPU, a software controller, or a stand-in for the
+/// Whether the figures are those of a GPU and an SSD, and not of the CPU, a software controller, or a fake driver for the
 /// CUDA driver, which says in its name that it has no GPU.
 fn is_hardware(target: &str, soft: bool) -> bool {
     target.starts_with("cuda:") && !target.contains("no GPU") && !soft
@@ -232,7 +232,8 @@ mod tests {
     #[test]
     fn hardware_is_a_gpu_and_an_ssd() {
         let gpu = "cuda:0 (NVIDIA H100)";
-        let cases = [(gpu, false), (gpu, true), ("cuda:0 (CUDA stand-in (no GPU))", false), ("cpu", false)];
+        let cases =
+            [(gpu, false), (gpu, true), ("cuda:0 (fake CUDA driver (no GPU))", false), ("cpu", false)];
         assert_eq!(cases.map(|(target, soft)| is_hardware(target, soft)), [true, false, false, false]);
     }
 }

@@ -1,4 +1,4 @@
-/* What hosts share with the kernels of `warpbell bench`, `replay` and `digest`. The rules of abi.h hold here
+/* What hosts quota with the kernels of `warpbell bench`, `replay` and `digest`. The rules of abi.h hold here
  * too, but for the version: it is WARPBELL_BENCH_ABI_VERSION, which no program of a user sees. */
 #ifndef WARPBELL_ABI_BENCH_H
 #define WARPBELL_ABI_BENCH_H
@@ -48,7 +48,7 @@ typedef struct warpbell_warp_result {
 #define WARPBELL_API_IO 1u  /* io.cuh */
 
 /* Kernel `bench`: keeps iodepth commands outstanding per queue until told to stop. Warps of queue q
- * share its iodepth (the first ones take the remainder); a warp's share of n commands uses lanes
+ * quota its iodepth (the first ones take the remainder); a warp's quota of n commands uses lanes
  * i < n, with command k of lane i being number 32 k + i. Its data lies in the buffer at
  * (warp * units_per_warp + number) * blocks_per_io blocks. */
 typedef struct warpbell_bench_args {
@@ -62,12 +62,12 @@ typedef struct warpbell_bench_args {
     uint64_t first_lba;  /* I/O u covers blocks_per_io blocks at first_lba + u * blocks_per_io, */
     uint64_t units;      /* u below this */
     uint64_t seed;
-    uint64_t io_limit;    /* I/Os of all warps; 0: no limit */
-    uint64_t runtime_ns;  /* on the kernel's clock; 0: none */
-    uint64_t deadline_ns; /* per I/O; 0: the queue's */
+    uint64_t io_limit;   /* I/Os of all warps; 0: no limit */
+    uint64_t runtime_ns; /* on the kernel's clock; 0: none */
+    uint64_t timeout_ns; /* per I/O; 0: the queue's */
     uint32_t blocks_per_io;
     uint32_t iodepth;        /* per queue */
-    uint32_t units_per_warp; /* at least the largest share of a warp */
+    uint32_t units_per_warp; /* at least the largest quota of a warp */
     uint32_t batch; /* begin I/Os when so many lanes of the warp can, or none waits; 0 and 1: each at once */
     uint32_t read_percent; /* 100: only reads, 0: only writes */
     uint32_t pattern;      /* WARPBELL_PATTERN_* */
@@ -108,7 +108,7 @@ typedef struct warpbell_digest_args {
     uint64_t crc_tables;
     uint64_t first_lba;
     uint64_t bytes; /* exact */
-    uint64_t deadline_ns;
+    uint64_t timeout_ns;
     uint32_t chunk_blocks;
     uint32_t retries; /* most times that a command is submitted again, within its deadline, after a lost queue
                          on its successor; 0: never */
@@ -130,8 +130,8 @@ typedef struct warpbell_replay_result {
     uint64_t left; /* commands that were not submitted: it was asked to stop, or its queue was lost */
 } warpbell_replay_result;
 
-/* Kernel `replay`: each warp submits its list of commands in order, with at most its share of iodepth
- * outstanding, as warps of `bench` share it. Its data lies in the buffer at
+/* Kernel `replay`: each warp submits its list of commands in order, with at most its quota of iodepth
+ * outstanding, as warps of `bench` quota it. Its data lies in the buffer at
  * (warp * units_per_warp + number) * unit_blocks blocks. */
 typedef struct warpbell_replay_args {
     uint32_t abi_version, size;
@@ -143,7 +143,7 @@ typedef struct warpbell_replay_args {
     uint64_t histograms; /* as of bench; 0: none */
     uint64_t commands;   /* warpbell_replay_command[] of all warps, one warp's after the other's */
     uint64_t firsts;     /* uint64_t[warps + 1]: warp w has commands [firsts[w], firsts[w + 1]) */
-    uint64_t deadline_ns;
+    uint64_t timeout_ns;
     uint32_t iodepth; /* per queue */
     uint32_t units_per_warp;
     uint32_t unit_blocks; /* of the largest command */
@@ -167,9 +167,9 @@ typedef struct warpbell_agent_counts {
 typedef struct warpbell_bench_agent_args {
     uint32_t abi_version, size;
     warpbell_bench_args bench;
-    uint64_t boxes;  /* mail_box<WARPBELL_BENCH_MAIL_SLOTS>[compute warps], zeroed */
-    uint64_t counts; /* warpbell_agent_counts[agents] */
-    uint64_t polls;  /* uint64_t[compute warps]: looks at queues of each; ~0: nobody counts */
+    uint64_t request_queues; /* request_queue<WARPBELL_BENCH_MAIL_SLOTS>[compute warps], zeroed */
+    uint64_t counts;         /* warpbell_agent_counts[agents] */
+    uint64_t polls;          /* uint64_t[compute warps]: looks at queues of each; ~0: nobody counts */
     uint32_t agents;
     uint32_t pad0;
 } warpbell_bench_agent_args;
@@ -196,7 +196,7 @@ typedef struct warpbell_bench_batch_args {
  * the pages' memory. Kernel `bench_array_plain`: the same words by plain loads and stores, with the buffer as
  * the array, which has `units` pages at least. Kernel `bench_array_flush`: one warp flushes the cache. Kernel
  * `bench_array_check`: each page is read once and compared; a word in `stored` has the complement, any other
- * the pattern. `deadline_ns`, `iodepth`, `histograms`, `units_per_warp`,
+ * the pattern. `timeout_ns`, `iodepth`, `histograms`, `units_per_warp`,
  * `api`, `batch`, `recover_ns` and `retries` are not used. */
 typedef struct warpbell_bench_array_args {
     uint32_t abi_version, size;

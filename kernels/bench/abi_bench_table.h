@@ -1,4 +1,4 @@
-/* Every field of every struct that kernels of benches share with their host, as in abi_table.h. */
+/* Every field of every struct that kernels of benches quota with their host, as in abi_table.h. */
 #ifndef WARPBELL_ABI_BENCH_TABLE_H
 #define WARPBELL_ABI_BENCH_TABLE_H
 
@@ -29,7 +29,7 @@
     F(warpbell_bench_args, histograms) F(warpbell_bench_args, crc_tables) \
     F(warpbell_bench_args, first_lba) F(warpbell_bench_args, units) F(warpbell_bench_args, seed) \
     F(warpbell_bench_args, io_limit) F(warpbell_bench_args, runtime_ns) \
-    F(warpbell_bench_args, deadline_ns) F(warpbell_bench_args, blocks_per_io) \
+    F(warpbell_bench_args, timeout_ns) F(warpbell_bench_args, blocks_per_io) \
     F(warpbell_bench_args, iodepth) F(warpbell_bench_args, units_per_warp) \
     F(warpbell_bench_args, batch) F(warpbell_bench_args, read_percent) \
     F(warpbell_bench_args, pattern) F(warpbell_bench_args, api) F(warpbell_bench_args, verify) \
@@ -47,7 +47,7 @@
     F(warpbell_digest_args, buffer) F(warpbell_digest_args, mailbox) \
     F(warpbell_digest_args, results) F(warpbell_digest_args, chunks) \
     F(warpbell_digest_args, crc_tables) F(warpbell_digest_args, first_lba) \
-    F(warpbell_digest_args, bytes) F(warpbell_digest_args, deadline_ns) \
+    F(warpbell_digest_args, bytes) F(warpbell_digest_args, timeout_ns) \
     F(warpbell_digest_args, chunk_blocks) F(warpbell_digest_args, retries)
 
 #define WARPBELL_FIELDS_RESIDENT_QUEUE(F) \
@@ -74,7 +74,7 @@
     F(warpbell_resident_args, digests) F(warpbell_resident_args, histograms) \
     F(warpbell_resident_args, queues) F(warpbell_resident_args, places) \
     F(warpbell_resident_args, ended) F(warpbell_resident_args, io_limit) \
-    F(warpbell_resident_args, runtime_ns) F(warpbell_resident_args, deadline_ns) \
+    F(warpbell_resident_args, runtime_ns) F(warpbell_resident_args, timeout_ns) \
     F(warpbell_resident_args, delay_ns) F(warpbell_resident_args, controller_blocks) \
     F(warpbell_resident_args, clients) F(warpbell_resident_args, iodepth) \
     F(warpbell_resident_args, batch) F(warpbell_resident_args, blocks_per_io) \
@@ -103,7 +103,7 @@
     F(warpbell_replay_args, buffer) F(warpbell_replay_args, mailbox) F(warpbell_replay_args, results) \
     F(warpbell_replay_args, totals) \
     F(warpbell_replay_args, histograms) F(warpbell_replay_args, commands) F(warpbell_replay_args, firsts) \
-    F(warpbell_replay_args, deadline_ns) F(warpbell_replay_args, iodepth) \
+    F(warpbell_replay_args, timeout_ns) F(warpbell_replay_args, iodepth) \
     F(warpbell_replay_args, units_per_warp) F(warpbell_replay_args, unit_blocks) F(warpbell_replay_args, batch)
 
 #define WARPBELL_FIELDS_LAB_ARGS(F) \
@@ -115,7 +115,7 @@
 
 #define WARPBELL_FIELDS_BENCH_AGENT_ARGS(F) \
     F(warpbell_bench_agent_args, abi_version) F(warpbell_bench_agent_args, size) \
-    F(warpbell_bench_agent_args, bench) F(warpbell_bench_agent_args, boxes) \
+    F(warpbell_bench_agent_args, bench) F(warpbell_bench_agent_args, request_queues) \
     F(warpbell_bench_agent_args, counts) F(warpbell_bench_agent_args, polls) \
     F(warpbell_bench_agent_args, agents) \
     F(warpbell_bench_agent_args, pad0)

@@ -69,7 +69,7 @@ typedef struct warpbell_resident_flight {
     uint32_t status; /* as in the completion: 15 bits */
 } warpbell_resident_flight;
 
-#define WARPBELL_RESIDENT_THROUGHPUT 0u /* each warp keeps its share of iodepth outstanding */
+#define WARPBELL_RESIDENT_THROUGHPUT 0u /* each warp keeps its quota of iodepth outstanding */
 #define WARPBELL_RESIDENT_EACH 1u   /* each thread waits for its own command, a warp together: read_each */
 #define WARPBELL_RESIDENT_THREAD 2u /* each thread for itself: submit, wait; shared queues only */
 
@@ -110,7 +110,7 @@ typedef struct warpbell_resident_args {
     uint64_t ended;             /* uint32_t, zeroed */
     uint64_t io_limit;          /* commands of all clients; 0: no limit */
     uint64_t runtime_ns;        /* on the kernel's clock; 0: none */
-    uint64_t deadline_ns;       /* per command; 0: the queue's */
+    uint64_t timeout_ns;        /* per command; 0: the queue's */
     uint64_t delay_ns;          /* from fetch to completion, at least */
     uint32_t controller_blocks;
     uint32_t clients;       /* warps */

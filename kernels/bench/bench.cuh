@@ -1,7 +1,7 @@
 // What kernels `bench` and `bench_traced` do: keep iodepth commands outstanding per queue until told to stop.
 #pragma once
 
-#include "share.cuh"
+#include "quota.cuh"
 #include "waiting.cuh"
 #include "workload.cuh"
 
@@ -10,30 +10,30 @@ inline namespace WARPBELL_NAMESPACE {
 
 template <sharing Mode> class bench_warp : workload {
   public:
-    WARPBELL_D bench_warp(const warpbell_bench_args& args, const share& mine, const lanes& group)
+    WARPBELL_D bench_warp(const warpbell_bench_args& args, const quota& mine, const lanes& group)
         : workload(args, warp_number(), busy_warps(args, warps_of_launch()),
                    static_cast<u64>(warp_number()) * WARPBELL_WARP_LANES + port::lane()),
           group_(group), session_(group, args.ns, warp_number()), batch_(mine.batch(args.batch)),
           slots_((mine.commands - port::lane() + WARPBELL_WARP_LANES - 1u) / WARPBELL_WARP_LANES),
           idle_(slots_ < 32 ? (1u << slots_) - 1u : ~0u),
-          deadline_ns_(args.deadline_ns ? args.deadline_ns : session_.queue().ref().deadline_ns) {}
+          timeout_ns_(args.timeout_ns ? args.timeout_ns : session_.queue().ref().timeout_ns) {}
 
     WARPBELL_D void run() {
         start(group_);
-        pace patience(args_.deadline_ns);
+        backoff patience(args_.timeout_ns);
         for (;;) {
             while (submit_some(false)) {
             }
             const progress_result did = session_.queue().progress(group_, patience);
             if (did != progress_result::idle) {
-                patience = pace(args_.deadline_ns);
+                patience = backoff(args_.timeout_ns);
             }
             tick(group_, (++ticks_ & 15u) == 0);
             if (Mode == sharing::shared || did != progress_result::idle || (ticks_ & 15u) == 0) {
                 harvest(did == progress_result::lost);
             }
             if (did == progress_result::lost && !gave_up_) {
-                move_on();
+                switch_over();
             }
             if ((did == progress_result::idle || ending()) && group_.ballot(unfinished() != 0) == 0) {
                 if (ending() || (!submit_some(true) && group_.ballot(waiting_.hopeful() != 0) == 0)) {
@@ -135,10 +135,10 @@ template <sharing Mode> class bench_warp : workload {
             if (want) {
                 entry = session_.command(op, where, data);
             }
-            token = session_.queue().submit(group_, want, entry, args_.deadline_ns);
+            token = session_.queue().submit(group_, want, entry, args_.timeout_ns);
         } else {
             token = detail::start_each(group_, session_, op, want ? optional<extent>(where) : nullopt, data,
-                                       args_.deadline_ns);
+                                       args_.timeout_ns);
         }
         if (want) {
             slot_[k].token = move(token);
@@ -153,7 +153,7 @@ template <sharing Mode> class bench_warp : workload {
             const u32 cid = token.cid();
             if (optional<status> done = session_.queue().try_wait(group_, token)) {
                 finish(k, *done, cid);
-            } else if (lost || now_ns_ - slot_[k].since_ns > deadline_ns_) {
+            } else if (lost || now_ns_ - slot_[k].since_ns > timeout_ns_) {
                 finish(k, session_.queue().abandon(move(token)), cid);
             }
         }
@@ -163,11 +163,11 @@ template <sharing Mode> class bench_warp : workload {
     }
 
     // The queue is lost. With every lane's commands answered, goes on with its successor, if it is to.
-    WARPBELL_D void move_on() {
+    WARPBELL_D void switch_over() {
         tally_.queue_losses += group_.is_leader() ? 1u : 0u;
         status back = code::queue_lost;
         if (args_.recover_ns != 0) {
-            back = session_.reattach(group_, args_.recover_ns);
+            back = session_.switch_to_successor(group_, args_.recover_ns);
             tick(group_, false);
         }
         if (back.ok()) {
@@ -234,14 +234,14 @@ template <sharing Mode> class bench_warp : workload {
     u32 idle_;      // bit k: slot k may be used
     u32 begun_ = 0; // bit k: its I/O has blocks left that no command was submitted for
     u32 ticks_ = 0;
-    const u64 deadline_ns_;
+    const u64 timeout_ns_;
     bool gave_up_ = false; // the queue is lost, and there is no other
     waiting_slots waiting_;
     slot slot_[slots_max];
 };
 
 WARPBELL_D void run_bench(const warpbell_bench_args& args) {
-    const share mine(args);
+    const quota mine(args);
     if (port::lane() >= mine.lanes()) {
         return;
     }

@@ -1,8 +1,8 @@
-// What kernel `bench_agent` does: compute warps keep requests in their boxes until told to stop, agents serve
-// them. Compute warps see no queue: what polls a queue is an agent.
+// What kernel `bench_agent` does: compute warps keep requests in their request_queues until told to stop,
+// agents serve them. Compute warps see no queue: what polls a queue is an agent.
 #pragma once
 
-#include "share.cuh"
+#include "quota.cuh"
 #include "workload.cuh"
 
 #include "abi_bench.h"
@@ -11,7 +11,7 @@ namespace kernels {
 inline namespace WARPBELL_NAMESPACE {
 
 constexpr u32 mail_slots = WARPBELL_BENCH_MAIL_SLOTS;
-using bench_box = mail_box<mail_slots>;
+using bench_request_queue = request_queue<mail_slots>;
 
 // ---- compute warps
 // ---------------------------------------------------------------------------------------------------
@@ -19,8 +19,8 @@ using bench_box = mail_box<mail_slots>;
 class mail_bench_warp : workload {
   public:
     // Number `number` of `warps` compute warps.
-    WARPBELL_D mail_bench_warp(const warpbell_bench_agent_args& args, bench_box& box, const share& mine,
-                               const lanes& group, u32 number, u32 warps)
+    WARPBELL_D mail_bench_warp(const warpbell_bench_agent_args& args, bench_request_queue& box,
+                               const quota& mine, const lanes& group, u32 number, u32 warps)
         : workload(args.bench, number, busy_warps(args.bench, warps),
                    static_cast<u64>(number) * WARPBELL_WARP_LANES + port::lane()),
           group_(group), io_(box, args.bench.buffer), number_(number),
@@ -121,7 +121,7 @@ class mail_bench_warp : workload {
                 continue;
             }
             optional<status> said = io_.try_wait(group_, slot_[k].token);
-            if (!said && args_.deadline_ns != 0 && now_ns_ - slot_[k].since_ns > patience_ns()) {
+            if (!said && args_.timeout_ns != 0 && now_ns_ - slot_[k].since_ns > patience_ns()) {
                 said = io_.wait(group_, move(slot_[k].token), 1);
             }
             if (said) {
@@ -134,7 +134,7 @@ class mail_bench_warp : workload {
     }
     WARPBELL_D u64 patience_ns() const {
         constexpr u64 margin_ns = 10ull * 1000 * 1000 * 1000;
-        return args_.deadline_ns * 2u + margin_ns;
+        return args_.timeout_ns * 2u + margin_ns;
     }
 
     WARPBELL_D void finish(u32 k, status said) {
@@ -166,8 +166,8 @@ class mail_bench_warp : workload {
 };
 
 WARPBELL_D void run_compute(const warpbell_bench_agent_args& args, u32 number, u32 warps) {
-    bench_box& box = reinterpret_cast<bench_box*>(args.boxes)[number];
-    const share mine(args.bench.iodepth, args.bench.ns.queue_count, number, warps);
+    bench_request_queue& box = reinterpret_cast<bench_request_queue*>(args.request_queues)[number];
+    const quota mine(args.bench.iodepth, args.bench.ns.queue_count, number, warps);
     if (mine.commands == 0) {
         mail_client<mail_slots>(box, args.bench.buffer).leave(this_warp());
         return;
@@ -190,10 +190,10 @@ template <sharing Mode> WARPBELL_D void run_agent(const warpbell_bench_agent_arg
     const u32 number = warp_number();
     const this_warp_t warp;
     session<Mode> ssd(warp, args.bench.ns, number);
-    auto* boxes = reinterpret_cast<bench_box*>(args.boxes);
-    agent<Mode, mail_slots> serves(ssd, args.bench.buffer, {boxes, compute, number, args.agents});
+    auto* request_queues = reinterpret_cast<bench_request_queue*>(args.request_queues);
+    agent<Mode, mail_slots> serves(ssd, args.bench.buffer, {request_queues, compute, number, args.agents});
     // No stop word: compute warps see it, and leave when they have their answers.
-    const agent_report did = serves.run(nullptr, args.bench.deadline_ns);
+    const agent_report did = serves.run(nullptr, args.bench.timeout_ns);
     warpbell_agent_counts counts = {};
     counts.requests = sum(warp, did.requests);
     counts.batches = did.batches; // alike in all lanes

@@ -4,7 +4,7 @@
 // What is written is never what was there before: the complement of the page's pattern. Which words have it
 // is written down, so that a last pass can tell a store that was lost from none.
 //
-// A clock is looked at once for `between_looks` words of a lane, as a look may cost more than a hit. So
+// A clock is looked at once for `between_polls` words of a lane, as a poll may cost more than a hit. So
 // single accesses have no latencies here.
 #pragma once
 
@@ -93,7 +93,7 @@ template <class Words> class array_warp : workload {
         start(warp);
         for (u32 ticks = 1; !ending(); ++ticks) {
             WARPBELL_NO_UNROLL
-            for (u32 n = 0; n < between_looks && !ending(); ++n) {
+            for (u32 n = 0; n < between_polls && !ending(); ++n) {
                 access();
             }
             tick(warp, (ticks & 15u) == 0);
@@ -104,7 +104,7 @@ template <class Words> class array_warp : workload {
     }
 
   private:
-    static constexpr u32 between_looks = 16;
+    static constexpr u32 between_polls = 16;
 
     // Lanes of one page draw the same.
     WARPBELL_D static u64 stream(u32 spread) {

@@ -7,7 +7,7 @@
 // memory.
 #pragma once
 
-#include "share.cuh"
+#include "quota.cuh"
 #include "workload.cuh"
 
 #include "abi_bench.h"
@@ -60,7 +60,7 @@ template <sharing Mode> class bench_block : workload {
                    retry(args.bench.retries)),
           batch_(this_block(), board.requests, submitters_) {
         if (slot_ / WARPBELL_WARP_LANES < submitters_) {
-            const share its(args_.iodepth, args_.ns.queue_count, place_of(submitter()),
+            const quota its(args_.iodepth, args_.ns.queue_count, place_of(submitter()),
                             port::grid_blocks() * submitters_);
             state_ = slot_ % WARPBELL_WARP_LANES < its.commands ? state::idle : state::none;
         }
@@ -147,7 +147,7 @@ template <sharing Mode> class bench_block : workload {
             add();
         }
         pass(n);
-        batch_.submit(block, session_, args_.deadline_ns);
+        batch_.submit(block, session_, args_.timeout_ns);
         const status worst = batch_.wait(block, session_);
         now_ns_ = this_warp().broadcast(port::clock_ns());
         if (state_ == state::busy) {
@@ -208,14 +208,14 @@ template <sharing Mode> class bench_block : workload {
     WARPBELL_D u32 look(bool idle) {
         const this_warp_t warp;
         warpbell::queue<Mode>& queue = session_.queue();
-        pace patience(args_.deadline_ns);
+        backoff patience(args_.timeout_ns);
         if (idle) {
             (void)queue.progress(warp, patience);
         }
         if (warp.ballot(queue.refuses()) != 0 && lost_.ok()) {
             lost_ = code::queue_lost;
             if (args_.recover_ns != 0) {
-                lost_ = detail::agree(warp, session_.reattach(warp, args_.recover_ns));
+                lost_ = detail::agree(warp, session_.switch_to_successor(warp, args_.recover_ns));
             }
         }
         if (!lost_.ok()) {

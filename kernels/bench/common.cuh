@@ -1,4 +1,4 @@
-// What our kernels share: warp numbers, random addresses, verifiable contents, results.
+// What our kernels quota: warp numbers, random addresses, verifiable contents, results.
 #pragma once
 
 #include "abi_bench.h"
@@ -133,7 +133,7 @@ class unit_pattern {
 // ---- results
 // -------------------------------------------------------------------------------------------------
 
-// One lane's share of a warp's result.
+// One lane's quota of a warp's result.
 struct tally {
     u64 reads = 0, writes = 0, errors = 0, mismatches = 0;
     u64 error_lba = 0, mismatch_lba = 0;

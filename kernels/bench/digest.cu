@@ -39,7 +39,7 @@ template <sharing Mode> class digest_warp {
             const u64 blocks = (bytes + session_.block_bytes() - 1u) >> args_.ns.block_shift;
             where = extent{lba(first), static_cast<u32>(blocks)};
         }
-        const status s = read_each(warp, session_, where, data, args_.deadline_ns);
+        const status s = read_each(warp, session_, where, data, args_.timeout_ns);
         if (!where) {
             return;
         }

@@ -23,7 +23,7 @@ class gauge_lane {
             break;
         case WARPBELL_GAUGE_CAS:
             seen_ = port::load_relaxed_gpu(wide());
-            repeat([this](u64) { move_on(); });
+            repeat([this](u64) { switch_over(); });
             break;
         case WARPBELL_GAUGE_PING:
             exchange(true);
@@ -54,7 +54,7 @@ class gauge_lane {
     }
 
     // As a submitter reserves: the value that a lost exchange found is the next guess.
-    WARPBELL_D void move_on() {
+    WARPBELL_D void switch_over() {
         for (;;) {
             const u64 found = port::cas_relaxed_gpu(wide(), seen_, seen_ + 1u);
             if (found == seen_) {
@@ -84,10 +84,10 @@ class gauge_lane {
         }
     }
     WARPBELL_D bool await(const u32* word, u32 value) {
-        u32 looks = 0;
+        u32 polls = 0;
         while (port::load_relaxed_sys(word) != value) {
             ++retries_;
-            if ((++looks & 1023u) == 0 && stop_asked(args_.mailbox)) {
+            if ((++polls & 1023u) == 0 && stop_asked(args_.mailbox)) {
                 return false;
             }
             port::pause();

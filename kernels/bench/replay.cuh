@@ -2,31 +2,31 @@
 #pragma once
 
 #include "histogram.cuh"
-#include "share.cuh"
+#include "quota.cuh"
 
 namespace kernels {
 inline namespace WARPBELL_NAMESPACE {
 
 template <sharing Mode> class replay_warp {
   public:
-    WARPBELL_D replay_warp(const warpbell_replay_args& args, const share& mine, const lanes& group)
+    WARPBELL_D replay_warp(const warpbell_replay_args& args, const quota& mine, const lanes& group)
         : args_(args), group_(group), session_(group, args.ns, warp_number()), batch_(mine.batch(args.batch)),
           slots_((mine.commands - port::lane() + WARPBELL_WARP_LANES - 1u) / WARPBELL_WARP_LANES),
           idle_(all_slots()),
-          deadline_ns_(args.deadline_ns ? args.deadline_ns : session_.queue().ref().deadline_ns),
+          timeout_ns_(args.timeout_ns ? args.timeout_ns : session_.queue().ref().timeout_ns),
           next_(reinterpret_cast<const u64*>(args.firsts)[warp_number()]),
           end_(reinterpret_cast<const u64*>(args.firsts)[warp_number() + 1u]) {}
 
     WARPBELL_D void run() {
         start_ns_ = group_.broadcast(port::clock_ns());
         now_ns_ = start_ns_;
-        pace patience(args_.deadline_ns);
+        backoff patience(args_.timeout_ns);
         for (;;) {
             while (submit_some(false)) {
             }
             const progress_result did = session_.queue().progress(group_, patience);
             if (did != progress_result::idle) {
-                patience = pace(args_.deadline_ns);
+                patience = backoff(args_.timeout_ns);
             }
             tick();
             lost_ = lost_ || did == progress_result::lost;
@@ -120,7 +120,7 @@ template <sharing Mode> class replay_warp {
                 entry = session_.command(op, where, data);
             }
         }
-        io_token token = session_.queue().submit(group_, mine && refusal.ok(), entry, args_.deadline_ns);
+        io_token token = session_.queue().submit(group_, mine && refusal.ok(), entry, args_.timeout_ns);
         if (!mine) {
             return;
         }
@@ -140,7 +140,7 @@ template <sharing Mode> class replay_warp {
             io_token& token = slot_[k].token;
             if (optional<status> done = session_.queue().try_wait(group_, token)) {
                 end_command(k, *done);
-            } else if (lost_ || now_ns_ - slot_[k].start_ns > deadline_ns_) {
+            } else if (lost_ || now_ns_ - slot_[k].start_ns > timeout_ns_) {
                 end_command(k, session_.queue().abandon(move(token)));
             }
         }
@@ -186,7 +186,7 @@ template <sharing Mode> class replay_warp {
     u32 idle_;     // bit k: slot k may be used
     u32 dead_ = 0; // bit k: its command timed out
     u32 ticks_ = 0;
-    const u64 deadline_ns_;
+    const u64 timeout_ns_;
     u64 next_, end_; // commands to come; alike in all lanes
     u64 start_ns_ = 0, now_ns_ = 0;
     bool stopping_ = false, lost_ = false;
@@ -196,7 +196,7 @@ template <sharing Mode> class replay_warp {
 };
 
 WARPBELL_D void run_replay(const warpbell_replay_args& args) {
-    const share mine(args);
+    const quota mine(args);
     if (port::lane() >= mine.lanes()) {
         return;
     }

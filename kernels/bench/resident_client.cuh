@@ -131,7 +131,7 @@ WARPBELL_D void leave(const warpbell_resident_args& args) {
     port::add_relaxed_gpu(reinterpret_cast<u32*>(args.ended), 1);
 }
 
-// ---- throughput: a warp keeps its share of iodepth outstanding
+// ---- throughput: a warp keeps its quota of iodepth outstanding
 // ---------------------------------------------
 
 // Tokens stay in registers: every index is a constant.
@@ -144,7 +144,7 @@ template <sharing Mode> class throughput_client {
           limit_(client_.limit()) {}
 
     WARPBELL_D void run() {
-        pace patience(client_.args().deadline_ns);
+        backoff patience(client_.args().timeout_ns);
         for (;;) {
             while (submit_some()) {
             }
@@ -154,7 +154,7 @@ template <sharing Mode> class throughput_client {
             if (Mode == sharing::shared || did != progress_result::idle) {
                 const bool news = group_.ballot(harvest(gave_up)) != 0;
                 if (news || did != progress_result::idle) {
-                    patience = pace(client_.args().deadline_ns);
+                    patience = backoff(client_.args().timeout_ns);
                 }
             }
             if ((++turns_ & 15u) == 0) {
@@ -208,7 +208,7 @@ template <sharing Mode> class throughput_client {
         const status refusal = want && checks ? session_.check(opcode::read, where, data) : status();
         const sqe entry = session_.command(opcode::read, where, data);
         io_token token =
-            session_.queue().submit(group_, want && refusal.ok(), entry, client_.args().deadline_ns);
+            session_.queue().submit(group_, want && refusal.ok(), entry, client_.args().timeout_ns);
         if (!refusal.ok()) {
             token = io_token::refused(refusal);
         }
@@ -306,13 +306,13 @@ template <sharing Mode, class Group> class waiting_client {
                               : limit / WARPBELL_WARP_LANES + (port::lane() < limit % WARPBELL_WARP_LANES);
     }
     WARPBELL_D status one(bool want, extent where) {
-        const u64 deadline_ns = client_.args().deadline_ns;
+        const u64 timeout_ns = client_.args().timeout_ns;
         io_token token = read_each_async(group_, session_, want ? optional<extent>(where) : nullopt,
-                                         client_.data(0), deadline_ns);
+                                         client_.data(0), timeout_ns);
         if (want) {
             client_.submitted(token, where);
         }
-        return wait_each(group_, session_, move(token), deadline_ns);
+        return wait_each(group_, session_, move(token), timeout_ns);
     }
     // The group's leader looks at clock and host for all.
     WARPBELL_D bool must_end(status s) const {

@@ -88,7 +88,7 @@ class controller_warp {
         // Completions that may be posted without overrunning the ring: one entry stays free.
         WARPBELL_D u32 room() const { return mask - (posted - taken); }
         // Commands that may be accepted: on their way, there is one record for each entry.
-        WARPBELL_D u32 seats() const { return mask + 1u - (accepted - posted); }
+        WARPBELL_D u32 hazards() const { return mask + 1u - (accepted - posted); }
         WARPBELL_D bool has_work(bool delayed, u64 now) const {
             if (!queue) {
                 return false;
@@ -96,7 +96,7 @@ class controller_warp {
             if (!delayed) {
                 return published != fetched && room() != 0;
             }
-            return (published != fetched && seats() != 0) ||
+            return (published != fetched && hazards() != 0) ||
                    (accepted != posted && room() != 0 && now >= due_ns);
         }
         WARPBELL_D bool can_answer_later() const { return queue && accepted != posted && room() != 0; }
@@ -124,7 +124,7 @@ class controller_warp {
         if (count < args_.clients) {
             return false;
         }
-        port::fence_gpu_group(false); // their last doorbells before the last look
+        port::fence_gpu_group(false); // their last doorbells before the last poll
         return true;
     }
 
@@ -226,8 +226,8 @@ class controller_warp {
 
     // Takes commands on, to be answered later.
     WARPBELL_D void accept(served& q, u64 now) {
-        const u32 seats = q.mask + 1u - (q.accepted - q.posted);
-        const u32 n = least(least(q.published - q.fetched, seats), WARPBELL_WARP_LANES);
+        const u32 hazards = q.mask + 1u - (q.accepted - q.posted);
+        const u32 n = least(least(q.published - q.fetched, hazards), WARPBELL_WARP_LANES);
         if (n == 0) {
             return;
         }
@@ -256,7 +256,7 @@ class controller_warp {
         if (due && (flight.status & owner) != 0) {
             reinterpret_cast<u8*>(q.queue->in_flight)[flight.cid] = 0;
         }
-        post(q, due, flight.cid, flight.status & WARPBELL_WORD_STATUS);
+        post(q, due, flight.cid, flight.status & WARPBELL_SLOT_STATUS);
     }
 
     WARPBELL_D static warpbell_resident_flight* flights(warpbell_resident_queue* queue) {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "common.cuh"
-#include "share.cuh"
+#include "quota.cuh"
 
 namespace kernels {
 inline namespace WARPBELL_NAMESPACE {

@@ -64,8 +64,8 @@ typedef struct warpbell_queue_test_args {
     uint64_t records; /* warpbell_test_record[warps][32][commands], zeroed */
     uint64_t results; /* warpbell_warp_result[warps] */
     uint64_t seed;
-    uint64_t deadline_ns;        /* 0: the queue's */
-    uint64_t submit_deadline_ns; /* 0: the same */
+    uint64_t timeout_ns;        /* 0: the queue's */
+    uint64_t submit_timeout_ns; /* 0: the same */
     uint32_t commands;
     uint32_t batch;
     uint32_t async_depth;

@@ -17,7 +17,7 @@
     F(warpbell_queue_test_args, ns) F(warpbell_queue_test_args, buffer) \
     F(warpbell_queue_test_args, mailbox) F(warpbell_queue_test_args, records) \
     F(warpbell_queue_test_args, results) F(warpbell_queue_test_args, seed) \
-    F(warpbell_queue_test_args, deadline_ns) F(warpbell_queue_test_args, submit_deadline_ns) \
+    F(warpbell_queue_test_args, timeout_ns) F(warpbell_queue_test_args, submit_timeout_ns) \
     F(warpbell_queue_test_args, commands) F(warpbell_queue_test_args, batch) \
     F(warpbell_queue_test_args, async_depth) F(warpbell_queue_test_args, mode) \
     F(warpbell_queue_test_args, flags) F(warpbell_queue_test_args, pad0)

@@ -1,8 +1,8 @@
-// Kernels `check_each`, `check_outstanding`, `check_commands`, `check_tokens` and `check_merged`: the calls
-// of io.cuh, outstanding.cuh, commands.cuh and merge.cuh, each with contents that are looked at.
+// Kernels `check_each`, `check_outstanding`, `check_commands`, `check_tokens` and `check_coalesced`: the
+// calls of io.cuh, outstanding.cuh, commands.cuh and coalesce.cuh, each with contents that are looked at.
+#include "check/coalesced.cuh"
 #include "check/commands.cuh"
 #include "check/each.cuh"
-#include "check/merged.cuh"
 #include "check/outstanding.cuh"
 #include "check/tokens.cuh"
 
@@ -12,4 +12,4 @@ WARPBELL_KERNEL(check_outstanding, warpbell_check_args) {
 }
 WARPBELL_KERNEL(check_commands, warpbell_check_args) { kernels::run_check<kernels::commands_check>(args); }
 WARPBELL_KERNEL(check_tokens, warpbell_check_args) { kernels::run_check<kernels::tokens_check>(args); }
-WARPBELL_KERNEL(check_merged, warpbell_check_args) { kernels::run_check<kernels::merged_check>(args); }
+WARPBELL_KERNEL(check_coalesced, warpbell_check_args) { kernels::run_check<kernels::coalesced_check>(args); }

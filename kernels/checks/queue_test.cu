@@ -89,7 +89,7 @@ template <sharing Mode> class test_warp {
             slot_[k].lba = lba_of_next();
             entry = prepare(k, slot_[k].lba);
         }
-        io_token token = session_.queue().submit(group, want, entry, args_.submit_deadline_ns);
+        io_token token = session_.queue().submit(group, want, entry, args_.submit_timeout_ns);
         if (!want) {
             return;
         }
@@ -119,7 +119,7 @@ template <sharing Mode> class test_warp {
         io_token none;
         io_token& token = must ? slot_[k].token : none;
         const u64 bits = token.bits();
-        const status s = session_.queue().wait(group, move(token), args_.deadline_ns);
+        const status s = session_.queue().wait(group, move(token), args_.timeout_ns);
         if (!must) {
             return;
         }

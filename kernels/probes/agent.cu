@@ -8,7 +8,7 @@ namespace probes {
 struct agent_args {
     warpbell_namespace_ref ns;
     warpbell_buffer_ref buffer;
-    mail_box<2>* boxes;
+    request_queue<2>* request_queues;
     u32* out;
     u32 count;
     u32 warp;
@@ -23,7 +23,7 @@ template <sharing Mode> WARPBELL_D void attach(const agent_args& args) {
 template <sharing Mode> WARPBELL_D void run(const agent_args& args) {
     const warpbell_buffer_ref buffer = args.buffer;
     session<Mode> ssd(this_warp(), args.ns, args.warp);
-    wb::agent<Mode, 2> serve(ssd, buffer, {args.boxes, args.count, args.warp, 1});
+    wb::agent<Mode, 2> serve(ssd, buffer, {args.request_queues, args.count, args.warp, 1});
     const agent_report did = serve.run();
     store_result(args.out, did.requests ^ did.refused);
     ssd.detach(this_warp());

@@ -91,9 +91,9 @@ template <sharing Mode> WARPBELL_D void deallocate(const io_args& args) {
     ssd.detach(this_warp());
 }
 
-template <sharing Mode> WARPBELL_D void read_merged(const io_args& args) {
+template <sharing Mode> WARPBELL_D void read_coalesced(const io_args& args) {
     session<Mode> ssd(this_warp(), args.ns, args.warp);
-    store_result(args.out, wb::read_merged(this_warp(), ssd, each(args), data_of_lane(args)).bits);
+    store_result(args.out, wb::read_coalesced(this_warp(), ssd, each(args), data_of_lane(args)).bits);
     ssd.detach(this_warp());
 }
 
@@ -114,4 +114,4 @@ WARPBELL_PROBE(io, try_wait)
 WARPBELL_PROBE(io, wait_any)
 WARPBELL_PROBE(io, cancel_each)
 WARPBELL_PROBE(io, deallocate)
-WARPBELL_PROBE(io, read_merged)
+WARPBELL_PROBE(io, read_coalesced)

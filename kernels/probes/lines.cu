@@ -15,7 +15,7 @@ struct lines_args {
 template <class Policy> WARPBELL_D void attach(const lines_args& args) {
     store_result(args.out, cache_lines(args.cache).count());
 }
-// A page that is there: it is found and pinned, and given back.
+// A page that is there: it is found and pinned, and released.
 template <class Policy, bool Stored> WARPBELL_D void found(const lines_args& args) {
     const cache_lines lines(args.cache);
     u32 line = cache_lines::none;

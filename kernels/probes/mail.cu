@@ -8,7 +8,7 @@ namespace probes {
 
 struct mail_args {
     warpbell_buffer_ref buffer;
-    mail_box<2>* box;
+    request_queue<2>* box;
     u64 start; // block address
     u32* out;
     u32 blocks; // for each lane
@@ -19,9 +19,9 @@ WARPBELL_D optional<extent> of_lane(const mail_args& args) {
 }
 
 // The box where the scope says that it is.
-template <class Scope> WARPBELL_D mail_box<2>& box_of(const mail_args& args) { return *args.box; }
-template <> WARPBELL_D mail_box<2>& box_of<in_block>(const mail_args&) {
-    __shared__ mail_box<2> shared;
+template <class Scope> WARPBELL_D request_queue<2>& box_of(const mail_args& args) { return *args.box; }
+template <> WARPBELL_D request_queue<2>& box_of<in_block>(const mail_args&) {
+    __shared__ request_queue<2> shared;
     return shared;
 }
 

@@ -14,7 +14,7 @@ struct wb_simt_counters {
     uint64_t cq_doorbells;  /* completion queue heads rung */
     uint64_t sqes;          /* submission queue entries written */
     uint64_t cqes;          /* completion queue entries reaped */
-    uint64_t polls;         /* looks at a completion word or an entry's phase */
+    uint64_t polls;         /* looks at a completion slot or an entry's phase */
     uint64_t loads;         /* hooked loads */
     uint64_t stores;        /* hooked stores, doorbells left out */
     uint64_t collectives;   /* completed warp collectives, each counted once for its group */

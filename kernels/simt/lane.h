@@ -25,7 +25,7 @@ struct alignas(64) Lane {
     uint32_t index;    // in its warp
     uint32_t buffered; // stores of this lane in the store buffer
     uint3 thread;      // threadIdx
-    uint64_t polls;    // looks at a completion word or an entry's phase
+    uint64_t polls;    // looks at a completion slot or an entry's phase
     uint64_t time;     // with costs: when it may perform its next access (charge.h)
     bool overlaps;     // with costs: its loads are on their way together with the one before
 };

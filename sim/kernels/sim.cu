@@ -38,9 +38,9 @@ struct sim_args {
     uint64_t ops;               // sim_op[warps][32][commands]
     uint64_t records;           // sim_record[warps][32][commands][tries], zeroed
     uint64_t moves;             // sim_move[warps][sim_moves], zeroed
-    uint64_t deadline_ns;
-    uint64_t submit_deadline_ns;
-    uint64_t reattach_deadline_ns;
+    uint64_t timeout_ns;
+    uint64_t submit_timeout_ns;
+    uint64_t successor_timeout_ns;
     uint32_t commands, tries, batch, async_depth, slot_bytes, flags;
     uint32_t first_warp; // warps of the launch count from here on when they look for their queue and ids
     uint32_t patience;   // changes of queues that may fail before a warp ends
@@ -52,9 +52,9 @@ namespace kernels {
 constexpr u32 sim_none = 0, sim_flush = 1, sim_write = 2, sim_read = 3;
 constexpr u32 sim_fua = 1, sim_abandon = 2;
 constexpr u32 sim_stale_tokens = 1, sim_whole_batches = 2, sim_poll_first = 4;
-constexpr u32 sim_reattach = 8;   // go over to the successor of a lost queue
-constexpr u32 sim_ask_again = 16; // there, ask for lost commands again
-constexpr u32 sim_retry = 32;     // ask again for what the policy of the library calls retryable
+constexpr u32 sim_switch_to_successor = 8; // go over to the successor of a lost queue
+constexpr u32 sim_ask_again = 16;          // there, ask for lost commands again
+constexpr u32 sim_retry = 32;              // ask again for what the policy of the library calls retryable
 constexpr u32 sim_slots = 32, sim_moves = 64;
 constexpr u32 sim_unbounded = 0x100; // in `answers`: the library would have it tried once more than it may be
 
@@ -72,7 +72,7 @@ template <sharing Mode> class sim_warp {
                 submit(warp, port::lane() >= first && port::lane() < first + args_.batch && may_submit());
             }
             wait(warp);
-            reattach(warp);
+            switch_to_successor(warp);
         }
         session_.detach(warp);
     }
@@ -183,8 +183,8 @@ template <sharing Mode> class sim_warp {
         }
         const bool go = want && refusal.ok();
         io_token token = args_.flags & sim_whole_batches
-                             ? session_.queue().submit_whole(group, go, entry, args_.submit_deadline_ns)
-                             : session_.queue().submit(group, go, entry, args_.submit_deadline_ns);
+                             ? session_.queue().submit_whole(group, go, entry, args_.submit_timeout_ns)
+                             : session_.queue().submit(group, go, entry, args_.submit_timeout_ns);
         if (!want) {
             return;
         }
@@ -235,7 +235,7 @@ template <sharing Mode> class sim_warp {
                 return settle_rest(group);
             }
         }
-        const status answer = session_.queue().wait(group, move(token), args_.deadline_ns);
+        const status answer = session_.queue().wait(group, move(token), args_.timeout_ns);
         if (!must) {
             return;
         }
@@ -252,7 +252,7 @@ template <sharing Mode> class sim_warp {
     // The collective wait of the lanes that got no answer from the poll, which this lane joins with nothing.
     template <class Group> WARPBELL_D void settle_rest(const Group& group) {
         io_token none;
-        (void)session_.queue().wait(group, move(none), args_.deadline_ns);
+        (void)session_.queue().wait(group, move(none), args_.timeout_ns);
     }
 
     // What a copy of a consumed token may be told: that it is stale, or that its queue is lost.
@@ -346,13 +346,13 @@ template <sharing Mode> class sim_warp {
     }
 
     // Goes over to the queue in place of a lost one, all lanes of the warp together.
-    template <class Group> WARPBELL_D void reattach(const Group& group) {
-        if (!(args_.flags & sim_reattach) || group.ballot(lost_ && !given_up_) == 0) {
+    template <class Group> WARPBELL_D void switch_to_successor(const Group& group) {
+        if (!(args_.flags & sim_switch_to_successor) || group.ballot(lost_ && !given_up_) == 0) {
             return;
         }
         const u32 before = queue_name();
         const u64 from = port::clock_ns();
-        const status answer = session_.reattach(group, args_.reattach_deadline_ns);
+        const status answer = session_.switch_to_successor(group, args_.successor_timeout_ns);
         if (group.is_leader()) {
             note_move(from, before, answer);
         }

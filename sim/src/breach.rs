@@ -61,7 +61,7 @@ pub enum Breach {
         /// Its lane.
         lane: u32,
     },
-    /// A completion word was written that was not pending, by a lane that it is not for.
+    /// A completion slot was written that was not pending, by a lane that it is not for.
     NotPending {
         /// The queue.
         qid: u32,
@@ -107,7 +107,7 @@ pub enum Breach {
         /// Commands submitted.
         tail: u64,
     },
-    /// A lane touched rings, words, state or doorbells of a queue without having taken its seat there.
+    /// A lane touched rings, words, state or doorbells of a queue without having taken its hazard slot there.
     NoSeat {
         /// The queue.
         qid: u32,
@@ -195,7 +195,7 @@ impl fmt::Display for Breach {
                 write!(f, "queue {qid}: a command was submitted as 0xffff, which stands for none")
             }
             Breach::NoSeat { qid, warp, lane } => {
-                write!(f, "queue {qid}: warp {warp} lane {lane} touched it without a seat")
+                write!(f, "queue {qid}: warp {warp} lane {lane} touched it without a hazard")
             }
             Breach::ForeignDoorbell { qid, warp, lane } => {
                 write!(f, "queue {qid}: warp {warp} lane {lane} rang it for a queue that is gone")

@@ -12,7 +12,7 @@ use crate::breach::Breach;
 pub enum Finding {
     /// The controller's checker objects.
     Violation(Violation),
-    /// The witness between kernels and controller objects.
+    /// The monitor between kernels and controller objects.
     Breach(Breach),
     /// A command with no answer, or more than one.
     Answers {
@@ -73,26 +73,30 @@ impl Finding {
     pub fn check(&self) -> String {
         match self {
             Finding::Violation(violation) => format!("violation {}", violation.rule),
-            Finding::Breach(Breach::DoorbellValue { .. }) => "witness: doorbell value".into(),
-            Finding::Breach(Breach::Outstanding { .. }) => "witness: outstanding".into(),
-            Finding::Breach(Breach::HeadBeyondTail { .. }) => "witness: head beyond tail".into(),
-            Finding::Breach(Breach::Writers { .. }) => "witness: two writers".into(),
-            Finding::Breach(Breach::CidTwice { .. }) => "witness: identifier in flight".into(),
-            Finding::Breach(Breach::Unfenced { .. }) => "witness: answer before a fence".into(),
-            Finding::Breach(Breach::Unlocked { .. }) => "witness: answer without the lock".into(),
-            Finding::Breach(Breach::Unwritten { .. }) => "witness: entry not written".into(),
-            Finding::Breach(Breach::NotPending { .. }) => "witness: answered before".into(),
-            Finding::Breach(Breach::Early { .. }) => "witness: answer before its completion".into(),
-            Finding::Breach(Breach::NoCommandId { .. }) => "witness: identifier 0xffff".into(),
-            Finding::Breach(Breach::Overwritten { .. }) => "witness: entry overwritten".into(),
-            Finding::Breach(Breach::NoSeat { .. }) => "witness: no seat".into(),
-            Finding::Breach(Breach::ForeignDoorbell { .. }) => "witness: foreign doorbell".into(),
+            Finding::Breach(Breach::DoorbellValue { .. }) => "monitor: doorbell value".into(),
+            Finding::Breach(Breach::Outstanding { .. }) => "monitor: outstanding".into(),
+            Finding::Breach(Breach::HeadBeyondTail { .. }) => "monitor: head beyond tail".into(),
+            Finding::Breach(Breach::Writers { .. }) => "monitor: two writers".into(),
+            Finding::Breach(Breach::CidTwice { .. }) => "monitor: identifier in flight".into(),
+            Finding::Breach(Breach::Unfenced { .. }) => "monitor: answer before a fence".into(),
+            Finding::Breach(Breach::Unlocked { .. }) => "monitor: answer without the lock".into(),
+            Finding::Breach(Breach::Unwritten { .. }) => "monitor: entry not written".into(),
+            Finding::Breach(Breach::NotPending { .. }) => "monitor: answered before".into(),
+            Finding::Breach(Breach::Early { .. }) => "monitor: answer before its completion".into(),
+            Finding::Breach(Breach::NoCommandId { .. }) => "monitor: identifier 0xffff".into(),
+            Finding::Breach(Breach::Overwritten { .. }) => "monitor: entry overwritten".into(),
+            Finding::Breach(Breach::NoSeat { .. }) => "monitor: no hazard".into(),
+            Finding::Breach(Breach::ForeignDoorbell { .. }) => "monitor: foreign doorbell".into(),
             Finding::Answers { answers: 0, .. } => "record: no answer".into(),
             Finding::Answers { .. } => "record: answered twice".into(),
-            Finding::Status { status, .. } if status & 0xffff == abi::STATUS_LIBRARY | abi::TIMED_OUT => {
+            Finding::Status { status, .. }
+                if status & 0xffff == abi::STATUS_LIBRARY | abi::STATUS_TIMED_OUT =>
+            {
                 "no progress: timed out".into()
             }
-            Finding::Status { status, .. } if status & 0xffff == abi::STATUS_LIBRARY | abi::NOT_SUBMITTED => {
+            Finding::Status { status, .. }
+                if status & 0xffff == abi::STATUS_LIBRARY | abi::STATUS_NOT_SUBMITTED =>
+            {
                 "no progress: not submitted".into()
             }
             Finding::Status { .. } => "record: status".into(),

@@ -106,7 +106,7 @@ impl Rig {
             records: self.records.address(),
             results: self.results.address(),
             seed: self.data_seed(),
-            submit_deadline_ns: case.submit_deadline.as_nanos() as u64,
+            submit_timeout_ns: case.submit_deadline.as_nanos() as u64,
             commands: case.commands,
             batch: case.batch,
             async_depth: case.async_depth,
@@ -164,11 +164,11 @@ impl Rig {
         Ok((0..lanes).map(|lane| peek(queue.quarantine + 4 * lane)).collect())
     }
 
-    /// Completion words of queue `index` that are armed and not answered.
+    /// Completion slots of queue `index` that are armed and not answered.
     pub fn pending(&self, index: usize) -> anyhow::Result<usize> {
         let queue = self.attachment.queue(index)?;
         let words = (u64::from(queue.warp_slots) * 32) << queue.token_shift;
-        let pending = |at: &u64| peek::<u32>(queue.words + 4 * at) & abi::WORD_PENDING != 0;
+        let pending = |at: &u64| peek::<u32>(queue.words + 4 * at) & abi::SLOT_PENDING != 0;
         Ok((0..words).filter(pending).count())
     }
 

@@ -83,7 +83,7 @@ impl Scenario {
         let rig = &simulation.rig;
         match self {
             Scenario::Dead | Scenario::Pauses => {
-                let codes = [abi::TIMED_OUT, abi::NOT_SUBMITTED, abi::NO_CID];
+                let codes = [abi::STATUS_TIMED_OUT, abi::STATUS_NOT_SUBMITTED, abi::STATUS_NO_CID];
                 outcome.findings.extend(rig.check_records(&codes)?);
             }
             _ => outcome.findings.extend(rig.check_success()?),

@@ -18,8 +18,8 @@ use warpbell_softctl::{SoftConfig, SoftDevice};
 use crate::case::{Case, Draw};
 use crate::cpu_launch;
 use crate::findings::{Finding, lines};
+use crate::monitor::Monitor;
 use crate::rig::SoftRig;
-use crate::witness::Witness;
 
 /// Rounds in which nobody acts before time leaps. A doorbell in a store buffer leaves it within fewer.
 const QUIET_ROUNDS: u32 = 96;
@@ -79,7 +79,7 @@ pub struct Simulation {
     /// Device, queues, memory.
     pub rig: SoftRig,
     module: Module,
-    witness: Arc<Mutex<Witness>>,
+    monitor: Arc<Mutex<Monitor>>,
     events: Arc<Mutex<VecDeque<(Duration, Event)>>>,
     draw: Draw,
     /// Time that deadlines may take before the run counts as stuck.
@@ -103,15 +103,15 @@ impl Simulation {
         let soft = SoftDevice::stepped(config).context("soft controller")?;
         let rig = SoftRig::new(case, soft)?;
         let queues: Result<Vec<_>, _> = (0..case.queues as usize).map(|i| rig.attachment.queue(i)).collect();
-        // Shadow doorbells are ordinary stores, which the witness does not read as doorbells.
+        // Shadow doorbells are ordinary stores, which the monitor does not read as doorbells.
         let watched: Vec<_> =
             queues?.into_iter().filter(|queue| queue.flags & abi::QUEUE_SHADOW == 0).collect();
-        let witness = Witness::new(&watched, case.start).reading_rings();
+        let monitor = Monitor::new(&watched, case.start).reading_rings();
         let waits = case.deadline + case.submit_deadline.max(case.deadline);
         Ok(Simulation {
             rig,
             module: module.clone(),
-            witness: Arc::new(Mutex::new(witness)),
+            monitor: Arc::new(Mutex::new(monitor)),
             events: Arc::default(),
             draw: Draw::new(case.seed),
             limit: waits * (case.commands + 2),
@@ -150,13 +150,13 @@ impl Simulation {
         let elapsed = self.now() - start;
         drop(worker);
         let mut findings: Vec<Finding> = trouble.into_iter().collect();
-        findings.extend(self.witness.lock().breaches().iter().cloned().map(Finding::Breach));
+        findings.extend(self.monitor.lock().breaches().iter().cloned().map(Finding::Breach));
         Ok(Outcome { findings, counters, elapsed, history: self.history() })
     }
 
     /// Commands of queue `index` that the controller was told of and that were not reported complete.
     pub fn outstanding(&self, index: usize) -> u64 {
-        self.witness.lock().outstanding(index)
+        self.monitor.lock().outstanding(index)
     }
 
     fn now(&self) -> Duration {
@@ -188,7 +188,7 @@ impl Simulation {
                 State::Deadlock(lanes) => return Some(Finding::Deadlock(lanes.clone())),
                 State::Fault(fault) => return Some(Finding::Fault(fault.clone())),
             };
-            let (elapsed, rung) = (self.now() - start, self.witness.lock().rung());
+            let (elapsed, rung) = (self.now() - start, self.monitor.lock().rung());
             let may = controller(&self.rig, &Moment { elapsed, round, rung, idle });
             if may != allowed {
                 self.note(if may { Event::Resumed } else { Event::Stalled });
@@ -225,9 +225,9 @@ impl Simulation {
         let doorbells = soft.doorbells();
         let (base, sink) = (doorbells.window().as_ptr() as u64, doorbells.sink());
         let sink: Arc<dyn DoorbellSink> = sink.context("a stepped controller has a doorbell sink")?;
-        let (witness, events, clock) = (self.witness.clone(), self.events.clone(), soft.clone());
+        let (monitor, events, clock) = (self.monitor.clone(), self.events.clone(), soft.clone());
         let ring = move |address: u64, value: u32| {
-            witness.lock().doorbell(address, value);
+            monitor.lock().doorbell(address, value);
             let mut events = events.lock();
             if events.len() == HISTORY {
                 events.pop_front();
@@ -235,8 +235,8 @@ impl Simulation {
             events.push_back((clock.clock().now(), Event::Doorbell { address, value }));
             sink.ring((address - base) as usize, value);
         };
-        let witness = self.witness.clone();
-        let watch = move |event: &MemoryEvent| witness.lock().observe(event);
+        let monitor = self.monitor.clone();
+        let watch = move |event: &MemoryEvent| monitor.lock().observe(event);
         let clock = move || soft.clock().now().as_nanos() as u64;
         Ok(Hooks::new().doorbell(ring).memory(watch).clock(clock))
     }

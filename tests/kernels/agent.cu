@@ -7,12 +7,12 @@ using namespace warpbell;
 struct agent_args {
     warpbell_namespace_ref ns;
     warpbell_buffer_ref buffer; // a block for each round of each lane of a compute warp
-    uint64_t boxes;             // mail_box<2>[compute], zeroed; 0: in the block's shared memory
+    uint64_t request_queues;    // request_queue<2>[compute], zeroed; 0: in the block's shared memory
     uint64_t placed;            // uint64_t: where that is, for who watches
     uint64_t records;           // agent_record[compute][32][rounds]
     uint64_t reports;           // agent_report[agents][32]
     uint64_t stop;
-    uint64_t deadline_ns; // of the clients
+    uint64_t timeout_ns; // of the clients
     uint64_t seed;
     uint32_t agents;
     uint32_t compute;
@@ -40,11 +40,12 @@ constexpr uint32_t slots = 2;
 
 template <class Scope> struct both {
     const agent_args& args;
-    mail_box<slots>* boxes;
+    request_queue<slots>* request_queues;
 
     template <sharing Mode, class Pause> WARPBELL_D void serve(uint32_t index) const {
         session<Mode> ssd(this_warp(), args.ns, index);
-        agent<Mode, slots, Scope, Pause> serve(ssd, args.buffer, {boxes, args.compute, index, args.agents});
+        agent<Mode, slots, Scope, Pause> serve(ssd, args.buffer,
+                                               {request_queues, args.compute, index, args.agents});
         const agent_report did = serve.run(reinterpret_cast<const uint32_t*>(args.stop));
         reinterpret_cast<agent_report*>(args.reports)[index * 32u + port::lane()] = did;
         ssd.detach(this_warp());
@@ -83,11 +84,11 @@ template <class Scope> struct both {
                 port::pause();
             }
             *data.data<uint64_t>() = content(where.start.value);
-            record(warp, round).wrote = write_each(group, io, where, data, args.deadline_ns).bits;
+            record(warp, round).wrote = write_each(group, io, where, data, args.timeout_ns).bits;
             *data.data<uint64_t>() = 0;
-            note(warp, round, read_each(group, io, where, data, args.deadline_ns));
+            note(warp, round, read_each(group, io, where, data, args.timeout_ns));
         }
-        if (args.deadline_ns == 0 && args.stop == 0) {
+        if (args.timeout_ns == 0 && args.stop == 0) {
             record(warp, 0).wrote |= flush(group, io).bits;
         }
     }
@@ -104,8 +105,8 @@ template <class Scope> struct both {
             if ((args.flags & goes_at_once) != 0) {
                 return;
             }
-            record(warp, round + 1u).wrote = wait_each(group, io, move(second), args.deadline_ns).bits;
-            record(warp, round).wrote = wait_each(group, io, move(first), args.deadline_ns).bits;
+            record(warp, round + 1u).wrote = wait_each(group, io, move(second), args.timeout_ns).bits;
+            record(warp, round).wrote = wait_each(group, io, move(first), args.timeout_ns).bits;
             for (uint32_t r = round; r < round + 2u; ++r) {
                 *span(warp, r).template data<uint64_t>() = 0;
                 mail_token token = read_each_async(group, io, block(warp, r), span(warp, r));
@@ -143,7 +144,7 @@ template <class Scope> struct both {
     }
 
     template <class Pause> WARPBELL_D void compute(uint32_t warp) const {
-        mail_client<slots, Scope, Pause> io(boxes[warp], args.buffer);
+        mail_client<slots, Scope, Pause> io(request_queues[warp], args.buffer);
         const auto work = [&](const auto& group) {
             if ((args.flags & by_opcode) != 0) {
                 return of_each_kind(group, io, warp);
@@ -177,19 +178,19 @@ template <class Scope> struct both {
 } // namespace
 
 WARPBELL_KERNEL(agent_test, agent_args) {
-    if (args.boxes != 0) {
-        both<in_device>{args, reinterpret_cast<mail_box<slots>*>(args.boxes)}.start();
+    if (args.request_queues != 0) {
+        both<in_device>{args, reinterpret_cast<request_queue<slots>*>(args.request_queues)}.start();
         return;
     }
-    auto* boxes = static_cast<mail_box<slots>*>(port::block_memory());
-    uint32_t* words = reinterpret_cast<uint32_t*>(boxes);
-    for (uint32_t i = port::thread_index(); i < sizeof(*boxes) / 4u * args.compute;
+    auto* request_queues = static_cast<request_queue<slots>*>(port::block_memory());
+    uint32_t* words = reinterpret_cast<uint32_t*>(request_queues);
+    for (uint32_t i = port::thread_index(); i < sizeof(*request_queues) / 4u * args.compute;
          i += port::block_threads()) {
         words[i] = 0;
     }
     if (port::thread_index() == 0) {
-        *reinterpret_cast<uint64_t*>(args.placed) = reinterpret_cast<uint64_t>(boxes);
+        *reinterpret_cast<uint64_t*>(args.placed) = reinterpret_cast<uint64_t>(request_queues);
     }
     port::sync_block();
-    both<in_block>{args, boxes}.start();
+    both<in_block>{args, request_queues}.start();
 }

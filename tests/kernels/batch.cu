@@ -8,7 +8,7 @@ struct requests_args {
     uint64_t records;           // request_record[2][groups][slots]: of the writes, of the reads
     uint64_t notes;             // uint32_t[2][threads]: what wait returned
     uint64_t seed;
-    uint64_t deadline_ns;
+    uint64_t timeout_ns;
     uint32_t submitters; // warps of a block with a queue
     uint32_t flags;
 };
@@ -86,7 +86,7 @@ template <sharing Mode, class Retry, class Group> class batcher {
   private:
     WARPBELL_D bool by_warps() const { return (args_.flags & by_warp) != 0; }
     WARPBELL_D void submit() {
-        ssd_ != nullptr ? batch_.submit(group_, *ssd_, args_.deadline_ns) : batch_.submit(group_);
+        ssd_ != nullptr ? batch_.submit(group_, *ssd_, args_.timeout_ns) : batch_.submit(group_);
     }
     WARPBELL_D status wait() { return ssd_ != nullptr ? batch_.wait(group_, *ssd_) : batch_.wait(group_); }
 

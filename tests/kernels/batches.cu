@@ -27,8 +27,8 @@ template <sharing Mode> WARPBELL_D void run_batches(const warpbell_queue_test_ar
         const u64 bytes = static_cast<u64>(blocks) * s.block_bytes();
         const u32 first = each ? 2u * port::lane() : 0u;
         const dma_span data = dma_span(args.buffer).subspan(first * s.block_bytes(), bytes);
-        const status answer = each ? read_each(warp, s, extent{lba(first), blocks}, data, args.deadline_ns)
-                                   : read(warp, s, extent{lba(0), blocks}, data, args.deadline_ns);
+        const status answer = each ? read_each(warp, s, extent{lba(first), blocks}, data, args.timeout_ns)
+                                   : read(warp, s, extent{lba(0), blocks}, data, args.timeout_ns);
         warpbell_test_record& record = records[port::lane()];
         ++record.answers;
         record.status = answer.bits;
@@ -42,19 +42,19 @@ template <sharing Mode> WARPBELL_D void run_batches(const warpbell_queue_test_ar
         }
         switch (args.mode) {
         case mode_whole:
-            token = s.queue().submit_whole(warp, want, entry, args.submit_deadline_ns);
+            token = s.queue().submit_whole(warp, want, entry, args.submit_timeout_ns);
             break;
         case mode_try:
             token = s.queue().try_submit(warp, want, entry);
             break;
         default:
-            token = s.queue().submit(warp, want, entry, args.submit_deadline_ns);
+            token = s.queue().submit(warp, want, entry, args.submit_timeout_ns);
             break;
         }
         warpbell_test_record& record = records[(warp_number() * 32u + port::lane()) * args.commands + round];
         record.cid = token.in_flight() ? token.cid() : ~0u;
         const status answer = args.mode == mode_abandon ? s.queue().abandon(move(token))
-                                                        : s.queue().wait(warp, move(token), args.deadline_ns);
+                                                        : s.queue().wait(warp, move(token), args.timeout_ns);
         if (want) {
             ++record.answers;
             record.status = answer.bits;

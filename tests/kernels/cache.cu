@@ -14,7 +14,7 @@ struct cache_args {
     uint64_t seed;
     uint64_t first_byte, words, shared_words; // of the array
     uint64_t page, by_warp, by_step;          // which pages a warp asks for
-    uint64_t held_page, deadline_ns;
+    uint64_t held_page, timeout_ns;
     uint32_t steps;
     uint32_t over_volume;
     uint32_t kind;  // of cache
@@ -162,7 +162,7 @@ template <class Cache> class pages_of {
     WARPBELL_D void all() {
         for (uint32_t step = 0; step < args_.steps; ++step) {
             const uint64_t page = args_.page + warp_number() * args_.by_warp + step * args_.by_step;
-            auto guard = cache_.acquire(warp, page, args_.deadline_ns);
+            auto guard = cache_.acquire(warp, page, args_.timeout_ns);
             if (warp.is_leader()) {
                 note_of(step).status = guard.result().bits;
                 for (uint32_t at = 0; guard && at < cache_.page_bytes() / 8u; ++at) {

@@ -25,7 +25,7 @@ template <sharing Mode> class one_lane_warp {
         for (u32 first = 0; first < args_.commands; first += args_.async_depth) {
             for (u32 k = 0; k < args_.async_depth; ++k) {
                 tokens_[k] = queue_.submit(this_thread(), true, entry_of(number_of(first + k)),
-                                           args_.submit_deadline_ns);
+                                           args_.submit_timeout_ns);
             }
             for (u32 k = 0; k < args_.async_depth; ++k) {
                 wait(number_of(first + k), tokens_[k]);
@@ -48,7 +48,7 @@ template <sharing Mode> class one_lane_warp {
 
     WARPBELL_D void wait(u32 number, io_token& token) {
         const u64 bits = token.bits();
-        note(number, queue_.wait(this_thread(), move(token), args_.deadline_ns));
+        note(number, queue_.wait(this_thread(), move(token), args_.timeout_ns));
         if (!(args_.flags & WARPBELL_TEST_STALE_TOKEN)) {
             token.reset();
             return;

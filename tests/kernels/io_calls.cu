@@ -1,4 +1,4 @@
-// Kernel `io_call_test`: the calls of commands.cuh, outstanding.cuh and merge.cuh. The lanes of the mask
+// Kernel `io_call_test`: the calls of commands.cuh, outstanding.cuh and coalesce.cuh. The lanes of the mask
 // `batch` call together, each with `async_depth` blocks of the buffer; bits 7:0 of `mode` say what, those
 // above in which form (of `cancel`: of which command). A lane's record has its status, in `payload` whether
 // the data was right (1) or not (2), in `found` what else the mode tells.
@@ -14,7 +14,7 @@ enum class call : u32 {
     fua,
     any,
     cancel,
-    merged,
+    coalesced,
     split,
     each,
     flush,
@@ -51,8 +51,8 @@ template <sharing Mode> class caller {
         case call::cancel:
             answer = cancels();
             break;
-        case call::merged:
-            answer = merges();
+        case call::coalesced:
+            answer = coalesces();
             break;
         case call::split:
             answer = splits();
@@ -67,7 +67,7 @@ template <sharing Mode> class caller {
             answer = waits_for_mixed();
             break;
         default:
-            answer = read_each(group_, s_, block(lane_), part(0), args_.deadline_ns);
+            answer = read_each(group_, s_, block(lane_), part(0), args_.timeout_ns);
             break;
         }
         record().status = answer.bits;
@@ -91,49 +91,49 @@ template <sharing Mode> class caller {
     // ---- a call in the form that is asked for
 
     WARPBELL_D status each_of(io_token&& token) {
-        return wait_each(group_, s_, move(token), args_.deadline_ns);
+        return wait_each(group_, s_, move(token), args_.timeout_ns);
     }
-    WARPBELL_D status all_of(io_token&& token) { return wait(group_, s_, move(token), args_.deadline_ns); }
+    WARPBELL_D status all_of(io_token&& token) { return wait(group_, s_, move(token), args_.timeout_ns); }
     WARPBELL_D status end(status begun) {
-        return begun.ok() ? wait(group_, s_, request_, args_.deadline_ns) : begun;
+        return begun.ok() ? wait(group_, s_, request_, args_.timeout_ns) : begun;
     }
     WARPBELL_D status compares_each(extent where, const dma_span& with) {
-        return form_ == form::waits   ? compare_each(group_, s_, where, with, args_.deadline_ns)
+        return form_ == form::waits   ? compare_each(group_, s_, where, with, args_.timeout_ns)
                : form_ == form::token ? each_of(compare_each_async(group_, s_, where, with))
                                       : end(compare_each_async(group_, s_, request_, where, with));
     }
     WARPBELL_D status compares_all(extent where, const dma_span& with) {
-        return form_ == form::waits   ? compare(group_, s_, where, with, args_.deadline_ns)
+        return form_ == form::waits   ? compare(group_, s_, where, with, args_.timeout_ns)
                : form_ == form::token ? all_of(compare_async(group_, s_, where, with))
                                       : end(compare_async(group_, s_, request_, where, with));
     }
     WARPBELL_D status zeroes_each(extent where) {
-        return form_ == form::waits   ? write_zeroes_each(group_, s_, where, args_.deadline_ns)
+        return form_ == form::waits   ? write_zeroes_each(group_, s_, where, args_.timeout_ns)
                : form_ == form::token ? each_of(write_zeroes_each_async(group_, s_, where))
                                       : end(write_zeroes_each_async(group_, s_, request_, where));
     }
     WARPBELL_D status zeroes_all(extent where) {
-        return form_ == form::waits   ? write_zeroes(group_, s_, where, args_.deadline_ns)
+        return form_ == form::waits   ? write_zeroes(group_, s_, where, args_.timeout_ns)
                : form_ == form::token ? all_of(write_zeroes_async(group_, s_, where))
                                       : end(write_zeroes_async(group_, s_, request_, where));
     }
     WARPBELL_D status forces_each(extent to, const dma_span& from) {
-        return form_ == form::waits   ? write_fua_each(group_, s_, to, from, args_.deadline_ns)
+        return form_ == form::waits   ? write_fua_each(group_, s_, to, from, args_.timeout_ns)
                : form_ == form::token ? each_of(write_fua_each_async(group_, s_, to, from))
                                       : end(write_fua_each_async(group_, s_, request_, to, from));
     }
     WARPBELL_D status forces_all(extent to, const dma_span& from) {
-        return form_ == form::waits   ? write_fua(group_, s_, to, from, args_.deadline_ns)
+        return form_ == form::waits   ? write_fua(group_, s_, to, from, args_.timeout_ns)
                : form_ == form::token ? all_of(write_fua_async(group_, s_, to, from))
                                       : end(write_fua_async(group_, s_, request_, to, from));
     }
     WARPBELL_D status brings_each(extent from, const dma_span& to) {
-        return form_ == form::waits   ? read_fua_each(group_, s_, from, to, args_.deadline_ns)
+        return form_ == form::waits   ? read_fua_each(group_, s_, from, to, args_.timeout_ns)
                : form_ == form::token ? each_of(read_fua_each_async(group_, s_, from, to))
                                       : end(read_fua_each_async(group_, s_, request_, from, to));
     }
     WARPBELL_D status brings_all(extent from, const dma_span& to) {
-        return form_ == form::waits   ? read_fua(group_, s_, from, to, args_.deadline_ns)
+        return form_ == form::waits   ? read_fua(group_, s_, from, to, args_.timeout_ns)
                : form_ == form::token ? all_of(read_fua_async(group_, s_, from, to))
                                       : end(read_fua_async(group_, s_, request_, from, to));
     }
@@ -142,7 +142,7 @@ template <sharing Mode> class caller {
 
     // Odd lanes compare with something else.
     WARPBELL_D status compares() {
-        const status got = read_each(group_, s_, block(lane_), part(0), args_.deadline_ns);
+        const status got = read_each(group_, s_, block(lane_), part(0), args_.timeout_ns);
         check(got.ok() && word(0) == content(lane_));
         word(0) ^= lane_ & 1u;
         const status each = compares_each(block(lane_), part(0));
@@ -158,7 +158,7 @@ template <sharing Mode> class caller {
         for (u32 k = 0; k < 2; ++k) {
             word(k) = 1;
             const u64 number = lane_ + 32u * k;
-            const status got = read_each(group_, s_, block(number), part(k), args_.deadline_ns);
+            const status got = read_each(group_, s_, block(number), part(k), args_.timeout_ns);
             check(got.ok() && word(k) == (number < 48 ? 0 : content(number)));
         }
         return each;
@@ -171,11 +171,11 @@ template <sharing Mode> class caller {
             mine = block(lane_);
         }
         const dma_span list = dma_span(args_.buffer).subspan(args_.flags, 16 * 32);
-        const status answer = form_ == form::waits ? deallocate(group_, s_, mine, list, args_.deadline_ns)
+        const status answer = form_ == form::waits ? deallocate(group_, s_, mine, list, args_.timeout_ns)
                                                    : all_of(deallocate_async(group_, s_, mine, list));
         group_.sync();
         word(0) = 1;
-        const status got = read_each(group_, s_, block(lane_), part(0), args_.deadline_ns);
+        const status got = read_each(group_, s_, block(lane_), part(0), args_.timeout_ns);
         check(got.ok());
         record().found = word(0);
         return answer;
@@ -205,9 +205,9 @@ template <sharing Mode> class caller {
     // What was written before is durable then.
     WARPBELL_D status flushes() {
         word(0) = ~content(lane_);
-        const status written = write_each(group_, s_, block(lane_), part(0), args_.deadline_ns);
+        const status written = write_each(group_, s_, block(lane_), part(0), args_.timeout_ns);
         check(written.ok());
-        return form_ == form::waits   ? flush(group_, s_, args_.deadline_ns)
+        return form_ == form::waits   ? flush(group_, s_, args_.timeout_ns)
                : form_ == form::token ? all_of(flush_async(group_, s_))
                                       : end(flush_async(group_, s_, request_));
     }
@@ -246,7 +246,7 @@ template <sharing Mode> class caller {
         status worst;
         u32 answered = 0;
         for (;;) {
-            const any_status one = wait_any(group_, s_, tokens, args_.deadline_ns);
+            const any_status one = wait_any(group_, s_, tokens, args_.timeout_ns);
             const bool none = one.index == any_status::none;
             // Of the first the data differs: nobody has read it.
             const bool right =
@@ -260,7 +260,7 @@ template <sharing Mode> class caller {
             }
         }
         record().found = answered;
-        const status rest = wait_all(group_, s_, tokens, args_.deadline_ns);
+        const status rest = wait_all(group_, s_, tokens, args_.timeout_ns);
         return worst.ok() ? rest : worst;
     }
 
@@ -269,11 +269,11 @@ template <sharing Mode> class caller {
         io_token tokens[4];
         status result;
         for (u32 k = 0; k < 4; ++k) {
-            tokens[k] = read_each_async(group_, s_, block(lane_ * 4u + k), part(k), args_.deadline_ns);
+            tokens[k] = read_each_async(group_, s_, block(lane_ * 4u + k), part(k), args_.timeout_ns);
         }
         u32 answered = 0;
         for (u32 n = 0; n < 2; ++n) {
-            const any_status one = wait_any(group_, s_, tokens, args_.deadline_ns);
+            const any_status one = wait_any(group_, s_, tokens, args_.timeout_ns);
             if (one.index == any_status::none) {
                 return one.result;
             }
@@ -281,12 +281,12 @@ template <sharing Mode> class caller {
             result = one.result.ok() ? result : one.result;
             check(!one.result.ok() || word(one.index) == content(lane_ * 4u + one.index));
         }
-        const status rest = wait_all(group_, s_, tokens, args_.deadline_ns);
+        const status rest = wait_all(group_, s_, tokens, args_.timeout_ns);
         for (u32 k = 0; k < 4; ++k) {
             check(!rest.ok() || word(k) == content(lane_ * 4u + k));
         }
         record().found = port::population(answered);
-        const any_status nothing = wait_any(group_, s_, tokens, args_.deadline_ns);
+        const any_status nothing = wait_any(group_, s_, tokens, args_.timeout_ns);
         check(nothing.index == any_status::none && nothing.result.ok());
         return result.ok() ? rest : result;
     }
@@ -316,7 +316,7 @@ template <sharing Mode> class caller {
     WARPBELL_D status cancels() {
         io_token token = start();
         const u64 begin_ns = port::clock_ns();
-        while (args_.flags != 0 && port::clock_ns() - begin_ns < args_.submit_deadline_ns) {
+        while (args_.flags != 0 && port::clock_ns() - begin_ns < args_.submit_timeout_ns) {
             port::pause();
         }
         // Of one command for all lanes each has the answer.
@@ -329,7 +329,7 @@ template <sharing Mode> class caller {
     }
 
     // Lane n has block n, without those of the mask `flags`; writes them, reads them back.
-    WARPBELL_D status merges() {
+    WARPBELL_D status coalesces() {
         optional<extent> mine;
         if ((args_.flags >> lane_ & 1u) == 0) {
             mine = block(lane_);
@@ -337,9 +337,9 @@ template <sharing Mode> class caller {
         const dma_span data = dma_span(args_.buffer).subspan(lane_ * s_.block_bytes(), s_.block_bytes());
         u64& first = *data.template data<u64>();
         first = ~content(lane_);
-        const status written = write_merged(group_, s_, mine, data, args_.deadline_ns);
+        const status written = write_coalesced(group_, s_, mine, data, args_.timeout_ns);
         first = 0;
-        const status got = read_merged(group_, s_, mine, data, args_.deadline_ns);
+        const status got = read_coalesced(group_, s_, mine, data, args_.timeout_ns);
         check(got.ok() && first == (mine ? ~content(lane_) : 0));
         record().found = got.bits;
         return written;
@@ -349,13 +349,13 @@ template <sharing Mode> class caller {
     WARPBELL_D status splits() {
         const u64 bytes = s_.block_bytes();
         const dma_span data = dma_span(args_.buffer).subspan(8, 64 * bytes);
-        const status whole = read(group_, s_, {lba(0), 64}, data, args_.deadline_ns);
+        const status whole = read(group_, s_, {lba(0), 64}, data, args_.timeout_ns);
         for (u64 i = lane_; whole.ok() && i < 64; i += 32) {
             check(*data.subspan(i * bytes, bytes).template data<u64>() == content(i));
         }
         group_.sync();
         const dma_span mine = data.subspan(2 * lane_ * bytes, 2 * bytes);
-        const status each = read_each(group_, s_, extent{lba(2 * lane_ + 1), 2}, mine, args_.deadline_ns);
+        const status each = read_each(group_, s_, extent{lba(2 * lane_ + 1), 2}, mine, args_.timeout_ns);
         for (u32 i = 0; each.ok() && i < 2; ++i) {
             check(*mine.subspan(i * bytes, bytes).template data<u64>() == content(2 * lane_ + 1 + i));
         }

@@ -1,4 +1,4 @@
-// Kernel `io_rule_test`: calls of io.cuh, commands.cuh, merge.cuh and outstanding.cuh that show one rule
+// Kernel `io_rule_test`: calls of io.cuh, commands.cuh, coalesce.cuh and outstanding.cuh that show one rule
 // each. One warp with `blocks` blocks for each lane, and data of as many; `mode` says what. A lane's record
 // has its status, blocks that hold something else in `wrong`, and in `pad` what else the mode tells.
 #include "src/common.cuh"
@@ -8,7 +8,7 @@ struct rule_args {
     warpbell_buffer_ref buffer;
     uint64_t records; // rule_record[32]
     uint64_t seed;
-    uint64_t deadline_ns;
+    uint64_t timeout_ns;
     uint32_t mode;
     uint32_t blocks;
     uint32_t rounds;
@@ -71,15 +71,15 @@ template <sharing Mode> class rules {
         case rule::clipped:
             return write(warp_, s_, blocks(0, 5), data(8, 5));
         case rule::gap_in_blocks:
-            return reads_merged(2u * lane_, data(lane_, 1));
+            return reads_coalesced(2u * lane_, data(lane_, 1));
         case rule::gap_in_memory:
-            return reads_merged(lane_, data(2u * lane_, 1));
+            return reads_coalesced(lane_, data(2u * lane_, 1));
         case rule::two_buffers:
             return reads_two_buffers();
         case rule::copies:
             return reads_by_copies();
         case rule::neighbours:
-            return reads_merged(lane_, data(lane_, 1));
+            return reads_coalesced(lane_, data(lane_, 1));
         case rule::cancelled:
             return cancels();
         case rule::forced:
@@ -120,9 +120,9 @@ template <sharing Mode> class rules {
         return wait_each(warp_, s_, move(token));
     }
 
-    WARPBELL_D status reads_merged(u64 block, const dma_span& to) {
+    WARPBELL_D status reads_coalesced(u64 block, const dma_span& to) {
         *to.data<u64>() = 0;
-        const status said = read_merged(warp_, s_, blocks(block, 1), to);
+        const status said = read_coalesced(warp_, s_, blocks(block, 1), to);
         record().wrong = *to.data<u64>() != content(block);
         return said;
     }
@@ -137,12 +137,12 @@ template <sharing Mode> class rules {
             own.iova += half;
         }
         const u64 at = lane_ < 16u ? half - (16u - lane_) * bytes : (lane_ - 16u) * bytes;
-        return reads_merged(lane_, dma_span(own).subspan(at, bytes));
+        return reads_coalesced(lane_, dma_span(own).subspan(at, bytes));
     }
     // One buffer, of which each lane has a reference of its own.
     WARPBELL_D status reads_by_copies() {
         const warpbell_buffer_ref own = args_.buffer;
-        return reads_merged(lane_, dma_span(own).subspan(lane_ * s_.block_bytes(), s_.block_bytes()));
+        return reads_coalesced(lane_, dma_span(own).subspan(lane_ * s_.block_bytes(), s_.block_bytes()));
     }
 
     WARPBELL_D status cancels() {

@@ -1,6 +1,6 @@
-// Kernel `recovery_test`: flushes on a queue that the host gives up, which the groups of a warp reattach from
-// by themselves. Each lane notes of each of its `commands` commands the first answer, and what reattaching
-// said.
+// Kernel `recovery_test`: flushes on a queue that the host gives up, which the groups of a warp
+// switch_to_successor from by themselves. Each lane notes of each of its `commands` commands the first
+// answer, and what reattaching said.
 #include "src/abi_check.h"
 #include "src/common.cuh"
 
@@ -20,10 +20,10 @@ WARPBELL_D void run_recovery(const warpbell_queue_test_args& args, const Group& 
     u64 lost = 0;
     for (u32 round = 0; round < args.commands; ++round) {
         warpbell_test_record& record = records[round];
-        io_token token = s.queue().submit(group, true, entry, args.deadline_ns);
+        io_token token = s.queue().submit(group, true, entry, args.timeout_ns);
         record.cid = token.in_flight() ? token.cid() : ~0u;
         const u64 bits = token.bits();
-        const status first = s.queue().wait(group, move(token), args.deadline_ns);
+        const status first = s.queue().wait(group, move(token), args.timeout_ns);
         ++record.answers;
         record.status = first.bits;
         // A token of the queue before, while a command of this one may have its id.
@@ -37,7 +37,7 @@ WARPBELL_D void run_recovery(const warpbell_queue_test_args& args, const Group& 
             continue;
         }
         lost = bits;
-        const status back = s.reattach(group, args.submit_deadline_ns);
+        const status back = s.switch_to_successor(group, args.submit_timeout_ns);
         record.payload = 1u << 31 | back.bits;
         if (!back.ok()) {
             break;
@@ -87,11 +87,11 @@ template <sharing Mode> WARPBELL_D void run_retries(const warpbell_queue_test_ar
     for (u32 round = 0; round < args.commands; ++round) {
         status answer;
         if (args.mode == by_each) {
-            answer = read_each(warp, s, extent{lba(lane), 1}, data, args.deadline_ns);
+            answer = read_each(warp, s, extent{lba(lane), 1}, data, args.timeout_ns);
         } else if (args.mode == by_whole) {
-            answer = read(warp, s, extent{lba(warp_number()), 1}, data, args.deadline_ns);
+            answer = read(warp, s, extent{lba(warp_number()), 1}, data, args.timeout_ns);
         } else {
-            answer = flush(warp, s, args.deadline_ns);
+            answer = flush(warp, s, args.timeout_ns);
         }
         ++records[round].answers;
         records[round].status = answer.bits;

@@ -7,7 +7,7 @@ struct pieces_args {
     warpbell_buffer_ref buffer; // as large as all warps' blocks
     uint64_t records;           // piece_record[warps][rounds][32]
     uint64_t seed;
-    uint64_t deadline_ns;
+    uint64_t timeout_ns;
     uint32_t mode;
     uint32_t blocks; // of a lane
     uint32_t rounds;
@@ -117,8 +117,8 @@ template <sharing Mode> class splitter : region<Mode> {
             io_request<2> low, high;
             start(low, round, 0, all / 2u, true);
             start(high, round, all / 2u, all / 2u, true);
-            const status later = wait(warp_, s_, high, args_.deadline_ns);
-            const status said = wait(warp_, s_, low, args_.deadline_ns);
+            const status later = wait(warp_, s_, high, args_.timeout_ns);
+            const status said = wait(warp_, s_, low, args_.timeout_ns);
             note(round, detail::worse_of(said, later), low.bytes() + high.bytes());
             check(low, round, 0, 32);
             check(high, round, all / 2u, 32);
@@ -148,7 +148,7 @@ template <sharing Mode> class splitter : region<Mode> {
             said = said ? said : now;
             port::pause();
         }
-        const status last = wait(warp_, s_, request, args_.deadline_ns);
+        const status last = wait(warp_, s_, request, args_.timeout_ns);
         note(round, last, request.bytes());
         check(request, round, whole ? 0 : own, whole ? 32u : 1u);
         record(round).pad |= !wait_all(warp_, s_, tokens).ok();
@@ -200,7 +200,7 @@ template <sharing Mode> class orderer : region<Mode> {
                             : write_async(warp_, s_, order, blocks(0, 32), data(room(k), 32));
     }
     template <ordering Order> WARPBELL_D void take_one(io_order<Order, depth>& order, u32 k) {
-        const ordered_answer said = take(warp_, s_, order, args_.deadline_ns);
+        const ordered_answer said = take(warp_, s_, order, args_.timeout_ns);
         note(k, said.result, said.bytes);
         if (Order == ordering::delivery && said.result.ok()) {
             record(k).wrong = !holds(room(k) + lane_, content(first_ + room(k) + lane_));

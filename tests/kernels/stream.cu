@@ -13,7 +13,7 @@ struct stream_args {
     uint64_t notes;   // tile_note[blocks]
     uint64_t seed;
     uint64_t compute_ns;
-    uint64_t deadline_ns;
+    uint64_t timeout_ns;
     uint32_t shape; // which instantiation
     uint32_t flags;
 };
@@ -85,8 +85,8 @@ template <uint32_t Stages, class Tiles, class Group> class streamer {
         if ((args_.flags & by_verbs) != 0) {
             refused = verbs();
         } else {
-            told = tiles_.for_each(
-                group_, [&](const stream_tile& tile) { use(tile, at_++); }, args_.deadline_ns);
+            told =
+                tiles_.for_each(group_, [&](const stream_tile& tile) { use(tile, at_++); }, args_.timeout_ns);
         }
         const status left = tiles_.detach(group_);
         if (group_.thread_rank() == 0) {
@@ -124,11 +124,11 @@ template <uint32_t Stages, class Tiles, class Group> class streamer {
         }
         status may = tiles_.producer_acquire(group_);
         for (; may.ok(); may = tiles_.producer_acquire(group_)) {
-            bad += tiles_.producer_commit(group_, args_.deadline_ns).ok() ? 0 : 1u;
+            bad += tiles_.producer_commit(group_, args_.timeout_ns).ok() ? 0 : 1u;
         }
         bad += may.is(code::no_room) || may.is(code::out_of_range) ? 0 : 1u;
         const uint32_t at = at_++;
-        const stream_tile tile = tiles_.consumer_wait(group_, args_.deadline_ns);
+        const stream_tile tile = tiles_.consumer_wait(group_, args_.timeout_ns);
         if constexpr (Left > 1) {
             bad += hold<Left - 1>(end);
         } else if ((args_.flags & waits_ahead) != 0) {

@@ -69,7 +69,10 @@ fn a_whole_batch_above_depth_minus_one_is_invalid_and_never_waits() {
         for (entries, batch) in [(2, 2), (4, 4), (8, 32)] {
             let (simulation, outcome) = run(&module, &case(sharing, entries, batch), WHOLE, false);
             outcome.expect_right(&simulation.rig.case);
-            assert_eq!(answers(&simulation), vec![abi::STATUS_LIBRARY | abi::INVALID_BATCH; batch as usize]);
+            assert_eq!(
+                answers(&simulation),
+                vec![abi::STATUS_LIBRARY | abi::STATUS_INVALID_BATCH; batch as usize]
+            );
             assert_eq!((outcome.counters.sqes, outcome.counters.doorbells), (0, 0));
             assert!(outcome.elapsed < Duration::from_millis(5), "{:?}", outcome.elapsed);
         }
@@ -84,7 +87,7 @@ fn an_attempt_takes_what_has_room_and_refuses_the_rest() {
         outcome.expect_right(&simulation.rig.case);
         let (done, refused): (Vec<u32>, Vec<u32>) =
             answers(&simulation).into_iter().partition(|status| *status == 0);
-        assert_eq!((done.len(), refused), (3, vec![abi::STATUS_LIBRARY | abi::NO_ROOM; 29]));
+        assert_eq!((done.len(), refused), (3, vec![abi::STATUS_LIBRARY | abi::STATUS_NO_ROOM; 29]));
         assert_eq!(outcome.counters.sqes, 3);
     }
 }
@@ -95,7 +98,7 @@ fn a_command_that_is_given_up_is_quarantined() {
     for sharing in MODES {
         let (simulation, outcome) = run(&module, &case(sharing, 64, 32), ABANDON, false);
         outcome.expect_right(&simulation.rig.case);
-        assert_eq!(answers(&simulation), vec![abi::STATUS_LIBRARY | abi::TIMED_OUT; 32]);
+        assert_eq!(answers(&simulation), vec![abi::STATUS_LIBRARY | abi::STATUS_TIMED_OUT; 32]);
         assert!(simulation.rig.quarantine(0).expect("masks").iter().all(|mask| *mask == 1));
         assert!(simulation.rig.attachment.take_alarm(0));
         assert!(outcome.elapsed < Duration::from_millis(5), "giving up does not wait: {:?}", outcome.elapsed);
@@ -109,7 +112,7 @@ fn a_lane_whose_every_identifier_timed_out_gets_them_back_by_reaping_and_submit_
         let case = Case { tokens: 1, ..case(sharing, 64, 32) };
         let (mut simulation, outcome) = run(&module, &case, mode, false);
         outcome.expect_right(&case);
-        assert_eq!(answers(&simulation), vec![abi::STATUS_LIBRARY | abi::TIMED_OUT; 32]);
+        assert_eq!(answers(&simulation), vec![abi::STATUS_LIBRARY | abi::STATUS_TIMED_OUT; 32]);
         while simulation.rig.soft.step() {}
         simulation.rig.clear().expect("records");
         let args = abi::QueueTestArgs { mode, ..simulation.rig.args() };
@@ -148,10 +151,13 @@ fn an_io_of_several_rounds_has_one_deadline() {
         assert_eq!(statuses, vec![0; 32], "{sharing:?}, mode {mode}: both rounds in time");
         let (statuses, elapsed) = split(&module, sharing, mode, 12);
         // A lane goes on as soon as its first is answered: some of the second are among the first 32 commands.
-        let late = statuses.iter().filter(|status| **status == abi::STATUS_LIBRARY | abi::TIMED_OUT).count();
+        let late =
+            statuses.iter().filter(|status| **status == abi::STATUS_LIBRARY | abi::STATUS_TIMED_OUT).count();
         assert!(late >= 24, "{sharing:?}, mode {mode}: {statuses:?}");
         assert!(
-            statuses.iter().all(|status| *status == 0 || *status == abi::STATUS_LIBRARY | abi::TIMED_OUT)
+            statuses
+                .iter()
+                .all(|status| *status == 0 || *status == abi::STATUS_LIBRARY | abi::STATUS_TIMED_OUT)
         );
         assert!(elapsed < Duration::from_micros(11_500), "{sharing:?}, mode {mode}: {elapsed:?}");
     }

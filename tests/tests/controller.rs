@@ -130,11 +130,14 @@ fn the_most_warps_use_every_command_id_but_ffff() {
     let case = Case { warps_per_block: 8, deadline: Duration::from_secs(60), ..case };
     let mut simulation = Simulation::new(&case).expect("a rig");
     let mut outcome = simulation.run().expect("a run");
-    outcome.findings.extend(simulation.rig.check_records(&[abi::NO_CID]).expect("records"));
+    outcome.findings.extend(simulation.rig.check_records(&[abi::STATUS_NO_CID]).expect("records"));
     outcome.expect_right(&case);
     for (command, record) in simulation.rig.records().expect("records").iter().enumerate() {
-        let expected =
-            if command == 0xffff { (!0, abi::STATUS_LIBRARY | abi::NO_CID) } else { (command as u32, 0) };
+        let expected = if command == 0xffff {
+            (!0, abi::STATUS_LIBRARY | abi::STATUS_NO_CID)
+        } else {
+            (command as u32, 0)
+        };
         assert_eq!((record.cid, record.status, record.answers), (expected.0, expected.1, 1));
     }
 }
@@ -274,6 +277,6 @@ fn an_io_past_the_end_is_refused_without_asking_the_controller() {
     let last = case.blocks() - 4;
     let result = each_unit(&mut simulation, 100, 8, 1, last);
     assert_eq!((result.errors, result.error_lba), (1, last));
-    assert_eq!(result.error_status, abi::STATUS_LIBRARY | abi::OUT_OF_RANGE);
+    assert_eq!(result.error_status, abi::STATUS_LIBRARY | abi::STATUS_OUT_OF_RANGE);
     assert_eq!(simulation.rig.soft.statistics().commands(NvmOpcode::READ), 0);
 }

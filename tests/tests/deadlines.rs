@@ -48,8 +48,8 @@ fn every_lane_returns_by_its_deadline_from_a_dead_controller() {
         let case = Case { seed, entries: 64, commands: 1, ..case("dead controller", sharing) };
         let mut simulation = Simulation::new(&case).expect("a rig");
         let outcome = run_stalled(&mut simulation);
-        expect_codes(&simulation, &outcome, &[abi::TIMED_OUT]);
-        assert_eq!(count(&simulation, abi::TIMED_OUT), 32);
+        expect_codes(&simulation, &outcome, &[abi::STATUS_TIMED_OUT]);
+        assert_eq!(count(&simulation, abi::STATUS_TIMED_OUT), 32);
         assert!(outcome.elapsed >= DEADLINE, "answered {:?} after the start", outcome.elapsed);
         assert!(outcome.elapsed <= DEADLINE * 5 / 4, "answered {:?} after the start", outcome.elapsed);
         assert!(simulation.rig.attachment.take_alarm(0), "the host was not told");
@@ -65,8 +65,11 @@ fn a_submission_without_room_is_refused_by_its_deadline_and_leaves_nothing_behin
             Case { entries: 2, commands: 1, submit_deadline: DEADLINE / 2, ..case("no room", sharing) };
         let mut simulation = Simulation::new(&case).expect("a rig");
         let outcome = run_stalled(&mut simulation);
-        expect_codes(&simulation, &outcome, &[abi::TIMED_OUT, abi::NOT_SUBMITTED]);
-        assert_eq!((count(&simulation, abi::TIMED_OUT), count(&simulation, abi::NOT_SUBMITTED)), (1, 31));
+        expect_codes(&simulation, &outcome, &[abi::STATUS_TIMED_OUT, abi::STATUS_NOT_SUBMITTED]);
+        assert_eq!(
+            (count(&simulation, abi::STATUS_TIMED_OUT), count(&simulation, abi::STATUS_NOT_SUBMITTED)),
+            (1, 31)
+        );
         assert_eq!(outcome.counters.sqes, 1, "what has no room is not written");
         assert!(outcome.elapsed <= (DEADLINE + DEADLINE / 2) * 5 / 4, "{:?}", outcome.elapsed);
         assert_eq!((quarantined(&simulation), simulation.rig.pending(0).expect("words")), (1, 1));
@@ -79,7 +82,7 @@ fn what_has_room_is_on_its_way_before_the_rest_waits() {
         let case = Case { entries: 8, commands: 1, ..case("partial grant", sharing) };
         let mut simulation = Simulation::new(&case).expect("a rig");
         let outcome = run_stalled(&mut simulation);
-        expect_codes(&simulation, &outcome, &[abi::TIMED_OUT, abi::NOT_SUBMITTED]);
+        expect_codes(&simulation, &outcome, &[abi::STATUS_TIMED_OUT, abi::STATUS_NOT_SUBMITTED]);
         assert_eq!((outcome.counters.sqes, outcome.counters.sq_doorbells), (7, 1), "{:?}", outcome.counters);
         assert_eq!(simulation.outstanding(0), 7);
     }
@@ -91,18 +94,18 @@ fn a_timed_out_identifier_is_not_used_again_before_its_completion() {
         let case = Case { entries: 64, commands: 2, tokens: 4, ..case("two dead kernels", sharing) };
         let mut simulation = Simulation::new(&Case { commands: 1, ..case }).expect("a rig");
         let first = run_stalled(&mut simulation);
-        expect_codes(&simulation, &first, &[abi::TIMED_OUT]);
+        expect_codes(&simulation, &first, &[abi::STATUS_TIMED_OUT]);
         let cids = |simulation: &Simulation| -> HashSet<u32> {
             simulation.rig.records().expect("records").iter().filter(|r| r.cid != !0).map(|r| r.cid).collect()
         };
         let old = cids(&simulation);
         assert_eq!(old.len(), 32);
         simulation.rig.clear().expect("records");
-        // The second kernel rebuilds what is in flight from the completion words alone.
+        // The second kernel rebuilds what is in flight from the completion slots alone.
         let second = run_stalled(&mut simulation);
-        expect_codes(&simulation, &second, &[abi::TIMED_OUT, abi::NOT_SUBMITTED]);
+        expect_codes(&simulation, &second, &[abi::STATUS_TIMED_OUT, abi::STATUS_NOT_SUBMITTED]);
         assert!(old.is_disjoint(&cids(&simulation)));
-        assert_eq!(quarantined(&simulation), 32 + count(&simulation, abi::TIMED_OUT) as u32);
+        assert_eq!(quarantined(&simulation), 32 + count(&simulation, abi::STATUS_TIMED_OUT) as u32);
     }
 }
 
@@ -112,7 +115,7 @@ fn late_completions_are_counted_and_give_their_identifiers_back() {
         let case = Case { entries: 64, commands: 70, tokens: 2, mode: Mode::Flush, ..case("late", sharing) };
         let mut simulation = Simulation::new(&case).expect("a rig");
         let dead = run_stalled(&mut simulation);
-        expect_codes(&simulation, &dead, &[abi::TIMED_OUT]);
+        expect_codes(&simulation, &dead, &[abi::STATUS_TIMED_OUT]);
         assert_eq!((quarantined(&simulation), simulation.rig.pending(0).expect("words")), (32, 32));
         simulation.rig.clear().expect("records");
         let mut alive = simulation.run().expect("a run");
@@ -135,9 +138,13 @@ fn a_controller_that_pauses_longer_than_deadlines_confuses_nobody() {
             let case = Case { warps: if sharing == Sharing::Shared { 2 } else { 1 }, shuffle: 5, ..case };
             let mut simulation = Simulation::new(&case).expect("a rig");
             let outcome = simulation.run_while(|_, moment| moment.now_and_then()).expect("a run");
-            expect_codes(&simulation, &outcome, &[abi::TIMED_OUT, abi::NOT_SUBMITTED, abi::NO_CID]);
+            expect_codes(
+                &simulation,
+                &outcome,
+                &[abi::STATUS_TIMED_OUT, abi::STATUS_NOT_SUBMITTED, abi::STATUS_NO_CID],
+            );
             let late = simulation.rig.attachment.counters(0).expect("counters").late;
-            let gave_up = count(&simulation, abi::TIMED_OUT) as u64;
+            let gave_up = count(&simulation, abi::STATUS_TIMED_OUT) as u64;
             assert_eq!(late + u64::from(quarantined(&simulation)), gave_up, "seed {seed}");
             (in_time, too_late, back) = (in_time + count(&simulation, 0), too_late + gave_up, back + late);
         }
@@ -169,8 +176,8 @@ fn a_lost_queue_answers_everybody_long_before_their_deadline() {
             false
         });
         let outcome = outcome.expect("a run");
-        expect_codes(&simulation, &outcome, &[abi::QUEUE_GONE]);
-        assert_eq!(count(&simulation, abi::QUEUE_GONE) as u64, case.total());
+        expect_codes(&simulation, &outcome, &[abi::STATUS_QUEUE_GONE]);
+        assert_eq!(count(&simulation, abi::STATUS_QUEUE_GONE) as u64, case.total());
         assert!(outcome.elapsed < Duration::from_secs(5), "{:?}", outcome.elapsed);
     }
 }
@@ -185,11 +192,11 @@ fn a_lost_shared_queue_is_closed_for_later_kernels() {
         }
         false
     });
-    expect_codes(&simulation, &outcome.expect("a run"), &[abi::QUEUE_GONE, abi::NO_CID]);
+    expect_codes(&simulation, &outcome.expect("a run"), &[abi::STATUS_QUEUE_GONE, abi::STATUS_NO_CID]);
     assert_ne!(simulation.rig.state(0).expect("a state").ticket & abi::TICKET_CLOSED, 0);
     simulation.rig.clear().expect("records");
     let after = run_stalled(&mut simulation);
-    expect_codes(&simulation, &after, &[abi::QUEUE_GONE]);
+    expect_codes(&simulation, &after, &[abi::STATUS_QUEUE_GONE]);
     assert_eq!((after.counters.sqes, after.counters.doorbells), (0, 0), "a lost queue takes no entry");
 }
 
@@ -209,8 +216,8 @@ fn warps_on_a_shared_queue_that_is_lost_in_the_middle_all_learn_it_and_take_no_m
             !lost
         });
         let outcome = outcome.expect("a run");
-        expect_codes(&simulation, &outcome, &[abi::QUEUE_GONE, abi::NO_CID]);
-        assert!(lost && count(&simulation, abi::QUEUE_GONE) >= 4, "seed {seed}: every warp learns it");
+        expect_codes(&simulation, &outcome, &[abi::STATUS_QUEUE_GONE, abi::STATUS_NO_CID]);
+        assert!(lost && count(&simulation, abi::STATUS_QUEUE_GONE) >= 4, "seed {seed}: every warp learns it");
         assert!(outcome.elapsed < Duration::from_secs(5), "seed {seed}: {:?}", outcome.elapsed);
         assert_ne!(simulation.rig.state(0).expect("a state").ticket & abi::TICKET_CLOSED, 0);
         // What was reserved before the queue was closed was also published: nobody is left between the two.
@@ -228,9 +235,9 @@ fn a_lane_without_a_free_identifier_is_refused_at_once() {
             Case { entries: 64, tokens: 1, async_depth: 2, commands: 6, ..case("no identifier", sharing) };
         let mut simulation = Simulation::new(&case).expect("a rig");
         let outcome = simulation.run().expect("a run");
-        expect_codes(&simulation, &outcome, &[abi::NO_CID]);
-        assert_eq!(count(&simulation, 0) + count(&simulation, abi::NO_CID), case.total() as usize);
-        assert!(count(&simulation, abi::NO_CID) >= 32 && count(&simulation, 0) >= 32);
+        expect_codes(&simulation, &outcome, &[abi::STATUS_NO_CID]);
+        assert_eq!(count(&simulation, 0) + count(&simulation, abi::STATUS_NO_CID), case.total() as usize);
+        assert!(count(&simulation, abi::STATUS_NO_CID) >= 32 && count(&simulation, 0) >= 32);
         assert!(outcome.elapsed < DEADLINE, "a refusal does not wait: {:?}", outcome.elapsed);
     }
 }

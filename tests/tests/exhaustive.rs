@@ -70,8 +70,8 @@ fn assert_exhausted(scope: &Scope, module: &Module, budget: Budget) {
     assert_eq!(report.verdict, Verdict::Exhausted, "{}: its budget is too small", scope.name());
 }
 
-fn lazy(told_threshold: u32, scope: Scope) -> Scope {
-    Scope { told_threshold, ..scope }
+fn lazy(cq_doorbell_batch: u32, scope: Scope) -> Scope {
+    Scope { cq_doorbell_batch, ..scope }
 }
 
 fn asynchronous(scope: Scope) -> Scope {
@@ -190,7 +190,7 @@ const RULES: [Rule; 22] = [
     rule("ROOM_OFF_BY_ONE", || Scope::shared(2, 2, 1), "commands outstanding"),
     rule("NO_LOCK", || Scope::shared(2, 2, 1), "CQ head doorbell"),
     rule("NO_FENCE_UNLOCK", || Scope::shared(2, 2, 1), "CQ head doorbell"),
-    rule("TOLD_EARLY", || Scope::shared(2, 2, 1), "commands outstanding"),
+    rule("REPORTED_EARLY", || Scope::shared(2, 2, 1), "commands outstanding"),
     rule("TRY_ONCE", || Scope::shared(2, 2, 1), "no progress"),
     rule("WORDS_NOT_READ_AGAIN", || Scope::shared(2, 2, 1), "no progress"),
     rule("LOCK_KEPT", || Scope::shared(2, 2, 1), "no progress"),

@@ -32,31 +32,31 @@ const fn rule(
 
 const NO_ID_TWICE: &[Rule] = &[
     // Used again before its completion was collected: one of the two completions then has no owner.
-    rule("FREE_BY_OTHER", &[Exclusive], &["witness: identifier in flight", "spurious completion"]),
-    rule("REUSE_AT_TIMEOUT", &[Pauses], &["witness: identifier in flight"]),
+    rule("FREE_BY_OTHER", &[Exclusive], &["monitor: identifier in flight", "spurious completion"]),
+    rule("REUSE_AT_TIMEOUT", &[Pauses], &["monitor: identifier in flight"]),
 ];
 const OUTSTANDING: &[Rule] = &[
     // A whole lap too much is a doorbell with the value that it has.
-    rule("NO_ROOM_CHECK", &[Contended, RoomyWeak], &["witness: outstanding", "witness: doorbell value"]),
-    rule("ROOM_OFF_BY_ONE", &[Contended, RoomyWeak], &["witness: outstanding", "witness: doorbell value"]),
-    rule("TOLD_EARLY", &[Contended, ContendedWeak], &["witness: outstanding"]),
+    rule("NO_ROOM_CHECK", &[Contended, RoomyWeak], &["monitor: outstanding", "monitor: doorbell value"]),
+    rule("ROOM_OFF_BY_ONE", &[Contended, RoomyWeak], &["monitor: outstanding", "monitor: doorbell value"]),
+    rule("REPORTED_EARLY", &[Contended, ContendedWeak], &["monitor: outstanding"]),
 ];
 const DOORBELLS: &[Rule] = &[
-    rule("NO_TURN", &[Contended, Crowd], &["witness: two writers", "witness: outstanding"]),
-    rule("RING_AFTER_TURN", &[Contended, Crowd], &["witness: two writers", "witness: outstanding"]),
-    rule("NO_FENCE_AFTER_DOORBELL", &[RoomyWeak, ContendedWeak], &["witness: outstanding"]),
-    rule("NO_LOCK", &[Contended], &["witness: two writers"]),
+    rule("NO_TURN", &[Contended, Crowd], &["monitor: two writers", "monitor: outstanding"]),
+    rule("RING_AFTER_TURN", &[Contended, Crowd], &["monitor: two writers", "monitor: outstanding"]),
+    rule("NO_FENCE_AFTER_DOORBELL", &[RoomyWeak, ContendedWeak], &["monitor: outstanding"]),
+    rule("NO_LOCK", &[Contended], &["monitor: two writers"]),
     rule(
         "NO_FENCE_UNLOCK",
         &[ContendedWeak, RoomyWeak],
-        &["witness: entry overwritten", "witness: head beyond"],
+        &["monitor: entry overwritten", "monitor: head beyond"],
     ),
 ];
 const ENTRIES: &[Rule] = &[
     rule("NO_FENCE_DOORBELL", &[ContendedWeak], &["violation StaleEntry"]),
     rule("NO_FENCE_TURN", &[RoomyWeak, ContendedWeak], &["violation StaleEntry"]),
     rule("SQE_UNDEFINED_DWORD", &[Contended, Exclusive], &["record: status"]),
-    rule("NO_ROOM_CHECK", &[RoomyWeak], &["witness: entry overwritten"]),
+    rule("NO_ROOM_CHECK", &[RoomyWeak], &["monitor: entry overwritten"]),
 ];
 const ONE_STATUS: &[Rule] = &[
     rule("STATUS_TWICE", &[Contended], &["record: answered twice"]),

@@ -1,4 +1,4 @@
-//! Tier S, simulation: the calls of commands.cuh, outstanding.cuh and merge.cuh, in every sharing mode, on random
+//! Tier S, simulation: the calls of commands.cuh, outstanding.cuh and coalesce.cuh, in every sharing mode, on random
 //! schedules.
 
 use std::path::Path;
@@ -24,7 +24,7 @@ enum Call {
     Fua,
     Any,
     Cancel,
-    Merged,
+    Coalesced,
     Split,
     Each,
     Flush,
@@ -79,7 +79,7 @@ fn cases() -> impl Iterator<Item = Case> {
     let of = |seed: u64| {
         [Sharing::Exclusive, Sharing::Shared].into_iter().flat_map(move |sharing| {
             [(2, true), (64, false)].map(|(entries, sgl)| {
-                // The witness takes a lane's own answers for pending until they leave its store buffer.
+                // The monitor takes a lane's own answers for pending until they leave its store buffer.
                 let store_buffer = if sharing == Sharing::Shared { 8 } else { 0 };
                 let schedule = Schedule { random: true, store_buffer, ..Schedule::default() };
                 let deadline = Duration::from_millis(10);
@@ -120,8 +120,8 @@ fn run(module: &Module, case: &Case, with: With) -> (Simulation, Outcome) {
     let mode = with.call as u32 | with.form << 8;
     let mut args = abi::QueueTestArgs { mode, flags: with.flags, ..simulation.rig.args() };
     args.batch = with.lanes;
-    args.deadline_ns = case.deadline.as_nanos() as u64;
-    args.submit_deadline_ns = args.deadline_ns / 2;
+    args.timeout_ns = case.deadline.as_nanos() as u64;
+    args.submit_timeout_ns = args.timeout_ns / 2;
     args.ns.max_blocks = args.ns.max_blocks.min(with.most);
     args.ns.flags |= with.namespace_flags;
     let launch = cpu_launch(module, "io_call_test", &args).expect("a launch");
@@ -182,7 +182,7 @@ fn zeroes_are_written_without_data_in_as_many_commands_as_it_takes() {
 #[test]
 fn what_changes_the_medium_needs_the_right_to_write() {
     let module = module();
-    let refused = abi::STATUS_LIBRARY | abi::READ_ONLY;
+    let refused = abi::STATUS_LIBRARY | abi::STATUS_READ_ONLY;
     for ((case, form), call) in
         cases_and_forms().take(12).flat_map(|of| [(of.clone(), Call::WriteZeroes), (of, Call::Deallocate)])
     {
@@ -211,7 +211,7 @@ fn the_extents_of_all_lanes_are_deallocated_by_one_command() {
         }
         // A list that no 16-byte entries fit into.
         let (simulation, _) = run(&module, &case, With { form, flags: 8, ..with(Call::Deallocate) });
-        let misaligned = abi::STATUS_LIBRARY | abi::MISALIGNED;
+        let misaligned = abi::STATUS_LIBRARY | abi::STATUS_MISALIGNED;
         assert!(records(&simulation, ALL).iter().all(|(_, record)| record.status == misaligned));
     }
 }
@@ -220,7 +220,7 @@ fn the_extents_of_all_lanes_are_deallocated_by_one_command() {
 fn what_was_written_with_fua_or_flushed_survives_a_loss_of_power_and_nothing_else_does() {
     let module = module();
     for (case, form) in cases_and_forms() {
-        for (call, most, survives) in [(Call::Fua, 3, 64), (Call::Flush, 64, 32), (Call::Merged, 64, 0)] {
+        for (call, most, survives) in [(Call::Fua, 3, 64), (Call::Flush, 64, 32), (Call::Coalesced, 64, 0)] {
             let form = if survives == 0 { 0 } else { form };
             let (simulation, _) = run(&module, &case, With { form, most, ..with(call) });
             expect_all(&simulation, ALL, 0, 0);
@@ -290,7 +290,7 @@ fn nothing_is_given_up_at_the_deadline_of_wait_any() {
     let module = module();
     for case in cases().filter(|case| case.entries > 2) {
         let (simulation, outcome) = run(&module, &case, With { lanes: 0xf, alive: false, ..with(Call::Any) });
-        let timed_out = abi::STATUS_LIBRARY | abi::TIMED_OUT;
+        let timed_out = abi::STATUS_LIBRARY | abi::STATUS_TIMED_OUT;
         assert!(records(&simulation, 0xf).iter().all(|(_, record)| record.status == timed_out));
         assert!(simulation.rig.quarantine(0).expect("masks").iter().all(|mask| *mask == 0));
         assert!(outcome.elapsed < case.deadline * 3, "{:?}", outcome.elapsed);
@@ -300,7 +300,7 @@ fn nothing_is_given_up_at_the_deadline_of_wait_any() {
 #[test]
 fn cancelling_tells_what_became_of_the_command() {
     let module = module();
-    let timed_out = abi::STATUS_LIBRARY | abi::TIMED_OUT;
+    let timed_out = abi::STATUS_LIBRARY | abi::STATUS_TIMED_OUT;
     let roomy = cases().filter(|case| case.entries > 2);
     for (case, kind) in roomy.flat_map(|case| KINDS.map(|kind| (case.clone(), kind))) {
         let form = kind as u32;
@@ -336,7 +336,7 @@ fn neighbours_go_as_one_command_and_bring_the_same_data() {
             (0x0f0f_0000, 0, 3, 4),
             (1 << 31, 0, 64, 1),
         ] {
-            let with = With { lanes, flags: without, most, ..with(Call::Merged) };
+            let with = With { lanes, flags: without, most, ..with(Call::Coalesced) };
             let (simulation, _) = run(&module, &case, with);
             expect_all(&simulation, lanes, 0, 0);
             let sent = [NvmOpcode::WRITE, NvmOpcode::READ].map(|opcode| commands(&simulation, opcode));

@@ -175,7 +175,7 @@ impl Lab {
             units,
             seed: case.seed,
             io_limit: units,
-            deadline_ns: case.deadline.as_nanos() as u64,
+            timeout_ns: case.deadline.as_nanos() as u64,
             blocks_per_io: 1,
             iodepth,
             verify: 1,
@@ -213,7 +213,7 @@ fn crc_tables() -> [[u32; 256]; 8] {
     tables
 }
 
-/// The witness follows the library's queue: by its words it knows who may ring, and when an identifier and an entry are
+/// The monitor follows the library's queue: by its words it knows who may ring, and when an identifier and an entry are
 /// free. Of other protocols it judges the values of doorbells and what they announce; the controller judges the rest.
 fn is_judged(finding: &Finding) -> bool {
     let Finding::Breach(breach) = finding else { return true };
@@ -284,7 +284,7 @@ fn sixty_four_warps_under_random_schedules() {
 }
 
 /// What is found wrong where a doorbell announces an entry that cannot be seen yet.
-const UNWRITTEN: &[&str] = &["witness: entry not written", "violation StaleEntry"];
+const UNWRITTEN: &[&str] = &["monitor: entry not written", "violation StaleEntry"];
 
 /// Switch, protocol, and what is found wrong then.
 const RULES: [(&str, Protocol, &[&str]); 1] = [("SERVICE_PUBLISHED_UNSEEN", Protocol::Service, UNWRITTEN)];

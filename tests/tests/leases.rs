@@ -75,18 +75,18 @@ static MODULE: LazyLock<cpu::Module> = LazyLock::new(|| {
 });
 
 /// A namespace of 2048 blocks with a queue for one warp, and two buffers of 64 KiB.
-struct Bed {
+struct Fixture {
     soft: Arc<SoftDevice>,
     attachment: Attachment,
     buffers: [Buffer; 2],
 }
 
-impl Bed {
-    fn new(device: &str) -> Bed {
+impl Fixture {
+    fn new(device: &str) -> Fixture {
         let ssd = Ssd::open(&device.parse().expect("a name"), &OpenOptions::default()).expect("opens");
         let attachment = ssd.attach(&AttachOptions::default()).expect("attaches");
         let buffers = [(); 2].map(|()| attachment.buffer(64 << 10).expect("a buffer"));
-        Bed { soft: ssd.soft().expect("soft").clone(), attachment, buffers }
+        Fixture { soft: ssd.soft().expect("soft").clone(), attachment, buffers }
     }
 
     /// A lease of [`LEASED`] with data in the first buffer.
@@ -141,7 +141,7 @@ fn refused(code: u32) -> u32 {
 #[test]
 fn what_a_lease_does_not_allow_is_refused_and_no_command_of_it_is_submitted() {
     for device in ["soft:size=1m", "soft:size=1m,sgl=off"] {
-        let bed = Bed::new(device);
+        let fixture = Fixture::new(device);
         let outside = [0, LEASED.start - 1, LEASED.end, LEASED.end + 1, BLOCKS - 1].map(one);
         let across = [
             Attempt { blocks: 2, bytes: 2 * BLOCK, ..one(LEASED.start - 1) },
@@ -150,26 +150,26 @@ fn what_a_lease_does_not_allow_is_refused_and_no_command_of_it_is_submitted() {
         ];
         let attempts: Vec<Attempt> = outside.into_iter().chain(across).collect();
         for call in CALLS {
-            let lease = bed.lease(false);
-            let answers = bed.attempt(&lease, call, 0, &attempts);
-            assert_eq!(answers, vec![refused(abi::OUT_OF_LEASE); attempts.len()], "{call:?} {device}");
+            let lease = fixture.lease(false);
+            let answers = fixture.attempt(&lease, call, 0, &attempts);
+            assert_eq!(answers, vec![refused(abi::STATUS_OUT_OF_LEASE); attempts.len()], "{call:?} {device}");
             // Good blocks, but the other buffer.
             let inside = [one(LEASED.start), one(LEASED.end - 1)];
-            let answers = bed.attempt(&lease, call, 1, &inside);
-            assert_eq!(answers, [refused(abi::OUT_OF_LEASE); 2], "{call:?} {device}");
+            let answers = fixture.attempt(&lease, call, 1, &inside);
+            assert_eq!(answers, [refused(abi::STATUS_OUT_OF_LEASE); 2], "{call:?} {device}");
             if call.writes() {
-                let answers = bed.attempt(&bed.lease(true), call, 0, &inside);
-                assert_eq!(answers, [refused(abi::READ_ONLY); 2], "{call:?} {device}");
+                let answers = fixture.attempt(&fixture.lease(true), call, 0, &inside);
+                assert_eq!(answers, [refused(abi::STATUS_READ_ONLY); 2], "{call:?} {device}");
             }
         }
-        assert_eq!(bed.commands(), 0, "{device}");
+        assert_eq!(fixture.commands(), 0, "{device}");
         // The same calls with what is allowed.
         for call in CALLS {
-            let lease = bed.lease(!call.writes());
-            assert_eq!(bed.attempt(&lease, call, 0, &[one(LEASED.start), one(LEASED.end - 1)]), [0, 0]);
+            let lease = fixture.lease(!call.writes());
+            assert_eq!(fixture.attempt(&lease, call, 0, &[one(LEASED.start), one(LEASED.end - 1)]), [0, 0]);
         }
-        assert_eq!(bed.commands(), 2 * CALLS.len() as u64, "{device}");
-        assert_eq!(bed.soft.violations(), []);
+        assert_eq!(fixture.commands(), 2 * CALLS.len() as u64, "{device}");
+        assert_eq!(fixture.soft.violations(), []);
     }
 }
 
@@ -211,8 +211,8 @@ proptest! {
         read_only: bool,
         sgl: bool,
     ) {
-        let bed = Bed::new(if sgl { "soft:size=1m" } else { "soft:size=1m,sgl=off" });
-        let answers = bed.attempt(&bed.lease(read_only), call, 0, &attempts);
+        let fixture = Fixture::new(if sgl { "soft:size=1m" } else { "soft:size=1m,sgl=off" });
+        let answers = fixture.attempt(&fixture.lease(read_only), call, 0, &attempts);
         let mut commands = 0;
         for (attempt, answer) in attempts.iter().zip(answers) {
             let fine = allowed(attempt, call, read_only);
@@ -220,8 +220,8 @@ proptest! {
             prop_assert!(fine || answer & abi::STATUS_LIBRARY != 0, "{:?}: {:#x}", attempt, answer);
             commands += u64::from(fine);
         }
-        prop_assert_eq!(bed.commands(), commands);
-        prop_assert_eq!(bed.soft.violations(), []);
+        prop_assert_eq!(fixture.commands(), commands);
+        prop_assert_eq!(fixture.soft.violations(), []);
     }
 }
 
@@ -229,7 +229,7 @@ proptest! {
 #[test]
 fn memory_holds_nothing_of_its_last_owners() {
     for place in 0..3 {
-        let memory = ForeignMemory::new("bar:stand-in", Window::host(4 << 20).expect("memory"));
+        let memory = ForeignMemory::new("bar:fake driver", Window::host(4 << 20).expect("memory"));
         let rings = match place {
             0 => RingPlacement::Host,
             1 => RingPlacement::Cmb,

@@ -15,7 +15,7 @@ use warpbell_tests::suite;
 /// Memory in the role of a BAR.
 fn stand_in(bytes: usize) -> Arc<ForeignMemory> {
     let memory = Window::host(bytes).expect("memory").memory().clone();
-    ForeignMemory::new("bar:stand-in", Window::whole(WordMemory::new(memory)))
+    ForeignMemory::new("bar:fake driver", Window::whole(WordMemory::new(memory)))
 }
 
 fn open(config: &str, rings: RingPlacement, data: DataPlacement) -> Arc<Ssd> {
@@ -41,8 +41,8 @@ fn everything_holds_with_rings_and_data_in_every_place() {
             let data = if foreign { DataPlacement::Foreign(memory.clone()) } else { DataPlacement::Host };
             let ssd = open(&format!("size=16m,cmb=1m,sgl={sgl}"), rings, data);
             let path = ssd.data_path();
-            assert_eq!(path.data, if foreign { "bar:stand-in" } else { "host" });
-            assert_eq!(path.rings, ["host", "cmb (SQ), host (CQ)", "bar:stand-in"][at % 3]);
+            assert_eq!(path.data, if foreign { "bar:fake driver" } else { "host" });
+            assert_eq!(path.rings, ["host", "cmb (SQ), host (CQ)", "bar:fake driver"][at % 3]);
             assert_eq!(path.domains == Domains::One, foreign == (at % 3 == 2), "{path}");
 
             let attachment = ssd.attach(&AttachOptions::default()).expect("attaches");
@@ -88,7 +88,7 @@ fn foreign_memory_is_shared_by_ssds_mapped_once_by_each_and_refused_when_full() 
     };
     let ssds = [placed(), placed()];
     // Rings of 64 entries take a page each, and none is to spare.
-    let options = AttachOptions::new().iodepth(63).spares(0);
+    let options = AttachOptions::new().iodepth(63).replacement_queues(0);
     let attachments = ssds.each_ref().map(|ssd| ssd.attach(&options).expect("fits"));
     let buffers = ssds.each_ref().map(|ssd| ssd.buffer(2 << 12).expect("fits"));
     let offset = |window: &Window| window.as_ptr() as u64 - memory.window().as_ptr() as u64;
@@ -112,7 +112,7 @@ fn foreign_memory_is_shared_by_ssds_mapped_once_by_each_and_refused_when_full() 
         );
     }
     let text = ssds[0].attach(&options).err().expect("full").to_string();
-    assert_eq!(text, "memory bar:stand-in: 4096 bytes do not fit: 32768 of 32768 bytes are in use");
+    assert_eq!(text, "memory bar:fake driver: 4096 bytes do not fit: 32768 of 32768 bytes are in use");
     drop((attachments, buffers));
     let _again = ssds[0].buffer(8 << 12).expect("all of it is free again");
     assert!(ssds.iter().all(|ssd| ssd.violations().is_empty()));
@@ -158,5 +158,5 @@ fn only_whole_pages_of_host_memory_are_registered() {
     let memory = stand_in(1 << 20);
     let foreign = open("size=1m", RingPlacement::Host, DataPlacement::Foreign(memory));
     let refused = foreign.register(own).expect_err("refused").to_string();
-    assert!(refused.contains("bar:stand-in"), "{refused}");
+    assert!(refused.contains("bar:fake driver"), "{refused}");
 }

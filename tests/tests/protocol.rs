@@ -192,7 +192,7 @@ fn a_full_batch_costs_what_the_budget_says() {
         let full = case.total() / 32;
         assert_eq!(counters.sq_doorbells, full, "one SQ doorbell for 32 commands");
         assert!(counters.cq_doorbells * 100 <= full * 102, "{counters:?}");
-        // Each lane's seat is one, counted by lane. F1 once per batch, F5 once per 32 completions, and a little for
+        // Each lane's hazard slot is one, counted by lane. F1 once per batch, F5 once per 32 completions, and a little for
         // batches that were cut.
         let fences = counters.fence_sys - u64::from(case.warps) * 32;
         assert!(fences * 100 <= 2 * full * 110, "{counters:?}");

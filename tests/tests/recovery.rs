@@ -56,7 +56,7 @@ fn options(sharing: Sharing) -> AttachOptions {
     AttachOptions::new().queues(queues).warps(2).sharing(sharing).commands_per_lane(tokens).deadline(DEADLINE)
 }
 
-/// Two warps that flush, and that reattach when their queue is lost.
+/// Two warps that flush, and that switch_to_successor when their queue is lost.
 struct Work {
     attachment: Attachment,
     records: KernelMemory,
@@ -78,8 +78,8 @@ impl Work {
         let args = abi::QueueTestArgs {
             ns: self.attachment.namespace(),
             records: self.records.address(),
-            deadline_ns: DEADLINE.as_nanos() as u64,
-            submit_deadline_ns: PATIENCE.as_nanos() as u64,
+            timeout_ns: DEADLINE.as_nanos() as u64,
+            submit_timeout_ns: PATIENCE.as_nanos() as u64,
             commands: self.commands,
             ..abi::QueueTestArgs::new()
         };
@@ -145,9 +145,9 @@ fn expect_gone_on(work: &Work, story: &str) {
     let records = work.records();
     assert!(records.iter().all(|record| record.answers == 1), "{story}");
     let known = count(&records, 0)
-        + count(&records, library(abi::TIMED_OUT))
-        + count(&records, library(abi::QUEUE_GONE))
-        + count(&records, library(abi::NOT_SUBMITTED))
+        + count(&records, library(abi::STATUS_TIMED_OUT))
+        + count(&records, library(abi::STATUS_QUEUE_GONE))
+        + count(&records, library(abi::STATUS_NOT_SUBMITTED))
         + count(&records, SQ_DELETION);
     let others: BTreeSet<u32> = records.iter().map(|record| record.status).collect();
     assert_eq!(known, records.len(), "{others:x?}\n{story}");
@@ -228,7 +228,7 @@ fn of_a_controller_that_is_gone_every_waiter_is_told() {
         let work = Work::new(&ssd, &options(sharing), 400);
         join(work.start());
         let records = work.records();
-        let told = |record: &&abi::TestRecord| record.payload == (1 << 31 | library(abi::SSD_LOST));
+        let told = |record: &&abi::TestRecord| record.payload == (1 << 31 | library(abi::STATUS_SSD_LOST));
         assert_eq!(records.iter().filter(told).count(), 64, "each lane, once");
         let counters = until(&ssd, "given up", |counters| counters.ssds_lost == 1);
         assert_eq!(counters.queues_dead, u64::from(options(sharing).queues));
@@ -310,7 +310,7 @@ fn one_kernel_survives_many_losses_of_its_queue() {
         let ssd = open("");
         // Losses come faster than lanes move: each of the two warps may wait on a slot of its own, starting kernels find
         // a third one, and there is always a fourth.
-        let work = Work::new(&ssd, &options(sharing).spares(3), 20_000);
+        let work = Work::new(&ssd, &options(sharing).replacement_queues(3), 20_000);
         let running = work.start();
         let (mut losses, mut ids) = (0, BTreeSet::new());
         while !running.is_finished().expect("runs") && losses < 200 {
@@ -340,7 +340,7 @@ fn without_recovery_nobody_helps() {
         open("[[fault]]\nkind = \"stuck_doorbell\"\nby = \"forever\"\nafter = 64\nqueue = 1\ncount = 1\n");
     let work = Work::new(&ssd, &options(Sharing::Shared).recovery(false), 4);
     join(work.start());
-    assert!(count(&work.records(), library(abi::TIMED_OUT)) > 0);
+    assert!(count(&work.records(), library(abi::STATUS_TIMED_OUT)) > 0);
     assert_eq!(ssd.recovery_counters().queues_lost, 0);
 }
 

@@ -35,14 +35,14 @@ pub(crate) struct Queues {
 /// What a C program asks for; zeros are defaults.
 pub(crate) struct Request {
     pub(crate) target: Target,
-    pub(crate) deadline_ns: u64,
+    pub(crate) timeout_ns: u64,
     pub(crate) nsid: u32,
     pub(crate) queues: u32,
     pub(crate) warps: u32,
     pub(crate) iodepth: u32,
     pub(crate) tokens: u32,
     pub(crate) sharing: u32,
-    pub(crate) spares: u32,
+    pub(crate) replacement_queues: u32,
     pub(crate) recovery: bool,
 }
 
@@ -59,7 +59,7 @@ impl Request {
             }
         };
         let queues = given(self.queues, default.queues);
-        let deadline = Duration::from_nanos(self.deadline_ns);
+        let deadline = Duration::from_nanos(self.timeout_ns);
         Ok(AttachOptions::new()
             .target(self.target)
             .nsid((self.nsid != 0).then_some(Nsid(self.nsid)))
@@ -68,7 +68,7 @@ impl Request {
             .iodepth(given(self.iodepth, default.iodepth))
             .commands_per_lane((self.tokens != 0).then_some(self.tokens))
             .sharing(sharing)
-            .spares(count(self.spares, default.spares))
+            .replacement_queues(count(self.replacement_queues, default.replacement_queues))
             .recovery(self.recovery)
             .deadline(if deadline.is_zero() { default.deadline } else { deadline }))
     }

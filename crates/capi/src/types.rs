@@ -217,7 +217,7 @@ pub struct AttachOptions {
     /// Where kernels run; null: `cpu`.
     pub target: *const c_char,
     /// Of each wait; 0: the default.
-    pub deadline_ns: u64,
+    pub timeout_ns: u64,
     /// Namespace; 0: the first.
     pub nsid: u32,
     /// Queue pairs; 0: 1.
@@ -231,7 +231,7 @@ pub struct AttachOptions {
     /// `WARPBELL_SHARING_*`.
     pub sharing: u32,
     /// Replacements of each queue; 0: the default.
-    pub spares: u32,
+    pub replacement_queues: u32,
     /// Not 0: alarms are not answered.
     pub no_recovery: u32,
 }

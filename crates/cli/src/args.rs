@@ -97,7 +97,7 @@ pub enum Command {
     Read(ReadArgs),
     /// Copy standard input to blocks of a device
     Write(WriteArgs),
-    /// Make a file of made-up data for the programs in examples/, the same from the same seed
+    /// Make a file of synthetic data for the programs in examples/, the same from the same seed
     #[command(subcommand)]
     Gen(GenArgs),
     /// Offer a software controller to other programs, over a vfio-user socket

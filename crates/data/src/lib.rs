@@ -1,4 +1,4 @@
-//! Made-up data for programs: files of a kind, with a header that says what is in them.
+//! Synthetic data for programs: files of a kind, with a header that says what is in them.
 //!
 //! The same [`Kind`] with the same sizes and seed gives the same bytes on every machine: there is no floating-point
 //! function, no clock and no order of threads in it. A file is written as a stream, however large it is; only graphs, and

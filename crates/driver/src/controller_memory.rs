@@ -16,7 +16,7 @@ pub(crate) struct ControllerMemory {
     base: u64,
 }
 
-/// A part of the buffer, given back when dropped.
+/// A part of the buffer, released when dropped.
 #[derive(Debug)]
 pub(crate) struct ControllerRing {
     part: PoolPart,

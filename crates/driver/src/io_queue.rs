@@ -51,7 +51,7 @@ pub struct IoQueue {
     sq_batch: u64,
     cq_batch: u64,
     slots: CidSlots,
-    empty_looks: u32,
+    empty_polls: u32,
     flush: bool,
     /// Commands that may be submitted again, if the options ask for it.
     retries: Option<Box<Retries>>,
@@ -88,7 +88,7 @@ impl IoQueue {
             sq_batch: options.sq_batch.max(1).into(),
             cq_batch: options.cq_batch.clamp(1, (entries / 4).max(1)).into(),
             slots: CidSlots::new(depth),
-            empty_looks: 0,
+            empty_polls: 0,
             flush: options.flush,
             careful: options.flush || options.retry.attempts > 0,
             retries: Retries::new(options.retry, depth),
@@ -281,11 +281,11 @@ impl IoQueue {
 
     #[inline]
     fn pop_expired(&mut self) -> Option<Completion> {
-        self.empty_looks += 1;
+        self.empty_polls += 1;
         if self.careful {
             self.resubmit_due();
         }
-        if self.empty_looks >= LOOKS_PER_CHECK {
+        if self.empty_polls >= LOOKS_PER_CHECK {
             self.check_deadlines();
         }
         if self.deadlines.any_expired() { self.report_expired() } else { None }
@@ -308,7 +308,7 @@ impl IoQueue {
     /// `pop` does this by itself now and then, so it need not be called.
     #[cold]
     pub fn check_deadlines(&mut self) {
-        self.empty_looks = 0;
+        self.empty_polls = 0;
         let now = self.pair.device().clock().now();
         self.deadlines.check(now, &self.slots);
     }
@@ -317,7 +317,7 @@ impl IoQueue {
     /// what makes the controller work.
     pub fn pause(&mut self, hint: Duration) {
         self.pair.device().clock().pause(hint);
-        self.empty_looks = LOOKS_PER_CHECK;
+        self.empty_polls = LOOKS_PER_CHECK;
     }
 
     /// Executes one command on an idle queue and waits for it.

@@ -35,7 +35,7 @@ impl std::fmt::Debug for LaunchConfig {
 
 /// A kernel that was started.
 ///
-/// Dropped, it waits for the kernel's end, as memory that a kernel uses cannot be given back. A kernel that does not end
+/// Dropped, it waits for the kernel's end, as memory that a kernel uses cannot be released. A kernel that does not end
 /// within a minute cannot be killed without its context: it is told of, and all that it uses is left to the end of the
 /// process.
 pub struct Running {

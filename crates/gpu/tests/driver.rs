@@ -1,4 +1,4 @@
-//! What holds with any driver: a real one, or the stand-in. Where there is none, each test says that it was skipped.
+//! What holds with any driver: a real one, or the fake driver. Where there is none, each test says that it was skipped.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

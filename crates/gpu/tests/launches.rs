@@ -1,6 +1,6 @@
 // UNSAFETY: these tests launch kernels of their own, over memory of their own.
 #![expect(unsafe_code, reason = "launches over memory that the tests hold")]
-//! Kernels on a real driver: they are PTX, for which a stand-in has no code to run. Where there is no GPU, each test
+//! Kernels on a real driver: they are PTX, for which a fake driver has no code to run. Where there is no GPU, each test
 //! says that it was skipped.
 
 use std::process::Command;
@@ -18,7 +18,7 @@ const SECOND: &str = "WARPBELL_GPU_TEST_SECOND";
 fn loaded(test: &str) -> Option<(Arc<Gpu>, Module)> {
     let loaded = Gpu::open(0).and_then(|gpu| Ok((gpu.clone(), gpu.load("kernels", PTX.as_bytes())?)));
     match loaded {
-        Ok(bed) => Some(bed),
+        Ok(fixture) => Some(fixture),
         Err(error) => {
             println!("skipped: {test}: {error}");
             assert!(error.is_missing_requirement(), "{error}");
@@ -28,7 +28,7 @@ fn loaded(test: &str) -> Option<(Arc<Gpu>, Module)> {
 }
 
 /// The same, if it is a GPU.
-fn bed(test: &str) -> Option<(Arc<Gpu>, Module)> {
+fn fixture(test: &str) -> Option<(Arc<Gpu>, Module)> {
     let (gpu, module) = loaded(test)?;
     if gpu.info().name.contains("no GPU") {
         println!("skipped: {test}: {}", gpu.info().name);
@@ -60,7 +60,7 @@ fn shape(grid: u32, block: u32) -> LaunchConfig {
 
 #[test]
 fn a_kernel_stores_where_its_argument_says() {
-    let Some((gpu, module)) = bed("a_kernel_stores_where_its_argument_says") else { return };
+    let Some((gpu, module)) = fixture("a_kernel_stores_where_its_argument_says") else { return };
     let store = module.function("store").unwrap();
     assert_eq!(store.argument_size(), Some(16));
     assert!(store.attributes().registers > 0 && store.attributes().local_bytes == 0, "{store:?}");
@@ -106,7 +106,7 @@ fn spin(gpu: &Arc<Gpu>, spin: &Function) -> (Registered, warpbell_gpu::Running) 
 
 #[test]
 fn a_watchdog_stops_a_kernel_that_looks() {
-    let Some((gpu, module)) = bed("a_watchdog_stops_a_kernel_that_looks") else { return };
+    let Some((gpu, module)) = fixture("a_watchdog_stops_a_kernel_that_looks") else { return };
     let memory = gpu.allocate(4096).unwrap();
     let (flag, running) = spin(&gpu, &module.function("spin").unwrap());
     // The host copies while a kernel runs.
@@ -134,7 +134,7 @@ fn after_a_fault_every_call_fails_and_says_what_was_first() {
         assert!(second.unwrap().success());
         return;
     }
-    let Some((gpu, module)) = bed(NAME) else { return };
+    let Some((gpu, module)) = fixture(NAME) else { return };
     let memory = gpu.allocate(4096).unwrap();
     let running = launch(&module.function("store").unwrap(), &shape(1, 32), &args(0x10, 1)).unwrap();
     let error = running.join().unwrap_err();

@@ -27,7 +27,7 @@ pub struct Pool {
     used: Mutex<BTreeMap<usize, usize>>,
 }
 
-/// A part of a pool, given back when dropped.
+/// A part of a pool, released when dropped.
 #[derive(Debug)]
 pub struct PoolPart {
     window: Window,

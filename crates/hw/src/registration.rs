@@ -106,14 +106,14 @@ mod tests {
         }
     }
 
-    fn bed() -> (Arc<Space>, Registrations, Window) {
+    fn fixture() -> (Arc<Space>, Registrations, Window) {
         let space = Arc::new(Space::default());
         (space.clone(), Registrations::new(space), Window::host(8 * BASE_PAGE).unwrap())
     }
 
     #[test]
     fn memory_registered_twice_is_mapped_once_until_both_are_gone() {
-        let (space, registrations, window) = bed();
+        let (space, registrations, window) = fixture();
         let first = registrations.register(window.clone(), DmaAccess::READ_WRITE).unwrap();
         let second = registrations.register(window, DmaAccess::READ_WRITE).unwrap();
         assert_eq!((first.iova(), registrations.mappings()), (second.iova(), 1));
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_part_uses_the_mapping_of_the_whole() {
-        let (_, registrations, window) = bed();
+        let (_, registrations, window) = fixture();
         let part = window.slice(3 * BASE_PAGE + 64, 512).unwrap();
         let whole = registrations.register(window, DmaAccess::READ_WRITE).unwrap();
         let part = registrations.register(part, DmaAccess::READ_WRITE).unwrap();
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn other_memory_and_other_access_get_mappings_of_their_own() {
-        let (_, registrations, window) = bed();
+        let (_, registrations, window) = fixture();
         let half = |at| window.slice(at * BASE_PAGE, 4 * BASE_PAGE).unwrap();
         let register = |part, access| registrations.register(part, access).unwrap();
         let held = [

@@ -1,6 +1,6 @@
 //! The control plane: registers, the admin queue and everything that admin commands change. One lock holds it.
 //!
-//! Lock order: control before lane. A poller lets go of its lane before it takes the control lock. Nobody holds two control
+//! Lock order: control before poll group. A poller lets go of its poll group before it takes the control lock. Nobody holds two control
 //! locks; `subsystem` says how controllers reach each other.
 
 use std::collections::BTreeMap;
@@ -26,14 +26,14 @@ pub(crate) struct AdminQueue {
 /// An I/O submission queue that exists.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SqEntry {
-    pub(crate) lane: usize,
+    pub(crate) poll_group: usize,
     pub(crate) cqid: u16,
 }
 
 /// An I/O completion queue that exists.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CqEntry {
-    pub(crate) lane: usize,
+    pub(crate) poll_group: usize,
     /// Submission queues that complete into it.
     pub(crate) users: u32,
 }

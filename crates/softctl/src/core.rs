@@ -17,36 +17,36 @@ use crate::engine::{Engine, Limits, field};
 use crate::error::SoftError;
 use crate::fault::Injector;
 use crate::interrupt::Vectors;
-use crate::lane::{Lane, LaneMode};
 use crate::memory::{IovaSpace, PAGE, View};
+use crate::poll_group::{PollGroup, PollGroupMode};
 use crate::power::Power;
 use crate::profile::Media;
 use crate::sim::{TimeSource, VirtualTime};
 use crate::statistics::Statistics;
 use crate::store::{Namespaces, Published};
-use crate::subsystem::{Mailbox, Seat, Subsystem};
+use crate::subsystem::{Hazard, Mailbox, Subsystem};
 
-/// A lane, and how others get at it while its poller serves it.
+/// A poll group, and how others get at it while its poller serves it.
 ///
 /// The poller keeps the lock from pass to pass, so that a pass costs no lock, and lets go when it sees somebody
 /// waiting.
 #[repr(align(128))]
-pub(crate) struct LaneCell {
+pub(crate) struct PollGroupCell {
     pub(crate) waiters: AtomicU32,
-    pub(crate) lane: Mutex<Lane>,
+    pub(crate) poll_group: Mutex<PollGroup>,
 }
 
-impl LaneCell {
-    fn new(lane: Lane) -> LaneCell {
-        LaneCell { waiters: AtomicU32::new(0), lane: Mutex::new(lane) }
+impl PollGroupCell {
+    fn new(poll_group: PollGroup) -> PollGroupCell {
+        PollGroupCell { waiters: AtomicU32::new(0), poll_group: Mutex::new(poll_group) }
     }
 
-    /// Locks the lane from outside its poller.
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Lane> {
+    /// Locks the poll group from outside its poller.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, PollGroup> {
         self.waiters.fetch_add(1, Ordering::AcqRel);
-        let lane = self.lane.lock();
+        let poll_group = self.poll_group.lock();
         self.waiters.fetch_sub(1, Ordering::AcqRel);
-        lane
+        poll_group
     }
 }
 
@@ -67,7 +67,7 @@ pub(crate) struct Core {
     pub(crate) vectors: Arc<Vectors>,
     pub(crate) doorbells: DoorbellPage,
     pub(crate) control: Mutex<Control>,
-    pub(crate) lanes: Vec<LaneCell>,
+    pub(crate) poll_groups: Vec<PollGroupCell>,
     /// Virtual time of a stepped controller; `None` where pollers run.
     pub(crate) time: Option<Arc<VirtualTime>>,
     pub(crate) keep_alive: KeepAlive,
@@ -97,10 +97,10 @@ impl Core {
         stepped: bool,
     ) -> Result<Arc<Core>, SoftError> {
         config.validate()?;
-        let seat = subsystem.seat(stepped)?;
-        let cntlid = seat.cntlid;
+        let hazard = subsystem.hazard(stepped)?;
+        let cntlid = hazard.cntlid;
         let core =
-            Core::new(config, subsystem.clone(), seat, stepped).inspect_err(|_| subsystem.leave(cntlid))?;
+            Core::new(config, subsystem.clone(), hazard, stepped).inspect_err(|_| subsystem.leave(cntlid))?;
         let core = Arc::new(core);
         subsystem.occupy(cntlid, Arc::downgrade(&core));
         let host: Weak<Core> = Arc::downgrade(&core);
@@ -112,21 +112,21 @@ impl Core {
     fn new(
         config: SoftConfig,
         subsystem: Arc<Subsystem>,
-        seat: Seat,
+        hazard: Hazard,
         stepped: bool,
     ) -> Result<Core, SoftError> {
-        let shared = EngineParts::new(&config, &subsystem, &seat, stepped);
+        let shared = EngineParts::new(&config, &subsystem, &hazard, stepped);
         let vectors = Arc::new(Vectors::new(config.highest_qid()));
-        let lane_count = if stepped { 1 } else { config.pollers };
-        let lane = |index| {
-            let mode = lane_mode(&config, stepped, subsystem.volatile, index);
-            LaneCell::new(Lane::new(shared.engine(), mode, vectors.clone()))
+        let poll_group_count = if stepped { 1 } else { config.pollers };
+        let poll_group = |index| {
+            let mode = poll_group_mode(&config, stepped, subsystem.volatile, index);
+            PollGroupCell::new(PollGroup::new(shared.engine(), mode, vectors.clone()))
         };
         let memory = Cmb::new(config.controller_memory)?;
         let control = Control::new(shared.engine(), memory, config.queue_pairs, config.seed.rotate_left(17));
         Ok(Core {
             control: Mutex::new(control),
-            lanes: (0..lane_count as u64).map(lane).collect(),
+            poll_groups: (0..poll_group_count as u64).map(poll_group).collect(),
             time: stepped.then(|| subsystem.time.clone()),
             keep_alive: KeepAlive::default(),
             admin_late: AdminLate::default(),
@@ -142,23 +142,23 @@ impl Core {
             injector: shared.injector,
             power: shared.power,
             subsystem,
-            cntlid: seat.cntlid,
+            cntlid: hazard.cntlid,
             mailbox: Mailbox::default(),
             vectors,
         })
     }
 
-    /// Counters of the control plane and of all lanes.
+    /// Counters of the control plane and of all poll groups.
     pub(crate) fn statistics(&self, control: &Control) -> Statistics {
         let mut sum = control.engine.statistics.clone();
-        for cell in &self.lanes {
-            let mut lane = cell.lock();
+        for cell in &self.poll_groups {
+            let mut poll_group = cell.lock();
             // Stepped, doorbells go to the sink: what lies in their memory was never written.
             if self.time.is_none() {
-                lane.catch_up();
+                poll_group.catch_up();
             }
-            sum.add(&lane.engine.statistics);
-            let counts = lane.engine.copier.counts;
+            sum.add(&poll_group.engine.statistics);
+            let counts = poll_group.engine.copier.counts;
             sum.remote_batches += counts.batches;
             sum.remote_copies += counts.copies;
             sum.remote_bytes += counts.bytes;
@@ -221,13 +221,13 @@ struct EngineParts {
 }
 
 impl EngineParts {
-    fn new(config: &SoftConfig, subsystem: &Subsystem, seat: &Seat, stepped: bool) -> EngineParts {
+    fn new(config: &SoftConfig, subsystem: &Subsystem, hazard: &Hazard, stepped: bool) -> EngineParts {
         let checker = Arc::new(Checker::default());
         let injector = || Arc::new(Mutex::new(Injector::new(&config.faults, config.seed)));
         let media = |profile| Arc::new(Mutex::new(Media::new(profile, config.seed)));
         EngineParts {
             space: IovaSpace::new(checker.clone()),
-            published: seat.published.clone(),
+            published: hazard.published.clone(),
             checker,
             errors: Arc::new(ErrorLog::default()),
             injector: (!config.faults.is_empty()).then(injector),
@@ -276,13 +276,13 @@ fn limits(config: &SoftConfig) -> Limits {
     Limits { page: PAGE, bytes, sgl: config.sgl }
 }
 
-fn lane_mode(config: &SoftConfig, stepped: bool, volatile: bool, index: u64) -> LaneMode {
+fn poll_group_mode(config: &SoftConfig, stepped: bool, volatile: bool, index: u64) -> PollGroupMode {
     let (window, ordered) = match config.order {
         CompletionOrder::Immediate => (0, false),
         CompletionOrder::Shuffled { window } => (window, false),
         CompletionOrder::Submission { window } => (window, true),
     };
-    LaneMode {
+    PollGroupMode {
         window,
         ordered,
         poison: stepped && config.poison_fetched,

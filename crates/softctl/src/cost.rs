@@ -24,10 +24,10 @@ fn cost(bytes: u64, batch: u32, blocks: u16) -> f64 {
     let base = core.space.map(DmaSource::Memory(&buffer), DmaAccess::READ_WRITE).unwrap().0;
     let (tail_word, head_word) = (core.doorbells.word(2).unwrap(), core.doorbells.word(3).unwrap());
     let ring = SqRing::new(sq.clone(), 128);
-    let cell = Arc::new(&core.lanes[0]);
-    let mut lane = cell.lock();
-    lane.add_cq(Cq::new(1, 128, cq, head_word.clone(), None));
-    assert!(lane.add_sq(Sq::new(1, 128, sq, tail_word.clone()), 1));
+    let cell = Arc::new(&core.poll_groups[0]);
+    let mut poll_group = cell.lock();
+    poll_group.add_cq(Cq::new(1, 128, cq, head_word.clone(), None));
+    assert!(poll_group.add_sq(Sq::new(1, 128, sq, tail_word.clone()), 1));
     let (mut tail, mut random, mut best) = (0u32, 1u64, f64::MAX);
     for _ in 0..2000 {
         let mut spent = 0;
@@ -44,7 +44,7 @@ fn cost(bytes: u64, batch: u32, blocks: u16) -> f64 {
             head_word.store_u32(0, (tail - batch) % 128, Ordering::Release);
             tail_word.store_u32(0, tail % 128, Ordering::Release);
             let start = Instant::now();
-            while lane.pass() {}
+            while poll_group.pass() {}
             spent += start.elapsed().as_nanos();
         }
         best = best.min(spent as f64 / f64::from(16 * batch));

@@ -58,7 +58,7 @@ impl SoftDevice {
 
     fn with_pollers(core: Arc<Core>) -> Result<Arc<SoftDevice>, SoftError> {
         let mut device = SoftDevice { core, clock: MonotonicClock::new(), pollers: Vec::new() };
-        for index in 0..device.core.lanes.len() {
+        for index in 0..device.core.poll_groups.len() {
             device.pollers.push(poller::start(device.core.clone(), index)?);
         }
         Ok(Arc::new(device))
@@ -168,7 +168,7 @@ impl SoftDevice {
         let control = self.core.control.lock();
         // Stepped, doorbells go to the sink: what lies in their memory was never written.
         if self.core.time.is_none() {
-            self.core.lanes.iter().for_each(|cell| cell.lock().catch_up());
+            self.core.poll_groups.iter().for_each(|cell| cell.lock().catch_up());
         }
         self.core.scan_stray_doorbells(&control);
         drop(control);
@@ -194,7 +194,7 @@ impl SoftDevice {
     /// Reads blocks of a namespace past all queues and faults, from the start of block `lba` on.
     pub fn peek(&self, nsid: Nsid, lba: Lba, into: &mut [u8]) -> Result<(), SoftError> {
         let namespace = self.range(nsid, lba, into.len())?;
-        let _lanes: Vec<_> = self.core.lanes.iter().map(|cell| cell.lock()).collect();
+        let _lanes: Vec<_> = self.core.poll_groups.iter().map(|cell| cell.lock()).collect();
         let refused =
             |error: crate::store::StoreError| SoftError::Store { nsid, lba, reason: error.to_string() };
         namespace.read(namespace.offset(lba), into).map_err(refused)
@@ -207,7 +207,7 @@ impl SoftDevice {
         if namespace.protected(lba, blocks) {
             return Err(SoftError::Protected { nsid, lba });
         }
-        let _lanes: Vec<_> = self.core.lanes.iter().map(|cell| cell.lock()).collect();
+        let _lanes: Vec<_> = self.core.poll_groups.iter().map(|cell| cell.lock()).collect();
         let refused =
             |error: crate::store::StoreError| SoftError::Store { nsid, lba, reason: error.to_string() };
         let offset = namespace.offset(lba);

@@ -121,11 +121,11 @@ impl Core {
             self.ring_admin(&mut control, head, value);
             true
         } else if head {
-            let lane = control.cqs.get(&qid).map(|entry| entry.lane);
-            lane.is_some_and(|lane| self.lanes[lane].lock().ring_cq(qid, value))
+            let poll_group = control.cqs.get(&qid).map(|entry| entry.poll_group);
+            poll_group.is_some_and(|poll_group| self.poll_groups[poll_group].lock().ring_cq(qid, value))
         } else {
-            let lane = control.sqs.get(&qid).map(|entry| entry.lane);
-            lane.is_some_and(|lane| self.lanes[lane].lock().ring_sq(qid, value))
+            let poll_group = control.sqs.get(&qid).map(|entry| entry.poll_group);
+            poll_group.is_some_and(|poll_group| self.poll_groups[poll_group].lock().ring_sq(qid, value))
         };
         if !known {
             let detail = format!("{name} queue {qid} does not exist; its doorbell was set to {value}");

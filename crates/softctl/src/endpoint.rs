@@ -62,9 +62,9 @@ impl Core {
     fn let_go(&self, control: &mut Control) {
         follow_memory(control);
         let suspended = control.engine.view.claims().suspended().is_some();
-        for cell in &self.lanes {
-            let mut lane = cell.lock();
-            if suspended { lane.suspend() } else { lane.refresh() }
+        for cell in &self.poll_groups {
+            let mut poll_group = cell.lock();
+            if suspended { poll_group.suspend() } else { poll_group.refresh() }
         }
         let Some(pages) = &mut control.doorbell_pages else { return };
         for (name, shadows) in [(SHADOW_PAGE, true), (EVENT_PAGE, false)] {
@@ -80,20 +80,20 @@ impl Core {
             match claim.owner.as_str() {
                 ADMIN_SQ | ADMIN_CQ => self.reconnect_admin(control, claim),
                 SHADOW_PAGE | EVENT_PAGE => self.find_doorbell_page(control, claim),
-                _ => self.lanes.iter().for_each(|cell| cell.lock().reconnect(&self.space, claim)),
+                _ => self.poll_groups.iter().for_each(|cell| cell.lock().reconnect(&self.space, claim)),
             }
         }
         control.engine.refresh();
         if control.engine.view.claims().suspended().is_some() {
             return;
         }
-        for cell in &self.lanes {
-            let mut lane = cell.lock();
-            lane.refresh();
+        for cell in &self.poll_groups {
+            let mut poll_group = cell.lock();
+            poll_group.refresh();
             if let Some(pages) = &control.doorbell_pages {
-                lane.find_pages(pages);
+                poll_group.find_pages(pages);
             }
-            lane.resume();
+            poll_group.resume();
         }
         // What was submitted in between is found without another doorbell.
         self.admin_backlog.store(control.admin.is_some(), Ordering::Relaxed);

@@ -9,10 +9,10 @@
 //! virtual time, for simulation). Where to look:
 //!
 //! - `config`, `parse`: what can be asked for, as [`SoftConfig`] and as a device name.
-//! - `subsystem`: what several controllers share, namespaces above all, and how they change while lanes work.
+//! - `subsystem`: what several controllers share, namespaces above all, and how they change while poll groups work.
 //! - `core`, `control`, `registers`, `admin`: the control plane of one controller, behind one lock.
-//! - `lane`, `quick`, `engine`, `queue`, `transfer`, `nvm`: the way of an I/O command, on one thread from doorbell to
-//!   completion. `lane` decides what comes next, `quick` serves the plain cases many at a time.
+//! - `poll_group`, `quick`, `engine`, `queue`, `transfer`, `nvm`: the way of an I/O command, on one thread from doorbell to
+//!   completion. `poll_group` decides what comes next, `quick` serves the plain cases many at a time.
 //! - `copying`: commands whose data lies in memory without a pointer, moved by the batches of a copy engine.
 //! - `store`, `memory`, `interrupt`, `doorbell`: namespaces, client memory, eventfds, doorbell registers.
 //! - `checker`, `refusal`, `fault`, `profile`: rules and violations; faults to inject; how long commands take.
@@ -38,10 +38,10 @@ mod engine;
 mod error;
 mod fault;
 mod interrupt;
-mod lane;
 mod memory;
 mod nvm;
 mod parse;
+mod poll_group;
 mod poller;
 mod power;
 mod profile;

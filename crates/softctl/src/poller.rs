@@ -9,9 +9,9 @@ use parking_lot::MutexGuard;
 use rustix::thread::CpuSet;
 use rustix::time::ClockId;
 
-use crate::core::{Core, LaneCell};
+use crate::core::{Core, PollGroupCell};
 use crate::error::SoftError;
-use crate::lane::Lane;
+use crate::poll_group::PollGroup;
 
 /// Admin commands served before the I/O queues have their turn again.
 const ADMIN_BURST: u32 = 16;
@@ -28,7 +28,7 @@ const FIRST_NAP: Duration = Duration::from_micros(50);
 /// The longest that it sleeps where there are no I/O queues to look at.
 const LONGEST_NAP: Duration = Duration::from_millis(1);
 
-/// Starts the poller of lane `index`.
+/// Starts the poller of poll group `index`.
 pub(crate) fn start(core: Arc<Core>, index: usize) -> Result<JoinHandle<()>, SoftError> {
     let name = format!("softctl-{index}");
     Builder::new()
@@ -49,8 +49,8 @@ fn pin(core: &Core, index: usize) {
 
 fn run(core: &Core, index: usize) {
     pin(core, index);
-    let cell = &core.lanes[index];
-    let mut lane = cell.lane.lock();
+    let cell = &core.poll_groups[index];
+    let mut poll_group = cell.poll_group.lock();
     let mut idle = Idle::new();
     let mut passes = 0u32;
     loop {
@@ -59,33 +59,33 @@ fn run(core: &Core, index: usize) {
             if core.stop.load(Ordering::Acquire) {
                 break;
             }
-            let_others_in(cell, &mut lane);
+            let_others_in(cell, &mut poll_group);
         }
-        let mut busy = lane.pass();
-        if lane.incident.is_some() {
-            MutexGuard::unlocked(&mut lane, || suffer(core, cell));
+        let mut busy = poll_group.pass();
+        if poll_group.incident.is_some() {
+            MutexGuard::unlocked(&mut poll_group, || suffer(core, cell));
         }
         if index == 0 && core.admin_wanted() {
-            MutexGuard::unlocked(&mut lane, || core.run_admin(&mut core.control.lock(), ADMIN_BURST));
+            MutexGuard::unlocked(&mut poll_group, || core.run_admin(&mut core.control.lock(), ADMIN_BURST));
             busy = true;
         }
         passes = passes.wrapping_add(1);
         if index == 0 && passes.is_multiple_of(TIMER_PASSES) {
-            look_at_timers(core, &mut lane);
+            look_at_timers(core, &mut poll_group);
         }
         if busy {
             idle.reset();
         } else {
-            idle.wait(&mut lane, index == 0 && core.vectors.due().is_some(), core.config.longest_nap);
+            idle.wait(&mut poll_group, index == 0 && core.vectors.due().is_some(), core.config.longest_nap);
         }
     }
-    lane.engine.statistics.poller_cpu = cpu_time();
+    poll_group.engine.statistics.poller_cpu = cpu_time();
 }
 
-/// Lets the incident of a lane happen. It is taken under the control lock only: a reset that came first has taken it
+/// Lets the incident of a poll group happen. It is taken under the control lock only: a reset that came first has taken it
 /// away, and what the client has begun since is not hit by it.
 #[cold]
-fn suffer(core: &Core, cell: &LaneCell) {
+fn suffer(core: &Core, cell: &PollGroupCell) {
     let mut control = core.control.lock();
     let incident = cell.lock().incident.take();
     if let Some(incident) = incident {
@@ -95,12 +95,12 @@ fn suffer(core: &Core, cell: &LaneCell) {
 
 /// Reads the clock only where a timer runs.
 #[inline]
-fn look_at_timers(core: &Core, lane: &mut MutexGuard<'_, Lane>) {
+fn look_at_timers(core: &Core, poll_group: &mut MutexGuard<'_, PollGroup>) {
     let timers = core.vectors.due().into_iter().chain(core.keep_alive.due()).chain(core.admin_late.due());
     let Some(due) = timers.min() else { return };
-    let now = lane.engine.time.now();
+    let now = poll_group.engine.time.now();
     if due <= now {
-        MutexGuard::unlocked(lane, || {
+        MutexGuard::unlocked(poll_group, || {
             let mut control = core.control.lock();
             core.fire_timers(&mut control, now);
             if control.late_is_due() {
@@ -112,11 +112,11 @@ fn look_at_timers(core: &Core, lane: &mut MutexGuard<'_, Lane>) {
     }
 }
 
-/// Gives the lane to those who wait for it, and comes back when all have had it.
+/// Gives the poll group to those who wait for it, and comes back when all have had it.
 #[cold]
-fn let_others_in(cell: &LaneCell, lane: &mut MutexGuard<'_, Lane>) {
-    lane.engine.statistics.poller_cpu = cpu_time();
-    MutexGuard::unlocked(lane, || {
+fn let_others_in(cell: &PollGroupCell, poll_group: &mut MutexGuard<'_, PollGroup>) {
+    poll_group.engine.statistics.poller_cpu = cpu_time();
+    MutexGuard::unlocked(poll_group, || {
         while cell.waiters.load(Ordering::Acquire) != 0 {
             std::thread::yield_now();
         }
@@ -149,17 +149,17 @@ impl Idle {
     }
 
     #[inline]
-    fn wait(&mut self, lane: &mut MutexGuard<'_, Lane>, timer_is_near: bool, longest: Duration) {
+    fn wait(&mut self, poll_group: &mut MutexGuard<'_, PollGroup>, timer_is_near: bool, longest: Duration) {
         self.passes += 1;
         if self.passes >= CHECK {
             self.passes = 0;
-            self.look(lane);
+            self.look(poll_group);
         }
         if self.tired >= YIELD && !timer_is_near {
-            lane.engine.statistics.poller_cpu = cpu_time();
-            let longest = if lane.load() > 0 { longest } else { LONGEST_NAP };
+            poll_group.engine.statistics.poller_cpu = cpu_time();
+            let longest = if poll_group.load() > 0 { longest } else { LONGEST_NAP };
             let nap = (self.tired / 100).max(FIRST_NAP).min(longest);
-            MutexGuard::unlocked(lane, || std::thread::sleep(nap));
+            MutexGuard::unlocked(poll_group, || std::thread::sleep(nap));
             self.passes = CHECK;
         } else if self.tired >= SPIN {
             std::thread::yield_now();
@@ -169,11 +169,11 @@ impl Idle {
     }
 
     #[cold]
-    fn look(&mut self, lane: &mut Lane) {
+    fn look(&mut self, poll_group: &mut PollGroup) {
         self.tired = self.since.get_or_insert_with(Instant::now).elapsed();
-        lane.catch_up();
+        poll_group.catch_up();
         if self.tired >= SPIN {
-            lane.doze();
+            poll_group.doze();
         }
     }
 }

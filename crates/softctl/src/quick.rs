@@ -11,8 +11,8 @@ use warpbell_nvme::data::page_offset;
 use warpbell_nvme::{NvmOpcode, Sqe, Status};
 
 use crate::engine::{Command, Engine};
-use crate::lane::{Lane, MAX_BURST};
 use crate::nvm::Outcome;
+use crate::poll_group::{MAX_BURST, PollGroup};
 use crate::queue::Sq;
 use crate::store::{MemoryStore, Store};
 
@@ -27,7 +27,7 @@ const PREFETCH: usize = 1024;
 /// Commands executed before their completions are posted.
 const GROUP: u32 = 8;
 
-impl Lane {
+impl PollGroup {
     /// Serves `count` commands of a queue: they are pending and their completions have room.
     ///
     /// Commands go in groups. While one is executed, the blocks of the next are on their way into the cache; and the
@@ -76,7 +76,7 @@ fn serve(engine: &mut Engine, sq: &mut Sq) -> (u16, Status) {
         Some(status) => status,
         None => match engine.execute(sq.id, &zerocopy::transmute!(words)) {
             Outcome::Done(status) => status,
-            // A lane with remote memory has no batches.
+            // A poll group with remote memory has no batches.
             Outcome::Copying(_) => Status::INTERNAL_ERROR,
         },
     };

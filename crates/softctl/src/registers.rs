@@ -15,9 +15,9 @@ use crate::admin::{ADMIN_CQ, ADMIN_SQ};
 use crate::checker::Rule;
 use crate::control::{AdminQueue, Control, Transition};
 use crate::core::Core;
-use crate::lane::{Arbiter, LaneState};
+use crate::poll_group::{Arbiter, PollGroupState};
 use crate::queue::{Cq, Sq};
-use crate::subsystem::{Download, Summons};
+use crate::subsystem::{Download, PendingReset};
 
 /// Largest memory page: `4096 << 4` bytes.
 const MPSMAX: u8 = 4;
@@ -47,14 +47,14 @@ impl Core {
             || mechanism == ArbitrationMechanism::WEIGHTED_ROUND_ROBIN && self.config.weighted_round_robin
     }
 
-    /// Applies CC.AMS and the Arbitration feature, which may have been saved, to all lanes.
+    /// Applies CC.AMS and the Arbitration feature, which may have been saved, to all poll groups.
     fn start_arbitration(&self, control: &Control) {
         let feature = control.features.arbitration();
         let weighted = control.cc.ams() == ArbitrationMechanism::WEIGHTED_ROUND_ROBIN;
-        for cell in &self.lanes {
-            let mut lane = cell.lock();
-            lane.arbitrate(weighted.then(|| Arbiter::new(feature)));
-            lane.set_arbitration(feature);
+        for cell in &self.poll_groups {
+            let mut poll_group = cell.lock();
+            poll_group.arbitrate(weighted.then(|| Arbiter::new(feature)));
+            poll_group.set_arbitration(feature);
         }
     }
 
@@ -90,16 +90,17 @@ impl Core {
                 }
             }
             offset::NSSR if value == NSSR_MAGIC => {
-                self.subsystem.summon_others(Summons::Reset, self.cntlid);
-                self.obey(control, Summons::Reset);
+                self.subsystem.summon_others(PendingReset::Reset, self.cntlid);
+                self.obey(control, PendingReset::Reset);
                 // Whoever wrote it knows; other threads of the client may go on ringing until they look at CSTS.
                 control.surprised = true;
             }
             offset::NSSD if matches!(value, NSSD_NORMAL | NSSD_ABRUPT) => {
                 let normal = value == NSSD_NORMAL;
-                let summons = if normal { Summons::NormalShutdown } else { Summons::AbruptShutdown };
-                self.subsystem.summon_others(summons, self.cntlid);
-                self.obey(control, summons);
+                let pending_reset =
+                    if normal { PendingReset::NormalShutdown } else { PendingReset::AbruptShutdown };
+                self.subsystem.summon_others(pending_reset, self.cntlid);
+                self.obey(control, pending_reset);
             }
             offset::NSSD => {
                 let detail = format!(
@@ -316,7 +317,7 @@ impl Core {
         let page = control.cc.page_size();
         control.engine.limits.page = page;
         control.engine.refresh();
-        self.lanes.iter().for_each(|cell| cell.lock().engine.limits.page = page);
+        self.poll_groups.iter().for_each(|cell| cell.lock().engine.limits.page = page);
         Some(AdminQueue {
             sq: Sq::new(0, sq_entries, sq_ring, self.doorbells.word(0)?),
             cq: Cq::new(0, cq_entries, cq_ring, self.doorbells.word(1)?, Some(0)),
@@ -338,7 +339,7 @@ impl Core {
         for qid in control.cqs.keys() {
             self.space.release(&crate::admin::cq_name(*qid));
         }
-        self.lanes.iter().for_each(|cell| cell.lock().clear());
+        self.poll_groups.iter().for_each(|cell| cell.lock().clear());
         control.sqs.clear();
         control.cqs.clear();
         if let Some(admin) = control.admin.take() {
@@ -378,10 +379,10 @@ impl Core {
         control.csts.set_shst(Shst::OCCURRING);
         // From now on the client need not say that it is alive.
         self.keep_alive.stop();
-        for cell in &self.lanes {
-            let mut lane = cell.lock();
-            lane.drain();
-            lane.state = LaneState::ShutDown;
+        for cell in &self.poll_groups {
+            let mut poll_group = cell.lock();
+            poll_group.drain();
+            poll_group.state = PollGroupState::ShutDown;
         }
         self.schedule(control, Transition::Shutdown);
     }
@@ -410,16 +411,16 @@ impl Core {
 
     /// Follows what another controller brought upon this one.
     pub(crate) fn answer_summons(&self, control: &mut Control) {
-        if let Some(summons) = self.mailbox.take() {
-            self.obey(control, summons);
+        if let Some(pending_reset) = self.mailbox.take() {
+            self.obey(control, pending_reset);
             // Its client learns it from CSTS, and may go on ringing until it looks.
-            control.surprised = summons == Summons::Reset;
+            control.surprised = pending_reset == PendingReset::Reset;
         }
     }
 
     /// An NVM subsystem reset or shutdown, as far as this controller goes.
-    fn obey(&self, control: &mut Control, summons: Summons) {
-        if summons == Summons::Reset {
+    fn obey(&self, control: &mut Control, pending_reset: PendingReset) {
+        if pending_reset == PendingReset::Reset {
             self.reset_function(control);
             control.csts.set_nssro(true);
             return;
@@ -427,7 +428,7 @@ impl Core {
         if !control.running() || control.csts.shst() != Shst::NORMAL_OPERATION {
             return;
         }
-        if summons == Summons::NormalShutdown {
+        if pending_reset == PendingReset::NormalShutdown {
             self.tell_shutdown(control);
         }
         control.csts.set_st(true);

@@ -64,10 +64,10 @@ impl Core {
         if self.change_state(control, time.now()) {
             return true;
         }
-        let mut lane = self.lanes[0].lock();
-        lane.note_busy(time.now());
+        let mut poll_group = self.poll_groups[0].lock();
+        poll_group.note_busy(time.now());
         let mut work = Vec::new();
-        lane.work(&mut work);
+        poll_group.work(&mut work);
         let admin = self.admin_ready(control);
         let choices = work.len() + usize::from(admin);
         if choices == 0 {
@@ -79,16 +79,16 @@ impl Core {
         }
         match work.get(choice) {
             Some(work) => {
-                lane.perform(*work);
-                lane.note_busy(time.now());
-                let incident = lane.incident.take();
-                drop(lane);
+                poll_group.perform(*work);
+                poll_group.note_busy(time.now());
+                let incident = poll_group.incident.take();
+                drop(poll_group);
                 if let Some(incident) = incident {
                     self.suffer(control, incident);
                 }
             }
             None => {
-                drop(lane);
+                drop(poll_group);
                 self.run_admin(control, 1);
             }
         }
@@ -126,12 +126,19 @@ impl Core {
             return None;
         }
         let control = self.control.lock();
-        let lane = self.lanes[0].lock().next_event();
+        let poll_group = self.poll_groups[0].lock().next_event();
         let state = control.transition.map(|(due, _)| due);
         let admin = control.next_late();
         let shared = self.subsystem.due();
         let timers = self.vectors.due().into_iter().chain(self.keep_alive.due());
-        lane.into_iter().chain(state).chain(admin).chain(shared).chain(timers).filter(|due| *due > now).min()
+        poll_group
+            .into_iter()
+            .chain(state)
+            .chain(admin)
+            .chain(shared)
+            .chain(timers)
+            .filter(|due| *due > now)
+            .min()
     }
 }
 

@@ -13,7 +13,7 @@ use warpbell_softctl::{CompletionOrder, DoorbellBufferMode, FaultPlan, Profile, 
 
 /// Time spent on each configuration.
 const TIME: Duration = Duration::from_millis(400);
-/// Queue pairs; with two pollers some share a lane.
+/// Queue pairs; with two pollers some share a poll group.
 const QUEUES: u16 = 4;
 /// Commands of a queue that are in flight together.
 const DEPTH: u16 = 15;

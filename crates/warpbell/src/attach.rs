@@ -13,9 +13,9 @@ use warpbell_softctl::SoftDevice;
 
 use crate::client_time::{self, ClientTime};
 use crate::layout::{CidLayout, DEFAULT_TOKENS};
+use crate::mapping::{DoorbellMapping, RingMapping, ShadowMapping};
 use crate::memory::Memory;
-use crate::pairs::{check_queues, check_spares, create_pairs, delete_pairs};
-use crate::reach::{DoorbellReach, RingReach, ShadowReach};
+use crate::pairs::{check_queues, check_replacement_queues, create_pairs, delete_pairs};
 use crate::recovery::{QueueTable, TableParts, Watch};
 use crate::{
     Buffer, Descriptor, Error, KernelQueues, KernelQueuesSpec, Launch, Module, OpenTarget, QueueCounters,
@@ -49,7 +49,7 @@ warpbell_hw::options! {
         /// Replacements for each queue, should it have to be given up while kernels run: their memory is set aside now. One
         /// more than there are warps on a queue is enough for any number of losses in any time; fewer are, as long as
         /// kernels come to a replacement before that is lost, too.
-        pub spares: u32,
+        pub replacement_queues: u32,
         /// Whether the host answers alarms of these queues ([`RecoveryPolicy`](crate::RecoveryPolicy)).
         pub recovery: bool,
         /// Whether kernels that can (`bench_traced`) write down what they do, and how much of it is kept.
@@ -71,7 +71,7 @@ impl Default for AttachOptions {
             deadline: Duration::from_secs(10),
             start: 0,
             priority: QueuePriority::URGENT,
-            spares: 2,
+            replacement_queues: 2,
             recovery: true,
             trace: None,
         }
@@ -179,10 +179,10 @@ impl Attachment {
         let controller = source.controller();
         options.check(controller.max_entries())?;
         check_queues(controller, options.queues)?;
-        check_spares(options.spares)?;
+        check_replacement_queues(options.replacement_queues)?;
         let target = options.target.open()?;
         let spec = options.queues_spec(controller.wide_cids(), controller.completes_in_order())?;
-        let queues = KernelQueues::with_spares(&target, spec, options.spares)?;
+        let queues = KernelQueues::with_replacement_queues(&target, spec, options.replacement_queues)?;
         let queues = match options.trace {
             Some(trace) => queues.traced(&target, trace)?,
             None => queues,
@@ -377,10 +377,10 @@ fn make_table(
     recovery: &Recovery,
 ) -> Result<Arc<QueueTable>, Error> {
     let controller = source.controller().clone();
-    let doorbells = DoorbellReach::new(target, controller.device())?;
-    let slots = options.queues * (options.spares + 1);
+    let doorbells = DoorbellMapping::new(target, controller.device())?;
+    let slots = options.queues * (options.replacement_queues + 1);
     let reserve = |slot| source.reserve_rings(options.entries(), slot >= options.queues);
-    let rings = (0..slots).map(|slot| RingReach::new(target, reserve(slot)?));
+    let rings = (0..slots).map(|slot| RingMapping::new(target, reserve(slot)?));
     let rings = rings.collect::<Result<Vec<_>, Error>>()?;
     let pairs = create_pairs(source, namespace.nsid, options, &rings)?;
     let published = publish(target, &queues, &rings, &doorbells, &pairs);
@@ -405,11 +405,11 @@ fn make_table(
 fn publish(
     target: &OpenTarget,
     queues: &KernelQueues,
-    rings: &[RingReach],
-    doorbells: &DoorbellReach,
+    rings: &[RingMapping],
+    doorbells: &DoorbellMapping,
     pairs: &[QueuePair],
-) -> Result<ShadowReach, Error> {
-    let shadows = ShadowReach::new(target, &pairs[0])?;
+) -> Result<ShadowMapping, Error> {
+    let shadows = ShadowMapping::new(target, &pairs[0])?;
     for (index, (pair, rings)) in pairs.iter().zip(rings).enumerate() {
         queues.publish(index, &rings.addresses(pair, doorbells, &shadows)?)?;
     }

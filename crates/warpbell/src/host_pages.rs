@@ -1,4 +1,4 @@
-//! The pages that the host shares with kernels, one for each queue: state, successor, alarm, quarantine, seats.
+//! The pages that the host shares with kernels, one for each queue: state, successor, alarm, quarantine, hazard slots.
 
 use std::mem::offset_of;
 use std::ops::Range;
@@ -18,23 +18,23 @@ const WORD: usize = size_of::<u32>();
 pub(crate) struct HostPages {
     hosts: SharedMemory,
     quarantine: SharedMemory,
-    seats: SharedMemory,
+    hazards: SharedMemory,
     /// Words of one queue in each of the two.
     lanes: usize,
 }
 
-/// Seats of a queue that are not free.
+/// Hazard slots of a queue that are not free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Seats {
+pub(crate) struct Hazards {
     /// Lanes that may touch the queue.
     pub(crate) taken: usize,
     /// Lanes that wait for its successor.
     pub(crate) waiting: usize,
 }
 
-impl Seats {
+impl Hazards {
     pub(crate) fn is_empty(self) -> bool {
-        self == Seats::default()
+        self == Hazards::default()
     }
 }
 
@@ -44,7 +44,7 @@ impl HostPages {
         Ok(HostPages {
             hosts: target.shared(slots * size_of::<abi::QueueHost>())?,
             quarantine: target.shared(slots * lanes * WORD)?,
-            seats: target.shared(slots * lanes * WORD)?,
+            hazards: target.shared(slots * lanes * WORD)?,
             lanes,
         })
     }
@@ -56,7 +56,7 @@ impl HostPages {
 
     /// The pages, as kernels find them.
     pub(crate) fn ranges(&self) -> [Range<u64>; 3] {
-        [&self.hosts, &self.quarantine, &self.seats].map(SharedMemory::range)
+        [&self.hosts, &self.quarantine, &self.hazards].map(SharedMemory::range)
     }
 
     /// Where they find the words of quarantined commands.
@@ -65,7 +65,7 @@ impl HostPages {
     }
 
     /// A fresh page, still of a queue that is lost: [`set_state`](Self::set_state) opens it, once all else is written.
-    /// Seats stay as they are: a lane that comes late sits down before it looks whether it may.
+    /// Hazard slots stay as they are: a lane that comes late sits down before it looks whether it may.
     pub(crate) fn renew(&self, slot: usize) -> Result<(), Error> {
         let bytes = self.lanes * WORD;
         self.set_state(slot, abi::QUEUE_LOST);
@@ -73,7 +73,7 @@ impl HostPages {
         let host = abi::QueueHost {
             state: abi::QUEUE_LOST,
             quarantine: self.quarantine_address(slot),
-            seats: self.seats.address() + (slot * bytes) as u64,
+            hazards: self.hazards.address() + (slot * bytes) as u64,
             ..abi::QueueHost::new()
         };
         Ok(self.hosts.window().write(HostPages::at(slot, 0), host.as_bytes())?)
@@ -89,7 +89,7 @@ impl HostPages {
         self.hosts.window().load_u32(at, Ordering::Acquire)
     }
 
-    /// Tells kernels. What the host reads of seats afterwards is of lanes that saw it, or is a seat that is taken.
+    /// Tells kernels. What the host reads of hazard slots afterwards is of lanes that saw it, or is a hazard slot that is taken.
     pub(crate) fn set_state(&self, slot: usize, state: u32) {
         let at = HostPages::at(slot, offset_of!(abi::QueueHost, state));
         self.hosts.window().store_u32(at, state, Ordering::Release);
@@ -125,22 +125,22 @@ impl HostPages {
     }
 
     /// Who sits there.
-    pub(crate) fn seats(&self, slot: usize) -> Seats {
-        let mut seats = Seats::default();
+    pub(crate) fn hazards(&self, slot: usize) -> Hazards {
+        let mut hazards = Hazards::default();
         for lane in 0..self.lanes {
-            match self.seats.window().load_u32((slot * self.lanes + lane) * WORD, Ordering::Acquire) {
-                abi::SEAT_FREE => {}
-                abi::SEAT_WAITING => seats.waiting += 1,
-                _ => seats.taken += 1,
+            match self.hazards.window().load_u32((slot * self.lanes + lane) * WORD, Ordering::Acquire) {
+                abi::HAZARD_FREE => {}
+                abi::HAZARD_WAITING => hazards.waiting += 1,
+                _ => hazards.taken += 1,
             }
         }
-        seats
+        hazards
     }
 
     /// As a lane does.
     #[cfg(test)]
     pub(crate) fn sit(&self, slot: usize, lane: usize, how: u32) {
-        self.seats.window().store_u32((slot * self.lanes + lane) * WORD, how, Ordering::Release);
+        self.hazards.window().store_u32((slot * self.lanes + lane) * WORD, how, Ordering::Release);
     }
 
     /// Where lanes that wait are sent to.
@@ -151,10 +151,10 @@ impl HostPages {
     }
 
     /// Whoever sat there is no more.
-    pub(crate) fn clear_seats(&self, slot: usize) {
+    pub(crate) fn clear_hazards(&self, slot: usize) {
         for lane in 0..self.lanes {
             let at = (slot * self.lanes + lane) * WORD;
-            self.seats.window().store_u32(at, abi::SEAT_FREE, Ordering::Release);
+            self.hazards.window().store_u32(at, abi::HAZARD_FREE, Ordering::Release);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What kernels need of their queues: references, state, completion words, and the pages that they share with the host.
+//! What kernels need of their queues: references, state, completion slots, and the pages that they share with the host.
 //! Who has rings and doorbells says where they are; whether an SSD is behind them does not matter here.
 
 use std::time::Duration;
@@ -131,17 +131,17 @@ pub struct KernelQueues {
 impl KernelQueues {
     /// Memory for `spec.layout.queues` queues, none of them published yet.
     pub fn new(target: &OpenTarget, spec: KernelQueuesSpec) -> Result<KernelQueues, Error> {
-        KernelQueues::with_spares(target, spec, 0)
+        KernelQueues::with_replacement_queues(target, spec, 0)
     }
 
-    /// The same with `spares` more slots for each queue.
-    pub fn with_spares(
+    /// The same with `replacement_queues` more slots for each queue.
+    pub fn with_replacement_queues(
         target: &OpenTarget,
         spec: KernelQueuesSpec,
-        spares: u32,
+        replacement_queues: u32,
     ) -> Result<KernelQueues, Error> {
         let queues = spec.layout.queues as usize;
-        let slots = queues * (spares as usize + 1);
+        let slots = queues * (replacement_queues as usize + 1);
         Ok(KernelQueues {
             spec,
             slots,
@@ -177,7 +177,7 @@ impl KernelQueues {
         self.name(index, index)
     }
 
-    /// Fills a slot that no lane has a seat in: with a queue whose counters start at `start`, and that has taken the place of
+    /// Fills a slot that no lane has a hazard slot in: with a queue whose counters start at `start`, and that has taken the place of
     /// `epoch` others.
     pub(crate) fn write(
         &self,
@@ -203,11 +203,11 @@ impl KernelQueues {
             words: element::<u32>(self.words.address(), slot * spec.layout.words()),
             host: self.pages.address(slot),
             quarantine: self.pages.quarantine_address(slot),
-            deadline_ns: spec.deadline.as_nanos() as u64,
+            timeout_ns: spec.deadline.as_nanos() as u64,
             sq_shift: shift,
             cq_shift: shift,
             ring_shift: 5,
-            told_threshold: (rings.entries / 4).clamp(1, 32),
+            cq_doorbell_batch: (rings.entries / 4).clamp(1, 32),
             local_bits: spec.layout.local_bits,
             token_shift: spec.layout.token_shift,
             warp_slots: spec.layout.warp_slots,
@@ -269,7 +269,7 @@ impl KernelQueues {
         self.spec.sharing
     }
 
-    /// One completion word of the queue in a slot.
+    /// One completion slot of the queue in a slot.
     pub(crate) fn word(&self, slot: usize, word: usize) -> Result<u32, Error> {
         let first = slot * self.spec.layout.words();
         self.words.load_u32((first + word) * size_of::<u32>())
@@ -323,7 +323,7 @@ impl KernelQueues {
         self.words.load(slot * bytes, &mut words)?;
         let words =
             words.chunks_exact(4).map(|word| u32::from_ne_bytes([word[0], word[1], word[2], word[3]]));
-        Ok(words.filter(|word| word & abi::WORD_PENDING != 0).count())
+        Ok(words.filter(|word| word & abi::SLOT_PENDING != 0).count())
     }
 
     /// Declares the queue in a slot lost: kernels on it return `queue_lost` from now on.

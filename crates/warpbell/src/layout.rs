@@ -130,7 +130,7 @@ impl CidLayout {
         Ok(CidLayout { queues, warps, warp_slots, local_bits, token_shift })
     }
 
-    /// Completion words of one queue.
+    /// Completion slots of one queue.
     pub fn words(&self) -> usize {
         (self.warp_slots as usize) << (LANE_BITS + self.token_shift)
     }

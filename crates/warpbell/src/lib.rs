@@ -35,6 +35,7 @@ mod layout;
 mod lease;
 #[cfg(feature = "log")]
 pub mod log;
+mod mapping;
 mod memory;
 mod open;
 mod page_cache;
@@ -42,7 +43,6 @@ mod pairs;
 mod path;
 mod placement;
 mod program;
-mod reach;
 mod recovery;
 mod regions;
 mod running;

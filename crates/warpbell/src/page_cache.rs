@@ -96,7 +96,7 @@ impl PageCache {
             report: base,
             first_block: spec.first_block,
             pages: of_cache / u64::from(spec.page_bytes / block_bytes),
-            deadline_ns: spec.deadline.as_nanos() as u64,
+            timeout_ns: spec.deadline.as_nanos() as u64,
             kept_first: spec.kept.start,
             kept_pages: spec.kept.end.saturating_sub(spec.kept.start),
             line_count: spec.lines,

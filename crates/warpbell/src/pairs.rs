@@ -6,8 +6,8 @@ use warpbell_driver::{Controller, IoQueue, IoQueueOptions, Notification, QueuePa
 use warpbell_hw::Nsid;
 use warpbell_nvme::command::QueuePriority;
 
+use crate::mapping::RingMapping;
 use crate::memory::Memory;
-use crate::reach::RingReach;
 use crate::{AttachOptions, Error};
 
 /// One queue pair to create.
@@ -30,7 +30,7 @@ pub(crate) fn create_pairs(
     memory: &Memory,
     nsid: Nsid,
     options: &AttachOptions,
-    rings: &[RingReach],
+    rings: &[RingMapping],
 ) -> Result<Vec<QueuePair>, Error> {
     let request = QueueRequest {
         entries: options.entries(),
@@ -70,12 +70,12 @@ pub(crate) fn check_queues(controller: &Controller, queues: u32) -> Result<(), E
 const MOST_SPARES: u32 = 4096;
 
 /// Whether memory can be set aside for so many replacements.
-pub(crate) fn check_spares(spares: u32) -> Result<(), Error> {
-    if spares <= MOST_SPARES {
+pub(crate) fn check_replacement_queues(replacement_queues: u32) -> Result<(), Error> {
+    if replacement_queues <= MOST_SPARES {
         return Ok(());
     }
     let limit = format!("must be at most {MOST_SPARES}; each takes as much memory as a queue");
-    Err(Error::Argument { object: "spares", value: spares.to_string(), limit })
+    Err(Error::Argument { object: "replacement_queues", value: replacement_queues.to_string(), limit })
 }
 
 /// One queue pair, its rings brought to the wanted position by Flush commands.

@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn completions_and_data_in_different_memory_are_told() {
-        let memory = || ForeignMemory::new("stand-in", Window::host(4096).unwrap());
+        let memory = || ForeignMemory::new("fake driver", Window::host(4096).unwrap());
         let (one, other) = (memory(), memory());
         let rings = |memory: &Arc<ForeignMemory>| RingPlacement::Foreign(memory.clone());
         let data = |memory: &Arc<ForeignMemory>| DataPlacement::Foreign(memory.clone());

@@ -154,7 +154,7 @@ fn launch(
         chunks: reports.chunks.address(),
         crc_tables: tables.address(),
         bytes,
-        deadline_ns: crate::cpu::nanoseconds(options.deadline),
+        timeout_ns: crate::cpu::nanoseconds(options.deadline),
         chunk_blocks: (chunk / block) as u32,
         ..DigestArgs::new()
     };

@@ -150,7 +150,7 @@ impl<'a> KernelRunner<'a> {
             seed: job.seed,
             io_limit: work.ios.unwrap_or(0),
             runtime_ns: work.runtime.map_or(0, nanoseconds),
-            deadline_ns: nanoseconds(job.deadline),
+            timeout_ns: nanoseconds(job.deadline),
             blocks_per_io: job.io_blocks() as u32,
             iodepth: job.iodepth,
             units_per_warp: self.units_per_warp,

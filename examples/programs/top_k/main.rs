@@ -110,7 +110,7 @@ fn run(TopK { sizes, k, way, options }: &TopK) -> Result<(), Failure> {
         unsafe { pass.launch(if streamed { "top_k_streamed" } else { "top_k" }, &args, rows) }?;
         let mut found = vec![Candidate { product: 0, row: NONE }; candidates(options)];
         lists.read(0, found.as_mut_bytes())?;
-        Ok(merged(&found, k))
+        Ok(coalesced(&found, k))
     };
     let (found, cached) = stage.cached(find)?;
     let check = Check::of("row", &expected, &found);
@@ -152,7 +152,7 @@ fn best(mut rows: Vec<Candidate>, k: usize) -> Vec<Candidate> {
 }
 
 /// The k best of each query, of all warps' lists.
-fn merged(lists: &[Candidate], k: usize) -> Vec<Candidate> {
+fn coalesced(lists: &[Candidate], k: usize) -> Vec<Candidate> {
     let of_query = |lists: &[Candidate]| {
         best(lists.iter().filter(|candidate| candidate.row != NONE).copied().collect(), k)
     };
@@ -222,7 +222,7 @@ mod tests {
         // Four queries, two warps, one candidate each.
         let lists =
             [of(1, 7), of(1, 3), of(5, 0), of(0, NONE), of(-2, 1), of(-1, 2), of(0, NONE), of(0, NONE)];
-        assert_eq!(merged(&lists, 2), [of(1, 3), of(1, 7), of(5, 0), of(-1, 2), of(-2, 1)]);
-        assert_eq!(merged(&lists, 1), [of(1, 3), of(5, 0), of(-1, 2)]);
+        assert_eq!(coalesced(&lists, 2), [of(1, 3), of(1, 7), of(5, 0), of(-1, 2), of(-2, 1)]);
+        assert_eq!(coalesced(&lists, 1), [of(1, 3), of(5, 0), of(-1, 2)]);
     }
 }

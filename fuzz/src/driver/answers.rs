@@ -1,4 +1,4 @@
-//! The made-up controller's answers to commands, and where their data goes.
+//! The synthetic controller's answers to commands, and where their data goes.
 
 use std::sync::atomic::Ordering;
 

@@ -1,4 +1,4 @@
-//! What the made-up controller does with registers, commands and time, as the input wants it.
+//! What the synthetic controller does with registers, commands and time, as the input wants it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -84,7 +84,7 @@ pub(super) struct Controller {
     /// Doorbells in memory, and the event indices.
     pub(super) shadows: Option<[u64; 2]>,
     /// CC.EN as the driver knows it.
-    told_enabled: bool,
+    reported_enabled: bool,
     late: Vec<Late>,
     /// The driver may have taken an entry for the answer to an admin command that was not carried out.
     lied: bool,
@@ -119,7 +119,7 @@ impl Controller {
             counts: Counts::default(),
             follows: Duration::ZERO,
             shadows: None,
-            told_enabled: false,
+            reported_enabled: false,
             late: Vec::new(),
             lied: false,
             until: [0; 2],
@@ -201,9 +201,9 @@ impl Controller {
             }
         }
         if at == offset::CC {
-            self.told_enabled = Cc::from_bits(value as u32).en();
+            self.reported_enabled = Cc::from_bits(value as u32).en();
         }
-        let stopped = at == offset::CSTS && !self.told_enabled && !Csts::from_bits(value as u32).rdy();
+        let stopped = at == offset::CSTS && !self.reported_enabled && !Csts::from_bits(value as u32).rdy();
         if stopped || value as u32 == u32::MAX {
             // The driver may do with its memory what it likes, and a controller that lied has none.
             self.space.end(|_| true);
@@ -218,7 +218,7 @@ impl Controller {
     pub(super) fn set_cc(&mut self, cc: Cc, now: Duration) {
         self.counts.changes += 1;
         let before = std::mem::replace(&mut self.cc, cc);
-        self.told_enabled = cc.en();
+        self.reported_enabled = cc.en();
         let (wait, never) = match self.choices.byte() {
             0..200 => (Duration::from_micros(self.choices.byte().into()), false),
             200..230 => (Duration::from_millis(self.choices.u16().into()), false),

@@ -1,4 +1,4 @@
-//! The made-up controller as a device: registers, doorbells, clock, interrupts and resets, all as the input wants them.
+//! The synthetic controller as a device: registers, doorbells, clock, interrupts and resets, all as the input wants them.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};

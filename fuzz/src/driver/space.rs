@@ -1,4 +1,4 @@
-//! The DMA space of the made-up controller: memory from one arena, and who may still use which part of it.
+//! The DMA space of the synthetic controller: memory from one arena, and who may still use which part of it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

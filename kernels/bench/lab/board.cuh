@@ -172,16 +172,16 @@ class lab_board {
 // How long one lane waits for one command, over all its loops. It looks at the clock now and then.
 class lab_patience {
   public:
-    WARPBELL_D lab_patience(const lab_board& board, u64 deadline_ns)
-        : board_(board), deadline_ns_(deadline_ns) {}
+    WARPBELL_D lab_patience(const lab_board& board, u64 timeout_ns)
+        : board_(board), timeout_ns_(timeout_ns) {}
 
     WARPBELL_D void begin(u64 now_ns) {
-        end_ns_ = now_ns + deadline_ns_;
-        looks_ = 0;
+        end_ns_ = now_ns + timeout_ns_;
+        polls_ = 0;
     }
     // Whether to stop waiting: the deadline has passed, for which the run ends everywhere; or it has ended.
     WARPBELL_D bool over() {
-        if ((++looks_ & 15u) != 0) {
+        if ((++polls_ & 15u) != 0) {
             return false;
         }
         if (!late_ && port::clock_ns() >= end_ns_) {
@@ -195,9 +195,9 @@ class lab_patience {
 
   private:
     const lab_board& board_;
-    const u64 deadline_ns_;
+    const u64 timeout_ns_;
     u64 end_ns_ = 0;
-    u32 looks_ = 0;
+    u32 polls_ = 0;
     bool late_ = false;
 };
 

@@ -4,7 +4,7 @@
 // identifiers.
 //
 // After the documentation of xNVMe's device queues (xnvme.io), in our own words and code. There a queue is
-// one block's; where warps of several blocks share one here, the blocks take turns.
+// one block's; where warps of several blocks quota one here, the blocks take turns.
 #pragma once
 
 #include "board.cuh"
@@ -19,7 +19,7 @@ class lockstep_protocol {
     WARPBELL_D lockstep_protocol(const warpbell_lab_args& args, const lab_place& place,
                                  const lab_board& board, session<sharing::shared>& session)
         : board_(board), portion_(args.bench),
-          patience_(board, session.queue().deadline(args.bench.deadline_ns)) {
+          patience_(board, session.queue().deadline(args.bench.timeout_ns)) {
         const u32 warps = warps_per_block(), block = place.slot / warps;
         const lab_place head(args, warp_number() / warps * warps);
         const lab_place tail(args, warp_number() / warps * warps + warps - 1u);

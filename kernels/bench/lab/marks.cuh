@@ -22,7 +22,7 @@ template <cid_pool Pool> class marks_protocol {
     WARPBELL_D marks_protocol(const warpbell_lab_args& args, const lab_place& place, const lab_board& board,
                               session<sharing::shared>& session)
         : board_(board), base_(board.load(line::base)),
-          patience_(board, session.queue().deadline(args.bench.deadline_ns)), cid_(place.number()) {}
+          patience_(board, session.queue().deadline(args.bench.timeout_ns)), cid_(place.number()) {}
 
     // Each thread is on its own.
     WARPBELL_D bool go_on(bool mine) const { return mine; }

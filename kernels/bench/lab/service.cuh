@@ -25,13 +25,13 @@ struct lab_slots {
         return board.entries() < 2u * WARPBELL_WARP_LANES ? board.entries() / 2u : WARPBELL_WARP_LANES;
     }
     // Whether the slot's state was `from`, and is `to` now.
-    WARPBELL_D static bool move_on(const lab_board& board, u64 slot, u64 from, u64 to) {
+    WARPBELL_D static bool switch_over(const lab_board& board, u64 slot, u64 from, u64 to) {
         return port::cas_acquire_gpu(board.at(states, slot), from, to) == from;
     }
     // The same by the slot's thread: what it wrote before can be seen by whoever moves the slot on.
     WARPBELL_D static bool publish(const lab_board& board, u64 slot, u64 from, u64 to) {
         return mutate::service_published_unseen
-                   ? move_on(board, slot, from, to)
+                   ? switch_over(board, slot, from, to)
                    : port::cas_acq_rel_gpu(board.at(states, slot), from, to) == from;
     }
 };
@@ -43,7 +43,7 @@ class service_protocol {
     WARPBELL_D service_protocol(const warpbell_lab_args& args, const lab_place& place, const lab_board& board,
                                 session<sharing::shared>& session)
         : board_(board), number_(place.number()), ahead_(board.load(line::ahead)),
-          patience_(board, session.queue().deadline(args.bench.deadline_ns)) {}
+          patience_(board, session.queue().deadline(args.bench.timeout_ns)) {}
 
     WARPBELL_D bool go_on(bool mine) const { return mine; }
     WARPBELL_D bool agree(bool stopping) const { return stopping; }
@@ -112,7 +112,7 @@ class service_protocol {
             return false;
         }
         if (board_.load(line::ticket) != slot || // the tail was faster
-            !lab_slots::move_on(board_, slot, lab_slots::empty, lab_slots::processing)) {
+            !lab_slots::switch_over(board_, slot, lab_slots::empty, lab_slots::processing)) {
             board_.unlock(lock);
             return false;
         }
@@ -130,7 +130,7 @@ class service_protocol {
         const u64 from = board_.load(line::tail);
         u64 tail = from;
         while (tail - from < most && is_ready(tail) &&
-               lab_slots::move_on(board_, tail, lab_slots::ready, lab_slots::issuing)) {
+               lab_slots::switch_over(board_, tail, lab_slots::ready, lab_slots::issuing)) {
             ++tail;
         }
         if (tail != from) {
@@ -179,7 +179,7 @@ class lab_server {
   private:
     WARPBELL_D u32 ended() const { return board_.load(line::left) == clients_ || board_.broken() ? 1u : 0u; }
 
-    // One look at the window; whether anything had come.
+    // One poll at the window; whether anything had come.
     WARPBELL_D bool look(const this_warp_t& warp) {
         const u32 lane = port::lane();
         const u64 index = base_ + lane;
@@ -207,7 +207,7 @@ class lab_server {
             board_.give_up();
             return false;
         }
-        if (!lab_slots::move_on(board_, slot, lab_slots::issued, lab_slots::empty)) {
+        if (!lab_slots::switch_over(board_, slot, lab_slots::issued, lab_slots::empty)) {
             return false;
         }
         port::count_entry_reaped();

@@ -13,8 +13,7 @@ class turns_protocol {
 
     WARPBELL_D turns_protocol(const warpbell_lab_args& args, const lab_place& place, const lab_board&,
                               session<sharing::shared>&)
-        : group_(group_of(place)), deadline_ns_(args.bench.deadline_ns), batch_(batch_of(args.bench, place)) {
-    }
+        : group_(group_of(place)), timeout_ns_(args.bench.timeout_ns), batch_(batch_of(args.bench, place)) {}
 
     // The same in all lanes that call together: whether any of them has something to do.
     WARPBELL_D bool go_on(bool mine) const {
@@ -32,7 +31,7 @@ class turns_protocol {
     }
 
     WARPBELL_D void submit(session<sharing::shared>& session, bool want, const sqe& entry, u64 now_ns) {
-        io_token token = session.queue().submit(group_, want, entry, deadline_ns_);
+        io_token token = session.queue().submit(group_, want, entry, timeout_ns_);
         if (want) {
             token_ = move(token);
             start_ns_ = now_ns;
@@ -42,9 +41,9 @@ class turns_protocol {
     // As the blocking calls do: until a lane has its answer, which can then submit again. A deadline for each
     // call: a lost command ends the run, whether after one deadline or two.
     WARPBELL_D optional<status> poll(session<sharing::shared>& session, bool busy) {
-        pace pace(deadline_ns_);
+        backoff backoff(timeout_ns_);
         status said;
-        (void)session.queue().wait_some(group_, token_, said, busy, pace);
+        (void)session.queue().wait_some(group_, token_, said, busy, backoff);
         if (!busy) {
             return nullopt;
         }
@@ -52,7 +51,7 @@ class turns_protocol {
             return said;
         }
         // Answers of others have no end: the lane's own time may be over.
-        if ((++polls_ & 63u) == 0 && port::clock_ns() - start_ns_ >= session.queue().deadline(deadline_ns_)) {
+        if ((++polls_ & 63u) == 0 && port::clock_ns() - start_ns_ >= session.queue().deadline(timeout_ns_)) {
             return session.queue().abandon(move(token_));
         }
         return nullopt;
@@ -71,7 +70,7 @@ class turns_protocol {
     }
 
     const lanes group_;
-    const u64 deadline_ns_;
+    const u64 timeout_ns_;
     const u32 batch_;
     u64 start_ns_ = 0;
     u32 polls_ = 0;

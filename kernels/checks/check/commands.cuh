@@ -52,7 +52,7 @@ template <sharing Mode> class commands_check : check_warp<Mode> {
         }
     }
 
-    // The even lanes', as `compares` has left them. What such blocks hold is the SSD's affair: the host looks
+    // The even lanes', as `compares` has left them. What such blocks hold is the SSD's affair: the host polls
     // at those of a soft controller, after the last round. Those of the others are as they were.
     WARPBELL_D void deallocates(u32 version) {
         const bool even = (port::lane() & 1u) == 0;

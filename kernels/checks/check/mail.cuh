@@ -7,7 +7,7 @@ namespace kernels {
 inline namespace WARPBELL_NAMESPACE {
 
 constexpr u32 check_slots = 2;
-using check_box = mail_box<check_slots>;
+using check_request_queue = request_queue<check_slots>;
 
 // Posts, and never sees a queue.
 class mail_sender : checker {
@@ -15,7 +15,7 @@ class mail_sender : checker {
     // Requests of each lane in a round that reach the agent; one more is of the whole warp.
     static constexpr u32 requests = 7;
 
-    WARPBELL_D mail_sender(const warpbell_check_args& args, check_box& box)
+    WARPBELL_D mail_sender(const warpbell_check_args& args, check_request_queue& box)
         : checker(args, port::block_index()), io_(box, args.buffer) {}
 
     WARPBELL_D void run() {
@@ -73,7 +73,7 @@ template <sharing Mode> class mail_agent : check_warp<Mode> {
     WARPBELL_D explicit mail_agent(const warpbell_check_args& args)
         : check_warp<Mode>(args, port::block_index()) {}
 
-    WARPBELL_D void run(check_box& box) {
+    WARPBELL_D void run(check_request_queue& box) {
         agent<Mode, check_slots, in_block, back_off> serves(this->s_, this->args_.buffer, {&box, 1, 0, 1});
         const agent_report did = serves.run(this->stop_word());
         const u64 asked = static_cast<u64>(this->args_.rounds) * (mail_sender::requests * 32u + 1u);
@@ -84,7 +84,7 @@ template <sharing Mode> class mail_agent : check_warp<Mode> {
 };
 
 WARPBELL_D void run_mail_check(const warpbell_check_args& args) {
-    auto& box = *static_cast<check_box*>(port::block_memory());
+    auto& box = *static_cast<check_request_queue*>(port::block_memory());
     u32* words = reinterpret_cast<u32*>(&box);
     for (u32 i = port::thread_index(); i < sizeof(box) / 4u; i += port::block_threads()) {
         words[i] = 0;

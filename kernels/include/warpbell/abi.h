@@ -32,20 +32,20 @@ typedef unsigned long uint64_t;
 #define WARPBELL_TICKET_CLOSED (UINT64_C(1) << 63) /* queue_state.ticket: no further reservations */
 #define WARPBELL_REAP_LOCK (UINT64_C(1) << 63)     /* queue_state.reap: a reaper is at work */
 
-/* Completion word, one per command id: generation 31:16, PENDING 15, status 14:0 (CQE DW3 >> 17). */
-#define WARPBELL_WORD_PENDING 0x8000u
-#define WARPBELL_WORD_STATUS 0x7fffu
-#define WARPBELL_WORD_GENERATION_SHIFT 16u
+/* Completion slot, one per command id: generation 31:16, PENDING 15, status 14:0 (CQE DW3 >> 17). */
+#define WARPBELL_SLOT_PENDING 0x8000u
+#define WARPBELL_SLOT_STATUS 0x7fffu
+#define WARPBELL_SLOT_GENERATION_SHIFT 16u
 
 /* queue_host.state */
 #define WARPBELL_QUEUE_RUNNING 0u
 #define WARPBELL_QUEUE_LOST 1u /* given up; a successor may come */
 #define WARPBELL_QUEUE_DEAD 2u /* given up, and no successor will come */
 
-/* queue_host.seats, one word for each lane */
-#define WARPBELL_SEAT_FREE 0u    /* the lane does not know the queue, or will never look at it again */
-#define WARPBELL_SEAT_TAKEN 1u   /* it may touch rings, words, state and doorbells */
-#define WARPBELL_SEAT_WAITING 2u /* it looks at this page and at the successor's reference only */
+/* queue_host.hazard slots, one word for each lane */
+#define WARPBELL_HAZARD_FREE 0u    /* the lane does not know the queue, or will never look at it again */
+#define WARPBELL_HAZARD_TAKEN 1u   /* it may touch rings, words, state and doorbells */
+#define WARPBELL_HAZARD_WAITING 2u /* it looks at this page and at the successor's reference only */
 
 /* queue_ref.sharing, namespace_ref.sharing */
 #define WARPBELL_SHARING_EXCLUSIVE 0u /* one warp owns the pair: no atomic operations */
@@ -67,23 +67,26 @@ typedef unsigned long uint64_t;
 /* Status of a finished I/O as results report it: the wire's 15 bits (SC 7:0, SCT 10:8, CRD 12:11,
  * M 13, DNR 14), or WARPBELL_STATUS_LIBRARY | code. 0 is success. */
 #define WARPBELL_STATUS_LIBRARY 0x8000u
-#define WARPBELL_TIMED_OUT 1u      /* deadline passed with the command in flight: its buffer is not free */
-#define WARPBELL_NOT_SUBMITTED 2u  /* deadline passed before the command was submitted: buffer free */
-#define WARPBELL_ABORTED 3u        /* the host's stop flag was seen before submission */
-#define WARPBELL_OUT_OF_RANGE 4u   /* the extent leaves the namespace */
-#define WARPBELL_MISALIGNED 5u     /* the buffer address is not dword-aligned */
-#define WARPBELL_QUEUE_GONE 6u     /* queue_lost: deleted by the host; attach again */
-#define WARPBELL_NO_CID 7u         /* the lane has no free command id */
-#define WARPBELL_STALE_TOKEN 8u    /* the token's command was already answered */
-#define WARPBELL_INVALID_BATCH 9u  /* an indivisible batch above entries - 1 */
-#define WARPBELL_TOO_LARGE 10u     /* above the controller's transfer limit */
-#define WARPBELL_OUT_OF_BUFFER 11u /* the data leaves the registered buffer */
-#define WARPBELL_INVALID_FIELD 12u /* an argument that no command can carry: zero blocks, another qid */
-#define WARPBELL_MISMATCH 13u      /* verification: the data read is not the data expected */
-#define WARPBELL_NO_ROOM 14u       /* try_submit: the queue is full at the moment */
-#define WARPBELL_SSD_LOST 15u      /* the host has given the SSD up: no successor of the queue will come */
-#define WARPBELL_READ_ONLY 16u     /* the lease does not permit writing */
-#define WARPBELL_OUT_OF_LEASE 17u  /* outside the lease's blocks, or its memory */
+#define WARPBELL_STATUS_TIMED_OUT 1u /* deadline passed with the command in flight: its buffer is not free   \
+                                      */
+#define WARPBELL_STATUS_NOT_SUBMITTED 2u  /* deadline passed before the command was submitted: buffer free */
+#define WARPBELL_STATUS_ABORTED 3u        /* the host's stop flag was seen before submission */
+#define WARPBELL_STATUS_OUT_OF_RANGE 4u   /* the extent leaves the namespace */
+#define WARPBELL_STATUS_MISALIGNED 5u     /* the buffer address is not dword-aligned */
+#define WARPBELL_STATUS_QUEUE_GONE 6u     /* queue_lost: deleted by the host; attach again */
+#define WARPBELL_STATUS_NO_CID 7u         /* the lane has no free command id */
+#define WARPBELL_STATUS_STALE_TOKEN 8u    /* the token's command was already answered */
+#define WARPBELL_STATUS_INVALID_BATCH 9u  /* an indivisible batch above entries - 1 */
+#define WARPBELL_STATUS_TOO_LARGE 10u     /* above the controller's transfer limit */
+#define WARPBELL_STATUS_OUT_OF_BUFFER 11u /* the data leaves the registered buffer */
+#define WARPBELL_STATUS_INVALID_FIELD                                                                        \
+    12u                               /* an argument that no command can carry: zero blocks, another qid */
+#define WARPBELL_STATUS_MISMATCH 13u  /* verification: the data read is not the data expected */
+#define WARPBELL_STATUS_NO_ROOM 14u   /* try_submit: the queue is full at the moment */
+#define WARPBELL_STATUS_SSD_LOST 15u  /* the host has given the SSD up: no successor of the queue will come  \
+                                       */
+#define WARPBELL_STATUS_READ_ONLY 16u /* the lease does not permit writing */
+#define WARPBELL_STATUS_OUT_OF_LEASE 17u /* outside the lease's blocks, or its memory */
 
 #ifdef __cplusplus
 extern "C" {
@@ -107,14 +110,14 @@ typedef struct warpbell_queue_state {
     uint64_t turn; /* shared: every index below is published */
     uint32_t rung; /* shared, with WARPBELL_QUEUE_SHADOW: low half of the tail last rung; under the turn */
     uint32_t pad2[29];
-    uint64_t reap; /* shared: LOCK | commands whose completions were reaped and told to the controller */
+    uint64_t reap; /* shared: LOCK | commands whose completions were reaped and reported to the controller */
     uint64_t pad3[15];
-    uint64_t head;    /* shared: completions reaped (told or not); written under LOCK */
+    uint64_t head;    /* shared: completions reaped (reported or not); written under LOCK */
     uint32_t surplus; /* of all completions reaped: those of no pending command, which give no room */
     uint32_t pad4[29];
     uint64_t exclusive_tail; /* exclusive: the owner's registers, saved at detach */
     uint64_t exclusive_head;
-    uint64_t exclusive_told;
+    uint64_t exclusive_reported;
     uint64_t pad5[13];
 } warpbell_queue_state;
 
@@ -129,7 +132,7 @@ typedef struct warpbell_queue_host {
     uint64_t successor; /* warpbell_queue_ref of the newest queue in place of this one, readable by kernels;
                            0: none. Written after state, when the controller has forgotten this queue; if the
                            successor is lost too, 0 and then the next one */
-    uint64_t seats;     /* uint32_t[warp_slots][32] in host memory, WARPBELL_SEAT_*; 0: nobody counts */
+    uint64_t hazards;   /* uint32_t[warp_slots][32] in host memory, WARPBELL_HAZARD_*; 0: nobody counts */
     uint64_t pad[11];
 } warpbell_queue_host;
 
@@ -140,19 +143,19 @@ typedef struct warpbell_queue_ref {
     uint64_t cq;          /* 16-byte entries */
     uint64_t sq_doorbell; /* 32-bit register */
     uint64_t cq_doorbell;
-    uint64_t state;       /* warpbell_queue_state, device memory */
-    uint64_t words;       /* uint32_t[warp_slots][32][1 << token_shift], device memory, zeroed */
-    uint64_t host;        /* warpbell_queue_host, host memory */
-    uint64_t quarantine;  /* as in warpbell_queue_host */
-    uint64_t deadline_ns; /* default for every wait, from its start */
-    uint32_t sq_shift;    /* ring entries */
-    uint32_t cq_shift;    /* == sq_shift */
-    uint32_t ring_shift;  /* ring at least whenever the tail crosses a multiple of 1 << ring_shift; 5 */
+    uint64_t state;      /* warpbell_queue_state, device memory */
+    uint64_t words;      /* uint32_t[warp_slots][32][1 << token_shift], device memory, zeroed */
+    uint64_t host;       /* warpbell_queue_host, host memory */
+    uint64_t quarantine; /* as in warpbell_queue_host */
+    uint64_t timeout_ns; /* default for every wait, from its start */
+    uint32_t sq_shift;   /* ring entries */
+    uint32_t cq_shift;   /* == sq_shift */
+    uint32_t ring_shift; /* ring at least whenever the tail crosses a multiple of 1 << ring_shift; 5 */
     uint32_t
-        told_threshold;   /* T: ring the CQ doorbell when so many entries are unreported; 1 to entries - 1 */
-    uint32_t local_bits;  /* L: command id = warp_slot << L | lane << (L - 5) | k */
-    uint32_t token_shift; /* commands in flight per lane; at most L - 5 */
-    uint32_t warp_slots;  /* warps that may attach; warp_slots << L at most 65536, or 2^32 with wide ids */
+        cq_doorbell_batch; /* T: ring the CQ doorbell when so many entries are unreported; 1 to entries - 1 */
+    uint32_t local_bits;   /* L: command id = warp_slot << L | lane << (L - 5) | k */
+    uint32_t token_shift;  /* commands in flight per lane; at most L - 5 */
+    uint32_t warp_slots;   /* warps that may attach; warp_slots << L at most 65536, or 2^32 with wide ids */
     uint32_t qid;
     uint32_t epoch;   /* grows with every replacement of a lost queue */
     uint32_t sharing; /* WARPBELL_SHARING_* */

@@ -44,7 +44,7 @@ typedef struct warpbell_cache_ref {
     uint64_t report;      /* warpbell_cache_report */
     uint64_t first_block; /* page p begins at block first_block + p * page_bytes / block_bytes */
     uint64_t pages;       /* of the namespace or volume that may be cached */
-    uint64_t deadline_ns; /* for a line, where all are pinned, and for a page that another warp reads */
+    uint64_t timeout_ns;  /* for a line, where all are pinned, and for a page that another warp reads */
     uint64_t kept_first;  /* pages that `pinned_set` keeps, once they are there */
     uint64_t kept_pages;
     uint32_t line_count;  /* at least 1 */

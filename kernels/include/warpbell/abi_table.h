@@ -20,21 +20,21 @@
     F(warpbell_queue_state, pad1) F(warpbell_queue_state, turn) F(warpbell_queue_state, rung) F(warpbell_queue_state, pad2) \
     F(warpbell_queue_state, reap) F(warpbell_queue_state, pad3) F(warpbell_queue_state, head) \
     F(warpbell_queue_state, surplus) F(warpbell_queue_state, pad4) F(warpbell_queue_state, exclusive_tail) \
-    F(warpbell_queue_state, exclusive_head) F(warpbell_queue_state, exclusive_told) \
+    F(warpbell_queue_state, exclusive_head) F(warpbell_queue_state, exclusive_reported) \
     F(warpbell_queue_state, pad5)
 
 #define WARPBELL_FIELDS_QUEUE_HOST(F) \
     F(warpbell_queue_host, abi_version) F(warpbell_queue_host, size) F(warpbell_queue_host, state) \
     F(warpbell_queue_host, alarm) F(warpbell_queue_host, quarantine) \
-    F(warpbell_queue_host, successor) F(warpbell_queue_host, seats) F(warpbell_queue_host, pad)
+    F(warpbell_queue_host, successor) F(warpbell_queue_host, hazards) F(warpbell_queue_host, pad)
 
 #define WARPBELL_FIELDS_QUEUE_REF(F) \
     F(warpbell_queue_ref, abi_version) F(warpbell_queue_ref, size) F(warpbell_queue_ref, sq) \
     F(warpbell_queue_ref, cq) F(warpbell_queue_ref, sq_doorbell) F(warpbell_queue_ref, cq_doorbell) \
     F(warpbell_queue_ref, state) F(warpbell_queue_ref, words) F(warpbell_queue_ref, host) \
-    F(warpbell_queue_ref, quarantine) F(warpbell_queue_ref, deadline_ns) \
+    F(warpbell_queue_ref, quarantine) F(warpbell_queue_ref, timeout_ns) \
     F(warpbell_queue_ref, sq_shift) F(warpbell_queue_ref, cq_shift) \
-    F(warpbell_queue_ref, ring_shift) F(warpbell_queue_ref, told_threshold) \
+    F(warpbell_queue_ref, ring_shift) F(warpbell_queue_ref, cq_doorbell_batch) \
     F(warpbell_queue_ref, local_bits) F(warpbell_queue_ref, token_shift) \
     F(warpbell_queue_ref, warp_slots) F(warpbell_queue_ref, qid) F(warpbell_queue_ref, epoch) \
     F(warpbell_queue_ref, sharing) F(warpbell_queue_ref, flags) F(warpbell_queue_ref, pad0)
@@ -103,7 +103,7 @@
 #define WARPBELL_FIELDS_CACHE_REF(F) \
     F(warpbell_cache_ref, abi_version) F(warpbell_cache_ref, size) F(warpbell_cache_ref, lines) \
     F(warpbell_cache_ref, buckets) F(warpbell_cache_ref, report) F(warpbell_cache_ref, first_block) \
-    F(warpbell_cache_ref, pages) F(warpbell_cache_ref, deadline_ns) F(warpbell_cache_ref, kept_first) \
+    F(warpbell_cache_ref, pages) F(warpbell_cache_ref, timeout_ns) F(warpbell_cache_ref, kept_first) \
     F(warpbell_cache_ref, kept_pages) F(warpbell_cache_ref, line_count) F(warpbell_cache_ref, bucket_mask) \
     F(warpbell_cache_ref, page_shift) F(warpbell_cache_ref, pad0)
 

@@ -1,15 +1,15 @@
 // Agents: warps that do the I/O of others. A compute warp posts requests in a box and takes answers out of
 // it; it has no queue, rings no doorbell and looks at no completion. An agent warp has a session, and serves
-// some boxes.
+// some request_queues.
 //
-//   wb::mail_box<2>* boxes = ..;               // zeroed; one for each compute warp, two requests per lane
-//   if (warp < agents) {
+//   wb::request_queue<2>* request_queues = ..;               // zeroed; one for each compute warp, two
+//   requests per lane if (warp < agents) {
 //       wb::session<wb::sharing::exclusive> ssd(wb::this_warp(), args.ns, warp);
-//       wb::agent<wb::sharing::exclusive, 2> serve(ssd, args.buffer, {boxes, count, warp, agents});
+//       wb::agent<wb::sharing::exclusive, 2> serve(ssd, args.buffer, {request_queues, count, warp, agents});
 //       (void)serve.run(stop);                 // until the compute warps have left
 //       ssd.detach(wb::this_warp());
 //   } else {
-//       wb::mail_client<2> io(boxes[warp - agents], args.buffer);
+//       wb::mail_client<2> io(request_queues[warp - agents], args.buffer);
 //       wb::status s = wb::read_each(wb::this_warp(), io, {wb::lba{i}, 1}, mine);
 //       io.leave(wb::this_warp());
 //   }
@@ -23,12 +23,12 @@
 // | leave                            | all lanes of the compute warp | last call                           |
 // | agent::run                       | all lanes of the agent's warp | what each did, once all is done     |
 //
-// An agent submits the requests of all its boxes that are ready under one doorbell, and goes on where there
-// is no room; what finds none for one deadline is answered `not_submitted`. It submits nothing again: the
-// policy of its session is not used. It ends when the warps of all its boxes have left and each request was
-// answered; after *stop is not 0 it answers `aborted` to what it has not submitted, and waits for those that
-// do not leave for one deadline more. Where its queue is lost, it answers queue_lost to what was in flight,
-// and goes on with the queue in its place.
+// An agent submits the requests of all its request_queues that are ready under one doorbell, and goes on
+// where there is no room; what finds none for one deadline is answered `not_submitted`. It submits nothing
+// again: the policy of its session is not used. It ends when the warps of all its request_queues have left
+// and each request was answered; after *stop is not 0 it answers `aborted` to what it has not submitted, and
+// waits for those that do not leave for one deadline more. Where its queue is lost, it answers queue_lost to
+// what was in flight, and goes on with the queue in its place.
 //
 // A request that was not answered by the client's deadline (0: 30 s) is answered `timed_out`: an agent, or
 // its controller, may still use the buffer. Its slot comes back with the agent's answer. A request is one
@@ -36,8 +36,8 @@
 // invalid_field.
 //
 // Memory order. A slot has one word, which client lane and agent lane write in turn: no read-modify-write,
-// no lock. The fence is the scope's: of the block where the boxes are in its shared memory, else of the
-// device.
+// no lock. The fence is the scope's: of the block where the request_queues are in its shared memory, else of
+// the device.
 //   P1 client: data and request, fence, word = request
 //   P2 agent:  word == request, fence, then the request
 //   P3 agent:  completion seen, fence, word = answer
@@ -52,7 +52,7 @@ inline namespace WARPBELL_NAMESPACE {
 
 // ---- policies
 
-// Where boxes are: who sees them.
+// Where request_queues are: who sees them.
 struct in_block {
     WARPBELL_D static void fence(bool) { port::fence_block(); }
 };
@@ -64,7 +64,7 @@ struct in_device {
 
 // The requests of one compute warp, `Slots` per lane. In shared memory, or in the device's: (1 + 9 * Slots) *
 // 128 bytes, all zero at first.
-template <u32 Slots> struct alignas(WARPBELL_LINE_BYTES) mail_box {
+template <u32 Slots> struct alignas(WARPBELL_LINE_BYTES) request_queue {
     static_assert(Slots >= 1 && Slots <= 8, "1 to 8 requests per lane");
     u32 word[Slots][WARPBELL_WARP_LANES]; // 0, request_posted, or request_answered | status
     u32 left;                             // the warp posts no more
@@ -101,15 +101,15 @@ class [[nodiscard]] mail_token {
 // A lane's way to its warp's box. Never touches a queue.
 template <u32 Slots, class Scope = in_device, class Pause = eager> class mail_client {
   public:
-    WARPBELL_D mail_client(mail_box<Slots>& box, const warpbell_buffer_ref& buffer, Pause pause = Pause())
+    WARPBELL_D mail_client(request_queue<Slots>& box, const warpbell_buffer_ref& buffer,
+                           Pause pause = Pause())
         : box_(box), buffer_(buffer), pause_(pause), free_((1u << Slots) - 1u), late_(0) {}
 
     // Posts a request of each lane with `want`. no_room: all its slots are in use.
     template <class Group>
     WARPBELL_D mail_token post(const Group& group, bool want, opcode op, extent where, const dma_span& data);
     template <class Group> WARPBELL_D optional<status> try_wait(const Group& group, mail_token& token);
-    template <class Group>
-    WARPBELL_D status wait(const Group& group, mail_token&& token, u64 deadline_ns = 0);
+    template <class Group> WARPBELL_D status wait(const Group& group, mail_token&& token, u64 timeout_ns = 0);
     // What was posted is answered all the same; nobody will know.
     template <class Group> WARPBELL_D void leave(const Group& group);
 
@@ -118,7 +118,7 @@ template <u32 Slots, class Scope = in_device, class Pause = eager> class mail_cl
     WARPBELL_D u32 take_slot();
     WARPBELL_D bool settle(mail_token& token, status& result);
 
-    mail_box<Slots>& box_;
+    request_queue<Slots>& box_;
     const warpbell_buffer_ref& buffer_;
     Pause pause_;
     u32 free_; // bit k: slot k may be used
@@ -127,9 +127,9 @@ template <u32 Slots, class Scope = in_device, class Pause = eager> class mail_cl
 
 // ---- agents
 
-// What an agent serves: boxes index, index + agents, ... of `count`.
+// What an agent serves: request_queues index, index + agents, ... of `count`.
 template <u32 Slots> struct agent_share {
-    mail_box<Slots>* boxes;
+    request_queue<Slots>* request_queues;
     u32 count, index, agents;
 };
 
@@ -148,8 +148,8 @@ class agent {
         : s_(s), buffer_(buffer), share_(share), pause_(pause) {}
 
     // By all lanes of the warp. `stop`, if not null: a word by which the host, or anybody, ends it.
-    // `deadline_ns`: for each command, from its submission on.
-    WARPBELL_D agent_report run(const u32* stop = nullptr, u64 deadline_ns = 0);
+    // `timeout_ns`: for each command, from its submission on.
+    WARPBELL_D agent_report run(const u32* stop = nullptr, u64 timeout_ns = 0);
 
   private:
     static constexpr u32 most = 4; // commands in flight per lane
@@ -157,17 +157,17 @@ class agent {
     // A request's place, in this lane's eyes: box, slot, and the client's lane.
     WARPBELL_D static u32 place(u32 box, u32 slot, u32 lane) { return box << 8 | slot << 5 | lane; }
     WARPBELL_D u32* word_at(u32 place) const {
-        return &share_.boxes[place >> 8].word[place >> 5 & 7u][place & 31u];
+        return &share_.request_queues[place >> 8].word[place >> 5 & 7u][place & 31u];
     }
     WARPBELL_D bool all_left() const;
     WARPBELL_D bool in_flight(u32 place) const;
     WARPBELL_D u32 find_request() const;
-    WARPBELL_D bool take(bool stopped, u64 deadline_ns);
-    WARPBELL_D bool waits_on(u32 place, status& refusal, u64 deadline_ns);
+    WARPBELL_D bool take(bool stopped, u64 timeout_ns);
+    WARPBELL_D bool waits_on(u32 place, status& refusal, u64 timeout_ns);
     WARPBELL_D sqe read_request(u32 place, status& refusal) const;
     WARPBELL_D void answer(u32 place, status said);
-    WARPBELL_D bool hand_over(u64 deadline_ns);
-    WARPBELL_D bool is_done(u32 f, status& said, u64 now, u64 deadline_ns);
+    WARPBELL_D bool hand_over(u64 timeout_ns);
+    WARPBELL_D bool is_done(u32 f, status& said, u64 now, u64 timeout_ns);
 
     session<Mode, Retry>& s_;
     const warpbell_buffer_ref& buffer_;
@@ -175,10 +175,10 @@ class agent {
     Pause pause_;
     agent_report did_;
     u32 busy_ = 0;         // bit f: flight f is in use
-    u32 first_ = 0;        // of the boxes: where the next look begins
+    u32 first_ = 0;        // of the request_queues: where the next poll begins
     u32 put_off_ = nobody; // the request that there was no room for,
     u64 put_off_ns_ = 0;   // and since when
-    pace pace_;
+    backoff backoff_;
     io_token tokens_[most];
     u32 places_[most] = {};
     u64 since_[most] = {};
@@ -204,24 +204,24 @@ WARPBELL_D optional<status> try_wait(const Group& group, mail_client<Slots, Scop
 }
 template <class Group, u32 Slots, class Scope, class Pause>
 WARPBELL_D status wait_each(const Group& group, mail_client<Slots, Scope, Pause>& io, mail_token&& token,
-                            u64 deadline_ns = 0) {
-    return io.wait(group, move(token), deadline_ns);
+                            u64 timeout_ns = 0) {
+    return io.wait(group, move(token), timeout_ns);
 }
 template <class Group, u32 Slots, class Scope, class Pause>
 WARPBELL_D status read_each(const Group& group, mail_client<Slots, Scope, Pause>& io, optional<extent> from,
-                            const dma_span& to, u64 deadline_ns = 0) {
-    return io.wait(group, read_each_async(group, io, from, to), deadline_ns);
+                            const dma_span& to, u64 timeout_ns = 0) {
+    return io.wait(group, read_each_async(group, io, from, to), timeout_ns);
 }
 template <class Group, u32 Slots, class Scope, class Pause>
 WARPBELL_D status write_each(const Group& group, mail_client<Slots, Scope, Pause>& io, optional<extent> to,
-                             const dma_span& from, u64 deadline_ns = 0) {
-    return io.wait(group, write_each_async(group, io, to, from), deadline_ns);
+                             const dma_span& from, u64 timeout_ns = 0) {
+    return io.wait(group, write_each_async(group, io, to, from), timeout_ns);
 }
 // One for the group.
 template <class Group, u32 Slots, class Scope, class Pause>
-WARPBELL_D status flush(const Group& group, mail_client<Slots, Scope, Pause>& io, u64 deadline_ns = 0) {
+WARPBELL_D status flush(const Group& group, mail_client<Slots, Scope, Pause>& io, u64 timeout_ns = 0) {
     mail_token token = io.post(group, group.is_leader(), opcode::flush, extent(), dma_span());
-    return detail::agree(group, io.wait(group, move(token), deadline_ns));
+    return detail::agree(group, io.wait(group, move(token), timeout_ns));
 }
 
 } // namespace WARPBELL_NAMESPACE

@@ -50,8 +50,8 @@ template <class To, class From> WARPBELL_D void copy_bytes(To* to, const From* f
 template <class T, class Cache, class Group> class element_guard {
   public:
     WARPBELL_D element_guard(const Group& group, Cache& cache, u64 first_byte, u64 index, u64 count,
-                             u64 deadline_ns)
-        : page_(group, cache, (first_byte + index * sizeof(T)) / cache.page_bytes(), deadline_ns),
+                             u64 timeout_ns)
+        : page_(group, cache, (first_byte + index * sizeof(T)) / cache.page_bytes(), timeout_ns),
           page_begin_((first_byte + index * sizeof(T)) / cache.page_bytes() * cache.page_bytes()),
           page_end_(page_begin_ + cache.page_bytes()), first_byte_(first_byte), count_(count) {}
 
@@ -93,25 +93,25 @@ template <class T, class Cache> class array_view {
     WARPBELL_D u64 size() const { return count_; }
 
     template <class Group>
-    WARPBELL_D status try_load(const Group& group, optional<u64> index, T& value, u64 deadline_ns = 0);
+    WARPBELL_D status try_load(const Group& group, optional<u64> index, T& value, u64 timeout_ns = 0);
     template <class Group>
-    WARPBELL_D status store(const Group& group, optional<u64> index, T value, u64 deadline_ns = 0);
+    WARPBELL_D status store(const Group& group, optional<u64> index, T value, u64 timeout_ns = 0);
     // T: 32 or 64 bits, unsigned, at a multiple of its size; else `misaligned`.
     template <class Group>
-    WARPBELL_D status atomic_add(const Group& group, optional<u64> index, T value, u64 deadline_ns = 0);
+    WARPBELL_D status atomic_add(const Group& group, optional<u64> index, T value, u64 timeout_ns = 0);
     // By all lanes of the warp.
     WARPBELL_D T operator[](u64 index);
     // The page of element `index`, which must be one of the array's.
     template <class Group>
-    WARPBELL_D element_guard<T, Cache, Group> acquire(const Group& group, u64 index, u64 deadline_ns = 0) {
-        return element_guard<T, Cache, Group>(group, cache_, first_byte_, index, count_, deadline_ns);
+    WARPBELL_D element_guard<T, Cache, Group> acquire(const Group& group, u64 index, u64 timeout_ns = 0) {
+        return element_guard<T, Cache, Group>(group, cache_, first_byte_, index, count_, timeout_ns);
     }
 
   private:
     // Calls move(data, done, bytes) for each part of the lane's element.
     template <class Group, class Move>
     WARPBELL_D status each_part(const Group& group, optional<u64> index, bool stores, Move move,
-                                u64 deadline_ns);
+                                u64 timeout_ns);
 
     // Of `count` elements those that end where the cache's pages do, or before: no store may find that out
     // with its first part done.

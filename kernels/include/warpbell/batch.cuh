@@ -19,9 +19,9 @@
 // A warp submits the requests of its own part of the slots, by its own session: of a block of W warps, warp w
 // has the slots 32 * (w + i * W) and the 31 behind each. A part's commands go under one doorbell for each 32.
 // So an exclusive queue is used by the warp that owns it and by no other. A warp without a queue calls submit
-// and wait without a session; the warps that have one come first in the block, and the constructor is told
-// how many they are. What a session refuses, its warp's requests are answered with: invalid_field, if it has
-// no place on its queue.
+// and wait without a session; the warps that have one come first in the block, and the constructor is
+// reported how many they are. What a session refuses, its warp's requests are answered with: invalid_field,
+// if it has no place on its queue.
 //
 // A request larger than one command is split and answered once: by a failure that leaves its buffer to the
 // SSD before any other, else by the first. After a failure no further commands of that request are sent.
@@ -74,7 +74,7 @@ template <u32 Slots> class io_batch {
     // Sends the first command of each lane. invalid_batch, as the requests' answer: the block does not
     // consist of whole warps.
     template <class Group, sharing Mode, class Retry>
-    WARPBELL_D void submit(const Group& group, session<Mode, Retry>& s, u64 deadline_ns = 0);
+    WARPBELL_D void submit(const Group& group, session<Mode, Retry>& s, u64 timeout_ns = 0);
     // Sends the rest, and waits for all. Success, or: a failure that leaves a buffer to the SSD, else any.
     template <class Group, sharing Mode, class Retry>
     WARPBELL_D status wait(const Group& group, session<Mode, Retry>& s);
@@ -116,9 +116,9 @@ template <u32 Slots> class io_batch {
     template <class Warp, sharing Mode, class Retry>
     WARPBELL_D void number(const Warp& warp, const session<Mode, Retry>& s);
     template <class Warp, sharing Mode, class Retry>
-    WARPBELL_D void start(const Warp& warp, session<Mode, Retry>& s, u64 deadline_ns);
+    WARPBELL_D void start(const Warp& warp, session<Mode, Retry>& s, u64 timeout_ns);
     template <class Warp, sharing Mode, class Retry>
-    WARPBELL_D io_token send(const Warp& warp, session<Mode, Retry>& s, bool want, u64 deadline_ns) const;
+    WARPBELL_D io_token send(const Warp& warp, session<Mode, Retry>& s, bool want, u64 timeout_ns) const;
     template <class Warp, sharing Mode, class Retry>
     WARPBELL_D status finish(const Warp& warp, session<Mode, Retry>& s, u64 left_ns);
     template <class Warp, sharing Mode, class Retry>

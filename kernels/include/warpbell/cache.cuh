@@ -21,12 +21,12 @@
 // tries again and answers. Where the SSD may still use a line's memory (status::buffer_in_use), the line is
 // never used again.
 //
-// Every wait for a line or for other warps ends by its deadline, warpbell_cache_ref::deadline_ns unless the
+// Every wait for a line or for other warps ends by its deadline, warpbell_cache_ref::timeout_ns unless the
 // call names one: `no_room` where all lines were pinned for that long, `not_submitted` where other warps were
 // reading for that long. A flush begins no write after it. A call's own commands have the queue's deadline,
 // each, and it waits for those that it has begun. Nobody waits for a line with the line of another page in
-// hand, but for guards, which are the caller's: a warp that holds more guards than there are lines is told
-// `no_room`.
+// hand, but for guards, which are the caller's: a warp that holds more guards than there are lines is
+// reported `no_room`.
 #pragma once
 
 #include "evict.cuh"
@@ -62,7 +62,9 @@ template <sharing Mode, class Retry> struct backing<session<Mode, Retry>> {
         const status own = s.queue().refusal();
         const status all = agree(group, own.ok() && s.queue().is_closed() ? status(code::queue_lost) : own);
         if constexpr (Retry::enabled) {
-            return all.is(code::queue_lost) && s.retries().most != 0 ? agree(group, s.reattach(group)) : all;
+            return all.is(code::queue_lost) && s.retries().most != 0
+                       ? agree(group, s.switch_to_successor(group))
+                       : all;
         } else {
             return all;
         }
@@ -94,8 +96,8 @@ template <sharing Mode, class Retry> struct backing<session<Mode, Retry>> {
         return look_at(group, s, token, age_ns);
     }
     template <class Group>
-    WARPBELL_D static status finish(const Group& group, source_type& s, io_token&& token, u64 deadline_ns) {
-        return s.queue().wait(group, warpbell::move(token), deadline_ns);
+    WARPBELL_D static status finish(const Group& group, source_type& s, io_token&& token, u64 timeout_ns) {
+        return s.queue().wait(group, warpbell::move(token), timeout_ns);
     }
 };
 template <sharing Mode, u32 Members, class Map, class Retry>
@@ -125,8 +127,8 @@ struct backing<volume<Mode, Members, Map, Retry>> {
         return v.try_finish(group, read, age_ns);
     }
     template <class Group>
-    WARPBELL_D static status finish(const Group& group, source_type& v, member_read&& read, u64 deadline_ns) {
-        return v.finish(group, warpbell::move(read), deadline_ns);
+    WARPBELL_D static status finish(const Group& group, source_type& v, member_read&& read, u64 timeout_ns) {
+        return v.finish(group, warpbell::move(read), timeout_ns);
     }
 };
 
@@ -142,8 +144,8 @@ template <class Cache, u32 Cap, u32 Streams> class prefetcher;
 // A page that stays while this lives. Of all lanes of a group, which must be together where it goes.
 template <class Cache, class Group> class page_guard {
   public:
-    WARPBELL_D page_guard(const Group& group, Cache& cache, u64 page, u64 deadline_ns)
-        : group_(group), cache_(cache), result_(cache.hold(group, page, line_, deadline_ns)) {}
+    WARPBELL_D page_guard(const Group& group, Cache& cache, u64 page, u64 timeout_ns)
+        : group_(group), cache_(cache), result_(cache.hold(group, page, line_, timeout_ns)) {}
     page_guard(const page_guard&) = delete;
     page_guard& operator=(const page_guard&) = delete;
     WARPBELL_D ~page_guard() { release(); }
@@ -202,17 +204,17 @@ class page_cache {
 
     // A guard, which says whether the page is here. Made by the group.
     template <class Group>
-    WARPBELL_D page_guard<page_cache, Group> acquire(const Group& group, u64 page, u64 deadline_ns = 0) {
-        return page_guard<page_cache, Group>(group, *this, page, deadline_ns);
+    WARPBELL_D page_guard<page_cache, Group> acquire(const Group& group, u64 page, u64 timeout_ns = 0) {
+        return page_guard<page_cache, Group>(group, *this, page, timeout_ns);
     }
     // Calls use(u8* data) in each lane with a page, once, while the page is there. `stores`: it changes the
     // data. Lanes with nothing to do pass nullopt and get success. `use` may meet no other lane.
     template <class Group, class Use, class Meanwhile = detail::nothing_else>
     WARPBELL_D status use_each(const Group& group, optional<u64> page, bool stores, Use use,
-                               u64 deadline_ns = 0, Meanwhile meanwhile = Meanwhile());
+                               u64 timeout_ns = 0, Meanwhile meanwhile = Meanwhile());
     // What was stored, by whoever has given the page back before, is on the SSD, and durable there. One
     // answer for the group; a failure may concern any page.
-    template <class Group> WARPBELL_D status flush(const Group& group, u64 deadline_ns = 0);
+    template <class Group> WARPBELL_D status flush(const Group& group, u64 timeout_ns = 0);
 
     // A failure that no call could answer: noted in the report, if it is the first.
     WARPBELL_D void note(status why, u64 page) const;
@@ -225,7 +227,7 @@ class page_cache {
         return reinterpret_cast<T*>(memory_.template data<u8>() + offset(line));
     }
     template <class Group, class Meanwhile = detail::nothing_else>
-    WARPBELL_D status hold(const Group& group, u64 page, u32& line, u64 deadline_ns,
+    WARPBELL_D status hold(const Group& group, u64 page, u32& line, u64 timeout_ns,
                            Meanwhile meanwhile = Meanwhile());
     // Gives a pin back, in the lane that has it.
     WARPBELL_D void drop(bool has, u32 line, bool stored) const {
@@ -263,9 +265,9 @@ class page_cache {
     template <class Group> WARPBELL_D void write_back(const Group& group, way& mine, u64 page);
     template <class Group> WARPBELL_D void fill(const Group& group, way& mine, u64 page);
     template <class Group, class Meanwhile>
-    WARPBELL_D void await(const Group& group, way& mine, u64 deadline_ns, Meanwhile& meanwhile);
+    WARPBELL_D void await(const Group& group, way& mine, u64 timeout_ns, Meanwhile& meanwhile);
     template <class Group, class Meanwhile>
-    WARPBELL_D way attempt(const Group& group, optional<u64> page, u32 same, u64 deadline_ns,
+    WARPBELL_D way attempt(const Group& group, optional<u64> page, u32 same, u64 timeout_ns,
                            Meanwhile& meanwhile);
     template <class Group>
     WARPBELL_D bool write_line(const Group& group, bool open, u32 line, bool late, status& result);

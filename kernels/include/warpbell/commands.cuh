@@ -24,56 +24,55 @@ constexpr u32 force_unit_access = mutate::fua_forgotten ? 0 : 1u << 30;
 // means that they are alike.
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status compare(const Group& group, session<Mode, Retry>& s, extent where, const dma_span& with,
-                          u64 deadline_ns = 0);
+                          u64 timeout_ns = 0);
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status compare_each(const Group& group, session<Mode, Retry>& s, optional<extent> where,
-                               const dma_span& with, u64 deadline_ns = 0);
+                               const dma_span& with, u64 timeout_ns = 0);
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D io_token compare_async(const Group& group, session<Mode, Retry>& s, extent where,
-                                  const dma_span& with, u64 deadline_ns = 0);
+                                  const dma_span& with, u64 timeout_ns = 0);
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D io_token compare_each_async(const Group& group, session<Mode, Retry>& s, optional<extent> where,
-                                       const dma_span& with, u64 deadline_ns = 0);
+                                       const dma_span& with, u64 timeout_ns = 0);
 
 // Blocks of zeros, for which no data is moved.
 template <class Group, sharing Mode, class Retry>
-WARPBELL_D status write_zeroes(const Group& group, session<Mode, Retry>& s, extent where,
-                               u64 deadline_ns = 0);
+WARPBELL_D status write_zeroes(const Group& group, session<Mode, Retry>& s, extent where, u64 timeout_ns = 0);
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status write_zeroes_each(const Group& group, session<Mode, Retry>& s, optional<extent> where,
-                                    u64 deadline_ns = 0);
+                                    u64 timeout_ns = 0);
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D io_token write_zeroes_async(const Group& group, session<Mode, Retry>& s, extent where,
-                                       u64 deadline_ns = 0);
+                                       u64 timeout_ns = 0);
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D io_token write_zeroes_each_async(const Group& group, session<Mode, Retry>& s,
-                                            optional<extent> where, u64 deadline_ns = 0);
+                                            optional<extent> where, u64 timeout_ns = 0);
 
 // Force Unit Access: a write is answered when it is durable, a read brings what is durable.
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status read_fua(const Group& group, session<Mode, Retry>& s, extent from, const dma_span& to,
-                           u64 deadline_ns = 0);
+                           u64 timeout_ns = 0);
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status read_fua_each(const Group& group, session<Mode, Retry>& s, optional<extent> from,
-                                const dma_span& to, u64 deadline_ns = 0);
+                                const dma_span& to, u64 timeout_ns = 0);
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D io_token read_fua_async(const Group& group, session<Mode, Retry>& s, extent from,
-                                   const dma_span& to, u64 deadline_ns = 0);
+                                   const dma_span& to, u64 timeout_ns = 0);
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D io_token read_fua_each_async(const Group& group, session<Mode, Retry>& s, optional<extent> from,
-                                        const dma_span& to, u64 deadline_ns = 0);
+                                        const dma_span& to, u64 timeout_ns = 0);
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status write_fua(const Group& group, session<Mode, Retry>& s, extent to, const dma_span& from,
-                            u64 deadline_ns = 0);
+                            u64 timeout_ns = 0);
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status write_fua_each(const Group& group, session<Mode, Retry>& s, optional<extent> to,
-                                 const dma_span& from, u64 deadline_ns = 0);
+                                 const dma_span& from, u64 timeout_ns = 0);
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D io_token write_fua_async(const Group& group, session<Mode, Retry>& s, extent to,
-                                    const dma_span& from, u64 deadline_ns = 0);
+                                    const dma_span& from, u64 timeout_ns = 0);
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D io_token write_fua_each_async(const Group& group, session<Mode, Retry>& s, optional<extent> to,
-                                         const dma_span& from, u64 deadline_ns = 0);
+                                         const dma_span& from, u64 timeout_ns = 0);
 
 // Tells the SSD that nobody needs these blocks any more (Dataset Management, Deallocate): the extents of all
 // lanes in one command, which the SSD may heed or not. Lanes without one pass nullopt. One bad extent, and
@@ -81,38 +80,38 @@ WARPBELL_D io_token write_fua_each_async(const Group& group, session<Mode, Retry
 // extents are put; the SSD reads it until the call is answered with anything but buffer_in_use().
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status deallocate(const Group& group, session<Mode, Retry>& s, optional<extent> mine,
-                             const dma_span& list, u64 deadline_ns = 0);
+                             const dma_span& list, u64 timeout_ns = 0);
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D io_token deallocate_async(const Group& group, session<Mode, Retry>& s, optional<extent> mine,
-                                     const dma_span& list, u64 deadline_ns = 0);
+                                     const dma_span& list, u64 timeout_ns = 0);
 
 // ---- without a group: this thread
 // --------------------------------------------------------------------------
 
 template <sharing Mode, class Retry>
-WARPBELL_D status compare(session<Mode, Retry>& s, extent where, const dma_span& with, u64 deadline_ns = 0);
+WARPBELL_D status compare(session<Mode, Retry>& s, extent where, const dma_span& with, u64 timeout_ns = 0);
 template <sharing Mode, class Retry>
-WARPBELL_D status write_zeroes(session<Mode, Retry>& s, extent where, u64 deadline_ns = 0);
+WARPBELL_D status write_zeroes(session<Mode, Retry>& s, extent where, u64 timeout_ns = 0);
 template <sharing Mode, class Retry>
-WARPBELL_D status read_fua(session<Mode, Retry>& s, extent from, const dma_span& to, u64 deadline_ns = 0);
+WARPBELL_D status read_fua(session<Mode, Retry>& s, extent from, const dma_span& to, u64 timeout_ns = 0);
 template <sharing Mode, class Retry>
-WARPBELL_D status write_fua(session<Mode, Retry>& s, extent to, const dma_span& from, u64 deadline_ns = 0);
+WARPBELL_D status write_fua(session<Mode, Retry>& s, extent to, const dma_span& from, u64 timeout_ns = 0);
 template <sharing Mode, class Retry>
-WARPBELL_D status deallocate(session<Mode, Retry>& s, extent mine, const dma_span& list, u64 deadline_ns = 0);
+WARPBELL_D status deallocate(session<Mode, Retry>& s, extent mine, const dma_span& list, u64 timeout_ns = 0);
 template <sharing Mode, class Retry>
 WARPBELL_D io_token compare_async(session<Mode, Retry>& s, extent where, const dma_span& with,
-                                  u64 deadline_ns = 0);
+                                  u64 timeout_ns = 0);
 template <sharing Mode, class Retry>
-WARPBELL_D io_token write_zeroes_async(session<Mode, Retry>& s, extent where, u64 deadline_ns = 0);
+WARPBELL_D io_token write_zeroes_async(session<Mode, Retry>& s, extent where, u64 timeout_ns = 0);
 template <sharing Mode, class Retry>
 WARPBELL_D io_token read_fua_async(session<Mode, Retry>& s, extent from, const dma_span& to,
-                                   u64 deadline_ns = 0);
+                                   u64 timeout_ns = 0);
 template <sharing Mode, class Retry>
 WARPBELL_D io_token write_fua_async(session<Mode, Retry>& s, extent to, const dma_span& from,
-                                    u64 deadline_ns = 0);
+                                    u64 timeout_ns = 0);
 template <sharing Mode, class Retry>
 WARPBELL_D io_token deallocate_async(session<Mode, Retry>& s, extent mine, const dma_span& list,
-                                     u64 deadline_ns = 0);
+                                     u64 timeout_ns = 0);
 
 } // namespace WARPBELL_NAMESPACE
 } // namespace warpbell

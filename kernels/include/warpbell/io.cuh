@@ -49,8 +49,8 @@ template <sharing Mode, class Retry = no_retry> class session {
     // Made by the lanes that call together. Success: the buffers of all earlier commands are free, and what
     // is left of their tokens is answered queue_lost. queue_lost: none came by the deadline. ssd_lost: none
     // will come.
-    template <class Group> WARPBELL_D status reattach(const Group& group, u64 deadline_ns = 0) {
-        return queue_.reattach(group, deadline_ns);
+    template <class Group> WARPBELL_D status switch_to_successor(const Group& group, u64 timeout_ns = 0) {
+        return queue_.switch_to_successor(group, timeout_ns);
     }
     // Exclusive: saves the queue for the next kernel. Last call.
     template <class Group> WARPBELL_D void detach(const Group& group) { queue_.detach(group); }
@@ -102,27 +102,27 @@ template <sharing Mode, class Retry = no_retry> class session {
 
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status read(const Group& group, session<Mode, Retry>& s, extent from, const dma_span& to,
-                       u64 deadline_ns = 0);
+                       u64 timeout_ns = 0);
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status write(const Group& group, session<Mode, Retry>& s, extent to, const dma_span& from,
-                        u64 deadline_ns = 0);
+                        u64 timeout_ns = 0);
 // Makes what was written before durable.
 template <class Group, sharing Mode, class Retry>
-WARPBELL_D status flush(const Group& group, session<Mode, Retry>& s, u64 deadline_ns = 0);
+WARPBELL_D status flush(const Group& group, session<Mode, Retry>& s, u64 timeout_ns = 0);
 
 // At most group.size() * max_blocks() blocks, else too_large.
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D io_token read_async(const Group& group, session<Mode, Retry>& s, extent from, const dma_span& to,
-                               u64 deadline_ns = 0);
+                               u64 timeout_ns = 0);
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D io_token write_async(const Group& group, session<Mode, Retry>& s, extent to, const dma_span& from,
-                                u64 deadline_ns = 0);
+                                u64 timeout_ns = 0);
 // One command, of the group's leader.
 template <class Group, sharing Mode, class Retry>
-WARPBELL_D io_token flush_async(const Group& group, session<Mode, Retry>& s, u64 deadline_ns = 0);
+WARPBELL_D io_token flush_async(const Group& group, session<Mode, Retry>& s, u64 timeout_ns = 0);
 // For tokens of calls with the same arguments in each lane: one answer for the I/O, in every lane.
 template <class Group, sharing Mode, class Retry>
-WARPBELL_D status wait(const Group& group, session<Mode, Retry>& s, io_token&& token, u64 deadline_ns = 0);
+WARPBELL_D status wait(const Group& group, session<Mode, Retry>& s, io_token&& token, u64 timeout_ns = 0);
 
 // ---- one I/O per lane
 // --------------------------------------------------------------------------------------
@@ -130,20 +130,20 @@ WARPBELL_D status wait(const Group& group, session<Mode, Retry>& s, io_token&& t
 // Lanes with nothing to do pass nullopt and get success.
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status read_each(const Group& group, session<Mode, Retry>& s, optional<extent> from,
-                            const dma_span& to, u64 deadline_ns = 0);
+                            const dma_span& to, u64 timeout_ns = 0);
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status write_each(const Group& group, session<Mode, Retry>& s, optional<extent> to,
-                             const dma_span& from, u64 deadline_ns = 0);
+                             const dma_span& from, u64 timeout_ns = 0);
 // One command per lane: at most max_blocks() blocks, else too_large.
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D io_token read_each_async(const Group& group, session<Mode, Retry>& s, optional<extent> from,
-                                    const dma_span& to, u64 deadline_ns = 0);
+                                    const dma_span& to, u64 timeout_ns = 0);
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D io_token write_each_async(const Group& group, session<Mode, Retry>& s, optional<extent> to,
-                                     const dma_span& from, u64 deadline_ns = 0);
+                                     const dma_span& from, u64 timeout_ns = 0);
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status wait_each(const Group& group, session<Mode, Retry>& s, io_token&& token,
-                            u64 deadline_ns = 0);
+                            u64 timeout_ns = 0);
 
 // This lane's command, if it has completed. Of a read_async that was split: this lane's part.
 template <sharing Mode, class Retry>
@@ -153,19 +153,18 @@ WARPBELL_D optional<status> try_wait(session<Mode, Retry>& s, io_token& token);
 // --------------------------------------------------------------------------
 
 template <sharing Mode, class Retry>
-WARPBELL_D status read(session<Mode, Retry>& s, extent from, const dma_span& to, u64 deadline_ns = 0);
+WARPBELL_D status read(session<Mode, Retry>& s, extent from, const dma_span& to, u64 timeout_ns = 0);
 template <sharing Mode, class Retry>
-WARPBELL_D status write(session<Mode, Retry>& s, extent to, const dma_span& from, u64 deadline_ns = 0);
-template <sharing Mode, class Retry> WARPBELL_D status flush(session<Mode, Retry>& s, u64 deadline_ns = 0);
+WARPBELL_D status write(session<Mode, Retry>& s, extent to, const dma_span& from, u64 timeout_ns = 0);
+template <sharing Mode, class Retry> WARPBELL_D status flush(session<Mode, Retry>& s, u64 timeout_ns = 0);
 template <sharing Mode, class Retry>
-WARPBELL_D io_token read_async(session<Mode, Retry>& s, extent from, const dma_span& to, u64 deadline_ns = 0);
+WARPBELL_D io_token read_async(session<Mode, Retry>& s, extent from, const dma_span& to, u64 timeout_ns = 0);
 template <sharing Mode, class Retry>
-WARPBELL_D io_token write_async(session<Mode, Retry>& s, extent to, const dma_span& from,
-                                u64 deadline_ns = 0);
+WARPBELL_D io_token write_async(session<Mode, Retry>& s, extent to, const dma_span& from, u64 timeout_ns = 0);
 template <sharing Mode, class Retry>
-WARPBELL_D io_token flush_async(session<Mode, Retry>& s, u64 deadline_ns = 0);
+WARPBELL_D io_token flush_async(session<Mode, Retry>& s, u64 timeout_ns = 0);
 template <sharing Mode, class Retry>
-WARPBELL_D status wait(session<Mode, Retry>& s, io_token&& token, u64 deadline_ns = 0);
+WARPBELL_D status wait(session<Mode, Retry>& s, io_token&& token, u64 timeout_ns = 0);
 
 } // namespace WARPBELL_NAMESPACE
 } // namespace warpbell

@@ -33,7 +33,7 @@ WARPBELL_SWITCH(NO_ROOM_CHECK, no_room_check); // reserve without looking for ro
 WARPBELL_SWITCH(ROOM_OFF_BY_ONE, room_off_by_one); // take one entry more than the ring has
 WARPBELL_SWITCH(NO_LOCK, no_lock); // reap without the lock
 WARPBELL_SWITCH(NO_FENCE_UNLOCK, no_fence_unlock); // no F6
-WARPBELL_SWITCH(TOLD_EARLY, told_early); // give room before the CQ doorbell
+WARPBELL_SWITCH(REPORTED_EARLY, reported_early); // give room before the CQ doorbell
 WARPBELL_SWITCH(TRY_ONCE, try_once); // a waiter tries to reap once only
 WARPBELL_SWITCH(WORDS_NOT_READ_AGAIN, words_not_read_again); // whoever becomes the poller does not look whether it was answered meanwhile
 WARPBELL_SWITCH(LOCK_KEPT, lock_kept); // whoever has looked at the ring for all leaves without letting another do it
@@ -51,34 +51,34 @@ WARPBELL_SWITCH(DBBUF_EVENT_FIRST, dbbuf_event_first); // read EventIdx before t
 WARPBELL_SWITCH(BUFFER_FREE_AT_TIMEOUT, buffer_free_at_timeout); // a command that timed out gives its buffer back
 WARPBELL_SWITCH(BUFFER_FREE_AT_LOSS, buffer_free_at_loss); // a command of a lost queue gives its buffer back before the queue is deleted
 WARPBELL_SWITCH(ID_LIVES_ON_AFTER_LOSS, id_lives_on_after_loss); // a command answered queue_lost may be answered again
-WARPBELL_SWITCH(WORD_BEFORE_PAYLOAD, word_before_payload); // no F5: completion words may be seen before what they answer for
+WARPBELL_SWITCH(WORD_BEFORE_PAYLOAD, word_before_payload); // no F5: completion slots may be seen before what they answer for
 WARPBELL_SWITCH(TOKEN_OF_RECYCLED_ID, token_of_recycled_id); // a token is valid for whatever command has its id now
 WARPBELL_SWITCH(DEADLINE_IGNORED_IN_SUBMIT, deadline_ignored_in_submit); // whoever waits for room waits for ever
-WARPBELL_SWITCH(QUARANTINE_LEFT_EARLY, quarantine_left_early); // a quarantined id comes back at the next look, completed or not
+WARPBELL_SWITCH(QUARANTINE_LEFT_EARLY, quarantine_left_early); // a quarantined id comes back at the next poll, completed or not
 WARPBELL_SWITCH(ATTACH_FREES_PENDING, attach_frees_pending); // attach takes ids for free whose commands are in flight
 WARPBELL_SWITCH(MASK_OF_BEFORE, mask_of_before); // attach leaves the host what an earlier kernel had given up
-WARPBELL_SWITCH(ALARM_BEFORE_QUARANTINE, alarm_before_quarantine); // the host is told before there is anything to see
+WARPBELL_SWITCH(ALARM_BEFORE_QUARANTINE, alarm_before_quarantine); // the host is reported before there is anything to see
 WARPBELL_SWITCH(GENERATION_STUCK, generation_stuck); // every command of an id has the same generation
 WARPBELL_SWITCH(CID_FFFF, cid_ffff); // the id that error log entries use for no command is issued
-WARPBELL_SWITCH(HEAD_WITHOUT_TOLD, head_without_told); // give room for completions that the controller was not told of
+WARPBELL_SWITCH(HEAD_WITHOUT_REPORTED, head_without_reported); // give room for completions that the controller was not told of
 WARPBELL_SWITCH(LBA_UNCHECKED, lba_unchecked); // an extent may leave the namespace
 WARPBELL_SWITCH(PRP_LIST_OFF_BY_ONE, prp_list_off_by_one); // the list begins with the first page, which PRP1 has
 WARPBELL_SWITCH(PRP2_SECOND_PAGE_LOST, prp2_second_page_lost); // data that crosses one page has no second PRP
 WARPBELL_SWITCH(LOST_IGNORED, lost_ignored); // nobody looks whether the host has given the queue up
 WARPBELL_SWITCH(CLOSED_IGNORED, closed_ignored); // a closed ticket is no reason not to reserve
 WARPBELL_SWITCH(SPURIOUS_ACCEPTED, spurious_accepted); // a completion is written over a word that is not pending
-WARPBELL_SWITCH(WORD_NOT_ARMED, word_not_armed); // the entry is written without arming its completion word
+WARPBELL_SWITCH(WORD_NOT_ARMED, word_not_armed); // the entry is written without arming its completion slot
 WARPBELL_SWITCH(DOORBELL_UNMASKED, doorbell_unmasked); // the doorbell gets the whole index, not the slot
 WARPBELL_SWITCH(PARTIAL_BATCH_LOST, partial_batch_lost); // what a grant did not cover is forgotten
 WARPBELL_SWITCH(STATUS_OF_NEIGHBOUR, status_of_neighbour); // an answer is delivered to the next lane's command
 WARPBELL_SWITCH(EXCLUSIVE_NOT_SAVED, exclusive_not_saved); // detach saves nothing for the next kernel
 WARPBELL_SWITCH(SURPLUS_GIVES_ROOM, surplus_gives_room); // a completion that nobody waits for gives room like any other
 WARPBELL_SWITCH(REPEATED_IN_ONE_LOOK, repeated_in_one_look); // two completions of one command, seen at once, both count
-WARPBELL_SWITCH(SEAT_NOT_TAKEN, seat_not_taken); // a lane attaches without a seat
-WARPBELL_SWITCH(NO_FENCE_SEAT, no_fence_seat); // the queue's state is read before the seat can be seen
-WARPBELL_SWITCH(SEAT_LEFT_EARLY, seat_left_early); // a seat is given back before the last doorbell has left
-WARPBELL_SWITCH(SEAT_KEPT, seat_kept); // a seat is never given back
-WARPBELL_SWITCH(OLD_SEAT_LEFT_FIRST, old_seat_left_first); // the old queue's seat is given back before the successor's is taken
+WARPBELL_SWITCH(HAZARD_NOT_TAKEN, hazard_not_taken); // a lane attaches without a hazard slot
+WARPBELL_SWITCH(NO_FENCE_HAZARD, no_fence_hazard); // the queue's state is read before the hazard slot can be seen
+WARPBELL_SWITCH(HAZARD_LEFT_EARLY, hazard_left_early); // a hazard slot is released before the last doorbell has left
+WARPBELL_SWITCH(HAZARD_KEPT, hazard_kept); // a hazard slot is never released
+WARPBELL_SWITCH(OLD_HAZARD_LEFT_FIRST, old_hazard_left_first); // the old queue's hazard slot is released before the successor's is taken
 WARPBELL_SWITCH(DEAD_IGNORED, dead_ignored); // a lane waits for a successor although none will come
 WARPBELL_SWITCH(OLD_EPOCH_ACCEPTED, old_epoch_accepted); // a token of the queue before is answered for a command of this one
 WARPBELL_SWITCH(LEASE_UNCHECKED, lease_unchecked); // a kernel may leave its lease
@@ -94,20 +94,20 @@ WARPBELL_SWITCH(SPLIT_GOES_ON, split_goes_on); // io: after a failure the other 
 WARPBELL_SWITCH(PIECES_IN_ROUNDS, pieces_in_rounds); // io: a lane sends its next piece when all lanes are answered
 WARPBELL_SWITCH(DEADLINE_OF_EACH_ROUND, deadline_of_each_round); // io: each round of commands has the whole deadline
 WARPBELL_SWITCH(GROUP_FAILURE_HIDDEN, group_failure_hidden); // io: each lane is told of its own command only
-WARPBELL_SWITCH(IN_USE_HIDDEN, in_use_hidden); // io: of two failures the first is told, not the one that keeps its buffer
+WARPBELL_SWITCH(IN_USE_HIDDEN, in_use_hidden); // io: of two failures the first is reported, not the one that keeps its buffer
 WARPBELL_CONSTANT(FUA_FORGOTTEN, fua_forgotten); // commands: Force Unit Access is not asked for
 WARPBELL_SWITCH(RANGE_BY_LANE, range_by_lane); // commands: ranges of a deallocation have gaps
-WARPBELL_SWITCH(MERGED_OVER_A_GAP, merged_over_a_gap); // merge: blocks between two lanes' do not matter
-WARPBELL_SWITCH(MERGED_ELSEWHERE, merged_elsewhere); // merge: memory between two lanes' does not matter
-WARPBELL_SWITCH(MERGED_OTHER_BUFFER, merged_other_buffer); // merge: two buffers may be side by side
-WARPBELL_SWITCH(MERGED_BY_PLACE, merged_by_place); // merge: a buffer is told by where its reference lies, not by what it says
-WARPBELL_SWITCH(MERGED_TOO_LARGE, merged_too_large); // merge: a command grows without bound, and goes in rounds
-WARPBELL_SWITCH(MERGED_FAILURE_HIDDEN, merged_failure_hidden); // merge: only the lane that sent a command has its answer
+WARPBELL_SWITCH(COALESCED_OVER_A_GAP, coalesced_over_a_gap); // coalesce: blocks between two lanes' do not matter
+WARPBELL_SWITCH(COALESCED_ELSEWHERE, coalesced_elsewhere); // coalesce: memory between two lanes' does not matter
+WARPBELL_SWITCH(COALESCED_OTHER_BUFFER, coalesced_other_buffer); // coalesce: two buffers may be side by side
+WARPBELL_SWITCH(COALESCED_BY_PLACE, coalesced_by_place); // coalesce: a buffer is told by where its reference lies, not by what it says
+WARPBELL_SWITCH(COALESCED_TOO_LARGE, coalesced_too_large); // coalesce: a command grows without bound, and goes in rounds
+WARPBELL_SWITCH(COALESCED_FAILURE_HIDDEN, coalesced_failure_hidden); // coalesce: only the lane that sent a command has its answer
 WARPBELL_SWITCH(ANY_TAKES_LAST, any_takes_last); // outstanding: of several answers the last is taken first
 WARPBELL_SWITCH(ANY_IGNORES_LOSS, any_ignores_loss); // outstanding: wait_any waits on a lost queue
 WARPBELL_SWITCH(ANY_GIVES_UP, any_gives_up); // outstanding: wait_any gives a command up at its deadline
 WARPBELL_SWITCH(ALL_DEADLINES_ADD_UP, all_deadlines_add_up); // outstanding: wait_all has a deadline for each token
-WARPBELL_SWITCH(ALL_IN_USE_HIDDEN, all_in_use_hidden); // outstanding: of two failures the first is told
+WARPBELL_SWITCH(ALL_IN_USE_HIDDEN, all_in_use_hidden); // outstanding: of two failures the first is reported
 WARPBELL_SWITCH(CANCELLED_UNSEEN, cancelled_unseen); // outstanding: cancel does not look whether the command has completed
 WARPBELL_SWITCH(CHUNK_CROSSED, chunk_crossed); // volume: a command may leave its chunk
 WARPBELL_SWITCH(READ_NOT_REPEATED, read_not_repeated); // volume: a read that a replica fails is not tried on another
@@ -120,7 +120,7 @@ WARPBELL_SWITCH(MAIL_NO_FENCE_ANSWER, mail_no_fence_answer); // agents, no P3: a
 WARPBELL_SWITCH(MAIL_NO_FENCE_DONE, mail_no_fence_done); // agents, no P4: data is read before the answer was seen
 WARPBELL_SWITCH(MAIL_SLOT_REUSED, mail_slot_reused); // agents: a slot is used again although its request has no answer
 WARPBELL_SWITCH(REQUEST_TAKEN_TWICE, request_taken_twice); // agents: a request in flight is submitted again
-WARPBELL_SWITCH(EVERY_BOX_SERVED, every_box_served); // agents: each serves the others' boxes, too
+WARPBELL_SWITCH(EVERY_BOX_SERVED, every_box_served); // agents: each serves the others' request_queues, too
 WARPBELL_SWITCH(AGENT_LEAVES_EARLY, agent_leaves_early); // agents: one ends with requests in flight
 WARPBELL_SWITCH(BATCH_ADDED_UNSEEN, batch_added_unseen); // batches: requests are read before all threads have added theirs
 WARPBELL_SWITCH(BATCH_ANSWERED_UNSEEN, batch_answered_unseen); // batches: answers are read before all warps have theirs
@@ -137,7 +137,7 @@ WARPBELL_SWITCH(ORDER_IGNORED, order_ignored); // ordered: a command does not wa
 WARPBELL_SWITCH(ORDER_KEPT_AFTER_FAILURE, order_kept_after_failure); // ordered: what follows a failure is sent
 WARPBELL_SWITCH(DELIVERED_AS_DONE, delivered_as_done); // ordered: answers are handed over as they come
 WARPBELL_SWITCH(REQUEST_BEGUN_AGAIN, request_begun_again); // requests: one that was not answered is begun again
-WARPBELL_SWITCH(REQUEST_LAST_FAILURE, request_last_failure); // requests: of two failures the last piece's is told
+WARPBELL_SWITCH(REQUEST_LAST_FAILURE, request_last_failure); // requests: of two failures the last piece's is reported
 WARPBELL_SWITCH(REQUEST_IN_USE_HIDDEN, request_in_use_hidden); // requests: a failure that keeps its buffer does not come first
 WARPBELL_SWITCH(REQUEST_ANSWER_OF_LANE, request_answer_of_lane); // requests: each lane is told of its own commands only
 WARPBELL_SWITCH(REQUEST_UNSENT_FORGOTTEN, request_unsent_forgotten); // requests: what was given up unsent was done
@@ -153,7 +153,7 @@ WARPBELL_SWITCH(BATCH_REFUSAL_FORGOTTEN, batch_refusal_forgotten); // batches: w
 WARPBELL_SWITCH(BATCH_NUMBERED_UNSEEN, batch_numbered_unseen); // batches: lanes look for their commands before these are numbered
 WARPBELL_SWITCH(BATCH_NOTED_UNSEEN, batch_noted_unseen); // batches: the next round begins before answers of the last are seen
 WARPBELL_SWITCH(BATCH_GOES_ON, batch_goes_on); // batches: after a failure the rest of a request is sent
-WARPBELL_SWITCH(BATCH_IN_USE_HIDDEN, batch_in_use_hidden); // batches: of two failures the first is told
+WARPBELL_SWITCH(BATCH_IN_USE_HIDDEN, batch_in_use_hidden); // batches: of two failures the first is reported
 WARPBELL_SWITCH(BATCH_FAILURE_OF_WARP, batch_failure_of_warp); // batches: each warp is told of its own requests only
 WARPBELL_SWITCH(BATCH_DEADLINE_OF_EACH_ROUND, batch_deadline_of_each_round); // batches: each round of commands has the whole deadline
 WARPBELL_SWITCH(MAIL_ANY_BUFFER, mail_any_buffer); // agents: data may lie in another buffer than the agents'
@@ -194,7 +194,7 @@ WARPBELL_SWITCH(PREFETCH_TAKES_DIRTY, prefetch_takes_dirty); // prefetch: a page
 WARPBELL_SWITCH(PREFETCH_TAKES_AHEAD, prefetch_takes_ahead); // prefetch: pages that were read ahead and not used make room for others
 WARPBELL_SWITCH(PREFETCH_TAKES_LOADING, prefetch_takes_loading); // prefetch: a line that is being read gets another page
 WARPBELL_SWITCH(PREFETCH_FAILURE_HIDDEN, prefetch_failure_hidden); // prefetch: a page that could not be read is there
-WARPBELL_SWITCH(PREFETCH_FAILURE_TOLD, prefetch_failure_told); // prefetch: who waits for a page is told why another warp could not read it ahead
+WARPBELL_SWITCH(PREFETCH_FAILURE_TOLD, prefetch_failure_told); // prefetch: who waits for a page is reported why another warp could not read it ahead
 WARPBELL_SWITCH(PREFETCH_TOKEN_LOST, prefetch_token_lost); // prefetch: a warp detaches with reads on their way
 WARPBELL_SWITCH(PREFETCH_NOT_COLLECTED, prefetch_not_collected); // prefetch: who waits for others does not take up what has come for it
 WARPBELL_SWITCH(PREFETCH_VAIN_UNCOUNTED, prefetch_vain_uncounted); // prefetch: nobody counts pages that were read in vain
@@ -219,7 +219,7 @@ WARPBELL_SWITCH(STREAM_SLOT_IN_USE_TAKEN, stream_slot_in_use_taken); // stream: 
 WARPBELL_SWITCH(STREAM_RESIDENT_LOADED, stream_resident_loaded); // stream: a tile that is still in the ring is loaded again
 WARPBELL_SWITCH(STREAM_TILE_UNCHECKED, stream_tile_unchecked); // stream: a tile may be larger than its slot
 WARPBELL_SWITCH(STREAM_STARVED, stream_starved); // stream: a load begins although a lane has no id for it
-WARPBELL_SWITCH(STREAM_LEFT_UNTOLD, stream_left_untold); // stream: nobody learns of a load that did not come and was not waited for
+WARPBELL_SWITCH(STREAM_LEFT_UNREPORTED, stream_left_unreported); // stream: nobody learns of a load that did not come and was not waited for
 WARPBELL_SWITCH(STREAM_RESIDENT_UNCHECKED, stream_resident_unchecked); // stream: a tile that should be in the ring may be larger than its slot
 WARPBELL_SWITCH(SERVICE_PUBLISHED_UNSEEN, service_published_unseen); // laboratory: a slot moves on before its entry and its owner can be seen
 // clang-format on

@@ -64,7 +64,7 @@ template <ordering Order, u32 Depth, u32 Commands = 1> class io_order {
     template <class Group, sharing Mode, class Retry>
     WARPBELL_D optional<ordered_answer> try_take(const Group& group, session<Mode, Retry>& s);
     template <class Group, sharing Mode, class Retry>
-    WARPBELL_D ordered_answer take(const Group& group, session<Mode, Retry>& s, u64 deadline_ns);
+    WARPBELL_D ordered_answer take(const Group& group, session<Mode, Retry>& s, u64 timeout_ns);
 
   private:
     // Step `k` of those that were not taken.
@@ -121,8 +121,8 @@ WARPBELL_D optional<ordered_answer> try_take(const Group& group, session<Mode, R
 }
 template <class Group, sharing Mode, class Retry, ordering Order, u32 Depth, u32 Commands>
 WARPBELL_D ordered_answer take(const Group& group, session<Mode, Retry>& s,
-                               io_order<Order, Depth, Commands>& order, u64 deadline_ns = 0) {
-    return order.take(group, s, deadline_ns);
+                               io_order<Order, Depth, Commands>& order, u64 timeout_ns = 0) {
+    return order.take(group, s, timeout_ns);
 }
 
 } // namespace WARPBELL_NAMESPACE

@@ -28,18 +28,18 @@ struct any_status {
 // is given up, the tokens can be waited for again.
 template <class Group, sharing Mode, class Retry, u32 Count>
 WARPBELL_D any_status wait_any(const Group& group, session<Mode, Retry>& s, io_token (&tokens)[Count],
-                               u64 deadline_ns = 0);
+                               u64 timeout_ns = 0);
 
 // Waits for all of the lane's tokens, with one deadline. Success, or else: a status that leaves a buffer to
 // the SSD before any other, then the first in the array.
 template <class Group, sharing Mode, class Retry, u32 Count>
 WARPBELL_D status wait_all(const Group& group, session<Mode, Retry>& s, io_token (&tokens)[Count],
-                           u64 deadline_ns = 0);
+                           u64 timeout_ns = 0);
 
 // Waits no longer. A command that has completed, or was never submitted, is answered with what became of it.
-// Any other is answered timed_out: the host is told, and with recovery aborts it; until then the SSD may use
-// its buffer. `cancel` for tokens of calls with the same arguments in each lane, one answer in every lane;
-// else cancel_each.
+// Any other is answered timed_out: the host is reported, and with recovery aborts it; until then the SSD may
+// use its buffer. `cancel` for tokens of calls with the same arguments in each lane, one answer in every
+// lane; else cancel_each.
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status cancel(const Group& group, session<Mode, Retry>& s, io_token&& token);
 template <class Group, sharing Mode, class Retry>

@@ -1,6 +1,6 @@
 // The platform: the only place that knows whether this is a GPU or the CPU executor.
 //
-// Every access to a ring, a completion word, a doorbell or a clock goes through the functions of
+// Every access to a ring, a completion slot, a doorbell or a clock goes through the functions of
 // namespace port, which both halves define alike. On the GPU each is one PTX instruction; on the CPU
 // each is a hook that can count it, watch it, pre-empt there, or hold a store back until a fence.
 #pragma once

@@ -59,22 +59,22 @@ template <class Cache, u32 Cap = 16, u32 Streams = 4> class prefetcher {
     WARPBELL_D u32 page_bytes() const { return cache_.page_bytes(); }
     WARPBELL_D u32 lines() const { return cache_.lines(); }
     template <class Group>
-    WARPBELL_D page_guard<prefetcher, Group> acquire(const Group& group, u64 page, u64 deadline_ns = 0) {
-        return page_guard<prefetcher, Group>(group, *this, page, deadline_ns);
+    WARPBELL_D page_guard<prefetcher, Group> acquire(const Group& group, u64 page, u64 timeout_ns = 0) {
+        return page_guard<prefetcher, Group>(group, *this, page, timeout_ns);
     }
     template <class Group, class Use>
     WARPBELL_D status use_each(const Group& group, optional<u64> page, bool stores, Use use,
-                               u64 deadline_ns = 0);
-    template <class Group> WARPBELL_D status flush(const Group& group, u64 deadline_ns = 0) {
+                               u64 timeout_ns = 0);
+    template <class Group> WARPBELL_D status flush(const Group& group, u64 timeout_ns = 0) {
         collect(group);
-        return cache_.flush(group, deadline_ns);
+        return cache_.flush(group, timeout_ns);
     }
     WARPBELL_D void note(status why, u64 page) const { cache_.note(why, page); }
 
     // ---- for guards
 
     template <class T> WARPBELL_D T* memory(u32 line) const { return cache_.template memory<T>(line); }
-    template <class Group> WARPBELL_D status hold(const Group& group, u64 page, u32& line, u64 deadline_ns);
+    template <class Group> WARPBELL_D status hold(const Group& group, u64 page, u32& line, u64 timeout_ns);
     WARPBELL_D void drop(bool has, u32 line, bool stored) const { cache_.drop(has, line, stored); }
 
   private:

@@ -6,8 +6,8 @@
 // | try_wait                  | any lane             | nothing              | its own status       |
 // | wait                      | the group            | deadline             | each lane's status   |
 // | reap, progress            | the group            | nothing              | what happened        |
-// | reattach                  | the group            | deadline             | success, or why not  |
-// | detach                    | the group            |                      |                      |
+// | switch_to_successor                  | the group            | deadline             | success, or why not
+// | | detach                    | the group            |                      |                      |
 //
 // A shared queue may be used by any warps, each with a warp slot of its own, and by any group of a
 // warp's lanes (group.cuh). An exclusive queue belongs to the group that attached: every call but
@@ -22,8 +22,9 @@
 // its completion shows up. Until then the controller may still use its buffer. The id comes back when
 // the lane next waits, makes progress or runs out of ids in submit, which then reaps once.
 //
-// A queue that the host gives up answers `queue_lost`. Lanes that call together may then reattach together:
-// to the queue that the host puts in its place, as soon as the controller has forgotten the old one.
+// A queue that the host gives up answers `queue_lost`. Lanes that call together may then switch_to_successor
+// together: to the queue that the host puts in its place, as soon as the controller has forgotten the old
+// one.
 #pragma once
 
 #include "group.cuh"
@@ -45,14 +46,14 @@ struct alignas(16) sqe {
 };
 
 // How long a lane polls, and how. One per wait.
-class pace {
+class backoff {
   public:
     // From the first poll on. 0: the queue's default.
-    WARPBELL_D explicit pace(u64 deadline_ns = 0) : deadline_ns_(deadline_ns) {}
+    WARPBELL_D explicit backoff(u64 timeout_ns = 0) : timeout_ns_(timeout_ns) {}
 
   private:
     template <sharing> friend class queue;
-    u64 deadline_ns_;
+    u64 timeout_ns_;
     u64 end_ns_ = 0; // 0: the clock was not read yet
     u32 polls_ = 0;
     u32 empty_polls_ = 0;    // since something was found, as far as that lengthens a pause
@@ -67,7 +68,7 @@ class pace {
 enum class progress_result : u32 {
     idle,    // nothing has come
     reaped,  // commands were completed: this group's, or others'
-    expired, // the deadline of the pace has passed
+    expired, // the deadline of the backoff has passed
     lost,    // the host has given the queue up
 };
 
@@ -81,9 +82,9 @@ template <sharing Mode> class queue : tracer {
   public:
     // Attaches the calling warp. Ids of commands that an earlier kernel left in flight stay out of use
     // until they complete. Lanes that will call together attach together. A queue that the host has given
-    // up refuses everything with queue_lost, until reattach.
+    // up refuses everything with queue_lost, until switch_to_successor.
     template <class Group> WARPBELL_D queue(const Group& group, const warpbell_queue_ref& ref, u32 warp_slot);
-    // A lane that goes without having detached gives its seat back, and saves nothing.
+    // A lane that goes without having detached gives its hazard slot back, and saves nothing.
     WARPBELL_D ~queue() { leave(); }
     queue(const queue&) = delete;
     queue& operator=(const queue&) = delete;
@@ -94,13 +95,13 @@ template <sharing Mode> class queue : tracer {
     // The same, waiting for room until the deadline: lanes that were not submitted by then are refused
     // with not_submitted. Batches may be split; each part is on its way before the rest waits.
     template <class Group>
-    WARPBELL_D io_token submit(const Group& group, bool want, const sqe& entry, u64 deadline_ns = 0);
+    WARPBELL_D io_token submit(const Group& group, bool want, const sqe& entry, u64 timeout_ns = 0);
     // The same with a deadline that several calls have together.
     template <class Group>
-    WARPBELL_D io_token submit(const Group& group, bool want, const sqe& entry, pace& pace);
+    WARPBELL_D io_token submit(const Group& group, bool want, const sqe& entry, backoff& backoff);
     // All lanes' commands in consecutive slots under one doorbell, or none of them.
     template <class Group>
-    WARPBELL_D io_token submit_whole(const Group& group, bool want, const sqe& entry, u64 deadline_ns = 0);
+    WARPBELL_D io_token submit_whole(const Group& group, bool want, const sqe& entry, u64 timeout_ns = 0);
 
     // The status, if the command has completed; consumes the token then. After it, the data that the
     // command read is visible to this lane.
@@ -108,15 +109,15 @@ template <sharing Mode> class queue : tracer {
     // The same by all lanes of a group in one go: one fence for all of them.
     template <class Group> WARPBELL_D optional<status> try_wait(const Group& group, io_token& token);
     // Waits for each lane's own command. Lanes with an empty token take part and get success.
-    template <class Group> WARPBELL_D status wait(const Group& group, io_token&& token, u64 deadline_ns = 0);
+    template <class Group> WARPBELL_D status wait(const Group& group, io_token&& token, u64 timeout_ns = 0);
     // Waits, but only until a lane can go on: one that has failed, or that has `more` to submit and no
     // command in flight. Lanes whose commands are in flight then keep their tokens. Polls once where a lane
     // could go on from the beginning. expired, lost: no token is left.
     template <class Group>
     WARPBELL_D progress_result wait_some(const Group& group, io_token& token, status& result, bool more,
-                                         pace& pace);
+                                         backoff& backoff);
     // What a deadline of 0 stands for.
-    WARPBELL_D u64 deadline(u64 deadline_ns) const;
+    WARPBELL_D u64 deadline(u64 timeout_ns) const;
 
     // Gives a command in flight up, as if its deadline had passed: timed_out, and its id is quarantined. Of
     // one that has completed meanwhile: its status.
@@ -127,15 +128,16 @@ template <sharing Mode> class queue : tracer {
     // Polls so many times at most, and collects whatever has come; until a command of the group has its
     // answer.
     template <class Group>
-    WARPBELL_D progress_result progress(const Group& group, pace& pace, u32 polls = port::polls_per_call());
+    WARPBELL_D progress_result progress(const Group& group, backoff& backoff,
+                                        u32 polls = port::polls_per_call());
 
     // After queue_lost: waits for the queue in place of this one, and attaches to it. Success: all buffers
     // of this lane's earlier commands are free, and what is left of their tokens is answered queue_lost.
     // queue_lost: none came by the deadline; it can be tried again. ssd_lost: none will come. A queue that
     // is not lost is left as it is.
-    template <class Group> WARPBELL_D status reattach(const Group& group, u64 deadline_ns = 0);
+    template <class Group> WARPBELL_D status switch_to_successor(const Group& group, u64 timeout_ns = 0);
     // The same, if its successor is there already.
-    template <class Group> WARPBELL_D status follow(const Group& group);
+    template <class Group> WARPBELL_D status try_switch_to_successor(const Group& group);
 
     // Exclusive: saves the counters for the next kernel. Everything is refused afterwards, and tokens that
     // are left are answered queue_lost.
@@ -217,7 +219,7 @@ template <sharing Mode> class queue : tracer {
     // 15:0 status bits with which everything is refused: a lost or ill-attached queue; and how much of the
     // queue the lane may still touch.
     u32 refusal_;
-    u32 tag_; // 47:32 of this queue's tokens; of no token while the lane has no seat
+    u32 tag_; // 47:32 of this queue's tokens; of no token while the lane has no hazard slot
     static constexpr u32 page_only = 1u << 16; // no more than the host's page
     static constexpr u32 gone = 1u << 17;      // not even that
     static constexpr u32 no_tag = ~0u;
@@ -240,7 +242,7 @@ template <sharing Mode> class queue : tracer {
         return reinterpret_cast<u32*>(ref_.words) + (lane_id << ref_.token_shift | k);
     }
     // Opaque: else the compiler takes three instructions, for the sign of a half.
-    WARPBELL_D static bool is_pending(u32 word) { return port::opaque(word & WARPBELL_WORD_PENDING) != 0; }
+    WARPBELL_D static bool is_pending(u32 word) { return port::opaque(word & WARPBELL_SLOT_PENDING) != 0; }
     WARPBELL_D u32* quarantine_word() const { return reinterpret_cast<u32*>(ref_.quarantine) + lane_id_; }
     // The half of completion entry `index` that holds SQHD 15:0, SQID 31:16, CID 47:32, phase 48 and
     // status 63:49. One 64-bit load: a controller writes the dword with the phase last.
@@ -264,16 +266,16 @@ template <sharing Mode> class queue : tracer {
     // Which of the lane's ids a token of its own has; some number beyond them for a foreign one.
     WARPBELL_D u32 id_of(const io_token& token) const { return (token.cid() - first_cid_) & 0xffffu; }
 
-    // ---- seats (queue_seat.cuh)
+    // ---- hazard slots (queue_hazard.cuh)
     WARPBELL_D static bool fits(const warpbell_queue_ref& ref, u32 warp_slot);
-    WARPBELL_D static u64 seats_of(const warpbell_queue_ref& ref);
-    WARPBELL_D static void leave_seat(const warpbell_queue_ref& ref, u32 lane_id, u32 how);
-    WARPBELL_D static u32 take_seat(const warpbell_queue_ref& ref, u32 lane_id);
+    WARPBELL_D static u64 hazards_of(const warpbell_queue_ref& ref);
+    WARPBELL_D static void leave_hazard(const warpbell_queue_ref& ref, u32 lane_id, u32 how);
+    WARPBELL_D static u32 take_hazard(const warpbell_queue_ref& ref, u32 lane_id);
     template <class Group> WARPBELL_D void begin(const Group& group);
     WARPBELL_D void keep_page_only();
     WARPBELL_D void leave();
     WARPBELL_D u64 find_successor(u64 wait_ns) const;
-    template <class Group> WARPBELL_D status move_on(const Group& group, u64 wait_ns);
+    template <class Group> WARPBELL_D status switch_over(const Group& group, u64 wait_ns);
 
     // ---- doorbells (queue_doorbell.cuh)
     WARPBELL_D void ring_sq(u32 before, u32 now);
@@ -282,12 +284,12 @@ template <sharing Mode> class queue : tracer {
 
     // ---- command ids (queue_submit.cuh)
     WARPBELL_D u32 take_id();
-    WARPBELL_D void give_back(u32 k) { free_ |= 1u << k; }
+    WARPBELL_D void release(u32 k) { free_ |= 1u << k; }
     WARPBELL_D void rescan_quarantine();
 
     // ---- submission (queue_submit.cuh)
     template <class Group>
-    WARPBELL_D io_token submit_all(const Group& group, bool want, const sqe& entry, pace& patience,
+    WARPBELL_D io_token submit_all(const Group& group, bool want, const sqe& entry, backoff& patience,
                                    bool whole);
     template <class Group> WARPBELL_D u32 ask_for_room(const Group& group, u32 n, bool whole);
     WARPBELL_D u32 reserve(u32 n, u32 least);
@@ -300,21 +302,21 @@ template <sharing Mode> class queue : tracer {
     WARPBELL_D void withdraw(u32 k, status why, io_token& token);
 
     // ---- completion (queue_poll.cuh, queue_reap.cuh)
-    template <class Group> WARPBELL_D step advance(const Group& group, pace& pace);
-    template <class Group> WARPBELL_D step poll_ring(const Group& group, pace& pace, bool in_submit);
-    WARPBELL_D u32 leader_poll(pace& pace, bool in_submit);
-    WARPBELL_D u32 poll_once(pace& pace);
-    WARPBELL_D bool has_news(pace& pace, u32 next) const;
-    WARPBELL_D bool take_lock(u64 seen, pace& pace);
-    WARPBELL_D bool become_poller(pace& pace);
-    WARPBELL_D void release_poller(pace& pace, bool fenced);
+    template <class Group> WARPBELL_D step advance(const Group& group, backoff& backoff);
+    template <class Group> WARPBELL_D step poll_ring(const Group& group, backoff& backoff, bool in_submit);
+    WARPBELL_D u32 leader_poll(backoff& backoff, bool in_submit);
+    WARPBELL_D u32 poll_once(backoff& backoff);
+    WARPBELL_D bool has_news(backoff& backoff, u32 next) const;
+    WARPBELL_D bool take_lock(u64 seen, backoff& backoff);
+    WARPBELL_D bool become_poller(backoff& backoff);
+    WARPBELL_D void release_poller(backoff& backoff, bool fenced);
     WARPBELL_D void publish_room(u64 reap, bool fenced);
     WARPBELL_D bool has_answer() const;
     WARPBELL_D bool nothing_outstanding() const;
-    WARPBELL_D static bool clock_is_due(pace& pace);
-    WARPBELL_D bool clock_says_stop(pace& pace, bool& lost);
+    WARPBELL_D static bool clock_is_due(backoff& backoff);
+    WARPBELL_D bool clock_says_stop(backoff& backoff, bool& lost);
     template <class Group>
-    WARPBELL_D bool collect(const Group& group, u32 from, bool keep, bool report_all, pace& pace);
+    WARPBELL_D bool collect(const Group& group, u32 from, bool keep, bool report_all, backoff& backoff);
     template <class Group> WARPBELL_D u32 load_run(const Group& group, u32 first, u64 (&entry)[1]);
     WARPBELL_D u32 load_run(const this_thread_t&, u32 first, u64 (&entry)[port::entries_together]);
     WARPBELL_D view view_now() const;
@@ -328,17 +330,17 @@ template <sharing Mode> class queue : tracer {
     WARPBELL_D void compare_sqhd(u64 entry, u32 completed, const view& now);
     template <class Group>
     WARPBELL_D void finish_collect(const Group& group, const view& now, u32 count, u32 surplus, bool keep,
-                                   bool report_all, pace& pace);
+                                   bool report_all, backoff& backoff);
     WARPBELL_D void report_if_due(const view& now, u32 count, u32 surplus, bool keep, bool report_all,
-                                  u32 batch, pace& pace);
-    WARPBELL_D void give_room(pace& pace);
+                                  u32 batch, backoff& backoff);
+    WARPBELL_D void give_room(backoff& backoff);
     WARPBELL_D void report(bool leader);
     WARPBELL_D void close();
 
     // ---- waiting (queue_wait.cuh)
     template <bool Some, class Group>
     WARPBELL_D progress_result wait_until(const Group& group, io_token& token, status& result, bool more,
-                                          pace& pace);
+                                          backoff& backoff);
     WARPBELL_D bool settle(io_token& token, status& result);
     WARPBELL_D status give_up(io_token& token);
     WARPBELL_D status lose(io_token& token);
@@ -348,8 +350,8 @@ template <sharing Mode> class queue : tracer {
 } // namespace warpbell
 
 #include "impl/queue_doorbell.cuh"
+#include "impl/queue_hazard.cuh"
 #include "impl/queue_poll.cuh"
 #include "impl/queue_reap.cuh"
-#include "impl/queue_seat.cuh"
 #include "impl/queue_submit.cuh"
 #include "impl/queue_wait.cuh"

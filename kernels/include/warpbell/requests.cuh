@@ -152,7 +152,7 @@ WARPBELL_D optional<status> try_wait(const Group& group, session<Mode, Retry>& s
 // At the deadline: timed_out where a command was in flight, not_submitted where none was.
 template <class Group, sharing Mode, class Retry, u32 Commands>
 WARPBELL_D status wait(const Group& group, session<Mode, Retry>& s, io_request<Commands>& request,
-                       u64 deadline_ns = 0);
+                       u64 timeout_ns = 0);
 // As the deadline's, now; aborted where no command was in flight.
 template <class Group, sharing Mode, class Retry, u32 Commands>
 WARPBELL_D status cancel(const Group& group, session<Mode, Retry>& s, io_request<Commands>& request);

@@ -9,23 +9,24 @@ inline namespace WARPBELL_NAMESPACE {
 
 // What the library says where the controller said nothing.
 enum class code : u16 {
-    timed_out = WARPBELL_TIMED_OUT,         // in flight at its deadline; its buffer is not free yet
-    not_submitted = WARPBELL_NOT_SUBMITTED, // no room before the deadline; its buffer is free
-    aborted = WARPBELL_ABORTED,
-    out_of_range = WARPBELL_OUT_OF_RANGE,
-    misaligned = WARPBELL_MISALIGNED,
-    queue_lost = WARPBELL_QUEUE_GONE, // given up by the host; its buffer is not free before the host says so
-    no_cid = WARPBELL_NO_CID,
-    stale_token = WARPBELL_STALE_TOKEN,
-    invalid_batch = WARPBELL_INVALID_BATCH,
-    too_large = WARPBELL_TOO_LARGE,
-    out_of_buffer = WARPBELL_OUT_OF_BUFFER,
-    invalid_field = WARPBELL_INVALID_FIELD,
-    mismatch = WARPBELL_MISMATCH,
-    no_room = WARPBELL_NO_ROOM,
-    ssd_lost = WARPBELL_SSD_LOST, // as queue_lost, and the host will not bring the SSD back
-    read_only = WARPBELL_READ_ONLY,
-    out_of_lease = WARPBELL_OUT_OF_LEASE,
+    timed_out = WARPBELL_STATUS_TIMED_OUT,         // in flight at its deadline; its buffer is not free yet
+    not_submitted = WARPBELL_STATUS_NOT_SUBMITTED, // no room before the deadline; its buffer is free
+    aborted = WARPBELL_STATUS_ABORTED,
+    out_of_range = WARPBELL_STATUS_OUT_OF_RANGE,
+    misaligned = WARPBELL_STATUS_MISALIGNED,
+    queue_lost =
+        WARPBELL_STATUS_QUEUE_GONE, // given up by the host; its buffer is not free before the host says so
+    no_cid = WARPBELL_STATUS_NO_CID,
+    stale_token = WARPBELL_STATUS_STALE_TOKEN,
+    invalid_batch = WARPBELL_STATUS_INVALID_BATCH,
+    too_large = WARPBELL_STATUS_TOO_LARGE,
+    out_of_buffer = WARPBELL_STATUS_OUT_OF_BUFFER,
+    invalid_field = WARPBELL_STATUS_INVALID_FIELD,
+    mismatch = WARPBELL_STATUS_MISMATCH,
+    no_room = WARPBELL_STATUS_NO_ROOM,
+    ssd_lost = WARPBELL_STATUS_SSD_LOST, // as queue_lost, and the host will not bring the SSD back
+    read_only = WARPBELL_STATUS_READ_ONLY,
+    out_of_lease = WARPBELL_STATUS_OUT_OF_LEASE,
 };
 
 // Four bytes: the wire status (SC 7:0, SCT 10:8, CRD 12:11, M 13, DNR 14), or a library code.
@@ -34,7 +35,7 @@ struct [[nodiscard]] status {
 
     status() = default;
     WARPBELL_HD constexpr status(code c) : bits(WARPBELL_STATUS_LIBRARY | static_cast<u32>(c)) {}
-    WARPBELL_HD static constexpr status from_wire(u32 wire) { return from_bits(wire & WARPBELL_WORD_STATUS); }
+    WARPBELL_HD static constexpr status from_wire(u32 wire) { return from_bits(wire & WARPBELL_SLOT_STATUS); }
     WARPBELL_HD static constexpr status from_bits(u32 value) {
         status s;
         s.bits = value;

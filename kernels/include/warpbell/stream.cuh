@@ -134,14 +134,14 @@ template <sharing Mode, class Retry> struct tile_source<session<Mode, Retry>> {
     using span_type = dma_span;
     template <class Warp>
     WARPBELL_D static io_token start(const Warp& warp, source_type& s, const warpbell_tile_step& step,
-                                     const dma_span& to, u64 deadline_ns, status& said);
+                                     const dma_span& to, u64 timeout_ns, status& said);
     // This lane has no command id for another load.
     WARPBELL_D static bool starved(source_type& s) { return s.queue().free_ids() == 0; }
     template <class Warp>
     WARPBELL_D static bool look(const Warp& warp, source_type& s, io_token& token, status& said);
     template <class Warp>
-    WARPBELL_D static status finish(const Warp& warp, source_type& s, io_token&& token, u64 deadline_ns) {
-        return s.queue().wait(warp, move(token), deadline_ns);
+    WARPBELL_D static status finish(const Warp& warp, source_type& s, io_token&& token, u64 timeout_ns) {
+        return s.queue().wait(warp, move(token), timeout_ns);
     }
 };
 // Volumes have no reads that go on by themselves: a tile is loaded when it is committed.
@@ -151,7 +151,7 @@ struct tile_source<volume<Mode, Members, Map, Retry>> {
     using span_type = volume_span;
     template <class Warp>
     WARPBELL_D static io_token start(const Warp& warp, source_type& v, const warpbell_tile_step& step,
-                                     const volume_span& to, u64 deadline_ns, status& said);
+                                     const volume_span& to, u64 timeout_ns, status& said);
     WARPBELL_D static bool starved(source_type&) { return false; }
     template <class Warp> WARPBELL_D static bool look(const Warp&, source_type&, io_token&, status&) {
         return true;
@@ -197,20 +197,20 @@ template <class Source, u32 Slots, u32 Stages = Slots, class Schedule = listed_t
     // schedule in turn, those that failed among them. Success, or: a failure that leaves its slot to the SSD,
     // else the first.
     template <class Group, class Use>
-    WARPBELL_D status for_each(const Group& group, Use use, u64 deadline_ns = 0);
+    WARPBELL_D status for_each(const Group& group, Use use, u64 timeout_ns = 0);
 
     // out_of_range: all tiles of the schedule were committed.
     template <class Group> WARPBELL_D status producer_acquire(const Group& group);
     // invalid_field: none was acquired.
-    template <class Group> WARPBELL_D status producer_commit(const Group& group, u64 deadline_ns = 0);
+    template <class Group> WARPBELL_D status producer_commit(const Group& group, u64 timeout_ns = 0);
     // invalid_field, as the tile's result: none was committed that was not waited for.
-    template <class Group> WARPBELL_D stream_tile consumer_wait(const Group& group, u64 deadline_ns = 0);
+    template <class Group> WARPBELL_D stream_tile consumer_wait(const Group& group, u64 timeout_ns = 0);
     // invalid_field: none was waited for that was not released.
     template <class Group> WARPBELL_D status consumer_release(const Group& group);
     // Last call. Waits for the loads that nobody waited for, each until its deadline. Of these, success, or:
     // a failure that leaves its slot to the SSD (the ring is not to be used for anything else then), else the
     // first.
-    template <class Group> WARPBELL_D status detach(const Group& group, u64 deadline_ns = 0);
+    template <class Group> WARPBELL_D status detach(const Group& group, u64 timeout_ns = 0);
 
     // Steps of the schedule that were loaded so far, and that found their tile in the ring.
     WARPBELL_D u32 loads() const { return loads_; }
@@ -237,11 +237,11 @@ template <class Source, u32 Slots, u32 Stages = Slots, class Schedule = listed_t
     WARPBELL_D status check(const warpbell_tile_step& step) const;
     WARPBELL_D status in_ring(const warpbell_tile_step& step) const;
     template <class Warp>
-    WARPBELL_D void start(const Warp& warp, const warpbell_tile_step& step, u64 deadline_ns);
+    WARPBELL_D void start(const Warp& warp, const warpbell_tile_step& step, u64 timeout_ns);
     template <class Warp> WARPBELL_D bool look(const Warp& warp, u32 slot);
-    template <class Warp> WARPBELL_D void finish(const Warp& warp, u32 slot, u64 deadline_ns);
-    template <class Warp> WARPBELL_D void settle(const Warp& warp, u64 deadline_ns);
-    template <class Group> WARPBELL_D void take_loads(const Group& group, u32 end, u64 deadline_ns);
+    template <class Warp> WARPBELL_D void finish(const Warp& warp, u32 slot, u64 timeout_ns);
+    template <class Warp> WARPBELL_D void settle(const Warp& warp, u64 timeout_ns);
+    template <class Group> WARPBELL_D void take_loads(const Group& group, u32 end, u64 timeout_ns);
     template <class Group> WARPBELL_D void begin_copies(const Group& group);
     template <class Group> WARPBELL_D status await_copy(const Group& group, u32 stage);
 

@@ -67,9 +67,9 @@ class volume_span {
 // ---- mapping: warp -> queue -> SSD
 //
 // A mapping is a type with two functions; yours may be one. On an SSD with q queues a warp attaches to queue
-// seat mod q, as its warp number seat div q: no two warps of a launch may have the same seat. `replica` picks
-// one of the members in the mask `from`, which is not empty, for a read of a chunk by a warp. (Where else a
-// chunk lies is the layout's to say.)
+// hazard slot mod q, as its warp number hazard slot div q: no two warps of a launch may have the same hazard
+// slot. `replica` picks one of the members in the mask `from`, which is not empty, for a read of a chunk by a
+// warp. (Where else a chunk lies is the layout's to say.)
 
 // The bit of `mask` that comes `n` bits after its lowest, around and around.
 WARPBELL_D u32 nth_member(u32 mask, u32 n) {
@@ -81,7 +81,7 @@ WARPBELL_D u32 nth_member(u32 mask, u32 n) {
 
 // Warp after warp.
 struct round_robin {
-    WARPBELL_D static u32 seat(u32 warp, u32) { return warp; }
+    WARPBELL_D static u32 hazard(u32 warp, u32) { return warp; }
     WARPBELL_D static u32 replica(const warpbell_volume_ref&, u32 from, u32 warp, u64) {
         return nth_member(from, warp);
     }
@@ -90,7 +90,7 @@ struct round_robin {
 // As round_robin, but no pattern in warp or chunk numbers becomes one of queues and SSDs.
 struct hashed {
     // Each row of q warps has its q queues in another order.
-    WARPBELL_D static u32 seat(u32 warp, u32 queues) {
+    WARPBELL_D static u32 hazard(u32 warp, u32 queues) {
         const u32 row = warp / queues;
         return row * queues + (warp + mix(row)) % queues;
     }
@@ -103,7 +103,7 @@ struct hashed {
 // All warps of a block (CTA) on one queue and one replica. Attach warp slots for it: with b blocks of w
 // warps, q * w * ceil(b / q) warps.
 struct by_cta {
-    WARPBELL_D static u32 seat(u32, u32 queues) {
+    WARPBELL_D static u32 hazard(u32, u32 queues) {
         const u32 warps = (port::block_threads() + WARPBELL_WARP_LANES - 1u) / WARPBELL_WARP_LANES;
         const u32 mine = port::block_index() / queues * warps + port::thread_index() / WARPBELL_WARP_LANES;
         return mine * queues + port::block_index() % queues;
@@ -159,8 +159,8 @@ template <sharing Mode, u32 Members, class Map = round_robin, class Retry = no_r
     // Moves all lanes' I/Os. `whole`: of one I/O for the group, whose arguments are alike in each lane.
     template <class Group>
     WARPBELL_D status run(const Group& group, opcode op, optional<extent> where, const volume_span& data,
-                          bool whole, u64 deadline_ns);
-    template <class Group> WARPBELL_D status flush(const Group& group, u64 deadline_ns);
+                          bool whole, u64 timeout_ns);
+    template <class Group> WARPBELL_D status flush(const Group& group, u64 timeout_ns);
 
     // ---- a read of each lane that nobody waits for yet, of one command on one member
 
@@ -176,7 +176,7 @@ template <sharing Mode, u32 Members, class Map = round_robin, class Retry = no_r
     template <class Group>
     WARPBELL_D optional<status> try_finish(const Group& group, detail::member_read& read, u64 age_ns);
     template <class Group>
-    WARPBELL_D status finish(const Group& group, detail::member_read&& read, u64 deadline_ns);
+    WARPBELL_D status finish(const Group& group, detail::member_read&& read, u64 timeout_ns);
 
     // Adds to the counts, and saves exclusive queues for the next kernel. Last call.
     template <class Group> WARPBELL_D void detach(const Group& group);
@@ -202,10 +202,10 @@ template <sharing Mode, u32 Members, class Map = round_robin, class Retry = no_r
     WARPBELL_D void note_read(const detail::member_read& read, status said);
     WARPBELL_D status settle(u32 mask, u32 done, status answer) const;
     template <class Group, class Start>
-    WARPBELL_D u32 run_on(const Group& group, u32 mask, Start start, u64 deadline_ns, status& answer);
+    WARPBELL_D u32 run_on(const Group& group, u32 mask, Start start, u64 timeout_ns, status& answer);
     template <class Group>
     WARPBELL_D status move_part(const Group& group, opcode op, const detail::volume_part& part,
-                                const volume_span& data, u64 deadline_ns);
+                                const volume_span& data, u64 timeout_ns);
 
     warpbell_volume_ref ref_;
     u32 warp_;
@@ -217,29 +217,29 @@ template <sharing Mode, u32 Members, class Map = round_robin, class Retry = no_r
 
 template <class Group, sharing Mode, u32 N, class Map, class Retry>
 WARPBELL_D status read(const Group& group, volume<Mode, N, Map, Retry>& v, extent from, const volume_span& to,
-                       u64 deadline_ns = 0) {
-    return v.run(group, opcode::read, from, to, true, deadline_ns);
+                       u64 timeout_ns = 0) {
+    return v.run(group, opcode::read, from, to, true, timeout_ns);
 }
 template <class Group, sharing Mode, u32 N, class Map, class Retry>
 WARPBELL_D status write(const Group& group, volume<Mode, N, Map, Retry>& v, extent to,
-                        const volume_span& from, u64 deadline_ns = 0) {
-    return v.run(group, opcode::write, to, from, true, deadline_ns);
+                        const volume_span& from, u64 timeout_ns = 0) {
+    return v.run(group, opcode::write, to, from, true, timeout_ns);
 }
 // Lanes with nothing to do pass nullopt and get success.
 template <class Group, sharing Mode, u32 N, class Map, class Retry>
 WARPBELL_D status read_each(const Group& group, volume<Mode, N, Map, Retry>& v, optional<extent> from,
-                            const volume_span& to, u64 deadline_ns = 0) {
-    return v.run(group, opcode::read, from, to, false, deadline_ns);
+                            const volume_span& to, u64 timeout_ns = 0) {
+    return v.run(group, opcode::read, from, to, false, timeout_ns);
 }
 template <class Group, sharing Mode, u32 N, class Map, class Retry>
 WARPBELL_D status write_each(const Group& group, volume<Mode, N, Map, Retry>& v, optional<extent> to,
-                             const volume_span& from, u64 deadline_ns = 0) {
-    return v.run(group, opcode::write, to, from, false, deadline_ns);
+                             const volume_span& from, u64 timeout_ns = 0) {
+    return v.run(group, opcode::write, to, from, false, timeout_ns);
 }
 // Makes what was written before durable, on each SSD.
 template <class Group, sharing Mode, u32 N, class Map, class Retry>
-WARPBELL_D status flush(const Group& group, volume<Mode, N, Map, Retry>& v, u64 deadline_ns = 0) {
-    return v.flush(group, deadline_ns);
+WARPBELL_D status flush(const Group& group, volume<Mode, N, Map, Retry>& v, u64 timeout_ns = 0) {
+    return v.flush(group, timeout_ns);
 }
 
 } // namespace WARPBELL_NAMESPACE

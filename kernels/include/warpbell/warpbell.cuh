@@ -11,7 +11,7 @@
 //   io.cuh       read, write, flush: blocking, async, one per lane
 //   commands.cuh compare, write zeroes, deallocate; Force Unit Access
 //   outstanding.cuh  several commands of a lane: wait_any, wait_all, cancel
-//   merge.cuh    requests of a warp that lie side by side, as fewer commands
+//   coalesce.cuh    requests of a warp that lie side by side, as fewer commands
 //   requests.cuh  asynchronous requests of any size
 //   ordered.cuh  requests that are sent, or answered, one after the other
 //   batch.cuh    requests of all threads of a block, or of a warp, as one batch
@@ -39,10 +39,10 @@
 #include "abi.h"
 #include "agent.cuh"
 #include "batch.cuh"
+#include "coalesce.cuh"
 #include "commands.cuh"
 #include "group.cuh"
 #include "io.cuh"
-#include "merge.cuh"
 #include "ordered.cuh"
 #include "outstanding.cuh"
 #include "port.cuh"

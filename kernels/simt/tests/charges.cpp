@@ -120,19 +120,19 @@ void loads_that_are_issued_together_take_one_latency() {
 // The value is the one at the end of the load, not at its beginning.
 void a_poll_sees_an_answer_after_its_latency() {
     World world;
-    uint32_t word = 0, looks = 0;
+    uint32_t word = 0, polls = 0;
     uint64_t seen = 0;
     world.word = &word;
     world.writes_at = 1000;
     const Outcome outcome = run(charged(world, 1, 1), [&] {
         do {
-            ++looks;
+            ++polls;
         } while (load(&word) == 0);
         seen = time_now();
     });
     CHECK(outcome.state == WB_SIMT_DONE);
     CHECK(outcome.idle == 0);
-    CHECK(looks == 10); // of 101 ns each
+    CHECK(polls == 10); // of 101 ns each
     CHECK(seen == 1010);
 }
 

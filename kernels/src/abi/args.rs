@@ -28,7 +28,7 @@ mirror! {
         /// Nanoseconds on the kernel's clock; 0: no limit.
         runtime_ns: u64,
         /// Deadline of an I/O in nanoseconds; 0: the queue's.
-        deadline_ns: u64,
+        timeout_ns: u64,
         /// Blocks of an I/O.
         blocks_per_io: u32,
         /// Commands outstanding per queue.
@@ -75,7 +75,7 @@ mirror! {
         /// Exact length in bytes.
         bytes: u64,
         /// Deadline of an I/O in nanoseconds; 0: the queue's.
-        deadline_ns: u64,
+        timeout_ns: u64,
         /// Blocks of a chunk; the last may have fewer.
         chunk_blocks: u32,
         /// Most times that a command is submitted again, within its deadline, after a lost queue on its successor; 0:
@@ -100,9 +100,9 @@ mirror! {
         /// Seed of offsets and patterns.
         seed: u64,
         /// Deadline of a wait in nanoseconds; 0: the queue's.
-        deadline_ns: u64,
+        timeout_ns: u64,
         /// Deadline of a submission in nanoseconds; 0: the same.
-        submit_deadline_ns: u64,
+        submit_timeout_ns: u64,
         /// Commands of each lane.
         commands: u32,
         /// Lanes that submit together; they take turns where that is below 32.

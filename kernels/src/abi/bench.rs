@@ -19,8 +19,8 @@ mirror! {
     bench BenchAgentArgs = "warpbell_bench_agent_args" {
         /// What there is to do.
         bench: BenchArgs,
-        /// Address of `mail_box<BENCH_MAIL_SLOTS>[compute warps]`, zeroed.
-        boxes: u64,
+        /// Address of `request_queue<BENCH_MAIL_SLOTS>[compute warps]`, zeroed.
+        request_queues: u64,
         /// Address of `AgentCounts[agents]`.
         counts: u64,
         /// Address of `u64[compute warps]`: looks at queues of each; all ones where nobody counts.

@@ -64,7 +64,7 @@ mirror! {
         /// Pages that may be cached.
         pages: u64,
         /// For a line, and for a page that another warp reads.
-        deadline_ns: u64,
+        timeout_ns: u64,
         /// The first page that `pinned_set` keeps.
         kept_first: u64,
         /// How many.

@@ -27,24 +27,24 @@ constants! {
     TICKET_CLOSED: u64 = 1 << 63;
     /// `QueueState::reap`: a reaper is at work.
     REAP_LOCK: u64 = 1 << 63;
-    /// Completion word: armed, and not yet answered.
-    WORD_PENDING: u32 = 0x8000;
-    /// Completion word: mask of the status, CQE DW3 >> 17.
-    WORD_STATUS: u32 = 0x7fff;
-    /// Completion word: the generation begins at this bit.
-    WORD_GENERATION_SHIFT: u32 = 16;
+    /// Completion slot: armed, and not yet answered.
+    SLOT_PENDING: u32 = 0x8000;
+    /// Completion slot: mask of the status, CQE DW3 >> 17.
+    SLOT_STATUS: u32 = 0x7fff;
+    /// Completion slot: the generation begins at this bit.
+    SLOT_GENERATION_SHIFT: u32 = 16;
     /// `QueueHost::state`: in use.
     QUEUE_RUNNING: u32 = 0;
     /// `QueueHost::state`: given up by the host; a successor may come.
     QUEUE_LOST: u32 = 1;
     /// `QueueHost::state`: given up by the host, and no successor will come.
     QUEUE_DEAD: u32 = 2;
-    /// A word of `QueueHost::seats`: the lane does not know the queue, or will never look at it again.
-    SEAT_FREE: u32 = 0;
+    /// A word of `QueueHost::hazard slots`: the lane does not know the queue, or will never look at it again.
+    HAZARD_FREE: u32 = 0;
     /// The lane may touch rings, words, state and doorbells.
-    SEAT_TAKEN: u32 = 1;
+    HAZARD_TAKEN: u32 = 1;
     /// The lane looks at the host's page and the successor's reference only.
-    SEAT_WAITING: u32 = 2;
+    HAZARD_WAITING: u32 = 2;
     /// One warp owns the pair: no atomic operations.
     SHARING_EXCLUSIVE: u32 = 0;
     /// Several warps share the pair.
@@ -66,39 +66,39 @@ constants! {
     /// Status: the library's own code in the low bits, not the controller's.
     STATUS_LIBRARY: u32 = 0x8000;
     /// The deadline passed with the command in flight: its buffer is not free.
-    TIMED_OUT: u32 = 1;
+    STATUS_TIMED_OUT: u32 = 1;
     /// The deadline passed before the command was submitted: its buffer is free.
-    NOT_SUBMITTED: u32 = 2;
+    STATUS_NOT_SUBMITTED: u32 = 2;
     /// The host's stop flag was seen before submission.
-    ABORTED: u32 = 3;
+    STATUS_ABORTED: u32 = 3;
     /// The extent leaves the namespace.
-    OUT_OF_RANGE: u32 = 4;
+    STATUS_OUT_OF_RANGE: u32 = 4;
     /// The buffer address is not dword-aligned.
-    MISALIGNED: u32 = 5;
+    STATUS_MISALIGNED: u32 = 5;
     /// The host deleted the queue; attach again.
-    QUEUE_GONE: u32 = 6;
+    STATUS_QUEUE_GONE: u32 = 6;
     /// The lane has no free command identifier.
-    NO_CID: u32 = 7;
+    STATUS_NO_CID: u32 = 7;
     /// The token's command was answered already.
-    STALE_TOKEN: u32 = 8;
+    STATUS_STALE_TOKEN: u32 = 8;
     /// An indivisible batch above entries - 1.
-    INVALID_BATCH: u32 = 9;
+    STATUS_INVALID_BATCH: u32 = 9;
     /// Above the controller's transfer limit.
-    TOO_LARGE: u32 = 10;
+    STATUS_TOO_LARGE: u32 = 10;
     /// The data leaves the registered buffer.
-    OUT_OF_BUFFER: u32 = 11;
+    STATUS_OUT_OF_BUFFER: u32 = 11;
     /// An argument that no command can carry: zero blocks, another queue.
-    INVALID_FIELD: u32 = 12;
+    STATUS_INVALID_FIELD: u32 = 12;
     /// Verification: the data read is not the data expected.
-    MISMATCH: u32 = 13;
+    STATUS_MISMATCH: u32 = 13;
     /// The queue is full at the moment.
-    NO_ROOM: u32 = 14;
+    STATUS_NO_ROOM: u32 = 14;
     /// The host has given the SSD up: no successor of the queue will come.
-    SSD_LOST: u32 = 15;
+    STATUS_SSD_LOST: u32 = 15;
     /// The lease does not permit writing.
-    READ_ONLY: u32 = 16;
+    STATUS_READ_ONLY: u32 = 16;
     /// Outside the lease's blocks, or its memory.
-    OUT_OF_LEASE: u32 = 17;
+    STATUS_OUT_OF_LEASE: u32 = 17;
     /// Buckets of a latency histogram.
     HISTOGRAM_BUCKETS: u32 = 1024;
     /// `BenchArgs::pattern`: one unit after the other.

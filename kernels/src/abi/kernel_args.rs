@@ -44,7 +44,7 @@ pub unsafe trait KernelArgs: Plain {
     fn spans(&self, grid: &Grid<'_>) -> Vec<Span>;
 }
 
-/// Bytes of a `mail_box<BENCH_MAIL_SLOTS>`.
+/// Bytes of a `request_queue<BENCH_MAIL_SLOTS>`.
 pub const BENCH_BOX_BYTES: usize = ((1 + 9 * BENCH_MAIL_SLOTS) * LINE_BYTES) as usize;
 
 /// Bytes of the tables of CRC-32C.
@@ -124,7 +124,7 @@ unsafe impl KernelArgs for BenchAgentArgs {
         // As the kernel does: more agents than warps leave a number that no memory is large enough for.
         let compute = grid.warps.wrapping_sub(self.agents);
         let own = [
-            span("boxes", self.boxes, compute.into(), BENCH_BOX_BYTES),
+            span("request_queues", self.request_queues, compute.into(), BENCH_BOX_BYTES),
             span("counts", self.counts, self.agents.into(), size_of::<AgentCounts>()),
             span("polls", self.polls, compute.into(), size_of::<u64>()),
         ];
@@ -290,7 +290,7 @@ mod tests {
         assert_eq!(bytes_of(&bench, "bench", 4, "crc_tables"), 0);
         assert_eq!(bytes_of(&BenchArgs { verify: 1, ..bench }, "bench", 4, "crc_tables"), 8192);
         let agents = BenchAgentArgs { bench, agents: 5, ..BenchAgentArgs::new() };
-        assert!(bytes_of(&agents, "bench_agent", 4, "boxes") > 1 << 40, "no agent has a warp");
+        assert!(bytes_of(&agents, "bench_agent", 4, "request_queues") > 1 << 40, "no agent has a warp");
         let wild = DigestArgs { bytes: u64::MAX, chunk_blocks: u32::MAX, ns, ..DigestArgs::new() };
         assert!(bytes_of(&wild, "digest", u32::MAX, "buffer") > 1 << 60);
     }

@@ -46,7 +46,7 @@ mirror! {
         /// Exclusive: the owner's head.
         exclusive_head: u64,
         /// Exclusive: the head last told to the controller.
-        exclusive_told: u64,
+        exclusive_reported: u64,
         /// Zero.
         pad5: [u64; 13],
     }
@@ -64,7 +64,7 @@ impl QueueState {
             head: start,
             exclusive_tail: start,
             exclusive_head: start,
-            exclusive_told: start,
+            exclusive_reported: start,
             ..QueueState::new()
         }
     }
@@ -84,7 +84,7 @@ mirror! {
         successor: u64,
         /// Address of `u32[warp_slots][32]` in host memory: 1 while the lane may touch rings, words, state or doorbells
         /// of this queue; 0: nobody counts.
-        seats: u64,
+        hazards: u64,
         /// Zero.
         pad: [u64; 11],
     }
@@ -110,7 +110,7 @@ mirror! {
         /// As in [`QueueHost`].
         quarantine: u64,
         /// Default for every wait, from its start, in nanoseconds.
-        deadline_ns: u64,
+        timeout_ns: u64,
         /// Base-2 logarithm of the ring entries.
         sq_shift: u32,
         /// Equal to `sq_shift`.
@@ -118,7 +118,7 @@ mirror! {
         /// Ring at least whenever the tail crosses a multiple of `1 << ring_shift`.
         ring_shift: u32,
         /// Ring the CQ doorbell when so many entries are unreported; 1 to entries - 1.
-        told_threshold: u32,
+        cq_doorbell_batch: u32,
         /// L: command identifier = `warp_slot << L | lane << (L - 5) | k`.
         local_bits: u32,
         /// Base-2 logarithm of the commands in flight per lane; at most L - 5.

@@ -87,7 +87,7 @@ mirror! {
         /// Nanoseconds on the kernel's clock; 0: no limit.
         runtime_ns: u64,
         /// Deadline of a command in nanoseconds; 0: the queue's.
-        deadline_ns: u64,
+        timeout_ns: u64,
         /// Nanoseconds from fetch to completion, at least.
         delay_ns: u64,
         /// Blocks of the launch that are the controller.

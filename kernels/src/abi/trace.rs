@@ -84,7 +84,7 @@ mirror! {
         /// Address of `u64[warps + 1]`: warp w has commands `firsts[w]` to `firsts[w + 1]`.
         firsts: u64,
         /// Deadline of a command in nanoseconds; 0: the queue's.
-        deadline_ns: u64,
+        timeout_ns: u64,
         /// Commands outstanding per queue.
         iodepth: u32,
         /// At least the largest share of a warp.

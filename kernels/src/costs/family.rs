@@ -6,7 +6,7 @@ use crate::{HEADERS, PROBES, SOURCES};
 /// The header whose code differs between the architectures before 100: each copies into shared memory in its own way.
 pub const STREAMS: &str = "warpbell/impl/stream.cuh";
 
-/// PTX of 80 and of 90 differs in its target alone, and so does that of 100 and of 120: a test of the compile matrix looks,
+/// PTX of 80 and of 90 differs in its target alone, and so does that of 100 and of 120: a test of the compile matrix polls,
 /// and one below that no other file asks for the architecture.
 /// That of 75 differs in details from that of 80.
 const SHARED: [&[u32]; 3] = [&[75], &[80, 90], &[100, 120]];

@@ -261,8 +261,8 @@ mod tests {
             let of = |row: &Row| ordering.map(|figure| row.whole[figure]);
             assert_eq!(of(with), of(without), "{} on sm_{}", with.probe.name(), with.arch);
         }
-        // One that pins, one that gives back, and one behind a branch: of whoever finds another page there. A
-        // policy that marks use gives back in one of two ways.
+        // One that pins, one that releases, and one behind a branch: of whoever finds another page there. A
+        // policy that marks use releases in one of two ways.
         for hit in rows("lines.hit") {
             let sites = if hit.probe.mode == "clock" { 4 } else { 3 };
             assert_eq!(table.net(hit)[Figure::RmwSites], sites, "{} on sm_{}", hit.probe.name(), hit.arch);

@@ -161,7 +161,7 @@ pub struct Counters {
     pub sqes: u64,
     /// Completion queue entries reaped.
     pub cqes: u64,
-    /// Looks at a completion word or an entry's phase.
+    /// Looks at a completion slot or an entry's phase.
     pub polls: u64,
     /// Hooked loads.
     pub loads: u64,

@@ -160,7 +160,7 @@ fn run_share(
     pin(options, worker)?;
     let mut share = Worker::new(launch, worker as u32, of as u32)?;
     let mut report = ThreadReport::default();
-    let (mut looks, mut done) = (0, 0);
+    let (mut polls, mut done) = (0, 0);
     loop {
         let idle = *share.step(options.turns) == State::Idle;
         if share.finished()? {
@@ -171,10 +171,10 @@ fn run_share(
         }
         // A step that ends idle may have done much before.
         let before = std::mem::replace(&mut done, work_of(&share.counters()));
-        looks = if idle && done == before { looks + 1 } else { 0 };
+        polls = if idle && done == before { polls + 1 } else { 0 };
         report.idle_steps += u64::from(idle);
         match options.idle {
-            Idle::YieldAfter(limit) if looks > limit => thread::yield_now(),
+            Idle::YieldAfter(limit) if polls > limit => thread::yield_now(),
             _ if idle => std::hint::spin_loop(),
             _ => {}
         }

@@ -52,7 +52,7 @@ enum class fault : u32 { none, unreadable, unwritable, silent, unreadable_once }
 struct read_ahead {
     u64 page = 0;
     u64* data = nullptr;
-    u32 left = 0; // looks, until it is done
+    u32 left = 0; // polls, until it is done
     bool flying = false;
     read_ahead() = default;
     read_ahead(u64 page, u64* data, u32 left) : page(page), data(data), left(left), flying(true) {}
@@ -75,7 +75,7 @@ struct ssd {
     u64 ahead = 0, most_ahead = 0; // reads that somebody has not asked about, now, and at most
     u32 slow = 8;                  // pauses at most
     bool full = false;             // it takes no such read
-    u64 deadline_ns = 50000;       // of one that it does not answer
+    u64 timeout_ns = 50000;        // of one that it does not answer
 
     explicit ssd(u64 pages) : words(pages * page_words), reads(pages), writes(pages), faults(pages) {
         for (u64 at = 0; at < words.size(); ++at) {
@@ -142,7 +142,7 @@ struct ssd {
     }
     optional<status> try_finish(read_ahead& read, u64 age_ns) {
         if (read.flying && faults[read.page] == fault::silent) {
-            return age_ns > deadline_ns && !mutate::prefetch_not_given_up ? give_up(read) : nullopt;
+            return age_ns > timeout_ns && !mutate::prefetch_not_given_up ? give_up(read) : nullopt;
         }
         if (!read.flying || read.left != 0) {
             read.left -= read.left != 0 ? 1u : 0u;
@@ -220,8 +220,8 @@ inline u32 threads = 1;
 constexpr u64 most_steps = 20000;
 
 // An SSD, the memory of a cache, and launches over them.
-struct bed {
-    explicit bed(u64 pages, u32 lines)
+struct fixture {
+    explicit fixture(u64 pages, u32 lines)
         : disk(pages), lines(lines), buckets(std::bit_ceil(lines)), data(lines * page_words) {
         ref.abi_version = WARPBELL_ABI_VERSION;
         ref.size = sizeof ref;
@@ -229,7 +229,7 @@ struct bed {
         ref.buckets = reinterpret_cast<u64>(buckets.data());
         ref.report = reinterpret_cast<u64>(&report);
         ref.pages = pages;
-        ref.deadline_ns = 1000000000;
+        ref.timeout_ns = 1000000000;
         ref.line_count = lines;
         ref.bucket_mask = static_cast<u32>(buckets.size()) - 1u;
         ref.page_shift = 9;
@@ -240,9 +240,9 @@ struct bed {
         launch.store_buffer = seed != 0 && threads == 1 ? 8 : 0; // several have none
         launch.stack_bytes = 64 << 10;
         launch.hooks.context = this;
-        // 100 ns each time that somebody looks.
+        // 100 ns each time that somebody polls.
         launch.hooks.clock_ns = [](void* context) {
-            return __atomic_add_fetch(&static_cast<bed*>(context)->now, 100, __ATOMIC_RELAXED);
+            return __atomic_add_fetch(&static_cast<fixture*>(context)->now, 100, __ATOMIC_RELAXED);
         };
         const auto kernel = [&] {
             Cache cache(this_warp(), ref, disk,

@@ -5,7 +5,7 @@
 
 // A warp uses pages of a cache of so many lines, one after the other, by a prefetcher of its own. Returns how
 // many it found wrong, or was refused.
-template <class Ahead, class Pages> u64 use_pages(bed& b, u32 warps, u64 seed, u64 count, Pages page_of) {
+template <class Ahead, class Pages> u64 use_pages(fixture& b, u32 warps, u64 seed, u64 count, Pages page_of) {
     std::vector<u64> wrong(warps * 32u);
     const auto outcome = b.run<read_write>(warps, seed, [&](read_write& cache) {
         Ahead ahead(this_warp(), cache);
@@ -21,7 +21,7 @@ template <class Ahead, class Pages> u64 use_pages(bed& b, u32 warps, u64 seed, u
     return expect_done(outcome) ? std::accumulate(wrong.begin(), wrong.end(), 0ull) : ~0ull;
 }
 
-inline bool counts_add_up(const bed& b) {
+inline bool counts_add_up(const fixture& b) {
     return b.report.prefetched == b.report.prefetched_used + b.report.prefetched_in_vain && b.pins() == 0 &&
            b.disk.ahead == 0;
 }
@@ -36,7 +36,7 @@ inline void sequences(u64 seed) {
         [](u32, u64 step) { return step % 2u * 70u + step / 2u * (1u + step % 2u); },
     };
     for (const order each : orders) {
-        bed b(150, 40);
+        fixture b(150, 40);
         CHECK(use_pages<reads_ahead<>>(b, 1, seed, 50, each) == 0);
         CHECK(b.report.hits + b.report.misses == 50 && b.report.misses <= 6);
         CHECK(b.report.prefetched_used == b.report.hits && counts_add_up(b));
@@ -46,14 +46,14 @@ inline void sequences(u64 seed) {
 
 // Never more than the cap, although there would be lines for more.
 inline void capped(u64 seed) {
-    bed b(100, 60);
+    fixture b(100, 60);
     CHECK(use_pages<reads_ahead<4>>(b, 1, seed, 60, [](u32, u64 step) { return step; }) == 0);
     CHECK(b.disk.most_ahead <= 4 && b.disk.most_ahead >= 2 && counts_add_up(b));
 }
 
 // Pages in no order are hardly ever read ahead, and ever less.
 inline void disorder(u64 seed) {
-    bed b(40, 24);
+    fixture b(40, 24);
     CHECK(use_pages<reads_ahead<>>(b, 1, seed, 400,
                                    [&](u32, u64 step) { return mixed(seed << 32 ^ step) % 40u; }) == 0);
     CHECK(b.report.prefetched_in_vain < 40 && counts_add_up(b));
@@ -61,15 +61,15 @@ inline void disorder(u64 seed) {
 
 // Several warps that use the same pages, by prefetchers, with a cache that is too small for them.
 inline void shared_pages(u64 seed) {
-    bed b(64, 6);
+    fixture b(64, 6);
     CHECK(use_pages<reads_ahead<>>(b, 4, seed, 40, [](u32 warp, u64 step) { return step + warp; }) == 0);
     CHECK(counts_add_up(b));
 }
 
 // Two warps each want a page that the other reads ahead: nobody waits in vain.
 inline void crossed(u64 seed) {
-    bed b(64, 20);
-    b.ref.deadline_ns = 2000000;
+    fixture b(64, 20);
+    b.ref.timeout_ns = 2000000;
     b.disk.slow = 60;
     std::vector<u64> refused(2 * 32);
     const auto outcome = b.run<read_write>(2, seed, [&](read_write& cache) {
@@ -90,7 +90,7 @@ inline void crossed(u64 seed) {
 
 // For long enough that all is there.
 template <class Ahead> void collect_all(Ahead& ahead) {
-    for (u32 looks = 0; looks < 40; ++looks) {
+    for (u32 polls = 0; polls < 40; ++polls) {
         ahead.collect(this_warp());
     }
 }
@@ -98,7 +98,7 @@ template <class Ahead> void collect_all(Ahead& ahead) {
 // What is named is read, so far as there are lines that nobody wants: not those of pages that are dirty,
 // pinned, or read ahead by others.
 inline void modest(u64 seed) {
-    bed b(32, 8);
+    fixture b(32, 8);
     u32 first = 0, second = 0;
     const auto outcome = b.run<read_write>(1, seed, [&](read_write& cache) {
         for (u64 number = 0; number < 3; ++number) {
@@ -130,7 +130,7 @@ inline void modest(u64 seed) {
 // Slots of named pages that nobody comes for are free again after a while, and those of pages that others
 // used at once.
 inline void slots_again(u64 seed) {
-    bed b(64, 48);
+    fixture b(64, 48);
     u32 after_a_while = 0, at_once = 0;
     const auto outcome = b.run<read_write>(1, seed, [&](read_write& cache) {
         reads_ahead<2, 0> one(this_warp(), cache), other(this_warp(), cache);
@@ -157,8 +157,8 @@ inline void slots_again(u64 seed) {
 // A read ahead that the SSD never answers is given up by its warp's next call after the deadline: another
 // warp that waits for the page reads it, into another line.
 inline void unanswered(u64 seed) {
-    bed b(16, 8);
-    b.ref.deadline_ns = 2000000;
+    fixture b(16, 8);
+    b.ref.timeout_ns = 2000000;
     b.disk.faults[5] = fault::silent;
     u64 begun = 0, done = 0, wrong = 0;
     status said;
@@ -198,7 +198,7 @@ inline void unanswered(u64 seed) {
 
 // A page that could not be read ahead is not there, and who waited for it reads it, and is told for himself.
 inline void read_in_vain(u64 seed) {
-    bed b(16, 8);
+    fixture b(16, 8);
     b.disk.faults[5] = fault::unreadable_once;
     std::vector<u32> said(3);
     std::vector<u64> wrong(3 * 32);
@@ -229,7 +229,7 @@ inline void read_in_vain(u64 seed) {
 
 // What a warp leaves behind when it goes: no line that is on its way, and no mark on one.
 inline void left_behind(u64 seed) {
-    bed b(32, 16);
+    fixture b(32, 16);
     b.disk.slow = 200;
     const auto outcome = b.run<read_write>(1, seed, [&](read_write& cache) {
         reads_ahead<> ahead(this_warp(), cache);
@@ -249,7 +249,7 @@ inline void left_behind(u64 seed) {
 
 // A queue without room: pages are read when they are wanted.
 inline void no_room_ahead(u64 seed) {
-    bed b(64, 16);
+    fixture b(64, 16);
     b.disk.full = true;
     CHECK(use_pages<reads_ahead<>>(b, 1, seed, 20, [](u32, u64 step) { return step; }) == 0);
     CHECK(b.report.prefetched == 0 && b.report.prefetch_skipped > 0 && b.report.misses == 20);
@@ -258,7 +258,7 @@ inline void no_room_ahead(u64 seed) {
 
 // Pages of a sequence that ends, and pages that others use for whom they were not read.
 inline void useless(u64 seed) {
-    bed b(64, 32);
+    fixture b(64, 32);
     const auto outcome = b.run<read_write>(1, seed, [&](read_write& cache) {
         reads_ahead<8> ahead(this_warp(), cache);
         for (u64 number = 0; number < 5; ++number) {
@@ -277,7 +277,7 @@ inline void useless(u64 seed) {
 
 // Read-modify-writes of a run whose warp uses one page, and a few others, so many times by a prefetcher.
 inline u64 cost_of_hits_ahead(u64 rounds) {
-    bed b(8, 8);
+    fixture b(8, 8);
     const auto outcome = b.run<read_write>(1, 0, [&](read_write& cache) {
         for (u64 page = 0; page < 8; ++page) {
             (void)cache.acquire(this_warp(), page);

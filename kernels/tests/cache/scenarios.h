@@ -30,7 +30,7 @@ inline bool expect_done(const harness::Outcome& outcome) {
 
 // 64 warps that want one page cause one read, and each sees all of it.
 inline void one_read(u64 seed) {
-    bed b(16, 8);
+    fixture b(16, 8);
     std::vector<u64> wrong(64);
     const auto outcome = b.run<read_write>(64, seed, [&](read_write& cache) {
         const auto page = cache.acquire(this_warp(), 5);
@@ -51,7 +51,7 @@ inline void one_read(u64 seed) {
 template <class Cache> void random_words(u64 seed, u32 lines, u64 first_byte, u32 warps, u32 steps) {
     const u64 threads = warps * 32u, per_thread = 5,
               pages = (threads * per_thread * 8u + first_byte) / block_bytes + 1u;
-    bed b(pages, lines);
+    fixture b(pages, lines);
     std::vector<u64> expected(threads * per_thread), wrong(threads), failures(threads);
     const u8* const disk = reinterpret_cast<const u8*>(b.disk.words.data()) + first_byte;
     std::memcpy(expected.data(), disk, expected.size() * 8u);
@@ -95,7 +95,7 @@ inline void straddling(u64 seed) { random_words<read_write>(seed, 7, 3 + seed % 
 inline void policies(u64 seed) {
     random_words<with_policy<fifo>>(seed, 7, 0, 2, 8);
     random_words<with_policy<sampled_lru<4>>>(seed, 7, 0, 2, 8);
-    bed b(32, 6);
+    fixture b(32, 6);
     b.ref.kept_first = 3, b.ref.kept_pages = 2;
     const auto outcome = b.run<with_policy<pinned_set<>>>(1, seed, [&](auto& cache) {
         for (u64 page = 0; page < 96; ++page) {
@@ -109,7 +109,7 @@ inline void policies(u64 seed) {
 
 // What a warp stored before its flush lies on the SSD after it, whoever else stores to the page and flushes.
 inline void flushed(u64 seed) {
-    bed b(4, 2);
+    fixture b(4, 2);
     std::vector<u64> missing(4), failures(4);
     const auto outcome = b.run<read_write>(4, seed, [&](read_write& cache) {
         const u32 me = warp_number();
@@ -142,7 +142,7 @@ template <class Cache> status hold_all(Cache& cache, u64 page) {
 
 // A warp that holds every line and wants one more is told so; afterwards there is room again.
 inline void crowded(u64 seed) {
-    bed b(8, 3);
+    fixture b(8, 3);
     status said, after;
     const auto outcome = b.run<read_write>(1, seed, [&](read_write& cache) {
         note(said, hold_all(cache, 0));
@@ -156,7 +156,7 @@ inline void crowded(u64 seed) {
 
 // A line that has more pins than 16 bits count is nobody else's, and free again when they are gone.
 inline void many_pins(u64) {
-    bed b(4, 1);
+    fixture b(4, 1);
     constexpr u32 pins = 1u << 16;
     u32 held = 0;
     status said, after;
@@ -183,7 +183,7 @@ inline void many_pins(u64) {
 
 // A page that cannot be read is an answer to all who want it, and read again by the next.
 inline void unreadable(u64 seed) {
-    bed b(8, 4);
+    fixture b(8, 4);
     b.disk.faults[2] = fault::unreadable;
     std::vector<u32> said(8);
     const auto ask = [&](read_write& cache) {
@@ -200,7 +200,7 @@ inline void unreadable(u64 seed) {
 
 // A page that cannot be written stays, and is found; the report and a flush say so; a later flush writes it.
 inline void unwritable(u64 seed) {
-    bed b(16, 4);
+    fixture b(16, 4);
     b.disk.faults[2] = fault::unwritable;
     u32 failures = 0;
     u64 found = 0;
@@ -229,7 +229,7 @@ inline void unwritable(u64 seed) {
 
 // Memory that the SSD may still write is never another page's.
 inline void silent(u64 seed) {
-    bed b(16, 4);
+    fixture b(16, 4);
     b.disk.faults[2] = fault::silent;
     u64 wrong = 0;
     status said;
@@ -250,7 +250,7 @@ inline void silent(u64 seed) {
 }
 
 inline void refusals(u64 seed) {
-    bed b(4, 2);
+    fixture b(4, 2);
     status behind, element, stored;
     bool writable = true;
     const auto outcome = b.run<read_only>(1, seed, [&](read_only& cache) {
@@ -271,7 +271,7 @@ inline void refusals(u64 seed) {
 // An element that ends behind the last page is refused before a part of it is stored; and of a cache that
 // does not fit, lanes that ask for nothing get success.
 inline void ends(u64 seed) {
-    bed b(4, 2);
+    fixture b(4, 2);
     status last, behind;
     u32 unlike = 0;
     const auto outcome = b.run<read_write>(1, seed, [&](read_write& cache) {
@@ -300,7 +300,7 @@ inline void ends(u64 seed) {
 
 // A line that is used while a policy compares lines is the youngest.
 inline void hot_line(u64 seed) {
-    bed b(16, 4);
+    fixture b(16, 4);
     const auto outcome = b.run<with_policy<sampled_lru<32>>>(1, seed, [&](auto& cache) {
         for (u64 number = 0; number < 4; ++number) {
             (void)cache.acquire(this_warp(), number);
@@ -321,7 +321,7 @@ inline void hot_line(u64 seed) {
 
 // A flush whose time is over begins no writes, and says so; what is clean is no reason to.
 inline void late_flush(u64 seed) {
-    bed b(16, 8);
+    fixture b(16, 8);
     status clean, late, after;
     u64 writes = 0;
     const auto outcome = b.run<read_write>(1, seed, [&](read_write& cache) {
@@ -344,7 +344,7 @@ inline void late_flush(u64 seed) {
 
 // Pages that are written as a whole are never read.
 inline void written_once(u64 seed) {
-    bed b(12, 3);
+    fixture b(12, 3);
     const auto outcome = b.run<write_once>(2, seed, [&](write_once& cache) {
         for (u64 number = warp_number(); number < 12; number += 2) {
             auto page = cache.acquire(this_warp(), number);
@@ -361,7 +361,7 @@ inline void written_once(u64 seed) {
 
 // Read-modify-writes of a run whose warp looks up four pages so many times, all of them there.
 inline u64 cost_of_hits(u64 rounds, bool guarded) {
-    bed b(4, 4);
+    fixture b(4, 4);
     const auto outcome = b.run<read_write>(1, 0, [&](read_write& cache) {
         array_view<u64, read_write> array(cache, 0, 4 * page_words);
         for (u64 page = 0; page < 4; ++page) {

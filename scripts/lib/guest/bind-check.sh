@@ -139,7 +139,7 @@ count $? 'no note is left'
 expect 0 'is already with nvme' 'unbinding again does nothing' warpbell unbind "$ssd"
 
 mkdir -p "/etc/udev/rules.d/99-warpbell-$other_serial.rules"
-expect 1 "$ssd was given back too" 'of two, one cannot be bound' warpbell bind "$ssd" "$other" --persist
+expect 1 "$ssd was released too" 'of two, one cannot be bound' warpbell bind "$ssd" "$other" --persist
 expect 0 nvme 'and neither is' sh -c "readlink /sys/bus/pci/devices/$ssd/driver && readlink /sys/bus/pci/devices/$other/driver"
 ! [ -e "/etc/udev/rules.d/99-warpbell-$serial.rules" ]
 count $? 'nor is a rule left'

@@ -28,8 +28,8 @@ pub struct Scope {
     pub async_depth: u32,
     /// `SHARING_*`.
     pub sharing: u32,
-    /// The CQ doorbell is rung when so many completions are untold.
-    pub told_threshold: u32,
+    /// The CQ doorbell is rung when so many completions are unreported.
+    pub cq_doorbell_batch: u32,
     /// A doorbell is rung at least at each multiple of `1 << ring_shift`.
     pub ring_shift: u32,
     /// How often all deadlines may pass.
@@ -51,7 +51,7 @@ impl Scope {
             commands,
             async_depth: 1,
             sharing: abi::SHARING_SHARED,
-            told_threshold: 1,
+            cq_doorbell_batch: 1,
             ring_shift: 5,
             leaps: 0,
             stale_tokens: false,
@@ -70,8 +70,8 @@ impl Scope {
         let Scope { warps, entries, commands, async_depth, .. } = self;
         let sharing = if self.sharing == abi::SHARING_SHARED { "shared" } else { "exclusive" };
         let mut name = format!("{sharing} W{warps} D{entries} C{commands} K{async_depth}");
-        if self.told_threshold > 1 {
-            name += &format!(", CQ doorbell every {}", self.told_threshold);
+        if self.cq_doorbell_batch > 1 {
+            name += &format!(", CQ doorbell every {}", self.cq_doorbell_batch);
         }
         if self.ring_shift < 5 {
             name += &format!(", SQ doorbell at multiples of {}", 1 << self.ring_shift);
@@ -144,7 +144,7 @@ const FIELDS: [(&str, usize); 8] = [
     ("surplus", offset_of!(abi::QueueState, surplus)),
     ("exclusive tail", offset_of!(abi::QueueState, exclusive_tail)),
     ("exclusive head", offset_of!(abi::QueueState, exclusive_head)),
-    ("exclusive told", offset_of!(abi::QueueState, exclusive_told)),
+    ("exclusive told", offset_of!(abi::QueueState, exclusive_reported)),
 ];
 
 /// Where everything lies.
@@ -242,11 +242,11 @@ impl Layout {
                 words: at(self.words),
                 host: at(self.host),
                 quarantine: at(self.quarantine),
-                deadline_ns: 1_000_000,
+                timeout_ns: 1_000_000,
                 sq_shift: shift,
                 cq_shift: shift,
                 ring_shift: scope.ring_shift,
-                told_threshold: scope.told_threshold,
+                cq_doorbell_batch: scope.cq_doorbell_batch,
                 local_bits: 5 + scope.token_shift(),
                 token_shift: scope.token_shift(),
                 warp_slots: scope.warps,
@@ -331,8 +331,12 @@ impl End {
         let fetched = model.device.as_ref().is_some_and(|device| device.was_fetched(number));
         let library = |code: u32| status == abi::STATUS_LIBRARY | code;
         let right = match fetched {
-            true => status == Device::status_of(number) || self.scope.leaps > 0 && library(abi::TIMED_OUT),
-            false => self.scope.leaps > 0 && (library(abi::NOT_SUBMITTED) || library(abi::NO_CID)),
+            true => {
+                status == Device::status_of(number) || self.scope.leaps > 0 && library(abi::STATUS_TIMED_OUT)
+            }
+            false => {
+                self.scope.leaps > 0 && (library(abi::STATUS_NOT_SUBMITTED) || library(abi::STATUS_NO_CID))
+            }
         };
         let fetched = if fetched { "was fetched" } else { "was never fetched" };
         if right { Ok(()) } else { Err(format!("command {number}, which {fetched}: status {status:#x}")) }
@@ -352,19 +356,19 @@ impl End {
             false => (
                 offset_of!(abi::QueueState, exclusive_tail),
                 offset_of!(abi::QueueState, exclusive_head),
-                offset_of!(abi::QueueState, exclusive_told),
+                offset_of!(abi::QueueState, exclusive_reported),
             ),
         };
         let (reserved, reaped, told) = (field(reserved), field(reaped), field(told));
-        let untold = reaped.wrapping_sub(told);
-        if reserved != end || reaped != end || untold >= u64::from(self.scope.told_threshold) {
+        let unreported = reaped.wrapping_sub(told);
+        if reserved != end || reaped != end || unreported >= u64::from(self.scope.cq_doorbell_batch) {
             return Err(format!("at the end {reserved} reserved, {reaped} reaped, {told} told, of {end}"));
         }
         let words = (self.scope.warps * 32) << self.scope.token_shift();
         match (0..words as usize)
-            .find(|word| model.arena.half(self.words + word * 4) & abi::WORD_PENDING != 0)
+            .find(|word| model.arena.half(self.words + word * 4) & abi::SLOT_PENDING != 0)
         {
-            Some(word) => Err(format!("completion word {word} is still armed")),
+            Some(word) => Err(format!("completion slot {word} is still armed")),
             None => Ok(()),
         }
     }

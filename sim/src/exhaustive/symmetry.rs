@@ -1,5 +1,5 @@
 //! Warps that run the same program differ in nothing but their number, so that two states which differ only in which
-//! warp is which have the same future. What has a warp's number in it: places of its own in memory (completion words,
+//! warp is which have the same future. What has a warp's number in it: places of its own in memory (completion slots,
 //! quarantine masks, answers), identifiers of commands, and numbers of commands, by which entries and statuses are told
 //! apart. Where a lane stands is renamed by letting the other lane read what the first has read, renamed.
 
@@ -21,7 +21,7 @@ pub struct Names {
     pub sq: (usize, usize),
     /// The completion ring.
     pub cq: (usize, usize),
-    /// Completion words, in as many parts as there are warps, as are the next.
+    /// Completion slots, in as many parts as there are warps, as are the next.
     pub words: (usize, usize),
     /// Quarantine masks.
     pub quarantine: (usize, usize),
@@ -182,8 +182,8 @@ impl Symmetry {
     }
 }
 
-/// Whether a completion word's status bits are those of a command that is answered.
-const _: () = assert!(abi::WORD_PENDING == 1 << 15, "a pending word has no status that is a command's");
+/// Whether a completion slot's status bits are those of a command that is answered.
+const _: () = assert!(abi::SLOT_PENDING == 1 << 15, "a pending word has no status that is a command's");
 
 fn permutations(of: &[u8]) -> Vec<Vec<u8>> {
     if of.is_empty() {

@@ -13,7 +13,7 @@ use crate::case::Draw;
 /// A page for each command.
 const PAGE: usize = 4096;
 /// `Record::status` of a command that was given up, as kernels report it.
-const TIMED_OUT: u32 = warpbell_kernels::abi::STATUS_LIBRARY | warpbell_kernels::abi::TIMED_OUT;
+const TIMED_OUT: u32 = warpbell_kernels::abi::STATUS_LIBRARY | warpbell_kernels::abi::STATUS_TIMED_OUT;
 
 /// One host thread.
 pub(super) struct Client {

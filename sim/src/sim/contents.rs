@@ -242,12 +242,12 @@ impl Block<'_> {
 /// Whether a command with this status may have happened, or still happen.
 fn may_happen(status: u32) -> bool {
     let never = [
-        abi::NOT_SUBMITTED,
-        abi::NO_CID,
-        abi::OUT_OF_RANGE,
-        abi::INVALID_BATCH,
-        abi::NO_ROOM,
-        abi::OUT_OF_LEASE,
+        abi::STATUS_NOT_SUBMITTED,
+        abi::STATUS_NO_CID,
+        abi::STATUS_OUT_OF_RANGE,
+        abi::STATUS_INVALID_BATCH,
+        abi::STATUS_NO_ROOM,
+        abi::STATUS_OUT_OF_LEASE,
     ];
     !never.iter().any(|code| status == abi::STATUS_LIBRARY | code)
 }

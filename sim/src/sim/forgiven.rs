@@ -52,7 +52,7 @@ pub(super) fn is_mistaken(facts: &Facts, qid: u16, by: Duration) -> bool {
     let is_it = |(when, breach): &(Duration, Breach)| {
         breach.qid() == u32::from(qid) && life.contains(when) && is_early_answer(facts, *when, *when, breach)
     };
-    // Told by the controller: the witness, as any client, takes it for the later command's own.
+    // Told by the controller: the monitor, as any client, takes it for the later command's own.
     let unseen =
         |fault: &InjectedFault| fault.queue == qid && fault.ambiguous_at.is_some_and(|at| life.contains(&at));
     if facts.faults.iter().any(unseen) {

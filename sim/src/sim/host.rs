@@ -96,7 +96,7 @@ impl Run<'_> {
             return limit;
         }
         // Each try anew, with the delays that the controller asks for, and all the moves.
-        let moves = plan.reattach_limit() * (plan.patience as u32 + 16) + plan.ladder_limit();
+        let moves = plan.successor_limit() * (plan.patience as u32 + 16) + plan.ladder_limit();
         limit * plan.tries as u32 + moves + Duration::from_secs(1) * (plan.commands * plan.tries) as u32
     }
 
@@ -357,8 +357,8 @@ impl Run<'_> {
 
     /// What kernels counted on queues that are about to go.
     pub(super) fn count(&mut self, attached: Option<&Attached>) {
-        let Some(Attached { attachment, witness, .. }) = attached else { return };
-        self.facts.breaches.extend(witness.lock().timed_breaches());
+        let Some(Attached { attachment, monitor, .. }) = attached else { return };
+        self.facts.breaches.extend(monitor.lock().timed_breaches());
         if self.plan.recovery != 0 {
             return;
         }

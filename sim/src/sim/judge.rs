@@ -22,16 +22,16 @@ pub(super) fn status_name(status: u32) -> String {
         return Status::from_bits(code as u16).to_string();
     }
     let name = match code {
-        abi::TIMED_OUT => "timed_out",
-        abi::NOT_SUBMITTED => "not_submitted",
-        abi::OUT_OF_RANGE => "out_of_range",
-        abi::QUEUE_GONE => "queue_lost",
-        abi::NO_CID => "no_cid",
-        abi::STALE_TOKEN => "stale_token",
-        abi::INVALID_BATCH => "invalid_batch",
-        abi::NO_ROOM => "no_room",
-        abi::SSD_LOST => "ssd_lost",
-        abi::OUT_OF_LEASE => "out_of_lease",
+        abi::STATUS_TIMED_OUT => "timed_out",
+        abi::STATUS_NOT_SUBMITTED => "not_submitted",
+        abi::STATUS_OUT_OF_RANGE => "out_of_range",
+        abi::STATUS_QUEUE_GONE => "queue_lost",
+        abi::STATUS_NO_CID => "no_cid",
+        abi::STATUS_STALE_TOKEN => "stale_token",
+        abi::STATUS_INVALID_BATCH => "invalid_batch",
+        abi::STATUS_NO_ROOM => "no_room",
+        abi::STATUS_SSD_LOST => "ssd_lost",
+        abi::STATUS_OUT_OF_LEASE => "out_of_lease",
         _ => return format!("library code {code}"),
     };
     name.to_owned()
@@ -148,7 +148,7 @@ impl Judge<'_> {
             return self.wrong(command, &format!("leaves the lease, and got {}", status_name(status)));
         }
         let explained = match status {
-            _ if status == abi::STATUS_LIBRARY | abi::OUT_OF_LEASE => unleased,
+            _ if status == abi::STATUS_LIBRARY | abi::STATUS_OUT_OF_LEASE => unleased,
             0 => true,
             _ if status & abi::STATUS_LIBRARY != 0 => {
                 self.library_code(command, status & !abi::STATUS_LIBRARY, stray)
@@ -164,13 +164,13 @@ impl Judge<'_> {
 
     fn library_code(&self, command: &Command, code: u32, stray: bool) -> bool {
         match code {
-            abi::OUT_OF_RANGE => stray,
-            abi::TIMED_OUT => self.reasons.timed_out(command),
-            abi::NOT_SUBMITTED => self.reasons.not_submitted(command),
-            abi::QUEUE_GONE => self.reasons.lost(command, command.record.answered),
-            abi::SSD_LOST => self.reasons.is_dead(command, command.record.answered),
-            abi::NO_CID => self.reasons.no_cid(command),
-            abi::INVALID_BATCH => {
+            abi::STATUS_OUT_OF_RANGE => stray,
+            abi::STATUS_TIMED_OUT => self.reasons.timed_out(command),
+            abi::STATUS_NOT_SUBMITTED => self.reasons.not_submitted(command),
+            abi::STATUS_QUEUE_GONE => self.reasons.lost(command, command.record.answered),
+            abi::STATUS_SSD_LOST => self.reasons.is_dead(command, command.record.answered),
+            abi::STATUS_NO_CID => self.reasons.no_cid(command),
+            abi::STATUS_INVALID_BATCH => {
                 self.plan.flags & u64::from(kernel::WHOLE_BATCHES) != 0
                     && self.plan.entries <= self.plan.batch
             }

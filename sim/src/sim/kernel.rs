@@ -31,7 +31,7 @@ pub const WHOLE_BATCHES: u32 = 2;
 /// `Args::flags`: look once before waiting.
 pub const POLL_FIRST: u32 = 4;
 /// `Args::flags`: go over to the successor of a lost queue.
-pub const REATTACH: u32 = 8;
+pub const SWITCH_TO_SUCCESSOR: u32 = 8;
 /// `Args::flags`: there, ask for lost commands again.
 pub const ASK_AGAIN: u32 = 16;
 /// `Args::flags`: ask again for what the library's policy calls retryable.
@@ -124,11 +124,11 @@ pub struct Args {
     /// Address of the `Move`s: [`MOVES`] of each warp.
     pub moves: u64,
     /// Deadline of a wait.
-    pub deadline_ns: u64,
+    pub timeout_ns: u64,
     /// Deadline of a submission.
-    pub submit_deadline_ns: u64,
+    pub submit_timeout_ns: u64,
     /// Deadline of the wait for a successor.
-    pub reattach_deadline_ns: u64,
+    pub successor_timeout_ns: u64,
     /// Commands of a lane.
     pub commands: u32,
     /// Tries of a command at most.

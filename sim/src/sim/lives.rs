@@ -31,15 +31,15 @@ pub(super) struct Life {
     pub(super) gone: Option<Duration>,
     /// Where its reference lies, if it is a successor: a queue that nobody had come to is replaced in place.
     reference: Option<u64>,
-    /// Addresses of its seats.
-    seats: Range<u64>,
+    /// Addresses of its hazard slots.
+    hazards: Range<u64>,
     /// What lanes held when they acted last.
     held: Held,
     /// Its memory is another's, or nobody's: there is nothing to be read there.
     over: bool,
 }
 
-/// How many lanes have which kind of seat.
+/// How many lanes have which kind of hazard slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Held {
     /// They may touch rings, words, state and doorbells.
@@ -52,8 +52,8 @@ impl Life {
     fn new(index: usize, queue: abi::QueueRef, from: Duration, wire: &Seen) -> Life {
         let creations = wire.of(AdminOpcode::CREATE_IO_CQ).filter(|sent| u32::from(sent.qid()) == queue.qid);
         let made = creations.map(|sent| sent.at).max().unwrap_or(from);
-        let first: u64 = peek(queue.host + offset_of!(abi::QueueHost, seats) as u64);
-        let seats = first..first + if first == 0 { 0 } else { lanes(&queue) * 4 };
+        let first: u64 = peek(queue.host + offset_of!(abi::QueueHost, hazards) as u64);
+        let hazards = first..first + if first == 0 { 0 } else { lanes(&queue) * 4 };
         let (lost, dead, replaced, gone) = (None, None, None, None);
         Life {
             index,
@@ -65,7 +65,7 @@ impl Life {
             replaced,
             gone,
             reference: None,
-            seats,
+            hazards,
             held: Held::default(),
             over: false,
         }
@@ -86,12 +86,12 @@ impl Life {
     }
 
     /// What lanes hold of it now.
-    pub(super) fn seated(&self) -> Held {
+    pub(super) fn held(&self) -> Held {
         let mut held = Held::default();
         if !self.over {
-            for seat in words(&self.seats).map(peek::<u32>) {
-                held.taken += usize::from(seat == abi::SEAT_TAKEN);
-                held.waiting += usize::from(seat == abi::SEAT_WAITING);
+            for hazard in words(&self.hazards).map(peek::<u32>) {
+                held.taken += usize::from(hazard == abi::HAZARD_TAKEN);
+                held.waiting += usize::from(hazard == abi::HAZARD_WAITING);
             }
         }
         held
@@ -124,7 +124,7 @@ impl Life {
             for k in (0..32).filter(|k| mask >> k & 1 != 0) {
                 let word: u32 = peek(self.queue.words + 4 * (lane << self.queue.token_shift | k));
                 let cid = (lane << (self.queue.local_bits - 5) | k) as u16;
-                if word & abi::WORD_PENDING != 0 && !come.contains(&cid) {
+                if word & abi::SLOT_PENDING != 0 && !come.contains(&cid) {
                     cids.push(cid);
                 }
             }
@@ -132,7 +132,7 @@ impl Life {
         cids
     }
 
-    /// What whoever has taken a seat may touch.
+    /// What whoever has taken a hazard slot may touch.
     fn touched(&self) -> [Range<u64>; 5] {
         let queue = &self.queue;
         let of = |first: u64, bytes: u64| first..first + bytes;
@@ -210,9 +210,9 @@ impl Lives {
     }
 
     /// Kernels have acted.
-    pub(super) fn take_seats(&mut self) {
+    pub(super) fn take_hazards(&mut self) {
         let lost = self.all.iter_mut().filter(|life| life.lost.is_some() && !life.over);
-        lost.for_each(|life| life.held = life.seated());
+        lost.for_each(|life| life.held = life.held());
     }
 
     /// One look at everything, before anybody acts on it. `forgotten`: when the controller last had no queues at all.
@@ -293,8 +293,8 @@ impl Lives {
             wrong.push("its layout is not that of the queue that it replaces".to_owned());
         }
         let [_, cq, _, words_at, quarantine] = new.touched();
-        // Seats may be taken: whoever comes late sits down before he looks whether the queue is another by then.
-        for (what, range) in [("completion words", words_at), ("quarantine masks", quarantine)] {
+        // Hazard slots may be taken: whoever comes late sits down before he looks whether the queue is another by then.
+        for (what, range) in [("completion slots", words_at), ("quarantine masks", quarantine)] {
             if words(&range).any(|at| peek::<u32>(at) != 0) {
                 wrong.push(format!("its {what} are not zero"));
             }
@@ -342,10 +342,10 @@ impl Lives {
                 continue;
             }
             for life in self.all.iter().filter(same) {
-                let seated = life.held.taken;
-                if seated != 0 {
+                let held = life.held.taken;
+                if held != 0 {
                     let text =
-                        format!("queue {} is created while {seated} lanes hold an earlier one", life.qid());
+                        format!("queue {} is created while {held} lanes hold an earlier one", life.qid());
                     self.wrong.push(text);
                 }
             }

@@ -123,7 +123,7 @@ pub(super) struct Facts {
     pub(super) losses: Vec<(Option<u16>, usize, Duration)>,
     /// When the controller did nothing, and for how long.
     pub(super) stalls: Vec<(Duration, Duration)>,
-    /// What the witness saw, and when.
+    /// What the monitor saw, and when.
     pub(super) breaches: Vec<(Duration, Breach)>,
     /// What the controller's checker logged.
     pub(super) violations: Vec<Violation>,

@@ -146,11 +146,11 @@ settings! {
     /// What the library calls retryable is asked for again.
     retry,
     /// Deadline of the wait for a successor in microseconds.
-    reattach,
+    switch_to_successor,
     /// Waits for a successor that may fail before a warp ends.
     patience,
     /// Replacements of each queue that memory is had for.
-    spares,
+    replacement_queues,
     /// Deadline of each admin command of the recovery in microseconds.
     step,
     /// Controller resets that the recovery may try.

@@ -232,7 +232,9 @@ impl Reasons<'_> {
         let library = |code: u32| abi::STATUS_LIBRARY | code;
         let kept = |other: &&Command| {
             let status = other.record.status;
-            [abi::TIMED_OUT, abi::QUEUE_GONE, abi::SSD_LOST].iter().any(|code| status == library(*code))
+            [abi::STATUS_TIMED_OUT, abi::STATUS_QUEUE_GONE, abi::STATUS_SSD_LOST]
+                .iter()
+                .any(|code| status == library(*code))
         };
         self.facts.commands.iter().filter(same).filter(kept).count()
     }
@@ -262,7 +264,7 @@ impl Reasons<'_> {
         let Who::Lane { kernel, warp, .. } = of.who else { return false };
         let failed =
             self.facts.moves.iter().filter(|(k, w, note)| (*k, *w) == (kernel, warp) && note.status != 1);
-        let dead = |status: u32| status - 1 == abi::STATUS_LIBRARY | abi::SSD_LOST;
+        let dead = |status: u32| status - 1 == abi::STATUS_LIBRARY | abi::STATUS_SSD_LOST;
         failed.clone().any(|(_, _, note)| dead(note.status)) || failed.count() as u64 >= self.plan.patience
     }
 }

@@ -117,7 +117,7 @@ impl Run<'_> {
     fn recovery_round(&mut self) {
         let begin = self.world.now();
         self.ssd.recovery().look();
-        let (took, limit) = (self.world.now() - begin, self.plan.look_limit());
+        let (took, limit) = (self.world.now() - begin, self.plan.poll_limit());
         if took > limit {
             let text = format!("a look of the recovery took {took:?}, and may take {limit:?}");
             self.facts.findings.push(Finding::Stuck(text));
@@ -233,7 +233,7 @@ impl Run<'_> {
     fn let_go(&mut self) {
         self.facts.gone |= self.health() == Health::Gone;
         for life in &self.world.lives.borrow().all {
-            let held = life.seated();
+            let held = life.held();
             self.facts.memory_reused |= life.counts().is_none();
             if let Some([spurious, late, sqhd_mismatch]) = life.counts() {
                 self.facts.late += late;

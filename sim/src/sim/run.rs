@@ -25,7 +25,7 @@ use super::plan::Plan;
 use super::wire::Wire;
 use super::world::World;
 use crate::findings::Finding;
-use crate::witness::Witness;
+use crate::monitor::Monitor;
 use crate::{TestLaunch, on_cpu};
 use warpbell::test_hooks::TestSsd;
 
@@ -87,7 +87,7 @@ pub(super) struct Run<'a> {
 /// Queues for kernels.
 pub(super) struct Attached {
     pub(super) attachment: Attachment,
-    pub(super) witness: Arc<Mutex<Witness>>,
+    pub(super) monitor: Arc<Mutex<Monitor>>,
 }
 
 /// Memory of one kernel.
@@ -197,7 +197,7 @@ impl<'a> Run<'a> {
             .deadline(plan.wait_limit())
             .start(plan.start)
             .recovery(plan.recovery != 0)
-            .spares(plan.spares as u32);
+            .replacement_queues(plan.replacement_queues as u32);
         let Some(attachment) = self.attach_at_last(kernel, &options)? else { return Ok(false) };
         let queues = (0..plan.queues as usize).map(|index| attachment.queue(index));
         let queues = queues.collect::<Result<Vec<_>, _>>()?;
@@ -205,19 +205,19 @@ impl<'a> Run<'a> {
         for pair in attachment.pairs() {
             pair.sq().window().fill(0, pair.sq().window().len(), 0xff)?;
         }
-        let mut witness = Witness::new(&queues, plan.start).reading_rings();
+        let mut monitor = Monitor::new(&queues, plan.start).reading_rings();
         if plan.dbbuf != 0 {
-            witness = witness.through_shadows();
+            monitor = monitor.through_shadows();
         }
         if plan.recovery != 0 {
-            witness = witness.with_seats(plan.warp_numbers().1 as u32, plan.store_buffer != 0);
+            monitor = monitor.with_hazards(plan.warp_numbers().1 as u32, plan.store_buffer != 0);
         }
-        let witness = Arc::new(Mutex::new(witness));
+        let monitor = Arc::new(Mutex::new(monitor));
         self.world.log.lock().watch(&queues, plan.start);
         if plan.recovery != 0 {
-            self.world.begin_lives(&queues, &witness);
+            self.world.begin_lives(&queues, &monitor);
         }
-        self.attached = Some(Attached { attachment, witness });
+        self.attached = Some(Attached { attachment, monitor });
         Ok(true)
     }
 
@@ -270,9 +270,9 @@ impl<'a> Run<'a> {
             ops: ops_window.as_ptr() as u64,
             records: records.as_ptr() as u64,
             moves: moves.as_ptr() as u64,
-            deadline_ns: plan.wait_limit().as_nanos() as u64,
-            submit_deadline_ns: plan.submit_limit().as_nanos() as u64,
-            reattach_deadline_ns: plan.reattach_limit().as_nanos() as u64,
+            timeout_ns: plan.wait_limit().as_nanos() as u64,
+            submit_timeout_ns: plan.submit_limit().as_nanos() as u64,
+            successor_timeout_ns: plan.successor_limit().as_nanos() as u64,
             commands: plan.commands as u32,
             tries: plan.tries as u32,
             batch: plan.batch as u32,
@@ -290,7 +290,7 @@ impl<'a> Run<'a> {
             .seed(if schedule.random { (plan.seed << 2 | kernel) + 1 } else { 0 })
             .preempt_one_in(schedule.preempt_one_in)
             .store_buffer(schedule.store_buffer)
-            .hooks(self.hooks(&attached.witness)?)
+            .hooks(self.hooks(&attached.monitor)?)
             .worker()?;
         self.world.start(worker);
         Ok(Launched { kernel, ops, records, moves, _ops: ops_window, _launch: launch })
@@ -302,25 +302,25 @@ impl<'a> Run<'a> {
         abi::NamespaceRef { lease_end: if leased { self.plan.blocks } else { ns.lease_end }, ..ns }
     }
 
-    fn hooks(&self, witness: &Arc<Mutex<Witness>>) -> anyhow::Result<Hooks> {
+    fn hooks(&self, monitor: &Arc<Mutex<Monitor>>) -> anyhow::Result<Hooks> {
         let doorbells = self.soft.doorbells();
         let (base, sink) = (doorbells.window().as_ptr() as u64, doorbells.sink().context("a sink")?);
-        let (watching, soft, log) = (witness.clone(), self.soft.clone(), self.world.log.clone());
+        let (watching, soft, log) = (monitor.clone(), self.soft.clone(), self.world.log.clone());
         let ring = move |address: u64, value: u32| {
-            let mut witness = watching.lock();
-            witness.doorbell(address, value);
-            witness.tell_time(soft.clock().now());
+            let mut monitor = watching.lock();
+            monitor.doorbell(address, value);
+            monitor.tell_time(soft.clock().now());
             log.lock().ring(soft.clock().now(), address, value);
             sink.ring((address - base) as usize, value);
         };
-        let watching = witness.clone();
+        let watching = monitor.clone();
         let soft = self.soft.clone();
         let watch = move |event: &MemoryEvent| {
-            let mut witness = watching.lock();
-            let before = witness.breaches().len();
-            witness.observe(event);
-            if witness.breaches().len() != before {
-                witness.tell_time(soft.clock().now());
+            let mut monitor = watching.lock();
+            let before = monitor.breaches().len();
+            monitor.observe(event);
+            if monitor.breaches().len() != before {
+                monitor.tell_time(soft.clock().now());
             }
         };
         let soft = self.soft.clone();

@@ -28,7 +28,7 @@ const SIMPLER: &[(&str, &[u64])] = &[
     ("retry", &[0]),
     ("lease", &[0]),
     ("patience", &[1]),
-    ("spares", &[2]),
+    ("replacement_queues", &[2]),
     ("client", &[0, 1, 2]),
     ("admin", &[0]),
     ("reset", &[0]),

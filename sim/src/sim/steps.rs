@@ -52,7 +52,10 @@ impl Steps<'_> {
                 let record = &command.record;
                 // The host is told before the lane has noted the answer.
                 let before = Duration::from_nanos(record.waited) <= abort.at;
-                command.is(qid, cid) && command.life == life && before && is(record.status, abi::TIMED_OUT)
+                command.is(qid, cid)
+                    && command.life == life
+                    && before
+                    && is(record.status, abi::STATUS_TIMED_OUT)
             };
             // The newest that had the identifier: one that has it anew is another.
             let had = |command: &&Command| {
@@ -95,7 +98,7 @@ impl Steps<'_> {
         }
     }
 
-    /// A queue is dead for good where the SSD is gone, or cannot be brought back, or where all spares are in use.
+    /// A queue is dead for good where the SSD is gone, or cannot be brought back, or where all replacement_queues are in use.
     fn may_be_dead(&self, life: &Life) -> bool {
         let dead = life.dead.unwrap_or_default();
         let removed = self.facts.faults.iter().any(|f| f.kind == FaultKind::Remove && f.at <= dead);
@@ -124,12 +127,12 @@ impl Steps<'_> {
             || uncreated
             || unidentified
             || resets >= self.plan.resets
-            || epochs.count() as u64 > self.plan.spares
+            || epochs.count() as u64 > self.plan.replacement_queues
     }
 
     /// Who goes over to another queue is answered in time, with what there was.
     fn moves(&mut self) {
-        let limit = self.plan.reattach_limit() + self.plan.reattach_limit() / 4 + Duration::from_millis(1);
+        let limit = self.plan.successor_limit() + self.plan.successor_limit() / 4 + Duration::from_millis(1);
         for (kernel, warp, note) in &self.facts.moves {
             let (from, to) = (Duration::from_nanos(note.from), Duration::from_nanos(note.to));
             let name = format!("kernel {kernel} warp {warp}: its move from queue {:#x}", note.queue);
@@ -140,14 +143,14 @@ impl Steps<'_> {
                     let is_it = |life: &Life| life.name() == note.next_queue && life.from <= to;
                     note.next_queue != note.queue && lives.iter().any(is_it)
                 }
-                _ if is(status, abi::SSD_LOST) => {
+                _ if is(status, abi::STATUS_SSD_LOST) => {
                     lives.iter().any(|life| life.dead.is_some_and(|dead| dead <= to))
                 }
                 // Whoever waits for what cannot come has been told so.
                 _ => {
                     let dead =
                         |life: &Life| life.name() == note.queue && life.dead.is_some_and(|dead| dead < from);
-                    is(status, abi::QUEUE_GONE) && !lives.iter().any(dead)
+                    is(status, abi::STATUS_QUEUE_GONE) && !lives.iter().any(dead)
                 }
             };
             if !right {
@@ -219,10 +222,12 @@ impl Steps<'_> {
             let permitted = match status {
                 0 => false,
                 _ if wire => self.plan.retry != 0 && status >> 14 & 1 == 0,
-                _ if is(status, abi::QUEUE_GONE) => self.plan.ask_again != 0,
+                _ if is(status, abi::STATUS_QUEUE_GONE) => self.plan.ask_again != 0,
                 _ => {
                     self.plan.retry != 0
-                        && [abi::NOT_SUBMITTED, abi::NO_CID].iter().any(|code| is(status, *code))
+                        && [abi::STATUS_NOT_SUBMITTED, abi::STATUS_NO_CID]
+                            .iter()
+                            .any(|code| is(status, *code))
                 }
             };
             if !permitted {

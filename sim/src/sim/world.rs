@@ -21,7 +21,7 @@ use super::wire::Wire;
 use crate::case::Draw;
 use crate::findings::Finding;
 use crate::memory::fill;
-use crate::witness::Witness;
+use crate::monitor::Monitor;
 
 /// Rounds in which nobody acts before time leaps. A doorbell in a store buffer leaves it within fewer.
 const QUIET_ROUNDS: u32 = 96;
@@ -49,7 +49,7 @@ pub(super) struct World {
     pub(super) wire: Arc<Wire>,
     /// Queue objects of kernels, where these recover, and who watches them.
     pub(super) lives: RefCell<Lives>,
-    watching: RefCell<Option<Arc<Mutex<Witness>>>>,
+    watching: RefCell<Option<Arc<Mutex<Monitor>>>>,
     kernel: RefCell<Option<Worker>>,
     client: RefCell<Option<Client>>,
     /// How often the controller had been disabled when the client came.
@@ -179,7 +179,7 @@ impl World {
         assert!(self.rounds.get() != MOST_ROUNDS, "a call of the host waits for ever");
         self.look_at_lives();
         let idle = self.step_kernel();
-        self.lives.borrow_mut().take_seats();
+        self.lives.borrow_mut().take_hazards();
         let controller = self.step_controller(idle);
         let client = self.step_client();
         let before = self.counters.get();
@@ -194,9 +194,9 @@ impl World {
     }
 
     /// Queues of a new attachment, each of which may be replaced from now on.
-    pub(super) fn begin_lives(&self, queues: &[QueueRef], witness: &Arc<Mutex<Witness>>) {
+    pub(super) fn begin_lives(&self, queues: &[QueueRef], monitor: &Arc<Mutex<Monitor>>) {
         self.wire.read(|seen| self.lives.borrow_mut().begin(queues, self.now(), seen));
-        *self.watching.borrow_mut() = Some(witness.clone());
+        *self.watching.borrow_mut() = Some(monitor.clone());
     }
 
     /// The attachment is about to go.
@@ -210,7 +210,7 @@ impl World {
         let now = self.now();
         self.wire.look(now);
         let watching = self.watching.borrow();
-        let Some(witness) = &*watching else { return };
+        let Some(monitor) = &*watching else { return };
         let ready = self.csts().rdy() && self.csts().into_bits() != u32::MAX;
         let news = self.wire.read(|seen| {
             let forgotten = if ready { seen.forgotten } else { Some(now) };
@@ -220,16 +220,16 @@ impl World {
         if news.told {
             self.quiet.set(0);
         }
-        let mut witness = witness.lock();
+        let mut monitor = monitor.lock();
         for queue in &news.gone {
-            witness.forget(queue);
+            monitor.forget(queue);
             self.note(|| format!("queue {} is gone", queue.qid));
         }
         for (index, queue, start) in &news.born {
             self.note(|| format!("queue {} replaces that of index {index}", queue.qid));
             // What is not written in this lap shows as such, in the first as in every later one.
             fill(queue.sq, 64 << queue.sq_shift, 0xff);
-            witness.succeed(*index, queue, *start);
+            monitor.succeed(*index, queue, *start);
             self.log.lock().watch_also(queue, *start);
         }
     }

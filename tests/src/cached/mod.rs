@@ -70,7 +70,7 @@ struct CacheArgs {
     by_warp: u64,
     by_step: u64,
     held_page: u64,
-    deadline_ns: u64,
+    timeout_ns: u64,
     steps: u32,
     over_volume: u32,
     kind: u32,
@@ -263,7 +263,7 @@ impl Cached {
             steps: pages.steps,
             flags: ASKS_FOR_PAGES | pages.flags,
             held_page: pages.held,
-            deadline_ns: pages.deadline.as_nanos() as u64,
+            timeout_ns: pages.deadline.as_nanos() as u64,
             ..args
         })
     }
@@ -312,7 +312,7 @@ impl Cached {
             by_warp: 0,
             by_step: 0,
             held_page: 0,
-            deadline_ns: 0,
+            timeout_ns: 0,
             steps: 0,
             over_volume: u32::from(self.shape.layout.is_some()),
             kind: self.shape.kind as u32,

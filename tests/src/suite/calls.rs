@@ -36,14 +36,14 @@ pub enum Calls {
     /// The same, with tokens.
     Tokens,
     /// Neighbouring requests as one command.
-    Merged,
+    Coalesced,
     /// Requests of any size.
     Requests,
     /// Requests in an order.
     Order,
     /// Batches of blocks and of warps.
     Batches,
-    /// Agents, with boxes in shared memory.
+    /// Agents, with request_queues in shared memory.
     Mail,
     /// Tiles, streamed into shared memory.
     Stream,
@@ -56,7 +56,7 @@ impl Calls {
         Calls::Outstanding,
         Calls::Commands,
         Calls::Tokens,
-        Calls::Merged,
+        Calls::Coalesced,
         Calls::Requests,
         Calls::Order,
         Calls::Batches,
@@ -70,7 +70,7 @@ impl Calls {
             Calls::Outstanding => "check_outstanding",
             Calls::Commands => "check_commands",
             Calls::Tokens => "check_tokens",
-            Calls::Merged => "check_merged",
+            Calls::Coalesced => "check_coalesced",
             Calls::Requests => "check_requests",
             Calls::Order => "check_order",
             Calls::Batches => "check_batches",
@@ -93,7 +93,7 @@ impl Calls {
         match self {
             // For each warp an `io_batch<64>::storage`, and a word.
             Calls::Batches => WARPS_OF_BLOCK * (64 * 84 + 128) + 16,
-            // A `mail_box<2>`.
+            // A `request_queue<2>`.
             Calls::Mail => (1 + 9 * 2) * 128,
             // A word, the storage of three slots, and two stages of four blocks.
             Calls::Stream => 128 + 1280 + 2 * 4 * 4096,
@@ -111,7 +111,7 @@ impl Calls {
             Calls::Commands => rounds * 17 * 32,
             // Six of each lane's own, seven of the warp.
             Calls::Tokens => rounds * 13 * 32,
-            Calls::Merged => rounds * 6 * 32,
+            Calls::Coalesced => rounds * 6 * 32,
             Calls::Requests => (rounds * 18 + 2) * 32,
             Calls::Order => rounds * 39 * 32,
             // Adding, all, and each: twice of a block's 64 requests, then of a warp's 64.
@@ -128,7 +128,7 @@ impl Calls {
     fn writes(self, rounds: u64) -> Option<u64> {
         let of_round = match self {
             // 32 blocks as one, 24 as eight, and 32 of two buffers.
-            Calls::Merged => u64::from(WARPS) * 11,
+            Calls::Coalesced => u64::from(WARPS) * 11,
             // 96 blocks, twice 48, and those of lanes, 5 at most in each.
             Calls::Requests => u64::from(WARPS) * (20 + 2 * 10 + 4 * 9),
             // Of four requests one is a flush, and one takes two.

@@ -10,7 +10,7 @@ use warpbell_sim::seeds;
 use warpbell_softctl::{Fault, FaultAction, FaultPlan, Selector};
 use warpbell_tests::each_apart;
 
-use crate::bed::*;
+use crate::fixture::*;
 use crate::work::{jammed, slow_setting};
 
 /// Seeds that a broken rule has to show itself.
@@ -38,7 +38,7 @@ const RULES: [(&str, Check, &str); 16] = [
     ("LOST_QUEUE_KEPT", agents_go_over_to_the_next_queue, "not back at work"),
 ];
 
-/// The same fences where boxes are in the shared memory of a block.
+/// The same fences where request_queues are in the shared memory of a block.
 const RULES_IN_BLOCK: [(&str, &str); 4] = [
     ("MAIL_NO_FENCE_POST", "P1: "),
     ("MAIL_NO_FENCE_TAKE", "P2: "),
@@ -78,12 +78,12 @@ fn each_run(
     module: &Module,
     setting: &Setting,
     most: u64,
-    judge: impl Fn(&Bed, &Ran) -> bool,
+    judge: impl Fn(&Fixture, &Ran) -> bool,
 ) -> Result<(), String> {
     for seed in seeds(most) {
-        let bed = Bed::new(setting);
-        let ran = bed.run(module, seed, |_| ()).map_err(|error| format!("{error:#}"))?;
-        if !judge(&bed, &ran) {
+        let fixture = Fixture::new(setting);
+        let ran = fixture.run(module, seed, |_| ()).map_err(|error| format!("{error:#}"))?;
+        if !judge(&fixture, &ran) {
             return Err(format!("seed {seed}: {}", ran.story()));
         }
     }
@@ -100,8 +100,8 @@ fn blocks_go_by_shared_memory(module: &Module) -> Result<(), String> {
 }
 
 fn an_answer_is_to_its_request(module: &Module) -> Result<(), String> {
-    each_run(module, &slow_setting(Sharing::Exclusive), MOST_SEEDS, |bed, ran| {
-        bed.has_what_was_written(ran) && ran.records.iter().all(|record| record.wrong == 0)
+    each_run(module, &slow_setting(Sharing::Exclusive), MOST_SEEDS, |fixture, ran| {
+        fixture.has_what_was_written(ran) && ran.records.iter().all(|record| record.wrong == 0)
     })
 }
 
@@ -124,7 +124,8 @@ fn what_was_posted_is_answered(module: &Module) -> Result<(), String> {
 
 fn what_agents_have_no_command_for_is_refused(module: &Module) -> Result<(), String> {
     let setting = Setting { flags: BY_OPCODE, ..Setting::new(Sharing::Exclusive, 1, 1) };
-    let refused = [abi::INVALID_FIELD, abi::OUT_OF_BUFFER].map(|code| abi::STATUS_LIBRARY | code);
+    let refused =
+        [abi::STATUS_INVALID_FIELD, abi::STATUS_OUT_OF_BUFFER].map(|code| abi::STATUS_LIBRARY | code);
     each_run(module, &setting, 1, |_, ran| {
         ran.records.chunks(2).all(|lane| [lane[1].wrote, lane[1].read] == refused)
     })
@@ -133,9 +134,9 @@ fn what_agents_have_no_command_for_is_refused(module: &Module) -> Result<(), Str
 /// Some requests are late, and answered before the next round begins: their slots are free again.
 fn late_slots_come_back(module: &Module) -> Result<(), String> {
     let setting = Setting { rounds: 12, flags: PAUSES, ..slow_setting(Sharing::Exclusive) };
-    let no_room = abi::STATUS_LIBRARY | abi::NO_ROOM;
+    let no_room = abi::STATUS_LIBRARY | abi::STATUS_NO_ROOM;
     for seed in seeds(4) {
-        let ran = Bed::new(&setting).run(module, seed, |_| ()).map_err(|error| format!("{error:#}"))?;
+        let ran = Fixture::new(&setting).run(module, seed, |_| ()).map_err(|error| format!("{error:#}"))?;
         let without = ran.records.iter().filter(|record| record.wrote == no_room).count();
         if without != 0 {
             return Err(format!("seed {seed}: {without} of {} had no room", ran.records.len()));
@@ -157,9 +158,10 @@ fn back_at_work(ran: &Ran, rounds: usize) -> Result<(), String> {
 fn what_has_no_room_waits_for_it(module: &Module) -> Result<(), String> {
     let deadline = Duration::from_millis(300);
     let setting = jammed(Setting { rounds: 12, deadline, ..Setting::new(Sharing::Exclusive, 1, 1) });
-    let [timed_out, unsent] = [abi::TIMED_OUT, abi::NOT_SUBMITTED].map(|code| abi::STATUS_LIBRARY | code);
+    let [timed_out, unsent] =
+        [abi::STATUS_TIMED_OUT, abi::STATUS_NOT_SUBMITTED].map(|code| abi::STATUS_LIBRARY | code);
     for seed in seeds(4) {
-        let ran = Bed::new(&setting).run(module, seed, |_| ()).map_err(|error| format!("{error:#}"))?;
+        let ran = Fixture::new(&setting).run(module, seed, |_| ()).map_err(|error| format!("{error:#}"))?;
         let told = || ran.records.iter().flat_map(|record| [record.wrote, record.read]);
         if let Some(status) = told().find(|status| ![0, timed_out, unsent].contains(status)) {
             return Err(format!("seed {seed}: status {status:#x}"));
@@ -173,15 +175,15 @@ fn what_has_no_room_waits_for_it(module: &Module) -> Result<(), String> {
 }
 
 fn a_stop_aborts(module: &Module) -> Result<(), String> {
-    let aborted = abi::STATUS_LIBRARY | abi::ABORTED;
+    let aborted = abi::STATUS_LIBRARY | abi::STATUS_ABORTED;
     for seed in seeds(SEEDS) {
-        let bed = Bed::new(&Setting { rounds: 60, ..Setting::new(Sharing::Exclusive, 2, 2) });
+        let fixture = Fixture::new(&Setting { rounds: 60, ..Setting::new(Sharing::Exclusive, 2, 2) });
         let stop = |round| {
             if round == 300 + 40 * seed {
-                bed.stop.window().store_u32(0, 1, Ordering::Relaxed);
+                fixture.stop.window().store_u32(0, 1, Ordering::Relaxed);
             }
         };
-        let ran = bed.run(module, seed, stop).map_err(|error| format!("{error:#}"))?;
+        let ran = fixture.run(module, seed, stop).map_err(|error| format!("{error:#}"))?;
         if !ran.records.iter().any(|record| record.read == aborted) {
             return Err(format!("seed {seed}: nothing was aborted"));
         }
@@ -191,16 +193,16 @@ fn a_stop_aborts(module: &Module) -> Result<(), String> {
 
 fn agents_go_over_to_the_next_queue(module: &Module) -> Result<(), String> {
     for seed in seeds(SEEDS) {
-        let bed = Bed::new(&Setting { rounds: 12, ..Setting::new(Sharing::Exclusive, 1, 2) });
+        let fixture = Fixture::new(&Setting { rounds: 12, ..Setting::new(Sharing::Exclusive, 1, 2) });
         let give_up = |round: u64| {
             if round == 100 + 20 * seed {
-                bed.several.queues[0].declare_lost(0);
+                fixture.several.queues[0].declare_lost(0);
             }
             if round > 100 && round.is_multiple_of(50) {
-                bed.several.ssds[0].recovery().look();
+                fixture.several.ssds[0].recovery().look();
             }
         };
-        let ran = bed.run(module, seed, give_up).map_err(|error| format!("{error:#}"))?;
+        let ran = fixture.run(module, seed, give_up).map_err(|error| format!("{error:#}"))?;
         back_at_work(&ran, 12)?;
     }
     Ok(())

@@ -7,15 +7,15 @@ use warpbell_kernels::abi;
 use warpbell_kernels::cpu::{Access, MemoryEvent};
 use warpbell_sim::peek;
 
-use crate::bed::{ANSWERED, BOX, POSTED, SLOTS};
+use crate::fixture::{ANSWERED, BOX, POSTED, SLOTS};
 
 type Lane = (u32, u32);
 
 pub struct Watch {
     agents: u32,
-    /// Where the address of the boxes is to be found: a kernel knows that of its shared memory alone.
+    /// Where the address of the request_queues is to be found: a kernel knows that of its shared memory alone.
     placed: u64,
-    /// Of all boxes.
+    /// Of all request_queues.
     bytes: u64,
     /// Memory of the queues: rings, words, state, host pages, doorbells.
     queues: Vec<Range<u64>>,

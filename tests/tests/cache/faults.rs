@@ -9,13 +9,13 @@ use warpbell_sim::seeds;
 use warpbell_softctl::{FaultAction, Selector};
 use warpbell_tests::cached::{FLUSHES, Kind, Note, Pages, STORES, Shape, digest_of, stored};
 
-use crate::pages::{Bed, block, shape};
+use crate::pages::{Fixture, block, shape};
 use crate::words::{MODES, MODULE};
 
 const SEEDS: u64 = 4;
 const BROKEN: Status = Status::new(StatusCodeType::MEDIA, 0x81).with_dnr(true);
-const TIMED_OUT: u32 = abi::STATUS_LIBRARY | abi::TIMED_OUT;
-const QUEUE_LOST: u32 = abi::STATUS_LIBRARY | abi::QUEUE_GONE;
+const TIMED_OUT: u32 = abi::STATUS_LIBRARY | abi::STATUS_TIMED_OUT;
+const QUEUE_LOST: u32 = abi::STATUS_LIBRARY | abi::STATUS_QUEUE_GONE;
 
 fn broken() -> u32 {
     u32::from(BROKEN.into_bits())
@@ -26,9 +26,9 @@ fn of_block_2(opcode: NvmOpcode, count: Option<u64>) -> Selector {
     Selector { opcodes: vec![opcode], lba: Some(2..=2), count, ..Selector::default() }
 }
 
-fn failing(shape: Shape, action: FaultAction, selector: Selector) -> Bed {
+fn failing(shape: Shape, action: FaultAction, selector: Selector) -> Fixture {
     let disks = shape.disks.iter().map(|disk| disk.clone().failing(action, selector.clone())).collect();
-    Bed::new(Shape { disks, ..shape })
+    Fixture::new(Shape { disks, ..shape })
 }
 
 /// All who want a page that cannot be read are told so; the next ones read it again.
@@ -71,23 +71,23 @@ const STORED: Pages = Pages {
 pub fn unwritable(module: &Module) -> Result<(), String> {
     for seed in seeds(SEEDS) {
         let fail = FaultAction::Fail { status: BROKEN };
-        let bed = failing(shape(1, 4), fail, of_block_2(NvmOpcode::WRITE, Some(2)));
-        let notes = bed.run(module, seed, STORED)?;
+        let fixture = failing(shape(1, 4), fail, of_block_2(NvmOpcode::WRITE, Some(2)));
+        let notes = fixture.run(module, seed, STORED)?;
         let (pages, flush) = notes.split_at(13);
         if pages.iter().any(|note| note.status != 0) || flush[0].status != broken() {
             return Err(format!("seed {seed}: {notes:x?}"));
         }
-        if bed.report().error != Some((broken(), 2)) || bed.block(2) != block(2) {
-            return Err(format!("seed {seed}: {:?}", bed.report()));
+        if fixture.report().error != Some((broken(), 2)) || fixture.block(2) != block(2) {
+            return Err(format!("seed {seed}: {:?}", fixture.report()));
         }
-        let reads = bed.commands(NvmOpcode::READ);
-        let again = bed.run(module, seed, Pages { steps: 1, flags: FLUSHES, ..STORED })?;
+        let reads = fixture.commands(NvmOpcode::READ);
+        let again = fixture.run(module, seed, Pages { steps: 1, flags: FLUSHES, ..STORED })?;
         let right = Note { digest: digest_of(&stored(&block(2), 2)), ..Note::default() };
-        if again != [right, Note::default()] || bed.commands(NvmOpcode::READ) != reads {
+        if again != [right, Note::default()] || fixture.commands(NvmOpcode::READ) != reads {
             return Err(format!("seed {seed}: it was not there: {again:x?}"));
         }
         for page in 2..15 {
-            if bed.block(page) != stored(&block(page), page) {
+            if fixture.block(page) != stored(&block(page), page) {
                 return Err(format!("seed {seed}: page {page} was not written"));
             }
         }
@@ -110,18 +110,18 @@ fn a_read_that_comes_too_late_costs_its_line_and_nothing_else() {
     {
         for seed in seeds(SEEDS) {
             let selector = of_block_2(NvmOpcode::READ, Some(1));
-            let bed = failing(Shape { sharing, ..shape(1, 3) }, action, selector);
+            let fixture = failing(Shape { sharing, ..shape(1, 3) }, action, selector);
             // Page 2 is asked for again when others have gone by, and what was late has come.
             let pages = Pages { page: 2, by_step: 1, steps: 40, ..Pages::default() };
-            let first = bed.run(&MODULE, seed, pages).expect("a run");
-            bed.several.softs[0].advance(Duration::from_millis(20));
-            let second = bed.run(&MODULE, seed + 1, pages).expect("a run");
+            let first = fixture.run(&MODULE, seed, pages).expect("a run");
+            fixture.several.softs[0].advance(Duration::from_millis(20));
+            let second = fixture.run(&MODULE, seed + 1, pages).expect("a run");
             assert_eq!(first[0].status, TIMED_OUT, "{sharing:?}, seed {seed}");
             for (page, note) in (3..42).zip(&first[1..]).chain((2..42).zip(&second)) {
                 let right = Note { digest: digest_of(&block(page)), ..Note::default() };
                 assert_eq!(*note, right, "{sharing:?}, {action:?}, seed {seed}: page {page}");
             }
-            assert_eq!(bed.report().error, None);
+            assert_eq!(fixture.report().error, None);
         }
     }
 }
@@ -129,18 +129,22 @@ fn a_read_that_comes_too_late_costs_its_line_and_nothing_else() {
 #[test]
 fn a_write_that_nobody_answers_leaves_its_page_where_it_is() {
     for seed in seeds(SEEDS) {
-        let bed = failing(shape(1, 4), FaultAction::Drop, of_block_2(NvmOpcode::WRITE, None));
-        let notes = bed.run(&MODULE, seed, STORED).expect("a run");
+        let fixture = failing(shape(1, 4), FaultAction::Drop, of_block_2(NvmOpcode::WRITE, None));
+        let notes = fixture.run(&MODULE, seed, STORED).expect("a run");
         let (pages, flush) = notes.split_at(13);
         assert!(pages.iter().all(|note| note.status == 0), "seed {seed}: {notes:x?}");
-        assert_eq!((flush[0].status, bed.report().error), (TIMED_OUT, Some((TIMED_OUT, 2))), "seed {seed}");
+        assert_eq!(
+            (flush[0].status, fixture.report().error),
+            (TIMED_OUT, Some((TIMED_OUT, 2))),
+            "seed {seed}"
+        );
         // It is found, and asked of the SSD no more.
-        let writes = bed.commands(NvmOpcode::WRITE);
-        let again = bed.run(&MODULE, seed, Pages { steps: 1, flags: FLUSHES, ..STORED }).expect("a run");
+        let writes = fixture.commands(NvmOpcode::WRITE);
+        let again = fixture.run(&MODULE, seed, Pages { steps: 1, flags: FLUSHES, ..STORED }).expect("a run");
         let right = digest_of(&stored(&block(2), 2));
         assert_eq!((again[0].digest, again[1].status), (right, TIMED_OUT), "seed {seed}");
-        assert_eq!(bed.commands(NvmOpcode::WRITE), writes);
-        (3..15).for_each(|page| assert!(bed.block(page) == stored(&block(page), page), "page {page}"));
+        assert_eq!(fixture.commands(NvmOpcode::WRITE), writes);
+        (3..15).for_each(|page| assert!(fixture.block(page) == stored(&block(page), page), "page {page}"));
     }
 }
 
@@ -153,15 +157,15 @@ fn lost_by(module: &Module, sharing: Sharing, kind: Kind) -> Result<(), String> 
     for seed in seeds(SEEDS) {
         // From some command on nothing is answered any more.
         let silent = Selector { after: 8 + seed % 16, ..Selector::default() };
-        let bed = failing(Shape { sharing, kind, ..shape(4, 6) }, FaultAction::Drop, silent);
+        let fixture = failing(Shape { sharing, kind, ..shape(4, 6) }, FaultAction::Drop, silent);
         let pages = Pages { by_warp: 12, by_step: 1, steps: 12, flags: STORES | FLUSHES, ..Pages::default() };
-        let dropped = || !bed.several.softs[0].faults().is_empty();
+        let dropped = || !fixture.several.softs[0].faults().is_empty();
         let mut given_up = false;
         let lose = |_| {
-            bed.several.lose(!given_up && dropped());
+            fixture.several.lose(!given_up && dropped());
             given_up = dropped();
         };
-        let notes = bed.run_with(module, seed, pages, lose)?;
+        let notes = fixture.run_with(module, seed, pages, lose)?;
         let (flushes, pages): (Vec<_>, Vec<_>) = (0..).zip(&notes).partition(|(at, _)| at % 13 == 12);
         let told = |note: &Note| note.status == QUEUE_LOST;
         if !flushes.iter().all(|(_, note)| told(note)) || !pages.iter().any(|(_, note)| told(note)) {

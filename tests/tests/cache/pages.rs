@@ -16,11 +16,11 @@ use crate::words::{MODES, MODULE};
 use warpbell_hw::{Lba, Nsid};
 use warpbell_sim::on_cpu;
 
-pub const NO_ROOM: u32 = abi::STATUS_LIBRARY | abi::NO_ROOM;
+pub const NO_ROOM: u32 = abi::STATUS_LIBRARY | abi::STATUS_NO_ROOM;
 const SEEDS: u64 = 4;
 
 /// A cache of few lines over an SSD of 64 blocks, which hold what `block` says.
-pub struct Bed {
+pub struct Fixture {
     pub several: Several,
     pub cached: Cached,
 }
@@ -33,14 +33,14 @@ pub fn shape(warps: u32, lines: u32) -> Shape {
     Shape { warps, ..Shape::new(Disk::new(64 * 512, 512), lines) }
 }
 
-impl Bed {
-    pub fn new(shape: Shape) -> Bed {
+impl Fixture {
+    pub fn new(shape: Shape) -> Fixture {
         let several = shape.several();
         let cached = Cached::new(&shape, &several.queues);
         for number in 0..64 {
             several.softs[0].poke(Nsid(1), Lba(number), &block(number)).expect("a block");
         }
-        Bed { several, cached }
+        Fixture { several, cached }
     }
 
     /// For each warp its pages, then its flush.
@@ -82,13 +82,13 @@ impl Bed {
 /// 64 warps want one page: each sees all of it, and it is read once.
 pub fn one_read(module: &Module, sharing: Sharing) -> Result<(), String> {
     for seed in seeds(SEEDS) {
-        let bed = Bed::new(Shape { sharing, ..shape(64, 8) });
-        let notes = bed.run(module, seed, Pages { page: 5, steps: 1, ..Pages::default() })?;
+        let fixture = Fixture::new(Shape { sharing, ..shape(64, 8) });
+        let notes = fixture.run(module, seed, Pages { page: 5, steps: 1, ..Pages::default() })?;
         let right = Note { digest: digest_of(&block(5)), ..Note::default() };
         if let Some(wrong) = notes.iter().step_by(2).position(|note| *note != right) {
             return Err(format!("seed {seed}: warp {wrong} saw {:?}", notes[wrong * 2]));
         }
-        let (reads, report) = (bed.commands(NvmOpcode::READ), bed.report());
+        let (reads, report) = (fixture.commands(NvmOpcode::READ), fixture.report());
         if (reads, report.misses, report.hits) != (1, 1, 63) {
             return Err(format!("seed {seed}: {reads} reads: {report:?}"));
         }
@@ -103,11 +103,11 @@ fn warps_that_want_one_page_cause_one_read() {
 
 /// Who holds the only line and wants another page is told so.
 pub fn crowded(module: &Module) -> Result<(), String> {
-    let bed = Bed::new(shape(1, 1));
+    let fixture = Fixture::new(shape(1, 1));
     let deadline = Duration::from_micros(200);
     let pages = Pages { page: 9, steps: 2, flags: HOLDS_ONE, held: 3, deadline, ..Pages::default() };
-    let said: Vec<u32> = bed.run(module, 1, pages)?.iter().map(|note| note.status).collect();
-    let later = bed.run(module, 2, Pages { page: 9, steps: 1, ..Pages::default() })?;
+    let said: Vec<u32> = fixture.run(module, 1, pages)?.iter().map(|note| note.status).collect();
+    let later = fixture.run(module, 2, Pages { page: 9, steps: 1, ..Pages::default() })?;
     match (said == [NO_ROOM, NO_ROOM, 0], later[0].status) {
         (true, 0) => Ok(()),
         other => Err(format!("{said:x?}, then {other:?}")),
@@ -121,11 +121,11 @@ fn a_warp_that_holds_all_lines_is_told_so() {
 
 /// Nothing is stored through a cache for reading.
 pub fn read_only(module: &Module) -> Result<(), String> {
-    let bed = Bed::new(Shape { kind: Kind::ReadOnly, ..shape(2, 3) });
+    let fixture = Fixture::new(Shape { kind: Kind::ReadOnly, ..shape(2, 3) });
     let pages = Pages { by_warp: 16, by_step: 1, steps: 8, flags: STORES | FLUSHES, ..Pages::default() };
-    let notes = bed.run(module, 1, pages)?;
+    let notes = fixture.run(module, 1, pages)?;
     let refused: u32 = notes.iter().map(|note| note.failed).sum();
-    let writes = bed.commands(NvmOpcode::WRITE);
+    let writes = fixture.commands(NvmOpcode::WRITE);
     if refused == 16 && writes == 0 { Ok(()) } else { Err(format!("{refused} refused, {writes} writes")) }
 }
 
@@ -137,27 +137,27 @@ fn a_cache_for_reading_stores_nothing() {
 #[test]
 fn pages_that_are_written_as_a_whole_are_never_read() {
     for seed in seeds(SEEDS) {
-        let bed = Bed::new(Shape { kind: Kind::WriteOnce, ..shape(2, 3) });
+        let fixture = Fixture::new(Shape { kind: Kind::WriteOnce, ..shape(2, 3) });
         let pages = Pages { by_warp: 16, by_step: 1, steps: 12, flags: STORES | FLUSHES, ..Pages::default() };
-        let notes = bed.run(&MODULE, seed, pages).expect("a run");
+        let notes = fixture.run(&MODULE, seed, pages).expect("a run");
         assert!(notes.iter().all(|note| note.status == 0), "seed {seed}: {notes:x?}");
-        assert_eq!((bed.commands(NvmOpcode::READ), bed.commands(NvmOpcode::WRITE)), (0, 24));
+        assert_eq!((fixture.commands(NvmOpcode::READ), fixture.commands(NvmOpcode::WRITE)), (0, 24));
         for page in (0..12).chain(16..28) {
             let expected = stored(&[0; 512], page);
-            assert!(bed.block(page) == expected, "seed {seed}: page {page}");
+            assert!(fixture.block(page) == expected, "seed {seed}: page {page}");
         }
-        assert!(bed.block(13) == block(13));
+        assert!(fixture.block(13) == block(13));
     }
 }
 
 /// Pages that a cache keeps are read once, however often all others go by.
 pub fn kept(module: &Module) -> Result<(), String> {
     let shape = Shape { kind: Kind::Pinned, ..shape(1, 6) };
-    let bed = Bed::new(Shape { spec: PageCacheSpec { kept: 3..5, ..shape.spec.clone() }, ..shape });
+    let fixture = Fixture::new(Shape { spec: PageCacheSpec { kept: 3..5, ..shape.spec.clone() }, ..shape });
     for round in 0..3 {
-        bed.run(module, round, Pages { by_step: 1, steps: 32, ..Pages::default() })?;
+        fixture.run(module, round, Pages { by_step: 1, steps: 32, ..Pages::default() })?;
     }
-    match bed.commands(NvmOpcode::READ) {
+    match fixture.commands(NvmOpcode::READ) {
         92 => Ok(()),
         reads => Err(format!("{reads} reads, not 32, 30 and 30")),
     }

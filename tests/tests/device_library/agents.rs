@@ -10,7 +10,7 @@ use warpbell_sim::TestLaunch;
 
 /// Warps of the block: an agent, and those that compute.
 const WARPS: usize = 4;
-/// `mail_box<2>`.
+/// `request_queue<2>`.
 const BOX: u32 = (1 + 9 * 2) * 128;
 
 /// As in the page's frame.

@@ -9,8 +9,18 @@ use crate::example::MAPPINGS;
 use crate::scan::{arguments, behind, call, declared, tabled, words};
 
 /// What kernels call, by layers.
-const OF_KERNELS: &[&str] =
-    &["io", "commands", "merge", "outstanding", "requests", "ordered", "batch", "agent", "volume", "retry"];
+const OF_KERNELS: &[&str] = &[
+    "io",
+    "commands",
+    "coalesce",
+    "outstanding",
+    "requests",
+    "ordered",
+    "batch",
+    "agent",
+    "volume",
+    "retry",
+];
 
 /// Public for the layers above and for policies: kernels have another call for the same, or none to make.
 const NOT_FOR_KERNELS: &[&str] = &[
@@ -35,12 +45,12 @@ const NOT_FOR_KERNELS: &[&str] = &[
     // The library calls them.
     "in_block::fence()",
     "in_device::fence()",
-    "round_robin::seat()",
+    "round_robin::hazard()",
     "round_robin::replica()",
-    "hashed::seat()",
+    "hashed::hazard()",
     "hashed::replica()",
     "hashed::mix()",
-    "by_cta::seat()",
+    "by_cta::hazard()",
     "by_cta::replica()",
     "nearest::replica()",
 ];

@@ -9,7 +9,7 @@ use warpbell_nvme::command;
 use warpbell_tests::suite::{self, ResetOrder};
 use warpbell_vfio::{Backend, Bdf, IommuChoice, PciDevice, PciOptions};
 
-use crate::bed;
+use crate::fixture;
 
 const PAGE: usize = 4096;
 /// Two pages.
@@ -34,7 +34,7 @@ pub fn refusal(bdf: Bdf, iommu: IommuChoice) -> String {
 pub fn suite_holds(bdf: Bdf, backend: Backend) {
     for doorbell_buffer in [DoorbellBuffer::Off, DoorbellBuffer::On] {
         let options = OpenOptions::new().doorbell_buffer(doorbell_buffer);
-        let ssd = bed::over(device(bdf, backend, false), &options);
+        let ssd = fixture::over(device(bdf, backend, false), &options);
         suite::kernels(&ssd, 1);
         suite::both_apis(&ssd, 1);
         suite::boundaries(&ssd, 1);
@@ -51,7 +51,7 @@ pub struct Worker {
 
 impl Worker {
     pub fn new(device: Arc<PciDevice>) -> Worker {
-        let ssd = bed::over(device, &OpenOptions::default());
+        let ssd = fixture::over(device, &OpenOptions::default());
         let spec = QueueSpec { notification: Notification::Interrupt, ..QueueSpec::new(1024) };
         let pair = ssd.controller().create_queue_pair(spec).expect("a pair");
         Worker { ssd, queue: IoQueue::new(pair, IoQueueOptions::default()).expect("a queue") }

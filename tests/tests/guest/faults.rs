@@ -8,8 +8,8 @@ use warpbell_tests::suite;
 use warpbell_vfio::pci::{self, BindOptions, BindPlan, Refusal, Step, Sysfs, User};
 use warpbell_vfio::{Bdf, PciDevice, PciOptions};
 
-use crate::bed;
 use crate::child::Process;
+use crate::fixture;
 use crate::holdings::pinned_pages;
 
 /// Someone who is not root.
@@ -34,7 +34,7 @@ fn reading(ssd: &Ssd) -> (IoQueue, DmaBuffer) {
 #[test]
 #[ignore = "run by a_process_that_is_killed_leaves_nothing_behind"]
 fn child_reads_for_ever() {
-    let ssd = bed::plain(ALONE);
+    let ssd = fixture::plain(ALONE);
     let (mut queue, buffer) = reading(&ssd);
     let read = command::read(1, 0, 7).with_prp(buffer.iova().get(), 0);
     for round in 0u64.. {
@@ -49,7 +49,7 @@ fn child_reads_for_ever() {
 
 #[test]
 fn a_process_that_is_killed_leaves_nothing_behind() {
-    if !bed::is("faults") {
+    if !fixture::is("faults") {
         return;
     }
     let before = pinned_pages();
@@ -59,7 +59,7 @@ fn a_process_that_is_killed_leaves_nothing_behind() {
         assert!(pinned_pages() >= before + LARGE_PAGES, "{} pages while it is used", pinned_pages());
         child.kill();
         assert_eq!(pinned_pages(), before, "pages afterwards");
-        suite::works(&bed::plain(ALONE));
+        suite::works(&fixture::plain(ALONE));
     }
 }
 
@@ -68,7 +68,7 @@ fn a_process_that_is_killed_leaves_nothing_behind() {
 fn child_opens_with_little_memlock() {
     let limit = rustix::process::Rlimit { current: Some(64 << 10), maximum: Some(64 << 10) };
     rustix::process::setrlimit(rustix::process::Resource::Memlock, limit).expect("may be lowered");
-    let opened = PciDevice::open(bed::ssds()[ALONE], &PciOptions::default()).expect("opens");
+    let opened = PciDevice::open(fixture::ssds()[ALONE], &PciOptions::default()).expect("opens");
     let error = DmaBuffer::host(warpbell_hw::Device::dma(opened.as_ref()), 1 << 20).expect_err("too much");
     println!("refused: {error}");
 }
@@ -76,13 +76,13 @@ fn child_opens_with_little_memlock() {
 #[test]
 #[ignore = "run by an_owner_of_the_group_needs_no_root"]
 fn child_works_as_owner() {
-    let opened = PciDevice::open(bed::ssds()[ALONE], &PciOptions::default()).expect("opens");
-    suite::works(&bed::over(opened, &OpenOptions::default()));
+    let opened = PciDevice::open(fixture::ssds()[ALONE], &PciOptions::default()).expect("opens");
+    suite::works(&fixture::over(opened, &OpenOptions::default()));
     println!("worked as {}", rustix::process::getuid().as_raw());
 }
 
 fn bind_for_nobody() {
-    let (system, bdf) = (Sysfs::system(), bed::bind(ALONE));
+    let (system, bdf) = (Sysfs::system(), fixture::bind(ALONE));
     let options = BindOptions::new().user(Some(User { name: NOBODY.to_string(), uid: NOBODY }));
     let plan = BindPlan::new(&system, bdf, &[bdf], &options).expect("a plan");
     plan.carry_out(&system, &system, &mut |step: &Step| println!("{step}")).expect("given");
@@ -90,7 +90,7 @@ fn bind_for_nobody() {
 
 #[test]
 fn an_owner_of_the_group_needs_no_root() {
-    if !bed::is("faults") {
+    if !fixture::is("faults") {
         return;
     }
     bind_for_nobody();
@@ -101,7 +101,7 @@ fn an_owner_of_the_group_needs_no_root() {
 
 #[test]
 fn too_little_memlock_is_said() {
-    if !bed::is("faults") {
+    if !fixture::is("faults") {
         return;
     }
     bind_for_nobody();
@@ -117,10 +117,10 @@ fn plan(bdf: Bdf, all: &[Bdf]) -> BindPlan {
 
 #[test]
 fn a_group_is_lent_as_a_whole_and_its_mate_is_named() {
-    if !bed::is("faults") {
+    if !fixture::is("faults") {
         return;
     }
-    let (system, all) = (Sysfs::system(), bed::ssds());
+    let (system, all) = (Sysfs::system(), fixture::ssds());
     let (one, mate) = (all[ONE], all[MATE]);
     let group = |bdf| pci::function(&system, bdf).expect("there").group.map(|group| group.number);
     assert_eq!(group(one), group(mate), "both functions of a slot are in one group");
@@ -137,6 +137,6 @@ fn a_group_is_lent_as_a_whole_and_its_mate_is_named() {
     assert!(second.refusals.is_empty(), "{:?}", second.refusals);
     second.carry_out(&system, &system, &mut |_| {}).expect("binds");
     for number in [ONE, MATE] {
-        suite::works(&bed::plain(number));
+        suite::works(&fixture::plain(number));
     }
 }

@@ -10,7 +10,7 @@ use warpbell_hw::{DeviceKind, DoorbellPath};
 use warpbell_tests::suite::{self, Calls, ResetOrder};
 use warpbell_workload::Api;
 
-use crate::bed::{self, SSD_BYTES};
+use crate::fixture::{self, SSD_BYTES};
 
 fn with(doorbell_buffer: DoorbellBuffer) -> OpenOptions {
     OpenOptions::new().doorbell_buffer(doorbell_buffer)
@@ -18,10 +18,10 @@ fn with(doorbell_buffer: DoorbellBuffer) -> OpenOptions {
 
 #[test]
 fn each_is_what_qemu_was_told() {
-    if !bed::is("four") {
+    if !fixture::is("four") {
         return;
     }
-    let ssds: Vec<Arc<Ssd>> = (0..4).map(bed::plain).collect();
+    let ssds: Vec<Arc<Ssd>> = (0..4).map(fixture::plain).collect();
     for (number, ssd) in ssds.iter().enumerate() {
         let identify = ssd.identify();
         assert_eq!(identify.serial(), format!("WARP{number}"));
@@ -37,10 +37,10 @@ fn each_is_what_qemu_was_told() {
 
 #[test]
 fn the_suite_holds_with_registers_as_doorbells() {
-    if !bed::is("four") {
+    if !fixture::is("four") {
         return;
     }
-    let ssd = bed::open(0, &with(DoorbellBuffer::Off));
+    let ssd = fixture::open(0, &with(DoorbellBuffer::Off));
     assert!(!ssd.controller().uses_doorbell_buffer());
     suite::kernels(&ssd, 1);
     suite::both_apis(&ssd, 1);
@@ -49,10 +49,10 @@ fn the_suite_holds_with_registers_as_doorbells() {
 
 #[test]
 fn the_suite_holds_with_shadow_doorbells() {
-    if !bed::is("four") {
+    if !fixture::is("four") {
         return;
     }
-    let ssd = bed::open(1, &with(DoorbellBuffer::On));
+    let ssd = fixture::open(1, &with(DoorbellBuffer::On));
     assert!(ssd.controller().uses_doorbell_buffer(), "QEMU offers Doorbell Buffer Config");
     suite::kernels(&ssd, 1);
     suite::both_apis(&ssd, 1);
@@ -60,10 +60,10 @@ fn the_suite_holds_with_shadow_doorbells() {
 
 #[test]
 fn the_suite_holds_with_prp_lists() {
-    if !bed::is("four") {
+    if !fixture::is("four") {
         return;
     }
-    let ssd = bed::open(2, &OpenOptions::new().prp_only(true));
+    let ssd = fixture::open(2, &OpenOptions::new().prp_only(true));
     assert_eq!(ssd.data_path().descriptor, Descriptor::Prp, "QEMU takes SGLs too, but most SSDs do not");
     suite::kernels(&ssd, 1);
     suite::both_apis(&ssd, 1);
@@ -71,15 +71,15 @@ fn the_suite_holds_with_prp_lists() {
 
 #[test]
 fn rings_and_data_lie_in_memory_of_another_function() {
-    if !bed::is("four") {
+    if !fixture::is("four") {
         return;
     }
-    let foreign = bed::foreign();
+    let foreign = fixture::foreign();
     let (rings, data) = (RingPlacement::Foreign(foreign.clone()), DataPlacement::Foreign(foreign));
     for (rings, data) in
         [(rings.clone(), DataPlacement::Host), (RingPlacement::Host, data.clone()), (rings, data)]
     {
-        let ssd = bed::open(0, &with(DoorbellBuffer::Off).rings(rings).data(data));
+        let ssd = fixture::open(0, &with(DoorbellBuffer::Off).rings(rings).data(data));
         assert!(format!("{}", ssd.data_path()).contains("bar:"), "{}", ssd.data_path());
         suite::kernels(&ssd, 1);
         suite::both_apis(&ssd, 1);
@@ -88,35 +88,35 @@ fn rings_and_data_lie_in_memory_of_another_function() {
 
 #[test]
 fn cpu_queues_by_interrupt_and_polled_kernel_queues_work_on_one_ssd_at_once() {
-    if !bed::is("four") {
+    if !fixture::is("four") {
         return;
     }
-    let device = bed::device(1);
+    let device = fixture::device(1);
     let bdf = device.bdf();
-    let ssd = bed::over(device, &OpenOptions::new().admin_waiting(Waiting::Interrupt));
-    let before = bed::interrupts(bdf);
+    let ssd = fixture::over(device, &OpenOptions::new().admin_waiting(Waiting::Interrupt));
+    let before = fixture::interrupts(bdf);
     assert!(before > 0, "admin commands were answered by interrupt");
     suite::interrupts_and_polling(&ssd);
-    let after = bed::interrupts(bdf);
+    let after = fixture::interrupts(bdf);
     assert!(after > before, "I/O queues interrupted: {before} and {after}");
     println!("{before} interrupts of the admin queue, {after} in all");
 }
 
 #[test]
 fn queues_come_and_go() {
-    if !bed::is("four") {
+    if !fixture::is("four") {
         return;
     }
-    suite::all_queues(&bed::plain(0));
+    suite::all_queues(&fixture::plain(0));
 }
 
 #[test]
 fn a_reset_under_load_ends_every_wait_and_the_next_kernel_works() {
-    if !bed::is("four") {
+    if !fixture::is("four") {
         return;
     }
     for doorbells in [DoorbellBuffer::Off, DoorbellBuffer::On] {
-        let ssd = bed::open(2, &with(doorbells));
+        let ssd = fixture::open(2, &with(doorbells));
         suite::reset_under_load(&ssd, ResetOrder::AfterKernels);
         suite::reset_under_load(&ssd, ResetOrder::UnderKernels);
     }
@@ -124,10 +124,10 @@ fn a_reset_under_load_ends_every_wait_and_the_next_kernel_works() {
 
 #[test]
 fn four_controllers_work_at_once_each_with_its_own_queues() {
-    if !bed::is("four") {
+    if !fixture::is("four") {
         return;
     }
-    let ssds: Vec<Arc<Ssd>> = (0..4).map(bed::plain).collect();
+    let ssds: Vec<Arc<Ssd>> = (0..4).map(fixture::plain).collect();
     thread::scope(|scope| {
         let running: Vec<_> = ssds.iter().map(|ssd| scope.spawn(|| suite::kernels(ssd, 1))).collect();
         let commands: Vec<u64> = running.into_iter().map(|one| one.join().expect("no panic")).collect();
@@ -140,10 +140,10 @@ const UNITS_OF_VOLUMES: u64 = 1000;
 
 #[test]
 fn a_volume_stripes_replicates_and_concatenates_all_four() {
-    if !bed::is("four") {
+    if !fixture::is("four") {
         return;
     }
-    let ssds: Vec<Arc<Ssd>> = (0..4).map(bed::plain).collect();
+    let ssds: Vec<Arc<Ssd>> = (0..4).map(fixture::plain).collect();
     for one in [suite::striped_over, suite::mirrored_over] {
         println!("{}", one(Target::Cpu, &ssds, UNITS_OF_VOLUMES).unwrap_or_else(|error| panic!("{error:#}")));
     }
@@ -152,10 +152,10 @@ fn a_volume_stripes_replicates_and_concatenates_all_four() {
 
 #[test]
 fn every_call_of_the_device_library_on_four_ssds_at_once() {
-    if !bed::is("four") {
+    if !fixture::is("four") {
         return;
     }
-    let ssds: Vec<Arc<Ssd>> = (0..4).map(bed::plain).collect();
+    let ssds: Vec<Arc<Ssd>> = (0..4).map(fixture::plain).collect();
     let all = |number: usize| {
         // Each SSD begins with other calls.
         let turn = Calls::ALL.iter().cycle().skip(2 * number).take(Calls::ALL.len());
@@ -174,10 +174,10 @@ fn every_call_of_the_device_library_on_four_ssds_at_once() {
 
 #[test]
 fn agents_and_blocks_of_threads_do_io() {
-    if !bed::is("four") {
+    if !fixture::is("four") {
         return;
     }
-    suite::apis_on(Target::Cpu, &bed::plain(3), 1, &[Api::Agent, Api::Batch]);
+    suite::apis_on(Target::Cpu, &fixture::plain(3), 1, &[Api::Agent, Api::Batch]);
 }
 
 /// How `warpbell` ended, and what it said.
@@ -189,10 +189,10 @@ fn warpbell(words: &[&str]) -> (Option<i32>, Vec<u8>) {
 
 #[test]
 fn check_tests_data_through_an_ssd_that_its_owner_names() {
-    if !bed::is("four") {
+    if !fixture::is("four") {
         return;
     }
-    let bdf = bed::bind(3).to_string();
+    let bdf = fixture::bind(3).to_string();
     let allow = format!("--allow-write={bdf}");
     let block = |lba: u64| warpbell(&["read", &bdf, "--lba", &lba.to_string(), "--count", "8"]).1;
     let edges = || [0, 32_760, 40_960].map(block);
@@ -211,10 +211,10 @@ fn check_tests_data_through_an_ssd_that_its_owner_names() {
 
 #[test]
 fn opened_closed_and_opened_again_in_one_process() {
-    if !bed::is("four") {
+    if !fixture::is("four") {
         return;
     }
     for _ in 0..3 {
-        suite::works(&bed::plain(3));
+        suite::works(&fixture::plain(3));
     }
 }

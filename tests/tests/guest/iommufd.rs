@@ -9,12 +9,12 @@ use warpbell_hw::{Device, DmaAccess, DmaBuffer, DmaSource, Window};
 use warpbell_vfio::{Backend, Bdf, IommuChoice, PciDevice, PciOptions};
 
 use crate::backends::{Worker, data_comes_back, device, pattern, refusal, suite_holds};
-use crate::bed;
+use crate::fixture;
 
 const BACKENDS: [Backend; 2] = [Backend::Iommufd, Backend::Type1];
 
 fn ssds() -> Option<Vec<Bdf>> {
-    bed::is("iommufd").then(|| (0..4).map(bed::bind).collect())
+    fixture::is("iommufd").then(|| (0..4).map(fixture::bind).collect())
 }
 
 #[test]

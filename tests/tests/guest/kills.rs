@@ -13,7 +13,7 @@ use warpbell_sim::Draw;
 
 use self::aftermath::Aftermath;
 use self::victim::{End, Phase, Timing, Victim};
-use crate::bed;
+use crate::fixture;
 
 fn one_of<T: Copy>(draw: &mut Draw, all: &[T]) -> T {
     all[draw.below(all.len() as u64) as usize]
@@ -73,7 +73,7 @@ const EVERY_PHASE: u64 = 100;
 fn hunt(count: u64, ways: &[&str]) {
     let (seed, count, begin) =
         (variable("WARPBELL_KILL_SEED", 1), variable("WARPBELL_KILLS", count), Instant::now());
-    let bdf = bed::bind(0);
+    let bdf = fixture::bind(0);
     let timing = Timing::of(&Victim::plain(bdf)).unwrap_or_else(|error| panic!("{error:#}"));
     println!("seed {seed}, {count} kills to come; a bench that is left alone: {timing:?}");
     let after = Aftermath::from_now(bdf);
@@ -103,14 +103,14 @@ fn hunt(count: u64, ways: &[&str]) {
 
 #[test]
 fn a_bench_that_is_killed_leaves_nothing_behind() {
-    if bed::is("kills") {
+    if fixture::is("kills") {
         hunt(100, &["type1"]);
     }
 }
 
 #[test]
 fn whichever_way_it_took_to_the_iommu() {
-    if bed::is("kills_own") {
+    if fixture::is("kills_own") {
         hunt(40, &["type1", "iommufd"]);
     }
 }

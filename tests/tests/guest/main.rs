@@ -5,9 +5,9 @@
 //! tests skip themselves.
 
 mod backends;
-mod bed;
 mod child;
 mod faults;
+mod fixture;
 mod four;
 mod holdings;
 mod iommufd;

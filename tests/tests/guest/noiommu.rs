@@ -4,12 +4,12 @@ use warpbell_hw::{Device, DmaAccess, DmaBuffer, DmaSource, Window};
 use warpbell_vfio::{Backend, Bdf, IommuChoice};
 
 use crate::backends::{data_comes_back, device, refusal, suite_holds};
-use crate::bed;
+use crate::fixture;
 
 const PAGE: usize = 4096;
 
 fn ssds() -> Option<Vec<Bdf>> {
-    bed::is("noiommu").then(|| (0..4).map(bed::bind).collect())
+    fixture::is("noiommu").then(|| (0..4).map(fixture::bind).collect())
 }
 
 #[test]

@@ -11,7 +11,7 @@ use warpbell_sim::Blocks;
 use warpbell_tests::suite;
 use warpbell_workload::{Api, Sharing};
 
-use crate::bed;
+use crate::fixture;
 use crate::holdings::pinned_pages;
 use crate::load::{Diary, Load, await_commands, checked};
 use crate::monitor::Monitor;
@@ -22,8 +22,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 fn await_ssds(count: usize) {
     let begin = Instant::now();
-    while bed::ssds().len() != count {
-        assert!(begin.elapsed() < LIMIT, "{count} SSDs are not there: {:?}", bed::ssds());
+    while fixture::ssds().len() != count {
+        assert!(begin.elapsed() < LIMIT, "{count} SSDs are not there: {:?}", fixture::ssds());
         thread::sleep(Duration::from_millis(20));
     }
 }
@@ -63,15 +63,15 @@ fn host_at_work(ssd: &Ssd, diary: &Diary) -> u64 {
 
 #[test]
 fn kernels_and_host_stop_when_the_ssd_is_asked_for_and_go_on_when_it_is_back() {
-    if !bed::is("plug") {
+    if !fixture::is("plug") {
         return;
     }
     let mut monitor = Monitor::open();
-    let other = bed::plain(1);
+    let other = fixture::plain(1);
     let other_load = Load::start(&other, &checked(Api::Io, Sharing::Shared, 10 * LIMIT));
     let mut pinned = Vec::new();
     for (round, api) in [Api::Io, Api::Raw, Api::Host].into_iter().enumerate() {
-        let ssd = bed::plain(0);
+        let ssd = fixture::plain(0);
         let diary = Diary::of(&ssd);
         remembers(&ssd, round as u8);
         let load = Load::start(&ssd, &checked(api, Sharing::Exclusive, 10 * LIMIT));
@@ -102,7 +102,7 @@ fn kernels_and_host_stop_when_the_ssd_is_asked_for_and_go_on_when_it_is_back() {
     other_load.stop();
     let run = other_load.ended().expect("the other one goes on");
     assert!(run.errors == 0 && run.recovery.is_quiet(), "{:?} {:?}", run.failures, run.recovery);
-    suite::works(&bed::plain(0));
+    suite::works(&fixture::plain(0));
 }
 
 fn told(run: &warpbell_workload::Run) -> String {
@@ -113,13 +113,13 @@ fn told(run: &warpbell_workload::Run) -> String {
 
 #[test]
 fn who_only_wants_to_be_told_keeps_the_ssd_until_it_is_dropped() {
-    if !bed::is("plug") {
+    if !fixture::is("plug") {
         return;
     }
     let mut monitor = Monitor::open();
-    let other = bed::plain(1);
+    let other = fixture::plain(1);
     let tell = RecoveryPolicy::new().on_release(OnRelease::Tell);
-    let ssd = bed::open(0, &OpenOptions::new().recovery(tell));
+    let ssd = fixture::open(0, &OpenOptions::new().recovery(tell));
     let asked = ssd.pci().expect("a PCI function").release_requests().expect("an eventfd");
     let diary = Diary::of(&ssd);
     monitor.execute("device_del", &json!({ "id": "nvme0" }));
@@ -135,5 +135,5 @@ fn who_only_wants_to_be_told_keeps_the_ssd_until_it_is_dropped() {
     await_gone(&mut monitor);
     suite::works(&other);
     plug_in(&mut monitor);
-    suite::works(&bed::plain(0));
+    suite::works(&fixture::plain(0));
 }

@@ -9,7 +9,7 @@ use warpbell_nvme::register::offset;
 use warpbell_tests::suite;
 use warpbell_workload::{Api, Run, Sharing};
 
-use crate::bed;
+use crate::fixture;
 use crate::holdings::pinned_pages;
 use crate::load::{Diary, Load, await_commands, checked};
 
@@ -78,10 +78,10 @@ const KERNELS: [(Api, Sharing); 2] = [(Api::Io, Sharing::Shared), (Api::Raw, Sha
 
 #[test]
 fn kernels_go_on_when_their_controller_stopped() {
-    if !bed::is("recovery") {
+    if !fixture::is("recovery") {
         return;
     }
-    let ssd = bed::plain(0);
+    let ssd = fixture::plain(0);
     for kernels in KERNELS {
         under_load(&ssd, Failure::Stops, kernels);
     }
@@ -89,19 +89,19 @@ fn kernels_go_on_when_their_controller_stopped() {
 
 #[test]
 fn kernels_go_on_when_their_controller_failed() {
-    if !bed::is("recovery") {
+    if !fixture::is("recovery") {
         return;
     }
-    let ssd = bed::plain(0);
+    let ssd = fixture::plain(0);
     under_load(&ssd, Failure::Fatal, KERNELS[0]);
 }
 
 #[test]
 fn kernels_go_on_when_their_function_was_reset() {
-    if !bed::is("recovery") {
+    if !fixture::is("recovery") {
         return;
     }
-    let ssd = bed::plain(1);
+    let ssd = fixture::plain(1);
     for kernels in KERNELS {
         under_load(&ssd, Failure::FunctionReset, kernels);
     }
@@ -109,7 +109,7 @@ fn kernels_go_on_when_their_function_was_reset() {
 
 #[test]
 fn one_of_four_is_lost_and_the_others_do_not_notice() {
-    if !bed::is("recovery") {
+    if !fixture::is("recovery") {
         return;
     }
     const LOST: usize = 2;
@@ -119,7 +119,7 @@ fn one_of_four_is_lost_and_the_others_do_not_notice() {
         let recovery = if number == LOST { no_resets.clone() } else { RecoveryPolicy::default() };
         OpenOptions::new().recovery(recovery)
     };
-    let ssds: Vec<Arc<Ssd>> = (0..4).map(|number| bed::open(number, &options(number))).collect();
+    let ssds: Vec<Arc<Ssd>> = (0..4).map(|number| fixture::open(number, &options(number))).collect();
     let diary = Diary::of(&ssds[LOST]);
     let loads: Vec<Load> =
         ssds.iter().map(|ssd| Load::start(ssd, &checked(Api::Io, Sharing::Shared, RUNTIME / 2))).collect();
@@ -145,5 +145,5 @@ fn one_of_four_is_lost_and_the_others_do_not_notice() {
     let left = pinned_pages();
     println!("{before} pages were pinned before, {left} are afterwards");
     assert_eq!(left, before, "pages stay pinned");
-    suite::works(&bed::plain(LOST));
+    suite::works(&fixture::plain(LOST));
 }

@@ -15,8 +15,8 @@ use warpbell_sim::{Case, Rig};
 use warpbell_tests::suite;
 use warpbell_workload::{Api, BenchOptions, Sharing};
 
-use crate::bed;
 use crate::child::Process;
+use crate::fixture;
 use crate::holdings::{Holdings, pinned_pages};
 use crate::load::{Diary, Load, await_commands, checked};
 
@@ -67,7 +67,7 @@ fn is_end(kind: &SsdEventKind) -> bool {
 #[test]
 #[ignore = "run by every_wait_ends_when_the_ssd_is_gone"]
 fn child_works_until_the_end() {
-    let ssd = bed::plain(0);
+    let ssd = fixture::plain(0);
     let diary = Diary::of(&ssd);
     let case =
         Case { entries: 64, async_depth: 4, commands: 16_000, read_range: 1024, ..Case::new("removal") };
@@ -107,13 +107,13 @@ fn child_works_until_the_end() {
 
 /// The root port of SSD `number`.
 fn port_of(number: usize) -> PathBuf {
-    let parent = format!("/sys/bus/pci/devices/{}/..", bed::ssds()[number]);
+    let parent = format!("/sys/bus/pci/devices/{}/..", fixture::ssds()[number]);
     PathBuf::from(parent).canonicalize().expect("a port")
 }
 
 fn await_gone(bdf: Bdf) {
     let begin = Instant::now();
-    while bed::ssds().contains(&bdf) {
+    while fixture::ssds().contains(&bdf) {
         assert!(begin.elapsed() < LIMIT, "{bdf} is still there");
         thread::sleep(Duration::from_millis(5));
     }
@@ -121,10 +121,10 @@ fn await_gone(bdf: Bdf) {
 
 #[test]
 fn every_wait_ends_when_the_ssd_is_gone() {
-    if !bed::is("removal") {
+    if !fixture::is("removal") {
         return;
     }
-    let (port, bdf) = (port_of(0), bed::bind(0));
+    let (port, bdf) = (port_of(0), fixture::bind(0));
     let before = Holdings::now();
     let child = Process::start("removal::child_works_until_the_end");
     child.await_line("working");
@@ -144,17 +144,17 @@ fn every_wait_ends_when_the_ssd_is_gone() {
     );
     let now = Holdings::now();
     assert_eq!((now.pinned, &now.open), (before.pinned, &before.open));
-    suite::works(&bed::plain(0));
+    suite::works(&fixture::plain(0));
 }
 
 /// Pulls an SSD out while it and another one are at work, by kernels or by the host. When it is dropped, nothing stays
 /// pinned for it, though nobody deleted its queues.
 fn lose_one(api: Api, sharing: Sharing) {
-    let (port, bdf) = (port_of(0), bed::bind(0));
+    let (port, bdf) = (port_of(0), fixture::bind(0));
     let options = || OpenOptions::new().recovery(RecoveryPolicy::new().reset(Duration::from_secs(2)));
-    let other = bed::open(1, &options());
+    let other = fixture::open(1, &options());
     let pinned = pinned_pages();
-    let lost = bed::open(0, &options());
+    let lost = fixture::open(0, &options());
     let diary = Diary::of(&lost);
     let other_load = Load::start(&other, &checked(Api::Io, Sharing::Shared, Duration::from_secs(600)));
     let short = BenchOptions { deadline: DEADLINE, ..checked(api, sharing, Duration::from_secs(600)) };
@@ -181,7 +181,7 @@ fn lose_one(api: Api, sharing: Sharing) {
 
 #[test]
 fn the_process_goes_on_with_its_other_ssds() {
-    if !bed::is("removal") {
+    if !fixture::is("removal") {
         return;
     }
     lose_one(Api::Io, Sharing::Shared);

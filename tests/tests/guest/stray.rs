@@ -8,7 +8,7 @@ use warpbell_sim::threaded::run_with;
 use warpbell_sim::{Case, Finding, Rig};
 use warpbell_tests::suite;
 
-use crate::bed;
+use crate::fixture;
 
 const CANARY: u8 = 0xc5;
 
@@ -21,10 +21,10 @@ fn nowhere(ssd: &warpbell::Ssd) -> Iova {
 
 #[test]
 fn a_stray_address_changes_no_memory_and_fails_the_data_check() {
-    if !bed::is("stray") {
+    if !fixture::is("stray") {
         return;
     }
-    let ssd = bed::plain(0);
+    let ssd = fixture::plain(0);
     let canaries: Vec<DmaBuffer> = (0..4)
         .map(|_| DmaBuffer::host(ssd.controller().device().dma(), 1 << 16).expect("a buffer"))
         .collect();

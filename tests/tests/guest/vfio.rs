@@ -4,9 +4,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod bed;
 mod device;
 mod driven;
+mod fixture;
 mod groups;
 mod ioctls;
 mod memory;

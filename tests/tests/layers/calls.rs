@@ -33,7 +33,7 @@ fn commands_with_tokens() {
 
 #[test]
 fn neighbours_as_one_command() {
-    right(Calls::Merged);
+    right(Calls::Coalesced);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use warpbell_workload::Api;
 
 mod cache;
 mod calls;
-mod merging;
+mod coalescing;
 mod prefetching;
 
 #[test]

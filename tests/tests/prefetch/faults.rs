@@ -4,16 +4,16 @@ use warpbell::Sharing;
 use warpbell_nvme::{NvmOpcode, Status, status::StatusCodeType};
 use warpbell_softctl::{Fault, FaultAction, FaultPlan, Selector};
 
-use crate::bed::Bed;
+use crate::fixture::Fixture;
 
 const BROKEN: Status = Status::new(StatusCodeType::GENERIC, 0x06).with_dnr(true);
 
 /// A scan whose reads number 6, 7 and 8 go wrong: of pages that are read ahead.
-fn scan_with(action: FaultAction) -> Bed {
+fn scan_with(action: FaultAction) -> Fixture {
     let selector =
         Selector { opcodes: vec![NvmOpcode::READ], after: 5, count: Some(3), ..Selector::default() };
     let faults = FaultPlan { faults: vec![Fault { action, selector }], ..FaultPlan::default() };
-    Bed { faults, ..Bed::scan(Sharing::Exclusive, 60) }
+    Fixture { faults, ..Fixture::scan(Sharing::Exclusive, 60) }
 }
 
 #[test]

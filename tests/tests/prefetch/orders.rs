@@ -2,14 +2,14 @@
 
 use warpbell::{Sharing, VolumeLayout, VolumeSpec};
 
-use crate::bed::{Bed, DRAWN, LOOPED, MODES, NAMED, PAGE};
+use crate::fixture::{DRAWN, Fixture, LOOPED, MODES, NAMED, PAGE};
 
 const SEEDS: u64 = 4;
 
 #[test]
 fn a_scan_waits_for_its_first_pages_only() {
     for sharing in MODES {
-        let with = Bed::scan(sharing, 500);
+        let with = Fixture::scan(sharing, 500);
         let (ahead, alone) = (with.timed(), with.without().timed());
         ahead.expect_right();
         alone.expect_right();
@@ -26,10 +26,10 @@ fn a_scan_waits_for_its_first_pages_only() {
 fn strides_are_found_forwards_and_backwards() {
     for stride in [7, 0u64.wrapping_sub(5)] {
         let apart = if stride > 100 { 599 } else { 0 };
-        let bed = Bed { stride, ..Bed::scan(Sharing::Shared, 80) };
+        let fixture = Fixture { stride, ..Fixture::scan(Sharing::Shared, 80) };
         // The second warp of two begins at the end.
-        let bed = Bed { apart, warps: if apart == 0 { 1 } else { 2 }, ..bed };
-        let (ahead, alone) = (bed.timed(), bed.without().timed());
+        let fixture = Fixture { apart, warps: if apart == 0 { 1 } else { 2 }, ..fixture };
+        let (ahead, alone) = (fixture.timed(), fixture.without().timed());
         ahead.expect_right();
         println!("stride {stride}: {:?} instead of {:?}, {:?}", ahead.took, alone.took, ahead.report);
         assert!(ahead.hit_rate() > 0.9, "{ahead:?}");
@@ -40,8 +40,8 @@ fn strides_are_found_forwards_and_backwards() {
 
 #[test]
 fn pages_in_no_order_are_left_to_the_cache() {
-    let bed = Bed { order: DRAWN, ..Bed::scan(Sharing::Exclusive, 600) };
-    let (ahead, alone) = (bed.timed(), bed.without().timed());
+    let fixture = Fixture { order: DRAWN, ..Fixture::scan(Sharing::Exclusive, 600) };
+    let (ahead, alone) = (fixture.timed(), fixture.without().timed());
     ahead.expect_right();
     println!("{:?} instead of {:?}, {:?}", ahead.took, alone.took, ahead.report);
     assert!(ahead.report.prefetched < 30, "{ahead:?}");
@@ -52,8 +52,8 @@ fn pages_in_no_order_are_left_to_the_cache() {
 #[test]
 fn named_pages_come_at_once() {
     for sharing in MODES {
-        let bed = Bed { order: NAMED, ..Bed::scan(sharing, 16) };
-        let (ahead, alone) = (bed.timed(), bed.without().timed());
+        let fixture = Fixture { order: NAMED, ..Fixture::scan(sharing, 16) };
+        let (ahead, alone) = (fixture.timed(), fixture.without().timed());
         ahead.expect_right();
         println!("{sharing:?}: {:?} instead of {:?}, {:?}", ahead.took, alone.took, ahead.report);
         assert_eq!((ahead.report.misses, ahead.report.hits), (0, 16));
@@ -65,8 +65,8 @@ fn named_pages_come_at_once() {
 #[test]
 fn what_was_named_and_not_used_is_counted() {
     // Each warp names twice what it has room for, which is half the lines, and uses every page in turn.
-    let bed = Bed { order: NAMED, lines: 16, stride: 2, ..Bed::scan(Sharing::Exclusive, 8) };
-    let ran = bed.timed();
+    let fixture = Fixture { order: NAMED, lines: 16, stride: 2, ..Fixture::scan(Sharing::Exclusive, 8) };
+    let ran = fixture.timed();
     ran.expect_right();
     // Pages 0 to 7 were named, and 0, 2, 4 and 6 used; then 8 to 14, of which the sequence has read some.
     assert_eq!(ran.report.prefetch_skipped, 0, "{ran:?}");
@@ -77,8 +77,8 @@ fn what_was_named_and_not_used_is_counted() {
 fn warps_share_what_they_read_ahead() {
     for (sharing, seed) in MODES.iter().flat_map(|mode| (1..=SEEDS).map(move |seed| (*mode, seed))) {
         for (lines, apart, stores) in [(64, 0, false), (64, 5, true), (12, 3, true), (3, 1, true)] {
-            let bed = Bed { warps: 2, lines, apart, stores, ..Bed::scan(sharing, 40) };
-            bed.drawn(seed).expect_right();
+            let fixture = Fixture { warps: 2, lines, apart, stores, ..Fixture::scan(sharing, 40) };
+            fixture.drawn(seed).expect_right();
         }
     }
 }
@@ -87,13 +87,13 @@ fn warps_share_what_they_read_ahead() {
 fn a_lane_with_one_command_id_reads_what_is_wanted() {
     let stripe = VolumeSpec { layout: VolumeLayout::Stripe, chunk_bytes: 3 * PAGE, distances: Vec::new() };
     for volume in [None, Some(stripe)] {
-        let bed = Bed { tokens: Some(1), volume, ..Bed::scan(Sharing::Exclusive, 40) };
-        let ran = bed.drawn(1);
+        let fixture = Fixture { tokens: Some(1), volume, ..Fixture::scan(Sharing::Exclusive, 40) };
+        let ran = fixture.drawn(1);
         ran.expect_right();
         assert_eq!((ran.report.prefetched, ran.report.misses), (0, 40));
         assert!(ran.report.prefetch_skipped > 0, "{ran:?}");
         // The pages fit, and none of them leaves for one that is not read then.
-        let ran = Bed { order: LOOPED, lines: 4, ..bed }.drawn(1);
+        let ran = Fixture { order: LOOPED, lines: 4, ..fixture }.drawn(1);
         ran.expect_right();
         assert_eq!((ran.report.prefetched, ran.report.misses), (0, 4), "{ran:?}");
         assert!(ran.report.prefetch_skipped > 0, "{ran:?}");
@@ -110,9 +110,10 @@ fn pages_of_volumes_are_read_ahead() {
     ];
     for (layout, chunk_bytes, skips) in layouts {
         let volume = Some(VolumeSpec { layout, chunk_bytes, distances: Vec::new() });
-        let bed = Bed { warps: 2, apart: 3, stores: skips == 0, volume, ..Bed::scan(Sharing::Shared, 60) };
+        let fixture =
+            Fixture { warps: 2, apart: 3, stores: skips == 0, volume, ..Fixture::scan(Sharing::Shared, 60) };
         for seed in 1..=SEEDS {
-            let ran = bed.drawn(seed);
+            let ran = fixture.drawn(seed);
             ran.expect_pages();
             assert!(ran.report.prefetched_used > 10, "{ran:?}");
             assert_eq!(ran.report.prefetch_skipped > 10, skips != 0, "{ran:?}");

@@ -43,15 +43,15 @@ fn run(
     host: impl FnMut(&Queues, &Moment) -> bool,
 ) -> (abi::WarpResult, Outcome) {
     let module = Module::builtin().expect("the CPU target is built in");
-    let mut bed = Bed::new(&module, setting, 200, faults);
-    let rig = &bed.simulation.rig;
+    let mut fixture = Fixture::new(&module, setting, 200, faults);
+    let rig = &fixture.simulation.rig;
     let mailbox = mailbox(rig.attachment.target().shared(size_of::<abi::Mailbox>()).expect("memory"));
     let args = abi::BenchArgs {
-        ns: abi::NamespaceRef { crdt: [1, 0, 0], ..bed.namespace() },
+        ns: abi::NamespaceRef { crdt: [1, 0, 0], ..fixture.namespace() },
         buffer: rig.buffer.as_ref(),
         mailbox: mailbox.address(),
         results: rig.args().results,
-        units: bed.namespace().blocks,
+        units: fixture.namespace().blocks,
         seed: setting.seed,
         io_limit: IOS,
         blocks_per_io: 1,
@@ -65,10 +65,10 @@ fn run(
         ..abi::BenchArgs::new()
     };
     let launch = cpu_launch(&module, "bench", &args).expect("a launch");
-    let outcome = bed.run(launch, host);
+    let outcome = fixture.run(launch, host);
     assert!(outcome.findings.is_empty(), "{setting:?}: {:?}", outcome.findings);
-    assert!(bed.queues.all_free(), "{setting:?}: seats are taken after the end");
-    (sum(&bed.simulation.rig.results().expect("results")), outcome)
+    assert!(fixture.queues.all_free(), "{setting:?}: hazards are taken after the end");
+    (sum(&fixture.simulation.rig.results().expect("results")), outcome)
 }
 
 fn mailbox(memory: SharedMemory) -> SharedMemory {
@@ -128,7 +128,7 @@ fn a_lost_queue_ends_a_kernel_that_is_not_to_recover() {
             "{sum:?}"
         );
         assert!(sum.errors > 0 && sum.reads + sum.writes + sum.errors < IOS, "{sum:?}");
-        assert_eq!(sum.error_status, abi::STATUS_LIBRARY | abi::QUEUE_GONE);
+        assert_eq!(sum.error_status, abi::STATUS_LIBRARY | abi::STATUS_QUEUE_GONE);
     }
 }
 
@@ -144,7 +144,7 @@ fn an_ssd_that_will_not_come_back_ends_the_kernel() {
             dead_at.is_none()
         });
         assert!(sum.errors > 0 && sum.recovered == 0, "{sum:?}");
-        assert_eq!(sum.error_status, abi::STATUS_LIBRARY | abi::SSD_LOST);
+        assert_eq!(sum.error_status, abi::STATUS_LIBRARY | abi::STATUS_SSD_LOST);
         assert!(outcome.elapsed - dead_at.expect("an end") < PATIENCE / 2, "{:?}", outcome.elapsed);
     }
 }
@@ -172,7 +172,7 @@ fn the_buffer_of_a_command_that_never_completes_is_not_waited_for_for_ever() {
         let (sum, outcome) = run(setting, SOME, plan(FaultAction::Drop, 3, 5), |_, _| true);
         assert_eq!((sum.timed_out, sum.errors, sum.retried), (5, 5, 0), "{sum:?}");
         assert_eq!(sum.reads + sum.writes, IOS - 5, "{sum:?}");
-        assert_eq!(sum.error_status, abi::STATUS_LIBRARY | abi::TIMED_OUT);
+        assert_eq!(sum.error_status, abi::STATUS_LIBRARY | abi::STATUS_TIMED_OUT);
         assert!(outcome.elapsed < (DEADLINE + PATIENCE) * 2, "{:?}", outcome.elapsed);
     }
 }

@@ -45,7 +45,7 @@ pub struct Queues {
     pub refs: KernelMemory,
     pub pages: SharedMemory,
     pub masks: SharedMemory,
-    pub seats: SharedMemory,
+    pub hazards: SharedMemory,
     pub lanes: usize,
 }
 
@@ -59,13 +59,13 @@ impl Queues {
             refs: attachment.target().memory(QUEUES * size_of::<abi::QueueRef>()).expect("memory"),
             pages: shared(QUEUES * size_of::<abi::QueueHost>()),
             masks: shared(QUEUES * lanes * 4),
-            seats: shared(QUEUES * lanes * 4),
+            hazards: shared(QUEUES * lanes * 4),
             lanes,
         };
         for at in 0..QUEUES {
             let quarantine = queues.masks.address() + (at * lanes * 4) as u64;
-            let seats = queues.seats.address() + (at * lanes * 4) as u64;
-            let page = abi::QueueHost { quarantine, seats, ..abi::QueueHost::new() };
+            let hazards = queues.hazards.address() + (at * lanes * 4) as u64;
+            let page = abi::QueueHost { quarantine, hazards, ..abi::QueueHost::new() };
             let page_at = at * size_of::<abi::QueueHost>();
             queues.pages.window().write(page_at, page.as_bytes()).expect("a page");
             let queue = abi::QueueRef {
@@ -91,18 +91,18 @@ impl Queues {
         self.pages.window().store_u64(at, address, Ordering::Release);
     }
 
-    pub fn seats(&self, queue: usize) -> Vec<u32> {
-        let seat = |lane| self.seats.window().load_u32((queue * self.lanes + lane) * 4, Ordering::SeqCst);
-        (0..self.lanes).map(seat).collect()
+    pub fn hazards(&self, queue: usize) -> Vec<u32> {
+        let hazard = |lane| self.hazards.window().load_u32((queue * self.lanes + lane) * 4, Ordering::SeqCst);
+        (0..self.lanes).map(hazard).collect()
     }
 
     /// Whether no lane may touch more of the queue than its page.
     pub fn is_quiet(&self, queue: usize) -> bool {
-        self.seats(queue).iter().all(|seat| *seat != abi::SEAT_TAKEN)
+        self.hazards(queue).iter().all(|hazard| *hazard != abi::HAZARD_TAKEN)
     }
 
     pub fn all_free(&self) -> bool {
-        (0..QUEUES).all(|queue| self.seats(queue).iter().all(|seat| *seat == abi::SEAT_FREE))
+        (0..QUEUES).all(|queue| self.hazards(queue).iter().all(|hazard| *hazard == abi::HAZARD_FREE))
     }
 }
 
@@ -138,15 +138,15 @@ pub struct Ran {
 }
 
 /// The attachment's queues behind pages of our own, for a kernel that takes the first of them for its only one.
-pub struct Bed {
+pub struct Fixture {
     pub simulation: Simulation,
     pub queues: Queues,
     pub setting: Setting,
 }
 
-impl Bed {
+impl Fixture {
     /// `commands`: of a lane, which say how long a run may take.
-    pub fn new(module: &Module, setting: Setting, commands: u32, faults: FaultPlan) -> Bed {
+    pub fn new(module: &Module, setting: Setting, commands: u32, faults: FaultPlan) -> Fixture {
         let schedule = Schedule { random: true, store_buffer: setting.store_buffer, ..Schedule::default() };
         let case = Case {
             seed: setting.seed,
@@ -162,7 +162,7 @@ impl Bed {
         let config = SoftConfig { faults, retry_delays: [1, 0, 0], ..case.soft_config() };
         let simulation = Simulation::with_config(&case, module, config).expect("a rig");
         let queues = Queues::new(&simulation);
-        Bed { simulation, queues, setting }
+        Fixture { simulation, queues, setting }
     }
 
     /// The namespace behind the first queue alone.
@@ -188,17 +188,17 @@ fn slow_commands() -> FaultPlan {
 
 /// Runs the kernel `recovery_test`.
 pub fn run(module: &Module, setting: Setting, host: impl FnMut(&Queues, &Moment) -> bool) -> Ran {
-    let mut bed = Bed::new(module, setting, COMMANDS, slow_commands());
+    let mut fixture = Fixture::new(module, setting, COMMANDS, slow_commands());
     let args = abi::QueueTestArgs {
-        ns: bed.namespace(),
+        ns: fixture.namespace(),
         mode: setting.mode,
         flags: setting.flags,
-        submit_deadline_ns: PATIENCE.as_nanos() as u64,
-        ..bed.simulation.rig.args()
+        submit_timeout_ns: PATIENCE.as_nanos() as u64,
+        ..fixture.simulation.rig.args()
     };
     let launch = cpu_launch(module, "recovery_test", &args).expect("a launch");
-    let outcome = bed.run(launch, host);
-    let Bed { simulation, queues, setting } = bed;
+    let outcome = fixture.run(launch, host);
+    let Fixture { simulation, queues, setting } = fixture;
     Ran { simulation, queues, outcome, setting }
 }
 
@@ -211,7 +211,7 @@ impl Ran {
     }
 
     /// What reattaching said, lane by lane, wherever it was asked.
-    pub fn reattached(&self) -> Vec<u32> {
+    pub fn switched(&self) -> Vec<u32> {
         let asked = |record: &abi::TestRecord| (record.payload != 0).then_some(record.payload & 0xffff);
         self.lanes().iter().flatten().filter_map(asked).collect()
     }
@@ -225,10 +225,10 @@ impl Ran {
         self.lanes().iter().map(|records| records[COMMANDS as usize - 1].found).collect()
     }
 
-    /// Nothing is wrong beside what a test looks for, and no lane has kept a seat.
+    /// Nothing is wrong beside what a test looks for, and no lane has kept a hazard slot.
     pub fn expect_right(&self) {
         self.outcome.expect_right(&self.simulation.rig.case);
-        assert!(self.queues.all_free(), "{:?}: seats are taken after the end", self.setting);
+        assert!(self.queues.all_free(), "{:?}: hazards are taken after the end", self.setting);
         assert!(self.lanes().iter().flatten().all(|record| record.answers <= 1), "{:?}", self.setting);
     }
 }
@@ -242,7 +242,7 @@ pub fn replaced_after(delay: Duration) -> impl FnMut(&Queues, &Moment) -> bool {
             lost_at = Some(moment.elapsed);
         }
         if !replaced && lost_at.is_some_and(|at| moment.elapsed >= at + delay) {
-            assert!(delay < PATIENCE / 2 || queues.is_quiet(0), "seats taken long after the loss");
+            assert!(delay < PATIENCE / 2 || queues.is_quiet(0), "hazards taken long after the loss");
             queues.set_successor(0, Some(1));
             replaced = true;
         }

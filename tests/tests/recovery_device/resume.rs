@@ -7,8 +7,8 @@ use warpbell_sim::seeds;
 
 use crate::harness::*;
 
-const LOST: u32 = abi::STATUS_LIBRARY | abi::QUEUE_GONE;
-const SSD_LOST: u32 = abi::STATUS_LIBRARY | abi::SSD_LOST;
+const LOST: u32 = abi::STATUS_LIBRARY | abi::STATUS_QUEUE_GONE;
+const SSD_LOST: u32 = abi::STATUS_LIBRARY | abi::STATUS_SSD_LOST;
 
 #[test]
 fn kernels_resume_on_the_queue_that_takes_the_place_of_a_lost_one() {
@@ -20,7 +20,7 @@ fn kernels_resume_on_the_queue_that_takes_the_place_of_a_lost_one() {
             let ran = run(&module, setting, replaced_after(delay));
             ran.expect_right();
             let lanes = setting.warps as usize * 32;
-            assert_eq!(ran.reattached(), vec![0; ran.reattached().len()], "{setting:?}");
+            assert_eq!(ran.switched(), vec![0; ran.switched().len()], "{setting:?}");
             assert!(ran.count(LOST) > 0, "{setting:?}: nobody noticed");
             assert_eq!(ran.count(LOST) + ran.count(0), lanes * COMMANDS as usize, "{setting:?}");
             assert!(
@@ -81,10 +81,10 @@ fn where_no_successor_will_come_nobody_waits_for_one() {
             false
         });
         ran.expect_right();
-        assert_eq!(ran.reattached(), vec![SSD_LOST; ran.reattached().len()], "{setting:?}");
+        assert_eq!(ran.switched(), vec![SSD_LOST; ran.switched().len()], "{setting:?}");
         // Who came later was refused at once, with the same words.
         let late = ran.count(SSD_LOST) / COMMANDS as usize;
-        assert_eq!(ran.reattached().len() + late, setting.warps as usize * 32, "{setting:?}");
+        assert_eq!(ran.switched().len() + late, setting.warps as usize * 32, "{setting:?}");
         let took = ran.outcome.elapsed - first.expect("a loss");
         assert!(took < PATIENCE / 2, "{setting:?}: returned {took:?} after the end of the SSD");
     }
@@ -105,7 +105,7 @@ fn a_successor_that_does_not_come_is_waited_for_until_the_deadline() {
             false
         });
         ran.expect_right();
-        assert_eq!(ran.reattached(), vec![LOST; setting.warps as usize * 32], "{setting:?}");
+        assert_eq!(ran.switched(), vec![LOST; setting.warps as usize * 32], "{setting:?}");
         let took = ran.outcome.elapsed - first.expect("a loss");
         assert!(took >= PATIENCE && took < PATIENCE * 3 / 2, "{setting:?}: waited {took:?}");
     }

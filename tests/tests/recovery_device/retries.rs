@@ -47,20 +47,20 @@ fn run(
     host: impl FnMut(&Queues, &Moment) -> bool,
 ) -> Vec<Told> {
     let faults = FaultPlan { faults, ..FaultPlan::default() };
-    let mut bed = Bed::new(module, call.setting, 100, faults);
+    let mut fixture = Fixture::new(module, call.setting, 100, faults);
     let args = abi::QueueTestArgs {
-        ns: abi::NamespaceRef { crdt: [CRDT1, 0, 0], ..bed.namespace() },
+        ns: abi::NamespaceRef { crdt: [CRDT1, 0, 0], ..fixture.namespace() },
         mode: call.mode,
         commands: 1,
         async_depth: call.most,
-        deadline_ns: call.deadline.as_nanos() as u64,
-        ..bed.simulation.rig.args()
+        timeout_ns: call.deadline.as_nanos() as u64,
+        ..fixture.simulation.rig.args()
     };
     let launch = cpu_launch(module, "retry_test", &args).expect("a launch");
-    let outcome = bed.run(launch, host);
+    let outcome = fixture.run(launch, host);
     assert!(outcome.findings.is_empty(), "{:?}", outcome.findings);
-    assert!(bed.queues.all_free());
-    let records = bed.simulation.rig.records().expect("records");
+    assert!(fixture.queues.all_free());
+    let records = fixture.simulation.rig.records().expect("records");
     let told = |record: &abi::TestRecord| {
         assert_eq!(record.answers, 1);
         Told { status: record.status, retried: record.payload, at: Duration::from_nanos(record.lba) }
@@ -157,7 +157,7 @@ fn a_call_whose_queue_is_lost_ends_on_the_successor() {
         let never = Call { most: 0, ..call };
         let mut host = replaced_after(Duration::from_micros(50));
         let told = run(&module, &never, Vec::new(), |queues, moment| host(queues, moment));
-        let lost = abi::STATUS_LIBRARY | abi::QUEUE_GONE;
+        let lost = abi::STATUS_LIBRARY | abi::STATUS_QUEUE_GONE;
         assert!(told.iter().all(|told| (told.status, told.retried) == (lost, 0)), "{told:?}");
     }
 }

@@ -18,11 +18,11 @@ const SEEDS: u64 = 300;
 type Check = fn(&Module) -> Result<(), String>;
 
 const RULES: [(&str, Check); 10] = [
-    ("SEAT_NOT_TAKEN", quiet_is_quiet),
-    ("NO_FENCE_SEAT", quiet_is_quiet),
-    ("SEAT_LEFT_EARLY", doorbells_before_seats),
-    ("SEAT_KEPT", seats_are_given_back),
-    ("OLD_SEAT_LEFT_FIRST", somewhere_a_seat),
+    ("HAZARD_NOT_TAKEN", quiet_is_quiet),
+    ("NO_FENCE_HAZARD", quiet_is_quiet),
+    ("HAZARD_LEFT_EARLY", doorbells_before_hazards),
+    ("HAZARD_KEPT", hazards_are_released),
+    ("OLD_HAZARD_LEFT_FIRST", somewhere_a_hazard),
     ("DEAD_IGNORED", the_end_is_noticed),
     ("OLD_EPOCH_ACCEPTED", old_tokens_are_told_apart),
     ("LEASE_UNCHECKED", leases_are_kept),
@@ -40,32 +40,33 @@ fn each_rule_holds_and_is_missed_when_it_is_off() {
     }
 }
 
-/// The queue is given up while lanes attach, at any moment. A lane whose seat cannot be seen by then must not submit any
+/// The queue is given up while lanes attach, at any moment. A lane whose hazard slot cannot be seen by then must not submit any
 /// more: by then the host has perhaps given the rings to somebody else.
 fn quiet_is_quiet(module: &Module) -> Result<(), String> {
     for seed in seeds(SEEDS) {
         let setting = Setting { seed, store_buffer: 8, ..setting(Sharing::Shared, 2, BY_LANE) };
-        let mut seats = Vec::new();
+        let mut hazards = Vec::new();
         let ran = run(module, setting, |queues, moment| {
-            if seats.is_empty() && moment.round >= seed % 12 {
+            if hazards.is_empty() && moment.round >= seed % 12 {
                 queues.set_state(0, abi::QUEUE_LOST);
-                seats = queues.seats(0);
+                hazards = queues.hazards(0);
             }
             false
         });
         let lanes = ran.lanes();
-        let intruder = lanes.iter().zip(&seats).position(|(records, seat)| {
-            *seat != abi::SEAT_TAKEN && records.iter().any(|record| record.answers != 0 && record.cid != !0)
+        let intruder = lanes.iter().zip(&hazards).position(|(records, hazard)| {
+            *hazard != abi::HAZARD_TAKEN
+                && records.iter().any(|record| record.answers != 0 && record.cid != !0)
         });
         if let Some(lane) = intruder {
-            return Err(format!("seed {seed}: lane {lane} submits without a seat: {:?}", lanes[lane][0]));
+            return Err(format!("seed {seed}: lane {lane} submits without a hazard: {:?}", lanes[lane][0]));
         }
     }
     Ok(())
 }
 
-/// Once no lane has a seat on a lost queue, no doorbell of it arrives.
-fn doorbells_before_seats(module: &Module) -> Result<(), String> {
+/// Once no lane has a hazard slot on a lost queue, no doorbell of it arrives.
+fn doorbells_before_hazards(module: &Module) -> Result<(), String> {
     for seed in seeds(SEEDS) {
         let setting = Setting { seed, store_buffer: 16, ..setting(Sharing::Exclusive, 1, BY_WARP) };
         let (mut taken, mut quiet_at) = (false, None);
@@ -93,7 +94,7 @@ fn doorbells_before_seats(module: &Module) -> Result<(), String> {
 }
 
 /// On each way out: detached or not, after a successor, without one, and after the end.
-fn seats_are_given_back(module: &Module) -> Result<(), String> {
+fn hazards_are_released(module: &Module) -> Result<(), String> {
     for (flags, state, successor) in [
         (0, abi::QUEUE_RUNNING, None),
         (BY_DESTRUCTOR, abi::QUEUE_RUNNING, None),
@@ -120,8 +121,8 @@ fn seats_are_given_back(module: &Module) -> Result<(), String> {
     Ok(())
 }
 
-/// From attaching until it detaches, a lane has a seat on one of the queues: by that the host keeps what it may read.
-fn somewhere_a_seat(module: &Module) -> Result<(), String> {
+/// From attaching until it detaches, a lane has a hazard slot on one of the queues: by that the host keeps what it may read.
+fn somewhere_a_hazard(module: &Module) -> Result<(), String> {
     for seed in seeds(SEEDS) {
         let setting = Setting { seed, ..setting(Sharing::Exclusive, 1, BY_WARP) };
         let (mut lost_at, mut nowhere) = (None, 0);
@@ -138,12 +139,12 @@ fn somewhere_a_seat(module: &Module) -> Result<(), String> {
                 queues.set_successor(0, Some(1));
             }
             // No lane is done: the controller has not completed anything.
-            let (old, new) = (queues.seats(0), queues.seats(1));
+            let (old, new) = (queues.hazards(0), queues.hazards(1));
             nowhere += old.iter().zip(new).take(32).filter(|(old, new)| (**old, *new) == (0, 0)).count();
             false
         });
         if nowhere != 0 {
-            return Err(format!("seed {seed}: lanes without any seat, {nowhere} times"));
+            return Err(format!("seed {seed}: lanes without any hazard, {nowhere} times"));
         }
     }
     Ok(())
@@ -165,7 +166,7 @@ fn the_end_is_noticed(module: &Module) -> Result<(), String> {
 fn old_tokens_are_told_apart(module: &Module) -> Result<(), String> {
     let setting = setting(Sharing::Exclusive, 1, BY_WARP);
     let ran = run(module, setting, replaced_after(Duration::from_micros(1)));
-    let lost = u64::from(abi::STATUS_LIBRARY | abi::QUEUE_GONE);
+    let lost = u64::from(abi::STATUS_LIBRARY | abi::STATUS_QUEUE_GONE);
     match ran.lanes().iter().flatten().find(|record| record.lba != 0 && record.lba != lost) {
         Some(record) => Err(format!("an old token is answered {:#x}", record.lba)),
         None => Ok(()),
@@ -176,9 +177,10 @@ fn old_tokens_are_told_apart(module: &Module) -> Result<(), String> {
 fn leases_are_kept(module: &Module) -> Result<(), String> {
     let block = |lane: usize| lane as u64 / 2;
     for read_only in [false, true] {
-        let mut bed = Bed::new(module, setting(Sharing::Shared, 1, 0), COMMANDS, FaultPlan::default());
-        let ns = bed.namespace();
-        let buffer = bed.simulation.rig.buffer.as_ref();
+        let mut fixture =
+            Fixture::new(module, setting(Sharing::Shared, 1, 0), COMMANDS, FaultPlan::default());
+        let ns = fixture.namespace();
+        let buffer = fixture.simulation.rig.buffer.as_ref();
         let flags = if read_only { ns.flags | abi::NAMESPACE_READ_ONLY } else { ns.flags };
         let unit = 1 << ns.block_shift;
         let ns = abi::NamespaceRef {
@@ -189,18 +191,18 @@ fn leases_are_kept(module: &Module) -> Result<(), String> {
             lease_iova_end: buffer.iova + 24 * unit,
             ..ns
         };
-        let args = abi::QueueTestArgs { ns, ..bed.simulation.rig.args() };
+        let args = abi::QueueTestArgs { ns, ..fixture.simulation.rig.args() };
         let launch = cpu_launch(module, "lease_test", &args).expect("a launch");
-        let outcome = bed.run(launch, |_, _| true);
+        let outcome = fixture.run(launch, |_, _| true);
         if !outcome.findings.is_empty() {
             return Err(format!("{:?}", outcome.findings));
         }
-        let records = bed.simulation.rig.records().expect("records");
+        let records = fixture.simulation.rig.records().expect("records");
         for (lane, record) in records.iter().take(32).enumerate() {
             let inside = (2..14).contains(&block(lane)) && (6..24).contains(&lane);
             let expected = match inside {
-                _ if read_only && lane % 2 == 1 => abi::STATUS_LIBRARY | abi::READ_ONLY,
-                false => abi::STATUS_LIBRARY | abi::OUT_OF_LEASE,
+                _ if read_only && lane % 2 == 1 => abi::STATUS_LIBRARY | abi::STATUS_READ_ONLY,
+                false => abi::STATUS_LIBRARY | abi::STATUS_OUT_OF_LEASE,
                 true => 0,
             };
             if record.status != expected {

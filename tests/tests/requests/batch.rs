@@ -11,7 +11,7 @@ use warpbell_softctl::{Fault, FaultAction, FaultPlan, Selector};
 use warpbell_tests::documented;
 use zerocopy::{Immutable, IntoBytes};
 
-use crate::bed::*;
+use crate::fixture::*;
 use warpbell_hw::{Lba, Nsid};
 use warpbell_sim::{TestLaunch, on_cpu};
 
@@ -167,7 +167,7 @@ fn a_batch_has_one_deadline_and_tells_what_became_of_each_request() {
         assert!(ran.took < Duration::from_millis(30), "{:?} with a deadline of 10 ms", ran.took);
         let mut seen = [0; 3];
         for (_, slot, blocks, record) in ran.answers(1) {
-            let known = [0, library(abi::TIMED_OUT), library(abi::NOT_SUBMITTED)];
+            let known = [0, library(abi::STATUS_TIMED_OUT), library(abi::STATUS_NOT_SUBMITTED)];
             let at = known.iter().position(|status| *status == record.status);
             seen[at.unwrap_or_else(|| panic!("seed {seed}, slot {slot}: {record:?}"))] += 1;
             assert_eq!((record.answers, record.wrong), (1, 0), "slot {slot}: {record:?}");
@@ -175,7 +175,7 @@ fn a_batch_has_one_deadline_and_tells_what_became_of_each_request() {
         }
         assert_eq!(seen[1], 1, "seed {seed}: {seen:?}");
         assert!(seen[0] > 5 && seen[2] > 5, "seed {seed}: {seen:?}");
-        assert!(ran.notes[1].iter().all(|told| *told == library(abi::TIMED_OUT)));
+        assert!(ran.notes[1].iter().all(|told| *told == library(abi::STATUS_TIMED_OUT)));
     });
 }
 
@@ -186,10 +186,10 @@ pub fn refused(sharing: Sharing) -> Setting {
 /// What the slots were answered, and what was said when requests were added.
 pub fn check_refused(ran: &Ran) -> Result<(), String> {
     let status: Vec<u32> = ran.records[0].iter().map(|record| record.status).collect();
-    let range = library(abi::OUT_OF_RANGE);
-    let (field, buffer) = (library(abi::INVALID_FIELD), library(abi::OUT_OF_BUFFER));
-    let answers = [range, field, 0, buffer, library(abi::MISALIGNED), 0, range, 0];
-    let added = [0, 0, 0, 0, 0, library(abi::NO_ROOM), field, field, buffer, 0];
+    let range = library(abi::STATUS_OUT_OF_RANGE);
+    let (field, buffer) = (library(abi::STATUS_INVALID_FIELD), library(abi::STATUS_OUT_OF_BUFFER));
+    let answers = [range, field, 0, buffer, library(abi::STATUS_MISALIGNED), 0, range, 0];
+    let added = [0, 0, 0, 0, 0, library(abi::STATUS_NO_ROOM), field, field, buffer, 0];
     for (what, found, expected) in [
         ("slots were answered", &status[..8], &answers[..]),
         ("was said of those added", &status[10..20], &added[..]),
@@ -224,7 +224,8 @@ pub fn in_use(sharing: Sharing) -> Setting {
 
 pub fn check_in_use(ran: &Ran) -> Result<(), String> {
     let told = ran.answers(1).find(|(_, slot, ..)| *slot == 39).map(|(.., record)| record);
-    let expected = Record { answers: 1, status: library(abi::TIMED_OUT), bytes: BLOCK, ..Record::default() };
+    let expected =
+        Record { answers: 1, status: library(abi::STATUS_TIMED_OUT), bytes: BLOCK, ..Record::default() };
     if told == Some(expected) { Ok(()) } else { Err(format!("slot 39: {told:?}")) }
 }
 
@@ -241,7 +242,7 @@ fn a_block_that_is_no_whole_number_of_warps_is_refused() {
     each(|sharing, seed| {
         let setting = Setting { threads: 48, ..Setting::new(sharing, 1, 1) };
         let ran = setting.run(&MODULE, seed).expect("a run");
-        let refused = library(abi::INVALID_BATCH);
+        let refused = library(abi::STATUS_INVALID_BATCH);
         assert!(ran.notes.iter().flatten().all(|told| *told == refused), "{:x?}", ran.notes);
         let mut answers = ran.answers(0).chain(ran.answers(1));
         assert!(answers.all(|(_, _, blocks, record)| record.status == if blocks != 0 { refused } else { 0 }));
@@ -260,8 +261,8 @@ struct ExampleArgs {
 /// Each thread asks for its own requests, of `most` blocks, whose first words are squares of their numbers.
 fn run_example(kernel: &str, warps: u32, submitters: u32, requests: u64, most: u64) {
     let module = Variant::text(kernel, &documented(kernel)).quick().load().expect("compiles");
-    let bed = Setting { submitters, ..Setting::new(Sharing::Shared, 3, warps) };
-    let several = bed.open(1).expect("an SSD");
+    let fixture = Setting { submitters, ..Setting::new(Sharing::Shared, 3, warps) };
+    let several = fixture.open(1).expect("an SSD");
     for request in 0..requests {
         let mut bytes = vec![0; (most * BLOCK) as usize];
         bytes[..8].copy_from_slice(&(request * request + 1).to_le_bytes());

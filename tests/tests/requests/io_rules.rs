@@ -1,4 +1,4 @@
-//! Each rule of io.cuh, commands.cuh, merge.cuh and outstanding.cuh, as built and switched off.
+//! Each rule of io.cuh, commands.cuh, coalesce.cuh and outstanding.cuh, as built and switched off.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use warpbell_softctl::{Fault, FaultAction, FaultPlan, Selector};
 use warpbell_tests::each_apart;
 
 use crate::batch::{BROKEN, BROKEN_BITS, library};
-use crate::bed::{BLOCK, MODES};
+use crate::fixture::{BLOCK, MODES};
 use crate::pieces::{Done, Record, Work};
 use warpbell_hw::{Lba, Nsid};
 
@@ -60,12 +60,12 @@ const RULES: [(&str, Check, &str); 26] = [
     ("FUA_FORGOTTEN", what_was_forced_is_durable, "block 0"),
     ("REQUEST_FLAGS_OF_FIRST", every_piece_is_durable, "block 2"),
     ("RANGE_BY_LANE", ranges_have_no_gaps, "lane "),
-    ("MERGED_OVER_A_GAP", a_gap_in_blocks_is_not_read, "lane "),
-    ("MERGED_ELSEWHERE", a_gap_in_memory_is_kept, "lane "),
-    ("MERGED_OTHER_BUFFER", neighbours_in_two_buffers_are_none, "lane 0"),
-    ("MERGED_BY_PLACE", copies_of_a_reference_are_one_buffer, "commands"),
-    ("MERGED_TOO_LARGE", merged_commands_go_under_one_doorbell, "doorbells"),
-    ("MERGED_FAILURE_HIDDEN", neighbours_fail_together, "lane 1"),
+    ("COALESCED_OVER_A_GAP", a_gap_in_blocks_is_not_read, "lane "),
+    ("COALESCED_ELSEWHERE", a_gap_in_memory_is_kept, "lane "),
+    ("COALESCED_OTHER_BUFFER", neighbours_in_two_buffers_are_none, "lane 0"),
+    ("COALESCED_BY_PLACE", copies_of_a_reference_are_one_buffer, "commands"),
+    ("COALESCED_TOO_LARGE", coalesced_commands_go_under_one_doorbell, "doorbells"),
+    ("COALESCED_FAILURE_HIDDEN", neighbours_fail_together, "lane 1"),
     ("ANY_TAKES_LAST", the_first_of_several_answers_is_taken, "lane 0"),
     ("ANY_IGNORES_LOSS", a_lost_queue_answers_every_token, "not done"),
     ("ANY_GIVES_UP", nothing_is_given_up_at_a_deadline, "lane 0"),
@@ -151,7 +151,9 @@ fn first_word(done: &Done, block: u64) -> Result<u64, String> {
 
 fn what_cannot_be_done_is_refused(module: &Module, sharing: Sharing, seed: u64) -> Result<(), String> {
     let done = Work { most: 1, ..work(sharing, Rule::Refused) }.run(module, seed)?;
-    let refused = [abi::TOO_LARGE, abi::OUT_OF_BUFFER, abi::MISALIGNED, abi::INVALID_FIELD].map(library);
+    let refused =
+        [abi::STATUS_TOO_LARGE, abi::STATUS_OUT_OF_BUFFER, abi::STATUS_MISALIGNED, abi::STATUS_INVALID_FIELD]
+            .map(library);
     expect(&done, |lane| refused.get(lane as usize).copied().unwrap_or_default())?;
     expect_same("commands", reads(&done), 28)
 }
@@ -159,7 +161,7 @@ fn what_cannot_be_done_is_refused(module: &Module, sharing: Sharing, seed: u64) 
 /// Eight blocks, and data for seven.
 fn pieces_of_a_bad_request_are_not_sent(module: &Module, sharing: Sharing, seed: u64) -> Result<(), String> {
     let done = Work { most: 1, ..work(sharing, Rule::Whole) }.run(module, seed)?;
-    expect(&done, |_| library(abi::OUT_OF_BUFFER))?;
+    expect(&done, |_| library(abi::STATUS_OUT_OF_BUFFER))?;
     expect_same("commands", reads(&done), 0)
 }
 
@@ -196,7 +198,7 @@ fn all_rounds_have_one_deadline(module: &Module, sharing: Sharing, seed: u64) ->
         Work { most: 1, ..work(sharing, Rule::Each) }.failing(late, Selector::default()).run(module, seed)?;
     // Eight rounds.
     expect_within(&done, Duration::from_millis(15))?;
-    let late = [abi::TIMED_OUT, abi::NOT_SUBMITTED].map(library);
+    let late = [abi::STATUS_TIMED_OUT, abi::STATUS_NOT_SUBMITTED].map(library);
     match done.each().find(|(_, _, _, record)| !late.contains(&record.status)) {
         Some((_, _, lane, record)) => Err(format!("lane {lane}: {record:?}")),
         None => Ok(()),
@@ -207,7 +209,7 @@ fn all_rounds_have_one_deadline(module: &Module, sharing: Sharing, seed: u64) ->
 fn a_failure_is_everybodys(module: &Module, sharing: Sharing, seed: u64) -> Result<(), String> {
     let faults = vec![at(3, FaultAction::Fail { status: BROKEN }), at(5, FaultAction::Drop)];
     let done = failing(Work { most: 1, ..work(sharing, Rule::Group) }, faults).run(module, seed)?;
-    expect(&done, |_| library(abi::TIMED_OUT))
+    expect(&done, |_| library(abi::STATUS_TIMED_OUT))
 }
 
 // ---- commands.cuh
@@ -233,7 +235,7 @@ fn ranges_have_no_gaps(module: &Module, sharing: Sharing, seed: u64) -> Result<(
     expect(&work(sharing, Rule::Ranges).run(module, seed)?, |_| 0)
 }
 
-// ---- merge.cuh
+// ---- coalesce.cuh
 
 fn a_gap_in_blocks_is_not_read(module: &Module, sharing: Sharing, seed: u64) -> Result<(), String> {
     let done = work(sharing, Rule::GapInBlocks).run(module, seed)?;
@@ -259,7 +261,11 @@ fn copies_of_a_reference_are_one_buffer(module: &Module, sharing: Sharing, seed:
     expect_same("commands", reads(&done), 1)
 }
 
-fn merged_commands_go_under_one_doorbell(module: &Module, sharing: Sharing, seed: u64) -> Result<(), String> {
+fn coalesced_commands_go_under_one_doorbell(
+    module: &Module,
+    sharing: Sharing,
+    seed: u64,
+) -> Result<(), String> {
     let done = Work { most: 5, ..work(sharing, Rule::Neighbours) }.run(module, seed)?;
     expect(&done, |_| 0)?;
     expect_same("commands", reads(&done), 7)?;
@@ -290,26 +296,26 @@ fn a_lost_queue_answers_every_token(module: &Module, sharing: Sharing, seed: u64
     let waiting = Work { iodepth: 255, deadline: Duration::from_secs(30), lost, ..work(sharing, Rule::Any) };
     let done = silent(waiting).run(module, seed)?;
     expect_within(&done, Duration::from_secs(5))?;
-    expect_answers(&done, library(abi::QUEUE_GONE))
+    expect_answers(&done, library(abi::STATUS_QUEUE_GONE))
 }
 
 fn nothing_is_given_up_at_a_deadline(module: &Module, sharing: Sharing, seed: u64) -> Result<(), String> {
     let done = silent(Work { iodepth: 255, ..work(sharing, Rule::Any) }).run(module, seed)?;
-    let status = library(abi::TIMED_OUT);
+    let status = library(abi::STATUS_TIMED_OUT);
     done.expect(|_, _, _| Record { answers: 1, status, pad: 4, ..Record::default() })
 }
 
 fn all_tokens_have_one_deadline(module: &Module, sharing: Sharing, seed: u64) -> Result<(), String> {
     let done = silent(Work { iodepth: 255, ..work(sharing, Rule::All) }).run(module, seed)?;
     expect_within(&done, Duration::from_millis(15))?;
-    expect(&done, |_| library(abi::TIMED_OUT))
+    expect(&done, |_| library(abi::STATUS_TIMED_OUT))
 }
 
 /// The first command of lane 0 fails, its third is never answered.
 fn a_buffer_in_use_comes_first(module: &Module, sharing: Sharing, seed: u64) -> Result<(), String> {
     let faults = vec![at(0, FaultAction::Fail { status: BROKEN }), at(2, FaultAction::Drop)];
     let done = failing(Work { iodepth: 255, ..work(sharing, Rule::All) }, faults).run(module, seed)?;
-    expect(&done, |lane| if lane == 0 { library(abi::TIMED_OUT) } else { 0 })
+    expect(&done, |lane| if lane == 0 { library(abi::STATUS_TIMED_OUT) } else { 0 })
 }
 
 fn a_command_that_is_done_is_not_cancelled(

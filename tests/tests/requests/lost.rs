@@ -9,7 +9,7 @@ use warpbell_nvme::NvmOpcode;
 use warpbell_softctl::{FaultAction, Selector};
 
 use crate::batch::{each, library};
-use crate::bed::{BLOCK, MODULE, Ran, SLOTS, Setting};
+use crate::fixture::{BLOCK, MODULE, Ran, SLOTS, Setting};
 use crate::order;
 use crate::pieces::{Done, PIECES, Work};
 use crate::split;
@@ -53,7 +53,7 @@ fn a_lost_queue_answers_all_requests_of_a_batch() {
     each(|sharing, seed| {
         let ran = batch(sharing, NEVER, Some(20_000 + 50 * seed)).run(&MODULE, seed).expect("a run");
         assert!(ran.took < SOON, "seed {seed}: {:?}", ran.took);
-        expect_answers(&ran, seed, &[library(abi::QUEUE_GONE)]);
+        expect_answers(&ran, seed, &[library(abi::STATUS_QUEUE_GONE)]);
         assert_eq!(ran.records[1].len() as u64, SLOTS);
     });
 }
@@ -63,13 +63,17 @@ fn a_controller_that_stops_leaves_no_batch_waiting() {
     each(|sharing, seed| {
         let ran = batch(sharing, Duration::from_millis(10), None).run(&MODULE, seed).expect("a run");
         assert!(ran.took < Duration::from_millis(30), "seed {seed}: {:?}", ran.took);
-        expect_answers(&ran, seed, &[abi::TIMED_OUT, abi::NOT_SUBMITTED, abi::NO_CID].map(library));
+        expect_answers(
+            &ran,
+            seed,
+            &[abi::STATUS_TIMED_OUT, abi::STATUS_NOT_SUBMITTED, abi::STATUS_NO_CID].map(library),
+        );
     });
 }
 
 #[test]
 fn a_lost_queue_answers_requests_of_any_size() {
-    let lost = library(abi::QUEUE_GONE);
+    let lost = library(abi::STATUS_QUEUE_GONE);
     each(|sharing, seed| {
         let work = Work { deadline: NEVER, lost: Some(20_000 + 50 * seed), ..split::crowded(sharing) };
         let done = work.failing(FaultAction::Drop, stopped()).run(&PIECES, seed).expect("a run");
@@ -88,7 +92,7 @@ pub fn ended(sharing: Sharing, seed: u64) -> Work {
 }
 
 pub fn check_ended(done: &Done) -> Result<(), String> {
-    let (lost, aborted) = (library(abi::QUEUE_GONE), library(abi::ABORTED));
+    let (lost, aborted) = (library(abi::STATUS_QUEUE_GONE), library(abi::STATUS_ABORTED));
     if done.took > SOON {
         return Err(format!("took {:?}", done.took));
     }

@@ -1,7 +1,7 @@
 //! Tier S: requests that a group makes together, under drawn schedules and with stores that are held back.
 
 mod batch;
-mod bed;
+mod fixture;
 mod io_rules;
 mod lost;
 mod order;

@@ -110,7 +110,7 @@ pub fn broken(sharing: Sharing) -> Work {
 
 /// What follows the failure was not sent until the failure had been taken with all that was posted behind it.
 pub fn check_broken(done: &Done) -> Result<(), String> {
-    let aborted = library(abi::ABORTED);
+    let aborted = library(abi::STATUS_ABORTED);
     for (_, round, lane, record) in done.each().filter(|(_, round, ..)| *round < STEPS) {
         let expected = match (round, lane) {
             (2, 7) => BROKEN_BITS,
@@ -149,7 +149,7 @@ pub fn hung(sharing: Sharing) -> Work {
 
 /// It was given up, and what was to come after it was not sent.
 pub fn check_hung(done: &Done) -> Result<(), String> {
-    let (timed_out, aborted) = (library(abi::TIMED_OUT), library(abi::ABORTED));
+    let (timed_out, aborted) = (library(abi::STATUS_TIMED_OUT), library(abi::STATUS_ABORTED));
     for (_, round, lane, record) in done.each().filter(|(_, round, ..)| *round < STEPS) {
         let fine = match round {
             0 => record.status == 0,

@@ -15,8 +15,8 @@ use warpbell_sim::splitmix64;
 use warpbell_softctl::{CompletionOrder, FaultAction, FaultPlan, Selector};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-pub use crate::bed::BLOCK;
-use crate::bed::{CONTENT, attached, only, shuffled};
+pub use crate::fixture::BLOCK;
+use crate::fixture::{CONTENT, attached, only, shuffled};
 
 #[derive(IntoBytes, Immutable)]
 #[repr(C)]
@@ -25,7 +25,7 @@ struct Args {
     buffer: abi::BufferRef,
     records: u64,
     seed: u64,
-    deadline_ns: u64,
+    timeout_ns: u64,
     mode: u32,
     blocks: u32,
     rounds: u32,
@@ -139,7 +139,7 @@ impl Work {
             buffer: buffer.as_ref(),
             records: memory.address(),
             seed: CONTENT,
-            deadline_ns: 0,
+            timeout_ns: 0,
             mode: self.mode,
             blocks: self.blocks,
             rounds: self.rounds,

@@ -9,7 +9,7 @@ use warpbell_softctl::FaultAction;
 use warpbell_tests::each_apart;
 
 use crate::batch::{self, BROKEN_BITS, Broken, library};
-use crate::bed::*;
+use crate::fixture::*;
 use crate::pieces::{self, PIECES};
 use crate::split;
 use crate::{lost, order};
@@ -173,7 +173,7 @@ fn the_first_failure_is_told(module: &Module) -> Result<(), String> {
 
 fn requests_tell_of_buffers_in_use(module: &Module) -> Result<(), String> {
     let work = split::twice_broken(Sharing::Exclusive, FaultAction::Drop);
-    let told = library(abi::TIMED_OUT);
+    let told = library(abi::STATUS_TIMED_OUT);
     seeds(MOST_SEEDS).try_for_each(|seed| split::check_twice_broken(&work.run(module, seed)?, told))
 }
 

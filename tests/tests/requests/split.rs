@@ -96,7 +96,7 @@ fn what_was_moved_before_a_failure_is_known_and_nothing_more_is_sent() {
 
 #[test]
 fn at_the_deadline_everybody_is_told_what_became_of_the_request() {
-    let (timed_out, not_submitted) = (library(abi::TIMED_OUT), library(abi::NOT_SUBMITTED));
+    let (timed_out, not_submitted) = (library(abi::STATUS_TIMED_OUT), library(abi::STATUS_NOT_SUBMITTED));
     each(|sharing, seed| {
         let reads = Selector { opcodes: vec![NvmOpcode::READ], after: 20, ..Selector::default() };
         let work = Work { warps: 1, iodepth: 31, ..crowded(sharing) };
@@ -136,9 +136,10 @@ pub fn check_twice_broken(done: &Done, status: u32) -> Result<(), String> {
 #[test]
 fn of_two_failures_the_first_is_told_and_a_buffer_in_use_before_all() {
     each(|sharing, seed| {
-        for (second, told) in
-            [(FaultAction::Fail { status: OTHER }, BROKEN_BITS), (FaultAction::Drop, library(abi::TIMED_OUT))]
-        {
+        for (second, told) in [
+            (FaultAction::Fail { status: OTHER }, BROKEN_BITS),
+            (FaultAction::Drop, library(abi::STATUS_TIMED_OUT)),
+        ] {
             let done = twice_broken(sharing, second).run(&PIECES, seed).expect("a run");
             assert_eq!(check_twice_broken(&done, told), Ok(()), "seed {seed}, {sharing:?}, {second:?}");
         }
@@ -156,7 +157,7 @@ pub fn starved(sharing: Sharing) -> Work {
 }
 
 pub fn check_starved(done: &Done) -> Result<(), String> {
-    let refused = Record { answers: 1, status: library(abi::NO_CID), ..Record::default() };
+    let refused = Record { answers: 1, status: library(abi::STATUS_NO_CID), ..Record::default() };
     done.expect(|_, _, lane| if blocks(STARVED, lane) == 0 { good(STARVED, lane) } else { refused })
 }
 
@@ -175,7 +176,7 @@ pub fn cancelled(sharing: Sharing) -> Work {
 
 /// Each lane is told what became of its request: done with all its data, in flight, or not begun.
 pub fn check_cancelled(done: &Done) -> Result<(), String> {
-    let (timed_out, aborted) = (library(abi::TIMED_OUT), library(abi::ABORTED));
+    let (timed_out, aborted) = (library(abi::STATUS_TIMED_OUT), library(abi::STATUS_ABORTED));
     for (_, _, lane, record) in done.each() {
         let known = [0, timed_out, aborted].contains(&record.status);
         let all = record.bytes == u64::from(lane % 9) * BLOCK;

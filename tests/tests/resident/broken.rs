@@ -6,7 +6,7 @@ use warpbell_kernels::cpu::Module;
 use warpbell_kernels::toolchain::Variant;
 use warpbell_workload::{BenchOptions, Sharing};
 
-use crate::bed::{Bed, options, spec};
+use crate::fixture::{Fixture, options, spec};
 
 const COMMANDS: u64 = 400;
 
@@ -20,11 +20,11 @@ fn caught(rule: &str, what: &str, options: &BenchOptions, store_buffer: u32) -> 
     let module = without(rule);
     (1..=20).find_map(|seed| {
         let options = BenchOptions { deadline: std::time::Duration::from_millis(200), ..options.clone() };
-        let bed = Bed::new(&spec(what), &options, 0);
-        let args = bed.args(COMMANDS);
-        let launch = bed.launch(&module, &args).seed(seed).store_buffer(store_buffer);
-        let ended = bed.run(&launch);
-        let found = bed.findings(COMMANDS);
+        let fixture = Fixture::new(&spec(what), &options, 0);
+        let args = fixture.args(COMMANDS);
+        let launch = fixture.launch(&module, &args).seed(seed).store_buffer(store_buffer);
+        let ended = fixture.run(&launch);
+        let found = fixture.findings(COMMANDS);
         ended.err().or_else(|| found.into_iter().last())
     })
 }
@@ -52,20 +52,20 @@ fn broken_clients_are_caught() {
 fn an_identifier_reused_at_its_deadline_is_caught() {
     // Commands take longer than clients wait, and there is room for those of the next turn.
     let options = BenchOptions { deadline: std::time::Duration::from_millis(2), iodepth: 127, ..options() };
-    let bed = Bed::new(&spec("delay=30ms,wait=each"), &options, 0);
-    let args = bed.args(96);
-    bed.run(&bed.launch(&without("REUSE_AT_TIMEOUT"), &args)).unwrap();
-    let found = bed.findings(96);
+    let fixture = Fixture::new(&spec("delay=30ms,wait=each"), &options, 0);
+    let args = fixture.args(96);
+    fixture.run(&fixture.launch(&without("REUSE_AT_TIMEOUT"), &args)).unwrap();
+    let found = fixture.findings(96);
     assert!(found.iter().any(|found| found.starts_with("CidInFlight")), "{found:?}");
 }
 
 #[test]
 fn commands_given_up_break_no_rule() {
     let options = BenchOptions { deadline: std::time::Duration::from_millis(2), iodepth: 3, ..options() };
-    let bed = Bed::new(&spec("delay=30ms"), &options, 0);
-    let args = bed.args(40);
-    bed.run(&bed.launch(&Module::builtin().unwrap(), &args)).unwrap();
-    let result = bed.memory.results().get(0).unwrap();
-    assert!(result.errors > 0 && result.error_status & 0xff == warpbell_kernels::abi::TIMED_OUT);
-    assert_eq!(bed.memory.queues().get(0).unwrap().first_rule, 0);
+    let fixture = Fixture::new(&spec("delay=30ms"), &options, 0);
+    let args = fixture.args(40);
+    fixture.run(&fixture.launch(&Module::builtin().unwrap(), &args)).unwrap();
+    let result = fixture.memory.results().get(0).unwrap();
+    assert!(result.errors > 0 && result.error_status & 0xff == warpbell_kernels::abi::STATUS_TIMED_OUT);
+    assert_eq!(fixture.memory.queues().get(0).unwrap().first_rule, 0);
 }

@@ -10,14 +10,14 @@ use warpbell_softctl::Rule;
 use warpbell_workload::BenchOptions;
 use warpbell_workload::resident::{BLOCKS, rules};
 
-use crate::bed::{Bed, options, spec};
+use crate::fixture::{Fixture, options, spec};
 
 const ENTRIES: u32 = 8;
 const IOVA: u64 = 1 << 40;
 
 /// A controller without clients, stepped between what the test does. Its time passes in [`Solo::wait`] alone.
 struct Solo {
-    bed: Bed,
+    fixture: Fixture,
     worker: Worker,
     clock_ns: Arc<AtomicU64>,
     tail: u32,
@@ -25,15 +25,15 @@ struct Solo {
 
 impl Solo {
     fn new(what: &str) -> Solo {
-        let bed = Bed::new(&spec(what), &BenchOptions { iodepth: 7, ..options() }, 0);
+        let fixture = Fixture::new(&spec(what), &BenchOptions { iodepth: 7, ..options() }, 0);
         let module = Module::builtin().unwrap();
-        let args = bed.args(0);
+        let args = fixture.args(0);
         let clock_ns = Arc::new(AtomicU64::new(1));
         let clock = clock_ns.clone();
         let hooks = Hooks::new().clock(move || clock.load(Ordering::Relaxed));
-        let launch = bed.launch(&module, &args).grid(bed.geometry.controller_blocks).hooks(hooks);
+        let launch = fixture.launch(&module, &args).grid(fixture.geometry.controller_blocks).hooks(hooks);
         let worker = launch.worker().unwrap();
-        Solo { bed, worker, clock_ns, tail: 0 }
+        Solo { fixture, worker, clock_ns, tail: 0 }
     }
 
     fn wait(&mut self, time: Duration) {
@@ -50,14 +50,14 @@ impl Solo {
     fn doorbell(&mut self, which: usize, value: u32) {
         let mut line = [0; 32];
         line[0] = value;
-        self.bed.memory.doorbells().put(which, &[line]).unwrap();
+        self.fixture.memory.doorbells().put(which, &[line]).unwrap();
         self.step();
     }
 
     /// Submits entries and lets the controller answer.
     fn submit(&mut self, entries: &[[u32; 16]]) {
         for entry in entries {
-            self.bed.memory.entries().put((self.tail % ENTRIES) as usize, &[*entry]).unwrap();
+            self.fixture.memory.entries().put((self.tail % ENTRIES) as usize, &[*entry]).unwrap();
             self.tail += 1;
         }
         self.doorbell(0, self.tail % ENTRIES);
@@ -65,13 +65,13 @@ impl Solo {
 
     /// Status and command of completion `index` of the first lap.
     fn completion(&self, index: usize) -> (u32, u32) {
-        let high = self.bed.memory.completions().get(index).unwrap()[1];
+        let high = self.fixture.memory.completions().get(index).unwrap()[1];
         assert_eq!(high >> 48 & 1, 1, "completion {index} was not posted");
         ((high >> 49) as u32, (high >> 32) as u32 & 0xffff)
     }
 
     fn queue(&self) -> ResidentQueue {
-        self.bed.memory.queues().get(0).unwrap()
+        self.fixture.memory.queues().get(0).unwrap()
     }
 
     fn broken(&self) -> Vec<(Rule, u32)> {
@@ -80,7 +80,7 @@ impl Solo {
 
     /// Ends the launch.
     fn end(mut self) -> ResidentQueue {
-        self.bed.memory.ended().put(0, &[1]).unwrap();
+        self.fixture.memory.ended().put(0, &[1]).unwrap();
         let begin = Instant::now();
         while !self.worker.finished().unwrap() {
             assert!(begin.elapsed() < Duration::from_secs(60), "the controller does not end");
@@ -133,7 +133,7 @@ fn right_commands_break_nothing() {
     assert_eq!(solo.broken(), []);
     let answers: Vec<_> = (0..6).map(|index| solo.completion(index)).collect();
     assert_eq!(answers, [(ECHO, 1), (ECHO, 2), (ECHO, 3), (ECHO, 4), (ECHO, 7), (ECHO | 0x34, 9)]);
-    let high = solo.bed.memory.completions().get(0).unwrap()[1];
+    let high = solo.fixture.memory.completions().get(0).unwrap()[1];
     assert_eq!((high & 0xffff, high >> 16 & 0xffff), (6, 1), "SQHD and SQID");
     assert_eq!(solo.end().commands, 6);
 }
@@ -251,7 +251,7 @@ fn a_tail_beyond_the_free_entries_is_not_taken() {
     solo.submit(&(0..7).map(read).collect::<Vec<_>>());
     assert_eq!(solo.completion(6).1, 6);
     solo.submit(&(10..16).map(read).collect::<Vec<_>>());
-    assert_eq!(solo.bed.memory.completions().get(7).unwrap()[1] >> 48 & 1, 0, "the ring is full");
+    assert_eq!(solo.fixture.memory.completions().get(7).unwrap()[1] >> 48 & 1, 0, "the ring is full");
     let tail = (solo.tail + 3) % ENTRIES;
     solo.doorbell(0, tail);
     assert_eq!(solo.broken(), [(Rule::DoorbellOverrun, 1)]);

@@ -6,7 +6,7 @@ use warpbell::Target;
 use warpbell_workload::resident::{ResidentSpec, bench, resolve};
 use warpbell_workload::{Api, BenchOptions, ByteSize, Control, Run, Sharing};
 
-use crate::bed::{options, spec};
+use crate::fixture::{options, spec};
 use warpbell_hw::Nsid;
 
 fn run(spec: &ResidentSpec, options: &BenchOptions) -> Run {
@@ -93,7 +93,7 @@ fn clients_cost_what_the_library_promises() {
     assert_eq!(counters.rmw, 1);
     assert_eq!((counters.sqes, counters.cqes), (3200, 3200));
     assert!(run.per_io.sq_doorbells_per_io.unwrap() <= 1.5 / 32.0, "{:?}", run.per_io);
-    // Each lane's seat; F1 of each batch; and one at the end.
+    // Each lane's hazard slot; F1 of each batch; and one at the end.
     assert_eq!(counters.fences, 32 + counters.sq_doorbells + 1, "{counters:?}");
     assert_eq!(run.total.bytes, 0, "no data moves");
 }

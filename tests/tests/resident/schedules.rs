@@ -3,16 +3,16 @@
 use warpbell_kernels::cpu::Module;
 use warpbell_workload::{BenchOptions, Sharing};
 
-use crate::bed::{Bed, options, spec};
+use crate::fixture::{Fixture, options, spec};
 
 const COMMANDS: u64 = 300;
 
 fn expect_right(what: &str, options: &BenchOptions, start: u64, seed: u64, store_buffer: u32) {
-    let bed = Bed::new(&spec(what), options, start);
-    let args = bed.args(COMMANDS);
-    let launch = bed.launch(&Module::builtin().unwrap(), &args).seed(seed).store_buffer(store_buffer);
-    let ended = bed.run(&launch).map(drop);
-    let found = (ended, bed.findings(COMMANDS));
+    let fixture = Fixture::new(&spec(what), options, start);
+    let args = fixture.args(COMMANDS);
+    let launch = fixture.launch(&Module::builtin().unwrap(), &args).seed(seed).store_buffer(store_buffer);
+    let ended = fixture.run(&launch).map(drop);
+    let found = (ended, fixture.findings(COMMANDS));
     assert_eq!(found, (Ok(()), vec![]), "{what}, start {start:#x}, seed {seed}, buffer {store_buffer}");
 }
 
@@ -52,15 +52,15 @@ fn counters_may_start_anywhere() {
 
 #[test]
 fn one_launch_goes_on_where_another_ended() {
-    let bed = Bed::new(&spec("delay=1us"), &BenchOptions { iodepth: 5, ..options() }, 0);
+    let fixture = Fixture::new(&spec("delay=1us"), &BenchOptions { iodepth: 5, ..options() }, 0);
     let module = Module::builtin().unwrap();
     let mut digest = 0u64;
     for launch in 1..=3 {
-        let args = bed.args(COMMANDS);
-        bed.run(&bed.launch(&module, &args)).unwrap();
-        digest = digest.wrapping_add(bed.memory.digests().get(0).unwrap());
-        let queue = bed.memory.queues().get(0).unwrap();
+        let args = fixture.args(COMMANDS);
+        fixture.run(&fixture.launch(&module, &args)).unwrap();
+        digest = digest.wrapping_add(fixture.memory.digests().get(0).unwrap());
+        let queue = fixture.memory.queues().get(0).unwrap();
         assert_eq!((queue.commands, queue.digest), (launch * COMMANDS, digest));
-        assert_eq!(bed.memory.results().get(0).unwrap().reads, COMMANDS);
+        assert_eq!(fixture.memory.results().get(0).unwrap().reads, COMMANDS);
     }
 }

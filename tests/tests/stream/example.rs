@@ -7,7 +7,7 @@ use warpbell_sim::several::Several;
 use warpbell_softctl::{NamespaceConfig, SoftConfig};
 use zerocopy::{Immutable, IntoBytes};
 
-use crate::bed::*;
+use crate::fixture::*;
 use crate::orders::{REUSED, reused};
 use warpbell_hw::{Lba, Nsid};
 use warpbell_sim::{TestLaunch, on_cpu};

@@ -9,7 +9,7 @@ use warpbell_nvme::{NvmOpcode, Status, status::StatusCodeType};
 use warpbell_sim::seeds;
 use warpbell_softctl::{Fault, FaultAction, FaultPlan, Selector};
 
-use crate::bed::*;
+use crate::fixture::*;
 use crate::orders::reused;
 
 /// Generic, Internal Error, Do Not Retry.
@@ -72,7 +72,7 @@ fn a_command_that_is_never_answered_ends_at_its_deadline_and_its_slot_is_left() 
         let setting = Setting { deadline: Duration::from_millis(2), ..setting.failing(faults) };
         let ran = setting.run(&MODULE, 1).expect("a run");
         // Tile 3 lies in slot 0, as 6 would.
-        let lost = library(abi::TIMED_OUT);
+        let lost = library(abi::STATUS_TIMED_OUT);
         assert_eq!(statuses(&ran, 0), Ok(vec![0, 0, 0, lost, 0, 0, lost, 0, 0]));
         // The controller does not count what it drops.
         assert_eq!((ran.notes[0].told, ran.reads), (lost, 7), "tile 6 is not asked for");
@@ -87,7 +87,7 @@ fn tiles_that_do_not_fit_are_refused_as_their_answer() {
     let schedule = schedule(&[tile(0, 0), tile(1, BLOCKS - 2), tile(2, 6), tile(3, 1 << 40)], 2, 1);
     let setting = Setting::new(Sharing::Exclusive, 2, schedule);
     let ran = setting.run(&MODULE, 1).expect("a run");
-    let outside = library(abi::OUT_OF_RANGE);
+    let outside = library(abi::STATUS_OUT_OF_RANGE);
     assert_eq!(statuses(&ran, 0), Ok(vec![0, outside, 0, outside]));
     assert_eq!(ran.several.violations(), Vec::<String>::new());
 }
@@ -102,7 +102,7 @@ fn a_load_that_nobody_waited_for_and_that_never_came_is_told_at_the_end() {
             let setting = Setting { flags, deadline: Duration::from_millis(2), ..setting };
             let ran = setting.run(&MODULE, 1).expect("a run");
             // Four are waited for, two more are on their way then.
-            let left = if lost == 3 { 0 } else { library(abi::TIMED_OUT) };
+            let left = if lost == 3 { 0 } else { library(abi::STATUS_TIMED_OUT) };
             assert_eq!((ran.notes[0].left, ran.notes[0].refused), (left, 0), "tile {lost}, {sharing:?}");
         }
     }
@@ -118,8 +118,8 @@ fn steps_that_no_host_would_make_fail_alone() {
             let setting = Setting { deadline: Duration::from_millis(2), ..setting };
             statuses(&setting.run(&MODULE, 1).expect("a run"), 0).expect("right data")
         };
-        let (none, large) = (library(abi::INVALID_FIELD), library(abi::TOO_LARGE));
-        let (lost, outside) = (library(abi::TIMED_OUT), library(abi::OUT_OF_BUFFER));
+        let (none, large) = (library(abi::STATUS_INVALID_FIELD), library(abi::STATUS_TOO_LARGE));
+        let (lost, outside) = (library(abi::STATUS_TIMED_OUT), library(abi::STATUS_OUT_OF_BUFFER));
         // The first step finds nothing in its slot; the fourth is larger than what it finds.
         assert_eq!(fails(10, &[0, 1, 1, 1, 2]), [none, 0, 0, large, 0]);
         // A step that is too large in a slot that the SSD may still write to: it stays so for the next ones.
@@ -142,7 +142,7 @@ fn a_lost_queue_fails_what_is_left_and_nothing_hangs() {
         };
         let ran = setting.run_by(&MODULE, setting.config.clone(), run).expect("a run");
         let found = statuses(&ran, 0).expect("right data");
-        let ends = [library(abi::QUEUE_LOST), library(abi::TIMED_OUT)];
+        let ends = [library(abi::QUEUE_LOST), library(abi::STATUS_TIMED_OUT)];
         assert_eq!(found[..4], [0; 4], "{found:x?}");
         assert!(found[4..].iter().all(|status| *status == 0 || ends.contains(status)), "{found:x?}");
         assert!(ends.contains(&found[4]) && ends.contains(&found[7]), "{found:x?}");

@@ -12,7 +12,7 @@ use warpbell_plan::Settings;
 use warpbell_sim::several::Several;
 use warpbell_softctl::{CompletionOrder, Profile, SoftConfig};
 
-use crate::bed::*;
+use crate::fixture::*;
 
 const TILES: u64 = 12;
 /// What the clock goes on by while nothing else happens.

@@ -3,7 +3,7 @@
 use warpbell::{Sharing, Tile, TileSchedule};
 use warpbell_sim::seeds;
 
-use crate::bed::*;
+use crate::fixture::*;
 
 /// Uses of ten tiles: some soon again, some late, some never.
 pub const REUSED: [u64; 24] = [0, 1, 0, 2, 3, 1, 1, 4, 5, 0, 6, 2, 7, 7, 8, 3, 9, 0, 1, 2, 9, 8, 0, 5];

@@ -9,8 +9,8 @@ use warpbell_sim::seeds;
 use warpbell_softctl::FaultAction;
 use warpbell_tests::each_apart;
 
-use crate::bed::*;
 use crate::faults::{BROKEN_BITS, bad, broken, library, statuses};
+use crate::fixture::*;
 use crate::orders::reused;
 
 type Check = fn(&Module) -> Result<(), String>;
@@ -30,7 +30,7 @@ const RULES: [(&str, Check, &str); 15] = [
     ("STREAM_SLOT_IN_USE_TAKEN", slots_in_use_are_left, "statuses"),
     ("STREAM_TILE_UNCHECKED", tiles_fit, "statuses"),
     ("STREAM_STARVED", few_ids_are_enough, "status: 32775,"),
-    ("STREAM_LEFT_UNTOLD", what_is_left_is_told, "left: 0"),
+    ("STREAM_LEFT_UNREPORTED", what_is_left_is_told, "left: 0"),
     ("STREAM_RESIDENT_UNCHECKED", residents_fit, "statuses"),
 ];
 
@@ -92,7 +92,7 @@ fn deadlines_are_kept(module: &Module) -> Result<(), String> {
 
 fn slots_in_use_are_left(module: &Module) -> Result<(), String> {
     let ran = ran(&silent(), module, 1)?;
-    let (found, lost) = (statuses(&ran, 0)?, library(abi::TIMED_OUT));
+    let (found, lost) = (statuses(&ran, 0)?, library(abi::STATUS_TIMED_OUT));
     if found == [0, 0, 0, lost, 0, 0, lost, 0, 0] { Ok(()) } else { Err(format!("statuses {found:x?}")) }
 }
 
@@ -107,7 +107,7 @@ fn what_is_left_is_told(module: &Module) -> Result<(), String> {
     let setting = setting.failing(bad(FaultAction::Drop, 5 * u64::from(TILE)));
     let setting = Setting { flags: BY_VERBS | LEAVES_EARLY, deadline: Duration::from_millis(2), ..setting };
     let left = ran(&setting, module, 1)?.notes[0].left;
-    if left == library(abi::TIMED_OUT) { Ok(()) } else { Err(format!("left: {left:x}")) }
+    if left == library(abi::STATUS_TIMED_OUT) { Ok(()) } else { Err(format!("left: {left:x}")) }
 }
 
 /// The fourth step is larger than the slot in which it should find its tile.
@@ -115,7 +115,7 @@ fn residents_fit(module: &Module) -> Result<(), String> {
     let setting = Setting::new(Sharing::Shared, 10, schedule(&order(&[0, 1, 1, 1, 2]), 3, 2));
     let ran = ran(&setting, module, 1)?;
     let found: Vec<_> = ran.records[0].iter().map(|record| record.status).collect();
-    let expected = [library(abi::INVALID_FIELD), 0, 0, library(abi::TOO_LARGE), 0];
+    let expected = [library(abi::STATUS_INVALID_FIELD), 0, 0, library(abi::STATUS_TOO_LARGE), 0];
     if found == expected { Ok(()) } else { Err(format!("statuses {found:x?}")) }
 }
 
@@ -124,6 +124,6 @@ fn tiles_fit(module: &Module) -> Result<(), String> {
     let setting = Setting::new(Sharing::Shared, 9, schedule(&order(&[0, 1, 2, 3]), 2, 1));
     let ran = ran(&setting, module, 1)?;
     let found = statuses(&ran, 0)?;
-    let refused = library(abi::TOO_LARGE);
+    let refused = library(abi::STATUS_TOO_LARGE);
     if found == [refused; 4] { Ok(()) } else { Err(format!("statuses {found:x?}")) }
 }

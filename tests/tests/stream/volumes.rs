@@ -6,8 +6,8 @@ use warpbell_sim::several::Several;
 use warpbell_softctl::{FaultPlan, NamespaceConfig, SoftConfig};
 use zerocopy::{Immutable, IntoBytes};
 
-use crate::bed::*;
 use crate::faults::{BROKEN_BITS, broken};
+use crate::fixture::*;
 use warpbell_hw::{Lba, Nsid};
 use warpbell_sim::{TestLaunch, on_cpu};
 

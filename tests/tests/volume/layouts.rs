@@ -7,7 +7,7 @@ use warpbell_sim::{on_cpu, seeds};
 use warpbell_tests::{documented, documented_part};
 use zerocopy::{Immutable, IntoBytes};
 
-use crate::bed::*;
+use crate::fixture::*;
 use warpbell_sim::TestLaunch;
 
 #[test]
@@ -19,18 +19,18 @@ fn a_stripe_over_four_ssds_gives_each_the_same_bytes_within_one_chunk() {
         for seed in seeds(SEEDS) {
             let whole = seed % 2 == 0;
             let disks = vec![Disk { queues: 2, ..Disk::new(1 << 20, 512) }; 4];
-            let made = Bed { map, whole, ..Bed::new(disks, sharing, VolumeLayout::Stripe) }.open();
-            let chunk = made.bed.spec.chunk_bytes / 512;
+            let made = Fixture { map, whole, ..Fixture::new(disks, sharing, VolumeLayout::Stripe) }.open();
+            let chunk = made.fixture.spec.chunk_bytes / 512;
             made.write_and_read(seed, |block| {
                 let number = block / chunk;
                 vec![((number % 4) as usize, number / 4 * chunk + block % chunk)]
             });
             let report = made.report();
-            let total = made.units() * u64::from(made.bed.unit_blocks) * 512;
+            let total = made.units() * u64::from(made.fixture.unit_blocks) * 512;
             for bytes in [|m: &MemberReport| m.bytes_read, |m: &MemberReport| m.bytes_written] {
                 let (least, most) = (report.iter().map(bytes).min(), report.iter().map(bytes).max());
                 let spread = most.unwrap_or(0) - least.unwrap_or(0);
-                assert!(spread <= made.bed.spec.chunk_bytes, "{sharing:?}, map {map}: {report:?}");
+                assert!(spread <= made.fixture.spec.chunk_bytes, "{sharing:?}, map {map}: {report:?}");
                 assert_eq!(report.iter().map(bytes).sum::<u64>(), total, "{report:?}");
             }
         }
@@ -46,14 +46,14 @@ pub fn unlike() -> Vec<Disk> {
     ]
 }
 
-/// As `Bed::new` has it, in blocks of 4096 bytes.
+/// As `Fixture::new` has it, in blocks of 4096 bytes.
 const CHUNK: u64 = 3;
 
 #[test]
 fn three_ssds_of_different_sizes_blocks_and_queues_are_striped_to_their_ends() {
     // 25, 16 and 10 chunks: three a row, then two, then one.
     for (sharing, seed) in MODES.iter().flat_map(|sharing| seeds(SEEDS).map(move |seed| (*sharing, seed))) {
-        let made = Bed::new(unlike(), sharing, VolumeLayout::Stripe).open();
+        let made = Fixture::new(unlike(), sharing, VolumeLayout::Stripe).open();
         assert_eq!(made.volume.blocks(), (25 + 16 + 10) * CHUNK);
         assert_eq!(made.volume.block_bytes(), 4096);
         made.write_and_read(seed, |block| {
@@ -74,7 +74,8 @@ fn three_ssds_of_different_sizes_blocks_and_queues_are_striped_to_their_ends() {
 fn three_ssds_one_after_the_other() {
     for (sharing, seed) in MODES.iter().flat_map(|sharing| seeds(SEEDS).map(move |seed| (*sharing, seed))) {
         let made =
-            Bed { whole: seed % 2 == 0, ..Bed::new(unlike(), sharing, VolumeLayout::Concatenate) }.open();
+            Fixture { whole: seed % 2 == 0, ..Fixture::new(unlike(), sharing, VolumeLayout::Concatenate) }
+                .open();
         assert_eq!(made.volume.blocks(), (25 + 16 + 10) * CHUNK);
         made.write_and_read(seed, |block| match block / CHUNK {
             0..25 => vec![(0, block * 8)],
@@ -88,11 +89,12 @@ fn three_ssds_one_after_the_other() {
 fn three_ssds_each_with_everything() {
     for (sharing, seed) in MODES.iter().flat_map(|sharing| seeds(SEEDS).map(move |seed| (*sharing, seed))) {
         let made =
-            Bed { whole: seed % 2 == 0, ..Bed::new(unlike(), sharing, VolumeLayout::Replicate) }.open();
+            Fixture { whole: seed % 2 == 0, ..Fixture::new(unlike(), sharing, VolumeLayout::Replicate) }
+                .open();
         assert_eq!(made.volume.blocks(), 10 * CHUNK);
         made.write_and_read(seed, |block| vec![(0, block * 8), (1, block), (2, block * 8)]);
         let report = made.report();
-        let bytes = made.units() * u64::from(made.bed.unit_blocks) * 4096;
+        let bytes = made.units() * u64::from(made.fixture.unit_blocks) * 4096;
         assert!(report.iter().all(|member| member.bytes_written == bytes && member.present), "{report:?}");
         assert_eq!(report.iter().map(|member| member.bytes_read).sum::<u64>(), bytes);
     }
@@ -103,16 +105,16 @@ fn three_ssds_each_with_everything() {
 #[test]
 fn the_nearest_replica_is_read_and_blocks_keep_to_their_queues() {
     let disks = vec![Disk { queues: 2, ..Disk::new(512 << 10, 512) }; 3];
-    let bed = Bed::new(disks, Sharing::Shared, VolumeLayout::Replicate);
-    let near = VolumeSpec { distances: vec![2, 1, 3], ..bed.spec.clone() };
-    let made = Bed { map: NEAREST, spec: near, ..bed.clone() }.open();
+    let fixture = Fixture::new(disks, Sharing::Shared, VolumeLayout::Replicate);
+    let near = VolumeSpec { distances: vec![2, 1, 3], ..fixture.spec.clone() };
+    let made = Fixture { map: NEAREST, spec: near, ..fixture.clone() }.open();
     made.write_and_read(3, |block| vec![(0, block), (1, block), (2, block)]);
     let read: Vec<_> = made.report().iter().map(|member| member.bytes_read).collect();
     assert_eq!(read, [0, made.units() * 5 * 512, 0]);
 
     // Two blocks of two warps, which have 32 units each and end with a flush: of each SSD one queue for each.
-    let bed = Bed { map: BY_CTA, warps_per_block: 2, unit_blocks: 4, most_units: 128, ..bed };
-    let made = bed.open();
+    let fixture = Fixture { map: BY_CTA, warps_per_block: 2, unit_blocks: 4, most_units: 128, ..fixture };
+    let made = fixture.open();
     let records = made.run(&MODULE, 5, true, |_| ());
     assert!(good(&records), "{records:?}");
     for queues in &made.several.queues {
@@ -134,7 +136,7 @@ struct ExampleArgs {
 fn run_example(example: &str) {
     let module = Variant::text("volume_example", example).quick().load().expect("compiles");
     for layout in [VolumeLayout::Stripe, VolumeLayout::Replicate, VolumeLayout::Concatenate] {
-        let made = Bed::new(unlike(), Sharing::Shared, layout).open();
+        let made = Fixture::new(unlike(), Sharing::Shared, layout).open();
         let buffer = made.volume.buffer(64 * 4096).expect("a buffer");
         let answers = made.several.queues[0].target().memory(64 * 8).expect("memory");
         let args = ExampleArgs {
@@ -151,7 +153,7 @@ fn run_example(example: &str) {
         let mut found = [0u64; 64];
         answers.read(0, found.as_mut_bytes()).expect("answers");
         assert!(blocks.clone().all(|number| found[number] == number as u64), "{layout:?}: {found:?}");
-        let beyond = u64::from(abi::STATUS_LIBRARY | abi::OUT_OF_RANGE);
+        let beyond = u64::from(abi::STATUS_LIBRARY | abi::STATUS_OUT_OF_RANGE);
         assert!(found[blocks.end..].iter().all(|answer| *answer == beyond), "{layout:?}: {found:?}");
     }
 }
@@ -175,7 +177,7 @@ fn the_example_runs_with_the_mapping_of_the_documentation() {
 
 #[test]
 fn a_launch_keeps_what_kernels_read_of_buffers() {
-    let made = Bed::new(unlike(), Sharing::Shared, VolumeLayout::Stripe).open();
+    let made = Fixture::new(unlike(), Sharing::Shared, VolumeLayout::Stripe).open();
     let buffer = made.volume.buffer(4096).expect("a buffer");
     let args =
         ExampleArgs { volume: made.volume.as_ref().expect("a volume"), buffer: buffer.as_ref(), answers: 0 };

@@ -1,7 +1,7 @@
 //! Tier S: several SSDs as one, in every layout and by every mapping, under drawn schedules; and what becomes of replicas
 //! that fail.
 
-mod bed;
+mod fixture;
 mod layouts;
 mod refused;
 mod replicas;

@@ -5,7 +5,7 @@ use warpbell_hw::Nsid;
 use warpbell_sim::several::Several;
 use warpbell_softctl::{NamespaceConfig, SoftConfig, SoftDevice};
 
-use crate::bed::*;
+use crate::fixture::*;
 use warpbell::test_hooks::TestSsd;
 
 #[test]

@@ -6,7 +6,7 @@ use warpbell_nvme::{NvmOpcode, Status, status::StatusCodeType};
 use warpbell_sim::seeds;
 use warpbell_softctl::{FaultAction, Selector};
 
-use crate::bed::*;
+use crate::fixture::*;
 
 pub const BROKEN: Status = Status::new(StatusCodeType::GENERIC, 0x06).with_dnr(true);
 
@@ -14,15 +14,15 @@ pub fn only(opcode: NvmOpcode, after: u64) -> Selector {
     Selector { opcodes: vec![opcode], after, ..Selector::default() }
 }
 
-pub fn replicas(sharing: Sharing, bad: impl Fn(Disk) -> Disk) -> Bed {
+pub fn replicas(sharing: Sharing, bad: impl Fn(Disk) -> Disk) -> Fixture {
     let disk = Disk { queues: 2, ..Disk::new(256 << 10, 512) };
     let disks = vec![disk.clone(), bad(disk.clone()), disk];
-    Bed { most_units: 96, ..Bed::new(disks, sharing, VolumeLayout::Replicate) }
+    Fixture { most_units: 96, ..Fixture::new(disks, sharing, VolumeLayout::Replicate) }
 }
 
 /// The digest of all units, and what is wrong.
-pub fn digest_of(module: &cpu::Module, bed: &Bed, seed: u64) -> Result<u64, String> {
-    let made = bed.open();
+pub fn digest_of(module: &cpu::Module, fixture: &Fixture, seed: u64) -> Result<u64, String> {
+    let made = fixture.open();
     for writes in [true, false] {
         let records = made.run(module, seed, writes, |_| ());
         if let Some(unit) = records.iter().position(|record| !good(&[*record])) {
@@ -75,7 +75,7 @@ fn a_replica_that_is_removed_mid_run_loses_nothing() {
     for (sharing, seed) in MODES.iter().flat_map(|sharing| seeds(SEEDS).map(move |seed| (*sharing, seed))) {
         for of_writes in [true, false] {
             // All warps read from all replicas, so that the one that goes is missed until the end.
-            let made = Bed { map: HASHED, ..replicas(sharing, |disk| disk) }.open();
+            let made = Fixture { map: HASHED, ..replicas(sharing, |disk| disk) }.open();
             let gone = made.several.softs[1].clone();
             let removing = |now: bool| {
                 let gone = gone.clone();
@@ -96,10 +96,10 @@ fn a_replica_that_is_removed_mid_run_loses_nothing() {
 
 #[test]
 fn a_warp_without_a_slot_is_refused_and_costs_no_replica() {
-    let bed = replicas(Sharing::Shared, |disk| Disk { queues: 1, warps: Some(1), ..disk });
-    let refused = abi::STATUS_LIBRARY | abi::INVALID_FIELD;
+    let fixture = replicas(Sharing::Shared, |disk| Disk { queues: 1, warps: Some(1), ..disk });
+    let refused = abi::STATUS_LIBRARY | abi::STATUS_INVALID_FIELD;
     for whole in [false, true] {
-        let made = Bed { whole, ..bed.clone() }.open();
+        let made = Fixture { whole, ..fixture.clone() }.open();
         for writes in [true, false] {
             let records = made.run(&MODULE, 3, writes, |_| ());
             // Warps 0 and 1 take turns.
@@ -119,10 +119,10 @@ fn a_session_with_retries_keeps_a_replica_that_failed_for_a_moment() {
     let passing = Status::new(StatusCodeType::GENERIC, 0x21);
     for seed in seeds(SEEDS) {
         let moment = Selector { count: Some(3), ..only(NvmOpcode::WRITE, 5) };
-        let bed = replicas(Sharing::Shared, |disk| {
+        let fixture = replicas(Sharing::Shared, |disk| {
             disk.failing(FaultAction::Fail { status: passing }, moment.clone())
         });
-        let made = Bed { map: WITH_RETRIES, ..bed }.open();
+        let made = Fixture { map: WITH_RETRIES, ..fixture }.open();
         let records = made.run(&MODULE, seed, true, |_| ());
         assert!(good(&records), "{records:?}");
         assert!(
@@ -143,7 +143,7 @@ fn what_no_replica_has_is_the_volumes_failure() {
             FaultAction::Fail { status: BROKEN },
             Selector { opcodes: vec![NvmOpcode::READ, NvmOpcode::WRITE], ..Selector::default() },
         );
-        let made = Bed::new(vec![broken; 2], sharing, layout).open();
+        let made = Fixture::new(vec![broken; 2], sharing, layout).open();
         for writes in [true, false] {
             let records = made.run(&MODULE, 3, writes, |_| ());
             let expected = u32::from(BROKEN.into_bits());

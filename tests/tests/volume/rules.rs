@@ -7,7 +7,7 @@ use warpbell_sim::seeds;
 use warpbell_softctl::{FaultAction, Selector};
 use warpbell_tests::each_apart;
 
-use crate::bed::*;
+use crate::fixture::*;
 use crate::layouts::unlike;
 use crate::replicas::{BROKEN, digest_of, only, replicas};
 
@@ -46,12 +46,12 @@ fn each_rule_is_missed_when_it_is_off() {
 }
 
 fn chunks_are_kept(module: &cpu::Module) -> Result<(), String> {
-    let bed = Bed::new(vec![Disk::new(256 << 10, 512); 4], Sharing::Shared, VolumeLayout::Stripe);
+    let fixture = Fixture::new(vec![Disk::new(256 << 10, 512); 4], Sharing::Shared, VolumeLayout::Stripe);
     // 24 blocks a chunk, 40 a unit.
-    let bed = Bed { unit_blocks: 40, most_units: 30, ..bed };
+    let fixture = Fixture { unit_blocks: 40, most_units: 30, ..fixture };
     for seed in seeds(SEEDS) {
-        digest_of(module, &bed, seed)?;
-        let made = bed.open();
+        digest_of(module, &fixture, seed)?;
+        let made = fixture.open();
         made.run(module, seed, true, |_| ());
         let written: u64 = made.report().iter().map(|member| member.bytes_written).sum();
         if written != made.units() * 40 * 512 {
@@ -87,8 +87,9 @@ fn what_was_written_is_there(module: &cpu::Module) -> Result<(), String> {
             disk.clone().failing(fail, misses(0..=half - 1)),
             disk.failing(fail, misses(half..=2 * half - 1)),
         ];
-        let bed = Bed { most_units: 64, ..Bed::new(disks, Sharing::Shared, VolumeLayout::Replicate) };
-        let made = bed.open();
+        let fixture =
+            Fixture { most_units: 64, ..Fixture::new(disks, Sharing::Shared, VolumeLayout::Replicate) };
+        let made = fixture.open();
         let written = made.run(module, seed, true, |_| ());
         let read = made.run(module, seed, false, |_| ());
         let lost =
@@ -104,7 +105,7 @@ fn what_was_written_is_there(module: &cpu::Module) -> Result<(), String> {
 }
 
 /// The second replica answers no read from some on.
-fn silent() -> Bed {
+fn silent() -> Fixture {
     replicas(Sharing::Shared, |disk| disk.failing(FaultAction::Drop, only(NvmOpcode::READ, 9)))
 }
 
@@ -140,12 +141,12 @@ fn bytes_are_those_that_were_moved(module: &cpu::Module) -> Result<(), String> {
 }
 
 fn unlike_ssds_are_used_to_their_ends(module: &cpu::Module) -> Result<(), String> {
-    let bed = Bed::new(unlike(), Sharing::Shared, VolumeLayout::Stripe);
-    seeds(SEEDS).try_for_each(|seed| digest_of(module, &bed, seed).map(|_| ()))
+    let fixture = Fixture::new(unlike(), Sharing::Shared, VolumeLayout::Stripe);
+    seeds(SEEDS).try_for_each(|seed| digest_of(module, &fixture, seed).map(|_| ()))
 }
 
 fn a_flush_goes_everywhere(module: &cpu::Module) -> Result<(), String> {
-    let made = Bed::new(unlike(), Sharing::Shared, VolumeLayout::Stripe).open();
+    let made = Fixture::new(unlike(), Sharing::Shared, VolumeLayout::Stripe).open();
     made.run(module, 1, true, |_| ());
     let flushes = made.several.softs.iter().map(|soft| soft.statistics().commands(NvmOpcode::FLUSH));
     let flushes: Vec<u64> = flushes.collect();

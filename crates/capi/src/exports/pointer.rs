@@ -21,28 +21,28 @@ const LIST_LIMIT: usize = 4096;
 ///
 /// # Safety
 /// `repr(C)`, begins with a [`Head`], without padding, and zero bytes are a value of it.
-pub(super) unsafe trait Sized32: Copy {}
+pub(super) unsafe trait VersionedStruct: Copy {}
 
 // SAFETY: integers and raw pointers behind a head, ordered without padding.
-unsafe impl Sized32 for OpenOptions {}
+unsafe impl VersionedStruct for OpenOptions {}
 // SAFETY: as above.
-unsafe impl Sized32 for AttachOptions {}
+unsafe impl VersionedStruct for AttachOptions {}
 // SAFETY: as above.
-unsafe impl Sized32 for CompileOptions {}
+unsafe impl VersionedStruct for CompileOptions {}
 // SAFETY: as above.
-unsafe impl Sized32 for LaunchOptions {}
+unsafe impl VersionedStruct for LaunchOptions {}
 // SAFETY: as above.
-unsafe impl Sized32 for RecoveryPolicy {}
+unsafe impl VersionedStruct for RecoveryPolicy {}
 // SAFETY: as above.
-unsafe impl Sized32 for RecoveryCounters {}
+unsafe impl VersionedStruct for RecoveryCounters {}
 // SAFETY: as above.
-unsafe impl Sized32 for LeaseOptions {}
+unsafe impl VersionedStruct for LeaseOptions {}
 // SAFETY: as above, with arrays of bytes.
-unsafe impl Sized32 for SsdInfo {}
+unsafe impl VersionedStruct for SsdInfo {}
 // SAFETY: as above, with arrays of bytes.
-unsafe impl Sized32 for Event {}
+unsafe impl VersionedStruct for Event {}
 // SAFETY: as above.
-unsafe impl Sized32 for NamespaceInfo {}
+unsafe impl VersionedStruct for NamespaceInfo {}
 
 fn null(what: &str) -> Failure {
     Failure::invalid(format!("{what}: is NULL"))
@@ -118,8 +118,8 @@ pub(super) unsafe fn list(what: &str, list: *const *const c_char) -> Answer<Vec<
 ///
 /// # Safety
 /// `options` is null, or leads to a struct of as many bytes as its head says.
-pub(super) unsafe fn options<T: Sized32>(what: &str, options: *const T) -> Answer<T> {
-    // SAFETY: zero bytes are a value, by `Sized32`.
+pub(super) unsafe fn options<T: VersionedStruct>(what: &str, options: *const T) -> Answer<T> {
+    // SAFETY: zero bytes are a value, by `VersionedStruct`.
     let mut known: T = unsafe { MaybeUninit::zeroed().assume_init() };
     if options.is_null() {
         return Ok(known);
@@ -149,7 +149,7 @@ pub(super) unsafe fn options<T: Sized32>(what: &str, options: *const T) -> Answe
 ///
 /// # Safety
 /// `into` is null, or leads to a struct of as many bytes as its head says.
-pub(super) unsafe fn fill<T: Sized32>(what: &str, into: *mut T, value: &T) -> Answer<()> {
+pub(super) unsafe fn fill<T: VersionedStruct>(what: &str, into: *mut T, value: &T) -> Answer<()> {
     if into.is_null() {
         return Err(null(what));
     }
@@ -170,7 +170,7 @@ pub(super) unsafe fn fill<T: Sized32>(what: &str, into: *mut T, value: &T) -> An
 ///
 /// # Safety
 /// `of` leads to a struct that begins with a [`Head`].
-unsafe fn head<T: Sized32>(what: &str, of: *const T) -> Answer<usize> {
+unsafe fn head<T: VersionedStruct>(what: &str, of: *const T) -> Answer<usize> {
     // SAFETY: the contract of this function.
     let Head { api_version, size } = unsafe { of.cast::<Head>().read_unaligned() };
     if !(OLDEST_API_VERSION..=API_VERSION).contains(&api_version) {

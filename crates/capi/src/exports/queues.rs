@@ -24,10 +24,30 @@ pub unsafe extern "C" fn warpbell_queues_attach(
         let chosen = unsafe { options("warpbell_attach_options", chosen) }?;
         // SAFETY: as above.
         let target = unsafe { target(chosen.target) }?;
-        let AttachOptions { deadline_ns, nsid, queues, warps, iodepth, tokens, sharing, spares, .. } = chosen;
+        let AttachOptions {
+            timeout_ns,
+            nsid,
+            queues,
+            warps,
+            iodepth,
+            tokens,
+            sharing,
+            replacement_queues,
+            ..
+        } = chosen;
         let recovery = chosen.no_recovery == 0;
-        let request =
-            Request { target, deadline_ns, nsid, queues, warps, iodepth, tokens, sharing, spares, recovery };
+        let request = Request {
+            target,
+            timeout_ns,
+            nsid,
+            queues,
+            warps,
+            iodepth,
+            tokens,
+            sharing,
+            replacement_queues,
+            recovery,
+        };
         Queues::attach(number(ssd), &request)
     };
     // SAFETY: the contract of this function.

@@ -52,7 +52,7 @@ static void leases(warpbell_ssd* ssd) {
     warpbell_buffer* buffer;
     warpbell_lease *lease, *narrow;
     wanted.queues = 3;
-    wanted.spares = WARPBELL_NONE;
+    wanted.replacement_queues = WARPBELL_NONE;
     OK(warpbell_queues_attach(ssd, &wanted, &queues));
     OK(warpbell_queues_get_namespace_ref(queues, &whole));
     OK(warpbell_buffer_alloc(queues, 8192, &buffer));

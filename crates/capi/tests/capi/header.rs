@@ -91,14 +91,14 @@ fn own_structs() -> Vec<Row> {
             "warpbell_attach_options",
             AttachOptions,
             target,
-            deadline_ns,
+            timeout_ns,
             nsid,
             queues,
             warps,
             iodepth,
             tokens,
             sharing,
-            spares,
+            replacement_queues,
             no_recovery
         ),
         rows!(

@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use std::sync::LazyLock;
 use std::time::SystemTime;
 
-use cuda_standin::harness::Standin;
+use fake_cuda::harness::FakeDriver;
 use tempfile::TempDir;
 
 /// The repository.
@@ -124,10 +124,10 @@ impl Program {
         self.command(&[]).args(arguments).output().unwrap()
     }
 
-    /// The same on the stand-in for a CUDA driver.
-    pub fn run_on(&self, standin: &Standin, arguments: &[&str]) -> Output {
-        let mut command = self.command(&[standin.folder()]);
-        standin.configure(&mut command).args(arguments).output().unwrap()
+    /// The same on the fake CUDA driver.
+    pub fn run_on(&self, fake_driver: &FakeDriver, arguments: &[&str]) -> Output {
+        let mut command = self.command(&[fake_driver.folder()]);
+        fake_driver.configure(&mut command).args(arguments).output().unwrap()
     }
 
     /// With these folders of libraries besides the installed one.

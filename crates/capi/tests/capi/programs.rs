@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cuda_standin::harness::Standin;
+use fake_cuda::harness::FakeDriver;
 use warpbell_kernels::toolchain::Variant;
 
 use crate::installed::{Program, cache, has, pkg_config, prefix, root, succeeded};
@@ -63,24 +63,24 @@ fn the_example_is_c_plus_plus_too() {
     }
 }
 
-/// NVRTC compiles the kernel, and the stand-in for a driver runs the CPU's code of it: nothing here is shown of a GPU.
+/// NVRTC compiles the kernel, and the fake driver runs the CPU's code of it: nothing here is shown of a GPU.
 #[test]
 fn the_example_runs_on_a_cuda_target() {
     let kernels = Variant::file(Path::new(&kernel())).unwrap().cache(&cache()).build().unwrap();
-    let standin = Standin::new(&format!("modules={}", kernels.display()));
-    if can_build("the C example on the CUDA stand-in") {
+    let fake_driver = FakeDriver::new(&format!("modules={}", kernels.display()));
+    if can_build("the C example on the fake CUDA driver") {
         let program = Program::build("cc", &STRICT, &example(), &shared());
-        let output = program.run_on(&standin, &[&kernel(), "cuda:0"]);
+        let output = program.run_on(&fake_driver, &[&kernel(), "cuda:0"]);
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         if error.contains("no NVRTC to compile kernels") {
             println!(
-                "skipped: the C example on the CUDA stand-in: no NVRTC (scripts/cuda-setup installs it)"
+                "skipped: the C example on the fake CUDA driver: no NVRTC (scripts/cuda-setup installs it)"
             );
             return;
         }
         let text = succeeded("first_kernel", &output);
         assert_eq!(text, RIGHT.replace("target cpu", "target cuda:0"));
-        standin.log().assert_clean();
+        fake_driver.log().assert_clean();
     }
 }
 

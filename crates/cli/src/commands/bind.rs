@@ -42,7 +42,7 @@ pub fn run(args: &BindArgs, global: &Global) -> Result<(), Ending> {
         let mut shown = Vec::new();
         let done = plan.carry_out(sysfs, sysfs, &mut |step| tell(step, global, &mut shown));
         let now =
-            done.map_err(|error| Ending::failed(format!("{error}{}", give_back(sysfs, &bound, global))))?;
+            done.map_err(|error| Ending::failed(format!("{error}{}", release(sysfs, &bound, global))))?;
         if !record.already {
             bound.push(now.bdf);
         }
@@ -60,15 +60,15 @@ fn outcome(record: &Record, nodes: &[String], driver: &str) -> String {
     format!("{}: {word} with {driver}, opens as {}\n", record.title(), nodes.join(" or "))
 }
 
-/// After one of several could not be bound: gives back those that were bound before it, and says so.
-fn give_back(sysfs: &Sysfs, bound: &[Bdf], global: &Global) -> String {
+/// After one of several could not be bound: releases those that were bound before it, and says so.
+fn release(sysfs: &Sysfs, bound: &[Bdf], global: &Global) -> String {
     let outcome = |bdf: &Bdf| {
         let plan = UnbindPlan::new(sysfs, *bdf, true)?;
         if let Some(missing) = plan.missing.first() {
             return Ok(format!("; {bdf} stays bound: {missing}"));
         }
         plan.carry_out(sysfs, sysfs, &mut |step| tell(step, global, &mut Vec::new()))?;
-        Ok(format!("; {bdf} was given back too"))
+        Ok(format!("; {bdf} was released too"))
     };
     let outcome = |bdf| outcome(bdf).unwrap_or_else(|error: PciError| format!("; and then {error}"));
     bound.iter().rev().map(outcome).collect()

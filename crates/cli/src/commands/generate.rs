@@ -1,4 +1,4 @@
-//! `gen`: files of made-up data for programs.
+//! `gen`: files of synthetic data for programs.
 
 use std::io::{self, BufWriter, Write};
 use std::path::Path;

@@ -166,7 +166,7 @@ fn plans_are_documents_too() {
 }
 
 #[test]
-fn a_bound_device_is_listed_as_usable_and_given_back() {
+fn a_bound_device_is_listed_as_usable_and_released() {
     let tree = Tree::new();
     fs::remove_dir_all(tree.path(&format!("{FOLDER}/nvme"))).unwrap();
     tree.link(&format!("{FOLDER}/driver"), "../../drivers/vfio-pci");

@@ -51,7 +51,7 @@ impl IoQueue {
         self.counters.sleeps += 1;
         let step = (self.deadlines.limit() / STEPS).max(Duration::from_millis(1));
         let fired = vector.sleep(seen, limit.min(step).min(LONGEST_SLEEP));
-        self.empty_looks = LOOKS_PER_CHECK;
+        self.empty_polls = LOOKS_PER_CHECK;
         if !fired && self.cq.poll(self.head).is_some() && !vector.sleep(seen, Duration::ZERO) {
             self.counters.missed_interrupts += 1;
             tracing::warn!(device = %self.pair.name, qid = %self.pair.qid, vector = vector.number,

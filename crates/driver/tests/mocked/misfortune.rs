@@ -201,6 +201,6 @@ fn doorbell_pages_that_may_still_come_into_use_stay_until_the_controller_is_disa
     let disabled = events.iter().rposition(|event| matches!(event, Event::Cc(cc) if !cc.en()));
     let unmapped = events.iter().filter(|event| matches!(event, Event::Unmap(_))).count();
     let late = events[disabled.unwrap()..].iter().filter(|event| matches!(event, Event::Unmap(_))).count();
-    // Both rings, and both pages; the data of commands was given back before.
+    // Both rings, and both pages; the data of commands was released before.
     assert_eq!((late, unmapped > late), (4, true), "{events:?}");
 }

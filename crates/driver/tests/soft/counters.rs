@@ -8,7 +8,7 @@ use warpbell_hw::Nsid;
 use warpbell_nvme::command;
 use warpbell_softctl::{CompletionOrder, SoftConfig, SoftDevice};
 
-use crate::bed::*;
+use crate::fixture::*;
 
 /// Keeps up to `batch` commands at a time in flight until `count` have completed; each exactly once.
 fn run(device: &SoftDevice, queue: &mut IoQueue, count: u64, batch: u32) {

@@ -11,7 +11,7 @@ use warpbell_hw::{Device, Nsid, ResetKind};
 use warpbell_nvme::command;
 use warpbell_softctl::{Fault, FaultAction, FaultPlan, Selector, SoftConfig, SoftDevice};
 
-use crate::bed::*;
+use crate::fixture::*;
 use crate::wired::Wired;
 
 fn by_interrupt_within(controller: &Controller, entries: u32, deadline: Duration) -> IoQueue {

@@ -13,7 +13,7 @@ use warpbell_nvme::opcode::AdminOpcode;
 use warpbell_nvme::register::{Cc, offset};
 use warpbell_softctl::{NamespaceConfig, SoftConfig, SoftDevice};
 
-use crate::bed::*;
+use crate::fixture::*;
 
 #[test]
 fn open_identifies_and_shutdown_leaves_nothing() {

@@ -2,11 +2,11 @@
 //! controller's log of client violations must be empty at the end.
 
 #[cfg(test)]
-mod bed;
-#[cfg(test)]
 mod counters;
 #[cfg(test)]
 mod data;
+#[cfg(test)]
+mod fixture;
 #[cfg(test)]
 mod interrupts;
 #[cfg(test)]

@@ -8,7 +8,7 @@ use warpbell_nvme::command::{CommitAction, SanitizeAction, SanitizeCdw10, Secure
 use warpbell_nvme::status::Status;
 use warpbell_softctl::{NamespaceConfig, SoftConfig};
 
-use crate::bed::*;
+use crate::fixture::*;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

@@ -9,7 +9,7 @@ use warpbell_nvme::feature::{ApstEntry, ApstTable};
 use warpbell_nvme::register::{Csts, Shst, offset};
 use warpbell_softctl::{Health, SoftConfig, SoftDevice};
 
-use crate::bed::*;
+use crate::fixture::*;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -7,7 +7,7 @@ use warpbell_hw::Qid;
 use warpbell_nvme::command;
 use warpbell_softctl::SoftConfig;
 
-use crate::bed::*;
+use crate::fixture::*;
 
 #[test]
 fn seven_of_sixty_four_and_sixty_four_of_four() {

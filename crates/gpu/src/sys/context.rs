@@ -110,7 +110,7 @@ impl Context {
     }
 
     /// A stream that nothing runs on any more.
-    pub(super) fn give_back(&self, stream: RawStream) {
+    pub(super) fn release(&self, stream: RawStream) {
         self.idle.lock().push(stream);
     }
 

@@ -1,6 +1,6 @@
 //! Everything that calls the CUDA driver: safe types that own what the driver gives, and put a context in place first.
 //!
-//! A type here keeps its [`Context`] alive, makes it current for each call, and gives back in `drop` what it took.
+//! A type here keeps its [`Context`] alive, makes it current for each call, and releases in `drop` what it took.
 //! Ranges are checked before the driver sees them. What calls mean is decided elsewhere, in safe code.
 //! Unsafe code lives in these files and nowhere else in this crate.
 

@@ -75,7 +75,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// on must not be taken away. Whoever holds such things asks [`Stream::drain`] before, and keeps them for good where that
 /// says so. [`Stream::abandon`] leaves a stream to itself.
 pub(crate) struct Stream {
-    /// None once it has been given back.
+    /// None once it has been released.
     raw: Option<RawStream>,
     context: Arc<Context>,
     /// Something was put on it since it was last known to be empty.
@@ -91,7 +91,7 @@ impl Stream {
     }
 
     pub(super) fn raw(&self) -> &RawStream {
-        self.raw.as_ref().expect("given back in drop only")
+        self.raw.as_ref().expect("released in drop only")
     }
 
     fn object(&self, what: &str) -> String {
@@ -258,7 +258,7 @@ impl Drop for Stream {
             return self.leave();
         }
         if let Some(raw) = self.raw.take() {
-            self.context.give_back(raw);
+            self.context.release(raw);
         }
     }
 }

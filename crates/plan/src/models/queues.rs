@@ -40,7 +40,7 @@ const SURE: (Sure, &str) = (
 );
 const LIMITS: &[&str] = &[
     "means only: bursts and tails need more in flight than Little's law says",
-    "memory is that of rings alone, without PRP lists and completion words",
+    "memory is that of rings alone, without PRP lists and completion slots",
 ];
 const PRESETS: &[Preset] = &[
     Preset {

@@ -124,17 +124,18 @@ fn remedy(findings: &[Finding]) -> Option<String> {
 }
 
 fn path_findings(machine: &Machine, paths: &[Choice], remedy: Option<String>) -> Vec<Finding> {
-    let untold = |subject: &str, why: &str| Finding::new(Layer::Path, Status::NotLookedAt, subject, why, "");
+    let unreported =
+        |subject: &str, why: &str| Finding::new(Layer::Path, Status::NotLookedAt, subject, why, "");
     let ssd = usable_ssd(machine, remedy.as_deref());
     // Where no SSD is free, nothing else helps.
     let taken = machine.ssds.iter().all(|ssd| lendable(machine, ssd).is_err());
     let remedy = if taken { ssd.as_ref().and_then(|ssd| ssd.fix.clone()) } else { remedy };
     let mut all: Vec<Finding> = ssd.into_iter().collect();
     if paths.is_empty() {
-        all.push(untold("GPU and SSD", "it needs a GPU and an SSD"));
+        all.push(unreported("GPU and SSD", "it needs a GPU and an SSD"));
     }
     all.extend(paths.iter().map(|choice| way(choice, remedy.as_deref())));
-    all.push(untold(SELF_TEST, "nothing was moved; `warpbell check --self-test` moves some"));
+    all.push(unreported(SELF_TEST, "nothing was moved; `warpbell check --self-test` moves some"));
     all
 }
 

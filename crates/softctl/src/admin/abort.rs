@@ -27,8 +27,10 @@ impl Core {
         let aborted = if target.sqid() == 0 {
             Self::abort_admin(control, admin, target.cid())
         } else {
-            let lane = control.sqs.get(&target.sqid()).map(|entry| entry.lane);
-            lane.is_some_and(|lane| self.lanes[lane].lock().abort(target.sqid(), (target.cid(), upper)))
+            let poll_group = control.sqs.get(&target.sqid()).map(|entry| entry.poll_group);
+            poll_group.is_some_and(|poll_group| {
+                self.poll_groups[poll_group].lock().abort(target.sqid(), (target.cid(), upper))
+            })
         };
         Ok(AbortResult::new().with_not_aborted(!aborted).into_bits())
     }

@@ -103,11 +103,11 @@ impl Core {
         control.doorbell_pages = Some(DoorbellPages { shadows, events, stride, page });
         // The pages of an earlier command may have been unmapped; these are not.
         control.engine.refresh();
-        for lane in &self.lanes {
-            let mut lane = lane.lock();
-            lane.refresh();
-            lane.take_doorbells();
-            let (sqs, cqs) = lane.queues_mut();
+        for poll_group in &self.poll_groups {
+            let mut poll_group = poll_group.lock();
+            poll_group.refresh();
+            poll_group.take_doorbells();
+            let (sqs, cqs) = poll_group.queues_mut();
             sqs.iter_mut().for_each(|sq| self.shadow_existing_sq(control, sq));
             cqs.iter_mut().for_each(|cq| self.shadow_existing_cq(control, cq));
         }

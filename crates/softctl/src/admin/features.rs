@@ -282,7 +282,9 @@ impl Core {
             _ => {}
         }
         if id == FeatureId::ARBITRATION {
-            self.lanes.iter().for_each(|cell| cell.lock().set_arbitration(Arbitration::from_bits(value)));
+            self.poll_groups
+                .iter()
+                .for_each(|cell| cell.lock().set_arbitration(Arbitration::from_bits(value)));
         }
         Ok(0)
     }

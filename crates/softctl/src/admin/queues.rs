@@ -130,17 +130,17 @@ impl Core {
         let doorbell = self.new_doorbell(&cq_name(qid), 2 * usize::from(qid) + 1)?;
         self.claim(control, command, cq_name(qid), (sqe.prp1(), len))?;
         let vector = fields.ien().then(|| fields.iv());
-        let lane = self.least_loaded_lane();
+        let poll_group = self.least_loaded_poll_group();
         let mut cq = Cq::new(qid, entries, ring, doorbell, vector);
         self.shadow_new_cq(control, &mut cq);
-        self.lanes[lane].lock().add_cq(cq);
-        control.cqs.insert(qid, CqEntry { lane, users: 0 });
+        self.poll_groups[poll_group].lock().add_cq(cq);
+        control.cqs.insert(qid, CqEntry { poll_group, users: 0 });
         Ok(())
     }
 
     /// Where a new completion queue, and with it all submission queues that feed it, is served.
-    fn least_loaded_lane(&self) -> usize {
-        let loads = self.lanes.iter().map(|cell| cell.lock().load());
+    fn least_loaded_poll_group(&self) -> usize {
+        let loads = self.poll_groups.iter().map(|cell| cell.lock().load());
         loads.enumerate().min_by_key(|(_, load)| *load).map_or(0, |(index, _)| index)
     }
 
@@ -173,12 +173,17 @@ impl Core {
             sq.widen();
         }
         self.shadow_new_sq(control, &mut sq);
-        if !self.lanes[cq.lane].lock().add_sq(sq, cqid) {
+        if !self.poll_groups[cq.poll_group].lock().add_sq(sq, cqid) {
             self.space.release(&sq_name(qid));
-            tracing::error!(qid, cqid, lane = cq.lane, "a completion queue is not in its lane");
+            tracing::error!(
+                qid,
+                cqid,
+                poll_group = cq.poll_group,
+                "a completion queue is not in its poll_group"
+            );
             return Err(Status::INTERNAL_ERROR);
         }
-        control.sqs.insert(qid, SqEntry { lane: cq.lane, cqid });
+        control.sqs.insert(qid, SqEntry { poll_group: cq.poll_group, cqid });
         control.cqs.entry(cqid).and_modify(|cq| cq.users += 1);
         Ok(())
     }
@@ -194,7 +199,7 @@ impl Core {
     pub(super) fn delete_sq(&self, control: &mut Control, command: Command<'_>) -> Result<(), Refused> {
         let qid = self.deleted(control, command);
         let entry = control.sqs.remove(&qid).ok_or(never(Status::INVALID_QUEUE_IDENTIFIER))?;
-        self.lanes[entry.lane].lock().remove_sq(qid);
+        self.poll_groups[entry.poll_group].lock().remove_sq(qid);
         control.cqs.entry(entry.cqid).and_modify(|cq| cq.users -= 1);
         self.space.release(&sq_name(qid));
         Ok(())
@@ -207,7 +212,7 @@ impl Core {
             return Err(never(Status::INVALID_QUEUE_DELETION));
         }
         control.cqs.remove(&qid);
-        self.lanes[entry.lane].lock().remove_cq(qid);
+        self.poll_groups[entry.poll_group].lock().remove_cq(qid);
         self.space.release(&cq_name(qid));
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! One lane's queues of the copy engines, and the memory that it stages data in.
+//! One poll group's queues of the copy engines, and the memory that it stages data in.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -9,9 +9,9 @@ use warpbell_hw::{AccessError, CopyDirection, CopyQueue, Pool, PoolPart, RemoteC
 
 use crate::memory::Remote;
 
-/// Most copies of a lane that are in flight with one remote memory.
+/// Most copies of a poll group that are in flight with one remote memory.
 const DEPTH: usize = 512;
-/// Bytes of a lane's staging memory.
+/// Bytes of a poll group's staging memory.
 const STAGING: usize = 16 << 20;
 /// How long copies in flight may take, when somebody waits for them.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -50,14 +50,14 @@ impl Link {
         tag
     }
 
-    fn give_back(&mut self, tag: usize) -> Option<Owner> {
+    fn release(&mut self, tag: usize) -> Option<Owner> {
         let owner = self.owners.get_mut(tag)?.take()?;
         self.free.push(tag);
         Some(owner)
     }
 }
 
-/// What engines did for a lane.
+/// What engines did for a poll group.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) batches: u64,
@@ -67,7 +67,7 @@ pub(crate) struct Counts {
     pub(crate) staged: u64,
 }
 
-/// All copies of one lane.
+/// All copies of one poll group.
 #[derive(Default)]
 pub(crate) struct Copier {
     links: Vec<Link>,
@@ -143,7 +143,7 @@ impl Copier {
         let link = self.link(remote)?;
         let tag = link.take_tag(owner);
         if let Err(error) = link.queue.push(copy, tag as u64) {
-            link.give_back(tag);
+            link.release(tag);
             return Err(error);
         }
         link.pushed += 1;
@@ -186,7 +186,7 @@ impl Copier {
             while link.in_flight() > 0
                 && let Some((tag, result)) = link.queue.finished()
             {
-                match link.give_back(tag as usize) {
+                match link.release(tag as usize) {
                     Some(owner) => self.ended.push_back((owner, result)),
                     None => tracing::error!(tag, "a copy engine named a copy that is not in flight"),
                 }

@@ -12,13 +12,13 @@ use crate::store::Namespace;
 const SHARE: u64 = 2;
 
 impl RemoteHost for Core {
-    /// Page-locks the stores of all namespaces in memory, so that copies need no staging, and gives every lane its queue
+    /// Page-locks the stores of all namespaces in memory, so that copies need no staging, and gives every poll group its queue
     /// and staging memory. None of it is left for later: what an engine sets up may wait for kernels that run, and these
     /// wait for commands.
     fn prepare(&self, memory: Arc<dyn RemoteMemory>) -> Result<Arc<Remote>, DmaError> {
         let pins = self.pin_stores(&memory);
         let remote = Remote::with_pins(memory, pins);
-        let opened = self.lanes.iter().try_for_each(|cell| cell.lock().engine.copier.open(&remote));
+        let opened = self.poll_groups.iter().try_for_each(|cell| cell.lock().engine.copier.open(&remote));
         match opened {
             Ok(()) => Ok(remote),
             Err(error) => {
@@ -31,11 +31,11 @@ impl RemoteHost for Core {
     fn let_go(&self, remote: &Arc<Remote>) -> Result<(), DmaError> {
         self.control.lock().engine.refresh();
         let mut ended = true;
-        for cell in &self.lanes {
-            let mut lane = cell.lock();
-            lane.refresh();
-            lane.settle_copies();
-            ended &= lane.engine.copier.forget(remote);
+        for cell in &self.poll_groups {
+            let mut poll_group = cell.lock();
+            poll_group.refresh();
+            poll_group.settle_copies();
+            ended &= poll_group.engine.copier.forget(remote);
         }
         if ended {
             return Ok(());
@@ -62,8 +62,8 @@ impl Core {
         }
         let windows = stores.filter_map(|one| Some((one, one.memory()?.pinnable())));
         let windows: Vec<_> = windows.collect();
-        // A lane that gives pages of a store back has looked whether it may by then, and is done.
-        self.lanes.iter().for_each(|cell| drop(cell.lock()));
+        // A poll group that gives pages of a store back has looked whether it may by then, and is done.
+        self.poll_groups.iter().for_each(|cell| drop(cell.lock()));
         let pin = |(namespace, window): (&Namespace, Window)| match memory.pin(&window) {
             Ok(_held) => Some(Pin { store: window.as_ptr() as usize, _held }),
             Err(error) => {

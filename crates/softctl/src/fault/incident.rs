@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 use super::FaultAction;
 use crate::control::Control;
 use crate::core::Core;
-use crate::lane::LaneState;
-use crate::subsystem::Summons;
+use crate::poll_group::PollGroupState;
+use crate::subsystem::PendingReset;
 
 /// Something that ends the controller's work until a reset, or for good.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,7 +43,7 @@ impl Core {
         match incident {
             Incident::Fatal => {
                 control.csts.set_cfs(true);
-                self.lanes.iter().for_each(|cell| cell.lock().state = LaneState::Halted);
+                self.poll_groups.iter().for_each(|cell| cell.lock().state = PollGroupState::Halted);
             }
             Incident::Reset => self.reset_by_itself(control),
             Incident::Remove => {
@@ -53,7 +53,7 @@ impl Core {
             Incident::PowerLoss(keep) => {
                 self.subsystem.lose_power(keep, &mut control.random);
                 self.subsystem.note_power_loss(self.cntlid, control.in_use());
-                self.subsystem.summon_others(Summons::Reset, self.cntlid);
+                self.subsystem.summon_others(PendingReset::Reset, self.cntlid);
                 self.reset_by_itself(control);
             }
         }

@@ -49,7 +49,7 @@ impl IovaSpace {
     /// Removes a mapping. Queues in it are suspended.
     pub(crate) fn unmap_at(&self, iova: Iova, len: u64) -> Result<(), DmaError> {
         let mut inner = self.inner.lock();
-        if !inner.allocator.give_back(iova.0, len) {
+        if !inner.allocator.release(iova.0, len) {
             return Err(DmaError::NotMapped { iova, len });
         }
         self.change(&mut inner, |table| {
@@ -64,7 +64,7 @@ impl IovaSpace {
         let mut inner = self.inner.lock();
         let all: Vec<(u64, u64)> = inner.table.regions.iter().map(|one| (one.start, one.len)).collect();
         for (start, len) in &all {
-            inner.allocator.give_back(*start, *len);
+            inner.allocator.release(*start, *len);
         }
         self.change(&mut inner, |table| {
             table.regions.clear();

@@ -64,7 +64,7 @@ impl IovaAllocator {
     }
 
     /// Gives a range back; false if exactly this one was not taken.
-    pub(crate) fn give_back(&mut self, start: u64, len: u64) -> bool {
+    pub(crate) fn release(&mut self, start: u64, len: u64) -> bool {
         let taken = self.used.get(&start) == Some(&len);
         if taken {
             self.used.remove(&start);
@@ -88,11 +88,11 @@ mod tests {
     fn addresses_are_not_used_again_at_once() {
         let mut allocator = IovaAllocator::new();
         let first = allocator.take(PAGE).unwrap();
-        assert!(allocator.give_back(first, PAGE));
+        assert!(allocator.release(first, PAGE));
         let second = allocator.take(PAGE).unwrap();
         assert_ne!(first, second);
-        assert!(!allocator.give_back(second, 2 * PAGE));
-        assert!(!allocator.give_back(first, PAGE));
+        assert!(!allocator.release(second, 2 * PAGE));
+        assert!(!allocator.release(first, PAGE));
     }
 
     #[test]
@@ -103,7 +103,7 @@ mod tests {
         let high = allocator.take(half - PAGE).unwrap();
         assert_eq!((low, high), (FIRST, half + PAGE));
         assert_eq!(allocator.take(PAGE), None);
-        assert!(allocator.give_back(low, half - FIRST));
+        assert!(allocator.release(low, half - FIRST));
         assert_eq!(allocator.take(4 * PAGE), Some(FIRST));
     }
 
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(allocator.take_at(FIRST - PAGE, 3 * PAGE), Err((FIRST, PAGE)));
         assert_eq!(allocator.take_at(u64::MAX - PAGE + 1, PAGE), Ok(()), "up to the last byte");
         assert_eq!(allocator.take(PAGE), Some(FIRST + 2 * PAGE));
-        assert!(allocator.give_back(u64::MAX - PAGE + 1, PAGE));
+        assert!(allocator.release(u64::MAX - PAGE + 1, PAGE));
     }
 
     proptest! {
@@ -135,7 +135,7 @@ mod tests {
                     held.push((start, len));
                 } else {
                     let (start, len) = held.swap_remove(pages as usize % held.len());
-                    prop_assert!(allocator.give_back(start, len));
+                    prop_assert!(allocator.release(start, len));
                 }
             }
         }

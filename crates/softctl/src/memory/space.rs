@@ -217,7 +217,7 @@ impl hw::DmaSpace for IovaSpace {
 
     fn unmap(&self, iova: Iova, len: u64) -> Result<(), DmaError> {
         let mut inner = self.inner.lock();
-        if !inner.allocator.give_back(iova.0, len) {
+        if !inner.allocator.release(iova.0, len) {
             return Err(DmaError::NotMapped { iova, len });
         }
         let remote = inner.table.find(iova.0).and_then(|at| inner.table.regions[at].remote().cloned());

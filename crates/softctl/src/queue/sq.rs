@@ -32,7 +32,7 @@ pub(crate) struct Sq {
     raw: u32,
     /// QPRIO, of use with weighted round robin.
     pub(crate) priority: QueuePriority,
-    /// Which of the lane's completion queues it completes into.
+    /// Which of the poll group's completion queues it completes into.
     pub(crate) cq: usize,
     ring: Window,
     pub(crate) bell: Bell,

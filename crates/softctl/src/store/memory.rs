@@ -36,7 +36,7 @@ pub(crate) struct MemoryStore {
 struct EngineSide {
     /// What they copy at the moment.
     ranges: Arc<Ranges>,
-    /// An engine knows the pages by their physical addresses: none may be given back.
+    /// An engine knows the pages by their physical addresses: none may be released.
     pinned: AtomicBool,
 }
 
@@ -134,7 +134,7 @@ impl MemoryStore {
         });
     }
 
-    /// Clears bytes; what fills huge pages is given back to the system, if no other thread may be using it.
+    /// Clears bytes; what fills huge pages is released to the system, if no other thread may be using it.
     pub(crate) fn zero(&self, offset: u64, len: u64) {
         let pinned = self.engine.pinned.load(Ordering::SeqCst);
         let released = match self.stripes {

@@ -25,7 +25,7 @@ struct Inner {
 #[derive(Debug, Default)]
 pub(crate) struct Ranges(Mutex<Inner>);
 
-/// A range in use, given back when dropped.
+/// A range in use, released when dropped.
 #[derive(Debug)]
 pub(crate) struct Taken {
     ranges: Arc<Ranges>,

@@ -1,4 +1,4 @@
-//! Which namespaces a controller may use: published by the subsystem, seen by each lane as a snapshot.
+//! Which namespaces a controller may use: published by the subsystem, seen by each poll group as a snapshot.
 
 use std::ops::Index;
 use std::sync::Arc;

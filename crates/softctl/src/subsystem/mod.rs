@@ -1,21 +1,21 @@
 //! The NVM subsystem: what its controllers share.
 //!
-//! Locks, outermost first: a controller's control lock, `operations`, lanes in the order of controllers, `state`. Whoever
-//! changes what commands may do stops every lane, publishes a new [`Table`] for each controller, and lets the lanes
+//! Locks, outermost first: a controller's control lock, `operations`, poll groups in the order of controllers, `state`. Whoever
+//! changes what commands may do stops every poll group, publishes a new [`Table`] for each controller, and lets the poll groups
 //! see it before they go on.
 
 mod firmware;
 mod health;
 mod namespaces;
+mod pending_reset;
 mod sanitize;
-mod summons;
 
 pub(crate) use firmware::{Download, Firmware, SLOTS};
 pub use health::Health;
 pub(crate) use health::{CRITICAL_TEMPERATURE, Life, WARNING_TEMPERATURE};
 pub(crate) use namespaces::{Allocated, NewNamespace};
+pub(crate) use pending_reset::{Mailbox, PendingReset};
 use sanitize::Sanitize;
-pub(crate) use summons::{Mailbox, Summons};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
@@ -28,7 +28,7 @@ use warpbell_nvme::command::{AsyncEvent, AsyncEventType, AsyncNoticeInfo};
 use warpbell_nvme::log::LogPageId;
 
 use crate::config::SoftConfig;
-use crate::core::{Core, LaneCell};
+use crate::core::{Core, PollGroupCell};
 use crate::engine::Refused;
 use crate::error::SoftError;
 use crate::sim::VirtualTime;
@@ -58,7 +58,7 @@ pub struct Subsystem {
     /// Whether the controllers are stepped: as the first of them.
     stepped: OnceLock<bool>,
     started: Instant,
-    /// Held by whoever changes namespaces, from the change until every lane has seen it.
+    /// Held by whoever changes namespaces, from the change until every poll group has seen it.
     operations: Mutex<()>,
     /// Whether something goes on in the background.
     busy: AtomicBool,
@@ -91,7 +91,7 @@ struct Member {
 }
 
 /// A controller's place in the subsystem.
-pub(crate) struct Seat {
+pub(crate) struct Hazard {
     pub(crate) cntlid: u16,
     pub(crate) published: Arc<Published>,
 }
@@ -148,7 +148,7 @@ impl Subsystem {
     }
 
     /// A place for one more controller. Namespaces of the configuration that may be shared are attached to it.
-    pub(crate) fn seat(&self, stepped: bool) -> Result<Seat, SoftError> {
+    pub(crate) fn hazard(&self, stepped: bool) -> Result<Hazard, SoftError> {
         if *self.stepped.get_or_init(|| stepped) != stepped {
             return Err(SoftError::MixedModes { serial: self.serial.clone() });
         }
@@ -169,17 +169,17 @@ impl Subsystem {
             deleted: BTreeSet::new(),
         };
         state.members.insert(cntlid, member);
-        Ok(Seat { cntlid, published })
+        Ok(Hazard { cntlid, published })
     }
 
-    /// The controller of a seat exists now.
+    /// The controller of a hazard slot exists now.
     pub(crate) fn occupy(&self, cntlid: u16, core: Weak<Core>) {
         if let Some(member) = self.state.lock().members.get_mut(&cntlid) {
             member.core = core;
         }
     }
 
-    /// The controller of a seat is gone.
+    /// The controller of a hazard slot is gone.
     pub(crate) fn leave(&self, cntlid: u16) {
         let mut state = self.state.lock();
         state.members.remove(&cntlid);
@@ -215,7 +215,7 @@ impl Subsystem {
         }
     }
 
-    /// Changes what controllers may do, while no lane serves anything. When it returns, every lane has seen the change.
+    /// Changes what controllers may do, while no poll group serves anything. When it returns, every poll group has seen the change.
     pub(crate) fn change<T>(
         &self,
         change: impl FnOnce(&mut State) -> Result<T, Refused>,
@@ -230,35 +230,36 @@ impl Subsystem {
         change: impl FnOnce(&mut State, u64) -> Result<T, Refused>,
     ) -> Result<T, Refused> {
         let controllers = self.controllers();
-        let cells = controllers.iter().flat_map(|core| &core.lanes);
-        let mut lanes: Vec<_> = cells.map(LaneCell::lock).collect();
-        lanes.iter_mut().for_each(|lane| lane.settle_copies());
-        let written = lanes.iter().map(|lane| lane.engine.statistics.content_changes()).sum();
+        let cells = controllers.iter().flat_map(|core| &core.poll_groups);
+        let mut poll_groups: Vec<_> = cells.map(PollGroupCell::lock).collect();
+        poll_groups.iter_mut().for_each(|poll_group| poll_group.settle_copies());
+        let written =
+            poll_groups.iter().map(|poll_group| poll_group.engine.statistics.content_changes()).sum();
         let result = {
             let mut state = self.state.lock();
             let result = change(&mut state, written)?;
             state.publish(self.last_nsid);
             result
         };
-        lanes.iter_mut().for_each(|lane| lane.refresh());
+        poll_groups.iter_mut().for_each(|poll_group| poll_group.refresh());
         Ok(result)
     }
 
-    /// Takes back what was written and not flushed, each block with probability `1 - keep`, while no lane of any
+    /// Takes back what was written and not flushed, each block with probability `1 - keep`, while no poll group of any
     /// controller serves anything.
     pub(crate) fn lose_power(&self, keep: f64, random: &mut impl Rng) {
         let _operation = self.operations.lock();
         let controllers = self.controllers();
-        let cells = controllers.iter().flat_map(|core| &core.lanes);
-        let mut lanes: Vec<_> = cells.map(LaneCell::lock).collect();
-        lanes.iter_mut().for_each(|lane| lane.settle_copies());
+        let cells = controllers.iter().flat_map(|core| &core.poll_groups);
+        let mut poll_groups: Vec<_> = cells.map(PollGroupCell::lock).collect();
+        poll_groups.iter_mut().for_each(|poll_group| poll_group.settle_copies());
         self.all_namespaces().iter().for_each(|namespace| namespace.lose_power(keep, random));
     }
 
     /// How many commands of clients have changed contents.
     pub(crate) fn written(&self) -> u64 {
         let controllers = self.controllers();
-        let cells = controllers.iter().flat_map(|core| &core.lanes);
+        let cells = controllers.iter().flat_map(|core| &core.poll_groups);
         cells.map(|cell| cell.lock().engine.statistics.content_changes()).sum()
     }
 }

@@ -49,8 +49,8 @@ impl Bench {
 
     /// What the controller takes from the client with this command.
     fn take(&self, sqe: &Sqe, len: usize) -> Result<Vec<u8>, Refused> {
-        let mut lane = self.core.lanes[0].lock();
-        let engine: &mut Engine = &mut lane.engine;
+        let mut poll_group = self.core.poll_groups[0].lock();
+        let engine: &mut Engine = &mut poll_group.engine;
         engine.view.refresh();
         engine.map_data(Command { sqid: 1, sqe }, len, Direction::FromClient)?;
         let mut bytes = vec![0; len];

@@ -190,10 +190,10 @@ fn nothing_is_set_up_under_commands() {
             (seen.queues.load(Ordering::SeqCst), seen.pins.load(Ordering::SeqCst))
         };
         let before = set_up(&rig);
-        let lanes = before.0;
+        let poll_groups = before.0;
         assert!(
-            lanes > 0 && before.1 == 1 + lanes,
-            "the store, and the staging memory of each lane: {before:?}"
+            poll_groups > 0 && before.1 == 1 + poll_groups,
+            "the store, and the staging memory of each poll_group: {before:?}"
         );
         rig.run_ok(rig.sgl(command::read(1, 0, 7), 0, 4096));
         // What is compared is staged.

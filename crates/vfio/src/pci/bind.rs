@@ -189,7 +189,7 @@ impl BindPlan {
     }
 
     /// Does the steps, telling each to `report` before it is done. Where one fails, or the driver does not take the
-    /// function, or programs cannot reach it, the function is given back to the driver it had.
+    /// function, or programs cannot reach it, the function is released to the driver it had.
     pub fn carry_out(
         mut self,
         sysfs: &Sysfs,

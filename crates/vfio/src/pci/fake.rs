@@ -1,4 +1,4 @@
-//! A made-up machine: its tree of files, and a kernel that binds drivers in it.
+//! A synthetic machine: its tree of files, and a kernel that binds drivers in it.
 
 use std::fs;
 use std::io;

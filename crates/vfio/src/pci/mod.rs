@@ -1,7 +1,7 @@
 //! PCI functions as Linux shows them in sysfs: what they are, who uses them, and handing them to `vfio-pci` and back.
 //!
 //! [`functions`] reads, [`find_by_serial`] and [`Name`] find, [`BindPlan`] and [`UnbindPlan`] hold the exact writes of a
-//! change and the reasons against it. Everything is read below the root of a [`Sysfs`], so that a captured or made-up tree
+//! change and the reasons against it. Everything is read below the root of a [`Sysfs`], so that a captured or synthetic tree
 //! serves as well as the running system.
 
 mod bdf;

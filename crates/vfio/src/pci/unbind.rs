@@ -21,7 +21,7 @@ pub struct UnbindPlan {
     /// What this machine lacks.
     pub missing: Vec<Missing>,
     /// Steps until the wanted driver has it.
-    give_back: Vec<Step>,
+    release: Vec<Step>,
     /// Notes and rules to remove afterwards.
     clean_up: Vec<Step>,
     /// The driver that shall have it afterwards.
@@ -59,22 +59,22 @@ impl UnbindPlan {
             Some(None) => Wanted::None,
         };
         let former = before.and_then(|before| before.driver_override.clone()).unwrap_or_default();
-        let give_back = match already {
+        let release = match already {
             true if function.driver_override.as_deref() == Some(VFIO_PCI) => {
                 vec![set_override(&function, "")]
             }
             true => Vec::new(),
-            false => give_back(&function, &wanted, &former),
+            false => release(&function, &wanted, &former),
         };
         let files = [Some(Binding::path(bdf)), function.serial().map(rule::path)].into_iter().flatten();
         let remove = files.map(|path| Step::Remove { path });
         let clean_up = remove.filter(|step| exists(sysfs, step)).collect();
-        Ok(UnbindPlan { function, already, refusals, missing, give_back, clean_up, wanted })
+        Ok(UnbindPlan { function, already, refusals, missing, release, clean_up, wanted })
     }
 
     /// The steps, in order.
     pub fn steps(&self) -> impl Iterator<Item = &Step> {
-        self.give_back.iter().chain(&self.clean_up)
+        self.release.iter().chain(&self.clean_up)
     }
 
     /// Does the steps, telling each to `report` before it is done. What was noted goes only when the function is back:
@@ -92,7 +92,7 @@ impl UnbindPlan {
                 apply(system, bdf, step)
             })
         };
-        do_all(&self.give_back)?;
+        do_all(&self.release)?;
         let now = || function(sysfs, bdf).ok_or(PciError::Absent { bdf });
         self.check(now()?.driver)?;
         do_all(&self.clean_up)?;
@@ -114,7 +114,7 @@ impl UnbindPlan {
 }
 
 /// The steps from VFIO, or from no driver, to the wanted one. `former` is the override to leave behind.
-fn give_back(function: &Function, wanted: &Wanted, former: &str) -> Vec<Step> {
+fn release(function: &Function, wanted: &Wanted, former: &str) -> Vec<Step> {
     let through = match wanted {
         Wanted::Driver(driver) => driver.as_str(),
         Wanted::Any | Wanted::None => "",

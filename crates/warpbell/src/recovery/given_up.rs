@@ -21,10 +21,10 @@ impl QueueTable {
         for (lane, mask) in queues.pages().quarantined(slot) {
             for k in (0..layout.tokens()).filter(|k| mask >> k & 1 != 0) {
                 let word = queues.word(slot, ((lane << layout.token_shift) | k) as usize)?;
-                let generation = (word >> abi::WORD_GENERATION_SHIFT) as u16;
+                let generation = (word >> abi::SLOT_GENERATION_SHIFT) as u16;
                 let command = Command { lane, k, generation };
                 all.insert(command);
-                if word & abi::WORD_PENDING != 0 {
+                if word & abi::SLOT_PENDING != 0 {
                     missing.push(command);
                 }
             }

@@ -12,7 +12,7 @@ pub(crate) struct Command {
     pub(crate) lane: u32,
     /// Which of the lane's commands.
     pub(crate) k: u32,
-    /// How often its completion word had been armed.
+    /// How often its completion slot had been armed.
     pub(crate) generation: u16,
 }
 

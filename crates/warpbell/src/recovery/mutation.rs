@@ -10,7 +10,7 @@ pub enum Mutation {
     StateAfterDeletion,
     /// An identifier is used again though lanes may still ring its doorbells.
     IdFreeWhileSeated,
-    /// Completion words of a slot that is used again are those of the queue before.
+    /// Completion slots of a slot that is used again are those of the queue before.
     WordsKept,
     /// A successor has the epoch of the queue before.
     EpochKept,

@@ -1,6 +1,6 @@
 //! The queues of one attachment: which slot holds which, and who may still be on an old one.
 //!
-//! A queue that was given up stays in its slot until no lane has a seat there (`abi.h`). A lane that was sent to a slot
+//! A queue that was given up stays in its slot until no lane has a hazard slot there (`abi.h`). A lane that was sent to a slot
 //! sits down, looks whether the queue there runs, and only then reads where its rings and doorbells are: so nothing
 //! happens if the slot was used again on its way. The slot that a starting kernel finds is kept until it finds
 //! another, which changes only while there is no launch.
@@ -19,7 +19,7 @@ use warpbell_nvme::command::QueuePriority;
 use super::ladder::{Command, Facts, Stage, Step};
 use super::mutation::{Mutation, off};
 use super::{QueueName, RecoveryPolicy};
-use crate::reach::{DoorbellReach, RingReach, ShadowReach};
+use crate::mapping::{DoorbellMapping, RingMapping, ShadowMapping};
 use crate::{Error, KernelQueues, QueueCounters};
 
 /// What a table is made of.
@@ -34,9 +34,9 @@ pub(crate) struct TableParts {
     pub(crate) controller: Arc<Controller>,
     pub(crate) queues: KernelQueues,
     /// Of each slot.
-    pub(crate) rings: Vec<RingReach>,
-    pub(crate) doorbells: DoorbellReach,
-    pub(crate) shadows: ShadowReach,
+    pub(crate) rings: Vec<RingMapping>,
+    pub(crate) doorbells: DoorbellMapping,
+    pub(crate) shadows: ShadowMapping,
 }
 
 /// The queues of one attachment.
@@ -187,7 +187,7 @@ impl QueueTable {
         let mut books = self.books.lock();
         books.launches -= 1;
         if books.launches == 0 {
-            (0..books.slots.len()).for_each(|slot| self.parts.queues.pages().clear_seats(slot));
+            (0..books.slots.len()).for_each(|slot| self.parts.queues.pages().clear_hazards(slot));
         }
     }
 
@@ -356,7 +356,7 @@ impl QueueTable {
             let held = &books.slots[*slot];
             held.holds == Holds::Old
                 && held.pair.is_none()
-                && self.parts.queues.pages().seats(*slot).is_empty()
+                && self.parts.queues.pages().hazards(*slot).is_empty()
         };
         self.parts.queues.slots_of(index).find(free).or(newest.filter(deserted))
     }
@@ -385,16 +385,16 @@ impl QueueTable {
         let mut freed = Vec::new();
         fence(Ordering::SeqCst);
         for at in self.parts.queues.slots_of(index) {
-            let (slot, seats) = (&mut slots[at], self.parts.queues.pages().seats(at));
+            let (slot, hazards) = (&mut slots[at], self.parts.queues.pages().hazards(at));
             if slot.holds != Holds::Old {
                 continue;
             }
-            let left = seats.taken == 0 || off(Mutation::IdFreeWhileSeated);
+            let left = hazards.taken == 0 || off(Mutation::IdFreeWhileSeated);
             if left && slot.is_forgotten() && slot.pair.take().is_some() {
                 freed.push(slot.qid);
             }
             let kept = at == queue.newest || at == queue.named.0 || slot.pair.is_some();
-            if !kept && seats.is_empty() {
+            if !kept && hazards.is_empty() {
                 slot.holds = Holds::Nothing;
             }
         }
@@ -406,7 +406,7 @@ impl QueueTable {
         let books = self.books.lock();
         let pages = self.parts.queues.pages();
         let held = books.slots.iter().enumerate().filter(|(_, slot)| slot.holds != Holds::Nothing);
-        held.into_iter().any(|(at, _)| pages.seats(at).taken != 0)
+        held.into_iter().any(|(at, _)| pages.hazards(at).taken != 0)
     }
 
     /// All pairs that the controller may have.

@@ -39,7 +39,7 @@ impl Calibrator<'_> {
             Ok(queue) => queue,
             Err(error) => return Ok(refused(error)),
         };
-        let looks = self.samples(Quantity::Look, || Ok(look_ns(&mut queue)))?;
+        let looks = self.samples(Quantity::Look, || Ok(poll_ns(&mut queue)))?;
         let mut measured = self.submissions(&mut queue)?;
         measured.push(Measurement::new(Quantity::Look, LOOK, looks));
         queue.delete()?;
@@ -83,7 +83,7 @@ impl Calibrator<'_> {
     }
 }
 
-fn look_ns(queue: &mut HostQueue) -> f64 {
+fn poll_ns(queue: &mut HostQueue) -> f64 {
     let begin = Instant::now();
     for _ in 0..LOOKS {
         black_box(queue.pop());

@@ -394,7 +394,7 @@ fn ended(completion: &Completion) -> String {
         Ended::Completed(status) => describe_status(u32::from(status.into_bits())),
         // Nobody aborts it and nothing replaces its queue: its buffer is out of use until the end.
         Ended::TimedOut => {
-            let text = describe_status(abi::STATUS_LIBRARY | abi::TIMED_OUT);
+            let text = describe_status(abi::STATUS_LIBRARY | abi::STATUS_TIMED_OUT);
             format!("{text}; --api host does not recover from this, --api io does (docs/recovery.md)")
         }
     }

@@ -34,12 +34,12 @@ impl KernelRunner<'_> {
     ) -> Result<Outcome, RunError> {
         let (job, target) = (self.job, self.attachment.target());
         let memory = LaunchMemory::new(target, job.all_warps() as usize, true)?;
-        let boxes: Array<[u8; BENCH_BOX_BYTES]> = Array::new(target, job.warps as usize)?;
+        let request_queues: Array<[u8; BENCH_BOX_BYTES]> = Array::new(target, job.warps as usize)?;
         let counts: Array<AgentCounts> = Array::new(target, agents as usize)?;
         let polls: Array<u64> = Array::new(target, job.warps as usize)?;
         let args = BenchAgentArgs {
             bench: self.args(work, &memory),
-            boxes: boxes.address(),
+            request_queues: request_queues.address(),
             counts: counts.address(),
             polls: polls.address(),
             agents,
@@ -51,7 +51,7 @@ impl KernelRunner<'_> {
             warps: job.all_warps(),
             mailbox: &memory.mailbox,
             limit: self.limit(work),
-            uses: polls.lend(counts.lend(boxes.lend(self.uses(&memory)))),
+            uses: polls.lend(counts.lend(request_queues.lend(self.uses(&memory)))),
         };
         let launched = self.launcher.run(self.attachment, &kernel, control)?;
         let mut outcome = memory.outcome(job, operation(work.read_percent))?;

@@ -48,7 +48,7 @@ impl KernelRunner<'_> {
             histograms: memory.histograms.as_ref().map_or(0, Array::address),
             commands: lists.commands.address(),
             firsts: lists.firsts.address(),
-            deadline_ns: nanoseconds(job.deadline),
+            timeout_ns: nanoseconds(job.deadline),
             iodepth: job.iodepth,
             units_per_warp: self.units_per_warp,
             unit_blocks: job.io_blocks() as u32,

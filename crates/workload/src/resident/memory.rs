@@ -175,7 +175,7 @@ impl ResidentMemory {
             queues: self.queues.address_of(0),
             places: self.places.address_of(0),
             ended: self.ended.address_of(0),
-            deadline_ns: nanoseconds(job.deadline),
+            timeout_ns: nanoseconds(job.deadline),
             delay_ns: nanoseconds(spec.delay),
             controller_blocks: geometry.controller_blocks,
             clients: job.warps,

@@ -158,7 +158,7 @@ mod tests {
             raw(abi::TRACE_SUBMIT, generation | 0xffff, 1 << 40),
             raw(abi::TRACE_SQ_DOORBELL, 6, 1),
             raw(abi::TRACE_REAP, 32, 2),
-            raw(abi::TRACE_COMPLETE, generation | abi::STATUS_LIBRARY | abi::TIMED_OUT, 0),
+            raw(abi::TRACE_COMPLETE, generation | abi::STATUS_LIBRARY | abi::STATUS_TIMED_OUT, 0),
             raw(99, 0, 0),
         ];
         let trace = LaneTrace { warp: 1, lane: 2, written: 5, events };

@@ -94,14 +94,14 @@ WARPBELL_CLIENT_CALL(optional<status>)::try_wait(const Group& group, mail_token&
     status result;
     const bool done = settle(token, result);
     if (done && !mutate::mail_no_fence_done) {
-        Scope::fence(group.is_leader()); // P4; a look in vain has nothing to order
+        Scope::fence(group.is_leader()); // P4; a poll in vain has nothing to order
     }
     return done ? optional<status>(result) : optional<status>();
 }
 
-WARPBELL_CLIENT_CALL(status)::wait(const Group& group, mail_token&& token, u64 deadline_ns) {
+WARPBELL_CLIENT_CALL(status)::wait(const Group& group, mail_token&& token, u64 timeout_ns) {
     constexpr u64 long_ns = 30ull * 1000 * 1000 * 1000;
-    const u64 wait_ns = deadline_ns != 0 ? deadline_ns : long_ns;
+    const u64 wait_ns = timeout_ns != 0 ? timeout_ns : long_ns;
     const u64 begin_ns = port::clock_ns();
     status result;
     bool waiting = !settle(token, result);
@@ -135,12 +135,12 @@ WARPBELL_CLIENT_CALL(void)::leave(const Group& group) {
 // ---- the agent's end
 // -----------------------------------------------------------------------------------------
 
-// Each lane looks at some boxes.
+// Each lane looks at some request_queues.
 WARPBELL_AGENT(bool)::all_left() const {
     bool waits = false;
     for (u32 box = share_.index + port::lane() * share_.agents; box < share_.count;
          box += WARPBELL_WARP_LANES * share_.agents) {
-        waits = waits || port::load_relaxed_any(&share_.boxes[box].left) == 0;
+        waits = waits || port::load_relaxed_any(&share_.request_queues[box].left) == 0;
     }
     return this_warp().ballot(waits) == 0;
 }
@@ -162,9 +162,9 @@ WARPBELL_AGENT(u32)::find_request() const {
     }
     const u32 step = mutate::every_box_served ? 1u : share_.agents;
     const u32 mine = mutate::every_box_served ? 0u : share_.index;
-    const u32 boxes = (share_.count - mine + step - 1u) / step;
-    for (u32 n = 0; n < boxes; ++n) {
-        const u32 box = mine + (first_ + n) % boxes * step;
+    const u32 request_queues = (share_.count - mine + step - 1u) / step;
+    for (u32 n = 0; n < request_queues; ++n) {
+        const u32 box = mine + (first_ + n) % request_queues * step;
         const u32 lane = (port::lane() + box) % WARPBELL_WARP_LANES;
         for (u32 slot = 0; slot < Slots; ++slot) {
             const u32 at = place(box, slot, lane);
@@ -178,7 +178,7 @@ WARPBELL_AGENT(u32)::find_request() const {
 
 // The command for a request, or why there is none.
 WARPBELL_AGENT(sqe)::read_request(u32 place, status& refusal) const {
-    const auto& request = share_.boxes[place >> 8].request[place >> 5 & 7u];
+    const auto& request = share_.request_queues[place >> 8].request[place >> 5 & 7u];
     u32 a, b, c, d, e, f, blocks, op;
     port::load_quad_any(request[0][place & 31u], a, b, c, d);
     port::load_quad_any(request[1][place & 31u], e, f, blocks, op);
@@ -202,7 +202,7 @@ WARPBELL_AGENT(void)::answer(u32 place, status said) {
 
 // Whether a request that was not submitted is tried again. Not for ever: commands that the controller never
 // completes may have the room.
-WARPBELL_AGENT(bool)::waits_on(u32 place, status& refusal, u64 deadline_ns) {
+WARPBELL_AGENT(bool)::waits_on(u32 place, status& refusal, u64 timeout_ns) {
     if ((!refusal.is(code::no_room) && !refusal.is(code::no_cid)) || mutate::put_off_refused) {
         return false;
     }
@@ -210,7 +210,7 @@ WARPBELL_AGENT(bool)::waits_on(u32 place, status& refusal, u64 deadline_ns) {
     if (put_off_ != place) {
         put_off_ns_ = now;
     }
-    if (now - put_off_ns_ >= deadline_ns && !mutate::put_off_for_ever) {
+    if (now - put_off_ns_ >= timeout_ns && !mutate::put_off_for_ever) {
         refusal = code::not_submitted;
         return false;
     }
@@ -219,7 +219,7 @@ WARPBELL_AGENT(bool)::waits_on(u32 place, status& refusal, u64 deadline_ns) {
 
 // One request for each lane that finds one and has room for it, all under one doorbell. What the queue has no
 // room for is the lane's next one again.
-WARPBELL_AGENT(bool)::take(bool stopped, u64 deadline_ns) {
+WARPBELL_AGENT(bool)::take(bool stopped, u64 timeout_ns) {
     const u32 place = put_off_ != nobody ? put_off_ : find_request();
     ++first_;
     bool want = place != nobody;
@@ -249,7 +249,7 @@ WARPBELL_AGENT(bool)::take(bool stopped, u64 deadline_ns) {
         refusal = token.refusal();
         token.reset();
     }
-    const bool later = submits && !flies && waits_on(place, refusal, deadline_ns);
+    const bool later = submits && !flies && waits_on(place, refusal, timeout_ns);
     put_off_ = later ? place : nobody;
     if (want && !flies && !later) {
         answer(place, refusal);
@@ -261,13 +261,13 @@ WARPBELL_AGENT(bool)::take(bool stopped, u64 deadline_ns) {
 }
 
 // Whether flight f of this lane has its answer.
-WARPBELL_AGENT(bool)::is_done(u32 f, status& said, u64 now, u64 deadline_ns) {
+WARPBELL_AGENT(bool)::is_done(u32 f, status& said, u64 now, u64 timeout_ns) {
     const optional<status> found = s_.queue().try_wait(this_warp(), tokens_[f]);
     if (found) {
         said = *found;
         return true;
     }
-    if (s_.queue().refuses() || now - since_[f] >= deadline_ns) {
+    if (s_.queue().refuses() || now - since_[f] >= timeout_ns) {
         said = s_.queue().abandon(move(tokens_[f]));
         return true;
     }
@@ -276,23 +276,23 @@ WARPBELL_AGENT(bool)::is_done(u32 f, status& said, u64 now, u64 deadline_ns) {
 
 // Collects completions, and hands over what this warp's lanes have answers for. Completions of commands that
 // were given up are room for what is put off.
-WARPBELL_AGENT(bool)::hand_over(u64 deadline_ns) {
+WARPBELL_AGENT(bool)::hand_over(u64 timeout_ns) {
     if (this_warp().ballot(busy_ != 0 || put_off_ != nobody) == 0) {
         if (s_.queue().refuses() && !mutate::lost_queue_kept) {
-            (void)s_.queue().follow(this_warp());
+            (void)s_.queue().try_switch_to_successor(this_warp());
         }
         return false;
     }
     // A quarter of a waiter's: requests come in meanwhile.
     const u32 polls = (port::polls_per_call() + 3u) / 4u;
-    if (s_.queue().progress(this_warp(), pace_, polls) == progress_result::expired) {
-        pace_ = pace(); // of the warp's looks; each command has a deadline of its own
+    if (s_.queue().progress(this_warp(), backoff_, polls) == progress_result::expired) {
+        backoff_ = backoff(); // of the warp's polls; each command has a deadline of its own
     }
     const u64 now = port::clock_ns();
     bool any = false;
     for (u32 f = 0; f < most; ++f) {
         status said;
-        const bool done = (busy_ >> f & 1u) != 0 && is_done(f, said, now, deadline_ns);
+        const bool done = (busy_ >> f & 1u) != 0 && is_done(f, said, now, timeout_ns);
         if (this_warp().ballot(done) == 0) {
             continue;
         }
@@ -308,9 +308,9 @@ WARPBELL_AGENT(bool)::hand_over(u64 deadline_ns) {
     return any;
 }
 
-WARPBELL_AGENT(agent_report)::run(const u32* stop, u64 deadline_ns) {
+WARPBELL_AGENT(agent_report)::run(const u32* stop, u64 timeout_ns) {
     const this_warp_t warp;
-    deadline_ns = s_.queue().deadline(deadline_ns);
+    timeout_ns = s_.queue().deadline(timeout_ns);
     u64 stopped_ns = 0;
     while (true) {
         // Before the look for requests: what a warp posted before it left is found by that.
@@ -322,15 +322,15 @@ WARPBELL_AGENT(agent_report)::run(const u32* stop, u64 deadline_ns) {
             const u32 said = warp.is_leader() ? port::load_relaxed_sys(stop) : 0;
             stopped_ns = warp.broadcast(said != 0 ? port::clock_ns() : u64(0));
         }
-        const bool took = take(stopped_ns != 0, deadline_ns);
-        const bool gave = hand_over(deadline_ns);
+        const bool took = take(stopped_ns != 0, timeout_ns);
+        const bool gave = hand_over(timeout_ns);
         if (took || gave) {
             pause_.busy();
             continue;
         }
         const bool idle = warp.ballot(busy_ != 0 || put_off_ != nobody) == 0 || mutate::agent_leaves_early;
         const u64 now = stopped_ns != 0 ? warp.broadcast(port::clock_ns()) : 0;
-        const bool patient = stopped_ns == 0 || now - stopped_ns < deadline_ns;
+        const bool patient = stopped_ns == 0 || now - stopped_ns < timeout_ns;
         if (idle && (left || !patient)) {
             return did_;
         }

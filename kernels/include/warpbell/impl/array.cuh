@@ -9,7 +9,7 @@ inline namespace WARPBELL_NAMESPACE {
 template <class T, class Cache>
 template <class Group, class Move>
 WARPBELL_D status array_view<T, Cache>::each_part(const Group& group, optional<u64> index, bool stores,
-                                                  Move move, u64 deadline_ns) {
+                                                  Move move, u64 timeout_ns) {
     static_assert(Cache::reads, "pages of a write_once cache are written as a whole, through guards: "
                                 "what was in one before is not read");
     status result;
@@ -25,7 +25,7 @@ WARPBELL_D status array_view<T, Cache>::each_part(const Group& group, optional<u
         const u32 bytes = left < here ? left : here;
         const optional<u64> page = left != 0 ? optional<u64>(at >> shift) : optional<u64>();
         const auto use = [&](u8* data) { move(data + offset, done, bytes); };
-        const status said = cache_.use_each(group, page, stores, use, deadline_ns);
+        const status said = cache_.use_each(group, page, stores, use, timeout_ns);
         result = result.ok() ? said : result;
         done = said.ok() && !mutate::array_straddle_lost ? done + bytes : static_cast<u32>(sizeof(T));
         at += bytes;
@@ -36,33 +36,33 @@ WARPBELL_D status array_view<T, Cache>::each_part(const Group& group, optional<u
 template <class T, class Cache>
 template <class Group>
 WARPBELL_D status array_view<T, Cache>::try_load(const Group& group, optional<u64> index, T& value,
-                                                 u64 deadline_ns) {
+                                                 u64 timeout_ns) {
     const auto move = [&](const u8* data, u32 done, u32 bytes) {
         detail::copy_bytes(reinterpret_cast<u8*>(&value) + done, data, bytes);
     };
-    return each_part(group, index, false, move, deadline_ns);
+    return each_part(group, index, false, move, timeout_ns);
 }
 
 template <class T, class Cache>
 template <class Group>
 WARPBELL_D status array_view<T, Cache>::store(const Group& group, optional<u64> index, T value,
-                                              u64 deadline_ns) {
+                                              u64 timeout_ns) {
     const auto move = [&](u8* data, u32 done, u32 bytes) {
         detail::copy_bytes(data, reinterpret_cast<const u8*>(&value) + done, bytes);
     };
-    return each_part(group, index, true, move, deadline_ns);
+    return each_part(group, index, true, move, timeout_ns);
 }
 
 template <class T, class Cache>
 template <class Group>
 WARPBELL_D status array_view<T, Cache>::atomic_add(const Group& group, optional<u64> index, T value,
-                                                   u64 deadline_ns) {
+                                                   u64 timeout_ns) {
     static_assert(sizeof(T) == 4 || sizeof(T) == 8, "there are atomic additions of 32 and of 64 bits");
     if ((first_byte_ & (sizeof(T) - 1u)) != 0) {
         return code::misaligned;
     }
     const auto move = [&](u8* data, u32, u32) { port::add_relaxed_gpu(reinterpret_cast<T*>(data), value); };
-    return each_part(group, index, true, move, deadline_ns);
+    return each_part(group, index, true, move, timeout_ns);
 }
 
 template <class T, class Cache> WARPBELL_D T array_view<T, Cache>::operator[](u64 index) {

@@ -1,4 +1,4 @@
-// What a warp does between two looks.
+// What a warp does between two polls.
 #pragma once
 
 #include "../types.cuh"
@@ -11,7 +11,7 @@ struct eager {
     WARPBELL_D void idle() { port::pause(); }
     WARPBELL_D void busy() {}
 };
-// Waits twice as long after each look in vain, up to `most` pauses.
+// Waits twice as long after each poll in vain, up to `most` pauses.
 struct back_off {
     u32 most = 64;
     u32 now = 1;

@@ -184,7 +184,7 @@ template <u32 Slots> template <class Group> WARPBELL_D bool io_batch<Slots>::gat
 template <u32 Slots>
 template <class Warp, sharing Mode, class Retry>
 WARPBELL_D io_token io_batch<Slots>::send(const Warp& warp, session<Mode, Retry>& s, bool want,
-                                          u64 deadline_ns) const {
+                                          u64 timeout_ns) const {
     status refusal;
     sqe entry = {};
     if (want) {
@@ -204,17 +204,17 @@ WARPBELL_D io_token io_batch<Slots>::send(const Warp& warp, session<Mode, Retry>
             }
         }
     }
-    io_token token = s.queue().submit(warp, want && refusal.ok(), entry, deadline_ns);
+    io_token token = s.queue().submit(warp, want && refusal.ok(), entry, timeout_ns);
     if (!refusal.ok()) {
         token = io_token::refused(refusal);
     }
     return token;
 }
 
-// The next command of each lane; `deadline_ns` 0: too late for them.
+// The next command of each lane; `timeout_ns` 0: too late for them.
 template <u32 Slots>
 template <class Warp, sharing Mode, class Retry>
-WARPBELL_D void io_batch<Slots>::start(const Warp& warp, session<Mode, Retry>& s, u64 deadline_ns) {
+WARPBELL_D void io_batch<Slots>::start(const Warp& warp, session<Mode, Retry>& s, u64 timeout_ns) {
     const u32 command = next_ + warp.thread_rank();
     slot_ = nobody;
     if (command < commands_) {
@@ -225,8 +225,8 @@ WARPBELL_D void io_batch<Slots>::start(const Warp& warp, session<Mode, Retry>& s
             piece_ = command - port::load_relaxed_any(&shared_.first[slot]);
         }
     }
-    if (deadline_ns != 0) {
-        token_ = send(warp, s, slot_ != nobody, deadline_ns);
+    if (timeout_ns != 0) {
+        token_ = send(warp, s, slot_ != nobody, timeout_ns);
     } else if (slot_ != nobody) {
         token_ = io_token::refused(code::not_submitted);
     }
@@ -234,10 +234,10 @@ WARPBELL_D void io_batch<Slots>::start(const Warp& warp, session<Mode, Retry>& s
 
 template <u32 Slots>
 template <class Group, sharing Mode, class Retry>
-WARPBELL_D void io_batch<Slots>::submit(const Group& group, session<Mode, Retry>& s, u64 deadline_ns) {
+WARPBELL_D void io_batch<Slots>::submit(const Group& group, session<Mode, Retry>& s, u64 timeout_ns) {
     if (gather(group) && warp_ < warps_) {
         const auto& warp = detail::warp_of(group);
-        total_ns_ = s.queue().deadline(deadline_ns);
+        total_ns_ = s.queue().deadline(timeout_ns);
         begin_ns_ = warp.broadcast(port::clock_ns());
         number(warp, s);
         start(warp, s, total_ns_);

@@ -136,12 +136,12 @@ WARPBELL_CACHE_CALL(void, class Group)::fill(const Group& group, way& mine, u64 
 
 // Pages that other warps read. Nothing of this group is on its way by now. A pin keeps a phase that follows
 // `loading` from changing again.
-WARPBELL_CACHE_CALL(void, class Group, class Meanwhile)::await(const Group& group, way& mine, u64 deadline_ns,
+WARPBELL_CACHE_CALL(void, class Group, class Meanwhile)::await(const Group& group, way& mine, u64 timeout_ns,
                                                                Meanwhile& meanwhile) {
     const u64 begin_ns = port::clock_ns();
     back_off wait;
     while (group.ballot(mine.now == way::at::loading) != 0) {
-        const bool late = port::clock_ns() - begin_ns > deadline_ns;
+        const bool late = port::clock_ns() - begin_ns > timeout_ns;
         if (mine.now == way::at::loading) {
             const line_phase phase = line_bits::phase_of(lines_.state(mine.line));
             if (phase == line_phase::ready) {
@@ -178,7 +178,7 @@ WARPBELL_CACHE_CALL(void, class Group)::fetch(const Group& group, u32 away, way&
 // One try to get this lane's page pinned. `same`: the lanes that want the same page; the lowest of them does
 // it for all, and has the pin.
 WARPBELL_CACHE_CALL(auto, class Group, class Meanwhile)::attempt(const Group& group, optional<u64> page,
-                                                                 u32 same, u64 deadline_ns,
+                                                                 u32 same, u64 timeout_ns,
                                                                  Meanwhile& meanwhile) -> way {
     const bool leads = page && port::lane() == port::lowest(same);
     const u64 number = leads ? *page : 0;
@@ -192,7 +192,7 @@ WARPBELL_CACHE_CALL(auto, class Group, class Meanwhile)::attempt(const Group& gr
         fetch(group, away, mine, number);
     }
     if (group.ballot(mine.now == way::at::loading) != 0) {
-        await(group, mine, deadline_ns, meanwhile);
+        await(group, mine, timeout_ns, meanwhile);
     }
     hits_ += leads && mine.now == way::at::pinned && misses_ == misses ? 1u : 0u;
     // One lane has acquired what the others are about to read.
@@ -233,12 +233,12 @@ WARPBELL_CACHE_CALL(bool, class Group)::write_line(const Group& group, bool open
 // ---- the calls
 
 WARPBELL_CACHE_CALL(status, class Group, class Meanwhile)::hold(const Group& group, u64 page, u32& line,
-                                                                u64 deadline_ns, Meanwhile meanwhile) {
+                                                                u64 timeout_ns, Meanwhile meanwhile) {
     const status refusal = check(page, false);
     if (!refusal.ok()) {
         return refusal;
     }
-    const detail::rounds_deadline end(deadline_ns != 0 ? deadline_ns : lines_.ref().deadline_ns, true);
+    const detail::rounds_deadline end(timeout_ns != 0 ? timeout_ns : lines_.ref().timeout_ns, true);
     u64 left_ns = end.left(group);
     back_off wait;
     while (true) {
@@ -256,7 +256,7 @@ WARPBELL_CACHE_CALL(status, class Group, class Meanwhile)::hold(const Group& gro
     }
 }
 
-// What a lane is told whose page is not there once the deadline has passed, or that failed.
+// What a lane is reported whose page is not there once the deadline has passed, or that failed.
 WARPBELL_CACHE_MEMBER(status)::answer_of(const way& got) {
     return got.now == way::at::failed    ? got.answer
            : got.now == way::at::crowded ? code::no_room
@@ -265,11 +265,11 @@ WARPBELL_CACHE_MEMBER(status)::answer_of(const way& got) {
 
 WARPBELL_CACHE_CALL(status, class Group, class Use,
                     class Meanwhile)::use_each(const Group& group, optional<u64> page, bool stores, Use use,
-                                               u64 deadline_ns, Meanwhile meanwhile) {
+                                               u64 timeout_ns, Meanwhile meanwhile) {
     status result = page ? check(*page, stores) : status();
     bool open = page && result.ok();
-    const detail::rounds_deadline end(deadline_ns != 0 ? deadline_ns : lines_.ref().deadline_ns, true);
-    u64 left_ns = deadline_ns != 0 ? deadline_ns : lines_.ref().deadline_ns;
+    const detail::rounds_deadline end(timeout_ns != 0 ? timeout_ns : lines_.ref().timeout_ns, true);
+    u64 left_ns = timeout_ns != 0 ? timeout_ns : lines_.ref().timeout_ns;
     back_off wait;
     for (u32 asking = group.ballot(open); asking != 0; asking = group.ballot(open)) {
         const u64 number = open ? *page : 0;
@@ -301,16 +301,16 @@ WARPBELL_CACHE_CALL(status, class Group, class Use,
     return result;
 }
 
-WARPBELL_CACHE_CALL(status, class Group)::flush(const Group& group, u64 deadline_ns) {
+WARPBELL_CACHE_CALL(status, class Group)::flush(const Group& group, u64 timeout_ns) {
     if (!usable_) {
         return code::invalid_field;
     }
-    const detail::rounds_deadline end(deadline_ns != 0 ? deadline_ns : lines_.ref().deadline_ns, true);
+    const detail::rounds_deadline end(timeout_ns != 0 ? timeout_ns : lines_.ref().timeout_ns, true);
     status result = backing::refusal(group, source_);
     if (!result.ok()) {
         return result;
     }
-    // One lane gives back what all have stored: before any of them looks.
+    // One lane releases what all have stored: before any of them polls.
     group.sync();
     WARPBELL_NO_UNROLL
     for (u32 first = 0; first < lines_.count(); first += group.size()) {

@@ -8,82 +8,82 @@ inline namespace WARPBELL_NAMESPACE {
 
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status compare(const Group& group, session<Mode, Retry>& s, extent where, const dma_span& with,
-                          u64 deadline_ns) {
-    return detail::run_whole(group, s, opcode::compare, where, with, deadline_ns);
+                          u64 timeout_ns) {
+    return detail::run_whole(group, s, opcode::compare, where, with, timeout_ns);
 }
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status compare_each(const Group& group, session<Mode, Retry>& s, optional<extent> where,
-                               const dma_span& with, u64 deadline_ns) {
-    return detail::run_each(group, s, opcode::compare, where, with, deadline_ns);
+                               const dma_span& with, u64 timeout_ns) {
+    return detail::run_each(group, s, opcode::compare, where, with, timeout_ns);
 }
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D io_token compare_async(const Group& group, session<Mode, Retry>& s, extent where,
-                                  const dma_span& with, u64 deadline_ns) {
-    return detail::start_whole(group, s, opcode::compare, where, with, deadline_ns);
+                                  const dma_span& with, u64 timeout_ns) {
+    return detail::start_whole(group, s, opcode::compare, where, with, timeout_ns);
 }
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D io_token compare_each_async(const Group& group, session<Mode, Retry>& s, optional<extent> where,
-                                       const dma_span& with, u64 deadline_ns) {
-    return detail::start_each(group, s, opcode::compare, where, with, deadline_ns);
+                                       const dma_span& with, u64 timeout_ns) {
+    return detail::start_each(group, s, opcode::compare, where, with, timeout_ns);
 }
 template <class Group, sharing Mode, class Retry>
-WARPBELL_D status write_zeroes(const Group& group, session<Mode, Retry>& s, extent where, u64 deadline_ns) {
-    return detail::run_whole(group, s, opcode::write_zeroes, where, dma_span(), deadline_ns);
+WARPBELL_D status write_zeroes(const Group& group, session<Mode, Retry>& s, extent where, u64 timeout_ns) {
+    return detail::run_whole(group, s, opcode::write_zeroes, where, dma_span(), timeout_ns);
 }
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status write_zeroes_each(const Group& group, session<Mode, Retry>& s, optional<extent> where,
-                                    u64 deadline_ns) {
-    return detail::run_each(group, s, opcode::write_zeroes, where, dma_span(), deadline_ns);
+                                    u64 timeout_ns) {
+    return detail::run_each(group, s, opcode::write_zeroes, where, dma_span(), timeout_ns);
 }
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D io_token write_zeroes_async(const Group& group, session<Mode, Retry>& s, extent where,
-                                       u64 deadline_ns) {
-    return detail::start_whole(group, s, opcode::write_zeroes, where, dma_span(), deadline_ns);
+                                       u64 timeout_ns) {
+    return detail::start_whole(group, s, opcode::write_zeroes, where, dma_span(), timeout_ns);
 }
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D io_token write_zeroes_each_async(const Group& group, session<Mode, Retry>& s,
-                                            optional<extent> where, u64 deadline_ns) {
-    return detail::start_each(group, s, opcode::write_zeroes, where, dma_span(), deadline_ns);
+                                            optional<extent> where, u64 timeout_ns) {
+    return detail::start_each(group, s, opcode::write_zeroes, where, dma_span(), timeout_ns);
 }
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status read_fua(const Group& group, session<Mode, Retry>& s, extent from, const dma_span& to,
-                           u64 deadline_ns) {
-    return detail::run_whole(group, s, opcode::read, from, to, deadline_ns, force_unit_access);
+                           u64 timeout_ns) {
+    return detail::run_whole(group, s, opcode::read, from, to, timeout_ns, force_unit_access);
 }
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status read_fua_each(const Group& group, session<Mode, Retry>& s, optional<extent> from,
-                                const dma_span& to, u64 deadline_ns) {
-    return detail::run_each(group, s, opcode::read, from, to, deadline_ns, force_unit_access);
+                                const dma_span& to, u64 timeout_ns) {
+    return detail::run_each(group, s, opcode::read, from, to, timeout_ns, force_unit_access);
 }
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D io_token read_fua_async(const Group& group, session<Mode, Retry>& s, extent from,
-                                   const dma_span& to, u64 deadline_ns) {
-    return detail::start_whole(group, s, opcode::read, from, to, deadline_ns, force_unit_access);
+                                   const dma_span& to, u64 timeout_ns) {
+    return detail::start_whole(group, s, opcode::read, from, to, timeout_ns, force_unit_access);
 }
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D io_token read_fua_each_async(const Group& group, session<Mode, Retry>& s, optional<extent> from,
-                                        const dma_span& to, u64 deadline_ns) {
-    return detail::start_each(group, s, opcode::read, from, to, deadline_ns, force_unit_access);
+                                        const dma_span& to, u64 timeout_ns) {
+    return detail::start_each(group, s, opcode::read, from, to, timeout_ns, force_unit_access);
 }
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status write_fua(const Group& group, session<Mode, Retry>& s, extent to, const dma_span& from,
-                            u64 deadline_ns) {
-    return detail::run_whole(group, s, opcode::write, to, from, deadline_ns, force_unit_access);
+                            u64 timeout_ns) {
+    return detail::run_whole(group, s, opcode::write, to, from, timeout_ns, force_unit_access);
 }
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status write_fua_each(const Group& group, session<Mode, Retry>& s, optional<extent> to,
-                                 const dma_span& from, u64 deadline_ns) {
-    return detail::run_each(group, s, opcode::write, to, from, deadline_ns, force_unit_access);
+                                 const dma_span& from, u64 timeout_ns) {
+    return detail::run_each(group, s, opcode::write, to, from, timeout_ns, force_unit_access);
 }
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D io_token write_fua_async(const Group& group, session<Mode, Retry>& s, extent to,
-                                    const dma_span& from, u64 deadline_ns) {
-    return detail::start_whole(group, s, opcode::write, to, from, deadline_ns, force_unit_access);
+                                    const dma_span& from, u64 timeout_ns) {
+    return detail::start_whole(group, s, opcode::write, to, from, timeout_ns, force_unit_access);
 }
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D io_token write_fua_each_async(const Group& group, session<Mode, Retry>& s, optional<extent> to,
-                                         const dma_span& from, u64 deadline_ns) {
-    return detail::start_each(group, s, opcode::write, to, from, deadline_ns, force_unit_access);
+                                         const dma_span& from, u64 timeout_ns) {
+    return detail::start_each(group, s, opcode::write, to, from, timeout_ns, force_unit_access);
 }
 
 namespace detail {
@@ -129,7 +129,7 @@ WARPBELL_D sqe list_ranges(const session<Mode, Retry>& s, optional<extent> mine,
 // The entries of the list come before the doorbell as the submission entry does: a sync, then F1.
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status deallocate(const Group& group, session<Mode, Retry>& s, optional<extent> mine,
-                             const dma_span& list, u64 deadline_ns) {
+                             const dma_span& list, u64 timeout_ns) {
     const u32 ranges = group.ballot(mine.has_value());
     if (ranges == 0) {
         return status();
@@ -138,11 +138,11 @@ WARPBELL_D status deallocate(const Group& group, session<Mode, Retry>& s, option
     if (!refusal.ok()) {
         return refusal;
     }
-    return detail::run_one(group, s, detail::list_ranges(s, mine, list, ranges), deadline_ns);
+    return detail::run_one(group, s, detail::list_ranges(s, mine, list, ranges), timeout_ns);
 }
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D io_token deallocate_async(const Group& group, session<Mode, Retry>& s, optional<extent> mine,
-                                     const dma_span& list, u64 deadline_ns) {
+                                     const dma_span& list, u64 timeout_ns) {
     const u32 ranges = group.ballot(mine.has_value());
     if (ranges == 0) {
         return io_token();
@@ -151,53 +151,51 @@ WARPBELL_D io_token deallocate_async(const Group& group, session<Mode, Retry>& s
     if (!refusal.ok()) {
         return io_token::refused(refusal);
     }
-    return s.queue().submit(group, group.is_leader(), detail::list_ranges(s, mine, list, ranges),
-                            deadline_ns);
+    return s.queue().submit(group, group.is_leader(), detail::list_ranges(s, mine, list, ranges), timeout_ns);
 }
 
 template <sharing Mode, class Retry>
-WARPBELL_D status compare(session<Mode, Retry>& s, extent where, const dma_span& with, u64 deadline_ns) {
-    return compare(this_thread(), s, where, with, deadline_ns);
+WARPBELL_D status compare(session<Mode, Retry>& s, extent where, const dma_span& with, u64 timeout_ns) {
+    return compare(this_thread(), s, where, with, timeout_ns);
 }
 template <sharing Mode, class Retry>
-WARPBELL_D status write_zeroes(session<Mode, Retry>& s, extent where, u64 deadline_ns) {
-    return write_zeroes(this_thread(), s, where, deadline_ns);
+WARPBELL_D status write_zeroes(session<Mode, Retry>& s, extent where, u64 timeout_ns) {
+    return write_zeroes(this_thread(), s, where, timeout_ns);
 }
 template <sharing Mode, class Retry>
-WARPBELL_D status read_fua(session<Mode, Retry>& s, extent from, const dma_span& to, u64 deadline_ns) {
-    return read_fua(this_thread(), s, from, to, deadline_ns);
+WARPBELL_D status read_fua(session<Mode, Retry>& s, extent from, const dma_span& to, u64 timeout_ns) {
+    return read_fua(this_thread(), s, from, to, timeout_ns);
 }
 template <sharing Mode, class Retry>
-WARPBELL_D status write_fua(session<Mode, Retry>& s, extent to, const dma_span& from, u64 deadline_ns) {
-    return write_fua(this_thread(), s, to, from, deadline_ns);
+WARPBELL_D status write_fua(session<Mode, Retry>& s, extent to, const dma_span& from, u64 timeout_ns) {
+    return write_fua(this_thread(), s, to, from, timeout_ns);
 }
 template <sharing Mode, class Retry>
-WARPBELL_D status deallocate(session<Mode, Retry>& s, extent mine, const dma_span& list, u64 deadline_ns) {
-    return deallocate(this_thread(), s, optional<extent>(mine), list, deadline_ns);
+WARPBELL_D status deallocate(session<Mode, Retry>& s, extent mine, const dma_span& list, u64 timeout_ns) {
+    return deallocate(this_thread(), s, optional<extent>(mine), list, timeout_ns);
 }
 template <sharing Mode, class Retry>
 WARPBELL_D io_token compare_async(session<Mode, Retry>& s, extent where, const dma_span& with,
-                                  u64 deadline_ns) {
-    return compare_async(this_thread(), s, where, with, deadline_ns);
+                                  u64 timeout_ns) {
+    return compare_async(this_thread(), s, where, with, timeout_ns);
 }
 template <sharing Mode, class Retry>
-WARPBELL_D io_token write_zeroes_async(session<Mode, Retry>& s, extent where, u64 deadline_ns) {
-    return write_zeroes_async(this_thread(), s, where, deadline_ns);
+WARPBELL_D io_token write_zeroes_async(session<Mode, Retry>& s, extent where, u64 timeout_ns) {
+    return write_zeroes_async(this_thread(), s, where, timeout_ns);
 }
 template <sharing Mode, class Retry>
-WARPBELL_D io_token read_fua_async(session<Mode, Retry>& s, extent from, const dma_span& to,
-                                   u64 deadline_ns) {
-    return read_fua_async(this_thread(), s, from, to, deadline_ns);
+WARPBELL_D io_token read_fua_async(session<Mode, Retry>& s, extent from, const dma_span& to, u64 timeout_ns) {
+    return read_fua_async(this_thread(), s, from, to, timeout_ns);
 }
 template <sharing Mode, class Retry>
 WARPBELL_D io_token write_fua_async(session<Mode, Retry>& s, extent to, const dma_span& from,
-                                    u64 deadline_ns) {
-    return write_fua_async(this_thread(), s, to, from, deadline_ns);
+                                    u64 timeout_ns) {
+    return write_fua_async(this_thread(), s, to, from, timeout_ns);
 }
 template <sharing Mode, class Retry>
 WARPBELL_D io_token deallocate_async(session<Mode, Retry>& s, extent mine, const dma_span& list,
-                                     u64 deadline_ns) {
-    return deallocate_async(this_thread(), s, optional<extent>(mine), list, deadline_ns);
+                                     u64 timeout_ns) {
+    return deallocate_async(this_thread(), s, optional<extent>(mine), list, timeout_ns);
 }
 
 } // namespace WARPBELL_NAMESPACE

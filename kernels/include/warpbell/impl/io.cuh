@@ -129,7 +129,7 @@ namespace detail {
 
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D io_token start_each(const Group& group, session<Mode, Retry>& s, opcode op, optional<extent> where,
-                               const dma_span& data, u64 deadline_ns, u32 flags = 0) {
+                               const dma_span& data, u64 timeout_ns, u32 flags = 0) {
     const status refusal = where ? s.check(op, *where, data) : status();
     const bool want = where.has_value() && refusal.ok();
     sqe entry = {};
@@ -137,7 +137,7 @@ WARPBELL_D io_token start_each(const Group& group, session<Mode, Retry>& s, opco
         entry = s.command(op, *where, data);
         entry.dword[12] |= flags;
     }
-    io_token token = s.queue().submit(group, want, entry, deadline_ns);
+    io_token token = s.queue().submit(group, want, entry, timeout_ns);
     if (!refusal.ok() && !mutate::refusal_forgotten) {
         token = io_token::refused(refusal);
     }
@@ -194,10 +194,10 @@ template <class Group> WARPBELL_D status agree_on_data(const Group& group, statu
 
 // One command for the group; its answer in every lane.
 template <class Group, sharing Mode, class Retry>
-WARPBELL_D status run_one(const Group& group, session<Mode, Retry>& s, const sqe& entry, u64 deadline_ns) {
+WARPBELL_D status run_one(const Group& group, session<Mode, Retry>& s, const sqe& entry, u64 timeout_ns) {
     const auto make = [&](u64, status&) { return entry; };
     const lane_pieces mine = {0, group.is_leader() ? 1u : 0u, 1, false};
-    return agree(group, run_pieces(group, s, mine, make, deadline_ns).result);
+    return agree(group, run_pieces(group, s, mine, make, timeout_ns).result);
 }
 
 template <sharing Mode, class Retry> WARPBELL_D sqe flush_entry(const session<Mode, Retry>& s) {
@@ -227,7 +227,7 @@ class rounds_deadline {
 // Blocks of one I/O: those from `first` on, and behind each piece `step` further. `flags`: of dword 12.
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D lane_answer run_blocks(const Group& group, session<Mode, Retry>& s, opcode op, extent where,
-                                  const dma_span& data, const lane_pieces& mine, u64 deadline_ns, u32 flags) {
+                                  const dma_span& data, const lane_pieces& mine, u64 timeout_ns, u32 flags) {
     const auto make = [&](u64 from, status& refusal) {
         const extent part = part_of(where, from, s.max_blocks());
         const dma_span its =
@@ -240,27 +240,27 @@ WARPBELL_D lane_answer run_blocks(const Group& group, session<Mode, Retry>& s, o
         }
         return entry;
     };
-    return run_pieces(group, s, mine, make, deadline_ns);
+    return run_pieces(group, s, mine, make, timeout_ns);
 }
 
 // One I/O for the group: its pieces go to the lanes in turn.
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status run_whole(const Group& group, session<Mode, Retry>& s, opcode op, extent where,
-                            const dma_span& data, u64 deadline_ns, u32 flags = 0) {
+                            const dma_span& data, u64 timeout_ns, u32 flags = 0) {
     const status refusal = check_whole(s, op, where, data);
     if (!refusal.ok()) {
         return refusal;
     }
     const u64 first = static_cast<u64>(group.thread_rank()) * s.max_blocks();
     const lane_pieces mine = {first, where.blocks, static_cast<u64>(group.size()) * s.max_blocks(), true};
-    const lane_answer answer = run_blocks(group, s, op, where, data, mine, deadline_ns, flags);
+    const lane_answer answer = run_blocks(group, s, op, where, data, mine, timeout_ns, flags);
     group.sync(); // as agree_on_data has it
     return agree(group, answer);
 }
 
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D io_token start_whole(const Group& group, session<Mode, Retry>& s, opcode op, extent where,
-                                const dma_span& data, u64 deadline_ns, u32 flags = 0) {
+                                const dma_span& data, u64 timeout_ns, u32 flags = 0) {
     status refusal = check_whole(s, op, where, data);
     if (refusal.ok() && where.blocks > static_cast<u64>(s.max_blocks()) * group.size()) {
         refusal = code::too_large;
@@ -272,17 +272,17 @@ WARPBELL_D io_token start_whole(const Group& group, session<Mode, Retry>& s, opc
     const optional<extent> mine = piece(where, index, s.max_blocks());
     const u64 bytes = mine ? static_cast<u64>(mine->blocks) * s.block_bytes() : 0;
     const u64 step_bytes = static_cast<u64>(s.max_blocks()) * s.block_bytes();
-    return start_each(group, s, op, mine, data.subspan(index * step_bytes, bytes), deadline_ns, flags);
+    return start_each(group, s, op, mine, data.subspan(index * step_bytes, bytes), timeout_ns, flags);
 }
 
 // One I/O per lane: pieces of a lane's I/O follow each other.
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status run_each(const Group& group, session<Mode, Retry>& s, opcode op, optional<extent> where,
-                           const dma_span& data, u64 deadline_ns, u32 flags = 0) {
+                           const dma_span& data, u64 timeout_ns, u32 flags = 0) {
     const status refusal = where ? check_whole(s, op, *where, data) : status();
     const extent all = where ? *where : extent();
     const lane_pieces mine = {0, refusal.ok() ? all.blocks : 0u, s.max_blocks(), false};
-    const status result = run_blocks(group, s, op, all, data, mine, deadline_ns, flags).result;
+    const status result = run_blocks(group, s, op, all, data, mine, timeout_ns, flags).result;
     return refusal.ok() ? result : refusal;
 }
 
@@ -293,62 +293,62 @@ WARPBELL_D status run_each(const Group& group, session<Mode, Retry>& s, opcode o
 
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status read(const Group& group, session<Mode, Retry>& s, extent from, const dma_span& to,
-                       u64 deadline_ns) {
-    return detail::run_whole(group, s, opcode::read, from, to, deadline_ns);
+                       u64 timeout_ns) {
+    return detail::run_whole(group, s, opcode::read, from, to, timeout_ns);
 }
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status write(const Group& group, session<Mode, Retry>& s, extent to, const dma_span& from,
-                        u64 deadline_ns) {
-    return detail::run_whole(group, s, opcode::write, to, from, deadline_ns);
+                        u64 timeout_ns) {
+    return detail::run_whole(group, s, opcode::write, to, from, timeout_ns);
 }
 
 template <class Group, sharing Mode, class Retry>
-WARPBELL_D status flush(const Group& group, session<Mode, Retry>& s, u64 deadline_ns) {
-    return detail::run_one(group, s, detail::flush_entry(s), deadline_ns);
+WARPBELL_D status flush(const Group& group, session<Mode, Retry>& s, u64 timeout_ns) {
+    return detail::run_one(group, s, detail::flush_entry(s), timeout_ns);
 }
 template <class Group, sharing Mode, class Retry>
-WARPBELL_D io_token flush_async(const Group& group, session<Mode, Retry>& s, u64 deadline_ns) {
-    return s.queue().submit(group, group.is_leader(), detail::flush_entry(s), deadline_ns);
+WARPBELL_D io_token flush_async(const Group& group, session<Mode, Retry>& s, u64 timeout_ns) {
+    return s.queue().submit(group, group.is_leader(), detail::flush_entry(s), timeout_ns);
 }
 
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D io_token read_async(const Group& group, session<Mode, Retry>& s, extent from, const dma_span& to,
-                               u64 deadline_ns) {
-    return detail::start_whole(group, s, opcode::read, from, to, deadline_ns);
+                               u64 timeout_ns) {
+    return detail::start_whole(group, s, opcode::read, from, to, timeout_ns);
 }
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D io_token write_async(const Group& group, session<Mode, Retry>& s, extent to, const dma_span& from,
-                                u64 deadline_ns) {
-    return detail::start_whole(group, s, opcode::write, to, from, deadline_ns);
+                                u64 timeout_ns) {
+    return detail::start_whole(group, s, opcode::write, to, from, timeout_ns);
 }
 template <class Group, sharing Mode, class Retry>
-WARPBELL_D status wait(const Group& group, session<Mode, Retry>& s, io_token&& token, u64 deadline_ns) {
-    return detail::agree_on_data(group, s.queue().wait(group, move(token), deadline_ns));
+WARPBELL_D status wait(const Group& group, session<Mode, Retry>& s, io_token&& token, u64 timeout_ns) {
+    return detail::agree_on_data(group, s.queue().wait(group, move(token), timeout_ns));
 }
 
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status read_each(const Group& group, session<Mode, Retry>& s, optional<extent> from,
-                            const dma_span& to, u64 deadline_ns) {
-    return detail::run_each(group, s, opcode::read, from, to, deadline_ns);
+                            const dma_span& to, u64 timeout_ns) {
+    return detail::run_each(group, s, opcode::read, from, to, timeout_ns);
 }
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status write_each(const Group& group, session<Mode, Retry>& s, optional<extent> to,
-                             const dma_span& from, u64 deadline_ns) {
-    return detail::run_each(group, s, opcode::write, to, from, deadline_ns);
+                             const dma_span& from, u64 timeout_ns) {
+    return detail::run_each(group, s, opcode::write, to, from, timeout_ns);
 }
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D io_token read_each_async(const Group& group, session<Mode, Retry>& s, optional<extent> from,
-                                    const dma_span& to, u64 deadline_ns) {
-    return detail::start_each(group, s, opcode::read, from, to, deadline_ns);
+                                    const dma_span& to, u64 timeout_ns) {
+    return detail::start_each(group, s, opcode::read, from, to, timeout_ns);
 }
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D io_token write_each_async(const Group& group, session<Mode, Retry>& s, optional<extent> to,
-                                     const dma_span& from, u64 deadline_ns) {
-    return detail::start_each(group, s, opcode::write, to, from, deadline_ns);
+                                     const dma_span& from, u64 timeout_ns) {
+    return detail::start_each(group, s, opcode::write, to, from, timeout_ns);
 }
 template <class Group, sharing Mode, class Retry>
-WARPBELL_D status wait_each(const Group& group, session<Mode, Retry>& s, io_token&& token, u64 deadline_ns) {
-    return s.queue().wait(group, move(token), deadline_ns);
+WARPBELL_D status wait_each(const Group& group, session<Mode, Retry>& s, io_token&& token, u64 timeout_ns) {
+    return s.queue().wait(group, move(token), timeout_ns);
 }
 template <sharing Mode, class Retry>
 WARPBELL_D optional<status> try_wait(session<Mode, Retry>& s, io_token& token) {
@@ -356,31 +356,31 @@ WARPBELL_D optional<status> try_wait(session<Mode, Retry>& s, io_token& token) {
 }
 
 template <sharing Mode, class Retry>
-WARPBELL_D status read(session<Mode, Retry>& s, extent from, const dma_span& to, u64 deadline_ns) {
-    return read(this_thread(), s, from, to, deadline_ns);
+WARPBELL_D status read(session<Mode, Retry>& s, extent from, const dma_span& to, u64 timeout_ns) {
+    return read(this_thread(), s, from, to, timeout_ns);
 }
 template <sharing Mode, class Retry>
-WARPBELL_D status write(session<Mode, Retry>& s, extent to, const dma_span& from, u64 deadline_ns) {
-    return write(this_thread(), s, to, from, deadline_ns);
+WARPBELL_D status write(session<Mode, Retry>& s, extent to, const dma_span& from, u64 timeout_ns) {
+    return write(this_thread(), s, to, from, timeout_ns);
 }
-template <sharing Mode, class Retry> WARPBELL_D status flush(session<Mode, Retry>& s, u64 deadline_ns) {
-    return flush(this_thread(), s, deadline_ns);
-}
-template <sharing Mode, class Retry>
-WARPBELL_D io_token read_async(session<Mode, Retry>& s, extent from, const dma_span& to, u64 deadline_ns) {
-    return read_async(this_thread(), s, from, to, deadline_ns);
+template <sharing Mode, class Retry> WARPBELL_D status flush(session<Mode, Retry>& s, u64 timeout_ns) {
+    return flush(this_thread(), s, timeout_ns);
 }
 template <sharing Mode, class Retry>
-WARPBELL_D io_token write_async(session<Mode, Retry>& s, extent to, const dma_span& from, u64 deadline_ns) {
-    return write_async(this_thread(), s, to, from, deadline_ns);
+WARPBELL_D io_token read_async(session<Mode, Retry>& s, extent from, const dma_span& to, u64 timeout_ns) {
+    return read_async(this_thread(), s, from, to, timeout_ns);
 }
 template <sharing Mode, class Retry>
-WARPBELL_D io_token flush_async(session<Mode, Retry>& s, u64 deadline_ns) {
-    return flush_async(this_thread(), s, deadline_ns);
+WARPBELL_D io_token write_async(session<Mode, Retry>& s, extent to, const dma_span& from, u64 timeout_ns) {
+    return write_async(this_thread(), s, to, from, timeout_ns);
 }
 template <sharing Mode, class Retry>
-WARPBELL_D status wait(session<Mode, Retry>& s, io_token&& token, u64 deadline_ns) {
-    return wait(this_thread(), s, move(token), deadline_ns);
+WARPBELL_D io_token flush_async(session<Mode, Retry>& s, u64 timeout_ns) {
+    return flush_async(this_thread(), s, timeout_ns);
+}
+template <sharing Mode, class Retry>
+WARPBELL_D status wait(session<Mode, Retry>& s, io_token&& token, u64 timeout_ns) {
+    return wait(this_thread(), s, move(token), timeout_ns);
 }
 
 } // namespace WARPBELL_NAMESPACE

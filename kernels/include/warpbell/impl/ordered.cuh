@@ -107,20 +107,20 @@ WARPBELL_D optional<ordered_answer> io_order<Order, Depth, Commands>::try_take(c
 template <ordering Order, u32 Depth, u32 Commands>
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D ordered_answer io_order<Order, Depth, Commands>::take(const Group& group, session<Mode, Retry>& s,
-                                                                 u64 deadline_ns) {
+                                                                 u64 timeout_ns) {
     if (count_ == 0) {
         ordered_answer none;
         none.result = code::invalid_field;
         return none;
     }
-    pace pace(deadline_ns);
+    backoff backoff(timeout_ns);
     for (;;) {
         advance(group, s);
         const u32 k = first_done(group);
         if (k != Depth) {
             return hand_over(group, s, k);
         }
-        const progress_result did = s.queue().progress(group, pace);
+        const progress_result did = s.queue().progress(group, backoff);
         const bool lost = did == progress_result::lost && !mutate::order_ignores_loss;
         if (lost || did == progress_result::expired) {
             step(0).give_up(s, lost ? code::queue_lost : code::not_submitted);

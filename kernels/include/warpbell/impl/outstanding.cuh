@@ -42,16 +42,16 @@ WARPBELL_D any_status first_lost(queue<Mode>& q, io_token (&tokens)[Count]) {
 
 template <class Group, sharing Mode, class Retry, u32 Count>
 WARPBELL_D any_status wait_any(const Group& group, session<Mode, Retry>& s, io_token (&tokens)[Count],
-                               u64 deadline_ns) {
+                               u64 timeout_ns) {
     bool waiting = false;
     for (u32 i = 0; i < Count; ++i) {
         waiting = waiting || tokens[i].valid();
     }
     any_status mine = detail::first_answer(s.queue(), tokens);
     waiting = waiting && mine.index == any_status::none;
-    pace pace(deadline_ns);
+    backoff backoff(timeout_ns);
     while (group.ballot(waiting) != 0) {
-        const progress_result did = s.queue().progress(group, pace);
+        const progress_result did = s.queue().progress(group, backoff);
         if (!waiting) {
             continue;
         }
@@ -73,13 +73,13 @@ WARPBELL_D any_status wait_any(const Group& group, session<Mode, Retry>& s, io_t
 
 template <class Group, sharing Mode, class Retry, u32 Count>
 WARPBELL_D status wait_all(const Group& group, session<Mode, Retry>& s, io_token (&tokens)[Count],
-                           u64 deadline_ns) {
-    const detail::rounds_deadline end(s.queue().deadline(deadline_ns), Count > 1);
+                           u64 timeout_ns) {
+    const detail::rounds_deadline end(s.queue().deadline(timeout_ns), Count > 1);
     status result;
     for (u32 i = 0; i < Count; ++i) {
         // At least a nanosecond: 0 stands for the queue's own deadline.
-        const u64 left_ns = i == 0                         ? deadline_ns
-                            : mutate::all_deadlines_add_up ? s.queue().deadline(deadline_ns)
+        const u64 left_ns = i == 0                         ? timeout_ns
+                            : mutate::all_deadlines_add_up ? s.queue().deadline(timeout_ns)
                                                            : end.left(group);
         const status answer = s.queue().wait(group, move(tokens[i]), left_ns != 0 || i == 0 ? left_ns : 1u);
         const bool worse = answer.buffer_in_use() && !result.buffer_in_use() && !mutate::all_in_use_hidden;

@@ -49,9 +49,9 @@ template <class Group> WARPBELL_D status agree(const Group& group, const lane_an
 template <class Group, sharing Mode, class Retry, class Make> class piece_loop {
   public:
     WARPBELL_D piece_loop(const Group& group, session<Mode, Retry>& s, const lane_pieces& mine,
-                          const Make& make, u64 deadline_ns)
-        : group_(group), s_(s), make_(make), mine_(mine), pace_(deadline_ns), deadline_ns_(deadline_ns),
-          tries_(group, s, deadline_ns) {}
+                          const Make& make, u64 timeout_ns)
+        : group_(group), s_(s), make_(make), mine_(mine), backoff_(timeout_ns), timeout_ns_(timeout_ns),
+          tries_(group, s, timeout_ns) {}
 
     WARPBELL_D lane_answer run() {
         bool on = true;
@@ -78,14 +78,14 @@ template <class Group, sharing Mode, class Retry, class Make> class piece_loop {
             return;
         }
         if (mutate::deadline_of_each_round) {
-            pace_ = pace(deadline_ns_);
+            backoff_ = backoff(timeout_ns_);
         }
         status refusal;
         sqe entry = {};
         if (want) {
             entry = make_(mine_.next, refusal);
         }
-        io_token sent = s_.queue().submit(group_, want && refusal.ok(), entry, pace_);
+        io_token sent = s_.queue().submit(group_, want && refusal.ok(), entry, backoff_);
         if (want) {
             token_ = refusal.ok() || mutate::refusal_forgotten ? move(sent) : io_token::refused(refusal);
         }
@@ -97,7 +97,7 @@ template <class Group, sharing Mode, class Retry, class Make> class piece_loop {
         const bool more = is_left() && (!waits || mine_.end - mine_.next > mine_.step);
         status said;
         const bool stops = more && !(waits && mutate::pieces_in_rounds);
-        const progress_result did = s_.queue().wait_some(group_, token_, said, stops, pace_);
+        const progress_result did = s_.queue().wait_some(group_, token_, said, stops, backoff_);
         bool answered = waits && !token_.valid();
         const bool lost = Retry::enabled && group_.ballot(answered && said.is(code::queue_lost)) != 0;
         if (lost && token_.in_flight()) { // the others have met the loss in their submissions
@@ -106,7 +106,7 @@ template <class Group, sharing Mode, class Retry, class Make> class piece_loop {
         }
         const bool on = tries_.follow(group_, answered, said);
         if (lost) {
-            pace_ = pace(tries_.left_ns(port::clock_ns()));
+            backoff_ = backoff(tries_.left_ns(port::clock_ns()));
         }
         if (answered && !tries_.again(said)) {
             if (answer_.result.ok() && !said.ok()) {
@@ -131,8 +131,8 @@ template <class Group, sharing Mode, class Retry, class Make> class piece_loop {
     session<Mode, Retry>& s_;
     const Make& make_;
     lane_pieces mine_;
-    pace pace_;
-    const u64 deadline_ns_;
+    backoff backoff_;
+    const u64 timeout_ns_;
     attempts<Group, Mode, Retry> tries_;
     io_token token_;
     lane_answer answer_ = {status(), 0};
@@ -140,8 +140,8 @@ template <class Group, sharing Mode, class Retry, class Make> class piece_loop {
 
 template <class Group, sharing Mode, class Retry, class Make>
 WARPBELL_D lane_answer run_pieces(const Group& group, session<Mode, Retry>& s, const lane_pieces& mine,
-                                  const Make& make, u64 deadline_ns) {
-    return piece_loop<Group, Mode, Retry, Make>(group, s, mine, make, deadline_ns).run();
+                                  const Make& make, u64 timeout_ns) {
+    return piece_loop<Group, Mode, Retry, Make>(group, s, mine, make, timeout_ns).run();
 }
 
 } // namespace detail

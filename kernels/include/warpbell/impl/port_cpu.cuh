@@ -197,7 +197,7 @@ WARPBELL_PORT u32 cas_relaxed_sys(u32* p, u32 expected, u32 desired) {
 // ---- copies into a block's shared memory, which go on by themselves --------------------------------
 
 // As on a GPU a copy is begun, and its data is there once it was found to be done; here whoever began it
-// copies when it looks. The end of what was not ordered before the copy is not seen by it.
+// copies when it polls. The end of what was not ordered before the copy is not seen by it.
 struct alignas(16) copy_barrier {
     const u8* from;
     u8* to;

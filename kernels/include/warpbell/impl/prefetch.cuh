@@ -77,7 +77,7 @@ WARPBELL_PREFETCH_CALL(void, class Group)::close(const Group& group, u32 which, 
 
 // The group wants the pages of these slots: those on their way it waits for.
 WARPBELL_PREFETCH_CALL(void, class Group)::meet(const Group& group, u32 wanted) {
-    // A wait collects when it is worth the cost, which is late while others are on their way: so first look
+    // A wait collects when it is worth the cost, which is late while others are on their way: so first poll
     // by look.
     const detail::rounds_deadline eager(eager_ns, (wanted & flying_) != 0);
     while ((wanted & flying_) != 0 && eager.left(group) != 0) {
@@ -225,7 +225,7 @@ WARPBELL_PREFETCH_CALL(void, class Group)::expire(const Group& group) {
 WARPBELL_PREFETCH_CALL(void, class Group)::close_gone(const Group& group) {
     const u32 here = held_ & ~flying_;
     if (here != 0 && !mutate::prefetch_slot_kept) {
-        group.sync(); // one lane gives back what all have used
+        group.sync(); // one lane releases what all have used
         const bool waits = in(here) && cache_.lines_.is_ahead(slot_.line, slot_.generation);
         close(group, here & ~group.ballot(waits), false);
     }
@@ -323,7 +323,7 @@ WARPBELL_PREFETCH_CALL(void, class Group)::observe_each(const Group& group, opti
 
 // ---- the calls
 
-WARPBELL_PREFETCH_CALL(status, class Group)::hold(const Group& group, u64 page, u32& line, u64 deadline_ns) {
+WARPBELL_PREFETCH_CALL(status, class Group)::hold(const Group& group, u64 page, u32& line, u64 timeout_ns) {
     const bool fresh = page != recent_ && page < pages();
     if (fresh) {
         collect(group);
@@ -334,7 +334,7 @@ WARPBELL_PREFETCH_CALL(status, class Group)::hold(const Group& group, u64 page, 
             collect(group);
         }
     };
-    const status said = cache_.hold(group, page, line, deadline_ns, meanwhile);
+    const status said = cache_.hold(group, page, line, timeout_ns, meanwhile);
     if (fresh) {
         observe(group, page);
     }
@@ -342,7 +342,7 @@ WARPBELL_PREFETCH_CALL(status, class Group)::hold(const Group& group, u64 page, 
 }
 
 WARPBELL_PREFETCH_CALL(status, class Group, class Use)::use_each(const Group& group, optional<u64> page,
-                                                                 bool stores, Use use, u64 deadline_ns) {
+                                                                 bool stores, Use use, u64 timeout_ns) {
     const optional<u64> inside = page && *page < pages() ? page : optional<u64>();
     const bool fresh = group.ballot(inside && *inside != recent_) != 0;
     if (fresh) {
@@ -354,7 +354,7 @@ WARPBELL_PREFETCH_CALL(status, class Group, class Use)::use_each(const Group& gr
             collect(group);
         }
     };
-    const status said = cache_.use_each(group, page, stores, use, deadline_ns, meanwhile);
+    const status said = cache_.use_each(group, page, stores, use, timeout_ns, meanwhile);
     if (fresh) {
         observe_each(group, inside);
     }

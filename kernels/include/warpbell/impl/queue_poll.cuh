@@ -6,22 +6,22 @@
 namespace warpbell {
 inline namespace WARPBELL_NAMESPACE {
 
-constexpr u64 fallback_deadline_ns = 30ull * 1000 * 1000 * 1000;
+constexpr u64 fallback_timeout_ns = 30ull * 1000 * 1000 * 1000;
 
-template <sharing Mode> WARPBELL_D u64 queue<Mode>::deadline(u64 deadline_ns) const {
-    const u64 wait_ns = deadline_ns ? deadline_ns : ref_.deadline_ns;
-    return wait_ns ? wait_ns : fallback_deadline_ns;
+template <sharing Mode> WARPBELL_D u64 queue<Mode>::deadline(u64 timeout_ns) const {
+    const u64 wait_ns = timeout_ns ? timeout_ns : ref_.timeout_ns;
+    return wait_ns ? wait_ns : fallback_timeout_ns;
 }
 
 // Slow path, in one of polls_per_clock polls: the clock; and in one of polls_per_state, or at the deadline,
 // whether the host has given the queue up. That is a trip to host memory, and most answers come sooner.
-template <sharing Mode> WARPBELL_D bool queue<Mode>::clock_says_stop(pace& pace, bool& lost) {
+template <sharing Mode> WARPBELL_D bool queue<Mode>::clock_says_stop(backoff& backoff, bool& lost) {
     const u64 now = port::clock_ns();
-    if (pace.end_ns_ == 0) {
-        pace.end_ns_ = now + deadline(pace.deadline_ns_);
+    if (backoff.end_ns_ == 0) {
+        backoff.end_ns_ = now + deadline(backoff.timeout_ns_);
     }
-    const bool late = !mutate::no_deadline && now >= pace.end_ns_;
-    if (late || ((pace.polls_ + port::polls_per_clock / 2u) & (port::polls_per_state() - 1u)) == 0) {
+    const bool late = !mutate::no_deadline && now >= backoff.end_ns_;
+    if (late || ((backoff.polls_ + port::polls_per_clock / 2u) & (port::polls_per_state() - 1u)) == 0) {
         lost = !mutate::lost_ignored && port::load_relaxed_sys(&host()->state) != WARPBELL_QUEUE_RUNNING;
     }
     return late;
@@ -36,36 +36,36 @@ template <sharing Mode> WARPBELL_D void queue<Mode>::close() {
 
 // Shared: takes the lock if its word still holds `seen`, in which it is free. Acquire: the earlier
 // holder's head and words before ours.
-template <sharing Mode> WARPBELL_D bool queue<Mode>::take_lock(u64 seen, pace& pace) {
+template <sharing Mode> WARPBELL_D bool queue<Mode>::take_lock(u64 seen, backoff& backoff) {
     const bool took =
         mutate::no_lock || port::cas_acquire_gpu(&state()->reap, seen, seen | WARPBELL_REAP_LOCK) == seen;
-    pace.reported_ = took ? seen & ~WARPBELL_REAP_LOCK : pace.reported_;
+    backoff.reported_ = took ? seen & ~WARPBELL_REAP_LOCK : backoff.reported_;
     return took;
 }
 
 // Shared: whether this group polls the ring for all who wait. It does while it holds the lock; the others
 // poll their own words, in the GPU's memory, until it leaves.
-template <sharing Mode> WARPBELL_D bool queue<Mode>::become_poller(pace& pace) {
+template <sharing Mode> WARPBELL_D bool queue<Mode>::become_poller(backoff& backoff) {
     static_assert(is_shared, "an exclusive queue has no lock");
-    if (pace.is_poller_) {
+    if (backoff.is_poller_) {
         return true;
     }
     const u64 seen = port::load_relaxed_gpu(&state()->reap);
-    if (((seen & WARPBELL_REAP_LOCK) != 0 && !mutate::no_lock) || !take_lock(seen, pace)) {
+    if (((seen & WARPBELL_REAP_LOCK) != 0 && !mutate::no_lock) || !take_lock(seen, backoff)) {
         return false;
     }
-    pace.is_poller_ = true;
-    pace.head_ = static_cast<u32>(port::load_relaxed_gpu(&state()->head));
+    backoff.is_poller_ = true;
+    backoff.head_ = static_cast<u32>(port::load_relaxed_gpu(&state()->head));
     return true;
 }
 
 // Before a group does anything but wait: another one may poll the ring. Its leader alone is a poller.
 // `fenced`: it has fenced since it last collected.
-template <sharing Mode> WARPBELL_D void queue<Mode>::release_poller(pace& pace, bool fenced) {
+template <sharing Mode> WARPBELL_D void queue<Mode>::release_poller(backoff& backoff, bool fenced) {
     if constexpr (is_shared) {
-        if (pace.is_poller_ && !mutate::lock_kept) {
-            pace.is_poller_ = pace.owes_room_ = false;
-            publish_room(pace.reported_, fenced);
+        if (backoff.is_poller_ && !mutate::lock_kept) {
+            backoff.is_poller_ = backoff.owes_room_ = false;
+            publish_room(backoff.reported_, fenced);
         }
     }
 }
@@ -81,44 +81,44 @@ template <sharing Mode> WARPBELL_D void queue<Mode>::publish_room(u64 reap, bool
 }
 
 // Counts a poll.
-template <sharing Mode> WARPBELL_D bool queue<Mode>::clock_is_due(pace& pace) {
-    pace.polls_ = (pace.polls_ + 1u) & (port::polls_per_state() - 1u);
-    return (pace.polls_ & (port::polls_per_clock - 1u)) == port::polls_per_clock / 2u;
+template <sharing Mode> WARPBELL_D bool queue<Mode>::clock_is_due(backoff& backoff) {
+    backoff.polls_ = (backoff.polls_ + 1u) & (port::polls_per_state() - 1u);
+    return (backoff.polls_ & (port::polls_per_clock - 1u)) == port::polls_per_clock / 2u;
 }
 
 // By a poller that goes on polling: others may have the room that its last report made. One that leaves gives
 // it with the lock.
-template <sharing Mode> WARPBELL_D void queue<Mode>::give_room(pace& pace) {
-    if (pace.owes_room_) {
-        pace.owes_room_ = false;
-        publish_room(pace.reported_ | WARPBELL_REAP_LOCK, false);
+template <sharing Mode> WARPBELL_D void queue<Mode>::give_room(backoff& backoff) {
+    if (backoff.owes_room_) {
+        backoff.owes_room_ = false;
+        publish_room(backoff.reported_ | WARPBELL_REAP_LOCK, false);
     }
 }
 
 // By the leader: what its group does next. `reap`: it polls the ring, from the index on.
-template <sharing Mode> WARPBELL_D u32 queue<Mode>::poll_once(pace& pace) {
-    if (pace.final_) {
+template <sharing Mode> WARPBELL_D u32 queue<Mode>::poll_once(backoff& backoff) {
+    if (backoff.final_) {
         return pack(step::expired);
     }
     port::count_poll();
-    if (port::polls_per_clock != 0 && clock_is_due(pace)) {
+    if (port::polls_per_clock != 0 && clock_is_due(backoff)) {
         bool lost = false;
-        pace.final_ = clock_says_stop(pace, lost); // the last poll collects whatever there is
+        backoff.final_ = clock_says_stop(backoff, lost); // the last poll collects whatever there is
         if (lost) {
             close();
             return pack(step::lost);
         }
     }
     if constexpr (is_shared) {
-        give_room(pace);
-        return become_poller(pace) ? pack(step::reap, 0, pace.head_) : pack(step::others);
+        give_room(backoff);
+        return become_poller(backoff) ? pack(step::reap, 0, backoff.head_) : pack(step::others);
     } else {
         return at_.outstanding != 0 ? pack(step::reap, 0, reaped()) : pack(step::idle);
     }
 }
 
 // Whether its group has something to see, or nothing that a leader could find out alone.
-template <sharing Mode> WARPBELL_D bool queue<Mode>::has_news(pace& pace, u32 next) const {
+template <sharing Mode> WARPBELL_D bool queue<Mode>::has_news(backoff& backoff, u32 next) const {
     if (kind_of(next) == step::reap) {
         return ready(next);
     }
@@ -127,33 +127,33 @@ template <sharing Mode> WARPBELL_D bool queue<Mode>::has_news(pace& pace, u32 ne
     }
     // Others have collected since: perhaps what this group waits for.
     const u32 head = static_cast<u32>(port::load_relaxed_gpu(&state()->head));
-    const bool moved = head != pace.head_;
-    pace.head_ = head;
+    const bool moved = head != backoff.head_;
+    backoff.head_ = head;
     return moved;
 }
 
 // The same, after a pause if the last poll found nothing. Where a warp's collectives cost more than many
 // polls, the leader polls alone first.
-template <sharing Mode> WARPBELL_D u32 queue<Mode>::leader_poll(pace& pace, bool in_submit) {
-    if (pace.empty_polls_ != 0) {
-        port::pause_longer(pace.empty_polls_);
+template <sharing Mode> WARPBELL_D u32 queue<Mode>::leader_poll(backoff& backoff, bool in_submit) {
+    if (backoff.empty_polls_ != 0) {
+        port::pause_longer(backoff.empty_polls_);
     }
-    const bool gives_up =
-        in_submit ? mutate::no_reap_in_submit : mutate::try_once && (pace.polls_ != 0 || pace.end_ns_ != 0);
+    const bool gives_up = in_submit ? mutate::no_reap_in_submit
+                                    : mutate::try_once && (backoff.polls_ != 0 || backoff.end_ns_ != 0);
     if (gives_up) {
         return pack(step::others);
     }
-    const bool was_poller = pace.is_poller_;
-    u32 next = poll_once(pace);
-    for (u32 n = 1; n < port::polls_alone() && !pace.final_ && !has_news(pace, next); ++n) {
+    const bool was_poller = backoff.is_poller_;
+    u32 next = poll_once(backoff);
+    for (u32 n = 1; n < port::polls_alone() && !backoff.final_ && !has_news(backoff, next); ++n) {
         port::pause();
-        next = poll_once(pace);
+        next = poll_once(backoff);
     }
     if (in_submit && mutate::deadline_ignored_in_submit && kind_of(next) == step::expired) {
-        pace.final_ = false;
+        backoff.final_ = false;
         next = pack(step::idle);
     }
-    // Between this group's last look at its words and the lock, the poller before may have answered it. Of an
+    // Between this group's last poll at its words and the lock, the poller before may have answered it. Of an
     // exclusive queue there is no poller before.
     return is_shared && kind_of(next) == step::reap && !was_poller ? next | pack(step::idle, 1, 0) : next;
 }
@@ -161,8 +161,9 @@ template <sharing Mode> WARPBELL_D u32 queue<Mode>::leader_poll(pace& pace, bool
 // One poll of the group, and all that it leads to.
 template <sharing Mode>
 template <class Group>
-WARPBELL_D typename queue<Mode>::step queue<Mode>::poll_ring(const Group& group, pace& pace, bool in_submit) {
-    const u32 next = group.broadcast(group.is_leader() ? leader_poll(pace, in_submit) : 0u);
+WARPBELL_D typename queue<Mode>::step queue<Mode>::poll_ring(const Group& group, backoff& backoff,
+                                                             bool in_submit) {
+    const u32 next = group.broadcast(group.is_leader() ? leader_poll(backoff, in_submit) : 0u);
     const bool is_new = is_shared && count_of(next) != 0;
     step found = kind_of(next);
     if (is_new) {
@@ -170,13 +171,13 @@ WARPBELL_D typename queue<Mode>::step queue<Mode>::poll_ring(const Group& group,
     }
     if (found == step::reap) {
         // Who wants room also has what was collected before reported.
-        const bool any = collect(group, next, true, in_submit, pace);
+        const bool any = collect(group, next, true, in_submit, backoff);
         found = any ? step::reap : is_new && !mutate::words_not_read_again ? step::others : step::idle;
     }
     const u32 longest = found == step::others ? port::longest_pause : 1u;
-    pace.empty_polls_ = found == step::reap           ? 0u
-                        : pace.empty_polls_ < longest ? pace.empty_polls_ + 1u
-                                                      : longest;
+    backoff.empty_polls_ = found == step::reap              ? 0u
+                           : backoff.empty_polls_ < longest ? backoff.empty_polls_ + 1u
+                                                            : longest;
     return found;
 }
 

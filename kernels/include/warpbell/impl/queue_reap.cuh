@@ -29,7 +29,7 @@ WARPBELL_D bool queue<Mode>::deliver(u32 cid, u32 wire_status, bool repeated, u3
         port::issued_with_last(is_shared); // of the view
         const u32 armed = port::load_relaxed_gpu(w);
         port::issued_with_last(false);
-        if (armed & WARPBELL_WORD_PENDING || mutate::spurious_accepted) {
+        if (armed & WARPBELL_SLOT_PENDING || mutate::spurious_accepted) {
             port::store_relaxed_gpu(w, (armed & ~0xffffu) | wire_status);
             return true;
         }
@@ -140,7 +140,8 @@ WARPBELL_D void queue<Mode>::deliver_run(const this_thread_t&, u32 first, u32 ru
 // lock, where there is one. `report_all`: all that was collected is reported to the controller.
 template <sharing Mode>
 template <class Group>
-WARPBELL_D bool queue<Mode>::collect(const Group& group, u32 from, bool keep, bool report_all, pace& pace) {
+WARPBELL_D bool queue<Mode>::collect(const Group& group, u32 from, bool keep, bool report_all,
+                                     backoff& backoff) {
     const u32 begin = from & index_bits, most = group.size() * detail::entries_per_lane<Group>;
     u64 entry[detail::entries_per_lane<Group>];
     const bool always = !keep || report_all;
@@ -163,7 +164,7 @@ WARPBELL_D bool queue<Mode>::collect(const Group& group, u32 from, bool keep, bo
     } while (most < batch_max && run == most && count < batch_max);
     if (count != 0 || always) {
         trace_reap(group.thread_rank() == 0, begin, count, surplus);
-        finish_collect(group, now, count, surplus, keep, report_all, pace);
+        finish_collect(group, now, count, surplus, keep, report_all, backoff);
     }
     if (is_shared && surplus != 0) {
         group.sync(); // the leader's sum before any lane's next comparison
@@ -185,8 +186,10 @@ template <sharing Mode> WARPBELL_D void queue<Mode>::report(bool leader) {
 template <sharing Mode>
 template <class Group>
 WARPBELL_D void queue<Mode>::finish_collect(const Group& group, const view& now, u32 count, u32 surplus,
-                                            bool keep, bool report_all, pace& pace) {
-    const u32 batch = mutate::lazy_cq_too_late ? 1u << ref_.cq_shift : report_all ? 1u : ref_.told_threshold;
+                                            bool keep, bool report_all, backoff& backoff) {
+    const u32 batch = mutate::lazy_cq_too_late ? 1u << ref_.cq_shift
+                      : report_all             ? 1u
+                                               : ref_.cq_doorbell_batch;
     if constexpr (!is_shared) {
         at_.outstanding -= count - surplus;
         at_.unreported += count;
@@ -195,17 +198,17 @@ WARPBELL_D void queue<Mode>::finish_collect(const Group& group, const view& now,
             report(group.is_leader());
         }
     } else if (group.is_leader()) {
-        report_if_due(now, count, surplus, keep, report_all, batch, pace);
+        report_if_due(now, count, surplus, keep, report_all, batch, backoff);
     }
 }
 
 // Shared: by the lock's holder, who alone writes what is reported.
 template <sharing Mode>
 WARPBELL_D void queue<Mode>::report_if_due(const view& now, u32 count, u32 surplus, bool keep,
-                                           bool report_all, u32 batch, pace& pace) {
-    const u64 reported = pace.reported_;
+                                           bool report_all, u32 batch, backoff& backoff) {
+    const u64 reported = backoff.reported_;
     // No more lies between the two than 32 bits can count.
-    const u64 head = reported + (pace.head_ - static_cast<u32>(reported)) + count;
+    const u64 head = reported + (backoff.head_ - static_cast<u32>(reported)) + count;
     // Little room is left: who comes next would wait for room that there is. Low halves suffice: what is
     // reserved and not reported is less than a ring.
     const u32 reserved = static_cast<u32>(now.ticket - reported);
@@ -213,36 +216,36 @@ WARPBELL_D void queue<Mode>::report_if_due(const view& now, u32 count, u32 surpl
     if (count != 0 || !keep) { // a poller without room comes here again and again
         port::store_relaxed_gpu(&state()->head, head);
     }
-    pace.head_ = static_cast<u32>(head);
+    backoff.head_ = static_cast<u32>(head);
     if (surplus != 0) {
         port::store_relaxed_gpu(&state()->surplus, now.surplus + surplus);
     }
     const u32 unreported = static_cast<u32>(head - reported) - now.surplus - surplus;
     const bool due = unreported >= (scarce ? 1u : batch) || surplus != 0;
     if (due) {
-        if (mutate::told_early) {
+        if (mutate::reported_early) {
             port::store_release_gpu(&state()->reap, (reported + unreported) | WARPBELL_REAP_LOCK);
         }
         ring_cq(static_cast<u32>(reported) + now.surplus, static_cast<u32>(head));
     }
-    pace.reported_ = reported + (due ? unreported : 0u);
-    pace.owes_room_ = pace.owes_room_ || due;
+    backoff.reported_ = reported + (due ? unreported : 0u);
+    backoff.owes_room_ = backoff.owes_room_ || due;
     if (!keep) {
-        publish_room(pace.reported_, false);
+        publish_room(backoff.reported_, false);
     } else if (report_all) {
-        give_room(pace);
+        give_room(backoff);
     }
 }
 
-// One poll of a waiter. For lanes with a seat: a waiter has one, or every token of its group has an answer at
-// once.
+// One poll of a waiter. For lanes with a hazard slot: a waiter has one, or every token of its group has an
+// answer at once.
 template <sharing Mode>
 template <class Group>
-WARPBELL_D typename queue<Mode>::step queue<Mode>::advance(const Group& group, pace& pace) {
+WARPBELL_D typename queue<Mode>::step queue<Mode>::advance(const Group& group, backoff& backoff) {
     if (quarantine_ != 0) {
         rescan_quarantine();
     }
-    const step did = poll_ring(group, pace, false);
+    const step did = poll_ring(group, backoff, false);
     if (did == step::lost) {
         refusal_ = status(code::queue_lost).bits;
     }
@@ -273,19 +276,19 @@ template <sharing Mode> WARPBELL_D bool queue<Mode>::has_answer() const {
 
 template <sharing Mode>
 template <class Group>
-WARPBELL_D progress_result queue<Mode>::progress(const Group& group, pace& pace, u32 polls) {
+WARPBELL_D progress_result queue<Mode>::progress(const Group& group, backoff& backoff, u32 polls) {
     if ((refusal_ & page_only) != 0) {
         return progress_result::lost;
     }
     progress_result result = progress_result::idle;
-    const bool is_new = pace.end_ns_ == 0;
+    const bool is_new = backoff.end_ns_ == 0;
     WARPBELL_NO_UNROLL
     for (u32 n = 0; n < polls; ++n) {
-        // A pace may live for this call alone: its last poll asks the host for the queue's state.
+        // A backoff may live for this call alone: its last poll asks the host for the queue's state.
         if (is_new && n != 0 && n + 1u == polls && result == progress_result::idle) {
-            pace.polls_ = port::polls_per_state() - port::polls_per_clock / 2u - 1u;
+            backoff.polls_ = port::polls_per_state() - port::polls_per_clock / 2u - 1u;
         }
-        const step did = advance(group, pace);
+        const step did = advance(group, backoff);
         if (did == step::expired || did == step::lost) {
             result = did == step::lost ? progress_result::lost : progress_result::expired;
             break;
@@ -301,16 +304,16 @@ WARPBELL_D progress_result queue<Mode>::progress(const Group& group, pace& pace,
             break;
         }
     }
-    release_poller(pace, false);
+    release_poller(backoff, false);
     return result;
 }
 
 template <sharing Mode>
 template <class Group>
 WARPBELL_D progress_result queue<Mode>::reap(const Group& group) {
-    pace pace;
+    backoff backoff;
     u32 next = pack(step::idle);
-    // Of an exclusive queue without a seat nothing is outstanding.
+    // Of an exclusive queue without a hazard slot nothing is outstanding.
     if (group.is_leader() && !(is_shared && (refusal_ & page_only) != 0)) {
         if constexpr (is_shared) {
             // The lock only where there is something: a poll that finds nothing costs no atomic. The head may
@@ -318,9 +321,9 @@ WARPBELL_D progress_result queue<Mode>::reap(const Group& group) {
             const u64 seen = port::load_relaxed_gpu(&state()->reap);
             const u64* head = &state()->head;
             if ((seen & WARPBELL_REAP_LOCK) == 0 && ready(static_cast<u32>(port::load_relaxed_gpu(head))) &&
-                take_lock(seen, pace)) {
-                pace.head_ = static_cast<u32>(port::load_relaxed_gpu(head));
-                next = pack(step::reap, 0, pace.head_);
+                take_lock(seen, backoff)) {
+                backoff.head_ = static_cast<u32>(port::load_relaxed_gpu(head));
+                next = pack(step::reap, 0, backoff.head_);
             }
         } else if (at_.outstanding != 0 && ready(static_cast<u32>(reaped()))) {
             next = pack(step::reap, 0, reaped());
@@ -333,7 +336,7 @@ WARPBELL_D progress_result queue<Mode>::reap(const Group& group) {
     if (is_shared) {
         group.sync(); // the leader's acquire of the lock covers every lane's words
     }
-    (void)collect(group, next, mutate::lock_kept, false, pace);
+    (void)collect(group, next, mutate::lock_kept, false, backoff);
     return progress_result::reaped;
 }
 

@@ -43,7 +43,7 @@ template <sharing Mode> WARPBELL_D void queue<Mode>::rescan_quarantine() {
 // ---- reserve, write, publish ---------------------------------------------------------------------------
 
 // One attempt, by the leader: takes what fits of n slots, but at least `least`. Only what has room is
-// reserved: a ticket cannot be given back, so its holder must not have to wait for the controller.
+// reserved: a ticket cannot be released, so its holder must not have to wait for the controller.
 template <sharing Mode> WARPBELL_D u32 queue<Mode>::reserve(u32 n, u32 least) {
     static_assert(is_shared, "an exclusive queue has no ticket");
     u64* ticket = &state()->ticket;
@@ -68,9 +68,10 @@ template <sharing Mode> WARPBELL_D u32 queue<Mode>::reserve(u32 n, u32 least) {
         if (mutate::closed_ignored ? room_of(t) < static_cast<int64_t>(n) : t + n > at_.limit) {
             // The only source of room: completions reaped and reported. Acquire: the controller has fetched
             // the entries that are about to be overwritten, which the reaper learnt before it released this.
-            at_.limit = (port::load_acquire_gpu(mutate::head_without_told ? &state()->head : &state()->reap) &
-                         ~WARPBELL_REAP_LOCK) +
-                        cap();
+            at_.limit =
+                (port::load_acquire_gpu(mutate::head_without_reported ? &state()->head : &state()->reap) &
+                 ~WARPBELL_REAP_LOCK) +
+                cap();
             if (mutate::closed_ignored ? room_of(t) < static_cast<int64_t>(least)
                                        : t + (least - 1u) >= at_.limit) {
                 const u64 newest = port::load_relaxed_gpu(ticket);
@@ -102,21 +103,21 @@ WARPBELL_D u32 queue<Mode>::ask_for_room(const Group& group, u32 n, bool whole) 
     } else {
         // All lanes have the counters: no broadcast.
         const u32 free = cap() - at_.outstanding;
-        if (!mutate::head_without_told && free - at_.unreported < n && at_.unreported != 0) {
+        if (!mutate::head_without_reported && free - at_.unreported < n && at_.unreported != 0) {
             report(group.is_leader());
         }
-        const u32 unreported = mutate::head_without_told ? 0 : at_.unreported;
+        const u32 unreported = mutate::head_without_reported ? 0 : at_.unreported;
         const u32 room = mutate::no_room_check ? n : free - unreported;
         return room >= (whole ? n : 1u) ? pack(step::granted, room < n ? room : n, at_.tail)
                                         : pack(step::idle);
     }
 }
 
-// Arms the completion word, then stores the entry: 16 dwords, each of them defined.
+// Arms the completion slot, then stores the entry: 16 dwords, each of them defined.
 template <sharing Mode> WARPBELL_D void queue<Mode>::write_entry(u32 index, u32 k, const sqe& entry) {
     if (!mutate::word_not_armed) {
         port::store_relaxed_gpu(word(lane_id_, k),
-                                generation_ << WARPBELL_WORD_GENERATION_SHIFT | WARPBELL_WORD_PENDING);
+                                generation_ << WARPBELL_SLOT_GENERATION_SHIFT | WARPBELL_SLOT_PENDING);
     }
     u32* slot =
         reinterpret_cast<u32*>(ref_.sq) + static_cast<u64>(port::low_bits(index, ref_.sq_shift)) * 16u;
@@ -228,7 +229,7 @@ template <sharing Mode> WARPBELL_D void queue<Mode>::withdraw(u32 k, status why,
     if (k == no_id) {
         return;
     }
-    give_back(k);
+    release(k);
     token = io_token::refused(why);
 }
 
@@ -254,8 +255,8 @@ WARPBELL_D io_token queue<Mode>::try_submit(const Group& group, bool want, const
 
 template <sharing Mode>
 template <class Group>
-WARPBELL_D io_token queue<Mode>::submit_all(const Group& group, bool want, const sqe& entry, pace& patience,
-                                            bool whole) {
+WARPBELL_D io_token queue<Mode>::submit_all(const Group& group, bool want, const sqe& entry,
+                                            backoff& patience, bool whole) {
     u32 k = want ? take_id() : no_id;
     io_token token;
     if (want) {
@@ -299,23 +300,23 @@ WARPBELL_D io_token queue<Mode>::submit_all(const Group& group, bool want, const
 
 template <sharing Mode>
 template <class Group>
-WARPBELL_D io_token queue<Mode>::submit(const Group& group, bool want, const sqe& entry, pace& pace) {
-    return submit_all(group, want, entry, pace, false);
+WARPBELL_D io_token queue<Mode>::submit(const Group& group, bool want, const sqe& entry, backoff& backoff) {
+    return submit_all(group, want, entry, backoff, false);
 }
 
 template <sharing Mode>
 template <class Group>
-WARPBELL_D io_token queue<Mode>::submit(const Group& group, bool want, const sqe& entry, u64 deadline_ns) {
-    pace pace(deadline_ns);
-    return submit_all(group, want, entry, pace, false);
+WARPBELL_D io_token queue<Mode>::submit(const Group& group, bool want, const sqe& entry, u64 timeout_ns) {
+    backoff backoff(timeout_ns);
+    return submit_all(group, want, entry, backoff, false);
 }
 
 template <sharing Mode>
 template <class Group>
 WARPBELL_D io_token queue<Mode>::submit_whole(const Group& group, bool want, const sqe& entry,
-                                              u64 deadline_ns) {
-    pace pace(deadline_ns);
-    return submit_all(group, want, entry, pace, true);
+                                              u64 timeout_ns) {
+    backoff backoff(timeout_ns);
+    return submit_all(group, want, entry, backoff, true);
 }
 
 } // namespace WARPBELL_NAMESPACE

@@ -23,7 +23,7 @@ template <sharing Mode> WARPBELL_D bool queue<Mode>::settle(io_token& token, sta
     const u32 w = port::load_relaxed_gpu(word(lane_id_, k));
     // A copy of a token whose command was answered: never a wait, and never an answer.
     const bool recycled =
-        (w >> WARPBELL_WORD_GENERATION_SHIFT) != token.generation() && !mutate::token_of_recycled_id;
+        (w >> WARPBELL_SLOT_GENERATION_SHIFT) != token.generation() && !mutate::token_of_recycled_id;
     const bool stale = (recycled || ((free_ | quarantine_) >> k & 1u)) && !mutate::stale_token_accepted;
     if (!stale && is_pending(w)) {
         return false;
@@ -32,7 +32,7 @@ template <sharing Mode> WARPBELL_D bool queue<Mode>::settle(io_token& token, sta
     if (!stale) {
         // Only here does an id that was in flight become free: its owner has seen its completion.
         free_ |= mutate::free_by_other ? (1u << ref_.token_shift) - 1u : 1u << k;
-        trace_complete(wire_cid(k), token.generation(), w & WARPBELL_WORD_STATUS);
+        trace_complete(wire_cid(k), token.generation(), w & WARPBELL_SLOT_STATUS);
     }
     if (stale || !mutate::status_twice) {
         token.reset();
@@ -104,14 +104,14 @@ WARPBELL_D optional<status> queue<Mode>::try_wait(const Group& group, io_token& 
 template <sharing Mode>
 template <bool Some, class Group>
 WARPBELL_D progress_result queue<Mode>::wait_until(const Group& group, io_token& token, status& result,
-                                                   bool more, pace& pace) {
+                                                   bool more, backoff& backoff) {
     bool waiting = Some ? token.valid() && !settle(token, result) : !settle(token, result);
-    // Lanes that can go on. Without a seat there is nothing to poll.
+    // Lanes that can go on. Without a hazard slot there is nothing to poll.
     u32 free = Some ? group.ballot(!waiting && more && (refusal_ & page_only) == 0) : 0;
     step did = step::idle;
     while ((free | group.ballot(waiting)) != 0) {
         do { // again and again, for as long as the group waits: nobody wakes it up
-            did = advance(group, pace);
+            did = advance(group, backoff);
         } while (did == step::idle && free == 0);
         if (waiting) {
             waiting = !settle(token, result);
@@ -126,12 +126,12 @@ WARPBELL_D progress_result queue<Mode>::wait_until(const Group& group, io_token&
         }
     }
     if (mutate::no_fence_unlock) {
-        release_poller(pace, true);
+        release_poller(backoff, true);
     }
     if (is_shared) {
         port::fence_gpu_group(group.is_leader()); // F4, once for all; and F6 of a poller that leaves
     }
-    release_poller(pace, true);
+    release_poller(backoff, true);
     return did == step::expired ? progress_result::expired
            : did == step::lost  ? progress_result::lost
                                 : progress_result::reaped;
@@ -140,16 +140,16 @@ WARPBELL_D progress_result queue<Mode>::wait_until(const Group& group, io_token&
 template <sharing Mode>
 template <class Group>
 WARPBELL_D progress_result queue<Mode>::wait_some(const Group& group, io_token& token, status& result,
-                                                  bool more, pace& pace) {
-    return wait_until<true>(group, token, result, more, pace);
+                                                  bool more, backoff& backoff) {
+    return wait_until<true>(group, token, result, more, backoff);
 }
 
 template <sharing Mode>
 template <class Group>
-WARPBELL_D status queue<Mode>::wait(const Group& group, io_token&& token, u64 deadline_ns) {
+WARPBELL_D status queue<Mode>::wait(const Group& group, io_token&& token, u64 timeout_ns) {
     status result;
-    pace pace(deadline_ns);
-    (void)wait_until<false>(group, token, result, false, pace);
+    backoff backoff(timeout_ns);
+    (void)wait_until<false>(group, token, result, false, backoff);
     return result;
 }
 

@@ -167,7 +167,7 @@ WARPBELL_D void io_request<Commands>::advance(const Group& group, session<Mode, 
     const bool starved = !patient && pending() && !is_sent() && s.queue().free_ids() == 0 && !in_flight();
     if (group.ballot(starved) != 0) {
         // Perhaps commands that timed out have completed since: that gives their ids back.
-        pace look;
+        backoff look;
         (void)s.queue().reap(group);
         (void)s.queue().progress(group, look);
     }
@@ -249,13 +249,13 @@ WARPBELL_D bool is_answered(const Group& group, const io_request<Commands>& requ
 // Until all lanes are done, or nothing more is to be waited for.
 template <class Group, sharing Mode, class Retry, u32 Commands>
 WARPBELL_D void complete(const Group& group, session<Mode, Retry>& s, io_request<Commands>& request,
-                         pace& pace) {
+                         backoff& backoff) {
     for (;;) {
         request.advance(group, s);
         if (group.ballot(!request.is_done()) == 0) {
             return;
         }
-        const progress_result did = s.queue().progress(group, pace);
+        const progress_result did = s.queue().progress(group, backoff);
         if (did == progress_result::lost || did == progress_result::expired) {
             const bool lost = did == progress_result::lost;
             request.give_up(s, lost ? code::queue_lost : code::not_submitted);
@@ -346,9 +346,9 @@ WARPBELL_D optional<status> try_wait(const Group& group, session<Mode, Retry>& s
 }
 template <class Group, sharing Mode, class Retry, u32 Commands>
 WARPBELL_D status wait(const Group& group, session<Mode, Retry>& s, io_request<Commands>& request,
-                       u64 deadline_ns) {
-    pace pace(deadline_ns);
-    detail::complete(group, s, request, pace);
+                       u64 timeout_ns) {
+    backoff backoff(timeout_ns);
+    detail::complete(group, s, request, backoff);
     return request.finish(group, s);
 }
 template <class Group, sharing Mode, class Retry, u32 Commands>

@@ -20,8 +20,8 @@ template <class Group, sharing Mode, class Retry, bool Enabled = Retry::enabled>
 
 template <class Group, sharing Mode, class Retry> class attempts<Group, Mode, Retry, true> {
   public:
-    WARPBELL_D attempts(const Group& group, session<Mode, Retry>& s, u64 deadline_ns)
-        : s_(s), begin_ns_(group.broadcast(port::clock_ns())), total_ns_(s.queue().deadline(deadline_ns)),
+    WARPBELL_D attempts(const Group& group, session<Mode, Retry>& s, u64 timeout_ns)
+        : s_(s), begin_ns_(group.broadcast(port::clock_ns())), total_ns_(s.queue().deadline(timeout_ns)),
           left_(s.retries().most) {}
 
     // Whether the lane's command may be submitted now.
@@ -61,7 +61,7 @@ template <class Group, sharing Mode, class Retry> class attempts<Group, Mode, Re
         if (s_.retries().most == 0) {
             return false;
         }
-        const status back = s_.reattach(group, left_ns(group.broadcast(port::clock_ns())));
+        const status back = s_.switch_to_successor(group, left_ns(group.broadcast(port::clock_ns())));
         if (lost) {
             is_lost_ = true;
             due_ = back.ok() && left_ != 0 ? at(0) : never;
@@ -104,11 +104,11 @@ template <class Group, sharing Mode, class Retry> class attempts<Group, Mode, Re
 // submitted again, and waited for.
 template <class Group, sharing Mode, class Retry> class retrying {
   public:
-    WARPBELL_D retrying(const Group& group, session<Mode, Retry>& s, u64 deadline_ns)
-        : group_(group), s_(s), tries_(group, s, deadline_ns) {}
+    WARPBELL_D retrying(const Group& group, session<Mode, Retry>& s, u64 timeout_ns)
+        : group_(group), s_(s), tries_(group, s, timeout_ns) {}
 
     // What is to be answered for a command that got `answer` first. Lanes without `want` take part.
-    // `start(want, deadline_ns)` submits one for each lane with `want`, and returns its token.
+    // `start(want, timeout_ns)` submits one for each lane with `want`, and returns its token.
     template <class Start> WARPBELL_D status run(bool want, status answer, Start start) {
         bool on = tries_.follow(group_, want, answer);
         bool again = want && tries_.again(answer);

@@ -18,13 +18,13 @@ inline namespace WARPBELL_NAMESPACE {
 namespace detail {
 
 // A copy on the chip that takes this long will never be done.
-constexpr u64 copy_deadline_ns = 1000000000;
+constexpr u64 copy_timeout_ns = 1000000000;
 
 template <sharing Mode, class Retry>
 template <class Warp>
 WARPBELL_D io_token tile_source<session<Mode, Retry>>::start(const Warp& warp, source_type& s,
                                                              const warpbell_tile_step& step,
-                                                             const dma_span& to, u64 deadline_ns, status&) {
+                                                             const dma_span& to, u64 timeout_ns, status&) {
     const u32 rank = warp.thread_rank(), most = s.max_blocks();
     const extent row{lba(step.first_block + (step.rows == 1u ? 0 : rank * step.row_stride)), step.blocks};
     optional<extent> mine;
@@ -44,7 +44,7 @@ WARPBELL_D io_token tile_source<session<Mode, Retry>>::start(const Warp& warp, s
     }
     const u64 bytes = mine ? static_cast<u64>(mine->blocks) * s.block_bytes() : 0;
     const dma_span part = to.subspan(static_cast<u64>(offset) * s.block_bytes(), bytes);
-    return start_each(warp, s, opcode::read, mine, part, deadline_ns);
+    return start_each(warp, s, opcode::read, mine, part, timeout_ns);
 }
 
 template <sharing Mode, class Retry>
@@ -64,7 +64,7 @@ template <class Warp>
 WARPBELL_D io_token tile_source<volume<Mode, Members, Map, Retry>>::start(const Warp& warp, source_type& v,
                                                                           const warpbell_tile_step& step,
                                                                           const volume_span& to,
-                                                                          u64 deadline_ns, status& said) {
+                                                                          u64 timeout_ns, status& said) {
     const bool whole = step.rows == 1u;
     const u32 row = whole ? 0 : warp.thread_rank();
     const u64 bytes = static_cast<u64>(step.blocks) * v.block_bytes();
@@ -72,7 +72,7 @@ WARPBELL_D io_token tile_source<volume<Mode, Members, Map, Retry>>::start(const 
     if (row < step.rows) {
         mine = extent{lba(step.first_block + row * step.row_stride), step.blocks};
     }
-    said = v.run(warp, opcode::read, mine, to.subspan(row * bytes, bytes), whole, deadline_ns);
+    said = v.run(warp, opcode::read, mine, to.subspan(row * bytes, bytes), whole, timeout_ns);
     return io_token();
 }
 
@@ -126,7 +126,7 @@ WARPBELL_STREAM(status)::in_ring(const warpbell_tile_step& step) const {
 
 // A slot that an SSD may still write to stays as it is, whatever the step is.
 WARPBELL_STREAM_CALL(void, class Warp)::start(const Warp& warp, const warpbell_tile_step& step,
-                                              u64 deadline_ns) {
+                                              u64 timeout_ns) {
     if (step.slot < Slots) {
         status said = result_of(step.slot);
         if (!said.buffer_in_use() || mutate::stream_slot_in_use_taken) {
@@ -136,9 +136,9 @@ WARPBELL_STREAM_CALL(void, class Warp)::start(const Warp& warp, const warpbell_t
         if (said.ok()) {
             while (!mutate::stream_starved && settled_ + 1u < committed_ &&
                    warp.ballot(backing::starved(source_)) != 0) {
-                settle(warp, deadline_ns);
+                settle(warp, timeout_ns);
             }
-            token = backing::start(warp, source_, step, slot(step.slot), deadline_ns, said);
+            token = backing::start(warp, source_, step, slot(step.slot), timeout_ns, said);
         }
         shared_.tokens[step.slot][port::lane()] = token.bits();
         shared_.said[step.slot][port::lane()] = said.bits;
@@ -159,7 +159,7 @@ WARPBELL_STREAM_CALL(status, class Group)::producer_acquire(const Group&) {
     return status();
 }
 
-WARPBELL_STREAM_CALL(status, class Group)::producer_commit(const Group& group, u64 deadline_ns) {
+WARPBELL_STREAM_CALL(status, class Group)::producer_commit(const Group& group, u64 timeout_ns) {
     if (acquired_ == committed_) {
         return code::invalid_field;
     }
@@ -167,7 +167,7 @@ WARPBELL_STREAM_CALL(status, class Group)::producer_commit(const Group& group, u
     if (!is_resident(next)) {
         ++loads_;
         if (detail::warp_rank_of(group) == 0) {
-            start(detail::warp_of(group), next, deadline_ns);
+            start(detail::warp_of(group), next, timeout_ns);
         }
     }
     return status();
@@ -185,9 +185,9 @@ WARPBELL_STREAM_CALL(bool, class Warp)::look(const Warp& warp, u32 slot) {
 }
 
 // The load's answer: one for all lanes, which all may read what each of them was told of.
-WARPBELL_STREAM_CALL(void, class Warp)::finish(const Warp& warp, u32 slot, u64 deadline_ns) {
+WARPBELL_STREAM_CALL(void, class Warp)::finish(const Warp& warp, u32 slot, u64 timeout_ns) {
     io_token token = io_token::from_bits(shared_.tokens[slot][port::lane()]);
-    const u64 wait_ns = mutate::stream_waits_for_ever ? ~0ull >> 2 : deadline_ns;
+    const u64 wait_ns = mutate::stream_waits_for_ever ? ~0ull >> 2 : timeout_ns;
     const status last = backing::finish(warp, source_, move(token), wait_ns);
     const status mine = last.ok() ? status::from_bits(shared_.said[slot][port::lane()]) : last;
     const status all = detail::agree_on_data(warp, mine);
@@ -197,15 +197,15 @@ WARPBELL_STREAM_CALL(void, class Warp)::finish(const Warp& warp, u32 slot, u64 d
 }
 
 // The load of the next step that has none, where the step has a load.
-WARPBELL_STREAM_CALL(void, class Warp)::settle(const Warp& warp, u64 deadline_ns) {
+WARPBELL_STREAM_CALL(void, class Warp)::settle(const Warp& warp, u64 timeout_ns) {
     const warpbell_tile_step next = step(settled_++);
     if (!is_resident(next) && next.slot < Slots) {
-        finish(warp, next.slot, deadline_ns);
+        finish(warp, next.slot, timeout_ns);
     }
 }
 
 // Steps up to `end` have their answers afterwards, and as many behind them as are done. In every thread.
-WARPBELL_STREAM_CALL(void, class Group)::take_loads(const Group& group, u32 end, u64 deadline_ns) {
+WARPBELL_STREAM_CALL(void, class Group)::take_loads(const Group& group, u32 end, u64 timeout_ns) {
     if (detail::warp_rank_of(group) == 0) {
         const auto& warp = detail::warp_of(group);
         WARPBELL_NO_UNROLL
@@ -215,7 +215,7 @@ WARPBELL_STREAM_CALL(void, class Group)::take_loads(const Group& group, u32 end,
             if (settled_ >= end && loads && !look(warp, found.slot)) {
                 break;
             }
-            settle(warp, deadline_ns);
+            settle(warp, timeout_ns);
         }
         if (warp.is_leader()) {
             port::store_relaxed_any(&shared_.loaded, settled_);
@@ -260,7 +260,7 @@ WARPBELL_STREAM_CALL(status, class Group)::await_copy(const Group& group, u32 st
                 port::store_relaxed_any(&shared_.late, 1);
                 break;
             }
-            over = port::clock_ns() - begin > detail::copy_deadline_ns;
+            over = port::clock_ns() - begin > detail::copy_timeout_ns;
             port::pause();
         }
         parity_ ^= bit;
@@ -272,12 +272,12 @@ WARPBELL_STREAM_CALL(status, class Group)::await_copy(const Group& group, u32 st
 
 // ---- consuming
 
-WARPBELL_STREAM_CALL(stream_tile, class Group)::consumer_wait(const Group& group, u64 deadline_ns) {
+WARPBELL_STREAM_CALL(stream_tile, class Group)::consumer_wait(const Group& group, u64 timeout_ns) {
     if (waited_ == committed_ || waited_ == released_ + Stages) {
         const status why = waited_ == committed_ ? code::invalid_field : code::no_room;
         return stream_tile(warpbell_tile_step(), nullptr, 0, why);
     }
-    take_loads(group, waited_ + 1u, deadline_ns);
+    take_loads(group, waited_ + 1u, timeout_ns);
     begin_copies(group);
     const u32 at = waited_++;
     const warpbell_tile_step found = step(at);
@@ -297,14 +297,14 @@ WARPBELL_STREAM_CALL(status, class Group)::consumer_release(const Group&) {
     return status();
 }
 
-WARPBELL_STREAM_CALL(status, class Group, class Use)::for_each(const Group& group, Use use, u64 deadline_ns) {
+WARPBELL_STREAM_CALL(status, class Group, class Use)::for_each(const Group& group, Use use, u64 timeout_ns) {
     status worst;
     WARPBELL_NO_UNROLL
     while (released_ < schedule_.steps()) {
         while (producer_acquire(group).ok()) {
-            (void)producer_commit(group, deadline_ns);
+            (void)producer_commit(group, timeout_ns);
         }
-        const stream_tile tile = consumer_wait(group, deadline_ns);
+        const stream_tile tile = consumer_wait(group, timeout_ns);
         if (tile.result().is(code::invalid_field) && waited_ == released_) {
             return tile.result(); // a schedule that nothing can follow
         }
@@ -315,8 +315,8 @@ WARPBELL_STREAM_CALL(status, class Group, class Use)::for_each(const Group& grou
     return worst;
 }
 
-WARPBELL_STREAM_CALL(status, class Group)::detach(const Group& group, u64 deadline_ns) {
-    take_loads(group, committed_, deadline_ns);
+WARPBELL_STREAM_CALL(status, class Group)::detach(const Group& group, u64 timeout_ns) {
+    take_loads(group, committed_, timeout_ns);
     status worst;
     WARPBELL_NO_UNROLL
     for (u32 at = waited_; at < committed_; ++at) {
@@ -333,7 +333,7 @@ WARPBELL_STREAM_CALL(status, class Group)::detach(const Group& group, u64 deadli
             port::copy_close(&shared_.barriers[i]);
         }
     }
-    return mutate::stream_left_untold ? status() : worst;
+    return mutate::stream_left_unreported ? status() : worst;
 }
 
 #undef WARPBELL_STREAM_CALL

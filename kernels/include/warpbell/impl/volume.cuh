@@ -16,13 +16,13 @@ inline namespace WARPBELL_NAMESPACE {
 
 namespace detail {
 
-// Waits for commands that were started. A session with a policy has `start(want, deadline_ns)` called again.
+// Waits for commands that were started. A session with a policy has `start(want, timeout_ns)` called again.
 template <class Group, sharing Mode, class Retry, class Start>
 WARPBELL_D status finish(const Group& group, session<Mode, Retry>& s, bool want, io_token&& token,
-                         Start start, u64 deadline_ns) {
-    const status first = s.queue().wait(group, move(token), deadline_ns);
+                         Start start, u64 timeout_ns) {
+    const status first = s.queue().wait(group, move(token), timeout_ns);
     if constexpr (Retry::enabled) {
-        return retrying<Group, Mode, Retry>(group, s, deadline_ns).run(want, first, start);
+        return retrying<Group, Mode, Retry>(group, s, timeout_ns).run(want, first, start);
     } else {
         return first;
     }
@@ -118,13 +118,13 @@ WARPBELL_VOLUME_MEMBER(status)::settle(u32 mask, u32 done, status answer) const 
 // for. Returns the members that did it. `answer`: of one that did not, first of all one that may still use
 // the buffer.
 WARPBELL_VOLUME_CALL(u32, class Group, class Start)::run_on(const Group& group, u32 mask, Start start,
-                                                            u64 deadline_ns, status& answer) {
+                                                            u64 timeout_ns, status& answer) {
     io_token tokens[Members];
     WARPBELL_NO_UNROLL
     for (u32 m = 0; m < ref_.member_count; ++m) {
         const bool want = (mask >> m & 1u) != 0;
         if (group.ballot(want) != 0) {
-            tokens[m] = start(m, want, deadline_ns);
+            tokens[m] = start(m, want, timeout_ns);
         }
     }
     u32 done = 0;
@@ -135,7 +135,7 @@ WARPBELL_VOLUME_CALL(u32, class Group, class Start)::run_on(const Group& group, 
             continue;
         }
         const auto again = [&](bool now, u64 left_ns) { return start(m, now, left_ns); };
-        const status said = detail::finish(group, sessions_[m], want, move(tokens[m]), again, deadline_ns);
+        const status said = detail::finish(group, sessions_[m], want, move(tokens[m]), again, timeout_ns);
         if (want && said.ok()) {
             done |= 1u << m;
         } else if (want) {
@@ -151,7 +151,7 @@ WARPBELL_VOLUME_CALL(u32, class Group, class Start)::run_on(const Group& group, 
 // answered well; one whose controller may still write the buffer ends it.
 WARPBELL_VOLUME_CALL(status, class Group)::move_part(const Group& group, opcode op,
                                                      const detail::volume_part& part, const volume_span& data,
-                                                     u64 deadline_ns) {
+                                                     u64 timeout_ns) {
     const u64 bytes = static_cast<u64>(part.blocks) << ref_.block_shift;
     const bool picks = op == opcode::read && replicated();
     const auto start = [&](u32 m, bool want, u64 left_ns) {
@@ -165,7 +165,7 @@ WARPBELL_VOLUME_CALL(status, class Group)::move_part(const Group& group, opcode 
     while (group.ballot(go) != 0) {
         const u32 mask = go ? members_for(op, part, tried) : 0;
         status answer;
-        const u32 done = run_on(group, mask, start, deadline_ns, answer);
+        const u32 done = run_on(group, mask, start, timeout_ns, answer);
         for (u32 m = 0; m < ref_.member_count; ++m) {
             const u32 counted = mutate::failed_bytes_counted ? mask : done;
             const u64 moved = (counted >> m & 1u) != 0 ? bytes : 0;
@@ -185,10 +185,10 @@ WARPBELL_VOLUME_CALL(status, class Group)::move_part(const Group& group, opcode 
 // ---- I/Os
 
 WARPBELL_VOLUME_CALL(status, class Group)::run(const Group& group, opcode op, optional<extent> where,
-                                               const volume_span& data, bool whole, u64 deadline_ns) {
+                                               const volume_span& data, bool whole, u64 timeout_ns) {
     status result = where ? check(*where, data) : status();
-    deadline_ns = sessions_[0].queue().deadline(deadline_ns);
-    const detail::rounds_deadline end(deadline_ns, true);
+    timeout_ns = sessions_[0].queue().deadline(timeout_ns);
+    const detail::rounds_deadline end(timeout_ns, true);
     u64 index = whole ? group.thread_rank() : 0;
     while (true) {
         const bool open = where.has_value() && result.ok();
@@ -196,7 +196,7 @@ WARPBELL_VOLUME_CALL(status, class Group)::run(const Group& group, opcode op, op
         if (group.ballot(part.blocks != 0) == 0) {
             return result;
         }
-        const u64 left_ns = replicated() ? deadline_ns : end.left(group);
+        const u64 left_ns = replicated() ? timeout_ns : end.left(group);
         if (left_ns == 0) {
             return whole || part.blocks != 0 ? status(code::not_submitted) : result;
         }
@@ -207,7 +207,7 @@ WARPBELL_VOLUME_CALL(status, class Group)::run(const Group& group, opcode op, op
     }
 }
 
-WARPBELL_VOLUME_CALL(status, class Group)::flush(const Group& group, u64 deadline_ns) {
+WARPBELL_VOLUME_CALL(status, class Group)::flush(const Group& group, u64 timeout_ns) {
     if (!usable_) {
         return code::invalid_field;
     }
@@ -219,7 +219,7 @@ WARPBELL_VOLUME_CALL(status, class Group)::flush(const Group& group, u64 deadlin
     };
     const u32 mask = !group.is_leader() ? 0 : mutate::one_ssd_flushed ? 1u : replicated() ? present() : all();
     status answer;
-    const u32 done = run_on(group, mask, start, deadline_ns, answer);
+    const u32 done = run_on(group, mask, start, timeout_ns, answer);
     return detail::agree(group, settle(mask, done, answer));
 }
 
@@ -307,7 +307,7 @@ WARPBELL_VOLUME_CALL(optional<status>, class Group)::try_finish(const Group& gro
 }
 
 WARPBELL_VOLUME_CALL(status, class Group)::finish(const Group& group, detail::member_read&& read,
-                                                  u64 deadline_ns) {
+                                                  u64 timeout_ns) {
     status said;
     const bool any = read.in_flight();
     WARPBELL_NO_UNROLL
@@ -320,7 +320,7 @@ WARPBELL_VOLUME_CALL(status, class Group)::finish(const Group& group, detail::me
         if (mine) {
             token = warpbell::move(read.token);
         }
-        const status answer = sessions_[m].queue().wait(group, warpbell::move(token), deadline_ns);
+        const status answer = sessions_[m].queue().wait(group, warpbell::move(token), timeout_ns);
         said = mine ? answer : said;
     }
     if (any) {

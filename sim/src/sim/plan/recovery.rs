@@ -24,9 +24,9 @@ impl Plan {
             tries: one(&[1, 2, 3, 4]),
             ask_again: one(&[0, 1, 1]),
             retry: one(&[0, 1]),
-            reattach: deadline * one(&[1, 8, 40]),
+            switch_to_successor: deadline * one(&[1, 8, 40]),
             patience: one(&[1, 4, 16]),
-            spares: one(&[0, 1, 2, 2, 4]),
+            replacement_queues: one(&[0, 1, 2, 2, 4]),
             step: one(&[5_000, 20_000, 50_000]),
             resets: one(&[1, 4, 16, 16]),
             look: one(&[4, 16, 16, 64]),
@@ -60,7 +60,7 @@ impl Plan {
     pub fn kernel_flags(&self) -> u32 {
         let flag = |on: u64, flag: u32| if on == 0 { 0 } else { flag };
         self.flags as u32
-            | flag(self.recovery, kernel::REATTACH)
+            | flag(self.recovery, kernel::SWITCH_TO_SUCCESSOR)
             | flag(self.ask_again, kernel::ASK_AGAIN)
             | flag(self.retry, kernel::RETRY)
     }
@@ -86,7 +86,7 @@ impl Plan {
     }
 
     /// What one look may take at most: all its steps, one after the other, and again after a reset.
-    pub fn look_limit(&self) -> Duration {
+    pub fn poll_limit(&self) -> Duration {
         let policy = self.recovery_policy();
         let queue = policy.settle + policy.delete + policy.replace;
         let look = policy.abort + policy.reset + policy.event_limit;
@@ -95,12 +95,12 @@ impl Plan {
 
     /// What any trouble may take, from alarm to successor, with as many resets as there may be.
     pub fn ladder_limit(&self) -> Duration {
-        self.look_limit() * (self.resets as u32 + 2)
+        self.poll_limit() * (self.resets as u32 + 2)
     }
 
     /// Deadline of the wait for a successor.
-    pub fn reattach_limit(&self) -> Duration {
-        Duration::from_micros(self.reattach)
+    pub fn successor_limit(&self) -> Duration {
+        Duration::from_micros(self.switch_to_successor)
     }
 
     /// Deadline of an admin command of the recovery.

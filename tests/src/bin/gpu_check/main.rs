@@ -16,7 +16,7 @@ use clap::Parser;
 use warpbell::Target;
 
 use report::Report;
-use run::Bed;
+use run::Fixture;
 
 /// Checks Warpbell on a GPU, and measures it.
 #[derive(Debug, Parser)]
@@ -75,14 +75,14 @@ fn main() -> ExitCode {
 fn execute(options: &Options, checks: &[run::Check], figures: &[run::Figure]) -> anyhow::Result<Report> {
     // What a check panics with is reported with the check.
     std::panic::set_hook(Box::new(|_| {}));
-    let bed = Bed::new(options.target, options.quick, options.seconds)?;
-    let mut report = Report::new(&bed);
+    let fixture = Fixture::new(options.target, options.quick, options.seconds)?;
+    let mut report = Report::new(&fixture);
     report.print_head();
     for check in checks.iter().filter(|check| check.name.contains(&options.only)) {
-        report.add_check(check.run(&bed));
+        report.add_check(check.run(&fixture));
     }
     for figure in figures.iter().filter(|figure| figure.name.contains(&options.only)) {
-        report.add_figure(figure.run(&bed));
+        report.add_figure(figure.run(&fixture));
     }
     report.print_end();
     anyhow::ensure!(!report.is_empty(), "nothing has '{}' in its name; --list shows the names", options.only);

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Context;
 use serde::Serialize;
 
-use crate::run::{Bed, Skipped};
+use crate::run::{Fixture, Skipped};
 
 /// Name and version of the document's form.
 const SCHEMA: &str = "warpbell.gpu-check/1";
@@ -120,14 +120,14 @@ pub struct Report {
 }
 
 impl Report {
-    pub fn new(bed: &Bed) -> Report {
+    pub fn new(fixture: &Fixture) -> Report {
         Report {
             schema: SCHEMA,
             warpbell: env!("CARGO_PKG_VERSION"),
-            target: bed.target.to_string(),
-            target_name: bed.target_name.clone(),
-            hardware_figures: bed.is_hardware(),
-            quick: bed.quick,
+            target: fixture.target.to_string(),
+            target_name: fixture.target_name.clone(),
+            hardware_figures: fixture.is_hardware(),
+            quick: fixture.quick,
             checks: Vec::new(),
             figures: Vec::new(),
         }

@@ -11,7 +11,7 @@ use crate::report::{CheckResult, FigureResult, Outcome, Row};
 use warpbell::test_hooks::TestSsd;
 
 /// What checks and figures run on.
-pub struct Bed {
+pub struct Fixture {
     pub target: Target,
     /// What the target calls itself.
     pub target_name: String,
@@ -19,15 +19,15 @@ pub struct Bed {
     pub seconds: f64,
 }
 
-impl Bed {
+impl Fixture {
     /// Finds out whether the target is here at all.
-    pub fn new(target: Target, quick: bool, seconds: f64) -> anyhow::Result<Bed> {
+    pub fn new(target: Target, quick: bool, seconds: f64) -> anyhow::Result<Fixture> {
         anyhow::ensure!(seconds > 0.0 && seconds <= 600.0, "--seconds {seconds}: from above 0 to 600");
         let target_name = match target.open()?.gpu() {
             None => "CPU executor".to_owned(),
             Some(gpu) => describe(gpu.info()),
         };
-        Ok(Bed { target, target_name, quick, seconds })
+        Ok(Fixture { target, target_name, quick, seconds })
     }
 
     /// A soft controller.
@@ -64,7 +64,7 @@ impl Bed {
         if self.quick { (full / 8).max(1) } else { full }
     }
 
-    /// Whether figures are those of a GPU, and not of the CPU or of a stand-in for a driver.
+    /// Whether figures are those of a GPU, and not of the CPU or of a fake driver.
     pub fn is_hardware(&self) -> bool {
         self.on_gpu() && !self.target_name.contains("no GPU")
     }
@@ -86,7 +86,7 @@ fn describe(info: &GpuInfo) -> String {
 }
 
 /// Does not hold: an error. Does hold: what was done, in a line. `Skipped` where it cannot be tried here.
-pub type Run = fn(&Bed) -> anyhow::Result<String>;
+pub type Run = fn(&Fixture) -> anyhow::Result<String>;
 
 /// Why a check was not run.
 #[derive(Debug, thiserror::Error)]
@@ -102,13 +102,13 @@ pub struct Check {
 /// Something that is measured.
 pub struct Figure {
     pub name: &'static str,
-    pub body: fn(&Bed) -> anyhow::Result<Vec<Row>>,
+    pub body: fn(&Fixture) -> anyhow::Result<Vec<Row>>,
 }
 
 impl Check {
-    pub fn run(&self, bed: &Bed) -> CheckResult {
+    pub fn run(&self, fixture: &Fixture) -> CheckResult {
         let begin = Instant::now();
-        let outcome = match guarded(|| (self.body)(bed)) {
+        let outcome = match guarded(|| (self.body)(fixture)) {
             Ok(text) => Outcome::Passed(text),
             Err(error) => Outcome::of(&error),
         };
@@ -117,8 +117,8 @@ impl Check {
 }
 
 impl Figure {
-    pub fn run(&self, bed: &Bed) -> FigureResult {
-        match guarded(|| (self.body)(bed)) {
+    pub fn run(&self, fixture: &Fixture) -> FigureResult {
+        match guarded(|| (self.body)(fixture)) {
             Ok(rows) => FigureResult { name: self.name, rows, outcome: Outcome::Passed(String::new()) },
             Err(error) => FigureResult { name: self.name, rows: Vec::new(), outcome: Outcome::of(&error) },
         }

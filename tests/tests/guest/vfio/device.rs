@@ -8,12 +8,12 @@ use warpbell_hw::{BASE_PAGE, Device, DeviceKind, DmaBuffer, InterruptError, Rese
 use warpbell_nvme::register::{Cap, Cc, Vs, offset};
 use warpbell_vfio::{Backend, PciDevice, PciOptions, fault_in};
 
-use super::bed::*;
+use super::fixture::*;
 
 #[test]
 fn a_function_is_opened_once_and_answers() {
-    let Some(bed) = Bed::new() else { return };
-    let bdf = bed.ssd("WARP0");
+    let Some(fixture) = Fixture::new() else { return };
+    let bdf = fixture.ssd("WARP0");
     let device = open(bdf);
     assert_eq!((device.info().name, device.info().kind), (bdf.to_string(), DeviceKind::Pcie));
     assert_eq!(device.route().backend, Backend::Type1);
@@ -46,8 +46,8 @@ fn faults_of(access: impl Fn()) -> u64 {
 
 #[test]
 fn pages_of_a_bar_are_there_once_touched_and_after_a_reset_too() {
-    let Some(bed) = Bed::new() else { return };
-    let device = open(bed.ssd("WARP0"));
+    let Some(fixture) = Fixture::new() else { return };
+    let device = open(fixture.ssd("WARP0"));
     let window = device.doorbells().window();
     let touch = || {
         window.load_u32(0, Ordering::Relaxed);
@@ -67,8 +67,8 @@ fn pages_of_a_bar_are_there_once_touched_and_after_a_reset_too() {
 
 #[test]
 fn vectors_are_added_one_at_a_time() {
-    let Some(bed) = Bed::new() else { return };
-    let device = open(bed.ssd("WARP0"));
+    let Some(fixture) = Fixture::new() else { return };
+    let device = open(fixture.ssd("WARP0"));
     let interrupts = device.interrupts();
     assert_eq!(interrupts.count(), 65);
     let events: Vec<_> = [0, 5, 1, 64, 5].map(|vector| interrupts.subscribe(vector).unwrap()).into();
@@ -98,17 +98,17 @@ fn resets(device: &Arc<PciDevice>, reset: impl Fn() -> Result<(), ResetError>) {
 
 #[test]
 fn a_controller_comes_up_again_after_a_reset_of_the_function_or_of_its_bus() {
-    let Some(bed) = Bed::new() else { return };
-    let device = open(bed.ssd("WARP0"));
+    let Some(fixture) = Fixture::new() else { return };
+    let device = open(fixture.ssd("WARP0"));
     resets(&device, || device.reset().reset(ResetKind::Function));
     resets(&device, || device.reset_bus());
 }
 
 #[test]
 fn a_function_on_the_root_bus_has_no_bus_to_reset() {
-    let Some(bed) = Bed::new() else { return };
-    bed.ssd("MATE1");
-    let device = open(bed.ssd("MATE0"));
+    let Some(fixture) = Fixture::new() else { return };
+    fixture.ssd("MATE1");
+    let device = open(fixture.ssd("MATE0"));
     let error = device.reset_bus().unwrap_err();
     assert!(matches!(error, ResetError::Unavailable { .. }), "{error}");
 }

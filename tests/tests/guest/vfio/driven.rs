@@ -7,12 +7,12 @@ use warpbell_hw::{Device, DmaAccess, DmaBuffer, Window};
 use warpbell_nvme::command;
 use warpbell_vfio::ForeignMemory;
 
-use super::bed::*;
+use super::fixture::*;
 
 #[test]
 fn blocks_come_back_by_interrupt_and_by_polling() {
-    let Some(bed) = Bed::new() else { return };
-    let device = open(bed.ssd("WARP0"));
+    let Some(fixture) = Fixture::new() else { return };
+    let device = open(fixture.ssd("WARP0"));
     let controller = control(&device);
     assert_eq!(controller.identify().serial(), "WARP0");
     let buffer = DmaBuffer::host(device.dma(), 8192).unwrap();
@@ -26,8 +26,8 @@ fn blocks_come_back_by_interrupt_and_by_polling() {
 
 #[test]
 fn interrupts_of_a_queue_are_counted_by_its_eventfd() {
-    let Some(bed) = Bed::new() else { return };
-    let device = open(bed.ssd("WARP0"));
+    let Some(fixture) = Fixture::new() else { return };
+    let device = open(fixture.ssd("WARP0"));
     let controller = control(&device);
     let buffer = DmaBuffer::host(device.dma(), 8192).unwrap();
     let spec = QueueSpec { notification: Notification::Vector(3), ..QueueSpec::new(16) };
@@ -48,9 +48,9 @@ fn interrupts_of_a_queue_are_counted_by_its_eventfd() {
 
 #[test]
 fn rings_and_data_may_lie_in_a_bar_of_another_function() {
-    let Some(bed) = Bed::new() else { return };
-    let device = open(bed.ssd("WARP0"));
-    let bar = ForeignMemory::open(bed.gpu(), 2).unwrap();
+    let Some(fixture) = Fixture::new() else { return };
+    let device = open(fixture.ssd("WARP0"));
+    let bar = ForeignMemory::open(fixture.gpu(), 2).unwrap();
     let part = |at: usize, len: usize| {
         let window: Window = bar.slice(at, len).unwrap();
         window.fill(0, len, 0).unwrap();
@@ -74,8 +74,8 @@ fn rings_and_data_may_lie_in_a_bar_of_another_function() {
 
 #[test]
 fn submission_rings_may_lie_in_controller_memory() {
-    let Some(bed) = Bed::new() else { return };
-    let device = open(bed.ssd("WARP1"));
+    let Some(fixture) = Fixture::new() else { return };
+    let device = open(fixture.ssd("WARP1"));
     let controller = control(&device);
     assert_eq!(device.controller_memory().expect("WARP1 has 4 MiB").len(), 4 << 20);
     let buffer = DmaBuffer::host(device.dma(), 8192).unwrap();
@@ -84,14 +84,14 @@ fn submission_rings_may_lie_in_controller_memory() {
     write_and_compare(&mut queue, &buffer, 5);
     controller.delete_queue_pair(queue.into_pair()).unwrap();
     controller.shutdown().unwrap();
-    let without = open(bed.ssd("WARP0"));
+    let without = open(fixture.ssd("WARP0"));
     assert!(without.controller_memory().is_none());
 }
 
 #[test]
 fn a_buffer_mapped_by_one_ssd_is_reached_by_the_others() {
-    let Some(bed) = Bed::new() else { return };
-    let devices = [open(bed.ssd("WARP0")), open(bed.ssd("WARP1"))];
+    let Some(fixture) = Fixture::new() else { return };
+    let devices = [open(fixture.ssd("WARP0")), open(fixture.ssd("WARP1"))];
     let buffer = DmaBuffer::host(devices[0].dma(), 8192).unwrap();
     let controllers = devices.each_ref().map(control);
     let mut queues = controllers.each_ref().map(|controller| io_queue(controller, QueueSpec::new(16)));

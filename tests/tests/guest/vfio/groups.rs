@@ -6,13 +6,13 @@ use warpbell_hw::Device;
 use warpbell_nvme::register::offset;
 use warpbell_vfio::{PciDevice, PciOptions, VfioError};
 
-use super::bed::*;
+use super::fixture::*;
 
 #[test]
 fn a_group_is_open_to_all_its_functions_once_none_has_another_driver() {
-    let Some(bed) = Bed::new() else { return };
-    let (first, second) = (bed.ssd("MATE0"), bed.function("MATE1"));
-    give_back(second);
+    let Some(fixture) = Fixture::new() else { return };
+    let (first, second) = (fixture.ssd("MATE0"), fixture.function("MATE1"));
+    release(second);
     let group = |bdf| fs::read_link(format!("/sys/bus/pci/devices/{bdf}/iommu_group")).unwrap();
     assert_eq!(group(first), group(second), "functions of one slot");
     let error = PciDevice::open(first, &PciOptions::default()).unwrap_err();

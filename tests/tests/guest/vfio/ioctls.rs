@@ -8,7 +8,7 @@ use vfio_ioctls::{VfioContainer, VfioDevice};
 use warpbell_hw::Device;
 use warpbell_nvme::register::offset;
 
-use super::bed::*;
+use super::fixture::*;
 
 /// Lets the function decode memory.
 const COMMAND: u64 = 4;
@@ -16,8 +16,8 @@ const MEMORY: u16 = 1 << 1;
 
 #[test]
 fn vfio_ioctls_finds_the_same_function() {
-    let Some(bed) = Bed::new() else { return };
-    let bdf = bed.ssd("WARP0");
+    let Some(fixture) = Fixture::new() else { return };
+    let bdf = fixture.ssd("WARP0");
     let (id, cap, vectors) = {
         let container = Arc::new(VfioContainer::new(None).unwrap());
         let folder = format!("/sys/bus/pci/devices/{bdf}");

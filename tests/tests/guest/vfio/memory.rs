@@ -10,7 +10,7 @@ use warpbell_hw::{
 };
 use warpbell_vfio::{ForeignMemory, PciDevice, PciOptions};
 
-use super::bed::*;
+use super::fixture::*;
 
 fn own() -> PciOptions {
     PciOptions::new().own_dma_space(true)
@@ -18,8 +18,8 @@ fn own() -> PciOptions {
 
 #[test]
 fn limits_are_those_of_the_iommu() {
-    let Some(bed) = Bed::new() else { return };
-    let limits = open(bed.ssd("WARP0")).dma().limits();
+    let Some(fixture) = Fixture::new() else { return };
+    let limits = open(fixture.ssd("WARP0")).dma().limits();
     assert_eq!((limits.page_size, limits.mappings), (4096, 65535));
     assert_eq!(*limits.ranges[0].start(), 4096, "{limits:x?}");
     assert_eq!(*limits.ranges.last().unwrap().end(), 0x7f_ffff_ffff, "VT-d with 39 bits: {limits:x?}");
@@ -33,8 +33,8 @@ fn limits_are_those_of_the_iommu() {
 
 #[test]
 fn memory_is_mapped_where_there_is_room_and_unmapped_as_it_was() {
-    let Some(bed) = Bed::new() else { return };
-    let device = open(bed.ssd("WARP0"));
+    let Some(fixture) = Fixture::new() else { return };
+    let device = open(fixture.ssd("WARP0"));
     let space = device.dma();
     let small = DmaBuffer::host(space.clone(), 4096).unwrap();
     let large = DmaBuffer::host(space.clone(), 4 * HUGE_PAGE).unwrap();
@@ -54,11 +54,11 @@ fn memory_is_mapped_where_there_is_room_and_unmapped_as_it_was() {
 
 #[test]
 fn the_kernel_limit_of_mappings_is_known_before_it_is_hit() {
-    let Some(bed) = Bed::new() else { return };
+    let Some(fixture) = Fixture::new() else { return };
     let parameter = "/sys/module/vfio_iommu_type1/parameters/dma_entry_limit";
     let usual = fs::read_to_string(parameter).unwrap();
     fs::write(parameter, "3").unwrap();
-    let device = PciDevice::open(bed.ssd("WARP0"), &own());
+    let device = PciDevice::open(fixture.ssd("WARP0"), &own());
     fs::write(parameter, usual.trim()).unwrap();
     let device = device.unwrap();
     let space = device.dma();
@@ -91,8 +91,8 @@ fn with_little_lockable<T: Send>(work: impl FnOnce() -> T + Send) -> T {
 
 #[test]
 fn too_little_lockable_memory_is_explained_and_a_bar_does_not_count() {
-    let Some(bed) = Bed::new() else { return };
-    let (ssd, gpu) = (bed.ssd("WARP0"), bed.gpu());
+    let Some(fixture) = Fixture::new() else { return };
+    let (ssd, gpu) = (fixture.ssd("WARP0"), fixture.gpu());
     let device = PciDevice::open(ssd, &own()).unwrap();
     let bar = ForeignMemory::open(gpu, 2).unwrap();
     let (host, foreign) = with_little_lockable(|| {
@@ -109,8 +109,8 @@ fn too_little_lockable_memory_is_explained_and_a_bar_does_not_count() {
 
 #[test]
 fn a_space_of_its_own_shares_nothing() {
-    let Some(bed) = Bed::new() else { return };
-    let (shared, own) = (open(bed.ssd("WARP0")), PciDevice::open(bed.ssd("WARP1"), &own()).unwrap());
+    let Some(fixture) = Fixture::new() else { return };
+    let (shared, own) = (open(fixture.ssd("WARP0")), PciDevice::open(fixture.ssd("WARP1"), &own()).unwrap());
     let held = DmaBuffer::host(shared.dma(), 4096).unwrap();
     let other = DmaBuffer::host(own.dma(), 4096).unwrap();
     assert_eq!(held.iova(), other.iova(), "each space begins anew");
@@ -118,8 +118,8 @@ fn a_space_of_its_own_shares_nothing() {
 
 #[test]
 fn mappings_outlive_the_last_device_and_meet_it_again() {
-    let Some(bed) = Bed::new() else { return };
-    let bdf = bed.ssd("WARP0");
+    let Some(fixture) = Fixture::new() else { return };
+    let bdf = fixture.ssd("WARP0");
     let device = open(bdf);
     let held = DmaBuffer::host(device.dma(), 8192).unwrap();
     drop(device);

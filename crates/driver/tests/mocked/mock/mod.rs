@@ -1,5 +1,5 @@
 //! A scripted controller that can do what no well-behaved one does: never get ready, vanish, answer with
-//! made-up command identifiers, answer late or not at all. Single-threaded, on a virtual clock.
+//! synthetic command identifiers, answer late or not at all. Single-threaded, on a virtual clock.
 
 mod admin;
 mod device;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use warpbell_kernels::builtin::{self, IMAGES};
 use warpbell_kernels::image::Format;
 
-use crate::run::Bed;
+use crate::run::Fixture;
 
 /// What is embedded in this program.
 pub fn images() -> String {
@@ -25,8 +25,8 @@ fn kind(format: Format, arch: u32) -> String {
 }
 
 /// Each of our kernel files on this GPU: as this program would take it, and each other image that the GPU can run.
-pub fn all_load(bed: &Bed) -> anyhow::Result<String> {
-    let target = bed.target.open()?;
+pub fn all_load(fixture: &Fixture) -> anyhow::Result<String> {
+    let target = fixture.target.open()?;
     let Some(gpu) = target.gpu() else {
         target.module()?;
         return Ok("the built-in kernels of the CPU target".to_owned());
@@ -49,9 +49,9 @@ pub fn all_load(bed: &Bed) -> anyhow::Result<String> {
 }
 
 /// What is written comes back, and device memory begins where devices need it to.
-pub fn memory(bed: &Bed) -> anyhow::Result<String> {
+pub fn memory(fixture: &Fixture) -> anyhow::Result<String> {
     const ALIGNMENT: u64 = 64 << 10;
-    let target = bed.target.open()?;
+    let target = fixture.target.open()?;
     let pattern: Vec<u8> = (0..100_000u32).map(|at| (at % 251) as u8).collect();
     let own = target.memory(1 << 20)?;
     own.write(12_345, &pattern)?;

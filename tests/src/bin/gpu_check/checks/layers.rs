@@ -4,95 +4,95 @@ use warpbell::OpenOptions;
 use warpbell_tests::suite::{self, Calls};
 use warpbell_workload::Api;
 
-use crate::run::Bed;
+use crate::run::Fixture;
 
-fn calls(bed: &Bed, calls: Calls) -> anyhow::Result<String> {
-    let ssd = bed.soft("size=8m,cache=volatile,order=shuffled:8", &OpenOptions::default())?;
-    let told = suite::calls_on(bed.target, &ssd, calls)?;
-    bed.no_violations(&ssd)?;
+fn calls(fixture: &Fixture, calls: Calls) -> anyhow::Result<String> {
+    let ssd = fixture.soft("size=8m,cache=volatile,order=shuffled:8", &OpenOptions::default())?;
+    let told = suite::calls_on(fixture.target, &ssd, calls)?;
+    fixture.no_violations(&ssd)?;
     Ok(told)
 }
 
-pub fn each(bed: &Bed) -> anyhow::Result<String> {
-    calls(bed, Calls::Each)
+pub fn each(fixture: &Fixture) -> anyhow::Result<String> {
+    calls(fixture, Calls::Each)
 }
 
-pub fn outstanding(bed: &Bed) -> anyhow::Result<String> {
-    calls(bed, Calls::Outstanding)
+pub fn outstanding(fixture: &Fixture) -> anyhow::Result<String> {
+    calls(fixture, Calls::Outstanding)
 }
 
-pub fn commands(bed: &Bed) -> anyhow::Result<String> {
-    calls(bed, Calls::Commands)
+pub fn commands(fixture: &Fixture) -> anyhow::Result<String> {
+    calls(fixture, Calls::Commands)
 }
 
-pub fn tokens(bed: &Bed) -> anyhow::Result<String> {
-    calls(bed, Calls::Tokens)
+pub fn tokens(fixture: &Fixture) -> anyhow::Result<String> {
+    calls(fixture, Calls::Tokens)
 }
 
-pub fn merged(bed: &Bed) -> anyhow::Result<String> {
-    calls(bed, Calls::Merged)
+pub fn coalesced(fixture: &Fixture) -> anyhow::Result<String> {
+    calls(fixture, Calls::Coalesced)
 }
 
-pub fn requests(bed: &Bed) -> anyhow::Result<String> {
-    calls(bed, Calls::Requests)
+pub fn requests(fixture: &Fixture) -> anyhow::Result<String> {
+    calls(fixture, Calls::Requests)
 }
 
-pub fn ordered(bed: &Bed) -> anyhow::Result<String> {
-    calls(bed, Calls::Order)
+pub fn ordered(fixture: &Fixture) -> anyhow::Result<String> {
+    calls(fixture, Calls::Order)
 }
 
-pub fn batches(bed: &Bed) -> anyhow::Result<String> {
-    calls(bed, Calls::Batches)
+pub fn batches(fixture: &Fixture) -> anyhow::Result<String> {
+    calls(fixture, Calls::Batches)
 }
 
-pub fn mail(bed: &Bed) -> anyhow::Result<String> {
-    calls(bed, Calls::Mail)
+pub fn mail(fixture: &Fixture) -> anyhow::Result<String> {
+    calls(fixture, Calls::Mail)
 }
 
-pub fn stream(bed: &Bed) -> anyhow::Result<String> {
-    calls(bed, Calls::Stream)
+pub fn stream(fixture: &Fixture) -> anyhow::Result<String> {
+    calls(fixture, Calls::Stream)
 }
 
 /// Compute warps write, read and check through agents.
-pub fn agents(bed: &Bed) -> anyhow::Result<String> {
-    let ssd = bed.soft("size=16m", &OpenOptions::default())?;
-    suite::apis_on(bed.target, &ssd, 1, &[Api::Agent]);
-    bed.no_violations(&ssd)?;
+pub fn agents(fixture: &Fixture) -> anyhow::Result<String> {
+    let ssd = fixture.soft("size=16m", &OpenOptions::default())?;
+    suite::apis_on(fixture.target, &ssd, 1, &[Api::Agent]);
+    fixture.no_violations(&ssd)?;
     Ok(format!("three sizes, verified, {}", ssd.data_path()))
 }
 
 /// Blocks of threads write, read and check by batches.
-pub fn block_bench(bed: &Bed) -> anyhow::Result<String> {
-    let ssd = bed.soft("size=16m", &OpenOptions::default())?;
-    suite::apis_on(bed.target, &ssd, 1, &[Api::Batch]);
-    bed.no_violations(&ssd)?;
+pub fn block_bench(fixture: &Fixture) -> anyhow::Result<String> {
+    let ssd = fixture.soft("size=16m", &OpenOptions::default())?;
+    suite::apis_on(fixture.target, &ssd, 1, &[Api::Batch]);
+    fixture.no_violations(&ssd)?;
     Ok(format!("three sizes, verified, {}", ssd.data_path()))
 }
 
 /// Warps read and write words of an array over a page cache.
-pub fn arrays(bed: &Bed) -> anyhow::Result<String> {
-    let ssd = bed.soft("size=16m,order=shuffled:8", &OpenOptions::default())?;
-    let told = suite::arrays_on(bed.target, &ssd);
-    bed.no_violations(&ssd)?;
+pub fn arrays(fixture: &Fixture) -> anyhow::Result<String> {
+    let ssd = fixture.soft("size=16m,order=shuffled:8", &OpenOptions::default())?;
+    let told = suite::arrays_on(fixture.target, &ssd);
+    fixture.no_violations(&ssd)?;
     Ok(told)
 }
 
 /// The protocols of the laboratory write, read and check.
-pub fn protocols(bed: &Bed) -> anyhow::Result<String> {
-    let ssd = bed.soft("size=16m", &OpenOptions::default())?;
-    let told = suite::protocols_on(bed.target, &ssd);
-    bed.no_violations(&ssd)?;
+pub fn protocols(fixture: &Fixture) -> anyhow::Result<String> {
+    let ssd = fixture.soft("size=16m", &OpenOptions::default())?;
+    let told = suite::protocols_on(fixture.target, &ssd);
+    fixture.no_violations(&ssd)?;
     Ok(told)
 }
 
-pub fn striped(bed: &Bed) -> anyhow::Result<String> {
-    suite::striped_on(bed.target)
+pub fn striped(fixture: &Fixture) -> anyhow::Result<String> {
+    suite::striped_on(fixture.target)
 }
 
-pub fn replicated(bed: &Bed) -> anyhow::Result<String> {
-    suite::replicated_on(bed.target)
+pub fn replicated(fixture: &Fixture) -> anyhow::Result<String> {
+    suite::replicated_on(fixture.target)
 }
 
-pub fn concatenated(bed: &Bed) -> anyhow::Result<String> {
-    suite::concatenated_on(bed.target)
+pub fn concatenated(fixture: &Fixture) -> anyhow::Result<String> {
+    suite::concatenated_on(fixture.target)
 }

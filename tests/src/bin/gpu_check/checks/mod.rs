@@ -28,7 +28,7 @@ pub fn all() -> Vec<Check> {
         Check { name: "calls: several of a lane", body: layers::outstanding },
         Check { name: "calls: compare, zeroes, deallocate, FUA", body: layers::commands },
         Check { name: "calls: tokens", body: layers::tokens },
-        Check { name: "calls: merged", body: layers::merged },
+        Check { name: "calls: coalesced", body: layers::coalesced },
         Check { name: "calls: requests of any size", body: layers::requests },
         Check { name: "calls: in an order", body: layers::ordered },
         Check { name: "calls: batches", body: layers::batches },

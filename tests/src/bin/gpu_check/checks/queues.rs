@@ -6,31 +6,31 @@ use warpbell::OpenOptions;
 use warpbell_driver::DoorbellBuffer;
 use warpbell_tests::suite;
 
-use crate::run::Bed;
+use crate::run::Fixture;
 
-pub fn plain(bed: &Bed) -> anyhow::Result<String> {
-    on(bed, "size=16m", &OpenOptions::default())
+pub fn plain(fixture: &Fixture) -> anyhow::Result<String> {
+    on(fixture, "size=16m", &OpenOptions::default())
 }
 
-pub fn by_prp(bed: &Bed) -> anyhow::Result<String> {
-    on(bed, "size=16m,sgl=off,block=4096", &OpenOptions::default())
+pub fn by_prp(fixture: &Fixture) -> anyhow::Result<String> {
+    on(fixture, "size=16m,sgl=off,block=4096", &OpenOptions::default())
 }
 
-pub fn shadowed(bed: &Bed) -> anyhow::Result<String> {
-    on(bed, "size=16m,dbbuf=on", &OpenOptions::new().doorbell_buffer(DoorbellBuffer::On))
+pub fn shadowed(fixture: &Fixture) -> anyhow::Result<String> {
+    on(fixture, "size=16m,dbbuf=on", &OpenOptions::new().doorbell_buffer(DoorbellBuffer::On))
 }
 
-pub fn wide(bed: &Bed) -> anyhow::Result<String> {
-    on(bed, "size=16m,wide_cids=on", &OpenOptions::new().wide_cids(true))
+pub fn wide(fixture: &Fixture) -> anyhow::Result<String> {
+    on(fixture, "size=16m,wide_cids=on", &OpenOptions::new().wide_cids(true))
 }
 
-pub fn device_data(bed: &Bed) -> anyhow::Result<String> {
-    on(bed, "size=16m", &bed.device_data()?)
+pub fn device_data(fixture: &Fixture) -> anyhow::Result<String> {
+    on(fixture, "size=16m", &fixture.device_data()?)
 }
 
-fn on(bed: &Bed, settings: &str, options: &OpenOptions) -> anyhow::Result<String> {
-    let ssd = Arc::new(bed.soft(settings, options)?);
-    let commands = suite::kernels_on(bed.target, &ssd, 1);
-    bed.no_violations(&ssd)?;
+fn on(fixture: &Fixture, settings: &str, options: &OpenOptions) -> anyhow::Result<String> {
+    let ssd = Arc::new(fixture.soft(settings, options)?);
+    let commands = suite::kernels_on(fixture.target, &ssd, 1);
+    fixture.no_violations(&ssd)?;
     Ok(format!("{commands} commands, {}", ssd.data_path()))
 }

@@ -9,15 +9,15 @@ use warpbell_workload::{
     resolve,
 };
 
-use crate::run::Bed;
+use crate::run::Fixture;
 
 /// Commands of the recording.
 const COMMANDS: u64 = 2048;
 
 /// A run on a shared queue is traced, written, read, and submitted again: the same commands, batched, in a trace that
 /// lacks nothing.
-pub fn recorded_and_replayed(bed: &Bed) -> anyhow::Result<String> {
-    let ssd = bed.soft("size=16m", &OpenOptions::default())?;
+pub fn recorded_and_replayed(fixture: &Fixture) -> anyhow::Result<String> {
+    let ssd = fixture.soft("size=16m", &OpenOptions::default())?;
     let options = BenchOptions {
         rw: Access::RandRw,
         bs: ByteSize(4096),
@@ -28,22 +28,22 @@ pub fn recorded_and_replayed(bed: &Bed) -> anyhow::Result<String> {
         trace_events: Some(1 << 16),
         ..BenchOptions::default()
     };
-    let recorded = run(bed, &ssd, &options)?;
+    let recorded = run(fixture, &ssd, &options)?;
     let summary = recorded.trace.unwrap_or_default();
     anyhow::ensure!(summary.overwritten_events == 0, "events are missing: {summary:?}");
     anyhow::ensure!(summary.commands_per_doorbell > 1.0, "no batches: {summary:?}");
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("trace.json");
     for form in [TraceForm::Json, TraceForm::Chrome] {
-        file(bed, &ssd, &recorded)?.save(form, &path)?;
+        file(fixture, &ssd, &recorded)?.save(form, &path)?;
         let mut replays = read_replay(&path, ReplayTiming::Asap)?;
         let replay: SsdReplay =
             replays.pop().ok_or_else(|| anyhow::anyhow!("{form}: no SSD in the trace"))?;
-        let again = run(bed, &ssd, &BenchOptions { replay: Some(Arc::new(replay)), ..options.clone() })?;
+        let again = run(fixture, &ssd, &BenchOptions { replay: Some(Arc::new(replay)), ..options.clone() })?;
         let same = commands(&recorded) == commands(&again);
         anyhow::ensure!(same, "{form}: a replay of other commands than were recorded");
     }
-    bed.no_violations(&ssd)?;
+    fixture.no_violations(&ssd)?;
     let step = summary.smallest_clock_step_ns.map_or("none".to_owned(), |step| format!("{step} ns"));
     Ok(format!(
         "{} commands, {:.1} for each doorbell, smallest step of the clock {step}; both forms replayed",
@@ -51,17 +51,17 @@ pub fn recorded_and_replayed(bed: &Bed) -> anyhow::Result<String> {
     ))
 }
 
-fn run(bed: &Bed, ssd: &Ssd, options: &BenchOptions) -> anyhow::Result<Run> {
-    let run = bench(ssd, bed.target, &resolve(ssd, options)?, &Control::new())?;
+fn run(fixture: &Fixture, ssd: &Ssd, options: &BenchOptions) -> anyhow::Result<Run> {
+    let run = bench(ssd, fixture.target, &resolve(ssd, options)?, &Control::new())?;
     anyhow::ensure!(run.errors == 0, "{} errors, first: {:?}", run.errors, run.failures.first());
     Ok(run)
 }
 
-fn file(bed: &Bed, ssd: &Ssd, run: &Run) -> anyhow::Result<TraceFile> {
+fn file(fixture: &Fixture, ssd: &Ssd, run: &Run) -> anyhow::Result<TraceFile> {
     let events = run.traced.as_ref().map(|events| events.to_vec()).unwrap_or_default();
     let device = DeviceReport::of(ssd, run.job.nsid)?;
     let trace = SsdTrace::new(&device, &run.job, run.trace.unwrap_or_default(), events);
-    Ok(TraceFile::new(bed.target.to_string(), false, vec![trace]))
+    Ok(TraceFile::new(fixture.target.to_string(), false, vec![trace]))
 }
 
 /// Warp, opcode, first block and blocks of each command, sorted.

@@ -11,7 +11,7 @@ use warpbell_softctl::FaultPlan;
 use warpbell_tests::suite::{self, ResetOrder};
 use warpbell_workload::{Access, Api, BenchOptions, ByteSize, Control, Sharing, Verify, bench, resolve};
 
-use crate::run::Bed;
+use crate::run::Fixture;
 
 fn with_faults(plan: &str) -> anyhow::Result<OpenOptions> {
     let faults = Some(FaultPlan::from_toml(plan).context("the plan of faults")?);
@@ -19,20 +19,20 @@ fn with_faults(plan: &str) -> anyhow::Result<OpenOptions> {
 }
 
 /// A block that cannot be read: one command fails, with the controller's own status.
-pub fn failed_reads(bed: &Bed) -> anyhow::Result<String> {
+pub fn failed_reads(fixture: &Fixture) -> anyhow::Result<String> {
     let plan =
         "[[fault]]\nkind = \"fail\"\nstatus = \"Unrecovered Read Error\"\nopcode = \"read\"\nlba = 100\n";
-    let ssd = bed.soft("size=1m", &with_faults(plan)?)?;
-    suite::read_errors_on(bed.target, &ssd, 1, 128 << 10);
+    let ssd = fixture.soft("size=1m", &with_faults(plan)?)?;
+    suite::read_errors_on(fixture.target, &ssd, 1, 128 << 10);
     Ok("one failed read of 256, told with its LBA and status".to_owned())
 }
 
 /// Commands that are never answered end at their deadlines, and the host is told.
-pub fn dead_controller(bed: &Bed) -> anyhow::Result<String> {
+pub fn dead_controller(fixture: &Fixture) -> anyhow::Result<String> {
     const DEADLINE: Duration = Duration::from_millis(300);
-    let ssd = Arc::new(bed.soft("size=1m", &with_faults("[[fault]]\nkind = \"drop\"\n")?)?);
+    let ssd = Arc::new(fixture.soft("size=1m", &with_faults("[[fault]]\nkind = \"drop\"\n")?)?);
     let case = Case {
-        target: bed.target,
+        target: fixture.target,
         entries: 64,
         commands: 1,
         deadline: DEADLINE,
@@ -43,9 +43,9 @@ pub fn dead_controller(bed: &Bed) -> anyhow::Result<String> {
     let begin = Instant::now();
     let outcome = threaded::run_on(&rig)?;
     let took = begin.elapsed();
-    let findings = [outcome.findings, rig.check_records(&[abi::TIMED_OUT])?].concat();
+    let findings = [outcome.findings, rig.check_records(&[abi::STATUS_TIMED_OUT])?].concat();
     anyhow::ensure!(findings.is_empty(), "{}", warpbell_sim::lines(&findings));
-    let expected = abi::STATUS_LIBRARY | abi::TIMED_OUT;
+    let expected = abi::STATUS_LIBRARY | abi::STATUS_TIMED_OUT;
     let late = rig.records()?.iter().filter(|record| record.status == expected).count();
     anyhow::ensure!(late == 32, "{late} of 32 commands timed out");
     anyhow::ensure!(took >= DEADLINE, "over after {took:?}, before the deadline of {DEADLINE:?}");
@@ -54,16 +54,16 @@ pub fn dead_controller(bed: &Bed) -> anyhow::Result<String> {
 }
 
 /// Kernels whose controller is reset return, and everything works afterwards.
-pub fn reset(bed: &Bed) -> anyhow::Result<String> {
-    let ssd = Arc::new(bed.soft("size=16m", &OpenOptions::default())?);
-    suite::reset_under_load_on(bed.target, &ssd, ResetOrder::AfterKernels);
-    suite::reset_under_load_on(bed.target, &ssd, ResetOrder::UnderKernels);
+pub fn reset(fixture: &Fixture) -> anyhow::Result<String> {
+    let ssd = Arc::new(fixture.soft("size=16m", &OpenOptions::default())?);
+    suite::reset_under_load_on(fixture.target, &ssd, ResetOrder::AfterKernels);
+    suite::reset_under_load_on(fixture.target, &ssd, ResetOrder::UnderKernels);
     Ok("twice: after the kernels and under their feet".to_owned())
 }
 
 /// Queues and a controller that stop answering are replaced and reset under a kernel that goes on: every I/O succeeds in
 /// the end, and what was read is what was written.
-pub fn recovery(bed: &Bed) -> anyhow::Result<String> {
+pub fn recovery(fixture: &Fixture) -> anyhow::Result<String> {
     let mut told = Vec::new();
     for fault in [
         "kind = \"drop\"\nqueue = 1\ncount = 64",
@@ -71,7 +71,7 @@ pub fn recovery(bed: &Bed) -> anyhow::Result<String> {
         "kind = \"fatal\"\ncount = 1",
     ] {
         for (api, sharing) in [(Api::Raw, Sharing::Exclusive), (Api::Raw, Sharing::Shared)] {
-            let ssd = bed.soft(
+            let ssd = fixture.soft(
                 "size=16m",
                 &with_faults(&format!("[[fault]]\n{fault}\nopcode = \"read\"\nafter = 500\n"))?,
             )?;
@@ -87,7 +87,7 @@ pub fn recovery(bed: &Bed) -> anyhow::Result<String> {
                 retries: 8,
                 ..BenchOptions::default()
             };
-            let run = bench(&ssd, bed.target, &resolve(&ssd, &options)?, &Control::new())?;
+            let run = bench(&ssd, fixture.target, &resolve(&ssd, &options)?, &Control::new())?;
             let wrong = run.verify.as_ref().map_or(0, |verify| verify.mismatches);
             let (seen, host) = (&run.recovery.clients, &run.recovery);
             anyhow::ensure!(
@@ -106,10 +106,10 @@ pub fn recovery(bed: &Bed) -> anyhow::Result<String> {
 }
 
 /// A kernel that would wait for ever is asked to stop, by hand and by its watchdog.
-pub fn watchdog(bed: &Bed) -> anyhow::Result<String> {
+pub fn watchdog(fixture: &Fixture) -> anyhow::Result<String> {
     let mut took = Vec::new();
     for by_watchdog in [false, true] {
-        let gauge = crate::figures::gauge::Gauge::new(bed)?;
+        let gauge = crate::figures::gauge::Gauge::new(fixture)?;
         let launch = gauge.launch(abi::GAUGE_PONG, 1, 1)?;
         let begin = Instant::now();
         let limit = Duration::from_millis(100);

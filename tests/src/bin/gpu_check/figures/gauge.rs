@@ -10,7 +10,7 @@ use warpbell_kernels::abi::{self, GaugeArgs, GaugeResult, Mailbox};
 use zerocopy::IntoBytes;
 
 use crate::report::Row;
-use crate::run::Bed;
+use crate::run::Fixture;
 use warpbell_sim::launch_alone;
 
 /// Word and answer each have a line of their own.
@@ -37,8 +37,8 @@ pub enum Where {
 const WARPS_MAX: u32 = 1024;
 
 impl Gauge {
-    pub fn new(bed: &Bed) -> anyhow::Result<Gauge> {
-        let target = bed.target.open()?;
+    pub fn new(fixture: &Fixture) -> anyhow::Result<Gauge> {
+        let target = fixture.target.open()?;
         let mailbox = target.shared(size_of::<Mailbox>())?;
         mailbox.window().write(0, Mailbox::new().as_bytes())?;
         let results = target.memory(WARPS_MAX as usize * size_of::<GaugeResult>())?;
@@ -91,9 +91,9 @@ impl Gauge {
 }
 
 /// Loads, clocks and pauses of one lane.
-pub fn alone(bed: &Bed) -> anyhow::Result<Vec<Row>> {
-    let gauge = Gauge::new(bed)?;
-    let rounds = bed.sized(200_000);
+pub fn alone(fixture: &Fixture) -> anyhow::Result<Vec<Row>> {
+    let gauge = Gauge::new(fixture)?;
+    let rounds = fixture.sized(200_000);
     [
         ("a pause", abi::GAUGE_PAUSE),
         ("a look at the clock", abi::GAUGE_CLOCK),
@@ -105,13 +105,13 @@ pub fn alone(bed: &Bed) -> anyhow::Result<Vec<Row>> {
 }
 
 /// Compare-and-swap of one word by more and more warps, as a submission reserves.
-pub fn contention(bed: &Bed) -> anyhow::Result<Vec<Row>> {
-    let gauge = Gauge::new(bed)?;
-    let most = if bed.on_gpu() { 128 } else { 4 };
+pub fn contention(fixture: &Fixture) -> anyhow::Result<Vec<Row>> {
+    let gauge = Gauge::new(fixture)?;
+    let most = if fixture.on_gpu() { 128 } else { 4 };
     let counts = [1, 2, 4, 8, 16, 32, 64, 128].into_iter().filter(|warps| *warps <= most);
     counts
         .map(|warps| {
-            let rounds = bed.sized(20_000);
+            let rounds = fixture.sized(20_000);
             let (ns, retries) = gauge.measure(abi::GAUGE_CAS, rounds, warps)?;
             let rate = f64::from(warps) * 1e3 / ns;
             Ok(Row::new(format!("{warps} warps"), rate, "M/s")
@@ -121,12 +121,12 @@ pub fn contention(bed: &Bed) -> anyhow::Result<Vec<Row>> {
 }
 
 /// A word there and an answer back: between two blocks in the target's memory, and with a CPU thread in host memory.
-pub fn round_trips(bed: &Bed) -> anyhow::Result<Vec<Row>> {
-    let rounds = bed.sized(20_000);
-    let gauge = Gauge::new(bed)?;
+pub fn round_trips(fixture: &Fixture) -> anyhow::Result<Vec<Row>> {
+    let rounds = fixture.sized(20_000);
+    let gauge = Gauge::new(fixture)?;
     gauge.launch(abi::GAUGE_BOTH, rounds, 2)?.start()?.join()?;
     let within = round_ns(&gauge.results(2)?[0]);
-    let gauge = Gauge::new(bed)?;
+    let gauge = Gauge::new(fixture)?;
     let running = gauge.launch_in(Where::Host, abi::GAUGE_PING, rounds, 1)?.start()?;
     let answered = answer(gauge.host.window(), rounds);
     if answered.is_err() {

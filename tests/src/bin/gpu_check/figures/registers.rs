@@ -5,7 +5,7 @@ use warpbell_kernels::builtin;
 use warpbell_kernels::costs::{ARCHITECTURES, Figure, checked_in};
 
 use crate::report::Row;
-use crate::run::Bed;
+use crate::run::Fixture;
 
 /// Kernels of ours that users compare theirs with.
 const KERNELS: [&str; 9] = [
@@ -23,8 +23,8 @@ const KERNELS: [&str; 9] = [
 const DEFAULT_ARCHITECTURE: u32 = 90;
 
 /// Registers that each call adds to a user's kernel, by the compiler; and those of our kernels as the driver loaded them.
-pub fn registers(bed: &Bed) -> anyhow::Result<Vec<Row>> {
-    let target = bed.target.open()?;
+pub fn registers(fixture: &Fixture) -> anyhow::Result<Vec<Row>> {
+    let target = fixture.target.open()?;
     let mut rows = added(target.gpu().map_or(DEFAULT_ARCHITECTURE, |gpu| architecture(gpu)))?;
     if let Some(gpu) = target.gpu() {
         rows.extend(KERNELS.iter().map(|kernel| loaded(gpu, kernel)).collect::<anyhow::Result<Vec<_>>>()?);

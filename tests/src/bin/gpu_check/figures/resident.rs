@@ -4,7 +4,7 @@ use warpbell_workload::resident::{self, ResidentSpec, Wait};
 use warpbell_workload::{Access, Api, BenchOptions, ByteSize, Control, Run, Sharing};
 
 use crate::report::Row;
-use crate::run::Bed;
+use crate::run::Fixture;
 
 /// Commands per second of one multiprocessor, and of the 13 that are a tenth of an H200.
 const PER_MULTIPROCESSOR: f64 = 8.0;
@@ -22,7 +22,7 @@ struct Shape {
     iodepth: u32,
 }
 
-fn run(bed: &Bed, shape: &Shape) -> anyhow::Result<Run> {
+fn run(fixture: &Fixture, shape: &Shape) -> anyhow::Result<Run> {
     let options = BenchOptions {
         rw: Access::RandRead,
         bs: ByteSize(512),
@@ -31,13 +31,13 @@ fn run(bed: &Bed, shape: &Shape) -> anyhow::Result<Run> {
         warps: Some(shape.warps),
         sharing: shape.sharing,
         api: if shape.wait == Wait::None { Api::Raw } else { Api::Io },
-        runtime: Some(bed.runtime()),
+        runtime: Some(fixture.runtime()),
         threads: Some(1),
         ..BenchOptions::default()
     };
     let spec = ResidentSpec { batch: shape.batch, wait: shape.wait, ..ResidentSpec::default() };
     let job = resident::resolve(&spec, &options)?;
-    let run = resident::bench(bed.target, &spec, &job, &Control::new())?;
+    let run = resident::bench(fixture.target, &spec, &job, &Control::new())?;
     anyhow::ensure!(run.clean(), "{:?} {:?}", run.violation_examples, run.failures);
     Ok(run)
 }
@@ -59,16 +59,16 @@ fn row(shape: &Shape, run: &Run) -> Row {
 }
 
 /// As many as a GPU has multiprocessors, and fewer: all blocks must run at the same time.
-fn queue_counts(bed: &Bed) -> anyhow::Result<Vec<u16>> {
-    let target = bed.target.open()?;
+fn queue_counts(fixture: &Fixture) -> anyhow::Result<Vec<u16>> {
+    let target = fixture.target.open()?;
     let Some(gpu) = target.gpu() else { return Ok(vec![1, 2]) };
     let most = gpu.info().multiprocessors.min(1024) as u16;
     Ok([1, 4, 16, 64, 104, 208, 416].into_iter().filter(|&queues| queues <= most).collect())
 }
 
 /// Exclusive and shared queues, more and more of them, warps, and sizes of batches; the best of them per multiprocessor.
-pub fn throughput(bed: &Bed) -> anyhow::Result<Vec<Row>> {
-    let counts = queue_counts(bed)?;
+pub fn throughput(fixture: &Fixture) -> anyhow::Result<Vec<Row>> {
+    let counts = queue_counts(fixture)?;
     let mut rows = Vec::new();
     let (mut per_multiprocessor, mut on_thirteen) = (0f64, 0f64);
     for sharing in [Sharing::Exclusive, Sharing::Shared] {
@@ -77,7 +77,7 @@ pub fn throughput(bed: &Bed) -> anyhow::Result<Vec<Row>> {
             for batch in [1, 8, 32] {
                 let warps = u32::from(queues) * each;
                 let shape = Shape { sharing, wait: Wait::None, queues, warps, batch, iodepth: 128 * each };
-                let run = run(bed, &shape)?;
+                let run = run(fixture, &shape)?;
                 rows.push(row(&shape, &run));
                 if let Some(sm) = run.resident.as_ref().and_then(|figures| figures.multiprocessors) {
                     per_multiprocessor = per_multiprocessor.max(sm.iops_per_client / 1e6);
@@ -87,7 +87,7 @@ pub fn throughput(bed: &Bed) -> anyhow::Result<Vec<Row>> {
             }
         }
     }
-    if bed.on_gpu() {
+    if fixture.on_gpu() {
         rows.push(
             Row::new("best per multiprocessor of clients", per_multiprocessor, "M/s")
                 .at_least(PER_MULTIPROCESSOR),
@@ -102,7 +102,7 @@ pub fn throughput(bed: &Bed) -> anyhow::Result<Vec<Row>> {
 }
 
 /// 128 threads, each waiting for its own command.
-pub fn waiting(bed: &Bed) -> anyhow::Result<Vec<Row>> {
+pub fn waiting(fixture: &Fixture) -> anyhow::Result<Vec<Row>> {
     let shapes = [
         (Sharing::Exclusive, Wait::Each, 4),
         (Sharing::Shared, Wait::Each, 1),
@@ -112,7 +112,7 @@ pub fn waiting(bed: &Bed) -> anyhow::Result<Vec<Row>> {
     let mut rows = Vec::new();
     for (sharing, wait, queues) in shapes {
         let shape = Shape { sharing, wait, queues, warps: 4, batch: 32, iodepth: 128 };
-        let run = run(bed, &shape)?;
+        let run = run(fixture, &shape)?;
         let Row { what, value, note, .. } = row(&shape, &run);
         rows.push(Row::new(format!("wait {wait}: {what}"), value, "M/s").note(note).at_least(WAITING));
     }

@@ -7,19 +7,19 @@ use warpbell_hw::{CopyDirection, RemoteCopy, RemoteMemory, Window};
 use warpbell_workload::{Access, Api, BenchOptions, ByteSize, Control, Run, Sharing, bench, resolve};
 
 use crate::report::Row;
-use crate::run::Bed;
+use crate::run::Fixture;
 
 const MIB: u64 = 1 << 20;
 /// The share of the copy rate that reads of 1 MiB are to reach.
 const SHARE: f64 = 0.9;
 
 /// How fast host memory is copied into the target's, in pieces of 1 MiB, bytes per second.
-fn copy_rate(bed: &Bed) -> anyhow::Result<f64> {
-    let bytes = bed.sized(256) * MIB;
+fn copy_rate(fixture: &Fixture) -> anyhow::Result<f64> {
+    let bytes = fixture.sized(256) * MIB;
     let from = Window::host(bytes as usize)?;
     from.fill(0, bytes as usize, 0x5a)?;
-    let target = bed.target.open()?;
-    let rounds = if bed.quick { 1 } else { 8 };
+    let target = fixture.target.open()?;
+    let rounds = if fixture.quick { 1 } else { 8 };
     let Some(gpu) = target.gpu() else { return host_copy_rate(&from, rounds) };
     let to = gpu.allocate(bytes as usize)?;
     let _pinned = to.pin(&from)?;
@@ -58,10 +58,11 @@ fn host_copy_rate(from: &Window, rounds: u64) -> anyhow::Result<f64> {
 }
 
 /// Reads of `bs` bytes by kernels, served by so many threads.
-fn reads(bed: &Bed, bs: u64, pollers: u32) -> anyhow::Result<Run> {
-    let options = if bed.on_gpu() { bed.device_data()? } else { OpenOptions::default() };
-    let ssd = bed.soft(&format!("size={},pollers={pollers},mdts=9", bed.sized(1024) * MIB), &options)?;
-    let queues = if bed.on_gpu() { 8 } else { 1 };
+fn reads(fixture: &Fixture, bs: u64, pollers: u32) -> anyhow::Result<Run> {
+    let options = if fixture.on_gpu() { fixture.device_data()? } else { OpenOptions::default() };
+    let ssd =
+        fixture.soft(&format!("size={},pollers={pollers},mdts=9", fixture.sized(1024) * MIB), &options)?;
+    let queues = if fixture.on_gpu() { 8 } else { 1 };
     let options = BenchOptions {
         rw: Access::RandRead,
         bs: ByteSize(bs),
@@ -69,23 +70,23 @@ fn reads(bed: &Bed, bs: u64, pollers: u32) -> anyhow::Result<Run> {
         queues,
         sharing: Sharing::Exclusive,
         api: Api::Io,
-        runtime: Some(bed.runtime()),
+        runtime: Some(fixture.runtime()),
         threads: Some(1),
         ..BenchOptions::default()
     };
     let job = resolve(&ssd, &options)?;
-    let run = bench(&ssd, bed.target, &job, &Control::new())?;
+    let run = bench(&ssd, fixture.target, &job, &Control::new())?;
     anyhow::ensure!(run.clean(), "{bs} bytes: {:?} {:?}", run.violation_examples, run.failures);
     Ok(run)
 }
 
 /// Sizes from one block to 1 MiB, as a share of the copy rate.
-pub fn sizes(bed: &Bed) -> anyhow::Result<Vec<Row>> {
-    let limit = copy_rate(bed)?;
-    let pollers = if bed.on_gpu() { 8 } else { 1 };
+pub fn sizes(fixture: &Fixture) -> anyhow::Result<Vec<Row>> {
+    let limit = copy_rate(fixture)?;
+    let pollers = if fixture.on_gpu() { 8 } else { 1 };
     let mut rows = vec![Row::new("plain copies of 1 MiB", limit / 1e9, "GB/s")];
     for bs in [512, 4096, 16 << 10, 64 << 10, 256 << 10, MIB] {
-        let run = reads(bed, bs, pollers)?;
+        let run = reads(fixture, bs, pollers)?;
         let share = run.total.bytes_per_s / limit;
         let what = format!("{} reads, {pollers} controller threads", ByteSize(bs));
         let iops = format!("{:.3} M IOPS, {:.0} % of the plain copies", run.total.iops / 1e6, share * 100.0);
@@ -98,12 +99,12 @@ pub fn sizes(bed: &Bed) -> anyhow::Result<Vec<Row>> {
 }
 
 /// 1 MiB and 4 KiB by more and more threads.
-pub fn controller_threads(bed: &Bed) -> anyhow::Result<Vec<Row>> {
-    let counts: &[u32] = if bed.on_gpu() { &[1, 2, 4, 8] } else { &[1, 2] };
+pub fn controller_threads(fixture: &Fixture) -> anyhow::Result<Vec<Row>> {
+    let counts: &[u32] = if fixture.on_gpu() { &[1, 2, 4, 8] } else { &[1, 2] };
     let mut rows = Vec::new();
     for bs in [4096, MIB] {
         for &pollers in counts {
-            let run = reads(bed, bs, pollers)?;
+            let run = reads(fixture, bs, pollers)?;
             let what = format!("{} reads, {pollers} controller threads", ByteSize(bs));
             rows.push(Row::new(what, run.total.bytes_per_s / 1e9, "GB/s"));
         }

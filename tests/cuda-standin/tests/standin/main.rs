@@ -1,6 +1,0 @@
-//! The stand-in itself, and `crates/gpu` on it. Each test is a process of its own: a driver belongs to a process.
-
-mod gpu;
-mod kernels;
-mod machines;
-mod rules;

@@ -1,0 +1,29 @@
+//! A fake CUDA driver: the functions of `libcuda.so.1` that this project calls, over host memory and the CPU
+//! executor. A test double, for machines without a GPU; `docs/testing.md` says what it shows and what it cannot.
+//!
+//! It keeps to what cuda.h promises and is stricter than a driver wherever that finds mistakes: what a driver would
+//! forgive is an error here, and goes into a log. It was written from cuda.h alone, by other hands than `crates/gpu`.
+//!
+//! | module | has |
+//! | --- | --- |
+//! | `api` | the C functions |
+//! | `driver`, `context` | devices, primary contexts, what is current on a thread |
+//! | `memory` | device memory, registered host memory, what kernels reach |
+//! | `stream`, `kernel` | work in order, events, kernels on the CPU executor |
+//! | `image`, `ptx`, `cubin` | what a module contains |
+//! | `harness` | for tests: processes that get the fake driver as their driver |
+//! | `log`, `options`, `code` | what was done wrong, what a test asks for, results |
+
+mod api;
+mod code;
+mod context;
+mod cubin;
+mod driver;
+pub mod harness;
+mod image;
+mod kernel;
+mod log;
+mod memory;
+mod options;
+mod ptx;
+mod stream;

@@ -1,0 +1,101 @@
+//! What the program under test did wrong, line by line.
+//!
+//! - `violation:` against a rule of the documentation, or reliance on what it does not promise.
+//! - `hazard:` allowed, but on a GPU it may wait for kernels that run, for as long as they do.
+//! - `leak:` still there when the process ends.
+//! - `kernel:` how a kernel failed.
+//!
+//! The last line is `end: N violations, N hazards, N leaks; calls: NAME=COUNT ...`. A log without it is of a process that
+//! was killed.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+
+use parking_lot::Mutex;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    Violation,
+    Hazard,
+    Leak,
+    Kernel,
+}
+
+impl Kind {
+    fn word(self) -> &'static str {
+        match self {
+            Kind::Violation => "violation",
+            Kind::Hazard => "hazard",
+            Kind::Leak => "leak",
+            Kind::Kernel => "kernel",
+        }
+    }
+}
+
+#[derive(Default)]
+struct State {
+    /// None: standard error.
+    file: Option<File>,
+    found: BTreeMap<Kind, u64>,
+    calls: BTreeMap<&'static str, u64>,
+}
+
+static STATE: Mutex<State> = Mutex::new(State { file: None, found: BTreeMap::new(), calls: BTreeMap::new() });
+
+thread_local! {
+    /// The call that this thread is in.
+    static CALL: Cell<&'static str> = const { Cell::new("") };
+}
+
+/// Lines go to `path` from now on, after what it has.
+pub(crate) fn to_file(path: &Path) -> std::io::Result<()> {
+    STATE.lock().file = Some(OpenOptions::new().create(true).append(true).open(path)?);
+    Ok(())
+}
+
+/// This thread is in `call` now.
+pub(crate) fn enter(call: &'static str) {
+    CALL.set(call);
+    *STATE.lock().calls.entry(call).or_default() += 1;
+}
+
+/// This thread is in no call any more.
+pub(crate) fn leave() {
+    CALL.set("");
+}
+
+/// Notes something, with the call that this thread is in.
+pub(crate) fn note(kind: Kind, text: &str) {
+    let call = CALL.get();
+    let mut state = STATE.lock();
+    *state.found.entry(kind).or_default() += 1;
+    let (word, separator) = (kind.word(), if call.is_empty() { "" } else { ": " });
+    write(&mut state, &format!("{word}: {call}{separator}{text}"));
+}
+
+/// The last line.
+pub(crate) fn end() {
+    let mut state = STATE.lock();
+    let found = |kind| state.found.get(&kind).copied().unwrap_or(0);
+    let calls: String = state.calls.iter().map(|(name, count)| format!(" {name}={count}")).collect();
+    let line = format!(
+        "end: {} violations, {} hazards, {} leaks; calls:{calls}",
+        found(Kind::Violation),
+        found(Kind::Hazard),
+        found(Kind::Leak)
+    );
+    write(&mut state, &line);
+}
+
+/// One write a line, so that lines of several processes stay whole. A log that cannot be written must not go unnoticed.
+fn write(state: &mut State, line: &str) {
+    let line = format!("{line}\n");
+    let written = match &mut state.file {
+        Some(file) => file.write_all(line.as_bytes()),
+        None => std::io::stderr().write_all(format!("cuda-fake_driver: {line}").as_bytes()),
+    };
+    written.expect("the fake driver's log can be written");
+}

@@ -1,0 +1,159 @@
+//! What a test asks for, in the environment variable `WARPBELL_FAKE_CUDA`: `key=value`, separated by commas.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The variable.
+pub(crate) const VARIABLE: &str = "WARPBELL_FAKE_CUDA";
+
+/// How exports of device memory end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DmaBuf {
+    /// With a file that can be mapped.
+    Mappable,
+    /// With a file that cannot be mapped, as with most drivers.
+    Opaque,
+    /// The device says that it has none.
+    Absent,
+}
+
+/// The machine and the driver that are played.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Options {
+    /// `log=PATH`: where findings go; else to standard error.
+    pub(crate) log: Option<PathBuf>,
+    /// `devices=N`.
+    pub(crate) devices: u32,
+    /// `capability=9.0`.
+    pub(crate) capability: u32,
+    /// `multiprocessors=N`.
+    pub(crate) multiprocessors: u32,
+    /// `memory=BYTES` of each device.
+    pub(crate) memory: u64,
+    /// `driver=13000`: CUDA version, 1000 × major + 10 × minor.
+    pub(crate) driver: i32,
+    /// `dma-buf=mappable|opaque|absent`.
+    pub(crate) dma_buf: DmaBuf,
+    /// `bar=BYTES`: how much of a device's memory can be exported.
+    pub(crate) bar: u64,
+    /// `io-memory=no`: registration of BAR pages is for administrators.
+    pub(crate) io_memory: bool,
+    /// `alias=no`: device addresses of host memory are the host's pointers.
+    pub(crate) alias: bool,
+    /// `check=no`: kernels' accesses are not compared with what they may reach.
+    pub(crate) check: bool,
+    /// `cooperative=no`: no cooperative launches.
+    pub(crate) cooperative: bool,
+    /// `ordering=0|100|200`: CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING.
+    pub(crate) ordering: i32,
+    /// `flush=0..3`: CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS.
+    pub(crate) flush: i32,
+    /// `fail-alloc=N`: allocation N (from 1) and later ones find no memory.
+    pub(crate) fail_alloc: u64,
+    /// `copy-delay=MICROSECONDS`: how late each copy is.
+    pub(crate) copy_delay: Duration,
+    /// `modules=PATH`: the CPU's code of kernels that are not built in: a shared object, or a folder of them.
+    pub(crate) modules: Option<PathBuf>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            log: None,
+            devices: 1,
+            capability: 90,
+            multiprocessors: 8,
+            memory: 1 << 30,
+            driver: 13000,
+            dma_buf: DmaBuf::Mappable,
+            bar: u64::MAX,
+            io_memory: true,
+            alias: true,
+            check: true,
+            cooperative: true,
+            ordering: 0,
+            flush: 1,
+            fail_alloc: u64::MAX,
+            copy_delay: Duration::ZERO,
+            modules: None,
+        }
+    }
+}
+
+impl Options {
+    pub(crate) fn from_environment() -> Result<Options, String> {
+        Options::parse(&std::env::var(VARIABLE).unwrap_or_default())
+    }
+
+    pub(crate) fn parse(text: &str) -> Result<Options, String> {
+        let mut options = Options::default();
+        for item in text.split(',').filter(|item| !item.is_empty()) {
+            let (key, value) = item.split_once('=').ok_or_else(|| format!("{VARIABLE}: {item}: no value"))?;
+            options.set(key, value).ok_or_else(|| format!("{VARIABLE}: {item}: not understood"))?;
+        }
+        Ok(options)
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Option<()> {
+        match key {
+            "log" => self.log = Some(value.into()),
+            "devices" => self.devices = value.parse().ok()?,
+            "capability" => self.capability = capability(value)?,
+            "multiprocessors" => self.multiprocessors = value.parse().ok()?,
+            "memory" => self.memory = value.parse().ok()?,
+            "driver" => self.driver = value.parse().ok()?,
+            "dma-buf" => self.dma_buf = dma_buf(value)?,
+            "bar" => self.bar = value.parse().ok()?,
+            "io-memory" => self.io_memory = yes(value)?,
+            "alias" => self.alias = yes(value)?,
+            "check" => self.check = yes(value)?,
+            "cooperative" => self.cooperative = yes(value)?,
+            "ordering" => self.ordering = value.parse().ok()?,
+            "flush" => self.flush = value.parse().ok()?,
+            "fail-alloc" => self.fail_alloc = value.parse().ok()?,
+            "copy-delay" => self.copy_delay = Duration::from_micros(value.parse().ok()?),
+            "modules" => self.modules = Some(value.into()),
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+fn yes(value: &str) -> Option<bool> {
+    match value {
+        "yes" => Some(true),
+        "no" => Some(false),
+        _ => None,
+    }
+}
+
+fn dma_buf(value: &str) -> Option<DmaBuf> {
+    match value {
+        "mappable" => Some(DmaBuf::Mappable),
+        "opaque" => Some(DmaBuf::Opaque),
+        "absent" => Some(DmaBuf::Absent),
+        _ => None,
+    }
+}
+
+/// 90 for `9.0`.
+fn capability(value: &str) -> Option<u32> {
+    let (major, minor) = value.split_once('.')?;
+    Some(major.parse::<u32>().ok()? * 10 + minor.parse::<u32>().ok().filter(|minor| *minor < 10)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_said_is_the_default_and_what_is_wrong_is_refused() {
+        assert_eq!(Options::parse("").unwrap(), Options::default());
+        let options = Options::parse("capability=7.5,alias=no,dma-buf=opaque,copy-delay=30").unwrap();
+        assert_eq!((options.capability, options.alias, options.dma_buf), (75, false, DmaBuf::Opaque));
+        assert_eq!(options.copy_delay, Duration::from_micros(30));
+        for wrong in ["nonsense=1", "alias", "alias=maybe", "capability=75"] {
+            assert!(Options::parse(wrong).unwrap_err().contains(wrong), "{wrong}");
+        }
+    }
+}
