@@ -88,7 +88,7 @@ class controller_warp {
         // Completions that may be posted without overrunning the ring: one entry stays free.
         WARPBELL_D u32 room() const { return mask - (posted - taken); }
         // Commands that may be accepted: on their way, there is one record for each entry.
-        WARPBELL_D u32 hazards() const { return mask + 1u - (accepted - posted); }
+        WARPBELL_D u32 free_slots() const { return mask + 1u - (accepted - posted); }
         WARPBELL_D bool has_work(bool delayed, u64 now) const {
             if (!queue) {
                 return false;
@@ -96,7 +96,7 @@ class controller_warp {
             if (!delayed) {
                 return published != fetched && room() != 0;
             }
-            return (published != fetched && hazards() != 0) ||
+            return (published != fetched && free_slots() != 0) ||
                    (accepted != posted && room() != 0 && now >= due_ns);
         }
         WARPBELL_D bool can_answer_later() const { return queue && accepted != posted && room() != 0; }
@@ -226,8 +226,8 @@ class controller_warp {
 
     // Takes commands on, to be answered later.
     WARPBELL_D void accept(served& q, u64 now) {
-        const u32 hazards = q.mask + 1u - (q.accepted - q.posted);
-        const u32 n = least(least(q.published - q.fetched, hazards), WARPBELL_WARP_LANES);
+        const u32 free_slots = q.mask + 1u - (q.accepted - q.posted);
+        const u32 n = least(least(q.published - q.fetched, free_slots), WARPBELL_WARP_LANES);
         if (n == 0) {
             return;
         }

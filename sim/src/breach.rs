@@ -108,7 +108,7 @@ pub enum Breach {
         tail: u64,
     },
     /// A lane touched rings, words, state or doorbells of a queue without having taken its hazard slot there.
-    NoSeat {
+    NoHazard {
         /// The queue.
         qid: u32,
         /// The warp.
@@ -142,7 +142,7 @@ impl Breach {
             | Breach::Unlocked { qid, .. }
             | Breach::Unwritten { qid, .. }
             | Breach::NoCommandId { qid }
-            | Breach::NoSeat { qid, .. }
+            | Breach::NoHazard { qid, .. }
             | Breach::ForeignDoorbell { qid, .. }
             | Breach::Overwritten { qid, .. } => *qid,
         }
@@ -194,7 +194,7 @@ impl fmt::Display for Breach {
             Breach::NoCommandId { qid } => {
                 write!(f, "queue {qid}: a command was submitted as 0xffff, which stands for none")
             }
-            Breach::NoSeat { qid, warp, lane } => {
+            Breach::NoHazard { qid, warp, lane } => {
                 write!(f, "queue {qid}: warp {warp} lane {lane} touched it without a hazard")
             }
             Breach::ForeignDoorbell { qid, warp, lane } => {

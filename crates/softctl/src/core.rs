@@ -24,7 +24,7 @@ use crate::profile::Media;
 use crate::sim::{TimeSource, VirtualTime};
 use crate::statistics::Statistics;
 use crate::store::{Namespaces, Published};
-use crate::subsystem::{Hazard, Mailbox, Subsystem};
+use crate::subsystem::{Mailbox, Reservation, Subsystem};
 
 /// A poll group, and how others get at it while its poller serves it.
 ///
@@ -97,10 +97,10 @@ impl Core {
         stepped: bool,
     ) -> Result<Arc<Core>, SoftError> {
         config.validate()?;
-        let hazard = subsystem.hazard(stepped)?;
-        let cntlid = hazard.cntlid;
-        let core =
-            Core::new(config, subsystem.clone(), hazard, stepped).inspect_err(|_| subsystem.leave(cntlid))?;
+        let reservation = subsystem.reservation(stepped)?;
+        let cntlid = reservation.cntlid;
+        let core = Core::new(config, subsystem.clone(), reservation, stepped)
+            .inspect_err(|_| subsystem.leave(cntlid))?;
         let core = Arc::new(core);
         subsystem.occupy(cntlid, Arc::downgrade(&core));
         let host: Weak<Core> = Arc::downgrade(&core);
@@ -112,10 +112,10 @@ impl Core {
     fn new(
         config: SoftConfig,
         subsystem: Arc<Subsystem>,
-        hazard: Hazard,
+        reservation: Reservation,
         stepped: bool,
     ) -> Result<Core, SoftError> {
-        let shared = EngineParts::new(&config, &subsystem, &hazard, stepped);
+        let shared = EngineParts::new(&config, &subsystem, &reservation, stepped);
         let vectors = Arc::new(Vectors::new(config.highest_qid()));
         let poll_group_count = if stepped { 1 } else { config.pollers };
         let poll_group = |index| {
@@ -142,7 +142,7 @@ impl Core {
             injector: shared.injector,
             power: shared.power,
             subsystem,
-            cntlid: hazard.cntlid,
+            cntlid: reservation.cntlid,
             mailbox: Mailbox::default(),
             vectors,
         })
@@ -221,13 +221,18 @@ struct EngineParts {
 }
 
 impl EngineParts {
-    fn new(config: &SoftConfig, subsystem: &Subsystem, hazard: &Hazard, stepped: bool) -> EngineParts {
+    fn new(
+        config: &SoftConfig,
+        subsystem: &Subsystem,
+        reservation: &Reservation,
+        stepped: bool,
+    ) -> EngineParts {
         let checker = Arc::new(Checker::default());
         let injector = || Arc::new(Mutex::new(Injector::new(&config.faults, config.seed)));
         let media = |profile| Arc::new(Mutex::new(Media::new(profile, config.seed)));
         EngineParts {
             space: IovaSpace::new(checker.clone()),
-            published: hazard.published.clone(),
+            published: reservation.published.clone(),
             checker,
             errors: Arc::new(ErrorLog::default()),
             injector: (!config.faults.is_empty()).then(injector),

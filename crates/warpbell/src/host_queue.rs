@@ -7,8 +7,8 @@ use warpbell_driver::{IoQueue, IoQueueOptions, Notification};
 use warpbell_hw::Nsid;
 use warpbell_nvme::command::QueuePriority;
 
-use crate::memory::Memory;
-use crate::pairs::{QueueRequest, create_pair};
+use crate::queues::memory::Memory;
+use crate::queues::pairs::{QueueRequest, create_pair};
 use crate::{Buffer, Domains, Error};
 
 /// What a host queue is to be like.

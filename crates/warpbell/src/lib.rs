@@ -18,7 +18,6 @@
 //! `warpbell-softctl` (the soft controller), `warpbell-kernels` (the device library and the CPU executor),
 //! `warpbell-hw` (hardware as traits) and `warpbell-nvme` (wire types).
 
-mod attach;
 mod buffer;
 mod client_time;
 mod cuda;
@@ -26,23 +25,17 @@ mod device_data;
 mod device_name;
 mod error;
 mod host_io;
-mod host_pages;
 mod host_queue;
-mod kernel_memory;
-mod kernel_queues;
 mod launch;
-mod layout;
 mod lease;
 #[cfg(feature = "log")]
 pub mod log;
-mod mapping;
-mod memory;
 mod open;
 mod page_cache;
-mod pairs;
 mod path;
 mod placement;
 mod program;
+mod queues;
 mod recovery;
 mod regions;
 mod running;
@@ -56,23 +49,23 @@ mod tiles;
 mod trace;
 mod volume;
 
-pub use attach::{AttachOptions, Attachment};
 pub use buffer::{Buffer, Descriptor};
 pub use device_name::{DeviceName, DeviceNameError};
 pub use error::Error;
 pub use host_io::{BlockIo, DataPointers};
 pub use host_queue::{HostQueue, HostQueueSpec};
-pub use kernel_memory::{KernelMemory, SharedMemory};
-pub use kernel_queues::{
-    KernelQueues, KernelQueuesSpec, QueueCounters, RingAddresses, ShadowAddresses, Sharing,
-};
 pub use launch::{Launch, Module};
-pub use layout::{CidLayout, DEFAULT_TOKENS, LANES, LayoutError};
 pub use lease::{Lease, LeaseSpec};
 pub use open::space_of;
 pub use page_cache::{PageCache, PageCacheReport, PageCacheSpec};
 pub use path::DataPath;
 pub use placement::{DataPlacement, Domains, ForeignMemory, Place, PlaceError, RingPlacement};
+pub use queues::attach::{AttachOptions, Attachment};
+pub use queues::kernel_memory::{KernelMemory, SharedMemory};
+pub use queues::kernel_queues::{
+    KernelQueues, KernelQueuesSpec, QueueCounters, RingAddresses, ShadowAddresses, Sharing,
+};
+pub use queues::layout::{CidLayout, DEFAULT_TOKENS, LANES, LayoutError};
 
 pub use program::{Code, CompileOptions, Program};
 #[cfg(feature = "mutations")]

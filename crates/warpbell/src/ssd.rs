@@ -11,8 +11,8 @@ use warpbell_softctl::{FaultPlan, SoftDevice};
 use warpbell_vfio::user::UserOptions;
 use warpbell_vfio::{PciDevice, PciOptions};
 
-use crate::memory::Memory;
 use crate::open::Opened;
+use crate::queues::memory::Memory;
 use crate::recovery::Watch;
 use crate::{
     AttachOptions, Attachment, Buffer, DataPath, DataPlacement, DataPointers, DeviceName, Error, HostQueue,

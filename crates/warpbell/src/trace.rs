@@ -3,7 +3,7 @@
 use warpbell_kernels::abi::{TraceEvent, TraceLane};
 use zerocopy::IntoBytes;
 
-use crate::layout::{CidLayout, LANES};
+use crate::queues::layout::{CidLayout, LANES};
 use crate::{Error, KernelMemory, OpenTarget};
 
 /// How much of a trace to keep.

@@ -4,7 +4,7 @@ use parking_lot::Mutex;
 use warpbell_kernels::abi;
 use zerocopy::IntoBytes;
 
-use crate::attach::prepare;
+use crate::queues::attach::prepare;
 use crate::{Attachment, Buffer, Error, KernelMemory, Launch, Module};
 
 /// How the blocks of a volume lie on its SSDs.

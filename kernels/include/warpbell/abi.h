@@ -42,7 +42,7 @@ typedef unsigned long uint64_t;
 #define WARPBELL_QUEUE_LOST 1u /* given up; a successor may come */
 #define WARPBELL_QUEUE_DEAD 2u /* given up, and no successor will come */
 
-/* queue_host.hazard slots, one word for each lane */
+/* queue_host.hazards, one word for each lane */
 #define WARPBELL_HAZARD_FREE 0u    /* the lane does not know the queue, or will never look at it again */
 #define WARPBELL_HAZARD_TAKEN 1u   /* it may touch rings, words, state and doorbells */
 #define WARPBELL_HAZARD_WAITING 2u /* it looks at this page and at the successor's reference only */
@@ -67,8 +67,7 @@ typedef unsigned long uint64_t;
 /* Status of a finished I/O as results report it: the wire's 15 bits (SC 7:0, SCT 10:8, CRD 12:11,
  * M 13, DNR 14), or WARPBELL_STATUS_LIBRARY | code. 0 is success. */
 #define WARPBELL_STATUS_LIBRARY 0x8000u
-#define WARPBELL_STATUS_TIMED_OUT 1u /* deadline passed with the command in flight: its buffer is not free   \
-                                      */
+#define WARPBELL_STATUS_TIMED_OUT 1u      /* deadline passed with the command in flight: buffer not free */
 #define WARPBELL_STATUS_NOT_SUBMITTED 2u  /* deadline passed before the command was submitted: buffer free */
 #define WARPBELL_STATUS_ABORTED 3u        /* the host's stop flag was seen before submission */
 #define WARPBELL_STATUS_OUT_OF_RANGE 4u   /* the extent leaves the namespace */
@@ -79,14 +78,12 @@ typedef unsigned long uint64_t;
 #define WARPBELL_STATUS_INVALID_BATCH 9u  /* an indivisible batch above entries - 1 */
 #define WARPBELL_STATUS_TOO_LARGE 10u     /* above the controller's transfer limit */
 #define WARPBELL_STATUS_OUT_OF_BUFFER 11u /* the data leaves the registered buffer */
-#define WARPBELL_STATUS_INVALID_FIELD                                                                        \
-    12u                               /* an argument that no command can carry: zero blocks, another qid */
-#define WARPBELL_STATUS_MISMATCH 13u  /* verification: the data read is not the data expected */
-#define WARPBELL_STATUS_NO_ROOM 14u   /* try_submit: the queue is full at the moment */
-#define WARPBELL_STATUS_SSD_LOST 15u  /* the host has given the SSD up: no successor of the queue will come  \
-                                       */
-#define WARPBELL_STATUS_READ_ONLY 16u /* the lease does not permit writing */
-#define WARPBELL_STATUS_OUT_OF_LEASE 17u /* outside the lease's blocks, or its memory */
+#define WARPBELL_STATUS_INVALID_FIELD 12u /* an argument that no command can carry: zero blocks */
+#define WARPBELL_STATUS_MISMATCH 13u      /* verification: the data read is not the data expected */
+#define WARPBELL_STATUS_NO_ROOM 14u       /* try_submit: the queue is full at the moment */
+#define WARPBELL_STATUS_SSD_LOST 15u      /* the host has given the SSD up: no successor will come */
+#define WARPBELL_STATUS_READ_ONLY 16u     /* the lease does not permit writing */
+#define WARPBELL_STATUS_OUT_OF_LEASE 17u  /* outside the lease's blocks, or its memory */
 
 #ifdef __cplusplus
 extern "C" {

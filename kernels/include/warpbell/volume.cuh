@@ -67,8 +67,8 @@ class volume_span {
 // ---- mapping: warp -> queue -> SSD
 //
 // A mapping is a type with two functions; yours may be one. On an SSD with q queues a warp attaches to queue
-// hazard slot mod q, as its warp number hazard slot div q: no two warps of a launch may have the same hazard
-// slot. `replica` picks one of the members in the mask `from`, which is not empty, for a read of a chunk by a
+// position mod q, as its warp number position div q: no two warps of a launch may have the same position.
+// `replica` picks one of the members in the mask `from`, which is not empty, for a read of a chunk by a
 // warp. (Where else a chunk lies is the layout's to say.)
 
 // The bit of `mask` that comes `n` bits after its lowest, around and around.
@@ -81,7 +81,7 @@ WARPBELL_D u32 nth_member(u32 mask, u32 n) {
 
 // Warp after warp.
 struct round_robin {
-    WARPBELL_D static u32 hazard(u32 warp, u32) { return warp; }
+    WARPBELL_D static u32 position(u32 warp, u32) { return warp; }
     WARPBELL_D static u32 replica(const warpbell_volume_ref&, u32 from, u32 warp, u64) {
         return nth_member(from, warp);
     }
@@ -90,7 +90,7 @@ struct round_robin {
 // As round_robin, but no pattern in warp or chunk numbers becomes one of queues and SSDs.
 struct hashed {
     // Each row of q warps has its q queues in another order.
-    WARPBELL_D static u32 hazard(u32 warp, u32 queues) {
+    WARPBELL_D static u32 position(u32 warp, u32 queues) {
         const u32 row = warp / queues;
         return row * queues + (warp + mix(row)) % queues;
     }
@@ -103,7 +103,7 @@ struct hashed {
 // All warps of a block (CTA) on one queue and one replica. Attach warp slots for it: with b blocks of w
 // warps, q * w * ceil(b / q) warps.
 struct by_cta {
-    WARPBELL_D static u32 hazard(u32, u32 queues) {
+    WARPBELL_D static u32 position(u32, u32 queues) {
         const u32 warps = (port::block_threads() + WARPBELL_WARP_LANES - 1u) / WARPBELL_WARP_LANES;
         const u32 mine = port::block_index() / queues * warps + port::thread_index() / WARPBELL_WARP_LANES;
         return mine * queues + port::block_index() % queues;

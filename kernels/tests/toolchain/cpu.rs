@@ -193,7 +193,7 @@ fn a_file_that_is_no_module_is_refused() {
 
 /// Why a module without kernels is refused that has this executor interface, and these rows in its table.
 fn load_module(interface: &str, rows: &str) -> Error {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().expect("a folder");
     let (source, module) = (folder.path().join("old.cpp"), folder.path().join("old.so"));
     let text = format!(
         "#include <simt/module.h>
@@ -204,14 +204,14 @@ fn load_module(interface: &str, rows: &str) -> Error {
             return &module;
         }}"
     );
-    fs::write(&source, text).unwrap();
+    fs::write(&source, text).expect("the source is written");
     let compiler = &toolchain::cxx_candidates()[0];
     let flags = ["-std=c++20", "-shared", "-fPIC", "-I", "include", "-I", ".", "-o"];
     let mut command = Command::new(compiler);
     command.current_dir(env!("CARGO_MANIFEST_DIR")).args(flags).arg(&module).arg(&source);
-    let output = command.output().unwrap();
+    let output = command.output().expect("the compiler runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    load(&module).unwrap_err()
+    load(&module).expect_err("the module is refused")
 }
 
 #[test]

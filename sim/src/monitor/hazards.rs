@@ -73,7 +73,7 @@ impl Monitor {
         self.breaches.push(if rings && living.is_some() {
             Breach::ForeignDoorbell { qid, warp, lane }
         } else {
-            Breach::NoSeat { qid, warp, lane }
+            Breach::NoHazard { qid, warp, lane }
         });
     }
 }
@@ -164,7 +164,7 @@ mod tests {
             hazard(&memory, 3, value);
             monitor.check_hazard(&event(Access::Store, 0x1040));
         }
-        assert_eq!(monitor.breaches(), [const { Breach::NoSeat { qid: 1, warp: 0, lane: 3 } }; 2]);
+        assert_eq!(monitor.breaches(), [const { Breach::NoHazard { qid: 1, warp: 0, lane: 3 } }; 2]);
         hazard(&memory, 3, abi::HAZARD_TAKEN);
         monitor.check_hazard(&event(Access::Load, 0x9000));
         assert_eq!(monitor.breaches().len(), 2);

@@ -11,7 +11,8 @@ static void versions(void) {
     THAT(strcmp(warpbell_error_name(WARPBELL_ERROR_BUSY), "WARPBELL_ERROR_BUSY") == 0);
     THAT(strcmp(warpbell_error_name((warpbell_error)12), "unknown") == 0);
     THAT(strcmp(warpbell_error_message(), "") == 0);
-    THAT(strstr(warpbell_status_text(WARPBELL_STATUS_LIBRARY | WARPBELL_STATUS_TIMED_OUT), "deadline") != NULL);
+    const uint32_t timed_out = WARPBELL_STATUS_LIBRARY | WARPBELL_STATUS_TIMED_OUT;
+    THAT(strstr(warpbell_status_text(timed_out), "deadline") != NULL);
 }
 
 static void names(void) {

@@ -56,6 +56,30 @@ fn what_it_says_is_what_it_writes_and_uninstall_takes_all_of_it_away() {
     assert_eq!(files(&prefix), [prefix.join("lib/mine")], "what is not ours stays");
 }
 
+/// All that a user's program needs, and nothing of benches, checks, the laboratory or tests.
+#[test]
+fn nothing_is_installed_that_a_program_of_a_user_does_not_need() {
+    let folder = tempfile::tempdir().unwrap();
+    let prefix = folder.path().join("usr");
+    succeeded("install", &install(&options(&prefix, &[])));
+    let known = |name: &str| {
+        let header = name.strip_prefix("include/warpbell/");
+        let device = |header: &str| root().join("kernels/include/warpbell").join(header).is_file();
+        header.is_some_and(|header| header == "warpbell.h" || device(header))
+            || name.starts_with("lib/libwarpbell.")
+            || name.starts_with("lib/cmake/warpbell/")
+            || name.starts_with("share/doc/warpbell/LICENSE-")
+            || ["lib/pkgconfig/warpbell.pc", "share/warpbell/installed"].contains(&name)
+    };
+    for file in files(&prefix) {
+        let name = file.strip_prefix(&prefix).unwrap().to_str().unwrap();
+        assert!(known(name), "{name} is installed, and nobody knows what for");
+        for tool in ["bench", "check", "lab", "resident", "replay", "probe"] {
+            assert!(!name.contains(tool), "{name} is of {tool}");
+        }
+    }
+}
+
 #[test]
 fn folders_that_were_there_before_stay() {
     let folder = tempfile::tempdir().unwrap();

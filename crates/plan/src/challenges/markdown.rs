@@ -110,8 +110,8 @@ mod tests {
     #[test]
     fn a_test_is_named_with_its_package_and_where_it_runs() {
         assert_eq!(
-            row("crates/warpbell/src/layout.rs::a"),
-            "| `a` | warpbell | [crates/warpbell/src/layout.rs](../crates/warpbell/src/layout.rs) |\n"
+            row("crates/warpbell/src/queues/layout.rs::a"),
+            "| `a` | warpbell | [crates/warpbell/src/queues/layout.rs](../crates/warpbell/src/queues/layout.rs) |\n"
         );
         assert_eq!(
             row("tests/tests/guest/stray.rs::b"),

@@ -132,7 +132,7 @@ fn link(subject: &str, node: &PciNode) -> Finding {
     let found = format!("{now}, {}", now.rate());
     if now.width < best.width {
         let means = format!("it has fewer lanes than the device has ({best}, {})", best.rate());
-        let fix = "put it into a slot with all its lanes, or hazard it again; warpbell topo shows the tree";
+        let fix = "put it into a slot with all its lanes, or reseat it; warpbell topo shows the tree";
         return finding(Status::Warn, subject, found, means).fix(fix);
     }
     if now.gt_per_s < best.gt_per_s {

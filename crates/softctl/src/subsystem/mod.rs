@@ -91,7 +91,7 @@ struct Member {
 }
 
 /// A controller's place in the subsystem.
-pub(crate) struct Hazard {
+pub(crate) struct Reservation {
     pub(crate) cntlid: u16,
     pub(crate) published: Arc<Published>,
 }
@@ -148,7 +148,7 @@ impl Subsystem {
     }
 
     /// A place for one more controller. Namespaces of the configuration that may be shared are attached to it.
-    pub(crate) fn hazard(&self, stepped: bool) -> Result<Hazard, SoftError> {
+    pub(crate) fn reservation(&self, stepped: bool) -> Result<Reservation, SoftError> {
         if *self.stepped.get_or_init(|| stepped) != stepped {
             return Err(SoftError::MixedModes { serial: self.serial.clone() });
         }
@@ -169,17 +169,17 @@ impl Subsystem {
             deleted: BTreeSet::new(),
         };
         state.members.insert(cntlid, member);
-        Ok(Hazard { cntlid, published })
+        Ok(Reservation { cntlid, published })
     }
 
-    /// The controller of a hazard slot exists now.
+    /// The controller of a reservation exists now.
     pub(crate) fn occupy(&self, cntlid: u16, core: Weak<Core>) {
         if let Some(member) = self.state.lock().members.get_mut(&cntlid) {
             member.core = core;
         }
     }
 
-    /// The controller of a hazard slot is gone.
+    /// The controller of a reservation is gone.
     pub(crate) fn leave(&self, cntlid: u16) {
         let mut state = self.state.lock();
         state.members.remove(&cntlid);

@@ -5,7 +5,7 @@
 use zerocopy::{Immutable, IntoBytes};
 
 use super::{Launch, Module};
-use crate::attach::prepare;
+use crate::queues::attach::prepare;
 use crate::{Attachment, Error, Lease, Program, Volume};
 
 impl Attachment {

@@ -19,7 +19,7 @@ use warpbell_nvme::command::QueuePriority;
 use super::ladder::{Command, Facts, Stage, Step};
 use super::mutation::{Mutation, off};
 use super::{QueueName, RecoveryPolicy};
-use crate::mapping::{DoorbellMapping, RingMapping, ShadowMapping};
+use crate::queues::mapping::{DoorbellMapping, RingMapping, ShadowMapping};
 use crate::{Error, KernelQueues, QueueCounters};
 
 /// What a table is made of.

@@ -256,7 +256,7 @@ WARPBELL_CACHE_CALL(status, class Group, class Meanwhile)::hold(const Group& gro
     }
 }
 
-// What a lane is reported whose page is not there once the deadline has passed, or that failed.
+// What a lane is answered whose page is not there once the deadline has passed, or that failed.
 WARPBELL_CACHE_MEMBER(status)::answer_of(const way& got) {
     return got.now == way::at::failed    ? got.answer
            : got.now == way::at::crowded ? code::no_room

@@ -102,7 +102,7 @@ template <sharing Mode, u32 Members, class Map, class Retry> class member_sessio
     WARPBELL_D member_sessions(const Group& group, const warpbell_volume_ref& ref, u32 count, u32 warp,
                                Retry retries, numbers<I...>)
         : own_{session<Mode, Retry>(group, ns_of(ref, I < count ? I : 0),
-                                    I < count ? hazard(ref, I, warp) : none, retries)...} {}
+                                    I < count ? position(ref, I, warp) : none, retries)...} {}
     WARPBELL_D session<Mode, Retry>& operator[](u32 index) { return own_[index]; }
 
     u64 bytes_read[Members] = {}, bytes_written[Members] = {};
@@ -112,8 +112,8 @@ template <sharing Mode, u32 Members, class Map, class Retry> class member_sessio
     WARPBELL_D static const warpbell_namespace_ref& ns_of(const warpbell_volume_ref& ref, u32 index) {
         return reinterpret_cast<const warpbell_volume_member*>(ref.members)[index].ns;
     }
-    WARPBELL_D static u32 hazard(const warpbell_volume_ref& ref, u32 index, u32 warp) {
-        return Map::hazard(warp, ns_of(ref, index).queue_count);
+    WARPBELL_D static u32 position(const warpbell_volume_ref& ref, u32 index, u32 warp) {
+        return Map::position(warp, ns_of(ref, index).queue_count);
     }
 
     session<Mode, Retry> own_[Members];

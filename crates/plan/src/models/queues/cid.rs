@@ -24,9 +24,9 @@ impl Layout {
 
     /// The identifier of `local` of `warp`, on queue `warp mod queues`; none where there is none.
     pub(super) fn cid(self, warp: u64, local: u64, queues: u64) -> Option<u64> {
-        let hazard = warp / queues.max(1);
-        let cid = hazard << self.local_bits | local;
-        let fits = hazard < 1 << self.warp_bits && local < 1 << self.local_bits;
+        let slot = warp / queues.max(1);
+        let cid = slot << self.local_bits | local;
+        let fits = slot < 1 << self.warp_bits && local < 1 << self.local_bits;
         (fits && cid != RESERVED).then_some(cid)
     }
 
@@ -48,12 +48,12 @@ mod tests {
         for (warp_bits, local_bits) in [(6, 10), (0, 16), (16, 0), (5, 5), (8, 8)] {
             let (layout, queues) = (Layout { warp_bits, local_bits }, 3);
             let mut seen = HashSet::new();
-            for hazard in 0..1 << warp_bits {
+            for slot in 0..1 << warp_bits {
                 for queue in 0..queues {
-                    let warp = hazard * queues + queue;
+                    let warp = slot * queues + queue;
                     for local in (0..1u64 << local_bits).step_by(1 + (1 << local_bits) / 7) {
                         let Some(cid) = layout.cid(warp, local, queues) else {
-                            assert_eq!(hazard << local_bits | local, RESERVED);
+                            assert_eq!(slot << local_bits | local, RESERVED);
                             continue;
                         };
                         assert!(cid < RESERVED && seen.insert((queue, cid)));

@@ -12,10 +12,10 @@ use warpbell_nvme::command::QueuePriority;
 use warpbell_softctl::SoftDevice;
 
 use crate::client_time::{self, ClientTime};
-use crate::layout::{CidLayout, DEFAULT_TOKENS};
-use crate::mapping::{DoorbellMapping, RingMapping, ShadowMapping};
-use crate::memory::Memory;
-use crate::pairs::{check_queues, check_replacement_queues, create_pairs, delete_pairs};
+use crate::queues::layout::{CidLayout, DEFAULT_TOKENS};
+use crate::queues::mapping::{DoorbellMapping, RingMapping, ShadowMapping};
+use crate::queues::memory::Memory;
+use crate::queues::pairs::{check_queues, check_replacement_queues, create_pairs, delete_pairs};
 use crate::recovery::{QueueTable, TableParts, Watch};
 use crate::{
     Buffer, Descriptor, Error, KernelQueues, KernelQueuesSpec, Launch, Module, OpenTarget, QueueCounters,

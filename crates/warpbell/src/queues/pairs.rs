@@ -6,8 +6,8 @@ use warpbell_driver::{Controller, IoQueue, IoQueueOptions, Notification, QueuePa
 use warpbell_hw::Nsid;
 use warpbell_nvme::command::QueuePriority;
 
-use crate::mapping::RingMapping;
-use crate::memory::Memory;
+use crate::queues::mapping::RingMapping;
+use crate::queues::memory::Memory;
 use crate::{AttachOptions, Error};
 
 /// One queue pair to create.

@@ -7,7 +7,7 @@ use std::sync::atomic::{Ordering, fence};
 use warpbell_kernels::abi;
 use zerocopy::IntoBytes;
 
-use crate::layout::{CidLayout, LANES};
+use crate::queues::layout::{CidLayout, LANES};
 use crate::{Error, OpenTarget, SharedMemory};
 
 /// Bytes of a word of 32 bits.

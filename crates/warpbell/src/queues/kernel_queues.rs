@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use warpbell_kernels::abi::{self, Plain, Span};
 
-use crate::host_pages::HostPages;
-use crate::layout::{CidLayout, LANES};
+use crate::queues::host_pages::HostPages;
+use crate::queues::layout::{CidLayout, LANES};
 use crate::recovery::mutation::{Mutation, off};
 use crate::{Error, KernelMemory, OpenTarget, Regions, TraceMemory, TraceSpec};
 

@@ -1,0 +1,10 @@
+//! All of an attachment: queue pairs for kernels, where their memory lies and how each side reaches it.
+
+pub(crate) mod attach;
+pub(crate) mod host_pages;
+pub(crate) mod kernel_memory;
+pub(crate) mod kernel_queues;
+pub(crate) mod layout;
+pub(crate) mod mapping;
+pub(crate) mod memory;
+pub(crate) mod pairs;
