@@ -2,7 +2,8 @@
 //! and the one that compiles them with nvcc (`kernels/tests/cuda_matrix`) both read the page by this file.
 
 /// The page of the device library.
-pub const PAGE: &str = include_str!("../../docs/device-library.md");
+pub const PAGE: &str =
+    concat!(include_str!("../../docs/device-library.md"), "\n", include_str!("../../docs/volumes.md"));
 
 /// What a frame has in the place of an example.
 const PLACE: &str = "    // the example\n";

@@ -84,13 +84,22 @@ impl Capture {
     /// Writes JSON into a new file.
     pub fn write(&self, path: &Path) -> Result<(), CaptureError> {
         let write = || {
-            let mut text = serde_json::to_string_pretty(self)?;
-            text.push('\n');
+            let text = self.to_json()?;
             // Of its owner's alone: as root, more was read than others may see.
             let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
             file?.write_all(text.as_bytes())
         };
         write().map_err(|source| CaptureError { path: path.to_owned(), source })
+    }
+
+    /// A line for each entry, so that two machines can be compared line by line.
+    fn to_json(&self) -> serde_json::Result<String> {
+        let lines = self.entries.iter().map(|(path, entry)| {
+            Ok(format!("{}: {}", serde_json::to_string(path)?, serde_json::to_string(entry)?))
+        });
+        let lines: Vec<String> = lines.collect::<serde_json::Result<_>>()?;
+        let schema = serde_json::to_string(&self.schema)?;
+        Ok(format!("{{\n\"schema\": {schema},\n\"entries\": {{\n{}\n}}\n}}\n", lines.join(",\n")))
     }
 
     /// Reads what [`write`](Capture::write) wrote.

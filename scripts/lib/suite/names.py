@@ -3,6 +3,7 @@ names as tests/steps.toml says. So none is lost without a line that says so."""
 
 import os
 import re
+import textwrap
 from dataclasses import dataclass
 
 import schedule
@@ -13,10 +14,7 @@ FOLDER = ROOT / "tests/list"
 # A section with more names than this has a file for each crate.
 MOST = 900
 HEADER = """\
-# Every test that has a name, below the step of tests/steps.toml that runs it, with the smallest run that has the step.
-# scripts/test compares: a test that is here and did not run fails the step, and so does one that ran and is not here; and
-# a step that is gone or moved to another run is an error. `--record` writes the steps that ran and passed:
-# `scripts/test --all --record`, and `scripts/test --record` for steps of the daily run alone.
+# Every test of a step, by programs: docs/testing.md tells. `scripts/test --record` writes it.
 """
 
 
@@ -37,7 +35,8 @@ def load():
 
 
 def load_file(file, found):
-    section = None
+    """Below a step, each program's name, and indented below that its tests."""
+    section, program = None, ""
     for number, line in enumerate(file.read_text().splitlines(), 1):
         head = re.fullmatch(r"== (.+) \((.+)\)", line)
         if head:
@@ -45,7 +44,10 @@ def load_file(file, found):
         elif line and not line.startswith("#"):
             if section is None or line.startswith("=="):
                 raise BadSteps(f"{os.path.relpath(file, ROOT)}:{number}: {line}: belongs below a line == STEP (SIZE)")
-            section.names.append(line)
+            if line.startswith(" "):
+                section.names += [f"{program} {name}" for name in line.split()]
+            else:
+                program = line
 
 
 def save(listed):
@@ -61,7 +63,17 @@ def save(listed):
                 parts.setdefault("." + re.split("[ :]", test)[0], []).append(test)
         for part, tests in parts.items():
             file = FOLDER / (re.sub("[^a-z0-9]+", "-", step.lower()).strip("-") + f"{part}.txt")
-            file.write_text(f"{HEADER}\n== {step} ({section.size})\n" + "".join(f"{test}\n" for test in tests))
+            file.write_text(f"{HEADER}\n== {step} ({section.size})\n{by_program(tests)}")
+
+
+def by_program(tests):
+    """Each program, and its tests in lines below it."""
+    programs = {}
+    for test in tests:
+        program, name = test.rsplit(" ", 1)
+        programs.setdefault(program, []).append(name)
+    filled = {program: textwrap.wrap(" ".join(found), 140, break_on_hyphens=False, break_long_words=False) for program, found in programs.items()}
+    return "".join(f"{program}\n" + "".join(f"  {line}\n" for line in lines) for program, lines in filled.items())
 
 
 def astray(steps, listed):

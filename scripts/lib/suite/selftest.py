@@ -334,7 +334,7 @@ class Names(InFolder):
 
     def test_a_line_that_is_in_no_section_is_refused(self):
         self.put(names, FOLDER=self.folder)
-        for text, line in (("stray\n== a (daily)\n", "1: stray"), ("# of it\n== a (daily)\nb\n== c\n", "4: == c")):
+        for text, line in (("stray\n== a (daily)\n", "1: stray"), ("# of it\n== a (daily)\nb\n  t\n== c\n", "5: == c")):
             (self.folder / "list.txt").write_text(text)
             with self.assertRaisesRegex(BadSteps, f"list.txt:{line}: belongs below a line == STEP"):
                 names.load()
@@ -361,12 +361,12 @@ class Names(InFolder):
     def test_the_list_is_written_of_steps_that_passed_alone(self):
         self.put(names, FOLDER=self.folder / "list", MOST=1)
         names.FOLDER.mkdir()
-        (names.FOLDER / "list.txt").write_text("== guest (daily)\n" + "\n".join(self.SCENES) + "\n\n== bad (all)\nkept\n\n== gone (daily)\nlost\n")
+        (names.FOLDER / "list.txt").write_text(f"== guest (daily)\n{names.by_program(self.SCENES)}\n== bad (all)\none\n  kept\n\n== gone (daily)\none\n  lost\n")
         bad = schedule.Ran(step("bad"), Result())
         bad.result.add("new", FAILED)
         names.record([self.guest(), bad])
         self.assertEqual({name: (one.size, one.names) for name, one in names.load().items()},
-                         {"bad": ("all", ["kept"]), "guest": ("daily", self.SCENES), "gone": ("daily", ["lost"])})
+                         {"bad": ("all", ["one kept"]), "guest": ("daily", self.SCENES), "gone": ("daily", ["one lost"])})
         self.assertEqual([file.name for file in sorted(names.FOLDER.iterdir())], ["bad.txt", "gone.txt", "guest.guest.txt"])
 
     def test_steps_without_names_may_not_pass_fewer(self):
