@@ -61,8 +61,8 @@ fn run(options: &Options) -> Result<()> {
     };
     println!("compiled for {}: {}", program.target(), program.code());
 
-    let made_up = tempfile::NamedTempFile::new().context("an image to read")?;
-    let image = options.image.as_deref().unwrap_or(made_up.path());
+    let synthetic = tempfile::NamedTempFile::new().context("an image to read")?;
+    let image = options.image.as_deref().unwrap_or(synthetic.path());
     if options.image.is_none() {
         let numbers: Vec<u8> = (0..8192u64).flat_map(|number| (number * number).to_le_bytes()).collect();
         std::fs::write(image, numbers).context("an image to read")?;

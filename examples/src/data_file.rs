@@ -14,40 +14,40 @@ pub struct DataFile {
     name: String,
     file: File,
     header: Header,
-    _made_up: Option<NamedTempFile>,
+    _synthetic: Option<NamedTempFile>,
 }
 
 impl DataFile {
-    /// The file that `--data` names, which must be of the kind of `made_up`; or that, made now from `--seed`.
-    pub fn take(options: &Options, made_up: Kind) -> Result<DataFile, Failure> {
+    /// The file that `--data` names, which must be of the kind of `synthetic`; or that, made now from `--seed`.
+    pub fn take(options: &Options, synthetic: Kind) -> Result<DataFile, Failure> {
         match &options.data {
-            None => DataFile::make(options.seed, &made_up),
+            None => DataFile::make(options.seed, &synthetic),
             Some(path) => {
                 let name = path.display().to_string();
                 let failed = |source| Failure::File { file: name.clone(), source };
                 let mut file = File::open(path).map_err(|error| failed(error.into()))?;
                 let header = Header::read(&mut file).map_err(failed)?;
-                header.expect_kind(made_up.plan().name()).map_err(failed)?;
+                header.expect_kind(synthetic.plan().name()).map_err(failed)?;
                 let bytes = file.metadata().map_err(|error| failed(error.into()))?.len();
                 if bytes < header.bytes() {
                     let reason = format!("{bytes} bytes, and the header says {}", header.bytes());
                     return Err(failed(warpbell_data::Error::Header { reason }));
                 }
-                Ok(DataFile { name, file, header, _made_up: None })
+                Ok(DataFile { name, file, header, _synthetic: None })
             }
         }
     }
 
     fn make(seed: u64, kind: &Kind) -> Result<DataFile, Failure> {
-        let made_up = NamedTempFile::new().map_err(Failure::temporary)?;
-        let reopen = || made_up.reopen().map_err(Failure::temporary);
+        let synthetic = NamedTempFile::new().map_err(Failure::temporary)?;
+        let reopen = || synthetic.reopen().map_err(Failure::temporary);
         let header = generate(kind, seed, &mut BufWriter::new(reopen()?)).map_err(|error| match error {
             warpbell_data::Error::Io(error) => Failure::temporary(error),
             other => other.into(),
         })?;
         let file = reopen()?;
         let name = format!("synthetic {}, seed {seed}", header.kind());
-        Ok(DataFile { name, file, header, _made_up: Some(made_up) })
+        Ok(DataFile { name, file, header, _synthetic: Some(synthetic) })
     }
 
     /// The file, or what it was made from.
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn made_up_data_is_that_of_the_file() -> Result<(), Failure> {
+    fn synthetic_data_is_that_of_the_file() -> Result<(), Failure> {
         let kind = || Kind::from(Vectors { count: 1000 });
         let mut file = NamedTempFile::new()?;
         generate(&kind(), 9, &mut file)?;

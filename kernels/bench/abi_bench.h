@@ -1,4 +1,4 @@
-/* What hosts quota with the kernels of `warpbell bench`, `replay` and `digest`. The rules of abi.h hold here
+/* What hosts share with the kernels of `warpbell bench`, `replay` and `digest`. The rules of abi.h hold here
  * too, but for the version: it is WARPBELL_BENCH_ABI_VERSION, which no program of a user sees. */
 #ifndef WARPBELL_ABI_BENCH_H
 #define WARPBELL_ABI_BENCH_H
@@ -48,7 +48,7 @@ typedef struct warpbell_warp_result {
 #define WARPBELL_API_IO 1u  /* io.cuh */
 
 /* Kernel `bench`: keeps iodepth commands outstanding per queue until told to stop. Warps of queue q
- * quota its iodepth (the first ones take the remainder); a warp's quota of n commands uses lanes
+ * share its iodepth (the first ones take the remainder); a warp's quota of n commands uses lanes
  * i < n, with command k of lane i being number 32 k + i. Its data lies in the buffer at
  * (warp * units_per_warp + number) * blocks_per_io blocks. */
 typedef struct warpbell_bench_args {
@@ -131,7 +131,7 @@ typedef struct warpbell_replay_result {
 } warpbell_replay_result;
 
 /* Kernel `replay`: each warp submits its list of commands in order, with at most its quota of iodepth
- * outstanding, as warps of `bench` quota it. Its data lies in the buffer at
+ * outstanding, as warps of `bench` share it. Its data lies in the buffer at
  * (warp * units_per_warp + number) * unit_blocks blocks. */
 typedef struct warpbell_replay_args {
     uint32_t abi_version, size;

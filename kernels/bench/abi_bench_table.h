@@ -1,4 +1,4 @@
-/* Every field of every struct that kernels of benches quota with their host, as in abi_table.h. */
+/* Every field of every struct that kernels of benches share with their host, as in abi_table.h. */
 #ifndef WARPBELL_ABI_BENCH_TABLE_H
 #define WARPBELL_ABI_BENCH_TABLE_H
 

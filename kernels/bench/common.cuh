@@ -1,4 +1,4 @@
-// What our kernels quota: warp numbers, random addresses, verifiable contents, results.
+// What our kernels share: warp numbers, random addresses, verifiable contents, results.
 #pragma once
 
 #include "abi_bench.h"

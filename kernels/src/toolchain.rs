@@ -17,7 +17,7 @@ pub use variant::Variant;
 
 use std::path::{Path, PathBuf};
 
-/// An nvcc for checks: the one that builds of this crate use when the checked-in PTX is stale (`WARPBELL_NVCC`,
+/// An nvcc for checks: the one that builds of this crate use (`WARPBELL_NVCC`,
 /// `CUDA_HOME`, `CUDA_PATH`, `PATH`, `/usr/local/cuda`), else the pinned one that `scripts/cuda-setup` installs,
 /// which builds use only if told to: it would slow each down.
 pub fn nvcc() -> Option<PathBuf> {

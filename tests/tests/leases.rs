@@ -229,7 +229,7 @@ proptest! {
 #[test]
 fn memory_holds_nothing_of_its_last_owners() {
     for place in 0..3 {
-        let memory = ForeignMemory::new("bar:fake driver", Window::host(4 << 20).expect("memory"));
+        let memory = ForeignMemory::new("bar:fake", Window::host(4 << 20).expect("memory"));
         let rings = match place {
             0 => RingPlacement::Host,
             1 => RingPlacement::Cmb,

@@ -78,7 +78,7 @@ const CAUGHT_BY: &[(&str, &[&str])] = &[
     ("LEASE_UNCHECKED", &["unexplained"]),
     ("SuccessorBeforeDeletion", &["recovery"]),
     ("StateAfterDeletion", &["recovery"]),
-    ("IdFreeWhileSeated", &["recovery", "monitor: foreign doorbell"]),
+    ("IdFreeWhileHeld", &["recovery", "monitor: foreign doorbell"]),
     ("WordsKept", &["recovery"]),
     ("EpochKept", &["recovery"]),
     ("SettleForEver", &["recovery"]),

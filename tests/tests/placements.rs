@@ -13,9 +13,9 @@ use warpbell_nvme::command;
 use warpbell_tests::suite;
 
 /// Memory in the role of a BAR.
-fn stand_in(bytes: usize) -> Arc<ForeignMemory> {
+fn fake_memory(bytes: usize) -> Arc<ForeignMemory> {
     let memory = Window::host(bytes).expect("memory").memory().clone();
-    ForeignMemory::new("bar:fake driver", Window::whole(WordMemory::new(memory)))
+    ForeignMemory::new("bar:fake", Window::whole(WordMemory::new(memory)))
 }
 
 fn open(config: &str, rings: RingPlacement, data: DataPlacement) -> Arc<Ssd> {
@@ -31,7 +31,7 @@ fn inside(memory: &ForeignMemory, window: &Window) -> bool {
 fn everything_holds_with_rings_and_data_in_every_place() {
     for sgl in ["on", "off"] {
         for at in 0..6 {
-            let memory = stand_in(64 << 20);
+            let memory = fake_memory(64 << 20);
             let rings = match at % 3 {
                 0 => RingPlacement::Host,
                 1 => RingPlacement::Cmb,
@@ -41,8 +41,8 @@ fn everything_holds_with_rings_and_data_in_every_place() {
             let data = if foreign { DataPlacement::Foreign(memory.clone()) } else { DataPlacement::Host };
             let ssd = open(&format!("size=16m,cmb=1m,sgl={sgl}"), rings, data);
             let path = ssd.data_path();
-            assert_eq!(path.data, if foreign { "bar:fake driver" } else { "host" });
-            assert_eq!(path.rings, ["host", "cmb (SQ), host (CQ)", "bar:fake driver"][at % 3]);
+            assert_eq!(path.data, if foreign { "bar:fake" } else { "host" });
+            assert_eq!(path.rings, ["host", "cmb (SQ), host (CQ)", "bar:fake"][at % 3]);
             assert_eq!(path.domains == Domains::One, foreign == (at % 3 == 2), "{path}");
 
             let attachment = ssd.attach(&AttachOptions::default()).expect("attaches");
@@ -65,7 +65,7 @@ fn everything_holds_with_rings_and_data_in_every_place() {
 #[test]
 fn host_queues_flush_behind_a_completion_only_where_data_lies_in_other_memory() {
     for (foreign_data, flushes) in [(true, 0), (false, 10)] {
-        let memory = stand_in(1 << 20);
+        let memory = fake_memory(1 << 20);
         let data = match foreign_data {
             true => DataPlacement::Foreign(memory.clone()),
             false => DataPlacement::Host,
@@ -81,7 +81,7 @@ fn host_queues_flush_behind_a_completion_only_where_data_lies_in_other_memory() 
 
 #[test]
 fn foreign_memory_is_shared_by_ssds_mapped_once_by_each_and_refused_when_full() {
-    let memory = stand_in(8 << 12);
+    let memory = fake_memory(8 << 12);
     let placed = || {
         let (rings, data) = (RingPlacement::Foreign(memory.clone()), DataPlacement::Foreign(memory.clone()));
         open("size=1m", rings, data)
@@ -112,7 +112,7 @@ fn foreign_memory_is_shared_by_ssds_mapped_once_by_each_and_refused_when_full() 
         );
     }
     let text = ssds[0].attach(&options).err().expect("full").to_string();
-    assert_eq!(text, "memory bar:fake driver: 4096 bytes do not fit: 32768 of 32768 bytes are in use");
+    assert_eq!(text, "memory bar:fake: 4096 bytes do not fit: 32768 of 32768 bytes are in use");
     drop((attachments, buffers));
     let _again = ssds[0].buffer(8 << 12).expect("all of it is free again");
     assert!(ssds.iter().all(|ssd| ssd.violations().is_empty()));
@@ -154,9 +154,9 @@ fn only_whole_pages_of_host_memory_are_registered() {
     let text = |window: Window| ssd.register(window).expect_err("refused").to_string();
     assert!(text(own.slice(512, 4096).expect("a part")).contains("multiples of 4096"));
     assert!(text(own.slice(0, 100).expect("a part")).contains("multiples of 4096"));
-    assert!(text(stand_in(4096).window().clone()).contains("only host memory is registered"));
-    let memory = stand_in(1 << 20);
+    assert!(text(fake_memory(4096).window().clone()).contains("only host memory is registered"));
+    let memory = fake_memory(1 << 20);
     let foreign = open("size=1m", RingPlacement::Host, DataPlacement::Foreign(memory));
     let refused = foreign.register(own).expect_err("refused").to_string();
-    assert!(refused.contains("bar:fake driver"), "{refused}");
+    assert!(refused.contains("bar:fake"), "{refused}");
 }

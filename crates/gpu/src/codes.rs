@@ -133,7 +133,7 @@ pub(crate) fn remedy(call: &str, code: u32) -> &'static str {
             "libnvidia-ptxjitcompiler.so.1 of the driver is missing: install the complete driver, or load a cubin"
         }
         (_, PTX_VERSION) => {
-            "the PTX is newer than the driver: update to driver 580 or newer (PTX 9.0), or load a cubin for this GPU"
+            "the PTX is newer than the driver: update it (PTX 9.0 of CUDA 13.0 needs driver 580), or load a cubin for this GPU"
         }
         (_, COMPILER_DISABLED) => "CUDA_DISABLE_PTX_JIT is set: unset it, or load a cubin for this GPU",
         (_, OPERATING_SYSTEM) => "a device file of the driver may be missing: ls -l /dev/nvidia*",

@@ -90,7 +90,7 @@ impl Core {
                 }
             }
             offset::NSSR if value == NSSR_MAGIC => {
-                self.subsystem.summon_others(PendingReset::Reset, self.cntlid);
+                self.subsystem.ask_others(PendingReset::Reset, self.cntlid);
                 self.obey(control, PendingReset::Reset);
                 // Whoever wrote it knows; other threads of the client may go on ringing until they look at CSTS.
                 control.surprised = true;
@@ -99,7 +99,7 @@ impl Core {
                 let normal = value == NSSD_NORMAL;
                 let pending_reset =
                     if normal { PendingReset::NormalShutdown } else { PendingReset::AbruptShutdown };
-                self.subsystem.summon_others(pending_reset, self.cntlid);
+                self.subsystem.ask_others(pending_reset, self.cntlid);
                 self.obey(control, pending_reset);
             }
             offset::NSSD => {
@@ -404,13 +404,13 @@ impl Core {
             return None;
         }
         let mut control = self.control.lock();
-        self.answer_summons(&mut control);
+        self.answer_pending_reset(&mut control);
         self.catch_up(&mut control);
         Some(control)
     }
 
     /// Follows what another controller brought upon this one.
-    pub(crate) fn answer_summons(&self, control: &mut Control) {
+    pub(crate) fn answer_pending_reset(&self, control: &mut Control) {
         if let Some(pending_reset) = self.mailbox.take() {
             self.obey(control, pending_reset);
             // Its client learns it from CSTS, and may go on ringing until it looks.

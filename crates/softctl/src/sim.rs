@@ -97,7 +97,7 @@ impl Core {
 
     /// Lets a change of CSTS or work of the subsystem happen whose time has come.
     fn change_state(&self, control: &mut Control, now: Duration) -> bool {
-        self.answer_summons(control);
+        self.answer_pending_reset(control);
         if let Some((_, transition)) = control.transition.filter(|(due, _)| *due <= now) {
             control.transition = None;
             self.arrive(control, transition);

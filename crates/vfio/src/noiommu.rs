@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn the_node_is_that_of_the_group_that_vfio_made_up() {
+    fn the_node_is_that_of_the_group_that_vfio_made() {
         assert_eq!(found(Some("vfio-noiommu\n"), Some("Y\n")), Ok("/dev/vfio/noiommu-7".into()));
     }
 

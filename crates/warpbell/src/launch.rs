@@ -144,6 +144,10 @@ impl Launch {
         let launch = Launch::of(found, kernel, args.as_bytes())?;
         let (args, regions) = (*args, memory.clone());
         let check: Check = Arc::new(move |grid| {
+            if let Some(limit) = args.refusal(grid) {
+                let value = format!("{} blocks of {} threads", grid.blocks, grid.block);
+                return Err(Error::Argument { object: "launch", value, limit: limit.to_owned() });
+            }
             args.spans(grid).iter().try_for_each(|span| regions.check(grid.kernel, span))
         });
         Ok(Launch { check: Some(check), ..launch.keep(memory) })
@@ -274,7 +278,13 @@ impl Launch {
 
     /// Its arguments are right for its grid. What the CPU executor runs, if it is to.
     fn ready(&self) -> Result<Option<cpu::Launch>, Error> {
-        let grid = Grid { kernel: &self.name, blocks: self.grid, warps: self.warps() };
+        let grid = Grid {
+            kernel: &self.name,
+            blocks: self.grid,
+            warps: self.warps(),
+            block: self.block,
+            shared_bytes: self.shared_bytes,
+        };
         if let Some(check) = &self.check {
             check(&grid)?;
         }

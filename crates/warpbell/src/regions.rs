@@ -57,12 +57,14 @@ fn of(start: u64, len: u64) -> Range<u64> {
 #[derive(Clone, Default)]
 pub struct Regions {
     ranges: Vec<Range<u64>>,
+    /// References of queues, which kernels follow: no other memory may name queues.
+    queues: Vec<Range<u64>>,
     kept: Vec<Arc<dyn Any + Send + Sync>>,
 }
 
 impl fmt::Debug for Regions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(&self.ranges).finish()
+        f.debug_list().entries(self.ranges.iter().chain(&self.queues)).finish()
     }
 }
 
@@ -74,7 +76,9 @@ impl Regions {
 
     /// This one too.
     pub fn with(mut self, memory: &impl Region) -> Regions {
-        self.ranges.push(memory.range());
+        let any: &dyn Any = memory;
+        let of = if any.is::<KernelQueues>() { &mut self.queues } else { &mut self.ranges };
+        of.push(memory.range());
         self.kept.push(Arc::new(memory.clone()));
         self
     }
@@ -84,7 +88,8 @@ impl Regions {
         let end = span.address.checked_add(span.bytes);
         let holds =
             |range: &Range<u64>| range.start <= span.address && end.is_some_and(|end| end <= range.end);
-        if span.bytes == 0 || self.ranges.iter().any(holds) {
+        let known = if span.field == Span::QUEUES { &self.queues } else { &self.ranges };
+        if span.bytes == 0 || known.iter().any(holds) {
             return Ok(());
         }
         let Span { field, address, bytes } = *span;

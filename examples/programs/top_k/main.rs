@@ -77,7 +77,7 @@ fn run(TopK { sizes, k, way, options }: &TopK) -> Result<(), Failure> {
     let data = DataFile::take(options, sizes.clone().into())?;
     let table = Table::of(&data)?;
     let (rows, dim) = (table.rows, table.dim);
-    let (queries, k) = (made_up_queries(options.seed, dim), *k as usize);
+    let (queries, k) = (synthetic_queries(options.seed, dim), *k as usize);
     let expected = search(&data.values("rows", f32::from_le_bytes)?, &queries, k);
     let code = Code { name: "top_k.cu", source: include_str!("top_k.cu") };
     let stage = Stage::open(options, &data, code, 0)?;
@@ -110,7 +110,7 @@ fn run(TopK { sizes, k, way, options }: &TopK) -> Result<(), Failure> {
         unsafe { pass.launch(if streamed { "top_k_streamed" } else { "top_k" }, &args, rows) }?;
         let mut found = vec![Candidate { product: 0, row: NONE }; candidates(options)];
         lists.read(0, found.as_mut_bytes())?;
-        Ok(coalesced(&found, k))
+        Ok(merged(&found, k))
     };
     let (found, cached) = stage.cached(find)?;
     let check = Check::of("row", &expected, &found);
@@ -121,7 +121,7 @@ fn run(TopK { sizes, k, way, options }: &TopK) -> Result<(), Failure> {
 }
 
 /// `dim` rows of numbers, one of each query, in units of 2^-23: as elements of the table are.
-fn made_up_queries(seed: u64, dim: u64) -> Vec<i32> {
+fn synthetic_queries(seed: u64, dim: u64) -> Vec<i32> {
     let random = Random::new(seed, 2);
     (0..dim * QUERIES as u64).map(|index| random.below(index, (1 << 24) + 1) as i32 - (1 << 23)).collect()
 }
@@ -152,7 +152,7 @@ fn best(mut rows: Vec<Candidate>, k: usize) -> Vec<Candidate> {
 }
 
 /// The k best of each query, of all warps' lists.
-fn coalesced(lists: &[Candidate], k: usize) -> Vec<Candidate> {
+fn merged(lists: &[Candidate], k: usize) -> Vec<Candidate> {
     let of_query = |lists: &[Candidate]| {
         best(lists.iter().filter(|candidate| candidate.row != NONE).copied().collect(), k)
     };
@@ -222,7 +222,7 @@ mod tests {
         // Four queries, two warps, one candidate each.
         let lists =
             [of(1, 7), of(1, 3), of(5, 0), of(0, NONE), of(-2, 1), of(-1, 2), of(0, NONE), of(0, NONE)];
-        assert_eq!(coalesced(&lists, 2), [of(1, 3), of(1, 7), of(5, 0), of(-1, 2), of(-2, 1)]);
-        assert_eq!(coalesced(&lists, 1), [of(1, 3), of(5, 0), of(-1, 2)]);
+        assert_eq!(merged(&lists, 2), [of(1, 3), of(1, 7), of(5, 0), of(-1, 2), of(-2, 1)]);
+        assert_eq!(merged(&lists, 1), [of(1, 3), of(5, 0), of(-1, 2)]);
     }
 }

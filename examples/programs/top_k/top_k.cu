@@ -10,7 +10,7 @@ struct top_k_args {
     u64 rows_at; // the first byte of the rows
     u64 rows;
     u64 queries; // int32_t[dim][queries], in units of 2^-23
-    u64 lists;   // candidate[queries][warps][32]: of each warp its k best, for the host to coalesce
+    u64 lists;   // candidate[queries][warps][32]: of each warp its k best, for the host to merge
     u32 dim, k, chunk_rows, pad;
 };
 

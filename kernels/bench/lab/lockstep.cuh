@@ -4,7 +4,7 @@
 // identifiers.
 //
 // After the documentation of xNVMe's device queues (xnvme.io), in our own words and code. There a queue is
-// one block's; where warps of several blocks quota one here, the blocks take turns.
+// one block's; where warps of several blocks share one here, the blocks take turns.
 #pragma once
 
 #include "board.cuh"

@@ -1,15 +1,15 @@
-// Agents: warps that do the I/O of others. A compute warp posts requests in a box and takes answers out of
-// it; it has no queue, rings no doorbell and looks at no completion. An agent warp has a session, and serves
-// some request_queues.
+// Agents: warps that do the I/O of others. A compute warp posts requests in a request queue and takes answers
+// out of it; it has no queue, rings no doorbell and looks at no completion. An agent warp has a session, and
+// serves some request queues.
 //
-//   wb::request_queue<2>* request_queues = ..;               // zeroed; one for each compute warp, two
-//   requests per lane if (warp < agents) {
+//   wb::request_queue<2>* queues = ..;         // zeroed; one for each compute warp, two requests per lane
+//   if (warp < agents) {
 //       wb::session<wb::sharing::exclusive> ssd(wb::this_warp(), args.ns, warp);
-//       wb::agent<wb::sharing::exclusive, 2> serve(ssd, args.buffer, {request_queues, count, warp, agents});
+//       wb::agent<wb::sharing::exclusive, 2> serve(ssd, args.buffer, {queues, count, warp, agents});
 //       (void)serve.run(stop);                 // until the compute warps have left
 //       ssd.detach(wb::this_warp());
 //   } else {
-//       wb::mail_client<2> io(request_queues[warp - agents], args.buffer);
+//       wb::mail_client<2> io(queues[warp - agents], args.buffer);
 //       wb::status s = wb::read_each(wb::this_warp(), io, {wb::lba{i}, 1}, mine);
 //       io.leave(wb::this_warp());
 //   }
@@ -23,9 +23,9 @@
 // | leave                            | all lanes of the compute warp | last call                           |
 // | agent::run                       | all lanes of the agent's warp | what each did, once all is done     |
 //
-// An agent submits the requests of all its request_queues that are ready under one doorbell, and goes on
+// An agent submits the requests of all its request queues that are ready under one doorbell, and goes on
 // where there is no room; what finds none for one deadline is answered `not_submitted`. It submits nothing
-// again: the policy of its session is not used. It ends when the warps of all its request_queues have left
+// again: the policy of its session is not used. It ends when the warps of all its request queues have left
 // and each request was answered; after *stop is not 0 it answers `aborted` to what it has not submitted, and
 // waits for those that do not leave for one deadline more. Where its queue is lost, it answers queue_lost to
 // what was in flight, and goes on with the queue in its place.
@@ -36,7 +36,7 @@
 // invalid_field.
 //
 // Memory order. A slot has one word, which client lane and agent lane write in turn: no read-modify-write,
-// no lock. The fence is the scope's: of the block where the request_queues are in its shared memory, else of
+// no lock. The fence is the scope's: of the block where the request queues are in its shared memory, else of
 // the device.
 //   P1 client: data and request, fence, word = request
 //   P2 agent:  word == request, fence, then the request
@@ -52,7 +52,7 @@ inline namespace WARPBELL_NAMESPACE {
 
 // ---- policies
 
-// Where request_queues are: who sees them.
+// Where request queues are: who sees them.
 struct in_block {
     WARPBELL_D static void fence(bool) { port::fence_block(); }
 };
@@ -98,12 +98,12 @@ class [[nodiscard]] mail_token {
     u32 bits_; // a slot, or refused | status
 };
 
-// A lane's way to its warp's box. Never touches a queue.
+// A lane's way to its warp's request queue. Never touches a queue.
 template <u32 Slots, class Scope = in_device, class Pause = eager> class mail_client {
   public:
-    WARPBELL_D mail_client(request_queue<Slots>& box, const warpbell_buffer_ref& buffer,
+    WARPBELL_D mail_client(request_queue<Slots>& requests, const warpbell_buffer_ref& buffer,
                            Pause pause = Pause())
-        : box_(box), buffer_(buffer), pause_(pause), free_((1u << Slots) - 1u), late_(0) {}
+        : requests_(requests), buffer_(buffer), pause_(pause), free_((1u << Slots) - 1u), late_(0) {}
 
     // Posts a request of each lane with `want`. no_room: all its slots are in use.
     template <class Group>
@@ -114,11 +114,11 @@ template <u32 Slots, class Scope = in_device, class Pause = eager> class mail_cl
     template <class Group> WARPBELL_D void leave(const Group& group);
 
   private:
-    WARPBELL_D u32* word(u32 slot) { return &box_.word[slot][port::lane()]; }
+    WARPBELL_D u32* word(u32 slot) { return &requests_.word[slot][port::lane()]; }
     WARPBELL_D u32 take_slot();
     WARPBELL_D bool settle(mail_token& token, status& result);
 
-    request_queue<Slots>& box_;
+    request_queue<Slots>& requests_;
     const warpbell_buffer_ref& buffer_;
     Pause pause_;
     u32 free_; // bit k: slot k may be used
@@ -127,7 +127,7 @@ template <u32 Slots, class Scope = in_device, class Pause = eager> class mail_cl
 
 // ---- agents
 
-// What an agent serves: request_queues index, index + agents, ... of `count`.
+// What an agent serves: request queues index, index + agents, ... of `count`.
 template <u32 Slots> struct agent_share {
     request_queue<Slots>* request_queues;
     u32 count, index, agents;
@@ -154,8 +154,8 @@ class agent {
   private:
     static constexpr u32 most = 4; // commands in flight per lane
     static constexpr u32 nobody = ~0u;
-    // A request's place, in this lane's eyes: box, slot, and the client's lane.
-    WARPBELL_D static u32 place(u32 box, u32 slot, u32 lane) { return box << 8 | slot << 5 | lane; }
+    // A request's place, in this lane's eyes: request queue, slot, and the client's lane.
+    WARPBELL_D static u32 place(u32 requests, u32 slot, u32 lane) { return requests << 8 | slot << 5 | lane; }
     WARPBELL_D u32* word_at(u32 place) const {
         return &share_.request_queues[place >> 8].word[place >> 5 & 7u][place & 31u];
     }

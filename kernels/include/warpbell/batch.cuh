@@ -20,7 +20,7 @@
 // has the slots 32 * (w + i * W) and the 31 behind each. A part's commands go under one doorbell for each 32.
 // So an exclusive queue is used by the warp that owns it and by no other. A warp without a queue calls submit
 // and wait without a session; the warps that have one come first in the block, and the constructor is
-// reported how many they are. What a session refuses, its warp's requests are answered with: invalid_field,
+// told how many they are. What a session refuses, its warp's requests are answered with: invalid_field,
 // if it has no place on its queue.
 //
 // A request larger than one command is split and answered once: by a failure that leaves its buffer to the

@@ -26,7 +26,7 @@
 // reading for that long. A flush begins no write after it. A call's own commands have the queue's deadline,
 // each, and it waits for those that it has begun. Nobody waits for a line with the line of another page in
 // hand, but for guards, which are the caller's: a warp that holds more guards than there are lines is
-// reported `no_room`.
+// told `no_room`.
 #pragma once
 
 #include "evict.cuh"

@@ -2,7 +2,7 @@
 //
 // | policy           | takes                                                         | costs a hit        |
 // | ---------------- | ------------------------------------------------------------- | ------------------ |
-// | clock_sweep      | in turn, but replacement_queues once what was used since its last turn     | nothing |
+// | clock_sweep      | in turn, but spares once what was used since its last turn     | nothing            |
 // | fifo             | in turn                                                       | nothing            |
 // | sampled_lru<N>   | of N drawn lines the one that was used longest ago             | clock and a store  |
 // | pinned_set<P>    | as P, but never pages [kept_first, kept_first + kept_pages)    | as P               |
@@ -10,7 +10,7 @@
 // A policy proposes lines; the cache takes one that nobody has pinned. `candidate(lines, attempt)` names a
 // line; it is asked again, with the next attempt, where that one cannot be had, and within two calls for each
 // line of the cache it must have named each, whatever the attempt: a try to get a line begins at 0, and ends
-// after 256 calls. `replacement_queues(lines, line, state)` may keep the line for now.
+// after 256 calls. `spares(lines, line, state)` may keep the line for now.
 // `marks_use`: a line that is released has the bit `used` in its state. `stamps_use`: and its time.
 #pragma once
 
@@ -22,12 +22,12 @@ inline namespace WARPBELL_NAMESPACE {
 struct fifo {
     static constexpr bool marks_use = false, stamps_use = false;
     WARPBELL_D static u32 candidate(const cache_lines& lines, u32) { return lines.turn_hand(); }
-    WARPBELL_D static bool replacement_queues(const cache_lines&, u32, u64) { return false; }
+    WARPBELL_D static bool spares(const cache_lines&, u32, u64) { return false; }
 };
 
 struct clock_sweep : fifo {
     static constexpr bool marks_use = true;
-    WARPBELL_D static bool replacement_queues(const cache_lines& lines, u32 line, u64 state) {
+    WARPBELL_D static bool spares(const cache_lines& lines, u32 line, u64 state) {
         return line_bits::is_used(state) && lines.clear_used(line, state);
     }
 };
@@ -56,14 +56,14 @@ template <u32 Samples = 8> struct sampled_lru {
         }
         return best;
     }
-    WARPBELL_D static bool replacement_queues(const cache_lines&, u32, u64) { return false; }
+    WARPBELL_D static bool spares(const cache_lines&, u32, u64) { return false; }
 };
 
 template <class Policy = clock_sweep> struct pinned_set : Policy {
-    WARPBELL_D static bool replacement_queues(const cache_lines& lines, u32 line, u64 state) {
+    WARPBELL_D static bool spares(const cache_lines& lines, u32 line, u64 state) {
         return (line_bits::phase_of(state) == line_phase::ready && lines.is_kept(line) &&
                 !mutate::cache_kept_taken) ||
-               Policy::replacement_queues(lines, line, state);
+               Policy::spares(lines, line, state);
     }
 };
 

@@ -57,7 +57,7 @@ WARPBELL_SWITCH(DEADLINE_IGNORED_IN_SUBMIT, deadline_ignored_in_submit); // whoe
 WARPBELL_SWITCH(QUARANTINE_LEFT_EARLY, quarantine_left_early); // a quarantined id comes back at the next poll, completed or not
 WARPBELL_SWITCH(ATTACH_FREES_PENDING, attach_frees_pending); // attach takes ids for free whose commands are in flight
 WARPBELL_SWITCH(MASK_OF_BEFORE, mask_of_before); // attach leaves the host what an earlier kernel had given up
-WARPBELL_SWITCH(ALARM_BEFORE_QUARANTINE, alarm_before_quarantine); // the host is reported before there is anything to see
+WARPBELL_SWITCH(ALARM_BEFORE_QUARANTINE, alarm_before_quarantine); // the host is told before there is anything to see
 WARPBELL_SWITCH(GENERATION_STUCK, generation_stuck); // every command of an id has the same generation
 WARPBELL_SWITCH(CID_FFFF, cid_ffff); // the id that error log entries use for no command is issued
 WARPBELL_SWITCH(HEAD_WITHOUT_REPORTED, head_without_reported); // give room for completions that the controller was not told of
@@ -194,7 +194,7 @@ WARPBELL_SWITCH(PREFETCH_TAKES_DIRTY, prefetch_takes_dirty); // prefetch: a page
 WARPBELL_SWITCH(PREFETCH_TAKES_AHEAD, prefetch_takes_ahead); // prefetch: pages that were read ahead and not used make room for others
 WARPBELL_SWITCH(PREFETCH_TAKES_LOADING, prefetch_takes_loading); // prefetch: a line that is being read gets another page
 WARPBELL_SWITCH(PREFETCH_FAILURE_HIDDEN, prefetch_failure_hidden); // prefetch: a page that could not be read is there
-WARPBELL_SWITCH(PREFETCH_FAILURE_TOLD, prefetch_failure_told); // prefetch: who waits for a page is reported why another warp could not read it ahead
+WARPBELL_SWITCH(PREFETCH_FAILURE_TOLD, prefetch_failure_told); // prefetch: who waits for a page is told why another warp could not read it ahead
 WARPBELL_SWITCH(PREFETCH_TOKEN_LOST, prefetch_token_lost); // prefetch: a warp detaches with reads on their way
 WARPBELL_SWITCH(PREFETCH_NOT_COLLECTED, prefetch_not_collected); // prefetch: who waits for others does not take up what has come for it
 WARPBELL_SWITCH(PREFETCH_VAIN_UNCOUNTED, prefetch_vain_uncounted); // prefetch: nobody counts pages that were read in vain

@@ -37,7 +37,7 @@ WARPBELL_D status wait_all(const Group& group, session<Mode, Retry>& s, io_token
                            u64 timeout_ns = 0);
 
 // Waits no longer. A command that has completed, or was never submitted, is answered with what became of it.
-// Any other is answered timed_out: the host is reported, and with recovery aborts it; until then the SSD may
+// Any other is answered timed_out: the host is told, and with recovery aborts it; until then the SSD may
 // use its buffer. `cancel` for tokens of calls with the same arguments in each lane, one answer in every
 // lane; else cancel_each.
 template <class Group, sharing Mode, class Retry>

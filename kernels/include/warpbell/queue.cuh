@@ -6,8 +6,8 @@
 // | try_wait                  | any lane             | nothing              | its own status       |
 // | wait                      | the group            | deadline             | each lane's status   |
 // | reap, progress            | the group            | nothing              | what happened        |
-// | switch_to_successor                  | the group            | deadline             | success, or why not
-// | | detach                    | the group            |                      |                      |
+// | switch_to_successor       | the group            | deadline             | success, or why not  |
+// | detach                    | the group            |                      |                      |
 //
 // A shared queue may be used by any warps, each with a warp slot of its own, and by any group of a
 // warp's lanes (group.cuh). An exclusive queue belongs to the group that attached: every call but
@@ -22,7 +22,7 @@
 // its completion shows up. Until then the controller may still use its buffer. The id comes back when
 // the lane next waits, makes progress or runs out of ids in submit, which then reaps once.
 //
-// A queue that the host gives up answers `queue_lost`. Lanes that call together may then switch_to_successor
+// A queue that the host gives up answers `queue_lost`. Lanes that call together may then go on
 // together: to the queue that the host puts in its place, as soon as the controller has forgotten the old
 // one.
 #pragma once

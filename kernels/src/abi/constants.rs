@@ -39,7 +39,7 @@ constants! {
     QUEUE_LOST: u32 = 1;
     /// `QueueHost::state`: given up by the host, and no successor will come.
     QUEUE_DEAD: u32 = 2;
-    /// A word of `QueueHost::hazard slots`: the lane does not know the queue, or will never look at it again.
+    /// A word of `QueueHost::hazards`: the lane does not know the queue, or will never look at it again.
     HAZARD_FREE: u32 = 0;
     /// The lane may touch rings, words, state and doorbells.
     HAZARD_TAKEN: u32 = 1;

@@ -3,7 +3,7 @@
 //! Which memory our kernels touch, so that a launch of one can be checked.
 
 use super::{
-    AgentCounts, BENCH_MAIL_SLOTS, BenchAgentArgs, BenchArgs, BenchArrayArgs, BenchBatchArgs, BufferRef,
+    AgentCounts, BENCH_BLOCK_BYTES, BENCH_MAIL_SLOTS, BLOCK_THREADS_MAX, BenchAgentArgs, BenchArgs, BenchArrayArgs, BenchBatchArgs, BufferRef,
     CacheLine, CacheReport, ChunkResult, DigestArgs, HISTOGRAM_BUCKETS, LINE_BYTES, LabArgs, Mailbox,
     NamespaceRef, Plain, QueueRef, RESIDENT_THROUGHPUT, ReplayArgs, ReplayResult, ResidentArgs,
     ResidentQueue, WARP_LANES, WarpResult,
@@ -20,6 +20,11 @@ pub struct Span {
     pub bytes: u64,
 }
 
+impl Span {
+    /// The field that names queues. What stands there is followed to rings and doorbells.
+    pub const QUEUES: &'static str = "ns";
+}
+
 /// What is launched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grid<'a> {
@@ -29,6 +34,10 @@ pub struct Grid<'a> {
     pub blocks: u32,
     /// Warps of all blocks.
     pub warps: u32,
+    /// Threads of a block.
+    pub block: u32,
+    /// Dynamic shared memory of a block, bytes.
+    pub shared_bytes: u32,
 }
 
 /// Arguments of a kernel of ours whose addresses can be checked: a launch with them is safe.
@@ -42,6 +51,9 @@ pub unsafe trait KernelArgs: Plain {
 
     /// All memory that is touched, but for what its queues have.
     fn spans(&self, grid: &Grid<'_>) -> Vec<Span>;
+
+    /// Why the kernel cannot run with this grid, whatever its memory: it would divide by zero, or leave what a block has.
+    fn refusal(&self, grid: &Grid<'_>) -> Option<&'static str>;
 }
 
 /// Bytes of a `request_queue<BENCH_MAIL_SLOTS>`.
@@ -63,7 +75,12 @@ fn optional(field: &'static str, address: u64, count: u64, each: u64) -> Option<
 }
 
 fn queues(ns: &NamespaceRef) -> Span {
-    span("ns", ns.queues, ns.queue_count.into(), size_of::<QueueRef>())
+    span(Span::QUEUES, ns.queues, ns.queue_count.into(), size_of::<QueueRef>())
+}
+
+/// Warps find their queue by the remainder of a division.
+fn without_queues(ns: &NamespaceRef) -> Option<&'static str> {
+    (ns.queue_count == 0).then_some("the namespace has no queue")
 }
 
 fn lanes(warps: u32) -> u64 {
@@ -111,6 +128,10 @@ impl BenchArgs {
 unsafe impl KernelArgs for BenchArgs {
     const KERNELS: &'static [&'static str] = &["bench", "bench_traced"];
 
+    fn refusal(&self, _: &Grid<'_>) -> Option<&'static str> {
+        without_queues(&self.ns)
+    }
+
     fn spans(&self, grid: &Grid<'_>) -> Vec<Span> {
         self.common(grid.warps).chain(self.units_of(grid.warps)).collect()
     }
@@ -119,6 +140,10 @@ unsafe impl KernelArgs for BenchArgs {
 // SAFETY: bench_agent.cuh follows these addresses, by the number of agent or compute warp.
 unsafe impl KernelArgs for BenchAgentArgs {
     const KERNELS: &'static [&'static str] = &["bench_agent"];
+
+    fn refusal(&self, _: &Grid<'_>) -> Option<&'static str> {
+        without_queues(&self.bench.ns)
+    }
 
     fn spans(&self, grid: &Grid<'_>) -> Vec<Span> {
         // As the kernel does: more agents than warps leave a number that no memory is large enough for.
@@ -136,6 +161,19 @@ unsafe impl KernelArgs for BenchAgentArgs {
 unsafe impl KernelArgs for BenchBatchArgs {
     const KERNELS: &'static [&'static str] = &["bench_batch"];
 
+    fn refusal(&self, grid: &Grid<'_>) -> Option<&'static str> {
+        if grid.block > BLOCK_THREADS_MAX || !grid.block.is_multiple_of(WARP_LANES) {
+            return Some("a block has 32 to 256 threads, in whole warps");
+        }
+        if self.submitters == 0 || self.submitters > grid.block / WARP_LANES {
+            return Some("of each block at least one warp submits, and at most all");
+        }
+        if grid.shared_bytes < BENCH_BLOCK_BYTES {
+            return Some("a block has less dynamic shared memory than BENCH_BLOCK_BYTES");
+        }
+        without_queues(&self.bench.ns)
+    }
+
     fn spans(&self, grid: &Grid<'_>) -> Vec<Span> {
         let submitters = grid.blocks.saturating_mul(self.submitters);
         self.bench.common(grid.warps.max(submitters)).chain(self.bench.units_of(submitters)).collect()
@@ -152,6 +190,10 @@ unsafe impl KernelArgs for BenchArrayArgs {
         "bench_array_check",
         "bench_array_flush",
     ];
+
+    fn refusal(&self, _: &Grid<'_>) -> Option<&'static str> {
+        without_queues(&self.bench.ns)
+    }
 
     fn spans(&self, grid: &Grid<'_>) -> Vec<Span> {
         let (bench, cache) = (&self.bench, &self.cache);
@@ -177,6 +219,15 @@ unsafe impl KernelArgs for LabArgs {
     const KERNELS: &'static [&'static str] =
         &["lab_turns", "lab_marks", "lab_marks_own", "lab_lockstep", "lab_service"];
 
+    fn refusal(&self, grid: &Grid<'_>) -> Option<&'static str> {
+        let queues = self.bench.ns.queue_count;
+        if queues == 0 || self.warps == 0 || !self.warps.is_multiple_of(queues) {
+            return Some("the warps that submit are a multiple of the queues");
+        }
+        let served = self.warps.saturating_add(if grid.kernel == "lab_service" { queues } else { 0 });
+        (grid.warps > served).then_some("there are more warps than submit, or serve a queue")
+    }
+
     fn spans(&self, grid: &Grid<'_>) -> Vec<Span> {
         let (bench, queues) = (&self.bench, u64::from(self.bench.ns.queue_count));
         let units = queues.saturating_mul(bench.iodepth.into());
@@ -190,6 +241,10 @@ unsafe impl KernelArgs for LabArgs {
 // commands there are.
 unsafe impl KernelArgs for ReplayArgs {
     const KERNELS: &'static [&'static str] = &["replay", "replay_traced"];
+
+    fn refusal(&self, _: &Grid<'_>) -> Option<&'static str> {
+        without_queues(&self.ns)
+    }
 
     fn spans(&self, grid: &Grid<'_>) -> Vec<Span> {
         let units = shares(&self.ns, self.iodepth, self.units_per_warp, grid.warps);
@@ -213,6 +268,10 @@ unsafe impl KernelArgs for ReplayArgs {
 unsafe impl KernelArgs for DigestArgs {
     const KERNELS: &'static [&'static str] = &["digest"];
 
+    fn refusal(&self, _: &Grid<'_>) -> Option<&'static str> {
+        without_queues(&self.ns)
+    }
+
     fn spans(&self, grid: &Grid<'_>) -> Vec<Span> {
         let chunks = self.bytes.div_ceil(scaled(self.chunk_blocks, self.ns.block_shift).max(1));
         let own = [
@@ -230,6 +289,10 @@ unsafe impl KernelArgs for DigestArgs {
 // fills, says where rings and doorbells are.
 unsafe impl KernelArgs for ResidentArgs {
     const KERNELS: &'static [&'static str] = &["resident"];
+
+    fn refusal(&self, _: &Grid<'_>) -> Option<&'static str> {
+        without_queues(&self.ns)
+    }
 
     fn spans(&self, grid: &Grid<'_>) -> Vec<Span> {
         let clients = u64::from(self.clients);
@@ -275,8 +338,37 @@ mod tests {
         takes::<ResidentArgs>(&module);
     }
 
+    fn grid_of(kernel: &str, warps: u32) -> Grid<'_> {
+        Grid { kernel, blocks: warps, warps, block: 32, shared_bytes: 0 }
+    }
+
+    #[test]
+    fn a_grid_that_the_kernel_cannot_run_with_is_refused() {
+        let ns = NamespaceRef { queue_count: 2, ..NamespaceRef::unleased() };
+        let bench = BenchArgs { ns, ..BenchArgs::new() };
+        assert_eq!(bench.refusal(&grid_of("bench", 1)), None);
+        assert!(BenchArgs::new().refusal(&grid_of("bench", 1)).is_some_and(|why| why.contains("no queue")));
+        let batch = BenchBatchArgs { bench, submitters: 1, ..BenchBatchArgs::new() };
+        let whole = Grid { shared_bytes: BENCH_BLOCK_BYTES, ..grid_of("bench_batch", 1) };
+        assert_eq!(batch.refusal(&whole), None);
+        let wrong = [
+            (batch, Grid { shared_bytes: 0, ..whole }, "dynamic shared memory"),
+            (batch, Grid { block: 288, ..whole }, "whole warps"),
+            (BenchBatchArgs { submitters: 0, ..batch }, whole, "at least one warp"),
+            (BenchBatchArgs { submitters: 2, ..batch }, whole, "at most all"),
+        ];
+        for (args, grid, expected) in wrong {
+            assert!(args.refusal(&grid).is_some_and(|why| why.contains(expected)), "{expected}");
+        }
+        let lab = LabArgs { bench, warps: 4, ..LabArgs::new() };
+        let refused = |lab: LabArgs, kernel, warps| lab.refusal(&grid_of(kernel, warps)).is_some();
+        assert!(!refused(lab, "lab_turns", 4) && !refused(lab, "lab_service", 6));
+        assert!(refused(lab, "lab_turns", 5) && refused(lab, "lab_service", 7));
+        assert!(refused(LabArgs { warps: 3, ..lab }, "lab_turns", 3) && refused(LabArgs { warps: 0, ..lab }, "lab_turns", 1));
+    }
+
     fn bytes_of(args: &impl KernelArgs, kernel: &str, warps: u32, field: &str) -> u64 {
-        let spans = args.spans(&Grid { kernel, blocks: warps, warps });
+        let spans = args.spans(&grid_of(kernel, warps));
         spans.iter().filter(|span| span.field == field).map(|span| span.bytes).max().unwrap_or(0)
     }
 

@@ -293,7 +293,7 @@ impl Lives {
             wrong.push("its layout is not that of the queue that it replaces".to_owned());
         }
         let [_, cq, _, words_at, quarantine] = new.touched();
-        // Hazard slots may be taken: whoever comes late sits down before he looks whether the queue is another by then.
+        // Hazard slots may be taken: whoever comes late takes one before he looks whether the queue is another by then.
         for (what, range) in [("completion slots", words_at), ("quarantine masks", quarantine)] {
             if words(&range).any(|at| peek::<u32>(at) != 0) {
                 wrong.push(format!("its {what} are not zero"));

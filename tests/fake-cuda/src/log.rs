@@ -95,7 +95,7 @@ fn write(state: &mut State, line: &str) {
     let line = format!("{line}\n");
     let written = match &mut state.file {
         Some(file) => file.write_all(line.as_bytes()),
-        None => std::io::stderr().write_all(format!("cuda-fake_driver: {line}").as_bytes()),
+        None => std::io::stderr().write_all(format!("fake-cuda: {line}").as_bytes()),
     };
     written.expect("the fake driver's log can be written");
 }

@@ -62,7 +62,7 @@ impl Stream {
     pub(crate) fn start(context: &Arc<Context>) -> Result<Arc<Stream>> {
         let stream = Arc::new(Stream::default());
         let (own, context) = (stream.clone(), context.clone());
-        let thread = std::thread::Builder::new().name("cuda-fake_driver".to_owned());
+        let thread = std::thread::Builder::new().name("fake-cuda".to_owned());
         match thread.spawn(move || own.run(&context)) {
             Ok(_) => Ok(stream),
             Err(_) => Err(Code::OPERATING_SYSTEM),

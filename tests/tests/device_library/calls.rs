@@ -45,12 +45,12 @@ const NOT_FOR_KERNELS: &[&str] = &[
     // The library calls them.
     "in_block::fence()",
     "in_device::fence()",
-    "round_robin::hazard()",
+    "round_robin::position()",
     "round_robin::replica()",
-    "hashed::hazard()",
+    "hashed::position()",
     "hashed::replica()",
     "hashed::mix()",
-    "by_cta::hazard()",
+    "by_cta::position()",
     "by_cta::replica()",
     "nearest::replica()",
 ];

@@ -96,7 +96,7 @@ fn quarantine_does_not_starve_the_rest_of_the_queue() {
 }
 
 #[test]
-fn made_up_identifiers_are_counted_and_touch_nothing() {
+fn synthetic_identifiers_are_counted_and_touch_nothing() {
     let mock = swallowing();
     let (_controller, mut queue) = queue(&mock, 8);
     let token = queue.submit(&command::flush(1)).unwrap();

@@ -98,7 +98,7 @@ impl Core {
     /// Serves the admin queue: up to `most` commands, and the events that wait.
     pub(crate) fn run_admin(&self, control: &mut Control, most: u32) {
         self.subsystem.work();
-        self.answer_summons(control);
+        self.answer_pending_reset(control);
         let polled = self.time.is_none();
         self.admin_tail.store(self.doorbells.load(0), Ordering::Relaxed);
         if self.checker.raised() {

@@ -179,7 +179,7 @@ impl Core {
                 qid,
                 cqid,
                 poll_group = cq.poll_group,
-                "a completion queue is not in its poll_group"
+                "a completion queue is not in its poll group"
             );
             return Err(Status::INTERNAL_ERROR);
         }

@@ -53,7 +53,7 @@ impl Core {
             Incident::PowerLoss(keep) => {
                 self.subsystem.lose_power(keep, &mut control.random);
                 self.subsystem.note_power_loss(self.cntlid, control.in_use());
-                self.subsystem.summon_others(PendingReset::Reset, self.cntlid);
+                self.subsystem.ask_others(PendingReset::Reset, self.cntlid);
                 self.reset_by_itself(control);
             }
         }

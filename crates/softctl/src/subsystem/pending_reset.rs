@@ -45,7 +45,7 @@ impl Mailbox {
 
 impl Subsystem {
     /// Tells every controller but `by`.
-    pub(crate) fn summon_others(&self, pending_reset: PendingReset, by: u16) {
+    pub(crate) fn ask_others(&self, pending_reset: PendingReset, by: u16) {
         for core in self.controllers().iter().filter(|core| core.cntlid != by) {
             core.mailbox.put(pending_reset);
         }

@@ -65,7 +65,7 @@ impl HostPages {
     }
 
     /// A fresh page, still of a queue that is lost: [`set_state`](Self::set_state) opens it, once all else is written.
-    /// Hazard slots stay as they are: a lane that comes late sits down before it looks whether it may.
+    /// Hazard slots stay as they are: a lane that comes late takes its own before it looks whether it may.
     pub(crate) fn renew(&self, slot: usize) -> Result<(), Error> {
         let bytes = self.lanes * WORD;
         self.set_state(slot, abi::QUEUE_LOST);

@@ -67,14 +67,14 @@ pub(crate) fn check_queues(controller: &Controller, queues: u32) -> Result<(), E
 }
 
 /// More than there can be warps on a queue: with so many, replacements come whatever kernels do.
-const MOST_SPARES: u32 = 4096;
+const MOST_REPLACEMENTS: u32 = 4096;
 
 /// Whether memory can be set aside for so many replacements.
 pub(crate) fn check_replacement_queues(replacement_queues: u32) -> Result<(), Error> {
-    if replacement_queues <= MOST_SPARES {
+    if replacement_queues <= MOST_REPLACEMENTS {
         return Ok(());
     }
-    let limit = format!("must be at most {MOST_SPARES}; each takes as much memory as a queue");
+    let limit = format!("must be at most {MOST_REPLACEMENTS}; each takes as much memory as a queue");
     Err(Error::Argument { object: "replacement_queues", value: replacement_queues.to_string(), limit })
 }
 

@@ -9,7 +9,7 @@ pub enum Mutation {
     /// A queue is declared lost only after it was deleted.
     StateAfterDeletion,
     /// An identifier is used again though lanes may still ring its doorbells.
-    IdFreeWhileSeated,
+    IdFreeWhileHeld,
     /// Completion slots of a slot that is used again are those of the queue before.
     WordsKept,
     /// A successor has the epoch of the queue before.
@@ -30,7 +30,7 @@ impl Mutation {
     pub const ALL: &'static [Mutation] = &[
         Mutation::SuccessorBeforeDeletion,
         Mutation::StateAfterDeletion,
-        Mutation::IdFreeWhileSeated,
+        Mutation::IdFreeWhileHeld,
         Mutation::WordsKept,
         Mutation::EpochKept,
         Mutation::SettleForEver,

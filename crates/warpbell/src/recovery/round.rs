@@ -379,7 +379,7 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
 /// Why a queue is not replaced, and what helps.
 fn no_room(limit: Duration) -> String {
     format!(
-        "no slot or identifier was free within {limit:?}: kernels still use the queues before it. Attach with more replacement_queues \
+        "no slot or identifier was free within {limit:?}: kernels still use the queues before it. Attach with more replacement queues \
          (AttachOptions::replacement_queues), open with more queues (OpenOptions::queues), or allow more time (RecoveryPolicy::replace)"
     )
 }

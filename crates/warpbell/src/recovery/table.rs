@@ -1,7 +1,7 @@
 //! The queues of one attachment: which slot holds which, and who may still be on an old one.
 //!
 //! A queue that was given up stays in its slot until no lane has a hazard slot there (`abi.h`). A lane that was sent to a slot
-//! sits down, looks whether the queue there runs, and only then reads where its rings and doorbells are: so nothing
+//! takes it, looks whether the queue there runs, and only then reads where its rings and doorbells are: so nothing
 //! happens if the slot was used again on its way. The slot that a starting kernel finds is kept until it finds
 //! another, which changes only while there is no launch.
 
@@ -389,7 +389,7 @@ impl QueueTable {
             if slot.holds != Holds::Old {
                 continue;
             }
-            let left = hazards.taken == 0 || off(Mutation::IdFreeWhileSeated);
+            let left = hazards.taken == 0 || off(Mutation::IdFreeWhileHeld);
             if left && slot.is_forgotten() && slot.pair.take().is_some() {
                 freed.push(slot.qid);
             }

@@ -68,7 +68,7 @@ impl Fixture {
 }
 
 #[test]
-fn more_spares_than_anybody_needs_are_refused_by_name() {
+fn more_replacement_queues_than_anybody_needs_are_refused_by_name() {
     let ssd = Ssd::open(&"soft:size=1m".parse().unwrap(), &OpenOptions::default()).unwrap();
     let error = ssd.attach(&AttachOptions { replacement_queues: u32::MAX, ..AttachOptions::default() }).err();
     let text = error.expect("refused").to_string();

@@ -7,7 +7,7 @@ use super::check::{conflict, too_large, too_small};
 use super::{JobError, LANES, Limits};
 use crate::options::{Api, BenchOptions, Sharing};
 
-/// What an agent has in flight, and what a compute warp has in its box.
+/// What an agent has in flight, and what a compute warp has in its request queue.
 const IN_FLIGHT: u32 = LANES * BENCH_MAIL_SLOTS;
 
 /// Agents over all queues, if there are to be any.

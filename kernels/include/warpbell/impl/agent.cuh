@@ -1,4 +1,4 @@
-// Bodies of agent.cuh: both ends of a box.
+// Bodies of agent.cuh: both ends of a request queue.
 #pragma once
 
 #include "../agent.cuh"
@@ -56,7 +56,7 @@ WARPBELL_CLIENT_CALL(mail_token)::post(const Group& group, bool want, opcode op,
         refusal = code::no_room;
     }
     if (k != Slots) {
-        u32(*request)[WARPBELL_WARP_LANES][4] = box_.request[k];
+        u32(*request)[WARPBELL_WARP_LANES][4] = requests_.request[k];
         const u64 at = where.start.value, offset = moves ? data.offset() : 0,
                   bytes = moves ? data.bytes() : 0;
         port::store_quad_any(request[0][port::lane()], static_cast<u32>(at), static_cast<u32>(at >> 32),
@@ -128,7 +128,7 @@ WARPBELL_CLIENT_CALL(void)::leave(const Group& group) {
     group.sync();
     Scope::fence(group.is_leader());
     if (group.is_leader()) {
-        port::store_relaxed_any(&box_.left, 1);
+        port::store_relaxed_any(&requests_.left, 1);
     }
 }
 
@@ -138,9 +138,9 @@ WARPBELL_CLIENT_CALL(void)::leave(const Group& group) {
 // Each lane looks at some request_queues.
 WARPBELL_AGENT(bool)::all_left() const {
     bool waits = false;
-    for (u32 box = share_.index + port::lane() * share_.agents; box < share_.count;
-         box += WARPBELL_WARP_LANES * share_.agents) {
-        waits = waits || port::load_relaxed_any(&share_.request_queues[box].left) == 0;
+    for (u32 requests = share_.index + port::lane() * share_.agents; requests < share_.count;
+         requests += WARPBELL_WARP_LANES * share_.agents) {
+        waits = waits || port::load_relaxed_any(&share_.request_queues[requests].left) == 0;
     }
     return this_warp().ballot(waits) == 0;
 }
@@ -154,8 +154,8 @@ WARPBELL_AGENT(bool)::in_flight(u32 place) const {
     return false;
 }
 
-// A request that this lane may take. In each box it looks at another client lane, so that those who always
-// post by their first lane do not all wait for the same one.
+// A request that this lane may take. In each request queue it looks at another client lane, so that those who
+// always post by their first lane do not all wait for the same one.
 WARPBELL_AGENT(u32)::find_request() const {
     if (busy_ == (1u << most) - 1u) {
         return nobody;
@@ -164,10 +164,10 @@ WARPBELL_AGENT(u32)::find_request() const {
     const u32 mine = mutate::every_box_served ? 0u : share_.index;
     const u32 request_queues = (share_.count - mine + step - 1u) / step;
     for (u32 n = 0; n < request_queues; ++n) {
-        const u32 box = mine + (first_ + n) % request_queues * step;
-        const u32 lane = (port::lane() + box) % WARPBELL_WARP_LANES;
+        const u32 requests = mine + (first_ + n) % request_queues * step;
+        const u32 lane = (port::lane() + requests) % WARPBELL_WARP_LANES;
         for (u32 slot = 0; slot < Slots; ++slot) {
-            const u32 at = place(box, slot, lane);
+            const u32 at = place(requests, slot, lane);
             if (port::load_relaxed_any(word_at(at)) == request_posted && !in_flight(at)) {
                 return at;
             }

@@ -314,7 +314,7 @@ template <class Policy, class Open> WARPBELL_D u32 cache_lines::claim_open(u64& 
     for (u32 attempt = 0; attempt < attempts; ++attempt) {
         const u32 line = Policy::candidate(*this, attempt);
         state = this->state(line);
-        if (!open(state) || Policy::replacement_queues(*this, line, state)) {
+        if (!open(state) || Policy::spares(*this, line, state)) {
             continue;
         }
         const u64 phase = line_bits::of(line_bits::phase_of(state));

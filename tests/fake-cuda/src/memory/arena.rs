@@ -95,7 +95,7 @@ impl Arena {
     /// A file of the memory behind `len` bytes at `at`, which lie inside what was backed: page by page the same memory
     /// from now on.
     pub(crate) fn share(&self, at: u64, len: u64) -> io::Result<OwnedFd> {
-        let file = rustix::fs::memfd_create("cuda-fake_driver", MemfdFlags::CLOEXEC)?;
+        let file = rustix::fs::memfd_create("fake-cuda", MemfdFlags::CLOEXEC)?;
         rustix::fs::ftruncate(&file, len)?;
         let flags = MapFlags::SHARED;
         // SAFETY: a fresh mapping at an address that the kernel chooses.

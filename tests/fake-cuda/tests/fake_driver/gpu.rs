@@ -7,7 +7,7 @@ use warpbell_gpu::{FlushPolicy, Gpu, GpuError, WriteOrdering};
 use warpbell_hw::{HostMemory, Window, WordMemory};
 
 #[test]
-fn a_gpu_says_what_it_is_and_the_stand_in_that_it_is_none() {
+fn a_gpu_says_what_it_is_and_the_fake_that_it_is_none() {
     let log = FakeDriver::new("devices=2,capability=8.6,multiprocessors=5").child(|| {
         assert_eq!(Gpu::count().unwrap(), 2);
         let gpu = Gpu::open(1).unwrap();
