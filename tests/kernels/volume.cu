@@ -28,7 +28,9 @@ namespace {
 
 // A mapping of one's own: everything by the last queue and from the last replica.
 struct last_of_all {
-    WARPBELL_D static uint32_t position(uint32_t warp, uint32_t queues) { return warp * queues + queues - 1u; }
+    WARPBELL_D static uint32_t position(uint32_t warp, uint32_t queues) {
+        return warp * queues + queues - 1u;
+    }
     WARPBELL_D static uint32_t replica(const warpbell_volume_ref&, uint32_t from, uint32_t, uint64_t) {
         return port::highest(from);
     }

@@ -3,10 +3,10 @@
 //! Which memory our kernels touch, so that a launch of one can be checked.
 
 use super::{
-    AgentCounts, BENCH_BLOCK_BYTES, BENCH_MAIL_SLOTS, BLOCK_THREADS_MAX, BenchAgentArgs, BenchArgs, BenchArrayArgs, BenchBatchArgs, BufferRef,
-    CacheLine, CacheReport, ChunkResult, DigestArgs, HISTOGRAM_BUCKETS, LINE_BYTES, LabArgs, Mailbox,
-    NamespaceRef, Plain, QueueRef, RESIDENT_THROUGHPUT, ReplayArgs, ReplayResult, ResidentArgs,
-    ResidentQueue, WARP_LANES, WarpResult,
+    AgentCounts, BENCH_BLOCK_BYTES, BENCH_MAIL_SLOTS, BLOCK_THREADS_MAX, BenchAgentArgs, BenchArgs,
+    BenchArrayArgs, BenchBatchArgs, BufferRef, CacheLine, CacheReport, ChunkResult, DigestArgs,
+    HISTOGRAM_BUCKETS, LINE_BYTES, LabArgs, Mailbox, NamespaceRef, Plain, QueueRef, RESIDENT_THROUGHPUT,
+    ReplayArgs, ReplayResult, ResidentArgs, ResidentQueue, WARP_LANES, WarpResult,
 };
 
 /// Memory that an argument names, and that the kernel reads or writes.
@@ -364,7 +364,10 @@ mod tests {
         let refused = |lab: LabArgs, kernel, warps| lab.refusal(&grid_of(kernel, warps)).is_some();
         assert!(!refused(lab, "lab_turns", 4) && !refused(lab, "lab_service", 6));
         assert!(refused(lab, "lab_turns", 5) && refused(lab, "lab_service", 7));
-        assert!(refused(LabArgs { warps: 3, ..lab }, "lab_turns", 3) && refused(LabArgs { warps: 0, ..lab }, "lab_turns", 1));
+        assert!(
+            refused(LabArgs { warps: 3, ..lab }, "lab_turns", 3)
+                && refused(LabArgs { warps: 0, ..lab }, "lab_turns", 1)
+        );
     }
 
     fn bytes_of(args: &impl KernelArgs, kernel: &str, warps: u32, field: &str) -> u64 {
