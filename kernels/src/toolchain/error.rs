@@ -7,13 +7,16 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum CompileError {
     /// There is no C++ compiler.
-    #[error("no C++ compiler to compile kernels for target cpu: install one (Debian and Ubuntu: g++)")]
+    #[error(
+        "no C++ compiler to compile kernels for target cpu: install one (Debian and Ubuntu: g++); WARPBELL_CXX or CXX, \
+         where one is set, is the only one that is tried"
+    )]
     NoCompiler,
     /// There is no NVRTC.
     #[error(
         "no NVRTC to compile kernels for a GPU at run time ({tried}): install it (pip install \
          nvidia-cuda-nvrtc==13.0.88, or a CUDA 13 toolkit) and put the folder of libnvrtc.so.13 on LD_LIBRARY_PATH, \
-         or name the file in WARPBELL_NVRTC"
+         or name the file in WARPBELL_NVRTC, which alone counts where it is set"
     )]
     NoNvrtc {
         /// Where it was looked for, and what became of it.

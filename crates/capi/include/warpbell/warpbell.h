@@ -47,10 +47,10 @@
 #ifdef __cplusplus
 #define WARPBELL_INIT(type)                                                                                  \
     ([] {                                                                                                    \
-        type value{};                                                                                        \
-        value.api_version = WARPBELL_API_VERSION;                                                            \
-        value.size = static_cast<uint32_t>(sizeof(type));                                                    \
-        return value;                                                                                        \
+        type made{};                                                                                         \
+        made.api_version = WARPBELL_API_VERSION;                                                             \
+        made.size = static_cast<uint32_t>(sizeof(type));                                                     \
+        return made;                                                                                         \
     }())
 #else
 #define WARPBELL_INIT(type) {.api_version = WARPBELL_API_VERSION, .size = (uint32_t)sizeof(type)}
@@ -380,7 +380,7 @@ WARPBELL_API warpbell_error warpbell_program_close(warpbell_program* program);
 typedef struct warpbell_launch_options {
     uint32_t api_version, size;
     uint32_t grid;         /* blocks; 0: 1 */
-    uint32_t block;        /* threads of a block, 1 to 1024; 0: 32 */
+    uint32_t block;        /* threads of a block, 1 to 256 on a GPU; 0: 32 */
     uint32_t shared_bytes; /* dynamic shared memory of a block */
     uint32_t cpu_threads;  /* target "cpu": threads that run blocks; 0: as many as there are CPUs */
 } warpbell_launch_options;

@@ -20,7 +20,7 @@ use run::Fixture;
 
 /// Checks Warpbell on a GPU, and measures it.
 #[derive(Debug, Parser)]
-#[command(version, about)]
+#[command(version, about = "Checks on a GPU what only a GPU can show, then measures")]
 struct Options {
     /// Where kernels run: cuda:N or cpu
     #[arg(long, default_value = "cuda:0")]
