@@ -72,7 +72,7 @@ def by_program(tests):
     for test in tests:
         program, name = test.rsplit(" ", 1)
         programs.setdefault(program, []).append(name)
-    filled = {program: textwrap.wrap(" ".join(found), 140, break_on_hyphens=False, break_long_words=False) for program, found in programs.items()}
+    filled = {program: textwrap.wrap(" ".join(found), 180, break_on_hyphens=False, break_long_words=False) for program, found in programs.items()}
     return "".join(f"{program}\n" + "".join(f"  {line}\n" for line in lines) for program, lines in filled.items())
 
 
