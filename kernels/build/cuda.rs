@@ -46,7 +46,8 @@ struct Nvcc {
 }
 
 pub fn build(sources: &Sources, out: &Path) {
-    for name in ["WARPBELL_NVCC", "WARPBELL_CUBINS", "CUDA_HOME", "CUDA_PATH", "PATH"] {
+    // Not PATH: each change of that would build all again. An nvcc that is new there is found with the next change.
+    for name in ["WARPBELL_NVCC", "WARPBELL_CUBINS", "CUDA_HOME", "CUDA_PATH"] {
         println!("cargo:rerun-if-env-changed={name}");
     }
     let cubins = cubins();
@@ -57,8 +58,7 @@ pub fn build(sources: &Sources, out: &Path) {
     let mut images = Vec::new();
     if let Some(nvcc) = &nvcc {
         images = wanted(sources, &cubins, nvcc, out);
-        let results = compile(sources, &images, nvcc);
-        let mut results = results.into_iter();
+        let mut results = compile(sources, &images, nvcc).into_iter();
         images.retain(|image| {
             known(results.next().expect("one each"), Path::new(&image.name()), forced).is_some()
         });

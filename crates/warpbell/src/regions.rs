@@ -88,11 +88,11 @@ impl Regions {
         let end = span.address.checked_add(span.bytes);
         let holds =
             |range: &Range<u64>| range.start <= span.address && end.is_some_and(|end| end <= range.end);
-        let known = if span.field == Span::QUEUES { &self.queues } else { &self.ranges };
+        let known = if span.queues { &self.queues } else { &self.ranges };
         if span.bytes == 0 || known.iter().any(holds) {
             return Ok(());
         }
-        let Span { field, address, bytes } = *span;
+        let Span { field, address, bytes, .. } = *span;
         Err(Error::Unowned { kernel: kernel.to_owned(), field, address, bytes })
     }
 }
@@ -107,7 +107,7 @@ mod tests {
         let target = Target::Cpu.open().unwrap();
         let (one, other) = (target.memory(64).unwrap(), target.shared(64).unwrap());
         let regions = Regions::new().with(&one).with(&other);
-        let check = |address, bytes| regions.check("k", &Span { field: "f", address, bytes });
+        let check = |address, bytes| regions.check("k", &Span::new("f", address, bytes));
         assert!(check(one.range().start, 64).is_ok() && check(other.range().end - 1, 1).is_ok());
         assert!(check(0, 0).is_ok(), "nothing is touched");
         let start = one.range().start;
@@ -116,5 +116,15 @@ mod tests {
             let expected = format!("kernel k: argument f: {bytes} bytes at {address:#x}");
             assert!(text.starts_with(&expected), "{text}");
         }
+    }
+
+    #[test]
+    fn queues_are_named_by_an_attachments_memory_alone() {
+        let target = Target::Cpu.open().unwrap();
+        let memory = target.memory(4096).unwrap();
+        let regions = Regions::new().with(&memory);
+        let forged = Span { queues: true, ..Span::new("ns", memory.range().start, 64) };
+        assert!(regions.check("k", &forged).is_err(), "what stands there is the caller's");
+        assert!(regions.check("k", &Span { queues: false, ..forged }).is_ok());
     }
 }

@@ -18,11 +18,15 @@ pub struct Span {
     pub address: u64,
     /// Bytes.
     pub bytes: u64,
+    /// References of queues are there, which are followed to rings and doorbells.
+    pub queues: bool,
 }
 
 impl Span {
-    /// The field that names queues. What stands there is followed to rings and doorbells.
-    pub const QUEUES: &'static str = "ns";
+    /// Memory without references of queues.
+    pub fn new(field: &'static str, address: u64, bytes: u64) -> Span {
+        Span { field, address, bytes, queues: false }
+    }
 }
 
 /// What is launched.
@@ -52,8 +56,13 @@ pub unsafe trait KernelArgs: Plain {
     /// All memory that is touched, but for what its queues have.
     fn spans(&self, grid: &Grid<'_>) -> Vec<Span>;
 
+    /// The namespace, by whose queues warps find theirs.
+    fn namespace(&self) -> &NamespaceRef;
+
     /// Why the kernel cannot run with this grid, whatever its memory: it would divide by zero, or leave what a block has.
-    fn refusal(&self, grid: &Grid<'_>) -> Option<&'static str>;
+    fn refusal(&self, _grid: &Grid<'_>) -> Option<&'static str> {
+        (self.namespace().queue_count == 0).then_some("the namespace has no queue")
+    }
 }
 
 /// Bytes of a `request_queue<BENCH_MAIL_SLOTS>`.
@@ -66,7 +75,7 @@ const HISTOGRAM_BYTES: u64 = HISTOGRAM_BUCKETS as u64 * 4;
 
 /// Saturates: what no memory has is refused.
 fn span(field: &'static str, address: u64, count: u64, each: usize) -> Span {
-    Span { field, address, bytes: count.saturating_mul(each as u64) }
+    Span::new(field, address, count.saturating_mul(each as u64))
 }
 
 /// None where the address is 0, which says that there is none.
@@ -75,12 +84,7 @@ fn optional(field: &'static str, address: u64, count: u64, each: u64) -> Option<
 }
 
 fn queues(ns: &NamespaceRef) -> Span {
-    span(Span::QUEUES, ns.queues, ns.queue_count.into(), size_of::<QueueRef>())
-}
-
-/// Warps find their queue by the remainder of a division.
-fn without_queues(ns: &NamespaceRef) -> Option<&'static str> {
-    (ns.queue_count == 0).then_some("the namespace has no queue")
+    Span { queues: true, ..span("ns", ns.queues, ns.queue_count.into(), size_of::<QueueRef>()) }
 }
 
 fn lanes(warps: u32) -> u64 {
@@ -128,8 +132,8 @@ impl BenchArgs {
 unsafe impl KernelArgs for BenchArgs {
     const KERNELS: &'static [&'static str] = &["bench", "bench_traced"];
 
-    fn refusal(&self, _: &Grid<'_>) -> Option<&'static str> {
-        without_queues(&self.ns)
+    fn namespace(&self) -> &NamespaceRef {
+        &self.ns
     }
 
     fn spans(&self, grid: &Grid<'_>) -> Vec<Span> {
@@ -141,8 +145,8 @@ unsafe impl KernelArgs for BenchArgs {
 unsafe impl KernelArgs for BenchAgentArgs {
     const KERNELS: &'static [&'static str] = &["bench_agent"];
 
-    fn refusal(&self, _: &Grid<'_>) -> Option<&'static str> {
-        without_queues(&self.bench.ns)
+    fn namespace(&self) -> &NamespaceRef {
+        &self.bench.ns
     }
 
     fn spans(&self, grid: &Grid<'_>) -> Vec<Span> {
@@ -161,6 +165,10 @@ unsafe impl KernelArgs for BenchAgentArgs {
 unsafe impl KernelArgs for BenchBatchArgs {
     const KERNELS: &'static [&'static str] = &["bench_batch"];
 
+    fn namespace(&self) -> &NamespaceRef {
+        &self.bench.ns
+    }
+
     fn refusal(&self, grid: &Grid<'_>) -> Option<&'static str> {
         if grid.block > BLOCK_THREADS_MAX || !grid.block.is_multiple_of(WARP_LANES) {
             return Some("a block has 32 to 256 threads, in whole warps");
@@ -171,7 +179,7 @@ unsafe impl KernelArgs for BenchBatchArgs {
         if grid.shared_bytes < BENCH_BLOCK_BYTES {
             return Some("a block has less dynamic shared memory than BENCH_BLOCK_BYTES");
         }
-        without_queues(&self.bench.ns)
+        self.bench.refusal(grid)
     }
 
     fn spans(&self, grid: &Grid<'_>) -> Vec<Span> {
@@ -191,8 +199,8 @@ unsafe impl KernelArgs for BenchArrayArgs {
         "bench_array_flush",
     ];
 
-    fn refusal(&self, _: &Grid<'_>) -> Option<&'static str> {
-        without_queues(&self.bench.ns)
+    fn namespace(&self) -> &NamespaceRef {
+        &self.bench.ns
     }
 
     fn spans(&self, grid: &Grid<'_>) -> Vec<Span> {
@@ -219,6 +227,10 @@ unsafe impl KernelArgs for LabArgs {
     const KERNELS: &'static [&'static str] =
         &["lab_turns", "lab_marks", "lab_marks_own", "lab_lockstep", "lab_service"];
 
+    fn namespace(&self) -> &NamespaceRef {
+        &self.bench.ns
+    }
+
     fn refusal(&self, grid: &Grid<'_>) -> Option<&'static str> {
         let queues = self.bench.ns.queue_count;
         if queues == 0 || self.warps == 0 || !self.warps.is_multiple_of(queues) {
@@ -242,8 +254,8 @@ unsafe impl KernelArgs for LabArgs {
 unsafe impl KernelArgs for ReplayArgs {
     const KERNELS: &'static [&'static str] = &["replay", "replay_traced"];
 
-    fn refusal(&self, _: &Grid<'_>) -> Option<&'static str> {
-        without_queues(&self.ns)
+    fn namespace(&self) -> &NamespaceRef {
+        &self.ns
     }
 
     fn spans(&self, grid: &Grid<'_>) -> Vec<Span> {
@@ -268,8 +280,8 @@ unsafe impl KernelArgs for ReplayArgs {
 unsafe impl KernelArgs for DigestArgs {
     const KERNELS: &'static [&'static str] = &["digest"];
 
-    fn refusal(&self, _: &Grid<'_>) -> Option<&'static str> {
-        without_queues(&self.ns)
+    fn namespace(&self) -> &NamespaceRef {
+        &self.ns
     }
 
     fn spans(&self, grid: &Grid<'_>) -> Vec<Span> {
@@ -290,8 +302,8 @@ unsafe impl KernelArgs for DigestArgs {
 unsafe impl KernelArgs for ResidentArgs {
     const KERNELS: &'static [&'static str] = &["resident"];
 
-    fn refusal(&self, _: &Grid<'_>) -> Option<&'static str> {
-        without_queues(&self.ns)
+    fn namespace(&self) -> &NamespaceRef {
+        &self.ns
     }
 
     fn spans(&self, grid: &Grid<'_>) -> Vec<Span> {

@@ -13,9 +13,7 @@ from steps import ROOT, BadSteps
 FOLDER = ROOT / "tests/list"
 # A section with more names than this has a file for each crate.
 MOST = 900
-HEADER = """\
-# Every test of a step, by programs: docs/testing.md tells. `scripts/test --record` writes it.
-"""
+HEADER = "# Every test of a step, by programs: docs/testing.md tells. `scripts/test --record` writes it.\n"
 
 
 @dataclass
@@ -72,8 +70,8 @@ def by_program(tests):
     for test in tests:
         program, name = test.rsplit(" ", 1)
         programs.setdefault(program, []).append(name)
-    filled = {program: textwrap.wrap(" ".join(found), 180, break_on_hyphens=False, break_long_words=False) for program, found in programs.items()}
-    return "".join(f"{program}\n" + "".join(f"  {line}\n" for line in lines) for program, lines in filled.items())
+    indented = {"initial_indent": "  ", "subsequent_indent": "  ", "break_on_hyphens": False, "break_long_words": False}
+    return "".join(f"{program}\n{textwrap.fill(' '.join(found), 182, **indented)}\n" for program, found in programs.items())
 
 
 def astray(steps, listed):

@@ -4,26 +4,30 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use warpbell_kernels::builtin;
 use warpbell_kernels::toolchain::{CompileError, CudaImage};
+use warpbell_kernels::{Error, builtin};
 
 use crate::options::VARIABLE;
 
 /// Set in a process that [`FakeDriver::child`] started: the test that it runs.
 const CHILD: &str = "WARPBELL_FAKE_CUDA_CHILD";
 
-/// Our kernels of a file, for a GPU of this compute capability; `None`, and a line that says so, where this build has no
-/// image and the machine no NVRTC. With `WARPBELL_REQUIRE_CUDA=1` that is a failure.
+/// Our kernels of a file, for a GPU of this compute capability, as [`unless_absent`] has them.
 pub fn kernels(file: &str, capability: u32) -> Option<CudaImage> {
-    use warpbell_kernels::Error;
-    match builtin::for_gpu(file, capability) {
+    unless_absent(&format!("{file}.cu for a GPU"), builtin::for_gpu(file, capability))
+}
+
+/// What was compiled for a GPU; `None`, and a line that says so, where the machine has no NVRTC to do it. With
+/// `WARPBELL_REQUIRE_CUDA=1` that is a failure.
+pub fn unless_absent(what: &str, compiled: Result<CudaImage, Error>) -> Option<CudaImage> {
+    match compiled {
         Err(Error::Compile(absent @ CompileError::NoNvrtc { .. })) => {
             let required = std::env::var_os("WARPBELL_REQUIRE_CUDA").is_some_and(|value| value == "1");
             assert!(!required, "WARPBELL_REQUIRE_CUDA=1, but {absent}");
-            println!("skipped: {file}.cu for a GPU: {absent}");
+            println!("skipped: {what}: {absent} (scripts/cuda-setup installs it)");
             None
         }
-        image => Some(image.expect("our kernels compile")),
+        image => Some(image.unwrap_or_else(|error| panic!("{what}: {error}"))),
     }
 }
 

@@ -68,17 +68,16 @@ pub struct RingAddresses {
 impl RingAddresses {
     /// What kernels touch there.
     fn spans(&self) -> impl Iterator<Item = Span> + use<> {
-        let span = |field, address, bytes| Span { field, address, bytes };
         let entries = u64::from(self.entries);
         let rings = [
-            span("sq", self.sq, entries * 64),
-            span("cq", self.cq, entries * 16),
-            span("sq_doorbell", self.sq_doorbell, 4),
-            span("cq_doorbell", self.cq_doorbell, 4),
+            Span::new("sq", self.sq, entries * 64),
+            Span::new("cq", self.cq, entries * 16),
+            Span::new("sq_doorbell", self.sq_doorbell, 4),
+            Span::new("cq_doorbell", self.cq_doorbell, 4),
         ];
         let shadow = self.shadow.into_iter().flat_map(move |shadow| {
             let bytes = u64::from(shadow.stride) + 4;
-            [span("shadow", shadow.tail, bytes), span("event", shadow.event, bytes)]
+            [Span::new("shadow", shadow.tail, bytes), Span::new("event", shadow.event, bytes)]
         });
         rings.into_iter().chain(shadow)
     }

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use fake_cuda::harness::FakeDriver;
+use fake_cuda::harness::{FakeDriver, unless_absent};
 use warpbell_gpu::{Function, Gpu, GpuError, LaunchConfig, Running, Watchdog, WatchdogReport};
 use warpbell_hw::{CopyDirection, RemoteCopy, RemoteMemory, Window};
 use warpbell_kernels::image::Format;
-use warpbell_kernels::toolchain::{CompileError, CudaImage, Variant};
+use warpbell_kernels::toolchain::{CudaImage, Variant};
 use zerocopy::{Immutable, IntoBytes};
 
 /// `mode` 0: every thread adds 1 to its word. 1: waits until the flag is set. 2: synchronises lanes that are not its own.
@@ -76,15 +76,7 @@ fn config(grid: u32, block: u32) -> LaunchConfig {
 
 /// Compiled for a GPU by NVRTC; without it the test is skipped.
 fn compiled(capability: u32) -> Option<CudaImage> {
-    match source().cuda(capability) {
-        Err(absent @ CompileError::NoNvrtc { .. }) => {
-            let required = std::env::var_os("WARPBELL_REQUIRE_CUDA").is_some_and(|value| value == "1");
-            assert!(!required, "WARPBELL_REQUIRE_CUDA=1, but {absent}");
-            println!("skipped: {absent} (scripts/cuda-setup installs it)");
-            None
-        }
-        result => Some(result.expect("the kernel compiles for a GPU")),
-    }
+    unless_absent("the kernel of these tests", source().cuda(capability).map_err(Into::into))
 }
 
 /// Loads what NVRTC made of the kernel for a GPU of this compute capability, and runs it.
