@@ -1,6 +1,6 @@
 /* costs.h - what accesses of a lane take in virtual time, in nanoseconds. C99.
  *
- * kernels/src/cpu/costs.rs has the figures and where they come from; docs/client-costs.md says what they
+ * kernels/src/cpu/costs.rs has the figures and where they come from; docs/protocols.md says what they
  * mean. */
 #ifndef WARPBELL_SIMT_COSTS_H
 #define WARPBELL_SIMT_COSTS_H

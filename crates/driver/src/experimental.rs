@@ -1,4 +1,4 @@
-//! What Warpbell's soft controller offers beyond the specification (`docs/experimental.md`).
+//! What Warpbell's soft controller offers beyond the specification (`docs/soft-controller.md`).
 
 use warpbell_nvme::command;
 use warpbell_nvme::experimental::{Experimental, WIDE_CIDS};

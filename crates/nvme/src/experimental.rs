@@ -1,5 +1,5 @@
 //! What Warpbell's soft controller offers beyond the specification, in fields that this leaves to vendors.
-//! `docs/experimental.md` describes it for users.
+//! `docs/soft-controller.md` describes it for users.
 
 use crate::command::Sqe;
 use crate::completion::Cqe;

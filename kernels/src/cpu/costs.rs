@@ -1,4 +1,4 @@
-//! What accesses of a lane take in virtual time, and where the figures come from. docs/client-costs.md has the model, and
+//! What accesses of a lane take in virtual time, and where the figures come from. docs/protocols.md has the model, and
 //! says which of the sources were read.
 
 use std::ops::Range;
