@@ -19,8 +19,8 @@ pub struct Image {
     pub arch: u32,
     /// The compiler: `nvcc 13.0.88`.
     pub compiler: &'static str,
-    /// The content.
-    pub bytes: &'static [u8],
+    /// The content, compressed (RFC 1951).
+    packed: &'static [u8],
 }
 
 impl Image {
@@ -30,6 +30,11 @@ impl Image {
             Format::Ptx => self.arch <= arch,
             Format::Cubin => cubin_runs(self.arch, arch),
         }
+    }
+
+    /// The content.
+    pub fn bytes(&self) -> Vec<u8> {
+        miniz_oxide::inflate::decompress_to_vec(self.packed).expect("the build packed it")
     }
 
     /// A name for messages: `bench.sm_90.cubin`.
@@ -51,7 +56,7 @@ pub const OLDEST: u32 = 75;
 /// build, else one from the cache, else compiled now by NVRTC, which takes seconds.
 pub fn for_gpu(file: &str, arch: u32) -> Result<CudaImage, Error> {
     match find_in(IMAGES, file, arch) {
-        Some(image) => CudaImage::from_bytes(&image.name(), image.bytes.to_vec()),
+        Some(image) => CudaImage::from_bytes(&image.name(), image.bytes()),
         None => Ok(Variant::ours().only(file).cuda(arch)?),
     }
 }
@@ -105,7 +110,7 @@ mod tests {
 
     #[test]
     fn machine_code_is_preferred_where_the_gpu_runs_it() {
-        let image = |format, arch| Image { kernel: "x", format, arch, compiler: "", bytes: b"" };
+        let image = |format, arch| Image { kernel: "x", format, arch, compiler: "", packed: b"" };
         let ptx = [75, 80].map(|arch| image(Format::Ptx, arch));
         let cubins = [80, 90].map(|arch| image(Format::Cubin, arch));
         let images: Vec<_> = ptx.into_iter().chain(cubins).collect();
@@ -128,7 +133,7 @@ mod tests {
     #[test]
     fn every_image_carries_its_kernels() {
         for image in IMAGES {
-            let kernels = image::kernels(&image.name(), image.bytes).unwrap();
+            let kernels = image::kernels(&image.name(), &image.bytes()).unwrap();
             let from_here = |name: &str| file_of(name) == Some(image.kernel);
             assert!(!kernels.is_empty(), "{}", image.name());
             assert!(kernels.iter().all(|kernel| from_here(&kernel.name)), "{}", image.name());

@@ -80,6 +80,24 @@ fn nothing_is_installed_that_a_program_of_a_user_does_not_need() {
     }
 }
 
+/// Without debug information, which is five times as large; what a debugger needs is apart, if it is asked for.
+#[test]
+fn libraries_are_small_and_their_debug_information_is_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let prefix = folder.path().join("usr");
+    let said = succeeded("install", &install(&options(&prefix, &["--debug-info"])));
+    let library = prefix.join("lib/libwarpbell.so").canonicalize().unwrap();
+    let size = fs::metadata(&library).unwrap().len();
+    assert!(size <= 12 << 20, "{}: {size} bytes, 12 MiB at most", library.display());
+    let debug = format!("lib/.debug/{}.debug", library.file_name().unwrap().to_str().unwrap());
+    assert!(said.contains(&debug) && prefix.join(&debug).is_file(), "{said}");
+    let sections = Command::new("readelf").args(["-S", "-W"]).arg(&library).output().unwrap();
+    let sections = succeeded("readelf", &sections);
+    assert!(sections.contains(".gnu_debuglink") && !sections.contains(".debug_"), "{sections}");
+    succeeded("install", &install(&options(&prefix, &[])));
+    assert!(!prefix.join("lib/.debug").exists(), "an installation without it takes it away");
+}
+
 #[test]
 fn folders_that_were_there_before_stay() {
     let folder = tempfile::tempdir().unwrap();

@@ -124,6 +124,11 @@ impl Program {
         self.command(&[]).args(arguments).output().unwrap()
     }
 
+    /// Bytes of its file.
+    pub fn size(&self) -> u64 {
+        std::fs::metadata(&self.path).unwrap().len()
+    }
+
     /// The same on the fake CUDA driver.
     pub fn run_on(&self, fake_driver: &FakeDriver, arguments: &[&str]) -> Output {
         let mut command = self.command(&[fake_driver.folder()]);

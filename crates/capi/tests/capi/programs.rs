@@ -49,6 +49,8 @@ fn the_example_runs_linked_statically() {
         flags.extend(pkg_config(&["--variable=static_libs"]));
         let program = Program::build("cc", &STRICT, &example(), &flags);
         assert_eq!(succeeded("first_kernel", &program.run(&[&kernel()])), RIGHT);
+        let size = program.size();
+        assert!(size <= 15 << 20, "the static example has {size} bytes, 15 MiB at most");
     }
 }
 

@@ -21,6 +21,7 @@ mod report;
 mod resident;
 mod serve;
 mod several;
+mod size;
 mod trace;
 mod usage;
 mod verify;

@@ -41,7 +41,7 @@ pub fn all_load(fixture: &Fixture) -> anyhow::Result<String> {
         kinds.insert(kind(image.format, image.arch));
     }
     for image in IMAGES.iter().filter(|image| image.runs_on(arch)) {
-        gpu.load(&image.name(), image.bytes)?;
+        gpu.load(&image.name(), &image.bytes())?;
         kinds.insert(kind(image.format, image.arch));
     }
     anyhow::ensure!(!files.is_empty(), "this program has no kernels");
