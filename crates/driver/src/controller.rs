@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use warpbell_hw::{Device, Iova};
+use warpbell_hw::{Device, DmaArena, Iova};
 use warpbell_nvme::command::Sqe;
 use warpbell_nvme::completion::Cqe;
 use warpbell_nvme::identify::{IdentifyController, SglSupport};
@@ -110,6 +110,11 @@ impl Controller {
     /// The device behind the controller.
     pub fn device(&self) -> &Arc<dyn Device> {
         self.core.regs.device()
+    }
+
+    /// Host memory that the controller reaches, in as few mappings as there can be: its queues lie there too.
+    pub fn arena(&self) -> &Arc<DmaArena> {
+        &self.core.arena
     }
 
     /// Where the controller is in its life.

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use warpbell_hw::{Cid, Device, DmaBuffer, DmaError, DoorbellKind, Iova, Nsid, Qid, ResetKind};
+use warpbell_hw::{Cid, Device, DmaArena, DmaBuffer, DmaError, DoorbellKind, Iova, Nsid, Qid, ResetKind};
 use warpbell_nvme::command::Sqe;
 use warpbell_nvme::completion::Cqe;
 use warpbell_nvme::identify::IdentifyController;
@@ -40,6 +40,8 @@ pub(crate) struct Core {
     pub(crate) cap: Cap,
     pub(crate) book: Arc<QueueBook>,
     pub(crate) admin: Mutex<AdminQueue>,
+    /// Host memory for rings and data.
+    pub(crate) arena: Arc<DmaArena>,
     admin_entries: u32,
     /// Present where doorbells go through memory.
     pub(crate) doorbell_pages: Mutex<Option<DoorbellPages>>,
@@ -70,8 +72,10 @@ impl Core {
         if !entries.is_power_of_two() || !(2..=4096).contains(&entries) {
             return Err(DriverError::QueueEntries { device: regs.name(), entries, limit: 4096 });
         }
-        let rings = admin_rings(&regs, entries)?;
+        let arena = DmaArena::new(regs.device().dma());
+        let rings = admin_rings(&regs, &arena, entries)?;
         Ok(Core {
+            arena,
             admin: Mutex::new(AdminQueue::new(rings, entries)),
             regs,
             options,
@@ -115,7 +119,7 @@ impl Core {
 
     /// Zeroed host memory that the controller can access.
     pub(crate) fn dma_buffer(&self, what: &'static str, len: usize) -> Result<DmaBuffer, DriverError> {
-        let buffer = dma_buffer(&self.regs, what, len)?;
+        let buffer = dma_buffer(&self.regs, &self.arena, what, len)?;
         self.check_reach(what, buffer.iova(), buffer.len() as u64)?;
         Ok(buffer)
     }
@@ -434,20 +438,25 @@ fn quirks(regs: &RegisterFile, options: &mut ControllerOptions) -> Result<Quirks
     Ok(quirks)
 }
 
-fn dma_buffer(regs: &RegisterFile, what: &'static str, len: usize) -> Result<DmaBuffer, DriverError> {
-    let buffer = DmaBuffer::host(regs.device().dma(), len.next_multiple_of(PAGE));
+fn dma_buffer(
+    regs: &RegisterFile,
+    arena: &DmaArena,
+    what: &'static str,
+    len: usize,
+) -> Result<DmaBuffer, DriverError> {
+    let buffer = arena.buffer(len.next_multiple_of(PAGE));
     buffer.map_err(|source| DriverError::Dma { device: regs.name(), what, source })
 }
 
-fn admin_rings(regs: &RegisterFile, entries: u32) -> Result<AdminRings, DriverError> {
+fn admin_rings(regs: &RegisterFile, arena: &DmaArena, entries: u32) -> Result<AdminRings, DriverError> {
     let doorbell = |kind| {
         let doorbell = regs.device().doorbells().doorbell(Qid::ADMIN, kind);
         doorbell.map_err(|source| DriverError::Doorbell { device: regs.name(), source })
     };
     let entries = entries as usize;
     Ok(AdminRings {
-        sq_memory: dma_buffer(regs, "the admin submission queue", entries * size_of::<Sqe>())?,
-        cq_memory: dma_buffer(regs, "the admin completion queue", entries * size_of::<Cqe>())?,
+        sq_memory: dma_buffer(regs, arena, "the admin submission queue", entries * size_of::<Sqe>())?,
+        cq_memory: dma_buffer(regs, arena, "the admin completion queue", entries * size_of::<Cqe>())?,
         sq_doorbell: doorbell(DoorbellKind::SqTail)?,
         cq_doorbell: doorbell(DoorbellKind::CqHead)?,
     })

@@ -163,7 +163,7 @@ pub enum DriverError {
         count: usize,
     },
     /// A function level reset failed.
-    #[error("{device}: its function cannot be reset")]
+    #[error("{device}: its function cannot be reset: {source}")]
     FunctionReset {
         /// The device's name.
         device: Arc<str>,
@@ -324,7 +324,7 @@ pub enum DriverError {
         reason: String,
     },
     /// An interrupt vector could not be set up.
-    #[error("{device}: no interrupts")]
+    #[error("{device}: no interrupts: {source}")]
     Interrupt {
         /// The device's name.
         device: Arc<str>,
@@ -340,7 +340,7 @@ pub enum DriverError {
         priority: warpbell_nvme::command::QueuePriority,
     },
     /// A queue pair could not be created.
-    #[error("{device}: cannot create the {half} of {qid} with {entries} entries")]
+    #[error("{device}: cannot create the {half} of {qid} with {entries} entries: {source}")]
     CreateQueue {
         /// The device's name.
         device: Arc<str>,
@@ -364,7 +364,9 @@ pub enum DriverError {
         qid: Qid,
     },
     /// A queue pair could not be deleted. Its memory stays mapped until another try succeeds or the controller is reset.
-    #[error("{device}: cannot delete the {half} of {qid}; its memory is kept until the controller is reset")]
+    #[error(
+        "{device}: cannot delete the {half} of {qid}; its memory is kept until the controller is reset: {source}"
+    )]
     DeleteQueue {
         /// The device's name.
         device: Arc<str>,
@@ -440,7 +442,7 @@ pub enum DriverError {
         reason: &'static str,
     },
     /// Memory could not be had or mapped.
-    #[error("{device}: no DMA memory for {what}")]
+    #[error("{device}: no DMA memory for {what}: {source}")]
     Dma {
         /// The device's name.
         device: Arc<str>,
@@ -450,7 +452,7 @@ pub enum DriverError {
         source: DmaError,
     },
     /// A doorbell cannot be reached.
-    #[error("{device}: no doorbell")]
+    #[error("{device}: no doorbell: {source}")]
     Doorbell {
         /// The device's name.
         device: Arc<str>,
@@ -458,7 +460,7 @@ pub enum DriverError {
         source: DoorbellError,
     },
     /// A reset from outside failed after the controller got stuck.
-    #[error("{device}: stuck ({stuck}), and its function cannot be reset")]
+    #[error("{device}: stuck ({stuck}), and its function cannot be reset: {source}")]
     Reset {
         /// The device's name.
         device: Arc<str>,

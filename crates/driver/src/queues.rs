@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use warpbell_hw::{DmaAccess, DmaBuffer, DoorbellKind, Qid};
+use warpbell_hw::{DoorbellKind, Qid};
 use warpbell_nvme::command::{self, QueuePriority, Sqe};
 use warpbell_nvme::completion::Cqe;
 use warpbell_nvme::feature::{FeatureId, NumberOfQueues};
@@ -161,9 +161,7 @@ impl Controller {
         let what = "an I/O queue";
         let backing = match memory {
             RingMemory::Host => {
-                let space = self.core.regs.device().dma();
-                let window = space.allocate(need).map_err(|error| self.core.dma_error(what, error))?;
-                let buffer = DmaBuffer::map(space, window, DmaAccess::READ_WRITE);
+                let buffer = self.core.arena.buffer(need);
                 RingBacking::Buffer(buffer.map_err(|error| self.core.dma_error(what, error))?)
             }
             RingMemory::Buffer(buffer) => RingBacking::Buffer(buffer),

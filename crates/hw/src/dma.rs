@@ -155,6 +155,11 @@ pub trait DmaSpace: Send + Sync {
     fn unmap(&self, iova: Iova, len: u64) -> Result<(), DmaError>;
     /// Ranges, page size and counts.
     fn limits(&self) -> DmaLimits;
+    /// Whether host memory for several uses may lie in one mapping, as where mappings are few. A space that watches over
+    /// each of them, as the soft controller's does, has one for each use.
+    fn coalesces(&self) -> bool {
+        false
+    }
     /// At least `len` bytes of fresh zeroed host memory that `map` takes. A space without translation is particular
     /// about memory; others take any.
     fn allocate(&self, len: usize) -> Result<Window, DmaError> {

@@ -13,6 +13,7 @@
 //!
 //! Unsafe code lives in `mapping` and `memory` (accessors) and nowhere else in this crate.
 
+mod arena;
 mod available;
 mod client_memory;
 mod clock;
@@ -34,6 +35,7 @@ mod reset;
 mod ring;
 mod words;
 
+pub use arena::DmaArena;
 pub use client_memory::{AccessError, ClientMemory, ClientSlice};
 pub use clock::{Clock, MonotonicClock};
 pub use device::{Device, DeviceInfo, DeviceKind, PciId};

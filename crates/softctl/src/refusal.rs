@@ -68,6 +68,15 @@ impl Core {
         let sqe = command.sqe;
         let queue = QueueIdSize::from_bits(sqe.cdw10);
         let detail = match (rule, AdminOpcode(sqe.opcode())) {
+            (Rule::QueueIdentifier, AdminOpcode::CREATE_IO_SQ)
+                if !(1..=control.granted).contains(&CreateIoSqCdw11::from_bits(sqe.cdw11).cqid()) =>
+            {
+                let cqid = CreateIoSqCdw11::from_bits(sqe.cdw11).cqid();
+                let (qid, last) = (queue.qid(), control.granted);
+                format!(
+                    "submission queue {qid} into completion queue {cqid}, identifiers go from 1 to {last}"
+                )
+            }
             (Rule::QueueIdentifier, _) => {
                 format!("queue {}, identifiers go from 1 to {}", queue.qid(), control.granted)
             }

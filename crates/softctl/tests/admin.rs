@@ -103,7 +103,7 @@ fn queue_creation_has_every_error_of_the_specification() {
         scattered.cdw11 &= !1;
         expect(&mut client, scattered, Status::INVALID_FIELD);
         expect(&mut client, create_sq(1, 3, 1), Status::INVALID_CQ);
-        expect(&mut client, create_sq(1, 3, 0), Status::INVALID_CQ);
+        expect(&mut client, create_sq(1, 3, 0), Status::INVALID_QUEUE_IDENTIFIER);
         expect(&mut client, create_sq(1, 3, 65), Status::INVALID_QUEUE_IDENTIFIER);
         client.admin_ok(create_cq(1, 3));
         expect(&mut client, create_cq(1, 3), Status::INVALID_QUEUE_IDENTIFIER);

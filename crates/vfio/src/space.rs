@@ -118,6 +118,10 @@ impl<I: Iommu> DmaSpace for AddressSpace<I> {
         Ok(())
     }
 
+    fn coalesces(&self) -> bool {
+        true
+    }
+
     fn limits(&self) -> DmaLimits {
         let table = self.table.lock();
         DmaLimits { ranges: table.iovas.usable(), page_size: table.page_size, mappings: table.limit }

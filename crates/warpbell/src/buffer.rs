@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use warpbell_hw::{DmaBuffer, DmaSpace, Iova, Registration, Window};
+use warpbell_hw::{DmaArena, DmaBuffer, Iova, Registration, Window};
 use warpbell_kernels::abi;
 
 use crate::device_data::DeviceData;
@@ -96,12 +96,12 @@ impl Data {
 }
 
 impl Buffer {
-    /// Describes `data`, which is mapped in `space` from a page's first byte on. In PRP mode buffers of more than two
+    /// Describes `data`, which is mapped from a page's first byte on. In PRP mode buffers of more than two
     /// pages get a list table, so that no kernel ever builds a list.
-    pub(crate) fn new(space: Arc<dyn DmaSpace>, data: Data, by: Descriptor) -> Result<Buffer, Error> {
+    pub(crate) fn new(arena: &DmaArena, data: Data, by: Descriptor) -> Result<Buffer, Error> {
         let pages = (data.len() as u64).div_ceil(PAGE);
         let table = match by {
-            Descriptor::Prp if pages > 2 => Some(Arc::new(list_table(space, data.iova(), pages)?)),
+            Descriptor::Prp if pages > 2 => Some(Arc::new(list_table(arena, data.iova(), pages)?)),
             _ => None,
         };
         Ok(Buffer { data, table, shared: None })
@@ -169,9 +169,9 @@ impl Buffer {
 
 /// Table page i holds the addresses of buffer pages 256 i to 256 i + 511: a list that begins at any
 /// page runs for at least 257 entries before its table page ends, so none ever chains.
-fn list_table(space: Arc<dyn DmaSpace>, iova: Iova, pages: u64) -> Result<DmaBuffer, Error> {
+fn list_table(arena: &DmaArena, iova: Iova, pages: u64) -> Result<DmaBuffer, Error> {
     let table_pages = pages.div_ceil(TABLE_STEP);
-    let table = DmaBuffer::host(space, (table_pages * PAGE) as usize)?;
+    let table = arena.buffer((table_pages * PAGE) as usize)?;
     for table_page in 0..table_pages {
         let first = table_page * TABLE_STEP;
         let entries: Vec<u8> = (first..pages.min(first + TABLE_ENTRIES))
@@ -186,7 +186,7 @@ fn list_table(space: Arc<dyn DmaSpace>, iova: Iova, pages: u64) -> Result<DmaBuf
 mod tests {
     use std::sync::atomic::Ordering;
 
-    use warpbell_hw::{DmaAccess, DmaError, DmaLimits, DmaSource};
+    use warpbell_hw::{DmaAccess, DmaError, DmaLimits, DmaSource, DmaSpace};
 
     use super::*;
 
@@ -206,7 +206,7 @@ mod tests {
 
     fn host(bytes: usize, by: Descriptor) -> Buffer {
         let data = Data::own(DmaBuffer::host(Arc::new(Fixed), bytes).unwrap());
-        Buffer::new(Arc::new(Fixed), data, by).unwrap()
+        Buffer::new(&DmaArena::new(Arc::new(Fixed)), data, by).unwrap()
     }
 
     #[test]

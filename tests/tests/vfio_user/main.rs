@@ -5,6 +5,7 @@
 mod crate_peers;
 mod death;
 mod flows;
+mod foreign;
 mod malformed;
 mod processes;
 mod served;

@@ -1,5 +1,7 @@
 //! I/O queue pairs: grants, sizes, identifiers, teardown.
 
+use std::sync::atomic::Ordering;
+
 use warpbell_driver::{Controller, ControllerOptions, DriverError, Notification, QueueSpec, RingMemory};
 use warpbell_hw::{DmaBuffer, Iova, Qid, Window};
 use warpbell_nvme::command::QueuePriority;
@@ -71,6 +73,30 @@ fn teardown_is_submission_completion_memory() {
     assert_eq!(events[1], Event::Admin { opcode: cq, cdw10: 1 });
     assert!(matches!(events[2..], [Event::Unmap(_), Event::Unmap(_)]), "{events:?}");
     assert_eq!(mock.dma.violations(), [0; 0]);
+}
+
+/// Rings in one mapping: what the controller may still write to is not handed out again before it is reset.
+#[test]
+fn rings_that_share_a_mapping_keep_their_places_as_long_as_their_queues_may_live() {
+    let mock = Mock::new(|_| {});
+    mock.dma.coalesces.store(true, Ordering::Relaxed);
+    let controller = open(&mock).unwrap();
+    let create = || controller.create_queue_pair(QueueSpec::new(64)).unwrap();
+    let pair = create();
+    let place = pair.sq_iova();
+    mock.behave(|b| {
+        b.script = Box::new(|_, sqe| match AdminOpcode(sqe.opcode()) {
+            AdminOpcode::DELETE_IO_SQ => Reply::Status(Status::INTERNAL_ERROR),
+            _ => Reply::Normal,
+        });
+    });
+    controller.delete_queue_pair(pair).unwrap_err();
+    let others: Vec<_> = (0..3).map(|_| create()).collect();
+    assert!(others.iter().all(|other| other.sq_iova() != place), "it may still be fetched from");
+    drop(others);
+    controller.reset().unwrap();
+    assert_eq!(create().sq_iova(), place, "the controller has forgotten its queues");
+    assert_eq!((mock.dma.mapped(), mock.dma.violations()), (1, vec![]));
 }
 
 #[test]

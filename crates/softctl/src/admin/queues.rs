@@ -149,7 +149,8 @@ impl Core {
         let fields = CreateIoSqCdw11::from_bits(sqe.cdw11);
         let taken = control.sqs.contains_key(&QueueIdSize::from_bits(sqe.cdw10).qid());
         let cqid = fields.cqid();
-        if cqid > control.granted {
+        // 0 is the admin completion queue: it has an identifier that no I/O queue can have (Base 2.0, 5.5).
+        if cqid == 0 || cqid > control.granted {
             return Err(never(Status::INVALID_QUEUE_IDENTIFIER));
         }
         let Some(cq) = control.cqs.get(&cqid).copied() else { return Err(never(Status::INVALID_CQ)) };

@@ -124,9 +124,12 @@ impl Engine {
         let sqe = command.sqe;
         self.check_reserved(command, &[("dword 2", sqe.cdw2), ("dword 3", sqe.cdw3)]);
         let fields = sqe.read_write();
-        if fields.prinfo() != 0 || sqe.mptr != 0 || fields.stc() {
-            let what =
-                format_args!("PRINFO {:#x}, MPTR {:#x}, STC {}", fields.prinfo(), sqe.mptr, fields.stc());
+        if sqe.mptr != 0 {
+            // It is valid where there is metadata, and of no use elsewhere (Base 2.0, 3.3.3.1).
+            self.violation(Rule::Metadata, command, format_args!("MPTR {:#x}, and no metadata", sqe.mptr));
+        }
+        if fields.prinfo() != 0 || fields.stc() {
+            let what = format_args!("PRINFO {:#x}, STC {}", fields.prinfo(), fields.stc());
             self.violation(Rule::Metadata, command, what);
             return Err(never(Status::INVALID_FIELD));
         }

@@ -105,7 +105,7 @@ cases! {
         io_on(&mut client, &mut pair, |_| command::read(1, 0, 0).with_sgl(block), Status::INVALID_FIELD);
         keep(client, pair)
     };
-    a_metadata_pointer: Metadata, ["MPTR 0x1000"], || changed(|sqe| sqe.mptr = 0x1000, Status::INVALID_FIELD);
+    a_metadata_pointer: Metadata, ["MPTR 0x1000"], || changed(|sqe| sqe.mptr = 0x1000, Status::SUCCESS);
     protection_information: Metadata, ["PRINFO 0x8"], || {
         changed(|sqe| *sqe = sqe.with_read_write(sqe.read_write().with_prinfo(8)), Status::INVALID_FIELD)
     };

@@ -55,6 +55,18 @@ cases! {
     a_submission_queue_before_its_completion_queue: CompletionQueue, ["completion queue 2, which does not exist"], || {
         ask(|_, pair| sq(pair, 1, 3, 2), Status::INVALID_CQ)
     };
+    a_submission_queue_into_the_admin_completion_queue: QueueIdentifier, ["completion queue 0, identifiers go from 1"], || {
+        ask(
+            |client, pair| { client.admin_ok(cq(pair, 1, 3)); sq(pair, 1, 3, 0) },
+            Status::INVALID_QUEUE_IDENTIFIER,
+        )
+    };
+    a_submission_queue_into_a_completion_queue_beyond_the_granted: QueueIdentifier, ["completion queue 65"], || {
+        ask(
+            |client, pair| { client.admin_ok(cq(pair, 1, 3)); sq(pair, 1, 3, 65) },
+            Status::INVALID_QUEUE_IDENTIFIER,
+        )
+    };
     a_completion_queue_deleted_too_early: QueueDeletion, ["completion queue 1, which 1 submission queues use"], || {
         ask(
             |client, pair| {

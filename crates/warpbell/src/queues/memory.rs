@@ -131,9 +131,8 @@ impl Memory {
 
     /// At least `bytes` zeroed bytes for data that the host reaches too.
     pub(crate) fn buffer(&self, bytes: usize) -> Result<Buffer, Error> {
-        let space = self.controller.device().dma();
         let data = match &self.data {
-            DataPlacement::Host | DataPlacement::Hbm(_) => DmaBuffer::host(space, bytes)?,
+            DataPlacement::Host | DataPlacement::Hbm(_) => self.controller.arena().buffer(bytes)?,
             DataPlacement::Foreign(foreign) => self.part(foreign, bytes)?,
         };
         self.described(Data::own(data))
@@ -176,7 +175,7 @@ impl Memory {
 
     fn described(&self, data: Data) -> Result<Buffer, Error> {
         self.controller.check_reach("a data buffer", data.iova(), data.len() as u64)?;
-        Buffer::new(self.controller.device().dma(), data, self.descriptor)
+        Buffer::new(self.controller.arena(), data, self.descriptor)
     }
 
     pub(crate) fn controller(&self) -> &Arc<Controller> {

@@ -370,10 +370,15 @@ impl Recovery {
     }
 }
 
-/// An error with all that caused it.
+/// An error with what caused it, where its own text does not say so already.
 pub(super) fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+    let causes = std::iter::successors(error.source(), |cause| cause.source()).map(|cause| cause.to_string());
+    causes.fold(
+        error.to_string(),
+        |text, cause| {
+            if text.contains(&cause) { text } else { format!("{text}: {cause}") }
+        },
+    )
 }
 
 /// Why a queue is not replaced, and what helps.

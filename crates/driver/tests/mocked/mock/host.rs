@@ -49,12 +49,15 @@ pub struct MockDma {
     next: AtomicU64,
     /// Mappings removed while a queue of the controller lay in them.
     pub violations: Mutex<Vec<u64>>,
+    /// Whether rings and buffers share mappings.
+    pub coalesces: AtomicBool,
 }
 
 impl MockDma {
     pub fn new(mock: Weak<Mock>) -> MockDma {
         let (mappings, violations) = (Mutex::default(), Mutex::default());
-        MockDma { mappings, mock, next: AtomicU64::new(0x10_0000), violations }
+        let (next, coalesces) = (AtomicU64::new(0x10_0000), AtomicBool::new(false));
+        MockDma { mappings, mock, next, violations, coalesces }
     }
 
     /// The memory at an address, and the offset in it.
@@ -92,6 +95,10 @@ impl DmaSpace for MockDma {
         }
         self.mappings.lock().remove(&iova.0);
         Ok(())
+    }
+
+    fn coalesces(&self) -> bool {
+        self.coalesces.load(Ordering::Relaxed)
     }
 
     fn limits(&self) -> DmaLimits {

@@ -138,17 +138,29 @@ impl ConfigSpace<'_> {
         Ok(Msix { at, region: table & 7, table: u64::from(table & !7), vectors: (control & 0x7ff) + 1 })
     }
 
-    /// Unmasks one vector in the table and lets the function raise MSI-X.
+    /// Unmasks one vector in the table and lets the function raise MSI-X, as far as the server takes that: the message
+    /// that connected the vector decides, and some servers have no more than that.
     pub(super) fn enable_vector(&self, msix: &Msix, vector: u16) -> Result<(), UserError> {
         let control = msix.table + 16 * u64::from(vector) + 12;
-        self.0.write(msix.region, control, &0u32.to_le_bytes())?;
+        unless_refused(self.0.write(msix.region, control, &0u32.to_le_bytes()))?;
         let at = msix.at + 2;
         let control = MsixControl::from_bits_retain(self.read16(at)?);
         let wanted = (control | MsixControl::ENABLE) - MsixControl::MASK_ALL;
         if control != wanted {
-            self.write16(at, wanted.bits())?;
+            unless_refused(self.write16(at, wanted.bits()))?;
         }
         Ok(())
+    }
+}
+
+/// A write that the server may refuse.
+fn unless_refused(written: Result<(), UserError>) -> Result<(), UserError> {
+    match written {
+        Err(error @ UserError::Refused { .. }) => {
+            tracing::debug!(%error, "SET_IRQS alone decides");
+            Ok(())
+        }
+        other => other,
     }
 }
 

@@ -23,7 +23,7 @@ use super::error::{Object, UserError};
 use super::memory::Mappings;
 use super::socket::{Limits, Message, Socket, connect};
 use super::wire::{
-    Capabilities, Command, Header, MAJOR, MINOR, RegionAccess, Version, WireError, take, whole,
+    Capabilities, Command, Header, MAJOR, MINOR, RegionAccess, Version, WireError, fixed, take,
 };
 use pending::{Outcome, Pending};
 
@@ -182,7 +182,7 @@ impl Connection {
         let reply = self.request(command, object, &[access.as_bytes()], &[])?;
         let (answer, data) = self.fixed::<RegionAccess>(command, object, &reply.payload)?;
         self.expect_same(command, object, &access, &answer)?;
-        whole("data of a region", data).map_err(|source| self.malformed(command, object, source))
+        fixed("data of a region", data).map_err(|source| self.malformed(command, object, source))
     }
 
     fn expect_same(

@@ -4,6 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use rustix::io::Errno;
 use warpbell_hw::{DmaAccess, DmaError, DmaLimits, DmaSource, DmaSpace, Iova};
 use zerocopy::IntoBytes;
 
@@ -55,7 +56,18 @@ impl UserDma {
         self.connection
             .request(Command::DmaMap, object, &[map.as_bytes()], &[fd])
             .map(|_| ())
-            .map_err(|error| refused("map", len, error))
+            .map_err(|error| self.not_mapped(len, error))
+    }
+
+    /// Why a mapping was not made. Servers have limits that they do not tell, and an errno for all that they refuse.
+    fn not_mapped(&self, len: u64, error: UserError) -> DmaError {
+        // The one that was refused is among them.
+        let held = self.connection.memory().count().saturating_sub(1);
+        if held == 0 || !matches!(error.errno(), Some(Errno::INVAL | Errno::NOSPC | Errno::NOMEM)) {
+            return refused("map", len, error);
+        }
+        let remedy = format!("the server holds {held} DMA regions of this client, and may take no more");
+        DmaError::Refused { step: "map", len, source: std::io::Error::other(error), remedy }
     }
 
     fn take(&self, len: u64) -> Result<u64, DmaError> {
@@ -125,6 +137,11 @@ impl DmaSpace for UserDma {
         self.connection.memory().remove(iova.0);
         self.iovas.lock().release(iova.0, len);
         Ok(())
+    }
+
+    /// Servers take few: libvfio-user as many as its device says, SPDK's 16.
+    fn coalesces(&self) -> bool {
+        true
     }
 
     fn limits(&self) -> DmaLimits {

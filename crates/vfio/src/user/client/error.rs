@@ -5,6 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::io::Errno;
+
 use super::socket::SocketError;
 use super::wire::{Command, WireError};
 
@@ -170,6 +172,14 @@ fn remedy(socket: &Path, source: &io::Error) -> String {
 }
 
 impl UserError {
+    /// The errno of a refusal, if the server said one.
+    pub(crate) fn errno(&self) -> Option<Errno> {
+        match self {
+            UserError::Refused { source, .. } => Errno::from_io_error(source),
+            _ => None,
+        }
+    }
+
     /// Whether the connection has ended: nothing will work any more.
     pub fn is_gone(&self) -> bool {
         matches!(self, UserError::Broken { .. } | UserError::Gone { .. })

@@ -102,6 +102,12 @@ pub(super) struct Model {
     pub(super) events: HashMap<u32, OwnedFd>,
     pub(super) mappings: Vec<DmaMap>,
     pub(super) resets: u32,
+    /// Bytes behind what each reply needs, which `argsz` counts too.
+    pub(super) padding: usize,
+    /// Accesses of BAR 0 from here on are refused.
+    pub(super) no_access_from: Option<u64>,
+    /// DMA regions that it takes.
+    pub(super) most_mappings: Option<usize>,
 }
 
 impl Model {
@@ -144,57 +150,80 @@ impl Model {
             return peer.refuse(&message, *errno);
         }
         let payload = message.payload.clone();
+        let padding = self.padding as u32;
         match command {
             Command::DeviceGetInfo => {
-                let (argsz, regions) = (16, self.regions.len() as u32);
+                let (argsz, regions) = (16 + padding, self.regions.len() as u32);
                 let info = DeviceInfo { argsz, flags: self.flags, regions, irqs: irq::COUNT };
-                peer.reply(&message, info.as_bytes());
+                self.reply(peer, &message, info.as_bytes());
             }
             Command::DeviceGetRegionInfo => {
-                let request: RegionInfo = whole("request", &payload).unwrap();
+                let request: RegionInfo = fixed("request", &payload).unwrap();
                 let region = &self.regions[request.index as usize];
-                let bytes = region.encode(request.argsz);
+                let mut bytes = region.encode(request.argsz);
+                let needed = region.payload_bytes() as u32;
+                bytes[..4].copy_from_slice(&(needed + padding).to_ne_bytes());
+                bytes.resize(bytes.len() + self.padding, 0);
                 let fds: Vec<_> = self.file.iter().filter(|_| request.index == 0).map(AsFd::as_fd).collect();
                 peer.send(message.header.reply(bytes.len()), &bytes, &fds);
             }
             Command::DeviceGetIrqInfo => {
-                let request: IrqInfo = whole("request", &payload).unwrap();
-                let info = IrqInfo { flags: IrqFlags::EVENTFD, count: self.vectors, ..request };
-                peer.reply(&message, info.as_bytes());
+                let request: IrqInfo = fixed("request", &payload).unwrap();
+                let argsz = 16 + padding;
+                let info = IrqInfo { argsz, flags: IrqFlags::EVENTFD, count: self.vectors, ..request };
+                self.reply(peer, &message, info.as_bytes());
             }
             Command::DeviceSetIrqs => {
                 let (set, _): (IrqSet, _) = take("request", &payload).unwrap();
                 self.events.insert(set.start, message.fds.remove(0));
-                peer.reply(&message, &[]);
+                self.reply(peer, &message, &[]);
             }
             Command::DmaMap => {
-                self.mappings.push(whole("request", &payload).unwrap());
-                peer.reply(&message, &[]);
+                if self.most_mappings.is_some_and(|most| self.mappings.len() >= most) {
+                    return peer.refuse(&message, 22);
+                }
+                self.mappings.push(fixed("request", &payload).unwrap());
+                self.reply(peer, &message, &[]);
             }
             Command::DmaUnmap => {
-                let unmap: DmaUnmap = whole("request", &payload).unwrap();
+                let unmap: DmaUnmap = fixed("request", &payload).unwrap();
                 self.mappings.retain(|map| map.address != unmap.address);
-                peer.reply(&message, &payload);
+                self.reply(peer, &message, &payload);
             }
             Command::RegionRead => {
-                let access: RegionAccess = whole("request", &payload).unwrap();
+                let access: RegionAccess = fixed("request", &payload).unwrap();
+                if self.refuses(&access) {
+                    return peer.refuse(&message, 22);
+                }
                 let data = self.read(access);
-                peer.reply(&message, &[access.as_bytes(), &data[..]].concat());
+                self.reply(peer, &message, &[access.as_bytes(), &data[..]].concat());
             }
             Command::RegionWrite => {
                 let (access, data): (RegionAccess, _) = take("request", &payload).unwrap();
+                if self.refuses(&access) {
+                    return peer.refuse(&message, 22);
+                }
                 self.write(access, data);
-                peer.reply(&message, access.as_bytes());
+                self.reply(peer, &message, access.as_bytes());
             }
             Command::DeviceReset => {
                 self.resets += 1;
                 self.config[4..6].fill(0);
                 self.config[0x10..0x28].fill(0);
                 self.config[0x10] = 4;
-                peer.reply(&message, &[]);
+                self.reply(peer, &message, &[]);
             }
             other => panic!("{other}"),
         }
+    }
+
+    /// A reply with as much padding as this server likes.
+    fn reply(&self, peer: &Peer, to: &Message, payload: &[u8]) {
+        peer.reply(to, &[payload, &vec![0; self.padding]].concat());
+    }
+
+    fn refuses(&self, access: &RegionAccess) -> bool {
+        access.region == 0 && self.no_access_from.is_some_and(|from| access.offset >= from)
     }
 
     fn read(&self, access: RegionAccess) -> Vec<u8> {

@@ -107,16 +107,19 @@ impl Function {
 
     fn check_range(&self, region: u32, at: u64, len: usize) -> Result<(), Refused> {
         let size = self.size(region);
-        if len == 0 || at.checked_add(len as u64).is_none_or(|end| end > size) {
+        if region >= region_index::COUNT || at.checked_add(len as u64).is_none_or(|end| end > size) {
             let what = format!("{len} bytes at {at:#x} of region {region}, which has {size:#x}");
             return Err(Refused::invalid(what));
         }
         Ok(())
     }
 
-    /// Reads a region.
+    /// Reads a region. No bytes can be read from anywhere in it.
     pub(super) fn read(&self, region: u32, at: u64, len: usize) -> Result<Vec<u8>, Refused> {
         self.check_range(region, at, len)?;
+        if len == 0 {
+            return Ok(Vec::new());
+        }
         let mut bytes = vec![0; len];
         let offset = at as usize;
         match region {
@@ -149,6 +152,9 @@ impl Function {
     /// Writes a region.
     pub(super) fn write(&mut self, region: u32, at: u64, from: &[u8]) -> Result<(), Refused> {
         self.check_range(region, at, from.len())?;
+        if from.is_empty() {
+            return Ok(());
+        }
         let offset = at as usize;
         match region {
             region_index::CONFIG => {

@@ -82,7 +82,7 @@ impl Interrupts {
         }
         let chosen = |at: u32| data.get((at - start) as usize).is_some_and(|byte| *byte != 0);
         let wanted: Vec<u32> = match data_kind {
-            IrqSetFlags::DATA_NONE if data.is_empty() => range.collect(),
+            IrqSetFlags::DATA_NONE => range.collect(),
             IrqSetFlags::DATA_BOOL if data.len() == count as usize => {
                 range.filter(|at| chosen(*at)).collect()
             }

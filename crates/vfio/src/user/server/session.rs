@@ -14,8 +14,8 @@ use super::{Ended, Refused, ServerOptions};
 use crate::user::socket::{Limits, Message, Socket};
 use crate::user::wire::{
     Capabilities, Command, DeviceFlags, DeviceInfo, DmaFlags, DmaMap, DmaUnmap, Header, IrqInfo, IrqSet,
-    MAJOR, MINOR, MultiWrite, MultiWriteCount, RegionAccess, RegionInfo, RegionIoFds, Version, irq,
-    region_index, take, whole,
+    MAJOR, MINOR, MultiWrite, MultiWriteCount, RegionAccess, RegionInfo, RegionIoFds, Version, fixed, irq,
+    region_index, take,
 };
 
 /// Most bytes of data in one message.
@@ -165,36 +165,35 @@ impl Session {
 
     fn obey(&mut self, header: Header, payload: &[u8], fds: Vec<OwnedFd>) -> Result<Answer, Refused> {
         let command = header.command().ok_or_else(|| Refused::unsupported(header.number))?;
-        if !fds.is_empty() && !matches!(command, Command::DmaMap | Command::DeviceSetIrqs) {
-            return Err(Refused::invalid(format!("{command} came with file descriptors")));
-        }
         let name = command.name();
+        if !fds.is_empty() && !matches!(command, Command::DmaMap | Command::DeviceSetIrqs) {
+            // SPDK sends the file of a mapping once more with DMA_UNMAP. Nothing is to be done with it.
+            tracing::debug!(command = name, count = fds.len(), "file descriptors that nobody asked for");
+        }
         match command {
-            Command::DmaMap => self.map(whole(name, payload)?, fds),
-            Command::DmaUnmap => self.unmap(whole(name, payload)?),
-            Command::DeviceGetInfo => device_info(whole(name, payload)?),
-            Command::DeviceGetRegionInfo => self.region_info(whole(name, payload)?),
-            Command::DeviceGetRegionIoFds => region_io_fds(whole(name, payload)?),
+            Command::DmaMap => self.map(fixed(name, payload)?, fds),
+            Command::DmaUnmap => self.unmap(fixed(name, payload)?),
+            Command::DeviceGetInfo => device_info(fixed(name, payload)?),
+            Command::DeviceGetRegionInfo => self.region_info(fixed(name, payload)?),
+            Command::DeviceGetRegionIoFds => region_io_fds(fixed(name, payload)?),
             Command::DeviceGetIrqInfo => {
-                let request: IrqInfo = whole(name, payload)?;
+                let request: IrqInfo = fixed(name, payload)?;
                 check_room(request.argsz, size_of::<IrqInfo>())?;
                 Ok(Answer::of(&self.function.interrupts.info(request.index)?))
             }
             Command::DeviceSetIrqs => {
                 let (set, data) = take::<IrqSet>(name, payload)?;
+                check_size(set.argsz, size_of::<IrqSet>())?;
                 self.function.interrupts.set(set, data, fds)?;
                 Ok(Answer::default())
             }
-            Command::RegionRead => self.read(whole(name, payload)?),
+            Command::RegionRead => self.read(fixed(name, payload)?),
             Command::RegionWrite => {
                 let (access, data) = take::<RegionAccess>(name, payload)?;
                 self.write(access, data)
             }
             Command::RegionWriteMulti => self.write_multi(payload),
             Command::DeviceReset => {
-                if !payload.is_empty() {
-                    return Err(Refused::invalid(format!("{name} with {} bytes of payload", payload.len())));
-                }
                 self.function.reset()?;
                 Ok(Answer::default())
             }
@@ -212,19 +211,16 @@ impl Session {
     }
 
     fn map(&mut self, map: DmaMap, fds: Vec<OwnedFd>) -> Result<Answer, Refused> {
-        let DmaMap { flags, offset, address, size, .. } = map;
-        let access =
-            DmaAccess { read: flags.contains(DmaFlags::READ), write: flags.contains(DmaFlags::WRITE) };
-        let known = (DmaFlags::READ | DmaFlags::WRITE).contains(flags);
-        let aligned = (address | size | offset).is_multiple_of(PAGE);
-        let end = address.checked_add(size.saturating_sub(1));
-        if size == 0 || !aligned || end.is_none() || !known || flags.is_empty() || fds.len() > 1 {
-            let count = fds.len();
-            let what =
-                format!("{size:#x} bytes at {address:#x}, {offset:#x} of a file, {flags:?}, {count} files");
-            return Err(Refused::invalid(what));
-        }
-        let last = end.unwrap_or(u64::MAX);
+        check_size(map.argsz, size_of::<DmaMap>())?;
+        let DmaMap { offset, address, size, .. } = map;
+        let access = access_of(&map, fds.len())?;
+        // Without a file the controller reaches nothing of it: then its edges do not matter.
+        let aligned = fds.is_empty() || (address | size | offset).is_multiple_of(PAGE);
+        let last = size.checked_sub(1).and_then(|more| address.checked_add(more));
+        let Some(last) = last.filter(|_| aligned) else {
+            let what = format!("{size:#x} bytes at {address:#x}, {offset:#x} of a file");
+            return Err(Refused::invalid(format!("{what}: whole pages of {PAGE} bytes, below 2^64")));
+        };
         let before = self.mappings.range(..=last).next_back();
         if let Some((start, other)) = before.filter(|(start, other)| *start + (other.len - 1) >= address) {
             let reason = format!("{size:#x} bytes at {address:#x}, where {:#x} are at {start:#x}", other.len);
@@ -233,19 +229,22 @@ impl Session {
         if self.mappings.len() >= MAX_MAPS {
             return Err(Refused { errno: Errno::NOSPC, reason: format!("more than {MAX_MAPS} mappings") });
         }
-        if let Some(file) = fds.first() {
+        // Of several files the first is meant.
+        let file = fds.first().filter(|_| access.read || access.write);
+        if let Some(file) = file {
             let source = DmaSource::File { fd: file.as_fd(), offset, len: size };
             self.endpoint.map_at(Iova(address), source, access)?;
-        } else if size >= LARGE {
+        } else if fds.is_empty() && size >= LARGE {
             self.unreachable.get_or_insert((address, size));
         }
-        self.mappings.insert(address, Mapping { len: size, reachable: !fds.is_empty() });
+        self.mappings.insert(address, Mapping { len: size, reachable: file.is_some() });
         Ok(Answer::default())
     }
 
     /// Removes a mapping, or all that a range covers, none of them in part; or all. It may be that there are none, as in
     /// VFIO: QEMU clears ranges this way.
     fn unmap(&mut self, unmap: DmaUnmap) -> Result<Answer, Refused> {
+        check_size(unmap.argsz, size_of::<DmaUnmap>())?;
         let DmaUnmap { flags, address, size, .. } = unmap;
         let range = match flags {
             0 if size > 0 => address..=address.saturating_add(size - 1),
@@ -296,12 +295,14 @@ impl Session {
     fn write_multi(&mut self, payload: &[u8]) -> Result<Answer, Refused> {
         let name = Command::RegionWriteMulti.name();
         let (head, mut rest) = take::<MultiWriteCount>(name, payload)?;
-        if head.count.checked_mul(size_of::<MultiWrite>() as u64) != Some(rest.len() as u64) {
+        // Behind the last write there may be room for more.
+        if head.count.checked_mul(size_of::<MultiWrite>() as u64).is_none_or(|need| need > rest.len() as u64)
+        {
             let what = format!("{} bytes for {} writes", rest.len(), head.count);
             return Err(Refused::invalid(what));
         }
         let mut done = 0;
-        while !rest.is_empty() {
+        while done < head.count {
             let (write, more) = take::<MultiWrite>(name, rest)?;
             let MultiWrite { offset, region, count, data } = write;
             let data =
@@ -328,6 +329,25 @@ fn check_room(argsz: u32, need: usize) -> Result<(), Refused> {
         return Err(Refused::invalid(format!("room for {argsz} bytes of a reply of {need}")));
     }
     Ok(())
+}
+
+/// Refuses a structure that says of itself that it is shorter than it has to be; longer may be any.
+fn check_size(argsz: u32, need: usize) -> Result<(), Refused> {
+    if (argsz as usize) < need {
+        return Err(Refused::invalid(format!("argsz is {argsz}; the structure has {need} bytes")));
+    }
+    Ok(())
+}
+
+/// What a mapping allows. Its other flags say how its file may be reached, and this server maps all of them.
+fn access_of(map: &DmaMap, files: usize) -> Result<DmaAccess, Refused> {
+    let by_file = map.flags & (DmaFlags::MMAP | DmaFlags::FILE_IO);
+    let unknown = map.flags - (DmaFlags::READ | DmaFlags::WRITE | by_file);
+    if !unknown.is_empty() || files == 0 && !by_file.is_empty() {
+        let bits = map.flags.bits();
+        return Err(Refused::invalid(format!("flags {bits:#x} with {files} files")));
+    }
+    Ok(DmaAccess { read: map.flags.contains(DmaFlags::READ), write: map.flags.contains(DmaFlags::WRITE) })
 }
 
 fn device_info(request: DeviceInfo) -> Result<Answer, Refused> {

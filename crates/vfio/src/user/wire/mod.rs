@@ -224,12 +224,7 @@ pub fn take<'a, T: FromBytes>(what: &'static str, bytes: &'a [u8]) -> Result<(T,
     T::read_from_prefix(bytes).map_err(|_| WireError::Short { what, len: bytes.len(), need })
 }
 
-/// The structure that fills `bytes`.
-pub fn whole<T: FromBytes>(what: &'static str, bytes: &[u8]) -> Result<T, WireError> {
-    let (value, rest) = take(what, bytes)?;
-    if !rest.is_empty() {
-        let (value, rule) = (bytes.len() as u64, "its length must be that of the structure");
-        return Err(WireError::Field { what, value, rule });
-    }
-    Ok(value)
+/// The structure at the start of `bytes`. What follows it is padding: senders may have room for more than they say.
+pub fn fixed<T: FromBytes>(what: &'static str, bytes: &[u8]) -> Result<T, WireError> {
+    take(what, bytes).map(|(value, _)| value)
 }

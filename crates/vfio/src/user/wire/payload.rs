@@ -59,6 +59,10 @@ flags! {
         const READ = 1 << 0;
         /// It may write.
         const WRITE = 1 << 1;
+        /// It may map the file that came with the message.
+        const MMAP = 1 << 2;
+        /// It may read and write that file.
+        const FILE_IO = 1 << 3;
     }
 }
 flags! {

@@ -104,7 +104,8 @@ impl Version {
             return Err(WireError::Short { what: "version", len: payload.len(), need: 4 });
         };
         let (major, minor) = (u16::from_ne_bytes([*a, *b]), u16::from_ne_bytes([*c, *d]));
-        let data = data.strip_suffix(&[0]).unwrap_or(data);
+        // Behind the text's end there may be padding.
+        let data = data.split(|byte| *byte == 0).next().unwrap_or_default();
         if data.is_empty() {
             return Ok(Version { major, minor, capabilities: Capabilities::default() });
         }

@@ -197,7 +197,7 @@ fn too_many_descriptors_end_the_connection() {
 fn threads_share_a_connection_and_replies_may_change_places() {
     let (connection, server) = scripted(&UserOptions::default(), |peer| {
         let answer = |message: &Message| {
-            let access: RegionAccess = whole("request", &message.payload).unwrap();
+            let access: RegionAccess = fixed("request", &message.payload).unwrap();
             let data = (access.offset as u32).to_le_bytes();
             peer.reply(message, &[access.as_bytes(), &data].concat());
         };

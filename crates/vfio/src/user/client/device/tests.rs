@@ -252,6 +252,66 @@ fn interrupts_are_connected_unmasked_and_enabled() {
     server.join().unwrap();
 }
 
+/// As SPDK's target has it: the message decides, and the table can be neither read nor written.
+#[test]
+fn interrupts_need_no_table_that_takes_writes() {
+    let mut model = Model::new();
+    model.no_access_from = Some(0x2000);
+    let (stream, model, server) = model.serve();
+    let device = open(stream, &UserOptions::default()).unwrap();
+    let event = device.interrupts().subscribe(3).unwrap();
+    assert_eq!(model.lock().config[0x43] & 0xc0, 0x80, "MSI-X is on all the same");
+    rustix::io::write(&model.lock().events[&3], &1u64.to_ne_bytes()).unwrap();
+    rustix::io::read(&event, &mut [0; 8]).unwrap();
+    Device::reset(&*device).reset(ResetKind::Function).unwrap();
+    model.lock().refuse.insert(Command::DeviceSetIrqs, 22);
+    let text = device.interrupts().subscribe(4).unwrap_err().to_string();
+    let wanted =
+        "vfio-user:/test.sock: DEVICE_SET_IRQS of interrupts of type 2 from 4 on was refused: Invalid";
+    assert!(text.contains(wanted), "{text}");
+    drop(device);
+    server.join().unwrap();
+}
+
+#[test]
+fn replies_may_be_longer_than_their_structures() {
+    for padding in [1, 4096, 100_000] {
+        let (mut model, _file) = with_page(0x2000);
+        model.padding = padding;
+        let (stream, model, server) = model.serve();
+        let device = open(stream, &UserOptions::default()).unwrap();
+        assert_eq!(
+            device.doorbells().path(),
+            DoorbellPath::Mapped,
+            "{padding}: {:?}",
+            device.why_forwarded()
+        );
+        assert_eq!((device.interrupts().count(), device.registers().read32(4)), (8, 0x20));
+        device.interrupts().subscribe(0).unwrap();
+        drop(DmaBuffer::host(device.dma(), 8192).unwrap());
+        assert!(model.lock().mappings.is_empty());
+        Device::reset(&*device).reset(ResetKind::Function).unwrap();
+        drop(device);
+        server.join().unwrap();
+    }
+}
+
+#[test]
+fn a_servers_limit_of_dma_regions_is_named() {
+    let mut model = Model::new();
+    model.most_mappings = Some(3);
+    let (stream, _model, server) = model.serve();
+    let device = open(stream, &UserOptions::default()).unwrap();
+    let held: Vec<_> = (0..3).map(|_| DmaBuffer::host(device.dma(), 4096).unwrap()).collect();
+    let text = DmaBuffer::host(device.dma(), 4096).unwrap_err().to_string();
+    let wanted = "DMA map of 4096 bytes: vfio-user:/test.sock: DMA_MAP of 4096 bytes at iova";
+    assert!(text.starts_with(wanted) && text.contains("Invalid argument"), "{text}");
+    assert!(text.ends_with("the server holds 3 DMA regions of this client, and may take no more"), "{text}");
+    drop(held);
+    drop(device);
+    server.join().unwrap();
+}
+
 #[test]
 fn after_a_reset_the_function_is_set_up_again() {
     let (stream, model, server) = Model::new().serve();
