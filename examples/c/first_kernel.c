@@ -4,7 +4,7 @@
  *     ./first_kernel ../first_kernel.cu                  # on the CPU, with the software controller
  *     ./first_kernel ../first_kernel.cu cuda:0 0000:41:00.0
  *
- * It only reads what it did not write itself: the software controller's memory is filled first. */
+ * It fills the first blocks of the software controller's memory before. Any other SSD is only read. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -53,7 +53,10 @@ pub fn build(sources: &Sources, out: &Path) {
     let cubins = cubins();
     // What was asked for by name ends the build where it cannot be had.
     let forced = !cubins.is_empty() || find::chosen_nvcc().is_some();
-    let nvcc = find::nvcc().and_then(|path| known(identify(&path).ok_or("is no nvcc"), &path, forced));
+    let variable = if find::chosen_nvcc().is_some() { "WARPBELL_NVCC=" } else { "" };
+    let named = |path: &Path| PathBuf::from(format!("{variable}{}", path.display()));
+    let nvcc =
+        find::nvcc().and_then(|path| known(identify(&path).ok_or("is no nvcc"), &named(&path), forced));
     assert!(cubins.is_empty() || nvcc.is_some(), "{NO_NVCC}");
     let mut images = Vec::new();
     if let Some(nvcc) = &nvcc {

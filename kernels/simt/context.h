@@ -90,6 +90,7 @@ SIMT_INLINE void switch_registers(Registers* from, Registers* to) {
 // A stack to switch to, with what the sanitizers want to know of it.
 struct Context {
     Registers registers;
+    uint64_t valgrind_stack;
 #if SIMT_TSAN
     void* fiber;
 #endif
@@ -125,6 +126,7 @@ SIMT_INLINE void enter_context() {
 template <void (*entry)()>
 SIMT_NO_TSAN void prepare_context(Context& context, char* bottom, size_t size, size_t skew) {
     asan_unpoison(bottom, size);
+    context.valgrind_stack = valgrind_register_stack(bottom, size);
     prepare_registers<entry>(context.registers, bottom + size - skew, size - skew);
 #if SIMT_TSAN
     context.fiber = __tsan_create_fiber(0);
@@ -152,8 +154,8 @@ SIMT_NO_TSAN inline void adopt_thread([[maybe_unused]] Context& context) {
 }
 
 // Forgets a stack, whether its entry has finished or not. Call on the owner's stack.
-SIMT_NO_TSAN inline void release_context([[maybe_unused]] Context& context,
-                                         [[maybe_unused]] const Context& owner) {
+SIMT_NO_TSAN inline void release_context(Context& context, [[maybe_unused]] const Context& owner) {
+    valgrind_forget_stack(context.valgrind_stack);
 #if SIMT_TSAN
     // Flag 0 orders: whatever that stack did, finished or not, happened before what the owner does next.
     __tsan_switch_to_fiber(context.fiber, 1);

@@ -11,7 +11,7 @@ mod run;
 mod variant;
 
 pub use cuda::CudaImage;
-pub use error::CompileError;
+pub use error::{CacheChoice, CompileError};
 pub use run::run_compiler;
 pub use variant::Variant;
 

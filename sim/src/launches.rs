@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use warpbell::{Attachment, Error, Launch, Lease, Module, OpenTarget, Program, Volume};
+use warpbell::{Attachment, Error, Launch, LaunchOver, Module, OpenTarget, Program};
 use warpbell_kernels::abi::Plain;
 use warpbell_kernels::{self as kernels, cpu};
 use zerocopy::{Immutable, IntoBytes};
@@ -70,23 +70,17 @@ pub trait TestLaunch {
     ) -> Result<Launch, Error>;
 }
 
-macro_rules! over {
-    ($($queues:ty)*) => {
-        $(impl TestLaunch for $queues {
-            fn launch_bytes<T: IntoBytes + Immutable + ?Sized>(
-                &self,
-                module: &Module,
-                kernel: &str,
-                args: &T,
-            ) -> Result<Launch, Error> {
-                // SAFETY: a test's memory, as above.
-                unsafe { self.launch_unchecked(module, kernel, args) }
-            }
-        })*
-    };
+impl<Q: LaunchOver> TestLaunch for Q {
+    fn launch_bytes<T: IntoBytes + Immutable + ?Sized>(
+        &self,
+        module: &Module,
+        kernel: &str,
+        args: &T,
+    ) -> Result<Launch, Error> {
+        // SAFETY: a test's memory, as above.
+        unsafe { self.launch_unchecked(module, kernel, args) }
+    }
 }
-
-over! { Attachment Lease Volume }
 
 /// Puts a lane back to where it was when these words of it were saved.
 pub(crate) fn restore(explorer: &mut cpu::Explorer, lane: usize, from: &[u64]) {

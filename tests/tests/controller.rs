@@ -118,7 +118,7 @@ fn more_warps_than_command_ids_are_refused_by_name() {
     let text = refusal(&simulation.rig.ssd, &shared.clone().warps(2049));
     assert_eq!(text, "warps 2049 on 1 queues: 2049 warps share a queue, CIDs allow at most 2048");
     let text = refusal(&simulation.rig.ssd, &shared.warps(128).commands_per_lane(Some(32)));
-    assert_eq!(text, "32 commands in flight per lane: 128 warps on a queue leave each lane 16 CIDs");
+    assert_eq!(text, "commands in flight per lane 32: 128 warps on a queue leave each lane 16 CIDs");
     let text = refusal(&simulation.rig.ssd, &AttachOptions::new().warps(2));
     assert!(text.contains("2 on 1 exclusive queues"), "{text}");
 }

@@ -41,7 +41,7 @@ impl Buffer {
             return Err(Failure::new(Code::Handle, "queues: closed meanwhile by another thread"));
         }
         let buffer = make(&queues)?;
-        let leases = Users::new("close each lease that names it first (warpbell_lease_close)");
+        let leases = Users::new("buffer", "close each lease that names it first (warpbell_lease_close)");
         Ok(BUFFERS.add(Buffer { buffer, queues: queues.clone(), leases }))
     }
 

@@ -3,6 +3,7 @@
 mod events;
 mod kernels;
 mod leases;
+mod mapped;
 mod memory;
 mod pointer;
 mod queues;

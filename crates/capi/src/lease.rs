@@ -40,6 +40,9 @@ impl Lease {
         options: &LeaseOptions,
         take: impl FnOnce(&LeaseSpec<'_>) -> Result<warpbell::Lease, warpbell::Error>,
     ) -> Answer<u64> {
+        if options.pad0 != 0 {
+            return Err(Failure::invalid(format!("pad0 {}: must be 0", options.pad0)));
+        }
         let lbas = range("first_lba", options.first_lba, "blocks", options.blocks)?;
         let queue_range = range("first_queue", options.first_queue.into(), "queues", options.queues.into())?;
         let buffer = options.buffer as usize as u64;

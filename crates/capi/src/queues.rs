@@ -85,7 +85,7 @@ impl Queues {
             attachment,
             mailbox,
             open: Mutex::new(true),
-            runs: Users::new("close each run first (warpbell_run_close)"),
+            runs: Users::new("queues", "close each run first (warpbell_run_close)"),
             _ssd: user,
         }))
     }

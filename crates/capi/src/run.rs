@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use warpbell::{Attachment, LANES, Launch, Program, Running};
+use warpbell_kernels::abi::BLOCK_THREADS_MAX;
 use warpbell_kernels::cpu::Threads;
 
 use crate::error::{Answer, Code, Failure};
@@ -20,9 +21,10 @@ pub(crate) static RUNS: Table<Run> = Table::new(Kind::Run);
 const FIRST_LOOK: Duration = Duration::from_micros(20);
 const LOOK: Duration = Duration::from_millis(2);
 
-/// CUDA's limits of a launch: threads of a block, and blocks.
-const BLOCK_LIMIT: u32 = 1024;
+/// CUDA's limit of a launch in blocks.
 const GRID_LIMIT: u32 = i32::MAX as u32;
+/// Threads of the CPU target: each is one of the system's.
+const CPU_THREADS_LIMIT: u32 = 1024;
 
 /// A kernel that was started.
 pub(crate) struct Run {
@@ -54,7 +56,8 @@ impl Shape {
             }
             Err(Failure::invalid(format!("{name} {value}: must be at most {limit}")))
         };
-        let block = limited("block", self.block, BLOCK_LIMIT)?;
+        limited("cpu_threads", self.cpu_threads, CPU_THREADS_LIMIT)?;
+        let block = limited("block", self.block, BLOCK_THREADS_MAX)?;
         Ok((limited("grid", self.grid, GRID_LIMIT)?.max(1), if block == 0 { LANES } else { block }))
     }
 }

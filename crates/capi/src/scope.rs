@@ -9,6 +9,8 @@ use crate::error::{Answer, Code, Failure};
 /// How many objects of one kind use another.
 #[derive(Clone, Debug)]
 pub(crate) struct Users {
+    /// What they use.
+    object: &'static str,
     /// One and several of them, in words, with the function that closes one.
     what: &'static str,
     state: Arc<Mutex<State>>,
@@ -26,15 +28,16 @@ pub(crate) struct User(Arc<Mutex<State>>);
 
 impl Users {
     /// None yet. `what` says how one is closed: "close each run first (warpbell_run_close)".
-    pub(crate) fn new(what: &'static str) -> Users {
-        Users { what, state: Arc::default() }
+    pub(crate) fn new(object: &'static str, what: &'static str) -> Users {
+        Users { object, what, state: Arc::default() }
     }
 
     /// One more, unless the object was closed meanwhile. `first` runs before it counts if it is the only one.
     pub(crate) fn enter(&self, first: impl FnOnce()) -> Answer<User> {
         let mut state = self.state.lock();
         if state.closed {
-            return Err(Failure::new(Code::Handle, "the handle was closed meanwhile by another thread"));
+            let text = format!("{}: the handle was closed meanwhile by another thread", self.object);
+            return Err(Failure::new(Code::Handle, text));
         }
         if state.count == 0 {
             first();
@@ -60,7 +63,7 @@ impl Users {
     }
 
     fn busy(&self, count: usize) -> Failure {
-        Failure::new(Code::Busy, format!("still in use, {count} open: {}", self.what))
+        Failure::new(Code::Busy, format!("{}: still in use, {count} open: {}", self.object, self.what))
     }
 }
 
@@ -76,12 +79,12 @@ mod tests {
 
     #[test]
     fn users_keep_it_open_and_nobody_enters_what_is_closed() {
-        let users = Users::new("close each run first");
+        let users = Users::new("queues", "close each run first");
         let mut firsts = 0;
         let one = users.enter(|| firsts += 1).unwrap();
         let two = users.enter(|| firsts += 1).unwrap();
         drop(one);
-        assert_eq!(users.close().unwrap_err().text, "still in use, 1 open: close each run first");
+        assert_eq!(users.close().unwrap_err().text, "queues: still in use, 1 open: close each run first");
         drop(two);
         assert_eq!((users.none(), users.close()), (Ok(()), Ok(())));
         assert_eq!(users.enter(|| firsts += 1).unwrap_err().code, Code::Handle);

@@ -6,13 +6,17 @@
 mod tests;
 mod unchecked;
 
+pub use unchecked::LaunchOver;
+
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use warpbell_gpu::{Function, LaunchConfig, Watchdog};
-use warpbell_kernels::abi::{Grid, KernelArgs, Mailbox, check_arguments, check_size, check_taken};
+use warpbell_kernels::abi::{
+    BLOCK_THREADS_MAX, Grid, KernelArgs, Mailbox, check_arguments, check_size, check_taken,
+};
 use warpbell_kernels::cpu::{self, Hooks, Threads, spawn_threads};
 use warpbell_kernels::toolchain::CudaImage;
 use zerocopy::{Immutable, IntoBytes};
@@ -20,6 +24,9 @@ use zerocopy::{Immutable, IntoBytes};
 use crate::cuda::{CudaModule, CudaTarget};
 use crate::running::{Running, StopFlag};
 use crate::{Error, OpenTarget, Regions, SharedMemory, Target};
+
+/// The most dynamic shared memory of a block that any GPU has: sm_90 and its like. Others have less, and say so.
+const SHARED_BYTES_MAX: u32 = 227 << 10;
 
 /// Kernels that a target can run. A clone is the same module.
 #[derive(Clone, Debug)]
@@ -197,7 +204,7 @@ impl Launch {
         Launch { grid, ..self }
     }
 
-    /// Threads of a block, 1 to 1024; our own kernels take up to `WARPBELL_BLOCK_THREADS_MAX` on a GPU.
+    /// Threads of a block, 1 to [`BLOCK_THREADS_MAX`], the bound that every kernel is compiled with.
     pub fn block(self, block: u32) -> Launch {
         Launch { block, ..self }
     }
@@ -285,6 +292,19 @@ impl Launch {
             block: self.block,
             shared_bytes: self.shared_bytes,
         };
+        // A GPU refuses what is above its kernels' bound: so does the CPU target.
+        if !(1..=BLOCK_THREADS_MAX).contains(&self.block) {
+            let limit = format!("kernel {}: must be 1 to {BLOCK_THREADS_MAX} threads", self.name);
+            return Err(Error::Argument { object: "block", value: self.block.to_string(), limit });
+        }
+        if self.shared_bytes > SHARED_BYTES_MAX {
+            let limit = format!("kernel {}: must be at most {SHARED_BYTES_MAX}", self.name);
+            return Err(Error::Argument {
+                object: "shared_bytes",
+                value: self.shared_bytes.to_string(),
+                limit,
+            });
+        }
         if let Some(check) = &self.check {
             check(&grid)?;
         }

@@ -54,7 +54,7 @@ pub use device_name::{DeviceName, DeviceNameError};
 pub use error::Error;
 pub use host_io::{BlockIo, DataPointers};
 pub use host_queue::{HostQueue, HostQueueSpec};
-pub use launch::{Launch, Module};
+pub use launch::{Launch, LaunchOver, Module};
 pub use lease::{Lease, LeaseSpec};
 pub use open::space_of;
 pub use page_cache::{PageCache, PageCacheReport, PageCacheSpec};

@@ -15,7 +15,7 @@ pub struct PageCacheSpec {
     pub page_bytes: u32,
     /// Pages that it has room for. Each takes 48 bytes at most beside its data.
     pub lines: u32,
-    /// The first block that is cached.
+    /// The first block that is cached: at least a page of blocks follows it.
     pub first_block: u64,
     /// How long kernels wait for a line, where all are pinned, and for a page that another warp reads; and how long a
     /// flush begins writes.
@@ -83,7 +83,7 @@ impl PageCache {
         (blocks, block_bytes): (u64, u32),
         spec: &PageCacheSpec,
     ) -> Result<PageCache, Error> {
-        check(spec, block_bytes)?;
+        check(spec, (blocks, block_bytes))?;
         let buckets = (spec.lines as usize).next_power_of_two();
         let buckets_at = LINES + spec.lines as usize * size_of::<abi::CacheLine>();
         // Zeroed: all lines are empty.
@@ -96,7 +96,7 @@ impl PageCache {
             report: base,
             first_block: spec.first_block,
             pages: of_cache / u64::from(spec.page_bytes / block_bytes),
-            timeout_ns: spec.deadline.as_nanos() as u64,
+            timeout_ns: u64::try_from(spec.deadline.as_nanos()).unwrap_or(u64::MAX),
             kept_first: spec.kept.start,
             kept_pages: spec.kept.end.saturating_sub(spec.kept.start),
             line_count: spec.lines,
@@ -145,7 +145,7 @@ impl PageCache {
     }
 }
 
-fn check(spec: &PageCacheSpec, block_bytes: u32) -> Result<(), Error> {
+fn check(spec: &PageCacheSpec, (blocks, block_bytes): (u64, u32)) -> Result<(), Error> {
     let refuse = |object, value: u64, limit: &str| {
         Err(Error::Argument { object, value: value.to_string(), limit: limit.to_owned() })
     };
@@ -159,8 +159,34 @@ fn check(spec: &PageCacheSpec, block_bytes: u32) -> Result<(), Error> {
             "must be a power of two, and at least a block",
         );
     }
+    let page = u64::from(spec.page_bytes / block_bytes);
+    if blocks.checked_sub(page).is_none_or(|last| spec.first_block > last) {
+        let limit = format!("must leave a page of {page} blocks, of {blocks} blocks");
+        return refuse("first_block of a cache", spec.first_block, &limit);
+    }
     match spec.lines {
         1..=0x4000_0000 => Ok(()),
         _ => refuse("lines of a cache", spec.lines.into(), "must be 1 to 2^30"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Target;
+
+    #[test]
+    fn a_cache_begins_where_a_page_is_left() {
+        let target = Target::Cpu.open().unwrap();
+        let make = |first_block, blocks| {
+            let spec = PageCacheSpec { first_block, lines: 4, ..PageCacheSpec::default() };
+            PageCache::new(&target, (blocks, 512), &spec).map(|cache| cache.pages())
+        };
+        assert_eq!([make(0, 2048), make(2040, 2048)].map(Result::unwrap), [256, 1]);
+        for (first, blocks) in [(2041, 2048), (2048, 2048), (u64::MAX, 2048), (u64::MAX, u64::MAX), (0, 7)] {
+            let expected =
+                format!("first_block of a cache {first}: must leave a page of 8 blocks, of {blocks} blocks");
+            assert_eq!(make(first, blocks).unwrap_err().to_string(), expected);
+        }
     }
 }

@@ -11,6 +11,7 @@ use warpbell_softctl::{FaultPlan, SoftDevice};
 use warpbell_vfio::user::UserOptions;
 use warpbell_vfio::{PciDevice, PciOptions};
 
+use crate::host_io::HostQueues;
 use crate::open::Opened;
 use crate::queues::memory::Memory;
 use crate::recovery::Watch;
@@ -54,6 +55,9 @@ warpbell_hw::options! {
 
 /// One SSD: a controller, enabled and identified, that queues can be attached to.
 pub struct Ssd {
+    /// Gone before the controller is.
+    host_queues: HostQueues,
+    allow_write: Vec<String>,
     name: DeviceName,
     controller: Arc<Controller>,
     soft: Option<Arc<SoftDevice>>,
@@ -85,12 +89,21 @@ impl Ssd {
         let memory = Memory::new(&controller, options, space)?;
         let recovery = Recovery::new(controller.clone(), pci.clone(), options.recovery.clone());
         let watch = Arc::new(Watch::new(Arc::new(recovery)));
-        Ok(Ssd { name, controller, soft, pci, memory, watch })
+        let (host_queues, allow_write) = (HostQueues::default(), options.allow_write.clone());
+        Ok(Ssd { host_queues, allow_write, name, controller, soft, pci, memory, watch })
     }
 
     /// The name it was opened by.
     pub fn name(&self) -> &DeviceName {
         &self.name
+    }
+
+    pub(crate) fn host_queues(&self) -> &HostQueues {
+        &self.host_queues
+    }
+
+    pub(crate) fn allow_write(&self) -> &[String] {
+        &self.allow_write
     }
 
     /// Name and kind, as the backend tells them.

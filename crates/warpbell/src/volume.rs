@@ -160,10 +160,14 @@ impl Volume {
         Ok(VolumeBuffer { parts, refs: memory })
     }
 
+    /// Whether its queues are attached for kernels of this module.
+    pub(crate) fn on_this_target(&self, module: &Module) -> Result<(), Error> {
+        self.members[0].queues.on_this_target(module)
+    }
+
     /// A launch over this volume, whose buffers it keeps, too.
-    pub(crate) fn prepared(&self, module: &Module, launch: Launch) -> Result<Launch, Error> {
+    pub(crate) fn prepared(&self, launch: Launch) -> Result<Launch, Error> {
         let queues: Vec<_> = self.members.iter().map(|member| member.queues.share()).collect();
-        queues[0].on_this_target(module)?;
         let launch = prepare(&queues, launch)?;
         Ok(launch.keep((self.memory.clone(), self.buffers.lock().clone())))
     }

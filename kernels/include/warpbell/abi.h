@@ -25,7 +25,7 @@ typedef unsigned long uint64_t;
 #define WARPBELL_ABI_VERSION 3u
 #define WARPBELL_WARP_LANES 32u
 #define WARPBELL_LINE_BYTES 128u
-#define WARPBELL_BLOCK_THREADS_MAX 256 /* of a kernel, on a GPU */
+#define WARPBELL_BLOCK_THREADS_MAX 256 /* of a kernel */
 
 /* Bits of the shared words. An index is a count from the start of the queue's life; index i lies in
  * slot i & (entries - 1). */

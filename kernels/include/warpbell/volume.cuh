@@ -9,6 +9,7 @@
 // | ------------------------------- | --------------------- | -------------------------------------- |
 // | read, write (group, volume, ..) | the same in each lane | one I/O; the same in each lane         |
 // | read_each, write_each           | each lane its own     | each lane its own                      |
+// | read_each_async -> wait_each    | each lane its own     | each lane its own                      |
 // | flush (group, volume)           |                       | every SSD's; the same in each lane     |
 //
 // Calls, groups and deadlines are those of io.cuh; but each command has the deadline for itself, once for
@@ -164,6 +165,10 @@ template <sharing Mode, u32 Members, class Map = round_robin, class Retry = no_r
 
     // ---- a read of each lane that nobody waits for yet, of one command on one member
 
+    // Submits it, and waits for room. The token has the reason where it is refused.
+    template <class Group>
+    WARPBELL_D detail::member_read start_read(const Group& group, optional<extent> where,
+                                              const volume_span& data, u64 timeout_ns);
     // Whether `start` would submit it, where there is room: so that nothing is done for a read that is not.
     WARPBELL_D bool may_start(extent where);
     // Nothing is submitted where it would take several commands, where there is no room now, or where it
@@ -198,6 +203,8 @@ template <sharing Mode, u32 Members, class Map = round_robin, class Retry = no_r
     WARPBELL_D u32 readable(u32 tried) const;
     WARPBELL_D u32 members_for(opcode op, const detail::volume_part& part, u32 tried) const;
     WARPBELL_D u32 member_for_start(extent where, detail::volume_part& part);
+    WARPBELL_D status member_for_read(extent where, const volume_span& data, detail::volume_part& part,
+                                      u32& mask) const;
     WARPBELL_D bool drop(u32 failed) const;
     WARPBELL_D void note_read(const detail::member_read& read, status said);
     WARPBELL_D status settle(u32 mask, u32 done, status answer) const;
@@ -236,6 +243,35 @@ WARPBELL_D status write_each(const Group& group, volume<Mode, N, Map, Retry>& v,
                              const volume_span& from, u64 timeout_ns = 0) {
     return v.run(group, opcode::write, to, from, false, timeout_ns);
 }
+
+// A read that is on its way, as io_token is one of a session: move-only, answered once.
+using volume_token = detail::member_read;
+
+// Starts a read of each lane, of one command on one SSD; lanes with nothing to do pass nullopt. The token is
+// refused with too_large where the extent crosses a chunk, or is more than one command moves there; and as
+// io.cuh has it. Replicated: if the replica fails, no other is tried; read_each does.
+template <class Group, sharing Mode, u32 N, class Map, class Retry>
+WARPBELL_D volume_token read_each_async(const Group& group, volume<Mode, N, Map, Retry>& v,
+                                        optional<extent> from, const volume_span& to, u64 timeout_ns = 0) {
+    return v.start_read(group, from, to, timeout_ns);
+}
+// Waits for each lane's own. Lanes with an empty token take part and get success.
+template <class Group, sharing Mode, u32 N, class Map, class Retry>
+WARPBELL_D status wait_each(const Group& group, volume<Mode, N, Map, Retry>& v, volume_token&& token,
+                            u64 timeout_ns = 0) {
+    const status refusal = token.refusal();
+    const status said = v.finish(group, warpbell::move(token), timeout_ns);
+    return refusal.ok() ? said : refusal;
+}
+// Each lane's own, if it has completed, or was refused.
+template <class Group, sharing Mode, u32 N, class Map, class Retry>
+WARPBELL_D optional<status> try_wait_each(const Group& group, volume<Mode, N, Map, Retry>& v,
+                                          volume_token& token) {
+    const status refusal = token.refusal();
+    const optional<status> said = v.try_finish(group, token, 0);
+    return refusal.ok() ? said : optional<status>(refusal);
+}
+
 // Makes what was written before durable, on each SSD.
 template <class Group, sharing Mode, u32 N, class Map, class Retry>
 WARPBELL_D status flush(const Group& group, volume<Mode, N, Map, Retry>& v, u64 timeout_ns = 0) {

@@ -1,13 +1,14 @@
 //! The C++ compiler at work in a cache folder.
 
 use std::ffi::OsStr;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::{env, fs};
 
 use super::CompileError;
-use super::cache::{Cache, create, failed};
+use super::cache::{Cache, WorkFolder, create, failed};
 use super::error::first_lines;
+use super::find::chosen_cxx;
 use crate::{EXECUTOR, HEADERS, SOURCES};
 
 /// The sanitizer that this build's C++ has: a module must have the same.
@@ -24,14 +25,18 @@ pub(super) struct Compiler {
 impl Compiler {
     /// A compiler that is set, the one that compiled the built-in module, or the first that is found.
     pub(super) fn find(optimise: bool) -> Result<Compiler, CompileError> {
-        let is_set = |name| env::var_os(name).is_some_and(|cxx| !cxx.is_empty());
+        let level = if optimise && SANITIZER.is_empty() { "-O2" } else { "-O1" };
+        if let Some((variable, value)) = chosen_cxx() {
+            let path = PathBuf::from(value);
+            let named = |reason| CompileError::NamedCompiler { variable, value: path.clone(), reason };
+            let version = version(path.as_os_str()).map_err(named)?;
+            return Ok(Compiler { path, version, level });
+        }
         let built_with =
             Some(env!("WARPBELL_CPU_COMPILER")).filter(|name| !name.is_empty()).map(PathBuf::from);
-        let built_with = built_with.filter(|_| !is_set("WARPBELL_CXX") && !is_set("CXX"));
         let mut candidates = built_with.into_iter().chain(super::cxx_candidates());
-        let level = if optimise && SANITIZER.is_empty() { "-O2" } else { "-O1" };
-        let found = candidates.find_map(|path| version(path.as_os_str()).map(|version| (path, version)));
-        found.map(|(path, version)| Compiler { path, version, level }).ok_or(CompileError::NoCompiler)
+        let found = candidates.find_map(|path| Some((version(path.as_os_str()).ok()?, path)));
+        found.map(|(version, path)| Compiler { path, version, level }).ok_or(CompileError::NoCompiler)
     }
 
     /// What besides the sources decides about results.
@@ -48,16 +53,17 @@ impl Compiler {
         let work = Work::new(cache)?;
         let files: Vec<_> =
             EXECUTOR.iter().map(|(name, _)| *name).filter(|name| name.ends_with(".cpp")).collect();
-        let objects = work.folder.join("objects");
+        let objects = work.folder.path().join("objects");
         create(&objects)?;
         let mut command = self.command(&objects);
         command.args(["-c", "-I..", "-I../include"]).args(files.iter().map(|name| format!("../{name}")));
         self.run(command, "the CPU executor")?;
         let parts = fs::read_dir(&objects).map_err(failed(&objects))?.flatten();
         let mut command = Command::new(&self.path);
-        command.current_dir(&work.folder).args(["-r", "-nostdlib", "-o", "executor.o"]);
+        command.current_dir(work.folder.path()).args(["-r", "-nostdlib", "-o", "executor.o"]);
         command.args(parts.map(|part| part.path()));
         self.run(command, "the CPU executor")?;
+        self.check_made(&work, "executor.o")?;
         work.keep("executor.o", cache, &name)
     }
 
@@ -70,14 +76,20 @@ impl Compiler {
         executor: &Path,
         what: &str,
     ) -> Result<(), CompileError> {
-        let mut command = self.command(&work.folder);
+        let mut command = self.command(work.folder.path());
         // Each module calls its own kernels and executor, even where the program exports others of that name.
         command
             .args(["-shared", "-Wl,-Bsymbolic", "-Iinclude", "-I.", "-Isrc", "-Iuser"])
             .args(flags)
             .args(files);
         command.args(["-x", "none"]).arg(executor).args(["-o", MODULE]);
-        self.run(command, what)
+        self.run(command, what)?;
+        self.check_made(work, MODULE)
+    }
+
+    fn check_made(&self, work: &Work, result: &str) -> Result<(), CompileError> {
+        let made = work.folder.path().join(result).is_file();
+        made.then_some(()).ok_or_else(|| CompileError::NoResult { compiler: self.path.clone() })
     }
 
     fn command(&self, folder: &Path) -> Command {
@@ -106,7 +118,7 @@ pub(super) const MODULE: &str = "module.so";
 
 /// A folder of one's own in the cache, with all sources in it; others may compile the same meanwhile.
 pub(super) struct Work {
-    folder: PathBuf,
+    folder: WorkFolder,
 }
 
 impl Work {
@@ -122,27 +134,24 @@ impl Work {
     }
 
     pub(super) fn write(&self, name: &str, text: &str) -> Result<(), CompileError> {
-        let path = self.folder.join(name);
+        let path = self.folder.path().join(name);
         path.parent().map_or(Ok(()), create)?;
         fs::write(&path, text).map_err(failed(&path))
     }
 
     /// Moves a result into the cache.
     pub(super) fn keep(&self, result: &str, cache: &Cache, name: &str) -> Result<PathBuf, CompileError> {
-        let path = self.folder.join(result);
+        let path = self.folder.path().join(result);
         cache.keep(name, fs::read(&path).map_err(failed(&path))?)
     }
 }
 
-impl Drop for Work {
-    fn drop(&mut self) {
-        // What is left of it is of no further use; that it cannot be removed is no failure.
-        let _ = fs::remove_dir_all(&self.folder);
+/// What a compiler says of itself, or why it does not.
+fn version(compiler: &OsStr) -> Result<String, String> {
+    let output = Command::new(compiler).arg("--version").output();
+    let output = output.map_err(|error| format!("cannot be run: {error}"))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-}
-
-/// What a compiler says of itself; `None` if it does not run.
-fn version(compiler: &OsStr) -> Option<String> {
-    let output = Command::new(compiler).arg("--version").output().ok()?;
-    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    Err(format!("--version fails ({})", output.status))
 }

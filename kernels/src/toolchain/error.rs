@@ -3,15 +3,26 @@
 use std::io;
 use std::path::PathBuf;
 
+pub use super::cache::CacheChoice;
+
 /// Why device source could not be compiled.
 #[derive(Debug, thiserror::Error)]
 pub enum CompileError {
     /// There is no C++ compiler.
     #[error(
-        "no C++ compiler to compile kernels for target cpu: install one (Debian and Ubuntu: g++); WARPBELL_CXX or CXX, \
-         where one is set, is the only one that is tried"
+        "no C++ compiler to compile kernels for target cpu: install one (Debian and Ubuntu: g++), or name one in WARPBELL_CXX"
     )]
     NoCompiler,
+    /// The C++ compiler that a variable names does not run.
+    #[error("{variable}={}: {reason}: name a C++ compiler, or leave {variable} unset", value.display())]
+    NamedCompiler {
+        /// The variable.
+        variable: &'static str,
+        /// Its value.
+        value: PathBuf,
+        /// What became of it.
+        reason: String,
+    },
     /// There is no NVRTC.
     #[error(
         "no NVRTC to compile kernels for a GPU at run time ({tried}): install it (pip install \
@@ -47,6 +58,12 @@ pub enum CompileError {
         compiler: PathBuf,
         /// Why.
         source: io::Error,
+    },
+    /// The compiler made nothing.
+    #[error("compiler {}: ended without an error, and without a result: is it a C++ compiler?", compiler.display())]
+    NoResult {
+        /// The compiler.
+        compiler: PathBuf,
     },
     /// The source does not compile.
     #[error("{what} does not compile:\n{text}")]
@@ -96,6 +113,21 @@ pub enum CompileError {
         /// Who runs this program.
         user: u32,
     },
+    /// There is no folder for results.
+    #[error(
+        "no folder for compiled kernels: neither XDG_CACHE_HOME nor HOME is a whole path: name a folder in WARPBELL_CACHE_DIR"
+    )]
+    NoCache,
+    /// The folder for results cannot be used.
+    #[error("cache folder {}{choice}: {source}: must be one that this user may write to{}", folder.display(), remedy(choice))]
+    Cache {
+        /// The folder.
+        folder: PathBuf,
+        /// Who chose it.
+        choice: CacheChoice,
+        /// Why.
+        source: io::Error,
+    },
     /// A file of the cache, or a source, cannot be read or written.
     #[error("{}: {source}", path.display())]
     File {
@@ -109,7 +141,16 @@ pub enum CompileError {
 impl CompileError {
     /// Whether the machine lacks something that would make it work: exit code 4.
     pub fn is_missing_requirement(&self) -> bool {
-        matches!(self, CompileError::NoCompiler | CompileError::NoNvrtc { .. })
+        use CompileError::{NamedCompiler, NoCache, NoCompiler, NoNvrtc};
+        matches!(self, NoCompiler | NamedCompiler { .. } | NoNvrtc { .. } | NoCache)
+    }
+}
+
+/// A program's own choice counts before the variable.
+fn remedy(choice: &CacheChoice) -> &'static str {
+    match choice {
+        CacheChoice::Program => "",
+        CacheChoice::Variable | CacheChoice::Default => "; name one in WARPBELL_CACHE_DIR",
     }
 }
 

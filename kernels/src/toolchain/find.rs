@@ -22,8 +22,7 @@ pub(crate) fn chosen_nvcc() -> Option<OsString> {
 
 /// C++ compilers worth trying, best first: `WARPBELL_CXX` or `CXX` alone where one is set.
 pub(crate) fn cxx_candidates() -> Vec<PathBuf> {
-    let chosen = ["WARPBELL_CXX", "CXX"].into_iter().filter_map(env::var_os).find(|cxx| !cxx.is_empty());
-    if let Some(chosen) = chosen {
+    if let Some((_, chosen)) = chosen_cxx() {
         return vec![PathBuf::from(chosen)];
     }
     let names: &[&str] = match env::var_os("WARPBELL_SANITIZE") {
@@ -32,6 +31,12 @@ pub(crate) fn cxx_candidates() -> Vec<PathBuf> {
         None => &["c++", "g++", "clang++", "clang++-19"],
     };
     names.iter().map(PathBuf::from).filter(|name| on_path(name).is_some()).collect()
+}
+
+/// The variable that names a C++ compiler, and its value.
+pub(crate) fn chosen_cxx() -> Option<(&'static str, OsString)> {
+    let set = |name| Some((name, env::var_os(name).filter(|cxx| !cxx.is_empty())?));
+    ["WARPBELL_CXX", "CXX"].into_iter().find_map(set)
 }
 
 fn on_path(name: impl AsRef<Path>) -> Option<PathBuf> {

@@ -39,6 +39,7 @@ const NOT_FOR_KERNELS: &[&str] = &[
     "volume::run(group)",
     "volume::flush(group)",
     "volume::start(group)",
+    "volume::start_read(group)",
     "volume::try_finish(group)",
     "volume::finish(group)",
     "volume::may_start()",
@@ -77,7 +78,7 @@ fn variables(words: &[String], classes: &BTreeSet<String>) -> HashMap<String, St
     let mut types: HashMap<String, String> =
         classes.iter().map(|name| (name.clone(), name.clone())).collect();
     types.extend(groups.map(|name| (name.to_owned(), "group".to_owned())));
-    types.insert("io_token".to_owned(), "io_token".to_owned());
+    types.extend(["io_token", "volume_token"].map(|name| (name.to_owned(), name.to_owned())));
     let mut variables = HashMap::new();
     for (at, word) in words.iter().enumerate() {
         if word == "using" && words[at + 2] == "=" {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 /// What an argument is, as far as it tells calls of one name apart.
 const KINDS: &[&str] =
-    &["session", "volume", "mail_client", "io_request", "io_order", "io_token", "mail_token"];
+    &["session", "volume", "mail_client", "io_request", "io_order", "io_token", "mail_token", "volume_token"];
 
 /// Identifiers, numbers and single characters, without comments and preprocessor lines.
 pub fn words(text: &str) -> Vec<String> {

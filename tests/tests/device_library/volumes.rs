@@ -36,8 +36,8 @@ fn moved(volume: &Volume) -> Result<u64, Error> {
 /// Each replica gets what is written, and one is read.
 fn expected_bytes(layout: VolumeLayout, examples: usize) -> Option<u64> {
     let copies = if layout == VolumeLayout::Replicate { 3 } else { 1 };
-    // The first example writes and reads a block for each lane, the second moves nothing.
-    (examples == 2).then_some((WARPS * LANES * 512 * (copies + 1)) as u64)
+    // Two examples write and read a block for each lane, the third moves nothing.
+    (examples == 3).then_some((2 * WARPS * LANES * 512 * (copies + 1)) as u64)
 }
 
 #[test]

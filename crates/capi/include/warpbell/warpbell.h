@@ -305,8 +305,9 @@ typedef struct warpbell_buffer warpbell_buffer;
 /* At least `bytes` zeroed bytes that the SSD, kernels and the host reach. */
 WARPBELL_API warpbell_error warpbell_buffer_alloc(warpbell_queues* queues, size_t bytes,
                                                   warpbell_buffer** buffer);
-/* Memory of the caller's; its contents stay. It begins on a page of 4096 bytes and has whole pages, and
- * neither moves nor goes away until the buffer was closed. */
+/* Memory of the caller's; its contents stay. It begins on a page of 4096 bytes and has whole pages, all of
+ * them readable and writable, and neither moves nor goes away until the buffer was closed. Memory that is not
+ * mapped, or read-only, is WARPBELL_ERROR_INVALID. */
 WARPBELL_API warpbell_error warpbell_buffer_register(warpbell_queues* queues, void* memory, size_t bytes,
                                                      warpbell_buffer** buffer);
 /* Unmaps it. Busy while a run of its queues is open, or a command on them has no completion yet (it timed
@@ -380,9 +381,9 @@ WARPBELL_API warpbell_error warpbell_program_close(warpbell_program* program);
 typedef struct warpbell_launch_options {
     uint32_t api_version, size;
     uint32_t grid;         /* blocks; 0: 1 */
-    uint32_t block;        /* threads of a block, 1 to 256 on a GPU; 0: 32 */
+    uint32_t block;        /* threads of a block, 1 to 256; 0: 32 */
     uint32_t shared_bytes; /* dynamic shared memory of a block */
-    uint32_t cpu_threads;  /* target "cpu": threads that run blocks; 0: as many as there are CPUs */
+    uint32_t cpu_threads;  /* target "cpu": threads that run blocks, at most 1024; 0: as many as CPUs */
 } warpbell_launch_options;
 #define WARPBELL_LAUNCH_OPTIONS_INIT WARPBELL_INIT(warpbell_launch_options)
 

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::pointer::{fill, number};
+use super::pointer::{check_place, fill, number};
 use crate::error::report;
 use crate::events;
 use crate::types::{Event, Handle, RecoveryCounters};
@@ -16,6 +16,9 @@ use crate::types::{Event, Handle, RecoveryCounters};
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn warpbell_ssd_next_event(ssd: Handle, timeout_ns: u64, event: *mut Event) -> i32 {
     report(|| {
+        // Before an event is taken, which nobody would get.
+        // SAFETY: the contract of this function.
+        unsafe { check_place("warpbell_event", event) }?;
         let next = events::next(number(ssd), Duration::from_nanos(timeout_ns))?;
         // SAFETY: the contract of this function.
         unsafe { fill("warpbell_event", event, &next) }

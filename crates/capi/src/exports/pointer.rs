@@ -150,11 +150,8 @@ pub(super) unsafe fn options<T: VersionedStruct>(what: &str, options: *const T) 
 /// # Safety
 /// `into` is null, or leads to a struct of as many bytes as its head says.
 pub(super) unsafe fn fill<T: VersionedStruct>(what: &str, into: *mut T, value: &T) -> Answer<()> {
-    if into.is_null() {
-        return Err(null(what));
-    }
     // SAFETY: the contract of this function.
-    let size = unsafe { head(what, into.cast_const()) }?;
+    let size = unsafe { check_place(what, into) }?;
     let (begin, end) = (size_of::<Head>(), size.min(size_of::<T>()));
     let from = (&raw const *value).cast::<u8>();
     // SAFETY: `value` has that many bytes.
@@ -164,6 +161,18 @@ pub(super) unsafe fn fill<T: VersionedStruct>(what: &str, into: *mut T, value: &
     // SAFETY: both have `end` bytes, and `value` is not the program's memory.
     unsafe { std::ptr::copy_nonoverlapping(from, to, end - begin) };
     Ok(())
+}
+
+/// The size of a struct of the program's that is to be filled in.
+///
+/// # Safety
+/// As for [`fill`].
+pub(super) unsafe fn check_place<T: VersionedStruct>(what: &str, into: *mut T) -> Answer<usize> {
+    if into.is_null() {
+        return Err(null(what));
+    }
+    // SAFETY: the contract of this function.
+    unsafe { head(what, into.cast_const()) }
 }
 
 /// The size that a struct says it has, if its version is one that this library takes.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use warpbell_hw::{BASE_PAGE, Memory, Window};
 
+use super::mapped;
 use crate::error::{Answer, Failure};
 
 /// Memory that stays until its buffer is closed, as the header demands.
@@ -60,5 +61,6 @@ pub(super) unsafe fn window(memory: *mut u8, bytes: usize) -> Answer<Window> {
             "memory {address:#x} and {bytes} bytes: leave the address space"
         )));
     }
+    mapped::check(address, bytes)?;
     Ok(Window::whole(Arc::new(UserMemory { base, len: bytes })))
 }

@@ -12,7 +12,12 @@ static void versions(void) {
     THAT(strcmp(warpbell_error_name((warpbell_error)12), "unknown") == 0);
     THAT(strcmp(warpbell_error_message(), "") == 0);
     const uint32_t timed_out = WARPBELL_STATUS_LIBRARY | WARPBELL_STATUS_TIMED_OUT;
+    uint32_t code;
     THAT(strstr(warpbell_status_text(timed_out), "deadline") != NULL);
+    THAT(strstr(warpbell_status_text(WARPBELL_STATUS_LIBRARY | WARPBELL_STATUS_NO_ROOM), "no room") != NULL);
+    for (code = 1; code <= WARPBELL_STATUS_OUT_OF_LEASE; ++code) {
+        THAT(strstr(warpbell_status_text(WARPBELL_STATUS_LIBRARY | code), "device library status") == NULL);
+    }
 }
 
 static void names(void) {
@@ -181,7 +186,7 @@ static void buffers(warpbell_ssd* ssd) {
     size_t bytes;
     OK(warpbell_queues_attach(ssd, NULL, &queues));
     FAILS(warpbell_buffer_alloc(queues, 0, &buffer), WARPBELL_ERROR_INVALID, "bytes 0");
-    FAILS(warpbell_buffer_alloc(queues, SIZE_MAX, &buffer), WARPBELL_ERROR_FAILED, "18446744073709551615");
+    FAILS(warpbell_buffer_alloc(queues, SIZE_MAX, &buffer), WARPBELL_ERROR_INVALID, "18446744073709551615");
     FAILS(warpbell_buffer_register(queues, NULL, 4096, &buffer), WARPBELL_ERROR_INVALID, "memory: is NULL");
     FAILS(warpbell_buffer_register(queues, pages + 8, 4096, &buffer), WARPBELL_ERROR_INVALID,
           "begin on a page");

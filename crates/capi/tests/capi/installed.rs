@@ -136,12 +136,23 @@ impl Program {
     }
 
     /// With these folders of libraries besides the installed one.
-    fn command(&self, folders: &[&Path]) -> Command {
-        let mut command = Command::new(&self.path);
-        let lib = prefix().join("lib");
-        let folders = std::iter::once(lib.as_path()).chain(folders.iter().copied());
-        command.env("LD_LIBRARY_PATH", std::env::join_paths(folders).unwrap());
-        command.env("WARPBELL_CACHE_DIR", cache());
-        command
+    pub fn command(&self, folders: &[&Path]) -> Command {
+        configured(Command::new(&self.path), folders)
     }
+
+    /// As the argument of another program.
+    pub fn under(&self, tool: &str, options: &[&str]) -> Command {
+        let mut command = Command::new(tool);
+        command.args(options).arg(&self.path);
+        configured(command, &[])
+    }
+}
+
+/// Finds the installed library, and keeps kernels in the cache of these tests.
+fn configured(mut command: Command, folders: &[&Path]) -> Command {
+    let lib = prefix().join("lib");
+    let folders = std::iter::once(lib.as_path()).chain(folders.iter().copied());
+    command.env("LD_LIBRARY_PATH", std::env::join_paths(folders).unwrap());
+    command.env("WARPBELL_CACHE_DIR", cache());
+    command
 }

@@ -5,3 +5,4 @@ mod header;
 mod install;
 mod installed;
 mod programs;
+mod wrong;

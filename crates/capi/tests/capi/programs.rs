@@ -8,28 +8,28 @@ use warpbell_kernels::toolchain::Variant;
 
 use crate::installed::{Program, cache, has, pkg_config, prefix, root, succeeded};
 
-const RIGHT: &str = "32 blocks of 512 bytes, read by a kernel on target cpu: right\n";
-const STRICT: [&str; 6] =
+pub const RIGHT: &str = "32 blocks of 512 bytes, read by a kernel on target cpu: right\n";
+pub const STRICT: [&str; 6] =
     ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-D_POSIX_C_SOURCE=200809L"];
 
-fn example() -> PathBuf {
+pub fn example() -> PathBuf {
     root().join("examples/c/first_kernel.c")
 }
 
-fn kernel() -> String {
+pub fn kernel() -> String {
     root().join("examples/first_kernel.cu").display().to_string()
 }
 
-fn test_program(name: &str) -> PathBuf {
+pub fn test_program(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(name)
 }
 
 /// Whether there is a C compiler and pkg-config.
-fn can_build(what: &str) -> bool {
+pub fn can_build(what: &str) -> bool {
     has("cc", what) && has("pkg-config", what)
 }
 
-fn shared() -> Vec<String> {
+pub fn shared() -> Vec<String> {
     pkg_config(&["--cflags", "--libs"])
 }
 
@@ -197,7 +197,7 @@ fn has_cuda_driver() -> bool {
 }
 
 /// Whether the C compiler has AddressSanitizer's library.
-fn sanitizer_works() -> bool {
+pub fn sanitizer_works() -> bool {
     let folder = tempfile::tempdir().unwrap();
     let (source, program) = (folder.path().join("a.c"), folder.path().join("a"));
     std::fs::write(&source, "int main(void) { return 0; }\n").unwrap();

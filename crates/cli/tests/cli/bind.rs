@@ -205,3 +205,17 @@ fn a_bound_device_is_listed_as_usable_and_released() {
     assert_eq!(code, 3);
     assert!(error.contains("/dev/vfio/57 is open in process 9 (warpbell)"), "{error}");
 }
+
+#[test]
+fn unbind_leaves_functions_of_other_classes_alone() {
+    for class in ["0x060000", "0x030000", "0x020000"] {
+        let tree = Tree::new();
+        tree.write(&format!("{FOLDER}/class"), class);
+        tree.write(&format!("{FOLDER}/driver_override"), "vfio-pci");
+        tree.link(&format!("{FOLDER}/driver"), "../../drivers/vfio-pci");
+        let (code, text, error) = tree.dry_run(&["unbind", BDF]);
+        assert_eq!(code, 3, "{error}");
+        assert!(error.contains(&format!("class {class} is not that of an NVMe controller")), "{error}");
+        assert!(!text.contains("echo"), "{text}");
+    }
+}

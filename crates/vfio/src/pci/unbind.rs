@@ -46,7 +46,10 @@ impl UnbindPlan {
         let function = function(sysfs, bdf).ok_or(PciError::Absent { bdf })?;
         let already = function.driver.is_some() && !function.is_on_vfio();
         let (mut refusals, mut missing) = (Vec::new(), Vec::new());
-        if function.is_on_vfio() {
+        if !function.is_nvme() {
+            // As `bind`: another class may be parked on vfio-pci by somebody else, for a virtual machine say.
+            refusals.push(Refusal::NotNvme { class: function.class });
+        } else if function.is_on_vfio() {
             refusals = drivers_of(sysfs, &function, &Snapshot::take(sysfs));
         }
         if restore && !already && function.binding.is_none() {
@@ -60,6 +63,7 @@ impl UnbindPlan {
         };
         let former = before.and_then(|before| before.driver_override.clone()).unwrap_or_default();
         let release = match already {
+            _ if !function.is_nvme() => Vec::new(),
             true if function.driver_override.as_deref() == Some(VFIO_PCI) => {
                 vec![set_override(&function, "")]
             }

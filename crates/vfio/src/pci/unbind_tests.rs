@@ -130,3 +130,21 @@ fn a_rule_goes_with_its_disk_also_at_another_address() {
     carry_out(&fake, plan(&fake, false)).unwrap();
     assert_eq!((rule("S64X"), rule("S65X")), (false, true));
 }
+
+#[test]
+fn functions_of_other_classes_are_refused_wherever_they_are() {
+    let display_network_bridge = ["0x030000", "0x020000", "0x060000"];
+    for class in display_network_bridge {
+        for driver in [Some("vfio-pci"), Some("other"), None] {
+            let fake = Fake::new();
+            fake.ssd(BDF, 0, "S64X");
+            fake.set_driver(BDF, driver);
+            fake.write(&format!("/sys/bus/pci/devices/{BDF}/class"), class);
+            fake.write(&format!("/sys/bus/pci/devices/{BDF}/driver_override"), "vfio-pci\n");
+            let plan = plan(&fake, false);
+            let text = plan.refusals.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+            assert_eq!(text, format!("class {class} is not that of an NVMe controller (0x0108xx)"));
+            assert_eq!(plan.steps().count(), 0, "{class} with {driver:?}");
+        }
+    }
+}

@@ -4,12 +4,12 @@
 
 use std::path::Path;
 
-use warpbell_kernels::abi::{BufferRef, DigestArgs, Mailbox, NamespaceRef};
+use warpbell_kernels::abi::{self, BufferRef, DigestArgs, Mailbox, NamespaceRef, VolumeBufferRef, VolumeRef};
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::{
-    AttachOptions, Attachment, Buffer, Code, CompileOptions, Error, KernelMemory, Launch, OpenOptions,
-    Program, Regions, SharedMemory, Ssd, Target,
+    AttachOptions, Attachment, Buffer, Code, CompileOptions, Error, KernelMemory, Launch, Lba, LeaseSpec,
+    OpenOptions, Program, Regions, SharedMemory, Ssd, Target, Volume, VolumeSpec,
 };
 
 const COUNT: &str = "#include <warpbell/warpbell.cuh>
@@ -57,6 +57,112 @@ fn a_users_kernel_runs_with_arguments_of_the_users() {
     // SAFETY: just compiled, from the text above.
     let loaded = unsafe { Program::load(&Target::Cpu.open().unwrap(), &module.unwrap().path()) };
     assert_eq!(loaded.unwrap().kernels().count(), 1);
+}
+
+#[test]
+fn a_block_above_the_bound_of_kernels_is_refused_on_every_target() {
+    let cache = tempfile::tempdir().unwrap();
+    let (program, queues) = (compile(cache.path()), attach());
+    let out = queues.buffer(4096).unwrap();
+    let args = CountArgs { out: out.as_ref(), first: 0 };
+    // SAFETY: the kernel writes to `out` alone, which is the attachment's.
+    let launch = unsafe { program.launch(&queues, "count", &args) }.unwrap();
+    for block in [0, 257, 512, 1024] {
+        let error = launch.clone().block(block).start().unwrap_err();
+        assert_eq!(error.to_string(), format!("block {block}: kernel count: must be 1 to 256 threads"));
+        assert_eq!(error.exit_code(), 2);
+    }
+    launch.block(256).start().unwrap().join().unwrap();
+}
+
+const SUM: &str = "#include <warpbell/warpbell.cuh>
+    using namespace warpbell;
+    struct lease_args { warpbell_namespace_ref ns; warpbell_buffer_ref data; };
+    WARPBELL_KERNEL(of_lease, lease_args) {
+        session<sharing::exclusive> ssd(this_warp(), args.ns, 0);
+        const dma_span mine = dma_span(args.data).subspan(port::lane() * 512u, 512);
+        const status s = read_each(this_warp(), ssd, extent{lba(port::lane()), 1}, mine);
+        mine.data<uint64_t>()[0] = s.bits;
+        ssd.detach(this_warp());
+    }
+    struct volume_args { warpbell_volume_ref volume; warpbell_volume_buffer_ref data; };
+    WARPBELL_KERNEL(of_volume, volume_args) {
+        volume<sharing::exclusive, 2> v(this_warp(), args.volume, 0);
+        const volume_span mine = volume_span(args.data).subspan(port::lane() * 512u, 512);
+        // Lane 31 crosses a chunk of 8 blocks.
+        const extent from{lba(port::lane() * 8u), port::lane() == 31u ? 9u : 1u};
+        const volume_span into = port::lane() == 31u ? volume_span(args.data) : mine;
+        volume_token token = read_each_async(this_warp(), v, optional<extent>(from), into);
+        const status s = wait_each(this_warp(), v, move(token));
+        mine.data<uint64_t>()[1] = s.bits;
+        v.detach(this_warp());
+    }";
+
+#[derive(IntoBytes, Immutable)]
+#[repr(C)]
+struct LeaseArgs {
+    ns: NamespaceRef,
+    data: BufferRef,
+}
+
+#[derive(IntoBytes, Immutable)]
+#[repr(C)]
+struct VolumeArgs {
+    volume: VolumeRef,
+    data: VolumeBufferRef,
+}
+
+fn compile_sum(cache: &Path) -> Program {
+    let options = CompileOptions::default().cache(cache);
+    Program::compile(&Target::Cpu.open().unwrap(), "sum.cu", SUM, &options).unwrap()
+}
+
+#[test]
+fn a_program_runs_over_a_lease_and_stays_in_it() {
+    let cache = tempfile::tempdir().unwrap();
+    let (program, queues) = (compile_sum(cache.path()), attach());
+    let lease = queues.lease(&LeaseSpec { lbas: Some(Lba(0)..Lba(16)), ..LeaseSpec::default() }).unwrap();
+    let buffer = queues.buffer(32 * 512).unwrap();
+    let args = LeaseArgs { ns: lease.namespace(), data: buffer.as_ref() };
+    // SAFETY: the kernel touches queues and buffer of the lease's attachment alone.
+    let launch = unsafe { program.launch(&lease, "of_lease", &args) }.unwrap();
+    drop((lease, queues));
+    launch.start().unwrap().join().unwrap();
+    let mut found = [0u64; 32 * 64];
+    buffer.read(0, found.as_mut_bytes()).unwrap();
+    let out_of_lease = u64::from(abi::STATUS_LIBRARY | abi::STATUS_OUT_OF_LEASE);
+    let expected = |lane: usize| if lane < 16 { 0 } else { out_of_lease };
+    assert!((0..32).all(|lane| found[lane * 64] == expected(lane)), "{found:x?}");
+}
+
+#[test]
+fn a_program_reads_a_volume_asynchronously() {
+    let cache = tempfile::tempdir().unwrap();
+    let program = compile_sum(cache.path());
+    let ssds = [0; 2].map(|_| Ssd::open(&"soft:size=1m".parse().unwrap(), &OpenOptions::default()).unwrap());
+    for (index, ssd) in ssds.iter().enumerate() {
+        for chunk in 0..16u64 {
+            // Chunk k of the volume is chunk k / 2 of SSD k mod 2.
+            let number = chunk * 2 + index as u64 + 100;
+            let block: Vec<u8> = number.to_le_bytes().repeat(64);
+            ssd.write(None, Lba(chunk * 8), &block).unwrap();
+        }
+    }
+    let queues = ssds.each_ref().map(|ssd| ssd.attach(&AttachOptions::default()).unwrap());
+    let spec = VolumeSpec { chunk_bytes: 4096, ..VolumeSpec::default() };
+    let volume = Volume::new(&queues.each_ref(), &spec).unwrap();
+    let buffer = volume.buffer(32 * 512).unwrap();
+    let args = VolumeArgs { volume: volume.as_ref().unwrap(), data: buffer.as_ref() };
+    // SAFETY: the kernel touches queues and buffer of the volume alone.
+    let launch = unsafe { program.launch(&volume, "of_volume", &args) }.unwrap();
+    launch.start().unwrap().join().unwrap();
+    let mut found = [0u64; 32 * 64];
+    buffer.buffer().read(0, found.as_mut_bytes()).unwrap();
+    for lane in 0..31 {
+        assert_eq!(found[lane * 64..][..2], [lane as u64 + 100, 0], "lane {lane}");
+    }
+    assert_eq!(found[31 * 64 + 1], u64::from(abi::STATUS_LIBRARY | abi::STATUS_TOO_LARGE));
+    assert_eq!(volume.report().unwrap().iter().map(|each| each.bytes_read).sum::<u64>(), 31 * 512);
 }
 
 #[test]

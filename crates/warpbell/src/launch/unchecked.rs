@@ -8,74 +8,83 @@ use super::{Launch, Module};
 use crate::queues::attach::prepare;
 use crate::{Attachment, Error, Lease, Program, Volume};
 
-impl Attachment {
-    /// As [`launch`](Attachment::launch), for any kernel of any module: of `args`, a struct or its bytes, only the size
-    /// is compared.
-    ///
-    /// # Safety
-    /// As for [`Launch::unchecked`]. The attachment's queues and buffers are kept.
-    pub unsafe fn launch_unchecked<T: IntoBytes + Immutable + ?Sized>(
-        &self,
-        module: &Module,
-        kernel: &str,
-        args: &T,
-    ) -> Result<Launch, Error> {
-        self.on_this_target(module)?;
-        // SAFETY: the contract of this function.
-        let launch = unsafe { Launch::unchecked(module, kernel, args) };
-        prepare(std::slice::from_ref(self), launch?)
+mod sealed {
+    use super::{Error, Launch, Module};
+
+    /// What a launch takes of that which it is over.
+    pub trait Queues {
+        /// Whether the queues are attached for kernels on the module's target.
+        fn check_target(&self, module: &Module) -> Result<(), Error>;
+        /// The launch with hooks, and with all that it keeps.
+        fn prepared(&self, launch: Launch) -> Result<Launch, Error>;
     }
 }
 
-impl Lease {
-    /// As [`Attachment::launch_unchecked`]; the launch keeps the lease until its kernel has ended.
+/// What a kernel of any module runs over: an [`Attachment`], a [`Lease`] of one, or a [`Volume`].
+pub trait LaunchOver: sealed::Queues {
+    /// A launch of `kernel` of `module`: of `args`, a struct or its bytes, only the size is compared.
     ///
     /// # Safety
-    /// As for [`Launch::unchecked`]. The attachment's queues and buffers are kept.
-    pub unsafe fn launch_unchecked<T: IntoBytes + Immutable + ?Sized>(
+    /// As for [`Launch::unchecked`]. Queues and buffers, and of a lease the lease, are kept until the kernel has ended.
+    unsafe fn launch_unchecked<T: IntoBytes + Immutable + ?Sized>(
         &self,
         module: &Module,
         kernel: &str,
         args: &T,
     ) -> Result<Launch, Error> {
+        self.check_target(module)?;
         // SAFETY: the contract of this function.
-        let launch = unsafe { self.attachment().launch_unchecked(module, kernel, args) };
-        Ok(launch?.keep(self.clone()))
+        let launch = unsafe { Launch::unchecked(module, kernel, args) };
+        self.prepared(launch?)
     }
 }
 
-impl Volume {
-    /// A launch of `kernel` of `module` over this volume, as [`Attachment::launch_unchecked`] has it for one SSD.
-    ///
-    /// # Safety
-    /// As for [`Launch::unchecked`]. The volume's queues and buffers are kept.
-    pub unsafe fn launch_unchecked<T: IntoBytes + Immutable + ?Sized>(
-        &self,
-        module: &Module,
-        kernel: &str,
-        args: &T,
-    ) -> Result<Launch, Error> {
-        // SAFETY: the contract of this function.
-        let launch = unsafe { Launch::unchecked(module, kernel, args) };
-        self.prepared(module, launch?)
+impl<Q: sealed::Queues> LaunchOver for Q {}
+
+impl sealed::Queues for Attachment {
+    fn check_target(&self, module: &Module) -> Result<(), Error> {
+        self.on_this_target(module)
+    }
+
+    fn prepared(&self, launch: Launch) -> Result<Launch, Error> {
+        prepare(std::slice::from_ref(self), launch)
+    }
+}
+
+impl sealed::Queues for Lease {
+    fn check_target(&self, module: &Module) -> Result<(), Error> {
+        self.attachment().on_this_target(module)
+    }
+
+    fn prepared(&self, launch: Launch) -> Result<Launch, Error> {
+        Ok(prepare(std::slice::from_ref(self.attachment()), launch)?.keep(self.clone()))
+    }
+}
+
+impl sealed::Queues for Volume {
+    fn check_target(&self, module: &Module) -> Result<(), Error> {
+        self.on_this_target(module)
+    }
+
+    fn prepared(&self, launch: Launch) -> Result<Launch, Error> {
+        Volume::prepared(self, launch)
     }
 }
 
 impl Program {
-    /// One run of a kernel over the queues of an attachment, at first as a single block of one warp. `args` is the
+    /// One run of a kernel over an attachment, a lease or a volume, at first as a single block of one warp. `args` is the
     /// kernel's struct, or its bytes; its size is compared with that of the struct which the kernel was compiled with.
     ///
     /// # Safety
-    /// As for [`Launch::unchecked`]: the kernel is the caller's, and so is what it does. The attachment's queues and
-    /// buffers are kept.
+    /// As for [`Launch::unchecked`]: the kernel is the caller's, and so is what it does. Queues and buffers are kept.
     pub unsafe fn launch<T: IntoBytes + Immutable + ?Sized>(
         &self,
-        attachment: &Attachment,
+        over: &impl LaunchOver,
         kernel: &str,
         args: &T,
     ) -> Result<Launch, Error> {
         // SAFETY: the contract of this function.
-        unsafe { attachment.launch_unchecked(self.module(), kernel, args) }
+        unsafe { over.launch_unchecked(self.module(), kernel, args) }
     }
 
     /// Kernels that were compiled before: PTX or a cubin of nvcc for a GPU, with this version's headers; a shared object

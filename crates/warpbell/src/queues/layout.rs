@@ -66,7 +66,7 @@ pub enum LayoutError {
     },
     /// More commands per lane than it has CIDs.
     #[error(
-        "{tokens} commands in flight per lane: {per_queue} warps on a queue leave each lane {limit} CIDs"
+        "commands in flight per lane {tokens}: {per_queue} warps on a queue leave each lane {limit} CIDs"
     )]
     TooManyTokens {
         /// Commands per lane asked for.
@@ -174,7 +174,7 @@ mod tests {
         let error = CidLayout::new(1, 2049, 1).unwrap_err().to_string();
         assert_eq!(error, "warps 2049 on 1 queues: 2049 warps share a queue, CIDs allow at most 2048");
         let error = CidLayout::new(1, 2048, 2).unwrap_err().to_string();
-        assert_eq!(error, "2 commands in flight per lane: 2048 warps on a queue leave each lane 1 CIDs");
+        assert_eq!(error, "commands in flight per lane 2: 2048 warps on a queue leave each lane 1 CIDs");
         assert_eq!(CidLayout::new(1, 0, 1).unwrap_err(), LayoutError::Zero { what: "warps" });
         assert_eq!(CidLayout::new(3, 2, 1).unwrap_err(), LayoutError::IdleQueues { queues: 3, warps: 2 });
     }

@@ -238,6 +238,48 @@ WARPBELL_VOLUME_MEMBER(u32)::member_for_start(extent where, detail::volume_part&
     return may && !s.queue().refuses() ? mask : 0;
 }
 
+// The member for a read of one command, in `mask`; or why there is none.
+WARPBELL_VOLUME_MEMBER(status)::member_for_read(extent where, const volume_span& data,
+                                                detail::volume_part& part, u32& mask) const {
+    const status refusal = check(where, data);
+    if (!refusal.ok()) {
+        return refusal;
+    }
+    part = detail::part_of(ref_, where, 0);
+    if (part.blocks != where.blocks) {
+        return code::too_large;
+    }
+    mask = members_for(opcode::read, part, 0);
+    return mask != 0 ? status() : status(code::ssd_lost);
+}
+
+WARPBELL_VOLUME_CALL(detail::member_read, class Group)::start_read(const Group& group, optional<extent> where,
+                                                                   const volume_span& data, u64 timeout_ns) {
+    detail::volume_part part;
+    u32 mask = 0;
+    const status refusal = where ? member_for_read(*where, data, part, mask) : status();
+    detail::member_read read;
+    read.member = port::lowest_if_any(mask);
+    read.bytes = static_cast<u64>(part.blocks) << ref_.block_shift;
+    WARPBELL_NO_UNROLL
+    for (u32 m = 0; m < ref_.member_count; ++m) {
+        const bool want = (mask >> m & 1u) != 0;
+        if (group.ballot(want) == 0) {
+            continue;
+        }
+        const optional<extent> on = want ? optional<extent>(part.on(ref_, m)) : optional<extent>();
+        const dma_span span = want ? data.on(m).subspan(0, read.bytes) : dma_span();
+        io_token token = detail::start_each(group, sessions_[m], opcode::read, on, span, timeout_ns);
+        if (want) {
+            read.token = warpbell::move(token);
+        }
+    }
+    if (!refusal.ok()) {
+        read.token = io_token::refused(refusal);
+    }
+    return read;
+}
+
 WARPBELL_VOLUME_MEMBER(bool)::may_start(extent where) {
     detail::volume_part part;
     return usable_ && member_for_start(where, part) != 0;

@@ -81,11 +81,13 @@ WARPBELL_D volume_part part_of(const warpbell_volume_ref& ref, extent whole, u64
 }
 
 // A read of a lane that is on its way, and where it went.
-struct member_read {
+struct [[nodiscard]] member_read {
     io_token token;
     u64 bytes = 0;
     u32 member = 0;
     WARPBELL_D bool in_flight() const { return token.in_flight(); }
+    // Why nothing was submitted; success of one in flight, and of an empty one.
+    WARPBELL_D status refusal() const { return in_flight() ? status() : token.refusal(); }
 };
 
 // 0, 1, .. to expand a list of sessions by, which can be neither copied nor assigned.

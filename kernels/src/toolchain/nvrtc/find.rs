@@ -24,7 +24,7 @@ fn chosen_library(chosen: &OsStr) -> Result<Library, String> {
     if chosen == "none" {
         return Err("WARPBELL_NVRTC=none forbids it".to_owned());
     }
-    open(Path::new(chosen))
+    open(Path::new(chosen)).map_err(|error| format!("WARPBELL_NVRTC={}: {error}", chosen.display()))
 }
 
 fn first_that_loads() -> Result<Library, String> {
