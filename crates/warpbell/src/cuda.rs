@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use warpbell_gpu::Gpu;
+use warpbell_gpu::{Gpu, GpuError};
 use warpbell_kernels::builtin;
-use warpbell_kernels::image::ImageKernel;
-use warpbell_kernels::toolchain::CompileError;
+use warpbell_kernels::image::{Format, ImageKernel};
+use warpbell_kernels::toolchain::{CompileError, CudaImage};
 
 use crate::{Error, Target};
 
@@ -81,12 +81,24 @@ impl CudaTarget {
             return Ok(module.clone());
         }
         let image = builtin::for_gpu(file, arch).map_err(|error| without_image(kernel, arch, error))?;
-        if image.compiled {
-            tracing::info!(file, arch, "compiled by NVRTC, and kept for the next time");
-        }
-        let module = CudaModule::load(&self.gpu, &image.name, &image.bytes, image.kernels)?;
+        let (format, compiled) = (image.format, image.compiled);
+        let module = match self.load(image) {
+            // PTX of this build, newer than the driver: NVRTC makes machine code.
+            Err(Error::Gpu(refused)) if refused.refuses_ptx() && format == Format::Ptx && !compiled => {
+                let image = builtin::compiled_now(file, arch).map_err(|error| unable(&refused, &error))?;
+                self.load(image)?
+            }
+            other => other?,
+        };
         loaded.insert(file, module.clone());
         Ok(module)
+    }
+
+    fn load(&self, image: CudaImage) -> Result<CudaModule, Error> {
+        if image.compiled {
+            tracing::info!(image = image.name, image.arch, "compiled by NVRTC, and kept for the next time");
+        }
+        CudaModule::load(&self.gpu, &image.name, &image.bytes, image.kernels)
     }
 }
 
@@ -98,6 +110,12 @@ fn file_of(kernel: &str, (major, minor): (u32, u32)) -> Result<(&'static str, u3
         return Err(missing(kernel, arch, "our kernels need 7.5 or newer"));
     }
     Ok((file, arch))
+}
+
+/// A driver that refuses the PTX of this build, and no machine code in its place.
+fn unable(refused: &GpuError, error: &warpbell_kernels::Error) -> Error {
+    let remedy = format!("{refused}; and without PTX: {error}");
+    Error::Missing { what: "our kernels' PTX for this driver".to_owned(), remedy }
 }
 
 /// A build without images on a machine without NVRTC lacks something, which is no fault of the GPU.

@@ -74,7 +74,7 @@ fn write(
 }
 
 fn unwritable(path: &Path, error: &io::Error) -> Ending {
-    Ending::failed(format!("{}: {error}", path.display()))
+    Ending::file(path.display(), error)
 }
 
 /// Counts what is written, and ends when it is asked to.
