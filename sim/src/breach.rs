@@ -197,7 +197,7 @@ impl fmt::Display for Breach {
             Breach::NoHazard { qid, warp, lane } => {
                 write!(
                     f,
-                    "queue {qid}: warp {warp} lane {lane} used it without holding its slot against reuse"
+                    "queue {qid}: warp {warp} lane {lane} used it while nothing kept it from being replaced"
                 )
             }
             Breach::ForeignDoorbell { qid, warp, lane } => {

@@ -118,7 +118,8 @@ fn usage_line(error: &clap::Error) -> String {
             Some(ContextValue::String(value)) => value.as_str(),
             _ => "",
         };
-        if reason.starts_with(name) {
+        // What is no flag says itself what it is.
+        if reason.starts_with(name) || name.starts_with(['[', '<']) {
             return reason;
         }
         let named = reason.contains(&format!("'{value}'"));
@@ -165,7 +166,7 @@ pub fn explained(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let causes = std::iter::successors(error.source(), |cause| cause.source()).map(ToString::to_string);
     for cause in causes {
-        if !text.contains(&cause) {
+        if !text.contains(cause.trim()) {
             text = format!("{text}: {cause}");
         }
     }

@@ -35,7 +35,7 @@ pub enum SoftError {
         path: PathBuf,
     },
     /// A file that another controller writes.
-    #[error("cannot write {}: another process serves it for writing; wait for its end, or use another file", path.display())]
+    #[error("cannot write {}: another process or controller has it open for writing; wait for its end, or use another file", path.display())]
     Locked {
         /// The file.
         path: PathBuf,

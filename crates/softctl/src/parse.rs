@@ -256,18 +256,26 @@ fn order(key: &str, value: &str) -> Result<CompletionOrder, SoftConfigError> {
     match value.split_once(':') {
         None if value == "immediate" => Ok(CompletionOrder::Immediate),
         None if value == "submission" => Ok(CompletionOrder::Submission { window: 0 }),
-        Some(("submission", window)) => Ok(CompletionOrder::Submission {
-            window: number(key, window, 0, crate::config::MAX_WINDOW as u64)?,
-        }),
-        Some(("shuffled", window)) => Ok(CompletionOrder::Shuffled {
-            window: number(key, window, 1, crate::config::MAX_WINDOW as u64)?,
-        }),
+        Some(("submission", window)) => {
+            Ok(CompletionOrder::Submission { window: self::window(key, value, window, 0)? })
+        }
+        Some(("shuffled", window)) => {
+            Ok(CompletionOrder::Shuffled { window: self::window(key, value, window, 1)? })
+        }
         _ => Err(SoftConfigError::value(
             key,
             value,
             "must be immediate, shuffled:WINDOW, submission or submission:WINDOW",
         )),
     }
+}
+
+/// How many completions are held back; a refusal has the whole setting.
+fn window(key: &str, value: &str, window: &str, low: u64) -> Result<usize, SoftConfigError> {
+    let high = crate::config::MAX_WINDOW as u64;
+    number(key, window, low, high).map_err(|_| {
+        SoftConfigError::value(key, value, format!("WINDOW must be a number from {low} to {high}"))
+    })
 }
 
 fn time(key: &str, value: &str) -> Result<Duration, SoftConfigError> {

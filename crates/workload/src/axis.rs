@@ -1,5 +1,8 @@
 //! Sweeps: `--axis bs=512,4k --axis iodepth=1..64*4` runs every combination.
 
+use std::error::Error;
+use std::num::{IntErrorKind, ParseIntError};
+
 use crate::options::BenchOptions;
 use crate::size::ByteSize;
 
@@ -228,13 +231,22 @@ fn range(text: &str) -> Option<Values> {
     Some(Values::Range { first, last, step, factor })
 }
 
+/// Why a value is none, in words about the value.
+fn reason(error: &(dyn Error + 'static)) -> String {
+    match error.downcast_ref::<ParseIntError>().map(ParseIntError::kind) {
+        None => error.to_string(),
+        Some(IntErrorKind::PosOverflow) => "it is larger than the flag takes".to_owned(),
+        Some(_) => "expected a whole number".to_owned(),
+    }
+}
+
 /// Sets one flag of `options` to a value as users write it.
 fn set(options: &mut BenchOptions, name: &str, value: &str) -> Result<(), AxisError> {
-    fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(name: &str, value: &str) -> Result<T, AxisError> {
+    fn parsed<T: std::str::FromStr<Err: Error + 'static>>(name: &str, value: &str) -> Result<T, AxisError> {
         value.parse().map_err(|error: T::Err| AxisError::Value {
             name: name.to_owned(),
             value: value.to_owned(),
-            reason: error.to_string(),
+            reason: reason(&error),
         })
     }
     match name {

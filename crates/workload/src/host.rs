@@ -116,7 +116,8 @@ impl Share<'_> {
             let costs = outcome.costs.unwrap_or_default();
             total.queues.push(QueueReport::of_host(*index, queue.qid().0, &costs));
             total.merge(outcome);
-            if let Err(error) = queue.delete() {
+            // Of a controller that is gone it is known already.
+            if let (Err(error), None) = (queue.delete(), &clock.ended) {
                 self.keep(&mut total, &error);
             }
         }

@@ -98,7 +98,11 @@ fn permit(config: &mut SoftConfig, args: &ServeArgs) -> Result<(), Ending> {
 
 impl From<ServerError> for Ending {
     fn from(error: ServerError) -> Ending {
-        let code = if matches!(error, ServerError::NotASocket { .. }) { USAGE } else { FAILED };
+        let code = match &error {
+            ServerError::NotASocket { .. } => USAGE,
+            ServerError::System { source, .. } if source.kind() == std::io::ErrorKind::NotFound => USAGE,
+            _ => FAILED,
+        };
         Ending::new(code, error)
     }
 }

@@ -80,27 +80,17 @@ fn iommu(machine: &Machine) -> Finding {
 
 /// AMD's encryption of memory (SME), where the processors have it.
 fn encryption(machine: &Machine) -> Option<Finding> {
-    let kernel = &machine.kernel;
-    let by_default = kernel.option("CONFIG_AMD_MEM_ENCRYPT_ACTIVE_BY_DEFAULT").flatten() == Some("y");
     let subject = "memory encryption";
     if !machine.cpu.encrypts_memory {
         return None;
     }
-    let on = match kernel.parameter("mem_encrypt") {
-        Some(value) => value == "on",
-        None => by_default,
-    };
-    if !on {
-        return Some(finding(
-            Status::Ok,
-            subject,
-            "off (SME)",
-            "transfers to BARs of other functions are as on any machine",
-        ));
+    if !machine.memory_is_encrypted() {
+        let means = "transfers to BARs of other functions are as on any machine";
+        return Some(finding(Status::Ok, subject, "off (SME)", means));
     }
     let means =
         "transfers between an SSD and GPU memory may go to wrong addresses: host memory alone is safe";
-    let fix = match kernel.parameter("mem_encrypt") {
+    let fix = match machine.kernel.parameter("mem_encrypt") {
         Some(_) => drop_parameter("mem_encrypt=on"),
         None => add_parameter("mem_encrypt=off"),
     };
