@@ -8,7 +8,7 @@ use zerocopy::IntoBytes;
 
 use crate::client::remote::Double;
 use crate::client::{Client, memory};
-use crate::{REMOTE, Rig, both, both_with, pattern};
+use crate::{REMOTE, Rig, both, both_of, pattern};
 use warpbell_hw::{Lba, Nsid};
 
 /// Writes, reads and compares 64 KiB in remote memory.
