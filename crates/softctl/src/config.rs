@@ -349,11 +349,11 @@ fn usable(cpu: usize) -> Result<(), SoftConfigError> {
     let may = rustix::thread::sched_getaffinity(None).map_err(|error| {
         SoftConfigError::value("pin", cpu, format!("cannot ask which processors there are: {error}"))
     })?;
-    let all = (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| may.is_set(*cpu));
-    if all.clone().any(|one| one == cpu) {
+    if cpu < rustix::thread::CpuSet::MAX_CPU && may.is_set(cpu) {
         return Ok(());
     }
-    let (first, last) = (all.clone().next().unwrap_or(0), all.last().unwrap_or(0));
+    let all: Vec<usize> = (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| may.is_set(*cpu)).collect();
+    let (first, last) = (all.first().copied().unwrap_or(0), all.last().copied().unwrap_or(0));
     let limit = format!("must be a processor that this process may run on, from {first} to {last}");
     Err(SoftConfigError::value("pin", cpu, limit))
 }
