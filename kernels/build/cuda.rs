@@ -7,12 +7,14 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{env, fs, io, thread};
 
-use crate::find;
 use crate::run::run_compiler;
 use crate::sources::{Source, Sources, write_if_changed};
+use crate::{find, fnv};
 
 /// The oldest architecture that the library knows: drivers compile its PTX for every newer one.
 const PTX: u32 = 75;
+/// Of nvcc, for every image.
+const OPTIONS: [&str; 2] = ["-std=c++20", "-O3"];
 const CUBINS: [u32; 5] = [75, 80, 90, 100, 120];
 
 /// One image to embed.
@@ -102,9 +104,11 @@ fn wanted<'a>(sources: &'a Sources, cubins: &[u32], nvcc: &Nvcc, out: &Path) -> 
     let kinds: Vec<_> = [(PTX, false)].into_iter().chain(cubins.iter().map(|arch| (*arch, true))).collect();
     let of = |kernel: &'a Source| {
         let hash = sources.cuda_hash(kernel);
+        let options = OPTIONS.iter().fold(fnv::Fnv::new(), |hash, option| hash.text(option)).hex();
         let image = |&(arch, cubin): &(u32, bool)| {
             let mut image = Image { kernel, arch, cubin, path: PathBuf::new() };
-            image.path = out.join(format!("{hash}.{}.{}.deflate", nvcc.version, image.name()));
+            // By all that it is made from: options, too.
+            image.path = out.join(format!("{hash}.{}.{options}.{}.deflate", nvcc.version, image.name()));
             image
         };
         kinds.iter().map(image).collect::<Vec<_>>()
@@ -132,7 +136,7 @@ fn compile_one(sources: &Sources, image: &Image<'_>, nvcc: &Nvcc) -> Result<(), 
     let (kind, arch) = if image.cubin { ("-cubin", "sm") } else { ("-ptx", "compute") };
     let unfinished = image.path.with_extension("unfinished");
     let mut command = Command::new(&nvcc.path);
-    command.args([kind, "-std=c++20", "-O3", &format!("-arch={arch}_{}", image.arch), "-I"]);
+    command.arg(kind).args(OPTIONS).args([&format!("-arch={arch}_{}", image.arch), "-I"]);
     command.arg(sources.root.join("include"));
     command.args(sources.folders().iter().flat_map(|folder| [Path::new("-I"), folder]));
     command.arg(&image.kernel.path).arg("-o").arg(&unfinished);

@@ -57,8 +57,14 @@ pub const OLDEST: u32 = 75;
 pub fn for_gpu(file: &str, arch: u32) -> Result<CudaImage, Error> {
     match find_in(IMAGES, file, arch) {
         Some(image) => CudaImage::from_bytes(&image.name(), image.bytes()),
-        None => Ok(Variant::ours().only(file).cuda(arch)?),
+        None => compiled_now(file, arch),
     }
+}
+
+/// The same by NVRTC alone, whose result is machine code where it knows the GPU: for a driver that is too old for the PTX of
+/// this build.
+pub fn compiled_now(file: &str, arch: u32) -> Result<CudaImage, Error> {
+    Ok(Variant::ours().only(file).cuda(arch)?)
 }
 
 /// The best image of a kernel file for a GPU of compute capability `arch`: a cubin that it can run, else the newest PTX

@@ -16,6 +16,21 @@ pub use run::run_compiler;
 pub use variant::Variant;
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// What is called before NVRTC compiles something.
+static TELL: OnceLock<fn(&str)> = OnceLock::new();
+
+/// Calls `tell` before each compilation by NVRTC, which takes seconds, with what is compiled and for which GPU. What the
+/// cache has is not compiled. The first call decides.
+pub fn on_compile(tell: fn(&str)) {
+    TELL.get_or_init(|| tell);
+}
+
+/// The version of NVRTC that is found here, such as `13.0`.
+pub fn nvrtc_version() -> Result<String, CompileError> {
+    nvrtc::Nvrtc::get().map(nvrtc::Nvrtc::version)
+}
 
 /// An nvcc for checks: the one that builds of this crate use (`WARPBELL_NVCC`,
 /// `CUDA_HOME`, `CUDA_PATH`, `PATH`, `/usr/local/cuda`), else the pinned one that `scripts/cuda-setup` installs,

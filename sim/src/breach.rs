@@ -195,7 +195,10 @@ impl fmt::Display for Breach {
                 write!(f, "queue {qid}: a command was submitted as 0xffff, which stands for none")
             }
             Breach::NoHazard { qid, warp, lane } => {
-                write!(f, "queue {qid}: warp {warp} lane {lane} touched it without a hazard")
+                write!(
+                    f,
+                    "queue {qid}: warp {warp} lane {lane} used it while nothing kept it from being replaced"
+                )
             }
             Breach::ForeignDoorbell { qid, warp, lane } => {
                 write!(f, "queue {qid}: warp {warp} lane {lane} rang it for a queue that is gone")

@@ -85,7 +85,7 @@ impl Finding {
             Finding::Breach(Breach::Early { .. }) => "monitor: answer before its completion".into(),
             Finding::Breach(Breach::NoCommandId { .. }) => "monitor: identifier 0xffff".into(),
             Finding::Breach(Breach::Overwritten { .. }) => "monitor: entry overwritten".into(),
-            Finding::Breach(Breach::NoHazard { .. }) => "monitor: no hazard".into(),
+            Finding::Breach(Breach::NoHazard { .. }) => "monitor: queue not held".into(),
             Finding::Breach(Breach::ForeignDoorbell { .. }) => "monitor: foreign doorbell".into(),
             Finding::Answers { answers: 0, .. } => "record: no answer".into(),
             Finding::Answers { .. } => "record: answered twice".into(),

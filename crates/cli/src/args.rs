@@ -27,7 +27,7 @@ use warpbell_workload::ByteSize;
 /// GPU kernels that read and write NVMe SSDs by themselves.
 #[derive(Debug, Parser)]
 #[command(name = "warpbell", version, propagate_version = true, max_term_width = 110)]
-#[command(arg_required_else_help = true, disable_help_subcommand = true, args_override_self = true, after_help = EXAMPLES)]
+#[command(arg_required_else_help = true, args_override_self = true, after_help = EXAMPLES)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -47,7 +47,7 @@ Examples:
   warpbell gen vectors --count 1m --seed 1 vectors.bin
   warpbell check
   warpbell bind 0000:41:00.0 --dry-run
-  warpbell serve soft:size=1g --socket /tmp/ssd.sock
+  warpbell serve --size 1g --socket /tmp/ssd.sock
   warpbell plan queues --bandwidth-gb-per-s 80 --io-bytes 4k
 
 Devices: soft:size=1g (memory) and soft:file=PATH (a file) are served by the software controller in this process.

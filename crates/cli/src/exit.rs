@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use warpbell_workload::permission::PermissionError;
 
 /// Why the command ended without success.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Ending {
     code: u8,
     message: Option<String>,
@@ -51,6 +51,18 @@ impl Ending {
     /// The line, if there is one.
     pub fn message(&self) -> &str {
         self.message.as_deref().unwrap_or_default()
+    }
+
+    /// Ends for a file that the command line names: one that is not there is a wrong command line, whatever flag names it.
+    pub fn file(what: impl std::fmt::Display, error: &std::io::Error) -> Ending {
+        let code = if error.kind() == std::io::ErrorKind::NotFound { USAGE } else { FAILED };
+        Ending::new(code, format!("{what}: {error}"))
+    }
+
+    /// With what else is to be said.
+    pub fn and(self, more: &str) -> Ending {
+        let message = self.message.map(|message| format!("{message}; {more}"));
+        Ending { message, ..self }
     }
 
     /// Prints the line, if any, and gives the code.
@@ -106,11 +118,15 @@ fn usage_line(error: &clap::Error) -> String {
             Some(ContextValue::String(value)) => value.as_str(),
             _ => "",
         };
-        if reason.starts_with(name) {
+        // What is no flag says itself what it is.
+        if reason.starts_with(name) || name.starts_with(['[', '<']) {
             return reason;
         }
         let named = reason.contains(&format!("'{value}'"));
         return if named { format!("{name}: {reason}") } else { format!("{name} '{value}': {reason}") };
+    }
+    if let Some(hint) = hint(error) {
+        return hint;
     }
     let text = error.render().to_string();
     let mut paragraphs = text.split("\n\n");
@@ -119,6 +135,47 @@ fn usage_line(error: &clap::Error) -> String {
         line = format!("{line}; {}", tip.trim_start_matches("tip: "));
     }
     line
+}
+
+/// What is here in the place of a flag of fio's.
+const OF_FIO: [(&str, &str); 12] = [
+    ("--numjobs", "queues are --queues N, and threads --threads N"),
+    ("--filename", "the device is DEVICE, as soft:file=PATH"),
+    ("--blocksize", "it is --bs SIZE"),
+    ("--rwmixwrite", "it is --rwmixread PERCENT, what is left of a hundred"),
+    ("--ioengine", "who submits is --api NAME"),
+    ("--direct", "all I/O is direct"),
+    ("--time_based", "--runtime TIME alone does it"),
+    ("--group_reporting", "all queues are reported together"),
+    ("--name", "a run has no name"),
+    ("--ramp_time", "it is --ramp TIME"),
+    ("--iodepth_batch", "it is --gather N"),
+    ("--randseed", "it is --seed N"),
+];
+
+/// A word about a flag that fio has, and `warpbell` calls otherwise.
+fn hint(error: &clap::Error) -> Option<String> {
+    use clap::error::{ContextKind, ContextValue, ErrorKind};
+    let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else { return None };
+    let (flag, instead) = OF_FIO.iter().find(|(flag, _)| argument == flag)?;
+    (error.kind() == ErrorKind::UnknownArgument).then(|| format!("{flag} is fio's: {instead}"))
+}
+
+/// An error with its causes, each once.
+pub fn explained(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let causes = std::iter::successors(error.source(), |cause| cause.source()).map(ToString::to_string);
+    for cause in causes {
+        if !text.contains(cause.trim()) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    if text.contains("(os error 24)") {
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+        let limit = limit.map_or("any number of".to_owned(), |limit| limit.to_string());
+        text = format!("{text}; this process may have {limit} files open: raise it with ulimit -n");
+    }
+    text
 }
 
 fn one_line(text: &str) -> String {
@@ -149,6 +206,8 @@ mod tests {
             (&["bench", "--runtime", "3d"], "--runtime: duration '3d': expected"),
             (&["bench", "--axis", "bs"], "--axis bs: expected NAME="),
             (&["read", "soft:size=1m"], "the following required arguments were not provided: --lba"),
+            (&["bench", "--numjobs", "4"], "--numjobs is fio's: queues are --queues N"),
+            (&["bench", "--numjobs=4"], "--numjobs is fio's: queues are --queues N"),
             (&["frobnicate"], "unrecognized subcommand 'frobnicate'"),
         ] {
             let line = line(arguments);

@@ -27,9 +27,10 @@ fn main() -> ExitCode {
         Ok(cli) => run(&cli).map_or_else(Ending::report, |()| ExitCode::SUCCESS),
         Err(error) if error.use_stderr() && !is_help(&error) => Ending::from(error).report(),
         Err(text) => {
+            let code = u8::try_from(text.exit_code()).unwrap_or(exit::USAGE);
             // Help and version: a reader that leaves early is no failure.
-            let _ = text.print();
-            ExitCode::from(u8::try_from(text.exit_code()).unwrap_or(exit::USAGE))
+            let printed = text.print().and_then(|()| std::io::Write::flush(&mut std::io::stdout()));
+            printed.map_or_else(|error| Ending::from(error).report(), |()| ExitCode::from(code))
         }
     }
 }
@@ -42,6 +43,9 @@ fn is_help(error: &clap::Error) -> bool {
 fn run(cli: &Cli) -> Result<(), Ending> {
     log::start(cli.global.verbose);
     let stop = interrupt::flag()?;
+    warpbell_kernels::toolchain::on_compile(|what| {
+        eprintln!("compiling {what} by NVRTC: a few seconds, once; the result is kept");
+    });
     match &cli.command {
         Command::List(args) => commands::list::run(args, &cli.global),
         Command::Check(args) => commands::check::run(args, &cli.global, stop),

@@ -1,12 +1,14 @@
 //! Opens the device that the command line names, for as much as the command line permits.
 
+mod turn;
+
 use warpbell::{DataPlacement, DeviceName, ForeignMemory, OpenOptions, Place, RingPlacement, Ssd};
 use warpbell_softctl::FaultPlan;
 use warpbell_vfio::{IommuChoice, PciOptions};
 
 use crate::args::DeviceArgs;
 use crate::events;
-use crate::exit::Ending;
+use crate::exit::{Ending, explained};
 use crate::permission;
 use warpbell_hw::Nsid;
 
@@ -88,7 +90,8 @@ pub fn open_scratch(
 }
 
 fn opened(name: &DeviceName, access: Access, options: &OpenOptions) -> Result<Ssd, Ending> {
-    let ssd = Ssd::open(name, options)?;
+    let ssd = turn::open(name, options)?;
+    refuse_absent_memory(&ssd, options)?;
     events::show(&ssd);
     if let Some(warning) = ssd.pci().and_then(|pci| pci.route().backend.warning()) {
         eprintln!("warning: {name}: {warning}");
@@ -100,6 +103,26 @@ fn opened(name: &DeviceName, access: Access, options: &OpenOptions) -> Result<Ss
     Ok(ssd)
 }
 
+/// A failure with its cause, where that is the system's about the file of a soft controller: a status has no room for it.
+pub fn because(ssd: &Ssd, ending: Ending) -> Ending {
+    match ssd.soft().and_then(|soft| soft.store_failure()) {
+        Some(failure) => ending.and(&failure),
+        None => ending,
+    }
+}
+
+/// A soft controller has the memory that it is given: rings that are to lie there need some.
+fn refuse_absent_memory(ssd: &Ssd, options: &OpenOptions) -> Result<(), Ending> {
+    let absent = !ssd.controller().capabilities().cmbs();
+    if !(matches!(options.rings, RingPlacement::Cmb) && absent && ssd.soft().is_some()) {
+        return Ok(());
+    }
+    let name = ssd.name();
+    Err(Ending::usage(format!(
+        "--rings cmb: {name} has no controller memory buffer (CAP.CMBS is 0); it gets one by cmb=1m: {name},cmb=1m"
+    )))
+}
+
 /// Where rings and data go. The same BAR for both is one memory.
 fn placements(args: &DeviceArgs) -> Result<(RingPlacement, DataPlacement), Ending> {
     let foreign = |bdf, bar| ForeignMemory::bar(bdf, bar);
@@ -107,18 +130,11 @@ fn placements(args: &DeviceArgs) -> Result<(RingPlacement, DataPlacement), Endin
         Place::Host => RingPlacement::Host,
         Place::Cmb => RingPlacement::Cmb,
         Place::Bar(bdf, bar) => RingPlacement::Foreign(foreign(bdf, bar)?),
-        Place::Hbm => {
-            let reason =
-                "this version keeps rings of SSDs out of a GPU's memory; bench resident: has its rings there";
-            return Err(Ending::usage(format!("--rings hbm: {reason}; expected host, cmb or bar:BDF/N")));
-        }
+        Place::Hbm => return Err(Ending::usage("--rings hbm: expected host, cmb or bar:BDF/N")),
     };
     let data = match (args.data, &rings) {
         (Place::Host, _) => DataPlacement::Host,
-        (Place::Cmb, _) => {
-            let reason = "data cannot lie in the controller memory buffer, which takes submission rings only";
-            return Err(Ending::usage(format!("--data cmb: {reason}; expected host, hbm or bar:BDF/N")));
-        }
+        (Place::Cmb, _) => return Err(Ending::usage("--data cmb: expected host, hbm or bar:BDF/N")),
         (data, RingPlacement::Foreign(memory)) if data == args.rings => {
             DataPlacement::Foreign(memory.clone())
         }
@@ -139,7 +155,7 @@ fn placements(args: &DeviceArgs) -> Result<(RingPlacement, DataPlacement), Endin
 
 impl From<warpbell::Error> for Ending {
     fn from(error: warpbell::Error) -> Ending {
-        Ending::new(error.exit_code(), error)
+        Ending::new(error.exit_code(), explained(&error))
     }
 }
 
@@ -150,7 +166,8 @@ impl From<warpbell_workload::RunError> for Ending {
             RunError::Stream { source, .. } if source.kind() == std::io::ErrorKind::BrokenPipe => {
                 Ending::from(source)
             }
-            error => Ending::new(error.exit_code(), error),
+            RunError::Warpbell(error) => error.into(),
+            error => Ending::new(error.exit_code(), explained(&error)),
         }
     }
 }

@@ -13,6 +13,21 @@ pub fn text(text: &str) -> Result<(), Ending> {
     Ok(out.flush()?)
 }
 
+/// The same of what was measured, which goes to stderr where standard output takes it no more: its disk may be full.
+pub fn measured(text: &str) -> Result<(), Ending> {
+    self::text(text).inspect_err(|ending| {
+        if ending.code() != 0 {
+            // Nothing is left to do where even stderr is closed.
+            let _ = std::io::stderr().write_all(text.as_bytes());
+        }
+    })
+}
+
+/// One JSON document of what was measured.
+pub fn measured_json(document: &impl Serialize) -> Result<(), Ending> {
+    measured(&(serde_json::to_string_pretty(document).map_err(Ending::failed)? + "\n"))
+}
+
 /// Writes one JSON document.
 pub fn json(document: &impl Serialize) -> Result<(), Ending> {
     let mut text = serde_json::to_string_pretty(document).map_err(Ending::failed)?;

@@ -7,7 +7,7 @@ use warpbell_workload::resident::ResidentFigures;
 use warpbell_workload::trace::TraceSummary;
 use warpbell_workload::{
     AccessCost, AgentReport, Api, ArrayReport, BenchReport, ClockKind, Completion, GroupReport, Job, Latency,
-    RecoveryReport, Run, Traffic, Trouble,
+    RecoveryReport, Run, Skipped, Traffic, Trouble,
 };
 
 use crate::units;
@@ -23,6 +23,9 @@ pub fn bench(report: &BenchReport) -> String {
     }
     if report.runs.len() > 1 {
         text.push_str(&table(&report.runs));
+    }
+    for Skipped { point, reason } in &report.skipped {
+        let _ = writeln!(text, "skipped: {point}: {reason}");
     }
     if report.partial {
         text.push_str("partial: interrupted before its end\n");

@@ -135,3 +135,26 @@ fn calibration_on_a_cuda_target_leaves_out_what_only_its_kernels_could_time() {
     assert!(measured["constants"]["queues.latency_us"]["value"].as_f64().is_some_and(|time| time > 0.0));
     fake_driver.log().assert_clean();
 }
+
+#[test]
+fn kernels_for_an_older_driver_are_compiled_by_nvrtc_with_a_word_once() {
+    if no_kernels() || warpbell_kernels::toolchain::nvrtc_version().is_err() {
+        return;
+    }
+    let cache = tempfile::tempdir().expect("a folder");
+    // CUDA 12.9: too old for the PTX of a build with nvcc 13.
+    let fake_driver = FakeDriver::new("capability=9.0,driver=12090");
+    let digest = || {
+        let mut command: Command = fake_driver.command(env!("CARGO_BIN_EXE_warpbell"));
+        command
+            .args(["digest", "soft:size=1m", "--target", "cuda:0"])
+            .env("WARPBELL_CACHE_DIR", cache.path());
+        let output = command.output().expect("the command starts");
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{error}");
+        error
+    };
+    let word = digest();
+    assert!(word.contains("compiling digest.cu for compute capability 9.0 by NVRTC"), "{word}");
+    assert_eq!(digest(), "", "the second time it comes from the cache");
+}

@@ -64,6 +64,11 @@ const STICKY: [u32; 13] = [
     LAUNCH_FAILED,
 ];
 
+/// The driver has no compiler for an image's PTX.
+pub(crate) fn is_of_ptx(code: u32) -> bool {
+    [PTX_VERSION, INVALID_PTX, NO_COMPILER, COMPILER_DISABLED].contains(&code)
+}
+
 /// Something is missing on the machine, or too old.
 const MISSING: [u32; 16] = [
     STUB_LIBRARY,

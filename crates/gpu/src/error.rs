@@ -9,7 +9,7 @@ pub enum GpuError {
     /// No driver on this machine.
     #[error(
         "no CUDA driver: {reason}; install the NVIDIA driver (580 or newer; in a container, start it with the NVIDIA \
-         runtime), or use what runs without a GPU: --target cpu"
+         runtime)"
     )]
     NoLibrary {
         /// What the loader said, for each name that was tried.
@@ -101,6 +101,11 @@ impl GpuError {
     /// this process fails; a new process works again.
     pub fn is_context_lost(&self) -> bool {
         self.code().is_some_and(codes::is_sticky)
+    }
+
+    /// Whether the driver cannot compile an image's PTX: it is too old for it, or has no compiler. Machine code may run.
+    pub fn refuses_ptx(&self) -> bool {
+        self.code().is_some_and(codes::is_of_ptx)
     }
 
     /// Whether something is missing on the machine, or too old: no driver, no GPU, no permission, no such capability.

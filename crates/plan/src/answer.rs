@@ -209,7 +209,7 @@ impl Answer {
         text += &columns(rows.collect());
         let _ = writeln!(text, "bound: {}", self.bound);
         if let Some(verdict) = self.verdict {
-            let _ = writeln!(text, "verdict on the source's expectation: {}", verdict.words());
+            let _ = writeln!(text, "verdict on the article's expectation: {}", verdict.words());
         }
         let _ = writeln!(text, "sure: {}; {}", self.confidence.level.words(), self.confidence.source);
         text += &self.constants();

@@ -39,6 +39,14 @@ pub struct Machine {
 }
 
 impl Machine {
+    /// Whether memory is encrypted (AMD's SME), as the kernel was told at boot or when it was built.
+    pub fn memory_is_encrypted(&self) -> bool {
+        let by_default =
+            self.kernel.option("CONFIG_AMD_MEM_ENCRYPT_ACTIVE_BY_DEFAULT").flatten() == Some("y");
+        let told = self.kernel.parameter("mem_encrypt").map(|value| value == "on");
+        self.cpu.encrypts_memory && told.unwrap_or(by_default)
+    }
+
     /// Reads the machine below the root of `sysfs`. No device is opened, and nothing is written.
     pub fn read(sysfs: &Sysfs) -> Machine {
         let functions = pci::read(sysfs);

@@ -389,3 +389,28 @@ fn a_machine_that_lies_is_judged_all_the_same() {
         .expect("the copy may be written");
     assert_eq!(Machine::read(&Sysfs::at(machine.path())).kernel.release, None);
 }
+
+#[test]
+fn memory_encryption_of_amd_is_told_where_the_processors_have_it() {
+    let machine = unpacked("two-socket");
+    let line = |flags: &str, parameters: &str| {
+        let cpu =
+            format!("processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 25\nflags\t\t: {flags}\n");
+        fs::write(machine.path().join("proc/cpuinfo"), cpu).expect("the copy may be written");
+        fs::write(machine.path().join("proc/cmdline"), parameters).expect("the copy may be written");
+        let report = Report::of(&Machine::read(&Sysfs::at(machine.path())));
+        let of_bars =
+            |route: &warpbell_platform::Route| route.reason.contains("memory encryption (SME) is on");
+        let closed = report.paths.iter().any(|path| path.memory.iter().any(of_bars));
+        let line = report.findings.into_iter().find(|finding| finding.subject == "memory encryption");
+        assert_eq!(closed, line.as_ref().is_some_and(|line| line.status == Status::Warn), "ways over BARs");
+        line
+    };
+    assert_eq!(line("fpu", "quiet"), None);
+    let on = line("fpu sme", "mem_encrypt=on quiet").expect("a line");
+    assert_eq!((on.status, on.found.as_str()), (Status::Warn, "on (SME)"));
+    assert!(on.means.contains("host memory alone is safe"), "{on}");
+    assert!(on.fix.is_some_and(|fix| fix.contains("mem_encrypt=on")));
+    let off = line("fpu sme", "mem_encrypt=off").expect("a line");
+    assert_eq!((off.status, off.found.as_str()), (Status::Ok, "off (SME)"));
+}

@@ -1,7 +1,9 @@
 //! What a soft controller is made of.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::cmb::UNIT;
@@ -99,6 +101,8 @@ pub struct SoftConfig {
     pub poison_fetched: bool,
     /// Serial number, up to 20 printable ASCII characters.
     pub serial: String,
+    /// Whether `serial` was chosen, or made of a file's path; else [`SoftConfig::numbered`] makes one.
+    pub serial_is_own: bool,
     /// Model number, up to 40 printable ASCII characters.
     pub model: String,
     /// Firmware revision, up to 8 printable ASCII characters.
@@ -222,6 +226,7 @@ impl Default for SoftConfig {
             defect: None,
             poison_fetched: false,
             serial: "WARPBELL0001".to_owned(),
+            serial_is_own: false,
             model: "Warpbell soft controller".to_owned(),
             firmware: env!("CARGO_PKG_VERSION").to_owned(),
         }
@@ -312,6 +317,17 @@ impl SoftConfigError {
     }
 }
 
+/// A serial number made of a path: the same each time, and in every process.
+pub fn serial_of(path: &Path) -> String {
+    let place = path.canonicalize();
+    let bytes = place.as_deref().unwrap_or(path).as_os_str().as_bytes();
+    // FNV-1a, 64 bits.
+    let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    format!("WB{hash:016X}")
+}
+
 fn within<T: PartialOrd + ToString>(key: &str, value: T, low: T, high: T) -> Result<(), SoftConfigError> {
     if value < low || value > high {
         let limit = format!("must be {} to {}", low.to_string(), high.to_string());
@@ -328,7 +344,32 @@ fn text(key: &str, value: &str, most: usize) -> Result<(), SoftConfigError> {
     Ok(())
 }
 
+/// Refuses a processor that this process may not run on.
+fn usable(cpu: usize) -> Result<(), SoftConfigError> {
+    let may = rustix::thread::sched_getaffinity(None).map_err(|error| {
+        SoftConfigError::value("pin", cpu, format!("cannot ask which processors there are: {error}"))
+    })?;
+    if cpu < rustix::thread::CpuSet::MAX_CPU && may.is_set(cpu) {
+        return Ok(());
+    }
+    let all: Vec<usize> = (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| may.is_set(*cpu)).collect();
+    let (first, last) = (all.first().copied().unwrap_or(0), all.last().copied().unwrap_or(0));
+    let limit = format!("must be a processor that this process may run on, from {first} to {last}");
+    Err(SoftConfigError::value("pin", cpu, limit))
+}
+
 impl SoftConfig {
+    /// With a serial number that no other controller of this process has, unless it has one of its own.
+    #[must_use]
+    pub fn numbered(self) -> SoftConfig {
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        if self.serial_is_own {
+            return self;
+        }
+        let serial = format!("WARPBELL{:04}", NEXT.fetch_add(1, Ordering::Relaxed));
+        SoftConfig { serial, serial_is_own: true, ..self }
+    }
+
     /// Checks every setting against its limit.
     pub fn validate(&self) -> Result<(), SoftConfigError> {
         if self.namespaces.is_empty() {
@@ -394,12 +435,11 @@ impl SoftConfig {
     }
 
     fn validate_pins(&self) -> Result<(), SoftConfigError> {
-        let limit = rustix::thread::CpuSet::MAX_CPU;
         match &self.pin {
             Some(pins) if pins.is_empty() => {
                 Err(SoftConfigError::value("pin", "", "must name at least one processor, for example 0+1"))
             }
-            Some(pins) => pins.iter().try_for_each(|cpu| within("pin", *cpu, 0, limit - 1)),
+            Some(pins) => pins.iter().try_for_each(|cpu| usable(*cpu)),
             None => Ok(()),
         }
     }

@@ -186,6 +186,13 @@ impl SoftDevice {
         self.core.statistics(&self.core.control.lock())
     }
 
+    /// The first thing that the system refused about the file of a namespace, such as that its disk is full: commands
+    /// fail then with a status that does not say why.
+    pub fn store_failure(&self) -> Option<String> {
+        let state = self.core.subsystem.state();
+        state.namespaces.values().find_map(|one| one.namespace.file_failure().map(str::to_owned))
+    }
+
     /// Faults injected so far, oldest first.
     pub fn faults(&self) -> Vec<InjectedFault> {
         self.core.injector.as_ref().map_or_else(Vec::new, |injector| injector.lock().record())

@@ -28,6 +28,18 @@ pub enum SoftError {
         /// The path.
         path: PathBuf,
     },
+    /// A file that has no blocks.
+    #[error("cannot use {0}: it is empty; make it as long as the SSD is to be: truncate -s 1g {0}", path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file that another controller writes.
+    #[error("cannot write {}: another process or controller has it open for writing; wait for its end, or use another file", path.display())]
+    Locked {
+        /// The file.
+        path: PathBuf,
+    },
     /// No memory for a namespace.
     #[error("cannot reserve {len} bytes for a namespace: {source}")]
     Memory {

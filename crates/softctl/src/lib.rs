@@ -60,7 +60,7 @@ pub use checker::{LOG_LIMIT, Rule, Severity, Violation};
 pub use config::{
     ClientModel, ClientRings, CompletionOrder, Defect, DoorbellBufferMode, MAX_CONTROLLER_MEMORY,
     MAX_ENTRIES, MAX_MDTS, MAX_NAMESPACES, MAX_POLLERS, MAX_STRIDE, MAX_WINDOW, NamespaceConfig, SoftConfig,
-    SoftConfigError, StoreConfig,
+    SoftConfigError, StoreConfig, serial_of,
 };
 pub use device::SoftDevice;
 pub use error::SoftError;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::config::{
     ClientModel, ClientRings, CompletionOrder, DoorbellBufferMode, NamespaceConfig, SoftConfig,
-    SoftConfigError, StoreConfig,
+    SoftConfigError, StoreConfig, serial_of,
 };
 use crate::fault::FaultPlan;
 use crate::profile::Profile;
@@ -173,7 +173,16 @@ impl Parser {
         Ok(())
     }
 
-    fn finish(self) -> SoftConfig {
+    fn finish(mut self) -> SoftConfig {
+        let given = self.seen.iter().any(|(key, _)| key == "serial");
+        let file = self.config.namespaces.iter().find_map(|namespace| match &namespace.store {
+            StoreConfig::File { path, .. } => Some(path),
+            StoreConfig::Memory { .. } => None,
+        });
+        if let Some(path) = file.filter(|_| !given) {
+            self.config.serial = serial_of(path);
+        }
+        self.config.serial_is_own = given || file.is_some();
         self.config
     }
 }
@@ -247,18 +256,26 @@ fn order(key: &str, value: &str) -> Result<CompletionOrder, SoftConfigError> {
     match value.split_once(':') {
         None if value == "immediate" => Ok(CompletionOrder::Immediate),
         None if value == "submission" => Ok(CompletionOrder::Submission { window: 0 }),
-        Some(("submission", window)) => Ok(CompletionOrder::Submission {
-            window: number(key, window, 0, crate::config::MAX_WINDOW as u64)?,
-        }),
-        Some(("shuffled", window)) => Ok(CompletionOrder::Shuffled {
-            window: number(key, window, 1, crate::config::MAX_WINDOW as u64)?,
-        }),
+        Some(("submission", window)) => {
+            Ok(CompletionOrder::Submission { window: self::window(key, value, window, 0)? })
+        }
+        Some(("shuffled", window)) => {
+            Ok(CompletionOrder::Shuffled { window: self::window(key, value, window, 1)? })
+        }
         _ => Err(SoftConfigError::value(
             key,
             value,
             "must be immediate, shuffled:WINDOW, submission or submission:WINDOW",
         )),
     }
+}
+
+/// How many completions are held back; a refusal has the whole setting.
+fn window(key: &str, value: &str, window: &str, low: u64) -> Result<usize, SoftConfigError> {
+    let high = crate::config::MAX_WINDOW as u64;
+    number(key, window, low, high).map_err(|_| {
+        SoftConfigError::value(key, value, format!("WINDOW must be a number from {low} to {high}"))
+    })
 }
 
 fn time(key: &str, value: &str) -> Result<Duration, SoftConfigError> {
@@ -315,8 +332,13 @@ fn size(key: &str, value: &str) -> Result<u64, SoftConfigError> {
     let (number, unit) = value.split_at(digits);
     let unit = unit.trim().to_ascii_lowercase();
     let factor = SIZES.iter().find(|(name, _)| *name == unit).ok_or_else(refused)?.1;
-    let number = u64::from_str(number).map_err(|_| refused())?;
-    number.checked_mul(factor).ok_or_else(refused)
+    if number.is_empty() {
+        return Err(refused());
+    }
+    let large = || SoftConfigError::value(key, value, format!("must be at most {} bytes", u64::MAX));
+    // Digits alone that do not fit are too many, not wrong.
+    let number = u64::from_str(number).map_err(|_| large())?;
+    number.checked_mul(factor).ok_or_else(large)
 }
 
 #[cfg(test)]
@@ -364,6 +386,17 @@ mod tests {
     }
 
     #[test]
+    fn serial_numbers_tell_controllers_apart() {
+        let serial = |text: &str| SoftConfig::parse(text).unwrap().serial;
+        let memory = || SoftConfig::parse("size=1m").unwrap().numbered().serial;
+        assert_ne!(memory(), memory(), "two in memory are two");
+        assert_eq!(SoftConfig::parse("size=1m,serial=S1").unwrap().numbered().serial, "S1");
+        assert_ne!(serial("file=/a"), serial("file=/b"));
+        assert_eq!(serial("file=/a"), serial("size=1m,file=/a"), "a file's is the same each time");
+        assert!([memory(), serial("file=/a")].iter().all(|serial| serial.len() <= 20));
+    }
+
+    #[test]
     fn several_namespaces_each_with_its_block_size() {
         let config = SoftConfig::parse("block=4096,size=1m,file=a\\,b.img,block=512,writable=on").unwrap();
         assert_eq!(config.namespaces[0], NamespaceConfig::memory(1 << 20, 4096));
@@ -400,7 +433,14 @@ mod tests {
         assert_eq!(error("size"), "soft device setting \"size\" has no value: write key=value");
         assert!(error("queues=4").contains("size=BYTES"));
         assert!(error("size=0").contains("size=0: must be 1 to"));
-        assert!(error("size=99999999999999999999g").contains("must be bytes"));
+        for large in ["size=99999999999g", "size=99999999999999999999g"] {
+            let text = error(large);
+            assert_eq!(
+                text,
+                format!("soft device setting {large}: must be at most 18446744073709551615 bytes")
+            );
+        }
+        assert!(error("size=g").contains("must be bytes"));
         assert!(error("size=1g,serial=123456789012345678901").contains("at most 20 printable"));
         assert!(error("size=1m,writable=on").contains("memory is always writable"));
         assert!(error("size=1m,faults=/nonexistent/plan.toml").contains("/nonexistent/plan.toml"));

@@ -205,6 +205,7 @@ fn a_failure_keeps_the_subsystem_closed_until_it_is_answered() {
 #[test]
 fn what_cannot_be_sanitized_is_refused() {
     let file = tempfile::NamedTempFile::new().unwrap();
+    file.as_file().set_len(512).unwrap();
     let namespaces = vec![NamespaceConfig::memory(4096, 512), NamespaceConfig::file(file.path(), 512, false)];
     let mut client = Client::stepped(SoftConfig { namespaces, ..SoftConfig::default() });
     expect(&mut client, erase(), Status::NAMESPACE_WRITE_PROTECTED);

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use warpbell_gpu::Gpu;
+use warpbell_gpu::{Gpu, GpuError};
 use warpbell_kernels::builtin;
-use warpbell_kernels::image::ImageKernel;
-use warpbell_kernels::toolchain::CompileError;
+use warpbell_kernels::image::{Format, ImageKernel};
+use warpbell_kernels::toolchain::{CompileError, CudaImage};
 
 use crate::{Error, Target};
 
@@ -81,12 +81,21 @@ impl CudaTarget {
             return Ok(module.clone());
         }
         let image = builtin::for_gpu(file, arch).map_err(|error| without_image(kernel, arch, error))?;
-        if image.compiled {
-            tracing::info!(file, arch, "compiled by NVRTC, and kept for the next time");
-        }
-        let module = CudaModule::load(&self.gpu, &image.name, &image.bytes, image.kernels)?;
+        let (format, compiled) = (image.format, image.compiled);
+        let ptx_of_build = format == Format::Ptx && !compiled;
+        let module = or_else_compiled(self.load(image), ptx_of_build, |refused| {
+            let image = builtin::compiled_now(file, arch).map_err(|error| unable(refused, &error))?;
+            self.load(image)
+        })?;
         loaded.insert(file, module.clone());
         Ok(module)
+    }
+
+    fn load(&self, image: CudaImage) -> Result<CudaModule, Error> {
+        if image.compiled {
+            tracing::info!(image = image.name, image.arch, "compiled by NVRTC, and kept for the next time");
+        }
+        CudaModule::load(&self.gpu, &image.name, &image.bytes, image.kernels)
     }
 }
 
@@ -98,6 +107,24 @@ fn file_of(kernel: &str, (major, minor): (u32, u32)) -> Result<(&'static str, u3
         return Err(missing(kernel, arch, "our kernels need 7.5 or newer"));
     }
     Ok((file, arch))
+}
+
+/// What was loaded; or, where the driver is older than the PTX of this build, what NVRTC makes of the same source.
+fn or_else_compiled<T>(
+    loaded: Result<T, Error>,
+    ptx_of_build: bool,
+    compile: impl FnOnce(&GpuError) -> Result<T, Error>,
+) -> Result<T, Error> {
+    match loaded {
+        Err(Error::Gpu(refused)) if ptx_of_build && refused.refuses_ptx() => compile(&refused),
+        other => other,
+    }
+}
+
+/// A driver that refuses the PTX of this build, and no machine code in its place.
+fn unable(refused: &GpuError, error: &warpbell_kernels::Error) -> Error {
+    let remedy = format!("{refused}; and without PTX: {error}");
+    Error::Missing { what: "our kernels' PTX for this driver".to_owned(), remedy }
 }
 
 /// A build without images on a machine without NVRTC lacks something, which is no fault of the GPU.
@@ -152,6 +179,23 @@ mod tests {
         let text = error.to_string();
         assert!(text.starts_with("kernel 'benhc': module builtin has bench, bench_agent, "), "{text}");
         assert_eq!(error.exit_code(), 1);
+    }
+
+    #[test]
+    fn ptx_that_an_older_driver_refuses_is_compiled_by_nvrtc() {
+        let refusal = |code: u32| -> Result<&str, Error> {
+            let (name, text, object) = ("CUDA_ERROR".to_owned(), String::new(), "module bench".to_owned());
+            Err(Error::Gpu(GpuError::Call { call: "cuModuleLoadDataEx", code, name, text, object }))
+        };
+        let loaded = |first, of_build| or_else_compiled(first, of_build, |_| Ok("compiled"));
+        assert_eq!(loaded(refusal(222), true).unwrap(), "compiled");
+        assert_eq!(loaded(Ok("loaded"), true).unwrap(), "loaded");
+        assert!(loaded(refusal(222), false).is_err(), "what NVRTC made is not made again");
+        assert!(loaded(refusal(2), true).is_err(), "no memory is no reason to compile");
+        let absent = warpbell_kernels::Error::from(CompileError::NoNvrtc { tried: "nowhere".to_owned() });
+        let Err(Error::Gpu(refused)) = refusal(222) else { panic!("a refusal") };
+        let text = unable(&refused, &absent).to_string();
+        assert!(text.contains("(222)") && text.contains("no NVRTC"), "{text}");
     }
 
     #[test]

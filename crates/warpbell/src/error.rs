@@ -63,7 +63,7 @@ pub enum Error {
     #[error(transparent)]
     Kernels(#[from] warpbell_kernels::Error),
     /// A target that this machine cannot offer.
-    #[error("target {target}: {source}")]
+    #[error("target {target}: {source}{}", instead(source))]
     Unavailable {
         /// Which.
         target: Target,
@@ -158,6 +158,11 @@ pub enum Error {
     },
 }
 
+/// What runs where there is no GPU.
+fn instead(missing: &GpuError) -> &'static str {
+    if matches!(missing, GpuError::NoLibrary { .. }) { "; --target cpu runs without a GPU" } else { "" }
+}
+
 impl Error {
     /// The exit code of a program that ends with this error: 1 failed, 2 usage, 3 refused
     /// for safety, 4 requirement missing.
@@ -167,6 +172,10 @@ impl Error {
             Error::Layout(_) | Error::Argument { .. } => 2,
             Error::Memory(MemoryError::Length { .. }) => 2,
             Error::Dma(DmaError::Memory(MemoryError::Length { .. })) => 2,
+            // A path of the command line that leads to no file of blocks.
+            Error::Soft(SoftError::NotAFile { .. } | SoftError::Empty { .. }) => 2,
+            Error::Soft(SoftError::Open { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => 2,
+            Error::Soft(SoftError::Locked { .. }) => 3,
             Error::Refused { .. } | Error::Vfio(VfioError::Owned { .. }) => 3,
             Error::Missing { .. } | Error::User(UserError::Connect { .. }) => 4,
             Error::Vfio(VfioError::NotBound { .. }) => 4,

@@ -68,7 +68,7 @@ fn soft(text: &str, options: &OpenOptions) -> Result<Opened, Error> {
         config.faults = faults.clone();
     }
     let make = if config.virtual_time { SoftDevice::stepped } else { SoftDevice::threaded };
-    let soft = make(config)?;
+    let soft = make(config.numbered())?;
     Ok(Opened { device: soft.clone(), soft: Some(soft), pci: None })
 }
 

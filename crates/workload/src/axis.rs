@@ -1,5 +1,8 @@
 //! Sweeps: `--axis bs=512,4k --axis iodepth=1..64*4` runs every combination.
 
+use std::error::Error;
+use std::num::{IntErrorKind, ParseIntError};
+
 use crate::options::BenchOptions;
 use crate::size::ByteSize;
 
@@ -31,10 +34,22 @@ const FLAGS: &[&str] = &[
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AxisError {
     /// Not `NAME=VALUES`.
-    #[error("--axis {axis}: expected NAME=VALUE,VALUE or NAME=FIRST..LAST*FACTOR or NAME=FIRST..LAST+STEP")]
+    #[error(
+        "--axis {axis}: expected NAME=VALUE,VALUE or NAME=FIRST..LAST*FACTOR or NAME=FIRST..LAST+STEP or NAME=FACTOR*FLAG"
+    )]
     Form {
         /// What was given.
         axis: String,
+    },
+    /// A range whose end lies before its beginning.
+    #[error("--axis {axis}: no value: it begins at {first}, which is above its end, {last}")]
+    Empty {
+        /// What was given.
+        axis: String,
+        /// Its beginning.
+        first: u64,
+        /// Its end.
+        last: u64,
     },
     /// Not a flag with values.
     #[error("--axis {name}: expected one of {}", FLAGS.join(", "))]
@@ -62,7 +77,19 @@ pub enum AxisError {
     #[error("--axis: {runs} combinations, the limit is {MAX_RUNS}")]
     TooMany {
         /// Combinations.
-        runs: usize,
+        runs: u128,
+    },
+    /// A value that follows another flag, which cannot be followed.
+    #[error("--axis {name}={factor}*{of}: {reason}")]
+    Tie {
+        /// The flag.
+        name: String,
+        /// What it is multiplied by.
+        factor: u64,
+        /// The flag that it follows.
+        of: String,
+        /// Why not.
+        reason: &'static str,
     },
 }
 
@@ -70,7 +97,18 @@ pub enum AxisError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Axis {
     name: String,
-    values: Vec<String>,
+    values: Values,
+}
+
+/// What a flag takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Values {
+    /// One after the other.
+    Listed(Vec<String>),
+    /// From a beginning to an end, by a step and a factor of which one does nothing.
+    Range { first: u64, last: u64, step: u64, factor: u64 },
+    /// So many times what another flag has.
+    Tied { factor: u64, of: String },
 }
 
 impl std::str::FromStr for Axis {
@@ -84,19 +122,102 @@ impl std::str::FromStr for Axis {
         }
         let values = if values.contains("..") {
             range(values).ok_or_else(form)?
+        } else if let Some((factor, of)) = tie(values) {
+            Values::Tied { factor, of }
         } else {
-            values.split(',').map(str::to_owned).collect()
+            Values::Listed(values.split(',').map(str::to_owned).collect())
         };
         let axis = Axis { name: name.to_owned(), values };
-        for value in &axis.values {
-            set(&mut BenchOptions::default(), name, value)?;
-        }
+        axis.check(text)?;
         Ok(axis)
     }
 }
 
+impl Axis {
+    /// How many values it takes.
+    fn count(&self) -> u128 {
+        match &self.values {
+            Values::Listed(values) => values.len() as u128,
+            Values::Range { first, last, step, .. } if *step > 0 => u128::from((last - first) / step) + 1,
+            Values::Range { .. } => self.all().len() as u128,
+            Values::Tied { .. } => 1,
+        }
+    }
+
+    /// The values as they are written; of a range by steps no more than a sweep may have.
+    fn all(&self) -> Vec<String> {
+        match &self.values {
+            Values::Listed(values) => values.clone(),
+            Values::Range { first, last, step, factor } => {
+                let next = |value: &u64| value.checked_mul(*factor)?.checked_add(*step);
+                let values = std::iter::successors(Some(*first), next).take_while(|value| value <= last);
+                values.take(MAX_RUNS + 1).map(|value| value.to_string()).collect()
+            }
+            Values::Tied { .. } => Vec::new(),
+        }
+    }
+
+    fn check(&self, text: &str) -> Result<(), AxisError> {
+        match &self.values {
+            Values::Range { first, last, .. } if first > last => {
+                Err(AxisError::Empty { axis: text.to_owned(), first: *first, last: *last })
+            }
+            Values::Tied { factor, of } => {
+                number_of(&BenchOptions { warps: Some(1), ..BenchOptions::default() }, of)
+                    .map(|_| ())
+                    .ok_or_else(|| {
+                        self.untied(*factor, of, "only --bs, --iodepth, --queues and --warps can be followed")
+                    })
+            }
+            _ => {
+                let mut options = BenchOptions::default();
+                self.all().iter().try_for_each(|value| set(&mut options, &self.name, value))
+            }
+        }
+    }
+
+    fn untied(&self, factor: u64, of: &str, reason: &'static str) -> AxisError {
+        AxisError::Tie { name: self.name.clone(), factor, of: of.to_owned(), reason }
+    }
+
+    /// Sets what follows another flag, which has its value by now.
+    fn follow(&self, options: &mut BenchOptions, axes: &[Axis]) -> Result<(), AxisError> {
+        let Values::Tied { factor, of } = &self.values else { return Ok(()) };
+        let untied = |reason| Err(self.untied(*factor, of, reason));
+        if axes.iter().any(|axis| axis.name == *of && matches!(axis.values, Values::Tied { .. })) {
+            return untied("what it follows must not itself follow a flag");
+        }
+        let Some(value) = number_of(options, of) else {
+            return untied("what it follows must be given, as a flag or by an --axis");
+        };
+        let Some(value) = value.checked_mul(*factor) else { return untied("the product is above 64 bits") };
+        set(options, &self.name, &value.to_string())
+    }
+}
+
+/// `FACTOR*FLAG`, or the other way round.
+fn tie(text: &str) -> Option<(u64, String)> {
+    let (one, other) = text.split_once('*')?;
+    let parts = |factor: &str, flag: &str| {
+        let factor = factor.parse::<ByteSize>().ok().filter(|factor| factor.0 > 0)?;
+        FLAGS.contains(&flag).then(|| (factor.0, flag.to_owned()))
+    };
+    parts(one, other).or_else(|| parts(other, one))
+}
+
+/// What a flag that others can follow has; nothing where it was left open, or is none of these.
+fn number_of(options: &BenchOptions, name: &str) -> Option<u64> {
+    match name {
+        "bs" => Some(options.bs.0),
+        "iodepth" => Some(options.iodepth.into()),
+        "queues" => Some(options.queues.into()),
+        "warps" => options.warps.map(u64::from),
+        _ => None,
+    }
+}
+
 /// `FIRST..LAST*FACTOR` and `FIRST..LAST+STEP`, both ends included where they are met.
-fn range(text: &str) -> Option<Vec<String>> {
+fn range(text: &str) -> Option<Values> {
     let (first, rest) = text.split_once("..")?;
     let (last, step, factor) = match (rest.split_once('*'), rest.split_once('+')) {
         (Some((last, factor)), None) => (last, 0, factor.parse().ok().filter(|&factor: &u64| factor > 1)?),
@@ -107,19 +228,25 @@ fn range(text: &str) -> Option<Vec<String>> {
     if first == 0 && factor > 1 {
         return None;
     }
-    let next = |value: &u64| value.checked_mul(factor)?.checked_add(step);
-    let values = std::iter::successors(Some(first), next).take_while(|value| *value <= last);
-    let values: Vec<String> = values.take(MAX_RUNS + 1).map(|value| value.to_string()).collect();
-    (!values.is_empty()).then_some(values)
+    Some(Values::Range { first, last, step, factor })
+}
+
+/// Why a value is none, in words about the value.
+fn reason(error: &(dyn Error + 'static)) -> String {
+    match error.downcast_ref::<ParseIntError>().map(ParseIntError::kind) {
+        None => error.to_string(),
+        Some(IntErrorKind::PosOverflow) => "it is larger than the flag takes".to_owned(),
+        Some(_) => "expected a whole number".to_owned(),
+    }
 }
 
 /// Sets one flag of `options` to a value as users write it.
 fn set(options: &mut BenchOptions, name: &str, value: &str) -> Result<(), AxisError> {
-    fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(name: &str, value: &str) -> Result<T, AxisError> {
+    fn parsed<T: std::str::FromStr<Err: Error + 'static>>(name: &str, value: &str) -> Result<T, AxisError> {
         value.parse().map_err(|error: T::Err| AxisError::Value {
             name: name.to_owned(),
             value: value.to_owned(),
-            reason: error.to_string(),
+            reason: reason(&error),
         })
     }
     match name {
@@ -149,8 +276,8 @@ fn set(options: &mut BenchOptions, name: &str, value: &str) -> Result<(), AxisEr
 /// Every combination of the axes' values over `base`; the last axis varies fastest. Without axes,
 /// `base` alone.
 pub fn sweep(base: &BenchOptions, axes: &[Axis]) -> Result<Vec<BenchOptions>, AxisError> {
-    let runs = axes.iter().fold(1usize, |runs, axis| runs.saturating_mul(axis.values.len()));
-    if runs > MAX_RUNS {
+    let runs = axes.iter().fold(1u128, |runs, axis| runs.saturating_mul(axis.count()));
+    if runs > MAX_RUNS as u128 {
         return Err(AxisError::TooMany { runs });
     }
     let mut all = vec![base.clone()];
@@ -158,9 +285,13 @@ pub fn sweep(base: &BenchOptions, axes: &[Axis]) -> Result<Vec<BenchOptions>, Ax
         if axes[..index].iter().any(|earlier| earlier.name == axis.name) {
             return Err(AxisError::Twice { name: axis.name.clone() });
         }
-        let mut next = Vec::with_capacity(all.len() * axis.values.len());
+        if matches!(axis.values, Values::Tied { .. }) {
+            continue;
+        }
+        let values = axis.all();
+        let mut next = Vec::with_capacity(all.len() * values.len());
         for options in &all {
-            for value in &axis.values {
+            for value in &values {
                 let mut options = options.clone();
                 set(&mut options, &axis.name, value)?;
                 next.push(options);
@@ -168,7 +299,43 @@ pub fn sweep(base: &BenchOptions, axes: &[Axis]) -> Result<Vec<BenchOptions>, Ax
         }
         all = next;
     }
+    for options in &mut all {
+        axes.iter().try_for_each(|axis| axis.follow(options, axes))?;
+    }
     Ok(all)
+}
+
+/// What `options` differ in from `base`, as a user would write it: `bs=512 iodepth=64`.
+pub fn point_name(axes: &[Axis], options: &BenchOptions) -> String {
+    let value = |axis: &Axis| format!("{}={}", axis.name, shown(options, &axis.name));
+    axes.iter().map(value).collect::<Vec<_>>().join(" ")
+}
+
+/// A flag's value in `options`.
+fn shown(options: &BenchOptions, name: &str) -> String {
+    fn open<T: std::fmt::Display>(value: Option<&T>) -> String {
+        value.map_or_else(|| "default".to_owned(), T::to_string)
+    }
+    match name {
+        "bs" => options.bs.to_string(),
+        "iodepth" => options.iodepth.to_string(),
+        "queues" => options.queues.to_string(),
+        "warps" => open(options.warps.as_ref()),
+        "agents" => open(options.agents.as_ref()),
+        "block" => open(options.block.as_ref()),
+        "cache" => open(options.cache.as_ref()),
+        "policy" => open(options.policy.as_ref()),
+        "hit-rate" => open(options.hit_rate.as_ref()),
+        "spread" => open(options.spread.as_ref()),
+        "rwmixread" => open(options.rwmixread.as_ref()),
+        "rw" => options.rw.to_string(),
+        "sharing" => options.sharing.to_string(),
+        "api" => options.api.to_string(),
+        "protocol" => open(options.protocol.as_ref()),
+        "completion" => options.completion.to_string(),
+        "gather" => open(options.gather.as_ref()),
+        _ => options.seed.to_string(),
+    }
 }
 
 #[cfg(test)]
@@ -189,10 +356,13 @@ mod tests {
 
     #[test]
     fn ranges() {
-        assert_eq!(axis("iodepth=1..64*4").values, ["1", "4", "16", "64"]);
-        assert_eq!(axis("bs=4k..16k*2").values, ["4096", "8192", "16384"]);
-        assert_eq!(axis("queues=1..8+3").values, ["1", "4", "7"]);
-        for text in ["iodepth=1..8", "iodepth=0..8*2", "iodepth=1..8*1", "iodepth=8..1*2", "bs=1..x*2"] {
+        assert_eq!(axis("iodepth=1..64*4").all(), ["1", "4", "16", "64"]);
+        assert_eq!(axis("bs=4k..16k*2").all(), ["4096", "8192", "16384"]);
+        assert_eq!(axis("queues=1..8+3").all(), ["1", "4", "7"]);
+        assert_eq!((axis("queues=1..8+3").count(), axis("bs=4k..16k*2").count()), (3, 3));
+        let empty = "iodepth=64..1*2".parse::<Axis>().unwrap_err().to_string();
+        assert_eq!(empty, "--axis iodepth=64..1*2: no value: it begins at 64, which is above its end, 1");
+        for text in ["iodepth=1..8", "iodepth=0..8*2", "iodepth=1..8*1", "bs=1..x*2"] {
             assert!(matches!(text.parse::<Axis>(), Err(AxisError::Form { .. })), "{text}");
         }
     }
@@ -208,10 +378,39 @@ mod tests {
         assert!(matches!("iodepth=1,,2".parse::<Axis>(), Err(AxisError::Value { .. })));
         let base = BenchOptions::default();
         assert!(matches!(sweep(&base, &[axis("bs=512"), axis("bs=4k")]), Err(AxisError::Twice { .. })));
+        let all = sweep(&base, &[axis("seed=1..4294967295+1")]).unwrap_err().to_string();
+        assert_eq!(all, "--axis: 4294967295 combinations, the limit is 10000");
         let wide = axis("seed=1..200+1");
         assert!(matches!(
             sweep(&base, &[wide, axis("iodepth=1..200+1")]),
             Err(AxisError::TooMany { runs: 40_000 })
         ));
+    }
+
+    #[test]
+    fn a_value_may_follow_another_flag() {
+        let base = BenchOptions::default();
+        let points = |axes: &[&str]| {
+            let axes: Vec<Axis> = axes.iter().map(|text| axis(text)).collect();
+            let runs = sweep(&base, &axes).map_err(|error| error.to_string())?;
+            Ok::<_, String>(runs.iter().map(|run| (run.warps, run.iodepth)).collect::<Vec<_>>())
+        };
+        let tied = Ok(vec![(Some(1), 32), (Some(2), 64), (Some(4), 128)]);
+        assert_eq!(points(&["warps=1..4*2", "iodepth=32*warps"]), tied);
+        assert_eq!(points(&["iodepth=warps*32", "warps=1..4*2"]), tied, "in any order");
+        assert_eq!(points(&["warps=2*queues"]), Ok(vec![(Some(2), 32)]), "a flag's own value");
+        let open = points(&["iodepth=32*warps"]).unwrap_err();
+        assert!(open.starts_with("--axis iodepth=32*warps: what it follows must be given"), "{open}");
+        let circle = points(&["iodepth=2*warps", "warps=2*iodepth"]).unwrap_err();
+        assert!(circle.contains("must not itself follow"), "{circle}");
+        let word = "iodepth=2*rw".parse::<Axis>().unwrap_err().to_string();
+        assert!(word.contains("only --bs, --iodepth, --queues and --warps"), "{word}");
+    }
+
+    #[test]
+    fn points_are_named_by_what_varies() {
+        let axes = [axis("bs=512,4k"), axis("warps=1,2")];
+        let runs = sweep(&BenchOptions::default(), &axes).unwrap();
+        assert_eq!(point_name(&axes, &runs[1]), "bs=512 warps=2");
     }
 }

@@ -15,6 +15,7 @@ use crate::job::Job;
 use crate::options::Completion;
 use crate::outcome::Outcome;
 use crate::queues::QueueReport;
+use crate::result::Failure;
 use crate::schedule::{Pass, Schedule};
 use crate::size::checked_len;
 use crate::stopwatch::Stopwatch;
@@ -107,15 +108,27 @@ impl Share<'_> {
         let mut clock = Drive::new(self.ssd, self.job, self.pass, self.control);
         clock.drive(&mut workers)?;
         let mut total = Outcome { runtime_ns: clock.measured_ns(), ..Outcome::default() };
-        for (worker, index) in workers.into_iter().zip(&self.queues) {
+        for (mut worker, index) in workers.into_iter().zip(&self.queues) {
+            if let Some(why) = &clock.ended {
+                worker.abandon(why);
+            }
             let (queue, outcome) = worker.finish();
             let costs = outcome.costs.unwrap_or_default();
             total.queues.push(QueueReport::of_host(*index, queue.qid().0, &costs));
             total.merge(outcome);
-            queue.delete()?;
+            // Of a controller that is gone it is known already.
+            if let (Err(error), None) = (queue.delete(), &clock.ended) {
+                self.keep(&mut total, &error);
+            }
         }
         total.cpu_time_ns = Some(cpu::nanoseconds(cpu::thread_time() - before));
         Ok(total)
+    }
+
+    /// What was measured is not lost to a queue that cannot be deleted.
+    fn keep(&self, total: &mut Outcome, error: &warpbell::Error) {
+        let (nsid, op) = (self.job.nsid.get(), "end of a queue".to_owned());
+        total.fail(|| Failure { op, nsid, lba: None, status: error.to_string() });
     }
 
     fn worker(&self, queue: u64) -> Result<Worker<'_>, RunError> {
@@ -144,9 +157,17 @@ impl Share<'_> {
     }
 }
 
+/// So long nothing completes before the controller is asked whether it is still there, and before each further time.
+const QUIET: Duration = Duration::from_millis(100);
+
 /// Time of one thread: when measuring begins and when no I/O begins any more.
 struct Drive<'a> {
+    ssd: &'a Ssd,
     clock: Stopwatch<'a>,
+    /// I/Os at the last one that completed, or question, and when that was.
+    quiet: (u64, Duration),
+    /// Why nothing will complete any more.
+    ended: Option<String>,
     measure: Duration,
     end: Option<Duration>,
     measured: bool,
@@ -163,7 +184,10 @@ impl<'a> Drive<'a> {
         let end = job.runtime.filter(|_| timed).map(|runtime| measure + runtime);
         let bytes = job.bs_bytes;
         Drive {
+            ssd,
             clock: Stopwatch::start(ssd),
+            quiet: (0, Duration::ZERO),
+            ended: None,
             measure,
             end,
             measured: false,
@@ -176,7 +200,7 @@ impl<'a> Drive<'a> {
 
     fn drive(&mut self, workers: &mut [Worker<'_>]) -> Result<(), RunError> {
         self.look(workers);
-        while !workers.iter().all(Worker::is_done) {
+        while self.ended.is_none() && !workers.iter().all(Worker::is_done) {
             let mut look = false;
             for worker in workers.iter_mut() {
                 look |= worker.step(self.clock, |now| self.is_eventful(now))?;
@@ -202,6 +226,7 @@ impl<'a> Drive<'a> {
     fn look(&mut self, workers: &mut [Worker<'_>]) {
         let now = workers.iter().map(Worker::now).max().unwrap_or(0);
         let ios = workers.iter().map(Worker::ios).sum();
+        self.ask_after(ios, Duration::from_nanos(now));
         if ios >= self.counted + 1024 {
             self.control.add(ios - self.counted, (ios - self.counted) * self.bytes);
             self.counted = ios;
@@ -217,6 +242,17 @@ impl<'a> Drive<'a> {
         {
             self.closed = true;
             workers.iter_mut().for_each(Worker::close);
+        }
+    }
+
+    /// Asks a controller that completes nothing whether it is still there: commands of one that is gone would each be
+    /// waited for until their deadline.
+    fn ask_after(&mut self, ios: u64, now: Duration) {
+        if ios != self.quiet.0 {
+            self.quiet = (ios, now);
+        } else if matches!(self.clock, Stopwatch::Real(_)) && now.saturating_sub(self.quiet.1) >= QUIET {
+            self.quiet.1 = now;
+            self.ended = self.ssd.controller().check_health().err().map(|error| error.to_string());
         }
     }
 

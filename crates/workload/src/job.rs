@@ -257,6 +257,7 @@ impl Job {
         if options.threads == Some(0) {
             return Err(JobError::TooSmall { flag: "threads", value: "0".into(), limit: "1".into() });
         }
+        check::cpus(&options.cpus)?;
         check::depth(options, limits)?;
         check::at_least("runtime", options.runtime, Duration::from_nanos(1))?;
         check::at_least("deadline", Some(options.deadline), Duration::from_nanos(1))?;

@@ -39,7 +39,7 @@ mod unit;
 pub mod units;
 
 pub use array::Array;
-pub use axis::{Axis, AxisError, MAX_RUNS, sweep};
+pub use axis::{Axis, AxisError, MAX_RUNS, point_name, sweep};
 pub use bench::{bench, progress, resolve};
 pub use control::Control;
 pub use copy::{Extent, read_blocks, write_blocks};
@@ -59,8 +59,8 @@ pub use options::{
 pub use queues::{QueueReport, SsdReport};
 pub use recovery::{EventReport, RecoveryReport, Trouble};
 pub use result::{
-    BENCH_SCHEMA, BenchReport, Costs, CostsPerIo, DeviceReport, Failure, Mismatch, PathReport, Run, Traffic,
-    VerifyReport,
+    BENCH_SCHEMA, BenchReport, Costs, CostsPerIo, DeviceReport, Failure, Mismatch, PathReport, Run, Skipped,
+    Traffic, VerifyReport,
 };
 pub use size::{ByteSize, UnitError, parse_duration};
 pub use stopwatch::ClockKind;

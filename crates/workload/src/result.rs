@@ -286,6 +286,15 @@ impl Run {
     }
 }
 
+/// A point of a sweep that did not run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Skipped {
+    /// What it has of its own: `bs=2m iodepth=64`.
+    pub point: String,
+    /// Why it cannot be.
+    pub reason: String,
+}
+
 /// All runs of a command. The keys beside `runs` are sums and averages over them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BenchReport {
@@ -321,6 +330,9 @@ pub struct BenchReport {
     pub mismatches: u64,
     /// Each run.
     pub runs: Vec<Run>,
+    /// Points of the sweep that cannot be.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub skipped: Vec<Skipped>,
 }
 
 impl BenchReport {
@@ -353,6 +365,7 @@ impl BenchReport {
             violations: sum(|run| run.violations),
             mismatches: sum(|run| run.verify.as_ref().map_or(0, |verify| verify.mismatches)),
             runs,
+            skipped: Vec::new(),
         }
     }
 

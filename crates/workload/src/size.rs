@@ -20,7 +20,7 @@ pub enum UnitError {
         value: String,
     },
     /// Not a duration.
-    #[error("duration '{value}': expected a number with an optional unit us, ms, s, m or h")]
+    #[error("duration '{value}': expected a number with an optional unit ns, us, ms, s, m or h")]
     Duration {
         /// What was given.
         value: String,
@@ -93,7 +93,7 @@ impl fmt::Display for ByteSize {
     }
 }
 
-/// Reads a duration: `3`, `3s`, `1.5s`, `500ms`, `20us`, `2m`, `1h`. A bare number is seconds.
+/// Reads a duration: `3`, `3s`, `1.5s`, `500ms`, `20us`, `1ns`, `2m`, `1h`. A bare number is seconds.
 pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
     let wrong = || UnitError::Duration { value: text.to_owned() };
     let (digits, unit) = split_number(text, true);
@@ -101,6 +101,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
         "" | "s" => 1.0,
         "ms" => 1e-3,
         "us" => 1e-6,
+        "ns" => 1e-9,
         "m" | "min" => 60.0,
         "h" => 3600.0,
         _ => return Err(wrong()),
@@ -170,6 +171,7 @@ mod tests {
             assert_eq!(parse_duration(text), Ok(Duration::from_millis(ms)), "{text}");
         }
         assert_eq!(parse_duration("20us"), Ok(Duration::from_micros(20)));
+        assert_eq!(parse_duration("1ns"), Ok(Duration::from_nanos(1)), "as messages about the least have it");
         for text in ["", "s", "1.2.3s", "3d", "-1", "inf", "nan", "1 s"] {
             assert_eq!(parse_duration(text), Err(UnitError::Duration { value: text.into() }), "{text}");
         }

@@ -60,6 +60,11 @@ impl Nvrtc {
         Ok(Nvrtc { library, version, identity, architectures })
     }
 
+    /// Its version: `13.0`.
+    pub(super) fn version(&self) -> String {
+        format!("{}.{}", self.version.0, self.version.1)
+    }
+
     /// What tells its results from those of another.
     pub(super) fn identity(&self) -> &str {
         &self.identity
@@ -74,7 +79,7 @@ impl Nvrtc {
         let newest = known.iter().copied().filter(|arch| *arch < capability).max();
         newest.map(|arch| (Format::Ptx, arch)).ok_or_else(|| CompileError::Architecture {
             capability,
-            nvrtc: format!("{}.{}", self.version.0, self.version.1),
+            nvrtc: self.version(),
             oldest: known.first().copied().unwrap_or(0),
         })
     }

@@ -154,6 +154,9 @@ impl Variant {
             None => {
                 let own = self.headers.iter().map(|(name, text)| (name.as_str(), text.as_str()));
                 let headers: Vec<_> = headers.into_iter().chain(own).collect();
+                if let Some(tell) = super::TELL.get() {
+                    tell(&format!("{name} for compute capability {}.{}", arch / 10, arch % 10));
+                }
                 let bytes = nvrtc.compile(&nvrtc::Job {
                     name,
                     text,

@@ -59,7 +59,10 @@ fn quiet_is_quiet(module: &Module) -> Result<(), String> {
                 && records.iter().any(|record| record.answers != 0 && record.cid != !0)
         });
         if let Some(lane) = intruder {
-            return Err(format!("seed {seed}: lane {lane} submits without a hazard: {:?}", lanes[lane][0]));
+            return Err(format!(
+                "seed {seed}: lane {lane} submits without holding its slot: {:?}",
+                lanes[lane][0]
+            ));
         }
     }
     Ok(())

@@ -74,7 +74,7 @@ pub struct BenchArgs {
     /// Check data: fill the range, then compare what is read (crc32c)
     #[arg(long, value_name = "CHECK")]
     pub verify: Option<Verify>,
-    /// Sweep a flag: bs=512,4k or iodepth=1..64*4; several axes combine
+    /// Sweep a flag: bs=512,4k or iodepth=1..64*4; several axes combine, and iodepth=32*warps follows another flag
     #[arg(short, long, value_name = "FLAG=VALUES")]
     pub axis: Vec<Axis>,
     /// Reads in percent, for randrw [default: 50]

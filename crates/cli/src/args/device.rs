@@ -36,14 +36,46 @@ pub struct DeviceArgs {
     pub iommu: IommuChoice,
     /// Where rings lie: host, cmb (submission rings in the controller memory buffer), or bar:BDF/N (BAR N of another
     /// PCI function)
-    #[arg(long, value_name = "PLACE", default_value = "host", hide_short_help = true)]
+    #[arg(long, value_name = "PLACE", default_value = "host", value_parser = rings, hide_short_help = true)]
     pub rings: Place,
     /// Where data lies: host, hbm (memory of the GPU that --target names), or bar:BDF/N
-    #[arg(long, value_name = "PLACE", default_value = "host", hide_short_help = true)]
+    #[arg(long, value_name = "PLACE", default_value = "host", value_parser = data, hide_short_help = true)]
     pub data: Place,
     /// 32-bit command identifiers (experimental; soft:...,wide_cids=on offers them)
     #[arg(long, hide_short_help = true)]
     pub wide_cids: bool,
+}
+
+/// Where rings of an SSD can lie.
+fn rings(text: &str) -> Result<Place, String> {
+    place(text, "host, cmb or bar:BDF/N").and_then(|place| match place {
+        Place::Hbm => {
+            let why =
+                "this version keeps rings of SSDs out of a GPU's memory; bench resident: has its rings there";
+            Err(format!("'hbm': {why}; expected host, cmb or bar:BDF/N"))
+        }
+        place => Ok(place),
+    })
+}
+
+/// Where data can lie.
+fn data(text: &str) -> Result<Place, String> {
+    place(text, "host, hbm or bar:BDF/N").and_then(|place| match place {
+        Place::Cmb => {
+            let why = "data cannot lie in the controller memory buffer, which takes submission rings only";
+            Err(format!("'cmb': {why}; expected host, hbm or bar:BDF/N"))
+        }
+        place => Ok(place),
+    })
+}
+
+/// A place, or which of them there are for what it is of.
+fn place(text: &str, expected: &str) -> Result<Place, String> {
+    text.parse().map_err(|_| {
+        format!(
+            "'{text}': expected {expected}, with a PCI address and a number from 0 to 5, such as bar:0000:01:00.0/2"
+        )
+    })
 }
 
 /// When doorbells go through memory.
@@ -68,6 +100,17 @@ impl From<Dbbuf> for DoorbellBuffer {
 }
 
 impl DeviceArgs {
+    /// Refuses a GPU as the target of a command that runs no kernels, unless data is to lie in its memory.
+    pub fn refuse_gpu(&self, command: &str) -> Result<(), Ending> {
+        match (self.target, self.data) {
+            (Target::Cuda(_), place) if place != Place::Hbm => {
+                let target = self.target;
+                Err(Ending::usage(format!("--target {target}: {command} runs no kernels; leave it out")))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The only device's name.
     pub fn name(&self) -> Result<&DeviceName, Ending> {
         match self.names()?[..] {

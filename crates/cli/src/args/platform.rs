@@ -26,15 +26,22 @@ pub struct CheckArgs {
     /// Permit writes to the device with this path, serial number, PCI address or socket; may be given again
     #[arg(long, value_name = "PATH|SERIAL|BDF|SOCKET", require_equals = true, requires = "device")]
     pub allow_write: Vec<String>,
-    /// With --self-test: the GPU to test
-    #[arg(long, value_name = "cuda:N", default_value = "cuda:0")]
-    pub target: Target,
+    /// With --self-test or --device: the GPU to test, or to ask [default: cuda:0]
+    #[arg(long, value_name = "cuda:N")]
+    pub target: Option<Target>,
     /// Copy what is looked at into FILE, which must be new, without serial numbers, and do nothing else
     #[arg(long, value_name = "FILE")]
     pub capture: Option<PathBuf>,
     /// With --capture: serial numbers too
     #[arg(long, requires = "capture")]
     pub with_serials: bool,
+}
+
+impl CheckArgs {
+    /// The GPU to test, or to ask.
+    pub fn target(&self) -> Target {
+        self.target.unwrap_or(Target::Cuda(0))
+    }
 }
 
 /// `topo`.

@@ -11,7 +11,7 @@ use warpbell_workload::ByteSize;
 #[derive(Debug, Args)]
 pub struct ServeArgs {
     /// The controller: soft:size=1g, soft:file=PATH; all that soft: takes
-    #[arg(value_name = "DEVICE", required_unless_present = "size", conflicts_with = "size")]
+    #[arg(value_name = "DEVICE", conflicts_with = "size")]
     pub device: Option<DeviceName>,
     /// One namespace of so many bytes of memory; short for soft:size=SIZE
     #[arg(long, value_name = "SIZE")]

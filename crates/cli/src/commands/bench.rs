@@ -3,18 +3,18 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use warpbell::Ssd;
+use warpbell::{OpenTarget, Ssd};
 use warpbell_workload::trace::SsdReplay;
 use warpbell_workload::{
     Api, BenchOptions, BenchReport, Completion, Control, DeviceReport, GroupReport, Job, PathReport, Run,
-    Trouble, bench_together, progress, resolve, sweep,
+    RunError, Skipped, Trouble, bench_together, point_name, progress, resolve, sweep,
 };
 
 use super::{bench_resident, calibrate, traces};
 use crate::args::{BenchArgs, BenchCommand, Global, Output};
 use crate::events::Release;
 use crate::exit::{Ending, FAILED, INTERRUPTED};
-use crate::open::{Access, open_all};
+use crate::open::{Access, because, open_all};
 use crate::progress::{Goal, watch};
 use crate::{out, render};
 use warpbell_hw::Nsid;
@@ -31,50 +31,114 @@ pub fn run(args: &BenchArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(
         return print(vec![report], global);
     }
     let recordings = traces::recordings(args)?;
-    // What is missing is said before a device is touched; and a GPU stays open from run to run.
-    let kernels = points.iter().any(|options| options.api != Api::Host);
-    let target = kernels.then(|| args.device.target.open()).transpose()?;
+    let target = target(args, &points)?;
     let ssds = open_all(&args.device, access(&points, &recordings))?;
     let points: Vec<BenchOptions> =
         points.into_iter().map(|options| shared_out(options, ssds.len())).collect();
     let recordings = traces::one_each(recordings, ssds.len())?;
-    // Every point is checked before the first one runs: a typing error must not cost an hour.
-    let of_ssd = |(ssd, replay): (_, &Option<_>)| {
-        let replaying = |options: &BenchOptions| BenchOptions { replay: replay.clone(), ..options.clone() };
-        points.iter().map(|options| resolve(ssd, &replaying(options))).collect::<Result<Vec<Job>, _>>()
-    };
-    let jobs = ssds.iter().zip(&recordings).map(of_ssd).collect::<Result<Vec<_>, _>>()?;
+    let (jobs, skipped) = jobs(args, &ssds, &points, &recordings)?;
     // Nothing that was written before is lost to a mistake in these words.
-    let file = traces::file(args, points.len())?;
+    let file = traces::file(args, jobs.len())?;
     let (control, release) = (Control::with_stop(stop), Release::default());
     ssds.iter().for_each(|ssd| release.watch(ssd, &control));
-    let mut runs: Vec<Vec<Run>> = ssds.iter().map(|_| Vec::new()).collect();
-    for point in 0..points.len() {
-        if control.stopped() {
-            break;
-        }
-        let together: Vec<_> = ssds.iter().zip(&jobs).map(|(ssd, jobs)| (ssd, &jobs[point])).collect();
-        let results = self::point(&together, args, &control)?;
-        runs.iter_mut().zip(results).for_each(|(runs, run)| runs.push(run));
+    let (runs, broken) = measure(&ssds, &jobs, args, &control);
+    if let (true, Some(error)) = (runs.iter().all(Vec::is_empty), &broken) {
+        return Err(error.clone());
     }
     let target = target.map_or_else(|| args.device.target.to_string(), |target| target.to_string());
     let mut reports = Vec::with_capacity(ssds.len());
     for (ssd, runs) in ssds.iter().zip(runs) {
         let device = DeviceReport::of(ssd, Nsid(args.nsid))?;
         let mut report = BenchReport::new(target.clone(), device, PathReport::of(ssd), runs);
-        report.partial |= control.stopped();
+        report.partial |= control.stopped() || broken.is_some();
+        report.skipped.clone_from(&skipped);
         reports.push(report);
     }
-    if let Some(file) = file {
-        file.write(&reports)?;
-    }
+    // What was measured is shown, whatever went wrong behind it.
+    let written = file.map_or(Ok(()), |file| file.write(&reports));
     let ending = print(reports, global);
     if release.asked() {
         return Err(Ending::failed(
             "the system asked for the device back, as for an unbind: stopped, and let go of it",
         ));
     }
-    ending
+    broken.map_or(Ok(()), Err)?;
+    written?;
+    ending.map_err(|ending| ssds.iter().fold(ending, |ending, ssd| because(ssd, ending)))
+}
+
+/// Where kernels run; what is missing is said before a device is touched, and a GPU stays open from run to run.
+fn target(args: &BenchArgs, points: &[BenchOptions]) -> Result<Option<OpenTarget>, Ending> {
+    if points.iter().all(|options| options.api == Api::Host) {
+        args.device.refuse_gpu("--api host")?;
+        return Ok(None);
+    }
+    Ok(Some(args.device.target.open()?))
+}
+
+/// The jobs of each point, one for each SSD, and the points of a sweep that cannot be. Every point is checked before the
+/// first one runs, and what is left out is said then.
+fn jobs(
+    args: &BenchArgs,
+    ssds: &[Ssd],
+    points: &[BenchOptions],
+    recordings: &[Option<Arc<SsdReplay>>],
+) -> Result<(Vec<Vec<Job>>, Vec<Skipped>), Ending> {
+    let of_point = |options: &BenchOptions| {
+        let each = ssds.iter().zip(recordings);
+        let replaying =
+            |replay: &Option<Arc<SsdReplay>>| BenchOptions { replay: replay.clone(), ..options.clone() };
+        each.map(|(ssd, replay)| resolve(ssd, &replaying(replay))).collect::<Result<Vec<Job>, RunError>>()
+    };
+    chosen(args, points, of_point)
+}
+
+/// The points that can be, by what `of_point` makes of each, and the others with their reasons. It is an error where none
+/// can.
+pub fn chosen<T>(
+    args: &BenchArgs,
+    points: &[BenchOptions],
+    of_point: impl Fn(&BenchOptions) -> Result<T, RunError>,
+) -> Result<(Vec<T>, Vec<Skipped>), Ending> {
+    let (mut jobs, mut skipped, mut first) = (Vec::new(), Vec::new(), None);
+    for options in points {
+        match of_point(options) {
+            Ok(job) => jobs.push(job),
+            Err(RunError::Job(error)) => {
+                skipped.push(Skipped { point: point_name(&args.axis, options), reason: error.to_string() });
+                first.get_or_insert(error);
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    if let (true, Some(error)) = (jobs.is_empty(), first) {
+        return Err(error.into());
+    }
+    for Skipped { point, reason } in &skipped {
+        eprintln!("skipped: {point}: {reason}");
+    }
+    Ok((jobs, skipped))
+}
+
+/// Runs all points, until one breaks: the runs of each SSD, and what broke.
+fn measure(
+    ssds: &[Ssd],
+    jobs: &[Vec<Job>],
+    args: &BenchArgs,
+    control: &Control,
+) -> (Vec<Vec<Run>>, Option<Ending>) {
+    let mut runs: Vec<Vec<Run>> = ssds.iter().map(|_| Vec::new()).collect();
+    for jobs in jobs {
+        if control.stopped() {
+            break;
+        }
+        let together: Vec<_> = ssds.iter().zip(jobs).collect();
+        match self::point(&together, args, control) {
+            Ok(results) => runs.iter_mut().zip(results).for_each(|(runs, run)| runs.push(run)),
+            Err(broken) => return (runs, Some(broken)),
+        }
+    }
+    (runs, None)
 }
 
 /// What loses a command in the laboratory ends: the host knows nothing of its commands.
@@ -91,15 +155,15 @@ fn refuse_recovery(args: &BenchArgs, points: &[BenchOptions]) -> Result<(), Endi
 fn print(reports: Vec<BenchReport>, global: &Global) -> Result<(), Ending> {
     if let [report] = &reports[..] {
         match global.output {
-            Output::Normal => out::text(&render::bench(report))?,
-            Output::Json => out::json(report)?,
+            Output::Normal => out::measured(&render::bench(report))?,
+            Output::Json => out::measured_json(report)?,
         }
         return ending(report);
     }
     let group = GroupReport::new(reports);
     match global.output {
-        Output::Normal => out::text(&render::group(&group))?,
-        Output::Json => out::json(&group)?,
+        Output::Normal => out::measured(&render::group(&group))?,
+        Output::Json => out::measured_json(&group)?,
     }
     group.devices.iter().try_for_each(ending)
 }

@@ -3,8 +3,9 @@
 use warpbell::{DeviceName, Place};
 use warpbell_vfio::IommuChoice;
 use warpbell_workload::resident::{ResidentSpec, bench, device_report, path_report, resolve};
-use warpbell_workload::{BenchOptions, BenchReport, Control, Job, RunError};
+use warpbell_workload::{BenchOptions, BenchReport, Control, RunError};
 
+use super::bench::chosen;
 use crate::args::{BenchArgs, Dbbuf};
 use crate::exit::Ending;
 use crate::progress::{Goal, watch};
@@ -63,8 +64,8 @@ pub fn run(
 ) -> Result<BenchReport, Ending> {
     let target = args.device.target;
     let opened = target.open()?;
-    let jobs = points.iter().map(|options| resolve(spec, options).map_err(RunError::from));
-    let jobs = jobs.collect::<Result<Vec<Job>, _>>()?;
+    let of_point = |options: &BenchOptions| resolve(spec, options).map_err(RunError::from);
+    let (jobs, skipped) = chosen(args, points, of_point)?;
     let mut runs = Vec::with_capacity(jobs.len());
     for job in &jobs {
         if control.stopped() {
@@ -80,5 +81,6 @@ pub fn run(
     let name = args.device.name()?.to_string();
     let mut report = BenchReport::new(opened.to_string(), device_report(&name), path_report(), runs);
     report.partial |= control.stopped();
+    report.skipped = skipped;
     Ok(report)
 }

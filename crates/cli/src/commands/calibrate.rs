@@ -42,16 +42,20 @@ pub fn run(args: &CalibrateArgs, global: &Global, stop: Arc<AtomicBool>) -> Resu
     calibration.machine = Some(machine());
     calibration.target = Some(target.to_string());
     calibration.device = Some(device_words(&ssd)?);
-    if let Some(path) = &args.out {
-        let mut text = serde_json::to_string_pretty(&calibration).map_err(Ending::failed)?;
-        text.push('\n');
-        std::fs::write(path, text).map_err(|error| not_written(path, &error))?;
-    }
+    let kept = args.out.as_deref().map_or(Ok(()), |path| keep(path, &calibration));
     warn_of_spread(&calibration);
+    // What was measured is shown, whether there was room for the file or not.
     match global.output {
-        Output::Normal => out::text(&text(&calibration)),
-        Output::Json => out::json(&calibration),
+        Output::Normal => out::measured(&text(&calibration))?,
+        Output::Json => out::measured_json(&calibration)?,
     }
+    kept
+}
+
+fn keep(path: &Path, calibration: &Calibration) -> Result<(), Ending> {
+    let mut text = serde_json::to_string_pretty(calibration).map_err(Ending::failed)?;
+    text.push('\n');
+    std::fs::write(path, text).map_err(|error| not_written(path, &error))
 }
 
 /// Whether the file at `path` had to be created. What is in it stays until there is something new.
@@ -62,7 +66,7 @@ fn writable(path: &Path) -> Result<bool, Ending> {
 }
 
 fn not_written(path: &Path, error: &std::io::Error) -> Ending {
-    Ending::failed(format!("--out {}: {error}", path.display()))
+    Ending::file(format!("--out {}", path.display()), error)
 }
 
 fn measure(

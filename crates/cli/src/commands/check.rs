@@ -1,5 +1,6 @@
 //! `check`: what this machine is like, what it lacks, and what mends it.
 
+mod kernels;
 mod opened;
 mod self_test;
 mod ways;
@@ -25,11 +26,19 @@ const CAPTURE_SCHEMA: &str = "warpbell.capture/2";
 /// Runs the command.
 pub fn run(args: &CheckArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(), Ending> {
     let tree = Tree::at(&args.root)?;
+    let opens = args.self_test || args.device.is_some();
+    if let (Some(target), false) = (args.target, opens) {
+        let what = "without --self-test and --device no GPU is opened: give one of them, or leave it out";
+        return Err(Ending::usage(format!("--target {target}: {what}")));
+    }
     if let Some(file) = &args.capture {
         return copy(tree.sysfs(), file, args.with_serials, global);
     }
     let machine = Machine::read(tree.sysfs());
     let mut report = Report::of(&machine);
+    if tree.sysfs().is_system() {
+        report.asked(&machine, &[kernels::finding()]);
+    }
     if args.self_test && args.device.is_some() && args.offset.is_none() {
         let why = "--self-test --device: 4 MiB are overwritten; --offset SIZE says from where on";
         return Err(Ending::usage(why));
@@ -39,8 +48,7 @@ pub fn run(args: &CheckArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(
     if let Some(tested) = &tested {
         report.tested(&machine, tested.findings());
     }
-    let look =
-        (args.self_test || args.device.is_some()).then(|| opened::look(args.device.as_ref(), args.target));
+    let look = opens.then(|| opened::look(args.device.as_ref(), args.target()));
     if let Some(look) = &look {
         report.asked(&machine, &look.findings);
     }
@@ -71,7 +79,9 @@ fn document(report: &Report, self_test: Option<bool>) -> Value {
 fn copy(sysfs: &Sysfs, file: &Path, with_serials: bool, global: &Global) -> Result<(), Ending> {
     let serials = if with_serials { Serials::Taken } else { Serials::Left };
     let capture = Capture::of(sysfs, serials);
-    capture.write(file).map_err(|error| Ending::failed(format!("--capture {error}")))?;
+    capture
+        .write(file)
+        .map_err(|error| Ending::file(format!("--capture {}", file.display()), &error.source))?;
     let without = if with_serials { "with" } else { "without" };
     match global.output {
         Output::Normal => out::text(&format!(

@@ -9,7 +9,7 @@ use warpbell_workload::{Control, Extent, JobError, Limits, RunError, read_blocks
 
 use crate::args::{Global, Output, ReadArgs, WriteArgs};
 use crate::exit::Ending;
-use crate::open::{Access, open};
+use crate::open::{Access, because, open};
 use crate::out;
 use crate::progress::{Goal, watch};
 use warpbell_hw::{Lba, Nsid};
@@ -19,6 +19,7 @@ pub fn read(args: &ReadArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(
     if global.output == Output::Json {
         return Err(Ending::usage("--output json: read puts the blocks themselves on standard output"));
     }
+    args.device.refuse_gpu("read")?;
     out::refuse_terminal("the blocks")?;
     let ssd = open(&args.device, Access::Read)?;
     let limits = Limits::of(&ssd, Nsid(args.nsid))?;
@@ -26,12 +27,14 @@ pub fn read(args: &ReadArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(
     let extent = Extent { nsid: Nsid(args.nsid), lba: Lba(args.lba), count: args.count };
     let goal = Goal::Bytes(args.count.saturating_mul(limits.block_size.into()));
     let mut stdout = std::io::stdout().lock();
-    watch("read", goal, &|| control.done(), || read_blocks(&ssd, extent, &mut stdout, &control))?;
+    let copied = watch("read", goal, &|| control.done(), || read_blocks(&ssd, extent, &mut stdout, &control));
+    copied.map_err(|error| because(&ssd, error.into()))?;
     Ok(std::io::Write::flush(&mut stdout)?)
 }
 
 /// Runs `write`.
 pub fn write(args: &WriteArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(), Ending> {
+    args.device.refuse_gpu("write")?;
     let ssd = open(&args.device, Access::Write { nsid: args.nsid })?;
     let limits = Limits::of(&ssd, Nsid(args.nsid))?;
     // The extent is checked before a byte is read: nothing is written if any of it is wrong.
@@ -44,8 +47,9 @@ pub fn write(args: &WriteArgs, global: &Global, stop: Arc<AtomicBool>) -> Result
     let extent = Extent { nsid: Nsid(args.nsid), lba: Lba(args.lba), count };
     let control = Control::with_stop(stop);
     let goal = Goal::Bytes(data.len);
-    let bytes =
-        watch("write", goal, &|| control.done(), || write_blocks(&ssd, extent, &mut data.spool, &control))?;
+    let written =
+        watch("write", goal, &|| control.done(), || write_blocks(&ssd, extent, &mut data.spool, &control));
+    let bytes = written.map_err(|error| because(&ssd, error.into()))?;
     match global.output {
         Output::Normal => Ok(()),
         Output::Json => out::json(&json!({

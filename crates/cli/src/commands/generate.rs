@@ -74,7 +74,10 @@ fn write(
 }
 
 fn unwritable(path: &Path, error: &io::Error) -> Ending {
-    Ending::failed(format!("{}: {error}", path.display()))
+    // Without the name of the file beside it, which nobody gave.
+    let text = error.to_string();
+    let plain = io::Error::new(error.kind(), text.split(" at path ").next().unwrap_or_default().to_owned());
+    Ending::file(path.display(), &plain)
 }
 
 /// Counts what is written, and ends when it is asked to.

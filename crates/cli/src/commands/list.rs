@@ -2,11 +2,12 @@
 
 use comfy_table::{Table, presets};
 use serde::Serialize;
-use warpbell::{DeviceName, OpenOptions, Ssd};
+use warpbell::{DeviceName, Ssd};
 use warpbell_vfio::pci::{Function, Look, Snapshot, Sysfs, functions, usable, uses};
 
 use crate::args::{Global, ListArgs, Output};
 use crate::exit::Ending;
+use crate::open::open_to_read;
 use crate::tree::Tree;
 use crate::{out, units};
 
@@ -38,7 +39,7 @@ pub fn run(args: &ListArgs, global: &Global) -> Result<(), Ending> {
 fn named(name: &DeviceName) -> Result<Entry, Ending> {
     let kind = if matches!(name, DeviceName::VfioUser(_)) { "vfio-user" } else { "software" };
     let mut entry = Entry { device: name.to_string(), kind, usable: true, ..Entry::default() };
-    entry.identify(&Ssd::open(name, &OpenOptions::default())?);
+    entry.identify(&open_to_read(name)?);
     Ok(entry)
 }
 
@@ -50,7 +51,7 @@ fn ask(entries: &mut [Entry], bdf: &str, name: &DeviceName) -> Result<(), Ending
         )));
     };
     if entry.usable {
-        entry.identify(&Ssd::open(name, &OpenOptions::default())?);
+        entry.identify(&open_to_read(name)?);
     }
     Ok(())
 }

@@ -65,8 +65,7 @@ fn plot(args: &PlanArgs, settings: &Settings<'_>) -> Result<(), Ending> {
 
 fn write(flag: &str, path: &Option<PathBuf>, text: impl FnOnce() -> String) -> Result<(), Ending> {
     let Some(path) = path else { return Ok(()) };
-    std::fs::write(path, text())
-        .map_err(|error| Ending::failed(format!("{flag} {}: {error}", path.display())))
+    std::fs::write(path, text()).map_err(|error| Ending::file(format!("{flag} {}", path.display()), &error))
 }
 
 fn calibration(path: &Path) -> Result<Calibration, Ending> {

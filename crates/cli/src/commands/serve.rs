@@ -10,7 +10,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::Serialize;
 use serde_json::{Value, json};
 use warpbell::{DeviceName, same_file};
-use warpbell_softctl::{FaultPlan, LOG_LIMIT, SoftConfig, SoftDevice, Statistics, StoreConfig, Violation};
+use warpbell_softctl::{
+    FaultPlan, LOG_LIMIT, SoftConfig, SoftDevice, Statistics, StoreConfig, Violation, serial_of,
+};
 use warpbell_vfio::user::{Server, ServerError, ServerEvent, ServerOptions, SessionCounts};
 
 use crate::args::{Doorbells, Global, Output, ServeArgs};
@@ -63,6 +65,10 @@ fn configuration(args: &ServeArgs) -> Result<SoftConfig, Ending> {
         (None, None) => return Err(Ending::usage("no device: name one, such as soft:size=1g, or --size 1g")),
     };
     let mut config = SoftConfig::parse(&name).map_err(warpbell::Error::from)?;
+    if !config.serial_is_own {
+        // Two servers are two SSDs, and one that is started again is the same.
+        (config.serial, config.serial_is_own) = (serial_of(&args.socket), true);
+    }
     if config.virtual_time {
         return Err(Ending::usage("time=virtual: clients of a socket live in real time; leave it out"));
     }
@@ -92,7 +98,11 @@ fn permit(config: &mut SoftConfig, args: &ServeArgs) -> Result<(), Ending> {
 
 impl From<ServerError> for Ending {
     fn from(error: ServerError) -> Ending {
-        let code = if matches!(error, ServerError::NotASocket { .. }) { USAGE } else { FAILED };
+        let code = match &error {
+            ServerError::NotASocket { .. } => USAGE,
+            ServerError::System { source, .. } if source.kind() == std::io::ErrorKind::NotFound => USAGE,
+            _ => FAILED,
+        };
         Ending::new(code, error)
     }
 }

@@ -38,7 +38,7 @@ pub fn run(args: &TopoArgs, global: &Global) -> Result<(), Ending> {
     }
     if let Some(file) = &args.svg {
         std::fs::write(file, topology.svg())
-            .map_err(|error| Ending::failed(format!("--svg {}: {error}", file.display())))?;
+            .map_err(|error| Ending::file(format!("--svg {}", file.display()), &error))?;
     }
     match global.output {
         Output::Normal => out::text(&topology.text()),

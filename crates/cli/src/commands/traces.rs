@@ -8,7 +8,7 @@ use warpbell_workload::trace::{SsdReplay, SsdTrace, TraceFile, read_replay};
 use warpbell_workload::{BenchReport, ClockKind, TraceForm};
 
 use crate::args::BenchArgs;
-use crate::exit::{Ending, FAILED};
+use crate::exit::Ending;
 
 /// What is to be submitted again, by SSDs of the recording; nothing without `--replay`.
 pub fn recordings(args: &BenchArgs) -> Result<Vec<SsdReplay>, Ending> {
@@ -59,7 +59,7 @@ pub fn file(args: &BenchArgs, runs: usize) -> Result<Option<TraceOutput>, Ending
 
 impl TraceOutput {
     /// Writes what kernels did on all SSDs.
-    pub fn write(self, reports: &[BenchReport]) -> Result<(), Ending> {
+    pub fn write(&self, reports: &[BenchReport]) -> Result<(), Ending> {
         let runs = || reports.iter().filter_map(|report| Some((report, report.runs.first()?)));
         let of_run = |(report, run): (&BenchReport, &warpbell_workload::Run)| {
             let events = run.traced.as_ref().map(|events| events.to_vec()).unwrap_or_default();
@@ -73,5 +73,5 @@ impl TraceOutput {
 }
 
 fn not_written(path: &Path, error: &std::io::Error) -> Ending {
-    Ending::new(FAILED, format!("--trace {}: {error}", path.display()))
+    Ending::file(format!("--trace {}", path.display()), error)
 }

@@ -1,6 +1,6 @@
 //! What `bench` reports, and what it costs.
 
-use crate::common::{json, ok, refused, soft_file};
+use crate::common::{json, ok, refused, run, soft_file};
 use serde_json::Value;
 
 /// A short run of everything else by default.
@@ -340,4 +340,21 @@ fn a_file_is_a_device_like_any_other() {
     let flags = ["--rw", "randwrite", "--bs", "512", &allowed, "--runtime", "50ms", "-o", "json"];
     clean(&json(&[&["bench", &device], &flags[..]].concat()));
     assert_eq!(std::fs::metadata(&path).unwrap().len(), 1_000_000, "the file kept its length");
+}
+
+#[test]
+fn corners_of_a_sweep_that_cannot_be_are_skipped_and_listed() {
+    let sweep = ["bench", "soft:size=1m", "--sharing", "shared", "--io-limit", "64k"];
+    let sweep = [&sweep[..], &["--axis", "warps=1,4000", "--axis", "iodepth=32*warps"]].concat();
+    let report = json(&[&sweep[..], &["-o", "json"]].concat());
+    let runs = report["runs"].as_array().unwrap();
+    assert_eq!((runs.len(), &runs[0]["job"]["iodepth"]), (1, &32.into()), "{report:#}");
+    let skipped = &report["skipped"][0];
+    assert_eq!(skipped["point"], "warps=4000 iodepth=128000");
+    assert_eq!(skipped["reason"], "--iodepth 128000: must be at most 65535");
+    let output = run(&sweep);
+    let line = "skipped: warps=4000 iodepth=128000: --iodepth 128000: must be at most 65535\n";
+    assert_eq!(output.status.code(), Some(0));
+    assert!(String::from_utf8(output.stdout).unwrap().contains(line));
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), line, "said before the first point runs");
 }

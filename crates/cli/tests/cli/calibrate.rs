@@ -80,7 +80,7 @@ fn what_cannot_be_measured_is_refused() {
         (&["soft:size=16m", "soft:size=16m"], 2, "2 devices: this command takes one"),
         (&["--bs", "4k"], 2, "--bs"),
         (&["--target", "gpu"], 2, "--target"),
-        (&["--out", nowhere.to_str().unwrap()], 1, "--out "),
+        (&["--out", nowhere.to_str().unwrap()], 2, "--out "),
     ] {
         let all: Vec<&str> = ["bench", "calibrate"].iter().chain(arguments).copied().collect();
         let (found, line) = refused(&all);

@@ -32,10 +32,15 @@ pub fn refused(arguments: &[&str]) -> (i32, String) {
 /// The exit code and the only line of error of a command that failed, beside what it told of its device meanwhile.
 pub fn refusal(arguments: &[&str], output: &Output) -> (i32, String) {
     let error = String::from_utf8(output.stderr.clone()).expect("errors are UTF-8");
-    let lines: Vec<&str> = error.lines().filter(|line| !line.starts_with("event: ")).collect();
+    let lines: Vec<&str> = error.lines().filter(|line| !beside(line)).collect();
     assert_eq!(lines.len(), 1, "{arguments:?} must say one line: {error}");
     let line = lines[0].strip_prefix("error: ").unwrap_or_else(|| panic!("{arguments:?}: {error}"));
     (output.status.code().expect("ended by itself"), line.to_owned())
+}
+
+/// Whether a line tells of a device, and not of the failure.
+fn beside(line: &str) -> bool {
+    ["event: ", "waiting for "].iter().any(|start| line.starts_with(start))
 }
 
 /// Runs a command that must succeed: its standard output.

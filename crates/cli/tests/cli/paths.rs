@@ -58,7 +58,7 @@ fn the_ways_that_a_controller_has_not_are_refused_by_name() {
     let text = refusal(&["--dbbuf", "on"]);
     assert!(text.contains("Doorbell Buffer Config (OACS bit 8) is 0"), "{text}");
     let text = refusal(&["--rings", "cmb"]);
-    assert!(text.contains("controller memory buffer (CAP.CMBS) is 0"), "{text}");
+    assert!(text.contains("(CAP.CMBS is 0)") && text.contains("soft:size=1m,cmb=1m"), "{text}");
     let text = refusal(&["--wide-cids"]);
     assert!(text.contains("32-bit command identifiers"), "{text}");
 }

@@ -202,3 +202,18 @@ fn a_captured_machine_is_judged_as_the_machine() {
     assert!(line.contains("--capture FILE makes one"), "{line}");
     assert_eq!(refused(&["check", "--with-serials"]).0, 2);
 }
+
+#[test]
+fn check_says_where_kernels_for_a_gpu_come_from() {
+    let output = run(&["check", "-o", "json"]);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let findings = report["findings"].as_array().unwrap();
+    let line =
+        findings.iter().find(|line| line["subject"] == "kernels for a GPU").expect("the line is there");
+    let found = line["found"].as_str().unwrap();
+    assert!(found.contains("in this program") && found.contains("NVRTC"), "{found}");
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_warpbell"));
+    let output = command.arg("check").env("WARPBELL_NVRTC", "none").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("no NVRTC"), "{text}");
+}

@@ -193,14 +193,14 @@ fn what_cannot_or_must_not_be_served_is_refused() {
     let (file, elsewhere) = (at("file"), at("no/such/folder"));
     let wrong = format!("--allow-write={file}");
     for (arguments, code, says) in [
-        (&["serve", "--socket", &socket][..], 2, &["DEVICE"][..]),
+        (&["serve", "--socket", &socket][..], 2, &["no device", "--size 1g"][..]),
         (&["serve", "--size", "1m"], 2, &["--socket"]),
         (&["serve", "--socket", &socket, "--size", "0"], 2, &["size"]),
         (&["serve", "--socket", &socket, "0000:41:00.0"], 2, &["0000:41:00.0", "only soft:"]),
         (&["serve", "--socket", &socket, "soft:size=1m,time=virtual"], 2, &["time=virtual"]),
         (&["serve", "--socket", &socket, "--size", "1m", "--clients", "0"], 2, &["--clients"]),
         (&["serve", "--socket", &file, "--size", "1m"], 2, &[&file, "no socket"]),
-        (&["serve", "--socket", &elsewhere, "--size", "1m"], 1, &[&elsewhere]),
+        (&["serve", "--socket", &elsewhere, "--size", "1m"], 2, &[&elsewhere]),
         (&["serve", "--socket", &socket, &writable], 3, &[&image, "--allow-write="]),
         (&["serve", "--socket", &socket, &writable, &wrong], 3, &[&image, "--allow-write="]),
     ] {
@@ -248,4 +248,67 @@ fn a_client_may_have_more_mappings_than_the_usual_limit_of_descriptors() {
     }
     drop(device);
     assert_eq!(server.end().0, Some(0));
+}
+
+#[test]
+fn a_client_that_is_there_before_its_server_waits_for_it_with_a_word() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("s.sock").to_str().unwrap().to_owned();
+    let client = spawn(&["identify", &format!("vfio-user:{socket}")]);
+    thread::sleep(Duration::from_millis(300));
+    let mut server = spawn(&["serve", "--clients", "1", "--size", "1m", "--socket", &socket]);
+    let output = client.wait_with_output().unwrap();
+    let word = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{word}");
+    assert!(word.starts_with(&format!("waiting for vfio-user:{socket}: nobody listens")), "{word}");
+    assert_eq!(server.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_second_client_waits_for_its_turn_with_a_word() {
+    let mut server = Serving::start(&["--clients", "2", "--size", "1m"]);
+    server.line();
+    let first = UserDevice::connect(&server.socket, &UserOptions::default()).unwrap();
+    let mut second = spawn(&["identify", &server.device()]);
+    let words = BufReader::new(second.stderr.take().unwrap()).lines();
+    let word = words.map_while(Result::ok).next().unwrap();
+    let expected = format!("waiting for {}: its server serves another client", server.device());
+    assert!(word.starts_with(&expected), "{word}");
+    drop(first);
+    let output = second.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(String::from_utf8(output.stdout).unwrap().contains("NVME Identify Controller"));
+    assert_eq!(server.end().0, Some(0));
+}
+
+#[test]
+fn a_file_is_written_by_one_process_at_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("disk.img");
+    std::fs::write(&image, noise(3, 8192)).unwrap();
+    let (device, permit) =
+        (format!("soft:file={}", image.display()), format!("--allow-write={}", image.display()));
+    let mut server = Serving::start(&[&format!("{device},writable=on"), &permit]);
+    server.line();
+    let write = ["write", &device, "--lba", "0", &permit];
+    let (code, line) = refusal(&write, &crate::common::feed(&write, &[0; 512]));
+    assert_eq!(code, 3, "{line}");
+    assert!(line.contains("disk.img: another process or controller has it open for writing"), "{line}");
+    assert_eq!(run(&["read", &device, "--lba", "3"]).stdout, noise(3, 8192)[1536..2048], "readers may");
+    server.signal("-INT");
+    assert_eq!(server.end().0, Some(0));
+    assert_eq!(crate::common::feed(&write, &[0; 512]).status.code(), Some(0), "after its end");
+}
+
+#[test]
+fn servers_and_soft_ssds_have_serial_numbers_of_their_own() {
+    let serial = |server: &mut Serving| server.event()["serial"].as_str().unwrap().to_owned();
+    let [one, other] =
+        [0, 1].map(|_| serial(&mut Serving::start(&["--size", "1m", "--clients", "1", "-o", "json"])));
+    assert_ne!(one, other);
+    let listed = crate::common::json(&["list", "soft:size=1m", "soft:size=1m", "-o", "json"]);
+    let serials: Vec<&Value> =
+        listed["devices"].as_array().unwrap().iter().map(|one| &one["serial"]).collect();
+    let [.., first, second] = serials[..] else { panic!("{listed:#}") };
+    assert_ne!(first, second);
 }

@@ -65,7 +65,7 @@ fn host_queues_sleep_for_interrupts_if_asked_to() {
     let (code, text) = refused(&["bench", "soft:size=1m", "--completion", "interrupt"]);
     assert!(code == 2 && text.contains("kernels poll"), "{text}");
     let (code, text) = refused(&["bench", "soft:size=1m", "--data", "cmb"]);
-    assert!(code == 2 && text.contains("--data cmb: data cannot lie"), "{text}");
+    assert!(code == 2 && text.contains("--data: 'cmb': data cannot lie"), "{text}");
     let (code, text) = refused(&["bench", "soft:size=1m", "--rings", "bar:ffff:ff:1f.7/0"]);
     assert!(code == 1 && text.contains("ffff:ff:1f.7"), "{text}");
 }

@@ -53,8 +53,8 @@ fn device_names() {
         ("soft:size=x", 2, &["size", "x"]),
         ("soft:colour=red", 2, &["colour"]),
         ("soft:size=1m,block=513", 2, &["block", "513"]),
-        ("soft:file=/nonexistent/disk.img", 1, &["/nonexistent/disk.img", "No such file"]),
-        ("soft:file=/", 1, &["/"]),
+        ("soft:file=/nonexistent/disk.img", 2, &["/nonexistent/disk.img", "No such file"]),
+        ("soft:file=/", 2, &["/"]),
         ("vfio-user:/run/x.sock", 4, &["vfio-user:/run/x.sock"]),
         ("ffff:ff:1f.7", 1, &["ffff:ff:1f.7", "warpbell list"]),
         ("sn:none such", 1, &["sn:none such", "serial number"]),
@@ -128,6 +128,8 @@ fn help_and_version_are_no_errors() {
     assert!(ok(&["bench", "--help"]).contains("--deadline"));
     assert!(ok(&["--version"]).starts_with("warpbell "));
     assert_eq!(run(&[]).status.code(), Some(2));
+    assert_eq!(ok(&["help", "bench"]), ok(&["bench", "--help"]));
+    assert!(ok(&["help"]).contains("Commands:"));
 }
 
 fn check(arguments: &[&str], code: i32, words: &[&str]) {

@@ -44,7 +44,7 @@ const FORMULA: &[&str] = &[
 ];
 const SURE: (Sure, &str) = (
     Sure::Model,
-    "the situations are those of a source's table; what is computed of them are bounds, not measurements",
+    "the situations are those of a table of the article; what is computed of them are bounds, not measurements",
 );
 const LIMITS: &[&str] = &[
     "a bound that allows an outcome does not promise it",
@@ -52,7 +52,7 @@ const LIMITS: &[&str] = &[
     "5: the gather between GPUs after a sharded restore is not counted",
     "CXL, Ultra Ethernet and peer-to-peer transfers to a real SSD have not been run by us",
 ];
-model!("situation", "which of five deployments fits, and does the source's expectation hold?", presets: &[], plot: None);
+model!("situation", "which of five deployments fits, and does the article's expectation hold?", presets: &[], plot: None);
 
 /// What a model says of `given`.
 fn ask(model: &crate::Model, given: Value) -> Result<Answer, Error> {
@@ -94,8 +94,8 @@ fn answer(input: &Input) -> Result<Outcome, Error> {
     };
     let mut results = vec![
         Figure::new("situation", case.situation, "", "the situation"),
-        Figure::new("recommended", case.recommended, "", "what the source recommends"),
-        Figure::new("expected", case.expected, "", "what the source expects of it"),
+        Figure::new("recommended", case.recommended, "", "what the article recommends"),
+        Figure::new("expected", case.expected, "", "what the article expects of it"),
         Figure::new("found", case.found, "", "what the models say"),
     ];
     results.extend(case.figures);

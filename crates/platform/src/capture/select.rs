@@ -8,7 +8,7 @@ use crate::ConfigSpace;
 use crate::machine::release;
 
 /// Parameters of the kernel that decide something here. Others may hold names of this machine.
-const PARAMETERS: [&str; 14] = [
+const PARAMETERS: [&str; 15] = [
     "amd_iommu",
     "default_hugepagesz",
     "hugepages",
@@ -18,6 +18,7 @@ const PARAMETERS: [&str; 14] = [
     "iommu",
     "iommu.passthrough",
     "iommu.strict",
+    "mem_encrypt",
     "nointremap",
     "nox2apic",
     "pci",
@@ -36,7 +37,9 @@ pub fn host(collector: &mut Collector<'_>) {
         match key.trim() {
             "vendor_id" | "cpu family" => Some(line.to_owned()),
             "flags" => {
-                value.split(' ').find(|flag| *flag == "hypervisor").map(|flag| format!("flags\t: {flag}"))
+                let known = value.split(' ').filter(|flag| ["hypervisor", "sme"].contains(flag));
+                let known = known.collect::<Vec<_>>();
+                (!known.is_empty()).then(|| format!("flags\t: {}", known.join(" ")))
             }
             _ => None,
         }

@@ -140,6 +140,12 @@ impl Ways<'_> {
         if !self.machine.vfio.type1 && self.machine.vfio.pci {
             return Err("type1 is not loaded, and iommufd maps no BAR of another function".to_owned());
         }
+        if self.machine.memory_is_encrypted() {
+            return Err(
+                "memory encryption (SME) is on: type1 may map a BAR with addresses that lead elsewhere"
+                    .to_owned(),
+            );
+        }
         if !nvidia.open {
             return Err("the closed kernel module exports no dma-buf".to_owned());
         }

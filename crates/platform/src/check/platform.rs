@@ -10,6 +10,7 @@ const MEMLOCK_WANTED: u64 = 1 << 30;
 pub(super) fn findings(machine: &Machine) -> Vec<Finding> {
     let mut all = vec![kernel(machine), iommu(machine), remapping(machine), vfio(machine), backend(machine)];
     all.extend(no_iommu_mode(machine));
+    all.extend(encryption(machine));
     all.extend([memlock(machine), huge_pages(machine), ports(machine)]);
     all
 }
@@ -75,6 +76,25 @@ fn iommu(machine: &Machine) -> Finding {
             missing("the kernel found none").fix(fix)
         }
     }
+}
+
+/// AMD's encryption of memory (SME), where the processors have it.
+fn encryption(machine: &Machine) -> Option<Finding> {
+    let subject = "memory encryption";
+    if !machine.cpu.encrypts_memory {
+        return None;
+    }
+    if !machine.memory_is_encrypted() {
+        let means = "transfers to BARs of other functions are as on any machine";
+        return Some(finding(Status::Ok, subject, "off (SME)", means));
+    }
+    let means =
+        "transfers between an SSD and GPU memory may go to wrong addresses: host memory alone is safe";
+    let fix = match machine.kernel.parameter("mem_encrypt") {
+        Some(_) => drop_parameter("mem_encrypt=on"),
+        None => add_parameter("mem_encrypt=off"),
+    };
+    Some(finding(Status::Warn, subject, "on (SME)", means).fix(fix))
 }
 
 fn remapping(machine: &Machine) -> Finding {

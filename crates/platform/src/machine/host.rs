@@ -57,6 +57,8 @@ pub struct Cpu {
     pub family: Option<u32>,
     /// Whether they are those of a virtual machine.
     pub is_virtual: bool,
+    /// Whether they can encrypt memory (AMD's SME).
+    pub encrypts_memory: bool,
 }
 
 impl Cpu {
@@ -66,10 +68,11 @@ impl Cpu {
             let mut fields = text.lines().filter_map(|line| line.split_once(':'));
             fields.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim().to_owned())
         };
-        let is_virtual =
-            field("flags").is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor"));
+        let has =
+            |wanted: &str| field("flags").is_some_and(|flags| flags.split(' ').any(|flag| flag == wanted));
+        let (is_virtual, encrypts_memory) = (has("hypervisor"), has("sme"));
         let family = field("cpu family").and_then(|family| family.parse().ok());
-        Cpu { vendor: field("vendor_id"), family, is_virtual }
+        Cpu { vendor: field("vendor_id"), family, is_virtual, encrypts_memory }
     }
 }
 

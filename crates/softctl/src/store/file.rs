@@ -1,10 +1,11 @@
 //! Blocks in a file or block device, through pread and pwrite: a file that changes its length under us yields an
 //! error, never a signal.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, FileTypeExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use rustix::fs::FallocateFlags;
 
@@ -20,6 +21,9 @@ pub(crate) struct FileStore {
     file: File,
     /// The file's length when the controller started; what lies behind is the zero tail.
     exact: u64,
+    path: PathBuf,
+    /// The first thing that the system refused.
+    failure: OnceLock<String>,
 }
 
 fn open(path: &Path, writable: bool) -> Result<File, SoftError> {
@@ -28,6 +32,16 @@ fn open(path: &Path, writable: bool) -> Result<File, SoftError> {
         path: path.to_owned(),
         action,
         source,
+    })
+}
+
+/// Keeps other writers away for as long as the file is open.
+fn lock(file: &File, path: &Path) -> Result<(), SoftError> {
+    file.try_lock().map_err(|error| match error {
+        TryLockError::WouldBlock => SoftError::Locked { path: path.to_owned() },
+        TryLockError::Error(source) => {
+            SoftError::Open { path: path.to_owned(), action: "writing alone", source }
+        }
     })
 }
 
@@ -43,12 +57,20 @@ impl FileStore {
         if !metadata.is_file() {
             return Err(SoftError::NotAFile { path: path.to_owned() });
         }
-        Ok(metadata.len())
+        match metadata.len() {
+            0 => Err(SoftError::Empty { path: path.to_owned() }),
+            length => Ok(length),
+        }
     }
 
-    /// Opens a file, of which the first `exact` bytes count. It is opened for writing only if `writable`.
+    /// Opens a file, of which the first `exact` bytes count. It is opened for writing only if `writable`, and has no
+    /// other writer then.
     pub(crate) fn open(path: &Path, writable: bool, exact: u64) -> Result<FileStore, SoftError> {
-        Ok(FileStore { file: open(path, writable)?, exact })
+        let file = open(path, writable)?;
+        if writable {
+            lock(&file, path)?;
+        }
+        Ok(FileStore { file, exact, path: path.to_owned(), failure: OnceLock::new() })
     }
 
     pub(crate) fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), StoreError> {
@@ -61,14 +83,26 @@ impl FileStore {
                 Ok(0) => return Err(StoreError::Shrunk { offset: offset + done as u64 }),
                 Ok(bytes) => done += bytes,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error.into()),
+                Err(error) => return self.noted(Err(error)),
             }
         }
         Ok(())
     }
 
     pub(crate) fn write(&self, offset: u64, from: &[u8]) -> Result<(), StoreError> {
-        Ok(self.file.write_all_at(from, offset)?)
+        self.noted(self.file.write_all_at(from, offset))
+    }
+
+    /// The first thing that the system refused, in words: a status has no room for them.
+    pub(crate) fn failure(&self) -> Option<&str> {
+        self.failure.get().map(String::as_str)
+    }
+
+    fn noted(&self, result: io::Result<()>) -> Result<(), StoreError> {
+        result.inspect_err(|error| {
+            self.failure.get_or_init(|| format!("{}: {error}", self.path.display()));
+        })?;
+        Ok(())
     }
 
     /// Makes a hole, or writes zeros where the file system cannot.
@@ -80,13 +114,13 @@ impl FileStore {
         let mut done = 0;
         while done < len {
             let piece = (len - done).min(ZEROS.len() as u64) as usize;
-            self.file.write_all_at(&ZEROS[..piece], offset + done)?;
+            self.noted(self.file.write_all_at(&ZEROS[..piece], offset + done))?;
             done += piece as u64;
         }
         Ok(())
     }
 
     pub(crate) fn flush(&self) -> Result<(), StoreError> {
-        Ok(self.file.sync_data()?)
+        self.noted(self.file.sync_data())
     }
 }

@@ -123,6 +123,14 @@ impl Namespace {
         }
     }
 
+    /// The first thing that the system refused about its file, in words.
+    pub(crate) fn file_failure(&self) -> Option<&str> {
+        match &self.store {
+            Store::Memory(_) => None,
+            Store::File(file) => file.failure(),
+        }
+    }
+
     /// Whether nobody can have put data there before the controller started.
     pub(crate) fn is_fresh(&self) -> bool {
         matches!(self.store, Store::Memory(_))
@@ -263,7 +271,7 @@ mod tests {
 
     #[test]
     fn files_of_every_odd_length_have_a_zero_tail() {
-        for len in [0usize, 1, 511, 512, 513, 4095, 4096, 4097] {
+        for len in [1usize, 511, 512, 513, 4095, 4096, 4097] {
             for block in [512u32, 4096] {
                 let bytes: Vec<u8> = (0..len).map(|i| i as u8 | 1).collect();
                 let namespace = open(&file_of(&bytes), block, false);
@@ -286,7 +294,6 @@ mod tests {
         assert!(open(&file, 512, false).protected(Lba(0), 1));
         let whole = file_of(&[7; 1024]);
         assert!(!open(&whole, 512, true).protected(Lba(0), 2));
-        assert!(open(&file_of(&[]), 512, true).protected(Lba(0), 1), "an empty file has a tail only");
         let memory = Namespace::open(1, &NamespaceConfig::memory(1000, 512), false).unwrap();
         assert!(!memory.protected(Lba(0), 2), "memory has no file to protect");
     }
@@ -333,6 +340,19 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let text = error(directory.path(), false);
         assert!(text.contains("neither a regular file nor a block device"), "{text}");
+        let text = error(file_of(&[]).path(), false);
+        assert!(text.contains("it is empty") && text.contains("truncate -s 1g"), "{text}");
+    }
+
+    #[test]
+    fn a_file_has_one_writer_and_any_number_of_readers() {
+        let file = file_of(&[7; 4096]);
+        let again = |writable| Namespace::open(1, &NamespaceConfig::file(file.path(), 512, writable), false);
+        let first = open(&file, 512, true);
+        assert!(matches!(again(true), Err(SoftError::Locked { .. })));
+        again(false).unwrap();
+        drop(first);
+        again(true).unwrap();
     }
 
     #[test]

@@ -119,7 +119,12 @@ fn both() -> [Rig; 2] {
 }
 
 fn both_with(config: &SoftConfig) -> [Rig; 2] {
-    Client::both(config).map(Rig::new)
+    both_of([config.clone(), config.clone()])
+}
+
+/// The same, each with its own configuration.
+fn both_of([stepped, threaded]: [SoftConfig; 2]) -> [Rig; 2] {
+    [Client::stepped(stepped), Client::threaded(threaded)].map(Rig::new)
 }
 
 /// Bytes that tell blocks and places apart.

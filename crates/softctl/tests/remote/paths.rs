@@ -8,7 +8,7 @@ use zerocopy::IntoBytes;
 
 use crate::client::remote::Double;
 use crate::client::{Client, memory};
-use crate::{REMOTE, Rig, both, both_with, pattern};
+use crate::{REMOTE, Rig, both, both_of, pattern};
 use warpbell_hw::{Lba, Nsid};
 
 /// Writes, reads and compares 64 KiB in remote memory.
@@ -57,11 +57,15 @@ fn data_is_staged_where_a_store_cannot_be_pinned() {
 
 #[test]
 fn data_of_a_file_is_staged() {
-    let file = tempfile::NamedTempFile::new().unwrap();
-    file.as_file().set_len(1 << 20).unwrap();
     for pollers in [1, 2] {
-        let namespaces = vec![NamespaceConfig::file(file.path(), 512, true)];
-        for mut rig in both_with(&SoftConfig { namespaces, pollers, ..SoftConfig::default() }) {
+        // A file has one writer.
+        let files = [0, 1].map(|_| tempfile::NamedTempFile::new().unwrap());
+        let configs = files.each_ref().map(|file| {
+            file.as_file().set_len(1 << 20).unwrap();
+            let namespaces = vec![NamespaceConfig::file(file.path(), 512, true)];
+            SoftConfig { namespaces, pollers, ..SoftConfig::default() }
+        });
+        for mut rig in both_of(configs) {
             round_trip(&mut rig);
             assert_eq!(rig.device().statistics().staged_bytes, 4 * (64 << 10));
         }

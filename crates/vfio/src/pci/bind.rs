@@ -165,7 +165,7 @@ impl BindPlan {
         }
         let unsafe_mode = "/sys/module/vfio/parameters/enable_unsafe_noiommu_mode";
         if function.group.is_none() && sysfs.text(unsafe_mode).as_deref() != Some("Y") {
-            self.missing.push(Missing::Group);
+            self.missing.push(Missing::Group { remedy: iommu_remedy(sysfs) });
         }
     }
 
@@ -301,6 +301,24 @@ fn is_udev(refusal: &Refusal) -> bool {
 }
 
 /// Mates that VFIO does not lend out as they are, and that are not bound together with the function.
+/// What switches an IOMMU on, by who made the processors.
+fn iommu_remedy(sysfs: &Sysfs) -> &'static str {
+    let text = sysfs.text("/proc/cpuinfo").unwrap_or_default();
+    let mut fields = text.lines().filter_map(|line| line.split_once(':'));
+    match fields.find(|(key, _)| key.trim() == "vendor_id").map(|(_, make)| make.trim()) {
+        Some("GenuineIntel") => {
+            "switch VT-d on in the firmware, and boot with intel_iommu=on where the kernel leaves it off"
+        }
+        Some("AuthenticAMD" | "HygonGenuine") => {
+            "switch AMD-Vi on in the firmware; the kernel uses it unless amd_iommu=off or iommu=off was given at boot"
+        }
+        _ => {
+            "switch the IOMMU (VT-d, AMD-Vi, SMMU) on in the firmware; on an Intel machine, boot with intel_iommu=on \
+             where the kernel leaves it off"
+        }
+    }
+}
+
 fn group_mates(function: &Function, all: &[Bdf]) -> Vec<Refusal> {
     let Some(group) = &function.group else { return Vec::new() };
     let blocking = group.mates.iter().filter(|mate| !mate.is_harmless() && !all.contains(&mate.bdf));

@@ -113,6 +113,13 @@ fn what_the_machine_lacks_is_named_with_the_remedy() {
     let missing = texts(&plan(&fake, &quick()).missing);
     assert!(missing[0].contains("modprobe vfio-pci"), "{missing:?}");
     assert!(missing[1].contains("intel_iommu=on"), "{missing:?}");
+    for (make, word, other) in
+        [("GenuineIntel", "intel_iommu=on", "AMD"), ("AuthenticAMD", "AMD-Vi", "intel")]
+    {
+        fake.write("/proc/cpuinfo", &format!("processor\t: 0\nvendor_id\t: {make}\n"));
+        let missing = texts(&plan(&fake, &quick()).missing);
+        assert!(missing[1].contains(word) && !missing[1].contains(other), "{missing:?}");
+    }
     fake.write("/sys/module/vfio/parameters/enable_unsafe_noiommu_mode", "Y\n");
     assert_eq!(plan(&fake, &quick()).missing.len(), 1, "no-IOMMU mode was asked for");
 }

@@ -56,11 +56,11 @@ impl Refusal {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Missing {
     /// The IOMMU is off or absent.
-    #[error(
-        "it has no IOMMU group: switch the IOMMU (VT-d, AMD-Vi, SMMU) on in the firmware, and boot with intel_iommu=on \
-         where the kernel leaves it off"
-    )]
-    Group,
+    #[error("it has no IOMMU group: {remedy}")]
+    Group {
+        /// What switches it on, on processors of this make.
+        remedy: &'static str,
+    },
     /// The driver is not loaded.
     #[error("driver {driver} is not loaded: run modprobe {driver}")]
     Driver {

@@ -180,6 +180,16 @@ impl<'a> Worker<'a> {
         self.outcome.reads + self.outcome.writes
     }
 
+    /// Counts what is in flight as failed: the controller will not complete it any more.
+    pub(super) fn abandon(&mut self, why: &str) {
+        for index in 0..self.flights.len() as u32 {
+            let flight = self.flights[index as usize];
+            if flight.open > 0 && !flight.failed {
+                self.fail(index, || why.to_owned());
+            }
+        }
+    }
+
     /// The queue, and what was counted.
     pub(super) fn finish(mut self) -> (HostQueue, Outcome) {
         let mut costs = self.costs();
@@ -349,19 +359,24 @@ impl<'a> Worker<'a> {
 
     #[cold]
     fn failed(&mut self, index: u32, completion: &Completion) {
-        let lba = self.lba(self.flights[index as usize].unit);
         let flight = &mut self.flights[index as usize];
         flight.lost |= completion.outcome == Ended::TimedOut;
         self.outcome.trouble.aborted += u64::from(is_aborted(completion));
-        if std::mem::replace(&mut flight.failed, true) {
-            return;
+        if !flight.failed {
+            self.fail(index, || ended(completion));
         }
+    }
+
+    fn fail(&mut self, index: u32, status: impl FnOnce() -> String) {
+        let lba = self.lba(self.flights[index as usize].unit);
+        let flight = &mut self.flights[index as usize];
+        flight.failed = true;
         let (op, nsid) = (if flight.write { "write" } else { "read" }, self.job.nsid);
         self.outcome.fail(|| Failure {
             op: op.to_owned(),
             nsid: nsid.get(),
             lba: Some(lba),
-            status: ended(completion),
+            status: status(),
         });
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use warpbell::{CidLayout, LayoutError};
 
 use super::{DEFAULT_RUNTIME, Job, JobError, LANES, Limits, MAX_DEPTH};
+use crate::cpu;
 use crate::options::{Access, Api, BenchOptions, Completion, Protocol, Sharing};
 use crate::size::ByteSize;
 use crate::trace::TRACE_LIMIT;
@@ -39,6 +40,19 @@ pub(super) fn threads(options: &BenchOptions) -> Result<Option<usize>, JobError>
         }
         _ => Ok(Some(queues)),
     }
+}
+
+/// Processors that this process may run on.
+pub(super) fn cpus(named: &[usize]) -> Result<(), JobError> {
+    // Where the system does not tell, it is asked for each when its thread starts.
+    let Ok(usable) = cpu::usable() else { return Ok(()) };
+    let Some(wrong) = named.iter().find(|cpu| !usable.contains(cpu)) else { return Ok(()) };
+    let list = usable.iter().map(usize::to_string).collect::<Vec<_>>();
+    let all = match (usable.first(), usable.last()) {
+        (Some(first), Some(last)) if last - first + 1 == usable.len() => format!("{first} to {last}"),
+        _ => list.join(", "),
+    };
+    Err(conflict("cpus", wrong, format!("this process may run on processors {all}")))
 }
 
 /// How many I/Os wait for each other: of lanes, where the loop of `bench` or the library's protocol has them, or of a thread
@@ -190,6 +204,10 @@ pub(super) fn runtime(options: &BenchOptions) -> Option<Duration> {
 pub(super) fn warps(options: &BenchOptions, limits: &Limits) -> Result<(u32, u32), JobError> {
     let queues = u32::from(options.queues);
     if options.api == Api::Host {
+        if options.sharing != Sharing::Exclusive {
+            let reason = "--api host has no warps: each of its queues belongs to one thread".to_owned();
+            return Err(conflict("sharing", options.sharing, reason));
+        }
         return match options.warps {
             None => Ok((0, 0)),
             Some(warps) => Err(conflict("warps", warps, "--api host runs no kernels".to_owned())),

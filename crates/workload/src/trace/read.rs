@@ -115,7 +115,8 @@ fn parts(document: Document) -> Result<Vec<(SsdTrace, Vec<Submission>)>, String>
             }
             Ok(about.ssds.into_iter().zip(submissions).collect())
         }
-        Document { schema, .. } => Err(format!("schema {}: {}", schema.unwrap_or_default(), expected())),
+        Document { schema: Some(schema), .. } => Err(format!("schema {schema}: {}", expected())),
+        Document { schema: None, .. } => Err(format!("it names no schema: {}", expected())),
     }
 }
 

@@ -101,7 +101,7 @@ pub fn run(args: &CheckArgs, machine: &Machine, stop: Arc<AtomicBool>) -> Result
         permission::before(name, &args.allow_write, Nsid(NSID))?;
     }
     let control = Control::with_stop(stop);
-    let gpu = args.target.open().map_err(|error| error.to_string());
+    let gpu = args.target().open().map_err(|error| error.to_string());
     let mut tests = vec![software(&control), gpu_memory(&gpu, &control)];
     match &args.device {
         None => tests.push(no_ssd(machine)),

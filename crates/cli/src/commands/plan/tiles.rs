@@ -26,7 +26,7 @@ pub fn trace(to: &TraceTo, settings: &Settings<'_>, global: &Global) -> Result<b
         },
         TraceTo::File(path, form) => {
             let written = File::create(path).and_then(|file| write(&schedule, *form, BufWriter::new(file)));
-            written.map_err(|error| Ending::failed(format!("--trace {}: {error}", path.display())))?;
+            written.map_err(|error| Ending::file(format!("--trace {}", path.display()), &error))?;
         }
     }
     Ok(*to == TraceTo::Stdout)

@@ -54,5 +54,5 @@ fn what_has_no_trace_is_refused() {
     }
     let nowhere = folder.path().join("none/t.json");
     let (code, line) = refused(&["bench", "soft:size=1m", "--trace", nowhere.to_str().unwrap()]);
-    assert_eq!((code, line.contains("none/t.json: No such file")), (1, true), "{line}");
+    assert_eq!((code, line.contains("none/t.json: No such file")), (2, true), "{line}");
 }

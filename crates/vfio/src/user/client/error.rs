@@ -180,6 +180,11 @@ impl UserError {
         }
     }
 
+    /// Whether the server did not answer the first message: it serves another client, or hangs.
+    pub fn is_unanswered(&self) -> bool {
+        matches!(self, UserError::Timeout { command: Command::Version, .. })
+    }
+
     /// Whether the connection has ended: nothing will work any more.
     pub fn is_gone(&self) -> bool {
         matches!(self, UserError::Broken { .. } | UserError::Gone { .. })

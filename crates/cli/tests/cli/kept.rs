@@ -1,0 +1,118 @@
+//! Results that are not lost: what was measured is printed, then the error.
+
+use std::fs::OpenOptions;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+use crate::common::{await_that, cpu_seconds, refusal, run, spawn};
+
+const BENCH: [&str; 4] = ["bench", "soft:size=1m", "--io-limit", "256k"];
+
+/// The only report of a command that failed afterwards, and its line.
+fn kept(arguments: &[&str], output: &Output) -> (Value, String) {
+    let (code, line) = refusal(arguments, output);
+    assert_eq!(code, 1, "{line}");
+    (serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {line}")), line)
+}
+
+/// Runs it with standard output on a full disk.
+fn into_full(arguments: &[&str]) -> Output {
+    let full = OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_warpbell"));
+    command.args(arguments).stdin(Stdio::null()).stdout(full).stderr(Stdio::piped());
+    command.output().expect("the command starts")
+}
+
+/// Runs it behind a shell's limits.
+fn limited(limits: &str, arguments: &[&str]) -> Output {
+    let script = format!("{limits} && exec \"$0\" \"$@\"");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &script, env!("CARGO_BIN_EXE_warpbell")]).args(arguments);
+    shell.stdin(Stdio::null()).output().expect("the shell starts")
+}
+
+#[test]
+fn a_server_that_ends_does_not_take_the_results_of_host_queues_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("s.sock");
+    let mut server = spawn(&["serve", "--size", "1m", "--socket", socket.to_str().unwrap()]);
+    let device = format!("vfio-user:{}", socket.display());
+    let arguments = ["bench", &device, "--api", "host", "--runtime", "60s", "-o", "json"];
+    let client = spawn(&arguments);
+    await_that(|| cpu_seconds(&client) > 0.3);
+    assert!(Command::new("kill").args(["-TERM", &server.id().to_string()]).status().unwrap().success());
+    let output = client.wait_with_output().unwrap();
+    server.wait().unwrap();
+    let (report, line) = kept(&arguments, &output);
+    assert!(report["ios"].as_u64().unwrap() > 0, "{report:#}");
+    assert!(line.contains("I/Os failed") && line.contains("the device is gone"), "{line}");
+}
+
+#[test]
+fn a_trace_that_cannot_be_written_costs_the_trace_alone() {
+    let arguments = [&BENCH[..], &["--trace", "/dev/full", "-o", "json"]].concat();
+    let (report, line) = kept(&arguments, &run(&arguments));
+    assert_eq!(report["ios"], 64, "{report:#}");
+    assert!(line.starts_with("--trace /dev/full: No space left on device"), "{line}");
+}
+
+#[test]
+fn constants_that_cannot_be_kept_are_shown() {
+    let arguments =
+        ["bench", "calibrate", "soft:size=4m", "--rounds", "3", "--out", "/dev/full", "-o", "json"];
+    let output = run(&arguments);
+    let text = String::from_utf8_lossy(&output.stderr);
+    let line = text.lines().last().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(line.starts_with("error: --out /dev/full: No space left on device"), "{text}");
+    let shown: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(shown["constants"]["queues.latency_us"]["value"].as_f64().is_some_and(|time| time > 0.0));
+}
+
+#[test]
+fn results_that_a_full_disk_does_not_take_go_to_stderr() {
+    let output = into_full(&[&BENCH[..], &["-o", "json"]].concat());
+    let text = String::from_utf8(output.stderr).unwrap();
+    let (report, line) = text.rsplit_once("error: ").unwrap();
+    let report: Value = serde_json::from_str(report).unwrap();
+    assert_eq!((output.status.code(), &report["ios"]), (Some(1), &64.into()));
+    assert!(line.starts_with("standard output: No space left on device"), "{line}");
+}
+
+#[test]
+fn a_full_disk_is_no_success_for_any_output() {
+    for arguments in [&["--version"][..], &["--help"], &["help", "bench"], &["list"], &["plan", "queues"]] {
+        let (code, line) = refusal(arguments, &into_full(arguments));
+        assert_eq!((code, line.starts_with("standard output: No space left")), (1, true), "{line}");
+    }
+}
+
+#[test]
+fn the_system_says_why_the_file_of_a_soft_ssd_takes_no_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("disk.img");
+    std::fs::File::create(&path).unwrap().set_len(8 << 20).unwrap();
+    let (device, permit) =
+        (format!("soft:file={}", path.display()), format!("--allow-write={}", path.display()));
+    // As on a full disk, but for the reason: the shell's limit is 1 or 2 MiB, and no signal comes with it.
+    let limits = "trap '' XFSZ && ulimit -f 2048";
+    for api in ["io", "host"] {
+        let arguments =
+            ["bench", &device, "--rw", "write", "--io-limit", "8m", &permit, "--api", api, "-o", "json"];
+        let (report, line) = kept(&arguments, &limited(limits, &arguments));
+        assert!(report["ios"].as_u64().unwrap() > 0, "{report:#}");
+        let why = format!("; {}: File too large (os error 27)", path.display());
+        assert!(line.contains("Write Fault") && line.ends_with(&why), "{line}");
+    }
+}
+
+#[test]
+fn too_few_file_descriptors_are_told_with_the_limit() {
+    let arguments = [&BENCH[..], &["--api", "io"]].concat();
+    let (code, line) = refusal(&arguments, &limited("ulimit -n 8", &arguments));
+    assert_eq!(code, 1, "{line}");
+    for word in ["Too many open files", "8 files", "ulimit -n"] {
+        assert!(line.contains(word), "{word}: {line}");
+    }
+}
