@@ -76,6 +76,9 @@ void set_modes(Worker& worker) {
     worker.random = launch.seed != 0;
     worker.weak = launch.store_buffer != 0;
     worker.explore = launch.flags & WB_SIMT_EXPLORE;
+    // A store that waits may be to a stack. To the race detector lanes that begin later come after those that
+    // have ended: it would miss races between the two.
+    worker.keeps_stacks = worker.weak || SIMT_TSAN;
     worker.slow = worker.random || worker.weak || launch.hooks.memory_event || launch.costs;
     worker.preempt_one_in = launch.preempt_one_in ? launch.preempt_one_in : 8;
     worker.rng = mix(launch.seed ^ mix(launch.first_block)) | 1;
@@ -133,6 +136,9 @@ void begin_turn(Worker& worker, Warp& warp) {
         warp.epoch = worker.epoch;
         warp.polled = 0;
         warp.counted = false;
+        // A warp's first turn is one of these.
+        if (!warp.stacks)
+            give_stacks(worker, warp);
     }
     running.lanes = warp.lanes;
     running.turn = warp.ready;
@@ -197,6 +203,8 @@ Warp* next_warp(Worker& worker) {
 
 void settle_exits(Worker& worker, Warp& warp) {
     Block& block = *warp.block;
+    if (!worker.keeps_stacks)
+        release_stacks(worker, warp);
     if (block.live == 0 && block.stores)
         drain_all(worker, block);
     remove_finished_warps(worker);

@@ -274,6 +274,31 @@ void more_blocks_than_residents() {
     CHECK(count == 7 * 70);
 }
 
+uint64_t resident_kilobytes() {
+    unsigned long size = 0, resident = 0;
+    if (std::FILE* file = std::fopen("/proc/self/statm", "r")) {
+        if (std::fscanf(file, "%lu %lu", &size, &resident) != 2)
+            resident = 0;
+        std::fclose(file);
+    }
+    return resident * 4;
+}
+
+// Stacks are given to lanes that run, and used again: none of these blocks meets another.
+void stacks_are_used_again() {
+    uint32_t count = 0;
+    const uint64_t before = resident_kilobytes();
+    uint64_t most = 0;
+    const auto body = [&] {
+        if (fetch_add(&count, 1, order::relaxed) % 4096 == 0)
+            most = std::max(most, resident_kilobytes());
+    };
+    CHECK(run(shape(4000, 64), body).state == WB_SIMT_DONE);
+    CHECK(count == 4000 * 64);
+    // A page for each stack of two warps, and 11 KB a block for what is known of its lanes.
+    CHECK(before != 0 && most - before < 60 << 10);
+}
+
 // --- hooks
 
 struct Observer {
@@ -393,6 +418,7 @@ int main() {
     wrong_thread();
     working_is_not_idle();
     more_blocks_than_residents();
+    stacks_are_used_again();
     hooks_are_called();
     same_seed_same_history(0);
     if (!SIMT_TSAN)
