@@ -104,12 +104,11 @@ bool copy_args(Worker& worker, const wb_simt_launch& launch) {
     return true;
 }
 
-void remove_finished_warps(Worker& worker) {
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < worker.warp_count; ++i)
-        if (worker.warps[i]->live)
-            worker.warps[kept++] = worker.warps[i];
-    worker.warp_count = kept;
+// The others keep their order.
+void remove_warp_before_cursor(Worker& worker) {
+    Warp** next = worker.warps + worker.cursor;
+    std::memmove(next - 1, next, (worker.warp_count - worker.cursor) * sizeof *next);
+    --worker.warp_count;
 }
 
 // Groups at __activemask go on once the turn is over: nobody can come to them any more in it.
@@ -207,7 +206,8 @@ void settle_exits(Worker& worker, Warp& warp) {
         release_stacks(worker, warp);
     if (block.live == 0 && block.stores)
         drain_all(worker, block);
-    remove_finished_warps(worker);
+    // It had the last turn.
+    remove_warp_before_cursor(worker);
     if (block.live == 0)
         start_next_block(worker, block);
     if (worker.warp_count == 0)

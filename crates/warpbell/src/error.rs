@@ -165,6 +165,7 @@ impl Error {
         match self {
             Error::DeviceName(_) | Error::Target(_) | Error::SoftConfig(_) => 2,
             Error::Layout(_) | Error::Argument { .. } => 2,
+            Error::Kernels(warpbell_kernels::Error::TooManyBlocks { .. }) => 2,
             Error::Refused { .. } | Error::Vfio(VfioError::Owned { .. }) => 3,
             Error::Missing { .. } | Error::User(UserError::Connect { .. }) => 4,
             Error::Vfio(VfioError::NotBound { .. }) => 4,
