@@ -75,8 +75,7 @@ static void launching(warpbell_queues* queues, warpbell_program* program) {
     shape.grid = 8449;
     shape.cooperative = 1;
     FAILS(warpbell_launch(program, "wait_for_stop", queues, &args, sizeof(args), &shape, &run),
-          WARPBELL_ERROR_INVALID,
-          "8449 blocks of 32 threads at the same time: at most 8448 on target cpu");
+          WARPBELL_ERROR_INVALID, "8449 blocks of 32 threads at the same time: at most 8448 on target cpu");
     THAT(run == NULL);
 }
 
