@@ -262,6 +262,6 @@ pub struct LaunchOptions {
     pub shared_bytes: u32,
     /// Threads of the CPU target; 0: as many as CPUs.
     pub cpu_threads: u32,
-    /// Not 0: all blocks at the same time, or none.
+    /// Not 0: all blocks at the same time, or none. Since version 5.
     pub cooperative: u32,
 }
