@@ -76,9 +76,9 @@ void set_modes(Worker& worker) {
     worker.random = launch.seed != 0;
     worker.weak = launch.store_buffer != 0;
     worker.explore = launch.flags & WB_SIMT_EXPLORE;
-    // A store that waits may be to a stack. To the race detector lanes that begin later come after those that
-    // have ended: it would miss races between the two.
-    worker.keeps_stacks = worker.weak || SIMT_TSAN;
+    // A store that waits may be to a stack, and observers tell memory by its address. To the race detector
+    // lanes that begin later come after those that have ended: it would miss races between the two.
+    worker.keeps_stacks = worker.weak || launch.hooks.memory_event || SIMT_TSAN;
     worker.slow = worker.random || worker.weak || launch.hooks.memory_event || launch.costs;
     worker.preempt_one_in = launch.preempt_one_in ? launch.preempt_one_in : 8;
     worker.rng = mix(launch.seed ^ mix(launch.first_block)) | 1;
