@@ -18,11 +18,10 @@ struct Block {
     uint3 index;   // blockIdx
     uint32_t live; // lanes that have not exited
     uint32_t at_barrier;
-    bool started; // its lanes have stacks
+    bool started; // `warps` are filled in
     uint32_t warp_count;
     Warp* warps;
     char* shared;
-    char* stacks;
     StoreBuffer* stores; // null unless in weak-memory mode
     Stop stop;
 #if SIMT_TSAN

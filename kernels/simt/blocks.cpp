@@ -49,7 +49,7 @@ SIMT_NO_TSAN void lane_main() {
 // neighbour.
 constexpr size_t stack_skew(uint32_t thread) { return (thread % 32 * 2 + thread / 32 * 7) * 64 % page; }
 
-void start_lane(Worker& worker, Block& block, Warp& warp, uint32_t thread) {
+void start_lane(Worker& worker, Warp& warp, uint32_t thread) {
     Lane& lane = warp.lanes[thread % warp_lanes];
     lane.warp = &warp;
     lane.worker = &worker;
@@ -57,11 +57,6 @@ void start_lane(Worker& worker, Block& block, Warp& warp, uint32_t thread) {
     lane.thread = {thread, 0, 0};
     lane.polls = 0;
     lane.time = 0;
-    char* stack = block.stacks + thread * worker.stack_stride;
-    if (worker.launch.flags & WB_SIMT_GUARD_PAGES)
-        stack += page;
-    prepare_context<lane_main>(lane.context, stack, worker.stack_bytes, stack_skew(thread));
-    tsan_release(&lane);
 }
 
 void start_warp(Worker& worker, Block& block, uint32_t index) {
@@ -74,21 +69,18 @@ void start_warp(Worker& worker, Block& block, uint32_t index) {
     warp.wake = ~0ull;
     const uint32_t first = index * warp_lanes, end = worker.launch.block_x;
     for (uint32_t thread = first; thread < first + warp_lanes && thread < end; ++thread) {
-        start_lane(worker, block, warp, thread);
+        start_lane(worker, warp, thread);
         warp.live |= 1u << (thread - first);
     }
     warp.ready = warp.live;
     worker.warps[worker.warp_count++] = &warp;
+    if (worker.keeps_stacks)
+        give_stacks(worker, warp);
 }
 
-// What the block's lanes did happened before whatever the owner and later blocks do.
-void forget_lanes(Worker& worker, Block& block) {
-    if (!block.started)
-        return;
-    for (uint32_t thread = 0; thread < worker.launch.block_x; ++thread) {
-        Lane& lane = block.warps[thread / warp_lanes].lanes[thread % warp_lanes];
-        release_context(lane.context, worker.owner);
-    }
+void release_block(Worker& worker, Block& block) {
+    for (uint32_t i = 0; block.started && i < block.warp_count; ++i)
+        release_stacks(worker, block.warps[i]);
     block.started = false;
 }
 
@@ -100,14 +92,35 @@ bool allocate_block(Worker& worker, Block& block) {
     block.shared = shared ? static_cast<char*>(std::aligned_alloc(128, shared)) : nullptr;
     if (launch.store_buffer)
         block.stores = create_store_buffer(launch.store_buffer * launch.block_x);
-    void* stacks = mmap(nullptr, worker.stack_stride * launch.block_x, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    block.stacks = stacks == MAP_FAILED ? nullptr : static_cast<char*>(stacks);
-    if (!block.warps || !block.stacks || (shared && !block.shared) || (launch.store_buffer && !block.stores))
+    return block.warps && (!shared || block.shared) && (!launch.store_buffer || block.stores);
+}
+
+// A warp's stacks.
+size_t set_bytes(const Worker& worker) {
+    const uint32_t lanes = worker.launch.block_x < warp_lanes ? worker.launch.block_x : warp_lanes;
+    return worker.stack_stride * lanes;
+}
+
+// Addresses for the stacks of all resident warps: memory comes as they are used.
+bool allocate_stacks(Worker& worker) {
+    const size_t sets = static_cast<size_t>(worker.block_count) * worker.warps_per_block;
+    const size_t each = set_bytes(worker), bytes = each * sets;
+    worker.unused_stacks = static_cast<char**>(std::calloc(sets + 1, sizeof(char*)));
+    if (!worker.unused_stacks || !sets)
+        return worker.unused_stacks;
+    void* stacks =
+        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (stacks == MAP_FAILED)
         return false;
-    for (uint32_t thread = 0; launch.flags & WB_SIMT_GUARD_PAGES && thread < launch.block_x; ++thread)
-        if (mprotect(block.stacks + thread * worker.stack_stride, page, PROT_NONE) != 0)
+    worker.stacks = static_cast<char*>(stacks);
+    for (size_t at = 0; worker.launch.flags & WB_SIMT_GUARD_PAGES && at < bytes; at += worker.stack_stride)
+        if (mprotect(worker.stacks + at, page, PROT_NONE) != 0)
             return false;
+    // The first is used first.
+    while (worker.unused < sets) {
+        worker.unused_stacks[worker.unused] = worker.stacks + (sets - 1 - worker.unused) * each;
+        ++worker.unused;
+    }
     return true;
 }
 
@@ -117,7 +130,7 @@ bool allocate_blocks(Worker& worker) {
     worker.warps = static_cast<Warp**>(
         std::calloc(static_cast<size_t>(worker.block_count) * worker.warps_per_block + 1, sizeof(Warp*)));
     worker.blocks = static_cast<Block*>(std::calloc(worker.block_count + 1, sizeof(Block)));
-    if (!worker.warps || !worker.blocks)
+    if (!worker.warps || !worker.blocks || !allocate_stacks(worker))
         return false;
     for (uint32_t i = 0; i < worker.block_count; ++i)
         if (!allocate_block(worker, worker.blocks[i]))
@@ -128,19 +141,41 @@ bool allocate_blocks(Worker& worker) {
 void free_blocks(Worker& worker) {
     for (uint32_t i = 0; worker.blocks && i < worker.block_count; ++i) {
         Block& block = worker.blocks[i];
-        forget_lanes(worker, block);
+        release_block(worker, block);
         std::free(block.warps);
         std::free(block.shared);
         destroy_store_buffer(block.stores);
-        if (block.stacks)
-            munmap(block.stacks, worker.stack_stride * worker.launch.block_x);
     }
+    if (worker.stacks)
+        munmap(worker.stacks, set_bytes(worker) * worker.block_count * worker.warps_per_block);
+    std::free(worker.unused_stacks);
     std::free(worker.blocks);
     std::free(worker.warps);
 }
 
+void give_stacks(Worker& worker, Warp& warp) {
+    warp.stacks = worker.unused_stacks[--worker.unused];
+    const size_t guard = worker.launch.flags & WB_SIMT_GUARD_PAGES ? page : 0;
+    for (uint32_t live = warp.live; live; live &= live - 1) {
+        Lane& lane = warp.lanes[__builtin_ctz(live)];
+        char* stack = warp.stacks + lane.index * worker.stack_stride + guard;
+        prepare_context<lane_main>(lane.context, stack, worker.stack_bytes, stack_skew(lane.thread.x));
+        tsan_release(&lane);
+    }
+}
+
+void release_stacks(Worker& worker, Warp& warp) {
+    if (!warp.stacks)
+        return;
+    for (Lane& lane : warp.lanes)
+        if (lane.worker)
+            release_context(lane.context, worker.owner);
+    worker.unused_stacks[worker.unused++] = warp.stacks;
+    warp.stacks = nullptr;
+}
+
 bool start_next_block(Worker& worker, Block& block) {
-    forget_lanes(worker, block);
+    release_block(worker, block);
     if (worker.next_block >= worker.launch.grid_x)
         return false;
     block.index = {static_cast<unsigned>(worker.next_block), 0, 0};

@@ -76,6 +76,9 @@ void set_modes(Worker& worker) {
     worker.random = launch.seed != 0;
     worker.weak = launch.store_buffer != 0;
     worker.explore = launch.flags & WB_SIMT_EXPLORE;
+    // A store that waits may be to a stack, and observers tell memory by its address. To the race detector
+    // lanes that begin later come after those that have ended: it would miss races between the two.
+    worker.keeps_stacks = worker.weak || launch.hooks.memory_event || SIMT_TSAN;
     worker.slow = worker.random || worker.weak || launch.hooks.memory_event || launch.costs;
     worker.preempt_one_in = launch.preempt_one_in ? launch.preempt_one_in : 8;
     worker.rng = mix(launch.seed ^ mix(launch.first_block)) | 1;
@@ -101,12 +104,11 @@ bool copy_args(Worker& worker, const wb_simt_launch& launch) {
     return true;
 }
 
-void remove_finished_warps(Worker& worker) {
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < worker.warp_count; ++i)
-        if (worker.warps[i]->live)
-            worker.warps[kept++] = worker.warps[i];
-    worker.warp_count = kept;
+// The others keep their order.
+void remove_warp_before_cursor(Worker& worker) {
+    Warp** next = worker.warps + worker.cursor;
+    std::memmove(next - 1, next, (worker.warp_count - worker.cursor) * sizeof *next);
+    --worker.warp_count;
 }
 
 // Groups at __activemask go on once the turn is over: nobody can come to them any more in it.
@@ -133,6 +135,9 @@ void begin_turn(Worker& worker, Warp& warp) {
         warp.epoch = worker.epoch;
         warp.polled = 0;
         warp.counted = false;
+        // A warp's first turn is one of these.
+        if (!warp.stacks)
+            give_stacks(worker, warp);
     }
     running.lanes = warp.lanes;
     running.turn = warp.ready;
@@ -197,9 +202,12 @@ Warp* next_warp(Worker& worker) {
 
 void settle_exits(Worker& worker, Warp& warp) {
     Block& block = *warp.block;
+    if (!worker.keeps_stacks)
+        release_stacks(worker, warp);
     if (block.live == 0 && block.stores)
         drain_all(worker, block);
-    remove_finished_warps(worker);
+    // It had the last turn.
+    remove_warp_before_cursor(worker);
     if (block.live == 0)
         start_next_block(worker, block);
     if (worker.warp_count == 0)

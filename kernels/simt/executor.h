@@ -10,6 +10,10 @@ namespace [[gnu::visibility("hidden")]] simt {
 bool allocate_blocks(Worker& worker);
 void free_blocks(Worker& worker);
 bool start_next_block(Worker& worker, Block& block);
+// Stacks for the lanes of a warp, before its first turn. Others use them again once they were released: what
+// the lanes did happened before whatever the owner and those others do.
+void give_stacks(Worker& worker, Warp& warp);
+void release_stacks(Worker& worker, Warp& warp);
 
 // hooks.cpp: runs lanes, and their calls on the owner's stack, until the turn is over.
 void run_lane(Worker& worker, Lane& lane);

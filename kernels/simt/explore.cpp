@@ -34,7 +34,7 @@ char* stack_pointer(const Lane& lane) {
 }
 
 char* stack_top(const wb_simt* worker, uint32_t block) {
-    return worker->worker.blocks[block].stacks + worker->worker.stack_stride;
+    return worker->worker.blocks[block].warps->stacks + worker->worker.stack_stride;
 }
 
 wb_simt_waiting waiting_of(const PendingStore& store) {

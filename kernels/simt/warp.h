@@ -64,6 +64,7 @@ struct Warp {
     uint32_t asleep;        // wait for virtual time (charge.h),
     uint64_t wake;          // the earliest of them until then; ~0: nobody sleeps
     uint64_t posted;        // when what the warp stored to the host is there
+    char* stacks;           // of its lanes; null: they have not run yet, or have exited
     Block* block;
     Worker* worker;
     alignas(64) Rendezvous rendezvous[warp_lanes]; // the first is nearly always the only one

@@ -37,11 +37,12 @@ struct Charges;
 struct Worker {
     Context owner; // the stack of the thread that steps
     uint32_t spin_left;
-    bool slow;     // any of the following three, an observer, or costs: hooks leave their fast path
-    bool random;   // there is a seed
-    bool weak;     // there is a store buffer
-    bool explore;  // stepped by hand (explore.h)
-    bool progress; // in this turn something happened that others may wait for
+    bool slow;         // any of the following three, an observer, or costs: hooks leave their fast path
+    bool random;       // there is a seed
+    bool weak;         // there is a store buffer
+    bool explore;      // stepped by hand (explore.h)
+    bool keeps_stacks; // warps have stacks as long as their block lives, not only while they run
+    bool progress;     // in this turn something happened that others may wait for
     uint32_t preempt_one_in, drain_one_in;
     uint64_t rng;
     wb_simt_counters count;
@@ -61,6 +62,9 @@ struct Worker {
     uint32_t block_count, warps_per_block;
     uint64_t next_block;
     size_t stack_bytes, stack_stride;
+    char* stacks;         // of as many warps as are resident
+    char** unused_stacks; // a warp's each; taken from the end
+    size_t unused;
     uint64_t epoch;       // ends when something happens that others may wait for
     uint32_t quiet_warps; // whose lanes have only polled, or were blocked, in this epoch
     char error[8192];

@@ -120,6 +120,20 @@ pub enum Error {
         /// The executor's words.
         reason: String,
     },
+    /// Blocks that are to run at the same time, more than there is room for.
+    #[error(
+        "kernel {kernel}: {blocks} blocks of {block} threads at the same time: at most {most} on target cpu"
+    )]
+    TooManyBlocks {
+        /// The kernel.
+        kernel: String,
+        /// Blocks of the grid.
+        blocks: u32,
+        /// Threads of a block.
+        block: u32,
+        /// Blocks that there is room for.
+        most: u32,
+    },
     /// Some lanes can never run again.
     #[error("kernel {kernel}: deadlock\n{lanes}")]
     Deadlock {

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use warpbell_kernels::cpu::{
-    Access, AccessCosts, Counters, Hooks, Idle, Launch, Module, State, Threads, run_stepped, run_threads,
-    spawn_threads,
+    Access, AccessCosts, Counters, Hooks, Idle, Launch, Module, State, Threads, resident_limit, run_stepped,
+    run_threads, spawn_threads,
 };
 use warpbell_kernels::toolchain::Variant;
 use warpbell_kernels::{Error, abi};
@@ -34,6 +34,16 @@ WARPBELL_KERNEL(order, toy_args) {
         const port::u32 place = port::load_relaxed_sys(words);
         if (port::cas_relaxed_sys(words, place, place + 1) == place) { words[1 + place] = port::lane(); return; }
     }
+}
+// Nothing at all.
+WARPBELL_KERNEL(nothing, toy_args) { (void)args; }
+// Every thread counts.
+WARPBELL_KERNEL(count, toy_args) { port::add_relaxed_gpu(reinterpret_cast<port::u32*>(args.words), 1u); }
+// Blocks wait for each other.
+WARPBELL_KERNEL(gather, toy_args) {
+    auto* words = reinterpret_cast<port::u32*>(args.words);
+    if (port::thread_index() == 0) { port::add_relaxed_gpu(words, 1u); }
+    while (port::load_relaxed_sys(words) < port::grid_blocks()) { port::pause(); }
 }
 // Half of the warp waits for lanes that wait for something else.
 WARPBELL_KERNEL(stuck, toy_args) {
@@ -119,6 +129,62 @@ fn threads_share_the_blocks() {
     assert_eq!(report.threads.len(), 2);
     assert_eq!(report.threads.iter().map(|thread| thread.counters.rmw).sum::<u64>(), report.counters.rmw);
     assert!(report.cpu_time() > std::time::Duration::ZERO);
+}
+
+#[test]
+fn blocks_that_need_not_meet_take_turns_and_little_memory() {
+    let words = Words::new(2);
+    let launch = words.launch(&toys(), "nothing").grid(30_000);
+    // A first run loads what any run takes.
+    to_the_end(&launch.clone().grid(1)).unwrap();
+    let before = resident_bytes();
+    let mut worker = launch.worker().unwrap();
+    let mut most = 0;
+    while !worker.finished().unwrap() {
+        worker.step(4096);
+        most = most.max(resident_bytes());
+    }
+    assert_eq!(words.get(0), 0);
+    let grown = most.saturating_sub(before);
+    assert!(grown < 64 << 20, "30,000 empty blocks take {} MiB", grown >> 20);
+    // All of them, by many lanes each, on two threads.
+    let words = Words::new(2);
+    let threads = Threads { workers: 2, ..Threads::default() };
+    run_threads(&words.launch(&toys(), "count").grid(3_000).block(128), &threads).unwrap();
+    assert_eq!(words.get(0), 3_000 * 128);
+}
+
+/// Bytes of memory that this process has now.
+fn resident_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/statm").unwrap();
+    status.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * rustix::param::page_size() as u64
+}
+
+#[test]
+fn blocks_that_are_to_meet_have_a_limit_which_is_named_before_they_start() {
+    let words = Words::new(2);
+    let met = words.launch(&toys(), "gather").cooperative(true);
+    run_threads(&met.clone().grid(200).block(64), &Threads { workers: 3, ..Threads::default() }).unwrap();
+    assert_eq!(words.get(0), 200);
+    let most = resident_limit(32);
+    assert_eq!((most, resident_limit(1), resident_limit(33), resident_limit(1024)), (8448, 8448, 4224, 264));
+    let refused = |launch: &Launch, workers| {
+        let threads = Threads { workers, ..Threads::default() };
+        let error = spawn_threads(launch, &threads).map(drop).unwrap_err();
+        assert!(matches!(error, Error::TooManyBlocks { .. }), "{error}");
+        error.to_string()
+    };
+    let said = "kernel gather: 8449 blocks of 32 threads at the same time: at most 8448 on target cpu";
+    assert_eq!(refused(&met.clone().grid(most + 1), 2), said);
+    assert_eq!(met.clone().grid(most + 1).worker().map(drop).unwrap_err().to_string(), said);
+    assert!(refused(&met.clone().grid(9).resident_blocks(4), 2).ends_with("at most 8 on target cpu"));
+    // Blocks that have been given less room do without those that wait.
+    let words = Words::new(2);
+    let mut alone = words.launch(&toys(), "gather").grid(9).resident_blocks(8).worker().unwrap();
+    for _ in 0..3 {
+        assert_eq!(*alone.step(1 << 16), State::Idle);
+    }
+    assert_eq!(words.get(0), 8);
 }
 
 #[test]

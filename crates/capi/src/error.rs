@@ -104,6 +104,7 @@ fn kernels(error: &KernelError) -> Failure {
         KernelError::Compile(CompileError::Name { .. }) => Code::Invalid,
         KernelError::NoKernel { .. } | KernelError::Image { .. } => Code::Invalid,
         KernelError::ArgumentSize { .. } | KernelError::Refused { .. } => Code::Invalid,
+        KernelError::TooManyBlocks { .. } => Code::Invalid,
         _ => Code::Failed,
     };
     Failure::new(code, with_sources(error))

@@ -45,6 +45,7 @@ pub(crate) struct Shape {
     pub(crate) block: u32,
     pub(crate) shared_bytes: u32,
     pub(crate) cpu_threads: u32,
+    pub(crate) cooperative: bool,
 }
 
 impl Shape {
@@ -80,6 +81,7 @@ impl Run {
         let user = queues.enter_run()?;
         let launch = prepare(&program, &queues.attachment)?.mailbox(&queues.mailbox)?;
         let launch = launch.grid(grid).block(block).shared_bytes(shape.shared_bytes);
+        let launch = launch.cooperative(shape.cooperative);
         let workers = match shape.cpu_threads {
             0 => thread::available_parallelism().map_or(1, NonZero::get),
             threads => threads as usize,

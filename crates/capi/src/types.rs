@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_void};
 
 /// `WARPBELL_API_VERSION`: it grows with every function, and with every field at the end of a struct.
-pub const API_VERSION: u32 = 4;
+pub const API_VERSION: u32 = 5;
 
 /// The oldest header whose programs run with this library. Version 3 was one number for the C API and for what
 /// kernels share.
@@ -262,4 +262,6 @@ pub struct LaunchOptions {
     pub shared_bytes: u32,
     /// Threads of the CPU target; 0: as many as CPUs.
     pub cpu_threads: u32,
+    /// Not 0: all blocks at the same time, or none. Since version 5.
+    pub cooperative: u32,
 }

@@ -176,6 +176,7 @@ impl Error {
             Error::Soft(SoftError::NotAFile { .. } | SoftError::Empty { .. }) => 2,
             Error::Soft(SoftError::Open { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => 2,
             Error::Soft(SoftError::Locked { .. }) => 3,
+            Error::Kernels(warpbell_kernels::Error::TooManyBlocks { .. }) => 2,
             Error::Refused { .. } | Error::Vfio(VfioError::Owned { .. }) => 3,
             Error::Missing { .. } | Error::User(UserError::Connect { .. }) => 4,
             Error::Vfio(VfioError::NotBound { .. }) => 4,

@@ -214,8 +214,9 @@ impl Launch {
         Launch { shared_bytes, ..self }
     }
 
-    /// All blocks run at the same time, or the launch is refused: for blocks that wait for each other. On the CPU target
-    /// they always do.
+    /// All blocks run at the same time, or the launch is refused: for blocks that wait for each other. Without it, blocks
+    /// for which there is no room begin when others have ended; the CPU target has room for
+    /// [`resident_limit`](cpu::resident_limit).
     pub fn cooperative(self, cooperative: bool) -> Launch {
         Launch { cooperative, ..self }
     }
@@ -267,7 +268,7 @@ impl Launch {
         match &self.work {
             Work::Cpu(launch) => {
                 let launch = launch.clone().grid(self.grid).block(self.block).keep(self.keep.clone());
-                Some(launch.shared_bytes(self.shared_bytes))
+                Some(launch.shared_bytes(self.shared_bytes).cooperative(self.cooperative))
             }
             Work::Cuda { .. } => None,
         }

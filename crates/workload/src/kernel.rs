@@ -110,6 +110,7 @@ impl<'a> KernelRunner<'a> {
             name,
             args: self.args(work, &memory),
             warps: job.warps,
+            meets: false,
             mailbox: &memory.mailbox,
             limit: self.limit(work),
             uses: self.uses(&memory),

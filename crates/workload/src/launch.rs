@@ -36,6 +36,8 @@ pub(crate) struct Kernel<'a, T> {
     pub(crate) name: &'static str,
     pub(crate) args: T,
     pub(crate) warps: u32,
+    /// Whether its warps wait for each other, beside what queues have them wait for.
+    pub(crate) meets: bool,
     pub(crate) mailbox: &'a SharedMemory,
     /// How long it may run, where that is known.
     pub(crate) limit: Option<Duration>,
@@ -88,7 +90,9 @@ impl<'a> Launcher<'a> {
         let uses = kernel.uses.clone().with(kernel.mailbox);
         let launch = attachment.launch(kernel.name, &kernel.args, uses)?;
         let launch = launch.grid(kernel.warps / block.warps).block(block.warps * LANES);
-        let launch = launch.shared_bytes(block.memory);
+        // A figure is of all its warps at once. What a GPU has room for it says itself, to whoever asks it.
+        let together = kernel.meets || attachment.target().gpu().is_none();
+        let launch = launch.shared_bytes(block.memory).cooperative(together);
         let launch = launch.mailbox(kernel.mailbox)?;
         let launch = kernel.limit.map_or(launch.clone(), |limit| launch.limit(limit));
         if let Some((ssd, soft)) = self.stepped

@@ -25,6 +25,7 @@ pub struct Launch {
     pub(super) grid: u32,
     pub(super) block: u32,
     pub(super) resident_blocks: u32,
+    pub(super) cooperative: bool,
     pub(super) stack_bytes: u32,
     pub(super) shared_bytes: u32,
     pub(super) seed: u64,
@@ -73,6 +74,7 @@ impl Launch {
             grid: 1,
             block: 32,
             resident_blocks: 0,
+            cooperative: false,
             stack_bytes: 0,
             shared_bytes: 0,
             seed: 0,
@@ -101,9 +103,15 @@ impl Launch {
         Launch { block, ..self }
     }
 
-    /// Blocks that a worker runs at a time; 0, the default: all.
+    /// Blocks that a worker runs at a time; 0, the default: what [`resident_limit`](super::resident_limit) has room for,
+    /// over all workers.
     pub fn resident_blocks(self, resident_blocks: u32) -> Launch {
         Launch { resident_blocks, ..self }
+    }
+
+    /// All blocks are there at the same time, or the launch is refused: for blocks that wait for each other.
+    pub fn cooperative(self, cooperative: bool) -> Launch {
+        Launch { cooperative, ..self }
     }
 
     /// Stack of each lane; 0, the default: what fits the build.

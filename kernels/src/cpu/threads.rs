@@ -87,6 +87,7 @@ pub fn run_threads(launch: &Launch, threads: &Threads) -> Result<Report, Error> 
 pub fn spawn_threads(launch: &Launch, options: &Threads) -> Result<Running, Error> {
     let cancelled = Arc::new(AtomicBool::new(false));
     let workers = options.workers.clamp(1, launch.grid.max(1) as usize);
+    launch.residents(workers as u32)?;
     let mut running =
         Running { threads: Vec::new(), cancelled: Arc::clone(&cancelled), start: Instant::now() };
     for worker in 0..workers {

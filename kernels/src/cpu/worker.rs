@@ -44,7 +44,10 @@ impl Worker {
     /// A worker for blocks `first`, `first + stride`, ... of the launch.
     pub fn new(launch: &Launch, first: u32, stride: u32) -> Result<Worker, Error> {
         let context = Box::new(Context::new(launch.hooks.clone()));
-        let raw = raw_launch(launch, first, stride, &context);
+        let raw = RawLaunch {
+            resident_blocks: launch.residents(stride)?,
+            ..raw_launch(launch, first, stride, &context)
+        };
         let table = launch.module.table();
         // SAFETY: a complete launch of this interface version; `args` has the size that the kernel takes, and is
         // copied; the context stays in its box until the worker is destroyed.
@@ -138,7 +141,7 @@ fn raw_launch(launch: &Launch, first_block: u32, block_stride: u32, context: &Co
         block_x: launch.block,
         first_block,
         block_stride,
-        resident_blocks: launch.resident_blocks,
+        resident_blocks: 0,
         stack_bytes: launch.stack_bytes,
         shared_bytes: launch.shared_bytes,
         seed: launch.seed,

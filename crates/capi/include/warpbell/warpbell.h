@@ -41,7 +41,7 @@
 #endif
 
 /* Of this header: it grows with every function, and with every field at the end of a struct. */
-#define WARPBELL_API_VERSION 4u
+#define WARPBELL_API_VERSION 5u
 
 /* A struct of options or results with version and size, and zero in all else. */
 #ifdef __cplusplus
@@ -384,6 +384,8 @@ typedef struct warpbell_launch_options {
     uint32_t block;        /* threads of a block, 1 to 256; 0: 32 */
     uint32_t shared_bytes; /* dynamic shared memory of a block */
     uint32_t cpu_threads;  /* target "cpu": threads that run blocks, at most 1024; 0: as many as CPUs */
+    uint32_t cooperative;  /* not 0: all blocks are there at the same time, as blocks must that wait for each
+                              other; a grid for which there is no room is refused */
 } warpbell_launch_options;
 #define WARPBELL_LAUNCH_OPTIONS_INIT WARPBELL_INIT(warpbell_launch_options)
 

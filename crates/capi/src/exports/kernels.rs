@@ -109,8 +109,8 @@ pub unsafe extern "C" fn warpbell_launch(
         let args = unsafe { bytes("args", args.cast(), args_bytes) }?;
         // SAFETY: as above.
         let chosen = unsafe { options("warpbell_launch_options", chosen) }?;
-        let LaunchOptions { grid, block, shared_bytes, cpu_threads, .. } = chosen;
-        let shape = Shape { grid, block, shared_bytes, cpu_threads };
+        let LaunchOptions { grid, block, shared_bytes, cpu_threads, cooperative, .. } = chosen;
+        let shape = Shape { grid, block, shared_bytes, cpu_threads, cooperative: cooperative != 0 };
         Run::launch((number(program), kernel, number(queues)), &shape, |program, queues| {
             // SAFETY: the contract of this function: what the kernel touches lives until the run has ended.
             unsafe { program.launch(queues, kernel, args) }

@@ -71,6 +71,11 @@ static void launching(warpbell_queues* queues, warpbell_program* program) {
     shape.block = 5000;
     FAILS(warpbell_launch(program, "wait_for_stop", queues, &args, sizeof(args), &shape, &run),
           WARPBELL_ERROR_INVALID, "block 5000");
+    shape.block = 0;
+    shape.grid = 8449;
+    shape.cooperative = 1;
+    FAILS(warpbell_launch(program, "wait_for_stop", queues, &args, sizeof(args), &shape, &run),
+          WARPBELL_ERROR_INVALID, "8449 blocks of 32 threads at the same time: at most 8448 on target cpu");
     THAT(run == NULL);
 }
 

@@ -151,7 +151,7 @@ fn own_structs() -> Vec<Row> {
             buffer
         ),
         rows!("warpbell_compile_options", CompileOptions, definitions, cache),
-        rows!("warpbell_launch_options", LaunchOptions, grid, block, shared_bytes, cpu_threads),
+        rows!("warpbell_launch_options", LaunchOptions, grid, block, shared_bytes, cpu_threads, cooperative),
     ]
     .concat()
 }

@@ -188,6 +188,22 @@ fn what_does_not_fit_the_program_is_refused_by_name() {
     assert_eq!(error.exit_code(), 1);
 }
 
+#[test]
+fn blocks_that_are_to_meet_are_all_there_or_refused() {
+    let cache = tempfile::tempdir().unwrap();
+    let (program, queues) = (compile(cache.path()), attach());
+    let out = queues.buffer(32 * 8).unwrap();
+    let args = CountArgs { out: out.as_ref(), first: 100 };
+    // SAFETY: the kernel writes to `out` alone, which is the attachment's.
+    let launch = unsafe { program.launch(&queues, "count", &args) }.unwrap().grid(264).block(1024);
+    launch.clone().cooperative(true).start().unwrap().join().unwrap();
+    launch.clone().grid(265).start().unwrap().join().unwrap();
+    let error = launch.clone().grid(265).cooperative(true).start().unwrap_err();
+    let said = "kernel count: 265 blocks of 1024 threads at the same time: at most 264 on target cpu";
+    assert_eq!((error.to_string().as_str(), error.exit_code()), (said, 2));
+    assert!(launch.grid(265).cooperative(true).worker().is_err(), "stepped by hand, too");
+}
+
 /// Arguments of kernel `digest` over the whole of a small SSD.
 fn digest_args(
     queues: &Attachment,

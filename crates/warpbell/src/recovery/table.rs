@@ -385,10 +385,12 @@ impl QueueTable {
         let mut freed = Vec::new();
         fence(Ordering::SeqCst);
         for at in self.parts.queues.slots_of(index) {
-            let (slot, hazards) = (&mut slots[at], self.parts.queues.pages().hazards(at));
+            let slot = &mut slots[at];
             if slot.holds != Holds::Old {
                 continue;
             }
+            // Only now: these are as many words as the queue has lanes, and mostly nothing is old.
+            let hazards = self.parts.queues.pages().hazards(at);
             let left = hazards.taken == 0 || off(Mutation::IdFreeWhileHeld);
             if left && slot.is_forgotten() && slot.pair.take().is_some() {
                 freed.push(slot.qid);

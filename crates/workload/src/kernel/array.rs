@@ -218,6 +218,7 @@ impl KernelRunner<'_> {
             name,
             args,
             warps,
+            meets: false,
             mailbox: &memory.mailbox,
             limit: self.limit(work),
             uses: match stored {

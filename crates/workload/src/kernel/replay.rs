@@ -60,6 +60,7 @@ impl KernelRunner<'_> {
             name,
             args,
             warps: job.warps,
+            meets: false,
             mailbox: &memory.mailbox,
             limit: match replay.timing {
                 ReplayTiming::Asap => None,
