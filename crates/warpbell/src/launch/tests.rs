@@ -195,13 +195,13 @@ fn blocks_that_are_to_meet_are_all_there_or_refused() {
     let out = queues.buffer(32 * 8).unwrap();
     let args = CountArgs { out: out.as_ref(), first: 100 };
     // SAFETY: the kernel writes to `out` alone, which is the attachment's.
-    let launch = unsafe { program.launch(&queues, "count", &args) }.unwrap().grid(264).block(1024);
+    let launch = unsafe { program.launch(&queues, "count", &args) }.unwrap().grid(1056).block(256);
     launch.clone().cooperative(true).start().unwrap().join().unwrap();
-    launch.clone().grid(265).start().unwrap().join().unwrap();
-    let error = launch.clone().grid(265).cooperative(true).start().unwrap_err();
-    let said = "kernel count: 265 blocks of 1024 threads at the same time: at most 264 on target cpu";
+    launch.clone().grid(1057).start().unwrap().join().unwrap();
+    let error = launch.clone().grid(1057).cooperative(true).start().unwrap_err();
+    let said = "kernel count: 1057 blocks of 256 threads at the same time: at most 1056 on target cpu";
     assert_eq!((error.to_string().as_str(), error.exit_code()), (said, 2));
-    assert!(launch.grid(265).cooperative(true).worker().is_err(), "stepped by hand, too");
+    assert!(launch.grid(1057).cooperative(true).worker().is_err(), "stepped by hand, too");
 }
 
 /// Arguments of kernel `digest` over the whole of a small SSD.
