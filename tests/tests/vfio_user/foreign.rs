@@ -184,8 +184,8 @@ fn eight_host_queues_and_eight_of_kernels_fit_into_sixteen_regions() {
         threads: Some(1),
         ..BenchOptions::default()
     };
-    let job = resolve(&*ssd, &options).expect("a job");
-    let run = bench(&*ssd, Target::Cpu, &job, &Control::new()).expect("runs");
+    let job = resolve(&ssd, &options).expect("a job");
+    let run = bench(&ssd, Target::Cpu, &job, &Control::new()).expect("runs");
     assert_eq!((run.errors, run.verify.expect("verified").mismatches), (0, 0));
     used(&mut queues, block);
     drop(queues);
