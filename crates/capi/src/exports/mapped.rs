@@ -70,9 +70,9 @@ fn is_there(address: usize) -> bool {
     let mut byte = 0u8;
     let local = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
     let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: 1 };
+    let own = std::process::id() as libc::pid_t;
     // SAFETY: writes the one byte of `local`; a wrong address in `remote` is an error of the call.
-    let read =
-        unsafe { libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0) };
+    let read = unsafe { libc::process_vm_readv(own, &raw const local, 1, &raw const remote, 1, 0) };
     read == 1 || std::io::Error::last_os_error().raw_os_error() != Some(libc::EFAULT)
 }
 

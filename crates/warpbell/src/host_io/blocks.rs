@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn blocks_that_the_host_writes_come_back() {
         let ssd = open("soft:size=4m", Vec::new());
-        let data: Vec<u8> = (0..3usize << 20).map(|i| (i * 131 >> 3) as u8).collect();
+        let data: Vec<u8> = (0..3usize << 20).map(|i| ((i * 131) >> 3) as u8).collect();
         ssd.write(None, Lba(7), &data).unwrap();
         ssd.flush(None).unwrap();
         let mut back = vec![0; data.len()];
