@@ -90,7 +90,7 @@ impl<'a> Launcher<'a> {
         let uses = kernel.uses.clone().with(kernel.mailbox);
         let launch = attachment.launch(kernel.name, &kernel.args, uses)?;
         let launch = launch.grid(kernel.warps / block.warps).block(block.warps * LANES);
-        // A figure is of all its warps at once. What a GPU has room for it says itself, to whoever asks it.
+        // A figure is of all its warps at once; a GPU may run those that do not wait for each other in waves.
         let together = kernel.meets || attachment.target().gpu().is_none();
         let launch = launch.shared_bytes(block.memory).cooperative(together);
         let launch = launch.mailbox(kernel.mailbox)?;
