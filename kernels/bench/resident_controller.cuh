@@ -27,10 +27,11 @@ class controller_warp {
         }
     }
 
+    // Ends once no client can ring any more; asked to stop, at the latest when a client's command times out.
     WARPBELL_D void run() {
-        u32 idle = 0;
+        u32 idle = 0, turns = 0;
         bool last = false; // no client can ring any more
-        for (;;) {
+        while ((++turns & 1023u) != 0 || !must_stop()) {
             look_at_doorbells();
             const u64 now = clock();
             u32 ready = warp_.ballot(own_.has_work(args_.delay_ns != 0, now));
@@ -117,6 +118,17 @@ class controller_warp {
     };
 
     WARPBELL_D u64 clock() const { return args_.delay_ns ? warp_.broadcast(port::clock_ns()) : 0; }
+
+    // Clients that see the stop flag wait for their commands: they are answered until then.
+    WARPBELL_D bool must_stop() {
+        bool stop = false;
+        if (warp_.is_leader() && stop_asked(args_.mailbox)) {
+            const u64 now = port::clock_ns();
+            asked_ns_ = asked_ns_ == 0 ? now : asked_ns_;
+            stop = now - asked_ns_ > args_.timeout_ns + grace_ns;
+        }
+        return warp_.ballot(stop) != 0;
+    }
 
     WARPBELL_D bool all_clients_ended() const {
         const u32* ended = reinterpret_cast<const u32*>(args_.ended);
@@ -340,6 +352,7 @@ class controller_warp {
         q.room -= port::population(all);
     }
 
+    static constexpr u64 grace_ns = 1000u * 1000 * 1000; // beyond the timeout of a command
     static constexpr u32 owner = 1u << 31; // of warpbell_resident_flight.status: it has its identifier
 
     const warpbell_resident_args& args_;
@@ -347,7 +360,8 @@ class controller_warp {
     const this_warp_t warp_ = {};
     watched own_;
     const u32 first_, stride_;
-    u32 valid_ = 0; // lanes whose fetched entry is a command
+    u64 asked_ns_ = 0; // when the leader saw the stop flag; 0: not yet
+    u32 valid_ = 0;    // lanes whose fetched entry is a command
 };
 
 } // namespace kernels

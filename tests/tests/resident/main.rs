@@ -7,3 +7,4 @@ mod gauge;
 mod rules;
 mod runs;
 mod schedules;
+mod stop;

@@ -212,7 +212,7 @@ impl ResidentMemory {
     }
 
     /// Where the host asks the clients to end.
-    pub(crate) fn mailbox(&self) -> &SharedMemory {
+    pub fn mailbox(&self) -> &SharedMemory {
         &self.mailbox
     }
 

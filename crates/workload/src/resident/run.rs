@@ -1,5 +1,7 @@
 //! One run against the GPU-resident controller.
 
+use std::time::Duration;
+
 use warpbell::{Launch, OpenTarget, Target, describe_status};
 use warpbell_kernels::abi::{self, ResidentArgs};
 
@@ -185,8 +187,18 @@ fn launch(
     // Controllers and clients wait for each other.
     let launch = launch.grid(geometry.blocks()).block(geometry.threads()).cooperative(true);
     let launch = launch.mailbox(memory.mailbox())?;
+    let launch = limit(args).map_or(launch.clone(), |limit| launch.limit(limit));
     Launched::by(launch, job.threads, &job.cpus, control)
 }
+
+/// How long a launch may take, where that is known: as long as clients submit, and then for one command's deadline.
+fn limit(args: &ResidentArgs) -> Option<Duration> {
+    let timed = args.runtime_ns != 0;
+    timed.then(|| Duration::from_nanos(args.runtime_ns.saturating_add(args.timeout_ns)) + SLACK)
+}
+
+/// Beyond that, for a machine that is busy with other things.
+const SLACK: Duration = Duration::from_secs(10);
 
 /// What the clients noted.
 fn outcome(memory: &ResidentMemory, job: &Job) -> Result<Outcome, RunError> {

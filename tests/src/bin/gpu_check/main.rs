@@ -1,93 +1,63 @@
 //! `gpu-check`: what a GPU can show, on a machine that has one: correctness of every kernel against the soft controller,
 //! then figures. `--target cpu` runs the same on the CPU target, so that the program itself is tested everywhere.
 //!
-//! `scripts/gpu-check` builds it into a bundle, runs it, and runs it again under compute-sanitizer. Exit codes: 0 all
-//! checks passed, 1 one failed, 2 usage, 4 no such target here.
+//! Checks run in a process of their own, which is killed where one takes too long: a kernel that hangs takes its context
+//! with it, and nothing else ends it. `scripts/gpu-check` builds all into a bundle, runs it, and runs it again under
+//! compute-sanitizer. Exit codes: 0 all checks passed, 1 one failed, 2 usage, 4 no such target here.
 
 mod checks;
 mod figures;
+mod options;
 mod report;
 mod run;
+mod supervisor;
+mod worker;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use warpbell::Target;
 
+use options::{Options, Thing};
 use report::Report;
-use run::Fixture;
-
-/// Checks Warpbell on a GPU, and measures it.
-#[derive(Debug, Parser)]
-#[command(version, about = "Checks on a GPU what only a GPU can show, then measures")]
-struct Options {
-    /// Where kernels run: cuda:N or cpu
-    #[arg(long, default_value = "cuda:0")]
-    target: Target,
-    /// Only checks and figures whose name contains this
-    #[arg(long, default_value = "")]
-    only: String,
-    /// Small sizes and short runs, for use under a sanitizer
-    #[arg(long)]
-    quick: bool,
-    /// No figures
-    #[arg(long)]
-    checks_only: bool,
-    /// Seconds that each figure is measured for
-    #[arg(long, default_value_t = 1.0)]
-    seconds: f64,
-    /// Also writes the results as JSON into this file
-    #[arg(long)]
-    json: Option<PathBuf>,
-    /// Lists names, and runs nothing
-    #[arg(long)]
-    list: bool,
-    /// Says which kernels are in this program, and runs nothing
-    #[arg(long)]
-    images: bool,
-}
+use supervisor::{NoTarget, Supervisor};
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    let checks = checks::all();
-    let figures = if options.checks_only { Vec::new() } else { figures::all() };
+    let things = options.chosen();
     if options.list {
-        checks.iter().for_each(|check| println!("check   {}", check.name));
-        figures.iter().for_each(|figure| println!("figure  {}", figure.name));
+        things.iter().for_each(|thing| println!("{:<7} {}", thing.kind(), thing.name()));
         return ExitCode::SUCCESS;
     }
     if options.images {
         println!("{}", checks::images());
         return ExitCode::SUCCESS;
     }
-    match execute(&options, &checks, &figures) {
-        Ok(report) if report.failed() == 0 => ExitCode::SUCCESS,
-        Ok(_) => ExitCode::from(1),
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            let missing = error.downcast_ref::<warpbell::Error>().map_or(1, warpbell::Error::exit_code);
-            ExitCode::from(missing)
+    let ended = match options.worker {
+        true => worker::work(&options).map(|()| ExitCode::SUCCESS),
+        false => supervise(&options, &things).map(|report| ExitCode::from(u8::from(report.failed() > 0))),
+    };
+    ended.unwrap_or_else(|error| {
+        if let Some(NoTarget(code)) = error.downcast_ref() {
+            return ExitCode::from(*code); // the worker has said why
         }
-    }
+        eprintln!("error: {error:#}");
+        ExitCode::from(error.downcast_ref::<warpbell::Error>().map_or(1, warpbell::Error::exit_code))
+    })
 }
 
-fn execute(options: &Options, checks: &[run::Check], figures: &[run::Figure]) -> anyhow::Result<Report> {
-    // What a check panics with is reported with the check.
-    std::panic::set_hook(Box::new(|_| {}));
-    let fixture = Fixture::new(options.target, options.quick, options.seconds)?;
-    let mut report = Report::new(&fixture);
+fn supervise(options: &Options, things: &[Thing]) -> anyhow::Result<Report> {
+    anyhow::ensure!(!things.is_empty(), "nothing has '{}' in its name; --list shows the names", options.only);
+    let mut supervisor = Supervisor::start(options)?;
+    let mut report = Report::new(options, supervisor.target());
     report.print_head();
-    for check in checks.iter().filter(|check| check.name.contains(&options.only)) {
-        report.add_check(check.run(&fixture));
+    for thing in things {
+        report.begin(thing.name())?;
+        let result = supervisor.run(thing);
+        report.add(result)?;
     }
-    for figure in figures.iter().filter(|figure| figure.name.contains(&options.only)) {
-        report.add_figure(figure.run(&fixture));
+    if let Some(trouble) = supervisor.end() {
+        report.add(trouble)?;
     }
-    report.print_end();
-    anyhow::ensure!(!report.is_empty(), "nothing has '{}' in its name; --list shows the names", options.only);
-    if let Some(path) = &options.json {
-        report.write(path)?;
-    }
+    report.end()?;
     Ok(report)
 }

@@ -1,17 +1,21 @@
-//! What came of it: lines as it goes, a table and a count at the end, and one JSON document.
+//! What came of it: lines as it goes, a count at the end, and one JSON document, which is written anew after each.
 
-use std::path::Path;
+use std::borrow::Cow;
+use std::fs;
+use std::path::PathBuf;
 
 use anyhow::Context;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::run::{Fixture, Skipped};
+use crate::options::Options;
+use crate::run::Skipped;
+use crate::worker::{Message, TargetInfo};
 
 /// Name and version of the document's form.
-const SCHEMA: &str = "warpbell.gpu-check/1";
+const SCHEMA: &str = "warpbell.gpu-check/2";
 
 /// How a check or a figure ended, and what there is to say about it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "outcome", content = "text", rename_all = "lowercase")]
 pub enum Outcome {
     Passed(String),
@@ -25,6 +29,10 @@ impl Outcome {
             Some(why) => Outcome::Skipped(why.to_string()),
             None => Outcome::Failed(format!("{error:#}")),
         }
+    }
+
+    pub fn failed(&self) -> bool {
+        matches!(self, Outcome::Failed(_))
     }
 
     fn word(&self) -> &'static str {
@@ -43,31 +51,31 @@ impl Outcome {
 }
 
 /// A check that was run.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct CheckResult {
-    pub name: &'static str,
+    pub name: String,
     #[serde(flatten)]
     pub outcome: Outcome,
     pub seconds_s: f64,
 }
 
 /// One value of a figure.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Row {
     /// Under which circumstances.
     pub what: String,
     pub value: f64,
-    pub unit: &'static str,
+    pub unit: Cow<'static, str>,
     /// What it is to be at least, or at most, on an H200 where kernels run on a GPU.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aim: Option<Aim>,
     /// What else there is to say.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
 }
 
 /// What a value is to be.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Aim {
     AtLeast(f64),
@@ -75,7 +83,7 @@ pub enum Aim {
 
 impl Row {
     pub fn new(what: impl Into<String>, value: f64, unit: &'static str) -> Row {
-        Row { what: what.into(), value, unit, aim: None, note: String::new() }
+        Row { what: what.into(), value, unit: unit.into(), aim: None, note: String::new() }
     }
 
     pub fn at_least(self, aim: f64) -> Row {
@@ -97,11 +105,12 @@ impl Row {
 }
 
 /// A figure that was measured.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct FigureResult {
-    pub name: &'static str,
+    pub name: String,
     #[serde(flatten)]
     pub outcome: Outcome,
+    pub seconds_s: f64,
     pub rows: Vec<Row>,
 }
 
@@ -115,21 +124,31 @@ pub struct Report {
     /// Figures of the CPU target are no hardware figures.
     hardware_figures: bool,
     quick: bool,
+    /// Whether everything was run that was to be run.
+    complete: bool,
+    /// What runs now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    running: Option<&'static str>,
     checks: Vec<CheckResult>,
     figures: Vec<FigureResult>,
+    #[serde(skip)]
+    path: Option<PathBuf>,
 }
 
 impl Report {
-    pub fn new(fixture: &Fixture) -> Report {
+    pub fn new(options: &Options, target: &TargetInfo) -> Report {
         Report {
             schema: SCHEMA,
             warpbell: env!("CARGO_PKG_VERSION"),
-            target: fixture.target.to_string(),
-            target_name: fixture.target_name.clone(),
-            hardware_figures: fixture.is_hardware(),
-            quick: fixture.quick,
+            target: options.target.to_string(),
+            target_name: target.name.clone(),
+            hardware_figures: target.hardware,
+            quick: options.quick,
+            complete: false,
+            running: None,
             checks: Vec::new(),
             figures: Vec::new(),
+            path: options.json.clone(),
         }
     }
 
@@ -140,14 +159,33 @@ impl Report {
         }
     }
 
-    pub fn add_check(&mut self, check: CheckResult) {
+    /// Says in the document what runs now: where the machine itself hangs, that is all there will be.
+    pub fn begin(&mut self, name: &'static str) -> anyhow::Result<()> {
+        self.running = Some(name);
+        self.write()
+    }
+
+    pub fn add(&mut self, result: Message) -> anyhow::Result<()> {
+        self.running = None;
+        match result {
+            Message::Check(check) => self.add_check(check),
+            Message::Figure(figure) => self.add_figure(figure),
+            Message::Ready(_) => {
+                anyhow::bail!("the process that runs checks begins anew in the midst of one")
+            }
+        }
+        self.write()
+    }
+
+    fn add_check(&mut self, check: CheckResult) {
         let CheckResult { name, outcome, seconds_s } = &check;
         println!("{:<8}{name:<44} {seconds_s:>6.1} s  {}", outcome.word(), outcome.text());
         self.checks.push(check);
     }
 
-    pub fn add_figure(&mut self, figure: FigureResult) {
-        println!("{:<8}{} {}", figure.outcome.word(), figure.name, figure.outcome.text());
+    fn add_figure(&mut self, figure: FigureResult) {
+        let FigureResult { name, outcome, seconds_s, .. } = &figure;
+        println!("{:<8}{name:<44} {seconds_s:>6.1} s  {}", outcome.word(), outcome.text());
         for row in &figure.rows {
             let aim = row.aim_text(self.hardware_figures);
             println!("        {:<52} {:>12.3} {:<10} {aim} {}", row.what, row.value, row.unit, row.note);
@@ -165,21 +203,24 @@ impl Report {
     }
 
     pub fn failed(&self) -> usize {
-        self.count(|outcome| matches!(outcome, Outcome::Failed(_)))
+        self.count(Outcome::failed)
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.checks.is_empty() && self.figures.is_empty()
-    }
-
-    pub fn print_end(&self) {
+    pub fn end(&mut self) -> anyhow::Result<()> {
         let passed = self.count(|outcome| matches!(outcome, Outcome::Passed(_)));
         let skipped = self.count(|outcome| matches!(outcome, Outcome::Skipped(_)));
         println!("{passed} passed, {} failed, {skipped} skipped", self.failed());
+        self.complete = true;
+        self.write()
     }
 
-    pub fn write(&self, path: &Path) -> anyhow::Result<()> {
-        let text = serde_json::to_string_pretty(self)?;
-        std::fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))
+    /// The whole document, in place of the one before: who reads it never finds half of one.
+    fn write(&self) -> anyhow::Result<()> {
+        let Some(path) = &self.path else { return Ok(()) };
+        let unfinished = path.with_extension("unfinished");
+        let text = serde_json::to_string_pretty(self)? + "\n";
+        fs::write(&unfinished, text)
+            .and_then(|()| fs::rename(&unfinished, path))
+            .with_context(|| format!("cannot write {}", path.display()))
     }
 }

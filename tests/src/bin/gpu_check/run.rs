@@ -7,6 +7,7 @@ use warpbell::{DataPlacement, DeviceName, OpenOptions, Ssd, Target};
 
 use warpbell_gpu::GpuInfo;
 
+use crate::options::Options;
 use crate::report::{CheckResult, FigureResult, Outcome, Row};
 use warpbell::test_hooks::TestSsd;
 
@@ -16,18 +17,21 @@ pub struct Fixture {
     /// What the target calls itself.
     pub target_name: String,
     pub quick: bool,
+    /// Whether each PTX is loaded, too.
+    pub all: bool,
     pub seconds: f64,
 }
 
 impl Fixture {
     /// Finds out whether the target is here at all.
-    pub fn new(target: Target, quick: bool, seconds: f64) -> anyhow::Result<Fixture> {
+    pub fn new(options: &Options) -> anyhow::Result<Fixture> {
+        let Options { target, quick, all, seconds, .. } = *options;
         anyhow::ensure!(seconds > 0.0 && seconds <= 600.0, "--seconds {seconds}: from above 0 to 600");
         let target_name = match target.open()?.gpu() {
             None => "CPU executor".to_owned(),
             Some(gpu) => describe(gpu.info()),
         };
-        Ok(Fixture { target, target_name, quick, seconds })
+        Ok(Fixture { target, target_name, quick, all, seconds })
     }
 
     /// A soft controller.
@@ -112,16 +116,18 @@ impl Check {
             Ok(text) => Outcome::Passed(text),
             Err(error) => Outcome::of(&error),
         };
-        CheckResult { name: self.name, outcome, seconds_s: begin.elapsed().as_secs_f64() }
+        CheckResult { name: self.name.to_owned(), outcome, seconds_s: begin.elapsed().as_secs_f64() }
     }
 }
 
 impl Figure {
     pub fn run(&self, fixture: &Fixture) -> FigureResult {
-        match guarded(|| (self.body)(fixture)) {
-            Ok(rows) => FigureResult { name: self.name, rows, outcome: Outcome::Passed(String::new()) },
-            Err(error) => FigureResult { name: self.name, rows: Vec::new(), outcome: Outcome::of(&error) },
-        }
+        let begin = Instant::now();
+        let (outcome, rows) = match guarded(|| (self.body)(fixture)) {
+            Ok(rows) => (Outcome::Passed(String::new()), rows),
+            Err(error) => (Outcome::of(&error), Vec::new()),
+        };
+        FigureResult { name: self.name.to_owned(), outcome, seconds_s: begin.elapsed().as_secs_f64(), rows }
     }
 }
 

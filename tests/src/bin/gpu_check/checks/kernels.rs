@@ -1,8 +1,10 @@
 //! Kernels and memory of the target, before anything uses them.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 
-use warpbell_kernels::builtin::{self, IMAGES};
+use warpbell_gpu::DeviceMemory;
+use warpbell_kernels::builtin::{self, IMAGES, Image};
 use warpbell_kernels::image::Format;
 
 use crate::run::Fixture;
@@ -24,7 +26,11 @@ fn kind(format: Format, arch: u32) -> String {
     }
 }
 
-/// Each of our kernel files on this GPU: as this program would take it, and each other image that the GPU can run.
+/// So many PTX are compiled by the driver, which takes minutes for all.
+const FEW: usize = 2;
+
+/// Each of our kernel files on this GPU: as this program would take it, and other images that the GPU can run: machine
+/// code, and the smallest PTX.
 pub fn all_load(fixture: &Fixture) -> anyhow::Result<String> {
     let target = fixture.target.open()?;
     let Some(gpu) = target.gpu() else {
@@ -40,12 +46,22 @@ pub fn all_load(fixture: &Fixture) -> anyhow::Result<String> {
         gpu.load(&image.name, &image.bytes)?;
         kinds.insert(kind(image.format, image.arch));
     }
-    for image in IMAGES.iter().filter(|image| image.runs_on(arch)) {
+    for image in others(arch, fixture.all) {
         gpu.load(&image.name(), &image.bytes())?;
         kinds.insert(kind(image.format, image.arch));
     }
     anyhow::ensure!(!files.is_empty(), "this program has no kernels");
     Ok(format!("{} kernel files: {}", files.len(), Vec::from_iter(kinds).join(", ")))
+}
+
+fn others(arch: u32, all: bool) -> Vec<&'static Image> {
+    let runs = IMAGES.iter().filter(|image| image.runs_on(arch));
+    let (mut ptx, mut chosen): (Vec<&Image>, Vec<&Image>) =
+        runs.partition(|image| image.format == Format::Ptx);
+    ptx.sort_by_cached_key(|image| image.bytes().len());
+    ptx.truncate(if all { usize::MAX } else { FEW });
+    chosen.append(&mut ptx);
+    chosen
 }
 
 /// What is written comes back, and device memory begins where devices need it to.
@@ -67,7 +83,25 @@ pub fn memory(fixture: &Fixture) -> anyhow::Result<String> {
         Ok(_) => "dma-buf export works".to_owned(),
         Err(error) => format!("no dma-buf export: {error}"),
     };
+    let mapped = mapping(&device)?;
     let same = if shared.address() == shared.window().as_ptr() as u64 { "the host's" } else { "their own" };
     let words = gpu.write_ordering().words();
-    Ok(format!("host memory has {same} addresses for kernels; {dma_buf}; {words}"))
+    Ok(format!("host memory has {same} addresses for kernels; {dma_buf}; {mapped}; {words}"))
+}
+
+/// Where the GPU's memory can be mapped here, what is written there is what the driver reads.
+fn mapping(device: &DeviceMemory) -> anyhow::Result<String> {
+    let window = match device.map() {
+        Ok(window) => window,
+        Err(error) => return Ok(format!("no mapping: {error}")),
+    };
+    const WORD: u32 = 0x5741_5250;
+    window.store_u32(4096, WORD, Ordering::Release);
+    let mut back = [0; 4];
+    device.read(4096, &mut back)?;
+    anyhow::ensure!(
+        u32::from_le_bytes(back) == WORD,
+        "what is stored through the mapping is not there: {back:?}"
+    );
+    Ok("mapped here, and right".to_owned())
 }

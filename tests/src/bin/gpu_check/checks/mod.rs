@@ -49,5 +49,6 @@ pub fn all() -> Vec<Check> {
         Check { name: "recovery under a running kernel", body: trouble::recovery },
         Check { name: "stop flag and watchdog", body: trouble::watchdog },
         Check { name: "resident controller", body: resident::every_command_once },
+        Check { name: "resident controller: stop flag", body: resident::stops },
     ]
 }

@@ -1,6 +1,10 @@
-//! The GPU-resident controller: every command once, no rule broken.
+//! The GPU-resident controller: every command once, no rule broken, and an end when it is asked to.
 
-use warpbell_workload::resident::{self, ResidentSpec, Wait};
+use std::time::{Duration, Instant};
+
+use warpbell_kernels::abi::ResidentArgs;
+use warpbell_sim::launch_alone;
+use warpbell_workload::resident::{self, Geometry, ResidentMemory, ResidentSpec, Wait};
 use warpbell_workload::{Access, Api, BenchOptions, ByteSize, Control, Sharing};
 
 use crate::run::Fixture;
@@ -35,4 +39,33 @@ pub fn every_command_once(fixture: &Fixture) -> anyhow::Result<String> {
         commands += run.total.ios;
     }
     Ok(format!("{commands} commands, each followed from its entry to its answer"))
+}
+
+/// A controller without its clients, which waits for them for ever, ends when its watchdog sets the stop flag.
+pub fn stops(fixture: &Fixture) -> anyhow::Result<String> {
+    const LIMIT: Duration = Duration::from_millis(100);
+    let options = BenchOptions {
+        rw: Access::RandRead,
+        bs: ByteSize(512),
+        iodepth: 8,
+        warps: Some(1),
+        io_limit: Some(ByteSize(512 * 1000)),
+        threads: Some(1),
+        deadline: Duration::from_secs(1),
+        ..BenchOptions::default()
+    };
+    let spec = ResidentSpec::default();
+    let job = resident::resolve(&spec, &options)?;
+    let geometry = Geometry::new(fixture.target, &spec, &job)?;
+    let target = fixture.target.open()?;
+    let memory = ResidentMemory::new(&target, &spec, &job, &geometry, 0)?;
+    let args = ResidentArgs { io_limit: 1000, ..memory.start()? };
+    let launch = launch_alone(&target, "resident", &args)?.cooperative(true);
+    let launch =
+        launch.grid(geometry.controller_blocks).block(geometry.threads()).mailbox(memory.mailbox())?;
+    let begin = Instant::now();
+    launch.keep(memory).limit(LIMIT).start()?.join()?;
+    let took = begin.elapsed();
+    anyhow::ensure!(took >= LIMIT, "ended after {took:?}, though a client had not left");
+    Ok(format!("a controller left alone stopped after {took:.1?}, asked after {LIMIT:?}"))
 }
