@@ -53,8 +53,8 @@ typedef unsigned long uint64_t;
 
 /* queue_ref.flags */
 #define WARPBELL_QUEUE_SHADOW 1u    /* doorbells go through shadows in memory (Doorbell Buffer Config) */
-#define WARPBELL_QUEUE_WIDE_CIDS 2u /* 32-bit command ids: local_bits is 16 (docs/soft-controller.md) */
-#define WARPBELL_QUEUE_IN_ORDER 4u  /* completions come in the order of submission (docs/soft-controller.md) */
+#define WARPBELL_QUEUE_WIDE_CIDS 2u /* 32-bit command ids: local_bits is 16 (soft-controller.md) */
+#define WARPBELL_QUEUE_IN_ORDER 4u  /* completions come in the order of submission (soft-controller.md) */
 
 /* namespace_ref.flags */
 #define WARPBELL_NAMESPACE_SGL 1u       /* describe data by one inline SGL descriptor, else by PRPs */

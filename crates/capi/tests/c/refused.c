@@ -31,7 +31,7 @@ static void names(void) {
     FAILS(warpbell_ssd_open("soft:size=1m,time=virtual", NULL, &ssd), WARPBELL_ERROR_INVALID, "virtual time");
     FAILS(warpbell_ssd_open("vfio-user:/nowhere/at/all", NULL, &ssd), WARPBELL_ERROR_MISSING,
           "/nowhere/at/all");
-    FAILS(warpbell_ssd_open("soft:file=/nowhere/at/all", NULL, &ssd), WARPBELL_ERROR_FAILED,
+    FAILS(warpbell_ssd_open("soft:file=/nowhere/at/all", NULL, &ssd), WARPBELL_ERROR_INVALID,
           "/nowhere/at/all");
 }
 
