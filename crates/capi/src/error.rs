@@ -5,6 +5,7 @@ use std::ffi::{CStr, CString, c_char};
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use warpbell::error_chain;
 use warpbell_kernels::Error as KernelError;
 use warpbell_kernels::toolchain::CompileError;
 
@@ -87,7 +88,7 @@ impl From<warpbell::Error> for Failure {
             warpbell::Error::Command { .. } => Code::Command,
             other => Code::of_exit_code(other.exit_code()),
         };
-        Failure::new(code, with_sources(&error))
+        Failure::new(code, error_chain(&error))
     }
 }
 
@@ -107,21 +108,7 @@ fn kernels(error: &KernelError) -> Failure {
         KernelError::TooManyBlocks { .. } => Code::Invalid,
         _ => Code::Failed,
     };
-    Failure::new(code, with_sources(error))
-}
-
-/// An error with what caused it, where its own text does not say so already.
-fn with_sources(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        source = cause.source();
-    }
-    text
+    Failure::new(code, error_chain(error))
 }
 
 thread_local! {

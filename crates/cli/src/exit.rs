@@ -161,15 +161,9 @@ fn hint(error: &clap::Error) -> Option<String> {
     (error.kind() == ErrorKind::UnknownArgument).then(|| format!("{flag} is fio's: {instead}"))
 }
 
-/// An error with its causes, each once.
+/// An error with its causes, and what helps where this process has too many files open.
 pub fn explained(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let causes = std::iter::successors(error.source(), |cause| cause.source()).map(ToString::to_string);
-    for cause in causes {
-        if !text.contains(cause.trim()) {
-            text = format!("{text}: {cause}");
-        }
-    }
+    let mut text = warpbell::error_chain(error);
     if text.contains("(os error 24)") {
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
         let limit = limit.map_or("any number of".to_owned(), |limit| limit.to_string());

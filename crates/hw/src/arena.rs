@@ -16,6 +16,8 @@ const MOST: usize = 64 << 20;
 pub struct DmaArena {
     space: Arc<dyn DmaSpace>,
     chunks: Mutex<Vec<Chunk>>,
+    /// Held while a mapping is made, which may take seconds: what fits into others does not wait for it.
+    growing: Mutex<()>,
 }
 
 /// A mapping, and which parts of it are in use. The parts keep it.
@@ -46,7 +48,7 @@ impl std::fmt::Debug for DmaArena {
 impl DmaArena {
     /// An arena without any memory yet.
     pub fn new(space: Arc<dyn DmaSpace>) -> Arc<DmaArena> {
-        Arc::new(DmaArena { space, chunks: Mutex::default() })
+        Arc::new(DmaArena { space, chunks: Mutex::default(), growing: Mutex::default() })
     }
 
     /// Zeroed host memory of at least `len` bytes, resident, readable and writable by the device.
@@ -54,33 +56,54 @@ impl DmaArena {
         if len == 0 || len >= MOST || !self.space.coalesces() {
             return DmaBuffer::host(self.space.clone(), len);
         }
-        let mut chunks = self.chunks.lock();
-        chunks.retain(Chunk::is_alive);
-        if let Some(part) = chunks.iter().find_map(|chunk| chunk.take(len)) {
-            drop(chunks);
-            part.window().populate()?;
-            part.window().fill(0, part.len(), 0)?;
+        if let Some(part) = self.take(len)? {
             return Ok(part);
         }
-        let part = self.grow(&mut chunks, len)?;
-        drop(chunks);
+        let growing = self.growing.lock();
+        // Another may have made room since.
+        if let Some(part) = self.take(len)? {
+            return Ok(part);
+        }
+        let part = self.grow(len)?;
+        drop(growing);
         part.window().populate()?;
         Ok(part)
     }
 
-    /// The first part of a new mapping. Where there is no memory for what may come, it is as long as that part.
-    fn grow(&self, chunks: &mut Vec<Chunk>, len: usize) -> Result<DmaBuffer, DmaError> {
-        let so_far: usize = chunks.iter().map(|chunk| chunk.len).sum();
+    /// A zeroed part of what is mapped, if there is room for one.
+    fn take(&self, len: usize) -> Result<Option<DmaBuffer>, DmaError> {
+        let part = {
+            let mut chunks = self.chunks.lock();
+            chunks.retain(Chunk::is_alive);
+            chunks.iter().find_map(|chunk| chunk.take(len))
+        };
+        if let Some(part) = &part {
+            part.window().populate()?;
+            part.window().fill(0, part.len(), 0)?;
+        }
+        Ok(part)
+    }
+
+    /// The first part of a new mapping. Where there is no room for what may come, it is as long as that part.
+    fn grow(&self, len: usize) -> Result<DmaBuffer, DmaError> {
+        let so_far: usize = self.chunks.lock().iter().map(|chunk| chunk.len).sum();
         let wish = len.max(so_far.clamp(FIRST, MOST));
-        let mapping = self.map(wish).or_else(|error| {
-            tracing::debug!(%error, wish, len, "no memory for more than what is needed now");
-            self.map(len)
-        })?;
+        let mapping = match self.map(wish) {
+            Err(error) if wish > len && is_about_room(&error) => {
+                tracing::debug!(%error, wish, len, "no room for more than what is needed now");
+                self.map(len)
+            }
+            mapped => mapped,
+        }?;
         let (mapping, pool) = (Arc::new(mapping.0), mapping.1);
         let part = pool.take(len).map_err(|error| DmaError::Unsupported { reason: error.to_string() })?;
         let part = DmaBuffer::part(&mapping, part)?;
         let len = mapping.len();
-        chunks.push(Chunk { mapping: Arc::downgrade(&mapping), pool: Arc::downgrade(&pool), len });
+        self.chunks.lock().push(Chunk {
+            mapping: Arc::downgrade(&mapping),
+            pool: Arc::downgrade(&pool),
+            len,
+        });
         Ok(part)
     }
 
@@ -96,6 +119,12 @@ impl DmaArena {
     pub fn mappings(&self) -> usize {
         self.chunks.lock().iter().filter(|chunk| chunk.is_alive()).count()
     }
+}
+
+/// Whether less memory may be had where this was too much; a server that does not answer is not asked twice.
+fn is_about_room(error: &DmaError) -> bool {
+    use DmaError::{Memory, NoSpace, Refused, TooMany};
+    matches!(error, Memory(_) | NoSpace { .. } | Refused { .. } | TooMany { .. })
 }
 
 #[cfg(test)]

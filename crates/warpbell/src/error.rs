@@ -189,3 +189,11 @@ impl Error {
         }
     }
 }
+
+/// An error with its causes, each where the text before does not say it already.
+pub fn error_chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source()).map(ToString::to_string);
+    causes.fold(error.to_string(), |text, cause| {
+        if text.contains(cause.trim()) { text } else { format!("{text}: {cause}") }
+    })
+}

@@ -51,7 +51,7 @@ mod volume;
 
 pub use buffer::{Buffer, Descriptor};
 pub use device_name::{DeviceName, DeviceNameError};
-pub use error::Error;
+pub use error::{Error, error_chain};
 pub use host_io::{BlockIo, DataPointers};
 pub use host_queue::{HostQueue, HostQueueSpec};
 pub use launch::{Launch, LaunchOver, Module};

@@ -11,6 +11,8 @@ struct Mapping {
     end: usize,
     readable: bool,
     writable: bool,
+    /// Of a file, not of a device: it may go on behind the end of what there is.
+    of_file: bool,
 }
 
 impl Mapping {
@@ -19,7 +21,12 @@ impl Mapping {
         let (start, end) = range.split_once('-')?;
         let address = |text| usize::from_str_radix(text, 16).ok();
         let (readable, writable) = (rest.starts_with('r'), rest.get(1..2) == Some("w"));
-        Some(Mapping { start: address(start)?, end: address(end)?, readable, writable })
+        // Protection, offset, device, inode, path.
+        let (mut inode, mut path) = (rest.split_whitespace().skip(3), rest.split_whitespace().skip(4));
+        let of_device =
+            path.next().is_some_and(|path| path.starts_with("/dev/") && !path.starts_with("/dev/shm/"));
+        let of_file = inode.next().is_some_and(|inode| inode != "0") && !of_device;
+        Some(Mapping { start: address(start)?, end: address(end)?, readable, writable, of_file })
     }
 }
 
@@ -30,8 +37,8 @@ pub(super) fn check(address: usize, bytes: usize) -> Answer<()> {
     let all = maps.lines().filter_map(Mapping::parse);
     let parts: Vec<Mapping> = all.filter(|part| part.start < end && part.end > address).collect();
     check_parts(&parts, address, bytes)?;
-    // A mapping of a file may go on behind the file's end.
-    for part in parts {
+    // A mapping of a file may go on behind the file's end. Memory of a device cannot be asked for this way.
+    for part in parts.into_iter().filter(|part| part.of_file) {
         let last = part.end.min(end) - 1;
         if !is_there(last) {
             return Err(refusal(address, bytes, "goes on behind the end of its file at", last));
@@ -87,7 +94,10 @@ mod tests {
     #[test]
     fn lines_of_the_kernel_are_read() {
         let stack = part("7ffd1000-7ffd3000 rw-p 00000000 00:00 0    [stack]");
-        assert_eq!(stack, Mapping { start: 0x7ffd_1000, end: 0x7ffd_3000, readable: true, writable: true });
+        let (start, end) = (0x7ffd_1000, 0x7ffd_3000);
+        assert_eq!(stack, Mapping { start, end, readable: true, writable: true, of_file: false });
+        assert!(part("1000-2000 rw-s 00000000 00:1a 1027    /tmp/data").of_file);
+        assert!(!part("1000-2000 rw-s 00000000 00:05 613    /dev/vfio/7").of_file);
         assert_eq!(Mapping::parse("no line of it"), None);
     }
 

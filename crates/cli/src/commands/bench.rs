@@ -27,8 +27,8 @@ pub fn run(args: &BenchArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(
     let points = sweep(&args.options(), &args.axis).map_err(Ending::usage)?;
     refuse_recovery(args, &points)?;
     if let Some(spec) = bench_resident::named(args)? {
-        let report = bench_resident::run(&spec, args, &points, &Control::with_stop(stop))?;
-        return print(vec![report], global);
+        let (report, broken) = bench_resident::run(&spec, args, &points, &Control::with_stop(stop))?;
+        return all_of([broken, print(vec![report], global)]);
     }
     let recordings = traces::recordings(args)?;
     let target = target(args, &points)?;
@@ -57,14 +57,17 @@ pub fn run(args: &BenchArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(
     // What was measured is shown, whatever went wrong behind it.
     let written = file.map_or(Ok(()), |file| file.write(&reports));
     let ending = print(reports, global);
-    if release.asked() {
-        return Err(Ending::failed(
-            "the system asked for the device back, as for an unbind: stopped, and let go of it",
-        ));
-    }
-    broken.map_or(Ok(()), Err)?;
-    written?;
-    ending.map_err(|ending| ssds.iter().fold(ending, |ending, ssd| because(ssd, ending)))
+    let asked = "the system asked for the device back, as for an unbind: stopped, and let go of it";
+    let released = if release.asked() { Err(Ending::failed(asked)) } else { Ok(()) };
+    let ending = ending.map_err(|ending| ssds.iter().fold(ending, |ending, ssd| because(ssd, ending)));
+    all_of([released, broken.map_or(Ok(()), Err), written, ending])
+}
+
+/// The first that went wrong, with what the others say.
+fn all_of<const N: usize>(endings: [Result<(), Ending>; N]) -> Result<(), Ending> {
+    let mut wrong = endings.into_iter().filter_map(Result::err);
+    let Some(first) = wrong.next() else { return Ok(()) };
+    Err(wrong.filter(|more| !more.message().is_empty()).fold(first, |all, more| all.and(more.message())))
 }
 
 /// Where kernels run; what is missing is said before a device is touched, and a GPU stays open from run to run.
@@ -120,7 +123,7 @@ pub fn chosen<T>(
     Ok((jobs, skipped))
 }
 
-/// Runs all points, until one breaks: the runs of each SSD, and what broke.
+/// Runs all points, until one breaks on an SSD: the runs of each SSD, and what broke first.
 fn measure(
     ssds: &[Ssd],
     jobs: &[Vec<Job>],
@@ -133,9 +136,17 @@ fn measure(
             break;
         }
         let together: Vec<_> = ssds.iter().zip(jobs).collect();
-        match self::point(&together, args, control) {
-            Ok(results) => runs.iter_mut().zip(results).for_each(|(runs, run)| runs.push(run)),
-            Err(broken) => return (runs, Some(broken)),
+        let mut broken = None;
+        for (at, result) in self::point(&together, args, control).into_iter().enumerate() {
+            match result {
+                Ok(run) => runs[at].push(run),
+                Err(error) => {
+                    broken.get_or_insert_with(|| because(&ssds[at], error.into()));
+                }
+            }
+        }
+        if broken.is_some() {
+            return (runs, broken);
         }
     }
     (runs, None)
@@ -186,8 +197,8 @@ fn access(points: &[BenchOptions], recordings: &[SsdReplay]) -> Access {
 }
 
 /// Runs one point on all SSDs at the same time.
-fn point(jobs: &[(&Ssd, &Job)], args: &BenchArgs, control: &Control) -> Result<Vec<Run>, Ending> {
-    let Some((_, job)) = jobs.first() else { return Ok(Vec::new()) };
+fn point(jobs: &[(&Ssd, &Job)], args: &BenchArgs, control: &Control) -> Vec<Result<Run, RunError>> {
+    let Some((_, job)) = jobs.first() else { return Vec::new() };
     let count = jobs.len() as u64;
     let goal = match (job.runtime, job.io_limit_bytes) {
         (Some(runtime), _) => Goal::Time(job.ramp + runtime),
@@ -197,8 +208,7 @@ fn point(jobs: &[(&Ssd, &Job)], args: &BenchArgs, control: &Control) -> Result<V
         let each = jobs.iter().map(|(ssd, _)| progress(ssd, control));
         each.fold((0, 0), |(ios, bytes), (more_ios, more_bytes)| (ios + more_ios, bytes + more_bytes))
     };
-    let results = watch(job.rw.word(), goal, &done, || bench_together(jobs, args.device.target, control));
-    Ok(results.into_iter().collect::<Result<Vec<Run>, _>>()?)
+    watch(job.rw.word(), goal, &done, || bench_together(jobs, args.device.target, control))
 }
 
 /// What would have helped, where the run was not allowed to help itself.

@@ -55,18 +55,18 @@ fn refuse_what_an_ssd_has(args: &BenchArgs) -> Result<(), Ending> {
     }
 }
 
-/// Runs all points.
+/// Runs all points, until one breaks: what was measured, and what broke.
 pub fn run(
     spec: &ResidentSpec,
     args: &BenchArgs,
     points: &[BenchOptions],
     control: &Control,
-) -> Result<BenchReport, Ending> {
+) -> Result<(BenchReport, Result<(), Ending>), Ending> {
     let target = args.device.target;
     let opened = target.open()?;
     let of_point = |options: &BenchOptions| resolve(spec, options).map_err(RunError::from);
     let (jobs, skipped) = chosen(args, points, of_point)?;
-    let mut runs = Vec::with_capacity(jobs.len());
+    let (mut runs, mut broken) = (Vec::with_capacity(jobs.len()), Ok(()));
     for job in &jobs {
         if control.stopped() {
             break;
@@ -76,11 +76,18 @@ pub fn run(
             (None, bytes) => Goal::Bytes(bytes.unwrap_or(job.size_bytes)),
         };
         let done = || control.done();
-        runs.push(watch(job.rw.word(), goal, &done, || bench(target, spec, job, control))?);
+        match watch(job.rw.word(), goal, &done, || bench(target, spec, job, control)) {
+            Ok(run) => runs.push(run),
+            Err(error) if runs.is_empty() => return Err(error.into()),
+            Err(error) => {
+                broken = Err(error.into());
+                break;
+            }
+        }
     }
     let name = args.device.name()?.to_string();
     let mut report = BenchReport::new(opened.to_string(), device_report(&name), path_report(), runs);
-    report.partial |= control.stopped();
+    report.partial |= control.stopped() || broken.is_err();
     report.skipped = skipped;
-    Ok(report)
+    Ok((report, broken))
 }

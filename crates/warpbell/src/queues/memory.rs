@@ -120,11 +120,12 @@ impl Memory {
     }
 
     /// Whether the controller surely accesses no memory any more, so that what it knew may be freed. A function that
-    /// does not answer may still write where nothing stands between it and memory.
+    /// does not answer may still write where nothing stands between it and memory: no translation, or one that stays
+    /// for what else lies in the same mapping.
     pub(crate) fn is_let_go(&self) -> bool {
         match self.controller.state() {
             ControllerState::Disabled => true,
-            ControllerState::Gone => self.translated,
+            ControllerState::Gone => self.translated && !self.controller.device().dma().coalesces(),
             _ => false,
         }
     }

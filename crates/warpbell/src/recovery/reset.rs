@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use crate::error::error_chain;
 use warpbell_driver::{ControllerState, DriverError, ResetMethod, ResetReport};
 
 use super::ladder::Stage;
 use super::mutation::{Mutation, off};
-use super::round::{Looking, Phase, chain};
+use super::round::{Looking, Phase};
 use super::table::QueueTable;
 use super::{Recovery, RecoveryEvent};
 
@@ -38,7 +39,7 @@ impl Recovery {
                 let (since, until) = (self.now(), self.now() + self.policy.quiesce);
                 looking.phase = Phase::Quiescing { since, until, reason };
             }
-            Err(error) => self.lose_ssd(looking, tables, chain(&error)),
+            Err(error) => self.lose_ssd(looking, tables, error_chain(&error)),
         }
     }
 
@@ -60,7 +61,7 @@ impl Recovery {
         }
         match self.reset_by(ResetMethod::Function, &reason) {
             Ok(report) => self.was_reset(looking, tables, &report),
-            Err(error) => self.lose_ssd(looking, tables, chain(&error)),
+            Err(error) => self.lose_ssd(looking, tables, error_chain(&error)),
         }
     }
 
@@ -78,7 +79,7 @@ impl Recovery {
             }
             Err(error) => {
                 self.count(|counters| counters.resets_failed += 1);
-                self.tell_step(RecoveryEvent::ResetFailed { reason: chain(error), took });
+                self.tell_step(RecoveryEvent::ResetFailed { reason: error_chain(error), took });
             }
         }
         reset

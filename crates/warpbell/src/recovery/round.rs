@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::error::error_chain;
 use warpbell_driver::{AbortOutcome, ControllerState, EventDetail};
 use warpbell_hw::{Cid, Qid};
 use warpbell_vfio::PciDevice;
@@ -295,7 +296,7 @@ impl Recovery {
         let (queue, begun) = (table.name(index), self.now());
         if let Some(pair) = table.pair(index).filter(|_| !off(Mutation::SuccessorBeforeDeletion)) {
             let deleted = self.controller.retire_queue_pair_within(&pair, self.policy.delete);
-            deleted.map_err(|error| format!("{queue} could not be deleted: {}", chain(&error)))?;
+            deleted.map_err(|error| format!("{queue} could not be deleted: {}", error_chain(&error)))?;
         }
         let took = self.now().saturating_sub(begun);
         if off(Mutation::StateAfterDeletion) {
@@ -332,7 +333,7 @@ impl Recovery {
                 tracing::debug!(%error, %queue, "its successor waits for an identifier");
                 Ok(false)
             }
-            Err(Obstacle::Failed(error)) => Err(format!("no successor of {queue}: {}", chain(&error))),
+            Err(Obstacle::Failed(error)) => Err(format!("no successor of {queue}: {}", error_chain(&error))),
         }
     }
 
@@ -368,17 +369,6 @@ impl Recovery {
             self.tell(SsdEventKind::Reported(Box::new(event)));
         }
     }
-}
-
-/// An error with what caused it, where its own text does not say so already.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source()).map(|cause| cause.to_string());
-    causes.fold(
-        error.to_string(),
-        |text, cause| {
-            if text.contains(&cause) { text } else { format!("{text}: {cause}") }
-        },
-    )
 }
 
 /// Why a queue is not replaced, and what helps.
