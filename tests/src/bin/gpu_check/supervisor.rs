@@ -166,8 +166,8 @@ impl Worker {
 
     /// How it ended, if it does.
     fn wait(&mut self) -> Option<ExitStatus> {
-        let begin = Instant::now();
-        while begin.elapsed() < END {
+        let deadline = Instant::now() + END;
+        while !left(deadline).is_zero() {
             if let Ok(Some(status)) = self.child.try_wait() {
                 return Some(status);
             }
