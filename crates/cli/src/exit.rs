@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use warpbell_workload::permission::PermissionError;
 
 /// Why the command ended without success.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Ending {
     code: u8,
     message: Option<String>,

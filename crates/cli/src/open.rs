@@ -6,7 +6,7 @@ use warpbell::{DataPlacement, DeviceName, ForeignMemory, OpenOptions, Place, Rin
 use warpbell_softctl::FaultPlan;
 use warpbell_vfio::{IommuChoice, PciOptions};
 
-use crate::args::DeviceArgs;
+use crate::args::{DATA, DeviceArgs, RINGS};
 use crate::events;
 use crate::exit::{Ending, explained};
 use crate::permission;
@@ -130,11 +130,18 @@ fn placements(args: &DeviceArgs) -> Result<(RingPlacement, DataPlacement), Endin
         Place::Host => RingPlacement::Host,
         Place::Cmb => RingPlacement::Cmb,
         Place::Bar(bdf, bar) => RingPlacement::Foreign(foreign(bdf, bar)?),
-        Place::Hbm => return Err(Ending::usage("--rings hbm: expected host, cmb or bar:BDF/N")),
+        Place::Hbm => {
+            let why =
+                "this version keeps rings of SSDs out of a GPU's memory; bench resident: has its rings there";
+            return Err(Ending::usage(format!("--rings: 'hbm': {why}; expected {RINGS}")));
+        }
     };
     let data = match (args.data, &rings) {
         (Place::Host, _) => DataPlacement::Host,
-        (Place::Cmb, _) => return Err(Ending::usage("--data cmb: expected host, hbm or bar:BDF/N")),
+        (Place::Cmb, _) => {
+            let why = "data cannot lie in the controller memory buffer, which takes submission rings only";
+            return Err(Ending::usage(format!("--data: 'cmb': {why}; expected {DATA}")));
+        }
         (data, RingPlacement::Foreign(memory)) if data == args.rings => {
             DataPlacement::Foreign(memory.clone())
         }

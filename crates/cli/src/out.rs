@@ -25,14 +25,16 @@ pub fn measured(text: &str) -> Result<(), Ending> {
 
 /// One JSON document of what was measured.
 pub fn measured_json(document: &impl Serialize) -> Result<(), Ending> {
-    measured(&(serde_json::to_string_pretty(document).map_err(Ending::failed)? + "\n"))
+    measured(&pretty(document)?)
 }
 
 /// Writes one JSON document.
 pub fn json(document: &impl Serialize) -> Result<(), Ending> {
-    let mut text = serde_json::to_string_pretty(document).map_err(Ending::failed)?;
-    text.push('\n');
-    self::text(&text)
+    text(&pretty(document)?)
+}
+
+fn pretty(document: &impl Serialize) -> Result<String, Ending> {
+    Ok(serde_json::to_string_pretty(document).map_err(Ending::failed)? + "\n")
 }
 
 /// Refuses to write `what` to a terminal.

@@ -321,11 +321,15 @@ impl SoftConfigError {
 pub fn serial_of(path: &Path) -> String {
     let place = path.canonicalize();
     let bytes = place.as_deref().unwrap_or(path).as_os_str().as_bytes();
-    // FNV-1a, 64 bits.
-    let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
-    format!("WB{hash:016X}")
+    format!("WB{:016X}", fnv(FNV_BASIS, bytes))
+}
+
+/// Where FNV-1a of 64 bits begins.
+pub(crate) const FNV_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+
+/// FNV-1a of 64 bits.
+pub(crate) fn fnv(basis: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(basis, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
 fn within<T: PartialOrd + ToString>(key: &str, value: T, low: T, high: T) -> Result<(), SoftConfigError> {
@@ -346,13 +350,12 @@ fn text(key: &str, value: &str, most: usize) -> Result<(), SoftConfigError> {
 
 /// Refuses a processor that this process may not run on.
 fn usable(cpu: usize) -> Result<(), SoftConfigError> {
-    let may = rustix::thread::sched_getaffinity(None).map_err(|error| {
+    let all = warpbell_hw::usable_processors().map_err(|error| {
         SoftConfigError::value("pin", cpu, format!("cannot ask which processors there are: {error}"))
     })?;
-    if cpu < rustix::thread::CpuSet::MAX_CPU && may.is_set(cpu) {
+    if all.contains(&cpu) {
         return Ok(());
     }
-    let all: Vec<usize> = (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| may.is_set(*cpu)).collect();
     let (first, last) = (all.first().copied().unwrap_or(0), all.last().copied().unwrap_or(0));
     let limit = format!("must be a processor that this process may run on, from {first} to {last}");
     Err(SoftConfigError::value("pin", cpu, limit))

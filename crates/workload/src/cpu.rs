@@ -27,12 +27,6 @@ pub fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Processors that this thread may run on.
-pub fn usable() -> std::io::Result<Vec<usize>> {
-    let set = rustix::thread::sched_getaffinity(None)?;
-    Ok((0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect())
-}
-
 /// Keeps this thread on processor `cpu`.
 pub fn pin(cpu: usize) -> Result<(), RunError> {
     let refused = |reason: String| RunError::Processor { cpu, reason };

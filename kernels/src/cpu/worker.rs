@@ -44,10 +44,7 @@ impl Worker {
     /// A worker for blocks `first`, `first + stride`, ... of the launch.
     pub fn new(launch: &Launch, first: u32, stride: u32) -> Result<Worker, Error> {
         let context = Box::new(Context::new(launch.hooks.clone()));
-        let raw = RawLaunch {
-            resident_blocks: launch.residents(stride)?,
-            ..raw_launch(launch, first, stride, &context)
-        };
+        let raw = raw_launch(launch, first, stride, &context)?;
         let table = launch.module.table();
         // SAFETY: a complete launch of this interface version; `args` has the size that the kernel takes, and is
         // copied; the context stays in its box until the worker is destroyed.
@@ -129,9 +126,14 @@ impl Drop for Worker {
     }
 }
 
-fn raw_launch(launch: &Launch, first_block: u32, block_stride: u32, context: &Context) -> RawLaunch {
+fn raw_launch(
+    launch: &Launch,
+    first_block: u32,
+    block_stride: u32,
+    context: &Context,
+) -> Result<RawLaunch, Error> {
     let charged = launch.charged.as_deref();
-    RawLaunch {
+    Ok(RawLaunch {
         abi_version: ffi::ABI_VERSION,
         size: size_of::<RawLaunch>() as u32,
         kernel: Some(launch.kernel.entry),
@@ -141,7 +143,7 @@ fn raw_launch(launch: &Launch, first_block: u32, block_stride: u32, context: &Co
         block_x: launch.block,
         first_block,
         block_stride,
-        resident_blocks: 0,
+        resident_blocks: launch.residents(block_stride)?,
         stack_bytes: launch.stack_bytes,
         shared_bytes: launch.shared_bytes,
         seed: launch.seed,
@@ -153,5 +155,5 @@ fn raw_launch(launch: &Launch, first_block: u32, block_stride: u32, context: &Co
         costs: charged.map_or(ptr::null(), |charged| &raw const charged.costs),
         host: charged.map_or(ptr::null(), |charged| charged.host.as_ptr()),
         host_ranges: charged.map_or(0, |charged| charged.host.len() as u64),
-    }
+    })
 }

@@ -47,26 +47,16 @@ pub struct DeviceArgs {
 }
 
 /// Where rings of an SSD can lie.
+pub const RINGS: &str = "host, cmb or bar:BDF/N";
+/// Where data can lie.
+pub const DATA: &str = "host, hbm or bar:BDF/N";
+
 fn rings(text: &str) -> Result<Place, String> {
-    place(text, "host, cmb or bar:BDF/N").and_then(|place| match place {
-        Place::Hbm => {
-            let why =
-                "this version keeps rings of SSDs out of a GPU's memory; bench resident: has its rings there";
-            Err(format!("'hbm': {why}; expected host, cmb or bar:BDF/N"))
-        }
-        place => Ok(place),
-    })
+    place(text, RINGS)
 }
 
-/// Where data can lie.
 fn data(text: &str) -> Result<Place, String> {
-    place(text, "host, hbm or bar:BDF/N").and_then(|place| match place {
-        Place::Cmb => {
-            let why = "data cannot lie in the controller memory buffer, which takes submission rings only";
-            Err(format!("'cmb': {why}; expected host, hbm or bar:BDF/N"))
-        }
-        place => Ok(place),
-    })
+    place(text, DATA)
 }
 
 /// A place, or which of them there are for what it is of.

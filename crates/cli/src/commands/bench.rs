@@ -41,9 +41,9 @@ pub fn run(args: &BenchArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(
     let file = traces::file(args, jobs.len())?;
     let (control, release) = (Control::with_stop(stop), Release::default());
     ssds.iter().for_each(|ssd| release.watch(ssd, &control));
-    let (runs, broken) = measure(&ssds, &jobs, args, &control);
-    if let (true, Some(error)) = (runs.iter().all(Vec::is_empty), &broken) {
-        return Err(error.clone());
+    let (runs, mut broken) = measure(&ssds, &jobs, args, &control);
+    if let Some(error) = broken.take_if(|_| runs.iter().all(Vec::is_empty)) {
+        return Err(error);
     }
     let target = target.map_or_else(|| args.device.target.to_string(), |target| target.to_string());
     let mut reports = Vec::with_capacity(ssds.len());

@@ -14,7 +14,7 @@ use zerocopy::{Immutable, IntoBytes};
 use super::firmware::GRANULARITY;
 use super::log::ERROR_ENTRIES;
 use super::{abort, aer, keep_alive};
-use crate::config::CompletionOrder;
+use crate::config::{CompletionOrder, FNV_BASIS, fnv};
 use crate::control::Control;
 use crate::core::Core;
 use crate::endpoint::IDENTITY;
@@ -246,12 +246,9 @@ impl Core {
     /// A UUID (version 8) made of the serial number and `name`, so that it stays the same from run to run.
     fn uuid(&self, name: &str) -> [u8; 16] {
         let text = format!("{}/{name}", self.subsystem.serial);
-        let hash = |basis: u64| {
-            text.bytes()
-                .fold(basis, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
-        };
+        let hash = |basis| fnv(basis, text.as_bytes());
         let mut uuid = [0; 16];
-        uuid[..8].copy_from_slice(&hash(0xcbf2_9ce4_8422_2325).to_be_bytes());
+        uuid[..8].copy_from_slice(&hash(FNV_BASIS).to_be_bytes());
         uuid[8..].copy_from_slice(&hash(0x9ae1_6a3b_2f90_404f).to_be_bytes());
         uuid[6] = uuid[6] & 0x0f | 0x80;
         uuid[8] = uuid[8] & 0x3f | 0x80;

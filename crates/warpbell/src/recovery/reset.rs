@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::error::error_chain;
 use warpbell_driver::{ControllerState, DriverError, ResetMethod, ResetReport};
 
 use super::ladder::Stage;
@@ -10,6 +9,7 @@ use super::mutation::{Mutation, off};
 use super::round::{Looking, Phase};
 use super::table::QueueTable;
 use super::{Recovery, RecoveryEvent};
+use crate::error_chain;
 
 impl Recovery {
     /// Resets the controller: all queues are lost, and new ones wait for a look. Where that fails, the function is reset

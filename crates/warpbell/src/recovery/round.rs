@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::error::error_chain;
 use warpbell_driver::{AbortOutcome, ControllerState, EventDetail};
 use warpbell_hw::{Cid, Qid};
 use warpbell_vfio::PciDevice;
@@ -15,6 +14,7 @@ use super::release::Release;
 use super::table::{Obstacle, QueueTable};
 use super::watch::Turn;
 use super::{AbortAnswer, Recovery, RecoveryEvent, SsdEventKind};
+use crate::error_chain;
 
 /// The longest between two tries to read events that could not be read.
 const LONGEST_EVENT_PAUSE: Duration = Duration::from_secs(60);

@@ -5,7 +5,6 @@ use std::time::Duration;
 use warpbell::{CidLayout, LayoutError};
 
 use super::{DEFAULT_RUNTIME, Job, JobError, LANES, Limits, MAX_DEPTH};
-use crate::cpu;
 use crate::options::{Access, Api, BenchOptions, Completion, Protocol, Sharing};
 use crate::size::ByteSize;
 use crate::trace::TRACE_LIMIT;
@@ -45,7 +44,7 @@ pub(super) fn threads(options: &BenchOptions) -> Result<Option<usize>, JobError>
 /// Processors that this process may run on.
 pub(super) fn cpus(named: &[usize]) -> Result<(), JobError> {
     // Where the system does not tell, it is asked for each when its thread starts.
-    let Ok(usable) = cpu::usable() else { return Ok(()) };
+    let Ok(usable) = warpbell_hw::usable_processors() else { return Ok(()) };
     let Some(wrong) = named.iter().find(|cpu| !usable.contains(cpu)) else { return Ok(()) };
     let list = usable.iter().map(usize::to_string).collect::<Vec<_>>();
     let all = match (usable.first(), usable.last()) {

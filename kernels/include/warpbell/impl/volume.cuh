@@ -259,21 +259,12 @@ WARPBELL_VOLUME_CALL(detail::member_read, class Group)::start_read(const Group& 
     u32 mask = 0;
     const status refusal = where ? member_for_read(*where, data, part, mask) : status();
     detail::member_read read;
-    read.member = port::lowest_if_any(mask);
     read.bytes = static_cast<u64>(part.blocks) << ref_.block_shift;
-    WARPBELL_NO_UNROLL
-    for (u32 m = 0; m < ref_.member_count; ++m) {
-        const bool want = (mask >> m & 1u) != 0;
-        if (group.ballot(want) == 0) {
-            continue;
-        }
+    detail::on_each_member(group, ref_.member_count, mask, read, [&](u32 m, bool want) {
         const optional<extent> on = want ? optional<extent>(part.on(ref_, m)) : optional<extent>();
         const dma_span span = want ? data.on(m).subspan(0, read.bytes) : dma_span();
-        io_token token = detail::start_each(group, sessions_[m], opcode::read, on, span, timeout_ns);
-        if (want) {
-            read.token = warpbell::move(token);
-        }
-    }
+        return detail::start_each(group, sessions_[m], opcode::read, on, span, timeout_ns);
+    });
     if (!refusal.ok()) {
         read.token = io_token::refused(refusal);
     }
@@ -290,23 +281,14 @@ WARPBELL_VOLUME_CALL(detail::member_read, class Group)::start(const Group& group
     detail::volume_part part;
     const u32 mask = where && check(*where, data).ok() ? member_for_start(*where, part) : 0;
     detail::member_read read;
-    read.member = port::lowest_if_any(mask);
     read.bytes = static_cast<u64>(part.blocks) << ref_.block_shift;
-    WARPBELL_NO_UNROLL
-    for (u32 m = 0; m < ref_.member_count; ++m) {
-        const bool want = (mask >> m & 1u) != 0;
-        if (group.ballot(want) == 0) {
-            continue;
-        }
+    detail::on_each_member(group, ref_.member_count, mask, read, [&](u32 m, bool want) {
         const extent on = want ? part.on(ref_, m) : extent();
         const dma_span span = want ? data.on(m).subspan(0, read.bytes) : dma_span();
         const bool goes = want && sessions_[m].check(opcode::read, on, span).ok();
         const sqe entry = goes ? sessions_[m].command(opcode::read, on, span) : sqe();
-        io_token token = sessions_[m].queue().try_submit(group, goes, entry);
-        if (goes) {
-            read.token = warpbell::move(token);
-        }
-    }
+        return sessions_[m].queue().try_submit(group, goes, entry);
+    });
     return read;
 }
 

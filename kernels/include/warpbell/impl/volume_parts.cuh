@@ -90,6 +90,25 @@ struct [[nodiscard]] member_read {
     WARPBELL_D status refusal() const { return in_flight() ? status() : token.refusal(); }
 };
 
+// Submits each lane's read by `submit(member, whether this lane has one there)`, a member at a time: `mask`
+// has a lane's member, or none.
+template <class Group, class Submit>
+WARPBELL_D void on_each_member(const Group& group, u32 members, u32 mask, member_read& read,
+                               const Submit& submit) {
+    read.member = port::lowest_if_any(mask);
+    WARPBELL_NO_UNROLL
+    for (u32 m = 0; m < members; ++m) {
+        const bool want = (mask >> m & 1u) != 0;
+        if (group.ballot(want) == 0) {
+            continue;
+        }
+        io_token token = submit(m, want);
+        if (want) {
+            read.token = warpbell::move(token);
+        }
+    }
+}
+
 // 0, 1, .. to expand a list of sessions by, which can be neither copied nor assigned.
 template <u32... I> struct numbers {};
 template <u32 Count, u32... I> struct first_numbers : first_numbers<Count - 1u, Count - 1u, I...> {};
