@@ -10,9 +10,12 @@ const LANES: u32 = 32;
 /// Threads, in whole warps, that the CPU target has room for: as many as 132 multiprocessors of 2048 each, an H100.
 const RESIDENT_THREADS: u32 = 132 * 2048;
 
+/// The most threads of a block that the executor takes.
+const BLOCK_THREADS: u32 = 1024;
+
 /// Blocks of `block` threads that the CPU target has room for at a time.
 pub fn resident_limit(block: u32) -> u32 {
-    RESIDENT_THREADS / block.clamp(1, 1024).next_multiple_of(LANES)
+    RESIDENT_THREADS / block.clamp(1, BLOCK_THREADS).next_multiple_of(LANES)
 }
 
 impl Launch {
