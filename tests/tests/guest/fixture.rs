@@ -43,7 +43,11 @@ pub fn foreign() -> Arc<ForeignMemory> {
 pub fn interrupts(bdf: Bdf) -> u64 {
     let text = fs::read_to_string("/proc/interrupts").expect("interrupts");
     let ours = text.lines().filter(|line| line.contains("vfio") && line.contains(&bdf.to_string()));
-    ours.filter_map(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok()).sum()
+    // A column for each processor follows the number of the interrupt.
+    let of_line = |line: &str| -> u64 {
+        line.split_whitespace().skip(1).map_while(|column| column.parse::<u64>().ok()).sum()
+    };
+    ours.map(of_line).sum()
 }
 
 /// Binds SSD `number` to vfio-pci, by our own plan.
