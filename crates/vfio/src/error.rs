@@ -36,8 +36,8 @@ pub enum VfioError {
     },
     /// No IOMMU translates for the function.
     #[error(
-        "{bdf}: no IOMMU group: turn the IOMMU on in the firmware (VT-d, AMD-Vi) and boot with intel_iommu=on (Intel) \
-         or amd_iommu=on (AMD)"
+        "{bdf}: no IOMMU group: turn the IOMMU on in the firmware (VT-d, AMD-Vi); Intel machines may also need \
+         intel_iommu=on at boot, AMD machines need nothing more"
     )]
     NoGroup {
         /// The function.

@@ -195,6 +195,10 @@ impl Ssd {
     }
 
     /// A buffer of at least `bytes` zeroed bytes that the controller, the host and kernels of the CPU target reach.
+    ///
+    /// A host queue keeps its buffer until it is deleted. Buffers of kernels come from
+    /// [`Attachment::buffer`](crate::Attachment::buffer), which keeps them as long as its queues: a command that timed
+    /// out may still be over one, and the place of a dropped buffer is given out again.
     pub fn buffer(&self, bytes: usize) -> Result<Buffer, Error> {
         self.memory.buffer(bytes)
     }

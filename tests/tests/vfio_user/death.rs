@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use warpbell::{AttachOptions, Error};
+use warpbell_driver::IoQueueOptions;
 use warpbell_hw::ClientMemory;
 use warpbell_sim::{Blocks, Case, Rig};
 use warpbell_tests::suite;
@@ -70,4 +71,20 @@ fn a_server_that_is_killed_ends_everything_by_its_deadline_with_a_reason() {
     let error = open(&socket, &UserOptions::default()).err().expect("nobody listens");
     assert!(matches!(error, Error::User(_)) && error.exit_code() == 4, "{error}");
     assert!(error.to_string().contains("start a server first"), "{error}");
+}
+
+#[test]
+fn a_buffer_of_a_queue_that_a_dead_server_did_not_delete_keeps_its_place_while_the_ssd_is_open() {
+    let (process, socket) = server();
+    let ssd = open(&socket, &UserOptions::default()).unwrap();
+    let buffer = ssd.buffer(8192).unwrap();
+    let place = buffer.as_ref().iova;
+    let queue = ssd.host_queue(16, IoQueueOptions::default(), buffer).unwrap();
+    let kept = ssd.buffer(1).unwrap();
+    process.kill();
+    until("the loss", || ssd.controller().check_health().is_err());
+    drop(queue);
+    // Whoever has the server's memory may still write there.
+    assert_ne!(ssd.buffer(8192).unwrap().as_ref().iova, place);
+    drop(kept);
 }

@@ -382,7 +382,7 @@ typedef struct warpbell_launch_options {
     uint32_t api_version, size;
     uint32_t grid;         /* blocks; 0: 1 */
     uint32_t block;        /* threads of a block, 1 to 256; 0: 32 */
-    uint32_t shared_bytes; /* dynamic shared memory of a block */
+    uint32_t shared_bytes; /* dynamic shared memory of a block, at most 227 KiB (232,448), on any target */
     uint32_t cpu_threads;  /* target "cpu": threads that run blocks, at most 1024; 0: as many as CPUs */
     uint32_t cooperative;  /* not 0: all blocks are there at the same time, as blocks must that wait for each
                               other; a grid for which there is no room is refused */

@@ -50,6 +50,25 @@ fn a_server_that_ends_does_not_take_the_results_of_host_queues_with_it() {
 }
 
 #[test]
+fn a_sweep_over_two_ssds_of_which_one_breaks_keeps_what_was_measured_and_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("s.sock");
+    let mut server = spawn(&["serve", "--size", "1m", "--socket", socket.to_str().unwrap()]);
+    let device = format!("vfio-user:{}", socket.display());
+    let workload = ["--api", "host", "--runtime", "60s", "--axis", "iodepth=1,4", "-o", "json"];
+    let arguments = [&["bench", "soft:size=1m", &device][..], &workload].concat();
+    let client = spawn(&arguments);
+    await_that(|| cpu_seconds(&client) > 0.3);
+    assert!(Command::new("kill").args(["-TERM", &server.id().to_string()]).status().unwrap().success());
+    let output = client.wait_with_output().unwrap();
+    server.wait().unwrap();
+    let (report, line) = kept(&arguments, &output);
+    let runs = report["runs"].as_array().expect("runs");
+    assert!(!runs.is_empty() && runs[0]["ios"].as_u64().unwrap() > 0, "{report:#}");
+    assert!(line.contains(&device) && line.contains("the device is gone"), "{line}");
+}
+
+#[test]
 fn a_trace_that_cannot_be_written_costs_the_trace_alone() {
     let arguments = [&BENCH[..], &["--trace", "/dev/full", "-o", "json"]].concat();
     let (report, line) = kept(&arguments, &run(&arguments));

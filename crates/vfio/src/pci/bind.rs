@@ -300,7 +300,6 @@ fn is_udev(refusal: &Refusal) -> bool {
     matches!(refusal, Refusal::InUse(Use::Open { command, .. }) if command.contains("udev"))
 }
 
-/// Mates that VFIO does not lend out as they are, and that are not bound together with the function.
 /// What switches an IOMMU on, by who made the processors.
 fn iommu_remedy(sysfs: &Sysfs) -> &'static str {
     let text = sysfs.text("/proc/cpuinfo").unwrap_or_default();
@@ -319,6 +318,7 @@ fn iommu_remedy(sysfs: &Sysfs) -> &'static str {
     }
 }
 
+/// Mates that VFIO does not lend out as they are, and that are not bound together with the function.
 fn group_mates(function: &Function, all: &[Bdf]) -> Vec<Refusal> {
     let Some(group) = &function.group else { return Vec::new() };
     let blocking = group.mates.iter().filter(|mate| !mate.is_harmless() && !all.contains(&mate.bdf));

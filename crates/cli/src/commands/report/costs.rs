@@ -1,5 +1,8 @@
 //! `report costs`: what each call of the device library costs, from the compiler's output.
 
+use std::path::Path;
+use std::process::{Command, Stdio};
+
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -54,7 +57,21 @@ fn measured() -> Result<CostTable, Ending> {
              or leave --measure out to see the figures that came with the program",
         )
     })?;
+    runs(&nvcc)?;
     measure(&nvcc).map_err(Ending::failed)
+}
+
+/// A compiler that is named and missing is said before any of its tools is.
+fn runs(nvcc: &Path) -> Result<(), Ending> {
+    match Command::new(nvcc).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status() {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            let named = std::env::var_os("WARPBELL_NVCC").is_some_and(|chosen| !chosen.is_empty());
+            let from = if named { "WARPBELL_NVCC" } else { "nvcc" };
+            let why = format!("--measure: {from}: cannot run '{}': {error}", nvcc.display());
+            Err(Ending::new(MISSING, why))
+        }
+    }
 }
 
 /// The document.
