@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use warpbell_hw::Window;
 
-use crate::sys::{Allocation, DmaBufMapping};
+use crate::sys::{Allocation, BarMapping, Gdrdrv};
 use crate::{Gpu, GpuError};
 
 /// Memory of a GPU. Clones are the same memory; it is freed with the last of them.
@@ -84,12 +84,22 @@ impl DeviceMemory {
     /// an SSD. The window keeps the memory; it is taken down in order: mapping, file, memory.
     pub fn map(&self) -> Result<Window, GpuError> {
         let file = self.dma_buf()?;
-        let mapping = DmaBufMapping::new(&file, self.allocation.clone()).map_err(|error| {
+        let mapping = BarMapping::new(&file, self.allocation.clone()).map_err(|error| {
             let reason = format!(
                 "mmap of the dma-buf: {error}; discrete GPUs need driver 610.43.02 or newer with the open kernel modules"
             );
             GpuError::refused(format!("cuda:{}", self.gpu.info().ordinal), reason)
         })?;
+        Ok(Window::whole(Arc::new(mapping)))
+    }
+
+    /// The whole of it, pinned and mapped into this process by GDRCopy's kernel module: the same part of the GPU's BAR,
+    /// without a dma-buf. The window keeps the memory; it is taken down in order: mapping, pin, memory.
+    pub fn map_by_gdrdrv(&self) -> Result<Window, GpuError> {
+        let refused = |reason: String| GpuError::refused(format!("cuda:{}", self.gpu.info().ordinal), reason);
+        let module = Gdrdrv::open().map_err(|error| refused(error.to_string()))?;
+        self.allocation.synchronize_copies()?;
+        let mapping = module.map(&self.allocation).map_err(|error| refused(error.to_string()))?;
         Ok(Window::whole(Arc::new(mapping)))
     }
 }

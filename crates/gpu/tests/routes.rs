@@ -63,7 +63,8 @@ fn each_way_to_memory_is_tried_and_says_why_not() {
     }
     assert_eq!(probes.iter().map(|probe| probe.route).collect::<Vec<_>>(), MemoryRoute::ALL);
     assert!(probes[0].outcome.as_ref().unwrap_err().to_string().contains("not opened through iommufd"));
-    assert!(probes[2].outcome.as_ref().unwrap_err().to_string().contains("not implemented"));
+    let module = probes[2].outcome.as_ref().map_err(ToString::to_string);
+    assert!(module.is_ok() || module.unwrap_err().contains("gdrdrv"), "{probes:?}");
     assert!(probes[3].outcome.is_ok());
     assert!(space.mapped.lock().is_empty(), "probes undo what they did");
 

@@ -23,8 +23,8 @@ enum Mapping {
     Copied(RemoteBuffer),
     /// The SSD reaches it by its dma-buf.
     File(FileMapping),
-    /// The SSD reaches it through the GPU's BAR.
-    Bar(DmaBuffer),
+    /// The SSD reaches it through the GPU's BAR, which this route mapped.
+    Bar(DmaBuffer, routes::MemoryRoute),
 }
 
 /// The way that data takes to a GPU's memory.
@@ -70,7 +70,7 @@ impl DeviceData {
         match &self.mapping {
             Mapping::Copied(mapping) => mapping.iova(),
             Mapping::File(mapping) => mapping.iova(),
-            Mapping::Bar(mapping) => mapping.iova(),
+            Mapping::Bar(mapping, _) => mapping.iova(),
         }
     }
 
@@ -82,7 +82,7 @@ impl DeviceData {
         match &self.mapping {
             Mapping::Copied(_) => DeviceRoute::Copied,
             Mapping::File(_) => DeviceRoute::Peer(routes::MemoryRoute::Iommufd),
-            Mapping::Bar(_) => DeviceRoute::Peer(routes::MemoryRoute::DmaBuf),
+            Mapping::Bar(_, route) => DeviceRoute::Peer(*route),
         }
     }
 }
@@ -94,7 +94,8 @@ fn peer(memory: &DeviceMemory, space: &Arc<dyn DmaSpace>, kind: SpaceKind) -> Re
         Some(Reached::File(mapping)) => Ok(Mapping::File(mapping)),
         Some(Reached::Window(window)) => {
             let mapping = DmaBuffer::map(space.clone(), window, DmaAccess::READ_WRITE)?;
-            Ok(Mapping::Bar(mapping))
+            let route = probes.last().expect("the way that worked is the last").route;
+            Ok(Mapping::Bar(mapping, route))
         }
         None => {
             let tried: Vec<String> =

@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 
 use crate::code::{Code, Result};
 use crate::context::{self, Context};
+use crate::gdrdrv;
 use crate::log::{self, Kind};
 use crate::memory::Memory;
 use crate::options::Options;
@@ -62,6 +63,7 @@ fn new() -> Result<Driver> {
 /// What is left when the process ends; into the log.
 pub(crate) fn end() {
     if let Some(Ok(driver)) = DRIVER.get() {
+        gdrdrv::leaks().iter().for_each(|leak| log::note(Kind::Leak, leak));
         driver.memory.leaks().iter().for_each(|leak| log::note(Kind::Leak, leak));
         for device in &driver.devices {
             let primary = device.lock();

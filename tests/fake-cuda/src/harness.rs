@@ -35,14 +35,23 @@ pub fn unless_absent(what: &str, compiled: Result<CudaImage, Error>) -> Option<C
 pub struct FakeDriver {
     folder: tempfile::TempDir,
     options: String,
+    /// Preloaded, where there is one.
+    gdrdrv: Option<PathBuf>,
 }
 
 impl FakeDriver {
     /// With options of `WARPBELL_FAKE_CUDA`, such as `capability=7.5,alias=no`.
     pub fn new(options: &str) -> FakeDriver {
         let folder = tempfile::tempdir().expect("a folder for the fake driver");
-        std::os::unix::fs::symlink(library(), folder.path().join(NAME)).expect("a link to the fake driver");
-        FakeDriver { folder, options: options.to_owned() }
+        std::os::unix::fs::symlink(library("fake_cuda"), folder.path().join(NAME))
+            .expect("a link to the fake driver");
+        FakeDriver { folder, options: options.to_owned(), gdrdrv: None }
+    }
+
+    /// With GDRCopy's kernel module of that version.
+    pub fn gdrdrv(self, version: &str) -> FakeDriver {
+        let options = format!("gdrdrv={version},{}", self.options);
+        FakeDriver { options, gdrdrv: Some(library("fake_gdrdrv")), ..self }
     }
 
     /// A driver that lacks a function.
@@ -69,6 +78,9 @@ impl FakeDriver {
         let others = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
         let folders = std::iter::once(self.folder().to_owned()).chain(std::env::split_paths(&others));
         command.env("LD_LIBRARY_PATH", std::env::join_paths(folders).expect("folders without colons"));
+        if let Some(module) = &self.gdrdrv {
+            command.env("LD_PRELOAD", module);
+        }
         self.configure(&mut command);
         command
     }
@@ -117,11 +129,11 @@ fn said(output: &Output) -> String {
 const NAME: &str = "libcuda.so.1";
 
 /// The shared library that cargo builds beside the tests.
-fn library() -> PathBuf {
+fn library(name: &str) -> PathBuf {
     let program = std::env::current_exe().expect("this program has a path");
     let folders = program.ancestors().skip(1).take(2);
-    let found = folders.map(|folder| folder.join("libfake_cuda.so")).find(|path| path.is_file());
-    found.expect("cargo build -p warpbell-fake-cuda puts libfake_cuda.so beside this program")
+    let found = folders.map(|folder| folder.join(format!("lib{name}.so"))).find(|path| path.is_file());
+    found.unwrap_or_else(|| panic!("cargo build --workspace puts lib{name}.so beside this program"))
 }
 
 /// What the fake driver found.

@@ -10,6 +10,7 @@
 //! | `driver`, `context` | devices, primary contexts, what is current on a thread |
 //! | `memory` | device memory, registered host memory, what kernels reach |
 //! | `stream`, `kernel` | work in order, events, kernels on the CPU executor |
+//! | `gdrdrv` | the kernel module of GDRCopy, for `tests/fake-gdrdrv` |
 //! | `image`, `ptx`, `cubin` | what a module contains |
 //! | `harness` | for tests: processes that get the fake driver as their driver |
 //! | `log`, `options`, `code` | what was done wrong, what a test asks for, results |
@@ -19,6 +20,7 @@ mod code;
 mod context;
 mod cubin;
 mod driver;
+mod gdrdrv;
 pub mod harness;
 mod image;
 mod kernel;

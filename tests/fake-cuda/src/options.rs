@@ -52,6 +52,10 @@ pub(crate) struct Options {
     pub(crate) fail_alloc: u64,
     /// `copy-delay=MICROSECONDS`: how late each copy is.
     pub(crate) copy_delay: Duration,
+    /// `gdrdrv=2.6`: GDRCopy's kernel module of that version, where `tests/fake-gdrdrv` is preloaded; major << 16 | minor.
+    pub(crate) gdrdrv: Option<u32>,
+    /// `gdrdrv-cached=yes`: what it maps is cached by CPUs, unless it is told to use the BAR.
+    pub(crate) gdrdrv_cached: bool,
     /// `modules=PATH`: the CPU's code of kernels that are not built in: a shared object, or a folder of them.
     pub(crate) modules: Option<PathBuf>,
 }
@@ -75,6 +79,8 @@ impl Default for Options {
             flush: 1,
             fail_alloc: u64::MAX,
             copy_delay: Duration::ZERO,
+            gdrdrv: None,
+            gdrdrv_cached: false,
             modules: None,
         }
     }
@@ -112,6 +118,8 @@ impl Options {
             "flush" => self.flush = value.parse().ok()?,
             "fail-alloc" => self.fail_alloc = value.parse().ok()?,
             "copy-delay" => self.copy_delay = Duration::from_micros(value.parse().ok()?),
+            "gdrdrv" => self.gdrdrv = Some(version(value)?),
+            "gdrdrv-cached" => self.gdrdrv_cached = yes(value)?,
             "modules" => self.modules = Some(value.into()),
             _ => return None,
         }
@@ -134,6 +142,12 @@ fn dma_buf(value: &str) -> Option<DmaBuf> {
         "absent" => Some(DmaBuf::Absent),
         _ => None,
     }
+}
+
+/// As GDRCopy's module tells it.
+fn version(value: &str) -> Option<u32> {
+    let (major, minor) = value.split_once('.')?;
+    Some(major.parse::<u32>().ok()? << 16 | minor.parse::<u32>().ok().filter(|minor| *minor < 1 << 16)?)
 }
 
 /// 90 for `9.0`.

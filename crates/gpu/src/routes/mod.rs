@@ -6,7 +6,6 @@
 mod doorbells;
 mod memory;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use warpbell_hw::DmaError;
@@ -32,24 +31,9 @@ pub enum RouteError {
     /// The SSD's DMA space did not map the dma-buf.
     #[error("{0}; kernels to this day take dma-bufs of vfio-pci alone, and none before 6.19")]
     File(Arc<DmaError>),
-    /// The SSD's DMA space did not map the mapping of the dma-buf.
-    #[error("type1 map of the dma-buf's mapping: {0}")]
+    /// The SSD's DMA space did not map the part of the GPU's BAR.
+    #[error("type1 map of the GPU's BAR: {0}")]
     Window(Arc<DmaError>),
-    /// gdrdrv is there, and not used.
-    #[error(
-        "not implemented: {} is there, but this version does not pin memory by it, as that could not be tried on hardware",
-        .device.display()
-    )]
-    Unused {
-        /// Its node.
-        device: PathBuf,
-    },
-    /// There is no gdrdrv, and it would not be used.
-    #[error("not implemented in this version, and no {}: the gdrdrv module (GDRCopy) is not loaded", .device.display())]
-    NotLoaded {
-        /// Where its node would be.
-        device: PathBuf,
-    },
 }
 
 /// One way that was tried.

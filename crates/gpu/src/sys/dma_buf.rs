@@ -11,6 +11,7 @@ use std::sync::Arc;
 use cudarc::driver::sys::CUmemRangeHandleType;
 use warpbell_hw::{BASE_PAGE, Mapping, Memory};
 
+use super::gdrdrv::Pinned;
 use super::memory::Allocation;
 use crate::GpuError;
 
@@ -47,31 +48,38 @@ impl Allocation {
     }
 }
 
-/// A dma-buf of device memory, mapped into this process: for a CPU, and for the page tables that VFIO reads.
+/// Device memory, mapped into this process as a part of the GPU's BAR: for a CPU, and for the page tables that VFIO reads.
 ///
-/// What is taken down, and in which order, is in the order of the fields: the mapping with its file, the memory. A DMA
-/// mapping of it holds a window, which holds this, and goes before.
-pub(crate) struct DmaBufMapping {
+/// What is taken down, and in which order, is in the order of the fields: the mapping with its file, the pin, the memory.
+/// A DMA mapping of it holds a window, which holds this, and goes before.
+pub(crate) struct BarMapping {
     mapping: Mapping,
-    _memory: Arc<Allocation>,
+    _pinned: Option<Pinned>,
+    _memory: Option<Arc<Allocation>>,
 }
 
-impl DmaBufMapping {
+impl BarMapping {
     /// Maps `file`, which is the dma-buf of `memory`.
-    pub(crate) fn new(file: &OwnedFd, memory: Arc<Allocation>) -> Result<DmaBufMapping, std::io::Error> {
+    pub(crate) fn new(file: &OwnedFd, memory: Arc<Allocation>) -> Result<BarMapping, std::io::Error> {
         let len = memory.len().next_multiple_of(BASE_PAGE);
-        Ok(DmaBufMapping { mapping: Mapping::shared(file.as_fd(), 0, len)?, _memory: memory })
+        let mapping = Mapping::shared(file.as_fd(), 0, len)?;
+        Ok(BarMapping { mapping, _pinned: None, _memory: Some(memory) })
+    }
+
+    /// A mapping of what is pinned, which keeps the memory.
+    pub(super) fn pinned(mapping: Mapping, pinned: Pinned) -> BarMapping {
+        BarMapping { mapping, _pinned: Some(pinned), _memory: None }
     }
 }
 
-impl fmt::Debug for DmaBufMapping {
+impl fmt::Debug for BarMapping {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DmaBufMapping").field("len", &self.mapping.len()).finish_non_exhaustive()
+        f.debug_struct("BarMapping").field("len", &self.mapping.len()).finish_non_exhaustive()
     }
 }
 
 // SAFETY: the promise of the mapping inside.
-unsafe impl Memory for DmaBufMapping {
+unsafe impl Memory for BarMapping {
     fn base(&self) -> NonNull<u8> {
         self.mapping.base()
     }

@@ -3,6 +3,7 @@
 //! The C functions, with the signatures and numbers of cuda.h.
 
 mod device;
+mod gdrdrv;
 mod host;
 mod launch;
 mod memory;

@@ -96,10 +96,17 @@ impl Arena {
     /// from now on.
     pub(crate) fn share(&self, at: u64, len: u64) -> io::Result<OwnedFd> {
         let file = rustix::fs::memfd_create("fake-cuda", MemfdFlags::CLOEXEC)?;
-        rustix::fs::ftruncate(&file, len)?;
+        self.share_into(&file, 0, at, len)?;
+        Ok(file)
+    }
+
+    /// The same in a file that is there, which ends with it then.
+    pub(crate) fn share_into(&self, file: &OwnedFd, offset: u64, at: u64, len: u64) -> io::Result<()> {
+        rustix::fs::ftruncate(file, offset + len)?;
         let flags = MapFlags::SHARED;
         // SAFETY: a fresh mapping at an address that the kernel chooses.
-        let fresh = unsafe { rustix::mm::mmap(std::ptr::null_mut(), len as usize, BOTH, flags, &file, 0) }?;
+        let fresh =
+            unsafe { rustix::mm::mmap(std::ptr::null_mut(), len as usize, BOTH, flags, file, offset) }?;
         let fresh = fresh.expose_provenance() as u64;
         // SAFETY: both are mapped, and do not overlap.
         unsafe { copy(fresh, at, len) };
@@ -113,7 +120,7 @@ impl Arena {
                 pointer(at),
             )
         }?;
-        Ok(file)
+        Ok(())
     }
 }
 

@@ -10,13 +10,14 @@ use std::os::fd::OwnedFd;
 
 use parking_lot::Mutex;
 
-use arena::{Arena, PAGE};
-pub(crate) use arena::{bytes, copy, fill};
+use arena::Arena;
+pub(crate) use arena::{PAGE, bytes, copy, fill};
 use host::Host;
 pub(crate) use reach::Reach;
 
 use crate::code::{Code, Result};
 use crate::driver::misuse;
+use crate::gdrdrv;
 use crate::options::{DmaBuf, Options};
 
 /// Where the first byte of an allocation lies in its pages: cuda.h promises no alignment to pages, so there is none.
@@ -160,6 +161,26 @@ impl Memory {
     }
 }
 
+impl Memory {
+    /// Puts memory into a file at an offset: page by page the same memory from now on.
+    pub(crate) fn share_into(
+        &self,
+        file: &OwnedFd,
+        offset: u64,
+        address: u64,
+        len: u64,
+    ) -> std::io::Result<()> {
+        let mut state = self.state.lock();
+        match state.allocation(address, len) {
+            None => return Err(std::io::Error::other("not inside one allocation")),
+            // The dma-buf's pages would be others then.
+            Some(of) if !of.exports.is_empty() => return Err(std::io::Error::other("exported already")),
+            Some(_) => {}
+        }
+        state.arena.share_into(file, offset, address, len)
+    }
+}
+
 impl State {
     fn used(&self, device: u32) -> u64 {
         self.allocations.values().filter(|of| of.device == device).map(|of| of.len).sum()
@@ -174,6 +195,7 @@ impl State {
         let Some(Allocation { mapping: (start, len), .. }) = self.allocations.remove(&address) else {
             return;
         };
+        gdrdrv::freed(start, len);
         reach.remove(address);
         self.arena.clear(start, len).expect("pages of our own range can be taken away");
     }
