@@ -324,7 +324,7 @@ WARPBELL_API warpbell_error warpbell_buffer_get_host(warpbell_buffer* buffer, vo
 typedef struct warpbell_lease warpbell_lease;
 
 /* What a kernel may do with queues. The device library refuses the rest before it is submitted: a safety net
- * for kernels that are wrong, and no wall against hostile ones (docs/leases.md). */
+ * for kernels that are wrong, and no wall against hostile ones (docs/volumes.md). */
 typedef struct warpbell_lease_options {
     uint32_t api_version, size;
     uint64_t first_lba;   /* blocks [first_lba, first_lba + blocks), */

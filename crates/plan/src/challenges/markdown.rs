@@ -19,8 +19,8 @@ Here is what Warpbell does about each, what shows it, and what nothing shows yet
 - *On paper*: a page and a model.
 
 **None of this has run on a GPU or on a real SSD.** Tests run kernels on the CPU target, against the
-software controller or, where a scene of the [guest](guest.md) is named, QEMU's SSDs under a real
-kernel.
+software controller or, where a scene of the [guest](testing.md#the-guest) is named, QEMU's SSDs
+under a real kernel.
 
 `cargo test -p PACKAGE NAME` runs a test. A *rule* is a switch that turns one rule of the device
 library off; a test then has to fail, and does. Tests fail when this page is stale, when a test,
