@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Pauses between two looks: none at first, then up to a millisecond.
+/// Pauses between two polls: none at first, then up to a millisecond.
 #[derive(Default)]
 pub(crate) struct Pause(u32);
 

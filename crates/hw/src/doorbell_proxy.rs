@@ -18,9 +18,9 @@ use crate::{Doorbell, DoorbellError, DoorbellKind, DoorbellPath, DoorbellSink, D
 
 /// What is in the shadow of a doorbell that was not written: no doorbell has a value of more than 16 bits.
 const EMPTY: u32 = u32::MAX;
-/// Looks at an unchanged shadow page before the thread sleeps between looks.
+/// Polls of an unchanged shadow page before the thread sleeps between polls.
 const EAGER_LOOKS: u32 = 20_000;
-/// Between two looks after that.
+/// Between two polls after that.
 const SLEEP: Duration = Duration::from_micros(100);
 
 /// What is lost with a doorbell that could not be written. Its commands end by their deadlines.
@@ -87,7 +87,7 @@ impl DoorbellProxy {
         DoorbellProxy::new(page.len(), doorbells.stride(), Box::new(page))
     }
 
-    /// Writes what kernels stored since the last look; whether there was anything. To be called before a register is
+    /// Writes what kernels stored since the last poll; whether there was anything. To be called before a register is
     /// written.
     pub fn forward(&self) -> Result<bool, DoorbellLost> {
         self.shadow.forward()

@@ -31,7 +31,7 @@ pub struct Threads {
     pub pin: Vec<usize>,
     /// What they do when there is nothing to do.
     pub idle: Idle,
-    /// Warp turns between looks at the outside world.
+    /// Warp turns between checks of the outside world.
     pub turns: u32,
 }
 

@@ -205,7 +205,7 @@ impl World {
         self.watching.borrow_mut().take();
     }
 
-    /// What the host has done to queues since the last look.
+    /// What the host has done to queues since the last pass.
     fn look_at_lives(&self) {
         let now = self.now();
         self.wire.look(now);

@@ -9,7 +9,7 @@ use super::flights::{Flight, Stage};
 use crate::copying::Job;
 use crate::engine::Command;
 
-/// Stepped mode: how long after one look at the engines the next is due.
+/// Stepped mode: how long after one poll of the engines the next is due.
 const LOOK: Duration = Duration::from_micros(1);
 /// How long a shutdown waits for copies.
 const PATIENCE: Duration = Duration::from_secs(5);

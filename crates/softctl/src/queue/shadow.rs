@@ -3,7 +3,7 @@
 //!
 //! A busy controller polls the shadow, and the client writes no register. Before it stops polling it says so in
 //! EventIdx: the client writes the register when it passes that value. The order is what matters: EventIdx, a full
-//! fence, another look at the shadow, and only then sleep. Without the second look an update that the client made
+//! fence, another poll of the shadow, and only then sleep. Without the second poll an update that the client made
 //! in between would be seen by nobody.
 
 use std::sync::atomic::{Ordering, fence};

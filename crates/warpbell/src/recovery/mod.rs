@@ -53,7 +53,7 @@ pub struct Recovery {
     tables: Mutex<Vec<Arc<QueueTable>>>,
     /// Attachments so far.
     attachments: AtomicU32,
-    /// One look at a time.
+    /// One pass at a time.
     looking: Mutex<Looking>,
 }
 
@@ -99,7 +99,7 @@ impl Recovery {
         self.events.call(Arc::new(callback));
     }
 
-    /// Nobody looks while this lives. Waits for the end of a look that goes on.
+    /// Nobody looks while this lives. Waits for the end of a pass that goes on.
     pub(crate) fn alone(&self) -> MutexGuard<'_, Looking> {
         self.looking.lock()
     }

@@ -18,7 +18,7 @@ use crate::stopwatch::Stopwatch;
 use crate::unit;
 use warpbell_hw::Lba;
 
-/// Fruitless looks for completions between two looks at the clock.
+/// Fruitless polls for completions between two reads of the clock.
 const LOOKS: u32 = 1 << 12;
 
 /// The longest sleep without a look at the time and at the wish to stop.
@@ -168,7 +168,7 @@ impl<'a> Worker<'a> {
         Ok(true)
     }
 
-    /// Nanoseconds on the clock at the last look.
+    /// Nanoseconds on the clock at its last read.
     #[inline]
     pub(super) fn now(&self) -> u64 {
         self.now
