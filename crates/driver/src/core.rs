@@ -305,7 +305,7 @@ impl Core {
         let mut looks = 0;
         loop {
             let passed = deadline.passed(self.regs.clock());
-            // Before the look, so that no interrupt after it is missed.
+            // Before the poll, so that no interrupt after it is missed.
             let seen = self.admin_vector.get().map_or(0, |vector| vector.seen());
             let mut admin = self.admin.lock();
             admin.reap();

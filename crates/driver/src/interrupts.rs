@@ -1,8 +1,8 @@
 //! Interrupt vectors, and sleeping until one fires.
 //!
-//! A sleeper never misses an interrupt: it takes note of how often the vector fired ([`Vector::seen`]), looks at its
+//! A sleeper never misses an interrupt: it takes note of how often the vector fired ([`Vector::seen`]), polls its
 //! completion queue, and sleeps only as long as that number stays. The controller posts a completion before it
-//! interrupts, so an interrupt that nobody saw yet either comes before the look, which finds the completion, or after,
+//! interrupts, so an interrupt that nobody saw yet either comes before the poll, which finds the completion, or after,
 //! which ends the sleep. Several queues may share a vector, and several threads may sleep on it: one of them watches
 //! the eventfd for all.
 

@@ -1,4 +1,4 @@
-//! Waiting for a device by looking at it again and again.
+//! Waiting for a device by polling it.
 
 use std::time::Duration;
 

@@ -187,7 +187,7 @@ impl Doorbells for DoorbellProxy {
 }
 
 /// A place for the proxy of a function whose doorbells are mapped: it is made when kernels need it. Until then nothing
-/// of it is there but a look at an empty slot before each register write and admin doorbell.
+/// of it is there but a check of an empty slot before each register write and admin doorbell.
 #[derive(Default)]
 pub struct ProxySlot(OnceLock<Arc<DoorbellProxy>>);
 
@@ -336,7 +336,7 @@ mod tests {
     fn what_was_stored_before_a_reset_is_void() {
         let log = Log::default();
         let proxy = DoorbellProxy::new(BASE_PAGE, 0, Box::new(log.clone())).unwrap();
-        // Not handed out, so that the thread does not look at it.
+        // Not handed out, so that the thread does not poll it.
         proxy.window().store_u32(16, 9, Ordering::Relaxed);
         proxy.clear();
         proxy.doorbell(Qid(7), DoorbellKind::CqHead).unwrap();

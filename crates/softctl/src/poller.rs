@@ -25,7 +25,7 @@ const SPIN: Duration = Duration::from_micros(100);
 const YIELD: Duration = Duration::from_millis(2);
 /// How long it sleeps at first. Later it is a hundredth of its idle time, up to [`crate::SoftConfig::longest_nap`].
 const FIRST_NAP: Duration = Duration::from_micros(50);
-/// The longest that it sleeps where there are no I/O queues to look at.
+/// The longest that it sleeps where there are no I/O queues to poll.
 const LONGEST_NAP: Duration = Duration::from_millis(1);
 
 /// Starts the poller of poll group `index`.

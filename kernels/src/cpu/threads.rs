@@ -18,7 +18,7 @@ use crate::Error;
 pub enum Idle {
     /// Look again at once: for a CPU of its own.
     Spin,
-    /// Let others run after so many looks in a row that found nothing, then after each.
+    /// Let others run after so many polls in a row that found nothing, then after each.
     YieldAfter(u32),
 }
 

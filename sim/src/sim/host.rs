@@ -100,7 +100,7 @@ impl Run<'_> {
         limit * plan.tries as u32 + moves + Duration::from_secs(1) * (plan.commands * plan.tries) as u32
     }
 
-    /// One look at controller and alarms, and now and then an admin command. True once the controller is lost.
+    /// One poll of controller and alarms, and now and then an admin command. True once the controller is lost.
     fn look(&mut self, round: u64) -> bool {
         if self.health() != Health::Fine {
             self.declare_lost();

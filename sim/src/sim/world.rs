@@ -63,7 +63,7 @@ pub(super) struct World {
     leap: Duration,
     /// The controller does nothing until then.
     stalled_until: Cell<Duration>,
-    /// What CSTS was when it was looked at last, for the story.
+    /// What CSTS was when it was read last, for the story.
     ready: Cell<bool>,
 }
 

@@ -125,7 +125,7 @@ impl PollGroup {
         }
     }
 
-    /// Stepped mode: when to look at the engines again.
+    /// Stepped mode: when to poll the engines again.
     pub(super) fn next_poll(&self) -> Option<Duration> {
         self.is_copying().then(|| self.engine.time.now() + LOOK)
     }

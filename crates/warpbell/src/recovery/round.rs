@@ -71,7 +71,7 @@ impl Looking {
 }
 
 impl Recovery {
-    /// One round: looks at alarms, health and events, and takes the next step wherever one is due. It waits for answers
+    /// One round: polls alarms, health and events, and takes the next step wherever one is due. It waits for answers
     /// of the controller, and never longer than the steps' limits together.
     pub fn look(&self) {
         let mut looking = self.alone();

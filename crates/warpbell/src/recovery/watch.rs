@@ -1,4 +1,4 @@
-//! The thread that looks at an SSD again and again.
+//! The thread that polls an SSD.
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};

@@ -21,7 +21,7 @@ use warpbell_hw::Lba;
 /// Fruitless polls for completions between two reads of the clock.
 const LOOKS: u32 = 1 << 12;
 
-/// The longest sleep without a look at the time and at the wish to stop.
+/// The longest sleep without a check of the time and of the wish to stop.
 const NAP: Duration = Duration::from_millis(20);
 
 /// What is kept of an I/O in flight.
@@ -123,7 +123,7 @@ impl<'a> Worker<'a> {
         (self.base, self.trouble) = (self.costs(), self.trouble());
     }
 
-    /// Begins what can begin and takes what has ended. True where it is time to look at the clock
+    /// Begins what can begin and takes what has ended. True where it is time to read the clock
     /// from outside, who says whether there is something to do at a time.
     #[inline]
     pub(super) fn step(
