@@ -12,7 +12,7 @@ use warpbell_sim::cpu_launch_bytes;
 /// Meetings of one launch, so that its start does not count.
 const MEETINGS: u64 = 1000;
 const LANES: u64 = 32;
-/// Turns of the warp between two looks of the host.
+/// Turns of the warp between two polls by the host.
 const TURNS: u32 = 4096;
 
 /// All lanes meet, again and again: each meeting switches through all of them.

@@ -1,7 +1,8 @@
 //! Fuzz targets: each is a function that takes any bytes, and panics where something is wrong.
 //!
 //! `scripts/fuzz` builds them as programs of libFuzzer and runs them by coverage; the inputs that it kept lie in
-//! `corpus/` and `regressions/`. docs/testing.md says how to run them, how to add one, and how a finding becomes a test.
+//! `corpus/` and `regressions/`. docs/simulation.md says how to run them, how to add one, and how a finding becomes
+//! a test.
 
 pub mod arbitrary_client;
 mod choices;

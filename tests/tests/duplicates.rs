@@ -41,7 +41,7 @@ fn twice_completed(
     findings
 }
 
-/// Both completions of a command in one look of the reaper: the controller acts for a while, then kernels do.
+/// Both completions of a command in one poll of the reaper: the controller acts for a while, then kernels do.
 fn in_bursts(moment: &Moment) -> bool {
     moment.round % 64 < 16
 }

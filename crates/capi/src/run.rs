@@ -17,7 +17,7 @@ use crate::scope::User;
 
 pub(crate) static RUNS: Table<Run> = Table::new(Kind::Run);
 
-/// How often a running kernel is looked at: seldom, but a short one is not kept waiting.
+/// How often a running kernel is polled: seldom, but a short one is not kept waiting.
 const FIRST_LOOK: Duration = Duration::from_micros(20);
 const LOOK: Duration = Duration::from_millis(2);
 

@@ -56,13 +56,13 @@ pub struct OpenOptions {
 pub struct RecoveryPolicy {
     /// Version and size.
     pub head: Head,
-    /// Between two looks at queues.
+    /// Between two polls of queues.
     pub alarm_period_ns: u64,
-    /// Between two looks at the controller's status.
+    /// Between two polls of the controller's status.
     pub health_period_ns: u64,
-    /// Between two looks for events.
+    /// Between two polls for events.
     pub event_period_ns: u64,
-    /// For all Abort commands of one look.
+    /// For all Abort commands of one pass.
     pub abort_ns: u64,
     /// From an Abort to the end of its command.
     pub settle_ns: u64,

@@ -25,7 +25,7 @@ use crate::{ControllerOptions, ControllerState, DriverError, RetryPolicy};
 
 /// Looks at the admin completion queue before a waiting caller lets time pass.
 const EAGER_LOOKS: u32 = 64;
-/// Between two looks after that.
+/// Between two polls after that.
 const LOOK_PAUSE: Duration = Duration::from_micros(50);
 /// The longest that dropping a controller waits for its shutdown,
 const DROP_SHUTDOWN: Duration = Duration::from_secs(2);
@@ -305,7 +305,7 @@ impl Core {
         let mut looks = 0;
         loop {
             let passed = deadline.passed(self.regs.clock());
-            // Before the look, so that no interrupt after it is missed.
+            // Before the poll, so that no interrupt after it is missed.
             let seen = self.admin_vector.get().map_or(0, |vector| vector.seen());
             let mut admin = self.admin.lock();
             admin.reap();

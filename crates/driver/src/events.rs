@@ -17,7 +17,7 @@ use crate::registers::Deadline;
 /// Entries of the error log that are read with an error event.
 const ERROR_ENTRIES: u32 = 16;
 
-/// The most events that one look takes: a controller that answers each request at once must not keep it going.
+/// The most events that one poll takes: a controller that answers each request at once must not keep it going.
 const MOST_EVENTS: u32 = 64;
 
 /// Something that the controller reported by itself.

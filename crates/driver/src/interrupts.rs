@@ -1,8 +1,8 @@
 //! Interrupt vectors, and sleeping until one fires.
 //!
-//! A sleeper never misses an interrupt: it takes note of how often the vector fired ([`Vector::seen`]), looks at its
+//! A sleeper never misses an interrupt: it takes note of how often the vector fired ([`Vector::seen`]), polls its
 //! completion queue, and sleeps only as long as that number stays. The controller posts a completion before it
-//! interrupts, so an interrupt that nobody saw yet either comes before the look, which finds the completion, or after,
+//! interrupts, so an interrupt that nobody saw yet either comes before the poll, which finds the completion, or after,
 //! which ends the sleep. Several queues may share a vector, and several threads may sleep on it: one of them watches
 //! the eventfd for all.
 
@@ -19,7 +19,7 @@ use warpbell_hw::{Device, InterruptError};
 use crate::core::Core;
 use crate::{DriverError, Waiting};
 
-/// The longest sleep before a look without an interrupt: what a lost interrupt costs.
+/// The longest sleep before a poll without an interrupt: what a lost interrupt costs.
 pub(crate) const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 
 /// One interrupt vector that somebody listens to.
@@ -50,7 +50,7 @@ impl Vector {
         Ok(Vector { number, event, sleepers: Mutex::default(), changed: Condvar::new() })
     }
 
-    /// How often the vector fired, to be taken before a look for completions.
+    /// How often the vector fired, to be taken before a poll for completions.
     pub(crate) fn seen(&self) -> u64 {
         self.sleepers.lock().fired
     }

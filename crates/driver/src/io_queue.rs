@@ -20,7 +20,7 @@ use deadlines::Deadlines;
 use retries::Retries;
 pub use types::{Completion, IoCounters, IoQueueOptions, Outcome, Token};
 
-/// Empty looks at the completion ring between two looks at the clock.
+/// Empty polls of the completion ring between two reads of the clock.
 const LOOKS_PER_CHECK: u32 = 4096;
 
 /// Drives one queue pair from one thread.

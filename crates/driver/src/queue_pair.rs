@@ -34,7 +34,7 @@ pub enum RingMemory {
 /// How completions of a queue are noticed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Notification {
-    /// By looking: the controller does not interrupt.
+    /// By polling: the controller does not interrupt.
     #[default]
     Polled,
     /// By interrupts of a vector that the driver chooses: one of its own while there are enough, else a shared one.

@@ -150,7 +150,7 @@ impl RegisterFile {
     }
 }
 
-/// Between two looks at CSTS.
+/// Between two polls of CSTS.
 const POLL_PAUSE: Duration = Duration::from_millis(1);
 
 /// A point in a device's time.

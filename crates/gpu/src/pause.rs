@@ -1,8 +1,8 @@
-//! Waiting for a device by looking at it again and again.
+//! Waiting for a device by polling it.
 
 use std::time::Duration;
 
-/// Pauses between two looks: none at first, then up to a millisecond.
+/// Pauses between two polls: none at first, then up to a millisecond.
 #[derive(Default)]
 pub(crate) struct Pause(u32);
 

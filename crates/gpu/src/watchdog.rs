@@ -36,7 +36,7 @@ impl WatchdogReport {
 
 /// Sets a stop flag when a kernel has not ended after a time.
 ///
-/// The flag is a 32-bit word in host memory that the kernel looks at: the watchdog stores 1. If the kernel has not
+/// The flag is a 32-bit word in host memory that the kernel polls: the watchdog stores 1. If the kernel has not
 /// ended a while later either, it says so.
 pub struct Watchdog {
     shared: Arc<Shared>,

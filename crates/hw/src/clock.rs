@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 /// A clock that only goes forward, and a way to let time pass.
 ///
-/// Every wait loop of a driver asks `now` for its deadline and calls `pause` between looks. In a
+/// Every wait loop of a driver asks `now` for its deadline and calls `pause` between polls. In a
 /// simulation `pause` steps the controller and advances virtual time, so a single thread suffices.
 pub trait Clock: Send + Sync {
     /// Time since the clock's own start.

@@ -18,9 +18,9 @@ use crate::{Doorbell, DoorbellError, DoorbellKind, DoorbellPath, DoorbellSink, D
 
 /// What is in the shadow of a doorbell that was not written: no doorbell has a value of more than 16 bits.
 const EMPTY: u32 = u32::MAX;
-/// Looks at an unchanged shadow page before the thread sleeps between looks.
+/// Polls of an unchanged shadow page before the thread sleeps between polls.
 const EAGER_LOOKS: u32 = 20_000;
-/// Between two looks after that.
+/// Between two polls after that.
 const SLEEP: Duration = Duration::from_micros(100);
 
 /// What is lost with a doorbell that could not be written. Its commands end by their deadlines.
@@ -87,7 +87,7 @@ impl DoorbellProxy {
         DoorbellProxy::new(page.len(), doorbells.stride(), Box::new(page))
     }
 
-    /// Writes what kernels stored since the last look; whether there was anything. To be called before a register is
+    /// Writes what kernels stored since the last poll; whether there was anything. To be called before a register is
     /// written.
     pub fn forward(&self) -> Result<bool, DoorbellLost> {
         self.shadow.forward()
@@ -187,7 +187,7 @@ impl Doorbells for DoorbellProxy {
 }
 
 /// A place for the proxy of a function whose doorbells are mapped: it is made when kernels need it. Until then nothing
-/// of it is there but a look at an empty slot before each register write and admin doorbell.
+/// of it is there but a check of an empty slot before each register write and admin doorbell.
 #[derive(Default)]
 pub struct ProxySlot(OnceLock<Arc<DoorbellProxy>>);
 
@@ -336,7 +336,7 @@ mod tests {
     fn what_was_stored_before_a_reset_is_void() {
         let log = Log::default();
         let proxy = DoorbellProxy::new(BASE_PAGE, 0, Box::new(log.clone())).unwrap();
-        // Not handed out, so that the thread does not look at it.
+        // Not handed out, so that the thread does not poll it.
         proxy.window().store_u32(16, 9, Ordering::Relaxed);
         proxy.clear();
         proxy.doorbell(Qid(7), DoorbellKind::CqHead).unwrap();

@@ -142,7 +142,7 @@ pub enum DoorbellBufferMode {
     Off,
     /// As the specification says.
     On,
-    /// With a mistake: the controller does not look at a shadow doorbell again after it wrote EventIdx, and so misses
+    /// With a mistake: the controller does not poll a shadow doorbell again after it wrote EventIdx, and so misses
     /// updates now and then. For tests that must notice.
     NoRecheck,
 }
@@ -156,7 +156,7 @@ pub enum ClientModel {
     H200,
 }
 
-/// Where the rings lie of a client whose accesses take time: what a look at them costs.
+/// Where the rings lie of a client whose accesses take time: what a poll of them costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientRings {
     /// In host memory, behind PCIe.

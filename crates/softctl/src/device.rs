@@ -29,7 +29,7 @@ use crate::subsystem::{Health, Subsystem};
 /// An NVMe SSD in software.
 ///
 /// [`SoftDevice::threaded`] serves its queues with polling threads until it is dropped. Doorbells are plain memory
-/// there, which the pollers look at: a doorbell value that is written again, or replaced before a poller looked,
+/// there, which the pollers read: a doorbell value that is written again, or replaced before the next poll,
 /// is invisible to the checker. [`SoftDevice::stepped`] has no threads: [`SoftDevice::step`], and every pause on
 /// its clock, does one thing, chosen by the seed, and virtual time passes. Its doorbells have a sink that sees
 /// every write.

@@ -1,4 +1,4 @@
-//! The doorbell registers: memory that pollers look at, or, in stepped mode, a sink that sees each write.
+//! The doorbell registers: memory that pollers read, or, in stepped mode, a sink that sees each write.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, Weak};

@@ -15,9 +15,9 @@ use crate::poll_group::PollGroup;
 
 /// Admin commands served before the I/O queues have their turn again.
 const ADMIN_BURST: u32 = 16;
-/// Empty passes between two looks at the clock.
+/// Empty passes between two reads of the clock.
 const CHECK: u32 = 256;
-/// Passes between two looks at the timers.
+/// Passes between two checks of the timers.
 const TIMER_PASSES: u32 = 16;
 /// Idle time after which a poller offers its processor to others between passes.
 const SPIN: Duration = Duration::from_micros(100);
@@ -25,7 +25,7 @@ const SPIN: Duration = Duration::from_micros(100);
 const YIELD: Duration = Duration::from_millis(2);
 /// How long it sleeps at first. Later it is a hundredth of its idle time, up to [`crate::SoftConfig::longest_nap`].
 const FIRST_NAP: Duration = Duration::from_micros(50);
-/// The longest that it sleeps where there are no I/O queues to look at.
+/// The longest that it sleeps where there are no I/O queues to poll.
 const LONGEST_NAP: Duration = Duration::from_millis(1);
 
 /// Starts the poller of poll group `index`.

@@ -137,7 +137,7 @@ impl fmt::Debug for Launch {
 }
 
 impl Launch {
-    /// Runs `kernel` of our own with `args`, after a look at their version and size. What their addresses name lies in
+    /// Runs `kernel` of our own with `args`, after a check of their version and size. What their addresses name lies in
     /// `memory`, which is kept: compared when the launch starts.
     pub fn new<T: KernelArgs>(
         target: &OpenTarget,

@@ -2,7 +2,8 @@
 //! with data in which memory.
 //!
 //! The device library refuses what a lease does not allow before it is submitted. That is a safety net for kernels
-//! that are wrong, not a wall against kernels that are hostile: docs/leases.md says what the IOMMU and the SSD enforce.
+//! that are wrong, not a wall against kernels that are hostile: docs/volumes.md says what the IOMMU and the SSD
+//! enforce.
 
 use std::fmt::Display;
 use std::ops::Range;

@@ -14,7 +14,7 @@ use crate::{Error, SharedMemory};
 
 /// From the wish to stop to the verdict that the kernel does not: its own deadlines are shorter.
 const GRACE: Duration = Duration::from_secs(30);
-/// Between two looks at a kernel: short ones are not kept waiting.
+/// Between two checks of a kernel: short ones are not kept waiting.
 const FIRST_LOOK: Duration = Duration::from_micros(50);
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -121,7 +121,7 @@ impl Running {
         Ok(finished)
     }
 
-    /// Waits for the end, and calls `each` between looks: every few milliseconds.
+    /// Waits for the end, and calls `each` between polls: every few milliseconds.
     pub fn wait(&self, mut each: impl FnMut(&Running)) -> Result<(), Error> {
         let mut pause = FIRST_LOOK;
         while !self.is_finished()? {

@@ -17,7 +17,7 @@ use crate::job::LANES;
 use crate::result::Costs;
 use crate::stopwatch::{stepped, wait as wait_for_controller};
 
-/// Turns of warps between two looks at the wish to stop, in virtual time.
+/// Turns of warps between two checks of the wish to stop, in virtual time.
 const TURNS: u32 = 1 << 14;
 
 /// Where and how kernels run.

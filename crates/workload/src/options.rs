@@ -135,7 +135,7 @@ words! {
         MarksOwn = "marks-own",
         /// After xNVMe. A block of threads submits and waits together, by position.
         Lockstep = "lockstep" | "xnvme",
-        /// After AGILE. Slots are handed out one after the other; a warp of its own looks at completions.
+        /// After AGILE. Slots are handed out one after the other; a warp of its own polls completions.
         Service = "service" | "agile",
     }
 }
@@ -143,7 +143,7 @@ words! {
 words! {
     /// How host queues learn of completions. Kernels poll.
     Completion {
-        /// The thread looks, again and again.
+        /// The thread polls.
         Poll = "poll",
         /// The thread sleeps until the controller interrupts.
         Interrupt = "interrupt",

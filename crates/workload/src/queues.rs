@@ -40,7 +40,7 @@ pub struct QueueReport {
 }
 
 impl QueueReport {
-    /// A queue of kernels: what they counted between two looks.
+    /// A queue of kernels: what they counted between two polls.
     pub(crate) fn of_kernels(
         index: usize,
         qid: u16,

@@ -100,7 +100,7 @@ pub struct RecoveryReport {
 }
 
 impl RecoveryReport {
-    /// What was counted in a run: by its clients, and by the host between these two looks.
+    /// What was counted in a run: by its clients, and by the host between these two reads.
     pub fn new(clients: Trouble, before: &RecoveryCounters, after: &RecoveryCounters) -> RecoveryReport {
         let since = |pick: fn(&RecoveryCounters) -> u64| pick(after).saturating_sub(pick(before));
         RecoveryReport {

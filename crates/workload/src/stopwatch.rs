@@ -8,7 +8,7 @@ use warpbell::Ssd;
 use warpbell_hw::Device;
 use warpbell_softctl::SoftDevice;
 
-/// How much virtual time passes at a look when only the clients' own deadlines are left to come.
+/// How much virtual time passes at a poll when only the clients' own deadlines are left to come.
 const IDLE: Duration = Duration::from_micros(100);
 
 /// Which clock a run was measured by.

@@ -23,7 +23,7 @@ mirror! {
         request_queues: u64,
         /// Address of `AgentCounts[agents]`.
         counts: u64,
-        /// Address of `u64[compute warps]`: looks at queues of each; all ones where nobody counts.
+        /// Address of `u64[compute warps]`: polls of queues of each; all ones where nobody counts.
         polls: u64,
         /// Agents: a multiple of the number of queues.
         agents: u32,

@@ -39,11 +39,11 @@ constants! {
     QUEUE_LOST: u32 = 1;
     /// `QueueHost::state`: given up by the host, and no successor will come.
     QUEUE_DEAD: u32 = 2;
-    /// A word of `QueueHost::hazards`: the lane does not know the queue, or will never look at it again.
+    /// A word of `QueueHost::hazards`: the lane does not know the queue, or will never read it again.
     HAZARD_FREE: u32 = 0;
     /// The lane may touch rings, words, state and doorbells.
     HAZARD_TAKEN: u32 = 1;
-    /// The lane looks at the host's page and the successor's reference only.
+    /// The lane reads the host's page and the successor's reference only.
     HAZARD_WAITING: u32 = 2;
     /// One warp owns the pair: no atomic operations.
     SHARING_EXCLUSIVE: u32 = 0;

@@ -203,7 +203,7 @@ mirror! {
 }
 
 mirror! {
-    /// Host memory that a running kernel and the host both look at.
+    /// Host memory that a running kernel and the host both access.
     versioned Mailbox = "warpbell_mailbox" {
         /// Set by the host: finish what is in flight, then return.
         stop: u32,

@@ -118,7 +118,7 @@ mirror! {
         end_ns: u64,
         /// Rounds done.
         rounds: u64,
-        /// Compare-and-swaps that found another value, or looks in vain.
+        /// Compare-and-swaps that found another value, or polls that found nothing.
         retries: u64,
     }
 }

@@ -35,7 +35,7 @@ pub struct AccessCosts {
     pub doorbell: u32,
     /// A collective, from its last lane's arrival on.
     pub collective: u32,
-    /// A look at the clock.
+    /// A read of the clock.
     pub clock: u32,
 }
 

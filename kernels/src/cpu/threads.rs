@@ -18,7 +18,7 @@ use crate::Error;
 pub enum Idle {
     /// Look again at once: for a CPU of its own.
     Spin,
-    /// Let others run after so many looks in a row that found nothing, then after each.
+    /// Let others run after so many polls in a row that found nothing, then after each.
     YieldAfter(u32),
 }
 
@@ -31,7 +31,7 @@ pub struct Threads {
     pub pin: Vec<usize>,
     /// What they do when there is nothing to do.
     pub idle: Idle,
-    /// Warp turns between looks at the outside world.
+    /// Warp turns between checks of the outside world.
     pub turns: u32,
 }
 

@@ -17,7 +17,7 @@ use crate::memory::peek;
 
 /// Rounds after which a kernel is given up; one of a hundred commands takes some thousand.
 const MOST_ROUNDS: u64 = 300_000;
-/// Rounds between two looks of the host at its controller.
+/// Rounds between two polls of the controller by the host.
 const LOOK: u64 = 16;
 /// How long the library waits for commands of its own on new queues.
 const ATTACH_LIMIT: Duration = Duration::from_secs(10);
@@ -100,7 +100,7 @@ impl Run<'_> {
         limit * plan.tries as u32 + moves + Duration::from_secs(1) * (plan.commands * plan.tries) as u32
     }
 
-    /// One look at controller and alarms, and now and then an admin command. True once the controller is lost.
+    /// One poll of controller and alarms, and now and then an admin command. True once the controller is lost.
     fn look(&mut self, round: u64) -> bool {
         if self.health() != Health::Fine {
             self.declare_lost();

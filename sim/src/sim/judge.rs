@@ -198,8 +198,8 @@ impl Judge<'_> {
     fn deadlines(&mut self, command: &Command) {
         let record = &command.record;
         let host = matches!(command.who, Who::Host { .. });
-        // An eighth: how exactly the host's queue keeps time; the rest is what a look takes.
-        // With recovery deadlines are shorter, and a look takes as long as ever.
+        // An eighth: how exactly the host's queue keeps time; the rest is what a pass takes.
+        // With recovery deadlines are shorter, and a pass takes as long as ever.
         let look = Duration::from_millis(if self.plan.recovery == 0 { 0 } else { 5 });
         let slack = |limit: Duration| (limit + look + limit / if host { 2 } else { 4 }).as_nanos() as u64;
         let submitting = record.submitted - record.asked;

@@ -180,7 +180,7 @@ pub(super) struct Lives {
     looked: (usize, usize),
 }
 
-/// What has changed since the last look.
+/// What has changed since the last pass.
 #[derive(Debug, Default)]
 pub(super) struct News {
     /// Successors: which of the attachment's queues they are, and where their counters stand.

@@ -2,7 +2,7 @@
 //! choice of which comes from one seed.
 //!
 //! [`Plan::draw`] says what a seed means, [`run`] carries it out and judges it, [`shrink`] looks for a smaller plan
-//! that fails too. `docs/testing.md` explains what is checked.
+//! that fails too. `docs/simulation.md` explains what is checked.
 
 mod client;
 mod contents;

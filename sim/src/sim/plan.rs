@@ -155,7 +155,7 @@ settings! {
     step,
     /// Controller resets that the recovery may try.
     resets,
-    /// Rounds between two looks of the recovery.
+    /// Rounds between two passes of the recovery.
     look,
     /// The kernels' lease ends where the blocks do that commands begin in.
     lease,

@@ -63,7 +63,7 @@ pub(super) struct World {
     leap: Duration,
     /// The controller does nothing until then.
     stalled_until: Cell<Duration>,
-    /// What CSTS was when it was looked at last, for the story.
+    /// What CSTS was when it was read last, for the story.
     ready: Cell<bool>,
 }
 
@@ -205,7 +205,7 @@ impl World {
         self.watching.borrow_mut().take();
     }
 
-    /// What the host has done to queues since the last look.
+    /// What the host has done to queues since the last pass.
     fn look_at_lives(&self) {
         let now = self.now();
         self.wire.look(now);

@@ -1,4 +1,4 @@
-//! The example of `docs/stream.md`.
+//! The example of `docs/cache.md`.
 
 use warpbell::Sharing;
 use warpbell_kernels::abi;
@@ -24,9 +24,9 @@ struct Args {
 const WARPS: u32 = 3;
 
 fn example() -> &'static str {
-    let page = include_str!("../../../docs/stream.md");
-    let code = page.split("```").find_map(|block| block.strip_prefix("cpp\n"));
-    code.expect("the page's first example")
+    let page = include_str!("../../../docs/cache.md");
+    let mut blocks = page.split("```").filter_map(|block| block.strip_prefix("cpp\n"));
+    blocks.find(|code| code.contains("WARPBELL_KERNEL(sum_tiles,")).expect("the page's example of tiles")
 }
 
 #[test]

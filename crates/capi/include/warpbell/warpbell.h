@@ -102,10 +102,10 @@ typedef struct warpbell_ssd warpbell_ssd;
  * Every step has a limit; 0 is its default. */
 typedef struct warpbell_recovery_policy {
     uint32_t api_version, size;
-    uint64_t alarm_period_ns;  /* between two looks at queues; 1 ms */
-    uint64_t health_period_ns; /* between two looks at the controller's status; 100 ms */
-    uint64_t event_period_ns;  /* between two looks for its events; 1 s */
-    uint64_t abort_ns;         /* for all Abort commands of one look; 1 s */
+    uint64_t alarm_period_ns;  /* between two polls of queues; 1 ms */
+    uint64_t health_period_ns; /* between two polls of the controller's status; 100 ms */
+    uint64_t event_period_ns;  /* between two polls for its events; 1 s */
+    uint64_t abort_ns;         /* for all Abort commands of one pass; 1 s */
     uint64_t settle_ns;  /* from an Abort to the end of its command, else the queue is given up; 500 ms */
     uint64_t delete_ns;  /* for the deletion of a queue pair, else the controller is reset; 2 s */
     uint64_t replace_ns; /* until there is a queue in place of it, else there will be none; 5 s */
@@ -324,7 +324,7 @@ WARPBELL_API warpbell_error warpbell_buffer_get_host(warpbell_buffer* buffer, vo
 typedef struct warpbell_lease warpbell_lease;
 
 /* What a kernel may do with queues. The device library refuses the rest before it is submitted: a safety net
- * for kernels that are wrong, and no wall against hostile ones (docs/leases.md). */
+ * for kernels that are wrong, and no wall against hostile ones (docs/volumes.md). */
 typedef struct warpbell_lease_options {
     uint32_t api_version, size;
     uint64_t first_lba;   /* blocks [first_lba, first_lba + blocks), */

@@ -119,7 +119,7 @@ fn a_charged_client_learns_later_and_repeats() {
         let free = in_virtual_time("", &flags);
         let hbm = in_virtual_time(",client=h200,rings=hbm", &flags);
         let host = in_virtual_time(",client=h200,rings=host", &flags);
-        // A look at the ring and a fence, at least; a look over PCIe, at least: less a bucket of 256 ns.
+        // A poll of the ring and a fence, at least; a poll over PCIe, at least: less a bucket of 256 ns.
         assert!(p50(&hbm) >= p50(&free) + 131.0 + 262.0 - 256.0, "{free:#} {hbm:#}");
         assert!(p50(&host) >= p50(&hbm) + 1000.0 - 131.0 - 256.0, "{hbm:#} {host:#}");
         let again = in_virtual_time(",client=h200", &flags);

@@ -1,4 +1,4 @@
-//! Deadlines of outstanding commands, without a look at the clock per command.
+//! Deadlines of outstanding commands, without a read of the clock per command.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -13,13 +13,13 @@ impl IoQueue {
     /// outstanding that could still come. Rings first: what was pushed must not wait for itself.
     ///
     /// A queue pair with an interrupt vector lets the thread sleep until that fires; others are polled. Interrupts can
-    /// get lost: after a tenth of a second at most it looks all the same, and counts what it finds
+    /// get lost: after a tenth of a second at most it polls all the same, and counts what it finds
     /// ([`IoCounters::missed_interrupts`](crate::IoCounters)).
     pub fn wait(&mut self, limit: Duration) -> Option<Completion> {
         self.ring();
         let end = self.now().saturating_add(limit);
         loop {
-            // Before the look, so that no interrupt after it is missed.
+            // Before the poll, so that no interrupt after it is missed.
             let seen = self.seen();
             if let Some(completion) = self.pop() {
                 return Some(completion);

@@ -11,20 +11,20 @@ const HEAD: &str = "\
 <!-- Made by scripts/regenerate-challenges from crates/plan/challenges.toml; change it there. -->
 
 A public \"Solutions Architecture\" for NVMe from GPUs lists fourteen things that make it hard.
-Here is what Warpbell does about each, what shows it, and what nothing shows yet.
+This page says what Warpbell does about each, what shows it, and what nothing shows yet.
 
-- *Built*: what that document suggests, or something else for the same end, is there and tested
-  without hardware.
-- *Partly built*: some of it is.
-- *On paper*: a page and a model.
+- *Built*: the suggestion of that document, or another solution, exists and is tested without
+  hardware.
+- *Partly built*: a part of it exists.
+- *On paper*: a page and a model exist.
 
 **None of this has run on a GPU or on a real SSD.** Tests run kernels on the CPU target, against the
-software controller or, where a scene of the [guest](guest.md) is named, QEMU's SSDs under a real
-kernel.
+software controller. Where a scene of the [guest](testing.md#the-guest) is named, they run on QEMU's
+SSDs under a real kernel.
 
 `cargo test -p PACKAGE NAME` runs a test. A *rule* is a switch that turns one rule of the device
-library off; a test then has to fail, and does. Tests fail when this page is stale, when a test,
-rule, page or script that it names is not there, and when one of its commands does not run.
+library off; a test must then fail. Tests fail if this page is stale, if a test, rule, page or
+script that it names does not exist, or if one of its commands does not run.
 ";
 
 /// The page.

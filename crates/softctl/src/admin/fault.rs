@@ -20,7 +20,7 @@ pub(crate) struct LateAdmin {
     entry: Cqe,
 }
 
-/// When the next late admin completion is due, for the poller that looks at timers. It changes under the control lock.
+/// When the next late admin completion is due, for the poller that checks timers. It changes under the control lock.
 #[derive(Debug)]
 pub(crate) struct AdminLate {
     /// In nanoseconds.

@@ -11,7 +11,7 @@ use super::{MAX_BURST, PollGroup};
 /// Classes, by QPRIO: urgent, high, medium, low.
 const CLASSES: usize = 4;
 const URGENT: usize = 0;
-/// Commands that a poll group with a thread serves before it looks at all doorbells again.
+/// Commands that a poll group with a thread serves before it polls all doorbells again.
 const PASS: u32 = 4 * MAX_BURST;
 
 /// Where a class stands: a queue, and what is left of its burst.

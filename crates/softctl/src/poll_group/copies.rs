@@ -9,7 +9,7 @@ use super::flights::{Flight, Stage};
 use crate::copying::Job;
 use crate::engine::Command;
 
-/// Stepped mode: how long after one look at the engines the next is due.
+/// Stepped mode: how long after one poll of the engines the next is due.
 const LOOK: Duration = Duration::from_micros(1);
 /// How long a shutdown waits for copies.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -125,7 +125,7 @@ impl PollGroup {
         }
     }
 
-    /// Stepped mode: when to look at the engines again.
+    /// Stepped mode: when to poll the engines again.
     pub(super) fn next_poll(&self) -> Option<Duration> {
         self.is_copying().then(|| self.engine.time.now() + LOOK)
     }

@@ -16,7 +16,7 @@ pub(super) struct Stuck {
 }
 
 impl PollGroup {
-    /// From now on the doorbells of a submission queue and of its completion queue are not looked at.
+    /// From now on the doorbells of a submission queue and of its completion queue are not polled.
     pub(super) fn stick(&mut self, index: usize, until: Option<Duration>) {
         let sq = &self.sqs[index];
         let (sqid, cqid) = (sq.id, self.cqs[sq.cq].id);
@@ -75,7 +75,7 @@ impl PollGroup {
         }
     }
 
-    /// When a doorbell is looked at again.
+    /// When a doorbell is polled again.
     pub(super) fn next_unstuck(&self) -> Option<Duration> {
         self.stuck.iter().filter_map(|stuck| stuck.until).min()
     }

@@ -13,7 +13,7 @@ pub use text::ProfileError;
 
 use std::time::Duration;
 
-/// How an SSD spends time. `docs/soft-controller.md` says what each figure means and how they work together.
+/// How an SSD spends time. `docs/faults.md` says what each figure means and how they work together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
     /// What results call it.

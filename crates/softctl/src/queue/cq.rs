@@ -32,7 +32,7 @@ pub(crate) struct Cq {
     tail: u32,
     /// First entry that the client has not freed.
     head: u32,
-    /// The doorbell's value when it was last looked at, good or bad.
+    /// The doorbell's value when it was last polled, good or bad.
     raw: u32,
     /// Phase bit of the current pass, in place.
     phase: u64,
@@ -89,7 +89,7 @@ impl Cq {
         (Rule::CqHeadBeyondTail, detail)
     }
 
-    /// The doorbell's value when it was last looked at, good or bad.
+    /// The doorbell's value when it was last polled, good or bad.
     pub(crate) fn raw(&self) -> u32 {
         self.raw
     }

@@ -3,7 +3,7 @@
 //!
 //! A busy controller polls the shadow, and the client writes no register. Before it stops polling it says so in
 //! EventIdx: the client writes the register when it passes that value. The order is what matters: EventIdx, a full
-//! fence, another look at the shadow, and only then sleep. Without the second look an update that the client made
+//! fence, another poll of the shadow, and only then sleep. Without the second poll an update that the client made
 //! in between would be seen by nobody.
 
 use std::sync::atomic::{Ordering, fence};
@@ -20,7 +20,7 @@ enum Watch {
     Awake,
     /// It saw nothing new, and is about to say so.
     Arming,
-    /// It wrote EventIdx, and has to look again.
+    /// It wrote EventIdx, and has to poll again.
     Rechecking,
     /// It waits for the register.
     Asleep,
@@ -29,7 +29,7 @@ enum Watch {
 struct Shadowed {
     at: Shadow,
     watch: Watch,
-    /// The shadow's value when it was last looked at.
+    /// The shadow's value when it was last polled.
     value: u32,
     /// Writes of the register that were noticed.
     traps: u64,
@@ -39,9 +39,9 @@ struct Shadowed {
 /// One doorbell.
 pub(crate) struct Bell {
     register: Window,
-    /// What polling looks at: the register, or the shadow of an awake controller.
+    /// What is polled: the register, or the shadow of an awake controller.
     watched: Window,
-    /// The value of `watched` when it was last looked at.
+    /// The value of `watched` when it was last polled.
     seen: u32,
     shadow: Option<Box<Shadowed>>,
 }
@@ -119,12 +119,12 @@ impl Bell {
         self.shadow.as_deref_mut().map_or(0, |shadow| std::mem::take(&mut shadow.traps))
     }
 
-    /// Stepped mode: whether a step has something to look at.
+    /// Stepped mode: whether a step has something to poll.
     pub(crate) fn awake(&self) -> bool {
         self.shadow.as_ref().is_some_and(|shadow| shadow.watch != Watch::Asleep)
     }
 
-    /// Stepped mode: one step of looking, or of going to sleep. A new value, if there is one.
+    /// Stepped mode: one step of polling, or of going to sleep. A new value, if there is one.
     pub(crate) fn step(&mut self) -> Option<u32> {
         let shadow = self.shadow.as_deref_mut()?;
         if shadow.watch == Watch::Arming {

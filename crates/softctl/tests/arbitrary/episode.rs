@@ -27,7 +27,7 @@ const NAMESPACES: u32 = 4;
 const CORRUPTED: usize = 3;
 /// Faults of media and payload, which a controller reports as it should.
 const GOOD: [FaultKind; 2] = [FaultKind::Fail, FaultKind::Corrupt];
-/// Steps between two looks at all memory.
+/// Steps between two checks of all memory.
 const CHECK: u64 = 500;
 
 /// Bytes of the controller memory buffer: a page for each submission queue.

@@ -3,7 +3,7 @@
 //!
 //! Whatever a client does, the controller does not panic, touches no memory that is not mapped for it, answers every
 //! command that it was given exactly once, and comes up again after a reset. A failure names its seed;
-//! `--seed SEED` replays that episode alone, `--input FILE` one that the fuzzer found (docs/testing.md).
+//! `--seed SEED` replays that episode alone, `--input FILE` one that the fuzzer found (docs/simulation.md).
 #![expect(clippy::print_stdout, reason = "a test with its own harness reports by itself")]
 
 mod commands;

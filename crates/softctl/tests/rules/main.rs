@@ -1,5 +1,5 @@
 //! Each rule of the checker, broken on purpose: what is logged names the object, the value and the limit, and the
-//! controller does what `docs/checker.md` says.
+//! controller does what `docs/faults.md` says.
 #![expect(clippy::unwrap_used, reason = "a test panics when something is wrong")]
 
 #[path = "../client/mod.rs"]

@@ -1,4 +1,4 @@
-//! `docs/checker.md` lists exactly the rules there are, each with its section, and tests that there are.
+//! `docs/faults.md` lists exactly the rules there are, each with its section, and tests that there are.
 
 use warpbell_softctl::{Rule, Severity};
 
@@ -6,8 +6,8 @@ use crate::all;
 
 /// The cells of the rows of the page's table of rules.
 fn rows() -> Vec<Vec<String>> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/checker.md");
-    let page = std::fs::read_to_string(path).expect("docs/checker.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/faults.md");
+    let page = std::fs::read_to_string(path).expect("docs/faults.md");
     let table = page.split("## Rules").nth(1).expect("a section \"Rules\"");
     let table = table.split("\n## ").next().expect("text of the section");
     let cells = |line: &str| line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect();

@@ -14,7 +14,7 @@ use super::{
 pub(super) const PROBE: &str = "/sys/bus/pci/drivers_probe";
 /// How long udev may take to let go of a disk that has just appeared.
 const SETTLE: Duration = Duration::from_secs(3);
-/// Between two looks.
+/// Between two polls.
 const PAUSE: Duration = Duration::from_millis(20);
 
 warpbell_hw::options! {

@@ -28,7 +28,7 @@ use session::Session;
 pub use session::SessionCounts;
 pub use visit::Visit;
 
-/// How long the server waits at a time before it looks whether it is to stop.
+/// How long the server waits at a time before it checks whether it is to stop.
 const TICK: Duration = Duration::from_millis(50);
 
 /// How a client's doorbells come.

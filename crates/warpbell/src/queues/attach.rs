@@ -272,7 +272,7 @@ impl Attachment {
         self.0.table.counters(index)
     }
 
-    /// Declares queue `index` lost: kernels on it return `queue_lost` from now on. At the next look it is replaced,
+    /// Declares queue `index` lost: kernels on it return `queue_lost` from now on. At the next pass it is replaced,
     /// unless the queues were attached without recovery.
     pub fn declare_lost(&self, index: usize) {
         self.0.table.declare_lost(index);

@@ -40,7 +40,7 @@ pub(crate) enum Stage {
     Dead,
 }
 
-/// What was found out about a queue since the last look.
+/// What was found out about a queue since the last pass.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Facts {
     /// All commands that were given up and have not completed.

@@ -3,7 +3,7 @@
 //! [`Recovery`] watches one SSD: the alarms of all queues that are attached, the controller's status, its events. What
 //! it finds it answers step by step, each with its own limit ([`RecoveryPolicy`]): it has commands aborted that kernels
 //! gave up; it replaces a queue whose commands do not end; it resets the controller; it gives the SSD up, and tells
-//! kernels so. A thread of its own looks again and again, except where time is virtual: there the simulation calls
+//! kernels so. A thread of its own polls, except where time is virtual: there the simulation calls
 //! [`Recovery::look`].
 //!
 //! `ladder` says what to do next about one queue, and touches nothing. `table` knows which slot holds which queue, and
@@ -53,7 +53,7 @@ pub struct Recovery {
     tables: Mutex<Vec<Arc<QueueTable>>>,
     /// Attachments so far.
     attachments: AtomicU32,
-    /// One look at a time.
+    /// One pass at a time.
     looking: Mutex<Looking>,
 }
 
@@ -99,7 +99,7 @@ impl Recovery {
         self.events.call(Arc::new(callback));
     }
 
-    /// Nobody looks while this lives. Waits for the end of a look that goes on.
+    /// Nobody looks while this lives. Waits for the end of a pass that goes on.
     pub(crate) fn alone(&self) -> MutexGuard<'_, Looking> {
         self.looking.lock()
     }
@@ -114,7 +114,7 @@ impl Recovery {
         self.tables.lock().push(table.clone());
     }
 
-    /// Does not look at these queues any more.
+    /// Does not poll these queues any more.
     pub(crate) fn forget(&self, table: &Arc<QueueTable>) {
         self.tables.lock().retain(|known| !Arc::ptr_eq(known, table));
         self.counters.lock().late_completions += late(table);

@@ -16,7 +16,7 @@ pub enum Mutation {
     EpochKept,
     /// A command that was aborted may take as long as it likes to complete.
     SettleForEver,
-    /// Commands are aborted that were given up at the last look, whatever became of them and of their identifiers.
+    /// Commands are aborted that were given up at the last pass, whatever became of them and of their identifiers.
     AbortUnchecked,
     /// The controller is reset under queues that were not declared lost.
     ResetWithoutLoss,

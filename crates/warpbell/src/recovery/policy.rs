@@ -8,15 +8,15 @@ warpbell_hw::options! {
     pub struct RecoveryPolicy {
         /// Whether the host does anything by itself: without, kernels see their deadlines pass, and nobody helps.
         pub enabled: bool,
-        /// Between two looks at the alarms of queues.
+        /// Between two polls of the alarms of queues.
         pub alarm_period: Duration,
-        /// Between two looks at the controller's status register, while nothing is wrong.
+        /// Between two polls of the controller's status register, while nothing is wrong.
         pub health_period: Duration,
-        /// Between two looks for asynchronous events.
+        /// Between two polls for asynchronous events.
         pub event_period: Duration,
-        /// For one such look. What there is no time for is for the next one.
+        /// For one such poll. What there is no time for is for the next one.
         pub event_limit: Duration,
-        /// For all Abort commands of one look.
+        /// For all Abort commands of one pass.
         pub abort: Duration,
         /// From an Abort to the completion of its command. Then the queue is given up.
         pub settle: Duration,

@@ -12,7 +12,7 @@ use super::{Recovery, RecoveryEvent};
 use crate::error_chain;
 
 impl Recovery {
-    /// Resets the controller: all queues are lost, and new ones wait for a look. Where that fails, the function is reset
+    /// Resets the controller: all queues are lost, and new ones wait for a pass. Where that fails, the function is reset
     /// as soon as no lane is on a queue; where that may not be, the SSD is given up.
     pub(super) fn reset(&self, looking: &mut Looking, tables: &[Arc<QueueTable>], reason: String) {
         let (now, window) = (self.now(), self.policy.reset_window);

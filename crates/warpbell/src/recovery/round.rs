@@ -1,4 +1,4 @@
-//! One look at an SSD: what is wrong, and the next step wherever one is due.
+//! One pass over an SSD: what is wrong, and the next step wherever one is due.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,16 +19,16 @@ use crate::error_chain;
 /// The longest between two tries to read events that could not be read.
 const LONGEST_EVENT_PAUSE: Duration = Duration::from_secs(60);
 
-/// Between two looks whether an Abort before was answered.
+/// Between two polls whether an Abort before was answered.
 const ABORT_PAUSE: Duration = Duration::from_micros(50);
 
-/// What one look leaves for the next.
+/// What one pass leaves for the next.
 pub(crate) struct Looking {
     pub(super) phase: Phase,
     /// When the controller was reset, as far as that counts.
     pub(super) resets: VecDeque<Duration>,
     pub(super) release: Release,
-    /// Why it is reset before anything else: what a step of the last look left behind, only a reset takes away.
+    /// Why it is reset before anything else: what a step of the last pass left behind, only a reset takes away.
     pub(super) unsettled: Option<String>,
     next_health: Duration,
     next_events: Duration,
@@ -71,7 +71,7 @@ impl Looking {
 }
 
 impl Recovery {
-    /// One round: looks at alarms, health and events, and takes the next step wherever one is due. It waits for answers
+    /// One round: polls alarms, health and events, and takes the next step wherever one is due. It waits for answers
     /// of the controller, and never longer than the steps' limits together.
     pub fn look(&self) {
         let mut looking = self.alone();

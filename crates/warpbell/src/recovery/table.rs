@@ -100,7 +100,7 @@ pub(crate) enum Obstacle {
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
     pub(crate) alarmed: bool,
-    /// Commands that were given up since the last look, whether they completed meanwhile or not.
+    /// Commands that were given up since the last pass, whether they completed meanwhile or not.
     pub(crate) new: Vec<Command>,
     pub(crate) facts: Facts,
 }
@@ -249,7 +249,7 @@ impl QueueTable {
         std::mem::take(&mut queue.alarmed) || raised
     }
 
-    /// Tells kernels that a queue is lost. What follows is for the next look.
+    /// Tells kernels that a queue is lost. What follows is for the next pass.
     pub(crate) fn declare_lost(&self, index: usize) {
         let books = self.books.lock();
         let slot = books.queues[index].newest;
@@ -290,8 +290,8 @@ impl QueueTable {
         Ok(Scan { alarmed, new, facts: Facts { given_up, ..facts } })
     }
 
-    /// Whether a command of the last look is still given up, and has not completed. One that cannot be looked at is not:
-    /// the next look says why.
+    /// Whether a command of the last pass is still given up, and has not completed. One that cannot be looked at is not:
+    /// the next pass says why.
     pub(crate) fn is_missing(&self, index: usize, command: Command) -> bool {
         let books = self.books.lock();
         let slot = books.queues[index].newest;

@@ -1,4 +1,4 @@
-//! The thread that looks at an SSD again and again.
+//! The thread that polls an SSD.
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -8,7 +8,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::Recovery;
 
-/// The longest between two looks at alarms while launches exist and all is well.
+/// The longest between two polls of alarms while launches exist and all is well.
 const LONGEST_PAUSE: Duration = Duration::from_millis(8);
 
 /// Recovery of an SSD with the thread that does it, as long as somebody has this. The SSD and its attachments do.
@@ -53,7 +53,7 @@ impl Watch {
 }
 
 impl Drop for Watch {
-    /// Waits for the end of a look that goes on, which has an end by itself.
+    /// Waits for the end of a pass that goes on, which has an end by itself.
     fn drop(&mut self) {
         *self.stop.set.lock() = true;
         self.stop.changed.notify_all();

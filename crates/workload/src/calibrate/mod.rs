@@ -39,8 +39,8 @@ pub enum Quantity {
     Entry,
     /// Ringing a submission doorbell.
     Doorbell,
-    /// A look at a completion ring that has nothing new.
-    Look,
+    /// A poll of a completion ring that has nothing new.
+    Poll,
     /// A read of 4 KiB, alone on the SSD.
     Latency,
     /// From a completion to the thread that slept for it, beyond polling.
@@ -61,7 +61,7 @@ impl Quantity {
         Quantity::Fence,
         Quantity::Entry,
         Quantity::Doorbell,
-        Quantity::Look,
+        Quantity::Poll,
         Quantity::Latency,
         Quantity::Interrupt,
         Quantity::Bandwidth,
@@ -76,7 +76,7 @@ impl Quantity {
             | Quantity::RegistrationPage
             | Quantity::Latency
             | Quantity::Interrupt => "us",
-            Quantity::Fence | Quantity::Entry | Quantity::Doorbell | Quantity::Look => "ns",
+            Quantity::Fence | Quantity::Entry | Quantity::Doorbell | Quantity::Poll => "ns",
             Quantity::Bandwidth | Quantity::Copy => "GB/s",
             Quantity::Iops => "1/s",
         }
@@ -90,7 +90,7 @@ impl Quantity {
             Quantity::Fence => "fence",
             Quantity::Entry => "submitting one entry",
             Quantity::Doorbell => "ringing a doorbell",
-            Quantity::Look => "a look for completions",
+            Quantity::Poll => "a poll for completions",
             Quantity::Latency => "latency of a read",
             Quantity::Interrupt => "interrupt, beyond polling",
             Quantity::Bandwidth => "speed of reading",

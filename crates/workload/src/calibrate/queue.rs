@@ -20,10 +20,10 @@ const BATCHES: [u32; 6] = [1, 2, 4, 8, 16, 32];
 /// Passes of one point, of which the middle one counts: a thread that loses its processor in one does no harm.
 const PASSES: u32 = 51;
 /// Looks of one sample.
-const LOOKS: u32 = 200_000;
+const POLLS: u32 = 200_000;
 const SUBMIT: &str = "64 reads of one block on a host queue, 1 to 32 under a doorbell; each sample is a line of least \
                       relative squares through the time of a command over doorbells a command";
-const LOOK: &str = "looks at an idle host queue, whose completion ring is in the processor's cache";
+const POLL: &str = "polls of an idle host queue, whose completion ring is in the processor's cache";
 
 impl Calibrator<'_> {
     pub(super) fn queue(&self) -> Result<Vec<Measurement>, RunError> {
@@ -32,16 +32,16 @@ impl Calibrator<'_> {
             return Ok(vec![
                 of(Quantity::Entry, SUBMIT),
                 of(Quantity::Doorbell, SUBMIT),
-                of(Quantity::Look, LOOK),
+                of(Quantity::Poll, POLL),
             ]);
         }
         let mut queue = match self.host_queue() {
             Ok(queue) => queue,
             Err(error) => return Ok(refused(error)),
         };
-        let looks = self.samples(Quantity::Look, || Ok(poll_ns(&mut queue)))?;
+        let polls = self.samples(Quantity::Poll, || Ok(poll_ns(&mut queue)))?;
         let mut measured = self.submissions(&mut queue)?;
-        measured.push(Measurement::new(Quantity::Look, LOOK, looks));
+        measured.push(Measurement::new(Quantity::Poll, POLL, polls));
         queue.delete()?;
         Ok(measured)
     }
@@ -85,10 +85,10 @@ impl Calibrator<'_> {
 
 fn poll_ns(queue: &mut HostQueue) -> f64 {
     let begin = Instant::now();
-    for _ in 0..LOOKS {
+    for _ in 0..POLLS {
         black_box(queue.pop());
     }
-    begin.elapsed().as_nanos() as f64 / f64::from(LOOKS)
+    begin.elapsed().as_nanos() as f64 / f64::from(POLLS)
 }
 
 /// The time of submitting a command, in batches of `batch`.
@@ -128,7 +128,7 @@ fn collect(queue: &mut HostQueue) -> Result<(), RunError> {
 
 fn refused(error: RunError) -> Vec<Measurement> {
     let reason = Unmeasured::Failed(Arc::new(error));
-    [(Quantity::Entry, SUBMIT), (Quantity::Doorbell, SUBMIT), (Quantity::Look, LOOK)]
+    [(Quantity::Entry, SUBMIT), (Quantity::Doorbell, SUBMIT), (Quantity::Poll, POLL)]
         .map(|(quantity, how)| Measurement::new(quantity, how, Err(reason.clone())))
         .to_vec()
 }

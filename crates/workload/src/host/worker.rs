@@ -18,10 +18,10 @@ use crate::stopwatch::Stopwatch;
 use crate::unit;
 use warpbell_hw::Lba;
 
-/// Fruitless looks for completions between two looks at the clock.
+/// Fruitless polls for completions between two reads of the clock.
 const LOOKS: u32 = 1 << 12;
 
-/// The longest sleep without a look at the time and at the wish to stop.
+/// The longest sleep without a check of the time and of the wish to stop.
 const NAP: Duration = Duration::from_millis(20);
 
 /// What is kept of an I/O in flight.
@@ -123,7 +123,7 @@ impl<'a> Worker<'a> {
         (self.base, self.trouble) = (self.costs(), self.trouble());
     }
 
-    /// Begins what can begin and takes what has ended. True where it is time to look at the clock
+    /// Begins what can begin and takes what has ended. True where it is time to read the clock
     /// from outside, who says whether there is something to do at a time.
     #[inline]
     pub(super) fn step(
@@ -168,7 +168,7 @@ impl<'a> Worker<'a> {
         Ok(true)
     }
 
-    /// Nanoseconds on the clock at the last look.
+    /// Nanoseconds on the clock at its last read.
     #[inline]
     pub(super) fn now(&self) -> u64 {
         self.now

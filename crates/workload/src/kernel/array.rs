@@ -73,7 +73,7 @@ impl AccessCost {
 }
 
 impl ArrayReport {
-    /// What was counted between two looks, in `commands` for each page.
+    /// What was counted between two polls, in `commands` for each page.
     fn of(
         before: &PageCacheReport,
         after: &PageCacheReport,

@@ -85,7 +85,7 @@ impl Plan {
             .resets(self.resets as u32)
     }
 
-    /// What one look may take at most: all its steps, one after the other, and again after a reset.
+    /// What one pass may take at most: all its steps, one after the other, and again after a reset.
     pub fn poll_limit(&self) -> Duration {
         let policy = self.recovery_policy();
         let queue = policy.settle + policy.delete + policy.replace;

@@ -10,7 +10,7 @@ pub fn of(quantity: Quantity) -> &'static [&'static str] {
         Quantity::Fence => &["fence.fence_ns", "ckpt.fence_ns"],
         Quantity::Entry => &["fence.sqe_ns"],
         Quantity::Doorbell => &["fence.doorbell_ns"],
-        Quantity::Look => &["completion.read_ns"],
+        Quantity::Poll => &["completion.read_ns"],
         Quantity::Latency => &[
             "queues.latency_us",
             "completion.latency_us",

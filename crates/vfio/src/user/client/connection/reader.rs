@@ -9,7 +9,7 @@ use super::pending::Settled;
 use super::{LIMITS, Shared};
 use crate::user::socket::{Message, SocketError};
 
-/// Between two looks at nothing in particular: the end of the connection wakes the thread.
+/// The longest sleep: the end of the connection wakes the thread.
 const IDLE: Duration = Duration::from_secs(60);
 
 pub(super) fn start(shared: Arc<Shared>) -> io::Result<JoinHandle<()>> {
