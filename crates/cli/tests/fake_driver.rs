@@ -119,6 +119,25 @@ fn the_self_test_goes_through_the_memory_of_a_gpu_where_there_is_one() {
 }
 
 #[test]
+fn doorbells_that_cannot_be_forwarded_are_refused_in_one_line() {
+    if no_kernels() {
+        return;
+    }
+    let (fake_driver, on) =
+        (FakeDriver::new(""), ["digest", "soft:size=1m", "--target", "cuda:0", "--doorbells"]);
+    run(&fake_driver, &[&on[..], &["mapped"]].concat());
+    let mut command: Command = fake_driver.command(env!("CARGO_BIN_EXE_warpbell"));
+    let output = command.args(on).arg("forwarded").output().expect("the command starts");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), error.trim_end().lines().count()), (Some(2), 1), "{error}");
+    assert!(
+        error.contains("doorbells forwarded: soft:") && error.contains("nothing forwards them"),
+        "{error}"
+    );
+    fake_driver.log().assert_clean();
+}
+
+#[test]
 fn calibration_on_a_cuda_target_leaves_out_what_only_its_kernels_could_time() {
     if no_kernels() {
         return;

@@ -17,8 +17,8 @@ use crate::open::Opened;
 use crate::queues::memory::Memory;
 use crate::recovery::Watch;
 use crate::{
-    AttachOptions, Attachment, Buffer, DataPath, DataPlacement, DataPointers, DeviceName, DoorbellChoice, Error, HostQueue,
-    HostQueueSpec, Recovery, RecoveryCounters, RecoveryPolicy, RingPlacement, SsdEvent,
+    AttachOptions, Attachment, Buffer, DataPath, DataPlacement, DataPointers, DeviceName, DoorbellChoice,
+    Error, HostQueue, HostQueueSpec, Recovery, RecoveryCounters, RecoveryPolicy, RingPlacement, SsdEvent,
 };
 
 warpbell_hw::options! {

@@ -12,15 +12,15 @@ use warpbell_nvme::command::QueuePriority;
 use warpbell_softctl::SoftDevice;
 
 use crate::client_time::{self, ClientTime};
-use crate::queues::layout::{CidLayout, DEFAULT_TOKENS};
 use crate::queues::doorbells::{DoorbellMapping, DoorbellRequest};
+use crate::queues::layout::{CidLayout, DEFAULT_TOKENS};
 use crate::queues::mapping::{RingMapping, ShadowMapping};
 use crate::queues::memory::Memory;
 use crate::queues::pairs::{check_queues, check_replacement_queues, create_pairs, delete_pairs};
 use crate::recovery::{QueueTable, TableParts, Watch};
 use crate::{
-    Buffer, Descriptor, DoorbellChoice, Error, KernelQueues, KernelQueuesSpec, Launch, Module, OpenTarget, QueueCounters,
-    Recovery, Regions, Sharing, Target, TraceSpec,
+    Buffer, Descriptor, DoorbellChoice, Error, KernelQueues, KernelQueuesSpec, Launch, Module, OpenTarget,
+    QueueCounters, Recovery, Regions, Sharing, Target, TraceSpec,
 };
 
 warpbell_hw::options! {

@@ -139,9 +139,9 @@ impl DoorbellRequest<'_> {
     fn proxy(&self) -> Result<Option<Arc<DoorbellProxy>>, Error> {
         let device = self.device();
         match (self.choice, device.doorbells().path()) {
-            (DoorbellChoice::Mapped, DoorbellPath::Forwarded) => {
-                Err(self.impossible("its process has no page of doorbells to map; auto or forwarded takes them there"))
-            }
+            (DoorbellChoice::Mapped, DoorbellPath::Forwarded) => Err(self.impossible(
+                "its process has no page of doorbells to map; auto or forwarded takes them there",
+            )),
             (DoorbellChoice::Forwarded, DoorbellPath::Mapped) => {
                 let reason = "its doorbells are memory that the controller polls, and nothing forwards them; auto or mapped rings them";
                 let proxy = device.forwarded_doorbells().ok_or_else(|| self.impossible(reason))?;
@@ -179,7 +179,8 @@ impl DoorbellRequest<'_> {
         let answered = proof.map_or(Ok(true), |mut proof| proof.rings(&access, FORWARDED_LIMIT))?;
         if !answered {
             let limit = FORWARDED_LIMIT;
-            let reason = format!("{refused}; forwarded by a CPU thread it was not answered within {limit:?} either");
+            let reason =
+                format!("{refused}; forwarded by a CPU thread it was not answered within {limit:?} either");
             return Err(Error::doorbells(device, reason));
         }
         Ok((access, Some(refused)))
@@ -188,7 +189,8 @@ impl DoorbellRequest<'_> {
     /// Whether a kernel's store to a register that was mapped arrives.
     fn prove<'b>(&'b self, target: &'b OpenTarget, access: &DoorbellAccess) -> Result<Proven<'b>, Error> {
         if self.source.controller().uses_doorbell_buffer() {
-            let reason = "shadow doorbells hide whether a store to the register arrives; without them: --dbbuf off";
+            let reason =
+                "shadow doorbells hide whether a store to the register arrives; without them: --dbbuf off";
             return Ok(Proven::No(None, reason.to_owned()));
         }
         let mut proof = Proof::begin(target, self.source, self.nsid, self.limit)?;
@@ -196,7 +198,8 @@ impl DoorbellRequest<'_> {
             Ok(true) => Proven::Yes,
             Ok(false) => {
                 let limit = MAPPED_LIMIT;
-                let reason = format!("a kernel's store to the mapped doorbell brought no completion within {limit:?}");
+                let reason =
+                    format!("a kernel's store to the mapped doorbell brought no completion within {limit:?}");
                 Proven::No(Some(proof), reason)
             }
             Err(error) => Proven::No(None, format!("no kernel could be run to prove them: {error}")),
