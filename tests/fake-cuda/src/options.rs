@@ -51,6 +51,8 @@ pub(crate) struct Options {
     pub(crate) io_memory: IoMemory,
     /// `alias=no`: device addresses of host memory are the host's pointers.
     pub(crate) alias: bool,
+    /// `coherent=yes`: processors reach the device's memory without PCIe, as on GH200.
+    pub(crate) coherent: bool,
     /// `check=no`: kernels' accesses are not compared with what they may reach.
     pub(crate) check: bool,
     /// `cooperative=no`: no cooperative launches.
@@ -80,6 +82,7 @@ impl Default for Options {
             bar: u64::MAX,
             io_memory: IoMemory::Reached,
             alias: true,
+            coherent: false,
             check: true,
             cooperative: true,
             ordering: 0,
@@ -117,6 +120,7 @@ impl Options {
             "bar" => self.bar = value.parse().ok()?,
             "io-memory" => self.io_memory = io_memory(value)?,
             "alias" => self.alias = yes(value)?,
+            "coherent" => self.coherent = yes(value)?,
             "check" => self.check = yes(value)?,
             "cooperative" => self.cooperative = yes(value)?,
             "ordering" => self.ordering = value.parse().ok()?,
