@@ -25,7 +25,7 @@ mod sources;
 use std::path::PathBuf;
 
 fn main() {
-    for name in ["bench", "budgets", "build", "checks", "include", "probes", "simt", "src"] {
+    for name in ["bench", "budgets", "build", "checks", "include", "probes", "proof", "simt", "src"] {
         println!("cargo:rerun-if-changed={name}");
     }
     let sources = sources::Sources::read();

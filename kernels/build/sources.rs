@@ -39,7 +39,10 @@ impl Sources {
         let executor = collect(&root, &root.join("simt"), &["h", "cpp"]);
         let executor = executor.into_iter().filter(|file| !file.name.starts_with("simt/tests/")).collect();
         let of = |folder: &str| collect(&root.join(folder), &root.join(folder), &["cu", "cuh", "h"]);
-        let mut kernels = if chosen("BENCH") { of("bench") } else { Vec::new() };
+        let mut kernels = of("proof");
+        if chosen("BENCH") {
+            kernels.extend(of("bench"));
+        }
         if chosen("CHECKS") {
             kernels.extend(of("checks"));
         }
@@ -75,8 +78,8 @@ impl Sources {
     }
 
     /// Where kernels find what they share.
-    pub fn folders(&self) -> [PathBuf; 2] {
-        ["bench", "checks"].map(|folder| self.root.join(folder))
+    pub fn folders(&self) -> [PathBuf; 3] {
+        ["bench", "checks", "proof"].map(|folder| self.root.join(folder))
     }
 
     /// Hash of what the CUDA images of one kernel file are made from: itself and what it includes.

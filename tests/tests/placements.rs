@@ -80,6 +80,16 @@ fn host_queues_flush_behind_a_completion_only_where_data_lies_in_other_memory() 
 }
 
 #[test]
+fn data_in_a_bar_is_read_behind_each_completion_in_host_memory() {
+    let ssd = open("size=1m", RingPlacement::Host, DataPlacement::Foreign(fake_memory(1 << 20)));
+    let buffer = ssd.buffer(4096).expect("a buffer");
+    let mut queue = ssd.host_queue(16, IoQueueOptions::default(), buffer).expect("a queue");
+    (0..10).for_each(|_| assert!(queue.execute(&command::flush(1)).expect("completes").is_ok()));
+    assert_eq!(queue.counters().flushes, 20, "a register of the SSD, and a word of the data");
+    queue.delete().expect("deleted");
+}
+
+#[test]
 fn foreign_memory_is_shared_by_ssds_mapped_once_by_each_and_refused_when_full() {
     let memory = fake_memory(8 << 12);
     let placed = || {

@@ -48,6 +48,8 @@ pub struct OpenOptions {
     pub gpu: *const c_char,
     /// What is done about queues that do not answer; null: the defaults.
     pub recovery: *const RecoveryPolicy,
+    /// How kernels ring doorbells; null: `auto`. Since version 5.
+    pub doorbells: *const c_char,
 }
 
 /// `warpbell_recovery_policy`

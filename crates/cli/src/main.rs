@@ -23,6 +23,7 @@ use exit::Ending;
 use warpbell_workload::{permission, units};
 
 fn main() -> ExitCode {
+    warpbell_gpu::widen_connections();
     match Cli::try_parse() {
         Ok(cli) => run(&cli).map_or_else(Ending::report, |()| ExitCode::SUCCESS),
         Err(error) if error.use_stderr() && !is_help(&error) => Ending::from(error).report(),

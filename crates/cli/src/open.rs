@@ -65,6 +65,7 @@ fn open_one(
         .allow_write(allow_write)
         .faults(faults)
         .doorbell_buffer(args.dbbuf.into())
+        .doorbells(args.doorbells)
         .wide_cids(args.wide_cids)
         .rings(rings)
         .data(data)

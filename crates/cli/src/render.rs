@@ -53,7 +53,10 @@ fn header(report: &BenchReport) -> String {
     let (device, path) = (&report.device, &report.data_path);
     let host_only = report.runs.iter().all(|run| run.job.api == Api::Host);
     let banner = banner(&report.target, &path.controller, host_only);
-    let route = path.route.as_ref().map(|route| format!("route: {route}\n")).unwrap_or_default();
+    let line = |word: &str, text: &Option<String>| {
+        text.as_ref().map(|text| format!("{word}: {text}\n")).unwrap_or_default()
+    };
+    let route = line("doorbells not mapped", &path.doorbells_refused) + &line("route", &path.route);
     format!(
         "warpbell {} · {} · {} {} · namespace {}, {} blocks of {}B\n{banner}\n\
          path: rings {}, data {} ({}), doorbells {}, descriptors {}, controller {}\n{route}",

@@ -33,6 +33,7 @@ fn a_digest_on_a_cuda_target_is_the_files_checksum() {
     assert!(text.contains("target cuda:0 (fake CUDA driver (no GPU))"), "{text}");
     fake_driver.log().assert_clean();
     assert_eq!(fake_driver.log().calls("cuLaunchKernelEx"), 1);
+    assert_eq!(fake_driver.log().of("connections"), ["32"], "copies wait behind no kernel");
 }
 
 #[test]
@@ -59,6 +60,24 @@ fn a_benchmark_on_a_cuda_target_names_what_it_ran_on() {
     let results = json.as_array().map_or(&json, |reports| &reports[0]);
     assert_eq!(results["target"], "cuda:0 (fake CUDA driver (no GPU))");
     assert_eq!((&results["errors"], &results["violations"]), (&0.into(), &0.into()));
+    fake_driver.log().assert_clean();
+}
+
+#[test]
+fn a_benchmark_with_more_warps_than_fit_at_once_is_refused() {
+    if no_kernels() {
+        return;
+    }
+    let fake_driver = FakeDriver::new("multiprocessors=1");
+    let shape = ["bench", "soft:size=16m", "--target", "cuda:0", "--sharing", "shared", "--io-limit", "4m"];
+    run(&fake_driver, &[&shape[..], &["--warps", "8"]].concat());
+    let mut command: Command = fake_driver.command(env!("CARGO_BIN_EXE_warpbell"));
+    let output = command.args(shape).args(["--warps", "1024", "--queues", "16"]).output().expect("it starts");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && error.contains("kernel bench: ") && error.contains("fit ("),
+        "{error}"
+    );
     fake_driver.log().assert_clean();
 }
 
@@ -115,6 +134,25 @@ fn the_self_test_goes_through_the_memory_of_a_gpu_where_there_is_one() {
             "{line}"
         );
     }
+    fake_driver.log().assert_clean();
+}
+
+#[test]
+fn doorbells_that_cannot_be_forwarded_are_refused_in_one_line() {
+    if no_kernels() {
+        return;
+    }
+    let (fake_driver, on) =
+        (FakeDriver::new(""), ["digest", "soft:size=1m", "--target", "cuda:0", "--doorbells"]);
+    run(&fake_driver, &[&on[..], &["mapped"]].concat());
+    let mut command: Command = fake_driver.command(env!("CARGO_BIN_EXE_warpbell"));
+    let output = command.args(on).arg("forwarded").output().expect("the command starts");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), error.trim_end().lines().count()), (Some(2), 1), "{error}");
+    assert!(
+        error.contains("doorbells forwarded: soft:") && error.contains("nothing forwards them"),
+        "{error}"
+    );
     fake_driver.log().assert_clean();
 }
 

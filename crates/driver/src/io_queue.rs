@@ -5,9 +5,10 @@ mod retries;
 mod types;
 mod waiting;
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use warpbell_hw::{Cid, CqRing, Doorbell, Nsid, Qid, SqRing};
+use warpbell_hw::{Cid, CqRing, Doorbell, Nsid, Qid, SqRing, Window};
 use warpbell_nvme::command::{self, Sqe};
 use warpbell_nvme::completion::Cqe;
 use warpbell_nvme::register::offset;
@@ -53,6 +54,8 @@ pub struct IoQueue {
     slots: CidSlots,
     empty_polls: u32,
     flush: bool,
+    /// Memory whose read follows what the controller wrote there.
+    destination: Option<Window>,
     /// Commands that may be submitted again, if the options ask for it.
     retries: Option<Box<Retries>>,
     /// Whether there is more to do for each command than usual: one of the two above.
@@ -90,6 +93,7 @@ impl IoQueue {
             slots: CidSlots::new(depth),
             empty_polls: 0,
             flush: options.flush,
+            destination: None,
             careful: options.flush || options.retry.attempts > 0,
             retries: Retries::new(options.retry, depth),
             counters: IoCounters::default(),
@@ -172,6 +176,13 @@ impl IoQueue {
         }
     }
 
+    /// The same by a store of somebody else's, who gets the value: a kernel's. A shadow doorbell is not written.
+    pub fn ring_by<E>(&mut self, store: impl FnOnce(u32) -> Result<(), E>) -> Result<(), E> {
+        store(self.tail as u32 & self.mask)?;
+        self.rung = self.tail;
+        Ok(())
+    }
+
     /// Pushes a command and tells the controller at once.
     #[inline]
     pub fn submit(&mut self, sqe: &Sqe) -> Option<Token> {
@@ -217,10 +228,20 @@ impl IoQueue {
         (!self.try_again(token.slot, cqe.status())).then_some(known)
     }
 
-    /// The answer to a read does not overtake what the controller wrote before it (PCIe 6.0, 2.4.1).
+    /// The answer to a read does not overtake what the controller wrote before it (PCIe 6.0, 2.4.1). What it wrote to
+    /// another function may leave its way at a switch: only a read of that function follows it.
     fn flush_data(&mut self) {
         self.pair.device().registers().read32(offset::CSTS);
         self.counters.flushes += 1;
+        if let Some(destination) = &self.destination {
+            destination.load_u32(0, Ordering::Acquire);
+            self.counters.flushes += 1;
+        }
+    }
+
+    /// Data lies in memory of another function: where completions are flushed, a word of it is read, too.
+    pub fn flush_into(&mut self, destination: Window) {
+        self.destination = Some(destination);
     }
 
     /// Hands all completions and timeouts that are there to `report`, and says how many.

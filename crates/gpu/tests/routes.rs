@@ -161,7 +161,7 @@ impl Device for Function {
 fn doorbells_in_memory_are_registered_as_such() {
     let Some(gpu) = gpu("doorbells_in_memory_are_registered_as_such") else { return };
     let function = Function { page: Window::host(BASE_PAGE).unwrap(), proxied: false };
-    let (access, probes) = routes::doorbells(&gpu, &function);
+    let (access, probes) = routes::doorbells(&gpu, &function, 3);
     let access = access.unwrap();
     assert_eq!(
         (access.route(), access.path(), probes.len()),
@@ -180,7 +180,7 @@ fn doorbells_of_a_bar_are_registered_or_forwarded() {
     let memory = HostMemory::new(2 * BASE_PAGE).unwrap();
     let page = Window::whole(WordMemory::new(memory)).slice(BASE_PAGE, BASE_PAGE).unwrap();
     let function = Function { page: page.clone(), proxied: true };
-    let (access, probes) = routes::doorbells(&gpu, &function);
+    let (access, probes) = routes::doorbells(&gpu, &function, 3);
     for probe in &probes {
         println!("{probe}");
     }
@@ -194,7 +194,7 @@ fn doorbells_of_a_bar_are_registered_or_forwarded() {
     assert_eq!((access.route(), access.path()), (DoorbellRoute::Proxy, DoorbellPath::Forwarded));
     assert!(access.address(&function, Qid(1), DoorbellKind::SqTail).is_ok());
 
-    let (access, probes) = routes::doorbells(&gpu, &Function { page, proxied: false });
+    let (access, probes) = routes::doorbells(&gpu, &Function { page, proxied: false }, 3);
     let error = access.unwrap_err().to_string();
     assert_eq!((error.as_str(), probes.len()), ("doorbells of 0000:01:00.0: they cannot be forwarded", 2));
 }

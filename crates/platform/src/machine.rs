@@ -8,7 +8,7 @@ mod pci;
 pub(crate) use host::release;
 pub use host::{Cpu, Kernel, Limits, Vfio};
 pub use iommu::{Iommu, Remapping, Vendor};
-pub use nvidia::Nvidia;
+pub use nvidia::{Gdrdrv, Nvidia};
 pub use pci::{Gpu, PciNode, Role, Ssd};
 use warpbell_vfio::Bdf;
 use warpbell_vfio::pci::Sysfs;

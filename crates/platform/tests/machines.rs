@@ -125,6 +125,90 @@ fn users_who_are_not_root_see_the_same_tree() {
     }
 }
 
+/// The ways that are taken for the only GPU of a machine, and why each before them is not.
+fn ways(name: &str) -> ([&'static str; 2], String) {
+    let choice = Report::of(&machine(name)).paths.remove(0);
+    let taken = [choice.memory_route(), choice.doorbell_route()].map(|route| route.expect("a way").name);
+    let closed = choice.memory.iter().chain(&choice.doorbells).filter(|route| !route.open);
+    (taken, closed.map(|route| format!("{}: {}\n", route.name, route.reason)).collect())
+}
+
+#[test]
+fn one_cause_closes_the_ways_that_it_concerns_and_has_a_remedy() {
+    const MMAP: &str = "mmap of the dma-buf, mapped by type1";
+    const HOST: &str = "host memory";
+    const MAPPED: &str = "BAR registered as I/O memory";
+    const FORWARDED: &str = "forwarded by a CPU thread";
+    // Machine, ways taken, the reason of a way that is not, and the line that warns, with a part of its remedy.
+    for (name, taken, reason, warning) in [
+        ("driver-610", [MMAP, MAPPED], "gdrdrv is not loaded", None),
+        (
+            "driver-595",
+            [HOST, MAPPED],
+            "driver 595.45.04 refuses the mmap",
+            Some(("NVIDIA driver", "nvidia-open")),
+        ),
+        ("gpu-translated", [MMAP, FORWARDED], "stores vanish; iommu=pt", Some(("GPU 0 domain", "iommu=pt"))),
+        (
+            "closed-modules",
+            [HOST, FORWARDED],
+            "closed kernel module cannot look up",
+            Some(("NVIDIA driver", "nvidia-open")),
+        ),
+        (
+            "gdrdrv",
+            [HOST, MAPPED],
+            "gdrdrv is loaded: 2.6, with its device",
+            Some(("NVIDIA driver", "nvidia-open")),
+        ),
+        (
+            "sme",
+            [HOST, FORWARDED],
+            "memory encryption (SME) is on",
+            Some(("memory encryption", "mem_encrypt=on")),
+        ),
+        ("geforce", [HOST, MAPPED], "no export of a GeForce's memory", Some(("GPU 0", "--data host"))),
+    ] {
+        let (ways, reasons) = ways(name);
+        assert_eq!(ways, taken, "{name}: {reasons}");
+        assert!(reasons.contains(reason), "{name}: {reasons}");
+        let findings = Report::of(&machine(name)).findings;
+        let on_the_machine = findings.iter().filter(|finding| finding.layer != Layer::Path);
+        let warned: Vec<_> = on_the_machine.filter(|finding| finding.status == Status::Warn).collect();
+        assert_eq!(warned.len(), usize::from(warning.is_some()), "{name}: {warned:?}");
+        if let Some((subject, remedy)) = warning {
+            let fix = warned[0].fix.as_deref().unwrap_or_default();
+            assert!(warned[0].subject == subject && fix.contains(remedy), "{name}: {}", warned[0]);
+        }
+    }
+}
+
+#[test]
+fn a_gpu_that_is_translated_for_keeps_mapped_doorbells_on_older_kernels() {
+    let copy = unpacked("gpu-translated");
+    fs::write(copy.path().join("proc/sys/kernel/osrelease"), "6.1.0-amd64\n")
+        .expect("the copy may be written");
+    let report = Report::of(&Machine::read(&Sysfs::at(copy.path())));
+    assert_eq!(report.paths[0].doorbell_route().expect("a way").name, "BAR registered as I/O memory");
+    let line = report.findings.iter().find(|finding| finding.subject == "GPU 0 domain").expect("a line");
+    assert_eq!((line.status, line.found.as_str()), (Status::Ok, "DMA-FQ"));
+}
+
+#[test]
+fn encryption_that_the_kernel_was_built_with_is_captured() {
+    let copy = unpacked("sme");
+    let write = |path: &str, text: &str| {
+        let path = copy.path().join(path);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("the copy may be written");
+        fs::write(path, text).expect("the copy may be written");
+    };
+    write("proc/cmdline", "quiet iommu=pt\n");
+    write("boot/config-6.12.0-amd64", "CONFIG_AMD_MEM_ENCRYPT_ACTIVE_BY_DEFAULT=y\n");
+    let again = Capture::of(&Sysfs::at(copy.path()), Serials::Left);
+    let again = Machine::read(again.unpack().expect("a folder for it").sysfs());
+    assert!(again.memory_is_encrypted());
+}
+
 #[test]
 fn a_gpu_and_an_ssd_under_two_root_complexes_have_no_direct_way() {
     let report = Report::of(&machine("roots-apart"));

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use warpbell_driver::DriverError;
 use warpbell_gpu::GpuError;
-use warpbell_hw::{DmaError, DoorbellError, Lba, MemoryError, Nsid};
+use warpbell_hw::{Device, DmaError, DoorbellError, Lba, MemoryError, Nsid};
 use warpbell_softctl::{SoftConfigError, SoftError};
 use warpbell_vfio::VfioError;
 use warpbell_vfio::pci::PciError;
@@ -56,6 +56,14 @@ pub enum Error {
     /// A doorbell that cannot be reached.
     #[error(transparent)]
     Doorbell(#[from] DoorbellError),
+    /// Doorbells that kernels cannot ring.
+    #[error("doorbells of {device} for kernels: {reason}")]
+    Doorbells {
+        /// Whose.
+        device: String,
+        /// Why not.
+        reason: String,
+    },
     /// Memory could not be had.
     #[error(transparent)]
     Memory(#[from] MemoryError),
@@ -164,6 +172,10 @@ fn instead(missing: &GpuError) -> &'static str {
 }
 
 impl Error {
+    pub(crate) fn doorbells(device: &dyn Device, reason: String) -> Error {
+        Error::Doorbells { device: device.info().name, reason }
+    }
+
     /// The exit code of a program that ends with this error: 1 failed, 2 usage, 3 refused
     /// for safety, 4 requirement missing.
     pub fn exit_code(&self) -> u8 {

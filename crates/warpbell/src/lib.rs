@@ -61,6 +61,7 @@ pub use page_cache::{PageCache, PageCacheReport, PageCacheSpec};
 pub use path::DataPath;
 pub use placement::{DataPlacement, Domains, ForeignMemory, Place, PlaceError, RingPlacement};
 pub use queues::attach::{AttachOptions, Attachment};
+pub use queues::doorbells::{DoorbellChoice, DoorbellChoiceError};
 pub use queues::kernel_memory::{KernelMemory, SharedMemory};
 pub use queues::kernel_queues::{
     KernelQueues, KernelQueuesSpec, QueueCounters, RingAddresses, ShadowAddresses, Sharing,

@@ -17,6 +17,8 @@ pub struct DataPath {
     pub domains: Domains,
     /// How a doorbell store reaches the controller.
     pub doorbells: DoorbellPath,
+    /// Why kernels do not store to the registers themselves, where they might have.
+    pub refused: Option<String>,
     /// Whether stores go to shadow doorbells first, and to the register only when the controller sleeps.
     pub shadows: bool,
     /// SGL or PRP.
@@ -40,7 +42,11 @@ impl DataPath {
 impl fmt::Display for DataPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (doorbells, descriptor) = (self.doorbells_name(), self.descriptor.name());
-        write!(f, "rings {}, data {}, doorbells {doorbells}, {descriptor}", self.rings, self.data)?;
+        write!(f, "rings {}, data {}, doorbells {doorbells}", self.rings, self.data)?;
+        if let Some(refused) = &self.refused {
+            write!(f, " ({refused})")?;
+        }
+        write!(f, ", {descriptor}")?;
         if self.domains != Domains::One {
             write!(f, ", {}", self.domains.name())?;
         }

@@ -4,8 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crossbeam::channel::Receiver;
+use parking_lot::Mutex;
 use warpbell_driver::{Controller, ControllerOptions, DoorbellBuffer, IoQueueOptions, Namespace, Waiting};
-use warpbell_hw::{DeviceInfo, Nsid, Window};
+use warpbell_hw::{DeviceInfo, DoorbellPath, Nsid, Window};
 use warpbell_nvme::identify::IdentifyController;
 use warpbell_softctl::{FaultPlan, SoftDevice};
 use warpbell_vfio::user::UserOptions;
@@ -16,8 +17,8 @@ use crate::open::Opened;
 use crate::queues::memory::Memory;
 use crate::recovery::Watch;
 use crate::{
-    AttachOptions, Attachment, Buffer, DataPath, DataPlacement, DataPointers, DeviceName, Error, HostQueue,
-    HostQueueSpec, Recovery, RecoveryCounters, RecoveryPolicy, RingPlacement, SsdEvent,
+    AttachOptions, Attachment, Buffer, DataPath, DataPlacement, DataPointers, DeviceName, DoorbellChoice,
+    Error, HostQueue, HostQueueSpec, Recovery, RecoveryCounters, RecoveryPolicy, RingPlacement, SsdEvent,
 };
 
 warpbell_hw::options! {
@@ -32,6 +33,8 @@ warpbell_hw::options! {
         pub queues: Option<u16>,
         /// Whether doorbells go through memory that the controller polls (Doorbell Buffer Config).
         pub doorbell_buffer: DoorbellBuffer,
+        /// How kernels ring doorbells.
+        pub doorbells: DoorbellChoice,
         /// Weighted round robin between queues, so that attachments may have a priority.
         pub weighted_round_robin: bool,
         /// 32-bit command identifiers (experimental), with which any number of warps may share a queue.
@@ -64,6 +67,9 @@ pub struct Ssd {
     pci: Option<Arc<PciDevice>>,
     memory: Memory,
     watch: Arc<Watch>,
+    doorbells: DoorbellChoice,
+    /// How kernels of the newest attachment ring, and why not otherwise.
+    rung: Mutex<Option<(DoorbellPath, Option<String>)>>,
 }
 
 impl Ssd {
@@ -90,7 +96,8 @@ impl Ssd {
         let recovery = Recovery::new(controller.clone(), pci.clone(), options.recovery.clone());
         let watch = Arc::new(Watch::new(Arc::new(recovery)));
         let (host_queues, allow_write) = (HostQueues::default(), options.allow_write.clone());
-        Ok(Ssd { host_queues, allow_write, name, controller, soft, pci, memory, watch })
+        let (doorbells, rung) = (options.doorbells, Mutex::default());
+        Ok(Ssd { host_queues, allow_write, name, controller, soft, pci, memory, watch, doorbells, rung })
     }
 
     /// The name it was opened by.
@@ -184,9 +191,12 @@ impl Ssd {
         socket || function || serial || text.parse().as_ref() == Ok(&self.name)
     }
 
-    /// Where rings and data lie, and how data is described.
+    /// Where rings and data lie, how data is described, and how doorbells are rung: by kernels, once queues were
+    /// attached for some.
     pub fn data_path(&self) -> DataPath {
-        DataPath { route: self.pci.as_ref().map(|pci| pci.route().to_string()), ..self.memory.path() }
+        let path = self.memory.path();
+        let (doorbells, refused) = self.rung.lock().clone().unwrap_or((path.doorbells, None));
+        DataPath { doorbells, refused, route: self.pci.as_ref().map(|pci| pci.route().to_string()), ..path }
     }
 
     /// Where data lies, as it was asked for.
@@ -254,7 +264,12 @@ impl Ssd {
     #[tracing::instrument(level = "info", name = "attach", skip_all, fields(device = %self.name(), target = %options.target, queues = options.queues, warps = options.warps, iodepth = options.iodepth))]
     pub fn attach(&self, options: &AttachOptions) -> Result<Attachment, Error> {
         let namespace = self.namespace(options.nsid)?;
-        Attachment::new(self.memory.clone(), self.stepped(), &self.watch, namespace, options)
+        let soft = self.stepped();
+        let made = (namespace, self.doorbells);
+        let attachment = Attachment::new(self.memory.clone(), soft, &self.watch, made, options)?;
+        let (path, refused) = attachment.doorbell_path();
+        *self.rung.lock() = Some((path, refused.map(str::to_owned)));
+        Ok(attachment)
     }
 }
 

@@ -194,6 +194,7 @@ impl PathReport {
         let path = ssd.data_path();
         PathReport {
             doorbells: path.doorbells_name().to_owned(),
+            doorbells_refused: path.refused,
             rings: path.rings,
             data: path.data,
             route: path.route,

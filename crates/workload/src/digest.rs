@@ -161,7 +161,7 @@ fn launch(
     let launcher = Launcher::new(ssd, warps as usize, &[]);
     let uses = reports.chunks.lend(reports.warps.lend(tables.lend(Regions::new())));
     let mailbox = &reports.mailbox;
-    let kernel = Kernel { name: "digest", args, warps, meets: false, mailbox, limit: None, uses };
+    let kernel = Kernel { name: "digest", args, warps, together: false, mailbox, limit: None, uses };
     launcher.run(&attachment, &kernel, control)?;
     if control.stopped() {
         return Err(RunError::Interrupted);

@@ -110,7 +110,7 @@ impl<'a> KernelRunner<'a> {
             name,
             args: self.args(work, &memory),
             warps: job.warps,
-            meets: false,
+            together: true,
             mailbox: &memory.mailbox,
             limit: self.limit(work),
             uses: self.uses(&memory),

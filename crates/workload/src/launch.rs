@@ -36,8 +36,9 @@ pub(crate) struct Kernel<'a, T> {
     pub(crate) name: &'static str,
     pub(crate) args: T,
     pub(crate) warps: u32,
-    /// Whether its warps wait for each other, beside what queues have them wait for.
-    pub(crate) meets: bool,
+    /// Whether it is refused where not all its warps run at the same time: they wait for each other, or the figure is of
+    /// all of them at once.
+    pub(crate) together: bool,
     pub(crate) mailbox: &'a SharedMemory,
     /// How long it may run, where that is known.
     pub(crate) limit: Option<Duration>,
@@ -90,8 +91,8 @@ impl<'a> Launcher<'a> {
         let uses = kernel.uses.clone().with(kernel.mailbox);
         let launch = attachment.launch(kernel.name, &kernel.args, uses)?;
         let launch = launch.grid(kernel.warps / block.warps).block(block.warps * LANES);
-        // A figure is of all its warps at once; a GPU may run those that do not wait for each other in waves.
-        let together = kernel.meets || attachment.target().gpu().is_none();
+        // A GPU runs in waves what does not fit at once.
+        let together = kernel.together || attachment.target().gpu().is_none();
         let launch = launch.shared_bytes(block.memory).cooperative(together);
         let launch = launch.mailbox(kernel.mailbox)?;
         let launch = kernel.limit.map_or(launch.clone(), |limit| launch.limit(limit));

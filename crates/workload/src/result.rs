@@ -50,6 +50,9 @@ pub struct PathReport {
     pub route: Option<String>,
     /// How doorbells reach the controller.
     pub doorbells: String,
+    /// Why kernels do not store to the registers themselves, where they might have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub doorbells_refused: Option<String>,
     /// How commands describe memory: `sgl` or `prp`.
     pub descriptors: String,
     /// `software` where the controller is ours.

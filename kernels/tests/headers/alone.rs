@@ -68,7 +68,7 @@ fn public_headers_are_cuda() {
 #[test]
 fn our_own_sources_compile_without_warnings() {
     let sources = EXECUTOR.iter().map(|(name, _)| (*name).to_owned());
-    let place = |name: &str| ["bench", "checks"].map(|folder| format!("{folder}/{name}"));
+    let place = |name: &str| ["bench", "checks", "proof"].map(|folder| format!("{folder}/{name}"));
     let there = |name: &String| common::root().join(name).is_file();
     let sources = sources.chain(SOURCES.iter().flat_map(|(name, _)| place(name)).filter(there));
     let sources: Vec<_> = sources.filter(|name| name.ends_with(".cpp") || name.ends_with(".cu")).collect();

@@ -52,6 +52,7 @@ fn new() -> Result<Driver> {
     if let Some(path) = &options.log {
         log::to_file(path).map_err(|error| misuse(Code::UNKNOWN, &format!("{}: {error}", path.display())))?;
     }
+    log::connections();
     let memory = Memory::new(&options).map_err(|error| misuse(Code::OPERATING_SYSTEM, &error.to_string()))?;
     if options.devices == 0 {
         return Err(Code::NO_DEVICE);

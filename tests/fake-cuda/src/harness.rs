@@ -141,7 +141,7 @@ fn library(name: &str) -> PathBuf {
 pub struct Log(String);
 
 impl Log {
-    /// Lines of a kind: `violation`, `hazard`, `leak` or `kernel`.
+    /// Lines of a kind: `violation`, `hazard`, `leak`, `kernel` or `connections`.
     pub fn of(&self, kind: &str) -> Vec<&str> {
         let rest = |line: &'_ str| line.len() - line.trim_start_matches(kind).trim_start_matches(": ").len();
         let lines = self.0.lines().filter(|line| line.split(": ").next() == Some(kind));

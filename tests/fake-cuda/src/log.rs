@@ -4,6 +4,7 @@
 //! - `hazard:` allowed, but on a GPU it may wait for kernels that run, for as long as they do.
 //! - `leak:` still there when the process ends.
 //! - `kernel:` how a kernel failed.
+//! - `connections:` what CUDA_DEVICE_MAX_CONNECTIONS was at cuInit.
 //!
 //! The last line is `end: N violations, N hazards, N leaks; calls: NAME=COUNT ...`. A log without it is of a process that
 //! was killed.
@@ -74,6 +75,13 @@ pub(crate) fn note(kind: Kind, text: &str) {
     *state.found.entry(kind).or_default() += 1;
     let (word, separator) = (kind.word(), if call.is_empty() { "" } else { ": " });
     write(&mut state, &format!("{word}: {call}{separator}{text}"));
+}
+
+/// Writes what the environment says of work queues, where it says something.
+pub(crate) fn connections() {
+    if let Ok(value) = std::env::var("CUDA_DEVICE_MAX_CONNECTIONS") {
+        write(&mut STATE.lock(), &format!("connections: {value}"));
+    }
 }
 
 /// The last line.

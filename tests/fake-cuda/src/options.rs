@@ -17,6 +17,17 @@ pub(crate) enum DmaBuf {
     Absent,
 }
 
+/// What becomes of registrations of BAR pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IoMemory {
+    /// Kernels reach them.
+    Reached,
+    /// Only administrators may make them.
+    Refused,
+    /// They are made, and stores of kernels go nowhere, as where an IOMMU drops them.
+    Dead,
+}
+
 /// The machine and the driver that are played.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Options {
@@ -36,10 +47,12 @@ pub(crate) struct Options {
     pub(crate) dma_buf: DmaBuf,
     /// `bar=BYTES`: how much of a device's memory can be exported.
     pub(crate) bar: u64,
-    /// `io-memory=no`: registration of BAR pages is for administrators.
-    pub(crate) io_memory: bool,
+    /// `io-memory=yes|no|dead`: what becomes of registrations of BAR pages.
+    pub(crate) io_memory: IoMemory,
     /// `alias=no`: device addresses of host memory are the host's pointers.
     pub(crate) alias: bool,
+    /// `coherent=yes`: processors reach the device's memory without PCIe, as on GH200.
+    pub(crate) coherent: bool,
     /// `check=no`: kernels' accesses are not compared with what they may reach.
     pub(crate) check: bool,
     /// `cooperative=no`: no cooperative launches.
@@ -71,8 +84,9 @@ impl Default for Options {
             driver: 13000,
             dma_buf: DmaBuf::Mappable,
             bar: u64::MAX,
-            io_memory: true,
+            io_memory: IoMemory::Reached,
             alias: true,
+            coherent: false,
             check: true,
             cooperative: true,
             ordering: 0,
@@ -110,8 +124,9 @@ impl Options {
             "driver" => self.driver = value.parse().ok()?,
             "dma-buf" => self.dma_buf = dma_buf(value)?,
             "bar" => self.bar = value.parse().ok()?,
-            "io-memory" => self.io_memory = yes(value)?,
+            "io-memory" => self.io_memory = io_memory(value)?,
             "alias" => self.alias = yes(value)?,
+            "coherent" => self.coherent = yes(value)?,
             "check" => self.check = yes(value)?,
             "cooperative" => self.cooperative = yes(value)?,
             "ordering" => self.ordering = value.parse().ok()?,
@@ -131,6 +146,15 @@ fn yes(value: &str) -> Option<bool> {
     match value {
         "yes" => Some(true),
         "no" => Some(false),
+        _ => None,
+    }
+}
+
+fn io_memory(value: &str) -> Option<IoMemory> {
+    match value {
+        "yes" => Some(IoMemory::Reached),
+        "no" => Some(IoMemory::Refused),
+        "dead" => Some(IoMemory::Dead),
         _ => None,
     }
 }
@@ -166,7 +190,7 @@ mod tests {
         let options = Options::parse("capability=7.5,alias=no,dma-buf=opaque,copy-delay=30").unwrap();
         assert_eq!((options.capability, options.alias, options.dma_buf), (75, false, DmaBuf::Opaque));
         assert_eq!(options.copy_delay, Duration::from_micros(30));
-        for wrong in ["nonsense=1", "alias", "alias=maybe", "capability=75"] {
+        for wrong in ["nonsense=1", "alias", "alias=maybe", "io-memory=maybe", "capability=75"] {
             assert!(Options::parse(wrong).unwrap_err().contains(wrong), "{wrong}");
         }
     }

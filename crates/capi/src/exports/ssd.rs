@@ -40,6 +40,11 @@ pub unsafe extern "C" fn warpbell_ssd_open(
         let gpu = unsafe { optional("gpu", chosen.gpu) }?.map(str::parse).transpose();
         let gpu = gpu.map_err(warpbell::Error::from)?;
         // SAFETY: as above.
+        let doorbells = unsafe { optional("doorbells", chosen.doorbells) }?.unwrap_or("auto");
+        let doorbells = doorbells
+            .parse()
+            .map_err(|error: warpbell::DoorbellChoiceError| Failure::invalid(format!("doorbells {error}")))?;
+        // SAFETY: as above.
         let policy = unsafe { options("warpbell_recovery_policy", chosen.recovery) }?;
         let chosen = OpenOptions::new()
             .allow_write(allow_write)
@@ -47,6 +52,7 @@ pub unsafe extern "C" fn warpbell_ssd_open(
             .prp_only(chosen.prp_only != 0)
             .rings(placement::rings(rings.unwrap_or("host"))?)
             .data(placement::data(data.unwrap_or("host"), gpu)?)
+            .doorbells(doorbells)
             .recovery(events::policy(&policy));
         OpenSsd::open(name, chosen)
     };

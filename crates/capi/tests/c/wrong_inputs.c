@@ -93,6 +93,10 @@ static void open_places(void) {
     ROW(open_with(&chosen), INVALID, "data", "hbm", "cuda:N");
     chosen.gpu = "cuda:x";
     ROW(open_with(&chosen), INVALID, "target", "'cuda:x'", "cuda:N");
+    chosen.data = NULL;
+    chosen.gpu = NULL;
+    chosen.doorbells = "loud";
+    ROW(open_with(&chosen), INVALID, "doorbells", "'loud'", "auto, mapped or forwarded");
 }
 
 static void open_lists(void) {

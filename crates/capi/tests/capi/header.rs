@@ -83,7 +83,8 @@ fn own_structs() -> Vec<Row> {
             rings,
             data,
             gpu,
-            recovery
+            recovery,
+            doorbells
         ),
         rows!("warpbell_ssd_info", SsdInfo, model, serial, firmware, max_transfer_bytes, namespaces, queues),
         rows!("warpbell_namespace_info", NamespaceInfo, blocks, block_bytes, nsid, writable, pad0),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use warpbell::{DeviceName, Place, Target};
+use warpbell::{DeviceName, DoorbellChoice, Place, Target};
 use warpbell_driver::DoorbellBuffer;
 use warpbell_vfio::IommuChoice;
 
@@ -31,6 +31,10 @@ pub struct DeviceArgs {
     /// Doorbells in memory that the controller polls (Doorbell Buffer Config): auto, on or off
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = Dbbuf::Auto, hide_short_help = true)]
     pub dbbuf: Dbbuf,
+    /// How kernels ring doorbells: auto (mapped where a command proves it, else forwarded, with the reason), mapped, or
+    /// forwarded (by a CPU thread)
+    #[arg(long, value_name = "HOW", default_value = "auto", hide_short_help = true)]
+    pub doorbells: DoorbellChoice,
     /// Which way to the IOMMU, for PCI functions: auto, type1, iommufd, or noiommu (no protection at all)
     #[arg(long, value_name = "WAY", default_value = "auto", hide_short_help = true)]
     pub iommu: IommuChoice,

@@ -1,6 +1,6 @@
 //! `bench` against the GPU-resident controller: a device that exists while a kernel runs.
 
-use warpbell::{DeviceName, Place};
+use warpbell::{DeviceName, DoorbellChoice, Place};
 use warpbell_vfio::IommuChoice;
 use warpbell_workload::resident::{ResidentSpec, bench, device_report, path_report, resolve};
 use warpbell_workload::{BenchOptions, BenchReport, Control, RunError};
@@ -36,6 +36,7 @@ fn refuse_what_an_ssd_has(args: &BenchArgs) -> Result<(), Ending> {
     let given = [
         ("--fault", device.fault.is_some()),
         ("--dbbuf", device.dbbuf != Dbbuf::Auto),
+        ("--doorbells", device.doorbells != DoorbellChoice::Auto),
         ("--iommu", device.iommu != IommuChoice::Auto),
         ("--rings", device.rings != Place::Host),
         ("--data", device.data != Place::Host),

@@ -104,7 +104,7 @@ pub struct IoCounters {
     pub late: u64,
     /// Completions whose submission queue head cannot be true.
     pub sqhd_mismatches: u64,
-    /// Registers read so that data has arrived.
+    /// Reads so that data has arrived: of a register, and of memory of another function where data lies there.
     pub flushes: u64,
     /// Times that a wait slept for an interrupt.
     pub sleeps: u64,

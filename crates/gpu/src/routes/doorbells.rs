@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use warpbell_hw::{Device, DoorbellError, DoorbellKind, DoorbellPath, DoorbellProxy, Doorbells, Qid};
+use warpbell_hw::{Device, DoorbellError, DoorbellKind, DoorbellPath, DoorbellProxy, Doorbells, Qid, Window};
 
 use super::Probe;
 use crate::{Gpu, GpuError, Registered};
@@ -70,37 +70,56 @@ impl DoorbellAccess {
             Some(proxy) => proxy.doorbell(qid, kind)?,
             None => doorbells.doorbell(qid, kind)?,
         };
-        Ok(self.pages.address() + doorbell.offset() as u64)
+        let (offset, len) = (doorbell.offset(), self.pages.window().len());
+        if offset + size_of::<u32>() > len {
+            return Err(DoorbellError::Outside { qid, offset, len });
+        }
+        Ok(self.pages.address() + offset as u64)
     }
 }
 
-/// Makes the doorbells of `device` reachable for kernels of `gpu` by the first way that works, and says what was tried.
+/// Makes the doorbells of queues 1 to `queues` of `device` reachable for kernels of `gpu` by the first way that works,
+/// and says what was tried. Whether stores arrive is not known of a BAR that was registered: that takes a command.
 pub fn doorbells(
     gpu: &Arc<Gpu>,
     device: &dyn Device,
+    queues: u16,
 ) -> (Result<DoorbellAccess, GpuError>, Vec<Probe<DoorbellRoute>>) {
+    let (route, mapped) = mapped_doorbells(gpu, device, queues);
+    let mut probes = vec![probe(route, &mapped)];
+    if mapped.is_ok() || route != DoorbellRoute::IoMemory {
+        return (mapped, probes);
+    }
+    let forwarded = forwarded_doorbells(gpu, device);
+    probes.push(probe(DoorbellRoute::Proxy, &forwarded));
+    (forwarded, probes)
+}
+
+/// The doorbells of queues 1 to `queues` as the device has them, and which way that is. Of a BAR only their pages are
+/// registered.
+pub fn mapped_doorbells(
+    gpu: &Arc<Gpu>,
+    device: &dyn Device,
+    queues: u16,
+) -> (DoorbellRoute, Result<DoorbellAccess, GpuError>) {
     let page = device.doorbells().window();
     let ordinary = page.memory().is_ordinary();
     let (route, registered) = match (ordinary, device.doorbells().path()) {
         (true, DoorbellPath::Mapped) => (DoorbellRoute::Memory, gpu.register(&page)),
         (true, DoorbellPath::Forwarded) => (DoorbellRoute::Proxy, gpu.register(&page)),
-        (false, _) => (DoorbellRoute::IoMemory, gpu.register_io(&page)),
+        (false, _) => (DoorbellRoute::IoMemory, gpu.register_io(&used(device.doorbells(), &page, queues))),
     };
-    let mut probes = vec![probe(route, &registered)];
-    let error = match registered {
-        Ok(pages) => return (Ok(DoorbellAccess { pages, proxy: None, route }), probes),
-        Err(error) => error,
-    };
-    if route != DoorbellRoute::IoMemory {
-        return (Err(error), probes);
-    }
-    let forwarded = forwarded(gpu, device);
-    let pages = forwarded.as_ref().map(|access| &access.pages).map_err(Clone::clone);
-    probes.push(Probe { route: DoorbellRoute::Proxy, outcome: pages.map(words).map_err(Into::into) });
-    (forwarded, probes)
+    (route, registered.map(|pages| DoorbellAccess { pages, proxy: None, route }))
 }
 
-fn forwarded(gpu: &Arc<Gpu>, device: &dyn Device) -> Result<DoorbellAccess, GpuError> {
+/// The part of the page(s) that has the doorbells of queues 0 to `last`.
+fn used(doorbells: &dyn Doorbells, page: &Window, last: u16) -> Window {
+    let end = doorbells.offset(Qid(last), DoorbellKind::CqHead) + size_of::<u32>();
+    page.slice(0, end.min(page.len())).expect("a part of it")
+}
+
+/// The same doorbells through a page of host memory that a CPU thread forwards from.
+pub fn forwarded_doorbells(gpu: &Arc<Gpu>, device: &dyn Device) -> Result<DoorbellAccess, GpuError> {
     let object = || format!("doorbells of {}", device.info().name);
     let proxy = device.forwarded_doorbells();
     let proxy = proxy.ok_or_else(|| GpuError::refused(object(), "they cannot be forwarded"))?;
@@ -109,11 +128,7 @@ fn forwarded(gpu: &Arc<Gpu>, device: &dyn Device) -> Result<DoorbellAccess, GpuE
     Ok(DoorbellAccess { pages, proxy: Some(proxy), route: DoorbellRoute::Proxy })
 }
 
-fn probe(route: DoorbellRoute, registered: &Result<Registered, GpuError>) -> Probe<DoorbellRoute> {
-    let outcome = registered.as_ref().map(words).map_err(|error| error.clone().into());
-    Probe { route, outcome }
-}
-
-fn words(pages: &Registered) -> String {
-    format!("{} bytes registered", pages.window().len())
+fn probe(route: DoorbellRoute, access: &Result<DoorbellAccess, GpuError>) -> Probe<DoorbellRoute> {
+    let words = |access: &DoorbellAccess| format!("{} bytes registered", access.pages.window().len());
+    Probe { route, outcome: access.as_ref().map(words).map_err(|error| error.clone().into()) }
 }

@@ -12,7 +12,7 @@ use warpbell_hw::DmaError;
 
 use crate::GpuError;
 
-pub use doorbells::{DoorbellAccess, DoorbellRoute, doorbells};
+pub use doorbells::{DoorbellAccess, DoorbellRoute, doorbells, forwarded_doorbells, mapped_doorbells};
 pub use memory::{FileMapping, MemoryRoute, Reached, SpaceKind, probe_memory, reach};
 
 /// Why a way does not work.

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use cudarc::driver::sys::CUmemRangeHandleType;
+use cudarc::driver::sys::{CUdevice_attribute, CUmemRangeFlags, CUmemRangeHandleType};
 use warpbell_hw::{BASE_PAGE, Mapping, Memory};
 
 use super::gdrdrv::Pinned;
@@ -23,6 +23,10 @@ impl Allocation {
         let len = self.len().next_multiple_of(BASE_PAGE);
         let mut fd: c_int = -1;
         let kind = CUmemRangeHandleType::CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD;
+        let flags = match self.is_coherent() {
+            true => CUmemRangeFlags::CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE as u64,
+            false => 0,
+        };
         // SAFETY: writes one descriptor; the range is ours up to the next 64 KiB.
         let result = unsafe {
             context.functions().cuMemGetHandleForAddressRange(
@@ -30,7 +34,7 @@ impl Allocation {
                 self.address(),
                 len,
                 kind,
-                0,
+                flags,
             )
         };
         context.outcome(result, || format!("dma-buf of {len} bytes at {:#x}", self.address()))?;
@@ -45,6 +49,13 @@ impl Allocation {
             tracing::warn!(%error, "a dma-buf stays open in programs that are started");
         }
         Ok(file)
+    }
+
+    /// Whether processors reach the memory without PCIe, as on GH200 and GB200: then other devices, which do not, need a
+    /// handle of another kind. A driver that does not know the attribute has no such GPU.
+    fn is_coherent(&self) -> bool {
+        let tables = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES;
+        self.context().device().attribute(tables).is_ok_and(|value| value != 0)
     }
 }
 

@@ -181,6 +181,7 @@ fn load() -> Result<Functions, Missing> {
     let functions = Functions::find(&library);
     // The functions are used for as long as the process lives.
     std::mem::forget(library);
+    super::widen_connections();
     // SAFETY: takes no pointers; may be called by any thread.
     unsafe { functions.cuInit(0) }.map_err(|failure| Missing::Init(failure.named(&functions)))?;
     Ok(functions)

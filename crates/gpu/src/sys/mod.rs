@@ -4,6 +4,7 @@
 //! Ranges are checked before the driver sees them. What calls mean is decided elsewhere, in safe code.
 //! Unsafe code lives in these files and nowhere else in this crate.
 
+mod connections;
 mod context;
 mod copies;
 mod device;
@@ -16,6 +17,7 @@ mod memory;
 mod module;
 mod stream;
 
+pub use connections::widen_connections;
 pub(crate) use context::Context;
 pub(crate) use copies::Copies;
 pub(crate) use device::{Device, device_count};

@@ -60,6 +60,8 @@ pub fn host(collector: &mut Collector<'_>) {
         Some(format!(" {chip}"))
     });
     modules(collector);
+    // Of all numbers of devices, the one that counts.
+    collector.lines("/proc/devices", |line| line.trim_end().ends_with(" gdrdrv").then(|| line.to_owned()));
     collector.copy("/proc/driver/nvidia/version");
     collector.lines("/proc/driver/nvidia/params", |line| {
         ["RegistryDwords:", "DmaRemapPeerMmio:"]
@@ -73,11 +75,14 @@ fn modules(collector: &mut Collector<'_>) {
     for module in ["vfio", "vfio_pci", "vfio_iommu_type1", "iommufd", "gdrdrv"] {
         collector.folder(&format!("/sys/module/{module}"));
     }
+    collector.copy("/sys/module/gdrdrv/version");
     collector.folder("/sys/bus/pci/drivers/vfio-pci");
     collector.copy("/sys/module/vfio/parameters/enable_unsafe_noiommu_mode");
     collector.copy("/sys/module/vfio_iommu_type1/parameters/allow_unsafe_interrupts");
     let Some(release) = release(collector.from) else { return };
-    let concerns = |line: &str| ["vfio", "iommufd"].iter().any(|word| line.to_lowercase().contains(word));
+    let concerns = |line: &str| {
+        ["vfio", "iommufd", "amd_mem_encrypt"].iter().any(|word| line.to_lowercase().contains(word))
+    };
     for list in ["modules.dep", "modules.builtin"] {
         let path = format!("/lib/modules/{release}/{list}");
         collector.lines(&path, |line| concerns(line).then(|| line.to_owned()));

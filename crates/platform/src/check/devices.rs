@@ -2,11 +2,14 @@
 
 use warpbell_vfio::pci::Function;
 
+use super::{add_parameter, drop_parameter};
 use crate::finding::{Finding, Layer, Status};
 use crate::machine::{Gpu, Machine, PciNode, Ssd};
 
 /// The oldest driver that loads our PTX.
 const DRIVER_WANTED: u32 = 580;
+/// The oldest driver whose dma-bufs can be mapped.
+const MMAP_WANTED: [u32; 3] = [610, 43, 2];
 /// Installs it from NVIDIA's own repository, on Debian 12 and newer and Ubuntu 22.04 and newer: what these have themselves is
 /// too old, or has other names. The package `nvidia-open` takes the place of the closed module.
 const INSTALL: &str = "\
@@ -49,7 +52,8 @@ fn gpus(machine: &Machine) -> Vec<Finding> {
         let Some(node) = machine.node(gpu.bdf) else { continue };
         let model = gpu.model.as_deref().unwrap_or("model not told");
         let found = format!("{} {model}{}", gpu.bdf, on_node(&node.function));
-        all.push(finding(Status::Ok, format!("GPU {index}"), found, ""));
+        all.push(model_line(format!("GPU {index}"), gpu, found));
+        all.extend(domain(machine, format!("GPU {index} domain"), gpu));
         all.push(link(&format!("GPU {index} link"), node));
         all.push(bar1(&format!("GPU {index} BAR 1"), gpu, node));
     }
@@ -71,8 +75,16 @@ fn driver(machine: &Machine) -> Vec<Finding> {
         let means = "kernels run, but its memory cannot be exported as a dma-buf: SSDs do not reach it";
         return vec![finding(Status::Warn, "NVIDIA driver", found, means).fix(INSTALL)];
     }
-    let mut all =
-        vec![finding(Status::Ok, "NVIDIA driver", found, "kernels run, and memory is exported as dma-bufs")];
+    let driver = match nvidia.is_at_least(&MMAP_WANTED) {
+        true => {
+            finding(Status::Ok, "NVIDIA driver", found, "kernels run, and memory is exported as dma-bufs")
+        }
+        false => {
+            let means = "kernels run; it refuses the mmap of dma-bufs (610.43.02 and newer allow it): SSDs do not reach GPU memory";
+            finding(Status::Warn, "NVIDIA driver", found, means).fix(INSTALL)
+        }
+    };
+    let mut all = vec![driver];
     all.push(finding(
         Status::NotLookedAt,
         DMA_BUF,
@@ -80,6 +92,35 @@ fn driver(machine: &Machine) -> Vec<Finding> {
         "",
     ));
     all
+}
+
+/// What a GPU is, and what its kind lacks.
+fn model_line(subject: String, gpu: &Gpu, found: String) -> Finding {
+    if !gpu.is_geforce() {
+        return finding(Status::Ok, subject, found, "");
+    }
+    let means = "no export of a GeForce's memory as a dma-buf is known (unverified): SSDs do not reach it";
+    let fix = "keep data in host memory (--data host), or take a data-centre or RTX PRO GPU";
+    finding(Status::Warn, subject, found, means).fix(fix)
+}
+
+/// Whether the IOMMU translates for the GPU itself: then mapped doorbells are lost on newer kernels.
+fn domain(machine: &Machine, subject: String, gpu: &Gpu) -> Option<Finding> {
+    let kind = gpu.domain.as_deref()?;
+    let Some(translated) = gpu.translated() else {
+        return Some(finding(Status::Ok, subject, kind, "NVIDIA's driver gives it addresses as they are"));
+    };
+    if machine.kernel.version() < Some((6, 12)) {
+        let means = "NVIDIA's driver maps BARs for it, as kernels before 6.12 let it";
+        return Some(finding(Status::Ok, subject, translated, means));
+    }
+    let means =
+        "kernels' stores to a mapped doorbell vanish from Linux 6.12 on: a CPU thread forwards doorbells";
+    let fix = match machine.kernel.parameter("iommu.passthrough") {
+        Some(_) => format!("{}  # and add iommu=pt", drop_parameter("iommu.passthrough=[^ ]*")),
+        None => add_parameter("iommu=pt"),
+    };
+    Some(finding(Status::Warn, subject, format!("{translated}: it translates"), means).fix(fix))
 }
 
 fn bar1(subject: &str, gpu: &Gpu, node: &PciNode) -> Finding {

@@ -140,14 +140,12 @@ impl Ways<'_> {
         if !self.machine.vfio.type1 && self.machine.vfio.pci {
             return Err("type1 is not loaded, and iommufd maps no BAR of another function".to_owned());
         }
-        if self.machine.memory_is_encrypted() {
-            return Err(
-                "memory encryption (SME) is on: type1 may map a BAR with addresses that lead elsewhere"
-                    .to_owned(),
-            );
-        }
+        self.unencrypted()?;
         if !nvidia.open {
             return Err("the closed kernel module exports no dma-buf".to_owned());
+        }
+        if self.gpu.is_geforce() {
+            return Err("no export of a GeForce's memory as a dma-buf is known (unverified); data-centre and RTX PRO GPUs have it".to_owned());
         }
         if !nvidia.is_at_least(&[610, 43, 2]) {
             return Err(format!("driver {} refuses the mmap; 610.43.02 and newer allow it", nvidia.version));
@@ -161,11 +159,11 @@ impl Ways<'_> {
     fn gdrdrv(&self) -> Result<String, String> {
         self.base()?;
         self.routed()?;
-        let loaded = self.machine.nvidia.as_ref().is_some_and(|nvidia| nvidia.gdrdrv);
-        Err(format!(
-            "Warpbell does not implement it (gdrdrv is {})",
-            if loaded { "loaded" } else { "not loaded" }
-        ))
+        self.unencrypted()?;
+        let gdrdrv = self.machine.nvidia.as_ref().and_then(|nvidia| nvidia.gdrdrv.as_ref());
+        let found =
+            gdrdrv.map_or("gdrdrv is not loaded".to_owned(), |gdrdrv| format!("gdrdrv is loaded: {gdrdrv}"));
+        Err(format!("Warpbell does not implement it ({found})"))
     }
 
     fn registered(&self) -> Result<String, String> {
@@ -177,6 +175,20 @@ impl Ways<'_> {
                 nvidia.version
             ));
         }
+        self.unencrypted()?;
+        if self.machine.kernel.version() >= Some((6, 12)) {
+            if !nvidia.open {
+                return Err(
+                    "from Linux 6.12 on the closed kernel module cannot look up a BAR's pages".to_owned()
+                );
+            }
+            if let Some(kind) = self.gpu.translated() {
+                return Err(format!(
+                    "the GPU's own IOMMU domain translates ({kind}): from Linux 6.12 on NVIDIA's driver gives it the raw \
+                     address of the BAR, and stores vanish; iommu=pt gives it one that does not"
+                ));
+            }
+        }
         let administrator = self.machine.limits.is_administrator();
         match (administrator, nvidia.peer_mapping_override) {
             (Some(true), _) | (_, Some(true)) => {
@@ -187,6 +199,17 @@ impl Ways<'_> {
                 "it needs CAP_SYS_ADMIN, or NVreg_RegistryDwords=\"PeerMappingOverride=1\" for the driver: run as root"
                     .to_owned(),
             ),
+        }
+    }
+
+    /// Whether addresses of BARs are what they seem.
+    fn unencrypted(&self) -> Result<(), String> {
+        match self.machine.memory_is_encrypted() {
+            true => {
+                Err("memory encryption (SME) is on: a BAR may be mapped with addresses that lead elsewhere"
+                    .to_owned())
+            }
+            false => Ok(()),
         }
     }
 

@@ -1,5 +1,7 @@
 //! NVIDIA's kernel driver.
 
+use std::fmt;
+
 use warpbell_vfio::pci::Sysfs;
 
 /// NVIDIA's kernel driver, as `/proc/driver/nvidia` shows it.
@@ -12,8 +14,27 @@ pub struct Nvidia {
     /// Whether users who are not administrators may register BAR pages (`PeerMappingOverride=1`); nothing where its
     /// parameters could not be read.
     pub peer_mapping_override: Option<bool>,
-    /// Whether gdrdrv is loaded.
-    pub gdrdrv: bool,
+    /// gdrdrv, where it is loaded.
+    pub gdrdrv: Option<Gdrdrv>,
+}
+
+/// The kernel module of GDRCopy.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Gdrdrv {
+    /// Its version, where it says one.
+    pub version: Option<String>,
+    /// Whether it has registered its device (`/proc/devices`), behind `/dev/gdrdrv`.
+    pub registered: bool,
+}
+
+impl Gdrdrv {
+    fn read(sysfs: &Sysfs) -> Option<Gdrdrv> {
+        let module = "/sys/module/gdrdrv";
+        let devices = sysfs.text("/proc/devices").unwrap_or_default();
+        let registered = devices.lines().any(|line| line.split_whitespace().nth(1) == Some("gdrdrv"));
+        (registered || sysfs.exists(module))
+            .then(|| Gdrdrv { version: sysfs.text(format!("{module}/version")), registered })
+    }
 }
 
 impl Nvidia {
@@ -30,7 +51,7 @@ impl Nvidia {
             version,
             open: line.contains("Open Kernel Module"),
             peer_mapping_override: parameters.map(overridden),
-            gdrdrv: sysfs.exists("/sys/module/gdrdrv"),
+            gdrdrv: Gdrdrv::read(sysfs),
         })
     }
 
@@ -38,6 +59,14 @@ impl Nvidia {
     pub fn is_at_least(&self, wanted: &[u32]) -> bool {
         let has: Vec<u32> = self.version.split('.').filter_map(|part| part.parse().ok()).collect();
         has.as_slice() >= wanted
+    }
+}
+
+/// As reports name it.
+impl fmt::Display for Gdrdrv {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.version.as_deref().unwrap_or("of unknown version"))?;
+        f.write_str(if self.registered { ", with its device" } else { ", but without its device" })
     }
 }
 

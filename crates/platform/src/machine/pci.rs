@@ -52,6 +52,20 @@ pub struct Gpu {
     pub model: Option<String>,
     /// Bytes of BAR 1, the window to its memory.
     pub bar1: Option<u64>,
+    /// What kind of domain the IOMMU has for it: `identity`, `DMA`, `DMA-FQ`; nothing where there is no IOMMU.
+    pub domain: Option<String>,
+}
+
+impl Gpu {
+    /// Whether it is one of those for which no export of memory as a dma-buf is known.
+    pub fn is_geforce(&self) -> bool {
+        self.model.as_deref().is_some_and(|model| model.contains("GeForce"))
+    }
+
+    /// The kind of its domain, if that translates addresses.
+    pub fn translated(&self) -> Option<&str> {
+        self.domain.as_deref().filter(|kind| *kind != "identity")
+    }
 }
 
 /// An NVMe controller.
@@ -161,7 +175,10 @@ pub(super) fn gpus(sysfs: &Sysfs, nodes: &[PciNode]) -> Vec<Gpu> {
             let line = text.lines().find_map(|line| line.strip_prefix("Model:"))?;
             Some(line.trim().to_owned())
         });
-        Gpu { bdf: node.bdf, model, bar1: size(sysfs, node.bdf, 1) }
+        let group = node.function.group.as_ref();
+        let domain =
+            group.and_then(|group| sysfs.text(format!("/sys/kernel/iommu_groups/{}/type", group.number)));
+        Gpu { bdf: node.bdf, model, bar1: size(sysfs, node.bdf, 1), domain }
     };
     all.map(gpu).collect()
 }

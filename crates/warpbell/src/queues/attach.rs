@@ -12,14 +12,15 @@ use warpbell_nvme::command::QueuePriority;
 use warpbell_softctl::SoftDevice;
 
 use crate::client_time::{self, ClientTime};
+use crate::queues::doorbells::{DoorbellMapping, DoorbellRequest};
 use crate::queues::layout::{CidLayout, DEFAULT_TOKENS};
-use crate::queues::mapping::{DoorbellMapping, RingMapping, ShadowMapping};
+use crate::queues::mapping::{RingMapping, ShadowMapping};
 use crate::queues::memory::Memory;
 use crate::queues::pairs::{check_queues, check_replacement_queues, create_pairs, delete_pairs};
 use crate::recovery::{QueueTable, TableParts, Watch};
 use crate::{
-    Buffer, Descriptor, Error, KernelQueues, KernelQueuesSpec, Launch, Module, OpenTarget, QueueCounters,
-    Recovery, Regions, Sharing, Target, TraceSpec,
+    Buffer, Descriptor, DoorbellChoice, Error, KernelQueues, KernelQueuesSpec, Launch, Module, OpenTarget,
+    QueueCounters, Recovery, Regions, Sharing, Target, TraceSpec,
 };
 
 warpbell_hw::options! {
@@ -173,7 +174,7 @@ impl Attachment {
         source: Memory,
         soft: Option<&Arc<SoftDevice>>,
         watch: &Arc<Watch>,
-        namespace: &Namespace,
+        (namespace, choice): (&Namespace, DoorbellChoice),
         options: &AttachOptions,
     ) -> Result<Attachment, Error> {
         let controller = source.controller();
@@ -190,7 +191,7 @@ impl Attachment {
         let namespace_ref = namespace_ref(controller, namespace, source.descriptor(), &queues);
         // No reset comes between the creation of the queues and their registration.
         let alone = watch.recovery().alone();
-        let table = make_table(&source, &target, queues, (namespace, options), watch.recovery())?;
+        let table = make_table((&source, choice), &target, queues, (namespace, options), watch.recovery())?;
         watch.recovery().register(&table);
         drop(alone);
         let client = soft.and_then(|soft| ClientTime::new(soft, &table.parts));
@@ -370,14 +371,15 @@ impl Drop for Inner {
 
 /// Creates the queues in rings of their own, and sets rings aside for those that may have to take their place.
 fn make_table(
-    source: &Memory,
+    (source, choice): (&Memory, DoorbellChoice),
     target: &OpenTarget,
     queues: KernelQueues,
     (namespace, options): (&Namespace, &AttachOptions),
     recovery: &Recovery,
 ) -> Result<Arc<QueueTable>, Error> {
     let controller = source.controller().clone();
-    let doorbells = DoorbellMapping::new(target, controller.device())?;
+    let (nsid, limit) = (namespace.nsid, options.deadline);
+    let doorbells = DoorbellMapping::new(target, &DoorbellRequest { source, choice, nsid, limit })?;
     let slots = options.queues * (options.replacement_queues + 1);
     let reserve = |slot| source.reserve_rings(options.entries(), slot >= options.queues);
     let rings = (0..slots).map(|slot| RingMapping::new(target, reserve(slot)?));

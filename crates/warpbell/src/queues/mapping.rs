@@ -1,76 +1,12 @@
-//! How kernels of a target reach rings and doorbells.
+//! How kernels of a target reach rings and shadow doorbells.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use warpbell_driver::{QueuePair, RingReservation};
-use warpbell_gpu::routes::{self, DoorbellAccess, DoorbellRoute};
-use warpbell_hw::{BASE_PAGE, Device, DoorbellKind, DoorbellPath, Doorbells, Qid, Shadow, Window};
+use warpbell_hw::{BASE_PAGE, DoorbellKind, Shadow, Window};
 
+use crate::queues::doorbells::DoorbellMapping;
 use crate::{Error, OpenTarget, RingAddresses, ShadowAddresses, SharedMemory};
-
-/// The doorbells of a device, for kernels of a target. All of them: also of queues that are created later.
-pub(crate) struct DoorbellMapping {
-    device: Arc<dyn Device>,
-    way: Way,
-}
-
-enum Way {
-    /// On the CPU: the page itself.
-    Page(SharedMemory),
-    /// On a GPU: the first way that worked, and why one before it did not.
-    Gpu(DoorbellAccess, Option<String>),
-}
-
-impl DoorbellMapping {
-    pub(crate) fn new(target: &OpenTarget, device: &Arc<dyn Device>) -> Result<DoorbellMapping, Error> {
-        let device = device.clone();
-        let Some(gpu) = target.gpu() else {
-            let way = Way::Page(target.share(device.doorbells().window())?);
-            return Ok(DoorbellMapping { device, way });
-        };
-        in_real_time(target, device.as_ref())?;
-        let (access, probes) = routes::doorbells(gpu, device.as_ref());
-        let refused = probes.iter().find_map(|probe| probe.outcome.as_ref().err()).map(ToString::to_string);
-        let access = access?;
-        if let (DoorbellRoute::Proxy, Some(refused)) = (access.route(), &refused) {
-            tracing::warn!(%refused, "doorbells of kernels go by way of a CPU thread");
-        }
-        Ok(DoorbellMapping { device, way: Way::Gpu(access, refused) })
-    }
-
-    /// Where kernels find one doorbell.
-    fn address(&self, qid: Qid, kind: DoorbellKind) -> Result<u64, Error> {
-        let doorbells: &dyn Doorbells = self.device.doorbells();
-        Ok(match &self.way {
-            Way::Page(page) => page.address() + doorbells.doorbell(qid, kind)?.offset() as u64,
-            Way::Gpu(access, _) => access.address(doorbells, qid, kind)?,
-        })
-    }
-
-    /// How a kernel's store reaches the register, and why not directly.
-    pub(crate) fn path(&self) -> (DoorbellPath, Option<&str>) {
-        match &self.way {
-            Way::Page(_) => (self.device.doorbells().path(), None),
-            Way::Gpu(access, refused) => (access.path(), refused.as_deref()),
-        }
-    }
-}
-
-/// A GPU's clock cannot be stepped, nor its doorbells be handed over one by one.
-fn in_real_time(target: &OpenTarget, device: &dyn Device) -> Result<(), Error> {
-    if device.clock().passes_by_itself() && device.doorbells().sink().is_none() {
-        return Ok(());
-    }
-    Err(Error::Argument {
-        object: "target",
-        value: target.target().to_string(),
-        limit: format!(
-            "{} works in virtual time, which needs the CPU target (--target cpu)",
-            device.info().name
-        ),
-    })
-}
 
 /// Ring memory for one queue pair after another, as the controller and kernels reach it.
 #[derive(Debug)]

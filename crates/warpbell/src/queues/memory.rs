@@ -207,6 +207,7 @@ impl Memory {
             },
             domains: self.domains(),
             doorbells: self.controller.device().doorbells().path(),
+            refused: None,
             shadows: self.controller.uses_doorbell_buffer(),
             descriptor: self.descriptor,
             route: None,

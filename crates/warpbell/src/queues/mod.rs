@@ -1,6 +1,7 @@
 //! All of an attachment: queue pairs for kernels, where their memory lies and how each side reaches it.
 
 pub(crate) mod attach;
+pub(crate) mod doorbells;
 pub(crate) mod host_pages;
 pub(crate) mod kernel_memory;
 pub(crate) mod kernel_queues;
@@ -8,3 +9,4 @@ pub(crate) mod layout;
 pub(crate) mod mapping;
 pub(crate) mod memory;
 pub(crate) mod pairs;
+pub(crate) mod proof;

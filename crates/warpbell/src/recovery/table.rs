@@ -19,7 +19,8 @@ use warpbell_nvme::command::QueuePriority;
 use super::ladder::{Command, Facts, Stage, Step};
 use super::mutation::{Mutation, off};
 use super::{QueueName, RecoveryPolicy};
-use crate::queues::mapping::{DoorbellMapping, RingMapping, ShadowMapping};
+use crate::queues::doorbells::DoorbellMapping;
+use crate::queues::mapping::{RingMapping, ShadowMapping};
 use crate::{Error, KernelQueues, QueueCounters};
 
 /// What a table is made of.

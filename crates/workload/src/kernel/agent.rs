@@ -49,7 +49,7 @@ impl KernelRunner<'_> {
             name: "bench_agent",
             args,
             warps: job.all_warps(),
-            meets: true,
+            together: true,
             mailbox: &memory.mailbox,
             limit: self.limit(work),
             uses: polls.lend(counts.lend(request_queues.lend(self.uses(&memory)))),

@@ -218,7 +218,7 @@ impl KernelRunner<'_> {
             name,
             args,
             warps,
-            meets: false,
+            together: true,
             mailbox: &memory.mailbox,
             limit: self.limit(work),
             uses: match stored {

@@ -28,7 +28,7 @@ impl KernelRunner<'_> {
             name: "bench_batch",
             args,
             warps: job.all_warps(),
-            meets: false,
+            together: true,
             mailbox: &memory.mailbox,
             limit: self.limit(work),
             uses: self.uses(&memory),

@@ -71,7 +71,7 @@ impl KernelRunner<'_> {
             name: shape.kernel,
             args,
             warps: shape.warps,
-            meets: true,
+            together: true,
             mailbox: &memory.mailbox,
             limit: self.limit(work),
             uses: state.lend(self.uses(&memory)),

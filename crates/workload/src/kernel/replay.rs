@@ -60,7 +60,7 @@ impl KernelRunner<'_> {
             name,
             args,
             warps: job.warps,
-            meets: false,
+            together: true,
             mailbox: &memory.mailbox,
             limit: match replay.timing {
                 ReplayTiming::Asap => None,

@@ -131,6 +131,7 @@ pub fn path_report() -> PathReport {
         ordering: "no data moves".to_owned(),
         route: None,
         doorbells: "target memory, polled".to_owned(),
+        doorbells_refused: None,
         descriptors: "sgl".to_owned(),
         controller: KIND.to_owned(),
     }

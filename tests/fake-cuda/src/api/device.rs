@@ -49,6 +49,8 @@ fn attribute(driver: &Driver, number: u32) -> i32 {
         91 => i32::from(!options.alias),
         95 => i32::from(options.cooperative),
         97 => MOST_SHARED as i32,
+        // PAGEABLE_MEMORY_ACCESS, and by the host's page tables
+        88 | 100 => i32::from(options.coherent),
         106 => 32,
         111 => 1024,
         // GPU_DIRECT_RDMA_SUPPORTED, FLUSH_WRITES_OPTIONS, WRITES_ORDERING

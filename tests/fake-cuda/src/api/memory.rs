@@ -143,6 +143,9 @@ calls! {
         if kind != DMA_BUF_FD || flags & !PCIE != 0 {
             return Err(misuse(Code::INVALID_VALUE, &format!("kind {kind}, flags {flags:#x}")));
         }
+        if driver.options.coherent && flags & PCIE == 0 {
+            return Err(misuse(Code::INVALID_VALUE, "devices on PCIe do not reach a handle of this kind here"));
+        }
         let file = driver.memory.export(address, len as u64)?;
         // SAFETY: the caller's pointer, to an int for this kind of handle.
         unsafe { put(to.cast::<c_int>(), file.into_raw_fd()) }

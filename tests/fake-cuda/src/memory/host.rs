@@ -4,6 +4,7 @@ use super::arena::PAGE;
 use super::{Memory, pages};
 use crate::code::{Code, Result};
 use crate::driver::misuse;
+use crate::options::IoMemory;
 
 /// Flags of cuMemHostRegister.
 const PORTABLE: u32 = 1;
@@ -46,11 +47,12 @@ impl Memory {
             let text = format!("part of {len} bytes at {start:#x} is registered already");
             return Err(misuse(Code::HOST_MEMORY_ALREADY_REGISTERED, &text));
         }
+        let dead = flags & IOMEMORY != 0 && self.options.io_memory == IoMemory::Dead;
         let mut device = start;
-        if self.options.alias
+        if (self.options.alias || dead)
             && let Some(at) = state.arena.take(len)
-            // What cannot be mapped twice keeps its address, as on most machines.
-            && state.arena.alias(start, len, at).is_ok()
+            // What cannot be mapped twice keeps its address, as on most machines. Other memory takes what is lost.
+            && (if dead { state.arena.back(at, len) } else { state.arena.alias(start, len, at) }).is_ok()
         {
             device = at;
         }
@@ -63,7 +65,7 @@ impl Memory {
 
     /// A driver walks the page table of a BAR's mapping: it takes what is there.
     fn check_io(&self, start: u64, len: u64) -> Result<()> {
-        if !self.options.io_memory {
+        if self.options.io_memory == IoMemory::Refused {
             return Err(Code::NOT_PERMITTED);
         }
         match pages::first_absent(start, len) {

@@ -125,6 +125,21 @@ fn bar_pages_are_touched_and_registered_as_io_memory() {
 }
 
 #[test]
+fn stores_to_a_dead_registration_of_bar_pages_are_lost() {
+    let log = FakeDriver::new("io-memory=dead").child(|| {
+        let gpu = Gpu::open(0).unwrap();
+        let memory = HostMemory::new(8192).unwrap();
+        let bar = Window::whole(WordMemory::new(memory.clone()));
+        let doorbells = gpu.register_io(&bar.slice(0x1000, 0x1000).unwrap()).unwrap();
+        assert_ne!(doorbells.address(), bar.as_ptr() as u64 + 0x1000, "kernels get other memory");
+        let host = Window::host(4096).unwrap();
+        host.store_u32(0, 7, Ordering::Relaxed);
+        assert_ne!(gpu.register(&host).unwrap().address(), 0, "host memory is not affected");
+    });
+    log.assert_clean();
+}
+
+#[test]
 fn exported_memory_is_the_same_memory() {
     let log = FakeDriver::new("").child(|| {
         let gpu = Gpu::open(0).unwrap();

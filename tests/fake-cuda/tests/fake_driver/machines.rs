@@ -113,6 +113,14 @@ fn a_dma_buf_that_cannot_be_mapped_says_what_it_needs() {
 }
 
 #[test]
+fn a_coherent_machine_exports_memory_for_devices_on_pcie() {
+    let log = FakeDriver::new("coherent=yes").child(|| {
+        Gpu::open(0).unwrap().allocate(4096).unwrap().dma_buf().unwrap();
+    });
+    log.assert_clean();
+}
+
+#[test]
 fn a_small_bar_refuses_what_does_not_fit() {
     let log = FakeDriver::new("bar=1048576").child(|| {
         let gpu = Gpu::open(0).unwrap();

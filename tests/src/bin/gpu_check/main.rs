@@ -22,6 +22,7 @@ use report::Report;
 use supervisor::{NoTarget, Supervisor};
 
 fn main() -> ExitCode {
+    warpbell_gpu::widen_connections();
     let options = Options::parse();
     let things = options.chosen();
     if options.list {

@@ -220,7 +220,8 @@ fn right(ssd: &Ssd, target: Target, blocks: u64) -> Outcome {
     let by = if target == Target::Cpu { "the processors" } else { "the GPU" };
     let path = PathReport::of(ssd);
     let route = path.route.map_or(String::new(), |route| format!("; {route}"));
-    let (name, data, doorbells) = (ssd.name(), path.data, path.doorbells);
+    let refused = path.doorbells_refused.map_or(String::new(), |refused| format!(" ({refused})"));
+    let (name, data, doorbells) = (ssd.name(), path.data, path.doorbells + &refused);
     Outcome::Right(format!(
         "kernels on {by} wrote {name}, {} MiB, and {blocks} blocks were read back: 0 wrong; data: {data}; doorbells: {doorbells}{route}",
         BYTES >> 20

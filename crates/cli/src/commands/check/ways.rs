@@ -17,7 +17,7 @@ pub fn tried(target: Target, ssd: Option<&Ssd>) -> Vec<Finding> {
     let mut all = vec![dma_bufs(target, gpu)];
     if let Some(ssd) = ssd {
         all.extend(memory(target, gpu, ssd));
-        let (_, probes) = routes::doorbells(gpu, ssd.controller().device().as_ref());
+        let (_, probes) = routes::doorbells(gpu, ssd.controller().device().as_ref(), ssd.granted_queues());
         all.push(ways(format!("{target} doorbells"), &probes, "a thread rings for kernels"));
     }
     all

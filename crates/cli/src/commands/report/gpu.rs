@@ -78,7 +78,7 @@ impl Entry {
             let probes = routes::probe_memory(&gpu, &device.dma(), space_of(device))?;
             memory = probes.iter().map(Tried::of).collect();
             // The registration goes with the value; what was tried stays.
-            let (_, probes) = routes::doorbells(&gpu, device);
+            let (_, probes) = routes::doorbells(&gpu, device, 1);
             doorbells = probes.iter().map(Tried::of).collect();
         }
         Ok(Entry { gpu, memory, doorbells })

@@ -1,0 +1,229 @@
+//! How kernels of a target reach doorbells.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use warpbell_gpu::Gpu;
+use warpbell_gpu::routes::{self, DoorbellAccess, DoorbellRoute};
+use warpbell_hw::{Device, DoorbellKind, DoorbellPath, DoorbellProxy, Doorbells, Nsid, Qid};
+
+use crate::queues::memory::Memory;
+use crate::queues::proof::Proof;
+use crate::{Error, OpenTarget, SharedMemory};
+
+/// From the end of a kernel that rang to the answer. An idle SSD answers a Flush in well under a millisecond.
+const MAPPED_LIMIT: Duration = Duration::from_millis(100);
+/// The same by way of a CPU thread, behind which there is no other way.
+const FORWARDED_LIMIT: Duration = Duration::from_secs(5);
+
+/// How kernels are to ring doorbells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DoorbellChoice {
+    /// By themselves where that is proven, else by way of a CPU thread, with the reason.
+    #[default]
+    Auto,
+    /// By themselves; an error where that cannot be proven.
+    Mapped,
+    /// By way of a CPU thread; an error where nothing forwards.
+    Forwarded,
+}
+
+/// A choice of no known form.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}': expected auto, mapped or forwarded")]
+pub struct DoorbellChoiceError(String);
+
+impl FromStr for DoorbellChoice {
+    type Err = DoorbellChoiceError;
+
+    fn from_str(text: &str) -> Result<DoorbellChoice, DoorbellChoiceError> {
+        match text {
+            "auto" => Ok(DoorbellChoice::Auto),
+            "mapped" => Ok(DoorbellChoice::Mapped),
+            "forwarded" => Ok(DoorbellChoice::Forwarded),
+            _ => Err(DoorbellChoiceError(text.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for DoorbellChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            DoorbellChoice::Auto => "auto",
+            DoorbellChoice::Mapped => "mapped",
+            DoorbellChoice::Forwarded => "forwarded",
+        })
+    }
+}
+
+/// How doorbells of an SSD are to be reached, and what that is tried with.
+pub(crate) struct DoorbellRequest<'a> {
+    pub(crate) source: &'a Memory,
+    pub(crate) choice: DoorbellChoice,
+    /// The namespace that a Flush goes to.
+    pub(crate) nsid: Nsid,
+    /// For the SSD to answer one of the host's.
+    pub(crate) limit: Duration,
+}
+
+/// The doorbells of a device, for kernels of a target. All of them: also of queues that are created later.
+pub(crate) struct DoorbellMapping {
+    device: Arc<dyn Device>,
+    way: Way,
+    /// Why kernels do not store to the registers.
+    refused: Option<String>,
+}
+
+enum Way {
+    /// On the CPU: the page itself, or a proxy's.
+    Page(SharedMemory, Option<Arc<DoorbellProxy>>),
+    /// On a GPU.
+    Gpu(DoorbellAccess),
+}
+
+impl DoorbellMapping {
+    pub(crate) fn new(target: &OpenTarget, request: &DoorbellRequest<'_>) -> Result<DoorbellMapping, Error> {
+        let device = request.device().clone();
+        let Some(gpu) = target.gpu() else {
+            let proxy = request.proxy()?;
+            let page = proxy.as_ref().map_or_else(|| device.doorbells().window(), |proxy| proxy.window());
+            let way = Way::Page(target.share(page)?, proxy);
+            return Ok(DoorbellMapping { device, way, refused: None });
+        };
+        in_real_time(target, device.as_ref())?;
+        let (access, refused) = request.on_gpu(target, gpu)?;
+        if let Some(refused) = &refused {
+            tracing::warn!(%refused, "doorbells of kernels go by way of a CPU thread");
+        }
+        Ok(DoorbellMapping { device, way: Way::Gpu(access), refused })
+    }
+
+    /// Where kernels find one doorbell.
+    pub(crate) fn address(&self, qid: Qid, kind: DoorbellKind) -> Result<u64, Error> {
+        let doorbells: &dyn Doorbells = self.device.doorbells();
+        Ok(match &self.way {
+            Way::Page(page, None) => page.address() + doorbells.doorbell(qid, kind)?.offset() as u64,
+            Way::Page(page, Some(proxy)) => page.address() + proxy.doorbell(qid, kind)?.offset() as u64,
+            Way::Gpu(access) => access.address(doorbells, qid, kind)?,
+        })
+    }
+
+    /// How a kernel's store reaches the register, and why not directly.
+    pub(crate) fn path(&self) -> (DoorbellPath, Option<&str>) {
+        let path = match &self.way {
+            Way::Page(_, None) => self.device.doorbells().path(),
+            Way::Page(_, Some(proxy)) => proxy.path(),
+            Way::Gpu(access) => access.path(),
+        };
+        (path, self.refused.as_deref())
+    }
+}
+
+impl DoorbellRequest<'_> {
+    fn device(&self) -> &Arc<dyn Device> {
+        self.source.controller().device()
+    }
+
+    /// The choice is not to be had, for this reason.
+    fn impossible(&self, reason: &str) -> Error {
+        Error::Argument {
+            object: "doorbells",
+            value: self.choice.to_string(),
+            limit: format!("{}: {reason}", self.device().info().name),
+        }
+    }
+
+    /// The proxy that was asked for; none where stores to the device's own page are as they should be.
+    fn proxy(&self) -> Result<Option<Arc<DoorbellProxy>>, Error> {
+        let device = self.device();
+        match (self.choice, device.doorbells().path()) {
+            (DoorbellChoice::Mapped, DoorbellPath::Forwarded) => Err(self.impossible(
+                "its process has no page of doorbells to map; auto or forwarded takes them there",
+            )),
+            (DoorbellChoice::Forwarded, DoorbellPath::Mapped) => {
+                let reason = "its doorbells are memory that the controller polls, and nothing forwards them; auto or mapped rings them";
+                let proxy = device.forwarded_doorbells().ok_or_else(|| self.impossible(reason))?;
+                Ok(Some(proxy.map_err(|error| self.impossible(&error.to_string()))?))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The way for kernels of a GPU, and why it is not the registers themselves where it could have been.
+    fn on_gpu(&self, target: &OpenTarget, gpu: &Arc<Gpu>) -> Result<(DoorbellAccess, Option<String>), Error> {
+        let device = self.device().as_ref();
+        if self.proxy()?.is_some() {
+            return Ok((routes::forwarded_doorbells(gpu, device)?, None));
+        }
+        let granted = self.source.controller().granted_queues();
+        let (route, mapped) = routes::mapped_doorbells(gpu, device, granted);
+        if route != DoorbellRoute::IoMemory {
+            // Memory that the controller's process polls: what is registered is reached.
+            return Ok((mapped?, None));
+        }
+        let (proof, refused) = match mapped {
+            Ok(access) => match self.prove(target, &access)? {
+                Proven::Yes => return Ok((access, None)),
+                Proven::No(proof, reason) => (proof, reason),
+            },
+            Err(error) => (None, error.to_string()),
+        };
+        if self.choice == DoorbellChoice::Mapped {
+            return Err(Error::doorbells(device, format!("mapped was asked for, and {refused}")));
+        }
+        let access = routes::forwarded_doorbells(gpu, device)
+            .map_err(|error| Error::doorbells(device, format!("{refused}; {error}")))?;
+        // The Flush that nobody heard of is rung again, by the other way.
+        let answered = proof.map_or(Ok(true), |mut proof| proof.rings(&access, FORWARDED_LIMIT))?;
+        if !answered {
+            let limit = FORWARDED_LIMIT;
+            let reason =
+                format!("{refused}; forwarded by a CPU thread it was not answered within {limit:?} either");
+            return Err(Error::doorbells(device, reason));
+        }
+        Ok((access, Some(refused)))
+    }
+
+    /// Whether a kernel's store to a register that was mapped arrives.
+    fn prove<'b>(&'b self, target: &'b OpenTarget, access: &DoorbellAccess) -> Result<Proven<'b>, Error> {
+        if self.source.controller().uses_doorbell_buffer() {
+            let reason =
+                "shadow doorbells hide whether a store to the register arrives; without them: --dbbuf off";
+            return Ok(Proven::No(None, reason.to_owned()));
+        }
+        let mut proof = Proof::begin(target, self.source, self.nsid, self.limit)?;
+        Ok(match proof.rings(access, MAPPED_LIMIT) {
+            Ok(true) => Proven::Yes,
+            Ok(false) => {
+                let limit = MAPPED_LIMIT;
+                let reason =
+                    format!("a kernel's store to the mapped doorbell brought no completion within {limit:?}");
+                Proven::No(Some(proof), reason)
+            }
+            Err(error) => Proven::No(None, format!("no kernel could be run to prove them: {error}")),
+        })
+    }
+}
+
+enum Proven<'a> {
+    Yes,
+    /// Why not, and a Flush that is still to be rung.
+    No(Option<Proof<'a>>, String),
+}
+
+/// A GPU's clock cannot be stepped, nor its doorbells be handed over one by one.
+fn in_real_time(target: &OpenTarget, device: &dyn Device) -> Result<(), Error> {
+    if device.clock().passes_by_itself() && device.doorbells().sink().is_none() {
+        return Ok(());
+    }
+    Err(Error::Argument {
+        object: "target",
+        value: target.target().to_string(),
+        limit: format!(
+            "{} works in virtual time, which needs the CPU target (--target cpu)",
+            device.info().name
+        ),
+    })
+}

@@ -1,0 +1,107 @@
+//! Proof that stores of kernels reach doorbells: a Flush that a kernel rings is answered, or is not.
+
+use std::time::{Duration, Instant};
+
+use warpbell_driver::{IoQueue, IoQueueOptions, QueueSpec};
+use warpbell_gpu::routes::DoorbellAccess;
+use warpbell_hw::Nsid;
+use warpbell_nvme::command;
+
+use crate::launch::ring;
+use crate::queues::memory::Memory;
+use crate::queues::pairs::delete_pairs;
+use crate::{Error, OpenTarget};
+
+/// Two Flush commands fit.
+const ENTRIES: u32 = 4;
+/// For the driver, which sets time aside for each command.
+const NEVER: Duration = Duration::from_secs(3600);
+/// Between two looks at the completion ring: the controller may need the processor.
+const PAUSE: Duration = Duration::from_micros(20);
+
+/// A queue pair of its own, so that no trace of a command that was never rung is left once it is deleted.
+pub(crate) struct Proof<'a> {
+    target: &'a OpenTarget,
+    source: &'a Memory,
+    nsid: Nsid,
+    /// There until this is dropped.
+    queue: Option<IoQueue>,
+    /// Whether the Flush for kernels is in the ring.
+    written: bool,
+}
+
+impl<'a> Proof<'a> {
+    /// Creates the pair. The first Flush is the host's: the SSD answers, and has nothing to write back at the second.
+    pub(crate) fn begin(
+        target: &'a OpenTarget,
+        source: &'a Memory,
+        nsid: Nsid,
+        limit: Duration,
+    ) -> Result<Proof<'a>, Error> {
+        let pair = source.controller().create_queue_pair(QueueSpec::new(ENTRIES))?;
+        // What is written is rung by hand, and deadlines are counted here.
+        let options = IoQueueOptions::new().sq_batch(ENTRIES).deadline(NEVER);
+        let queue = Some(IoQueue::new(pair, options)?);
+        let mut proof = Proof { target, source, nsid, queue, written: false };
+        proof.write();
+        proof.queue().ring();
+        if proof.is_answered(limit) {
+            return Ok(proof);
+        }
+        let reason = format!("a Flush that the host rang was not answered within {limit:?}");
+        Err(Error::doorbells(source.controller().device().as_ref(), reason))
+    }
+
+    fn queue(&mut self) -> &mut IoQueue {
+        self.queue.as_mut().expect("there until the proof ends")
+    }
+
+    fn write(&mut self) {
+        let flush = command::flush(self.nsid.get());
+        self.queue().push(&flush).expect("a ring with room for it");
+    }
+
+    /// Whether the Flush is answered within `limit` of the end of a kernel that rings it by this way. It is one and the
+    /// same in each call, until it is answered. An error: no kernel rang.
+    pub(crate) fn rings(&mut self, access: &DoorbellAccess, limit: Duration) -> Result<bool, Error> {
+        if !self.written {
+            self.write();
+            self.written = true;
+        } else if self.is_answered(Duration::ZERO) {
+            // The way before was slow. Rung again, it would be a doorbell that says nothing new, which is an error.
+            return Ok(true);
+        }
+        let (target, device) = (self.target, self.source.controller().device());
+        let queue = self.queue();
+        let qid = queue.qid();
+        queue.ring_by(|tail| {
+            let launch = ring::ring(target, access, (device.doorbells(), qid), tail)?;
+            launch.start()?.join().map(drop)
+        })?;
+        Ok(self.is_answered(limit))
+    }
+
+    /// Waits for an answer, whatever it says.
+    fn is_answered(&mut self, limit: Duration) -> bool {
+        let begun = Instant::now();
+        loop {
+            // After the look at the clock: this thread may have slept for longer than the controller took.
+            let late = begun.elapsed() >= limit;
+            if self.queue().pop().is_some() {
+                return true;
+            }
+            if late {
+                return false;
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
+
+impl Drop for Proof<'_> {
+    fn drop(&mut self) {
+        if let Some(queue) = self.queue.take() {
+            delete_pairs(self.source, &[queue.into_pair()]);
+        }
+    }
+}
