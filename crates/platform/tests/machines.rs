@@ -136,6 +136,7 @@ fn ways(name: &str) -> ([&'static str; 2], String) {
 #[test]
 fn one_cause_closes_the_ways_that_it_concerns_and_has_a_remedy() {
     const MMAP: &str = "mmap of the dma-buf, mapped by type1";
+    const GDRDRV: &str = "gdrdrv mapping, mapped by type1";
     const HOST: &str = "host memory";
     const MAPPED: &str = "BAR registered as I/O memory";
     const FORWARDED: &str = "forwarded by a CPU thread";
@@ -157,8 +158,8 @@ fn one_cause_closes_the_ways_that_it_concerns_and_has_a_remedy() {
         ),
         (
             "gdrdrv",
-            [HOST, MAPPED],
-            "gdrdrv is loaded: 2.6, with its device",
+            [GDRDRV, MAPPED],
+            "driver 595.45.04 refuses the mmap",
             Some(("NVIDIA driver", "nvidia-open")),
         ),
         (

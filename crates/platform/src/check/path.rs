@@ -137,9 +137,7 @@ impl Ways<'_> {
     fn dma_buf(&self) -> Result<String, String> {
         let nvidia = self.base()?;
         self.routed()?;
-        if !self.machine.vfio.type1 && self.machine.vfio.pci {
-            return Err("type1 is not loaded, and iommufd maps no BAR of another function".to_owned());
-        }
+        self.type1()?;
         self.unencrypted()?;
         if !nvidia.open {
             return Err("the closed kernel module exports no dma-buf".to_owned());
@@ -157,13 +155,28 @@ impl Ways<'_> {
     }
 
     fn gdrdrv(&self) -> Result<String, String> {
-        self.base()?;
+        let nvidia = self.base()?;
         self.routed()?;
         self.unencrypted()?;
-        let gdrdrv = self.machine.nvidia.as_ref().and_then(|nvidia| nvidia.gdrdrv.as_ref());
-        let found =
-            gdrdrv.map_or("gdrdrv is not loaded".to_owned(), |gdrdrv| format!("gdrdrv is loaded: {gdrdrv}"));
-        Err(format!("Warpbell does not implement it ({found})"))
+        self.type1()?;
+        if self.gpu.is_geforce() {
+            return Err("the driver pins no memory of a GeForce for other devices, as far as is known (unverified)".to_owned());
+        }
+        let module = nvidia.gdrdrv.as_ref().ok_or("gdrdrv is not loaded: GDRCopy 2.0 and newer have it")?;
+        if !module.is_usable() {
+            return Err(format!("gdrdrv is loaded: {module}; Warpbell speaks to 2.0 and newer of major version 2"));
+        }
+        Ok(format!(
+            "gdrdrv is loaded: {module}; nothing found speaks against it; it was not tried: `sudo warpbell report gpu {}` does",
+            self.ssd.bdf
+        ))
+    }
+
+    fn type1(&self) -> Result<(), String> {
+        match !self.machine.vfio.type1 && self.machine.vfio.pci {
+            true => Err("type1 is not loaded, and iommufd maps no BAR of another function".to_owned()),
+            false => Ok(()),
+        }
     }
 
     fn registered(&self) -> Result<String, String> {

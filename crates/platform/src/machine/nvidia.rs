@@ -35,6 +35,12 @@ impl Gdrdrv {
         (registered || sysfs.exists(module))
             .then(|| Gdrdrv { version: sysfs.text(format!("{module}/version")), registered })
     }
+
+    /// Whether it can be spoken to: its device is there, and its version, where it says one, is 2.0 or newer, but not 3.
+    pub fn is_usable(&self) -> bool {
+        let major = self.version.as_deref().map(|version| version.split('.').next() == Some("2"));
+        self.registered && major.unwrap_or(true)
+    }
 }
 
 impl Nvidia {
