@@ -5,9 +5,10 @@ mod retries;
 mod types;
 mod waiting;
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use warpbell_hw::{Cid, CqRing, Doorbell, Nsid, Qid, SqRing};
+use warpbell_hw::{Cid, CqRing, Doorbell, Nsid, Qid, SqRing, Window};
 use warpbell_nvme::command::{self, Sqe};
 use warpbell_nvme::completion::Cqe;
 use warpbell_nvme::register::offset;
@@ -53,6 +54,8 @@ pub struct IoQueue {
     slots: CidSlots,
     empty_polls: u32,
     flush: bool,
+    /// The memory that data lies in, where it is not the host's: a flush reads its first word, too.
+    read_back: Option<Window>,
     /// Commands that may be submitted again, if the options ask for it.
     retries: Option<Box<Retries>>,
     /// Whether there is more to do for each command than usual: one of the two above.
@@ -90,6 +93,7 @@ impl IoQueue {
             slots: CidSlots::new(depth),
             empty_polls: 0,
             flush: options.flush,
+            read_back: None,
             careful: options.flush || options.retry.attempts > 0,
             retries: Retries::new(options.retry, depth),
             counters: IoCounters::default(),
@@ -97,6 +101,11 @@ impl IoQueue {
             deadlines: Deadlines::new(depth, options.deadline, pair.device().clock().now()),
             pair,
         })
+    }
+
+    /// Where it flushes: data lies in `memory`, of another function, whose first word each flush reads as well.
+    pub fn read_back(&mut self, memory: Window) {
+        self.read_back = Some(memory);
     }
 
     /// The queue's identifier.
@@ -217,10 +226,16 @@ impl IoQueue {
         (!self.try_again(token.slot, cqe.status())).then_some(known)
     }
 
-    /// The answer to a read does not overtake what the controller wrote before it (PCIe 6.0, 2.4.1).
+    /// The answer to a read does not overtake what the controller wrote before it on the same path (PCIe 6.0, 2.4.1).
+    /// Data for a BAR leaves that path at a switch, and has done so by then: a read of the BAR stays behind it.
     fn flush_data(&mut self) {
         self.pair.device().registers().read32(offset::CSTS);
         self.counters.flushes += 1;
+        self.counters.register_reads += 1;
+        if let Some(memory) = &self.read_back {
+            memory.load_u32(0, Ordering::Acquire);
+            self.counters.register_reads += 1;
+        }
     }
 
     /// Hands all completions and timeouts that are there to `report`, and says how many.

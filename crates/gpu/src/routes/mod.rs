@@ -5,6 +5,7 @@
 
 mod doorbells;
 mod memory;
+mod registers;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use crate::GpuError;
 
 pub use doorbells::{DoorbellAccess, DoorbellRoute, doorbells};
 pub use memory::{FileMapping, MemoryRoute, Reached, SpaceKind, probe_memory, reach};
+pub use registers::registers;
 
 /// Why a way does not work.
 #[derive(Clone, Debug, thiserror::Error)]
