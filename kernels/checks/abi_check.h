@@ -36,6 +36,21 @@ typedef struct warpbell_check_args {
     uint32_t pad0;
 } warpbell_check_args;
 
+/* Kernel `check_order`: one warp looks at `words` words of data in each of `rounds` rounds, once `turn` says
+ * that it has begun; all are then the round's number. Of its result `done` counts rounds, `failed` those that
+ * did not begin, `wrong` the words that were not there. */
+typedef struct warpbell_order_check_args {
+    uint32_t abi_version, size;
+    uint64_t data;       /* uint64_t[words] */
+    uint64_t turn;       /* uint32_t, host memory: written by the host, from 1 on */
+    uint64_t seen;       /* uint32_t, host memory: the last round that the kernel has looked at */
+    uint64_t stop;       /* uint32_t, host memory: ends the kernel once it is not 0 */
+    uint64_t results;    /* warpbell_check_result, zeroed */
+    uint64_t timeout_ns; /* for a round to begin */
+    uint32_t words;
+    uint32_t rounds;
+} warpbell_order_check_args;
+
 /* What `queue_test` saw of one command: the driver of the tests compares it with what was asked. */
 typedef struct warpbell_test_record {
     uint32_t answers; /* statuses returned for it: exactly 1 is right */

@@ -25,6 +25,11 @@ SIMT_NO_TSAN void perform(Worker& worker) {
     case Call::What::clock:
         call.result = hooks.clock_ns(hooks.context);
         break;
+    case Call::What::register_load:
+        tsan_acquire(&call);
+        call.result = hooks.register_load(hooks.context, reinterpret_cast<const uint32_t*>(call.address));
+        tsan_release(&call);
+        break;
     case Call::What::nothing:
         break;
     }
@@ -120,6 +125,19 @@ SIMT_NO_TSAN void doorbell_elsewhere(Lane& lane, uint32_t* address, uint32_t val
         weak_doorbell(lane, address, value);
     else
         ring(worker, address, value);
+}
+
+SIMT_NO_TSAN uint32_t register_elsewhere(Lane& lane, const uint32_t* address) {
+    Worker& worker = *lane.worker;
+    if (worker.slow)
+        slow_point(lane, WB_SIMT_EVENT_LOAD, address, 4);
+    if (!worker.launch.hooks.register_load)
+        return *static_cast<const volatile uint32_t*>(address);
+    worker.call = {Call::What::register_load, 0, 4, 0, 0, 0, reinterpret_cast<uint64_t>(address), 0};
+    tsan_release(&worker.call);
+    call_owner(worker);
+    tsan_acquire(&worker.call);
+    return static_cast<uint32_t>(worker.call.result);
 }
 
 SIMT_NO_TSAN uint64_t hooked_clock_ns(Lane& lane) {

@@ -30,6 +30,7 @@ bool slow_write(Lane& lane, wb_simt_event event, const volatile void* address, u
                 scope released);
 bool slow_load(Lane& lane, const volatile void* address, uint32_t bytes, bool acquires);
 void doorbell_elsewhere(Lane& lane, uint32_t* address, uint32_t value);
+uint32_t register_elsewhere(Lane& lane, const uint32_t* address);
 // A fence that releases; `before_loads`: also orders earlier stores before later loads.
 void weak_fence(Lane& lane, bool before_loads);
 void spin(Lane& lane);
@@ -127,6 +128,19 @@ SIMT_ENTRY bool enter_doorbell(uint32_t* address, uint32_t value, bell kind) {
 SIMT_INLINE void doorbell_store(uint32_t* address, uint32_t value, bell kind) {
     if (!enter_doorbell(address, value, kind))
         __atomic_store_n(address, value, __ATOMIC_RELEASE);
+}
+
+// A 32-bit MMIO load. A store buffer holds nothing that it could find.
+SIMT_ENTRY uint32_t register_load(const uint32_t* address) {
+    if (Lane* lane = running.lane; SIMT_LIKELY(lane)) {
+        Worker& worker = *lane->worker;
+        ++worker.count.register_reads;
+        if (SIMT_UNLIKELY(--worker.spin_left == 0))
+            spin(*lane);
+        if (SIMT_UNLIKELY(worker.slow || worker.launch.hooks.register_load))
+            return register_elsewhere(*lane, address);
+    }
+    return *static_cast<const volatile uint32_t*>(address);
 }
 
 // A shadow doorbell was stored: as much progress as a doorbell.

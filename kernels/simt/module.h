@@ -24,7 +24,7 @@
 extern "C" {
 #endif
 
-#define WB_SIMT_ABI_VERSION 4u
+#define WB_SIMT_ABI_VERSION 5u
 
 typedef struct wb_simt wb_simt;
 typedef void (*wb_simt_kernel)(const void* args);
@@ -55,6 +55,8 @@ struct wb_simt_hooks {
     /* With costs alone: every lane that could run waits for its time, the earliest for `until`. Lets virtual
      * time pass, at most to there, and returns it. */
     uint64_t (*pass_time)(void* context, uint64_t until);
+    /* Called INSTEAD of an MMIO load. NULL: one load of 32 bits. */
+    uint32_t (*register_load)(void* context, const uint32_t* address);
 };
 
 enum wb_simt_flags {

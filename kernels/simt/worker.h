@@ -15,7 +15,7 @@ constexpr int32_t turn_quantum = 64;
 // Something a lane asks the owner's stack to do: hooks are foreign code, which a lane's small stack may
 // not hold.
 struct Call {
-    enum class What : uint32_t { nothing, doorbell, memory_event, clock } what;
+    enum class What : uint32_t { nothing, doorbell, memory_event, clock, register_load } what;
     uint32_t kind, bytes, warp, lane, value;
     uint64_t address;
     uint64_t result;

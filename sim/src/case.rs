@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use warpbell::{AttachOptions, OpenOptions, RingPlacement, Sharing, Target};
+use warpbell::{AttachOptions, DataPlacement, ForeignMemory, OpenOptions, RingPlacement, Sharing, Target};
 use warpbell_driver::DoorbellBuffer;
-use warpbell_hw::Nsid;
+use warpbell_hw::{Nsid, Window};
 use warpbell_kernels::abi;
 use warpbell_softctl::{CompletionOrder, DoorbellBufferMode, NamespaceConfig, SoftConfig};
 
@@ -31,6 +31,18 @@ impl Mode {
             Mode::Flush => abi::TEST_FLUSH,
         }
     }
+}
+
+/// Where completions and data lie.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Places {
+    /// Both in host memory.
+    #[default]
+    Together,
+    /// Rings in memory of another function.
+    RingsApart,
+    /// Data in memory of another function.
+    DataApart,
 }
 
 /// How lanes are interleaved.
@@ -103,6 +115,8 @@ pub struct Case {
     pub wide: bool,
     /// Submission rings in the controller memory buffer, which the controller must have.
     pub cmb: bool,
+    /// Where completions and data lie, but for that.
+    pub places: Places,
 }
 
 impl Case {
@@ -137,6 +151,7 @@ impl Case {
             stride: 0,
             wide: false,
             cmb: false,
+            places: Places::Together,
         }
     }
 
@@ -182,11 +197,20 @@ impl Case {
     /// How the device is opened for it.
     pub fn open_options(&self) -> OpenOptions {
         let doorbell_buffer = if self.dbbuf { DoorbellBuffer::On } else { DoorbellBuffer::Off };
+        let apart = || ForeignMemory::new("bar:fake", Window::host(4 << 20).expect("memory"));
         OpenOptions::new()
             .queues(Some(self.queues as u16))
             .doorbell_buffer(doorbell_buffer)
             .wide_cids(self.wide)
-            .rings(if self.cmb { RingPlacement::Cmb } else { RingPlacement::Host })
+            .rings(match self.places {
+                Places::RingsApart => RingPlacement::Foreign(apart()),
+                _ if self.cmb => RingPlacement::Cmb,
+                _ => RingPlacement::Host,
+            })
+            .data(match self.places {
+                Places::DataApart => DataPlacement::Foreign(apart()),
+                _ => DataPlacement::Host,
+            })
     }
 
     /// The queues for it.

@@ -6,11 +6,12 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
 use parking_lot::Mutex;
-use warpbell_hw::{Device, DoorbellSink};
+use warpbell_hw::{BASE_PAGE, Device, DoorbellSink};
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu::{Counters, Hooks, Launch, MemoryEvent, Module, State, Worker};
 use warpbell_softctl::{SoftConfig, SoftDevice};
@@ -82,6 +83,8 @@ pub struct Simulation {
     monitor: Arc<Mutex<Monitor>>,
     events: Arc<Mutex<VecDeque<(Duration, Event)>>>,
     draw: Draw,
+    /// Reads of the controller's registers by kernels.
+    flushes: Arc<AtomicU64>,
     /// Time that deadlines may take before the run counts as stuck.
     limit: Duration,
 }
@@ -114,6 +117,7 @@ impl Simulation {
             monitor: Arc::new(Mutex::new(monitor)),
             events: Arc::default(),
             draw: Draw::new(case.seed),
+            flushes: Arc::default(),
             limit: waits * (case.commands + 2),
         })
     }
@@ -152,6 +156,11 @@ impl Simulation {
         let mut findings: Vec<Finding> = trouble.into_iter().collect();
         findings.extend(self.monitor.lock().breaches().iter().cloned().map(Finding::Breach));
         Ok(Outcome { findings, counters, elapsed, history: self.history() })
+    }
+
+    /// How often kernels read a register of the controller.
+    pub fn flushes(&self) -> u64 {
+        self.flushes.load(Ordering::Relaxed)
     }
 
     /// Commands of queue `index` that the controller was told of and that were not reported complete.
@@ -237,8 +246,21 @@ impl Simulation {
         };
         let monitor = self.monitor.clone();
         let watch = move |event: &MemoryEvent| monitor.lock().observe(event);
+        let hooks = self.registers()?;
         let clock = move || soft.clock().now().as_nanos() as u64;
-        Ok(Hooks::new().doorbell(ring).memory(watch).clock(clock))
+        Ok(hooks.doorbell(ring).memory(watch).clock(clock))
+    }
+
+    /// The page that kernels read a register of, where they flush; a page is aligned to its size.
+    fn registers(&self) -> anyhow::Result<Hooks> {
+        let register = self.rig.state(0)?.flush_register;
+        let (soft, page) = (self.rig.soft.clone(), register & !(BASE_PAGE as u64 - 1));
+        let flushes = self.flushes.clone();
+        let read = move |at: usize| {
+            flushes.fetch_add(1, Ordering::Relaxed);
+            soft.registers().read32(at as u32)
+        };
+        Ok(if register == 0 { Hooks::new() } else { Hooks::new().registers(page, BASE_PAGE, read) })
     }
 
     /// The last events, one a line.

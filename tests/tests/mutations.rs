@@ -107,6 +107,7 @@ const OF_RECOVERY: &[&str] = &[
 const OTHER_TESTS: &[&str] = &[
     include_str!("agent/rules.rs"),
     include_str!("laboratory.rs"),
+    include_str!("order.rs"),
     include_str!("requests/rules.rs"),
     include_str!("requests/io_rules.rs"),
     include_str!("volume/rules.rs"),

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use warpbell::test_hooks::TestSsd;
 use warpbell::{
-    AttachOptions, DataPlacement, DeviceName, Domains, ForeignMemory, OpenOptions, RingPlacement, Ssd,
+    AttachOptions, DataPlacement, DeviceName, Domains, ForeignMemory, OpenOptions, OrderPolicy,
+    RingPlacement, Ssd,
 };
 use warpbell_driver::IoQueueOptions;
 use warpbell_hw::{Window, WordMemory};
@@ -46,6 +47,11 @@ fn everything_holds_with_rings_and_data_in_every_place() {
             assert_eq!(path.domains == Domains::One, foreign == (at % 3 == 2), "{path}");
 
             let attachment = ssd.attach(&AttachOptions::default()).expect("attaches");
+            let order = match (path.domains, foreign) {
+                (Domains::One, _) => OrderPolicy::OneMemory,
+                (_, data) => OrderPolicy::Flush { data },
+            };
+            assert_eq!(attachment.order(), order, "{path}");
             let pair = &attachment.pairs()[0];
             assert_eq!(inside(&memory, pair.sq().window()), at % 3 == 2);
             assert_eq!(inside(&memory, pair.cq().window()), at % 3 == 2);
@@ -64,17 +70,21 @@ fn everything_holds_with_rings_and_data_in_every_place() {
 
 #[test]
 fn host_queues_flush_behind_a_completion_only_where_data_lies_in_other_memory() {
-    for (foreign_data, flushes) in [(true, 0), (false, 10)] {
-        let memory = fake_memory(1 << 20);
-        let data = match foreign_data {
-            true => DataPlacement::Foreign(memory.clone()),
-            false => DataPlacement::Host,
-        };
-        let ssd = open("size=1m", RingPlacement::Foreign(memory), data);
+    let memory = fake_memory(1 << 20);
+    let (rings, data) = (RingPlacement::Foreign(memory.clone()), DataPlacement::Foreign(memory));
+    // Data in host memory is pushed there by a register's answer; data elsewhere is read, too.
+    for (rings, data, flushes, reads) in [
+        (RingPlacement::Host, DataPlacement::Host, 0, 0),
+        (rings.clone(), data.clone(), 0, 0),
+        (rings, DataPlacement::Host, 10, 10),
+        (RingPlacement::Host, data, 10, 20),
+    ] {
+        let ssd = open("size=1m", rings, data);
         let buffer = ssd.buffer(4096).expect("a buffer");
         let mut queue = ssd.host_queue(16, IoQueueOptions::default(), buffer).expect("a queue");
         (0..10).for_each(|_| assert!(queue.execute(&command::flush(1)).expect("completes").is_ok()));
-        assert_eq!(queue.counters().flushes, flushes);
+        let counters = queue.counters();
+        assert_eq!((counters.flushes, counters.register_reads), (flushes, reads), "{}", ssd.data_path());
         queue.delete().expect("deleted");
     }
 }

@@ -157,6 +157,7 @@ fn costs(run: &Run) -> String {
         ("rmw", each.rmw_per_io, 4),
         ("fences", each.fences_per_io, 4),
         ("polls", each.polls_per_io, 2),
+        ("register reads", each.register_reads_per_io, 4),
     ];
     let counted = named.iter().map(|(name, count, digits)| Some(format!("{name}={:.*}", digits, (*count)?)));
     match counted.collect::<Option<Vec<_>>>() {

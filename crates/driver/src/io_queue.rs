@@ -54,8 +54,8 @@ pub struct IoQueue {
     slots: CidSlots,
     empty_polls: u32,
     flush: bool,
-    /// Memory whose read follows what the controller wrote there.
-    destination: Option<Window>,
+    /// The memory that data lies in, where it is not the host's: a flush reads its first word, too.
+    read_back: Option<Window>,
     /// Commands that may be submitted again, if the options ask for it.
     retries: Option<Box<Retries>>,
     /// Whether there is more to do for each command than usual: one of the two above.
@@ -93,7 +93,7 @@ impl IoQueue {
             slots: CidSlots::new(depth),
             empty_polls: 0,
             flush: options.flush,
-            destination: None,
+            read_back: None,
             careful: options.flush || options.retry.attempts > 0,
             retries: Retries::new(options.retry, depth),
             counters: IoCounters::default(),
@@ -101,6 +101,11 @@ impl IoQueue {
             deadlines: Deadlines::new(depth, options.deadline, pair.device().clock().now()),
             pair,
         })
+    }
+
+    /// Where it flushes: data lies in `memory`, of another function, whose first word each flush reads as well.
+    pub fn read_back(&mut self, memory: Window) {
+        self.read_back = Some(memory);
     }
 
     /// The queue's identifier.
@@ -228,20 +233,16 @@ impl IoQueue {
         (!self.try_again(token.slot, cqe.status())).then_some(known)
     }
 
-    /// The answer to a read does not overtake what the controller wrote before it (PCIe 6.0, 2.4.1). What it wrote to
-    /// another function may leave its way at a switch: only a read of that function follows it.
+    /// The answer to a read does not overtake what the controller wrote before it on the same path (PCIe 6.0, 2.4.1).
+    /// Data for a BAR leaves that path at a switch, and has done so by then: a read of the BAR stays behind it.
     fn flush_data(&mut self) {
         self.pair.device().registers().read32(offset::CSTS);
         self.counters.flushes += 1;
-        if let Some(destination) = &self.destination {
-            destination.load_u32(0, Ordering::Acquire);
-            self.counters.flushes += 1;
+        self.counters.register_reads += 1;
+        if let Some(memory) = &self.read_back {
+            memory.load_u32(0, Ordering::Acquire);
+            self.counters.register_reads += 1;
         }
-    }
-
-    /// Data lies in memory of another function: where completions are flushed, a word of it is read, too.
-    pub fn flush_into(&mut self, destination: Window) {
-        self.destination = Some(destination);
     }
 
     /// Hands all completions and timeouts that are there to `report`, and says how many.

@@ -19,8 +19,9 @@ pub enum WriteOrdering {
     AllDevices,
 }
 
-/// What must be done between the completion of another device's write to a GPU's memory, and the use of the data by
-/// its kernels, where the completion lies in other memory than the data.
+/// What the host must do between the completion of another device's write to a GPU's memory, which it has seen, and a
+/// launch of kernels that use the data. Kernels that see completions themselves have rules of their own
+/// (`warpbell::OrderPolicy`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlushPolicy {
     /// Nothing: the GPU keeps the order.
@@ -28,7 +29,7 @@ pub enum FlushPolicy {
     /// `cuFlushGPUDirectRDMAWrites` by the host ([`Gpu::flush_remote_writes`](crate::Gpu::flush_remote_writes)). A
     /// kernel cannot do it.
     HostCall,
-    /// There is no way: completions must lie in the same memory as the data.
+    /// There is no way.
     Impossible,
 }
 
@@ -80,14 +81,15 @@ impl FlushPolicy {
     /// The same in words.
     pub fn words(self) -> &'static str {
         match self {
-            FlushPolicy::Nothing => "nothing to do between a completion and the use of its data",
+            FlushPolicy::Nothing => {
+                "nothing by the host; kernels that see completions in other memory read a register of the SSD first"
+            }
             FlushPolicy::HostCall => {
-                "the host must call cuFlushGPUDirectRDMAWrites between a completion and the use of its data; for kernels \
-                 that wait by themselves, completion rings must lie in the same memory as the data"
+                "the host must call cuFlushGPUDirectRDMAWrites between a completion and the use of its data; kernels that \
+                 wait by themselves cannot have data there that an SSD writes"
             }
             FlushPolicy::Impossible => {
-                "the GPU can neither order nor flush other devices' writes: completion rings must lie in the same \
-                 memory as the data"
+                "the GPU can neither order nor flush other devices' writes: data that an SSD writes cannot lie in its memory"
             }
         }
     }

@@ -109,10 +109,11 @@ fn shared_other() -> Arc<dyn DmaSpace> {
     Arc::new(Space::default())
 }
 
-/// A function of which only the doorbells matter.
+/// A function of which only doorbells and registers matter.
 struct Function {
     page: Window,
     proxied: bool,
+    registers: Option<Window>,
 }
 
 impl Doorbells for Function {
@@ -133,6 +134,9 @@ impl Doorbells for Function {
 impl Device for Function {
     fn info(&self) -> DeviceInfo {
         DeviceInfo { name: "0000:01:00.0".to_owned(), kind: DeviceKind::Pcie }
+    }
+    fn register_page(&self) -> Option<Window> {
+        self.registers.clone()
     }
     fn doorbells(&self) -> &dyn Doorbells {
         self
@@ -160,7 +164,7 @@ impl Device for Function {
 #[test]
 fn doorbells_in_memory_are_registered_as_such() {
     let Some(gpu) = gpu("doorbells_in_memory_are_registered_as_such") else { return };
-    let function = Function { page: Window::host(BASE_PAGE).unwrap(), proxied: false };
+    let function = Function { page: Window::host(BASE_PAGE).unwrap(), proxied: false, registers: None };
     let (access, probes) = routes::doorbells(&gpu, &function, 3);
     let access = access.unwrap();
     assert_eq!(
@@ -179,7 +183,7 @@ fn doorbells_of_a_bar_are_registered_or_forwarded() {
     let Some(gpu) = gpu("doorbells_of_a_bar_are_registered_or_forwarded") else { return };
     let memory = HostMemory::new(2 * BASE_PAGE).unwrap();
     let page = Window::whole(WordMemory::new(memory)).slice(BASE_PAGE, BASE_PAGE).unwrap();
-    let function = Function { page: page.clone(), proxied: true };
+    let function = Function { page: page.clone(), proxied: true, registers: None };
     let (access, probes) = routes::doorbells(&gpu, &function, 3);
     for probe in &probes {
         println!("{probe}");
@@ -194,7 +198,26 @@ fn doorbells_of_a_bar_are_registered_or_forwarded() {
     assert_eq!((access.route(), access.path()), (DoorbellRoute::Proxy, DoorbellPath::Forwarded));
     assert!(access.address(&function, Qid(1), DoorbellKind::SqTail).is_ok());
 
-    let (access, probes) = routes::doorbells(&gpu, &Function { page, proxied: false }, 3);
+    let (access, probes) = routes::doorbells(&gpu, &Function { page, proxied: false, registers: None }, 3);
     let error = access.unwrap_err().to_string();
     assert_eq!((error.as_str(), probes.len()), ("doorbells of 0000:01:00.0: they cannot be forwarded", 2));
+}
+
+#[test]
+fn registers_are_registered_where_they_are_memory_and_refused_where_accesses_are_calls() {
+    let name = "registers_are_registered_where_they_are_memory_and_refused_where_accesses_are_calls";
+    let Some(gpu) = gpu(name) else { return };
+    let page = Window::host(BASE_PAGE).unwrap();
+    let with = |registers| Function { page: page.clone(), proxied: false, registers };
+    let registers = Window::host(BASE_PAGE).unwrap();
+    let registered = routes::registers(&gpu, &with(Some(registers.clone()))).unwrap();
+    assert_eq!(registered.window().as_ptr(), registers.as_ptr());
+    let error = routes::registers(&gpu, &with(None)).unwrap_err().to_string();
+    assert_eq!(error, "registers of 0000:01:00.0: they are no memory that can be mapped");
+    // Pages of a BAR go by the other call; this is none in truth, which a real driver finds out.
+    let bar = Window::whole(WordMemory::new(HostMemory::new(BASE_PAGE).unwrap()));
+    match routes::registers(&gpu, &with(Some(bar.clone()))) {
+        Ok(registered) => assert_eq!(registered.window().as_ptr(), bar.as_ptr()),
+        Err(error) => println!("{error}"),
+    }
 }

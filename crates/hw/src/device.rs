@@ -46,6 +46,10 @@ pub trait Device: Send + Sync {
     fn info(&self) -> DeviceInfo;
     /// BAR0 below the doorbells.
     fn registers(&self) -> &dyn Registers;
+    /// The page of the registers, for kernels that read one as memory; `None` where accesses are calls.
+    fn register_page(&self) -> Option<Window> {
+        None
+    }
     /// The doorbell registers.
     fn doorbells(&self) -> &dyn Doorbells;
     /// The same doorbells through a shadow page of host memory, for kernels that cannot store to the page itself; made

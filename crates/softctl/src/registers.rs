@@ -409,6 +409,14 @@ impl Core {
         Some(control)
     }
 
+    /// The answer to a read comes after all that was sent before it: data of commands that have completed, which a fault
+    /// has on its way still. Called under the control lock.
+    fn land_payloads(&self) {
+        if self.injector.is_some() {
+            self.poll_groups.iter().for_each(|cell| cell.lock().land_payloads());
+        }
+    }
+
     /// Follows what another controller brought upon this one.
     pub(crate) fn answer_pending_reset(&self, control: &mut Control) {
         if let Some(pending_reset) = self.mailbox.take() {
@@ -446,7 +454,9 @@ impl Registers for Core {
         if self.removed() {
             return u32::MAX;
         }
-        self.access(at, 4).map_or(0, |control| self.read_register(&control, at))
+        let Some(control) = self.access(at, 4) else { return 0 };
+        self.land_payloads();
+        self.read_register(&control, at)
     }
 
     fn read64(&self, at: u32) -> u64 {
@@ -454,6 +464,7 @@ impl Registers for Core {
             return u64::MAX;
         }
         let Some(control) = self.access(at, 8) else { return 0 };
+        self.land_payloads();
         let low = self.read_register(&control, at);
         u64::from(low) | u64::from(self.read_register(&control, at + 4)) << 32
     }

@@ -20,6 +20,7 @@ const DOORBELLS: u64 = offset::DOORBELLS as u64;
 /// The mapped part of BAR0.
 pub(crate) struct Bar0 {
     mapping: Arc<Mapping>,
+    registers: Window,
     doorbells: Window,
     stride: u8,
     /// Forwards doorbells of kernels that cannot store to the page.
@@ -44,11 +45,20 @@ impl Bar0 {
         let stride = Cap::from_bits(cap).dstrd();
         let end = end.min(DOORBELLS + doorbell_bytes(u16::MAX, stride).next_multiple_of(BASE_PAGE as u64));
         let mapping = Arc::new(map(bdf, 0, device, region, 0..end)?);
-        let doorbells = Window::whole(mapping.clone()).slice(DOORBELLS as usize, (end - DOORBELLS) as usize);
-        let doorbells = doorbells.map_err(|error| refused(error.to_string()))?;
-        let bar = Bar0 { mapping, doorbells, stride, proxy: Arc::default() };
+        let part = |part: Range<u64>| {
+            let window = Window::whole(mapping.clone());
+            let window = window.slice(part.start as usize, (part.end - part.start) as usize);
+            window.map_err(|error| refused(error.to_string()))
+        };
+        let (registers, doorbells) = (part(0..BASE_PAGE as u64)?, part(DOORBELLS..end)?);
+        let bar = Bar0 { mapping, registers, doorbells, stride, proxy: Arc::default() };
         tracing::debug!(%bdf, end, stride, last_queue = bar.last_queue(), "BAR0 mapped");
         Ok(bar)
+    }
+
+    /// The first page.
+    pub(crate) fn register_page(&self) -> &Window {
+        &self.registers
     }
 
     /// Where the proxy of the doorbells is, or will be.

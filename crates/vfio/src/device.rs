@@ -173,6 +173,7 @@ impl PciDevice {
         enabled
             .map_err(|error| ResetError::System { kind, source: std::io::Error::other(error.to_string()) })?;
         self.bar0.proxy().clear();
+        bar::fault_in(self.bar0.register_page());
         bar::fault_in(&self.bar0.window());
         Ok(())
     }
@@ -193,6 +194,9 @@ impl Device for PciDevice {
     }
     fn registers(&self) -> &dyn Registers {
         &self.bar0
+    }
+    fn register_page(&self) -> Option<Window> {
+        Some(self.bar0.register_page().clone())
     }
     fn doorbells(&self) -> &dyn Doorbells {
         &self.bar0

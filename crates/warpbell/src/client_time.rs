@@ -9,6 +9,7 @@ use warpbell_kernels::cpu::AccessCosts;
 use warpbell_softctl::{ClientModel, ClientRings, SoftDevice};
 
 use crate::Launch;
+use crate::queues::flush::FlushMapping;
 use crate::recovery::TableParts;
 
 /// What kernels over an attachment's queues take of its device's virtual time.
@@ -28,6 +29,7 @@ impl ClientTime {
         };
         let mut host = parts.shadows.ranges();
         host.extend(parts.queues.pages().ranges());
+        host.extend(parts.queues.flush().map(FlushMapping::range));
         if rings == ClientRings::Host {
             host.extend(parts.rings.iter().flat_map(|rings| rings.ranges()));
         }

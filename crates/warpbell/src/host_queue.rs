@@ -53,9 +53,10 @@ impl HostQueue {
         let priority = QueuePriority::URGENT;
         let request = QueueRequest { entries, start: 0, nsid, priority, notification };
         let pair = create_pair(memory, request, memory.rings(entries)?)?;
+        let flushes = options.flush;
         let mut queue = IoQueue::new(pair, options)?;
-        if let Some(window) = buffer.window().filter(|window| !window.memory().is_ordinary()) {
-            queue.flush_into(window.clone());
+        if let Some(word) = memory.flush_word().filter(|_| flushes) {
+            queue.read_back(word);
         }
         Ok(HostQueue { queue: Some(queue), buffer: Some(buffer), memory: memory.clone() })
     }

@@ -31,6 +31,7 @@ mod lease;
 #[cfg(feature = "log")]
 pub mod log;
 mod open;
+mod order;
 mod page_cache;
 mod path;
 mod placement;
@@ -57,6 +58,7 @@ pub use host_queue::{HostQueue, HostQueueSpec};
 pub use launch::{Launch, LaunchOver, Module};
 pub use lease::{Lease, LeaseSpec};
 pub use open::space_of;
+pub use order::{Delivery, OrderDomain, OrderPolicy, OrderRefusal, Reaper};
 pub use page_cache::{PageCache, PageCacheReport, PageCacheSpec};
 pub use path::DataPath;
 pub use placement::{DataPlacement, Domains, ForeignMemory, Place, PlaceError, RingPlacement};

@@ -8,7 +8,7 @@ use warpbell_gpu::Gpu;
 use warpbell_hw::{Pool, PoolFull, PoolPart, Window};
 use warpbell_vfio::Bdf;
 
-use crate::Error;
+use crate::{Error, OrderDomain};
 
 /// A placement as users write it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -122,14 +122,6 @@ impl RingPlacement {
             RingPlacement::Foreign(memory) => memory.name.clone(),
         }
     }
-
-    /// The foreign memory that completion rings lie in.
-    fn completions(&self) -> Option<&Arc<ForeignMemory>> {
-        match self {
-            RingPlacement::Foreign(memory) => Some(memory),
-            _ => None,
-        }
-    }
 }
 
 /// Where data lies.
@@ -153,13 +145,6 @@ impl DataPlacement {
             DataPlacement::Hbm(gpu) => format!("hbm of cuda:{}", gpu.info().ordinal),
         }
     }
-
-    fn memory(&self) -> Option<&Arc<ForeignMemory>> {
-        match self {
-            DataPlacement::Host | DataPlacement::Hbm(_) => None,
-            DataPlacement::Foreign(memory) => Some(memory),
-        }
-    }
 }
 
 /// Whether a completion can become visible before the data that it announces. A controller sends data first, but
@@ -168,8 +153,8 @@ impl DataPlacement {
 pub enum Domains {
     /// Data and completions lie in the same memory, which takes writes in order.
     One,
-    /// They do not. Host queues read a register of the controller behind each completion, which pushes its earlier
-    /// writes towards the host before it; kernels do not.
+    /// They do not. Whoever reaps reads a register of the controller behind the completions, whose answer comes after the
+    /// controller's earlier writes ([`OrderPolicy`](crate::OrderPolicy)); where that is no help, queues are refused.
     Two,
     /// They do not, but the controller copies, and completes a command only when its copies have ended.
     Copied,
@@ -177,22 +162,15 @@ pub enum Domains {
 
 impl Domains {
     pub(crate) fn of(rings: &RingPlacement, data: &DataPlacement) -> Domains {
-        if matches!(data, DataPlacement::Hbm(_)) {
-            return Domains::Two;
-        }
-        let same = match (rings.completions(), data.memory()) {
-            (None, None) => true,
-            (Some(rings), Some(data)) => Arc::ptr_eq(rings, data),
-            _ => false,
-        };
-        if same { Domains::One } else { Domains::Two }
+        let (completions, data) = OrderDomain::pair(rings, data);
+        if completions == data { Domains::One } else { Domains::Two }
     }
 
     /// The words for reports.
     pub fn name(self) -> &'static str {
         match self {
             Domains::One => "one memory",
-            Domains::Two => "two memories: flushed by host queues, not by kernels",
+            Domains::Two => "two memories: flushed by whoever reaps",
             Domains::Copied => "two memories: completed when copied",
         }
     }

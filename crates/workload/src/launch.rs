@@ -173,6 +173,7 @@ fn costs(counters: &Counters) -> Costs {
         rmw: counters.rmw,
         fences: counters.fence_sys + counters.fence_gpu,
         polls: counters.polls,
+        register_reads: counters.register_reads,
         sqes: counters.sqes,
         cqes: counters.cqes,
     }

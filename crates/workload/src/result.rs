@@ -74,6 +74,8 @@ pub struct Costs {
     pub fences: u64,
     /// Looks at a completion that had not come.
     pub polls: u64,
+    /// Reads of registers, and of the memory that data lies in, before completions were delivered.
+    pub register_reads: u64,
     /// Commands written.
     pub sqes: u64,
     /// Completions taken.
@@ -83,26 +85,48 @@ pub struct Costs {
 impl Costs {
     /// Adds the events of another worker or run.
     pub fn add(&mut self, other: &Costs) {
-        let Costs { sq_doorbells, cq_doorbells, shadow_stores, rmw, fences, polls, sqes, cqes } = other;
+        let Costs {
+            sq_doorbells,
+            cq_doorbells,
+            shadow_stores,
+            rmw,
+            fences,
+            polls,
+            register_reads,
+            sqes,
+            cqes,
+        } = other;
         self.sq_doorbells += sq_doorbells;
         self.cq_doorbells += cq_doorbells;
         self.shadow_stores += shadow_stores;
         self.rmw += rmw;
         self.fences += fences;
         self.polls += polls;
+        self.register_reads += register_reads;
         self.sqes += sqes;
         self.cqes += cqes;
     }
 
     /// Takes away the events counted before.
     pub fn subtract(&mut self, before: &Costs) {
-        let Costs { sq_doorbells, cq_doorbells, shadow_stores, rmw, fences, polls, sqes, cqes } = before;
+        let Costs {
+            sq_doorbells,
+            cq_doorbells,
+            shadow_stores,
+            rmw,
+            fences,
+            polls,
+            register_reads,
+            sqes,
+            cqes,
+        } = before;
         self.sq_doorbells -= sq_doorbells;
         self.cq_doorbells -= cq_doorbells;
         self.shadow_stores -= shadow_stores;
         self.rmw -= rmw;
         self.fences -= fences;
         self.polls -= polls;
+        self.register_reads -= register_reads;
         self.sqes -= sqes;
         self.cqes -= cqes;
     }
@@ -127,6 +151,8 @@ pub struct CostsPerIo {
     pub fences_per_io: Option<f64>,
     /// Looks at a completion that had not come.
     pub polls_per_io: Option<f64>,
+    /// Reads of registers, and of the memory that data lies in, before completions were delivered.
+    pub register_reads_per_io: Option<f64>,
 }
 
 impl CostsPerIo {
@@ -142,6 +168,7 @@ impl CostsPerIo {
             rmw_per_io: each(|costs| costs.rmw),
             fences_per_io: each(|costs| costs.fences),
             polls_per_io: each(|costs| costs.polls),
+            register_reads_per_io: each(|costs| costs.register_reads),
         }
     }
 }

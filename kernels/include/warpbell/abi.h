@@ -22,7 +22,7 @@ typedef unsigned long uint64_t;
 #include <stdint.h>
 #endif
 
-#define WARPBELL_ABI_VERSION 3u
+#define WARPBELL_ABI_VERSION 4u
 #define WARPBELL_WARP_LANES 32u
 #define WARPBELL_LINE_BYTES 128u
 #define WARPBELL_BLOCK_THREADS_MAX 256 /* of a kernel */
@@ -55,6 +55,7 @@ typedef unsigned long uint64_t;
 #define WARPBELL_QUEUE_SHADOW 1u    /* doorbells go through shadows in memory (Doorbell Buffer Config) */
 #define WARPBELL_QUEUE_WIDE_CIDS 2u /* 32-bit command ids: local_bits is 16 (soft-controller.md) */
 #define WARPBELL_QUEUE_IN_ORDER 4u  /* completions come in the order of submission (soft-controller.md) */
+#define WARPBELL_QUEUE_FLUSH 8u     /* whoever reaps flushes the data before it delivers (protocol.md) */
 
 /* namespace_ref.flags */
 #define WARPBELL_NAMESPACE_SGL 1u       /* describe data by one inline SGL descriptor, else by PRPs */
@@ -99,7 +100,9 @@ typedef struct warpbell_queue_state {
     uint64_t shadow;        /* the SQ tail's shadow doorbell, host memory, */
     uint64_t events;        /* and its EventIdx */
     uint64_t trace; /* warpbell_trace_lane[warp_slots][32] of kernels compiled with WARPBELL_TRACE; 0: none */
-    uint32_t pad0[22];
+    uint64_t flush_register; /* with WARPBELL_QUEUE_FLUSH: a 32-bit register of the controller, */
+    uint64_t flush_data;     /* and a 32-bit word of the memory that data lies in; 0: the register suffices */
+    uint32_t pad0[18];
     uint32_t spurious[32]; /* completions that no pending command owned; the sum counts */
     uint32_t late[32];     /* commands that completed after their deadline; the sum counts */
     uint64_t ticket;       /* shared: CLOSED | next index to reserve */

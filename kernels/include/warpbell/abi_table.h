@@ -15,7 +15,8 @@
 #define WARPBELL_FIELDS_QUEUE_STATE(F) \
     F(warpbell_queue_state, abi_version) F(warpbell_queue_state, size) \
     F(warpbell_queue_state, sqhd_mismatch) F(warpbell_queue_state, shadow_stride) \
-    F(warpbell_queue_state, shadow) F(warpbell_queue_state, events) F(warpbell_queue_state, trace) F(warpbell_queue_state, pad0) \
+    F(warpbell_queue_state, shadow) F(warpbell_queue_state, events) F(warpbell_queue_state, trace) \
+    F(warpbell_queue_state, flush_register) F(warpbell_queue_state, flush_data) F(warpbell_queue_state, pad0) \
     F(warpbell_queue_state, spurious) F(warpbell_queue_state, late) F(warpbell_queue_state, ticket) \
     F(warpbell_queue_state, pad1) F(warpbell_queue_state, turn) F(warpbell_queue_state, rung) F(warpbell_queue_state, pad2) \
     F(warpbell_queue_state, reap) F(warpbell_queue_state, pad3) F(warpbell_queue_state, head) \

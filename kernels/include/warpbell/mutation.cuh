@@ -52,6 +52,9 @@ WARPBELL_SWITCH(BUFFER_FREE_AT_TIMEOUT, buffer_free_at_timeout); // a command th
 WARPBELL_SWITCH(BUFFER_FREE_AT_LOSS, buffer_free_at_loss); // a command of a lost queue gives its buffer back before the queue is deleted
 WARPBELL_SWITCH(ID_LIVES_ON_AFTER_LOSS, id_lives_on_after_loss); // a command answered queue_lost may be answered again
 WARPBELL_SWITCH(WORD_BEFORE_PAYLOAD, word_before_payload); // no F5: completion slots may be seen before what they answer for
+WARPBELL_SWITCH(NO_FLUSH, no_flush); // whoever reaps delivers without having flushed the data
+WARPBELL_SWITCH(FLUSH_REGISTER_ALONE, flush_register_alone); // a flush does not read the memory that data lies in
+WARPBELL_SWITCH(FLUSH_UNANSWERED, flush_unanswered); // a flush that no controller answered counts
 WARPBELL_SWITCH(TOKEN_OF_RECYCLED_ID, token_of_recycled_id); // a token is valid for whatever command has its id now
 WARPBELL_SWITCH(DEADLINE_IGNORED_IN_SUBMIT, deadline_ignored_in_submit); // whoever waits for room waits for ever
 WARPBELL_SWITCH(QUARANTINE_LEFT_EARLY, quarantine_left_early); // a quarantined id comes back at the next poll, completed or not

@@ -18,7 +18,7 @@
 
 // A library of another ABI, or one that traces, can live in the same program under another name.
 #if !defined(WARPBELL_NAMESPACE) && WARPBELL_TRACE
-#define WARPBELL_NAMESPACE abi_v3_traced
+#define WARPBELL_NAMESPACE abi_v4_traced
 #elif !defined(WARPBELL_NAMESPACE)
-#define WARPBELL_NAMESPACE abi_v3
+#define WARPBELL_NAMESPACE abi_v4
 #endif

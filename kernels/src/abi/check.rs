@@ -39,3 +39,25 @@ mirror! {
         pad0: u32,
     }
 }
+
+mirror! {
+    /// Kernel `check_order`: whether data is there when what announces it is.
+    bench OrderCheckArgs = "warpbell_order_check_args" {
+        /// Address of `u64[words]`: all of them are the round's number, once it has begun.
+        data: u64,
+        /// Address of a `u32` in host memory: the round that has begun, from 1 on.
+        turn: u64,
+        /// Address of a `u32` in host memory: the last round that the kernel has looked at.
+        seen: u64,
+        /// Address of a `u32` in host memory that ends the kernel once it is not 0.
+        stop: u64,
+        /// Address of a [`CheckResult`], zeroed.
+        results: u64,
+        /// How long a round may take to begin, in nanoseconds.
+        timeout_ns: u64,
+        /// Words of data.
+        words: u32,
+        /// Rounds.
+        rounds: u32,
+    }
+}

@@ -14,7 +14,7 @@ macro_rules! constants {
 
 constants! {
     /// Version of what users' kernels share with hosts; both sides must have the same.
-    ABI_VERSION: u32 = 3;
+    ABI_VERSION: u32 = 4;
     /// Version of what kernels of benches and tests share with their host.
     BENCH_ABI_VERSION: u32 = 1;
     /// Lanes of a warp.
@@ -55,6 +55,8 @@ constants! {
     QUEUE_WIDE_CIDS: u32 = 2;
     /// `QueueRef::flags`: completions come in the order of submission.
     QUEUE_IN_ORDER: u32 = 4;
+    /// `QueueRef::flags`: whoever reaps flushes the data before it delivers.
+    QUEUE_FLUSH: u32 = 8;
     /// `NamespaceRef::flags`: data is described by one inline SGL descriptor, else by PRPs.
     NAMESPACE_SGL: u32 = 1;
     /// `NamespaceRef::flags`: nothing that changes the medium.

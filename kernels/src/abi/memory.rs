@@ -15,8 +15,12 @@ mirror! {
         events: u64,
         /// Address of the trace of kernels compiled with `WARPBELL_TRACE`; 0: none.
         trace: u64,
+        /// With `QUEUE_FLUSH`: address of a 32-bit register of the controller.
+        flush_register: u64,
+        /// With `QUEUE_FLUSH`: address of a 32-bit word of the memory that data lies in; 0: the register suffices.
+        flush_data: u64,
         /// Zero.
-        pad0: [u32; 22],
+        pad0: [u32; 18],
         /// Completions that no pending command owned, per lane; the sum counts.
         spurious: [u32; 32],
         /// Commands that completed after their deadline, per lane; the sum counts.

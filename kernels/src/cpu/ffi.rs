@@ -8,7 +8,7 @@ use std::ops::AddAssign;
 use super::costs::AccessCosts;
 use crate::abi::Row;
 
-pub(super) const ABI_VERSION: u32 = 4;
+pub(super) const ABI_VERSION: u32 = 5;
 pub(super) const MODULE_SYMBOL: &[u8] = b"wb_simt_module_v1";
 pub(super) const TABLE_SYMBOL: &[u8] = b"warpbell_abi_table";
 
@@ -34,6 +34,7 @@ pub(super) struct RawHooks {
     pub(super) clock_ns: Option<unsafe extern "C" fn(*mut c_void) -> u64>,
     pub(super) memory_event: Option<unsafe extern "C" fn(*mut c_void, u32, u64, u32, u32, u32)>,
     pub(super) pass_time: Option<unsafe extern "C" fn(*mut c_void, u64) -> u64>,
+    pub(super) register_load: Option<unsafe extern "C" fn(*mut c_void, *const u32) -> u32>,
 }
 
 #[repr(C)]
@@ -177,6 +178,8 @@ pub struct Counters {
     pub drained: u64,
     /// Shadow doorbells written (Doorbell Buffer Config).
     pub shadow_stores: u64,
+    /// Reads of registers, and of other devices' memory.
+    pub register_reads: u64,
 }
 
 impl AddAssign for Counters {
@@ -198,6 +201,7 @@ impl AddAssign for Counters {
         self.preemptions += other.preemptions;
         self.drained += other.drained;
         self.shadow_stores += other.shadow_stores;
+        self.register_reads += other.register_reads;
     }
 }
 

@@ -54,6 +54,7 @@ type DoorbellHook = Arc<dyn Fn(u64, u32) + Send + Sync>;
 type ClockHook = Arc<dyn Fn() -> u64 + Send + Sync>;
 type TimeHook = Arc<dyn Fn(u64) -> u64 + Send + Sync>;
 type MemoryHook = Arc<dyn Fn(&MemoryEvent) + Send + Sync>;
+type RegisterHook = Arc<dyn Fn(usize) -> u32 + Send + Sync>;
 
 /// All hooks of a launch; each is optional. They run on the thread that steps. A panic in one surfaces there.
 #[derive(Clone, Default)]
@@ -63,6 +64,7 @@ pub struct Hooks {
     clock: Option<ClockHook>,
     time: Option<TimeHook>,
     memory: Option<MemoryHook>,
+    registers: Vec<(Range<u64>, RegisterHook)>,
 }
 
 impl Hooks {
@@ -107,6 +109,27 @@ impl Hooks {
         self
     }
 
+    /// Answers the loads of registers in `bytes` bytes from address `base` on, which need not be memory: `hook` is told
+    /// the offset. May be called once per device; loads elsewhere are loads.
+    pub fn registers(
+        mut self,
+        base: u64,
+        bytes: usize,
+        hook: impl Fn(usize) -> u32 + Send + Sync + 'static,
+    ) -> Hooks {
+        self.registers.push((base..base.saturating_add(bytes as u64), Arc::new(hook)));
+        self
+    }
+
+    fn load_register(&self, address: *const u32) -> u32 {
+        let at = address as u64;
+        match self.registers.iter().find(|(range, _)| range.contains(&at)) {
+            Some((range, hook)) => hook((at - range.start) as usize),
+            // SAFETY: a register whose address the launch's arguments vouch for, 4-byte aligned.
+            None => unsafe { address.read_volatile() },
+        }
+    }
+
     fn ring(&self, address: *mut u32, value: u32) {
         let at = address as u64;
         if let Some(hook) = &self.doorbell {
@@ -137,13 +160,14 @@ impl Context {
 
     /// The table for the executor. `self` must stay where it is, and outlive the worker.
     pub(super) fn raw(&self) -> RawHooks {
-        let Hooks { doorbell, sinks, clock, time, memory } = &self.hooks;
+        let Hooks { doorbell, sinks, clock, time, memory, registers } = &self.hooks;
         RawHooks {
             context: (&raw const *self).cast_mut().cast(),
             doorbell: (doorbell.is_some() || !sinks.is_empty()).then_some(on_doorbell as _),
             clock_ns: clock.is_some().then_some(on_clock as _),
             memory_event: memory.is_some().then_some(on_memory as _),
             pass_time: time.is_some().then_some(on_time as _),
+            register_load: (!registers.is_empty()).then_some(on_register as _),
         }
     }
 
@@ -185,6 +209,12 @@ unsafe extern "C" fn on_time(raw: *mut c_void, until: u64) -> u64 {
     // SAFETY: the executor passes on what it was given.
     let context = unsafe { context(raw) };
     context.guard(|hooks| hooks.time.as_ref().map_or(0, |hook| hook(until)))
+}
+
+unsafe extern "C" fn on_register(raw: *mut c_void, address: *const u32) -> u32 {
+    // SAFETY: the executor passes on what it was given.
+    let context = unsafe { context(raw) };
+    context.guard(|hooks| hooks.load_register(address))
 }
 
 unsafe extern "C" fn on_memory(raw: *mut c_void, kind: u32, address: u64, bytes: u32, warp: u32, lane: u32) {

@@ -104,8 +104,10 @@ pub struct IoCounters {
     pub late: u64,
     /// Completions whose submission queue head cannot be true.
     pub sqhd_mismatches: u64,
-    /// Reads so that data has arrived: of a register, and of memory of another function where data lies there.
+    /// Completions before which data was made to arrive.
     pub flushes: u64,
+    /// Reads that this took: of a register each, and of the memory that data lies in.
+    pub register_reads: u64,
     /// Times that a wait slept for an interrupt.
     pub sleeps: u64,
     /// Sleeps that ended without an interrupt, though there was a completion.

@@ -5,6 +5,7 @@
 
 mod doorbells;
 mod memory;
+mod registers;
 
 use std::sync::Arc;
 
@@ -14,6 +15,7 @@ use crate::GpuError;
 
 pub use doorbells::{DoorbellAccess, DoorbellRoute, doorbells, forwarded_doorbells, mapped_doorbells};
 pub use memory::{FileMapping, MemoryRoute, Reached, SpaceKind, probe_memory, reach};
+pub use registers::registers;
 
 /// Why a way does not work.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -160,11 +160,16 @@ impl Ways<'_> {
         self.unencrypted()?;
         self.type1()?;
         if self.gpu.is_geforce() {
-            return Err("the driver pins no memory of a GeForce for other devices, as far as is known (unverified)".to_owned());
+            return Err(
+                "the driver pins no memory of a GeForce for other devices, as far as is known (unverified)"
+                    .to_owned(),
+            );
         }
         let module = nvidia.gdrdrv.as_ref().ok_or("gdrdrv is not loaded: GDRCopy 2.0 and newer have it")?;
         if !module.is_usable() {
-            return Err(format!("gdrdrv is loaded: {module}; Warpbell speaks to 2.0 and newer of major version 2"));
+            return Err(format!(
+                "gdrdrv is loaded: {module}; Warpbell speaks to 2.0 and newer of major version 2"
+            ));
         }
         Ok(format!(
             "gdrdrv is loaded: {module}; nothing found speaks against it; it was not tried: `sudo warpbell report gpu {}` does",

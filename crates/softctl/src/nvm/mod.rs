@@ -66,6 +66,13 @@ pub(crate) struct Deferred {
     write: bool,
 }
 
+impl Deferred {
+    /// Whether it is a read's.
+    pub(crate) fn is_for_client(&self) -> bool {
+        !self.write
+    }
+}
+
 impl Engine {
     /// Executes one I/O command and counts it, unless its data takes its time: then [`Engine::carry_on`] goes on.
     pub(crate) fn execute(&mut self, sqid: u16, sqe: &Sqe) -> Outcome {

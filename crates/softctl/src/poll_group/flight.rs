@@ -286,6 +286,16 @@ impl PollGroup {
         }
     }
 
+    /// Data for the client whose commands have completed arrives now. Not what is still to be fetched from it.
+    #[cold]
+    pub(crate) fn land_payloads(&mut self) {
+        let is_it = |flight: &Flight| matches!(&flight.stage, Stage::Payload(data) if data.is_for_client());
+        while let Some(flight) = self.flights.find(is_it) {
+            self.refresh();
+            self.complete(flight);
+        }
+    }
+
     /// Adds what follows a completion after a while.
     fn follow(&mut self, flight: &Flight, stage: Stage, after: Duration) {
         let due = self.engine.time.now() + after;

@@ -13,6 +13,7 @@ use warpbell_softctl::SoftDevice;
 
 use crate::client_time::{self, ClientTime};
 use crate::queues::doorbells::{DoorbellMapping, DoorbellRequest};
+use crate::queues::flush::FlushMapping;
 use crate::queues::layout::{CidLayout, DEFAULT_TOKENS};
 use crate::queues::mapping::{RingMapping, ShadowMapping};
 use crate::queues::memory::Memory;
@@ -20,7 +21,7 @@ use crate::queues::pairs::{check_queues, check_replacement_queues, create_pairs,
 use crate::recovery::{QueueTable, TableParts, Watch};
 use crate::{
     Buffer, Descriptor, DoorbellChoice, Error, KernelQueues, KernelQueuesSpec, Launch, Module, OpenTarget,
-    QueueCounters, Recovery, Regions, Sharing, Target, TraceSpec,
+    OrderPolicy, QueueCounters, Recovery, Regions, Sharing, Target, TraceSpec,
 };
 
 warpbell_hw::options! {
@@ -129,6 +130,8 @@ struct Inner {
     source: Memory,
     namespace: abi::NamespaceRef,
     target: OpenTarget,
+    /// What is done between a completion and the use of its data.
+    order: OrderPolicy,
     /// Whether what kernels do takes virtual time.
     client: Option<ClientTime>,
     /// Buffers that commands of these queues may still use: they go after the queues.
@@ -142,8 +145,10 @@ struct Inner {
 /// one of its own.
 pub(crate) fn prepare(attachments: &[Attachment], launch: Launch) -> Result<Launch, Error> {
     let hooks = || {
-        let devices = attachments.iter().map(|each| each.0.source.controller().device());
-        devices.fold(Hooks::new(), device_hooks)
+        attachments.iter().fold(Hooks::new(), |hooks, each| {
+            let hooks = device_hooks(hooks, each.0.source.controller().device());
+            each.queues().flush().map_or(hooks.clone(), |flush| flush.hooks(hooks))
+        })
     };
     let used = attachments.iter().map(|each| InUse::new(&each.0)).collect::<Result<Vec<_>, Error>>()?;
     let launch = client_time::charge(
@@ -183,7 +188,9 @@ impl Attachment {
         check_replacement_queues(options.replacement_queues)?;
         let target = options.target.open()?;
         let spec = options.queues_spec(controller.wide_cids(), controller.completes_in_order())?;
+        let (order, flush) = FlushMapping::new(&source, &target)?;
         let queues = KernelQueues::with_replacement_queues(&target, spec, options.replacement_queues)?;
+        let queues = queues.flushed(flush);
         let queues = match options.trace {
             Some(trace) => queues.traced(&target, trace)?,
             None => queues,
@@ -198,7 +205,8 @@ impl Attachment {
         let (watch, buffers, deleted) = (watch.clone(), Mutex::default(), Arc::default());
         watch.start();
         let namespace = namespace_ref;
-        Ok(Attachment(Arc::new(Inner { table, source, namespace, target, client, buffers, watch, deleted })))
+        let inner = Inner { table, source, namespace, target, order, client, buffers, watch, deleted };
+        Ok(Attachment(Arc::new(inner)))
     }
 
     /// The target whose kernels use the queues.
@@ -244,6 +252,11 @@ impl Attachment {
     /// The device that the queues belong to.
     pub fn device(&self) -> &dyn Device {
         self.0.source.controller().device().as_ref()
+    }
+
+    /// What is done between a completion and the use of its data.
+    pub fn order(&self) -> OrderPolicy {
+        self.0.order
     }
 
     /// How a doorbell store of a kernel reaches the controller, and why not directly.

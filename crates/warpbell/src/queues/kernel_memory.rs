@@ -98,6 +98,12 @@ pub struct SharedMemory {
 }
 
 impl SharedMemory {
+    /// What is registered already.
+    pub(crate) fn registered(registered: Registered) -> SharedMemory {
+        let (window, address) = (registered.window().clone(), registered.address());
+        SharedMemory { window, address, _registered: Some(registered) }
+    }
+
     /// Where kernels find its first byte. Valid while this memory, or a clone, lives.
     pub fn address(&self) -> u64 {
         self.address

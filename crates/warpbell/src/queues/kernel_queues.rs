@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use warpbell_kernels::abi::{self, Plain, Span};
 
+use crate::queues::flush::FlushMapping;
 use crate::queues::host_pages::HostPages;
 use crate::queues::layout::{CidLayout, LANES};
 use crate::recovery::mutation::{Mutation, off};
@@ -125,6 +126,8 @@ pub struct KernelQueues {
     refs: KernelMemory,
     pages: HostPages,
     trace: Option<TraceMemory>,
+    /// What is read before completions are delivered.
+    flush: Option<FlushMapping>,
 }
 
 impl KernelQueues {
@@ -149,6 +152,7 @@ impl KernelQueues {
             refs: target.memory((queues + slots) * size_of::<abi::QueueRef>())?,
             pages: HostPages::new(target, &spec.layout, slots)?,
             trace: None,
+            flush: None,
         })
     }
 
@@ -156,6 +160,17 @@ impl KernelQueues {
     pub fn traced(self, target: &OpenTarget, spec: TraceSpec) -> Result<KernelQueues, Error> {
         let trace = TraceMemory::new(target, self.spec.layout, spec)?;
         Ok(KernelQueues { trace: Some(trace), ..self })
+    }
+
+    /// The same, for data that is flushed by whoever reaps: on queues that are published from now on, and on what
+    /// replaces them.
+    pub(crate) fn flushed(self, flush: Option<FlushMapping>) -> KernelQueues {
+        KernelQueues { flush, ..self }
+    }
+
+    /// What is read before completions are delivered, if anything is.
+    pub(crate) fn flush(&self) -> Option<&FlushMapping> {
+        self.flush.as_ref()
     }
 
     /// The memory for traces, if there is any.
@@ -188,7 +203,12 @@ impl KernelQueues {
         let spec = &self.spec;
         self.pages.renew(slot)?;
         let trace = self.trace.as_ref().map_or(0, |trace| trace.address(slot % self.queues()));
-        put(&self.states, slot, &abi::QueueState { trace, ..first_state(start, rings.shadow) })?;
+        let (flush_register, flush_data) = self
+            .flush
+            .as_ref()
+            .map_or((0, 0), |flush| (flush.register(), flush.data(self.pages.address(slot))));
+        let state = first_state(start, rings.shadow);
+        put(&self.states, slot, &abi::QueueState { trace, flush_register, flush_data, ..state })?;
         if !off(Mutation::WordsKept) {
             self.clear_words(slot)?;
         }
@@ -213,7 +233,7 @@ impl KernelQueues {
             qid: rings.qid.into(),
             epoch,
             sharing: spec.sharing.code(),
-            flags: flags(spec, rings),
+            flags: flags(spec, rings) | if self.flush.is_some() { abi::QUEUE_FLUSH } else { 0 },
             ..abi::QueueRef::new()
         };
         put(&self.refs, self.queues() + slot, &queue)?;

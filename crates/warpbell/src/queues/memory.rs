@@ -10,8 +10,8 @@ use warpbell_hw::{BASE_PAGE, CqRing, DmaAccess, DmaBuffer, DmaError, Registratio
 use crate::buffer::Data;
 use crate::device_data::{DeviceData, DeviceRoute};
 use crate::{
-    Buffer, DataPath, DataPlacement, Descriptor, Domains, Error, ForeignMemory, OpenOptions, OpenTarget,
-    RingPlacement,
+    Buffer, DataPath, DataPlacement, Delivery, Descriptor, Domains, Error, ForeignMemory, OpenOptions,
+    OpenTarget, OrderDomain, OrderPolicy, Reaper, RingPlacement,
 };
 
 /// Where rings and data of one SSD come from, and how commands describe data.
@@ -63,8 +63,13 @@ impl Memory {
         if let DataPlacement::Foreign(foreign) = memory.data.clone() {
             memory.map(&foreign)?;
         }
-        if let DataPlacement::Hbm(gpu) = &memory.data {
-            memory.device_route = Some(memory.device_data(gpu, BASE_PAGE)?.route());
+        if let DataPlacement::Hbm(gpu) = memory.data.clone() {
+            memory.device_route = Some(memory.device_data(&gpu, BASE_PAGE)?.route());
+            let (completions, data) = OrderDomain::pair(&memory.rings, &memory.data);
+            let (reaper, registers) =
+                (Reaper::Gpu(gpu.write_ordering()), memory.controller.device().register_page().is_some());
+            let policy = OrderPolicy::of(completions, data, memory.delivery(), reaper, registers);
+            policy.require(&memory.rings, &memory.data)?;
         }
         Ok(memory)
     }
@@ -183,6 +188,26 @@ impl Memory {
         &self.controller
     }
 
+    pub(crate) fn ring_placement(&self) -> &RingPlacement {
+        &self.rings
+    }
+
+    /// How data comes to where kernels have it.
+    pub(crate) fn delivery(&self) -> Delivery {
+        match self.device_route {
+            Some(DeviceRoute::Copied) => Delivery::Copied,
+            _ => Delivery::Peer,
+        }
+    }
+
+    /// A word to read for a flush by the host; `None` where data lies in its own memory.
+    pub(crate) fn flush_word(&self) -> Option<Window> {
+        match &self.data {
+            DataPlacement::Foreign(foreign) => Some(foreign.window().clone()),
+            DataPlacement::Host | DataPlacement::Hbm(_) => None,
+        }
+    }
+
     pub(crate) fn data(&self) -> &DataPlacement {
         &self.data
     }
@@ -192,9 +217,9 @@ impl Memory {
     }
 
     pub(crate) fn domains(&self) -> Domains {
-        match self.device_route {
-            Some(DeviceRoute::Copied) => Domains::Copied,
-            _ => Domains::of(&self.rings, &self.data),
+        match self.delivery() {
+            Delivery::Copied => Domains::Copied,
+            Delivery::Peer => Domains::of(&self.rings, &self.data),
         }
     }
 

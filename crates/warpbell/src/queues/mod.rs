@@ -2,6 +2,7 @@
 
 pub(crate) mod attach;
 pub(crate) mod doorbells;
+pub(crate) mod flush;
 pub(crate) mod host_pages;
 pub(crate) mod kernel_memory;
 pub(crate) mod kernel_queues;

@@ -218,6 +218,7 @@ impl<'a> Worker<'a> {
             rmw: 0,
             fences,
             polls: self.polls,
+            register_reads: counters.register_reads,
             sqes: counters.sqes,
             cqes: counters.cqes,
         }

@@ -8,7 +8,7 @@ use super::{KernelRunner, LaunchMemory, Work};
 use crate::array::Array;
 use crate::control::Control;
 use crate::error::RunError;
-use crate::job::{Job, LANES, operation};
+use crate::job::{Job, JobError, LANES, operation};
 use crate::launch::{Block, Kernel};
 use crate::options::Protocol;
 use crate::outcome::Outcome;
@@ -41,6 +41,17 @@ impl Shape {
     }
 }
 
+/// Its kernels deliver what they find in the completion ring at once.
+fn unflushed(protocol: Protocol) -> JobError {
+    JobError::Conflict {
+        flag: "protocol",
+        value: protocol.to_string(),
+        reason: "the protocols of the laboratory do not flush: completions and data must lie in one memory (--rings, \
+                 --data)"
+            .to_owned(),
+    }
+}
+
 /// Warps of the largest blocks that `warps` can be cut into evenly.
 fn largest_block(warps: u32) -> u32 {
     let most = BLOCK_THREADS_MAX / LANES;
@@ -56,6 +67,9 @@ impl KernelRunner<'_> {
         control: &Control,
     ) -> Result<Outcome, RunError> {
         let (job, target) = (self.job, self.attachment.target());
+        if self.attachment.order().flushes() {
+            return Err(unflushed(protocol).into());
+        }
         let shape = Shape::of(protocol, job);
         let memory = LaunchMemory::new(target, shape.warps as usize, true)?;
         let words = queue_words(job.ring_entries());

@@ -74,13 +74,13 @@ fn keys(value: &serde_json::Value) -> Vec<&str> {
 fn keys_of_the_document() {
     let document = serde_json::to_value(report(vec![run(64, 0)])).unwrap();
     let expected = "bytes bytes_per_s cpu_time_ns cq_doorbells_per_io data_path device errors fences_per_io iops ios \
-                    mismatches partial polls_per_io recovery rmw_per_io runs runtime_ns schema shadow_stores_per_io sq_doorbells_per_io target \
+                    mismatches partial polls_per_io recovery register_reads_per_io rmw_per_io runs runtime_ns schema shadow_stores_per_io sq_doorbells_per_io target \
                     violations warpbell";
     assert_eq!(keys(&document).join(" "), expected);
     assert_eq!(document["schema"], "warpbell.bench/1");
     let expected = "bytes bytes_per_s client_cpu_time_ns clock controller_cpu_time_ns counters cpu_time_ns \
                     cq_doorbells_per_io errors events failures fences_per_io iops ios job lat_ns partial polls_per_io queues read read_lat_ns \
-                    recovery rmw_per_io runtime_ns shadow_stores_per_io sq_doorbells_per_io ssds verify violation_examples violations write write_lat_ns";
+                    recovery register_reads_per_io rmw_per_io runtime_ns shadow_stores_per_io sq_doorbells_per_io ssds verify violation_examples violations write write_lat_ns";
     assert_eq!(keys(&document["runs"][0]).join(" "), expected);
     let expected = "api block_size_bytes bs_bytes commands_per_io completion io_limit_bytes iodepth nsid offset_bytes queues \
                     recover retries runtime_limit_ns rw rwmixread seed sharing size_bytes tokens_per_lane verify warps";

@@ -198,6 +198,16 @@ WARPBELL_D void store_doorbell(u32* p, u32 v) {
     asm volatile("st.mmio.relaxed.sys.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
 #endif
 }
+// A register of a device, or a word of its memory: exactly one 32-bit load.
+WARPBELL_D u32 load_register(const u32* p) {
+    u32 v;
+#if defined(WARPBELL_NO_MMIO)
+    asm volatile("ld.volatile.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+#else
+    asm volatile("ld.mmio.relaxed.sys.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+#endif
+    return v;
+}
 WARPBELL_D void store_sq_doorbell(u32* p, u32 v) { store_doorbell(p, v); }
 WARPBELL_D void store_cq_doorbell(u32* p, u32 v) { store_doorbell(p, v); }
 // A shadow doorbell: ordinary memory that the controller polls.

@@ -100,6 +100,40 @@ WARPBELL_D u32 queue<Mode>::load_run(const this_thread_t&, u32 first, u64 (&entr
     return run;
 }
 
+// A controller writes data before its completion, but writes to different memory may overtake each other on
+// the way. What it answers to a read does not overtake what it wrote before on the same path
+// (PCIe 6.0, 2.4.1: completions do not pass posted requests). So once CSTS was read, data in the reader's own
+// memory is there. Data elsewhere has left the common path by then; a read of that memory stays behind it, as
+// reads do not pass posted requests either. All ones: no controller answered, and nothing is known.
+template <sharing Mode> WARPBELL_D bool queue<Mode>::read_back() const {
+    if (mutate::no_flush) {
+        return true;
+    }
+    const u64 status = port::load_relaxed_gpu(&state()->flush_register);
+    // The branch needs the value: the second read begins when the first has ended.
+    if (port::load_register(reinterpret_cast<const u32*>(status)) == ~0u && !mutate::flush_unanswered) {
+        return false;
+    }
+    const u64 data = port::load_relaxed_gpu(&state()->flush_data);
+    if (data != 0 && !mutate::flush_register_alone) {
+        (void)port::load_register(reinterpret_cast<const u32*>(data));
+    }
+    return true;
+}
+
+// After the phases, before the words. The leader reads for all lanes, when each has its entry; the fence
+// makes its reads an acquire pattern (PTX ISA, memory consistency model: a relaxed read before a
+// fence.acq_rel of the same scope): no word is stored, and no data loaded, before they have ended. The length
+// of the run that may be delivered.
+template <sharing Mode>
+template <class Group>
+WARPBELL_D u32 queue<Mode>::flush_data(const Group& group, u32 run) {
+    group.sync();
+    run = group.broadcast(!group.is_leader() || read_back() ? run : 0u);
+    port::fence_sys_group(group.thread_rank() == 0);
+    return run;
+}
+
 // The run of posted entries from index `first` on, to their commands' words.
 template <sharing Mode>
 template <class Group>
@@ -149,8 +183,10 @@ WARPBELL_D bool queue<Mode>::collect(const Group& group, u32 from, bool keep, bo
     view now = {};
     do {
         run = load_run(group, begin + count, entry);
-        // What this lane has acquired before the words: whoever reads them is on another processor.
-        if (is_shared && run != 0 && !mutate::word_before_payload) {
+        if (run != 0 && flushes()) {
+            run = flush_data(group, run);
+        } else if (is_shared && run != 0 && !mutate::word_before_payload) {
+            // What this lane has acquired before the words: whoever reads them is on another processor.
             port::fence_gpu_group(group.thread_rank() == 0);
         }
         if (run != 0 || always) {

@@ -2,6 +2,7 @@
 
 mod kernels;
 mod layers;
+mod order;
 mod queues;
 mod resident;
 mod traces;
@@ -20,6 +21,7 @@ pub fn all() -> Vec<Check> {
     vec![
         Check { name: COMPILES, body: kernels::all_load },
         Check { name: "memory of the target", body: kernels::memory },
+        Check { name: "order of data and completions", body: order::nothing_is_stale },
         Check { name: "queues: host data, SGL", body: queues::plain },
         Check { name: "queues: PRP lists", body: queues::by_prp },
         Check { name: "queues: shadow doorbells", body: queues::shadowed },

@@ -1,0 +1,136 @@
+//! What kernels read before they deliver, where completions and data lie in different memory.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use warpbell_gpu::routes;
+use warpbell_hw::{BASE_PAGE, Device, Window};
+use warpbell_kernels::cpu::Hooks;
+use warpbell_nvme::register::offset;
+
+use crate::order::{OrderDomain, OrderPolicy, Reaper};
+use crate::queues::memory::Memory;
+use crate::{DataPlacement, Error, OpenTarget, SharedMemory};
+
+/// The register, and a word of the memory that data lies in where one is read too; kernels reach both as long as this
+/// lives.
+#[derive(Clone, Debug)]
+pub(crate) struct FlushMapping {
+    page: Page,
+    data: Data,
+}
+
+/// The page of the registers.
+#[derive(Clone)]
+enum Page {
+    /// Memory.
+    Mapped(SharedMemory),
+    /// Each access is a call. Kernels on the CPU have the addresses of this memory for it, which the hooks of their launch
+    /// tell from memory; without hooks they find all ones there, as where no controller answers.
+    Calls(SharedMemory, Arc<dyn Device>),
+}
+
+/// What is read after the register.
+#[derive(Clone, Debug)]
+enum Data {
+    /// Nothing: data lies in the reader's own memory.
+    Nothing,
+    /// A word of the foreign memory.
+    Word(SharedMemory),
+    /// A word of host memory, of which each queue's page is a part.
+    Host,
+}
+
+impl std::fmt::Debug for Page {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Page::Mapped(_) => "Mapped",
+            Page::Calls(..) => "Calls",
+        })
+    }
+}
+
+impl FlushMapping {
+    /// What keeps the order of completions and data of `source` for kernels of `target`, and what they read for it. An
+    /// error where nothing does.
+    pub(crate) fn new(
+        source: &Memory,
+        target: &OpenTarget,
+    ) -> Result<(OrderPolicy, Option<FlushMapping>), Error> {
+        let (rings, data) = (source.ring_placement(), source.data());
+        let reaper = target.gpu().map_or(Reaper::Cpu, |gpu| Reaper::Gpu(gpu.write_ordering()));
+        let (completions, lies) = OrderDomain::pair(rings, data);
+        let decide = |registers| OrderPolicy::of(completions, lies, source.delivery(), reaper, registers);
+        let OrderPolicy::Flush { data: reads_data } = decide(true) else {
+            return Ok((decide(true).require(rings, data)?, None));
+        };
+        let device = source.controller().device();
+        let page = match Page::new(target, device) {
+            Ok(page) => page,
+            Err(error) => {
+                tracing::warn!(%error, "registers of {} for kernels", device.info().name);
+                return Err(decide(false).require(rings, data).err().unwrap_or(error));
+            }
+        };
+        let data = match (reads_data, data) {
+            (false, _) => Data::Nothing,
+            (true, DataPlacement::Foreign(memory)) => {
+                let window = memory.window();
+                Data::Word(target.share(window.slice(0, window.len().min(BASE_PAGE))?)?)
+            }
+            (true, _) => Data::Host,
+        };
+        Ok((decide(true), Some(FlushMapping { page, data })))
+    }
+
+    /// The address of the register: CSTS, which can be read at any time and changes by no read.
+    pub(crate) fn register(&self) -> u64 {
+        self.page.memory().address() + u64::from(offset::CSTS)
+    }
+
+    /// The address of the word, of a queue whose page lies at `host`; 0: none.
+    pub(crate) fn data(&self, host: u64) -> u64 {
+        match &self.data {
+            Data::Nothing => 0,
+            Data::Word(memory) => memory.address(),
+            Data::Host => host,
+        }
+    }
+
+    /// Where kernels find it, by way of PCIe.
+    pub(crate) fn range(&self) -> Range<u64> {
+        self.page.memory().range()
+    }
+
+    /// With the calls by which kernels on the CPU read registers that are not memory.
+    pub(crate) fn hooks(&self, hooks: Hooks) -> Hooks {
+        match &self.page {
+            Page::Mapped(_) => hooks,
+            Page::Calls(memory, device) => {
+                let device = device.clone();
+                let read = move |at: usize| device.registers().read32(at as u32);
+                hooks.registers(memory.address(), memory.window().len(), read)
+            }
+        }
+    }
+}
+
+impl Page {
+    fn new(target: &OpenTarget, device: &Arc<dyn Device>) -> Result<Page, Error> {
+        if let Some(gpu) = target.gpu() {
+            return Ok(Page::Mapped(SharedMemory::registered(routes::registers(gpu, device.as_ref())?)));
+        }
+        if let Some(page) = device.register_page() {
+            return Ok(Page::Mapped(target.share(page)?));
+        }
+        let memory = Window::host(BASE_PAGE)?;
+        memory.fill(0, memory.len(), 0xff)?;
+        Ok(Page::Calls(target.share(memory)?, device.clone()))
+    }
+
+    fn memory(&self) -> &SharedMemory {
+        match self {
+            Page::Mapped(memory) | Page::Calls(memory, _) => memory,
+        }
+    }
+}
