@@ -41,12 +41,13 @@ pub unsafe extern "C" fn warpbell_ssd_open(
         let gpu = gpu.map_err(warpbell::Error::from)?;
         // SAFETY: as above.
         let policy = unsafe { options("warpbell_recovery_policy", chosen.recovery) }?;
+        let (rings, data) = placement::both(rings.unwrap_or("host"), data.unwrap_or("host"), gpu)?;
         let chosen = OpenOptions::new()
             .allow_write(allow_write)
             .queues(queues)
             .prp_only(chosen.prp_only != 0)
-            .rings(placement::rings(rings.unwrap_or("host"))?)
-            .data(placement::data(data.unwrap_or("host"), gpu)?)
+            .rings(rings)
+            .data(data)
             .recovery(events::policy(&policy));
         OpenSsd::open(name, chosen)
     };

@@ -378,6 +378,7 @@ impl PollGroup {
             self.flights.hurry();
         }
         self.drain_copies();
+        self.send_completions();
         self.interrupt_all();
     }
 }

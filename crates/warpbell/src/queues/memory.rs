@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
-use warpbell_driver::{Controller, ControllerState, RingMemory, RingReservation};
+use warpbell_driver::{Controller, ControllerState, RingMemory};
 use warpbell_gpu::Gpu;
 use warpbell_gpu::routes::SpaceKind;
 use warpbell_hw::{BASE_PAGE, CqRing, DmaAccess, DmaBuffer, DmaError, Registrations, SqRing, Window};
 
 use crate::buffer::Data;
 use crate::device_data::{DeviceData, DeviceRoute};
+use crate::queues::device_rings::DeviceRings;
+use crate::queues::mapping::ReservedRing;
 use crate::{
     Buffer, DataPath, DataPlacement, Descriptor, Domains, Error, ForeignMemory, OpenOptions, OpenTarget,
-    RingPlacement,
+    RingPlace, RingPlacement,
 };
 
 /// Where rings and data of one SSD come from, and how commands describe data.
@@ -31,6 +33,8 @@ pub(crate) struct Memory {
     translated: bool,
     /// The way of data to a GPU's memory.
     device_route: Option<DeviceRoute>,
+    /// Rings in a GPU's memory; all of them in one GPU's.
+    device_rings: Option<Arc<DeviceRings>>,
 }
 
 impl Memory {
@@ -45,7 +49,7 @@ impl Memory {
         let (controller, rings, data) = (controller.clone(), options.rings.clone(), options.data.clone());
         let registrations = Arc::new(Registrations::new(controller.device().dma()));
         let mapped = Vec::new();
-        let device_route = None;
+        let (device_route, device_rings) = (None, None);
         let mut memory = Memory {
             controller,
             rings,
@@ -56,9 +60,14 @@ impl Memory {
             space,
             translated,
             device_route,
+            device_rings,
         };
-        if let RingPlacement::Foreign(foreign) = memory.rings.clone() {
-            memory.map(&foreign)?;
+        for place in [memory.rings.sq(), memory.rings.cq()] {
+            match place {
+                RingPlace::Foreign(foreign) => memory.map(&foreign)?,
+                RingPlace::Hbm(gpu) => memory.open_device_rings(&gpu)?,
+                RingPlace::Host | RingPlace::Cmb => {}
+            }
         }
         if let DataPlacement::Foreign(foreign) = memory.data.clone() {
             memory.map(&foreign)?;
@@ -80,6 +89,16 @@ impl Memory {
         Ok(())
     }
 
+    /// Finds the way to rings in a GPU's memory.
+    fn open_device_rings(&mut self, gpu: &Arc<Gpu>) -> Result<(), Error> {
+        if let Some(rings) = &self.device_rings {
+            return rings.check_same(gpu);
+        }
+        let space = self.controller.device().dma();
+        self.device_rings = Some(Arc::new(DeviceRings::new(gpu, &space, self.space)?));
+        Ok(())
+    }
+
     fn mapping(&self, foreign: &Arc<ForeignMemory>) -> Option<&Arc<DmaBuffer>> {
         self.mapped.iter().find(|(memory, _)| Arc::ptr_eq(memory, foreign)).map(|(_, mapping)| mapping)
     }
@@ -92,31 +111,54 @@ impl Memory {
         Ok(DmaBuffer::part(mapping, part)?)
     }
 
-    /// Memory for a submission and a completion ring.
-    pub(crate) fn rings(&self, entries: u32) -> Result<(RingMemory, RingMemory), Error> {
-        let entries = entries as usize;
-        Ok(match &self.rings {
-            RingPlacement::Host => (RingMemory::Host, RingMemory::Host),
-            RingPlacement::Cmb => (RingMemory::Controller, RingMemory::Host),
-            RingPlacement::Foreign(foreign) => (
-                RingMemory::Buffer(self.part(foreign, entries * SqRing::SLOT)?),
-                RingMemory::Buffer(self.part(foreign, entries * CqRing::SLOT)?),
-            ),
-        })
+    /// Memory for both rings of a queue of the host's.
+    pub(crate) fn host_rings(&self, entries: u32) -> Result<(RingMemory, RingMemory), Error> {
+        let (places, entries) = (self.rings.of_the_host(), entries as usize);
+        let sq = self.ring(places.sq(), entries * SqRing::SLOT)?;
+        let cq = self.ring(places.cq(), entries * CqRing::SLOT)?;
+        Ok((sq.memory, cq.memory))
     }
 
-    /// The same, to be used by one queue pair after another. What stands in for a submission ring in controller memory
-    /// lies in host memory: there is too little of the other for rings that may never be needed.
+    /// Memory for a ring of `bytes`, and where kernels find it if that is not where the host does.
+    fn ring(&self, place: RingPlace, bytes: usize) -> Result<PlacedRing, Error> {
+        let memory = match place {
+            RingPlace::Host => RingMemory::Host,
+            RingPlace::Cmb => RingMemory::Controller,
+            RingPlace::Foreign(foreign) => RingMemory::Buffer(self.part(&foreign, bytes)?),
+            RingPlace::Hbm(_) => {
+                let rings = self.device_rings.as_ref().expect("opened when the memory was chosen");
+                let ring = rings.take(&self.controller.device().dma(), self.space, bytes)?;
+                let address = Some(ring.address());
+                return Ok(PlacedRing { memory: RingMemory::Remote(ring), address });
+            }
+        };
+        Ok(PlacedRing { memory, address: None })
+    }
+
+    /// Memory for both rings of one queue pair of kernels after another. What stands in for a submission ring in
+    /// controller memory lies in host memory: there is too little of the other for rings that may never be needed.
     pub(crate) fn reserve_rings(
         &self,
+        target: &OpenTarget,
         entries: u32,
         spare: bool,
-    ) -> Result<(RingReservation, RingReservation), Error> {
-        let (sq, cq) = match (self.rings(entries)?, spare) {
-            ((RingMemory::Controller, cq), true) => (RingMemory::Host, cq),
-            (both, _) => both,
+    ) -> Result<(ReservedRing, ReservedRing), Error> {
+        if let Some(rings) = &self.device_rings {
+            rings.check(target)?;
+        }
+        let sq = match self.rings.sq() {
+            RingPlace::Cmb if spare => RingPlace::Host,
+            place => place,
         };
-        Ok((self.controller.reserve_sq(sq, entries)?, self.controller.reserve_cq(cq, entries)?))
+        let (sq, cq) = (
+            self.ring(sq, entries as usize * SqRing::SLOT)?,
+            self.ring(self.rings.cq(), entries as usize * CqRing::SLOT)?,
+        );
+        let controller = &self.controller;
+        Ok((
+            ReservedRing { memory: controller.reserve_sq(sq.memory, entries)?, address: sq.address },
+            ReservedRing { memory: controller.reserve_cq(cq.memory, entries)?, address: cq.address },
+        ))
     }
 
     /// Whether the controller surely accesses no memory any more, so that what it knew may be freed. A function that
@@ -153,7 +195,7 @@ impl Memory {
     }
 
     fn device_data(&self, gpu: &Arc<Gpu>, bytes: usize) -> Result<DeviceData, Error> {
-        DeviceData::new(gpu, &self.controller.device().dma(), self.space, bytes)
+        DeviceData::new(gpu, &self.controller.device().dma(), self.space, bytes, "data")
     }
 
     /// Memory of the user's, by the mapping that there is or by a new one.
@@ -187,20 +229,49 @@ impl Memory {
         &self.data
     }
 
+    pub(crate) fn ring_placement(&self) -> &RingPlacement {
+        &self.rings
+    }
+
     pub(crate) fn descriptor(&self) -> Descriptor {
         self.descriptor
     }
 
     pub(crate) fn domains(&self) -> Domains {
-        match self.device_route {
-            Some(DeviceRoute::Copied) => Domains::Copied,
-            _ => Domains::of(&self.rings, &self.data),
+        let of_completions = match (self.rings.cq(), &self.device_rings) {
+            (RingPlace::Hbm(_), Some(rings)) => Some(rings.route()),
+            _ => None,
+        };
+        let copied = |route: Option<DeviceRoute>| route == Some(DeviceRoute::Copied);
+        match Domains::of(&self.rings, &self.data) {
+            // Two ways to one memory keep no order between each other.
+            Domains::One if of_completions == self.device_route => Domains::One,
+            _ if copied(of_completions) || copied(self.device_route) => Domains::Copied,
+            _ => Domains::Two,
+        }
+    }
+
+    /// The same for the host's own queues, which have neither rings nor data in a GPU's memory.
+    pub(crate) fn host_domains(&self) -> Domains {
+        let data = match &self.data {
+            DataPlacement::Hbm(_) => &DataPlacement::Host,
+            data => data,
+        };
+        Domains::of(&self.rings.of_the_host(), data)
+    }
+
+    /// Where rings lie, and what that means.
+    fn rings_name(&self) -> String {
+        let name = self.rings.name();
+        match &self.device_rings {
+            Some(rings) => format!("{name} ({}; queues of the host: in host memory)", rings.route()),
+            None => name,
         }
     }
 
     pub(crate) fn path(&self) -> DataPath {
         DataPath {
-            rings: self.rings.name(),
+            rings: self.rings_name(),
             data: match &self.device_route {
                 Some(route) => format!("{} ({route})", self.data.name()),
                 None => self.data.name(),
@@ -212,4 +283,11 @@ impl Memory {
             route: None,
         }
     }
+}
+
+/// Memory for a ring, not zeroed yet.
+struct PlacedRing {
+    memory: RingMemory,
+    /// Where kernels find it, in a GPU's memory.
+    address: Option<u64>,
 }
