@@ -245,7 +245,7 @@ fn memory_holds_nothing_of_its_last_owners() {
             let own = ssd.buffer(3 << 12).expect("fits");
             let pair = &attachment.pairs()[0];
             let data = buffers.iter().chain([&own]).map(|buffer| buffer.window().expect("the host's"));
-            for window in data.chain([pair.sq().window(), pair.cq().window()]) {
+            for window in data.chain([pair.sq().unwrap().window(), pair.cq().unwrap().window()]) {
                 let bytes = window.to_vec(0, window.len()).expect("readable");
                 assert!(bytes.iter().all(|byte| *byte == 0), "place {place}, owner {owner}");
                 window.fill(0, window.len(), 0xa5).expect("writable");

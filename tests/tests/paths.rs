@@ -306,7 +306,8 @@ fn submission_rings_lie_in_controller_memory_and_completion_rings_do_not() {
         let memory = simulation.rig.soft.controller_memory().expect("a buffer");
         let inside = |at: *mut u8| (at as usize).wrapping_sub(memory.as_ptr() as usize) < memory.len();
         for pair in simulation.rig.attachment.pairs() {
-            assert!(inside(pair.sq().window().as_ptr()) && !inside(pair.cq().window().as_ptr()));
+            let (sq, cq) = (pair.sq().unwrap().window().as_ptr(), pair.cq().unwrap().window().as_ptr());
+            assert!(inside(sq) && !inside(cq));
         }
     }
 }

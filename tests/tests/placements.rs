@@ -53,8 +53,8 @@ fn everything_holds_with_rings_and_data_in_every_place() {
             };
             assert_eq!(attachment.order(), order, "{path}");
             let pair = &attachment.pairs()[0];
-            assert_eq!(inside(&memory, pair.sq().window()), at % 3 == 2);
-            assert_eq!(inside(&memory, pair.cq().window()), at % 3 == 2);
+            assert_eq!(inside(&memory, pair.sq().unwrap().window()), at % 3 == 2);
+            assert_eq!(inside(&memory, pair.cq().unwrap().window()), at % 3 == 2);
             assert_eq!(
                 inside(&memory, attachment.buffer(4096).expect("a buffer").window().expect("not a GPU's")),
                 foreign
@@ -117,7 +117,7 @@ fn foreign_memory_is_shared_by_ssds_mapped_once_by_each_and_refused_when_full() 
         // One mapping of all of the memory: ring and buffer lie as far apart for the controller as they do here.
         let pair = &attachment.pairs()[0];
         let (ring, data) = (
-            pair.sq_iova().0 - offset(pair.sq().window()),
+            pair.sq_iova().0 - offset(pair.sq().unwrap().window()),
             buffer.iova().0 - offset(buffer.window().expect("not a GPU's")),
         );
         assert_eq!(ring, data);

@@ -1,43 +1,52 @@
 //! Where rings and data lie, as a C program names it.
 
+use std::fmt;
+use std::str::FromStr;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use warpbell::{Bdf, DataPlacement, ForeignMemory, Place, RingPlacement, Target};
+use warpbell::{Bdf, DataPlacement, ForeignMemory, Gpu, Place, RingPlace, RingPlacement, RingPlaces, Target};
 
 use crate::error::{Answer, Failure};
 
 /// BARs of other functions that are in use: SSDs that name the same one share it.
 static BARS: Mutex<Vec<(Bdf, u8, Weak<ForeignMemory>)>> = Mutex::new(Vec::new());
 
-/// Where rings go.
-pub(crate) fn rings(place: &str) -> Answer<RingPlacement> {
-    match parse("rings", place)? {
-        Place::Host => Ok(RingPlacement::Host),
-        Place::Cmb => Ok(RingPlacement::Cmb),
-        Place::Bar(bdf, bar) => Ok(RingPlacement::Foreign(foreign(bdf, bar)?)),
-        Place::Hbm => refused("rings", place, "rings of SSDs lie in host memory, \"cmb\" or \"bar:BDF/N\""),
+/// Where rings and data go; `gpu` is the one whose memory `hbm` is.
+pub(crate) fn both(rings: &str, data: &str, gpu: Option<Target>) -> Answer<(RingPlacement, DataPlacement)> {
+    let places: RingPlaces = parse("rings", rings)?;
+    let place: Place = parse("data", data)?;
+    if let (Some(target), false) = (gpu, [places.sq, places.cq, place].contains(&Place::Hbm)) {
+        return refused("gpu", &target.to_string(), "it goes with rings or data \"hbm\" only");
+    }
+    let rings = places.find(|place| -> Answer<RingPlace> {
+        Ok(match place {
+            Place::Host => RingPlace::Host,
+            Place::Cmb => RingPlace::Cmb,
+            Place::Bar(bdf, bar) => RingPlace::Foreign(foreign(bdf, bar)?),
+            Place::Hbm => RingPlace::Hbm(hbm("rings", rings, gpu)?),
+        })
+    })?;
+    let data = match place {
+        Place::Host => DataPlacement::Host,
+        Place::Bar(bdf, bar) => DataPlacement::Foreign(foreign(bdf, bar)?),
+        Place::Hbm => DataPlacement::Hbm(hbm("data", data, gpu)?),
+        Place::Cmb => return refused("data", data, "controller memory takes submission rings only"),
+    };
+    Ok((rings, data))
+}
+
+fn hbm(what: &str, place: &str, gpu: Option<Target>) -> Answer<Arc<Gpu>> {
+    let Some(target) = gpu else {
+        return refused(what, place, "of which GPU? Name it in `gpu`, as \"cuda:N\"");
+    };
+    match target.open()?.gpu() {
+        Some(gpu) => Ok(gpu.clone()),
+        None => refused("gpu", &target.to_string(), "it has no memory of its own; name one as \"cuda:N\""),
     }
 }
 
-/// Where data goes; `gpu` is the one whose memory `hbm` is.
-pub(crate) fn data(place: &str, gpu: Option<Target>) -> Answer<DataPlacement> {
-    match (parse("data", place)?, gpu) {
-        (Place::Host, None) => Ok(DataPlacement::Host),
-        (Place::Bar(bdf, bar), None) => Ok(DataPlacement::Foreign(foreign(bdf, bar)?)),
-        (Place::Hbm, Some(target)) => match target.open()?.gpu() {
-            Some(gpu) => Ok(DataPlacement::Hbm(gpu.clone())),
-            None => {
-                refused("gpu", &target.to_string(), "it has no memory of its own; name one as \"cuda:N\"")
-            }
-        },
-        (Place::Hbm, None) => refused("data", place, "of which GPU? Name it in `gpu`, as \"cuda:N\""),
-        (Place::Cmb, _) => refused("data", place, "controller memory takes submission rings only"),
-        (_, Some(target)) => refused("gpu", &target.to_string(), "it goes with data \"hbm\" only"),
-    }
-}
-
-fn parse(what: &str, place: &str) -> Answer<Place> {
+fn parse<T: FromStr<Err: fmt::Display>>(what: &str, place: &str) -> Answer<T> {
     place.parse().map_err(|error| Failure::invalid(format!("{what} {error}")))
 }
 
@@ -63,15 +72,28 @@ mod tests {
 
     #[test]
     fn places_that_cannot_be_are_refused_by_name() {
-        let ring = |place| rings(place).unwrap_err().text;
-        let data_of = |place, gpu| data(place, gpu).unwrap_err().text;
-        assert!(ring("attic").starts_with("rings 'attic': expected host, cmb, hbm, or bar:BDF/N"));
-        assert!(ring("hbm").starts_with("rings 'hbm': rings of SSDs lie in host memory"));
-        assert_eq!(data_of("cmb", None), "data 'cmb': controller memory takes submission rings only");
-        assert!(data_of("hbm", None).starts_with("data 'hbm': of which GPU?"));
-        assert!(data_of("hbm", Some(Target::Cpu)).starts_with("gpu 'cpu': it has no memory of its own"));
-        assert_eq!(data_of("host", Some(Target::Cpu)), "gpu 'cpu': it goes with data \"hbm\" only");
-        assert!(matches!(rings("cmb"), Ok(RingPlacement::Cmb)));
-        assert!(matches!(data("host", None), Ok(DataPlacement::Host)));
+        let text = |rings, data, gpu| both(rings, data, gpu).unwrap_err().text;
+        assert!(
+            text("attic", "host", None)
+                .starts_with("rings 'attic': expected host, cmb, hbm, bar:BDF/N, or one")
+        );
+        assert!(
+            text("sq=hbm,cq=cmb", "host", None).starts_with("rings 'sq=hbm,cq=cmb': the controller memory")
+        );
+        for rings in ["hbm", "sq=cmb,cq=hbm"] {
+            assert!(text(rings, "host", None).starts_with(&format!("rings '{rings}': of which GPU?")));
+            let error = text(rings, "host", Some(Target::Cpu));
+            assert!(error.starts_with("gpu 'cpu': it has no memory of its own"), "{error}");
+        }
+        assert_eq!(text("host", "cmb", None), "data 'cmb': controller memory takes submission rings only");
+        assert!(text("host", "hbm", None).starts_with("data 'hbm': of which GPU?"));
+        assert!(text("host", "hbm", Some(Target::Cpu)).starts_with("gpu 'cpu': it has no memory of its own"));
+        let error = text("cmb", "host", Some(Target::Cpu));
+        assert_eq!(error, "gpu 'cpu': it goes with rings or data \"hbm\" only");
+        let (rings, data) = both("cmb", "host", None).unwrap();
+        assert!(matches!(
+            (rings.sq(), rings.cq(), data),
+            (RingPlace::Cmb, RingPlace::Host, DataPlacement::Host)
+        ));
     }
 }

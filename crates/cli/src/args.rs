@@ -14,7 +14,7 @@ mod trace;
 pub use bench::BenchArgs;
 pub use calibrate::{BenchCommand, CalibrateArgs};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-pub use device::{DATA, Dbbuf, DeviceArgs, RINGS};
+pub use device::{DATA, Dbbuf, DeviceArgs};
 pub use generate::{GenArgs, GenTo};
 pub use pci::{BindArgs, UnbindArgs};
 pub use plan::{PlanArgs, TraceTo, flag as plan_flag};

@@ -2,11 +2,15 @@
 
 mod turn;
 
-use warpbell::{DataPlacement, DeviceName, ForeignMemory, OpenOptions, Place, RingPlacement, Ssd};
+use std::sync::Arc;
+
+use warpbell::{
+    Bdf, DataPlacement, DeviceName, ForeignMemory, Gpu, OpenOptions, Place, RingPlace, RingPlacement, Ssd,
+};
 use warpbell_softctl::FaultPlan;
 use warpbell_vfio::{IommuChoice, PciOptions};
 
-use crate::args::{DATA, DeviceArgs, RINGS};
+use crate::args::{DATA, DeviceArgs};
 use crate::events;
 use crate::exit::{Ending, explained};
 use crate::permission;
@@ -115,7 +119,7 @@ pub fn because(ssd: &Ssd, ending: Ending) -> Ending {
 /// A soft controller has the memory that it is given: rings that are to lie there need some.
 fn refuse_absent_memory(ssd: &Ssd, options: &OpenOptions) -> Result<(), Ending> {
     let absent = !ssd.controller().capabilities().cmbs();
-    if !(matches!(options.rings, RingPlacement::Cmb) && absent && ssd.soft().is_some()) {
+    if !(matches!(options.rings.sq(), RingPlace::Cmb) && absent && ssd.soft().is_some()) {
         return Ok(());
     }
     let name = ssd.name();
@@ -124,41 +128,61 @@ fn refuse_absent_memory(ssd: &Ssd, options: &OpenOptions) -> Result<(), Ending> 
     )))
 }
 
-/// Where rings and data go. The same BAR for both is one memory.
+/// Where rings and data go.
 fn placements(args: &DeviceArgs) -> Result<(RingPlacement, DataPlacement), Ending> {
-    let foreign = |bdf, bar| ForeignMemory::bar(bdf, bar);
-    let rings = match args.rings {
-        Place::Host => RingPlacement::Host,
-        Place::Cmb => RingPlacement::Cmb,
-        Place::Bar(bdf, bar) => RingPlacement::Foreign(foreign(bdf, bar)?),
-        Place::Hbm => {
-            let why =
-                "this version keeps rings of SSDs out of a GPU's memory; bench resident: has its rings there";
-            return Err(Ending::usage(format!("--rings: 'hbm': {why}; expected {RINGS}")));
+    let mut memories = Memories { args, bars: Vec::new() };
+    let rings = args.rings.find(|place| memories.of_rings(place))?;
+    Ok((rings, memories.of_data()?))
+}
+
+/// What is behind the places of a command line. The same BAR is one memory, for rings and data.
+struct Memories<'a> {
+    args: &'a DeviceArgs,
+    bars: Vec<(Bdf, u8, Arc<ForeignMemory>)>,
+}
+
+impl Memories<'_> {
+    fn bar(&mut self, bdf: Bdf, bar: u8) -> Result<Arc<ForeignMemory>, Ending> {
+        if let Some((.., memory)) = self.bars.iter().find(|known| (known.0, known.1) == (bdf, bar)) {
+            return Ok(memory.clone());
         }
-    };
-    let data = match (args.data, &rings) {
-        (Place::Host, _) => DataPlacement::Host,
-        (Place::Cmb, _) => {
-            let why = "data cannot lie in the controller memory buffer, which takes submission rings only";
-            return Err(Ending::usage(format!("--data: 'cmb': {why}; expected {DATA}")));
-        }
-        (data, RingPlacement::Foreign(memory)) if data == args.rings => {
-            DataPlacement::Foreign(memory.clone())
-        }
-        (Place::Bar(bdf, bar), _) => DataPlacement::Foreign(foreign(bdf, bar)?),
-        (Place::Hbm, _) => {
-            let target = args.target.open()?;
-            let gpu = target.gpu().ok_or_else(|| {
-                Ending::usage(format!(
-                    "--data hbm: target {} has no memory of its own; use --target cuda:N",
-                    args.target
-                ))
-            })?;
-            DataPlacement::Hbm(gpu.clone())
-        }
-    };
-    Ok((rings, data))
+        let memory = ForeignMemory::bar(bdf, bar)?;
+        self.bars.push((bdf, bar, memory.clone()));
+        Ok(memory)
+    }
+
+    /// The GPU whose memory `hbm` is.
+    fn gpu(&self, option: &str) -> Result<Arc<Gpu>, Ending> {
+        let target = self.args.target.open()?;
+        target.gpu().cloned().ok_or_else(|| {
+            Ending::usage(format!(
+                "{option} hbm: target {} has no memory of its own; use --target cuda:N",
+                self.args.target
+            ))
+        })
+    }
+
+    fn of_rings(&mut self, place: Place) -> Result<RingPlace, Ending> {
+        Ok(match place {
+            Place::Host => RingPlace::Host,
+            Place::Cmb => RingPlace::Cmb,
+            Place::Bar(bdf, bar) => RingPlace::Foreign(self.bar(bdf, bar)?),
+            Place::Hbm => RingPlace::Hbm(self.gpu("--rings")?),
+        })
+    }
+
+    fn of_data(&mut self) -> Result<DataPlacement, Ending> {
+        Ok(match self.args.data {
+            Place::Host => DataPlacement::Host,
+            Place::Cmb => {
+                let why =
+                    "data cannot lie in the controller memory buffer, which takes submission rings only";
+                return Err(Ending::usage(format!("--data: 'cmb': {why}; expected {DATA}")));
+            }
+            Place::Bar(bdf, bar) => DataPlacement::Foreign(self.bar(bdf, bar)?),
+            Place::Hbm => DataPlacement::Hbm(self.gpu("--data")?),
+        })
+    }
 }
 
 impl From<warpbell::Error> for Ending {

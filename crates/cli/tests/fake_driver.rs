@@ -63,6 +63,134 @@ fn a_benchmark_on_a_cuda_target_names_what_it_ran_on() {
     fake_driver.log().assert_clean();
 }
 
+/// Results of a benchmark with rings and data in these places, and how they are named.
+fn placed(fake_driver: &FakeDriver, rings: &str, data: &str) -> serde_json::Value {
+    let device = "soft:size=16m,cmb=1m";
+    let arguments = [
+        "bench",
+        device,
+        "--target",
+        "cuda:0",
+        "--rings",
+        rings,
+        "--data",
+        data,
+        "--sharing",
+        "shared",
+        "--warps",
+        "2",
+        "--iodepth",
+        "16",
+        "--rw",
+        "randrw",
+        "--verify",
+        "--allow-write=none",
+        "--io-limit",
+        "512k",
+        "-o",
+        "json",
+    ];
+    let report: serde_json::Value = serde_json::from_str(&run(fake_driver, &arguments)).expect("JSON");
+    let results = report.as_array().map_or(&report, |reports| &reports[0]);
+    let counts = ["errors", "violations", "mismatches"].map(|name| results[name].as_u64().expect("a number"));
+    assert_eq!(counts, [0; 3], "rings {rings}, data {data}: {report:#}");
+    assert_eq!(results["ios"], 128, "{report:#}");
+    report["data_path"].clone()
+}
+
+#[test]
+fn rings_and_data_lie_in_gpu_memory_in_every_combination() {
+    if no_kernels() {
+        return;
+    }
+    let fake_driver = FakeDriver::new("capability=9.0");
+    let hbm = "hbm of cuda:0";
+    let way = "(copied by the controller; queues of the host: in host memory)";
+    for (rings, named) in [
+        ("hbm", format!("{hbm} {way}")),
+        ("sq=host,cq=hbm", format!("host (SQ), {hbm} (CQ) {way}")),
+        ("sq=hbm,cq=host", format!("{hbm} (SQ), host (CQ) {way}")),
+        ("sq=cmb,cq=hbm", format!("cmb (SQ), {hbm} (CQ) {way}")),
+    ] {
+        for data in ["hbm", "host"] {
+            let path = placed(&fake_driver, rings, data);
+            assert_eq!(path["rings"], named, "{path}");
+            let one = data == "hbm" && rings.ends_with("hbm") && rings != "sq=hbm,cq=host";
+            let ordering = match (one, data, rings) {
+                (true, ..) => "one memory",
+                (_, "host", "sq=hbm,cq=host") => "one memory",
+                _ => "two memories: completed when copied",
+            };
+            assert_eq!(path["ordering"], ordering, "{path}");
+        }
+    }
+    fake_driver.log().assert_clean();
+}
+
+#[test]
+fn a_digest_over_rings_and_data_in_gpu_memory_is_the_files_checksum() {
+    if no_kernels() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("data");
+    let bytes: Vec<u8> = (0..500_001u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    std::fs::write(&path, &bytes).expect("a file");
+    let (fake_driver, device) = (FakeDriver::new(""), format!("soft:file={}", path.display()));
+    let place = ["--rings", "hbm", "--data", "hbm"];
+    let text =
+        run(&fake_driver, &[&["digest", "--device", &device, "--target", "cuda:0"][..], &place].concat());
+    assert!(text.contains(&format!("crc32c {:08x}, 500001 bytes", crc32c::crc32c(&bytes))), "{text}");
+    fake_driver.log().assert_clean();
+}
+
+#[test]
+fn queues_with_rings_in_gpu_memory_are_replaced_while_kernels_run() {
+    if no_kernels() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let plan = folder.path().join("plan.toml");
+    // One that nothing finds: its queue is replaced. One that an Abort ends.
+    let faults =
+        "[[fault]]\nkind = 'drop'\nafter = 40\ncount = 1\n[[fault]]\nkind = 'hang'\nafter = 20\ncount = 1\n";
+    std::fs::write(&plan, faults).expect("a plan");
+    let plan = plan.to_str().expect("a name");
+    let fake_driver = FakeDriver::new("capability=9.0");
+    for sharing in ["shared", "exclusive"] {
+        let arguments = [
+            &["bench", "soft:size=16m", "--target", "cuda:0", "--rings", "hbm", "--data", "hbm"][..],
+            &["--sharing", sharing, "--warps", "2", "--iodepth", "16", "--bs", "512", "--io-limit", "128k"],
+            &["--deadline", "500ms", "--retries", "4", "--fault", plan, "-o", "json"],
+        ];
+        let report: serde_json::Value =
+            serde_json::from_str(&run(&fake_driver, &arguments.concat())).expect("JSON");
+        let counts = &report["runs"][0]["recovery"];
+        assert_eq!((&report["errors"], &report["ios"]), (&0.into(), &256.into()), "{report:#}");
+        assert!(counts["queues_replaced"].as_u64().is_some_and(|queues| queues >= 1), "{counts:#}");
+        assert_eq!((&counts["resets"], &counts["ssds_lost"]), (&0.into(), &0.into()), "{counts:#}");
+    }
+    fake_driver.log().assert_clean();
+}
+
+#[test]
+fn rings_in_gpu_memory_are_refused_by_name_where_they_cannot_be() {
+    let fake_driver = FakeDriver::new("");
+    let refused = |arguments: &[&str]| {
+        let mut command: Command = fake_driver.command(env!("CARGO_BIN_EXE_warpbell"));
+        let output =
+            command.args(["bench", "soft:size=16m"]).args(arguments).output().expect("the command starts");
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        String::from_utf8(output.stderr).expect("words")
+    };
+    let error = refused(&["--rings", "hbm"]);
+    assert!(error.contains("--rings hbm: target cpu has no memory of its own"), "{error}");
+    let error = refused(&["--rings", "sq=hbm,cq=cmb"]);
+    assert!(error.contains("takes submission rings only"), "{error}");
+    let error = refused(&["--rings", "hbm", "--target", "cuda:0", "--api", "host"]);
+    assert!(error.contains("the host's queues have their rings in host memory"), "{error}");
+}
+
 #[test]
 fn a_benchmark_with_more_warps_than_fit_at_once_is_refused() {
     if no_kernels() {

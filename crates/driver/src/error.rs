@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use warpbell_hw::{Cid, DmaError, DoorbellError, InterruptError, Iova, Nsid, PciId, Qid, ResetError};
+use warpbell_hw::{
+    AccessError, Cid, DmaError, DoorbellError, InterruptError, Iova, Nsid, PciId, Qid, ResetError,
+};
 use warpbell_nvme::opcode::AdminOpcode;
 use warpbell_nvme::status::Status;
 
@@ -304,6 +306,37 @@ pub enum DriverError {
         need: usize,
         /// How it must be aligned, in bytes.
         alignment: usize,
+    },
+    /// A ring that could not be zeroed.
+    #[error("{device}: the memory of a {ring} ring is not zeroed: {source}")]
+    RingZero {
+        /// The device's name.
+        device: Arc<str>,
+        /// Which ring.
+        ring: &'static str,
+        /// Why not.
+        source: AccessError,
+    },
+    /// A ring that could not be looked at.
+    #[error("{device}: {qid}: the completion ring is not copied: {source}")]
+    RingCopy {
+        /// The device's name.
+        device: Arc<str>,
+        /// The queue.
+        qid: Qid,
+        /// Why not.
+        source: AccessError,
+    },
+    /// A queue that the host is to drive, with rings that it does not reach by a pointer.
+    #[error(
+        "{device}: {qid}: its rings lie in memory that the host reaches by copies alone: kernels can drive it; queues of \
+         the host need rings in host memory"
+    )]
+    RingReach {
+        /// The device's name.
+        device: Arc<str>,
+        /// The queue.
+        qid: Qid,
     },
     /// An interrupt vector that the function does not have.
     #[error("{device}: interrupt vector {vector}: the function has {count}")]

@@ -73,11 +73,14 @@ impl IoQueue {
         let Some(base) = pair.index_base() else {
             return Err(DriverError::QueueIndex { device: pair.name.clone(), qid: pair.qid() });
         };
+        let (Some(sq), Some(cq)) = (pair.sq.clone(), pair.cq.clone()) else {
+            return Err(DriverError::RingReach { device: pair.name.clone(), qid: pair.qid() });
+        };
         let entries = pair.entries();
         let depth = entries - 1;
         Ok(IoQueue {
-            sq: pair.sq.clone(),
-            cq: pair.cq.clone(),
+            sq,
+            cq,
             sq_doorbell: pair.sq_doorbell.clone(),
             cq_doorbell: pair.cq_doorbell.clone(),
             tail: base,

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use warpbell_hw::{CqRing, Device, DmaBuffer, Doorbell, Iova, Qid, SqRing, Window};
+use warpbell_hw::{AccessError, CqRing, Device, DmaBuffer, Doorbell, Iova, Qid, RemoteRing, SqRing, Window};
 use warpbell_nvme::command::QueuePriority;
+use warpbell_nvme::completion::Cqe;
 
+use crate::DriverError;
 use crate::controller_memory::ControllerRing;
 use crate::interrupts::Vector;
 use crate::queue_ids::QueueBook;
@@ -16,8 +18,10 @@ pub enum RingMemory {
     /// Fresh host memory.
     #[default]
     Host,
-    /// Memory that is mapped for DMA already, such as GPU memory; the ring begins at its first byte.
+    /// Memory that is mapped for DMA already, such as a BAR of another function; the ring begins at its first byte.
     Buffer(DmaBuffer),
+    /// Memory that the host reaches by copies, such as a GPU's. Only kernels can drive such a queue.
+    Remote(Arc<dyn RemoteRing>),
     /// The controller memory buffer (CMB); submission rings only.
     Controller,
     /// Memory that the controller knows under an address of its own.
@@ -75,24 +79,73 @@ impl QueueSpec {
 #[derive(Debug)]
 pub(crate) enum RingBacking {
     Buffer(DmaBuffer),
+    Remote(Arc<dyn RemoteRing>),
     Controller(ControllerRing),
     Fixed { window: Window, iova: Iova },
     Reserved(RingReservation),
 }
 
 impl RingBacking {
-    pub(crate) fn window(&self) -> &Window {
+    /// The memory; `None` where the host reaches it by copies alone.
+    pub(crate) fn window(&self) -> Option<&Window> {
         match self {
-            RingBacking::Buffer(buffer) => buffer.window(),
-            RingBacking::Controller(ring) => ring.window(),
-            RingBacking::Fixed { window, .. } => window,
+            RingBacking::Buffer(buffer) => Some(buffer.window()),
+            RingBacking::Remote(_) => None,
+            RingBacking::Controller(ring) => Some(ring.window()),
+            RingBacking::Fixed { window, .. } => Some(window),
             RingBacking::Reserved(memory) => memory.window(),
         }
+    }
+
+    fn remote(&self) -> Option<&Arc<dyn RemoteRing>> {
+        match self {
+            RingBacking::Remote(ring) => Some(ring),
+            RingBacking::Reserved(memory) => memory.backing().remote(),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.window().map_or_else(|| self.remote().map_or(0, |ring| ring.len()), Window::len)
+    }
+
+    /// Zeroes the first `len` bytes.
+    pub(crate) fn zero(&self, len: usize) -> Result<(), AccessError> {
+        match (self.window(), self.remote()) {
+            (Some(window), _) => Ok(window.fill(0, len, 0)?),
+            (None, Some(ring)) => ring.write(0, &vec![0; len]),
+            (None, None) => Ok(()),
+        }
+    }
+
+    /// Completions from running index `head` on, as many as are there.
+    fn posted(&self, head: u64, entries: u32) -> Result<Vec<Cqe>, AccessError> {
+        let all = |ring: &CqRing| {
+            let indices = head..head + u64::from(entries);
+            indices.map_while(|index| ring.poll(index)).collect::<Vec<Cqe>>()
+        };
+        let Some(remote) = self.remote() else {
+            let ring = self.window().map(|window| CqRing::new(window.clone(), entries));
+            return Ok(ring.as_ref().map(all).unwrap_or_default());
+        };
+        let copy = || -> Result<Vec<Cqe>, AccessError> {
+            let mut bytes = vec![0; entries as usize * CqRing::SLOT];
+            remote.read(0, &mut bytes)?;
+            let copied = Window::host(bytes.len())?;
+            copied.write(0, &bytes)?;
+            Ok(all(&CqRing::new(copied, entries)))
+        };
+        // A copy may have an entry's phase bit, and the rest as it was before. The next copy has the rest.
+        let seen = copy()?.len();
+        let mut posted = copy()?;
+        posted.truncate(seen);
+        Ok(posted)
     }
 
     pub(crate) fn iova(&self) -> Iova {
         match self {
             RingBacking::Buffer(buffer) => buffer.iova(),
+            RingBacking::Remote(ring) => ring.iova(),
             RingBacking::Controller(ring) => ring.iova(),
             RingBacking::Fixed { iova, .. } => *iova,
             RingBacking::Reserved(memory) => memory.iova(),
@@ -114,8 +167,10 @@ pub(crate) struct Rings {
 /// memory stays mapped until the controller has deleted the queues or is disabled.
 pub struct QueuePair {
     pub(crate) qid: Qid,
-    pub(crate) sq: SqRing,
-    pub(crate) cq: CqRing,
+    entries: u32,
+    /// Both, where the host reaches them.
+    pub(crate) sq: Option<SqRing>,
+    pub(crate) cq: Option<CqRing>,
     pub(crate) sq_doorbell: Doorbell,
     pub(crate) cq_doorbell: Doorbell,
     pub(crate) device: Arc<dyn Device>,
@@ -140,8 +195,9 @@ impl QueuePair {
     ) -> QueuePair {
         QueuePair {
             qid,
-            sq: SqRing::new(rings.sq.window().clone(), entries),
-            cq: CqRing::new(rings.cq.window().clone(), entries),
+            entries,
+            sq: rings.sq.window().map(|window| SqRing::new(window.clone(), entries)),
+            cq: rings.cq.window().map(|window| CqRing::new(window.clone(), entries)),
             sq_doorbell: doorbells.0,
             cq_doorbell: doorbells.1,
             device: device.0,
@@ -160,12 +216,12 @@ impl QueuePair {
 
     /// Entries of each ring; one fewer can be outstanding.
     pub fn entries(&self) -> u32 {
-        self.sq.entries()
+        self.entries
     }
 
-    /// The submission ring.
-    pub fn sq(&self) -> &SqRing {
-        &self.sq
+    /// The submission ring; `None` where the host reaches it by copies alone.
+    pub fn sq(&self) -> Option<&SqRing> {
+        self.sq.as_ref()
     }
 
     /// Where the controller sees the submission ring.
@@ -173,9 +229,24 @@ impl QueuePair {
         self.rings.as_ref().map_or(Iova(0), |rings| rings.sq.iova())
     }
 
-    /// The completion ring.
-    pub fn cq(&self) -> &CqRing {
-        &self.cq
+    /// The completion ring; `None` where the host reaches it by copies alone.
+    pub fn cq(&self) -> Option<&CqRing> {
+        self.cq.as_ref()
+    }
+
+    /// Where the controller sees the completion ring.
+    pub fn cq_iova(&self) -> Iova {
+        self.rings.as_ref().map_or(Iova(0), |rings| rings.cq.iova())
+    }
+
+    /// The completions in the ring from running index `head` on, wherever it lies.
+    pub fn posted(&self, head: u64) -> Result<Vec<Cqe>, DriverError> {
+        let posted = self.rings.as_ref().map(|rings| rings.cq.posted(head, self.entries));
+        posted.unwrap_or(Ok(Vec::new())).map_err(|source| DriverError::RingCopy {
+            device: self.name.clone(),
+            qid: self.qid,
+            source,
+        })
     }
 
     /// The submission queue tail doorbell.

@@ -165,6 +165,7 @@ impl Controller {
                 RingBacking::Buffer(buffer.map_err(|error| self.core.dma_error(what, error))?)
             }
             RingMemory::Buffer(buffer) => RingBacking::Buffer(buffer),
+            RingMemory::Remote(ring) => RingBacking::Remote(ring),
             RingMemory::Controller if ring == "completion" => {
                 return Err(DriverError::RingPlacement { device: self.core.name() });
             }
@@ -172,14 +173,17 @@ impl Controller {
             RingMemory::Fixed { window, iova } => RingBacking::Fixed { window, iova },
             RingMemory::Reserved(memory) => RingBacking::Reserved(memory),
         };
-        let (len, iova) = (backing.window().len(), backing.iova());
+        let (len, iova) = (backing.len(), backing.iova());
         if len < need || !iova.0.is_multiple_of(PAGE as u64) {
             let (device, alignment) = (self.core.name(), PAGE);
             return Err(DriverError::RingMemory { device, ring, iova, len, need, alignment });
         }
         self.core.check_reach(what, iova, need as u64)?;
-        let zeroed = backing.window().fill(0, need, 0);
-        zeroed.map_err(|error| self.core.dma_error(what, error.into()))?;
+        backing.zero(need).map_err(|source| DriverError::RingZero {
+            device: self.core.name(),
+            ring,
+            source,
+        })?;
         Ok(backing)
     }
 

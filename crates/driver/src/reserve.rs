@@ -16,9 +16,23 @@ use crate::{DriverError, RingMemory};
 pub struct RingReservation(Arc<RingBacking>);
 
 impl RingReservation {
-    /// The memory.
-    pub fn window(&self) -> &Window {
+    /// The memory; `None` where the host reaches it by copies alone.
+    pub fn window(&self) -> Option<&Window> {
         self.0.window()
+    }
+
+    pub(crate) fn backing(&self) -> &RingBacking {
+        &self.0
+    }
+
+    /// Length in bytes.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether it has no bytes; it always has some.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// Where the controller sees its first byte.

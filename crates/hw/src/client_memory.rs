@@ -16,7 +16,9 @@ pub enum AccessError {
         access: DmaAccess,
     },
     /// Mapped, but without a pointer: it is remote memory, which a [`crate::CopyQueue`] reaches.
-    #[error("{iova} lies in memory that has no CPU pointer: only data of I/O commands may lie there")]
+    #[error(
+        "{iova} lies in memory that has no CPU pointer: only I/O queues and data of I/O commands may lie there"
+    )]
     NoPointer {
         /// First byte.
         iova: Iova,

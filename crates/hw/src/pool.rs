@@ -19,26 +19,90 @@ pub struct PoolFull {
     pub size: usize,
 }
 
-/// A window, and which parts of it are in use. Parts begin and end at multiples of 4096 bytes.
+/// Which parts of some memory are in use, wherever it lies. Parts begin and end at multiples of 4096 bytes.
+#[derive(Debug)]
+pub struct Extents {
+    size: usize,
+    /// Lengths by offset.
+    used: Mutex<BTreeMap<usize, usize>>,
+}
+
+/// A part of it that is in use until dropped.
+#[derive(Debug)]
+pub struct Extent {
+    offset: usize,
+    len: usize,
+    extents: Arc<Extents>,
+}
+
+impl Extents {
+    /// All of `size` bytes are free.
+    pub fn new(size: usize) -> Arc<Extents> {
+        Arc::new(Extents { size, used: Mutex::default() })
+    }
+
+    /// The first free part of at least `len` bytes.
+    pub fn take(self: &Arc<Self>, len: usize) -> Result<Extent, PoolFull> {
+        let mut used = self.used.lock();
+        let full = PoolFull { need: len, used: used.values().sum(), size: self.size };
+        let len = len.max(1).checked_next_multiple_of(BASE_PAGE).ok_or(full)?;
+        let mut offset = 0;
+        for (start, taken) in used.iter() {
+            if start - offset >= len {
+                break;
+            }
+            offset = start + taken;
+        }
+        if self.size - offset < len {
+            return Err(full);
+        }
+        used.insert(offset, len);
+        Ok(Extent { offset, len, extents: self.clone() })
+    }
+}
+
+impl Extent {
+    /// Where it begins, in bytes.
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// Its length in bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has no bytes; it always has some.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+impl Drop for Extent {
+    fn drop(&mut self) {
+        self.extents.used.lock().remove(&self.offset);
+    }
+}
+
+/// A window, and which parts of it are in use.
 #[derive(Debug)]
 pub struct Pool {
     window: Window,
-    /// Lengths by offset.
-    used: Mutex<BTreeMap<usize, usize>>,
+    extents: Arc<Extents>,
 }
 
 /// A part of a pool, released when dropped.
 #[derive(Debug)]
 pub struct PoolPart {
     window: Window,
-    offset: usize,
-    pool: Arc<Pool>,
+    extent: Extent,
 }
 
 impl Pool {
     /// A pool over the whole window.
     pub fn new(window: Window) -> Arc<Pool> {
-        Arc::new(Pool { window, used: Mutex::default() })
+        let extents = Extents::new(window.len());
+        Arc::new(Pool { window, extents })
     }
 
     /// All of the memory.
@@ -48,19 +112,10 @@ impl Pool {
 
     /// The first free part of at least `len` bytes. Its contents are whatever was there.
     pub fn take(self: &Arc<Self>, len: usize) -> Result<PoolPart, PoolFull> {
-        let mut used = self.used.lock();
-        let full = PoolFull { need: len, used: used.values().sum(), size: self.window.len() };
-        let len = len.max(1).checked_next_multiple_of(BASE_PAGE).ok_or(full)?;
-        let mut offset = 0;
-        for (start, taken) in used.iter() {
-            if start - offset >= len {
-                break;
-            }
-            offset = start + taken;
-        }
-        let window = self.window.slice(offset, len).map_err(|_| full)?;
-        used.insert(offset, len);
-        Ok(PoolPart { window, offset, pool: self.clone() })
+        let extent = self.extents.take(len)?;
+        let window =
+            self.window.slice(extent.offset(), extent.len()).expect("inside by its offset and length");
+        Ok(PoolPart { window, extent })
     }
 }
 
@@ -72,13 +127,7 @@ impl PoolPart {
 
     /// Where it begins in the pool, in bytes.
     pub fn offset(&self) -> usize {
-        self.offset
-    }
-}
-
-impl Drop for PoolPart {
-    fn drop(&mut self) {
-        self.pool.used.lock().remove(&self.offset);
+        self.extent.offset()
     }
 }
 

@@ -21,6 +21,23 @@ pub trait RemoteMemory: Send + Sync + fmt::Debug {
     fn pin(&self, host: &Window) -> Result<Box<dyn Any + Send + Sync>, AccessError>;
 }
 
+/// Memory for a ring that the host reaches by copies alone, while a controller reaches it at an IOVA, as long as the value
+/// lives.
+pub trait RemoteRing: Send + Sync + fmt::Debug {
+    /// Where the controller sees its first byte.
+    fn iova(&self) -> Iova;
+    /// Length in bytes.
+    fn len(&self) -> usize;
+    /// Whether there are no bytes.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Copies bytes out of it, and waits. Kernels and controllers may write meanwhile.
+    fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), AccessError>;
+    /// Copies bytes into it, and waits until they are there.
+    fn write(&self, offset: usize, from: &[u8]) -> Result<(), AccessError>;
+}
+
 /// Which way a copy goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyDirection {

@@ -1,4 +1,4 @@
-//! Data in a GPU's memory, as a controller reaches it.
+//! Data and rings in a GPU's memory, as a controller reaches it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ enum Mapping {
     Bar(DmaBuffer, routes::MemoryRoute),
 }
 
-/// The way that data takes to a GPU's memory.
+/// The way that data or entries take to a GPU's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DeviceRoute {
     /// A controller in this process copies, and completes a command when its copies have ended.
@@ -47,19 +47,20 @@ impl fmt::Display for DeviceRoute {
 
 impl DeviceData {
     /// At least `bytes` zeroed bytes of `gpu`'s memory, by the first way that works. Where none does, the error has the
-    /// reason of each.
+    /// reason of each, and names the option (`data`, `rings`) that has another place for them.
     pub(crate) fn new(
         gpu: &Arc<Gpu>,
         space: &Arc<dyn DmaSpace>,
         kind: SpaceKind,
         bytes: usize,
+        option: &'static str,
     ) -> Result<DeviceData, Error> {
         let page = space.limits().page_size as usize;
         let memory = gpu.allocate(bytes.max(1).next_multiple_of(page))?;
         let remote: Arc<dyn RemoteMemory> = Arc::new(memory.clone());
         let mapping = match RemoteBuffer::map(space.clone(), remote, DmaAccess::READ_WRITE) {
             Ok(mapping) => Mapping::Copied(mapping),
-            Err(DmaError::Unsupported { .. }) => peer(&memory, space, kind)?,
+            Err(DmaError::Unsupported { .. }) => peer(&memory, space, kind, option)?,
             Err(error) => return Err(error.into()),
         };
         Ok(DeviceData { mapping, memory })
@@ -88,7 +89,12 @@ impl DeviceData {
 }
 
 /// The ways by which an SSD itself writes to a GPU.
-fn peer(memory: &DeviceMemory, space: &Arc<dyn DmaSpace>, kind: SpaceKind) -> Result<Mapping, Error> {
+fn peer(
+    memory: &DeviceMemory,
+    space: &Arc<dyn DmaSpace>,
+    kind: SpaceKind,
+    option: &str,
+) -> Result<Mapping, Error> {
     let (reached, probes) = routes::reach(memory, space, kind);
     match reached {
         Some(Reached::File(mapping)) => Ok(Mapping::File(mapping)),
@@ -102,7 +108,7 @@ fn peer(memory: &DeviceMemory, space: &Arc<dyn DmaSpace>, kind: SpaceKind) -> Re
                 probes.iter().filter(|probe| probe.outcome.is_err()).map(ToString::to_string).collect();
             Err(Error::Missing {
                 what: format!("a way for this SSD to the memory of {}", memory.gpu().info().name),
-                remedy: format!("--data host works always ({})", tried.join("; ")),
+                remedy: format!("--{option} host works always ({})", tried.join("; ")),
             })
         }
     }

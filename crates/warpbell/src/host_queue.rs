@@ -49,10 +49,10 @@ impl HostQueue {
         buffer: Buffer,
     ) -> Result<HostQueue, Error> {
         let HostQueueSpec { entries, notification, mut options } = spec;
-        options.flush |= memory.domains() == Domains::Two;
+        options.flush |= memory.host_domains() == Domains::Two;
         let priority = QueuePriority::URGENT;
         let request = QueueRequest { entries, start: 0, nsid, priority, notification };
-        let pair = create_pair(memory, request, memory.rings(entries)?)?;
+        let pair = create_pair(memory, request, memory.host_rings(entries)?)?;
         let flushes = options.flush;
         let mut queue = IoQueue::new(pair, options)?;
         if let Some(word) = memory.flush_word().filter(|_| flushes) {

@@ -61,7 +61,10 @@ pub use open::space_of;
 pub use order::{Delivery, OrderDomain, OrderPolicy, OrderRefusal, Reaper};
 pub use page_cache::{PageCache, PageCacheReport, PageCacheSpec};
 pub use path::DataPath;
-pub use placement::{DataPlacement, Domains, ForeignMemory, Place, PlaceError, RingPlacement};
+pub use placement::{
+    DataPlacement, Domains, ForeignMemory, Place, PlaceError, RingPlace, RingPlacement, RingPlaces,
+    RingPlacesError,
+};
 pub use queues::attach::{AttachOptions, Attachment};
 pub use queues::doorbells::{DoorbellChoice, DoorbellChoiceError};
 pub use queues::kernel_memory::{KernelMemory, SharedMemory};
@@ -86,6 +89,7 @@ pub use tiles::{TILE_SLOTS_MAX, Tile, TileList, TileReport, TileSchedule, TileSp
 pub use trace::{LaneTrace, TraceMemory, TraceSpec};
 pub use volume::{MemberReport, Volume, VolumeBuffer, VolumeLayout, VolumeSpec};
 
+pub use warpbell_gpu::Gpu;
 pub use warpbell_hw::{Lba, Nsid};
 pub use warpbell_kernels::abi;
 pub use warpbell_vfio::Bdf;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use warpbell_gpu::WriteOrdering;
 
-use crate::{DataPlacement, Error, RingPlacement};
+use crate::{DataPlacement, Error, RingPlace, RingPlacement};
 
 /// A memory, as one function's writes tell memories apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,14 +163,16 @@ impl OrderDomain {
 
     /// Of completions and of data.
     pub(crate) fn pair(rings: &RingPlacement, data: &DataPlacement) -> (OrderDomain, OrderDomain) {
-        let completions = match rings {
-            RingPlacement::Host | RingPlacement::Cmb => OrderDomain::Host,
-            RingPlacement::Foreign(_) => OrderDomain::Bar(0),
+        let cq = rings.cq();
+        let completions = match &cq {
+            RingPlace::Host | RingPlace::Cmb => OrderDomain::Host,
+            RingPlace::Foreign(_) => OrderDomain::Bar(0),
+            RingPlace::Hbm(_) => OrderDomain::Gpu,
         };
-        let data = match (data, rings) {
+        let data = match (data, &cq) {
             (DataPlacement::Host, _) => OrderDomain::Host,
             (DataPlacement::Hbm(_), _) => OrderDomain::Gpu,
-            (DataPlacement::Foreign(data), RingPlacement::Foreign(rings)) if Arc::ptr_eq(data, rings) => {
+            (DataPlacement::Foreign(data), RingPlace::Foreign(rings)) if Arc::ptr_eq(data, rings) => {
                 OrderDomain::Bar(0)
             }
             (DataPlacement::Foreign(_), _) => OrderDomain::Bar(1),

@@ -60,6 +60,71 @@ impl fmt::Display for Place {
     }
 }
 
+/// Where rings go, as users write it: one place for both, or `sq=PLACE,cq=PLACE`. Completion rings are never in the
+/// controller memory buffer: `cmb` is `sq=cmb,cq=host`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RingPlaces {
+    /// Submission rings.
+    pub sq: Place,
+    /// Completion rings.
+    pub cq: Place,
+}
+
+/// Places of rings of no known form.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RingPlacesError {
+    /// Neither a place nor two.
+    #[error(
+        "'{0}': expected host, cmb, hbm, bar:BDF/N, or one for each as sq=PLACE,cq=PLACE, such as sq=cmb,cq=hbm or \
+         bar:0000:01:00.0/2"
+    )]
+    Form(String),
+    /// Completion rings in the controller memory buffer.
+    #[error(
+        "'{0}': the controller memory buffer takes submission rings only: cq=host, cq=hbm or cq=bar:BDF/N"
+    )]
+    Completions(String),
+}
+
+impl FromStr for RingPlaces {
+    type Err = RingPlacesError;
+
+    fn from_str(text: &str) -> Result<RingPlaces, RingPlacesError> {
+        let form = || RingPlacesError::Form(text.to_owned());
+        let place = |text: &str| text.parse::<Place>().map_err(|_| form());
+        let Some((one, other)) = text.split_once(',') else {
+            let both = place(text)?;
+            let cq = if both == Place::Cmb { Place::Host } else { both };
+            return Ok(RingPlaces { sq: both, cq });
+        };
+        let named = |key: &str| one.strip_prefix(key).or_else(|| other.strip_prefix(key)).ok_or_else(form);
+        let places = RingPlaces { sq: place(named("sq=")?)?, cq: place(named("cq=")?)? };
+        if places.cq == Place::Cmb {
+            return Err(RingPlacesError::Completions(text.to_owned()));
+        }
+        Ok(places)
+    }
+}
+
+impl fmt::Display for RingPlaces {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.sq, self.cq) {
+            (Place::Cmb, Place::Host) => f.write_str("cmb"),
+            (sq, cq) if sq == cq => sq.fmt(f),
+            (sq, cq) => write!(f, "sq={sq},cq={cq}"),
+        }
+    }
+}
+
+impl RingPlaces {
+    /// The same with what is behind each place, as `find` knows it: the same for the same place.
+    pub fn find<E>(self, mut find: impl FnMut(Place) -> Result<RingPlace, E>) -> Result<RingPlacement, E> {
+        let sq = find(self.sq)?;
+        let cq = if self.cq == self.sq { sq.clone() } else { find(self.cq)? };
+        Ok(RingPlacement::Pair { sq, cq })
+    }
+}
+
 /// Memory that is not the host's, such as a BAR of another function, for rings and data of any number of SSDs. Each SSD
 /// maps it once as a whole; rings and buffers are parts of it.
 ///
@@ -111,16 +176,83 @@ pub enum RingPlacement {
     Cmb,
     /// Both in foreign memory.
     Foreign(Arc<ForeignMemory>),
+    /// Both of kernels' queues in this GPU's memory, where kernels of that GPU run. Those of the host's own queues in
+    /// host memory.
+    Hbm(Arc<Gpu>),
+    /// Each by itself.
+    Pair {
+        /// Submission rings.
+        sq: RingPlace,
+        /// Completion rings; never in the controller memory buffer.
+        cq: RingPlace,
+    },
+}
+
+/// Where one kind of rings lies.
+#[derive(Clone, Debug, Default)]
+pub enum RingPlace {
+    /// In host memory.
+    #[default]
+    Host,
+    /// In the controller memory buffer.
+    Cmb,
+    /// In foreign memory.
+    Foreign(Arc<ForeignMemory>),
+    /// In this GPU's memory; of the host's own queues, in host memory.
+    Hbm(Arc<Gpu>),
+}
+
+impl RingPlace {
+    /// The words for reports.
+    pub fn name(&self) -> String {
+        match self {
+            RingPlace::Host => "host".to_owned(),
+            RingPlace::Cmb => "cmb".to_owned(),
+            RingPlace::Foreign(memory) => memory.name.clone(),
+            RingPlace::Hbm(gpu) => format!("hbm of cuda:{}", gpu.info().ordinal),
+        }
+    }
+
+    /// The GPU in whose memory it is.
+    pub fn gpu(&self) -> Option<&Arc<Gpu>> {
+        match self {
+            RingPlace::Hbm(gpu) => Some(gpu),
+            _ => None,
+        }
+    }
 }
 
 impl RingPlacement {
+    /// Where submission rings lie.
+    pub fn sq(&self) -> RingPlace {
+        match self {
+            RingPlacement::Host => RingPlace::Host,
+            RingPlacement::Cmb => RingPlace::Cmb,
+            RingPlacement::Foreign(memory) => RingPlace::Foreign(memory.clone()),
+            RingPlacement::Hbm(gpu) => RingPlace::Hbm(gpu.clone()),
+            RingPlacement::Pair { sq, .. } => sq.clone(),
+        }
+    }
+
+    /// Where completion rings lie.
+    pub fn cq(&self) -> RingPlace {
+        match self {
+            RingPlacement::Cmb => RingPlace::Host,
+            RingPlacement::Pair { cq, .. } => cq.clone(),
+            both => both.sq(),
+        }
+    }
+
     /// The words for reports: what it became.
     pub fn name(&self) -> String {
-        match self {
-            RingPlacement::Host => "host".to_owned(),
-            RingPlacement::Cmb => "cmb (SQ), host (CQ)".to_owned(),
-            RingPlacement::Foreign(memory) => memory.name.clone(),
-        }
+        let (sq, cq) = (self.sq().name(), self.cq().name());
+        if sq == cq { sq } else { format!("{sq} (SQ), {cq} (CQ)") }
+    }
+
+    /// Where the host's own queues have theirs.
+    pub(crate) fn of_the_host(&self) -> RingPlacement {
+        let place = |place| if matches!(place, RingPlace::Hbm(_)) { RingPlace::Host } else { place };
+        RingPlacement::Pair { sq: place(self.sq()), cq: place(self.cq()) }
     }
 }
 
@@ -195,6 +327,43 @@ mod tests {
                 "{error}"
             );
         }
+    }
+
+    #[test]
+    fn places_of_rings_round_trip() {
+        for text in ["host", "cmb", "hbm", "bar:0000:01:00.0/2", "sq=cmb,cq=hbm", "sq=host,cq=hbm"] {
+            assert_eq!(text.parse::<RingPlaces>().unwrap().to_string(), text);
+        }
+        for (text, same) in
+            [("cq=hbm,sq=host", "sq=host,cq=hbm"), ("sq=cmb,cq=host", "cmb"), ("sq=hbm,cq=hbm", "hbm")]
+        {
+            assert_eq!(text.parse::<RingPlaces>().unwrap().to_string(), same);
+        }
+        for text in
+            ["", "gpu", "sq=hbm", "cq=hbm", "sq=hbm,sq=hbm", "sq=hbm,cq=attic", "hbm,cmb", "sq=hbm,cq=host,"]
+        {
+            let error = text.parse::<RingPlaces>().unwrap_err().to_string();
+            assert!(
+                error.starts_with(&format!("'{text}': expected host, cmb, hbm, bar:BDF/N, or one for each")),
+                "{error}"
+            );
+        }
+        let error = "sq=host,cq=cmb".parse::<RingPlaces>().unwrap_err().to_string();
+        assert!(error.contains("takes submission rings only"), "{error}");
+    }
+
+    #[test]
+    fn rings_of_each_kind_have_their_own_place() {
+        let memory = ForeignMemory::new("a BAR", Window::host(4096).unwrap());
+        let places: RingPlaces = "sq=cmb,cq=bar:0000:01:00.0/2".parse().unwrap();
+        let rings = places.find(|place| -> Result<RingPlace, PlaceError> {
+            Ok(if place == Place::Cmb { RingPlace::Cmb } else { RingPlace::Foreign(memory.clone()) })
+        });
+        let rings = rings.unwrap();
+        assert_eq!(rings.name(), "cmb (SQ), a BAR (CQ)");
+        assert_eq!(RingPlacement::Cmb.name(), "cmb (SQ), host (CQ)");
+        assert_eq!(Domains::of(&rings, &DataPlacement::Foreign(memory)), Domains::One);
+        assert_eq!(Domains::of(&rings, &DataPlacement::Host), Domains::Two);
     }
 
     #[test]

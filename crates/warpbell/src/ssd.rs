@@ -204,6 +204,11 @@ impl Ssd {
         self.memory.data()
     }
 
+    /// Where rings lie, as it was asked for.
+    pub fn ring_placement(&self) -> &RingPlacement {
+        self.memory.ring_placement()
+    }
+
     /// A buffer of at least `bytes` zeroed bytes that the controller, the host and kernels of the CPU target reach.
     ///
     /// A host queue keeps its buffer until it is deleted. Buffers of kernels come from

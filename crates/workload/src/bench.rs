@@ -32,20 +32,27 @@ pub(crate) trait Runner {
     fn check(&self, control: &Control) -> Result<Outcome, RunError>;
 }
 
+/// What is to lie in a GPU's memory, where the host's own queues have nothing.
+fn in_hbm(ssd: &Ssd) -> Option<&'static str> {
+    let rings = ssd.ring_placement();
+    if matches!(ssd.data_placement(), DataPlacement::Hbm(_)) {
+        Some("the host's queues take their data in host memory; use api io or raw, or data host")
+    } else if rings.sq().gpu().or(rings.cq().gpu()).is_some() {
+        Some("the host's queues have their rings in host memory; use api io or raw, or rings host")
+    } else {
+        None
+    }
+}
+
 /// Runs `job` on `ssd`. With `--verify` the range is filled first, and all of it is read again at the
 /// end: what a random job did not meet is checked too.
 pub fn bench(ssd: &Ssd, target: Target, job: &Job, control: &Control) -> Result<Run, RunError> {
     let (violations, logged) = (violations(ssd), logged(ssd).len());
     let (before, mut events) = (ssd.recovery_counters(), take_events(ssd));
     let mut run = match job.api {
-        Api::Host if matches!(ssd.data_placement(), DataPlacement::Hbm(_)) => {
-            let reason = "the host's queues take their data in host memory; use api io or raw, or data host";
-            return Err(JobError::Conflict {
-                flag: "api",
-                value: "host".to_owned(),
-                reason: reason.to_owned(),
-            }
-            .into());
+        Api::Host if let Some(reason) = in_hbm(ssd) => {
+            let (flag, value, reason) = ("api", "host".to_owned(), reason.to_owned());
+            return Err(JobError::Conflict { flag, value, reason }.into());
         }
         Api::Host => phases(ssd, job, &HostRunner::new(ssd, job), control)?,
         Api::Raw | Api::Io | Api::Agent | Api::Batch | Api::Array => {

@@ -203,7 +203,9 @@ impl<'a> Run<'a> {
         let queues = queues.collect::<Result<Vec<_>, _>>()?;
         // What is not written in this lap shows as such, in the first as in every later one.
         for pair in attachment.pairs() {
-            pair.sq().window().fill(0, pair.sq().window().len(), 0xff)?;
+            if let Some(sq) = pair.sq() {
+                sq.window().fill(0, sq.window().len(), 0xff)?;
+            }
         }
         let mut monitor = Monitor::new(&queues, plan.start).reading_rings();
         if plan.dbbuf != 0 {

@@ -129,8 +129,9 @@ typedef struct warpbell_open_options {
     const char* const* allow_write;
     uint32_t queues;   /* I/O queue pairs to ask for, 1 to 65535; 0: the default, 64 */
     uint32_t prp_only; /* 1: describes data by PRP entries even where the controller takes SGLs */
-    /* Where rings of queues lie: "host" (NULL), "cmb" (submission rings in the controller memory buffer), or
-     * "bar:BDF/N" (both in BAR N of another PCI function). SSDs that name the same BAR share it. */
+    /* Where rings of queues lie: "host" (NULL), "cmb" (submission rings in the controller memory buffer),
+     * "bar:BDF/N" (both in BAR N of another PCI function), "hbm" (both in the memory of `gpu`), or each kind by
+     * itself as "sq=PLACE,cq=PLACE", such as "sq=cmb,cq=hbm". SSDs that name the same BAR share it. */
     const char* rings;
     /* Where data lies: "host" (NULL), "bar:BDF/N", or "hbm": in the memory of `gpu`, "cuda:N". What cannot be
      * had is an error, never another place; warpbell_ssd_data_path says what it became. */

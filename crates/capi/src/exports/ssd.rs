@@ -46,12 +46,13 @@ pub unsafe extern "C" fn warpbell_ssd_open(
             .map_err(|error: warpbell::DoorbellChoiceError| Failure::invalid(format!("doorbells {error}")))?;
         // SAFETY: as above.
         let policy = unsafe { options("warpbell_recovery_policy", chosen.recovery) }?;
+        let (rings, data) = placement::both(rings.unwrap_or("host"), data.unwrap_or("host"), gpu)?;
         let chosen = OpenOptions::new()
             .allow_write(allow_write)
             .queues(queues)
             .prp_only(chosen.prp_only != 0)
-            .rings(placement::rings(rings.unwrap_or("host"))?)
-            .data(placement::data(data.unwrap_or("host"), gpu)?)
+            .rings(rings)
+            .data(data)
             .doorbells(doorbells)
             .recovery(events::policy(&policy));
         OpenSsd::open(name, chosen)

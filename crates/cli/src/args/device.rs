@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use warpbell::{DeviceName, DoorbellChoice, Place, Target};
+use warpbell::{DeviceName, DoorbellChoice, Place, RingPlaces, Target};
 use warpbell_driver::DoorbellBuffer;
 use warpbell_vfio::IommuChoice;
 
@@ -38,10 +38,10 @@ pub struct DeviceArgs {
     /// Which way to the IOMMU, for PCI functions: auto, type1, iommufd, or noiommu (no protection at all)
     #[arg(long, value_name = "WAY", default_value = "auto", hide_short_help = true)]
     pub iommu: IommuChoice,
-    /// Where rings lie: host, cmb (submission rings in the controller memory buffer), or bar:BDF/N (BAR N of another
-    /// PCI function)
-    #[arg(long, value_name = "PLACE", default_value = "host", value_parser = rings, hide_short_help = true)]
-    pub rings: Place,
+    /// Where rings lie: host, cmb (submission rings in the controller memory buffer), hbm (memory of the GPU that
+    /// --target names), bar:BDF/N (BAR N of another PCI function), or each kind by itself as sq=PLACE,cq=PLACE
+    #[arg(long, value_name = "PLACE", default_value = "host", hide_short_help = true)]
+    pub rings: RingPlaces,
     /// Where data lies: host, hbm (memory of the GPU that --target names), or bar:BDF/N
     #[arg(long, value_name = "PLACE", default_value = "host", value_parser = data, hide_short_help = true)]
     pub data: Place,
@@ -50,25 +50,13 @@ pub struct DeviceArgs {
     pub wide_cids: bool,
 }
 
-/// Where rings of an SSD can lie.
-pub const RINGS: &str = "host, cmb or bar:BDF/N";
 /// Where data can lie.
 pub const DATA: &str = "host, hbm or bar:BDF/N";
 
-fn rings(text: &str) -> Result<Place, String> {
-    place(text, RINGS)
-}
-
+/// A place, or which of them there are for data.
 fn data(text: &str) -> Result<Place, String> {
-    place(text, DATA)
-}
-
-/// A place, or which of them there are for what it is of.
-fn place(text: &str, expected: &str) -> Result<Place, String> {
     text.parse().map_err(|_| {
-        format!(
-            "'{text}': expected {expected}, with a PCI address and a number from 0 to 5, such as bar:0000:01:00.0/2"
-        )
+        format!("'{text}': expected {DATA}, with a PCI address and a number from 0 to 5, such as bar:0000:01:00.0/2")
     })
 }
 
@@ -94,10 +82,11 @@ impl From<Dbbuf> for DoorbellBuffer {
 }
 
 impl DeviceArgs {
-    /// Refuses a GPU as the target of a command that runs no kernels, unless data is to lie in its memory.
+    /// Refuses a GPU as the target of a command that runs no kernels, unless rings or data are to lie in its memory.
     pub fn refuse_gpu(&self, command: &str) -> Result<(), Ending> {
-        match (self.target, self.data) {
-            (Target::Cuda(_), place) if place != Place::Hbm => {
+        let in_hbm = [self.data, self.rings.sq, self.rings.cq].contains(&Place::Hbm);
+        match self.target {
+            Target::Cuda(_) if !in_hbm => {
                 let target = self.target;
                 Err(Ending::usage(format!("--target {target}: {command} runs no kernels; leave it out")))
             }

@@ -1,6 +1,6 @@
 //! `bench` against the GPU-resident controller: a device that exists while a kernel runs.
 
-use warpbell::{DeviceName, DoorbellChoice, Place};
+use warpbell::{DeviceName, DoorbellChoice, Place, RingPlaces};
 use warpbell_vfio::IommuChoice;
 use warpbell_workload::resident::{ResidentSpec, bench, device_report, path_report, resolve};
 use warpbell_workload::{BenchOptions, BenchReport, Control, RunError};
@@ -38,7 +38,7 @@ fn refuse_what_an_ssd_has(args: &BenchArgs) -> Result<(), Ending> {
         ("--dbbuf", device.dbbuf != Dbbuf::Auto),
         ("--doorbells", device.doorbells != DoorbellChoice::Auto),
         ("--iommu", device.iommu != IommuChoice::Auto),
-        ("--rings", device.rings != Place::Host),
+        ("--rings", device.rings != RingPlaces::default()),
         ("--data", device.data != Place::Host),
         ("--wide-cids", device.wide_cids),
         ("--allow-write", !device.allow_write.is_empty()),

@@ -92,7 +92,7 @@ fn queues_that_kernels_hold_over_a_reset_keep_their_names_to_themselves() {
             let controller = open_with(device, 4);
             let held: Vec<_> =
                 (0..3).map(|_| controller.create_queue_pair(QueueSpec::new(8)).unwrap()).collect();
-            let memory = held[0].sq().window().clone();
+            let memory = held[0].sq().unwrap().window().clone();
             for round in 0..3 {
                 let report = controller.reset_within(method, PATIENCE).unwrap();
                 let mut lost = vec![Qid(1), Qid(2), Qid(3)];

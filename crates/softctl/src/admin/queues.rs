@@ -1,6 +1,6 @@
 //! Creation and deletion of I/O queues (Base 2.0, 5.4 to 5.7).
 
-use warpbell_hw::{DmaAccess, Interrupts, Window};
+use warpbell_hw::{AccessError, DmaAccess, Interrupts, Window};
 use warpbell_nvme::Status;
 use warpbell_nvme::command::{
     CreateIoCqCdw11, CreateIoSqCdw11, DeleteQueueCdw10, QueueIdSize, QueuePriority,
@@ -12,7 +12,8 @@ use crate::checker::Rule;
 use crate::control::{Control, CqEntry, SqEntry};
 use crate::core::Core;
 use crate::engine::{Command, Refused, never};
-use crate::queue::{Cq, Sq};
+use crate::memory::RingPlace;
+use crate::queue::{Cq, RemoteRing, Sq};
 
 /// CC.IOSQES and CC.IOCQES: `2^n` bytes.
 const SQ_ENTRY_SHIFT: u8 = 6;
@@ -30,6 +31,12 @@ pub(crate) fn sq_name(qid: u16) -> String {
 /// How messages name a completion queue.
 pub(crate) fn cq_name(qid: u16) -> String {
     format!("completion queue {qid}")
+}
+
+/// No room for what a ring in remote memory needs here.
+fn no_mirror(error: AccessError) -> Refused {
+    tracing::error!(%error, "no queue is created");
+    Status::INTERNAL_ERROR
 }
 
 impl Core {
@@ -60,7 +67,7 @@ impl Core {
         contiguous: bool,
         len: u64,
         access: DmaAccess,
-    ) -> Result<Window, Refused> {
+    ) -> Result<RingPlace, Refused> {
         let base = command.sqe.prp1();
         if !contiguous {
             // CAP.CQR: no queues through PRP lists.
@@ -76,10 +83,10 @@ impl Core {
             return if access.write {
                 Err(never(Status::INVALID_CMB_USE))
             } else {
-                control.cmb.queue(base, len)
+                control.cmb.queue(base, len).map(RingPlace::Window)
             };
         }
-        self.space.window(base, len, access).map_err(|error| {
+        self.space.ring(base, len, access).map_err(|error| {
             let rule = Rule::of_access(&error);
             control.engine.violation(rule, command, format_args!("queue memory: {error}"));
             never(Status::DATA_TRANSFER_ERROR)
@@ -128,10 +135,19 @@ impl Core {
         let len = u64::from(entries) << CQ_ENTRY_SHIFT;
         let ring = self.queue_memory(control, command, fields.pc(), len, DmaAccess::WRITE)?;
         let doorbell = self.new_doorbell(&cq_name(qid), 2 * usize::from(qid) + 1)?;
-        self.claim(control, command, cq_name(qid), (sqe.prp1(), len))?;
         let vector = fields.ien().then(|| fields.iv());
         let poll_group = self.least_loaded_poll_group();
-        let mut cq = Cq::new(qid, entries, ring, doorbell, vector);
+        let mut cq = match ring {
+            RingPlace::Window(ring) => Cq::new(qid, entries, ring, doorbell, vector),
+            RingPlace::Remote(remote, at) => {
+                let mut group = self.poll_groups[poll_group].lock();
+                let copier = &mut group.engine.copier;
+                let ring = RemoteRing::new(copier, (remote, at), len as usize).map_err(no_mirror)?;
+                let draft = copier.mirror(len as usize).map_err(no_mirror)?;
+                Cq::remote(qid, entries, (ring, draft), doorbell, vector)
+            }
+        };
+        self.claim(control, command, cq_name(qid), (sqe.prp1(), len))?;
         self.shadow_new_cq(control, &mut cq);
         self.poll_groups[poll_group].lock().add_cq(cq);
         control.cqs.insert(qid, CqEntry { poll_group, users: 0 });
@@ -167,8 +183,16 @@ impl Core {
         let len = u64::from(entries) << SQ_ENTRY_SHIFT;
         let ring = self.queue_memory(control, command, fields.pc(), len, DmaAccess::READ)?;
         let doorbell = self.new_doorbell(&sq_name(qid), 2 * usize::from(qid))?;
+        let mut sq = match ring {
+            RingPlace::Window(ring) => Sq::new(qid, entries, ring, doorbell),
+            RingPlace::Remote(remote, at) => {
+                let mut group = self.poll_groups[cq.poll_group].lock();
+                let copier = &mut group.engine.copier;
+                let ring = RemoteRing::new(copier, (remote, at), len as usize).map_err(no_mirror)?;
+                Sq::remote(qid, entries, ring, doorbell)
+            }
+        };
         self.claim(control, command, sq_name(qid), (sqe.prp1(), len))?;
-        let mut sq = Sq::new(qid, entries, ring, doorbell);
         sq.priority = fields.qprio();
         if control.wide_cids {
             sq.widen();

@@ -1,4 +1,4 @@
-//! One poll group's queues of the copy engines, and the memory that it stages data in.
+//! One poll group's queues of the copy engines, and the memory that it stages data and mirrors rings in.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -13,14 +13,20 @@ use crate::memory::Remote;
 const DEPTH: usize = 512;
 /// Bytes of a poll group's staging memory.
 const STAGING: usize = 16 << 20;
+/// Bytes for its mirrors of rings in remote memory: 80 queue pairs of 1024 entries.
+const MIRRORS: usize = 8 << 20;
 /// How long copies in flight may take, when somebody waits for them.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Whose copy it is: the slot of a flight, and the number of a piece of its data.
+/// Whose copy it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Owner {
-    pub(crate) slot: usize,
-    pub(crate) piece: u64,
+pub(crate) enum Owner {
+    /// A command's: the slot of its flight, and the number of a piece of its data.
+    Data { slot: usize, piece: u64 },
+    /// Entries of the submission queue with this identifier.
+    Submissions(u16),
+    /// Entries of the completion queue with this identifier.
+    Completions(u16),
 }
 
 /// A queue of one remote memory.
@@ -57,6 +63,20 @@ impl Link {
     }
 }
 
+/// Host memory that engines copy from and to: one piece, page-locked once for both uses.
+struct Staging {
+    data: Arc<Pool>,
+    mirrors: Arc<Pool>,
+}
+
+impl Staging {
+    fn new() -> Result<Staging, AccessError> {
+        let memory = Window::host(STAGING + MIRRORS)?;
+        let data = Pool::new(memory.slice(0, STAGING)?);
+        Ok(Staging { data, mirrors: Pool::new(memory.slice(STAGING, MIRRORS)?) })
+    }
+}
+
 /// What engines did for a poll group.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
@@ -71,7 +91,7 @@ pub(crate) struct Counts {
 #[derive(Default)]
 pub(crate) struct Copier {
     links: Vec<Link>,
-    staging: Option<Arc<Pool>>,
+    staging: Option<Staging>,
     ended: VecDeque<(Owner, Result<(), AccessError>)>,
     /// Queues that did not end their copies in time: they are asked for nothing any more.
     lost: Vec<Link>,
@@ -98,25 +118,33 @@ impl Copier {
 
     /// Gets everything ready for copies from and to a remote memory.
     pub(crate) fn open(&mut self, remote: &Arc<Remote>) -> Result<(), AccessError> {
-        self.pool()?;
+        self.staging()?;
         self.link(remote).map(|_| ())
+    }
+
+    /// Memory for the mirror of a ring, for as long as the part lives.
+    pub(crate) fn mirror(&mut self, len: usize) -> Result<PoolPart, AccessError> {
+        let part = self.staging()?.mirrors.take(len);
+        part.map_err(|full| AccessError::Engine {
+            reason: format!("mirrors of rings in remote memory: {full}"),
+        })
     }
 
     /// Staging memory for so many bytes; `None` while there is none.
     pub(crate) fn stage(&mut self, len: usize) -> Result<Option<PoolPart>, AccessError> {
-        let part = self.pool()?.take(len).ok();
+        let part = self.staging()?.data.take(len).ok();
         self.counts.staged += part.as_ref().map_or(0, |_| len as u64);
         Ok(part)
     }
 
     /// The staging memory; made anew after copies were given up.
-    fn pool(&mut self) -> Result<&Arc<Pool>, AccessError> {
+    fn staging(&mut self) -> Result<&Staging, AccessError> {
         if self.staging.is_none() {
-            let pool = Pool::new(Window::host(STAGING)?);
+            let staging = Staging::new()?;
             for link in &mut self.links {
-                link._pin = pin(&link.remote, pool.window());
+                link._pin = pin(&link.remote, staging.data.window());
             }
-            self.staging = Some(pool);
+            self.staging = Some(staging);
         }
         Ok(self.staging.as_ref().expect("it is there by now"))
     }
@@ -126,7 +154,7 @@ impl Copier {
             return Ok(&mut self.links[at]);
         }
         let queue = remote.memory.queue()?;
-        let _pin = self.staging.as_ref().and_then(|pool| pin(remote, pool.window()));
+        let _pin = self.staging.as_ref().and_then(|staging| pin(remote, staging.data.window()));
         let (owners, free) = (Vec::new(), Vec::new());
         self.links.push(Link { remote: remote.clone(), queue, owners, free, pushed: 0, _pin });
         Ok(self.links.last_mut().expect("it was just added"))

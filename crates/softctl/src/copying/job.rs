@@ -167,7 +167,7 @@ impl Engine {
         }
         let len = rest.min(PIECE) as usize;
         let piece = Piece { number: job.next, at, len, copies: 0, staged: None, _taken: None };
-        let owner = Owner { slot, piece: job.next };
+        let owner = Owner::Data { slot, piece: job.next };
         let begun = self.begin_at(job, piece, owner)?;
         if begun {
             job.begun += len as u64;

@@ -10,5 +10,5 @@ mod host;
 mod job;
 mod piece;
 
-pub(crate) use copier::Copier;
+pub(crate) use copier::{Copier, Owner};
 pub(crate) use job::{Job, Kind, keep_off};

@@ -24,6 +24,14 @@ impl Backing {
     }
 }
 
+/// Where a queue's ring lies.
+pub(crate) enum RingPlace {
+    /// In memory with a pointer.
+    Window(Window),
+    /// In remote memory, from this byte on.
+    Remote(Arc<Remote>, u64),
+}
+
 /// A store that is pinned for an engine: which, and what keeps it so.
 pub(crate) struct Pin {
     /// Address of the store's first byte.

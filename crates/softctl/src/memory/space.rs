@@ -12,7 +12,7 @@ use warpbell_hw::{AccessError, DmaAccess, DmaError, DmaLimits, DmaSource, Iova, 
 
 use super::claim::Claims;
 use super::iova::IovaAllocator;
-use super::remote::{Backing, Remote, RemoteHost};
+use super::remote::{Backing, Remote, RemoteHost, RingPlace};
 use super::source::{backing_of, stitch};
 use super::{PAGE, prefetch_read, prefetch_write};
 use crate::checker::{Checker, Rule};
@@ -192,6 +192,18 @@ impl IovaSpace {
         stitch(&inner.table, iova, len, access).ok_or_else(refused)
     }
 
+    /// Where a ring lies, which may be remote memory; then in one mapping.
+    pub(crate) fn ring(&self, iova: u64, len: u64, access: DmaAccess) -> Result<RingPlace, AccessError> {
+        let inner = self.inner.lock();
+        let region = inner.table.find(iova).map(|index| &inner.table.regions[index]);
+        let region = region.filter(|region| region.holds(iova, len) && region.allows(access));
+        if let Some((region, Backing::Remote(remote))) = region.map(|region| (region, &region.backing)) {
+            return Ok(RingPlace::Remote(remote.clone(), iova - region.start));
+        }
+        drop(inner);
+        self.window(iova, len, access).map(RingPlace::Window)
+    }
+
     pub(super) fn change(&self, inner: &mut Inner, edit: impl FnOnce(&mut Table)) {
         let mut table = Table::clone(&inner.table);
         edit(&mut table);
@@ -287,13 +299,17 @@ impl View {
         self.table.remotes > 0
     }
 
-    /// The remote memory that has all of `iova..iova + len` and allows `access`, and where in it the first byte is.
+    /// The remote memory that has all of `iova..iova + len`, in no queue, and allows `access`, and where in it the first
+    /// byte is.
     pub(crate) fn remote(&self, iova: u64, len: usize, access: DmaAccess) -> Option<(&Arc<Remote>, u64)> {
         if !self.has_remote() {
             return None;
         }
         let region = &self.table.regions[self.table.find(iova)?];
         let whole = region.holds(iova, len as u64) && region.allows(access);
+        if region.queues && self.table.claims.overlapping(iova, len as u64).is_some() {
+            return None;
+        }
         region.remote().filter(|_| whole).map(|remote| (remote, iova - region.start))
     }
 

@@ -6,7 +6,7 @@ use warpbell_nvme::Status;
 
 use super::PollGroup;
 use super::flights::{Flight, Stage};
-use crate::copying::Job;
+use crate::copying::{Job, Owner};
 use crate::engine::Command;
 
 /// Stepped mode: how long after one poll of the engines the next is due.
@@ -59,6 +59,10 @@ impl PollGroup {
         }
         self.look_at_copies();
         self.go_on_copying();
+        if self.remote_rings {
+            self.begin_ring_copies();
+            self.interrupt_all();
+        }
         self.engine.copier.submit();
         self.engine.copier.is_busy() || self.is_copying()
     }
@@ -89,12 +93,16 @@ impl PollGroup {
         }
     }
 
-    /// Tells the jobs which of their copies have ended; returns whether any has.
-    fn note_ended(&mut self) -> bool {
+    /// Tells jobs and rings which of their copies have ended; returns whether any has.
+    pub(super) fn note_ended(&mut self) -> bool {
         let any = self.engine.copier.has_ended();
         while let Some((owner, result)) = self.engine.copier.next_ended() {
-            match self.flights.at(owner.slot) {
-                Some(Flight { stage: Stage::Copying(job), .. }) => job.note(owner.piece, result),
+            let Owner::Data { slot, piece } = owner else {
+                self.note_ring_copied(owner, result);
+                continue;
+            };
+            match self.flights.at(slot) {
+                Some(Flight { stage: Stage::Copying(job), .. }) => job.note(piece, result),
                 _ => tracing::error!(?owner, "a copy has ended that belongs to no command"),
             }
         }
@@ -127,6 +135,6 @@ impl PollGroup {
 
     /// Stepped mode: when to poll the engines again.
     pub(super) fn next_poll(&self) -> Option<Duration> {
-        self.is_copying().then(|| self.engine.time.now() + LOOK)
+        self.has_copies().then(|| self.engine.time.now() + LOOK)
     }
 }

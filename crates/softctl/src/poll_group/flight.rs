@@ -388,6 +388,7 @@ impl PollGroup {
             self.flights.hurry();
         }
         self.drain_copies();
+        self.send_completions();
         self.interrupt_all();
     }
 }

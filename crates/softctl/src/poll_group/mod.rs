@@ -4,14 +4,15 @@
 //! command is shared between threads. Round robin goes from queue to queue, a burst of commands at a time; with
 //! priorities `arbitration` chooses. `flight` has what happens to a command between its fetch and its completion,
 //! `flights` the set of such commands, `repeated` completions that a fault posted twice, `stuck` doorbells that are not
-//! looked at, `suspend` waiting for memory that was unmapped, `copies` commands whose data engines copy, `stepped` what a
-//! controller without threads does.
+//! looked at, `suspend` waiting for memory that was unmapped, `copies` commands whose data engines copy, `rings` queues
+//! whose rings they copy, `stepped` what a controller without threads does.
 
 mod arbitration;
 mod copies;
 mod flight;
 mod flights;
 mod repeated;
+mod rings;
 mod stepped;
 mod stuck;
 mod suspend;
@@ -86,6 +87,8 @@ pub(crate) struct PollGroup {
     orders: HashMap<u16, Order<(Flight, Status)>>,
     stuck: Vec<Stuck>,
     repeated: Vec<Repeated>,
+    /// Whether engines copy any of the rings.
+    remote_rings: bool,
     /// What a fault does to the whole controller, for whoever may lock that.
     pub(crate) incident: Option<Incident>,
     pub(crate) engine: Engine,
@@ -108,6 +111,7 @@ impl PollGroup {
             orders: HashMap::new(),
             stuck: Vec::new(),
             repeated: Vec::new(),
+            remote_rings: false,
             incident: None,
             engine,
             burst: MAX_BURST,
@@ -133,7 +137,7 @@ impl PollGroup {
         if !self.mode.quick {
             busy |= self.go_on(busy);
         }
-        if self.is_copying() {
+        if self.is_copying() || self.remote_rings {
             busy |= self.tend_copies();
         }
         busy
@@ -253,6 +257,8 @@ impl PollGroup {
         sqs.for_each(Sq::disconnect);
         let cqs = self.cqs.iter_mut().filter(|cq| claims.is_lost(&cq_name(cq.id)));
         cqs.for_each(Cq::disconnect);
+        self.look_for_remote_rings();
+        let claims = self.engine.view.claims();
         if claims.is_lost(SHADOW_PAGE) || claims.is_lost(EVENT_PAGE) {
             self.sqs.iter_mut().for_each(|sq| sq.bell.lose_pages());
             self.cqs.iter_mut().for_each(|cq| cq.bell.lose_pages());
@@ -329,6 +335,7 @@ impl PollGroup {
 
     pub(crate) fn add_cq(&mut self, cq: Cq) {
         self.cqs.push(cq);
+        self.look_for_remote_rings();
     }
 
     /// Adds a queue that completes into `cqid`; false if that is not here.
@@ -337,6 +344,7 @@ impl PollGroup {
         let Some(index) = self.cqs.iter().position(|cq| cq.id == cqid) else { return false };
         sq.cq = index;
         self.sqs.push(sq);
+        self.look_for_remote_rings();
         true
     }
 
@@ -348,20 +356,25 @@ impl PollGroup {
         self.orders.remove(&qid);
         self.forget_stuck(qid);
         self.forget_repeated(Some(qid));
-        self.interrupt(self.sqs[index].cq);
         self.count_traps();
-        self.sqs.swap_remove(index).retire();
+        let removed = self.sqs.swap_remove(index);
         let moved = self.sqs.len();
         self.flights.renumber(moved, index);
+        self.send_completions();
+        self.interrupt(removed.cq);
+        removed.retire();
+        self.look_for_remote_rings();
     }
 
     /// Removes a completion queue that no submission queue uses.
     pub(crate) fn remove_cq(&mut self, qid: u16) {
         let Some(index) = self.cqs.iter().position(|cq| cq.id == qid) else { return };
         self.count_traps();
+        self.send_completions();
         self.cqs.swap_remove(index).retire();
         let moved = self.cqs.len();
         self.sqs.iter_mut().filter(|sq| sq.cq == moved).for_each(|sq| sq.cq = index);
+        self.look_for_remote_rings();
     }
 
     /// Forgets all queues and commands: a controller level reset.
@@ -375,6 +388,7 @@ impl PollGroup {
         self.count_traps();
         self.sqs.drain(..).for_each(|sq| sq.retire());
         self.cqs.drain(..).for_each(|cq| cq.retire());
+        self.remote_rings = false;
         self.burst = MAX_BURST;
         self.arbiter = None;
         self.state = PollGroupState::Running;

@@ -14,7 +14,7 @@ pub(crate) enum Work {
     LookAtTail(usize),
     /// The same for a completion queue's head.
     LookAtHead(usize),
-    /// Let commands go on whose copies have ended, and submit a batch.
+    /// Let commands and rings go on whose copies have ended, and submit a batch.
     Copy,
     /// Let the ready flight with this index go on.
     GoOn(usize),
@@ -32,7 +32,9 @@ impl PollGroup {
         if self.is_copying() && !self.engine.copier.is_busy() {
             self.go_on_copying();
         }
-        if self.is_copying() && (self.look_at_copies() || self.engine.copier.has_batch()) {
+        if self.has_copies()
+            && (self.look_at_copies() || self.engine.copier.has_batch() || self.ring_wants_copy())
+        {
             into.push(Work::Copy);
         }
         let awake = |index: &usize| self.sqs[*index].bell.awake() && !self.is_sq_stuck(*index);

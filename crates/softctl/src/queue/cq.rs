@@ -2,10 +2,12 @@
 
 use std::sync::atomic::Ordering;
 
-use warpbell_hw::Window;
+use warpbell_hw::{AccessError, PoolPart, Window};
 use warpbell_nvme::completion::PHASE_BIT;
 use warpbell_nvme::{Cqe, Status};
 
+use super::remote::{RemoteRing, RingCopy};
+use super::sent::Sent;
 use super::{Bell, DoorbellFault, distance};
 use crate::checker::Rule;
 use crate::memory::prefetch_write;
@@ -43,6 +45,8 @@ pub(crate) struct Cq {
     /// Interrupt vector, if interrupts are enabled.
     pub(crate) vector: Option<u16>,
     ring: Window,
+    /// Where the ring lies, if it has no pointer; `ring` is its mirror then.
+    sent: Option<Box<Sent>>,
     pub(crate) bell: Bell,
 }
 
@@ -51,7 +55,21 @@ impl Cq {
     pub(crate) fn new(id: u16, entries: u32, ring: Window, doorbell: Window, vector: Option<u16>) -> Cq {
         let bell = Bell::new(doorbell);
         let (tail, head, raw, reserved) = (0, 0, 0, 0);
-        Cq { id, entries, tail, head, raw, phase: PHASE_BIT, reserved, posted: 0, vector, ring, bell }
+        let (posted, sent) = (0, None);
+        Cq { id, entries, tail, head, raw, phase: PHASE_BIT, reserved, posted, vector, ring, sent, bell }
+    }
+
+    /// A queue over a ring that an engine copies. `draft` is another mirror of it.
+    pub(crate) fn remote(
+        id: u16,
+        entries: u32,
+        (ring, draft): (RemoteRing, PoolPart),
+        doorbell: Window,
+        vector: Option<u16>,
+    ) -> Cq {
+        let mirror = ring.mirror().clone();
+        let sent = Some(Box::new(Sent::new(ring, draft)));
+        Cq { sent, ..Cq::new(id, entries, mirror, doorbell, vector) }
     }
 
     /// Looks at the doorbell. `None` if its value is the one last seen.
@@ -149,7 +167,7 @@ impl Cq {
 
     #[inline(always)]
     fn advance(&mut self) {
-        self.posted += 1;
+        self.posted += u32::from(self.sent.is_none());
         self.tail += 1;
         if self.tail == self.entries {
             self.tail = 0;
@@ -195,6 +213,36 @@ impl Cq {
     pub(crate) fn finish_torn(&mut self, entry: TornEntry) {
         self.ring.store_u64(entry.offset, entry.low, Ordering::Release);
         self.ring.store_u32(entry.offset + 8, entry.middle, Ordering::Release);
+        if let Some(sent) = &mut self.sent {
+            sent.mend((entry.offset / SLOT) as u32);
+        }
+    }
+
+    /// Whether the ring is copied by an engine.
+    pub(crate) fn is_remote(&self) -> bool {
+        self.sent.is_some()
+    }
+
+    /// Whether everything that was posted is in the ring, or never will be.
+    pub(crate) fn is_sent(&self) -> bool {
+        self.sent.as_ref().is_none_or(|sent| sent.is_done(self.tail))
+    }
+
+    /// Whether entries wait for a copy to begin.
+    pub(crate) fn wants_copy(&self) -> bool {
+        self.sent.as_ref().is_some_and(|sent| sent.next_step(self.tail).is_some())
+    }
+
+    /// The copy that is next.
+    pub(crate) fn next_copy(&mut self) -> Option<RingCopy> {
+        self.sent.as_mut()?.begin(&self.ring, self.tail, self.entries)
+    }
+
+    /// It has ended.
+    pub(crate) fn copied(&mut self, result: Result<(), AccessError>) {
+        if let Some(sent) = &mut self.sent {
+            self.posted += sent.end(self.id, self.entries, result);
+        }
     }
 
     /// Asks for the cache line of the slot `ahead` entries after the next, to write it.
@@ -214,6 +262,7 @@ impl Cq {
 
     /// The ring's memory is gone: from now on entries are posted to nowhere.
     pub(crate) fn disconnect(&mut self) {
+        self.sent = None;
         match Window::host(self.ring.len()) {
             Ok(nowhere) => self.ring = nowhere,
             Err(error) => tracing::error!(queue = self.id, %error, "no memory in place of a lost ring"),

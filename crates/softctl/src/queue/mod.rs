@@ -2,11 +2,14 @@
 
 mod cq;
 mod order;
+mod remote;
+mod sent;
 mod shadow;
 mod sq;
 
 pub(crate) use cq::{Cq, TornEntry};
 pub(crate) use order::Order;
+pub(crate) use remote::RemoteRing;
 pub(crate) use shadow::Bell;
 pub(crate) use sq::Sq;
 

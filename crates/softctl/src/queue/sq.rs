@@ -2,10 +2,11 @@
 
 use std::collections::HashSet;
 
-use warpbell_hw::Window;
+use warpbell_hw::{AccessError, CopyDirection, Window};
 use warpbell_nvme::Sqe;
 use warpbell_nvme::command::QueuePriority;
 
+use super::remote::{RemoteRing, RingCopy, run};
 use super::{Bell, DoorbellFault, distance};
 use crate::checker::Rule;
 use crate::memory::prefetch_read;
@@ -28,6 +29,8 @@ pub(crate) struct Sq {
     pub(crate) head: u32,
     /// One past the last entry that the client has submitted.
     tail: u32,
+    /// One past the last of them that is in `ring`: behind `tail` where an engine has to copy them there.
+    arrived: u32,
     /// The doorbell's value when it was last polled, good or bad.
     raw: u32,
     /// QPRIO, of use with weighted round robin.
@@ -35,6 +38,8 @@ pub(crate) struct Sq {
     /// Which of the poll group's completion queues it completes into.
     pub(crate) cq: usize,
     ring: Window,
+    /// Where the ring lies, if it has no pointer; `ring` is its mirror then.
+    remote: Option<Box<RemoteRing>>,
     pub(crate) bell: Bell,
     /// One bit per command identifier: fetched and not completed.
     in_flight: Box<[u64]>,
@@ -56,15 +61,24 @@ impl Sq {
             entries,
             head: 0,
             tail: 0,
+            arrived: 0,
             raw: 0,
             priority: QueuePriority::URGENT,
             cq: 0,
             ring,
+            remote: None,
             bell,
             in_flight,
             no_command_used: false,
             wide: None,
         }
+    }
+
+    /// A queue over a ring that an engine copies.
+    pub(crate) fn remote(id: u16, entries: u32, ring: RemoteRing, doorbell: Window) -> Sq {
+        let remote = Some(Box::new(ring));
+        let mirror = remote.as_ref().map(|ring| ring.mirror().clone()).expect("just put there");
+        Sq { remote, ..Sq::new(id, entries, mirror, doorbell) }
     }
 
     /// Looks at the doorbell. `None` if its value is the one last seen.
@@ -79,8 +93,11 @@ impl Sq {
     pub(crate) fn ring_doorbell(&mut self, value: u32) -> Result<(), DoorbellFault> {
         let before = std::mem::replace(&mut self.raw, value);
         let added = distance(self.tail, value, self.entries);
-        if value < self.entries && value != before && added < self.entries - self.pending() {
+        if value < self.entries && value != before && added < self.entries - self.submitted() {
             self.tail = value;
+            if self.remote.is_none() {
+                self.arrived = value;
+            }
             return Ok(());
         }
         Err(self.doorbell_fault(value, before))
@@ -97,7 +114,7 @@ impl Sq {
             return (Rule::DoorbellRepeated, format!("submission queue {id}: tail {value} again"));
         }
         let added = distance(self.tail, value, entries);
-        let free = entries - 1 - self.pending();
+        let free = entries - 1 - self.submitted();
         let tail = self.tail;
         let detail =
             format!("submission queue {id}: tail {tail} to {value} adds {added} entries, {free} are free");
@@ -111,8 +128,44 @@ impl Sq {
 
     /// Entries submitted and not yet fetched.
     #[inline]
-    pub(crate) fn pending(&self) -> u32 {
+    fn submitted(&self) -> u32 {
         distance(self.head, self.tail, self.entries)
+    }
+
+    /// Entries that can be fetched.
+    #[inline]
+    pub(crate) fn pending(&self) -> u32 {
+        distance(self.head, self.arrived, self.entries)
+    }
+
+    /// Whether the ring is copied by an engine.
+    pub(crate) fn is_remote(&self) -> bool {
+        self.remote.is_some()
+    }
+
+    /// Whether entries wait for their copy to begin.
+    pub(crate) fn wants_copy(&self) -> bool {
+        self.arrived != self.tail && self.remote.as_ref().is_some_and(|ring| ring.is_idle())
+    }
+
+    /// The copy that is next: of all entries that have not arrived and lie side by side.
+    pub(crate) fn next_copy(&mut self) -> Option<RingCopy> {
+        if !self.wants_copy() {
+            return None;
+        }
+        let (first, count) = (self.arrived, run(self.arrived, self.tail, self.entries));
+        let offset = first as usize * SLOT;
+        let host = self.ring.slice(offset, count as usize * SLOT).ok()?;
+        let end = self.position(first, count);
+        Some(self.remote.as_mut()?.begin(CopyDirection::FromRemote, offset, host, end))
+    }
+
+    /// It has ended.
+    pub(crate) fn copied(&mut self, result: Result<(), AccessError>) {
+        let Some(ring) = &mut self.remote else { return };
+        if let Some(end) = ring.end("submission", self.id, result) {
+            self.arrived = end;
+        }
     }
 
     /// Whether an entry that waits has this identifier, or its lower half.
@@ -162,7 +215,7 @@ impl Sq {
         self.head = if self.head + 1 == self.entries { 0 } else { self.head + 1 };
     }
 
-    /// Overwrites the entry that was fetched last with FFh.
+    /// Overwrites the entry that was fetched last with FFh; of a ring in remote memory, in the mirror alone.
     pub(crate) fn poison_fetched(&self) {
         let last = if self.head == 0 { self.entries - 1 } else { self.head - 1 };
         self.ring.write_words(last as usize * SLOT, &[u64::MAX; 8]);
@@ -239,6 +292,8 @@ impl Sq {
 
     /// The ring's memory is gone: from now on entries are zeros, which nobody wrote.
     pub(crate) fn disconnect(&mut self) {
+        self.remote = None;
+        self.arrived = self.tail;
         match Window::host(self.ring.len()) {
             Ok(nowhere) => self.ring = nowhere,
             Err(error) => tracing::error!(queue = self.id, %error, "no memory in place of a lost ring"),

@@ -113,7 +113,7 @@ impl Walk<'_> {
         }
         if self.engine.view.remote(iova, len, access).is_some() {
             let what = format_args!(
-                "{len} bytes at {iova:#x} for {way}, in memory without a CPU pointer: only data of I/O commands may lie there"
+                "{len} bytes at {iova:#x} for {way}, in memory without a CPU pointer: only I/O queues and data of I/O commands may lie there"
             );
             self.violation(Rule::NoPointer, what);
             return never(Status::DATA_TRANSFER_ERROR);

@@ -12,11 +12,16 @@ use std::time::Duration;
 
 use warpbell_hw::{AccessError, CopyDirection, CopyQueue, RemoteCopy, RemoteMemory, Window};
 
+/// The longest copy that goes by words.
+const SHREDDED: usize = 4096;
+
 /// What the engine is told to do.
 #[derive(Debug, Default)]
 pub struct Knobs {
     /// Page-locking is refused.
     pub no_pins: AtomicBool,
+    /// Copies of up to a page go by words of 4 bytes, in any order, and others see what is there in between.
+    pub shred: AtomicBool,
     /// Copies that are submitted do not end.
     pub hold: AtomicBool,
     /// So many of the next copies fail.
@@ -51,6 +56,8 @@ struct Pending {
     tag: u64,
     copy: RemoteCopy,
     looks: u32,
+    /// Words that are still to be copied, where a copy goes by words.
+    words: Option<Vec<usize>>,
 }
 
 #[derive(Default)]
@@ -93,9 +100,12 @@ impl Inner {
         counter.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok()
     }
 
-    /// Ends one copy.
+    /// Ends one copy, or goes on with it.
     fn end(&self, state: &mut State, at: usize) {
-        let Pending { queue, tag, copy, .. } = state.pending.swap_remove(at);
+        if self.knobs.shred.load(Ordering::SeqCst) && state.copy_word(at) {
+            return;
+        }
+        let Pending { queue, tag, copy, words, .. } = state.pending.swap_remove(at);
         let (start, len) = (copy.at as usize, copy.host.len());
         if self.knobs.closed.load(Ordering::SeqCst) {
             self.offence(format!("{len} bytes at {start:#x} are copied after the memory was unmapped"));
@@ -104,6 +114,8 @@ impl Inner {
         let result = if Inner::take(&self.knobs.fail) {
             let reason = "told to fail".to_owned();
             Err(AccessError::Copy { direction, at: copy.at, len: len as u64, reason })
+        } else if len <= SHREDDED && len.is_multiple_of(4) && words.is_some() {
+            Ok(())
         } else if direction == CopyDirection::ToRemote {
             copy.host.read(0, &mut state.bytes[start..start + len]).unwrap();
             Ok(())
@@ -137,6 +149,24 @@ impl State {
     fn random(&mut self) -> u64 {
         self.random = self.random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         self.random >> 33
+    }
+
+    /// Copies a word of a short copy; false if none is left.
+    fn copy_word(&mut self, at: usize) -> bool {
+        let choice = self.random() as usize;
+        let Pending { copy, words, .. } = &mut self.pending[at];
+        let (start, len) = (copy.at as usize, copy.host.len());
+        let words = words.get_or_insert_with(|| (0..if len > SHREDDED { 0 } else { len / 4 }).collect());
+        if words.is_empty() {
+            return false;
+        }
+        let offset = words.swap_remove(choice % words.len()) * 4;
+        let remote = &mut self.bytes[start + offset..start + offset + 4];
+        match copy.direction {
+            CopyDirection::ToRemote => copy.host.read(offset, remote).unwrap(),
+            CopyDirection::FromRemote => copy.host.write(offset, remote).unwrap(),
+        }
+        !words.is_empty()
     }
 }
 
@@ -273,7 +303,7 @@ impl CopyQueue for Queue {
         inner.seen.largest.fetch_max(batch.len() as u64, Ordering::SeqCst);
         for (tag, copy) in batch {
             let looks = state.random() as u32 % 8;
-            state.pending.push(Pending { queue: self.id, tag, copy, looks });
+            state.pending.push(Pending { queue: self.id, tag, copy, looks, words: None });
         }
         inner.changed.notify_all();
         Ok(())

@@ -1,4 +1,4 @@
-//! Data in memory without a CPU pointer: commands whose data an engine copies, stepped and threaded.
+//! Data and rings in memory without a CPU pointer, which an engine copies, stepped and threaded.
 #![expect(clippy::unwrap_used, reason = "a test panics when something is wrong")]
 
 #[path = "../client/mod.rs"]
@@ -9,6 +9,7 @@ mod faults;
 mod model;
 mod paths;
 mod resets;
+mod rings;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Memory without a CPU pointer: data of I/O commands may lie there, and nothing else.
+//! Memory without a CPU pointer: I/O queues and data of I/O commands may lie there, and nothing else.
 
 use std::sync::Arc;
 
@@ -45,8 +45,24 @@ cases! {
     admin_data_in_remote_memory: NoPointer, ["4096 bytes", "for writing, in memory without a CPU pointer"], || {
         admin(|at| command::identify(Cns::CONTROLLER, 0).with_prp(at, 0))
     };
-    a_queue_in_remote_memory: NoPointer, ["queue memory", "has no CPU pointer"], || {
-        admin(|at| queue_command::create_io_cq(2, 15, at, None))
+    a_queue_that_leaves_remote_memory: ForeignAddress, ["queue memory", "not mapped"], || {
+        admin(|at| queue_command::create_io_cq(2, 511, at + (1 << 20) - 4096, None))
+    };
+    data_where_a_queue_lies_in_remote_memory: DataInQueue, ["for writing, where completion queue 2 lies"], || {
+        let (mut client, mut pair) = start();
+        let remote = remote(&client.device);
+        let at = remote.iova().0;
+        client.admin_ok(queue_command::create_io_cq(2, 15, at + 4096, None));
+        io_on(&mut client, &mut pair, |_| command::read(1, 0, 15).with_prp(at, at + 4096), Status::DATA_TRANSFER_ERROR);
+        keep(client, (pair, remote))
+    };
+    a_queue_where_another_lies_in_remote_memory: QueueOverlap, ["completion queue 2 lies"], || {
+        let (mut client, pair) = start();
+        let remote = remote(&client.device);
+        let at = remote.iova().0;
+        client.admin_ok(queue_command::create_io_cq(2, 15, at, None));
+        admin_on(&mut client, |_| queue_command::create_io_cq(3, 15, at, None), Status::INVALID_FIELD);
+        keep(client, (pair, remote))
     };
     an_admin_queue_in_remote_memory: NoPointer, ["admin queue", "has no CPU pointer"], || {
         let device = SoftDevice::stepped(memory(1 << 20, 512)).unwrap();

@@ -394,7 +394,7 @@ fn make_table(
     let (nsid, limit) = (namespace.nsid, options.deadline);
     let doorbells = DoorbellMapping::new(target, &DoorbellRequest { source, choice, nsid, limit })?;
     let slots = options.queues * (options.replacement_queues + 1);
-    let reserve = |slot| source.reserve_rings(options.entries(), slot >= options.queues);
+    let reserve = |slot| source.reserve_rings(target, options.entries(), slot >= options.queues);
     let rings = (0..slots).map(|slot| RingMapping::new(target, reserve(slot)?));
     let rings = rings.collect::<Result<Vec<_>, Error>>()?;
     let pairs = create_pairs(source, namespace.nsid, options, &rings)?;

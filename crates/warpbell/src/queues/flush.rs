@@ -8,7 +8,7 @@ use warpbell_hw::{BASE_PAGE, Device, Window};
 use warpbell_kernels::cpu::Hooks;
 use warpbell_nvme::register::offset;
 
-use crate::order::{OrderDomain, OrderPolicy, Reaper};
+use crate::order::{OrderPolicy, Reaper};
 use crate::queues::memory::Memory;
 use crate::{DataPlacement, Error, OpenTarget, SharedMemory};
 
@@ -59,8 +59,7 @@ impl FlushMapping {
     ) -> Result<(OrderPolicy, Option<FlushMapping>), Error> {
         let (rings, data) = (source.ring_placement(), source.data());
         let reaper = target.gpu().map_or(Reaper::Cpu, |gpu| Reaper::Gpu(gpu.write_ordering()));
-        let (completions, lies) = OrderDomain::pair(rings, data);
-        let decide = |registers| OrderPolicy::of(completions, lies, source.delivery(), reaper, registers);
+        let decide = |registers| source.order(reaper, registers);
         let OrderPolicy::Flush { data: reads_data } = decide(true) else {
             return Ok((decide(true).require(rings, data)?, None));
         };

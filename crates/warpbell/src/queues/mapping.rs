@@ -8,29 +8,63 @@ use warpbell_hw::{BASE_PAGE, DoorbellKind, Shadow, Window};
 use crate::queues::doorbells::DoorbellMapping;
 use crate::{Error, OpenTarget, RingAddresses, ShadowAddresses, SharedMemory};
 
+/// Memory of a ring for one queue pair after another.
+#[derive(Debug)]
+pub(crate) struct ReservedRing {
+    pub(crate) memory: RingReservation,
+    /// Where kernels find it, in a GPU's memory; `None`: where the host does.
+    pub(crate) address: Option<u64>,
+}
+
 /// Ring memory for one queue pair after another, as the controller and kernels reach it.
 #[derive(Debug)]
 pub(crate) struct RingMapping {
     pub(crate) sq: RingReservation,
     pub(crate) cq: RingReservation,
-    /// Kernels reach them as long as these live.
-    kernel_sq: SharedMemory,
-    kernel_cq: SharedMemory,
+    kernel_sq: KernelRing,
+    kernel_cq: KernelRing,
+}
+
+/// A ring, as kernels reach it.
+#[derive(Debug)]
+enum KernelRing {
+    /// Memory of the host or of another function, as long as this lives.
+    Shared(SharedMemory),
+    /// The GPU's own, which the reservation keeps.
+    Device(Range<u64>),
+}
+
+impl KernelRing {
+    fn new(target: &OpenTarget, ring: &ReservedRing) -> Result<KernelRing, Error> {
+        match (ring.address, ring.memory.window()) {
+            (None, Some(window)) => Ok(KernelRing::Shared(target.share(window.clone())?)),
+            (address, _) => {
+                let first = address.unwrap_or_default();
+                Ok(KernelRing::Device(first..first + ring.memory.len() as u64))
+            }
+        }
+    }
+
+    fn range(&self) -> Range<u64> {
+        match self {
+            KernelRing::Shared(memory) => memory.range(),
+            KernelRing::Device(range) => range.clone(),
+        }
+    }
 }
 
 impl RingMapping {
     pub(crate) fn new(
         target: &OpenTarget,
-        (sq, cq): (RingReservation, RingReservation),
+        (sq, cq): (ReservedRing, ReservedRing),
     ) -> Result<RingMapping, Error> {
-        let share = |ring: &RingReservation| target.share(ring.window().clone());
-        let (kernel_sq, kernel_cq) = (share(&sq)?, share(&cq)?);
-        Ok(RingMapping { sq, cq, kernel_sq, kernel_cq })
+        let (kernel_sq, kernel_cq) = (KernelRing::new(target, &sq)?, KernelRing::new(target, &cq)?);
+        Ok(RingMapping { sq: sq.memory, cq: cq.memory, kernel_sq, kernel_cq })
     }
 
     /// Both rings, as kernels find them.
     pub(crate) fn ranges(&self) -> [Range<u64>; 2] {
-        [&self.kernel_sq, &self.kernel_cq].map(SharedMemory::range)
+        [&self.kernel_sq, &self.kernel_cq].map(KernelRing::range)
     }
 
     /// Where kernels find the rings, doorbells and shadows of a pair that was made of them.
@@ -41,8 +75,8 @@ impl RingMapping {
         shadows: &ShadowMapping,
     ) -> Result<RingAddresses, Error> {
         Ok(RingAddresses {
-            sq: self.kernel_sq.address(),
-            cq: self.kernel_cq.address(),
+            sq: self.kernel_sq.range().start,
+            cq: self.kernel_cq.range().start,
             sq_doorbell: doorbells.address(pair.qid(), DoorbellKind::SqTail)?,
             cq_doorbell: doorbells.address(pair.qid(), DoorbellKind::CqHead)?,
             entries: pair.entries(),

@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
-use warpbell_driver::{Controller, ControllerState, RingMemory, RingReservation};
+use warpbell_driver::{Controller, ControllerState, RingMemory};
 use warpbell_gpu::Gpu;
 use warpbell_gpu::routes::SpaceKind;
 use warpbell_hw::{BASE_PAGE, CqRing, DmaAccess, DmaBuffer, DmaError, Registrations, SqRing, Window};
 
 use crate::buffer::Data;
 use crate::device_data::{DeviceData, DeviceRoute};
+use crate::queues::device_rings::DeviceRings;
+use crate::queues::mapping::ReservedRing;
 use crate::{
     Buffer, DataPath, DataPlacement, Delivery, Descriptor, Domains, Error, ForeignMemory, OpenOptions,
-    OpenTarget, OrderDomain, OrderPolicy, Reaper, RingPlacement,
+    OpenTarget, OrderDomain, OrderPolicy, Reaper, RingPlace, RingPlacement,
 };
 
 /// Where rings and data of one SSD come from, and how commands describe data.
@@ -31,6 +33,8 @@ pub(crate) struct Memory {
     translated: bool,
     /// The way of data to a GPU's memory.
     device_route: Option<DeviceRoute>,
+    /// Rings in a GPU's memory; all of them in one GPU's.
+    device_rings: Option<Arc<DeviceRings>>,
 }
 
 impl Memory {
@@ -45,7 +49,7 @@ impl Memory {
         let (controller, rings, data) = (controller.clone(), options.rings.clone(), options.data.clone());
         let registrations = Arc::new(Registrations::new(controller.device().dma()));
         let mapped = Vec::new();
-        let device_route = None;
+        let (device_route, device_rings) = (None, None);
         let mut memory = Memory {
             controller,
             rings,
@@ -56,21 +60,22 @@ impl Memory {
             space,
             translated,
             device_route,
+            device_rings,
         };
-        if let RingPlacement::Foreign(foreign) = memory.rings.clone() {
-            memory.map(&foreign)?;
+        for place in [memory.rings.sq(), memory.rings.cq()] {
+            match place {
+                RingPlace::Foreign(foreign) => memory.map(&foreign)?,
+                RingPlace::Hbm(gpu) => memory.open_device_rings(&gpu)?,
+                RingPlace::Host | RingPlace::Cmb => {}
+            }
         }
         if let DataPlacement::Foreign(foreign) = memory.data.clone() {
             memory.map(&foreign)?;
         }
         if let DataPlacement::Hbm(gpu) = memory.data.clone() {
             memory.device_route = Some(memory.device_data(&gpu, BASE_PAGE)?.route());
-            let (completions, data) = OrderDomain::pair(&memory.rings, &memory.data);
-            let (reaper, registers) =
-                (Reaper::Gpu(gpu.write_ordering()), memory.controller.device().register_page().is_some());
-            let policy = OrderPolicy::of(completions, data, memory.delivery(), reaper, registers);
-            policy.require(&memory.rings, &memory.data)?;
         }
+        memory.check_order()?;
         Ok(memory)
     }
 
@@ -82,6 +87,16 @@ impl Memory {
                 mapping.map_err(|source| Error::Foreign { memory: foreign.name().to_owned(), source })?;
             self.mapped.push((foreign.clone(), Arc::new(mapping)));
         }
+        Ok(())
+    }
+
+    /// Finds the way to rings in a GPU's memory.
+    fn open_device_rings(&mut self, gpu: &Arc<Gpu>) -> Result<(), Error> {
+        if let Some(rings) = &self.device_rings {
+            return rings.check_same(gpu);
+        }
+        let space = self.controller.device().dma();
+        self.device_rings = Some(Arc::new(DeviceRings::new(gpu, &space, self.space)?));
         Ok(())
     }
 
@@ -97,31 +112,54 @@ impl Memory {
         Ok(DmaBuffer::part(mapping, part)?)
     }
 
-    /// Memory for a submission and a completion ring.
-    pub(crate) fn rings(&self, entries: u32) -> Result<(RingMemory, RingMemory), Error> {
-        let entries = entries as usize;
-        Ok(match &self.rings {
-            RingPlacement::Host => (RingMemory::Host, RingMemory::Host),
-            RingPlacement::Cmb => (RingMemory::Controller, RingMemory::Host),
-            RingPlacement::Foreign(foreign) => (
-                RingMemory::Buffer(self.part(foreign, entries * SqRing::SLOT)?),
-                RingMemory::Buffer(self.part(foreign, entries * CqRing::SLOT)?),
-            ),
-        })
+    /// Memory for both rings of a queue of the host's.
+    pub(crate) fn host_rings(&self, entries: u32) -> Result<(RingMemory, RingMemory), Error> {
+        let (places, entries) = (self.rings.of_the_host(), entries as usize);
+        let sq = self.ring(places.sq(), entries * SqRing::SLOT)?;
+        let cq = self.ring(places.cq(), entries * CqRing::SLOT)?;
+        Ok((sq.memory, cq.memory))
     }
 
-    /// The same, to be used by one queue pair after another. What stands in for a submission ring in controller memory
-    /// lies in host memory: there is too little of the other for rings that may never be needed.
+    /// Memory for a ring of `bytes`, and where kernels find it if that is not where the host does.
+    fn ring(&self, place: RingPlace, bytes: usize) -> Result<PlacedRing, Error> {
+        let memory = match place {
+            RingPlace::Host => RingMemory::Host,
+            RingPlace::Cmb => RingMemory::Controller,
+            RingPlace::Foreign(foreign) => RingMemory::Buffer(self.part(&foreign, bytes)?),
+            RingPlace::Hbm(_) => {
+                let rings = self.device_rings.as_ref().expect("opened when the memory was chosen");
+                let ring = rings.take(&self.controller.device().dma(), self.space, bytes)?;
+                let address = Some(ring.address());
+                return Ok(PlacedRing { memory: RingMemory::Remote(ring), address });
+            }
+        };
+        Ok(PlacedRing { memory, address: None })
+    }
+
+    /// Memory for both rings of one queue pair of kernels after another. What stands in for a submission ring in
+    /// controller memory lies in host memory: there is too little of the other for rings that may never be needed.
     pub(crate) fn reserve_rings(
         &self,
+        target: &OpenTarget,
         entries: u32,
         spare: bool,
-    ) -> Result<(RingReservation, RingReservation), Error> {
-        let (sq, cq) = match (self.rings(entries)?, spare) {
-            ((RingMemory::Controller, cq), true) => (RingMemory::Host, cq),
-            (both, _) => both,
+    ) -> Result<(ReservedRing, ReservedRing), Error> {
+        if let Some(rings) = &self.device_rings {
+            rings.check(target)?;
+        }
+        let sq = match self.rings.sq() {
+            RingPlace::Cmb if spare => RingPlace::Host,
+            place => place,
         };
-        Ok((self.controller.reserve_sq(sq, entries)?, self.controller.reserve_cq(cq, entries)?))
+        let (sq, cq) = (
+            self.ring(sq, entries as usize * SqRing::SLOT)?,
+            self.ring(self.rings.cq(), entries as usize * CqRing::SLOT)?,
+        );
+        let controller = &self.controller;
+        Ok((
+            ReservedRing { memory: controller.reserve_sq(sq.memory, entries)?, address: sq.address },
+            ReservedRing { memory: controller.reserve_cq(cq.memory, entries)?, address: cq.address },
+        ))
     }
 
     /// Whether the controller surely accesses no memory any more, so that what it knew may be freed. A function that
@@ -158,7 +196,7 @@ impl Memory {
     }
 
     fn device_data(&self, gpu: &Arc<Gpu>, bytes: usize) -> Result<DeviceData, Error> {
-        DeviceData::new(gpu, &self.controller.device().dma(), self.space, bytes)
+        DeviceData::new(gpu, &self.controller.device().dma(), self.space, bytes, "data")
     }
 
     /// Memory of the user's, by the mapping that there is or by a new one.
@@ -188,16 +226,46 @@ impl Memory {
         &self.controller
     }
 
-    pub(crate) fn ring_placement(&self) -> &RingPlacement {
-        &self.rings
+    /// The way of completions to a GPU's memory.
+    fn completion_route(&self) -> Option<DeviceRoute> {
+        match (self.rings.cq(), &self.device_rings) {
+            (RingPlace::Hbm(_), Some(rings)) => Some(rings.route()),
+            _ => None,
+        }
     }
 
-    /// How data comes to where kernels have it.
-    pub(crate) fn delivery(&self) -> Delivery {
-        match self.device_route {
-            Some(DeviceRoute::Copied) => Delivery::Copied,
-            _ => Delivery::Peer,
+    /// Whether a controller in this process copies one of both, which keeps data before completions.
+    fn delivery(&self) -> Delivery {
+        let copied = |route: Option<DeviceRoute>| route == Some(DeviceRoute::Copied);
+        if copied(self.device_route) || copied(self.completion_route()) {
+            Delivery::Copied
+        } else {
+            Delivery::Peer
         }
+    }
+
+    /// What keeps data before its completion, for who reaps; `registers`: whether it can read a register.
+    pub(crate) fn order(&self, reaper: Reaper, registers: bool) -> OrderPolicy {
+        let (completions, data) = match OrderDomain::pair(&self.rings, &self.data) {
+            // Two ways to one memory keep no order between each other.
+            (OrderDomain::Gpu, data @ OrderDomain::Gpu) if self.completion_route() != self.device_route => {
+                (OrderDomain::Bar(0), data)
+            }
+            both => both,
+        };
+        OrderPolicy::of(completions, data, self.delivery(), reaper, registers)
+    }
+
+    /// Refuses what no kernel of the GPU could use in order.
+    fn check_order(&self) -> Result<(), Error> {
+        let gpu = match (&self.data, self.rings.cq()) {
+            (DataPlacement::Hbm(gpu), _) => gpu.clone(),
+            (_, RingPlace::Hbm(gpu)) => gpu,
+            _ => return Ok(()),
+        };
+        let registers = self.controller.device().register_page().is_some();
+        self.order(Reaper::Gpu(gpu.write_ordering()), registers).require(&self.rings, &self.data)?;
+        Ok(())
     }
 
     /// A word to read for a flush by the host; `None` where data lies in its own memory.
@@ -212,20 +280,44 @@ impl Memory {
         &self.data
     }
 
+    pub(crate) fn ring_placement(&self) -> &RingPlacement {
+        &self.rings
+    }
+
     pub(crate) fn descriptor(&self) -> Descriptor {
         self.descriptor
     }
 
     pub(crate) fn domains(&self) -> Domains {
-        match self.delivery() {
-            Delivery::Copied => Domains::Copied,
-            Delivery::Peer => Domains::of(&self.rings, &self.data),
+        match Domains::of(&self.rings, &self.data) {
+            // Two ways to one memory keep no order between each other.
+            Domains::One if self.completion_route() == self.device_route => Domains::One,
+            _ if self.delivery() == Delivery::Copied => Domains::Copied,
+            _ => Domains::Two,
+        }
+    }
+
+    /// The same for the host's own queues, which have neither rings nor data in a GPU's memory.
+    pub(crate) fn host_domains(&self) -> Domains {
+        let data = match &self.data {
+            DataPlacement::Hbm(_) => &DataPlacement::Host,
+            data => data,
+        };
+        Domains::of(&self.rings.of_the_host(), data)
+    }
+
+    /// Where rings lie, and what that means.
+    fn rings_name(&self) -> String {
+        let name = self.rings.name();
+        match &self.device_rings {
+            Some(rings) => format!("{name} ({}; queues of the host: in host memory)", rings.route()),
+            None => name,
         }
     }
 
     pub(crate) fn path(&self) -> DataPath {
         DataPath {
-            rings: self.rings.name(),
+            rings: self.rings_name(),
             data: match &self.device_route {
                 Some(route) => format!("{} ({route})", self.data.name()),
                 None => self.data.name(),
@@ -238,4 +330,11 @@ impl Memory {
             route: None,
         }
     }
+}
+
+/// Memory for a ring, not zeroed yet.
+struct PlacedRing {
+    memory: RingMemory,
+    /// Where kernels find it, in a GPU's memory.
+    address: Option<u64>,
 }

@@ -1,6 +1,7 @@
 //! All of an attachment: queue pairs for kernels, where their memory lies and how each side reaches it.
 
 pub(crate) mod attach;
+pub(crate) mod device_rings;
 pub(crate) mod doorbells;
 pub(crate) mod flush;
 pub(crate) mod host_pages;

@@ -43,8 +43,7 @@ impl QueueTable {
             return Ok(Vec::new());
         }
         let head = self.parts.queues.counters(slot)?.head;
-        let ring = head..head + u64::from(pair.entries());
-        Ok(ring.map_while(|index| pair.cq().poll(index)).map(|cqe| cqe.cid).collect())
+        Ok(pair.posted(head)?.into_iter().map(|cqe| cqe.cid).collect())
     }
 
     /// The identifier of a command on the wire.
