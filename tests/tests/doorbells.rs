@@ -20,6 +20,8 @@ use warpbell_workload::Api;
 
 /// What the proof itself gives a mapped doorbell.
 const LIMIT: Duration = Duration::from_millis(100);
+/// Whatever takes longer does not end. A machine that is busy may hold the rest up for much of it.
+const HANGS: Duration = Duration::from_secs(60);
 const GPU: Target = Target::Cuda(0);
 
 /// A soft controller as a PCI function: its doorbells are accessed by words, and kernels that cannot are forwarded for.
@@ -165,7 +167,7 @@ fn a_registered_doorbell_that_is_dead_is_found_out_and_forwarded() {
             let begun = Instant::now();
             attached(&ssd).expect("attaches");
             let took = begun.elapsed();
-            assert!(took >= LIMIT && took < LIMIT * 30, "{took:?}");
+            assert!(took >= LIMIT && took < HANGS, "{took:?}");
             let path = ssd.data_path();
             assert_eq!((path.doorbells_name(), path.refused.as_deref()), ("forwarded", Some(reason)));
             assert!(path.to_string().contains("doorbells forwarded (a kernel's store"), "{path}");

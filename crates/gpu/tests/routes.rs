@@ -191,6 +191,9 @@ fn doorbells_of_a_bar_are_registered_or_forwarded() {
     let access = access.unwrap();
     assert_eq!(probes[0].route, DoorbellRoute::IoMemory);
     if access.route() == DoorbellRoute::IoMemory {
+        assert!(access.address(&function, Qid(3), DoorbellKind::CqHead).is_ok());
+        let error = access.address(&function, Qid(4), DoorbellKind::SqTail).unwrap_err().to_string();
+        assert!(error.contains("only 0x20 bytes are mapped"), "no queue of these was granted: {error}");
         return;
     }
     // It is no BAR in truth, which a real driver finds out.

@@ -24,6 +24,6 @@ pub use config_space::{Acs, ConfigSpace, Msix, PortKind};
 pub use finding::{Finding, Layer, Status};
 pub use link::Link;
 pub use machine::{
-    Cpu, Gpu, Iommu, Kernel, Limits, Machine, Nvidia, PciNode, Remapping, Role, Ssd, Vendor, Vfio,
+    Cpu, Gdrdrv, Gpu, Iommu, Kernel, Limits, Machine, Nvidia, PciNode, Remapping, Role, Ssd, Vendor, Vfio,
 };
 pub use topology::{Nearest, Pair, Relation, Shared, Topology};

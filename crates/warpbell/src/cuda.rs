@@ -177,7 +177,10 @@ mod tests {
     fn what_is_no_kernel_of_ours_is_told_with_those_that_are() {
         let error = file_of("benhc", (9, 0)).unwrap_err();
         let text = error.to_string();
-        assert!(text.starts_with("kernel 'benhc': module builtin has bench, bench_agent, "), "{text}");
+        assert!(
+            text.starts_with("kernel 'benhc': module builtin has ring_doorbell, bench, bench_agent, "),
+            "{text}"
+        );
         assert_eq!(error.exit_code(), 1);
     }
 

@@ -138,9 +138,9 @@ typedef struct warpbell_open_options {
     const char* data;
     const char* gpu;
     const warpbell_recovery_policy* recovery; /* NULL: the defaults */
-    /* How kernels ring doorbells: "auto" (NULL: by themselves where a command proves that it works when queues
-     * are attached, else by way of a CPU thread; warpbell_ssd_data_path says why), "mapped" (an error where
-     * that cannot be proven), "forwarded". Since version 5. */
+    /* How kernels ring doorbells: "auto" (NULL: by themselves where a command proves that it works when
+     * queues are attached, else by way of a CPU thread; warpbell_ssd_data_path says why), "mapped" (an error
+     * where that cannot be proven), "forwarded". Since version 5. */
     const char* doorbells;
 } warpbell_open_options;
 #define WARPBELL_OPEN_OPTIONS_INIT WARPBELL_INIT(warpbell_open_options)
