@@ -36,10 +36,10 @@ typedef struct warpbell_check_args {
     uint32_t pad0;
 } warpbell_check_args;
 
-/* Kernel `check_order`: one warp looks at `words` words of data in each of `rounds` rounds, once `turn` says
+/* Kernel `check_stale`: one warp looks at `words` words of data in each of `rounds` rounds, once `turn` says
  * that it has begun; all are then the round's number. Of its result `done` counts rounds, `failed` those that
  * did not begin, `wrong` the words that were not there. */
-typedef struct warpbell_order_check_args {
+typedef struct warpbell_stale_check_args {
     uint32_t abi_version, size;
     uint64_t data;       /* uint64_t[words] */
     uint64_t turn;       /* uint32_t, host memory: written by the host, from 1 on */
@@ -49,7 +49,7 @@ typedef struct warpbell_order_check_args {
     uint64_t timeout_ns; /* for a round to begin */
     uint32_t words;
     uint32_t rounds;
-} warpbell_order_check_args;
+} warpbell_stale_check_args;
 
 /* What `queue_test` saw of one command: the driver of the tests compares it with what was asked. */
 typedef struct warpbell_test_record {

@@ -43,12 +43,12 @@
     F(warpbell_check_args, first_lba) F(warpbell_check_args, seed) F(warpbell_check_args, rounds) \
     F(warpbell_check_args, pad0)
 
-#define WARPBELL_FIELDS_ORDER_CHECK_ARGS(F) \
-    F(warpbell_order_check_args, abi_version) F(warpbell_order_check_args, size) \
-    F(warpbell_order_check_args, data) F(warpbell_order_check_args, turn) \
-    F(warpbell_order_check_args, seen) F(warpbell_order_check_args, stop) \
-    F(warpbell_order_check_args, results) F(warpbell_order_check_args, timeout_ns) \
-    F(warpbell_order_check_args, words) F(warpbell_order_check_args, rounds)
+#define WARPBELL_FIELDS_STALE_CHECK_ARGS(F) \
+    F(warpbell_stale_check_args, abi_version) F(warpbell_stale_check_args, size) \
+    F(warpbell_stale_check_args, data) F(warpbell_stale_check_args, turn) \
+    F(warpbell_stale_check_args, seen) F(warpbell_stale_check_args, stop) \
+    F(warpbell_stale_check_args, results) F(warpbell_stale_check_args, timeout_ns) \
+    F(warpbell_stale_check_args, words) F(warpbell_stale_check_args, rounds)
 /* clang-format on */
 
 #define WARPBELL_CHECK_STRUCTS(S)                                                                            \
@@ -58,7 +58,7 @@
     S(warpbell_volume_check_args, WARPBELL_FIELDS_VOLUME_CHECK_ARGS)                                         \
     S(warpbell_check_result, WARPBELL_FIELDS_CHECK_RESULT)                                                   \
     S(warpbell_check_args, WARPBELL_FIELDS_CHECK_ARGS)                                                       \
-    S(warpbell_order_check_args, WARPBELL_FIELDS_ORDER_CHECK_ARGS)
+    S(warpbell_stale_check_args, WARPBELL_FIELDS_STALE_CHECK_ARGS)
 
 #ifdef __cplusplus
 WARPBELL_CHECK_STRUCTS(WARPBELL_STRUCT_COMPLETE)

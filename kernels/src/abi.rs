@@ -124,7 +124,7 @@ pub const BENCH_STRUCTS: &[Layout] = &[
     Layout::of::<BenchArrayArgs>(),
     Layout::of::<CheckResult>(),
     Layout::of::<CheckArgs>(),
-    Layout::of::<OrderCheckArgs>(),
+    Layout::of::<StaleCheckArgs>(),
 ];
 
 /// Declares a mirrored struct and its layout. `versioned` structs, of the device ABI, and `bench` structs begin with

@@ -101,20 +101,26 @@ fn what_no_controller_answered_is_not_delivered(module: &Module) -> Result<(), S
     })
 }
 
-#[test]
-fn each_rule_holds() {
-    let module = Module::builtin().expect("the CPU target");
-    RULES.iter().for_each(|(switch, check, _)| assert_eq!(check(&module), Ok(()), "as built, {switch}"));
-}
+/// Each rule, as built and switched off.
+mod rules {
+    use super::*;
 
-#[test]
-fn each_rule_is_missed_when_it_is_off() {
-    each_apart("each_rule_is_missed_when_it_is_off", RULES.map(|(switch, ..)| switch), |rule| {
-        let (switch, check, says) = RULES.into_iter().find(|(switch, ..)| *switch == rule).expect("a rule");
-        let noticed = check(&source().mutate(switch).load().expect("compiles")).err().unwrap_or_default();
-        println!("{switch}: {noticed}");
-        assert!(noticed.contains(says), "{switch} is not noticed: {noticed:?}");
-    });
+    #[test]
+    fn each_rule_holds() {
+        let module = Module::builtin().expect("the CPU target");
+        RULES.iter().for_each(|(switch, check, _)| assert_eq!(check(&module), Ok(()), "as built, {switch}"));
+    }
+
+    #[test]
+    fn each_rule_is_missed_when_it_is_off() {
+        each_apart("rules::each_rule_is_missed_when_it_is_off", RULES.map(|(switch, ..)| switch), |rule| {
+            let (switch, check, says) =
+                RULES.into_iter().find(|(switch, ..)| *switch == rule).expect("a rule");
+            let noticed = check(&source().mutate(switch).load().expect("compiles")).err().unwrap_or_default();
+            println!("{switch}: {noticed}");
+            assert!(noticed.contains(says), "{switch} is not noticed: {noticed:?}");
+        });
+    }
 }
 
 #[test]

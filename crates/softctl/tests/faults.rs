@@ -10,6 +10,7 @@ use client::{Client, Pair, memory};
 use warpbell_hw::{Device, Lba, Nsid};
 use warpbell_nvme::command::{self, Sqe};
 use warpbell_nvme::feature::{FeatureId, FeatureSelect};
+use warpbell_nvme::register::offset;
 use warpbell_nvme::{Cqe, Status, queue_command};
 use warpbell_softctl::{CompletionOrder, FaultKind, Rule, SoftConfig};
 
@@ -188,6 +189,29 @@ fn torn_entries_never_overwrite_newer_ones() {
                 pair.cq_memory.window().load_u32(16 * slot + 8, std::sync::atomic::Ordering::Acquire) >> 16;
             assert_eq!(sqid, 1, "entry {slot} is whole in the end");
         }
+    }
+}
+
+#[test]
+fn the_answer_to_a_register_read_comes_after_late_payloads_for_the_client() {
+    for mut client in both("kind='late_payload';by='300ms';lba=7") {
+        client.device.poke(Nsid(1), Lba(7), &[0x5a; 512]).unwrap();
+        let mut pair = client.pair(1, 16);
+        client.fill(4096, &[0xee; 512]);
+        submit(&client, &mut pair, 1, &[read(7)]);
+        assert_eq!(identifiers(&client, &mut pair, 1), [1]);
+        assert_eq!(client.bytes(4096, 512), [0xee; 512], "nothing yet");
+        client.device.registers().read32(offset::CSTS);
+        assert_eq!(client.bytes(4096, 512), [0x5a; 512], "pushed by the answer");
+        // What the controller has still to fetch is pushed by nothing.
+        client.fill(8192, &[2; 512]);
+        submit(&client, &mut pair, 2, &[command::write(1, 7, 0)]);
+        assert_eq!(identifiers(&client, &mut pair, 1), [2]);
+        client.device.registers().read32(offset::CSTS);
+        let mut block = [0; 512];
+        client.device.peek(Nsid(1), Lba(7), &mut block).unwrap();
+        assert_eq!(block, [0x5a; 512], "not fetched yet");
+        client.assert_clean();
     }
 }
 

@@ -189,6 +189,8 @@ mod tests {
             (bar.read32(0x2c), bar.read64(0x28), bar.read32(0x14)),
             (0x1122_3344, 0x1122_3344_5566_7788, 7)
         );
+        let page = bar.register_page();
+        assert_eq!((page.len(), page.load_u32(0x14, std::sync::atomic::Ordering::Relaxed)), (0x1000, 7));
         bar.doorbell(Qid(1), DoorbellKind::SqTail).unwrap().ring(5);
         assert_eq!(bar.read32(0x1000 + 16), 5);
     }

@@ -321,7 +321,6 @@ template <sharing Mode> class queue : tracer {
     WARPBELL_D u32 load_run(const this_thread_t&, u32 first, u64 (&entry)[port::entries_together]);
     WARPBELL_D bool flushes() const { return (ref_.flags & WARPBELL_QUEUE_FLUSH) != 0; }
     template <class Group> WARPBELL_D u32 flush_data(const Group& group, u32 run);
-    WARPBELL_D bool read_back() const;
     WARPBELL_D view view_now() const;
     template <class Group>
     WARPBELL_D void deliver_run(const Group& group, u32 first, u32 run, const u64 (&entry)[1],

@@ -41,8 +41,8 @@ mirror! {
 }
 
 mirror! {
-    /// Kernel `check_order`: whether data is there when what announces it is.
-    bench OrderCheckArgs = "warpbell_order_check_args" {
+    /// Kernel `check_stale`: whether data is there when what announces it is.
+    bench StaleCheckArgs = "warpbell_stale_check_args" {
         /// Address of `u64[words]`: all of them are the round's number, once it has begun.
         data: u64,
         /// Address of a `u32` in host memory: the round that has begun, from 1 on.

@@ -150,8 +150,10 @@ WARPBELL_PORT void* block_memory() { return simt::shared_memory(); }
 // A doorbell register: exactly one 32-bit store.
 WARPBELL_PORT void store_sq_doorbell(u32* p, u32 v) { simt::doorbell_store(p, v, simt::bell::sq); }
 WARPBELL_PORT void store_cq_doorbell(u32* p, u32 v) { simt::doorbell_store(p, v, simt::bell::cq); }
-// A register of a device, or a word of its memory: exactly one 32-bit load.
-WARPBELL_PORT u32 load_register(const u32* p) { return simt::register_load(p); }
+// A register of a device, or a word of its memory, where it is wanted: exactly one 32-bit load. Else 0.
+WARPBELL_PORT u32 load_register_if(bool wanted, u64 address) {
+    return wanted ? simt::register_load(reinterpret_cast<const u32*>(address)) : 0;
+}
 // A shadow doorbell: ordinary memory that the controller polls.
 WARPBELL_PORT void store_shadow_doorbell(u32* p, u32 v) {
     simt::store(p, v, simt::order::fenced, simt::scope::sys);

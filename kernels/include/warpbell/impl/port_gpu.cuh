@@ -198,14 +198,22 @@ WARPBELL_D void store_doorbell(u32* p, u32 v) {
     asm volatile("st.mmio.relaxed.sys.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
 #endif
 }
-// A register of a device, or a word of its memory: exactly one 32-bit load.
-WARPBELL_D u32 load_register(const u32* p) {
+// A register of a device, or a word of its memory, where it is wanted: exactly one 32-bit load. Else 0.
+WARPBELL_D u32 load_register_if(bool wanted, u64 address) {
     u32 v;
+    asm volatile("{\n\t"
+                 ".reg .pred wanted;\n\t"
+                 "setp.ne.u32 wanted, %2, 0;\n\t"
+                 "mov.u32 %0, 0;\n\t"
 #if defined(WARPBELL_NO_MMIO)
-    asm volatile("ld.volatile.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+                 "@wanted ld.volatile.global.u32 %0, [%1];\n\t"
 #else
-    asm volatile("ld.mmio.relaxed.sys.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+                 "@wanted ld.mmio.relaxed.sys.global.u32 %0, [%1];\n\t"
 #endif
+                 "}"
+                 : "=r"(v)
+                 : "l"(address), "r"(wanted ? 1u : 0u)
+                 : "memory");
     return v;
 }
 WARPBELL_D void store_sq_doorbell(u32* p, u32 v) { store_doorbell(p, v); }

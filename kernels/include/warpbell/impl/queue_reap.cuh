@@ -100,38 +100,22 @@ WARPBELL_D u32 queue<Mode>::load_run(const this_thread_t&, u32 first, u64 (&entr
     return run;
 }
 
-// A controller writes data before its completion, but writes to different memory may overtake each other on
-// the way. What it answers to a read does not overtake what it wrote before on the same path
-// (PCIe 6.0, 2.4.1: completions do not pass posted requests). So once CSTS was read, data in the reader's own
-// memory is there. Data elsewhere has left the common path by then; a read of that memory stays behind it, as
-// reads do not pass posted requests either. All ones: no controller answered, and nothing is known.
-template <sharing Mode> WARPBELL_D bool queue<Mode>::read_back() const {
-    if (mutate::no_flush) {
-        return true;
-    }
-    const u64 status = port::load_relaxed_gpu(&state()->flush_register);
-    // The branch needs the value: the second read begins when the first has ended.
-    if (port::load_register(reinterpret_cast<const u32*>(status)) == ~0u && !mutate::flush_unanswered) {
-        return false;
-    }
-    const u64 data = port::load_relaxed_gpu(&state()->flush_data);
-    if (data != 0 && !mutate::flush_register_alone) {
-        (void)port::load_register(reinterpret_cast<const u32*>(data));
-    }
-    return true;
-}
-
-// After the phases, before the words. The leader reads for all lanes, when each has its entry; the fence
-// makes its reads an acquire pattern (PTX ISA, memory consistency model: a relaxed read before a
-// fence.acq_rel of the same scope): no word is stored, and no data loaded, before they have ended. The length
-// of the run that may be delivered.
+// Where data does not lie in the memory of its completion: after the phases, before the words. What the
+// controller answers to a read does not overtake what it wrote before on the same path (PCIe 6.0, 2.4.1:
+// completions do not pass posted requests), so once a register was read, data in the reader's own memory is
+// there. Data elsewhere has left that path by then; a read of that memory stays behind it, as reads do not
+// pass posted requests either. The leader reads for all lanes, each of which has its entry. The length of the
+// run that may be delivered: none if no controller answered.
 template <sharing Mode>
 template <class Group>
 WARPBELL_D u32 queue<Mode>::flush_data(const Group& group, u32 run) {
-    group.sync();
-    run = group.broadcast(!group.is_leader() || read_back() ? run : 0u);
-    port::fence_sys_group(group.thread_rank() == 0);
-    return run;
+    const u64 status = port::load_relaxed_gpu(&state()->flush_register);
+    const u64 data = port::load_relaxed_gpu(&state()->flush_data);
+    const bool reads = group.is_leader() && !mutate::no_flush;
+    const bool gone = port::load_register_if(reads, status) == ~0u && !mutate::flush_unanswered;
+    // Needs the register's value: begun when that read has ended.
+    (void)port::load_register_if(reads && !gone && data != 0 && !mutate::flush_register_alone, data);
+    return group.ballot(gone) != 0 ? 0u : run;
 }
 
 // The run of posted entries from index `first` on, to their commands' words.
@@ -183,10 +167,13 @@ WARPBELL_D bool queue<Mode>::collect(const Group& group, u32 from, bool keep, bo
     view now = {};
     do {
         run = load_run(group, begin + count, entry);
-        if (run != 0 && flushes()) {
+        const bool flush = run != 0 && flushes();
+        if (flush) {
             run = flush_data(group, run);
-        } else if (is_shared && run != 0 && !mutate::word_before_payload) {
-            // What this lane has acquired before the words: whoever reads them is on another processor.
+        }
+        // What this lane has acquired, and read, before the words: whoever reads them is on another
+        // processor. And before data is loaded: a cache may have some of before.
+        if ((is_shared || flush) && run != 0 && !mutate::word_before_payload) {
             port::fence_gpu_group(group.thread_rank() == 0);
         }
         if (run != 0 || always) {

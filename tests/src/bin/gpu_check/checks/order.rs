@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use warpbell::{KernelMemory, OpenTarget, SharedMemory};
-use warpbell_kernels::abi::{CheckResult, OrderCheckArgs};
+use warpbell_kernels::abi::{CheckResult, StaleCheckArgs};
 use warpbell_sim::launch_alone;
 use zerocopy::IntoBytes;
 
@@ -52,7 +52,7 @@ fn stale(target: &OpenTarget, place: &Place, rounds: u32, late: bool) -> anyhow:
     let words = target.shared(4096)?;
     let results = target.memory(size_of::<CheckResult>())?;
     let at = |offset: usize| words.address() + offset as u64;
-    let args = OrderCheckArgs {
+    let args = StaleCheckArgs {
         data: place.address(),
         turn: at(0),
         seen: at(SEEN),
@@ -61,10 +61,10 @@ fn stale(target: &OpenTarget, place: &Place, rounds: u32, late: bool) -> anyhow:
         timeout_ns: PATIENCE.as_nanos() as u64,
         words: WORDS as u32,
         rounds,
-        ..OrderCheckArgs::new()
+        ..StaleCheckArgs::new()
     };
     place.write(0)?;
-    let launch = launch_alone(target, "check_order", &args)?.grid(1).block(32);
+    let launch = launch_alone(target, "check_stale", &args)?.grid(1).block(32);
     let running = launch.keep((words.clone(), results.clone(), place.clone())).start()?;
     let turns = (1..=rounds).try_for_each(|round| turn(&words, place, round, late));
     words.window().store_u32(STOP, 1, Ordering::Release);

@@ -1,4 +1,4 @@
-// Kernel `check_order`: whether data that somebody else wrote is there when what announces it is. One warp;
+// Kernel `check_stale`: whether data that somebody else wrote is there when what announces it is. One warp;
 // in each round it waits until `turn` is the round's number, then looks at every word of the data, by loads
 // that caches may serve, and answers in `seen`. The host writes data and turn, in one order or the other.
 #include "abi_check.h"
@@ -9,7 +9,7 @@ inline namespace WARPBELL_NAMESPACE {
 
 class order_watcher {
   public:
-    WARPBELL_D explicit order_watcher(const warpbell_order_check_args& args) : args_(args) {}
+    WARPBELL_D explicit order_watcher(const warpbell_stale_check_args& args) : args_(args) {}
 
     WARPBELL_D void run() {
         const this_warp_t warp;
@@ -49,10 +49,10 @@ class order_watcher {
         return 1;
     }
 
-    const warpbell_order_check_args& args_;
+    const warpbell_stale_check_args& args_;
 };
 
 } // namespace WARPBELL_NAMESPACE
 } // namespace kernels
 
-WARPBELL_KERNEL(check_order, warpbell_order_check_args) { kernels::order_watcher(args).run(); }
+WARPBELL_KERNEL(check_stale, warpbell_stale_check_args) { kernels::order_watcher(args).run(); }
