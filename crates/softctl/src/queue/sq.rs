@@ -28,7 +28,7 @@ pub(crate) struct Sq {
     pub(crate) head: u32,
     /// One past the last entry that the client has submitted.
     tail: u32,
-    /// The doorbell's value when it was last polled, good or bad.
+    /// The doorbell's value when it was last looked at, good or bad.
     raw: u32,
     /// QPRIO, of use with weighted round robin.
     pub(crate) priority: QueuePriority,
@@ -104,7 +104,7 @@ impl Sq {
         (Rule::DoorbellOverrun, detail)
     }
 
-    /// The doorbell's value when it was last polled, good or bad.
+    /// The doorbell's value when it was last looked at, good or bad.
     pub(crate) fn raw(&self) -> u32 {
         self.raw
     }
