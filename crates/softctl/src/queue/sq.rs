@@ -121,7 +121,7 @@ impl Sq {
         (Rule::DoorbellOverrun, detail)
     }
 
-    /// The doorbell's value when it was last polled, good or bad.
+    /// The doorbell's value when it was last looked at, good or bad.
     pub(crate) fn raw(&self) -> u32 {
         self.raw
     }
