@@ -9,6 +9,7 @@ mod copies;
 mod device;
 mod dma_buf;
 mod failure;
+mod foreign;
 mod functions;
 mod host;
 mod memory;
