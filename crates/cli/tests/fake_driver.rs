@@ -67,36 +67,16 @@ fn a_benchmark_on_a_cuda_target_names_what_it_ran_on() {
 
 /// Results of a benchmark with rings and data in these places, and how they are named.
 fn placed(fake_driver: &FakeDriver, rings: &str, data: &str) -> serde_json::Value {
-    let device = "soft:size=16m,cmb=1m";
     let arguments = [
-        "bench",
-        device,
-        "--target",
-        "cuda:0",
-        "--rings",
-        rings,
-        "--data",
-        data,
-        "--sharing",
-        "shared",
-        "--warps",
-        "2",
-        "--iodepth",
-        "16",
-        "--rw",
-        "randrw",
-        "--verify",
-        "--allow-write=none",
-        "--io-limit",
-        "512k",
-        "-o",
-        "json",
+        &["bench", "soft:size=16m,cmb=1m", "--target", "cuda:0", "--rings", rings, "--data", data][..],
+        &["--sharing", "shared", "--warps", "2", "--iodepth", "16", "--rw", "randrw", "--verify", "crc32c"],
+        &["--size", "256k", "--io-limit", "512k", "-o", "json"],
     ];
-    let report: serde_json::Value = serde_json::from_str(&run(fake_driver, &arguments)).expect("JSON");
-    let results = report.as_array().map_or(&report, |reports| &reports[0]);
-    let counts = ["errors", "violations", "mismatches"].map(|name| results[name].as_u64().expect("a number"));
-    assert_eq!(counts, [0; 3], "rings {rings}, data {data}: {report:#}");
-    assert_eq!(results["ios"], 128, "{report:#}");
+    let report: serde_json::Value =
+        serde_json::from_str(&run(fake_driver, &arguments.concat())).expect("JSON");
+    let counts =
+        ["errors", "violations", "mismatches", "ios"].map(|name| report[name].as_u64().expect("a number"));
+    assert_eq!(counts, [0, 0, 0, 128], "rings {rings}, data {data}: {report:#}");
     report["data_path"].clone()
 }
 
@@ -159,10 +139,10 @@ fn queues_with_rings_in_gpu_memory_are_replaced_while_kernels_run() {
     std::fs::write(&plan, faults).expect("a plan");
     let plan = plan.to_str().expect("a name");
     let fake_driver = FakeDriver::new("capability=9.0");
-    for sharing in ["shared", "exclusive"] {
+    for (sharing, warps) in [("shared", "2"), ("exclusive", "1")] {
         let arguments = [
             &["bench", "soft:size=16m", "--target", "cuda:0", "--rings", "hbm", "--data", "hbm"][..],
-            &["--sharing", sharing, "--warps", "2", "--iodepth", "16", "--bs", "512", "--io-limit", "128k"],
+            &["--sharing", sharing, "--warps", warps, "--iodepth", "16", "--bs", "512", "--io-limit", "128k"],
             &["--deadline", "500ms", "--retries", "4", "--fault", plan, "-o", "json"],
         ];
         let report: serde_json::Value =
@@ -317,8 +297,7 @@ fn gpu_memory_of_the_users_is_registered_read_and_written() {
         assert!(back == data, "written out of it, and read into it");
         queue.delete().unwrap();
         drop(buffer);
-        let attachment =
-            ssd.attach(&AttachOptions::new().target(Target::Cuda(0))).unwrap();
+        let attachment = ssd.attach(&AttachOptions::new().target(Target::Cuda(0))).unwrap();
         let buffer = attachment.register_device(&memory).unwrap();
         attachment.release(&buffer).unwrap();
         drop(buffer);
