@@ -126,33 +126,45 @@ fn a_digest_over_rings_and_data_in_gpu_memory_is_the_files_checksum() {
     fake_driver.log().assert_clean();
 }
 
+/// What recovery did in a run with rings and data in GPU memory, which ended well all the same.
+fn recovered(faults: &str, sharing: &str, warps: &str) -> serde_json::Value {
+    let folder = tempfile::tempdir().expect("a folder");
+    let plan = folder.path().join("plan.toml");
+    std::fs::write(&plan, faults).expect("a plan");
+    let fake_driver = FakeDriver::new("capability=9.0");
+    let arguments = [
+        &["bench", "soft:size=16m", "--target", "cuda:0", "--rings", "hbm", "--data", "hbm"][..],
+        &["--sharing", sharing, "--warps", warps, "--iodepth", "16", "--bs", "512", "--io-limit", "128k"],
+        &["--deadline", "500ms", "--retries", "4", "--fault", plan.to_str().expect("a name"), "-o", "json"],
+    ];
+    let report: serde_json::Value =
+        serde_json::from_str(&run(&fake_driver, &arguments.concat())).expect("JSON");
+    assert_eq!((&report["errors"], &report["ios"]), (&0.into(), &256.into()), "{report:#}");
+    fake_driver.log().assert_clean();
+    report["runs"][0]["recovery"].clone()
+}
+
 #[test]
 fn queues_with_rings_in_gpu_memory_are_replaced_while_kernels_run() {
     if no_kernels() {
         return;
     }
-    let folder = tempfile::tempdir().expect("a folder");
-    let plan = folder.path().join("plan.toml");
     // One that nothing finds: its queue is replaced. One that an Abort ends.
-    let faults =
-        "[[fault]]\nkind = 'drop'\nafter = 40\ncount = 1\n[[fault]]\nkind = 'hang'\nafter = 20\ncount = 1\n";
-    std::fs::write(&plan, faults).expect("a plan");
-    let plan = plan.to_str().expect("a name");
-    let fake_driver = FakeDriver::new("capability=9.0");
+    let faults = "[[fault]]\nkind = 'drop'\nafter = 40\ncount = 1\n[[fault]]\nkind = 'hang'\nafter = 20\ncount = 1\n";
     for (sharing, warps) in [("shared", "2"), ("exclusive", "1")] {
-        let arguments = [
-            &["bench", "soft:size=16m", "--target", "cuda:0", "--rings", "hbm", "--data", "hbm"][..],
-            &["--sharing", sharing, "--warps", warps, "--iodepth", "16", "--bs", "512", "--io-limit", "128k"],
-            &["--deadline", "500ms", "--retries", "4", "--fault", plan, "-o", "json"],
-        ];
-        let report: serde_json::Value =
-            serde_json::from_str(&run(&fake_driver, &arguments.concat())).expect("JSON");
-        let counts = &report["runs"][0]["recovery"];
-        assert_eq!((&report["errors"], &report["ios"]), (&0.into(), &256.into()), "{report:#}");
+        let counts = recovered(faults, sharing, warps);
         assert!(counts["queues_replaced"].as_u64().is_some_and(|queues| queues >= 1), "{counts:#}");
         assert_eq!((&counts["resets"], &counts["ssds_lost"]), (&0.into(), &0.into()), "{counts:#}");
     }
-    fake_driver.log().assert_clean();
+}
+
+#[test]
+fn queues_with_rings_in_gpu_memory_come_back_after_a_reset() {
+    if no_kernels() {
+        return;
+    }
+    let counts = recovered("[[fault]]\nkind = 'fatal'\nafter = 60\ncount = 1\n", "shared", "2");
+    assert_eq!((&counts["resets"], &counts["ssds_lost"]), (&1.into(), &0.into()), "{counts:#}");
 }
 
 #[test]
