@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use warpbell::{DeviceMemory, Gpu};
 use warpbell_hw::Window;
 use warpbell_kernels::abi::BufferRef;
 
@@ -31,6 +32,23 @@ impl Buffer {
 
     pub(crate) fn register(queues: u64, memory: Window) -> Answer<u64> {
         Buffer::make(queues, |queues| Ok(queues.attachment.register(memory)?))
+    }
+
+    /// Memory of the GPU that kernels of these queues run on, as `find` finds it there.
+    pub(crate) fn register_device(
+        queues: u64,
+        find: impl FnOnce(&Arc<Gpu>) -> Result<DeviceMemory, warpbell::Error>,
+    ) -> Answer<u64> {
+        Buffer::make(queues, |queues| {
+            let target = queues.attachment.target();
+            let gpu = target.gpu().ok_or_else(|| {
+                let target = target.target();
+                Failure::invalid(format!(
+                    "queues: their kernels run on {target}, which has no memory of its own"
+                ))
+            })?;
+            Ok(queues.attachment.register_device(&find(gpu)?)?)
+        })
     }
 
     fn make(queues: u64, make: impl FnOnce(&Queues) -> Answer<warpbell::Buffer>) -> Answer<u64> {

@@ -4,6 +4,9 @@
 use std::process::Command;
 
 use fake_cuda::harness::FakeDriver;
+use warpbell::{AttachOptions, DataPlacement, DataPointers, Gpu, OpenOptions, Ssd, Target};
+use warpbell_driver::IoQueueOptions;
+use warpbell_nvme::command;
 
 fn run(fake_driver: &FakeDriver, arguments: &[&str]) -> String {
     let mut command: Command = fake_driver.command(env!("CARGO_BIN_EXE_warpbell"));
@@ -65,36 +68,16 @@ fn a_benchmark_on_a_cuda_target_names_what_it_ran_on() {
 
 /// Results of a benchmark with rings and data in these places, and how they are named.
 fn placed(fake_driver: &FakeDriver, rings: &str, data: &str) -> serde_json::Value {
-    let device = "soft:size=16m,cmb=1m";
     let arguments = [
-        "bench",
-        device,
-        "--target",
-        "cuda:0",
-        "--rings",
-        rings,
-        "--data",
-        data,
-        "--sharing",
-        "shared",
-        "--warps",
-        "2",
-        "--iodepth",
-        "16",
-        "--rw",
-        "randrw",
-        "--verify",
-        "--allow-write=none",
-        "--io-limit",
-        "512k",
-        "-o",
-        "json",
+        &["bench", "soft:size=16m,cmb=1m", "--target", "cuda:0", "--rings", rings, "--data", data][..],
+        &["--sharing", "shared", "--warps", "2", "--iodepth", "16", "--rw", "randrw", "--verify", "crc32c"],
+        &["--size", "256k", "--io-limit", "512k", "-o", "json"],
     ];
-    let report: serde_json::Value = serde_json::from_str(&run(fake_driver, &arguments)).expect("JSON");
-    let results = report.as_array().map_or(&report, |reports| &reports[0]);
-    let counts = ["errors", "violations", "mismatches"].map(|name| results[name].as_u64().expect("a number"));
-    assert_eq!(counts, [0; 3], "rings {rings}, data {data}: {report:#}");
-    assert_eq!(results["ios"], 128, "{report:#}");
+    let report: serde_json::Value =
+        serde_json::from_str(&run(fake_driver, &arguments.concat())).expect("JSON");
+    let counts =
+        ["errors", "violations", "mismatches", "ios"].map(|name| report[name].as_u64().expect("a number"));
+    assert_eq!(counts, [0, 0, 0, 128], "rings {rings}, data {data}: {report:#}");
     report["data_path"].clone()
 }
 
@@ -144,33 +127,46 @@ fn a_digest_over_rings_and_data_in_gpu_memory_is_the_files_checksum() {
     fake_driver.log().assert_clean();
 }
 
+/// What recovery did in a run with rings and data in GPU memory, which ended well all the same.
+fn recovered(faults: &str, sharing: &str, warps: &str) -> serde_json::Value {
+    let folder = tempfile::tempdir().expect("a folder");
+    let plan = folder.path().join("plan.toml");
+    std::fs::write(&plan, faults).expect("a plan");
+    let fake_driver = FakeDriver::new("capability=9.0");
+    let arguments = [
+        &["bench", "soft:size=16m", "--target", "cuda:0", "--rings", "hbm", "--data", "hbm"][..],
+        &["--sharing", sharing, "--warps", warps, "--iodepth", "16", "--bs", "512", "--io-limit", "128k"],
+        &["--deadline", "500ms", "--retries", "4", "--fault", plan.to_str().expect("a name"), "-o", "json"],
+    ];
+    let report: serde_json::Value =
+        serde_json::from_str(&run(&fake_driver, &arguments.concat())).expect("JSON");
+    assert_eq!((&report["errors"], &report["ios"]), (&0.into(), &256.into()), "{report:#}");
+    fake_driver.log().assert_clean();
+    report["runs"][0]["recovery"].clone()
+}
+
 #[test]
 fn queues_with_rings_in_gpu_memory_are_replaced_while_kernels_run() {
     if no_kernels() {
         return;
     }
-    let folder = tempfile::tempdir().expect("a folder");
-    let plan = folder.path().join("plan.toml");
     // One that nothing finds: its queue is replaced. One that an Abort ends.
     let faults =
         "[[fault]]\nkind = 'drop'\nafter = 40\ncount = 1\n[[fault]]\nkind = 'hang'\nafter = 20\ncount = 1\n";
-    std::fs::write(&plan, faults).expect("a plan");
-    let plan = plan.to_str().expect("a name");
-    let fake_driver = FakeDriver::new("capability=9.0");
-    for sharing in ["shared", "exclusive"] {
-        let arguments = [
-            &["bench", "soft:size=16m", "--target", "cuda:0", "--rings", "hbm", "--data", "hbm"][..],
-            &["--sharing", sharing, "--warps", "2", "--iodepth", "16", "--bs", "512", "--io-limit", "128k"],
-            &["--deadline", "500ms", "--retries", "4", "--fault", plan, "-o", "json"],
-        ];
-        let report: serde_json::Value =
-            serde_json::from_str(&run(&fake_driver, &arguments.concat())).expect("JSON");
-        let counts = &report["runs"][0]["recovery"];
-        assert_eq!((&report["errors"], &report["ios"]), (&0.into(), &256.into()), "{report:#}");
+    for (sharing, warps) in [("shared", "2"), ("exclusive", "1")] {
+        let counts = recovered(faults, sharing, warps);
         assert!(counts["queues_replaced"].as_u64().is_some_and(|queues| queues >= 1), "{counts:#}");
         assert_eq!((&counts["resets"], &counts["ssds_lost"]), (&0.into(), &0.into()), "{counts:#}");
     }
-    fake_driver.log().assert_clean();
+}
+
+#[test]
+fn queues_with_rings_in_gpu_memory_come_back_after_a_reset() {
+    if no_kernels() {
+        return;
+    }
+    let counts = recovered("[[fault]]\nkind = 'fatal'\nafter = 60\ncount = 1\n", "shared", "2");
+    assert_eq!((&counts["resets"], &counts["ssds_lost"]), (&1.into(), &0.into()), "{counts:#}");
 }
 
 #[test]
@@ -323,4 +319,61 @@ fn kernels_for_an_older_driver_are_compiled_by_nvrtc_with_a_word_once() {
     let word = digest();
     assert!(word.contains("compiling digest.cu for compute capability 9.0 by NVRTC"), "{word}");
     assert_eq!(digest(), "", "the second time it comes from the cache");
+}
+
+/// A soft controller whose data lies there.
+fn soft(data: DataPlacement) -> Ssd {
+    let name = "soft:size=4m".parse().expect("a device");
+    Ssd::open(&name, &OpenOptions::new().data(data)).expect("it opens")
+}
+
+#[test]
+fn gpu_memory_of_the_users_is_registered_read_and_written() {
+    const HALF: usize = 64 << 10;
+    let log = FakeDriver::new("devices=2").child(|| {
+        let gpu = Gpu::open(0).unwrap();
+        let (memory, ssd) = (gpu.allocate(2 * HALF).unwrap(), soft(DataPlacement::Hbm(gpu.clone())));
+        let data: Vec<u8> = (0..HALF).map(|at| (at / 5 + at / 512 * 37) as u8).collect();
+        memory.write(0, &data).unwrap();
+        let buffer = ssd.register_device(&memory).unwrap();
+        assert_eq!(buffer.as_ref().data, memory.address());
+        assert_eq!(ssd.register_device(&memory).unwrap().iova(), buffer.iova(), "it is mapped once");
+        let mut queue = ssd.host_queue(64, IoQueueOptions::default(), buffer.clone()).unwrap();
+        let pointers = DataPointers::new(buffer.as_ref(), ssd.data_path().descriptor);
+        let blocks = (HALF / 512 - 1) as u16;
+        queue.execute(&pointers.attach(command::write(1, 0, blocks), 0, HALF as u32)).unwrap();
+        queue.execute(&pointers.attach(command::read(1, 0, blocks), HALF as u64, HALF as u32)).unwrap();
+        let mut back = vec![0; HALF];
+        memory.read(HALF, &mut back).unwrap();
+        assert!(back == data, "written out of it, and read into it");
+        queue.delete().unwrap();
+        drop(buffer);
+        let attachment = ssd.attach(&AttachOptions::new().target(Target::Cuda(0))).unwrap();
+        let buffer = attachment.register_device(&memory).unwrap();
+        attachment.release(&buffer).unwrap();
+        drop(buffer);
+        attachment.close().unwrap();
+        drop(ssd);
+        memory.read(0, &mut back).unwrap();
+        assert!(back == data, "it is the user's again");
+    });
+    log.assert_clean();
+}
+
+#[test]
+fn gpu_memory_that_cannot_be_registered_is_refused_by_name() {
+    let log = FakeDriver::new("devices=2").child(|| {
+        let [gpu, other] = [0, 1].map(|ordinal| Gpu::open(ordinal).unwrap());
+        let (memory, theirs) = (gpu.allocate(64 << 10).unwrap(), other.allocate(64 << 10).unwrap());
+        let ssd = soft(DataPlacement::Hbm(gpu.clone()));
+        let error = ssd.register_device(&theirs).unwrap_err().to_string();
+        let limit = "memory of cuda:1 is registered on an SSD whose data lies in hbm of cuda:1";
+        assert_eq!(error, format!("memory to register, with data in hbm of cuda:0: {limit}"));
+        let error = soft(DataPlacement::Host).register_device(&memory).unwrap_err().to_string();
+        assert!(error.starts_with("memory to register, with data in host: memory of cuda:0"), "{error}");
+        let attachment = ssd.attach(&AttachOptions::default()).unwrap();
+        let error = attachment.register_device(&memory).unwrap_err().to_string();
+        assert!(error.starts_with("target cpu: data lies in hbm of cuda:0, which only kernels"), "{error}");
+    });
+    log.assert_clean();
 }

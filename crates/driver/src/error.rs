@@ -307,36 +307,15 @@ pub enum DriverError {
         /// How it must be aligned, in bytes.
         alignment: usize,
     },
-    /// A ring that could not be zeroed.
-    #[error("{device}: the memory of a {ring} ring is not zeroed: {source}")]
-    RingZero {
+    /// A ring that the host does not reach as it has to.
+    #[error("{device}: {what}: {source}")]
+    Ring {
         /// The device's name.
         device: Arc<str>,
-        /// Which ring.
-        ring: &'static str,
+        /// Which ring, and what was attempted.
+        what: String,
         /// Why not.
         source: AccessError,
-    },
-    /// A ring that could not be looked at.
-    #[error("{device}: {qid}: the completion ring is not copied: {source}")]
-    RingCopy {
-        /// The device's name.
-        device: Arc<str>,
-        /// The queue.
-        qid: Qid,
-        /// Why not.
-        source: AccessError,
-    },
-    /// A queue that the host is to drive, with rings that it does not reach by a pointer.
-    #[error(
-        "{device}: {qid}: its rings lie in memory that the host reaches by copies alone: kernels can drive it; queues of \
-         the host need rings in host memory"
-    )]
-    RingReach {
-        /// The device's name.
-        device: Arc<str>,
-        /// The queue.
-        qid: Qid,
     },
     /// An interrupt vector that the function does not have.
     #[error("{device}: interrupt vector {vector}: the function has {count}")]

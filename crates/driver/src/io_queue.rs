@@ -8,7 +8,7 @@ mod waiting;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use warpbell_hw::{Cid, CqRing, Doorbell, Nsid, Qid, SqRing, Window};
+use warpbell_hw::{AccessError, Cid, CqRing, Doorbell, Nsid, Qid, SqRing, Window};
 use warpbell_nvme::command::{self, Sqe};
 use warpbell_nvme::completion::Cqe;
 use warpbell_nvme::register::offset;
@@ -74,7 +74,10 @@ impl IoQueue {
             return Err(DriverError::QueueIndex { device: pair.name.clone(), qid: pair.qid() });
         };
         let (Some(sq), Some(cq)) = (pair.sq.clone(), pair.cq.clone()) else {
-            return Err(DriverError::RingReach { device: pair.name.clone(), qid: pair.qid() });
+            let what =
+                format!("{} cannot be driven by the host, which needs rings in host memory", pair.qid());
+            let source = AccessError::NoPointer { iova: pair.cq_iova() };
+            return Err(DriverError::Ring { device: pair.name.clone(), what, source });
         };
         let entries = pair.entries();
         let depth = entries - 1;

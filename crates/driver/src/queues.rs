@@ -179,10 +179,9 @@ impl Controller {
             return Err(DriverError::RingMemory { device, ring, iova, len, need, alignment });
         }
         self.core.check_reach(what, iova, need as u64)?;
-        backing.zero(need).map_err(|source| DriverError::RingZero {
-            device: self.core.name(),
-            ring,
-            source,
+        backing.zero(need).map_err(|source| {
+            let what = format!("a {ring} ring is not zeroed");
+            DriverError::Ring { device: self.core.name(), what, source }
         })?;
         Ok(backing)
     }

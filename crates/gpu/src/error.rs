@@ -63,6 +63,14 @@ pub enum GpuError {
         /// What failed first.
         first: String,
     },
+    /// Memory of the caller's that is not what can be taken over.
+    #[error("{object}: {reason}")]
+    Foreign {
+        /// The GPU and the range.
+        object: String,
+        /// Why, and what to do.
+        reason: String,
+    },
     /// Refused before the driver was asked.
     #[error("{object}: {reason}")]
     Refused {

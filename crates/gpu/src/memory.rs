@@ -28,6 +28,10 @@ impl DeviceMemory {
         Ok(DeviceMemory { allocation, gpu })
     }
 
+    pub(crate) fn of(gpu: Arc<Gpu>, allocation: Allocation) -> DeviceMemory {
+        DeviceMemory { allocation: Arc::new(allocation), gpu }
+    }
+
     /// Whose memory it is.
     pub fn gpu(&self) -> &Arc<Gpu> {
         &self.gpu

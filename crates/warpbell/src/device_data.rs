@@ -57,6 +57,16 @@ impl DeviceData {
     ) -> Result<DeviceData, Error> {
         let page = space.limits().page_size as usize;
         let memory = gpu.allocate(bytes.max(1).next_multiple_of(page))?;
+        DeviceData::of(memory, space, kind, option)
+    }
+
+    /// The same of memory that is there; its contents stay.
+    pub(crate) fn of(
+        memory: DeviceMemory,
+        space: &Arc<dyn DmaSpace>,
+        kind: SpaceKind,
+        option: &'static str,
+    ) -> Result<DeviceData, Error> {
         let remote: Arc<dyn RemoteMemory> = Arc::new(memory.clone());
         let mapping = match RemoteBuffer::map(space.clone(), remote, DmaAccess::READ_WRITE) {
             Ok(mapping) => Mapping::Copied(mapping),

@@ -182,7 +182,7 @@ impl Error {
         match self {
             Error::DeviceName(_) | Error::Target(_) | Error::SoftConfig(_) => 2,
             Error::Layout(_) | Error::Argument { .. } => 2,
-            Error::Memory(MemoryError::Length { .. }) => 2,
+            Error::Memory(MemoryError::Length { .. }) | Error::Gpu(GpuError::Foreign { .. }) => 2,
             Error::Dma(DmaError::Memory(MemoryError::Length { .. })) => 2,
             // A path of the command line that leads to no file of blocks.
             Error::Soft(SoftError::NotAFile { .. } | SoftError::Empty { .. }) => 2,

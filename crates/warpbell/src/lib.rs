@@ -89,7 +89,7 @@ pub use tiles::{TILE_SLOTS_MAX, Tile, TileList, TileReport, TileSchedule, TileSp
 pub use trace::{LaneTrace, TraceMemory, TraceSpec};
 pub use volume::{MemberReport, Volume, VolumeBuffer, VolumeLayout, VolumeSpec};
 
-pub use warpbell_gpu::Gpu;
+pub use warpbell_gpu::{DeviceMemory, Gpu};
 pub use warpbell_hw::{Lba, Nsid};
 pub use warpbell_kernels::abi;
 pub use warpbell_vfio::Bdf;

@@ -17,8 +17,9 @@ use crate::open::Opened;
 use crate::queues::memory::Memory;
 use crate::recovery::Watch;
 use crate::{
-    AttachOptions, Attachment, Buffer, DataPath, DataPlacement, DataPointers, DeviceName, DoorbellChoice,
-    Error, HostQueue, HostQueueSpec, Recovery, RecoveryCounters, RecoveryPolicy, RingPlacement, SsdEvent,
+    AttachOptions, Attachment, Buffer, DataPath, DataPlacement, DataPointers, DeviceMemory, DeviceName,
+    DoorbellChoice, Error, HostQueue, HostQueueSpec, Recovery, RecoveryCounters, RecoveryPolicy,
+    RingPlacement, SsdEvent,
 };
 
 warpbell_hw::options! {
@@ -223,6 +224,12 @@ impl Ssd {
     /// new, have whole pages. Unmapped with the last of its buffers, which must outlive all commands over it.
     pub fn register(&self, window: Window) -> Result<Buffer, Error> {
         self.memory.register(window)
+    }
+
+    /// Memory of a GPU's that the caller has ([`Gpu::foreign`](crate::Gpu::foreign)), as a buffer; its contents stay. The
+    /// SSD's data lies in the memory of that GPU ([`DataPlacement::Hbm`]). Mapped once, however often it is registered.
+    pub fn register_device(&self, memory: &DeviceMemory) -> Result<Buffer, Error> {
+        self.memory.register_device(memory)
     }
 
     /// A polled queue pair of `entries` ring entries that this thread drives by itself, for commands over `buffer`.

@@ -315,6 +315,13 @@ WARPBELL_API warpbell_error warpbell_buffer_alloc(warpbell_queues* queues, size_
  * mapped, or read-only, is WARPBELL_ERROR_INVALID. */
 WARPBELL_API warpbell_error warpbell_buffer_register(warpbell_queues* queues, void* memory, size_t bytes,
                                                      warpbell_buffer** buffer);
+/* The same of GPU memory that the caller has: from cudaMalloc, of a tensor, or mapped by cuMemMap. It lies in the
+ * memory of the GPU that kernels of the queues run on, inside one allocation, and the SSD was opened with data
+ * "hbm" of that GPU. `address` and `bytes` are multiples of 65536. Anything else, host memory or another GPU's
+ * among it, is WARPBELL_ERROR_INVALID; memory that the driver does not share with other devices is an error
+ * that says so. It stays allocated until the buffer was closed. The host has no pointer to it. */
+WARPBELL_API warpbell_error warpbell_buffer_register_device(warpbell_queues* queues, uint64_t address,
+                                                            size_t bytes, warpbell_buffer** buffer);
 /* Unmaps it. Busy while a run of its queues is open, or a command on them has no completion yet (it timed
  * out, or its kernel did not wait for it): that may use the buffer. Then it goes with the queues. */
 WARPBELL_API warpbell_error warpbell_buffer_close(warpbell_buffer* buffer);

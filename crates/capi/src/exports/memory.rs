@@ -44,6 +44,27 @@ pub unsafe extern "C" fn warpbell_buffer_register(
 }
 
 /// As the header says.
+///
+/// # Safety
+/// What is at `address` stays allocated until the buffer is closed; `buffer` is null or leads to memory for a handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn warpbell_buffer_register_device(
+    queues: Handle,
+    address: u64,
+    bytes: usize,
+    buffer: *mut Handle,
+) -> i32 {
+    let register = || {
+        Buffer::register_device(number(queues), |gpu| {
+            // SAFETY: the contract of this function.
+            Ok(unsafe { gpu.foreign(address, bytes) }?)
+        })
+    };
+    // SAFETY: the contract of this function.
+    report(|| unsafe { make("buffer", buffer, register) })
+}
+
+/// As the header says.
 #[unsafe(no_mangle)]
 pub extern "C" fn warpbell_buffer_close(buffer: Handle) -> i32 {
     report(|| Buffer::close(number(buffer)))

@@ -91,6 +91,12 @@ static void open_places(void) {
     ROW(open_with(&chosen), INVALID, "data", "'cmb'", "submission rings only");
     chosen.data = "hbm";
     ROW(open_with(&chosen), INVALID, "data", "hbm", "cuda:N");
+    chosen.data = NULL;
+    chosen.rings = "sq=cmb,cq=hbm";
+    ROW(open_with(&chosen), INVALID, "rings", "sq=cmb,cq=hbm", "cuda:N");
+    chosen.rings = "sq=host,cq=cmb";
+    ROW(open_with(&chosen), INVALID, "rings", "cq=cmb", "submission rings only");
+    chosen.rings = NULL;
     chosen.gpu = "cuda:x";
     ROW(open_with(&chosen), INVALID, "target", "'cuda:x'", "cuda:N");
     chosen.data = NULL;
@@ -265,6 +271,9 @@ static void memory(warpbell_queues* queues) {
     ROW(register_at(queues, nothing, PAGE), INVALID, "memory", "4096 bytes", "cannot be read");
     ROW(register_at(queues, short_file, 4 * PAGE), INVALID, "memory", "16384 bytes", "end of its file");
     ROW(warpbell_buffer_register(queues, pages, PAGE, NULL), INVALID, "buffer", "NULL", "is");
+    ROW(warpbell_buffer_register_device(queues, 65536, 65536, &(warpbell_buffer*){NULL}), INVALID, "queues",
+        "cpu", "no memory of its own");
+    ROW(warpbell_buffer_register_device(queues, 65536, 65536, NULL), INVALID, "buffer", "NULL", "is");
     ROW(warpbell_buffer_alloc(queues, 0, &(warpbell_buffer*){NULL}), INVALID, "bytes", "0", "at least 1");
     ROW(warpbell_buffer_alloc(queues, SIZE_MAX, &(warpbell_buffer*){NULL}), INVALID, "memory length",
         "18446744073709551615", "from 1 to");

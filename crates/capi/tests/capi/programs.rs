@@ -142,6 +142,23 @@ fn leases_places_and_news_from_c() {
     }
 }
 
+/// NVRTC compiles the kernel, and the fake driver runs the CPU's code of it.
+#[test]
+fn gpu_memory_of_a_program_is_registered_from_c() {
+    let kernels = Variant::file(Path::new(&kernel())).unwrap().cache(&cache()).build().unwrap();
+    let fake_driver = FakeDriver::new(&format!("modules={}", kernels.display()));
+    if can_build("GPU memory, from C") {
+        let program = Program::build("cc", &STRICT, &test_program("device_memory.c"), &shared());
+        let output = program.run_on(&fake_driver, &[&kernel()]);
+        if String::from_utf8_lossy(&output.stderr).contains("no NVRTC to compile kernels") {
+            println!("skipped: GPU memory, from C: no NVRTC (scripts/cuda-setup installs it)");
+            return;
+        }
+        let checked = succeeded("device_memory", &output);
+        assert!(checked.ends_with(" checks\n"), "{checked}");
+    }
+}
+
 #[test]
 fn kernels_compile_run_stop_and_fail_from_c() {
     if can_build("kernels, from C") {

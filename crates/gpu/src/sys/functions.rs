@@ -105,6 +105,8 @@ functions! {
             kind: CUmemRangeHandleType,
             flags: c_ulonglong
         );
+        cuMemGetAddressRange_v2(base: *mut CUdeviceptr, len: *mut usize, address: CUdeviceptr);
+        cuPointerGetAttribute(value: *mut c_void, attribute: CUpointer_attribute, address: CUdeviceptr);
         cuPointerSetAttribute(value: *const c_void, attribute: CUpointer_attribute, address: CUdeviceptr);
         cuFlushGPUDirectRDMAWrites(
             target: cuda::CUflushGPUDirectRDMAWritesTarget,

@@ -13,12 +13,14 @@ use crate::GpuError;
 /// What other devices write to is exported in pages of this size.
 pub(crate) const ALIGNMENT: u64 = 64 << 10;
 
-/// Memory of a device that belongs to this value: plain (`cuMemAlloc`), as memory of pools is not taken by what exports
-/// it to other devices.
+/// Memory of a device. What belongs to this value is plain (`cuMemAlloc`), as memory of pools is not taken by what
+/// exports it to other devices.
 pub(crate) struct Allocation {
     context: Arc<Context>,
-    /// What the driver gave, and what it must get back.
+    /// What the driver gave.
     base: CUdeviceptr,
+    /// Whether it must get that back.
+    owned: bool,
     /// The first byte, aligned.
     address: u64,
     len: usize,
@@ -52,7 +54,13 @@ impl Allocation {
             let name = context.device().name_in_errors();
             format!("{name}: {len} bytes of memory, {size} with room to align them")
         })?;
-        Ok(Allocation { context: context.clone(), base, address: base.next_multiple_of(ALIGNMENT), len })
+        let address = base.next_multiple_of(ALIGNMENT);
+        Ok(Allocation { context: context.clone(), base, owned: true, address, len })
+    }
+
+    /// A part of memory that others allocated at `base`, and keep.
+    pub(super) fn foreign(context: &Arc<Context>, base: CUdeviceptr, address: u64, len: usize) -> Allocation {
+        Allocation { context: context.clone(), base, owned: false, address, len }
     }
 
     pub(crate) fn context(&self) -> &Arc<Context> {
@@ -124,6 +132,9 @@ impl Allocation {
 
 impl Drop for Allocation {
     fn drop(&mut self) {
+        if !self.owned {
+            return;
+        }
         let freed = self.context.enter().and_then(|_current| {
             // SAFETY: given by `cuMemAlloc`, freed once.
             let result = unsafe { self.context.functions().cuMemFree_v2(self.base) };

@@ -10,6 +10,7 @@ mod copies;
 mod device;
 mod dma_buf;
 mod failure;
+mod foreign;
 mod functions;
 mod gdrdrv;
 mod host;

@@ -20,8 +20,8 @@ use crate::queues::memory::Memory;
 use crate::queues::pairs::{check_queues, check_replacement_queues, create_pairs, delete_pairs};
 use crate::recovery::{QueueTable, TableParts, Watch};
 use crate::{
-    Buffer, Descriptor, DoorbellChoice, Error, KernelQueues, KernelQueuesSpec, Launch, Module, OpenTarget,
-    OrderPolicy, QueueCounters, Recovery, Regions, Sharing, Target, TraceSpec,
+    Buffer, Descriptor, DeviceMemory, DoorbellChoice, Error, KernelQueues, KernelQueuesSpec, Launch, Module,
+    OpenTarget, OrderPolicy, QueueCounters, Recovery, Regions, Sharing, Target, TraceSpec,
 };
 
 warpbell_hw::options! {
@@ -307,6 +307,13 @@ impl Attachment {
     /// the attachment's queues are deleted.
     pub fn register(&self, window: Window) -> Result<Buffer, Error> {
         self.keep(self.0.source.register(window)?)
+    }
+
+    /// Memory of a GPU's that the caller has, as a buffer, as [`Ssd::register_device`](crate::Ssd::register_device) has
+    /// it: of the GPU that kernels run on. It too stays mapped until the attachment's queues are deleted.
+    pub fn register_device(&self, memory: &DeviceMemory) -> Result<Buffer, Error> {
+        self.0.source.reached_by(&self.0.target)?;
+        self.keep(self.0.source.register_device(memory)?)
     }
 
     /// Lets go of a buffer of this attachment while its queues go on: it is unmapped with the caller's last clone. No

@@ -1,10 +1,12 @@
 //! Takes memory for rings and data from where an SSD's user wants it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
 
 use warpbell_driver::{Controller, ControllerState, RingMemory};
-use warpbell_gpu::Gpu;
 use warpbell_gpu::routes::SpaceKind;
+use warpbell_gpu::{DeviceMemory, Gpu};
 use warpbell_hw::{BASE_PAGE, CqRing, DmaAccess, DmaBuffer, DmaError, Registrations, SqRing, Window};
 
 use crate::buffer::Data;
@@ -27,6 +29,8 @@ pub(crate) struct Memory {
     mapped: Vec<(Arc<ForeignMemory>, Arc<DmaBuffer>)>,
     /// Memory of the user's, as this SSD has it mapped.
     registrations: Arc<Registrations>,
+    /// The same in a GPU's memory.
+    device_registrations: Arc<Mutex<Vec<Weak<DeviceData>>>>,
     /// What kind of space the SSD has its memory in.
     space: SpaceKind,
     /// Whether something stands between the SSD and memory that is not mapped for it.
@@ -57,6 +61,7 @@ impl Memory {
             descriptor,
             mapped,
             registrations,
+            device_registrations: Arc::default(),
             space,
             translated,
             device_route,
@@ -185,14 +190,21 @@ impl Memory {
     /// At least `bytes` zeroed bytes for data of kernels on `target`.
     pub(crate) fn kernel_buffer(&self, target: &OpenTarget, bytes: usize) -> Result<Buffer, Error> {
         let DataPlacement::Hbm(gpu) = &self.data else { return self.buffer(bytes) };
-        if target.gpu().is_none_or(|own| own.info().uuid != gpu.info().uuid) {
-            return Err(Error::Argument {
-                object: "target",
-                value: target.target().to_string(),
-                limit: format!("data lies in {}, which only kernels of that GPU reach", self.data.name()),
-            });
-        }
+        self.reached_by(target)?;
         self.described(Data::Device(Arc::new(self.device_data(gpu, bytes)?)))
+    }
+
+    /// Data in a GPU's memory is for kernels of that GPU.
+    pub(crate) fn reached_by(&self, target: &OpenTarget) -> Result<(), Error> {
+        let DataPlacement::Hbm(gpu) = &self.data else { return Ok(()) };
+        if target.gpu().is_some_and(|own| own.info().uuid == gpu.info().uuid) {
+            return Ok(());
+        }
+        Err(Error::Argument {
+            object: "target",
+            value: target.target().to_string(),
+            limit: format!("data lies in {}, which only kernels of that GPU reach", self.data.name()),
+        })
     }
 
     fn device_data(&self, gpu: &Arc<Gpu>, bytes: usize) -> Result<DeviceData, Error> {
@@ -215,6 +227,38 @@ impl Memory {
             return Err(DmaError::Alignment { offset, len, page_size }.into());
         }
         self.described(Data::Registered(self.registrations.register(window, DmaAccess::READ_WRITE)?))
+    }
+
+    /// Memory of a GPU's that the user has, by the mapping that there is or by a new one.
+    pub(crate) fn register_device(&self, memory: &DeviceMemory) -> Result<Buffer, Error> {
+        let refused = |limit: String| Error::Argument {
+            object: "memory to register, with data in",
+            value: self.data.name(),
+            limit,
+        };
+        let own = |gpu: &Arc<Gpu>| gpu.info().uuid == memory.gpu().info().uuid;
+        // Completions and data in one memory, or not: that is settled when the SSD is opened.
+        if !matches!(&self.data, DataPlacement::Hbm(gpu) if own(gpu)) {
+            let ordinal = memory.gpu().info().ordinal;
+            return Err(refused(format!(
+                "memory of cuda:{ordinal} is registered on an SSD whose data lies in hbm of cuda:{ordinal}"
+            )));
+        }
+        let mut known = self.device_registrations.lock();
+        known.retain(|data| data.strong_count() > 0);
+        let same = |data: &Arc<DeviceData>| {
+            (data.memory().address(), data.memory().len()) == (memory.address(), memory.len())
+        };
+        if let Some(data) = known.iter().filter_map(Weak::upgrade).find(same) {
+            return self.described(Data::Device(data));
+        }
+        let space = self.controller.device().dma();
+        let data = Arc::new(DeviceData::of(memory.clone(), &space, self.space, "data")?);
+        if self.device_route != Some(data.route()) {
+            return Err(refused(format!("this memory is reached by another way: {}", data.route())));
+        }
+        known.push(Arc::downgrade(&data));
+        self.described(Data::Device(data))
     }
 
     fn described(&self, data: Data) -> Result<Buffer, Error> {

@@ -13,7 +13,10 @@ use crate::driver::{Driver, driver, misuse};
 use crate::memory;
 use crate::stream::{Place, Stream, Work};
 
+const MEMORY_TYPE: c_uint = 2;
 const SYNC_MEMOPS: c_uint = 6;
+const IS_MANAGED: c_uint = 8;
+const DEVICE_ORDINAL: c_uint = 9;
 const DMA_BUF_FD: c_uint = 1;
 /// CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE.
 const PCIE: c_ulonglong = 1;
@@ -120,6 +123,31 @@ calls! {
         // SAFETY: the range was checked.
         push(driver, &context, &stream, move || unsafe { memory::fill(to, value, len) });
         Ok(())
+    }
+
+    /// Addresses that nobody knows are no mistake: callers ask whether they are known.
+    fn cuPointerGetAttribute(to: *mut c_void, attribute: c_uint, address: u64) {
+        let driver = driver()?;
+        driver.current()?;
+        let (kind, device) = driver.memory.kind_of(address).ok_or(Code::INVALID_VALUE)?;
+        let value = match attribute {
+            MEMORY_TYPE => kind as c_int,
+            IS_MANAGED => 0,
+            DEVICE_ORDINAL => device as c_int,
+            _ => return Err(misuse(Code::INVALID_VALUE, &format!("attribute {attribute}"))),
+        };
+        // SAFETY: the caller's pointer, to an int for these attributes.
+        unsafe { put(to.cast::<c_int>(), value) }
+    }
+
+    fn cuMemGetAddressRange_v2(base: *mut u64, len: *mut usize, address: u64) {
+        let driver = driver()?;
+        driver.current()?;
+        let (start, size) = driver.memory.range_of(address).ok_or(Code::NOT_FOUND)?;
+        // SAFETY: the caller's pointer.
+        unsafe { put(base, start) }?;
+        // SAFETY: the caller's pointer.
+        unsafe { put(len, size as usize) }
     }
 
     fn cuPointerSetAttribute(value: *const c_void, attribute: c_uint, address: u64) {

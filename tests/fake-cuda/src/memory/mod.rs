@@ -37,6 +37,13 @@ struct State {
     asked: u64,
 }
 
+/// What an address is of, by the numbers of CUmemorytype.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MemoryKind {
+    Host = 1,
+    Device = 2,
+}
+
 struct Allocation {
     device: u32,
     len: u64,
@@ -136,6 +143,23 @@ impl Memory {
             return Ok(());
         }
         Err(misuse(Code::INVALID_VALUE, &format!("{address:#x} is in no allocation")))
+    }
+
+    /// What an address is of, and which device's; `None`: of nothing that is known here.
+    pub(crate) fn kind_of(&self, address: u64) -> Option<(MemoryKind, u32)> {
+        let mut state = self.state.lock();
+        if let Some(of) = state.allocation(address, 1) {
+            return Some((MemoryKind::Device, of.device));
+        }
+        let inside = |(start, host): (&u64, &Host)| (*start..*start + host.len).contains(&address);
+        state.hosts.iter().any(inside).then_some((MemoryKind::Host, 0))
+    }
+
+    /// First byte and length of the allocation that has an address.
+    pub(crate) fn range_of(&self, address: u64) -> Option<(u64, u64)> {
+        let state = self.state.lock();
+        let (start, of) = state.allocations.range(..=address).next_back()?;
+        (address - start < of.len).then_some((*start, of.len))
     }
 
     /// A file of device memory.
