@@ -87,10 +87,10 @@ pub fn open_scratch(
     name: &DeviceName,
     nsid: u32,
     allow_write: &[String],
-    data: DataPlacement,
+    options: OpenOptions,
 ) -> Result<Ssd, Ending> {
     permission::before(name, allow_write, Nsid(nsid))?;
-    let options = OpenOptions::new().allow_write(allow_write.to_vec()).data(data);
+    let options = options.allow_write(allow_write.to_vec());
     opened(name, Access::Write { nsid }, &options)
 }
 

@@ -251,6 +251,16 @@ fn the_self_test_goes_through_the_memory_of_a_gpu_where_there_is_one() {
         assert!(found.contains("0 wrong; data: hbm"), "{found}");
     }
     let findings = report["findings"].as_array().expect("findings");
+    for (subject, said) in [
+        ("doorbells mapped", "0 wrong; data: host"),
+        ("doorbells forwarded", "nothing forwards them"),
+        ("rings in GPU memory", "0 wrong; data: host"),
+        ("rings and data in GPU memory", "0 wrong; data: hbm"),
+        ("order under load", "0 wrong; data: hbm"),
+    ] {
+        let line = findings.iter().find(|line| line["subject"] == subject).expect("the line is there");
+        assert!(line["found"].as_str().expect("words").contains(said), "{subject}: {line:#}");
+    }
     for (subject, said) in [("cuda:0 dma-buf", "exported"), ("cuda:0 doorbells", ": works: ")] {
         let line = findings.iter().find(|line| line["subject"] == subject).expect("the line is there");
         assert!(

@@ -1,10 +1,13 @@
 //! Data there and back, compared: over what is here in any case (the processors and the software controller), over a GPU
-//! where there is one, and over an SSD where its owner names it and the bytes of it that may be overwritten.
+//! where there is one, and over an SSD where its owner names it and the bytes of it that may be overwritten. With both,
+//! each way between the two is tested by itself.
+
+mod ways;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use warpbell::{DataPlacement, DeviceName, OpenTarget, Ssd, Target};
+use warpbell::{DeviceName, Gpu, OpenOptions, OpenTarget, Ssd, Target};
 use warpbell_platform::{Finding, Layer, Machine, Status};
 use warpbell_workload::{Access, BenchOptions, ByteSize, Control, PathReport, Run, Verify, bench, resolve};
 
@@ -105,7 +108,10 @@ pub fn run(args: &CheckArgs, machine: &Machine, stop: Arc<AtomicBool>) -> Result
     let mut tests = vec![software(&control), gpu_memory(&gpu, &control)];
     match &args.device {
         None => tests.push(no_ssd(machine)),
-        Some(name) => tests.extend([over_ssd(name, args, &control), both(name, args, &gpu, &control)]),
+        Some(name) => {
+            tests.push(over_ssd(name, args, &control));
+            tests.extend(ways::ALL.iter().map(|way| both(way, name, args, &gpu, &control)));
+        }
     }
     match control.stopped() {
         true => Err(Ending::new(INTERRUPTED, "self-test: interrupted")),
@@ -120,14 +126,16 @@ fn absent(why: impl std::fmt::Display) -> Outcome {
 
 /// What can be had without anybody's SSD and without a GPU.
 fn software(control: &Control) -> Test {
-    let outcome = over(soft(DataPlacement::Host), Target::Cpu, 0, control);
+    let outcome = over(soft(OpenOptions::new()), Target::Cpu, Load::new(0), control);
     let means = "kernels on the processors and the software controller work here";
     Test { subject: "data through a way", asked: None, outcome, means, fix: None }
 }
 
 /// Kernels of the GPU, with data in its memory, and the software controller.
 fn gpu_memory(gpu: &Result<OpenTarget, String>, control: &Control) -> Test {
-    let outcome = with_gpu(gpu, |target, data| over(soft(data), target, 0, control));
+    let outcome = with_gpu(gpu, |target, gpu| {
+        over(soft(ways::DATA_IN_GPU_MEMORY.options(gpu)), target, Load::new(0), control)
+    });
     let means =
         "kernels on the GPU drive a controller in software, which copies to and from GPU memory; no SSD did";
     Test { subject: "data through a GPU", asked: None, outcome, means, fix: None }
@@ -148,45 +156,68 @@ fn no_ssd(machine: &Machine) -> Test {
 
 /// Kernels of the processors, with data in host memory, and the SSD. Whoever names one wants it tested.
 fn over_ssd(name: &DeviceName, args: &CheckArgs, control: &Control) -> Test {
-    let ssd = open_scratch(name, NSID, &args.allow_write, DataPlacement::Host);
-    let outcome = over(ssd, Target::Cpu, offset(args), control);
+    let ssd = open_scratch(name, NSID, &args.allow_write, OpenOptions::new());
+    let outcome = over(ssd, Target::Cpu, Load::new(offset(args)), control);
     let means = "kernels on the processors drive the SSD, and it reads and writes host memory";
     Test { subject: "data through an SSD", asked: Some(name.to_string()), outcome, means, fix: None }
 }
 
-/// Kernels of the GPU, with data in its memory, and the SSD.
-fn both(name: &DeviceName, args: &CheckArgs, gpu: &Result<OpenTarget, String>, control: &Control) -> Test {
+/// Kernels of the GPU and the SSD, by one way. What this way lacks is no failure: the next one may have it.
+fn both(
+    way: &ways::Way,
+    name: &DeviceName,
+    args: &CheckArgs,
+    gpu: &Result<OpenTarget, String>,
+    control: &Control,
+) -> Test {
     let untested = || Err("it takes a GPU, which was not tested either".to_owned());
     let gpu = &gpu.as_ref().map_or_else(|_| untested(), |open| Ok(open.clone()));
-    let outcome = with_gpu(gpu, |target, data| {
-        over(open_scratch(name, NSID, &args.allow_write, data), target, offset(args), control)
+    let outcome = with_gpu(gpu, |target, gpu| {
+        let ssd = open_scratch(name, NSID, &args.allow_write, way.options(gpu));
+        over(ssd, target, Load { times: way.times, ..Load::new(offset(args)) }, control)
     });
-    let means = "kernels on the GPU drive the SSD, and it reads and writes GPU memory";
-    Test { subject: "data through both", asked: None, outcome, means, fix: None }
+    let outcome = match outcome {
+        Outcome::NotTested(why) if why.code() != INTERRUPTED => absent(why.message()),
+        outcome => outcome,
+    };
+    Test { subject: way.subject, asked: None, outcome, means: way.means, fix: None }
 }
 
 fn offset(args: &CheckArgs) -> u64 {
     args.offset.map_or(0, |offset| offset.0)
 }
 
-fn with_gpu(gpu: &Result<OpenTarget, String>, test: impl Fn(Target, DataPlacement) -> Outcome) -> Outcome {
+fn with_gpu(gpu: &Result<OpenTarget, String>, test: impl Fn(Target, &Arc<Gpu>) -> Outcome) -> Outcome {
     match gpu.as_ref().map(|open| (open, open.gpu())) {
         Err(why) => absent(why),
         Ok((open, None)) => absent(format!("{open} is no GPU; the first one is --target cuda:0")),
-        Ok((open, Some(gpu))) => match test(open.target(), DataPlacement::Hbm(gpu.clone())) {
+        Ok((open, Some(gpu))) => match test(open.target(), gpu) {
             Outcome::Right(found) => Outcome::Right(format!("{open}: {found}")),
             other => other,
         },
     }
 }
 
-fn soft(data: DataPlacement) -> Result<Ssd, Ending> {
+fn soft(options: OpenOptions) -> Result<Ssd, Ending> {
     let name: DeviceName = SOFT.parse().expect("the name is well-formed");
-    open_scratch(&name, NSID, &[], data)
+    open_scratch(&name, NSID, &[], options)
 }
 
-/// Writes `BYTES` from `offset` on, reads and writes them in any order, reads all of them again, and says how it went.
-fn over(ssd: Result<Ssd, Ending>, target: Target, offset: u64, control: &Control) -> Outcome {
+/// How much is moved, and where.
+struct Load {
+    offset: u64,
+    /// How often each byte is read or written.
+    times: u64,
+}
+
+impl Load {
+    fn new(offset: u64) -> Load {
+        Load { offset, times: 1 }
+    }
+}
+
+/// Writes `BYTES` from an offset on, reads and writes them in any order, reads all of them again, and says how it went.
+fn over(ssd: Result<Ssd, Ending>, target: Target, load: Load, control: &Control) -> Outcome {
     let ssd = match ssd {
         Ok(ssd) => ssd,
         Err(ending) => return Outcome::NotTested(ending),
@@ -194,9 +225,9 @@ fn over(ssd: Result<Ssd, Ending>, target: Target, offset: u64, control: &Control
     let options = BenchOptions {
         rw: Access::RandRw,
         bs: ByteSize(BLOCKS_OF),
-        offset: ByteSize(offset),
+        offset: ByteSize(load.offset),
         size: Some(ByteSize(BYTES)),
-        io_limit: Some(ByteSize(BYTES)),
+        io_limit: Some(ByteSize(BYTES * load.times)),
         verify: Some(Verify::Crc32c),
         ..BenchOptions::default()
     };
