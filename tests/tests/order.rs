@@ -25,9 +25,9 @@ type Check = fn(&Module) -> Result<(), String>;
 
 /// Switch, check, and what the check says then.
 const RULES: [(&str, Check, &str); 3] = [
-    ("NO_FLUSH", data_is_there_with_its_completion, "Payload"),
+    ("NO_FLUSH", data_is_there_with_its_completion, "payload: "),
     ("FLUSH_REGISTER_ALONE", the_memory_of_the_data_is_read_too, "reads for"),
-    ("FLUSH_UNANSWERED", what_no_controller_answered_is_not_delivered, "Payload"),
+    ("FLUSH_UNANSWERED", what_no_controller_answered_is_not_delivered, "payload: "),
 ];
 
 fn source() -> Variant {

@@ -17,7 +17,7 @@ const WORDS: usize = 4096;
 const SEEN: usize = 128;
 const STOP: usize = 256;
 /// For a round to begin, or to be answered.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Where the data of the rounds lies, and who writes it there.
 #[derive(Clone)]
