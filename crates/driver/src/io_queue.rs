@@ -71,7 +71,8 @@ impl IoQueue {
             return Err(DriverError::QueueIndex { device: pair.name.clone(), qid: pair.qid() });
         };
         let (Some(sq), Some(cq)) = (pair.sq.clone(), pair.cq.clone()) else {
-            let what = format!("{} cannot be driven by the host, which needs rings in host memory", pair.qid());
+            let what =
+                format!("{} cannot be driven by the host, which needs rings in host memory", pair.qid());
             let source = AccessError::NoPointer { iova: pair.cq_iova() };
             return Err(DriverError::Ring { device: pair.name.clone(), what, source });
         };
