@@ -4,7 +4,9 @@
 use std::process::Command;
 
 use fake_cuda::harness::FakeDriver;
-use warpbell::{AttachOptions, DataPlacement, DataPointers, Gpu, OpenOptions, Ssd, Target};
+use warpbell::{
+    AttachOptions, DataPlacement, DataPointers, Gpu, OpenOptions, RingPlace, RingPlacement, Ssd, Target,
+};
 use warpbell_driver::IoQueueOptions;
 use warpbell_nvme::command;
 
@@ -384,6 +386,35 @@ fn gpu_memory_that_cannot_be_registered_is_refused_by_name() {
         let attachment = ssd.attach(&AttachOptions::default()).unwrap();
         let error = attachment.register_device(&memory).unwrap_err().to_string();
         assert!(error.starts_with("target cpu: data lies in hbm of cuda:0, which only kernels"), "{error}");
+    });
+    log.assert_clean();
+}
+
+#[test]
+fn only_kernels_of_its_gpu_have_their_rings_there() {
+    let log = FakeDriver::new("devices=2").child(|| {
+        let [gpu, other] = [0, 1].map(|ordinal| Gpu::open(ordinal).unwrap());
+        let open = |rings| Ssd::open(&"soft:size=4m".parse().unwrap(), &OpenOptions::new().rings(rings));
+        let ssd = open(RingPlacement::Hbm(gpu.clone())).unwrap();
+        for target in [Target::Cpu, Target::Cuda(1)] {
+            let error = ssd.attach(&AttachOptions::new().target(target)).err().expect("refused").to_string();
+            let limit = "rings lie in hbm of cuda:0, which only kernels of that GPU reach";
+            assert_eq!(error, format!("target {target}: {limit}"));
+        }
+        let attachment = ssd.attach(&AttachOptions::new().target(Target::Cuda(0))).unwrap();
+        assert!(attachment.pairs().iter().all(|pair| pair.sq().is_none() && pair.cq().is_none()));
+        assert!(attachment.pairs()[0].posted(0).unwrap().is_empty(), "the host looks by copies");
+        let later = ssd.attach(&AttachOptions::new().target(Target::Cuda(0)).start(5)).err().expect("refused").to_string();
+        assert!(later.contains("cannot be driven by the host, which needs rings in host memory"), "{later}");
+        let buffer = ssd.buffer(4096).unwrap();
+        let mut queue = ssd.host_queue(8, IoQueueOptions::default(), buffer.clone()).unwrap();
+        let pointers = DataPointers::new(buffer.as_ref(), ssd.data_path().descriptor);
+        queue.execute(&pointers.attach(command::read(1, 0, 7), 0, 4096)).unwrap();
+        queue.delete().unwrap();
+        attachment.close().unwrap();
+        let both = RingPlacement::Pair { sq: RingPlace::Hbm(gpu), cq: RingPlace::Hbm(other) };
+        let error = open(both).err().expect("refused").to_string();
+        assert!(error.starts_with("rings hbm of cuda:0 and of cuda:1: kernels reach the memory"), "{error}");
     });
     log.assert_clean();
 }

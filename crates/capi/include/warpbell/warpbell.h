@@ -130,8 +130,8 @@ typedef struct warpbell_open_options {
     uint32_t queues;   /* I/O queue pairs to ask for, 1 to 65535; 0: the default, 64 */
     uint32_t prp_only; /* 1: describes data by PRP entries even where the controller takes SGLs */
     /* Where rings of queues lie: "host" (NULL), "cmb" (submission rings in the controller memory buffer),
-     * "bar:BDF/N" (both in BAR N of another PCI function), "hbm" (both in the memory of `gpu`), or each kind by
-     * itself as "sq=PLACE,cq=PLACE", such as "sq=cmb,cq=hbm". SSDs that name the same BAR share it. */
+     * "bar:BDF/N" (both in BAR N of another PCI function), "hbm" (both in the memory of `gpu`), or each kind
+     * by itself as "sq=PLACE,cq=PLACE", such as "sq=cmb,cq=hbm". SSDs that name the same BAR share it. */
     const char* rings;
     /* Where data lies: "host" (NULL), "bar:BDF/N", or "hbm": in the memory of `gpu`, "cuda:N". What cannot be
      * had is an error, never another place; warpbell_ssd_data_path says what it became. */
@@ -315,11 +315,11 @@ WARPBELL_API warpbell_error warpbell_buffer_alloc(warpbell_queues* queues, size_
  * mapped, or read-only, is WARPBELL_ERROR_INVALID. */
 WARPBELL_API warpbell_error warpbell_buffer_register(warpbell_queues* queues, void* memory, size_t bytes,
                                                      warpbell_buffer** buffer);
-/* The same of GPU memory that the caller has: from cudaMalloc, of a tensor, or mapped by cuMemMap. It lies in the
- * memory of the GPU that kernels of the queues run on, inside one allocation, and the SSD was opened with data
- * "hbm" of that GPU. `address` and `bytes` are multiples of 65536. Anything else, host memory or another GPU's
- * among it, is WARPBELL_ERROR_INVALID; memory that the driver does not share with other devices is an error
- * that says so. It stays allocated until the buffer was closed. The host has no pointer to it. */
+/* The same of GPU memory that the caller has: from cudaMalloc, of a tensor, or mapped by cuMemMap. It lies in
+ * the memory of the GPU that kernels of the queues run on, inside one allocation, and the SSD was opened with
+ * data "hbm" of that GPU. `address` and `bytes` are multiples of 65536. Anything else, host memory or another
+ * GPU's among it, is WARPBELL_ERROR_INVALID; memory that the driver does not share with other devices is an
+ * error that says so. It stays allocated until the buffer was closed. The host has no pointer to it. */
 WARPBELL_API warpbell_error warpbell_buffer_register_device(warpbell_queues* queues, uint64_t address,
                                                             size_t bytes, warpbell_buffer** buffer);
 /* Unmaps it. Busy while a run of its queues is open, or a command on them has no completion yet (it timed

@@ -262,7 +262,9 @@ impl Cq {
 
     /// The ring's memory is gone: from now on entries are posted to nowhere.
     pub(crate) fn disconnect(&mut self) {
-        self.sent = None;
+        if let Some(sent) = &mut self.sent {
+            return sent.lose();
+        }
         match Window::host(self.ring.len()) {
             Ok(nowhere) => self.ring = nowhere,
             Err(error) => tracing::error!(queue = self.id, %error, "no memory in place of a lost ring"),
@@ -271,6 +273,7 @@ impl Cq {
 
     /// The ring's memory is back.
     pub(crate) fn reconnect(&mut self, ring: Window) {
+        self.sent = None;
         self.ring = ring;
     }
 

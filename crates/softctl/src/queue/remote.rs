@@ -16,7 +16,8 @@ pub(crate) struct RemoteRing {
     mirror: PoolPart,
     /// The entry that follows those that are being copied.
     in_flight: Option<u32>,
-    /// A copy failed: the ring is not reached any more, and its queue does nothing until it is deleted.
+    /// Its memory is gone, or a copy failed: the ring is not reached any more, and its queue does nothing until it is
+    /// deleted. The mirror stays as long: copies may be in flight.
     failed: bool,
 }
 
@@ -48,6 +49,11 @@ impl RemoteRing {
         self.in_flight.is_none() && !self.failed
     }
 
+    /// The memory is gone.
+    pub(super) fn lose(&mut self) {
+        self.failed = true;
+    }
+
     /// Nothing will be copied any more.
     pub(super) fn has_failed(&self) -> bool {
         self.failed
@@ -70,7 +76,7 @@ impl RemoteRing {
     pub(super) fn end(&mut self, queue: &str, id: u16, result: Result<(), AccessError>) -> Option<u32> {
         let end = self.in_flight.take();
         match result {
-            Ok(()) => end,
+            Ok(()) => end.filter(|_| !self.failed),
             Err(error) => {
                 tracing::error!(%error, "{queue} queue {id} does nothing any more: its ring cannot be copied");
                 self.failed = true;

@@ -48,6 +48,11 @@ impl Sent {
         self.mended.push(slot);
     }
 
+    /// The ring's memory is gone.
+    pub(super) fn lose(&mut self) {
+        self.ring.lose();
+    }
+
     /// Whether all entries before `tail` are in the ring, or never will be.
     pub(super) fn is_done(&self, tail: u32) -> bool {
         self.ring.has_failed() || self.ring.is_idle() && self.next_step(tail).is_none()

@@ -290,10 +290,13 @@ impl Sq {
         self.in_flight[usize::from(cid >> 6)] &= !(1 << (cid & 63));
     }
 
-    /// The ring's memory is gone: from now on entries are zeros, which nobody wrote.
+    /// The ring's memory is gone: from now on entries are zeros, which nobody wrote, and from remote memory none come.
     pub(crate) fn disconnect(&mut self) {
-        self.remote = None;
-        self.arrived = self.tail;
+        if let Some(ring) = &mut self.remote {
+            ring.lose();
+            self.arrived = self.head;
+            return;
+        }
         match Window::host(self.ring.len()) {
             Ok(nowhere) => self.ring = nowhere,
             Err(error) => tracing::error!(queue = self.id, %error, "no memory in place of a lost ring"),
@@ -302,6 +305,7 @@ impl Sq {
 
     /// The ring's memory is back.
     pub(crate) fn reconnect(&mut self, ring: Window) {
+        self.remote = None;
         self.ring = ring;
     }
 
