@@ -140,28 +140,14 @@ fn one_cause_closes_the_ways_that_it_concerns_and_has_a_remedy() {
     const HOST: &str = "host memory";
     const MAPPED: &str = "BAR registered as I/O memory";
     const FORWARDED: &str = "forwarded by a CPU thread";
+    const DRIVER: (&str, &str) = ("NVIDIA driver", "nvidia-open");
     // Machine, ways taken, the reason of a way that is not, and the line that warns, with a part of its remedy.
     for (name, taken, reason, warning) in [
         ("driver-610", [MMAP, MAPPED], "gdrdrv is not loaded", None),
-        (
-            "driver-595",
-            [HOST, MAPPED],
-            "driver 595.45.04 refuses the mmap",
-            Some(("NVIDIA driver", "nvidia-open")),
-        ),
+        ("driver-595", [HOST, MAPPED], "driver 595.45.04 refuses the mmap", Some(DRIVER)),
         ("gpu-translated", [MMAP, FORWARDED], "stores vanish; iommu=pt", Some(("GPU 0 domain", "iommu=pt"))),
-        (
-            "closed-modules",
-            [HOST, FORWARDED],
-            "closed kernel module cannot look up",
-            Some(("NVIDIA driver", "nvidia-open")),
-        ),
-        (
-            "gdrdrv",
-            [GDRDRV, MAPPED],
-            "driver 595.45.04 refuses the mmap",
-            Some(("NVIDIA driver", "nvidia-open")),
-        ),
+        ("closed-modules", [HOST, FORWARDED], "closed kernel module cannot look up", Some(DRIVER)),
+        ("gdrdrv", [GDRDRV, MAPPED], "driver 595.45.04 refuses the mmap", Some(DRIVER)),
         (
             "sme",
             [HOST, FORWARDED],
