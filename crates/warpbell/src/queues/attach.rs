@@ -147,7 +147,10 @@ pub(crate) fn prepare(attachments: &[Attachment], launch: Launch) -> Result<Laun
     let hooks = || {
         attachments.iter().fold(Hooks::new(), |hooks, each| {
             let hooks = device_hooks(hooks, each.0.source.controller().device());
-            each.queues().flush().map_or(hooks.clone(), |flush| flush.hooks(hooks))
+            match each.queues().flush() {
+                Some(flush) => flush.hooks(hooks),
+                None => hooks,
+            }
         })
     };
     let used = attachments.iter().map(|each| InUse::new(&each.0)).collect::<Result<Vec<_>, Error>>()?;
