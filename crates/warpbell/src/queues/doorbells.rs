@@ -200,7 +200,7 @@ impl DoorbellRequest<'_> {
                 let limit = MAPPED_LIMIT;
                 let reason =
                     format!("a kernel's store to the mapped doorbell brought no completion within {limit:?}");
-                Proven::No(Some(proof), reason)
+                Proven::No(Some(Box::new(proof)), reason)
             }
             Err(error) => Proven::No(None, format!("no kernel could be run to prove them: {error}")),
         })
@@ -210,7 +210,7 @@ impl DoorbellRequest<'_> {
 enum Proven<'a> {
     Yes,
     /// Why not, and a Flush that is still to be rung.
-    No(Option<Proof<'a>>, String),
+    No(Option<Box<Proof<'a>>>, String),
 }
 
 /// A GPU's clock cannot be stepped, nor its doorbells be handed over one by one.
