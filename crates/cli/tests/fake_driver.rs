@@ -356,7 +356,11 @@ fn only_kernels_of_its_gpu_have_their_rings_there() {
         let attachment = ssd.attach(&AttachOptions::new().target(Target::Cuda(0))).unwrap();
         assert!(attachment.pairs().iter().all(|pair| pair.sq().is_none() && pair.cq().is_none()));
         assert!(attachment.pairs()[0].posted(0).unwrap().is_empty(), "the host looks by copies");
-        let later = ssd.attach(&AttachOptions::new().target(Target::Cuda(0)).start(5)).err().expect("refused").to_string();
+        let later = ssd
+            .attach(&AttachOptions::new().target(Target::Cuda(0)).start(5))
+            .err()
+            .expect("refused")
+            .to_string();
         assert!(later.contains("cannot be driven by the host, which needs rings in host memory"), "{later}");
         let buffer = ssd.buffer(4096).unwrap();
         let mut queue = ssd.host_queue(8, IoQueueOptions::default(), buffer.clone()).unwrap();
