@@ -96,6 +96,8 @@ pub struct Pool {
 pub struct PoolPart {
     window: Window,
     extent: Extent,
+    /// A part keeps its pool.
+    _pool: Arc<Pool>,
 }
 
 impl Pool {
@@ -115,7 +117,7 @@ impl Pool {
         let extent = self.extents.take(len)?;
         let window =
             self.window.slice(extent.offset(), extent.len()).expect("inside by its offset and length");
-        Ok(PoolPart { window, extent })
+        Ok(PoolPart { window, extent, _pool: self.clone() })
     }
 }
 
