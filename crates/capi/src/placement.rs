@@ -75,7 +75,7 @@ mod tests {
         let text = |rings, data, gpu| both(rings, data, gpu).unwrap_err().text;
         assert!(
             text("attic", "host", None)
-                .starts_with("rings 'attic': expected host, cmb, hbm, bar:BDF/N, or one")
+                .starts_with("rings 'attic': expected host, cmb, hbm, bar:BDF/N with a PCI address")
         );
         assert!(
             text("sq=hbm,cq=cmb", "host", None).starts_with("rings 'sq=hbm,cq=cmb': the controller memory")

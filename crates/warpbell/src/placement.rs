@@ -75,8 +75,8 @@ pub struct RingPlaces {
 pub enum RingPlacesError {
     /// Neither a place nor two.
     #[error(
-        "'{0}': expected host, cmb, hbm, bar:BDF/N, or one for each as sq=PLACE,cq=PLACE, such as sq=cmb,cq=hbm or \
-         bar:0000:01:00.0/2"
+        "'{0}': expected host, cmb, hbm, bar:BDF/N with a PCI address and a number from 0 to 5, such as \
+         bar:0000:01:00.0/2, or one for each as sq=PLACE,cq=PLACE, such as sq=cmb,cq=hbm"
     )]
     Form(String),
     /// Completion rings in the controller memory buffer.
@@ -344,7 +344,8 @@ mod tests {
         {
             let error = text.parse::<RingPlaces>().unwrap_err().to_string();
             assert!(
-                error.starts_with(&format!("'{text}': expected host, cmb, hbm, bar:BDF/N, or one for each")),
+                error
+                    .starts_with(&format!("'{text}': expected host, cmb, hbm, bar:BDF/N with a PCI address")),
                 "{error}"
             );
         }

@@ -7,6 +7,7 @@
 
 /* The driver's functions, as cuda.h has them; addresses are 64-bit numbers. */
 static struct {
+    int (*init)(unsigned);
     int (*device_get)(int*, int);
     int (*retain)(void**, int);
     int (*push)(void*);
@@ -28,6 +29,7 @@ static void find_driver(void) {
     int device;
     void* context;
     THAT(library != NULL);
+    find(library, "cuInit", &cuda.init);
     find(library, "cuDeviceGet", &cuda.device_get);
     find(library, "cuDevicePrimaryCtxRetain", &cuda.retain);
     find(library, "cuCtxPushCurrent_v2", &cuda.push);
@@ -36,7 +38,7 @@ static void find_driver(void) {
     find(library, "cuStreamCreate", &cuda.stream);
     find(library, "cuMemcpyDtoHAsync_v2", &cuda.copy_out);
     find(library, "cuStreamSynchronize", &cuda.wait);
-    THAT(cuda.device_get(&device, 0) == 0 && cuda.retain(&context, device) == 0);
+    THAT(cuda.init(0) == 0 && cuda.device_get(&device, 0) == 0 && cuda.retain(&context, device) == 0);
     THAT(cuda.push(context) == 0);
 }
 

@@ -55,7 +55,7 @@ fn a_sweep_over_two_ssds_of_which_one_breaks_keeps_what_was_measured_and_ends() 
     let socket = folder.path().join("s.sock");
     let mut server = spawn(&["serve", "--size", "1m", "--socket", socket.to_str().unwrap()]);
     let device = format!("vfio-user:{}", socket.display());
-    let workload = ["--api", "host", "--runtime", "60s", "--axis", "iodepth=1,4", "-o", "json"];
+    let workload = ["--api", "host", "--runtime", "3s", "--axis", "iodepth=1,4", "-o", "json"];
     let arguments = [&["bench", "soft:size=1m", &device][..], &workload].concat();
     let client = spawn(&arguments);
     await_that(|| cpu_seconds(&client) > 0.3);

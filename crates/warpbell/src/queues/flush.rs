@@ -8,7 +8,7 @@ use warpbell_hw::{BASE_PAGE, Device, Window};
 use warpbell_kernels::cpu::Hooks;
 use warpbell_nvme::register::offset;
 
-use crate::order::{OrderPolicy, Reaper};
+use crate::order::{OrderPolicy, OrderRefusal, Reaper};
 use crate::queues::memory::Memory;
 use crate::{DataPlacement, Error, OpenTarget, SharedMemory};
 
@@ -61,7 +61,10 @@ impl FlushMapping {
         let reaper = target.gpu().map_or(Reaper::Cpu, |gpu| Reaper::Gpu(gpu.write_ordering()));
         let decide = |registers| source.order(reaper, registers);
         let OrderPolicy::Flush { data: reads_data } = decide(true) else {
-            return Ok((decide(true).require(rings, data)?, None));
+            let policy = decide(true);
+            // Memory that these kernels do not reach is refused by name where they ask for a part of it.
+            let unreachable = policy == OrderPolicy::Refused(OrderRefusal::Unreachable);
+            return Ok((if unreachable { policy } else { policy.require(rings, data)? }, None));
         };
         let device = source.controller().device();
         let page = match Page::new(target, device) {
