@@ -4,7 +4,7 @@ use warpbell_vfio::pci::Function;
 
 use super::{add_parameter, drop_parameter};
 use crate::finding::{Finding, Layer, Status};
-use crate::machine::{Gpu, Machine, PciNode, Ssd};
+use crate::machine::{Gdrdrv, Gpu, Machine, PciNode, Ssd};
 
 /// The oldest driver that loads our PTX.
 const DRIVER_WANTED: u32 = 580;
@@ -75,12 +75,18 @@ fn driver(machine: &Machine) -> Vec<Finding> {
         let means = "kernels run, but its memory cannot be exported as a dma-buf: SSDs do not reach it";
         return vec![finding(Status::Warn, "NVIDIA driver", found, means).fix(INSTALL)];
     }
-    let driver = match nvidia.is_at_least(&MMAP_WANTED) {
-        true => {
+    let pinned = nvidia.gdrdrv.as_ref().is_some_and(Gdrdrv::is_usable);
+    let driver = match (nvidia.is_at_least(&MMAP_WANTED), pinned) {
+        (true, _) => {
             finding(Status::Ok, "NVIDIA driver", found, "kernels run, and memory is exported as dma-bufs")
         }
-        false => {
-            let means = "kernels run; it refuses the mmap of dma-bufs (610.43.02 and newer allow it): SSDs do not reach GPU memory";
+        (false, true) => {
+            let means = "kernels run; it refuses the mmap of dma-bufs, and gdrdrv pins GPU memory for SSDs";
+            finding(Status::Ok, "NVIDIA driver", found, means)
+        }
+        (false, false) => {
+            let means = "kernels run; it refuses the mmap of dma-bufs (610.43.02 and newer allow it), and gdrdrv of GDRCopy, \
+                         the other way of SSDs to GPU memory, is not loaded";
             finding(Status::Warn, "NVIDIA driver", found, means).fix(INSTALL)
         }
     };
