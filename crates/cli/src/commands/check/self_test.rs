@@ -249,12 +249,13 @@ fn over(ssd: Result<Ssd, Ending>, target: Target, load: Load, control: &Control)
 
 fn right(ssd: &Ssd, target: Target, blocks: u64) -> Outcome {
     let by = if target == Target::Cpu { "the processors" } else { "the GPU" };
-    let PathReport { data, rings, ordering, doorbells, route, .. } = PathReport::of(ssd);
+    let PathReport { data, rings, ordering, doorbells, doorbells_refused, route, .. } = PathReport::of(ssd);
     let route = route.map_or(String::new(), |route| format!("; {route}"));
+    let refused = doorbells_refused.map_or(String::new(), |refused| format!(" ({refused})"));
     let (name, moved) = (ssd.name(), BYTES >> 20);
     Outcome::Right(format!(
         "kernels on {by} wrote {name}, {moved} MiB, and {blocks} blocks were read back: 0 wrong; data: {data}; \
-         rings: {rings}; {ordering}; doorbells: {doorbells}{route}"
+         rings: {rings}; {ordering}; doorbells: {doorbells}{refused}{route}"
     ))
 }
 
