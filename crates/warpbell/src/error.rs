@@ -190,7 +190,7 @@ impl Error {
             Error::Soft(SoftError::Locked { .. }) => 3,
             Error::Kernels(warpbell_kernels::Error::TooManyBlocks { .. }) => 2,
             Error::Refused { .. } | Error::Vfio(VfioError::Owned { .. }) => 3,
-            Error::Missing { .. } | Error::User(UserError::Connect { .. }) => 4,
+            Error::Missing { .. } | Error::Doorbells { .. } | Error::User(UserError::Connect { .. }) => 4,
             Error::Vfio(VfioError::NotBound { .. }) => 4,
             Error::Driver(DriverError::NoInterrupts { .. } | DriverError::Unusable { .. }) => 4,
             Error::Vfio(error) if error.is_missing_requirement() => 4,

@@ -27,8 +27,10 @@ fn of_the_driver(name: &CStr) -> Option<*mut c_void> {
 }
 
 fn failed(errno: c_int) -> c_int {
+    // SAFETY: it takes nothing.
+    let own = unsafe { libc::__errno_location() };
     // SAFETY: this thread's own.
-    unsafe { *libc::__errno_location() = errno };
+    unsafe { *own = errno };
     -1
 }
 

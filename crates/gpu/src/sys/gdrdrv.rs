@@ -113,11 +113,11 @@ struct Versions {
     least_library: u32,
 }
 
-// Their header takes the size of a pointer where it means that of a structure.
+// Their header takes the size of a pointer where it means that of a structure, in all but the two that pin.
 const PIN: Opcode = opcode::read_write::<Pin>(GROUP, 1);
 const UNPIN: Opcode = opcode::read_write::<u64>(GROUP, 2);
-const INFO: Opcode = opcode::read_write::<Info>(GROUP, 4);
-const INFO_2: Opcode = opcode::read_write::<Info>(GROUP, 5);
+const INFO: Opcode = opcode::read_write::<u64>(GROUP, 4);
+const INFO_2: Opcode = opcode::read_write::<u64>(GROUP, 5);
 const ATTRIBUTE: Opcode = opcode::read_write::<Attribute>(GROUP, 6);
 const PIN_2: Opcode = opcode::read_write::<PinByFlags>(GROUP, 7);
 const VERSION: Opcode = opcode::read_write::<u64>(GROUP, 255);
@@ -237,5 +237,18 @@ impl Drop for Pinned {
         if let Err(error) = unpinned {
             tracing::warn!(%error, "GPU memory stays pinned");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_have_the_numbers_of_the_modules_header() {
+        let own = [PIN, UNPIN, INFO, INFO_2, ATTRIBUTE, PIN_2, VERSION];
+        let header =
+            [0xc028_da01, 0xc008_da02, 0xc008_da04, 0xc008_da05, 0xc008_da06, 0xc020_da07, 0xc008_daff_u32];
+        assert_eq!(own, header.map(Opcode::from));
     }
 }

@@ -403,6 +403,9 @@ fn make_table(
     let controller = source.controller().clone();
     let (nsid, limit) = (namespace.nsid, options.deadline);
     let doorbells = DoorbellMapping::new(target, &DoorbellRequest { source, choice, nsid, limit })?;
+    if let (Some(flush), Some(_)) = (queues.flush(), target.gpu()) {
+        flush.require_proven(source, doorbells.path().0)?;
+    }
     let slots = options.queues * (options.replacement_queues + 1);
     let reserve = |slot| source.reserve_rings(target, options.entries(), slot >= options.queues);
     let rings = (0..slots).map(|slot| RingMapping::new(target, reserve(slot)?));

@@ -89,6 +89,13 @@ impl DeviceRings {
             return Ok(ring);
         }
         let chunk = Chunk::new(&self.gpu, space, kind, len.next_multiple_of(HUGE_PAGE))?;
+        if chunk.data.route() != self.route {
+            return Err(Error::Argument {
+                object: "ring",
+                value: format!("{len} bytes"),
+                limit: format!("more memory is reached by another way than before: {}", chunk.data.route()),
+            });
+        }
         let ring = chunk.take(len).ok_or_else(|| Error::Argument {
             object: "ring",
             value: format!("{len} bytes"),

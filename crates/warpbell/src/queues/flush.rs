@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use warpbell_gpu::routes;
-use warpbell_hw::{BASE_PAGE, Device, Window};
+use warpbell_hw::{BASE_PAGE, Device, DoorbellPath, PoolPart, Window};
 use warpbell_kernels::cpu::Hooks;
 use warpbell_nvme::register::offset;
 
@@ -36,7 +36,7 @@ enum Data {
     /// Nothing: data lies in the reader's own memory.
     Nothing,
     /// A word of the foreign memory.
-    Word(SharedMemory),
+    Word(SharedMemory, Arc<PoolPart>),
     /// A word of host memory, of which each queue's page is a part.
     Host,
 }
@@ -77,12 +77,28 @@ impl FlushMapping {
         let data = match (reads_data, data) {
             (false, _) => Data::Nothing,
             (true, DataPlacement::Foreign(memory)) => {
-                let window = memory.window();
-                Data::Word(target.share(window.slice(0, window.len().min(BASE_PAGE))?)?)
+                // A part that no buffer lies in: registered with a GPU it must not overlap one.
+                let part = memory.take(BASE_PAGE)?;
+                Data::Word(target.share(part.window().clone())?, Arc::new(part))
             }
             (true, _) => Data::Host,
         };
         Ok((decide(true), Some(FlushMapping { page, data })))
+    }
+
+    /// Refuses registers of a BAR where kernels do not store to it themselves: nothing shows then that they reach it, and
+    /// a register that nobody answers for would hold back every completion.
+    pub(crate) fn require_proven(&self, source: &Memory, doorbells: DoorbellPath) -> Result<(), Error> {
+        let in_a_bar = match &self.page {
+            Page::Mapped(memory) => !memory.window().memory().is_ordinary(),
+            Page::Calls(..) => false,
+        };
+        if !in_a_bar || doorbells == DoorbellPath::Mapped {
+            return Ok(());
+        }
+        OrderPolicy::Refused(OrderRefusal::Registers)
+            .require(source.ring_placement(), source.data())
+            .map(drop)
     }
 
     /// The address of the register: CSTS, which can be read at any time and changes by no read.
@@ -94,7 +110,7 @@ impl FlushMapping {
     pub(crate) fn data(&self, host: u64) -> u64 {
         match &self.data {
             Data::Nothing => 0,
-            Data::Word(memory) => memory.address(),
+            Data::Word(memory, _) => memory.address(),
             Data::Host => host,
         }
     }

@@ -78,6 +78,9 @@ impl Memory {
             memory.map(&foreign)?;
         }
         if let DataPlacement::Hbm(gpu) = memory.data.clone() {
+            if let Some(rings) = &memory.device_rings {
+                rings.check_same(&gpu)?;
+            }
             memory.device_route = Some(memory.device_data(&gpu, BASE_PAGE)?.route());
         }
         memory.check_order()?;
@@ -191,7 +194,16 @@ impl Memory {
     pub(crate) fn kernel_buffer(&self, target: &OpenTarget, bytes: usize) -> Result<Buffer, Error> {
         let DataPlacement::Hbm(gpu) = &self.data else { return self.buffer(bytes) };
         self.reached_by(target)?;
-        self.described(Data::Device(Arc::new(self.device_data(gpu, bytes)?)))
+        let data = self.device_data(gpu, bytes)?;
+        // What keeps data before its completion was settled for that way.
+        if self.device_route != Some(data.route()) {
+            return Err(Error::Argument {
+                object: "buffer in",
+                value: self.data.name(),
+                limit: format!("{bytes} bytes are reached by another way than before: {}", data.route()),
+            });
+        }
+        self.described(Data::Device(Arc::new(data)))
     }
 
     /// Data in a GPU's memory is for kernels of that GPU.
@@ -281,7 +293,8 @@ impl Memory {
     /// Whether a controller in this process copies one of both, which keeps data before completions.
     fn delivery(&self) -> Delivery {
         let copied = |route: Option<DeviceRoute>| route == Some(DeviceRoute::Copied);
-        if copied(self.device_route) || copied(self.completion_route()) {
+        let foreign = matches!(self.data, DataPlacement::Foreign(_));
+        if copied(self.device_route) || (copied(self.completion_route()) && !foreign) {
             Delivery::Copied
         } else {
             Delivery::Peer

@@ -16,8 +16,9 @@ const fn request(number: c_ulong, size: c_ulong) -> c_ulong {
 
 const PIN: c_ulong = request(1, 40);
 const UNPIN: c_ulong = request(2, 8);
-const INFO: c_ulong = request(4, 48);
-const INFO_V2: c_ulong = request(5, 48);
+// The size of a pointer, where the structures have 48 bytes.
+const INFO: c_ulong = request(4, 8);
+const INFO_V2: c_ulong = request(5, 8);
 const ATTRIBUTE: c_ulong = request(6, 8);
 const PIN_V2: c_ulong = request(7, 32);
 const VERSION: c_ulong = request(255, 8);

@@ -177,7 +177,8 @@ fn both(
         over(ssd, target, Load { times: way.times, ..Load::new(offset(args)) }, control)
     });
     let outcome = match outcome {
-        Outcome::NotTested(why) if why.code() != INTERRUPTED => absent(why.message()),
+        // Refused when it was set up; what failed later keeps its code.
+        Outcome::NotTested(why) if ![FAILED, INTERRUPTED].contains(&why.code()) => absent(why.message()),
         outcome => outcome,
     };
     Test { subject: way.subject, asked: None, outcome, means: way.means, fix: None }
