@@ -36,7 +36,11 @@ enum Data {
     /// Nothing: data lies in the reader's own memory.
     Nothing,
     /// A word of the foreign memory.
-    Word(SharedMemory, Arc<PoolPart>),
+    Word {
+        memory: SharedMemory,
+        /// Keeps the place from buffers.
+        _part: Arc<PoolPart>,
+    },
     /// A word of host memory, of which each queue's page is a part.
     Host,
 }
@@ -79,7 +83,7 @@ impl FlushMapping {
             (true, DataPlacement::Foreign(memory)) => {
                 // A part that no buffer lies in: registered with a GPU it must not overlap one.
                 let part = memory.take(BASE_PAGE)?;
-                Data::Word(target.share(part.window().clone())?, Arc::new(part))
+                Data::Word { memory: target.share(part.window().clone())?, _part: Arc::new(part) }
             }
             (true, _) => Data::Host,
         };
@@ -110,7 +114,7 @@ impl FlushMapping {
     pub(crate) fn data(&self, host: u64) -> u64 {
         match &self.data {
             Data::Nothing => 0,
-            Data::Word(memory, _) => memory.address(),
+            Data::Word { memory, .. } => memory.address(),
             Data::Host => host,
         }
     }
