@@ -31,7 +31,7 @@ pub struct Options {
     /// Seconds that each figure is measured for
     #[arg(long, default_value_t = 1.0)]
     pub seconds: f64,
-    /// Seconds that a check may take before its process is killed; figures may take twice, compiling five times as long
+    /// Seconds that a check may take before its process is killed; figures may take twice, compiling ten times as long
     #[arg(long, default_value_t = 60.0)]
     pub limit: f64,
     /// Seconds for all together: what no time is left for is skipped
@@ -102,7 +102,7 @@ impl Options {
     /// How long `thing` may take.
     pub fn limit_of(&self, thing: &Thing) -> Duration {
         let times = match thing {
-            Thing::Check(check) if check.name == checks::COMPILES => 5.0,
+            Thing::Check(check) if check.name == checks::COMPILES => 10.0,
             Thing::Check(_) => 1.0,
             Thing::Figure(_) => 2.0,
         };
