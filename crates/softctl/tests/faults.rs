@@ -192,15 +192,21 @@ fn torn_entries_never_overwrite_newer_ones() {
     }
 }
 
+/// A read of LBA 7 has completed, and its data, 5Ah, is not there.
+fn read_without_data(client: &mut Client) -> Pair {
+    client.device.poke(Nsid(1), Lba(7), &[0x5a; 512]).expect("a block");
+    let mut pair = client.pair(1, 16);
+    client.fill(4096, &[0xee; 512]);
+    submit(client, &mut pair, 1, &[read(7)]);
+    assert_eq!(identifiers(client, &mut pair, 1), [1]);
+    assert_eq!(client.bytes(4096, 512), [0xee; 512], "nothing yet");
+    pair
+}
+
 #[test]
 fn the_answer_to_a_register_read_comes_after_late_payloads_for_the_client() {
     for mut client in both("kind='late_payload';by='300ms';lba=7") {
-        client.device.poke(Nsid(1), Lba(7), &[0x5a; 512]).unwrap();
-        let mut pair = client.pair(1, 16);
-        client.fill(4096, &[0xee; 512]);
-        submit(&client, &mut pair, 1, &[read(7)]);
-        assert_eq!(identifiers(&client, &mut pair, 1), [1]);
-        assert_eq!(client.bytes(4096, 512), [0xee; 512], "nothing yet");
+        let mut pair = read_without_data(&mut client);
         client.device.registers().read32(offset::CSTS);
         assert_eq!(client.bytes(4096, 512), [0x5a; 512], "pushed by the answer");
         // What the controller has still to fetch is pushed by nothing.
@@ -218,12 +224,7 @@ fn the_answer_to_a_register_read_comes_after_late_payloads_for_the_client() {
 #[test]
 fn a_late_payload_comes_after_its_completion() {
     for mut client in both("kind='late_payload';by='300ms';lba=7;opcode='read'") {
-        client.device.poke(Nsid(1), Lba(7), &[0x5a; 512]).unwrap();
-        let mut pair = client.pair(1, 16);
-        client.fill(4096, &[0xee; 512]);
-        submit(&client, &mut pair, 1, &[read(7)]);
-        assert_eq!(identifiers(&client, &mut pair, 1), [1]);
-        assert_eq!(client.bytes(4096, 512), [0xee; 512], "nothing yet");
+        let _pair = read_without_data(&mut client);
         let end = now(&client) + LATE_AT_MOST;
         while client.bytes(4096, 512) != [0x5a; 512] {
             assert!(now(&client) < end, "the payload never came");

@@ -186,23 +186,27 @@ impl Gdrdrv {
 
     /// Pins memory and maps it as a part of the GPU's BAR.
     pub(crate) fn map(self: &Arc<Self>, memory: &Arc<Allocation>) -> Result<BarMapping, GdrdrvError> {
-        let pinned = self.pin(memory, 0)?;
-        let mapping = pinned.map(memory.len())?;
-        if !pinned.is_cached()? {
-            return Ok(BarMapping::pinned(mapping, pinned));
+        if let Some(mapping) = self.map_by(memory, 0)? {
+            return Ok(mapping);
         }
         if !self.can_force_pcie()? {
             return Err(GdrdrvError::Coherent(self.version));
         }
-        drop(mapping);
-        drop(pinned);
-        let pinned = self.pin(memory, FORCE_PCIE)?;
+        self.map_by(memory, FORCE_PCIE)?.ok_or(GdrdrvError::Coherent(self.version))
+    }
+
+    /// The same with these flags; `None` where it is not through the BAR.
+    fn map_by(
+        self: &Arc<Self>,
+        memory: &Arc<Allocation>,
+        flags: u32,
+    ) -> Result<Option<BarMapping>, GdrdrvError> {
+        let pinned = self.pin(memory, flags)?;
         let mapping = pinned.map(memory.len())?;
         if pinned.is_cached()? {
-            Err(GdrdrvError::Coherent(self.version))
-        } else {
-            Ok(BarMapping::pinned(mapping, pinned))
+            return Ok(None);
         }
+        Ok(Some(BarMapping::pinned(mapping, pinned)))
     }
 }
 

@@ -12,6 +12,7 @@ mod resets;
 mod rings;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use client::remote::Double;
@@ -92,6 +93,20 @@ impl Rig {
             assert!(self.pair.poll().is_none(), "a completion came although none may");
             clock.pause(Duration::from_micros(50));
         }
+    }
+
+    /// Ends the copies that are held, a little later.
+    fn end_soon(&self) {
+        let remote = self.remote.clone();
+        std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(5));
+            remote.hold(false);
+        });
+    }
+
+    /// From now on, whatever is copied is an offence.
+    fn close(&self) {
+        self.remote.knobs().closed.store(true, Ordering::SeqCst);
     }
 
     /// Lets the controller work until so many copies are in flight, and no other.

@@ -22,16 +22,7 @@ fn begin(rig: &mut Rig, count: usize) {
     let commands = reads(rig, count);
     rig.submit(1, &commands);
     rig.expect_in_flight(count);
-    let remote = rig.remote.clone();
-    std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(5));
-        remote.hold(false);
-    });
-}
-
-/// From now on, whatever is copied is an offence.
-fn close(rig: &Rig) {
-    rig.remote.knobs().closed.store(true, Ordering::SeqCst);
+    rig.end_soon();
 }
 
 #[test]
@@ -39,7 +30,7 @@ fn nothing_is_copied_after_unmap() {
     for mut rig in both() {
         begin(&mut rig, 8);
         rig.device().dma().unmap(rig.mapped.iova(), REMOTE as u64).unwrap();
-        close(&rig);
+        rig.close();
         assert_eq!(rig.remote.in_flight(), 0);
         for _ in 0..8 {
             assert!(rig.wait().status().is_ok(), "its copies had ended");
@@ -64,7 +55,7 @@ fn a_command_with_more_to_copy_fails_when_its_memory_goes() {
         rig.expect_in_flight(16);
         rig.remote.hold(false);
         rig.device().dma().unmap(rig.mapped.iova(), 32 << 20).unwrap();
-        close(&rig);
+        rig.close();
         let statuses: Vec<Status> = (0..3).map(|_| rig.wait().status()).collect();
         assert!(statuses.iter().any(|one| one.same_code(Status::DATA_TRANSFER_ERROR)), "{statuses:?}");
     }
@@ -141,11 +132,7 @@ fn namespaces_change_when_copies_have_ended() {
         let sqe = rig.sgl(command::write(1, 0, 7), 0, 4096);
         rig.submit(1, &[sqe]);
         rig.expect_in_flight(1);
-        let remote = rig.remote.clone();
-        std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_millis(5));
-            remote.hold(false);
-        });
+        rig.end_soon();
         let format = warpbell_nvme::command::format_nvm(1, warpbell_nvme::command::FormatNvmCdw10::new());
         assert!(rig.client.admin(format).status().is_ok());
         rig.wait();

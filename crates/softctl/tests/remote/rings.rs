@@ -14,7 +14,7 @@ use zerocopy::IntoBytes;
 
 use crate::client::remote::Double;
 use crate::client::{Client, configuration, memory, wait_csts};
-use crate::{REMOTE, Rig, both_with, pattern};
+use crate::{REMOTE, Rig, both, both_with, pattern};
 
 /// Bytes of a command's data.
 const DATA: usize = 512;
@@ -163,7 +163,7 @@ fn serve(rig: &mut Rig, queue: &mut Queue, commands: u16) {
 #[test]
 fn queues_in_remote_memory_serve_commands_over_many_laps() {
     for places in PLACES {
-        for mut rig in both_with(&memory(1 << 20, 512)) {
+        for mut rig in both() {
             let mut queue = Queue::new(&mut rig, 2, 16, places);
             serve(&mut rig, &mut queue, 300);
             assert!(rig.device().statistics().remote_copies > 300, "entries are copied, too");
@@ -175,7 +175,7 @@ fn queues_in_remote_memory_serve_commands_over_many_laps() {
 
 #[test]
 fn no_completion_is_seen_half_written_or_before_its_data() {
-    for mut rig in both_with(&memory(1 << 20, 512)) {
+    for mut rig in both() {
         rig.remote.knobs().shred.store(true, Ordering::SeqCst);
         let mut queue = Queue::new(&mut rig, 2, 8, (true, true));
         serve(&mut rig, &mut queue, 60);
@@ -252,21 +252,23 @@ fn a_torn_entry_in_remote_memory_is_made_whole() {
     }
 }
 
+/// A queue with a command of identifier 1, of whose rings a copy is in flight for the next milliseconds.
+fn in_flight_for_a_while(rig: &mut Rig) -> Queue {
+    let mut queue = Queue::new(rig, 2, 8, (true, true));
+    rig.remote.hold(true);
+    queue.push(rig, &command::flush(1).with_cid(1));
+    queue.ring();
+    rig.expect_in_flight(1);
+    rig.end_soon();
+    queue
+}
+
 #[test]
 fn no_entry_is_copied_after_its_memory_was_unmapped() {
-    for mut rig in both_with(&memory(1 << 20, 512)) {
-        let mut queue = Queue::new(&mut rig, 2, 8, (true, true));
-        rig.remote.hold(true);
-        queue.push(&rig, &command::flush(1).with_cid(1));
-        queue.ring();
-        rig.expect_in_flight(1);
-        let remote = rig.remote.clone();
-        std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_millis(5));
-            remote.hold(false);
-        });
+    for mut rig in both() {
+        let mut queue = in_flight_for_a_while(&mut rig);
         rig.device().dma().unmap(rig.mapped.iova(), REMOTE as u64).unwrap();
-        rig.remote.knobs().closed.store(true, Ordering::SeqCst);
+        rig.close();
         assert_eq!(rig.remote.in_flight(), 0);
         queue.push(&rig, &command::flush(1).with_cid(2));
         queue.ring();
@@ -279,20 +281,11 @@ fn no_entry_is_copied_after_its_memory_was_unmapped() {
 
 #[test]
 fn a_reset_ends_the_copies_of_rings() {
-    for mut rig in both_with(&memory(1 << 20, 512)) {
-        let mut queue = Queue::new(&mut rig, 2, 8, (true, true));
-        rig.remote.hold(true);
-        queue.push(&rig, &command::flush(1).with_cid(1));
-        queue.ring();
-        rig.expect_in_flight(1);
-        let remote = rig.remote.clone();
-        std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_millis(5));
-            remote.hold(false);
-        });
+    for mut rig in both() {
+        let queue = in_flight_for_a_while(&mut rig);
         rig.device().registers().write32(offset::CC, configuration().into_bits());
         wait_csts(rig.device(), |csts| !csts.rdy());
-        rig.remote.knobs().closed.store(true, Ordering::SeqCst);
+        rig.close();
         rig.device().clock().pause(Duration::from_millis(2));
         assert!(queue.look(&rig).is_none(), "its commands are forgotten");
     }
@@ -300,7 +293,7 @@ fn a_reset_ends_the_copies_of_rings() {
 
 #[test]
 fn a_ring_that_cannot_be_copied_is_left_alone_until_its_queue_is_made_again() {
-    for mut rig in both_with(&memory(1 << 20, 512)) {
+    for mut rig in both() {
         let mut queue = Queue::new(&mut rig, 2, 8, (true, true));
         rig.remote.knobs().fail.store(1, Ordering::SeqCst);
         queue.push(&rig, &command::flush(1).with_cid(1));

@@ -63,9 +63,8 @@ impl FlushMapping {
     ) -> Result<(OrderPolicy, Option<FlushMapping>), Error> {
         let (rings, data) = (source.ring_placement(), source.data());
         let reaper = target.gpu().map_or(Reaper::Cpu, |gpu| Reaper::Gpu(gpu.write_ordering()));
-        let decide = |registers| source.order(reaper, registers);
-        let OrderPolicy::Flush { data: reads_data } = decide(true) else {
-            let policy = decide(true);
+        let policy = source.order(reaper, true);
+        let OrderPolicy::Flush { data: reads_data } = policy else {
             // Memory that these kernels do not reach is refused by name where they ask for a part of it.
             let unreachable = policy == OrderPolicy::Refused(OrderRefusal::Unreachable);
             return Ok((if unreachable { policy } else { policy.require(rings, data)? }, None));
@@ -75,7 +74,7 @@ impl FlushMapping {
             Ok(page) => page,
             Err(error) => {
                 tracing::warn!(%error, "registers of {} for kernels", device.info().name);
-                return Err(decide(false).require(rings, data).err().unwrap_or(error));
+                return Err(source.order(reaper, false).require(rings, data).err().unwrap_or(error));
             }
         };
         let data = match (reads_data, data) {
@@ -87,7 +86,7 @@ impl FlushMapping {
             }
             (true, _) => Data::Host,
         };
-        Ok((decide(true), Some(FlushMapping { page, data })))
+        Ok((policy, Some(FlushMapping { page, data })))
     }
 
     /// Refuses registers of a BAR where kernels do not store to it themselves: nothing shows then that they reach it, and

@@ -303,14 +303,18 @@ impl Memory {
 
     /// What keeps data before its completion, for who reaps; `registers`: whether it can read a register.
     pub(crate) fn order(&self, reaper: Reaper, registers: bool) -> OrderPolicy {
-        let (completions, data) = match OrderDomain::pair(&self.rings, &self.data) {
-            // Two ways to one memory keep no order between each other.
+        let (completions, data) = self.order_domains();
+        OrderPolicy::of(completions, data, self.delivery(), reaper, registers)
+    }
+
+    /// Where completions and data lie. Two ways to one memory keep no order between each other: it counts as two.
+    fn order_domains(&self) -> (OrderDomain, OrderDomain) {
+        match OrderDomain::pair(&self.rings, &self.data) {
             (OrderDomain::Gpu, data @ OrderDomain::Gpu) if self.completion_route() != self.device_route => {
                 (OrderDomain::Bar(0), data)
             }
             both => both,
-        };
-        OrderPolicy::of(completions, data, self.delivery(), reaper, registers)
+        }
     }
 
     /// Refuses what no kernel of the GPU could use in order.
@@ -346,11 +350,11 @@ impl Memory {
     }
 
     pub(crate) fn domains(&self) -> Domains {
-        match Domains::of(&self.rings, &self.data) {
-            // Two ways to one memory keep no order between each other.
-            Domains::One if self.completion_route() == self.device_route => Domains::One,
-            _ if self.delivery() == Delivery::Copied => Domains::Copied,
-            _ => Domains::Two,
+        let (completions, data) = self.order_domains();
+        match self.delivery() {
+            _ if completions == data => Domains::One,
+            Delivery::Copied => Domains::Copied,
+            Delivery::Peer => Domains::Two,
         }
     }
 
