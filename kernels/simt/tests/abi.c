@@ -6,17 +6,19 @@
 #define HAS(type, size) typedef char type##_has_##size[sizeof(struct type) == size ? 1 : -1]
 #define AT(type, field, offset) typedef char type##_##field[offsetof(struct type, field) == offset ? 1 : -1]
 
-HAS(wb_simt_counters, 136);
-HAS(wb_simt_hooks, 40);
+HAS(wb_simt_counters, 144);
+AT(wb_simt_counters, register_reads, 136);
+HAS(wb_simt_hooks, 48);
 AT(wb_simt_hooks, memory_event, 24);
 AT(wb_simt_hooks, pass_time, 32);
-HAS(wb_simt_launch, 152);
+AT(wb_simt_hooks, register_load, 40);
+HAS(wb_simt_launch, 160);
 AT(wb_simt_launch, kernel, 8);
 AT(wb_simt_launch, grid_x, 32);
 AT(wb_simt_launch, seed, 64);
 AT(wb_simt_launch, preempt_one_in, 72);
 AT(wb_simt_launch, hooks, 88);
-AT(wb_simt_launch, costs, 128);
+AT(wb_simt_launch, costs, 136);
 HAS(wb_simt_costs, 56);
 AT(wb_simt_costs, clock, 52);
 HAS(wb_simt_range, 16);
