@@ -12,8 +12,8 @@ use crate::checker::Rule;
 use crate::control::{Control, CqEntry, SqEntry};
 use crate::core::Core;
 use crate::engine::{Command, Refused, never};
-use crate::memory::RingPlace;
-use crate::queue::{Cq, RemoteRing, Sq};
+use crate::memory::RingMemory;
+use crate::queue::{CopiedRing, Cq, Sq};
 
 /// CC.IOSQES and CC.IOCQES: `2^n` bytes.
 const SQ_ENTRY_SHIFT: u8 = 6;
@@ -67,7 +67,7 @@ impl Core {
         contiguous: bool,
         len: u64,
         access: DmaAccess,
-    ) -> Result<RingPlace, Refused> {
+    ) -> Result<RingMemory, Refused> {
         let base = command.sqe.prp1();
         if !contiguous {
             // CAP.CQR: no queues through PRP lists.
@@ -83,7 +83,7 @@ impl Core {
             return if access.write {
                 Err(never(Status::INVALID_CMB_USE))
             } else {
-                control.cmb.queue(base, len).map(RingPlace::Window)
+                control.cmb.queue(base, len).map(RingMemory::Window)
             };
         }
         self.space.ring(base, len, access).map_err(|error| {
@@ -138,11 +138,11 @@ impl Core {
         let vector = fields.ien().then(|| fields.iv());
         let poll_group = self.least_loaded_poll_group();
         let mut cq = match ring {
-            RingPlace::Window(ring) => Cq::new(qid, entries, ring, doorbell, vector),
-            RingPlace::Remote(remote, at) => {
+            RingMemory::Window(ring) => Cq::new(qid, entries, ring, doorbell, vector),
+            RingMemory::Remote(remote, at) => {
                 let mut group = self.poll_groups[poll_group].lock();
                 let copier = &mut group.engine.copier;
-                let ring = RemoteRing::new(copier, (remote, at), len as usize).map_err(no_mirror)?;
+                let ring = CopiedRing::new(copier, (remote, at), len as usize).map_err(no_mirror)?;
                 let draft = copier.mirror(len as usize).map_err(no_mirror)?;
                 Cq::remote(qid, entries, (ring, draft), doorbell, vector)
             }
@@ -184,11 +184,11 @@ impl Core {
         let ring = self.queue_memory(control, command, fields.pc(), len, DmaAccess::READ)?;
         let doorbell = self.new_doorbell(&sq_name(qid), 2 * usize::from(qid))?;
         let mut sq = match ring {
-            RingPlace::Window(ring) => Sq::new(qid, entries, ring, doorbell),
-            RingPlace::Remote(remote, at) => {
+            RingMemory::Window(ring) => Sq::new(qid, entries, ring, doorbell),
+            RingMemory::Remote(remote, at) => {
                 let mut group = self.poll_groups[cq.poll_group].lock();
                 let copier = &mut group.engine.copier;
-                let ring = RemoteRing::new(copier, (remote, at), len as usize).map_err(no_mirror)?;
+                let ring = CopiedRing::new(copier, (remote, at), len as usize).map_err(no_mirror)?;
                 Sq::remote(qid, entries, ring, doorbell)
             }
         };

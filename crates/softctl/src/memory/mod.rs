@@ -15,7 +15,7 @@ mod space;
 
 pub(crate) use claim::Claim;
 pub(crate) use prefetch::{prefetch_read, prefetch_write};
-pub(crate) use remote::{Pin, Remote, RemoteHost, RingPlace};
+pub(crate) use remote::{Pin, Remote, RemoteHost, RingMemory};
 pub use space::IovaSpace;
 pub(crate) use space::View;
 

@@ -25,7 +25,7 @@ impl Backing {
 }
 
 /// Where a queue's ring lies.
-pub(crate) enum RingPlace {
+pub(crate) enum RingMemory {
     /// In memory with a pointer.
     Window(Window),
     /// In remote memory, from this byte on.

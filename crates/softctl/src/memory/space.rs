@@ -12,7 +12,7 @@ use warpbell_hw::{AccessError, DmaAccess, DmaError, DmaLimits, DmaSource, Iova, 
 
 use super::claim::Claims;
 use super::iova::IovaAllocator;
-use super::remote::{Backing, Remote, RemoteHost, RingPlace};
+use super::remote::{Backing, Remote, RemoteHost, RingMemory};
 use super::source::{backing_of, stitch};
 use super::{PAGE, prefetch_read, prefetch_write};
 use crate::checker::{Checker, Rule};
@@ -193,15 +193,15 @@ impl IovaSpace {
     }
 
     /// Where a ring lies, which may be remote memory; then in one mapping.
-    pub(crate) fn ring(&self, iova: u64, len: u64, access: DmaAccess) -> Result<RingPlace, AccessError> {
+    pub(crate) fn ring(&self, iova: u64, len: u64, access: DmaAccess) -> Result<RingMemory, AccessError> {
         let inner = self.inner.lock();
         let region = inner.table.find(iova).map(|index| &inner.table.regions[index]);
         let region = region.filter(|region| region.holds(iova, len) && region.allows(access));
         if let Some((region, Backing::Remote(remote))) = region.map(|region| (region, &region.backing)) {
-            return Ok(RingPlace::Remote(remote.clone(), iova - region.start));
+            return Ok(RingMemory::Remote(remote.clone(), iova - region.start));
         }
         drop(inner);
-        self.window(iova, len, access).map(RingPlace::Window)
+        self.window(iova, len, access).map(RingMemory::Window)
     }
 
     pub(super) fn change(&self, inner: &mut Inner, edit: impl FnOnce(&mut Table)) {

@@ -6,7 +6,7 @@ use warpbell_hw::{AccessError, PoolPart, Window};
 use warpbell_nvme::completion::PHASE_BIT;
 use warpbell_nvme::{Cqe, Status};
 
-use super::remote::{RemoteRing, RingCopy};
+use super::remote::{CopiedRing, RingCopy};
 use super::sent::Sent;
 use super::{Bell, DoorbellFault, distance};
 use crate::checker::Rule;
@@ -63,7 +63,7 @@ impl Cq {
     pub(crate) fn remote(
         id: u16,
         entries: u32,
-        (ring, draft): (RemoteRing, PoolPart),
+        (ring, draft): (CopiedRing, PoolPart),
         doorbell: Window,
         vector: Option<u16>,
     ) -> Cq {
@@ -118,10 +118,18 @@ impl Cq {
         distance(self.head, self.tail, self.entries)
     }
 
+    /// Slots that must not be written: a client has not freed them, or a copy of them is to come or in flight. A client
+    /// may free what it sees before the end of the copy that shows it is known here.
+    #[inline]
+    fn in_use(&self) -> u32 {
+        let unread = self.unread();
+        self.sent.as_ref().map_or(unread, |sent| unread.max(sent.held(self.tail, self.entries)))
+    }
+
     /// Slots that are neither used nor promised.
     #[inline]
     pub(crate) fn room(&self) -> u32 {
-        (self.entries - 1 - self.unread()).saturating_sub(self.reserved)
+        (self.entries - 1 - self.in_use()).saturating_sub(self.reserved)
     }
 
     /// Promises a slot to a command about to be fetched.

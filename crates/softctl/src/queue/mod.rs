@@ -9,7 +9,7 @@ mod sq;
 
 pub(crate) use cq::{Cq, TornEntry};
 pub(crate) use order::Order;
-pub(crate) use remote::RemoteRing;
+pub(crate) use remote::CopiedRing;
 pub(crate) use shadow::Bell;
 pub(crate) use sq::Sq;
 

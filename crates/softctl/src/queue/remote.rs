@@ -9,7 +9,7 @@ use crate::memory::Remote;
 
 /// Where a ring lies, and how far its copies are. One copy of a ring is in flight at a time: what comes meanwhile goes
 /// together.
-pub(crate) struct RemoteRing {
+pub(crate) struct CopiedRing {
     remote: Arc<Remote>,
     /// The ring's first byte there.
     at: u64,
@@ -27,16 +27,16 @@ pub(crate) struct RingCopy {
     pub(crate) copy: RemoteCopy,
 }
 
-impl RemoteRing {
+impl CopiedRing {
     /// The ring of `len` bytes at byte `at` of `remote`.
     pub(crate) fn new(
         copier: &mut Copier,
         (remote, at): (Arc<Remote>, u64),
         len: usize,
-    ) -> Result<RemoteRing, AccessError> {
+    ) -> Result<CopiedRing, AccessError> {
         let mirror = copier.mirror(len)?;
         mirror.window().fill(0, mirror.window().len(), 0)?;
-        Ok(RemoteRing { remote, at, mirror, in_flight: None, failed: false })
+        Ok(CopiedRing { remote, at, mirror, in_flight: None, failed: false })
     }
 
     /// What the controller works on.

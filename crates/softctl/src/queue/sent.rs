@@ -10,11 +10,12 @@ use warpbell_hw::{AccessError, CopyDirection, PoolPart, Window};
 use warpbell_nvme::completion::PHASE_BIT;
 
 use super::cq::SLOT;
-use super::remote::{RemoteRing, RingCopy, run};
+use super::distance;
+use super::remote::{CopiedRing, RingCopy, run};
 
 /// The copies of a completion ring.
 pub(super) struct Sent {
-    ring: RemoteRing,
+    ring: CopiedRing,
     /// Where drafts are written.
     draft: PoolPart,
     /// First entry that was not shown.
@@ -39,7 +40,7 @@ pub(super) enum Step {
 }
 
 impl Sent {
-    pub(super) fn new(ring: RemoteRing, draft: PoolPart) -> Sent {
+    pub(super) fn new(ring: CopiedRing, draft: PoolPart) -> Sent {
         Sent { ring, draft, shown: 0, drafted: 0, mended: Vec::new(), step: Step::Draft }
     }
 
@@ -51,6 +52,16 @@ impl Sent {
     /// The ring's memory is gone.
     pub(super) fn lose(&mut self) {
         self.ring.lose();
+    }
+
+    /// How many of the entries before `tail`, the last ones, copies still read: each slot may be written again once it is
+    /// none of them.
+    pub(super) fn held(&self, tail: u32, entries: u32) -> u32 {
+        if self.ring.has_failed() {
+            return 0;
+        }
+        let firsts = self.mended.iter().copied().chain([self.shown]);
+        firsts.map(|first| distance(first, tail, entries)).max().unwrap_or(0)
     }
 
     /// Whether all entries before `tail` are in the ring, or never will be.
@@ -77,7 +88,7 @@ impl Sent {
         let (first, count) = match self.step {
             Step::Draft => (self.shown, run(self.shown, tail, entries)),
             Step::Show => (self.shown, run(self.shown, self.drafted, entries)),
-            Step::Mend => (self.mended.pop()?, 1),
+            Step::Mend => (*self.mended.last()?, 1),
         };
         let (offset, len) = (first as usize * SLOT, count as usize * SLOT);
         let mut host = mirror.slice(offset, len).ok()?;
@@ -99,7 +110,7 @@ impl Sent {
                 let first = std::mem::replace(&mut self.shown, end);
                 return run(first, if end == 0 { entries } else { end }, entries);
             }
-            Step::Mend => {}
+            Step::Mend => self.mended.retain(|slot| (slot + 1) % entries != end),
         }
         0
     }

@@ -6,7 +6,7 @@ use warpbell_hw::{AccessError, CopyDirection, Window};
 use warpbell_nvme::Sqe;
 use warpbell_nvme::command::QueuePriority;
 
-use super::remote::{RemoteRing, RingCopy, run};
+use super::remote::{CopiedRing, RingCopy, run};
 use super::{Bell, DoorbellFault, distance};
 use crate::checker::Rule;
 use crate::memory::prefetch_read;
@@ -39,7 +39,7 @@ pub(crate) struct Sq {
     pub(crate) cq: usize,
     ring: Window,
     /// Where the ring lies, if it has no pointer; `ring` is its mirror then.
-    remote: Option<Box<RemoteRing>>,
+    remote: Option<Box<CopiedRing>>,
     pub(crate) bell: Bell,
     /// One bit per command identifier: fetched and not completed.
     in_flight: Box<[u64]>,
@@ -75,7 +75,7 @@ impl Sq {
     }
 
     /// A queue over a ring that an engine copies.
-    pub(crate) fn remote(id: u16, entries: u32, ring: RemoteRing, doorbell: Window) -> Sq {
+    pub(crate) fn remote(id: u16, entries: u32, ring: CopiedRing, doorbell: Window) -> Sq {
         let remote = Some(Box::new(ring));
         let mirror = remote.as_ref().map(|ring| ring.mirror().clone()).expect("just put there");
         Sq { remote, ..Sq::new(id, entries, mirror, doorbell) }

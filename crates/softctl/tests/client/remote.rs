@@ -22,6 +22,8 @@ pub struct Knobs {
     pub no_pins: AtomicBool,
     /// Copies of up to a page go by words of 4 bytes, in any order, and others see what is there in between.
     pub shred: AtomicBool,
+    /// Copies read what they copy once more before they end.
+    pub twice: AtomicBool,
     /// Copies that are submitted do not end.
     pub hold: AtomicBool,
     /// So many of the next copies fail.
@@ -58,6 +60,8 @@ struct Pending {
     looks: u32,
     /// Words that are still to be copied, where a copy goes by words.
     words: Option<Vec<usize>>,
+    /// Whether it goes on for the second time.
+    again: bool,
 }
 
 #[derive(Default)]
@@ -103,6 +107,11 @@ impl Inner {
     /// Ends one copy, or goes on with it.
     fn end(&self, state: &mut State, at: usize) {
         if self.knobs.shred.load(Ordering::SeqCst) && state.copy_word(at) {
+            return;
+        }
+        let one = &mut state.pending[at];
+        if self.knobs.twice.load(Ordering::SeqCst) && !std::mem::replace(&mut one.again, true) {
+            one.words = None;
             return;
         }
         let Pending { queue, tag, copy, words, .. } = state.pending.swap_remove(at);
@@ -303,7 +312,7 @@ impl CopyQueue for Queue {
         inner.seen.largest.fetch_max(batch.len() as u64, Ordering::SeqCst);
         for (tag, copy) in batch {
             let looks = state.random() as u32 % 8;
-            state.pending.push(Pending { queue: self.id, tag, copy, looks, words: None });
+            state.pending.push(Pending { queue: self.id, tag, copy, looks, words: None, again: false });
         }
         inner.changed.notify_all();
         Ok(())

@@ -233,6 +233,19 @@ fn commands_of_a_deleted_queue_have_their_completions_when_it_is_gone() {
 }
 
 #[test]
+fn no_entry_is_overwritten_while_a_copy_of_it_is_in_flight() {
+    for mut rig in both() {
+        rig.remote.knobs().shred.store(true, Ordering::SeqCst);
+        // A client sees an entry, and frees it, while the copy still reads the mirror.
+        rig.remote.knobs().twice.store(true, Ordering::SeqCst);
+        let mut queue = Queue::new(&mut rig, 2, 4, (false, true));
+        serve(&mut rig, &mut queue, 120);
+        queue.delete(&mut rig);
+        rig.client.assert_clean();
+    }
+}
+
+#[test]
 fn a_torn_entry_in_remote_memory_is_made_whole() {
     let faults = FaultPlan::from_toml("[[fault]]\nkind='torn'\nby='20ms'\ncount=1").unwrap();
     for mut rig in both_with(&SoftConfig { faults, ..memory(1 << 20, 512) }) {
