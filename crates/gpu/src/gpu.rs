@@ -6,11 +6,13 @@ use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use warpbell_hw::Window;
 
 use crate::ordering::{FlushPolicy, WriteOrdering};
+use crate::staging::Staging;
 use crate::sys::{self, Context, Device};
 use crate::{DeviceMemory, GpuError, Module, Registered};
 
 /// One GPU and its primary context: the one that everything in a process shares, the CUDA runtime included.
 pub struct Gpu {
+    staging: Staging,
     context: Arc<Context>,
     info: GpuInfo,
     ordering: WriteOrdering,
@@ -61,8 +63,13 @@ impl Gpu {
         let ordering = WriteOrdering::of(&device)?;
         let flush = FlushPolicy::of(&device, ordering)?;
         let context = Context::retain(device)?;
+        let staging = Staging::new(&context)?;
         tracing::debug!(?info, ?ordering, ?flush, "GPU opened");
-        Ok(Arc::new(Gpu { context, info, ordering, flush }))
+        Ok(Arc::new(Gpu { staging, context, info, ordering, flush }))
+    }
+
+    pub(crate) fn staging(&self) -> &Staging {
+        &self.staging
     }
 
     /// What it is.

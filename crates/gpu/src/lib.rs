@@ -21,6 +21,7 @@ mod pause;
 mod registered;
 mod remote;
 pub mod routes;
+mod staging;
 mod sys;
 mod watchdog;
 

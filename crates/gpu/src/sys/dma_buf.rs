@@ -2,6 +2,7 @@
 // UNSAFETY: calls the CUDA driver, takes a descriptor from it, and maps memory.
 #![expect(unsafe_code, reason = "a descriptor from the driver, and a mapping of it")]
 
+use std::any::Any;
 use std::ffi::c_int;
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -61,12 +62,13 @@ impl Allocation {
 
 /// Device memory, mapped into this process as a part of the GPU's BAR: for a CPU, and for the page tables that VFIO reads.
 ///
-/// What is taken down, and in which order, is in the order of the fields: the mapping with its file, the pin, the memory.
+/// What is taken down, and in which order, is in the order of the fields: the mapping with its file, then the pin or the
+/// memory.
 /// A DMA mapping of it holds a window, which holds this, and goes before.
 pub(crate) struct BarMapping {
     mapping: Mapping,
-    _pinned: Option<Pinned>,
-    _memory: Option<Arc<Allocation>>,
+    /// The pin, which has the memory, or the memory.
+    _kept: Box<dyn Any + Send + Sync>,
 }
 
 impl BarMapping {
@@ -74,12 +76,12 @@ impl BarMapping {
     pub(crate) fn new(file: &OwnedFd, memory: Arc<Allocation>) -> Result<BarMapping, std::io::Error> {
         let len = memory.len().next_multiple_of(BASE_PAGE);
         let mapping = Mapping::shared(file.as_fd(), 0, len)?;
-        Ok(BarMapping { mapping, _pinned: None, _memory: Some(memory) })
+        Ok(BarMapping { mapping, _kept: Box::new(memory) })
     }
 
     /// A mapping of what is pinned, which keeps the memory.
     pub(super) fn pinned(mapping: Mapping, pinned: Pinned) -> BarMapping {
-        BarMapping { mapping, _pinned: Some(pinned), _memory: None }
+        BarMapping { mapping, _kept: Box::new(pinned) }
     }
 }
 

@@ -6,6 +6,7 @@ use std::ffi::c_void;
 use std::sync::Arc;
 
 use cudarc::driver::sys::{CUdeviceptr, CUpointer_attribute};
+use warpbell_hw::Window;
 
 use super::context::Context;
 use crate::GpuError;
@@ -76,7 +77,7 @@ impl Allocation {
     }
 
     /// The address of a range, if it is inside.
-    pub(super) fn range(&self, offset: usize, len: usize) -> Result<u64, GpuError> {
+    pub(crate) fn range(&self, offset: usize, len: usize) -> Result<u64, GpuError> {
         if offset.checked_add(len).is_none_or(|end| end > self.len) {
             let object = format!("{}: memory", self.context.device().name_in_errors());
             let reason = format!("range {offset}+{len} is outside {} bytes", self.len);
@@ -86,20 +87,20 @@ impl Allocation {
     }
 
     /// Copies out, and waits for it.
-    pub(crate) fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), GpuError> {
+    pub(crate) fn read(&self, offset: usize, into: &Window) -> Result<(), GpuError> {
         let from = self.range(offset, into.len())?;
         let mut stream = self.context.stream()?;
-        // SAFETY: the range was checked; the slice is borrowed until the wait is over.
-        unsafe { stream.copy_out(into.as_mut_ptr(), from, into.len()) }?;
+        // SAFETY: the range was checked; the window is borrowed until the wait is over.
+        unsafe { stream.copy_out(into.as_ptr(), from, into.len()) }?;
         stream.synchronize()
     }
 
     /// Copies in, and waits until it is there. (The synchronous copy of the driver comes back earlier, and runs on a
     /// stream that ours do not wait for.)
-    pub(crate) fn write(&self, offset: usize, from: &[u8]) -> Result<(), GpuError> {
+    pub(crate) fn write(&self, offset: usize, from: &Window) -> Result<(), GpuError> {
         let to = self.range(offset, from.len())?;
         let mut stream = self.context.stream()?;
-        // SAFETY: the range was checked; the slice is borrowed until the wait is over.
+        // SAFETY: the range was checked; the window is borrowed until the wait is over.
         unsafe { stream.copy_in(to, from.as_ptr(), from.len()) }?;
         stream.synchronize()
     }

@@ -88,6 +88,7 @@ calls! {
             push(driver, &context, &stream, move || unsafe { memory::copy(to, from, len) });
             return Ok(());
         }
+        context.note_waiting("memory that is not page-locked is copied");
         // SAFETY: the caller's bytes, readable during the call.
         let bytes = unsafe { memory::bytes(from, len) };
         push(driver, &context, &stream, move || {
@@ -109,6 +110,7 @@ calls! {
         // SAFETY: both ranges were checked; the caller keeps the host's until the copy is done.
         let place = push(driver, &context, &stream, move || unsafe { memory::copy(to, from, len) });
         if !locked {
+            context.note_waiting("memory that is not page-locked is copied to");
             place.wait();
             context.check()?;
         }
