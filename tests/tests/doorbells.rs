@@ -7,12 +7,14 @@ use std::time::{Duration, Instant};
 
 use fake_cuda::harness::{self, FakeDriver, Log};
 use warpbell::test_hooks::TestSsd;
-use warpbell::{AttachOptions, DoorbellChoice, OpenOptions, Ssd, Target};
+use warpbell::{
+    AttachOptions, DataPlacement, DoorbellChoice, ForeignMemory, OpenOptions, OrderPolicy, Ssd, Target,
+};
 use warpbell_driver::DoorbellBuffer;
 use warpbell_hw::{
-    Clock, Device, DeviceInfo, DmaSpace, Doorbell, DoorbellError, DoorbellKind, DoorbellLost, DoorbellPath,
-    DoorbellProxy, DoorbellSink, DoorbellWriter, Doorbells, Interrupts, ProxySlot, Qid, Registers, Reset,
-    Window, WordMemory,
+    BASE_PAGE, Clock, Device, DeviceInfo, DmaSpace, Doorbell, DoorbellError, DoorbellKind, DoorbellLost,
+    DoorbellPath, DoorbellProxy, DoorbellSink, DoorbellWriter, Doorbells, Interrupts, ProxySlot, Qid,
+    Registers, Reset, Window, WordMemory,
 };
 use warpbell_softctl::{SoftConfig, SoftDevice};
 use warpbell_tests::suite;
@@ -28,6 +30,8 @@ const GPU: Target = Target::Cuda(0);
 struct Function {
     soft: Arc<SoftDevice>,
     page: Window,
+    /// What kernels find at its registers.
+    registers: Window,
     proxy: Arc<ProxySlot>,
     /// Whether what is forwarded is lost.
     deaf: bool,
@@ -48,7 +52,9 @@ impl Function {
         let own = soft.doorbells().window();
         let page = Window::whole(WordMemory::new(own.memory().clone()));
         let page = page.slice(own.offset_in_memory(), own.len()).expect("the same part");
-        Function { soft, page, proxy: Arc::default(), deaf: false }
+        let registers = Window::host(BASE_PAGE).expect("memory").memory().clone();
+        let registers = Window::whole(WordMemory::new(registers));
+        Function { soft, page, registers, proxy: Arc::default(), deaf: false }
     }
 
     fn open(self, options: OpenOptions) -> Arc<Ssd> {
@@ -87,6 +93,9 @@ impl Device for Function {
     }
     fn registers(&self) -> &dyn Registers {
         self.soft.registers()
+    }
+    fn register_page(&self) -> Option<Window> {
+        Some(self.registers.clone())
     }
     fn doorbells(&self) -> &dyn Doorbells {
         self
@@ -177,6 +186,35 @@ fn a_registered_doorbell_that_is_dead_is_found_out_and_forwarded() {
 }
 
 #[test]
+fn a_kernel_that_cannot_begin_holds_no_attachment_up() {
+    if no_kernels() {
+        return;
+    }
+    // As where another kernel fills the GPU for as long.
+    let fake_driver = FakeDriver::new("kernel-delay=4000");
+    let log = fake_driver.child(|| {
+        let ssd = Function::new("size=8m,queues=2").open(OpenOptions::new().queues(Some(2)));
+        let (path, refused) = attached(&ssd).expect("attaches");
+        assert_eq!(path, DoorbellPath::Forwarded);
+        assert_eq!(
+            refused,
+            "the kernel that was to prove them did not end within 2s: another may fill the GPU"
+        );
+        // It ends later, and rings then: the doorbell of a pair that is still there.
+        let begun = Instant::now();
+        while ssd.attach(&AttachOptions::new().queues(2)).is_err() {
+            assert!(begun.elapsed() < HANGS, "the pair of the proof is never deleted");
+            std::thread::sleep(LIMIT);
+        }
+        assert_eq!(ssd.violations(), []);
+    });
+    // Memory is registered and freed meanwhile, which a driver may let wait.
+    for kind in ["violation", "leak", "kernel"] {
+        assert!(log.of(kind).is_empty(), "{log:?}");
+    }
+}
+
+#[test]
 fn mapped_doorbells_that_are_dead_are_an_error_of_one_line() {
     played("io-memory=dead", |fake_driver| {
         fake_driver.child(|| {
@@ -189,6 +227,39 @@ fn mapped_doorbells_that_are_dead_are_an_error_of_one_line() {
             // Nothing of the Flush that was never rung is left: the only queue can be had again.
             ssd.attach(&AttachOptions::new()).expect("the processors store to the page itself");
             assert_eq!(ssd.violations(), []);
+        })
+    });
+}
+
+/// Data in a BAR, completions in host memory: what kernels read between the two is a register.
+fn data_apart(choice: DoorbellChoice) -> Result<OrderPolicy, String> {
+    let memory = ForeignMemory::new("bar:fake", Window::host(4 << 20).expect("memory"));
+    let options = OpenOptions::new().doorbells(choice).data(DataPlacement::Foreign(memory));
+    let ssd = Function::new("size=8m").open(options);
+    let attachment = ssd.attach(&AttachOptions::new().target(GPU)).map_err(|error| error.to_string())?;
+    Ok(attachment.order())
+}
+
+fn refused_for_its_registers(choice: DoorbellChoice) {
+    let refused = data_apart(choice).expect_err("no order");
+    assert!(refused.contains("kernels cannot read registers of the controller"), "{refused}");
+}
+
+#[test]
+fn registers_behind_a_dead_bar_keep_no_order() {
+    played("io-memory=dead", |fake_driver| {
+        fake_driver.child(|| refused_for_its_registers(DoorbellChoice::Auto))
+    });
+}
+
+#[test]
+fn registers_that_nobody_has_proven_keep_no_order() {
+    played("", |fake_driver| {
+        fake_driver.child(|| {
+            refused_for_its_registers(DoorbellChoice::Forwarded);
+            // A busy machine may take longer for the proof than it has.
+            let mut policies = (0..5).map(|_| data_apart(DoorbellChoice::Auto));
+            assert!(policies.any(|policy| policy == Ok(OrderPolicy::Flush { data: true })));
         })
     });
 }

@@ -65,6 +65,8 @@ pub(crate) struct Options {
     pub(crate) fail_alloc: u64,
     /// `copy-delay=MICROSECONDS`: how late each copy is.
     pub(crate) copy_delay: Duration,
+    /// `kernel-delay=MILLISECONDS`: how late each kernel begins, as where others fill the device.
+    pub(crate) kernel_delay: Duration,
     /// `gdrdrv=2.6`: GDRCopy's kernel module of that version, where `tests/fake-gdrdrv` is preloaded; major << 16 | minor.
     pub(crate) gdrdrv: Option<u32>,
     /// `gdrdrv-cached=yes`: what it maps is cached by CPUs, unless it is told to use the BAR.
@@ -93,6 +95,7 @@ impl Default for Options {
             flush: 1,
             fail_alloc: u64::MAX,
             copy_delay: Duration::ZERO,
+            kernel_delay: Duration::ZERO,
             gdrdrv: None,
             gdrdrv_cached: false,
             modules: None,
@@ -133,6 +136,7 @@ impl Options {
             "flush" => self.flush = value.parse().ok()?,
             "fail-alloc" => self.fail_alloc = value.parse().ok()?,
             "copy-delay" => self.copy_delay = Duration::from_micros(value.parse().ok()?),
+            "kernel-delay" => self.kernel_delay = Duration::from_millis(value.parse().ok()?),
             "gdrdrv" => self.gdrdrv = Some(version(value)?),
             "gdrdrv-cached" => self.gdrdrv_cached = yes(value)?,
             "modules" => self.modules = Some(value.into()),

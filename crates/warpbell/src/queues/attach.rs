@@ -199,9 +199,17 @@ impl Attachment {
             None => queues,
         };
         let namespace_ref = namespace_ref(controller, namespace, source.descriptor(), &queues);
+        let (nsid, limit) = (namespace.nsid, options.deadline);
+        let request = DoorbellRequest { source: &source, choice, nsid, limit };
+        // Before recovery is held up: a kernel is compiled for it, and run.
+        let doorbells = DoorbellMapping::new(&target, &request)?;
+        if let (Some(flush), Some(_)) = (queues.flush(), target.gpu()) {
+            flush.require_proven(&source, doorbells.path().0)?;
+        }
         // No reset comes between the creation of the queues and their registration.
         let alone = watch.recovery().alone();
-        let table = make_table((&source, choice), &target, queues, (namespace, options), watch.recovery())?;
+        let table =
+            make_table(&source, &target, (queues, doorbells), (namespace, options), watch.recovery())?;
         watch.recovery().register(&table);
         drop(alone);
         let client = soft.and_then(|soft| ClientTime::new(soft, &table.parts));
@@ -257,7 +265,8 @@ impl Attachment {
         self.0.source.controller().device().as_ref()
     }
 
-    /// What is done between a completion and the use of its data.
+    /// What is done between a completion and the use of its data. A refusal that these kernels do not reach the data's
+    /// memory stands here, as they may use memory of their own; [`Attachment::buffer`] fails then.
     pub fn order(&self) -> OrderPolicy {
         self.0.order
     }
@@ -394,18 +403,13 @@ impl Drop for Inner {
 
 /// Creates the queues in rings of their own, and sets rings aside for those that may have to take their place.
 fn make_table(
-    (source, choice): (&Memory, DoorbellChoice),
+    source: &Memory,
     target: &OpenTarget,
-    queues: KernelQueues,
+    (queues, doorbells): (KernelQueues, DoorbellMapping),
     (namespace, options): (&Namespace, &AttachOptions),
     recovery: &Recovery,
 ) -> Result<Arc<QueueTable>, Error> {
     let controller = source.controller().clone();
-    let (nsid, limit) = (namespace.nsid, options.deadline);
-    let doorbells = DoorbellMapping::new(target, &DoorbellRequest { source, choice, nsid, limit })?;
-    if let (Some(flush), Some(_)) = (queues.flush(), target.gpu()) {
-        flush.require_proven(source, doorbells.path().0)?;
-    }
     let slots = options.queues * (options.replacement_queues + 1);
     let reserve = |slot| source.reserve_rings(target, options.entries(), slot >= options.queues);
     let rings = (0..slots).map(|slot| RingMapping::new(target, reserve(slot)?));

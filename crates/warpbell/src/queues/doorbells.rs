@@ -10,7 +10,7 @@ use warpbell_gpu::routes::{self, DoorbellAccess, DoorbellRoute};
 use warpbell_hw::{Device, DoorbellKind, DoorbellPath, DoorbellProxy, Doorbells, Nsid, Qid};
 
 use crate::queues::memory::Memory;
-use crate::queues::proof::Proof;
+use crate::queues::proof::{KERNEL_LIMIT, Proof, Rung};
 use crate::{Error, OpenTarget, SharedMemory};
 
 /// From the end of a kernel that rang to the answer. An idle SSD answers a Flush in well under a millisecond.
@@ -176,41 +176,47 @@ impl DoorbellRequest<'_> {
         let access = routes::forwarded_doorbells(gpu, device)
             .map_err(|error| Error::doorbells(device, format!("{refused}; {error}")))?;
         // The Flush that nobody heard of is rung again, by the other way.
-        let answered = proof.map_or(Ok(true), |mut proof| proof.rings(&access, FORWARDED_LIMIT))?;
-        if !answered {
-            let limit = FORWARDED_LIMIT;
-            let reason =
-                format!("{refused}; forwarded by a CPU thread it was not answered within {limit:?} either");
-            return Err(Error::doorbells(device, reason));
-        }
-        Ok((access, Some(refused)))
+        let rung = proof.map_or(Ok(Rung::Answered), |proof| proof.ring(&access, FORWARDED_LIMIT))?;
+        let reason = match rung {
+            Rung::Answered => return Ok((access, Some(refused))),
+            Rung::Unanswered(_) => format!(
+                "{refused}; forwarded by a CPU thread it was not answered within {FORWARDED_LIMIT:?} either"
+            ),
+            Rung::NotRun => format!("{refused}; {}", not_run()),
+        };
+        Err(Error::doorbells(device, reason))
     }
 
     /// Whether a kernel's store to a register that was mapped arrives.
-    fn prove<'b>(&'b self, target: &'b OpenTarget, access: &DoorbellAccess) -> Result<Proven<'b>, Error> {
+    fn prove(&self, target: &OpenTarget, access: &DoorbellAccess) -> Result<Proven, Error> {
         if self.source.controller().uses_doorbell_buffer() {
             let reason =
                 "shadow doorbells hide whether a store to the register arrives; without them: --dbbuf off";
             return Ok(Proven::No(None, reason.to_owned()));
         }
-        let mut proof = Proof::begin(target, self.source, self.nsid, self.limit)?;
-        Ok(match proof.rings(access, MAPPED_LIMIT) {
-            Ok(true) => Proven::Yes,
-            Ok(false) => {
+        let proof = Proof::begin(target, self.source, self.nsid, self.limit)?;
+        Ok(match proof.ring(access, MAPPED_LIMIT) {
+            Ok(Rung::Answered) => Proven::Yes,
+            Ok(Rung::Unanswered(proof)) => {
                 let limit = MAPPED_LIMIT;
                 let reason =
                     format!("a kernel's store to the mapped doorbell brought no completion within {limit:?}");
-                Proven::No(Some(Box::new(proof)), reason)
+                Proven::No(Some(proof), reason)
             }
+            Ok(Rung::NotRun) => Proven::No(None, not_run()),
             Err(error) => Proven::No(None, format!("no kernel could be run to prove them: {error}")),
         })
     }
 }
 
-enum Proven<'a> {
+enum Proven {
     Yes,
     /// Why not, and a Flush that is still to be rung.
-    No(Option<Box<Proof<'a>>>, String),
+    No(Option<Box<Proof>>, String),
+}
+
+fn not_run() -> String {
+    format!("the kernel that was to prove them did not end within {KERNEL_LIMIT:?}: another may fill the GPU")
 }
 
 /// A GPU's clock cannot be stepped, nor its doorbells be handed over one by one.

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use warpbell_gpu::routes;
 use warpbell_hw::{BASE_PAGE, Device, DoorbellPath, PoolPart, Window};
@@ -82,6 +83,8 @@ impl FlushMapping {
             (true, DataPlacement::Foreign(memory)) => {
                 // A part that no buffer lies in: registered with a GPU it must not overlap one.
                 let part = memory.take(BASE_PAGE)?;
+                // All ones is what is read where nobody answers.
+                part.window().store_u32(0, 0, Ordering::Relaxed);
                 Data::Word { memory: target.share(part.window().clone())?, _part: Arc::new(part) }
             }
             (true, _) => Data::Host,

@@ -134,7 +134,11 @@ calls! {
             log::note(Kind::Hazard, "the kernel's code is loaded by its first launch, while another runs");
         }
         let reach = options.check.then(|| driver.memory.reach());
-        stream.push(&context, true, Box::new(move || kernel::run(launch, &threads, reach)));
+        let delay = options.kernel_delay;
+        stream.push(&context, true, Box::new(move || {
+            std::thread::sleep(delay);
+            kernel::run(launch, &threads, reach)
+        }));
         Ok(())
     }
 }
