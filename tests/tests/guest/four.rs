@@ -4,10 +4,12 @@ use std::process::Command;
 use std::sync::Arc;
 use std::thread;
 
-use warpbell::{DataPlacement, Descriptor, OpenOptions, OrderPolicy, RingPlacement, Ssd, Target};
+use warpbell::{
+    DataPlacement, Descriptor, OpenOptions, OrderPolicy, RingPlace, RingPlacement, Sharing, Ssd, Target,
+};
 use warpbell_driver::{DoorbellBuffer, Waiting};
 use warpbell_hw::{DeviceKind, DoorbellPath};
-use warpbell_sim::threaded::run_on;
+use warpbell_sim::threaded::{Outcome, run_on};
 use warpbell_sim::{Case, Mode, Rig};
 use warpbell_tests::suite::{self, Calls, ResetOrder};
 use warpbell_workload::Api;
@@ -77,16 +79,19 @@ fn rings_and_data_lie_in_memory_of_another_function() {
         return;
     }
     let foreign = fixture::foreign();
-    let (rings, data) = (RingPlacement::Foreign(foreign.clone()), DataPlacement::Foreign(foreign));
-    for (rings, data, order) in [
-        (RingPlacement::Host, DataPlacement::Host, OrderPolicy::OneMemory),
-        (rings.clone(), DataPlacement::Host, OrderPolicy::Flush { data: false }),
-        (RingPlacement::Host, data.clone(), OrderPolicy::Flush { data: true }),
-        (rings, data, OrderPolicy::OneMemory),
-    ] {
+    for place in 0..8 {
+        let [sq, cq, data] = [1, 2, 4].map(|bit| place & bit != 0);
+        let ring = |away| if away { RingPlace::Foreign(foreign.clone()) } else { RingPlace::Host };
+        let rings = RingPlacement::Pair { sq: ring(sq), cq: ring(cq) };
+        let order = match cq == data {
+            true => OrderPolicy::OneMemory,
+            false => OrderPolicy::Flush { data },
+        };
+        let data = if data { DataPlacement::Foreign(foreign.clone()) } else { DataPlacement::Host };
         let ssd = fixture::open(0, &with(DoorbellBuffer::Off).rings(rings).data(data));
         println!("{}: {order}", ssd.data_path());
         flushed_as_reported(&ssd, order);
+        at_any_depth_and_batch(&ssd, order);
         if ssd.data_path().to_string().contains("bar:") {
             suite::kernels(&ssd, 1);
             suite::both_apis(&ssd, 1);
@@ -94,14 +99,32 @@ fn rings_and_data_lie_in_memory_of_another_function() {
     }
 }
 
+/// Each command is answered once, and its data is there, as in the tests of queues over the soft controller.
+fn at_any_depth_and_batch(ssd: &Arc<Ssd>, order: OrderPolicy) {
+    for (entries, batches) in [(2, vec![1, 2]), (4, vec![1, 3, 4]), (64, vec![1, 32])] {
+        for (batch, async_depth) in batches.into_iter().flat_map(|batch| [(batch, 1), (batch, 3)]) {
+            for (sharing, warps) in [(Sharing::Exclusive, 1), (Sharing::Shared, 2)] {
+                let name = format!("{order}, depth {entries}, batch {batch}, {async_depth} in flight");
+                let case = Case { entries, batch, async_depth, sharing, warps, ..Case::new(name) };
+                expect_right(ssd, &Case { commands: 6, mode: Mode::WriteRead, ..case });
+            }
+        }
+    }
+}
+
+fn expect_right(ssd: &Arc<Ssd>, case: &Case) -> (Rig, Outcome) {
+    let rig = Rig::new(case, ssd.clone(), ssd.clone()).expect("attaches");
+    let outcome = run_on(&rig).expect("runs");
+    let found = rig.check_success().expect("readable");
+    assert!(outcome.findings.is_empty() && found.is_empty(), "{case:?}: {:?} {found:?}", outcome.findings);
+    (rig, outcome)
+}
+
 /// Kernels read registers where the order says so, and nowhere else.
 fn flushed_as_reported(ssd: &Arc<Ssd>, order: OrderPolicy) {
     let case = Case { entries: 64, commands: 8, mode: Mode::WriteRead, async_depth: 2, ..Case::new("order") };
-    let rig = Rig::new(&case, ssd.clone(), ssd.clone()).expect("attaches");
+    let (rig, outcome) = expect_right(ssd, &case);
     assert_eq!(rig.attachment.order(), order);
-    let outcome = run_on(&rig).expect("runs");
-    let found = rig.check_success().expect("readable");
-    assert!(outcome.findings.is_empty() && found.is_empty(), "{:?} {found:?}", outcome.findings);
     let counters = outcome.counters;
     let most = match order {
         OrderPolicy::Flush { data: false } => counters.cqes,
