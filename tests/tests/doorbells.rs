@@ -202,8 +202,9 @@ fn a_kernel_that_cannot_begin_holds_no_attachment_up() {
         );
         // It ends later, and rings then: the doorbell of a pair that is still there.
         let begun = Instant::now();
-        while ssd.attach(&AttachOptions::new().queues(2)).is_err() {
-            assert!(begun.elapsed() < HANGS, "the pair of the proof is never deleted");
+        let both = AttachOptions::new().queues(2).replacement_queues(0);
+        while let Err(error) = ssd.attach(&both) {
+            assert!(begun.elapsed() < HANGS, "the pair of the proof is never deleted: {error}");
             std::thread::sleep(LIMIT);
         }
         assert_eq!(ssd.violations(), []);

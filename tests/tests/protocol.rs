@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use warpbell::Sharing;
 use warpbell_driver::QueueSpec;
+use warpbell_kernels::cpu::Module;
+use warpbell_kernels::toolchain::Variant;
 use warpbell_sim::simulation::{Simulation, expect_success};
 use warpbell_sim::{Case, Mode, Schedule, seeds};
 
@@ -27,9 +29,14 @@ fn batches(entries: u32) -> Vec<u32> {
     sizes
 }
 
-/// One case, and where its counters must stand afterwards.
 fn expect_counted(case: &Case) {
-    let mut simulation = Simulation::new(case).unwrap_or_else(|error| panic!("{case:?}: {error:#}"));
+    expect_counted_with(case, &Module::builtin().expect("the CPU target"));
+}
+
+/// One case, and where its counters must stand afterwards.
+fn expect_counted_with(case: &Case, module: &Module) {
+    let simulation = Simulation::with_module(case, module);
+    let mut simulation = simulation.unwrap_or_else(|error| panic!("{case:?}: {error:#}"));
     let mut outcome = simulation.run().expect("a run");
     outcome.findings.extend(simulation.rig.check_success().expect("records"));
     outcome.expect_right(case);
@@ -51,6 +58,22 @@ fn counters_may_start_anywhere_at_any_depth_and_batch() {
                         Case { seed, sharing, entries, start, batch, schedule: random(), ..Case::new(name) };
                     expect_counted(&case);
                 }
+            }
+        }
+    }
+}
+
+#[test]
+fn warps_that_write_whole_entries_submit_what_each_lane_asked_for() {
+    let kernels = Variant::ours().only("queue_test").define("WARPBELL_COALESCED_ENTRIES=1").quick();
+    let module = kernels.load().expect("compiles");
+    for sharing in MODES {
+        for entries in [4, 64] {
+            for (batch, seed) in batches(entries).into_iter().flat_map(|n| seeds(3).map(move |s| (n, s))) {
+                let name = format!("whole entries, depth {entries}, batch {batch}, {sharing:?}");
+                let warps = if sharing == Sharing::Shared { 3 } else { 1 };
+                let case = Case { seed, sharing, warps, entries, batch, schedule: weak(), ..Case::new(name) };
+                expect_counted_with(&Case { commands: 12, async_depth: 2, ..case }, &module);
             }
         }
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
+use parking_lot::Mutex;
 use warpbell_hw::Window;
 
 use crate::ordering::{FlushPolicy, WriteOrdering};
@@ -12,7 +13,8 @@ use crate::{DeviceMemory, GpuError, Module, Registered};
 
 /// One GPU and its primary context: the one that everything in a process shares, the CUDA runtime included.
 pub struct Gpu {
-    staging: Staging,
+    /// Since the first copy, which comes before the first kernel: registration may wait for kernels, too.
+    staging: Mutex<Option<Staging>>,
     context: Arc<Context>,
     info: GpuInfo,
     ordering: WriteOrdering,
@@ -63,13 +65,17 @@ impl Gpu {
         let ordering = WriteOrdering::of(&device)?;
         let flush = FlushPolicy::of(&device, ordering)?;
         let context = Context::retain(device)?;
-        let staging = Staging::new(&context)?;
         tracing::debug!(?info, ?ordering, ?flush, "GPU opened");
-        Ok(Arc::new(Gpu { staging, context, info, ordering, flush }))
+        Ok(Arc::new(Gpu { staging: Mutex::default(), context, info, ordering, flush }))
     }
 
-    pub(crate) fn staging(&self) -> &Staging {
-        &self.staging
+    /// One copy at a time goes through it.
+    pub(crate) fn stage<R>(&self, copy: impl FnOnce(&Staging) -> Result<R, GpuError>) -> Result<R, GpuError> {
+        let mut staging = self.staging.lock();
+        match &mut *staging {
+            Some(staging) => copy(staging),
+            none => copy(none.insert(Staging::new(&self.context)?)),
+        }
     }
 
     /// What it is.

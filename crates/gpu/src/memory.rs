@@ -54,12 +54,12 @@ impl DeviceMemory {
 
     /// Copies out of it, and waits. Kernels may run meanwhile.
     pub fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), GpuError> {
-        self.gpu.staging().read(&self.allocation, offset, into)
+        self.gpu.stage(|staging| staging.read(&self.allocation, offset, into))
     }
 
     /// Copies into it, and waits until the bytes are there.
     pub fn write(&self, offset: usize, from: &[u8]) -> Result<(), GpuError> {
-        self.gpu.staging().write(&self.allocation, offset, from)
+        self.gpu.stage(|staging| staging.write(&self.allocation, offset, from))
     }
 
     /// Sets `len` bytes to `value`, and waits until they are. The driver does it by a kernel of its own: where a kernel

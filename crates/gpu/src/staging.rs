@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use warpbell_hw::Window;
 
 use crate::GpuError;
@@ -15,26 +14,24 @@ use crate::sys::{Allocation, Context, HostRegistration};
 /// What goes at a time.
 const BYTES: usize = 256 << 10;
 
-/// One copy at a time uses it.
 pub(crate) struct Staging {
-    memory: Mutex<Window>,
+    memory: Window,
     _registration: HostRegistration,
 }
 
 impl Staging {
-    /// Registered while no kernel of this process runs yet, as far as may be: that may wait for kernels, too.
     pub(crate) fn new(context: &Arc<Context>) -> Result<Staging, GpuError> {
         let window = Window::host(BYTES).map_err(|error| {
             GpuError::refused(format!("{BYTES} bytes to copy through"), &error.to_string())
         })?;
         let registration = HostRegistration::new(context, &window, false)?;
-        Ok(Staging { memory: Mutex::new(window), _registration: registration })
+        Ok(Staging { memory: window, _registration: registration })
     }
 
     /// Copies to the device, and waits until the bytes are there.
     pub(crate) fn write(&self, to: &Allocation, offset: usize, from: &[u8]) -> Result<(), GpuError> {
         to.range(offset, from.len())?;
-        let memory = self.memory.lock();
+        let memory = &self.memory;
         for (at, piece) in (offset..).step_by(BYTES).zip(from.chunks(BYTES)) {
             memory.write(0, piece).expect("a piece fits");
             to.write(at, &memory.slice(0, piece.len()).expect("a piece fits"))?;
@@ -45,7 +42,7 @@ impl Staging {
     /// Copies from the device, and waits.
     pub(crate) fn read(&self, from: &Allocation, offset: usize, into: &mut [u8]) -> Result<(), GpuError> {
         from.range(offset, into.len())?;
-        let memory = self.memory.lock();
+        let memory = &self.memory;
         for (at, piece) in (offset..).step_by(BYTES).zip(into.chunks_mut(BYTES)) {
             from.read(at, &memory.slice(0, piece.len()).expect("a piece fits"))?;
             memory.read(0, piece).expect("a piece fits");

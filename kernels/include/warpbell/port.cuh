@@ -16,9 +16,19 @@
 #define WARPBELL_TRACE 0
 #endif
 
-// A library of another ABI, or one that traces, can live in the same program under another name.
-#if !defined(WARPBELL_NAMESPACE) && WARPBELL_TRACE
+// Whole warps that are compiled with it write whole submission entries (queue_submit.cuh): fewer writes over
+// PCIe where rings lie behind it, for 14 shuffles and 110 to 310 instructions in each submission.
+#if !defined(WARPBELL_COALESCED_ENTRIES)
+#define WARPBELL_COALESCED_ENTRIES 0
+#endif
+
+// A library of another ABI, or with one of these options, can live in the same program under another name.
+#if !defined(WARPBELL_NAMESPACE) && WARPBELL_TRACE && WARPBELL_COALESCED_ENTRIES
+#define WARPBELL_NAMESPACE abi_v4_traced_coalesced
+#elif !defined(WARPBELL_NAMESPACE) && WARPBELL_TRACE
 #define WARPBELL_NAMESPACE abi_v4_traced
+#elif !defined(WARPBELL_NAMESPACE) && WARPBELL_COALESCED_ENTRIES
+#define WARPBELL_NAMESPACE abi_v4_coalesced
 #elif !defined(WARPBELL_NAMESPACE)
 #define WARPBELL_NAMESPACE abi_v4
 #endif

@@ -76,6 +76,9 @@ namespace detail {
 // Entries that a lane takes in one round trip to the ring.
 template <class Group> inline constexpr u32 entries_per_lane = 1;
 template <> inline constexpr u32 entries_per_lane<this_thread_t> = port::entries_together;
+// Whether lanes help each other to write submission entries.
+template <class Group> inline constexpr bool writes_whole_entries = false;
+template <> inline constexpr bool writes_whole_entries<this_warp_t> = WARPBELL_COALESCED_ENTRIES != 0;
 } // namespace detail
 
 template <sharing Mode> class queue : tracer {
@@ -257,7 +260,7 @@ template <sharing Mode> class queue : tracer {
     WARPBELL_D bool posted(u64 entry, u32 index) const {
         u32 lap = (mutate::phase_from_wrapped_head ? index & cq_mask() : index) >> ref_.cq_shift;
         // Opaque: else the compiler compares 64 bits, and each of the two apart.
-        return ((port::opaque(static_cast<u32>(entry >> 48)) ^ lap) & 1u) != 0;
+        return (port::opaque(static_cast<u32>(entry >> 48) ^ lap) & 1u) != 0;
     }
     WARPBELL_D bool ready(u32 index) const { return posted(completion(index), index); }
     // Exclusive: completions reaped, all of them.
@@ -296,7 +299,10 @@ template <sharing Mode> class queue : tracer {
     template <class Group>
     WARPBELL_D void use_grant(const Group& group, u32 granted, u32 waiting, u32& k, const sqe& entry,
                               io_token& token);
+    WARPBELL_D void arm(u32 k);
+    WARPBELL_D u32* entry_at(u32 index) const;
     WARPBELL_D void write_entry(u32 index, u32 k, const sqe& entry);
+    WARPBELL_D void write_entries(u32 first, u32 writers, u32 k, const sqe& entry);
     template <class Group> WARPBELL_D void publish(const Group& group, u32 count);
     WARPBELL_D void ring_in_turn(u64 begin, u64 end);
     WARPBELL_D void withdraw(u32 k, status why, io_token& token);

@@ -99,6 +99,7 @@ WARPBELL_PORT u32 low_bits(u32 value, u32 count) { return value & ((1u << count)
 
 // For the compiler of the GPU: the same value, of which it knows nothing.
 WARPBELL_PORT u32 opaque(u32 value) { return value; }
+WARPBELL_PORT u32 select(bool first, u32 a, u32 b) { return first ? a : b; }
 
 // ---- memory ----------------------------------------------------------------------------------------
 
@@ -150,9 +151,9 @@ WARPBELL_PORT void* block_memory() { return simt::shared_memory(); }
 // A doorbell register: exactly one 32-bit store.
 WARPBELL_PORT void store_sq_doorbell(u32* p, u32 v) { simt::doorbell_store(p, v, simt::bell::sq); }
 WARPBELL_PORT void store_cq_doorbell(u32* p, u32 v) { simt::doorbell_store(p, v, simt::bell::cq); }
-// A register of a device, or a word of its memory, where it is wanted: exactly one 32-bit load. Else 0.
-WARPBELL_PORT u32 load_register_if(bool wanted, u64 address) {
-    return wanted ? simt::register_load(reinterpret_cast<const u32*>(address)) : 0;
+// A register of a device, or a word of its memory, where it is wanted: exactly one 32-bit load. Else `other`.
+WARPBELL_PORT u32 load_register_if(bool wanted, u64 address, u32 other) {
+    return wanted ? simt::register_load(reinterpret_cast<const u32*>(address)) : other;
 }
 // A shadow doorbell: ordinary memory that the controller polls.
 WARPBELL_PORT void store_shadow_doorbell(u32* p, u32 v) {

@@ -97,6 +97,19 @@ WARPBELL_D u32 opaque(u32 value) {
     return value;
 }
 
+// One of two values, without a branch: the compiler would move what depends on `first` into two copies.
+WARPBELL_D u32 select(bool first, u32 a, u32 b) {
+    u32 v;
+    asm("{\n\t"
+        ".reg .pred first;\n\t"
+        "setp.ne.u32 first, %3, 0;\n\t"
+        "selp.b32 %0, %1, %2, first;\n\t"
+        "}"
+        : "=r"(v)
+        : "r"(a), "r"(b), "r"(first ? 1u : 0u));
+    return v;
+}
+
 // ---- memory ----------------------------------------------------------------------------------------
 
 WARPBELL_D u32 load_relaxed_gpu(const u32* p) {
@@ -198,23 +211,21 @@ WARPBELL_D void store_doorbell(u32* p, u32 v) {
     asm volatile("st.mmio.relaxed.sys.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
 #endif
 }
-// A register of a device, or a word of its memory, where it is wanted: exactly one 32-bit load. Else 0.
-WARPBELL_D u32 load_register_if(bool wanted, u64 address) {
-    u32 v;
+// A register of a device, or a word of its memory, where it is wanted: exactly one 32-bit load. Else `other`.
+WARPBELL_D u32 load_register_if(bool wanted, u64 address, u32 other) {
     asm volatile("{\n\t"
                  ".reg .pred wanted;\n\t"
                  "setp.ne.u32 wanted, %2, 0;\n\t"
-                 "mov.u32 %0, 0;\n\t"
 #if defined(WARPBELL_NO_MMIO)
                  "@wanted ld.volatile.global.u32 %0, [%1];\n\t"
 #else
                  "@wanted ld.mmio.relaxed.sys.global.u32 %0, [%1];\n\t"
 #endif
                  "}"
-                 : "=r"(v)
+                 : "+r"(other)
                  : "l"(address), "r"(wanted ? 1u : 0u)
                  : "memory");
-    return v;
+    return other;
 }
 WARPBELL_D void store_sq_doorbell(u32* p, u32 v) { store_doorbell(p, v); }
 WARPBELL_D void store_cq_doorbell(u32* p, u32 v) { store_doorbell(p, v); }

@@ -112,9 +112,12 @@ WARPBELL_D u32 queue<Mode>::flush_data(const Group& group, u32 run) {
     const u64 status = port::load_relaxed_gpu(&state()->flush_register);
     const u64 data = port::load_relaxed_gpu(&state()->flush_data);
     const bool reads = group.is_leader() && !mutate::no_flush;
-    const bool gone = port::load_register_if(reads, status) == ~0u && !mutate::flush_unanswered;
+    u32 answer = port::load_register_if(reads, status, 0);
     // Needs the register's value: begun when that read has ended.
-    (void)port::load_register_if(reads && !gone && data != 0 && !mutate::flush_register_alone, data);
+    const bool both = reads && answer != ~0u && data != 0 && !mutate::flush_register_alone;
+    answer = port::load_register_if(both, data, answer);
+    // Needs the last value: what all lanes do next begins when both reads have ended.
+    const bool gone = answer == ~0u && !mutate::flush_unanswered;
     return group.ballot(gone) != 0 ? 0u : run;
 }
 
@@ -341,7 +344,7 @@ WARPBELL_D progress_result queue<Mode>::reap(const Group& group) {
         if constexpr (is_shared) {
             // The lock only where there is something: a poll that finds nothing costs no atomic. The head may
             // have moved by then.
-            const u64 seen = port::load_relaxed_gpu(&state()->reap);
+            const u64 seen = backoff.reported_ = port::load_relaxed_gpu(&state()->reap);
             const u64* head = &state()->head;
             if ((seen & WARPBELL_REAP_LOCK) == 0 && ready(static_cast<u32>(port::load_relaxed_gpu(head))) &&
                 take_lock(seen, backoff)) {
@@ -359,8 +362,8 @@ WARPBELL_D progress_result queue<Mode>::reap(const Group& group) {
     if (is_shared) {
         group.sync(); // the leader's acquire of the lock covers every lane's words
     }
-    (void)collect(group, next, mutate::lock_kept, false, backoff);
-    return progress_result::reaped;
+    const bool any = collect(group, next, mutate::lock_kept, false, backoff);
+    return any ? progress_result::reaped : progress_result::idle;
 }
 
 } // namespace WARPBELL_NAMESPACE

@@ -113,14 +113,21 @@ WARPBELL_D u32 queue<Mode>::ask_for_room(const Group& group, u32 n, bool whole) 
     }
 }
 
-// Arms the completion slot, then stores the entry: 16 dwords, each of them defined.
-template <sharing Mode> WARPBELL_D void queue<Mode>::write_entry(u32 index, u32 k, const sqe& entry) {
+// Arms the completion slot.
+template <sharing Mode> WARPBELL_D void queue<Mode>::arm(u32 k) {
     if (!mutate::word_not_armed) {
         port::store_relaxed_gpu(word(lane_id_, k),
                                 generation_ << WARPBELL_SLOT_GENERATION_SHIFT | WARPBELL_SLOT_PENDING);
     }
-    u32* slot =
-        reinterpret_cast<u32*>(ref_.sq) + static_cast<u64>(port::low_bits(index, ref_.sq_shift)) * 16u;
+}
+
+template <sharing Mode> WARPBELL_D u32* queue<Mode>::entry_at(u32 index) const {
+    return reinterpret_cast<u32*>(ref_.sq) + static_cast<u64>(port::low_bits(index, ref_.sq_shift)) * 16u;
+}
+
+// Stores the entry: 16 dwords, each of them defined.
+template <sharing Mode> WARPBELL_D void queue<Mode>::write_entry(u32 index, u32 k, const sqe& entry) {
+    u32* slot = entry_at(index);
     const u32* d = entry.dword;
     // Bits 31:16 of a wide id, zero of any other, go into a dword that NVM commands reserve.
     port::store_quad(slot, (d[0] & 0xffffu) | wire_cid(k) << 16, d[1], d[2] | wire_cid(k) >> 16, d[3]);
@@ -130,6 +137,45 @@ template <sharing Mode> WARPBELL_D void queue<Mode>::write_entry(u32 index, u32 
         port::store_quad(slot + 12, d[12], d[13], d[14], d[15]);
     }
     port::count_entry_written();
+}
+
+// The same for all lanes of `writers` at once, the first of which has slot `first`. Lanes exchange quarters
+// four by four: each then has one quarter of four entries, and a store of the warp writes whole entries
+// instead of a quarter of each. For memory behind PCIe, where each piece of a line is a write of its own.
+// All 32 lanes call.
+template <sharing Mode>
+WARPBELL_D void queue<Mode>::write_entries(u32 first, u32 writers, u32 k, const sqe& entry) {
+    u32 d[16];
+    for (u32 i = 0; i < 16; ++i) {
+        d[i] = entry.dword[i];
+    }
+    d[0] = (d[0] & 0xffffu) | wire_cid(k) << 16;
+    d[2] |= wire_cid(k) >> 16;
+    const u32 own = port::lane() & 3u;
+    // Rows are quarters, columns are lanes: bit by bit, what is off the diagonal changes places.
+    for (u32 bit = 1; bit != 4; bit <<= 1) {
+        const bool upper = (own & bit) != 0;
+        for (u32 i = 0; i < 16; ++i) {
+            const u32 row = i / 4u;
+            if ((row & bit) == 0) {
+                u32& low = d[i];
+                u32& high = d[i + bit * 4u];
+                const u32 got = port::shuffle(~0u, port::select(upper, low, high), port::lane() ^ bit);
+                low = port::select(upper, got, low);
+                high = port::select(upper, high, got);
+            }
+        }
+    }
+    for (u32 i = 0; i < 4; ++i) {
+        const u32 lane = (port::lane() & ~3u) + i;
+        if ((writers >> lane & 1u) != 0) {
+            const u32 index = first + port::population(writers & ((1u << lane) - 1u));
+            port::store_quad(entry_at(index) + own * 4u, d[i * 4], d[i * 4 + 1], d[i * 4 + 2], d[i * 4 + 3]);
+        }
+    }
+    if ((writers >> port::lane() & 1u) != 0) {
+        port::count_entry_written();
+    }
 }
 
 // Shared, the leader: makes the entries [begin, end) known to the controller once all before them are.
@@ -210,9 +256,18 @@ WARPBELL_D void queue<Mode>::use_grant(const Group& group, u32 granted, u32 wait
     if (is_shared) {
         group.sync();
     } // the leader's acquire of room covers every lane's stores
-    if (k != no_id && rank < count) {
+    const bool writes = k != no_id && rank < count;
+    if (writes) {
         generation_ = mutate::generation_stuck ? 1u : (generation_ + 1u) & 0xffffu;
-        write_entry(granted + rank, k, entry);
+        arm(k);
+    }
+    if constexpr (detail::writes_whole_entries<Group>) {
+        write_entries(granted, group.ballot(writes), k, entry);
+    }
+    if (writes) {
+        if constexpr (!detail::writes_whole_entries<Group>) {
+            write_entry(granted + rank, k, entry);
+        }
         trace_submit(wire_cid(k), generation_, granted + rank, entry.dword);
         token = io_token::submitted(tag_, wire_cid(k), generation_);
         k = no_id;
