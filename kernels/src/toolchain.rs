@@ -18,13 +18,27 @@ pub use variant::Variant;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// What is called before NVRTC compiles something.
-static TELL: OnceLock<fn(&str)> = OnceLock::new();
+/// What a program does about compilations by NVRTC, which take ten seconds and more.
+#[derive(Clone, Copy, Debug)]
+pub struct Watch {
+    /// Called before each, with what is compiled and for which GPU. What the cache has is not compiled.
+    pub begin: fn(&str),
+    /// Whether the user wants an end: asked again and again meanwhile. NVRTC cannot be stopped. Its thread is left alone
+    /// then, and the compilation fails ([`CompileError::Interrupted`]); see [`compiling`].
+    pub interrupted: fn() -> bool,
+}
 
-/// Calls `tell` before each compilation by NVRTC, which takes seconds, with what is compiled and for which GPU. What the
-/// cache has is not compiled. The first call decides.
-pub fn on_compile(tell: fn(&str)) {
-    TELL.get_or_init(|| tell);
+static WATCH: OnceLock<Watch> = OnceLock::new();
+
+/// Watches compilations by NVRTC. The first call decides.
+pub fn on_compile(watch: Watch) {
+    WATCH.get_or_init(|| watch);
+}
+
+/// Whether NVRTC is at work on a thread that was left alone: a process that ends now must not run the destructors of
+/// libraries first.
+pub fn compiling() -> bool {
+    nvrtc::abandoned()
 }
 
 /// The version of NVRTC that is found here, such as `13.0`.

@@ -202,7 +202,7 @@ fn a_kernel_that_cannot_begin_holds_no_attachment_up() {
         );
         // It ends later, and rings then: the doorbell of a pair that is still there.
         let begun = Instant::now();
-        let both = AttachOptions::new().queues(2).replacement_queues(0);
+        let both = AttachOptions::new().queues(2).warps(2);
         while let Err(error) = ssd.attach(&both) {
             assert!(begun.elapsed() < HANGS, "the pair of the proof is never deleted: {error}");
             std::thread::sleep(LIMIT);
@@ -306,22 +306,15 @@ fn shadow_doorbells_hide_the_register_and_are_forwarded() {
 }
 
 #[test]
-fn what_cannot_be_had_is_refused_by_name_on_both_targets() {
-    played("", |fake_driver| {
-        fake_driver.child(|| {
-            let ssd = Ssd::open(&"soft:size=1m".parse().expect("a name"), &choice(DoorbellChoice::Forwarded));
-            let ssd = ssd.expect("opens");
-            for target in [Target::Cpu, GPU] {
-                let error = ssd.attach(&AttachOptions::new().target(target)).err().expect("memory");
-                let text = error.to_string();
-                assert!(
-                    text.starts_with("doorbells forwarded: soft:") && text.contains("nothing forwards them"),
-                    "{text}"
-                );
-                assert_eq!(error.exit_code(), 2);
-            }
-        })
-    });
+fn what_cannot_be_had_is_refused_by_name_when_the_ssd_is_opened() {
+    let ssd = Ssd::open(&"soft:size=1m".parse().expect("a name"), &choice(DoorbellChoice::Forwarded));
+    let error = ssd.err().expect("memory");
+    let text = error.to_string();
+    assert!(
+        text.starts_with("doorbells forwarded: soft:size=1m: ") && text.contains("nothing forwards them"),
+        "{text}"
+    );
+    assert_eq!(error.exit_code(), 2);
 }
 
 #[test]

@@ -1,7 +1,5 @@
 //! How the command ends: one line, and an exit code that scripts can tell apart.
 
-use std::process::ExitCode;
-
 use warpbell_workload::permission::PermissionError;
 
 /// Why the command ended without success.
@@ -66,13 +64,13 @@ impl Ending {
     }
 
     /// Prints the line, if any, and gives the code.
-    pub fn report(self) -> ExitCode {
+    pub fn report(self) -> u8 {
         if let Some(message) = self.message {
             let line = one_line(&message);
             // Nothing is left to do where even stderr is closed.
             let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("error: {line}\n").as_bytes());
         }
-        ExitCode::from(self.code)
+        self.code
     }
 }
 

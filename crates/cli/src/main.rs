@@ -24,14 +24,25 @@ use warpbell_workload::{permission, units};
 
 fn main() -> ExitCode {
     warpbell_gpu::widen_connections();
+    let code = ended();
+    if warpbell_kernels::toolchain::compiling() {
+        // Where even standard output is closed, nothing is left to do.
+        let _ = std::io::Write::flush(&mut std::io::stdout());
+        signal_hook::low_level::exit(code.into());
+    }
+    ExitCode::from(code)
+}
+
+/// The exit code of this command line, once it is done.
+fn ended() -> u8 {
     match Cli::try_parse() {
-        Ok(cli) => run(&cli).map_or_else(Ending::report, |()| ExitCode::SUCCESS),
+        Ok(cli) => run(&cli).map_or_else(Ending::report, |()| 0),
         Err(error) if error.use_stderr() && !is_help(&error) => Ending::from(error).report(),
         Err(text) => {
             let code = u8::try_from(text.exit_code()).unwrap_or(exit::USAGE);
             // Help and version: a reader that leaves early is no failure.
             let printed = text.print().and_then(|()| std::io::Write::flush(&mut std::io::stdout()));
-            printed.map_or_else(|error| Ending::from(error).report(), |()| ExitCode::from(code))
+            printed.map_or_else(|error| Ending::from(error).report(), |()| code)
         }
     }
 }
@@ -44,8 +55,9 @@ fn is_help(error: &clap::Error) -> bool {
 fn run(cli: &Cli) -> Result<(), Ending> {
     log::start(cli.global.verbose);
     let stop = interrupt::flag()?;
-    warpbell_kernels::toolchain::on_compile(|what| {
-        eprintln!("compiling {what} by NVRTC: a few seconds, once; the result is kept");
+    warpbell_kernels::toolchain::on_compile(warpbell_kernels::toolchain::Watch {
+        begin: |what| eprintln!("compiling {what} by NVRTC: ten seconds or more, once; the result is kept"),
+        interrupted: interrupt::asked,
     });
     match &cli.command {
         Command::List(args) => commands::list::run(args, &cli.global),

@@ -96,7 +96,6 @@ pub fn open_scratch(
 
 fn opened(name: &DeviceName, access: Access, options: &OpenOptions) -> Result<Ssd, Ending> {
     let ssd = turn::open(name, options)?;
-    refuse_absent_memory(&ssd, options)?;
     events::show(&ssd);
     if let Some(warning) = ssd.pci().and_then(|pci| pci.route().backend.warning()) {
         eprintln!("warning: {name}: {warning}");
@@ -114,18 +113,6 @@ pub fn because(ssd: &Ssd, ending: Ending) -> Ending {
         Some(failure) => ending.and(&failure),
         None => ending,
     }
-}
-
-/// A soft controller has the memory that it is given: rings that are to lie there need some.
-fn refuse_absent_memory(ssd: &Ssd, options: &OpenOptions) -> Result<(), Ending> {
-    let absent = !ssd.controller().capabilities().cmbs();
-    if !(matches!(options.rings.sq(), RingPlace::Cmb) && absent && ssd.soft().is_some()) {
-        return Ok(());
-    }
-    let name = ssd.name();
-    Err(Ending::usage(format!(
-        "--rings cmb: {name} has no controller memory buffer (CAP.CMBS is 0); it gets one by cmb=1m: {name},cmb=1m"
-    )))
 }
 
 /// Where rings and data go.

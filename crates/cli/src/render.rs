@@ -7,7 +7,7 @@ use warpbell_workload::resident::ResidentFigures;
 use warpbell_workload::trace::TraceSummary;
 use warpbell_workload::{
     AccessCost, AgentReport, Api, ArrayReport, BenchReport, ClockKind, Completion, GroupReport, Job, Latency,
-    RecoveryReport, Run, Skipped, Traffic, Trouble,
+    PathReport, RecoveryReport, Run, Skipped, Traffic, Trouble,
 };
 
 use crate::units;
@@ -53,13 +53,8 @@ fn header(report: &BenchReport) -> String {
     let (device, path) = (&report.device, &report.data_path);
     let host_only = report.runs.iter().all(|run| run.job.api == Api::Host);
     let banner = banner(&report.target, &path.controller, host_only);
-    let line = |word: &str, text: &Option<String>| {
-        text.as_ref().map(|text| format!("{word}: {text}\n")).unwrap_or_default()
-    };
-    let route = line("doorbells not mapped", &path.doorbells_refused) + &line("route", &path.route);
     format!(
-        "warpbell {} · {} · {} {} · namespace {}, {} blocks of {}B\n{banner}\n\
-         path: rings {}, data {} ({}), doorbells {}, descriptors {}, controller {}\n{route}",
+        "warpbell {} · {} · {} {} · namespace {}, {} blocks of {}B\n{banner}\n{}",
         report.warpbell,
         device.name,
         device.model,
@@ -67,12 +62,19 @@ fn header(report: &BenchReport) -> String {
         device.nsid,
         device.blocks,
         device.block_size_bytes,
-        path.rings,
-        path.data,
-        path.ordering,
-        path.doorbells,
-        path.descriptors,
-        path.controller,
+        self::path(path),
+    )
+}
+
+/// The way that commands and data took: a line, and one for each reason that it was no other.
+pub fn path(path: &PathReport) -> String {
+    let line = |word: &str, text: &Option<String>| {
+        text.as_ref().map(|text| format!("{word}: {text}\n")).unwrap_or_default()
+    };
+    let reasons = line("doorbells not mapped", &path.doorbells_refused) + &line("route", &path.route);
+    format!(
+        "path: rings {}, data {}, order: {}, doorbells {}, descriptors {}, controller {}\n{reasons}",
+        path.rings, path.data, path.ordering, path.doorbells, path.descriptors, path.controller,
     )
 }
 

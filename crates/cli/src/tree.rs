@@ -22,12 +22,14 @@ impl Tree {
                 Ending::usage(format!("--root {}: no captured machine: {error}", root.display()))
             });
         }
+        let none = |why: String| {
+            let remedy = "warpbell check --capture FILE makes one";
+            Ending::usage(format!("--root {}: no captured machine: {why}; {remedy}", root.display()))
+        };
+        root.metadata().map_err(|error| none(error.to_string()))?;
         let sysfs = Sysfs::at(root);
         if !sysfs.is_system() && !sysfs.exists("/sys") {
-            return Err(Ending::usage(format!(
-                "--root {}: no captured machine: it has no sys; warpbell check --capture FILE makes one",
-                root.display()
-            )));
+            return Err(none("it has no sys".to_owned()));
         }
         Ok(Tree::Folder(sysfs))
     }

@@ -10,6 +10,9 @@ use warpbell::{
 use warpbell_driver::IoQueueOptions;
 use warpbell_nvme::command;
 
+#[path = "fake_driver/ends.rs"]
+mod ends;
+
 fn run(fake_driver: &FakeDriver, arguments: &[&str]) -> String {
     let mut command: Command = fake_driver.command(env!("CARGO_BIN_EXE_warpbell"));
     let output = command.args(arguments).output().expect("the command starts");
@@ -90,12 +93,12 @@ fn rings_and_data_lie_in_gpu_memory_in_every_combination() {
     }
     let fake_driver = FakeDriver::new("capability=9.0");
     let hbm = "hbm of cuda:0";
-    let way = "(copied by the controller; queues of the host: in host memory)";
+    let way = "copied by the controller; queues of the host: in host memory)";
     for (rings, named) in [
-        ("hbm", format!("{hbm} {way}")),
-        ("sq=host,cq=hbm", format!("host (SQ), {hbm} (CQ) {way}")),
-        ("sq=hbm,cq=host", format!("{hbm} (SQ), host (CQ) {way}")),
-        ("sq=cmb,cq=hbm", format!("cmb (SQ), {hbm} (CQ) {way}")),
+        ("hbm", format!("{hbm} ({way}")),
+        ("sq=host,cq=hbm", format!("host (SQ), {hbm} (CQ, {way}")),
+        ("sq=hbm,cq=host", format!("{hbm} (SQ, {way}, host (CQ)")),
+        ("sq=cmb,cq=hbm", format!("cmb (SQ), {hbm} (CQ, {way}")),
     ] {
         for data in ["hbm", "host"] {
             let path = placed(&fake_driver, rings, data);
@@ -253,16 +256,40 @@ fn the_self_test_goes_through_the_memory_of_a_gpu_where_there_is_one() {
         assert!(found.contains("0 wrong; data: hbm"), "{found}");
     }
     let findings = report["findings"].as_array().expect("findings");
-    for (subject, said) in [
-        ("doorbells mapped", "0 wrong; data: host"),
-        ("doorbells forwarded", "nothing forwards them"),
-        ("rings in GPU memory", "0 wrong; data: host"),
-        ("rings and data in GPU memory", "0 wrong; data: hbm"),
-        ("order under load", "0 wrong; data: hbm"),
+    let copied = "order: two memories: completed when copied";
+    for (subject, said, order, means) in [
+        (
+            "doorbells mapped",
+            "0 wrong; data: host; rings: host",
+            "order: one memory",
+            "memory that the soft controller polls",
+        ),
+        ("doorbells forwarded", "the soft controller polls its doorbells: nothing is forwarded", "", ""),
+        (
+            "rings in GPU memory",
+            "0 wrong; data: host; rings: hbm of cuda:0",
+            copied,
+            "the soft controller copies",
+        ),
+        (
+            "rings and data in GPU memory",
+            "0 wrong; data: hbm",
+            "order: one memory",
+            "the soft controller copies",
+        ),
+        ("order under load", "0 wrong; data: hbm", copied, "no order of an SSD was tested"),
     ] {
         let line = findings.iter().find(|line| line["subject"] == subject).expect("the line is there");
-        assert!(line["found"].as_str().expect("words").contains(said), "{subject}: {line:#}");
+        let found = line["found"].as_str().expect("words");
+        assert!(found.contains(said) && found.contains(order), "{subject}: {line:#}");
+        assert!(line["means"].as_str().expect("words").contains(means), "{subject}: {line:#}");
     }
+    let moved = |subject: &str| {
+        let tests = report["tests"].as_array().expect("tests");
+        tests.iter().find(|test| test["subject"] == subject).expect("the test")["moved"]["data_path"].clone()
+    };
+    assert!(moved("rings in GPU memory")["rings"].as_str().is_some_and(|rings| rings.starts_with("hbm")));
+    assert_eq!(moved("data through both")["ordering"], "two memories: completed when copied");
     for (subject, said) in [("cuda:0 dma-buf", "exported"), ("cuda:0 doorbells", ": works: ")] {
         let line = findings.iter().find(|line| line["subject"] == subject).expect("the line is there");
         assert!(

@@ -7,7 +7,7 @@ use warpbell_nvme::identify::IdentifyController;
 
 use crate::core::Core;
 use crate::data::{Data, PAGE};
-use crate::{DriverError, QueueGrant};
+use crate::{DriverError, NotOffered, Offer, QueueGrant};
 
 /// Whether I/O queues' doorbells go through memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -109,11 +109,9 @@ fn wanted(core: &Core, identify: &IdentifyController, grant: QueueGrant) -> Resu
         return Ok(false);
     }
     if !identify.oacs.dbbuf() {
-        let what = "the support for Doorbell Buffer Config (OACS bit 8)";
+        let (device, asked) = (core.name(), Offer::DoorbellBuffer);
         return match wish {
-            DoorbellBuffer::On => {
-                Err(DriverError::Unsupported { device: core.name(), what, value: 0, need: "1" })
-            }
+            DoorbellBuffer::On => Err(NotOffered { device, asked }.into()),
             _ => Ok(false),
         };
     }

@@ -9,7 +9,7 @@ use warpbell_hw::{
 use warpbell_nvme::opcode::AdminOpcode;
 use warpbell_nvme::status::Status;
 
-use crate::ControllerState;
+use crate::{ControllerState, NotOffered};
 
 /// An error of the driver. Every message begins with the device's name.
 #[derive(Debug, thiserror::Error)]
@@ -79,6 +79,9 @@ pub enum DriverError {
         /// What it would have to be.
         need: &'static str,
     },
+    /// The options ask for something that the controller does not offer.
+    #[error(transparent)]
+    NotOffered(#[from] NotOffered),
     /// A command completed with an error.
     #[error("{device}: {command} (CDW10 {cdw10:#x}, NSID {:#x}) failed: {status}", nsid.get())]
     Command {

@@ -4,10 +4,10 @@ use warpbell_nvme::command;
 use warpbell_nvme::experimental::{Experimental, WIDE_CIDS};
 use warpbell_nvme::identify::IdentifyController;
 
-use crate::DriverError;
 use crate::controller::Controller;
 use crate::core::Core;
 use crate::data::Data;
+use crate::{DriverError, NotOffered, Offer};
 
 /// Asks for 32-bit command identifiers if the options do. Must come before the first I/O queue, and again after each
 /// reset.
@@ -15,16 +15,8 @@ pub(crate) fn enable_wide_cids(core: &Core, identify: &IdentifyController) -> Re
     if !core.options.wide_cids {
         return Ok(());
     }
-    let offer = Experimental::of(identify);
-    if !offer.wide_cids() {
-        let what = "the offer of 32-bit command identifiers (Identify Controller, byte 3080 behind its mark)";
-        let need = "bit 1 set, as a soft controller with wide_cids=on has it";
-        return Err(DriverError::Unsupported {
-            device: core.name(),
-            what,
-            value: offer.into_bits().into(),
-            need,
-        });
+    if !Experimental::of(identify).wide_cids() {
+        return Err(NotOffered { device: core.name(), asked: Offer::WideCids }.into());
     }
     core.execute(command::set_features(WIDE_CIDS, 1, 0), Data::None).map(|_| ())
 }

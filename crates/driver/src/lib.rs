@@ -39,6 +39,7 @@ pub mod mutation;
 #[cfg(not(feature = "mutations"))]
 mod mutation;
 mod namespace;
+mod offer;
 mod options;
 mod power;
 mod queue_ids;
@@ -62,6 +63,7 @@ pub use events::{AsyncEvent, EventDetail};
 pub use io_queue::{Completion, IoCounters, IoQueue, IoQueueOptions, Outcome, Token};
 pub use management::NamespaceSpec;
 pub use namespace::{Namespace, NamespaceIds, Refusal, RefusedNamespace};
+pub use offer::{NotOffered, Offer};
 pub use options::{ControllerOptions, Waiting};
 pub use queue_pair::{Notification, QueuePair, QueueSpec, RingMemory};
 pub use queues::QueueGrant;

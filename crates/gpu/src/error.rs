@@ -25,7 +25,8 @@ pub enum GpuError {
     },
     /// No GPU of that number.
     #[error(
-        "cuda:{ordinal}: the driver shows {count} GPUs; nvidia-smi -L lists what there is, and CUDA_VISIBLE_DEVICES may hide some"
+        "no GPU {ordinal}: the driver shows {}; nvidia-smi -L lists what there is, and CUDA_VISIBLE_DEVICES may hide some",
+        shown(*.count)
     )]
     NoDevice {
         /// The number asked for.
@@ -125,6 +126,15 @@ impl GpuError {
     }
 }
 
+/// The GPUs that there are, by their names.
+fn shown(count: u32) -> String {
+    match count {
+        0 => "none".to_owned(),
+        1 => "one, cuda:0".to_owned(),
+        _ => format!("{count}, cuda:0 to cuda:{}", count - 1),
+    }
+}
+
 /// What to do about an error, behind its text.
 fn behind(remedy: &str) -> String {
     if remedy.is_empty() { String::new() } else { format!(": {remedy}") }
@@ -148,6 +158,16 @@ mod tests {
             assert!(error.contains(word), "{error}");
         }
         assert_eq!(call("cuMemFree_v2", 201).to_string(), "cuda:0: cuMemFree_v2: CUDA_ERROR_X (201), text");
+    }
+
+    #[test]
+    fn the_gpus_that_there_are_are_named() {
+        for (count, words) in
+            [(0, "the driver shows none;"), (1, "shows one, cuda:0;"), (4, "shows 4, cuda:0 to cuda:3;")]
+        {
+            let error = GpuError::NoDevice { ordinal: 9, count }.to_string();
+            assert!(error.starts_with("no GPU 9: ") && error.contains(words), "{error}");
+        }
     }
 
     #[test]

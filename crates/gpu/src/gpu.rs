@@ -13,7 +13,7 @@ use crate::{DeviceMemory, GpuError, Module, Registered};
 
 /// One GPU and its primary context: the one that everything in a process shares, the CUDA runtime included.
 pub struct Gpu {
-    /// Since the first copy, which comes before the first kernel: registration may wait for kernels, too.
+    /// Since the first allocation.
     staging: Mutex<Option<Staging>>,
     context: Arc<Context>,
     info: GpuInfo,
@@ -85,6 +85,8 @@ impl Gpu {
 
     /// `len` zeroed bytes of device memory, aligned to 64 KiB.
     pub fn allocate(self: &Arc<Self>, len: usize) -> Result<DeviceMemory, GpuError> {
+        // Before there are kernels: to register memory may take their end.
+        self.stage(|_| Ok(()))?;
         DeviceMemory::new(self.clone(), len)
     }
 

@@ -33,6 +33,9 @@ pub struct Calibration {
     /// Which SSD, and what kind of one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
+    /// The way of commands and data: rings, data, doorbells, descriptors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
     /// What was measured: a value, or a [`Measured`].
     constants: BTreeMap<String, Value>,
     /// What was not, each with the reason.
@@ -82,6 +85,7 @@ impl Calibration {
             machine: None,
             target: None,
             device: None,
+            path: None,
             constants: BTreeMap::new(),
             not_measured: BTreeMap::new(),
         }
@@ -132,7 +136,7 @@ impl Calibration {
     /// When and on what it was measured, as far as it says, in words.
     pub fn source(&self) -> String {
         let target = self.target.as_ref().map(|target| format!("target {target}"));
-        let parts = [self.date.clone(), self.machine.clone(), target, self.device.clone()];
+        let parts = [self.date.clone(), self.machine.clone(), target, self.device.clone(), self.path.clone()];
         let known: Vec<String> = parts.into_iter().flatten().collect();
         if known.is_empty() {
             "a file that does not say where it was measured".to_owned()

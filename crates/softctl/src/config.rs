@@ -99,6 +99,8 @@ pub struct SoftConfig {
     pub defect: Option<Defect>,
     /// Overwrite each fetched entry with FFh, so that fetching it again shows (stepped mode only).
     pub poison_fetched: bool,
+    /// What messages call the controller; `None`: `soft:` and its serial number.
+    pub name: Option<String>,
     /// Serial number, up to 20 printable ASCII characters.
     pub serial: String,
     /// Whether `serial` was chosen, or made of a file's path; else [`SoftConfig::numbered`] makes one.
@@ -225,6 +227,7 @@ impl Default for SoftConfig {
             seed: 1,
             defect: None,
             poison_fetched: false,
+            name: None,
             serial: "WARPBELL0001".to_owned(),
             serial_is_own: false,
             model: "Warpbell soft controller".to_owned(),

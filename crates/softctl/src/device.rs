@@ -292,7 +292,7 @@ impl Drop for SoftDevice {
 impl Device for SoftDevice {
     fn info(&self) -> DeviceInfo {
         let subsystem = &self.core.subsystem;
-        let mut name = format!("soft:{}", subsystem.serial);
+        let mut name = subsystem.name.clone();
         if subsystem.several {
             name = format!("{name}/{}", self.core.cntlid);
         }

@@ -84,7 +84,7 @@ impl CudaTarget {
         let (format, compiled) = (image.format, image.compiled);
         let ptx_of_build = format == Format::Ptx && !compiled;
         let module = or_else_compiled(self.load(image), ptx_of_build, |refused| {
-            let image = builtin::compiled_now(file, arch).map_err(|error| unable(refused, &error))?;
+            let image = builtin::compiled_now(file, arch).map_err(|error| unable(refused, error))?;
             self.load(image)
         })?;
         loaded.insert(file, module.clone());
@@ -122,7 +122,11 @@ fn or_else_compiled<T>(
 }
 
 /// A driver that refuses the PTX of this build, and no machine code in its place.
-fn unable(refused: &GpuError, error: &warpbell_kernels::Error) -> Error {
+fn unable(refused: &GpuError, error: warpbell_kernels::Error) -> Error {
+    let error = Error::from(error);
+    if error.is_interrupted() {
+        return error;
+    }
     let remedy = format!("{refused}; and without PTX: {error}");
     Error::Missing { what: "our kernels' PTX for this driver".to_owned(), remedy }
 }
@@ -197,7 +201,7 @@ mod tests {
         assert!(loaded(refusal(2), true).is_err(), "no memory is no reason to compile");
         let absent = warpbell_kernels::Error::from(CompileError::NoNvrtc { tried: "nowhere".to_owned() });
         let Err(Error::Gpu(refused)) = refusal(222) else { panic!("a refusal") };
-        let text = unable(&refused, &absent).to_string();
+        let text = unable(&refused, absent).to_string();
         assert!(text.contains("(222)") && text.contains("no NVRTC"), "{text}");
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use warpbell_gpu::routes::{self, FileMapping, Reached, SpaceKind};
 use warpbell_gpu::{DeviceMemory, Gpu};
-use warpbell_hw::{DmaAccess, DmaBuffer, DmaError, DmaSpace, Iova, RemoteBuffer, RemoteMemory};
+use warpbell_hw::{Device, DeviceKind, DmaAccess, DmaBuffer, DmaError, Iova, RemoteBuffer, RemoteMemory};
 
 use crate::Error;
 
@@ -50,27 +50,27 @@ impl DeviceData {
     /// reason of each, and names the option (`data`, `rings`) that has another place for them.
     pub(crate) fn new(
         gpu: &Arc<Gpu>,
-        space: &Arc<dyn DmaSpace>,
+        device: &dyn Device,
         kind: SpaceKind,
         bytes: usize,
         option: &'static str,
     ) -> Result<DeviceData, Error> {
-        let page = space.limits().page_size as usize;
+        let page = device.dma().limits().page_size as usize;
         let memory = gpu.allocate(bytes.max(1).next_multiple_of(page))?;
-        DeviceData::of(memory, space, kind, option)
+        DeviceData::of(memory, device, kind, option)
     }
 
     /// The same of memory that is there; its contents stay.
     pub(crate) fn of(
         memory: DeviceMemory,
-        space: &Arc<dyn DmaSpace>,
+        device: &dyn Device,
         kind: SpaceKind,
         option: &'static str,
     ) -> Result<DeviceData, Error> {
         let remote: Arc<dyn RemoteMemory> = Arc::new(memory.clone());
-        let mapping = match RemoteBuffer::map(space.clone(), remote, DmaAccess::READ_WRITE) {
+        let mapping = match RemoteBuffer::map(device.dma(), remote, DmaAccess::READ_WRITE) {
             Ok(mapping) => Mapping::Copied(mapping),
-            Err(DmaError::Unsupported { .. }) => peer(&memory, space, kind, option)?,
+            Err(DmaError::Unsupported { .. }) => peer(&memory, device, kind, option)?,
             Err(error) => return Err(error.into()),
         };
         Ok(DeviceData { mapping, memory })
@@ -99,27 +99,38 @@ impl DeviceData {
 }
 
 /// The ways by which an SSD itself writes to a GPU.
-fn peer(
-    memory: &DeviceMemory,
-    space: &Arc<dyn DmaSpace>,
-    kind: SpaceKind,
-    option: &str,
-) -> Result<Mapping, Error> {
-    let (reached, probes) = routes::reach(memory, space, kind);
+fn peer(memory: &DeviceMemory, device: &dyn Device, kind: SpaceKind, option: &str) -> Result<Mapping, Error> {
+    let (space, name) = (device.dma(), device.info().name);
+    let none = |why: String| Error::Missing {
+        what: format!("a way for {name} to the memory of {}", memory.gpu().info().name),
+        remedy: format!("{why}; --{option} host works always"),
+    };
+    // No need to try what takes VFIO's spaces alone.
+    if kind == SpaceKind::Other {
+        return Err(none(unreachable(device.info().kind).to_owned()));
+    }
+    let (reached, probes) = routes::reach(memory, &space, kind);
     match reached {
         Some(Reached::File(mapping)) => Ok(Mapping::File(mapping)),
         Some(Reached::Window(window)) => {
-            let mapping = DmaBuffer::map(space.clone(), window, DmaAccess::READ_WRITE)?;
+            let mapping = DmaBuffer::map(space, window, DmaAccess::READ_WRITE)?;
             let route = probes.last().expect("the way that worked is the last").route;
             Ok(Mapping::Bar(mapping, route))
         }
         None => {
             let tried: Vec<String> =
                 probes.iter().filter(|probe| probe.outcome.is_err()).map(ToString::to_string).collect();
-            Err(Error::Missing {
-                what: format!("a way for this SSD to the memory of {}", memory.gpu().info().name),
-                remedy: format!("--{option} host works always ({})", tried.join("; ")),
-            })
+            Err(none(tried.join("; ")))
         }
+    }
+}
+
+/// Why no way leads from a space that is none of VFIO's.
+fn unreachable(kind: DeviceKind) -> &'static str {
+    match kind {
+        DeviceKind::Software | DeviceKind::VfioUser => {
+            "it is a controller of another process, which reaches memory of the host alone"
+        }
+        DeviceKind::Pcie => "it was opened without an IOMMU, and every way goes through type1 or iommufd",
     }
 }

@@ -176,12 +176,19 @@ impl Error {
         Error::Doorbells { device: device.info().name, reason }
     }
 
+    /// Whether the user wanted an end while kernels were compiled.
+    pub fn is_interrupted(&self) -> bool {
+        use warpbell_kernels::{Error as KernelError, toolchain::CompileError};
+        matches!(self, Error::Kernels(KernelError::Compile(CompileError::Interrupted { .. })))
+    }
+
     /// The exit code of a program that ends with this error: 1 failed, 2 usage, 3 refused
-    /// for safety, 4 requirement missing.
+    /// for safety, 4 requirement missing, 130 interrupted.
     pub fn exit_code(&self) -> u8 {
         match self {
             Error::DeviceName(_) | Error::Target(_) | Error::SoftConfig(_) => 2,
             Error::Layout(_) | Error::Argument { .. } => 2,
+            error if error.is_interrupted() => 130,
             Error::Memory(MemoryError::Length { .. }) | Error::Gpu(GpuError::Foreign { .. }) => 2,
             Error::Dma(DmaError::Memory(MemoryError::Length { .. })) => 2,
             // A path of the command line that leads to no file of blocks.

@@ -30,6 +30,7 @@ mod launch;
 mod lease;
 #[cfg(feature = "log")]
 pub mod log;
+mod offered;
 mod open;
 mod order;
 mod page_cache;

@@ -63,6 +63,7 @@ pub(crate) fn device(name: &DeviceName, options: &OpenOptions) -> Result<Opened,
 
 fn soft(text: &str, options: &OpenOptions) -> Result<Opened, Error> {
     let mut config = SoftConfig::parse(text)?;
+    config.name = Some(format!("soft:{text}"));
     allow_writes(&mut config, &options.allow_write);
     if let Some(faults) = &options.faults {
         config.faults = faults.clone();

@@ -17,6 +17,8 @@ pub struct DataPath {
     pub domains: Domains,
     /// How a doorbell store reaches the controller.
     pub doorbells: DoorbellPath,
+    /// Whether doorbells are memory that a controller in software polls, and no registers.
+    pub polled: bool,
     /// Why kernels do not store to the registers themselves, where they might have.
     pub refused: Option<String>,
     /// Whether stores go to shadow doorbells first, and to the register only when the controller sleeps.
@@ -31,8 +33,10 @@ impl DataPath {
     /// The word for the doorbell path.
     pub fn doorbells_name(&self) -> &'static str {
         match (self.doorbells, self.shadows) {
+            (DoorbellPath::Mapped, false) if self.polled => "mapped (polled memory)",
             (DoorbellPath::Mapped, false) => "mapped",
             (DoorbellPath::Forwarded, false) => "forwarded",
+            (DoorbellPath::Mapped, true) if self.polled => "shadowed, mapped (polled memory)",
             (DoorbellPath::Mapped, true) => "shadowed, mapped",
             (DoorbellPath::Forwarded, true) => "shadowed, forwarded",
         }

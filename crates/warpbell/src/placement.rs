@@ -79,6 +79,30 @@ pub enum RingPlacesError {
          bar:0000:01:00.0/2, or one for each as sq=PLACE,cq=PLACE, such as sq=cmb,cq=hbm"
     )]
     Form(String),
+    /// One kind of rings has no place.
+    #[error("'{text}': {missing}=PLACE is missing, such as {text},{missing}=host")]
+    Half {
+        /// What was given.
+        text: String,
+        /// `sq` or `cq`.
+        missing: &'static str,
+    },
+    /// One kind of rings has two places.
+    #[error("'{text}': {kind}= is given twice: sq=PLACE,cq=PLACE has a place for each")]
+    Twice {
+        /// What was given.
+        text: String,
+        /// `sq` or `cq`.
+        kind: &'static str,
+    },
+    /// One of the places is none.
+    #[error("'{text}': {source}")]
+    Place {
+        /// What was given.
+        text: String,
+        /// Which, and what a place is.
+        source: PlaceError,
+    },
     /// Completion rings in the controller memory buffer.
     #[error(
         "'{0}': the controller memory buffer takes submission rings only: cq=host, cq=hbm or cq=bar:BDF/N"
@@ -91,14 +115,27 @@ impl FromStr for RingPlaces {
 
     fn from_str(text: &str) -> Result<RingPlaces, RingPlacesError> {
         let form = || RingPlacesError::Form(text.to_owned());
-        let place = |text: &str| text.parse::<Place>().map_err(|_| form());
-        let Some((one, other)) = text.split_once(',') else {
-            let both = place(text)?;
+        if !text.contains("q=") {
+            let both = text.parse().map_err(|_| form())?;
             let cq = if both == Place::Cmb { Place::Host } else { both };
             return Ok(RingPlaces { sq: both, cq });
-        };
-        let named = |key: &str| one.strip_prefix(key).or_else(|| other.strip_prefix(key)).ok_or_else(form);
-        let places = RingPlaces { sq: place(named("sq=")?)?, cq: place(named("cq=")?)? };
+        }
+        let (mut sq, mut cq) = (None, None);
+        for part in text.split(',') {
+            let (kind, place) = part.split_once('=').ok_or_else(form)?;
+            let (kind, slot) = match kind {
+                "sq" => ("sq", &mut sq),
+                "cq" => ("cq", &mut cq),
+                _ => return Err(form()),
+            };
+            let place =
+                place.parse().map_err(|source| RingPlacesError::Place { text: text.to_owned(), source })?;
+            if slot.replace(place).is_some() {
+                return Err(RingPlacesError::Twice { text: text.to_owned(), kind });
+            }
+        }
+        let half = |missing| RingPlacesError::Half { text: text.to_owned(), missing };
+        let places = RingPlaces { sq: sq.ok_or_else(|| half("sq"))?, cq: cq.ok_or_else(|| half("cq"))? };
         if places.cq == Place::Cmb {
             return Err(RingPlacesError::Completions(text.to_owned()));
         }
@@ -339,15 +376,23 @@ mod tests {
         {
             assert_eq!(text.parse::<RingPlaces>().unwrap().to_string(), same);
         }
-        for text in
-            ["", "gpu", "sq=hbm", "cq=hbm", "sq=hbm,sq=hbm", "sq=hbm,cq=attic", "hbm,cmb", "sq=hbm,cq=host,"]
-        {
-            let error = text.parse::<RingPlaces>().unwrap_err().to_string();
-            assert!(
-                error
-                    .starts_with(&format!("'{text}': expected host, cmb, hbm, bar:BDF/N with a PCI address")),
-                "{error}"
-            );
+        let refused = |text: &str| text.parse::<RingPlaces>().unwrap_err().to_string();
+        for text in ["", "gpu", "hbm,cmb", "sq=hbm,cq=host,", "sq=hbm,rq=host"] {
+            let error = refused(text);
+            let words = format!("'{text}': expected host, cmb, hbm, bar:BDF/N with a PCI address");
+            assert!(error.starts_with(&words), "{error}");
+        }
+        for (text, words) in [
+            ("sq=cmb", "'sq=cmb': cq=PLACE is missing, such as sq=cmb,cq=host"),
+            ("cq=hbm", "'cq=hbm': sq=PLACE is missing, such as cq=hbm,sq=host"),
+            ("sq=cmb,sq=hbm", "'sq=cmb,sq=hbm': sq= is given twice"),
+            ("sq=gpu,cq=host", "'sq=gpu,cq=host': 'gpu': expected host, cmb, hbm, or bar:BDF/N"),
+            (
+                "sq=host,cq=bar:0000:01:00.0/9",
+                "'bar:0000:01:00.0/9': expected host, cmb, hbm, or bar:BDF/N with",
+            ),
+        ] {
+            assert!(refused(text).contains(words), "{}", refused(text));
         }
         let error = "sq=host,cq=cmb".parse::<RingPlaces>().unwrap_err().to_string();
         assert!(error.contains("takes submission rings only"), "{error}");

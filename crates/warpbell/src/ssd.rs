@@ -19,7 +19,7 @@ use crate::recovery::Watch;
 use crate::{
     AttachOptions, Attachment, Buffer, DataPath, DataPlacement, DataPointers, DeviceMemory, DeviceName,
     DoorbellChoice, Error, HostQueue, HostQueueSpec, Recovery, RecoveryCounters, RecoveryPolicy,
-    RingPlacement, SsdEvent,
+    RingPlacement, SsdEvent, offered,
 };
 
 warpbell_hw::options! {
@@ -92,7 +92,9 @@ impl Ssd {
         driver_options.doorbell_buffer = options.doorbell_buffer;
         driver_options.wide_cids = options.wide_cids;
         driver_options.weighted_round_robin = options.weighted_round_robin;
-        let controller = Arc::new(Controller::open(device, driver_options)?);
+        let controller = Controller::open(device, driver_options);
+        let controller = Arc::new(controller.map_err(|error| offered::named(&name, error))?);
+        offered::check(&name, &controller, options)?;
         let memory = Memory::new(&controller, options, space)?;
         let recovery = Recovery::new(controller.clone(), pci.clone(), options.recovery.clone());
         let watch = Arc::new(Watch::new(Arc::new(recovery)));
@@ -208,6 +210,11 @@ impl Ssd {
     /// Where rings lie, as it was asked for.
     pub fn ring_placement(&self) -> &RingPlacement {
         self.memory.ring_placement()
+    }
+
+    /// How kernels are to ring doorbells, as it was asked for.
+    pub fn doorbell_choice(&self) -> DoorbellChoice {
+        self.doorbells
     }
 
     /// A buffer of at least `bytes` zeroed bytes that the controller, the host and kernels of the CPU target reach.

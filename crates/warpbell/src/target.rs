@@ -52,6 +52,11 @@ impl OpenTarget {
         self.cuda().map(|cuda| cuda.gpu())
     }
 
+    /// Loads a kernel of our own now, and not at its first launch: for a GPU it may have to be compiled.
+    pub fn prepare(&self, kernel: &str) -> Result<(), Error> {
+        self.cuda().map_or(Ok(()), |cuda| cuda.builtin(kernel).map(drop))
+    }
+
     pub(crate) fn cuda(&self) -> Option<&Arc<CudaTarget>> {
         match &self.0 {
             Kind::Cpu => None,

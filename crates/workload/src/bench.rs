@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use warpbell::{DataPlacement, Ssd, Target};
+use warpbell::{DataPlacement, DoorbellChoice, Ssd, Target};
 use warpbell_nvme::NvmOpcode;
 use warpbell_softctl::Violation;
 
@@ -22,6 +22,8 @@ use warpbell_hw::Nsid;
 
 /// What submits a job's commands.
 pub(crate) trait Runner {
+    /// Loads what [`Runner::measure`] runs, so that it does not count.
+    fn prepare(&self) -> Result<(), RunError>;
     /// Writes verifiable contents to every unit of the range.
     fn fill(&self, control: &Control) -> Result<Outcome, RunError>;
     /// Runs the job for its ramp time and forgets what it saw.
@@ -32,15 +34,31 @@ pub(crate) trait Runner {
     fn check(&self, control: &Control) -> Result<Outcome, RunError>;
 }
 
-/// What is to lie in a GPU's memory, where the host's own queues have nothing.
-fn in_hbm(ssd: &Ssd) -> Option<&'static str> {
-    let rings = ssd.ring_placement();
+/// What `ssd` was opened for, and only kernels have: then `--api host` would be something else than what was asked for.
+fn for_kernels(ssd: &Ssd) -> Option<String> {
+    let (rings, choice) = (ssd.ring_placement(), ssd.doorbell_choice());
     if matches!(ssd.data_placement(), DataPlacement::Hbm(_)) {
-        Some("the host's queues take their data in host memory; use api io or raw, or data host")
+        let reason = "the host's queues take their data in host memory; use api io or raw, or data host";
+        Some(reason.to_owned())
     } else if rings.sq().gpu().or(rings.cq().gpu()).is_some() {
-        Some("the host's queues have their rings in host memory; use api io or raw, or rings host")
+        let reason = "the host's queues have their rings in host memory; use api io or raw, or rings host";
+        Some(reason.to_owned())
+    } else if choice != DoorbellChoice::Auto {
+        Some(format!(
+            "the host rings by itself, and --doorbells {choice} is of kernels; leave one of them out"
+        ))
     } else {
         None
+    }
+}
+
+/// Refuses `--api host` on an SSD that was opened for kernels.
+fn refuse_host(ssd: &Ssd, api: Api) -> Result<(), JobError> {
+    match for_kernels(ssd) {
+        Some(reason) if api == Api::Host => {
+            Err(JobError::Conflict { flag: "api", value: api.to_string(), reason })
+        }
+        _ => Ok(()),
     }
 }
 
@@ -50,10 +68,6 @@ pub fn bench(ssd: &Ssd, target: Target, job: &Job, control: &Control) -> Result<
     let (violations, logged) = (violations(ssd), logged(ssd).len());
     let (before, mut events) = (ssd.recovery_counters(), take_events(ssd));
     let mut run = match job.api {
-        Api::Host if let Some(reason) = in_hbm(ssd) => {
-            let (flag, value, reason) = ("api", "host".to_owned(), reason.to_owned());
-            return Err(JobError::Conflict { flag, value, reason }.into());
-        }
         Api::Host => phases(ssd, job, &HostRunner::new(ssd, job), control)?,
         Api::Raw | Api::Io | Api::Agent | Api::Batch | Api::Array => {
             let attachment = KernelRunner::attach(ssd, target, job)?;
@@ -87,6 +101,7 @@ fn logged(ssd: &Ssd) -> Vec<Violation> {
 /// Fill, warm up, measure, check.
 fn phases(ssd: &Ssd, job: &Job, runner: &impl Runner, control: &Control) -> Result<Run, RunError> {
     let mut trouble = Trouble::default();
+    runner.prepare()?;
     if job.verify.is_some() {
         let filled = runner.fill(control)?;
         if let Some(failure) = filled.failures.first() {
@@ -156,6 +171,7 @@ impl Limits {
 /// Checks `options` against `ssd`.
 pub fn resolve(ssd: &Ssd, options: &BenchOptions) -> Result<Job, RunError> {
     let mut job = Job::resolve(options, &Limits::of(ssd, options.nsid)?)?;
+    refuse_host(ssd, job.api)?;
     if ClockKind::of(ssd) == ClockKind::Virtual {
         if let Some(threads) = options.threads.filter(|threads| *threads > 1) {
             let reason = "a device in virtual time has one thread for everything".to_owned();
@@ -218,4 +234,60 @@ pub fn progress(ssd: &Ssd, control: &Control) -> (u64, u64) {
     let statistics = soft.statistics();
     let commands = statistics.commands(NvmOpcode::READ) + statistics.commands(NvmOpcode::WRITE);
     (commands, statistics.bytes_read + statistics.bytes_written)
+}
+
+#[cfg(test)]
+mod tests {
+    use warpbell::OpenOptions;
+
+    use super::*;
+
+    /// Takes a while to load, and nothing to run.
+    struct Slow;
+
+    impl Runner for Slow {
+        fn prepare(&self) -> Result<(), RunError> {
+            let begin = cpu::thread_time();
+            while cpu::thread_time() - begin < Duration::from_millis(100) {}
+            Ok(())
+        }
+
+        fn fill(&self, _: &Control) -> Result<Outcome, RunError> {
+            Ok(Outcome::default())
+        }
+
+        fn warm_up(&self, _: &Control) -> Result<(), RunError> {
+            Ok(())
+        }
+
+        fn measure(&self, _: &Control) -> Result<Outcome, RunError> {
+            Ok(Outcome { costs: Some(Costs::default()), cpu_time_ns: Some(0), ..Outcome::default() })
+        }
+
+        fn check(&self, _: &Control) -> Result<Outcome, RunError> {
+            Ok(Outcome::default())
+        }
+    }
+
+    #[test]
+    fn what_is_loaded_for_a_run_is_not_in_its_cpu_time() {
+        // Its time is virtual: no thread polls beside the run.
+        let name = "soft:size=1m,time=virtual".parse().unwrap();
+        let ssd = Ssd::open(&name, &OpenOptions::default()).unwrap();
+        let job = resolve(&ssd, &BenchOptions::default()).unwrap();
+        let run = phases(&ssd, &job, &Slow, &Control::new()).unwrap();
+        assert!(run.cpu_time_ns < 50_000_000, "{} ns", run.cpu_time_ns);
+    }
+
+    #[test]
+    fn doorbells_of_kernels_are_no_option_of_the_hosts_queues() {
+        let ssd = Ssd::open(
+            &"soft:size=1m".parse().unwrap(),
+            &OpenOptions::new().doorbells(DoorbellChoice::Mapped),
+        );
+        let options = BenchOptions { api: Api::Host, ..BenchOptions::default() };
+        let error = resolve(&ssd.unwrap(), &options).unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+        assert!(error.to_string().contains("--doorbells mapped is of kernels"), "{error}");
+    }
 }

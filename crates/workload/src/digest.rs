@@ -14,6 +14,7 @@ use crate::control::Control;
 use crate::error::RunError;
 use crate::job::{JobError, LANES, Limits};
 use crate::launch::{Kernel, Launcher};
+use crate::result::{DeviceReport, PathReport};
 use crate::size::ByteSize;
 use crate::size::checked_len;
 
@@ -48,6 +49,8 @@ pub struct Digest {
     pub device_kind: String,
     /// Where the kernel ran: `cpu`, or `cuda:N` and the GPU's name.
     pub target: String,
+    /// The way that commands and data took.
+    pub data_path: PathReport,
     /// The namespace.
     pub nsid: u32,
     /// CRC-32C of the contents, 8 hex digits.
@@ -75,13 +78,14 @@ pub fn digest(
     let bytes = limits.exact_bytes.unwrap_or(limits.blocks * block);
     let read =
         if bytes == 0 { Read::default() } else { launch(ssd, target, options, (bytes, block), control)? };
-    let device = crate::result::DeviceReport::of(ssd, options.nsid)?;
+    let device = DeviceReport::of(ssd, options.nsid)?;
     Ok(Digest {
         schema: DIGEST_SCHEMA,
         warpbell: env!("CARGO_PKG_VERSION"),
         device: device.name,
         device_kind: device.kind,
         target: target.open()?.to_string(),
+        data_path: PathReport::of(ssd),
         nsid: options.nsid.get(),
         crc32c: format!("{:08x}", read.crc32c),
         bytes,

@@ -41,6 +41,10 @@ impl<'a> HostRunner<'a> {
 }
 
 impl Runner for HostRunner<'_> {
+    fn prepare(&self) -> Result<(), RunError> {
+        Ok(())
+    }
+
     fn fill(&self, control: &Control) -> Result<Outcome, RunError> {
         run(self.ssd, self.job, Pass::Fill, control)
     }

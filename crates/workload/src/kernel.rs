@@ -178,6 +178,20 @@ impl<'a> KernelRunner<'a> {
     }
 }
 
+/// A kernel of the file that has those of a measurement.
+fn measuring(job: &Job) -> &'static str {
+    match (&job.replay, job.trace_events, &job.array) {
+        (Some(_), None, _) => "replay",
+        (Some(_), Some(_), _) => "replay_traced",
+        (None, Some(_), _) => "bench_traced",
+        (None, None, Some(_)) => "bench_array_plain",
+        (None, None, None) if job.agents.is_some() => "bench_agent",
+        (None, None, None) if job.block.is_some() => "bench_batch",
+        (None, None, None) if job.protocol.is_some() => "lab_turns",
+        (None, None, None) => "bench",
+    }
+}
+
 /// What a launch of `bench` does.
 struct Work {
     runtime: Option<Duration>,
@@ -204,6 +218,10 @@ impl Work {
 }
 
 impl Runner for KernelRunner<'_> {
+    fn prepare(&self) -> Result<(), RunError> {
+        Ok(self.attachment.target().prepare(measuring(self.job))?)
+    }
+
     fn fill(&self, control: &Control) -> Result<Outcome, RunError> {
         self.work(&Work::on_each_unit(self.job, 0), control)
     }

@@ -51,6 +51,12 @@ pub enum CompileError {
         /// NVRTC's word for it.
         reason: String,
     },
+    /// The user wanted an end meanwhile.
+    #[error("interrupted while NVRTC compiled {what}")]
+    Interrupted {
+        /// What was compiled, and for which GPU.
+        what: String,
+    },
     /// The compiler does not start.
     #[error("compiler {}: cannot be run: {source}", compiler.display())]
     Run {

@@ -7,11 +7,15 @@ mod find;
 mod includes;
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::thread::Builder;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::CompileError;
 use super::error::first_lines;
+use super::{CompileError, Watch};
 use crate::image::Format;
 use ffi::Library;
 
@@ -25,14 +29,28 @@ pub(super) struct Nvrtc {
 }
 
 /// One compilation.
-pub(super) struct Job<'a> {
+pub(super) struct Job {
     /// For messages.
-    pub(super) name: &'a str,
-    pub(super) text: &'a str,
+    pub(super) name: String,
+    pub(super) text: String,
     /// By the names under which they are included.
-    pub(super) headers: &'a [(&'a str, &'a str)],
-    pub(super) options: &'a [String],
+    pub(super) headers: Vec<(String, String)>,
+    pub(super) options: Vec<String>,
     pub(super) format: Format,
+    /// For messages, too: 90 for 9.0.
+    pub(super) arch: u32,
+}
+
+/// Between two looks at the wish to end.
+const LOOK: Duration = Duration::from_millis(50);
+/// The stack of a compilation: what main threads have.
+const STACK: usize = 8 << 20;
+/// Compilations that nobody waits for any more, and that are not over.
+static ABANDONED: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether there are any.
+pub(super) fn abandoned() -> bool {
+    ABANDONED.load(Ordering::Acquire) > 0
 }
 
 impl Nvrtc {
@@ -84,16 +102,54 @@ impl Nvrtc {
         })
     }
 
+    /// Compiles on a thread of its own, as `watch` wants to know of it: until the end, or until the user wants another.
+    pub(super) fn compile_watched(
+        &'static self,
+        job: Job,
+        watch: Option<&Watch>,
+    ) -> Result<Vec<u8>, CompileError> {
+        let Some(watch) = watch else { return self.compile(&job) };
+        let what = format!("{} for compute capability {}.{}", job.name, job.arch / 10, job.arch % 10);
+        if (watch.interrupted)() {
+            return Err(CompileError::Interrupted { what });
+        }
+        (watch.begin)(&what);
+        let (done, ended) = sync_channel(1);
+        let work = move || {
+            let result = self.compile(&job);
+            if done.send(result).is_err() {
+                ABANDONED.fetch_sub(1, Ordering::Release);
+            }
+        };
+        let failed = |reason: String| CompileError::Nvrtc { call: "nvrtcCompileProgram", reason };
+        let thread = Builder::new().name("nvrtc".to_owned()).stack_size(STACK).spawn(work);
+        thread.map_err(|error| failed(format!("a thread for it: {error}")))?;
+        loop {
+            match ended.recv_timeout(LOOK) {
+                Ok(result) => return result,
+                Err(RecvTimeoutError::Disconnected) => return Err(failed("its thread has ended".to_owned())),
+                Err(RecvTimeoutError::Timeout) if (watch.interrupted)() => {
+                    // Before the receiver goes, whose end the thread takes for this.
+                    ABANDONED.fetch_add(1, Ordering::Release);
+                    return Err(CompileError::Interrupted { what });
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+
     /// Compiles, and returns the image.
-    pub(super) fn compile(&self, job: &Job<'_>) -> Result<Vec<u8>, CompileError> {
-        let resolved = job.headers.iter().map(|(name, text)| includes::resolved(name, text, job.headers));
-        let texts: Vec<String> = resolved.collect();
+    fn compile(&self, job: &Job) -> Result<Vec<u8>, CompileError> {
+        let all: Vec<(&str, &str)> =
+            job.headers.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+        let texts: Vec<String> =
+            all.iter().map(|(name, text)| includes::resolved(name, text, &all)).collect();
         let headers: Vec<_> =
-            job.headers.iter().zip(&texts).map(|((name, _), text)| (*name, text.as_str())).collect();
-        let program = self.library.program(job.name, job.text, &headers)?;
-        if !program.compile(job.options)? {
+            all.iter().zip(&texts).map(|((name, _), text)| (*name, text.as_str())).collect();
+        let program = self.library.program(&job.name, &job.text, &headers)?;
+        if !program.compile(&job.options)? {
             let text = first_lines(&program.log()?);
-            return Err(CompileError::Compile { what: job.name.to_owned(), text });
+            return Err(CompileError::Compile { what: job.name.clone(), text });
         }
         match job.format {
             Format::Ptx => program.ptx(),

@@ -152,18 +152,11 @@ impl Variant {
         let (bytes, compiled) = match cache.content(&kept) {
             Some(bytes) => (bytes, false),
             None => {
-                let own = self.headers.iter().map(|(name, text)| (name.as_str(), text.as_str()));
-                let headers: Vec<_> = headers.into_iter().chain(own).collect();
-                if let Some(tell) = super::TELL.get() {
-                    tell(&format!("{name} for compute capability {}.{}", arch / 10, arch % 10));
-                }
-                let bytes = nvrtc.compile(&nvrtc::Job {
-                    name,
-                    text,
-                    headers: &headers,
-                    options: &options,
-                    format,
-                })?;
+                let ours = headers.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
+                let headers = ours.chain(self.headers.iter().cloned()).collect();
+                let (name, text) = (name.to_owned(), text.to_owned());
+                let job = nvrtc::Job { name, text, headers, options, format, arch };
+                let bytes = nvrtc.compile_watched(job, super::WATCH.get())?;
                 cache.keep(&kept, bytes.clone())?;
                 (bytes, true)
             }

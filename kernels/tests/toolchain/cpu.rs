@@ -127,7 +127,7 @@ fn our_own_kernels_with_a_rule_switched_off_have_the_same_interface() {
         Variant::ours().only("queue_test").mutate("NO_TURN").quick().cache(cache.path()).load().unwrap();
     assert_eq!(kernels(&one), [describe(builtin.kernel("queue_test").unwrap())]);
     let none = Variant::ours().only("quue_test").cache(cache.path()).build().unwrap_err().to_string();
-    assert!(none.starts_with("kernel file 'quue_test': there are bench, "), "{none}");
+    assert!(none.starts_with("kernel file 'quue_test': there are ring, bench, "), "{none}");
 }
 
 #[test]

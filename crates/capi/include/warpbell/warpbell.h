@@ -134,13 +134,14 @@ typedef struct warpbell_open_options {
      * by itself as "sq=PLACE,cq=PLACE", such as "sq=cmb,cq=hbm". SSDs that name the same BAR share it. */
     const char* rings;
     /* Where data lies: "host" (NULL), "bar:BDF/N", or "hbm": in the memory of `gpu`, "cuda:N". What cannot be
-     * had is an error, never another place; warpbell_ssd_data_path says what it became. */
+     * had is an error of warpbell_ssd_open, never another place; warpbell_ssd_data_path says what it became. */
     const char* data;
     const char* gpu;
     const warpbell_recovery_policy* recovery; /* NULL: the defaults */
     /* How kernels ring doorbells: "auto" (NULL: by themselves where a command proves that it works when
      * queues are attached, else by way of a CPU thread; warpbell_ssd_data_path says why), "mapped" (an error
-     * where that cannot be proven), "forwarded". Since version 5. */
+     * where that cannot be proven), "forwarded". What this SSD cannot have is an error of warpbell_ssd_open;
+     * whether stores arrive is known when queues are attached. Since version 5. */
     const char* doorbells;
 } warpbell_open_options;
 #define WARPBELL_OPEN_OPTIONS_INIT WARPBELL_INIT(warpbell_open_options)

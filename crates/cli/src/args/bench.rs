@@ -26,7 +26,7 @@ pub struct BenchArgs {
     /// Bytes per I/O; k, m, g are 1024, kB, MB, GB are 1000. Above MDTS it is split
     #[arg(long, value_name = "SIZE", default_value = "4k")]
     pub bs: ByteSize,
-    /// Outstanding commands per queue, 1 to 65535
+    /// Outstanding commands per queue, 1 to 65535; of kernels, 1024 for each of its --warps at most
     #[arg(short = 'q', long, visible_alias = "qd", value_name = "N", default_value_t = 32)]
     pub iodepth: u32,
     /// Queue pairs

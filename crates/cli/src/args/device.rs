@@ -82,15 +82,25 @@ impl From<Dbbuf> for DoorbellBuffer {
 }
 
 impl DeviceArgs {
-    /// Refuses a GPU as the target of a command that runs no kernels, unless rings or data are to lie in its memory.
-    pub fn refuse_gpu(&self, command: &str) -> Result<(), Ending> {
-        let in_hbm = [self.data, self.rings.sq, self.rings.cq].contains(&Place::Hbm);
-        match self.target {
-            Target::Cuda(_) if !in_hbm => {
-                let target = self.target;
-                Err(Ending::usage(format!("--target {target}: {command} runs no kernels; leave it out")))
+    /// Refuses what only kernels have, of a command that runs none: it would be ignored.
+    pub fn refuse_kernels(&self, command: &str) -> Result<(), Ending> {
+        let refuse = |what: String, instead: &str| {
+            Err(Ending::usage(format!("{what}: {command} runs no kernels{instead}")))
+        };
+        if self.data == Place::Hbm {
+            let instead = ", and the host's queues take their data in host memory";
+            return refuse(format!("--data {}", self.data), instead);
+        }
+        if [self.rings.sq, self.rings.cq].contains(&Place::Hbm) {
+            let instead = ", and the host's queues have their rings in host memory";
+            return refuse(format!("--rings {}", self.rings), instead);
+        }
+        match (self.target, self.doorbells) {
+            (Target::Cuda(_), _) => refuse(format!("--target {}", self.target), "; leave it out"),
+            (_, DoorbellChoice::Auto) => Ok(()),
+            (_, choice) => {
+                refuse(format!("--doorbells {choice}"), ", and the host rings by itself; leave it out")
             }
-            _ => Ok(()),
         }
     }
 

@@ -6,6 +6,8 @@ use clap::Args;
 use warpbell::{DeviceName, Target};
 use warpbell_workload::ByteSize;
 
+use crate::exit::Ending;
+
 /// `check`.
 #[derive(Debug, Args)]
 pub struct CheckArgs {
@@ -19,7 +21,7 @@ pub struct CheckArgs {
     /// Also open this SSD and ask it what it offers: a PCI address, sn:SERIAL or vfio-user:SOCKET. With --self-test: test
     /// it too; 4 MiB of namespace 1 from --offset on are overwritten, which --allow-write has to permit
     #[arg(short, long, value_name = "DEVICE", conflicts_with_all = ["root", "capture"])]
-    pub device: Option<DeviceName>,
+    pub device: Vec<DeviceName>,
     /// With --self-test and --device: where what may be overwritten begins, in bytes: 1g, 512m
     #[arg(long, value_name = "SIZE", requires_all = ["self_test", "device"])]
     pub offset: Option<ByteSize>,
@@ -38,6 +40,17 @@ pub struct CheckArgs {
 }
 
 impl CheckArgs {
+    /// The SSD, if one is named. Of two, none is what the other line of a report would be about.
+    pub fn device(&self) -> Result<Option<&DeviceName>, Ending> {
+        match &self.device[..] {
+            [] => Ok(None),
+            [one] => Ok(Some(one)),
+            [first, second, ..] => {
+                Err(Ending::usage(format!("--device {first}, --device {second}: this command takes one")))
+            }
+        }
+    }
+
     /// The GPU to test, or to ask.
     pub fn target(&self) -> Target {
         self.target.unwrap_or(Target::Cuda(0))

@@ -1,7 +1,7 @@
 //! Arguments of `report`.
 
 use clap::{Args, Subcommand};
-use warpbell::DeviceName;
+use warpbell::Bdf;
 use warpbell_vfio::IommuChoice;
 
 /// `report`.
@@ -36,9 +36,15 @@ pub struct CostsReportArgs {
 #[derive(Debug, Args)]
 pub struct GpuReportArgs {
     /// Also try each way between the GPUs and this SSD, which must be bound to vfio-pci; its controller is not touched
-    #[arg(value_name = "PCI-ADDRESS")]
-    pub device: Option<DeviceName>,
+    #[arg(value_name = "PCI-ADDRESS", value_parser = function)]
+    pub device: Option<Bdf>,
     /// Which way to the SSD: auto, type1, iommufd, noiommu
     #[arg(long, value_name = "WAY", default_value = "auto", requires = "device")]
     pub iommu: IommuChoice,
+}
+
+/// The address of a PCI function: no other device has ways to a GPU.
+fn function(text: &str) -> Result<Bdf, String> {
+    let expected = |()| format!("'{text}': expected the PCI address of an SSD, such as 0000:41:00.0");
+    text.parse().map_err(expected)
 }

@@ -73,7 +73,7 @@ fn all_of<const N: usize>(endings: [Result<(), Ending>; N]) -> Result<(), Ending
 /// Where kernels run; what is missing is said before a device is touched, and a GPU stays open from run to run.
 fn target(args: &BenchArgs, points: &[BenchOptions]) -> Result<Option<OpenTarget>, Ending> {
     if points.iter().all(|options| options.api == Api::Host) {
-        args.device.refuse_gpu("--api host")?;
+        args.device.refuse_kernels("--api host")?;
         return Ok(None);
     }
     Ok(Some(args.device.target.open()?))

@@ -33,25 +33,26 @@ pub fn named(args: &BenchArgs) -> Result<Option<ResidentSpec>, Ending> {
 /// Flags about an SSD, which is not there.
 fn refuse_what_an_ssd_has(args: &BenchArgs) -> Result<(), Ending> {
     let device = &args.device;
+    let memory = "has its rings in the target's memory, and no data";
+    let doorbells = "has its doorbells in the target's memory, which its warps poll";
+    let commands = "answers each command, without errors, and nothing is kept of it";
     let given = [
-        ("--fault", device.fault.is_some()),
-        ("--dbbuf", device.dbbuf != Dbbuf::Auto),
-        ("--doorbells", device.doorbells != DoorbellChoice::Auto),
-        ("--iommu", device.iommu != IommuChoice::Auto),
-        ("--rings", device.rings != RingPlaces::default()),
-        ("--data", device.data != Place::Host),
-        ("--wide-cids", device.wide_cids),
-        ("--allow-write", !device.allow_write.is_empty()),
-        ("--trace", args.trace.trace.is_some()),
-        ("--replay", args.trace.replay.is_some()),
-        ("--retries", args.retries != 0),
-        ("--gather", args.gather.is_some()),
-        ("--no-recover", args.no_recover),
+        ("--fault", device.fault.is_some(), commands),
+        ("--dbbuf", device.dbbuf != Dbbuf::Auto, doorbells),
+        ("--doorbells", device.doorbells != DoorbellChoice::Auto, doorbells),
+        ("--iommu", device.iommu != IommuChoice::Auto, "is a kernel, and no function behind an IOMMU"),
+        ("--rings", device.rings != RingPlaces::default(), memory),
+        ("--data", device.data != Place::Host, memory),
+        ("--wide-cids", device.wide_cids, "takes identifiers of 16 bits"),
+        ("--allow-write", !device.allow_write.is_empty(), "has no blocks to write"),
+        ("--trace", args.trace.trace.is_some(), commands),
+        ("--replay", args.trace.replay.is_some(), commands),
+        ("--retries", args.retries != 0, commands),
+        ("--gather", args.gather.is_some(), "is measured with I/Os that begin by themselves"),
+        ("--no-recover", args.no_recover, "lives as long as its launch, and is not recovered"),
     ];
-    match given.iter().find(|(_, given)| *given) {
-        Some((flag, _)) => Err(Ending::usage(format!(
-            "{flag}: the GPU-resident controller has its rings in the target's memory, and no data, IOMMU, faults or traces"
-        ))),
+    match given.iter().find(|(_, given, _)| *given) {
+        Some((flag, _, why)) => Err(Ending::usage(format!("{flag}: the GPU-resident controller {why}"))),
         None => Ok(()),
     }
 }

@@ -42,6 +42,7 @@ pub fn run(args: &CalibrateArgs, global: &Global, stop: Arc<AtomicBool>) -> Resu
     calibration.machine = Some(machine());
     calibration.target = Some(target.to_string());
     calibration.device = Some(device_words(&ssd)?);
+    calibration.path = Some(ssd.data_path().to_string());
     let kept = args.out.as_deref().map_or(Ok(()), |path| keep(path, &calibration));
     warn_of_spread(&calibration);
     // What was measured is shown, whether there was room for the file or not.

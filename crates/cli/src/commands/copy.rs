@@ -19,7 +19,7 @@ pub fn read(args: &ReadArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(
     if global.output == Output::Json {
         return Err(Ending::usage("--output json: read puts the blocks themselves on standard output"));
     }
-    args.device.refuse_gpu("read")?;
+    args.device.refuse_kernels("read")?;
     out::refuse_terminal("the blocks")?;
     let ssd = open(&args.device, Access::Read)?;
     let limits = Limits::of(&ssd, Nsid(args.nsid))?;
@@ -34,7 +34,7 @@ pub fn read(args: &ReadArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(
 
 /// Runs `write`.
 pub fn write(args: &WriteArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(), Ending> {
-    args.device.refuse_gpu("write")?;
+    args.device.refuse_kernels("write")?;
     let ssd = open(&args.device, Access::Write { nsid: args.nsid })?;
     let limits = Limits::of(&ssd, Nsid(args.nsid))?;
     // The extent is checked before a byte is read: nothing is written if any of it is wrong.

@@ -40,5 +40,6 @@ fn text(digest: &Digest) -> String {
     let Digest { device, crc32c, bytes, blocks, runtime_ns, bytes_per_s, .. } = digest;
     let (time, rate) = (units::seconds(*runtime_ns), units::bandwidth(*bytes_per_s));
     let banner = render::banner(&digest.target, &digest.device_kind, false);
-    format!("{banner}\n{device}: crc32c {crc32c}, {bytes} bytes ({blocks} blocks) in {time}, {rate}\n")
+    let path = render::path(&digest.data_path);
+    format!("{banner}\n{path}{device}: crc32c {crc32c}, {bytes} bytes ({blocks} blocks) in {time}, {rate}\n")
 }

@@ -23,7 +23,7 @@ const GROUP_SCHEMA: &str = "warpbell.identify-group/1";
 
 /// Runs the command.
 pub fn run(args: &IdentifyArgs, global: &Global) -> Result<(), Ending> {
-    args.device.refuse_gpu("identify")?;
+    args.device.refuse_kernels("identify")?;
     let ssds = open_all(&args.device, Access::Read)?;
     match global.output {
         Output::Normal => {

@@ -11,10 +11,11 @@ fn what_was_measured_is_what_plans_take() {
     let file = path.to_str().unwrap();
     let text = ok(&["bench", "calibrate", "--rounds", "3", "--out", file]);
     assert!(text.contains("target cpu; soft:size=256m (a software controller, no SSD)"), "{text}");
+    assert!(text.contains("; rings host, data host, doorbells mapped (polled memory), sgl"), "{text}");
     assert!(text.contains("not measured: mtt.entries, mtt.miss_us: "), "{text}");
     let measured: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
     assert_eq!(measured["schema"], "warpbell.calibration/1");
-    for key in ["date", "machine", "target", "device"] {
+    for key in ["date", "machine", "target", "device", "path"] {
         assert!(measured[key].as_str().is_some_and(|text| !text.is_empty()), "{key}");
     }
     for name in ["reg.fixed_us", "fence.fence_ns", "queues.latency_us", "stripe.ssd_gb_per_s"] {

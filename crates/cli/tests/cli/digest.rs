@@ -48,6 +48,12 @@ fn any_chunk() {
     }
     let text = ok(&["digest", &soft_file(&path)]);
     assert!(text.contains(&expected) && text.contains("100001"), "{text}");
+    let way = "\npath: rings host, data host, order: one memory, doorbells mapped (polled memory), ";
+    assert!(text.contains(way), "{text}");
+    let cmb = format!("{},cmb=1m", soft_file(&path));
+    let report = json(&["digest", &cmb, "--rings", "cmb", "-o", "json"]);
+    assert_eq!(report["data_path"]["rings"], "cmb (SQ), host (CQ)");
+    assert_eq!(report["crc32c"], expected);
 }
 
 #[test]

@@ -37,8 +37,8 @@ fn shadow_doorbells_are_counted_apart_from_the_traps_that_they_spare() {
     {
         let with = |dbbuf| bench("soft:size=16m,dbbuf=on", &[flags, &["--dbbuf", dbbuf]].concat());
         let (on, off) = (with("on"), with("off"));
-        assert_eq!(on["data_path"]["doorbells"], "shadowed, mapped");
-        assert_eq!(off["data_path"]["doorbells"], "mapped");
+        assert_eq!(on["data_path"]["doorbells"], "shadowed, mapped (polled memory)");
+        assert_eq!(off["data_path"]["doorbells"], "mapped (polled memory)");
         let traps = |report| number(report, "sq_doorbells_per_io") + number(report, "cq_doorbells_per_io");
         assert_eq!(number(&off, "shadow_stores_per_io"), 0.0);
         assert!(number(&on, "shadow_stores_per_io") > 0.0, "{on:#}");
@@ -56,7 +56,7 @@ fn the_ways_that_a_controller_has_not_are_refused_by_name() {
     let refusal =
         |flags: &[&str]| refused(&[&["bench", "soft:size=1m", "--runtime", "10ms"], flags].concat()).1;
     let text = refusal(&["--dbbuf", "on"]);
-    assert!(text.contains("Doorbell Buffer Config (OACS bit 8) is 0"), "{text}");
+    assert!(text.contains("Doorbell Buffer Config (OACS bit 8 is 0)"), "{text}");
     let text = refusal(&["--rings", "cmb"]);
     assert!(text.contains("(CAP.CMBS is 0)") && text.contains("soft:size=1m,cmb=1m"), "{text}");
     let text = refusal(&["--wide-cids"]);

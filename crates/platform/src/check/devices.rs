@@ -15,6 +15,9 @@ const MMAP_WANTED: [u32; 3] = [610, 43, 2];
 const INSTALL: &str = "\
     wget https://developer.download.nvidia.com/compute/cuda/repos/$(. /etc/os-release; echo $ID$VERSION_ID | tr -d .)/x86_64/cuda-keyring_1.1-1_all.deb && \
     sudo apt install ./cuda-keyring_1.1-1_all.deb && sudo apt update && sudo apt install linux-headers-$(uname -r) nvidia-open && sudo reboot";
+/// What does without a newer driver.
+const OR_GDRCOPY: &str =
+    "  # or load the module gdrdrv of GDRCopy 2.0 or newer: https://github.com/NVIDIA/gdrcopy";
 /// The line about what no file tells of SSDs.
 pub const REGISTERS: &str = "SSD registers";
 /// The line about what only NVIDIA's driver tells.
@@ -71,11 +74,15 @@ fn driver(machine: &Machine) -> Vec<Finding> {
         let means = format!("our kernels need {DRIVER_WANTED} or newer (CUDA 13.0)");
         return vec![finding(Status::Missing, "NVIDIA driver", found, means).fix(INSTALL)];
     }
-    if !nvidia.open {
-        let means = "kernels run, but its memory cannot be exported as a dma-buf: SSDs do not reach it";
-        return vec![finding(Status::Warn, "NVIDIA driver", found, means).fix(INSTALL)];
-    }
     let pinned = nvidia.gdrdrv.as_ref().is_some_and(Gdrdrv::is_usable);
+    if !nvidia.open {
+        let means = match pinned {
+            true => "kernels run; its memory cannot be exported as a dma-buf: SSDs reach it by gdrdrv alone",
+            false => "kernels run, but its memory cannot be exported as a dma-buf: SSDs do not reach it",
+        };
+        let fix = if pinned { INSTALL.to_owned() } else { format!("{INSTALL}{OR_GDRCOPY}") };
+        return vec![finding(Status::Warn, "NVIDIA driver", found, means).fix(fix)];
+    }
     let driver = match (nvidia.is_at_least(&MMAP_WANTED), pinned) {
         (true, _) => {
             finding(Status::Ok, "NVIDIA driver", found, "kernels run, and memory is exported as dma-bufs")
@@ -87,7 +94,7 @@ fn driver(machine: &Machine) -> Vec<Finding> {
         (false, false) => {
             let means = "kernels run; it refuses the mmap of dma-bufs (610.43.02 and newer allow it), and gdrdrv of GDRCopy, \
                          the other way of SSDs to GPU memory, is not loaded";
-            finding(Status::Warn, "NVIDIA driver", found, means).fix(INSTALL)
+            finding(Status::Warn, "NVIDIA driver", found, means).fix(format!("{INSTALL}{OR_GDRCOPY}"))
         }
     };
     let mut all = vec![driver];

@@ -41,8 +41,10 @@ const MAX_CONTROLLERS: u16 = 2047;
 ///
 /// [`crate::SoftDevice::threaded`] makes one for itself. To put several controllers on one, make it here and pass it
 /// to [`crate::SoftDevice::threaded_on`] or [`crate::SoftDevice::stepped_on`]. Of the configuration, `namespaces`,
-/// `capacity`, `max_namespaces`, `serial`, `model` and `firmware` are the subsystem's; the rest is each controller's.
+/// `capacity`, `max_namespaces`, `name`, `serial`, `model` and `firmware` are the subsystem's; the rest is each controller's.
 pub struct Subsystem {
+    /// What messages call it.
+    pub(crate) name: String,
     pub(crate) serial: String,
     pub(crate) model: String,
     /// Whether there may be several controllers (CMIC).
@@ -123,6 +125,7 @@ impl Subsystem {
         }
         let clean = namespaces.values().all(|one| one.namespace.is_fresh());
         Ok(Arc::new(Subsystem {
+            name: config.name.clone().unwrap_or_else(|| format!("soft:{}", config.serial)),
             serial: config.serial.clone(),
             model: config.model.clone(),
             several,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use warpbell_gpu::Gpu;
 use warpbell_gpu::routes::SpaceKind;
-use warpbell_hw::{AccessError, DmaSpace, Extent, Extents, HUGE_PAGE, Iova, RemoteRing};
+use warpbell_hw::{AccessError, Device, Extent, Extents, HUGE_PAGE, Iova, RemoteRing};
 
 use crate::device_data::{DeviceData, DeviceRoute};
 use crate::{Error, OpenTarget};
@@ -34,12 +34,8 @@ pub(crate) struct DeviceRing {
 
 impl DeviceRings {
     /// The first allocation, by the first way that an SSD, or the controller in this process, has to it.
-    pub(crate) fn new(
-        gpu: &Arc<Gpu>,
-        space: &Arc<dyn DmaSpace>,
-        kind: SpaceKind,
-    ) -> Result<DeviceRings, Error> {
-        let chunk = Chunk::new(gpu, space, kind, HUGE_PAGE)?;
+    pub(crate) fn new(gpu: &Arc<Gpu>, device: &dyn Device, kind: SpaceKind) -> Result<DeviceRings, Error> {
+        let chunk = Chunk::new(gpu, device, kind, HUGE_PAGE)?;
         let route = chunk.data.route();
         Ok(DeviceRings { gpu: gpu.clone(), route, chunks: Mutex::new(vec![chunk]) })
     }
@@ -80,7 +76,7 @@ impl DeviceRings {
     /// Memory for a ring of `len` bytes: of an allocation that has room, or of a new one.
     pub(crate) fn take(
         &self,
-        space: &Arc<dyn DmaSpace>,
+        device: &dyn Device,
         kind: SpaceKind,
         len: usize,
     ) -> Result<Arc<DeviceRing>, Error> {
@@ -88,7 +84,7 @@ impl DeviceRings {
         if let Some(ring) = chunks.iter().find_map(|chunk| chunk.take(len)) {
             return Ok(ring);
         }
-        let chunk = Chunk::new(&self.gpu, space, kind, len.next_multiple_of(HUGE_PAGE))?;
+        let chunk = Chunk::new(&self.gpu, device, kind, len.next_multiple_of(HUGE_PAGE))?;
         if chunk.data.route() != self.route {
             return Err(Error::Argument {
                 object: "ring",
@@ -107,8 +103,8 @@ impl DeviceRings {
 }
 
 impl Chunk {
-    fn new(gpu: &Arc<Gpu>, space: &Arc<dyn DmaSpace>, kind: SpaceKind, len: usize) -> Result<Chunk, Error> {
-        let data = Arc::new(DeviceData::new(gpu, space, kind, len, "rings")?);
+    fn new(gpu: &Arc<Gpu>, device: &dyn Device, kind: SpaceKind, len: usize) -> Result<Chunk, Error> {
+        let data = Arc::new(DeviceData::new(gpu, device, kind, len, "rings")?);
         Ok(Chunk { extents: Extents::new(data.memory().len()), data })
     }
 

@@ -11,7 +11,7 @@ use warpbell_hw::{Device, DoorbellKind, DoorbellPath, DoorbellProxy, Doorbells, 
 
 use crate::queues::memory::Memory;
 use crate::queues::proof::{KERNEL_LIMIT, Proof, Rung};
-use crate::{Error, OpenTarget, SharedMemory};
+use crate::{Error, OpenTarget, SharedMemory, offered};
 
 /// From the end of a kernel that rang to the answer. An idle SSD answers a Flush in well under a millisecond.
 const MAPPED_LIMIT: Duration = Duration::from_millis(100);
@@ -126,29 +126,9 @@ impl DoorbellRequest<'_> {
         self.source.controller().device()
     }
 
-    /// The choice is not to be had, for this reason.
-    fn impossible(&self, reason: &str) -> Error {
-        Error::Argument {
-            object: "doorbells",
-            value: self.choice.to_string(),
-            limit: format!("{}: {reason}", self.device().info().name),
-        }
-    }
-
     /// The proxy that was asked for; none where stores to the device's own page are as they should be.
     fn proxy(&self) -> Result<Option<Arc<DoorbellProxy>>, Error> {
-        let device = self.device();
-        match (self.choice, device.doorbells().path()) {
-            (DoorbellChoice::Mapped, DoorbellPath::Forwarded) => Err(self.impossible(
-                "its process has no page of doorbells to map; auto or forwarded takes them there",
-            )),
-            (DoorbellChoice::Forwarded, DoorbellPath::Mapped) => {
-                let reason = "its doorbells are memory that the controller polls, and nothing forwards them; auto or mapped rings them";
-                let proxy = device.forwarded_doorbells().ok_or_else(|| self.impossible(reason))?;
-                Ok(Some(proxy.map_err(|error| self.impossible(&error.to_string()))?))
-            }
-            _ => Ok(None),
-        }
+        offered::doorbell_proxy(self.device(), self.choice)
     }
 
     /// The way for kernels of a GPU, and why it is not the registers themselves where it could have been.

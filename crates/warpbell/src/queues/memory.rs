@@ -103,8 +103,8 @@ impl Memory {
         if let Some(rings) = &self.device_rings {
             return rings.check_same(gpu);
         }
-        let space = self.controller.device().dma();
-        self.device_rings = Some(Arc::new(DeviceRings::new(gpu, &space, self.space)?));
+        let device = self.controller.device().as_ref();
+        self.device_rings = Some(Arc::new(DeviceRings::new(gpu, device, self.space)?));
         Ok(())
     }
 
@@ -136,7 +136,7 @@ impl Memory {
             RingPlace::Foreign(foreign) => RingMemory::Buffer(self.part(&foreign, bytes)?),
             RingPlace::Hbm(_) => {
                 let rings = self.device_rings.as_ref().expect("opened when the memory was chosen");
-                let ring = rings.take(&self.controller.device().dma(), self.space, bytes)?;
+                let ring = rings.take(self.controller.device().as_ref(), self.space, bytes)?;
                 let address = Some(ring.address());
                 return Ok(PlacedRing { memory: RingMemory::Remote(ring), address });
             }
@@ -220,7 +220,7 @@ impl Memory {
     }
 
     fn device_data(&self, gpu: &Arc<Gpu>, bytes: usize) -> Result<DeviceData, Error> {
-        DeviceData::new(gpu, &self.controller.device().dma(), self.space, bytes, "data")
+        DeviceData::new(gpu, self.controller.device().as_ref(), self.space, bytes, "data")
     }
 
     /// Memory of the user's, by the mapping that there is or by a new one.
@@ -264,8 +264,8 @@ impl Memory {
         if let Some(data) = known.iter().filter_map(Weak::upgrade).find(same) {
             return self.described(Data::Device(data));
         }
-        let space = self.controller.device().dma();
-        let data = Arc::new(DeviceData::of(memory.clone(), &space, self.space, "data")?);
+        let device = self.controller.device().as_ref();
+        let data = Arc::new(DeviceData::of(memory.clone(), device, self.space, "data")?);
         if self.device_route != Some(data.route()) {
             return Err(refused(format!("this memory is reached by another way: {}", data.route())));
         }
@@ -369,11 +369,17 @@ impl Memory {
 
     /// Where rings lie, and what that means.
     fn rings_name(&self) -> String {
-        let name = self.rings.name();
-        match &self.device_rings {
-            Some(rings) => format!("{name} ({}; queues of the host: in host memory)", rings.route()),
-            None => name,
+        let Some(rings) = &self.device_rings else { return self.rings.name() };
+        let how = format!("{}; queues of the host: in host memory", rings.route());
+        let (sq, cq) = (self.rings.sq(), self.rings.cq());
+        if sq.name() == cq.name() {
+            return format!("{} ({how})", sq.name());
         }
+        let named = |place: &RingPlace, kind: &str| match place {
+            RingPlace::Hbm(_) => format!("{} ({kind}, {how})", place.name()),
+            _ => format!("{} ({kind})", place.name()),
+        };
+        format!("{}, {}", named(&sq, "SQ"), named(&cq, "CQ"))
     }
 
     pub(crate) fn path(&self) -> DataPath {
@@ -385,6 +391,7 @@ impl Memory {
             },
             domains: self.domains(),
             doorbells: self.controller.device().doorbells().path(),
+            polled: self.controller.device().doorbells().window().memory().is_ordinary(),
             refused: None,
             shadows: self.controller.uses_doorbell_buffer(),
             descriptor: self.descriptor,

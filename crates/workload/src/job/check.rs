@@ -257,7 +257,10 @@ fn too_few_cids(error: &LayoutError, options: &BenchOptions, warps: u32, tokens:
         }
         LayoutError::TooManyTokens { limit, .. } => {
             let room = warps / queues * LANES * limit;
-            let limit = format!("{room}, the CIDs of --warps {warps} on --queues {queues}");
+            let more = if options.sharing == Sharing::Shared { "more --warps" } else { "--sharing shared" };
+            let limit = format!(
+                "{room}, the command identifiers of --warps {warps} on --queues {queues}; {more} has more"
+            );
             too_large("iodepth", options.iodepth, limit)
         }
         LayoutError::TooManyWarps { limit, .. } => {

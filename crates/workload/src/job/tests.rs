@@ -115,7 +115,7 @@ fn depths() {
     }
     assert_eq!(
         refusal(|o| o.iodepth = 65_535),
-        "--iodepth 65535: must be at most 1024, the CIDs of --warps 1 on --queues 1"
+        "--iodepth 65535: must be at most 1024, the command identifiers of --warps 1 on --queues 1; --sharing shared has more"
     );
     let small = Limits { max_entries: 1024, ..limits() };
     let options = BenchOptions { iodepth: 1024, ..Default::default() };

@@ -141,6 +141,7 @@ pub fn path_report() -> PathReport {
 pub fn bench(target: Target, spec: &ResidentSpec, job: &Job, control: &Control) -> Result<Run, RunError> {
     let geometry = Geometry::new(target, spec, job)?;
     let open = target.open()?;
+    open.prepare("resident")?;
     let memory = ResidentMemory::new(&open, spec, job, &geometry, 0)?;
     if !job.ramp.is_zero() && !control.stopped() {
         let args = ResidentArgs { runtime_ns: nanoseconds(job.ramp), ..memory.start()? };

@@ -30,7 +30,7 @@ pub fn finding() -> Finding {
         }
         (None, Ok(version)) => {
             let found = format!("none in this program; NVRTC {version} compiles them");
-            line(Status::Ok, found, "a few seconds for each file at its first use, kept afterwards")
+            line(Status::Ok, found, "ten seconds or more for each file at its first use, kept afterwards")
         }
         (None, Err(_)) => {
             let found = "none in this program, which was built without nvcc, and no NVRTC".to_owned();

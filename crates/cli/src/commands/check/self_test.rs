@@ -4,12 +4,17 @@
 
 mod ways;
 
+use std::fmt::{self, Display, Formatter};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use serde::Serialize;
+use serde_json::{Value, json};
 use warpbell::{DeviceName, Gpu, OpenOptions, OpenTarget, Ssd, Target};
 use warpbell_platform::{Finding, Layer, Machine, Status};
-use warpbell_workload::{Access, BenchOptions, ByteSize, Control, PathReport, Run, Verify, bench, resolve};
+use warpbell_workload::{
+    Access, BenchOptions, ByteSize, Control, Limits, PathReport, Run, Verify, bench, resolve,
+};
 
 use crate::args::CheckArgs;
 use crate::exit::{Ending, FAILED, INTERRUPTED, MISSING};
@@ -25,11 +30,39 @@ const NSID: u32 = 1;
 /// What a test came to.
 enum Outcome {
     /// All data is right; how it went.
-    Right(String),
+    Right(Box<Moved>),
     /// It went, and something is wrong.
     Wrong(String),
     /// No data was compared: why, and how a command has to end that was to do just this.
     NotTested(Ending),
+}
+
+/// Data that was moved.
+#[derive(Serialize)]
+struct Moved {
+    /// Where kernels ran.
+    target: String,
+    device: String,
+    /// Read back and compared.
+    blocks: u64,
+    data_path: PathReport,
+}
+
+impl Display for Moved {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Moved { target, device, blocks, data_path } = self;
+        let PathReport { data, rings, doorbells, doorbells_refused, ordering, route, .. } = data_path;
+        match target.as_str() {
+            "cpu" => write!(f, "kernels on the processors")?,
+            gpu => write!(f, "{gpu}: kernels on the GPU")?,
+        }
+        let moved = BYTES >> 20;
+        write!(f, " wrote {device}, {moved} MiB, and {blocks} blocks were read back: 0 wrong")?;
+        write!(f, "; data: {data}; rings: {rings}; doorbells: {doorbells}")?;
+        doorbells_refused.as_ref().map_or(Ok(()), |refused| write!(f, " ({refused})"))?;
+        write!(f, "; order: {ordering}")?;
+        route.as_ref().map_or(Ok(()), |route| write!(f, "; {route}"))
+    }
 }
 
 /// One test, as it is reported.
@@ -38,7 +71,7 @@ struct Test {
     /// Who was named to be tested: then it is no success where it did not run.
     asked: Option<String>,
     outcome: Outcome,
-    means: &'static str,
+    means: String,
     fix: Option<String>,
 }
 
@@ -49,6 +82,11 @@ impl Tests {
     /// A line each.
     pub fn findings(&self) -> Vec<Finding> {
         self.0.iter().map(Test::finding).collect()
+    }
+
+    /// For programs: each test, with the way that its data took.
+    pub fn json(&self) -> Vec<Value> {
+        self.0.iter().map(Test::json).collect()
     }
 
     /// Whether nothing that ran was wrong, and what was asked for by name ran, and what else there is to run on.
@@ -75,15 +113,24 @@ impl Tests {
 impl Test {
     fn finding(&self) -> Finding {
         let (status, found, means) = match &self.outcome {
-            Outcome::Right(found) => (Status::Ok, found.as_str(), self.means),
-            Outcome::Wrong(why) => (Status::Missing, why.as_str(), "data does not arrive as it was sent"),
-            Outcome::NotTested(why) => (Status::NotTested, why.message(), ""),
+            Outcome::Right(moved) => (Status::Ok, moved.to_string(), self.means.as_str()),
+            Outcome::Wrong(why) => (Status::Missing, why.clone(), "data does not arrive as it was sent"),
+            Outcome::NotTested(why) => (Status::NotTested, why.message().to_owned(), ""),
         };
         let line = Finding::new(Layer::Path, status, self.subject, found, means);
         match (&self.fix, status) {
             (Some(fix), Status::NotTested) => line.fix(fix.clone()),
             _ => line,
         }
+    }
+
+    fn json(&self) -> Value {
+        let (status, moved, reason) = match &self.outcome {
+            Outcome::Right(moved) => (Status::Ok, Some(moved), None),
+            Outcome::Wrong(why) => (Status::Missing, None, Some(why.as_str())),
+            Outcome::NotTested(why) => (Status::NotTested, None, Some(why.message())),
+        };
+        json!({ "subject": self.subject, "status": status, "moved": moved, "reason": reason })
     }
 
     /// How the command has to end for it: what a machine does not have is no failure, unless it was asked for.
@@ -99,18 +146,22 @@ impl Test {
 }
 
 /// Runs them. What must not be written to is refused before the first begins.
-pub fn run(args: &CheckArgs, machine: &Machine, stop: Arc<AtomicBool>) -> Result<Tests, Ending> {
-    if let Some(name) = &args.device {
-        permission::before(name, &args.allow_write, Nsid(NSID))?;
-    }
+pub fn run(
+    args: &CheckArgs,
+    device: Option<&DeviceName>,
+    machine: &Machine,
+    stop: Arc<AtomicBool>,
+) -> Result<Tests, Ending> {
+    let scratch = device.map(|name| Scratch::new(name, args)).transpose()?;
     let control = Control::with_stop(stop);
     let gpu = args.target().open().map_err(|error| error.to_string());
     let mut tests = vec![software(&control), gpu_memory(&gpu, &control)];
-    match &args.device {
+    match scratch {
         None => tests.push(no_ssd(machine)),
-        Some(name) => {
-            tests.push(over_ssd(name, args, &control));
-            tests.extend(ways::ALL.iter().map(|way| both(way, name, args, &gpu, &control)));
+        Some((scratch, ssd)) => {
+            let opened = ssd.is_ok();
+            tests.push(scratch.alone(ssd, &control));
+            tests.extend(ways::ALL.iter().map(|way| scratch.both(way, opened, &gpu, &control)));
         }
     }
     match control.stopped() {
@@ -127,7 +178,7 @@ fn absent(why: impl std::fmt::Display) -> Outcome {
 /// What can be had without anybody's SSD and without a GPU.
 fn software(control: &Control) -> Test {
     let outcome = over(soft(OpenOptions::new()), Target::Cpu, Load::new(0), control);
-    let means = "kernels on the processors and the software controller work here";
+    let means = "kernels on the processors and the software controller work here".to_owned();
     Test { subject: "data through a way", asked: None, outcome, means, fix: None }
 }
 
@@ -136,8 +187,7 @@ fn gpu_memory(gpu: &Result<OpenTarget, String>, control: &Control) -> Test {
     let outcome = with_gpu(gpu, |target, gpu| {
         over(soft(ways::DATA_IN_GPU_MEMORY.options(gpu)), target, Load::new(0), control)
     });
-    let means =
-        "kernels on the GPU drive a controller in software, which copies to and from GPU memory; no SSD did";
+    let means = ways::DATA_IN_GPU_MEMORY.means(&soft_name());
     Test { subject: "data through a GPU", asked: None, outcome, means, fix: None }
 }
 
@@ -151,57 +201,103 @@ fn no_ssd(machine: &Machine) -> Test {
         None => ("there is no SSD here", None),
         Some(ssd) => ("it would overwrite 4 MiB, and no SSD was named", Some(command(ssd.bdf))),
     };
-    Test { subject: "data through an SSD", asked: None, outcome: absent(why), means: "", fix }
+    Test { subject: "data through an SSD", asked: None, outcome: absent(why), means: String::new(), fix }
 }
 
-/// Kernels of the processors, with data in host memory, and the SSD. Whoever names one wants it tested.
-fn over_ssd(name: &DeviceName, args: &CheckArgs, control: &Control) -> Test {
-    let ssd = open_scratch(name, NSID, &args.allow_write, OpenOptions::new());
-    let outcome = over(ssd, Target::Cpu, Load::new(offset(args)), control);
-    let means = "kernels on the processors drive the SSD, and it reads and writes host memory";
-    Test { subject: "data through an SSD", asked: Some(name.to_string()), outcome, means, fix: None }
+/// A part of an SSD that may be overwritten.
+struct Scratch<'a> {
+    name: &'a DeviceName,
+    allow_write: &'a [String],
+    /// Its first byte.
+    offset: u64,
 }
 
-/// Kernels of the GPU and the SSD, by one way. What this way lacks is no failure: the next one may have it.
-fn both(
-    way: &ways::Way,
-    name: &DeviceName,
-    args: &CheckArgs,
-    gpu: &Result<OpenTarget, String>,
-    control: &Control,
-) -> Test {
-    let untested = || Err("it takes a GPU, which was not tested either".to_owned());
-    let gpu = &gpu.as_ref().map_or_else(|_| untested(), |open| Ok(open.clone()));
-    let outcome = with_gpu(gpu, |target, gpu| {
-        let ssd = open_scratch(name, NSID, &args.allow_write, way.options(gpu));
-        over(ssd, target, Load { times: way.times, ..Load::new(offset(args)) }, control)
-    });
-    let outcome = match outcome {
-        // Refused when it was set up; what failed later keeps its code.
-        Outcome::NotTested(why) if ![FAILED, INTERRUPTED].contains(&why.code()) => absent(why.message()),
-        outcome => outcome,
-    };
-    Test { subject: way.subject, asked: None, outcome, means: way.means, fix: None }
-}
+impl<'a> Scratch<'a> {
+    /// The part that the command line names, and the SSD or why it cannot be opened. What does not fit is refused.
+    fn new(name: &'a DeviceName, args: &'a CheckArgs) -> Result<(Scratch<'a>, Result<Ssd, Ending>), Ending> {
+        permission::before(name, &args.allow_write, Nsid(NSID))?;
+        let offset = args.offset.map_or(0, |offset| offset.0);
+        let scratch = Scratch { name, allow_write: &args.allow_write, offset };
+        let ssd = scratch.open(OpenOptions::new());
+        match &ssd {
+            Ok(ssd) => scratch.check(ssd)?,
+            Err(ending) if ending.code() == INTERRUPTED => return ssd.map(|ssd| (scratch, Ok(ssd))),
+            Err(_) => {}
+        }
+        Ok((scratch, ssd))
+    }
 
-fn offset(args: &CheckArgs) -> u64 {
-    args.offset.map_or(0, |offset| offset.0)
+    fn open(&self, options: OpenOptions) -> Result<Ssd, Ending> {
+        open_scratch(self.name, NSID, self.allow_write, options)
+    }
+
+    fn check(&self, ssd: &Ssd) -> Result<(), Ending> {
+        let (name, offset, limits) = (self.name, self.offset, Limits::of(ssd, Nsid(NSID))?);
+        let block = u64::from(limits.block_size);
+        let bytes = limits.exact_bytes.unwrap_or(limits.blocks * block) / block * block;
+        let fits = format!("namespace {NSID} of {name} has {bytes} bytes, and {BYTES} are overwritten");
+        match bytes.checked_sub(BYTES) {
+            None => Err(Ending::usage(format!("--device {name}: {fits}"))),
+            Some(last) if offset > last => {
+                Err(Ending::usage(format!("--offset {offset}: must be at most {last} bytes: {fits}")))
+            }
+            Some(_) if !offset.is_multiple_of(block) => Err(Ending::usage(format!(
+                "--offset {offset}: must be a multiple of the block size, {block}"
+            ))),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Kernels of the processors, with data in host memory, and the SSD. Whoever names one wants it tested.
+    fn alone(&self, ssd: Result<Ssd, Ending>, control: &Control) -> Test {
+        let outcome = over(ssd, Target::Cpu, Load::new(self.offset), control);
+        let (subject, means) = ("data through an SSD", ways::ALONE.of(self.name));
+        Test { subject, asked: Some(self.name.to_string()), outcome, means, fix: None }
+    }
+
+    /// Kernels of the GPU and the SSD, by one way. What this way lacks is no failure: the next one may have it.
+    fn both(
+        &self,
+        way: &ways::Way,
+        opened: bool,
+        gpu: &Result<OpenTarget, String>,
+        control: &Control,
+    ) -> Test {
+        let untested = || Err("it takes a GPU, which was not tested either".to_owned());
+        let gpu = &gpu.as_ref().map_or_else(|_| untested(), |open| Ok(open.clone()));
+        let outcome = with_gpu(gpu, |target, gpu| {
+            if !opened {
+                return absent(format!("{} cannot be opened", self.name));
+            }
+            if let Some(why) = way.pointless(self.name) {
+                return absent(why);
+            }
+            let load = Load { times: way.times, ..Load::new(self.offset) };
+            over(self.open(way.options(gpu)), target, load, control)
+        });
+        let outcome = match outcome {
+            // Refused when it was set up; what failed later keeps its code.
+            Outcome::NotTested(why) if ![FAILED, INTERRUPTED].contains(&why.code()) => absent(why.message()),
+            outcome => outcome,
+        };
+        Test { subject: way.subject, asked: None, outcome, means: way.means(self.name), fix: None }
+    }
 }
 
 fn with_gpu(gpu: &Result<OpenTarget, String>, test: impl Fn(Target, &Arc<Gpu>) -> Outcome) -> Outcome {
     match gpu.as_ref().map(|open| (open, open.gpu())) {
         Err(why) => absent(why),
         Ok((open, None)) => absent(format!("{open} is no GPU; the first one is --target cuda:0")),
-        Ok((open, Some(gpu))) => match test(open.target(), gpu) {
-            Outcome::Right(found) => Outcome::Right(format!("{open}: {found}")),
-            other => other,
-        },
+        Ok((open, Some(gpu))) => test(open.target(), gpu),
     }
 }
 
 fn soft(options: OpenOptions) -> Result<Ssd, Ending> {
-    let name: DeviceName = SOFT.parse().expect("the name is well-formed");
-    open_scratch(&name, NSID, &[], options)
+    open_scratch(&soft_name(), NSID, &[], options)
+}
+
+fn soft_name() -> DeviceName {
+    SOFT.parse().expect("the name is well-formed")
 }
 
 /// How much is moved, and where.
@@ -234,30 +330,25 @@ fn over(ssd: Result<Ssd, Ending>, target: Target, load: Load, control: &Control)
     };
     let job = match resolve(&ssd, &options) {
         Ok(job) => job,
-        Err(error) => return Outcome::NotTested(Ending::usage(format!("4 MiB from --offset on: {error}"))),
+        Err(error) => return Outcome::NotTested(error.into()),
     };
     match bench(&ssd, target, &job, control) {
         Ok(run) if control.stopped() || run.verify.is_none() => {
             Outcome::NotTested(Ending::new(INTERRUPTED, "it was interrupted"))
         }
-        Ok(run) => compared(&run).map_or_else(Outcome::Wrong, |blocks| right(&ssd, target, blocks)),
+        Ok(run) => match (compared(&run), target.open()) {
+            (Err(wrong), _) => Outcome::Wrong(wrong),
+            (Ok(_), Err(error)) => Outcome::NotTested(error.into()),
+            (Ok(blocks), Ok(open)) => {
+                let (target, device) = (open.to_string(), ssd.name().to_string());
+                Outcome::Right(Box::new(Moved { target, device, blocks, data_path: PathReport::of(&ssd) }))
+            }
+        },
         Err(error) => Outcome::NotTested(Ending::new(
             error.exit_code(),
             format!("it ended before data was compared: {error}"),
         )),
     }
-}
-
-fn right(ssd: &Ssd, target: Target, blocks: u64) -> Outcome {
-    let by = if target == Target::Cpu { "the processors" } else { "the GPU" };
-    let PathReport { data, rings, ordering, doorbells, doorbells_refused, route, .. } = PathReport::of(ssd);
-    let route = route.map_or(String::new(), |route| format!("; {route}"));
-    let refused = doorbells_refused.map_or(String::new(), |refused| format!(" ({refused})"));
-    let (name, moved) = (ssd.name(), BYTES >> 20);
-    Outcome::Right(format!(
-        "kernels on {by} wrote {name}, {moved} MiB, and {blocks} blocks were read back: 0 wrong; data: {data}; \
-         rings: {rings}; {ordering}; doorbells: {doorbells}{refused}{route}"
-    ))
 }
 
 /// How many blocks were compared, or what is wrong.

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use warpbell::{Bdf, DeviceName, space_of};
+use warpbell::space_of;
 use warpbell_gpu::routes::{self, Probe};
 use warpbell_gpu::{Gpu, GpuError};
 use warpbell_hw::Device;
@@ -37,12 +37,11 @@ struct Tried {
 /// Runs the command.
 pub fn run(args: &GpuReportArgs, global: &Global) -> Result<(), Ending> {
     let options = PciOptions::new().iommu(args.iommu);
-    let function = args.device.as_ref().map(function).transpose()?;
     let count = Gpu::count()?;
     if count == 0 {
         return Err(Ending::new(MISSING, "the driver shows no GPU; nvidia-smi -L lists what there is"));
     }
-    let device = function.map(|bdf| PciDevice::open(bdf, &options)).transpose();
+    let device = args.device.map(|bdf| PciDevice::open(bdf, &options)).transpose();
     let device = device.map_err(|error| Ending::from(warpbell::Error::from(error)))?;
     let entries = (0..count).map(|ordinal| Entry::of(ordinal, device.as_deref()));
     let entries = entries.collect::<Result<Vec<_>, _>>()?;
@@ -57,16 +56,6 @@ pub fn run(args: &GpuReportArgs, global: &Global) -> Result<(), Ending> {
             "device": name,
             "gpus": entries.iter().map(Entry::json).collect::<Vec<_>>(),
         })),
-    }
-}
-
-/// The PCI function of that name; others have no routes to be tried.
-fn function(name: &DeviceName) -> Result<Bdf, Ending> {
-    match name {
-        DeviceName::Pci(bdf) => Ok(*bdf),
-        other => Err(Ending::usage(format!(
-            "'{other}': ways are tried with an SSD's PCI address, as 0000:41:00.0"
-        ))),
     }
 }
 
