@@ -98,7 +98,7 @@ fn libraries_are_small_and_their_debug_information_is_apart() {
     assert!(!prefix.join("lib/.debug").exists(), "an installation without it takes it away");
 }
 
-/// As cargo makes it, it defines all that each crate does, which other libraries in Rust do too.
+/// As cargo makes it, it defines all that each crate does, under names that a program may have, too.
 #[test]
 fn the_static_library_is_small_and_exports_the_api_alone() {
     let folder = tempfile::tempdir().unwrap();
