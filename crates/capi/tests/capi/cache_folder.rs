@@ -86,19 +86,23 @@ fn work_folders(cache: &Path) -> Vec<PathBuf> {
     entries.filter(is_work).collect()
 }
 
-/// A process in the middle of a compilation, whose compiler takes a minute, and the folder that it works in.
-fn in_the_middle(program: &Program, folder: &Path) -> (Child, PathBuf) {
-    let (slow, cache) = (folder.join("slow"), folder.join("cache"));
+/// A process that compiles by a compiler which takes a minute.
+fn slow_compilation(program: &Program, folder: &Path) -> Child {
+    let slow = folder.join("slow");
     let script = "#!/bin/sh\ncase $1 in --version) exec c++ --version ;; esac\nexec sleep 60\n";
     fs::write(&slow, script).unwrap();
     fs::set_permissions(&slow, fs::Permissions::from_mode(0o755)).unwrap();
     let mut command = program.command(&[]);
-    command.env("WARPBELL_CACHE_DIR", &cache).env("WARPBELL_CXX", &slow).args(["compile", "cpu"]);
-    let child = command.stdout(Stdio::null()).spawn().unwrap();
+    command.env("WARPBELL_CACHE_DIR", folder.join("cache")).env("WARPBELL_CXX", &slow);
+    command.args(["compile", "cpu"]).stdout(Stdio::null()).spawn().unwrap()
+}
+
+/// The only folder that a compiler works in, once it is there.
+fn the_work_folder(cache: &Path) -> PathBuf {
     let end = Instant::now() + Duration::from_secs(60);
     loop {
-        if let [work] = &work_folders(&cache)[..] {
-            return (child, work.clone());
+        if let [work] = &work_folders(cache)[..] {
+            return work.clone();
         }
         assert!(Instant::now() < end, "no compilation began within a minute");
         thread::sleep(Duration::from_millis(20));
@@ -112,7 +116,8 @@ fn what_a_killed_process_worked_in_goes_with_the_next_compilation() {
     }
     let program = build("environment.c", &[]);
     let folder = tempfile::tempdir().unwrap();
-    let (mut killed, work) = in_the_middle(&program, folder.path());
+    let mut killed = slow_compilation(&program, folder.path());
+    let work = the_work_folder(&folder.path().join("cache"));
     let hours_ago = SystemTime::now() - Duration::from_secs(7200);
     let compile = |source: &str| {
         let mut command = program.command(&[]);
