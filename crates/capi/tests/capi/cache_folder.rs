@@ -94,7 +94,9 @@ fn slow_compilation(program: &Program, folder: &Path) -> Child {
     fs::set_permissions(&slow, fs::Permissions::from_mode(0o755)).unwrap();
     let mut command = program.command(&[]);
     command.env("WARPBELL_CACHE_DIR", folder.join("cache")).env("WARPBELL_CXX", &slow);
-    command.args(["compile", "cpu"]).stdout(Stdio::null()).spawn().unwrap()
+    // Not the streams of the test: the compiler outlives it.
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.args(["compile", "cpu"]).spawn().unwrap()
 }
 
 /// The only folder that a compiler works in, once it is there.
