@@ -17,6 +17,8 @@ mod find;
 mod fnv;
 #[path = "src/includes.rs"]
 mod includes;
+#[path = "src/kept_image.rs"]
+mod kept_image;
 #[path = "src/toolchain/run.rs"]
 mod run;
 #[path = "build/sources.rs"]

@@ -7,9 +7,10 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{env, fs, io, thread};
 
+use crate::find;
+use crate::kept_image::kept_image;
 use crate::run::run_compiler;
 use crate::sources::{Source, Sources, write_if_changed};
-use crate::{find, fnv};
 
 /// The oldest architecture that the library knows: drivers compile its PTX for every newer one.
 const PTX: u32 = 75;
@@ -104,11 +105,9 @@ fn wanted<'a>(sources: &'a Sources, cubins: &[u32], nvcc: &Nvcc, out: &Path) -> 
     let kinds: Vec<_> = [(PTX, false)].into_iter().chain(cubins.iter().map(|arch| (*arch, true))).collect();
     let of = |kernel: &'a Source| {
         let hash = sources.cuda_hash(kernel);
-        let options = OPTIONS.iter().fold(fnv::Fnv::new(), |hash, option| hash.text(option)).hex();
         let image = |&(arch, cubin): &(u32, bool)| {
             let mut image = Image { kernel, arch, cubin, path: PathBuf::new() };
-            // By all that it is made from: options, too.
-            image.path = out.join(format!("{hash}.{}.{options}.{}.deflate", nvcc.version, image.name()));
+            image.path = out.join(kept_image(&hash, &nvcc.version, &OPTIONS, &image.name()));
             image
         };
         kinds.iter().map(image).collect::<Vec<_>>()

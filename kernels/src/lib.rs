@@ -18,6 +18,9 @@ mod error;
 mod fnv;
 pub mod image;
 pub mod includes;
+// The build script's; here for its tests.
+#[cfg(test)]
+mod kept_image;
 pub mod toolchain;
 
 pub use error::Error;

@@ -5,12 +5,14 @@
 mod calls;
 mod kernels;
 mod life;
+mod queues;
 mod volumes;
 mod workloads;
 
 pub use calls::{Calls, calls_on};
 pub use kernels::{kernels, kernels_on};
 pub use life::{ResetOrder, all_queues, reset_under_load, reset_under_load_on, works};
+pub use queues::host_queues_and_those_of_kernels;
 pub use volumes::{
     concatenated_on, concatenated_over, mirrored_over, replicated_on, striped_on, striped_over,
 };

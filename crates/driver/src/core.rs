@@ -113,8 +113,8 @@ impl Core {
         self.retry_delays.get_or_init(|| RetryPolicy::of(identify, 0).delays);
     }
 
-    pub(crate) fn dma_error(&self, what: &'static str, source: DmaError) -> DriverError {
-        DriverError::Dma { device: self.name(), what, source }
+    pub(crate) fn dma_error(&self, what: &'static str, cause: DmaError) -> DriverError {
+        DriverError::Dma { device: self.name(), what, cause }
     }
 
     /// Zeroed host memory that the controller can access.
@@ -160,7 +160,7 @@ impl Core {
                 self.pause(self.quirks.reset_delay);
                 let device = self.name();
                 reset
-                    .map_err(|source| DriverError::Reset { device, stuck: Box::new(stuck), source })
+                    .map_err(|cause| DriverError::Reset { device, stuck: Box::new(stuck), cause })
                     .and_then(|()| transition.disable())
             }
             other => other,
@@ -445,13 +445,13 @@ fn dma_buffer(
     len: usize,
 ) -> Result<DmaBuffer, DriverError> {
     let buffer = arena.buffer(len.next_multiple_of(PAGE));
-    buffer.map_err(|source| DriverError::Dma { device: regs.name(), what, source })
+    buffer.map_err(|cause| DriverError::Dma { device: regs.name(), what, cause })
 }
 
 fn admin_rings(regs: &RegisterFile, arena: &DmaArena, entries: u32) -> Result<AdminRings, DriverError> {
     let doorbell = |kind| {
         let doorbell = regs.device().doorbells().doorbell(Qid::ADMIN, kind);
-        doorbell.map_err(|source| DriverError::Doorbell { device: regs.name(), source })
+        doorbell.map_err(|cause| DriverError::Doorbell { device: regs.name(), cause })
     };
     let entries = entries as usize;
     Ok(AdminRings {

@@ -95,8 +95,8 @@ impl Controller {
             Ok(_) => Ok(()),
             Err(error) if unsure && self.is_gone(qid, &error) => Ok(()),
             Err(error) => {
-                let (device, source) = (self.core.name(), Box::new(error));
-                Err(DriverError::DeleteQueue { device, half, qid, source })
+                let (device, cause) = (self.core.name(), Box::new(error));
+                Err(DriverError::DeleteQueue { device, half, qid, cause })
             }
         }
     }

@@ -11,7 +11,7 @@ use warpbell_nvme::status::Status;
 
 use crate::{ControllerState, NotOffered};
 
-/// An error of the driver. Every message begins with the device's name.
+/// An error of the driver. Its text begins with the device's name and has the cause, so `source()` is `None`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DriverError {
@@ -168,12 +168,12 @@ pub enum DriverError {
         count: usize,
     },
     /// A function level reset failed.
-    #[error("{device}: its function cannot be reset: {source}")]
+    #[error("{device}: its function cannot be reset: {cause}")]
     FunctionReset {
         /// The device's name.
         device: Arc<str>,
         /// Why not.
-        source: ResetError,
+        cause: ResetError,
     },
     /// More data than one command moves.
     #[error("{device}: {command} with {len} bytes of data: at most {limit}")]
@@ -311,14 +311,14 @@ pub enum DriverError {
         alignment: usize,
     },
     /// A ring that the host does not reach as it has to.
-    #[error("{device}: {what}: {source}")]
+    #[error("{device}: {what}: {cause}")]
     Ring {
         /// The device's name.
         device: Arc<str>,
         /// Which ring, and what was attempted.
         what: String,
         /// Why not.
-        source: AccessError,
+        cause: AccessError,
     },
     /// An interrupt vector that the function does not have.
     #[error("{device}: interrupt vector {vector}: the function has {count}")]
@@ -339,12 +339,12 @@ pub enum DriverError {
         reason: String,
     },
     /// An interrupt vector could not be set up.
-    #[error("{device}: no interrupts: {source}")]
+    #[error("{device}: no interrupts: {cause}")]
     Interrupt {
         /// The device's name.
         device: Arc<str>,
         /// Why not.
-        source: InterruptError,
+        cause: InterruptError,
     },
     /// A queue priority without weighted round robin.
     #[error("{device}: queue priority {priority}: needs weighted round robin arbitration, which is off")]
@@ -355,7 +355,7 @@ pub enum DriverError {
         priority: warpbell_nvme::command::QueuePriority,
     },
     /// A queue pair could not be created.
-    #[error("{device}: cannot create the {half} of {qid} with {entries} entries: {source}")]
+    #[error("{device}: cannot create the {half} of {qid} with {entries} entries: {cause}")]
     CreateQueue {
         /// The device's name.
         device: Arc<str>,
@@ -366,7 +366,7 @@ pub enum DriverError {
         /// Its size.
         entries: u32,
         /// Why not.
-        source: Box<DriverError>,
+        cause: Box<DriverError>,
     },
     /// A command on a queue that the controller has forgotten.
     #[error(
@@ -380,7 +380,7 @@ pub enum DriverError {
     },
     /// A queue pair could not be deleted. Its memory stays mapped until another try succeeds or the controller is reset.
     #[error(
-        "{device}: cannot delete the {half} of {qid}; its memory is kept until the controller is reset: {source}"
+        "{device}: cannot delete the {half} of {qid}; its memory is kept until the controller is reset: {cause}"
     )]
     DeleteQueue {
         /// The device's name.
@@ -390,7 +390,7 @@ pub enum DriverError {
         /// Its identifier.
         qid: Qid,
         /// Why not.
-        source: Box<DriverError>,
+        cause: Box<DriverError>,
     },
     /// A queue pair of another controller.
     #[error("{device}: {qid} belongs to {owner}")]
@@ -457,44 +457,46 @@ pub enum DriverError {
         reason: &'static str,
     },
     /// Memory could not be had or mapped.
-    #[error("{device}: no DMA memory for {what}: {source}")]
+    #[error("{device}: no DMA memory for {what}: {cause}")]
     Dma {
         /// The device's name.
         device: Arc<str>,
         /// What it was for.
         what: &'static str,
         /// Why not.
-        source: DmaError,
+        cause: DmaError,
     },
     /// A doorbell cannot be reached.
-    #[error("{device}: no doorbell: {source}")]
+    #[error("{device}: no doorbell: {cause}")]
     Doorbell {
         /// The device's name.
         device: Arc<str>,
         /// Why not.
-        source: DoorbellError,
+        cause: DoorbellError,
     },
     /// A reset from outside failed after the controller got stuck.
-    #[error("{device}: stuck ({stuck}), and its function cannot be reset: {source}")]
+    #[error("{device}: stuck ({stuck}), and its function cannot be reset: {cause}")]
     Reset {
         /// The device's name.
         device: Arc<str>,
         /// How it was stuck.
         stuck: Box<DriverError>,
         /// Why there was no reset.
-        source: ResetError,
+        cause: ResetError,
     },
 }
 
 impl DriverError {
+    /// The error that this one is about: that of a queue's command, where a queue could not be made or deleted.
+    pub fn innermost(&self) -> &DriverError {
+        match self {
+            Self::CreateQueue { cause, .. } | Self::DeleteQueue { cause, .. } => cause.innermost(),
+            _ => self,
+        }
+    }
+
     /// The NVMe status, if a command completed with an error, however deep in the chain.
     pub fn status(&self) -> Option<Status> {
-        match self {
-            DriverError::Command { status, .. } => Some(*status),
-            DriverError::CreateQueue { source, .. } | DriverError::DeleteQueue { source, .. } => {
-                source.status()
-            }
-            _ => None,
-        }
+        if let Self::Command { status, .. } = self.innermost() { Some(*status) } else { None }
     }
 }

@@ -154,7 +154,7 @@ impl Core {
             return Ok(vector.clone());
         }
         let subscribed = Vector::subscribe(&**self.regs.device(), number);
-        let vector = Arc::new(subscribed.map_err(|source| DriverError::Interrupt { device, source })?);
+        let vector = Arc::new(subscribed.map_err(|cause| DriverError::Interrupt { device, cause })?);
         vectors.insert(number, vector.clone());
         Ok(vector)
     }

@@ -76,8 +76,8 @@ impl IoQueue {
         let (Some(sq), Some(cq)) = (pair.sq.clone(), pair.cq.clone()) else {
             let what =
                 format!("{} cannot be driven by the host, which needs rings in host memory", pair.qid());
-            let source = AccessError::NoPointer { iova: pair.cq_iova() };
-            return Err(DriverError::Ring { device: pair.name.clone(), what, source });
+            let cause = AccessError::NoPointer { iova: pair.cq_iova() };
+            return Err(DriverError::Ring { device: pair.name.clone(), what, cause });
         };
         let entries = pair.entries();
         let depth = entries - 1;

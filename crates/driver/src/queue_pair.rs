@@ -242,9 +242,9 @@ impl QueuePair {
     /// The completions in the ring from running index `head` on, wherever it lies.
     pub fn posted(&self, head: u64) -> Result<Vec<Cqe>, DriverError> {
         let posted = self.rings.as_ref().map(|rings| rings.cq.posted(head, self.entries));
-        posted.unwrap_or(Ok(Vec::new())).map_err(|source| {
+        posted.unwrap_or(Ok(Vec::new())).map_err(|cause| {
             let what = format!("the completion ring of {} is not copied", self.qid);
-            DriverError::Ring { device: self.name.clone(), what, source }
+            DriverError::Ring { device: self.name.clone(), what, cause }
         })
     }
 

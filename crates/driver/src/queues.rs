@@ -179,9 +179,9 @@ impl Controller {
             return Err(DriverError::RingMemory { device, ring, iova, len, need, alignment });
         }
         self.core.check_reach(what, iova, need as u64)?;
-        backing.zero(need).map_err(|source| {
+        backing.zero(need).map_err(|cause| {
             let what = format!("a {ring} ring is not zeroed");
-            DriverError::Ring { device: self.core.name(), what, source }
+            DriverError::Ring { device: self.core.name(), what, cause }
         })?;
         Ok(backing)
     }
@@ -196,9 +196,9 @@ impl Controller {
             })
         };
         let both = doorbell(DoorbellKind::SqTail).and_then(|sq| Ok((sq, doorbell(DoorbellKind::CqHead)?)));
-        both.map_err(|source| {
+        both.map_err(|cause| {
             self.core.book.retire(qid);
-            DriverError::Doorbell { device: self.core.name(), source }
+            DriverError::Doorbell { device: self.core.name(), cause }
         })
     }
 
@@ -217,8 +217,8 @@ impl Controller {
         };
         let size_z = (entries - 1) as u16;
         let failed = |half, error| {
-            let (device, source) = (self.core.name(), Box::new(error));
-            DriverError::CreateQueue { device, half, qid, entries, source }
+            let (device, cause) = (self.core.name(), Box::new(error));
+            DriverError::CreateQueue { device, half, qid, entries, cause }
         };
         let create_cq = command::create_io_cq(qid.0, size_z, rings.cq.iova().0, vector);
         if let Err(error) = create(create_cq) {

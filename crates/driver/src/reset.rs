@@ -81,7 +81,7 @@ impl Controller {
 
     fn reset_function(&self) -> Result<(), DriverError> {
         let reset = self.device().reset().reset(ResetKind::Function);
-        reset.map_err(|source| DriverError::FunctionReset { device: self.name(), source })?;
+        reset.map_err(|cause| DriverError::FunctionReset { device: self.name(), cause })?;
         self.core.pause(self.core.quirks.reset_delay);
         Ok(())
     }
@@ -112,7 +112,7 @@ impl Controller {
 
     /// A function that has no such reset is as it was.
     fn not_reset(&self, before: ControllerState, error: &DriverError) {
-        if matches!(error, DriverError::FunctionReset { source: ResetError::Unavailable { .. }, .. }) {
+        if matches!(error, DriverError::FunctionReset { cause: ResetError::Unavailable { .. }, .. }) {
             self.core.book.set_state(before);
         }
     }

@@ -1,6 +1,5 @@
 //! The host's main thread while kernels run, and when something goes wrong.
 
-use std::error::Error;
 use std::time::Duration;
 
 use warpbell_driver::{ControllerState, DriverError, IoQueueOptions};
@@ -376,7 +375,7 @@ impl Run<'_> {
 fn is_reason(faults: &[InjectedFault], error: &DriverError) -> bool {
     let admin = || faults.iter().filter(|fault| fault.queue == 0);
     let ended = || faults.iter().any(|fault| ends(fault.kind));
-    match innermost(error) {
+    match error.innermost() {
         DriverError::Command { status, .. } => {
             admin().any(|fault| fault.status.is_some_and(|injected| injected.same_code(*status)))
         }
@@ -395,19 +394,7 @@ fn is_reason(faults: &[InjectedFault], error: &DriverError) -> bool {
 
 /// Whether the controller does not answer any more.
 pub(super) fn is_gone(error: &warpbell::Error) -> bool {
-    matches!(error, warpbell::Error::Driver(error) if matches!(innermost(error), DriverError::Gone { .. }))
-}
-
-/// The error that an error is about.
-fn innermost(error: &DriverError) -> &DriverError {
-    let mut inner = error;
-    let mut source: Option<&(dyn Error + 'static)> = error.source();
-    while let Some(cause) = source {
-        let boxed = cause.downcast_ref::<Box<DriverError>>().map(|boxed| &**boxed);
-        inner = boxed.or(cause.downcast_ref::<DriverError>()).unwrap_or(inner);
-        source = cause.source();
-    }
-    inner
+    matches!(error, warpbell::Error::Driver(error) if matches!(error.innermost(), DriverError::Gone { .. }))
 }
 
 /// Command identifiers that lanes of a queue gave up.

@@ -98,6 +98,28 @@ fn libraries_are_small_and_their_debug_information_is_apart() {
     assert!(!prefix.join("lib/.debug").exists(), "an installation without it takes it away");
 }
 
+/// As cargo makes it, it defines all that each crate does, under names that a program may have, too.
+#[test]
+fn the_static_library_is_small_and_exports_the_api_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let prefix = folder.path().join("usr");
+    succeeded("install", &install(&options(&prefix, &[])));
+    let library = prefix.join("lib/libwarpbell.a");
+    let size = fs::metadata(&library).unwrap().len();
+    assert!(size <= 32 << 20, "{}: {size} bytes, 32 MiB at most", library.display());
+    let sections = Command::new("readelf").args(["-S", "-W"]).arg(&library).output().unwrap();
+    let sections = succeeded("readelf", &sections);
+    assert!(!sections.contains(" .llvmbc") && !sections.contains(" .debug_"), "what no linker needs");
+    let symbols = Command::new("nm").args(["-g", "--defined-only"]).arg(&library).output().unwrap();
+    let symbols = succeeded("nm", &symbols);
+    let defined: Vec<&str> = symbols.lines().filter(|line| line.split(' ').count() == 3).collect();
+    // Kind `u`: one for the whole process, whoever defines it. Kernels share it with the executor.
+    let others = defined.iter().filter(|line| !line.contains(" warpbell_") && !line.contains(" u "));
+    assert_eq!(others.collect::<Vec<_>>(), [&""; 0]);
+    assert!(defined.len() > 30, "{defined:?}");
+    assert!(defined.iter().any(|line| line.ends_with(" warpbell_ssd_open")), "{defined:?}");
+}
+
 #[test]
 fn folders_that_were_there_before_stay() {
     let folder = tempfile::tempdir().unwrap();

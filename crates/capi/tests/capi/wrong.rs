@@ -10,7 +10,7 @@ use crate::programs::{STRICT, can_build, sanitizer_works, shared, test_program};
 
 const SANITIZED: [&str; 2] = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
 
-fn build(name: &str, more: &[&str]) -> Program {
+pub fn build(name: &str, more: &[&str]) -> Program {
     let flags: Vec<&str> = STRICT.iter().chain(&["-D_DEFAULT_SOURCE"]).chain(more).copied().collect();
     Program::build("cc", &flags, &test_program(name), &shared())
 }
@@ -123,20 +123,6 @@ fn a_wrong_environment_has_a_code_and_one_line_for_each_variable() {
         let action = rest.split(" | ").next().unwrap();
         check(row, &run(&program, &driver, variables, action));
     }
-}
-
-#[test]
-fn a_relative_cache_folder_lies_below_the_current_one() {
-    if !can_build("a relative cache folder, from C") {
-        return;
-    }
-    let program = build("environment.c", &[]);
-    let folder = tempfile::tempdir().unwrap();
-    let mut command = program.command(&[]);
-    command.current_dir(folder.path()).env("WARPBELL_CACHE_DIR", "some/cache").args(["compile", "cpu"]);
-    assert_eq!(succeeded("environment", &command.output().unwrap()), "WARPBELL_OK: \n");
-    let kept = std::fs::read_dir(folder.path().join("some/cache")).unwrap().flatten();
-    assert!(kept.into_iter().any(|file| file.path().extension().is_some_and(|end| end == "so")));
 }
 
 /// Lanes have stacks of their own, which valgrind is told of.

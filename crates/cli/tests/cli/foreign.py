@@ -1,7 +1,9 @@
 """A client of vfio-user written from the protocol's text alone, as generous as others are: every request that may be
 longer than its structure is, and every message that may carry a file descriptor does.
 
-Usage: foreign.py SOCKET mapped|message. It attaches twice, and says what it did; a failure is a traceback.
+Usage: foreign.py SOCKET mapped|message|spdk. It attaches twice, and says what it did; a failure is a traceback.
+`spdk`: what SPDK's client sends, in its order. That is from memory of its source (lib/vfio_user, nvme_vfio_user.c), not
+recorded.
 """
 
 import ctypes
@@ -52,7 +54,7 @@ class Connection:
         self.identifier += 1
         header = struct.pack("=HHIII", self.identifier, command, 16 + len(payload), 0, 0)
         # A message without a use for a descriptor brings one all the same.
-        files = list(files) if files or command in (VERSION, SET_IRQS) else [self.spare]
+        files = list(files) if files or command in (VERSION, SET_IRQS) or self.spare is None else [self.spare]
         sent = socket.send_fds(self.socket, [header + payload], files)
         assert sent == 16 + len(payload)
         header, descriptors = self.exactly(16)
@@ -177,13 +179,13 @@ class Client:
         self.connection.ask(SET_IRQS, request, [event])
         return event
 
-    def make_queue(self, vector):
+    def make_queue(self, interrupts=1 << 16 | 0b10):
         size = (ENTRIES - 1) << 16 | 1
         self.queues[1] = [IO_SQ, IO_CQ, 0, 0]
-        self.command(0, 0x05, prp=IOVA + IO_CQ, dwords=(size, vector << 16 | 0b11, 0))
+        self.command(0, 0x05, prp=IOVA + IO_CQ, dwords=(size, interrupts | 1, 0))
         self.command(0, 0x01, prp=IOVA + IO_SQ, dwords=(size, 1 << 16 | 1, 0))
 
-    def write_and_read(self, seed, event):
+    def write_and_read(self, seed, event=None):
         for lba in range(3 * ENTRIES):
             data = bytes((seed + lba + index) % 256 for index in range(BLOCK))
             self.memory[DATA:DATA + BLOCK] = data
@@ -191,8 +193,9 @@ class Client:
             self.memory[DATA:DATA + BLOCK] = bytes(BLOCK)
             self.command(1, 0x02, nsid=1, prp=IOVA + DATA, dwords=(lba, 0, 0))
             assert self.memory[DATA:DATA + BLOCK] == data, f"block {lba}"
-            ready, _, _ = select.select([event], [], [], LIMIT)
-            assert ready and os.eventfd_read(event) > 0, "an interrupt"
+            if event is not None:
+                ready, _, _ = select.select([event], [], [], LIMIT)
+                assert ready and os.eventfd_read(event) > 0, "an interrupt"
 
     def reset(self):
         self.connection.ask(RESET, b"")
@@ -203,6 +206,62 @@ class Client:
         self.until_ready(0)
 
 
+class Spdk(Client):
+    """Bare structures but for DEVICE_GET_REGION_INFO, no word on capabilities, no interrupts, and a shutdown at the end."""
+
+    def __init__(self, path):
+        self.connection = Connection(path)
+        self.connection.spare = None
+        body, _ = self.connection.ask(VERSION, struct.pack("=HH", 0, 1), padding=0)
+        assert struct.unpack("=HH", body[:4]) == (0, 1)
+        body, _ = self.connection.ask(GET_INFO, struct.pack("=IIII", 16, 0, 0, 0), padding=0)
+        _, _, regions, _ = struct.unpack("=IIII", body)
+        self.page = None
+        for index in range(regions):
+            # Room for the answer is in the request.
+            request = struct.pack("=IIIIQQ", 4096, 0, index, 0, 0, 0)
+            body, files = self.connection.ask(GET_REGION_INFO, request, padding=4096 - len(request))
+            argsz, flags, _, capability, _, offset = struct.unpack("=IIIIQQ", body[:32])
+            assert argsz == len(body) <= 4096, "it is all in there"
+            if index == BAR0 and flags & 4:
+                at, length = struct.unpack("=QQ", body[capability + 16:capability + 32])
+                self.page = mmap.mmap(files[0], length, offset=offset + at)
+        assert self.page is not None, "it maps doorbells, and has no other way"
+        # Hugepages, a mapping for each.
+        self.file = os.memfd_create("client")
+        os.truncate(self.file, 2 * MEMORY)
+        self.memory = mmap.mmap(self.file, 2 * MEMORY)
+        self.each(DMA_MAP, "=IIQQQ", lambda at: (32, 3, at, IOVA + at, MEMORY))
+
+    def each(self, command, form, fields):
+        for at in (0, MEMORY):
+            self.connection.ask(command, struct.pack(form, *fields(at)), [self.file], padding=0)
+
+    def enable(self):
+        (command,) = struct.unpack("<H", self.connection.read(CONFIG, 4, 2))
+        self.connection.write(CONFIG, 4, struct.pack("<H", command | 0x404))
+        assert self.register(8) >= 0x10000 and self.register(0x14) & 1 == 0, "VS and CC"
+        super().enable()
+
+    def end(self):
+        self.set_register(0x14, self.register(0x14) | 1 << 14)
+        end = time.monotonic() + LIMIT
+        while self.register(0x1C) >> 2 & 3 != 2:
+            assert time.monotonic() < end, "CSTS.SHST"
+        self.each(DMA_UNMAP, "=IIQQ", lambda at: (24, 0, IOVA + at, MEMORY))
+        self.connection.socket.close()
+
+
+def life_of_spdk(path, seed):
+    client = Spdk(path)
+    client.enable()
+    name = client.identify()
+    client.make_queue(interrupts=0)
+    client.write_and_read(seed)
+    client.end()
+    print(f"{name}: attached, identified, I/O, shut down, detached", flush=True)
+
+
 def life(path, mapped, seed):
     """From attaching to detaching."""
     client = Client(path, mapped)
@@ -210,7 +269,7 @@ def life(path, mapped, seed):
         client.enable()
         name = client.identify()
         event = client.connect(1)
-        client.make_queue(1)
+        client.make_queue()
         client.write_and_read(seed + again, event)
         client.reset()
         os.close(event)
@@ -228,7 +287,10 @@ def life(path, mapped, seed):
 def main():
     path, doorbells = sys.argv[1:]
     for seed in (1, 100):
-        life(path, doorbells == "mapped", seed)
+        if doorbells == "spdk":
+            life_of_spdk(path, seed)
+        else:
+            life(path, doorbells == "mapped", seed)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,8 @@ use std::process::{Command, Stdio};
 
 use crate::common::{await_that, spawn};
 
-fn served_to_the_client(doorbells: &str) {
+/// Serves to the script as this client, with doorbells that can be mapped or not.
+fn served_to_the_client(kind: &str, doorbells: &str) {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("ssd.sock");
     let place = socket.to_str().unwrap();
@@ -25,7 +26,7 @@ fn served_to_the_client(doorbells: &str) {
     ]);
     await_that(|| socket.exists());
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/foreign.py");
-    let client = Command::new("python3").arg(script).args([place, doorbells]).stdin(Stdio::null()).output();
+    let client = Command::new("python3").arg(script).args([place, kind]).stdin(Stdio::null()).output();
     let client = client.expect("python3 is there: the scripts of this project need it");
     if !client.status.success() {
         let _ = server.kill();
@@ -41,10 +42,15 @@ fn served_to_the_client(doorbells: &str) {
 
 #[test]
 fn a_generous_client_that_maps_doorbells_is_served_twice() {
-    served_to_the_client("mapped");
+    served_to_the_client("mapped", "mapped");
 }
 
 #[test]
 fn a_generous_client_that_sends_doorbells_is_served_twice() {
-    served_to_the_client("message");
+    served_to_the_client("message", "message");
+}
+
+#[test]
+fn the_messages_of_spdks_client_are_answered() {
+    served_to_the_client("spdk", "mapped");
 }

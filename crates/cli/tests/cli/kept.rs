@@ -113,7 +113,7 @@ fn the_system_says_why_the_file_of_a_soft_ssd_takes_no_more() {
     std::fs::File::create(&path).unwrap().set_len(8 << 20).unwrap();
     let (device, permit) =
         (format!("soft:file={}", path.display()), format!("--allow-write={}", path.display()));
-    // As on a full disk, but for the reason: the shell's limit is 1 or 2 MiB, and no signal comes with it.
+    // The shell's limit is 1 or 2 MiB, and no signal comes with it.
     let limits = "trap '' XFSZ && ulimit -f 2048";
     for api in ["io", "host"] {
         let arguments =
@@ -121,6 +121,33 @@ fn the_system_says_why_the_file_of_a_soft_ssd_takes_no_more() {
         let (report, line) = kept(&arguments, &limited(limits, &arguments));
         assert!(report["ios"].as_u64().unwrap() > 0, "{report:#}");
         let why = format!("; {}: File too large (os error 27)", path.display());
+        assert!(line.contains("Write Fault") && line.ends_with(&why), "{line}");
+    }
+}
+
+/// A file with holes on a file system of 1 MiB, which no other process sees.
+#[test]
+fn a_full_disk_behind_a_soft_ssd_is_told_as_the_system_does() {
+    let spaces = ["--user", "--map-root-user", "--mount", "sh", "-c"];
+    let folder = tempfile::tempdir().unwrap();
+    let mount = format!("mount -t tmpfs -o size=1m none {}", folder.path().display());
+    let allowed = Command::new("unshare").args(spaces).arg(&mount).output();
+    if !allowed.is_ok_and(|output| output.status.success()) {
+        println!("skipped: a full disk: no user and mount namespaces here (unshare --user --mount)");
+        return;
+    }
+    let path = folder.path().join("disk.img").display().to_string();
+    let script = format!("{mount} && truncate -s 8m {path} && exec \"$0\" \"$@\"");
+    let (device, permit) = (format!("soft:file={path}"), format!("--allow-write={path}"));
+    for api in ["io", "host"] {
+        let arguments =
+            ["bench", &device, "--rw", "write", "--io-limit", "8m", &permit, "--api", api, "-o", "json"];
+        let mut command = Command::new("unshare");
+        command.args(spaces).args([&script, env!("CARGO_BIN_EXE_warpbell")]).args(arguments);
+        let (report, line) = kept(&arguments, &command.stdin(Stdio::null()).output().unwrap());
+        let ios = report["ios"].as_u64().unwrap();
+        assert!((1..=256).contains(&ios), "1 MiB has room for so many blocks of 4 KiB: {report:#}");
+        let why = format!("; {path}: No space left on device (os error 28)");
         assert!(line.contains("Write Fault") && line.ends_with(&why), "{line}");
     }
 }

@@ -27,4 +27,3 @@ mod size;
 mod trace;
 mod usage;
 mod verify;
-mod wrong;

@@ -5,6 +5,8 @@ mod admin;
 #[cfg(test)]
 mod bring_up;
 #[cfg(test)]
+mod causes;
+#[cfg(test)]
 mod io_queue;
 #[cfg(test)]
 mod misfortune;

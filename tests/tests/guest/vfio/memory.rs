@@ -2,13 +2,16 @@
 
 use std::fs;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+use warpbell::OpenOptions;
 use warpbell_hw::{
     Device, DmaAccess, DmaBuffer, DmaError, DmaSource, HUGE_PAGE, HostMemory, Iova, Memory, Window,
 };
-use warpbell_vfio::{ForeignMemory, PciDevice, PciOptions};
+use warpbell_tests::suite;
+use warpbell_vfio::{Bdf, ForeignMemory, PciDevice, PciOptions};
 
 use super::fixture::*;
 
@@ -52,15 +55,20 @@ fn memory_is_mapped_where_there_is_room_and_unmapped_as_it_was() {
     assert_eq!(DmaBuffer::host(space, 4096).unwrap().iova(), first);
 }
 
+/// A device with a DMA space of its own, in which the kernel allows so many mappings.
+fn with_mappings(limit: u32, bdf: Bdf) -> Arc<PciDevice> {
+    let parameter = "/sys/module/vfio_iommu_type1/parameters/dma_entry_limit";
+    let usual = fs::read_to_string(parameter).unwrap();
+    fs::write(parameter, limit.to_string()).unwrap();
+    let device = PciDevice::open(bdf, &own());
+    fs::write(parameter, usual.trim()).unwrap();
+    device.unwrap()
+}
+
 #[test]
 fn the_kernel_limit_of_mappings_is_known_before_it_is_hit() {
     let Some(fixture) = Fixture::new() else { return };
-    let parameter = "/sys/module/vfio_iommu_type1/parameters/dma_entry_limit";
-    let usual = fs::read_to_string(parameter).unwrap();
-    fs::write(parameter, "3").unwrap();
-    let device = PciDevice::open(fixture.ssd("WARP0"), &own());
-    fs::write(parameter, usual.trim()).unwrap();
-    let device = device.unwrap();
+    let device = with_mappings(3, fixture.ssd("WARP0"));
     let space = device.dma();
     assert_eq!(space.limits().mappings, 3);
     let window = Window::host(4096).unwrap();
@@ -69,6 +77,17 @@ fn the_kernel_limit_of_mappings_is_known_before_it_is_hit() {
     assert!(matches!(map(), Err(DmaError::TooMany { limit: 3 })));
     space.unmap(mapped[1], 4096).unwrap();
     assert_eq!(map().unwrap(), mapped[1]);
+}
+
+/// Each queue has two rings and a buffer: a mapping for each would be 48, besides those of the admin queue and of kernels.
+#[test]
+fn sixteen_queues_and_their_buffers_fit_into_few_mappings_of_the_kernel() {
+    const FEW: u32 = 8;
+    let Some(fixture) = Fixture::new() else { return };
+    let device = with_mappings(FEW, fixture.ssd("WARP0"));
+    assert_eq!(device.dma().limits().mappings, FEW);
+    let ssd = crate::fixture::over(device, &OpenOptions::default());
+    suite::host_queues_and_those_of_kernels(&ssd);
 }
 
 /// Runs a closure in a thread that may lock 64 KiB.

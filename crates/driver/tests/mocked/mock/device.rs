@@ -107,9 +107,10 @@ impl Interrupts for Mock {
     }
     fn subscribe(&self, vector: u16) -> Result<std::os::fd::OwnedFd, InterruptError> {
         self.note(Event::Subscribe(vector));
+        let refused = self.state().behaviour.no_vector;
         let flags = rustix::event::EventfdFlags::CLOEXEC;
-        let system = |errno: rustix::io::Errno| InterruptError::System { vector, source: errno.into() };
-        rustix::event::eventfd(0, flags).map_err(system)
+        let event = refused.map_or_else(|| rustix::event::eventfd(0, flags), Err);
+        event.map_err(|errno| InterruptError::System { vector, source: errno.into() })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Weak;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -51,13 +51,16 @@ pub struct MockDma {
     pub violations: Mutex<Vec<u64>>,
     /// Whether rings and buffers share mappings.
     pub coalesces: AtomicBool,
+    /// The most mappings.
+    pub limit: AtomicU32,
 }
 
 impl MockDma {
     pub fn new(mock: Weak<Mock>) -> MockDma {
         let (mappings, violations) = (Mutex::default(), Mutex::default());
         let (next, coalesces) = (AtomicU64::new(0x10_0000), AtomicBool::new(false));
-        MockDma { mappings, mock, next, violations, coalesces }
+        let limit = AtomicU32::new(u32::MAX);
+        MockDma { mappings, mock, next, violations, coalesces, limit }
     }
 
     /// The memory at an address, and the offset in it.
@@ -81,6 +84,10 @@ impl DmaSpace for MockDma {
         let DmaSource::Memory(window) = source else {
             return Err(DmaError::Unsupported { reason: "files".to_owned() });
         };
+        let limit = self.limits().mappings;
+        if self.mapped() >= limit as usize {
+            return Err(DmaError::TooMany { limit });
+        }
         let iova = self.next.fetch_add((window.len() as u64).next_multiple_of(1 << 20), Ordering::Relaxed);
         self.mappings.lock().insert(iova, window.clone());
         Ok(Iova(iova))
@@ -102,6 +109,10 @@ impl DmaSpace for MockDma {
     }
 
     fn limits(&self) -> DmaLimits {
-        DmaLimits { ranges: vec![0..=u64::MAX], page_size: 4096, mappings: u32::MAX }
+        DmaLimits {
+            ranges: vec![0..=u64::MAX],
+            page_size: 4096,
+            mappings: self.limit.load(Ordering::Relaxed),
+        }
     }
 }

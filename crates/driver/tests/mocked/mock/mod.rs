@@ -77,6 +77,8 @@ pub struct Behaviour {
     /// Queue pairs granted, whatever was asked for.
     pub grant: u16,
     pub vectors: u16,
+    /// Why no vector can be set up.
+    pub no_vector: Option<rustix::io::Errno>,
     /// The function disappears at the register access with this number.
     pub gone_at: Option<u64>,
     pub pci_id: Option<PciId>,
@@ -157,6 +159,7 @@ impl Behaviour {
             namespaces: BTreeMap::from([(1, namespace(1000, 9))]),
             grant: 64,
             vectors: 4,
+            no_vector: None,
             gone_at: None,
             pci_id: None,
             script: Box::new(|_, _| Reply::Normal),

@@ -39,8 +39,9 @@ impl Row {
 
     fn run(&self) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_warpbell"));
-        // Nothing of the developer's own: what the row names, and where programs and the home folder are.
-        let own = ["PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH"].into_iter();
+        // Nothing of the developer's own: what the row names, where programs and the home folder are, and the options of
+        // a sanitizer, under which each row runs too.
+        let own = ["PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "ASAN_OPTIONS"].into_iter();
         let own = own.filter_map(|name| Some((name, std::env::var_os(name)?)));
         command.args(&self.arguments).env_clear().envs(own).envs(self.environment.iter().cloned());
         command.stdin(Stdio::null()).output().expect("the command starts")
