@@ -22,7 +22,7 @@ pub(crate) struct Staging {
 impl Staging {
     pub(crate) fn new(context: &Arc<Context>) -> Result<Staging, GpuError> {
         let window = Window::host(BYTES).map_err(|error| {
-            GpuError::refused(format!("{BYTES} bytes to copy through"), &error.to_string())
+            GpuError::refused(format!("{BYTES} bytes to copy through"), error.to_string())
         })?;
         let registration = HostRegistration::new(context, &window, false)?;
         Ok(Staging { memory: window, _registration: registration })
