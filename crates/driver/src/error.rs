@@ -489,10 +489,8 @@ pub enum DriverError {
 impl DriverError {
     /// The error that this one is about: that of a queue's command, where a queue could not be made or deleted.
     pub fn innermost(&self) -> &DriverError {
-        match self {
-            Self::CreateQueue { cause, .. } | Self::DeleteQueue { cause, .. } => cause.innermost(),
-            _ => self,
-        }
+        let (Self::CreateQueue { cause, .. } | Self::DeleteQueue { cause, .. }) = self else { return self };
+        cause.innermost()
     }
 
     /// The NVMe status, if a command completed with an error, however deep in the chain.

@@ -134,7 +134,8 @@ typedef struct warpbell_open_options {
      * by itself as "sq=PLACE,cq=PLACE", such as "sq=cmb,cq=hbm". SSDs that name the same BAR share it. */
     const char* rings;
     /* Where data lies: "host" (NULL), "bar:BDF/N", or "hbm": in the memory of `gpu`, "cuda:N". What cannot be
-     * had is an error of warpbell_ssd_open, never another place; warpbell_ssd_data_path says what it became. */
+     * had is an error of warpbell_ssd_open, never another place; warpbell_ssd_data_path says what it became.
+     */
     const char* data;
     const char* gpu;
     const warpbell_recovery_policy* recovery; /* NULL: the defaults */
