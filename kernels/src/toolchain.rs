@@ -23,7 +23,7 @@ use std::sync::OnceLock;
 pub struct Watch {
     /// Called before each, with what is compiled and for which GPU. What the cache has is not compiled.
     pub begin: fn(&str),
-    /// Whether the user wants an end: asked again and again meanwhile. NVRTC cannot be stopped. Its thread is left alone
+    /// Whether it was interrupted: polled meanwhile. NVRTC cannot be stopped. Its thread is abandoned
     /// then, and the compilation fails ([`CompileError::Interrupted`]); see [`compiling`].
     pub interrupted: fn() -> bool,
 }

@@ -213,6 +213,11 @@ fn a_kernel_that_cannot_begin_holds_no_attachment_up() {
     for kind in ["violation", "leak", "kernel"] {
         assert!(log.of(kind).is_empty(), "{log:?}");
     }
+    assert_eq!(
+        log.calls("cuMemsetD8Async"),
+        0,
+        "a fill is a kernel of the driver, which finds no room either"
+    );
 }
 
 #[test]
@@ -259,8 +264,12 @@ fn registers_that_nobody_has_proven_keep_no_order() {
         fake_driver.child(|| {
             refused_for_its_registers(DoorbellChoice::Forwarded);
             // A busy machine may take longer for the proof than it has.
-            let mut policies = (0..5).map(|_| data_apart(DoorbellChoice::Auto));
-            assert!(policies.any(|policy| policy == Ok(OrderPolicy::Flush { data: true })));
+            let proven = |policy: Result<OrderPolicy, String>| match policy {
+                Ok(OrderPolicy::Flush { data: true }) => true,
+                Err(error) if error.contains("kernels cannot read registers") => false,
+                wrong => panic!("{wrong:?}"),
+            };
+            assert!((0..5).any(|_| proven(data_apart(DoorbellChoice::Auto))));
         })
     });
 }

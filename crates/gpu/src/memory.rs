@@ -5,8 +5,12 @@ use std::sync::Arc;
 
 use warpbell_hw::Window;
 
+use crate::staging::PIECE;
 use crate::sys::{Allocation, BarMapping, Gdrdrv};
 use crate::{Gpu, GpuError};
+
+/// Up to so many bytes are zeroed by copies, which go on while a kernel has the whole GPU: as long as what queues need.
+const COPIED: usize = 4 << 20;
 
 /// Memory of a GPU. Clones are the same memory; it is freed with the last of them.
 #[derive(Clone)]
@@ -25,7 +29,12 @@ impl std::fmt::Debug for DeviceMemory {
 impl DeviceMemory {
     pub(crate) fn new(gpu: Arc<Gpu>, len: usize) -> Result<DeviceMemory, GpuError> {
         let allocation = Arc::new(Allocation::new(gpu.context(), len)?);
-        Ok(DeviceMemory { allocation, gpu })
+        let memory = DeviceMemory { allocation, gpu };
+        match len <= COPIED {
+            true => memory.write(0, &vec![0; len])?,
+            false => memory.fill(0, len, 0)?,
+        }
+        Ok(memory)
     }
 
     pub(crate) fn of(gpu: Arc<Gpu>, allocation: Allocation) -> DeviceMemory {
@@ -54,12 +63,21 @@ impl DeviceMemory {
 
     /// Copies out of it, and waits. Kernels may run meanwhile.
     pub fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), GpuError> {
-        self.gpu.stage(|staging| staging.read(&self.allocation, offset, into))
+        self.allocation.range(offset, into.len())?;
+        // Others may copy in between: what replaces a lost queue is not to wait for all of a long copy.
+        for (at, piece) in (offset..).step_by(PIECE).zip(into.chunks_mut(PIECE)) {
+            self.gpu.stage(|staging| staging.read(&self.allocation, at, piece))?;
+        }
+        Ok(())
     }
 
     /// Copies into it, and waits until the bytes are there.
     pub fn write(&self, offset: usize, from: &[u8]) -> Result<(), GpuError> {
-        self.gpu.stage(|staging| staging.write(&self.allocation, offset, from))
+        self.allocation.range(offset, from.len())?;
+        for (at, piece) in (offset..).step_by(PIECE).zip(from.chunks(PIECE)) {
+            self.gpu.stage(|staging| staging.write(&self.allocation, at, piece))?;
+        }
+        Ok(())
     }
 
     /// Sets `len` bytes to `value`, and waits until they are. The driver does it by a kernel of its own: where a kernel

@@ -12,7 +12,7 @@ use crate::GpuError;
 use crate::sys::{Allocation, Context, HostRegistration};
 
 /// What goes at a time.
-const BYTES: usize = 256 << 10;
+pub(crate) const PIECE: usize = 256 << 10;
 
 pub(crate) struct Staging {
     memory: Window,
@@ -21,32 +21,23 @@ pub(crate) struct Staging {
 
 impl Staging {
     pub(crate) fn new(context: &Arc<Context>) -> Result<Staging, GpuError> {
-        let window = Window::host(BYTES).map_err(|error| {
-            GpuError::refused(format!("{BYTES} bytes to copy through"), error.to_string())
+        let window = Window::host(PIECE).map_err(|error| {
+            GpuError::refused(format!("{PIECE} bytes to copy through"), error.to_string())
         })?;
         let registration = HostRegistration::new(context, &window, false)?;
         Ok(Staging { memory: window, _registration: registration })
     }
 
-    /// Copies to the device, and waits until the bytes are there.
+    /// Copies a piece to the device, and waits until the bytes are there.
     pub(crate) fn write(&self, to: &Allocation, offset: usize, from: &[u8]) -> Result<(), GpuError> {
-        to.range(offset, from.len())?;
-        let memory = &self.memory;
-        for (at, piece) in (offset..).step_by(BYTES).zip(from.chunks(BYTES)) {
-            memory.write(0, piece).expect("a piece fits");
-            to.write(at, &memory.slice(0, piece.len()).expect("a piece fits"))?;
-        }
-        Ok(())
+        self.memory.write(0, from).expect("a piece fits");
+        to.write(offset, &self.memory.slice(0, from.len()).expect("a piece fits"))
     }
 
-    /// Copies from the device, and waits.
+    /// Copies a piece from the device, and waits.
     pub(crate) fn read(&self, from: &Allocation, offset: usize, into: &mut [u8]) -> Result<(), GpuError> {
-        from.range(offset, into.len())?;
-        let memory = &self.memory;
-        for (at, piece) in (offset..).step_by(BYTES).zip(into.chunks_mut(BYTES)) {
-            from.read(at, &memory.slice(0, piece.len()).expect("a piece fits"))?;
-            memory.read(0, piece).expect("a piece fits");
-        }
+        from.read(offset, &self.memory.slice(0, into.len()).expect("a piece fits"))?;
+        self.memory.read(0, into).expect("a piece fits");
         Ok(())
     }
 }

@@ -70,6 +70,9 @@ impl DeviceData {
         let remote: Arc<dyn RemoteMemory> = Arc::new(memory.clone());
         let mapping = match RemoteBuffer::map(device.dma(), remote, DmaAccess::READ_WRITE) {
             Ok(mapping) => Mapping::Copied(mapping),
+            Err(DmaError::Unsupported { reason }) if device.info().kind == DeviceKind::Software => {
+                return Err(none(&memory, device, option, &reason));
+            }
             Err(DmaError::Unsupported { .. }) => peer(&memory, device, kind, option)?,
             Err(error) => return Err(error.into()),
         };
@@ -100,14 +103,10 @@ impl DeviceData {
 
 /// The ways by which an SSD itself writes to a GPU.
 fn peer(memory: &DeviceMemory, device: &dyn Device, kind: SpaceKind, option: &str) -> Result<Mapping, Error> {
-    let (space, name) = (device.dma(), device.info().name);
-    let none = |why: String| Error::Missing {
-        what: format!("a way for {name} to the memory of {}", memory.gpu().info().name),
-        remedy: format!("{why}; --{option} host works always"),
-    };
+    let space = device.dma();
     // No need to try what takes VFIO's spaces alone.
     if kind == SpaceKind::Other {
-        return Err(none(unreachable(device.info().kind).to_owned()));
+        return Err(none(memory, device, option, unreachable(device.info().kind)));
     }
     let (reached, probes) = routes::reach(memory, &space, kind);
     match reached {
@@ -120,8 +119,15 @@ fn peer(memory: &DeviceMemory, device: &dyn Device, kind: SpaceKind, option: &st
         None => {
             let tried: Vec<String> =
                 probes.iter().filter(|probe| probe.outcome.is_err()).map(ToString::to_string).collect();
-            Err(none(tried.join("; ")))
+            Err(none(memory, device, option, &tried.join("; ")))
         }
+    }
+}
+
+fn none(memory: &DeviceMemory, device: &dyn Device, option: &str, why: &str) -> Error {
+    Error::Missing {
+        what: format!("a way for {} to the memory of {}", device.info().name, memory.gpu().info().name),
+        remedy: format!("{why}; --{option} host works always"),
     }
 }
 

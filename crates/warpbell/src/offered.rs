@@ -66,9 +66,9 @@ impl Setting {
         };
         let (key, _) = self.soft.split_once('=').unwrap_or((self.soft, ""));
         let other = |piece: &&str| piece.trim().split('=').next() != Some(key);
-        let kept: Vec<&str> = settings.split(',').filter(other).collect();
-        let limit =
-            format!("{name} does not offer {what} ({field}); soft:{},{} does", kept.join(","), self.soft);
+        let kept: Vec<&str> = settings.split(',').filter(|piece| !piece.is_empty()).filter(other).collect();
+        let offering = kept.into_iter().chain([self.soft]).collect::<Vec<_>>().join(",");
+        let limit = format!("{name} does not offer {what} ({field}); soft:{offering} does");
         Error::Argument { object, value: value.to_owned(), limit }
     }
 }

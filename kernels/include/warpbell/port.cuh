@@ -17,7 +17,7 @@
 #endif
 
 // Whole warps that are compiled with it write whole submission entries (queue_submit.cuh): fewer writes over
-// PCIe where rings lie behind it, for 14 shuffles and 110 to 310 instructions in each submission.
+// PCIe where rings lie behind it, for up to 16 shuffles and 90 to 310 instructions in each submission.
 #if !defined(WARPBELL_COALESCED_ENTRIES)
 #define WARPBELL_COALESCED_ENTRIES 0
 #endif

@@ -41,8 +41,8 @@ pub(super) struct Job {
     pub(super) arch: u32,
 }
 
-/// Between two looks at the wish to end.
-const LOOK: Duration = Duration::from_millis(50);
+/// Between two polls of whether it was interrupted.
+const POLL: Duration = Duration::from_millis(50);
 /// The stack of a compilation: what main threads have.
 const STACK: usize = 8 << 20;
 /// Compilations that nobody waits for any more, and that are not over.
@@ -102,7 +102,7 @@ impl Nvrtc {
         })
     }
 
-    /// Compiles on a thread of its own, as `watch` wants to know of it: until the end, or until the user wants another.
+    /// Compiles on a thread of its own, as `watch` wants to know of it: until the end, or until it is interrupted.
     pub(super) fn compile_watched(
         &'static self,
         job: Job,
@@ -114,7 +114,7 @@ impl Nvrtc {
             return Err(CompileError::Interrupted { what });
         }
         (watch.begin)(&what);
-        let (done, ended) = sync_channel(1);
+        let (done, ended) = sync_channel(0);
         let work = move || {
             let result = self.compile(&job);
             if done.send(result).is_err() {
@@ -125,7 +125,7 @@ impl Nvrtc {
         let thread = Builder::new().name("nvrtc".to_owned()).stack_size(STACK).spawn(work);
         thread.map_err(|error| failed(format!("a thread for it: {error}")))?;
         loop {
-            match ended.recv_timeout(LOOK) {
+            match ended.recv_timeout(POLL) {
                 Ok(result) => return result,
                 Err(RecvTimeoutError::Disconnected) => return Err(failed("its thread has ended".to_owned())),
                 Err(RecvTimeoutError::Timeout) if (watch.interrupted)() => {

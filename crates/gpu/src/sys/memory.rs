@@ -28,7 +28,7 @@ pub(crate) struct Allocation {
 }
 
 impl Allocation {
-    /// `len` zeroed bytes.
+    /// `len` bytes, with whatever is in them.
     pub(crate) fn new(context: &Arc<Context>, len: usize) -> Result<Allocation, GpuError> {
         let object = || format!("{}: memory", context.device().name_in_errors());
         if len == 0 {
@@ -41,9 +41,7 @@ impl Allocation {
         let Some(padded) = padded else {
             return Err(GpuError::refused(object(), format!("{len} bytes asked for: too many")));
         };
-        let memory = Self::raw(context, padded, len)?;
-        memory.fill(0, len, 0)?;
-        Ok(memory)
+        Self::raw(context, padded, len)
     }
 
     fn raw(context: &Arc<Context>, size: usize, len: usize) -> Result<Allocation, GpuError> {

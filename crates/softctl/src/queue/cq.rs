@@ -213,6 +213,9 @@ impl Cq {
         let high = u64::from(cid) << 32 | u64::from(status.into_bits()) << 49;
         let last = (high & !PHASE_BIT | self.phase) >> 32;
         self.ring.store_u32(offset + 12, last as u32, Ordering::Release);
+        if let Some(sent) = &mut self.sent {
+            sent.tear(self.tail);
+        }
         self.advance();
         entry
     }

@@ -22,8 +22,8 @@ pub(super) struct Sent {
     shown: u32,
     /// First entry of which there is no draft in the ring.
     drafted: u32,
-    /// Entries that were shown torn, and have been made whole since.
-    mended: Vec<u32>,
+    /// Entries that were posted torn, and whether they are whole since.
+    torn: Vec<(u32, bool)>,
     /// What is in flight.
     step: Step,
 }
@@ -41,12 +41,21 @@ pub(super) enum Step {
 
 impl Sent {
     pub(super) fn new(ring: CopiedRing, draft: PoolPart) -> Sent {
-        Sent { ring, draft, shown: 0, drafted: 0, mended: Vec::new(), step: Step::Draft }
+        Sent { ring, draft, shown: 0, drafted: 0, torn: Vec::new(), step: Step::Draft }
     }
 
-    /// The entry in a slot is whole by now.
+    /// The entry in a slot is posted torn: the slot is held until it is whole in the ring.
+    pub(super) fn tear(&mut self, slot: u32) {
+        self.torn.push((slot, false));
+    }
+
+    /// It is whole by now.
     pub(super) fn mend(&mut self, slot: u32) {
-        self.mended.push(slot);
+        self.torn.iter_mut().filter(|(at, _)| *at == slot).for_each(|(_, whole)| *whole = true);
+    }
+
+    fn whole(&self) -> Option<u32> {
+        self.torn.iter().find(|(_, whole)| *whole).map(|(slot, _)| *slot)
     }
 
     /// The ring's memory is gone.
@@ -60,7 +69,7 @@ impl Sent {
         if self.ring.has_failed() {
             return 0;
         }
-        let firsts = self.mended.iter().copied().chain([self.shown]);
+        let firsts = self.torn.iter().map(|(slot, _)| *slot).chain([self.shown]);
         firsts.map(|first| distance(first, tail, entries)).max().unwrap_or(0)
     }
 
@@ -78,7 +87,7 @@ impl Sent {
         } else if self.shown != tail {
             Some(Step::Draft)
         } else {
-            (!self.mended.is_empty()).then_some(Step::Mend)
+            self.whole().map(|_| Step::Mend)
         }
     }
 
@@ -88,7 +97,7 @@ impl Sent {
         let (first, count) = match self.step {
             Step::Draft => (self.shown, run(self.shown, tail, entries)),
             Step::Show => (self.shown, run(self.shown, self.drafted, entries)),
-            Step::Mend => (*self.mended.last()?, 1),
+            Step::Mend => (self.whole()?, 1),
         };
         let (offset, len) = (first as usize * SLOT, count as usize * SLOT);
         let mut host = mirror.slice(offset, len).ok()?;
@@ -110,7 +119,7 @@ impl Sent {
                 let first = std::mem::replace(&mut self.shown, end);
                 return run(first, if end == 0 { entries } else { end }, entries);
             }
-            Step::Mend => self.mended.retain(|slot| (slot + 1) % entries != end),
+            Step::Mend => self.torn.retain(|(slot, _)| (slot + 1) % entries != end),
         }
         0
     }

@@ -9,6 +9,8 @@ use zerocopy::{Immutable, IntoBytes};
 use super::Launch;
 use crate::{Error, OpenTarget};
 
+const KERNEL: &str = "ring_doorbell";
+
 /// `ring_args` of ring.cu.
 #[derive(Clone, Copy, IntoBytes, Immutable)]
 #[repr(C)]
@@ -28,6 +30,13 @@ pub(crate) fn ring(
     let doorbell = access.address(doorbells, qid, DoorbellKind::SqTail)?;
     let args = RingArgs { doorbell, value, pad0: 0 };
     // SAFETY: the kernel stores one word to that doorbell, which is reached as long as `access` lives.
-    let launch = unsafe { Launch::unchecked(&target.module()?, "ring_doorbell", &args) };
+    let launch = unsafe { Launch::unchecked(&target.module()?, KERNEL, &args) };
     Ok(launch?.keep(access.clone()))
+}
+
+/// Loads the kernel, which may have to be compiled.
+pub(crate) fn load(target: &OpenTarget) -> Result<(), Error> {
+    let args = RingArgs { doorbell: 0, value: 0, pad0: 0 };
+    // SAFETY: it is not started.
+    unsafe { Launch::unchecked(&target.module()?, KERNEL, &args) }.map(drop)
 }

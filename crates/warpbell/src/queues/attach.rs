@@ -200,14 +200,15 @@ impl Attachment {
         };
         let namespace_ref = namespace_ref(controller, namespace, source.descriptor(), &queues);
         let (nsid, limit) = (namespace.nsid, options.deadline);
-        let request = DoorbellRequest { source: &source, choice, nsid, limit };
-        // Before recovery is held up: a kernel is compiled for it, and run.
+        let left = watch.recovery().left_proof();
+        let request = DoorbellRequest { source: &source, choice, nsid, limit, left };
+        request.prepare(&target)?;
+        // No reset comes into the proof of doorbells, nor between the creation of the queues and their registration.
+        let alone = watch.recovery().alone();
         let doorbells = DoorbellMapping::new(&target, &request)?;
         if let (Some(flush), Some(_)) = (queues.flush(), target.gpu()) {
             flush.require_proven(&source, doorbells.path().0)?;
         }
-        // No reset comes between the creation of the queues and their registration.
-        let alone = watch.recovery().alone();
         let table =
             make_table(&source, &target, (queues, doorbells), (namespace, options), watch.recovery())?;
         watch.recovery().register(&table);

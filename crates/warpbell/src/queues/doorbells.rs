@@ -3,12 +3,14 @@
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use warpbell_gpu::Gpu;
 use warpbell_gpu::routes::{self, DoorbellAccess, DoorbellRoute};
 use warpbell_hw::{Device, DoorbellKind, DoorbellPath, DoorbellProxy, Doorbells, Nsid, Qid};
 
+use crate::launch::ring;
 use crate::queues::memory::Memory;
 use crate::queues::proof::{KERNEL_LIMIT, Proof, Rung};
 use crate::{Error, OpenTarget, SharedMemory, offered};
@@ -66,6 +68,8 @@ pub(crate) struct DoorbellRequest<'a> {
     pub(crate) nsid: Nsid,
     /// For the SSD to answer one of the host's.
     pub(crate) limit: Duration,
+    /// Whether a kernel of an earlier proof may still ring. Then there is no other proof.
+    pub(crate) left: &'a Arc<AtomicBool>,
 }
 
 /// The doorbells of a device, for kernels of a target. All of them: also of queues that are created later.
@@ -122,6 +126,12 @@ impl DoorbellMapping {
 }
 
 impl DoorbellRequest<'_> {
+    /// Loads the kernel that a proof of `target` runs, which may be compiled for it: where there is a proof.
+    pub(crate) fn prepare(&self, target: &OpenTarget) -> Result<(), Error> {
+        let proves = target.gpu().is_some() && !self.device().doorbells().window().memory().is_ordinary();
+        if proves && self.choice != DoorbellChoice::Forwarded { ring::load(target) } else { Ok(()) }
+    }
+
     fn device(&self) -> &Arc<dyn Device> {
         self.source.controller().device()
     }
@@ -156,8 +166,8 @@ impl DoorbellRequest<'_> {
         let access = routes::forwarded_doorbells(gpu, device)
             .map_err(|error| Error::doorbells(device, format!("{refused}; {error}")))?;
         // The Flush that nobody heard of is rung again, by the other way.
-        let rung = proof.map_or(Ok(Rung::Answered), |proof| proof.ring(&access, FORWARDED_LIMIT))?;
-        let reason = match rung {
+        let Some(proof) = proof else { return Ok((access, Some(refused))) };
+        let reason = match proof.ring(&access, FORWARDED_LIMIT)? {
             Rung::Answered => return Ok((access, Some(refused))),
             Rung::Unanswered(_) => format!(
                 "{refused}; forwarded by a CPU thread it was not answered within {FORWARDED_LIMIT:?} either"
@@ -174,7 +184,10 @@ impl DoorbellRequest<'_> {
                 "shadow doorbells hide whether a store to the register arrives; without them: --dbbuf off";
             return Ok(Proven::No(None, reason.to_owned()));
         }
-        let proof = Proof::begin(target, self.source, self.nsid, self.limit)?;
+        if self.left.load(Ordering::Acquire) {
+            return Ok(Proven::No(None, not_run()));
+        }
+        let proof = Proof::begin(target, self.source, self.nsid, (self.limit, self.left))?;
         Ok(match proof.ring(access, MAPPED_LIMIT) {
             Ok(Rung::Answered) => Proven::Yes,
             Ok(Rung::Unanswered(proof)) => {

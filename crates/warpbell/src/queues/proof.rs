@@ -1,5 +1,7 @@
 //! Proof that stores of kernels reach doorbells: a Flush that a kernel rings is answered, or is not.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use warpbell_driver::{IoQueue, IoQueueOptions, QueueSpec};
@@ -17,7 +19,7 @@ use crate::{Error, OpenTarget};
 const ENTRIES: u32 = 4;
 /// For the driver, which sets time aside for each command.
 const NEVER: Duration = Duration::from_secs(3600);
-/// Between two looks at the completion ring, or at a kernel: others may need the processor.
+/// Between two polls of the completion ring, or of a kernel: others may need the processor.
 const PAUSE: Duration = Duration::from_micros(20);
 /// For the kernel that rings to end. It stores one word; a kernel that fills the GPU may keep it from beginning.
 pub(crate) const KERNEL_LIMIT: Duration = Duration::from_secs(2);
@@ -31,6 +33,17 @@ pub(crate) struct Proof {
     queue: Option<IoQueue>,
     /// Whether the Flush for kernels is in the ring.
     written: bool,
+    /// Set while a kernel of a proof is left to itself.
+    left: Arc<AtomicBool>,
+}
+
+/// A kernel that was left to itself, until this is dropped.
+struct Left(Arc<AtomicBool>);
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
 }
 
 /// What came of a kernel that rings.
@@ -48,13 +61,20 @@ impl Proof {
         target: &OpenTarget,
         source: &Memory,
         nsid: Nsid,
-        limit: Duration,
+        (limit, left): (Duration, &Arc<AtomicBool>),
     ) -> Result<Box<Proof>, Error> {
         let pair = source.controller().create_queue_pair(QueueSpec::new(ENTRIES))?;
         // What is written is rung by hand, and deadlines are counted here.
         let options = IoQueueOptions::new().sq_batch(ENTRIES).deadline(NEVER);
         let queue = Some(IoQueue::new(pair, options)?);
-        let mut proof = Proof { target: target.clone(), source: source.clone(), nsid, queue, written: false };
+        let mut proof = Proof {
+            target: target.clone(),
+            source: source.clone(),
+            nsid,
+            queue,
+            written: false,
+            left: left.clone(),
+        };
         proof.write();
         proof.queue().ring();
         if proof.is_answered(limit) {
@@ -109,13 +129,16 @@ impl Proof {
         Ok(running.expect("started"))
     }
 
-    /// Leaves pair and kernel to a thread that waits for the kernel.
+    /// Leaves pair and kernel to a thread that waits for the kernel. After an error there is no kernel any more: its
+    /// context has ended.
     fn leave(self: Box<Self>, running: Running) -> Rung {
+        self.left.store(true, Ordering::Release);
+        let left = Left(self.left.clone());
         let wait = move || {
             if let Err(error) = running.join() {
                 tracing::warn!(%error, "a kernel that was to ring a doorbell");
             }
-            drop(self);
+            drop((self, left));
         };
         if let Err(error) = std::thread::Builder::new().name("proof".to_owned()).spawn(wait) {
             tracing::warn!(%error, "no thread waits for a kernel that was to ring a doorbell");

@@ -28,7 +28,7 @@ mod tests;
 mod watch;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crossbeam::channel::Receiver;
 use parking_lot::{Mutex, MutexGuard};
@@ -55,6 +55,8 @@ pub struct Recovery {
     attachments: AtomicU32,
     /// One pass at a time.
     looking: Mutex<Looking>,
+    /// Whether a kernel that was to prove doorbells was left to itself: it may ring at any time.
+    left_proof: Arc<AtomicBool>,
 }
 
 impl Recovery {
@@ -71,6 +73,7 @@ impl Recovery {
             tables: Mutex::default(),
             attachments: AtomicU32::new(0),
             looking: Mutex::new(Looking::new(pci)),
+            left_proof: Arc::default(),
         }
     }
 
@@ -102,6 +105,10 @@ impl Recovery {
     /// Nobody looks while this lives. Waits for the end of a pass that goes on.
     pub(crate) fn alone(&self) -> MutexGuard<'_, Looking> {
         self.looking.lock()
+    }
+
+    pub(crate) fn left_proof(&self) -> &Arc<AtomicBool> {
+        &self.left_proof
     }
 
     /// The number of the next attachment.

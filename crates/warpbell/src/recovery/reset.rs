@@ -1,6 +1,7 @@
 //! The last steps: reset the controller, reset its function, give the SSD up.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use warpbell_driver::{ControllerState, DriverError, ResetMethod, ResetReport};
 
@@ -47,7 +48,8 @@ impl Recovery {
     pub(super) fn reset_function(&self, looking: &mut Looking, tables: &[Arc<QueueTable>]) {
         let Phase::Quiescing { since, until, reason } = looking.phase.clone() else { return };
         let now = self.now();
-        if tables.iter().any(|table| table.is_occupied()) {
+        let may_ring = self.left_proof.load(Ordering::Acquire);
+        if may_ring || tables.iter().any(|table| table.is_occupied()) {
             if now >= until {
                 let took = now.saturating_sub(since);
                 let why = "its function cannot be reset while a kernel may ring doorbells";

@@ -122,8 +122,13 @@ calls! {
         let context = driver.current()?;
         let stream = stream_of(&context, stream)?;
         driver.memory.check_device(to, len)?;
-        // SAFETY: the range was checked.
-        push(driver, &context, &stream, move || unsafe { memory::fill(to, value, len) });
+        // By a kernel of the driver's own.
+        let delay = driver.options.kernel_delay;
+        push(driver, &context, &stream, move || {
+            std::thread::sleep(delay);
+            // SAFETY: the range was checked.
+            unsafe { memory::fill(to, value, len) };
+        });
         Ok(())
     }
 
