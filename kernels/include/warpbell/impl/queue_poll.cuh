@@ -37,8 +37,12 @@ template <sharing Mode> WARPBELL_D void queue<Mode>::close() {
 // Shared: takes the lock if its word still holds `seen`, in which it is free. Acquire: the earlier
 // holder's head and words before ours.
 template <sharing Mode> WARPBELL_D bool queue<Mode>::take_lock(u64 seen, backoff& backoff) {
-    backoff.reported_ = mutate::no_lock ? seen & ~WARPBELL_REAP_LOCK : seen; // read under the lock alone
-    return mutate::no_lock || port::cas_acquire_gpu(&state()->reap, seen, seen | WARPBELL_REAP_LOCK) == seen;
+    const bool took =
+        mutate::no_lock || port::cas_acquire_gpu(&state()->reap, seen, seen | WARPBELL_REAP_LOCK) == seen;
+    if (took) {
+        backoff.reported_ = mutate::no_lock ? seen & ~WARPBELL_REAP_LOCK : seen;
+    }
+    return took;
 }
 
 // Shared: whether this group polls the ring for all who wait. It does while it holds the lock; the others

@@ -344,7 +344,7 @@ WARPBELL_D progress_result queue<Mode>::reap(const Group& group) {
         if constexpr (is_shared) {
             // The lock only where there is something: a poll that finds nothing costs no atomic. The head may
             // have moved by then.
-            // Kept where take_lock would put it: no register is zeroed for where it is not taken.
+            // Where take_lock puts it: no register is zeroed for where that fails.
             const u64 seen = backoff.reported_ = port::load_relaxed_gpu(&state()->reap);
             const u64* head = &state()->head;
             if ((seen & WARPBELL_REAP_LOCK) == 0 && ready(static_cast<u32>(port::load_relaxed_gpu(head))) &&
