@@ -1,5 +1,4 @@
 //! Synthetic machines of many shapes, each with what is expected of it in a file beside it.
-//!
 //! `WARPBELL_BLESS=1 cargo test -p warpbell-platform --test machines` writes these files anew, to be read and committed.
 
 use std::fs;
@@ -39,23 +38,24 @@ fn unpacked(name: &str) -> TempDir {
     copy
 }
 
-/// Compares with the file, or writes it.
-fn expect(name: &str, kind: &str, text: &str) {
-    let file = folder().join(format!("{name}.{kind}"));
+/// Compares with what its file has below `$ warpbell COMMAND`.
+fn expect(name: &str, command: &str, text: &str) {
+    let file = folder().join(format!("{name}.txt"));
     if std::env::var_os("WARPBELL_BLESS").is_some() {
-        fs::write(&file, text).expect("the tree is there and may be written");
+        let (check, topo) = (Report::of(&machine(name)).text(), Topology::of(&machine(name)).text());
+        fs::write(&file, format!("$ warpbell check\n{check}$ warpbell topo\n{topo}")).expect("writable");
     }
     let expected = fs::read_to_string(&file).unwrap_or_default();
-    assert_eq!(text, expected, "{}", file.display());
+    let part = expected.split("$ warpbell ").find_map(|part| part.strip_prefix(command)?.strip_prefix('\n'));
+    assert_eq!(Some(text), part, "{}", file.display());
 }
 
 #[test]
 fn each_machine_is_judged_as_its_file_says() {
-    let names = names();
-    assert!(names.len() >= 8, "{names:?}");
-    for name in &names {
-        let report = Report::of(&machine(name));
-        expect(name, "check", &report.text());
+    assert!(names().len() >= 8, "{:?}", names());
+    for name in names() {
+        let report = Report::of(&machine(&name));
+        expect(&name, "check", &report.text());
         let missing = report.findings.iter().any(|finding| finding.status == Status::Missing);
         assert!(!(missing && report.verdict.complete), "{name}");
     }
