@@ -112,13 +112,11 @@ impl<'a> Stage<'a> {
         work: impl FnOnce(&mut Pass) -> Result<R, Failure>,
     ) -> Result<(R, Measured), Failure> {
         let page = self.options.page.0;
-        let spec = PageCacheSpec {
-            page_bytes: page as u32,
-            lines: (self.options.cache_bytes() / page) as u32,
-            first_block: self.disk.first_block(),
-            deadline: DEADLINE,
-            ..PageCacheSpec::default()
-        };
+        let spec = PageCacheSpec::new()
+            .page_bytes(page as u32)
+            .lines((self.options.cache_bytes() / page) as u32)
+            .first_block(self.disk.first_block())
+            .deadline(DEADLINE);
         let end = self.disk.first_block() + self.disk.bytes() / self.disk.block();
         let cache = PageCache::new(self.queues.target(), (end, self.disk.block() as u32), &spec)?;
         Pass::new(self, Way::Cached(cache))?.run(work)

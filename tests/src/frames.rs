@@ -1,9 +1,14 @@
-//! Examples of the device library's page, and the frames that they stand in. The tests that run them on the CPU target
-//! and the one that compiles them with nvcc (`kernels/tests/cuda_matrix`) both read the page by this file.
+//! Examples of the device library's pages, and the frames that they stand in. The tests that run them on the CPU target
+//! and the one that compiles them with nvcc (`kernels/tests/cuda_matrix`) both read them by this file.
 
-/// The page of the device library.
-pub const PAGE: &str =
-    concat!(include_str!("../../docs/device-library.md"), "\n", include_str!("../../docs/volumes.md"));
+/// The pages of the device library.
+pub const PAGE: &str = concat!(
+    include_str!("../../docs/device-library.md"),
+    "\n",
+    include_str!("../../docs/device-groups.md"),
+    "\n",
+    include_str!("../../docs/volumes.md")
+);
 
 /// What a frame has in the place of an example.
 const PLACE: &str = "    // the example\n";

@@ -92,12 +92,10 @@ impl Fixture {
     /// A lease of [`LEASED`] with data in the first buffer.
     fn lease(&self, read_only: bool) -> Lease {
         let buffer = Some(&self.buffers[0]);
-        let spec = LeaseSpec {
-            lbas: Some(Lba(LEASED.start)..Lba(LEASED.end)),
-            read_only,
-            buffer,
-            ..LeaseSpec::default()
-        };
+        let spec = LeaseSpec::new()
+            .lbas(Some(Lba(LEASED.start)..Lba(LEASED.end)))
+            .read_only(read_only)
+            .buffer(buffer);
         self.attachment.lease(&spec).expect("a lease")
     }
 

@@ -200,7 +200,7 @@ fn weighted(soft: &Arc<SoftDevice>, feature: Arbitration) -> (Controller, Vec<Io
     let controller = Controller::open(device, options).expect("opens");
     controller.set_arbitration(feature).expect("weights");
     let queue = |priority: &QueuePriority| {
-        let spec = QueueSpec { priority: *priority, ..QueueSpec::new(256) };
+        let spec = QueueSpec::new(256).priority(*priority);
         let pair = controller.create_queue_pair(spec).expect("a pair");
         IoQueue::new(pair, IoQueueOptions::default()).expect("a queue")
     };
@@ -348,14 +348,14 @@ fn controller_memory_is_refused_by_name_where_it_cannot_serve() {
     assert!(text.ends_with(full), "{text}");
     // What was taken for it came back.
     drop(ssd.attach(&three.queues(2).warps(2)).expect("two fit"));
-    let spec = QueueSpec { cq_memory: RingMemory::Controller, ..QueueSpec::new(16) };
+    let spec = QueueSpec::new(16).cq_memory(RingMemory::Controller);
     let text = ssd.controller().create_queue_pair(spec).expect_err("no completion ring").to_string();
     assert!(text.contains("a completion ring cannot lie in the controller memory buffer"), "{text}");
     // The controller says so as well, whoever asks.
     let window = ssd.soft().and_then(|soft| soft.controller_memory()).expect("a buffer");
     let iova = ssd.attach(&AttachOptions::default()).expect("attaches").pairs()[0].sq_iova();
     let cq_memory = RingMemory::Fixed { window, iova };
-    let error = ssd.controller().create_queue_pair(QueueSpec { cq_memory, ..QueueSpec::new(16) });
+    let error = ssd.controller().create_queue_pair(QueueSpec::new(16).cq_memory(cq_memory));
     let text = error.expect_err("no completion queue").to_string();
     assert!(text.contains("Invalid Use of Controller Memory Buffer"), "{text}");
     assert_eq!(ssd.violations(), []);

@@ -55,12 +55,13 @@ impl Lease {
         if let Some(buffer) = &buffer {
             buffers.push(Arc::new(buffer.leases.enter(|| ())?));
         }
-        let lease = take(&LeaseSpec {
-            lbas: lbas.map(|range| Lba(range.start)..Lba(range.end)),
-            read_only: options.read_only != 0,
-            queues: queue_range.map(|range| narrow(range.start)..narrow(range.end)),
-            buffer: buffer.as_ref().map(|buffer| &buffer.buffer),
-        })?;
+        let lease = take(
+            &LeaseSpec::new()
+                .lbas(lbas.map(|range| Lba(range.start)..Lba(range.end)))
+                .read_only(options.read_only != 0)
+                .queues(queue_range.map(|range| narrow(range.start)..narrow(range.end)))
+                .buffer(buffer.as_ref().map(|buffer| &buffer.buffer)),
+        )?;
         Ok(LEASES.add(Lease { lease, queues: queues.clone(), buffers }))
     }
 

@@ -40,7 +40,7 @@ pub(crate) struct Request {
     pub(crate) queues: u32,
     pub(crate) warps: u32,
     pub(crate) iodepth: u32,
-    pub(crate) tokens: u32,
+    pub(crate) commands_per_lane: u32,
     pub(crate) sharing: u32,
     pub(crate) replacement_queues: u32,
     pub(crate) recovery: bool,
@@ -66,7 +66,7 @@ impl Request {
             .queues(queues)
             .warps(given(self.warps, queues))
             .iodepth(given(self.iodepth, default.iodepth))
-            .commands_per_lane((self.tokens != 0).then_some(self.tokens))
+            .commands_per_lane((self.commands_per_lane != 0).then_some(self.commands_per_lane))
             .sharing(sharing)
             .replacement_queues(count(self.replacement_queues, default.replacement_queues))
             .recovery(self.recovery)

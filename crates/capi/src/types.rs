@@ -229,7 +229,7 @@ pub struct AttachOptions {
     /// Outstanding per queue; 0: the default.
     pub iodepth: u32,
     /// In flight per lane; 0: what fits.
-    pub tokens: u32,
+    pub commands_per_lane: u32,
     /// `WARPBELL_SHARING_*`.
     pub sharing: u32,
     /// Replacements of each queue; 0: the default.

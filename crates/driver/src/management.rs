@@ -21,15 +21,24 @@ use crate::{DriverError, Namespace, RefusedNamespace};
 /// Bytes of one Firmware Image Download, unless the controller asks for more: a page.
 const FIRMWARE_PIECE: usize = 4096;
 
-/// A namespace to create.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NamespaceSpec {
-    /// Size and capacity in logical blocks.
-    pub blocks: u64,
-    /// Index of the LBA format, 0 to 63; Identify Namespace lists them.
-    pub format_index: u8,
-    /// Whether several controllers may have it attached.
-    pub shared: bool,
+warpbell_hw::options! {
+    /// A namespace to create.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct NamespaceSpec {
+        /// Size and capacity in logical blocks.
+        pub blocks: u64,
+        /// Index of the LBA format, 0 to 63; Identify Namespace lists them.
+        pub format_index: u8,
+        /// Whether several controllers may have it attached.
+        pub shared: bool,
+    } no new
+}
+
+impl NamespaceSpec {
+    /// So many blocks in the first format, for one controller.
+    pub fn new(blocks: u64) -> NamespaceSpec {
+        NamespaceSpec { blocks, format_index: 0, shared: false }
+    }
 }
 
 impl Controller {

@@ -47,19 +47,21 @@ pub enum Notification {
     Vector(u16),
 }
 
-/// What an I/O queue pair is to be like.
-#[derive(Debug)]
-pub struct QueueSpec {
-    /// Entries of each ring: a power of two from 2 to the controller's limit. One fewer can be outstanding.
-    pub entries: u32,
-    /// Where the submission ring lies.
-    pub sq_memory: RingMemory,
-    /// Where the completion ring lies.
-    pub cq_memory: RingMemory,
-    /// How its completions are noticed. Kernels poll.
-    pub notification: Notification,
-    /// The priority, where the controller arbitrates by weighted round robin.
-    pub priority: QueuePriority,
+warpbell_hw::options! {
+    /// What an I/O queue pair is to be like.
+    #[derive(Debug)]
+    pub struct QueueSpec {
+        /// Entries of each ring: a power of two from 2 to the controller's limit. One fewer can be outstanding.
+        pub entries: u32,
+        /// Where the submission ring lies.
+        pub sq_memory: RingMemory,
+        /// Where the completion ring lies.
+        pub cq_memory: RingMemory,
+        /// How its completions are noticed. Kernels poll.
+        pub notification: Notification,
+        /// The priority, where the controller arbitrates by weighted round robin.
+        pub priority: QueuePriority,
+    } no new
 }
 
 impl QueueSpec {

@@ -11,15 +11,17 @@ use crate::queues::memory::Memory;
 use crate::queues::pairs::{QueueRequest, create_pair};
 use crate::{Buffer, Domains, Error};
 
-/// What a host queue is to be like.
-#[derive(Clone, Debug)]
-pub struct HostQueueSpec {
-    /// Ring entries.
-    pub entries: u32,
-    /// How completions are noticed: with an interrupt, [`IoQueue::wait`] sleeps.
-    pub notification: Notification,
-    /// How it is driven.
-    pub options: IoQueueOptions,
+warpbell_hw::options! {
+    /// What a host queue is to be like.
+    #[derive(Clone, Debug)]
+    pub struct HostQueueSpec {
+        /// Ring entries.
+        pub entries: u32,
+        /// How completions are noticed: with an interrupt, [`IoQueue::wait`] sleeps.
+        pub notification: Notification,
+        /// How it is driven.
+        pub options: IoQueueOptions,
+    } no new
 }
 
 impl HostQueueSpec {

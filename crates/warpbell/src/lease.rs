@@ -14,17 +14,19 @@ use warpbell_kernels::abi::{self, NamespaceRef};
 
 use crate::{Attachment, Buffer, Error};
 
-/// What a lease allows. What is left open stays as the giver has it.
-#[derive(Clone, Debug, Default)]
-pub struct LeaseSpec<'a> {
-    /// Logical blocks of the namespace, counted from its first.
-    pub lbas: Option<Range<Lba>>,
-    /// Refuses commands that change blocks. A lease of a read-only lease is so in any case.
-    pub read_only: bool,
-    /// Queues of the attachment, counted from its first. Kernels that run at the same time need queues of their own.
-    pub queues: Option<Range<u32>>,
-    /// The only buffer that commands may move data to and from: one of the attachment's.
-    pub buffer: Option<&'a Buffer>,
+warpbell_hw::options! {
+    /// What a lease allows. What is left open stays as the giver has it.
+    #[derive(Clone, Debug, Default)]
+    pub struct LeaseSpec<'a> {
+        /// Logical blocks of the namespace, counted from its first.
+        pub lbas: Option<Range<Lba>>,
+        /// Refuses commands that change blocks. A lease of a read-only lease is so in any case.
+        pub read_only: bool,
+        /// Queues of the attachment, counted from its first. Kernels that run at the same time need queues of their own.
+        pub queues: Option<Range<u32>>,
+        /// The only buffer that commands may move data to and from: one of the attachment's.
+        pub buffer: Option<&'a Buffer>,
+    }
 }
 
 /// A part of an attachment for kernels to use. A clone is the same lease. What it names stays for as long as it, or a

@@ -72,7 +72,7 @@ pub use queues::kernel_memory::{KernelMemory, SharedMemory};
 pub use queues::kernel_queues::{
     KernelQueues, KernelQueuesSpec, QueueCounters, RingAddresses, ShadowAddresses, Sharing,
 };
-pub use queues::layout::{CidLayout, DEFAULT_TOKENS, LANES, LayoutError};
+pub use queues::layout::{CidLayout, DEFAULT_COMMANDS_PER_LANE, LANES, LayoutError};
 
 pub use program::{Code, CompileOptions, Program};
 #[cfg(feature = "mutations")]

@@ -8,20 +8,22 @@ use zerocopy::IntoBytes;
 
 use crate::{Error, KernelMemory, OpenTarget};
 
-/// What kind of cache to make.
-#[derive(Clone, Debug)]
-pub struct PageCacheSpec {
-    /// Bytes of a page: a power of two, and at least a block.
-    pub page_bytes: u32,
-    /// Pages that it has room for. Each takes 48 bytes at most beside its data.
-    pub lines: u32,
-    /// The first block that is cached: at least a page of blocks follows it.
-    pub first_block: u64,
-    /// How long kernels wait for a line, where all are pinned, and for a page that another warp reads; and how long a
-    /// flush begins writes.
-    pub deadline: Duration,
-    /// Pages that the policy `pinned_set` keeps.
-    pub kept: Range<u64>,
+warpbell_hw::options! {
+    /// What kind of cache to make.
+    #[derive(Clone, Debug)]
+    pub struct PageCacheSpec {
+        /// Bytes of a page: a power of two, and at least a block.
+        pub page_bytes: u32,
+        /// Pages that it has room for. Each takes 48 bytes at most beside its data.
+        pub lines: u32,
+        /// The first block that is cached: at least a page of blocks follows it.
+        pub first_block: u64,
+        /// How long kernels wait for a line, where all are pinned, and for a page that another warp reads; and how long a
+        /// flush begins writes.
+        pub deadline: Duration,
+        /// Pages that the policy `pinned_set` keeps.
+        pub kept: Range<u64>,
+    }
 }
 
 impl Default for PageCacheSpec {

@@ -39,16 +39,25 @@ impl Tile {
     }
 }
 
-/// What a schedule is made for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TileSpec {
-    /// Bytes of a block.
-    pub block_bytes: u32,
-    /// Tiles that the ring has room for: as `tile_stream` has `Slots`.
-    pub slots: u32,
-    /// A tile is loaded where none of so many steps before it lies, so that its load need not wait for them: 1 is
-    /// double buffering. Less than `slots`.
-    pub ahead: u32,
+warpbell_hw::options! {
+    /// What a schedule is made for.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct TileSpec {
+        /// Bytes of a block.
+        pub block_bytes: u32,
+        /// Tiles that the ring has room for: as `tile_stream` has `Slots`.
+        pub slots: u32,
+        /// A tile is loaded where none of so many steps before it lies, so that its load need not wait for them: 1 is
+        /// double buffering. Less than `slots`.
+        pub ahead: u32,
+    } no new
+}
+
+impl TileSpec {
+    /// Two slots, which are double buffering, for blocks of this size.
+    pub fn new(block_bytes: u32) -> TileSpec {
+        TileSpec { block_bytes, slots: 2, ahead: 1 }
+    }
 }
 
 /// Uses of tiles in their order, each with its slot. The same for the same order and specification.

@@ -6,16 +6,23 @@ use zerocopy::IntoBytes;
 use crate::queues::layout::{CidLayout, LANES};
 use crate::{Error, KernelMemory, OpenTarget};
 
-/// How much of a trace to keep.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TraceSpec {
-    /// Events of each warp, the latest ones; rounded up so that each lane keeps a power of two.
-    pub events_per_warp: u32,
-    /// Lanes of each warp that have a part of them; what others do is counted and not kept.
-    pub lanes: u32,
+warpbell_hw::options! {
+    /// How much of a trace to keep.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct TraceSpec {
+        /// Events of each warp, the latest ones; rounded up so that each lane keeps a power of two.
+        pub events_per_warp: u32,
+        /// Lanes of each warp that have a part of them; what others do is counted and not kept.
+        pub lanes: u32,
+    } no new
 }
 
 impl TraceSpec {
+    /// So many events of each warp, of all its lanes.
+    pub fn new(events_per_warp: u32) -> TraceSpec {
+        TraceSpec { events_per_warp, lanes: LANES }
+    }
+
     /// Events that each lane keeps.
     pub fn events_per_lane(&self) -> u32 {
         let lanes = self.lanes.clamp(1, LANES);

@@ -18,15 +18,17 @@ pub enum VolumeLayout {
     Concatenate,
 }
 
-/// What kind of volume to make.
-#[derive(Clone, Debug)]
-pub struct VolumeSpec {
-    /// How its blocks lie on the SSDs.
-    pub layout: VolumeLayout,
-    /// Bytes of a chunk: any number of whole blocks. An SSD holds whole chunks, and no command crosses one.
-    pub chunk_bytes: u64,
-    /// How far each SSD is from whoever runs the kernels, for those that read from the `nearest` replica; empty: alike.
-    pub distances: Vec<u32>,
+warpbell_hw::options! {
+    /// What kind of volume to make.
+    #[derive(Clone, Debug)]
+    pub struct VolumeSpec {
+        /// How its blocks lie on the SSDs.
+        pub layout: VolumeLayout,
+        /// Bytes of a chunk: any number of whole blocks. An SSD holds whole chunks, and no command crosses one.
+        pub chunk_bytes: u64,
+        /// How far each SSD is from whoever runs the kernels, for those that read from the `nearest` replica; empty: alike.
+        pub distances: Vec<u32>,
+    }
 }
 
 impl Default for VolumeSpec {

@@ -156,7 +156,7 @@ impl Share<'_> {
             Completion::Interrupt => Notification::Interrupt,
         };
         let entries = self.job.ring_entries().max(LEAST_ENTRIES).min(self.ssd.controller().max_entries());
-        let spec = HostQueueSpec { entries, notification, options };
+        let spec = HostQueueSpec::new(entries, options).notification(notification);
         Ok(self.ssd.host_queue_with(spec, buffer)?)
     }
 }

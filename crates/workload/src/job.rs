@@ -383,7 +383,7 @@ impl Job {
     /// How much of a trace is kept, where one is wanted.
     pub(crate) fn trace(&self) -> Option<TraceSpec> {
         let lanes = self.largest_share().min(LANES);
-        self.trace_events.map(|events_per_warp| TraceSpec { events_per_warp, lanes })
+        self.trace_events.map(|events_per_warp| TraceSpec::new(events_per_warp).lanes(lanes))
     }
 
     fn check_buffers(&self) -> Result<(), JobError> {

@@ -270,7 +270,7 @@ impl<'a> Calls<'a> {
                 controller.format(nsid, value as u8 & 15, SecureErase::NONE, Duration::from_millis(100))
             })),
             6 => {
-                let spec = NamespaceSpec { blocks: value, format_index: value as u8 & 63, shared: false };
+                let spec = NamespaceSpec::new(value).format_index(value as u8 & 63);
                 bench.call("create a namespace", || controller.create_namespace(spec));
             }
             7 => drop(bench.call("attach", || controller.attach_namespace(nsid))),

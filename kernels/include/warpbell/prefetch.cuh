@@ -22,7 +22,7 @@
 // for nothing else) after the answer, or the deadline has passed: not_submitted. A read without an answer is
 // given up by its warp's first call after the queue's deadline; until that call, its page cannot be had.
 //
-// A lane reads ahead only if its queue has two command ids for it (AttachOptions::tokens).
+// A lane reads ahead only if its queue has two command ids for it (AttachOptions::commands_per_lane).
 #pragma once
 
 #include "cache.cuh"

@@ -25,7 +25,8 @@
 // answered alike. Every wait for a load ends by its deadline, the queue's unless the call names one.
 //
 // A load takes a command id of each lane that reads a part of it. Where a lane has fewer ids than there are
-// slots (AttachOptions::tokens), a commit waits for the oldest load first: as many are on their way at once.
+// slots (AttachOptions::commands_per_lane), a commit waits for the oldest load first: as many are on their
+// way at once.
 //
 // A tile is there for every thread of the group from consumer_wait to consumer_release. From the ring to
 // shared memory it is copied by the engine for that on GPUs from compute capability 9.0 on, by asynchronous

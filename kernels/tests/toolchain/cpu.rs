@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-use warpbell_kernels::cpu::{Kernel, Module};
+use warpbell_kernels::cpu::{self, Kernel, Launch, Module};
 use warpbell_kernels::toolchain::{self, CompileError, Variant};
 use warpbell_kernels::{Error, abi};
 
@@ -223,6 +223,44 @@ fn a_module_of_another_abi_is_refused_with_both_numbers() {
         size_of::<abi::QueueState>()
     );
     assert!(error.to_string().ends_with(&expected), "{error}");
+}
+
+/// Who has our version in its `abi.h` and who has not differ in what kernels read of queues.
+#[test]
+fn a_kernel_of_another_version_of_the_device_interface_is_refused_with_both_numbers() {
+    let other = "#undef WARPBELL_ABI_VERSION\n#define WARPBELL_ABI_VERSION 99u\nstruct none";
+    let text = ONE_KERNEL.replace("struct none", other);
+    let error = Variant::text("older.cu", &text).quick().load().unwrap_err();
+    assert!(matches!(error, Error::KernelVersion { found: 99, .. }), "{error}");
+    let said = error.to_string();
+    assert!(said.contains("mine") && said.contains("99"), "{said}");
+    assert!(said.contains(&abi::ABI_VERSION.to_string()), "{said}");
+}
+
+/// A user's kernel beside one of a later bench, which has a field more and another version of its interface.
+#[test]
+fn a_new_field_of_the_bench_refuses_no_program_of_a_user() {
+    let (version, end) = ("WARPBELL_BENCH_ABI_VERSION 1u", "} warpbell_digest_args;");
+    let bench = include_str!("../../bench/abi_bench.h");
+    assert!(bench.contains(version) && bench.contains(end) && abi::BENCH_ABI_VERSION == 1);
+    let later = bench.replace(version, "WARPBELL_BENCH_ABI_VERSION 2u");
+    let later = later.replace(end, &format!("    uint64_t newer;\n{end}"));
+    let text = format!(
+        "{ONE_KERNEL}#include \"later.h\"\nWARPBELL_KERNEL(digest, warpbell_digest_args) {{ (void)args.newer; }}\n"
+    );
+    let module = Variant::text("mine.cu", &text).header("later.h", &later).quick().load().unwrap();
+    // SAFETY: the kernels touch their arguments alone.
+    let launch = |kernel: &str, args: &[u8]| unsafe { Launch::with_bytes(&module, kernel, args) };
+    let users = launch("mine", &[0; 8]).unwrap();
+    cpu::spawn_threads(&users, &cpu::Threads::default()).unwrap().join().unwrap();
+    // Who does not know the field cannot run the bench; nobody else is concerned.
+    // SAFETY: as above.
+    let refused = unsafe { Launch::new(&module, "digest", &abi::DigestArgs::new()) }.unwrap_err();
+    let bytes = size_of::<abi::DigestArgs>();
+    assert_eq!(
+        refused.to_string(),
+        format!("kernel digest: arguments of {bytes} bytes, but it takes {}", bytes + 8)
+    );
 }
 
 #[test]

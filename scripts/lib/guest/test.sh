@@ -31,7 +31,7 @@ built() {
 #   tests: FILTER      whose tests they are; by default those of the module of its name
 #   program: NAME      one more program in its guest
 #   timeout: SECONDS   of its machine, where it takes long
-told() { sed -n "s/^# $1: //p" "$SCENES/$2.args"; }
+told() { scene_lines "$2" | sed -n "s/^# $1: //p"; }
 
 machine_of() {
   local machine
@@ -39,7 +39,10 @@ machine_of() {
   say "${machine:-$1}"
 }
 
-all_scenes() { (cd "$SCENES" && ls ./*.args | sed 's|^./||; s|\.args$||'); }
+all_scenes() { sed -n 's/^== //p' "$SCENES/scenes"; }
+
+# scene_lines SCENE: its lines.
+scene_lines() { awk -v scene="$1" '/^== / { here = $2 == scene; next } here && NF' "$SCENES/scenes"; }
 
 # scene_script FILTERS SCENE...: what the guest runs: each scene, told by cargo's own line, by which scripts/test knows whose
 # results follow. Filters are those of the first scene, instead of its own.
@@ -57,8 +60,8 @@ scene_script() {
   say 'exit $code'
 }
 
-# boot_machine FILTERS SCENE...: runs the tests of scenes on the machine that the file of the first describes to
-# scripts/guest run.
+# boot_machine FILTERS SCENE...: runs the tests of scenes on the machine that $SCENES/scenes describes for the
+# first.
 boot_machine() {
   local filters=$1 scene name words limit options=() folder code=0
   shift
@@ -66,7 +69,7 @@ boot_machine() {
   folder=$(mktemp -d)
   ln -s "$(realpath "$(built test guest)")" "$folder/guest" # without the hash that cargo gives its name
   scene_script "$filters" "$@" >"$folder/scenes"
-  mapfile -t words < <(sed '/^#/d' "$SCENES/$(machine_of "$1").args" | xargs -n 1 printf '%s\n')
+  mapfile -t words < <(scene_lines "$(machine_of "$1")" | sed '/^#/d' | xargs -n 1 printf '%s\n')
   limit=$(for scene in "$@"; do told timeout "$scene"; done | awk '{ sum += $1 } END { print sum + 400 }')
   "$0" run --timeout "${WARPBELL_GUEST_TIMEOUT:-$limit}" --program "$folder/guest" --file "$folder/scenes=/run/scenes" \
     "${options[@]}" "${words[@]}" -- sh /run/scenes || code=$?
@@ -109,7 +112,7 @@ guest_test() {
   guest_needs
   [[ ${#scenes[@]} -gt 0 ]] || mapfile -t scenes < <(all_scenes)
   for scene in "${scenes[@]}"; do
-    [[ -e $SCENES/$scene.args ]] || die "$EXIT_USAGE" "there is no scene '$scene': see $SCENES/*.args"
+    grep -qx "== $scene" "$SCENES/scenes" || die "$EXIT_USAGE" "there is no scene '$scene': see $SCENES/scenes"
   done
   for scene in "${scenes[@]}"; do
     machine=$(machine_of "$scene")

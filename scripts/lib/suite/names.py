@@ -11,8 +11,10 @@ from judge import FAILED, PASSED, SKIPPED
 from steps import ROOT, BadSteps
 
 FOLDER = ROOT / "tests/list"
-# A section with more names than this has a file for each crate.
+# A section with more names than this has a file for each crate; those with at most so many share one file.
 MOST = 900
+FEW = 40
+SHORT = "short-steps.txt"
 HEADER = "# Every test of a step, by programs: docs/testing.md tells. `scripts/test --record` writes it.\n"
 
 
@@ -49,11 +51,17 @@ def load_file(file, found):
 
 
 def save(listed):
-    """A file for each section, or for each crate of a long one."""
+    """A file for each section, or for each crate of a long one; one for all short ones."""
     FOLDER.mkdir(exist_ok=True)
     for file in FOLDER.glob("*.txt"):
         file.unlink()
+    short = {step: section for step, section in listed.items() if len(section.names) <= FEW}
+    if short:
+        sections = (f"\n== {step} ({section.size})\n{by_program(section.names)}" for step, section in sorted(short.items()))
+        (FOLDER / SHORT).write_text(HEADER + "".join(sections))
     for step, section in listed.items():
+        if step in short:
+            continue
         parts = {"": section.names}
         if len(section.names) > MOST:
             parts = {}

@@ -122,7 +122,7 @@ impl Shape {
     /// Four warps on shared queues of one SSD, with pages of one block.
     pub fn new(disk: Disk, lines: u32) -> Shape {
         let deadline = Duration::from_secs(60);
-        let spec = PageCacheSpec { page_bytes: disk.block, lines, deadline, ..PageCacheSpec::default() };
+        let spec = PageCacheSpec::new().page_bytes(disk.block).lines(lines).deadline(deadline);
         Shape {
             disks: vec![disk],
             layout: None,
@@ -228,7 +228,7 @@ impl Cached {
             }
             Some(layout) => {
                 let all: Vec<_> = queues.iter().collect();
-                let spec = VolumeSpec { layout, chunk_bytes: CHUNK, distances: Vec::new() };
+                let spec = VolumeSpec::new().layout(layout).chunk_bytes(CHUNK);
                 let volume = Volume::new(&all, &spec).expect("a volume");
                 let cache = make(volume.blocks(), volume.block_bytes());
                 let buffer = volume.buffer(cache.buffer_bytes()).expect("a buffer");

@@ -84,7 +84,7 @@ impl Made {
             );
         }
         let Shape { layout, chunk_bytes, unit_blocks } = shape;
-        let spec = VolumeSpec { layout, chunk_bytes, ..VolumeSpec::default() };
+        let spec = VolumeSpec::new().layout(layout).chunk_bytes(chunk_bytes);
         let volume = Volume::new(&queues.iter().collect::<Vec<_>>(), &spec)?;
         let units = (volume.blocks() / u64::from(unit_blocks)).min(most_units);
         Ok(Made { queues, ssds, volume, unit_blocks, units })

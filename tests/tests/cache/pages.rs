@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use warpbell::{Module, PageCacheReport, PageCacheSpec, Sharing};
+use warpbell::{Module, PageCacheReport, Sharing};
 use warpbell_kernels::abi;
 use warpbell_nvme::NvmOpcode;
 use warpbell_sim::seeds;
@@ -153,7 +153,7 @@ fn pages_that_are_written_as_a_whole_are_never_read() {
 /// Pages that a cache keeps are read once, however often all others go by.
 pub fn kept(module: &Module) -> Result<(), String> {
     let shape = Shape { kind: Kind::Pinned, ..shape(1, 6) };
-    let fixture = Fixture::new(Shape { spec: PageCacheSpec { kept: 3..5, ..shape.spec.clone() }, ..shape });
+    let fixture = Fixture::new(Shape { spec: shape.spec.clone().kept(3..5), ..shape });
     for round in 0..3 {
         fixture.run(module, round, Pages { by_step: 1, steps: 32, ..Pages::default() })?;
     }

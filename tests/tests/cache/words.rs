@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use warpbell::{Module, PageCacheSpec, Sharing, VolumeLayout};
+use warpbell::{Module, Sharing, VolumeLayout};
 use warpbell_nvme::{NvmOpcode, Status, status::StatusCodeType};
 use warpbell_sim::on_cpu;
 use warpbell_softctl::{FaultAction, Selector};
@@ -86,7 +86,7 @@ fn arrays_hold_what_was_stored_by_any_policy_in_pages_of_several_blocks() {
     for kind in [Kind::Clock, Kind::Pinned, Kind::Lru] {
         let shape = Shape { kind, ..small(512, 6) };
         let kept = if kind == Kind::Pinned { 1..3 } else { 0..0 };
-        let spec = PageCacheSpec { page_bytes: 2048, first_block: 24, kept, ..shape.spec.clone() };
+        let spec = shape.spec.clone().page_bytes(2048).first_block(24).kept(kept);
         let played = play(&MODULE, &roomy(Shape { spec, ..shape }), 3, 20, 10_000);
         assert!(played.is_ok(), "{kind:?}: {played:?}");
     }

@@ -179,7 +179,7 @@ fn each_public_call_stands_in_an_example() {
     let made: BTreeSet<String> = examples.iter().flat_map(|text| made(text, &classes)).collect();
     let exempt: BTreeSet<String> = NOT_FOR_KERNELS.iter().map(|call| (*call).to_owned()).collect();
     let missing: Vec<_> = calls.difference(&made).filter(|call| !exempt.contains(*call)).collect();
-    assert_eq!(missing, Vec::<&String>::new(), "docs/device-library.md has no example of these calls");
+    assert_eq!(missing, Vec::<&String>::new(), "no page of the device library has an example of these calls");
     let gone: Vec<_> = exempt.difference(&calls).collect();
     assert_eq!(gone, Vec::<&String>::new(), "exempt, and no header has them");
     let mut named: BTreeSet<String> = examples.iter().flat_map(|text| words(text)).collect();
@@ -198,7 +198,7 @@ fn each_public_call_stands_in_a_table_that_says_who_may_call_it() {
     // `batch[slot]` is a row of its own.
     let missing: Vec<_> = calls.filter(|call| !tabled.contains(&name(call))).collect();
     let missing: Vec<_> = missing.iter().filter(|call| !call.contains("operator[]")).collect();
-    assert!(missing.is_empty(), "no table of docs/device-library.md has {missing:?}");
+    assert!(missing.is_empty(), "no table of the device library's pages has {missing:?}");
 }
 
 #[test]

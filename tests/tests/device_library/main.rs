@@ -1,4 +1,4 @@
-//! Tier S: the examples of docs/device-library.md compile and run, on exclusive and on shared queues, and each public
+//! Tier S: the examples of the device library's pages compile and run, on exclusive and on shared queues, and each public
 //! call of the library stands in one of them.
 
 mod agents;

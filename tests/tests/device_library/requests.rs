@@ -95,9 +95,8 @@ fn a_kernel_goes_on_after_its_queue_was_lost() {
 
 /// As the page has it: the test below compares.
 fn narrowed(queues: &Attachment) -> Result<warpbell::Lease, Error> {
-    let lease =
-        queues.lease(&LeaseSpec { lbas: Some(Lba(0)..Lba(64)), read_only: true, ..LeaseSpec::default() })?;
-    let lease = lease.lease(&LeaseSpec { lbas: Some(Lba(4)..Lba(8)), ..LeaseSpec::default() })?;
+    let lease = queues.lease(&LeaseSpec::new().lbas(Some(Lba(0)..Lba(64))).read_only(true))?;
+    let lease = lease.lease(&LeaseSpec::new().lbas(Some(Lba(4)..Lba(8))))?;
     Ok(lease)
 }
 

@@ -58,7 +58,7 @@ fn run(examples: &Examples, mode: &str, sharing: Sharing, change: usize, layout:
     let queues = WARPS as u32;
     let options = AttachOptions::new().queues(queues).warps(queues).sharing(sharing);
     let each = ssds.each_ref().map(|ssd| ssd.attach(&options).expect("queues"));
-    let spec = VolumeSpec { layout, chunk_bytes: 4096, distances: vec![2, 1, 3] };
+    let spec = VolumeSpec::new().layout(layout).chunk_bytes(4096).distances(vec![2, 1, 3]);
     let volume = Volume::new(&each.each_ref(), &spec).expect("a volume");
     let mut ran = 0;
     for (kernel, text) in examples.of(mode, change) {

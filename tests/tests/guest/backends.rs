@@ -52,7 +52,7 @@ pub struct Worker {
 impl Worker {
     pub fn new(device: Arc<PciDevice>) -> Worker {
         let ssd = fixture::over(device, &OpenOptions::default());
-        let spec = QueueSpec { notification: Notification::Interrupt, ..QueueSpec::new(1024) };
+        let spec = QueueSpec::new(1024).notification(Notification::Interrupt);
         let pair = ssd.controller().create_queue_pair(spec).expect("a pair");
         Worker { ssd, queue: IoQueue::new(pair, IoQueueOptions::default()).expect("a queue") }
     }

@@ -1,7 +1,7 @@
 //! Tier Q: a Linux guest with QEMU's SSDs behind an emulated IOMMU, reached through vfio-pci.
 //!
-//! Each module is a *scene*: a machine, described by the options for `scripts/guest run` in the file `SCENE.args` beside
-//! it, and what must hold there. `scripts/guest test` boots each once and runs the tests of its module. Elsewhere the
+//! Each module is a *scene*: a machine, described by the options for `scripts/guest run` in the file `scenes` beside it, and
+//! what must hold there. `scripts/guest test` boots each once and runs the tests of its module. Elsewhere the
 //! tests skip themselves.
 
 mod backends;

@@ -47,7 +47,7 @@ fn the_example_of_prefetching() {
     let options = AttachOptions::new().warps(WARPS as u32).sharing(Sharing::Shared);
     let queues = ssd.attach(&options).expect("queues");
     // Room for a sixth of the pages.
-    let spec = PageCacheSpec { lines: 40, ..PageCacheSpec::default() };
+    let spec = PageCacheSpec::new().lines(40);
     let pages = PageCache::new(queues.target(), (2048, 512), &spec).expect("a cache");
     let buffer = queues.buffer(pages.buffer_bytes()).expect("memory");
     let sums: Array<u64> = Array::new(queues.target(), WARPS as usize * 32).expect("memory");

@@ -139,11 +139,7 @@ impl Fixture {
             .volume
             .as_ref()
             .map(|spec| Volume::new(&several.queues.iter().collect::<Vec<_>>(), spec).expect("a volume"));
-        let spec = PageCacheSpec {
-            lines: self.lines,
-            deadline: Duration::from_millis(100),
-            ..PageCacheSpec::default()
-        };
+        let spec = PageCacheSpec::new().lines(self.lines).deadline(Duration::from_millis(100));
         let cache = PageCache::new(queues.target(), (PAGES * PAGE / 512, 512), &spec).expect("a cache");
         let mut notes = vec![Note::default(); self.warps as usize];
         let memory = queues.target().memory(size_of_val(&notes[..])).expect("memory");

@@ -85,7 +85,7 @@ fn warps_share_what_they_read_ahead() {
 
 #[test]
 fn a_lane_with_one_command_id_reads_what_is_wanted() {
-    let stripe = VolumeSpec { layout: VolumeLayout::Stripe, chunk_bytes: 3 * PAGE, distances: Vec::new() };
+    let stripe = VolumeSpec::new().layout(VolumeLayout::Stripe).chunk_bytes(3 * PAGE);
     for volume in [None, Some(stripe)] {
         let fixture = Fixture { tokens: Some(1), volume, ..Fixture::scan(Sharing::Exclusive, 40) };
         let ran = fixture.drawn(1);
@@ -109,7 +109,7 @@ fn pages_of_volumes_are_read_ahead() {
         (VolumeLayout::Stripe, PAGE * 3 / 2, 1),
     ];
     for (layout, chunk_bytes, skips) in layouts {
-        let volume = Some(VolumeSpec { layout, chunk_bytes, distances: Vec::new() });
+        let volume = Some(VolumeSpec::new().layout(layout).chunk_bytes(chunk_bytes));
         let fixture =
             Fixture { warps: 2, apart: 3, stores: skips == 0, volume, ..Fixture::scan(Sharing::Shared, 60) };
         for seed in 1..=SEEDS {

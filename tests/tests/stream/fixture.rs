@@ -92,7 +92,7 @@ pub fn order(numbers: &[u64]) -> Vec<Tile> {
 }
 
 pub fn schedule(tiles: &[Tile], slots: u32, ahead: u32) -> TileSchedule {
-    TileSchedule::new(tiles, TileSpec { block_bytes: BLOCK, slots, ahead }).expect("a schedule")
+    TileSchedule::new(tiles, TileSpec::new(BLOCK).slots(slots).ahead(ahead)).expect("a schedule")
 }
 
 /// What is run, and on what.
@@ -168,7 +168,7 @@ impl Setting {
             .sharing(self.sharing)
             .deadline(self.deadline)
             .recovery(false)
-            .trace(self.traced.then_some(TraceSpec { events_per_warp: 4096, lanes: 32 }))
+            .trace(self.traced.then_some(TraceSpec::new(4096).lanes(32)))
     }
 
     fn launch(&self, module: &Module, several: &Several, memory: &Memory) -> anyhow::Result<Launch> {

@@ -48,11 +48,7 @@ fn blocks(tile: &Tile) -> impl Iterator<Item = u64> {
 
 /// The sum of all words, and what each thread was told.
 fn run(several: &Several, tiles: &[Tile]) -> (u64, Vec<u64>) {
-    let spec = VolumeSpec {
-        layout: VolumeLayout::Stripe,
-        chunk_bytes: CHUNK * u64::from(BLOCK),
-        distances: Vec::new(),
-    };
+    let spec = VolumeSpec::new().layout(VolumeLayout::Stripe).chunk_bytes(CHUNK * u64::from(BLOCK));
     let volume = Volume::new(&several.queues.iter().collect::<Vec<_>>(), &spec).expect("a volume");
     let schedule = schedule(tiles, 2, 1);
     let ring = volume.buffer(schedule.ring_bytes()).expect("a ring");

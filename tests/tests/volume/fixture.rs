@@ -74,7 +74,7 @@ pub struct Fixture {
 
 impl Fixture {
     pub fn new(disks: Vec<Disk>, sharing: Sharing, layout: VolumeLayout) -> Fixture {
-        let spec = VolumeSpec { layout, chunk_bytes: 3 * 4096, distances: Vec::new() };
+        let spec = VolumeSpec::new().layout(layout).chunk_bytes(3 * 4096);
         let (unit_blocks, most_units) = (5, 200);
         Fixture {
             disks,

@@ -1,6 +1,6 @@
 //! Where blocks lie, by which queue warps go there, and the example of the documentation.
 
-use warpbell::{MemberReport, Module, Sharing, VolumeLayout, VolumeSpec};
+use warpbell::{MemberReport, Module, Sharing, VolumeLayout};
 use warpbell_kernels::abi;
 use warpbell_kernels::toolchain::Variant;
 use warpbell_sim::{on_cpu, seeds};
@@ -106,7 +106,7 @@ fn three_ssds_each_with_everything() {
 fn the_nearest_replica_is_read_and_blocks_keep_to_their_queues() {
     let disks = vec![Disk { queues: 2, ..Disk::new(512 << 10, 512) }; 3];
     let fixture = Fixture::new(disks, Sharing::Shared, VolumeLayout::Replicate);
-    let near = VolumeSpec { distances: vec![2, 1, 3], ..fixture.spec.clone() };
+    let near = fixture.spec.clone().distances(vec![2, 1, 3]);
     let made = Fixture { map: NEAREST, spec: near, ..fixture.clone() }.open();
     made.write_and_read(3, |block| vec![(0, block), (1, block), (2, block)]);
     let read: Vec<_> = made.report().iter().map(|member| member.bytes_read).collect();

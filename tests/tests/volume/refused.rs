@@ -21,21 +21,21 @@ fn what_does_not_fit_is_refused_by_name() {
     let spec = VolumeSpec::default();
     let said = refused(vec![], spec.clone());
     assert!(said.contains("SSDs of a volume 0: must be 1 to 32"), "{said}");
-    let said = refused(vec![disk.clone()], VolumeSpec { chunk_bytes: 700, ..spec.clone() });
+    let said = refused(vec![disk.clone()], spec.clone().chunk_bytes(700));
     assert!(said.contains("chunk_bytes 700: must be a multiple of 512"), "{said}");
     let said = refused(vec![disk.clone()], spec.clone());
     assert!(
         said.contains("chunk_bytes 131072: SSD soft:S0: must be at most its size, 65536 bytes"),
         "{said}"
     );
-    let said = refused(vec![disk.clone()], VolumeSpec { distances: vec![1, 2], ..spec });
+    let said = refused(vec![disk.clone()], spec.distances(vec![1, 2]));
     assert!(said.contains("distances 2: must be one for each of the 1 SSDs, or none"), "{said}");
 
     let shared = AttachOptions::new().sharing(Sharing::Shared);
     let each = vec![(disk.config(), AttachOptions::default()), (disk.config(), shared)];
     let several = Several::new(each).expect("SSDs");
     let queues: Vec<_> = several.queues.iter().collect();
-    let spec = VolumeSpec { chunk_bytes: 4096, ..VolumeSpec::default() };
+    let spec = VolumeSpec::new().chunk_bytes(4096);
     let said = Volume::new(&queues, &spec).err().map(|error| error.to_string()).unwrap_or_default();
     assert!(said.contains("sharing Shared: SSD soft:S1: must be Exclusive"), "{said}");
 }
@@ -51,7 +51,7 @@ fn one_namespace_cannot_be_two_members_but_one_ssd_can() {
         ssd.attach(&AttachOptions::new().nsid(nsid)).expect("a queue")
     };
     let (first, again, other) = (attach(1), attach(1), attach(2));
-    let spec = VolumeSpec { chunk_bytes: 4096, ..VolumeSpec::default() };
+    let spec = VolumeSpec::new().chunk_bytes(4096);
     let said = Volume::new(&[&first, &other, &again], &spec).err().map(|error| error.to_string());
     let said = said.unwrap_or_default();
     assert!(said.contains("namespace 1: must each be another namespace"), "{said}");

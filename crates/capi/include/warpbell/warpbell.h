@@ -264,14 +264,14 @@ typedef struct warpbell_queues warpbell_queues;
 
 typedef struct warpbell_attach_options {
     uint32_t api_version, size;
-    const char* target;  /* where kernels run: "cpu" (the default) or "cuda:N" */
-    uint64_t timeout_ns; /* of each wait in a kernel, from its start; 0: 10 s */
-    uint32_t nsid;       /* 0: the first usable namespace */
-    uint32_t queues;     /* queue pairs; 0: 1 */
-    uint32_t warps;      /* warps over all queues; 0: as many as queues */
-    uint32_t iodepth;    /* commands outstanding per queue, 1 to 65535; 0: 64 */
-    uint32_t tokens;     /* commands in flight per lane; 0: 4, or what command identifiers allow */
-    uint32_t sharing;    /* WARPBELL_SHARING_EXCLUSIVE (one warp per queue) or WARPBELL_SHARING_SHARED */
+    const char* target;         /* where kernels run: "cpu" (the default) or "cuda:N" */
+    uint64_t timeout_ns;        /* of each wait in a kernel, from its start; 0: 10 s */
+    uint32_t nsid;              /* 0: the first usable namespace */
+    uint32_t queues;            /* queue pairs; 0: 1 */
+    uint32_t warps;             /* warps over all queues; 0: as many as queues */
+    uint32_t iodepth;           /* commands outstanding per queue, 1 to 65535; 0: 64 */
+    uint32_t commands_per_lane; /* in flight; 0: 4, or what command identifiers allow */
+    uint32_t sharing; /* WARPBELL_SHARING_EXCLUSIVE (one warp per queue) or WARPBELL_SHARING_SHARED */
     uint32_t replacement_queues; /* replacements of each queue that memory is set aside for, at most 4096; 0:
                                   * 2; WARPBELL_NONE: none */
     uint32_t no_recovery;        /* 1: alarms of these queues are not answered */

@@ -30,7 +30,7 @@ pub unsafe extern "C" fn warpbell_queues_attach(
             queues,
             warps,
             iodepth,
-            tokens,
+            commands_per_lane,
             sharing,
             replacement_queues,
             ..
@@ -43,7 +43,7 @@ pub unsafe extern "C" fn warpbell_queues_attach(
             queues,
             warps,
             iodepth,
-            tokens,
+            commands_per_lane,
             sharing,
             replacement_queues,
             recovery,

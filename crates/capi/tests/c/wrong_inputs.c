@@ -217,7 +217,7 @@ static void attaching(warpbell_ssd* ssd) {
     ROW(attach_with(ssd, &chosen), INVALID, "warps", "2", "each warp needs");
     chosen = none, chosen.iodepth = 65536;
     ROW(attach_with(ssd, &chosen), INVALID, "iodepth", "65536", "65535");
-    chosen = none, chosen.tokens = 1u << 20;
+    chosen = none, chosen.commands_per_lane = 1u << 20;
     ROW(attach_with(ssd, &chosen), INVALID, "in flight per lane", "1048576", "32");
     chosen = none, chosen.replacement_queues = 4097;
     ROW(attach_with(ssd, &chosen), INVALID, "replacement_queues", "4097", "4096");

@@ -97,7 +97,7 @@ fn own_structs() -> Vec<Row> {
             queues,
             warps,
             iodepth,
-            tokens,
+            commands_per_lane,
             sharing,
             replacement_queues,
             no_recovery

@@ -59,7 +59,7 @@ fn missing_interrupts_are_told_with_the_vector_and_what_the_system_said() {
 
     let controller = open(&mock).unwrap();
     assert_eq!(controller.admin_vector(), None, "admin commands are polled");
-    let spec = || QueueSpec { notification: Notification::Interrupt, ..QueueSpec::new(8) };
+    let spec = || QueueSpec::new(8).notification(Notification::Interrupt);
     says(&controller.create_queue_pair(spec()).unwrap_err(), &text(1));
     mock.behave(|b| b.no_vector = None);
     assert_eq!(controller.create_queue_pair(spec()).unwrap().vector(), Some(1), "nothing was lost");

@@ -204,15 +204,13 @@ fn a_creation_without_answer_keeps_its_memory() {
 fn vectors_and_priorities_are_checked() {
     let mock = Mock::new(|b| b.vectors = 4);
     let controller = open(&mock).unwrap();
-    let spec = QueueSpec { notification: Notification::Vector(4), ..QueueSpec::new(8) };
+    let spec = QueueSpec::new(8).notification(Notification::Vector(4));
     let text = chain(&controller.create_queue_pair(spec).unwrap_err());
     assert_eq!(text, "mock: interrupt vector 4: the function has 4");
-    let spec = QueueSpec { priority: QueuePriority::LOW, ..QueueSpec::new(8) };
+    let spec = QueueSpec::new(8).priority(QueuePriority::LOW);
     let text = chain(&controller.create_queue_pair(spec).unwrap_err());
     assert!(text.starts_with("mock: queue priority Low: needs weighted round robin"), "{text}");
-    controller
-        .create_queue_pair(QueueSpec { notification: Notification::Vector(3), ..QueueSpec::new(8) })
-        .unwrap();
+    controller.create_queue_pair(QueueSpec::new(8).notification(Notification::Vector(3))).unwrap();
 }
 
 #[test]
@@ -222,21 +220,19 @@ fn rings_may_lie_in_memory_of_the_caller() {
     let buffer = DmaBuffer::host(mock.dma.clone(), 64 * 64).unwrap();
     buffer.window().fill(0, 64 * 64, 0xff).unwrap();
     let (sq, memory) = (buffer.iova(), buffer.window().clone());
-    let spec = QueueSpec { sq_memory: RingMemory::Buffer(buffer), ..QueueSpec::new(64) };
+    let spec = QueueSpec::new(64).sq_memory(RingMemory::Buffer(buffer));
     let pair = controller.create_queue_pair(spec).unwrap();
     assert!(memory.to_vec(0, 64 * 64).unwrap().iter().all(|byte| *byte == 0), "rings begin zeroed");
     controller.delete_queue_pair(pair).unwrap();
     assert!(mock.events().contains(&Event::Unmap(sq.0)));
 
     let fixed = RingMemory::Fixed { window: Window::host(4096).unwrap(), iova: Iova(0x800) };
-    let text = chain(
-        &controller.create_queue_pair(QueueSpec { sq_memory: fixed, ..QueueSpec::new(64) }).unwrap_err(),
-    );
+    let text = chain(&controller.create_queue_pair(QueueSpec::new(64).sq_memory(fixed)).unwrap_err());
     let expected =
         "mock: submission ring memory of 4096 bytes at iova 0x800: needs 4096 bytes aligned to 4096";
     assert_eq!(text, expected);
     let small = RingMemory::Fixed { window: Window::host(4096).unwrap(), iova: Iova(0) };
-    let spec = QueueSpec { cq_memory: small, ..QueueSpec::new(512) };
+    let spec = QueueSpec::new(512).cq_memory(small);
     assert!(matches!(
         controller.create_queue_pair(spec).unwrap_err(),
         DriverError::RingMemory { need: 8192, len: 4096, .. }

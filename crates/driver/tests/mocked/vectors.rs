@@ -31,7 +31,7 @@ fn without_vectors_or_time_admin_commands_are_polled_unless_interrupts_were_aske
     bare.clock.1.store(true, Ordering::Relaxed);
     let controller = open(&bare).unwrap();
     assert_eq!(controller.admin_vector(), None);
-    let spec = QueueSpec { notification: Notification::Interrupt, ..QueueSpec::new(8) };
+    let spec = QueueSpec::new(8).notification(Notification::Interrupt);
     let text = chain(&controller.create_queue_pair(spec).unwrap_err());
     assert_eq!(text, "mock: cannot wait for interrupts: it has no interrupt vectors: poll this queue");
     drop(controller);
@@ -41,7 +41,7 @@ fn without_vectors_or_time_admin_commands_are_polled_unless_interrupts_were_aske
 
 #[test]
 fn queues_get_vectors_of_their_own_while_there_are_enough() {
-    let spec = || QueueSpec { notification: Notification::Interrupt, ..QueueSpec::new(8) };
+    let spec = || QueueSpec::new(8).notification(Notification::Interrupt);
     let mock = Mock::new(|b| b.vectors = 4);
     let controller = open(&mock).unwrap();
     let mut pairs: Vec<_> = (0..5).map(|_| controller.create_queue_pair(spec()).unwrap()).collect();

@@ -15,7 +15,7 @@ use crate::fixture::*;
 use crate::wired::Wired;
 
 fn by_interrupt_within(controller: &Controller, entries: u32, deadline: Duration) -> IoQueue {
-    let spec = QueueSpec { notification: Notification::Interrupt, ..QueueSpec::new(entries) };
+    let spec = QueueSpec::new(entries).notification(Notification::Interrupt);
     let options = IoQueueOptions::new().deadline(deadline);
     IoQueue::new(controller.create_queue_pair(spec).unwrap(), options).unwrap()
 }

@@ -22,7 +22,7 @@ fn sizes(controller: &Controller) -> Vec<(u32, u64, u32)> {
 fn namespaces_come_and_go() {
     on_both(&SoftConfig { capacity: 1 << 20, ..config() }, |device| {
         let controller = open(device);
-        let spec = NamespaceSpec { blocks: 16, format_index: 1, shared: false };
+        let spec = NamespaceSpec::new(16).format_index(1);
         let nsid = controller.create_namespace(spec).unwrap();
         assert_eq!((nsid, sizes(&controller)), (Nsid(2), vec![(1, 2048, 512)]));
         controller.attach_namespace(nsid).unwrap();
@@ -32,7 +32,7 @@ fn namespaces_come_and_go() {
         let error = controller.detach_namespace(nsid).unwrap_err();
         assert!(error.status().unwrap().same_code(Status::NAMESPACE_NOT_ATTACHED), "{error}");
         controller.delete_namespace(nsid).unwrap();
-        let error = controller.create_namespace(NamespaceSpec { blocks: 257, ..spec }).unwrap_err();
+        let error = controller.create_namespace(spec.blocks(257)).unwrap_err();
         assert!(error.status().unwrap().same_code(Status::NAMESPACE_INSUFFICIENT_CAPACITY), "{error}");
         controller.delete_namespace(Nsid::ALL).unwrap();
         assert_eq!(sizes(&controller), []);

@@ -146,7 +146,7 @@ fn a_queue_of_before_a_reset_says_so_and_its_rings_serve_the_next() {
         let make = || {
             let (sq_memory, cq_memory) = (RingMemory::Reserved(sq.clone()), RingMemory::Reserved(cq.clone()));
             let pair = controller
-                .create_queue_pair(QueueSpec { sq_memory, cq_memory, ..QueueSpec::new(4) })
+                .create_queue_pair(QueueSpec::new(4).sq_memory(sq_memory).cq_memory(cq_memory))
                 .unwrap();
             assert_eq!(pair.sq_iova(), sq.iova());
             let options = IoQueueOptions::new().deadline(Duration::from_millis(50));

@@ -14,7 +14,7 @@ use warpbell_softctl::SoftDevice;
 use crate::client_time::{self, ClientTime};
 use crate::queues::doorbells::{DoorbellMapping, DoorbellRequest};
 use crate::queues::flush::FlushMapping;
-use crate::queues::layout::{CidLayout, DEFAULT_TOKENS};
+use crate::queues::layout::{CidLayout, DEFAULT_COMMANDS_PER_LANE};
 use crate::queues::mapping::{RingMapping, ShadowMapping};
 use crate::queues::memory::Memory;
 use crate::queues::pairs::{check_queues, check_replacement_queues, create_pairs, delete_pairs};
@@ -90,7 +90,7 @@ impl AttachOptions {
         let make = if wide { CidLayout::wide } else { CidLayout::new };
         let layout = match self.commands_per_lane {
             Some(tokens) => make(self.queues, self.warps, tokens)?,
-            None => [DEFAULT_TOKENS, 2]
+            None => [DEFAULT_COMMANDS_PER_LANE, 2]
                 .iter()
                 .find_map(|tokens| make(self.queues, self.warps, *tokens).ok())
                 .map_or_else(|| make(self.queues, self.warps, 1), Ok)?,

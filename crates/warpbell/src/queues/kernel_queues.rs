@@ -30,21 +30,37 @@ impl Sharing {
     }
 }
 
-/// What the queues of one launch have in common.
-#[derive(Clone, Copy, Debug)]
-pub struct KernelQueuesSpec {
-    /// Warps, lanes and CIDs. Wide CIDs have 16 local bits.
-    pub layout: CidLayout,
-    /// Who uses a queue.
-    pub sharing: Sharing,
-    /// Deadline of a wait in kernels, from its start.
-    pub deadline: Duration,
-    /// Where the 64-bit counters start; the rings stand at this position modulo twice their entries.
-    pub start: u64,
-    /// Whether command identifiers have 32 bits (experimental).
-    pub wide_cids: bool,
-    /// The controller completes commands in the order of submission.
-    pub in_order: bool,
+warpbell_hw::options! {
+    /// What the queues of one launch have in common.
+    #[derive(Clone, Copy, Debug)]
+    pub struct KernelQueuesSpec {
+        /// Warps, lanes and CIDs. Wide CIDs have 16 local bits.
+        pub layout: CidLayout,
+        /// Who uses a queue.
+        pub sharing: Sharing,
+        /// Deadline of a wait in kernels, from its start.
+        pub deadline: Duration,
+        /// Where the 64-bit counters start; the rings stand at this position modulo twice their entries.
+        pub start: u64,
+        /// Whether command identifiers have 32 bits (experimental).
+        pub wide_cids: bool,
+        /// The controller completes commands in the order of submission.
+        pub in_order: bool,
+    } no new
+}
+
+impl KernelQueuesSpec {
+    /// Exclusive queues, whose counters start at 0 and whose waits end after 10 s.
+    pub fn new(layout: CidLayout) -> KernelQueuesSpec {
+        KernelQueuesSpec {
+            layout,
+            sharing: Sharing::Exclusive,
+            deadline: Duration::from_secs(10),
+            start: 0,
+            wide_cids: false,
+            in_order: false,
+        }
+    }
 }
 
 /// Where kernels find rings and doorbells of one queue pair. Whoever publishes them keeps the memory behind them.

@@ -12,7 +12,7 @@ const MAX_LOCAL_BITS: u32 = 10;
 /// Bits that name a lane.
 const LANE_BITS: u32 = 5;
 /// Commands in flight per lane unless asked otherwise.
-pub const DEFAULT_TOKENS: u32 = 4;
+pub const DEFAULT_COMMANDS_PER_LANE: u32 = 4;
 
 /// CIDs of one width.
 struct CidSpace {

@@ -85,7 +85,11 @@ pub(crate) fn create_pair(
     (sq_memory, cq_memory): (RingMemory, RingMemory),
 ) -> Result<QueuePair, Error> {
     let QueueRequest { entries, priority, notification, .. } = request;
-    let spec = QueueSpec { entries, sq_memory, cq_memory, notification, priority };
+    let spec = QueueSpec::new(entries)
+        .sq_memory(sq_memory)
+        .cq_memory(cq_memory)
+        .notification(notification)
+        .priority(priority);
     let pair = memory.controller().create_queue_pair(spec)?;
     if request.start == 0 {
         return Ok(pair);

@@ -333,12 +333,10 @@ impl QueueTable {
     pub(crate) fn replace(&self, index: usize, limit: Duration) -> Result<(Qid, u32), Obstacle> {
         let Some(slot) = self.free_slot(index) else { return Err(Obstacle::Slot) };
         let rings = &self.parts.rings[slot];
-        let spec = QueueSpec {
-            sq_memory: RingMemory::Reserved(rings.sq.clone()),
-            cq_memory: RingMemory::Reserved(rings.cq.clone()),
-            priority: self.parts.priority,
-            ..QueueSpec::new(self.parts.entries)
-        };
+        let spec = QueueSpec::new(self.parts.entries)
+            .sq_memory(RingMemory::Reserved(rings.sq.clone()))
+            .cq_memory(RingMemory::Reserved(rings.cq.clone()))
+            .priority(self.parts.priority);
         let pair =
             self.parts.controller.create_queue_pair_within(spec, limit).map_err(|error| match error {
                 DriverError::NoFreeQueue { .. } => Obstacle::Identifier(error),

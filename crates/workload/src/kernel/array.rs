@@ -157,13 +157,11 @@ impl KernelRunner<'_> {
 
     fn pages<'a>(&self, shape: &'a CacheShape) -> Result<Pages<'a>, RunError> {
         let (job, target) = (self.job, self.attachment.target());
-        let spec = PageCacheSpec {
-            page_bytes: job.bs_bytes as u32,
-            lines: shape.lines,
-            first_block: job.first_block(),
-            deadline: job.deadline,
-            ..PageCacheSpec::default()
-        };
+        let spec = PageCacheSpec::new()
+            .page_bytes(job.bs_bytes as u32)
+            .lines(shape.lines)
+            .first_block(job.first_block())
+            .deadline(job.deadline);
         let end = job.first_block() + job.io_slots() * job.io_blocks();
         let cache = PageCache::new(target, (end, job.block_size_bytes), &spec)?;
         let memory = self.attachment.buffer(cache.buffer_bytes())?;

@@ -277,17 +277,15 @@ fn last_phase(at: u32, slot: u32, entries: u32) -> u32 {
 
 fn clients(job: &Job, start: u64) -> Result<KernelQueuesSpec, RunError> {
     let layout = CidLayout::new(job.queues.into(), job.warps, job.tokens_per_lane);
-    Ok(KernelQueuesSpec {
-        layout: layout.map_err(warpbell::Error::from)?,
-        sharing: match job.sharing {
+    Ok(KernelQueuesSpec::new(layout.map_err(warpbell::Error::from)?)
+        .sharing(match job.sharing {
             Sharing::Exclusive => warpbell::Sharing::Exclusive,
             Sharing::Shared => warpbell::Sharing::Shared,
-        },
-        deadline: job.deadline,
-        start,
-        wide_cids: false,
-        in_order: false,
-    })
+        })
+        .deadline(job.deadline)
+        .start(start)
+        .wide_cids(false)
+        .in_order(false))
 }
 
 #[cfg(test)]

@@ -92,7 +92,7 @@ fn resets(device: &Arc<PciDevice>, reset: impl Fn() -> Result<(), ResetError>) {
     drop(controller);
     let controller = control(device);
     let buffer = DmaBuffer::host(device.dma(), 8192).unwrap();
-    let spec = QueueSpec { notification: Notification::Interrupt, ..QueueSpec::new(16) };
+    let spec = QueueSpec::new(16).notification(Notification::Interrupt);
     let mut queue = io_queue(&controller, spec);
     write_and_compare(&mut queue, &buffer, 11);
     controller.delete_queue_pair(queue.into_pair()).unwrap();

@@ -17,7 +17,7 @@ fn blocks_come_back_by_interrupt_and_by_polling() {
     assert_eq!(controller.identify().serial(), "WARP0");
     let buffer = DmaBuffer::host(device.dma(), 8192).unwrap();
     for notification in [Notification::Polled, Notification::Interrupt] {
-        let mut queue = io_queue(&controller, QueueSpec { notification, ..QueueSpec::new(16) });
+        let mut queue = io_queue(&controller, QueueSpec::new(16).notification(notification));
         write_and_compare(&mut queue, &buffer, 2);
         controller.delete_queue_pair(queue.into_pair()).unwrap();
     }
@@ -30,7 +30,7 @@ fn interrupts_of_a_queue_are_counted_by_its_eventfd() {
     let device = open(fixture.ssd("WARP0"));
     let controller = control(&device);
     let buffer = DmaBuffer::host(device.dma(), 8192).unwrap();
-    let spec = QueueSpec { notification: Notification::Vector(3), ..QueueSpec::new(16) };
+    let spec = QueueSpec::new(16).notification(Notification::Vector(3));
     let mut queue = io_queue(&controller, spec);
     // In place of the driver's own, which looks without an interrupt too, now and then.
     let event = device.interrupts().subscribe(3).unwrap();
@@ -79,7 +79,7 @@ fn submission_rings_may_lie_in_controller_memory() {
     let controller = control(&device);
     assert_eq!(device.controller_memory().expect("WARP1 has 4 MiB").len(), 4 << 20);
     let buffer = DmaBuffer::host(device.dma(), 8192).unwrap();
-    let spec = QueueSpec { sq_memory: RingMemory::Controller, ..QueueSpec::new(16) };
+    let spec = QueueSpec::new(16).sq_memory(RingMemory::Controller);
     let mut queue = io_queue(&controller, spec);
     write_and_compare(&mut queue, &buffer, 5);
     controller.delete_queue_pair(queue.into_pair()).unwrap();
