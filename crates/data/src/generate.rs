@@ -93,6 +93,7 @@ pub(crate) fn write_each<const N: usize>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::header::fnv;
     use crate::{Columns, Csr, Embeddings, Kv, Shards, Vectors};
 
     fn kinds() -> Vec<Kind> {
@@ -130,8 +131,7 @@ mod tests {
         let sums = kinds().into_iter().map(|kind| {
             let mut file = Vec::new();
             generate(&kind, 5, &mut file).unwrap();
-            let step = |sum: u64, byte: &u8| (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
-            file.iter().fold(0xcbf2_9ce4_8422_2325, step)
+            fnv(&file)
         });
         assert_eq!(
             sums.collect::<Vec<u64>>(),

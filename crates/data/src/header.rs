@@ -207,8 +207,13 @@ fn name(bytes: &[u8], at: usize) -> Result<String, Error> {
 }
 
 fn checksum(bytes: &[u8]) -> u64 {
+    fnv(&bytes[..CHECKSUM_AT])
+}
+
+/// FNV-1a of 64 bits.
+pub(crate) fn fnv(bytes: &[u8]) -> u64 {
     let step = |sum: u64, byte: &u8| (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
-    bytes[..CHECKSUM_AT].iter().fold(0xcbf2_9ce4_8422_2325, step)
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
 #[cfg(test)]

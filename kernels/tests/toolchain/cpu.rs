@@ -225,7 +225,7 @@ fn a_module_of_another_abi_is_refused_with_both_numbers() {
     assert!(error.to_string().ends_with(&expected), "{error}");
 }
 
-/// Who has our version in its `abi.h` and who has not differ in what kernels read of queues.
+/// A kernel with another `abi.h` would read other fields of a queue.
 #[test]
 fn a_kernel_of_another_version_of_the_device_interface_is_refused_with_both_numbers() {
     let other = "#undef WARPBELL_ABI_VERSION\n#define WARPBELL_ABI_VERSION 99u\nstruct none";

@@ -112,7 +112,7 @@ guest_test() {
   guest_needs
   [[ ${#scenes[@]} -gt 0 ]] || mapfile -t scenes < <(all_scenes)
   for scene in "${scenes[@]}"; do
-    grep -qx "== $scene" "$SCENES/scenes" || die "$EXIT_USAGE" "there is no scene '$scene': see $SCENES/scenes"
+    grep -qxF "== $scene" "$SCENES/scenes" || die "$EXIT_USAGE" "there is no scene '$scene': see $SCENES/scenes"
   done
   for scene in "${scenes[@]}"; do
     machine=$(machine_of "$scene")

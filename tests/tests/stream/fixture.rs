@@ -168,7 +168,7 @@ impl Setting {
             .sharing(self.sharing)
             .deadline(self.deadline)
             .recovery(false)
-            .trace(self.traced.then_some(TraceSpec::new(4096).lanes(32)))
+            .trace(self.traced.then_some(TraceSpec::new(4096)))
     }
 
     fn launch(&self, module: &Module, several: &Several, memory: &Memory) -> anyhow::Result<Launch> {

@@ -283,9 +283,7 @@ fn clients(job: &Job, start: u64) -> Result<KernelQueuesSpec, RunError> {
             Sharing::Shared => warpbell::Sharing::Shared,
         })
         .deadline(job.deadline)
-        .start(start)
-        .wide_cids(false)
-        .in_order(false))
+        .start(start))
 }
 
 #[cfg(test)]
