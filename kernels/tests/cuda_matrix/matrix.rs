@@ -1,23 +1,27 @@
-//! Every kernel for each architecture: PTX and machine code, registers and spills.
+//! Every kernel for each architecture, those that only tests run for two: PTX and machine code, registers and spills.
 //!
 //! What the compiler says is a function of sources and compiler, so it is kept: only what changed is compiled again.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::sync::{Mutex, OnceLock};
+use std::sync::Mutex;
 
 use warpbell_kernels::costs::{ARCHITECTURES, Usage, families, usages};
-use warpbell_kernels::{HEADERS, SOURCES, includes, toolchain};
+use warpbell_kernels::{HEADERS, SOURCES, builtin, includes, toolchain};
 
 use crate::kept::{kept, key};
 use crate::skip::skip_without_nvcc;
 
 const JOBS: usize = 2;
 
-/// All kernels on all architectures.
+/// The architectures of kernels that only tests run, unless `WARPBELL_MATRIX=all` asks for all: the oldest, and that of the
+/// GPUs on which they run most. No program of a user has them, and each architecture of theirs takes minutes.
+const OF_CHECKS: [u32; 2] = [75, 90];
+
+/// Kernels on their architectures.
 #[derive(Default)]
 struct Matrix {
     /// By kernel and architecture.
@@ -29,36 +33,67 @@ struct Matrix {
 #[test]
 fn every_kernel_compiles_for_every_architecture_without_spills() {
     let Some(nvcc) = toolchain::nvcc() else { return skip_without_nvcc("compile matrix") };
-    let matrix = matrix(&nvcc);
-    print(matrix);
+    compile_without_spills(&nvcc, &|file| !is_check(file), &ARCHITECTURES);
+}
+
+#[test]
+fn every_kernel_of_tests_compiles_without_spills() {
+    let Some(nvcc) = toolchain::nvcc() else { return skip_without_nvcc("compile matrix of tests") };
+    let archs: &[u32] = match std::env::var("WARPBELL_MATRIX").as_deref() {
+        Err(_) => &OF_CHECKS,
+        Ok("all") => &ARCHITECTURES,
+        Ok(other) => panic!("WARPBELL_MATRIX={other}: expected all"),
+    };
+    compile_without_spills(&nvcc, &is_check, archs);
+}
+
+/// Whether only tests run the kernels of this file: it lies in `checks/`.
+fn is_check(file: &str) -> bool {
+    file.ends_with("_check.cu") || file == "queue_test.cu"
+}
+
+#[test]
+fn files_of_checks_are_those_of_their_folder() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("checks");
+    let names = fs::read_dir(folder).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
+    let there: BTreeSet<_> = names.filter(|name| name.ends_with(".cu")).collect();
+    let told = SOURCES.iter().map(|(name, _)| (*name).to_owned());
+    let told: BTreeSet<_> = told.filter(|name| name.ends_with(".cu") && is_check(name)).collect();
+    assert_eq!(told, there, "these are compiled for fewer architectures");
+}
+
+fn compile_without_spills(nvcc: &Path, chosen: &dyn Fn(&str) -> bool, archs: &[u32]) {
+    let kernels = kernels(chosen);
+    let matrix = make(nvcc, chosen, archs);
+    print(&matrix, &kernels);
     assert!(matrix.failures.is_empty(), "{}", matrix.failures.join("\n"));
-    assert_eq!(matrix.usages.len(), kernels().len() * ARCHITECTURES.len(), "ptxas told of each kernel");
+    let wanted = kernels.iter().flat_map(|kernel| archs.iter().map(|arch| (kernel.clone(), *arch)));
+    let told: BTreeSet<_> = matrix.usages.keys().cloned().collect();
+    assert_eq!(told, BTreeSet::from_iter(wanted), "ptxas told of each kernel");
     let spills = |usage: &Usage| usage.spill_stores + usage.spill_loads > 0;
     let spills: Vec<_> = matrix.usages.iter().filter(|(_, usage)| spills(usage)).collect();
     assert!(spills.is_empty(), "registers spill: {spills:#?}");
 }
 
-/// The matrix, made once for all tests.
-fn matrix(nvcc: &Path) -> &'static Matrix {
-    static MATRIX: OnceLock<Matrix> = OnceLock::new();
-    MATRIX.get_or_init(|| make(nvcc))
-}
-
-fn make(nvcc: &Path) -> Matrix {
+fn make(nvcc: &Path, chosen: &dyn Fn(&str) -> bool, archs: &[u32]) -> Matrix {
     let sources = write_sources();
-    let jobs = by_size()
-        .into_iter()
-        .flat_map(|(file, text)| families(file, text).iter().map(move |family| (file, text, *family)));
-    let (jobs, matrix) = (Mutex::new(jobs), Mutex::new(Matrix::default()));
+    let files = by_size().into_iter().filter(|(file, _)| chosen(file));
+    let jobs = files.flat_map(|(file, text)| {
+        let of_family = move |family: &&'static [u32]| (file, text, *family);
+        families(file, text).iter().map(of_family).collect::<Vec<_>>()
+    });
+    let jobs: Vec<_> = jobs.filter(|(_, _, family)| family.iter().any(|arch| archs.contains(arch))).collect();
+    let (jobs, matrix) = (Mutex::new(jobs.into_iter()), Mutex::new(Matrix::default()));
     let work = || {
         while let Some((file, text, family)) = next(&jobs) {
-            let result = compile(nvcc, sources.path(), (file, text), family);
+            let codes: Vec<_> = family.iter().filter(|arch| archs.contains(arch)).copied().collect();
+            let result = compile(nvcc, sources.path(), (file, text), family[0], &codes);
             let mut matrix = matrix.lock().unwrap();
             match result {
                 Ok(said) => matrix
                     .usages
                     .extend(usages(&said).into_iter().map(|(name, usage)| ((name, usage.arch), usage))),
-                Err(said) => matrix.failures.push(format!("{file} for {family:?}:\n{said}")),
+                Err(said) => matrix.failures.push(format!("{file} for {codes:?}:\n{said}")),
             }
         }
     };
@@ -93,15 +128,15 @@ fn next<T>(jobs: &Mutex<impl Iterator<Item = T>>) -> Option<T> {
     jobs.lock().unwrap().next()
 }
 
-/// PTX and machine code of one file; what ptxas said.
+/// PTX of one file for one architecture, and machine code of it for these; what ptxas said.
 fn compile(
     nvcc: &Path,
     sources: &Path,
     (file, text): (&str, &str),
-    family: &[u32],
+    arch: u32,
+    codes: &[u32],
 ) -> Result<String, String> {
-    let arch = family[0];
-    let machine_code: String = family.iter().map(|arch| format!("sm_{arch},")).collect();
+    let machine_code: String = codes.iter().map(|arch| format!("sm_{arch},")).collect();
     let all = format!("arch=compute_{arch},code=[{machine_code}compute_{arch}]");
     let options =
         ["-std=c++20", "-O3", "-fatbin", "-Xptxas", "-v", "-Werror", "all-warnings", "-gencode", &all];
@@ -110,7 +145,7 @@ fn compile(
         let mut command = Command::new(nvcc);
         command.current_dir(sources).args(options).args(["-I", "include", "-I", "src"]);
         command.arg(format!("src/{file}")).arg("-o").arg(object);
-        let crashed = |what: &str| println!("{file} for {family:?}: nvcc {what}");
+        let crashed = |what: &str| println!("{file} for {codes:?}: nvcc {what}");
         let output = toolchain::run_compiler(&mut command, crashed).map_err(|error| error.to_string())?;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         if output.status.success() { Ok(said.into_bytes()) } else { Err(said) }
@@ -151,18 +186,21 @@ fn ptx_of_a_family_differs_in_its_target_alone() {
     assert_eq!((of("queue_test.cu"), of("stream_check.cu"), of("layers_check.cu")), (3, 4, 2));
 }
 
-/// All kernels, by the list that the CPU target has of them.
-fn kernels() -> Vec<String> {
+/// The kernels of these files. Together they are all that the CPU target has in its list.
+fn kernels(chosen: &dyn Fn(&str) -> bool) -> Vec<String> {
     let module = warpbell_kernels::cpu::Module::builtin().unwrap();
-    module.kernels().iter().map(|kernel| kernel.name().to_owned()).collect()
+    let listed: BTreeSet<_> = module.kernels().iter().map(|kernel| kernel.name()).collect();
+    assert_eq!(builtin::kernels().map(|(_, name)| name).collect::<BTreeSet<_>>(), listed);
+    let of_files = builtin::kernels().filter(|(file, _)| chosen(&format!("{file}.cu")));
+    of_files.map(|(_, name)| name.to_owned()).collect()
 }
 
-fn print(matrix: &Matrix) {
+fn print(matrix: &Matrix, kernels: &[String]) {
     println!("registers (spill bytes stored, loaded; stack bytes), where there are any");
     let cells =
         |cell: &dyn Fn(u32) -> String| ARCHITECTURES.map(|arch| format!("{:>18}", cell(arch))).concat();
     println!("registers {:<24}{}", "kernel", cells(&|arch| format!("sm_{arch}")));
-    for kernel in kernels() {
+    for kernel in kernels {
         let cell = |arch| match matrix.usages.get(&(kernel.clone(), arch)) {
             None => "-".to_owned(),
             Some(usage) => show(usage),
