@@ -2,8 +2,8 @@
 //
 //     cache [SEEDS [THREADS [NAME [RULE]]]]      ends with 1, and the names of the scenarios that were broken
 //
-// RULE: a rule of mutation.cuh that is switched off, such as NO_TURN, where this was compiled with -DWARPBELL_SWITCHES; it
-// ends with 2 where there is no such switch.
+// RULE: a rule of mutation.cuh that is switched off, such as NO_TURN, where this was compiled with
+// -DWARPBELL_SWITCHES; it ends with 2 where there is no such switch.
 #include "prefetching.h"
 
 #include <cctype>
