@@ -89,10 +89,12 @@ def tier_of(binary, tier):
     short = binary.split("::", 1)[-1]
     if "::" not in binary or short.startswith("bin/") or short in ("cuda_matrix", "abi", "headers", "toolchain"):
         return "U"
+    if binary == "warpbell-ptx::machine":
+        return "P"
     if short == "vfio_user":
         return "V"
     lower = ("warpbell-nvme", "warpbell-hw", "warpbell-softctl", "warpbell-driver", "warpbell-vfio", "warpbell-plan",
-             "warpbell-platform", "warpbell-data", "warpbell-gpu")
+             "warpbell-platform", "warpbell-data", "warpbell-gpu", "warpbell-ptx")
     return "U" if binary.split("::")[0] in lower else tier
 
 

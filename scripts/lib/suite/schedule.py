@@ -155,12 +155,12 @@ def run_step(step, log, board):
     skipped = next((f"after '{one.step.name}', which was skipped" for one in before if one.skipped), "")
     missing = step.missing()
     if failed or skipped or missing:
-        return not_run(step, failed or skipped or missing, must=bool(failed) or (CI and step.tier in "USQ"))
+        return not_run(step, failed or skipped or missing, must=bool(failed) or (CI and step.tier in "USQP"))
     begin = time.monotonic()
     code = attempt(step, log, board.children)
     missing = cannot_run(log) if code == EXIT_MISSING and step.parser != "nextest" else ""
     if missing:
-        return not_run(step, missing, must=CI and step.tier in "USQ", log=log)
+        return not_run(step, missing, must=CI and step.tier in "USQP", log=log)
     result = read(step, code, log)
     if CI and result.counts[FAILED] and step.parser in ("plain", "programs", "libtest"):
         # Machines of continuous integration are held up by others. nextest has its own way to try a test again.

@@ -15,6 +15,7 @@ TIERS = {
     "S": "soft controller + CPU target, sanitizers",
     "Q": "QEMU guest",
     "V": "vfio-user socket",
+    "P": "what compilers made of the kernels, on the PTX machine",
     "G": "CUDA GPU",
     "R": "real SSD + GPU",
 }

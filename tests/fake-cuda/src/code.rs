@@ -38,6 +38,7 @@ codes! {
     LAUNCH_OUT_OF_RESOURCES = 701, "too many resources requested for launch";
     CONTEXT_IS_DESTROYED = 709, "context is destroyed";
     HOST_MEMORY_ALREADY_REGISTERED = 712, "part or all of the requested memory range is already mapped";
+    MISALIGNED_ADDRESS = 716, "misaligned address";
     HOST_MEMORY_NOT_REGISTERED = 713, "pointer does not correspond to a registered memory region";
     LAUNCH_FAILED = 719, "unspecified launch failure";
     COOPERATIVE_LAUNCH_TOO_LARGE = 720, "too many blocks in cooperative launch";

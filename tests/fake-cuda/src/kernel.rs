@@ -14,6 +14,7 @@ use crate::code::{Code, Result};
 use crate::context::Fault;
 use crate::driver::misuse;
 use crate::image::{Entry, Image};
+use crate::machine;
 use crate::memory::Reach;
 use crate::options::Options;
 
@@ -26,6 +27,8 @@ pub(crate) const MOST_SHARED: u32 = 227 << 10;
 /// A module that was loaded.
 pub(crate) struct Module {
     pub(crate) entries: HashMap<String, (Entry, Image)>,
+    /// The module for the PTX machine, where that runs kernels.
+    pub(crate) ptx: Option<Arc<warpbell_ptx::Module>>,
     /// Handles of the functions that were asked for.
     pub(crate) functions: parking_lot::Mutex<HashMap<String, u64>>,
 }
@@ -34,6 +37,7 @@ pub(crate) struct Module {
 pub(crate) struct Function {
     pub(crate) entry: Entry,
     pub(crate) image: Image,
+    pub(crate) ptx: Option<Arc<warpbell_ptx::Module>>,
     /// cuFuncLoad was called, or it was launched.
     pub(crate) loaded: AtomicBool,
     dynamic: AtomicU32,
@@ -48,9 +52,9 @@ pub(crate) struct Shape {
 }
 
 impl Function {
-    pub(crate) fn new(entry: Entry, image: Image) -> Function {
+    pub(crate) fn new(entry: Entry, image: Image, ptx: Option<Arc<warpbell_ptx::Module>>) -> Function {
         let dynamic = AtomicU32::new(PLAIN_SHARED.saturating_sub(entry.shared_bytes));
-        Function { entry, image, loaded: AtomicBool::new(false), dynamic }
+        Function { entry, image, ptx, loaded: AtomicBool::new(false), dynamic }
     }
 
     pub(crate) fn registers(&self) -> u32 {
@@ -101,14 +105,39 @@ impl Function {
     }
 }
 
-/// The kernel with its arguments for the CPU executor, of which as many blocks run at once as `resident`.
+/// A kernel with its arguments, and what runs it.
+pub(crate) enum Prepared {
+    /// With `check`, an access outside of what the device reaches ends the kernel, as on a GPU.
+    Cpu {
+        launch: Box<Launch>,
+        threads: Threads,
+        check: bool,
+    },
+    Ptx(machine::Prepared),
+}
+
+impl Prepared {
+    /// Runs it to its end.
+    pub(crate) fn run(self, reach: &'static Reach) -> std::result::Result<(), Fault> {
+        match self {
+            Prepared::Cpu { launch, threads, check } => run(*launch, &threads, check.then_some(reach)),
+            Prepared::Ptx(prepared) => prepared.run(reach),
+        }
+    }
+}
+
+/// The kernel with its arguments, of which as many blocks run at once as `resident`.
 pub(crate) fn prepare(
     function: &Function,
     shape: &Shape,
     args: &[u8],
     resident: u32,
     options: &Options,
-) -> Result<(Launch, Threads)> {
+) -> Result<Prepared> {
+    if let Some(module) = &function.ptx {
+        let prepared = machine::Prepared::new(module, &function.entry.name, shape, args, resident, options);
+        return Ok(Prepared::Ptx(prepared));
+    }
     let name = &function.entry.name;
     let Some(module) = find(name, options.modules.as_deref()) else {
         return Err(misuse(Code::INVALID_IMAGE, &format!("kernel {name} has no code for the CPU executor")));
@@ -119,15 +148,11 @@ pub(crate) fn prepare(
     let workers = std::thread::available_parallelism().map_or(1, usize::from).min(shape.grid as usize);
     let each = resident.div_ceil(workers as u32);
     let launch = launch.grid(shape.grid).block(shape.block).shared_bytes(shape.shared).resident_blocks(each);
-    Ok((launch, Threads { workers, idle: Idle::YieldAfter(16), ..Threads::default() }))
+    let threads = Threads { workers, idle: Idle::YieldAfter(16), ..Threads::default() };
+    Ok(Prepared::Cpu { launch: Box::new(launch), threads, check: options.check })
 }
 
-/// Runs it to its end. With `reach`, an access outside of it ends the kernel, as on a GPU.
-pub(crate) fn run(
-    launch: Launch,
-    threads: &Threads,
-    reach: Option<&'static Reach>,
-) -> std::result::Result<(), Fault> {
+fn run(launch: Launch, threads: &Threads, reach: Option<&'static Reach>) -> std::result::Result<(), Fault> {
     let illegal: Arc<OnceLock<MemoryEvent>> = Arc::default();
     let kernel = launch.kernel().to_owned();
     let launch = match reach {

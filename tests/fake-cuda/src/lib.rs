@@ -9,9 +9,10 @@
 //! | `api` | the C functions |
 //! | `driver`, `context` | devices, primary contexts, what is current on a thread |
 //! | `memory` | device memory, registered host memory, what kernels reach |
-//! | `stream`, `kernel` | work in order, events, kernels on the CPU executor |
+//! | `stream`, `kernel`, `machine` | work in order, events, kernels on the CPU executor or the PTX machine |
 //! | `gdrdrv` | the kernel module of GDRCopy, for `tests/fake-gdrdrv` |
 //! | `image`, `ptx`, `cubin` | what a module contains |
+//! | `mutate` | defects that are put into PTX, for tests of the PTX machine |
 //! | `harness` | for tests: processes that get the fake driver as their driver |
 //! | `log`, `options`, `code` | what was done wrong, what a test asks for, results |
 
@@ -25,7 +26,9 @@ pub mod harness;
 mod image;
 mod kernel;
 mod log;
+mod machine;
 mod memory;
+mod mutate;
 mod options;
 mod ptx;
 mod stream;

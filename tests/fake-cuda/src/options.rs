@@ -17,6 +17,15 @@ pub(crate) enum DmaBuf {
     Absent,
 }
 
+/// What runs kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Execute {
+    /// Their build for the CPU.
+    Cpu,
+    /// The PTX of their modules, on the PTX machine.
+    Ptx,
+}
+
 /// What becomes of registrations of BAR pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IoMemory {
@@ -71,6 +80,12 @@ pub(crate) struct Options {
     pub(crate) gdrdrv: Option<u32>,
     /// `gdrdrv-cached=yes`: what it maps is cached by CPUs, unless it is told to use the BAR.
     pub(crate) gdrdrv_cached: bool,
+    /// `execute=cpu|ptx`: what runs kernels. PTX is always checked.
+    pub(crate) execute: Execute,
+    /// `mutate=NAME`, with `execute=ptx`: a defect that is put into modules (`mutate.rs`).
+    pub(crate) mutate: Option<String>,
+    /// `weak=SEED`, with `execute=ptx`: memory is as weak as PTX allows, chosen by the seed.
+    pub(crate) weak: Option<u64>,
     /// `modules=PATH`: the CPU's code of kernels that are not built in: a shared object, or a folder of them.
     pub(crate) modules: Option<PathBuf>,
 }
@@ -98,6 +113,9 @@ impl Default for Options {
             kernel_delay: Duration::ZERO,
             gdrdrv: None,
             gdrdrv_cached: false,
+            execute: Execute::Cpu,
+            mutate: None,
+            weak: None,
             modules: None,
         }
     }
@@ -113,6 +131,10 @@ impl Options {
         for item in text.split(',').filter(|item| !item.is_empty()) {
             let (key, value) = item.split_once('=').ok_or_else(|| format!("{VARIABLE}: {item}: no value"))?;
             options.set(key, value).ok_or_else(|| format!("{VARIABLE}: {item}: not understood"))?;
+        }
+        let of_ptx = options.weak.is_some() || options.mutate.is_some();
+        if of_ptx && options.execute != Execute::Ptx {
+            return Err(format!("{VARIABLE}: weak and mutate are of execute=ptx, which is missing"));
         }
         Ok(options)
     }
@@ -139,6 +161,9 @@ impl Options {
             "kernel-delay" => self.kernel_delay = Duration::from_millis(value.parse().ok()?),
             "gdrdrv" => self.gdrdrv = Some(version(value)?),
             "gdrdrv-cached" => self.gdrdrv_cached = yes(value)?,
+            "execute" => self.execute = execute(value)?,
+            "weak" => self.weak = Some(value.parse().ok()?),
+            "mutate" => self.mutate = Some(value.to_owned()),
             "modules" => self.modules = Some(value.into()),
             _ => return None,
         }
@@ -150,6 +175,14 @@ fn yes(value: &str) -> Option<bool> {
     match value {
         "yes" => Some(true),
         "no" => Some(false),
+        _ => None,
+    }
+}
+
+fn execute(value: &str) -> Option<Execute> {
+    match value {
+        "cpu" => Some(Execute::Cpu),
+        "ptx" => Some(Execute::Ptx),
         _ => None,
     }
 }
@@ -194,7 +227,15 @@ mod tests {
         let options = Options::parse("capability=7.5,alias=no,dma-buf=opaque,copy-delay=30").unwrap();
         assert_eq!((options.capability, options.alias, options.dma_buf), (75, false, DmaBuf::Opaque));
         assert_eq!(options.copy_delay, Duration::from_micros(30));
-        for wrong in ["nonsense=1", "alias", "alias=maybe", "io-memory=maybe", "capability=75"] {
+        for wrong in [
+            "nonsense=1",
+            "alias",
+            "alias=maybe",
+            "io-memory=maybe",
+            "execute=gpu",
+            "weak=few",
+            "capability=75",
+        ] {
             assert!(Options::parse(wrong).unwrap_err().contains(wrong), "{wrong}");
         }
     }

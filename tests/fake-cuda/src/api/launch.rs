@@ -129,15 +129,15 @@ calls! {
         }
         // SAFETY: the caller's arguments.
         let args = unsafe { arguments(&function, pointers) }?;
-        let (launch, threads) = kernel::prepare(&function, &shape, &args, resident, options)?;
+        let prepared = kernel::prepare(&function, &shape, &args, resident, options)?;
         if !function.loaded.swap(true, Ordering::Relaxed) && context.kernels() > 0 {
             log::note(Kind::Hazard, "the kernel's code is loaded by its first launch, while another runs");
         }
-        let reach = options.check.then(|| driver.memory.reach());
+        let reach = driver.memory.reach();
         let delay = options.kernel_delay;
         stream.push(&context, true, Box::new(move || {
             std::thread::sleep(delay);
-            kernel::run(launch, &threads, reach)
+            prepared.run(reach)
         }));
         Ok(())
     }

@@ -14,6 +14,8 @@ use crate::context::{self, Context, object};
 use crate::driver::{driver, misuse};
 use crate::image::{self, Refusal};
 use crate::kernel::{Function, Module};
+use crate::machine;
+use crate::options::Execute;
 
 const ERROR_LOG: c_uint = 5;
 const ERROR_LOG_SIZE: c_uint = 6;
@@ -72,7 +74,10 @@ fn function(context: &Context, handle: u64) -> Result<Arc<Function>> {
 fn load(bytes: &[u8]) -> std::result::Result<Module, Refusal> {
     let options = &driver().map_err(|code| Refusal(code, String::new()))?.options;
     let entries = image::load(bytes, options.capability, options.driver.max(0) as u32)?;
-    Ok(Module { entries, functions: Mutex::default() })
+    let ptx = (options.execute == Execute::Ptx)
+        .then(|| machine::load(bytes, options.mutate.as_deref()))
+        .transpose()?;
+    Ok(Module { entries, ptx, functions: Mutex::default() })
 }
 
 calls! {
@@ -133,7 +138,7 @@ calls! {
         let mut known = module.functions.lock();
         let handle = *known.entry(name).or_insert_with(|| {
             let handle = context::handle();
-            context.functions.lock().insert(handle, Arc::new(Function::new(entry, image)));
+            context.functions.lock().insert(handle, Arc::new(Function::new(entry, image, module.ptx.clone())));
             handle
         });
         // SAFETY: the caller's pointer, to a handle.

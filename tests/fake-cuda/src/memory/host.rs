@@ -58,7 +58,7 @@ impl Memory {
         }
         state.hosts.insert(start, Host { len, device, flags });
         if flags & DEVICEMAP != 0 {
-            self.reach.add(device, len);
+            self.reach.add(device, len, flags & IOMEMORY != 0);
         }
         Ok(())
     }

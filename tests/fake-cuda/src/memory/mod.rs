@@ -86,7 +86,7 @@ impl Memory {
         let address = start + LEAD;
         let allocation = Allocation { device, len, mapping: (start, size), exports: Vec::new() };
         state.allocations.insert(address, allocation);
-        self.reach.add(address, len);
+        self.reach.add(address, len, false);
         Ok(address)
     }
 

@@ -6,11 +6,19 @@ use parking_lot::RwLock;
 
 /// Ranges, by their first address.
 #[derive(Default)]
-pub(crate) struct Reach(RwLock<BTreeMap<u64, u64>>);
+pub(crate) struct Reach(RwLock<BTreeMap<u64, Range>>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Range {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    /// Registered as I/O memory.
+    pub(crate) io: bool,
+}
 
 impl Reach {
-    pub(super) fn add(&self, start: u64, len: u64) {
-        self.0.write().insert(start, start + len);
+    pub(super) fn add(&self, start: u64, len: u64, io: bool) {
+        self.0.write().insert(start, Range { start, end: start + len, io });
     }
 
     pub(super) fn remove(&self, start: u64) {
@@ -19,9 +27,14 @@ impl Reach {
 
     /// Whether a range lies inside one of them.
     pub(crate) fn has(&self, start: u64, len: u64) -> bool {
-        let ranges = self.0.read();
         let end = start.checked_add(len);
-        ranges.range(..=start).next_back().is_some_and(|(_, of)| end.is_some_and(|end| end <= *of))
+        self.range(start).is_some_and(|range| end.is_some_and(|end| end <= range.end))
+    }
+
+    /// The one that has this address.
+    pub(crate) fn range(&self, address: u64) -> Option<Range> {
+        let (_, range) = self.0.read().range(..=address).next_back().map(|(at, range)| (*at, *range))?;
+        (address < range.end).then_some(range)
     }
 }
 
@@ -32,11 +45,13 @@ mod tests {
     #[test]
     fn only_what_lies_inside_one_range_is_reached() {
         let reach = Reach::default();
-        reach.add(0x1000, 0x100);
-        reach.add(0x1100, 0x100);
+        reach.add(0x1000, 0x100, false);
+        reach.add(0x1100, 0x100, true);
         assert!(reach.has(0x1000, 0x100) && reach.has(0x10ff, 1) && reach.has(0x1100, 4));
         assert!(!reach.has(0x10f0, 0x20), "two neighbours are two objects");
         assert!(!reach.has(0xfff, 1) && !reach.has(0x1200, 1) && !reach.has(0x1000, u64::MAX));
+        assert_eq!(reach.range(0x11ff), Some(Range { start: 0x1100, end: 0x1200, io: true }));
+        assert_eq!(reach.range(0x1200), None);
         reach.remove(0x1000);
         assert!(!reach.has(0x1000, 1));
     }

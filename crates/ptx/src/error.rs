@@ -1,0 +1,99 @@
+//! Why a text cannot be run, and what a kernel did wrong.
+
+use std::fmt;
+
+/// A text that cannot be run, or a launch that a module cannot serve.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The text is not PTX.
+    #[error("{file}:{line}: no PTX at {what}")]
+    Syntax {
+        /// The name that the text was given.
+        file: String,
+        /// The line, from 1.
+        line: u32,
+        /// What was found.
+        what: String,
+    },
+    /// PTX that the machine does not run.
+    #[error("{file}:{line}: the PTX machine does not know {what}")]
+    Unknown {
+        /// The name that the text was given.
+        file: String,
+        /// The line, from 1.
+        line: u32,
+        /// The instruction or the name.
+        what: String,
+    },
+    /// A launch that the module cannot serve.
+    #[error("{0}")]
+    Launch(String),
+    /// A kernel did what PTX does not define.
+    #[error(transparent)]
+    Found(#[from] Box<Finding>),
+}
+
+impl Error {
+    pub(crate) fn syntax(file: &str, line: u32, what: &str) -> Error {
+        Error::Syntax { file: file.to_owned(), line, what: what.to_owned() }
+    }
+
+    pub(crate) fn unknown(file: &str, line: u32, what: &str) -> Error {
+        Error::Unknown { file: file.to_owned(), line, what: what.to_owned() }
+    }
+}
+
+/// What is looked for while a kernel runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Check {
+    /// An access of memory that no allocation has.
+    Bounds,
+    /// An address that is no multiple of the access's size.
+    Alignment,
+    /// A store to a device's registers by anything but `st.mmio`.
+    Doorbell,
+    /// A mask that leaves out the lane itself, or names one that the warp does not have or that has ended.
+    Mask,
+    /// Lanes wait for others that wait, too.
+    Deadlock,
+    /// `trap`
+    Trap,
+    /// A barrier in shared memory that was never initialized, or counts below zero.
+    Barrier,
+    /// `bar.sync` with a number above 15, or a count that is no multiple of 32.
+    BlockBarrier,
+    /// More calls than a lane's stack has room for.
+    Stack,
+}
+
+/// What a kernel did that PTX does not define, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What was looked for.
+    pub check: Check,
+    /// What was found, with the values.
+    pub what: String,
+    /// The kernel that was launched.
+    pub kernel: String,
+    /// The name of the PTX, the number of the line in it, and what the line says.
+    pub ptx: (String, u32, String),
+    /// The source's path and line; none where the module has no line information.
+    pub source: Option<(String, u32)>,
+    /// The block's number in the grid.
+    pub block: u32,
+    /// The thread's number in the block.
+    pub thread: u32,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (file, line, text) = &self.ptx;
+        write!(to, "{file}:{line}: {}, by `{text}`", self.what)?;
+        if let Some((path, line)) = &self.source {
+            write!(to, ", from {path}:{line}")?;
+        }
+        write!(to, " (kernel {}, block {}, thread {})", self.kernel, self.block, self.thread)
+    }
+}
+
+impl std::error::Error for Finding {}

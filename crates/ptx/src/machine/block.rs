@@ -1,0 +1,181 @@
+//! A block: its lanes, what they share, and whose turn it is.
+
+use rand::RngExt as _;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::execute::Pause;
+use super::lane::{Lane, State};
+use super::launch::Run;
+use super::meet::settle;
+use super::real::Region;
+use super::weak;
+use crate::error::{Check, Finding};
+use crate::program::Meeting;
+
+/// Instructions of a turn, at most, as a power of two.
+const TURN: u32 = 6;
+/// Regions that a block remembers.
+const REGIONS: usize = 4;
+
+/// `bar.sync`
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Barrier {
+    pub(super) arrived: u32,
+    /// Zero: all of the block that have not ended.
+    pub(super) wanted: u32,
+}
+
+/// What the lanes of a block have in common.
+pub(super) struct Common<'a> {
+    pub(super) run: &'a Run<'a>,
+    pub(super) block: u32,
+    pub(super) shared: Vec<u8>,
+    pub(super) barriers: [Barrier; 16],
+    /// Lanes that ended, by warp.
+    pub(super) ended: Vec<u32>,
+    pub(super) regions: [Region; REGIONS],
+    /// What the block keeps of memory, where that is weak.
+    pub(super) weak: weak::Block,
+    pub(super) instructions: u64,
+}
+
+pub(super) struct Block<'a> {
+    lanes: Vec<Lane>,
+    pub(super) common: Common<'a>,
+}
+
+/// What a pass over all lanes came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pass {
+    Goes,
+    Ended,
+}
+
+impl<'a> Block<'a> {
+    pub(super) fn new(run: &'a Run<'a>, block: u32) -> Block<'a> {
+        let kernel = &run.module.functions[run.kernel as usize];
+        let lane = |number| Lane::new(number, run.kernel, kernel, &run.arguments);
+        let threads = run.block_threads();
+        let common = Common {
+            run,
+            block,
+            shared: vec![0; run.module.shared_bytes as usize + run.dynamic_shared as usize],
+            barriers: [Barrier::default(); 16],
+            ended: vec![0; threads.div_ceil(32) as usize],
+            regions: [Region::of_module(run.module.memory()); REGIONS],
+            weak: weak::Block::default(),
+            instructions: 0,
+        };
+        Block { lanes: (0..threads).map(lane).collect(), common }
+    }
+
+    /// A turn for each lane that is ready, beginning with a random one.
+    pub(super) fn pass(&mut self, random: &mut Xoshiro256PlusPlus) -> Result<Pass, Box<Finding>> {
+        let count = self.lanes.len();
+        let (first, mut ran) = (random.random_range(0..count), false);
+        for at in (first..count).chain(0..first) {
+            self.common.weak_time(&mut self.lanes[at]);
+            if !matches!(self.lanes[at].state, State::Ready) {
+                continue;
+            }
+            ran = true;
+            let most = 1 << random.random_range(0..=TURN);
+            let turn = random.random_range(1..=most);
+            if self.common.run(&mut self.lanes[at], turn)? == Pause::Waits {
+                self.waits(at);
+            }
+        }
+        match ran {
+            true => Ok(Pass::Goes),
+            false if self.lanes.iter().all(|lane| matches!(lane.state, State::Ended)) => {
+                self.common.weak_end(&mut self.lanes);
+                Ok(Pass::Ended)
+            }
+            false => Err(self.deadlock()),
+        }
+    }
+
+    /// A lane came to where others may be waiting for it.
+    fn waits(&mut self, at: usize) {
+        let begin = at / 32 * 32;
+        let end = (begin + 32).min(self.lanes.len());
+        match self.lanes[at].state {
+            State::Meets(arrival) => {
+                let met = settle(&mut self.lanes[begin..end], at - begin);
+                if met && arrival.meeting == Meeting::Wait {
+                    let lanes = (begin..end).filter(|lane| arrival.mask >> (lane - begin) & 1 == 1);
+                    lanes.for_each(|lane| self.common.meets(&mut self.lanes[lane].late));
+                }
+            }
+            State::Barrier(number) => self.settle_barrier(number),
+            State::Ended => {
+                self.common.ended[at / 32] |= 1 << (at % 32);
+                (0..16).for_each(|number| self.settle_barrier(number));
+            }
+            // It arrived without waiting.
+            State::Ready => (0..16).for_each(|number| self.settle_barrier(number)),
+        }
+    }
+
+    fn settle_barrier(&mut self, number: u8) {
+        let barrier = &mut self.common.barriers[usize::from(number)];
+        let ended: u32 = self.common.ended.iter().map(|lanes| lanes.count_ones()).sum();
+        let wanted = if barrier.wanted == 0 { self.lanes.len() as u32 - ended } else { barrier.wanted };
+        if barrier.arrived == 0 || barrier.arrived < wanted {
+            return;
+        }
+        *barrier = Barrier::default();
+        for lane in &mut self.lanes {
+            if matches!(lane.state, State::Barrier(at) if at == number) {
+                lane.state = State::Ready;
+                self.common.meets(&mut lane.late);
+            }
+        }
+    }
+
+    fn deadlock(&self) -> Box<Finding> {
+        let waiting = self.lanes.iter().filter(|lane| !matches!(lane.state, State::Ended));
+        let mut told: Vec<String> = waiting.clone().map(|lane| self.told(lane)).collect();
+        told.dedup_by_key(|line| line.split_once(' ').map(|(_, place)| place.to_owned()));
+        told.truncate(4);
+        let what = format!("no lane of the block can go on: {}", told.join("; "));
+        let first = waiting.clone().next().unwrap_or(&self.lanes[0]);
+        self.common.found(first, Check::Deadlock, what)
+    }
+
+    fn told(&self, lane: &Lane) -> String {
+        let line = self.common.place_of(lane).line;
+        match lane.state {
+            State::Meets(arrival) => {
+                format!(
+                    "{} waits at line {line} for lanes {:#010x} ({:?})",
+                    lane.number, arrival.mask, arrival.meeting
+                )
+            }
+            State::Barrier(number) => format!("{} waits at line {line} at barrier {number}", lane.number),
+            State::Ready | State::Ended => String::new(),
+        }
+    }
+}
+
+impl Common<'_> {
+    /// Where the instruction is that a lane ran last.
+    fn place_of(&self, lane: &Lane) -> crate::text::Place {
+        let function = &self.run.module.functions[lane.frame.function as usize];
+        function.places[(lane.frame.next as usize).saturating_sub(1)]
+    }
+
+    pub(super) fn found(&self, lane: &Lane, check: Check, what: String) -> Box<Finding> {
+        let (place, module) = (self.place_of(lane), self.run.module);
+        let (file, line) = place.source;
+        Box::new(Finding {
+            check,
+            what,
+            kernel: module.functions[self.run.kernel as usize].name.clone(),
+            ptx: (module.name.clone(), place.line, module.line(place.line).to_owned()),
+            source: module.files.get(&file).map(|path| (path.clone(), line)),
+            block: self.block,
+            thread: lane.number,
+        })
+    }
+}

@@ -1,0 +1,314 @@
+//! One lane, until it has to wait or had its turn.
+
+use std::sync::atomic::{Ordering, fence};
+
+use super::block::Common;
+use super::lane::{Arrival, Lane, State};
+use super::space::address;
+use crate::error::{Check, Finding};
+use crate::program::{Access, Address, Fence, Op, Reg, Rmw, Scope, Special, Step, Widen, ZERO};
+
+/// Why a lane stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pause {
+    /// It had its turn.
+    Turn,
+    /// It let others go first: `nanosleep`.
+    Yields,
+    /// It meets others, arrived where they wait, or ended: `state` says which.
+    Waits,
+}
+
+/// Calls in calls that a lane has room for.
+const DEPTH: usize = 512;
+
+impl Common<'_> {
+    /// At most `turn` instructions of a lane that is ready.
+    pub(super) fn run(&mut self, lane: &mut Lane, turn: u32) -> Result<Pause, Box<Finding>> {
+        for done in 0..turn {
+            let function = &self.run.module.functions[lane.frame.function as usize];
+            let step = function.steps[lane.frame.next as usize];
+            lane.frame.next += 1;
+            if let Some((guard, negated)) = step.guard
+                && (lane.get(guard) != 0) == negated
+            {
+                continue;
+            }
+            if let Some(pause) = self.step(lane, &step)? {
+                self.instructions += u64::from(done) + 1;
+                return Ok(pause);
+            }
+        }
+        self.instructions += u64::from(turn);
+        Ok(Pause::Turn)
+    }
+
+    fn step(&mut self, lane: &mut Lane, step: &Step) -> Result<Option<Pause>, Box<Finding>> {
+        match step.op {
+            Op::One { run, to, a } => lane.set(to, run(lane.get(a))),
+            Op::Two { run, to, a, b } => lane.set(to, run(lane.get(a), lane.get(b))),
+            Op::Three { run, to, a, b, c } => lane.set(to, run(lane.get(a), lane.get(b), lane.get(c))),
+            Op::Four { run, to, of: [a, b, c, d] } => {
+                lane.set(to, run(lane.get(a), lane.get(b), lane.get(c), lane.get(d)));
+            }
+            Op::Pack { to, from, count, bits } => {
+                let part = |at: usize| lane.get(from[at]) << (at * usize::from(bits));
+                lane.set(to, (0..usize::from(count)).map(part).fold(0, |all, part| all | part));
+            }
+            Op::Unpack { to, from, count, bits } => unpack(lane, to, lane.get(from), count, bits),
+            Op::Special { to, which } => lane.set(to, self.special(lane, which)),
+            Op::Load { access, widen, to, at } => self.loads(lane, &access, widen, to, at)?,
+            Op::Store { access, from, at } => self.stores(lane, &access, from, at)?,
+            Op::Atomic { access, rmw, widen, to, at, b, c } => {
+                self.atomic(lane, &access, (rmw, widen), to, at, (b, c))?;
+            }
+            Op::Jump(to) => lane.frame.next = to,
+            Op::Nothing => {}
+            _ => return self.seldom(lane, step),
+        }
+        Ok(None)
+    }
+
+    /// What is not in every loop.
+    fn seldom(&mut self, lane: &mut Lane, step: &Step) -> Result<Option<Pause>, Box<Finding>> {
+        match step.op {
+            Op::Fence(kind) => self.order(lane, kind),
+            Op::Table { index, table } => {
+                let function = &self.run.module.functions[lane.frame.function as usize];
+                let index = lane.get(index) as usize;
+                let Some(to) = function.tables[table as usize].get(index) else {
+                    let what = format!("brx.idx {index}: no such target");
+                    return Err(self.found(lane, Check::Bounds, what));
+                };
+                lane.frame.next = *to;
+            }
+            Op::Call { function, arguments } => self.call(lane, function, arguments)?,
+            Op::Return => return Ok(self.leave(lane)),
+            Op::Exit => {
+                lane.state = State::Ended;
+                return Ok(Some(Pause::Waits));
+            }
+            Op::Trap => return Err(self.found(lane, Check::Trap, "trap".to_owned())),
+            Op::Barrier { id, count, waits } => return self.barrier(lane, id, count, waits),
+            Op::Meet { meeting, mask, to, also, a, b, c } => {
+                let values = [lane.get(a), lane.get(b), lane.get(c)];
+                let arrival = Arrival { meeting, mask: lane.get(mask) as u32, values, to, also };
+                self.arrives(lane, &arrival)?;
+                lane.state = State::Meets(arrival);
+                return Ok(Some(Pause::Waits));
+            }
+            // Any set with the lane itself is one that a GPU could give (PTX ISA 9.0, section 9.7.13.11).
+            Op::ActiveMask(to) => lane.set(to, 1 << lane.in_warp()),
+            Op::Sleep => return Ok(Some(Pause::Yields)),
+            Op::Mbarrier { what, to, at, b, c } => self.mbarrier(lane, what, to, at, (b, c))?,
+            Op::Copy { to_shared, to, from, size, barrier } => {
+                self.copy(lane, to_shared, (to, from), size, barrier)?;
+            }
+            _ => return Err(self.found(lane, Check::Trap, format!("{:?}", step.op))),
+        }
+        Ok(None)
+    }
+
+    fn loads(
+        &mut self,
+        lane: &mut Lane,
+        access: &Access,
+        widen: Widen,
+        to: [Option<Reg>; 4],
+        at: Address,
+    ) -> Result<(), Box<Finding>> {
+        let begin = self.whole(lane, access, at)?;
+        let mut values = [0; 4];
+        for (element, value) in values.iter_mut().take(usize::from(access.elements)).enumerate() {
+            let place =
+                self.place(lane, access, begin + (element * usize::from(access.bytes)) as u64, false)?;
+            *value = self.load(lane, access, place);
+        }
+        for (to, value) in to.into_iter().zip(values) {
+            if let Some(to) = to {
+                lane.set(to, widened(value, widen));
+            }
+        }
+        Ok(())
+    }
+
+    fn stores(
+        &mut self,
+        lane: &mut Lane,
+        access: &Access,
+        from: [Reg; 4],
+        at: Address,
+    ) -> Result<(), Box<Finding>> {
+        let begin = self.whole(lane, access, at)?;
+        for (element, from) in from.into_iter().take(usize::from(access.elements)).enumerate() {
+            let place =
+                self.place(lane, access, begin + (element * usize::from(access.bytes)) as u64, true)?;
+            let value = lane.get(from);
+            self.store(lane, access, place, value);
+        }
+        Ok(())
+    }
+
+    /// The address of an access, which is a multiple of all its elements.
+    fn whole(&self, lane: &Lane, access: &Access, at: Address) -> Result<u64, Box<Finding>> {
+        let (begin, all) = (address(lane, at), u64::from(access.bytes) * u64::from(access.elements));
+        if begin.is_multiple_of(all) {
+            return Ok(begin);
+        }
+        let what = format!("{all} bytes at {begin:#x}: the address is no multiple of them");
+        Err(self.found(lane, Check::Alignment, what))
+    }
+
+    fn atomic(
+        &mut self,
+        lane: &mut Lane,
+        access: &Access,
+        (rmw, widen): (Rmw, Widen),
+        to: Option<Reg>,
+        at: Address,
+        (b, c): (Reg, Reg),
+    ) -> Result<(), Box<Finding>> {
+        let place = self.place(lane, access, address(lane, at), true)?;
+        let all = if access.bytes == 8 { u64::MAX } else { (1 << (access.bytes * 8)) - 1 };
+        let (b, c) = (lane.get(b) & all, lane.get(c) & all);
+        let old = match rmw {
+            Rmw::Of(run) => self.update(lane, access, place, |old| run(old, b)),
+            Rmw::Cas => self.update(lane, access, place, |old| if old == b { c } else { old }),
+        };
+        if let Some(to) = to {
+            lane.set(to, widened(old, widen));
+        }
+        Ok(())
+    }
+
+    fn order(&mut self, lane: &mut Lane, kind: Fence) {
+        match kind {
+            Fence::AcquireRelease(scope) if self.run.weak.is_some() => self.weak_fence(lane, scope, false),
+            Fence::SequentiallyConsistent(scope) if self.run.weak.is_some() => {
+                self.weak_fence(lane, scope, true)
+            }
+            Fence::AcquireRelease(Scope::Cta) | Fence::Proxy => {}
+            Fence::AcquireRelease(_) => fence(Ordering::AcqRel),
+            Fence::SequentiallyConsistent(_) => fence(Ordering::SeqCst),
+        }
+    }
+
+    fn call(&mut self, lane: &mut Lane, function: u32, arguments: u32) -> Result<(), Box<Finding>> {
+        if lane.callers.len() == DEPTH {
+            return Err(self.found(
+                lane,
+                Check::Stack,
+                format!("{DEPTH} calls in calls: the stack has no more room"),
+            ));
+        }
+        let caller = lane.frame;
+        let frame = lane.next_frame(function);
+        lane.callers.push(caller);
+        lane.enter(frame, &self.run.module.functions[function as usize]);
+        let module = self.run.module;
+        let arguments = &module.functions[caller.function as usize].arguments[arguments as usize];
+        for (from, to, bytes) in &arguments.give {
+            let from = caller.parameters + *from as usize;
+            lane.parameters.copy_within(from..from + *bytes as usize, frame.parameters + *to as usize);
+        }
+        Ok(())
+    }
+
+    /// Gives results to the caller; a kernel's return ends the lane.
+    fn leave(&mut self, lane: &mut Lane) -> Option<Pause> {
+        let Some(caller) = lane.callers.last().copied() else {
+            lane.state = State::Ended;
+            return Some(Pause::Waits);
+        };
+        let module = self.run.module;
+        let function = &module.functions[caller.function as usize];
+        // The step before the caller's next one is the call.
+        if let Op::Call { arguments, .. } = function.steps[caller.next as usize - 1].op {
+            for (from, to, bytes) in &function.arguments[arguments as usize].take {
+                let from = lane.frame.parameters + *from as usize;
+                lane.parameters.copy_within(from..from + *bytes as usize, caller.parameters + *to as usize);
+            }
+        }
+        lane.leave();
+        None
+    }
+
+    fn barrier(
+        &mut self,
+        lane: &mut Lane,
+        id: Reg,
+        count: Reg,
+        waits: bool,
+    ) -> Result<Option<Pause>, Box<Finding>> {
+        let (number, threads) = (lane.get(id), if count == ZERO { 0 } else { lane.get(count) as u32 });
+        if number > 15 || threads % 32 != 0 || threads > self.run.block_threads() {
+            let what = format!(
+                "bar.sync {number}, {threads}: barriers are 0 to 15, counts whole warps of the block"
+            );
+            return Err(self.found(lane, Check::BlockBarrier, what));
+        }
+        let barrier = &mut self.barriers[number as usize];
+        barrier.arrived += 1;
+        barrier.wanted = threads;
+        if !waits {
+            // It may be the last that others wait for, who see what it stored.
+            self.meets(&mut lane.late);
+            return Ok(Some(Pause::Waits));
+        }
+        lane.state = State::Barrier(number as u8);
+        Ok(Some(Pause::Waits))
+    }
+
+    fn special(&self, lane: &Lane, which: Special) -> u64 {
+        let (in_warp, run) = (lane.in_warp(), self.run);
+        let below = (1_u32 << in_warp) - 1;
+        let own = 1_u32 << in_warp;
+        u64::from(match which {
+            Special::Thread(axis) => axis_of(lane.number, run.block, axis),
+            Special::Threads(axis) => run.block[usize::from(axis)],
+            Special::Block(axis) => axis_of(self.block, run.grid, axis),
+            Special::Blocks(axis) => run.grid[usize::from(axis)],
+            Special::Lane => in_warp,
+            Special::Warp => lane.number / 32,
+            Special::Warps => run.block_threads().div_ceil(32),
+            Special::Multiprocessor => self.block % run.multiprocessors,
+            Special::Multiprocessors => run.multiprocessors,
+            Special::MaskEqual => own,
+            Special::MaskLess => below,
+            Special::MaskLessEqual => below | own,
+            Special::MaskGreater => !(below | own),
+            Special::MaskGreaterEqual => !below,
+            Special::GlobalTimer => return run.nanoseconds(),
+            Special::Clock => return self.instructions,
+            Special::SharedBytes => self.shared.len() as u32,
+            Special::DynamicSharedBytes => run.dynamic_shared,
+            Special::GridId => 0,
+        })
+    }
+}
+
+fn axis_of(number: u32, of: [u32; 3], axis: u8) -> u32 {
+    match axis {
+        0 => number % of[0],
+        1 => number / of[0] % of[1],
+        _ => number / of[0] / of[1],
+    }
+}
+
+fn unpack(lane: &mut Lane, to: [Option<Reg>; 4], value: u64, count: u8, bits: u8) {
+    for (at, to) in to.into_iter().take(usize::from(count)).enumerate() {
+        if let Some(to) = to {
+            let part = value >> (at * usize::from(bits));
+            lane.set(to, part & ((1 << bits) - 1));
+        }
+    }
+}
+
+fn widened(value: u64, widen: Widen) -> u64 {
+    if widen.sign_from == 0 {
+        return value;
+    }
+    let unused = 64 - u32::from(widen.sign_from);
+    let signed = ((value << unused) as i64 >> unused) as u64;
+    if widen.bits >= 64 { signed } else { signed & ((1 << widen.bits) - 1) }
+}

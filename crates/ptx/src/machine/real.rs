@@ -1,0 +1,170 @@
+// UNSAFETY: kernels name the host's memory by addresses, as on a GPU with unified addressing.
+#![expect(unsafe_code, reason = "accesses of memory that a kernel names by address")]
+//! The host's memory: each access is one atomic access of its size, never a reference to it.
+
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+
+/// Memory that a kernel may touch, from `begin` to `end`. That it stays until the run ends is its giver's promise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Region {
+    pub(super) begin: u64,
+    pub(super) end: u64,
+    /// Registers of a device: only `st.mmio` may write them.
+    pub(super) registers: bool,
+}
+
+impl Region {
+    /// Memory from `begin` to before `end`; `registers` are a device's, which only `st.mmio` may write.
+    ///
+    /// # Safety
+    ///
+    /// The bytes are mapped, for reading and writing, until the end of the run that gets this region, and nobody has a Rust
+    /// reference to them.
+    pub unsafe fn new(begin: u64, end: u64, registers: bool) -> Region {
+        Region { begin, end, registers }
+    }
+
+    pub(super) fn of_module(memory: std::ops::Range<u64>) -> Region {
+        // SAFETY: the module owns these atomics, and the launch holds the module.
+        unsafe { Region::new(memory.start, memory.end, false) }
+    }
+
+    pub(super) fn has(&self, address: u64, bytes: u64) -> bool {
+        address >= self.begin && address.checked_add(bytes).is_some_and(|end| end <= self.end)
+    }
+}
+
+/// An address that some region has, aligned for its size.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Real(Span);
+
+/// At most 8 bytes at a multiple of them: inside one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    address: u64,
+    bytes: u8,
+}
+
+impl Span {
+    /// A word of 8 bytes.
+    pub(super) fn of_word(word: u64) -> Span {
+        Span { address: word, bytes: 8 }
+    }
+
+    /// The address of the word that it lies in.
+    pub(super) fn word(self) -> u64 {
+        self.address & !7
+    }
+
+    pub(super) fn overlaps(self, other: Span) -> bool {
+        let end = |of: Span| of.address + u64::from(of.bytes);
+        self.address < end(other) && other.address < end(self)
+    }
+
+    /// Its value, of that of its word.
+    pub(super) fn part_of(self, word: u64) -> u64 {
+        (word >> ((self.address & 7) * 8)) & self.all()
+    }
+
+    /// Its value after `stored` was stored in `to`.
+    pub(super) fn patched(self, value: u64, to: Span, stored: u64) -> u64 {
+        if self.word() != to.word() {
+            return value;
+        }
+        let at = |of: Span| (of.address & 7) * 8;
+        let (mask, stored) = (to.all() << at(to), (stored & to.all()) << at(to));
+        let word = (value << at(self)) & !mask | stored;
+        self.part_of(word)
+    }
+
+    fn all(self) -> u64 {
+        u64::MAX >> (64 - u32::from(self.bytes) * 8)
+    }
+}
+
+/// A value of some width, in the low bits of 64.
+trait Width {
+    fn wide(self) -> u64;
+    fn narrow(value: u64) -> Self;
+}
+
+macro_rules! width {
+    ($($word:ty),*) => {
+        $(impl Width for $word {
+            fn wide(self) -> u64 {
+                self as u64
+            }
+
+            fn narrow(value: u64) -> Self {
+                value as $word
+            }
+        })*
+    };
+}
+width!(u8, u16, u32);
+
+impl Width for u64 {
+    fn wide(self) -> u64 {
+        self
+    }
+
+    fn narrow(value: u64) -> u64 {
+        value
+    }
+}
+
+macro_rules! sized {
+    ($self:ident, $atomic:ident => $result:expr) => {
+        match $self.0.bytes {
+            1 => {
+                // SAFETY: `Real::new` found it in a region, and aligned; atomics may be made of shared memory.
+                let $atomic = unsafe { AtomicU8::from_ptr($self.0.address as *mut u8) };
+                $result
+            }
+            2 => {
+                // SAFETY: as above.
+                let $atomic = unsafe { AtomicU16::from_ptr($self.0.address as *mut u16) };
+                $result
+            }
+            4 => {
+                // SAFETY: as above.
+                let $atomic = unsafe { AtomicU32::from_ptr($self.0.address as *mut u32) };
+                $result
+            }
+            _ => {
+                // SAFETY: as above.
+                let $atomic = unsafe { AtomicU64::from_ptr($self.0.address as *mut u64) };
+                $result
+            }
+        }
+    };
+}
+
+impl Real {
+    /// `bytes` (1, 2, 4 or 8) at an address of the region; nothing where it does not have them all, aligned.
+    pub(super) fn new(region: &Region, address: u64, bytes: u8) -> Option<Real> {
+        let fits = matches!(bytes, 1 | 2 | 4 | 8) && address.is_multiple_of(u64::from(bytes));
+        (fits && region.has(address, u64::from(bytes))).then_some(Real(Span { address, bytes }))
+    }
+
+    pub(super) fn span(self) -> Span {
+        self.0
+    }
+
+    pub(super) fn load(self, order: Ordering) -> u64 {
+        sized!(self, atomic => atomic.load(order).wide())
+    }
+
+    pub(super) fn store(self, value: u64, order: Ordering) {
+        sized!(self, atomic => atomic.store(Width::narrow(value), order));
+    }
+
+    /// Writes what `change` makes of the value that is there, at once; returns that value.
+    pub(super) fn update(self, change: impl Fn(u64) -> u64) -> u64 {
+        let order = Ordering::SeqCst;
+        sized!(self, atomic => {
+            let changed = atomic.fetch_update(order, order, |old| Some(Width::narrow(change(old.wide()))));
+            changed.unwrap_or_else(|old| old).wide()
+        })
+    }
+}

@@ -1,0 +1,157 @@
+//! What an address names, and accesses by space.
+
+use std::sync::atomic::Ordering;
+
+use super::block::Common;
+use super::generic;
+use super::lane::Lane;
+use super::real::Real;
+use super::{bytes, real};
+use crate::error::{Check, Finding};
+use crate::program::{Access, Address, Order};
+use crate::text::Space;
+
+/// Where one element of an access is.
+#[derive(Clone, Copy)]
+pub(super) enum Place {
+    Real(Real),
+    Shared(u64),
+    Local(u64),
+    Param(u64),
+}
+
+impl Common<'_> {
+    /// What `access` names at `address`, checked.
+    pub(super) fn place(
+        &mut self,
+        lane: &Lane,
+        access: &Access,
+        address: u64,
+        stores: bool,
+    ) -> Result<Place, Box<Finding>> {
+        let (space, at) = match access.space {
+            Space::Generic => generic(address),
+            space => (space, address),
+        };
+        if !address.is_multiple_of(u64::from(access.bytes)) {
+            let what = format!("{} bytes at {address:#x}: the address is no multiple of them", access.bytes);
+            return Err(self.found(lane, Check::Alignment, what));
+        }
+        let (size, bytes) = (u64::from(access.bytes), u64::from(access.bytes));
+        let limit = match space {
+            Space::Global | Space::Constant | Space::Generic => return self.real(lane, access, at, stores),
+            Space::Shared => self.shared.len(),
+            Space::Local => lane.local.len(),
+            Space::Param => lane.parameters.len(),
+        } as u64;
+        if at.checked_add(size).is_none_or(|end| end > limit) {
+            let what = format!("{bytes} bytes at {at:#x} of {space:?} memory, which has {limit}");
+            return Err(self.found(lane, Check::Bounds, what));
+        }
+        Ok(match space {
+            Space::Shared => Place::Shared(at),
+            Space::Local => Place::Local(at),
+            _ => Place::Param(at),
+        })
+    }
+
+    fn real(
+        &mut self,
+        lane: &Lane,
+        access: &Access,
+        address: u64,
+        stores: bool,
+    ) -> Result<Place, Box<Finding>> {
+        let bytes = u64::from(access.bytes);
+        let Some(region) = self.region(address, bytes) else {
+            let what =
+                format!("{bytes} bytes at {address:#x}: no memory of this GPU, and none that is registered");
+            return Err(self.found(lane, Check::Bounds, what));
+        };
+        if region.registers && stores && access.order != Order::Mmio {
+            let what = format!("a store to registers of a device at {address:#x} that is no st.mmio");
+            return Err(self.found(lane, Check::Doorbell, what));
+        }
+        match Real::new(&region, address, access.bytes) {
+            Some(real) => Ok(Place::Real(real)),
+            None => Err(self.found(lane, Check::Alignment, format!("{bytes} bytes at {address:#x}"))),
+        }
+    }
+
+    /// The region that has these bytes: those that were found last are asked first.
+    fn region(&mut self, address: u64, bytes: u64) -> Option<real::Region> {
+        if let Some(at) = self.regions.iter().position(|region| region.has(address, bytes)) {
+            self.regions.swap(0, at);
+            return Some(self.regions[0]);
+        }
+        let found = self.run.memory.region(address).filter(|region| region.has(address, bytes))?;
+        self.regions.rotate_right(1);
+        self.regions[0] = found;
+        Some(found)
+    }
+
+    pub(super) fn load(&mut self, lane: &mut Lane, access: &Access, place: Place) -> u64 {
+        if let Place::Real(real) = place
+            && let Some(seen) = self.weak_load(lane, access, real)
+        {
+            return seen;
+        }
+        if matches!(place, Place::Shared(_)) {
+            self.weak_shared(lane, access, false);
+        }
+        let read = |memory, at| bytes::read(memory, at, access.bytes).unwrap_or_default();
+        match place {
+            Place::Real(real) => real.load(match access.order {
+                Order::Acquire => Ordering::Acquire,
+                _ => Ordering::Relaxed,
+            }),
+            Place::Shared(at) => read(&self.shared, at),
+            Place::Local(at) => read(&lane.local, at),
+            Place::Param(at) => read(&lane.parameters, at),
+        }
+    }
+
+    pub(super) fn store(&mut self, lane: &mut Lane, access: &Access, place: Place, value: u64) {
+        if matches!(place, Place::Shared(_)) {
+            self.weak_shared(lane, access, true);
+        }
+        let memory = match place {
+            Place::Real(real) => {
+                if self.weak_store(lane, access, real, value).is_some() {
+                    return;
+                }
+                let order =
+                    if access.order == Order::Release { Ordering::Release } else { Ordering::Relaxed };
+                return real.store(value, order);
+            }
+            Place::Shared(at) => (&mut self.shared, at),
+            Place::Local(at) => (&mut lane.local, at),
+            Place::Param(at) => (&mut lane.parameters, at),
+        };
+        // `place` has seen that there is room.
+        let _ = bytes::write(memory.0, memory.1, access.bytes, value);
+    }
+
+    pub(super) fn update(
+        &mut self,
+        lane: &mut Lane,
+        access: &Access,
+        place: Place,
+        change: impl Fn(u64) -> u64,
+    ) -> u64 {
+        if let Place::Real(real) = place {
+            return match self.weak_update(lane, access, real, &change) {
+                Some(old) => old,
+                None => real.update(change),
+            };
+        }
+        let old = self.load(lane, access, place);
+        self.store(lane, access, place, change(old));
+        old
+    }
+}
+
+/// The address that an instruction computes.
+pub(super) fn address(lane: &Lane, at: Address) -> u64 {
+    lane.get(at.base).wrapping_add_signed(at.offset)
+}

@@ -1,0 +1,425 @@
+//! Weak memory, as PTX ISA 9.0, section 8, allows it, chosen against the kernel by a seed.
+//!
+//! A store is late: it goes from its lane to its block, from there to the GPU, and from there to the host's memory, each
+//! step at some time and past others at other addresses. A release of a scope leaves a marker that later stores of its lane
+//! do not pass on their way to that scope. A block keeps words that it loaded, and their neighbours, until an acquire.
+//! Loads are not later than what follows them: load buffering is allowed by PTX, and not shown.
+
+use std::collections::HashMap;
+
+use parking_lot::Mutex;
+use rand::{RngExt as _, SeedableRng as _};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::block::Common;
+use super::lane::Lane;
+use super::real::{Real, Region, Span};
+use crate::program::{Access, Order, Scope};
+
+/// Late stores that a place holds, at most.
+const MOST: usize = 12;
+/// Words that a block keeps, at most.
+const WORDS: usize = 4096;
+/// Words of a sector: what a load brings along.
+const SECTOR: u64 = 4;
+
+/// A store that is on its way, or what keeps later ones behind it.
+#[derive(Clone, Copy, Debug)]
+enum Late {
+    Store {
+        to: Real,
+        value: u64,
+        owner: u64,
+    },
+    /// What comes after it, of this owner, is not seen in its scope before what is ahead of it.
+    Marker {
+        scope: Scope,
+        owner: u64,
+    },
+}
+
+/// Late stores, in the order in which they came.
+#[derive(Debug, Default)]
+pub(super) struct Buffer(Vec<Late>);
+
+/// What the blocks of a GPU have in common.
+#[derive(Debug)]
+pub(super) struct Gpu(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
+    late: Buffer,
+    /// When a block last wrote a word.
+    written: HashMap<u64, u64>,
+    now: u64,
+    /// When somebody last acquired what other devices wrote.
+    acquired: u64,
+    random: Xoshiro256PlusPlus,
+    /// One in so many chances lets something go on: from lanes, from blocks, from the GPU. Each run has its own.
+    rates: [u32; 3],
+}
+
+/// What a block keeps: late stores of all its lanes, and words with the time at which they were loaded.
+#[derive(Debug, Default)]
+pub(super) struct Block {
+    late: Buffer,
+    words: HashMap<u64, (u64, u64)>,
+}
+
+impl Gpu {
+    pub(super) fn new(seed: u64) -> Gpu {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x5745_414b);
+        let rates = [0; 3].map(|_: u32| 2 << random.random_range(0..6));
+        Gpu(Mutex::new(State {
+            late: Buffer::default(),
+            written: HashMap::new(),
+            now: 1,
+            acquired: 0,
+            random,
+            rates,
+        }))
+    }
+
+    /// All that is late reaches the host's memory.
+    pub(super) fn settle(&self) {
+        let mut state = self.0.lock();
+        while !state.late.0.is_empty() {
+            state.reach_memory(0);
+        }
+    }
+}
+
+impl Buffer {
+    /// A value of memory, as it is behind these stores.
+    fn over(&self, at: Real, value: u64) -> u64 {
+        let stores = self.0.iter().filter_map(|late| match late {
+            Late::Store { to, value, .. } => Some((*to, *value)),
+            Late::Marker { .. } => None,
+        });
+        stores.fold(value, |seen, (to, stored)| at.span().patched(seen, to.span(), stored))
+    }
+
+    /// Whether the one at `index` may go before those that came earlier.
+    fn goes(&self, index: usize) -> bool {
+        let earlier = &self.0[..index];
+        match self.0[index] {
+            Late::Marker { .. } => earlier.is_empty(),
+            Late::Store { to, owner, .. } => earlier.iter().all(|other| match other {
+                Late::Store { to: before, .. } => !before.span().overlaps(to.span()),
+                Late::Marker { owner: of, .. } => *of != owner,
+            }),
+        }
+    }
+
+    /// One that may go, by chance.
+    fn choose(&self, random: &mut Xoshiro256PlusPlus) -> Option<usize> {
+        let can: Vec<usize> = (0..self.0.len()).filter(|index| self.goes(*index)).collect();
+        (!can.is_empty()).then(|| can[random.random_range(0..can.len())])
+    }
+}
+
+impl State {
+    /// One that is late on this GPU reaches the host's memory.
+    fn reach_memory(&mut self, index: usize) {
+        if let Late::Store { to, value, .. } = self.late.0.remove(index) {
+            to.store(value, std::sync::atomic::Ordering::Release);
+        }
+    }
+
+    /// What the GPU as a whole sees.
+    fn seen(&self, at: Real) -> u64 {
+        self.late.over(at, at.load(std::sync::atomic::Ordering::Acquire))
+    }
+}
+
+impl Block {
+    /// One that is late in this block becomes late on the GPU.
+    fn reach_gpu(&mut self, index: usize, gpu: &mut State) {
+        let late = self.late.0.remove(index);
+        match late {
+            Late::Store { to, value, .. } => {
+                let word = to.span().word();
+                if let Some((kept, _)) = self.words.get_mut(&word) {
+                    *kept = Span::of_word(word).patched(*kept, to.span(), value);
+                }
+                gpu.written.insert(word, gpu.now);
+                gpu.now += 1;
+                gpu.late.0.push(late);
+            }
+            Late::Marker { scope: Scope::System, .. } => gpu.late.0.push(late),
+            Late::Marker { .. } => {}
+        }
+    }
+
+    /// One that is late in a lane becomes late in its block.
+    fn take(&mut self, lane: &mut Buffer, index: usize) {
+        let late = lane.0.remove(index);
+        if !matches!(late, Late::Marker { scope: Scope::Cta, .. }) {
+            self.late.0.push(late);
+        }
+    }
+
+    /// Keeps the sector of a word that was loaded.
+    fn keep(&mut self, at: Real, region: &Region, gpu: &State) {
+        if self.words.len() >= WORDS {
+            self.words.clear();
+        }
+        let word = at.span().word();
+        let first = word - word % (SECTOR * 8);
+        for neighbour in (0..SECTOR).map(|index| first + index * 8) {
+            if let Some(real) = Real::new(region, neighbour, 8) {
+                self.words.entry(neighbour).or_insert_with(|| (gpu.seen(real), gpu.now));
+            }
+        }
+    }
+}
+
+/// What is late in a lane, its block and the GPU, while one of its instructions runs.
+struct Path<'a> {
+    lane: &'a mut Buffer,
+    block: &'a mut Block,
+    gpu: &'a mut State,
+    owner: u64,
+}
+
+impl Path<'_> {
+    /// Some of what is late goes on; all that a place has no room for does.
+    fn drain(&mut self) {
+        while self.lane.0.len() > MOST || self.chance(self.gpu.rates[0]) {
+            let Some(index) = self.lane.choose(&mut self.gpu.random) else { break };
+            self.block.take(self.lane, index);
+        }
+        while self.block.late.0.len() > MOST || self.chance(self.gpu.rates[1]) {
+            let Some(index) = self.block.late.choose(&mut self.gpu.random) else { break };
+            self.block.reach_gpu(index, self.gpu);
+        }
+        while self.gpu.late.0.len() > MOST || self.chance(self.gpu.rates[2]) {
+            let State { late, random, .. } = &mut *self.gpu;
+            let Some(index) = late.choose(random) else { break };
+            self.gpu.reach_memory(index);
+        }
+    }
+
+    /// Once in `of` times.
+    fn chance(&mut self, of: u32) -> bool {
+        self.gpu.random.random_range(0..of) == 0
+    }
+
+    /// All that is ahead of what comes next is seen in this scope.
+    fn flush(&mut self, scope: Scope) {
+        while !self.lane.0.is_empty() {
+            self.block.take(self.lane, 0);
+        }
+        while scope >= Scope::Gpu && !self.block.late.0.is_empty() {
+            self.block.reach_gpu(0, self.gpu);
+        }
+        while scope == Scope::System && !self.gpu.late.0.is_empty() {
+            self.gpu.reach_memory(0);
+        }
+    }
+
+    /// The widest scope that a marker of the lane's own keeps.
+    fn marked(&self) -> Option<Scope> {
+        let markers = [&*self.lane, &self.block.late, &self.gpu.late];
+        let scopes = markers.into_iter().flat_map(|buffer| &buffer.0).filter_map(|late| match late {
+            Late::Marker { scope, owner } if *owner == self.owner => Some(*scope),
+            _ => None,
+        });
+        scopes.max()
+    }
+
+    fn release(&mut self, scope: Scope) {
+        self.lane.0.push(Late::Marker { scope, owner: self.owner });
+    }
+
+    fn acquire(&mut self, scope: Scope) {
+        match scope {
+            Scope::Cta => {}
+            Scope::Gpu => {
+                let State { written, acquired, .. } = &*self.gpu;
+                // What only other devices wrote, this scope does not ask for.
+                self.block.words.retain(|word, (_, loaded)| {
+                    *loaded > *acquired && written.get(word).is_none_or(|at| at < loaded)
+                });
+            }
+            Scope::System => {
+                self.block.words.clear();
+                self.gpu.acquired = self.gpu.now;
+                self.gpu.now += 1;
+            }
+        }
+    }
+
+    fn load(&mut self, access: &Access, at: Real, region: &Region) -> u64 {
+        let word = at.span().word();
+        let early = match access.order {
+            // Registers of a device are read as the text says, and nothing beside them.
+            _ if region.registers => false,
+            Order::Weak => true,
+            Order::Relaxed => self.chance(8),
+            _ => false,
+        };
+        let kept = self.block.words.get(&word).map(|(kept, _)| at.span().part_of(*kept));
+        let seen = match kept {
+            Some(kept) if early => kept,
+            _ => {
+                let whole = self.block.words.remove(&word).and_then(|_| Real::new(region, word, 8));
+                if let Some(whole) = whole {
+                    // One location has one order for all who look (section 8.9.1): the word is kept anew.
+                    let kept = self.gpu.seen(whole);
+                    self.block.words.insert(word, (kept, self.gpu.now));
+                    return self.loaded(access, at, at.span().part_of(kept));
+                }
+                let seen = self.gpu.seen(at);
+                if region.registers || access.order == Order::Mmio {
+                    return seen;
+                }
+                if access.order == Order::Weak || self.chance(4) {
+                    self.block.keep(at, region, self.gpu);
+                }
+                seen
+            }
+        };
+        self.loaded(access, at, seen)
+    }
+
+    /// What the lane sees of what its block does.
+    fn loaded(&mut self, access: &Access, at: Real, seen: u64) -> u64 {
+        let value = self.lane.over(at, self.block.late.over(at, seen));
+        if access.order == Order::Acquire {
+            self.acquire(access.scope);
+        }
+        value
+    }
+
+    fn store(&mut self, access: &Access, to: Real, value: u64) {
+        if access.order == Order::Release {
+            self.release(access.scope);
+        }
+        if access.order == Order::Mmio {
+            // It waits for nothing but what was released before it.
+            if let Some(scope) = self.marked() {
+                self.flush(scope);
+            }
+            self.ahead_of(to);
+            return to.store(value, std::sync::atomic::Ordering::SeqCst);
+        }
+        self.lane.0.push(Late::Store { to, value, owner: self.owner });
+    }
+
+    /// What this lane sees of a word is in memory, before it is written there.
+    fn ahead_of(&mut self, at: Real) {
+        let covers = |late: &Late| matches!(late, Late::Store { to, .. } if to.span().overlaps(at.span()));
+        let pending = [&*self.lane, &self.block.late, &self.gpu.late];
+        if pending.into_iter().any(|buffer| buffer.0.iter().any(covers)) {
+            self.flush(Scope::System);
+        }
+        let word = at.span().word();
+        self.block.words.remove(&word);
+        self.gpu.written.insert(word, self.gpu.now);
+        self.gpu.now += 1;
+    }
+
+    /// Atomics are done in memory, after all that this lane sees of the word.
+    fn update(&mut self, access: &Access, at: Real, change: impl Fn(u64) -> u64) -> u64 {
+        let releases = matches!(access.order, Order::Release | Order::AcquireRelease);
+        let released = self.marked().max(releases.then_some(access.scope));
+        if let Some(scope) = released {
+            self.flush(scope);
+        }
+        self.ahead_of(at);
+        let old = at.update(change);
+        if matches!(access.order, Order::Acquire | Order::AcquireRelease) {
+            self.acquire(access.scope);
+        }
+        old
+    }
+}
+
+impl Common<'_> {
+    fn path<T>(&mut self, lane: &mut Lane, act: impl FnOnce(&mut Path<'_>) -> T) -> Option<T> {
+        let mut gpu = self.run.weak.as_ref()?.0.lock();
+        let owner = u64::from(self.block) << 10 | u64::from(lane.number);
+        let mut path = Path { lane: &mut lane.late, block: &mut self.weak, gpu: &mut gpu, owner };
+        path.drain();
+        Some(act(&mut path))
+    }
+
+    /// What a weak GPU loads; nothing where memory is strong.
+    pub(super) fn weak_load(&mut self, lane: &mut Lane, access: &Access, at: Real) -> Option<u64> {
+        self.run.weak.as_ref()?;
+        let region = self.regions[0];
+        self.path(lane, |path| path.load(access, at, &region))
+    }
+
+    pub(super) fn weak_store(
+        &mut self,
+        lane: &mut Lane,
+        access: &Access,
+        to: Real,
+        value: u64,
+    ) -> Option<()> {
+        self.path(lane, |path| path.store(access, to, value))
+    }
+
+    pub(super) fn weak_update(
+        &mut self,
+        lane: &mut Lane,
+        access: &Access,
+        at: Real,
+        change: impl Fn(u64) -> u64,
+    ) -> Option<u64> {
+        self.path(lane, |path| path.update(access, at, change))
+    }
+
+    pub(super) fn weak_fence(&mut self, lane: &mut Lane, scope: Scope, consistent: bool) {
+        self.path(lane, |path| {
+            if consistent {
+                path.flush(scope)
+            } else {
+                path.release(scope)
+            }
+            path.acquire(scope);
+        });
+    }
+
+    /// Shared memory is in order, and what a lane released before it wrote there is seen by who acquires it there.
+    pub(super) fn weak_shared(&mut self, lane: &mut Lane, access: &Access, writes: bool) {
+        let (releases, acquires) = match access.order {
+            Order::Release => (true, false),
+            Order::Acquire => (false, true),
+            Order::AcquireRelease => (true, true),
+            _ => (false, false),
+        };
+        self.path(lane, |path| {
+            let marked = path.lane.0.iter().any(|late| matches!(late, Late::Marker { .. }));
+            if writes && (releases || marked) {
+                path.flush(Scope::Cta);
+            }
+            if acquires {
+                path.acquire(access.scope);
+            }
+        });
+    }
+
+    /// Lanes that met at a barrier see what the others stored before it.
+    pub(super) fn meets(&mut self, late: &mut Buffer) {
+        while !late.0.is_empty() {
+            self.weak.take(late, 0);
+        }
+    }
+
+    /// While nobody stores, what is late goes on, too.
+    pub(super) fn weak_time(&mut self, lane: &mut Lane) {
+        if lane.number == 0 || !lane.late.0.is_empty() || !self.weak.late.0.is_empty() {
+            self.path(lane, |_| ());
+        }
+    }
+
+    /// The end of the block: what is late in it is late on the GPU.
+    pub(super) fn weak_end(&mut self, lanes: &mut [Lane]) {
+        for lane in lanes {
+            self.path(lane, |path| path.flush(Scope::Gpu));
+        }
+    }
+}

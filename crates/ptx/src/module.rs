@@ -1,0 +1,197 @@
+//! A module: its functions, and memory for its variables.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::Error;
+use crate::program::{Function, Shared, decode};
+use crate::text::{self, Operand, Space, Unit, Variable};
+
+/// PTX that was read, decoded, and given memory for its variables. Two of one text share nothing.
+#[derive(Debug)]
+pub struct Module {
+    pub(crate) name: String,
+    text: String,
+    pub(crate) functions: Vec<Function>,
+    entries: HashMap<String, (u32, Entry)>,
+    /// Paths of sources, by number.
+    pub(crate) files: HashMap<u32, String>,
+    /// Global and constant variables: addresses stay as long as the module.
+    memory: Box<[AtomicU64]>,
+    globals: HashMap<String, (u64, u64)>,
+    /// Bytes of shared memory without the launch's.
+    pub(crate) shared_bytes: u32,
+    arch: u32,
+}
+
+/// What a launch has to know of a kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Offset and bytes of each parameter.
+    pub parameters: Vec<(u32, u32)>,
+    /// Threads of a block, at most.
+    pub most_threads: u32,
+}
+
+/// Where variables are: those of the host's memory by offset from its begin.
+#[derive(Default)]
+struct Layout<'a> {
+    of: HashMap<&'a str, (Space, u64)>,
+    host_bytes: u64,
+    shared_bytes: u64,
+}
+
+impl Module {
+    /// Reads PTX. `name` is what messages call it: a path, as a rule.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Syntax`] and [`Error::Unknown`], with the line.
+    pub fn load(name: &str, text: &str) -> Result<Module, Error> {
+        let unit = text::parse(name, text)?;
+        let mut layout = Layout::default();
+        // What the launch adds lies behind all that has a size.
+        let (open, sized): (Vec<_>, Vec<_>) = variables(&unit).partition(|variable| variable.open);
+        for variable in sized.into_iter().chain(open) {
+            layout.place(variable);
+        }
+        let memory: Box<[AtomicU64]> =
+            (0..layout.host_bytes.div_ceil(8)).map(|_| AtomicU64::new(0)).collect();
+        let begin = memory.as_ptr() as u64;
+        for (space, at) in layout.of.values_mut() {
+            *at += if *space == Space::Shared { 0 } else { begin };
+        }
+        for variable in variables(&unit) {
+            initialize(name, variable, &layout, &memory)?;
+        }
+        let bodies = unit.functions.iter().filter(|function| function.body.is_some());
+        let functions =
+            bodies.clone().enumerate().map(|(at, function)| (function.name.as_str(), (at as u32, function)));
+        let shared = Shared { file: name, variables: layout.of, functions: functions.collect() };
+        let functions =
+            bodies.map(|function| decode(&shared, function)).collect::<Result<Vec<_>, Error>>()?;
+        let globals = variables(&unit).filter(|variable| variable.space != Space::Shared);
+        let globals =
+            globals.map(|of| (of.name.clone(), (shared.variables[of.name.as_str()].1, of.bytes))).collect();
+        Ok(Module {
+            name: name.to_owned(),
+            text: text.to_owned(),
+            entries: entries(&shared),
+            functions,
+            globals,
+            memory,
+            shared_bytes: layout.shared_bytes as u32,
+            arch: unit.arch,
+            files: unit.files,
+        })
+    }
+
+    /// A kernel of this name.
+    pub fn entry(&self, name: &str) -> Option<&Entry> {
+        self.entries.get(name).map(|(_, entry)| entry)
+    }
+
+    /// The names of all kernels.
+    pub fn kernels(&self) -> impl Iterator<Item = &str> {
+        self.entries.keys().map(String::as_str)
+    }
+
+    /// Address and bytes of a global or constant variable, in the host's memory.
+    pub fn global(&self, name: &str) -> Option<(u64, u64)> {
+        self.globals.get(name).copied()
+    }
+
+    /// The architecture that the text was made for: 90 for `sm_90`.
+    pub fn arch(&self) -> u32 {
+        self.arch
+    }
+
+    /// A line of the text, from 1.
+    pub(crate) fn line(&self, number: u32) -> &str {
+        self.text.lines().nth((number as usize).saturating_sub(1)).unwrap_or_default().trim()
+    }
+
+    pub(crate) fn function(&self, entry: &str) -> Option<u32> {
+        self.entries.get(entry).map(|(function, _)| *function)
+    }
+
+    /// Where the module's own memory begins and ends.
+    pub(crate) fn memory(&self) -> std::ops::Range<u64> {
+        let begin = self.memory.as_ptr() as u64;
+        begin..begin + self.memory.len() as u64 * 8
+    }
+}
+
+/// Those of the module and those that functions declare outside of their frames.
+fn variables(unit: &Unit) -> impl Iterator<Item = &Variable> {
+    let inside = unit.functions.iter().flat_map(|function| function.body.iter().flatten());
+    let inside = inside.filter_map(|item| match item {
+        text::Item::Variable(variable) => Some(variable),
+        _ => None,
+    });
+    let in_frame = |variable: &&Variable| matches!(variable.space, Space::Local | Space::Param);
+    unit.variables.iter().chain(inside).filter(move |variable| !in_frame(variable))
+}
+
+impl<'a> Layout<'a> {
+    fn place(&mut self, variable: &'a Variable) {
+        // A declaration and its definition are one.
+        if self.of.contains_key(variable.name.as_str()) {
+            return;
+        }
+        let shared = variable.space == Space::Shared;
+        let end = if shared { &mut self.shared_bytes } else { &mut self.host_bytes };
+        let at = end.next_multiple_of(if variable.open { 128 } else { variable.align });
+        *end = at + variable.bytes;
+        let space = if shared { Space::Shared } else { Space::Global };
+        self.of.insert(&variable.name, (space, at));
+    }
+}
+
+fn initialize(
+    file: &str,
+    variable: &Variable,
+    layout: &Layout<'_>,
+    memory: &[AtomicU64],
+) -> Result<(), Error> {
+    let begin = memory.as_ptr() as u64;
+    for (number, value) in variable.initial.iter().enumerate() {
+        let value = match value {
+            Operand::Integer(value) | Operand::Float { bits: value, .. } => *value,
+            Operand::Name(name) => match layout.of.get(name.as_str()) {
+                Some((_, address)) => *address,
+                None => {
+                    return Err(Error::unknown(
+                        file,
+                        0,
+                        &format!("name {name} in the value of {}", variable.name),
+                    ));
+                }
+            },
+            other => return Err(Error::unknown(file, 0, &format!("value {other:?} of {}", variable.name))),
+        };
+        let at = layout.of[variable.name.as_str()].1 - begin + number as u64 * variable.element;
+        let (word, shift) = ((at / 8) as usize, at % 8 * 8);
+        let kept = if variable.element >= 8 { value } else { value & ((1 << (variable.element * 8)) - 1) };
+        memory[word].fetch_or(kept << shift, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+fn entries(shared: &Shared<'_>) -> HashMap<String, (u32, Entry)> {
+    let kernels = shared.functions.values().filter(|(_, function)| function.kernel);
+    let entry = |(number, function): &(u32, &text::Function)| {
+        let mut at = 0;
+        let parameter = |variable: &Variable| {
+            let offset = u64::next_multiple_of(at, variable.align);
+            at = offset + variable.bytes;
+            (offset as u32, variable.bytes as u32)
+        };
+        let parameters = function.parameters.iter().map(parameter).collect();
+        (
+            function.name.clone(),
+            (*number, Entry { parameters, most_threads: function.most_threads.unwrap_or(1024) }),
+        )
+    };
+    kernels.map(entry).collect()
+}

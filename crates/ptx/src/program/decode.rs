@@ -1,0 +1,245 @@
+//! From an instruction's words to what the machine does: control, registers, and who decodes the rest.
+
+use super::convert::convert;
+use super::function::Body;
+use super::op::{Arguments, Op, Reg, Two};
+use super::{alu, memory, sync};
+use crate::Error;
+use crate::text::{Instruction, Kind, Operand, Type};
+
+/// An opcode in its parts.
+pub(super) struct Opcode<'a> {
+    pub(super) whole: &'a str,
+    pub(super) head: &'a str,
+    /// After the head, in the order of the text.
+    pub(super) modifiers: Vec<&'a str>,
+}
+
+impl<'a> Opcode<'a> {
+    fn of(whole: &'a str) -> Opcode<'a> {
+        let mut words = whole.split('.');
+        let head = words.next().unwrap_or_default();
+        Opcode { whole, head, modifiers: words.collect() }
+    }
+
+    /// The last modifier, as a type.
+    pub(super) fn of_type(&self) -> Option<Type> {
+        self.modifiers.last().and_then(|word| Type::of(word))
+    }
+
+    pub(super) fn has(&self, word: &str) -> bool {
+        self.modifiers.contains(&word)
+    }
+
+    /// The opcode without its last `count` modifiers.
+    fn without(&self, count: usize) -> String {
+        let kept = &self.modifiers[..self.modifiers.len().saturating_sub(count)];
+        [&[self.head], kept].concat().join(".")
+    }
+}
+
+/// Appends the steps of one instruction.
+pub(super) fn instruction(body: &mut Body<'_>, said: &Instruction) -> Result<(), Error> {
+    let opcode = Opcode::of(&said.opcode);
+    if said.guard.is_some()
+        && opcode.head == "setp"
+        && matches!(said.operands.first(), Some(Operand::Pair(..)))
+    {
+        return body.unknown(&format!("{} of two results behind a predicate", opcode.whole));
+    }
+    let op = match opcode.head {
+        "bra" | "brx" | "call" | "ret" | "exit" | "trap" | "brkpt" => control(body, &opcode, &said.operands)?,
+        "ld" | "ldu" | "st" | "atom" | "red" | "fence" | "membar" | "mbarrier" | "cp" | "prefetch"
+        | "prefetchu" | "discard" | "applypriority" => memory::decode(body, &opcode, &said.operands)?,
+        "bar" | "barrier" | "shfl" | "vote" | "match" | "redux" | "elect" | "activemask" | "nanosleep" => {
+            sync::decode(body, &opcode, &said.operands)?
+        }
+        _ => registers(body, &opcode, &said.operands)?,
+    };
+    let Some(op) = op else { return body.unknown(opcode.whole) };
+    let guard = body.guard(said)?;
+    body.emit(guard, op);
+    Ok(())
+}
+
+fn control(body: &mut Body<'_>, opcode: &Opcode<'_>, operands: &[Operand]) -> Result<Option<Op>, Error> {
+    Ok(match (opcode.head, operands) {
+        ("bra", [Operand::Name(label)]) => Some(Op::Jump(body.label(label)?)),
+        ("brx", [index, Operand::Name(table)]) => {
+            Some(Op::Table { index: body.source(index)?, table: body.table(table)? })
+        }
+        ("call", operands) => call(body, operands)?,
+        ("ret", []) => Some(Op::Return),
+        ("exit", []) => Some(Op::Exit),
+        ("trap" | "brkpt", []) => Some(Op::Trap),
+        _ => None,
+    })
+}
+
+/// `call (results), name, (parameters)`; either list may be missing. Calls by address are not known.
+fn call(body: &mut Body<'_>, operands: &[Operand]) -> Result<Option<Op>, Error> {
+    let (results, name, parameters) = match operands {
+        [Operand::List(results), Operand::Name(name), Operand::List(parameters)] => {
+            (&results[..], name, &parameters[..])
+        }
+        [Operand::List(results), Operand::Name(name)] => (&results[..], name, &[][..]),
+        [Operand::Name(name), Operand::List(parameters)] => (&[][..], name, &parameters[..]),
+        [Operand::Name(name)] => (&[][..], name, &[][..]),
+        _ => return Ok(None),
+    };
+    let Some((function, declared)) = body.module.functions.get(name.as_str()).copied() else {
+        return body.unknown(&format!("function {name}"));
+    };
+    if declared.body.is_none() {
+        return body.unknown(&format!("function {name}: it has no body here"));
+    }
+    if (declared.results.len(), declared.parameters.len()) != (results.len(), parameters.len()) {
+        return body.unknown(&format!("call of {name} with other parameters than it declares"));
+    }
+    let (mut arguments, mut at) = (Arguments::default(), 0_u64);
+    for (number, (variable, given)) in
+        declared.results.iter().chain(&declared.parameters).zip(results.iter().chain(parameters)).enumerate()
+    {
+        at = at.next_multiple_of(variable.align);
+        let bytes = variable.bytes as u32;
+        let here = body.parameter(given)?;
+        match number < results.len() {
+            true => arguments.take.push((at as u32, here, bytes)),
+            false => arguments.give.push((here, at as u32, bytes)),
+        }
+        at += variable.bytes;
+    }
+    let arguments = body.arguments(arguments);
+    Ok(Some(Op::Call { function, arguments }))
+}
+
+fn registers(body: &mut Body<'_>, opcode: &Opcode<'_>, operands: &[Operand]) -> Result<Option<Op>, Error> {
+    let Some(of) = opcode.of_type() else { return Ok(None) };
+    match (opcode.head, operands) {
+        ("mov", [Operand::Vector(to), from]) => unpack(body, of, to, from),
+        ("mov", [to, Operand::Vector(from)]) => pack(body, of, to, from),
+        ("cvt", [to, from]) => {
+            let Some(at) = opcode.modifiers.len().checked_sub(2) else { return Ok(None) };
+            let Some(target) = Type::of(opcode.modifiers[at]) else { return Ok(None) };
+            let Some(run) = convert(&opcode.modifiers[..at].join("."), target, of) else { return Ok(None) };
+            let run = sign_above(body, to, target, run)?;
+            Ok(Some(Op::One { run, to: body.result(to)?.0, a: body.source_of(from, of.bits)? }))
+        }
+        ("cvta", [to, from]) => address(body, opcode, to, from),
+        ("isspacep", _) => Ok(None),
+        ("setp", _) => predicate(body, opcode, of, operands),
+        _ => computed(body, &opcode.without(1), of, operands),
+    }
+}
+
+/// A signed result in a register that is wider would need its sign above: no compiler makes one.
+fn sign_above(
+    body: &Body<'_>,
+    to: &Operand,
+    target: Type,
+    run: super::op::One,
+) -> Result<super::op::One, Error> {
+    let (_, register) = body.result(to)?;
+    if register.bits > target.bits && target.kind == Kind::Signed {
+        return body.unknown(&format!("cvt to {} bits in a register of {}", target.bits, register.bits));
+    }
+    Ok(run)
+}
+
+fn computed(body: &mut Body<'_>, name: &str, of: Type, operands: &[Operand]) -> Result<Option<Op>, Error> {
+    let [to, from @ ..] = operands else { return Ok(None) };
+    // The sum of a wide product has twice the bits.
+    let bits = |at: usize| if at == 2 && name == "mad.wide" { of.bits * 2 } else { of.bits };
+    let from = from.iter().enumerate().map(|(at, operand)| body.source_of(operand, bits(at)));
+    let from = from.collect::<Result<Vec<Reg>, Error>>()?;
+    let (to, _) = body.result(to)?;
+    Ok(match from[..] {
+        [a] => alu::one(name, of).map(|run| Op::One { run, to, a }),
+        [a, b] => alu::two(name, of).map(|run| Op::Two { run, to, a, b }),
+        [a, b, c] => alu::three(name, of).map(|run| Op::Three { run, to, a, b, c }),
+        [a, b, c, d] => alu::four(name, of).map(|run| Op::Four { run, to, of: [a, b, c, d] }),
+        _ => None,
+    })
+}
+
+/// `setp.lt.and.s32 p|q, a, b, !c`: up to four steps.
+fn predicate(
+    body: &mut Body<'_>,
+    opcode: &Opcode<'_>,
+    of: Type,
+    operands: &[Operand],
+) -> Result<Option<Op>, Error> {
+    let (how, combine) = match opcode.modifiers[..] {
+        [how, _] => (how, None),
+        [how, combine, _] => match alu::two(combine, Type { kind: Kind::Predicate, bits: 1 }) {
+            Some(combine) => (how, Some(combine)),
+            None => return Ok(None),
+        },
+        _ => return Ok(None),
+    };
+    let (Some(run), [to, a, b, with @ ..]) = (alu::compare(how, of), operands) else { return Ok(None) };
+    let (a, b) = (body.source_of(a, of.bits)?, body.source_of(b, of.bits)?);
+    let (to, also) = match to {
+        Operand::Pair(to, also) => (body.any_result(to)?, body.any_result(also)?),
+        one => (body.any_result(one)?, None),
+    };
+    let (combine, c): (Option<Two>, Reg) = match with {
+        [] => (None, super::op::ZERO),
+        [c] if combine.is_some() => (combine, body.source(c)?),
+        _ => return Ok(None),
+    };
+    let Some(to) = to else { return Ok(None) };
+    if combine.is_none() && also.is_none() {
+        return Ok(Some(Op::Two { run, to, a, b }));
+    }
+    let first = body.temporary();
+    body.emit(None, Op::Two { run, to: first, a, b });
+    if let Some(also) = also {
+        let opposite = body.temporary();
+        body.emit(None, Op::One { run: |a| a ^ 1, to: opposite, a: first });
+        let run: Two = combine.unwrap_or(|a, _| a);
+        body.emit(None, Op::Two { run, to: also, a: opposite, b: c });
+    }
+    Ok(Some(Op::Two { run: combine.unwrap_or(|a, _| a), to, a: first, b: c }))
+}
+
+fn pack(body: &mut Body<'_>, of: Type, to: &Operand, from: &[Operand]) -> Result<Option<Op>, Error> {
+    let count = from.len();
+    if !matches!(count, 2 | 4) || !(of.bits as usize).is_multiple_of(count) {
+        return Ok(None);
+    }
+    let bits = (of.bits as usize / count) as u8;
+    let mut sources = [super::op::ZERO; 4];
+    for (source, operand) in sources.iter_mut().zip(from) {
+        *source = body.source_of(operand, u32::from(bits))?;
+    }
+    Ok(Some(Op::Pack { to: body.result(to)?.0, from: sources, count: count as u8, bits }))
+}
+
+fn unpack(body: &mut Body<'_>, of: Type, to: &[Operand], from: &Operand) -> Result<Option<Op>, Error> {
+    let count = to.len();
+    if !matches!(count, 2 | 4) || !(of.bits as usize).is_multiple_of(count) {
+        return Ok(None);
+    }
+    let mut results = [None; 4];
+    for (result, operand) in results.iter_mut().zip(to) {
+        *result = body.any_result(operand)?;
+    }
+    let bits = (of.bits as usize / count) as u8;
+    Ok(Some(Op::Unpack { to: results, from: body.source(from)?, count: count as u8, bits }))
+}
+
+/// `cvta.shared`, and back with `.to`: the windows of generic addresses.
+fn address(
+    body: &mut Body<'_>,
+    opcode: &Opcode<'_>,
+    to: &Operand,
+    from: &Operand,
+) -> Result<Option<Op>, Error> {
+    let back = opcode.has("to");
+    let space = opcode.modifiers.iter().find_map(|word| memory::space(word));
+    let Some(window) = space.map(crate::machine::window) else { return Ok(None) };
+    let b = body.constant(window);
+    let run: Two = if back { |a, b| a ^ b } else { |a, b| a | b };
+    Ok(Some(Op::Two { run, to: body.result(to)?.0, a: body.source(from)?, b }))
+}

@@ -1,0 +1,260 @@
+//! Accesses, fences, barriers in memory and asynchronous copies (PTX ISA 9.0, sections 9.7.9 and 9.7.13).
+
+use super::alu;
+use super::decode::Opcode;
+use super::function::Body;
+use super::op::{Access, Fence, Mbarrier, Op, Order, Reg, Rmw, Scope, Widen, ZERO};
+use crate::Error;
+use crate::text::{Kind, Operand, Space, Type};
+
+/// The space that a modifier names.
+pub(super) fn space(word: &str) -> Option<Space> {
+    Some(match word {
+        "global" => Space::Global,
+        "const" => Space::Constant,
+        "shared" | "shared::cta" | "shared::cluster" => Space::Shared,
+        "local" => Space::Local,
+        "param" | "param::entry" | "param::func" => Space::Param,
+        _ => return None,
+    })
+}
+
+fn scope(word: &str) -> Option<Scope> {
+    Some(match word {
+        "cta" | "cluster" => Scope::Cta,
+        "gpu" | "gl" => Scope::Gpu,
+        "sys" => Scope::System,
+        _ => return None,
+    })
+}
+
+pub(super) fn decode(
+    body: &mut Body<'_>,
+    opcode: &Opcode<'_>,
+    operands: &[Operand],
+) -> Result<Option<Op>, Error> {
+    match (opcode.head, operands) {
+        ("ld" | "ldu", [to, at]) => load(body, opcode, to, at),
+        ("st", [at, from]) => store(body, opcode, at, from),
+        ("atom", [to, at, with @ ..]) => atomic(body, opcode, Some(to), at, with),
+        ("red", [at, with @ ..]) => atomic(body, opcode, None, at, with),
+        ("fence" | "membar", []) => Ok(fence(opcode).map(Op::Fence)),
+        ("mbarrier", _) => mbarrier(body, opcode, operands),
+        ("cp", _) => copy(body, opcode, operands),
+        // Hints.
+        ("prefetch" | "prefetchu" | "discard" | "applypriority", _) => Ok(Some(Op::Nothing)),
+        _ => Ok(None),
+    }
+}
+
+/// What the modifiers of an access say; nothing where one is not known.
+fn access(opcode: &Opcode<'_>, of: Type) -> Option<Access> {
+    let mut access = Access {
+        space: Space::Generic,
+        order: Order::Weak,
+        scope: Scope::System,
+        bytes: of.bytes() as u8,
+        elements: 1,
+        constant: opcode.head == "ldu",
+    };
+    if matches!(opcode.head, "atom" | "red") {
+        (access.order, access.scope) = (Order::Relaxed, Scope::Gpu);
+    }
+    let modifiers = &opcode.modifiers[..opcode.modifiers.len() - 1];
+    for word in modifiers {
+        match *word {
+            "weak" => access.order = Order::Weak,
+            // Volatile is relaxed at the scope of the system (section 8.4.1).
+            "relaxed" | "volatile" if access.order != Order::Mmio => access.order = Order::Relaxed,
+            "relaxed" => {}
+            "acquire" => access.order = Order::Acquire,
+            "release" => access.order = Order::Release,
+            "acq_rel" => access.order = Order::AcquireRelease,
+            "mmio" => access.order = Order::Mmio,
+            "nc" => access.constant = true,
+            "v2" => access.elements = 2,
+            "v4" => access.elements = 4,
+            // Which cache keeps it: hints.
+            "ca" | "cg" | "cs" | "cv" | "lu" | "wb" | "wt" | "noftz" => {}
+            _ if word.starts_with("L1::") || word.starts_with("L2::") => {}
+            _ => match (space(word), scope(word)) {
+                (Some(space), _) => access.space = space,
+                (_, Some(scope)) => access.scope = scope,
+                _ if matches!(opcode.head, "atom" | "red") && operation(word) => {}
+                _ => return None,
+            },
+        }
+    }
+    Some(access)
+}
+
+fn operation(word: &str) -> bool {
+    matches!(word, "add" | "and" | "or" | "xor" | "exch" | "cas" | "inc" | "dec" | "min" | "max")
+}
+
+fn elements(operand: &Operand) -> &[Operand] {
+    match operand {
+        Operand::Vector(all) => all,
+        one => std::slice::from_ref(one),
+    }
+}
+
+fn load(body: &mut Body<'_>, opcode: &Opcode<'_>, to: &Operand, at: &Operand) -> Result<Option<Op>, Error> {
+    let Some((of, access)) = opcode.of_type().and_then(|of| Some((of, access(opcode, of)?))) else {
+        return Ok(None);
+    };
+    let all = elements(to);
+    if all.len() != usize::from(access.elements) {
+        return Ok(None);
+    }
+    let (mut results, mut bits) = ([None; 4], of.bits);
+    for (result, operand) in results.iter_mut().zip(all) {
+        if *operand != Operand::Nothing {
+            let (reg, register) = body.result(operand)?;
+            (*result, bits) = (Some(reg), register.bits);
+        }
+    }
+    Ok(Some(Op::Load { access, widen: widen(of, bits), to: results, at: body.address(at)? }))
+}
+
+fn widen(of: Type, bits: u32) -> Widen {
+    Widen { sign_from: if of.kind == Kind::Signed { of.bits as u8 } else { 0 }, bits: bits as u8 }
+}
+
+fn store(
+    body: &mut Body<'_>,
+    opcode: &Opcode<'_>,
+    at: &Operand,
+    from: &Operand,
+) -> Result<Option<Op>, Error> {
+    let Some((of, access)) = opcode.of_type().and_then(|of| Some((of, access(opcode, of)?))) else {
+        return Ok(None);
+    };
+    let all = elements(from);
+    if all.len() != usize::from(access.elements) {
+        return Ok(None);
+    }
+    let mut sources = [ZERO; 4];
+    for (source, operand) in sources.iter_mut().zip(all) {
+        *source = body.source_of(operand, of.bits)?;
+    }
+    Ok(Some(Op::Store { access, from: sources, at: body.address(at)? }))
+}
+
+fn atomic(
+    body: &mut Body<'_>,
+    opcode: &Opcode<'_>,
+    to: Option<&Operand>,
+    at: &Operand,
+    with: &[Operand],
+) -> Result<Option<Op>, Error> {
+    let Some((of, access)) = opcode.of_type().and_then(|of| Some((of, access(opcode, of)?))) else {
+        return Ok(None);
+    };
+    let Some(operation) = opcode.modifiers.iter().copied().find(|word| operation(word)) else {
+        return Ok(None);
+    };
+    let (b, c) = match with {
+        [b] if operation != "cas" => (body.source(b)?, ZERO),
+        [b, c] if operation == "cas" => (body.source(b)?, body.source(c)?),
+        _ => return Ok(None),
+    };
+    let Some(rmw) = rmw(operation, of) else { return Ok(None) };
+    let (to, bits) = match to {
+        None | Some(Operand::Nothing) => (None, of.bits),
+        Some(named) => body.result(named).map(|(reg, register)| (Some(reg), register.bits))?,
+    };
+    Ok(Some(Op::Atomic { access, rmw, widen: widen(of, bits), to, at: body.address(at)?, b, c }))
+}
+
+/// What an atomic writes, of what it read and its operand.
+fn rmw(operation: &str, of: Type) -> Option<Rmw> {
+    Some(match (operation, of.bits) {
+        ("cas", _) => Rmw::Cas,
+        ("exch", _) => Rmw::Of(|_, with| with),
+        ("inc", 32) => Rmw::Of(|old, most| if old >= most { 0 } else { old + 1 }),
+        ("dec", 32) => Rmw::Of(|old, most| if old == 0 || old > most { most } else { old - 1 }),
+        _ => Rmw::Of(alu::two(operation, of)?),
+    })
+}
+
+fn fence(opcode: &Opcode<'_>) -> Option<Fence> {
+    Some(match (opcode.head, &opcode.modifiers[..]) {
+        // `membar` is the fence of one order for all (section 9.7.13.4).
+        ("membar", [level]) => Fence::SequentiallyConsistent(scope(level)?),
+        ("fence", ["proxy", "async", ..]) => Fence::Proxy,
+        ("fence", ["sc", level]) => Fence::SequentiallyConsistent(scope(level)?),
+        ("fence", ["acq_rel", level] | ["acquire" | "release", level]) => {
+            Fence::AcquireRelease(scope(level)?)
+        }
+        ("fence", ["mbarrier_init", ..]) => Fence::AcquireRelease(Scope::Cta),
+        _ => return None,
+    })
+}
+
+fn mbarrier(body: &mut Body<'_>, opcode: &Opcode<'_>, operands: &[Operand]) -> Result<Option<Op>, Error> {
+    let what = match opcode.modifiers.first().copied() {
+        Some("init") => Mbarrier::Init,
+        Some("inval") => Mbarrier::Invalidate,
+        Some("arrive") => Mbarrier::Arrive,
+        Some("expect_tx") => Mbarrier::ExpectBytes,
+        Some("test_wait" | "try_wait") => Mbarrier::Test { parity: opcode.has("parity") },
+        _ => return Ok(None),
+    };
+    let one = body.constant(1);
+    let (to, at, b, c) = match (what, operands) {
+        (Mbarrier::Init, [at, count]) => (None, at, body.source(count)?, ZERO),
+        (Mbarrier::Invalidate, [at]) => (None, at, ZERO, ZERO),
+        (Mbarrier::Arrive, [to, at, bytes]) if opcode.has("expect_tx") => {
+            (body.any_result(to)?, at, one, body.source(bytes)?)
+        }
+        (Mbarrier::Arrive, [to, at, count]) => (body.any_result(to)?, at, body.source(count)?, ZERO),
+        (Mbarrier::Arrive, [to, at]) => (body.any_result(to)?, at, one, ZERO),
+        (Mbarrier::ExpectBytes, [at, bytes]) => (None, at, ZERO, body.source(bytes)?),
+        // A hint of how long to wait may stand behind.
+        (Mbarrier::Test { .. }, [to, at, phase] | [to, at, phase, _]) => {
+            (body.any_result(to)?, at, body.source(phase)?, ZERO)
+        }
+        _ => return Ok(None),
+    };
+    Ok(Some(Op::Mbarrier { what, to, at: body.address(at)?, b, c }))
+}
+
+/// `cp.async` of sm_80 and `cp.async.bulk` of sm_90.
+fn copy(body: &mut Body<'_>, opcode: &Opcode<'_>, operands: &[Operand]) -> Result<Option<Op>, Error> {
+    let words = &opcode.modifiers[..];
+    match (words, operands) {
+        // A copy is done where it begins: no wait finds one under way.
+        (["async", "commit_group" | "wait_all"] | ["async", "bulk", "commit_group"], [])
+        | (["async", "wait_group"] | ["async", "bulk", "wait_group", ..], [_]) => Ok(Some(Op::Nothing)),
+        (["async", "bulk", to, from, ..], [target, source, size, barrier @ ..]) => {
+            let barrier = match barrier {
+                [] => None,
+                [barrier @ Operand::Address { .. }] => Some(body.address(barrier)?),
+                _ => return Ok(None),
+            };
+            whole_copy(body, (to, from), (target, source), size, barrier)
+        }
+        (["async", "ca" | "cg", ..], [target, source, size]) => {
+            whole_copy(body, ("shared", "global"), (target, source), size, None)
+        }
+        _ => Ok(None),
+    }
+}
+
+fn whole_copy(
+    body: &mut Body<'_>,
+    (to, from): (&str, &str),
+    (target, source): (&Operand, &Operand),
+    size: &Operand,
+    barrier: Option<super::op::Address>,
+) -> Result<Option<Op>, Error> {
+    let to_shared = match (space(to), space(from)) {
+        (Some(Space::Shared), Some(Space::Global)) => true,
+        (Some(Space::Global), Some(Space::Shared)) => false,
+        _ => return Ok(None),
+    };
+    let size: Reg = body.source(size)?;
+    let (to, from) = (body.address(target)?, body.address(source)?);
+    Ok(Some(Op::Copy { to_shared, to, from, size, barrier }))
+}

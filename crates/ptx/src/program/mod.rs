@@ -1,0 +1,12 @@
+//! A module, decoded: every name is resolved, every instruction is known.
+
+mod alu;
+mod convert;
+mod decode;
+mod function;
+mod memory;
+mod op;
+mod sync;
+
+pub(crate) use function::{Shared, decode};
+pub(crate) use op::*;

@@ -1,0 +1,149 @@
+//! What a module says.
+
+/// A type of PTX: `.u32`, `.pred`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Type {
+    pub(crate) kind: Kind,
+    pub(crate) bits: u32,
+}
+
+/// How the bits of a value are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Bits,
+    Unsigned,
+    Signed,
+    Float,
+    Predicate,
+}
+
+impl Type {
+    /// The type that a modifier such as `u32` names.
+    pub(crate) fn of(word: &str) -> Option<Type> {
+        if word == "pred" {
+            return Some(Type { kind: Kind::Predicate, bits: 1 });
+        }
+        let kind = match word.as_bytes().first()? {
+            b'b' => Kind::Bits,
+            b'u' => Kind::Unsigned,
+            b's' => Kind::Signed,
+            b'f' => Kind::Float,
+            _ => return None,
+        };
+        let bits = word[1..].parse().ok()?;
+        matches!(bits, 8 | 16 | 32 | 64).then_some(Type { kind, bits })
+    }
+
+    pub(crate) fn bytes(self) -> u32 {
+        self.bits.div_ceil(8)
+    }
+}
+
+/// A state space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Space {
+    Generic,
+    Global,
+    Constant,
+    Shared,
+    Local,
+    Param,
+}
+
+/// Where an instruction is, in the PTX and in the source that `-lineinfo` names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) line: u32,
+    /// File number and line, zeroes where the text does not tell.
+    pub(crate) source: (u32, u32),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Operand {
+    /// A register, a symbol, a label, or a special register.
+    Name(String),
+    Integer(u64),
+    Float {
+        bits: u64,
+        double: bool,
+    },
+    /// `[base + offset]`; an absolute address has no base.
+    Address {
+        base: Option<String>,
+        offset: i64,
+    },
+    /// `{a, b}`
+    Vector(Vec<Operand>),
+    /// `a|b`: a result and a predicate.
+    Pair(Box<Operand>, Box<Operand>),
+    /// `!p`
+    Not(String),
+    /// `_`
+    Nothing,
+    /// `(a, b)` of a call.
+    List(Vec<Operand>),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Instruction {
+    pub(crate) place: Place,
+    /// A predicate, and whether it is negated.
+    pub(crate) guard: Option<(String, bool)>,
+    /// `ld.relaxed.gpu.global.u64`
+    pub(crate) opcode: String,
+    pub(crate) operands: Vec<Operand>,
+}
+
+/// A variable in some space.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Variable {
+    pub(crate) name: String,
+    pub(crate) space: Space,
+    pub(crate) align: u64,
+    pub(crate) bytes: u64,
+    /// An array without a length: what the launch adds.
+    pub(crate) open: bool,
+    /// Bytes of one element of `initial`.
+    pub(crate) element: u64,
+    pub(crate) initial: Vec<Operand>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Item {
+    Registers {
+        of: Type,
+        names: Vec<(String, Option<u32>)>,
+    },
+    Variable(Variable),
+    Label(String),
+    Targets {
+        label: String,
+        to: Vec<String>,
+    },
+    Instruction(Instruction),
+    /// `{` and `}`: names declared inside end there.
+    Open,
+    Close,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Function {
+    pub(crate) name: String,
+    pub(crate) kernel: bool,
+    pub(crate) results: Vec<Variable>,
+    pub(crate) parameters: Vec<Variable>,
+    pub(crate) most_threads: Option<u32>,
+    /// Nothing for a declaration.
+    pub(crate) body: Option<Vec<Item>>,
+}
+
+/// A whole text.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Unit {
+    pub(crate) version: (u32, u32),
+    pub(crate) arch: u32,
+    /// Paths of `.file`, by number.
+    pub(crate) files: std::collections::HashMap<u32, String>,
+    pub(crate) variables: Vec<Variable>,
+    pub(crate) functions: Vec<Function>,
+}

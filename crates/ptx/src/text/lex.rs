@@ -1,0 +1,29 @@
+//! Tokens of PTX (PTX ISA 9.0, section 4).
+
+use logos::Logos;
+
+#[derive(Logos, Clone, Copy, Debug, PartialEq)]
+#[logos(skip r"[ \t\r\n\f]+")]
+#[logos(skip r"//[^\n]*")]
+#[logos(skip r"/\*([^*]|\*[^/])*\*/")]
+pub(crate) enum Token<'a> {
+    /// `.reg`, `.shared::cta`
+    #[regex(r"\.[A-Za-z_][A-Za-z0-9_]*(::[A-Za-z0-9_]+)*")]
+    Directive(&'a str),
+    /// A name, or an opcode with its modifiers: `ld.relaxed.gpu.u32`, `%tid.x`, `$L__BB0_2`
+    #[regex(r"[A-Za-z_%$][A-Za-z0-9_$]*((\.|::)[A-Za-z0-9_]+)*")]
+    Word(&'a str),
+    #[regex(r"0[xX][0-9A-Fa-f]+U?")]
+    Hexadecimal(&'a str),
+    #[regex(r"0[fFdD][0-9A-Fa-f]+")]
+    Float(&'a str),
+    #[regex(r"[0-9]+U?", priority = 3)]
+    Decimal(&'a str),
+    /// `9.0` of `.version`
+    #[regex(r"[0-9]+\.[0-9]+")]
+    Version(&'a str),
+    #[regex(r#""[^"]*""#)]
+    Text(&'a str),
+    #[regex(r"[@!(){}\[\],;:=|<>+\-]")]
+    Mark(&'a str),
+}

@@ -1,0 +1,46 @@
+//! Asynchronous copies, and the barriers that count them.
+
+use warpbell_ptx::{Check, Error};
+
+use crate::{Words, module, run};
+
+const ROOM: &str = ".shared .align 16 .b8 room[64];\n.shared .align 8 .b8 barrier[8];";
+
+#[test]
+fn a_bulk_copy_completes_its_barrier() {
+    let body = "mov.u32 %r1, barrier;\nmov.u32 %r2, room;\nmbarrier.init.shared::cta.b64 [%r1], 1;\n\
+        fence.proxy.async.shared::cta;\nmbarrier.test_wait.parity.shared::cta.b64 %p1, [%r1], 0;\n\
+        selp.b64 %rd1, 1, 0, %p1;\nmbarrier.arrive.expect_tx.shared::cta.b64 %rd2, [%r1], 16;\n\
+        cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r2], [%words], 16, [%r1];\n\
+        $again: mbarrier.try_wait.shared::cta.b64 %p2, [%r1], %rd2;\n@!%p2 bra $again;\n\
+        mbarrier.test_wait.parity.shared::cta.b64 %p3, [%r1], 1;\nselp.b64 %rd3, 2, 0, %p3;\nor.b64 %rd1, %rd1, %rd3;\n\
+        ld.shared.u64 %rd4, [%r2+8];\nst.u64 [%words+16], %rd4;\nst.u64 [%words+24], %rd1;";
+    let words = Words::of(&[1, 2, 0, 9]);
+    run(&module(ROOM, body).unwrap(), 1, &words).unwrap();
+    assert_eq!(words.values(), [1, 2, 2, 0]);
+}
+
+#[test]
+fn copies_of_older_gpus_are_there_when_they_were_waited_for() {
+    let body = "mov.u32 %r2, room;\ncp.async.ca.shared.global [%r2], [%words], 8;\ncp.async.commit_group;\n\
+        cp.async.wait_group 0;\nld.shared.u64 %rd1, [%r2];\nst.u64 [%words+8], %rd1;";
+    let words = Words::of(&[77, 0]);
+    run(&module(ROOM, body).unwrap(), 1, &words).unwrap();
+    assert_eq!(words.values(), [77, 77]);
+}
+
+#[test]
+fn a_barrier_that_was_not_made_ready_is_found() {
+    for body in [
+        "mov.u32 %r1, barrier;\nmbarrier.arrive.shared::cta.b64 %rd1, [%r1];",
+        "mov.u32 %r1, barrier;\nmbarrier.init.shared::cta.b64 [%r1], 1;\nmbarrier.inval.shared::cta.b64 [%r1];\n\
+         mbarrier.test_wait.parity.shared::cta.b64 %p1, [%r1], 0;",
+        "mov.u32 %r1, barrier;\nmbarrier.init.shared::cta.b64 [%r1], 1;\nmbarrier.arrive.shared::cta.b64 %rd1, [%r1], 2;",
+    ] {
+        let found = run(&module(ROOM, body).unwrap(), 1, &Words::of(&[0])).unwrap_err();
+        assert!(
+            matches!(&found, Error::Found(finding) if finding.check == Check::Barrier),
+            "{body}: {found}"
+        );
+    }
+}

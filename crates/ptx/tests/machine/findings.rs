@@ -1,0 +1,93 @@
+//! What a kernel may not do, and how that is told.
+
+use warpbell_ptx::{Check, Error, Finding, Launch};
+
+use crate::{Words, module, run};
+
+#[track_caller]
+fn found(body: &str, words: &Words) -> Finding {
+    match run(&module("", body).unwrap(), 1, words) {
+        Err(Error::Found(finding)) => *finding,
+        other => panic!("{body}: {other:?}"),
+    }
+}
+
+#[test]
+fn accesses_outside_of_every_allocation_are_found() {
+    let words = Words::of(&[0, 0]);
+    for body in [
+        "ld.u64 %rd1, [%words+16];",
+        "st.global.u32 [%words+-4], 1;",
+        "mov.u64 %rd1, 0;\natom.add.u32 %r1, [%rd1], 1;",
+        ".local .align 8 .b8 own[16];\nst.local.u64 [own+16], 1;",
+        "ld.shared.u32 %r1, [0];",
+        "ld.param.u32 %r1, [address+8];",
+    ] {
+        assert_eq!(found(body, &words).check, Check::Bounds, "{body}");
+    }
+}
+
+#[test]
+fn misaligned_accesses_are_found() {
+    let words = Words::of(&[0; 4]);
+    for body in ["ld.u32 %r1, [%words+2];", "st.v2.u32 [%words+4], {%r1, %r1};", "red.add.u64 [%words+4], 1;"]
+    {
+        assert_eq!(found(body, &words).check, Check::Alignment, "{body}");
+    }
+}
+
+#[test]
+fn a_doorbell_is_rung_by_mmio_alone() {
+    let words = Words::with_device(&[0, 0]);
+    run(&module("", "st.mmio.relaxed.sys.global.u32 [%words+8], 3;").unwrap(), 1, &words).unwrap();
+    assert_eq!(words.values(), [0, 3]);
+    for body in
+        ["st.global.u32 [%words+8], 3;", "st.relaxed.sys.u32 [%words+8], 3;", "red.add.u32 [%words+8], 1;"]
+    {
+        assert_eq!(found(body, &words).check, Check::Doorbell, "{body}");
+    }
+}
+
+#[test]
+fn a_finding_names_both_lines_and_the_thread() {
+    let body = ".loc 1 42 7\nst.u32 [%words+64], %r1;";
+    let module = module(".file 1 \"/src/kernel.cu\"", body).unwrap();
+    let words = Words::of(&[0]);
+    let Err(Error::Found(finding)) = run(&module, 1, &words) else { panic!("nothing was found") };
+    assert_eq!((finding.source.clone(), finding.thread), (Some(("/src/kernel.cu".to_owned(), 42)), 0));
+    let told = finding.to_string();
+    for part in
+        ["test.ptx:", "st.u32 [%words+64], %r1;", "from /src/kernel.cu:42", "kernel k, block 0, thread 0"]
+    {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+}
+
+#[test]
+fn a_trap_ends_the_run() {
+    assert_eq!(found("trap;", &Words::of(&[0])).check, Check::Trap);
+}
+
+#[test]
+fn a_launch_that_cannot_be_is_refused() {
+    let (module, words) = (module("", "").unwrap(), Words::of(&[0]));
+    let refused = |launch: Launch<'_>| launch.run(&words, &false.into()).unwrap_err().to_string();
+    let one = || Launch::new(&module, "k").arguments(&[0; 8]);
+    for (launch, part) in [
+        (Launch::new(&module, "other").arguments(&[0; 8]), "test.ptx has no such kernel"),
+        (one().arguments(&[0; 4]), "4 bytes of arguments: it has 8"),
+        (one().block([2048, 1, 1]), "1 to 1024"),
+        (one().grid([0, 1, 1]), "[0, 1, 1] blocks"),
+    ] {
+        let said = refused(launch);
+        assert!(said.contains(part), "{said}");
+    }
+}
+
+#[test]
+fn a_run_can_be_stopped() {
+    let module = module("", "$for_ever: bra.uni $for_ever;").unwrap();
+    let words = Words::of(&[0]);
+    let launch = Launch::new(&module, "k").arguments(&words.address(0).to_le_bytes());
+    assert!(!launch.run(&words, &true.into()).unwrap().ended);
+}

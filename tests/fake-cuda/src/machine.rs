@@ -1,0 +1,101 @@
+// UNSAFETY: kernels reach what the driver's client allocated or registered, by its addresses.
+#![expect(unsafe_code, reason = "vouches for the memory that a driver's kernels reach")]
+//! Launches on the PTX machine: what a module says runs, with all checks.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use warpbell_ptx::{Check, Error, Launch, Memory, Module, Region};
+
+use crate::code::Code;
+use crate::context::Fault;
+use crate::image::Refusal;
+use crate::kernel::Shape;
+use crate::memory::Reach;
+use crate::mutate::mutated;
+use crate::options::Options;
+
+/// Reads a module for the machine.
+pub(crate) fn load(bytes: &[u8], mutate: Option<&str>) -> Result<Arc<Module>, Refusal> {
+    let text = std::str::from_utf8(bytes);
+    let text =
+        text.map_err(|_| Refusal(Code::INVALID_IMAGE, "execute=ptx runs PTX, not machine code".to_owned()))?;
+    let text = match mutate {
+        Some(name) => mutated(text, name).map_err(|error| Refusal(Code::INVALID_PTX, error))?,
+        None => text.to_owned(),
+    };
+    let module = Module::load("module.ptx", &text);
+    module.map(Arc::new).map_err(|error| Refusal(Code::INVALID_PTX, format!("ptxas fatal: {error}")))
+}
+
+/// Launches so far.
+static LAUNCHES: AtomicU64 = AtomicU64::new(0);
+
+/// A kernel of a module with its arguments.
+pub(crate) struct Prepared {
+    module: Arc<Module>,
+    kernel: String,
+    shape: Shape,
+    args: Vec<u8>,
+    resident: u32,
+    multiprocessors: u32,
+    weak: Option<u64>,
+}
+
+impl Prepared {
+    pub(crate) fn new(
+        module: &Arc<Module>,
+        kernel: &str,
+        shape: &Shape,
+        args: &[u8],
+        resident: u32,
+        options: &Options,
+    ) -> Prepared {
+        let (kernel, args) = (kernel.to_owned(), args.to_vec());
+        Prepared {
+            module: module.clone(),
+            kernel,
+            shape: *shape,
+            args,
+            resident,
+            multiprocessors: options.multiprocessors,
+            weak: options.weak,
+        }
+    }
+
+    pub(crate) fn run(self, reach: &'static Reach) -> Result<(), Fault> {
+        let Shape { grid, block, shared } = self.shape;
+        let workers = std::thread::available_parallelism().map_or(1, usize::from);
+        let launch = Launch::new(&self.module, &self.kernel).grid([grid, 1, 1]).block([block, 1, 1]);
+        let launch = launch.dynamic_shared(shared).arguments(&self.args).resident(self.resident);
+        let launch = launch.workers(workers).multiprocessors(self.multiprocessors);
+        let launch = match self.weak {
+            // Each launch has an order of its own.
+            Some(seed) => launch.weak(true).seed(seed ^ LAUNCHES.fetch_add(1, Ordering::Relaxed) << 32),
+            None => launch,
+        };
+        let ran = launch.run(&Reached(reach), &AtomicBool::new(false));
+        ran.map(drop).map_err(|error| Fault { code: code_of(&error), text: error.to_string() })
+    }
+}
+
+/// As a GPU tells it.
+fn code_of(error: &Error) -> Code {
+    match error {
+        Error::Found(finding) if finding.check == Check::Bounds => Code::ILLEGAL_ADDRESS,
+        Error::Found(finding) if finding.check == Check::Alignment => Code::MISALIGNED_ADDRESS,
+        _ => Code::LAUNCH_FAILED,
+    }
+}
+
+/// What the device reaches.
+struct Reached(&'static Reach);
+
+impl Memory for Reached {
+    fn region(&self, address: u64) -> Option<Region> {
+        let range = self.0.range(address)?;
+        // SAFETY: the driver's contract: what was allocated or registered stays mapped while kernels run, for its client
+        // waits for them before it takes it away; all that the driver itself does there is copies of bytes.
+        Some(unsafe { Region::new(range.start, range.end, range.io) })
+    }
+}

@@ -1,0 +1,98 @@
+//! Defects that are put into a module's PTX, to see that the PTX machine finds them: `mutate=NAME`.
+
+/// What a defect does to each line of the text.
+enum Change {
+    /// One text in the place of another.
+    Put(&'static str, &'static str),
+    /// Lines with this text are gone.
+    Drop(&'static str),
+    /// Lines with this text stand twice.
+    Twice(&'static str),
+    /// `st.mmio` of a doorbell in two halves of 16 bits.
+    Halves,
+}
+use Change::{Drop, Halves, Put, Twice};
+
+const MUTATIONS: &[(&str, Change)] = &[
+    ("fence-sc-sys-gone", Drop("fence.sc.sys;")),
+    ("fence-sc-sys-gpu", Put("fence.sc.sys", "fence.sc.gpu")),
+    ("fence-acq-rel-sys-gone", Drop("fence.acq_rel.sys;")),
+    ("fence-acq-rel-sys-gpu", Put("fence.acq_rel.sys", "fence.acq_rel.gpu")),
+    ("fence-acq-rel-gpu-gone", Drop("fence.acq_rel.gpu;")),
+    ("fence-acq-rel-gpu-cta", Put("fence.acq_rel.gpu", "fence.acq_rel.cta")),
+    ("release-gpu-relaxed", Put("st.release.gpu", "st.relaxed.gpu")),
+    ("release-gpu-cta", Put("st.release.gpu", "st.release.cta")),
+    ("release-gpu-weak", Put("st.release.gpu.global", "st.global")),
+    ("release-sys-relaxed", Put("st.release.sys", "st.relaxed.sys")),
+    ("release-sys-gpu", Put("st.release.sys", "st.release.gpu")),
+    ("acquire-sys-relaxed", Put("ld.acquire.sys", "ld.relaxed.sys")),
+    ("acquire-sys-gpu", Put("ld.acquire.sys", "ld.acquire.gpu")),
+    ("acquire-sys-weak", Put("ld.acquire.sys.global", "ld.global")),
+    ("acquire-gpu-relaxed", Put("ld.acquire.gpu", "ld.relaxed.gpu")),
+    ("acquire-gpu-cta", Put("ld.acquire.gpu", "ld.acquire.cta")),
+    ("relaxed-sys-load-weak", Put("ld.relaxed.sys.global", "ld.global")),
+    ("relaxed-gpu-load-weak", Put("ld.relaxed.gpu.global", "ld.global")),
+    ("mmio-relaxed", Put("st.mmio.relaxed.sys", "st.relaxed.sys")),
+    ("mmio-weak", Put("st.mmio.relaxed.sys.global", "st.global")),
+    ("mmio-twice", Twice("st.mmio.relaxed.sys")),
+    ("mmio-halves", Halves),
+    ("mmio-gone", Drop("st.mmio.relaxed.sys")),
+    ("atom-acquire-relaxed", Put("atom.acquire.gpu", "atom.relaxed.gpu")),
+    ("or-not-atomic", Put("red.relaxed.gpu.global.or.b64", "st.relaxed.gpu.global.u64")),
+    ("add-not-atomic", Put("red.relaxed.gpu.global.add.u32", "st.relaxed.gpu.global.u32")),
+    ("warp-barrier-gone", Drop("bar.warp.sync")),
+    ("block-barrier-gone", Drop("bar.sync")),
+    ("mask-without-a-lane", Put("bar.warp.sync -1", "bar.warp.sync 2147483647")),
+    ("vote-any-for-all", Put("vote.sync.all", "vote.sync.any")),
+    ("shuffle-from-another", Put(", 0, 31, -1;", ", 1, 31, -1;")),
+    ("lowest-for-highest", Put("bfind.shiftamt.u32", "clz.b32")),
+];
+
+/// The text with a defect; why not where there is no such one, or nothing in the text that it changes.
+pub(crate) fn mutated(text: &str, name: &str) -> Result<String, String> {
+    let found = MUTATIONS.iter().find(|(known, _)| *known == name);
+    let Some((_, change)) = found else {
+        let known: Vec<&str> = MUTATIONS.iter().map(|(known, _)| *known).collect();
+        return Err(format!("mutate={name}: one of {}", known.join(", ")));
+    };
+    let line = |line: &str| match change {
+        Put(from, to) => line.replace(from, to),
+        Drop(part) if line.contains(part) => String::new(),
+        Twice(part) if line.contains(part) => format!("{line} {line}"),
+        Halves if line.contains("st.mmio.relaxed.sys.global.u32") => halves(line),
+        _ => line.to_owned(),
+    };
+    Ok(text.lines().map(line).collect::<Vec<String>>().join("\n"))
+}
+
+/// `st.mmio.relaxed.sys.global.u32 [%rd1], %r2;` as two stores.
+fn halves(line: &str) -> String {
+    let (Some(at), Some(value)) = (between(line, "[", "]"), between(line, "], ", ";")) else {
+        return line.to_owned();
+    };
+    let store = "st.mmio.relaxed.sys.global.u16";
+    format!(
+        "{{ .reg .b16 low, high; mov.b32 {{low, high}}, {value}; {store} [{at}], low; {store} [{at}+2], high; }}"
+    )
+}
+
+fn between<'a>(line: &'a str, from: &str, to: &str) -> Option<&'a str> {
+    let (_, rest) = line.split_once(from)?;
+    Some(rest.split_once(to)?.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_defect_changes_the_lines_that_it_names() {
+        let text = "ld.acquire.sys.global.u32 %r1, [%rd1];\nst.mmio.relaxed.sys.global.u32 [%rd2], %r1;\nbar.sync 0;";
+        assert!(mutated(text, "acquire-sys-gpu").unwrap().starts_with("ld.acquire.gpu.global.u32 %r1"));
+        assert!(mutated(text, "block-barrier-gone").unwrap().ends_with("%r1;\n"));
+        assert_eq!(mutated(text, "mmio-twice").unwrap().matches("st.mmio").count(), 2);
+        let halves = mutated(text, "mmio-halves").unwrap();
+        assert!(halves.contains("{low, high}, %r1; st.mmio.relaxed.sys.global.u16 [%rd2], low;"), "{halves}");
+        assert!(mutated(text, "nonsense").unwrap_err().contains("mmio-halves"));
+    }
+}
