@@ -157,7 +157,7 @@ fn initialize(
     let begin = memory.as_ptr() as u64;
     for (number, value) in variable.initial.iter().enumerate() {
         let value = match value {
-            Operand::Integer(value) | Operand::Float { bits: value, .. } => *value,
+            Operand::Integer(value) | Operand::Float(value) => *value,
             Operand::Name(name) => match layout.of.get(name.as_str()) {
                 Some((_, address)) => *address,
                 None => {

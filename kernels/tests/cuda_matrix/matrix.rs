@@ -1,4 +1,4 @@
-//! Every kernel for each architecture, those that only tests run for two: PTX and machine code, registers and spills.
+//! Every kernel for each architecture, those that only tests run for one: PTX and machine code, registers and spills.
 //!
 //! What the compiler says is a function of sources and compiler, so it is kept: only what changed is compiled again.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]

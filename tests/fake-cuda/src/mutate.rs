@@ -48,7 +48,7 @@ const MUTATIONS: &[(&str, Change)] = &[
     ("lowest-for-highest", Put("bfind.shiftamt.u32", "clz.b32")),
 ];
 
-/// The text with a defect; why not where there is no such one, or nothing in the text that it changes.
+/// The text with a defect, which is the text as it was where it has nothing of the kind; or why not.
 pub(crate) fn mutated(text: &str, name: &str) -> Result<String, String> {
     let found = MUTATIONS.iter().find(|(known, _)| *known == name);
     let Some((_, change)) = found else {

@@ -32,14 +32,8 @@ impl Common<'_> {
 }
 
 /// Copies go word by word: sizes and addresses are multiples of one.
-const ACCESS: Access = Access {
-    space: Space::Generic,
-    order: Order::Weak,
-    scope: Scope::Cta,
-    bytes: 4,
-    elements: 1,
-    constant: false,
-};
+const ACCESS: Access =
+    Access { space: Space::Generic, order: Order::Weak, scope: Scope::Cta, bytes: 4, elements: 1 };
 
 /// Shared memory is named by its own addresses as well as by generic ones.
 fn access(shared: bool) -> Access {

@@ -11,10 +11,8 @@ use crate::program::{Access, Address, Fence, Op, Reg, Rmw, Scope, Special, Step,
 /// Why a lane stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pause {
-    /// It had its turn.
+    /// It had its turn, or sleeps for the rest of it.
     Turn,
-    /// It let others go first: `nanosleep`.
-    Yields,
     /// It meets others, arrived where they wait, or ended: `state` says which.
     Waits,
 }
@@ -99,7 +97,7 @@ impl Common<'_> {
             }
             // Any set with the lane itself is one that a GPU could give (PTX ISA 9.0, section 9.7.13.11).
             Op::ActiveMask(to) => lane.set(to, 1 << lane.in_warp()),
-            Op::Sleep => return Ok(Some(Pause::Yields)),
+            Op::Sleep => return Ok(Some(Pause::Turn)),
             Op::Mbarrier { what, to, at, b, c } => self.mbarrier(lane, what, to, at, (b, c))?,
             Op::Copy { to_shared, to, from, size, barrier } => {
                 self.copy(lane, to_shared, (to, from), size, barrier)?;

@@ -100,7 +100,7 @@ impl<'a> Launch<'a> {
         self
     }
 
-    /// Blocks that run at the same time: the next one begins where one ended.
+    /// Blocks that run at the same time, rounded up to the same number for each worker: the next one begins where one ended.
     pub fn resident(mut self, blocks: u32) -> Self {
         self.resident = blocks.max(1);
         self
@@ -124,8 +124,8 @@ impl<'a> Launch<'a> {
         self
     }
 
-    /// Memory as weak as PTX allows, chosen by the seed, on one worker. Without, loads and stores are in the order of the
-    /// program.
+    /// Memory as weak as PTX allows, chosen by the seed, on one worker. Without, each access is one
+    /// of the host's memory, where it stands in the program.
     pub fn weak(mut self, weak: bool) -> Self {
         self.weak = weak;
         self

@@ -48,14 +48,8 @@ impl Word {
     }
 }
 
-const ACCESS: Access = Access {
-    space: Space::Generic,
-    order: Order::Relaxed,
-    scope: Scope::Cta,
-    bytes: 8,
-    elements: 1,
-    constant: false,
-};
+const ACCESS: Access =
+    Access { space: Space::Generic, order: Order::Relaxed, scope: Scope::Cta, bytes: 8, elements: 1 };
 
 impl Common<'_> {
     pub(super) fn mbarrier(

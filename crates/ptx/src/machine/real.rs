@@ -4,6 +4,8 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
+use crate::program::Word;
+
 /// Memory that a kernel may touch, from `begin` to `end`. That it stays until the run ends is its giver's promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
@@ -82,37 +84,6 @@ impl Span {
     }
 }
 
-/// A value of some width, in the low bits of 64.
-trait Width {
-    fn wide(self) -> u64;
-    fn narrow(value: u64) -> Self;
-}
-
-macro_rules! width {
-    ($($word:ty),*) => {
-        $(impl Width for $word {
-            fn wide(self) -> u64 {
-                self as u64
-            }
-
-            fn narrow(value: u64) -> Self {
-                value as $word
-            }
-        })*
-    };
-}
-width!(u8, u16, u32);
-
-impl Width for u64 {
-    fn wide(self) -> u64 {
-        self
-    }
-
-    fn narrow(value: u64) -> u64 {
-        value
-    }
-}
-
 macro_rules! sized {
     ($self:ident, $atomic:ident => $result:expr) => {
         match $self.0.bytes {
@@ -152,19 +123,19 @@ impl Real {
     }
 
     pub(super) fn load(self, order: Ordering) -> u64 {
-        sized!(self, atomic => atomic.load(order).wide())
+        sized!(self, atomic => atomic.load(order).held())
     }
 
     pub(super) fn store(self, value: u64, order: Ordering) {
-        sized!(self, atomic => atomic.store(Width::narrow(value), order));
+        sized!(self, atomic => atomic.store(value as _, order));
     }
 
     /// Writes what `change` makes of the value that is there, at once; returns that value.
     pub(super) fn update(self, change: impl Fn(u64) -> u64) -> u64 {
         let order = Ordering::SeqCst;
         sized!(self, atomic => {
-            let changed = atomic.fetch_update(order, order, |old| Some(Width::narrow(change(old.wide()))));
-            changed.unwrap_or_else(|old| old).wide()
+            let changed = atomic.fetch_update(order, order, |old| Some(change(old.held()) as _));
+            changed.unwrap_or_else(|old| old).held()
         })
     }
 }

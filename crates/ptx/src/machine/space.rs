@@ -21,7 +21,7 @@ pub(super) enum Place {
 }
 
 impl Common<'_> {
-    /// What `access` names at `address`, checked.
+    /// What `access` names at `address`: aligned, and inside of memory that the kernel may touch.
     pub(super) fn place(
         &mut self,
         lane: &Lane,
@@ -33,18 +33,18 @@ impl Common<'_> {
             Space::Generic => generic(address),
             space => (space, address),
         };
-        if !address.is_multiple_of(u64::from(access.bytes)) {
-            let what = format!("{} bytes at {address:#x}: the address is no multiple of them", access.bytes);
+        let bytes = u64::from(access.bytes);
+        if !address.is_multiple_of(bytes) {
+            let what = format!("{bytes} bytes at {address:#x}: the address is no multiple of them");
             return Err(self.found(lane, Check::Alignment, what));
         }
-        let (size, bytes) = (u64::from(access.bytes), u64::from(access.bytes));
         let limit = match space {
             Space::Global | Space::Constant | Space::Generic => return self.real(lane, access, at, stores),
             Space::Shared => self.shared.len(),
             Space::Local => lane.local.len(),
             Space::Param => lane.parameters.len(),
         } as u64;
-        if at.checked_add(size).is_none_or(|end| end > limit) {
+        if at.checked_add(bytes).is_none_or(|end| end > limit) {
             let what = format!("{bytes} bytes at {at:#x} of {space:?} memory, which has {limit}");
             return Err(self.found(lane, Check::Bounds, what));
         }
@@ -62,8 +62,10 @@ impl Common<'_> {
         address: u64,
         stores: bool,
     ) -> Result<Place, Box<Finding>> {
-        let bytes = u64::from(access.bytes);
-        let Some(region) = self.region(address, bytes) else {
+        let bytes = access.bytes;
+        let region = self.region(address, u64::from(bytes));
+        let found = region.and_then(|region| Some((region, Real::new(&region, address, bytes)?)));
+        let Some((region, real)) = found else {
             let what =
                 format!("{bytes} bytes at {address:#x}: no memory of this GPU, and none that is registered");
             return Err(self.found(lane, Check::Bounds, what));
@@ -72,10 +74,7 @@ impl Common<'_> {
             let what = format!("a store to registers of a device at {address:#x} that is no st.mmio");
             return Err(self.found(lane, Check::Doorbell, what));
         }
-        match Real::new(&region, address, access.bytes) {
-            Some(real) => Ok(Place::Real(real)),
-            None => Err(self.found(lane, Check::Alignment, format!("{bytes} bytes at {address:#x}"))),
-        }
+        Ok(Place::Real(real))
     }
 
     /// The region that has these bytes: those that were found last are asked first.

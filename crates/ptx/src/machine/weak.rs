@@ -347,7 +347,7 @@ impl Common<'_> {
 
     /// What a weak GPU loads; nothing where memory is strong.
     pub(super) fn weak_load(&mut self, lane: &mut Lane, access: &Access, at: Real) -> Option<u64> {
-        self.run.weak.as_ref()?;
+        // The place of this access was found there last.
         let region = self.regions[0];
         self.path(lane, |path| path.load(access, at, &region))
     }

@@ -8,7 +8,7 @@ use super::op::{Four, One, Three, Two};
 use crate::text::{Kind, Type};
 
 /// An integer as a register holds it.
-pub(super) trait Word: Copy {
+pub(crate) trait Word: Copy {
     fn held(self) -> u64;
 }
 

@@ -90,9 +90,6 @@ fn call(body: &mut Body<'_>, operands: &[Operand]) -> Result<Option<Op>, Error> 
     let Some((function, declared)) = body.module.functions.get(name.as_str()).copied() else {
         return body.unknown(&format!("function {name}"));
     };
-    if declared.body.is_none() {
-        return body.unknown(&format!("function {name}: it has no body here"));
-    }
     if (declared.results.len(), declared.parameters.len()) != (results.len(), parameters.len()) {
         return body.unknown(&format!("call of {name} with other parameters than it declares"));
     }
@@ -122,28 +119,19 @@ fn registers(body: &mut Body<'_>, opcode: &Opcode<'_>, operands: &[Operand]) -> 
             let Some(at) = opcode.modifiers.len().checked_sub(2) else { return Ok(None) };
             let Some(target) = Type::of(opcode.modifiers[at]) else { return Ok(None) };
             let Some(run) = convert(&opcode.modifiers[..at].join("."), target, of) else { return Ok(None) };
-            let run = sign_above(body, to, target, run)?;
-            Ok(Some(Op::One { run, to: body.result(to)?.0, a: body.source_of(from, of.bits)? }))
+            let (to, register) = body.result(to)?;
+            // The result would need its sign above it: no compiler makes one.
+            if register.bits > target.bits && target.kind == Kind::Signed {
+                return body
+                    .unknown(&format!("cvt to {} bits in a register of {}", target.bits, register.bits));
+            }
+            Ok(Some(Op::One { run, to, a: body.source_of(from, of.bits)? }))
         }
         ("cvta", [to, from]) => address(body, opcode, to, from),
         ("isspacep", _) => Ok(None),
         ("setp", _) => predicate(body, opcode, of, operands),
         _ => computed(body, &opcode.without(1), of, operands),
     }
-}
-
-/// A signed result in a register that is wider would need its sign above: no compiler makes one.
-fn sign_above(
-    body: &Body<'_>,
-    to: &Operand,
-    target: Type,
-    run: super::op::One,
-) -> Result<super::op::One, Error> {
-    let (_, register) = body.result(to)?;
-    if register.bits > target.bits && target.kind == Kind::Signed {
-        return body.unknown(&format!("cvt to {} bits in a register of {}", target.bits, register.bits));
-    }
-    Ok(run)
 }
 
 fn computed(body: &mut Body<'_>, name: &str, of: Type, operands: &[Operand]) -> Result<Option<Op>, Error> {
@@ -192,10 +180,10 @@ fn predicate(
     if combine.is_none() && also.is_none() {
         return Ok(Some(Op::Two { run, to, a, b }));
     }
-    let first = body.temporary();
+    let first = body.fresh();
     body.emit(None, Op::Two { run, to: first, a, b });
     if let Some(also) = also {
-        let opposite = body.temporary();
+        let opposite = body.fresh();
         body.emit(None, Op::One { run: |a| a ^ 1, to: opposite, a: first });
         let run: Two = combine.unwrap_or(|a, _| a);
         body.emit(None, Op::Two { run, to: also, a: opposite, b: c });
@@ -203,30 +191,28 @@ fn predicate(
     Ok(Some(Op::Two { run: combine.unwrap_or(|a, _| a), to, a: first, b: c }))
 }
 
+/// How many parts a register has, and their bits.
+fn parts(of: Type, count: usize) -> Option<(u8, u8)> {
+    let count = u8::try_from(count).ok().filter(|count| matches!(count, 2 | 4))?;
+    (of.bits.is_multiple_of(u32::from(count))).then(|| (count, of.bits as u8 / count))
+}
+
 fn pack(body: &mut Body<'_>, of: Type, to: &Operand, from: &[Operand]) -> Result<Option<Op>, Error> {
-    let count = from.len();
-    if !matches!(count, 2 | 4) || !(of.bits as usize).is_multiple_of(count) {
-        return Ok(None);
-    }
-    let bits = (of.bits as usize / count) as u8;
+    let Some((count, bits)) = parts(of, from.len()) else { return Ok(None) };
     let mut sources = [super::op::ZERO; 4];
     for (source, operand) in sources.iter_mut().zip(from) {
         *source = body.source_of(operand, u32::from(bits))?;
     }
-    Ok(Some(Op::Pack { to: body.result(to)?.0, from: sources, count: count as u8, bits }))
+    Ok(Some(Op::Pack { to: body.result(to)?.0, from: sources, count, bits }))
 }
 
 fn unpack(body: &mut Body<'_>, of: Type, to: &[Operand], from: &Operand) -> Result<Option<Op>, Error> {
-    let count = to.len();
-    if !matches!(count, 2 | 4) || !(of.bits as usize).is_multiple_of(count) {
-        return Ok(None);
-    }
+    let Some((count, bits)) = parts(of, to.len()) else { return Ok(None) };
     let mut results = [None; 4];
     for (result, operand) in results.iter_mut().zip(to) {
         *result = body.any_result(operand)?;
     }
-    let bits = (of.bits as usize / count) as u8;
-    Ok(Some(Op::Unpack { to: results, from: body.source(from)?, count: count as u8, bits }))
+    Ok(Some(Op::Unpack { to: results, from: body.source(from)?, count, bits }))
 }
 
 /// `cvta.shared`, and back with `.to`: the windows of generic addresses.

@@ -74,7 +74,6 @@ impl<'a> Body<'a> {
             registers: vec![0; FIRST as usize],
             local_bytes: 0,
             parameter_bytes: 0,
-            given_bytes: 0,
             arguments: Vec::new(),
             tables: Vec::new(),
         };
@@ -89,7 +88,6 @@ impl<'a> Body<'a> {
         for variable in of.results.iter().chain(&of.parameters) {
             body.variable(variable);
         }
-        body.function.given_bytes = body.function.parameter_bytes;
         body
     }
 
@@ -148,7 +146,8 @@ impl<'a> Body<'a> {
         }
     }
 
-    fn fresh(&mut self) -> Reg {
+    /// A register that the text does not name.
+    pub(super) fn fresh(&mut self) -> Reg {
         self.function.registers.push(0);
         self.function.registers.len() as Reg - 1
     }
@@ -175,10 +174,6 @@ impl<'a> Body<'a> {
 
     fn named(&self, name: &str) -> Option<Named> {
         self.scopes.iter().rev().find_map(|(_, names)| names.get(name).copied())
-    }
-
-    pub(super) fn temporary(&mut self) -> Reg {
-        self.fresh()
     }
 
     pub(super) fn emit(&mut self, guard: Option<(Reg, bool)>, op: Op) {
@@ -226,7 +221,7 @@ impl<'a> Body<'a> {
     pub(super) fn source(&mut self, operand: &Operand) -> Result<Reg, Error> {
         match operand {
             Operand::Integer(value) => Ok(self.constant(*value)),
-            Operand::Float { bits, .. } => Ok(self.constant(*bits)),
+            Operand::Float(bits) => Ok(self.constant(*bits)),
             Operand::Not(name) => {
                 let a = self.source(&Operand::Name(name.clone()))?;
                 let to = self.fresh();
@@ -278,7 +273,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// The space and the address of `[name + offset]`; `said` is the space that the instruction names.
+    /// The address of `[name + offset]`, in the space that the instruction names.
     pub(super) fn address(&mut self, operand: &Operand) -> Result<super::op::Address, Error> {
         let Operand::Address { base, offset } = operand else {
             return self.unknown(&format!("address {operand:?}"));

@@ -47,15 +47,15 @@ pub(super) fn decode(
     }
 }
 
-/// What the modifiers of an access say; nothing where one is not known.
-fn access(opcode: &Opcode<'_>, of: Type) -> Option<Access> {
+/// The type of an access, and what its modifiers say; nothing where one is not known.
+fn access(opcode: &Opcode<'_>) -> Option<(Type, Access)> {
+    let of = opcode.of_type()?;
     let mut access = Access {
         space: Space::Generic,
         order: Order::Weak,
         scope: Scope::System,
         bytes: of.bytes() as u8,
         elements: 1,
-        constant: opcode.head == "ldu",
     };
     if matches!(opcode.head, "atom" | "red") {
         (access.order, access.scope) = (Order::Relaxed, Scope::Gpu);
@@ -71,11 +71,10 @@ fn access(opcode: &Opcode<'_>, of: Type) -> Option<Access> {
             "release" => access.order = Order::Release,
             "acq_rel" => access.order = Order::AcquireRelease,
             "mmio" => access.order = Order::Mmio,
-            "nc" => access.constant = true,
             "v2" => access.elements = 2,
             "v4" => access.elements = 4,
-            // Which cache keeps it: hints.
-            "ca" | "cg" | "cs" | "cv" | "lu" | "wb" | "wt" | "noftz" => {}
+            // Which cache keeps it, and that nothing writes it: hints.
+            "nc" | "ca" | "cg" | "cs" | "cv" | "lu" | "wb" | "wt" | "noftz" => {}
             _ if word.starts_with("L1::") || word.starts_with("L2::") => {}
             _ => match (space(word), scope(word)) {
                 (Some(space), _) => access.space = space,
@@ -85,7 +84,7 @@ fn access(opcode: &Opcode<'_>, of: Type) -> Option<Access> {
             },
         }
     }
-    Some(access)
+    Some((of, access))
 }
 
 fn operation(word: &str) -> bool {
@@ -100,9 +99,7 @@ fn elements(operand: &Operand) -> &[Operand] {
 }
 
 fn load(body: &mut Body<'_>, opcode: &Opcode<'_>, to: &Operand, at: &Operand) -> Result<Option<Op>, Error> {
-    let Some((of, access)) = opcode.of_type().and_then(|of| Some((of, access(opcode, of)?))) else {
-        return Ok(None);
-    };
+    let Some((of, access)) = access(opcode) else { return Ok(None) };
     let all = elements(to);
     if all.len() != usize::from(access.elements) {
         return Ok(None);
@@ -127,9 +124,7 @@ fn store(
     at: &Operand,
     from: &Operand,
 ) -> Result<Option<Op>, Error> {
-    let Some((of, access)) = opcode.of_type().and_then(|of| Some((of, access(opcode, of)?))) else {
-        return Ok(None);
-    };
+    let Some((of, access)) = access(opcode) else { return Ok(None) };
     let all = elements(from);
     if all.len() != usize::from(access.elements) {
         return Ok(None);
@@ -148,9 +143,7 @@ fn atomic(
     at: &Operand,
     with: &[Operand],
 ) -> Result<Option<Op>, Error> {
-    let Some((of, access)) = opcode.of_type().and_then(|of| Some((of, access(opcode, of)?))) else {
-        return Ok(None);
-    };
+    let Some((of, access)) = access(opcode) else { return Ok(None) };
     let Some(operation) = opcode.modifiers.iter().copied().find(|word| operation(word)) else {
         return Ok(None);
     };

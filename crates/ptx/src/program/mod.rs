@@ -8,5 +8,6 @@ mod memory;
 mod op;
 mod sync;
 
+pub(crate) use alu::Word;
 pub(crate) use function::{Shared, decode};
 pub(crate) use op::*;

@@ -47,8 +47,6 @@ pub(crate) struct Access {
     /// Of one element.
     pub(crate) bytes: u8,
     pub(crate) elements: u8,
-    /// `ld.nc`: nothing may write the memory while the kernel runs.
-    pub(crate) constant: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -147,7 +145,7 @@ pub(crate) enum Fence {
 pub(crate) enum Mbarrier {
     Init,
     Invalidate,
-    /// Arrives `b` times, none where the text does not say: once; with `c` bytes more to come.
+    /// `b` arrivals, and `c` bytes more to come.
     Arrive,
     ExpectBytes,
     /// Of the phase that `b`, a state or a parity, names.
@@ -289,11 +287,9 @@ pub(crate) struct Function {
     pub(crate) places: Vec<Place>,
     /// All registers of a fresh frame: zeroes, then constants.
     pub(crate) registers: Vec<u64>,
-    /// Bytes of a frame.
+    /// Bytes of a frame: its own, and results, parameters and what it gives to calls.
     pub(crate) local_bytes: u32,
     pub(crate) parameter_bytes: u32,
-    /// Bytes that the caller gives: results, then parameters.
-    pub(crate) given_bytes: u32,
     pub(crate) arguments: Vec<Arguments>,
     pub(crate) tables: Vec<Vec<u32>>,
 }

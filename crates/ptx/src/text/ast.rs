@@ -63,10 +63,8 @@ pub(crate) enum Operand {
     /// A register, a symbol, a label, or a special register.
     Name(String),
     Integer(u64),
-    Float {
-        bits: u64,
-        double: bool,
-    },
+    /// The bits of a floating-point number.
+    Float(u64),
     /// `[base + offset]`; an absolute address has no base.
     Address {
         base: Option<String>,
@@ -140,7 +138,6 @@ pub(crate) struct Function {
 /// A whole text.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Unit {
-    pub(crate) version: (u32, u32),
     pub(crate) arch: u32,
     /// Paths of `.file`, by number.
     pub(crate) files: std::collections::HashMap<u32, String>,

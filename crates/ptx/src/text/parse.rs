@@ -95,7 +95,7 @@ impl<'a> Parser<'a> {
         let mut unit = Unit::default();
         while self.peek().is_some() {
             match self.next()? {
-                Token::Directive(".version") => unit.version = self.version()?,
+                Token::Directive(".version") => self.version()?,
                 Token::Directive(".target") => unit.arch = self.target()?,
                 Token::Directive(".address_size") => {
                     if self.number()? != 64 {
@@ -119,11 +119,12 @@ impl<'a> Parser<'a> {
         Ok(unit)
     }
 
-    fn version(&mut self) -> Result<(u32, u32)> {
-        let token = self.next()?;
-        let Token::Version(text) = token else { return self.wrong(token) };
-        let (major, minor) = text.split_once('.').expect("the token has a point");
-        Ok((major.parse().unwrap_or(u32::MAX), minor.parse().unwrap_or(u32::MAX)))
+    /// What the version brings shows by its instructions.
+    fn version(&mut self) -> Result<()> {
+        match self.next()? {
+            Token::Version(_) => Ok(()),
+            other => self.wrong(other),
+        }
     }
 
     fn target(&mut self) -> Result<u32> {
@@ -395,7 +396,7 @@ impl<'a> Parser<'a> {
             Some(Token::Float(text)) => {
                 self.next()?;
                 let bits = u64::from_str_radix(&text[2..], 16).unwrap_or(0);
-                Operand::Float { bits, double: text[1..].starts_with(['d', 'D']) }
+                Operand::Float(bits)
             }
             Some(Token::Mark("[")) => self.address()?,
             Some(Token::Mark("{")) => Operand::Vector(self.list("{", "}")?),

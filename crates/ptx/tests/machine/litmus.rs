@@ -45,25 +45,29 @@ fn text(of: Of, threads: &[&str]) -> String {
         st.u64 [%rd9+136], %rd2;\nst.u64 [%rd9+144], %rd3;"
 }
 
-/// All outcomes of so many seeds: the words `x`, `y`, `z` at the end, then three registers of each thread.
+/// All outcomes: the words `x`, `y`, `z` at the end, then three registers of each thread.
 fn outcomes(of: Of, threads: &[&str]) -> BTreeSet<Vec<u64>> {
-    let module = module(".shared .align 8 .b8 flags[8];", &text(of, threads)).unwrap();
     let count = threads.len() as u32;
     let (blocks, size) = match of {
         Blocks => (count, 1),
         Warps => (1, count * 32),
         Lanes => (1, count),
     };
-    let runs = std::env::var("WARPBELL_LITMUS_RUNS").map_or(3000, |runs| runs.parse().unwrap());
+    outcomes_of(&text(of, threads), (blocks, size), threads.len(), 3000)
+}
+
+/// The same of so many blocks, with so many threads each; `results` have registers. A run for each of so many seeds, or of
+/// what `WARPBELL_LITMUS_RUNS` says.
+fn outcomes_of(text: &str, (blocks, size): (u32, u32), results: usize, runs: u64) -> BTreeSet<Vec<u64>> {
+    let module = module(".shared .align 8 .b8 flags[8];", text).unwrap();
+    let runs = std::env::var("WARPBELL_LITMUS_RUNS").map_or(runs, |runs| runs.parse().unwrap());
     let one = |seed| {
         let words = Words::of(&[0; RESULTS + 12]);
         let launch = Launch::new(&module, "k").grid([blocks, 1, 1]).block([size, 1, 1]).resident(blocks);
         let launch = launch.arguments(&words.address(0).to_le_bytes()).seed(seed).weak(true);
         assert!(launch.run(&words, &false.into()).unwrap().ended);
         let all = words.values();
-        let mut outcome = vec![all[0], all[4], all[8]];
-        outcome.extend(&all[RESULTS..RESULTS + threads.len() * 3]);
-        outcome
+        [&[all[0], all[4], all[8]][..], &all[RESULTS..RESULTS + results * 3]].concat()
     };
     (0..runs).map(one).collect()
 }
@@ -271,17 +275,7 @@ fn readers_agree_on_two_writers_only_by_fences_of_one_order() {
 fn pairs(blocks: &[&str]) -> BTreeSet<Vec<u64>> {
     let text = text(Blocks, blocks)
         .replace("$end: ", "$end: mov.u32 %r4, %tid.x;\nsetp.ne.u32 %p3, %r4, 1;\n@%p3 ret;\n");
-    let module = module("", &text).unwrap();
-    let runs = std::env::var("WARPBELL_LITMUS_RUNS").map_or(6000, |runs| runs.parse().unwrap());
-    let one = |seed| {
-        let words = Words::of(&[0; RESULTS + 12]);
-        let launch = Launch::new(&module, "k").grid([2, 1, 1]).block([2, 1, 1]).resident(2);
-        let launch = launch.arguments(&words.address(0).to_le_bytes()).seed(seed).weak(true);
-        assert!(launch.run(&words, &false.into()).unwrap().ended);
-        let all = words.values();
-        [&[all[0], all[4], all[8]][..], &all[RESULTS..RESULTS + 6]].concat()
-    };
-    (0..runs).map(one).collect()
+    outcomes_of(&text, (2, 2), 2, 6000)
 }
 
 #[test]
