@@ -1,12 +1,13 @@
-//! The examples of the device library's page under nvcc: whole kernels for each architecture, and the examples that are
+//! The examples of the device library's page under nvcc: whole kernels for each architecture of this run, and the examples that are
 //! parts of one, in the frames in which they also run on the CPU target, for the oldest.
 
 use std::path::Path;
 use std::process::Command;
 
-use warpbell_kernels::costs::{ARCHITECTURES, families};
+use warpbell_kernels::costs::ARCHITECTURES;
 use warpbell_kernels::toolchain;
 
+use crate::architectures::targets;
 use crate::frames::{Framed, documented_blocks, documented_part, framed};
 use crate::kept::{kept, key};
 use crate::skip::skip_without_nvcc;
@@ -22,15 +23,6 @@ pub(crate) fn compiled(
     let key = key(nvcc, arguments, ("example.cu", source), headers);
     let made = kept(key, || compile(nvcc, what, source, arguments));
     made.unwrap_or_else(|said| panic!("{what}:\n{source}\n{said}"))
-}
-
-/// For machine code of each architecture, from as few runs of the front end as this source needs.
-pub(crate) fn all_architectures(source: &str) -> Vec<String> {
-    let target = |family: &&[u32]| {
-        let codes: Vec<_> = family.iter().map(|arch| format!("sm_{arch}")).collect();
-        format!("-gencode=arch=compute_{},code=[{}]", family[0], codes.join(","))
-    };
-    families("example.cu", source).iter().map(target).collect()
 }
 
 fn compile(nvcc: &Path, what: &str, source: &str, arguments: &[&str]) -> Result<Vec<u8>, String> {
@@ -50,12 +42,12 @@ fn compile(nvcc: &Path, what: &str, source: &str, arguments: &[&str]) -> Result<
 }
 
 #[test]
-fn every_documented_kernel_compiles_for_every_architecture() {
+fn every_documented_kernel_compiles() {
     let Some(nvcc) = toolchain::nvcc() else { return skip_without_nvcc("examples of the documentation") };
     assert!(documented_blocks("cuda").count() > 0);
     for text in documented_blocks("cuda") {
         assert!(text.contains("WARPBELL_KERNEL("), "not a kernel: {text}");
-        let targets = all_architectures(text);
+        let targets = targets(text);
         let mut arguments = vec!["-O3", "-fatbin", "--threads", "2"];
         arguments.extend(targets.iter().map(String::as_str));
         compiled(&nvcc, "a whole kernel", &format!("{text}\n"), &arguments, &[]);

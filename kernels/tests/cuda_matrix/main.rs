@@ -1,5 +1,6 @@
 //! Our kernels under nvcc: what each costs, on each architecture, before any GPU runs it. Tier U.
 
+mod architectures;
 mod budgets;
 mod copies;
 mod documented;

@@ -1,4 +1,4 @@
-//! Every kernel for each architecture, those that only tests run for one: PTX and machine code, registers and spills.
+//! Every kernel for the architectures of this run: PTX and machine code, registers and spills.
 //!
 //! What the compiler says is a function of sources and compiler, so it is kept: only what changed is compiled again.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -9,17 +9,14 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
 
-use warpbell_kernels::costs::{ARCHITECTURES, Usage, families, usages};
+use warpbell_kernels::costs::{Usage, families, usages};
 use warpbell_kernels::{HEADERS, SOURCES, builtin, includes, toolchain};
 
+use crate::architectures::{OF_CHECKS, OURS, of_run};
 use crate::kept::{kept, key};
 use crate::skip::skip_without_nvcc;
 
 const JOBS: usize = 2;
-
-/// The architectures of kernels that only tests run, unless `WARPBELL_MATRIX=all` asks for all: the oldest. The
-/// rehearsal of gpu-check has NVRTC compile them for sm_90. No program of a user has them, and each architecture takes minutes.
-const OF_CHECKS: [u32; 1] = [75];
 
 /// Kernels on their architectures.
 #[derive(Default)]
@@ -31,20 +28,15 @@ struct Matrix {
 }
 
 #[test]
-fn every_kernel_compiles_for_every_architecture_without_spills() {
+fn every_kernel_compiles_without_spills() {
     let Some(nvcc) = toolchain::nvcc() else { return skip_without_nvcc("compile matrix") };
-    compile_without_spills(&nvcc, &|file| !is_check(file), &ARCHITECTURES);
+    compile_without_spills(&nvcc, &|file| !is_check(file), of_run(&OURS));
 }
 
 #[test]
 fn every_kernel_of_tests_compiles_without_spills() {
     let Some(nvcc) = toolchain::nvcc() else { return skip_without_nvcc("compile matrix of tests") };
-    let archs: &[u32] = match std::env::var("WARPBELL_MATRIX").as_deref() {
-        Err(_) => &OF_CHECKS,
-        Ok("all") => &ARCHITECTURES,
-        Ok(other) => panic!("WARPBELL_MATRIX={other}: expected all"),
-    };
-    compile_without_spills(&nvcc, &is_check, archs);
+    compile_without_spills(&nvcc, &is_check, of_run(&OF_CHECKS));
 }
 
 /// Whether only tests run the kernels of this file: it lies in `checks/`.

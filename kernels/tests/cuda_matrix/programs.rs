@@ -1,11 +1,12 @@
-//! The programs of `examples/` under nvcc, for each architecture.
+//! The programs of `examples/` under nvcc, for the architectures of this run.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use warpbell_kernels::toolchain;
 
-use crate::documented::{all_architectures, compiled};
+use crate::architectures::targets;
+use crate::documented::compiled;
 use crate::skip::skip_without_nvcc;
 
 /// What a reader of a program's device code has to take in.
@@ -52,7 +53,7 @@ fn every_program_is_short_and_has_a_check() {
 }
 
 #[test]
-fn every_program_compiles_for_every_architecture() {
+fn every_program_compiles() {
     let Some(nvcc) = toolchain::nvcc() else { return skip_without_nvcc("programs of examples/") };
     let include = format!("-I{}", folder().display());
     let headers = headers();
@@ -61,7 +62,7 @@ fn every_program_compiles_for_every_architecture() {
     let work = || {
         loop {
             let Some((name, text)) = left.lock().expect("no compiler panics").next() else { break };
-            let targets = all_architectures(&text);
+            let targets = targets(&text);
             // Nobody looks at the machine code: the assembler is told to take less time for it.
             let mut arguments = vec!["-fatbin", "-Xptxas", "-O1", include.as_str()];
             arguments.extend(targets.iter().map(String::as_str));
