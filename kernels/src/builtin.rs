@@ -5,7 +5,7 @@
 //! or later), and machine code if it was asked for: `WARPBELL_CUBINS=all` for sm_75 to sm_120, or a list.
 
 use crate::image::Format;
-use crate::toolchain::{CudaImage, Variant};
+use crate::toolchain::{CompileError, CudaImage, Variant};
 use crate::{Error, SOURCES};
 
 /// One kernel file, compiled for one architecture by the build.
@@ -67,14 +67,30 @@ pub fn compiled_now(file: &str, arch: u32) -> Result<CudaImage, Error> {
     Ok(Variant::ours().only(file).cuda(arch)?)
 }
 
+/// PTX of one of our files for a GPU of compute capability `arch`: for the architecture itself, from this build or from
+/// NVRTC; without NVRTC the newest of this build that the GPU takes.
+pub fn ptx(file: &str, arch: u32) -> Result<CudaImage, Error> {
+    let carried = best_of(IMAGES, file, arch, Format::Ptx);
+    let of = |image: &Image| CudaImage::from_bytes(&image.name(), image.bytes());
+    if let Some(exact) = carried.filter(|image| image.arch == arch) {
+        return of(exact);
+    }
+    match (Variant::ours().only(file).ptx(arch), carried) {
+        (Err(CompileError::NoNvrtc { .. }), Some(image)) => of(image),
+        (compiled, _) => Ok(compiled?),
+    }
+}
+
 /// The best image of a kernel file for a GPU of compute capability `arch`: a cubin that it can run, else the newest PTX
 /// that it can take.
 fn find_in<'a>(images: &'a [Image], kernel: &str, arch: u32) -> Option<&'a Image> {
-    let best = |format| {
-        let fitting = images.iter().filter(|image| image.kernel == kernel && image.format == format);
-        fitting.filter(|image| image.runs_on(arch)).max_by_key(|image| image.arch)
-    };
+    let best = |format| best_of(images, kernel, arch, format);
     best(Format::Cubin).or_else(|| best(Format::Ptx))
+}
+
+fn best_of<'a>(images: &'a [Image], kernel: &str, arch: u32, format: Format) -> Option<&'a Image> {
+    let fitting = images.iter().filter(|image| image.kernel == kernel && image.format == format);
+    fitting.filter(|image| image.runs_on(arch)).max_by_key(|image| image.arch)
 }
 
 /// Whether machine code for `image` runs on `gpu`: within one major version, on the same or a later minor one. Not

@@ -143,7 +143,7 @@ impl Memories<'_> {
         let target = self.args.target.open()?;
         target.gpu().cloned().ok_or_else(|| {
             Ending::usage(format!(
-                "{option} hbm: target {} has no memory of its own; use --target cuda:N",
+                "{option} hbm: target {} has no memory of its own; use --target cuda:N or ptx",
                 self.args.target
             ))
         })

@@ -26,6 +26,8 @@ pub struct Gpu {
 pub struct GpuInfo {
     /// Its number in this process; `CUDA_VISIBLE_DEVICES` changes it.
     pub ordinal: u32,
+    /// It is no GPU, but the PTX machine.
+    pub is_ptx: bool,
     /// The name of the product.
     pub name: String,
     /// Identifies the piece of hardware: `GPU-` and 32 hexadecimal digits in groups, as nvidia-smi writes it.
@@ -60,7 +62,17 @@ impl Gpu {
 
     /// GPU `ordinal`, ready for use. Opened twice, both share one context.
     pub fn open(ordinal: u32) -> Result<Arc<Gpu>, GpuError> {
-        let device = Device::get(ordinal)?;
+        Gpu::of(Device::get(ordinal)?)
+    }
+
+    /// A device that is no GPU: host memory, and kernels whose PTX runs on the PTX machine with its checks. The environment
+    /// variable `WARPBELL_PTX` has its options: `capability=9.0,multiprocessors=2,memory=BYTES,weak=SEED`.
+    #[cfg(feature = "ptx")]
+    pub fn open_ptx() -> Result<Arc<Gpu>, GpuError> {
+        Gpu::of(Device::ptx()?)
+    }
+
+    fn of(device: Device) -> Result<Arc<Gpu>, GpuError> {
         let info = GpuInfo::of(&device)?;
         let ordering = WriteOrdering::of(&device)?;
         let flush = FlushPolicy::of(&device, ordering)?;
@@ -123,7 +135,7 @@ impl Gpu {
             FlushPolicy::Nothing => Ok(()),
             FlushPolicy::HostCall => self.context.flush_remote_writes(),
             FlushPolicy::Impossible => {
-                Err(GpuError::refused(format!("cuda:{}", self.info.ordinal), self.flush.words()))
+                Err(GpuError::refused(self.info.target(), self.flush.words()))
             }
         }
     }
@@ -148,8 +160,8 @@ impl std::fmt::Display for GpuInfo {
         let ((major, minor), (cuda, update)) = (self.capability, self.driver);
         write!(
             f,
-            "cuda:{}: {}, sm_{major}{minor}, {} multiprocessors, {} MiB, at {}, driver for CUDA {cuda}.{update}",
-            self.ordinal,
+            "{}: {}, sm_{major}{minor}, {} multiprocessors, {} MiB, at {}, driver for CUDA {cuda}.{update}",
+            self.target(),
             self.name,
             self.multiprocessors,
             self.memory >> 20,
@@ -159,12 +171,18 @@ impl std::fmt::Display for GpuInfo {
 }
 
 impl GpuInfo {
+    /// As targets name it: `cuda:N`, or `ptx`.
+    pub fn target(&self) -> String {
+        sys::name(self.is_ptx, self.ordinal)
+    }
+
     fn of(device: &Device) -> Result<GpuInfo, GpuError> {
         let number = |attribute| device.attribute(attribute).map(|value| value.max(0) as u32);
         // A driver that does not know an attribute yet has not what it is about.
         let flag = |attribute| device.attribute(attribute).is_ok_and(|value| value != 0);
         Ok(GpuInfo {
             ordinal: device.ordinal(),
+            is_ptx: device.is_ptx(),
             name: device.name()?,
             uuid: uuid_text(&device.uuid()?),
             pci_address: device.pci_address()?,
@@ -196,6 +214,7 @@ mod tests {
     fn a_gpu_is_told_in_one_line() {
         let info = GpuInfo {
             ordinal: 1,
+            is_ptx: false,
             name: "NVIDIA X".to_owned(),
             uuid: String::new(),
             pci_address: "0000:3b:00.0".to_owned(),

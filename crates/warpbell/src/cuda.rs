@@ -54,18 +54,26 @@ impl CudaModule {
 }
 
 impl CudaTarget {
-    /// GPU `ordinal`, as it is open already or anew.
-    pub(crate) fn open(ordinal: u32) -> Result<Arc<CudaTarget>, Error> {
-        static OPEN: Mutex<BTreeMap<u32, Weak<CudaTarget>>> = Mutex::new(BTreeMap::new());
+    /// The GPU of a target, as it is open already or anew.
+    pub(crate) fn open(target: Target) -> Result<Arc<CudaTarget>, Error> {
+        static OPEN: Mutex<BTreeMap<String, Weak<CudaTarget>>> = Mutex::new(BTreeMap::new());
         let mut open = OPEN.lock();
-        if let Some(target) = open.get(&ordinal).and_then(Weak::upgrade) {
-            return Ok(target);
+        if let Some(opened) = open.get(&target.to_string()).and_then(Weak::upgrade) {
+            return Ok(opened);
         }
-        let gpu = Gpu::open(ordinal);
-        let gpu = gpu.map_err(|source| Error::Unavailable { target: Target::Cuda(ordinal), source })?;
-        let target = Arc::new(CudaTarget { gpu, loaded: Mutex::default() });
-        open.insert(ordinal, Arc::downgrade(&target));
-        Ok(target)
+        let gpu = match target {
+            Target::Cuda(ordinal) => Gpu::open(ordinal),
+            Target::Cpu | Target::Ptx => open_ptx()?,
+        };
+        let gpu = gpu.map_err(|source| Error::Unavailable { target, source })?;
+        let opened = Arc::new(CudaTarget { gpu, loaded: Mutex::default() });
+        open.insert(target.to_string(), Arc::downgrade(&opened));
+        Ok(opened)
+    }
+
+    pub(crate) fn target(&self) -> Target {
+        let info = self.gpu.info();
+        if info.is_ptx { Target::Ptx } else { Target::Cuda(info.ordinal) }
     }
 
     pub(crate) fn gpu(&self) -> &Arc<Gpu> {
@@ -80,7 +88,11 @@ impl CudaTarget {
         if let Some(module) = loaded.get(file) {
             return Ok(module.clone());
         }
-        let image = builtin::for_gpu(file, arch).map_err(|error| without_image(kernel, arch, error))?;
+        let image = match self.target() {
+            Target::Ptx => builtin::ptx(file, arch),
+            _ => builtin::for_gpu(file, arch),
+        };
+        let image = image.map_err(|error| without_image(kernel, arch, error))?;
         let (format, compiled) = (image.format, image.compiled);
         let ptx_of_build = format == Format::Ptx && !compiled;
         let module = or_else_compiled(self.load(image), ptx_of_build, |refused| {
@@ -97,6 +109,17 @@ impl CudaTarget {
         }
         CudaModule::load(&self.gpu, &image.name, &image.bytes, image.kernels)
     }
+}
+
+#[cfg(feature = "ptx")]
+fn open_ptx() -> Result<Result<Arc<Gpu>, GpuError>, Error> {
+    Ok(Gpu::open_ptx())
+}
+
+#[cfg(not(feature = "ptx"))]
+fn open_ptx() -> Result<Result<Arc<Gpu>, GpuError>, Error> {
+    let (what, remedy) = ("the PTX machine".to_owned(), "build with the feature ptx of warpbell".to_owned());
+    Err(Error::Missing { what, remedy })
 }
 
 /// Our file that has `kernel`, and the architecture of a GPU of this capability.

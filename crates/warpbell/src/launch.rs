@@ -53,7 +53,7 @@ impl Module {
     pub fn target(&self) -> Target {
         match &self.0 {
             Kernels::Cpu(_) => Target::Cpu,
-            Kernels::Builtin(cuda) | Kernels::Cuda(cuda, _) => Target::Cuda(cuda.gpu().info().ordinal),
+            Kernels::Builtin(cuda) | Kernels::Cuda(cuda, _) => cuda.target(),
         }
     }
 

@@ -102,7 +102,9 @@ impl Program {
             None => Program::on_cpu(source.load()?),
             Some(gpu) => {
                 let (major, minor) = gpu.info().capability;
-                let image = source.cuda(major * 10 + minor).map_err(warpbell_kernels::Error::from)?;
+                let arch = major * 10 + minor;
+                let image = if gpu.info().is_ptx { source.ptx(arch) } else { source.cuda(arch) };
+                let image = image.map_err(warpbell_kernels::Error::from)?;
                 Program::on_gpu(target, &image)
             }
         }

@@ -9,13 +9,17 @@ use warpbell_gpu::Gpu;
 use crate::Error;
 use crate::cuda::CudaTarget;
 
-/// Where kernels run: a CUDA device, or the CPU executor.
+/// Where kernels run: a CUDA device, the CPU executor, or the PTX machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// The CPU executor: the same device source, on this machine's CPU.
     Cpu,
     /// A CUDA device by ordinal.
     Cuda(u32),
+    /// The PTX machine: what NVRTC or nvcc made for a GPU, run on this machine's CPU with checks. It is slower than the CPU
+    /// executor, and what it takes is no figure of a GPU. Needs the feature `ptx` and, for kernels that are not PTX yet,
+    /// NVRTC; the environment variable `WARPBELL_PTX` has its options (docs/gpu.md).
+    Ptx,
 }
 
 /// A target, ready to use: it gives memory that its kernels reach, and runs them. A clone is the same.
@@ -33,7 +37,7 @@ impl Target {
     pub fn open(self) -> Result<OpenTarget, Error> {
         Ok(OpenTarget(match self {
             Target::Cpu => Kind::Cpu,
-            Target::Cuda(ordinal) => Kind::Cuda(CudaTarget::open(ordinal)?),
+            Target::Cuda(_) | Target::Ptx => Kind::Cuda(CudaTarget::open(self)?),
         }))
     }
 }
@@ -43,11 +47,11 @@ impl OpenTarget {
     pub fn target(&self) -> Target {
         match &self.0 {
             Kind::Cpu => Target::Cpu,
-            Kind::Cuda(cuda) => Target::Cuda(cuda.gpu().info().ordinal),
+            Kind::Cuda(cuda) => cuda.target(),
         }
     }
 
-    /// The GPU; `None` for the CPU target.
+    /// The GPU, or the PTX machine in its place; `None` for the CPU target.
     pub fn gpu(&self) -> Option<&Arc<Gpu>> {
         self.cuda().map(|cuda| cuda.gpu())
     }
@@ -77,7 +81,7 @@ impl fmt::Display for OpenTarget {
 
 /// A target that nobody knows.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("target '{0}': expected cpu, or cuda:N with a device number")]
+#[error("target '{0}': expected cpu, ptx, or cuda:N with a device number")]
 pub struct TargetError(String);
 
 impl FromStr for Target {
@@ -90,6 +94,7 @@ impl FromStr for Target {
         let cuda = || number()?.parse().ok().map(Target::Cuda);
         match text {
             "cpu" => Ok(Target::Cpu),
+            "ptx" => Ok(Target::Ptx),
             _ => cuda().ok_or_else(|| TargetError(text.to_owned())),
         }
     }
@@ -100,6 +105,7 @@ impl fmt::Display for Target {
         match self {
             Target::Cpu => f.write_str("cpu"),
             Target::Cuda(ordinal) => write!(f, "cuda:{ordinal}"),
+            Target::Ptx => f.write_str("ptx"),
         }
     }
 }
@@ -110,7 +116,7 @@ mod tests {
 
     #[test]
     fn targets_round_trip() {
-        for text in ["cpu", "cuda:0", "cuda:7"] {
+        for text in ["cpu", "ptx", "cuda:0", "cuda:7"] {
             assert_eq!(text.parse::<Target>().unwrap().to_string(), text);
         }
         for text in ["", "gpu", "cuda", "cuda:", "cuda:x", "cuda:+1", "cuda:4294967296", "CPU"] {

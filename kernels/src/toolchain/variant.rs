@@ -10,6 +10,7 @@ use super::nvrtc::{self, Nvrtc};
 use super::{CompileError, CudaImage};
 use crate::cpu::Module;
 use crate::fnv::Fnv;
+use crate::image::Format;
 use crate::includes::closure;
 use crate::{EXECUTOR, Error, HEADERS, SOURCES};
 
@@ -137,11 +138,20 @@ impl Variant {
     /// Compiles for a GPU of this compute capability (90 for 9.0) by NVRTC, if there is no result yet: machine code
     /// where NVRTC knows the architecture, else PTX for the newest that the GPU can take, which its driver compiles.
     pub fn cuda(&self, capability: u32) -> Result<CudaImage, CompileError> {
+        let nvrtc = Nvrtc::get()?;
+        self.by_nvrtc(nvrtc, nvrtc.target(capability)?)
+    }
+
+    /// The same as PTX: for this architecture if NVRTC knows it, else for the newest that the GPU can take.
+    pub fn ptx(&self, capability: u32) -> Result<CudaImage, CompileError> {
+        let nvrtc = Nvrtc::get()?;
+        self.by_nvrtc(nvrtc, (Format::Ptx, nvrtc.target(capability)?.1))
+    }
+
+    fn by_nvrtc(&self, nvrtc: &'static Nvrtc, (format, arch): (Format, u32)) -> Result<CudaImage, CompileError> {
         self.refuse_switches("rules are switched off on the CPU target alone")?;
         self.check()?;
         let (name, text) = self.cuda_source()?;
-        let nvrtc = Nvrtc::get()?;
-        let (format, arch) = nvrtc.target(capability)?;
         let options = nvrtc::options(format, arch, &self.definitions);
         let of_kernels = SOURCES.iter().filter(|(name, _)| !name.ends_with(".cu"));
         let headers: Vec<(&str, &str)> = HEADERS.iter().chain(of_kernels).copied().collect();

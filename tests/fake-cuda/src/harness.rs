@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use warpbell_kernels::toolchain::{CompileError, CudaImage};
 use warpbell_kernels::{Error, builtin};
 
-use crate::options::VARIABLE;
+use warpbell_ptx_driver::VARIABLE;
 
 /// Set in a process that [`FakeDriver::child`] started: the test that it runs.
 const CHILD: &str = "WARPBELL_FAKE_CUDA_CHILD";

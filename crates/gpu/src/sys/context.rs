@@ -30,8 +30,8 @@ unsafe impl Send for Context {}
 unsafe impl Sync for Context {}
 
 /// The context is this thread's current one until this is dropped; then the one before is again.
-pub(super) struct Current<'a> {
-    functions: Option<&'a Functions>,
+pub(super) struct Current {
+    functions: Option<&'static Functions>,
     /// Belongs to the thread.
     _thread: PhantomData<*const ()>,
 }
@@ -54,7 +54,7 @@ impl Context {
     }
 
     /// Makes the context current on this thread. What another library made current comes back afterwards.
-    pub(super) fn enter(&self) -> Result<Current<'_>, GpuError> {
+    pub(super) fn enter(&self) -> Result<Current, GpuError> {
         let functions = self.functions();
         let mut current = std::ptr::null_mut();
         // SAFETY: writes one handle.
@@ -150,7 +150,7 @@ impl Drop for Context {
     }
 }
 
-impl Drop for Current<'_> {
+impl Drop for Current {
     fn drop(&mut self) {
         let Some(functions) = self.functions else { return };
         let mut popped = std::ptr::null_mut();

@@ -14,6 +14,8 @@ use crate::GpuError;
 pub(crate) struct Device {
     pub(super) raw: CUdevice,
     ordinal: u32,
+    /// No GPU: kernels run on the PTX machine.
+    ptx: bool,
     pub(super) functions: &'static Functions,
 }
 
@@ -33,17 +35,29 @@ impl Device {
         if ordinal >= count {
             return Err(GpuError::NoDevice { ordinal, count });
         }
-        let functions = functions()?;
-        let mut raw: CUdevice = 0;
-        // SAFETY: writes one integer.
-        let result = unsafe { functions.cuDeviceGet(&raw mut raw, ordinal as c_int) };
-        result.map_err(|failure| failure.error(format!("cuda:{ordinal}")))?;
-        Ok(Device { raw, ordinal, functions })
+        Device { raw: 0, ordinal, ptx: false, functions: functions()? }.found()
     }
 
-    /// `cuda:N`.
+    /// The one of the driver that has the PTX machine.
+    #[cfg(feature = "ptx")]
+    pub(crate) fn ptx() -> Result<Device, GpuError> {
+        Device { raw: 0, ordinal: 0, ptx: true, functions: super::functions::functions_of_ptx()? }.found()
+    }
+
+    fn found(mut self) -> Result<Device, GpuError> {
+        // SAFETY: writes one integer.
+        let result = unsafe { self.functions.cuDeviceGet(&raw mut self.raw, self.ordinal as c_int) };
+        result.map_err(|failure| failure.error(self.name_in_errors()))?;
+        Ok(self)
+    }
+
+    /// `cuda:N`, or `ptx`.
     pub(crate) fn name_in_errors(&self) -> String {
-        format!("cuda:{}", self.ordinal)
+        name(self.ptx, self.ordinal)
+    }
+
+    pub(crate) fn is_ptx(&self) -> bool {
+        self.ptx
     }
 
     pub(crate) fn ordinal(&self) -> u32 {
@@ -102,6 +116,11 @@ impl Device {
         let version = version.max(0) as u32;
         Ok((version / 1000, version % 1000 / 10))
     }
+}
+
+/// A device as targets name it.
+pub(crate) fn name(ptx: bool, ordinal: u32) -> String {
+    if ptx { "ptx".to_owned() } else { format!("cuda:{ordinal}") }
 }
 
 fn until_zero(text: &[c_char]) -> String {

@@ -37,10 +37,10 @@ macro_rules! functions {
 
         #[expect(non_snake_case, reason = "the driver's own names")]
         impl Functions {
-            fn find(library: &Library) -> Functions {
+            fn find(driver: &Driver) -> Functions {
                 Functions {
-                    $($name: symbol(library, concat!(stringify!($name), "\0")),)*
-                    $($other: symbol(library, concat!(stringify!($other), "\0")),)*
+                    $($name: driver.symbol(concat!(stringify!($name), "\0")),)*
+                    $($other: driver.symbol(concat!(stringify!($other), "\0")),)*
                 }
             }
             $(
@@ -49,10 +49,10 @@ macro_rules! functions {
                 /// # Safety
                 /// As CUDA's documentation of the call says.
                 #[inline]
-                pub(crate) unsafe fn $name(&self, $($arg: $type),*) -> Result<(), Failure> {
+                pub(crate) unsafe fn $name(&'static self, $($arg: $type),*) -> Result<(), Failure> {
                     let function = self.$name.ok_or(Failure::Missing(stringify!($name)))?;
                     // SAFETY: the signature is the driver's, checked against cudarc's below; the rest is the caller's.
-                    Failure::check(stringify!($name), unsafe { function($($arg),*) })
+                    Failure::check(stringify!($name), unsafe { function($($arg),*) }, self)
                 }
             )*
             $(
@@ -60,10 +60,10 @@ macro_rules! functions {
                 ///
                 /// # Safety
                 /// As CUDA's documentation of the call says.
-                pub(crate) unsafe fn $other(&self, $($other_arg: $other_type),*) -> Result<(), Failure> {
+                pub(crate) unsafe fn $other(&'static self, $($other_arg: $other_type),*) -> Result<(), Failure> {
                     let function = self.$other.ok_or(Failure::Missing(stringify!($other)))?;
                     // SAFETY: the signature is cuda.h's; the rest is the caller's.
-                    Failure::check(stringify!($other), unsafe { function($($other_arg),*) })
+                    Failure::check(stringify!($other), unsafe { function($($other_arg),*) }, self)
                 }
             )*
         }
@@ -155,17 +155,53 @@ functions! {
     }
 }
 
-fn symbol<T: Copy>(library: &Library, name: &str) -> Option<T> {
-    // SAFETY: `functions!` asks for each name with the signature of that name.
-    let found = unsafe { library.get::<T>(name) };
-    found.ok().map(|symbol| *symbol)
+/// Where functions are looked up.
+enum Driver {
+    Library(Library),
+    /// In this program: no GPU, and the PTX machine for kernels.
+    #[cfg(feature = "ptx")]
+    Ptx,
+}
+
+impl Driver {
+    /// The function whose name ends in zero, as a function pointer of its type.
+    fn symbol<T: Copy>(&self, name: &str) -> Option<T> {
+        match self {
+            Driver::Library(library) => {
+                // SAFETY: `functions!` asks for each name with the signature of that name.
+                let found = unsafe { library.get::<T>(name) };
+                found.ok().map(|symbol| *symbol)
+            }
+            #[cfg(feature = "ptx")]
+            Driver::Ptx => {
+                let found = warpbell_ptx_driver::api::function(name.trim_end_matches('\0'))?;
+                // SAFETY: as above; `T` is a function pointer.
+                Some(unsafe { std::mem::transmute_copy::<*const (), T>(&found) })
+            }
+        }
+    }
 }
 
 /// The driver's functions, after `cuInit`. What failed once fails the same way again: a driver does not appear while a
 /// program runs.
 pub(crate) fn functions() -> Result<&'static Functions, GpuError> {
-    static LOADED: OnceLock<Result<Functions, Missing>> = OnceLock::new();
-    match LOADED.get_or_init(load) {
+    static LOADED: Loaded = OnceLock::new();
+    told(LOADED.get_or_init(|| load(Driver::Library(open().map_err(Missing::Library)?))))
+}
+
+/// The functions of the driver that has the PTX machine for kernels, after its `cuInit`.
+#[cfg(feature = "ptx")]
+pub(crate) fn functions_of_ptx() -> Result<&'static Functions, GpuError> {
+    static LOADED: Loaded = OnceLock::new();
+    warpbell_ptx_driver::for_users()
+        .map_err(|limit| GpuError::refused(warpbell_ptx_driver::USERS, limit))?;
+    told(LOADED.get_or_init(|| load(Driver::Ptx)))
+}
+
+type Loaded = OnceLock<Result<&'static Functions, Missing>>;
+
+fn told(loaded: &Result<&'static Functions, Missing>) -> Result<&'static Functions, GpuError> {
+    match loaded {
         Ok(functions) => Ok(functions),
         Err(Missing::Library(reason)) => Err(GpuError::NoLibrary { reason: reason.clone() }),
         Err(Missing::Init(failure)) => Err(failure.error("the CUDA driver".to_owned())),
@@ -178,14 +214,13 @@ enum Missing {
     Init(Failure),
 }
 
-fn load() -> Result<Functions, Missing> {
-    let library = open().map_err(Missing::Library)?;
-    let functions = Functions::find(&library);
-    // The functions are used for as long as the process lives.
-    std::mem::forget(library);
+fn load(driver: Driver) -> Result<&'static Functions, Missing> {
+    // They are used for as long as the process lives.
+    let functions: &'static Functions = Box::leak(Box::new(Functions::find(&driver)));
+    std::mem::forget(driver);
     super::widen_connections();
     // SAFETY: takes no pointers; may be called by any thread.
-    unsafe { functions.cuInit(0) }.map_err(|failure| Missing::Init(failure.named(&functions)))?;
+    unsafe { functions.cuInit(0) }.map_err(Missing::Init)?;
     Ok(functions)
 }
 
@@ -204,9 +239,15 @@ fn open() -> Result<Library, String> {
     Err(reasons.join("; "))
 }
 
+impl std::fmt::Debug for Functions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Functions").finish_non_exhaustive()
+    }
+}
+
 impl Functions {
     /// The driver's name and text of an error.
-    pub(crate) fn words(&self, code: u32) -> (String, String) {
+    pub(crate) fn words(&'static self, code: u32) -> (String, String) {
         let text = |found: *const c_char| {
             if found.is_null() {
                 return None;

@@ -21,7 +21,7 @@ mod stream;
 pub use connections::widen_connections;
 pub(crate) use context::Context;
 pub(crate) use copies::Copies;
-pub(crate) use device::{Device, device_count};
+pub(crate) use device::{Device, device_count, name};
 pub(crate) use dma_buf::BarMapping;
 pub(crate) use gdrdrv::Gdrdrv;
 pub(crate) use host::HostRegistration;

@@ -43,7 +43,7 @@ impl Fixture {
     pub fn device_data(&self) -> anyhow::Result<OpenOptions> {
         match self.target {
             Target::Cpu => Err(Skipped("data in GPU memory: the CPU target has none".to_owned()).into()),
-            Target::Cuda(_) => {
+            Target::Cuda(_) | Target::Ptx => {
                 let gpu = self.target.open()?.gpu().cloned();
                 let gpu = gpu.ok_or_else(|| Skipped("data in GPU memory: no GPU".to_owned()))?;
                 Ok(OpenOptions::new().data(DataPlacement::Hbm(gpu)))

@@ -14,7 +14,8 @@ use crate::log::{self, Kind};
 
 /// `CUlaunchConfig`.
 #[repr(C)]
-struct Config {
+#[derive(Debug)]
+pub struct Config {
     grid: [c_uint; 3],
     block: [c_uint; 3],
     shared: c_uint,
@@ -25,8 +26,8 @@ struct Config {
 
 /// `CUlaunchAttribute`: a number, and a union of 64 bytes.
 #[repr(C)]
-#[derive(Clone, Copy)]
-struct Attribute {
+#[derive(Clone, Copy, Debug)]
+pub struct Attribute {
     id: c_uint,
     pad: c_uint,
     value: [u64; 8],

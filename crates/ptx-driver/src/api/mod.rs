@@ -2,13 +2,13 @@
 #![expect(unsafe_code, reason = "the C interface of the CUDA driver")]
 //! The C functions, with the signatures and numbers of cuda.h.
 
-mod device;
-mod gdrdrv;
-mod host;
-mod launch;
-mod memory;
-mod module;
-mod stream;
+pub mod device;
+pub mod gdrdrv;
+pub mod host;
+pub mod launch;
+pub mod memory;
+pub mod module;
+pub mod stream;
 
 use std::ffi::{CStr, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,17 +17,46 @@ use crate::code::{Code, Result};
 use crate::driver::misuse;
 use crate::log::{self, Kind};
 
-/// Exports functions under their own names: what the body returns becomes the number that C sees.
+/// Functions by their own names: what the body returns becomes the number that C sees.
 macro_rules! calls {
-    ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $type:ty),* $(,)?) $body:block)*) => {$(
-        $(#[$doc])*
-        #[unsafe(no_mangle)]
-        unsafe extern "C" fn $name($($arg: $type),*) -> u32 {
-            $crate::api::answer(stringify!($name), || $body)
-        }
-    )*};
+    ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $type:ty),* $(,)?) $body:block)*) => {
+        $(
+            $(#[$doc])*
+            ///
+            /// # Safety
+            /// As cuda.h says.
+            #[expect(non_snake_case, reason = "the driver's own names")]
+            pub unsafe extern "C" fn $name($($arg: $type),*) -> u32 {
+                $crate::api::answer(stringify!($name), || $body)
+            }
+        )*
+
+        /// What this file has.
+        pub(super) const FOUND: &[(&str, super::Address)] =
+            &[$((stringify!($name), super::Address($name as *const ()))),*];
+    };
 }
 use calls;
+
+/// Where a function is.
+#[derive(Clone, Copy)]
+struct Address(*const ());
+
+// SAFETY: functions stay where they are, and may be called by any thread.
+unsafe impl Sync for Address {}
+
+/// The functions by name, as `dlsym` finds them in a driver's library.
+pub fn function(name: &str) -> Option<*const ()> {
+    let files = [device::FOUND, host::FOUND, launch::FOUND, memory::FOUND, module::FOUND, stream::FOUND];
+    let found = files.into_iter().flatten().find(|(known, _)| *known == name);
+    found.map(|(_, address)| address.0)
+}
+
+/// The functions' names.
+pub fn names() -> Vec<&'static str> {
+    let files = [device::FOUND, host::FOUND, launch::FOUND, memory::FOUND, module::FOUND, stream::FOUND];
+    files.into_iter().flatten().map(|(name, _)| *name).collect()
+}
 
 /// Runs a call. A panic is a mistake of the fake driver's, and never crosses into C.
 fn answer(name: &'static str, call: impl FnOnce() -> Result<()>) -> u32 {

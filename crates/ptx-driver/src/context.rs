@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::code::{Code, Result};
-use crate::driver::misuse;
+use crate::code::{self, Code, Result};
+use crate::driver::{driver, misuse};
 use crate::kernel::{Function, Module};
 use crate::log::{self, Kind};
 use crate::stream::{Event, Stream};
@@ -91,6 +91,9 @@ impl Context {
     /// The first fault counts.
     pub(crate) fn fail(&self, fault: Fault) {
         log::note(Kind::Kernel, &fault.text);
+        if driver().is_ok_and(|driver| driver.options.users) {
+            code::tell(fault.code, &fault.text);
+        }
         self.fault.lock().get_or_insert(fault);
     }
 

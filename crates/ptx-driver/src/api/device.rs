@@ -9,10 +9,12 @@ use crate::code::{self, Code, Result};
 use crate::context;
 use crate::driver::{self, Driver, driver, misuse};
 use crate::kernel::MOST_SHARED;
-use crate::options::DmaBuf;
+use crate::options::{DmaBuf, Options};
 
 /// Nobody may take it for a GPU.
-const NAME: &str = "fake CUDA driver (no GPU)";
+fn name(options: &Options) -> &'static str {
+    if options.users { "PTX machine (no GPU)" } else { "fake CUDA driver (no GPU)" }
+}
 
 unsafe extern "C" {
     safe fn atexit(call: extern "C" fn()) -> c_int;
@@ -101,10 +103,11 @@ calls! {
         unsafe { put(device, ordinal) }
     }
 
-    fn cuDeviceGetName(name: *mut c_char, len: c_int, device: c_int) {
-        driver()?.device(device)?;
+    fn cuDeviceGetName(to: *mut c_char, len: c_int, device: c_int) {
+        let driver = driver()?;
+        driver.device(device)?;
         // SAFETY: the caller's pointer and length.
-        unsafe { put_text(name, len.max(0) as usize, NAME) }
+        unsafe { put_text(to, len.max(0) as usize, name(&driver.options)) }
     }
 
     fn cuDeviceGetUuid_v2(uuid: *mut [u8; 16], device: c_int) {

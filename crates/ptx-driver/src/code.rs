@@ -1,6 +1,8 @@
 //! Results of calls: numbers, names and texts of `CUresult`.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
+
+use parking_lot::Mutex;
 
 /// An error, or the reason why there is no result yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +49,18 @@ codes! {
     UNKNOWN = 999, "unknown error";
 }
 
+/// What kernels did wrong, in place of the text of their result.
+static FAULTS: Mutex<Vec<(Code, &'static CStr)>> = Mutex::new(Vec::new());
+
+/// From now on `code` has this text.
+pub(crate) fn tell(code: Code, text: &str) {
+    let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
+    let mut faults = FAULTS.lock();
+    faults.retain(|(of, _)| *of != code);
+    // It is asked for as long as the process lives. A context has one fault.
+    faults.push((code, Box::leak(text.into_boxed_c_str())));
+}
+
 /// Name and text of a result, 0 included; `None` for numbers that nobody returns here.
 pub(crate) fn words(number: u32) -> Option<(&'static CStr, &'static CStr)> {
     if number == 0 {
@@ -54,7 +68,8 @@ pub(crate) fn words(number: u32) -> Option<(&'static CStr, &'static CStr)> {
     }
     let (_, name, text) = TABLE.iter().find(|(of, ..)| *of == number)?;
     let zero_ended = |text: &'static str| CStr::from_bytes_with_nul(text.as_bytes()).ok();
-    Some((zero_ended(name)?, zero_ended(text)?))
+    let fault = FAULTS.lock().iter().find(|(of, _)| of.0 == number).map(|(_, text)| *text);
+    Some((zero_ended(name)?, fault.or_else(|| zero_ended(text))?))
 }
 
 #[cfg(test)]

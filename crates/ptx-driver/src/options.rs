@@ -1,10 +1,15 @@
-//! What a test asks for, in the environment variable `WARPBELL_FAKE_CUDA`: `key=value`, separated by commas.
+//! What the environment asks for, by `key=value`, separated by commas: tests in `WARPBELL_FAKE_CUDA`, users of
+//! `--target ptx` in `WARPBELL_PTX`.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The variable.
-pub(crate) const VARIABLE: &str = "WARPBELL_FAKE_CUDA";
+/// The variable of tests.
+pub const VARIABLE: &str = "WARPBELL_FAKE_CUDA";
+/// The variable of users.
+pub const USERS: &str = "WARPBELL_PTX";
+/// Its keys.
+const OF_USERS: [&str; 4] = ["capability", "multiprocessors", "memory", "weak"];
 
 /// How exports of device memory end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +45,8 @@ pub(crate) enum IoMemory {
 /// The machine and the driver that are played.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Options {
+    /// Users have it in their process, and no tests.
+    pub(crate) users: bool,
     /// `log=PATH`: where findings go; else to standard error.
     pub(crate) log: Option<PathBuf>,
     /// `devices=N`.
@@ -93,6 +100,7 @@ pub(crate) struct Options {
 impl Default for Options {
     fn default() -> Options {
         Options {
+            users: false,
             log: None,
             devices: 1,
             capability: 90,
@@ -124,6 +132,25 @@ impl Default for Options {
 impl Options {
     pub(crate) fn from_environment() -> Result<Options, String> {
         Options::parse(&std::env::var(VARIABLE).unwrap_or_default())
+    }
+
+    /// Those of users, whose kernels run on the PTX machine.
+    pub(crate) fn of_users(text: &str) -> Result<Options, String> {
+        let mut options = Options { users: true, execute: Execute::Ptx, multiprocessors: 2, ..Options::default() };
+        for item in text.split(',').filter(|item| !item.is_empty()) {
+            let known = item.split_once('=').filter(|(key, _)| OF_USERS.contains(key));
+            let Some((key, value)) = known else {
+                return Err(format!("{item}: expected KEY=VALUE with KEY one of {}", OF_USERS.join(", ")));
+            };
+            options.set(key, value).ok_or_else(|| format!("{item}: {}", limit(key)))?;
+        }
+        if !(75..=121).contains(&options.capability) {
+            return Err(format!("capability={}: must be 7.5 to 12.1", options.capability));
+        }
+        if options.multiprocessors == 0 {
+            return Err(format!("multiprocessors=0: {}", limit("multiprocessors")));
+        }
+        Ok(options)
     }
 
     pub(crate) fn parse(text: &str) -> Result<Options, String> {
@@ -168,6 +195,16 @@ impl Options {
             _ => return None,
         }
         Some(())
+    }
+}
+
+/// What the value of a user's key must be.
+fn limit(key: &str) -> &'static str {
+    match key {
+        "capability" => "must be a compute capability such as 9.0",
+        "multiprocessors" => "must be a number from 1",
+        "memory" => "must be a number of bytes",
+        _ => "must be the number of a seed",
     }
 }
 
@@ -237,6 +274,24 @@ mod tests {
             "capability=75",
         ] {
             assert!(Options::parse(wrong).unwrap_err().contains(wrong), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn users_have_keys_of_their_own() {
+        let options = Options::of_users("capability=7.5,weak=3").unwrap();
+        assert_eq!((options.execute, options.capability, options.weak), (Execute::Ptx, 75, Some(3)));
+        for (wrong, limit) in [
+            ("mutate=x", "one of capability, multiprocessors, memory, weak"),
+            ("weak", "expected KEY=VALUE"),
+            ("capability=75", "such as 9.0"),
+            ("capability=7.0", "7.5 to 12.1"),
+            ("multiprocessors=0", "from 1"),
+            ("memory=much", "bytes"),
+            ("weak=few", "seed"),
+        ] {
+            let error = Options::of_users(wrong).unwrap_err();
+            assert!(error.contains(limit), "{wrong}: {error}");
         }
     }
 }

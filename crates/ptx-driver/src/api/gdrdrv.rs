@@ -24,8 +24,7 @@ const PIN_V2: c_ulong = request(7, 32);
 const VERSION: c_ulong = request(255, 8);
 
 /// A new descriptor of the node; less than 0: the negative number of an error.
-#[unsafe(no_mangle)]
-extern "C" fn fake_gdrdrv_open() -> c_int {
+pub extern "C" fn fake_gdrdrv_open() -> c_int {
     answer("gdrdrv-open", || gdrdrv::open().map(IntoRawFd::into_raw_fd)).unwrap_or_else(|errno| -errno)
 }
 
@@ -33,8 +32,7 @@ extern "C" fn fake_gdrdrv_open() -> c_int {
 ///
 /// # Safety
 /// `argument` is what the request says.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn fake_gdrdrv_ioctl(node: c_int, code: c_ulong, argument: *mut c_void) -> c_int {
+pub unsafe extern "C" fn fake_gdrdrv_ioctl(node: c_int, code: c_ulong, argument: *mut c_void) -> c_int {
     let (name, words) = match code {
         PIN => ("gdrdrv-pin", 5),
         UNPIN => ("gdrdrv-unpin", 1),

@@ -12,6 +12,7 @@ use crate::context::Fault;
 use crate::image::Refusal;
 use crate::kernel::Shape;
 use crate::memory::Reach;
+#[cfg(feature = "defects")]
 use crate::mutate::mutated;
 use crate::options::Options;
 
@@ -19,13 +20,18 @@ use crate::options::Options;
 pub(crate) fn load(bytes: &[u8], mutate: Option<&str>) -> Result<Arc<Module>, Refusal> {
     let text = std::str::from_utf8(bytes);
     let text =
-        text.map_err(|_| Refusal(Code::INVALID_IMAGE, "execute=ptx runs PTX, not machine code".to_owned()))?;
+        text.map_err(|_| Refusal(Code::INVALID_IMAGE, "the PTX machine runs PTX, not machine code".to_owned()))?;
     let text = match mutate {
         Some(name) => mutated(text, name).map_err(|error| Refusal(Code::INVALID_PTX, error))?,
         None => text.to_owned(),
     };
     let module = Module::load("module.ptx", &text);
     module.map(Arc::new).map_err(|error| Refusal(Code::INVALID_PTX, format!("ptxas fatal: {error}")))
+}
+
+#[cfg(not(feature = "defects"))]
+fn mutated(_text: &str, name: &str) -> Result<String, String> {
+    Err(format!("mutate={name}: built without the feature defects"))
 }
 
 /// Launches so far.

@@ -9,7 +9,7 @@ use crate::context::{self, Context};
 use crate::gdrdrv;
 use crate::log::{self, Kind};
 use crate::memory::Memory;
-use crate::options::Options;
+use crate::options::{Options, USERS};
 
 /// The driver after cuInit.
 pub(crate) struct Driver {
@@ -26,6 +26,24 @@ struct Primary {
 }
 
 static DRIVER: OnceLock<Result<Driver>> = OnceLock::new();
+
+/// Of users; none where the driver is a test's.
+static OF_USERS: OnceLock<Options> = OnceLock::new();
+
+/// Makes this process's driver that of users: kernels run on the PTX machine, with the options of `WARPBELL_PTX`. To be
+/// called before cuInit. What a kernel did wrong is told by the text of its error.
+///
+/// # Errors
+///
+/// Which option is wrong, and what it must be.
+pub fn for_users() -> std::result::Result<(), String> {
+    if OF_USERS.get().is_none() {
+        let options = Options::of_users(&std::env::var(USERS).unwrap_or_default())?;
+        OF_USERS.get_or_init(|| options);
+        log::mistakes_alone();
+    }
+    Ok(())
+}
 
 /// Notes a mistake of the caller, and gives the code that the call ends with.
 pub(crate) fn misuse(code: Code, text: &str) -> Code {
@@ -48,7 +66,10 @@ pub(crate) fn driver() -> Result<&'static Driver> {
 }
 
 fn new() -> Result<Driver> {
-    let options = Options::from_environment().map_err(|text| misuse(Code::UNKNOWN, &text))?;
+    let options = match OF_USERS.get() {
+        Some(options) => options.clone(),
+        None => Options::from_environment().map_err(|text| misuse(Code::UNKNOWN, &text))?,
+    };
     if let Some(path) = &options.log {
         log::to_file(path).map_err(|error| misuse(Code::UNKNOWN, &format!("{}: {error}", path.display())))?;
     }

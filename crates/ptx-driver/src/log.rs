@@ -42,9 +42,11 @@ struct State {
     file: Option<File>,
     found: BTreeMap<Kind, u64>,
     calls: BTreeMap<&'static str, u64>,
+    /// Only mistakes of this project are told: users have the driver, and no test reads a log.
+    mistakes_alone: bool,
 }
 
-static STATE: Mutex<State> = Mutex::new(State { file: None, found: BTreeMap::new(), calls: BTreeMap::new() });
+static STATE: Mutex<State> = Mutex::new(State { file: None, found: BTreeMap::new(), calls: BTreeMap::new(), mistakes_alone: false });
 
 thread_local! {
     /// The call that this thread is in.
@@ -55,6 +57,11 @@ thread_local! {
 pub(crate) fn to_file(path: &Path) -> std::io::Result<()> {
     STATE.lock().file = Some(OpenOptions::new().create(true).append(true).open(path)?);
     Ok(())
+}
+
+/// From now on only violations are told.
+pub(crate) fn mistakes_alone() {
+    STATE.lock().mistakes_alone = true;
 }
 
 /// This thread is in `call` now.
@@ -73,6 +80,9 @@ pub(crate) fn note(kind: Kind, text: &str) {
     let call = CALL.get();
     let mut state = STATE.lock();
     *state.found.entry(kind).or_default() += 1;
+    if state.mistakes_alone && kind != Kind::Violation {
+        return;
+    }
     let (word, separator) = (kind.word(), if call.is_empty() { "" } else { ": " });
     write(&mut state, &format!("{word}: {call}{separator}{text}"));
 }
@@ -80,13 +90,19 @@ pub(crate) fn note(kind: Kind, text: &str) {
 /// Writes what the environment says of work queues, where it says something.
 pub(crate) fn connections() {
     if let Ok(value) = std::env::var("CUDA_DEVICE_MAX_CONNECTIONS") {
-        write(&mut STATE.lock(), &format!("connections: {value}"));
+        let mut state = STATE.lock();
+        if !state.mistakes_alone {
+            write(&mut state, &format!("connections: {value}"));
+        }
     }
 }
 
 /// The last line.
 pub(crate) fn end() {
     let mut state = STATE.lock();
+    if state.mistakes_alone {
+        return;
+    }
     let found = |kind| state.found.get(&kind).copied().unwrap_or(0);
     let calls: String = state.calls.iter().map(|(name, count)| format!(" {name}={count}")).collect();
     let line = format!(
