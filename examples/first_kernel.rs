@@ -17,7 +17,7 @@ const LANES: usize = 32;
 /// Reads the first 32 blocks of an image file by a kernel, and compares the sums of their words with its own.
 #[derive(Parser)]
 struct Options {
-    /// Where the kernel runs: cpu, or cuda:N
+    /// Where the kernel runs: cpu, cuda:N, or ptx
     #[arg(long, default_value = "cpu")]
     target: Target,
     /// The kernel's source

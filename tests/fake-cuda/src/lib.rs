@@ -10,7 +10,7 @@ pub mod harness;
 /// Functions that jump to those of `crates/ptx-driver`, whose names nobody but a loader may see: a program that has both
 /// that crate and CUDA's own driver must not mix them up.
 macro_rules! exports {
-    ($($file:ident: $($name:ident)+)*) => {
+    ($($file:ident { $($name:ident)+ })*) => {
         $($(
             #[unsafe(no_mangle)]
             #[unsafe(naked)]
@@ -29,26 +29,33 @@ macro_rules! exports {
 }
 
 exports! {
-    device:
+    device {
         cuInit cuDriverGetVersion cuGetExportTable cuDeviceGetCount cuDeviceGet cuDeviceGetName
         cuDeviceGetUuid_v2 cuDeviceGetPCIBusId cuDeviceGetAttribute cuDeviceTotalMem_v2
         cuDevicePrimaryCtxRetain cuDevicePrimaryCtxRelease_v2 cuCtxGetCurrent cuCtxPushCurrent_v2
         cuCtxPopCurrent_v2 cuFlushGPUDirectRDMAWrites cuGetErrorName cuGetErrorString
-    host:
+    }
+    host {
         cuMemHostRegister_v2 cuMemHostUnregister cuMemHostGetDevicePointer_v2
-    launch:
+    }
+    launch {
         cuLaunchKernelEx
-    memory:
+    }
+    memory {
         cuMemAlloc_v2 cuMemFree_v2 cuMemGetInfo_v2 cuMemcpyHtoDAsync_v2 cuMemcpyDtoHAsync_v2 cuMemsetD8Async
         cuPointerGetAttribute cuMemGetAddressRange_v2 cuPointerSetAttribute cuMemGetHandleForAddressRange
-    module:
+    }
+    module {
         cuModuleLoadDataEx cuModuleUnload cuModuleGetFunction cuFuncLoad cuFuncGetAttribute cuFuncSetAttribute
         cuFuncGetParamInfo cuOccupancyMaxActiveBlocksPerMultiprocessor
-    stream:
+    }
+    stream {
         cuStreamCreate cuStreamDestroy_v2 cuStreamSynchronize cuEventCreate cuEventDestroy_v2 cuEventRecord
         cuEventQuery cuEventElapsedTime cuEventElapsedTime_v2
-    gdrdrv:
+    }
+    gdrdrv {
         fake_gdrdrv_open fake_gdrdrv_ioctl
+    }
 }
 
 #[cfg(test)]

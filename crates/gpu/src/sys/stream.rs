@@ -51,7 +51,7 @@ impl RawStream {
     }
 
     /// The caller has made the context current.
-    pub(super) fn destroy(self, functions: &Functions) {
+    pub(super) fn destroy(self, functions: &'static Functions) {
         let note = |result: Result<(), Failure>| {
             if let Err(failure) = result {
                 tracing::debug!(error = %failure.error("stream".to_owned()), "not destroyed");

@@ -1,0 +1,117 @@
+// UNSAFETY: launches kernels of its own.
+#![expect(unsafe_code, reason = "kernels are native code over the addresses that they are given")]
+//! `--target ptx`: what NVRTC makes for a GPU runs here, with the answers of the CPU target, and what a kernel does wrong is
+//! told with its line.
+
+use std::process::{Command, Output};
+
+use warpbell::abi::BufferRef;
+use warpbell::{AttachOptions, CompileOptions, DeviceName, OpenOptions, Program, Ssd, Target};
+
+/// Whether nothing here compiles kernels for a GPU.
+fn no_kernels() -> bool {
+    fake_cuda::harness::kernels("digest", 75).is_none()
+}
+
+fn warpbell(arguments: &[&str], options: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_warpbell"));
+    command.args(arguments).env("WARPBELL_PTX", options).output().expect("the command starts")
+}
+
+fn text(output: &Output) -> String {
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
+    assert_eq!(error, "", "nothing is said beside the result");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn a_digest_is_the_files_checksum() {
+    if no_kernels() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("data");
+    let bytes: Vec<u8> = (0..300_001u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    std::fs::write(&path, &bytes).expect("a file");
+    let device = format!("soft:file={}", path.display());
+    let output = text(&warpbell(&["digest", &device, "--target", "ptx"], ""));
+    assert!(output.contains(&format!("crc32c {:08x}, 300001 bytes", crc32c::crc32c(&bytes))), "{output}");
+    assert!(output.contains("target ptx (PTX machine (no GPU))"), "{output}");
+}
+
+#[test]
+fn verified_writes_are_right_on_each_architecture_and_in_weak_memory() {
+    if no_kernels() {
+        return;
+    }
+    for options in ["capability=7.5", "capability=8.0,weak=7", "capability=9.0", "weak=3"] {
+        let arguments = [
+            &["bench", "soft:size=16m", "--target", "ptx", "--rw", "randrw", "--verify", "crc32c"][..],
+            &["--warps", "2", "--iodepth", "8", "--size", "128k", "--io-limit", "128k", "-o", "json"],
+        ];
+        let output = text(&warpbell(&arguments.concat(), options));
+        let json: serde_json::Value = serde_json::from_str(&output).expect("the result is JSON");
+        let results = json.as_array().map_or(&json, |reports| &reports[0]);
+        assert_eq!(results["target"], "ptx (PTX machine (no GPU))", "{options}");
+        assert_eq!((&results["errors"], &results["violations"]), (&0.into(), &0.into()), "{options}");
+        assert!(results["verified"].as_u64().is_none_or(|blocks| blocks > 0), "{options}: {results}");
+    }
+}
+
+#[test]
+fn wrong_options_are_refused_with_what_they_must_be() {
+    for (options, said) in [
+        ("weak=few", "WARPBELL_PTX: weak=few: must be the number of a seed"),
+        ("capability=6.0", "WARPBELL_PTX: capability=60: must be 7.5 to 12.1"),
+        ("speed=9", "WARPBELL_PTX: speed=9: expected KEY=VALUE with KEY one of capability,"),
+    ] {
+        let output = warpbell(&["digest", "soft:size=1m", "--target", "ptx"], options);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && error.contains(said), "{options}: {error}");
+    }
+}
+
+const SOURCE: &str = r#"
+#include <warpbell/warpbell.cuh>
+using namespace warpbell;
+struct planted_args { warpbell_buffer_ref data; uint64_t past; };
+
+WARPBELL_KERNEL(planted, planted_args) {
+    uint32_t* words = dma_span(args.data).data<uint32_t>();
+    words[args.past + port::lane()] = 1;
+}
+"#;
+
+/// As in the source.
+#[derive(zerocopy::IntoBytes, zerocopy::Immutable)]
+#[repr(C)]
+struct Args {
+    data: BufferRef,
+    past: u64,
+}
+
+#[test]
+fn what_a_kernel_does_wrong_is_told_with_the_line_of_its_source() {
+    if no_kernels() {
+        return;
+    }
+    let target = Target::Ptx.open().expect("it is built in");
+    let program = Program::compile(&target, "planted.cu", SOURCE, &CompileOptions::default());
+    let program = program.expect("it compiles");
+    assert!(program.code().to_string().starts_with("PTX for compute_90"), "{}", program.code());
+    let name: DeviceName = "soft:size=1m".parse().expect("a device");
+    let ssd = Ssd::open(&name, &OpenOptions::default()).expect("a soft SSD");
+    let queues = ssd.attach(&AttachOptions::new().target(Target::Ptx)).expect("queues");
+    let data = queues.buffer(4096).expect("a buffer");
+    let run = |past| {
+        let args = Args { data: data.as_ref(), past };
+        // SAFETY: the PTX machine ends the kernel before it touches what is not its own.
+        unsafe { program.launch(&queues, "planted", &args) }.expect("arguments").start()?.join()
+    };
+    run(0).expect("within the buffer");
+    let error = run(1 << 40).expect_err("behind all memory").to_string();
+    for part in ["planted", "planted.cu:8", "module.ptx:"] {
+        assert!(error.contains(part), "{part}: {error}");
+    }
+}
