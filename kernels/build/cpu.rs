@@ -75,7 +75,7 @@ fn compile(sources: &Sources, out: &Path, compiler: &Path) {
     match env::var("WARPBELL_SANITIZE").as_deref() {
         Ok("") | Err(_) => {}
         Ok(kind @ ("thread" | "address")) => {
-            build.opt_level(1).debug(true).flag(format!("-fsanitize={kind}"));
+            build.opt_level(1).flag("-gline-tables-only").flag(format!("-fsanitize={kind}"));
         }
         Ok(other) => panic!("WARPBELL_SANITIZE={other}: expected thread or address"),
     }
