@@ -97,6 +97,14 @@ pub fn banner(target: &str, controller: &str, host_only: bool) -> String {
         ("cpu", controller) => {
             format!("target cpu: kernels on the CPU, {controller} controller; not a figure of a GPU")
         }
+        (target, "software") if !host_only && target.starts_with("ptx") => {
+            format!(
+                "target {target}: software controller and PTX on the CPU; not a figure of an SSD or a GPU"
+            )
+        }
+        (target, controller) if !host_only && target.starts_with("ptx") => {
+            format!("target {target}: PTX on the CPU, {controller} controller; not a figure of a GPU")
+        }
         (target, "software") if !host_only => {
             format!("target {target}: software controller on the CPU; not a figure of an SSD")
         }
@@ -408,6 +416,8 @@ mod tests {
         assert!(banner("cpu", "vfio-user", false).ends_with("vfio-user controller; not a figure of a GPU"));
         assert_eq!(banner("cuda:0", "pcie", false), "target cuda:0, pcie controller");
         assert!(banner("cuda:0", "software", false).ends_with("not a figure of an SSD"));
+        assert!(banner("ptx (PTX machine)", "software", false).ends_with("not a figure of an SSD or a GPU"));
+        assert!(banner("ptx (PTX machine)", "pcie", false).ends_with("not a figure of a GPU"));
         assert!(banner("cuda:0", "software", true).starts_with("host API"));
         assert!(banner("cpu", "gpu-resident", false).contains("not a hardware figure"));
     }

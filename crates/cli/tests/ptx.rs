@@ -49,7 +49,20 @@ fn verified_writes_are_right_on_each_architecture_and_in_weak_memory() {
     for options in ["capability=7.5", "capability=8.0,weak=7", "capability=9.0", "weak=3"] {
         let arguments = [
             &["bench", "soft:size=16m", "--target", "ptx", "--rw", "randrw", "--verify", "crc32c"][..],
-            &["--sharing", "shared", "--warps", "2", "--iodepth", "8", "--size", "128k", "--io-limit", "128k", "-o", "json"],
+            &[
+                "--sharing",
+                "shared",
+                "--warps",
+                "2",
+                "--iodepth",
+                "8",
+                "--size",
+                "128k",
+                "--io-limit",
+                "128k",
+                "-o",
+                "json",
+            ],
         ];
         let output = text(&warpbell(&arguments.concat(), options));
         let json: serde_json::Value = serde_json::from_str(&output).expect("the result is JSON");

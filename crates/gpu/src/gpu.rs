@@ -134,9 +134,7 @@ impl Gpu {
         match self.flush {
             FlushPolicy::Nothing => Ok(()),
             FlushPolicy::HostCall => self.context.flush_remote_writes(),
-            FlushPolicy::Impossible => {
-                Err(GpuError::refused(self.info.target(), self.flush.words()))
-            }
+            FlushPolicy::Impossible => Err(GpuError::refused(self.info.target(), self.flush.words())),
         }
     }
 

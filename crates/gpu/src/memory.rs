@@ -96,7 +96,7 @@ impl DeviceMemory {
         if !self.gpu.info().dma_buf {
             let reason = "its memory cannot be exported as a dma-buf; this needs the open kernel modules of driver 515 \
                           or newer and a data-centre or RTX GPU";
-            return Err(GpuError::refused(format!("cuda:{}", self.gpu.info().ordinal), reason));
+            return Err(GpuError::refused(self.gpu.info().target(), reason));
         }
         self.allocation.synchronize_copies()?;
         self.allocation.dma_buf()
@@ -110,7 +110,7 @@ impl DeviceMemory {
             let reason = format!(
                 "mmap of the dma-buf: {error}; discrete GPUs need driver 610.43.02 or newer with the open kernel modules"
             );
-            GpuError::refused(format!("cuda:{}", self.gpu.info().ordinal), reason)
+            GpuError::refused(self.gpu.info().target(), reason)
         })?;
         Ok(Window::whole(Arc::new(mapping)))
     }
@@ -118,7 +118,7 @@ impl DeviceMemory {
     /// The whole of it, pinned and mapped into this process by GDRCopy's kernel module: the same part of the GPU's BAR,
     /// without a dma-buf. The window keeps the memory; it is taken down in order: mapping, pin, memory.
     pub fn map_by_gdrdrv(&self) -> Result<Window, GpuError> {
-        let refused = |reason: String| GpuError::refused(format!("cuda:{}", self.gpu.info().ordinal), reason);
+        let refused = |reason: String| GpuError::refused(self.gpu.info().target(), reason);
         let module = Gdrdrv::open().map_err(|error| refused(error.to_string()))?;
         self.allocation.synchronize_copies()?;
         let mapping = module.map(&self.allocation).map_err(|error| refused(error.to_string()))?;

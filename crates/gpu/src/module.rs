@@ -58,7 +58,7 @@ impl std::fmt::Debug for Function {
 impl Module {
     pub(crate) fn load(gpu: Arc<Gpu>, name: &str, image: &[u8]) -> Result<Module, GpuError> {
         if !is_image(image) {
-            let object = format!("cuda:{}: module {name}", gpu.info().ordinal);
+            let object = format!("{}: module {name}", gpu.info().target());
             return Err(GpuError::refused(object, "neither PTX text nor a cubin nor a fat binary"));
         }
         let loaded = Arc::new(LoadedModule::load(gpu.context(), name, image)?);
@@ -128,7 +128,7 @@ impl Function {
 
     /// Whether it can be launched like this.
     pub(crate) fn check(&self, config: &LaunchConfig, args: &[u8]) -> Result<(), GpuError> {
-        let object = || format!("cuda:{}: kernel {}", self.gpu.info().ordinal, self.name());
+        let object = || format!("{}: kernel {}", self.gpu.info().target(), self.name());
         let refuse = |reason: String| Err(GpuError::refused(object(), reason));
         if let Some(size) = self.argument_size
             && size != args.len()

@@ -28,7 +28,7 @@ impl Registered {
     pub(crate) fn host(gpu: Arc<Gpu>, window: &Window) -> Result<Registered, GpuError> {
         if !window.memory().is_ordinary() {
             let reason = "these are pages of a BAR, which are registered as I/O memory";
-            return Err(GpuError::refused(format!("cuda:{}: host memory", gpu.info().ordinal), reason));
+            return Err(GpuError::refused(format!("{}: host memory", gpu.info().target()), reason));
         }
         Registered::new(gpu, window, false)
     }
@@ -36,7 +36,7 @@ impl Registered {
     pub(crate) fn io(gpu: Arc<Gpu>, window: &Window) -> Result<Registered, GpuError> {
         if window.memory().is_ordinary() {
             let reason = "this is ordinary memory, which is registered as such";
-            return Err(GpuError::refused(format!("cuda:{}: BAR pages", gpu.info().ordinal), reason));
+            return Err(GpuError::refused(format!("{}: BAR pages", gpu.info().target()), reason));
         }
         touch(window);
         Registered::new(gpu, window, true)

@@ -46,7 +46,8 @@ struct State {
     mistakes_alone: bool,
 }
 
-static STATE: Mutex<State> = Mutex::new(State { file: None, found: BTreeMap::new(), calls: BTreeMap::new(), mistakes_alone: false });
+static STATE: Mutex<State> =
+    Mutex::new(State { file: None, found: BTreeMap::new(), calls: BTreeMap::new(), mistakes_alone: false });
 
 thread_local! {
     /// The call that this thread is in.

@@ -136,7 +136,8 @@ impl Options {
 
     /// Those of users, whose kernels run on the PTX machine.
     pub(crate) fn of_users(text: &str) -> Result<Options, String> {
-        let mut options = Options { users: true, execute: Execute::Ptx, multiprocessors: 2, ..Options::default() };
+        let mut options =
+            Options { users: true, execute: Execute::Ptx, multiprocessors: 2, ..Options::default() };
         for item in text.split(',').filter(|item| !item.is_empty()) {
             let known = item.split_once('=').filter(|(key, _)| OF_USERS.contains(key));
             let Some((key, value)) = known else {

@@ -246,7 +246,7 @@ impl RingPlace {
             RingPlace::Host => "host".to_owned(),
             RingPlace::Cmb => "cmb".to_owned(),
             RingPlace::Foreign(memory) => memory.name.clone(),
-            RingPlace::Hbm(gpu) => format!("hbm of cuda:{}", gpu.info().ordinal),
+            RingPlace::Hbm(gpu) => format!("hbm of {}", gpu.info().target()),
         }
     }
 
@@ -311,7 +311,7 @@ impl DataPlacement {
         match self {
             DataPlacement::Host => "host".to_owned(),
             DataPlacement::Foreign(memory) => memory.name.clone(),
-            DataPlacement::Hbm(gpu) => format!("hbm of cuda:{}", gpu.info().ordinal),
+            DataPlacement::Hbm(gpu) => format!("hbm of {}", gpu.info().target()),
         }
     }
 }

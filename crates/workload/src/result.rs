@@ -120,7 +120,7 @@ impl Costs {
 
 /// Why there are no costs of a run on a GPU.
 pub const NOT_COUNTED: &str =
-    "a GPU does not count them; `warpbell report costs` shows what each device function was compiled to";
+    "only --target cpu counts them; `warpbell report costs` shows what each device function was compiled to";
 
 /// What one I/O cost on average; nothing where nobody counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]

@@ -96,7 +96,9 @@ impl DeviceArgs {
             return refuse(format!("--rings {}", self.rings), instead);
         }
         match (self.target, self.doorbells) {
-            (Target::Cuda(_) | Target::Ptx, _) => refuse(format!("--target {}", self.target), "; leave it out"),
+            (Target::Cuda(_) | Target::Ptx, _) => {
+                refuse(format!("--target {}", self.target), "; leave it out")
+            }
             (_, DoorbellChoice::Auto) => Ok(()),
             (_, choice) => {
                 refuse(format!("--doorbells {choice}"), ", and the host rings by itself; leave it out")

@@ -13,11 +13,7 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    pub(super) fn check(
-        call: &'static str,
-        code: u32,
-        functions: &'static Functions,
-    ) -> Result<(), Failure> {
+    pub(super) fn check(call: &'static str, code: u32, functions: &'static Functions) -> Result<(), Failure> {
         if code == 0 { Ok(()) } else { Err(Failure::Code { call, code, functions }) }
     }
 

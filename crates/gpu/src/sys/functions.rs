@@ -193,8 +193,7 @@ pub(crate) fn functions() -> Result<&'static Functions, GpuError> {
 #[cfg(feature = "ptx")]
 pub(crate) fn functions_of_ptx() -> Result<&'static Functions, GpuError> {
     static LOADED: Loaded = OnceLock::new();
-    warpbell_ptx_driver::for_users()
-        .map_err(|limit| GpuError::refused(warpbell_ptx_driver::USERS, limit))?;
+    warpbell_ptx_driver::for_users().map_err(|limit| GpuError::refused(warpbell_ptx_driver::USERS, limit))?;
     told(LOADED.get_or_init(|| load(Driver::Ptx)))
 }
 

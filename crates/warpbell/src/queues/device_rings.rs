@@ -52,7 +52,7 @@ impl DeviceRings {
         }
         Err(Error::Argument {
             object: "rings",
-            value: format!("hbm of cuda:{} and of cuda:{}", self.gpu.info().ordinal, gpu.info().ordinal),
+            value: format!("hbm of {} and of {}", self.gpu.info().target(), gpu.info().target()),
             limit: "kernels reach the memory of their own GPU: both in the same, or one kind in host memory"
                 .to_owned(),
         })
@@ -67,8 +67,8 @@ impl DeviceRings {
             object: "target",
             value: target.target().to_string(),
             limit: format!(
-                "rings lie in hbm of cuda:{}, which only kernels of that GPU reach",
-                self.gpu.info().ordinal
+                "rings lie in hbm of {}, which only kernels of that GPU reach",
+                self.gpu.info().target()
             ),
         })
     }

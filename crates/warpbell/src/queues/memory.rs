@@ -251,9 +251,9 @@ impl Memory {
         let own = |gpu: &Arc<Gpu>| gpu.info().uuid == memory.gpu().info().uuid;
         // Completions and data in one memory, or not: that is settled when the SSD is opened.
         if !matches!(&self.data, DataPlacement::Hbm(gpu) if own(gpu)) {
-            let ordinal = memory.gpu().info().ordinal;
+            let gpu = memory.gpu().info().target();
             return Err(refused(format!(
-                "memory of cuda:{ordinal} is registered on an SSD whose data lies in hbm of cuda:{ordinal}"
+                "memory of {gpu} is registered on an SSD whose data lies in hbm of {gpu}"
             )));
         }
         let mut known = self.device_registrations.lock();
