@@ -4,7 +4,7 @@
 use super::block::Common;
 use super::lane::Lane;
 use super::space::address;
-use crate::error::Finding;
+use crate::error::{Check, Finding};
 use crate::program::{Access, Address, Order, Reg, Scope};
 use crate::text::Space;
 
@@ -15,9 +15,10 @@ impl Common<'_> {
         to_shared: bool,
         (to, from): (Address, Address),
         size: Reg,
-        barrier: Option<Address>,
+        (barrier, bulk): (Option<Address>, bool),
     ) -> Result<(), Box<Finding>> {
         let (to, from, size) = (address(lane, to), address(lane, from), lane.get(size) & 0xffff_ffff);
+        self.copyable(lane, (to, from, size), bulk)?;
         for at in (0..size).step_by(4) {
             let source = self.place(lane, &access(!to_shared), from + at, false)?;
             let value = self.load(lane, &ACCESS, source);
@@ -28,6 +29,24 @@ impl Common<'_> {
             Some(barrier) => self.completes(lane, address(lane, barrier), size),
             None => Ok(()),
         }
+    }
+
+    /// Bulk copies have multiples of 16 bytes at multiples of 16 (sections 9.7.9.25.4.1), others 4, 8 or 16 at multiples
+    /// of them.
+    fn copyable(
+        &self,
+        lane: &Lane,
+        (to, from, size): (u64, u64, u64),
+        bulk: bool,
+    ) -> Result<(), Box<Finding>> {
+        let unit = if bulk { 16 } else { size };
+        let fits = if bulk { size.is_multiple_of(16) } else { matches!(size, 4 | 8 | 16) };
+        if fits && to.is_multiple_of(unit) && from.is_multiple_of(unit) {
+            return Ok(());
+        }
+        let units = if bulk { "multiples of 16" } else { "4, 8 or 16, and addresses are multiples of them" };
+        let what = format!("a copy of {size} bytes from {from:#x} to {to:#x}: they are {units}");
+        Err(self.found(lane, Check::Alignment, what))
     }
 }
 

@@ -6,7 +6,7 @@ use super::block::Common;
 use super::lane::{Arrival, Lane, State};
 use super::space::address;
 use crate::error::{Check, Finding};
-use crate::program::{Access, Address, Fence, Op, Reg, Rmw, Scope, Special, Step, Widen, ZERO};
+use crate::program::{Access, Address, Fence, Op, Reg, Rmw, Scope, Special, Step, Widen};
 
 /// Why a lane stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub(super) enum Pause {
 
 /// Calls in calls that a lane has room for.
 const DEPTH: usize = 512;
+/// Where clocks begin: the short one is soon at its end.
+const CLOCK: u64 = (1 << 32) - 4096;
 
 impl Common<'_> {
     /// At most `turn` instructions of a lane that is ready.
@@ -87,7 +89,9 @@ impl Common<'_> {
                 return Ok(Some(Pause::Waits));
             }
             Op::Trap => return Err(self.found(lane, Check::Trap, "trap".to_owned())),
-            Op::Barrier { id, count, waits } => return self.barrier(lane, id, count, waits),
+            Op::Barrier { id, count, waits, aligned } => {
+                return self.barrier(lane, (id, count), waits, aligned);
+            }
             Op::Meet { meeting, mask, to, also, a, b, c } => {
                 let values = [lane.get(a), lane.get(b), lane.get(c)];
                 let arrival = Arrival { meeting, mask: lane.get(mask) as u32, values, to, also };
@@ -99,8 +103,8 @@ impl Common<'_> {
             Op::ActiveMask(to) => lane.set(to, 1 << lane.in_warp()),
             Op::Sleep => return Ok(Some(Pause::Turn)),
             Op::Mbarrier { what, to, at, b, c } => self.mbarrier(lane, what, to, at, (b, c))?,
-            Op::Copy { to_shared, to, from, size, barrier } => {
-                self.copy(lane, to_shared, (to, from), size, barrier)?;
+            Op::Copy { to_shared, to, from, size, barrier, bulk } => {
+                self.copy(lane, to_shared, (to, from), size, (barrier, bulk))?;
             }
             _ => return Err(self.found(lane, Check::Trap, format!("{:?}", step.op))),
         }
@@ -200,10 +204,11 @@ impl Common<'_> {
             ));
         }
         let caller = lane.frame;
-        let frame = lane.next_frame(function);
-        lane.callers.push(caller);
-        lane.enter(frame, &self.run.module.functions[function as usize]);
         let module = self.run.module;
+        let called = &module.functions[function as usize];
+        let frame = lane.next_frame(function, called);
+        lane.callers.push(caller);
+        lane.enter(frame, called);
         let arguments = &module.functions[caller.function as usize].arguments[arguments as usize];
         for (from, to, bytes) in &arguments.give {
             let from = caller.parameters + *from as usize;
@@ -231,30 +236,8 @@ impl Common<'_> {
         None
     }
 
-    fn barrier(
-        &mut self,
-        lane: &mut Lane,
-        id: Reg,
-        count: Reg,
-        waits: bool,
-    ) -> Result<Option<Pause>, Box<Finding>> {
-        let (number, threads) = (lane.get(id), if count == ZERO { 0 } else { lane.get(count) as u32 });
-        if number > 15 || threads % 32 != 0 || threads > self.run.block_threads() {
-            let what = format!(
-                "bar.sync {number}, {threads}: barriers are 0 to 15, counts whole warps of the block"
-            );
-            return Err(self.found(lane, Check::BlockBarrier, what));
-        }
-        let barrier = &mut self.barriers[number as usize];
-        barrier.arrived += 1;
-        barrier.wanted = threads;
-        if !waits {
-            // It may be the last that others wait for, who see what it stored.
-            self.meets(&mut lane.late);
-            return Ok(Some(Pause::Waits));
-        }
-        lane.state = State::Barrier(number as u8);
-        Ok(Some(Pause::Waits))
+    fn clock(&self) -> u64 {
+        CLOCK + self.instructions
     }
 
     fn special(&self, lane: &Lane, which: Special) -> u64 {
@@ -277,7 +260,8 @@ impl Common<'_> {
             Special::MaskGreater => !(below | own),
             Special::MaskGreaterEqual => !below,
             Special::GlobalTimer => return run.nanoseconds(),
-            Special::Clock => return self.instructions,
+            Special::Clock => self.clock() as u32,
+            Special::Clock64 => return self.clock(),
             Special::SharedBytes => self.shared.len() as u32,
             Special::DynamicSharedBytes => run.dynamic_shared,
             Special::GridId => 0,

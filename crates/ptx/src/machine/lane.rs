@@ -1,5 +1,6 @@
 //! A lane: its registers, frames and memory, and what it waits for.
 
+use super::barrier::AtBarrier;
 use super::weak::Buffer;
 use crate::program::{Function, LOCAL, Meeting, PARAMETERS, Reg};
 
@@ -19,7 +20,7 @@ pub(super) enum State {
     /// At an instruction of its warp.
     Meets(Arrival),
     /// At a barrier of the block.
-    Barrier(u8),
+    Barrier(AtBarrier),
     Ended,
 }
 
@@ -81,13 +82,14 @@ impl Lane {
     }
 
     /// The frame of a function that is called now.
-    pub(super) fn next_frame(&self, function: u32) -> Frame {
+    pub(super) fn next_frame(&self, number: u32, function: &Function) -> Frame {
+        let align = function.align as usize;
         Frame {
-            function,
+            function: number,
             next: 0,
             registers: self.registers.len(),
-            local: self.local.len().next_multiple_of(16),
-            parameters: self.parameters.len().next_multiple_of(16),
+            local: self.local.len().next_multiple_of(align),
+            parameters: self.parameters.len().next_multiple_of(align),
         }
     }
 

@@ -185,6 +185,11 @@ impl<'a> Launch<'a> {
             Some(threads) if threads >= 1 && threads <= most => {}
             _ => return refuse(format!("blocks of {:?} threads: 1 to {most}", self.block)),
         }
+        if let Some(required) =
+            self.module.required_block(&self.entry).filter(|required| *required != self.block)
+        {
+            return refuse(format!("blocks of {:?} threads: it requires {required:?}", self.block));
+        }
         if product(self.grid).is_none_or(|blocks| blocks == 0) {
             return refuse(format!("a grid of {:?} blocks: 1 to {}", self.grid, u32::MAX));
         }

@@ -1,5 +1,6 @@
 //! Runs kernels: lanes in blocks, blocks on worker threads.
 
+mod barrier;
 mod block;
 mod bytes;
 mod copies;

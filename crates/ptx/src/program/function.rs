@@ -74,6 +74,7 @@ impl<'a> Body<'a> {
             registers: vec![0; FIRST as usize],
             local_bytes: 0,
             parameter_bytes: 0,
+            align: 16,
             arguments: Vec::new(),
             tables: Vec::new(),
         };
@@ -161,6 +162,7 @@ impl<'a> Body<'a> {
         };
         let offset = u64::from(*bytes).next_multiple_of(variable.align);
         *bytes = (offset + variable.bytes) as u32;
+        self.function.align = self.function.align.max(variable.align as u32);
         self.declare(variable.name.clone(), Named::Frame(variable.space, offset));
     }
 

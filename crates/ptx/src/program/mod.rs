@@ -1,6 +1,7 @@
 //! A module, decoded: every name is resolved, every instruction is known.
 
 mod alu;
+mod asynchronous;
 mod convert;
 mod decode;
 mod function;

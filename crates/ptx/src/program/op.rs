@@ -127,6 +127,7 @@ pub(crate) enum Special {
     MaskGreaterEqual,
     GlobalTimer,
     Clock,
+    Clock64,
     SharedBytes,
     DynamicSharedBytes,
     GridId,
@@ -235,6 +236,7 @@ pub(crate) enum Op {
         id: Reg,
         count: Reg,
         waits: bool,
+        aligned: bool,
     },
     Meet {
         meeting: Meeting,
@@ -261,6 +263,8 @@ pub(crate) enum Op {
         from: Address,
         size: Reg,
         barrier: Option<Address>,
+        /// `cp.async.bulk`
+        bulk: bool,
     },
     Nothing,
 }
@@ -290,6 +294,8 @@ pub(crate) struct Function {
     /// Bytes of a frame: its own, and results, parameters and what it gives to calls.
     pub(crate) local_bytes: u32,
     pub(crate) parameter_bytes: u32,
+    /// The widest alignment of what lies in its frame.
+    pub(crate) align: u32,
     pub(crate) arguments: Vec<Arguments>,
     pub(crate) tables: Vec<Vec<u32>>,
 }

@@ -44,3 +44,44 @@ fn a_barrier_that_was_not_made_ready_is_found() {
         );
     }
 }
+
+#[track_caller]
+fn check_of(body: &str) -> Check {
+    match run(&module(ROOM, body).unwrap(), 1, &Words::of(&[0; 8])).unwrap_err() {
+        Error::Found(finding) => finding.check,
+        other => panic!("{body}: {other}"),
+    }
+}
+
+#[test]
+fn copies_are_of_whole_units_at_multiples_of_them() {
+    let made = "mov.u32 %r1, barrier;\nmov.u32 %r2, room;\nmbarrier.init.shared::cta.b64 [%r1], 1;\n\
+        fence.proxy.async.shared::cta;\nand.b64 %rd7, %words, 8;\nadd.u64 %rd7, %words, %rd7;";
+    for (to, from, size) in
+        [("%r2+8", "%rd7", 16), ("%r2", "%rd7+8", 16), ("%r2", "%rd7", 24), ("%r2", "%rd7", 8)]
+    {
+        let copy = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes";
+        let body = format!("{made}\n{copy} [{to}], [{from}], {size}, [%r1];");
+        assert_eq!(check_of(&body), Check::Alignment, "{body}");
+    }
+    for copy in ["[%r2+4], [%rd7], 8", "[%r2], [%rd7+8], 16", "[%r2], [%rd7], 12"] {
+        assert_eq!(
+            check_of(&format!("{made}\ncp.async.ca.shared.global {copy};")),
+            Check::Alignment,
+            "{copy}"
+        );
+    }
+}
+
+#[test]
+fn counts_of_a_barrier_end_below_two_to_the_twentieth() {
+    let init = |count: u32| format!("mov.u32 %r1, barrier;\nmbarrier.init.shared::cta.b64 [%r1], {count};");
+    let most = (1 << 20) - 1;
+    run(&module(ROOM, &init(most)).unwrap(), 1, &Words::of(&[0])).unwrap();
+    let expect =
+        |bytes: u32| format!("{}\nmbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r1], {bytes};", init(1));
+    run(&module(ROOM, &expect(most)).unwrap(), 1, &Words::of(&[0])).unwrap();
+    for body in [init(0), init(most + 1), expect(most + 1)] {
+        assert_eq!(check_of(&body), Check::Barrier, "{body}");
+    }
+}

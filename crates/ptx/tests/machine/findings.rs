@@ -1,6 +1,6 @@
 //! What a kernel may not do, and how that is told.
 
-use warpbell_ptx::{Check, Error, Finding, Launch};
+use warpbell_ptx::{Check, Error, Finding, Launch, Module};
 
 use crate::{Words, module, run};
 
@@ -82,6 +82,30 @@ fn a_launch_that_cannot_be_is_refused() {
         let said = refused(launch);
         assert!(said.contains(part), "{said}");
     }
+}
+
+#[test]
+fn a_kernel_runs_in_blocks_of_the_size_that_it_requires() {
+    let text = |directive: &str| {
+        let head = ".version 9.0\n.target sm_90\n.address_size 64";
+        Module::load("size.ptx", &format!("{head}\n.visible .entry k()\n{directive}\n{{ ret; }}"))
+    };
+    let run = |module: &Module, block: [u32; 3]| {
+        Launch::new(module, "k").block(block).run(&Words::of(&[0]), &false.into())
+    };
+    let required = text(".reqntid 8, 4").unwrap();
+    assert_eq!(required.required_block("k"), Some([8, 4, 1]));
+    assert!(run(&required, [8, 4, 1]).is_ok());
+    let said = run(&required, [32, 1, 1]).unwrap_err().to_string();
+    assert!(said.contains("[32, 1, 1]") && said.contains("requires [8, 4, 1]"), "{said}");
+    let most = text(".maxntid 16, 2\n.minnctapersm 1").unwrap();
+    assert!(run(&most, [32, 1, 1]).is_ok());
+    assert!(run(&most, [33, 1, 1]).unwrap_err().to_string().contains("1 to 32"));
+    for directive in [".explicitcluster", ".reqnctapercluster 2, 1, 1", ".maxclusterrank 4"] {
+        let said = text(directive).unwrap_err().to_string();
+        assert!(said.starts_with("size.ptx:5:") && said.contains("clusters"), "{said}");
+    }
+    assert!(text(".nonsense 3").unwrap_err().to_string().contains("directive .nonsense"));
 }
 
 #[test]
