@@ -8,6 +8,7 @@ use rand::SeedableRng as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::block::{Block, Pass};
+use super::gpu::Gpu;
 use super::real::Region;
 use super::weak;
 use crate::{Error, Finding, Module};
@@ -33,6 +34,7 @@ pub struct Launch<'a> {
     multiprocessors: u32,
     seed: u64,
     weak: bool,
+    gpu: Option<&'a Gpu>,
 }
 
 /// What a run came to.
@@ -54,8 +56,10 @@ pub(super) struct Run<'a> {
     pub(super) dynamic_shared: u32,
     pub(super) arguments: Vec<u8>,
     pub(super) multiprocessors: u32,
+    /// Of all that run on this GPU.
+    pub(super) grid_number: u64,
     /// What is late on its way to memory; nothing where memory is strong.
-    pub(super) weak: Option<weak::Gpu>,
+    pub(super) weak: Option<&'a weak::Gpu>,
 }
 
 impl<'a> Launch<'a> {
@@ -73,6 +77,7 @@ impl<'a> Launch<'a> {
             multiprocessors: 1,
             seed: 0,
             weak: false,
+            gpu: None,
         }
     }
 
@@ -131,13 +136,23 @@ impl<'a> Launch<'a> {
         self
     }
 
+    /// Runs it on this GPU, where other grids may run at the same time.
+    pub fn gpu(mut self, gpu: &'a Gpu) -> Self {
+        self.gpu = Some(gpu);
+        self
+    }
+
     /// Runs the grid to its end, or until `stop`.
     ///
     /// # Errors
     ///
     /// [`Error::Launch`] before anything ran; [`Error::Found`] for the first thing that a lane did wrong.
     pub fn run(&self, memory: &dyn Memory, stop: &AtomicBool) -> Result<Ran, Error> {
-        let run = self.checked(memory)?;
+        let own = Gpu::new();
+        let run = self.checked(memory, self.gpu.unwrap_or(&own))?;
+        if let Some(gpu) = run.weak {
+            gpu.begin(self.seed);
+        }
         let blocks = self.grid.iter().product();
         let (next, ended) = (AtomicU32::new(0), AtomicU32::new(0));
         let (instructions, found) = (AtomicU64::new(0), OnceLock::new());
@@ -164,8 +179,8 @@ impl<'a> Launch<'a> {
             (1..workers as u64).for_each(|worker| drop(scope.spawn(move || work(worker))));
             work(0);
         });
-        if let Some(gpu) = &run.weak {
-            gpu.settle();
+        if let Some(gpu) = run.weak {
+            gpu.end();
         }
         match found.into_inner() {
             Some(finding) => Err(Error::Found(finding)),
@@ -173,7 +188,7 @@ impl<'a> Launch<'a> {
         }
     }
 
-    fn checked<'b>(&'b self, memory: &'b dyn Memory) -> Result<Run<'b>, Error> {
+    fn checked<'b>(&'b self, memory: &'b dyn Memory, gpu: &'b Gpu) -> Result<Run<'b>, Error> {
         let refuse = |what: String| Err(Error::Launch(format!("kernel {}: {what}", self.entry)));
         let (Some(kernel), Some(entry)) = (self.module.function(&self.entry), self.module.entry(&self.entry))
         else {
@@ -206,7 +221,8 @@ impl<'a> Launch<'a> {
             dynamic_shared: self.dynamic_shared,
             arguments: self.arguments.clone(),
             multiprocessors: self.multiprocessors,
-            weak: self.weak.then(|| weak::Gpu::new(self.seed)),
+            grid_number: gpu.grid(),
+            weak: self.weak.then_some(&gpu.weak),
         })
     }
 }

@@ -5,6 +5,7 @@ mod block;
 mod bytes;
 mod copies;
 mod execute;
+mod gpu;
 mod lane;
 mod launch;
 mod mbarrier;
@@ -13,6 +14,7 @@ mod real;
 mod space;
 mod weak;
 
+pub use gpu::Gpu;
 pub use launch::{Launch, Memory, Ran};
 pub use real::Region;
 

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use warpbell_ptx::Launch;
+use warpbell_ptx::{Gpu, Launch};
 
 use crate::{Words, module};
 
@@ -293,4 +293,42 @@ fn loads_are_not_later_than_stores_behind_them() {
     let one = "ld.relaxed.gpu.u64 %rd1, [y];\nst.relaxed.gpu.u64 [x], 1;";
     let other = "ld.relaxed.gpu.u64 %rd1, [x];\nst.relaxed.gpu.u64 [y], 1;";
     forbidden(Blocks, &[one, other], &[(r(0, 1), 1), (r(1, 1), 1)]);
+}
+
+/// Two kernels that run at the same time on one GPU: the reader has looked at `x`, then the writer writes it and the flag
+/// `y`. What the reader finds in `x` when it has seen the flag.
+fn between_grids(write: &str, read: &str, runs: u64) -> BTreeSet<u64> {
+    let writer = format!(
+        "$ready: ld.relaxed.gpu.u64 %rd1, [%words+64];\nsetp.eq.u64 %p1, %rd1, 0;\n@%p1 bra $ready;\nst.u64 [%words], 1;\n{write}"
+    );
+    let reader = format!(
+        "ld.u64 %rd3, [%words];\nst.relaxed.gpu.u64 [%words+64], 1;\n$again: {read}\nsetp.eq.u64 %p1, %rd1, 0;\n\
+         @%p1 bra $again;\nld.u64 %rd2, [%words];\nst.u64 [%words+96], %rd2;"
+    );
+    let (writer, reader) = (module("", &writer).unwrap(), module("", &reader).unwrap());
+    let one = |seed| {
+        let (words, gpu) = (Words::of(&[0; 16]), Gpu::new());
+        let run = |module| {
+            let launch = Launch::new(module, "k").arguments(&words.address(0).to_le_bytes());
+            launch.seed(seed).weak(true).gpu(&gpu).run(&words, &false.into()).unwrap()
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| run(&writer));
+            run(&reader);
+        });
+        words.values()[12]
+    };
+    (0..runs).map(one).collect()
+}
+
+#[test]
+fn grids_that_run_at_once_pass_messages_as_blocks_do() {
+    let (release, relaxed) = ("st.release.gpu.u64 [%words+32], 1;", "st.relaxed.gpu.u64 [%words+32], 1;");
+    let (acquire, look) = ("ld.acquire.gpu.u64 %rd1, [%words+32];", "ld.relaxed.gpu.u64 %rd1, [%words+32];");
+    assert_eq!(between_grids(release, acquire, 300), BTreeSet::from([1]));
+    let fence = "fence.acq_rel.gpu;";
+    let (before, after) = (format!("{fence}\n{relaxed}"), format!("{look}\n{fence}"));
+    assert_eq!(between_grids(&before, &after, 300), BTreeSet::from([1]));
+    assert!(between_grids(release, look, 300).contains(&0), "the reader's word is old until it acquires");
+    assert!(between_grids(relaxed, acquire, 300).contains(&0), "the flag passes the word");
 }
