@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Error;
-use crate::program::{Function, Shared, decode};
+use crate::program::{Function, Op, Shared, Step, decode};
 use crate::text::{self, Operand, Space, Unit, Variable};
 
 /// PTX that was read, decoded, and given memory for its variables. Two of one text share nothing.
@@ -26,6 +26,10 @@ pub struct Module {
     /// Bytes of shared memory without the launch's.
     pub(crate) shared_bytes: u32,
     arch: u32,
+    /// It has bulk copies.
+    pub(crate) copies_bulk: bool,
+    /// Something of it loads by `.nc`.
+    pub(crate) loads_constant: bool,
 }
 
 /// What a launch has to know of a kernel.
@@ -82,7 +86,12 @@ impl Module {
         let globals = variables(&unit).filter(|variable| variable.space != Space::Shared);
         let globals =
             globals.map(|of| (of.name.clone(), (shared.variables[of.name.as_str()].1, of.bytes))).collect();
+        let constant = |step: &Step| matches!(step.op, Op::Load { access, .. } if access.read_only);
+        let bulk = |step: &Step| matches!(step.op, Op::Copy(copy) if copy.bulk);
+        let has = |what: &dyn Fn(&Step) -> bool| functions.iter().flat_map(|of| &of.steps).any(what);
         Ok(Module {
+            loads_constant: has(&constant),
+            copies_bulk: has(&bulk),
             name: name.to_owned(),
             text: text.to_owned(),
             entries: entries(&shared),

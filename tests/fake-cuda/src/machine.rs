@@ -41,6 +41,7 @@ pub(crate) struct Prepared {
     resident: u32,
     multiprocessors: u32,
     weak: Option<u64>,
+    races: bool,
 }
 
 impl Prepared {
@@ -62,6 +63,7 @@ impl Prepared {
             resident,
             multiprocessors: options.multiprocessors,
             weak: options.weak,
+            races: options.races,
         }
     }
 
@@ -70,7 +72,8 @@ impl Prepared {
         let workers = std::thread::available_parallelism().map_or(1, usize::from);
         let launch = Launch::new(&self.module, &self.kernel).grid([grid, 1, 1]).block([block, 1, 1]);
         let launch = launch.dynamic_shared(shared).arguments(&self.args).resident(self.resident);
-        let launch = launch.workers(workers).multiprocessors(self.multiprocessors).gpu(&self.gpu);
+        let launch = launch.workers(workers).multiprocessors(self.multiprocessors);
+        let launch = launch.gpu(&self.gpu).races(self.races);
         let launch = match self.weak {
             // Each launch has an order of its own.
             Some(seed) => launch.weak(true).seed(seed ^ LAUNCHES.fetch_add(1, Ordering::Relaxed) << 32),

@@ -103,6 +103,9 @@ impl Block<'_> {
         self.common.barriers[usize::from(number)].arrived += WARP;
         let lanes = self.warp(warp);
         for lane in &mut self.lanes[lanes] {
+            if matches!(lane.state, State::Barrier(_)) {
+                self.common.watch_arrival(lane, number);
+            }
             let State::Barrier(at) = &mut lane.state else { continue };
             at.counted = true;
             if !at.waits {
@@ -122,11 +125,14 @@ impl Block<'_> {
             return;
         }
         *barrier = Barrier::default();
+        let mut opened = Vec::new();
         for lane in &mut self.lanes {
             if matches!(lane.state, State::Barrier(at) if at.number == number && at.counted) {
                 lane.state = State::Ready;
                 self.common.meets(&mut lane.late);
+                opened.push(lane.number);
             }
         }
+        self.watch_open(number, &opened);
     }
 }

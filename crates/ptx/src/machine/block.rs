@@ -4,6 +4,8 @@ use rand::RngExt as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::barrier::Barrier;
+use super::bytes::Room;
+use super::copies::Copies;
 use super::execute::Pause;
 use super::lane::{Lane, State};
 use super::launch::Run;
@@ -22,14 +24,17 @@ const REGIONS: usize = 4;
 pub(super) struct Common<'a> {
     pub(super) run: &'a Run<'a>,
     pub(super) block: u32,
-    pub(super) shared: Vec<u8>,
+    pub(super) shared: Room,
     pub(super) barriers: [Barrier; 16],
+    pub(super) copies: Copies,
     /// Lanes that ended, by warp.
     pub(super) ended: Vec<u32>,
     pub(super) regions: [Region; REGIONS],
     /// What the block keeps of memory, where that is weak.
     pub(super) weak: weak::Block,
     pub(super) instructions: u64,
+    /// The number of its first thread among all of the GPU, where races are looked for.
+    pub(super) first_slot: u32,
 }
 
 pub(super) struct Block<'a> {
@@ -49,15 +54,18 @@ impl<'a> Block<'a> {
         let kernel = &run.module.functions[run.kernel as usize];
         let lane = |number| Lane::new(number, run.kernel, kernel, &run.arguments);
         let threads = run.block_threads();
+        let bytes = run.module.shared_bytes as usize + run.dynamic_shared as usize;
         let common = Common {
             run,
             block,
-            shared: vec![0; run.module.shared_bytes as usize + run.dynamic_shared as usize],
+            shared: Room::new(bytes),
             barriers: [Barrier::default(); 16],
+            copies: Copies::new(bytes, run.module.copies_bulk),
             ended: vec![0; threads.div_ceil(32) as usize],
             regions: [Region::of_module(run.module.memory()); REGIONS],
             weak: weak::Block::default(),
             instructions: 0,
+            first_slot: run.races.map_or(0, |races| races.lock().enter(threads)),
         };
         Block { lanes: (0..threads).map(lane).collect(), common }
     }
@@ -78,6 +86,7 @@ impl<'a> Block<'a> {
                 self.waits(at)?;
             }
         }
+        self.copies_go_on(random, !ran)?;
         match ran {
             true => Ok(Pass::Goes),
             false if self.lanes.iter().all(|lane| matches!(lane.state, State::Ended)) => {
@@ -96,7 +105,8 @@ impl<'a> Block<'a> {
                 let met = settle(&mut self.lanes[begin..end], at - begin);
                 if met && arrival.meeting == Meeting::Wait {
                     let lanes = (begin..end).filter(|lane| arrival.mask >> (lane - begin) & 1 == 1);
-                    lanes.for_each(|lane| self.common.meets(&mut self.lanes[lane].late));
+                    lanes.clone().for_each(|lane| self.common.meets(&mut self.lanes[lane].late));
+                    self.watch_meeting(&lanes.map(|lane| lane as u32).collect::<Vec<u32>>());
                 }
             }
             State::Barrier(_) => self.settle_barriers(at / 32)?,
@@ -149,7 +159,7 @@ impl Common<'_> {
     }
 
     /// Where the instruction is that a lane ran last.
-    fn place_of(&self, lane: &Lane) -> crate::text::Place {
+    pub(super) fn place_of(&self, lane: &Lane) -> crate::text::Place {
         let function = &self.run.module.functions[lane.frame.function as usize];
         function.places[(lane.frame.next as usize).saturating_sub(1)]
     }

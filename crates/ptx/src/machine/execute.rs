@@ -4,7 +4,7 @@ use std::sync::atomic::{Ordering, fence};
 
 use super::block::Common;
 use super::lane::{Arrival, Lane, State};
-use super::space::address;
+use super::space::{Place, address};
 use crate::error::{Check, Finding};
 use crate::program::{Access, Address, Fence, Op, Reg, Rmw, Scope, Special, Step, Widen};
 
@@ -101,10 +101,14 @@ impl Common<'_> {
             }
             // Any set with the lane itself is one that a GPU could give (PTX ISA 9.0, section 9.7.13.11).
             Op::ActiveMask(to) => lane.set(to, 1 << lane.in_warp()),
+            Op::Wanted(mark) => self.wanted(lane, mark)?,
+            Op::Written(mark) => lane.set(mark, 1),
             Op::Sleep => return Ok(Some(Pause::Turn)),
             Op::Mbarrier { what, to, at, b, c } => self.mbarrier(lane, what, to, at, (b, c))?,
-            Op::Copy { to_shared, to, from, size, barrier, bulk } => {
-                self.copy(lane, to_shared, (to, from), size, (barrier, bulk))?;
+            Op::Copy(copy) => self.copy(lane, &copy)?,
+            Op::Commit { bulk } => self.commit(lane, bulk),
+            Op::WaitCopies { bulk, but } => {
+                self.wait_for_copies(lane, bulk, but.map(|but| lane.get(but)))?;
             }
             _ => return Err(self.found(lane, Check::Trap, format!("{:?}", step.op))),
         }
@@ -124,7 +128,9 @@ impl Common<'_> {
         for (element, value) in values.iter_mut().take(usize::from(access.elements)).enumerate() {
             let place =
                 self.place(lane, access, begin + (element * usize::from(access.bytes)) as u64, false)?;
+            self.watch(lane, access, place, false)?;
             *value = self.load(lane, access, place);
+            self.watch_acquire(lane, access, place, *value);
         }
         for (to, value) in to.into_iter().zip(values) {
             if let Some(to) = to {
@@ -146,7 +152,12 @@ impl Common<'_> {
             let place =
                 self.place(lane, access, begin + (element * usize::from(access.bytes)) as u64, true)?;
             let value = lane.get(from);
+            self.rings(lane, place, value)?;
+            self.watch(lane, access, place, true)?;
+            self.watch_release(lane, access, place);
             self.store(lane, access, place, value);
+            self.watch_value(access, place, value);
+            self.copies.wrote(place);
         }
         Ok(())
     }
@@ -173,10 +184,23 @@ impl Common<'_> {
         let place = self.place(lane, access, address(lane, at), true)?;
         let all = if access.bytes == 8 { u64::MAX } else { (1 << (access.bytes * 8)) - 1 };
         let (b, c) = (lane.get(b) & all, lane.get(c) & all);
-        let old = match rmw {
-            Rmw::Of(run) => self.update(lane, access, place, |old| run(old, b)),
-            Rmw::Cas => self.update(lane, access, place, |old| if old == b { c } else { old }),
+        if matches!(place, Place::Shared(at) if !self.shared.is_written(at, access.bytes)) {
+            let what = "an atomic of shared memory that nothing was written to".to_owned();
+            return Err(self.found(lane, Check::Uninitialized, what));
+        }
+        let change = |old| match rmw {
+            Rmw::Of(run) => run(old, b),
+            Rmw::Cas if old == b => c,
+            Rmw::Cas => old,
         };
+        self.watch_release(lane, access, place);
+        let old = self.update(lane, access, place, change);
+        // A comparison that fails writes nothing.
+        let writes = !matches!(rmw, Rmw::Cas) || old == b;
+        self.watch(lane, access, place, writes)?;
+        self.watch_acquire(lane, access, place, old);
+        self.watch_value(access, place, change(old));
+        self.copies.wrote(place);
         if let Some(to) = to {
             lane.set(to, widened(old, widen));
         }
@@ -184,6 +208,11 @@ impl Common<'_> {
     }
 
     fn order(&mut self, lane: &mut Lane, kind: Fence) {
+        match kind {
+            Fence::AcquireRelease(scope) => self.watch_fence(lane, scope, false),
+            Fence::SequentiallyConsistent(scope) => self.watch_fence(lane, scope, true),
+            Fence::Proxy => self.copies.fence(),
+        }
         match kind {
             Fence::AcquireRelease(scope) if self.run.weak.is_some() => self.weak_fence(lane, scope, false),
             Fence::SequentiallyConsistent(scope) if self.run.weak.is_some() => {
@@ -193,6 +222,16 @@ impl Common<'_> {
             Fence::AcquireRelease(_) => fence(Ordering::AcqRel),
             Fence::SequentiallyConsistent(_) => fence(Ordering::SeqCst),
         }
+    }
+
+    fn wanted(&self, lane: &Lane, mark: Reg) -> Result<(), Box<Finding>> {
+        if lane.get(mark) != 0 {
+            return Ok(());
+        }
+        let function = &self.run.module.functions[lane.frame.function as usize];
+        let named = function.marked.iter().find(|(of, _)| *of == mark).map_or("", |(_, name)| name.as_str());
+        let what = format!("register {named} is read, and nothing was written there");
+        Err(self.found(lane, Check::Uninitialized, what))
     }
 
     fn call(&mut self, lane: &mut Lane, function: u32, arguments: u32) -> Result<(), Box<Finding>> {
@@ -264,7 +303,7 @@ impl Common<'_> {
             Special::Clock64 => return self.clock(),
             Special::SharedBytes => self.shared.len() as u32,
             Special::DynamicSharedBytes => run.dynamic_shared,
-            Special::GridId => 0,
+            Special::GridId => return run.grid_number,
         })
     }
 }

@@ -2,6 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use parking_lot::Mutex;
+
+use super::races::Races;
 use super::weak;
 
 /// A GPU. Grids that run on one at the same time share one order of what is seen in the scope `.gpu`: two kernels pass
@@ -9,6 +12,7 @@ use super::weak;
 #[derive(Debug)]
 pub struct Gpu {
     pub(super) weak: weak::Gpu,
+    pub(super) races: Mutex<Races>,
     grids: AtomicU64,
 }
 
@@ -21,7 +25,7 @@ impl Default for Gpu {
 impl Gpu {
     /// One that nothing runs on.
     pub fn new() -> Gpu {
-        Gpu { weak: weak::Gpu::new(), grids: AtomicU64::new(0) }
+        Gpu { weak: weak::Gpu::new(), races: Mutex::default(), grids: AtomicU64::new(0) }
     }
 
     /// The number of the next grid.

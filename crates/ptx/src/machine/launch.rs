@@ -4,11 +4,14 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use parking_lot::Mutex;
 use rand::SeedableRng as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::block::{Block, Pass};
+use super::constant::Constant;
 use super::gpu::Gpu;
+use super::races::Races;
 use super::real::Region;
 use super::weak;
 use crate::{Error, Finding, Module};
@@ -34,6 +37,7 @@ pub struct Launch<'a> {
     multiprocessors: u32,
     seed: u64,
     weak: bool,
+    races: bool,
     gpu: Option<&'a Gpu>,
 }
 
@@ -58,8 +62,12 @@ pub(super) struct Run<'a> {
     pub(super) multiprocessors: u32,
     /// Of all that run on this GPU.
     pub(super) grid_number: u64,
+    /// Of kernels that load by `.nc`.
+    pub(super) constant: Option<Constant>,
     /// What is late on its way to memory; nothing where memory is strong.
     pub(super) weak: Option<&'a weak::Gpu>,
+    /// Where races are looked for.
+    pub(super) races: Option<&'a Mutex<Races>>,
 }
 
 impl<'a> Launch<'a> {
@@ -77,6 +85,7 @@ impl<'a> Launch<'a> {
             multiprocessors: 1,
             seed: 0,
             weak: false,
+            races: false,
             gpu: None,
         }
     }
@@ -136,6 +145,12 @@ impl<'a> Launch<'a> {
         self
     }
 
+    /// Looks for accesses that nothing orders, on one worker: it takes several times as long.
+    pub fn races(mut self, races: bool) -> Self {
+        self.races = races;
+        self
+    }
+
     /// Runs it on this GPU, where other grids may run at the same time.
     pub fn gpu(mut self, gpu: &'a Gpu) -> Self {
         self.gpu = Some(gpu);
@@ -153,10 +168,13 @@ impl<'a> Launch<'a> {
         if let Some(gpu) = run.weak {
             gpu.begin(self.seed);
         }
+        if let Some(races) = run.races {
+            races.lock().begin();
+        }
         let blocks = self.grid.iter().product();
         let (next, ended) = (AtomicU32::new(0), AtomicU32::new(0));
         let (instructions, found) = (AtomicU64::new(0), OnceLock::new());
-        let workers = if self.weak { 1 } else { self.workers.min(blocks as usize).max(1) };
+        let workers = if self.weak || self.races { 1 } else { self.workers.min(blocks as usize).max(1) };
         let each = (self.resident as usize).div_ceil(workers);
         let work = |worker: u64| {
             let mut worker = Worker {
@@ -181,6 +199,9 @@ impl<'a> Launch<'a> {
         });
         if let Some(gpu) = run.weak {
             gpu.end();
+        }
+        if let Some(races) = run.races {
+            races.lock().end();
         }
         match found.into_inner() {
             Some(finding) => Err(Error::Found(finding)),
@@ -222,7 +243,9 @@ impl<'a> Launch<'a> {
             arguments: self.arguments.clone(),
             multiprocessors: self.multiprocessors,
             grid_number: gpu.grid(),
+            constant: self.module.loads_constant.then(Constant::default),
             weak: self.weak.then_some(&gpu.weak),
+            races: self.races.then_some(&gpu.races),
         })
     }
 }
@@ -267,6 +290,7 @@ impl Worker<'_> {
 
     fn retire(&mut self, at: usize) {
         let block = self.held.swap_remove(at);
+        block.watch_end();
         self.instructions += block.common.instructions;
     }
 

@@ -48,8 +48,14 @@ impl Word {
     }
 }
 
-const ACCESS: Access =
-    Access { space: Space::Generic, order: Order::Relaxed, scope: Scope::Cta, bytes: 8, elements: 1 };
+const ACCESS: Access = Access {
+    space: Space::Generic,
+    order: Order::Relaxed,
+    scope: Scope::Cta,
+    bytes: 8,
+    elements: 1,
+    read_only: false,
+};
 
 impl Common<'_> {
     pub(super) fn mbarrier(
@@ -66,6 +72,7 @@ impl Common<'_> {
             self.counted(lane, "arrivals", b, 1)?;
             let word = Word { pending: b, expected: b, bytes: NO_BYTES, phase: false };
             self.store(lane, &ACCESS, place, word.bits());
+            self.copies.wrote(place);
             return Ok(());
         }
         let old = self.load(lane, &ACCESS, place);
@@ -85,6 +92,9 @@ impl Common<'_> {
             Mbarrier::Test { parity } => {
                 let phase = if parity { b & 1 != 0 } else { b & PHASE != 0 };
                 result = u64::from(word.phase != phase);
+                if result == 1 {
+                    self.watch_acquire(lane, &Access { order: Order::Acquire, ..ACCESS }, place, old);
+                }
             }
         }
         if let Some(to) = to {
@@ -111,6 +121,7 @@ impl Common<'_> {
         word.pending -= arrivals;
         // An arrival is a release of the block (section 9.7.13.15.13).
         let access = Access { order: Order::Release, ..ACCESS };
+        self.watch_release(lane, &access, place);
         self.store(lane, &access, place, word.settled().bits());
         Ok(())
     }
@@ -138,6 +149,7 @@ impl Common<'_> {
             return Err(self.found(lane, Check::Barrier, what));
         };
         word.bytes -= bytes;
+        self.watch_release(lane, &Access { order: Order::Release, ..ACCESS }, place);
         self.store(lane, &ACCESS, place, word.settled().bits());
         Ok(())
     }

@@ -3,6 +3,7 @@
 mod barrier;
 mod block;
 mod bytes;
+mod constant;
 mod copies;
 mod execute;
 mod gpu;
@@ -10,8 +11,10 @@ mod lane;
 mod launch;
 mod mbarrier;
 mod meet;
+mod races;
 mod real;
 mod space;
+mod watch;
 mod weak;
 
 pub use gpu::Gpu;

@@ -58,6 +58,15 @@ impl Span {
         Span { address: word, bytes: 8 }
     }
 
+    pub(super) fn address(self) -> u64 {
+        self.address
+    }
+
+    /// Which of its word's bytes it has, from the lowest bit.
+    pub(super) fn mask(self) -> u8 {
+        (0xff >> (8 - self.bytes)) << (self.address & 7)
+    }
+
     /// The address of the word that it lies in.
     pub(super) fn word(self) -> u64 {
         self.address & !7

@@ -3,7 +3,7 @@
 use super::decode::Opcode;
 use super::function::Body;
 use super::memory::space;
-use super::op::{Address, Mbarrier, Op, Reg, ZERO};
+use super::op::{Address, Mbarrier, Op, Reg, Transfer, ZERO};
 use crate::Error;
 use crate::text::{Operand, Space};
 
@@ -47,9 +47,16 @@ pub(super) fn copy(
 ) -> Result<Option<Op>, Error> {
     let words = &opcode.modifiers[..];
     match (words, operands) {
-        // A copy is done where it begins: no wait finds one under way.
-        (["async", "commit_group" | "wait_all"] | ["async", "bulk", "commit_group"], [])
-        | (["async", "wait_group"] | ["async", "bulk", "wait_group", ..], [_]) => Ok(Some(Op::Nothing)),
+        (["async", "commit_group"], []) => Ok(Some(Op::Commit { bulk: false })),
+        (["async", "bulk", "commit_group"], []) => Ok(Some(Op::Commit { bulk: true })),
+        (["async", "wait_all"], []) => Ok(Some(Op::WaitCopies { bulk: false, but: None })),
+        (["async", "wait_group"], [but]) => {
+            Ok(Some(Op::WaitCopies { bulk: false, but: Some(body.source(but)?) }))
+        }
+        // That what they copy was read is less than that it is there: both are waited for.
+        (["async", "bulk", "wait_group", ..], [but]) => {
+            Ok(Some(Op::WaitCopies { bulk: true, but: Some(body.source(but)?) }))
+        }
         (["async", "bulk", to, from, ..], [target, source, size, barrier @ ..]) => {
             let barrier = match barrier {
                 [] => None,
@@ -79,5 +86,5 @@ fn whole_copy(
     };
     let size: Reg = body.source(size)?;
     let (to, from) = (body.address(target)?, body.address(source)?);
-    Ok(Some(Op::Copy { to_shared, to, from, size, barrier, bulk }))
+    Ok(Some(Op::Copy(Transfer { to_shared, to, from, size, barrier, bulk })))
 }

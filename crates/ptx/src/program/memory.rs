@@ -57,6 +57,7 @@ fn access(opcode: &Opcode<'_>) -> Option<(Type, Access)> {
         scope: Scope::System,
         bytes: of.bytes() as u8,
         elements: 1,
+        read_only: false,
     };
     if matches!(opcode.head, "atom" | "red") {
         (access.order, access.scope) = (Order::Relaxed, Scope::Gpu);
@@ -78,8 +79,9 @@ fn modify(access: &mut Access, opcode: &Opcode<'_>, word: &str) -> bool {
         "mmio" => access.order = Order::Mmio,
         "v2" => access.elements = 2,
         "v4" => access.elements = 4,
-        // Which cache keeps it, and that nothing writes it: hints.
-        "nc" | "ca" | "cg" | "cs" | "cv" | "lu" | "wb" | "wt" | "noftz" => {}
+        "nc" => access.read_only = true,
+        // Which cache keeps it: hints.
+        "ca" | "cg" | "cs" | "cv" | "lu" | "wb" | "wt" | "noftz" => {}
         _ if word.starts_with("L1::") || word.starts_with("L2::") => {}
         _ => match (space(word), scope(word)) {
             (Some(space), _) => access.space = space,

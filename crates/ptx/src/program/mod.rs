@@ -8,6 +8,7 @@ mod function;
 mod memory;
 mod op;
 mod sync;
+mod unset;
 
 pub(crate) use alu::Word;
 pub(crate) use function::{Shared, decode};

@@ -47,6 +47,8 @@ pub(crate) struct Access {
     /// Of one element.
     pub(crate) bytes: u8,
     pub(crate) elements: u8,
+    /// `.nc`: nothing writes it while the kernel runs.
+    pub(crate) read_only: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -155,6 +157,18 @@ pub(crate) enum Mbarrier {
     },
 }
 
+/// `size` bytes from global to shared memory or back; the barrier counts them where there is one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Transfer {
+    pub(crate) to_shared: bool,
+    pub(crate) to: Address,
+    pub(crate) from: Address,
+    pub(crate) size: Reg,
+    pub(crate) barrier: Option<Address>,
+    /// `cp.async.bulk`
+    pub(crate) bulk: bool,
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Op {
     One {
@@ -256,16 +270,20 @@ pub(crate) enum Op {
         b: Reg,
         c: Reg,
     },
-    /// `size` bytes from global to shared memory or back; the barrier counts them where there is one.
-    Copy {
-        to_shared: bool,
-        to: Address,
-        from: Address,
-        size: Reg,
-        barrier: Option<Address>,
-        /// `cp.async.bulk`
+    Copy(Transfer),
+    /// The end of a group of copies.
+    Commit {
         bulk: bool,
     },
+    /// Until the lane's copies are done, but for those of so many groups; all of them where there is no number.
+    WaitCopies {
+        bulk: bool,
+        but: Option<Reg>,
+    },
+    /// The register whose mark this is must have been written.
+    Wanted(Reg),
+    /// It is.
+    Written(Reg),
     Nothing,
 }
 
@@ -298,4 +316,6 @@ pub(crate) struct Function {
     pub(crate) align: u32,
     pub(crate) arguments: Vec<Arguments>,
     pub(crate) tables: Vec<Vec<u32>>,
+    /// Marks of registers that some path reads before it wrote them, and their names.
+    pub(crate) marked: Vec<(Reg, String)>,
 }
