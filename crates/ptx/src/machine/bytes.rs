@@ -29,8 +29,11 @@ impl Room {
     }
 
     pub(super) fn write(&mut self, at: u64, count: u8, value: u64) -> Option<()> {
-        write(&mut self.written, at, count, u64::MAX)?;
-        write(&mut self.bytes, at, count, value)
+        let (at, count) = (usize::try_from(at).ok()?, usize::from(count));
+        let end = at.checked_add(count)?;
+        self.written.get_mut(at..end)?.fill(u8::MAX);
+        self.bytes.get_mut(at..end)?.copy_from_slice(&value.to_le_bytes()[..count]);
+        Some(())
     }
 
     /// Whether any of these bytes was written.

@@ -6,7 +6,7 @@ use super::block::Common;
 use super::lane::{Arrival, Lane, State};
 use super::space::{Place, address};
 use crate::error::{Check, Finding};
-use crate::program::{Access, Address, Fence, Op, Reg, Rmw, Scope, Special, Step, Widen};
+use crate::program::{Access, Address, Fence, Op, Order, Reg, Rmw, Scope, Special, Step, Widen};
 
 /// Why a lane stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,9 +128,13 @@ impl Common<'_> {
         for (element, value) in values.iter_mut().take(usize::from(access.elements)).enumerate() {
             let place =
                 self.place(lane, access, begin + (element * usize::from(access.bytes)) as u64, false)?;
-            self.watch(lane, access, place, false)?;
+            if self.run.races.is_some() {
+                self.watch(lane, access, place, false)?;
+            }
             *value = self.load(lane, access, place);
-            self.watch_acquire(lane, access, place, *value);
+            if self.run.races.is_some() {
+                self.watch_acquire(lane, access, place, *value);
+            }
         }
         for (to, value) in to.into_iter().zip(values) {
             if let Some(to) = to {
@@ -152,14 +156,26 @@ impl Common<'_> {
             let place =
                 self.place(lane, access, begin + (element * usize::from(access.bytes)) as u64, true)?;
             let value = lane.get(from);
-            self.rings(lane, place, value)?;
-            self.watch(lane, access, place, true)?;
-            self.watch_release(lane, access, place);
+            if access.order == Order::Mmio {
+                self.rings(lane, place, value)?;
+            }
+            if self.run.races.is_some() {
+                self.watch(lane, access, place, true)?;
+                self.watch_release(lane, access, place);
+            }
             self.store(lane, access, place, value);
-            self.watch_value(access, place, value);
-            self.copies.wrote(place);
+            self.stored(access, place, value);
         }
         Ok(())
+    }
+
+    fn stored(&mut self, access: &Access, place: Place, value: u64) {
+        if self.run.races.is_some() {
+            self.watch_value(access, place, value);
+        }
+        if matches!(place, Place::Shared(_)) {
+            self.copies.wrote(place);
+        }
     }
 
     /// The address of an access, which is a multiple of all its elements.
@@ -199,8 +215,7 @@ impl Common<'_> {
         let writes = !matches!(rmw, Rmw::Cas) || old == b;
         self.watch(lane, access, place, writes)?;
         self.watch_acquire(lane, access, place, old);
-        self.watch_value(access, place, change(old));
-        self.copies.wrote(place);
+        self.stored(access, place, change(old));
         if let Some(to) = to {
             lane.set(to, widened(old, widen));
         }
