@@ -302,11 +302,13 @@ fn loads_are_not_later_than_stores_behind_them() {
 /// `y`. Whether the reader ever finds `wanted` in `x` when it has seen the flag.
 fn between_grids(write: &str, read: &str, wanted: u64) -> bool {
     let writer = format!(
-        "$ready: ld.relaxed.gpu.u64 %rd1, [%words+64];\nsetp.eq.u64 %p1, %rd1, 0;\n@%p1 bra $ready;\nst.u64 [%words], 1;\n{write}"
+        "$ready: ld.relaxed.gpu.u64 %rd1, [%words+64];\nsetp.eq.u64 %p1, %rd1, 0;\n@%p1 bra $ready;\nst.u64 [%words], 1;\n{write}\n\
+         $wait: ld.relaxed.gpu.u64 %rd1, [%words+104];\nsetp.eq.u64 %p1, %rd1, 0;\n@%p1 bra $wait;"
     );
     let reader = format!(
         "ld.u64 %rd3, [%words];\nst.relaxed.gpu.u64 [%words+64], 1;\n$again: {read}\nsetp.eq.u64 %p1, %rd1, 0;\n\
-         @%p1 bra $again;\nld.u64 %rd2, [%words];\nst.u64 [%words+96], %rd2;"
+         @%p1 bra $again;\nld.u64 %rd2, [%words];\nst.u64 [%words+96], %rd2;\n\
+         st.relaxed.gpu.u64 [%words+104], 1;"
     );
     let (writer, reader) = (module("", &writer).unwrap(), module("", &reader).unwrap());
     let one = |seed| {
