@@ -105,13 +105,18 @@ impl HostMemory {
 
     /// At least `len` zeroed bytes in pages of `page_size` (`BASE_PAGE` or `HUGE_PAGE`), or an error.
     pub fn with_page(len: usize, page_size: usize) -> Result<Arc<HostMemory>, MemoryError> {
+        Self::named("warpbell", len, page_size)
+    }
+
+    /// The same, with a name that `/proc/PID/maps` shows: `/memfd:NAME`.
+    pub fn named(name: &str, len: usize, page_size: usize) -> Result<Arc<HostMemory>, MemoryError> {
         let max = isize::MAX as usize - HUGE_PAGE;
         if len == 0 || len > max {
             return Err(MemoryError::Length { len, max });
         }
         let len = len.next_multiple_of(page_size);
         let system = |step, source| MemoryError::System { step, len, source };
-        let file = sealed_file(len, page_size == HUGE_PAGE).map_err(|(step, e)| system(step, e.into()))?;
+        let file = sealed_file(name, len, page_size == HUGE_PAGE).map_err(|(step, e)| system(step, e.into()))?;
         let mapping = Mapping::of_file(file, 0, len, MapFlags::SHARED).map_err(|e| system("map", e))?;
         Ok(Arc::new(HostMemory { mapping, page_size }))
     }
@@ -119,10 +124,10 @@ impl HostMemory {
 
 /// A memfd of `len` bytes for good: another process that gets the file cannot truncate it under us, after which the
 /// next access would end this process. Or the step that failed.
-fn sealed_file(len: usize, huge: bool) -> Result<OwnedFd, (&'static str, rustix::io::Errno)> {
+fn sealed_file(name: &str, len: usize, huge: bool) -> Result<OwnedFd, (&'static str, rustix::io::Errno)> {
     let huge = if huge { MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB } else { MemfdFlags::empty() };
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | huge;
-    let file = rustix::fs::memfd_create("warpbell", flags).map_err(|e| ("create", e))?;
+    let file = rustix::fs::memfd_create(name, flags).map_err(|e| ("create", e))?;
     rustix::fs::ftruncate(&file, len as u64).map_err(|e| ("size", e))?;
     let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
     rustix::fs::fcntl_add_seals(&file, seals).map_err(|e| ("seal", e))?;
@@ -189,6 +194,15 @@ mod tests {
     fn zero_length_is_refused_by_name() {
         let error = HostMemory::new(0).unwrap_err().to_string();
         assert!(error.contains("length 0 bytes"), "{error}");
+    }
+
+    #[test]
+    fn the_system_shows_the_name_of_memory_that_has_one() {
+        let memory = HostMemory::named("warpbell-named", BASE_PAGE, BASE_PAGE).unwrap();
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let begin = format!("{:x}-", memory.base().as_ptr() as usize);
+        let line = maps.lines().find(|line| line.starts_with(&begin)).unwrap();
+        assert!(line.contains("/memfd:warpbell-named "), "{line}");
     }
 
     #[test]

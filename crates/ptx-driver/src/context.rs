@@ -54,6 +54,8 @@ pub(crate) struct Context {
     /// Pieces of work that were put on streams and have not ended; kernels among them.
     busy: Mutex<(u64, u64)>,
     idle: Condvar,
+    /// For the PTX machine: kernels of this context that run at the same time share it.
+    pub(crate) gpu: Arc<warpbell_ptx::Gpu>,
     pub(crate) streams: Mutex<HashMap<u64, Arc<Stream>>>,
     pub(crate) events: Mutex<HashMap<u64, Arc<Event>>>,
     pub(crate) modules: Mutex<HashMap<u64, Arc<Module>>>,
@@ -68,6 +70,7 @@ impl Context {
             fault: Mutex::default(),
             busy: Mutex::default(),
             idle: Condvar::new(),
+            gpu: Arc::default(),
             streams: Mutex::default(),
             events: Mutex::default(),
             modules: Mutex::default(),

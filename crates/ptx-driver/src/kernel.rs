@@ -132,10 +132,10 @@ pub(crate) fn prepare(
     shape: &Shape,
     args: &[u8],
     resident: u32,
-    options: &Options,
+    (options, gpu): (&Options, &Arc<warpbell_ptx::Gpu>),
 ) -> Result<Prepared> {
     if let Some(module) = &function.ptx {
-        let prepared = machine::Prepared::new(module, &function.entry.name, shape, args, resident, options);
+        let prepared = machine::Prepared::new((module, gpu), &function.entry.name, shape, args, resident, options);
         return Ok(Prepared::Ptx(prepared));
     }
     let name = &function.entry.name;

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use warpbell_ptx::{Check, Error, Launch, Memory, Module, Region};
+use warpbell_ptx::{Check, Error, Gpu, Launch, Memory, Module, Region};
 
 use crate::code::Code;
 use crate::context::Fault;
@@ -40,17 +40,19 @@ static LAUNCHES: AtomicU64 = AtomicU64::new(0);
 /// A kernel of a module with its arguments.
 pub(crate) struct Prepared {
     module: Arc<Module>,
+    gpu: Arc<Gpu>,
     kernel: String,
     shape: Shape,
     args: Vec<u8>,
     resident: u32,
     multiprocessors: u32,
     weak: Option<u64>,
+    races: bool,
 }
 
 impl Prepared {
     pub(crate) fn new(
-        module: &Arc<Module>,
+        (module, gpu): (&Arc<Module>, &Arc<Gpu>),
         kernel: &str,
         shape: &Shape,
         args: &[u8],
@@ -60,12 +62,14 @@ impl Prepared {
         let (kernel, args) = (kernel.to_owned(), args.to_vec());
         Prepared {
             module: module.clone(),
+            gpu: gpu.clone(),
             kernel,
             shape: *shape,
             args,
             resident,
             multiprocessors: options.multiprocessors,
             weak: options.weak,
+            races: options.races,
         }
     }
 
@@ -75,6 +79,7 @@ impl Prepared {
         let launch = Launch::new(&self.module, &self.kernel).grid([grid, 1, 1]).block([block, 1, 1]);
         let launch = launch.dynamic_shared(shared).arguments(&self.args).resident(self.resident);
         let launch = launch.workers(workers).multiprocessors(self.multiprocessors);
+        let launch = launch.gpu(&self.gpu).races(self.races);
         let launch = match self.weak {
             // Each launch has an order of its own.
             Some(seed) => launch.weak(true).seed(seed ^ LAUNCHES.fetch_add(1, Ordering::Relaxed) << 32),

@@ -93,6 +93,8 @@ pub(crate) struct Options {
     pub(crate) mutate: Option<String>,
     /// `weak=SEED`, with `execute=ptx`: memory is as weak as PTX allows, chosen by the seed.
     pub(crate) weak: Option<u64>,
+    /// `races=yes`, with `execute=ptx`: accesses that nothing orders are found, at a third of the speed or less.
+    pub(crate) races: bool,
     /// `modules=PATH`: the CPU's code of kernels that are not built in: a shared object, or a folder of them.
     pub(crate) modules: Option<PathBuf>,
 }
@@ -124,6 +126,7 @@ impl Default for Options {
             execute: Execute::Cpu,
             mutate: None,
             weak: None,
+            races: false,
             modules: None,
         }
     }
@@ -160,9 +163,9 @@ impl Options {
             let (key, value) = item.split_once('=').ok_or_else(|| format!("{VARIABLE}: {item}: no value"))?;
             options.set(key, value).ok_or_else(|| format!("{VARIABLE}: {item}: not understood"))?;
         }
-        let of_ptx = options.weak.is_some() || options.mutate.is_some();
+        let of_ptx = options.weak.is_some() || options.mutate.is_some() || options.races;
         if of_ptx && options.execute != Execute::Ptx {
-            return Err(format!("{VARIABLE}: weak and mutate are of execute=ptx, which is missing"));
+            return Err(format!("{VARIABLE}: weak, races and mutate are of execute=ptx, which is missing"));
         }
         Ok(options)
     }
@@ -191,6 +194,7 @@ impl Options {
             "gdrdrv-cached" => self.gdrdrv_cached = yes(value)?,
             "execute" => self.execute = execute(value)?,
             "weak" => self.weak = Some(value.parse().ok()?),
+            "races" => self.races = yes(value)?,
             "mutate" => self.mutate = Some(value.to_owned()),
             "modules" => self.modules = Some(value.into()),
             _ => return None,
@@ -272,6 +276,7 @@ mod tests {
             "io-memory=maybe",
             "execute=gpu",
             "weak=few",
+            "races=some",
             "capability=75",
         ] {
             assert!(Options::parse(wrong).unwrap_err().contains(wrong), "{wrong}");

@@ -50,7 +50,7 @@ pub enum Check {
     Bounds,
     /// An address that is no multiple of the access's size.
     Alignment,
-    /// A store to a device's registers by anything but `st.mmio`.
+    /// A store to a device's registers by anything but `st.mmio`, of other than 4 bytes, or of the value that is there.
     Doorbell,
     /// A mask that leaves out the lane itself, or names one that the warp does not have or that has ended.
     Mask,
@@ -62,6 +62,14 @@ pub enum Check {
     Barrier,
     /// `bar.sync` with a number above 15, or a count that is no multiple of 32.
     BlockBarrier,
+    /// A register, or shared or local memory, that is read and was never written.
+    Uninitialized,
+    /// `.nc` of memory that the same grid writes.
+    ReadOnly,
+    /// Two accesses of one byte by two threads, of which one writes, and which nothing orders.
+    Race,
+    /// A bulk copy of what others wrote to shared memory, without a fence of its proxy.
+    Proxy,
     /// More calls than a lane's stack has room for.
     Stack,
 }

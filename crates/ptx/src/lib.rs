@@ -17,5 +17,5 @@ mod program;
 mod text;
 
 pub use error::{Check, Error, Finding};
-pub use machine::{Launch, Memory, Ran, Region};
+pub use machine::{Gpu, Launch, Memory, Ran, Region};
 pub use module::{Entry, Module};

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Error;
-use crate::program::{Function, Shared, decode};
+use crate::program::{Function, Op, Shared, Step, decode};
 use crate::text::{self, Operand, Space, Unit, Variable};
 
 /// PTX that was read, decoded, and given memory for its variables. Two of one text share nothing.
@@ -14,14 +14,22 @@ pub struct Module {
     text: String,
     pub(crate) functions: Vec<Function>,
     entries: HashMap<String, (u32, Entry)>,
+    /// What blocks of a kernel must be, where it says so.
+    required: HashMap<String, [u32; 3]>,
     /// Paths of sources, by number.
     pub(crate) files: HashMap<u32, String>,
     /// Global and constant variables: addresses stay as long as the module.
     memory: Box<[AtomicU64]>,
+    /// Of these, those that variables lie in: they begin at a multiple of every variable's alignment.
+    words: std::ops::Range<usize>,
     globals: HashMap<String, (u64, u64)>,
     /// Bytes of shared memory without the launch's.
     pub(crate) shared_bytes: u32,
     arch: u32,
+    /// It has bulk copies.
+    pub(crate) copies_bulk: bool,
+    /// Something of it loads by `.nc`.
+    pub(crate) loads_constant: bool,
 }
 
 /// What a launch has to know of a kernel.
@@ -39,6 +47,8 @@ struct Layout<'a> {
     of: HashMap<&'a str, (Space, u64)>,
     host_bytes: u64,
     shared_bytes: u64,
+    /// The widest alignment of the host's.
+    align: u64,
 }
 
 impl Module {
@@ -55,14 +65,17 @@ impl Module {
         for variable in sized.into_iter().chain(open) {
             layout.place(variable);
         }
-        let memory: Box<[AtomicU64]> =
-            (0..layout.host_bytes.div_ceil(8)).map(|_| AtomicU64::new(0)).collect();
-        let begin = memory.as_ptr() as u64;
+        let count = layout.host_bytes.div_ceil(8) as usize;
+        let align = layout.align.max(8);
+        let memory: Box<[AtomicU64]> = (0..count + (align / 8) as usize).map(|_| AtomicU64::new(0)).collect();
+        let begin = (memory.as_ptr() as u64).next_multiple_of(align);
+        let first = ((begin - memory.as_ptr() as u64) / 8) as usize;
+        let words = first..first + count;
         for (space, at) in layout.of.values_mut() {
             *at += if *space == Space::Shared { 0 } else { begin };
         }
         for variable in variables(&unit) {
-            initialize(name, variable, &layout, &memory)?;
+            initialize(name, variable, &layout, &memory[words.clone()])?;
         }
         let bodies = unit.functions.iter().filter(|function| function.body.is_some());
         let functions =
@@ -73,13 +86,24 @@ impl Module {
         let globals = variables(&unit).filter(|variable| variable.space != Space::Shared);
         let globals =
             globals.map(|of| (of.name.clone(), (shared.variables[of.name.as_str()].1, of.bytes))).collect();
+        let constant = |step: &Step| matches!(step.op, Op::Load { access, .. } if access.read_only);
+        let bulk = |step: &Step| matches!(step.op, Op::Copy(copy) if copy.bulk);
+        let has = |what: &dyn Fn(&Step) -> bool| functions.iter().flat_map(|of| &of.steps).any(what);
         Ok(Module {
+            loads_constant: has(&constant),
+            copies_bulk: has(&bulk),
             name: name.to_owned(),
             text: text.to_owned(),
             entries: entries(&shared),
+            required: unit
+                .functions
+                .iter()
+                .filter_map(|of| Some((of.name.clone(), of.required_block?)))
+                .collect(),
             functions,
             globals,
             memory,
+            words,
             shared_bytes: layout.shared_bytes as u32,
             arch: unit.arch,
             files: unit.files,
@@ -89,6 +113,11 @@ impl Module {
     /// A kernel of this name.
     pub fn entry(&self, name: &str) -> Option<&Entry> {
         self.entries.get(name).map(|(_, entry)| entry)
+    }
+
+    /// What the blocks of a kernel must be, by axis, where it says so (`.reqntid`).
+    pub fn required_block(&self, name: &str) -> Option<[u32; 3]> {
+        self.required.get(name).copied()
     }
 
     /// The names of all kernels.
@@ -117,8 +146,8 @@ impl Module {
 
     /// Where the module's own memory begins and ends.
     pub(crate) fn memory(&self) -> std::ops::Range<u64> {
-        let begin = self.memory.as_ptr() as u64;
-        begin..begin + self.memory.len() as u64 * 8
+        let begin = self.memory[self.words.clone()].as_ptr() as u64;
+        begin..begin + self.words.len() as u64 * 8
     }
 }
 
@@ -141,8 +170,11 @@ impl<'a> Layout<'a> {
         }
         let shared = variable.space == Space::Shared;
         let end = if shared { &mut self.shared_bytes } else { &mut self.host_bytes };
-        let at = end.next_multiple_of(if variable.open { 128 } else { variable.align });
+        let at = end.next_multiple_of(if variable.open { variable.align.max(128) } else { variable.align });
         *end = at + variable.bytes;
+        if !shared {
+            self.align = self.align.max(variable.align);
+        }
         let space = if shared { Space::Shared } else { Space::Global };
         self.of.insert(&variable.name, (space, at));
     }
@@ -188,10 +220,8 @@ fn entries(shared: &Shared<'_>) -> HashMap<String, (u32, Entry)> {
             (offset as u32, variable.bytes as u32)
         };
         let parameters = function.parameters.iter().map(parameter).collect();
-        (
-            function.name.clone(),
-            (*number, Entry { parameters, most_threads: function.most_threads.unwrap_or(1024) }),
-        )
+        let entry = Entry { parameters, most_threads: function.most_threads.unwrap_or(1024) };
+        (function.name.clone(), (*number, entry))
     };
     kernels.map(entry).collect()
 }

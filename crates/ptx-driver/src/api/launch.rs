@@ -130,7 +130,7 @@ calls! {
         }
         // SAFETY: the caller's arguments.
         let args = unsafe { arguments(&function, pointers) }?;
-        let prepared = kernel::prepare(&function, &shape, &args, resident, options)?;
+        let prepared = kernel::prepare(&function, &shape, &args, resident, (options, &context.gpu))?;
         if !function.loaded.swap(true, Ordering::Relaxed) && context.kernels() > 0 {
             log::note(Kind::Hazard, "the kernel's code is loaded by its first launch, while another runs");
         }

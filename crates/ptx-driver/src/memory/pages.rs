@@ -21,6 +21,16 @@ pub(super) fn mapped(start: u64, len: u64) -> bool {
     at >= start + len
 }
 
+/// Whether it is memory of a file of this name, which memfd_create made (`/proc/self/maps`).
+pub(super) fn is_named(start: u64, name: &str) -> bool {
+    let Ok(maps) = read_to_string("/proc/self/maps") else { return false };
+    maps.lines().any(|line| {
+        let of = line.split(' ').next().and_then(|range| range.split_once('-'));
+        let begins = of.is_some_and(|(from, _)| u64::from_str_radix(from, 16) == Ok(start));
+        begins && line.contains(&format!("/memfd:{name} "))
+    })
+}
+
 /// The first page that is not present in this process's page table (`/proc/self/pagemap`).
 pub(super) fn first_absent(start: u64, len: u64) -> Option<u64> {
     const PRESENT: u64 = 1 << 63;

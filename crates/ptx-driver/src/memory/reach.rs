@@ -12,7 +12,7 @@ pub(crate) struct Reach(RwLock<BTreeMap<u64, Range>>);
 pub(crate) struct Range {
     pub(crate) start: u64,
     pub(crate) end: u64,
-    /// Registered as I/O memory.
+    /// Registered as I/O memory, or the soft controller's doorbells.
     pub(crate) io: bool,
 }
 

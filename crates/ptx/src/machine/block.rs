@@ -3,6 +3,9 @@
 use rand::RngExt as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use super::barrier::Barrier;
+use super::bytes::Room;
+use super::copies::Copies;
 use super::execute::Pause;
 use super::lane::{Lane, State};
 use super::launch::Run;
@@ -17,30 +20,25 @@ const TURN: u32 = 6;
 /// Regions that a block remembers.
 const REGIONS: usize = 4;
 
-/// `bar.sync`
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Barrier {
-    pub(super) arrived: u32,
-    /// Zero: all of the block that have not ended.
-    pub(super) wanted: u32,
-}
-
 /// What the lanes of a block have in common.
 pub(super) struct Common<'a> {
     pub(super) run: &'a Run<'a>,
     pub(super) block: u32,
-    pub(super) shared: Vec<u8>,
+    pub(super) shared: Room,
     pub(super) barriers: [Barrier; 16],
+    pub(super) copies: Copies,
     /// Lanes that ended, by warp.
     pub(super) ended: Vec<u32>,
     pub(super) regions: [Region; REGIONS],
     /// What the block keeps of memory, where that is weak.
     pub(super) weak: weak::Block,
     pub(super) instructions: u64,
+    /// The number of its first thread among all of the GPU, where races are looked for.
+    pub(super) first_slot: u32,
 }
 
 pub(super) struct Block<'a> {
-    lanes: Vec<Lane>,
+    pub(super) lanes: Vec<Lane>,
     pub(super) common: Common<'a>,
 }
 
@@ -56,15 +54,18 @@ impl<'a> Block<'a> {
         let kernel = &run.module.functions[run.kernel as usize];
         let lane = |number| Lane::new(number, run.kernel, kernel, &run.arguments);
         let threads = run.block_threads();
+        let bytes = run.module.shared_bytes as usize + run.dynamic_shared as usize;
         let common = Common {
             run,
             block,
-            shared: vec![0; run.module.shared_bytes as usize + run.dynamic_shared as usize],
+            shared: Room::new(bytes),
             barriers: [Barrier::default(); 16],
+            copies: Copies::new(bytes, run.module.copies_bulk),
             ended: vec![0; threads.div_ceil(32) as usize],
             regions: [Region::of_module(run.module.memory()); REGIONS],
             weak: weak::Block::default(),
             instructions: 0,
+            first_slot: run.races.map_or(0, |races| races.lock().enter(threads)),
         };
         Block { lanes: (0..threads).map(lane).collect(), common }
     }
@@ -82,9 +83,10 @@ impl<'a> Block<'a> {
             let most = 1 << random.random_range(0..=TURN);
             let turn = random.random_range(1..=most);
             if self.common.run(&mut self.lanes[at], turn)? == Pause::Waits {
-                self.waits(at);
+                self.waits(at)?;
             }
         }
+        self.copies_go_on(random, !ran)?;
         match ran {
             true => Ok(Pass::Goes),
             false if self.lanes.iter().all(|lane| matches!(lane.state, State::Ended)) => {
@@ -96,41 +98,30 @@ impl<'a> Block<'a> {
     }
 
     /// A lane came to where others may be waiting for it.
-    fn waits(&mut self, at: usize) {
-        let begin = at / 32 * 32;
-        let end = (begin + 32).min(self.lanes.len());
+    fn waits(&mut self, at: usize) -> Result<(), Box<Finding>> {
+        let std::ops::Range { start: begin, end } = self.warp(at / 32);
         match self.lanes[at].state {
             State::Meets(arrival) => {
                 let met = settle(&mut self.lanes[begin..end], at - begin);
                 if met && arrival.meeting == Meeting::Wait {
                     let lanes = (begin..end).filter(|lane| arrival.mask >> (lane - begin) & 1 == 1);
-                    lanes.for_each(|lane| self.common.meets(&mut self.lanes[lane].late));
+                    lanes.clone().for_each(|lane| self.common.meets(&mut self.lanes[lane].late));
+                    self.watch_meeting(&lanes.map(|lane| lane as u32).collect::<Vec<u32>>());
                 }
             }
-            State::Barrier(number) => self.settle_barrier(number),
+            State::Barrier(_) => self.settle_barriers(at / 32)?,
             State::Ended => {
                 self.common.ended[at / 32] |= 1 << (at % 32);
-                (0..16).for_each(|number| self.settle_barrier(number));
+                self.settle_barriers(at / 32)?;
             }
-            // It arrived without waiting.
-            State::Ready => (0..16).for_each(|number| self.settle_barrier(number)),
+            State::Ready => {}
         }
+        Ok(())
     }
 
-    fn settle_barrier(&mut self, number: u8) {
-        let barrier = &mut self.common.barriers[usize::from(number)];
-        let ended: u32 = self.common.ended.iter().map(|lanes| lanes.count_ones()).sum();
-        let wanted = if barrier.wanted == 0 { self.lanes.len() as u32 - ended } else { barrier.wanted };
-        if barrier.arrived == 0 || barrier.arrived < wanted {
-            return;
-        }
-        *barrier = Barrier::default();
-        for lane in &mut self.lanes {
-            if matches!(lane.state, State::Barrier(at) if at == number) {
-                lane.state = State::Ready;
-                self.common.meets(&mut lane.late);
-            }
-        }
+    /// The lanes of a warp.
+    pub(super) fn warp(&self, warp: usize) -> std::ops::Range<usize> {
+        warp * 32..(warp * 32 + 32).min(self.lanes.len())
     }
 
     fn deadlock(&self) -> Box<Finding> {
@@ -152,15 +143,23 @@ impl<'a> Block<'a> {
                     lane.number, arrival.mask, arrival.meeting
                 )
             }
-            State::Barrier(number) => format!("{} waits at line {line} at barrier {number}", lane.number),
+            State::Barrier(at) => {
+                format!("{} waits at line {line} at barrier {}", lane.number, at.number)
+            }
             State::Ready | State::Ended => String::new(),
         }
     }
 }
 
 impl Common<'_> {
+    /// Whether all lanes of a warp have ended.
+    pub(super) fn warp_ended(&self, warp: usize) -> bool {
+        let there = (self.run.block_threads() - warp as u32 * 32).min(32);
+        self.ended[warp] == u32::MAX >> (32 - there)
+    }
+
     /// Where the instruction is that a lane ran last.
-    fn place_of(&self, lane: &Lane) -> crate::text::Place {
+    pub(super) fn place_of(&self, lane: &Lane) -> crate::text::Place {
         let function = &self.run.module.functions[lane.frame.function as usize];
         function.places[(lane.frame.next as usize).saturating_sub(1)]
     }

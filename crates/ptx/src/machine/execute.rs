@@ -4,9 +4,9 @@ use std::sync::atomic::{Ordering, fence};
 
 use super::block::Common;
 use super::lane::{Arrival, Lane, State};
-use super::space::address;
+use super::space::{Place, address};
 use crate::error::{Check, Finding};
-use crate::program::{Access, Address, Fence, Op, Reg, Rmw, Scope, Special, Step, Widen, ZERO};
+use crate::program::{Access, Address, Fence, Op, Order, Reg, Rmw, Scope, Special, Step, Widen};
 
 /// Why a lane stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub(super) enum Pause {
 
 /// Calls in calls that a lane has room for.
 const DEPTH: usize = 512;
+/// Where clocks begin: the short one is soon at its end.
+const CLOCK: u64 = (1 << 32) - 4096;
 
 impl Common<'_> {
     /// At most `turn` instructions of a lane that is ready.
@@ -87,7 +89,9 @@ impl Common<'_> {
                 return Ok(Some(Pause::Waits));
             }
             Op::Trap => return Err(self.found(lane, Check::Trap, "trap".to_owned())),
-            Op::Barrier { id, count, waits } => return self.barrier(lane, id, count, waits),
+            Op::Barrier { id, count, waits, aligned } => {
+                return self.barrier(lane, (id, count), waits, aligned);
+            }
             Op::Meet { meeting, mask, to, also, a, b, c } => {
                 let values = [lane.get(a), lane.get(b), lane.get(c)];
                 let arrival = Arrival { meeting, mask: lane.get(mask) as u32, values, to, also };
@@ -97,10 +101,14 @@ impl Common<'_> {
             }
             // Any set with the lane itself is one that a GPU could give (PTX ISA 9.0, section 9.7.13.11).
             Op::ActiveMask(to) => lane.set(to, 1 << lane.in_warp()),
+            Op::Wanted(mark) => self.wanted(lane, mark)?,
+            Op::Written(mark) => lane.set(mark, 1),
             Op::Sleep => return Ok(Some(Pause::Turn)),
             Op::Mbarrier { what, to, at, b, c } => self.mbarrier(lane, what, to, at, (b, c))?,
-            Op::Copy { to_shared, to, from, size, barrier } => {
-                self.copy(lane, to_shared, (to, from), size, barrier)?;
+            Op::Copy(copy) => self.copy(lane, &copy)?,
+            Op::Commit { bulk } => self.commit(lane, bulk),
+            Op::WaitCopies { bulk, but } => {
+                self.wait_for_copies(lane, bulk, but.map(|but| lane.get(but)))?;
             }
             _ => return Err(self.found(lane, Check::Trap, format!("{:?}", step.op))),
         }
@@ -120,7 +128,13 @@ impl Common<'_> {
         for (element, value) in values.iter_mut().take(usize::from(access.elements)).enumerate() {
             let place =
                 self.place(lane, access, begin + (element * usize::from(access.bytes)) as u64, false)?;
+            if self.run.races.is_some() {
+                self.watch(lane, access, place, false)?;
+            }
             *value = self.load(lane, access, place);
+            if self.run.races.is_some() {
+                self.watch_acquire(lane, access, place, *value);
+            }
         }
         for (to, value) in to.into_iter().zip(values) {
             if let Some(to) = to {
@@ -142,9 +156,26 @@ impl Common<'_> {
             let place =
                 self.place(lane, access, begin + (element * usize::from(access.bytes)) as u64, true)?;
             let value = lane.get(from);
+            if access.order == Order::Mmio {
+                self.rings(lane, place, value)?;
+            }
+            if self.run.races.is_some() {
+                self.watch(lane, access, place, true)?;
+                self.watch_release(lane, access, place);
+            }
             self.store(lane, access, place, value);
+            self.stored(access, place, value);
         }
         Ok(())
+    }
+
+    fn stored(&mut self, access: &Access, place: Place, value: u64) {
+        if self.run.races.is_some() {
+            self.watch_value(access, place, value);
+        }
+        if matches!(place, Place::Shared(_)) {
+            self.copies.wrote(place);
+        }
     }
 
     /// The address of an access, which is a multiple of all its elements.
@@ -169,10 +200,22 @@ impl Common<'_> {
         let place = self.place(lane, access, address(lane, at), true)?;
         let all = if access.bytes == 8 { u64::MAX } else { (1 << (access.bytes * 8)) - 1 };
         let (b, c) = (lane.get(b) & all, lane.get(c) & all);
-        let old = match rmw {
-            Rmw::Of(run) => self.update(lane, access, place, |old| run(old, b)),
-            Rmw::Cas => self.update(lane, access, place, |old| if old == b { c } else { old }),
+        if matches!(place, Place::Shared(at) if !self.shared.is_written(at, access.bytes)) {
+            let what = "an atomic of shared memory that nothing was written to".to_owned();
+            return Err(self.found(lane, Check::Uninitialized, what));
+        }
+        let change = |old| match rmw {
+            Rmw::Of(run) => run(old, b),
+            Rmw::Cas if old == b => c,
+            Rmw::Cas => old,
         };
+        self.watch_release(lane, access, place);
+        let old = self.update(lane, access, place, change);
+        // A comparison that fails writes nothing.
+        let writes = !matches!(rmw, Rmw::Cas) || old == b;
+        self.watch(lane, access, place, writes)?;
+        self.watch_acquire(lane, access, place, old);
+        self.stored(access, place, change(old));
         if let Some(to) = to {
             lane.set(to, widened(old, widen));
         }
@@ -180,6 +223,11 @@ impl Common<'_> {
     }
 
     fn order(&mut self, lane: &mut Lane, kind: Fence) {
+        match kind {
+            Fence::AcquireRelease(scope) => self.watch_fence(lane, scope, false),
+            Fence::SequentiallyConsistent(scope) => self.watch_fence(lane, scope, true),
+            Fence::Proxy => self.copies.fence(),
+        }
         match kind {
             Fence::AcquireRelease(scope) if self.run.weak.is_some() => self.weak_fence(lane, scope, false),
             Fence::SequentiallyConsistent(scope) if self.run.weak.is_some() => {
@@ -191,6 +239,16 @@ impl Common<'_> {
         }
     }
 
+    fn wanted(&self, lane: &Lane, mark: Reg) -> Result<(), Box<Finding>> {
+        if lane.get(mark) != 0 {
+            return Ok(());
+        }
+        let function = &self.run.module.functions[lane.frame.function as usize];
+        let named = function.marked.iter().find(|(of, _)| *of == mark).map_or("", |(_, name)| name.as_str());
+        let what = format!("register {named} is read, and nothing was written there");
+        Err(self.found(lane, Check::Uninitialized, what))
+    }
+
     fn call(&mut self, lane: &mut Lane, function: u32, arguments: u32) -> Result<(), Box<Finding>> {
         if lane.callers.len() == DEPTH {
             return Err(self.found(
@@ -200,10 +258,11 @@ impl Common<'_> {
             ));
         }
         let caller = lane.frame;
-        let frame = lane.next_frame(function);
-        lane.callers.push(caller);
-        lane.enter(frame, &self.run.module.functions[function as usize]);
         let module = self.run.module;
+        let called = &module.functions[function as usize];
+        let frame = lane.next_frame(function, called);
+        lane.callers.push(caller);
+        lane.enter(frame, called);
         let arguments = &module.functions[caller.function as usize].arguments[arguments as usize];
         for (from, to, bytes) in &arguments.give {
             let from = caller.parameters + *from as usize;
@@ -231,30 +290,8 @@ impl Common<'_> {
         None
     }
 
-    fn barrier(
-        &mut self,
-        lane: &mut Lane,
-        id: Reg,
-        count: Reg,
-        waits: bool,
-    ) -> Result<Option<Pause>, Box<Finding>> {
-        let (number, threads) = (lane.get(id), if count == ZERO { 0 } else { lane.get(count) as u32 });
-        if number > 15 || threads % 32 != 0 || threads > self.run.block_threads() {
-            let what = format!(
-                "bar.sync {number}, {threads}: barriers are 0 to 15, counts whole warps of the block"
-            );
-            return Err(self.found(lane, Check::BlockBarrier, what));
-        }
-        let barrier = &mut self.barriers[number as usize];
-        barrier.arrived += 1;
-        barrier.wanted = threads;
-        if !waits {
-            // It may be the last that others wait for, who see what it stored.
-            self.meets(&mut lane.late);
-            return Ok(Some(Pause::Waits));
-        }
-        lane.state = State::Barrier(number as u8);
-        Ok(Some(Pause::Waits))
+    fn clock(&self) -> u64 {
+        CLOCK + self.instructions
     }
 
     fn special(&self, lane: &Lane, which: Special) -> u64 {
@@ -277,10 +314,11 @@ impl Common<'_> {
             Special::MaskGreater => !(below | own),
             Special::MaskGreaterEqual => !below,
             Special::GlobalTimer => return run.nanoseconds(),
-            Special::Clock => return self.instructions,
+            Special::Clock => self.clock() as u32,
+            Special::Clock64 => return self.clock(),
             Special::SharedBytes => self.shared.len() as u32,
             Special::DynamicSharedBytes => run.dynamic_shared,
-            Special::GridId => 0,
+            Special::GridId => return run.grid_number,
         })
     }
 }

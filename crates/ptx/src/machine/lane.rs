@@ -1,5 +1,7 @@
 //! A lane: its registers, frames and memory, and what it waits for.
 
+use super::barrier::AtBarrier;
+use super::bytes::Room;
 use super::weak::Buffer;
 use crate::program::{Function, LOCAL, Meeting, PARAMETERS, Reg};
 
@@ -19,7 +21,7 @@ pub(super) enum State {
     /// At an instruction of its warp.
     Meets(Arrival),
     /// At a barrier of the block.
-    Barrier(u8),
+    Barrier(AtBarrier),
     Ended,
 }
 
@@ -45,8 +47,10 @@ pub(super) struct Lane {
     /// Those that called.
     pub(super) callers: Vec<Frame>,
     pub(super) registers: Vec<u64>,
-    pub(super) local: Vec<u8>,
+    pub(super) local: Room,
     pub(super) parameters: Vec<u8>,
+    /// Groups of copies that it ended: of `cp.async`, and of bulk copies.
+    pub(super) groups: [u32; 2],
     /// Its stores that others do not see yet, where memory is weak.
     pub(super) late: Buffer,
 }
@@ -61,8 +65,9 @@ impl Lane {
             frame,
             callers: Vec::new(),
             registers: Vec::new(),
-            local: Vec::new(),
+            local: Room::default(),
             parameters: Vec::new(),
+            groups: [0; 2],
             late: Buffer::default(),
         };
         lane.enter(frame, function);
@@ -73,7 +78,7 @@ impl Lane {
     /// Makes room for a function's frame, which begins where the lane's memory ends, and runs it.
     pub(super) fn enter(&mut self, frame: Frame, function: &Function) {
         self.registers.extend_from_slice(&function.registers);
-        self.local.resize(frame.local + function.local_bytes as usize, 0);
+        self.local.resize(frame.local + function.local_bytes as usize);
         self.parameters.resize(frame.parameters + function.parameter_bytes as usize, 0);
         self.frame = frame;
         self.set(LOCAL, frame.local as u64);
@@ -81,13 +86,14 @@ impl Lane {
     }
 
     /// The frame of a function that is called now.
-    pub(super) fn next_frame(&self, function: u32) -> Frame {
+    pub(super) fn next_frame(&self, number: u32, function: &Function) -> Frame {
+        let align = function.align as usize;
         Frame {
-            function,
+            function: number,
             next: 0,
             registers: self.registers.len(),
-            local: self.local.len().next_multiple_of(16),
-            parameters: self.parameters.len().next_multiple_of(16),
+            local: self.local.len().next_multiple_of(align),
+            parameters: self.parameters.len().next_multiple_of(align),
         }
     }
 
@@ -95,7 +101,7 @@ impl Lane {
     pub(super) fn leave(&mut self) -> bool {
         let Some(caller) = self.callers.pop() else { return false };
         self.registers.truncate(self.frame.registers);
-        self.local.truncate(self.frame.local);
+        self.local.resize(self.frame.local);
         self.parameters.truncate(self.frame.parameters);
         self.frame = caller;
         true

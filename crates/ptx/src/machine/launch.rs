@@ -4,10 +4,14 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use parking_lot::Mutex;
 use rand::SeedableRng as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::block::{Block, Pass};
+use super::constant::Constant;
+use super::gpu::Gpu;
+use super::races::Races;
 use super::real::Region;
 use super::weak;
 use crate::{Error, Finding, Module};
@@ -33,6 +37,8 @@ pub struct Launch<'a> {
     multiprocessors: u32,
     seed: u64,
     weak: bool,
+    races: bool,
+    gpu: Option<&'a Gpu>,
 }
 
 /// What a run came to.
@@ -54,8 +60,14 @@ pub(super) struct Run<'a> {
     pub(super) dynamic_shared: u32,
     pub(super) arguments: Vec<u8>,
     pub(super) multiprocessors: u32,
+    /// Of all that run on this GPU.
+    pub(super) grid_number: u64,
+    /// Of kernels that load by `.nc`.
+    pub(super) constant: Option<Constant>,
     /// What is late on its way to memory; nothing where memory is strong.
-    pub(super) weak: Option<weak::Gpu>,
+    pub(super) weak: Option<&'a weak::Gpu>,
+    /// Where races are looked for.
+    pub(super) races: Option<&'a Mutex<Races>>,
 }
 
 impl<'a> Launch<'a> {
@@ -73,6 +85,8 @@ impl<'a> Launch<'a> {
             multiprocessors: 1,
             seed: 0,
             weak: false,
+            races: false,
+            gpu: None,
         }
     }
 
@@ -131,17 +145,36 @@ impl<'a> Launch<'a> {
         self
     }
 
+    /// Looks for accesses that nothing orders, on one worker: it takes several times as long.
+    pub fn races(mut self, races: bool) -> Self {
+        self.races = races;
+        self
+    }
+
+    /// Runs it on this GPU, where other grids may run at the same time.
+    pub fn gpu(mut self, gpu: &'a Gpu) -> Self {
+        self.gpu = Some(gpu);
+        self
+    }
+
     /// Runs the grid to its end, or until `stop`.
     ///
     /// # Errors
     ///
     /// [`Error::Launch`] before anything ran; [`Error::Found`] for the first thing that a lane did wrong.
     pub fn run(&self, memory: &dyn Memory, stop: &AtomicBool) -> Result<Ran, Error> {
-        let run = self.checked(memory)?;
+        let own = Gpu::new();
+        let run = self.checked(memory, self.gpu.unwrap_or(&own))?;
+        if let Some(gpu) = run.weak {
+            gpu.begin(self.seed);
+        }
+        if let Some(races) = run.races {
+            races.lock().begin();
+        }
         let blocks = self.grid.iter().product();
         let (next, ended) = (AtomicU32::new(0), AtomicU32::new(0));
         let (instructions, found) = (AtomicU64::new(0), OnceLock::new());
-        let workers = if self.weak { 1 } else { self.workers.min(blocks as usize).max(1) };
+        let workers = if self.weak || self.races { 1 } else { self.workers.min(blocks as usize).max(1) };
         let each = (self.resident as usize).div_ceil(workers);
         let work = |worker: u64| {
             let mut worker = Worker {
@@ -164,8 +197,11 @@ impl<'a> Launch<'a> {
             (1..workers as u64).for_each(|worker| drop(scope.spawn(move || work(worker))));
             work(0);
         });
-        if let Some(gpu) = &run.weak {
-            gpu.settle();
+        if let Some(gpu) = run.weak {
+            gpu.end();
+        }
+        if let Some(races) = run.races {
+            races.lock().end();
         }
         match found.into_inner() {
             Some(finding) => Err(Error::Found(finding)),
@@ -173,7 +209,7 @@ impl<'a> Launch<'a> {
         }
     }
 
-    fn checked<'b>(&'b self, memory: &'b dyn Memory) -> Result<Run<'b>, Error> {
+    fn checked<'b>(&'b self, memory: &'b dyn Memory, gpu: &'b Gpu) -> Result<Run<'b>, Error> {
         let refuse = |what: String| Err(Error::Launch(format!("kernel {}: {what}", self.entry)));
         let (Some(kernel), Some(entry)) = (self.module.function(&self.entry), self.module.entry(&self.entry))
         else {
@@ -184,6 +220,11 @@ impl<'a> Launch<'a> {
         match product(self.block) {
             Some(threads) if threads >= 1 && threads <= most => {}
             _ => return refuse(format!("blocks of {:?} threads: 1 to {most}", self.block)),
+        }
+        if let Some(required) =
+            self.module.required_block(&self.entry).filter(|required| *required != self.block)
+        {
+            return refuse(format!("blocks of {:?} threads: it requires {required:?}", self.block));
         }
         if product(self.grid).is_none_or(|blocks| blocks == 0) {
             return refuse(format!("a grid of {:?} blocks: 1 to {}", self.grid, u32::MAX));
@@ -201,7 +242,10 @@ impl<'a> Launch<'a> {
             dynamic_shared: self.dynamic_shared,
             arguments: self.arguments.clone(),
             multiprocessors: self.multiprocessors,
-            weak: self.weak.then(|| weak::Gpu::new(self.seed)),
+            grid_number: gpu.grid(),
+            constant: self.module.loads_constant.then(Constant::default),
+            weak: self.weak.then_some(&gpu.weak),
+            races: self.races.then_some(&gpu.races),
         })
     }
 }
@@ -246,6 +290,7 @@ impl Worker<'_> {
 
     fn retire(&mut self, at: usize) {
         let block = self.held.swap_remove(at);
+        block.watch_end();
         self.instructions += block.common.instructions;
     }
 

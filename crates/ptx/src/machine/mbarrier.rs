@@ -48,8 +48,14 @@ impl Word {
     }
 }
 
-const ACCESS: Access =
-    Access { space: Space::Generic, order: Order::Relaxed, scope: Scope::Cta, bytes: 8, elements: 1 };
+const ACCESS: Access = Access {
+    space: Space::Generic,
+    order: Order::Relaxed,
+    scope: Scope::Cta,
+    bytes: 8,
+    elements: 1,
+    read_only: false,
+};
 
 impl Common<'_> {
     pub(super) fn mbarrier(
@@ -63,43 +69,70 @@ impl Common<'_> {
         let place = self.barrier_place(lane, address(lane, at))?;
         let (b, c) = (lane.get(b), lane.get(c));
         if what == Mbarrier::Init {
-            let word = Word { pending: b & COUNT, expected: b & COUNT, bytes: NO_BYTES, phase: false };
+            self.counted(lane, "arrivals", b, 1)?;
+            let word = Word { pending: b, expected: b, bytes: NO_BYTES, phase: false };
             self.store(lane, &ACCESS, place, word.bits());
+            self.copies.wrote(place);
             return Ok(());
         }
         let old = self.load(lane, &ACCESS, place);
-        let Some(mut word) = Word::of(old) else {
-            return Err(self.found(
-                lane,
-                Check::Barrier,
-                format!("mbarrier {what:?}: it was not initialized"),
-            ));
+        let Some(word) = Word::of(old) else {
+            let what = format!("mbarrier {what:?}: it was not initialized");
+            return Err(self.found(lane, Check::Barrier, what));
         };
         let mut result = old;
         match what {
             Mbarrier::Init => {}
             Mbarrier::Invalidate => self.store(lane, &ACCESS, place, 0),
-            Mbarrier::Arrive | Mbarrier::ExpectBytes => {
-                let arrivals = if what == Mbarrier::Arrive { b } else { 0 };
-                if word.pending < arrivals {
-                    let what = format!("mbarrier: {arrivals} arrive where {} are awaited", word.pending);
-                    return Err(self.found(lane, Check::Barrier, what));
-                }
-                word.bytes += c & COUNT;
-                word.pending -= arrivals;
-                // An arrival is a release of the block (section 9.7.13.15.13).
-                let access = Access { order: Order::Release, ..ACCESS };
-                self.store(lane, &access, place, word.settled().bits());
+            Mbarrier::Arrive => {
+                self.counted(lane, "arrivals", b, 1)?;
+                self.arrived(lane, place, word, (b, c))?;
             }
+            Mbarrier::ExpectBytes => self.arrived(lane, place, word, (0, c))?,
             Mbarrier::Test { parity } => {
                 let phase = if parity { b & 1 != 0 } else { b & PHASE != 0 };
                 result = u64::from(word.phase != phase);
+                if result == 1 {
+                    self.watch_acquire(lane, &Access { order: Order::Acquire, ..ACCESS }, place, old);
+                }
             }
         }
         if let Some(to) = to {
             lane.set(to, result);
         }
         Ok(())
+    }
+
+    /// So many arrive, and announce bytes.
+    fn arrived(
+        &mut self,
+        lane: &mut Lane,
+        place: Place,
+        mut word: Word,
+        (arrivals, bytes): (u64, u64),
+    ) -> Result<(), Box<Finding>> {
+        if word.pending < arrivals {
+            let what = format!("mbarrier: {arrivals} arrive where {} are awaited", word.pending);
+            return Err(self.found(lane, Check::Barrier, what));
+        }
+        self.counted(lane, "bytes", bytes, 0)?;
+        self.counted(lane, "bytes to come", (word.bytes + bytes).saturating_sub(NO_BYTES), 0)?;
+        word.bytes += bytes;
+        word.pending -= arrivals;
+        // An arrival is a release of the block (section 9.7.13.15.13).
+        let access = Access { order: Order::Release, ..ACCESS };
+        self.watch_release(lane, &access, place);
+        self.store(lane, &access, place, word.settled().bits());
+        Ok(())
+    }
+
+    /// Counts of a barrier end at 2^20 - 1 (section 9.7.13.15.2).
+    fn counted(&self, lane: &Lane, of: &str, count: u64, least: u64) -> Result<(), Box<Finding>> {
+        if (least..=COUNT).contains(&count) {
+            return Ok(());
+        }
+        let what = format!("mbarrier: {count} {of}: {least} to {COUNT}");
+        Err(self.found(lane, Check::Barrier, what))
     }
 
     /// Bytes of an asynchronous copy are there.
@@ -116,6 +149,7 @@ impl Common<'_> {
             return Err(self.found(lane, Check::Barrier, what));
         };
         word.bytes -= bytes;
+        self.watch_release(lane, &Access { order: Order::Release, ..ACCESS }, place);
         self.store(lane, &ACCESS, place, word.settled().bits());
         Ok(())
     }

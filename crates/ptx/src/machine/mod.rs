@@ -1,17 +1,23 @@
 //! Runs kernels: lanes in blocks, blocks on worker threads.
 
+mod barrier;
 mod block;
 mod bytes;
+mod constant;
 mod copies;
 mod execute;
+mod gpu;
 mod lane;
 mod launch;
 mod mbarrier;
 mod meet;
+mod races;
 mod real;
 mod space;
+mod watch;
 mod weak;
 
+pub use gpu::Gpu;
 pub use launch::{Launch, Memory, Ran};
 pub use real::Region;
 

@@ -1,6 +1,11 @@
 // UNSAFETY: kernels name the host's memory by addresses, as on a GPU with unified addressing.
 #![expect(unsafe_code, reason = "accesses of memory that a kernel names by address")]
 //! The host's memory: each access is one atomic access of its size, never a reference to it.
+//!
+//! Rust's model has no racing atomics of different sizes, and a kernel may race so: it may write a word and read its half
+//! (PTX ISA 9.0, section 8.2.2). What then holds is the processor's: each access is one instruction of it, at an aligned
+//! address inside one word of 8 bytes, which x86-64 and AArch64 keep whole. The compiler cannot make more of it than that,
+//! for addresses come from the kernel, at run time.
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
@@ -53,6 +58,15 @@ impl Span {
         Span { address: word, bytes: 8 }
     }
 
+    pub(super) fn address(self) -> u64 {
+        self.address
+    }
+
+    /// Which of its word's bytes it has, from the lowest bit.
+    pub(super) fn mask(self) -> u8 {
+        (0xff >> (8 - self.bytes)) << (self.address & 7)
+    }
+
     /// The address of the word that it lies in.
     pub(super) fn word(self) -> u64 {
         self.address & !7
@@ -88,7 +102,8 @@ macro_rules! sized {
     ($self:ident, $atomic:ident => $result:expr) => {
         match $self.0.bytes {
             1 => {
-                // SAFETY: `Real::new` found it in a region, and aligned; atomics may be made of shared memory.
+                // SAFETY: `Real::new` found it in a region, and aligned; nobody has a reference to it. Racing accesses of
+                // other sizes: see the head of this file.
                 let $atomic = unsafe { AtomicU8::from_ptr($self.0.address as *mut u8) };
                 $result
             }

@@ -48,6 +48,18 @@ impl Common<'_> {
             let what = format!("{bytes} bytes at {at:#x} of {space:?} memory, which has {limit}");
             return Err(self.found(lane, Check::Bounds, what));
         }
+        let unwritten = match space {
+            _ if stores => false,
+            Space::Shared => !self.shared.is_written(at, access.bytes),
+            Space::Local => !lane.local.is_written(at, access.bytes),
+            _ => false,
+        };
+        if unwritten {
+            let what = format!(
+                "{bytes} bytes at {at:#x} of {space:?} memory are read, and nothing was written there"
+            );
+            return Err(self.found(lane, Check::Uninitialized, what));
+        }
         Ok(match space {
             Space::Shared => Place::Shared(at),
             Space::Local => Place::Local(at),
@@ -70,9 +82,16 @@ impl Common<'_> {
                 format!("{bytes} bytes at {address:#x}: no memory of this GPU, and none that is registered");
             return Err(self.found(lane, Check::Bounds, what));
         };
-        if region.registers && stores && access.order != Order::Mmio {
-            let what = format!("a store to registers of a device at {address:#x} that is no st.mmio");
+        if region.registers && stores && (access.order != Order::Mmio || bytes != 4) {
+            let what = format!(
+                "a store of {bytes} bytes to a device's registers at {address:#x} that is no st.mmio of 4"
+            );
             return Err(self.found(lane, Check::Doorbell, what));
+        }
+        if let Some(constant) = &self.run.constant
+            && let Some(what) = constant.sees(real.span(), access.read_only, stores)
+        {
+            return Err(self.found(lane, Check::ReadOnly, what));
         }
         Ok(Place::Real(real))
     }
@@ -98,15 +117,14 @@ impl Common<'_> {
         if matches!(place, Place::Shared(_)) {
             self.weak_shared(lane, access, false);
         }
-        let read = |memory, at| bytes::read(memory, at, access.bytes).unwrap_or_default();
         match place {
             Place::Real(real) => real.load(match access.order {
                 Order::Acquire => Ordering::Acquire,
                 _ => Ordering::Relaxed,
             }),
-            Place::Shared(at) => read(&self.shared, at),
-            Place::Local(at) => read(&lane.local, at),
-            Place::Param(at) => read(&lane.parameters, at),
+            Place::Shared(at) => self.shared.read(at, access.bytes).unwrap_or_default(),
+            Place::Local(at) => lane.local.read(at, access.bytes).unwrap_or_default(),
+            Place::Param(at) => bytes::read(&lane.parameters, at, access.bytes).unwrap_or_default(),
         }
     }
 
@@ -114,7 +132,8 @@ impl Common<'_> {
         if matches!(place, Place::Shared(_)) {
             self.weak_shared(lane, access, true);
         }
-        let memory = match place {
+        // `place` has seen that there is room.
+        let _ = match place {
             Place::Real(real) => {
                 if self.weak_store(lane, access, real, value).is_some() {
                     return;
@@ -123,12 +142,22 @@ impl Common<'_> {
                     if access.order == Order::Release { Ordering::Release } else { Ordering::Relaxed };
                 return real.store(value, order);
             }
-            Place::Shared(at) => (&mut self.shared, at),
-            Place::Local(at) => (&mut lane.local, at),
-            Place::Param(at) => (&mut lane.parameters, at),
+            Place::Shared(at) => self.shared.write(at, access.bytes, value),
+            Place::Local(at) => lane.local.write(at, access.bytes, value),
+            Place::Param(at) => bytes::write(&mut lane.parameters, at, access.bytes, value),
         };
-        // `place` has seen that there is room.
-        let _ = bytes::write(memory.0, memory.1, access.bytes, value);
+    }
+
+    /// A register of a device gets a value that it has: a doorbell that says nothing new is an error of NVMe.
+    pub(super) fn rings(&self, lane: &Lane, place: Place, value: u64) -> Result<(), Box<Finding>> {
+        // The place was found in this region.
+        let Place::Real(real) = place else { return Ok(()) };
+        if !self.regions[0].registers || real.load(Ordering::Relaxed) != value & 0xffff_ffff {
+            return Ok(());
+        }
+        let what =
+            format!("a device's register at {:#x} gets {value}, which it has already", real.span().address());
+        Err(self.found(lane, Check::Doorbell, what))
     }
 
     pub(super) fn update(

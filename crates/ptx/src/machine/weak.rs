@@ -42,7 +42,7 @@ enum Late {
 #[derive(Debug, Default)]
 pub(super) struct Buffer(Vec<Late>);
 
-/// What the blocks of a GPU have in common.
+/// What the blocks of a GPU have in common, of all grids that run there.
 #[derive(Debug)]
 pub(super) struct Gpu(Mutex<State>);
 
@@ -57,6 +57,8 @@ struct State {
     random: Xoshiro256PlusPlus,
     /// One in so many chances lets something go on: from lanes, from blocks, from the GPU. Each run has its own.
     rates: [u32; 3],
+    /// Grids that run.
+    grids: u64,
 }
 
 /// What a block keeps: late stores of all its lanes, and words with the time at which they were loaded.
@@ -67,25 +69,38 @@ pub(super) struct Block {
 }
 
 impl Gpu {
-    pub(super) fn new(seed: u64) -> Gpu {
-        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x5745_414b);
-        let rates = [0; 3].map(|_: u32| 2 << random.random_range(0..6));
+    pub(super) fn new() -> Gpu {
         Gpu(Mutex::new(State {
             late: Buffer::default(),
             written: HashMap::new(),
             now: 1,
             acquired: 0,
-            random,
-            rates,
+            random: Xoshiro256PlusPlus::seed_from_u64(0),
+            rates: [1; 3],
+            grids: 0,
         }))
     }
 
-    /// All that is late reaches the host's memory.
-    pub(super) fn settle(&self) {
+    /// A grid begins. The seed of the first of several that run at the same time chooses for all of them.
+    pub(super) fn begin(&self, seed: u64) {
+        let mut state = self.0.lock();
+        state.grids += 1;
+        if state.grids == 1 {
+            let mut random = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x5745_414b);
+            state.rates = [0; 3].map(|_: u32| 2 << random.random_range(0..6));
+            state.random = random;
+            // No block keeps words that these are to be compared with.
+            state.written.clear();
+        }
+    }
+
+    /// A grid ended: all that is late reaches the host's memory.
+    pub(super) fn end(&self) {
         let mut state = self.0.lock();
         while !state.late.0.is_empty() {
             state.reach_memory(0);
         }
+        state.grids -= 1;
     }
 }
 
@@ -338,8 +353,8 @@ impl Path<'_> {
 
 impl Common<'_> {
     fn path<T>(&mut self, lane: &mut Lane, act: impl FnOnce(&mut Path<'_>) -> T) -> Option<T> {
-        let mut gpu = self.run.weak.as_ref()?.0.lock();
-        let owner = u64::from(self.block) << 10 | u64::from(lane.number);
+        let mut gpu = self.run.weak?.0.lock();
+        let owner = self.run.grid_number << 42 | u64::from(self.block) << 10 | u64::from(lane.number);
         let mut path = Path { lane: &mut lane.late, block: &mut self.weak, gpu: &mut gpu, owner };
         path.drain();
         Some(act(&mut path))

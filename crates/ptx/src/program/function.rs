@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::decode::instruction;
 use super::op::{Arguments, FIRST, Function, LOCAL, Op, PARAMETERS, Reg, Step, Two};
+use super::unset;
 use crate::Error;
 use crate::text::{self, Instruction, Item, Operand, Place, Space, Type, Variable};
 
@@ -33,6 +34,8 @@ pub(super) struct Body<'a> {
     /// Labels by scope.
     labels: HashMap<(usize, &'a str), u32>,
     constants: HashMap<u64, Reg>,
+    /// Registers that the text names.
+    declared: Vec<(String, Reg)>,
     place: Place,
 }
 
@@ -42,6 +45,7 @@ pub(crate) fn decode<'a>(module: &'a Shared<'a>, function: &'a text::Function) -
     let items = function.body.as_deref().unwrap_or_default();
     body.labels = labels(items);
     body.number(items)?;
+    unset::mark(&mut body.function, &body.declared);
     Ok(body.function)
 }
 
@@ -74,8 +78,10 @@ impl<'a> Body<'a> {
             registers: vec![0; FIRST as usize],
             local_bytes: 0,
             parameter_bytes: 0,
+            align: 16,
             arguments: Vec::new(),
             tables: Vec::new(),
+            marked: Vec::new(),
         };
         let mut body = Body {
             module,
@@ -83,6 +89,7 @@ impl<'a> Body<'a> {
             scopes: vec![(0, HashMap::new())],
             labels: HashMap::new(),
             constants: HashMap::from([(0, super::op::ZERO)]),
+            declared: Vec::new(),
             place: Place::default(),
         };
         for variable in of.results.iter().chain(&of.parameters) {
@@ -137,6 +144,7 @@ impl<'a> Body<'a> {
 
     fn register(&mut self, name: String, of: Type) {
         let reg = self.fresh();
+        self.declared.push((name.clone(), reg));
         self.declare(name, Named::Register(reg, of));
     }
 
@@ -161,6 +169,7 @@ impl<'a> Body<'a> {
         };
         let offset = u64::from(*bytes).next_multiple_of(variable.align);
         *bytes = (offset + variable.bytes) as u32;
+        self.function.align = self.function.align.max(variable.align as u32);
         self.declare(variable.name.clone(), Named::Frame(variable.space, offset));
     }
 

@@ -1,9 +1,10 @@
-//! Accesses, fences, barriers in memory and asynchronous copies (PTX ISA 9.0, sections 9.7.9 and 9.7.13).
+//! Accesses and fences (PTX ISA 9.0, sections 9.7.9 and 9.7.13).
 
 use super::alu;
+use super::asynchronous;
 use super::decode::Opcode;
 use super::function::Body;
-use super::op::{Access, Fence, Mbarrier, Op, Order, Reg, Rmw, Scope, Widen, ZERO};
+use super::op::{Access, Fence, Op, Order, Rmw, Scope, Widen, ZERO};
 use crate::Error;
 use crate::text::{Kind, Operand, Space, Type};
 
@@ -39,8 +40,8 @@ pub(super) fn decode(
         ("atom", [to, at, with @ ..]) => atomic(body, opcode, Some(to), at, with),
         ("red", [at, with @ ..]) => atomic(body, opcode, None, at, with),
         ("fence" | "membar", []) => Ok(fence(opcode).map(Op::Fence)),
-        ("mbarrier", _) => mbarrier(body, opcode, operands),
-        ("cp", _) => copy(body, opcode, operands),
+        ("mbarrier", _) => asynchronous::mbarrier(body, opcode, operands),
+        ("cp", _) => asynchronous::copy(body, opcode, operands),
         // Hints.
         ("prefetch" | "prefetchu" | "discard" | "applypriority", _) => Ok(Some(Op::Nothing)),
         _ => Ok(None),
@@ -56,35 +57,39 @@ fn access(opcode: &Opcode<'_>) -> Option<(Type, Access)> {
         scope: Scope::System,
         bytes: of.bytes() as u8,
         elements: 1,
+        read_only: false,
     };
     if matches!(opcode.head, "atom" | "red") {
         (access.order, access.scope) = (Order::Relaxed, Scope::Gpu);
     }
     let modifiers = &opcode.modifiers[..opcode.modifiers.len() - 1];
-    for word in modifiers {
-        match *word {
-            "weak" => access.order = Order::Weak,
-            // Volatile is relaxed at the scope of the system (section 8.4.1).
-            "relaxed" | "volatile" if access.order != Order::Mmio => access.order = Order::Relaxed,
-            "relaxed" => {}
-            "acquire" => access.order = Order::Acquire,
-            "release" => access.order = Order::Release,
-            "acq_rel" => access.order = Order::AcquireRelease,
-            "mmio" => access.order = Order::Mmio,
-            "v2" => access.elements = 2,
-            "v4" => access.elements = 4,
-            // Which cache keeps it, and that nothing writes it: hints.
-            "nc" | "ca" | "cg" | "cs" | "cv" | "lu" | "wb" | "wt" | "noftz" => {}
-            _ if word.starts_with("L1::") || word.starts_with("L2::") => {}
-            _ => match (space(word), scope(word)) {
-                (Some(space), _) => access.space = space,
-                (_, Some(scope)) => access.scope = scope,
-                _ if matches!(opcode.head, "atom" | "red") && operation(word) => {}
-                _ => return None,
-            },
-        }
+    modifiers.iter().all(|word| modify(&mut access, opcode, word)).then_some((of, access))
+}
+
+/// What one modifier says; false where it is not known.
+fn modify(access: &mut Access, opcode: &Opcode<'_>, word: &str) -> bool {
+    match word {
+        "weak" => access.order = Order::Weak,
+        // Volatile is relaxed at the scope of the system (section 8.4.1).
+        "relaxed" | "volatile" if access.order != Order::Mmio => access.order = Order::Relaxed,
+        "relaxed" => {}
+        "acquire" => access.order = Order::Acquire,
+        "release" => access.order = Order::Release,
+        "acq_rel" => access.order = Order::AcquireRelease,
+        "mmio" => access.order = Order::Mmio,
+        "v2" => access.elements = 2,
+        "v4" => access.elements = 4,
+        "nc" => access.read_only = true,
+        // Which cache keeps it: hints.
+        "ca" | "cg" | "cs" | "cv" | "lu" | "wb" | "wt" | "noftz" => {}
+        _ if word.starts_with("L1::") || word.starts_with("L2::") => {}
+        _ => match (space(word), scope(word)) {
+            (Some(space), _) => access.space = space,
+            (_, Some(scope)) => access.scope = scope,
+            _ => return matches!(opcode.head, "atom" | "red") && operation(word),
+        },
     }
-    Some((of, access))
+    true
 }
 
 fn operation(word: &str) -> bool {
@@ -183,71 +188,4 @@ fn fence(opcode: &Opcode<'_>) -> Option<Fence> {
         ("fence", ["mbarrier_init", ..]) => Fence::AcquireRelease(Scope::Cta),
         _ => return None,
     })
-}
-
-fn mbarrier(body: &mut Body<'_>, opcode: &Opcode<'_>, operands: &[Operand]) -> Result<Option<Op>, Error> {
-    let what = match opcode.modifiers.first().copied() {
-        Some("init") => Mbarrier::Init,
-        Some("inval") => Mbarrier::Invalidate,
-        Some("arrive") => Mbarrier::Arrive,
-        Some("expect_tx") => Mbarrier::ExpectBytes,
-        Some("test_wait" | "try_wait") => Mbarrier::Test { parity: opcode.has("parity") },
-        _ => return Ok(None),
-    };
-    let one = body.constant(1);
-    let (to, at, b, c) = match (what, operands) {
-        (Mbarrier::Init, [at, count]) => (None, at, body.source(count)?, ZERO),
-        (Mbarrier::Invalidate, [at]) => (None, at, ZERO, ZERO),
-        (Mbarrier::Arrive, [to, at, bytes]) if opcode.has("expect_tx") => {
-            (body.any_result(to)?, at, one, body.source(bytes)?)
-        }
-        (Mbarrier::Arrive, [to, at, count]) => (body.any_result(to)?, at, body.source(count)?, ZERO),
-        (Mbarrier::Arrive, [to, at]) => (body.any_result(to)?, at, one, ZERO),
-        (Mbarrier::ExpectBytes, [at, bytes]) => (None, at, ZERO, body.source(bytes)?),
-        // A hint of how long to wait may stand behind.
-        (Mbarrier::Test { .. }, [to, at, phase] | [to, at, phase, _]) => {
-            (body.any_result(to)?, at, body.source(phase)?, ZERO)
-        }
-        _ => return Ok(None),
-    };
-    Ok(Some(Op::Mbarrier { what, to, at: body.address(at)?, b, c }))
-}
-
-/// `cp.async` of sm_80 and `cp.async.bulk` of sm_90.
-fn copy(body: &mut Body<'_>, opcode: &Opcode<'_>, operands: &[Operand]) -> Result<Option<Op>, Error> {
-    let words = &opcode.modifiers[..];
-    match (words, operands) {
-        // A copy is done where it begins: no wait finds one under way.
-        (["async", "commit_group" | "wait_all"] | ["async", "bulk", "commit_group"], [])
-        | (["async", "wait_group"] | ["async", "bulk", "wait_group", ..], [_]) => Ok(Some(Op::Nothing)),
-        (["async", "bulk", to, from, ..], [target, source, size, barrier @ ..]) => {
-            let barrier = match barrier {
-                [] => None,
-                [barrier @ Operand::Address { .. }] => Some(body.address(barrier)?),
-                _ => return Ok(None),
-            };
-            whole_copy(body, (to, from), (target, source), size, barrier)
-        }
-        (["async", "ca" | "cg", ..], [target, source, size]) => {
-            whole_copy(body, ("shared", "global"), (target, source), size, None)
-        }
-        _ => Ok(None),
-    }
-}
-
-fn whole_copy(
-    body: &mut Body<'_>,
-    (to, from): (&str, &str),
-    (target, source): (&Operand, &Operand),
-    size: &Operand,
-    barrier: Option<super::op::Address>,
-) -> Result<Option<Op>, Error> {
-    let to_shared = match (space(to), space(from)) {
-        (Some(Space::Shared), Some(Space::Global)) => true,
-        (Some(Space::Global), Some(Space::Shared)) => false,
-        _ => return Ok(None),
-    };
-    let size: Reg = body.source(size)?;
-    let (to, from) = (body.address(target)?, body.address(source)?);
-    Ok(Some(Op::Copy { to_shared, to, from, size, barrier }))
 }

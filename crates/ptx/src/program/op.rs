@@ -47,6 +47,8 @@ pub(crate) struct Access {
     /// Of one element.
     pub(crate) bytes: u8,
     pub(crate) elements: u8,
+    /// `.nc`: nothing writes it while the kernel runs.
+    pub(crate) read_only: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -127,6 +129,7 @@ pub(crate) enum Special {
     MaskGreaterEqual,
     GlobalTimer,
     Clock,
+    Clock64,
     SharedBytes,
     DynamicSharedBytes,
     GridId,
@@ -152,6 +155,18 @@ pub(crate) enum Mbarrier {
     Test {
         parity: bool,
     },
+}
+
+/// `size` bytes from global to shared memory or back; the barrier counts them where there is one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Transfer {
+    pub(crate) to_shared: bool,
+    pub(crate) to: Address,
+    pub(crate) from: Address,
+    pub(crate) size: Reg,
+    pub(crate) barrier: Option<Address>,
+    /// `cp.async.bulk`
+    pub(crate) bulk: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -235,6 +250,7 @@ pub(crate) enum Op {
         id: Reg,
         count: Reg,
         waits: bool,
+        aligned: bool,
     },
     Meet {
         meeting: Meeting,
@@ -254,14 +270,20 @@ pub(crate) enum Op {
         b: Reg,
         c: Reg,
     },
-    /// `size` bytes from global to shared memory or back; the barrier counts them where there is one.
-    Copy {
-        to_shared: bool,
-        to: Address,
-        from: Address,
-        size: Reg,
-        barrier: Option<Address>,
+    Copy(Transfer),
+    /// The end of a group of copies.
+    Commit {
+        bulk: bool,
     },
+    /// Until the lane's copies are done, but for those of so many groups; all of them where there is no number.
+    WaitCopies {
+        bulk: bool,
+        but: Option<Reg>,
+    },
+    /// The register whose mark this is must have been written.
+    Wanted(Reg),
+    /// It is.
+    Written(Reg),
     Nothing,
 }
 
@@ -290,6 +312,10 @@ pub(crate) struct Function {
     /// Bytes of a frame: its own, and results, parameters and what it gives to calls.
     pub(crate) local_bytes: u32,
     pub(crate) parameter_bytes: u32,
+    /// The widest alignment of what lies in its frame.
+    pub(crate) align: u32,
     pub(crate) arguments: Vec<Arguments>,
     pub(crate) tables: Vec<Vec<u32>>,
+    /// Marks of registers that some path reads before it wrote them, and their names.
+    pub(crate) marked: Vec<(Reg, String)>,
 }

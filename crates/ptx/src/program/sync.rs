@@ -31,7 +31,8 @@ pub(super) fn special(name: &str) -> Option<Special> {
         "%lanemask_gt" => Special::MaskGreater,
         "%lanemask_ge" => Special::MaskGreaterEqual,
         "%globaltimer" => Special::GlobalTimer,
-        "%clock" | "%clock64" => Special::Clock,
+        "%clock" => Special::Clock,
+        "%clock64" => Special::Clock64,
         "%total_smem_size" => Special::SharedBytes,
         "%dynamic_smem_size" => Special::DynamicSharedBytes,
         _ => return None,
@@ -47,33 +48,14 @@ pub(super) fn decode(
         ("activemask", [to]) => Ok(Some(Op::ActiveMask(body.result(to)?.0))),
         ("nanosleep", [_]) => Ok(Some(Op::Sleep)),
         ("bar", [mask]) if opcode.has("warp") => {
-            let mask = body.source(mask)?;
-            Ok(Some(Op::Meet {
-                meeting: Meeting::Wait,
-                mask,
-                to: None,
-                also: None,
-                a: ZERO,
-                b: ZERO,
-                c: ZERO,
-            }))
+            meet(body, Some(Meeting::Wait), opcode, &Operand::Nothing, mask, &[])
         }
         ("bar" | "barrier", [id, count @ ..]) => barrier(body, opcode, id, count),
         ("shfl", [to, a, b, c, mask]) => {
             let meeting = shuffle(opcode).map(Meeting::Shuffle);
             meet(body, meeting, opcode, to, mask, &[a, b, c])
         }
-        ("vote", [to, a, mask]) => {
-            let kind = opcode.modifiers.get(1).copied();
-            let meeting = match kind {
-                Some("ballot") => Some(Meeting::Ballot),
-                Some("any") => Some(Meeting::Any),
-                Some("all") => Some(Meeting::All),
-                Some("uni") => Some(Meeting::Uniform),
-                _ => None,
-            };
-            meet(body, meeting, opcode, to, mask, &[a])
-        }
+        ("vote", [to, a, mask]) => meet(body, vote(opcode), opcode, to, mask, &[a]),
         ("match", [to, a, mask]) => {
             let meeting = if opcode.has("any") { Meeting::MatchAny } else { Meeting::MatchAll };
             meet(body, Some(meeting), opcode, to, mask, &[a])
@@ -122,7 +104,19 @@ fn barrier(
         [count] => body.source(count)?,
         _ => return Ok(None),
     };
-    Ok(Some(Op::Barrier { id: body.source(id)?, count, waits }))
+    // `bar` is `barrier.aligned`.
+    let aligned = opcode.head == "bar" || opcode.has("aligned");
+    Ok(Some(Op::Barrier { id: body.source(id)?, count, waits, aligned }))
+}
+
+fn vote(opcode: &Opcode<'_>) -> Option<Meeting> {
+    Some(match opcode.modifiers.get(1).copied()? {
+        "ballot" => Meeting::Ballot,
+        "any" => Meeting::Any,
+        "all" => Meeting::All,
+        "uni" => Meeting::Uniform,
+        _ => return None,
+    })
 }
 
 fn shuffle(opcode: &Opcode<'_>) -> Option<Shuffle> {

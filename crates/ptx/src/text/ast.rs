@@ -130,7 +130,10 @@ pub(crate) struct Function {
     pub(crate) kernel: bool,
     pub(crate) results: Vec<Variable>,
     pub(crate) parameters: Vec<Variable>,
+    /// `.maxntid`: of a block, at most.
     pub(crate) most_threads: Option<u32>,
+    /// `.reqntid`: what a block must be.
+    pub(crate) required_block: Option<[u32; 3]>,
     /// Nothing for a declaration.
     pub(crate) body: Option<Vec<Item>>,
 }

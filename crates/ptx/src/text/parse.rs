@@ -170,30 +170,60 @@ impl<'a> Parser<'a> {
         let results = if self.eat("(") { self.parameters()? } else { Vec::new() };
         let name = self.word()?.to_owned();
         let parameters = if self.eat("(") { self.parameters()? } else { Vec::new() };
-        let mut function = Function { name, kernel, results, parameters, most_threads: None, body: None };
+        let mut function = Function {
+            name,
+            kernel,
+            results,
+            parameters,
+            most_threads: None,
+            required_block: None,
+            body: None,
+        };
         loop {
             match self.next()? {
                 Token::Mark(";") => return Ok(function),
                 Token::Mark("{") => break,
-                Token::Directive(".maxntid") => {
-                    let mut most = self.number()?;
-                    while self.eat(",") {
-                        most *= self.number()?;
-                    }
-                    function.most_threads = Some(most as u32);
-                }
-                Token::Directive(".noreturn") => {}
-                Token::Directive(".pragma") => self.skip_to(";")?,
-                Token::Directive(_) => {
-                    while let Some(Token::Decimal(_) | Token::Mark(",")) = self.peek() {
-                        self.next()?;
-                    }
-                }
+                Token::Directive(directive) => self.directive(directive, &mut function)?,
                 other => return self.wrong(other),
             }
         }
         function.body = Some(self.body()?);
         Ok(function)
+    }
+
+    /// What stands between a function's parameters and its body.
+    fn directive(&mut self, directive: &str, function: &mut Function) -> Result<()> {
+        match directive {
+            ".maxntid" => {
+                let most = self.extents()?.iter().try_fold(1_u32, |all, axis| all.checked_mul(*axis));
+                function.most_threads = Some(most.unwrap_or(u32::MAX));
+            }
+            ".reqntid" => function.required_block = Some(self.extents()?),
+            ".noreturn" => {}
+            ".pragma" => self.skip_to(";")?,
+            // Hints for the compiler of machine code.
+            ".minnctapersm" | ".maxnctapersm" | ".maxnreg" => drop(self.number()?),
+            ".explicitcluster" | ".reqnctapercluster" | ".maxclusterrank" | ".blocksareclusters" => {
+                let what = format!("clusters of blocks, which {directive} asks for");
+                return Err(Error::unknown(self.name, self.line, &what));
+            }
+            other => return Err(Error::unknown(self.name, self.line, &format!("directive {other}"))),
+        }
+        Ok(())
+    }
+
+    /// `x{, y{, z}}`
+    fn extents(&mut self) -> Result<[u32; 3]> {
+        let mut extents = [1; 3];
+        for (axis, extent) in extents.iter_mut().enumerate() {
+            if axis > 0 && !self.eat(",") {
+                break;
+            }
+            let number = self.number()?;
+            *extent = u32::try_from(number)
+                .map_err(|_| Error::syntax(self.name, self.line, "an extent of more than 32 bits"))?;
+        }
+        Ok(extents)
     }
 
     fn parameters(&mut self) -> Result<Vec<Variable>> {
@@ -229,6 +259,9 @@ impl<'a> Parser<'a> {
                 Some(Token::Directive(".align")) => {
                     self.next()?;
                     let wanted = self.number()?;
+                    if !wanted.is_power_of_two() || wanted > 1 << 20 {
+                        return Err(Error::syntax(self.name, self.line, &format!(".align {wanted}")));
+                    }
                     if !pointer {
                         align = wanted;
                     }

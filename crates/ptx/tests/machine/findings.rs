@@ -1,6 +1,6 @@
 //! What a kernel may not do, and how that is told.
 
-use warpbell_ptx::{Check, Error, Finding, Launch};
+use warpbell_ptx::{Check, Error, Finding, Launch, Module};
 
 use crate::{Words, module, run};
 
@@ -30,8 +30,11 @@ fn accesses_outside_of_every_allocation_are_found() {
 #[test]
 fn misaligned_accesses_are_found() {
     let words = Words::of(&[0; 4]);
-    for body in ["ld.u32 %r1, [%words+2];", "st.v2.u32 [%words+4], {%r1, %r1};", "red.add.u64 [%words+4], 1;"]
-    {
+    for body in [
+        "ld.u32 %r1, [%words+2];",
+        "mov.u32 %r1, 1;\nst.v2.u32 [%words+4], {%r1, %r1};",
+        "red.add.u64 [%words+4], 1;",
+    ] {
         assert_eq!(found(body, &words).check, Check::Alignment, "{body}");
     }
 }
@@ -64,6 +67,63 @@ fn a_finding_names_both_lines_and_the_thread() {
 }
 
 #[test]
+fn a_doorbell_gets_four_bytes_that_say_something_new() {
+    let halves = "mov.u16 %rs1, 3;\nst.mmio.relaxed.sys.global.u16 [%words+8], %rs1;";
+    assert_eq!(found(halves, &Words::with_device(&[0, 0])).check, Check::Doorbell);
+    let ring = "st.mmio.relaxed.sys.global.u32 [%words+8], 3;";
+    let twice = found(&format!("{ring}\n{ring}"), &Words::with_device(&[0, 0]));
+    assert!(twice.check == Check::Doorbell && twice.what.contains("gets 3, which it has"), "{twice}");
+}
+
+#[test]
+fn reads_of_what_was_never_written_are_found() {
+    let words = Words::of(&[1, 2]);
+    for body in [
+        "st.u64 [%words], %rd5;",
+        "ld.u64 %rd1, [%words];\nsetp.eq.u64 %p1, %rd1, 7;\n@%p1 mov.u32 %r5, 3;\nst.u32 [%words], %r5;",
+        "ld.u64 %rd1, [%words];\nsetp.eq.u64 %p1, %rd1, 1;\n@%p1 bra $over;\nmov.u64 %rd2, 3;\n$over: add.u64 %rd3, %rd2, 1;",
+        "@%p3 bra $over;\n$over: mov.u32 %r1, 0;",
+        ".local .align 8 .b8 own[16];\nst.local.u64 [own], 1;\nld.local.u64 %rd1, [own+8];",
+    ] {
+        assert_eq!(found(body, &words).check, Check::Uninitialized, "{body}");
+    }
+    let said = found("mov.u32 %r4, %r7;", &words).what;
+    assert_eq!(said, "register %r7 is read, and nothing was written there");
+    let shared =
+        module(".shared .align 8 .b8 room[16];", "st.shared.u32 [room+4], 1;\nld.shared.u32 %r1, [room];")
+            .unwrap();
+    let Err(Error::Found(finding)) = run(&shared, 1, &words) else { panic!("nothing was found") };
+    assert_eq!(finding.check, Check::Uninitialized);
+}
+
+#[test]
+fn what_was_written_on_the_way_is_not_found() {
+    let words = Words::of(&[1, 2]);
+    let loops = "mov.u32 %r1, 0;\n$again: setp.eq.u32 %p1, %r1, 0;\n@%p1 mov.u32 %r2, 5;\nst.u32 [%words], %r2;\n\
+        add.u32 %r1, %r1, 1;\nsetp.lt.u32 %p2, %r1, 3;\n@%p2 bra $again;\nld.u64 %rd9, [%words+8];\n\
+        setp.eq.u64 %p3, %rd9, 2;\n@%p3 bra $set;\nbra.uni $end;\n$set: mov.u64 %rd5, 4;\n$end: st.u64 [%words], %rd5;";
+    run(&module("", loops).unwrap(), 1, &words).unwrap();
+    assert_eq!(words.values(), [4, 2]);
+    // A frame is new at each call.
+    let outside = ".func inside() {\n.reg .b32 %own;\n.reg .pred %is;\nmov.u32 %own, 1;\nsetp.eq.u32 %is, %own, 0;\n@%is trap;\nret;\n}";
+    run(&module(outside, "call inside;\ncall inside;").unwrap(), 1, &words).unwrap();
+}
+
+#[test]
+fn memory_that_is_read_only_for_the_kernel_is_not_written() {
+    let words = Words::of(&[1, 2]);
+    for body in [
+        "st.u64 [%words], 5;\nld.global.nc.u64 %rd1, [%words];",
+        "ld.global.nc.u32 %r1, [%words+4];\nred.add.u64 [%words], 1;",
+    ] {
+        assert_eq!(found(body, &words).check, Check::ReadOnly, "{body}");
+    }
+    let apart =
+        "ld.global.nc.u32 %r1, [%words];\nst.u32 [%words+4], 1;\nld.global.nc.v2.u32 {%r1, %r2}, [%words+8];";
+    run(&module("", apart).unwrap(), 1, &words).unwrap();
+}
+
+#[test]
 fn a_trap_ends_the_run() {
     assert_eq!(found("trap;", &Words::of(&[0])).check, Check::Trap);
 }
@@ -82,6 +142,30 @@ fn a_launch_that_cannot_be_is_refused() {
         let said = refused(launch);
         assert!(said.contains(part), "{said}");
     }
+}
+
+#[test]
+fn a_kernel_runs_in_blocks_of_the_size_that_it_requires() {
+    let text = |directive: &str| {
+        let head = ".version 9.0\n.target sm_90\n.address_size 64";
+        Module::load("size.ptx", &format!("{head}\n.visible .entry k()\n{directive}\n{{ ret; }}"))
+    };
+    let run = |module: &Module, block: [u32; 3]| {
+        Launch::new(module, "k").block(block).run(&Words::of(&[0]), &false.into())
+    };
+    let required = text(".reqntid 8, 4").unwrap();
+    assert_eq!(required.required_block("k"), Some([8, 4, 1]));
+    assert!(run(&required, [8, 4, 1]).is_ok());
+    let said = run(&required, [32, 1, 1]).unwrap_err().to_string();
+    assert!(said.contains("[32, 1, 1]") && said.contains("requires [8, 4, 1]"), "{said}");
+    let most = text(".maxntid 16, 2\n.minnctapersm 1").unwrap();
+    assert!(run(&most, [32, 1, 1]).is_ok());
+    assert!(run(&most, [33, 1, 1]).unwrap_err().to_string().contains("1 to 32"));
+    for directive in [".explicitcluster", ".reqnctapercluster 2, 1, 1", ".maxclusterrank 4"] {
+        let said = text(directive).unwrap_err().to_string();
+        assert!(said.starts_with("size.ptx:5:") && said.contains("clusters"), "{said}");
+    }
+    assert!(text(".nonsense 3").unwrap_err().to_string().contains("directive .nonsense"));
 }
 
 #[test]

@@ -165,3 +165,12 @@ fn vectors_of_registers_are_packed_and_unpacked() {
         mov.b32 {%rs1, %rs2}, %r1;\nmov.b32 %r3, {%rs2, -1};\ncvt.u64.u32 %rd3, %r3;\nst.u64 [%words+8], %rd3;";
     assert_eq!(after(body, &[0x1111_2222_3333_4444, 0]), [0x3333_4444_1111_2222, 0xffff_3333]);
 }
+
+#[test]
+fn the_short_clock_has_the_lower_half_of_the_long_one() {
+    let body = "mov.u32 %r2, 4000;\n$again: sub.u32 %r2, %r2, 1;\nsetp.ne.u32 %p1, %r2, 0;\n@%p1 bra $again;\n\
+        mov.u64 %rd1, %clock64;\nmov.u32 %r1, %clock;\nmov.b64 %rd2, {%r1, %r2};\nst.u64 [%words], %rd1;\n\
+        st.u64 [%words+8], %rd2;";
+    let values = after(body, &[0; 2]);
+    assert!(values[0] >> 32 == 1 && values[1] < 1 << 20, "{values:?}");
+}

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use warpbell_ptx::Launch;
+use warpbell_ptx::{Gpu, Launch};
 
 use crate::{Words, module};
 
@@ -136,9 +136,12 @@ fn release_and_acquire_pass_messages_within_their_scope() {
          cvt.u64.u32 %rd1, %r4;\ncvt.u64.u32 %rd2, %r5;"
     );
     forbidden(Blocks, &[writer, &reader], &STALE);
-    // The flag in shared memory.
+    // The flag in shared memory, which the writer makes zero first.
     let (write, read) = ("st.release.cta.shared.u64 [flags], 1;", "ld.acquire.cta.shared.u64 %rd1, [flags];");
-    passing(Warps, write, read, false);
+    let [writer, reader] = message(write, read);
+    let (writer, reader) =
+        (format!("st.shared.u64 [flags], 0;\nbar.sync 1;\n{writer}"), format!("bar.sync 1;\n{reader}"));
+    forbidden(Warps, &[&writer, &reader], &STALE);
     let (write, read) = ("st.release.cta.u64 [y], 1;", "ld.acquire.cta.u64 %rd1, [y];");
     passing(Warps, write, read, false);
     passing(Blocks, write, read, true);
@@ -189,7 +192,7 @@ fn barriers_pass_messages_and_shuffles_do_not() {
     assert!(!seen(&all, &old), "bar.sync");
     let [writer, reader] = both("bar.warp.sync 3;");
     assert!(!seen(&outcomes(Lanes, &[&writer, &reader]), &old), "bar.warp.sync");
-    let [writer, reader] = both("shfl.sync.idx.b32 %r5, %r6, 0, 31, 3;");
+    let [writer, reader] = both("shfl.sync.idx.b32 %r5, %r1, 0, 31, 3;");
     allowed(Lanes, &[&writer, &reader], &old);
 }
 
@@ -293,4 +296,45 @@ fn loads_are_not_later_than_stores_behind_them() {
     let one = "ld.relaxed.gpu.u64 %rd1, [y];\nst.relaxed.gpu.u64 [x], 1;";
     let other = "ld.relaxed.gpu.u64 %rd1, [x];\nst.relaxed.gpu.u64 [y], 1;";
     forbidden(Blocks, &[one, other], &[(r(0, 1), 1), (r(1, 1), 1)]);
+}
+
+/// Two kernels that run at the same time on one GPU: the reader has looked at `x`, then the writer writes it and the flag
+/// `y`. Whether the reader ever finds `wanted` in `x` when it has seen the flag.
+fn between_grids(write: &str, read: &str, wanted: u64) -> bool {
+    let writer = format!(
+        "$ready: ld.relaxed.gpu.u64 %rd1, [%words+64];\nsetp.eq.u64 %p1, %rd1, 0;\n@%p1 bra $ready;\nst.u64 [%words], 1;\n{write}\n\
+         $wait: ld.relaxed.gpu.u64 %rd1, [%words+104];\nsetp.eq.u64 %p1, %rd1, 0;\n@%p1 bra $wait;"
+    );
+    let reader = format!(
+        "ld.u64 %rd3, [%words];\nst.relaxed.gpu.u64 [%words+64], 1;\n$again: {read}\nsetp.eq.u64 %p1, %rd1, 0;\n\
+         @%p1 bra $again;\nld.u64 %rd2, [%words];\nst.u64 [%words+96], %rd2;\n\
+         st.relaxed.gpu.u64 [%words+104], 1;"
+    );
+    let (writer, reader) = (module("", &writer).unwrap(), module("", &reader).unwrap());
+    let one = |seed| {
+        let (words, gpu) = (Words::of(&[0; 16]), Gpu::new());
+        let run = |module| {
+            let launch = Launch::new(module, "k").arguments(&words.address(0).to_le_bytes());
+            launch.seed(seed).weak(true).gpu(&gpu).run(&words, &false.into()).unwrap()
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| run(&writer));
+            run(&reader);
+        });
+        words.values()[12]
+    };
+    // Threads of the host run them: how they meet is not the seed's alone.
+    (0..2000).any(|seed| one(seed) == wanted)
+}
+
+#[test]
+fn grids_that_run_at_once_pass_messages_as_blocks_do() {
+    let (release, relaxed) = ("st.release.gpu.u64 [%words+32], 1;", "st.relaxed.gpu.u64 [%words+32], 1;");
+    let (acquire, look) = ("ld.acquire.gpu.u64 %rd1, [%words+32];", "ld.relaxed.gpu.u64 %rd1, [%words+32];");
+    assert!(!between_grids(release, acquire, 0));
+    let fence = "fence.acq_rel.gpu;";
+    let (before, after) = (format!("{fence}\n{relaxed}"), format!("{look}\n{fence}"));
+    assert!(!between_grids(&before, &after, 0));
+    assert!(between_grids(release, look, 0), "the reader's word is old until it acquires");
+    assert!(between_grids(relaxed, acquire, 0), "the flag passes the word");
 }

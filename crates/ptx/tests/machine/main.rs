@@ -9,6 +9,7 @@ mod findings;
 mod instructions;
 mod litmus;
 mod memory;
+mod races;
 mod text;
 mod warps;
 

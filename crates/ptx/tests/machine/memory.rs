@@ -67,3 +67,23 @@ fn shared_memory_of_the_launch_lies_behind_the_kernels_own() {
     launch.dynamic_shared(64).run(&words, &false.into()).unwrap();
     assert_eq!(words.values(), [128, 64]);
 }
+
+#[test]
+fn variables_lie_at_multiples_of_their_alignment() {
+    let outside = ".global .align 1 .b8 first[3];\n.global .align 256 .b8 wide[8];\n.const .align 128 .b8 more[16];\n\
+        .func inside(.param .align 64 .b8 given[64]) {\n.local .align 64 .b8 own[64];\n.reg .b64 %a;\nmov.u64 %a, own;\n\
+        and.b64 %a, %a, 63;\n@%odd trap;\nret;\n}";
+    let outside = outside
+        .replace(".reg .b64 %a;", ".reg .b64 %a;\n.reg .pred %odd;")
+        .replace("and.b64 %a, %a, 63;", "and.b64 %a, %a, 63;\nsetp.ne.u64 %odd, %a, 0;");
+    let body = ".local .align 8 .b8 before[24];\n{ .param .align 64 .b8 to[64];\ncall inside, (to); }";
+    let words = Words::of(&[0]);
+    // Several, for their memory begins anywhere.
+    for _ in 0..8 {
+        let module = module(&outside, body).unwrap();
+        for (name, align) in [("wide", 256), ("more", 128)] {
+            assert!(module.global(name).unwrap().0.is_multiple_of(align), "{name}");
+        }
+        run(&module, 1, &words).unwrap();
+    }
+}

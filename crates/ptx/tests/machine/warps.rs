@@ -105,3 +105,44 @@ fn lanes_that_wait_for_each_other_are_found() {
     assert_eq!(finding.check, Check::Deadlock);
     assert!(finding.what.contains("Ballot") && finding.what.contains("Wait"), "{}", finding.what);
 }
+
+#[test]
+fn a_barrier_counts_warps_of_which_some_lanes_are_missing() {
+    // A block of 48 has two warps, which count 64.
+    assert_eq!(each(48, "bar.sync 0, 64;\nmov.u64 %rd1, 1;"), [1; 48]);
+    let found = found(48, "bar.sync 0, 96;\nmov.u64 %rd1, 1;");
+    assert_eq!(found.check, Check::BlockBarrier);
+    // Lanes that ended are part of their warp's arrival.
+    let body = "mov.u64 %rd1, 0;\nand.b32 %r3, %r1, 1;\nsetp.ne.u32 %p1, %r3, 0;\n@%p1 bra $end;\n\
+        bar.sync 3, 64;\nmov.u64 %rd1, 1;\n$end:";
+    assert_eq!(each(64, body).iter().sum::<u64>(), 32);
+}
+
+#[test]
+fn a_warp_arrives_when_all_its_lanes_did() {
+    // The second warp waits for the first, whose lanes come by two ways: the last of them comes after it stored.
+    let outside = ".shared .align 8 .b8 slot[8];";
+    let body = around(
+        "mov.u64 %rd1, 7;\nsetp.gt.u32 %p1, %r2, 31;\n@%p1 bra $second;\nsetp.ne.u32 %p2, %r2, 31;\n@%p2 bra $there;\n\
+         nanosleep.u32 20;\nnanosleep.u32 20;\nnanosleep.u32 20;\nnanosleep.u32 20;\nst.shared.u64 [slot], %rd1;\n\
+         $there: barrier.cta.arrive 1, 64;\nbra.uni $end;\n$second: bar.sync 1, 64;\nld.shared.u64 %rd1, [slot];\n$end:",
+    );
+    let words = Words::of(&[0; 64]);
+    run(&module(outside, &body).unwrap(), 64, &words).unwrap();
+    assert_eq!(words.values(), [7; 64]);
+}
+
+#[test]
+fn an_aligned_barrier_is_one_instruction_for_a_warp() {
+    let body = |barrier: &str| {
+        format!(
+            "setp.lt.u32 %p1, %r1, 16;\n@%p1 bra $low;\n{barrier};\nbra.uni $end;\n$low: {barrier};\n$end: mov.u64 %rd1, 1;"
+        )
+    };
+    assert_eq!(each(32, &body("barrier.cta.sync 0")), [1; 32]);
+    assert_eq!(found(32, &body("bar.sync 0")).check, Check::BlockBarrier);
+    let counts =
+        "setp.lt.u32 %p1, %r2, 32;\nselp.b32 %r3, 64, 32, %p1;\nbarrier.cta.sync 0, %r3;\nmov.u64 %rd1, 1;";
+    let said = found(64, counts);
+    assert!(said.check == Check::BlockBarrier && said.what.contains("others"), "{said}");
+}

@@ -1,0 +1,129 @@
+//! Where races are looked for: what of each access `races` has to know.
+
+use super::block::{Block, Common};
+use super::lane::Lane;
+use super::races::{Key, What, Who};
+use super::space::Place;
+use crate::error::{Check, Finding};
+use crate::program::{Access, Scope};
+
+/// Barriers of a block have keys that no word has.
+const BARRIERS: u64 = u64::MAX - 16;
+
+impl Common<'_> {
+    fn block_key(&self) -> u64 {
+        (self.run.grid_number + 1) << 32 | u64::from(self.block)
+    }
+
+    fn who(&self, lane: &Lane) -> Who {
+        Who {
+            slot: self.first_slot + lane.number,
+            block: self.block_key(),
+            thread: lane.number,
+            line: self.place_of(lane).line,
+        }
+    }
+
+    fn key(&self, access: &Access, place: Place) -> Option<(Key, u8)> {
+        match place {
+            Place::Real(real) => Some(((0, real.span().word()), real.span().mask())),
+            Place::Shared(at) => Some(((self.block_key(), at & !7), 0xff >> (8 - access.bytes) << (at & 7))),
+            Place::Local(_) | Place::Param(_) => None,
+        }
+    }
+
+    /// The word of an access, and what it does there.
+    fn what(&self, access: &Access, place: Place, writes: bool) -> Option<(Key, What)> {
+        let (key, mask) = self.key(access, place)?;
+        // A place of this space was found in this region.
+        let device = matches!(place, Place::Real(_)) && self.regions[0].registers;
+        Some((key, What { mask, writes, order: access.order, scope: access.scope, device }))
+    }
+
+    /// An access that is about to be.
+    pub(super) fn watch(
+        &self,
+        lane: &Lane,
+        access: &Access,
+        place: Place,
+        writes: bool,
+    ) -> Result<(), Box<Finding>> {
+        let Some(races) = self.run.races else { return Ok(()) };
+        let Some((key, what)) = self.what(access, place, writes) else { return Ok(()) };
+        let Some(other) = races.lock().access(key, self.who(lane), what) else { return Ok(()) };
+        let (what, check) = match what.device {
+            true => ("a device's register", Check::Doorbell),
+            false => ("memory", Check::Race),
+        };
+        let grid = if other.block >> 32 == self.run.grid_number + 1 { "" } else { " of another grid" };
+        let what = format!(
+            "{what} at {:#x} is accessed by thread {} of block {}{grid}, too, by line {} of its PTX, and nothing orders the two",
+            key.1,
+            other.thread,
+            other.block & 0xffff_ffff,
+            other.line
+        );
+        Err(self.found(lane, check, what))
+    }
+
+    /// What a store is about to release.
+    pub(super) fn watch_release(&self, lane: &Lane, access: &Access, place: Place) {
+        if let (Some(races), Some((key, what))) = (self.run.races, self.what(access, place, true)) {
+            races.lock().release(key, self.who(lane), &what);
+        }
+    }
+
+    /// What a load acquired by this value.
+    pub(super) fn watch_acquire(&self, lane: &Lane, access: &Access, place: Place, value: u64) {
+        if let (Some(races), Some((key, what))) = (self.run.races, self.what(access, place, false)) {
+            races.lock().acquire(key, self.who(lane), &what, value);
+        }
+    }
+
+    /// What was stored.
+    pub(super) fn watch_value(&self, access: &Access, place: Place, value: u64) {
+        if let (Some(races), Some((key, mask))) = (self.run.races, self.key(access, place)) {
+            races.lock().stored(key, mask, value);
+        }
+    }
+
+    pub(super) fn watch_fence(&self, lane: &Lane, scope: Scope, consistent: bool) {
+        if let Some(races) = self.run.races {
+            races.lock().fence(self.who(lane), scope, consistent);
+        }
+    }
+
+    /// A thread came to a barrier of the block.
+    pub(super) fn watch_arrival(&self, lane: &Lane, number: u8) {
+        if let Some(races) = self.run.races {
+            races.lock().arrive((self.block_key(), BARRIERS + u64::from(number)), self.who(lane));
+        }
+    }
+}
+
+impl Block<'_> {
+    /// A barrier opened for these threads of the block.
+    pub(super) fn watch_open(&self, number: u8, lanes: &[u32]) {
+        if let Some(races) = self.common.run.races {
+            races.lock().open((self.common.block_key(), BARRIERS + u64::from(number)), &self.slots(lanes));
+        }
+    }
+
+    /// These threads of the block met.
+    pub(super) fn watch_meeting(&self, lanes: &[u32]) {
+        if let Some(races) = self.common.run.races {
+            races.lock().meet(&self.slots(lanes));
+        }
+    }
+
+    /// The block ended.
+    pub(super) fn watch_end(&self) {
+        if let Some(races) = self.common.run.races {
+            races.lock().leave(self.common.first_slot, self.lanes.len() as u32, self.common.block_key());
+        }
+    }
+
+    fn slots(&self, lanes: &[u32]) -> Vec<u32> {
+        lanes.iter().map(|lane| self.common.first_slot + lane).collect()
+    }
+}

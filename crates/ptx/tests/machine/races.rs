@@ -1,0 +1,155 @@
+//! Accesses that nothing orders are found, and those that something orders are not.
+//!
+//! Block 0 writes `x` and the flag `y`, block 1 waits for the flag and reads `x`: as in `litmus.rs`, for one thread each.
+
+use warpbell_ptx::{Check, Error, Finding, Gpu, Launch, Module};
+
+use crate::{Words, module};
+
+/// The first finding of a few seeds, with memory as it is and weak.
+fn found(module: &Module, grid: u32, block: u32, words: &Words) -> Option<Finding> {
+    let runs = (0..20).flat_map(|seed| [(seed, false), (seed, true)]);
+    runs.into_iter().find_map(|(seed, weak)| {
+        let launch = Launch::new(module, "k").grid([grid, 1, 1]).block([block, 1, 1]).resident(grid);
+        let launch = launch.arguments(&words.address(0).to_le_bytes()).seed(seed).weak(weak).races(true);
+        match launch.run(words, &false.into()) {
+            Ok(_) => None,
+            Err(Error::Found(finding)) => Some(*finding),
+            Err(other) => panic!("{other}"),
+        }
+    })
+}
+
+fn of_blocks(writer: &str, reader: &str) -> Option<Finding> {
+    let named = |text: &str| text.replace("[x]", "[%words]").replace("[y]", "[%words+32]");
+    let body = format!(
+        "mov.u32 %r1, %ctaid.x;\nsetp.ne.u32 %p1, %r1, 0;\n@%p1 bra $reader;\n{}\nret;\n$reader:\n{}",
+        named(writer),
+        named(reader)
+    );
+    // Each run has a flag of its own: it is put back by who saw it.
+    found(&module("", &body).unwrap(), 2, 1, &Words::of(&[0; 8]))
+}
+
+/// Until the flag is seen, by this load; then it is put back.
+fn until(load: &str) -> String {
+    format!("$again: {load}\nsetp.eq.u64 %p2, %rd1, 0;\n@%p2 bra $again;\nst.relaxed.sys.u64 [y], 0;")
+}
+
+#[track_caller]
+fn race(writer: &str, reader: &str) {
+    let finding =
+        of_blocks(writer, reader).unwrap_or_else(|| panic!("{writer} / {reader}: nothing was found"));
+    assert!(finding.check == Check::Race && finding.what.contains("nothing orders"), "{finding}");
+}
+
+#[track_caller]
+fn order(writer: &str, reader: &str) {
+    let found = of_blocks(writer, reader);
+    assert!(found.is_none(), "{writer} / {reader}: {}", found.unwrap());
+}
+
+#[test]
+fn a_message_by_release_and_acquire_is_in_order() {
+    let read = |load: &str| format!("{}\nld.u64 %rd2, [x];", until(load));
+    let (release, acquire) = ("st.u64 [x], 1;\nst.release.gpu.u64 [y], 1;", "ld.acquire.gpu.u64 %rd1, [y];");
+    order(release, &read(acquire));
+    let fence = "fence.acq_rel.gpu;";
+    let fenced = format!("st.u64 [x], 1;\n{fence}\nst.relaxed.gpu.u64 [y], 1;");
+    order(&fenced, &read(acquire));
+    order(release, &format!("{}\n{fence}\nld.u64 %rd2, [x];", until("ld.relaxed.gpu.u64 %rd1, [y];")));
+    order(
+        "st.u64 [x], 1;\natom.release.gpu.exch.b64 %rd9, [y], 1;",
+        &read("atom.acquire.gpu.or.b64 %rd1, [y], 0;"),
+    );
+    // Strong accesses of one size are no race, whatever their order.
+    order("st.relaxed.gpu.u64 [x], 1;", "ld.relaxed.gpu.u64 %rd2, [x];");
+    order("ld.u64 %rd2, [x];", "ld.u64 %rd2, [x];");
+    order("st.u32 [%words], 1;", "ld.u32 %r2, [%words+4];");
+}
+
+#[test]
+fn a_message_without_one_of_them_is_a_race() {
+    let read = |load: &str| format!("{}\nld.u64 %rd2, [x];", until(load));
+    let (release, acquire) = ("st.u64 [x], 1;\nst.release.gpu.u64 [y], 1;", "ld.acquire.gpu.u64 %rd1, [y];");
+    race("st.u64 [x], 1;\nst.relaxed.gpu.u64 [y], 1;", &read(acquire));
+    race(release, &read("ld.relaxed.gpu.u64 %rd1, [y];"));
+    race(release, &read("ld.acquire.cta.u64 %rd1, [y];"));
+    race("st.u64 [x], 1;\nst.release.cta.u64 [y], 1;", &read(acquire));
+    race("st.u64 [x], 1;\nfence.acq_rel.cta;\nst.relaxed.gpu.u64 [y], 1;", &read(acquire));
+    race("st.u64 [x], 1;", "ld.relaxed.gpu.u64 %rd2, [x];");
+    race("st.relaxed.cta.u64 [x], 1;", "ld.relaxed.gpu.u64 %rd2, [x];");
+    race("st.relaxed.gpu.u64 [x], 1;", "ld.relaxed.gpu.u32 %r2, [%words];");
+}
+
+#[test]
+fn a_race_in_shared_memory_names_both_lines() {
+    let body = |barrier: &str| {
+        format!(
+            "mov.u32 %r1, %tid.x;\nshl.b32 %r2, %r1, 3;\nmov.u32 %r3, room;\nadd.u32 %r4, %r3, %r2;\nmov.u64 %rd1, 1;\n\
+             st.shared.u64 [%r4], %rd1;\n{barrier}\nxor.b32 %r5, %r2, 256;\nadd.u32 %r6, %r3, %r5;\nld.shared.u64 %rd2, [%r6];"
+        )
+    };
+    let run = |barrier: &str| {
+        let module = module(".shared .align 8 .b8 room[512];", &body(barrier)).unwrap();
+        found(&module, 1, 64, &Words::of(&[0]))
+    };
+    assert_eq!(run("bar.sync 0;"), None);
+    assert!(run("").is_some_and(|finding| matches!(finding.check, Check::Race | Check::Uninitialized)));
+    let finding = run("bar.warp.sync -1;").unwrap();
+    assert!(matches!(finding.check, Check::Race | Check::Uninitialized), "{finding}");
+    let neighbours = body("bar.warp.sync -1;").replace("256", "8");
+    let module = module(".shared .align 8 .b8 room[512];", &neighbours).unwrap();
+    assert_eq!(found(&module, 1, 64, &Words::of(&[0])), None);
+}
+
+#[test]
+fn a_value_of_the_host_orders_all_that_was_released_to_it() {
+    // Block 0 hands `x` to the host; block 1 learns it from what the host stored long ago.
+    let writer = "st.u64 [x], 1;\nfence.acq_rel.sys;\nst.relaxed.sys.u64 [%words+48], 1;";
+    let wait = "nanosleep.u32 20;\n".repeat(40);
+    let of_host = format!("{wait}ld.acquire.sys.u64 %rd1, [%words+56];\nld.u64 %rd2, [x];");
+    let body = format!("mov.u32 %r1, %ctaid.x;\nsetp.ne.u32 %p1, %r1, 0;\n@%p1 bra $reader;\n{writer}\nret;\n$reader:\n{of_host}")
+        .replace("[x]", "[%words]");
+    assert_eq!(found(&module("", &body).unwrap(), 2, 1, &Words::of(&[0, 0, 0, 0, 0, 0, 0, 5])), None);
+}
+
+#[test]
+fn a_doorbell_has_one_writer_at_a_time() {
+    // What is said is counted in the second word.
+    let ring = "atom.add.u32 %r1, [%words+8], 1;\nadd.u32 %r1, %r1, 1;\nst.mmio.relaxed.sys.global.u32 [%words+16], %r1;";
+    let finding = found(&module("", ring).unwrap(), 2, 1, &Words::with_device(&[0; 3])).unwrap();
+    assert!(finding.check == Check::Doorbell && finding.what.contains("nothing orders"), "{finding}");
+    let locked = format!(
+        "$lock: atom.acquire.gpu.cas.b64 %rd1, [%words], 0, 1;\nsetp.ne.u64 %p1, %rd1, 0;\n@%p1 bra $lock;\n{ring}\n\
+         st.release.gpu.u64 [%words], 0;"
+    );
+    assert_eq!(found(&module("", &locked).unwrap(), 2, 1, &Words::with_device(&[0; 3])), None);
+}
+
+#[test]
+fn grids_that_run_at_once_race_too() {
+    let store = module(
+        "",
+        "mov.u64 %rd1, %words;\n$again: st.u64 [%rd1], 1;\nld.relaxed.gpu.u64 %rd2, [%words+64];\n\
+        setp.eq.u64 %p1, %rd2, 0;\n@%p1 bra $again;",
+    )
+    .unwrap();
+    let load = module("", "st.relaxed.gpu.u64 [%words+64], 1;\nld.u64 %rd2, [%words];").unwrap();
+    let (words, gpu) = (Words::of(&[0; 16]), Gpu::new());
+    let run = |module| {
+        let launch = Launch::new(module, "k").arguments(&words.address(0).to_le_bytes());
+        launch.races(true).gpu(&gpu).run(&words, &false.into())
+    };
+    let (one, other) = std::thread::scope(|scope| {
+        let one = scope.spawn(|| run(&store));
+        // The first grid has stored.
+        while words.values()[0] == 0 {
+            std::thread::yield_now();
+        }
+        let other = run(&load);
+        (one.join().unwrap(), other)
+    });
+    let said = [one, other].into_iter().find_map(Result::err).unwrap().to_string();
+    assert!(said.contains("of another grid"), "{said}");
+}
