@@ -53,17 +53,17 @@ pub fn build(sources: &Sources, out: &Path) {
     for name in ["WARPBELL_NVCC", "WARPBELL_CUBINS", "CUDA_HOME", "CUDA_PATH"] {
         println!("cargo:rerun-if-env-changed={name}");
     }
-    let cubins = cubins();
+    let asked = asked();
     // What was asked for by name ends the build where it cannot be had.
-    let forced = !cubins.is_empty() || find::chosen_nvcc().is_some();
+    let forced = !asked.is_empty() || find::chosen_nvcc().is_some();
     let variable = if find::chosen_nvcc().is_some() { "WARPBELL_NVCC=" } else { "" };
     let named = |path: &Path| PathBuf::from(format!("{variable}{}", path.display()));
     let nvcc =
         find::nvcc().and_then(|path| known(identify(&path).ok_or("is no nvcc"), &named(&path), forced));
-    assert!(cubins.is_empty() || nvcc.is_some(), "{NO_NVCC}");
+    assert!(asked.is_empty() || nvcc.is_some(), "{NO_NVCC}");
     let mut images = Vec::new();
     if let Some(nvcc) = &nvcc {
-        images = wanted(sources, &cubins, nvcc, out);
+        images = wanted(sources, &asked, nvcc, out);
         let mut results = compile(sources, &images, nvcc).into_iter();
         images.retain(|image| {
             known(results.next().expect("one each"), Path::new(&image.name()), forced).is_some()
@@ -86,23 +86,26 @@ fn known<T>(result: Result<T, impl std::fmt::Display>, what: &Path, forced: bool
     }
 }
 
-/// Cubins are only ever asked for by name.
-const NO_NVCC: &str = "WARPBELL_CUBINS asks for machine code, which only nvcc makes: name it in WARPBELL_NVCC \
+/// Images beside the one for all GPUs are only ever asked for by name.
+const NO_NVCC: &str = "WARPBELL_CUBINS asks for images, which only nvcc makes: name it in WARPBELL_NVCC \
                        ($(scripts/cuda-setup)/bin/nvcc), or build without WARPBELL_CUBINS";
 
-/// The architectures that `WARPBELL_CUBINS` names.
-fn cubins() -> Vec<u32> {
+/// What `WARPBELL_CUBINS` names: architectures, and whether machine code for them (`90`) or PTX (`compute_90`).
+fn asked() -> Vec<(u32, bool)> {
+    let image = |name: &str| {
+        let (arch, cubin) = name.strip_prefix("compute_").map_or((name, true), |arch| (arch, false));
+        (arch.parse().expect("WARPBELL_CUBINS: all, or such as 90,compute_90"), cubin)
+    };
     match env::var("WARPBELL_CUBINS").as_deref() {
         Err(_) | Ok("") => Vec::new(),
-        Ok("all") => CUBINS.to_vec(),
-        Ok(list) => {
-            list.split(',').map(|arch| arch.parse().expect("WARPBELL_CUBINS: numbers such as 90")).collect()
-        }
+        Ok("all") => CUBINS.map(|arch| (arch, true)).to_vec(),
+        Ok(list) => list.split(',').map(image).collect(),
     }
 }
 
-fn wanted<'a>(sources: &'a Sources, cubins: &[u32], nvcc: &Nvcc, out: &Path) -> Vec<Image<'a>> {
-    let kinds: Vec<_> = [(PTX, false)].into_iter().chain(cubins.iter().map(|arch| (*arch, true))).collect();
+fn wanted<'a>(sources: &'a Sources, asked: &[(u32, bool)], nvcc: &Nvcc, out: &Path) -> Vec<Image<'a>> {
+    let others = asked.iter().copied().filter(|image| *image != (PTX, false));
+    let kinds: Vec<_> = [(PTX, false)].into_iter().chain(others).collect();
     let of = |kernel: &'a Source| {
         let hash = sources.cuda_hash(kernel);
         let image = |&(arch, cubin): &(u32, bool)| {

@@ -86,14 +86,37 @@ fn wrong_options_are_refused_with_what_they_must_be() {
     }
 }
 
+/// Kernels with a defect each, where `wrong` is not 0.
 const SOURCE: &str = r#"
 #include <warpbell/warpbell.cuh>
 using namespace warpbell;
-struct planted_args { warpbell_buffer_ref data; uint64_t past; };
+struct planted_args { warpbell_buffer_ref data; uint64_t wrong; };
 
-WARPBELL_KERNEL(planted, planted_args) {
+WARPBELL_KERNEL(outside, planted_args) {
     uint32_t* words = dma_span(args.data).data<uint32_t>();
-    words[args.past + port::lane()] = 1;
+    words[(args.wrong << 40) + port::lane()] = 1;  // LINE: outside
+}
+
+WARPBELL_KERNEL(unsynced, planted_args) {
+    __shared__ uint32_t shared[32];
+    shared[port::lane()] = port::lane();  // LINE: unsynced
+    if (args.wrong == 0) { __syncwarp(); }
+    dma_span(args.data).data<uint32_t>()[blockIdx.x * 32 + port::lane()] = shared[31 - port::lane()];  // LINE: unsynced
+}
+
+WARPBELL_KERNEL(stale, planted_args) {
+    uint32_t* flag = dma_span(args.data).data<uint32_t>() + 512;
+    uint32_t found = 0;
+    if (blockIdx.x == 0 && port::lane() == 0) {
+        asm volatile("st.release.gpu.u32 [%0], 1;" ::"l"(flag) : "memory");  // LINE: stale
+    }
+    for (int i = 0; blockIdx.x == 1 && port::lane() == 0 && found == 0 && i < 1000; ++i) {
+        if (args.wrong == 0) {
+            asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(found) : "l"(flag) : "memory");
+        } else {
+            asm volatile("ld.global.u32 %0, [%1];" : "=r"(found) : "l"(flag) : "memory");  // LINE: stale
+        }
+    }
 }
 "#;
 
@@ -102,14 +125,11 @@ WARPBELL_KERNEL(planted, planted_args) {
 #[repr(C)]
 struct Args {
     data: BufferRef,
-    past: u64,
+    wrong: u64,
 }
 
-#[test]
-fn what_a_kernel_does_wrong_is_told_with_the_line_of_its_source() {
-    if no_kernels() {
-        return;
-    }
+/// What two blocks of a kernel of the source end with.
+fn run(kernel: &str, wrong: u64) -> Result<(), String> {
     let target = Target::Ptx.open().expect("it is built in");
     let program = Program::compile(&target, "planted.cu", SOURCE, &CompileOptions::default());
     let program = program.expect("it compiles");
@@ -118,14 +138,37 @@ fn what_a_kernel_does_wrong_is_told_with_the_line_of_its_source() {
     let ssd = Ssd::open(&name, &OpenOptions::default()).expect("a soft SSD");
     let queues = ssd.attach(&AttachOptions::new().target(Target::Ptx)).expect("queues");
     let data = queues.buffer(4096).expect("a buffer");
-    let run = |past| {
-        let args = Args { data: data.as_ref(), past };
-        // SAFETY: the PTX machine ends the kernel before it touches what is not its own.
-        unsafe { program.launch(&queues, "planted", &args) }.expect("arguments").start()?.join()
-    };
-    run(0).expect("within the buffer");
-    let error = run(1 << 40).expect_err("behind all memory").to_string();
-    for part in ["planted", "planted.cu:8", "module.ptx:"] {
-        assert!(error.contains(part), "{part}: {error}");
+    let args = Args { data: data.as_ref(), wrong };
+    // SAFETY: the PTX machine ends the kernel before it touches what is not its own.
+    let launch = unsafe { program.launch(&queues, kernel, &args) }.expect("arguments").grid(2);
+    let ended = launch.start().and_then(|running| running.join());
+    ended.map(drop).map_err(|error| error.to_string())
+}
+
+/// Names the process that runs a kernel: the machine reads its options once, and a fault ends its context.
+const PLANTED: &str = "WARPBELL_TEST_PLANTED";
+
+#[test]
+fn what_a_kernel_does_wrong_is_told_with_the_line_of_its_source() {
+    if let Ok(kernel) = std::env::var(PLANTED) {
+        run(&kernel, 0).expect("a kernel without a defect");
+        println!("error: {}", run(&kernel, 1).expect_err("a kernel with a defect"));
+        return;
+    }
+    if no_kernels() {
+        return;
+    }
+    for kernel in ["outside", "unsynced", "stale"] {
+        let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
+        command.args(["what_a_kernel_does_wrong_is_told_with_the_line_of_its_source", "--exact", "--nocapture"]);
+        let options = if kernel == "outside" { "" } else { "races=yes" };
+        let output = command.env(PLANTED, kernel).env("WARPBELL_PTX", options).output().expect("it starts");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let error = said.lines().find(|line| line.contains("error: "));
+        let error = error.unwrap_or_else(|| panic!("{kernel}: {said} {}", String::from_utf8_lossy(&output.stderr)));
+        let marked = SOURCE.lines().enumerate().filter(|(_, line)| line.ends_with(&format!("// LINE: {kernel}")));
+        let lines: Vec<_> = marked.map(|(at, _)| format!("planted.cu:{}", at + 1)).collect();
+        assert!(lines.iter().any(|line| error.contains(line)), "{lines:?}: {error}");
+        assert!(error.contains(&format!("kernel {kernel}")) && error.contains("module.ptx:"), "{error}");
     }
 }

@@ -9,7 +9,7 @@ pub const VARIABLE: &str = "WARPBELL_FAKE_CUDA";
 /// The variable of users.
 pub const USERS: &str = "WARPBELL_PTX";
 /// Its keys.
-const OF_USERS: [&str; 4] = ["capability", "multiprocessors", "memory", "weak"];
+const OF_USERS: [&str; 5] = ["capability", "multiprocessors", "memory", "weak", "races"];
 
 /// How exports of device memory end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,6 +209,7 @@ fn limit(key: &str) -> &'static str {
         "capability" => "must be a compute capability such as 9.0",
         "multiprocessors" => "must be a number from 1",
         "memory" => "must be a number of bytes",
+        "races" => "must be yes or no",
         _ => "must be the number of a seed",
     }
 }
@@ -288,13 +289,14 @@ mod tests {
         let options = Options::of_users("capability=7.5,weak=3").unwrap();
         assert_eq!((options.execute, options.capability, options.weak), (Execute::Ptx, 75, Some(3)));
         for (wrong, limit) in [
-            ("mutate=x", "one of capability, multiprocessors, memory, weak"),
+            ("mutate=x", "one of capability, multiprocessors, memory, weak, races"),
             ("weak", "expected KEY=VALUE"),
             ("capability=75", "such as 9.0"),
             ("capability=7.0", "7.5 to 12.1"),
             ("multiprocessors=0", "from 1"),
             ("memory=much", "bytes"),
             ("weak=few", "seed"),
+            ("races=maybe", "yes or no"),
         ] {
             let error = Options::of_users(wrong).unwrap_err();
             assert!(error.contains(limit), "{wrong}: {error}");

@@ -13,7 +13,7 @@ use crate::{checks, figures};
 #[derive(Debug, Parser)]
 #[command(version, about = "Checks on a GPU what only a GPU can show, then measures")]
 pub struct Options {
-    /// Where kernels run: cuda:N or cpu
+    /// Where kernels run: cuda:N, cpu, or ptx
     #[arg(long, default_value = "cuda:0")]
     pub target: Target,
     /// A part, correctness or figures; or only checks and figures whose name contains this
