@@ -378,8 +378,8 @@ typedef struct warpbell_compile_options {
 } warpbell_compile_options;
 #define WARPBELL_COMPILE_OPTIONS_INIT WARPBELL_INIT(warpbell_compile_options)
 
-/* Compiles CUDA source that includes <warpbell/warpbell.cuh>, for "cpu" (the machine's C++ compiler) or
- * "cuda:N" (NVRTC). `name` stands in messages. NULL as target: "cpu". Results are kept in
+/* Compiles CUDA source that includes <warpbell/warpbell.cuh>, for "cpu" (the machine's C++ compiler),
+ * "cuda:N" or "ptx" (NVRTC). `name` stands in messages. NULL as target: "cpu". Results are kept in
  * $WARPBELL_CACHE_DIR, or in
  * ~/.cache/warpbell. Waits for the compiler, the first time. The source runs with this program's rights. */
 WARPBELL_API warpbell_error warpbell_program_compile(const char* target, const char* name, const char* source,

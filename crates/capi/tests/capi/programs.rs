@@ -86,6 +86,20 @@ fn the_example_runs_on_a_cuda_target() {
     }
 }
 
+/// The same kernel as NVRTC makes it for a GPU, on the PTX machine.
+#[test]
+fn the_example_runs_on_the_ptx_target() {
+    if can_build("the C example on the PTX machine") {
+        let program = Program::build("cc", &STRICT, &example(), &shared());
+        let output = program.run(&[&kernel(), "ptx"]);
+        if String::from_utf8_lossy(&output.stderr).contains("no NVRTC to compile kernels") {
+            println!("skipped: the C example on the PTX machine: no NVRTC (scripts/cuda-setup installs it)");
+            return;
+        }
+        assert_eq!(succeeded("first_kernel", &output), RIGHT.replace("target cpu", "target ptx"));
+    }
+}
+
 #[test]
 fn a_failure_of_the_example_is_an_exit_code_and_a_sentence() {
     if can_build("failures of the C example") {
