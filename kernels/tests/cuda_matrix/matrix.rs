@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
 
-use warpbell_kernels::costs::{Usage, families, usages};
+use warpbell_kernels::costs::{ARCHITECTURES, Usage, families, usages};
 use warpbell_kernels::{HEADERS, SOURCES, builtin, includes, toolchain};
 
 use crate::architectures::{OF_CHECKS, OURS, of_run};
