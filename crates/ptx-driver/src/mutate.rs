@@ -4,6 +4,8 @@
 enum Change {
     /// One text in the place of another.
     Put(&'static str, &'static str),
+    /// The same on lines that have a third.
+    Within(&'static str, &'static str, &'static str),
     /// Lines with this text are gone.
     Drop(&'static str),
     /// Lines with this text stand twice.
@@ -11,7 +13,7 @@ enum Change {
     /// `st.mmio` of a doorbell in two halves of 16 bits.
     Halves,
 }
-use Change::{Drop, Halves, Put, Twice};
+use Change::{Drop, Halves, Put, Twice, Within};
 
 const MUTATIONS: &[(&str, Change)] = &[
     ("fence-sc-sys-gone", Drop("fence.sc.sys;")),
@@ -42,10 +44,10 @@ const MUTATIONS: &[(&str, Change)] = &[
     ("add-not-atomic", Put("red.relaxed.gpu.global.add.u32", "st.relaxed.gpu.global.u32")),
     ("warp-barrier-gone", Drop("bar.warp.sync")),
     ("block-barrier-gone", Drop("bar.sync")),
-    ("mask-without-a-lane", Put("bar.warp.sync -1", "bar.warp.sync 2147483647")),
-    ("vote-any-for-all", Put("vote.sync.all", "vote.sync.any")),
+    ("mask-without-a-lane", Put("bar.warp.sync \t-1", "bar.warp.sync \t2147483647")),
+    ("ballot-of-the-opposite", Within("vote.sync.ballot", ", %p", ", !%p")),
     ("shuffle-from-another", Put(", 0, 31, -1;", ", 1, 31, -1;")),
-    ("lowest-for-highest", Put("bfind.shiftamt.u32", "clz.b32")),
+    ("highest-for-lowest", Put("brev.b32", "mov.b32")),
 ];
 
 /// The text with a defect, which is the text as it was where it has nothing of the kind; or why not.
@@ -57,6 +59,7 @@ pub(crate) fn mutated(text: &str, name: &str) -> Result<String, String> {
     };
     let line = |line: &str| match change {
         Put(from, to) => line.replace(from, to),
+        Within(of, from, to) if line.contains(of) => line.replace(from, to),
         Drop(part) if line.contains(part) => String::new(),
         Twice(part) if line.contains(part) => format!("{line} {line}"),
         Halves if line.contains("st.mmio.relaxed.sys.global.u32") => halves(line),
@@ -90,6 +93,11 @@ mod tests {
         let text = "ld.acquire.sys.global.u32 %r1, [%rd1];\nst.mmio.relaxed.sys.global.u32 [%rd2], %r1;\nbar.sync 0;";
         assert!(mutated(text, "acquire-sys-gpu").unwrap().starts_with("ld.acquire.gpu.global.u32 %r1"));
         assert!(mutated(text, "block-barrier-gone").unwrap().ends_with("%r1;\n"));
+        let ballot = mutated(
+            "vote.sync.ballot.b32 \t%r1, %p2, %r3;\nselp.b32 %r1, 1, 0, %p2;",
+            "ballot-of-the-opposite",
+        );
+        assert_eq!(ballot.unwrap(), "vote.sync.ballot.b32 \t%r1, !%p2, %r3;\nselp.b32 %r1, 1, 0, %p2;");
         assert_eq!(mutated(text, "mmio-twice").unwrap().matches("st.mmio").count(), 2);
         let halves = mutated(text, "mmio-halves").unwrap();
         assert!(halves.contains("{low, high}, %r1; st.mmio.relaxed.sys.global.u16 [%rd2], low;"), "{halves}");

@@ -50,7 +50,7 @@ pub enum Check {
     Bounds,
     /// An address that is no multiple of the access's size.
     Alignment,
-    /// A store to a device's registers by anything but `st.mmio`, of other than 4 bytes, or of the value that is there.
+    /// A store to a device's registers by anything but `st.mmio`, of other than 4 bytes, or twice.
     Doorbell,
     /// A mask that leaves out the lane itself, or names one that the warp does not have or that has ended.
     Mask,

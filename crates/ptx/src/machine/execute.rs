@@ -158,6 +158,8 @@ impl Common<'_> {
             let value = lane.get(from);
             if access.order == Order::Mmio {
                 self.rings(lane, place, value)?;
+            } else {
+                lane.rang = None;
             }
             if self.run.races.is_some() {
                 self.watch(lane, access, place, true)?;
@@ -209,6 +211,7 @@ impl Common<'_> {
             Rmw::Cas if old == b => c,
             Rmw::Cas => old,
         };
+        lane.rang = None;
         self.watch_release(lane, access, place);
         let old = self.update(lane, access, place, change);
         // A comparison that fails writes nothing.

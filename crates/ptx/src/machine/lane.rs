@@ -49,6 +49,8 @@ pub(super) struct Lane {
     pub(super) registers: Vec<u64>,
     pub(super) local: Room,
     pub(super) parameters: Vec<u8>,
+    /// Address and value of its last store, where that was one of `st.mmio`.
+    pub(super) rang: Option<(u64, u64)>,
     /// Groups of copies that it ended: of `cp.async`, and of bulk copies.
     pub(super) groups: [u32; 2],
     /// Its stores that others do not see yet, where memory is weak.
@@ -67,6 +69,7 @@ impl Lane {
             registers: Vec::new(),
             local: Room::default(),
             parameters: Vec::new(),
+            rang: None,
             groups: [0; 2],
             late: Buffer::default(),
         };

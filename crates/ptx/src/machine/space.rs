@@ -148,15 +148,17 @@ impl Common<'_> {
         };
     }
 
-    /// A register of a device gets a value that it has: a doorbell that says nothing new is an error of NVMe.
-    pub(super) fn rings(&self, lane: &Lane, place: Place, value: u64) -> Result<(), Box<Finding>> {
+    /// A register of a device gets the value that the lane stored there last, and it has stored nothing since: a doorbell
+    /// that says nothing new.
+    pub(super) fn rings(&self, lane: &mut Lane, place: Place, value: u64) -> Result<(), Box<Finding>> {
         // The place was found in this region.
         let Place::Real(real) = place else { return Ok(()) };
-        if !self.regions[0].registers || real.load(Ordering::Relaxed) != value & 0xffff_ffff {
+        let ring = Some((real.span().address(), value));
+        if !self.regions[0].registers || lane.rang != ring {
+            lane.rang = ring;
             return Ok(());
         }
-        let what =
-            format!("a device's register at {:#x} gets {value}, which it has already", real.span().address());
+        let what = format!("a device's register at {:#x} gets {value} twice", real.span().address());
         Err(self.found(lane, Check::Doorbell, what))
     }
 
