@@ -160,13 +160,19 @@ fn what_a_kernel_does_wrong_is_told_with_the_line_of_its_source() {
     }
     for kernel in ["outside", "unsynced", "stale"] {
         let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
-        command.args(["what_a_kernel_does_wrong_is_told_with_the_line_of_its_source", "--exact", "--nocapture"]);
+        command.args([
+            "what_a_kernel_does_wrong_is_told_with_the_line_of_its_source",
+            "--exact",
+            "--nocapture",
+        ]);
         let options = if kernel == "outside" { "" } else { "races=yes" };
         let output = command.env(PLANTED, kernel).env("WARPBELL_PTX", options).output().expect("it starts");
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         let error = said.lines().find(|line| line.contains("error: "));
-        let error = error.unwrap_or_else(|| panic!("{kernel}: {said} {}", String::from_utf8_lossy(&output.stderr)));
-        let marked = SOURCE.lines().enumerate().filter(|(_, line)| line.ends_with(&format!("// LINE: {kernel}")));
+        let error =
+            error.unwrap_or_else(|| panic!("{kernel}: {said} {}", String::from_utf8_lossy(&output.stderr)));
+        let marked =
+            SOURCE.lines().enumerate().filter(|(_, line)| line.ends_with(&format!("// LINE: {kernel}")));
         let lines: Vec<_> = marked.map(|(at, _)| format!("planted.cu:{}", at + 1)).collect();
         assert!(lines.iter().any(|line| error.contains(line)), "{lines:?}: {error}");
         assert!(error.contains(&format!("kernel {kernel}")) && error.contains("module.ptx:"), "{error}");
