@@ -161,6 +161,14 @@ fn banner(stage: &Stage) -> String {
             format!("target {target}: software controller and kernels on the CPU; not a hardware figure")
         }
         (None, false) => format!("target {target}: kernels on the CPU; not a figure of a GPU"),
+        (Some(gpu), true) if gpu.info().is_ptx => {
+            format!(
+                "target {target}: software controller and PTX on the CPU; not a figure of an SSD or a GPU"
+            )
+        }
+        (Some(gpu), false) if gpu.info().is_ptx => {
+            format!("target {target}: PTX on the CPU; not a figure of a GPU")
+        }
         (Some(_), true) => {
             format!("target {target}: software controller on the CPU; not a figure of an SSD")
         }

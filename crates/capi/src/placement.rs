@@ -38,11 +38,15 @@ pub(crate) fn both(rings: &str, data: &str, gpu: Option<Target>) -> Answer<(Ring
 
 fn hbm(what: &str, place: &str, gpu: Option<Target>) -> Answer<Arc<Gpu>> {
     let Some(target) = gpu else {
-        return refused(what, place, "of which GPU? Name it in `gpu`, as \"cuda:N\"");
+        return refused(what, place, "of which GPU? Name it in `gpu`, as \"cuda:N\" or \"ptx\"");
     };
     match target.open()?.gpu() {
         Some(gpu) => Ok(gpu.clone()),
-        None => refused("gpu", &target.to_string(), "it has no memory of its own; name one as \"cuda:N\""),
+        None => refused(
+            "gpu",
+            &target.to_string(),
+            "it has no memory of its own; name one as \"cuda:N\" or \"ptx\"",
+        ),
     }
 }
 

@@ -84,6 +84,9 @@ pub fn banner(target: &str, controller: &str, host_only: bool) -> String {
         ("cpu", "gpu-resident") => {
             "target cpu: GPU-resident controller and kernels on the CPU; not a hardware figure".to_owned()
         }
+        (target, "gpu-resident") if target.starts_with("ptx") => {
+            format!("target {target}: GPU-resident controller and PTX on the CPU; not a hardware figure")
+        }
         (target, "gpu-resident") => {
             format!(
                 "target {target}: GPU-resident controller, no data moves; the limit of the device library"
@@ -419,6 +422,8 @@ mod tests {
         assert!(banner("ptx (PTX machine)", "software", false).ends_with("not a figure of an SSD or a GPU"));
         assert!(banner("ptx (PTX machine)", "pcie", false).ends_with("not a figure of a GPU"));
         assert!(banner("cuda:0", "software", true).starts_with("host API"));
-        assert!(banner("cpu", "gpu-resident", false).contains("not a hardware figure"));
+        for target in ["cpu", "ptx (PTX machine)"] {
+            assert!(banner(target, "gpu-resident", false).contains("not a hardware figure"), "{target}");
+        }
     }
 }

@@ -110,6 +110,17 @@ const IO_MEMORY: &str = "BAR pages are registered for administrators only: run a
 const LOST: &str = "the GPU's context is lost, and every later call of this process fails: end it; compute-sanitizer names \
      the access of the kernel";
 
+/// The same where no GPU and no driver of NVIDIA's are to blame.
+pub(crate) fn remedy_on_ptx(code: u32) -> &'static str {
+    match code {
+        OUT_OF_MEMORY => "WARPBELL_PTX=memory=BYTES gives it more",
+        INVALID_PTX => "the machine's log says where",
+        NO_BINARY => "the PTX machine runs PTX, not machine code",
+        code if is_sticky(code) => "the target is lost, and every later call of this process fails: end it",
+        _ => "",
+    }
+}
+
 /// What to do about an error; empty where there is nothing to be said.
 pub(crate) fn remedy(call: &str, code: u32) -> &'static str {
     match (call, code) {

@@ -48,6 +48,24 @@ pub enum GpuError {
         /// What it was about.
         object: String,
     },
+    /// The PTX machine refused a call, or reports what a kernel did wrong.
+    #[error("{object}: {text}{}", behind(codes::remedy_on_ptx(*.code)))]
+    Machine {
+        /// The number of the error.
+        code: u32,
+        /// What is wrong.
+        text: String,
+        /// What it was about.
+        object: String,
+    },
+    /// An environment variable with options is wrong.
+    #[error("{variable}: {limit}")]
+    Options {
+        /// Which.
+        variable: &'static str,
+        /// What it must be.
+        limit: String,
+    },
     /// A kernel image could not be loaded.
     #[error("{error}{}{log}", if .log.is_empty() { "" } else { "\n" })]
     Image {
@@ -100,7 +118,7 @@ impl GpuError {
     /// The driver's number of the error, if it comes from the driver.
     pub fn code(&self) -> Option<u32> {
         match self {
-            GpuError::Call { code, .. } => Some(*code),
+            GpuError::Call { code, .. } | GpuError::Machine { code, .. } => Some(*code),
             GpuError::Image { error, .. } | GpuError::Lost { error, .. } => error.code(),
             _ => None,
         }

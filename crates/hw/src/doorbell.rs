@@ -5,6 +5,10 @@ use std::sync::atomic::{Ordering, fence};
 
 use crate::{Qid, Window};
 
+/// What a controller in software calls the memory that it polls as its doorbells (`/proc/PID/maps`): to kernels it is a
+/// device's registers, and who runs their PTX knows it by this name.
+pub const DOORBELL_MEMORY: &str = "warpbell-doorbells";
+
 /// Which of a queue pair's two doorbells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DoorbellKind {

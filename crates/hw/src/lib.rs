@@ -41,7 +41,9 @@ pub use client_memory::{AccessError, ClientMemory, ClientSlice};
 pub use clock::{Clock, MonotonicClock};
 pub use device::{Device, DeviceInfo, DeviceKind, PciId};
 pub use dma::{DmaAccess, DmaBuffer, DmaError, DmaLimits, DmaSource, DmaSpace};
-pub use doorbell::{Doorbell, DoorbellError, DoorbellKind, DoorbellPath, DoorbellSink, Doorbells, Shadow};
+pub use doorbell::{
+    DOORBELL_MEMORY, Doorbell, DoorbellError, DoorbellKind, DoorbellPath, DoorbellSink, Doorbells, Shadow,
+};
 pub use doorbell_proxy::{DoorbellLost, DoorbellProxy, DoorbellWriter, ProxySlot};
 pub use endpoint::{Endpoint, PciIdentity};
 pub use id::{Cid, Iova, Lba, Nsid, Qid};

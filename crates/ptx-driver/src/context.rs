@@ -94,10 +94,11 @@ impl Context {
     /// The first fault counts.
     pub(crate) fn fail(&self, fault: Fault) {
         log::note(Kind::Kernel, &fault.text);
-        if driver().is_ok_and(|driver| driver.options.users) {
+        let mut first = self.fault.lock();
+        if first.is_none() && driver().is_ok_and(|driver| driver.options.users) {
             code::tell(fault.code, &fault.text);
         }
-        self.fault.lock().get_or_insert(fault);
+        first.get_or_insert(fault);
     }
 
     /// A piece of work was put on a stream.

@@ -84,7 +84,7 @@ fn new() -> Result<Driver> {
 
 /// What is left when the process ends; into the log.
 pub(crate) fn end() {
-    if let Some(Ok(driver)) = DRIVER.get() {
+    if let Some(Ok(driver)) = DRIVER.get().filter(|_| OF_USERS.get().is_none()) {
         gdrdrv::leaks().iter().for_each(|leak| log::note(Kind::Leak, leak));
         driver.memory.leaks().iter().for_each(|leak| log::note(Kind::Leak, leak));
         for device in &driver.devices {

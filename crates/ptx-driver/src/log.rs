@@ -120,6 +120,10 @@ fn write(state: &mut State, line: &str) {
     let line = format!("{line}\n");
     let written = match &mut state.file {
         Some(file) => file.write_all(line.as_bytes()),
+        // Users may have closed it.
+        None if state.mistakes_alone => {
+            std::io::stderr().write_all(format!("ptx: {line}").as_bytes()).or(Ok(()))
+        }
         None => std::io::stderr().write_all(format!("fake-cuda: {line}").as_bytes()),
     };
     written.expect("the fake driver's log can be written");

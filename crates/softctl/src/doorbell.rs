@@ -11,9 +11,6 @@ use warpbell_nvme::register::Shst;
 use crate::checker::Rule;
 use crate::core::Core;
 
-/// What `/proc/PID/maps` calls them. The fake CUDA driver knows doorbells by it (docs/testing.md).
-const NAME: &str = "warpbell-doorbells";
-
 /// The doorbell registers of one controller.
 pub(crate) struct DoorbellPage {
     window: Window,
@@ -29,7 +26,8 @@ impl DoorbellPage {
         let count = 2 * (usize::from(highest) + 1);
         // Base pages: a client in another process maps them from their file, whatever its page size is.
         // It lies in the file where the doorbells lie in a BAR, behind a page for the registers.
-        let memory = HostMemory::named(NAME, BASE_PAGE + count * (4 << stride), BASE_PAGE)?;
+        let memory =
+            HostMemory::named(warpbell_hw::DOORBELL_MEMORY, BASE_PAGE + count * (4 << stride), BASE_PAGE)?;
         let len = memory.len() - BASE_PAGE;
         let window = Window::whole(memory).slice(BASE_PAGE, len)?;
         Ok(DoorbellPage { window, stride, count, sink: OnceLock::new() })

@@ -54,7 +54,7 @@ impl CudaModule {
 }
 
 impl CudaTarget {
-    /// The GPU of a target, as it is open already or anew.
+    /// The device of a target that is not the CPU, as it is open already or anew.
     pub(crate) fn open(target: Target) -> Result<Arc<CudaTarget>, Error> {
         static OPEN: Mutex<BTreeMap<String, Weak<CudaTarget>>> = Mutex::new(BTreeMap::new());
         let mut open = OPEN.lock();
@@ -62,10 +62,11 @@ impl CudaTarget {
             return Ok(opened);
         }
         let gpu = match target {
-            Target::Cuda(ordinal) => Gpu::open(ordinal),
-            Target::Cpu | Target::Ptx => open_ptx()?,
-        };
-        let gpu = gpu.map_err(|source| Error::Unavailable { target, source })?;
+            Target::Cuda(ordinal) => {
+                Gpu::open(ordinal).map_err(|source| Error::Unavailable { target, source })
+            }
+            Target::Cpu | Target::Ptx => open_ptx(target),
+        }?;
         let opened = Arc::new(CudaTarget { gpu, loaded: Mutex::default() });
         open.insert(target.to_string(), Arc::downgrade(&opened));
         Ok(opened)
@@ -94,7 +95,8 @@ impl CudaTarget {
         };
         let image = image.map_err(|error| without_image(kernel, arch, error))?;
         let (format, compiled) = (image.format, image.compiled);
-        let ptx_of_build = format == Format::Ptx && !compiled;
+        // The PTX machine knows what nvcc makes as well as what NVRTC does.
+        let ptx_of_build = format == Format::Ptx && !compiled && self.target() != Target::Ptx;
         let module = or_else_compiled(self.load(image), ptx_of_build, |refused| {
             let image = builtin::compiled_now(file, arch).map_err(|error| unable(refused, error))?;
             self.load(image)
@@ -112,14 +114,17 @@ impl CudaTarget {
 }
 
 #[cfg(feature = "ptx")]
-fn open_ptx() -> Result<Result<Arc<Gpu>, GpuError>, Error> {
-    Ok(Gpu::open_ptx())
+fn open_ptx(target: Target) -> Result<Arc<Gpu>, Error> {
+    Gpu::open_ptx().map_err(|error| match error {
+        GpuError::Options { variable, limit } => Error::Option { object: variable, limit },
+        source => Error::Unavailable { target, source },
+    })
 }
 
 #[cfg(not(feature = "ptx"))]
-fn open_ptx() -> Result<Result<Arc<Gpu>, GpuError>, Error> {
-    let (what, remedy) = ("the PTX machine".to_owned(), "build with the feature ptx of warpbell".to_owned());
-    Err(Error::Missing { what, remedy })
+fn open_ptx(target: Target) -> Result<Arc<Gpu>, Error> {
+    let remedy = "build with the feature ptx of the crate warpbell".to_owned();
+    Err(Error::Missing { what: format!("target {target}"), remedy })
 }
 
 /// Our file that has `kernel`, and the architecture of a GPU of this capability.

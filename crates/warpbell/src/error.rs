@@ -70,6 +70,14 @@ pub enum Error {
     /// The kernels could not be loaded or run.
     #[error(transparent)]
     Kernels(#[from] warpbell_kernels::Error),
+    /// An environment variable that is wrong.
+    #[error("{object}: {limit}")]
+    Option {
+        /// Which.
+        object: &'static str,
+        /// What it must be.
+        limit: String,
+    },
     /// A target that this machine cannot offer.
     #[error("target {target}: {source}{}", instead(source))]
     Unavailable {
@@ -192,7 +200,7 @@ impl Error {
             Error::Memory(MemoryError::Length { .. }) | Error::Gpu(GpuError::Foreign { .. }) => 2,
             Error::Dma(DmaError::Memory(MemoryError::Length { .. })) => 2,
             // A path of the command line that leads to no file of blocks.
-            Error::Soft(SoftError::NotAFile { .. } | SoftError::Empty { .. }) => 2,
+            Error::Soft(SoftError::NotAFile { .. } | SoftError::Empty { .. }) | Error::Option { .. } => 2,
             Error::Soft(SoftError::Open { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => 2,
             Error::Soft(SoftError::Locked { .. }) => 3,
             Error::Kernels(warpbell_kernels::Error::TooManyBlocks { .. }) => 2,

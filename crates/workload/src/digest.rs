@@ -47,7 +47,7 @@ pub struct Digest {
     pub device: String,
     /// `software` where the controller is ours.
     pub device_kind: String,
-    /// Where the kernel ran: `cpu`, or `cuda:N` and the GPU's name.
+    /// Where the kernel ran: `cpu`, or `cuda:N` or `ptx` and the device's name.
     pub target: String,
     /// The way that commands and data took.
     pub data_path: PathReport,

@@ -318,7 +318,7 @@ pub struct BenchReport {
     pub schema: &'static str,
     /// Version of Warpbell.
     pub warpbell: &'static str,
-    /// Where kernels ran: `cpu`, or `cuda:N` and the GPU's name.
+    /// Where kernels ran: `cpu`, or `cuda:N` or `ptx` and the device's name.
     pub target: String,
     /// What was measured.
     pub device: DeviceReport,

@@ -138,26 +138,26 @@ impl Variant {
     /// Compiles for a GPU of this compute capability (90 for 9.0) by NVRTC, if there is no result yet: machine code
     /// where NVRTC knows the architecture, else PTX for the newest that the GPU can take, which its driver compiles.
     pub fn cuda(&self, capability: u32) -> Result<CudaImage, CompileError> {
-        let nvrtc = Nvrtc::get()?;
-        self.by_nvrtc(nvrtc, nvrtc.target(capability)?, &[])
+        self.by_nvrtc(|nvrtc| nvrtc.target(capability), &[])
     }
 
     /// The same as PTX, with lines of the source: for this architecture if NVRTC knows it, else for the newest that the GPU
     /// can take.
     pub fn ptx(&self, capability: u32) -> Result<CudaImage, CompileError> {
-        let nvrtc = Nvrtc::get()?;
-        self.by_nvrtc(nvrtc, (Format::Ptx, nvrtc.target(capability)?.1), &["--generate-line-info"])
+        let target = |nvrtc: &Nvrtc| Ok((Format::Ptx, nvrtc.target(capability)?.1));
+        self.by_nvrtc(target, &["--generate-line-info"])
     }
 
     fn by_nvrtc(
         &self,
-        nvrtc: &'static Nvrtc,
-        (format, arch): (Format, u32),
+        target: impl FnOnce(&Nvrtc) -> Result<(Format, u32), CompileError>,
         more: &[&str],
     ) -> Result<CudaImage, CompileError> {
         self.refuse_switches("rules are switched off on the CPU target alone")?;
         self.check()?;
         let (name, text) = self.cuda_source()?;
+        let nvrtc = Nvrtc::get()?;
+        let (format, arch) = target(nvrtc)?;
         let mut options = nvrtc::options(format, arch, &self.definitions);
         options.extend(more.iter().map(|option| (*option).to_owned()));
         let of_kernels = SOURCES.iter().filter(|(name, _)| !name.ends_with(".cu"));

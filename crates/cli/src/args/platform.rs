@@ -52,8 +52,11 @@ impl CheckArgs {
     }
 
     /// The GPU to test, or to ask.
-    pub fn target(&self) -> Target {
-        self.target.unwrap_or(Target::Cuda(0))
+    pub fn target(&self) -> Result<Target, Ending> {
+        match self.target.unwrap_or(Target::Cuda(0)) {
+            Target::Ptx => Err(Ending::usage("--target ptx: check asks and tests a GPU, and there is none")),
+            target => Ok(target),
+        }
     }
 }
 

@@ -33,6 +33,7 @@ pub fn run(args: &CheckArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(
         let what = "without --self-test and --device no GPU is opened: give one of them, or leave it out";
         return Err(Ending::usage(format!("--target {target}: {what}")));
     }
+    let target = args.target()?;
     if let Some(file) = &args.capture {
         return copy(tree.sysfs(), file, args.with_serials, global);
     }
@@ -50,7 +51,7 @@ pub fn run(args: &CheckArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(
     if let Some(tested) = &tested {
         report.tested(&machine, tested.findings());
     }
-    let look = opens.then(|| opened::look(device, args.target()));
+    let look = opens.then(|| opened::look(device, target));
     if let Some(look) = &look {
         report.asked(&machine, &look.findings);
     }

@@ -30,7 +30,10 @@ impl Failure {
             Failure::Missing(symbol) => GpuError::MissingSymbol { symbol, object },
             Failure::Code { call, code, functions } => {
                 let (name, text) = functions.words(code);
-                GpuError::call(call, code, name, text, object)
+                match functions.are_of_ptx() {
+                    true => GpuError::Machine { code, text: format!("{call}: {text}"), object },
+                    false => GpuError::call(call, code, name, text, object),
+                }
             }
         }
     }

@@ -31,6 +31,8 @@ macro_rules! functions {
         /// The driver's functions that the library has.
         #[expect(non_snake_case, reason = "the driver's own names")]
         pub(crate) struct Functions {
+            /// They are in this program, which has no GPU.
+            are_of_ptx: bool,
             $($name: Option<unsafe extern "C" fn($($type),*) -> u32>,)*
             $($other: Option<unsafe extern "C" fn($($other_type),*) -> u32>,)*
         }
@@ -39,6 +41,7 @@ macro_rules! functions {
         impl Functions {
             fn find(driver: &Driver) -> Functions {
                 Functions {
+                    are_of_ptx: !matches!(driver, Driver::Library(_)),
                     $($name: driver.symbol(concat!(stringify!($name), "\0")),)*
                     $($other: driver.symbol(concat!(stringify!($other), "\0")),)*
                 }
@@ -175,7 +178,9 @@ impl Driver {
             #[cfg(feature = "ptx")]
             Driver::Ptx => {
                 let found = warpbell_ptx_driver::api::function(name.trim_end_matches('\0'))?;
-                // SAFETY: as above; `T` is a function pointer.
+                const { assert!(size_of::<T>() == size_of::<*const ()>(), "a function pointer") };
+                // SAFETY: `functions!` asks for each name with the signature of that name, which that crate wrote from cuda.h;
+                // `T` is a pointer to such a function.
                 Some(unsafe { std::mem::transmute_copy::<*const (), T>(&found) })
             }
         }
@@ -193,7 +198,8 @@ pub(crate) fn functions() -> Result<&'static Functions, GpuError> {
 #[cfg(feature = "ptx")]
 pub(crate) fn functions_of_ptx() -> Result<&'static Functions, GpuError> {
     static LOADED: Loaded = OnceLock::new();
-    warpbell_ptx_driver::for_users().map_err(|limit| GpuError::refused(warpbell_ptx_driver::USERS, limit))?;
+    let options = warpbell_ptx_driver::for_users();
+    options.map_err(|limit| GpuError::Options { variable: warpbell_ptx_driver::USERS, limit })?;
     told(LOADED.get_or_init(|| load(Driver::Ptx)))
 }
 
@@ -245,6 +251,11 @@ impl std::fmt::Debug for Functions {
 }
 
 impl Functions {
+    /// Whether kernels run on the PTX machine, and not on a GPU.
+    pub(crate) fn are_of_ptx(&self) -> bool {
+        self.are_of_ptx
+    }
+
     /// The driver's name and text of an error.
     pub(crate) fn words(&'static self, code: u32) -> (String, String) {
         let text = |found: *const c_char| {

@@ -14,7 +14,7 @@ use warpbell_hw::{BASE_PAGE, Window};
 use super::context::Context;
 use crate::GpuError;
 
-/// Registrations of this process. The driver takes each page once, for all contexts; so they are counted here.
+/// Registrations of this process. A driver takes each page once, for all its contexts; so they are counted here.
 static REGISTERED: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
 /// An entry has come or gone. The lock is not held for a call of the driver, which may wait for kernels that run, and
 /// these for other threads.
@@ -40,8 +40,14 @@ enum State {
 
 /// A registration that others may share.
 pub(crate) struct HostRegistration {
+    driver: usize,
     start: usize,
     len: usize,
+}
+
+/// Tells drivers apart: the PTX machine's beside that of GPUs.
+fn driver_of(context: &Context) -> usize {
+    std::ptr::from_ref(context.functions()).addr()
 }
 
 impl HostRegistration {
@@ -74,11 +80,11 @@ impl HostRegistration {
         });
         match done {
             Ok(()) => {
-                set_there(start);
-                Ok(HostRegistration { start, len })
+                set_there(driver_of(context), start);
+                Ok(HostRegistration { driver: driver_of(context), start, len })
             }
             Err(error) => {
-                drop(remove(start));
+                drop(remove(driver_of(context), start));
                 Err(error)
             }
         }
@@ -119,13 +125,15 @@ fn share_or_claim(
     io: bool,
 ) -> Result<Option<HostRegistration>, String> {
     let mut registered = REGISTERED.lock();
-    while let Some(entry) = registered.iter_mut().find(|entry| entry.overlaps(start, len)) {
+    let driver = driver_of(context);
+    let in_the_way = |entry: &Entry| driver_of(&entry.context) == driver && entry.overlaps(start, len);
+    while let Some(entry) = registered.iter_mut().find(|entry| in_the_way(entry)) {
         let fits = entry.io == io && entry.covers(start, len);
         match &mut entry.state {
             State::Changing => CHANGED.wait(&mut registered),
             State::There(users) if fits => {
                 *users += 1;
-                return Ok(Some(HostRegistration { start: entry.start, len: entry.len }));
+                return Ok(Some(HostRegistration { driver, start: entry.start, len: entry.len }));
             }
             State::There(_) => {
                 return Err(format!(
@@ -141,18 +149,18 @@ fn share_or_claim(
 }
 
 /// The entry is registered, and used once.
-fn set_there(start: usize) {
+fn set_there(driver: usize, start: usize) {
     let mut registered = REGISTERED.lock();
-    if let Some(entry) = registered.iter_mut().find(|entry| entry.start == start) {
+    if let Some(entry) = registered.iter_mut().find(|entry| entry.is(driver, start)) {
         entry.state = State::There(1);
     }
     CHANGED.notify_all();
 }
 
 /// One user less; the context if that was the last one, who then unregisters.
-fn release(start: usize) -> Option<Arc<Context>> {
+fn release(driver: usize, start: usize) -> Option<Arc<Context>> {
     let mut registered = REGISTERED.lock();
-    let entry = registered.iter_mut().find(|entry| entry.start == start)?;
+    let entry = registered.iter_mut().find(|entry| entry.is(driver, start))?;
     match &mut entry.state {
         State::There(users) if *users > 1 => {
             *users -= 1;
@@ -166,14 +174,18 @@ fn release(start: usize) -> Option<Arc<Context>> {
 }
 
 /// Takes an entry out. Its memory goes with it, when it is dropped outside the lock.
-fn remove(start: usize) -> Option<Entry> {
+fn remove(driver: usize, start: usize) -> Option<Entry> {
     let mut registered = REGISTERED.lock();
-    let at = registered.iter().position(|entry| entry.start == start)?;
+    let at = registered.iter().position(|entry| entry.is(driver, start))?;
     CHANGED.notify_all();
     Some(registered.swap_remove(at))
 }
 
 impl Entry {
+    fn is(&self, driver: usize, start: usize) -> bool {
+        self.start == start && driver_of(&self.context) == driver
+    }
+
     fn overlaps(&self, start: usize, len: usize) -> bool {
         start < self.start + self.len && self.start < start + len
     }
@@ -185,7 +197,7 @@ impl Entry {
 
 impl Drop for HostRegistration {
     fn drop(&mut self) {
-        let Some(context) = release(self.start) else { return };
+        let Some(context) = release(self.driver, self.start) else { return };
         let gone = context.enter().and_then(|_current| {
             // SAFETY: registered by `new`; the pages are still mapped.
             let result = unsafe { context.functions().cuMemHostUnregister(self.start as *mut c_void) };
@@ -194,6 +206,6 @@ impl Drop for HostRegistration {
         if let Err(error) = gone {
             tracing::debug!(%error, "not unregistered");
         }
-        drop(remove(self.start));
+        drop(remove(self.driver, self.start));
     }
 }

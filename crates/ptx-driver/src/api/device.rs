@@ -111,8 +111,9 @@ calls! {
     }
 
     fn cuDeviceGetUuid_v2(uuid: *mut [u8; 16], device: c_int) {
-        let number = driver()?.device(device)? as u8;
-        let mut bytes = *b"fake driver GPU\0";
+        let driver = driver()?;
+        let number = driver.device(device)? as u8;
+        let mut bytes = if driver.options.users { *b"PTX machine    \0" } else { *b"fake driver GPU\0" };
         bytes[15] = number;
         // SAFETY: the caller's pointer, to 16 bytes.
         unsafe { put(uuid, bytes) }

@@ -62,7 +62,7 @@ pub fn names() -> Vec<&'static str> {
 fn answer(name: &'static str, call: impl FnOnce() -> Result<()>) -> u32 {
     log::enter(name);
     let result = catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| {
-        log::note(Kind::Violation, "the fake driver panicked");
+        log::note(Kind::Violation, "the driver panicked");
         Err(Code::UNKNOWN)
     });
     log::leave();

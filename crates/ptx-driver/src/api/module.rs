@@ -30,7 +30,7 @@ unsafe fn bytes_of(image: *const c_void) -> Result<Vec<u8>> {
     // SAFETY: the shortest image is text of one zero; each byte is read only if those before allow for another.
     let is = |magic: &[u8]| (0..magic.len()).all(|at| unsafe { start.wrapping_add(at).read() } == magic[at]);
     if is(&0xBA55_ED50_u32.to_le_bytes()) {
-        return Err(misuse(Code::NOT_SUPPORTED, "a fat binary: the fake driver takes PTX and cubins"));
+        return Err(misuse(Code::NOT_SUPPORTED, "a fat binary: this driver takes PTX and cubins"));
     }
     let len = if is(b"\x7fELF") {
         // SAFETY: an ELF file has a header of 64 bytes.

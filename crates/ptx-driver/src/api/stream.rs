@@ -37,7 +37,7 @@ calls! {
     fn cuStreamCreate(to: *mut u64, flags: c_uint) {
         let context = driver()?.current()?;
         if flags != NON_BLOCKING {
-            let text = format!("flags {flags}: a stream that waits for the default stream, which the fake driver has not");
+            let text = format!("flags {flags}: a stream that waits for the default stream, which this driver has not");
             return Err(misuse(Code::INVALID_VALUE, &text));
         }
         let handle = context::handle();

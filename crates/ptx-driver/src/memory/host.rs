@@ -11,10 +11,6 @@ const PORTABLE: u32 = 1;
 const DEVICEMAP: u32 = 2;
 const IOMEMORY: u32 = 4;
 
-/// What the soft controller calls the memory that it polls as its doorbells: to kernels they are a device's registers,
-/// though nothing but memory is registered.
-const DOORBELLS: &str = "warpbell-doorbells";
-
 /// A registration.
 pub(super) struct Host {
     pub(super) len: u64,
@@ -62,7 +58,7 @@ impl Memory {
         }
         state.hosts.insert(start, Host { len, device, flags });
         if flags & DEVICEMAP != 0 {
-            let registers = flags & IOMEMORY != 0 || pages::is_named(start, DOORBELLS);
+            let registers = flags & IOMEMORY != 0 || pages::is_named(start, warpbell_hw::DOORBELL_MEMORY);
             self.reach.add(device, len, registers);
         }
         Ok(())

@@ -59,9 +59,9 @@ impl ResidentFigures {
 }
 
 impl Multiprocessors {
-    /// From the multiprocessor of each block. The CPU target has none.
+    /// From the multiprocessor of each block. Only GPUs have some.
     pub(super) fn of(target: Target, places: &[u32], geometry: &Geometry, iops: f64) -> Option<Self> {
-        if target == Target::Cpu {
+        if !matches!(target, Target::Cuda(_)) {
             return None;
         }
         let (controllers, clients) = places.split_at(geometry.controller_blocks as usize);
@@ -87,6 +87,8 @@ mod tests {
         let found = Multiprocessors::of(Target::Cuda(0), &places, &geometry, 30.0).unwrap();
         assert_eq!((found.client, found.controller, found.mixed), (3, 3, 1));
         assert_eq!(found.iops_per_client, 10.0);
-        assert_eq!(Multiprocessors::of(Target::Cpu, &places, &geometry, 30.0), None);
+        for target in [Target::Cpu, Target::Ptx] {
+            assert_eq!(Multiprocessors::of(target, &places, &geometry, 30.0), None);
+        }
     }
 }

@@ -100,7 +100,7 @@ impl SsdTrace {
 impl TraceFile {
     /// Of a run on `target`; `virtual_time`: its clock is a stepped controller's.
     pub fn new(target: String, virtual_time: bool, ssds: Vec<SsdTrace>) -> TraceFile {
-        let source = match (virtual_time, target.starts_with("cuda")) {
+        let source = match (virtual_time, !target.starts_with("cpu")) {
             (true, _) => "virtual",
             (false, true) => "globaltimer",
             (false, false) => "monotonic",

@@ -154,7 +154,7 @@ pub fn run(
 ) -> Result<Tests, Ending> {
     let scratch = device.map(|name| Scratch::new(name, args)).transpose()?;
     let control = Control::with_stop(stop);
-    let gpu = args.target().open().map_err(|error| error.to_string());
+    let gpu = args.target()?.open().map_err(|error| error.to_string());
     let mut tests = vec![software(&control), gpu_memory(&gpu, &control)];
     match scratch {
         None => tests.push(no_ssd(machine)),
