@@ -116,7 +116,8 @@ impl HostMemory {
         }
         let len = len.next_multiple_of(page_size);
         let system = |step, source| MemoryError::System { step, len, source };
-        let file = sealed_file(name, len, page_size == HUGE_PAGE).map_err(|(step, e)| system(step, e.into()))?;
+        let file =
+            sealed_file(name, len, page_size == HUGE_PAGE).map_err(|(step, e)| system(step, e.into()))?;
         let mapping = Mapping::of_file(file, 0, len, MapFlags::SHARED).map_err(|e| system("map", e))?;
         Ok(Arc::new(HostMemory { mapping, page_size }))
     }

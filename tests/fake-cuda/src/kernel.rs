@@ -135,7 +135,8 @@ pub(crate) fn prepare(
     (options, gpu): (&Options, &Arc<warpbell_ptx::Gpu>),
 ) -> Result<Prepared> {
     if let Some(module) = &function.ptx {
-        let prepared = machine::Prepared::new((module, gpu), &function.entry.name, shape, args, resident, options);
+        let prepared =
+            machine::Prepared::new((module, gpu), &function.entry.name, shape, args, resident, options);
         return Ok(Prepared::Ptx(prepared));
     }
     let name = &function.entry.name;
