@@ -93,7 +93,7 @@ pub(crate) struct Options {
     pub(crate) mutate: Option<String>,
     /// `weak=SEED`, with `execute=ptx`: memory is as weak as PTX allows, chosen by the seed.
     pub(crate) weak: Option<u64>,
-    /// `races=yes`, with `execute=ptx`: accesses that nothing orders are found, at a third of the speed or less.
+    /// `races=yes`, with `execute=ptx`: accesses that nothing orders are found; on one worker, at 0.6 of its speed.
     pub(crate) races: bool,
     /// `modules=PATH`: the CPU's code of kernels that are not built in: a shared object, or a folder of them.
     pub(crate) modules: Option<PathBuf>,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Error;
-use crate::program::{Function, Op, Shared, Step, decode};
+use crate::program::{Function, Op, Shared, decode};
 use crate::text::{self, Operand, Space, Unit, Variable};
 
 /// PTX that was read, decoded, and given memory for its variables. Two of one text share nothing.
@@ -65,12 +65,8 @@ impl Module {
         for variable in sized.into_iter().chain(open) {
             layout.place(variable);
         }
-        let count = layout.host_bytes.div_ceil(8) as usize;
-        let align = layout.align.max(8);
-        let memory: Box<[AtomicU64]> = (0..count + (align / 8) as usize).map(|_| AtomicU64::new(0)).collect();
-        let begin = (memory.as_ptr() as u64).next_multiple_of(align);
-        let first = ((begin - memory.as_ptr() as u64) / 8) as usize;
-        let words = first..first + count;
+        let (memory, words) = layout.memory();
+        let begin = memory[words.clone()].as_ptr() as u64;
         for (space, at) in layout.of.values_mut() {
             *at += if *space == Space::Shared { 0 } else { begin };
         }
@@ -86,12 +82,11 @@ impl Module {
         let globals = variables(&unit).filter(|variable| variable.space != Space::Shared);
         let globals =
             globals.map(|of| (of.name.clone(), (shared.variables[of.name.as_str()].1, of.bytes))).collect();
-        let constant = |step: &Step| matches!(step.op, Op::Load { access, .. } if access.read_only);
-        let bulk = |step: &Step| matches!(step.op, Op::Copy(copy) if copy.bulk);
-        let has = |what: &dyn Fn(&Step) -> bool| functions.iter().flat_map(|of| &of.steps).any(what);
+        let has =
+            |what: fn(&Op) -> bool| functions.iter().flat_map(|of| &of.steps).any(|step| what(&step.op));
         Ok(Module {
-            loads_constant: has(&constant),
-            copies_bulk: has(&bulk),
+            loads_constant: has(|op| matches!(op, Op::Load { access, .. } if access.read_only)),
+            copies_bulk: has(|op| matches!(op, Op::Copy(copy) if copy.bulk)),
             name: name.to_owned(),
             text: text.to_owned(),
             entries: entries(&shared),
@@ -163,6 +158,17 @@ fn variables(unit: &Unit) -> impl Iterator<Item = &Variable> {
 }
 
 impl<'a> Layout<'a> {
+    /// Zeroes for the host's variables, and which of the words are theirs: they begin at a multiple of every alignment.
+    fn memory(&self) -> (Box<[AtomicU64]>, std::ops::Range<usize>) {
+        let count = self.host_bytes.div_ceil(8) as usize;
+        let align = self.align.max(8);
+        let words = count + (align / 8) as usize;
+        let memory: Box<[AtomicU64]> = (0..words).map(|_| AtomicU64::new(0)).collect();
+        let begin = (memory.as_ptr() as u64).next_multiple_of(align);
+        let first = ((begin - memory.as_ptr() as u64) / 8) as usize;
+        (memory, first..first + count)
+    }
+
     fn place(&mut self, variable: &'a Variable) {
         // A declaration and its definition are one.
         if self.of.contains_key(variable.name.as_str()) {

@@ -101,18 +101,26 @@ impl Common<'_> {
             }
             // Any set with the lane itself is one that a GPU could give (PTX ISA 9.0, section 9.7.13.11).
             Op::ActiveMask(to) => lane.set(to, 1 << lane.in_warp()),
+            Op::Sleep => return Ok(Some(Pause::Turn)),
+            _ => self.asynchronous(lane, &step.op)?,
+        }
+        Ok(None)
+    }
+
+    /// Barriers in memory, copies, and the marks of registers.
+    fn asynchronous(&mut self, lane: &mut Lane, op: &Op) -> Result<(), Box<Finding>> {
+        match *op {
             Op::Wanted(mark) => self.wanted(lane, mark)?,
             Op::Written(mark) => lane.set(mark, 1),
-            Op::Sleep => return Ok(Some(Pause::Turn)),
             Op::Mbarrier { what, to, at, b, c } => self.mbarrier(lane, what, to, at, (b, c))?,
             Op::Copy(copy) => self.copy(lane, &copy)?,
             Op::Commit { bulk } => self.commit(lane, bulk),
             Op::WaitCopies { bulk, but } => {
                 self.wait_for_copies(lane, bulk, but.map(|but| lane.get(but)))?;
             }
-            _ => return Err(self.found(lane, Check::Trap, format!("{:?}", step.op))),
+            _ => return Err(self.found(lane, Check::Trap, format!("{op:?}"))),
         }
-        Ok(None)
+        Ok(())
     }
 
     fn loads(
@@ -202,10 +210,7 @@ impl Common<'_> {
         let place = self.place(lane, access, address(lane, at), true)?;
         let all = if access.bytes == 8 { u64::MAX } else { (1 << (access.bytes * 8)) - 1 };
         let (b, c) = (lane.get(b) & all, lane.get(c) & all);
-        if matches!(place, Place::Shared(at) if !self.shared.is_written(at, access.bytes)) {
-            let what = "an atomic of shared memory that nothing was written to".to_owned();
-            return Err(self.found(lane, Check::Uninitialized, what));
-        }
+        self.written(lane, access, place)?;
         let change = |old| match rmw {
             Rmw::Of(run) => run(old, b),
             Rmw::Cas if old == b => c,

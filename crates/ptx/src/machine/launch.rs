@@ -145,7 +145,7 @@ impl<'a> Launch<'a> {
         self
     }
 
-    /// Looks for accesses that nothing orders, on one worker: it takes several times as long.
+    /// Looks for accesses that nothing orders, on one worker, at 0.6 of its speed or less.
     pub fn races(mut self, races: bool) -> Self {
         self.races = races;
         self
@@ -165,12 +165,7 @@ impl<'a> Launch<'a> {
     pub fn run(&self, memory: &dyn Memory, stop: &AtomicBool) -> Result<Ran, Error> {
         let own = Gpu::new();
         let run = self.checked(memory, self.gpu.unwrap_or(&own))?;
-        if let Some(gpu) = run.weak {
-            gpu.begin(self.seed);
-        }
-        if let Some(races) = run.races {
-            races.lock().begin();
-        }
+        run.begins(self.seed);
         let blocks = self.grid.iter().product();
         let (next, ended) = (AtomicU32::new(0), AtomicU32::new(0));
         let (instructions, found) = (AtomicU64::new(0), OnceLock::new());
@@ -197,12 +192,7 @@ impl<'a> Launch<'a> {
             (1..workers as u64).for_each(|worker| drop(scope.spawn(move || work(worker))));
             work(0);
         });
-        if let Some(gpu) = run.weak {
-            gpu.end();
-        }
-        if let Some(races) = run.races {
-            races.lock().end();
-        }
+        run.ends();
         match found.into_inner() {
             Some(finding) => Err(Error::Found(finding)),
             None => Ok(Ran { instructions: instructions.into_inner(), ended: ended.into_inner() == blocks }),
@@ -306,6 +296,24 @@ impl Worker<'_> {
 }
 
 impl Run<'_> {
+    fn begins(&self, seed: u64) {
+        if let Some(gpu) = self.weak {
+            gpu.begin(seed);
+        }
+        if let Some(races) = self.races {
+            races.lock().begin();
+        }
+    }
+
+    fn ends(&self) {
+        if let Some(gpu) = self.weak {
+            gpu.end();
+        }
+        if let Some(races) = self.races {
+            races.lock().end();
+        }
+    }
+
     pub(super) fn block_threads(&self) -> u32 {
         self.block.iter().product()
     }

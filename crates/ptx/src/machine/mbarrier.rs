@@ -69,11 +69,7 @@ impl Common<'_> {
         let place = self.barrier_place(lane, address(lane, at))?;
         let (b, c) = (lane.get(b), lane.get(c));
         if what == Mbarrier::Init {
-            self.counted(lane, "arrivals", b, 1)?;
-            let word = Word { pending: b, expected: b, bytes: NO_BYTES, phase: false };
-            self.store(lane, &ACCESS, place, word.bits());
-            self.copies.wrote(place);
-            return Ok(());
+            return self.begins(lane, place, b);
         }
         let old = self.load(lane, &ACCESS, place);
         let Some(word) = Word::of(old) else {
@@ -100,6 +96,15 @@ impl Common<'_> {
         if let Some(to) = to {
             lane.set(to, result);
         }
+        Ok(())
+    }
+
+    /// A barrier that so many must arrive at.
+    fn begins(&mut self, lane: &mut Lane, place: Place, count: u64) -> Result<(), Box<Finding>> {
+        self.counted(lane, "arrivals", count, 1)?;
+        let word = Word { pending: count, expected: count, bytes: NO_BYTES, phase: false };
+        self.store(lane, &ACCESS, place, word.bits());
+        self.copies.wrote(place);
         Ok(())
     }
 

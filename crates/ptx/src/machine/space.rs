@@ -48,23 +48,31 @@ impl Common<'_> {
             let what = format!("{bytes} bytes at {at:#x} of {space:?} memory, which has {limit}");
             return Err(self.found(lane, Check::Bounds, what));
         }
-        let unwritten = match space {
-            _ if stores => false,
-            Space::Shared => !self.shared.is_written(at, access.bytes),
-            Space::Local => !lane.local.is_written(at, access.bytes),
-            _ => false,
-        };
-        if unwritten {
-            let what = format!(
-                "{bytes} bytes at {at:#x} of {space:?} memory are read, and nothing was written there"
-            );
-            return Err(self.found(lane, Check::Uninitialized, what));
-        }
-        Ok(match space {
+        let place = match space {
             Space::Shared => Place::Shared(at),
             Space::Local => Place::Local(at),
             _ => Place::Param(at),
-        })
+        };
+        if !stores {
+            self.written(lane, access, place)?;
+        }
+        Ok(place)
+    }
+
+    /// Something was written to what is read there. Of several bytes one is enough: compilers copy padding.
+    pub(super) fn written(&self, lane: &Lane, access: &Access, place: Place) -> Result<(), Box<Finding>> {
+        let (written, space, at) = match place {
+            Place::Shared(at) => (self.shared.is_written(at, access.bytes), Space::Shared, at),
+            Place::Local(at) => (lane.local.is_written(at, access.bytes), Space::Local, at),
+            Place::Real(_) | Place::Param(_) => return Ok(()),
+        };
+        if written {
+            return Ok(());
+        }
+        let bytes = access.bytes;
+        let what =
+            format!("{bytes} bytes at {at:#x} of {space:?} memory are read, and nothing was written there");
+        Err(self.found(lane, Check::Uninitialized, what))
     }
 
     fn real(
