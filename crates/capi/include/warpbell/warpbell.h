@@ -133,8 +133,9 @@ typedef struct warpbell_open_options {
      * "bar:BDF/N" (both in BAR N of another PCI function), "hbm" (both in the memory of `gpu`), or each kind
      * by itself as "sq=PLACE,cq=PLACE", such as "sq=cmb,cq=hbm". SSDs that name the same BAR share it. */
     const char* rings;
-    /* Where data lies: "host" (NULL), "bar:BDF/N", or "hbm": in the memory of `gpu`, "cuda:N" or "ptx". What cannot be
-     * had is an error of warpbell_ssd_open, never another place; warpbell_ssd_data_path says what it became.
+    /* Where data lies: "host" (NULL), "bar:BDF/N", or "hbm": in the memory of `gpu`, "cuda:N" or "ptx". What
+     * cannot be had is an error of warpbell_ssd_open, never another place; warpbell_ssd_data_path says what
+     * it became.
      */
     const char* data;
     const char* gpu;
