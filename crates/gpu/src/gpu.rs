@@ -66,7 +66,7 @@ impl Gpu {
     }
 
     /// A device that is no GPU: host memory, and kernels whose PTX runs on the PTX machine with its checks. The environment
-    /// variable `WARPBELL_PTX` has its options: `capability=9.0,multiprocessors=2,memory=BYTES,weak=SEED`.
+    /// variable `WARPBELL_PTX` has its options: `capability=9.0,multiprocessors=2,memory=BYTES,weak=SEED,races=yes`.
     #[cfg(feature = "ptx")]
     pub fn open_ptx() -> Result<Arc<Gpu>, GpuError> {
         Gpu::of(Device::ptx()?)

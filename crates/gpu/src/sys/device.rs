@@ -14,8 +14,6 @@ use crate::GpuError;
 pub(crate) struct Device {
     pub(super) raw: CUdevice,
     ordinal: u32,
-    /// No GPU: kernels run on the PTX machine.
-    ptx: bool,
     pub(super) functions: &'static Functions,
 }
 
@@ -35,13 +33,13 @@ impl Device {
         if ordinal >= count {
             return Err(GpuError::NoDevice { ordinal, count });
         }
-        Device { raw: 0, ordinal, ptx: false, functions: functions()? }.found()
+        Device { raw: 0, ordinal, functions: functions()? }.found()
     }
 
     /// The one of the driver that has the PTX machine.
     #[cfg(feature = "ptx")]
     pub(crate) fn ptx() -> Result<Device, GpuError> {
-        Device { raw: 0, ordinal: 0, ptx: true, functions: super::functions::functions_of_ptx()? }.found()
+        Device { raw: 0, ordinal: 0, functions: super::functions::functions_of_ptx()? }.found()
     }
 
     fn found(mut self) -> Result<Device, GpuError> {
@@ -53,11 +51,12 @@ impl Device {
 
     /// `cuda:N`, or `ptx`.
     pub(crate) fn name_in_errors(&self) -> String {
-        name(self.ptx, self.ordinal)
+        name(self.is_ptx(), self.ordinal)
     }
 
+    /// No GPU: kernels run on the PTX machine.
     pub(crate) fn is_ptx(&self) -> bool {
-        self.ptx
+        self.functions.are_of_ptx()
     }
 
     pub(crate) fn ordinal(&self) -> u32 {

@@ -45,17 +45,21 @@ struct Address(*const ());
 // SAFETY: functions stay where they are, and may be called by any thread.
 unsafe impl Sync for Address {}
 
+/// The functions of all files.
+fn functions() -> impl Iterator<Item = &'static (&'static str, Address)> {
+    [device::FOUND, host::FOUND, launch::FOUND, memory::FOUND, module::FOUND, stream::FOUND]
+        .into_iter()
+        .flatten()
+}
+
 /// The functions by name, as `dlsym` finds them in a driver's library.
 pub fn function(name: &str) -> Option<*const ()> {
-    let files = [device::FOUND, host::FOUND, launch::FOUND, memory::FOUND, module::FOUND, stream::FOUND];
-    let found = files.into_iter().flatten().find(|(known, _)| *known == name);
-    found.map(|(_, address)| address.0)
+    functions().find(|(known, _)| *known == name).map(|(_, address)| address.0)
 }
 
 /// The functions' names.
 pub fn names() -> Vec<&'static str> {
-    let files = [device::FOUND, host::FOUND, launch::FOUND, memory::FOUND, module::FOUND, stream::FOUND];
-    files.into_iter().flatten().map(|(name, _)| *name).collect()
+    functions().map(|(name, _)| *name).collect()
 }
 
 /// Runs a call. A panic is a mistake of the fake driver's, and never crosses into C.
