@@ -45,10 +45,16 @@
 
 #define WARPBELL_FIELDS_STALE_CHECK_ARGS(F) \
     F(warpbell_stale_check_args, abi_version) F(warpbell_stale_check_args, size) \
-    F(warpbell_stale_check_args, data) F(warpbell_stale_check_args, turn) \
-    F(warpbell_stale_check_args, seen) F(warpbell_stale_check_args, stop) \
+    F(warpbell_stale_check_args, data) F(warpbell_stale_check_args, answer) \
+    F(warpbell_stale_check_args, turn) F(warpbell_stale_check_args, seen) F(warpbell_stale_check_args, stop) \
     F(warpbell_stale_check_args, results) F(warpbell_stale_check_args, timeout_ns) \
     F(warpbell_stale_check_args, words) F(warpbell_stale_check_args, rounds)
+
+#define WARPBELL_FIELDS_PORT_CHECK_ARGS(F) \
+    F(warpbell_port_check_args, abi_version) F(warpbell_port_check_args, size) \
+    F(warpbell_port_check_args, words) F(warpbell_port_check_args, results) \
+    F(warpbell_port_check_args, timeout_ns) F(warpbell_port_check_args, rounds) \
+    F(warpbell_port_check_args, pad0)
 /* clang-format on */
 
 #define WARPBELL_CHECK_STRUCTS(S)                                                                            \
@@ -58,7 +64,8 @@
     S(warpbell_volume_check_args, WARPBELL_FIELDS_VOLUME_CHECK_ARGS)                                         \
     S(warpbell_check_result, WARPBELL_FIELDS_CHECK_RESULT)                                                   \
     S(warpbell_check_args, WARPBELL_FIELDS_CHECK_ARGS)                                                       \
-    S(warpbell_stale_check_args, WARPBELL_FIELDS_STALE_CHECK_ARGS)
+    S(warpbell_stale_check_args, WARPBELL_FIELDS_STALE_CHECK_ARGS)                                           \
+    S(warpbell_port_check_args, WARPBELL_FIELDS_PORT_CHECK_ARGS)
 
 #ifdef __cplusplus
 WARPBELL_CHECK_STRUCTS(WARPBELL_STRUCT_COMPLETE)

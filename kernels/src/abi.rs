@@ -125,6 +125,7 @@ pub const BENCH_STRUCTS: &[Layout] = &[
     Layout::of::<CheckResult>(),
     Layout::of::<CheckArgs>(),
     Layout::of::<StaleCheckArgs>(),
+    Layout::of::<PortCheckArgs>(),
 ];
 
 /// Declares a mirrored struct and its layout. `versioned` structs, of the device ABI, and `bench` structs begin with

@@ -243,6 +243,16 @@ constants! {
     TRACE_GENERATION_SHIFT: u32 = 16;
     /// Blocks of the namespace, and of the buffer, that each warp of a kernel `check_*` has for itself.
     CHECK_WARP_BLOCKS: u32 = 256;
+    /// Locks of kernel `check_port`: those by acquires of atomics, and by waiting for a turn.
+    PORT_LOCKS: u32 = 5;
+    /// Words from one lock to the next. Two words beside each count its holders.
+    PORT_LINE: u32 = 16;
+    /// The word that all lanes add to.
+    PORT_SUM: u32 = 80;
+    /// The word whose low half they add to.
+    PORT_SHORT_SUM: u32 = 81;
+    /// The first word of bits: one for each round.
+    PORT_BITS: u32 = 96;
     /// SSDs of a volume at most.
     VOLUME_MEMBERS_MAX: u32 = 32;
     /// `VolumeRef::layout`: chunk after chunk goes to member after member.

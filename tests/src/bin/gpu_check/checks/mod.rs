@@ -3,6 +3,7 @@
 mod kernels;
 mod layers;
 mod order;
+mod port;
 mod queues;
 mod resident;
 mod traces;
@@ -22,6 +23,7 @@ pub fn all() -> Vec<Check> {
         Check { name: COMPILES, body: kernels::all_load },
         Check { name: "memory of the target", body: kernels::memory },
         Check { name: "order of data and completions", body: order::nothing_is_stale },
+        Check { name: "locks, turns and sums of warps", body: port::accesses_are_in_order },
         Check { name: "queues: host data, SGL", body: queues::plain },
         Check { name: "queues: PRP lists", body: queues::by_prp },
         Check { name: "queues: shadow doorbells", body: queues::shadowed },

@@ -16,6 +16,9 @@ const WORDS: usize = 4096;
 /// Turn, answer and stop have a line of their own each.
 const SEEN: usize = 128;
 const STOP: usize = 256;
+/// A word of each lane.
+const ANSWER: usize = 512;
+const LANES: usize = 32;
 /// For a round to begin, or to be answered.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -54,6 +57,7 @@ fn stale(target: &OpenTarget, place: &Place, rounds: u32, late: bool) -> anyhow:
     let at = |offset: usize| words.address() + offset as u64;
     let args = StaleCheckArgs {
         data: place.address(),
+        answer: at(ANSWER),
         turn: at(0),
         seen: at(SEEN),
         stop: at(STOP),
@@ -90,6 +94,10 @@ fn turn(words: &SharedMemory, place: &Place, round: u32, late: bool) -> anyhow::
         anyhow::ensure!(begin.elapsed() < PATIENCE, "round {round} was not answered within {PATIENCE:?}");
         std::thread::yield_now();
     }
+    // What the kernel wrote before it said so.
+    let answers = (0..LANES).map(|lane| words.window().load_u64(ANSWER + lane * 8, Ordering::Relaxed));
+    let old = answers.filter(|answer| *answer as u32 != round).count();
+    anyhow::ensure!(old == 0, "round {round}: the answers of {old} of {LANES} lanes are older than it");
     if late { place.write(round) } else { Ok(()) }
 }
 
