@@ -59,17 +59,20 @@ impl Common<'_> {
         Ok(place)
     }
 
-    /// Something was written to what is read there. Of several bytes one is enough: compilers copy padding.
+    /// Something was written to what is read there. Of a load of several bytes or elements, one that was written is
+    /// enough: compilers copy padding.
     pub(super) fn written(&self, lane: &Lane, access: &Access, place: Place) -> Result<(), Box<Finding>> {
-        let (written, space, at) = match place {
-            Place::Shared(at) => (self.shared.is_written(at, access.bytes), Space::Shared, at),
-            Place::Local(at) => (lane.local.is_written(at, access.bytes), Space::Local, at),
+        let (room, space, at) = match place {
+            Place::Shared(at) => (&self.shared, Space::Shared, at),
+            Place::Local(at) => (&lane.local, Space::Local, at),
             Place::Real(_) | Place::Param(_) => return Ok(()),
         };
-        if written {
+        let (bytes, elements) = (u64::from(access.bytes), u64::from(access.elements));
+        // The first one's address is a multiple of all.
+        let first = at - at % (bytes * elements);
+        if (0..elements).any(|element| room.is_written(first + element * bytes, access.bytes)) {
             return Ok(());
         }
-        let bytes = access.bytes;
         let what =
             format!("{bytes} bytes at {at:#x} of {space:?} memory are read, and nothing was written there");
         Err(self.found(lane, Check::Uninitialized, what))

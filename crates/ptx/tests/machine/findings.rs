@@ -87,6 +87,7 @@ fn reads_of_what_was_never_written_are_found() {
         "ld.u64 %rd1, [%words];\nsetp.eq.u64 %p1, %rd1, 1;\n@%p1 bra $over;\nmov.u64 %rd2, 3;\n$over: add.u64 %rd3, %rd2, 1;",
         "@%p3 bra $over;\n$over: mov.u32 %r1, 0;",
         ".local .align 8 .b8 own[16];\nst.local.u64 [own], 1;\nld.local.u64 %rd1, [own+8];",
+        ".local .align 16 .b8 own[32];\nst.local.u64 [own], 1;\nld.local.v2.u64 {%rd1, %rd2}, [own+16];",
     ] {
         assert_eq!(found(body, &words).check, Check::Uninitialized, "{body}");
     }
@@ -107,6 +108,11 @@ fn what_was_written_on_the_way_is_not_found() {
         setp.eq.u64 %p3, %rd9, 2;\n@%p3 bra $set;\nbra.uni $end;\n$set: mov.u64 %rd5, 4;\n$end: st.u64 [%words], %rd5;";
     run(&module("", loops).unwrap(), 1, &words).unwrap();
     assert_eq!(words.values(), [4, 2]);
+    // A compiler loads padding with what lies beside it.
+    let padded = ".local .align 16 .b8 own[16];\nst.local.u64 [own], 1;\nld.local.v2.u64 {%rd1, %rd2}, [own];\n\
+        st.u64 [%words], %rd1;";
+    run(&module("", padded).unwrap(), 1, &words).unwrap();
+    assert_eq!(words.values(), [1, 2]);
     // A frame is new at each call.
     let outside = ".func inside() {\n.reg .b32 %own;\n.reg .pred %is;\nmov.u32 %own, 1;\nsetp.eq.u32 %is, %own, 0;\n@%is trap;\nret;\n}";
     run(&module(outside, "call inside;\ncall inside;").unwrap(), 1, &words).unwrap();
