@@ -107,7 +107,8 @@ pub fn alone(fixture: &Fixture) -> anyhow::Result<Vec<Row>> {
 /// Compare-and-swap of one word by more and more warps, as a submission reserves.
 pub fn contention(fixture: &Fixture) -> anyhow::Result<Vec<Row>> {
     let gauge = Gauge::new(fixture)?;
-    let most = if fixture.on_gpu() { 128 } else { 4 };
+    // All at the same time: a multiprocessor of any GPU has room for 16 blocks.
+    let most = gauge.target.gpu().map_or(4, |gpu| (16 * gpu.info().multiprocessors).min(128));
     let counts = [1, 2, 4, 8, 16, 32, 64, 128].into_iter().filter(|warps| *warps <= most);
     counts
         .map(|warps| {
