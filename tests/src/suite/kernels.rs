@@ -9,12 +9,16 @@ use warpbell_sim::{Case, Mode, Rig, lines};
 
 /// Runs every case that the SSD's limits leave on the CPU target. Returns how many commands.
 pub fn kernels(ssd: &Arc<Ssd>, nsid: u32) -> u64 {
-    kernels_on(Target::Cpu, ssd, nsid)
+    kernels_on(Target::Cpu, ssd, nsid, None)
 }
 
-/// The same on any target.
-pub fn kernels_on(target: Target, ssd: &Arc<Ssd>, nsid: u32) -> u64 {
-    let cases: Vec<_> = cases(ssd, nsid).into_iter().map(|case| Case { target, ..case }).collect();
+/// The same on any target; of the cases only the one of this number, which is counted round.
+pub fn kernels_on(target: Target, ssd: &Arc<Ssd>, nsid: u32, only: Option<u64>) -> u64 {
+    let mut cases: Vec<_> = cases(ssd, nsid).into_iter().map(|case| Case { target, ..case }).collect();
+    if let Some(number) = only {
+        let at = (number % cases.len() as u64) as usize;
+        cases = vec![cases.swap_remove(at)];
+    }
     for case in &cases {
         let rig = Rig::new(case, ssd.clone(), ssd.clone())
             .unwrap_or_else(|error| panic!("{}: {error:#}", case.name));

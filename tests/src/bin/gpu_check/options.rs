@@ -28,6 +28,9 @@ pub struct Options {
     /// Loads each PTX of this program too, which the driver compiles for minutes: else two of them
     #[arg(long)]
     pub all: bool,
+    /// Of each check of queues only the case of this number, which is counted round: for many seeds on the PTX machine
+    #[arg(long)]
+    pub case: Option<u64>,
     /// Seconds that each figure is measured for
     #[arg(long, default_value_t = 1.0)]
     pub seconds: f64,

@@ -20,18 +20,20 @@ pub struct Fixture {
     /// Whether each PTX is loaded, too.
     pub all: bool,
     pub seconds: f64,
+    /// Of the checks of queues the only case.
+    pub case: Option<u64>,
 }
 
 impl Fixture {
     /// Finds out whether the target is here at all.
     pub fn new(options: &Options) -> anyhow::Result<Fixture> {
-        let Options { target, quick, all, seconds, .. } = *options;
+        let Options { target, quick, all, seconds, case, .. } = *options;
         anyhow::ensure!(seconds > 0.0 && seconds <= 600.0, "--seconds {seconds}: from above 0 to 600");
         let target_name = match target.open()?.gpu() {
             None => "CPU executor".to_owned(),
             Some(gpu) => describe(gpu.info()),
         };
-        Ok(Fixture { target, target_name, quick, all, seconds })
+        Ok(Fixture { target, target_name, quick, all, seconds, case })
     }
 
     /// A soft controller.
