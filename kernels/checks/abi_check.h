@@ -1,5 +1,6 @@
-/* What hosts share with the kernels of tests: `check_*`, which try each call of the device library,
- * `queue_test` and `volume_check`. The rules of abi_bench.h hold here too. */
+/* What hosts share with the kernels of tests: `check_*`, which try each call of the device library and, as
+ * `check_stale` and `check_port`, the order of memory; `queue_test` and `volume_check`. The rules of
+ * abi_bench.h hold here too. */
 #ifndef WARPBELL_ABI_CHECK_H
 #define WARPBELL_ABI_CHECK_H
 
@@ -42,33 +43,33 @@ typedef struct warpbell_check_args {
  */
 typedef struct warpbell_stale_check_args {
     uint32_t abi_version, size;
-    uint64_t data; /* uint64_t[words] */
-    uint64_t
-        answer;    /* uint64_t[32], host memory: what each lane has found wrong in rounds, above the round */
-    uint64_t turn; /* uint32_t, host memory: written by the host, from 1 on */
-    uint64_t seen; /* uint32_t, host memory: the last round that the kernel has looked at */
-    uint64_t stop; /* uint32_t, host memory: ends the kernel once it is not 0 */
+    uint64_t data;       /* uint64_t[words] */
+    uint64_t answer;     /* uint64_t[32], host memory: the round, by each lane */
+    uint64_t turn;       /* uint32_t, host memory: written by the host, from 1 on */
+    uint64_t seen;       /* uint32_t, host memory: the last round that the kernel has looked at */
+    uint64_t stop;       /* uint32_t, host memory: ends the kernel once it is not 0 */
     uint64_t results;    /* warpbell_check_result, zeroed */
     uint64_t timeout_ns; /* for a round to begin */
     uint32_t words;
     uint32_t rounds;
 } warpbell_stale_check_args;
 
-/* Kernel `check_port`: what port.cuh says of its accesses. Each warp takes each lock once a round, and each
- * lane adds and sets bits. Of a warp's result `done` counts rounds, `failed` waits that were too long,
- * `wrong` halves of guarded words that differed. */
+/* Kernel `check_port`: what port.cuh says of its accesses, by blocks of 64 threads. Each warp takes each lock
+ * once a round, and each lane adds and sets bits. Of a warp's result `done` counts rounds, `failed` waits
+ * that were too long, `wrong` looks at which the two words beside a lock differed; `step` is that lock's
+ * number. */
 typedef struct warpbell_port_check_args {
     uint32_t abi_version, size;
-    uint64_t words;      /* uint64_t[(WARPBELL_PORT_BITS + rounds)], zeroed */
+    uint64_t words;      /* uint64_t[WARPBELL_PORT_BITS + rounds * blocks], zeroed */
     uint64_t results;    /* warpbell_check_result[warps], zeroed */
     uint64_t timeout_ns; /* for all of it */
     uint32_t rounds;
     uint32_t pad0;
 } warpbell_port_check_args;
 
-/* Words of `check_port`: WARPBELL_PORT_LOCKS locks, a line each, with two words that it guards beside it,
- * each of which counts its holders; sums of all lanes, of 64 and of 32 bits; a word of 64 bits for each
- * round, all of them set. */
+/* Words of `check_port`: WARPBELL_PORT_LOCKS locks, a line each, with two words beside it that it guards,
+ * each of which counts its holders; sums of all lanes, of 64 and of 32 bits; a word of each block for each
+ * round, with a bit for each thread. */
 #define WARPBELL_PORT_LOCKS 5u
 #define WARPBELL_PORT_LINE 16u
 #define WARPBELL_PORT_SUM (WARPBELL_PORT_LOCKS * WARPBELL_PORT_LINE)

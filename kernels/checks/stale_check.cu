@@ -1,7 +1,7 @@
 // Kernel `check_stale`: whether data that somebody else wrote is there when what announces it is. One warp;
 // in each round it waits until `turn` is the round's number, then looks at every word of the data, by loads
-// that caches may serve, and answers in `seen`. A fence comes before in odd rounds, and acquires in even ones.
-// The host writes data and turn, in one order or the other.
+// that caches may serve, and answers in `seen`. Before it looks: in odd rounds a fence, in even ones an
+// acquire by each lane. The host writes data and turn, in one order or the other.
 #include "abi_check.h"
 #include "common.cuh"
 
@@ -18,16 +18,19 @@ class order_watcher {
         u64 stale = 0;
         u32 round = 1;
         for (; round <= args_.rounds && warp.broadcast(warp.is_leader() ? await(round) : 0u) != 0; ++round) {
+            warp.sync(); // the leader alone has seen the round, and a broadcast orders nothing
             if ((round & 1u) != 0) {
                 port::fence_sys_group(warp.is_leader());
             } else {
-                (void)port::load_acquire_sys(reinterpret_cast<const u32*>(args_.turn));
+                while (port::load_acquire_sys(reinterpret_cast<const u32*>(args_.turn)) != round) {
+                    port::pause();
+                }
             }
             for (u32 i = port::lane(); i < args_.words; i += WARPBELL_WARP_LANES) {
                 stale += data[i] != round ? 1u : 0u;
             }
             // Plain, as data of a kernel's own is: the release is what the host waits for.
-            reinterpret_cast<u64*>(args_.answer)[port::lane()] = stale << 32 | round;
+            reinterpret_cast<u64*>(args_.answer)[port::lane()] = round;
             warp.sync();
             if (warp.is_leader()) {
                 port::store_release_sys(reinterpret_cast<u32*>(args_.seen), round);

@@ -45,7 +45,7 @@ mirror! {
     bench StaleCheckArgs = "warpbell_stale_check_args" {
         /// Address of `u64[words]`: all of them are the round's number, once it has begun.
         data: u64,
-        /// Address of `u64[32]` in host memory: the round, and above it what each lane has found wrong until then.
+        /// Address of `u64[32]` in host memory: the round, by each lane.
         answer: u64,
         /// Address of a `u32` in host memory: the round that has begun, from 1 on.
         turn: u64,
@@ -67,7 +67,7 @@ mirror! {
 mirror! {
     /// Kernel `check_port`: what port.cuh says of its accesses.
     bench PortCheckArgs = "warpbell_port_check_args" {
-        /// Address of `u64[PORT_BITS + rounds]`, zeroed: the words of `abi_check.h`.
+        /// Address of `u64[PORT_BITS + rounds * blocks]`, zeroed: the words of `abi_check.h`.
         words: u64,
         /// Address of [`CheckResult`] of each warp, zeroed.
         results: u64,

@@ -251,7 +251,7 @@ constants! {
     PORT_SUM: u32 = 80;
     /// The word whose low half they add to.
     PORT_SHORT_SUM: u32 = 81;
-    /// The first word of bits: one for each round.
+    /// The first word of bits: one of each block for each round.
     PORT_BITS: u32 = 96;
     /// SSDs of a volume at most.
     VOLUME_MEMBERS_MAX: u32 = 32;

@@ -53,12 +53,12 @@ pub fn dead_controller(fixture: &Fixture) -> anyhow::Result<String> {
     Ok(format!("32 commands gave up after {took:.0?}, deadline {DEADLINE:?}"))
 }
 
-/// Kernels whose controller is reset return, and everything works afterwards. A command is not answered before: who is
-/// always answered soon need not look whether the queue is lost.
+/// Kernels whose controller is reset return, and everything works afterwards. In the first run a command is not answered:
+/// who is always answered soon need not look whether the queue is lost.
 pub fn reset(fixture: &Fixture) -> anyhow::Result<String> {
     let unanswered = "[[fault]]\nkind = \"drop\"\nopcode = \"read\"\nafter = 1000\ncount = 1\n";
+    let ssd = Arc::new(fixture.soft("size=16m", &with_faults(unanswered)?)?);
     for order in [ResetOrder::AfterKernels, ResetOrder::UnderKernels] {
-        let ssd = Arc::new(fixture.soft("size=16m", &with_faults(unanswered)?)?);
         suite::reset_under_load_on(fixture.target, &ssd, order, fixture.sized(16_000) as u32);
     }
     Ok("twice: after the kernels and under their feet".to_owned())
