@@ -39,7 +39,7 @@ fn a_digest_is_the_files_checksum() {
     let device = format!("soft:file={}", path.display());
     let output = text(&warpbell(&["digest", &device, "--target", "ptx"], ""));
     assert!(output.contains(&format!("crc32c {:08x}, 300001 bytes", crc32c::crc32c(&bytes))), "{output}");
-    assert!(output.contains("target ptx (PTX machine (no GPU))"), "{output}");
+    assert!(output.contains("target ptx (PTX machine, no GPU, as of 9.0)"), "{output}");
 }
 
 #[test]
@@ -47,7 +47,12 @@ fn verified_writes_are_right_on_each_architecture_and_in_weak_memory() {
     if no_kernels() {
         return;
     }
-    for options in ["capability=7.5", "capability=8.0,weak=7", "capability=9.0", "weak=3"] {
+    for (options, told) in [
+        ("capability=7.5", "as of 7.5"),
+        ("capability=8.0,weak=7", "as of 8.0, weak=7"),
+        ("capability=9.0", "as of 9.0"),
+        ("weak=3", "as of 9.0, weak=3"),
+    ] {
         let arguments = [
             &["bench", "soft:size=16m", "--target", "ptx", "--rw", "randrw", "--verify", "crc32c"][..],
             &[
@@ -68,7 +73,7 @@ fn verified_writes_are_right_on_each_architecture_and_in_weak_memory() {
         let output = text(&warpbell(&arguments.concat(), options));
         let json: serde_json::Value = serde_json::from_str(&output).expect("the result is JSON");
         let results = json.as_array().map_or(&json, |reports| &reports[0]);
-        assert_eq!(results["target"], "ptx (PTX machine (no GPU))", "{options}");
+        assert_eq!(results["target"], format!("ptx (PTX machine, no GPU, {told})"), "{options}");
         assert_eq!((&results["errors"], &results["violations"]), (&0.into(), &0.into()), "{options}");
         let verify = &results["runs"][0]["verify"];
         assert!(verify["blocks"].as_u64() > Some(0) && verify["mismatches"] == 0, "{options}: {verify}");
@@ -79,7 +84,8 @@ fn verified_writes_are_right_on_each_architecture_and_in_weak_memory() {
 fn wrong_options_are_refused_with_what_they_must_be() {
     for (options, said) in [
         ("weak=few", "WARPBELL_PTX: weak=few: must be the number of a seed"),
-        ("capability=6.0", "WARPBELL_PTX: capability=60: must be 7.5 to 12.1"),
+        ("capability=6.0", "WARPBELL_PTX: capability=6.0: must be 7.5 to 12.1"),
+        ("weak=7, races=maybe", "WARPBELL_PTX: races=maybe: must be yes or no"),
         ("speed=9", "WARPBELL_PTX: speed=9: expected KEY=VALUE with KEY one of capability,"),
     ] {
         let output = warpbell(&["digest", "soft:size=1m", "--target", "ptx"], options);

@@ -93,7 +93,7 @@ pub(crate) struct Options {
     pub(crate) mutate: Option<String>,
     /// `weak=SEED`, with `execute=ptx`: memory is as weak as PTX allows, chosen by the seed.
     pub(crate) weak: Option<u64>,
-    /// `races=yes`, with `execute=ptx`: accesses that nothing orders are found; on one worker, at 0.6 of its speed.
+    /// `races=yes`, with `execute=ptx`: accesses that nothing orders are found; on one worker, at a fifth to 0.6 of its speed.
     pub(crate) races: bool,
     /// `modules=PATH`: the CPU's code of kernels that are not built in: a shared object, or a folder of them.
     pub(crate) modules: Option<PathBuf>,
@@ -141,18 +141,18 @@ impl Options {
     pub(crate) fn of_users(text: &str) -> Result<Options, String> {
         let mut options =
             Options { users: true, execute: Execute::Ptx, multiprocessors: 2, ..Options::default() };
-        for item in text.split(',').filter(|item| !item.is_empty()) {
+        for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
             let known = item.split_once('=').filter(|(key, _)| OF_USERS.contains(key));
             let Some((key, value)) = known else {
                 return Err(format!("{item}: expected KEY=VALUE with KEY one of {}", OF_USERS.join(", ")));
             };
             options.set(key, value).ok_or_else(|| format!("{item}: {}", limit(key)))?;
-        }
-        if !(75..=121).contains(&options.capability) {
-            return Err(format!("capability={}: must be 7.5 to 12.1", options.capability));
-        }
-        if options.multiprocessors == 0 {
-            return Err(format!("multiprocessors=0: {}", limit("multiprocessors")));
+            if !(75..=121).contains(&options.capability) {
+                return Err(format!("{item}: must be 7.5 to 12.1"));
+            }
+            if options.multiprocessors == 0 || options.memory == 0 {
+                return Err(format!("{item}: {}", limit(key)));
+            }
         }
         Ok(options)
     }
@@ -208,7 +208,7 @@ fn limit(key: &str) -> &'static str {
     match key {
         "capability" => "must be a compute capability such as 9.0",
         "multiprocessors" => "must be a number from 1",
-        "memory" => "must be a number of bytes",
+        "memory" => "must be a number of bytes from 1, without a suffix",
         "races" => "must be yes or no",
         _ => "must be the number of a seed",
     }
@@ -295,6 +295,7 @@ mod tests {
             ("capability=7.0", "7.5 to 12.1"),
             ("multiprocessors=0", "from 1"),
             ("memory=much", "bytes"),
+            ("memory=0", "bytes from 1"),
             ("weak=few", "seed"),
             ("races=maybe", "yes or no"),
         ] {

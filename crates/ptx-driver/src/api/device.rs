@@ -12,8 +12,13 @@ use crate::kernel::MOST_SHARED;
 use crate::options::{DmaBuf, Options};
 
 /// Nobody may take it for a GPU.
-fn name(options: &Options) -> &'static str {
-    if options.users { "PTX machine (no GPU)" } else { "fake CUDA driver (no GPU)" }
+fn name(options: &Options) -> String {
+    if !options.users {
+        return "fake CUDA driver (no GPU)".to_owned();
+    }
+    let weak = options.weak.map_or_else(String::new, |seed| format!(", weak={seed}"));
+    let races = if options.races { ", races=yes" } else { "" };
+    format!("PTX machine, no GPU, as of {}.{}{weak}{races}", options.capability / 10, options.capability % 10)
 }
 
 unsafe extern "C" {
@@ -107,7 +112,7 @@ calls! {
         let driver = driver()?;
         driver.device(device)?;
         // SAFETY: the caller's pointer and length.
-        unsafe { put_text(to, len.max(0) as usize, name(&driver.options)) }
+        unsafe { put_text(to, len.max(0) as usize, &name(&driver.options)) }
     }
 
     fn cuDeviceGetUuid_v2(uuid: *mut [u8; 16], device: c_int) {

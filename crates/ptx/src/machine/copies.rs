@@ -12,7 +12,7 @@ use super::generic;
 use super::lane::Lane;
 use super::space::{Place, address};
 use crate::error::{Check, Finding};
-use crate::program::{Access, Order, Scope, Transfer};
+use crate::program::{Access, Address, Order, Scope, Transfer};
 use crate::text::Space;
 
 /// Copies that are under way end once in so many passes.
@@ -31,12 +31,26 @@ pub(super) struct UnderWay {
     barrier: Option<u64>,
     /// The lane's group that it belongs to.
     group: u32,
+    /// Its number among what the block has begun.
+    number: u64,
+}
+
+/// An arrival at a barrier, which comes behind copies of its lane (section 9.7.13.15.17).
+#[derive(Clone, Copy, Debug)]
+struct LateArrival {
+    owner: u32,
+    barrier: u64,
+    /// Behind copies with lower numbers.
+    number: u64,
 }
 
 /// What a block knows of its copies.
 #[derive(Debug)]
 pub(super) struct Copies {
     under_way: Vec<UnderWay>,
+    arrivals: Vec<LateArrival>,
+    /// Copies and arrivals that have begun.
+    begun: u64,
     /// When each word of shared memory was last written by other than bulk copies, in fences; empty where there are none.
     written: Vec<u32>,
     /// Fences of the proxy, from 1.
@@ -47,7 +61,19 @@ impl Copies {
     /// Of a block with so many bytes of shared memory, in a module that has bulk copies or not.
     pub(super) fn new(shared: usize, bulk: bool) -> Copies {
         let written = if bulk { vec![0; shared.div_ceil(8)] } else { Vec::new() };
-        Copies { under_way: Vec::new(), written, fences: 1 }
+        Copies { under_way: Vec::new(), arrivals: Vec::new(), begun: 0, written, fences: 1 }
+    }
+
+    fn next_number(&mut self) -> u64 {
+        self.begun += 1;
+        self.begun
+    }
+
+    /// Whether the copies of before it are done.
+    fn may_arrive(&self, arrival: &LateArrival) -> bool {
+        let waits_for =
+            |one: &UnderWay| !one.bulk && one.owner == arrival.owner && one.number < arrival.number;
+        !self.under_way.iter().any(waits_for)
     }
 
     pub(super) fn fence(&mut self) {
@@ -83,6 +109,7 @@ impl Common<'_> {
             bulk: copy.bulk,
             barrier: copy.barrier.map(|barrier| address(lane, barrier)),
             group: lane.groups[usize::from(copy.bulk)],
+            number: self.copies.next_number(),
         };
         self.copyable(lane, &one)?;
         self.fenced(lane, &one)?;
@@ -124,6 +151,22 @@ impl Common<'_> {
             "a bulk copy works with {at:#x} of shared memory, which was written otherwise, with no fence.proxy.async since"
         );
         Err(self.found(lane, Check::Proxy, what))
+    }
+
+    /// An arrival that comes once the lane's copies of before are done.
+    pub(super) fn arrive_behind_copies(
+        &mut self,
+        lane: &mut Lane,
+        at: Address,
+        counted: bool,
+    ) -> Result<(), Box<Finding>> {
+        let barrier = address(lane, at);
+        if counted {
+            self.awaits_one_more(lane, barrier)?;
+        }
+        let number = self.copies.next_number();
+        self.copies.arrivals.push(LateArrival { owner: lane.number, barrier, number });
+        Ok(())
     }
 
     /// What the lane began belongs to a group from now on.
@@ -181,6 +224,20 @@ impl Block<'_> {
             }
             let one = self.common.copies.under_way.swap_remove(at);
             self.common.copied(&mut self.lanes[one.owner as usize], &one)?;
+        }
+        self.arrivals_go_on(random, end)
+    }
+
+    fn arrivals_go_on(&mut self, random: &mut Xoshiro256PlusPlus, end: bool) -> Result<(), Box<Finding>> {
+        let mut at = 0;
+        while let Some(&arrival) = self.common.copies.arrivals.get(at) {
+            let comes = self.common.copies.may_arrive(&arrival) && (end || random.random_range(0..SLOW) == 0);
+            if !comes {
+                at += 1;
+                continue;
+            }
+            self.common.copies.arrivals.swap_remove(at);
+            self.common.one_arrives(&mut self.lanes[arrival.owner as usize], arrival.barrier)?;
         }
         Ok(())
     }

@@ -115,6 +115,7 @@ impl Common<'_> {
             Op::Mbarrier { what, to, at, b, c } => self.mbarrier(lane, what, to, at, (b, c))?,
             Op::Copy(copy) => self.copy(lane, &copy)?,
             Op::Commit { bulk } => self.commit(lane, bulk),
+            Op::ArriveBehindCopies { at, counted } => self.arrive_behind_copies(lane, at, counted)?,
             Op::WaitCopies { bulk, but } => {
                 self.wait_for_copies(lane, bulk, but.map(|but| lane.get(but)))?;
             }

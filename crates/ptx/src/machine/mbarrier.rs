@@ -66,16 +66,14 @@ impl Common<'_> {
         at: Address,
         (b, c): (Reg, Reg),
     ) -> Result<(), Box<Finding>> {
-        let place = self.barrier_place(lane, address(lane, at))?;
+        let at = address(lane, at);
         let (b, c) = (lane.get(b), lane.get(c));
         if what == Mbarrier::Init {
+            let place = self.barrier_place(lane, at)?;
             return self.begins(lane, place, b);
         }
-        let old = self.load(lane, &ACCESS, place);
-        let Some(word) = Word::of(old) else {
-            let what = format!("mbarrier {what:?}: it was not initialized");
-            return Err(self.found(lane, Check::Barrier, what));
-        };
+        let (place, word) = self.made_barrier(lane, at, what)?;
+        let old = word.bits();
         let mut result = old;
         match what {
             Mbarrier::Init => {}
@@ -96,6 +94,35 @@ impl Common<'_> {
         if let Some(to) = to {
             lane.set(to, result);
         }
+        Ok(())
+    }
+
+    /// A barrier that was made ready.
+    fn made_barrier(
+        &mut self,
+        lane: &mut Lane,
+        at: u64,
+        what: Mbarrier,
+    ) -> Result<(Place, Word), Box<Finding>> {
+        let place = self.barrier_place(lane, at)?;
+        let Some(word) = Word::of(self.load(lane, &ACCESS, place)) else {
+            let what = format!("mbarrier {what:?}: it was not initialized");
+            return Err(self.found(lane, Check::Barrier, what));
+        };
+        Ok((place, word))
+    }
+
+    /// One arrives.
+    pub(super) fn one_arrives(&mut self, lane: &mut Lane, at: u64) -> Result<(), Box<Finding>> {
+        let (place, word) = self.made_barrier(lane, at, Mbarrier::Arrive)?;
+        self.arrived(lane, place, word, (1, 0))
+    }
+
+    /// The phase awaits one more.
+    pub(super) fn awaits_one_more(&mut self, lane: &mut Lane, at: u64) -> Result<(), Box<Finding>> {
+        let (place, word) = self.made_barrier(lane, at, Mbarrier::Arrive)?;
+        self.counted(lane, "arrivals", word.pending + 1, 1)?;
+        self.store(lane, &ACCESS, place, Word { pending: word.pending + 1, ..word }.bits());
         Ok(())
     }
 

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::program::{Order, Scope};
+use crate::text::Place;
 
 /// Accesses of a word that are remembered: older ones are forgotten.
 const MOST: usize = 24;
@@ -42,7 +43,7 @@ pub(super) struct Who {
     /// Its block's number among all of the GPU.
     pub(super) block: u64,
     pub(super) thread: u32,
-    pub(super) line: u32,
+    pub(super) place: Place,
 }
 
 /// What an access does, beside its address.

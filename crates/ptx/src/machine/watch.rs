@@ -20,7 +20,7 @@ impl Common<'_> {
             slot: self.first_slot + lane.number,
             block: self.block_key(),
             thread: lane.number,
-            line: self.place_of(lane).line,
+            place: self.place_of(lane),
         }
     }
 
@@ -55,15 +55,24 @@ impl Common<'_> {
             true => ("a device's register", Check::Doorbell),
             false => ("memory", Check::Race),
         };
-        let grid = if other.block >> 32 == self.run.grid_number + 1 { "" } else { " of another grid" };
+        let by = match other.block >> 32 == self.run.grid_number + 1 {
+            true => self.instruction(other.place),
+            false => format!("line {} of another grid's PTX", other.place.line),
+        };
         let what = format!(
-            "{what} at {:#x} is accessed by thread {} of block {}{grid}, too, by line {} of its PTX, and nothing orders the two",
+            "{what} at {:#x} is accessed by thread {} of block {}, too, by {by}, and nothing orders the two",
             key.1,
             other.thread,
             other.block & 0xffff_ffff,
-            other.line
         );
         Err(self.found(lane, check, what))
+    }
+
+    /// An instruction of this module, with its lines.
+    fn instruction(&self, place: crate::text::Place) -> String {
+        let (module, (file, line)) = (self.run.module, place.source);
+        let source = module.files.get(&file).map_or_else(String::new, |path| format!(", from {path}:{line}"));
+        format!("`{}` of line {}{source}", module.line(place.line), place.line)
     }
 
     /// What a store is about to release.

@@ -53,6 +53,10 @@ pub(super) fn copy(
         (["async", "wait_group"], [but]) => {
             Ok(Some(Op::WaitCopies { bulk: false, but: Some(body.source(but)?) }))
         }
+        (["async", "mbarrier", "arrive", words @ ..], [at]) => {
+            let counted = !words.contains(&"noinc");
+            Ok(Some(Op::ArriveBehindCopies { at: body.address(at)?, counted }))
+        }
         // That what they copy was read is less than that it is there: both are waited for.
         (["async", "bulk", "wait_group", ..], [but]) => {
             Ok(Some(Op::WaitCopies { bulk: true, but: Some(body.source(but)?) }))

@@ -280,6 +280,11 @@ pub(crate) enum Op {
         bulk: bool,
         but: Option<Reg>,
     },
+    /// An arrival at a barrier once the lane's copies of before are done; `counted`: the barrier awaits one more by it.
+    ArriveBehindCopies {
+        at: Address,
+        counted: bool,
+    },
     /// The register whose mark this is must have been written.
     Wanted(Reg),
     /// It is.

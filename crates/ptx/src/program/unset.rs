@@ -198,6 +198,7 @@ impl Op {
             Op::Table { index, .. } => each(index),
             Op::Barrier { id, count, .. } => [id, count].into_iter().for_each(each),
             Op::Meet { mask, a, b, c, .. } => [mask, a, b, c].into_iter().for_each(each),
+            Op::ArriveBehindCopies { at, .. } => each(at.base),
             Op::WaitCopies { but, .. } => but.into_iter().for_each(each),
             Op::Copy(Transfer { to, from, size, barrier, .. }) => {
                 [to.base, from.base, size].into_iter().for_each(&mut each);

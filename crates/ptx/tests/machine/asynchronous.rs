@@ -145,3 +145,20 @@ fn bulk_copies_need_a_fence_of_their_proxy() {
         cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r2], [%rd7], 16, [%r1];";
     assert_eq!(check_of(unfenced), Check::Proxy);
 }
+
+#[test]
+fn an_arrival_behind_copies_comes_when_they_are_done() {
+    let copy = "cp.async.ca.shared.global [%r2], [%rd7], 8;";
+    let wait = "$again: mbarrier.test_wait.parity.shared.b64 %p2, [%r1], 0;\n@!%p2 bra $again;\nld.shared.u64 %rd1, [%r2];";
+    let own = "cp.async.mbarrier.arrive.noinc.shared.b64 [%r1];";
+    assert_eq!(Vec::from_iter(seen(&format!("{copy}\n{own}\n{wait}"))), [77]);
+    // Counted, it is one more: the barrier awaits the thread, too.
+    let more = "cp.async.mbarrier.arrive.shared.b64 [%r1];\nmbarrier.arrive.shared::cta.b64 %rd2, [%r1];";
+    assert_eq!(Vec::from_iter(seen(&format!("{copy}\n{more}\n{wait}"))), [77]);
+    // Copies of behind it are not waited for.
+    assert_eq!(Vec::from_iter(seen(&format!("{own}\n{copy}\n{wait}"))), [5, 77]);
+    assert_eq!(
+        check_of("mov.u32 %r1, barrier;\ncp.async.mbarrier.arrive.noinc.shared.b64 [%r1];"),
+        Check::Barrier
+    );
+}
