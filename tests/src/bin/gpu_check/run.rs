@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 use warpbell::{DataPlacement, DeviceName, OpenOptions, Ssd, Target};
 
 use warpbell_gpu::GpuInfo;
+use warpbell_kernels::builtin;
+use warpbell_kernels::toolchain::CudaImage;
 
 use crate::options::Options;
 use crate::report::{CheckResult, FigureResult, Outcome, Row};
@@ -34,6 +36,14 @@ impl Fixture {
             Some(gpu) => describe(gpu.info()),
         };
         Ok(Fixture { target, target_name, quick, all, seconds, case })
+    }
+
+    /// Our kernel file `file` for the target, whose compute capability is `arch`.
+    pub fn image(&self, file: &str, arch: u32) -> anyhow::Result<CudaImage> {
+        Ok(match self.target {
+            Target::Ptx => builtin::ptx(file, arch)?,
+            _ => builtin::for_gpu(file, arch)?,
+        })
     }
 
     /// A soft controller.

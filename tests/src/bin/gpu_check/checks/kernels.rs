@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
+use warpbell::Target;
 use warpbell_gpu::DeviceMemory;
 use warpbell_kernels::builtin::{self, IMAGES, Image};
 use warpbell_kernels::image::Format;
@@ -42,11 +43,12 @@ pub fn all_load(fixture: &Fixture) -> anyhow::Result<String> {
     let mut kinds = BTreeSet::new();
     let files: BTreeSet<&str> = builtin::kernels().map(|(file, _)| file).collect();
     for file in &files {
-        let image = builtin::for_gpu(file, arch)?;
+        let image = fixture.image(file, arch)?;
         gpu.load(&image.name, &image.bytes)?;
         kinds.insert(kind(image.format, image.arch));
     }
-    for image in others(arch, fixture.all) {
+    let runs = |image: &&Image| fixture.target != Target::Ptx || image.format == Format::Ptx;
+    for image in others(arch, fixture.all).into_iter().filter(runs) {
         gpu.load(&image.name(), &image.bytes())?;
         kinds.insert(kind(image.format, image.arch));
     }

@@ -27,7 +27,9 @@ pub fn registers(fixture: &Fixture) -> anyhow::Result<Vec<Row>> {
     let target = fixture.target.open()?;
     let mut rows = added(target.gpu().map_or(DEFAULT_ARCHITECTURE, |gpu| architecture(gpu)))?;
     if let Some(gpu) = target.gpu() {
-        rows.extend(KERNELS.iter().map(|kernel| loaded(gpu, kernel)).collect::<anyhow::Result<Vec<_>>>()?);
+        rows.extend(
+            KERNELS.iter().map(|kernel| loaded(fixture, gpu, kernel)).collect::<anyhow::Result<Vec<_>>>()?,
+        );
     }
     Ok(rows)
 }
@@ -55,10 +57,10 @@ fn added(arch: u32) -> anyhow::Result<Vec<Row>> {
         .collect())
 }
 
-fn loaded(gpu: &std::sync::Arc<Gpu>, kernel: &str) -> anyhow::Result<Row> {
+fn loaded(fixture: &Fixture, gpu: &std::sync::Arc<Gpu>, kernel: &str) -> anyhow::Result<Row> {
     let arch = architecture(gpu);
     let file = builtin::file_of(kernel).ok_or_else(|| anyhow::anyhow!("kernel {kernel}: no file has it"))?;
-    let image = builtin::for_gpu(file, arch)?;
+    let image = fixture.image(file, arch)?;
     let function = gpu.load(kernel, &image.bytes)?.function(kernel)?;
     let found = function.attributes();
     let blocks = function.blocks_per_multiprocessor(256, 0)?;
