@@ -68,8 +68,8 @@ impl Common<'_> {
             Place::Real(_) | Place::Param(_) => return Ok(()),
         };
         let (bytes, elements) = (u64::from(access.bytes), u64::from(access.elements));
-        // The first one's address is a multiple of all.
-        let first = at - at % (bytes * elements);
+        // The first one's address is a multiple of all, which are a power of two.
+        let first = at & !(bytes * elements - 1);
         if (0..elements).any(|element| room.is_written(first + element * bytes, access.bytes)) {
             return Ok(());
         }
