@@ -11,6 +11,11 @@
 // `add_args` begins with `programs::stage_ref stage`, which the host fills in. A block is one warp.
 #pragma once
 
+// 64 registers: what does not fit belongs to pages that are missing.
+#if !defined(WARPBELL_MIN_BLOCKS)
+#define WARPBELL_MIN_BLOCKS 4
+#endif
+
 #include <warpbell/array.cuh>
 #include <warpbell/warpbell.cuh>
 

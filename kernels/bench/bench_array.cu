@@ -1,4 +1,5 @@
 // Kernels `bench_array_*`: words of an array over a page cache with each policy, and of plain memory.
+#define WARPBELL_MIN_BLOCKS 2
 #include "bench_array.cuh"
 
 WARPBELL_KERNEL(bench_array_clock, warpbell_bench_array_args) {

@@ -246,6 +246,15 @@ class page_cache {
         u64 state = 0; // of the line before it was claimed
         status answer;
     };
+    // A call that is about pages, in the lane's memory. Where all pages are there, the rest of it is not
+    // used.
+    struct visit {
+        way mine;
+        status result;
+        u32 asking = 0; // lanes that had no page yet when it went on last; 0: it never did
+        u64 begin_ns = 0, left_ns = 0;
+        back_off wait;
+    };
 
     template <class Group>
     WARPBELL_D static bool fits(const Group& group, const warpbell_cache_ref& ref, Source& source,
@@ -257,9 +266,10 @@ class page_cache {
     }
     WARPBELL_D status check(u64 page, bool stores) const;
     template <class Group>
-    WARPBELL_D status transfer(const Group& group, opcode op, bool mine, u64 page, u32 line);
+    WARPBELL_NOINLINE status transfer(const Group& group, opcode op, bool mine, u64 page, u32 line);
     WARPBELL_D static void note_found(way& mine, cache_lines::found how);
     WARPBELL_D static status answer_of(const way& got);
+    WARPBELL_D way look_up(bool leads, u64 page);
     WARPBELL_D void claim(way& mine, u64 page);
     template <class Group> WARPBELL_D void fetch(const Group& group, u32 away, way& mine, u64 page);
     template <class Group> WARPBELL_D void write_back(const Group& group, way& mine, u64 page);
@@ -267,8 +277,14 @@ class page_cache {
     template <class Group, class Meanwhile>
     WARPBELL_D void await(const Group& group, way& mine, u64 timeout_ns, Meanwhile& meanwhile);
     template <class Group, class Meanwhile>
-    WARPBELL_D way attempt(const Group& group, optional<u64> page, u32 same, u64 timeout_ns,
-                           Meanwhile& meanwhile);
+    WARPBELL_D void resolve(const Group& group, bool leads, way& mine, u64 page, u64 timeout_ns,
+                            Meanwhile& meanwhile);
+    template <class Group, class Use>
+    WARPBELL_D bool serve(const Group& group, bool open, u32 same, bool stores, const way& mine, Use& use);
+    template <class Group, class Meanwhile>
+    WARPBELL_NOINLINE bool go_on(const Group& group, bool open, u32 same, u64 page, u64 timeout_ns,
+                                 visit& call, Meanwhile& meanwhile);
+    template <class Group> WARPBELL_D bool end_failed(const Group& group, bool open, u32 same, visit& call);
     template <class Group>
     WARPBELL_D bool write_line(const Group& group, bool open, u32 line, bool late, status& result);
     template <class Group> WARPBELL_D void zero(const Group& group, u32 filling, u32 line);

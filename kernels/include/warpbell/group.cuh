@@ -21,6 +21,7 @@ struct this_thread_t {
     WARPBELL_D static u64 broadcast(u64 value) { return value; }
     WARPBELL_D static u32 broadcast(u32 value) { return value; }
     WARPBELL_D static u64 from(u32, u64 value) { return value; }
+    WARPBELL_D static u32 from(u32, u32 value) { return value; }
 };
 
 // All 32 lanes of the warp.
@@ -39,6 +40,7 @@ struct this_warp_t {
     WARPBELL_D static u32 broadcast(u32 value) { return port::shuffle(mask(), value, leader()); }
     // The value of lane `lane`, a member, in every lane.
     WARPBELL_D static u64 from(u32 lane, u64 value) { return port::shuffle(mask(), value, lane); }
+    WARPBELL_D static u32 from(u32 lane, u32 value) { return port::shuffle(mask(), value, lane); }
 };
 
 // Some lanes of the warp, named by a mask that has the calling lane in it.
@@ -56,6 +58,7 @@ class lanes {
     WARPBELL_D u64 broadcast(u64 value) const { return port::shuffle(mask_, value, leader()); }
     WARPBELL_D u32 broadcast(u32 value) const { return port::shuffle(mask_, value, leader()); }
     WARPBELL_D u64 from(u32 lane, u64 value) const { return port::shuffle(mask_, value, lane); }
+    WARPBELL_D u32 from(u32 lane, u32 value) const { return port::shuffle(mask_, value, lane); }
 
   private:
     u32 mask_;

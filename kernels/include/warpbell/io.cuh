@@ -37,13 +37,16 @@ WARPBELL_HD constexpr bool carries_blocks(opcode op) { return op != opcode::writ
 // A warp's way to a namespace: the queue it was mapped to, and its command ids there. Warp w of the
 // launch uses queue w mod queue_count, and warp slot w div queue_count on it. Exclusive: `group` owns
 // the queue, so all its lanes make every call together. Retry: whether blocking calls submit commands again
-// that failed for now (retry.cuh).
+// that failed for now (retry.cuh). `ns` must outlive the session.
 template <sharing Mode, class Retry = no_retry> class session {
   public:
     template <class Group>
     WARPBELL_D session(const Group& group, const warpbell_namespace_ref& ns, u32 warp,
                        Retry retries = Retry())
-        : ns_(ns), queue_(group, queue_ref_of(ns, warp), warp / ns.queue_count), retries_(retries) {}
+        : ns_(&ns), queue_(group, queue_ref_of(ns, warp), warp / ns.queue_count), retries_(retries) {}
+    template <class Group>
+    session(const Group& group, const warpbell_namespace_ref&& ns, u32 warp,
+            Retry retries = Retry()) = delete;
 
     // After queue_lost: waits for the queue that the host puts in place of the lost one, and goes on with it.
     // Made by the lanes that call together. Success: the buffers of all earlier commands are free, and what
@@ -55,11 +58,11 @@ template <sharing Mode, class Retry = no_retry> class session {
     // Exclusive: saves the queue for the next kernel. Last call.
     template <class Group> WARPBELL_D void detach(const Group& group) { queue_.detach(group); }
 
-    WARPBELL_D u64 blocks() const { return ns_.blocks; }
-    WARPBELL_D u32 nsid() const { return ns_.nsid; }
-    WARPBELL_D u32 block_bytes() const { return 1u << ns_.block_shift; }
+    WARPBELL_D u64 blocks() const { return ns_->blocks; }
+    WARPBELL_D u32 nsid() const { return ns_->nsid; }
+    WARPBELL_D u32 block_bytes() const { return 1u << ns_->block_shift; }
     // The most blocks that one command moves.
-    WARPBELL_D u32 max_blocks() const { return ns_.max_blocks; }
+    WARPBELL_D u32 max_blocks() const { return ns_->max_blocks; }
     // The layer below, for commands of one's own.
     WARPBELL_D warpbell::queue<Mode>& queue() { return queue_; }
 
@@ -68,7 +71,7 @@ template <sharing Mode, class Retry = no_retry> class session {
     // Command Retry Delay Time `index`, 1 to 3.
     WARPBELL_D u64 retry_delay_ns(u32 index) const {
         // No indexing: an array that is indexed pulls the whole session into local memory.
-        const u32 units = index == 1u ? ns_.crdt[0] : index == 2u ? ns_.crdt[1] : ns_.crdt[2];
+        const u32 units = index == 1u ? ns_->crdt[0] : index == 2u ? ns_->crdt[1] : ns_->crdt[2];
         return static_cast<u64>(units) * 100000000u;
     }
 
@@ -88,11 +91,11 @@ template <sharing Mode, class Retry = no_retry> class session {
     WARPBELL_D static const warpbell_queue_ref& queue_ref_of(const warpbell_namespace_ref& ns, u32 warp) {
         return reinterpret_cast<const warpbell_queue_ref*>(ns.queues)[warp % ns.queue_count];
     }
-    WARPBELL_D bool uses_sgl() const { return (ns_.flags & WARPBELL_NAMESPACE_SGL) != 0; }
+    WARPBELL_D bool uses_sgl() const { return (ns_->flags & WARPBELL_NAMESPACE_SGL) != 0; }
     WARPBELL_D u32 list_entries(u64 iova, u64 bytes) const;
     WARPBELL_D bool is_leased(u64 iova, u64 bytes) const;
 
-    warpbell_namespace_ref ns_;
+    const warpbell_namespace_ref* ns_;
     warpbell::queue<Mode> queue_;
     Retry retries_;
 };

@@ -86,7 +86,10 @@ template <sharing Mode> class queue : tracer {
     // Attaches the calling warp. Ids of commands that an earlier kernel left in flight stay out of use
     // until they complete. Lanes that will call together attach together. A queue that the host has given
     // up refuses everything with queue_lost, until switch_to_successor.
-    template <class Group> WARPBELL_D queue(const Group& group, const warpbell_queue_ref& ref, u32 warp_slot);
+    template <class Group>
+    WARPBELL_D queue(const Group& group, const warpbell_queue_ref& ref, u32 warp_slot) {
+        attach(group, ref, warp_slot);
+    }
     // A lane that goes without having detached gives its hazard slot back, and saves nothing.
     WARPBELL_D ~queue() { leave(); }
     queue(const queue&) = delete;
@@ -164,6 +167,8 @@ template <sharing Mode> class queue : tracer {
     WARPBELL_D bool refuses() const { return refusal_ != 0; }
     // With what: invalid_field of one that was never attached. Else success.
     WARPBELL_D status refusal() const { return status::from_bits(refusal_ & 0xffffu); }
+    // Of the queue that it is attached to now: each queue that the host puts in a lost one's place has the
+    // next epoch.
     WARPBELL_D const warpbell_queue_ref& ref() const { return ref_; }
 
   private:
@@ -236,7 +241,7 @@ template <sharing Mode> class queue : tracer {
         return reinterpret_cast<const warpbell_queue_host*>(ref_.host);
     }
     WARPBELL_D u32 sq_mask() const { return (1u << ref_.sq_shift) - 1u; }
-    WARPBELL_D u32 cq_mask() const { return (1u << ref_.cq_shift) - 1u; }
+    WARPBELL_D u32 cq_mask() const { return (1u << ref_.sq_shift) - 1u; }
     // Commands that may be outstanding: one less than the entries of either ring (they are alike).
     WARPBELL_D u32 cap() const { return sq_mask() + (mutate::room_off_by_one ? 1u : 0u); }
     WARPBELL_D u32 lane_shift() const { return ref_.local_bits - 5u; }
@@ -258,7 +263,7 @@ template <sharing Mode> class queue : tracer {
     // Whether entry `index` was posted in this lap: the phase bit is inverted at each pass, starting
     // at 1 (NVMe Base 2.0, 3.3.3.2). Of the 63-bit index the low bits suffice.
     WARPBELL_D bool posted(u64 entry, u32 index) const {
-        u32 lap = (mutate::phase_from_wrapped_head ? index & cq_mask() : index) >> ref_.cq_shift;
+        u32 lap = (mutate::phase_from_wrapped_head ? index & cq_mask() : index) >> ref_.sq_shift;
         // Opaque: else the compiler compares 64 bits, and each of the two apart.
         return (port::opaque(static_cast<u32>(entry >> 48) ^ lap) & 1u) != 0;
     }
@@ -271,24 +276,26 @@ template <sharing Mode> class queue : tracer {
 
     // ---- hazard slots (queue_hazard.cuh)
     WARPBELL_D static bool fits(const warpbell_queue_ref& ref, u32 warp_slot);
-    WARPBELL_D static u64 hazards_of(const warpbell_queue_ref& ref);
-    WARPBELL_D static void leave_hazard(const warpbell_queue_ref& ref, u32 lane_id, u32 how);
-    WARPBELL_D static u32 take_hazard(const warpbell_queue_ref& ref, u32 lane_id);
+    WARPBELL_D static u64 hazards_of(u64 host);
+    WARPBELL_D static void leave_hazard(u64 host, u32 lane_id, u32 how);
+    WARPBELL_D static u32 take_hazard(u64 host, u32 lane_id);
+    template <class Group>
+    WARPBELL_NOINLINE void attach(const Group& group, const warpbell_queue_ref& ref, u32 warp_slot);
     template <class Group> WARPBELL_D void begin(const Group& group);
     WARPBELL_D void keep_page_only();
-    WARPBELL_D void leave();
+    WARPBELL_NOINLINE void leave();
     WARPBELL_D u64 find_successor(u64 wait_ns) const;
     template <class Group> WARPBELL_D status switch_over(const Group& group, u64 wait_ns);
 
     // ---- doorbells (queue_doorbell.cuh)
     WARPBELL_D void ring_sq(u32 before, u32 now);
     WARPBELL_D void ring_cq(u32 before, u32 now);
-    WARPBELL_D bool update_shadow(u32 offset, u32 before, u32 now);
+    WARPBELL_NOINLINE bool update_shadow(u32 offset, u32 before, u32 now);
 
     // ---- command ids (queue_submit.cuh)
     WARPBELL_D u32 take_id();
     WARPBELL_D void release(u32 k) { free_ |= 1u << k; }
-    WARPBELL_D void rescan_quarantine();
+    WARPBELL_NOINLINE void rescan_quarantine();
 
     // ---- submission (queue_submit.cuh)
     template <class Group>
@@ -309,7 +316,8 @@ template <sharing Mode> class queue : tracer {
 
     // ---- completion (queue_poll.cuh, queue_reap.cuh)
     template <class Group> WARPBELL_D step advance(const Group& group, backoff& backoff);
-    template <class Group> WARPBELL_D step poll_ring(const Group& group, backoff& backoff, bool in_submit);
+    template <class Group>
+    WARPBELL_NOINLINE step poll_ring(const Group& group, backoff& backoff, bool in_submit);
     WARPBELL_D u32 leader_poll(backoff& backoff, bool in_submit);
     WARPBELL_D u32 poll_once(backoff& backoff);
     WARPBELL_D bool has_news(backoff& backoff, u32 next) const;
@@ -320,13 +328,13 @@ template <sharing Mode> class queue : tracer {
     WARPBELL_D bool has_answer() const;
     WARPBELL_D bool nothing_outstanding() const;
     WARPBELL_D static bool clock_is_due(backoff& backoff);
-    WARPBELL_D bool clock_says_stop(backoff& backoff, bool& lost);
+    WARPBELL_NOINLINE bool clock_says_stop(backoff& backoff, bool& lost);
     template <class Group>
     WARPBELL_D bool collect(const Group& group, u32 from, bool keep, bool report_all, backoff& backoff);
     template <class Group> WARPBELL_D u32 load_run(const Group& group, u32 first, u64 (&entry)[1]);
     WARPBELL_D u32 load_run(const this_thread_t&, u32 first, u64 (&entry)[port::entries_together]);
     WARPBELL_D bool flushes() const { return (ref_.flags & WARPBELL_QUEUE_FLUSH) != 0; }
-    template <class Group> WARPBELL_D u32 flush_data(const Group& group, u32 run);
+    template <class Group> WARPBELL_NOINLINE u32 flush_data(const Group& group, u32 run);
     WARPBELL_D view view_now() const;
     template <class Group>
     WARPBELL_D void deliver_run(const Group& group, u32 first, u32 run, const u64 (&entry)[1],

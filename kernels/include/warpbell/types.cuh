@@ -64,6 +64,7 @@ class dma_span {
     dma_span() = default;
     WARPBELL_HD explicit dma_span(const warpbell_buffer_ref& buffer)
         : buffer_(&buffer), offset_(0), bytes_(buffer.bytes) {}
+    explicit dma_span(const warpbell_buffer_ref&&) = delete;
 
     // Bytes [offset, offset + bytes) of this span. Not clipped: what leaves the buffer is refused with
     // out_of_buffer when it is used.

@@ -14,7 +14,18 @@ inline namespace WARPBELL_NAMESPACE {
     template <__VA_ARGS__>                                                                                   \
     WARPBELL_D result page_cache<Source, Access, Policy>
 
+// Bodies that are not inlined.
+#define WARPBELL_CACHE_REST(result, ...)                                                                     \
+    template <class Source, page_access Access, class Policy>                                                \
+    template <__VA_ARGS__>                                                                                   \
+    WARPBELL_NOINLINE result page_cache<Source, Access, Policy>
+
 namespace detail {
+
+// The lanes of `asking` that want the same page as this one.
+template <class Group> WARPBELL_D u32 lanes_of_page(const Group& group, u64 page, u32 asking) {
+    return group.match(static_cast<u32>(page)) & group.match(static_cast<u32>(page >> 32)) & asking;
+}
 
 // Has the lanes of `which` do something one after the other: what takes a lock of a bucket never meets a lane
 // of its own warp there.
@@ -51,10 +62,12 @@ WARPBELL_CACHE_MEMBER(status)::check(u64 page, bool stores) const {
 // ---- one page's way
 
 // One lane's page and its line, to the SSD or from there.
-WARPBELL_CACHE_CALL(status, class Group)::transfer(const Group& group, opcode op, bool mine, u64 page,
+WARPBELL_CACHE_REST(status, class Group)::transfer(const Group& group, opcode op, bool mine, u64 page,
                                                    u32 line) {
-    const optional<extent> where = mine ? optional<extent>(blocks_of(page)) : optional<extent>();
-    const span_type data = memory_.subspan(mine ? offset(line) : 0, page_bytes());
+    optional<extent> where = mine ? optional<extent>(blocks_of(page)) : optional<extent>();
+    span_type data = memory_.subspan(mine ? offset(line) : 0, page_bytes());
+    port::keep_in_memory(where);
+    port::keep_in_memory(data);
     return backing::move(group, source_, op, where, data);
 }
 
@@ -102,7 +115,7 @@ WARPBELL_CACHE_CALL(void, class Group)::write_back(const Group& group, way& mine
 WARPBELL_CACHE_CALL(void, class Group)::zero(const Group& group, u32 filling, u32 line) {
     WARPBELL_NO_UNROLL
     for (; filling != 0; filling &= filling - 1u) {
-        const u32 which = static_cast<u32>(group.from(port::lowest(filling), static_cast<u64>(line)));
+        const u32 which = group.from(port::lowest(filling), line);
         u64* const words = memory<u64>(which);
         for (u32 at = group.thread_rank(); at < page_bytes() / 8u; at += group.size()) {
             words[at] = 0;
@@ -175,34 +188,48 @@ WARPBELL_CACHE_CALL(void, class Group)::fetch(const Group& group, u32 away, way&
     fill(group, mine, page);
 }
 
-// One try to get this lane's page pinned. `same`: the lanes that want the same page; the lowest of them does
-// it for all, and has the pin.
-WARPBELL_CACHE_CALL(auto, class Group, class Meanwhile)::attempt(const Group& group, optional<u64> page,
-                                                                 u32 same, u64 timeout_ns,
-                                                                 Meanwhile& meanwhile) -> way {
-    const bool leads = page && port::lane() == port::lowest(same);
-    const u64 number = leads ? *page : 0;
-    const u32 misses = misses_;
+// The page of a lane that leads all who want it, pinned where it is there.
+WARPBELL_CACHE_MEMBER(auto)::look_up(bool leads, u64 page) -> way {
     way mine;
     if (leads) {
-        note_found(mine, lines_.find_and_pin(number, mine.line));
+        note_found(mine, lines_.find_and_pin(page, mine.line));
+        hits_ += mine.now == way::at::pinned ? 1u : 0u;
     }
+    return mine;
+}
+
+// What becomes of a page that was not there: it is read, or has failed, or is to be looked up again.
+WARPBELL_CACHE_CALL(void, class Group, class Meanwhile)::resolve(const Group& group, bool leads, way& mine,
+                                                                 u64 page, u64 timeout_ns,
+                                                                 Meanwhile& meanwhile) {
+    const bool was_here = mine.now == way::at::pinned;
+    const u32 misses = misses_;
     const u32 away = group.ballot(leads && mine.now == way::at::away);
     if (away != 0) {
-        fetch(group, away, mine, number);
+        fetch(group, away, mine, page);
     }
     if (group.ballot(mine.now == way::at::loading) != 0) {
         await(group, mine, timeout_ns, meanwhile);
     }
-    hits_ += leads && mine.now == way::at::pinned && misses_ == misses ? 1u : 0u;
+    hits_ += leads && !was_here && mine.now == way::at::pinned && misses_ == misses ? 1u : 0u;
+}
+
+// Whether this lane has used its page, which the lowest of `same` has pinned for all of them, or not.
+WARPBELL_CACHE_CALL(bool, class Group, class Use)::serve(const Group& group, bool open, u32 same, bool stores,
+                                                         const way& mine, Use& use) {
     // One lane has acquired what the others are about to read.
     group.sync();
-    const u32 from = page ? port::lowest(same) : port::lane();
-    const u64 what = group.from(from, static_cast<u64>(mine.now) << 32 | mine.line);
-    mine.answer = status::from_bits(static_cast<u32>(group.from(from, mine.answer.bits)));
-    mine.now = static_cast<typename way::at>(what >> 32);
-    mine.line = static_cast<u32>(what);
-    return mine;
+    const u32 found = mine.now == way::at::pinned ? mine.line : cache_lines::none;
+    const u32 line = group.from(open ? port::lowest(same) : port::lane(), found);
+    const bool here = open && line != cache_lines::none;
+    if (here) {
+        use(memory<u8>(line));
+    }
+    // Before the pin goes, all lanes of the page are done with it.
+    group.sync();
+    const bool stored = may_store && (group.ballot(here && stores) & same) != 0;
+    drop(here && port::lane() == port::lowest(same), line, stored);
+    return here;
 }
 
 // Writes the page of a line, where it is dirty. True: somebody else writes it, look again. `late`: nothing is
@@ -232,30 +259,6 @@ WARPBELL_CACHE_CALL(bool, class Group)::write_line(const Group& group, bool open
 
 // ---- the calls
 
-WARPBELL_CACHE_CALL(status, class Group, class Meanwhile)::hold(const Group& group, u64 page, u32& line,
-                                                                u64 timeout_ns, Meanwhile meanwhile) {
-    const status refusal = check(page, false);
-    if (!refusal.ok()) {
-        return refusal;
-    }
-    const detail::rounds_deadline end(timeout_ns != 0 ? timeout_ns : lines_.ref().timeout_ns, true);
-    u64 left_ns = end.left(group);
-    back_off wait;
-    while (true) {
-        const way got = attempt(group, page, group.mask(), left_ns, meanwhile);
-        if (got.now == way::at::pinned) {
-            line = got.line;
-            return status();
-        }
-        left_ns = end.left(group);
-        if (got.now == way::at::failed || (left_ns == 0 && !mutate::cache_waits_for_ever)) {
-            return answer_of(got);
-        }
-        meanwhile();
-        wait.idle();
-    }
-}
-
 // What a lane is answered whose page is not there once the deadline has passed, or that failed.
 WARPBELL_CACHE_MEMBER(status)::answer_of(const way& got) {
     return got.now == way::at::failed    ? got.answer
@@ -263,42 +266,89 @@ WARPBELL_CACHE_MEMBER(status)::answer_of(const way& got) {
                                          : code::not_submitted;
 }
 
-WARPBELL_CACHE_CALL(status, class Group, class Use,
-                    class Meanwhile)::use_each(const Group& group, optional<u64> page, bool stores, Use use,
-                                               u64 timeout_ns, Meanwhile meanwhile) {
-    status result = page ? check(*page, stores) : status();
-    bool open = page && result.ok();
-    const detail::rounds_deadline end(timeout_ns != 0 ? timeout_ns : lines_.ref().timeout_ns, true);
-    u64 left_ns = timeout_ns != 0 ? timeout_ns : lines_.ref().timeout_ns;
-    back_off wait;
-    for (u32 asking = group.ballot(open); asking != 0; asking = group.ballot(open)) {
-        const u64 number = open ? *page : 0;
-        const u32 same =
-            group.match(static_cast<u32>(number)) & group.match(static_cast<u32>(number >> 32)) & asking;
-        const way got = attempt(group, open ? page : optional<u64>(), same, left_ns, meanwhile);
-        const bool here = open && got.now == way::at::pinned;
-        if (here) {
-            use(memory<u8>(got.line));
-        }
-        // Before the pin goes, all lanes of the page are done with it.
-        group.sync();
-        const bool stored = (group.ballot(here && stores) & same) != 0;
-        drop(here && port::lane() == port::lowest(same), got.line, stored);
-        open = open && !here;
+// Of lanes whose page has failed, or that have no time left: what they are answered. The others have still to
+// go on.
+WARPBELL_CACHE_CALL(bool, class Group)::end_failed(const Group& group, bool open, u32 same, visit& call) {
+    const u32 first = open ? port::lowest(same) : port::lane();
+    way got;
+    got.now = static_cast<typename way::at>(group.from(first, static_cast<u32>(call.mine.now)));
+    got.answer = status::from_bits(group.from(first, static_cast<u32>(call.mine.answer.bits)));
+    const bool late = call.left_ns == 0 && !mutate::cache_waits_for_ever;
+    if (open && (late || got.now == way::at::failed)) {
+        call.result = answer_of(got);
+        return false;
+    }
+    return open;
+}
+
+// Gets pages that were not there, of the lanes with `open`, or has them looked up again. Whether this lane
+// may have its page now, or goes on; else the call has its result.
+WARPBELL_CACHE_REST(bool, class Group, class Meanwhile)::go_on(const Group& group, bool open, u32 same,
+                                                               u64 page, u64 timeout_ns, visit& call,
+                                                               Meanwhile& meanwhile) {
+    const u64 total_ns = timeout_ns != 0 ? timeout_ns : lines_.ref().timeout_ns;
+    port::keep_in_memory(page);
+    const bool leads = open && port::lane() == port::lowest(same);
+    if (call.asking == 0) {
+        call.begin_ns = port::clock_ns();
+        call.left_ns = total_ns;
+    } else {
+        const u64 gone = mutate::deadline_of_each_round ? 0 : port::clock_ns() - call.begin_ns;
+        call.left_ns = group.broadcast(gone < total_ns ? total_ns - gone : 0);
+        const u32 before = call.asking, still = group.ballot(open);
+        open = end_failed(group, open, same, call);
         if (group.ballot(open) == 0) {
-            break;
-        }
-        left_ns = end.left(group);
-        const bool over = left_ns == 0 && !mutate::cache_waits_for_ever;
-        if (open && (over || got.now == way::at::failed)) {
-            result = answer_of(got);
-            open = false;
+            return false;
         }
         meanwhile();
         // Who has got something goes on at once.
-        group.ballot(here) != 0 ? wait.busy() : wait.idle();
+        still != before ? call.wait.busy() : call.wait.idle();
+        call.mine = look_up(leads && open, page);
     }
-    return result;
+    call.asking = group.ballot(open);
+    resolve(group, leads && open, call.mine, page, call.left_ns, meanwhile);
+    return open;
+}
+
+WARPBELL_CACHE_CALL(status, class Group, class Meanwhile)::hold(const Group& group, u64 page, u32& line,
+                                                                u64 timeout_ns, Meanwhile meanwhile) {
+    visit call;
+    call.result = check(page, false);
+    if (!call.result.ok()) {
+        return call.result;
+    }
+    call.mine = look_up(group.is_leader(), page);
+    while (true) {
+        group.sync();
+        line = group.broadcast(call.mine.now == way::at::pinned ? call.mine.line : cache_lines::none);
+        if (line != cache_lines::none ||
+            !go_on(group, true, group.mask(), page, timeout_ns, call, meanwhile)) {
+            return call.result;
+        }
+    }
+}
+
+WARPBELL_CACHE_CALL(status, class Group, class Use,
+                    class Meanwhile)::use_each(const Group& group, optional<u64> page, bool stores, Use use,
+                                               u64 timeout_ns, Meanwhile meanwhile) {
+    visit call;
+    call.result = page ? check(*page, stores) : status();
+    bool open = page && call.result.ok();
+    const u64 number = open ? *page : 0;
+    const u32 asking = group.ballot(open);
+    if (asking == 0) {
+        return call.result;
+    }
+    // Lanes of one page get it together, or none of them does.
+    const u32 same = detail::lanes_of_page(group, number, asking);
+    call.mine = look_up(open && port::lane() == port::lowest(same), number);
+    while (true) {
+        open = !serve(group, open, same, stores, call.mine, use) && open;
+        if (group.ballot(open) == 0) {
+            return call.result;
+        }
+        open = go_on(group, open, same, number, timeout_ns, call, meanwhile);
+    }
 }
 
 WARPBELL_CACHE_CALL(status, class Group)::flush(const Group& group, u64 timeout_ns) {
@@ -350,6 +400,7 @@ WARPBELL_CACHE_CALL(void, class Group)::detach(const Group&) {
     add(&report->write_backs, write_backs_);
 }
 
+#undef WARPBELL_CACHE_REST
 #undef WARPBELL_CACHE_CALL
 #undef WARPBELL_CACHE_MEMBER
 

@@ -76,7 +76,7 @@ WARPBELL_D status run_coalesced(const Group& group, session<Mode, Retry>& s, opc
     const status answer = run_each(group, s, op, whole, part, timeout_ns);
     group.sync(); // one lane saw the completion; the others read the data of it too
     const u32 head = (heads & to_me) != 0 ? port::highest(heads & to_me) : me;
-    const u32 bits = static_cast<u32>(group.from(head, answer.bits));
+    const u32 bits = group.from(head, static_cast<u32>(answer.bits));
     const status said = mutate::coalesced_failure_hidden ? answer : status::from_bits(bits);
     return mine != 0 ? said : refusal;
 }

@@ -13,8 +13,8 @@ inline namespace WARPBELL_NAMESPACE {
 // PRP list entries of a transfer: pages after the first, where there are more than two.
 template <sharing Mode, class Retry>
 WARPBELL_D u32 session<Mode, Retry>::list_entries(u64 iova, u64 bytes) const {
-    const u64 page = 1ull << ns_.page_shift;
-    const u64 pages = ((iova & (page - 1u)) + bytes + page - 1u) >> ns_.page_shift;
+    const u64 page = 1ull << ns_->page_shift;
+    const u64 pages = ((iova & (page - 1u)) + bytes + page - 1u) >> ns_->page_shift;
     return pages > 2 ? static_cast<u32>(pages - 1u) : 0;
 }
 
@@ -24,14 +24,14 @@ WARPBELL_D status session<Mode, Retry>::check_blocks(opcode op, extent where) co
         return code::invalid_field;
     }
     if (!mutate::lba_unchecked &&
-        (where.blocks > ns_.blocks || where.start.value > ns_.blocks - where.blocks)) {
+        (where.blocks > ns_->blocks || where.start.value > ns_->blocks - where.blocks)) {
         return code::out_of_range;
     }
-    if (changes_medium(op) && (ns_.flags & WARPBELL_NAMESPACE_READ_ONLY) != 0 && !mutate::lease_unchecked) {
+    if (changes_medium(op) && (ns_->flags & WARPBELL_NAMESPACE_READ_ONLY) != 0 && !mutate::lease_unchecked) {
         return code::read_only;
     }
     // Within the namespace, so that no sum overflows.
-    if ((where.start.value < ns_.lease_first || where.start.value + where.blocks > ns_.lease_end) &&
+    if ((where.start.value < ns_->lease_first || where.start.value + where.blocks > ns_->lease_end) &&
         !mutate::lease_unchecked) {
         return code::out_of_lease;
     }
@@ -40,17 +40,17 @@ WARPBELL_D status session<Mode, Retry>::check_blocks(opcode op, extent where) co
 
 template <sharing Mode, class Retry>
 WARPBELL_D bool session<Mode, Retry>::is_leased(u64 iova, u64 bytes) const {
-    return mutate::lease_unchecked || (iova >= ns_.lease_iova && iova + bytes <= ns_.lease_iova_end);
+    return mutate::lease_unchecked || (iova >= ns_->lease_iova && iova + bytes <= ns_->lease_iova_end);
 }
 
 template <sharing Mode, class Retry>
 WARPBELL_D status session<Mode, Retry>::check(opcode op, extent where, const dma_span& data) const {
-    const u64 bytes = static_cast<u64>(where.blocks) << ns_.block_shift;
+    const u64 bytes = static_cast<u64>(where.blocks) << ns_->block_shift;
     const status refusal = check_blocks(op, where);
     if (!refusal.ok()) {
         return refusal;
     }
-    if (where.blocks > ns_.max_blocks && !mutate::too_large_sent) {
+    if (where.blocks > ns_->max_blocks && !mutate::too_large_sent) {
         return code::too_large;
     }
     return carries_blocks(op) ? check_data(data, bytes) : status();
@@ -89,10 +89,10 @@ WARPBELL_D sqe session<Mode, Retry>::command(opcode op, const dma_span& data, u6
         flags = 1u << 14; // PSDT: the data pointer is one SGL descriptor, here a data block (type 0)
         second = bytes;
     } else {
-        const u64 page_mask = (1ull << ns_.page_shift) - 1u;
+        const u64 page_mask = (1ull << ns_->page_shift) - 1u;
         const u64 end = (iova & page_mask) + bytes;
         if (list_entries(iova, bytes) != 0) {
-            const u64 first = (iova >> ns_.page_shift) - (data.buffer().iova >> ns_.page_shift);
+            const u64 first = (iova >> ns_->page_shift) - (data.buffer().iova >> ns_->page_shift);
             const u64 listed = first + (mutate::prp_list_off_by_one ? 0u : 1u);
             second = data.buffer().prp_iova + (listed >> 8) * WARPBELL_PRP_TABLE_PAGE + (listed & 255u) * 8u;
         } else if (end > page_mask + 1u && !mutate::prp2_second_page_lost) {
@@ -101,7 +101,7 @@ WARPBELL_D sqe session<Mode, Retry>::command(opcode op, const dma_span& data, u6
     }
     sqe e = {};
     e.dword[0] = static_cast<u32>(op) | flags;
-    e.dword[1] = ns_.nsid;
+    e.dword[1] = ns_->nsid;
     e.dword[6] = static_cast<u32>(iova);
     e.dword[7] = static_cast<u32>(iova >> 32);
     e.dword[8] = static_cast<u32>(second);
@@ -114,10 +114,10 @@ template <sharing Mode, class Retry>
 WARPBELL_D sqe session<Mode, Retry>::command(opcode op, extent where, const dma_span& data) const {
     sqe e = {};
     if (carries_blocks(op)) {
-        e = command(op, data, static_cast<u64>(where.blocks) << ns_.block_shift);
+        e = command(op, data, static_cast<u64>(where.blocks) << ns_->block_shift);
     } else {
         e.dword[0] = static_cast<u32>(op);
-        e.dword[1] = ns_.nsid;
+        e.dword[1] = ns_->nsid;
     }
     e.dword[10] = static_cast<u32>(where.start.value);
     e.dword[11] = static_cast<u32>(where.start.value >> 32);
@@ -145,16 +145,15 @@ WARPBELL_D io_token start_each(const Group& group, session<Mode, Retry>& s, opco
 }
 
 // At most `most` blocks of an extent, from block `from` of it on, which it has.
-WARPBELL_D extent part_of(extent whole, u64 from, u32 most) {
-    const u64 rest = whole.blocks - from;
-    return extent{lba(whole.start.value + from),
-                  rest < most && !mutate::piece_not_clipped ? static_cast<u32>(rest) : most};
+WARPBELL_D extent part_of(extent whole, u32 from, u32 most) {
+    const u32 rest = whole.blocks - from;
+    return extent{lba(whole.start.value + from), rest < most && !mutate::piece_not_clipped ? rest : most};
 }
 
 // Part `index` of an extent that is moved in pieces of at most `most` blocks; nullopt behind its end.
 WARPBELL_D optional<extent> piece(extent whole, u64 index, u32 most) {
     const u64 before = index * most;
-    return before < whole.blocks ? optional<extent>(part_of(whole, before, most)) : nullopt;
+    return before < whole.blocks ? optional<extent>(part_of(whole, static_cast<u32>(before), most)) : nullopt;
 }
 
 // Refusals that splitting would hide: a piece of a bad extent can be good.
@@ -182,7 +181,7 @@ template <class Group> WARPBELL_D status agree(const Group& group, status mine) 
         return mine;
     }
     const u32 in_use = mutate::in_use_hidden ? 0 : group.ballot(mine.buffer_in_use());
-    return status::from_bits(static_cast<u32>(group.from(port::lowest(in_use ? in_use : failed), mine.bits)));
+    return status::from_bits(group.from(port::lowest(in_use ? in_use : failed), static_cast<u32>(mine.bits)));
 }
 
 // The same after commands that moved data: each lane saw the completion of its own, and all may read the data
@@ -195,7 +194,7 @@ template <class Group> WARPBELL_D status agree_on_data(const Group& group, statu
 // One command for the group; its answer in every lane.
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status run_one(const Group& group, session<Mode, Retry>& s, const sqe& entry, u64 timeout_ns) {
-    const auto make = [&](u64, status&) { return entry; };
+    const auto make = [entry](session<Mode, Retry>&, u32, status&) { return entry; };
     const lane_pieces mine = {0, group.is_leader() ? 1u : 0u, 1, false};
     return agree(group, run_pieces(group, s, mine, make, timeout_ns).result);
 }
@@ -228,11 +227,12 @@ class rounds_deadline {
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D lane_answer run_blocks(const Group& group, session<Mode, Retry>& s, opcode op, extent where,
                                   const dma_span& data, const lane_pieces& mine, u64 timeout_ns, u32 flags) {
-    const auto make = [&](u64 from, status& refusal) {
+    const auto make = [op, where, data, flags](session<Mode, Retry>& s, u32 from, status& refusal) {
         const extent part = part_of(where, from, s.max_blocks());
-        const dma_span its =
-            data.subspan(from * s.block_bytes(), static_cast<u64>(part.blocks) * s.block_bytes());
-        refusal = s.check(op, part, its);
+        const dma_span its = data.subspan(static_cast<u64>(from) * s.block_bytes(),
+                                          static_cast<u64>(part.blocks) * s.block_bytes());
+        // Of the blocks, and the data's place in its buffer, the whole I/O was checked.
+        refusal = carries_blocks(op) ? s.check_data(its, its.bytes()) : status();
         sqe entry = {};
         if (refusal.ok()) {
             entry = s.command(op, part, its);
@@ -251,8 +251,8 @@ WARPBELL_D status run_whole(const Group& group, session<Mode, Retry>& s, opcode 
     if (!refusal.ok()) {
         return refusal;
     }
-    const u64 first = static_cast<u64>(group.thread_rank()) * s.max_blocks();
-    const lane_pieces mine = {first, where.blocks, static_cast<u64>(group.size()) * s.max_blocks(), true};
+    const u32 first = group.thread_rank() * s.max_blocks();
+    const lane_pieces mine = {first, where.blocks, group.size() * s.max_blocks(), true};
     const lane_answer answer = run_blocks(group, s, op, where, data, mine, timeout_ns, flags);
     group.sync(); // as agree_on_data has it
     return agree(group, answer);
@@ -280,7 +280,8 @@ template <class Group, sharing Mode, class Retry>
 WARPBELL_D status run_each(const Group& group, session<Mode, Retry>& s, opcode op, optional<extent> where,
                            const dma_span& data, u64 timeout_ns, u32 flags = 0) {
     const status refusal = where ? check_whole(s, op, *where, data) : status();
-    const extent all = where ? *where : extent();
+    // Field by field: a copy of the whole has its padding, too, where it lies in memory.
+    const extent all = {where ? where->start : lba(), where ? where->blocks : 0u};
     const lane_pieces mine = {0, refusal.ok() ? all.blocks : 0u, s.max_blocks(), false};
     const status result = run_blocks(group, s, op, all, data, mine, timeout_ns, flags).result;
     return refusal.ok() ? result : refusal;

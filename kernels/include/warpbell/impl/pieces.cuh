@@ -12,14 +12,14 @@ namespace detail {
 // The pieces of a lane: those at `next`, `next + step` and so on before `end`. `whole`: of one I/O of the
 // group, of which nothing is sent behind the first failure of any lane.
 struct lane_pieces {
-    u64 next, end, step;
+    u32 next, end, step;
     bool whole;
 };
 
 // What became of a lane's pieces: its first failure, and of which.
 struct lane_answer {
     status result;
-    u64 at;
+    u32 at;
 };
 
 // The group's answer, in every lane: a failure that leaves its buffer to the controller before any other,
@@ -33,12 +33,11 @@ template <class Group> WARPBELL_D status agree(const Group& group, const lane_an
         return mine.result;
     }
     const u32 in_use = mutate::in_use_hidden ? 0 : group.ballot(mine.result.buffer_in_use());
-    u64 first = ~0ull;
-    u32 bits = 0;
+    u32 first = ~0u, bits = 0;
     WARPBELL_NO_UNROLL
     for (u32 left = in_use ? in_use : failed; left != 0; left &= left - 1u) {
-        const u64 at = group.from(port::lowest(left), mine.at);
-        const u32 said = static_cast<u32>(group.from(port::lowest(left), mine.result.bits));
+        const u32 at = group.from(port::lowest(left), mine.at);
+        const u32 said = group.from(port::lowest(left), static_cast<u32>(mine.result.bits));
         bits = at < first ? said : bits;
         first = at < first ? at : first;
     }
@@ -50,20 +49,20 @@ template <class Group, sharing Mode, class Retry, class Make> class piece_loop {
   public:
     WARPBELL_D piece_loop(const Group& group, session<Mode, Retry>& s, const lane_pieces& mine,
                           const Make& make, u64 timeout_ns)
-        : group_(group), s_(s), make_(make), mine_(mine), backoff_(timeout_ns), timeout_ns_(timeout_ns),
+        : make_(make), mine_(mine), backoff_(timeout_ns), timeout_ns_(timeout_ns),
           tries_(group, s, timeout_ns) {}
 
-    WARPBELL_D lane_answer run() {
+    WARPBELL_D lane_answer run(const Group& group, session<Mode, Retry>& s) {
         bool on = true;
-        while (on && group_.ballot(token_.valid() || is_left()) != 0) {
-            submit();
-            on = wait();
+        while (on && group.ballot(token_.valid() || is_left()) != 0) {
+            submit(group, s);
+            on = wait(group, s);
             if (mine_.whole) {
-                end_before_failures();
+                end_before_failures(group);
             }
         }
         if (is_left() && answer_.result.ok()) {
-            const status refusal = s_.queue().refusal();
+            const status refusal = s.queue().refusal();
             answer_ = {tries_.last_or(refusal.ok() ? status(code::not_submitted) : refusal), mine_.next};
         }
         return answer_;
@@ -72,9 +71,9 @@ template <class Group, sharing Mode, class Retry, class Make> class piece_loop {
   private:
     WARPBELL_D bool is_left() const { return mine_.next < mine_.end; }
 
-    WARPBELL_D void submit() {
+    WARPBELL_D void submit(const Group& group, session<Mode, Retry>& s) {
         const bool want = is_left() && !token_.valid() && tries_.is_due();
-        if (group_.ballot(want) == 0) {
+        if (group.ballot(want) == 0) {
             return;
         }
         if (mutate::deadline_of_each_round) {
@@ -83,28 +82,28 @@ template <class Group, sharing Mode, class Retry, class Make> class piece_loop {
         status refusal;
         sqe entry = {};
         if (want) {
-            entry = make_(mine_.next, refusal);
+            entry = make_(s, mine_.next, refusal);
         }
-        io_token sent = s_.queue().submit(group_, want && refusal.ok(), entry, backoff_);
+        io_token sent = s.queue().submit(group, want && refusal.ok(), entry, backoff_);
         if (want) {
             token_ = refusal.ok() || mutate::refusal_forgotten ? move(sent) : io_token::refused(refusal);
         }
     }
 
     // False: nothing more is to be sent.
-    WARPBELL_D bool wait() {
+    WARPBELL_D bool wait(const Group& group, session<Mode, Retry>& s) {
         const bool waits = token_.valid();
         const bool more = is_left() && (!waits || mine_.end - mine_.next > mine_.step);
         status said;
         const bool stops = more && !(waits && mutate::pieces_in_rounds);
-        const progress_result did = s_.queue().wait_some(group_, token_, said, stops, backoff_);
+        const progress_result did = s.queue().wait_some(group, token_, said, stops, backoff_);
         bool answered = waits && !token_.valid();
-        const bool lost = Retry::enabled && group_.ballot(answered && said.is(code::queue_lost)) != 0;
+        const bool lost = Retry::enabled && group.ballot(answered && said.is(code::queue_lost)) != 0;
         if (lost && token_.in_flight()) { // the others have met the loss in their submissions
-            said = s_.queue().abandon(move(token_));
+            said = s.queue().abandon(move(token_));
             answered = true;
         }
-        const bool on = tries_.follow(group_, answered, said);
+        const bool on = tries_.follow(group, answered, said);
         if (lost) {
             backoff_ = backoff(tries_.left_ns(port::clock_ns()));
         }
@@ -118,18 +117,16 @@ template <class Group, sharing Mode, class Retry, class Make> class piece_loop {
         return on && did != progress_result::expired;
     }
 
-    WARPBELL_D void end_before_failures() {
+    WARPBELL_D void end_before_failures(const Group& group) {
         WARPBELL_NO_UNROLL
-        for (u32 left = mutate::split_goes_on ? 0 : group_.ballot(!answer_.result.ok()); left != 0;
+        for (u32 left = mutate::split_goes_on ? 0 : group.ballot(!answer_.result.ok()); left != 0;
              left &= left - 1u) {
-            const u64 at = group_.from(port::lowest(left), answer_.at);
+            const u32 at = group.from(port::lowest(left), answer_.at);
             mine_.end = at < mine_.end ? at : mine_.end;
         }
     }
 
-    const Group& group_;
-    session<Mode, Retry>& s_;
-    const Make& make_;
+    const Make make_;
     lane_pieces mine_;
     backoff backoff_;
     const u64 timeout_ns_;
@@ -141,7 +138,7 @@ template <class Group, sharing Mode, class Retry, class Make> class piece_loop {
 template <class Group, sharing Mode, class Retry, class Make>
 WARPBELL_D lane_answer run_pieces(const Group& group, session<Mode, Retry>& s, const lane_pieces& mine,
                                   const Make& make, u64 timeout_ns) {
-    return piece_loop<Group, Mode, Retry, Make>(group, s, mine, make, timeout_ns).run();
+    return piece_loop<Group, Mode, Retry, Make>(group, s, mine, make, timeout_ns).run(group, s);
 }
 
 } // namespace detail

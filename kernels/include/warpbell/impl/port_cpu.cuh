@@ -11,6 +11,7 @@
 // Left to the compiler: inlining everything, as for the GPU, made compiling ten times slower.
 #define WARPBELL_D inline
 #define WARPBELL_HD inline
+#define WARPBELL_NOINLINE inline
 #define WARPBELL_NO_UNROLL
 #define WARPBELL_PORT __forceinline__
 
@@ -99,6 +100,7 @@ WARPBELL_PORT u32 low_bits(u32 value, u32 count) { return value & ((1u << count)
 
 // For the compiler of the GPU: the same value, of which it knows nothing.
 WARPBELL_PORT u32 opaque(u32 value) { return value; }
+template <class T> WARPBELL_PORT void keep_in_memory(T&) {}
 WARPBELL_PORT u32 select(bool first, u32 a, u32 b) { return first ? a : b; }
 
 // ---- memory ----------------------------------------------------------------------------------------
@@ -130,6 +132,7 @@ WARPBELL_PORT void store_release_sys(u32* p, u32 v) {
     simt::store(p, v, simt::order::release, simt::scope::sys);
 }
 // A struct that an acquire has made visible, and that nobody writes meanwhile.
+template <class T> WARPBELL_PORT void copy_struct(T& to, const T& from) { to = from; }
 template <class T> WARPBELL_PORT T load_struct(u64 address) { return *reinterpret_cast<const T*>(address); }
 // A word of whatever type: the compiler takes it for none of those that the program reads and writes there.
 WARPBELL_PORT void copy_word(u32* to, const u32* from) { __builtin_memcpy(to, from, sizeof(*to)); }

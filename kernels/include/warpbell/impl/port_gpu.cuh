@@ -8,6 +8,9 @@
 
 #define WARPBELL_D __device__ __forceinline__
 #define WARPBELL_HD __host__ __device__ __forceinline__
+// One copy in a kernel, however often it is called: what is rarely executed, or waits anyway. What it is
+// given the address of lies in the lane's memory, and takes no registers.
+#define WARPBELL_NOINLINE __device__ __noinline__
 // Before a loop off the hot path: keeps the compiler from unrolling it.
 #define WARPBELL_NO_UNROLL _Pragma("unroll 1")
 
@@ -97,6 +100,9 @@ WARPBELL_D u32 opaque(u32 value) {
     return value;
 }
 
+// Keeps an object in the lane's memory, where it takes no registers: for what is rarely looked at.
+template <class T> WARPBELL_D void keep_in_memory(T& object) { asm volatile("" : : "l"(&object) : "memory"); }
+
 // One of two values, without a branch: the compiler would move what depends on `first` into two copies.
 WARPBELL_D u32 select(bool first, u32 a, u32 b) {
     u32 v;
@@ -165,6 +171,13 @@ WARPBELL_D void store_release_sys(u32* p, u32 v) {
     asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
 }
 // A struct that an acquire has made visible, and that nobody writes meanwhile.
+template <class T> WARPBELL_D void copy_struct(T& to, const T& from) {
+    // A loop: in one piece it would take a register for each word.
+    WARPBELL_NO_UNROLL
+    for (u32 i = 0; i < sizeof(T) / 8u; ++i) {
+        reinterpret_cast<u64*>(&to)[i] = reinterpret_cast<const u64*>(&from)[i];
+    }
+}
 template <class T> WARPBELL_D T load_struct(u64 address) { return *reinterpret_cast<const T*>(address); }
 WARPBELL_D void copy_word(u32* to, const u32* from) { *to = *from; }
 WARPBELL_D void copy_word(u64* to, const u64* from) { *to = *from; }
@@ -419,9 +432,16 @@ WARPBELL_D u32 crc32c_word(const u32* tables, u32 crc, u64 word) {
 } // namespace port
 } // namespace warpbell
 
-// A kernel that takes its argument struct by value. The bound leaves 255 registers, so that nothing spills.
+// Blocks of WARPBELL_BLOCK_THREADS_MAX threads that a multiprocessor is to hold at once, of each kernel that
+// is defined in the file: a thread has 65,536 / 256 / this registers, 255 at most. With 4 it has 64; what the
+// compiler then keeps in memory is mostly needed by what is not inlined (WARPBELL_NOINLINE).
+#if !defined(WARPBELL_MIN_BLOCKS)
+#define WARPBELL_MIN_BLOCKS 1
+#endif
+
+// A kernel that takes its argument struct by value.
 // What the launcher compares, interface version and size of the arguments, lies beside it in its module.
 #define WARPBELL_KERNEL(name, args_type)                                                                     \
     extern "C" __device__ uint32_t warpbell_kernel_##name[2] = {WARPBELL_ABI_VERSION, sizeof(args_type)};    \
-    extern "C" __global__ void __launch_bounds__(WARPBELL_BLOCK_THREADS_MAX, 1)                              \
+    extern "C" __global__ void __launch_bounds__(WARPBELL_BLOCK_THREADS_MAX, WARPBELL_MIN_BLOCKS)            \
         name(const __grid_constant__ args_type args)

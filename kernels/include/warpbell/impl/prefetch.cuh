@@ -51,8 +51,7 @@ WARPBELL_PREFETCH_CALL(void, class Group)::collect(const Group& group) {
 WARPBELL_PREFETCH_CALL(void, class Group)::blame(const Group& group, u32 which) {
     WARPBELL_NO_UNROLL
     for (; which != 0; which &= which - 1u) {
-        if (static_cast<u32>(group.from(port::lowest(which), static_cast<u64>(slot_.stream))) ==
-            port::lane()) {
+        if (group.from(port::lowest(which), slot_.stream) == port::lane()) {
             stream_.window /= 2u;
             stream_.run = 0;
         }
@@ -239,7 +238,7 @@ WARPBELL_PREFETCH_CALL(u64, class Group)::stride_to(const Group& group, u64 page
     for (u32 back = 1; back <= memory_of && back <= noted_ && stride == 0; ++back) {
         const u32 lane = nth_member(rememberers_, noted_ - back);
         const u64 before = group.from(lane, past_);
-        const u32 at = static_cast<u32>(group.from(lane, static_cast<u64>(noted_at_)));
+        const u32 at = group.from(lane, noted_at_);
         const u64 apart = page - before;
         const bool fits = noted_at_ != 0 && noted_at_ < at && past_ == before - apart;
         stride = group.ballot(fits) != 0 ? apart : 0;
@@ -260,7 +259,7 @@ WARPBELL_PREFETCH_CALL(void, class Group)::begin(const Group& group, u64 page, u
     u32 which = port::lowest(free != 0 ? free : followers_), oldest = 0;
     WARPBELL_NO_UNROLL
     for (u32 left = free != 0 ? 0 : followers_; left != 0; left &= left - 1u) {
-        const u32 seen = static_cast<u32>(group.from(port::lowest(left), static_cast<u64>(stream_.seen)));
+        const u32 seen = group.from(port::lowest(left), stream_.seen);
         which = tick_ - seen > oldest ? port::lowest(left) : which;
         oldest = tick_ - seen > oldest ? tick_ - seen : oldest;
     }

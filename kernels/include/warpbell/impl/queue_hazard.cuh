@@ -12,29 +12,28 @@ template <sharing Mode> WARPBELL_D bool queue<Mode>::fits(const warpbell_queue_r
            ref.sharing == static_cast<u32>(Mode);
 }
 
-// 0: nobody counts.
-template <sharing Mode> WARPBELL_D u64 queue<Mode>::hazards_of(const warpbell_queue_ref& ref) {
-    return port::load_relaxed_sys(&reinterpret_cast<const warpbell_queue_host*>(ref.host)->hazards);
+// 0: nobody counts. `host`: where the queue's warpbell_queue_host lies.
+template <sharing Mode> WARPBELL_D u64 queue<Mode>::hazards_of(u64 host) {
+    return port::load_relaxed_sys(&reinterpret_cast<const warpbell_queue_host*>(host)->hazards);
 }
 
 // Takes this lane's hazard slot, and returns the queue's state as it was afterwards. Either the host sees the
 // hazard slot when it looks at them, or this lane sees that the queue is given up: host and lane each store
 // one word, then load the other's. A store before a load: acq_rel does not order that.
-template <sharing Mode> WARPBELL_D u32 queue<Mode>::take_hazard(const warpbell_queue_ref& ref, u32 lane_id) {
-    const u64 hazards = hazards_of(ref);
+template <sharing Mode> WARPBELL_D u32 queue<Mode>::take_hazard(u64 host, u32 lane_id) {
+    const u64 hazards = hazards_of(host);
     if (hazards != 0 && !mutate::hazard_not_taken) {
         port::store_relaxed_sys(reinterpret_cast<u32*>(hazards) + lane_id, WARPBELL_HAZARD_TAKEN);
         if (!mutate::no_fence_hazard) {
             port::fence_sc_sys();
         }
     }
-    return port::load_relaxed_sys(&reinterpret_cast<const warpbell_queue_host*>(ref.host)->state);
+    return port::load_relaxed_sys(&reinterpret_cast<const warpbell_queue_host*>(host)->state);
 }
 
 // Release: whatever this lane did to rings, words and doorbells comes first.
-template <sharing Mode>
-WARPBELL_D void queue<Mode>::leave_hazard(const warpbell_queue_ref& ref, u32 lane_id, u32 how) {
-    const u64 hazards = hazards_of(ref);
+template <sharing Mode> WARPBELL_D void queue<Mode>::leave_hazard(u64 host, u32 lane_id, u32 how) {
+    const u64 hazards = hazards_of(host);
     if (hazards == 0 || mutate::hazard_kept) {
         return;
     }
@@ -82,15 +81,18 @@ template <sharing Mode> template <class Group> WARPBELL_D void queue<Mode>::begi
 
 template <sharing Mode>
 template <class Group>
-WARPBELL_D queue<Mode>::queue(const Group& group, const warpbell_queue_ref& ref, u32 warp_slot)
-    : ref_(ref), at_(), lane_id_(warp_slot * WARPBELL_WARP_LANES + port::lane()), first_cid_(0), free_(0),
-      quarantine_(0), generation_(0), refusal_(status(code::invalid_field).bits | page_only | gone),
-      tag_(no_tag) {
+WARPBELL_NOINLINE void queue<Mode>::attach(const Group& group, const warpbell_queue_ref& ref, u32 warp_slot) {
+    port::copy_struct(ref_, ref);
+    lane_id_ = warp_slot * WARPBELL_WARP_LANES + port::lane();
+    at_.clear();
+    first_cid_ = free_ = quarantine_ = generation_ = 0;
+    refusal_ = status(code::invalid_field).bits | page_only | gone;
+    tag_ = no_tag;
     if (!fits(ref_, warp_slot)) {
         return;
     }
     // All lanes or none: they look at the rings together.
-    const bool lost = take_hazard(ref_, lane_id_) != WARPBELL_QUEUE_RUNNING && !mutate::lost_ignored;
+    const bool lost = take_hazard(ref_.host, lane_id_) != WARPBELL_QUEUE_RUNNING && !mutate::lost_ignored;
     if (group.ballot(lost) != 0) {
         refusal_ = 0;
         keep_page_only();
@@ -104,7 +106,7 @@ WARPBELL_D queue<Mode>::queue(const Group& group, const warpbell_queue_ref& ref,
 // From now on the lane touches nothing but the host's page.
 template <sharing Mode> WARPBELL_D void queue<Mode>::keep_page_only() {
     if ((refusal_ & page_only) == 0) {
-        leave_hazard(ref_, lane_id_,
+        leave_hazard(ref_.host, lane_id_,
                      mutate::old_hazard_left_first ? WARPBELL_HAZARD_FREE : WARPBELL_HAZARD_WAITING);
     }
     refusal_ = status(code::queue_lost).bits | page_only;
@@ -113,9 +115,9 @@ template <sharing Mode> WARPBELL_D void queue<Mode>::keep_page_only() {
     at_.clear();
 }
 
-template <sharing Mode> WARPBELL_D void queue<Mode>::leave() {
+template <sharing Mode> WARPBELL_NOINLINE void queue<Mode>::leave() {
     if ((refusal_ & gone) == 0) {
-        leave_hazard(ref_, lane_id_, WARPBELL_HAZARD_FREE);
+        leave_hazard(ref_.host, lane_id_, WARPBELL_HAZARD_FREE);
     }
     refusal_ = status(code::invalid_field).bits | page_only | gone;
     free_ = quarantine_ = 0;
@@ -184,18 +186,18 @@ WARPBELL_D status queue<Mode>::switch_over(const Group& group, u64 wait_ns) {
         if (!fits(next, lane_id_ / WARPBELL_WARP_LANES)) {
             return code::invalid_field;
         }
-        const u32 running = take_hazard(next, lane_id_);
+        const u32 running = take_hazard(next.host, lane_id_);
         if (group.ballot(running != WARPBELL_QUEUE_RUNNING) == 0) {
-            leave_hazard(ref_, lane_id_, WARPBELL_HAZARD_FREE);
+            leave_hazard(ref_.host, lane_id_, WARPBELL_HAZARD_FREE);
             // Read once more: while this lane was on its way, the host may have used the slot for a later
             // queue. From the hazard slot on, it does not.
             port::fence_sys();
-            ref_ = port::load_struct<warpbell_queue_ref>(found);
+            port::copy_struct(ref_, *reinterpret_cast<const warpbell_queue_ref*>(found));
             begin(group);
             return status();
         }
         // Lost as well, by now. The host names the next one on this queue's page.
-        leave_hazard(next, lane_id_, WARPBELL_HAZARD_FREE);
+        leave_hazard(next.host, lane_id_, WARPBELL_HAZARD_FREE);
         if (group.broadcast(left_ns) == 0) {
             return code::queue_lost;
         }

@@ -15,7 +15,7 @@ template <sharing Mode> WARPBELL_D u64 queue<Mode>::deadline(u64 timeout_ns) con
 
 // Slow path, in one of polls_per_clock polls: the clock; and in one of polls_per_state, or at the deadline,
 // whether the host has given the queue up. That is a trip to host memory, and most answers come sooner.
-template <sharing Mode> WARPBELL_D bool queue<Mode>::clock_says_stop(backoff& backoff, bool& lost) {
+template <sharing Mode> WARPBELL_NOINLINE bool queue<Mode>::clock_says_stop(backoff& backoff, bool& lost) {
     const u64 now = port::clock_ns();
     if (backoff.end_ns_ == 0) {
         backoff.end_ns_ = now + deadline(backoff.timeout_ns_);
@@ -163,8 +163,8 @@ template <sharing Mode> WARPBELL_D u32 queue<Mode>::leader_poll(backoff& backoff
 // One poll of the group, and all that it leads to.
 template <sharing Mode>
 template <class Group>
-WARPBELL_D typename queue<Mode>::step queue<Mode>::poll_ring(const Group& group, backoff& backoff,
-                                                             bool in_submit) {
+WARPBELL_NOINLINE typename queue<Mode>::step queue<Mode>::poll_ring(const Group& group, backoff& backoff,
+                                                                    bool in_submit) {
     const u32 next = group.broadcast(group.is_leader() ? leader_poll(backoff, in_submit) : 0u);
     const bool is_new = is_shared && count_of(next) != 0;
     step found = kind_of(next);

@@ -108,7 +108,7 @@ WARPBELL_D u32 queue<Mode>::load_run(const this_thread_t&, u32 first, u64 (&entr
 // run that may be delivered: none if no controller answered.
 template <sharing Mode>
 template <class Group>
-WARPBELL_D u32 queue<Mode>::flush_data(const Group& group, u32 run) {
+WARPBELL_NOINLINE u32 queue<Mode>::flush_data(const Group& group, u32 run) {
     const u64 status = port::load_relaxed_gpu(&state()->flush_register);
     const u64 data = port::load_relaxed_gpu(&state()->flush_data);
     const bool reads = group.is_leader() && !mutate::no_flush;
@@ -213,7 +213,7 @@ template <sharing Mode>
 template <class Group>
 WARPBELL_D void queue<Mode>::finish_collect(const Group& group, const view& now, u32 count, u32 surplus,
                                             bool keep, bool report_all, backoff& backoff) {
-    const u32 batch = mutate::lazy_cq_too_late ? 1u << ref_.cq_shift
+    const u32 batch = mutate::lazy_cq_too_late ? 1u << ref_.sq_shift
                       : report_all             ? 1u
                                                : ref_.cq_doorbell_batch;
     if constexpr (!is_shared) {

@@ -15,7 +15,7 @@ template <sharing Mode> WARPBELL_D u32 queue<Mode>::take_id() {
 }
 
 // Commands that timed out and have completed since: their ids, and their buffers, are free again.
-template <sharing Mode> WARPBELL_D void queue<Mode>::rescan_quarantine() {
+template <sharing Mode> WARPBELL_NOINLINE void queue<Mode>::rescan_quarantine() {
     const u32 before = quarantine_;
     WARPBELL_NO_UNROLL
     for (u32 left = quarantine_; left != 0; left &= left - 1u) {

@@ -188,11 +188,15 @@ WARPBELL_VOLUME_CALL(status, class Group)::run(const Group& group, opcode op, op
                                                const volume_span& data, bool whole, u64 timeout_ns) {
     status result = where ? check(*where, data) : status();
     timeout_ns = sessions_[0].queue().deadline(timeout_ns);
-    const detail::rounds_deadline end(timeout_ns, true);
+    detail::rounds_deadline end(timeout_ns, true);
     u64 index = whole ? group.thread_rank() : 0;
+    port::keep_in_memory(end);
+    port::keep_in_memory(where);
+    port::keep_in_memory(index);
     while (true) {
         const bool open = where.has_value() && result.ok();
-        const detail::volume_part part = open ? detail::part_of(ref_, *where, index) : detail::volume_part();
+        detail::volume_part part = open ? detail::part_of(ref_, *where, index) : detail::volume_part();
+        port::keep_in_memory(part);
         if (group.ballot(part.blocks != 0) == 0) {
             return result;
         }
