@@ -44,6 +44,14 @@ template <sharing Mode> WARPBELL_D void submit(const queue_args& args) {
     q.detach(this_warp());
 }
 
+// Both in one kernel, from the command to its answer.
+template <sharing Mode> WARPBELL_D void command(const queue_args& args) {
+    queue<Mode> q(this_warp(), args.queue, 0);
+    io_token token = q.submit(this_warp(), true, a_read(args));
+    store_result(args.out, q.wait(this_warp(), move(token)).bits);
+    q.detach(this_warp());
+}
+
 template <sharing Mode> WARPBELL_D void try_wait(const queue_args& args) {
     queue<Mode> q(this_warp(), args.queue, 0);
     io_token token = io_token::from_bits(args.token);

@@ -33,12 +33,10 @@ pub enum Figure {
     DivisionSites,
     /// Calls, also of code of the same function.
     CallSites,
-    /// Registers beyond those of the probe that only attaches. Derived, not counted.
-    NetRegisters,
 }
 
 /// All of them, in the order in which they are shown.
-pub const FIGURES: [Figure; 15] = [
+pub const FIGURES: [Figure; 14] = [
     Figure::Instructions,
     Figure::Registers,
     Figure::RegistersBounded,
@@ -53,7 +51,6 @@ pub const FIGURES: [Figure; 15] = [
     Figure::FenceOtherSites,
     Figure::DivisionSites,
     Figure::CallSites,
-    Figure::NetRegisters,
 ];
 
 impl Figure {
@@ -74,28 +71,12 @@ impl Figure {
             Figure::FenceOtherSites => "fence_other_sites",
             Figure::DivisionSites => "division_sites",
             Figure::CallSites => "call_sites",
-            Figure::NetRegisters => "net_registers",
         }
-    }
-
-    /// Those that are counted, and not derived from others.
-    pub fn counted() -> impl Iterator<Item = Figure> {
-        FIGURES.into_iter().filter(|figure| *figure != Figure::NetRegisters)
     }
 
     /// The figure of that name.
     pub fn named(name: &str) -> Option<Figure> {
         FIGURES.into_iter().find(|figure| figure.name() == name)
-    }
-
-    /// Whether it adds up, so that a call's share is the probe's less that of attaching alone. Registers do not:
-    /// they are those of the whole probe, and memory is none in either.
-    pub fn adds_up(self) -> bool {
-        use Figure::{NetRegisters, Registers, RegistersBounded, SpillBoundedBytes, SpillBytes, StackBytes};
-        !matches!(
-            self,
-            Registers | NetRegisters | RegistersBounded | SpillBoundedBytes | SpillBytes | StackBytes
-        )
     }
 
     /// A fence too few, or of too narrow a scope, is a bug that no run on a CPU shows: its budget is exact.
@@ -112,17 +93,11 @@ pub struct Figures([i64; FIGURES.len()]);
 impl Figures {
     /// Registers to which the probes of a layer are bounded, to see whether that is enough; none: they are not.
     pub fn bound(layer: &str) -> Option<u32> {
-        (layer == "queue").then_some(32)
-    }
-
-    /// What a call adds to a probe that costs `base` without it.
-    pub fn less(&self, base: &Figures) -> Figures {
-        let mut net = *self;
-        for figure in FIGURES.into_iter().filter(|figure| figure.adds_up()) {
-            net[figure] -= base[figure];
+        match layer {
+            "queue" => Some(32),
+            "io" | "cache" => Some(48),
+            _ => None,
         }
-        net[Figure::NetRegisters] = self[Figure::Registers] - base[Figure::Registers];
-        net
     }
 }
 
@@ -150,16 +125,5 @@ mod tests {
             assert_eq!(figure as usize, place);
             assert_eq!(Figure::named(figure.name()), Some(figure));
         }
-    }
-
-    #[test]
-    fn what_adds_up_is_net_and_registers_are_whole() {
-        let mut whole = Figures::default();
-        (whole[Figure::Instructions], whole[Figure::Registers], whole[Figure::RmwSites]) = (100, 40, 3);
-        let mut base = Figures::default();
-        (base[Figure::Instructions], base[Figure::Registers], base[Figure::RmwSites]) = (30, 16, 1);
-        let net = whole.less(&base);
-        assert_eq!((net[Figure::Instructions], net[Figure::RmwSites]), (70, 2));
-        assert_eq!((net[Figure::Registers], net[Figure::NetRegisters]), (40, 24));
     }
 }

@@ -7,15 +7,16 @@ pub struct Usage {
     pub arch: u32,
     /// Registers of a thread.
     pub registers: u32,
-    /// Bytes of stack.
+    /// Bytes of stack, with that of the functions it calls.
     pub stack: u32,
-    /// Bytes of registers stored to memory.
+    /// Bytes of registers stored to memory, in the kernel and in what it calls.
     pub spill_stores: u32,
-    /// Bytes of registers loaded back.
+    /// Bytes of registers loaded back, there too.
     pub spill_loads: u32,
 }
 
-/// The kernels in what it said.
+/// The kernels in what it said. Functions that are not inlined are told of behind the kernel that calls them: what they
+/// spill is the kernel's.
 pub fn usages(said: &str) -> Vec<(String, Usage)> {
     let mut found: Vec<(String, Usage)> = Vec::new();
     for line in said.lines() {
@@ -25,13 +26,11 @@ pub fn usages(said: &str) -> Vec<(String, Usage)> {
             found.push((name.to_owned(), Usage { arch, ..Usage::default() }));
         }
         let Some((_, usage)) = found.last_mut() else { continue };
-        if let Some(stack) = number_before(line, " bytes stack frame") {
-            usage.stack = stack;
-            usage.spill_stores = number_before(line, " bytes spill stores").unwrap_or(0);
-            usage.spill_loads = number_before(line, " bytes spill loads").unwrap_or(0);
-        }
+        usage.spill_stores += number_before(line, " bytes spill stores").unwrap_or(0);
+        usage.spill_loads += number_before(line, " bytes spill loads").unwrap_or(0);
         if let Some(registers) = number_before(line, " registers") {
             usage.registers = registers;
+            usage.stack = number_before(line, " bytes cumulative stack size").unwrap_or(0);
         }
     }
     found
@@ -52,11 +51,13 @@ mod tests {
 ptxas info    : Compiling entry function 'probe' for 'sm_90'
 ptxas info    : Function properties for probe
     48 bytes stack frame, 44 bytes spill stores, 40 bytes spill loads
-ptxas info    : Used 32 registers, used 0 barriers, 48 bytes cumulative stack size
+ptxas info    : Used 32 registers, used 0 barriers, 64 bytes cumulative stack size
+ptxas info    : Function properties for _ZN4restEv
+    16 bytes stack frame, 4 bytes spill stores, 8 bytes spill loads
 ptxas info    : Compiling entry function 'probe' for 'sm_120'
 ptxas info    : Used 30 registers
 ";
-        let older = Usage { arch: 90, registers: 32, stack: 48, spill_stores: 44, spill_loads: 40 };
+        let older = Usage { arch: 90, registers: 32, stack: 64, spill_stores: 48, spill_loads: 48 };
         let newer = Usage { arch: 120, registers: 30, ..Usage::default() };
         assert_eq!(usages(said), [older, newer].map(|usage| ("probe".to_owned(), usage)));
     }

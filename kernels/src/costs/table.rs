@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::figures::{Figure, Figures};
+use super::figures::{FIGURES, Figure, Figures};
 use crate::fnv::Fnv;
 use crate::{HEADERS, PROBES, SOURCES};
 
@@ -24,11 +24,6 @@ impl Probe {
         let (layer, rest) = name.strip_prefix("probe_")?.split_once('_')?;
         let (call, mode) = rest.rsplit_once('_')?;
         Some(Probe { layer: layer.to_owned(), call: call.to_owned(), mode: mode.to_owned() })
-    }
-
-    /// What this one does before and after its call.
-    pub fn attach(&self) -> Probe {
-        Probe { call: "attach".to_owned(), ..self.clone() }
     }
 
     /// In messages and budgets: `queue.try_submit.shared`.
@@ -80,12 +75,6 @@ impl CostTable {
         self.rows.iter().find(|row| row.probe == *probe && row.arch == arch)
     }
 
-    /// What the call of a row costs by itself: less what attaching costs. Attaching costs what it costs.
-    pub fn net(&self, row: &Row) -> Figures {
-        let base = self.find(&row.probe.attach(), row.arch).filter(|base| base.probe != row.probe);
-        row.whole.less(&base.map(|base| base.whole).unwrap_or_default())
-    }
-
     /// As text.
     pub fn to_text(&self) -> String {
         let mut text = "# Made by scripts/regenerate-costs. Figures of whole probes; docs/costs.md tells what they mean.\n"
@@ -95,7 +84,7 @@ impl CostTable {
         let _ = writeln!(text, "layer call mode sm {}", columns());
         for Row { probe: Probe { layer, call, mode }, arch, whole } in &self.rows {
             let figures =
-                Figure::counted().map(|figure| whole[figure].to_string()).collect::<Vec<_>>().join(" ");
+                FIGURES.into_iter().map(|figure| whole[figure].to_string()).collect::<Vec<_>>().join(" ");
             let _ = writeln!(text, "{layer} {call} {mode} {arch} {figures}");
         }
         text
@@ -119,7 +108,7 @@ impl CostTable {
 }
 
 fn columns() -> String {
-    Figure::counted().map(Figure::name).collect::<Vec<_>>().join(" ")
+    FIGURES.into_iter().map(Figure::name).collect::<Vec<_>>().join(" ")
 }
 
 fn check_columns(line: &str) -> Result<(), String> {
@@ -133,13 +122,13 @@ fn row(line: &str) -> Result<Row, String> {
     let [layer, call, mode, arch, figures @ ..] = words.as_slice() else {
         return Err(format!("'{line}' is no row"));
     };
-    let expected = Figure::counted().count();
+    let expected = FIGURES.len();
     if figures.len() != expected {
         return Err(format!("{} figures, expected {expected}", figures.len()));
     }
     let number = |word: &str| word.parse::<i64>().map_err(|_| format!("'{word}' is no number"));
     let mut whole = Figures::default();
-    for (figure, word) in Figure::counted().zip(figures) {
+    for (figure, word) in FIGURES.into_iter().zip(figures) {
         whole[figure] = number(word)?;
     }
     let arch = arch.parse().map_err(|_| format!("'{arch}' is no architecture"))?;
@@ -201,14 +190,6 @@ mod tests {
         assert!(!CostTable { source_hash: source_hash(), ..table }.is_stale());
     }
 
-    #[test]
-    fn a_call_costs_its_probe_less_attaching() {
-        let table = sample();
-        assert_eq!(table.net(&table.rows[0])[Figure::Instructions], 40);
-        assert_eq!(table.net(&table.rows[1])[Figure::Instructions], 50);
-        assert_eq!(table.net(&table.rows[1])[Figure::Registers], 20);
-    }
-
     /// What a row of docs/costs.md has to say of a call.
     fn row_of_page(table: &CostTable, name: &str) -> String {
         let (layer, call) = name.split_once('.').unwrap();
@@ -222,7 +203,7 @@ mod tests {
         // Not each call exists in each mode.
         let rows: Vec<_> = modes.iter().filter_map(|mode| table.find(&probe(mode), 90)).collect();
         assert!(!rows.is_empty(), "no probe {name}");
-        let of = |figure| rows.iter().map(|row| table.net(row)[figure].to_string()).collect::<Vec<_>>();
+        let of = |figure| rows.iter().map(|row| row.whole[figure].to_string()).collect::<Vec<_>>();
         let mut cells = vec![of(Figure::Instructions), of(Figure::Registers)];
         if matches!(layer, "cache" | "lines") {
             cells.push(of(Figure::RmwSites));
@@ -265,7 +246,7 @@ mod tests {
         // policy that marks use releases in one of two ways.
         for hit in rows("lines.hit") {
             let sites = if hit.probe.mode == "clock" { 4 } else { 3 };
-            assert_eq!(table.net(hit)[Figure::RmwSites], sites, "{} on sm_{}", hit.probe.name(), hit.arch);
+            assert_eq!(hit.whole[Figure::RmwSites], sites, "{} on sm_{}", hit.probe.name(), hit.arch);
         }
     }
 
@@ -274,8 +255,8 @@ mod tests {
         let probe = Probe { layer: "lab".into(), call: call.into(), mode: mode.into() };
         let row = table.find(&probe, 90).unwrap_or_else(|| panic!("no probe {}", probe.name()));
         let figures = [Figure::Instructions, Figure::Registers, Figure::RmwSites, Figure::FenceSysSites];
-        let net = table.net(row);
-        let cells = figures.into_iter().chain([Figure::FenceGpuSites]).map(|figure| net[figure].to_string());
+        let cells =
+            figures.into_iter().chain([Figure::FenceGpuSites]).map(|figure| row.whole[figure].to_string());
         format!(" | {} |", cells.collect::<Vec<_>>().join(" | "))
     }
 

@@ -30,7 +30,7 @@ fn broken(judged: &Judged) -> Vec<String> {
     let name = format!("{} on sm_{}", judged.row.probe.name(), judged.row.arch);
     let line = |limit: &warpbell_kernels::costs::Limit| {
         let must = if limit.figure.is_exact() { "must be" } else { "at most" };
-        format!("{name}: {} {}, {must} {}", limit.figure.name(), judged.net[limit.figure], limit.value)
+        format!("{name}: {} {}, {must} {}", limit.figure.name(), judged.row.whole[limit.figure], limit.value)
     };
     judged.broken().map(line).collect()
 }
@@ -70,18 +70,18 @@ fn measured(nvcc: &Path) -> CostTable {
 
 fn print(judged: &[Judged]) {
     println!(
-        "sm_90, net of attaching: instructions, atomics, fences of system scope; registers, and net of attaching"
+        "sm_90, whole kernels: instructions, registers, bytes of stack, atomics, fences of system scope"
     );
     for one in judged.iter().filter(|one| one.row.arch == 90) {
-        let net = |figure| one.net[figure];
+        let of = |figure| one.row.whole[figure];
         println!(
-            "sm_90 {:<32} {:>5} {:>3} {:>3} {:>5} {:>4}",
+            "sm_90 {:<32} {:>5} {:>3} {:>4} {:>3} {:>3}",
             one.row.probe.name(),
-            net(Figure::Instructions),
-            net(Figure::RmwSites),
-            net(Figure::FenceSysSites),
-            net(Figure::Registers),
-            net(Figure::NetRegisters)
+            of(Figure::Instructions),
+            of(Figure::Registers),
+            of(Figure::StackBytes),
+            of(Figure::RmwSites),
+            of(Figure::FenceSysSites),
         );
     }
 }

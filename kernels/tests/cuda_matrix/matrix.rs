@@ -62,9 +62,18 @@ fn compile_without_spills(nvcc: &Path, chosen: &dyn Fn(&str) -> bool, archs: &[u
     let wanted = kernels.iter().flat_map(|kernel| archs.iter().map(|arch| (kernel.clone(), *arch)));
     let told: BTreeSet<_> = matrix.usages.keys().cloned().collect();
     assert_eq!(told, BTreeSet::from_iter(wanted), "ptxas told of each kernel");
-    let spills = |usage: &Usage| usage.spill_stores + usage.spill_loads > 0;
-    let spills: Vec<_> = matrix.usages.iter().filter(|(_, usage)| spills(usage)).collect();
+    let spills = |kernel: &str, usage: &Usage| usage.spill_stores + usage.spill_loads > most_spilled(kernel);
+    let spills: Vec<_> = matrix.usages.iter().filter(|((kernel, _), usage)| spills(kernel, usage)).collect();
     assert!(spills.is_empty(), "registers spill: {spills:#?}");
+}
+
+/// Bytes that a kernel may store and load: some where its file asks for several blocks at once, which takes what is
+/// seldom used out of registers; else none.
+fn most_spilled(kernel: &str) -> u32 {
+    let defines = format!("WARPBELL_KERNEL({kernel},");
+    let file = SOURCES.iter().find(|(_, text)| text.contains(&defines));
+    let asks = file.is_some_and(|(_, text)| text.contains("#define WARPBELL_MIN_BLOCKS"));
+    if asks { 256 } else { 0 }
 }
 
 fn make(nvcc: &Path, chosen: &dyn Fn(&str) -> bool, archs: &[u32]) -> Matrix {

@@ -122,7 +122,8 @@ impl Call {
         let probe = &one.row.probe;
         let bounded = Figures::bound(&probe.layer).is_some();
         let known = |figure: &Figure| bounded || !is_bounded(*figure);
-        let figures = FIGURES.into_iter().filter(known).map(|f| (f.name().to_owned(), json!(one.net[f])));
+        let figures =
+            FIGURES.into_iter().filter(known).map(|f| (f.name().to_owned(), json!(one.row.whole[f])));
         let budgets = one.limits.iter().map(|limit| {
             let key = if limit.figure.is_exact() { "exactly" } else { "at_most" };
             (limit.figure.name().to_owned(), json!({ key: limit.value }))
@@ -149,9 +150,10 @@ fn text(report: &Report, judged: &[Judged], shown: &[u32]) -> String {
         let rows: Vec<_> = judged.iter().filter(|one| one.row.arch == *arch).collect();
         text += &format!("\n\nsm_{arch}\n{}", rendered(&rows));
     }
-    text += "\n\nSites in the machine code, net of attaching; `attach` itself is what a kernel pays once. A figure and\n\
-             its budget: 199/200. Registers: of the whole kernel with the call (net of attaching), and whether the\n\
-             call fits into a kernel that is bounded to 32. One fence of each kind is executed, or none: docs/costs.md.\n";
+    text += "\n\nFigures of a whole kernel, which attaches, makes the call once and detaches; `attach` makes no call. A\n\
+             figure and its budget: 199/200. Stack: bytes of a lane. Bounded: registers to which the kernel was\n\
+             bounded, too, and what it then spills, if anything. Atomics, fences, divisions and calls are sites in\n\
+             the code: of each kind of fence one is executed, or none (docs/costs.md).\n";
     text
 }
 
@@ -171,7 +173,8 @@ fn rendered(rows: &[&Judged]) -> String {
         "mode",
         "instructions",
         "registers",
-        "in 32",
+        "bounded, spilled",
+        "stack",
         "atomics",
         "fences sys",
         "store-load",
@@ -184,7 +187,7 @@ fn rendered(rows: &[&Judged]) -> String {
     for one in rows {
         table.add_row(cells(one));
     }
-    for column in 2..=11 {
+    for column in 2..=12 {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
         }
@@ -192,24 +195,25 @@ fn rendered(rows: &[&Judged]) -> String {
     table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
 }
 
-fn cells(one: &Judged) -> [String; 13] {
+fn cells(one: &Judged) -> [String; 14] {
     let probe = &one.row.probe;
     let of = |figure: Figure| match one.limits.iter().find(|limit| limit.figure == figure) {
-        Some(limit) => format!("{}/{}", one.net[figure], limit.value),
-        None => one.net[figure].to_string(),
+        Some(limit) => format!("{}/{}", one.row.whole[figure], limit.value),
+        None => one.row.whole[figure].to_string(),
     };
-    let fits = match (Figures::bound(&probe.layer), one.net[Figure::SpillBoundedBytes]) {
+    let fits = match (Figures::bound(&probe.layer), one.row.whole[Figure::SpillBoundedBytes]) {
         (None, _) => "-".to_owned(),
-        (Some(_), 0) => "yes".to_owned(),
-        (Some(_), bytes) => format!("spills {bytes} B"),
+        (Some(bound), 0) => bound.to_string(),
+        (Some(bound), bytes) => format!("{bound}, {bytes} B"),
     };
     let broken: Vec<_> = one.broken().map(|limit| limit.figure.name()).collect();
     [
         format!("{}.{}", probe.layer, probe.call),
         probe.mode.clone(),
         of(Figure::Instructions),
-        format!("{} ({:+})", of(Figure::Registers), one.net[Figure::NetRegisters]),
+        of(Figure::Registers),
         fits,
+        of(Figure::StackBytes),
         of(Figure::RmwSites),
         of(Figure::FenceSysSites),
         of(Figure::FenceScSysSites),

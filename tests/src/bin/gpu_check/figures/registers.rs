@@ -48,11 +48,10 @@ fn added(arch: u32) -> anyhow::Result<Vec<Row>> {
     let rows = table.rows.iter().filter(|row| row.arch == counted);
     Ok(rows
         .map(|row| {
-            let net = table.net(row);
-            let what = format!("{} adds to a kernel", row.probe.name());
-            let note =
-                format!("{} instructions, by {} for sm_{counted}", net[Figure::Instructions], table.compiler);
-            Row::new(what, net[Figure::NetRegisters] as f64, "registers").note(note)
+            let what = format!("kernel with {}", row.probe.name());
+            let instructions = row.whole[Figure::Instructions];
+            let note = format!("{instructions} instructions, by {} for sm_{counted}", table.compiler);
+            Row::new(what, row.whole[Figure::Registers] as f64, "registers").note(note)
         })
         .collect())
 }
