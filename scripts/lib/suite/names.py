@@ -11,10 +11,8 @@ from judge import FAILED, PASSED, SKIPPED
 from steps import ROOT, BadSteps
 
 FOLDER = ROOT / "tests/list"
-# A section with more names than this has a file for each crate; those with at most so many share one file.
-MOST = 900
-FEW = 40
-SHORT = "short-steps.txt"
+# Most lines of a file; a crate with more has one of its own.
+MOST_LINES = 900
 HEADER = "# Every test of a step, by programs: docs/testing.md tells. `scripts/test --record` writes it.\n"
 
 
@@ -51,25 +49,32 @@ def load_file(file, found):
 
 
 def save(listed):
-    """A file for each section, or for each crate of a long one; one for all short ones."""
+    """In files by number, as much in each as there is room for."""
     FOLDER.mkdir(exist_ok=True)
     for file in FOLDER.glob("*.txt"):
         file.unlink()
-    short = {step: section for step, section in listed.items() if len(section.names) <= FEW}
-    if short:
-        sections = (f"\n== {step} ({section.size})\n{by_program(section.names)}" for step, section in sorted(short.items()))
-        (FOLDER / SHORT).write_text(HEADER + "".join(sections))
-    for step, section in listed.items():
-        if step in short:
-            continue
-        parts = {"": section.names}
-        if len(section.names) > MOST:
-            parts = {}
-            for test in section.names:
-                parts.setdefault("." + re.split("[ :]", test)[0], []).append(test)
-        for part, tests in parts.items():
-            file = FOLDER / (re.sub("[^a-z0-9]+", "-", step.lower()).strip("-") + f"{part}.txt")
-            file.write_text(f"{HEADER}\n== {step} ({section.size})\n{by_program(tests)}")
+    for number, text in enumerate(files(listed), 1):
+        (FOLDER / f"{number:02}.txt").write_text(text)
+
+
+def files(listed):
+    """The texts of the files: pieces in the order of steps and crates."""
+    texts = []
+    for piece in pieces(listed):
+        if not texts or texts[-1].count("\n") + piece.count("\n") > MOST_LINES:
+            texts.append(HEADER)
+        texts[-1] += piece
+    return texts
+
+
+def pieces(listed):
+    """Each crate of each section."""
+    for step, section in sorted(listed.items()):
+        crates = {}
+        for test in section.names:
+            crates.setdefault(re.split("[ :]", test)[0], []).append(test)
+        for tests in crates.values():
+            yield f"\n== {step} ({section.size})\n{by_program(tests)}"
 
 
 def by_program(tests):
