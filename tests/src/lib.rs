@@ -11,5 +11,5 @@ mod variant;
 pub use apart::each_apart;
 pub use disk::Disk;
 pub use documented::{documented, documented_of_caches};
-pub use frames::{Framed, PAGE, documented_blocks, documented_part, frame_of, framed, in_frame};
+pub use frames::{Framed, PAGE, blocks_of, documented_blocks, documented_part, frame_of, framed, in_frame};
 pub use variant::queue_test_without;

@@ -1,4 +1,6 @@
-//! Kernels of the user's own, compiled at run time.
+// UNSAFETY: hands its caller's promise on.
+#![expect(unsafe_code, reason = "a shared object of kernels is native code")]
+//! Kernels of the user's own, compiled at run time or before.
 
 use std::path::Path;
 
@@ -20,6 +22,17 @@ pub(crate) fn compile_file(target: Target, path: &str, options: &CompileOptions)
     let text = std::fs::read_to_string(Path::new(path))
         .map_err(|error| Failure::invalid(format!("kernel source {path}: {error}")))?;
     compile(target, path, &text, options)
+}
+
+/// Kernels that were compiled before.
+///
+/// # Safety
+/// As for [`Program::load`].
+pub(crate) unsafe fn load(target: Target, path: &str) -> Answer<u64> {
+    let target = target.open()?;
+    // SAFETY: the contract of this function.
+    let program = unsafe { Program::load(&target, Path::new(path)) };
+    Ok(PROGRAMS.add(program?))
 }
 
 /// Closes a program; its runs go on.

@@ -14,8 +14,14 @@ fn public() -> impl Iterator<Item = &'static str> {
 }
 
 /// Headers that C programs include.
-fn for_c() -> [&'static str; 4] {
-    ["warpbell/abi.h", "warpbell/abi_table.h", "simt/module.h", "simt/counters.h"]
+fn for_c() -> [&'static str; 5] {
+    [
+        "warpbell/abi.h",
+        "warpbell/abi_table.h",
+        "warpbell/warpbell_device.h",
+        "simt/module.h",
+        "simt/counters.h",
+    ]
 }
 
 fn include(header: &str) -> String {

@@ -41,7 +41,7 @@
 #endif
 
 /* Of this header: it grows with every function, and with every field at the end of a struct. */
-#define WARPBELL_API_VERSION 5u
+#define WARPBELL_API_VERSION 6u
 
 /* A struct of options or results with version and size, and zero in all else. */
 #ifdef __cplusplus
@@ -390,6 +390,10 @@ WARPBELL_API warpbell_error warpbell_program_compile(const char* target, const c
 WARPBELL_API warpbell_error warpbell_program_compile_file(const char* target, const char* path,
                                                           const warpbell_compile_options* options,
                                                           warpbell_program** program);
+/* Kernels that were compiled before: a cubin or PTX for "cuda:N", PTX for "ptx", a shared object of this
+ * version of the library for "cpu", whose initialisers run now. Since version 6. */
+WARPBELL_API warpbell_error warpbell_program_load(const char* target, const char* path,
+                                                  warpbell_program** program);
 /* Its runs go on. */
 WARPBELL_API warpbell_error warpbell_program_close(warpbell_program* program);
 

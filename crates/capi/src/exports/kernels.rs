@@ -83,6 +83,28 @@ pub unsafe extern "C" fn warpbell_program_compile_file(
 }
 
 /// As the header says.
+///
+/// # Safety
+/// Pointers are null or valid, as the header says, and a shared object's code is trusted.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn warpbell_program_load(
+    on: *const c_char,
+    path: *const c_char,
+    program: *mut Handle,
+) -> i32 {
+    let load = || {
+        // SAFETY: the contract of this function.
+        let on = unsafe { target(on) }?;
+        // SAFETY: as above.
+        let path = unsafe { text("path", path) }?;
+        // SAFETY: as above.
+        unsafe { program::load(on, path) }
+    };
+    // SAFETY: as above.
+    report(|| unsafe { make("program", program, load) })
+}
+
+/// As the header says.
 #[unsafe(no_mangle)]
 pub extern "C" fn warpbell_program_close(program: Handle) -> i32 {
     report(|| program::close(number(program)))

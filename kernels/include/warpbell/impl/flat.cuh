@@ -1,0 +1,119 @@
+// What lies in the opaque memory of the flat layer, and who may call.
+#pragma once
+
+#include "../outstanding.cuh"
+#include "../warpbell_device.h"
+
+// A function of the flat layer. Compiled once for all its callers, and called: it has the library's code for
+// both kinds of queues in it. A part of one is called where that code is so long that a compiler would keep
+// too much in registers.
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+#define WARPBELL_FLAT __device__ __noinline__
+#define WARPBELL_FLAT_PART __device__ __noinline__
+#else
+#define WARPBELL_FLAT __attribute__((noinline, visibility("default")))
+#define WARPBELL_FLAT_PART __attribute__((noinline))
+#endif
+
+namespace warpbell {
+inline namespace WARPBELL_NAMESPACE {
+namespace flat {
+
+// Where an object is to be made. A type of ours: <new> is not there under NVRTC.
+struct place {
+    void* at;
+};
+
+} // namespace flat
+} // namespace WARPBELL_NAMESPACE
+} // namespace warpbell
+
+WARPBELL_D void* operator new(decltype(sizeof(0)), warpbell::flat::place where) noexcept { return where.at; }
+WARPBELL_D void operator delete(void*, warpbell::flat::place) noexcept {}
+
+namespace warpbell {
+inline namespace WARPBELL_NAMESPACE {
+namespace flat {
+
+// Who attached.
+enum class owner : u32 { nobody, thread, warp };
+
+// The beginning of warpbell_session; a session<Mode> follows. Memory that was never attached hardly has the
+// mark.
+struct alignas(8) session_head {
+    static constexpr u32 mark = 0x5e55104eu;
+    u32 marked;
+    owner by;
+    sharing mode;
+    u32 pad0;
+
+    WARPBELL_D static session_head& of(warpbell_session* session) {
+        return *reinterpret_cast<session_head*>(session);
+    }
+    WARPBELL_D bool is_attached() const { return marked == mark && by != owner::nobody; }
+    WARPBELL_D bool is_shared() const { return mode == sharing::shared; }
+    template <sharing Mode> WARPBELL_D session<Mode>& as() {
+        return *reinterpret_cast<session<Mode>*>(this + 1);
+    }
+};
+
+template <sharing Mode>
+inline constexpr bool fits_session =
+    sizeof(session_head) + sizeof(session<Mode>) <= sizeof(warpbell_session) && alignof(session<Mode>) <= 8u;
+static_assert(fits_session<sharing::shared> && fits_session<sharing::exclusive>);
+
+WARPBELL_D bool is_attached(warpbell_session* session) {
+    return session != nullptr && session_head::of(session).is_attached();
+}
+
+// A thread may call: it has attached by itself, or the queue is anybody's.
+WARPBELL_D bool thread_may(warpbell_session* session) {
+    const session_head& head = session_head::of(session);
+    return is_attached(session) && (head.is_shared() || head.by == owner::thread);
+}
+
+// All lanes of the warp may call together, on queues of one kind. The same in every lane.
+WARPBELL_D bool warp_may(warpbell_session* session) {
+    const this_warp_t warp;
+    const session_head& head = session_head::of(session);
+    const bool attached = is_attached(session) && head.by == owner::warp;
+    const u32 shared = warp.ballot(attached && head.is_shared());
+    return warp.ballot(!attached) == 0 && (shared == 0 || shared == warp.mask());
+}
+
+// use(group, session<Mode>&) -> status, in a call of one thread.
+template <class Use> WARPBELL_D u32 by_thread(warpbell_session* session, Use use) {
+    if (!thread_may(session)) {
+        return status(code::invalid_field).bits;
+    }
+    session_head& head = session_head::of(session);
+    return (head.is_shared() ? use(this_thread(), head.as<sharing::shared>())
+                             : use(this_thread(), head.as<sharing::exclusive>()))
+        .bits;
+}
+
+// The same in a call of the whole warp.
+template <class Use> WARPBELL_D u32 by_warp(warpbell_session* session, Use use) {
+    if (!warp_may(session)) {
+        return status(code::invalid_field).bits;
+    }
+    session_head& head = session_head::of(session);
+    return (head.is_shared() ? use(this_warp(), head.as<sharing::shared>())
+                             : use(this_warp(), head.as<sharing::exclusive>()))
+        .bits;
+}
+
+// The same by those who attached.
+template <class Use> WARPBELL_D u32 by_owner(warpbell_session* session, Use use) {
+    const bool together = is_attached(session) && session_head::of(session).by == owner::warp;
+    return together ? by_warp(session, use) : by_thread(session, use);
+}
+
+// Of a buffer, or of none: whatever uses it is refused then.
+WARPBELL_D dma_span span_of(const warpbell_buffer_ref* buffer, u64 offset, u64 bytes) {
+    return buffer != nullptr ? dma_span(*buffer).subspan(offset, bytes) : dma_span();
+}
+
+} // namespace flat
+} // namespace WARPBELL_NAMESPACE
+} // namespace warpbell

@@ -1,0 +1,183 @@
+// Arrays of the flat layer.
+#pragma once
+
+#include "../array.cuh"
+#include "flat.cuh"
+
+namespace warpbell {
+inline namespace WARPBELL_NAMESPACE {
+namespace flat {
+
+// The beginning of warpbell_array; a page_cache<session<Mode>> follows.
+struct alignas(8) array_head {
+    static constexpr u32 mark = 0xa88a1a88u;
+    u32 marked;
+    u32 element_bytes;
+    warpbell_session* session;
+    u64 first_byte;
+    u64 count;
+
+    template <sharing Mode> using cache_of = page_cache<warpbell::session<Mode>>;
+
+    WARPBELL_D static array_head& of(warpbell_array* array) { return *reinterpret_cast<array_head*>(array); }
+    template <sharing Mode> WARPBELL_D cache_of<Mode>& as(warpbell::session<Mode>&) {
+        return *reinterpret_cast<cache_of<Mode>*>(this + 1);
+    }
+};
+
+template <sharing Mode>
+inline constexpr bool fits_array =
+    sizeof(array_head) + sizeof(array_head::cache_of<Mode>) <= sizeof(warpbell_array) &&
+    alignof(array_head::cache_of<Mode>) <= 8u;
+static_assert(fits_array<sharing::shared> && fits_array<sharing::exclusive>);
+
+// An index, or none.
+WARPBELL_D optional<u64> index_of(u64 index) {
+    return index != WARPBELL_NO_INDEX ? optional<u64>(index) : optional<u64>();
+}
+
+// The array's session, if it is open.
+WARPBELL_D warpbell_session* session_of(warpbell_array* array) {
+    const array_head& head = array_head::of(array);
+    return head.marked == array_head::mark ? head.session : nullptr;
+}
+
+// The cache, for those who attached the session.
+template <class Group, sharing Mode>
+WARPBELL_D status open_array(const Group& group, session<Mode>& s, array_head& head,
+                             const warpbell_cache_ref* cache, const dma_span& pages) {
+    using cache_type = array_head::cache_of<Mode>;
+    const bool good = cache != nullptr && (head.element_bytes == 4u || head.element_bytes == 8u);
+    if (group.ballot(!good) != 0) {
+        return code::invalid_field;
+    }
+    new (place{&head + 1}) cache_type(group, *cache, s, pages);
+    head.marked = array_head::mark;
+    return status();
+}
+
+template <class T, class Group, sharing Mode>
+WARPBELL_FLAT_PART status load(const Group& group, session<Mode>& s, array_head& head, optional<u64> index,
+                               T* value, u64 timeout_ns) {
+    array_view<T, array_head::cache_of<Mode>> view(head.as(s), head.first_byte, head.count);
+    T element = 0;
+    const status said = view.try_load(group, index, element, timeout_ns);
+    if (index && said.ok()) {
+        *value = element;
+    }
+    return said;
+}
+
+template <class T, class Group, sharing Mode>
+WARPBELL_FLAT_PART status store(const Group& group, session<Mode>& s, array_head& head, optional<u64> index,
+                                const T* value, u64 timeout_ns) {
+    array_view<T, array_head::cache_of<Mode>> view(head.as(s), head.first_byte, head.count);
+    return view.store(group, index, index ? *value : T(0), timeout_ns);
+}
+
+template <class Group, sharing Mode>
+WARPBELL_FLAT_PART status flush(const Group& group, session<Mode>& s, array_head& head, u64 timeout_ns) {
+    return head.as(s).flush(group, timeout_ns);
+}
+
+// narrow() or wide(), by the size of elements, which is one for all lanes of a group.
+template <class Group, class Narrow, class Wide>
+WARPBELL_D status by_size(const Group& group, const array_head& head, Narrow narrow, Wide wide) {
+    const u32 eight = group.ballot(head.element_bytes == 8u);
+    if (eight != 0 && eight != group.mask()) {
+        return code::invalid_field;
+    }
+    return eight != 0 ? wide() : narrow();
+}
+
+template <class Group, sharing Mode>
+WARPBELL_D status get(const Group& group, session<Mode>& s, warpbell_array* array, optional<u64> index,
+                      void* value, u64 timeout_ns) {
+    array_head& head = array_head::of(array);
+    return by_size(
+        group, head, [&] { return load(group, s, head, index, static_cast<u32*>(value), timeout_ns); },
+        [&] { return load(group, s, head, index, static_cast<u64*>(value), timeout_ns); });
+}
+
+template <class Group, sharing Mode>
+WARPBELL_D status put(const Group& group, session<Mode>& s, warpbell_array* array, optional<u64> index,
+                      const void* value, u64 timeout_ns) {
+    array_head& head = array_head::of(array);
+    return by_size(
+        group, head, [&] { return store(group, s, head, index, static_cast<const u32*>(value), timeout_ns); },
+        [&] { return store(group, s, head, index, static_cast<const u64*>(value), timeout_ns); });
+}
+
+} // namespace flat
+} // namespace WARPBELL_NAMESPACE
+} // namespace warpbell
+
+extern "C" {
+
+WARPBELL_FLAT uint32_t warpbell_array_open(warpbell_array* array, warpbell_session* session,
+                                           const warpbell_cache_ref* cache, const warpbell_buffer_ref* pages,
+                                           uint64_t first_byte, uint64_t count, uint32_t element_bytes) {
+    using namespace warpbell;
+    flat::array_head& head = flat::array_head::of(array);
+    head.marked = 0;
+    head.element_bytes = element_bytes;
+    head.session = session;
+    head.first_byte = first_byte;
+    head.count = count;
+    const dma_span memory = flat::span_of(pages, 0, pages != nullptr ? pages->bytes : 0);
+    return flat::by_owner(
+        session, [&](const auto& group, auto& s) { return flat::open_array(group, s, head, cache, memory); });
+}
+WARPBELL_FLAT uint32_t warpbell_array_close(warpbell_array* array) {
+    using namespace warpbell;
+    return flat::by_owner(flat::session_of(array), [&](const auto& group, auto& s) {
+        flat::array_head& head = flat::array_head::of(array);
+        head.as(s).detach(group);
+        head.marked = 0;
+        return status();
+    });
+}
+
+WARPBELL_FLAT uint32_t warpbell_array_get(warpbell_array* array, uint64_t index, void* value,
+                                          uint64_t timeout_ns) {
+    using namespace warpbell;
+    return flat::by_thread(flat::session_of(array), [&](const this_thread_t& thread, auto& s) {
+        return flat::get(thread, s, array, optional<u64>(index), value, timeout_ns);
+    });
+}
+WARPBELL_FLAT uint32_t warpbell_array_get_each(warpbell_array* array, uint64_t index, void* value,
+                                               uint64_t timeout_ns) {
+    using namespace warpbell;
+    return flat::by_warp(flat::session_of(array), [&](const this_warp_t& warp, auto& s) {
+        return flat::get(warp, s, array, flat::index_of(index), value, timeout_ns);
+    });
+}
+WARPBELL_FLAT uint32_t warpbell_array_put(warpbell_array* array, uint64_t index, const void* value,
+                                          uint64_t timeout_ns) {
+    using namespace warpbell;
+    return flat::by_thread(flat::session_of(array), [&](const this_thread_t& thread, auto& s) {
+        return flat::put(thread, s, array, optional<u64>(index), value, timeout_ns);
+    });
+}
+WARPBELL_FLAT uint32_t warpbell_array_put_each(warpbell_array* array, uint64_t index, const void* value,
+                                               uint64_t timeout_ns) {
+    using namespace warpbell;
+    return flat::by_warp(flat::session_of(array), [&](const this_warp_t& warp, auto& s) {
+        return flat::put(warp, s, array, flat::index_of(index), value, timeout_ns);
+    });
+}
+
+WARPBELL_FLAT uint32_t warpbell_array_flush(warpbell_array* array, uint64_t timeout_ns) {
+    using namespace warpbell;
+    return flat::by_thread(flat::session_of(array), [&](const this_thread_t& thread, auto& s) {
+        return flat::flush(thread, s, flat::array_head::of(array), timeout_ns);
+    });
+}
+WARPBELL_FLAT uint32_t warpbell_array_flush_warp(warpbell_array* array, uint64_t timeout_ns) {
+    using namespace warpbell;
+    return flat::by_warp(flat::session_of(array), [&](const this_warp_t& warp, auto& s) {
+        return flat::flush(warp, s, flat::array_head::of(array), timeout_ns);
+    });
+}
+
+} // extern "C"

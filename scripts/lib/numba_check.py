@@ -1,0 +1,130 @@
+"""What scripts/lib/check-numba looks at; prints a line for each check, then `N passed, N failed`."""
+
+import concurrent.futures
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+ARCHITECTURES = ((8, 0), (9, 0), (12, 0))
+# Of the kernel with all that it calls, of whose 2048 bytes of stack 1536 are its session and arrays. 128 registers: 512
+# threads of a multiprocessor's 2048.
+REGISTERS, STACK = 128, 2048
+# Of examples/c/flat_kernel.cu, for each of these.
+KERNEL_ARCHITECTURES, KERNEL_REGISTERS = (75, 80, 90, 120), 72
+# Functions of the flat layer that the kernel calls, so often in its text.
+CALLS = {"attach_warp": 1, "detach": 1, "array_open": 2, "array_get_each": 3, "array_close": 2}
+
+
+def linked(capability, layer, ptx):
+    import bfs
+    import warpbell_host
+    import warpbell_numba
+
+    return warpbell_numba.link(bfs.bfs, capability, layer, warpbell_host.ABI_VERSION, ptx)
+
+
+def dumped(option, file):
+    command = [os.environ["CUOBJDUMP"], option, str(file)]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def unresolved(elf):
+    """Symbols of the flat layer in a cubin's table that no section defines."""
+    table = elf.split(".section .symtab", 1)[1].split("\n\n", 1)[0]
+    rows = [line.split() for line in table.splitlines()]
+    return [row[-1] for row in rows if len(row) == 7 and row[5] == "0" and row[-1].startswith("warpbell_")]
+
+
+def check_refusal():
+    """Without the flat layer the linker refuses the kernel, and names what it misses."""
+    import bfs
+    import warpbell_host
+    import warpbell_numba
+
+    try:
+        warpbell_numba.link(bfs.bfs, (9, 0), None, warpbell_host.ABI_VERSION)
+    except RuntimeError as error:
+        said = str(error).splitlines()[0]
+        return said, [] if "Unresolved extern function 'warpbell_" in said else ["expected a name"]
+    return "linked", ["something unresolved was linked"]
+
+
+def judge(cubin, name, most_registers):
+    """What is said of a cubin, and what is wrong with it."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder, "kernel.cubin")
+        file.write_bytes(cubin)
+        elf, used = dumped("-elf", file), dumped("-res-usage", file)
+    registers, stack = (max(int(n) for n in re.findall(rf"{what}:(\d+)", used)) for what in ("REG", "STACK"))
+    wrong = [f"unresolved: {symbol}" for symbol in unresolved(elf)]
+    if registers > most_registers or stack > STACK:
+        wrong.append(f"the budget is {most_registers} registers and {STACK} bytes of stack")
+    if f"warpbell_kernel_{name}" not in elf:
+        wrong.append("no variable that names the kernel's arguments")
+    return f"{len(cubin)} bytes, {registers} registers, {stack} bytes of stack", wrong
+
+
+def check_cubin(capability, layer):
+    """Of the kernel in Python."""
+    return judge(linked(capability, layer, ptx=False), "bfs", REGISTERS)
+
+
+def check_kernel(layer):
+    """A kernel of nvcc's, as LTO-IR for the oldest architecture, linked for each."""
+    import warpbell_numba
+
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder, "kernel.ltoir")
+        command = [os.environ["NVCC"], "-std=c++20", "-ltoir", "-dc", "-gencode", "arch=compute_75,code=lto_75"]
+        subprocess.run(
+            [*command, "-I", "kernels/include", "examples/c/flat_kernel.cu", "-o", str(file)], check=True
+        )
+        inputs = [("flat_kernel", file.read_bytes()), ("warpbell_device", pathlib.Path(layer).read_bytes())]
+    said, wrong = [], []
+    for arch in KERNEL_ARCHITECTURES:
+        cubin = warpbell_numba.link_all(inputs, arch)
+        told, faults = judge(cubin, "flat_kernel", KERNEL_REGISTERS)
+        said.append(f"sm_{arch}: {told}")
+        wrong += faults
+    return "; ".join(said), wrong
+
+
+def check_calls(ptx):
+    """The flat layer's functions are called, each as often as the kernel's text has it: none was inlined."""
+    calls = re.findall(r"\bcall(?:\.uni)?\s*(?:\([^)]*\),)?\s*warpbell_(\w+)", ptx)
+    found = {name: calls.count(name) for name in sorted(set(calls))}
+    return f"calls: {found}", [] if found == CALLS else [f"expected {CALLS}"]
+
+
+def run_bfs(layer, library):
+    """The example itself, on a graph of its own."""
+    command = [sys.executable, "examples/python/bfs.py", "--layer", layer, "--library", library, "--nodes", "600"]
+    ran = subprocess.run(command, capture_output=True, text=True)
+    said = (ran.stdout + ran.stderr).strip()
+    return said.splitlines()[-1] if said else "", [] if ran.returncode == 0 else [said]
+
+
+def main():
+    layer, library = sys.argv[1:]
+    failed = 0
+    with concurrent.futures.ProcessPoolExecutor(max_workers=os.cpu_count()) as pool:
+        checks = {f"a cubin for sm_{major}{minor}": pool.submit(check_cubin, (major, minor), layer)
+                  for major, minor in ARCHITECTURES}
+        checks["on the PTX machine"] = pool.submit(run_bfs, layer, library)
+        checks["a kernel of nvcc"] = pool.submit(check_kernel, layer)
+        checks["without the flat layer"] = pool.submit(check_refusal)
+        ptx = pool.submit(linked, (9, 0), layer, True)
+        checks["calls, in PTX"] = pool.submit(check_calls, ptx.result().decode())
+        for name, check in checks.items():
+            said, wrong = check.result()
+            failed += bool(wrong)
+            print(f"{'FAILED ' if wrong else 'ok     '} {name}: {said}", *wrong, sep="\n    ")
+    print(f"{len(checks) - failed} passed, {failed} failed, 0 skipped")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,137 @@
+//! Tier S, simulation: the flat layer answers as the C++ API does, call by call, in both sharing modes, for a warp and for
+//! one thread. What its callers may not do is refused.
+
+mod fixture;
+mod rules;
+
+use std::time::Duration;
+
+use warpbell_kernels::abi;
+use warpbell_nvme::Status;
+use warpbell_softctl::{Fault, FaultAction, FaultPlan, Selector};
+
+use crate::fixture::{After, Note, Scene, Setting, library, play, settings};
+
+const MEDIA: Status = Status::UNRECOVERED_READ;
+
+/// What each lane noted of both, which is the same.
+fn both(setting: &Setting) -> Vec<Note> {
+    let [cpp, flat] = [false, true].map(|flat| play(setting, flat));
+    for (lane, (cpp_note, flat_note)) in cpp.notes.iter().zip(&flat.notes).enumerate() {
+        assert_eq!(flat_note, cpp_note, "lane {lane} of {setting:?}");
+    }
+    assert!(flat.blocks == cpp.blocks, "the SSD's blocks differ: {setting:?}");
+    assert_eq!(flat.commands, cpp.commands, "{setting:?}");
+    flat.notes
+}
+
+/// Notes of the lanes that called.
+fn callers<'a>(setting: &Setting, notes: &'a [Note]) -> &'a [Note] {
+    if setting.is_one_thread() { &notes[..1] } else { notes }
+}
+
+#[test]
+fn every_operation_is_the_same() {
+    for setting in settings(Scene::Io) {
+        let notes = both(&setting);
+        for note in callers(&setting, &notes) {
+            assert!(note.said().iter().all(|status| *status == 0), "{setting:?}: {note:x?}");
+            assert!(note.saw.iter().any(|word| *word != 0), "{setting:?}");
+        }
+        assert_eq!(notes[31].said().is_empty(), setting.is_one_thread(), "{setting:?}");
+    }
+}
+
+#[test]
+fn every_refusal_is_the_same() {
+    for setting in settings(Scene::Refused) {
+        let notes = both(&setting.clone().most_blocks(2));
+        let refused = [
+            abi::STATUS_OUT_OF_RANGE,
+            abi::STATUS_OUT_OF_BUFFER,
+            abi::STATUS_MISALIGNED,
+            abi::STATUS_INVALID_FIELD,
+            abi::STATUS_OUT_OF_BUFFER,
+            abi::STATUS_OUT_OF_RANGE,
+        ];
+        for note in callers(&setting, &notes) {
+            // Behind the attachment: four calls with each of the arguments.
+            for (calls, why) in note.said()[1..].chunks(4).zip(refused) {
+                assert_eq!(calls, [library(why); 4], "{setting:?}");
+            }
+            let too_large = library(abi::STATUS_TOO_LARGE);
+            assert_eq!(note.said()[25..33], [0, 0, too_large, too_large, 0, 0, 0, 0], "{setting:?}");
+        }
+    }
+}
+
+#[test]
+fn what_a_lease_forbids_is_the_same() {
+    for setting in settings(Scene::Io) {
+        let read_only = both(&setting.clone().flags(abi::NAMESPACE_READ_ONLY));
+        let elsewhere = both(&setting.clone().lease(127..128));
+        for (read_only, elsewhere) in callers(&setting, &read_only).iter().zip(&elsewhere) {
+            assert_eq!(read_only.said()[1..3], [library(abi::STATUS_READ_ONLY), 0], "{setting:?}");
+            assert_eq!(elsewhere.said()[1..3], [library(abi::STATUS_OUT_OF_LEASE); 2], "{setting:?}");
+        }
+    }
+}
+
+#[test]
+fn what_the_ssd_answers_is_the_same() {
+    let reads = Selector { lba: Some(0..=5), ..Selector::default() };
+    let faults = vec![Fault { action: FaultAction::Fail { status: MEDIA }, selector: reads }];
+    for setting in settings(Scene::Io) {
+        let setting = setting.faults(FaultPlan { faults: faults.clone(), ..FaultPlan::default() });
+        let notes = both(&setting);
+        assert_eq!(notes[0].said()[1] & 0x7ff, u32::from(MEDIA.code()), "{setting:?}");
+        let others = setting.by_thread && !setting.is_one_thread();
+        assert!(!others || notes[31].said().iter().all(|status| *status == 0), "{setting:?}");
+    }
+}
+
+#[test]
+fn what_becomes_of_calls_to_a_dead_controller_is_the_same() {
+    for setting in settings(Scene::Dead) {
+        let setting = setting.deadline(Duration::from_millis(10)).dead();
+        let notes = both(&setting);
+        let said = notes[0].said();
+        let [timed_out, no_cid] = [abi::STATUS_TIMED_OUT, abi::STATUS_NO_CID].map(library);
+        // A read that times out, one for each identifier that is left, and those that find none.
+        assert_eq!(said[1..7], [timed_out, 0, 0, 0, no_cid, no_cid], "{setting:?}");
+        assert_eq!(said[7..11], [timed_out, timed_out, no_cid, no_cid], "{setting:?}");
+    }
+}
+
+#[test]
+fn a_lost_queue_and_its_successor_are_the_same() {
+    let [lost, dead] = [abi::STATUS_QUEUE_GONE, abi::STATUS_SSD_LOST].map(library);
+    for setting in settings(Scene::Lost) {
+        let setting = setting.deadline(Duration::from_millis(10));
+        for (after, then) in [(After::Replaced, 0), (After::Lost, lost), (After::Dead, dead)] {
+            let notes = both(&setting.clone().after(after));
+            for note in callers(&setting, &notes) {
+                assert_eq!(note.said()[..5], [lost; 5], "{setting:?}, {after:?}");
+                assert_eq!(note.said()[5..], [then, then, 0], "{setting:?}, {after:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn arrays_are_the_same() {
+    for (setting, bytes) in settings(Scene::Array).flat_map(|of| [(of.clone(), 4), (of, 8)]) {
+        for first_byte in [0, 4, 6] {
+            let setting = setting.clone().elements(first_byte, bytes);
+            let notes = both(&setting);
+            for (lane, note) in callers(&setting, &notes).iter().enumerate() {
+                let said = note.said();
+                let out_of_range = library(abi::STATUS_OUT_OF_RANGE);
+                assert_eq!(said[1..6], [0, 0, 0, 0, out_of_range], "lane {lane}, {setting:?}: {said:x?}");
+                assert!(said[6..].iter().all(|status| *status == 0), "lane {lane}, {setting:?}");
+                let mask = if bytes == 4 { u64::from(u32::MAX) } else { u64::MAX };
+                assert_eq!(note.saw[3], !(lane as u64 * 9) & mask, "lane {lane}, {setting:?}");
+            }
+        }
+    }
+}
