@@ -38,9 +38,10 @@ fn as_many_pages_are_found_as_was_asked_and_each_other_one_is_a_command() {
         assert_eq!(number(&array["write_backs"]), 0, "{array:#}");
     }
     assert_eq!(number(&runs[4]["array"]["misses"]), 0, "the cache was filled before");
-    let again = sweep(&["--hit-rate", "90"]);
-    assert_eq!(again[0]["array"]["hits"], runs[2]["array"]["hits"], "virtual time repeats");
-    assert_eq!(again[0]["counters"], runs[2]["counters"], "virtual time repeats");
+    // The SSD's times go on from run to run of a sweep, and with them the polls: a run alone repeats.
+    let [once, again] = [(); 2].map(|()| sweep(&["--hit-rate", "90"]));
+    assert_eq!(once[0]["array"]["hits"], runs[2]["array"]["hits"], "virtual time repeats");
+    assert_eq!(once[0]["counters"], again[0]["counters"], "virtual time repeats");
 }
 
 #[test]
