@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use super::op::{Function, Op, Reg, Step, Transfer};
+use crate::text::Space;
 
 /// A set of registers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -188,6 +189,10 @@ impl Op {
             Op::Pack { .. } => {}
             Op::Unpack { from, .. } => each(from),
             Op::Load { at, .. } => each(at.base),
+            // They also store a struct's padding with its fields, into a lane's own memory.
+            Op::Store { access, at, .. } if access.elements > 1 && access.space == Space::Local => {
+                each(at.base)
+            }
             Op::Store { access, from, at } => {
                 from.into_iter().take(usize::from(access.elements)).for_each(&mut each);
                 each(at.base);
