@@ -1,8 +1,6 @@
 /* Block by block, one warp each: every lane reads a block of the SSD, and its status is an answer. A kernel
- * of CUDA C that links the flat layer, and includes no C++ of the device library.
- *
- *     nvcc -dlto -arch=sm_90 -cubin -I include flat_kernel.cu lib/device/warpbell_device.o -o
- * flat_kernel.cubin */
+ * of CUDA C that links the flat layer, and includes no C++ of the device library. docs/flat-layer.md has the
+ * command. */
 #include <warpbell/warpbell_device.h>
 
 struct flat_kernel_args {
@@ -23,7 +21,7 @@ extern "C" __global__ void __launch_bounds__(WARPBELL_BLOCK_THREADS_MAX)
     if (warpbell_status_ok(status)) {
         const uint64_t bytes = 1u << args.ns.block_shift;
         status = warpbell_read_each(&session, thread, 1, &args.data, thread * bytes, 0);
-        warpbell_detach(&session);
     }
+    warpbell_detach(&session); /* of a lost queue, too; where nothing was attached it is refused */
     reinterpret_cast<uint32_t*>(args.answers)[thread] = status;
 }

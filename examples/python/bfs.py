@@ -100,7 +100,8 @@ def bfs(address):
     warp = types.uint32(cuda.blockIdx.x)
     if good(wb.halves(table[FOUND]), wb.attach_warp(wb.pointer(session), wb.pointer(table[NAMESPACE]), warp)):
         search(table, session)
-        wb.detach(wb.pointer(session))
+    # Of a lost queue, too; where nothing was attached it is refused.
+    wb.detach(wb.pointer(session))
 
 
 def graph(nodes, degree, seed):

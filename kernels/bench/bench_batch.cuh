@@ -1,10 +1,8 @@
 // What kernel `bench_batch` does: the threads of a block add as many requests as its warps may have in
 // flight, its warps send them, and wait for all; then each thread looks at its own. So until told to stop.
 //
-// It has up to 247 registers, of the 255 that a block of WARPBELL_BLOCK_THREADS_MAX threads leaves to each:
-// nothing here is an array that is indexed, so the session, the batch and the tally all stay in registers,
-// and the compiler has no reason to be thrifty. `bench` keeps its slots, and with them its session, in
-// memory.
+// Nothing here is an array that is indexed, so the batch and the tally stay in registers; `bench` keeps its
+// slots in memory.
 #pragma once
 
 #include "quota.cuh"

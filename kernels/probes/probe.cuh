@@ -1,5 +1,5 @@
-// What the probes share. A probe makes one library call; what the call costs is the probe's cost less that of
-// the probe `attach` of the same layer and mode, which attaches, stores a result and detaches as they all do.
+// What the probes share. A probe is a kernel that attaches, makes one library call, stores a result and
+// detaches; the probe `attach` makes no call.
 #pragma once
 
 #include <warpbell/warpbell.cuh>

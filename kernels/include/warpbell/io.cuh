@@ -37,7 +37,8 @@ WARPBELL_HD constexpr bool carries_blocks(opcode op) { return op != opcode::writ
 // A warp's way to a namespace: the queue it was mapped to, and its command ids there. Warp w of the
 // launch uses queue w mod queue_count, and warp slot w div queue_count on it. Exclusive: `group` owns
 // the queue, so all its lanes make every call together. Retry: whether blocking calls submit commands again
-// that failed for now (retry.cuh). `ns` must outlive the session.
+// that failed for now (retry.cuh). `ns` must outlive the session, and is read by each call: an argument of
+// the kernel, or memory of the GPU.
 template <sharing Mode, class Retry = no_retry> class session {
   public:
     template <class Group>
@@ -70,9 +71,7 @@ template <sharing Mode, class Retry = no_retry> class session {
     WARPBELL_D Retry& retries() { return retries_; }
     // Command Retry Delay Time `index`, 1 to 3.
     WARPBELL_D u64 retry_delay_ns(u32 index) const {
-        // No indexing: an array that is indexed pulls the whole session into local memory.
-        const u32 units = index == 1u ? ns_->crdt[0] : index == 2u ? ns_->crdt[1] : ns_->crdt[2];
-        return static_cast<u64>(units) * 100000000u;
+        return static_cast<u64>(ns_->crdt[index - 1u]) * 100000000u;
     }
 
     // Why a command for `where` and `data` would be refused, or success. A kernel that was handed a lease

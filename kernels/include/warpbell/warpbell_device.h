@@ -3,14 +3,16 @@
  * docs/flat-layer.md has examples.
  *
  * Where they are. lib/device/ of an installation has them as LTO-IR and as a relocatable object, for nvcc and
- * nvJitLink. A kernel that is compiled as a whole (CPU target, NVRTC) includes <warpbell/flat.cuh> instead.
+ * nvJitLink, and as LLVM bitcode. A kernel that is compiled as a whole (CPU target, NVRTC) includes
+ * <warpbell/flat.cuh> instead.
  *
  * Who calls. The name's end says it:
  *   (none)  one thread, for itself; any lanes, together or not
  *   _warp   all 32 lanes of a warp with the same arguments: one I/O, and one answer in every lane
  *   _each   all 32 lanes of a warp, each with its own arguments and its own answer; one doorbell
- * `session`, `array` and `token` name memory of the calling lane in all three: each lane has its own. A
- * thread may make the calls of one thread on a session of a warp's if the queues are shared.
+ * `session`, `array` and `token` name memory of the calling lane in all three: each lane has its own. In
+ * _warp and _each calls the sessions are of one attachment, the arrays of one cache, and timeouts are alike.
+ * A thread may make the calls of one thread on a session of a warp's if the queues are shared.
  *
  * Shared and exclusive queues take the same calls. An exclusive queue belongs to those who attached: to a
  * warp that calls together, or to one thread, which is lane 0 of its warp. Any other call is refused with
@@ -68,10 +70,12 @@ typedef uint64_t warpbell_token;
 
 /* ---- a session ---- */
 
-/* Attaches to `ns`, whose queues stay attached by the host until the session is detached. `warp`: this warp's
- * number in the launch, below ns->warps, and no other's; the threads of a warp give the same. The session
- * refuses everything where this fails, with WARPBELL_STATUS_INVALID_FIELD: a reference of another version, a
- * number beyond ns->warps, a lane other than 0 alone on an exclusive queue; or WARPBELL_STATUS_QUEUE_GONE. */
+/* Attaches to `ns`, which every call of the session reads: it stays where it is, unchanged, and its queues
+ * stay attached by the host, until the session is detached. `warp`: this warp's number in the launch, below
+ * ns->warps, and no other's; the threads of a warp give the same. WARPBELL_STATUS_INVALID_FIELD: a reference
+ * of another version, a number beyond ns->warps, a lane other than 0 alone on an exclusive queue; the session
+ * refuses everything then. WARPBELL_STATUS_QUEUE_GONE: go on with warpbell_switch_to_successor, or detach, as
+ * the host keeps the lost queue for a session until then. */
 WARPBELL_DEVICE uint32_t warpbell_attach(warpbell_session* session, const warpbell_namespace_ref* ns,
                                          uint32_t warp);
 WARPBELL_DEVICE uint32_t warpbell_attach_warp(warpbell_session* session, const warpbell_namespace_ref* ns,
@@ -121,8 +125,8 @@ WARPBELL_DEVICE uint32_t warpbell_flush_warp(warpbell_session* session, uint64_t
 /* Begins a read or a write: for one thread and for each lane of one command (WARPBELL_STATUS_TOO_LARGE above
  * ns->max_blocks), for a warp of up to 32. `token` is overwritten. Success: begun. Else it says why not:
  * beside refusals WARPBELL_STATUS_NO_CID (the lane has as many in flight as it may) and _NOT_SUBMITTED (no
- * room by `timeout_ns`). A wait on the token is answered with it, too; after a _warp call all lanes wait,
- * whatever theirs was. Until then the SSD may use the buffer. */
+ * room by `timeout_ns`). A wait on the token is answered with it, too; after a _warp call all lanes make it,
+ * even those whose part was refused. Until then the SSD may use the buffer. */
 WARPBELL_DEVICE uint32_t warpbell_read_async(warpbell_session* session, warpbell_token* token, uint64_t block,
                                              uint32_t blocks, const warpbell_buffer_ref* buffer,
                                              uint64_t offset, uint64_t timeout_ns);

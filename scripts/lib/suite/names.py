@@ -70,7 +70,7 @@ def files(listed):
 def pieces(listed):
     """Each crate of each section."""
     for step, section in sorted(listed.items()):
-        crates = {}
+        crates = {} if section.names else {"": []}
         for test in section.names:
             crates.setdefault(re.split("[ :]", test)[0], []).append(test)
         for tests in crates.values():

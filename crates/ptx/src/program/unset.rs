@@ -189,12 +189,11 @@ impl Op {
             Op::Pack { .. } => {}
             Op::Unpack { from, .. } => each(from),
             Op::Load { at, .. } => each(at.base),
-            // They also store a struct's padding with its fields, into a lane's own memory.
-            Op::Store { access, at, .. } if access.elements > 1 && access.space == Space::Local => {
-                each(at.base)
-            }
             Op::Store { access, from, at } => {
-                from.into_iter().take(usize::from(access.elements)).for_each(&mut each);
+                // They also store a struct's padding with its fields, into a lane's own memory.
+                let may_be_padding = access.elements > 1 && access.space == Space::Local;
+                let read = if may_be_padding { 0 } else { usize::from(access.elements) };
+                from.into_iter().take(read).for_each(&mut each);
                 each(at.base);
             }
             Op::Atomic { at, b, c, .. } | Op::Mbarrier { at, b, c, .. } => {

@@ -108,6 +108,16 @@ fn what_was_written_on_the_way_is_not_found() {
         setp.eq.u64 %p3, %rd9, 2;\n@%p3 bra $set;\nbra.uni $end;\n$set: mov.u64 %rd5, 4;\n$end: st.u64 [%words], %rd5;";
     run(&module("", loops).unwrap(), 1, &words).unwrap();
     assert_eq!(words.values(), [4, 2]);
+    // Padding, which is stored with the fields of a struct; alone, or elsewhere, it would be found.
+    let own = ".local .align 16 .b8 own[16];\nmov.u64 %rd1, 9;\n";
+    let padded = format!(
+        "{own}st.local.v2.u64 [own], {{%rd1, %rd7}};\nld.local.u64 %rd2, [own];\nst.u64 [%words], %rd2;"
+    );
+    run(&module("", &padded).unwrap(), 1, &words).unwrap();
+    assert_eq!(words.values(), [9, 2]);
+    for alone in ["st.local.u64 [own], %rd7;", "st.v2.u64 [%words], {%rd1, %rd7};"] {
+        assert_eq!(found(&format!("{own}{alone}"), &words).check, Check::Uninitialized, "{alone}");
+    }
     // A compiler loads padding with what lies beside it.
     let padded = ".local .align 16 .b8 own[16];\nst.local.u64 [own], 1;\nld.local.v2.u64 {%rd1, %rd2}, [own];\n\
         st.u64 [%words], %rd1;";

@@ -281,8 +281,9 @@ WARPBELL_CACHE_CALL(bool, class Group)::end_failed(const Group& group, bool open
     return open;
 }
 
-// Gets pages that were not there, of the lanes with `open`, or has them looked up again. Whether this lane
-// may have its page now, or goes on; else the call has its result.
+// Gets pages that were not there, of the lanes with `open`, or has them looked up again. True: the page may
+// be pinned now, and if it is not, this is to be called again. False: the call has its result, or had its
+// page.
 WARPBELL_CACHE_REST(bool, class Group, class Meanwhile)::go_on(const Group& group, bool open, u32 same,
                                                                u64 page, u64 timeout_ns, visit& call,
                                                                Meanwhile& meanwhile) {

@@ -8,8 +8,8 @@
 // both kinds of queues in it. A part of one is called where that code is so long that a compiler would keep
 // too much in registers.
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
-#define WARPBELL_FLAT __device__ __noinline__
-#define WARPBELL_FLAT_PART __device__ __noinline__
+#define WARPBELL_FLAT WARPBELL_NOINLINE
+#define WARPBELL_FLAT_PART WARPBELL_NOINLINE
 #else
 #define WARPBELL_FLAT __attribute__((noinline, visibility("default")))
 #define WARPBELL_FLAT_PART __attribute__((noinline))
@@ -47,10 +47,9 @@ struct alignas(8) session_head {
     sharing mode;
     u32 pad0;
 
-    WARPBELL_D static session_head& of(warpbell_session* session) {
-        return *reinterpret_cast<session_head*>(session);
+    WARPBELL_D static session_head* of(warpbell_session* session) {
+        return reinterpret_cast<session_head*>(session);
     }
-    WARPBELL_D bool is_attached() const { return marked == mark && by != owner::nobody; }
     WARPBELL_D bool is_shared() const { return mode == sharing::shared; }
     template <sharing Mode> WARPBELL_D session<Mode>& as() {
         return *reinterpret_cast<session<Mode>*>(this + 1);
@@ -62,50 +61,44 @@ inline constexpr bool fits_session =
     sizeof(session_head) + sizeof(session<Mode>) <= sizeof(warpbell_session) && alignof(session<Mode>) <= 8u;
 static_assert(fits_session<sharing::shared> && fits_session<sharing::exclusive>);
 
-WARPBELL_D bool is_attached(warpbell_session* session) {
-    return session != nullptr && session_head::of(session).is_attached();
+WARPBELL_D bool is_attached(const session_head* head) {
+    return head != nullptr && head->marked == session_head::mark && head->by != owner::nobody;
 }
 
 // A thread may call: it has attached by itself, or the queue is anybody's.
-WARPBELL_D bool thread_may(warpbell_session* session) {
-    const session_head& head = session_head::of(session);
-    return is_attached(session) && (head.is_shared() || head.by == owner::thread);
+WARPBELL_D bool may(const this_thread_t&, const session_head* head) {
+    return is_attached(head) && (head->is_shared() || head->by == owner::thread);
 }
 
 // All lanes of the warp may call together, on queues of one kind. The same in every lane.
-WARPBELL_D bool warp_may(warpbell_session* session) {
-    const this_warp_t warp;
-    const session_head& head = session_head::of(session);
-    const bool attached = is_attached(session) && head.by == owner::warp;
-    const u32 shared = warp.ballot(attached && head.is_shared());
+WARPBELL_D bool may(const this_warp_t& warp, const session_head* head) {
+    const bool attached = is_attached(head) && head->by == owner::warp;
+    const u32 shared = warp.ballot(attached && head->is_shared());
     return warp.ballot(!attached) == 0 && (shared == 0 || shared == warp.mask());
 }
 
-// use(group, session<Mode>&) -> status, in a call of one thread.
-template <class Use> WARPBELL_D u32 by_thread(warpbell_session* session, Use use) {
-    if (!thread_may(session)) {
+// use(group, session<Mode>&) -> status, in a call of the group.
+template <class Group, class Use>
+WARPBELL_D u32 by_group(const Group& group, warpbell_session* session, Use use) {
+    session_head* const head = session_head::of(session);
+    if (!may(group, head)) {
         return status(code::invalid_field).bits;
     }
-    session_head& head = session_head::of(session);
-    return (head.is_shared() ? use(this_thread(), head.as<sharing::shared>())
-                             : use(this_thread(), head.as<sharing::exclusive>()))
+    return (head->is_shared() ? use(group, head->as<sharing::shared>())
+                              : use(group, head->as<sharing::exclusive>()))
         .bits;
 }
-
-// The same in a call of the whole warp.
+template <class Use> WARPBELL_D u32 by_thread(warpbell_session* session, Use use) {
+    return by_group(this_thread(), session, use);
+}
 template <class Use> WARPBELL_D u32 by_warp(warpbell_session* session, Use use) {
-    if (!warp_may(session)) {
-        return status(code::invalid_field).bits;
-    }
-    session_head& head = session_head::of(session);
-    return (head.is_shared() ? use(this_warp(), head.as<sharing::shared>())
-                             : use(this_warp(), head.as<sharing::exclusive>()))
-        .bits;
+    return by_group(this_warp(), session, use);
 }
 
 // The same by those who attached.
 template <class Use> WARPBELL_D u32 by_owner(warpbell_session* session, Use use) {
-    const bool together = is_attached(session) && session_head::of(session).by == owner::warp;
+    const session_head* const head = session_head::of(session);
+    const bool together = is_attached(head) && head->by == owner::warp;
     return together ? by_warp(session, use) : by_thread(session, use);
 }
 

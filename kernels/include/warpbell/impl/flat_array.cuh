@@ -80,33 +80,79 @@ WARPBELL_FLAT_PART status flush(const Group& group, session<Mode>& s, array_head
     return head.as(s).flush(group, timeout_ns);
 }
 
-// narrow() or wide(), by the size of elements, which is one for all lanes of a group.
-template <class Group, class Narrow, class Wide>
-WARPBELL_D status by_size(const Group& group, const array_head& head, Narrow narrow, Wide wide) {
+// Elements of 4 or of 8 bytes, one size for all lanes of a group: 0 if it is not.
+template <class Group> WARPBELL_D u32 element_bytes(const Group& group, const array_head& head) {
     const u32 eight = group.ballot(head.element_bytes == 8u);
-    if (eight != 0 && eight != group.mask()) {
-        return code::invalid_field;
+    return eight == 0 ? 4u : eight == group.mask() ? 8u : 0;
+}
+
+// ---- what the calls do, of a group and its session
+
+struct open_it {
+    array_head* head;
+    const warpbell_cache_ref* cache;
+    dma_span pages;
+    template <class Group, sharing Mode>
+    WARPBELL_D status operator()(const Group& group, session<Mode>& s) const {
+        return open_array(group, s, *head, cache, pages);
     }
-    return eight != 0 ? wide() : narrow();
-}
+};
+struct close_it {
+    array_head* head;
+    template <class Group, sharing Mode>
+    WARPBELL_D status operator()(const Group& group, session<Mode>& s) const {
+        auto& cache = head->as(s);
+        cache.detach(group);
+        destroy(cache);
+        head->marked = 0;
+        return status();
+    }
 
-template <class Group, sharing Mode>
-WARPBELL_D status get(const Group& group, session<Mode>& s, warpbell_array* array, optional<u64> index,
-                      void* value, u64 timeout_ns) {
-    array_head& head = array_head::of(array);
-    return by_size(
-        group, head, [&] { return load(group, s, head, index, static_cast<u32*>(value), timeout_ns); },
-        [&] { return load(group, s, head, index, static_cast<u64*>(value), timeout_ns); });
-}
-
-template <class Group, sharing Mode>
-WARPBELL_D status put(const Group& group, session<Mode>& s, warpbell_array* array, optional<u64> index,
-                      const void* value, u64 timeout_ns) {
-    array_head& head = array_head::of(array);
-    return by_size(
-        group, head, [&] { return store(group, s, head, index, static_cast<const u32*>(value), timeout_ns); },
-        [&] { return store(group, s, head, index, static_cast<const u64*>(value), timeout_ns); });
-}
+  private:
+    template <class T> WARPBELL_D static void destroy(T& object) { object.~T(); }
+};
+struct get_it {
+    array_head* head;
+    optional<u64> index;
+    void* value;
+    u64 timeout_ns;
+    template <class Group, sharing Mode>
+    WARPBELL_D status operator()(const Group& group, session<Mode>& s) const {
+        switch (element_bytes(group, *head)) {
+        case 4:
+            return load(group, s, *head, index, static_cast<u32*>(value), timeout_ns);
+        case 8:
+            return load(group, s, *head, index, static_cast<u64*>(value), timeout_ns);
+        default:
+            return code::invalid_field;
+        }
+    }
+};
+struct put_it {
+    array_head* head;
+    optional<u64> index;
+    const void* value;
+    u64 timeout_ns;
+    template <class Group, sharing Mode>
+    WARPBELL_D status operator()(const Group& group, session<Mode>& s) const {
+        switch (element_bytes(group, *head)) {
+        case 4:
+            return store(group, s, *head, index, static_cast<const u32*>(value), timeout_ns);
+        case 8:
+            return store(group, s, *head, index, static_cast<const u64*>(value), timeout_ns);
+        default:
+            return code::invalid_field;
+        }
+    }
+};
+struct flush_array {
+    array_head* head;
+    u64 timeout_ns;
+    template <class Group, sharing Mode>
+    WARPBELL_D status operator()(const Group& group, session<Mode>& s) const {
+        return flush(group, s, *head, timeout_ns);
+    }
+};
 
 } // namespace flat
 } // namespace WARPBELL_NAMESPACE
@@ -125,59 +171,41 @@ WARPBELL_FLAT uint32_t warpbell_array_open(warpbell_array* array, warpbell_sessi
     head.first_byte = first_byte;
     head.count = count;
     const dma_span memory = flat::span_of(pages, 0, pages != nullptr ? pages->bytes : 0);
-    return flat::by_owner(
-        session, [&](const auto& group, auto& s) { return flat::open_array(group, s, head, cache, memory); });
+    return flat::by_owner(session, flat::open_it{&head, cache, memory});
 }
 WARPBELL_FLAT uint32_t warpbell_array_close(warpbell_array* array) {
-    using namespace warpbell;
-    return flat::by_owner(flat::session_of(array), [&](const auto& group, auto& s) {
-        flat::array_head& head = flat::array_head::of(array);
-        head.as(s).detach(group);
-        head.marked = 0;
-        return status();
-    });
+    using namespace warpbell::flat;
+    return by_owner(session_of(array), close_it{&array_head::of(array)});
 }
 
 WARPBELL_FLAT uint32_t warpbell_array_get(warpbell_array* array, uint64_t index, void* value,
                                           uint64_t timeout_ns) {
-    using namespace warpbell;
-    return flat::by_thread(flat::session_of(array), [&](const this_thread_t& thread, auto& s) {
-        return flat::get(thread, s, array, optional<u64>(index), value, timeout_ns);
-    });
+    using namespace warpbell::flat;
+    return by_thread(session_of(array), get_it{&array_head::of(array), index, value, timeout_ns});
 }
 WARPBELL_FLAT uint32_t warpbell_array_get_each(warpbell_array* array, uint64_t index, void* value,
                                                uint64_t timeout_ns) {
-    using namespace warpbell;
-    return flat::by_warp(flat::session_of(array), [&](const this_warp_t& warp, auto& s) {
-        return flat::get(warp, s, array, flat::index_of(index), value, timeout_ns);
-    });
+    using namespace warpbell::flat;
+    return by_warp(session_of(array), get_it{&array_head::of(array), index_of(index), value, timeout_ns});
 }
 WARPBELL_FLAT uint32_t warpbell_array_put(warpbell_array* array, uint64_t index, const void* value,
                                           uint64_t timeout_ns) {
-    using namespace warpbell;
-    return flat::by_thread(flat::session_of(array), [&](const this_thread_t& thread, auto& s) {
-        return flat::put(thread, s, array, optional<u64>(index), value, timeout_ns);
-    });
+    using namespace warpbell::flat;
+    return by_thread(session_of(array), put_it{&array_head::of(array), index, value, timeout_ns});
 }
 WARPBELL_FLAT uint32_t warpbell_array_put_each(warpbell_array* array, uint64_t index, const void* value,
                                                uint64_t timeout_ns) {
-    using namespace warpbell;
-    return flat::by_warp(flat::session_of(array), [&](const this_warp_t& warp, auto& s) {
-        return flat::put(warp, s, array, flat::index_of(index), value, timeout_ns);
-    });
+    using namespace warpbell::flat;
+    return by_warp(session_of(array), put_it{&array_head::of(array), index_of(index), value, timeout_ns});
 }
 
 WARPBELL_FLAT uint32_t warpbell_array_flush(warpbell_array* array, uint64_t timeout_ns) {
-    using namespace warpbell;
-    return flat::by_thread(flat::session_of(array), [&](const this_thread_t& thread, auto& s) {
-        return flat::flush(thread, s, flat::array_head::of(array), timeout_ns);
-    });
+    using namespace warpbell::flat;
+    return by_thread(session_of(array), flush_array{&array_head::of(array), timeout_ns});
 }
 WARPBELL_FLAT uint32_t warpbell_array_flush_warp(warpbell_array* array, uint64_t timeout_ns) {
-    using namespace warpbell;
-    return flat::by_warp(flat::session_of(array), [&](const this_warp_t& warp, auto& s) {
-        return flat::flush(warp, s, flat::array_head::of(array), timeout_ns);
-    });
+    using namespace warpbell::flat;
+    return by_warp(session_of(array), flush_array{&array_head::of(array), timeout_ns});
 }
 
 } // extern "C"

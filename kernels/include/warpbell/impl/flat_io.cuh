@@ -39,7 +39,7 @@ WARPBELL_D status make(const Group& group, session_head& head, const warpbell_na
 template <class Group>
 WARPBELL_D u32 attach(const Group& group, owner by, warpbell_session* session,
                       const warpbell_namespace_ref* ns, u32 warp) {
-    session_head& head = session_head::of(session);
+    session_head& head = *session_head::of(session);
     head.marked = 0;
     const bool good = is_good(ns, warp);
     const u32 all = group.ballot(good);
@@ -61,11 +61,12 @@ WARPBELL_D status keep(warpbell_token* to, const io_token& token) {
     *to = token.bits();
     return token.in_flight() ? status() : token.refusal();
 }
-// The same for one I/O of a warp: what kept any lane's part from beginning, in every lane.
-WARPBELL_D status keep_part(const this_warp_t& warp, warpbell_token* to, const io_token& token) {
+// The same for one I/O of a group: what kept any lane's part from beginning, in every lane.
+template <class Group>
+WARPBELL_D status keep_part(const Group& group, warpbell_token* to, const io_token& token) {
     const status mine = keep(to, token);
-    const u32 failed = warp.ballot(!mine.ok());
-    const u64 first = failed != 0 ? warp.from(port::lowest(failed), mine.bits) : 0;
+    const u32 failed = group.ballot(!mine.ok());
+    const u64 first = failed != 0 ? group.from(port::lowest(failed), mine.bits) : 0;
     return status::from_bits(static_cast<u32>(first));
 }
 // Takes it back: an empty one is left.
@@ -101,6 +102,119 @@ WARPBELL_D status look_at_all(const this_warp_t& warp, session<Mode>& s, warpbel
     return wait(warp, s, take(kept));
 }
 
+// ---- what the calls do, of a group and its session; types, as NVRTC has no generic lambdas in device code
+
+struct detach_it {
+    session_head* head;
+    template <class Group, sharing Mode>
+    WARPBELL_D status operator()(const Group& group, session<Mode>& s) const {
+        s.detach(group);
+        s.~session<Mode>();
+        head->marked = 0;
+        return status();
+    }
+};
+
+struct switch_it {
+    u64 timeout_ns;
+    template <class Group, sharing Mode>
+    WARPBELL_D status operator()(const Group& group, session<Mode>& s) const {
+        return s.switch_to_successor(group, timeout_ns);
+    }
+};
+
+template <opcode Op> struct transfer {
+    request of;
+    template <class Group, sharing Mode>
+    WARPBELL_D status operator()(const Group& group, session<Mode>& s) const {
+        return detail::run_whole(group, s, Op, of.where(), of.data(s), of.timeout_ns);
+    }
+};
+template <opcode Op> struct transfer_each {
+    request of;
+    template <class Group, sharing Mode>
+    WARPBELL_D status operator()(const Group& group, session<Mode>& s) const {
+        return detail::run_each(group, s, Op, of.where_if_any(), of.data(s), of.timeout_ns);
+    }
+};
+template <opcode Op> struct begin {
+    request of;
+    warpbell_token* token;
+    template <class Group, sharing Mode>
+    WARPBELL_D status operator()(const Group& group, session<Mode>& s) const {
+        return keep_part(group, token,
+                         detail::start_whole(group, s, Op, of.where(), of.data(s), of.timeout_ns));
+    }
+};
+template <opcode Op> struct begin_each {
+    request of;
+    warpbell_token* token;
+    template <class Group, sharing Mode>
+    WARPBELL_D status operator()(const Group& group, session<Mode>& s) const {
+        return keep(token, detail::start_each(group, s, Op, of.where_if_any(), of.data(s), of.timeout_ns));
+    }
+};
+
+struct flush_it {
+    u64 timeout_ns;
+    template <class Group, sharing Mode>
+    WARPBELL_D status operator()(const Group& group, session<Mode>& s) const {
+        return warpbell::flush(group, s, timeout_ns);
+    }
+};
+struct begin_flush {
+    u64 timeout_ns;
+    warpbell_token* token;
+    template <class Group, sharing Mode>
+    WARPBELL_D status operator()(const Group& group, session<Mode>& s) const {
+        return keep_part(group, token, flush_async(group, s, timeout_ns));
+    }
+};
+
+struct wait_it {
+    u64 timeout_ns;
+    warpbell_token* token;
+    template <class Group, sharing Mode>
+    WARPBELL_D status operator()(const Group& group, session<Mode>& s) const {
+        return wait(group, s, take(token), timeout_ns);
+    }
+};
+struct wait_for_each {
+    u64 timeout_ns;
+    warpbell_token* token;
+    template <class Group, sharing Mode>
+    WARPBELL_D status operator()(const Group& group, session<Mode>& s) const {
+        return wait_each(group, s, take(token), timeout_ns);
+    }
+};
+struct try_all {
+    warpbell_token* token;
+    template <sharing Mode> WARPBELL_D status operator()(const this_warp_t& warp, session<Mode>& s) const {
+        return look_at_all(warp, s, token);
+    }
+};
+struct try_each {
+    warpbell_token* token;
+    template <class Group, sharing Mode>
+    WARPBELL_D status operator()(const Group& group, session<Mode>& s) const {
+        return status_if(look(group, s, token));
+    }
+};
+struct cancel_it {
+    warpbell_token* token;
+    template <class Group, sharing Mode>
+    WARPBELL_D status operator()(const Group& group, session<Mode>& s) const {
+        return cancel(group, s, take(token));
+    }
+};
+struct cancel_for_each {
+    warpbell_token* token;
+    template <class Group, sharing Mode>
+    WARPBELL_D status operator()(const Group& group, session<Mode>& s) const {
+        return cancel_each(group, s, take(token));
+    }
+};
+
 } // namespace flat
 } // namespace WARPBELL_NAMESPACE
 } // namespace warpbell
@@ -119,164 +233,87 @@ WARPBELL_FLAT uint32_t warpbell_attach_warp(warpbell_session* session, const war
 }
 WARPBELL_FLAT uint32_t warpbell_detach(warpbell_session* session) {
     using namespace warpbell;
-    return flat::by_owner(session, [&](const auto& group, auto& s) {
-        using type = typename remove_reference<decltype(s)>::type;
-        s.detach(group);
-        s.~type();
-        flat::session_head::of(session).marked = 0;
-        return status();
-    });
+    return flat::by_owner(session, flat::detach_it{flat::session_head::of(session)});
 }
 WARPBELL_FLAT uint32_t warpbell_switch_to_successor(warpbell_session* session, uint64_t timeout_ns) {
-    using namespace warpbell;
-    return flat::by_owner(
-        session, [&](const auto& group, auto& s) { return s.switch_to_successor(group, timeout_ns); });
+    return warpbell::flat::by_owner(session, warpbell::flat::switch_it{timeout_ns});
 }
 
-// Three functions for a read or a write that is waited for, three for one that is not: of one thread, of a
-// warp, of each of its lanes.
-#define WARPBELL_FLAT_CALLS(name)                                                                            \
+// Of a read or a write, by whom it is called and what it does.
+#define WARPBELL_FLAT_RUN(name, by, what)                                                                    \
     WARPBELL_FLAT uint32_t warpbell_##name(warpbell_session* session, uint64_t block, uint32_t blocks,       \
                                            const warpbell_buffer_ref* buffer, uint64_t offset,               \
                                            uint64_t timeout_ns) {                                            \
-        using namespace warpbell;                                                                            \
-        const flat::request of = {block, blocks, buffer, offset, timeout_ns};                                \
-        return flat::by_thread(session, [&](const this_thread_t&, auto& s) {                                 \
-            return warpbell::name(s, of.where(), of.data(s), of.timeout_ns);                                 \
-        });                                                                                                  \
-    }                                                                                                        \
-    WARPBELL_FLAT uint32_t warpbell_##name##_warp(warpbell_session* session, uint64_t block,                 \
-                                                  uint32_t blocks, const warpbell_buffer_ref* buffer,        \
-                                                  uint64_t offset, uint64_t timeout_ns) {                    \
-        using namespace warpbell;                                                                            \
-        const flat::request of = {block, blocks, buffer, offset, timeout_ns};                                \
-        return flat::by_warp(session, [&](const this_warp_t& warp, auto& s) {                                \
-            return warpbell::name(warp, s, of.where(), of.data(s), of.timeout_ns);                           \
-        });                                                                                                  \
-    }                                                                                                        \
-    WARPBELL_FLAT uint32_t warpbell_##name##_each(warpbell_session* session, uint64_t block,                 \
-                                                  uint32_t blocks, const warpbell_buffer_ref* buffer,        \
-                                                  uint64_t offset, uint64_t timeout_ns) {                    \
-        using namespace warpbell;                                                                            \
-        const flat::request of = {block, blocks, buffer, offset, timeout_ns};                                \
-        return flat::by_warp(session, [&](const this_warp_t& warp, auto& s) {                                \
-            return warpbell::name##_each(warp, s, of.where_if_any(), of.data(s), of.timeout_ns);             \
-        });                                                                                                  \
-    }                                                                                                        \
-    WARPBELL_FLAT uint32_t warpbell_##name##_async(                                                          \
-        warpbell_session* session, warpbell_token* token, uint64_t block, uint32_t blocks,                   \
-        const warpbell_buffer_ref* buffer, uint64_t offset, uint64_t timeout_ns) {                           \
-        using namespace warpbell;                                                                            \
-        const flat::request of = {block, blocks, buffer, offset, timeout_ns};                                \
-        return flat::by_thread(session, [&](const this_thread_t&, auto& s) {                                 \
-            return flat::keep(token, warpbell::name##_async(s, of.where(), of.data(s), of.timeout_ns));      \
-        });                                                                                                  \
-    }                                                                                                        \
-    WARPBELL_FLAT uint32_t warpbell_##name##_async_warp(                                                     \
-        warpbell_session* session, warpbell_token* token, uint64_t block, uint32_t blocks,                   \
-        const warpbell_buffer_ref* buffer, uint64_t offset, uint64_t timeout_ns) {                           \
-        using namespace warpbell;                                                                            \
-        const flat::request of = {block, blocks, buffer, offset, timeout_ns};                                \
-        return flat::by_warp(session, [&](const this_warp_t& warp, auto& s) {                                \
-            return flat::keep_part(warp, token,                                                              \
-                                   warpbell::name##_async(warp, s, of.where(), of.data(s), of.timeout_ns));  \
-        });                                                                                                  \
-    }                                                                                                        \
-    WARPBELL_FLAT uint32_t warpbell_##name##_async_each(                                                     \
-        warpbell_session* session, warpbell_token* token, uint64_t block, uint32_t blocks,                   \
-        const warpbell_buffer_ref* buffer, uint64_t offset, uint64_t timeout_ns) {                           \
-        using namespace warpbell;                                                                            \
-        const flat::request of = {block, blocks, buffer, offset, timeout_ns};                                \
-        return flat::by_warp(session, [&](const this_warp_t& warp, auto& s) {                                \
-            return flat::keep(                                                                               \
-                token, warpbell::name##_each_async(warp, s, of.where_if_any(), of.data(s), of.timeout_ns));  \
-        });                                                                                                  \
+        using namespace warpbell::flat;                                                                      \
+        return by(session, what{{block, blocks, buffer, offset, timeout_ns}});                               \
     }
-WARPBELL_FLAT_CALLS(read)
-WARPBELL_FLAT_CALLS(write)
-#undef WARPBELL_FLAT_CALLS
+#define WARPBELL_FLAT_BEGIN(name, by, what)                                                                  \
+    WARPBELL_FLAT uint32_t warpbell_##name(warpbell_session* session, warpbell_token* token, uint64_t block, \
+                                           uint32_t blocks, const warpbell_buffer_ref* buffer,               \
+                                           uint64_t offset, uint64_t timeout_ns) {                           \
+        using namespace warpbell::flat;                                                                      \
+        return by(session, what{{block, blocks, buffer, offset, timeout_ns}, token});                        \
+    }
+WARPBELL_FLAT_RUN(read, by_thread, transfer<warpbell::opcode::read>)
+WARPBELL_FLAT_RUN(read_warp, by_warp, transfer<warpbell::opcode::read>)
+WARPBELL_FLAT_RUN(read_each, by_warp, transfer_each<warpbell::opcode::read>)
+WARPBELL_FLAT_RUN(write, by_thread, transfer<warpbell::opcode::write>)
+WARPBELL_FLAT_RUN(write_warp, by_warp, transfer<warpbell::opcode::write>)
+WARPBELL_FLAT_RUN(write_each, by_warp, transfer_each<warpbell::opcode::write>)
+WARPBELL_FLAT_BEGIN(read_async, by_thread, begin<warpbell::opcode::read>)
+WARPBELL_FLAT_BEGIN(read_async_warp, by_warp, begin<warpbell::opcode::read>)
+WARPBELL_FLAT_BEGIN(read_async_each, by_warp, begin_each<warpbell::opcode::read>)
+WARPBELL_FLAT_BEGIN(write_async, by_thread, begin<warpbell::opcode::write>)
+WARPBELL_FLAT_BEGIN(write_async_warp, by_warp, begin<warpbell::opcode::write>)
+WARPBELL_FLAT_BEGIN(write_async_each, by_warp, begin_each<warpbell::opcode::write>)
+#undef WARPBELL_FLAT_RUN
+#undef WARPBELL_FLAT_BEGIN
 
 WARPBELL_FLAT uint32_t warpbell_flush(warpbell_session* session, uint64_t timeout_ns) {
-    using namespace warpbell;
-    return flat::by_thread(session,
-                           [&](const this_thread_t&, auto& s) { return warpbell::flush(s, timeout_ns); });
+    return warpbell::flat::by_thread(session, warpbell::flat::flush_it{timeout_ns});
 }
 WARPBELL_FLAT uint32_t warpbell_flush_warp(warpbell_session* session, uint64_t timeout_ns) {
-    using namespace warpbell;
-    return flat::by_warp(
-        session, [&](const this_warp_t& warp, auto& s) { return warpbell::flush(warp, s, timeout_ns); });
+    return warpbell::flat::by_warp(session, warpbell::flat::flush_it{timeout_ns});
 }
 WARPBELL_FLAT uint32_t warpbell_flush_async(warpbell_session* session, warpbell_token* token,
                                             uint64_t timeout_ns) {
-    using namespace warpbell;
-    return flat::by_thread(session, [&](const this_thread_t&, auto& s) {
-        return flat::keep(token, warpbell::flush_async(s, timeout_ns));
-    });
+    return warpbell::flat::by_thread(session, warpbell::flat::begin_flush{timeout_ns, token});
 }
 WARPBELL_FLAT uint32_t warpbell_flush_async_warp(warpbell_session* session, warpbell_token* token,
                                                  uint64_t timeout_ns) {
-    using namespace warpbell;
-    return flat::by_warp(session, [&](const this_warp_t& warp, auto& s) {
-        return flat::keep_part(warp, token, warpbell::flush_async(warp, s, timeout_ns));
-    });
+    return warpbell::flat::by_warp(session, warpbell::flat::begin_flush{timeout_ns, token});
 }
 
 WARPBELL_FLAT uint32_t warpbell_wait(warpbell_session* session, warpbell_token* token, uint64_t timeout_ns) {
-    using namespace warpbell;
-    return flat::by_thread(session, [&](const this_thread_t&, auto& s) {
-        return warpbell::wait(s, flat::take(token), timeout_ns);
-    });
+    return warpbell::flat::by_thread(session, warpbell::flat::wait_it{timeout_ns, token});
 }
 WARPBELL_FLAT uint32_t warpbell_wait_warp(warpbell_session* session, warpbell_token* token,
                                           uint64_t timeout_ns) {
-    using namespace warpbell;
-    return flat::by_warp(session, [&](const this_warp_t& warp, auto& s) {
-        return warpbell::wait(warp, s, flat::take(token), timeout_ns);
-    });
+    return warpbell::flat::by_warp(session, warpbell::flat::wait_it{timeout_ns, token});
 }
 WARPBELL_FLAT uint32_t warpbell_wait_each(warpbell_session* session, warpbell_token* token,
                                           uint64_t timeout_ns) {
-    using namespace warpbell;
-    return flat::by_warp(session, [&](const this_warp_t& warp, auto& s) {
-        return warpbell::wait_each(warp, s, flat::take(token), timeout_ns);
-    });
+    return warpbell::flat::by_warp(session, warpbell::flat::wait_for_each{timeout_ns, token});
 }
 
 WARPBELL_FLAT uint32_t warpbell_try_wait(warpbell_session* session, warpbell_token* token) {
-    using namespace warpbell;
-    return flat::by_thread(session, [&](const this_thread_t& thread, auto& s) {
-        return flat::status_if(flat::look(thread, s, token));
-    });
+    return warpbell::flat::by_thread(session, warpbell::flat::try_each{token});
 }
 WARPBELL_FLAT uint32_t warpbell_try_wait_warp(warpbell_session* session, warpbell_token* token) {
-    using namespace warpbell;
-    return flat::by_warp(session,
-                         [&](const this_warp_t& warp, auto& s) { return flat::look_at_all(warp, s, token); });
+    return warpbell::flat::by_warp(session, warpbell::flat::try_all{token});
 }
 WARPBELL_FLAT uint32_t warpbell_try_wait_each(warpbell_session* session, warpbell_token* token) {
-    using namespace warpbell;
-    return flat::by_warp(session, [&](const this_warp_t& warp, auto& s) {
-        return flat::status_if(flat::look(warp, s, token));
-    });
+    return warpbell::flat::by_warp(session, warpbell::flat::try_each{token});
 }
 
 WARPBELL_FLAT uint32_t warpbell_cancel(warpbell_session* session, warpbell_token* token) {
-    using namespace warpbell;
-    return flat::by_thread(session, [&](const this_thread_t& thread, auto& s) {
-        return warpbell::cancel_each(thread, s, flat::take(token));
-    });
+    return warpbell::flat::by_thread(session, warpbell::flat::cancel_for_each{token});
 }
 WARPBELL_FLAT uint32_t warpbell_cancel_warp(warpbell_session* session, warpbell_token* token) {
-    using namespace warpbell;
-    return flat::by_warp(session, [&](const this_warp_t& warp, auto& s) {
-        return warpbell::cancel(warp, s, flat::take(token));
-    });
+    return warpbell::flat::by_warp(session, warpbell::flat::cancel_it{token});
 }
 WARPBELL_FLAT uint32_t warpbell_cancel_each(warpbell_session* session, warpbell_token* token) {
-    using namespace warpbell;
-    return flat::by_warp(session, [&](const this_warp_t& warp, auto& s) {
-        return warpbell::cancel_each(warp, s, flat::take(token));
-    });
+    return warpbell::flat::by_warp(session, warpbell::flat::cancel_for_each{token});
 }
 
 WARPBELL_DEVICE uint32_t warpbell_status_ok(uint32_t status) { return status == 0; }

@@ -231,7 +231,7 @@ WARPBELL_D lane_answer run_blocks(const Group& group, session<Mode, Retry>& s, o
         const extent part = part_of(where, from, s.max_blocks());
         const dma_span its = data.subspan(static_cast<u64>(from) * s.block_bytes(),
                                           static_cast<u64>(part.blocks) * s.block_bytes());
-        // Of the blocks, and the data's place in its buffer, the whole I/O was checked.
+        // The blocks are of a whole that was checked; the rest depends on where the piece's data lies.
         refusal = carries_blocks(op) ? s.check_data(its, its.bytes()) : status();
         sqe entry = {};
         if (refusal.ok()) {

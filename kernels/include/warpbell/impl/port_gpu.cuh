@@ -170,12 +170,13 @@ WARPBELL_D void store_relaxed_sys(u32* p, u32 v) {
 WARPBELL_D void store_release_sys(u32* p, u32 v) {
     asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
 }
-// A struct that an acquire has made visible, and that nobody writes meanwhile.
-template <class T> WARPBELL_D void copy_struct(T& to, const T& from) {
+// Structs that an acquire has made visible, and that nobody writes meanwhile.
+template <class T> WARPBELL_D void copy_struct(T& to, u64 from) {
+    static_assert(sizeof(T) % 8u == 0 && alignof(T) == 8u, "copied in words of 64 bits");
     // A loop: in one piece it would take a register for each word.
     WARPBELL_NO_UNROLL
     for (u32 i = 0; i < sizeof(T) / 8u; ++i) {
-        reinterpret_cast<u64*>(&to)[i] = reinterpret_cast<const u64*>(&from)[i];
+        reinterpret_cast<u64*>(&to)[i] = reinterpret_cast<const u64*>(from)[i];
     }
 }
 template <class T> WARPBELL_D T load_struct(u64 address) { return *reinterpret_cast<const T*>(address); }

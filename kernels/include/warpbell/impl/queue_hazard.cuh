@@ -82,7 +82,7 @@ template <sharing Mode> template <class Group> WARPBELL_D void queue<Mode>::begi
 template <sharing Mode>
 template <class Group>
 WARPBELL_NOINLINE void queue<Mode>::attach(const Group& group, const warpbell_queue_ref& ref, u32 warp_slot) {
-    port::copy_struct(ref_, ref);
+    port::copy_struct(ref_, reinterpret_cast<u64>(&ref));
     lane_id_ = warp_slot * WARPBELL_WARP_LANES + port::lane();
     at_.clear();
     first_cid_ = free_ = quarantine_ = generation_ = 0;
@@ -192,7 +192,7 @@ WARPBELL_D status queue<Mode>::switch_over(const Group& group, u64 wait_ns) {
             // Read once more: while this lane was on its way, the host may have used the slot for a later
             // queue. From the hazard slot on, it does not.
             port::fence_sys();
-            port::copy_struct(ref_, *reinterpret_cast<const warpbell_queue_ref*>(found));
+            port::copy_struct(ref_, found);
             begin(group);
             return status();
         }

@@ -153,7 +153,7 @@ fn text(report: &Report, judged: &[Judged], shown: &[u32]) -> String {
     text += "\n\nFigures of a whole kernel, which attaches, makes the call once and detaches; `attach` makes no call. A\n\
              figure and its budget: 199/200. Stack: bytes of a lane. Bounded: registers to which the kernel was\n\
              bounded, too, and what it then spills, if anything. Atomics, fences, divisions and calls are sites in\n\
-             the code: of each kind of fence one is executed, or none (docs/costs.md).\n";
+             the code, those of attaching and detaching among them (docs/costs.md).\n";
     text
 }
 
