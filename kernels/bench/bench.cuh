@@ -133,7 +133,7 @@ template <sharing Mode> class bench_warp : workload {
         if (args_.api == WARPBELL_API_RAW) {
             sqe entry = {};
             if (want) {
-                entry = session_.command(op, where, data);
+                entry = session_.entry(op, where, data);
             }
             token = session_.queue().submit(group_, want, entry, args_.timeout_ns);
         } else {

@@ -103,7 +103,7 @@ class mail_bench_warp : workload {
         const u32 shift = args_.ns.block_shift;
         const dma_span data =
             data_of(k).subspan(static_cast<u64>(done) << shift, static_cast<u64>(where.blocks) << shift);
-        mail_token token = io_.post(group_, mine, op, where, data);
+        mail_token token = io_.post(group_, {op, mine ? optional<extent>(where) : nullopt, data, 0});
         if (mine) {
             slot_[k].token = move(token);
             slot_[k].since_ns = now_ns_;

@@ -165,7 +165,7 @@ template <sharing Mode> class bench_block : workload {
     WARPBELL_D void add() {
         const extent where = {lba(what_.lba), args_.blocks_per_io};
         // The slot was answered, and the data is inside: not refused.
-        (void)batch_.add(slot_, what_.writes ? opcode::write : opcode::read, where, data());
+        (void)batch_.add(slot_, {what_.writes ? opcode::write : opcode::read, where, data(), 0});
         state_ = state::busy;
     }
 

@@ -117,7 +117,7 @@ template <sharing Mode> class replay_warp {
         } else if (mine) {
             refusal = session_.check(op, where, data);
             if (refusal.ok()) {
-                entry = session_.command(op, where, data);
+                entry = session_.entry(op, where, data);
             }
         }
         io_token token = session_.queue().submit(group_, mine && refusal.ok(), entry, args_.timeout_ns);

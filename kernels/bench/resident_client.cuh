@@ -206,7 +206,7 @@ template <sharing Mode> class throughput_client {
         const dma_span data = client_.data(k);
         const bool checks = (client_.args().flags & WARPBELL_RESIDENT_CHECKED) != 0;
         const status refusal = want && checks ? session_.check(opcode::read, where, data) : status();
-        const sqe entry = session_.command(opcode::read, where, data);
+        const sqe entry = session_.entry(opcode::read, where, data);
         io_token token =
             session_.queue().submit(group_, want && refusal.ok(), entry, client_.args().timeout_ns);
         if (!refusal.ok()) {
@@ -307,8 +307,9 @@ template <sharing Mode, class Group> class waiting_client {
     }
     WARPBELL_D status one(bool want, extent where) {
         const u64 timeout_ns = client_.args().timeout_ns;
-        io_token token = read_each_async(group_, session_, want ? optional<extent>(where) : nullopt,
-                                         client_.data(0), timeout_ns);
+        io_token token =
+            submit_each(group_, session_,
+                        command::read(want ? optional<extent>(where) : nullopt, client_.data(0)), timeout_ns);
         if (want) {
             client_.submitted(token, where);
         }

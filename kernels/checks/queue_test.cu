@@ -79,7 +79,7 @@ template <sharing Mode> class test_warp {
         const u64 content = splitmix64(args_.seed ^ block), mark = is_read(next_) ? ~content : content;
         u64* words = data_of(k).template data<u64>();
         words[0] = words[last_word()] = mark;
-        return session_.command(is_read(next_) ? opcode::read : opcode::write, {lba(block), 1}, data_of(k));
+        return session_.entry(is_read(next_) ? opcode::read : opcode::write, {lba(block), 1}, data_of(k));
     }
 
     template <class Group> WARPBELL_D void submit(const Group& group, bool want) {

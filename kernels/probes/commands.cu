@@ -1,4 +1,4 @@
-// Kernels `probe_commands_*`: one call of commands.cuh each, by one warp.
+// Kernels `probe_commands_*`: one command each that io.cuh has no verb for, and deallocate.cuh, by one warp.
 #include "io_args.cuh"
 
 namespace probes {
@@ -7,79 +7,92 @@ using commands_args = io_args;
 
 template <sharing Mode> WARPBELL_D void compare(const io_args& args) {
     session<Mode> ssd(this_warp(), args.ns, args.warp);
-    store_result(args.out, wb::compare(this_warp(), ssd, whole(args), data(args)).bits);
+    store_result(args.out, wb::run(this_warp(), ssd, wb::command::compare(whole(args), data(args))).bits);
     ssd.detach(this_warp());
 }
 
-template <sharing Mode> WARPBELL_D void compare_async(const io_args& args) {
+template <sharing Mode> WARPBELL_D void submit_compare(const io_args& args) {
     session<Mode> ssd(this_warp(), args.ns, args.warp);
-    store_result(args.out, wb::compare_async(this_warp(), ssd, whole(args), data(args)).bits());
+    store_result(args.out,
+                 wb::submit(this_warp(), ssd, wb::command::compare(whole(args), data(args))).bits());
     ssd.detach(this_warp());
 }
 
 template <sharing Mode> WARPBELL_D void compare_each(const io_args& args) {
     session<Mode> ssd(this_warp(), args.ns, args.warp);
-    store_result(args.out, wb::compare_each(this_warp(), ssd, each(args), data_of_lane(args)).bits);
+    store_result(args.out,
+                 wb::run_each(this_warp(), ssd, wb::command::compare(each(args), data_of_lane(args))).bits);
     ssd.detach(this_warp());
 }
 
-template <sharing Mode> WARPBELL_D void compare_each_async(const io_args& args) {
+template <sharing Mode> WARPBELL_D void submit_each_compare(const io_args& args) {
     session<Mode> ssd(this_warp(), args.ns, args.warp);
-    store_result(args.out, wb::compare_each_async(this_warp(), ssd, each(args), data_of_lane(args)).bits());
+    store_result(
+        args.out,
+        wb::submit_each(this_warp(), ssd, wb::command::compare(each(args), data_of_lane(args))).bits());
     ssd.detach(this_warp());
 }
 
 template <sharing Mode> WARPBELL_D void write_zeroes(const io_args& args) {
     session<Mode> ssd(this_warp(), args.ns, args.warp);
-    store_result(args.out, wb::write_zeroes(this_warp(), ssd, whole(args)).bits);
+    store_result(args.out, wb::run(this_warp(), ssd, wb::command::write_zeroes(whole(args))).bits);
     ssd.detach(this_warp());
 }
 
-template <sharing Mode> WARPBELL_D void write_zeroes_async(const io_args& args) {
+template <sharing Mode> WARPBELL_D void submit_write_zeroes(const io_args& args) {
     session<Mode> ssd(this_warp(), args.ns, args.warp);
-    store_result(args.out, wb::write_zeroes_async(this_warp(), ssd, whole(args)).bits());
+    store_result(args.out, wb::submit(this_warp(), ssd, wb::command::write_zeroes(whole(args))).bits());
     ssd.detach(this_warp());
 }
 
 template <sharing Mode> WARPBELL_D void write_zeroes_each(const io_args& args) {
     session<Mode> ssd(this_warp(), args.ns, args.warp);
-    store_result(args.out, wb::write_zeroes_each(this_warp(), ssd, each(args)).bits);
+    store_result(args.out, wb::run_each(this_warp(), ssd, wb::command::write_zeroes(each(args))).bits);
     ssd.detach(this_warp());
 }
 
-template <sharing Mode> WARPBELL_D void write_zeroes_each_async(const io_args& args) {
+template <sharing Mode> WARPBELL_D void submit_each_write_zeroes(const io_args& args) {
     session<Mode> ssd(this_warp(), args.ns, args.warp);
-    store_result(args.out, wb::write_zeroes_each_async(this_warp(), ssd, each(args)).bits());
+    store_result(args.out, wb::submit_each(this_warp(), ssd, wb::command::write_zeroes(each(args))).bits());
     ssd.detach(this_warp());
 }
 
 template <sharing Mode> WARPBELL_D void write_fua(const io_args& args) {
     session<Mode> ssd(this_warp(), args.ns, args.warp);
-    store_result(args.out, wb::write_fua(this_warp(), ssd, whole(args), data(args)).bits);
+    store_result(
+        args.out,
+        wb::run(this_warp(), ssd, wb::command::write(whole(args), data(args), wb::command::fua)).bits);
     ssd.detach(this_warp());
 }
 
-template <sharing Mode> WARPBELL_D void write_fua_async(const io_args& args) {
+template <sharing Mode> WARPBELL_D void submit_write_fua(const io_args& args) {
     session<Mode> ssd(this_warp(), args.ns, args.warp);
-    store_result(args.out, wb::write_fua_async(this_warp(), ssd, whole(args), data(args)).bits());
+    store_result(
+        args.out,
+        wb::submit(this_warp(), ssd, wb::command::write(whole(args), data(args), wb::command::fua)).bits());
     ssd.detach(this_warp());
 }
 
 template <sharing Mode> WARPBELL_D void write_fua_each(const io_args& args) {
     session<Mode> ssd(this_warp(), args.ns, args.warp);
-    store_result(args.out, wb::write_fua_each(this_warp(), ssd, each(args), data_of_lane(args)).bits);
+    store_result(args.out, wb::run_each(this_warp(), ssd,
+                                        wb::command::write(each(args), data_of_lane(args), wb::command::fua))
+                               .bits);
     ssd.detach(this_warp());
 }
 
-template <sharing Mode> WARPBELL_D void write_fua_each_async(const io_args& args) {
+template <sharing Mode> WARPBELL_D void submit_each_write_fua(const io_args& args) {
     session<Mode> ssd(this_warp(), args.ns, args.warp);
-    store_result(args.out, wb::write_fua_each_async(this_warp(), ssd, each(args), data_of_lane(args)).bits());
+    store_result(args.out,
+                 wb::submit_each(this_warp(), ssd,
+                                 wb::command::write(each(args), data_of_lane(args), wb::command::fua))
+                     .bits());
     ssd.detach(this_warp());
 }
 
-template <sharing Mode> WARPBELL_D void deallocate_async(const io_args& args) {
+template <sharing Mode> WARPBELL_D void submit_deallocate(const io_args& args) {
     session<Mode> ssd(this_warp(), args.ns, args.warp);
-    store_result(args.out, wb::deallocate_async(this_warp(), ssd, each(args), data(args)).bits());
+    store_result(args.out, wb::submit_deallocate(this_warp(), ssd, each(args), data(args)).bits());
     ssd.detach(this_warp());
 }
 
@@ -87,15 +100,15 @@ template <sharing Mode> WARPBELL_D void deallocate_async(const io_args& args) {
 
 WARPBELL_PROBE(commands, attach)
 WARPBELL_PROBE(commands, compare)
-WARPBELL_PROBE(commands, compare_async)
+WARPBELL_PROBE(commands, submit_compare)
 WARPBELL_PROBE(commands, compare_each)
-WARPBELL_PROBE(commands, compare_each_async)
+WARPBELL_PROBE(commands, submit_each_compare)
 WARPBELL_PROBE(commands, write_zeroes)
-WARPBELL_PROBE(commands, write_zeroes_async)
+WARPBELL_PROBE(commands, submit_write_zeroes)
 WARPBELL_PROBE(commands, write_zeroes_each)
-WARPBELL_PROBE(commands, write_zeroes_each_async)
+WARPBELL_PROBE(commands, submit_each_write_zeroes)
 WARPBELL_PROBE(commands, write_fua)
-WARPBELL_PROBE(commands, write_fua_async)
+WARPBELL_PROBE(commands, submit_write_fua)
 WARPBELL_PROBE(commands, write_fua_each)
-WARPBELL_PROBE(commands, write_fua_each_async)
-WARPBELL_PROBE(commands, deallocate_async)
+WARPBELL_PROBE(commands, submit_each_write_fua)
+WARPBELL_PROBE(commands, submit_deallocate)

@@ -9,9 +9,9 @@ template <sharing Mode> WARPBELL_D void read(const io_args& args) {
     ssd.detach(this_warp());
 }
 
-template <sharing Mode> WARPBELL_D void read_async(const io_args& args) {
+template <sharing Mode> WARPBELL_D void submit(const io_args& args) {
     session<Mode> ssd(this_warp(), args.ns, args.warp);
-    store_result(args.out, wb::read_async(this_warp(), ssd, whole(args), data(args)).bits());
+    store_result(args.out, wb::submit(this_warp(), ssd, wb::command::read(whole(args), data(args))).bits());
     ssd.detach(this_warp());
 }
 
@@ -21,9 +21,10 @@ template <sharing Mode> WARPBELL_D void read_each(const io_args& args) {
     ssd.detach(this_warp());
 }
 
-template <sharing Mode> WARPBELL_D void read_each_async(const io_args& args) {
+template <sharing Mode> WARPBELL_D void submit_each(const io_args& args) {
     session<Mode> ssd(this_warp(), args.ns, args.warp);
-    store_result(args.out, wb::read_each_async(this_warp(), ssd, each(args), data_of_lane(args)).bits());
+    store_result(args.out,
+                 wb::submit_each(this_warp(), ssd, wb::command::read(each(args), data_of_lane(args))).bits());
     ssd.detach(this_warp());
 }
 
@@ -45,9 +46,9 @@ template <sharing Mode> WARPBELL_D void flush(const io_args& args) {
     ssd.detach(this_warp());
 }
 
-template <sharing Mode> WARPBELL_D void flush_async(const io_args& args) {
+template <sharing Mode> WARPBELL_D void submit_flush(const io_args& args) {
     session<Mode> ssd(this_warp(), args.ns, args.warp);
-    store_result(args.out, wb::flush_async(this_warp(), ssd).bits());
+    store_result(args.out, wb::submit(this_warp(), ssd, wb::command::flush()).bits());
     ssd.detach(this_warp());
 }
 
@@ -66,7 +67,7 @@ template <sharing Mode> WARPBELL_D void wait_each(const io_args& args) {
 template <sharing Mode> WARPBELL_D void try_wait(const io_args& args) {
     session<Mode> ssd(this_warp(), args.ns, args.warp);
     io_token token = io_token::from_bits(args.token);
-    const optional<status> done = wb::try_wait(ssd, token);
+    const optional<status> done = wb::try_wait(this_warp(), ssd, token);
     store_result(args.out, done ? done->bits : ~0u);
     ssd.detach(this_warp());
 }
@@ -91,9 +92,10 @@ template <sharing Mode> WARPBELL_D void deallocate(const io_args& args) {
     ssd.detach(this_warp());
 }
 
-template <sharing Mode> WARPBELL_D void read_coalesced(const io_args& args) {
+template <sharing Mode> WARPBELL_D void run_coalesced(const io_args& args) {
     session<Mode> ssd(this_warp(), args.ns, args.warp);
-    store_result(args.out, wb::read_coalesced(this_warp(), ssd, each(args), data_of_lane(args)).bits);
+    store_result(args.out,
+                 wb::run_coalesced(this_warp(), ssd, wb::command::read(each(args), data_of_lane(args))).bits);
     ssd.detach(this_warp());
 }
 
@@ -101,17 +103,17 @@ template <sharing Mode> WARPBELL_D void read_coalesced(const io_args& args) {
 
 WARPBELL_PROBE(io, attach)
 WARPBELL_PROBE(io, read)
-WARPBELL_PROBE(io, read_async)
+WARPBELL_PROBE(io, submit)
 WARPBELL_PROBE(io, read_each)
-WARPBELL_PROBE(io, read_each_async)
+WARPBELL_PROBE(io, submit_each)
 WARPBELL_PROBE(io, write)
 WARPBELL_PROBE(io, write_each)
 WARPBELL_PROBE(io, flush)
-WARPBELL_PROBE(io, flush_async)
+WARPBELL_PROBE(io, submit_flush)
 WARPBELL_PROBE(io, wait)
 WARPBELL_PROBE(io, wait_each)
 WARPBELL_PROBE(io, try_wait)
 WARPBELL_PROBE(io, wait_any)
 WARPBELL_PROBE(io, cancel_each)
 WARPBELL_PROBE(io, deallocate)
-WARPBELL_PROBE(io, read_coalesced)
+WARPBELL_PROBE(io, run_coalesced)

@@ -1,4 +1,4 @@
-// What probes of io.cuh and of commands.cuh are launched with: an I/O of a warp, or of each of its lanes.
+// What probes of io.cuh and of deallocate.cuh are launched with: an I/O of a warp, or of each of its lanes.
 #pragma once
 
 #include "probe.cuh"

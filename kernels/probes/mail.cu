@@ -40,10 +40,12 @@ template <class Scope> WARPBELL_D void read_each(const mail_args& args) {
 }
 
 // Posts, and does not wait.
-template <class Scope> WARPBELL_D void read_each_async(const mail_args& args) {
+template <class Scope> WARPBELL_D void submit_each(const mail_args& args) {
     const warpbell_buffer_ref buffer = args.buffer;
     mail_client<2, Scope> io(box_of<Scope>(args), buffer);
-    store_result(args.out, wb::read_each_async(this_warp(), io, of_lane(args), dma_span(buffer)).valid());
+    store_result(
+        args.out,
+        wb::submit_each(this_warp(), io, wb::command::read(of_lane(args), dma_span(buffer))).valid());
     io.leave(this_warp());
 }
 
@@ -55,4 +57,4 @@ template <class Scope> WARPBELL_D void read_each_async(const mail_args& args) {
 
 WARPBELL_MAIL_PROBE(attach)
 WARPBELL_MAIL_PROBE(read_each)
-WARPBELL_MAIL_PROBE(read_each_async)
+WARPBELL_MAIL_PROBE(submit_each)

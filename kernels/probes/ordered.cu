@@ -23,8 +23,8 @@ template <ordering Order, sharing Mode> WARPBELL_D void post_and_take(const orde
     session<Mode> ssd(this_warp(), args.ns, args.warp);
     io_order<Order, 4> order;
     const extent where{lba(args.start + port::lane() * args.blocks), args.blocks};
-    const status posted =
-        wb::write_each_async(this_warp(), ssd, order, optional<extent>(where), dma_span(args.buffer));
+    const status posted = wb::submit_each(this_warp(), ssd, order,
+                                          wb::command::write(optional<extent>(where), dma_span(args.buffer)));
     const ordered_answer answer = wb::take(this_warp(), ssd, order);
     store_result(args.out, posted.bits ^ answer.result.bits ^ answer.bytes);
     ssd.detach(this_warp());

@@ -24,20 +24,21 @@ template <sharing Mode> WARPBELL_D void attach(const requests_args& args) {
 }
 
 // Begins one, and does not wait.
-template <sharing Mode> WARPBELL_D void read_each_async(const requests_args& args) {
+template <sharing Mode> WARPBELL_D void submit_each(const requests_args& args) {
     session<Mode> ssd(this_warp(), args.ns, args.warp);
     io_request<4> request;
     const dma_span to(args.buffer);
-    store_result(args.out, wb::read_each_async(this_warp(), ssd, request, of_lane(args), to).bits);
+    store_result(args.out,
+                 wb::submit_each(this_warp(), ssd, request, wb::command::read(of_lane(args), to)).bits);
     ssd.detach(this_warp());
 }
 
 // One from its beginning to its answer.
-template <sharing Mode> WARPBELL_D void read_each(const requests_args& args) {
+template <sharing Mode> WARPBELL_D void wait(const requests_args& args) {
     session<Mode> ssd(this_warp(), args.ns, args.warp);
     io_request<4> request;
     const dma_span to(args.buffer);
-    const status begun = wb::read_each_async(this_warp(), ssd, request, of_lane(args), to);
+    const status begun = wb::submit_each(this_warp(), ssd, request, wb::command::read(of_lane(args), to));
     store_result(args.out, begun.bits ^ wb::wait(this_warp(), ssd, request).bits ^ request.bytes());
     ssd.detach(this_warp());
 }
@@ -45,5 +46,5 @@ template <sharing Mode> WARPBELL_D void read_each(const requests_args& args) {
 } // namespace probes
 
 WARPBELL_PROBE(requests, attach)
-WARPBELL_PROBE(requests, read_each_async)
-WARPBELL_PROBE(requests, read_each)
+WARPBELL_PROBE(requests, submit_each)
+WARPBELL_PROBE(requests, wait)

@@ -100,8 +100,9 @@ template <class Scope> struct both {
             for (uint32_t r = round; r < round + 2u; ++r) {
                 *span(warp, r).template data<uint64_t>() = content(block(warp, r).start.value);
             }
-            mail_token first = write_each_async(group, io, block(warp, round), span(warp, round));
-            mail_token second = write_each_async(group, io, block(warp, round + 1u), span(warp, round + 1u));
+            mail_token first = submit_each(group, io, command::write(block(warp, round), span(warp, round)));
+            mail_token second =
+                submit_each(group, io, command::write(block(warp, round + 1u), span(warp, round + 1u)));
             if ((args.flags & goes_at_once) != 0) {
                 return;
             }
@@ -109,7 +110,7 @@ template <class Scope> struct both {
             record(warp, round).wrote = wait_each(group, io, move(first), args.timeout_ns).bits;
             for (uint32_t r = round; r < round + 2u; ++r) {
                 *span(warp, r).template data<uint64_t>() = 0;
-                mail_token token = read_each_async(group, io, block(warp, r), span(warp, r));
+                mail_token token = submit_each(group, io, command::read(block(warp, r), span(warp, r)));
                 optional<status> said = try_wait(group, io, token);
                 while (!said) {
                     port::pause();
@@ -126,7 +127,7 @@ template <class Scope> struct both {
         const dma_span data = span(warp, 0);
         const extent where = block(warp, 0);
         const auto run = [&](opcode op, const dma_span& of) {
-            return io.wait(group, io.post(group, true, op, where, of)).bits;
+            return io.wait(group, submit_each(group, io, {op, where, of, 0})).bits;
         };
         agent_record& noted = record(warp, 0);
         *data.data<uint64_t>() = content(where.start.value);

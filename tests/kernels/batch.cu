@@ -71,9 +71,10 @@ template <sharing Mode, class Retry, class Group> class batcher {
             record(0, 14).status = batch_.read(4, {lba(0), 1}, all.subspan(1, 512)).bits;
             record(0, 15).status = batch_.read(2, {lba(1), 1}, some).bits;
             record(0, 16).status = batch_.read(slots, {lba(0), 1}, some).bits;
-            record(0, 17).status = batch_.add(5, opcode::dataset_management, {lba(0), 1}, some).bits;
+            record(0, 17).status =
+                batch_.add(5, {opcode::dataset_management, extent{lba(0), 1}, some, 0}).bits;
             record(0, 18).status = batch_.read(5, {lba(0), 1}, all.subspan(all.bytes(), 512)).bits;
-            record(0, 19).status = batch_.add(6, opcode::write_zeroes, {lba(0), 1u << 31}, some).bits;
+            record(0, 19).status = batch_.add(6, command::write_zeroes({lba(0), 1u << 31})).bits;
         }
         submit();
         record(0, 20).status = wait().bits;

@@ -60,15 +60,17 @@ template <class Group, sharing Mode> class cpp_calls {
             .bits;
     }
     WARPBELL_D u32 begin(bool writes, const blocks_of& of, u64& token) {
-        return of_all(kept(token, writes ? write_async(group_, s_, where(of), data(of))
-                                         : read_async(group_, s_, where(of), data(of))));
+        return of_all(kept(token, writes ? submit(group_, s_, command::write(where(of), data(of)))
+                                         : submit(group_, s_, command::read(where(of), data(of)))));
     }
     WARPBELL_D u32 begin_each(bool writes, const blocks_of& of, u64& token) {
-        return kept(token, writes ? write_each_async(group_, s_, if_any(of), data(of))
-                                  : read_each_async(group_, s_, if_any(of), data(of)));
+        return kept(token, writes ? submit_each(group_, s_, command::write(if_any(of), data(of)))
+                                  : submit_each(group_, s_, command::read(if_any(of), data(of))));
     }
     WARPBELL_D u32 flush() { return warpbell::flush(group_, s_).bits; }
-    WARPBELL_D u32 begin_flush(u64& token) { return of_all(kept(token, flush_async(group_, s_))); }
+    WARPBELL_D u32 begin_flush(u64& token) {
+        return of_all(kept(token, submit(group_, s_, command::flush())));
+    }
     WARPBELL_D u32 wait(u64& token) { return warpbell::wait(group_, s_, taken(token)).bits; }
     WARPBELL_D u32 wait_each(u64& token) { return warpbell::wait_each(group_, s_, taken(token)).bits; }
     // As a kernel would write it: whoever has no answer yet looks again, until all of the group have theirs.
@@ -80,8 +82,7 @@ template <class Group, sharing Mode> class cpp_calls {
         io_token own = taken(token);
         optional<status> said;
         while (group_.ballot(!said) != 0) {
-            (void)s_.queue().reap(group_);
-            const optional<status> now = s_.queue().try_wait(group_, own);
+            const optional<status> now = try_wait(group_, s_, own);
             said = said ? said : now;
             port::pause();
         }

@@ -1,4 +1,4 @@
-// Kernel `io_call_test`: the calls of commands.cuh, outstanding.cuh and coalesce.cuh. The lanes of the mask
+// Kernel `io_call_test`: the calls of deallocate.cuh, outstanding.cuh and coalesce.cuh. The lanes of the mask
 // `batch` call together, each with `async_depth` blocks of the buffer; bits 7:0 of `mode` say what, those
 // above in which form (of `cancel`: of which command). A lane's record has its status, in `payload` whether
 // the data was right (1) or not (2), in `found` what else the mode tells.
@@ -98,44 +98,51 @@ template <sharing Mode> class caller {
         return begun.ok() ? wait(group_, s_, request_, args_.timeout_ns) : begun;
     }
     WARPBELL_D status compares_each(extent where, const dma_span& with) {
-        return form_ == form::waits   ? compare_each(group_, s_, where, with, args_.timeout_ns)
-               : form_ == form::token ? each_of(compare_each_async(group_, s_, where, with))
-                                      : end(compare_each_async(group_, s_, request_, where, with));
+        return form_ == form::waits   ? run_each(group_, s_, command::compare(where, with), args_.timeout_ns)
+               : form_ == form::token ? each_of(submit_each(group_, s_, command::compare(where, with)))
+                                      : end(submit_each(group_, s_, request_, command::compare(where, with)));
     }
     WARPBELL_D status compares_all(extent where, const dma_span& with) {
-        return form_ == form::waits   ? compare(group_, s_, where, with, args_.timeout_ns)
-               : form_ == form::token ? all_of(compare_async(group_, s_, where, with))
-                                      : end(compare_async(group_, s_, request_, where, with));
+        return form_ == form::waits   ? run(group_, s_, command::compare(where, with), args_.timeout_ns)
+               : form_ == form::token ? all_of(submit(group_, s_, command::compare(where, with)))
+                                      : end(submit(group_, s_, request_, command::compare(where, with)));
     }
     WARPBELL_D status zeroes_each(extent where) {
-        return form_ == form::waits   ? write_zeroes_each(group_, s_, where, args_.timeout_ns)
-               : form_ == form::token ? each_of(write_zeroes_each_async(group_, s_, where))
-                                      : end(write_zeroes_each_async(group_, s_, request_, where));
+        return form_ == form::waits   ? run_each(group_, s_, command::write_zeroes(where), args_.timeout_ns)
+               : form_ == form::token ? each_of(submit_each(group_, s_, command::write_zeroes(where)))
+                                      : end(submit_each(group_, s_, request_, command::write_zeroes(where)));
     }
     WARPBELL_D status zeroes_all(extent where) {
-        return form_ == form::waits   ? write_zeroes(group_, s_, where, args_.timeout_ns)
-               : form_ == form::token ? all_of(write_zeroes_async(group_, s_, where))
-                                      : end(write_zeroes_async(group_, s_, request_, where));
+        return form_ == form::waits   ? run(group_, s_, command::write_zeroes(where), args_.timeout_ns)
+               : form_ == form::token ? all_of(submit(group_, s_, command::write_zeroes(where)))
+                                      : end(submit(group_, s_, request_, command::write_zeroes(where)));
     }
     WARPBELL_D status forces_each(extent to, const dma_span& from) {
-        return form_ == form::waits   ? write_fua_each(group_, s_, to, from, args_.timeout_ns)
-               : form_ == form::token ? each_of(write_fua_each_async(group_, s_, to, from))
-                                      : end(write_fua_each_async(group_, s_, request_, to, from));
+        return form_ == form::waits
+                   ? run_each(group_, s_, command::write(to, from, command::fua), args_.timeout_ns)
+               : form_ == form::token
+                   ? each_of(submit_each(group_, s_, command::write(to, from, command::fua)))
+                   : end(submit_each(group_, s_, request_, command::write(to, from, command::fua)));
     }
     WARPBELL_D status forces_all(extent to, const dma_span& from) {
-        return form_ == form::waits   ? write_fua(group_, s_, to, from, args_.timeout_ns)
-               : form_ == form::token ? all_of(write_fua_async(group_, s_, to, from))
-                                      : end(write_fua_async(group_, s_, request_, to, from));
+        return form_ == form::waits
+                   ? run(group_, s_, command::write(to, from, command::fua), args_.timeout_ns)
+               : form_ == form::token
+                   ? all_of(submit(group_, s_, command::write(to, from, command::fua)))
+                   : end(submit(group_, s_, request_, command::write(to, from, command::fua)));
     }
     WARPBELL_D status brings_each(extent from, const dma_span& to) {
-        return form_ == form::waits   ? read_fua_each(group_, s_, from, to, args_.timeout_ns)
-               : form_ == form::token ? each_of(read_fua_each_async(group_, s_, from, to))
-                                      : end(read_fua_each_async(group_, s_, request_, from, to));
+        return form_ == form::waits
+                   ? run_each(group_, s_, command::read(from, to, command::fua), args_.timeout_ns)
+               : form_ == form::token
+                   ? each_of(submit_each(group_, s_, command::read(from, to, command::fua)))
+                   : end(submit_each(group_, s_, request_, command::read(from, to, command::fua)));
     }
     WARPBELL_D status brings_all(extent from, const dma_span& to) {
-        return form_ == form::waits   ? read_fua(group_, s_, from, to, args_.timeout_ns)
-               : form_ == form::token ? all_of(read_fua_async(group_, s_, from, to))
-                                      : end(read_fua_async(group_, s_, request_, from, to));
+        return form_ == form::waits ? run(group_, s_, command::read(from, to, command::fua), args_.timeout_ns)
+               : form_ == form::token
+                   ? all_of(submit(group_, s_, command::read(from, to, command::fua)))
+                   : end(submit(group_, s_, request_, command::read(from, to, command::fua)));
     }
 
     // ---- what the modes do
@@ -172,7 +179,7 @@ template <sharing Mode> class caller {
         }
         const dma_span list = dma_span(args_.buffer).subspan(args_.flags, 16 * 32);
         const status answer = form_ == form::waits ? deallocate(group_, s_, mine, list, args_.timeout_ns)
-                                                   : all_of(deallocate_async(group_, s_, mine, list));
+                                                   : all_of(submit_deallocate(group_, s_, mine, list));
         group_.sync();
         word(0) = 1;
         const status got = read_each(group_, s_, block(lane_), part(0), args_.timeout_ns);
@@ -208,8 +215,8 @@ template <sharing Mode> class caller {
         const status written = write_each(group_, s_, block(lane_), part(0), args_.timeout_ns);
         check(written.ok());
         return form_ == form::waits   ? flush(group_, s_, args_.timeout_ns)
-               : form_ == form::token ? all_of(flush_async(group_, s_))
-                                      : end(flush_async(group_, s_, request_));
+               : form_ == form::token ? all_of(submit(group_, s_, command::flush()))
+                                      : end(submit(group_, s_, request_, command::flush()));
     }
 
     // Each call for one thread; it has a group of its own.
@@ -218,31 +225,36 @@ template <sharing Mode> class caller {
         const extent mine = block(lane_);
         const dma_span data = part(0), list = part(1).subspan(0, 16);
         word(0) = ~content(lane_);
-        status said = waits ? write_fua(s_, mine, data) : wait(s_, write_fua_async(s_, mine, data));
-        status next = waits ? compare(s_, mine, data) : wait(s_, compare_async(s_, mine, data));
+        status said = waits ? run(s_, command::write(mine, data, command::fua))
+                            : wait(s_, submit(s_, command::write(mine, data, command::fua)));
+        status next = waits ? run(s_, command::compare(mine, data))
+                            : wait(s_, submit(s_, command::compare(mine, data)));
         said = detail::worse_of(said, next);
         word(0) = 0;
-        next = waits ? read_fua(s_, mine, data) : wait(s_, read_fua_async(s_, mine, data));
+        next = waits ? run(s_, command::read(mine, data, command::fua))
+                     : wait(s_, submit(s_, command::read(mine, data, command::fua)));
         said = detail::worse_of(said, next);
         check(word(0) == ~content(lane_));
-        next = waits ? write_zeroes(s_, mine) : wait(s_, write_zeroes_async(s_, mine));
+        next =
+            waits ? run(s_, command::write_zeroes(mine)) : wait(s_, submit(s_, command::write_zeroes(mine)));
         said = detail::worse_of(said, next);
         next = read(s_, mine, data);
         said = detail::worse_of(said, next);
         check(word(0) == 0);
-        next = waits ? deallocate(s_, mine, list) : wait(s_, deallocate_async(s_, mine, list));
+        next = waits ? deallocate(s_, mine, list) : wait(s_, submit_deallocate(s_, mine, list));
         said = detail::worse_of(said, next);
-        next = waits ? flush(s_) : wait(s_, flush_async(s_));
+        next = waits ? flush(s_) : wait(s_, submit(s_, command::flush()));
         return detail::worse_of(said, next);
     }
 
     // One command of each kind in flight at once, answered as they come. The flush is the first lane's.
     WARPBELL_D status waits_for_mixed() {
         word(1) = ~content(lane_ + 64u);
-        io_token tokens[4] = {compare_each_async(group_, s_, block(lane_), part(0)),
-                              write_fua_each_async(group_, s_, block(lane_ + 64u), part(1)),
-                              write_zeroes_each_async(group_, s_, block(lane_ + 32u)),
-                              flush_async(group_, s_)};
+        io_token tokens[4] = {
+            submit_each(group_, s_, command::compare(block(lane_), part(0))),
+            submit_each(group_, s_, command::write(block(lane_ + 64u), part(1), command::fua)),
+            submit_each(group_, s_, command::write_zeroes(block(lane_ + 32u))),
+            submit(group_, s_, command::flush())};
         status worst;
         u32 answered = 0;
         for (;;) {
@@ -269,7 +281,8 @@ template <sharing Mode> class caller {
         io_token tokens[4];
         status result;
         for (u32 k = 0; k < 4; ++k) {
-            tokens[k] = read_each_async(group_, s_, block(lane_ * 4u + k), part(k), args_.timeout_ns);
+            tokens[k] =
+                submit_each(group_, s_, command::read(block(lane_ * 4u + k), part(k)), args_.timeout_ns);
         }
         u32 answered = 0;
         for (u32 n = 0; n < 2; ++n) {
@@ -295,21 +308,21 @@ template <sharing Mode> class caller {
     WARPBELL_D io_token start() {
         switch (args_.mode >> 8) {
         case 0:
-            return read_each_async(group_, s_, block(lane_), part(0));
+            return submit_each(group_, s_, command::read(block(lane_), part(0)));
         case 1:
-            return write_each_async(group_, s_, block(lane_), part(0));
+            return submit_each(group_, s_, command::write(block(lane_), part(0)));
         case 2:
-            return compare_each_async(group_, s_, block(lane_), part(0));
+            return submit_each(group_, s_, command::compare(block(lane_), part(0)));
         case 3:
-            return write_zeroes_each_async(group_, s_, block(lane_));
+            return submit_each(group_, s_, command::write_zeroes(block(lane_)));
         case 4:
-            return read_fua_each_async(group_, s_, block(lane_), part(0));
+            return submit_each(group_, s_, command::read(block(lane_), part(0), command::fua));
         case 5:
-            return write_fua_each_async(group_, s_, block(lane_), part(0));
+            return submit_each(group_, s_, command::write(block(lane_), part(0), command::fua));
         case 6:
-            return deallocate_async(group_, s_, block(lane_), dma_span(args_.buffer));
+            return submit_deallocate(group_, s_, block(lane_), dma_span(args_.buffer));
         default:
-            return flush_async(group_, s_);
+            return submit(group_, s_, command::flush());
         }
     }
     // `flags`: first waits until it must have been answered.
@@ -337,9 +350,9 @@ template <sharing Mode> class caller {
         const dma_span data = dma_span(args_.buffer).subspan(lane_ * s_.block_bytes(), s_.block_bytes());
         u64& first = *data.template data<u64>();
         first = ~content(lane_);
-        const status written = write_coalesced(group_, s_, mine, data, args_.timeout_ns);
+        const status written = run_coalesced(group_, s_, command::write(mine, data), args_.timeout_ns);
         first = 0;
-        const status got = read_coalesced(group_, s_, mine, data, args_.timeout_ns);
+        const status got = run_coalesced(group_, s_, command::read(mine, data), args_.timeout_ns);
         check(got.ok() && first == (mine ? ~content(lane_) : 0));
         record().found = got.bits;
         return written;

@@ -1,4 +1,4 @@
-// Kernel `io_rule_test`: calls of io.cuh, commands.cuh, coalesce.cuh and outstanding.cuh that show one rule
+// Kernel `io_rule_test`: calls of io.cuh, deallocate.cuh, coalesce.cuh and outstanding.cuh that show one rule
 // each. One warp with `blocks` blocks for each lane, and data of as many; `mode` says what. A lane's record
 // has its status, blocks that hold something else in `wrong`, and in `pad` what else the mode tells.
 #include "src/common.cuh"
@@ -84,7 +84,7 @@ template <sharing Mode> class rules {
             return cancels();
         case rule::forced:
             *data(lane_, 1).template data<u64>() = ~content(lane_);
-            return write_fua_each(warp_, s_, blocks(lane_, 1), data(lane_, 1));
+            return run_each(warp_, s_, command::write(blocks(lane_, 1), data(lane_, 1), command::fua));
         case rule::forced_pieces:
             return forces_pieces();
         case rule::ranges:
@@ -116,13 +116,13 @@ template <sharing Mode> class rules {
                               : lane_ == 2u ? data(lane_, 1).subspan(1, bytes)
                                             : data(lane_, 2);
         const u32 count = lane_ == 0 ? s_.max_blocks() + 1u : lane_ == 3u ? 0u : 1u;
-        io_token token = read_each_async(warp_, s_, blocks(lane_, count), mine);
+        io_token token = submit_each(warp_, s_, command::read(blocks(lane_, count), mine));
         return wait_each(warp_, s_, move(token));
     }
 
     WARPBELL_D status reads_coalesced(u64 block, const dma_span& to) {
         *to.data<u64>() = 0;
-        const status said = read_coalesced(warp_, s_, blocks(block, 1), to);
+        const status said = run_coalesced(warp_, s_, command::read(blocks(block, 1), to));
         record().wrong = *to.data<u64>() != content(block);
         return said;
     }
@@ -146,7 +146,7 @@ template <sharing Mode> class rules {
     }
 
     WARPBELL_D status cancels() {
-        io_token token = read_each_async(warp_, s_, blocks(lane_, 1), data(lane_, 1));
+        io_token token = submit_each(warp_, s_, command::read(blocks(lane_, 1), data(lane_, 1)));
         pause();
         return cancel_each(warp_, s_, move(token));
     }
@@ -155,7 +155,8 @@ template <sharing Mode> class rules {
     WARPBELL_D status forces_pieces() {
         *data(lane_, 1).template data<u64>() = ~content(lane_);
         io_request<2> request;
-        const status begun = write_fua_async(warp_, s_, request, blocks(0, 32), data(0, 32));
+        const status begun =
+            submit(warp_, s_, request, command::write(blocks(0, 32), data(0, 32), command::fua));
         return begun.ok() ? wait(warp_, s_, request) : begun;
     }
 
@@ -177,7 +178,8 @@ template <sharing Mode> class rules {
     WARPBELL_D status waits(rule mode) {
         io_token tokens[4];
         for (u32 k = 0; k < 4; ++k) {
-            tokens[k] = read_each_async(warp_, s_, blocks(lane_ * 4u + k, 1), data(lane_ * 4u + k, 1));
+            tokens[k] =
+                submit_each(warp_, s_, command::read(blocks(lane_ * 4u + k, 1), data(lane_ * 4u + k, 1)));
         }
         if (mode == rule::all) {
             return wait_all(warp_, s_, tokens);

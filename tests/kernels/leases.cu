@@ -51,10 +51,10 @@ WARPBELL_KERNEL(try_lease, lease_args) {
             answer = write(warp, s, where, data);
             break;
         case call_read_async:
-            answer = wait(warp, s, read_async(warp, s, where, data));
+            answer = wait(warp, s, submit(warp, s, command::read(where, data)));
             break;
         default:
-            answer = wait(warp, s, write_async(warp, s, where, data));
+            answer = wait(warp, s, submit(warp, s, command::write(where, data)));
             break;
         }
         row[port::lane()].status = answer.bits;

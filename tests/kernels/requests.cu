@@ -93,11 +93,11 @@ template <sharing Mode> class splitter : region<Mode> {
         const dma_span span = data(from, count);
         status begun;
         if (whole) {
-            begun = round == 0 ? write_async(warp_, s_, request, where, span)
-                               : read_async(warp_, s_, request, where, span);
+            begun = round == 0 ? submit(warp_, s_, request, command::write(where, span))
+                               : submit(warp_, s_, request, command::read(where, span));
         } else {
-            begun = round == 0 ? write_each_async(warp_, s_, request, mine, span)
-                               : read_each_async(warp_, s_, request, mine, span);
+            begun = round == 0 ? submit_each(warp_, s_, request, command::write(mine, span))
+                               : submit_each(warp_, s_, request, command::read(mine, span));
         }
         record(round).pad |= begun.bits;
     }
@@ -127,7 +127,7 @@ template <sharing Mode> class splitter : region<Mode> {
         // All ids of the lane are in flight.
         io_token tokens[4];
         for (u32 k = 0; k < 4u && mode == split::starved; ++k) {
-            tokens[k] = read_each_async(warp_, s_, blocks(own + k, 1), data(own + k, 1));
+            tokens[k] = submit_each(warp_, s_, command::read(blocks(own + k, 1), data(own + k, 1)));
         }
         io_request<3> request;
         const bool whole = mode == split::whole;
@@ -139,7 +139,8 @@ template <sharing Mode> class splitter : region<Mode> {
             return;
         }
         if (mode == split::again) {
-            const status second = read_each_async(warp_, s_, request, blocks(own, 1), data(own, 1));
+            const status second =
+                submit_each(warp_, s_, request, command::read(blocks(own, 1), data(own, 1)));
             record(round).pad |= request.pending() && !second.is(code::no_room);
         }
         optional<status> said = nullopt;
@@ -189,15 +190,15 @@ template <sharing Mode> class orderer : region<Mode> {
         const u32 mine = room(k) + lane_;
         if (Order == ordering::delivery) {
             port::store_relaxed_gpu(word(mine), 0);
-            return read_each_async(warp_, s_, order, blocks(mine, 1), data(mine, 1));
+            return submit_each(warp_, s_, order, command::read(blocks(mine, 1), data(mine, 1)));
         }
         port::store_relaxed_gpu(word(mine), static_cast<u64>(k * 32u + lane_ + 1u));
         if (static_cast<steps>(args_.mode) == steps::in_turn) {
-            return write_each_async(warp_, s_, order, blocks((lane_ + k) % 32u, 1), data(mine, 1));
+            return submit_each(warp_, s_, order, command::write(blocks((lane_ + k) % 32u, 1), data(mine, 1)));
         }
         warp_.sync();
-        return k % 3u == 2u ? flush_async(warp_, s_, order)
-                            : write_async(warp_, s_, order, blocks(0, 32), data(room(k), 32));
+        return k % 3u == 2u ? submit(warp_, s_, order, command::flush())
+                            : submit(warp_, s_, order, command::write(blocks(0, 32), data(room(k), 32)));
     }
     template <ordering Order> WARPBELL_D void take_one(io_order<Order, depth>& order, u32 k) {
         const ordered_answer said = take(warp_, s_, order, args_.timeout_ns);
@@ -221,7 +222,7 @@ template <sharing Mode> class orderer : region<Mode> {
             take_one(order, taken++);
         }
         // Whatever became of those before: all were taken.
-        if (Order == ordering::completion && flush_async(warp_, s_, order).ok()) {
+        if (Order == ordering::completion && submit(warp_, s_, order, command::flush()).ok()) {
             after_ = take(warp_, s_, order).result;
         }
         const optional<ordered_answer> nothing = try_take(warp_, s_, order);

@@ -1,4 +1,4 @@
-//! Tier S, simulation: the calls of commands.cuh, outstanding.cuh and coalesce.cuh, in every sharing mode, on random
+//! Tier S, simulation: the calls of deallocate.cuh, outstanding.cuh and coalesce.cuh, in every sharing mode, on random
 //! schedules.
 
 use std::path::Path;

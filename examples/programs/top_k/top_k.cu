@@ -124,8 +124,9 @@ WARPBELL_KERNEL(top_k_streamed_cached, top_k_args) {
         const u64 bytes = (rows.end - rows.first) * row_bytes, at = own.rows_at + rows.first * row_bytes;
         const extent where{lba(own.stage.cache.first_block + at / block),
                            static_cast<u32>((bytes + block - 1u) / block)};
-        return bytes != 0 ? read_async(warp, ssd, where, all.subspan(n % 2u * chunk_bytes, chunk_bytes))
-                          : io_token();
+        return bytes != 0
+                   ? submit(warp, ssd, command::read(where, all.subspan(n % 2u * chunk_bytes, chunk_bytes)))
+                   : io_token();
     };
     best_rows best[queries];
     io_token moving = begin(0);

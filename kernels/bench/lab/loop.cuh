@@ -97,7 +97,7 @@ template <class Protocol> class lab_warp {
         }
         begun_ns_ = port::clock_ns();
         const opcode op = writing_ ? opcode::write : opcode::read;
-        return session_.command(op, {lba(lba_), args_.blocks_per_io}, data());
+        return session_.entry(op, {lba(lba_), args_.blocks_per_io}, data());
     }
 
     WARPBELL_D void finish(status s) {

@@ -37,8 +37,7 @@ template <sharing Mode> class batches_check : check_warp<Mode> {
 
   private:
     using check_warp<Mode>::found_, check_warp<Mode>::s_;
-    static constexpr u32 room = 4;          // blocks of a slot
-    static constexpr u32 forced = 1u << 30; // dword 12 of Read and Write: Force Unit Access
+    static constexpr u32 room = 4; // blocks of a slot
 
     // Threads of a block wait for each other: all go on, or none does.
     WARPBELL_D bool goes_on_together(u32 round, u32* ends) const {
@@ -61,10 +60,11 @@ template <sharing Mode> class batches_check : check_warp<Mode> {
             const extent at = where.blocks(slot * room, count);
             const dma_span data = where.data(slot * room, count);
             const status added =
-                count == 0    ? batch.flush(slot)
-                : count == 1u ? batch.add(slot, writes ? opcode::write : opcode::read, at, data, forced)
-                : writes      ? batch.write(slot, at, data)
-                              : batch.read(slot, at, data);
+                count == 0 ? batch.flush(slot)
+                : count == 1u
+                    ? batch.add(slot, {writes ? opcode::write : opcode::read, at, data, command::fua})
+                : writes ? batch.write(slot, at, data)
+                         : batch.read(slot, at, data);
             found_.told(1, added);
         }
     }

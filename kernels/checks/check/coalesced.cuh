@@ -48,9 +48,9 @@ template <sharing Mode> class coalesced_check : check_warp<Mode> {
         const dma_span all = this->data(lane);
         const dma_span data = phase != 2u ? all : dma_span(own).subspan(all.offset(), all.bytes());
         this->fill(lane, lane + 1u, 1, version);
-        found_.told(step + 1u, write_coalesced(warp, s_, where, data));
+        found_.told(step + 1u, run_coalesced(warp, s_, command::write(where, data)));
         this->fill(lane, lane + 1u, 1, this->zeros);
-        found_.told(step + 2u, read_coalesced(warp, s_, where, data));
+        found_.told(step + 2u, run_coalesced(warp, s_, command::read(where, data)));
         found_.saw(step + 3u, this->holds(lane, lane + 1u, 1, mine ? version : this->zeros));
     }
 };

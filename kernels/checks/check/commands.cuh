@@ -45,9 +45,9 @@ template <sharing Mode> class commands_check : check_warp<Mode> {
                 this->words_of(port::lane())[5] ^= 1u;
             }
             warp_.sync();
-            const status each = compare_each(warp_, s_, mine(), own());
+            const status each = run_each(warp_, s_, command::compare(mine(), own()));
             found_.judge(2, each, other ? each.differs() : each.ok());
-            const status whole = compare(warp_, s_, this->blocks(0, 32), this->data(0, 32));
+            const status whole = run(warp_, s_, command::compare(this->blocks(0, 32), this->data(0, 32)));
             found_.judge(3, whole, phase != 0 ? whole.differs() : whole.ok());
         }
     }
@@ -64,7 +64,7 @@ template <sharing Mode> class commands_check : check_warp<Mode> {
     }
 
     WARPBELL_D void zeroes(u32 version) {
-        found_.told(4, write_zeroes_each(warp_, s_, mine()));
+        found_.told(4, run_each(warp_, s_, command::write_zeroes(mine())));
         fill_own(version);
         found_.told(5, read_each(warp_, s_, mine(), own()));
         found_.saw(6, own_holds(this->zeros));
@@ -72,7 +72,7 @@ template <sharing Mode> class commands_check : check_warp<Mode> {
         const dma_span all = this->data(far, far_end - far);
         this->fill(warp_, far, far_end, version);
         found_.told(7, write(warp_, s_, there, all));
-        found_.told(8, write_zeroes(warp_, s_, there));
+        found_.told(8, run(warp_, s_, command::write_zeroes(there)));
         found_.told(9, read(warp_, s_, there, all));
         found_.saw(10, this->holds(warp_, far, far_end, this->zeros));
     }
@@ -81,14 +81,14 @@ template <sharing Mode> class commands_check : check_warp<Mode> {
         const extent there = this->blocks(far, far_end - far);
         const dma_span all = this->data(far, far_end - far);
         fill_own(version);
-        found_.told(11, write_fua_each(warp_, s_, mine(), own()));
+        found_.told(11, run_each(warp_, s_, command::write(mine(), own(), command::fua)));
         fill_own(this->zeros);
-        found_.told(12, read_fua_each(warp_, s_, mine(), own()));
+        found_.told(12, run_each(warp_, s_, command::read(mine(), own(), command::fua)));
         found_.saw(13, own_holds(version));
         this->fill(warp_, far, far_end, version);
-        found_.told(14, write_fua(warp_, s_, there, all));
+        found_.told(14, run(warp_, s_, command::write(there, all, command::fua)));
         this->fill(warp_, far, far_end, this->zeros);
-        found_.told(15, read_fua(warp_, s_, there, all));
+        found_.told(15, run(warp_, s_, command::read(there, all, command::fua)));
         found_.saw(16, this->holds(warp_, far, far_end, version));
     }
 };

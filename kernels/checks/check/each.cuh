@@ -58,11 +58,11 @@ template <sharing Mode> class each_check : check_warp<Mode> {
     WARPBELL_D status look(const lanes& group, io_token&& token) {
         optional<status> said;
         for (;;) {
-            said = said ? said : try_wait(s_, token);
+            const optional<status> now = try_wait(group, s_, token);
+            said = said ? said : now;
             if (group.ballot(!said && !this->stopped()) == 0) {
                 break;
             }
-            (void)s_.queue().reap(group);
             port::pause();
         }
         const status last = wait_each(group, s_, move(token));
@@ -74,8 +74,8 @@ template <sharing Mode> class each_check : check_warp<Mode> {
         WARPBELL_NO_UNROLL
         for (u32 phase = 0; phase < 2u; ++phase) {
             this->fill(own(), end(), 1, phase == 0 ? version : this->zeros);
-            found_.told(4, look(group, phase == 0 ? write_each_async(group, s_, where, mine_at())
-                                                  : read_each_async(group, s_, where, mine_at())));
+            found_.told(4, look(group, phase == 0 ? submit_each(group, s_, command::write(where, mine_at()))
+                                                  : submit_each(group, s_, command::read(where, mine_at()))));
         }
         found_.saw(5, this->holds(own(), end(), 1, mine ? version : this->zeros));
     }
@@ -96,8 +96,8 @@ template <sharing Mode> class each_check : check_warp<Mode> {
         WARPBELL_NO_UNROLL
         for (u32 phase = 0; phase < 2u; ++phase) {
             this->fill(group, 0, together, phase == 0 ? version : this->zeros);
-            io_token token =
-                phase == 0 ? write_async(group, s_, where, all) : read_async(group, s_, where, all);
+            io_token token = phase == 0 ? submit(group, s_, command::write(where, all))
+                                        : submit(group, s_, command::read(where, all));
             found_.told(9, wait(group, s_, move(token)));
         }
         found_.saw(10, this->holds(group, 0, together, version));
@@ -114,8 +114,8 @@ template <sharing Mode> class each_check : check_warp<Mode> {
         WARPBELL_NO_UNROLL
         for (u32 phase = 0; phase < 2u; ++phase) {
             this->fill(own(), end(), 1, phase == 0 ? version + 1u : this->zeros);
-            found_.told(14,
-                        wait(s_, phase == 0 ? write_async(s_, where, data) : read_async(s_, where, data)));
+            found_.told(14, wait(s_, phase == 0 ? submit(s_, command::write(where, data))
+                                                : submit(s_, command::read(where, data))));
         }
         found_.saw(15, this->holds(own(), end(), 1, version + 1u));
         found_.told(16, flush(s_));

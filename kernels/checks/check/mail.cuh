@@ -30,7 +30,7 @@ class mail_sender : checker {
   private:
     WARPBELL_D static u32 own(u32 k) { return check_slots * port::lane() + k; }
     WARPBELL_D status request(opcode op, u32 k) {
-        return io_.wait(warp_, io_.post(warp_, true, op, blocks(own(k)), data(own(k))));
+        return io_.wait(warp_, submit_each(warp_, io_, {op, blocks(own(k)), data(own(k)), 0}));
     }
     WARPBELL_D status look(mail_token&& token) {
         optional<status> said;
@@ -43,15 +43,15 @@ class mail_sender : checker {
 
     WARPBELL_D void two_at_once(u32 version) {
         fill(own(0), own(2), 1, version);
-        mail_token first = write_each_async(warp_, io_, blocks(own(0)), data(own(0)));
-        mail_token second = write_each_async(warp_, io_, blocks(own(1)), data(own(1)));
-        mail_token third = write_each_async(warp_, io_, blocks(own(0)), data(own(0)));
+        mail_token first = submit_each(warp_, io_, command::write(blocks(own(0)), data(own(0))));
+        mail_token second = submit_each(warp_, io_, command::write(blocks(own(1)), data(own(1))));
+        mail_token third = submit_each(warp_, io_, command::write(blocks(own(0)), data(own(0))));
         found_.told(1, wait_each(warp_, io_, move(third)), code::no_room);
         found_.told(2, wait_each(warp_, io_, move(second)));
         found_.told(3, wait_each(warp_, io_, move(first)));
         fill(own(0), own(2), 1, zeros);
         found_.told(4, read_each(warp_, io_, blocks(own(0)), data(own(0))));
-        found_.told(5, look(read_each_async(warp_, io_, blocks(own(1)), data(own(1)))));
+        found_.told(5, look(submit_each(warp_, io_, command::read(blocks(own(1)), data(own(1))))));
         found_.saw(6, holds(own(0), own(2), 1, version));
     }
 

@@ -45,8 +45,8 @@ template <sharing Mode> class order_check : check_warp<Mode> {
                 const extent where = this->blocks(target(posted));
                 const dma_span data = this->data(place(posted));
                 found_.told(1,
-                            posted == steps / 2u ? flush_async(warp_, s_, order)
-                                                 : write_each_async(warp_, s_, order, where, data),
+                            posted == steps / 2u ? submit(warp_, s_, order, command::flush())
+                                                 : submit_each(warp_, s_, order, command::write(where, data)),
                             expected);
                 if (expected.ok()) {
                     ++posted;
@@ -75,8 +75,8 @@ template <sharing Mode> class order_check : check_warp<Mode> {
                 fill_own(place(k), phase == 0 ? version + k : this->zeros);
                 const extent where = this->blocks(place(k));
                 const dma_span data = this->data(place(k));
-                found_.told(5, phase == 0 ? write_each_async(warp_, s_, order, where, data)
-                                          : read_each_async(warp_, s_, order, where, data));
+                found_.told(5, phase == 0 ? submit_each(warp_, s_, order, command::write(where, data))
+                                          : submit_each(warp_, s_, order, command::read(where, data)));
             }
             WARPBELL_NO_UNROLL
             for (u32 k = 0; k < depth; ++k) {
@@ -95,10 +95,9 @@ template <sharing Mode> class order_check : check_warp<Mode> {
         const dma_span written = this->data(from, end - from), read = this->data(end, end - from);
         io_order<ordering::completion, depth> order;
         this->fill(warp_, from, end, version);
-        found_.told(9, write_async(warp_, s_, order, all, written));
-        found_.told(10, order.post(warp_, s_, opcode::write_zeroes, this->blocks(from, half - from),
-                                   dma_span(), true));
-        found_.told(11, read_async(warp_, s_, order, all, read));
+        found_.told(9, submit(warp_, s_, order, command::write(all, written)));
+        found_.told(10, submit(warp_, s_, order, command::write_zeroes(this->blocks(from, half - from))));
+        found_.told(11, submit(warp_, s_, order, command::read(all, read)));
         WARPBELL_NO_UNROLL
         for (u32 k = 0; k < 3u; ++k) {
             const ordered_answer next = take(warp_, s_, order);

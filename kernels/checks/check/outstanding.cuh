@@ -34,7 +34,7 @@ template <sharing Mode> class outstanding_check : check_warp<Mode> {
         this->fill(own(0), own(most), 1, version);
         WARPBELL_NO_UNROLL
         for (u32 k = 0; k < most; ++k) {
-            tokens[k] = write_each_async(warp_, s_, this->blocks(own(k)), this->data(own(k)));
+            tokens[k] = submit_each(warp_, s_, command::write(this->blocks(own(k)), this->data(own(k))));
         }
         found_.told(1, wait_all(warp_, s_, tokens));
     }
@@ -44,10 +44,10 @@ template <sharing Mode> class outstanding_check : check_warp<Mode> {
         this->fill(own(0), own(most), 1, this->zeros);
         WARPBELL_NO_UNROLL
         for (u32 k = 0; k < most; ++k) {
-            tokens[k] = read_each_async(warp_, s_, this->blocks(own(k)), this->data(own(k)));
+            tokens[k] = submit_each(warp_, s_, command::read(this->blocks(own(k)), this->data(own(k))));
         }
         // One more than there are identifiers.
-        io_token refused = read_each_async(warp_, s_, this->blocks(own(0)), this->data(own(0)));
+        io_token refused = submit_each(warp_, s_, command::read(this->blocks(own(0)), this->data(own(0))));
         found_.told(2, wait_each(warp_, s_, move(refused)), code::no_cid);
         u32 answered = 0;
         WARPBELL_NO_UNROLL
@@ -65,11 +65,11 @@ template <sharing Mode> class outstanding_check : check_warp<Mode> {
     // Reads into the second half of the buffer. What became of it is known; it may have been answered.
     WARPBELL_D void cancels() {
         const u32 mine = 128u + port::lane(), all = 160u;
-        io_token one = read_each_async(warp_, s_, this->blocks(own(0)), this->data(mine));
+        io_token one = submit_each(warp_, s_, command::read(this->blocks(own(0)), this->data(mine)));
         const status said = cancel_each(warp_, s_, move(one));
         found_.judge(6, said, said.ok() || said.is(code::timed_out));
         found_.saw(7, !said.ok() || this->alike(mine, own(0)));
-        io_token whole = read_async(warp_, s_, this->blocks(0, 64), this->data(all, 64));
+        io_token whole = submit(warp_, s_, command::read(this->blocks(0, 64), this->data(all, 64)));
         const status all_said = cancel(warp_, s_, move(whole));
         found_.judge(8, all_said, all_said.ok() || all_said.is(code::timed_out));
     }

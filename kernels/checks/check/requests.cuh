@@ -34,8 +34,10 @@ template <sharing Mode> class requests_check : check_warp<Mode> {
 
     // All calls in one place: the compiler puts what they are made of wherever they stand.
     WARPBELL_D status start(request& one, bool writes, u32 from, u32 count) {
-        return writes ? write_async(warp_, s_, one, this->blocks(from, count), this->data(from, count))
-                      : read_async(warp_, s_, one, this->blocks(from, count), this->data(from, count));
+        return writes ? submit(warp_, s_, one,
+                               command::write(this->blocks(from, count), this->data(from, count)))
+                      : submit(warp_, s_, one,
+                               command::read(this->blocks(from, count), this->data(from, count)));
     }
     WARPBELL_D void ends(u32 step, request& one, u32 blocks) {
         const status said = wait(warp_, s_, one);
@@ -69,7 +71,7 @@ template <sharing Mode> class requests_check : check_warp<Mode> {
             }
             found_.saw(6, this->holds(warp_, 0, all, version));
         }
-        found_.told(7, flush_async(warp_, s_, two[0]));
+        found_.told(7, submit(warp_, s_, two[0], command::flush()));
         ends(8, two[0], 0);
     }
 
@@ -83,8 +85,8 @@ template <sharing Mode> class requests_check : check_warp<Mode> {
         for (u32 phase = 0; phase < 2u; ++phase) {
             this->fill(from, end, 1, phase == 0 ? version : this->zeros);
             const dma_span data = this->data(from, count);
-            found_.told(9, phase == 0 ? write_each_async(warp_, s_, one, where, data)
-                                      : read_each_async(warp_, s_, one, where, data));
+            found_.told(9, phase == 0 ? submit_each(warp_, s_, one, command::write(where, data))
+                                      : submit_each(warp_, s_, one, command::read(where, data)));
             while (warp_.ballot(!try_wait(warp_, s_, one) && !this->stopped()) != 0) {
                 port::pause();
             }
@@ -96,7 +98,7 @@ template <sharing Mode> class requests_check : check_warp<Mode> {
     // What became of it is known, and how far it came.
     WARPBELL_D void cancels() {
         request one;
-        found_.told(12, read_async(warp_, s_, one, this->blocks(0, all), this->data(128, all)));
+        found_.told(12, submit(warp_, s_, one, command::read(this->blocks(0, all), this->data(128, all))));
         const status said = cancel(warp_, s_, one);
         const bool known = said.ok() || said.is(code::timed_out) || said.is(code::aborted);
         const u64 bytes = static_cast<u64>(all) * s_.block_bytes();

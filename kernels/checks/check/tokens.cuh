@@ -34,14 +34,14 @@ template <sharing Mode> class tokens_check : check_warp<Mode> {
     WARPBELL_D io_token start_own(u32 phase) {
         switch (phase) {
         case 0:
-            return write_fua_each_async(warp_, s_, mine(), own());
+            return submit_each(warp_, s_, command::write(mine(), own(), command::fua));
         case 1:
         case 5:
-            return compare_each_async(warp_, s_, mine(), own());
+            return submit_each(warp_, s_, command::compare(mine(), own()));
         case 3:
-            return write_zeroes_each_async(warp_, s_, mine());
+            return submit_each(warp_, s_, command::write_zeroes(mine()));
         default:
-            return read_fua_each_async(warp_, s_, mine(), own());
+            return submit_each(warp_, s_, command::read(mine(), own(), command::fua));
         }
     }
     // Written, compared, read; zeros instead, read; and compared with what odd lanes hold otherwise.
@@ -69,17 +69,17 @@ template <sharing Mode> class tokens_check : check_warp<Mode> {
             (port::lane() & 1u) == 0 ? optional<extent>(this->blocks(far + port::lane())) : nullopt;
         switch (phase) {
         case 0:
-            return write_fua_async(warp_, s_, there, all);
+            return submit(warp_, s_, command::write(there, all, command::fua));
         case 1:
-            return compare_async(warp_, s_, there, all);
+            return submit(warp_, s_, command::compare(there, all));
         case 2:
-            return flush_async(warp_, s_);
+            return submit(warp_, s_, command::flush());
         case 4:
-            return write_zeroes_async(warp_, s_, there);
+            return submit(warp_, s_, command::write_zeroes(there));
         case 6:
-            return deallocate_async(warp_, s_, some, this->data(far_end));
+            return submit_deallocate(warp_, s_, some, this->data(far_end));
         default:
-            return read_fua_async(warp_, s_, there, all);
+            return submit(warp_, s_, command::read(there, all, command::fua));
         }
     }
     // The same by the whole warp. Last, every other block is deallocated: what such blocks hold is the SSD's

@@ -17,7 +17,7 @@
 // | call                             | who calls                     | result                              |
 // | -------------------------------- | ----------------------------- | ----------------------------------- |
 // | read_each, write_each            | any lanes of the compute warp | each lane's status                  |
-// | read_each_async, .. -> wait_each | any lanes, own arguments      | a token per lane; its status        |
+// | submit_each -> wait_each         | any lanes, own arguments      | a token per lane; its status        |
 // | try_wait                         | any lanes                     | its status, if it is there          |
 // | flush                            | all lanes of the group        | the same in each lane               |
 // | leave                            | all lanes of the compute warp | last call                           |
@@ -32,7 +32,7 @@
 //
 // A request that was not answered by the client's deadline (0: 30 s) is answered `timed_out`: an agent, or
 // its controller, may still use the buffer. Its slot comes back with the agent's answer. A request is one
-// command: at most max_blocks() blocks, else too_large. One for blocks or a flush, by `post`: else
+// command: at most max_blocks() blocks, else too_large. One for blocks or a flush, without flags: else
 // invalid_field.
 //
 // Memory order. A slot has one word, which client lane and agent lane write in turn: no read-modify-write,
@@ -105,9 +105,8 @@ template <u32 Slots, class Scope = in_device, class Pause = eager> class mail_cl
                            Pause pause = Pause())
         : requests_(requests), buffer_(buffer), pause_(pause), free_((1u << Slots) - 1u), late_(0) {}
 
-    // Posts a request of each lane with `want`. no_room: all its slots are in use.
-    template <class Group>
-    WARPBELL_D mail_token post(const Group& group, bool want, opcode op, extent where, const dma_span& data);
+    // Posts a request of each lane that has one. no_room: all its slots are in use.
+    template <class Group> WARPBELL_D mail_token post(const Group& group, const command& mine);
     template <class Group> WARPBELL_D optional<status> try_wait(const Group& group, mail_token& token);
     template <class Group> WARPBELL_D status wait(const Group& group, mail_token&& token, u64 timeout_ns = 0);
     // What was posted is answered all the same; nobody will know.
@@ -186,16 +185,10 @@ class agent {
 
 // ---- the calls
 
-// Lanes with nothing to do pass nullopt and get success.
 template <class Group, u32 Slots, class Scope, class Pause>
-WARPBELL_D mail_token read_each_async(const Group& group, mail_client<Slots, Scope, Pause>& io,
-                                      optional<extent> from, const dma_span& to) {
-    return io.post(group, from.has_value(), opcode::read, *from, to);
-}
-template <class Group, u32 Slots, class Scope, class Pause>
-WARPBELL_D mail_token write_each_async(const Group& group, mail_client<Slots, Scope, Pause>& io,
-                                       optional<extent> to, const dma_span& from) {
-    return io.post(group, to.has_value(), opcode::write, *to, from);
+WARPBELL_D mail_token submit_each(const Group& group, mail_client<Slots, Scope, Pause>& io,
+                                  const command& mine) {
+    return io.post(group, mine);
 }
 template <class Group, u32 Slots, class Scope, class Pause>
 WARPBELL_D optional<status> try_wait(const Group& group, mail_client<Slots, Scope, Pause>& io,
@@ -210,17 +203,17 @@ WARPBELL_D status wait_each(const Group& group, mail_client<Slots, Scope, Pause>
 template <class Group, u32 Slots, class Scope, class Pause>
 WARPBELL_D status read_each(const Group& group, mail_client<Slots, Scope, Pause>& io, optional<extent> from,
                             const dma_span& to, u64 timeout_ns = 0) {
-    return io.wait(group, read_each_async(group, io, from, to), timeout_ns);
+    return io.wait(group, io.post(group, command::read(from, to)), timeout_ns);
 }
 template <class Group, u32 Slots, class Scope, class Pause>
 WARPBELL_D status write_each(const Group& group, mail_client<Slots, Scope, Pause>& io, optional<extent> to,
                              const dma_span& from, u64 timeout_ns = 0) {
-    return io.wait(group, write_each_async(group, io, to, from), timeout_ns);
+    return io.wait(group, io.post(group, command::write(to, from)), timeout_ns);
 }
 // One for the group.
 template <class Group, u32 Slots, class Scope, class Pause>
 WARPBELL_D status flush(const Group& group, mail_client<Slots, Scope, Pause>& io, u64 timeout_ns = 0) {
-    mail_token token = io.post(group, group.is_leader(), opcode::flush, extent(), dma_span());
+    mail_token token = io.post(group, group.is_leader() ? command::flush() : command());
     return detail::agree(group, io.wait(group, move(token), timeout_ns));
 }
 

@@ -62,14 +62,14 @@ template <u32 Slots> class io_batch {
     // invalid_field: there is no such slot, or the request has more data than an extent (`add`).
     // out_of_buffer. All else is found out by submit, and is the request's answer.
     WARPBELL_D status read(u32 slot, extent from, const dma_span& to) {
-        return add(slot, opcode::read, from, to);
+        return add(slot, command::read(from, to));
     }
     WARPBELL_D status write(u32 slot, extent to, const dma_span& from) {
-        return add(slot, opcode::write, to, from);
+        return add(slot, command::write(to, from));
     }
-    WARPBELL_D status flush(u32 slot) { return add(slot, opcode::flush, extent(), dma_span()); }
-    // Any of the commands for blocks. `flags`: of dword 12, bits 31:16.
-    WARPBELL_D status add(u32 slot, opcode op, extent where, const dma_span& data, u32 flags = 0);
+    WARPBELL_D status flush(u32 slot) { return add(slot, command::flush()); }
+    // Any command. One without an extent adds nothing.
+    WARPBELL_D status add(u32 slot, const command& what);
 
     // Sends the first command of each lane. invalid_batch, as the requests' answer: the block does not
     // consist of whole warps.

@@ -85,7 +85,7 @@ template <sharing Mode, class Retry> struct backing<session<Mode, Retry>> {
     WARPBELL_D static io_token start(const Group& group, source_type& s, optional<extent> where,
                                      const span_type& data) {
         const bool want = where && s.check(opcode::read, *where, data).ok();
-        const sqe entry = want ? s.command(opcode::read, *where, data) : sqe();
+        const sqe entry = want ? s.entry(opcode::read, *where, data) : sqe();
         return s.queue().try_submit(group, want, entry);
     }
     // One that is older than a command may get is given up.

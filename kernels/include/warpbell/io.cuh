@@ -1,12 +1,17 @@
-// Reads, writes and flushes of a namespace. Checked before submission; split where the controller takes
-// less at once.
+// Commands for a namespace. Checked before submission; split where the controller takes less at once.
+//
+//   wb::status s = wb::read(warp, ssd, {wb::lba{0}, 8}, data);                   // the same in each lane
+//   wb::io_token t = wb::submit_each(warp, ssd, wb::command::write(mine, own, wb::command::fua));
+//   ..                                                                           // compute
+//   s = wb::wait_each(warp, ssd, wb::move(t));                                   // each lane's own
 //
 // | call                                    | arguments             | status                            |
 // | --------------------------------------- | --------------------- | --------------------------------- |
-// | read, write, flush (group, session, ..) | the same in each lane | one I/O; the same in each lane    |
-// | read_async, .., flush_async -> wait     | the same in each lane | the same in each lane             |
-// | read_each, write_each                   | each lane its own     | each lane its own; one doorbell   |
-// | read_each_async, .. -> wait_each        | each lane its own     | each lane its own                 |
+// | run (group, session, command)           | the same in each lane | one I/O; the same in each lane    |
+// | submit -> wait                          | the same in each lane | the same in each lane             |
+// | run_each                                | each lane its own     | each lane its own; one doorbell   |
+// | submit_each -> wait_each, try_wait      | each lane its own     | each lane its own                 |
+// | read, write, flush; read_each, .._each  | as run and run_each   |                                   |
 //
 // Without a group: this thread alone. A group is a warp group (group.cuh); all its lanes make the call.
 // When a read has been answered, its data is visible to the lanes that got the status. Every wait has
@@ -31,8 +36,53 @@ enum class opcode : u8 {
 };
 // Whether it needs the right to write.
 WARPBELL_HD constexpr bool changes_medium(opcode op) { return op != opcode::read && op != opcode::compare; }
+// Whether it names blocks by its dwords 10 to 12.
+WARPBELL_HD constexpr bool for_blocks(opcode op) {
+    return op != opcode::flush && op != opcode::dataset_management;
+}
 // Whether a command for blocks carries data of as many bytes.
 WARPBELL_HD constexpr bool carries_blocks(opcode op) { return op != opcode::write_zeroes; }
+
+// What an SSD is to do. Without `where` there is nothing: the answer is success. That is for the calls of
+// which each lane makes its own; a flush is the group's, and refused there with invalid_field, as a
+// dataset_management is everywhere (deallocate.cuh). Of more blocks than one command moves: run splits it,
+// submit does over the lanes of its group, submit_each refuses it with too_large.
+struct command {
+    static constexpr u32 fua = mutate::fua_forgotten ? 0 : 1u << 30; // Force Unit Access
+
+    opcode op = opcode::flush;
+    optional<extent> where;
+    dma_span data;
+    u32 flags = 0; // of dword 12, bits 31:16
+
+    WARPBELL_D static command read(extent from, const dma_span& to, u32 flags = 0) {
+        return {opcode::read, from, to, flags};
+    }
+    WARPBELL_D static command read(optional<extent> from, const dma_span& to, u32 flags = 0) {
+        return {opcode::read, from, to, flags};
+    }
+    WARPBELL_D static command write(extent to, const dma_span& from, u32 flags = 0) {
+        return {opcode::write, to, from, flags};
+    }
+    WARPBELL_D static command write(optional<extent> to, const dma_span& from, u32 flags = 0) {
+        return {opcode::write, to, from, flags};
+    }
+    // Its status says whether the blocks differ from the data: status::differs.
+    WARPBELL_D static command compare(extent where, const dma_span& with, u32 flags = 0) {
+        return {opcode::compare, where, with, flags};
+    }
+    WARPBELL_D static command compare(optional<extent> where, const dma_span& with, u32 flags = 0) {
+        return {opcode::compare, where, with, flags};
+    }
+    WARPBELL_D static command write_zeroes(extent where, u32 flags = 0) {
+        return {opcode::write_zeroes, where, dma_span(), flags};
+    }
+    WARPBELL_D static command write_zeroes(optional<extent> where, u32 flags = 0) {
+        return {opcode::write_zeroes, where, dma_span(), flags};
+    }
+    // Makes durable what was answered before.
+    WARPBELL_D static command flush() { return {opcode::flush, extent(), dma_span(), 0}; }
+};
 
 // A warp's way to a namespace: the queue it was mapped to, and its command ids there. Warp w of the
 // launch uses queue w mod queue_count, and warp slot w div queue_count on it. Exclusive: `group` owns
@@ -74,7 +124,7 @@ template <sharing Mode, class Retry = no_retry> class session {
         return static_cast<u64>(ns_->crdt[index - 1u]) * 100000000u;
     }
 
-    // Why a command for `where` and `data` would be refused, or success. A kernel that was handed a lease
+    // Why one command for `where` and `data` would be refused, or success. A kernel that was handed a lease
     // stays within it; commands of one's own (`queue`) are not looked at.
     WARPBELL_D status check(opcode op, extent where, const dma_span& data) const;
     // The same for the blocks alone, however many.
@@ -82,9 +132,9 @@ template <sharing Mode, class Retry = no_retry> class session {
     // The same for the data alone, of one command.
     WARPBELL_D status check_data(const dma_span& data, u64 bytes) const;
     // The entry of a command that passed `check`.
-    WARPBELL_D sqe command(opcode op, extent where, const dma_span& data) const;
+    WARPBELL_D sqe entry(opcode op, extent where, const dma_span& data) const;
     // The entry of a command with data that passed `check_data`; dwords 10 to 15 are zero.
-    WARPBELL_D sqe command(opcode op, const dma_span& data, u64 bytes) const;
+    WARPBELL_D sqe entry(opcode op, const dma_span& data, u64 bytes) const;
 
   private:
     WARPBELL_D static const warpbell_queue_ref& queue_ref_of(const warpbell_namespace_ref& ns, u32 warp) {
@@ -99,74 +149,60 @@ template <sharing Mode, class Retry = no_retry> class session {
     Retry retries_;
 };
 
-// ---- one I/O for the group
-// ---------------------------------------------------------------------------------
+// ---- one for the group
 
+template <class Group, sharing Mode, class Retry>
+WARPBELL_D status run(const Group& group, session<Mode, Retry>& s, const command& what, u64 timeout_ns = 0);
+// Up to one command of each lane.
+template <class Group, sharing Mode, class Retry>
+WARPBELL_D io_token submit(const Group& group, session<Mode, Retry>& s, const command& what,
+                           u64 timeout_ns = 0);
+// Consumes the token: an empty one is success, a refused one is answered with the reason.
+template <class Group, sharing Mode, class Retry>
+WARPBELL_D status wait(const Group& group, session<Mode, Retry>& s, io_token&& token, u64 timeout_ns = 0);
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status read(const Group& group, session<Mode, Retry>& s, extent from, const dma_span& to,
                        u64 timeout_ns = 0);
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status write(const Group& group, session<Mode, Retry>& s, extent to, const dma_span& from,
                         u64 timeout_ns = 0);
-// Makes what was written before durable.
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status flush(const Group& group, session<Mode, Retry>& s, u64 timeout_ns = 0);
 
-// At most group.size() * max_blocks() blocks, else too_large.
+// ---- one of each lane
+
 template <class Group, sharing Mode, class Retry>
-WARPBELL_D io_token read_async(const Group& group, session<Mode, Retry>& s, extent from, const dma_span& to,
-                               u64 timeout_ns = 0);
+WARPBELL_D status run_each(const Group& group, session<Mode, Retry>& s, const command& mine,
+                           u64 timeout_ns = 0);
 template <class Group, sharing Mode, class Retry>
-WARPBELL_D io_token write_async(const Group& group, session<Mode, Retry>& s, extent to, const dma_span& from,
+WARPBELL_D io_token submit_each(const Group& group, session<Mode, Retry>& s, const command& mine,
                                 u64 timeout_ns = 0);
-// One command, of the group's leader.
 template <class Group, sharing Mode, class Retry>
-WARPBELL_D io_token flush_async(const Group& group, session<Mode, Retry>& s, u64 timeout_ns = 0);
-// For tokens of calls with the same arguments in each lane: one answer for the I/O, in every lane.
-template <class Group, sharing Mode, class Retry>
-WARPBELL_D status wait(const Group& group, session<Mode, Retry>& s, io_token&& token, u64 timeout_ns = 0);
-
-// ---- one I/O per lane
-// --------------------------------------------------------------------------------------
-
-// Lanes with nothing to do pass nullopt and get success.
+WARPBELL_D status wait_each(const Group& group, session<Mode, Retry>& s, io_token&& token,
+                            u64 timeout_ns = 0);
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status read_each(const Group& group, session<Mode, Retry>& s, optional<extent> from,
                             const dma_span& to, u64 timeout_ns = 0);
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status write_each(const Group& group, session<Mode, Retry>& s, optional<extent> to,
                              const dma_span& from, u64 timeout_ns = 0);
-// One command per lane: at most max_blocks() blocks, else too_large.
+// Collects what has come, and does not wait: each lane's own answer, if it is there. Consumes the token then.
 template <class Group, sharing Mode, class Retry>
-WARPBELL_D io_token read_each_async(const Group& group, session<Mode, Retry>& s, optional<extent> from,
-                                    const dma_span& to, u64 timeout_ns = 0);
-template <class Group, sharing Mode, class Retry>
-WARPBELL_D io_token write_each_async(const Group& group, session<Mode, Retry>& s, optional<extent> to,
-                                     const dma_span& from, u64 timeout_ns = 0);
-template <class Group, sharing Mode, class Retry>
-WARPBELL_D status wait_each(const Group& group, session<Mode, Retry>& s, io_token&& token,
-                            u64 timeout_ns = 0);
+WARPBELL_D optional<status> try_wait(const Group& group, session<Mode, Retry>& s, io_token& token);
 
-// This lane's command, if it has completed. Of a read_async that was split: this lane's part.
+// ---- of this thread alone
+
 template <sharing Mode, class Retry>
-WARPBELL_D optional<status> try_wait(session<Mode, Retry>& s, io_token& token);
-
-// ---- without a group: this thread
-// --------------------------------------------------------------------------
-
+WARPBELL_D status run(session<Mode, Retry>& s, const command& what, u64 timeout_ns = 0);
+template <sharing Mode, class Retry>
+WARPBELL_D io_token submit(session<Mode, Retry>& s, const command& what, u64 timeout_ns = 0);
+template <sharing Mode, class Retry>
+WARPBELL_D status wait(session<Mode, Retry>& s, io_token&& token, u64 timeout_ns = 0);
 template <sharing Mode, class Retry>
 WARPBELL_D status read(session<Mode, Retry>& s, extent from, const dma_span& to, u64 timeout_ns = 0);
 template <sharing Mode, class Retry>
 WARPBELL_D status write(session<Mode, Retry>& s, extent to, const dma_span& from, u64 timeout_ns = 0);
 template <sharing Mode, class Retry> WARPBELL_D status flush(session<Mode, Retry>& s, u64 timeout_ns = 0);
-template <sharing Mode, class Retry>
-WARPBELL_D io_token read_async(session<Mode, Retry>& s, extent from, const dma_span& to, u64 timeout_ns = 0);
-template <sharing Mode, class Retry>
-WARPBELL_D io_token write_async(session<Mode, Retry>& s, extent to, const dma_span& from, u64 timeout_ns = 0);
-template <sharing Mode, class Retry>
-WARPBELL_D io_token flush_async(session<Mode, Retry>& s, u64 timeout_ns = 0);
-template <sharing Mode, class Retry>
-WARPBELL_D status wait(session<Mode, Retry>& s, io_token&& token, u64 timeout_ns = 0);
 
 } // namespace WARPBELL_NAMESPACE
 } // namespace warpbell

@@ -1,9 +1,9 @@
 // Requests in an order: each is sent after those before it, or only answered after them.
 //
 //   wb::io_order<wb::ordering::completion, 8> log;     // the caller's; up to eight requests at a time
-//   wb::status posted = wb::write_each_async(warp, ssd, log, {wb::lba{i}, 1}, entry);
-//   posted = wb::flush_async(warp, ssd, log);          // sent once all entries have completed
-//   posted = wb::write_async(warp, ssd, log, {wb::lba{0}, 1}, commit);
+//   wb::status posted = wb::submit_each(warp, ssd, log, wb::command::write(wb::extent{wb::lba{i}, 1},
+//   entry)); posted = wb::submit(warp, ssd, log, wb::command::flush());  // sent once all entries have
+//   completed posted = wb::submit(warp, ssd, log, wb::command::write(wb::extent{wb::lba{0}, 1}, commit));
 //   wb::ordered_answer a = wb::take(warp, ssd, log);   // of the oldest: a.result, a.bytes
 //
 // | class                            | a request is sent                             | answers are taken |
@@ -12,11 +12,11 @@
 // | `ordering::completion`           | when all before it in its class completed     | in order          |
 // | `ordering::delivery`             | as soon as those before it were sent          | in order          |
 //
-// | call                                                         | who calls | result                     |
-// | ------------------------------------------------------------ | --------- | -------------------------- |
-// | read_async, write_async, flush_async, .._each_async          | the group | success; no_room           |
-// | try_take                                                     | the group | the oldest, if it is done  |
-// | take                                                         | the group | the oldest; invalid_field  |
+// | call                | who calls | result                     |
+// | ------------------- | --------- | -------------------------- |
+// | submit, submit_each | the group | success; no_room           |
+// | try_take            | the group | the oldest, if it is done  |
+// | take                | the group | the oldest; invalid_field  |
 //
 // A class is a group's: the requests of all its lanes in one call are one step, in no order among themselves.
 // Warps do not wait for each other; what has to be ordered over warps is made by one of them. Only calls with
@@ -56,11 +56,9 @@ template <ordering Order, u32 Depth, u32 Commands = 1> class io_order {
     // Steps posted and not taken.
     WARPBELL_D u32 size() const { return count_; }
 
-    // One of the commands for blocks, or a flush. `whole`: one request of the group's, else one of each lane.
-    // `flags`: of dword 12, bits 31:16.
+    // `whole`: one request of the group's, else one of each lane.
     template <class Group, sharing Mode, class Retry>
-    WARPBELL_D status post(const Group& group, session<Mode, Retry>& s, opcode op, optional<extent> where,
-                           const dma_span& data, bool whole, u32 flags = 0);
+    WARPBELL_D status post(const Group& group, session<Mode, Retry>& s, const command& what, bool whole);
     template <class Group, sharing Mode, class Retry>
     WARPBELL_D optional<ordered_answer> try_take(const Group& group, session<Mode, Retry>& s);
     template <class Group, sharing Mode, class Retry>
@@ -88,31 +86,14 @@ template <ordering Order, u32 Depth, u32 Commands = 1> class io_order {
 };
 
 template <class Group, sharing Mode, class Retry, ordering Order, u32 Depth, u32 Commands>
-WARPBELL_D status read_async(const Group& group, session<Mode, Retry>& s,
-                             io_order<Order, Depth, Commands>& order, extent from, const dma_span& to) {
-    return order.post(group, s, opcode::read, from, to, true);
+WARPBELL_D status submit(const Group& group, session<Mode, Retry>& s, io_order<Order, Depth, Commands>& order,
+                         const command& what) {
+    return order.post(group, s, what, true);
 }
 template <class Group, sharing Mode, class Retry, ordering Order, u32 Depth, u32 Commands>
-WARPBELL_D status write_async(const Group& group, session<Mode, Retry>& s,
-                              io_order<Order, Depth, Commands>& order, extent to, const dma_span& from) {
-    return order.post(group, s, opcode::write, to, from, true);
-}
-template <class Group, sharing Mode, class Retry, ordering Order, u32 Depth, u32 Commands>
-WARPBELL_D status flush_async(const Group& group, session<Mode, Retry>& s,
-                              io_order<Order, Depth, Commands>& order) {
-    return order.post(group, s, opcode::flush, extent(), dma_span(), true);
-}
-template <class Group, sharing Mode, class Retry, ordering Order, u32 Depth, u32 Commands>
-WARPBELL_D status read_each_async(const Group& group, session<Mode, Retry>& s,
-                                  io_order<Order, Depth, Commands>& order, optional<extent> from,
-                                  const dma_span& to) {
-    return order.post(group, s, opcode::read, from, to, false);
-}
-template <class Group, sharing Mode, class Retry, ordering Order, u32 Depth, u32 Commands>
-WARPBELL_D status write_each_async(const Group& group, session<Mode, Retry>& s,
-                                   io_order<Order, Depth, Commands>& order, optional<extent> to,
-                                   const dma_span& from) {
-    return order.post(group, s, opcode::write, to, from, false);
+WARPBELL_D status submit_each(const Group& group, session<Mode, Retry>& s,
+                              io_order<Order, Depth, Commands>& order, const command& mine) {
+    return order.post(group, s, mine, false);
 }
 template <class Group, sharing Mode, class Retry, ordering Order, u32 Depth, u32 Commands>
 WARPBELL_D optional<ordered_answer> try_take(const Group& group, session<Mode, Retry>& s,

@@ -1,5 +1,4 @@
-// Several commands of a lane at a time: tokens of read_each_async and its like, of any kinds of command, or
-// of the queue.
+// Several commands of a lane at a time: tokens of submit_each, of any kinds of command, or of the queue.
 //
 // | call                  | who calls | result                                                   |
 // | --------------------- | --------- | -------------------------------------------------------- |

@@ -1,20 +1,19 @@
 // Requests of any size that run while the caller does something else.
 //
 //   wb::io_request<4> request; // the caller's: up to four commands of each lane are in flight
-//   wb::status begun = wb::read_async(warp, ssd, request, {wb::lba{0}, 100000}, data);
+//   const wb::command what = wb::command::read(wb::extent{wb::lba{0}, 100000}, data);
+//   wb::status begun = wb::submit(warp, ssd, request, what);
 //   ..                                           // compute
 //   wb::status s = wb::wait(warp, ssd, request); // and request.bytes()
 //
-// | call                                     | who calls | arguments             | result                   |
-// | ---------------------------------------- | --------- | --------------------- | ------------------------ |
-// | read_async, write_async, flush_async,    | the group | the same in each lane | success; no_room         |
-// | compare_async, write_zeroes_async,       |           |                       |                          |
-// | read_fua_async, write_fua_async          |           |                       |                          |
-// | the same as .._each_async, but flush     | the group | each lane its own     | success; no_room         |
-// | try_wait                                 | the group |                       | the answer, if it is due |
-// | wait                                     | the group |                       | the answer               |
-// | cancel                                   | the group |                       | what became of it        |
-// | io_request::bytes                        | any lane  |                       | once it was answered     |
+// | call               | who calls | arguments             | result                   |
+// | ------------------ | --------- | --------------------- | ------------------------ |
+// | submit             | the group | the same in each lane | success; no_room         |
+// | submit_each        | the group | each lane its own     | success; no_room         |
+// | try_wait           | the group |                       | the answer, if it is due |
+// | wait               | the group |                       | the answer               |
+// | cancel             | the group |                       | what became of it        |
+// | io_request::bytes  | any lane  |                       | once it was answered     |
 //
 // One request, one answer: by a failure that leaves its buffer to the SSD before any other, else by that of
 // its first command that failed. Of one made with arguments that are the same in each lane: the same in each
@@ -30,7 +29,7 @@
 // ids as a token does.
 #pragma once
 
-#include "commands.cuh"
+#include "io.cuh"
 #include "outstanding.cuh"
 
 namespace warpbell {
@@ -51,11 +50,10 @@ template <u32 Commands> class io_request {
 
     // ---- for the calls below, and for layers above them. All are made by the group.
 
-    // Takes a request, and sends nothing. Lanes without `where` get success. `op`: for blocks, or flush.
-    // `flags`: of dword 12, bits 31:16, in each of its commands.
+    // Takes a request, and sends nothing. `whole`: one of the group's, else one of each lane.
     template <class Group, sharing Mode, class Retry>
-    WARPBELL_D status begin(const Group& group, const session<Mode, Retry>& s, opcode op,
-                            optional<extent> where, const dma_span& data, bool whole, u32 flags = 0);
+    WARPBELL_D status begin(const Group& group, const session<Mode, Retry>& s, const command& what,
+                            bool whole);
     // Takes answers, then sends what there is room for. `patient`: lanes without ids will have some.
     template <class Group, sharing Mode, class Retry>
     WARPBELL_D void advance(const Group& group, session<Mode, Retry>& s, bool patient = false);
@@ -83,7 +81,7 @@ template <u32 Commands> class io_request {
     template <class Group> WARPBELL_D void end_before_failures(const Group& group);
     template <sharing Mode, class Retry> WARPBELL_D void settle(session<Mode, Retry>& s);
     template <sharing Mode, class Retry>
-    WARPBELL_D sqe command(const session<Mode, Retry>& s, status& refusal) const;
+    WARPBELL_D sqe entry(const session<Mode, Retry>& s, status& refusal) const;
     template <class Group, sharing Mode, class Retry>
     WARPBELL_D bool send(const Group& group, session<Mode, Retry>& s, bool patient);
     template <class Group> WARPBELL_D void gather(const Group& group);
@@ -102,48 +100,14 @@ template <u32 Commands> class io_request {
     u64 bytes_ = 0;
 };
 
+// One request of the group's. A deallocation is no request: its token is all that it needs.
 template <class Group, sharing Mode, class Retry, u32 Commands>
-WARPBELL_D status read_async(const Group& group, session<Mode, Retry>& s, io_request<Commands>& request,
-                             extent from, const dma_span& to);
+WARPBELL_D status submit(const Group& group, session<Mode, Retry>& s, io_request<Commands>& request,
+                         const command& what);
+// One of each lane.
 template <class Group, sharing Mode, class Retry, u32 Commands>
-WARPBELL_D status write_async(const Group& group, session<Mode, Retry>& s, io_request<Commands>& request,
-                              extent to, const dma_span& from);
-template <class Group, sharing Mode, class Retry, u32 Commands>
-WARPBELL_D status flush_async(const Group& group, session<Mode, Retry>& s, io_request<Commands>& request);
-template <class Group, sharing Mode, class Retry, u32 Commands>
-WARPBELL_D status read_each_async(const Group& group, session<Mode, Retry>& s, io_request<Commands>& request,
-                                  optional<extent> from, const dma_span& to);
-template <class Group, sharing Mode, class Retry, u32 Commands>
-WARPBELL_D status write_each_async(const Group& group, session<Mode, Retry>& s, io_request<Commands>& request,
-                                   optional<extent> to, const dma_span& from);
-// As in commands.cuh. A deallocation is one command: its token is all that it needs.
-template <class Group, sharing Mode, class Retry, u32 Commands>
-WARPBELL_D status compare_async(const Group& group, session<Mode, Retry>& s, io_request<Commands>& request,
-                                extent where, const dma_span& with);
-template <class Group, sharing Mode, class Retry, u32 Commands>
-WARPBELL_D status compare_each_async(const Group& group, session<Mode, Retry>& s,
-                                     io_request<Commands>& request, optional<extent> where,
-                                     const dma_span& with);
-template <class Group, sharing Mode, class Retry, u32 Commands>
-WARPBELL_D status write_zeroes_async(const Group& group, session<Mode, Retry>& s,
-                                     io_request<Commands>& request, extent where);
-template <class Group, sharing Mode, class Retry, u32 Commands>
-WARPBELL_D status write_zeroes_each_async(const Group& group, session<Mode, Retry>& s,
-                                          io_request<Commands>& request, optional<extent> where);
-template <class Group, sharing Mode, class Retry, u32 Commands>
-WARPBELL_D status read_fua_async(const Group& group, session<Mode, Retry>& s, io_request<Commands>& request,
-                                 extent from, const dma_span& to);
-template <class Group, sharing Mode, class Retry, u32 Commands>
-WARPBELL_D status read_fua_each_async(const Group& group, session<Mode, Retry>& s,
-                                      io_request<Commands>& request, optional<extent> from,
-                                      const dma_span& to);
-template <class Group, sharing Mode, class Retry, u32 Commands>
-WARPBELL_D status write_fua_async(const Group& group, session<Mode, Retry>& s, io_request<Commands>& request,
-                                  extent to, const dma_span& from);
-template <class Group, sharing Mode, class Retry, u32 Commands>
-WARPBELL_D status write_fua_each_async(const Group& group, session<Mode, Retry>& s,
-                                       io_request<Commands>& request, optional<extent> to,
-                                       const dma_span& from);
+WARPBELL_D status submit_each(const Group& group, session<Mode, Retry>& s, io_request<Commands>& request,
+                              const command& mine);
 
 // The answer of a request that was answered before is given again.
 template <class Group, sharing Mode, class Retry, u32 Commands>

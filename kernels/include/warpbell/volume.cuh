@@ -9,7 +9,7 @@
 // | ------------------------------- | --------------------- | -------------------------------------- |
 // | read, write (group, volume, ..) | the same in each lane | one I/O; the same in each lane         |
 // | read_each, write_each           | each lane its own     | each lane its own                      |
-// | read_each_async -> wait_each    | each lane its own     | each lane its own                      |
+// | submit_read_each -> wait_each   | each lane its own     | each lane its own                      |
 // | flush (group, volume)           |                       | every SSD's; the same in each lane     |
 //
 // Calls, groups and deadlines are those of io.cuh; but each command has the deadline for itself, once for
@@ -251,8 +251,8 @@ using volume_token = detail::member_read;
 // refused with too_large where the extent crosses a chunk, or is more than one command moves there; and as
 // io.cuh has it. Replicated: if the replica fails, no other is tried; read_each does.
 template <class Group, sharing Mode, u32 N, class Map, class Retry>
-WARPBELL_D volume_token read_each_async(const Group& group, volume<Mode, N, Map, Retry>& v,
-                                        optional<extent> from, const volume_span& to, u64 timeout_ns = 0) {
+WARPBELL_D volume_token submit_read_each(const Group& group, volume<Mode, N, Map, Retry>& v,
+                                         optional<extent> from, const volume_span& to, u64 timeout_ns = 0) {
     return v.start_read(group, from, to, timeout_ns);
 }
 // Waits for each lane's own. Lanes with an empty token take part and get success.
@@ -265,8 +265,8 @@ WARPBELL_D status wait_each(const Group& group, volume<Mode, N, Map, Retry>& v, 
 }
 // Each lane's own, if it has completed, or was refused.
 template <class Group, sharing Mode, u32 N, class Map, class Retry>
-WARPBELL_D optional<status> try_wait_each(const Group& group, volume<Mode, N, Map, Retry>& v,
-                                          volume_token& token) {
+WARPBELL_D optional<status> try_wait(const Group& group, volume<Mode, N, Map, Retry>& v,
+                                     volume_token& token) {
     const status refusal = token.refusal();
     const optional<status> said = v.try_finish(group, token, 0);
     return refusal.ok() ? said : optional<status>(refusal);

@@ -8,15 +8,15 @@
 //   token.cuh    io_token: a command in flight, move-only
 //   trace.cuh    what a queue writes down about itself, where that is asked for
 //   queue.cuh    raw commands over one queue pair, exclusive or shared
-//   io.cuh       read, write, flush: blocking, async, one per lane
-//   commands.cuh compare, write zeroes, deallocate; Force Unit Access
+//   io.cuh       commands for a namespace: one for the group, or one per lane; waited for or not
+//   deallocate.cuh   blocks that nobody needs any more
 //   outstanding.cuh  several commands of a lane: wait_any, wait_all, cancel
-//   coalesce.cuh    requests of a warp that lie side by side, as fewer commands
-//   requests.cuh  asynchronous requests of any size
-//   ordered.cuh  requests that are sent, or answered, one after the other
-//   batch.cuh    requests of all threads of a block, or of a warp, as one batch
-//   volume.cuh   several SSDs as one: stripe, replicate, concatenate
-//   agent.cuh    warps that do the I/O of others
+//   coalesce.cuh     requests of a warp that lie side by side, as fewer commands
+//   requests.cuh     requests of any size that nobody waits for yet
+//   ordered.cuh      requests that are sent, or answered, one after the other
+//   batch.cuh        requests of all threads of a block, or of a warp, as one batch
+//   volume.cuh       several SSDs as one: stripe, replicate, concatenate
+//   agent.cuh        warps that do the I/O of others
 //
 // Not included here:
 //
@@ -40,7 +40,7 @@
 #include "agent.cuh"
 #include "batch.cuh"
 #include "coalesce.cuh"
-#include "commands.cuh"
+#include "deallocate.cuh"
 #include "group.cuh"
 #include "io.cuh"
 #include "ordered.cuh"
@@ -54,4 +54,7 @@
 #include "types.cuh"
 #include "volume.cuh"
 
+// A short name. With WARPBELL_NO_ALIAS defined there is none, for programs that have a wb of their own.
+#if !defined(WARPBELL_NO_ALIAS)
 namespace wb = warpbell;
+#endif

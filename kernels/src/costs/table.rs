@@ -176,9 +176,9 @@ mod tests {
 
     #[test]
     fn kernels_name_layer_call_and_mode() {
-        let probe = Probe::of_kernel("probe_io_read_each_async_exclusive").unwrap();
-        assert_eq!((probe.layer.as_str(), probe.call.as_str()), ("io", "read_each_async"));
-        assert_eq!(probe.name(), "io.read_each_async.exclusive");
+        let probe = Probe::of_kernel("probe_io_submit_each_exclusive").unwrap();
+        assert_eq!((probe.layer.as_str(), probe.call.as_str()), ("io", "submit_each"));
+        assert_eq!(probe.name(), "io.submit_each.exclusive");
         assert_eq!(Probe::of_kernel("bench"), None);
     }
 

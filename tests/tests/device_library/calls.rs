@@ -11,7 +11,7 @@ use crate::scan::{arguments, behind, call, declared, tabled, words};
 /// What kernels call, by layers.
 const OF_KERNELS: &[&str] = &[
     "io",
-    "commands",
+    "deallocate",
     "coalesce",
     "outstanding",
     "requests",

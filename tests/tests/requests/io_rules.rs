@@ -1,4 +1,4 @@
-//! Each rule of io.cuh, commands.cuh, coalesce.cuh and outstanding.cuh, as built and switched off.
+//! Each rule of io.cuh, deallocate.cuh, coalesce.cuh and outstanding.cuh, as built and switched off.
 
 use std::path::Path;
 use std::time::Duration;
@@ -212,7 +212,7 @@ fn a_failure_is_everybodys(module: &Module, sharing: Sharing, seed: u64) -> Resu
     expect(&done, |_| library(abi::STATUS_TIMED_OUT))
 }
 
-// ---- commands.cuh
+// ---- deallocate.cuh
 
 fn what_was_forced_is_durable(module: &Module, sharing: Sharing, seed: u64) -> Result<(), String> {
     expect_durable(&work(sharing, Rule::Forced).run(module, seed)?)

@@ -41,11 +41,13 @@ WARPBELL_CLIENT(u32)::take_slot() {
     return k;
 }
 
-WARPBELL_CLIENT_CALL(mail_token)::post(const Group& group, bool want, opcode op, extent where,
-                                       const dma_span& data) {
+WARPBELL_CLIENT_CALL(mail_token)::post(const Group& group, const command& mine) {
+    const bool want = mine.where.has_value();
+    const opcode op = mine.op;
+    const dma_span& data = mine.data;
     const bool moves = want && op != opcode::flush && carries_blocks(op);
     status refusal;
-    if (want && !is_mail(op) && !mutate::mail_opcode_unchecked) {
+    if (want && (!is_mail(op) || mine.flags != 0) && !mutate::mail_opcode_unchecked) {
         refusal = code::invalid_field;
     } else if (moves && (!data.inside() || (data.buffer().iova != buffer_.iova && !mutate::mail_any_buffer) ||
                          (data.buffer().data != buffer_.data && !mutate::mail_any_buffer))) {
@@ -57,12 +59,12 @@ WARPBELL_CLIENT_CALL(mail_token)::post(const Group& group, bool want, opcode op,
     }
     if (k != Slots) {
         u32(*request)[WARPBELL_WARP_LANES][4] = requests_.request[k];
-        const u64 at = where.start.value, offset = moves ? data.offset() : 0,
+        const u64 at = mine.where->start.value, offset = moves ? data.offset() : 0,
                   bytes = moves ? data.bytes() : 0;
         port::store_quad_any(request[0][port::lane()], static_cast<u32>(at), static_cast<u32>(at >> 32),
                              static_cast<u32>(offset), static_cast<u32>(offset >> 32));
         port::store_quad_any(request[1][port::lane()], static_cast<u32>(bytes), static_cast<u32>(bytes >> 32),
-                             where.blocks, static_cast<u32>(op));
+                             mine.where->blocks, static_cast<u32>(op));
     }
     if (!mutate::mail_no_fence_post) {
         Scope::fence(group.is_leader()); // P1
@@ -192,7 +194,7 @@ WARPBELL_AGENT(sqe)::read_request(u32 place, status& refusal) const {
     const dma_span data =
         dma_span(buffer_).subspan(static_cast<u64>(d) << 32 | c, static_cast<u64>(f) << 32 | e);
     refusal = s_.check(static_cast<opcode>(op), where, data);
-    return refusal.ok() ? s_.command(static_cast<opcode>(op), where, data) : sqe{};
+    return refusal.ok() ? s_.entry(static_cast<opcode>(op), where, data) : sqe{};
 }
 
 // Client: what it posts, and the data, are in the buffer. The fence is the caller's.

@@ -39,26 +39,30 @@ WARPBELL_D io_batch<Slots>::io_batch(const Group& group, storage& shared, u32 su
     }
 }
 
-template <u32 Slots>
-WARPBELL_D status io_batch<Slots>::add(u32 slot, opcode op, extent where, const dma_span& data, u32 flags) {
-    if (slot >= Slots || op == opcode::dataset_management || (flags & 0xffffu) != 0) {
+template <u32 Slots> WARPBELL_D status io_batch<Slots>::add(u32 slot, const command& what) {
+    if (slot >= Slots || what.op == opcode::dataset_management || (what.flags & 0xffffu) != 0) {
         return code::invalid_field;
+    }
+    if (!what.where) {
+        return status();
     }
     if (is_asked(slot) && !mutate::batch_slot_taken) {
         return code::no_room;
     }
-    const bool moves = op != opcode::flush && carries_blocks(op);
+    const dma_span& data = what.data;
+    const bool moves = for_blocks(what.op) && carries_blocks(what.op);
     if (moves && !data.inside()) {
         return code::out_of_buffer;
     }
-    const u64 at = where.start.value, offset = moves ? data.offset() : 0, bytes = moves ? data.bytes() : 0;
+    const u64 at = what.where->start.value, offset = moves ? data.offset() : 0,
+              bytes = moves ? data.bytes() : 0;
     warpbell_buffer_ref buffer = {};
     if (moves) {
         buffer = data.buffer();
     }
     u32(*request)[Slots][4] = shared_.request;
-    port::store_quad_any(request[0][slot], static_cast<u32>(at), static_cast<u32>(at >> 32), where.blocks,
-                         flags | static_cast<u32>(op));
+    port::store_quad_any(request[0][slot], static_cast<u32>(at), static_cast<u32>(at >> 32),
+                         what.where->blocks, what.flags | static_cast<u32>(what.op));
     port::store_quad_any(request[1][slot], static_cast<u32>(offset), static_cast<u32>(offset >> 32),
                          static_cast<u32>(bytes), static_cast<u32>(bytes >> 32));
     port::store_quad_any(request[2][slot], static_cast<u32>(buffer.iova), static_cast<u32>(buffer.iova >> 32),
@@ -199,7 +203,7 @@ WARPBELL_D io_token io_batch<Slots>::send(const Warp& warp, session<Mode, Retry>
                 r.data().subspan(piece_ * step_bytes, static_cast<u64>(part.blocks) * s.block_bytes());
             refusal = s.check(r.op, part, data);
             if (refusal.ok()) {
-                entry = s.command(r.op, part, data);
+                entry = s.entry(r.op, part, data);
                 entry.dword[12] |= r.flags;
             }
         }

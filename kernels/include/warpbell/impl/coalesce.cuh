@@ -44,13 +44,17 @@ template <class Group> WARPBELL_D u32 heads_of(const Group& group, u32 asking, c
     }
 }
 
+} // namespace detail
+
 template <class Group, sharing Mode, class Retry>
-WARPBELL_D status run_coalesced(const Group& group, session<Mode, Retry>& s, opcode op,
-                                optional<extent> where, const dma_span& data, u64 timeout_ns) {
-    const status refusal = where ? check_whole(s, op, *where, data) : status();
+WARPBELL_D status run_coalesced(const Group& group, session<Mode, Retry>& s, const command& what,
+                                u64 timeout_ns) {
+    const optional<extent>& where = what.where;
+    const dma_span& data = what.data;
+    const status refusal = where ? detail::check_whole(s, what.op, *where, data) : status();
     const u32 asking = group.ballot(where.has_value() && refusal.ok());
     const u32 me = port::lane(), mine = asking & 1u << me;
-    asked a = {};
+    detail::asked a = {};
     if (mine != 0) {
         const u64 bytes = static_cast<u64>(where->blocks) * s.block_bytes();
         const warpbell_buffer_ref& buffer = data.buffer();
@@ -62,7 +66,7 @@ WARPBELL_D status run_coalesced(const Group& group, session<Mode, Retry>& s, opc
              buffer.bytes,
              buffer.prp_iova};
     }
-    const u32 heads = heads_of(group, asking, a, s.max_blocks());
+    const u32 heads = detail::heads_of(group, asking, a, s.max_blocks());
     const u32 to_me = port::lanes_below() | 1u << me;
     // The last lane of the command that begins here.
     const u32 later = heads & ~to_me;
@@ -73,25 +77,12 @@ WARPBELL_D status run_coalesced(const Group& group, session<Mode, Retry>& s, opc
         whole = extent{where->start, static_cast<u32>(end - a.start)};
     }
     const dma_span part = whole ? data.subspan(0, (end - a.start) * s.block_bytes()) : data;
-    const status answer = run_each(group, s, op, whole, part, timeout_ns);
+    const status answer = detail::run_each(group, s, what.op, whole, part, timeout_ns, what.flags);
     group.sync(); // one lane saw the completion; the others read the data of it too
     const u32 head = (heads & to_me) != 0 ? port::highest(heads & to_me) : me;
     const u32 bits = group.from(head, static_cast<u32>(answer.bits));
     const status said = mutate::coalesced_failure_hidden ? answer : status::from_bits(bits);
     return mine != 0 ? said : refusal;
-}
-
-} // namespace detail
-
-template <class Group, sharing Mode, class Retry>
-WARPBELL_D status read_coalesced(const Group& group, session<Mode, Retry>& s, optional<extent> from,
-                                 const dma_span& to, u64 timeout_ns) {
-    return detail::run_coalesced(group, s, opcode::read, from, to, timeout_ns);
-}
-template <class Group, sharing Mode, class Retry>
-WARPBELL_D status write_coalesced(const Group& group, session<Mode, Retry>& s, optional<extent> to,
-                                  const dma_span& from, u64 timeout_ns) {
-    return detail::run_coalesced(group, s, opcode::write, to, from, timeout_ns);
 }
 
 } // namespace WARPBELL_NAMESPACE

@@ -15,12 +15,14 @@ struct request {
     u64 offset;
     u64 timeout_ns;
 
-    WARPBELL_D extent where() const { return extent{lba(block), blocks}; }
-    WARPBELL_D optional<extent> where_if_any() const {
-        return blocks != 0 ? optional<extent>(where()) : optional<extent>();
+    template <opcode Op, sharing Mode> WARPBELL_D command what(const session<Mode>& s) const {
+        const bool moves = Op != opcode::flush;
+        const u64 bytes = static_cast<u64>(blocks) * s.block_bytes();
+        return {Op, extent{lba(block), blocks}, moves ? span_of(buffer, offset, bytes) : dma_span()};
     }
-    template <sharing Mode> WARPBELL_D dma_span data(const session<Mode>& s) const {
-        return span_of(buffer, offset, static_cast<u64>(blocks) * s.block_bytes());
+    // Nothing of no blocks.
+    template <opcode Op, sharing Mode> WARPBELL_D command what_if_any(const session<Mode>& s) const {
+        return blocks != 0 ? what<Op>(s) : command{Op, nullopt, dma_span(), 0};
     }
 };
 
@@ -79,9 +81,8 @@ WARPBELL_D io_token take(warpbell_token* from) {
 // This lane's answer, if it has come; its token is consumed then.
 template <class Group, sharing Mode>
 WARPBELL_D optional<status> look(const Group& group, session<Mode>& s, warpbell_token* kept) {
-    (void)s.queue().reap(group);
     io_token token = take(kept);
-    const optional<status> said = s.queue().try_wait(group, token);
+    const optional<status> said = try_wait(group, s, token);
     *kept = token.bits();
     return said;
 }
@@ -123,54 +124,36 @@ struct switch_it {
     }
 };
 
-template <opcode Op> struct transfer {
+template <opcode Op> struct run_it {
     request of;
     template <class Group, sharing Mode>
     WARPBELL_D status operator()(const Group& group, session<Mode>& s) const {
-        return detail::run_whole(group, s, Op, of.where(), of.data(s), of.timeout_ns);
+        return run(group, s, of.what<Op>(s), of.timeout_ns);
     }
 };
-template <opcode Op> struct transfer_each {
+template <opcode Op> struct run_for_each {
     request of;
     template <class Group, sharing Mode>
     WARPBELL_D status operator()(const Group& group, session<Mode>& s) const {
-        return detail::run_each(group, s, Op, of.where_if_any(), of.data(s), of.timeout_ns);
+        return run_each(group, s, of.what_if_any<Op>(s), of.timeout_ns);
     }
 };
-template <opcode Op> struct begin {
-    request of;
-    warpbell_token* token;
-    template <class Group, sharing Mode>
-    WARPBELL_D status operator()(const Group& group, session<Mode>& s) const {
-        return keep_part(group, token,
-                         detail::start_whole(group, s, Op, of.where(), of.data(s), of.timeout_ns));
-    }
-};
-template <opcode Op> struct begin_each {
+template <opcode Op> struct submit_it {
     request of;
     warpbell_token* token;
     template <class Group, sharing Mode>
     WARPBELL_D status operator()(const Group& group, session<Mode>& s) const {
-        return keep(token, detail::start_each(group, s, Op, of.where_if_any(), of.data(s), of.timeout_ns));
+        return keep_part(group, token, submit(group, s, of.what<Op>(s), of.timeout_ns));
     }
 };
-
-struct flush_it {
-    u64 timeout_ns;
-    template <class Group, sharing Mode>
-    WARPBELL_D status operator()(const Group& group, session<Mode>& s) const {
-        return warpbell::flush(group, s, timeout_ns);
-    }
-};
-struct begin_flush {
-    u64 timeout_ns;
+template <opcode Op> struct submit_for_each {
+    request of;
     warpbell_token* token;
     template <class Group, sharing Mode>
     WARPBELL_D status operator()(const Group& group, session<Mode>& s) const {
-        return keep_part(group, token, flush_async(group, s, timeout_ns));
+        return keep(token, submit_each(group, s, of.what_if_any<Op>(s), of.timeout_ns));
     }
 };
-
 struct wait_it {
     u64 timeout_ns;
     warpbell_token* token;
@@ -254,34 +237,38 @@ WARPBELL_FLAT uint32_t warpbell_switch_to_successor(warpbell_session* session, u
         using namespace warpbell::flat;                                                                      \
         return by(session, what{{block, blocks, buffer, offset, timeout_ns}, token});                        \
     }
-WARPBELL_FLAT_RUN(read, by_thread, transfer<warpbell::opcode::read>)
-WARPBELL_FLAT_RUN(read_warp, by_warp, transfer<warpbell::opcode::read>)
-WARPBELL_FLAT_RUN(read_each, by_warp, transfer_each<warpbell::opcode::read>)
-WARPBELL_FLAT_RUN(write, by_thread, transfer<warpbell::opcode::write>)
-WARPBELL_FLAT_RUN(write_warp, by_warp, transfer<warpbell::opcode::write>)
-WARPBELL_FLAT_RUN(write_each, by_warp, transfer_each<warpbell::opcode::write>)
-WARPBELL_FLAT_BEGIN(read_async, by_thread, begin<warpbell::opcode::read>)
-WARPBELL_FLAT_BEGIN(read_async_warp, by_warp, begin<warpbell::opcode::read>)
-WARPBELL_FLAT_BEGIN(read_async_each, by_warp, begin_each<warpbell::opcode::read>)
-WARPBELL_FLAT_BEGIN(write_async, by_thread, begin<warpbell::opcode::write>)
-WARPBELL_FLAT_BEGIN(write_async_warp, by_warp, begin<warpbell::opcode::write>)
-WARPBELL_FLAT_BEGIN(write_async_each, by_warp, begin_each<warpbell::opcode::write>)
+WARPBELL_FLAT_RUN(read, by_thread, run_it<warpbell::opcode::read>)
+WARPBELL_FLAT_RUN(read_warp, by_warp, run_it<warpbell::opcode::read>)
+WARPBELL_FLAT_RUN(read_each, by_warp, run_for_each<warpbell::opcode::read>)
+WARPBELL_FLAT_RUN(write, by_thread, run_it<warpbell::opcode::write>)
+WARPBELL_FLAT_RUN(write_warp, by_warp, run_it<warpbell::opcode::write>)
+WARPBELL_FLAT_RUN(write_each, by_warp, run_for_each<warpbell::opcode::write>)
+WARPBELL_FLAT_BEGIN(read_async, by_thread, submit_it<warpbell::opcode::read>)
+WARPBELL_FLAT_BEGIN(read_async_warp, by_warp, submit_it<warpbell::opcode::read>)
+WARPBELL_FLAT_BEGIN(read_async_each, by_warp, submit_for_each<warpbell::opcode::read>)
+WARPBELL_FLAT_BEGIN(write_async, by_thread, submit_it<warpbell::opcode::write>)
+WARPBELL_FLAT_BEGIN(write_async_warp, by_warp, submit_it<warpbell::opcode::write>)
+WARPBELL_FLAT_BEGIN(write_async_each, by_warp, submit_for_each<warpbell::opcode::write>)
 #undef WARPBELL_FLAT_RUN
 #undef WARPBELL_FLAT_BEGIN
 
 WARPBELL_FLAT uint32_t warpbell_flush(warpbell_session* session, uint64_t timeout_ns) {
-    return warpbell::flat::by_thread(session, warpbell::flat::flush_it{timeout_ns});
+    return warpbell::flat::by_thread(
+        session, warpbell::flat::run_it<warpbell::opcode::flush>{{0, 0, nullptr, 0, timeout_ns}});
 }
 WARPBELL_FLAT uint32_t warpbell_flush_warp(warpbell_session* session, uint64_t timeout_ns) {
-    return warpbell::flat::by_warp(session, warpbell::flat::flush_it{timeout_ns});
+    return warpbell::flat::by_warp(
+        session, warpbell::flat::run_it<warpbell::opcode::flush>{{0, 0, nullptr, 0, timeout_ns}});
 }
 WARPBELL_FLAT uint32_t warpbell_flush_async(warpbell_session* session, warpbell_token* token,
                                             uint64_t timeout_ns) {
-    return warpbell::flat::by_thread(session, warpbell::flat::begin_flush{timeout_ns, token});
+    return warpbell::flat::by_thread(
+        session, warpbell::flat::submit_it<warpbell::opcode::flush>{{0, 0, nullptr, 0, timeout_ns}, token});
 }
 WARPBELL_FLAT uint32_t warpbell_flush_async_warp(warpbell_session* session, warpbell_token* token,
                                                  uint64_t timeout_ns) {
-    return warpbell::flat::by_warp(session, warpbell::flat::begin_flush{timeout_ns, token});
+    return warpbell::flat::by_warp(
+        session, warpbell::flat::submit_it<warpbell::opcode::flush>{{0, 0, nullptr, 0, timeout_ns}, token});
 }
 
 WARPBELL_FLAT uint32_t warpbell_wait(warpbell_session* session, warpbell_token* token, uint64_t timeout_ns) {

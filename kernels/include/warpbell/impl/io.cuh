@@ -46,7 +46,7 @@ WARPBELL_D bool session<Mode, Retry>::is_leased(u64 iova, u64 bytes) const {
 template <sharing Mode, class Retry>
 WARPBELL_D status session<Mode, Retry>::check(opcode op, extent where, const dma_span& data) const {
     const u64 bytes = static_cast<u64>(where.blocks) << ns_->block_shift;
-    const status refusal = check_blocks(op, where);
+    const status refusal = for_blocks(op) ? check_blocks(op, where) : status(code::invalid_field);
     if (!refusal.ok()) {
         return refusal;
     }
@@ -81,7 +81,7 @@ WARPBELL_D status session<Mode, Retry>::check_data(const dma_span& data, u64 byt
 
 // Data by SGL or PRP (NVMe Base 2.0, 4.1).
 template <sharing Mode, class Retry>
-WARPBELL_D sqe session<Mode, Retry>::command(opcode op, const dma_span& data, u64 bytes) const {
+WARPBELL_D sqe session<Mode, Retry>::entry(opcode op, const dma_span& data, u64 bytes) const {
     const u64 iova = data.iova();
     u64 second = 0;
     u32 flags = 0;
@@ -111,10 +111,10 @@ WARPBELL_D sqe session<Mode, Retry>::command(opcode op, const dma_span& data, u6
 
 // Read, Write, Compare and Write Zeroes have their blocks in the same place (NVM Command Set 1.0, 3.2).
 template <sharing Mode, class Retry>
-WARPBELL_D sqe session<Mode, Retry>::command(opcode op, extent where, const dma_span& data) const {
+WARPBELL_D sqe session<Mode, Retry>::entry(opcode op, extent where, const dma_span& data) const {
     sqe e = {};
     if (carries_blocks(op)) {
-        e = command(op, data, static_cast<u64>(where.blocks) << ns_->block_shift);
+        e = entry(op, data, static_cast<u64>(where.blocks) << ns_->block_shift);
     } else {
         e.dword[0] = static_cast<u32>(op);
         e.dword[1] = ns_->nsid;
@@ -127,6 +127,13 @@ WARPBELL_D sqe session<Mode, Retry>::command(opcode op, extent where, const dma_
 
 namespace detail {
 
+template <sharing Mode, class Retry> WARPBELL_D sqe flush_entry(const session<Mode, Retry>& s) {
+    sqe entry = {};
+    entry.dword[0] = static_cast<u32>(opcode::flush);
+    entry.dword[1] = s.nsid();
+    return entry;
+}
+
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D io_token start_each(const Group& group, session<Mode, Retry>& s, opcode op, optional<extent> where,
                                const dma_span& data, u64 timeout_ns, u32 flags = 0) {
@@ -134,7 +141,7 @@ WARPBELL_D io_token start_each(const Group& group, session<Mode, Retry>& s, opco
     const bool want = where.has_value() && refusal.ok();
     sqe entry = {};
     if (want) {
-        entry = s.command(op, *where, data);
+        entry = s.entry(op, *where, data);
         entry.dword[12] |= flags;
     }
     io_token token = s.queue().submit(group, want, entry, timeout_ns);
@@ -160,7 +167,7 @@ WARPBELL_D optional<extent> piece(extent whole, u64 index, u32 most) {
 template <sharing Mode, class Retry>
 WARPBELL_D status check_whole(const session<Mode, Retry>& s, opcode op, extent whole, const dma_span& data) {
     const u64 bytes = static_cast<u64>(whole.blocks) * s.block_bytes();
-    const status refusal = s.check_blocks(op, whole);
+    const status refusal = for_blocks(op) ? s.check_blocks(op, whole) : status(code::invalid_field);
     if (!refusal.ok()) {
         return refusal;
     }
@@ -199,13 +206,6 @@ WARPBELL_D status run_one(const Group& group, session<Mode, Retry>& s, const sqe
     return agree(group, run_pieces(group, s, mine, make, timeout_ns).result);
 }
 
-template <sharing Mode, class Retry> WARPBELL_D sqe flush_entry(const session<Mode, Retry>& s) {
-    sqe entry = {};
-    entry.dword[0] = static_cast<u32>(opcode::flush);
-    entry.dword[1] = s.nsid();
-    return entry;
-}
-
 // One deadline for all rounds of a call. The clock is read only for a call of several rounds.
 class rounds_deadline {
   public:
@@ -235,7 +235,7 @@ WARPBELL_D lane_answer run_blocks(const Group& group, session<Mode, Retry>& s, o
         refusal = carries_blocks(op) ? s.check_data(its, its.bytes()) : status();
         sqe entry = {};
         if (refusal.ok()) {
-            entry = s.command(op, part, its);
+            entry = s.entry(op, part, its);
             entry.dword[12] |= flags;
         }
         return entry;
@@ -293,69 +293,83 @@ WARPBELL_D status run_each(const Group& group, session<Mode, Retry>& s, opcode o
 // ---------------------------------------------------------------------------------------------
 
 template <class Group, sharing Mode, class Retry>
-WARPBELL_D status read(const Group& group, session<Mode, Retry>& s, extent from, const dma_span& to,
-                       u64 timeout_ns) {
-    return detail::run_whole(group, s, opcode::read, from, to, timeout_ns);
+WARPBELL_D status run(const Group& group, session<Mode, Retry>& s, const command& what, u64 timeout_ns) {
+    if (!what.where) {
+        return status();
+    }
+    return what.op == opcode::flush
+               ? detail::run_one(group, s, detail::flush_entry(s), timeout_ns)
+               : detail::run_whole(group, s, what.op, *what.where, what.data, timeout_ns, what.flags);
 }
 template <class Group, sharing Mode, class Retry>
-WARPBELL_D status write(const Group& group, session<Mode, Retry>& s, extent to, const dma_span& from,
-                        u64 timeout_ns) {
-    return detail::run_whole(group, s, opcode::write, to, from, timeout_ns);
-}
-
-template <class Group, sharing Mode, class Retry>
-WARPBELL_D status flush(const Group& group, session<Mode, Retry>& s, u64 timeout_ns) {
-    return detail::run_one(group, s, detail::flush_entry(s), timeout_ns);
-}
-template <class Group, sharing Mode, class Retry>
-WARPBELL_D io_token flush_async(const Group& group, session<Mode, Retry>& s, u64 timeout_ns) {
-    return s.queue().submit(group, group.is_leader(), detail::flush_entry(s), timeout_ns);
-}
-
-template <class Group, sharing Mode, class Retry>
-WARPBELL_D io_token read_async(const Group& group, session<Mode, Retry>& s, extent from, const dma_span& to,
-                               u64 timeout_ns) {
-    return detail::start_whole(group, s, opcode::read, from, to, timeout_ns);
-}
-template <class Group, sharing Mode, class Retry>
-WARPBELL_D io_token write_async(const Group& group, session<Mode, Retry>& s, extent to, const dma_span& from,
-                                u64 timeout_ns) {
-    return detail::start_whole(group, s, opcode::write, to, from, timeout_ns);
+WARPBELL_D io_token submit(const Group& group, session<Mode, Retry>& s, const command& what, u64 timeout_ns) {
+    if (!what.where) {
+        return io_token();
+    }
+    return what.op == opcode::flush
+               ? s.queue().submit(group, group.is_leader(), detail::flush_entry(s), timeout_ns)
+               : detail::start_whole(group, s, what.op, *what.where, what.data, timeout_ns, what.flags);
 }
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status wait(const Group& group, session<Mode, Retry>& s, io_token&& token, u64 timeout_ns) {
     return detail::agree_on_data(group, s.queue().wait(group, move(token), timeout_ns));
 }
-
 template <class Group, sharing Mode, class Retry>
-WARPBELL_D status read_each(const Group& group, session<Mode, Retry>& s, optional<extent> from,
-                            const dma_span& to, u64 timeout_ns) {
-    return detail::run_each(group, s, opcode::read, from, to, timeout_ns);
+WARPBELL_D status run_each(const Group& group, session<Mode, Retry>& s, const command& mine, u64 timeout_ns) {
+    return detail::run_each(group, s, mine.op, mine.where, mine.data, timeout_ns, mine.flags);
 }
 template <class Group, sharing Mode, class Retry>
-WARPBELL_D status write_each(const Group& group, session<Mode, Retry>& s, optional<extent> to,
-                             const dma_span& from, u64 timeout_ns) {
-    return detail::run_each(group, s, opcode::write, to, from, timeout_ns);
-}
-template <class Group, sharing Mode, class Retry>
-WARPBELL_D io_token read_each_async(const Group& group, session<Mode, Retry>& s, optional<extent> from,
-                                    const dma_span& to, u64 timeout_ns) {
-    return detail::start_each(group, s, opcode::read, from, to, timeout_ns);
-}
-template <class Group, sharing Mode, class Retry>
-WARPBELL_D io_token write_each_async(const Group& group, session<Mode, Retry>& s, optional<extent> to,
-                                     const dma_span& from, u64 timeout_ns) {
-    return detail::start_each(group, s, opcode::write, to, from, timeout_ns);
+WARPBELL_D io_token submit_each(const Group& group, session<Mode, Retry>& s, const command& mine,
+                                u64 timeout_ns) {
+    return detail::start_each(group, s, mine.op, mine.where, mine.data, timeout_ns, mine.flags);
 }
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status wait_each(const Group& group, session<Mode, Retry>& s, io_token&& token, u64 timeout_ns) {
     return s.queue().wait(group, move(token), timeout_ns);
 }
-template <sharing Mode, class Retry>
-WARPBELL_D optional<status> try_wait(session<Mode, Retry>& s, io_token& token) {
-    return s.queue().try_wait(token);
+template <class Group, sharing Mode, class Retry>
+WARPBELL_D optional<status> try_wait(const Group& group, session<Mode, Retry>& s, io_token& token) {
+    (void)s.queue().reap(group);
+    return s.queue().try_wait(group, token);
 }
 
+template <class Group, sharing Mode, class Retry>
+WARPBELL_D status read(const Group& group, session<Mode, Retry>& s, extent from, const dma_span& to,
+                       u64 timeout_ns) {
+    return run(group, s, command::read(from, to), timeout_ns);
+}
+template <class Group, sharing Mode, class Retry>
+WARPBELL_D status write(const Group& group, session<Mode, Retry>& s, extent to, const dma_span& from,
+                        u64 timeout_ns) {
+    return run(group, s, command::write(to, from), timeout_ns);
+}
+template <class Group, sharing Mode, class Retry>
+WARPBELL_D status flush(const Group& group, session<Mode, Retry>& s, u64 timeout_ns) {
+    return run(group, s, command::flush(), timeout_ns);
+}
+template <class Group, sharing Mode, class Retry>
+WARPBELL_D status read_each(const Group& group, session<Mode, Retry>& s, optional<extent> from,
+                            const dma_span& to, u64 timeout_ns) {
+    return run_each(group, s, command::read(from, to), timeout_ns);
+}
+template <class Group, sharing Mode, class Retry>
+WARPBELL_D status write_each(const Group& group, session<Mode, Retry>& s, optional<extent> to,
+                             const dma_span& from, u64 timeout_ns) {
+    return run_each(group, s, command::write(to, from), timeout_ns);
+}
+
+template <sharing Mode, class Retry>
+WARPBELL_D status run(session<Mode, Retry>& s, const command& what, u64 timeout_ns) {
+    return run(this_thread(), s, what, timeout_ns);
+}
+template <sharing Mode, class Retry>
+WARPBELL_D io_token submit(session<Mode, Retry>& s, const command& what, u64 timeout_ns) {
+    return submit(this_thread(), s, what, timeout_ns);
+}
+template <sharing Mode, class Retry>
+WARPBELL_D status wait(session<Mode, Retry>& s, io_token&& token, u64 timeout_ns) {
+    return wait(this_thread(), s, move(token), timeout_ns);
+}
 template <sharing Mode, class Retry>
 WARPBELL_D status read(session<Mode, Retry>& s, extent from, const dma_span& to, u64 timeout_ns) {
     return read(this_thread(), s, from, to, timeout_ns);
@@ -366,22 +380,6 @@ WARPBELL_D status write(session<Mode, Retry>& s, extent to, const dma_span& from
 }
 template <sharing Mode, class Retry> WARPBELL_D status flush(session<Mode, Retry>& s, u64 timeout_ns) {
     return flush(this_thread(), s, timeout_ns);
-}
-template <sharing Mode, class Retry>
-WARPBELL_D io_token read_async(session<Mode, Retry>& s, extent from, const dma_span& to, u64 timeout_ns) {
-    return read_async(this_thread(), s, from, to, timeout_ns);
-}
-template <sharing Mode, class Retry>
-WARPBELL_D io_token write_async(session<Mode, Retry>& s, extent to, const dma_span& from, u64 timeout_ns) {
-    return write_async(this_thread(), s, to, from, timeout_ns);
-}
-template <sharing Mode, class Retry>
-WARPBELL_D io_token flush_async(session<Mode, Retry>& s, u64 timeout_ns) {
-    return flush_async(this_thread(), s, timeout_ns);
-}
-template <sharing Mode, class Retry>
-WARPBELL_D status wait(session<Mode, Retry>& s, io_token&& token, u64 timeout_ns) {
-    return wait(this_thread(), s, move(token), timeout_ns);
 }
 
 } // namespace WARPBELL_NAMESPACE

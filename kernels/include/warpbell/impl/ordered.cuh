@@ -9,12 +9,11 @@ inline namespace WARPBELL_NAMESPACE {
 template <ordering Order, u32 Depth, u32 Commands>
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status io_order<Order, Depth, Commands>::post(const Group& group, session<Mode, Retry>& s,
-                                                         opcode op, optional<extent> where,
-                                                         const dma_span& data, bool whole, u32 flags) {
+                                                         const command& what, bool whole) {
     if (count_ == Depth && !mutate::order_too_deep) {
         return code::no_room;
     }
-    const status begun = step(count_).begin(group, s, op, where, data, whole, flags);
+    const status begun = step(count_).begin(group, s, what, whole);
     ++count_;
     advance(group, s);
     return begun;

@@ -8,29 +8,27 @@ inline namespace WARPBELL_NAMESPACE {
 
 template <u32 Commands>
 template <class Group, sharing Mode, class Retry>
-WARPBELL_D status io_request<Commands>::begin(const Group& group, const session<Mode, Retry>& s, opcode op,
-                                              optional<extent> where, const dma_span& data, bool whole,
-                                              u32 flags) {
+WARPBELL_D status io_request<Commands>::begin(const Group& group, const session<Mode, Retry>& s,
+                                              const command& what, bool whole) {
     if (pending() && !mutate::request_begun_again) {
         return code::no_room;
     }
     state_ = whole ? of_group : of_lane;
-    what_ = static_cast<u32>(op) | (flags & 0xffff0000u);
-    where_ = where ? *where : extent();
-    data_ = data;
+    what_ = static_cast<u32>(what.op) | (what.flags & 0xffff0000u);
+    where_ = what.where ? *what.where : extent();
+    data_ = what.data;
     next_ = whole ? group.thread_rank() : 0;
     step_ = whole ? group.size() : 1u;
     total_ = end_ = 0;
     failed_ = none;
     result_ = status();
     bytes_ = 0;
-    if (where && op == opcode::flush) {
+    if (what.where && what.op == opcode::flush && whole) {
         total_ = end_ = 1;
-    } else if (where) {
-        const status refusal = op == opcode::dataset_management ? status(code::invalid_field)
-                                                                : detail::check_whole(s, op, *where, data);
+    } else if (what.where) {
+        const status refusal = detail::check_whole(s, what.op, where_, data_);
         if (refusal.ok()) {
-            total_ = end_ = (where->blocks - 1u) / s.max_blocks() + 1u;
+            total_ = end_ = (where_.blocks - 1u) / s.max_blocks() + 1u;
         } else {
             note(0, refusal);
         }
@@ -108,7 +106,7 @@ WARPBELL_D void io_request<Commands>::settle(session<Mode, Retry>& s) {
 // Of the lane's next piece.
 template <u32 Commands>
 template <sharing Mode, class Retry>
-WARPBELL_D sqe io_request<Commands>::command(const session<Mode, Retry>& s, status& refusal) const {
+WARPBELL_D sqe io_request<Commands>::entry(const session<Mode, Retry>& s, status& refusal) const {
     if (op() == opcode::flush) {
         return detail::flush_entry(s);
     }
@@ -118,7 +116,7 @@ WARPBELL_D sqe io_request<Commands>::command(const session<Mode, Retry>& s, stat
     refusal = s.check(op(), part, data);
     sqe entry = {};
     if (refusal.ok()) {
-        entry = s.command(op(), part, data);
+        entry = s.entry(op(), part, data);
         entry.dword[12] |= mutate::request_flags_of_first && next_ != 0 ? 0 : what_ & 0xffff0000u;
     }
     return entry;
@@ -138,7 +136,7 @@ WARPBELL_D bool io_request<Commands>::send(const Group& group, session<Mode, Ret
     status refusal;
     sqe entry = {};
     if (want) {
-        entry = command(s, refusal);
+        entry = this->entry(s, refusal);
     }
     io_token token = s.queue().try_submit(group, want && refusal.ok(), entry);
     const bool sent = token.in_flight();
@@ -230,9 +228,8 @@ namespace detail {
 
 template <class Group, sharing Mode, class Retry, u32 Commands>
 WARPBELL_D status start_request(const Group& group, session<Mode, Retry>& s, io_request<Commands>& request,
-                                opcode op, optional<extent> where, const dma_span& data, bool whole,
-                                u32 flags = 0) {
-    const status begun = request.begin(group, s, op, where, data, whole, flags);
+                                const command& what, bool whole) {
+    const status begun = request.begin(group, s, what, whole);
     if (group.ballot(begun.ok()) != 0) {
         request.advance(group, s);
     }
@@ -267,73 +264,15 @@ WARPBELL_D void complete(const Group& group, session<Mode, Retry>& s, io_request
 } // namespace detail
 
 template <class Group, sharing Mode, class Retry, u32 Commands>
-WARPBELL_D status read_async(const Group& group, session<Mode, Retry>& s, io_request<Commands>& request,
-                             extent from, const dma_span& to) {
-    return detail::start_request(group, s, request, opcode::read, from, to, true);
+WARPBELL_D status submit(const Group& group, session<Mode, Retry>& s, io_request<Commands>& request,
+                         const command& what) {
+    return detail::start_request(group, s, request, what, true);
 }
 template <class Group, sharing Mode, class Retry, u32 Commands>
-WARPBELL_D status write_async(const Group& group, session<Mode, Retry>& s, io_request<Commands>& request,
-                              extent to, const dma_span& from) {
-    return detail::start_request(group, s, request, opcode::write, to, from, true);
+WARPBELL_D status submit_each(const Group& group, session<Mode, Retry>& s, io_request<Commands>& request,
+                              const command& mine) {
+    return detail::start_request(group, s, request, mine, false);
 }
-template <class Group, sharing Mode, class Retry, u32 Commands>
-WARPBELL_D status flush_async(const Group& group, session<Mode, Retry>& s, io_request<Commands>& request) {
-    return detail::start_request(group, s, request, opcode::flush, extent(), dma_span(), true);
-}
-template <class Group, sharing Mode, class Retry, u32 Commands>
-WARPBELL_D status read_each_async(const Group& group, session<Mode, Retry>& s, io_request<Commands>& request,
-                                  optional<extent> from, const dma_span& to) {
-    return detail::start_request(group, s, request, opcode::read, from, to, false);
-}
-template <class Group, sharing Mode, class Retry, u32 Commands>
-WARPBELL_D status write_each_async(const Group& group, session<Mode, Retry>& s, io_request<Commands>& request,
-                                   optional<extent> to, const dma_span& from) {
-    return detail::start_request(group, s, request, opcode::write, to, from, false);
-}
-template <class Group, sharing Mode, class Retry, u32 Commands>
-WARPBELL_D status compare_async(const Group& group, session<Mode, Retry>& s, io_request<Commands>& request,
-                                extent where, const dma_span& with) {
-    return detail::start_request(group, s, request, opcode::compare, where, with, true);
-}
-template <class Group, sharing Mode, class Retry, u32 Commands>
-WARPBELL_D status compare_each_async(const Group& group, session<Mode, Retry>& s,
-                                     io_request<Commands>& request, optional<extent> where,
-                                     const dma_span& with) {
-    return detail::start_request(group, s, request, opcode::compare, where, with, false);
-}
-template <class Group, sharing Mode, class Retry, u32 Commands>
-WARPBELL_D status write_zeroes_async(const Group& group, session<Mode, Retry>& s,
-                                     io_request<Commands>& request, extent where) {
-    return detail::start_request(group, s, request, opcode::write_zeroes, where, dma_span(), true);
-}
-template <class Group, sharing Mode, class Retry, u32 Commands>
-WARPBELL_D status write_zeroes_each_async(const Group& group, session<Mode, Retry>& s,
-                                          io_request<Commands>& request, optional<extent> where) {
-    return detail::start_request(group, s, request, opcode::write_zeroes, where, dma_span(), false);
-}
-template <class Group, sharing Mode, class Retry, u32 Commands>
-WARPBELL_D status read_fua_async(const Group& group, session<Mode, Retry>& s, io_request<Commands>& request,
-                                 extent from, const dma_span& to) {
-    return detail::start_request(group, s, request, opcode::read, from, to, true, force_unit_access);
-}
-template <class Group, sharing Mode, class Retry, u32 Commands>
-WARPBELL_D status read_fua_each_async(const Group& group, session<Mode, Retry>& s,
-                                      io_request<Commands>& request, optional<extent> from,
-                                      const dma_span& to) {
-    return detail::start_request(group, s, request, opcode::read, from, to, false, force_unit_access);
-}
-template <class Group, sharing Mode, class Retry, u32 Commands>
-WARPBELL_D status write_fua_async(const Group& group, session<Mode, Retry>& s, io_request<Commands>& request,
-                                  extent to, const dma_span& from) {
-    return detail::start_request(group, s, request, opcode::write, to, from, true, force_unit_access);
-}
-template <class Group, sharing Mode, class Retry, u32 Commands>
-WARPBELL_D status write_fua_each_async(const Group& group, session<Mode, Retry>& s,
-                                       io_request<Commands>& request, optional<extent> to,
-                                       const dma_span& from) {
-    return detail::start_request(group, s, request, opcode::write, to, from, false, force_unit_access);
-}
-
 template <class Group, sharing Mode, class Retry, u32 Commands>
 WARPBELL_D optional<status> try_wait(const Group& group, session<Mode, Retry>& s,
                                      io_request<Commands>& request) {

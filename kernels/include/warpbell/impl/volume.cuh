@@ -290,7 +290,7 @@ WARPBELL_VOLUME_CALL(detail::member_read, class Group)::start(const Group& group
         const extent on = want ? part.on(ref_, m) : extent();
         const dma_span span = want ? data.on(m).subspan(0, read.bytes) : dma_span();
         const bool goes = want && sessions_[m].check(opcode::read, on, span).ok();
-        const sqe entry = goes ? sessions_[m].command(opcode::read, on, span) : sqe();
+        const sqe entry = goes ? sessions_[m].entry(opcode::read, on, span) : sqe();
         return sessions_[m].queue().try_submit(group, goes, entry);
     });
     return read;
