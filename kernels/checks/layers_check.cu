@@ -1,7 +1,7 @@
 // Kernels `check_each`, `check_outstanding`, `check_commands`, `check_tokens` and `check_coalesced`: the
 // calls of io.cuh, outstanding.cuh, deallocate.cuh and coalesce.cuh, each with contents that are looked at.
 #include "check/coalesced.cuh"
-#include "check/deallocate.cuh"
+#include "check/commands.cuh"
 #include "check/each.cuh"
 #include "check/outstanding.cuh"
 #include "check/tokens.cuh"

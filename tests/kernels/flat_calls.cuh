@@ -82,7 +82,7 @@ template <class Group, sharing Mode> class cpp_calls {
         io_token own = taken(token);
         optional<status> said;
         while (group_.ballot(!said) != 0) {
-            const optional<status> now = try_wait(group_, s_, own);
+            const optional<status> now = warpbell::try_wait(group_, s_, own);
             said = said ? said : now;
             port::pause();
         }

@@ -103,7 +103,8 @@ template <sharing Mode> class caller {
                                       : end(submit_each(group_, s_, request_, command::compare(where, with)));
     }
     WARPBELL_D status compares_all(extent where, const dma_span& with) {
-        return form_ == form::waits   ? run(group_, s_, command::compare(where, with), args_.timeout_ns)
+        return form_ == form::waits
+                   ? warpbell::run(group_, s_, command::compare(where, with), args_.timeout_ns)
                : form_ == form::token ? all_of(submit(group_, s_, command::compare(where, with)))
                                       : end(submit(group_, s_, request_, command::compare(where, with)));
     }
@@ -113,7 +114,8 @@ template <sharing Mode> class caller {
                                       : end(submit_each(group_, s_, request_, command::write_zeroes(where)));
     }
     WARPBELL_D status zeroes_all(extent where) {
-        return form_ == form::waits   ? run(group_, s_, command::write_zeroes(where), args_.timeout_ns)
+        return form_ == form::waits
+                   ? warpbell::run(group_, s_, command::write_zeroes(where), args_.timeout_ns)
                : form_ == form::token ? all_of(submit(group_, s_, command::write_zeroes(where)))
                                       : end(submit(group_, s_, request_, command::write_zeroes(where)));
     }
@@ -126,7 +128,7 @@ template <sharing Mode> class caller {
     }
     WARPBELL_D status forces_all(extent to, const dma_span& from) {
         return form_ == form::waits
-                   ? run(group_, s_, command::write(to, from, command::fua), args_.timeout_ns)
+                   ? warpbell::run(group_, s_, command::write(to, from, command::fua), args_.timeout_ns)
                : form_ == form::token
                    ? all_of(submit(group_, s_, command::write(to, from, command::fua)))
                    : end(submit(group_, s_, request_, command::write(to, from, command::fua)));
@@ -139,7 +141,8 @@ template <sharing Mode> class caller {
                    : end(submit_each(group_, s_, request_, command::read(from, to, command::fua)));
     }
     WARPBELL_D status brings_all(extent from, const dma_span& to) {
-        return form_ == form::waits ? run(group_, s_, command::read(from, to, command::fua), args_.timeout_ns)
+        return form_ == form::waits
+                   ? warpbell::run(group_, s_, command::read(from, to, command::fua), args_.timeout_ns)
                : form_ == form::token
                    ? all_of(submit(group_, s_, command::read(from, to, command::fua)))
                    : end(submit(group_, s_, request_, command::read(from, to, command::fua)));
@@ -225,18 +228,18 @@ template <sharing Mode> class caller {
         const extent mine = block(lane_);
         const dma_span data = part(0), list = part(1).subspan(0, 16);
         word(0) = ~content(lane_);
-        status said = waits ? run(s_, command::write(mine, data, command::fua))
+        status said = waits ? warpbell::run(s_, command::write(mine, data, command::fua))
                             : wait(s_, submit(s_, command::write(mine, data, command::fua)));
-        status next = waits ? run(s_, command::compare(mine, data))
+        status next = waits ? warpbell::run(s_, command::compare(mine, data))
                             : wait(s_, submit(s_, command::compare(mine, data)));
         said = detail::worse_of(said, next);
         word(0) = 0;
-        next = waits ? run(s_, command::read(mine, data, command::fua))
+        next = waits ? warpbell::run(s_, command::read(mine, data, command::fua))
                      : wait(s_, submit(s_, command::read(mine, data, command::fua)));
         said = detail::worse_of(said, next);
         check(word(0) == ~content(lane_));
-        next =
-            waits ? run(s_, command::write_zeroes(mine)) : wait(s_, submit(s_, command::write_zeroes(mine)));
+        next = waits ? warpbell::run(s_, command::write_zeroes(mine))
+                     : wait(s_, submit(s_, command::write_zeroes(mine)));
         said = detail::worse_of(said, next);
         next = read(s_, mine, data);
         said = detail::worse_of(said, next);

@@ -47,7 +47,8 @@ template <sharing Mode> class commands_check : check_warp<Mode> {
             warp_.sync();
             const status each = run_each(warp_, s_, command::compare(mine(), own()));
             found_.judge(2, each, other ? each.differs() : each.ok());
-            const status whole = run(warp_, s_, command::compare(this->blocks(0, 32), this->data(0, 32)));
+            const status whole =
+                warpbell::run(warp_, s_, command::compare(this->blocks(0, 32), this->data(0, 32)));
             found_.judge(3, whole, phase != 0 ? whole.differs() : whole.ok());
         }
     }
@@ -72,7 +73,7 @@ template <sharing Mode> class commands_check : check_warp<Mode> {
         const dma_span all = this->data(far, far_end - far);
         this->fill(warp_, far, far_end, version);
         found_.told(7, write(warp_, s_, there, all));
-        found_.told(8, run(warp_, s_, command::write_zeroes(there)));
+        found_.told(8, warpbell::run(warp_, s_, command::write_zeroes(there)));
         found_.told(9, read(warp_, s_, there, all));
         found_.saw(10, this->holds(warp_, far, far_end, this->zeros));
     }
@@ -86,9 +87,9 @@ template <sharing Mode> class commands_check : check_warp<Mode> {
         found_.told(12, run_each(warp_, s_, command::read(mine(), own(), command::fua)));
         found_.saw(13, own_holds(version));
         this->fill(warp_, far, far_end, version);
-        found_.told(14, run(warp_, s_, command::write(there, all, command::fua)));
+        found_.told(14, warpbell::run(warp_, s_, command::write(there, all, command::fua)));
         this->fill(warp_, far, far_end, this->zeros);
-        found_.told(15, run(warp_, s_, command::read(there, all, command::fua)));
+        found_.told(15, warpbell::run(warp_, s_, command::read(there, all, command::fua)));
         found_.saw(16, this->holds(warp_, far, far_end, version));
     }
 };
