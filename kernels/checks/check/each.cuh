@@ -1,6 +1,7 @@
 // Reads and writes of a lane's own, of some lanes of a warp, of a group as one, and of one thread.
 #pragma once
 
+#include "cooperative.cuh"
 #include "warp.cuh"
 
 namespace kernels {
@@ -29,6 +30,8 @@ template <sharing Mode> class each_check : check_warp<Mode> {
                 alone(version + 4u);
             }
             this_warp().sync();
+            cooperate(mine, version + 6u);
+            this_warp().sync();
         }
         this->finish();
     }
@@ -45,7 +48,7 @@ template <sharing Mode> class each_check : check_warp<Mode> {
         return wanted ? optional<extent>(this->blocks(own(), end() - own())) : optional<extent>();
     }
 
-    WARPBELL_D void each_waits(const lanes& group, bool mine, u32 version) {
+    template <class Group> WARPBELL_D void each_waits(const Group& group, bool mine, u32 version) {
         const optional<extent> where = mine_if(mine);
         this->fill(own(), end(), 1, version);
         found_.told(1, write_each(group, s_, where, mine_at()));
@@ -80,7 +83,7 @@ template <sharing Mode> class each_check : check_warp<Mode> {
         found_.saw(5, this->holds(own(), end(), 1, mine ? version : this->zeros));
     }
 
-    WARPBELL_D void group_waits(const lanes& group, u32 version) {
+    template <class Group> WARPBELL_D void group_waits(const Group& group, u32 version) {
         const extent where = this->blocks(0, together);
         const dma_span all = this->data(0, together);
         this->fill(group, 0, together, version);
@@ -119,6 +122,21 @@ template <sharing Mode> class each_check : check_warp<Mode> {
         }
         found_.saw(15, this->holds(own(), end(), 1, version + 1u));
         found_.told(16, flush(s_));
+    }
+
+    // As groups of CUDA's.
+    WARPBELL_D void cooperate(bool mine, u32 version) {
+        const auto part = cooperative_part(mine);
+        if (Mode == sharing::exclusive) {
+            each_waits(cooperative_tile<WARPBELL_WARP_LANES>(), mine, version);
+            group_waits(cooperative_tile<WARPBELL_WARP_LANES>(), version + 1u);
+            return;
+        }
+        each_waits(cooperative_tile<8>(), mine, version);
+        this_warp().sync();
+        if (mine) {
+            group_waits(part, version + 1u);
+        }
     }
 
     const u32 lane_ = port::lane();

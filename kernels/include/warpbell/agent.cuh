@@ -104,6 +104,7 @@ template <u32 Slots, class Scope = in_device, class Pause = eager> class mail_cl
     WARPBELL_D mail_client(request_queue<Slots>& requests, const warpbell_buffer_ref& buffer,
                            Pause pause = Pause())
         : requests_(requests), buffer_(buffer), pause_(pause), free_((1u << Slots) - 1u), late_(0) {}
+    mail_client(request_queue<Slots>& requests, const warpbell_buffer_ref&&, Pause pause = Pause()) = delete;
 
     // Posts a request of each lane that has one. no_room: all its slots are in use.
     template <class Group> WARPBELL_D mail_token post(const Group& group, const command& mine);
@@ -145,6 +146,8 @@ class agent {
     WARPBELL_D agent(session<Mode, Retry>& s, const warpbell_buffer_ref& buffer, agent_share<Slots> share,
                      Pause pause = Pause())
         : s_(s), buffer_(buffer), share_(share), pause_(pause) {}
+    agent(session<Mode, Retry>& s, const warpbell_buffer_ref&&, agent_share<Slots> share,
+          Pause pause = Pause()) = delete;
 
     // By all lanes of the warp. `stop`, if not null: a word by which the host, or anybody, ends it.
     // `timeout_ns`: for each command, from its submission on.
@@ -188,31 +191,34 @@ class agent {
 template <class Group, u32 Slots, class Scope, class Pause>
 WARPBELL_D mail_token submit_each(const Group& group, mail_client<Slots, Scope, Pause>& io,
                                   const command& mine) {
-    return io.post(group, mine);
+    return io.post(group_of(group), mine);
 }
 template <class Group, u32 Slots, class Scope, class Pause>
 WARPBELL_D optional<status> try_wait(const Group& group, mail_client<Slots, Scope, Pause>& io,
                                      mail_token& token) {
-    return io.try_wait(group, token);
+    return io.try_wait(group_of(group), token);
 }
 template <class Group, u32 Slots, class Scope, class Pause>
 WARPBELL_D status wait_each(const Group& group, mail_client<Slots, Scope, Pause>& io, mail_token&& token,
                             u64 timeout_ns = 0) {
-    return io.wait(group, move(token), timeout_ns);
+    return io.wait(group_of(group), move(token), timeout_ns);
 }
 template <class Group, u32 Slots, class Scope, class Pause>
-WARPBELL_D status read_each(const Group& group, mail_client<Slots, Scope, Pause>& io, optional<extent> from,
+WARPBELL_D status read_each(const Group& who, mail_client<Slots, Scope, Pause>& io, optional<extent> from,
                             const dma_span& to, u64 timeout_ns = 0) {
+    const auto group = group_of(who);
     return io.wait(group, io.post(group, command::read(from, to)), timeout_ns);
 }
 template <class Group, u32 Slots, class Scope, class Pause>
-WARPBELL_D status write_each(const Group& group, mail_client<Slots, Scope, Pause>& io, optional<extent> to,
+WARPBELL_D status write_each(const Group& who, mail_client<Slots, Scope, Pause>& io, optional<extent> to,
                              const dma_span& from, u64 timeout_ns = 0) {
+    const auto group = group_of(who);
     return io.wait(group, io.post(group, command::write(to, from)), timeout_ns);
 }
 // One for the group.
 template <class Group, u32 Slots, class Scope, class Pause>
-WARPBELL_D status flush(const Group& group, mail_client<Slots, Scope, Pause>& io, u64 timeout_ns = 0) {
+WARPBELL_D status flush(const Group& who, mail_client<Slots, Scope, Pause>& io, u64 timeout_ns = 0) {
+    const auto group = group_of(who);
     mail_token token = io.post(group, group.is_leader() ? command::flush() : command());
     return detail::agree(group, io.wait(group, move(token), timeout_ns));
 }

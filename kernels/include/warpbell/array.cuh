@@ -103,8 +103,10 @@ template <class T, class Cache> class array_view {
     WARPBELL_D T operator[](u64 index);
     // The page of element `index`, which must be one of the array's.
     template <class Group>
-    WARPBELL_D element_guard<T, Cache, Group> acquire(const Group& group, u64 index, u64 timeout_ns = 0) {
-        return element_guard<T, Cache, Group>(group, cache_, first_byte_, index, count_, timeout_ns);
+    WARPBELL_D element_guard<T, Cache, group_type<Group>> acquire(const Group& group, u64 index,
+                                                                  u64 timeout_ns = 0) {
+        return element_guard<T, Cache, group_type<Group>>(group_of(group), cache_, first_byte_, index, count_,
+                                                          timeout_ns);
     }
 
   private:

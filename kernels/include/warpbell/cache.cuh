@@ -196,7 +196,8 @@ class page_cache {
     template <class Group>
     WARPBELL_D page_cache(const Group& group, const warpbell_cache_ref& ref, Source& source,
                           const span_type& memory)
-        : lines_(ref), source_(source), memory_(memory), usable_(fits(group, ref, source, memory)) {}
+        : lines_(ref), source_(source), memory_(memory), usable_(fits(group_of(group), ref, source, memory)) {
+    }
 
     WARPBELL_D u64 pages() const { return lines_.ref().pages; }
     WARPBELL_D u32 page_bytes() const { return 1u << lines_.ref().page_shift; }
@@ -204,8 +205,9 @@ class page_cache {
 
     // A guard, which says whether the page is here. Made by the group.
     template <class Group>
-    WARPBELL_D page_guard<page_cache, Group> acquire(const Group& group, u64 page, u64 timeout_ns = 0) {
-        return page_guard<page_cache, Group>(group, *this, page, timeout_ns);
+    WARPBELL_D page_guard<page_cache, group_type<Group>> acquire(const Group& group, u64 page,
+                                                                 u64 timeout_ns = 0) {
+        return page_guard<page_cache, group_type<Group>>(group_of(group), *this, page, timeout_ns);
     }
     // Calls use(u8* data) in each lane with a page, once, while the page is there. `stores`: it changes the
     // data. Lanes with nothing to do pass nullopt and get success. `use` may meet no other lane.

@@ -1,5 +1,5 @@
 // Groups of threads that call together. A group is anything with size(), thread_rank() and sync(); a
-// warp group, which the queue layer wants, also has mask(): the lanes of this warp that belong to it.
+// warp group, which all calls of a session take, also has mask(): the lanes of this warp that belong to it.
 // Every lane of the mask must make the call, in the same order as its other calls for that mask.
 #pragma once
 
@@ -77,6 +77,50 @@ WARPBELL_D constexpr this_block_t this_block() { return {}; }
 // The lanes of a whole warp for which `member` holds; the lanes for which it does not hold must not
 // use the result. All 32 lanes call.
 WARPBELL_D lanes lanes_where(bool member) { return lanes(port::ballot(0xffffffffu, member)); }
+
+// ---- cooperative groups (CUDA C++ Programming Guide, Cooperative Groups)
+//
+// thread_block_tile<1> to <32> and coalesced_group work wherever a warp group does.
+
+namespace detail {
+
+template <class T> WARPBELL_D const T& made(); // never called, and never defined
+
+// Ours say which lanes they have.
+template <class Group> WARPBELL_D constexpr auto names_lanes(int) -> decltype(made<Group>().mask(), true) {
+    return true;
+}
+template <class Group> WARPBELL_D constexpr bool names_lanes(long) { return false; }
+
+// Lanes of a tile, whose size is known: it begins at a multiple of it. 0: another group.
+template <class Group, u32 Size = Group::num_threads()> WARPBELL_D constexpr u32 tile_size(int) {
+    return Size;
+}
+template <class Group> WARPBELL_D constexpr u32 tile_size(long) { return 0; }
+
+// The mask of a coalesced_group, which it has for those that derive from it.
+template <class Group> struct mask_of : Group {
+    WARPBELL_D static u32 get(const Group& group) { return (group.*&mask_of::get_mask)(); }
+};
+
+} // namespace detail
+
+// The group as this library knows it. Every call makes it of its group; whoever makes many calls for a
+// coalesced_group may do so once.
+template <class Group> WARPBELL_D auto group_of(const Group& group) {
+    constexpr u32 tile = detail::tile_size<Group>(0);
+    if constexpr (detail::names_lanes<Group>(0)) {
+        return group;
+    } else if constexpr (tile == WARPBELL_WARP_LANES) {
+        return this_warp();
+    } else if constexpr (tile != 0) {
+        static_assert(tile < WARPBELL_WARP_LANES, "a group of one warp's lanes");
+        return lanes(((1u << tile) - 1u) << (port::lane() & ~(tile - 1u)));
+    } else {
+        return lanes(detail::mask_of<Group>::get(group));
+    }
+}
+template <class Group> using group_type = decltype(group_of(detail::made<Group>()));
 
 // How many lanes of `mask` come before this one.
 WARPBELL_D u32 rank_in(u32 mask) { return port::population(mask & port::lanes_below()); }

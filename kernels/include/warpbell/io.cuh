@@ -83,6 +83,7 @@ struct command {
     // Makes durable what was answered before.
     WARPBELL_D static command flush() { return {opcode::flush, extent(), dma_span(), 0}; }
 };
+static_assert(__is_trivially_copyable(command));
 
 // A warp's way to a namespace: the queue it was mapped to, and its command ids there. Warp w of the
 // launch uses queue w mod queue_count, and warp slot w div queue_count on it. Exclusive: `group` owns
@@ -94,7 +95,8 @@ template <sharing Mode, class Retry = no_retry> class session {
     template <class Group>
     WARPBELL_D session(const Group& group, const warpbell_namespace_ref& ns, u32 warp,
                        Retry retries = Retry())
-        : ns_(&ns), queue_(group, queue_ref_of(ns, warp), warp / ns.queue_count), retries_(retries) {}
+        : ns_(&ns), queue_(group_of(group), queue_ref_of(ns, warp), warp / ns.queue_count),
+          retries_(retries) {}
     template <class Group>
     session(const Group& group, const warpbell_namespace_ref&& ns, u32 warp,
             Retry retries = Retry()) = delete;
@@ -104,10 +106,10 @@ template <sharing Mode, class Retry = no_retry> class session {
     // is left of their tokens is answered queue_lost. queue_lost: none came by the deadline. ssd_lost: none
     // will come.
     template <class Group> WARPBELL_D status switch_to_successor(const Group& group, u64 timeout_ns = 0) {
-        return queue_.switch_to_successor(group, timeout_ns);
+        return queue_.switch_to_successor(group_of(group), timeout_ns);
     }
     // Exclusive: saves the queue for the next kernel. Last call.
-    template <class Group> WARPBELL_D void detach(const Group& group) { queue_.detach(group); }
+    template <class Group> WARPBELL_D void detach(const Group& group) { queue_.detach(group_of(group)); }
 
     WARPBELL_D u64 blocks() const { return ns_->blocks; }
     WARPBELL_D u32 nsid() const { return ns_->nsid; }

@@ -88,22 +88,22 @@ template <ordering Order, u32 Depth, u32 Commands = 1> class io_order {
 template <class Group, sharing Mode, class Retry, ordering Order, u32 Depth, u32 Commands>
 WARPBELL_D status submit(const Group& group, session<Mode, Retry>& s, io_order<Order, Depth, Commands>& order,
                          const command& what) {
-    return order.post(group, s, what, true);
+    return order.post(group_of(group), s, what, true);
 }
 template <class Group, sharing Mode, class Retry, ordering Order, u32 Depth, u32 Commands>
 WARPBELL_D status submit_each(const Group& group, session<Mode, Retry>& s,
                               io_order<Order, Depth, Commands>& order, const command& mine) {
-    return order.post(group, s, mine, false);
+    return order.post(group_of(group), s, mine, false);
 }
 template <class Group, sharing Mode, class Retry, ordering Order, u32 Depth, u32 Commands>
 WARPBELL_D optional<ordered_answer> try_take(const Group& group, session<Mode, Retry>& s,
                                              io_order<Order, Depth, Commands>& order) {
-    return order.try_take(group, s);
+    return order.try_take(group_of(group), s);
 }
 template <class Group, sharing Mode, class Retry, ordering Order, u32 Depth, u32 Commands>
 WARPBELL_D ordered_answer take(const Group& group, session<Mode, Retry>& s,
                                io_order<Order, Depth, Commands>& order, u64 timeout_ns = 0) {
-    return order.take(group, s, timeout_ns);
+    return order.take(group_of(group), s, timeout_ns);
 }
 
 } // namespace WARPBELL_NAMESPACE

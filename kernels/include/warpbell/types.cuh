@@ -91,5 +91,11 @@ class dma_span {
     u64 bytes_ = 0;
 };
 
+// Kernels take these by value, and keep them in registers.
+static_assert(__is_trivially_copyable(warpbell_namespace_ref) &&
+              __is_trivially_copyable(warpbell_buffer_ref));
+static_assert(__is_trivially_copyable(extent) && __is_trivially_copyable(optional<extent>) &&
+              __is_trivially_copyable(dma_span));
+
 } // namespace WARPBELL_NAMESPACE
 } // namespace warpbell

@@ -39,6 +39,7 @@ class volume_span {
     volume_span() = default;
     WARPBELL_HD explicit volume_span(const warpbell_volume_buffer_ref& buffer)
         : buffer_(&buffer), offset_(0), bytes_(buffer.bytes) {}
+    explicit volume_span(const warpbell_volume_buffer_ref&&) = delete;
 
     // Bytes [offset, offset + bytes) of this span. Not clipped, as with dma_span.
     WARPBELL_HD volume_span subspan(u64 offset, u64 bytes) const {
@@ -145,9 +146,9 @@ template <sharing Mode, u32 Members, class Map = round_robin, class Retry = no_r
   public:
     template <class Group>
     WARPBELL_D volume(const Group& group, const warpbell_volume_ref& ref, u32 warp, Retry retries = Retry())
-        : ref_(ref), warp_(warp), sessions_(group, ref, fits(ref) ? ref.member_count : 0, warp, retries,
-                                            typename detail::first_numbers<Members>::type()),
-          usable_(fits(ref) && (group.ballot(lacks_a_slot()) == 0 || mutate::slotless_warp_used)) {}
+        : ref_(ref), warp_(warp), sessions_(group_of(group), ref, fits(ref) ? ref.member_count : 0, warp,
+                                            retries, typename detail::first_numbers<Members>::type()),
+          usable_(fits(ref) && (group_of(group).ballot(lacks_a_slot()) == 0 || mutate::slotless_warp_used)) {}
 
     WARPBELL_D u64 blocks() const { return ref_.blocks; }
     WARPBELL_D u32 block_bytes() const { return 1u << ref_.block_shift; }
@@ -225,23 +226,23 @@ template <sharing Mode, u32 Members, class Map = round_robin, class Retry = no_r
 template <class Group, sharing Mode, u32 N, class Map, class Retry>
 WARPBELL_D status read(const Group& group, volume<Mode, N, Map, Retry>& v, extent from, const volume_span& to,
                        u64 timeout_ns = 0) {
-    return v.run(group, opcode::read, from, to, true, timeout_ns);
+    return v.run(group_of(group), opcode::read, from, to, true, timeout_ns);
 }
 template <class Group, sharing Mode, u32 N, class Map, class Retry>
 WARPBELL_D status write(const Group& group, volume<Mode, N, Map, Retry>& v, extent to,
                         const volume_span& from, u64 timeout_ns = 0) {
-    return v.run(group, opcode::write, to, from, true, timeout_ns);
+    return v.run(group_of(group), opcode::write, to, from, true, timeout_ns);
 }
 // Lanes with nothing to do pass nullopt and get success.
 template <class Group, sharing Mode, u32 N, class Map, class Retry>
 WARPBELL_D status read_each(const Group& group, volume<Mode, N, Map, Retry>& v, optional<extent> from,
                             const volume_span& to, u64 timeout_ns = 0) {
-    return v.run(group, opcode::read, from, to, false, timeout_ns);
+    return v.run(group_of(group), opcode::read, from, to, false, timeout_ns);
 }
 template <class Group, sharing Mode, u32 N, class Map, class Retry>
 WARPBELL_D status write_each(const Group& group, volume<Mode, N, Map, Retry>& v, optional<extent> to,
                              const volume_span& from, u64 timeout_ns = 0) {
-    return v.run(group, opcode::write, to, from, false, timeout_ns);
+    return v.run(group_of(group), opcode::write, to, from, false, timeout_ns);
 }
 
 // A read that is on its way, as io_token is one of a session: move-only, answered once.
@@ -253,20 +254,21 @@ using volume_token = detail::member_read;
 template <class Group, sharing Mode, u32 N, class Map, class Retry>
 WARPBELL_D volume_token submit_read_each(const Group& group, volume<Mode, N, Map, Retry>& v,
                                          optional<extent> from, const volume_span& to, u64 timeout_ns = 0) {
-    return v.start_read(group, from, to, timeout_ns);
+    return v.start_read(group_of(group), from, to, timeout_ns);
 }
 // Waits for each lane's own. Lanes with an empty token take part and get success.
 template <class Group, sharing Mode, u32 N, class Map, class Retry>
-WARPBELL_D status wait_each(const Group& group, volume<Mode, N, Map, Retry>& v, volume_token&& token,
+WARPBELL_D status wait_each(const Group& who, volume<Mode, N, Map, Retry>& v, volume_token&& token,
                             u64 timeout_ns = 0) {
+    const auto group = group_of(who);
     const status refusal = token.refusal();
     const status said = v.finish(group, warpbell::move(token), timeout_ns);
     return refusal.ok() ? said : refusal;
 }
 // Each lane's own, if it has completed, or was refused.
 template <class Group, sharing Mode, u32 N, class Map, class Retry>
-WARPBELL_D optional<status> try_wait(const Group& group, volume<Mode, N, Map, Retry>& v,
-                                     volume_token& token) {
+WARPBELL_D optional<status> try_wait(const Group& who, volume<Mode, N, Map, Retry>& v, volume_token& token) {
+    const auto group = group_of(who);
     const status refusal = token.refusal();
     const optional<status> said = v.try_finish(group, token, 0);
     return refusal.ok() ? said : optional<status>(refusal);
@@ -275,7 +277,7 @@ WARPBELL_D optional<status> try_wait(const Group& group, volume<Mode, N, Map, Re
 // Makes what was written before durable, on each SSD.
 template <class Group, sharing Mode, u32 N, class Map, class Retry>
 WARPBELL_D status flush(const Group& group, volume<Mode, N, Map, Retry>& v, u64 timeout_ns = 0) {
-    return v.flush(group, timeout_ns);
+    return v.flush(group_of(group), timeout_ns);
 }
 
 } // namespace WARPBELL_NAMESPACE

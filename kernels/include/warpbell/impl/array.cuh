@@ -35,8 +35,9 @@ WARPBELL_D status array_view<T, Cache>::each_part(const Group& group, optional<u
 
 template <class T, class Cache>
 template <class Group>
-WARPBELL_D status array_view<T, Cache>::try_load(const Group& group, optional<u64> index, T& value,
+WARPBELL_D status array_view<T, Cache>::try_load(const Group& who, optional<u64> index, T& value,
                                                  u64 timeout_ns) {
+    const auto group = group_of(who);
     const auto move = [&](const u8* data, u32 done, u32 bytes) {
         detail::copy_bytes(reinterpret_cast<u8*>(&value) + done, data, bytes);
     };
@@ -45,8 +46,9 @@ WARPBELL_D status array_view<T, Cache>::try_load(const Group& group, optional<u6
 
 template <class T, class Cache>
 template <class Group>
-WARPBELL_D status array_view<T, Cache>::store(const Group& group, optional<u64> index, T value,
+WARPBELL_D status array_view<T, Cache>::store(const Group& who, optional<u64> index, T value,
                                               u64 timeout_ns) {
+    const auto group = group_of(who);
     const auto move = [&](u8* data, u32 done, u32 bytes) {
         detail::copy_bytes(data, reinterpret_cast<const u8*>(&value) + done, bytes);
     };
@@ -55,8 +57,9 @@ WARPBELL_D status array_view<T, Cache>::store(const Group& group, optional<u64> 
 
 template <class T, class Cache>
 template <class Group>
-WARPBELL_D status array_view<T, Cache>::atomic_add(const Group& group, optional<u64> index, T value,
+WARPBELL_D status array_view<T, Cache>::atomic_add(const Group& who, optional<u64> index, T value,
                                                    u64 timeout_ns) {
+    const auto group = group_of(who);
     static_assert(sizeof(T) == 4 || sizeof(T) == 8, "there are atomic additions of 32 and of 64 bits");
     if ((first_byte_ & (sizeof(T) - 1u)) != 0) {
         return code::misaligned;

@@ -330,8 +330,9 @@ WARPBELL_CACHE_CALL(status, class Group, class Meanwhile)::hold(const Group& gro
 }
 
 WARPBELL_CACHE_CALL(status, class Group, class Use,
-                    class Meanwhile)::use_each(const Group& group, optional<u64> page, bool stores, Use use,
+                    class Meanwhile)::use_each(const Group& who, optional<u64> page, bool stores, Use use,
                                                u64 timeout_ns, Meanwhile meanwhile) {
+    const auto group = group_of(who);
     visit call;
     call.result = page ? check(*page, stores) : status();
     bool open = page && call.result.ok();
@@ -352,7 +353,8 @@ WARPBELL_CACHE_CALL(status, class Group, class Use,
     }
 }
 
-WARPBELL_CACHE_CALL(status, class Group)::flush(const Group& group, u64 timeout_ns) {
+WARPBELL_CACHE_CALL(status, class Group)::flush(const Group& who, u64 timeout_ns) {
+    const auto group = group_of(who);
     if (!usable_) {
         return code::invalid_field;
     }

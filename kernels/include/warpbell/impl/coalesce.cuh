@@ -47,8 +47,9 @@ template <class Group> WARPBELL_D u32 heads_of(const Group& group, u32 asking, c
 } // namespace detail
 
 template <class Group, sharing Mode, class Retry>
-WARPBELL_D status run_coalesced(const Group& group, session<Mode, Retry>& s, const command& what,
+WARPBELL_D status run_coalesced(const Group& who, session<Mode, Retry>& s, const command& what,
                                 u64 timeout_ns) {
+    const auto group = group_of(who);
     const optional<extent>& where = what.where;
     const dma_span& data = what.data;
     const status refusal = where ? detail::check_whole(s, what.op, *where, data) : status();

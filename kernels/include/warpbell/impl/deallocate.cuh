@@ -48,8 +48,9 @@ WARPBELL_D sqe list_ranges(const session<Mode, Retry>& s, optional<extent> mine,
 
 // The entries of the list come before the doorbell as the submission entry does: a sync, then F1.
 template <class Group, sharing Mode, class Retry>
-WARPBELL_D status deallocate(const Group& group, session<Mode, Retry>& s, optional<extent> mine,
+WARPBELL_D status deallocate(const Group& who, session<Mode, Retry>& s, optional<extent> mine,
                              const dma_span& list, u64 timeout_ns) {
+    const auto group = group_of(who);
     const u32 ranges = group.ballot(mine.has_value());
     if (ranges == 0) {
         return status();
@@ -61,8 +62,9 @@ WARPBELL_D status deallocate(const Group& group, session<Mode, Retry>& s, option
     return detail::run_one(group, s, detail::list_ranges(s, mine, list, ranges), timeout_ns);
 }
 template <class Group, sharing Mode, class Retry>
-WARPBELL_D io_token submit_deallocate(const Group& group, session<Mode, Retry>& s, optional<extent> mine,
+WARPBELL_D io_token submit_deallocate(const Group& who, session<Mode, Retry>& s, optional<extent> mine,
                                       const dma_span& list, u64 timeout_ns) {
+    const auto group = group_of(who);
     const u32 ranges = group.ballot(mine.has_value());
     if (ranges == 0) {
         return io_token();

@@ -293,7 +293,8 @@ WARPBELL_D status run_each(const Group& group, session<Mode, Retry>& s, opcode o
 // ---------------------------------------------------------------------------------------------
 
 template <class Group, sharing Mode, class Retry>
-WARPBELL_D status run(const Group& group, session<Mode, Retry>& s, const command& what, u64 timeout_ns) {
+WARPBELL_D status run(const Group& who, session<Mode, Retry>& s, const command& what, u64 timeout_ns) {
+    const auto group = group_of(who);
     if (!what.where) {
         return status();
     }
@@ -302,7 +303,8 @@ WARPBELL_D status run(const Group& group, session<Mode, Retry>& s, const command
                : detail::run_whole(group, s, what.op, *what.where, what.data, timeout_ns, what.flags);
 }
 template <class Group, sharing Mode, class Retry>
-WARPBELL_D io_token submit(const Group& group, session<Mode, Retry>& s, const command& what, u64 timeout_ns) {
+WARPBELL_D io_token submit(const Group& who, session<Mode, Retry>& s, const command& what, u64 timeout_ns) {
+    const auto group = group_of(who);
     if (!what.where) {
         return io_token();
     }
@@ -311,24 +313,26 @@ WARPBELL_D io_token submit(const Group& group, session<Mode, Retry>& s, const co
                : detail::start_whole(group, s, what.op, *what.where, what.data, timeout_ns, what.flags);
 }
 template <class Group, sharing Mode, class Retry>
-WARPBELL_D status wait(const Group& group, session<Mode, Retry>& s, io_token&& token, u64 timeout_ns) {
+WARPBELL_D status wait(const Group& who, session<Mode, Retry>& s, io_token&& token, u64 timeout_ns) {
+    const auto group = group_of(who);
     return detail::agree_on_data(group, s.queue().wait(group, move(token), timeout_ns));
 }
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status run_each(const Group& group, session<Mode, Retry>& s, const command& mine, u64 timeout_ns) {
-    return detail::run_each(group, s, mine.op, mine.where, mine.data, timeout_ns, mine.flags);
+    return detail::run_each(group_of(group), s, mine.op, mine.where, mine.data, timeout_ns, mine.flags);
 }
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D io_token submit_each(const Group& group, session<Mode, Retry>& s, const command& mine,
                                 u64 timeout_ns) {
-    return detail::start_each(group, s, mine.op, mine.where, mine.data, timeout_ns, mine.flags);
+    return detail::start_each(group_of(group), s, mine.op, mine.where, mine.data, timeout_ns, mine.flags);
 }
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status wait_each(const Group& group, session<Mode, Retry>& s, io_token&& token, u64 timeout_ns) {
-    return s.queue().wait(group, move(token), timeout_ns);
+    return s.queue().wait(group_of(group), move(token), timeout_ns);
 }
 template <class Group, sharing Mode, class Retry>
-WARPBELL_D optional<status> try_wait(const Group& group, session<Mode, Retry>& s, io_token& token) {
+WARPBELL_D optional<status> try_wait(const Group& who, session<Mode, Retry>& s, io_token& token) {
+    const auto group = group_of(who);
     (void)s.queue().reap(group);
     return s.queue().try_wait(group, token);
 }

@@ -41,8 +41,9 @@ WARPBELL_D any_status first_lost(queue<Mode>& q, io_token (&tokens)[Count]) {
 } // namespace detail
 
 template <class Group, sharing Mode, class Retry, u32 Count>
-WARPBELL_D any_status wait_any(const Group& group, session<Mode, Retry>& s, io_token (&tokens)[Count],
+WARPBELL_D any_status wait_any(const Group& who, session<Mode, Retry>& s, io_token (&tokens)[Count],
                                u64 timeout_ns) {
+    const auto group = group_of(who);
     bool waiting = false;
     for (u32 i = 0; i < Count; ++i) {
         waiting = waiting || tokens[i].valid();
@@ -72,8 +73,9 @@ WARPBELL_D any_status wait_any(const Group& group, session<Mode, Retry>& s, io_t
 }
 
 template <class Group, sharing Mode, class Retry, u32 Count>
-WARPBELL_D status wait_all(const Group& group, session<Mode, Retry>& s, io_token (&tokens)[Count],
+WARPBELL_D status wait_all(const Group& who, session<Mode, Retry>& s, io_token (&tokens)[Count],
                            u64 timeout_ns) {
+    const auto group = group_of(who);
     const detail::rounds_deadline end(s.queue().deadline(timeout_ns), Count > 1);
     status result;
     for (u32 i = 0; i < Count; ++i) {
@@ -91,7 +93,8 @@ WARPBELL_D status wait_all(const Group& group, session<Mode, Retry>& s, io_token
 }
 
 template <class Group, sharing Mode, class Retry>
-WARPBELL_D status cancel_each(const Group& group, session<Mode, Retry>& s, io_token&& token) {
+WARPBELL_D status cancel_each(const Group& who, session<Mode, Retry>& s, io_token&& token) {
+    const auto group = group_of(who);
     if (!mutate::cancelled_unseen) {
         (void)s.queue().reap(group); // perhaps it has completed, and nobody has looked
     }
@@ -99,7 +102,8 @@ WARPBELL_D status cancel_each(const Group& group, session<Mode, Retry>& s, io_to
 }
 
 template <class Group, sharing Mode, class Retry>
-WARPBELL_D status cancel(const Group& group, session<Mode, Retry>& s, io_token&& token) {
+WARPBELL_D status cancel(const Group& who, session<Mode, Retry>& s, io_token&& token) {
+    const auto group = group_of(who);
     return detail::agree(group, cancel_each(group, s, move(token)));
 }
 

@@ -266,16 +266,17 @@ WARPBELL_D void complete(const Group& group, session<Mode, Retry>& s, io_request
 template <class Group, sharing Mode, class Retry, u32 Commands>
 WARPBELL_D status submit(const Group& group, session<Mode, Retry>& s, io_request<Commands>& request,
                          const command& what) {
-    return detail::start_request(group, s, request, what, true);
+    return detail::start_request(group_of(group), s, request, what, true);
 }
 template <class Group, sharing Mode, class Retry, u32 Commands>
 WARPBELL_D status submit_each(const Group& group, session<Mode, Retry>& s, io_request<Commands>& request,
                               const command& mine) {
-    return detail::start_request(group, s, request, mine, false);
+    return detail::start_request(group_of(group), s, request, mine, false);
 }
 template <class Group, sharing Mode, class Retry, u32 Commands>
-WARPBELL_D optional<status> try_wait(const Group& group, session<Mode, Retry>& s,
+WARPBELL_D optional<status> try_wait(const Group& who, session<Mode, Retry>& s,
                                      io_request<Commands>& request) {
+    const auto group = group_of(who);
     (void)s.queue().reap(group);
     request.advance(group, s);
     if (!detail::is_answered(group, request)) {
@@ -284,14 +285,16 @@ WARPBELL_D optional<status> try_wait(const Group& group, session<Mode, Retry>& s
     return request.finish(group, s);
 }
 template <class Group, sharing Mode, class Retry, u32 Commands>
-WARPBELL_D status wait(const Group& group, session<Mode, Retry>& s, io_request<Commands>& request,
+WARPBELL_D status wait(const Group& who, session<Mode, Retry>& s, io_request<Commands>& request,
                        u64 timeout_ns) {
+    const auto group = group_of(who);
     backoff backoff(timeout_ns);
     detail::complete(group, s, request, backoff);
     return request.finish(group, s);
 }
 template <class Group, sharing Mode, class Retry, u32 Commands>
-WARPBELL_D status cancel(const Group& group, session<Mode, Retry>& s, io_request<Commands>& request) {
+WARPBELL_D status cancel(const Group& who, session<Mode, Retry>& s, io_request<Commands>& request) {
+    const auto group = group_of(who);
     (void)s.queue().reap(group); // perhaps it has completed, and nobody has looked
     request.give_up(s, code::aborted);
     return request.finish(group, s);

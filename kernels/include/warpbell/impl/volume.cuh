@@ -357,7 +357,8 @@ WARPBELL_VOLUME_CALL(status, class Group)::finish(const Group& group, detail::me
     return said;
 }
 
-WARPBELL_VOLUME_CALL(void, class Group)::detach(const Group& group) {
+WARPBELL_VOLUME_CALL(void, class Group)::detach(const Group& who) {
+    const auto group = group_of(who);
     WARPBELL_NO_UNROLL
     for (u32 m = 0; m < Members; ++m) {
         if (sessions_.bytes_read[m] != 0) {
