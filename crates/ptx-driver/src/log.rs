@@ -6,8 +6,8 @@
 //! - `kernel:` how a kernel failed.
 //! - `connections:` what CUDA_DEVICE_MAX_CONNECTIONS was at cuInit.
 //!
-//! The last line is `end: N violations, N hazards, N leaks; calls: NAME=COUNT ...`. A log without it is of a process that
-//! was killed.
+//! The last line is `end: N violations, N hazards, N leaks; calls: NAME=COUNT ...`, and where kernels ran
+//! `; executed: KERNEL=INSTRUCTIONS ...`, of all lanes and launches. A log without it is of a process that was killed.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -42,12 +42,18 @@ struct State {
     file: Option<File>,
     found: BTreeMap<Kind, u64>,
     calls: BTreeMap<&'static str, u64>,
+    executed: BTreeMap<String, u64>,
     /// Only mistakes of this project are told: users have the driver, and no test reads a log.
     mistakes_alone: bool,
 }
 
-static STATE: Mutex<State> =
-    Mutex::new(State { file: None, found: BTreeMap::new(), calls: BTreeMap::new(), mistakes_alone: false });
+static STATE: Mutex<State> = Mutex::new(State {
+    file: None,
+    found: BTreeMap::new(),
+    calls: BTreeMap::new(),
+    executed: BTreeMap::new(),
+    mistakes_alone: false,
+});
 
 thread_local! {
     /// The call that this thread is in.
@@ -69,6 +75,11 @@ pub(crate) fn mistakes_alone() {
 pub(crate) fn enter(call: &'static str) {
     CALL.set(call);
     *STATE.lock().calls.entry(call).or_default() += 1;
+}
+
+/// Lanes have executed so many instructions of a kernel.
+pub(crate) fn executed(kernel: &str, instructions: u64) {
+    *STATE.lock().executed.entry(kernel.to_owned()).or_default() += instructions;
 }
 
 /// This thread is in no call any more.
@@ -106,8 +117,10 @@ pub(crate) fn end() {
     }
     let found = |kind| state.found.get(&kind).copied().unwrap_or(0);
     let calls: String = state.calls.iter().map(|(name, count)| format!(" {name}={count}")).collect();
+    let executed: String = state.executed.iter().map(|(name, count)| format!(" {name}={count}")).collect();
+    let executed = if executed.is_empty() { executed } else { format!("; executed:{executed}") };
     let line = format!(
-        "end: {} violations, {} hazards, {} leaks; calls:{calls}",
+        "end: {} violations, {} hazards, {} leaks; calls:{calls}{executed}",
         found(Kind::Violation),
         found(Kind::Hazard),
         found(Kind::Leak)

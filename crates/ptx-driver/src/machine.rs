@@ -11,6 +11,7 @@ use crate::code::Code;
 use crate::context::Fault;
 use crate::image::Refusal;
 use crate::kernel::Shape;
+use crate::log;
 use crate::memory::Reach;
 #[cfg(feature = "defects")]
 use crate::mutate::mutated;
@@ -86,7 +87,9 @@ impl Prepared {
             None => launch,
         };
         let ran = launch.run(&Reached(reach), &AtomicBool::new(false));
-        ran.map(drop).map_err(|error| Fault { code: code_of(&error), text: error.to_string() })
+        let ran = ran.map_err(|error| Fault { code: code_of(&error), text: error.to_string() })?;
+        log::executed(&self.kernel, ran.instructions);
+        Ok(())
     }
 }
 
