@@ -150,7 +150,7 @@ template <sharing Mode> class sim_warp {
             const u64 mark = o.opcode == sim_write ? value : ~o.value;
             words[i * words_of_block()] = words[(i + 1u) * words_of_block() - 1u] = mark;
         }
-        entry = session_.command(op, where, data);
+        entry = session_.entry(op, where, data);
         entry.dword[12] |= o.flags & sim_fua ? 1u << 30 : 0u;
         return refusal;
     }

@@ -244,7 +244,8 @@ template <sharing Mode> class caller {
         next = read(s_, mine, data);
         said = detail::worse_of(said, next);
         check(word(0) == 0);
-        next = waits ? deallocate(s_, mine, list) : wait(s_, submit_deallocate(s_, mine, list));
+        next = waits ? deallocate(this_thread(), s_, mine, list)
+                     : wait(s_, submit_deallocate(this_thread(), s_, mine, list));
         said = detail::worse_of(said, next);
         next = waits ? flush(s_) : wait(s_, submit(s_, command::flush()));
         return detail::worse_of(said, next);

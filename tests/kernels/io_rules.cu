@@ -109,15 +109,21 @@ template <sharing Mode> class rules {
     }
 
     // Lane 0 asks for too much, 1 for more than its data holds, 2 with data that is not aligned, 3 for
-    // nothing.
+    // nothing, 4 with flags where the number of blocks is; 5 and 6 for commands that are not of blocks.
     WARPBELL_D status is_refused() {
         const u64 bytes = s_.block_bytes();
         const dma_span mine = lane_ == 1u   ? data(lane_, 1).subspan(0, bytes / 2u)
                               : lane_ == 2u ? data(lane_, 1).subspan(1, bytes)
                                             : data(lane_, 2);
         const u32 count = lane_ == 0 ? s_.max_blocks() + 1u : lane_ == 3u ? 0u : 1u;
-        io_token token = submit_each(warp_, s_, command::read(blocks(lane_, count), mine));
-        return wait_each(warp_, s_, move(token));
+        const opcode op = lane_ == 5u   ? opcode::dataset_management
+                          : lane_ == 6u ? opcode::flush
+                                        : opcode::read;
+        const command what = {op, blocks(lane_, count), mine, lane_ == 4u ? 7u : 0u};
+        const status said = run_each(warp_, s_, lane_ < 4u ? command() : what);
+        io_token token = submit_each(warp_, s_, what);
+        const status answer = wait_each(warp_, s_, move(token));
+        return lane_ < 4u || said.bits == answer.bits ? answer : said;
     }
 
     WARPBELL_D status reads_coalesced(u64 block, const dma_span& to) {

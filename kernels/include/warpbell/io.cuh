@@ -53,7 +53,7 @@ struct command {
     opcode op = opcode::flush;
     optional<extent> where;
     dma_span data;
-    u32 flags = 0; // of dword 12, bits 31:16
+    u32 flags = 0; // of dword 12, bits 31:16; others are refused with invalid_field
 
     WARPBELL_D static command read(extent from, const dma_span& to, u32 flags = 0) {
         return {opcode::read, from, to, flags};

@@ -95,6 +95,7 @@ WARPBELL_SWITCH(REFUSAL_FORGOTTEN, refusal_forgotten); // io: what was refused i
 WARPBELL_SWITCH(PIECE_NOT_CLIPPED, piece_not_clipped); // io: the last piece is as large as the others
 WARPBELL_SWITCH(SPLIT_GOES_ON, split_goes_on); // io: after a failure the other pieces are sent, and answer
 WARPBELL_SWITCH(PIECES_IN_ROUNDS, pieces_in_rounds); // io: a lane sends its next piece when all lanes are answered
+WARPBELL_SWITCH(COMMAND_UNCHECKED, command_unchecked); // io: any opcode is taken, and flags where the number of blocks is
 WARPBELL_SWITCH(DEADLINE_OF_EACH_ROUND, deadline_of_each_round); // io: each round of commands has the whole deadline
 WARPBELL_SWITCH(GROUP_FAILURE_HIDDEN, group_failure_hidden); // io: each lane is told of its own command only
 WARPBELL_SWITCH(IN_USE_HIDDEN, in_use_hidden); // io: of two failures the first is reported, not the one that keeps its buffer

@@ -1,9 +1,10 @@
 // Requests in an order: each is sent after those before it, or only answered after them.
 //
 //   wb::io_order<wb::ordering::completion, 8> log;     // the caller's; up to eight requests at a time
-//   wb::status posted = wb::submit_each(warp, ssd, log, wb::command::write(wb::extent{wb::lba{i}, 1},
-//   entry)); posted = wb::submit(warp, ssd, log, wb::command::flush());  // sent once all entries have
-//   completed posted = wb::submit(warp, ssd, log, wb::command::write(wb::extent{wb::lba{0}, 1}, commit));
+//   const wb::extent at = {wb::lba{i}, 1};
+//   wb::status said = wb::submit_each(warp, ssd, log, wb::command::write(at, entry));
+//   said = wb::submit(warp, ssd, log, wb::command::flush()); // sent once all entries have completed
+//   said = wb::submit(warp, ssd, log, wb::command::write({wb::lba{0}, 1}, commit));
 //   wb::ordered_answer a = wb::take(warp, ssd, log);   // of the oldest: a.result, a.bytes
 //
 // | class                            | a request is sent                             | answers are taken |

@@ -104,9 +104,9 @@ impl Calls {
     /// Right answers that the lanes of a warp get.
     fn answers(self, sharing: Sharing, rounds: u64, warp: usize) -> u64 {
         match self {
-            Calls::Each if sharing == Sharing::Exclusive => rounds * 8 * 32,
-            // Those of one lane alone, too.
-            Calls::Each => (0..rounds).map(|round| 8 * 32u64.div_ceil(round % 4 + 1) + 5).sum(),
+            Calls::Each if sharing == Sharing::Exclusive => rounds * 12 * 32,
+            // Those of all lanes and of one lane alone, too.
+            Calls::Each => (0..rounds).map(|round| 10 * 32u64.div_ceil(round % 4 + 1) + 64 + 5).sum(),
             Calls::Outstanding => (rounds * 7 + 2) * 32,
             Calls::Commands => rounds * 17 * 32,
             // Six of each lane's own, seven of the warp.

@@ -32,8 +32,10 @@ const NOT_FOR_KERNELS: &[&str] = &[
     "io_request::finish(group, session)",
     "io_request::is_whole()",
     "io_request::result()",
+    "io_order::post(group, session)",
     "io_order::try_take(group, session)",
     "io_order::take(group, session)",
+    "mail_client::post(group)",
     "mail_client::try_wait(group, mail_token)",
     "mail_client::wait(group, mail_token)",
     "volume::run(group)",
@@ -150,6 +152,10 @@ fn made(text: &str, classes: &BTreeSet<String>) -> BTreeSet<String> {
                 Some(class) => Some(class.as_str()),
                 None => continue,
             },
+            ":" if at > 2 && words[at - 2] == ":" => match classes.get(&words[at - 3]) {
+                Some(class) => Some(class.as_str()),
+                None => continue,
+            },
             ":" | ">" if words[at - 2] != "=" => continue,
             _ => None,
         };
@@ -224,16 +230,22 @@ fn a_call_that_is_new_or_has_no_example_is_noticed() {
     assert_eq!(classes, ["io_order"]);
     let classes = ["session", "io_order"].map(str::to_owned).into_iter().collect();
     let text = "const this_warp_t w; session<x> a(w, 0), b; io_order<2> o; io_token t[4], u;
-        o.post(w, b); peek(this_warp(), a, t); peek(w, a, t[1]); poke(move(u)); other.peek(w);";
+        o.post(w, b); peek(this_warp(), a, t); peek(w, a, t[1]); poke(move(u)); other.peek(w);
+        run(w, a, io_order::make(w), port::lane());";
     let expected = [
         "io_order::post(group, session)",
         "peek(group, session, io_tokens)",
         "peek(group, session, io_token)",
         "poke(io_token)",
+        "run(group, session)",
+        "io_order::make(group)",
     ];
     let found = made(text, &classes);
     assert!(expected.iter().all(|call| found.contains(*call)), "{found:?}");
-    assert!(!found.iter().any(|call| call == "peek(group)" || call.starts_with("a(")), "{found:?}");
+    assert!(
+        !found.iter().any(|call| call == "peek(group)" || call == "lane()" || call.starts_with("a(")),
+        "{found:?}"
+    );
 }
 
 /// A piece of Rust on the page is a piece of the test that runs it.

@@ -65,7 +65,7 @@ pub fn arguments(words: &[String], open: usize) -> Vec<&[String]> {
     found
 }
 
-/// A declared call, such as `read_async(group, session, io_request)` or `io_batch::wait(group)`.
+/// A declared call, such as `submit(group, session, io_request)` or `io_batch::wait(group)`.
 pub fn call(class: Option<&str>, name: &str, kinds: &[String]) -> String {
     let of = class.map(|class| format!("{class}::")).unwrap_or_default();
     format!("{of}{name}({})", kinds.join(", "))

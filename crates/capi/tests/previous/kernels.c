@@ -112,7 +112,7 @@ static const char* const LEAVE =
     "    using namespace warpbell;\n"
     "    session<sharing::exclusive> ssd(this_warp(), args.ns, 0);\n"
     "    dma_span data(args.data);\n"
-    "    io_token token = read_async(this_warp(), ssd, extent{lba(0), 1}, data);\n"
+    "    io_token token = submit(this_warp(), ssd, command::read(extent{lba(0), 1}, data));\n"
     "    ssd.detach(this_warp());\n"
     "}\n";
 

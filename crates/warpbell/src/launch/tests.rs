@@ -92,7 +92,7 @@ const SUM: &str = "#include <warpbell/warpbell.cuh>
         // Lane 31 crosses a chunk of 8 blocks.
         const extent from{lba(port::lane() * 8u), port::lane() == 31u ? 9u : 1u};
         const volume_span into = port::lane() == 31u ? volume_span(args.data) : mine;
-        volume_token token = read_each_async(this_warp(), v, optional<extent>(from), into);
+        volume_token token = submit_read_each(this_warp(), v, optional<extent>(from), into);
         const status s = wait_each(this_warp(), v, move(token));
         mine.data<uint64_t>()[1] = s.bits;
         v.detach(this_warp());

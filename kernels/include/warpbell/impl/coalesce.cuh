@@ -52,7 +52,7 @@ WARPBELL_D status run_coalesced(const Group& who, session<Mode, Retry>& s, const
     const auto group = group_of(who);
     const optional<extent>& where = what.where;
     const dma_span& data = what.data;
-    const status refusal = where ? detail::check_whole(s, what.op, *where, data) : status();
+    const status refusal = where ? detail::check_whole(s, what.op, *where, data, what.flags) : status();
     const u32 asking = group.ballot(where.has_value() && refusal.ok());
     const u32 me = port::lane(), mine = asking & 1u << me;
     detail::asked a = {};

@@ -46,7 +46,7 @@ WARPBELL_D bool session<Mode, Retry>::is_leased(u64 iova, u64 bytes) const {
 template <sharing Mode, class Retry>
 WARPBELL_D status session<Mode, Retry>::check(opcode op, extent where, const dma_span& data) const {
     const u64 bytes = static_cast<u64>(where.blocks) << ns_->block_shift;
-    const status refusal = for_blocks(op) ? check_blocks(op, where) : status(code::invalid_field);
+    const status refusal = check_blocks(op, where);
     if (!refusal.ok()) {
         return refusal;
     }
@@ -134,10 +134,16 @@ template <sharing Mode, class Retry> WARPBELL_D sqe flush_entry(const session<Mo
     return entry;
 }
 
+// Whether run and submit take it: dword 12 has the number of blocks in bits 15:0.
+WARPBELL_D bool is_taken(opcode op, u32 flags) {
+    return (for_blocks(op) && (flags & 0xffffu) == 0) || mutate::command_unchecked;
+}
+
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D io_token start_each(const Group& group, session<Mode, Retry>& s, opcode op, optional<extent> where,
                                const dma_span& data, u64 timeout_ns, u32 flags = 0) {
-    const status refusal = where ? s.check(op, *where, data) : status();
+    const status checked = where ? s.check(op, *where, data) : status();
+    const status refusal = is_taken(op, flags) || !where ? checked : status(code::invalid_field);
     const bool want = where.has_value() && refusal.ok();
     sqe entry = {};
     if (want) {
@@ -165,9 +171,10 @@ WARPBELL_D optional<extent> piece(extent whole, u64 index, u32 most) {
 
 // Refusals that splitting would hide: a piece of a bad extent can be good.
 template <sharing Mode, class Retry>
-WARPBELL_D status check_whole(const session<Mode, Retry>& s, opcode op, extent whole, const dma_span& data) {
+WARPBELL_D status check_whole(const session<Mode, Retry>& s, opcode op, extent whole, const dma_span& data,
+                              u32 flags = 0) {
     const u64 bytes = static_cast<u64>(whole.blocks) * s.block_bytes();
-    const status refusal = for_blocks(op) ? s.check_blocks(op, whole) : status(code::invalid_field);
+    const status refusal = is_taken(op, flags) ? s.check_blocks(op, whole) : status(code::invalid_field);
     if (!refusal.ok()) {
         return refusal;
     }
@@ -247,7 +254,7 @@ WARPBELL_D lane_answer run_blocks(const Group& group, session<Mode, Retry>& s, o
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status run_whole(const Group& group, session<Mode, Retry>& s, opcode op, extent where,
                             const dma_span& data, u64 timeout_ns, u32 flags = 0) {
-    const status refusal = check_whole(s, op, where, data);
+    const status refusal = check_whole(s, op, where, data, flags);
     if (!refusal.ok()) {
         return refusal;
     }
@@ -261,7 +268,7 @@ WARPBELL_D status run_whole(const Group& group, session<Mode, Retry>& s, opcode 
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D io_token start_whole(const Group& group, session<Mode, Retry>& s, opcode op, extent where,
                                 const dma_span& data, u64 timeout_ns, u32 flags = 0) {
-    status refusal = check_whole(s, op, where, data);
+    status refusal = check_whole(s, op, where, data, flags);
     if (refusal.ok() && where.blocks > static_cast<u64>(s.max_blocks()) * group.size()) {
         refusal = code::too_large;
     }
@@ -279,7 +286,7 @@ WARPBELL_D io_token start_whole(const Group& group, session<Mode, Retry>& s, opc
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status run_each(const Group& group, session<Mode, Retry>& s, opcode op, optional<extent> where,
                            const dma_span& data, u64 timeout_ns, u32 flags = 0) {
-    const status refusal = where ? check_whole(s, op, *where, data) : status();
+    const status refusal = where ? check_whole(s, op, *where, data, flags) : status();
     // Field by field: a copy of the whole has its padding, too, where it lies in memory.
     const extent all = {where ? where->start : lba(), where ? where->blocks : 0u};
     const lane_pieces mine = {0, refusal.ok() ? all.blocks : 0u, s.max_blocks(), false};

@@ -26,7 +26,7 @@ WARPBELL_D status io_request<Commands>::begin(const Group& group, const session<
     if (what.where && what.op == opcode::flush && whole) {
         total_ = end_ = 1;
     } else if (what.where) {
-        const status refusal = detail::check_whole(s, what.op, where_, data_);
+        const status refusal = detail::check_whole(s, what.op, where_, data_, what.flags);
         if (refusal.ok()) {
             total_ = end_ = (where_.blocks - 1u) / s.max_blocks() + 1u;
         } else {
