@@ -9,6 +9,7 @@ runs it without a GPU, as PTX; `--target cuda:0 --capability 9.0` on one.
 """
 
 import argparse
+import contextlib
 import pathlib
 import sys
 import tempfile
@@ -125,10 +126,10 @@ def reference(offsets, columns, source):
     return depths
 
 
-def search_on(queues, program, offsets, columns, source, warps):
+def search_on(queues, program, offsets, columns, source, warps, lines):
     """Depths, by kernels: one launch a level."""
     nodes, file_bytes = len(offsets) - 1, offsets.nbytes + columns.nbytes
-    cache, pages = host.page_cache(queues, file_bytes, lines=4 * warps)
+    cache, pages = host.page_cache(queues, file_bytes, lines)
     shared = queues.alloc(4096)
     depths = queues.alloc(4 * nodes)
     start = numpy.full(nodes, UNSEEN, numpy.uint32)
@@ -151,34 +152,52 @@ def search_on(queues, program, offsets, columns, source, warps):
     return numpy.frombuffer(depths.bytes, numpy.uint32, nodes).copy()
 
 
+def count(text):
+    """A number of at least 1."""
+    if int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is less than 1")
+    return int(text)
+
+
+def capability(text):
+    """A compute capability, as CUDA writes them."""
+    parts = text.split(".")
+    if len(parts) != 2 or not all(part.isdigit() for part in parts):
+        raise argparse.ArgumentTypeError(f"{text} is no compute capability, such as 9.0")
+    return tuple(int(part) for part in parts)
+
+
 def main():
     options = argparse.ArgumentParser(description="Searches a random graph by a kernel in Python, and by NumPy.")
     options.add_argument("--library", default="libwarpbell.so.0", help="libwarpbell")
     options.add_argument("--layer", required=True, help="lib/device/warpbell_device.ltoir of an installation")
     options.add_argument("--target", default="ptx", help="ptx, or cuda:N")
-    options.add_argument("--capability", default="9.0", help="of the GPU")
-    options.add_argument("--nodes", type=int, default=2000)
-    options.add_argument("--degree", type=int, default=4)
-    options.add_argument("--warps", type=int, default=4)
+    options.add_argument("--capability", type=capability, default=(9, 0), help="of the GPU; 9.0 where it is not given")
+    options.add_argument("--nodes", type=count, default=2000)
+    options.add_argument("--degree", type=count, default=4, help="edges of a node, on average nearly so many")
+    options.add_argument("--warps", type=count, default=4)
+    options.add_argument("--lines", type=count, help="of the page cache; 4 for each warp")
     options.add_argument("--seed", type=int, default=1)
     chosen = options.parse_args()
+    lines = chosen.lines or 4 * chosen.warps
     offsets, columns = graph(chosen.nodes, chosen.degree, chosen.seed)
     by_numpy = reference(offsets, columns, 0)
-    capability = tuple(int(part) for part in chosen.capability.split("."))
     with tempfile.TemporaryDirectory() as folder:
         file, image = pathlib.Path(folder, "graph.csr"), pathlib.Path(folder, "bfs")
         file.write_bytes(offsets.tobytes() + columns.tobytes() + bytes(4096))
         ptx = chosen.target == "ptx"
-        image.write_bytes(wb.link(bfs, capability, chosen.layer, host.ABI_VERSION, ptx))
-        queues = host.Queues(host.Library(chosen.library), f"soft:file={file}", chosen.target, chosen.warps)
-        program = queues.load(image)
-        depths = search_on(queues, program, offsets, columns, 0, chosen.warps)
-        queues.library.call("program_close", program)
-        queues.close()
+        image.write_bytes(wb.link(bfs, chosen.capability, chosen.layer, host.ABI_VERSION, ptx))
+        library = host.Library(chosen.library)
+        with contextlib.closing(host.Queues(library, f"soft:file={file}", chosen.target, chosen.warps)) as queues:
+            program = queues.load(image)
+            depths = search_on(queues, program, offsets, columns, 0, chosen.warps, lines)
+            library.call("program_close", program)
     wrong = int((depths != by_numpy).sum())
     reached = int((by_numpy != UNSEEN).sum())
     levels = int(by_numpy[by_numpy != UNSEEN].max())
-    print(f"{chosen.nodes} nodes, {len(columns)} edges: {reached} reached, {levels} levels; {wrong} depths are not NumPy's")
+    pages = -(-(offsets.nbytes + columns.nbytes) // 4096)
+    print(f"{chosen.nodes} nodes, {len(columns)} edges: {reached} reached, {levels} levels, "
+          f"by {pages} pages in {lines} lines; {wrong} depths are not NumPy's")
     return 1 if wrong else 0
 
 

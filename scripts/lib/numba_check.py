@@ -14,6 +14,8 @@ ARCHITECTURES = ((8, 0), (9, 0), (12, 0))
 REGISTERS, STACK = 128, 2048
 # Of examples/c/flat_kernel.cu, for each of these.
 KERNEL_ARCHITECTURES, KERNEL_REGISTERS = (75, 80, 90, 120), 72
+# Its pages do not fit in the lines of its cache.
+GRAPH = ("--nodes", "600", "--degree", "12", "--lines", "6")
 # Functions of the flat layer that the kernel calls, so often in its text.
 CALLS = {"attach_warp": 1, "detach": 1, "array_open": 2, "array_get_each": 3, "array_close": 2}
 
@@ -100,11 +102,14 @@ def check_calls(ptx):
 
 
 def run_bfs(layer, library):
-    """The example itself, on a graph of its own."""
-    command = [sys.executable, "examples/python/bfs.py", "--layer", layer, "--library", library, "--nodes", "600"]
-    ran = subprocess.run(command, capture_output=True, text=True)
+    """The example itself, on a graph of its own, in several levels, with fewer lines than pages."""
+    command = [sys.executable, "examples/python/bfs.py", "--layer", layer, "--library", library]
+    ran = subprocess.run([*command, *GRAPH], capture_output=True, text=True)
     said = (ran.stdout + ran.stderr).strip()
-    return said.splitlines()[-1] if said else "", [] if ran.returncode == 0 else [said]
+    if ran.returncode != 0:
+        return said.splitlines()[-1] if said else "", [said]
+    levels, pages, lines = (int(n) for n in re.search(r"(\d+) levels, by (\d+) pages in (\d+) lines", said).groups())
+    return said, [] if levels >= 3 and pages > lines else ["expected 3 levels or more, and more pages than lines"]
 
 
 def main():
