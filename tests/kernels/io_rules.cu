@@ -36,6 +36,7 @@ enum class rule : u32 {
     two_buffers,
     copies,
     neighbours,
+    mixed,
     any,
     any_done,
     all,
@@ -80,6 +81,8 @@ template <sharing Mode> class rules {
             return reads_by_copies();
         case rule::neighbours:
             return reads_coalesced(lane_, data(lane_, 1));
+        case rule::mixed:
+            return mixes();
         case rule::cancelled:
             return cancels();
         case rule::forced:
@@ -123,7 +126,24 @@ template <sharing Mode> class rules {
         const status said = run_each(warp_, s_, lane_ < 4u ? command() : what);
         io_token token = submit_each(warp_, s_, what);
         const status answer = wait_each(warp_, s_, move(token));
-        return lane_ < 4u || said.bits == answer.bits ? answer : said;
+        const status of_all = refuses_flags() ? answer : status(code::aborted);
+        return lane_ < 4u || said.bits == answer.bits ? of_all : status(code::aborted);
+    }
+
+    // Flags where the number of blocks is, or of a flush: by each call for the group.
+    WARPBELL_D bool refuses_flags() {
+        const command reads = command::read(blocks(0, 1), data(0, 1), 7),
+                      flushes = {opcode::flush, extent(), dma_span(), 1u << 30};
+        io_request<1> request;
+        bool refused = true;
+        for (u32 i = 0; i < 2u; ++i) {
+            const command& what = i == 0 ? reads : flushes;
+            refused = refused && warpbell::run(warp_, s_, what).is(code::invalid_field);
+            refused = refused && wait(warp_, s_, submit(warp_, s_, what)).is(code::invalid_field);
+            refused = refused && submit(warp_, s_, request, what).ok();
+            refused = refused && wait(warp_, s_, request).is(code::invalid_field);
+        }
+        return refused && run_coalesced(warp_, s_, reads).is(code::invalid_field);
     }
 
     WARPBELL_D status reads_coalesced(u64 block, const dma_span& to) {
@@ -131,6 +151,19 @@ template <sharing Mode> class rules {
         const status said = run_coalesced(warp_, s_, command::read(blocks(block, 1), to));
         record().wrong = *to.data<u64>() != content(block);
         return said;
+    }
+    // Side by side, too: ten lanes read, ten write, and the others zero. Then all look.
+    WARPBELL_D status mixes() {
+        const extent own = blocks(lane_, 1);
+        u64* const word = data(lane_, 1).template data<u64>();
+        *word = ~content(lane_);
+        const status said = run_coalesced(warp_, s_,
+                                          lane_ < 10u   ? command::read(own, data(lane_, 1))
+                                          : lane_ < 20u ? command::write(own, data(lane_, 1))
+                                                        : command::write_zeroes(own));
+        const status looked = read_each(warp_, s_, own, data(lane_, 1));
+        record().wrong = *word != (lane_ < 10u ? content(lane_) : lane_ < 20u ? ~content(lane_) : 0);
+        return said.ok() ? looked : said;
     }
     // The end of one and the start of the other: side by side for the SSD. Each lane has its reference in the
     // same variable.

@@ -134,6 +134,10 @@ template <sharing Mode> class each_check : check_warp<Mode> {
         }
         each_waits(cooperative_tile<8>(), mine, version);
         this_warp().sync();
+        if (port::lane() / 8u == version / 8u % 4u) { // one tile of four
+            group_waits(cooperative_tile<8>(), version + 1u);
+        }
+        this_warp().sync();
         if (mine) {
             group_waits(part, version + 1u);
         }

@@ -10,7 +10,7 @@
 //       ssd.detach(wb::this_warp());
 //   } else {
 //       wb::mail_client<2> io(queues[warp - agents], args.buffer);
-//       wb::status s = wb::read_each(wb::this_warp(), io, {wb::lba{i}, 1}, mine);
+//       wb::status s = wb::read_each(wb::this_warp(), io, wb::extent{wb::lba{i}, 1}, mine);
 //       io.leave(wb::this_warp());
 //   }
 //

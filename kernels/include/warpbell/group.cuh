@@ -80,7 +80,8 @@ WARPBELL_D lanes lanes_where(bool member) { return lanes(port::ballot(0xffffffff
 
 // ---- cooperative groups (CUDA C++ Programming Guide, Cooperative Groups)
 //
-// thread_block_tile<1> to <32> and coalesced_group work wherever a warp group does.
+// thread_block_tile<1> to <32> and coalesced_group make every call that a warp group makes, but those of
+// queue.cuh itself, of batches and of tile streams.
 
 namespace detail {
 
@@ -98,14 +99,18 @@ template <class Group, u32 Size = Group::num_threads()> WARPBELL_D constexpr u32
 }
 template <class Group> WARPBELL_D constexpr u32 tile_size(long) { return 0; }
 
-// The mask of a coalesced_group, which it has for those that derive from it.
+// A coalesced_group has a mask for those that derive from it.
 template <class Group> struct mask_of : Group {
+    template <class T> WARPBELL_D static constexpr auto has(int) -> decltype(&T::get_mask, true) {
+        return true;
+    }
+    template <class T> WARPBELL_D static constexpr bool has(long) { return false; }
     WARPBELL_D static u32 get(const Group& group) { return (group.*&mask_of::get_mask)(); }
 };
 
 } // namespace detail
 
-// The group as this library knows it. Every call makes it of its group; whoever makes many calls for a
+// The group as this library knows it. A call makes it of its group; whoever makes many calls for a
 // coalesced_group may do so once.
 template <class Group> WARPBELL_D auto group_of(const Group& group) {
     constexpr u32 tile = detail::tile_size<Group>(0);
@@ -113,11 +118,14 @@ template <class Group> WARPBELL_D auto group_of(const Group& group) {
         return group;
     } else if constexpr (tile == WARPBELL_WARP_LANES) {
         return this_warp();
-    } else if constexpr (tile != 0) {
-        static_assert(tile < WARPBELL_WARP_LANES, "a group of one warp's lanes");
+    } else if constexpr (tile != 0 && tile < WARPBELL_WARP_LANES) {
         return lanes(((1u << tile) - 1u) << (port::lane() & ~(tile - 1u)));
     } else {
-        return lanes(detail::mask_of<Group>::get(group));
+        using derived = detail::mask_of<Group>;
+        static_assert(derived::template has<derived>(0),
+                      "the group of this call is lanes of one warp: this_warp(), "
+                      "lanes, this_thread(), thread_block_tile of 32 threads at most, or coalesced_group");
+        return lanes(derived::get(group));
     }
 }
 template <class Group> using group_type = decltype(group_of(detail::made<Group>()));

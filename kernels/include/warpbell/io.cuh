@@ -34,6 +34,8 @@ enum class opcode : u8 {
     write_zeroes = 0x08,
     dataset_management = 0x09,
 };
+namespace detail {
+
 // Whether it needs the right to write.
 WARPBELL_HD constexpr bool changes_medium(opcode op) { return op != opcode::read && op != opcode::compare; }
 // Whether it names blocks by its dwords 10 to 12.
@@ -42,18 +44,29 @@ WARPBELL_HD constexpr bool for_blocks(opcode op) {
 }
 // Whether a command for blocks carries data of as many bytes.
 WARPBELL_HD constexpr bool carries_blocks(opcode op) { return op != opcode::write_zeroes; }
+// Whether the bits that one may choose are as they may be: 15:0 of dword 12 are the number of blocks, and a
+// flush has none of the others either.
+WARPBELL_D bool fits_flags(opcode op, u32 flags) {
+    return (flags & (op == opcode::flush ? ~0u : 0xffffu)) == 0 || mutate::command_unchecked;
+}
+// Whether a command of each lane, or one that may be split, is made so.
+WARPBELL_D bool is_taken(opcode op, u32 flags) {
+    return (for_blocks(op) || mutate::command_unchecked) && fits_flags(op, flags);
+}
 
-// What an SSD is to do. Without `where` there is nothing: the answer is success. That is for the calls of
-// which each lane makes its own; a flush is the group's, and refused there with invalid_field, as a
-// dataset_management is everywhere (deallocate.cuh). Of more blocks than one command moves: run splits it,
-// submit does over the lanes of its group, submit_each refuses it with too_large.
+} // namespace detail
+
+// What an SSD is to do. Without `where` it is none: nothing is sent, and the answer is success. Of more
+// blocks than one command moves: run splits it, submit does over the lanes of its group, submit_each refuses
+// it with too_large. The _each calls refuse a flush with invalid_field; every call refuses dataset_management
+// so (deallocate.cuh).
 struct command {
     static constexpr u32 fua = mutate::fua_forgotten ? 0 : 1u << 30; // Force Unit Access
 
     opcode op = opcode::flush;
     optional<extent> where;
     dma_span data;
-    u32 flags = 0; // of dword 12, bits 31:16; others are refused with invalid_field
+    u32 flags = 0; // of dword 12, bits 31:16, not of a flush; others are refused with invalid_field
 
     WARPBELL_D static command read(extent from, const dma_span& to, u32 flags = 0) {
         return {opcode::read, from, to, flags};

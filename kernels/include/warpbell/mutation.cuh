@@ -104,6 +104,7 @@ WARPBELL_SWITCH(RANGE_BY_LANE, range_by_lane); // commands: ranges of a dealloca
 WARPBELL_SWITCH(COALESCED_OVER_A_GAP, coalesced_over_a_gap); // coalesce: blocks between two lanes' do not matter
 WARPBELL_SWITCH(COALESCED_ELSEWHERE, coalesced_elsewhere); // coalesce: memory between two lanes' does not matter
 WARPBELL_SWITCH(COALESCED_OTHER_BUFFER, coalesced_other_buffer); // coalesce: two buffers may be side by side
+WARPBELL_SWITCH(COALESCED_OTHER_COMMAND, coalesced_other_command); // coalesce: a read and a write side by side are one command
 WARPBELL_SWITCH(COALESCED_BY_PLACE, coalesced_by_place); // coalesce: a buffer is told by where its reference lies, not by what it says
 WARPBELL_SWITCH(COALESCED_TOO_LARGE, coalesced_too_large); // coalesce: a command grows without bound, and goes in rounds
 WARPBELL_SWITCH(COALESCED_FAILURE_HIDDEN, coalesced_failure_hidden); // coalesce: only the lane that sent a command has its answer

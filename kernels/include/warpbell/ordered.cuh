@@ -21,7 +21,7 @@
 //
 // A class is a group's: the requests of all its lanes in one call are one step, in no order among themselves.
 // Warps do not wait for each other; what has to be ordered over warps is made by one of them. Only calls with
-// the same object are ordered, and only they send what waits: a step goes when its group posts, looks or
+// the same object are ordered, and only they send what waits: a step goes when its group submits, polls or
 // takes. no_room: `Depth` steps have not been taken, nothing was posted. invalid_field: there is none to
 // take.
 //

@@ -59,8 +59,9 @@ template <class Cache, u32 Cap = 16, u32 Streams = 4> class prefetcher {
     WARPBELL_D u32 page_bytes() const { return cache_.page_bytes(); }
     WARPBELL_D u32 lines() const { return cache_.lines(); }
     template <class Group>
-    WARPBELL_D page_guard<prefetcher, Group> acquire(const Group& group, u64 page, u64 timeout_ns = 0) {
-        return page_guard<prefetcher, Group>(group, *this, page, timeout_ns);
+    WARPBELL_D page_guard<prefetcher, group_type<Group>> acquire(const Group& group, u64 page,
+                                                                 u64 timeout_ns = 0) {
+        return page_guard<prefetcher, group_type<Group>>(group_of(group), *this, page, timeout_ns);
     }
     template <class Group, class Use>
     WARPBELL_D status use_each(const Group& group, optional<u64> page, bool stores, Use use,

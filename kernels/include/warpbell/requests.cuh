@@ -21,7 +21,7 @@
 // begun.
 //
 // As many commands are sent at first as the object holds, the lane has ids for (queue::free_ids) and the
-// queue has room for; the others as those before them complete, by whoever waits for the request, or looks at
+// queue has room for; the others as those before them complete, by whoever waits for the request, or polls
 // it. After a failure only those before it are still sent. A lane that has no id for a request's first
 // command is refused with no_cid by wait, as it would wait for itself.
 //

@@ -91,7 +91,7 @@ class dma_span {
     u64 bytes_ = 0;
 };
 
-// Kernels take these by value, and keep them in registers.
+// What kernels are launched with, and what they make of it, is copied as bytes.
 static_assert(__is_trivially_copyable(warpbell_namespace_ref) &&
               __is_trivially_copyable(warpbell_buffer_ref));
 static_assert(__is_trivially_copyable(extent) && __is_trivially_copyable(optional<extent>) &&

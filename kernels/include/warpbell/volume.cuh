@@ -2,7 +2,8 @@
 // queues.
 //
 //   wb::volume<wb::sharing::shared, 4> v(warp, args.volume, warp_number); // up to four SSDs
-//   wb::status s = wb::read_each(warp, v, {wb::lba{i}, 1}, wb::volume_span(args.buffer).subspan(...));
+//   const wb::volume_span mine = wb::volume_span(args.buffer).subspan(...);
+//   wb::status s = wb::read_each(warp, v, wb::extent{wb::lba{i}, 1}, mine);
 //   v.detach(warp);
 //
 // | call                            | arguments             | status                                 |

@@ -45,3 +45,18 @@ fn it_is_the_same_kernel_by_nvrtc_and_on_the_cpu_target() {
     let on_cpu: Vec<_> = module.kernels().iter().map(|kernel| (kernel.name(), kernel.args_size())).collect();
     assert_eq!(on_gpu, on_cpu);
 }
+
+/// A kernel whose groups are CUDA's.
+const COOPERATIVE: &str = include_str!("cooperative.cu");
+
+#[test]
+fn cooperative_groups_make_the_calls_of_each_layer() {
+    let Some(nvcc) = toolchain::nvcc() else { return common::skip_without_nvcc("cooperative groups") };
+    // Only whether it compiles: without optimization that takes a tenth of the time.
+    let flags = ["-std=c++17", "-ptx", "-Xcicc", "-O0", "-arch", "sm_75"];
+    common::expect_compiles(&nvcc, &flags, "cooperative.cu", COOPERATIVE);
+    let refused =
+        common::compile(&nvcc, &[&flags[..], &["-DREFUSED"]].concat(), "cooperative.cu", COOPERATIVE);
+    let said = refused.unwrap_err();
+    assert!(said.contains("the group of this call is lanes of one warp"), "{said}");
+}

@@ -105,8 +105,8 @@ impl Calls {
     fn answers(self, sharing: Sharing, rounds: u64, warp: usize) -> u64 {
         match self {
             Calls::Each if sharing == Sharing::Exclusive => rounds * 12 * 32,
-            // Those of all lanes and of one lane alone, too.
-            Calls::Each => (0..rounds).map(|round| 10 * 32u64.div_ceil(round % 4 + 1) + 64 + 5).sum(),
+            // Those of all lanes, of a tile of eight and of one lane alone, too.
+            Calls::Each => (0..rounds).map(|round| 10 * 32u64.div_ceil(round % 4 + 1) + 64 + 16 + 5).sum(),
             Calls::Outstanding => (rounds * 7 + 2) * 32,
             Calls::Commands => rounds * 17 * 32,
             // Six of each lane's own, seven of the warp.

@@ -33,6 +33,7 @@ enum Rule {
     TwoBuffers,
     Copies,
     Neighbours,
+    Mixed,
     Any,
     AnyDone,
     All,
@@ -45,7 +46,7 @@ enum Rule {
 type Check = fn(&Module, Sharing, u64) -> Result<(), String>;
 
 /// Switch, check, and what the check says then.
-const RULES: [(&str, Check, &str); 27] = [
+const RULES: [(&str, Check, &str); 28] = [
     ("TOO_LARGE_SENT", what_cannot_be_done_is_refused, "lane 0"),
     ("DATA_UNCHECKED", what_cannot_be_done_is_refused, "lane 1"),
     ("MISALIGNED_SENT", what_cannot_be_done_is_refused, "lane 2"),
@@ -64,6 +65,7 @@ const RULES: [(&str, Check, &str); 27] = [
     ("COALESCED_OVER_A_GAP", a_gap_in_blocks_is_not_read, "lane "),
     ("COALESCED_ELSEWHERE", a_gap_in_memory_is_kept, "lane "),
     ("COALESCED_OTHER_BUFFER", neighbours_in_two_buffers_are_none, "lane 0"),
+    ("COALESCED_OTHER_COMMAND", neighbours_of_other_commands_are_none, "lane 10"),
     ("COALESCED_BY_PLACE", copies_of_a_reference_are_one_buffer, "commands"),
     ("COALESCED_TOO_LARGE", coalesced_commands_go_under_one_doorbell, "doorbells"),
     ("COALESCED_FAILURE_HIDDEN", neighbours_fail_together, "lane 1"),
@@ -257,6 +259,15 @@ fn neighbours_in_two_buffers_are_none(module: &Module, sharing: Sharing, seed: u
     let done = work(sharing, Rule::TwoBuffers).run(module, seed)?;
     expect(&done, |_| 0)?;
     expect_same("commands", reads(&done), 2)
+}
+
+fn neighbours_of_other_commands_are_none(module: &Module, sharing: Sharing, seed: u64) -> Result<(), String> {
+    let done = work(sharing, Rule::Mixed).run(module, seed)?;
+    expect(&done, |_| 0)?;
+    let statistics = done.several.softs[0].statistics();
+    let found =
+        [NvmOpcode::READ, NvmOpcode::WRITE, NvmOpcode::WRITE_ZEROES].map(|op| statistics.commands(op));
+    expect_same("commands", found, [1 + 32, 1, 1])
 }
 
 fn copies_of_a_reference_are_one_buffer(module: &Module, sharing: Sharing, seed: u64) -> Result<(), String> {

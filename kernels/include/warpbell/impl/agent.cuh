@@ -45,7 +45,7 @@ WARPBELL_CLIENT_CALL(mail_token)::post(const Group& group, const command& mine) 
     const bool want = mine.where.has_value();
     const opcode op = mine.op;
     const dma_span& data = mine.data;
-    const bool moves = want && op != opcode::flush && carries_blocks(op);
+    const bool moves = want && op != opcode::flush && detail::carries_blocks(op);
     status refusal;
     if (want && (!is_mail(op) || mine.flags != 0) && !mutate::mail_opcode_unchecked) {
         refusal = code::invalid_field;
@@ -126,7 +126,8 @@ WARPBELL_CLIENT_CALL(status)::wait(const Group& group, mail_token&& token, u64 t
     return result;
 }
 
-WARPBELL_CLIENT_CALL(void)::leave(const Group& group) {
+WARPBELL_CLIENT_CALL(void)::leave(const Group& who) {
+    const auto group = group_of(who);
     group.sync();
     Scope::fence(group.is_leader());
     if (group.is_leader()) {

@@ -40,7 +40,7 @@ WARPBELL_D io_batch<Slots>::io_batch(const Group& group, storage& shared, u32 su
 }
 
 template <u32 Slots> WARPBELL_D status io_batch<Slots>::add(u32 slot, const command& what) {
-    if (slot >= Slots || what.op == opcode::dataset_management || (what.flags & 0xffffu) != 0) {
+    if (slot >= Slots || what.op == opcode::dataset_management || !detail::fits_flags(what.op, what.flags)) {
         return code::invalid_field;
     }
     if (!what.where) {
@@ -50,7 +50,7 @@ template <u32 Slots> WARPBELL_D status io_batch<Slots>::add(u32 slot, const comm
         return code::no_room;
     }
     const dma_span& data = what.data;
-    const bool moves = for_blocks(what.op) && carries_blocks(what.op);
+    const bool moves = detail::for_blocks(what.op) && detail::carries_blocks(what.op);
     if (moves && !data.inside()) {
         return code::out_of_buffer;
     }

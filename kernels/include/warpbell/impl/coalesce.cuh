@@ -14,6 +14,7 @@ struct asked {
     // Its buffer, by what the controller is told of it. Where the reference lies says nothing: lanes may hold
     // copies, and on a GPU each lane's own variable has the same address.
     u64 base, bytes, prp_iova;
+    u32 what; // opcode and flags
 };
 
 // The lanes of `asking` at which a command begins: those that do not follow on the lane before them, and
@@ -27,7 +28,8 @@ template <class Group> WARPBELL_D u32 heads_of(const Group& group, u32 asking, c
     const bool same_size = group.from(neighbour, mine.bytes) == mine.bytes;
     const bool same_list = group.from(neighbour, mine.prp_iova) == mine.prp_iova;
     const bool same_buffer = (same_base && same_size && same_list) || mutate::coalesced_other_buffer;
-    const bool follows = same_buffer && (end == mine.start || mutate::coalesced_over_a_gap) &&
+    const bool same_what = group.from(neighbour, mine.what) == mine.what || mutate::coalesced_other_command;
+    const bool follows = same_what && same_buffer && (end == mine.start || mutate::coalesced_over_a_gap) &&
                          (beyond == mine.iova || mutate::coalesced_elsewhere) && before != 0;
     u32 heads = group.ballot(asks && !follows);
     for (;;) {
@@ -57,15 +59,17 @@ WARPBELL_D status run_coalesced(const Group& who, session<Mode, Retry>& s, const
     const u32 me = port::lane(), mine = asking & 1u << me;
     detail::asked a = {};
     if (mine != 0) {
-        const u64 bytes = static_cast<u64>(where->blocks) * s.block_bytes();
+        a.start = where->start.value;
+        a.end = where->start.value + where->blocks;
+        a.what = static_cast<u32>(what.op) | what.flags;
+    }
+    if (mine != 0 && detail::carries_blocks(what.op)) {
         const warpbell_buffer_ref& buffer = data.buffer();
-        a = {where->start.value,
-             where->start.value + where->blocks,
-             data.iova(),
-             data.iova() + bytes,
-             mutate::coalesced_by_place ? reinterpret_cast<u64>(&buffer) : buffer.iova,
-             buffer.bytes,
-             buffer.prp_iova};
+        a.iova = data.iova();
+        a.beyond = data.iova() + static_cast<u64>(where->blocks) * s.block_bytes();
+        a.base = mutate::coalesced_by_place ? reinterpret_cast<u64>(&buffer) : buffer.iova;
+        a.bytes = buffer.bytes;
+        a.prp_iova = buffer.prp_iova;
     }
     const u32 heads = detail::heads_of(group, asking, a, s.max_blocks());
     const u32 to_me = port::lanes_below() | 1u << me;

@@ -27,7 +27,8 @@ WARPBELL_D status session<Mode, Retry>::check_blocks(opcode op, extent where) co
         (where.blocks > ns_->blocks || where.start.value > ns_->blocks - where.blocks)) {
         return code::out_of_range;
     }
-    if (changes_medium(op) && (ns_->flags & WARPBELL_NAMESPACE_READ_ONLY) != 0 && !mutate::lease_unchecked) {
+    if (detail::changes_medium(op) && (ns_->flags & WARPBELL_NAMESPACE_READ_ONLY) != 0 &&
+        !mutate::lease_unchecked) {
         return code::read_only;
     }
     // Within the namespace, so that no sum overflows.
@@ -53,7 +54,7 @@ WARPBELL_D status session<Mode, Retry>::check(opcode op, extent where, const dma
     if (where.blocks > ns_->max_blocks && !mutate::too_large_sent) {
         return code::too_large;
     }
-    return carries_blocks(op) ? check_data(data, bytes) : status();
+    return detail::carries_blocks(op) ? check_data(data, bytes) : status();
 }
 
 template <sharing Mode, class Retry>
@@ -113,7 +114,7 @@ WARPBELL_D sqe session<Mode, Retry>::entry(opcode op, const dma_span& data, u64 
 template <sharing Mode, class Retry>
 WARPBELL_D sqe session<Mode, Retry>::entry(opcode op, extent where, const dma_span& data) const {
     sqe e = {};
-    if (carries_blocks(op)) {
+    if (detail::carries_blocks(op)) {
         e = entry(op, data, static_cast<u64>(where.blocks) << ns_->block_shift);
     } else {
         e.dword[0] = static_cast<u32>(op);
@@ -132,11 +133,6 @@ template <sharing Mode, class Retry> WARPBELL_D sqe flush_entry(const session<Mo
     entry.dword[0] = static_cast<u32>(opcode::flush);
     entry.dword[1] = s.nsid();
     return entry;
-}
-
-// Whether run and submit take it: dword 12 has the number of blocks in bits 15:0.
-WARPBELL_D bool is_taken(opcode op, u32 flags) {
-    return (for_blocks(op) && (flags & 0xffffu) == 0) || mutate::command_unchecked;
 }
 
 template <class Group, sharing Mode, class Retry>
@@ -305,9 +301,12 @@ WARPBELL_D status run(const Group& who, session<Mode, Retry>& s, const command& 
     if (!what.where) {
         return status();
     }
-    return what.op == opcode::flush
+    if (what.op != opcode::flush) {
+        return detail::run_whole(group, s, what.op, *what.where, what.data, timeout_ns, what.flags);
+    }
+    return detail::fits_flags(what.op, what.flags)
                ? detail::run_one(group, s, detail::flush_entry(s), timeout_ns)
-               : detail::run_whole(group, s, what.op, *what.where, what.data, timeout_ns, what.flags);
+               : status(code::invalid_field);
 }
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D io_token submit(const Group& who, session<Mode, Retry>& s, const command& what, u64 timeout_ns) {
@@ -315,9 +314,12 @@ WARPBELL_D io_token submit(const Group& who, session<Mode, Retry>& s, const comm
     if (!what.where) {
         return io_token();
     }
-    return what.op == opcode::flush
+    if (what.op != opcode::flush) {
+        return detail::start_whole(group, s, what.op, *what.where, what.data, timeout_ns, what.flags);
+    }
+    return detail::fits_flags(what.op, what.flags)
                ? s.queue().submit(group, group.is_leader(), detail::flush_entry(s), timeout_ns)
-               : detail::start_whole(group, s, what.op, *what.where, what.data, timeout_ns, what.flags);
+               : io_token::refused(code::invalid_field);
 }
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status wait(const Group& who, session<Mode, Retry>& s, io_token&& token, u64 timeout_ns) {

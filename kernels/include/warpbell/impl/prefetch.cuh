@@ -14,7 +14,8 @@ inline namespace WARPBELL_NAMESPACE {
 
 template <class Cache, u32 Cap, u32 Streams>
 template <class Group>
-WARPBELL_D prefetcher<Cache, Cap, Streams>::prefetcher(const Group& group, Cache& cache) : cache_(cache) {
+WARPBELL_D prefetcher<Cache, Cap, Streams>::prefetcher(const Group& who, Cache& cache) : cache_(cache) {
+    const auto group = group_of(who);
     const u32 half = cache.lines() / 2u, rank = group.thread_rank();
     const u32 most = !cache.usable_ || !Cache::reads ? 0 : half < Cap ? half : Cap;
     slots_ = group.ballot(rank < most || mutate::prefetch_over_cap);
@@ -38,7 +39,8 @@ WARPBELL_PREFETCH_CALL(void, class Group)::settle(const Group& group, bool done,
     blame(group, failed);
 }
 
-WARPBELL_PREFETCH_CALL(void, class Group)::collect(const Group& group) {
+WARPBELL_PREFETCH_CALL(void, class Group)::collect(const Group& who) {
+    const auto group = group_of(who);
     if (flying_ == 0) {
         return;
     }
@@ -179,7 +181,8 @@ WARPBELL_PREFETCH_CALL(u32, class Group)::start(const Group& group, optional<u64
     return port::population(started);
 }
 
-WARPBELL_PREFETCH_CALL(u32, class Group)::prefetch(const Group& group, u64 first, u32 count) {
+WARPBELL_PREFETCH_CALL(u32, class Group)::prefetch(const Group& who, u64 first, u32 count) {
+    const auto group = group_of(who);
     collect(group);
     close_gone(group);
     const u32 open = slots_ & ~held_, k = rank_in(open);
@@ -340,8 +343,9 @@ WARPBELL_PREFETCH_CALL(status, class Group)::hold(const Group& group, u64 page, 
     return said;
 }
 
-WARPBELL_PREFETCH_CALL(status, class Group, class Use)::use_each(const Group& group, optional<u64> page,
+WARPBELL_PREFETCH_CALL(status, class Group, class Use)::use_each(const Group& who, optional<u64> page,
                                                                  bool stores, Use use, u64 timeout_ns) {
+    const auto group = group_of(who);
     const optional<u64> inside = page && *page < pages() ? page : optional<u64>();
     const bool fresh = group.ballot(inside && *inside != recent_) != 0;
     if (fresh) {
@@ -360,7 +364,8 @@ WARPBELL_PREFETCH_CALL(status, class Group, class Use)::use_each(const Group& gr
     return said;
 }
 
-WARPBELL_PREFETCH_CALL(void, class Group)::detach(const Group& group) {
+WARPBELL_PREFETCH_CALL(void, class Group)::detach(const Group& who) {
+    const auto group = group_of(who);
     if (flying_ != 0 && !mutate::prefetch_token_lost) {
         const bool mine = in(flying_);
         const status said = backing::finish(group, cache_.source_, warpbell::move(token_), 0);
