@@ -1,17 +1,17 @@
-// Cooperative groups: CUDA's on a GPU; on the CPU target types with as much of their interface as the library
-// looks at.
+// Cooperative groups: CUDA's where nvcc compiles; on the CPU target, and under NVRTC, which has no header of
+// them, types with as much of their interface as the library looks at.
 #pragma once
 
 #include <warpbell/group.cuh>
 
-#if defined(__CUDACC__)
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
 #include <cooperative_groups.h>
 #endif
 
 namespace kernels {
 inline namespace WARPBELL_NAMESPACE {
 
-#if defined(__CUDACC__)
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
 
 template <u32 Size> WARPBELL_D auto cooperative_tile() {
     namespace cg = cooperative_groups;
