@@ -126,8 +126,8 @@ template <sharing Mode> class rules {
         const status said = run_each(warp_, s_, lane_ < 4u ? command() : what);
         io_token token = submit_each(warp_, s_, what);
         const status answer = wait_each(warp_, s_, move(token));
-        const status of_all = refuses_flags() ? answer : status(code::aborted);
-        return lane_ < 4u || said.bits == answer.bits ? of_all : status(code::aborted);
+        const bool by_group = refuses_flags() || lane_ != 4u;
+        return by_group && (lane_ < 4u || said.bits == answer.bits) ? answer : status(code::aborted);
     }
 
     // Flags where the number of blocks is, or of a flush: by each call for the group.
