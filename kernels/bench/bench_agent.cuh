@@ -9,6 +9,7 @@
 
 namespace kernels {
 inline namespace WARPBELL_NAMESPACE {
+using namespace warpbell::experimental;
 
 constexpr u32 mail_slots = WARPBELL_BENCH_MAIL_SLOTS;
 using bench_request_queue = request_queue<mail_slots>;

@@ -113,7 +113,7 @@ template <sharing Mode> class replay_warp {
         status refusal;
         sqe entry = {};
         if (mine && op == opcode::flush) {
-            entry.dword[1] = session_.nsid();
+            entry = detail::flush_entry(session_);
         } else if (mine) {
             refusal = session_.check(op, where, data);
             if (refusal.ok()) {

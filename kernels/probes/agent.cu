@@ -4,6 +4,7 @@
 #include <warpbell/agent.cuh>
 
 namespace probes {
+using namespace warpbell::experimental;
 
 struct agent_args {
     warpbell_namespace_ref ns;
@@ -23,7 +24,7 @@ template <sharing Mode> WARPBELL_D void attach(const agent_args& args) {
 template <sharing Mode> WARPBELL_D void run(const agent_args& args) {
     const warpbell_buffer_ref buffer = args.buffer;
     session<Mode> ssd(this_warp(), args.ns, args.warp);
-    wb::agent<Mode, 2> serve(ssd, buffer, {args.request_queues, args.count, args.warp, 1});
+    agent<Mode, 2> serve(ssd, buffer, {args.request_queues, args.count, args.warp, 1});
     const agent_report did = serve.run();
     store_result(args.out, did.requests ^ did.refused);
     ssd.detach(this_warp());

@@ -5,6 +5,7 @@
 #include <warpbell/agent.cuh>
 
 namespace probes {
+using namespace warpbell::experimental;
 
 struct mail_args {
     warpbell_buffer_ref buffer;
@@ -52,8 +53,8 @@ template <class Scope> WARPBELL_D void submit_each(const mail_args& args) {
 } // namespace probes
 
 #define WARPBELL_MAIL_PROBE(call)                                                                            \
-    WARPBELL_PROBE_WITH(mail, call, block, warpbell::in_block)                                               \
-    WARPBELL_PROBE_WITH(mail, call, device, warpbell::in_device)
+    WARPBELL_PROBE_WITH(mail, call, block, warpbell::experimental::in_block)                                 \
+    WARPBELL_PROBE_WITH(mail, call, device, warpbell::experimental::in_device)
 
 WARPBELL_MAIL_PROBE(attach)
 WARPBELL_MAIL_PROBE(read_each)

@@ -3,6 +3,7 @@
 #include "probe.cuh"
 
 namespace probes {
+using namespace warpbell::experimental;
 
 struct ordered_args {
     warpbell_namespace_ref ns;

@@ -3,6 +3,7 @@
 #include <warpbell/warpbell.cuh>
 
 using namespace warpbell;
+using namespace warpbell::experimental;
 
 struct agent_args {
     warpbell_namespace_ref ns;

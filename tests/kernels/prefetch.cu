@@ -4,6 +4,7 @@
 #include <warpbell/prefetch.cuh>
 
 using namespace warpbell;
+using namespace warpbell::experimental;
 
 struct prefetch_args {
     warpbell_namespace_ref ns;

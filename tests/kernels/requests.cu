@@ -23,6 +23,7 @@ struct piece_record {
 };
 
 namespace kernels {
+using namespace warpbell::experimental;
 
 enum class split : u32 { whole, each, pair, polled, cancelled, again, starved };
 enum class steps : u32 { in_turn, delivered, log };

@@ -126,12 +126,12 @@ template <sharing Mode> class each_check : check_warp<Mode> {
 
     // As groups of CUDA's.
     WARPBELL_D void cooperate(bool mine, u32 version) {
-        const auto part = cooperative_part(mine);
         if (Mode == sharing::exclusive) {
             each_waits(cooperative_tile<WARPBELL_WARP_LANES>(), mine, version);
             group_waits(cooperative_tile<WARPBELL_WARP_LANES>(), version + 1u);
             return;
         }
+        const auto part = cooperative_part(mine);
         each_waits(cooperative_tile<8>(), mine, version);
         this_warp().sync();
         if (port::lane() / 8u == version / 8u % 4u) { // one tile of four

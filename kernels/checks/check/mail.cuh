@@ -5,6 +5,7 @@
 
 namespace kernels {
 inline namespace WARPBELL_NAMESPACE {
+using namespace warpbell::experimental;
 
 constexpr u32 check_slots = 2;
 using check_request_queue = request_queue<check_slots>;

@@ -5,6 +5,7 @@
 
 namespace kernels {
 inline namespace WARPBELL_NAMESPACE {
+using namespace warpbell::experimental;
 
 template <sharing Mode> class order_check : check_warp<Mode> {
   public:

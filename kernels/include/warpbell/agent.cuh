@@ -2,14 +2,15 @@
 // out of it; it has no queue, rings no doorbell and looks at no completion. An agent warp has a session, and
 // serves some request queues.
 //
-//   wb::request_queue<2>* queues = ..;         // zeroed; one for each compute warp, two requests per lane
+//   using namespace wb::experimental;          // this header's names may change in any release
+//   request_queue<2>* queues = ..;            // zeroed; one for each compute warp, two requests per lane
 //   if (warp < agents) {
 //       wb::session<wb::sharing::exclusive> ssd(wb::this_warp(), args.ns, warp);
-//       wb::agent<wb::sharing::exclusive, 2> serve(ssd, args.buffer, {queues, count, warp, agents});
+//       agent<wb::sharing::exclusive, 2> serve(ssd, args.buffer, {queues, count, warp, agents});
 //       (void)serve.run(stop);                 // until the compute warps have left
 //       ssd.detach(wb::this_warp());
 //   } else {
-//       wb::mail_client<2> io(queues[warp - agents], args.buffer);
+//       mail_client<2> io(queues[warp - agents], args.buffer);
 //       wb::status s = wb::read_each(wb::this_warp(), io, wb::extent{wb::lba{i}, 1}, mine);
 //       io.leave(wb::this_warp());
 //   }
@@ -49,6 +50,7 @@
 
 namespace warpbell {
 inline namespace WARPBELL_NAMESPACE {
+namespace experimental {
 
 // ---- policies
 
@@ -186,40 +188,43 @@ class agent {
     u64 since_[most] = {};
 };
 
+} // namespace experimental
+
 // ---- the calls
 
 template <class Group, u32 Slots, class Scope, class Pause>
-WARPBELL_D mail_token submit_each(const Group& group, mail_client<Slots, Scope, Pause>& io,
-                                  const command& mine) {
+WARPBELL_D experimental::mail_token
+submit_each(const Group& group, experimental::mail_client<Slots, Scope, Pause>& io, const command& mine) {
     return io.post(group_of(group), mine);
 }
 template <class Group, u32 Slots, class Scope, class Pause>
-WARPBELL_D optional<status> try_wait(const Group& group, mail_client<Slots, Scope, Pause>& io,
-                                     mail_token& token) {
+WARPBELL_D optional<status> try_wait(const Group& group, experimental::mail_client<Slots, Scope, Pause>& io,
+                                     experimental::mail_token& token) {
     return io.try_wait(group_of(group), token);
 }
 template <class Group, u32 Slots, class Scope, class Pause>
-WARPBELL_D status wait_each(const Group& group, mail_client<Slots, Scope, Pause>& io, mail_token&& token,
-                            u64 timeout_ns = 0) {
+WARPBELL_D status wait_each(const Group& group, experimental::mail_client<Slots, Scope, Pause>& io,
+                            experimental::mail_token&& token, u64 timeout_ns = 0) {
     return io.wait(group_of(group), move(token), timeout_ns);
 }
 template <class Group, u32 Slots, class Scope, class Pause>
-WARPBELL_D status read_each(const Group& who, mail_client<Slots, Scope, Pause>& io, optional<extent> from,
-                            const dma_span& to, u64 timeout_ns = 0) {
+WARPBELL_D status read_each(const Group& who, experimental::mail_client<Slots, Scope, Pause>& io,
+                            optional<extent> from, const dma_span& to, u64 timeout_ns = 0) {
     const auto group = group_of(who);
     return io.wait(group, io.post(group, command::read(from, to)), timeout_ns);
 }
 template <class Group, u32 Slots, class Scope, class Pause>
-WARPBELL_D status write_each(const Group& who, mail_client<Slots, Scope, Pause>& io, optional<extent> to,
-                             const dma_span& from, u64 timeout_ns = 0) {
+WARPBELL_D status write_each(const Group& who, experimental::mail_client<Slots, Scope, Pause>& io,
+                             optional<extent> to, const dma_span& from, u64 timeout_ns = 0) {
     const auto group = group_of(who);
     return io.wait(group, io.post(group, command::write(to, from)), timeout_ns);
 }
 // One for the group.
 template <class Group, u32 Slots, class Scope, class Pause>
-WARPBELL_D status flush(const Group& who, mail_client<Slots, Scope, Pause>& io, u64 timeout_ns = 0) {
+WARPBELL_D status flush(const Group& who, experimental::mail_client<Slots, Scope, Pause>& io,
+                        u64 timeout_ns = 0) {
     const auto group = group_of(who);
-    mail_token token = io.post(group, group.is_leader() ? command::flush() : command());
+    experimental::mail_token token = io.post(group, group.is_leader() ? command::flush() : command());
     return detail::agree(group, io.wait(group, move(token), timeout_ns));
 }
 

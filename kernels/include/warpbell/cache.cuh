@@ -139,7 +139,9 @@ struct nothing_else {
 
 } // namespace detail
 
+namespace experimental {
 template <class Cache, u32 Cap, u32 Streams> class prefetcher;
+}
 
 // A page that stays while this lives. Of all lanes of a group, which must be together where it goes.
 template <class Cache, class Group> class page_guard {
@@ -223,7 +225,7 @@ class page_cache {
     // Adds to the counts. Last call.
     template <class Group> WARPBELL_D void detach(const Group& group);
 
-    // ---- for guards
+    // ---- for arrays and guards
 
     template <class T> WARPBELL_D T* memory(u32 line) const {
         return reinterpret_cast<T*>(memory_.template data<u8>() + offset(line));
@@ -231,6 +233,10 @@ class page_cache {
     template <class Group, class Meanwhile = detail::nothing_else>
     WARPBELL_D status hold(const Group& group, u64 page, u32& line, u64 timeout_ns,
                            Meanwhile meanwhile = Meanwhile());
+    // use_each; `held` are values of the caller, which are in no registers while a page is missing.
+    template <class Group, class Use, class Meanwhile, class... Held>
+    WARPBELL_D status use_each_holding(const Group& group, optional<u64> page, bool stores, Use& use,
+                                       u64 timeout_ns, Meanwhile& meanwhile, Held&... held);
     // Gives a pin back, in the lane that has it.
     WARPBELL_D void drop(bool has, u32 line, bool stored) const {
         if (has) {
@@ -239,7 +245,7 @@ class page_cache {
     }
 
   private:
-    template <class, u32, u32> friend class prefetcher;
+    template <class, u32, u32> friend class experimental::prefetcher;
 
     // One lane's page on its way.
     struct way {
@@ -273,13 +279,13 @@ class page_cache {
     WARPBELL_D static status answer_of(const way& got);
     WARPBELL_D way look_up(bool leads, u64 page);
     WARPBELL_D void claim(way& mine, u64 page);
-    template <class Group> WARPBELL_D void fetch(const Group& group, u32 away, way& mine, u64 page);
-    template <class Group> WARPBELL_D void write_back(const Group& group, way& mine, u64 page);
-    template <class Group> WARPBELL_D void fill(const Group& group, way& mine, u64 page);
+    template <class Group> WARPBELL_D status fetch(const Group& group, u32 away, way& mine, u64& page);
+    template <class Group> WARPBELL_D void write_back(const Group& group, way& mine, u64& page);
+    template <class Group> WARPBELL_D void fill(const Group& group, way& mine, u64& page);
     template <class Group, class Meanwhile>
     WARPBELL_D void await(const Group& group, way& mine, u64 timeout_ns, Meanwhile& meanwhile);
     template <class Group, class Meanwhile>
-    WARPBELL_D void resolve(const Group& group, bool leads, way& mine, u64 page, u64 timeout_ns,
+    WARPBELL_D void resolve(const Group& group, bool& open, u32 same, u64& page, visit& call,
                             Meanwhile& meanwhile);
     template <class Group, class Use>
     WARPBELL_D bool serve(const Group& group, bool open, u32 same, bool stores, const way& mine, Use& use);

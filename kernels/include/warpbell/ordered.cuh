@@ -1,11 +1,12 @@
 // Requests in an order: each is sent after those before it, or only answered after them.
 //
-//   wb::io_order<wb::ordering::completion, 8> log;     // the caller's; up to eight requests at a time
+//   using namespace wb::experimental;            // this header's names may change in any release
+//   io_order<ordering::completion, 8> log;       // the caller's; up to eight requests at a time
 //   const wb::extent at = {wb::lba{i}, 1};
 //   wb::status said = wb::submit_each(warp, ssd, log, wb::command::write(at, entry));
 //   said = wb::submit(warp, ssd, log, wb::command::flush()); // sent once all entries have completed
 //   said = wb::submit(warp, ssd, log, wb::command::write({wb::lba{0}, 1}, commit));
-//   wb::ordered_answer a = wb::take(warp, ssd, log);   // of the oldest: a.result, a.bytes
+//   ordered_answer a = wb::take(warp, ssd, log); // of the oldest: a.result, a.bytes
 //
 // | class                            | a request is sent                             | answers are taken |
 // | -------------------------------- | --------------------------------------------- | ----------------- |
@@ -38,6 +39,8 @@
 
 namespace warpbell {
 inline namespace WARPBELL_NAMESPACE {
+
+namespace experimental {
 
 enum class ordering : u32 { completion, delivery };
 
@@ -86,24 +89,27 @@ template <ordering Order, u32 Depth, u32 Commands = 1> class io_order {
     io_request<Commands> steps_[Depth];
 };
 
-template <class Group, sharing Mode, class Retry, ordering Order, u32 Depth, u32 Commands>
-WARPBELL_D status submit(const Group& group, session<Mode, Retry>& s, io_order<Order, Depth, Commands>& order,
-                         const command& what) {
+} // namespace experimental
+
+template <class Group, sharing Mode, class Retry, experimental::ordering Order, u32 Depth, u32 Commands>
+WARPBELL_D status submit(const Group& group, session<Mode, Retry>& s,
+                         experimental::io_order<Order, Depth, Commands>& order, const command& what) {
     return order.post(group_of(group), s, what, true);
 }
-template <class Group, sharing Mode, class Retry, ordering Order, u32 Depth, u32 Commands>
+template <class Group, sharing Mode, class Retry, experimental::ordering Order, u32 Depth, u32 Commands>
 WARPBELL_D status submit_each(const Group& group, session<Mode, Retry>& s,
-                              io_order<Order, Depth, Commands>& order, const command& mine) {
+                              experimental::io_order<Order, Depth, Commands>& order, const command& mine) {
     return order.post(group_of(group), s, mine, false);
 }
-template <class Group, sharing Mode, class Retry, ordering Order, u32 Depth, u32 Commands>
-WARPBELL_D optional<ordered_answer> try_take(const Group& group, session<Mode, Retry>& s,
-                                             io_order<Order, Depth, Commands>& order) {
+template <class Group, sharing Mode, class Retry, experimental::ordering Order, u32 Depth, u32 Commands>
+WARPBELL_D optional<experimental::ordered_answer>
+try_take(const Group& group, session<Mode, Retry>& s, experimental::io_order<Order, Depth, Commands>& order) {
     return order.try_take(group_of(group), s);
 }
-template <class Group, sharing Mode, class Retry, ordering Order, u32 Depth, u32 Commands>
-WARPBELL_D ordered_answer take(const Group& group, session<Mode, Retry>& s,
-                               io_order<Order, Depth, Commands>& order, u64 timeout_ns = 0) {
+template <class Group, sharing Mode, class Retry, experimental::ordering Order, u32 Depth, u32 Commands>
+WARPBELL_D experimental::ordered_answer take(const Group& group, session<Mode, Retry>& s,
+                                             experimental::io_order<Order, Depth, Commands>& order,
+                                             u64 timeout_ns = 0) {
     return order.take(group_of(group), s, timeout_ns);
 }
 

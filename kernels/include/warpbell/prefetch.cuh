@@ -2,7 +2,8 @@
 // sequence of pages that are the same distance apart.
 //
 //   wb::page_cache<decltype(ssd)> pages(warp, args.cache, ssd, wb::dma_span(args.buffer));
-//   wb::prefetcher<decltype(pages)> ahead(warp, pages);       // made and called by the same lanes
+//   using namespace wb::experimental;                          // its names may change in any release
+//   prefetcher<decltype(pages)> ahead(warp, pages);            // made and called by the same lanes
 //   wb::array_view<float, decltype(ahead)> x(ahead, 0, count); // as over the cache itself
 //   ahead.prefetch(warp, 7, 4);                                // pages 7 to 10, and waits for none
 //   ahead.detach(warp);                                        // before pages.detach(warp)
@@ -29,6 +30,7 @@
 
 namespace warpbell {
 inline namespace WARPBELL_NAMESPACE {
+namespace experimental {
 
 // `Cap`: at most a warp's lanes; and of the lines of the cache at most half. `Streams`: 0: only what is
 // named.
@@ -72,8 +74,11 @@ template <class Cache, u32 Cap = 16, u32 Streams = 4> class prefetcher {
     }
     WARPBELL_D void note(status why, u64 page) const { cache_.note(why, page); }
 
-    // ---- for guards
+    // ---- for arrays and guards
 
+    template <class Group, class Use, class... Held>
+    WARPBELL_D status use_each_holding(const Group& group, optional<u64> page, bool stores, Use& use,
+                                       u64 timeout_ns, detail::nothing_else& meanwhile, Held&... held);
     template <class T> WARPBELL_D T* memory(u32 line) const { return cache_.template memory<T>(line); }
     template <class Group> WARPBELL_D status hold(const Group& group, u64 page, u32& line, u64 timeout_ns);
     WARPBELL_D void drop(bool has, u32 line, bool stored) const { cache_.drop(has, line, stored); }
@@ -136,6 +141,7 @@ template <class Cache, u32 Cap = 16, u32 Streams = 4> class prefetcher {
     u32 prefetched_ = 0, useful_ = 0, skipped_ = 0;
 };
 
+} // namespace experimental
 } // namespace WARPBELL_NAMESPACE
 } // namespace warpbell
 

@@ -13,7 +13,7 @@
 //   outstanding.cuh  several commands of a lane: wait_any, wait_all, cancel
 //   coalesce.cuh     requests of a warp that lie side by side, as fewer commands
 //   requests.cuh     requests of any size that nobody waits for yet
-//   ordered.cuh      requests that are sent, or answered, one after the other
+//   ordered.cuh      requests that are sent, or answered, one after the other: experimental
 //   batch.cuh        requests of all threads of a block, or of a warp, as one batch
 //   volume.cuh       several SSDs as one: stripe, replicate, concatenate
 //   agent.cuh        warps that do the I/O of others
@@ -24,7 +24,10 @@
 //   cache.cuh    pages of an SSD or a volume, cached
 //   array.cuh    an array over a cache, that reads like memory
 //   stream.cuh   tiles, from an SSD to a block's shared memory, in a known order
-//   prefetch.cuh  pages of a cache that are read before they are wanted
+//   prefetch.cuh  pages of a cache that are read before they are wanted: experimental
+//
+// What is experimental is in namespace warpbell::experimental, and may change in any release. The rest changes
+// with the device ABI's version alone.
 //
 //   __global__ void first_block(const __grid_constant__ warpbell_namespace_ref ns,
 //                               const __grid_constant__ warpbell_buffer_ref buffer) {

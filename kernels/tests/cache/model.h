@@ -18,6 +18,7 @@
 namespace model {
 
 using namespace warpbell;
+using namespace warpbell::experimental;
 
 constexpr u32 block_bytes = 512, page_words = block_bytes / 8;
 

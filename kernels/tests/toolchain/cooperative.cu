@@ -13,7 +13,7 @@ struct group_args {
     warpbell_cache_ref cache;
     warpbell_volume_ref volume;
     warpbell_volume_buffer_ref spread;
-    wb::request_queue<2>* box;
+    wb::experimental::request_queue<2>* box;
     unsigned* out;
 };
 
@@ -32,7 +32,7 @@ __device__ unsigned commands(const group_args& args, const Group& group,
     wb::io_request<2> request;
     said = wb::submit(group, ssd, request, read);
     said = wb::wait(group, ssd, request);
-    wb::io_order<wb::ordering::completion, 4> order;
+    wb::experimental::io_order<wb::experimental::ordering::completion, 4> order;
     said = wb::submit(group, ssd, order, wb::command::flush());
     return said.bits ^ wb::take(group, ssd, order).result.bits;
 }
@@ -40,7 +40,7 @@ __device__ unsigned commands(const group_args& args, const Group& group,
 template <class Group>
 __device__ unsigned pages(const group_args& args, const Group& group, wb::session<wb::sharing::shared>& ssd) {
     wb::page_cache<wb::session<wb::sharing::shared>> cache(group, args.cache, ssd, wb::dma_span(args.buffer));
-    wb::prefetcher<decltype(cache)> ahead(group, cache);
+    wb::experimental::prefetcher<decltype(cache)> ahead(group, cache);
     wb::array_view<unsigned, decltype(ahead)> words(ahead, 0, 1000);
     unsigned value = 0;
     wb::status said = words.try_load(group, threadIdx.x, value);
@@ -57,7 +57,7 @@ template <class Group> __device__ unsigned others(const group_args& args, const 
     wb::volume<wb::sharing::shared, 2> volume(group, args.volume, 0);
     wb::status said = wb::read(group, volume, {wb::lba{0}, 1}, wb::volume_span(args.spread));
     volume.detach(group);
-    wb::mail_client<2> io(*args.box, args.buffer);
+    wb::experimental::mail_client<2> io(*args.box, args.buffer);
     said = wb::read_each(group, io, wb::extent{wb::lba{0}, 1}, wb::dma_span(args.buffer));
     io.leave(group);
     return said.bits;

@@ -5,6 +5,7 @@
 
 namespace warpbell {
 inline namespace WARPBELL_NAMESPACE {
+namespace experimental {
 
 #define WARPBELL_CLIENT(result)                                                                              \
     template <u32 Slots, class Scope, class Pause> WARPBELL_D result mail_client<Slots, Scope, Pause>
@@ -186,10 +187,7 @@ WARPBELL_AGENT(sqe)::read_request(u32 place, status& refusal) const {
     port::load_quad_any(request[0][place & 31u], a, b, c, d);
     port::load_quad_any(request[1][place & 31u], e, f, blocks, op);
     if (op == static_cast<u32>(opcode::flush)) {
-        sqe entry = {};
-        entry.dword[0] = op;
-        entry.dword[1] = s_.nsid();
-        return entry;
+        return detail::flush_entry(s_);
     }
     const extent where{lba(static_cast<u64>(b) << 32 | a), blocks};
     const dma_span data =
@@ -345,5 +343,6 @@ WARPBELL_AGENT(agent_report)::run(const u32* stop, u64 timeout_ns) {
 #undef WARPBELL_CLIENT_CALL
 #undef WARPBELL_CLIENT
 
+} // namespace experimental
 } // namespace WARPBELL_NAMESPACE
 } // namespace warpbell

@@ -20,12 +20,14 @@ WARPBELL_D status array_view<T, Cache>::each_part(const Group& group, optional<u
     u64 at = first_byte_ + (index ? *index : 0) * sizeof(T);
     u32 done = index && result.ok() ? 0 : sizeof(T);
     while (group.ballot(done < sizeof(T)) != 0) {
-        const u32 offset = static_cast<u32>(at) & (cache_.page_bytes() - 1u), left = sizeof(T) - done;
-        const u32 here = cache_.page_bytes() - offset;
-        const u32 bytes = left < here ? left : here;
+        u32 offset = static_cast<u32>(at) & (cache_.page_bytes() - 1u);
+        const u32 left = sizeof(T) - done, here = cache_.page_bytes() - offset;
+        u32 bytes = left < here ? left : here;
         const optional<u64> page = left != 0 ? optional<u64>(at >> shift) : optional<u64>();
         const auto use = [&](u8* data) { move(data + offset, done, bytes); };
-        const status said = cache_.use_each(group, page, stores, use, timeout_ns);
+        detail::nothing_else meanwhile;
+        const status said = cache_.use_each_holding(group, page, stores, use, timeout_ns, meanwhile, at, done,
+                                                    offset, bytes, result);
         result = result.ok() ? said : result;
         done = said.ok() && !mutate::array_straddle_lost ? done + bytes : static_cast<u32>(sizeof(T));
         at += bytes;

@@ -194,8 +194,7 @@ WARPBELL_D io_token io_batch<Slots>::send(const Warp& warp, session<Mode, Retry>
     if (want) {
         const request r = load(slot_);
         if (r.op == opcode::flush) {
-            entry.dword[0] = static_cast<u32>(r.op);
-            entry.dword[1] = s.nsid();
+            entry = detail::flush_entry(s);
         } else {
             const extent part = *detail::piece(r.where, piece_, s.max_blocks());
             const u64 step_bytes = static_cast<u64>(s.max_blocks()) * s.block_bytes();

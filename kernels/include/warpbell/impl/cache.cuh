@@ -93,13 +93,14 @@ WARPBELL_CACHE_MEMBER(void)::claim(way& mine, u64 page) {
 }
 
 // The pages that leave, as far as they are dirty. One that cannot be written stays.
-WARPBELL_CACHE_CALL(void, class Group)::write_back(const Group& group, way& mine, u64 page) {
-    const bool dirty = mine.now == way::at::ours && line_bits::is_dirty(mine.state);
+WARPBELL_CACHE_CALL(void, class Group)::write_back(const Group& group, way& mine, u64& page) {
+    bool dirty = mine.now == way::at::ours && line_bits::is_dirty(mine.state);
     if (!may_store || group.ballot(dirty) == 0 || mutate::cache_dirty_lost) {
         return;
     }
-    const u64 leaving = dirty ? lines_.page(mine.line) : 0;
-    const status written = transfer(group, opcode::write, dirty, leaving, mine.line);
+    u64 leaving = dirty ? lines_.page(mine.line) : 0;
+    const auto move = [&] { return transfer(group, opcode::write, dirty, leaving, mine.line); };
+    const status written = port::aside(move, page, leaving, dirty);
     write_backs_ += dirty && written.ok() ? 1u : 0u;
     if (!dirty || written.ok() || mutate::cache_unwritten_leaves) {
         return;
@@ -125,9 +126,9 @@ WARPBELL_CACHE_CALL(void, class Group)::zero(const Group& group, u32 filling, u3
 }
 
 // Gives claimed lines their new pages, and reads those.
-WARPBELL_CACHE_CALL(void, class Group)::fill(const Group& group, way& mine, u64 page) {
-    const bool fills = mine.now == way::at::ours;
-    const u32 filling = group.ballot(fills);
+WARPBELL_CACHE_CALL(void, class Group)::fill(const Group& group, way& mine, u64& page) {
+    bool fills = mine.now == way::at::ours;
+    u32 filling = group.ballot(fills);
     if (filling == 0) {
         return;
     }
@@ -136,7 +137,8 @@ WARPBELL_CACHE_CALL(void, class Group)::fill(const Group& group, way& mine, u64 
     if constexpr (Access == page_access::write_once) {
         zero(group, filling, mine.line);
     } else {
-        read = transfer(group, opcode::read, fills, page, mine.line);
+        const auto move = [&] { return transfer(group, opcode::read, fills, page, mine.line); };
+        read = port::aside(move, page, fills, filling);
     }
     group.sync();
     misses_ += fills ? 1u : 0u;
@@ -174,18 +176,16 @@ WARPBELL_CACHE_CALL(void, class Group, class Meanwhile)::await(const Group& grou
     port::fence_gpu_group(group.is_leader());
 }
 
-// Pages that are not there, of lanes `away`. From a queue that is lost nothing is read: what it is asked for
-// counts as in use for ever, and would take line after line.
-WARPBELL_CACHE_CALL(void, class Group)::fetch(const Group& group, u32 away, way& mine, u64 page) {
+// Pages that are not there, of lanes `away`; or why nothing is sent. From a queue that is lost nothing is
+// read: what it is asked for counts as in use for ever, and would take line after line.
+WARPBELL_CACHE_CALL(status, class Group)::fetch(const Group& group, u32 away, way& mine, u64& page) {
     const status refusal = backing::refusal(group, source_);
-    if (!refusal.ok()) {
-        mine.answer = refusal;
-        mine.now = mine.now == way::at::away ? way::at::failed : mine.now;
-        return;
+    if (refusal.ok()) {
+        detail::one_by_one(group, away, [&] { claim(mine, page); });
+        write_back(group, mine, page);
+        fill(group, mine, page);
     }
-    detail::one_by_one(group, away, [&] { claim(mine, page); });
-    write_back(group, mine, page);
-    fill(group, mine, page);
+    return refusal;
 }
 
 // The page of a lane that leads all who want it, pinned where it is there.
@@ -198,18 +198,26 @@ WARPBELL_CACHE_MEMBER(auto)::look_up(bool leads, u64 page) -> way {
     return mine;
 }
 
-// What becomes of a page that was not there: it is read, or has failed, or is to be looked up again.
-WARPBELL_CACHE_CALL(void, class Group, class Meanwhile)::resolve(const Group& group, bool leads, way& mine,
-                                                                 u64 page, u64 timeout_ns,
+// What becomes of a page that was not there, of the lanes with `open`: it is read, or has failed, or is to be
+// looked up again.
+WARPBELL_CACHE_CALL(void, class Group, class Meanwhile)::resolve(const Group& group, bool& open, u32 same,
+                                                                 u64& page, visit& call,
                                                                  Meanwhile& meanwhile) {
-    const bool was_here = mine.now == way::at::pinned;
-    const u32 misses = misses_;
+    way& mine = call.mine;
+    bool leads = open && port::lane() == port::lowest(same);
+    bool was_here = mine.now == way::at::pinned;
+    u32 misses = misses_;
     const u32 away = group.ballot(leads && mine.now == way::at::away);
     if (away != 0) {
-        fetch(group, away, mine, page);
+        const auto get = [&] { return fetch(group, away, mine, page); };
+        const status refusal = port::aside(get, open, leads, was_here, misses);
+        if (!refusal.ok()) {
+            mine.answer = refusal;
+            mine.now = mine.now == way::at::away ? way::at::failed : mine.now;
+        }
     }
     if (group.ballot(mine.now == way::at::loading) != 0) {
-        await(group, mine, timeout_ns, meanwhile);
+        await(group, mine, call.left_ns, meanwhile);
     }
     hits_ += leads && !was_here && mine.now == way::at::pinned && misses_ == misses ? 1u : 0u;
 }
@@ -242,11 +250,12 @@ WARPBELL_CACHE_CALL(bool, class Group)::write_line(const Group& group, bool open
         result = left_over ? status(may_store ? code::not_submitted : code::read_only) : result;
         return false;
     }
-    const writable how = open ? lines_.begin_write(line) : writable::clean;
-    const bool mine = how == writable::ours;
-    const u64 page = mine ? lines_.page(line) : 0;
+    writable how = open ? lines_.begin_write(line) : writable::clean;
+    bool mine = how == writable::ours;
+    u64 page = mine ? lines_.page(line) : 0;
     if (group.ballot(mine) != 0) {
-        const status said = transfer(group, opcode::write, mine, page, line);
+        const auto move = [&] { return transfer(group, opcode::write, mine, page, line); };
+        const status said = port::aside(move, mine, line, how, page);
         if (mine) {
             lines_.end_write(line, said);
             write_backs_ += said.ok() ? 1u : 0u;
@@ -289,7 +298,6 @@ WARPBELL_CACHE_REST(bool, class Group, class Meanwhile)::go_on(const Group& grou
                                                                Meanwhile& meanwhile) {
     const u64 total_ns = timeout_ns != 0 ? timeout_ns : lines_.ref().timeout_ns;
     port::keep_in_memory(page);
-    const bool leads = open && port::lane() == port::lowest(same);
     if (call.asking == 0) {
         call.begin_ns = port::clock_ns();
         call.left_ns = total_ns;
@@ -304,10 +312,10 @@ WARPBELL_CACHE_REST(bool, class Group, class Meanwhile)::go_on(const Group& grou
         meanwhile();
         // Who has got something goes on at once.
         still != before ? call.wait.busy() : call.wait.idle();
-        call.mine = look_up(leads && open, page);
+        call.mine = look_up(open && port::lane() == port::lowest(same), page);
     }
     call.asking = group.ballot(open);
-    resolve(group, leads && open, call.mine, page, call.left_ns, meanwhile);
+    resolve(group, open, same, page, call, meanwhile);
     return open;
 }
 
@@ -332,24 +340,31 @@ WARPBELL_CACHE_CALL(status, class Group, class Meanwhile)::hold(const Group& gro
 WARPBELL_CACHE_CALL(status, class Group, class Use,
                     class Meanwhile)::use_each(const Group& who, optional<u64> page, bool stores, Use use,
                                                u64 timeout_ns, Meanwhile meanwhile) {
-    const auto group = group_of(who);
+    return use_each_holding(group_of(who), page, stores, use, timeout_ns, meanwhile);
+}
+
+WARPBELL_CACHE_CALL(status, class Group, class Use, class Meanwhile,
+                    class... Held)::use_each_holding(const Group& group, optional<u64> page, bool stores,
+                                                     Use& use, u64 timeout_ns, Meanwhile& meanwhile,
+                                                     Held&... held) {
     visit call;
     call.result = page ? check(*page, stores) : status();
     bool open = page && call.result.ok();
-    const u64 number = open ? *page : 0;
+    u64 number = open ? *page : 0;
     const u32 asking = group.ballot(open);
     if (asking == 0) {
         return call.result;
     }
     // Lanes of one page get it together, or none of them does.
-    const u32 same = detail::lanes_of_page(group, number, asking);
+    u32 same = detail::lanes_of_page(group, number, asking);
     call.mine = look_up(open && port::lane() == port::lowest(same), number);
     while (true) {
         open = !serve(group, open, same, stores, call.mine, use) && open;
         if (group.ballot(open) == 0) {
             return call.result;
         }
-        open = go_on(group, open, same, number, timeout_ns, call, meanwhile);
+        const auto rest = [&] { return go_on(group, open, same, number, timeout_ns, call, meanwhile); };
+        open = port::aside(rest, same, number, stores, held...);
     }
 }
 

@@ -5,6 +5,7 @@
 
 namespace warpbell {
 inline namespace WARPBELL_NAMESPACE {
+namespace experimental {
 
 template <ordering Order, u32 Depth, u32 Commands>
 template <class Group, sharing Mode, class Retry>
@@ -127,5 +128,6 @@ WARPBELL_D ordered_answer io_order<Order, Depth, Commands>::take(const Group& gr
     }
 }
 
+} // namespace experimental
 } // namespace WARPBELL_NAMESPACE
 } // namespace warpbell

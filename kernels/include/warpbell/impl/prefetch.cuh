@@ -6,6 +6,7 @@
 
 namespace warpbell {
 inline namespace WARPBELL_NAMESPACE {
+namespace experimental {
 
 #define WARPBELL_PREFETCH_CALL(result, ...)                                                                  \
     template <class Cache, u32 Cap, u32 Streams>                                                             \
@@ -345,19 +346,27 @@ WARPBELL_PREFETCH_CALL(status, class Group)::hold(const Group& group, u64 page, 
 
 WARPBELL_PREFETCH_CALL(status, class Group, class Use)::use_each(const Group& who, optional<u64> page,
                                                                  bool stores, Use use, u64 timeout_ns) {
-    const auto group = group_of(who);
-    const optional<u64> inside = page && *page < pages() ? page : optional<u64>();
-    const bool fresh = group.ballot(inside && *inside != recent_) != 0;
+    detail::nothing_else nothing;
+    return use_each_holding(group_of(who), page, stores, use, timeout_ns, nothing);
+}
+
+WARPBELL_PREFETCH_CALL(status, class Group, class Use,
+                       class... Held)::use_each_holding(const Group& group, optional<u64> page, bool stores,
+                                                        Use& use, u64 timeout_ns, detail::nothing_else&,
+                                                        Held&... held) {
+    optional<u64> inside = page && *page < pages() ? page : optional<u64>();
+    bool fresh = group.ballot(inside && *inside != recent_) != 0;
     if (fresh) {
         collect(group);
         meet(group, slots_of(group, inside));
     }
-    const auto meanwhile = [&] {
+    auto meanwhile = [&] {
         if (!mutate::prefetch_not_collected) {
             collect(group);
         }
     };
-    const status said = cache_.use_each(group, page, stores, use, timeout_ns, meanwhile);
+    const status said =
+        cache_.use_each_holding(group, page, stores, use, timeout_ns, meanwhile, inside, fresh, held...);
     if (fresh) {
         observe_each(group, inside);
     }
@@ -387,5 +396,6 @@ WARPBELL_PREFETCH_CALL(void, class Group)::detach(const Group& who) {
 
 #undef WARPBELL_PREFETCH_CALL
 
+} // namespace experimental
 } // namespace WARPBELL_NAMESPACE
 } // namespace warpbell

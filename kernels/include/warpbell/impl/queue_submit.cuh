@@ -308,10 +308,23 @@ WARPBELL_D io_token queue<Mode>::try_submit(const Group& group, bool want, const
     return token;
 }
 
+// `Aside`: what differs among entries of I/O commands lies in memory meanwhile, and in no registers.
 template <sharing Mode>
-template <class Group>
-WARPBELL_D io_token queue<Mode>::submit_all(const Group& group, bool want, const sqe& entry,
-                                            backoff& patience, bool whole) {
+template <bool Aside, class Group>
+WARPBELL_D typename queue<Mode>::step queue<Mode>::poll_for_room(const Group& group, backoff& patience,
+                                                                 u32* d) {
+    const auto poll = [&] { return poll_ring(group, patience, true); };
+    if constexpr (Aside) {
+        return port::aside(poll, d[0], d[6], d[7], d[8], d[9], d[10], d[11], d[12]);
+    } else {
+        return poll();
+    }
+}
+
+template <sharing Mode>
+template <bool Aside, class Group>
+WARPBELL_D io_token queue<Mode>::submit_all(const Group& group, bool want, sqe entry, backoff& patience,
+                                            bool whole) {
     u32 k = want ? take_id() : no_id;
     io_token token;
     if (want) {
@@ -335,7 +348,8 @@ WARPBELL_D io_token queue<Mode>::submit_all(const Group& group, bool want, const
             continue;
         }
         // Room comes from completions, and this group may be the only one that can look for them.
-        const step did = kind_of(next) == step::lost ? step::lost : poll_ring(group, patience, true);
+        const step did =
+            kind_of(next) == step::lost ? step::lost : poll_for_room<Aside>(group, patience, entry.dword);
         if (did == step::expired || did == step::lost) {
             withdraw(k, did == step::lost ? code::queue_lost : code::not_submitted, token);
             break;
@@ -356,14 +370,14 @@ WARPBELL_D io_token queue<Mode>::submit_all(const Group& group, bool want, const
 template <sharing Mode>
 template <class Group>
 WARPBELL_D io_token queue<Mode>::submit(const Group& group, bool want, const sqe& entry, backoff& backoff) {
-    return submit_all(group, want, entry, backoff, false);
+    return submit_all<true>(group, want, entry, backoff, false);
 }
 
 template <sharing Mode>
 template <class Group>
 WARPBELL_D io_token queue<Mode>::submit(const Group& group, bool want, const sqe& entry, u64 timeout_ns) {
     backoff backoff(timeout_ns);
-    return submit_all(group, want, entry, backoff, false);
+    return submit_all<false>(group, want, entry, backoff, false);
 }
 
 template <sharing Mode>
@@ -371,7 +385,7 @@ template <class Group>
 WARPBELL_D io_token queue<Mode>::submit_whole(const Group& group, bool want, const sqe& entry,
                                               u64 timeout_ns) {
     backoff backoff(timeout_ns);
-    return submit_all(group, want, entry, backoff, true);
+    return submit_all<false>(group, want, entry, backoff, true);
 }
 
 } // namespace WARPBELL_NAMESPACE

@@ -23,7 +23,7 @@ WARPBELL_D status io_request<Commands>::begin(const Group& group, const session<
     failed_ = none;
     result_ = status();
     bytes_ = 0;
-    if (what.where && what.op == opcode::flush && whole && what.flags == 0) {
+    if (what.where && what.op == opcode::flush && whole && detail::fits_flags(what.op, what.flags)) {
         total_ = end_ = 1;
     } else if (what.where) {
         const status refusal = detail::check_whole(s, what.op, where_, data_, what.flags);
