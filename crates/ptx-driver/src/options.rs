@@ -141,11 +141,13 @@ impl Options {
     pub(crate) fn of_users(text: &str) -> Result<Options, String> {
         let mut options =
             Options { users: true, execute: Execute::Ptx, multiprocessors: 2, ..Options::default() };
+        let mut given = Vec::new();
         for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
             let known = item.split_once('=').filter(|(key, _)| OF_USERS.contains(key));
             let Some((key, value)) = known else {
                 return Err(format!("{item}: expected KEY=VALUE with KEY one of {}", OF_USERS.join(", ")));
             };
+            once(&mut given, key, item)?;
             options.set(key, value).ok_or_else(|| format!("{item}: {}", limit(key)))?;
             if !(75..=121).contains(&options.capability) {
                 return Err(format!("{item}: must be 7.5 to 12.1"));
@@ -159,8 +161,10 @@ impl Options {
 
     pub(crate) fn parse(text: &str) -> Result<Options, String> {
         let mut options = Options::default();
+        let mut given = Vec::new();
         for item in text.split(',').filter(|item| !item.is_empty()) {
             let (key, value) = item.split_once('=').ok_or_else(|| format!("{VARIABLE}: {item}: no value"))?;
+            once(&mut given, key, item).map_err(|why| format!("{VARIABLE}: {why}"))?;
             options.set(key, value).ok_or_else(|| format!("{VARIABLE}: {item}: not understood"))?;
         }
         let of_ptx = options.weak.is_some() || options.mutate.is_some() || options.races;
@@ -201,6 +205,15 @@ impl Options {
         }
         Some(())
     }
+}
+
+/// A key that was given before says two things.
+fn once<'a>(given: &mut Vec<&'a str>, key: &'a str, item: &str) -> Result<(), String> {
+    if given.contains(&key) {
+        return Err(format!("{item}: {key} was given before"));
+    }
+    given.push(key);
+    Ok(())
 }
 
 /// What the value of a user's key must be.
@@ -279,8 +292,10 @@ mod tests {
             "weak=few",
             "races=some",
             "capability=75",
+            "execute=ptx,execute=cpu",
         ] {
-            assert!(Options::parse(wrong).unwrap_err().contains(wrong), "{wrong}");
+            let last = wrong.rsplit(',').next().unwrap();
+            assert!(Options::parse(wrong).unwrap_err().contains(last), "{wrong}");
         }
     }
 
@@ -298,6 +313,7 @@ mod tests {
             ("memory=0", "bytes from 1"),
             ("weak=few", "seed"),
             ("races=maybe", "yes or no"),
+            ("weak=1,weak=2", "weak=2: weak was given before"),
         ] {
             let error = Options::of_users(wrong).unwrap_err();
             assert!(error.contains(limit), "{wrong}: {error}");
