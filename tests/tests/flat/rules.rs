@@ -1,26 +1,144 @@
 //! Who may call, and what a status says of itself.
 
+use std::collections::BTreeSet;
+
 use warpbell::Sharing;
 use warpbell_kernels::abi;
+use warpbell_tests::each_apart;
 
-use crate::fixture::{Scene, library, play, settings, statuses_alike};
+use crate::fixture::{Scene, alias_answers, library, play, play_by, settings, source, statuses_alike};
 
+/// Who may make a call.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Who {
+    Thread,
+    Warp,
+    /// As the attachment was made.
+    Owner,
+}
+use Who::{Owner, Thread, Warp};
+
+/// All that take a session or an array but the two that attach, numbered as flat_misuse.cuh has them.
+const FUNCTIONS: [(&str, Who); 35] = [
+    ("read", Thread),
+    ("read_warp", Warp),
+    ("read_each", Warp),
+    ("write", Thread),
+    ("write_warp", Warp),
+    ("write_each", Warp),
+    ("flush", Thread),
+    ("flush_warp", Warp),
+    ("read_async", Thread),
+    ("read_async_warp", Warp),
+    ("read_async_each", Warp),
+    ("write_async", Thread),
+    ("write_async_warp", Warp),
+    ("write_async_each", Warp),
+    ("flush_async", Thread),
+    ("flush_async_warp", Warp),
+    ("switch_to_successor", Owner),
+    ("wait", Thread),
+    ("wait_warp", Warp),
+    ("wait_each", Warp),
+    ("try_wait", Thread),
+    ("try_wait_warp", Warp),
+    ("try_wait_each", Warp),
+    ("cancel", Thread),
+    ("cancel_warp", Warp),
+    ("cancel_each", Warp),
+    ("array_get", Thread),
+    ("array_get_each", Warp),
+    ("array_put", Thread),
+    ("array_put_each", Warp),
+    ("array_flush", Thread),
+    ("array_flush_warp", Warp),
+    ("array_close", Owner),
+    ("array_open", Owner),
+    ("detach", Owner),
+];
+/// Those of arrays that are open.
+const OF_ARRAYS: usize = 7;
+
+/// What each function answers where those of `allowed` may call.
+fn answers(allowed: &[Who]) -> Vec<u32> {
+    let no = library(abi::STATUS_INVALID_FIELD);
+    FUNCTIONS.iter().map(|(_, who)| if allowed.contains(who) { 0 } else { no }).collect()
+}
+
+#[test]
+fn the_functions_are_all_that_the_header_has() {
+    let header = include_str!("../../../kernels/include/warpbell/warpbell_device.h");
+    let declared = header.split("WARPBELL_DEVICE uint32_t warpbell_").skip(1);
+    let names = declared.filter_map(|text| text.split('(').next());
+    let names = names.filter(|name| !name.starts_with("status_") && !name.starts_with("attach"));
+    let expected: BTreeSet<_> = FUNCTIONS.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names.collect::<BTreeSet<_>>(), expected);
+}
+
+/// Every function: of zeroes; of an attachment that was refused, over what a session had left there; by lanes that attached
+/// one by one; by the warp; of what was detached. And of arrays that are not open.
 #[test]
 fn who_may_not_call_is_refused() {
     let no = library(abi::STATUS_INVALID_FIELD);
     for setting in settings(Scene::Misuse).filter(|setting| !setting.by_thread) {
-        let notes = play(&setting, true).notes;
-        for (lane, note) in notes.iter().enumerate() {
+        let played = play(&setting, true);
+        assert_eq!(played.kept, "", "{setting:?}");
+        for (lane, note) in played.notes.iter().enumerate() {
             // An exclusive queue: one thread of the warp, and then the whole warp, but not its threads.
             let shared = setting.sharing == Sharing::Shared;
-            let alone = if shared || lane == 0 { 0 } else { no };
-            let of_warp = if shared { 0 } else { no };
-            let one_by_one = [alone, no, alone, alone];
-            let by_the_warp = [0, of_warp, 0, no, no, no, 0, no, no];
-            let expected = [&[no; 9], &one_by_one[..], &by_the_warp].concat();
-            assert_eq!(note.said(), expected, "lane {lane}, {:?}", setting.sharing);
+            let alone = shared || lane == 0;
+            let one_by_one = answers(if alone { &[Thread, Owner] } else { &[] });
+            let by_the_warp = answers(if shared { &[Thread, Warp, Owner] } else { &[Warp, Owner] });
+            let (nobody, may) = (answers(&[]), if alone { 0 } else { no });
+            let closed = vec![no; OF_ARRAYS];
+            let scenes = [
+                (&[][..], nobody.clone()),
+                (&[0, 0, 0, 0, no, no, no], nobody.clone()),
+                (&[may, may], one_by_one),
+                (&[0, 0], [by_the_warp, nobody].concat()),
+                (&[0, 0, no], closed.clone()),
+                (&[0, no], closed.clone()),
+                (&[0, 0], closed),
+            ];
+            let mut said = note.said().iter().copied();
+            for (number, (before, each)) in scenes.into_iter().enumerate() {
+                let begin: Vec<_> = said.by_ref().take(before.len()).collect();
+                assert_eq!(begin, before, "scene {number}, lane {lane}, {setting:?}");
+                let names = FUNCTIONS.iter().cycle().skip(if each.len() == OF_ARRAYS { 26 } else { 0 });
+                for (expected, (name, _)) in each.into_iter().zip(names) {
+                    assert_eq!(
+                        said.next(),
+                        Some(expected),
+                        "{name}, scene {number}, lane {lane}, {setting:?}"
+                    );
+                }
+            }
+            assert_eq!(said.next(), None, "{setting:?}");
         }
     }
+}
+
+/// What a scene's check of hazard slots and pins is there for.
+#[test]
+fn what_is_kept_is_seen() {
+    let test = "rules::what_is_kept_is_seen";
+    let rules =
+        [("HAZARD_KEPT", Scene::Misuse, "hazard slots"), ("HAZARD_KEPT", Scene::Pages, "hazard slots")];
+    each_apart(test, ["HAZARD_KEPT"], |rule| {
+        let module = source().mutate(rule).load().expect("compiles");
+        for (_, scene, text) in rules {
+            let setting = settings(scene).next().expect("a setting");
+            let kept = play_by(&module, &setting, true).kept;
+            assert!(kept.contains(text), "{rule}: {kept:?} of {scene:?}");
+        }
+    });
+}
+
+/// Optimised, as users' kernels are: zeroes that a caller stores are there when the library looks.
+#[test]
+fn words_that_a_caller_stores_are_seen() {
+    let no = library(abi::STATUS_INVALID_FIELD);
+    assert_eq!(alias_answers(), [0, 0, no, no, 0, 0]);
 }
 
 /// What the page shows of a kernel is what the kernel has.

@@ -38,9 +38,11 @@ namespace flat {
 // Who attached.
 enum class owner : u32 { nobody, thread, warp };
 
-// The beginning of warpbell_session; a session<Mode> follows. Memory that was never attached hardly has the
-// mark.
-struct alignas(8) session_head {
+// The beginning of warpbell_session; a session<Mode> follows. The memory is the caller's, who may have stored
+// words of 64 bits there, zeroes for example: they are not to be thought of as something else than what is
+// looked at here, so the head may alias anything. What follows it is an object of its own from attach on,
+// made in place, and found again by a pointer that says so (launder): the memory has had others.
+struct __attribute__((may_alias, aligned(8))) session_head {
     static constexpr u32 mark = 0x5e55104eu;
     u32 marked;
     owner by;
@@ -52,7 +54,7 @@ struct alignas(8) session_head {
     }
     WARPBELL_D bool is_shared() const { return mode == sharing::shared; }
     template <sharing Mode> WARPBELL_D session<Mode>& as() {
-        return *reinterpret_cast<session<Mode>*>(this + 1);
+        return *__builtin_launder(reinterpret_cast<session<Mode>*>(this + 1));
     }
 };
 
