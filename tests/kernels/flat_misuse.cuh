@@ -196,6 +196,9 @@ class misuse {
         said(warpbell_array_open(a, all_.session(), nullptr, &args_.pages, 0, 1, 4));
         each_of_arrays();
         said(all_.open());
+        said(warpbell_array_close(a));
+        each_of_arrays();
+        said(all_.open());
         said(warpbell_detach(all_.session()));
         each_of_arrays();
     }
