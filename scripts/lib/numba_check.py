@@ -187,6 +187,20 @@ def calls_in(ptx):
     return re.findall(r"\bcall(?:\.uni)?\s*(?:\([^)]*\),)?\s*warpbell_(\w+)", ptx)
 
 
+def check_page(layer):
+    """The kernel that docs/flat-layer.md shows is one, with nothing unresolved."""
+    import warpbell_host
+    import warpbell_numba as wb
+    from numba import cuda, types
+
+    (text,) = re.findall(r"^```python\n(def .*?)^```$", flat_figures.PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    names = {"wb": wb, "cuda": cuda, "types": types, "SESSION_WORDS": wb.SESSION_WORDS, "ALIGNMENT": wb.ALIGNMENT}
+    exec(text, names)
+    ptx = wb.link(names["check"], (9, 0), layer, warpbell_host.ABI_VERSION, ptx=True).decode()
+    made = sorted(set(calls_in(ptx)))
+    return f"calls {made}", [] if made == ["attach_warp", "detach", "read_each"] else ["expected three"]
+
+
 def check_size(layer):
     """Of the LTO-IR, as the page has it."""
     return f"{pathlib.Path(layer).stat().st_size} bytes", flat_figures.wrong_size(pathlib.Path(layer))
@@ -224,6 +238,7 @@ def main():
         checks["declarations in Python"] = pool.submit(check_declarations)
         checks["versions of the library"] = pool.submit(check_versions)
         checks["what is no address"] = pool.submit(check_pointer)
+        checks["the kernel of the page"] = pool.submit(check_page, layer)
         checks["the LTO-IR"] = pool.submit(check_size, layer)
         ptx = pool.submit(linked, (9, 0), layer, True)
         checks["calls, in PTX"] = pool.submit(check_calls, ptx.result().decode())

@@ -17,6 +17,9 @@ template <class Group, sharing Mode> WARPBELL_D void play(const flat_args& args)
 template <sharing Mode> WARPBELL_D void play_as(const flat_args& args) {
     if (args.scene == static_cast<u32>(scene::misuse)) {
         misuse(args).run();
+    } else if (args.scene == static_cast<u32>(scene::pinned)) {
+        // What a lane leaves that forgets to give a page back.
+        port::add_relaxed_gpu(&reinterpret_cast<warpbell_cache_line*>(args.cache.lines)->state, u64(1));
     } else if (args.by_thread == 0) {
         play<this_warp_t, Mode>(args);
     } else if (Mode == sharing::shared || port::lane() == 0) {

@@ -5,7 +5,20 @@
 
 namespace kernels {
 
-enum class scene : u32 { io, refused, dead, lost, array, misuse, pending, late, crowded, pages, page };
+enum class scene : u32 {
+    io,
+    refused,
+    dead,
+    lost,
+    array,
+    misuse,
+    pending,
+    late,
+    crowded,
+    pages,
+    page,
+    pinned
+};
 
 // What is done, by either.
 template <class Calls, class Group> class player {

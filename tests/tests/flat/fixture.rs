@@ -39,6 +39,7 @@ pub enum Scene {
     Crowded,
     Pages,
     Page,
+    Pinned,
 }
 
 /// What the host has done to the queue.

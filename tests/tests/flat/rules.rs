@@ -56,8 +56,9 @@ const FUNCTIONS: [(&str, Who); 35] = [
     ("array_open", Owner),
     ("detach", Owner),
 ];
-/// Those of arrays that are open.
+/// Those of arrays that are open, one behind the other.
 const OF_ARRAYS: usize = 7;
+const FIRST_OF_ARRAYS: usize = 26;
 
 /// What each function answers where those of `allowed` may call.
 fn answers(allowed: &[Who]) -> Vec<u32> {
@@ -75,42 +76,48 @@ fn the_functions_are_all_that_the_header_has() {
     assert_eq!(names.collect::<BTreeSet<_>>(), expected);
 }
 
-/// Every function: of zeroes; of an attachment that was refused, over what a session had left there; by lanes that attached
-/// one by one; by the warp; of what was detached. And of arrays that are not open.
+/// What is said before each function is called, and then by each of them.
+type Part = (&'static [u32], Vec<u32>);
+
+/// The parts of the scene: of zeroes; of an attachment that was refused, over what a session had left there; by lanes that
+/// attached one by one; by the warp, and of what was detached; and of arrays that are not open. For one lane.
+fn parts(shared: bool, lane: usize) -> Vec<Part> {
+    const NO: u32 = abi::STATUS_LIBRARY | abi::STATUS_INVALID_FIELD;
+    // An exclusive queue: one thread of the warp, and then the whole warp, but not its threads.
+    let alone = shared || lane == 0;
+    let one_by_one = answers(if alone { &[Thread, Owner] } else { &[] });
+    let by_the_warp = answers(if shared { &[Thread, Warp, Owner] } else { &[Warp, Owner] });
+    let (nobody, closed) = (answers(&[]), vec![NO; OF_ARRAYS]);
+    vec![
+        (&[], nobody.clone()),
+        (&[0, 0, 0, 0, NO, NO, NO], nobody.clone()),
+        (if alone { &[0, 0] } else { &[NO, NO] }, one_by_one),
+        (&[0, 0], [by_the_warp, nobody].concat()),
+        (&[0, 0, NO], closed.clone()),
+        (&[0, NO], closed.clone()),
+        (&[0, 0], closed.clone()),
+        (&[0, 0], closed),
+    ]
+}
+
 #[test]
 fn who_may_not_call_is_refused() {
-    let no = library(abi::STATUS_INVALID_FIELD);
     for setting in settings(Scene::Misuse).filter(|setting| !setting.by_thread) {
         let played = play(&setting, true);
         assert_eq!(played.kept, "", "{setting:?}");
         for (lane, note) in played.notes.iter().enumerate() {
-            // An exclusive queue: one thread of the warp, and then the whole warp, but not its threads.
-            let shared = setting.sharing == Sharing::Shared;
-            let alone = shared || lane == 0;
-            let one_by_one = answers(if alone { &[Thread, Owner] } else { &[] });
-            let by_the_warp = answers(if shared { &[Thread, Warp, Owner] } else { &[Warp, Owner] });
-            let (nobody, may) = (answers(&[]), if alone { 0 } else { no });
-            let closed = vec![no; OF_ARRAYS];
-            let scenes = [
-                (&[][..], nobody.clone()),
-                (&[0, 0, 0, 0, no, no, no], nobody.clone()),
-                (&[may, may], one_by_one),
-                (&[0, 0], [by_the_warp, nobody].concat()),
-                (&[0, 0, no], closed.clone()),
-                (&[0, no], closed.clone()),
-                (&[0, 0], closed.clone()),
-                (&[0, 0], closed),
-            ];
             let mut said = note.said().iter().copied();
-            for (number, (before, each)) in scenes.into_iter().enumerate() {
+            let parts = parts(setting.sharing == Sharing::Shared, lane);
+            for (number, (before, each)) in parts.into_iter().enumerate() {
                 let begin: Vec<_> = said.by_ref().take(before.len()).collect();
-                assert_eq!(begin, before, "scene {number}, lane {lane}, {setting:?}");
-                let names = FUNCTIONS.iter().cycle().skip(if each.len() == OF_ARRAYS { 26 } else { 0 });
+                assert_eq!(begin, before, "part {number}, lane {lane}, {setting:?}");
+                let skipped = if each.len() == OF_ARRAYS { FIRST_OF_ARRAYS } else { 0 };
+                let names = FUNCTIONS.iter().cycle().skip(skipped);
                 for (expected, (name, _)) in each.into_iter().zip(names) {
                     assert_eq!(
                         said.next(),
                         Some(expected),
-                        "{name}, scene {number}, lane {lane}, {setting:?}"
+                        "{name}, part {number}, lane {lane}, {setting:?}"
                     );
                 }
             }
@@ -119,18 +126,21 @@ fn who_may_not_call_is_refused() {
     }
 }
 
-/// What a scene's check of hazard slots and pins is there for.
+#[test]
+fn a_pin_that_is_left_is_seen() {
+    let setting = settings(Scene::Pinned).next().expect("a setting");
+    assert_eq!(play(&setting, true).kept, "line 0 has 32 pins; ");
+}
+
+/// What a scene's check of hazard slots is there for.
 #[test]
 fn what_is_kept_is_seen() {
-    let test = "rules::what_is_kept_is_seen";
-    let rules =
-        [("HAZARD_KEPT", Scene::Misuse, "hazard slots"), ("HAZARD_KEPT", Scene::Pages, "hazard slots")];
-    each_apart(test, ["HAZARD_KEPT"], |rule| {
+    each_apart("rules::what_is_kept_is_seen", ["HAZARD_KEPT"], |rule| {
         let module = source().mutate(rule).load().expect("compiles");
-        for (_, scene, text) in rules {
+        for scene in [Scene::Misuse, Scene::Pages, Scene::Lost] {
             let setting = settings(scene).next().expect("a setting");
             let kept = play_by(&module, &setting, true).kept;
-            assert!(kept.contains(text), "{rule}: {kept:?} of {scene:?}");
+            assert!(kept.contains("hazard slots"), "{rule}: {kept:?} of {scene:?}");
         }
     });
 }
