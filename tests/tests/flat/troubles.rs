@@ -100,8 +100,9 @@ fn a_line_that_is_lost_to_the_ssd_is_the_same() {
 #[test]
 fn a_flush_of_an_array_ends_when_its_time_is_over() {
     let slow = FaultAction::Delay { by: TIMEOUT * 2 };
-    for setting in with_elements(Scene::Array).filter(Setting::is_one_thread) {
-        let setting = setting.faults(fault(slow.clone(), NvmOpcode::WRITE, 5)).elements(510, 8);
+    for setting in settings(Scene::Array).filter(Setting::is_one_thread) {
+        // The element lies in two pages.
+        let setting = setting.faults(fault(slow, NvmOpcode::WRITE, 5)).elements(510, 8);
         let setting = setting.deadline(QUEUE).timeout(TIMEOUT);
         let notes = both(&setting);
         let said = notes[0].said();
