@@ -21,7 +21,7 @@ struct __attribute__((may_alias, aligned(8))) array_head {
 
     WARPBELL_D static array_head& of(warpbell_array* array) { return *reinterpret_cast<array_head*>(array); }
     template <sharing Mode> WARPBELL_D cache_of<Mode>& as(warpbell::session<Mode>&) {
-        return *__builtin_launder(reinterpret_cast<cache_of<Mode>*>(this + 1));
+        return *reinterpret_cast<cache_of<Mode>*>(this + 1);
     }
 };
 
