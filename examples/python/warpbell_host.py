@@ -3,8 +3,10 @@ memory of the library's, so that every target reaches it."""
 
 import ctypes
 
-API_VERSION, ABI_VERSION = 6, 4  # of warpbell.h and abi.h, which the structs below follow
-SHARED = 1
+# Of warpbell.h and abi.h, which the structs below follow. A later library takes structs of an earlier API, or refuses them
+# with both numbers; kernels and library have the same ABI.
+API_VERSION, ABI_VERSION = 6, 4
+EXCLUSIVE, SHARED = 0, 1
 FOREVER = (1 << 64) - 1
 NAMESPACE_REF_BYTES, BUFFER_REF_BYTES = 104, 48
 
@@ -54,13 +56,20 @@ class CacheRef(Fields):
 LINE_BYTES, REPORT_BYTES = 32, 256  # of warpbell_cache_line and warpbell_cache_report
 
 
+def check_versions(path, api, abi):
+    """Raises where a library has not what this program needs."""
+    if api < API_VERSION or abi != ABI_VERSION:
+        raise RuntimeError(
+            f"{path}: version {api} of the C API and {abi} of the ABI; this program needs {API_VERSION} or later,"
+            f" and {ABI_VERSION}"
+        )
+
+
 class Library:
     def __init__(self, path):
         self.calls = ctypes.CDLL(path)
         self.calls.warpbell_error_message.restype = ctypes.c_char_p
-        versions = (self.calls.warpbell_api_version(), self.calls.warpbell_abi_version())
-        if versions != (API_VERSION, ABI_VERSION):
-            raise RuntimeError(f"{path}: API and ABI {versions}, this program has {(API_VERSION, ABI_VERSION)}")
+        check_versions(path, self.calls.warpbell_api_version(), self.calls.warpbell_abi_version())
 
     def call(self, name, *arguments):
         if getattr(self.calls, f"warpbell_{name}")(*arguments) != 0:
@@ -94,12 +103,13 @@ class Memory:
 
 
 class Queues:
-    """Shared queues of an SSD for so many warps, and the launches over them."""
+    """Queues of an SSD for so many warps, and the launches over them: one that they share, or one for each."""
 
-    def __init__(self, library, device, target, warps):
+    def __init__(self, library, device, target, warps, sharing=SHARED):
         self.library, self.memory = library, []
         self.ssd = library.make("ssd_open", device.encode(), None)
-        options = AttachOptions(target=target.encode(), queues=1, warps=warps, iodepth=255, sharing=SHARED)
+        options = AttachOptions(target=target.encode(), warps=warps, iodepth=255, sharing=sharing)
+        options.queues = 1 if sharing == SHARED else warps
         options.timeout_ns = 60_000_000_000
         self.target = target.encode()
         self.handle = library.make("queues_attach", self.ssd, ctypes.byref(options))

@@ -8,7 +8,7 @@ layer; neither a GPU nor a driver is needed for it.
 import pathlib
 
 from cuda.bindings import nvjitlink
-from numba import cuda, types
+from numba import cuda, errors, types
 from numba.cuda import cgutils
 from numba.cuda.cudadrv import nvvm
 from numba.cuda.extending import intrinsic
@@ -16,6 +16,7 @@ from numba.cuda.extending import intrinsic
 SESSION_WORDS = ARRAY_WORDS = 64  # WARPBELL_SESSION_BYTES / 8, WARPBELL_ARRAY_BYTES / 8
 ALIGNMENT = 16
 NO_INDEX = (1 << 64) - 1
+PENDING = 0x10000  # of the try_wait calls: nothing has come yet
 ALL_LANES = 0xFFFFFFFF
 
 _PLACE, _LONG, _INT = types.voidptr, types.uint64, types.uint32
@@ -23,8 +24,12 @@ WORDS = types.CPointer(types.uint64)
 KERNEL = types.void(types.uint64)  # of each kernel
 
 
+DECLARED = {}  # arguments of each function below
+
+
 def _declare(name, *arguments):
-    """A function of warpbell_device.h; each returns a status."""
+    """A function of warpbell_device.h; each returns 32 bits, most of them a status."""
+    DECLARED[name] = arguments
     return cuda.declare_device(f"warpbell_{name}", _INT(*arguments), abi="c")
 
 
@@ -52,6 +57,7 @@ array_get, array_get_each = (_declare(f"array_get{who}", *_ELEMENT) for who in (
 array_put, array_put_each = (_declare(f"array_put{who}", *_ELEMENT) for who in ("", "_each"))
 array_flush, array_flush_warp = (_declare(f"array_flush{who}", _PLACE, _LONG) for who in ("", "_warp"))
 array_close = _declare("array_close", _PLACE)
+status_ok = _declare("status_ok", _INT)
 status_retryable = _declare("status_retryable", _INT)
 status_buffer_in_use = _declare("status_buffer_in_use", _INT)
 
@@ -65,33 +71,34 @@ def _address(context, builder, of, value):
     return value
 
 
-def _pointer_to(result):
-    def typed(typing_context, of):
-        def code(context, builder, signature, arguments):
-            address = _address(context, builder, signature.args[0], arguments[0])
-            return builder.bitcast(address, context.get_value_type(result))
+def _pointer_to(result, of):
+    """Type and code of an intrinsic that makes a pointer of what has type `of`."""
+    if not isinstance(of, (types.Array, types.Integer, types.CPointer, types.RawPointer)):
+        raise errors.TypingError(f"expected an address (an integer), a local array or a pointer, not {of}")
 
-        return result(of), code
+    def code(context, builder, signature, arguments):
+        address = _address(context, builder, signature.args[0], arguments[0])
+        return builder.bitcast(address, context.get_value_type(result))
 
-    return typed
+    return result(of), code
 
 
 @intrinsic
 def pointer(typing_context, of):
     """The address of a local array, or an address as a number, for the functions above."""
-    return _pointer_to(types.voidptr)(typing_context, of)
+    return _pointer_to(types.voidptr, of)
 
 
 @intrinsic
 def words(typing_context, of):
     """The same as 64-bit numbers, with an index."""
-    return _pointer_to(WORDS)(typing_context, of)
+    return _pointer_to(WORDS, of)
 
 
 @intrinsic
 def halves(typing_context, of):
     """The same as 32-bit numbers, with an index."""
-    return _pointer_to(types.CPointer(types.uint32))(typing_context, of)
+    return _pointer_to(types.CPointer(types.uint32), of)
 
 
 # A kernel of one's own name around a function, and the variable beside it by which Warpbell knows its argument
@@ -156,8 +163,7 @@ def link(function, capability, layer, abi_version, ptx=False):
     """Kernel and flat layer as one cubin, or PTX, for a compute capability such as (9, 0).
 
     `layer`: the flat layer's LTO-IR, lib/device/warpbell_device.ltoir of an installation; None for a kernel that makes no
-    call of it. `abi_version`: that of the
-    installation, WARPBELL_ABI_VERSION.
+    call of it. `abi_version`: that of the installation, WARPBELL_ABI_VERSION.
     """
     inputs = compile_kernel(function, capability, abi_version)
     if layer is not None:

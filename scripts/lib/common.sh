@@ -30,6 +30,12 @@ die() {
 }
 have() { command -v "$1" >/dev/null 2>&1; }
 
+# What tells one flat layer from the next: a sum over all that scripts/lib/build-flat makes it of.
+flat_sources() {
+  find kernels/include kernels/flat scripts/lib/build-flat -type f -print0 | LC_ALL=C sort -z |
+    xargs -0 sha256sum | sha256sum | cut -d ' ' -f 1
+}
+
 version_of_workspace() { sed -nE '/^\[workspace\.package\]/,/^\[/ s/^version = "(.*)"/\1/p' Cargo.toml; }
 
 # Prints the comment block at the top of a script: its help is its header.

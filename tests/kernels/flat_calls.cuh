@@ -4,7 +4,7 @@
 #include <warpbell/flat.cuh>
 #include <warpbell/warpbell.cuh>
 
-#define FLAT_NOTES 40
+#define FLAT_NOTES 256
 
 struct flat_args {
     warpbell_namespace_ref ns;
@@ -17,7 +17,8 @@ struct flat_args {
     uint32_t by_thread;
     uint32_t flat;
     uint32_t element_bytes;
-    uint64_t patience_ns; // for a successor
+    uint64_t timeout_ns;  // of each call; 0: the queue's, and the cache's
+    uint64_t patience_ns; // for a successor, and of whoever polls
 };
 
 struct flat_note {
@@ -25,6 +26,7 @@ struct flat_note {
     uint32_t pad0;
     uint32_t said[FLAT_NOTES];
     uint64_t saw[FLAT_NOTES];
+    uint64_t took_ns[FLAT_NOTES];
 };
 
 namespace kernels {
@@ -52,27 +54,32 @@ template <class Group, sharing Mode> class cpp_calls {
         return 0;
     }
     WARPBELL_D u32 move(bool writes, const blocks_of& of) {
-        return (writes ? write(group_, s_, where(of), data(of)) : read(group_, s_, where(of), data(of))).bits;
+        return (writes ? write(group_, s_, where(of), data(of), timeout())
+                       : read(group_, s_, where(of), data(of), timeout()))
+            .bits;
     }
     WARPBELL_D u32 move_each(bool writes, const blocks_of& of) {
-        return (writes ? write_each(group_, s_, if_any(of), data(of))
-                       : read_each(group_, s_, if_any(of), data(of)))
+        return (writes ? write_each(group_, s_, if_any(of), data(of), timeout())
+                       : read_each(group_, s_, if_any(of), data(of), timeout()))
             .bits;
     }
     WARPBELL_D u32 begin(bool writes, const blocks_of& of, u64& token) {
-        return of_all(kept(token, writes ? submit(group_, s_, command::write(where(of), data(of)))
-                                         : submit(group_, s_, command::read(where(of), data(of)))));
+        return of_all(kept(token, writes
+                                      ? submit(group_, s_, command::write(where(of), data(of)), timeout())
+                                      : submit(group_, s_, command::read(where(of), data(of)), timeout())));
     }
     WARPBELL_D u32 begin_each(bool writes, const blocks_of& of, u64& token) {
-        return kept(token, writes ? submit_each(group_, s_, command::write(if_any(of), data(of)))
-                                  : submit_each(group_, s_, command::read(if_any(of), data(of))));
+        return kept(token, writes ? submit_each(group_, s_, command::write(if_any(of), data(of)), timeout())
+                                  : submit_each(group_, s_, command::read(if_any(of), data(of)), timeout()));
     }
-    WARPBELL_D u32 flush() { return warpbell::flush(group_, s_).bits; }
+    WARPBELL_D u32 flush() { return warpbell::flush(group_, s_, timeout()).bits; }
     WARPBELL_D u32 begin_flush(u64& token) {
-        return of_all(kept(token, submit(group_, s_, command::flush())));
+        return of_all(kept(token, submit(group_, s_, command::flush(), timeout())));
     }
-    WARPBELL_D u32 wait(u64& token) { return warpbell::wait(group_, s_, taken(token)).bits; }
-    WARPBELL_D u32 wait_each(u64& token) { return warpbell::wait_each(group_, s_, taken(token)).bits; }
+    WARPBELL_D u32 wait(u64& token) { return warpbell::wait(group_, s_, taken(token), timeout()).bits; }
+    WARPBELL_D u32 wait_each(u64& token) {
+        return warpbell::wait_each(group_, s_, taken(token), timeout()).bits;
+    }
     // As a kernel would write it: whoever has no answer yet looks again, until all of the group have theirs.
     WARPBELL_D u32 poll(u64& token) {
         const u32 mine = poll_each(token);
@@ -88,6 +95,17 @@ template <class Group, sharing Mode> class cpp_calls {
         }
         return said->bits;
     }
+    // Once. Of one I/O nothing has come before all of it has.
+    WARPBELL_D u32 look(u64& token) {
+        const u32 mine = look_each(token);
+        return group_.ballot(mine == WARPBELL_PENDING) != 0 ? WARPBELL_PENDING : of_all(mine);
+    }
+    WARPBELL_D u32 look_each(u64& token) {
+        io_token own = taken(token);
+        const optional<status> said = warpbell::try_wait(group_, s_, own);
+        token = said ? io_token().bits() : own.bits();
+        return said ? said->bits : WARPBELL_PENDING;
+    }
     WARPBELL_D u32 cancel(u64& token) { return warpbell::cancel(group_, s_, taken(token)).bits; }
     WARPBELL_D u32 cancel_each(u64& token) { return warpbell::cancel_each(group_, s_, taken(token)).bits; }
     WARPBELL_D u32 successor(u64 timeout_ns) { return s_.switch_to_successor(group_, timeout_ns).bits; }
@@ -98,15 +116,19 @@ template <class Group, sharing Mode> class cpp_calls {
       public:
         WARPBELL_D explicit array(cpp_calls& calls)
             : group_(calls.group_), cache_(group_, calls.args_.cache, calls.s_, dma_span(calls.args_.pages)),
-              view_(cache_, calls.args_.first_byte, calls.args_.elements) {}
+              view_(cache_, calls.args_.first_byte, calls.args_.elements), timeout_(calls.timeout()) {}
         WARPBELL_D u32 opened() { return 0; }
-        WARPBELL_D u32 get(u64 index, T& value) { return view_.try_load(group_, index, value).bits; }
-        WARPBELL_D u32 put(u64 index, T value) { return view_.store(group_, index, value).bits; }
-        WARPBELL_D u32 get_each(u64 index, T& value) {
-            return view_.try_load(group_, some(index), value).bits;
+        WARPBELL_D u32 get(u64 index, T& value) {
+            return view_.try_load(group_, index, value, timeout_).bits;
         }
-        WARPBELL_D u32 put_each(u64 index, T value) { return view_.store(group_, some(index), value).bits; }
-        WARPBELL_D u32 flush() { return cache_.flush(group_).bits; }
+        WARPBELL_D u32 put(u64 index, T value) { return view_.store(group_, index, value, timeout_).bits; }
+        WARPBELL_D u32 get_each(u64 index, T& value) {
+            return view_.try_load(group_, some(index), value, timeout_).bits;
+        }
+        WARPBELL_D u32 put_each(u64 index, T value) {
+            return view_.store(group_, some(index), value, timeout_).bits;
+        }
+        WARPBELL_D u32 flush() { return cache_.flush(group_, timeout_).bits; }
         WARPBELL_D u32 close() {
             cache_.detach(group_);
             return 0;
@@ -119,9 +141,11 @@ template <class Group, sharing Mode> class cpp_calls {
         const Group group_;
         cache_type cache_;
         array_view<T, cache_type> view_;
+        const u64 timeout_;
     };
 
   private:
+    WARPBELL_D u64 timeout() const { return args_.timeout_ns; }
     WARPBELL_D static extent where(const blocks_of& of) { return extent{lba(of.block), of.blocks}; }
     WARPBELL_D static optional<extent> if_any(const blocks_of& of) {
         return of.blocks != 0 ? optional<extent>(where(of)) : optional<extent>();
@@ -136,7 +160,11 @@ template <class Group, sharing Mode> class cpp_calls {
         token = made.bits();
         return made.in_flight() ? 0 : made.refusal().bits;
     }
-    WARPBELL_D static io_token taken(u64& token) { return io_token::from_bits(token); }
+    WARPBELL_D static io_token taken(u64& token) {
+        io_token own = io_token::from_bits(token);
+        token = io_token().bits();
+        return own;
+    }
 
     const flat_args& args_;
     const Group group_;
@@ -156,29 +184,29 @@ template <class Group> class flat_calls {
     WARPBELL_D u32 move(bool writes, const blocks_of& of) {
         const auto call = is_warp<Group> ? (writes ? warpbell_write_warp : warpbell_read_warp)
                                          : (writes ? warpbell_write : warpbell_read);
-        return call(&s_, of.block, of.blocks, of.buffer, of.offset, 0);
+        return call(&s_, of.block, of.blocks, of.buffer, of.offset, timeout());
     }
     WARPBELL_D u32 move_each(bool writes, const blocks_of& of) {
         return (writes ? warpbell_write_each : warpbell_read_each)(&s_, of.block, of.blocks, of.buffer,
-                                                                   of.offset, 0);
+                                                                   of.offset, timeout());
     }
     WARPBELL_D u32 begin(bool writes, const blocks_of& of, u64& token) {
         const auto call = is_warp<Group> ? (writes ? warpbell_write_async_warp : warpbell_read_async_warp)
                                          : (writes ? warpbell_write_async : warpbell_read_async);
-        return call(&s_, &token, of.block, of.blocks, of.buffer, of.offset, 0);
+        return call(&s_, &token, of.block, of.blocks, of.buffer, of.offset, timeout());
     }
     WARPBELL_D u32 begin_each(bool writes, const blocks_of& of, u64& token) {
-        return (writes ? warpbell_write_async_each
-                       : warpbell_read_async_each)(&s_, &token, of.block, of.blocks, of.buffer, of.offset, 0);
+        return (writes ? warpbell_write_async_each : warpbell_read_async_each)(
+            &s_, &token, of.block, of.blocks, of.buffer, of.offset, timeout());
     }
-    WARPBELL_D u32 flush() { return (is_warp<Group> ? warpbell_flush_warp : warpbell_flush)(&s_, 0); }
+    WARPBELL_D u32 flush() { return (is_warp<Group> ? warpbell_flush_warp : warpbell_flush)(&s_, timeout()); }
     WARPBELL_D u32 begin_flush(u64& token) {
-        return (is_warp<Group> ? warpbell_flush_async_warp : warpbell_flush_async)(&s_, &token, 0);
+        return (is_warp<Group> ? warpbell_flush_async_warp : warpbell_flush_async)(&s_, &token, timeout());
     }
     WARPBELL_D u32 wait(u64& token) {
-        return (is_warp<Group> ? warpbell_wait_warp : warpbell_wait)(&s_, &token, 0);
+        return (is_warp<Group> ? warpbell_wait_warp : warpbell_wait)(&s_, &token, timeout());
     }
-    WARPBELL_D u32 wait_each(u64& token) { return warpbell_wait_each(&s_, &token, 0); }
+    WARPBELL_D u32 wait_each(u64& token) { return warpbell_wait_each(&s_, &token, timeout()); }
     WARPBELL_D u32 poll(u64& token) {
         u32 said = WARPBELL_PENDING;
         while (said == WARPBELL_PENDING) {
@@ -196,6 +224,10 @@ template <class Group> class flat_calls {
         }
         return said;
     }
+    WARPBELL_D u32 look(u64& token) {
+        return (is_warp<Group> ? warpbell_try_wait_warp : warpbell_try_wait)(&s_, &token);
+    }
+    WARPBELL_D u32 look_each(u64& token) { return warpbell_try_wait_each(&s_, &token); }
     WARPBELL_D u32 cancel(u64& token) {
         return (is_warp<Group> ? warpbell_cancel_warp : warpbell_cancel)(&s_, &token);
     }
@@ -204,33 +236,40 @@ template <class Group> class flat_calls {
 
     template <class T> class array {
       public:
-        WARPBELL_D explicit array(flat_calls& calls) {
+        WARPBELL_D explicit array(flat_calls& calls) : timeout_(calls.timeout()) {
             const flat_args& args = calls.args_;
             opened_ = warpbell_array_open(&a_, &calls.s_, &args.cache, &args.pages, args.first_byte,
                                           args.elements, sizeof(T));
         }
         WARPBELL_D u32 opened() { return opened_; }
         WARPBELL_D u32 get(u64 index, T& value) {
-            return (is_warp<Group> ? warpbell_array_get_each : warpbell_array_get)(&a_, index, &value, 0);
+            return (is_warp<Group> ? warpbell_array_get_each : warpbell_array_get)(&a_, index, &value,
+                                                                                   timeout_);
         }
         WARPBELL_D u32 put(u64 index, T value) {
-            return (is_warp<Group> ? warpbell_array_put_each : warpbell_array_put)(&a_, index, &value, 0);
+            return (is_warp<Group> ? warpbell_array_put_each : warpbell_array_put)(&a_, index, &value,
+                                                                                   timeout_);
         }
         WARPBELL_D u32 get_each(u64 index, T& value) {
-            return warpbell_array_get_each(&a_, index, &value, 0);
+            return warpbell_array_get_each(&a_, index, &value, timeout_);
         }
-        WARPBELL_D u32 put_each(u64 index, T value) { return warpbell_array_put_each(&a_, index, &value, 0); }
+        WARPBELL_D u32 put_each(u64 index, T value) {
+            return warpbell_array_put_each(&a_, index, &value, timeout_);
+        }
         WARPBELL_D u32 flush() {
-            return (is_warp<Group> ? warpbell_array_flush_warp : warpbell_array_flush)(&a_, 0);
+            return (is_warp<Group> ? warpbell_array_flush_warp : warpbell_array_flush)(&a_, timeout_);
         }
         WARPBELL_D u32 close() { return warpbell_array_close(&a_); }
 
       private:
+        const u64 timeout_;
         warpbell_array a_;
         u32 opened_;
     };
 
   private:
+    WARPBELL_D u64 timeout() const { return args_.timeout_ns; }
+
     const flat_args& args_;
     warpbell_session s_;
     u32 attached_;

@@ -16,8 +16,15 @@
  *
  * Shared and exclusive queues take the same calls. An exclusive queue belongs to those who attached: to a
  * warp that calls together, or to one thread, which is lane 0 of its warp. Any other call is refused with
- * WARPBELL_STATUS_INVALID_FIELD, as one is on a session that was not attached, and a _warp or _each call on
- * sessions that lanes attached one by one.
+ * WARPBELL_STATUS_INVALID_FIELD and does nothing, and so is a _warp or _each call on sessions that lanes
+ * attached one by one.
+ *
+ * What was not attached. Refused likewise, for good: every call on a session whose memory is all zeroes
+ * (WARPBELL_SESSION_INIT), whose attach was refused, or that was detached; every call on an array of such a
+ * session, whose memory is all zeroes (WARPBELL_ARRAY_INIT), whose open was refused, or that was closed. Of
+ * memory that was neither zeroed nor handed to attach or array_open nothing is known: what a call does with
+ * it is undefined. So attach and array_open come first, or zeroes do. A session is detached before it is
+ * attached again: its lost queue is kept for it otherwise.
  *
  * Result. A status of abi.h, unless the function says otherwise: 0 is success, below
  * WARPBELL_STATUS_LIBRARY it is the SSD's, else WARPBELL_STATUS_LIBRARY | WARPBELL_STATUS_*.
@@ -55,15 +62,24 @@
 extern "C" {
 #endif
 
-/* A lane's way to a namespace. Needs no initialisation before it is attached. 16-byte aligned. */
+/* A word of memory that has other types in it: a compiler keeps what is stored as such words, or copied, in
+ * order with what the functions here store. */
+typedef uint64_t __attribute__((may_alias)) warpbell_opaque;
+
+/* A lane's way to a namespace. Needs no initialisation where attach is the first call. 16-byte aligned. */
 typedef struct warpbell_session {
-    uint64_t opaque[WARPBELL_SESSION_BYTES / 8u];
+    warpbell_opaque opaque[WARPBELL_SESSION_BYTES / 8u];
 } __attribute__((aligned(16))) warpbell_session;
 
-/* A lane's way to an array on the SSD, over a page cache. 16-byte aligned. */
+/* A lane's way to an array on the SSD, over a page cache. Needs none where array_open is the first call.
+ * 16-byte aligned. */
 typedef struct warpbell_array {
-    uint64_t opaque[WARPBELL_ARRAY_BYTES / 8u];
+    warpbell_opaque opaque[WARPBELL_ARRAY_BYTES / 8u];
 } __attribute__((aligned(16))) warpbell_array;
+
+/* One that refuses everything. */
+#define WARPBELL_SESSION_INIT {{0}}
+#define WARPBELL_ARRAY_INIT {{0}}
 
 /* A command in flight, or why it is not: a value of 8 bytes. It is answered once. */
 typedef uint64_t warpbell_token;

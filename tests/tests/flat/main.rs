@@ -2,7 +2,9 @@
 //! one thread. What its callers may not do is refused.
 
 mod fixture;
+mod late;
 mod rules;
+mod troubles;
 
 use std::time::Duration;
 
@@ -17,6 +19,7 @@ const MEDIA: Status = Status::UNRECOVERED_READ;
 /// What each lane noted of both, which is the same.
 fn both(setting: &Setting) -> Vec<Note> {
     let [cpp, flat] = [false, true].map(|flat| play(setting, flat));
+    assert_eq!((cpp.kept.as_str(), flat.kept.as_str()), ("", ""), "{setting:?}");
     for (lane, (cpp_note, flat_note)) in cpp.notes.iter().zip(&flat.notes).enumerate() {
         assert_eq!(flat_note, cpp_note, "lane {lane} of {setting:?}");
     }

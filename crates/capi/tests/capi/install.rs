@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 use crate::installed::{built, install, root, succeeded};
 
@@ -121,6 +121,70 @@ fn the_static_library_is_small_and_exports_the_api_alone() {
     assert_eq!(others.collect::<Vec<_>>(), [&""; 0]);
     assert!(defined.len() > 30, "{defined:?}");
     assert!(defined.iter().any(|line| line.ends_with(" warpbell_ssd_open")), "{defined:?}");
+}
+
+/// What cargo has built, and beside it a flat layer of sources with this sum.
+fn built_with_flat_layer(of: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["libwarpbell_capi.so", "libwarpbell_capi.a"] {
+        std::os::unix::fs::symlink(built().join(name), folder.path().join(name)).unwrap();
+    }
+    let device = folder.path().join("device");
+    fs::create_dir(&device).unwrap();
+    for kind in ["ltoir", "o", "bc"] {
+        fs::write(device.join(format!("warpbell_device.{kind}")), kind).unwrap();
+        fs::write(device.join(format!("warpbell_device.{kind}.of")), of).unwrap();
+    }
+    folder
+}
+
+fn install_from(built: &Path, prefix: &Path) -> Output {
+    let mut command = Command::new(root().join("scripts/install"));
+    command.args(["--libraries", "--built"]).arg(built).arg("--prefix").arg(prefix);
+    command.env_remove("DESTDIR").output().unwrap()
+}
+
+/// Bit for bit; and of no other sources than the headers beside it.
+#[test]
+fn the_flat_layer_is_installed_as_it_was_made_and_no_old_one() {
+    let mut sum = Command::new("bash");
+    sum.arg("-c").arg("source scripts/lib/common.sh && flat_sources").current_dir(root());
+    let sum = succeeded("flat_sources", &sum.output().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let prefix = folder.path().join("usr");
+    succeeded("install", &install_from(built_with_flat_layer(&sum).path(), &prefix));
+    for kind in ["ltoir", "o", "bc"] {
+        let file = prefix.join(format!("lib/device/warpbell_device.{kind}"));
+        assert_eq!(fs::read_to_string(file).unwrap(), kind);
+    }
+
+    let before = files(&prefix);
+    let old = built_with_flat_layer("0000\n");
+    let output = install_from(old.path(), &prefix);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(3), "{error}");
+    assert!(error.contains("device/warpbell_device.ltoir was made of other sources"), "{error}");
+    assert_eq!(files(&prefix), before, "nothing was written");
+
+    // Without one: what an earlier installation had is taken away.
+    succeeded("install", &install(&options(&prefix, &[])));
+    assert!(!prefix.join("lib/device").exists());
+}
+
+/// A release lacks nothing that nobody speaks of.
+#[test]
+fn the_flat_layer_is_not_made_without_its_compilers() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(root().join("scripts/lib/build-flat"));
+    command
+        .arg(folder.path())
+        .env("WARPBELL_CLANG", "/nowhere/clang++")
+        .env("WARPBELL_NVCC", "/nowhere/nvcc");
+    let output = command.output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(4), "{error}");
+    assert!(error.contains("no /nowhere/clang++ for the bitcode"), "{error}");
+    assert_eq!(files(folder.path()), [] as [PathBuf; 0]);
 }
 
 #[test]

@@ -183,6 +183,20 @@ fn kernels_compile_run_stop_and_fail_from_c() {
     }
 }
 
+/// A shared object on the CPU, and PTX, which has no need of a compiler here.
+#[test]
+fn kernels_that_were_compiled_before_are_loaded_from_c() {
+    if can_build("loaded kernels, from C") {
+        let object = Variant::file(Path::new(&kernel())).unwrap().cache(&cache()).build().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let image = folder.path().join("numbers.ptx");
+        let program = Program::build("cc", &STRICT, &test_program("loaded.c"), &shared());
+        let arguments = [object.to_str().unwrap(), image.to_str().unwrap()];
+        let checked = succeeded("loaded", &program.run(&arguments));
+        assert!(checked.ends_with(" checks\n"), "{checked}");
+    }
+}
+
 /// Headers and a program of the version before this one, with today's library.
 #[test]
 fn programs_of_the_previous_header_run() {

@@ -8,8 +8,8 @@ namespace warpbell {
 inline namespace WARPBELL_NAMESPACE {
 namespace flat {
 
-// The beginning of warpbell_array; a page_cache<session<Mode>> follows.
-struct alignas(8) array_head {
+// The beginning of warpbell_array; a page_cache<session<Mode>> follows. As session_head.
+struct __attribute__((may_alias, aligned(8))) array_head {
     static constexpr u32 mark = 0xa88a1a88u;
     u32 marked;
     u32 element_bytes;
