@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyMemoryView, PyTuple};
 use warpbell_hw::{BASE_PAGE, Memory, Window};
 
-use crate::error::{Answer, Failure, type_name};
+use crate::error::{Failure, type_name};
 use crate::export::{CPU_TENSORS, Tensor, VersionedTensor, device_name};
 
 /// Bytes to which the first byte must be aligned: commands name addresses by double words.
@@ -92,8 +92,9 @@ fn on_other_device(object: &Bound<'_, PyAny>) -> PyResult<Option<Failure>> {
 }
 
 fn find(object: &Bound<'_, PyAny>) -> PyResult<Found> {
-    if let Ok(buffer) = PyUntypedBuffer::get(object) {
-        return Ok(of_buffer(object, &buffer)?);
+    // The view keeps the export, and with it the memory, for as long as it lives.
+    if let Ok(view) = PyMemoryView::from(object) {
+        return of_view(object, view);
     }
     if object.hasattr("__dlpack__")? {
         return of_dlpack(object);
@@ -102,22 +103,17 @@ fn find(object: &Bound<'_, PyAny>) -> PyResult<Found> {
     Err(Failure::argument_type("register", object, limit).into())
 }
 
-fn of_buffer(object: &Bound<'_, PyAny>, buffer: &PyUntypedBuffer) -> Answer<Found> {
-    let refuse = |limit| Err(Failure::argument("register", type_name(object), limit));
+fn of_view(object: &Bound<'_, PyAny>, view: Bound<'_, PyMemoryView>) -> PyResult<Found> {
+    let refuse = |limit| Err(Failure::argument("register", type_name(object), limit).into());
+    let buffer = PyUntypedBuffer::get(&view)?;
     if buffer.readonly() {
         return refuse("is read-only: the SSD needs memory that may be written");
     }
     if !buffer.is_c_contiguous() && !buffer.is_fortran_contiguous() {
         return refuse("is not contiguous: register the array that it is a view of, or a copy");
     }
-    // The view keeps the export, and with it the memory, for as long as it lives.
-    let owner = PyMemoryView::from(object)
-        .map_err(|error| Failure::argument("register", type_name(object), error.to_string()))?;
-    Ok(Found {
-        address: buffer.buf_ptr() as usize,
-        nbytes: buffer.len_bytes(),
-        owner: owner.into_any().unbind(),
-    })
+    let (address, nbytes) = (buffer.buf_ptr() as usize, buffer.len_bytes());
+    Ok(Found { address, nbytes, owner: view.into_any().unbind() })
 }
 
 /// The tensor of an object, in a capsule that nobody consumes: its own destructor lets the tensor go.

@@ -12,6 +12,7 @@ mod export;
 mod foreign;
 mod future;
 mod launch;
+mod lease;
 mod log;
 mod program;
 mod queues;
@@ -35,6 +36,7 @@ fn _warpbell(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<queues::NamespaceRef>()?;
     module.add_class::<program::Program>()?;
     module.add_class::<launch::Launch>()?;
+    module.add_class::<lease::Lease>()?;
     module.add_class::<volume::Volume>()?;
     module.add_class::<volume::VolumeBuffer>()?;
     module.add_class::<volume::PageCache>()?;

@@ -17,6 +17,7 @@ use crate::args;
 use crate::buffer::{Buffer, BufferCore};
 use crate::error::{Answer, Failure};
 use crate::launch::{Launch, LaunchCore};
+use crate::lease::{Lease, LeaseCore};
 use crate::queues::{Queues, QueuesCore};
 use crate::volume::{PageCache, Volume, VolumeCore};
 
@@ -43,6 +44,7 @@ struct Shape {
 /// What a launch is over.
 enum Over {
     Queues(Arc<QueuesCore>),
+    Lease(Arc<LeaseCore>),
     Volume(Arc<VolumeCore>),
 }
 
@@ -54,12 +56,20 @@ impl Over {
         if let Ok(volume) = over.cast::<Volume>() {
             return Ok(Over::Volume(volume.get().core.clone()));
         }
-        Err(Failure::argument_type("queues", over, "must be warpbell.Queues or a warpbell.Volume"))
+        if let Ok(lease) = over.cast::<Lease>() {
+            return Ok(Over::Lease(lease.get().core.clone()));
+        }
+        Err(Failure::argument_type(
+            "queues",
+            over,
+            "must be warpbell.Queues, a warpbell.Lease or a warpbell.Volume",
+        ))
     }
 
     fn all(&self) -> Vec<Arc<QueuesCore>> {
         match self {
             Over::Queues(queues) => vec![queues.clone()],
+            Over::Lease(lease) => vec![lease.queues.clone()],
             Over::Volume(volume) => volume.queues().cloned().collect(),
         }
     }
@@ -124,12 +134,13 @@ impl Program {
         };
         match over {
             Over::Queues(queues) => queues.with(|attached| {
-                queues.clear_stop(attached);
-                let launch =
-                    self.prepare(&attached.attachment, kernel, packed)?.mailbox(&attached.mailbox)?;
-                let launch = run(launch)?;
-                queues.add_launch(&launch);
-                Ok(launch)
+                let launch = self.prepare(&attached.attachment, kernel, packed)?;
+                queues.start(attached, || run(launch.mailbox(&attached.mailbox)?))
+            }),
+            Over::Lease(lease) => lease.with(|opened| {
+                let queues = &lease.queues;
+                let launch = self.prepare(opened, kernel, packed)?;
+                queues.with(|attached| queues.start(attached, || run(launch.mailbox(&attached.mailbox)?)))
             }),
             Over::Volume(volume) => volume.with(|opened| {
                 let launch = run(self.prepare(opened, kernel, packed)?)?;

@@ -63,7 +63,8 @@ impl QueuesCore {
 
     /// Does something with the queues, which are not closed meanwhile.
     pub(crate) fn with<T>(&self, work: impl FnOnce(&Attached) -> Answer<T>) -> Answer<T> {
-        let state = self.state.read();
+        // Of one thread: a volume may name queues twice, which is refused later.
+        let state = self.state.read_recursive();
         work(state.as_ref().ok_or_else(|| Failure::closed(self))?)
     }
 
@@ -91,11 +92,18 @@ impl QueuesCore {
         launches.iter().filter(|launch| !launch.is_done()).count()
     }
 
-    /// Clears the wish to stop, unless a kernel runs that has it.
-    pub(crate) fn clear_stop(&self, attached: &Attached) {
+    /// Starts a kernel over them. The first of several at a time finds no old wish to stop.
+    pub(crate) fn start(
+        &self,
+        attached: &Attached,
+        start: impl FnOnce() -> Answer<Arc<LaunchCore>>,
+    ) -> Answer<Arc<LaunchCore>> {
         if self.running() == 0 {
             set_stop(&attached.mailbox, 0);
         }
+        let launch = start()?;
+        self.add_launch(&launch);
+        Ok(launch)
     }
 
     pub(crate) fn close(&self) -> Answer<()> {

@@ -179,7 +179,6 @@ impl VolumeBuffer {
 pub(crate) struct PageCache {
     cache: warpbell::PageCache,
     core: Arc<QueuesCore>,
-    _user: User,
 }
 
 impl PageCache {
@@ -214,8 +213,7 @@ impl PageCache {
         let shape = (core.ssd.blocks, core.ssd.block as u32);
         let cache =
             core.with(|attached| Ok(warpbell::PageCache::new(attached.attachment.target(), shape, &spec)?))?;
-        let user = core.user();
-        Ok(PageCache { cache, core, _user: user })
+        Ok(PageCache { cache, core })
     }
 
     /// Bytes of the buffer that its pages lie in.

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -72,6 +70,8 @@ def _command() -> str:
 
 
 def _check_words(command: str, words: Iterable[str]) -> None:
+    import re
+
     known = {name for name in re.findall(r"--([a-z][a-z0-9-]+)", _run_text([command, "bench", "--help"])) if name not in _OWN}
     for word in words:
         if word.replace("_", "-") not in known:
@@ -84,6 +84,8 @@ def _check_words(command: str, words: Iterable[str]) -> None:
 
 def _points(words: Mapping[str, Any]) -> Iterator[list[str]]:
     """The options of each point of a sweep."""
+    import itertools
+
     choices = []
     for word, value in words.items():
         name = word.replace("_", "-")
@@ -108,8 +110,10 @@ def _shown(points: list[list[str]], progress: bool | None) -> Iterable[list[str]
     """The points, with a progress bar where that was asked for, or there are several."""
     if progress is False or (progress is None and len(points) < 2):
         return points
+    import importlib
+
     try:
-        from tqdm import tqdm
+        tqdm = importlib.import_module("tqdm").tqdm
     except ImportError:
         return points
     bar: Iterable[list[str]] = tqdm(points, unit="run", desc="warpbell bench")

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import pathlib
+import os
 
 from ._warpbell import _targets
 from .errors import MissingError
 
-_INCLUDE = pathlib.Path(__file__).parent / "_include"
+_INCLUDE = os.path.join(os.path.dirname(__file__), "_include")
 
 
 def get_include() -> str:
     """The folder of the device library's and the C library's headers: `-I` for nvcc, CuPy and torch extensions."""
-    if not (_INCLUDE / "warpbell" / "warpbell.cuh").is_file():
+    if not os.path.isfile(os.path.join(_INCLUDE, "warpbell", "warpbell.cuh")):
         raise MissingError(f"headers in {_INCLUDE} are not available: this package was built without them (scripts/lib/build-wheel)")
-    return str(_INCLUDE)
+    return _INCLUDE
 
 
 def what_works() -> dict[str, str | None]:

@@ -81,7 +81,7 @@ impl Worker {
         let mut idle = 0;
         while !(self.stopping && self.waiting.is_empty() && self.in_flight == 0) {
             let taken = self.take_messages(idle);
-            let moved = self.ready().is_ok() && self.push() | self.reap();
+            let moved = self.ready(idle).is_ok() && self.push() | self.reap();
             idle = if taken || moved { 0 } else { idle.saturating_add(1) };
         }
         if let Some(queue) = self.queue.take() {
@@ -123,8 +123,9 @@ impl Worker {
     }
 
     /// A queue, where there is something to do. All requests fail where there is none.
-    fn ready(&mut self) -> Result<(), ()> {
-        if self.queue.as_ref().is_some_and(|queue| queue.is_retired()) {
+    fn ready(&mut self, idle: u32) -> Result<(), ()> {
+        let unsure = self.in_flight == 0 || idle >= EAGER_POLLS;
+        if unsure && self.queue.as_ref().is_some_and(|queue| queue.is_retired()) {
             self.give_up(None);
         }
         if self.queue.is_some() || self.waiting.is_empty() {
