@@ -58,6 +58,7 @@ OPEN = [
     ("few_entries", lambda t: warpbell.open("soft:size=1m", queue_entries=8), "ArgumentError", "queue_entries 8: must be from depth"),
     ("queues_0", lambda t: warpbell.open("soft:size=1m", queues=0), "ArgumentError", "queues 0: must be from 1 to 65535"),
     ("timeout_negative", lambda t: warpbell.open("soft:size=1m", timeout=-1), "ArgumentError", "timeout -1: must be from 0"),
+    ("timeout_0", lambda t: warpbell.open("soft:size=1m", timeout=0), "ArgumentError", "timeout 0: must be at least 0.001 seconds"),
     ("timeout_nan", lambda t: warpbell.open("soft:size=1m", timeout=float("nan")), "ArgumentError", "timeout NaN: must be from 0"),
     ("allow_write_number", lambda t: warpbell.open("soft:size=1m", allow_write=1), "ArgumentTypeError", "allow_write of type int"),
 ]

@@ -103,7 +103,7 @@ impl Worker {
         let busy = self.in_flight > 0 || !self.waiting.is_empty();
         let message = match (busy, idle >= EAGER_POLLS) {
             (true, false) => {
-                std::hint::spin_loop();
+                std::thread::yield_now();
                 return false;
             }
             (true, true) => self.receiver.recv_timeout(NAP).ok(),
