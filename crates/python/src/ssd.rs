@@ -12,7 +12,7 @@ use warpbell_hw::{Lba, Nsid};
 use crate::args;
 use crate::buffer::{Buffer, BufferCore};
 use crate::engine::{Direction, Drive, Engine, Transfer};
-use crate::error::{Answer, Failure};
+use crate::error::{Answer, Failure, Kind};
 use crate::foreign;
 use crate::future::Future;
 use crate::queues::QueuesCore;
@@ -189,9 +189,9 @@ impl Ssd {
         })?;
         let core = given.get().core.clone();
         if !Arc::ptr_eq(core.ssd(), &self.core) {
-            let limit =
-                format!("belongs to {}, which maps it, and not to {}", core.ssd().name, self.core.name);
-            return Err(Failure::argument("buffer", &core, limit).into());
+            let (owner, other) = (&core.ssd().name, &self.core.name);
+            let text = format!("{core}: belongs to {owner}, which maps it, and not to {other}");
+            return Err(Failure::new(Kind::Argument, text).into());
         }
         let all = core.nbytes();
         let at = args::optional("at", at, 0, all)?.unwrap_or(0);
