@@ -221,7 +221,7 @@ impl Ssd {
         let (data, used) = (buffer.data_pointers(), buffer.used()?);
         let (lba, blocks) = (offset / self.core.block, nbytes / self.core.block);
         let progress = open.engine.transfer(Transfer { direction, lba, blocks, data, at, used });
-        Ok(Future::new(progress, nbytes))
+        Ok(Future::new(open.engine.shared().clone(), progress, nbytes))
     }
 }
 
@@ -346,8 +346,8 @@ impl Ssd {
 
     /// Makes what was written before durable: waits for the writes in flight, then for the SSD.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
-        let progress = self.core.open()?.engine.flush();
-        Future::new(progress, 0).result(py, None).map(drop)
+        let engine = self.core.open()?.engine;
+        Future::new(engine.shared().clone(), engine.flush(), 0).result(py, None).map(drop)
     }
 
     /// Closes the SSD, after the I/O in flight. Buffers stay as memory until they are closed; a second call does nothing.
