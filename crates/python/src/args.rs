@@ -1,0 +1,93 @@
+//! Numbers and times that a caller gives: each refusal names the argument, its value and the limit.
+
+use std::time::Duration;
+
+use pyo3::exceptions::{PyOverflowError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::types::PyBool;
+
+use crate::error::{Answer, Failure, type_name};
+
+/// The longest time that is one.
+const LONGEST: f64 = 1e9;
+/// The shortest that a command may be given.
+const SHORTEST: Duration = Duration::from_millis(1);
+
+/// A whole number that is not negative.
+pub(crate) fn count(name: &str, value: &Bound<'_, PyAny>) -> PyResult<u64> {
+    if value.is_instance_of::<PyBool>() {
+        return Err(Failure::argument_type(name, value, "must be a whole number").into());
+    }
+    value.extract::<u64>().map_err(|error| {
+        let py = value.py();
+        if error.is_instance_of::<PyOverflowError>(py) {
+            return Failure::argument(name, value, "must be from 0 to 2^64 - 1").into();
+        }
+        if error.is_instance_of::<PyTypeError>(py) {
+            return Failure::argument_type(name, value, "must be a whole number").into();
+        }
+        error
+    })
+}
+
+/// A whole number from `least` to `most`.
+pub(crate) fn within(name: &str, value: &Bound<'_, PyAny>, least: u64, most: u64) -> PyResult<u64> {
+    let found = count(name, value)?;
+    if !(least..=most).contains(&found) {
+        return Err(Failure::argument(name, found, format!("must be from {least} to {most}")).into());
+    }
+    Ok(found)
+}
+
+/// The same for a number that need not be given.
+pub(crate) fn optional(
+    name: &str,
+    value: Option<&Bound<'_, PyAny>>,
+    least: u64,
+    most: u64,
+) -> PyResult<Option<u64>> {
+    value.map(|value| within(name, value, least, most)).transpose()
+}
+
+/// Seconds; `None`: no limit.
+pub(crate) fn seconds(name: &str, value: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Duration>> {
+    let Some(value) = value else { return Ok(None) };
+    let found = value.extract::<f64>().map_err(|_| {
+        Failure::argument_type(name, value, "must be seconds as a number, or None for no limit")
+    })?;
+    Ok(Some(duration(name, found)?))
+}
+
+fn duration(name: &str, seconds: f64) -> Answer<Duration> {
+    if !(0.0..=LONGEST).contains(&seconds) {
+        return Err(Failure::argument(name, seconds, format!("must be from 0 to {LONGEST:e} seconds")));
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+/// Seconds that a command may take: some.
+pub(crate) fn deadline(name: &str, value: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Duration>> {
+    let found = seconds(name, value)?;
+    match found {
+        Some(found) if found < SHORTEST => {
+            Err(Failure::argument(name, found.as_secs_f64(), "must be at least 0.001 seconds").into())
+        }
+        _ => Ok(found),
+    }
+}
+
+/// Names, in a list or tuple; one by itself is a list of one.
+pub(crate) fn names(name: &str, value: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<String>> {
+    let Some(value) = value else { return Ok(Vec::new()) };
+    if let Ok(one) = value.extract::<String>() {
+        return Ok(vec![one]);
+    }
+    value.extract::<Vec<String>>().map_err(|_| {
+        Failure::argument_type(
+            name,
+            value,
+            format!("must be text or a list of text, not {}", type_name(value)),
+        )
+        .into()
+    })
+}

@@ -1,0 +1,261 @@
+//! Memory that an SSD, the host and kernels reach.
+
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use pyo3::prelude::*;
+use warpbell::DataPointers;
+use warpbell_hw::Window;
+use warpbell_kernels::abi::BufferRef;
+
+use crate::error::{Answer, Failure, Kind};
+use crate::queues::QueuesCore;
+use crate::ssd::SsdCore;
+
+/// What is behind a buffer. Views, I/O and launches keep it.
+pub(crate) struct BufferCore {
+    ssd: Arc<SsdCore>,
+    /// As kernels and commands name it: exactly the bytes that were asked for.
+    reference: BufferRef,
+    /// Where the host finds the first byte; 0 where it has no pointer.
+    host: usize,
+    /// The queues that it belongs to: kernels of a GPU reach no other.
+    queues: Option<Weak<QueuesCore>>,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// None once it was closed.
+    memory: Option<Held>,
+    /// Views that Python has: buffers and DLPack tensors.
+    exports: usize,
+    /// Reads and writes in flight.
+    transfers: usize,
+}
+
+/// The memory, as long as the buffer is open.
+pub(crate) enum Held {
+    /// Mapped for the SSD.
+    Mapped(warpbell::Buffer),
+    /// Of an SSD that was closed: the host's alone.
+    Plain { _window: Option<Window> },
+}
+
+impl Held {
+    fn window(&self) -> Option<Window> {
+        match self {
+            Held::Mapped(memory) => memory.window().cloned(),
+            Held::Plain { _window: window } => window.clone(),
+        }
+    }
+}
+
+/// A view that Python has of the memory. It counts until it is dropped.
+pub(crate) struct Export {
+    core: Arc<BufferCore>,
+    _window: Option<Window>,
+}
+
+/// I/O in flight over the memory. It counts until it is dropped.
+pub(crate) struct Use {
+    core: Arc<BufferCore>,
+    _memory: warpbell::Buffer,
+}
+
+impl BufferCore {
+    /// `nbytes` bytes of `memory`, from `skip` on.
+    pub(crate) fn new(
+        ssd: Arc<SsdCore>,
+        memory: warpbell::Buffer,
+        (skip, nbytes): (usize, usize),
+        queues: Option<&Arc<QueuesCore>>,
+    ) -> BufferCore {
+        let whole = memory.as_ref();
+        let reference = BufferRef {
+            data: whole.data + skip as u64,
+            iova: whole.iova + skip as u64,
+            bytes: nbytes as u64,
+            ..whole
+        };
+        let host = memory.window().map_or(0, |window| window.as_ptr() as usize + skip);
+        let state = Mutex::new(State { memory: Some(Held::Mapped(memory)), exports: 0, transfers: 0 });
+        BufferCore { ssd, reference, host, queues: queues.map(Arc::downgrade), state }
+    }
+
+    pub(crate) fn nbytes(&self) -> u64 {
+        self.reference.bytes
+    }
+
+    /// Where the host finds the first byte, if it does.
+    pub(crate) fn host(&self) -> Option<usize> {
+        (self.host != 0).then_some(self.host)
+    }
+
+    pub(crate) fn ssd(&self) -> &Arc<SsdCore> {
+        &self.ssd
+    }
+
+    /// Whether it belongs to these queues.
+    pub(crate) fn is_of(&self, queues: &Arc<QueuesCore>) -> bool {
+        self.queues.as_ref().is_some_and(|own| std::ptr::eq(own.as_ptr(), Arc::as_ptr(queues)))
+    }
+
+    /// The kernel argument that names it.
+    pub(crate) fn reference(&self) -> Answer<BufferRef> {
+        self.check_open().map(|()| self.reference)
+    }
+
+    pub(crate) fn check_open(&self) -> Answer<()> {
+        if self.is_closed() { Err(self.gone()) } else { Ok(()) }
+    }
+
+    /// Of an SSD that is closed: unmaps the memory, which stays for the host.
+    pub(crate) fn unmap(&self) {
+        let mut state = self.state.lock();
+        let window = state.memory.as_ref().map(Held::window);
+        let mapped = window.and_then(|window| state.memory.replace(Held::Plain { _window: window }));
+        drop(state);
+        drop(mapped);
+    }
+
+    /// Data pointers to parts of it.
+    pub(crate) fn data_pointers(&self) -> DataPointers {
+        DataPointers::new(self.reference, self.ssd.descriptor())
+    }
+
+    /// The memory as it is mapped for the SSD.
+    pub(crate) fn memory(&self) -> Answer<warpbell::Buffer> {
+        self.mapped(self.state.lock().memory.as_ref())
+    }
+
+    fn mapped(&self, held: Option<&Held>) -> Answer<warpbell::Buffer> {
+        match held {
+            Some(Held::Mapped(memory)) => Ok(memory.clone()),
+            Some(Held::Plain { .. }) => Err(Failure::closed(format!("ssd {}", self.ssd.name))),
+            None => Err(self.gone()),
+        }
+    }
+
+    pub(crate) fn export(self: &Arc<Self>) -> Answer<Export> {
+        let mut state = self.state.lock();
+        let window = state.memory.as_ref().map(Held::window).ok_or_else(|| self.gone())?;
+        state.exports += 1;
+        Ok(Export { core: self.clone(), _window: window })
+    }
+
+    pub(crate) fn used(self: &Arc<Self>) -> Answer<Use> {
+        let mut state = self.state.lock();
+        let memory = self.mapped(state.memory.as_ref())?;
+        state.transfers += 1;
+        Ok(Use { core: self.clone(), _memory: memory })
+    }
+
+    pub(crate) fn close(&self) -> Answer<Option<Held>> {
+        let mut state = self.state.lock();
+        if state.exports > 0 && state.memory.is_some() {
+            let text = format!(
+                "{self}: {} live views of it: delete arrays and memoryviews over it first",
+                state.exports
+            );
+            return Err(Failure::new(Kind::Exported, text));
+        }
+        if state.transfers > 0 && state.memory.is_some() {
+            let text =
+                format!("{self}: {} transfers in flight: wait for their futures first", state.transfers);
+            return Err(Failure::new(Kind::Busy, text));
+        }
+        Ok(state.memory.take())
+    }
+
+    fn is_closed(&self) -> bool {
+        self.state.lock().memory.is_none()
+    }
+
+    fn gone(&self) -> Failure {
+        Failure::closed(self)
+    }
+}
+
+impl std::fmt::Display for BufferCore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "buffer of {} bytes", self.reference.bytes)
+    }
+}
+
+impl Drop for Export {
+    fn drop(&mut self) {
+        self.core.state.lock().exports -= 1;
+    }
+}
+
+impl Drop for Use {
+    fn drop(&mut self) {
+        self.core.state.lock().transfers -= 1;
+    }
+}
+
+/// Memory that an SSD, the host and kernels reach, or the caller's own memory, registered.
+///
+/// NumPy and others view it without copies: `numpy.frombuffer(buffer, dtype)`, `numpy.from_dlpack(buffer)`,
+/// `memoryview(buffer)`. While such a view lives the buffer cannot be closed. Any number of threads may use it; who reads
+/// bytes while an SSD writes them reads either.
+#[pyclass(frozen, module = "warpbell")]
+pub(crate) struct Buffer {
+    pub(crate) core: Arc<BufferCore>,
+}
+
+impl Buffer {
+    pub(crate) fn new(core: BufferCore) -> Buffer {
+        let core = Arc::new(core);
+        core.ssd.add_buffer(&core);
+        Buffer { core }
+    }
+}
+
+#[pymethods]
+impl Buffer {
+    /// Bytes of it.
+    #[getter]
+    fn nbytes(&self) -> u64 {
+        self.core.nbytes()
+    }
+
+    /// Where kernels find the first byte: for host memory the host, too.
+    #[getter]
+    fn address(&self) -> PyResult<u64> {
+        Ok(self.core.reference()?.data)
+    }
+
+    /// Whether it was closed.
+    #[getter]
+    fn closed(&self) -> bool {
+        self.core.is_closed()
+    }
+
+    /// Lets go of the memory, and of an object whose memory it was; the soft controller may keep both until its next admin
+    /// command, at the latest until the SSD is closed. Refused while views of it live or transfers over it are in flight; a
+    /// second call does nothing.
+    fn close(&self) -> PyResult<()> {
+        drop(self.core.close()?);
+        Ok(())
+    }
+
+    fn __enter__(slf: PyRef<'_, Self>) -> PyResult<PyRef<'_, Self>> {
+        slf.core.check_open()?;
+        Ok(slf)
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, _exception: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.close()
+    }
+
+    fn __len__(&self) -> usize {
+        self.core.nbytes() as usize
+    }
+
+    fn __repr__(&self) -> String {
+        let state = if self.core.is_closed() { ", closed" } else { "" };
+        format!("<warpbell.Buffer of {} bytes at {:#x}{state}>", self.core.nbytes(), self.core.reference.data)
+    }
+}

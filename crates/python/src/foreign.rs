@@ -1,0 +1,164 @@
+// UNSAFETY: memory of a Python object's, as memory of ours; tensors that a DLPack capsule leads to.
+#![expect(unsafe_code, reason = "memory of other Python objects becomes memory that devices reach")]
+//! The memory of an existing Python object (NumPy, JAX, torch, bytearray, mmap), as a window that an SSD may use.
+
+use std::os::fd::BorrowedFd;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use pyo3::buffer::PyUntypedBuffer;
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyDict, PyMemoryView, PyTuple};
+use warpbell_hw::{BASE_PAGE, Memory, Window};
+
+use crate::error::{Failure, type_name};
+use crate::export::{CPU_TENSORS, Tensor, VersionedTensor, device_name};
+
+/// Bytes to which the first byte must be aligned: commands name addresses by double words.
+const ALIGNMENT: usize = 4;
+
+/// Whole pages around the memory of an object, which is kept for as long.
+#[derive(Debug)]
+struct Foreign {
+    base: NonNull<u8>,
+    len: usize,
+    /// What keeps the memory: a memoryview or a capsule.
+    _owner: Py<PyAny>,
+}
+
+// SAFETY: addresses of the process; any thread may use them.
+unsafe impl Send for Foreign {}
+// SAFETY: all access goes through raw volatile or atomic operations.
+unsafe impl Sync for Foreign {}
+
+// SAFETY: the owner keeps the object's memory where it is, and with it the pages that it lies in.
+unsafe impl Memory for Foreign {
+    fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+    fn len(&self) -> usize {
+        self.len
+    }
+    fn page_size(&self) -> usize {
+        BASE_PAGE
+    }
+    fn file(&self) -> Option<(BorrowedFd<'_>, u64)> {
+        None
+    }
+}
+
+/// Where the object's bytes lie, and what keeps them there.
+struct Found {
+    address: usize,
+    nbytes: usize,
+    owner: Py<PyAny>,
+}
+
+/// Whole pages with the object's memory, and where in them it lies: bytes before it, and its own.
+pub(crate) fn window(object: &Bound<'_, PyAny>) -> PyResult<(Window, usize, usize)> {
+    let found = match on_other_device(object)? {
+        Some(refusal) => return Err(refusal.into()),
+        None => find(object)?,
+    };
+    let name = type_name(object);
+    if found.nbytes == 0 {
+        return Err(Failure::argument("register", &name, "has no bytes").into());
+    }
+    if !found.address.is_multiple_of(ALIGNMENT) {
+        let limit = format!("begins at {:#x}: must begin at a multiple of {ALIGNMENT} bytes", found.address);
+        return Err(Failure::argument("register", &name, limit).into());
+    }
+    let skip = found.address % BASE_PAGE;
+    let len = (skip + found.nbytes).next_multiple_of(BASE_PAGE);
+    let base = NonNull::new((found.address - skip) as *mut u8)
+        .ok_or_else(|| Failure::argument("register", &name, "lies at address 0"))?;
+    let foreign = Foreign { base, len, _owner: found.owner };
+    Ok((Window::whole(Arc::new(foreign)), skip, found.nbytes))
+}
+
+/// Why memory of another device cannot be registered; `None` for the host's.
+fn on_other_device(object: &Bound<'_, PyAny>) -> PyResult<Option<Failure>> {
+    let name = type_name(object);
+    if object.hasattr("__dlpack_device__")? {
+        let (device, number): (i32, i32) = object.call_method0("__dlpack_device__")?.extract()?;
+        if !CPU_TENSORS.contains(&device) {
+            let place = format!("{name} in the memory of {}:{number}", device_name(device));
+            let limit =
+                "there is no route to it: the SSD was opened with data in host memory; copy it to the host";
+            return Ok(Some(Failure::argument("register", place, limit)));
+        }
+    }
+    Ok(None)
+}
+
+fn find(object: &Bound<'_, PyAny>) -> PyResult<Found> {
+    // The view keeps the export, and with it the memory, for as long as it lives.
+    if let Ok(view) = PyMemoryView::from(object) {
+        return of_view(object, view);
+    }
+    if object.hasattr("__dlpack__")? {
+        return of_dlpack(object);
+    }
+    let limit = "must have the buffer protocol or DLPack, as arrays and tensors do";
+    Err(Failure::argument_type("register", object, limit).into())
+}
+
+fn of_view(object: &Bound<'_, PyAny>, view: Bound<'_, PyMemoryView>) -> PyResult<Found> {
+    let refuse = |limit| Err(Failure::argument("register", type_name(object), limit).into());
+    let buffer = PyUntypedBuffer::get(&view)?;
+    if buffer.readonly() {
+        return refuse("is read-only: the SSD needs memory that may be written");
+    }
+    if !buffer.is_c_contiguous() && !buffer.is_fortran_contiguous() {
+        return refuse("is not contiguous: register the array that it is a view of, or a copy");
+    }
+    let (address, nbytes) = (buffer.buf_ptr() as usize, buffer.len_bytes());
+    Ok(Found { address, nbytes, owner: view.into_any().unbind() })
+}
+
+/// The tensor of an object, in a capsule that nobody consumes: its own destructor lets the tensor go.
+fn of_dlpack(object: &Bound<'_, PyAny>) -> PyResult<Found> {
+    let (py, name) = (object.py(), type_name(object));
+    let wanted = PyDict::new(py);
+    wanted.set_item("max_version", PyTuple::new(py, [1, 0])?)?;
+    let asked = object.call_method("__dlpack__", (), Some(&wanted));
+    let capsule = asked.or_else(|_| object.call_method0("__dlpack__"))?.cast_into::<PyCapsule>()?;
+    let bad = || Failure::argument("register", &name, "its __dlpack__ gives no tensor");
+    let (tensor, readonly) = if let Ok(pointer) = capsule.pointer_checked(Some(c"dltensor_versioned")) {
+        // SAFETY: a capsule of this name leads to such a struct, as DLPack says, and lives.
+        let managed = unsafe { pointer.cast::<VersionedTensor>().as_ref() };
+        (&managed.tensor, managed.flags & 1 != 0)
+    } else {
+        let pointer = capsule.pointer_checked(Some(c"dltensor")).map_err(|_| bad())?;
+        // SAFETY: as above: the older struct begins with the tensor.
+        (unsafe { pointer.cast::<Tensor>().as_ref() }, false)
+    };
+    if readonly {
+        let limit = "is read-only: the SSD needs memory that may be written";
+        return Err(Failure::argument("register", &name, limit).into());
+    }
+    let (address, nbytes) = place_of(tensor).ok_or_else(|| {
+        let limit = "is not contiguous: register the tensor that it is a view of, or a copy";
+        Failure::argument("register", &name, limit)
+    })?;
+    Ok(Found { address, nbytes, owner: capsule.into_any().unbind() })
+}
+
+/// Where a tensor's bytes lie, and how many; `None` where they are not contiguous.
+fn place_of(tensor: &Tensor) -> Option<(usize, usize)> {
+    let dimensions = usize::try_from(tensor.ndim).ok()?;
+    let at = |list: *const i64, index: usize| {
+        // SAFETY: DLPack's lists have as many numbers as there are dimensions, aligned as such.
+        unsafe { *list.wrapping_add(index) }
+    };
+    let mut items: i64 = 1;
+    for index in (0..dimensions).rev() {
+        let extent = at(tensor.shape, index);
+        if !tensor.strides.is_null() && extent > 1 && at(tensor.strides, index) != items {
+            return None;
+        }
+        items = items.checked_mul(extent)?;
+    }
+    let bits = usize::try_from(items).ok()? * usize::from(tensor.bits) * usize::from(tensor.lanes);
+    Some((tensor.data as usize + usize::try_from(tensor.byte_offset).ok()?, bits / 8))
+}

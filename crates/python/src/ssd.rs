@@ -1,0 +1,443 @@
+//! An open SSD: what it is, its memory, and its reads and writes.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use parking_lot::{Mutex, RwLock};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use warpbell::{Descriptor, OpenOptions};
+use warpbell_hw::{Lba, Nsid};
+
+use crate::args;
+use crate::buffer::{Buffer, BufferCore};
+use crate::engine::{Direction, Drive, Engine, Transfer};
+use crate::error::{Answer, Failure, Kind};
+use crate::foreign;
+use crate::future::Future;
+use crate::queues::QueuesCore;
+
+/// The most bytes of one command: larger ones gain nothing, and hold up others.
+const PIECE_BYTES: u64 = 1 << 20;
+/// Commands in flight at most.
+const DEPTH_MAX: u64 = 1023;
+
+/// What is behind an SSD. Buffers and queues keep it.
+pub(crate) struct SsdCore {
+    pub(crate) name: String,
+    pub(crate) nsid: Nsid,
+    pub(crate) block: u64,
+    pub(crate) blocks: u64,
+    /// Bytes of the file behind it, where its last block is not full.
+    exact_bytes: Option<u64>,
+    descriptor: Descriptor,
+    max_transfer_bytes: Option<u64>,
+    info: [String; 3],
+    /// None once it was closed.
+    open: RwLock<Option<Open>>,
+    /// Queues that were attached, and may be open.
+    queues: Mutex<Vec<Weak<QueuesCore>>>,
+    /// Buffers that were made, and may be open; and how many there may be before those that are gone are looked for.
+    buffers: Mutex<(Vec<Weak<BufferCore>>, usize)>,
+}
+
+/// What closing takes away.
+#[derive(Clone)]
+pub(crate) struct Open {
+    pub(crate) ssd: Arc<warpbell::Ssd>,
+    engine: Arc<Engine>,
+}
+
+impl SsdCore {
+    fn new(
+        ssd: warpbell::Ssd,
+        nsid: Option<Nsid>,
+        (depth, entries): (u32, Option<u32>),
+        limit: Duration,
+    ) -> Answer<SsdCore> {
+        let namespace = ssd.namespace(nsid)?;
+        let (nsid, block, blocks) = (namespace.nsid, u64::from(namespace.block_size), namespace.blocks);
+        let most = ssd.controller().max_entries();
+        let entries = match entries {
+            None => (depth + 1).next_power_of_two().min(most),
+            Some(entries) if (depth + 1..=most).contains(&entries) => entries,
+            Some(entries) => {
+                let rule = format!("must be from depth + 1, {}, to the controller's {most}", depth + 1);
+                return Err(Failure::argument("queue_entries", entries, rule));
+            }
+        };
+        let piece_blocks = (ssd.max_command_bytes().min(PIECE_BYTES) / block).clamp(1, 1 << 16);
+        let drive = Drive { nsid, block, depth: depth.min(entries - 1), entries, piece_blocks, limit };
+        let identify = ssd.identify();
+        let info =
+            [identify.model(), identify.serial(), identify.firmware()].map(|text| text.trim().to_owned());
+        let (exact_bytes, descriptor) = (namespace.exact_bytes, ssd.data_path().descriptor);
+        let (name, max_transfer_bytes) = (ssd.name().to_string(), ssd.max_transfer_bytes());
+        let ssd = Arc::new(ssd);
+        let engine = Arc::new(Engine::start(ssd.clone(), drive)?);
+        let (open, queues) = (RwLock::new(Some(Open { ssd, engine })), Mutex::default());
+        let buffers = Mutex::default();
+        Ok(SsdCore {
+            name,
+            nsid,
+            block,
+            blocks,
+            exact_bytes,
+            descriptor,
+            max_transfer_bytes,
+            info,
+            open,
+            queues,
+            buffers,
+        })
+    }
+
+    pub(crate) fn descriptor(&self) -> Descriptor {
+        self.descriptor
+    }
+
+    /// What it is as long as it is open.
+    pub(crate) fn open(&self) -> Answer<Open> {
+        self.open.read().clone().ok_or_else(|| Failure::closed(format!("ssd {}", self.name)))
+    }
+
+    pub(crate) fn add_queues(&self, queues: &Arc<QueuesCore>) {
+        let mut all = self.queues.lock();
+        all.retain(|queues| queues.strong_count() > 0);
+        all.push(Arc::downgrade(queues));
+    }
+
+    pub(crate) fn add_buffer(&self, buffer: &Arc<BufferCore>) {
+        let (all, limit) = &mut *self.buffers.lock();
+        if all.len() >= *limit {
+            all.retain(|buffer| buffer.strong_count() > 0);
+            *limit = (2 * all.len()).max(64);
+        }
+        all.push(Arc::downgrade(buffer));
+    }
+
+    /// Its queues go first. Refused while kernels run on some.
+    fn close(&self) -> Answer<()> {
+        let queues: Vec<_> = self.queues.lock().iter().filter_map(Weak::upgrade).collect();
+        queues.iter().try_for_each(|queues| queues.close())?;
+        let Some(Open { ssd, engine }) = self.open.write().take() else { return Ok(()) };
+        engine.stop();
+        // Mappings would keep the device open.
+        let buffers = std::mem::take(&mut self.buffers.lock().0);
+        buffers.iter().filter_map(Weak::upgrade).for_each(|buffer| buffer.unmap());
+        Ok(ssd.delete_host_queues()?)
+    }
+
+    fn nbytes(&self) -> u64 {
+        self.blocks * self.block
+    }
+
+    /// Whether these bytes are blocks of it.
+    fn check_extent(&self, offset: u64, nbytes: u64) -> Answer<()> {
+        let (block, all) = (self.block, self.nbytes());
+        let multiple = format!("must be a multiple of the block size of {}, {block} bytes", self.name);
+        if !offset.is_multiple_of(block) {
+            return Err(Failure::argument("offset", offset, multiple));
+        }
+        if nbytes == 0 || !nbytes.is_multiple_of(block) {
+            return Err(Failure::argument(
+                "nbytes",
+                nbytes,
+                multiple.replace("must be", "must be more than 0 and"),
+            ));
+        }
+        if offset.checked_add(nbytes).is_none_or(|end| end > all) {
+            let limit = format!("{} has {all} bytes", self.name);
+            return Err(Failure::argument("offset", format!("{offset} and {nbytes} bytes"), limit));
+        }
+        Ok(())
+    }
+
+    /// Whether these blocks may be written.
+    fn check_write(&self, ssd: &warpbell::Ssd, offset: u64, nbytes: u64) -> Answer<()> {
+        ssd.may_write(ssd.namespace(Some(self.nsid))?)?;
+        match self.exact_bytes {
+            Some(exact) if offset + nbytes > exact => {
+                let most = exact / self.block * self.block;
+                let limit = format!(
+                    "the file of {} has {exact} bytes: at most the first {most} can be written",
+                    self.name
+                );
+                Err(Failure::argument("offset", format!("{offset} and {nbytes} bytes"), limit))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Model, serial number and firmware of an SSD.
+#[pyclass(frozen, get_all, module = "warpbell")]
+pub(crate) struct SsdInfo {
+    model: String,
+    serial: String,
+    firmware: String,
+}
+
+#[pymethods]
+impl SsdInfo {
+    fn __repr__(&self) -> String {
+        format!("SsdInfo(model={:?}, serial={:?}, firmware={:?})", self.model, self.serial, self.firmware)
+    }
+}
+
+/// An open SSD. Any number of threads may use it; requests of one thread begin in the order in which they were made.
+#[pyclass(frozen, module = "warpbell")]
+pub(crate) struct Ssd {
+    pub(crate) core: Arc<SsdCore>,
+}
+
+impl Ssd {
+    /// The buffer of a request, and which part of it: from where, and how many bytes.
+    fn part(
+        &self,
+        buffer: &Bound<'_, PyAny>,
+        at: Option<&Bound<'_, PyAny>>,
+        nbytes: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<(Arc<BufferCore>, u64, u64)> {
+        let given = buffer.cast::<Buffer>().map_err(|_| {
+            let limit = "must be a warpbell.Buffer: ssd.buffer(nbytes) makes one, ssd.register(array) has an array's memory";
+            Failure::argument_type("buffer", buffer, limit)
+        })?;
+        let core = given.get().core.clone();
+        if !Arc::ptr_eq(core.ssd(), &self.core) {
+            let (owner, other) = (&core.ssd().name, &self.core.name);
+            let text = format!("{core}: belongs to {owner}, which maps it, and not to {other}");
+            return Err(Failure::new(Kind::Argument, text).into());
+        }
+        let all = core.nbytes();
+        let at = args::optional("at", at, 0, all)?.unwrap_or(0);
+        if at % 4 != 0 {
+            return Err(Failure::argument("at", at, "must be a multiple of 4 bytes").into());
+        }
+        let nbytes = args::optional("nbytes", nbytes, 0, u64::MAX)?.unwrap_or(all - at);
+        if nbytes > all - at {
+            let limit = format!("the buffer has {} bytes from {at} on", all - at);
+            return Err(Failure::argument("nbytes", nbytes, limit).into());
+        }
+        Ok((core, at, nbytes))
+    }
+
+    fn transfer(
+        &self,
+        direction: Direction,
+        offset: &Bound<'_, PyAny>,
+        (buffer, at, nbytes): (Arc<BufferCore>, u64, u64),
+    ) -> PyResult<Future> {
+        let offset = args::count("offset", offset)?;
+        let open = self.core.open()?;
+        self.core.check_extent(offset, nbytes)?;
+        if direction == Direction::Write {
+            self.core.check_write(&open.ssd, offset, nbytes)?;
+        }
+        let (data, used) = (buffer.data_pointers(), buffer.used()?);
+        let (lba, blocks) = (offset / self.core.block, nbytes / self.core.block);
+        let progress = open.engine.transfer(Transfer { direction, lba, blocks, data, at, used });
+        Ok(Future::new(open.engine.shared().clone(), progress, nbytes))
+    }
+}
+
+#[pymethods]
+impl Ssd {
+    /// The name that it was opened by.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.core.name
+    }
+
+    /// Bytes of a block: offsets and lengths are multiples of it.
+    #[getter]
+    fn block_size(&self) -> u64 {
+        self.core.block
+    }
+
+    /// Blocks of the namespace.
+    #[getter]
+    fn blocks(&self) -> u64 {
+        self.core.blocks
+    }
+
+    /// Bytes of the namespace.
+    #[getter]
+    fn nbytes(&self) -> u64 {
+        self.core.nbytes()
+    }
+
+    /// The most bytes of one command of the SSD's; None: no limit. Larger requests are split.
+    #[getter]
+    fn max_transfer_bytes(&self) -> Option<u64> {
+        self.core.max_transfer_bytes
+    }
+
+    /// Model, serial number and firmware.
+    #[getter]
+    fn info(&self) -> SsdInfo {
+        let [model, serial, firmware] = self.core.info.clone();
+        SsdInfo { model, serial, firmware }
+    }
+
+    /// Whether it was closed.
+    #[getter]
+    fn closed(&self) -> bool {
+        self.core.open.read().is_none()
+    }
+
+    /// Memory that the SSD reaches: zeroed bytes.
+    fn buffer(&self, py: Python<'_>, nbytes: &Bound<'_, PyAny>) -> PyResult<Buffer> {
+        let nbytes = args::within("nbytes", nbytes, 1, i64::MAX as u64)? as usize;
+        let open = self.core.open()?;
+        let memory = py.detach(|| open.ssd.buffer(nbytes)).map_err(Failure::from)?;
+        Ok(Buffer::new(BufferCore::new(self.core.clone(), memory, (0, nbytes), None)))
+    }
+
+    /// The memory of an existing writable object, such as a NumPy array or a CPU tensor, as a buffer: no copy is made,
+    /// and the object is kept. It must be contiguous and begin at a multiple of 4 bytes.
+    fn register(&self, py: Python<'_>, object: &Bound<'_, PyAny>) -> PyResult<Buffer> {
+        let open = self.core.open()?;
+        if object.cast::<Buffer>().is_ok() {
+            return Err(Failure::argument_type("register", object, "is a buffer already").into());
+        }
+        let (window, skip, nbytes) = foreign::window(object)?;
+        let memory = py.detach(|| open.ssd.register(window)).map_err(Failure::from)?;
+        Ok(Buffer::new(BufferCore::new(self.core.clone(), memory, (skip, nbytes), None)))
+    }
+
+    /// Begins to read `nbytes` bytes (all that the buffer has from `at` on) from byte `offset` of the SSD.
+    #[pyo3(signature = (buffer, offset, *, at=None, nbytes=None))]
+    fn read_into(
+        &self,
+        buffer: &Bound<'_, PyAny>,
+        offset: &Bound<'_, PyAny>,
+        at: Option<&Bound<'_, PyAny>>,
+        nbytes: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Future> {
+        self.transfer(Direction::Read, offset, self.part(buffer, at, nbytes)?)
+    }
+
+    /// Begins to write `nbytes` bytes of the buffer (all that it has from `at` on) to byte `offset` of the SSD.
+    #[pyo3(signature = (buffer, offset, *, at=None, nbytes=None))]
+    fn write_from(
+        &self,
+        buffer: &Bound<'_, PyAny>,
+        offset: &Bound<'_, PyAny>,
+        at: Option<&Bound<'_, PyAny>>,
+        nbytes: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Future> {
+        self.transfer(Direction::Write, offset, self.part(buffer, at, nbytes)?)
+    }
+
+    /// Bytes from `offset` on. Waits for the SSD; calls take turns.
+    fn read<'py>(
+        &self,
+        py: Python<'py>,
+        offset: &Bound<'py, PyAny>,
+        nbytes: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let (offset, nbytes) = (args::count("offset", offset)?, args::count("nbytes", nbytes)?);
+        let open = self.core.open()?;
+        self.core.check_extent(offset, nbytes)?;
+        let lba = Lba(offset / self.core.block);
+        let (ssd, nsid) = (&open.ssd, self.core.nsid);
+        PyBytes::new_with(py, nbytes as usize, |into| {
+            py.detach(|| ssd.read(Some(nsid), lba, into)).map_err(|error| Failure::from(error).into())
+        })
+    }
+
+    /// Writes bytes from `offset` on. Waits for the SSD; calls take turns.
+    fn write(&self, py: Python<'_>, offset: &Bound<'_, PyAny>, data: &Bound<'_, PyAny>) -> PyResult<()> {
+        let offset = args::count("offset", offset)?;
+        let open = self.core.open()?;
+        let bytes = bytes_of(data)?;
+        let from = bytes.as_bytes();
+        self.core.check_extent(offset, from.len() as u64)?;
+        self.core.check_write(&open.ssd, offset, from.len() as u64)?;
+        let lba = Lba(offset / self.core.block);
+        let written = py.detach(|| open.ssd.write(Some(self.core.nsid), lba, from));
+        Ok(written.map_err(Failure::from)?)
+    }
+
+    /// Makes what was written before durable: waits for the writes in flight, then for the SSD.
+    fn flush(&self, py: Python<'_>) -> PyResult<()> {
+        let engine = self.core.open()?.engine;
+        Future::new(engine.shared().clone(), engine.flush(), 0).result(py, None).map(drop)
+    }
+
+    /// Closes the SSD, after the I/O in flight. Buffers stay as memory until they are closed; a second call does nothing.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        Ok(py.detach(|| self.core.close())?)
+    }
+
+    fn __enter__(slf: PyRef<'_, Self>) -> PyResult<PyRef<'_, Self>> {
+        slf.core.open()?;
+        Ok(slf)
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.close(py)
+    }
+
+    fn __repr__(&self) -> String {
+        let (core, state) = (&self.core, if self.closed() { ", closed" } else { "" });
+        format!("<warpbell.Ssd {}: {} blocks of {} bytes{state}>", core.name, core.blocks, core.block)
+    }
+}
+
+/// Bytes to be written: those of a bytes object themselves, a copy of what other objects have.
+fn bytes_of<'py>(data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
+    if let Ok(bytes) = data.cast::<PyBytes>() {
+        return Ok(bytes.clone());
+    }
+    let view = pyo3::types::PyMemoryView::from(data).map_err(|_| {
+        Failure::argument_type("data", data, "must be bytes, or an object with the buffer protocol")
+    })?;
+    Ok(view.call_method0("tobytes")?.cast_into()?)
+}
+
+/// Opens the SSD of that name: `soft:size=1g`, `soft:file=PATH`, `vfio-user:SOCKET`, or a PCI address.
+///
+/// `namespace` is its number (None: the first usable one), `depth` the commands that reads and writes keep in flight,
+/// `timeout` the seconds that one command may take. `allow_write` names files and SSDs that may be written: memory needs
+/// no leave.
+#[pyfunction]
+#[pyo3(signature = (name, *, namespace=None, depth=None, queue_entries=None, queues=None, timeout=None, allow_write=None, prp_only=false))]
+#[expect(clippy::too_many_arguments, reason = "options by name, as Python has them")]
+pub(crate) fn open(
+    py: Python<'_>,
+    name: &Bound<'_, PyAny>,
+    namespace: Option<&Bound<'_, PyAny>>,
+    depth: Option<&Bound<'_, PyAny>>,
+    queue_entries: Option<&Bound<'_, PyAny>>,
+    queues: Option<&Bound<'_, PyAny>>,
+    timeout: Option<&Bound<'_, PyAny>>,
+    allow_write: Option<&Bound<'_, PyAny>>,
+    prp_only: bool,
+) -> PyResult<Ssd> {
+    crate::log::start();
+    let text: String = name
+        .extract()
+        .map_err(|_| Failure::argument_type("name", name, "must be text, such as soft:size=1g"))?;
+    let nsid = args::optional("namespace", namespace, 1, u32::MAX.into())?.map(|nsid| Nsid(nsid as u32));
+    let depth = args::optional("depth", depth, 1, DEPTH_MAX)?.unwrap_or(32) as u32;
+    let entries = args::optional("queue_entries", queue_entries, 2, 65536)?.map(|entries| entries as u32);
+    let queues = args::optional("queues", queues, 1, 65535)?.map(|queues| queues as u16);
+    let limit = args::deadline("timeout", timeout)?.unwrap_or(Duration::from_secs(30));
+    let options = OpenOptions::new()
+        .allow_write(args::names("allow_write", allow_write)?)
+        .queues(queues)
+        .prp_only(prp_only);
+    let core = py.detach(|| -> Answer<SsdCore> {
+        let name = text.parse().map_err(warpbell::Error::from)?;
+        let ssd = warpbell::Ssd::open(&name, &options)?;
+        if ssd.soft().is_some_and(|soft| soft.is_stepped()) {
+            let rule = "virtual time is for simulations and `warpbell bench`; leave time=virtual out";
+            return Err(Failure::argument("device", name, rule));
+        }
+        SsdCore::new(ssd, nsid, (depth, entries), limit)
+    })?;
+    Ok(Ssd { core: Arc::new(core) })
+}

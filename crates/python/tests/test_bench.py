@@ -1,0 +1,78 @@
+"""`warpbell.bench`: the command's words in, records out."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import pathlib
+import sys
+
+import pytest
+
+import warpbell
+
+SHORT = {"rw": "randread", "bs": "4k", "iodepth": 8, "runtime": "50ms", "api": "host"}
+
+
+def test_a_run_gives_records() -> None:
+    result = warpbell.bench("soft:size=16m", **SHORT)
+    (record,) = result.records()
+    assert (record["device"], record["rw"], record["bs_bytes"], record["iodepth"]) == ("soft:size=16m", "randread", 4096, 8)
+    assert record["iops"] > 0 and record["read.ios"] == record["ios"] and record["errors"] == 0
+    assert result["iops"] == record["iops"]
+    assert json.loads(json.dumps(record)) == record
+    assert repr(result).startswith("<warpbell.BenchResult: randread 4096: ")
+
+
+def test_a_list_is_a_sweep() -> None:
+    words = {**SHORT, "iodepth": [1, 4], "bs": ("512", "4k")}
+    records = warpbell.bench("soft:size=16m", progress=False, **words).records()
+    assert [(record["bs_bytes"], record["iodepth"]) for record in records] == [(512, 1), (512, 4), (4096, 1), (4096, 4)]
+
+
+def test_progress_is_shown_where_tqdm_is(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tqdm.py").write_text("seen = []\ndef tqdm(points, **_):\n    seen.extend(points)\n    return points\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "tqdm", raising=False)
+    warpbell.bench("soft:size=16m", **{**SHORT, "iodepth": [1, 2]})
+    assert len(sys.modules["tqdm"].seen) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ({"iodepht": 4}, "^word iodepht: warpbell bench has no such option; did you mean iodepth\\?$"),
+        ({"output": "normal"}, "^word output: "),
+        ({"help": True}, "^word help: "),
+    ],
+)
+def test_unknown_words_are_refused_by_name(words: dict[str, object], line: str) -> None:
+    with pytest.raises(warpbell.ArgumentError, match=line):
+        warpbell.bench("soft:size=16m", **words)
+
+
+@pytest.mark.parametrize("device", ["", "--help", [], [7]])
+def test_what_is_no_device_is_refused(device: object) -> None:
+    with pytest.raises(warpbell.ArgumentTypeError, match="^device "):
+        warpbell.bench(device, **SHORT)
+
+
+def test_a_run_that_fails_says_why() -> None:
+    with pytest.raises(warpbell.BenchError, match="^warpbell bench, exit code 2: .*bs") as caught:
+        warpbell.bench("soft:size=16m", **{**SHORT, "bs": "100"})
+    assert caught.value.exit_code == 2
+
+
+def test_without_the_command_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WARPBELL_COMMAND", "/nowhere/warpbell")
+    with pytest.raises(warpbell.MissingError, match="^the command /nowhere/warpbell is not available: No such file"):
+        warpbell.bench("soft:size=16m", **SHORT)
+
+
+def test_figures_are_finite() -> None:
+    record = warpbell.bench("soft:size=16m", **SHORT).records()[0]
+    assert all(math.isfinite(value) for value in record.values() if isinstance(value, float))
+    with pytest.raises(warpbell.ArgumentError, match="^figure speed: a run has "):
+        warpbell.bench("soft:size=16m", **SHORT)["speed"]
+    assert os.environ.get("WARPBELL_COMMAND") is None
