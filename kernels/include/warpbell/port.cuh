@@ -10,6 +10,7 @@
 #else
 #include "impl/port_cpu.cuh"
 #endif
+#include "impl/aside.cuh"
 
 // Kernels that are compiled with it write a trace (trace.cuh).
 #if !defined(WARPBELL_TRACE)

@@ -16,7 +16,7 @@
 //   ordered.cuh      requests that are sent, or answered, one after the other: experimental
 //   batch.cuh        requests of all threads of a block, or of a warp, as one batch
 //   volume.cuh       several SSDs as one: stripe, replicate, concatenate
-//   agent.cuh        warps that do the I/O of others
+//   agent.cuh        warps that do the I/O of others: experimental
 //
 // Not included here:
 //
@@ -26,8 +26,7 @@
 //   stream.cuh   tiles, from an SSD to a block's shared memory, in a known order
 //   prefetch.cuh  pages of a cache that are read before they are wanted: experimental
 //
-// What is experimental is in namespace warpbell::experimental, and may change in any release. The rest changes
-// with the device ABI's version alone.
+// What is experimental is in namespace warpbell::experimental, and may change in any release.
 //
 //   __global__ void first_block(const __grid_constant__ warpbell_namespace_ref ns,
 //                               const __grid_constant__ warpbell_buffer_ref buffer) {

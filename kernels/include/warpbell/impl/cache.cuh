@@ -99,8 +99,8 @@ WARPBELL_CACHE_CALL(void, class Group)::write_back(const Group& group, way& mine
         return;
     }
     u64 leaving = dirty ? lines_.page(mine.line) : 0;
-    const auto move = [&] { return transfer(group, opcode::write, dirty, leaving, mine.line); };
-    const status written = port::aside(move, page, leaving, dirty);
+    const auto send = [&] { return transfer(group, opcode::write, dirty, leaving, mine.line); };
+    const status written = port::aside(send, page, leaving, dirty);
     write_backs_ += dirty && written.ok() ? 1u : 0u;
     if (!dirty || written.ok() || mutate::cache_unwritten_leaves) {
         return;
@@ -137,8 +137,8 @@ WARPBELL_CACHE_CALL(void, class Group)::fill(const Group& group, way& mine, u64&
     if constexpr (Access == page_access::write_once) {
         zero(group, filling, mine.line);
     } else {
-        const auto move = [&] { return transfer(group, opcode::read, fills, page, mine.line); };
-        read = port::aside(move, page, fills, filling);
+        const auto send = [&] { return transfer(group, opcode::read, fills, page, mine.line); };
+        read = port::aside(send, page, fills, filling);
     }
     group.sync();
     misses_ += fills ? 1u : 0u;
@@ -254,8 +254,8 @@ WARPBELL_CACHE_CALL(bool, class Group)::write_line(const Group& group, bool open
     bool mine = how == writable::ours;
     u64 page = mine ? lines_.page(line) : 0;
     if (group.ballot(mine) != 0) {
-        const auto move = [&] { return transfer(group, opcode::write, mine, page, line); };
-        const status said = port::aside(move, mine, line, how, page);
+        const auto send = [&] { return transfer(group, opcode::write, mine, page, line); };
+        const status said = port::aside(send, mine, line, how, page);
         if (mine) {
             lines_.end_write(line, said);
             write_backs_ += said.ok() ? 1u : 0u;

@@ -39,11 +39,9 @@ namespace flat {
 enum class owner : u32 { nobody, thread, warp };
 
 // The beginning of warpbell_session; a session<Mode> follows. The memory is the caller's, who may have stored
-// words of 64 bits there, zeroes for example: they are not to be thought of as something else than what is
-// looked at here, so the head may alias anything. What follows it is an object of its own from attach on,
-// made in place, and no other type is ever looked at there. A pointer to it is made anew of the head by each
-// call, which is a function of its own (WARPBELL_FLAT) and has seen no earlier object in its place; of one
-// function the old name would stand for the new object, const members or not (C++20, basic.life, 8).
+// words of 64 bits there, zeroes for example, so the head may alias anything. The session behind it is made
+// in place, and only looked at as itself. Every call makes its pointer to it anew and is not inlined, so no
+// old name stands for a new object.
 struct __attribute__((may_alias, aligned(8))) session_head {
     static constexpr u32 mark = 0x5e55104eu;
     u32 marked;

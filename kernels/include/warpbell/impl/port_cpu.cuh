@@ -101,7 +101,6 @@ WARPBELL_PORT u32 low_bits(u32 value, u32 count) { return value & ((1u << count)
 // For the compiler of the GPU: the same value, of which it knows nothing.
 WARPBELL_PORT u32 opaque(u32 value) { return value; }
 template <class T> WARPBELL_PORT void keep_in_memory(T&) {}
-template <class Work, class... Held> WARPBELL_PORT auto aside(Work work, Held&...) { return work(); }
 WARPBELL_PORT u32 select(bool first, u32 a, u32 b) { return first ? a : b; }
 
 // ---- memory ----------------------------------------------------------------------------------------

@@ -103,34 +103,6 @@ WARPBELL_D u32 opaque(u32 value) {
 // Keeps an object in the lane's memory, where it takes no registers: for what is rarely looked at.
 template <class T> WARPBELL_D void keep_in_memory(T& object) { asm volatile("" : : "l"(&object) : "memory"); }
 
-// Values of a lane, for `aside`.
-template <class... Held> struct put_aside {
-    WARPBELL_D void store() {}
-    WARPBELL_D void load() {}
-};
-template <class First, class... Rest> struct put_aside<First, Rest...> {
-    WARPBELL_D void store(First first, Rest... rest) {
-        first_ = first;
-        rest_.store(rest...);
-    }
-    WARPBELL_D void load(First& first, Rest&... rest) {
-        first = first_;
-        rest_.load(rest...);
-    }
-    First first_;
-    put_aside<Rest...> rest_;
-};
-// Has `work` done, whose answer is returned, while `held` lie in the lane's memory and in no registers: for
-// what is rarely done and takes many. They are stored only then, and the compiler may not keep copies.
-template <class Work, class... Held> WARPBELL_D auto aside(Work work, Held&... held) {
-    put_aside<Held...> kept;
-    kept.store(held...);
-    keep_in_memory(kept);
-    const auto result = work();
-    kept.load(held...);
-    return result;
-}
-
 // One of two values, without a branch: the compiler would move what depends on `first` into two copies.
 WARPBELL_D u32 select(bool first, u32 a, u32 b) {
     u32 v;

@@ -308,7 +308,8 @@ WARPBELL_D io_token queue<Mode>::try_submit(const Group& group, bool want, const
     return token;
 }
 
-// `Aside`: what differs among entries of I/O commands lies in memory meanwhile, and in no registers.
+// `Aside`, of callers with much in registers: what differs among entries of I/O commands (opcode, data
+// pointer, first block, count) lies in memory meanwhile. The other dwords are left alone: most are constants.
 template <sharing Mode>
 template <bool Aside, class Group>
 WARPBELL_D typename queue<Mode>::step queue<Mode>::poll_for_room(const Group& group, backoff& patience,
