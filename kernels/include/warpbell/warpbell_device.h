@@ -24,8 +24,8 @@
  * session, whose memory is all zeroes (WARPBELL_ARRAY_INIT), whose open was refused, or that was closed. Of
  * memory that was neither zeroed nor handed to attach or array_open nothing is known: what a call does with
  * it is undefined. So attach and array_open come first, or zeroes do. A session is detached before it is
- * attached again, else the host may be kept from replacing a lost queue. Its arrays are closed before that, or
- * opened anew after it: what a call does with an array of an earlier attachment is undefined.
+ * attached again, else the host may be kept from replacing a lost queue. Its arrays are closed before that,
+ * or opened anew after it: what a call does with an array of an earlier attachment is undefined.
  *
  * Result. A status of abi.h, unless the function says otherwise: 0 is success, below
  * WARPBELL_STATUS_LIBRARY it is the SSD's, else WARPBELL_STATUS_LIBRARY | WARPBELL_STATUS_*.
