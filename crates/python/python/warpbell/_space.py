@@ -75,11 +75,12 @@ class Space:
 
 
 def _striped(chunks: Sequence[int]) -> list[_Region]:
-    """Chunks go to the SSDs in turn; where smaller SSDs end, to the others."""
+    """Chunks go to the SSDs in turn, the smallest first; where smaller SSDs end, to the others."""
+    by_size = sorted(range(len(chunks)), key=chunks.__getitem__)
     regions: list[_Region] = []
     first_chunk = first_row = 0
     for rows in sorted({rows for rows in chunks if rows}):
-        members = tuple(ssd for ssd, own in enumerate(chunks) if own >= rows)
+        members = tuple(ssd for ssd in by_size if chunks[ssd] >= rows)
         regions.append(_Region(first_chunk, first_row, members))
         first_chunk += (rows - first_row) * len(members)
         first_row = rows

@@ -113,6 +113,9 @@ class MapDataset(Records):
     def __getitem__(self, record: int) -> Any:
         return self.fetch([record])[0]
 
+    def __iter__(self) -> Iterator[Any]:
+        return (self[record] for record in range(len(self)))
+
     def fetch(self, ids: Sequence[int]) -> list[Any]:
         """These records, which are read at once."""
         known = [self._known(record) for record in ids]

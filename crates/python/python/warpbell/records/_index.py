@@ -22,18 +22,26 @@ import os
 import pathlib
 import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from .._checks import one_of, type_name, whole
 from .._space import CHUNK_BYTES, LAYOUTS
-from ..errors import ArgumentError, ArgumentTypeError
+from ..errors import ArgumentError, ArgumentTypeError, MissingError
 
 _MAGIC, _VERSION = b"WBRECIDX", 1
 _HEAD = struct.Struct("<8sII")
 _DIGEST_BYTES = 32
 _PLACED = ("layout", "chunk_bytes", "dtype", "shape")
+
+
+class Numbers(Protocol):
+    """Whole numbers: a list, an array of NumPy, or another sequence."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, key: Any, /) -> Any: ...
+    def __iter__(self) -> Iterator[Any]: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,8 +96,8 @@ class Fixed(_Placed):
 class Indexed(_Placed):
     """Records at places of their own. Offsets and lengths are sequences of numbers, such as NumPy arrays."""
 
-    offsets: Sequence[int] = field(repr=False)
-    lengths: Sequence[int] = field(repr=False)
+    offsets: Numbers = field(repr=False)
+    lengths: Numbers = field(repr=False)
 
     def __post_init__(self) -> None:
         self._check_placed()
@@ -157,7 +165,10 @@ def save_index(path: str | os.PathLike[str], index: Index, ssds: int) -> None:
 
 def load_index(path: str | os.PathLike[str], ssds: int | None = None) -> Index:
     """Reads the file of an index. `ssds`: how many there are to be read from."""
-    data = pathlib.Path(path).read_bytes()
+    try:
+        data = pathlib.Path(path).read_bytes()
+    except OSError as error:
+        raise MissingError(f"index {path}: {error.strerror}") from None
     if len(data) < _HEAD.size + _DIGEST_BYTES or not data.startswith(_MAGIC):
         raise ArgumentError(f"index {path}: is no index of records: {len(data)} bytes that do not begin with {_MAGIC.decode()}")
     _, version, length = _HEAD.unpack_from(data)
@@ -176,8 +187,8 @@ def load_index(path: str | os.PathLike[str], ssds: int | None = None) -> Index:
     return Indexed(**placed, offsets=_words_of(words[: 8 * count]), lengths=_words_of(words[8 * count :]))
 
 
-def _bytes_of(words: Sequence[int]) -> bytes:
-    copy = array.array("Q", words)
+def _bytes_of(words: Numbers) -> bytes:
+    copy: array.array[int] = array.array("Q", words)
     if sys.byteorder == "big":
         copy.byteswap()
     return copy.tobytes()
