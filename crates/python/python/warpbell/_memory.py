@@ -14,6 +14,8 @@ from ._warpbell import Buffer, Ssd
 # Bytes of free memory that are kept for later.
 _KEPT_BYTES = 256 << 20
 _LEAST_BYTES = 16 << 10
+# Sizes are powers of two up to this, then multiples of it.
+_COARSE_BYTES = 64 << 20
 
 
 class Memory:
@@ -41,6 +43,8 @@ class Pool:
     def take(self, nbytes: int) -> Memory:
         """Memory of at least so many bytes."""
         size = max(_LEAST_BYTES, 1 << (nbytes - 1).bit_length())
+        if nbytes > _COARSE_BYTES:
+            size = -(-nbytes // _COARSE_BYTES) * _COARSE_BYTES
         try:
             return self._free[size].pop()
         except IndexError:
