@@ -10,6 +10,8 @@ use crate::error::{Answer, Failure, type_name};
 
 /// The longest time that is one.
 const LONGEST: f64 = 1e9;
+/// The shortest that a command may be given.
+const SHORTEST: Duration = Duration::from_millis(1);
 
 /// A whole number that is not negative.
 pub(crate) fn count(name: &str, value: &Bound<'_, PyAny>) -> PyResult<u64> {
@@ -61,6 +63,17 @@ fn duration(name: &str, seconds: f64) -> Answer<Duration> {
         return Err(Failure::argument(name, seconds, format!("must be from 0 to {LONGEST:e} seconds")));
     }
     Ok(Duration::from_secs_f64(seconds))
+}
+
+/// Seconds that a command may take: some.
+pub(crate) fn deadline(name: &str, value: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Duration>> {
+    let found = seconds(name, value)?;
+    match found {
+        Some(found) if found < SHORTEST => {
+            Err(Failure::argument(name, found.as_secs_f64(), "must be at least 0.001 seconds").into())
+        }
+        _ => Ok(found),
+    }
 }
 
 /// Names, in a list or tuple; one by itself is a list of one.

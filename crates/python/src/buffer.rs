@@ -190,11 +190,11 @@ impl Buffer {
         self.core.is_closed()
     }
 
-    /// Lets go of the memory. Refused while views of it live or transfers over it are in flight; a second call does
-    /// nothing.
-    fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let memory = self.core.close()?;
-        py.detach(|| drop(memory));
+    /// Lets go of the memory, and of an object whose memory it was; the soft controller may keep both until its next admin
+    /// command, at the latest until the SSD is closed. Refused while views of it live or transfers over it are in flight; a
+    /// second call does nothing.
+    fn close(&self) -> PyResult<()> {
+        drop(self.core.close()?);
         Ok(())
     }
 
@@ -204,8 +204,8 @@ impl Buffer {
     }
 
     #[pyo3(signature = (*_exception))]
-    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.close(py)
+    fn __exit__(&self, _exception: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.close()
     }
 
     fn __len__(&self) -> usize {

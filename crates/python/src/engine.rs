@@ -39,7 +39,7 @@ pub(crate) struct Transfer {
 }
 
 enum Message {
-    Transfer(Transfer, Promise),
+    Transfer(Box<Transfer>, Promise),
     /// After all that was sent before it.
     Flush(Promise),
     Stop,
@@ -78,7 +78,7 @@ impl Engine {
     }
 
     pub(crate) fn transfer(&self, transfer: Transfer) -> Arc<Progress> {
-        self.send(|progress| Message::Transfer(transfer, progress))
+        self.send(|promise| Message::Transfer(Box::new(transfer), promise))
     }
 
     pub(crate) fn flush(&self) -> Arc<Progress> {

@@ -224,8 +224,9 @@ impl Buffer {
     /// # Safety
     /// Python calls it once, with a view that `__getbuffer__` filled.
     unsafe fn __releasebuffer__(&self, view: *mut ffi::Py_buffer) {
-        // SAFETY: Python's view.
-        let internal = unsafe { ptr::replace(&raw mut (*view).internal, ptr::null_mut()) };
+        // SAFETY: Python's view, for this call alone.
+        let view = unsafe { &mut *view };
+        let internal = std::mem::replace(&mut view.internal, ptr::null_mut());
         if !internal.is_null() {
             // SAFETY: put there by `__getbuffer__`, and taken out just now.
             drop(unsafe { Box::from_raw(internal.cast::<Export>()) });

@@ -148,8 +148,8 @@ fn of_dlpack(object: &Bound<'_, PyAny>) -> PyResult<Found> {
 fn place_of(tensor: &Tensor) -> Option<(usize, usize)> {
     let dimensions = usize::try_from(tensor.ndim).ok()?;
     let at = |list: *const i64, index: usize| {
-        // SAFETY: DLPack's lists have as many numbers as there are dimensions.
-        unsafe { list.add(index).read() }
+        // SAFETY: DLPack's lists have as many numbers as there are dimensions, aligned as such.
+        unsafe { *list.wrapping_add(index) }
     };
     let mut items: i64 = 1;
     for index in (0..dimensions).rev() {

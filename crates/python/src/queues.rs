@@ -283,7 +283,7 @@ impl Ssd {
         let warps = args::optional("warps", warps, 1, most)?.map_or(queues, |warps| warps as u32);
         let iodepth =
             args::optional("iodepth", iodepth, 1, 65535)?.map_or(default.iodepth, |depth| depth as u32);
-        let limit: Option<Duration> = args::seconds("timeout", timeout)?;
+        let limit: Option<Duration> = args::deadline("timeout", timeout)?;
         let replacements = args::optional("replacement_queues", replacement_queues, 0, most)?;
         let replacements = replacements.map_or(default.replacement_queues, |count| count as u32);
         let limit = limit.unwrap_or(default.deadline);

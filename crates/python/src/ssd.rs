@@ -12,7 +12,7 @@ use warpbell_hw::{Lba, Nsid};
 use crate::args;
 use crate::buffer::{Buffer, BufferCore};
 use crate::engine::{Direction, Drive, Engine, Transfer};
-use crate::error::{Answer, Failure};
+use crate::error::{Answer, Failure, Kind};
 use crate::foreign;
 use crate::future::Future;
 use crate::queues::QueuesCore;
@@ -189,9 +189,9 @@ impl Ssd {
         })?;
         let core = given.get().core.clone();
         if !Arc::ptr_eq(core.ssd(), &self.core) {
-            let limit =
-                format!("belongs to {}, which maps it, and not to {}", core.ssd().name, self.core.name);
-            return Err(Failure::argument("buffer", &core, limit).into());
+            let (owner, other) = (&core.ssd().name, &self.core.name);
+            let text = format!("{core}: belongs to {owner}, which maps it, and not to {other}");
+            return Err(Failure::new(Kind::Argument, text).into());
         }
         let all = core.nbytes();
         let at = args::optional("at", at, 0, all)?.unwrap_or(0);
@@ -409,7 +409,7 @@ pub(crate) fn open(
     let depth = args::optional("depth", depth, 1, DEPTH_MAX)?.unwrap_or(32) as u32;
     let entries = args::optional("queue_entries", queue_entries, 2, 65536)?.map(|entries| entries as u32);
     let queues = args::optional("queues", queues, 1, 65535)?.map(|queues| queues as u16);
-    let limit = args::seconds("timeout", timeout)?.unwrap_or(Duration::from_secs(30));
+    let limit = args::deadline("timeout", timeout)?.unwrap_or(Duration::from_secs(30));
     let options = OpenOptions::new()
         .allow_write(args::names("allow_write", allow_write)?)
         .queues(queues)

@@ -207,7 +207,7 @@ impl PageCache {
         if let Some(block) = args::optional("first_block", first_block, 0, u64::MAX)? {
             spec = spec.first_block(block);
         }
-        if let Some(limit) = args::seconds("timeout", timeout)? {
+        if let Some(limit) = args::deadline("timeout", timeout)? {
             spec = spec.deadline(limit);
         }
         let shape = (core.ssd.blocks, core.ssd.block as u32);

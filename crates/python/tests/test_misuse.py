@@ -58,6 +58,7 @@ OPEN = [
     ("few_entries", lambda t: warpbell.open("soft:size=1m", queue_entries=8), "ArgumentError", "queue_entries 8: must be from depth"),
     ("queues_0", lambda t: warpbell.open("soft:size=1m", queues=0), "ArgumentError", "queues 0: must be from 1 to 65535"),
     ("timeout_negative", lambda t: warpbell.open("soft:size=1m", timeout=-1), "ArgumentError", "timeout -1: must be from 0"),
+    ("timeout_0", lambda t: warpbell.open("soft:size=1m", timeout=0), "ArgumentError", "timeout 0: must be at least 0.001 seconds"),
     ("timeout_nan", lambda t: warpbell.open("soft:size=1m", timeout=float("nan")), "ArgumentError", "timeout NaN: must be from 0"),
     ("allow_write_number", lambda t: warpbell.open("soft:size=1m", allow_write=1), "ArgumentTypeError", "allow_write of type int"),
 ]
@@ -82,7 +83,7 @@ BUFFERS = [
 IO = [
     ("array_for_buffer", lambda t: t.ssd.read_into(numpy.zeros(512), 0), "ArgumentTypeError", "buffer of type numpy.ndarray: must be a warpbell.Buffer"),
     ("none_for_buffer", lambda t: t.ssd.write_from(None, 0), "ArgumentTypeError", "buffer of type NoneType"),
-    ("foreign_buffer", lambda t: t.ssd.read_into(t.foreign, 0), "ArgumentError", "buffer buffer of 8192 bytes: belongs to soft:size=2m"),
+    ("foreign_buffer", lambda t: t.ssd.read_into(t.foreign, 0), "ArgumentError", "^buffer of 8192 bytes: belongs to soft:size=2m"),
     ("closed_buffer", lambda t: t.ssd.read_into(t.closed, 0), "ClosedError", "buffer of 512 bytes: was closed before"),
     ("offset_odd", lambda t: t.ssd.read_into(t.buffer, 100), "ArgumentError", "offset 100: must be a multiple of the block size of soft:size=1m, 512 bytes"),
     ("offset_beyond", lambda t: t.ssd.read_into(t.buffer, 1 << 20), "ArgumentError", "offset 1048576 and 8192 bytes: soft:size=1m has 1048576 bytes"),

@@ -6,6 +6,7 @@ import array
 import ctypes
 import gc
 import mmap
+import weakref
 
 import numpy
 import pytest
@@ -168,6 +169,20 @@ def test_a_registered_object_stays_as_long_as_its_buffer(ssd: warpbell.Ssd) -> N
     again = numpy.zeros(4096, numpy.uint8)
     with ssd.register(again) as one, ssd.register(again) as two:
         assert one.address == two.address == again.ctypes.data
+
+
+def test_a_closed_ssd_has_let_all_objects_go() -> None:
+    owner, array = bytearray(4096), numpy.zeros(4096, numpy.uint8)
+    gone = weakref.ref(array)
+    with warpbell.open("soft:size=1m") as ssd:
+        for thing in (owner, array):
+            buffer = ssd.register(thing)
+            ssd.read_into(buffer, 0).result()
+            buffer.close()
+        del thing, array, buffer
+    owner.extend(b"more")
+    gc.collect()
+    assert gone() is None
 
 
 class Tensor:

@@ -13,6 +13,7 @@ use warpbell_nvme::command;
 
 use super::progress::Promise;
 use super::{Direction, Drive, Message, Transfer};
+use crate::buffer::Use;
 use crate::error::{Answer, Failure};
 
 /// Polls without an event before the thread sleeps between polls: an SSD answers within them.
@@ -25,7 +26,7 @@ const OWN_BYTES: usize = 4096;
 /// A request of which commands are in flight, or to come.
 struct Request {
     /// `None`: a flush.
-    transfer: RefCell<Option<Transfer>>,
+    transfer: RefCell<Option<Box<Transfer>>>,
     flush: bool,
     /// Blocks of which commands were pushed.
     pushed: Cell<u64>,
@@ -35,7 +36,7 @@ struct Request {
 }
 
 impl Request {
-    fn new(transfer: Option<Transfer>, promise: Promise) -> Request {
+    fn new(transfer: Option<Box<Transfer>>, promise: Promise) -> Request {
         let flush = transfer.is_none();
         let (transfer, failed) = (RefCell::new(transfer), RefCell::default());
         Request { transfer, flush, pushed: Cell::new(0), in_flight: Cell::new(0), failed, promise }
@@ -102,7 +103,7 @@ impl Worker {
         let busy = self.in_flight > 0 || !self.waiting.is_empty();
         let message = match (busy, idle >= EAGER_POLLS) {
             (true, false) => {
-                std::hint::spin_loop();
+                std::thread::yield_now();
                 return false;
             }
             (true, true) => self.receiver.recv_timeout(NAP).ok(),
@@ -245,20 +246,16 @@ impl Worker {
         }
         self.waiting.retain(|waiting| !requests.iter().any(|request| Rc::ptr_eq(waiting, request)));
         if let Some(queue) = self.queue.take() {
-            let used = requests.iter().filter_map(|request| request.transfer.borrow_mut().take());
-            let used: Vec<Transfer> = used.collect();
-            self.delete(queue, used);
+            let taken = requests.iter().filter_map(|request| request.transfer.borrow_mut().take());
+            self.delete(queue, taken.map(|transfer| transfer.used).collect());
         }
         requests.iter().for_each(|request| request.end());
     }
 
     /// Deletes a queue. If the controller does not, it keeps the memory that it may still write to.
-    fn delete(&self, queue: HostQueue, used: Vec<Transfer>) {
-        if let Err(error) = queue.delete() {
-            let kept: Vec<_> = used.into_iter().map(|transfer| transfer.used).collect();
-            self.ssd.controller().keep_until_disabled(kept);
-            // The command's own failure is what its future says.
-            let _ = error;
+    fn delete(&self, queue: HostQueue, used: Vec<Use>) {
+        if queue.delete().is_err() {
+            self.ssd.controller().keep_until_disabled(used);
         }
     }
 }
