@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import concurrent.futures
 import itertools
 import os
 import pathlib
@@ -325,6 +326,19 @@ def test_a_stream_goes_on_behind_a_failure(tmp_path: pathlib.Path) -> None:
         assert ids == wanted
 
 
+def test_eight_threads_have_their_own_records(disk: str) -> None:
+    with records.MapDataset(disk, index_of(disk)) as dataset, concurrent.futures.ThreadPoolExecutor(8) as threads:
+
+        def work(seed: int) -> int:
+            chosen = random.Random(seed)
+            for _ in range(60):
+                ids = [chosen.randrange(len(ROWS)) for _ in range(chosen.randrange(1, 40))]
+                assert all((row == ROWS[id]).all() for id, row in zip(ids, dataset.fetch(ids), strict=True))
+            return seed
+
+        assert list(threads.map(work, range(8))) == list(range(8))
+
+
 CHILD = """
 import json, os, pathlib, sys
 from warpbell import records
@@ -373,8 +387,9 @@ def test_children_open_ssds_for_themselves(disk: str) -> None:
     alive = [dataset[number] for number in range(3)]
     child = os.fork()
     if child == 0:
-        right = all((dataset[number] == ROWS[number]).all() for number in (3, 900))
-        os._exit(0 if right and (alive[1] == ROWS[1]).all() else 1)
+        right = all((dataset[number] == ROWS[number]).all() for number in (3, 900)) and (alive[1] == ROWS[1]).all()
+        del alive
+        os._exit(0 if right else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert (dataset[4] == ROWS[4]).all()
 

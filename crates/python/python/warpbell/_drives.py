@@ -101,7 +101,8 @@ class Drives:
 
     def leave_behind(self) -> None:
         """In a child of fork: keeps the parent's SSDs as they are, and opens its own when it needs them."""
-        _INHERITED.append((self._opened, self._own, list(self._given)))
+        memories = [] if self._opened is None else self._opened.pool.inherited()
+        _INHERITED.append((self._opened, self._own, self._given, memories))
         self._given = [None] * len(self.names)
         self._start()
         self._forked = True

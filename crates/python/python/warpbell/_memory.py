@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import ctypes
 import mmap
+import os
 import weakref
 from collections.abc import Sequence
 from typing import Any
@@ -39,6 +40,8 @@ class Pool:
         self._ssds = ssds
         # Deques need no lock, so that a view may end at any time, also within another call of this class.
         self._free: dict[int, collections.deque[Memory]] = collections.defaultdict(collections.deque)
+        self._made: weakref.WeakSet[Memory] = weakref.WeakSet()
+        self._process = os.getpid()
 
     def take(self, nbytes: int) -> Memory:
         """Memory of at least so many bytes."""
@@ -48,10 +51,18 @@ class Pool:
         try:
             return self._free[size].pop()
         except IndexError:
-            return Memory(size, self._ssds)
+            memory = Memory(size, self._ssds)
+            self._made.add(memory)
+            return memory
+
+    def inherited(self) -> list[Memory]:
+        """All memory of it: a child of fork keeps it, as the SSDs that know it are the parent's."""
+        return list(self._made)
 
     def put(self, memory: Memory) -> None:
         """Takes memory back that nobody views and no command uses."""
+        if os.getpid() != self._process:
+            return
         kept = sum(size * len(free) for size, free in list(self._free.items()))
         if kept + memory.nbytes > _KEPT_BYTES:
             memory.close()
