@@ -14,6 +14,8 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy
@@ -154,6 +156,12 @@ def test_a_newer_iterator_ends_the_one_before(disk: str) -> None:
     with pytest.raises(warpbell.Error, match="^iterator: ended: "):
         next(old)
     assert len(next(new).ids) == 100 and dataset.position == 200
+    last = list(itertools.islice(new, 9))[-1]
+    assert len(last.ids) == 9 and dataset.position == len(ROWS)
+    iter(dataset)
+    with pytest.raises(warpbell.Error, match="^iterator: ended: "):
+        next(new)
+    assert (dataset.epoch, dataset.position) == (0, len(ROWS))
 
 
 def test_batches_are_not_overwritten_by_later_ones(disk: str) -> None:
@@ -215,6 +223,19 @@ def reads_of(folder: pathlib.Path, index: records.Index, ids: list[int]) -> int:
 )
 def test_neighbours_are_read_by_one_command(tmp_path: pathlib.Path, record_bytes: int, ids: list[int], commands: int) -> None:
     assert reads_of(tmp_path, records.Fixed(record_bytes=record_bytes, count=200), ids) == commands
+
+
+def test_records_that_end_in_the_block_before_are_neighbours(tmp_path: pathlib.Path) -> None:
+    assert reads_of(tmp_path, records.Fixed(record_bytes=500, stride=512, count=200), [2, 0, 1]) == 1
+
+
+def test_records_may_overlap(ssd: warpbell.Ssd) -> None:
+    data = random.Random(3).randbytes(8192)
+    ssd.write(0, data)
+    places = [(0, 5000), (100, 10), (4000, 2000), (100, 10), (8191, 1)]
+    index = records.Indexed(offsets=[offset for offset, _ in places], lengths=[length for _, length in places])
+    found = records.MapDataset(ssd, index, framework="bytes").fetch(range(5))
+    assert [bytes(record) for record in found] == [data[offset : offset + length] for offset, length in places]
 
 
 SIZES = [0, 1, 3, 511, 512, 513, 4096, 100_000, 131_072, 300_001]
@@ -381,17 +402,37 @@ def test_killed_processes_resume(disk: str, tmp_path: pathlib.Path, seed: int) -
     assert sorted(map(tuple, (map(int, line.split()) for line in lines))) == [(epoch, id) for epoch in range(2) for id in range(len(ROWS))]
 
 
+def in_child(work: Callable[[], bool]) -> bool:
+    """What the work gives in a child of fork, whose end is waited for, but not forever."""
+    child = os.fork()
+    if child == 0:
+        code = 2
+        try:
+            code = 0 if work() else 1
+        finally:
+            os._exit(code)
+    for _ in range(600):
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return status == 0
+        time.sleep(0.1)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    raise AssertionError("the child hangs")
+
+
 def test_children_open_ssds_for_themselves(disk: str) -> None:
     dataset = records.MapDataset(disk, index_of(disk))
     assert (dataset[3] == ROWS[3]).all()
     alive = [dataset[number] for number in range(3)]
-    child = os.fork()
-    if child == 0:
+
+    def work() -> bool:
         right = all((dataset[number] == ROWS[number]).all() for number in (3, 900)) and (alive[1] == ROWS[1]).all()
-        del alive
-        os._exit(0 if right else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert (dataset[4] == ROWS[4]).all()
+        alive.clear()
+        return bool(right)
+
+    assert in_child(work)
+    assert (dataset[4] == ROWS[4]).all() and (alive[1] == ROWS[1]).all()
 
 
 def test_memory_of_one_process_is_not_taken_for_another(ssd: warpbell.Ssd) -> None:
@@ -399,14 +440,15 @@ def test_memory_of_one_process_is_not_taken_for_another(ssd: warpbell.Ssd) -> No
     line = "^ssd soft:size=64m: lies in the memory of one process"
     with pytest.raises(warpbell.ArgumentError, match=line):
         pickle.dumps(dataset)
-    child = os.fork()
-    if child == 0:
+
+    def work() -> bool:
         try:
             dataset[0]
         except warpbell.ArgumentError as error:
-            os._exit(0 if re.search(line, str(error)) else 2)
-        os._exit(1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+            return re.search(line, str(error)) is not None
+        return False
+
+    assert in_child(work)
 
 
 def test_everything_works_without_numpy(disk: str) -> None:
