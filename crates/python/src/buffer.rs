@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use warpbell::DataPointers;
+use warpbell_hw::Window;
 use warpbell_kernels::abi::BufferRef;
 
 use crate::error::{Answer, Failure, Kind};
@@ -25,17 +26,34 @@ pub(crate) struct BufferCore {
 
 struct State {
     /// None once it was closed.
-    memory: Option<warpbell::Buffer>,
+    memory: Option<Held>,
     /// Views that Python has: buffers and DLPack tensors.
     exports: usize,
     /// Reads and writes in flight.
     transfers: usize,
 }
 
+/// The memory, as long as the buffer is open.
+pub(crate) enum Held {
+    /// Mapped for the SSD.
+    Mapped(warpbell::Buffer),
+    /// Of an SSD that was closed: the host's alone.
+    Plain { _window: Option<Window> },
+}
+
+impl Held {
+    fn window(&self) -> Option<Window> {
+        match self {
+            Held::Mapped(memory) => memory.window().cloned(),
+            Held::Plain { _window: window } => window.clone(),
+        }
+    }
+}
+
 /// A view that Python has of the memory. It counts until it is dropped.
 pub(crate) struct Export {
     core: Arc<BufferCore>,
-    _memory: warpbell::Buffer,
+    _window: Option<Window>,
 }
 
 /// I/O in flight over the memory. It counts until it is dropped.
@@ -60,7 +78,7 @@ impl BufferCore {
             ..whole
         };
         let host = memory.window().map_or(0, |window| window.as_ptr() as usize + skip);
-        let state = Mutex::new(State { memory: Some(memory), exports: 0, transfers: 0 });
+        let state = Mutex::new(State { memory: Some(Held::Mapped(memory)), exports: 0, transfers: 0 });
         BufferCore { ssd, reference, host, queues: queues.map(Arc::downgrade), state }
     }
 
@@ -84,7 +102,20 @@ impl BufferCore {
 
     /// The kernel argument that names it.
     pub(crate) fn reference(&self) -> Answer<BufferRef> {
-        self.memory().map(|_| self.reference)
+        self.check_open().map(|()| self.reference)
+    }
+
+    pub(crate) fn check_open(&self) -> Answer<()> {
+        if self.is_closed() { Err(self.gone()) } else { Ok(()) }
+    }
+
+    /// Of an SSD that is closed: unmaps the memory, which stays for the host.
+    pub(crate) fn unmap(&self) {
+        let mut state = self.state.lock();
+        let window = state.memory.as_ref().map(Held::window);
+        let mapped = window.and_then(|window| state.memory.replace(Held::Plain { _window: window }));
+        drop(state);
+        drop(mapped);
     }
 
     /// Data pointers to parts of it.
@@ -92,25 +123,34 @@ impl BufferCore {
         DataPointers::new(self.reference, self.ssd.descriptor())
     }
 
+    /// The memory as it is mapped for the SSD.
     pub(crate) fn memory(&self) -> Answer<warpbell::Buffer> {
-        self.state.lock().memory.clone().ok_or_else(|| self.gone())
+        self.mapped(self.state.lock().memory.as_ref())
+    }
+
+    fn mapped(&self, held: Option<&Held>) -> Answer<warpbell::Buffer> {
+        match held {
+            Some(Held::Mapped(memory)) => Ok(memory.clone()),
+            Some(Held::Plain { .. }) => Err(Failure::closed(format!("ssd {}", self.ssd.name))),
+            None => Err(self.gone()),
+        }
     }
 
     pub(crate) fn export(self: &Arc<Self>) -> Answer<Export> {
         let mut state = self.state.lock();
-        let memory = state.memory.clone().ok_or_else(|| self.gone())?;
+        let window = state.memory.as_ref().map(Held::window).ok_or_else(|| self.gone())?;
         state.exports += 1;
-        Ok(Export { core: self.clone(), _memory: memory })
+        Ok(Export { core: self.clone(), _window: window })
     }
 
     pub(crate) fn used(self: &Arc<Self>) -> Answer<Use> {
         let mut state = self.state.lock();
-        let memory = state.memory.clone().ok_or_else(|| self.gone())?;
+        let memory = self.mapped(state.memory.as_ref())?;
         state.transfers += 1;
         Ok(Use { core: self.clone(), _memory: memory })
     }
 
-    pub(crate) fn close(&self) -> Answer<Option<warpbell::Buffer>> {
+    pub(crate) fn close(&self) -> Answer<Option<Held>> {
         let mut state = self.state.lock();
         if state.exports > 0 && state.memory.is_some() {
             let text = format!(
@@ -166,7 +206,9 @@ pub(crate) struct Buffer {
 
 impl Buffer {
     pub(crate) fn new(core: BufferCore) -> Buffer {
-        Buffer { core: Arc::new(core) }
+        let core = Arc::new(core);
+        core.ssd.add_buffer(&core);
+        Buffer { core }
     }
 }
 
@@ -199,7 +241,7 @@ impl Buffer {
     }
 
     fn __enter__(slf: PyRef<'_, Self>) -> PyResult<PyRef<'_, Self>> {
-        slf.core.memory()?;
+        slf.core.check_open()?;
         Ok(slf)
     }
 

@@ -1,13 +1,18 @@
-//! The I/O of one SSD: a thread of its own drives one queue of the host's. Calls from Python only send it requests.
+//! The I/O of one SSD over one queue of the host's. Whoever waits for a future drives the queue meanwhile; a thread of the
+//! engine's own does so where nobody waits.
+//!
+//! Nobody holds the queue's lock while a future ends, or while memory is let go of: either may run what takes it again.
 
 mod progress;
+mod request;
 mod worker;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crossbeam::channel::{Sender, unbounded};
+use crossbeam::queue::SegQueue;
 use parking_lot::Mutex;
 use warpbell::{DataPointers, Ssd};
 use warpbell_hw::Nsid;
@@ -17,7 +22,15 @@ use crate::error::{Answer, Failure, Kind};
 
 pub(crate) use progress::Progress;
 use progress::Promise;
+use request::{Ended, Request};
 use worker::Worker;
+
+/// Polls without an event before whoever waits sleeps between polls: an SSD answers within them.
+const EAGER_POLLS: u32 = 20_000;
+/// Between polls then, and between those of the engine's own thread.
+const NAP: Duration = Duration::from_micros(100);
+/// Naps of the own thread without anything to do before it sleeps until it is woken.
+const IDLE_NAPS: u32 = 100;
 
 /// Which way bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,13 +51,6 @@ pub(crate) struct Transfer {
     pub(crate) used: Use,
 }
 
-enum Message {
-    Transfer(Box<Transfer>, Promise),
-    /// After all that was sent before it.
-    Flush(Promise),
-    Stop,
-}
-
 /// How the queue is driven.
 #[derive(Clone, Debug)]
 pub(crate) struct Drive {
@@ -59,47 +65,191 @@ pub(crate) struct Drive {
     pub(crate) limit: Duration,
 }
 
-/// The thread, and the way to it.
+/// The queue, for all who drive it.
+pub(crate) struct Shared {
+    /// None once it was stopped.
+    worker: Mutex<Option<Worker>>,
+    /// Requests that the worker has not taken yet.
+    sent: SegQueue<Request>,
+    stopping: AtomicBool,
+    /// Whether the engine's own thread sleeps until it is woken.
+    asleep: AtomicBool,
+}
+
+/// What a look at the queue gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pass {
+    /// Commands were pushed or answered.
+    Moved,
+    /// Commands are in flight, or to come.
+    Waiting,
+    Idle,
+    /// Somebody else drives it.
+    Taken,
+}
+
+impl Shared {
+    /// Takes what was sent, pushes and reaps, once.
+    fn pass(&self, look_at_clock: bool) -> Pass {
+        let Some(mut guard) = self.worker.try_lock() else { return Pass::Taken };
+        let mut ended = Vec::new();
+        let Some(worker) = guard.as_mut() else {
+            drop(guard);
+            self.refuse_sent();
+            return Pass::Idle;
+        };
+        worker.take(&self.sent);
+        let pass = match (worker.pass(look_at_clock, &mut ended), worker.is_idle()) {
+            (true, _) => Pass::Moved,
+            (false, false) => Pass::Waiting,
+            (false, true) => Pass::Idle,
+        };
+        drop(guard);
+        ended.into_iter().for_each(Ended::tell);
+        pass
+    }
+
+    /// Nobody takes these any more. Dropped, they end.
+    fn refuse_sent(&self) {
+        while self.sent.pop().is_some() {}
+    }
+
+    fn send(&self, thread: &Mutex<Option<JoinHandle<()>>>, request: Request) {
+        self.sent.push(request);
+        if let Some(mut guard) = self.worker.try_lock() {
+            if let Some(worker) = guard.as_mut() {
+                worker.take(&self.sent);
+                worker.push();
+            } else {
+                drop(guard);
+                self.refuse_sent();
+            }
+        }
+        fence(Ordering::SeqCst);
+        if self.asleep.load(Ordering::SeqCst) {
+            wake(thread);
+        }
+    }
+
+    /// Drives the queue for up to `limit`, until this has ended: whether it has.
+    pub(crate) fn wait(&self, progress: &Progress, limit: Duration) -> bool {
+        let end = Instant::now() + limit;
+        let mut idle: u32 = 0;
+        while !progress.is_done() {
+            match self.pass(false) {
+                Pass::Moved => idle = 0,
+                Pass::Taken => _ = progress.wait(NAP),
+                Pass::Waiting | Pass::Idle if idle < EAGER_POLLS => std::thread::yield_now(),
+                Pass::Waiting | Pass::Idle => _ = progress.wait(NAP),
+            }
+            idle = idle.saturating_add(1);
+            if (idle.is_multiple_of(64) || idle >= EAGER_POLLS) && Instant::now() >= end {
+                break;
+            }
+        }
+        progress.is_done()
+    }
+
+    /// Looks once: whether this has ended.
+    pub(crate) fn poll(&self, progress: &Progress) -> bool {
+        progress.is_done() || (self.pass(false) == Pass::Moved && progress.is_done())
+    }
+
+    /// The engine's own thread.
+    fn run(&self) {
+        let (mut idle, mut naps) = (0, 0u32);
+        while !self.stopping.load(Ordering::Acquire) {
+            naps = naps.wrapping_add(1);
+            idle = if self.pass(naps.is_multiple_of(64)) == Pass::Idle { idle + 1 } else { 0 };
+            if idle < IDLE_NAPS {
+                std::thread::sleep(NAP);
+                continue;
+            }
+            self.asleep.store(true, Ordering::SeqCst);
+            fence(Ordering::SeqCst);
+            // Whoever sends after this look sees that it sleeps.
+            if self.pass(false) == Pass::Idle && !self.stopping.load(Ordering::SeqCst) {
+                std::thread::park();
+            }
+            self.asleep.store(false, Ordering::SeqCst);
+            idle = 0;
+        }
+    }
+
+    /// Waits for all that was sent, and deletes the queue.
+    fn drain(&self) {
+        loop {
+            if let Some(mut guard) = self.worker.try_lock()
+                && guard.as_ref().is_none_or(|worker| worker.is_idle() && self.sent.is_empty())
+            {
+                let worker = guard.take();
+                drop(guard);
+                self.refuse_sent();
+                drop(worker);
+                return;
+            }
+            if self.pass(true) != Pass::Moved {
+                std::thread::yield_now();
+            }
+        }
+    }
+}
+
+fn wake(thread: &Mutex<Option<JoinHandle<()>>>) {
+    if let Some(thread) = &*thread.lock() {
+        thread.thread().unpark();
+    }
+}
+
+/// The queue and its own thread.
 pub(crate) struct Engine {
-    sender: Sender<Message>,
+    shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Engine {
     /// Starts the thread. The queue is made with the first request.
     pub(crate) fn start(ssd: Arc<Ssd>, drive: Drive) -> Answer<Engine> {
-        let (sender, receiver) = unbounded();
         let name = format!("warpbell {}", ssd.name()).chars().take(15).collect();
-        let work = move || Worker::new(ssd, drive, receiver).run();
-        let thread = std::thread::Builder::new().name(name).spawn(work);
+        let (worker, sent) = (Mutex::new(Some(Worker::new(ssd, drive))), SegQueue::new());
+        let (stopping, asleep) = (AtomicBool::new(false), AtomicBool::new(false));
+        let shared = Arc::new(Shared { worker, sent, stopping, asleep });
+        let own = shared.clone();
+        let thread = std::thread::Builder::new().name(name).spawn(move || own.run());
         let thread = thread
             .map_err(|error| Failure::new(Kind::Device, format!("thread of the SSD's queue: {error}")))?;
-        Ok(Engine { sender, thread: Mutex::new(Some(thread)) })
+        Ok(Engine { shared, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// What drives the queue.
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
     }
 
     pub(crate) fn transfer(&self, transfer: Transfer) -> Arc<Progress> {
-        self.send(|promise| Message::Transfer(Box::new(transfer), promise))
+        self.send(Some(transfer))
     }
 
+    /// A flush, after all that was sent before it.
     pub(crate) fn flush(&self) -> Arc<Progress> {
-        self.send(Message::Flush)
+        self.send(None)
     }
 
-    fn send(&self, message: impl FnOnce(Promise) -> Message) -> Arc<Progress> {
+    fn send(&self, transfer: Option<Transfer>) -> Arc<Progress> {
         let progress = Arc::<Progress>::default();
-        // What nobody takes any more is dropped, and ended by that.
-        let _ = self.sender.send(message(Promise(progress.clone())));
+        self.shared.send(&self.thread, Request::new(transfer, Promise(progress.clone())));
         progress
     }
 
     /// Ends the thread, after all that was sent before. Waits for that.
     pub(crate) fn stop(&self) {
-        // A thread that has ended takes nothing any more.
-        let _ = self.sender.send(Message::Stop);
+        self.shared.drain();
+        self.shared.stopping.store(true, Ordering::SeqCst);
+        wake(&self.thread);
         let thread = self.thread.lock().take();
         // The thread itself may let go of the last buffer, and with it of the SSD.
         if let Some(thread) = thread.filter(|thread| thread.thread().id() != std::thread::current().id()) {
-            // A panic there has ended its futures already.
+            // It runs nothing that panics; if it did, whoever waits drives the queue.
             let _ = thread.join();
         }
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use pyo3::prelude::*;
 
 use crate::args;
-use crate::engine::Progress;
+use crate::engine::{Progress, Shared};
 use crate::error::{Failure, Kind};
 
 /// Between two looks for signals, such as Ctrl-C.
@@ -15,14 +15,16 @@ const STEP: Duration = Duration::from_millis(100);
 /// An I/O in flight. Any number of threads may use it.
 #[pyclass(frozen, module = "warpbell")]
 pub(crate) struct Future {
+    /// What drives the queue.
+    shared: Arc<Shared>,
     progress: Arc<Progress>,
     /// What `result` gives: bytes.
     nbytes: u64,
 }
 
 impl Future {
-    pub(crate) fn new(progress: Arc<Progress>, nbytes: u64) -> Future {
-        Future { progress, nbytes }
+    pub(crate) fn new(shared: Arc<Shared>, progress: Arc<Progress>, nbytes: u64) -> Future {
+        Future { shared, progress, nbytes }
     }
 
     /// Waits for the end without the interpreter, and lets Ctrl-C end the wait.
@@ -35,7 +37,7 @@ impl Future {
                 return Err(Failure::new(Kind::Timeout, format!("future: no end within {limit:?}")).into());
             }
             let step = left.map_or(STEP, |left| left.min(STEP));
-            if !py.detach(|| self.progress.wait(step)) {
+            if !py.detach(|| self.shared.wait(&self.progress, step)) {
                 py.check_signals()?;
             }
         }
@@ -63,8 +65,8 @@ impl Future {
     }
 
     /// Whether it has ended.
-    fn done(&self) -> bool {
-        self.progress.is_done()
+    fn done(&self, py: Python<'_>) -> bool {
+        py.detach(|| self.shared.poll(&self.progress))
     }
 
     /// In a coroutine: the same as `result`, while the event loop goes on.

@@ -37,6 +37,8 @@ pub(crate) struct SsdCore {
     open: RwLock<Option<Open>>,
     /// Queues that were attached, and may be open.
     queues: Mutex<Vec<Weak<QueuesCore>>>,
+    /// Buffers that were made, and may be open; and how many there may be before those that are gone are looked for.
+    buffers: Mutex<(Vec<Weak<BufferCore>>, usize)>,
 }
 
 /// What closing takes away.
@@ -74,6 +76,7 @@ impl SsdCore {
         let ssd = Arc::new(ssd);
         let engine = Arc::new(Engine::start(ssd.clone(), drive)?);
         let (open, queues) = (RwLock::new(Some(Open { ssd, engine })), Mutex::default());
+        let buffers = Mutex::default();
         Ok(SsdCore {
             name,
             nsid,
@@ -85,6 +88,7 @@ impl SsdCore {
             info,
             open,
             queues,
+            buffers,
         })
     }
 
@@ -103,12 +107,24 @@ impl SsdCore {
         all.push(Arc::downgrade(queues));
     }
 
+    pub(crate) fn add_buffer(&self, buffer: &Arc<BufferCore>) {
+        let (all, limit) = &mut *self.buffers.lock();
+        if all.len() >= *limit {
+            all.retain(|buffer| buffer.strong_count() > 0);
+            *limit = (2 * all.len()).max(64);
+        }
+        all.push(Arc::downgrade(buffer));
+    }
+
     /// Its queues go first. Refused while kernels run on some.
     fn close(&self) -> Answer<()> {
         let queues: Vec<_> = self.queues.lock().iter().filter_map(Weak::upgrade).collect();
         queues.iter().try_for_each(|queues| queues.close())?;
         let Some(Open { ssd, engine }) = self.open.write().take() else { return Ok(()) };
         engine.stop();
+        // Mappings would keep the device open.
+        let buffers = std::mem::take(&mut self.buffers.lock().0);
+        buffers.iter().filter_map(Weak::upgrade).for_each(|buffer| buffer.unmap());
         Ok(ssd.delete_host_queues()?)
     }
 
@@ -221,7 +237,7 @@ impl Ssd {
         let (data, used) = (buffer.data_pointers(), buffer.used()?);
         let (lba, blocks) = (offset / self.core.block, nbytes / self.core.block);
         let progress = open.engine.transfer(Transfer { direction, lba, blocks, data, at, used });
-        Ok(Future::new(progress, nbytes))
+        Ok(Future::new(open.engine.shared().clone(), progress, nbytes))
     }
 }
 
@@ -346,8 +362,8 @@ impl Ssd {
 
     /// Makes what was written before durable: waits for the writes in flight, then for the SSD.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
-        let progress = self.core.open()?.engine.flush();
-        Future::new(progress, 0).result(py, None).map(drop)
+        let engine = self.core.open()?.engine;
+        Future::new(engine.shared().clone(), engine.flush(), 0).result(py, None).map(drop)
     }
 
     /// Closes the SSD, after the I/O in flight. Buffers stay as memory until they are closed; a second call does nothing.

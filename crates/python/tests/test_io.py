@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import pathlib
+import subprocess
+import time
 
 import pytest
 
@@ -155,3 +157,29 @@ def test_what_python_forgets_in_flight_is_freed_by_the_last_command() -> None:
         ssd = warpbell.open("soft:size=64m")
         ssd.read_into(ssd.buffer(32 << 20), 0)
         del ssd
+
+
+def test_a_closed_ssd_can_be_opened_again_while_its_buffers_live(tmp_path: pathlib.Path) -> None:
+    """A controller of another process serves one client at a time, and mappings hold on to it."""
+    socket = tmp_path / "ssd.sock"
+    server = subprocess.Popen([warpbell._bench._command(), "serve", "--socket", socket, "--size", "16m"], stdout=subprocess.DEVNULL)
+    try:
+        for _ in range(600):
+            if socket.exists():
+                break
+            time.sleep(0.1)
+        kept = []
+        for number in range(3):
+            with warpbell.open(f"vfio-user:{socket}", allow_write=str(socket)) as ssd:
+                buffer = ssd.buffer(8192)
+                kept.append(memoryview(buffer))
+                kept[-1][:] = bytes([number]) * 8192
+                assert ssd.write_from(buffer, 0).result(60) == 8192
+                with pytest.raises(warpbell.Error):
+                    ssd.register(bytearray(8192))
+            assert bytes(kept[-1][:2]) == bytes([number]) * 2
+            with pytest.raises(warpbell.ClosedError, match="^ssd vfio-user:"):
+                ssd.read_into(buffer, 0)
+    finally:
+        server.kill()
+        server.wait()

@@ -1,149 +1,88 @@
-//! The thread that drives an SSD's queue: it splits requests, keeps commands in flight, and ends futures.
+//! Drives an SSD's queue: splits requests, keeps commands in flight, and collects what has ended.
 
-use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
-use std::rc::Rc;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
 
-use crossbeam::channel::Receiver;
+use crossbeam::queue::SegQueue;
 use warpbell::{HostQueue, Ssd, describe_status};
 use warpbell_driver::{Completion, IoQueueOptions, Outcome};
-use warpbell_nvme::command;
 
-use super::progress::Promise;
-use super::{Direction, Drive, Message, Transfer};
+use super::Drive;
+use super::request::{Ended, Request};
 use crate::buffer::Use;
 use crate::error::{Answer, Failure};
 
-/// Polls without an event before the thread sleeps between polls: an SSD answers within them.
-const EAGER_POLLS: u32 = 20_000;
-/// Between polls then.
-const NAP: Duration = Duration::from_micros(50);
 /// Bytes of the queue's own buffer, which no command uses.
 const OWN_BYTES: usize = 4096;
 
-/// A request of which commands are in flight, or to come.
-struct Request {
-    /// `None`: a flush.
-    transfer: RefCell<Option<Box<Transfer>>>,
-    flush: bool,
-    /// Blocks of which commands were pushed.
-    pushed: Cell<u64>,
-    in_flight: Cell<u32>,
-    failed: RefCell<Option<Failure>>,
-    promise: Promise,
-}
-
-impl Request {
-    fn new(transfer: Option<Box<Transfer>>, promise: Promise) -> Request {
-        let flush = transfer.is_none();
-        let (transfer, failed) = (RefCell::new(transfer), RefCell::default());
-        Request { transfer, flush, pushed: Cell::new(0), in_flight: Cell::new(0), failed, promise }
-    }
-
-    /// Whether no more commands of it are to come: all are pushed, or one has failed.
-    fn is_pushed(&self) -> bool {
-        let blocks = self.transfer.borrow().as_ref().map_or(1, |transfer| transfer.blocks);
-        self.pushed.get() >= blocks || self.failed.borrow().is_some()
-    }
-
-    fn fail(&self, failure: Failure) {
-        self.failed.borrow_mut().get_or_insert(failure);
-    }
-
-    /// Lets go of the buffer, then ends the future: whoever has waited may close the buffer.
-    fn end(&self) {
-        drop(self.transfer.borrow_mut().take());
-        self.promise.0.end(self.failed.borrow_mut().take().map_or(Ok(()), Err));
-    }
-}
-
 pub(super) struct Worker {
+    /// Goes before the SSD.
+    queue: Option<HostQueue>,
     ssd: Arc<Ssd>,
     drive: Drive,
-    receiver: Receiver<Message>,
+    /// Requests by their number.
+    requests: HashMap<u64, Request>,
+    /// Numbers given so far.
+    made: u64,
     /// Requests of which commands are still to be pushed.
-    waiting: VecDeque<Rc<Request>>,
-    /// Of the command in each slot.
-    slots: Vec<Option<Rc<Request>>>,
+    waiting: VecDeque<u64>,
+    /// The request of the command in each slot.
+    slots: Vec<Option<u64>>,
     in_flight: u32,
-    queue: Option<HostQueue>,
-    stopping: bool,
 }
 
 impl Worker {
-    pub(super) fn new(ssd: Arc<Ssd>, drive: Drive, receiver: Receiver<Message>) -> Worker {
-        let (waiting, slots) = (VecDeque::new(), Vec::new());
-        Worker { ssd, drive, receiver, waiting, slots, in_flight: 0, queue: None, stopping: false }
+    pub(super) fn new(ssd: Arc<Ssd>, drive: Drive) -> Worker {
+        let (requests, waiting, slots) = (HashMap::new(), VecDeque::new(), Vec::new());
+        Worker { ssd, drive, requests, made: 0, waiting, slots, in_flight: 0, queue: None }
     }
 
-    pub(super) fn run(mut self) {
-        let mut idle = 0;
-        while !(self.stopping && self.waiting.is_empty() && self.in_flight == 0) {
-            let taken = self.take_messages(idle);
-            let moved = self.ready(idle).is_ok() && self.push() | self.reap();
-            idle = if taken || moved { 0 } else { idle.saturating_add(1) };
-        }
-        if let Some(queue) = self.queue.take() {
-            self.delete(queue, Vec::new());
+    /// Takes what was sent.
+    pub(super) fn take(&mut self, sent: &SegQueue<Request>) {
+        while let Some(request) = sent.pop() {
+            self.made += 1;
+            self.requests.insert(self.made, request);
+            self.waiting.push_back(self.made);
         }
     }
 
-    /// Takes what was sent; sleeps where there is nothing to do. Whether there was something.
-    fn take_messages(&mut self, idle: u32) -> bool {
-        let mut taken = false;
-        while let Ok(message) = self.receiver.try_recv() {
-            self.take(message);
-            taken = true;
-        }
-        if taken {
-            return true;
-        }
-        let busy = self.in_flight > 0 || !self.waiting.is_empty();
-        let message = match (busy, idle >= EAGER_POLLS) {
-            (true, false) => {
-                std::thread::yield_now();
-                return false;
-            }
-            (true, true) => self.receiver.recv_timeout(NAP).ok(),
-            // Nobody can send any more when all senders are gone: that is an end.
-            (false, _) => Some(self.receiver.recv().unwrap_or(Message::Stop)),
-        };
-        message.map(|message| self.take(message)).is_some()
+    pub(super) fn is_idle(&self) -> bool {
+        self.requests.is_empty()
     }
 
-    fn take(&mut self, message: Message) {
-        match message {
-            Message::Transfer(transfer, promise) => {
-                self.waiting.push_back(Rc::new(Request::new(Some(transfer), promise)));
-            }
-            Message::Flush(promise) => self.waiting.push_back(Rc::new(Request::new(None, promise))),
-            Message::Stop => self.stopping = true,
+    /// Pushes and reaps, once. Whether something moved; what ended is added to `ended`.
+    pub(super) fn pass(&mut self, look_at_clock: bool, ended: &mut Vec<Ended>) -> bool {
+        if self.is_idle() {
+            return false;
         }
+        let queue = self.queue.as_mut().filter(|_| look_at_clock);
+        let retired = queue.is_some_and(|queue| {
+            queue.check_deadlines();
+            queue.is_retired()
+        });
+        // Between requests, and now and then: a reset takes the queue away.
+        if retired || (self.in_flight == 0 && self.queue.as_ref().is_some_and(|queue| queue.is_retired())) {
+            self.give_up(None, ended);
+        }
+        self.make_ready(ended);
+        self.push() | self.reap(ended)
     }
 
     /// A queue, where there is something to do. All requests fail where there is none.
-    fn ready(&mut self, idle: u32) -> Result<(), ()> {
-        let unsure = self.in_flight == 0 || idle >= EAGER_POLLS;
-        if unsure && self.queue.as_ref().is_some_and(|queue| queue.is_retired()) {
-            self.give_up(None);
-        }
+    fn make_ready(&mut self, ended: &mut Vec<Ended>) {
         if self.queue.is_some() || self.waiting.is_empty() {
-            return Ok(());
+            return;
         }
         match self.make_queue() {
             Ok(queue) => {
-                self.slots = (0..queue.depth()).map(|_| None).collect();
+                self.slots = vec![None; queue.depth() as usize];
                 self.queue = Some(queue);
-                Ok(())
             }
             Err(failure) => {
-                for request in self.waiting.drain(..) {
-                    request.fail(failure.clone());
-                    request.end();
+                for number in std::mem::take(&mut self.waiting) {
+                    self.fail(number, failure.clone());
+                    self.end(number, ended);
                 }
-                Err(())
             }
         }
     }
@@ -154,21 +93,30 @@ impl Worker {
         Ok(self.ssd.host_queue(self.drive.entries, options, buffer)?)
     }
 
-    /// Pushes commands as long as there is room. Whether there were some.
-    fn push(&mut self) -> bool {
+    fn fail(&mut self, number: u64, failure: Failure) {
+        if let Some(request) = self.requests.get_mut(&number) {
+            request.fail(failure);
+        }
+    }
+
+    fn end(&mut self, number: u64, ended: &mut Vec<Ended>) {
+        ended.extend(self.requests.remove(&number).map(Request::ended));
+    }
+
+    /// Pushes commands as long as there is room, if there is a queue. Whether there were some.
+    pub(super) fn push(&mut self) -> bool {
         let Some(queue) = &mut self.queue else { return false };
         let before = self.in_flight;
-        while let Some(request) = self.waiting.front() {
-            if request.is_pushed() {
-                let done = self.waiting.pop_front();
-                // Failed before its last command was pushed, and none is in flight.
-                done.filter(|done| done.in_flight.get() == 0).inspect(|done| done.end());
+        while let Some(number) = self.waiting.front() {
+            let Some(request) = self.requests.get_mut(number).filter(|request| !request.is_pushed()) else {
+                self.waiting.pop_front();
                 continue;
-            }
+            };
             // A flush comes after all that was sent before it.
-            let room = if request.flush { self.in_flight == 0 } else { self.in_flight < self.drive.depth };
-            let Some(token) = room.then(|| push_one(queue, request, &self.drive)).flatten() else { break };
-            self.slots[usize::from(token)] = Some(request.clone());
+            let room =
+                if request.is_flush() { self.in_flight == 0 } else { self.in_flight < self.drive.depth };
+            let Some(slot) = room.then(|| request.push(queue, &self.drive)).flatten() else { break };
+            self.slots[usize::from(slot)] = Some(*number);
             self.in_flight += 1;
         }
         queue.ring();
@@ -176,109 +124,60 @@ impl Worker {
     }
 
     /// Takes completions. Whether there were some.
-    fn reap(&mut self) -> bool {
+    fn reap(&mut self, ended: &mut Vec<Ended>) -> bool {
         let mut any = false;
         while let Some(completion) = self.queue.as_mut().and_then(|queue| queue.pop()) {
             any = true;
-            let request = self.slots[usize::from(completion.token.slot)].take();
+            let Some(number) = self.slots[usize::from(completion.token.slot)].take() else { continue };
             self.in_flight -= 1;
-            if let Some(request) = request {
-                let timed_out = completion.outcome == Outcome::TimedOut;
-                if let Some(failure) = self.failure(&request, &completion) {
-                    request.fail(failure);
-                }
-                request.in_flight.set(request.in_flight.get() - 1);
-                if timed_out {
-                    self.give_up(Some(request));
-                } else if request.in_flight.get() == 0 && request.is_pushed() {
-                    self.waiting.retain(|waiting| !Rc::ptr_eq(waiting, &request));
-                    request.end();
-                }
+            let Some(request) = self.requests.get_mut(&number) else { continue };
+            request.in_flight -= 1;
+            if !completion.is_ok() {
+                let failure = failure_of(&self.ssd, &self.drive, request, &completion);
+                request.fail(failure);
+            }
+            if completion.outcome == Outcome::TimedOut {
+                self.give_up(Some(number), ended);
+            } else if request.in_flight == 0 && request.is_pushed() {
+                self.end(number, ended);
             }
         }
         any
     }
 
-    fn failure(&self, request: &Request, completion: &Completion) -> Option<Failure> {
-        let op = match &*request.transfer.borrow() {
-            None => "flush".to_owned(),
-            Some(transfer) => {
-                let block = self.drive.block;
-                let (verb, at) = match transfer.direction {
-                    Direction::Read => ("read", transfer.lba * block),
-                    Direction::Write => ("write", transfer.lba * block),
-                };
-                format!("{verb} of {} bytes at {at}", transfer.blocks * block)
-            }
-        };
-        let (nsid, name) = (self.drive.nsid, self.ssd.name());
-        match completion.outcome {
-            Outcome::Completed(status) if status.is_ok() => None,
-            Outcome::Completed(status) => {
-                let (bits, words) =
-                    (u32::from(status.into_bits()), describe_status(status.into_bits().into()));
-                Some(Failure::command(format!("{op}, {nsid} of {name}: {words}"), Some(bits)))
-            }
-            Outcome::TimedOut => {
-                let limit = self.drive.limit;
-                Some(Failure::command(
-                    format!("{op}, {nsid} of {name}: no completion within {limit:?}"),
-                    None,
-                ))
-            }
-        }
-    }
-
     /// After a command without an answer, which may still use its buffer, and after a reset: the queue goes, and all that
     /// is on it.
-    fn give_up(&mut self, first: Option<Rc<Request>>) {
-        let others = self.slots.iter_mut().filter_map(Option::take);
-        let mut requests: Vec<Rc<Request>> = first.into_iter().chain(others).collect();
-        requests.sort_by_key(|request| Rc::as_ptr(request) as usize);
-        requests.dedup_by(|one, other| Rc::ptr_eq(one, other));
+    fn give_up(&mut self, first: Option<u64>, ended: &mut Vec<Ended>) {
+        let on_it: Vec<u64> =
+            first.into_iter().chain(self.slots.iter_mut().filter_map(Option::take)).collect();
+        let mut gone = Vec::new();
+        for number in on_it {
+            let name = self.ssd.name();
+            let text =
+                format!("{name}: its queue was given up, after a reset or a command without an answer");
+            self.fail(number, Failure::command(text, None));
+            self.end(number, &mut gone);
+        }
         self.in_flight = 0;
-        for request in &requests {
-            let text = format!(
-                "{}: its queue was given up, after a reset or a command without an answer",
-                self.ssd.name()
-            );
-            request.fail(Failure::command(text, None));
-        }
-        self.waiting.retain(|waiting| !requests.iter().any(|request| Rc::ptr_eq(waiting, request)));
-        if let Some(queue) = self.queue.take() {
-            let taken = requests.iter().filter_map(|request| request.transfer.borrow_mut().take());
-            self.delete(queue, taken.map(|transfer| transfer.used).collect());
-        }
-        requests.iter().for_each(|request| request.end());
-    }
-
-    /// Deletes a queue. If the controller does not, it keeps the memory that it may still write to.
-    fn delete(&self, queue: HostQueue, used: Vec<Use>) {
-        if queue.delete().is_err() {
+        if self.queue.take().is_some_and(|queue| queue.delete().is_err()) {
+            // The controller may still write to their memory.
+            let taken = gone.iter_mut().filter_map(Ended::take_transfer);
+            let used: Vec<Use> = taken.map(|transfer| transfer.used).collect();
             self.ssd.controller().keep_until_disabled(used);
         }
+        ended.append(&mut gone);
     }
 }
 
-/// Pushes the next command of a request: its slot.
-fn push_one(queue: &mut HostQueue, request: &Request, drive: &Drive) -> Option<u16> {
-    let nsid = drive.nsid.get();
-    let (sqe, blocks) = match &*request.transfer.borrow() {
-        None => (command::flush(nsid), 1),
-        Some(transfer) => {
-            let done = request.pushed.get();
-            let blocks = drive.piece_blocks.min(transfer.blocks - done);
-            let make = match transfer.direction {
-                Direction::Read => command::read,
-                Direction::Write => command::write,
-            };
-            let sqe = make(nsid, transfer.lba + done, (blocks - 1) as u16);
-            let (at, bytes) = (transfer.at + done * drive.block, blocks * drive.block);
-            (transfer.data.attach(sqe, at, bytes as u32), blocks)
+fn failure_of(ssd: &Ssd, drive: &Drive, request: &Request, completion: &Completion) -> Failure {
+    let what = format!("{}, {} of {}", request.words(drive.block), drive.nsid, ssd.name());
+    match completion.outcome {
+        Outcome::Completed(status) => {
+            let bits = u32::from(status.into_bits());
+            Failure::command(format!("{what}: {}", describe_status(bits)), Some(bits))
         }
-    };
-    let token = queue.push(&sqe)?;
-    request.pushed.set(request.pushed.get() + blocks);
-    request.in_flight.set(request.in_flight.get() + 1);
-    Some(token.slot)
+        Outcome::TimedOut => {
+            Failure::command(format!("{what}: no completion within {:?}", drive.limit), None)
+        }
+    }
 }
