@@ -240,7 +240,7 @@ impl Queues {
 /// A kernel's argument: the namespace, and the queues to it. It names them as they are when the kernel is launched.
 #[pyclass(frozen, module = "warpbell")]
 pub(crate) struct NamespaceRef {
-    core: Arc<QueuesCore>,
+    pub(crate) core: Arc<QueuesCore>,
 }
 
 #[pymethods]

@@ -16,16 +16,16 @@ use crate::queues::{Queues, QueuesCore, User};
 pub(crate) struct VolumeCore {
     members: Vec<Arc<QueuesCore>>,
     /// None once it was closed.
-    state: RwLock<Option<(warpbell::Volume, Vec<User>)>>,
+    state: RwLock<Option<(Arc<warpbell::Volume>, Vec<User>)>>,
 }
 
 impl VolumeCore {
-    pub(crate) fn queues(&self) -> impl Iterator<Item = &Arc<QueuesCore>> {
-        self.members.iter()
+    pub(crate) fn members(&self) -> &[Arc<QueuesCore>] {
+        &self.members
     }
 
     /// Does something with the volume, which is not closed meanwhile.
-    pub(crate) fn with<T>(&self, work: impl FnOnce(&warpbell::Volume) -> Answer<T>) -> Answer<T> {
+    pub(crate) fn with<T>(&self, work: impl FnOnce(&Arc<warpbell::Volume>) -> Answer<T>) -> Answer<T> {
         let state = self.state.read();
         let (volume, _) = state.as_ref().ok_or_else(|| Failure::closed("volume"))?;
         work(volume)
@@ -63,9 +63,12 @@ impl Volume {
             spec = spec.chunk_bytes(bytes);
         }
         let members: Vec<Arc<QueuesCore>> = queues.iter().map(|queues| queues.get().core.clone()).collect();
-        let volume = open_next(&members, &[], &|attachments| Ok(warpbell::Volume::new(attachments, &spec)?))?;
-        let users = members.iter().map(QueuesCore::user).collect();
-        let state = RwLock::new(Some((volume, users)));
+        // Counted while they are open: they cannot be closed in between.
+        let opened = open_next(&members, &[], &|attachments| {
+            let volume = Arc::new(warpbell::Volume::new(attachments, &spec)?);
+            Ok((volume, members.iter().map(QueuesCore::user).collect()))
+        })?;
+        let state = RwLock::new(Some(opened));
         Ok(Volume { core: Arc::new(VolumeCore { members, state }) })
     }
 
@@ -85,7 +88,7 @@ impl Volume {
     fn buffer(&self, py: Python<'_>, nbytes: &Bound<'_, PyAny>) -> PyResult<VolumeBuffer> {
         let nbytes = args::within("nbytes", nbytes, 1, i64::MAX as u64)? as usize;
         let buffer = py.detach(|| self.core.with(|volume| Ok(volume.buffer(nbytes)?)))?;
-        Ok(VolumeBuffer { buffer, nbytes, core: self.core.clone() })
+        Ok(VolumeBuffer { buffer: Arc::new(buffer), nbytes, core: self.core.clone() })
     }
 
     /// What kernels did on each SSD.
@@ -120,7 +123,7 @@ impl Volume {
     }
 
     fn __warpbell_reference__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let reference = self.core.with(|volume| Ok(volume.as_ref()?))?;
+        let reference = self.core.with(|volume| Ok(warpbell::Volume::as_ref(volume)?))?;
         Ok(PyBytes::new(py, reference.as_bytes()))
     }
 }
@@ -138,9 +141,16 @@ fn open_next<T>(
 /// Memory that kernels and all SSDs of a volume reach.
 #[pyclass(frozen, module = "warpbell")]
 pub(crate) struct VolumeBuffer {
-    buffer: warpbell::VolumeBuffer,
+    buffer: Arc<warpbell::VolumeBuffer>,
     nbytes: usize,
-    core: Arc<VolumeCore>,
+    pub(crate) core: Arc<VolumeCore>,
+}
+
+impl VolumeBuffer {
+    /// The memory, as long as the volume is open.
+    pub(crate) fn buffer(&self) -> Answer<Arc<warpbell::VolumeBuffer>> {
+        self.core.with(|_| Ok(self.buffer.clone()))
+    }
 }
 
 #[pymethods]
@@ -153,8 +163,9 @@ impl VolumeBuffer {
 
     /// A copy of its bytes.
     fn read<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let buffer = self.buffer()?;
         PyBytes::new_with(py, self.nbytes, |into| {
-            self.buffer.buffer().read(0, into).map_err(|error| Failure::from(error).into())
+            buffer.buffer().read(0, into).map_err(|error| Failure::from(error).into())
         })
     }
 
@@ -164,12 +175,11 @@ impl VolumeBuffer {
             let limit = format!("the buffer has {} bytes", self.nbytes);
             return Err(Failure::argument("data of bytes", data.len(), limit).into());
         }
-        Ok(self.buffer.buffer().write(0, data).map_err(Failure::from)?)
+        Ok(self.buffer()?.buffer().write(0, data).map_err(Failure::from)?)
     }
 
     fn __warpbell_reference__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        self.core.with(|_| Ok(()))?;
-        Ok(PyBytes::new(py, self.buffer.as_ref().as_bytes()))
+        Ok(PyBytes::new(py, warpbell::VolumeBuffer::as_ref(&*self.buffer()?).as_bytes()))
     }
 }
 
@@ -178,7 +188,7 @@ impl VolumeBuffer {
 #[pyclass(frozen, module = "warpbell")]
 pub(crate) struct PageCache {
     cache: warpbell::PageCache,
-    core: Arc<QueuesCore>,
+    pub(crate) core: Arc<QueuesCore>,
 }
 
 impl PageCache {
