@@ -74,6 +74,8 @@ BUFFERS = [
     ("register_number", lambda t: t.ssd.register(512), "ArgumentTypeError", "register of type int"),
     ("register_strided", lambda t: t.ssd.register(numpy.zeros(64)[::2]), "ArgumentError", "register numpy.ndarray: is not contiguous"),
     ("register_odd", lambda t: t.ssd.register(numpy.zeros(64, "u1")[1:]), "ArgumentError", "register numpy.ndarray: begins at"),
+    ("register_objects", lambda t: t.ssd.register(numpy.array([None] * 64)), "ArgumentError", "register numpy.ndarray: holds Python objects"),
+    ("register_fields", lambda t: t.ssd.register(numpy.zeros(64, [("n", "i8"), ("x", "O")])), "ArgumentError", "register numpy.ndarray: holds Python objects"),
     ("register_buffer", lambda t: t.ssd.register(t.buffer), "ArgumentTypeError", "register of type warpbell.Buffer: is a buffer already"),
     ("dlpack_stream", lambda t: t.buffer.__dlpack__(stream=1), "ArgumentError", "stream 1: must be None"),
     ("closed_view", lambda t: memoryview(t.closed), "ClosedError", "buffer of 512 bytes: was closed before"),
