@@ -16,6 +16,7 @@ use warpbell_kernels::cpu::Threads;
 use crate::args;
 use crate::buffer::{Buffer, BufferCore};
 use crate::error::{Answer, Failure};
+use crate::home::Own;
 use crate::launch::{Launch, LaunchCore};
 use crate::lease::{Lease, LeaseCore};
 use crate::queues::{NamespaceRef, Queues, QueuesCore};
@@ -189,9 +190,9 @@ fn kept_by(over: &Over, arguments: &Bound<'_, PyTuple>) -> Answer<Vec<Kept>> {
 /// The same for a reference to queues, or to what is made of them.
 fn kept_of_queues(over: &Over, argument: &Bound<'_, PyAny>) -> Answer<Option<Kept>> {
     if let Ok(namespace) = argument.cast::<NamespaceRef>() {
-        over.check_owner("namespace", slice::from_ref(&namespace.get().core))?;
+        over.check_owner("namespace", slice::from_ref(&*namespace.get().core))?;
     } else if let Ok(cache) = argument.cast::<PageCache>() {
-        over.check_owner("page cache", slice::from_ref(&cache.get().core))?;
+        over.check_owner("page cache", slice::from_ref(&*cache.get().core))?;
         return Ok(Some(Kept::Memory { _memory: cache.get().memory()? }));
     } else if let Ok(lease) = argument.cast::<Lease>() {
         let core = &lease.get().core;
@@ -270,7 +271,7 @@ impl Program {
         let kept = kept_by(&over, args)?;
         let bytes = packed.as_bytes();
         let core = py.detach(|| self.start(&over, kernel, bytes, &shape, kept))?;
-        Ok(Launch { core })
+        Ok(Launch { core: Own::new(core) })
     }
 
     fn __repr__(&self) -> String {

@@ -16,6 +16,7 @@ use crate::args;
 use crate::buffer::{Buffer, BufferCore};
 use crate::error::{Answer, Failure, Kind};
 use crate::foreign;
+use crate::home::Own;
 use crate::launch::LaunchCore;
 use crate::ssd::{Ssd, SsdCore};
 
@@ -63,6 +64,7 @@ impl QueuesCore {
 
     /// Does something with the queues, which are not closed meanwhile.
     pub(crate) fn with<T>(&self, work: impl FnOnce(&Attached) -> Answer<T>) -> Answer<T> {
+        self.ssd.check_home()?;
         // Of one thread: a volume may name queues twice, which is refused later.
         let state = self.state.read_recursive();
         work(state.as_ref().ok_or_else(|| Failure::closed(self))?)
@@ -107,6 +109,7 @@ impl QueuesCore {
     }
 
     pub(crate) fn close(&self) -> Answer<()> {
+        self.ssd.check_home()?;
         let mut state = self.state.write();
         if state.is_none() {
             return Ok(());
@@ -144,10 +147,10 @@ fn set_stop(mailbox: &SharedMemory, value: u32) {
 }
 
 /// Queues of an SSD that kernels on one target use. Any number of threads may use it; kernels that run at the same time
-/// over exclusive queues need queues of their own.
+/// over exclusive queues need queues of their own. Forgotten, they are deleted when the last launch over them has ended.
 #[pyclass(frozen, module = "warpbell")]
 pub(crate) struct Queues {
-    pub(crate) core: Arc<QueuesCore>,
+    pub(crate) core: Own<QueuesCore>,
 }
 
 #[pymethods]
@@ -161,7 +164,7 @@ impl Queues {
     /// The kernel argument that names the namespace and its queues: `warpbell_namespace_ref`.
     #[getter]
     fn namespace(&self) -> NamespaceRef {
-        NamespaceRef { core: self.core.clone() }
+        NamespaceRef { core: Own::new(self.core.clone()) }
     }
 
     /// Whether they were closed.
@@ -240,7 +243,7 @@ impl Queues {
 /// A kernel's argument: the namespace, and the queues to it. It names them as they are when the kernel is launched.
 #[pyclass(frozen, module = "warpbell")]
 pub(crate) struct NamespaceRef {
-    pub(crate) core: Arc<QueuesCore>,
+    pub(crate) core: Own<QueuesCore>,
 }
 
 #[pymethods]
@@ -298,7 +301,7 @@ impl Ssd {
             .replacement_queues(replacements)
             .recovery(recovery);
         let core = py.detach(|| QueuesCore::attach(&self.core, &options))?;
-        Ok(Queues { core })
+        Ok(Queues { core: Own::new(core) })
     }
 }
 

@@ -15,6 +15,7 @@ use crate::engine::{Direction, Drive, Engine, Transfer};
 use crate::error::{Answer, Failure, Kind};
 use crate::foreign;
 use crate::future::Future;
+use crate::home::{Home, Own};
 use crate::queues::QueuesCore;
 
 /// The most bytes of one command: larger ones gain nothing, and hold up others.
@@ -25,6 +26,7 @@ const DEPTH_MAX: u64 = 1023;
 /// What is behind an SSD. Buffers and queues keep it.
 pub(crate) struct SsdCore {
     pub(crate) name: String,
+    pub(crate) home: Home,
     pub(crate) nsid: Nsid,
     pub(crate) block: u64,
     pub(crate) blocks: u64,
@@ -79,6 +81,7 @@ impl SsdCore {
         let buffers = Mutex::default();
         Ok(SsdCore {
             name,
+            home: Home::here(),
             nsid,
             block,
             blocks,
@@ -98,7 +101,12 @@ impl SsdCore {
 
     /// What it is as long as it is open.
     pub(crate) fn open(&self) -> Answer<Open> {
+        self.check_home()?;
         self.open.read().clone().ok_or_else(|| Failure::closed(format!("ssd {}", self.name)))
+    }
+
+    pub(crate) fn check_home(&self) -> Answer<()> {
+        self.home.check(&self.name)
     }
 
     pub(crate) fn add_queues(&self, queues: &Arc<QueuesCore>) {
@@ -118,6 +126,7 @@ impl SsdCore {
 
     /// Its queues go first. Refused while kernels run on some.
     fn close(&self) -> Answer<()> {
+        self.check_home()?;
         let queues: Vec<_> = self.queues.lock().iter().filter_map(Weak::upgrade).collect();
         queues.iter().try_for_each(|queues| queues.close())?;
         let Some(Open { ssd, engine }) = self.open.write().take() else { return Ok(()) };
@@ -185,10 +194,12 @@ impl SsdInfo {
     }
 }
 
-/// An open SSD. Any number of threads may use it; requests of one thread begin in the order in which they were made.
+/// An open SSD. Any number of threads may use it; requests of one thread begin in the order in which they were made. It is
+/// closed when it, its buffers and its queues are forgotten: whoever forgets the last waits for what is in flight, while
+/// other threads go on. In a child of `fork` calls are refused, and nothing is closed.
 #[pyclass(frozen, module = "warpbell")]
 pub(crate) struct Ssd {
-    pub(crate) core: Arc<SsdCore>,
+    pub(crate) core: Own<SsdCore>,
 }
 
 impl Ssd {
@@ -439,5 +450,5 @@ pub(crate) fn open(
         }
         SsdCore::new(ssd, nsid, (depth, entries), limit)
     })?;
-    Ok(Ssd { core: Arc::new(core) })
+    Ok(Ssd { core: Own::new(Arc::new(core)) })
 }

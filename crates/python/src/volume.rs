@@ -10,6 +10,7 @@ use zerocopy::IntoBytes;
 
 use crate::args;
 use crate::error::{Answer, Failure};
+use crate::home::Own;
 use crate::queues::{Queues, QueuesCore, User};
 
 /// What is behind a volume.
@@ -24,8 +25,13 @@ impl VolumeCore {
         &self.members
     }
 
+    fn check_home(&self) -> Answer<()> {
+        self.members.iter().try_for_each(|queues| queues.ssd.check_home())
+    }
+
     /// Does something with the volume, which is not closed meanwhile.
     pub(crate) fn with<T>(&self, work: impl FnOnce(&Arc<warpbell::Volume>) -> Answer<T>) -> Answer<T> {
+        self.check_home()?;
         let state = self.state.read();
         let (volume, _) = state.as_ref().ok_or_else(|| Failure::closed("volume"))?;
         work(volume)
@@ -36,7 +42,7 @@ impl VolumeCore {
 /// same SSDs in the same order, with the same layout and chunks, are the same volume.
 #[pyclass(frozen, module = "warpbell")]
 pub(crate) struct Volume {
-    pub(crate) core: Arc<VolumeCore>,
+    pub(crate) core: Own<VolumeCore>,
 }
 
 #[pymethods]
@@ -69,7 +75,7 @@ impl Volume {
             Ok((volume, members.iter().map(QueuesCore::user).collect()))
         })?;
         let state = RwLock::new(Some(opened));
-        Ok(Volume { core: Arc::new(VolumeCore { members, state }) })
+        Ok(Volume { core: Own::new(Arc::new(VolumeCore { members, state })) })
     }
 
     /// Blocks of it.
@@ -88,7 +94,7 @@ impl Volume {
     fn buffer(&self, py: Python<'_>, nbytes: &Bound<'_, PyAny>) -> PyResult<VolumeBuffer> {
         let nbytes = args::within("nbytes", nbytes, 1, i64::MAX as u64)? as usize;
         let buffer = py.detach(|| self.core.with(|volume| Ok(volume.buffer(nbytes)?)))?;
-        Ok(VolumeBuffer { buffer: Arc::new(buffer), nbytes, core: self.core.clone() })
+        Ok(VolumeBuffer { buffer: Own::new(Arc::new(buffer)), nbytes, core: Own::new(self.core.clone()) })
     }
 
     /// What kernels did on each SSD.
@@ -108,8 +114,10 @@ impl Volume {
     }
 
     /// Lets go of the volume; its queues stay open.
-    fn close(&self) {
+    fn close(&self) -> PyResult<()> {
+        self.core.check_home()?;
         drop(self.core.state.write().take());
+        Ok(())
     }
 
     fn __enter__(slf: PyRef<'_, Self>) -> PyResult<PyRef<'_, Self>> {
@@ -118,8 +126,8 @@ impl Volume {
     }
 
     #[pyo3(signature = (*_exception))]
-    fn __exit__(&self, _exception: &Bound<'_, PyAny>) {
-        self.close();
+    fn __exit__(&self, _exception: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.close()
     }
 
     fn __warpbell_reference__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
@@ -141,9 +149,9 @@ fn open_next<T>(
 /// Memory that kernels and all SSDs of a volume reach.
 #[pyclass(frozen, module = "warpbell")]
 pub(crate) struct VolumeBuffer {
-    buffer: Arc<warpbell::VolumeBuffer>,
+    buffer: Own<warpbell::VolumeBuffer>,
     nbytes: usize,
-    pub(crate) core: Arc<VolumeCore>,
+    pub(crate) core: Own<VolumeCore>,
 }
 
 impl VolumeBuffer {
@@ -187,8 +195,8 @@ impl VolumeBuffer {
 /// `queues.buffer(cache.buffer_bytes)`. Any number of threads may use it.
 #[pyclass(frozen, module = "warpbell")]
 pub(crate) struct PageCache {
-    cache: warpbell::PageCache,
-    pub(crate) core: Arc<QueuesCore>,
+    cache: Own<warpbell::PageCache>,
+    pub(crate) core: Own<QueuesCore>,
 }
 
 impl PageCache {
@@ -223,7 +231,7 @@ impl PageCache {
         let shape = (core.ssd.blocks, core.ssd.block as u32);
         let cache =
             core.with(|attached| Ok(warpbell::PageCache::new(attached.attachment.target(), shape, &spec)?))?;
-        Ok(PageCache { cache, core })
+        Ok(PageCache { cache: Own::new(Arc::new(cache)), core: Own::new(core) })
     }
 
     /// Bytes of the buffer that its pages lie in.
@@ -253,6 +261,6 @@ impl PageCache {
 
     fn __warpbell_reference__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         self.core.with(|_| Ok(()))?;
-        Ok(PyBytes::new(py, self.cache.as_ref().as_bytes()))
+        Ok(PyBytes::new(py, warpbell::PageCache::as_ref(&self.cache).as_bytes()))
     }
 }

@@ -248,3 +248,17 @@ def test_a_volume_that_is_closed_has_no_bytes(ssd: warpbell.Ssd) -> None:
         for call in (buffer.read, lambda: buffer.write(b"x")):
             with pytest.raises(warpbell.ClosedError, match="^volume: was closed before$"):
                 call()
+
+
+def test_other_threads_go_on_while_a_launch_is_dropped(ssd: warpbell.Ssd, program: warpbell.Program) -> None:
+    with ssd.attach() as queues:
+        word = queues.buffer(4096)
+        launch = [program.launch(queues, "wait_for_word", ctypes.c_uint64(word.address))]
+        dropping = threading.Thread(target=launch.clear)
+        dropping.start()
+        dropping.join(0.1)
+        assert dropping.is_alive()
+        with pytest.raises(warpbell.BusyError, match="1 kernels still run"):
+            queues.close()
+        memoryview(word)[0] = 1
+        dropping.join()
