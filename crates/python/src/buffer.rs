@@ -4,11 +4,12 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 use warpbell::DataPointers;
 use warpbell_hw::Window;
 use warpbell_kernels::abi::BufferRef;
 
-use crate::error::{Answer, Failure, Kind};
+use crate::error::{Answer, Failure, Kind, at_exit};
 use crate::home::{Home, Own};
 use crate::queues::QueuesCore;
 use crate::ssd::SsdCore;
@@ -252,9 +253,9 @@ impl Buffer {
         Ok(slf)
     }
 
-    #[pyo3(signature = (*_exception))]
-    fn __exit__(&self, _exception: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.close()
+    #[pyo3(signature = (*exception))]
+    fn __exit__(&self, exception: &Bound<'_, PyTuple>) -> PyResult<()> {
+        at_exit(exception, self.close())
     }
 
     fn __len__(&self) -> usize {

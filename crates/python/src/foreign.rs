@@ -12,7 +12,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyMemoryView, PyTuple};
 use warpbell_hw::{BASE_PAGE, Memory, Window};
 
-use crate::error::{Failure, type_name};
+use crate::buffer::Buffer;
+use crate::error::{Answer, Failure, type_name};
 use crate::export::{CPU_TENSORS, Tensor, VersionedTensor, device_name};
 
 /// Bytes to which the first byte must be aligned: commands name addresses by double words.
@@ -53,6 +54,14 @@ struct Found {
     address: usize,
     nbytes: usize,
     owner: Py<PyAny>,
+}
+
+/// Refuses a buffer of ours: its memory is mapped already.
+pub(crate) fn check_no_buffer(object: &Bound<'_, PyAny>) -> Answer<()> {
+    if object.cast::<Buffer>().is_ok() {
+        return Err(Failure::argument_type("register", object, "is a buffer already"));
+    }
+    Ok(())
 }
 
 /// Whole pages with the object's memory, and where in them it lies: bytes before it, and its own.

@@ -35,6 +35,9 @@ impl Future {
         while !self.progress.is_done() {
             let left = limit.map(|limit| limit.saturating_sub(begin.elapsed()));
             if left == Some(Duration::ZERO) {
+                if py.detach(|| self.shared.poll(&self.progress)) {
+                    break;
+                }
                 let limit = limit.unwrap_or_default();
                 return Err(Failure::new(Kind::Timeout, format!("future: no end within {limit:?}")).into());
             }

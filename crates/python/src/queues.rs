@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::{PyBytes, PyDict, PyTuple};
 use warpbell::{AttachOptions, Attachment, SharedMemory, Sharing, Target};
 use warpbell_kernels::abi::Mailbox;
 use zerocopy::IntoBytes;
 
 use crate::args;
 use crate::buffer::{Buffer, BufferCore};
-use crate::error::{Answer, Failure, Kind};
+use crate::error::{Answer, Failure, Kind, at_exit};
 use crate::foreign;
 use crate::home::Own;
 use crate::launch::LaunchCore;
@@ -58,7 +58,8 @@ impl QueuesCore {
         let state = RwLock::new(Some(Attached { attachment, mailbox }));
         let core = QueuesCore { ssd: ssd.clone(), target: options.target, state, handed, launches, users };
         let core = Arc::new(core);
-        ssd.add_queues(&core);
+        // Dropped where the SSD was closed meanwhile.
+        ssd.add_queues(&core)?;
         Ok(core)
     }
 
@@ -184,6 +185,7 @@ impl Queues {
     /// are closed.
     fn register(&self, py: Python<'_>, object: &Bound<'_, PyAny>) -> PyResult<Buffer> {
         self.core.with(|_| Ok(()))?;
+        foreign::check_no_buffer(object)?;
         let (window, skip, nbytes) = foreign::window(object)?;
         let made = py.detach(|| self.core.with(|queues| Ok(queues.attachment.register(window)?)))?;
         Ok(Buffer::new(BufferCore::new(self.core.ssd.clone(), made, (skip, nbytes), Some(&self.core))))
@@ -229,9 +231,9 @@ impl Queues {
         Ok(slf)
     }
 
-    #[pyo3(signature = (*_exception))]
-    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.close(py)
+    #[pyo3(signature = (*exception))]
+    fn __exit__(&self, py: Python<'_>, exception: &Bound<'_, PyTuple>) -> PyResult<()> {
+        at_exit(exception, self.close(py))
     }
 
     fn __repr__(&self) -> String {

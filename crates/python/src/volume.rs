@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::{PyBytes, PyDict, PyTuple};
 use warpbell::{PageCacheSpec, VolumeLayout, VolumeSpec};
 use zerocopy::IntoBytes;
 
 use crate::args;
-use crate::error::{Answer, Failure};
+use crate::error::{Answer, Failure, at_exit};
 use crate::home::Own;
 use crate::queues::{Queues, QueuesCore, User};
 
@@ -125,9 +125,9 @@ impl Volume {
         Ok(slf)
     }
 
-    #[pyo3(signature = (*_exception))]
-    fn __exit__(&self, _exception: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.close()
+    #[pyo3(signature = (*exception))]
+    fn __exit__(&self, exception: &Bound<'_, PyTuple>) -> PyResult<()> {
+        at_exit(exception, self.close())
     }
 
     fn __warpbell_reference__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
