@@ -338,7 +338,10 @@ fn definitions(defines: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<String>> {
 /// whose code is run as this program's own is.
 #[pyfunction]
 #[pyo3(signature = (path, *, target="cpu"))]
-pub(crate) fn load(py: Python<'_>, path: PathBuf, target: &str) -> PyResult<Program> {
+pub(crate) fn load(py: Python<'_>, path: &Bound<'_, PyAny>, target: &str) -> PyResult<Program> {
+    let path: PathBuf = path.extract().map_err(|_| {
+        Failure::argument_type("path", path, "must be the path of a file, as text or os.PathLike")
+    })?;
     let target: Target = target.parse().map_err(|error| Failure::from(warpbell::Error::from(error)))?;
     let program = py.detach(|| {
         let target = target.open()?;

@@ -51,10 +51,13 @@ impl Volume {
     #[new]
     #[pyo3(signature = (queues, *, layout="stripe", chunk_bytes=None))]
     fn new(
-        queues: Vec<Bound<'_, Queues>>,
+        queues: &Bound<'_, PyAny>,
         layout: &str,
         chunk_bytes: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Volume> {
+        let queues: Vec<Bound<'_, Queues>> = queues.extract().map_err(|_| {
+            Failure::argument_type("queues", queues, "must be a list of warpbell.Queues, one of each SSD")
+        })?;
         let layout = match layout {
             "stripe" => VolumeLayout::Stripe,
             "replicate" => VolumeLayout::Replicate,
@@ -211,13 +214,16 @@ impl PageCache {
     #[new]
     #[pyo3(signature = (queues, *, pages, page_bytes=None, first_block=None, timeout=None))]
     fn new(
-        queues: &Bound<'_, Queues>,
+        queues: &Bound<'_, PyAny>,
         pages: &Bound<'_, PyAny>,
         page_bytes: Option<&Bound<'_, PyAny>>,
         first_block: Option<&Bound<'_, PyAny>>,
         timeout: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<PageCache> {
-        let core = queues.get().core.clone();
+        let given = queues
+            .cast::<Queues>()
+            .map_err(|_| Failure::argument_type("queues", queues, "must be warpbell.Queues"))?;
+        let core = given.get().core.clone();
         let mut spec = PageCacheSpec::new().lines(args::within("pages", pages, 1, 1 << 30)? as u32);
         if let Some(bytes) = args::optional("page_bytes", page_bytes, 1, 1 << 31)? {
             spec = spec.page_bytes(bytes as u32);

@@ -46,7 +46,7 @@ def bench(device: str | Sequence[str], *, progress: bool | None = None, **fio_wo
     measured, with a progress bar where tqdm is there (`progress=False`: none).
     """
     command = _command()
-    devices = [device] if isinstance(device, str) else list(device)
+    devices = [device] if isinstance(device, str) else list(device) if isinstance(device, Iterable) else []
     if not devices or not all(isinstance(name, str) and name and not name.startswith("-") for name in devices):
         raise ArgumentTypeError(f"device {device!r}: must be the name of an SSD, such as soft:size=1g, or a list of such")
     _check_words(command, fio_words)
