@@ -83,6 +83,8 @@ def test_our_kernels_load_bit_for_bit(target: str, queues: int) -> None:
     if reason is not None:
         pytest.skip(reason)
     wanted = dict(list(some_tensors(9).items())[:12])
+    # More than the lanes of all warps read at once.
+    wanted["large"] = numpy.random.default_rng(2).integers(0, 256, (2_000_003,), dtype=numpy.uint8)
     with warpbell.open("soft:size=8m,mdts=2") as ssd:
         put(ssd, package.save(wanted), 1024)
         with ssd.attach(target, queues=queues, warps=queues) as attached:
@@ -139,6 +141,16 @@ def test_a_changed_header_is_refused(ssd: warpbell.Ssd) -> None:
             safetensors.open(ssd).load_all()
     put(ssd, good)
     assert_same(safetensors.open(ssd).load_all(), wanted)
+
+
+@pytest.mark.parametrize("spaces", range(8))
+def test_elements_at_odd_addresses_are_copied(ssd: warpbell.Ssd, spaces: int) -> None:
+    """A header may have any length, and tensors behind it begin at any byte."""
+    values = numpy.arange(9, dtype="<f8")
+    head = b'{"a":{"dtype":"F64","shape":[9],"data_offsets":[0,72]}}' + b" " * spaces
+    put(ssd, len(head).to_bytes(8, "little") + head + values.tobytes())
+    found = safetensors.open(ssd).load("a")
+    assert found.flags.aligned and (found == values).all()
 
 
 def test_what_lies_around_a_file_stays(ssd: warpbell.Ssd) -> None:
