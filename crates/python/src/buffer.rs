@@ -4,11 +4,13 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 use warpbell::DataPointers;
 use warpbell_hw::Window;
 use warpbell_kernels::abi::BufferRef;
 
-use crate::error::{Answer, Failure, Kind};
+use crate::error::{Answer, Failure, Kind, at_exit};
+use crate::home::{Home, Own};
 use crate::queues::QueuesCore;
 use crate::ssd::SsdCore;
 
@@ -52,7 +54,7 @@ impl Held {
 
 /// A view that Python has of the memory. It counts until it is dropped.
 pub(crate) struct Export {
-    core: Arc<BufferCore>,
+    core: Own<BufferCore>,
     _window: Option<Window>,
 }
 
@@ -106,6 +108,7 @@ impl BufferCore {
     }
 
     pub(crate) fn check_open(&self) -> Answer<()> {
+        self.ssd.check_home()?;
         if self.is_closed() { Err(self.gone()) } else { Ok(()) }
     }
 
@@ -125,6 +128,7 @@ impl BufferCore {
 
     /// The memory as it is mapped for the SSD.
     pub(crate) fn memory(&self) -> Answer<warpbell::Buffer> {
+        self.ssd.check_home()?;
         self.mapped(self.state.lock().memory.as_ref())
     }
 
@@ -137,10 +141,11 @@ impl BufferCore {
     }
 
     pub(crate) fn export(self: &Arc<Self>) -> Answer<Export> {
+        self.ssd.check_home()?;
         let mut state = self.state.lock();
         let window = state.memory.as_ref().map(Held::window).ok_or_else(|| self.gone())?;
         state.exports += 1;
-        Ok(Export { core: self.clone(), _window: window })
+        Ok(Export { core: Own::new(self.clone()), _window: window })
     }
 
     pub(crate) fn used(self: &Arc<Self>) -> Answer<Use> {
@@ -151,6 +156,7 @@ impl BufferCore {
     }
 
     pub(crate) fn close(&self) -> Answer<Option<Held>> {
+        self.ssd.check_home()?;
         let mut state = self.state.lock();
         if state.exports > 0 && state.memory.is_some() {
             let text = format!(
@@ -184,7 +190,9 @@ impl std::fmt::Display for BufferCore {
 
 impl Drop for Export {
     fn drop(&mut self) {
-        self.core.state.lock().exports -= 1;
+        if self.core.home() == Home::here() {
+            self.core.state.lock().exports -= 1;
+        }
     }
 }
 
@@ -201,14 +209,14 @@ impl Drop for Use {
 /// bytes while an SSD writes them reads either.
 #[pyclass(frozen, module = "warpbell")]
 pub(crate) struct Buffer {
-    pub(crate) core: Arc<BufferCore>,
+    pub(crate) core: Own<BufferCore>,
 }
 
 impl Buffer {
     pub(crate) fn new(core: BufferCore) -> Buffer {
         let core = Arc::new(core);
         core.ssd.add_buffer(&core);
-        Buffer { core }
+        Buffer { core: Own::new(core) }
     }
 }
 
@@ -245,9 +253,9 @@ impl Buffer {
         Ok(slf)
     }
 
-    #[pyo3(signature = (*_exception))]
-    fn __exit__(&self, _exception: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.close()
+    #[pyo3(signature = (*exception))]
+    fn __exit__(&self, exception: &Bound<'_, PyTuple>) -> PyResult<()> {
+        at_exit(exception, self.close())
     }
 
     fn __len__(&self) -> usize {

@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyTuple};
 use warpbell::{Error, error_chain};
 use warpbell_hw::{DmaError, MemoryError};
 use warpbell_kernels::Error as KernelError;
@@ -140,6 +140,12 @@ impl From<&KernelError> for Failure {
         };
         Failure::new(kind, error_chain(error))
     }
+}
+
+/// What `__exit__` gives: where the block raised, its error is the one to see, not that something is in use yet.
+pub(crate) fn at_exit(exception: &Bound<'_, PyTuple>, closed: PyResult<()>) -> PyResult<()> {
+    let raised = exception.get_item(0).is_ok_and(|kind| !kind.is_none());
+    if raised { Ok(()) } else { closed }
 }
 
 fn of_exit_code(code: u8) -> Kind {

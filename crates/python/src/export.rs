@@ -157,7 +157,7 @@ fn host_address(buffer: &Buffer) -> PyResult<usize> {
     buffer.core.host().ok_or_else(|| {
         PyBufferError::new_err(format!(
             "{}: lies in the memory of a GPU, where the host has no pointer",
-            buffer.core
+            *buffer.core
         ))
     })
 }

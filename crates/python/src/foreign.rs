@@ -7,11 +7,13 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use pyo3::buffer::PyUntypedBuffer;
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyMemoryView, PyTuple};
 use warpbell_hw::{BASE_PAGE, Memory, Window};
 
-use crate::error::{Failure, type_name};
+use crate::buffer::Buffer;
+use crate::error::{Answer, Failure, type_name};
 use crate::export::{CPU_TENSORS, Tensor, VersionedTensor, device_name};
 
 /// Bytes to which the first byte must be aligned: commands name addresses by double words.
@@ -52,6 +54,14 @@ struct Found {
     address: usize,
     nbytes: usize,
     owner: Py<PyAny>,
+}
+
+/// Refuses a buffer of ours: its memory is mapped already.
+pub(crate) fn check_no_buffer(object: &Bound<'_, PyAny>) -> Answer<()> {
+    if object.cast::<Buffer>().is_ok() {
+        return Err(Failure::argument_type("register", object, "is a buffer already"));
+    }
+    Ok(())
 }
 
 /// Whole pages with the object's memory, and where in them it lies: bytes before it, and its own.
@@ -109,6 +119,10 @@ fn of_view(object: &Bound<'_, PyAny>, view: Bound<'_, PyMemoryView>) -> PyResult
     if buffer.readonly() {
         return refuse("is read-only: the SSD needs memory that may be written");
     }
+    // Bytes of an SSD are no references. Names of fields stand between colons.
+    if buffer.format().to_bytes().split(|byte| *byte == b':').step_by(2).any(|part| part.contains(&b'O')) {
+        return refuse("holds Python objects: register numbers or bytes");
+    }
     if !buffer.is_c_contiguous() && !buffer.is_fortran_contiguous() {
         return refuse("is not contiguous: register the array that it is a view of, or a copy");
     }
@@ -121,9 +135,12 @@ fn of_dlpack(object: &Bound<'_, PyAny>) -> PyResult<Found> {
     let (py, name) = (object.py(), type_name(object));
     let wanted = PyDict::new(py);
     wanted.set_item("max_version", PyTuple::new(py, [1, 0])?)?;
-    let asked = object.call_method("__dlpack__", (), Some(&wanted));
-    let capsule = asked.or_else(|_| object.call_method0("__dlpack__"))?.cast_into::<PyCapsule>()?;
+    // Objects of the older protocol do not know the argument.
+    let asked = object.call_method("__dlpack__", (), Some(&wanted)).or_else(|error| {
+        if error.is_instance_of::<PyTypeError>(py) { object.call_method0("__dlpack__") } else { Err(error) }
+    })?;
     let bad = || Failure::argument("register", &name, "its __dlpack__ gives no tensor");
+    let capsule = asked.cast_into::<PyCapsule>().map_err(|_| bad())?;
     let (tensor, readonly) = if let Ok(pointer) = capsule.pointer_checked(Some(c"dltensor_versioned")) {
         // SAFETY: a capsule of this name leads to such a struct, as DLPack says, and lives.
         let managed = unsafe { pointer.cast::<VersionedTensor>().as_ref() };
@@ -137,11 +154,21 @@ fn of_dlpack(object: &Bound<'_, PyAny>) -> PyResult<Found> {
         let limit = "is read-only: the SSD needs memory that may be written";
         return Err(Failure::argument("register", &name, limit).into());
     }
+    if bits_of(tensor) % 8 != 0 {
+        let limit = format!("has items of {} bits: must be whole bytes", bits_of(tensor));
+        return Err(Failure::argument("register", &name, limit).into());
+    }
     let (address, nbytes) = place_of(tensor).ok_or_else(|| {
-        let limit = "is not contiguous: register the tensor that it is a view of, or a copy";
+        let limit =
+            "is not contiguous, or larger than memory: register the tensor that it is a view of, or a copy";
         Failure::argument("register", &name, limit)
     })?;
     Ok(Found { address, nbytes, owner: capsule.into_any().unbind() })
+}
+
+/// Bits of an item.
+fn bits_of(tensor: &Tensor) -> usize {
+    usize::from(tensor.bits) * usize::from(tensor.lanes)
 }
 
 /// Where a tensor's bytes lie, and how many; `None` where they are not contiguous.
@@ -159,6 +186,6 @@ fn place_of(tensor: &Tensor) -> Option<(usize, usize)> {
         }
         items = items.checked_mul(extent)?;
     }
-    let bits = usize::try_from(items).ok()? * usize::from(tensor.bits) * usize::from(tensor.lanes);
-    Some((tensor.data as usize + usize::try_from(tensor.byte_offset).ok()?, bits / 8))
+    let nbytes = usize::try_from(items).ok()?.checked_mul(bits_of(tensor) / 8)?;
+    Some(((tensor.data as usize).checked_add(usize::try_from(tensor.byte_offset).ok()?)?, nbytes))
 }

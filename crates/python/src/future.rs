@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use crate::args;
 use crate::engine::{Progress, Shared};
 use crate::error::{Failure, Kind};
+use crate::home::Own;
 
 /// Between two looks for signals, such as Ctrl-C.
 const STEP: Duration = Duration::from_millis(100);
@@ -16,7 +17,7 @@ const STEP: Duration = Duration::from_millis(100);
 #[pyclass(frozen, module = "warpbell")]
 pub(crate) struct Future {
     /// What drives the queue.
-    shared: Arc<Shared>,
+    shared: Own<Shared>,
     progress: Arc<Progress>,
     /// What `result` gives: bytes.
     nbytes: u64,
@@ -24,15 +25,19 @@ pub(crate) struct Future {
 
 impl Future {
     pub(crate) fn new(shared: Arc<Shared>, progress: Arc<Progress>, nbytes: u64) -> Future {
-        Future { shared, progress, nbytes }
+        Future { shared: Own::new(shared), progress, nbytes }
     }
 
     /// Waits for the end without the interpreter, and lets Ctrl-C end the wait.
     pub(crate) fn wait(&self, py: Python<'_>, limit: Option<Duration>) -> PyResult<()> {
+        self.shared.home().check("future")?;
         let begin = Instant::now();
         while !self.progress.is_done() {
             let left = limit.map(|limit| limit.saturating_sub(begin.elapsed()));
             if left == Some(Duration::ZERO) {
+                if py.detach(|| self.shared.poll(&self.progress)) {
+                    break;
+                }
                 let limit = limit.unwrap_or_default();
                 return Err(Failure::new(Kind::Timeout, format!("future: no end within {limit:?}")).into());
             }
@@ -65,8 +70,9 @@ impl Future {
     }
 
     /// Whether it has ended.
-    fn done(&self, py: Python<'_>) -> bool {
-        py.detach(|| self.shared.poll(&self.progress))
+    fn done(&self, py: Python<'_>) -> PyResult<bool> {
+        self.shared.home().check("future")?;
+        Ok(py.detach(|| self.shared.poll(&self.progress)))
     }
 
     /// In a coroutine: the same as `result`, while the event loop goes on.

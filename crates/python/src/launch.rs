@@ -1,6 +1,5 @@
 //! Kernels that run.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -9,6 +8,7 @@ use warpbell::Running;
 
 use crate::args;
 use crate::error::{Answer, Failure, Kind};
+use crate::home::{Home, Own, without_interpreter};
 
 /// How often a running kernel is polled: seldom, but a short one is not kept waiting.
 const FIRST_POLL: Duration = Duration::from_micros(20);
@@ -63,6 +63,14 @@ impl LaunchCore {
         self.ended();
     }
 
+    /// Asks for its end, where it has not ended, and waits for that.
+    fn finish(&self) {
+        if !self.is_done() {
+            self.stop();
+        }
+        while self.wait(STEP).is_none() {}
+    }
+
     fn stop(&self) {
         if let State::Running(running) = &*self.state.lock() {
             running.stop();
@@ -87,11 +95,26 @@ impl LaunchCore {
     }
 }
 
-/// A kernel that was started. Any number of threads may wait for it. Dropped while it runs, it is asked to stop, and its
-/// end is waited for.
+/// A kernel that was started. Any number of threads may wait for it. Dropped while it runs, it is asked to stop, and the
+/// thread that drops it waits for its end: for ever, if that never comes. Other threads go on meanwhile.
 #[pyclass(frozen, module = "warpbell")]
 pub(crate) struct Launch {
-    pub(crate) core: Arc<LaunchCore>,
+    pub(crate) core: Own<LaunchCore>,
+}
+
+impl Launch {
+    fn check_home(&self) -> Answer<()> {
+        self.core.home().check(&format!("kernel {}", self.core.kernel))
+    }
+}
+
+impl Drop for Launch {
+    fn drop(&mut self) {
+        if self.core.home() == Home::here() {
+            // It counts as running until then: its queues stay open.
+            without_interpreter(|| self.core.finish());
+        }
+    }
 }
 
 #[pymethods]
@@ -106,6 +129,7 @@ impl Launch {
     /// seconds: it runs on then.
     #[pyo3(signature = (timeout=None))]
     fn wait(&self, py: Python<'_>, timeout: Option<&Bound<'_, PyAny>>) -> PyResult<f64> {
+        self.check_home()?;
         let limit = args::seconds("timeout", timeout)?;
         let begin = Instant::now();
         loop {
@@ -122,17 +146,20 @@ impl Launch {
     }
 
     /// Whether it has ended.
-    fn done(&self, py: Python<'_>) -> bool {
-        py.detach(|| self.core.is_done())
+    fn done(&self, py: Python<'_>) -> PyResult<bool> {
+        self.check_home()?;
+        Ok(py.detach(|| self.core.is_done()))
     }
 
     /// Asks the kernel to stop, if it polls the mailbox of its queues.
-    fn stop(&self) {
+    fn stop(&self) -> PyResult<()> {
+        self.check_home()?;
         self.core.stop();
+        Ok(())
     }
 
-    fn __repr__(&self, py: Python<'_>) -> String {
-        let state = if self.done(py) { "ended" } else { "running" };
-        format!("<warpbell.Launch of {}, {state}>", self.core.kernel)
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let state = if self.done(py)? { "ended" } else { "running" };
+        Ok(format!("<warpbell.Launch of {}, {state}>", self.core.kernel))
     }
 }

@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyTuple};
 use warpbell::LeaseSpec;
 use warpbell_hw::Lba;
 use zerocopy::IntoBytes;
 
 use crate::args;
 use crate::buffer::Buffer;
-use crate::error::{Answer, Failure};
+use crate::error::{Answer, Failure, at_exit};
+use crate::home::Own;
 use crate::queues::{Queues, QueuesCore, User};
 
 /// What is behind a lease.
@@ -25,6 +26,7 @@ pub(crate) struct LeaseCore {
 impl LeaseCore {
     /// Does something with the lease, which is not closed meanwhile.
     pub(crate) fn with<T>(&self, work: impl FnOnce(&warpbell::Lease) -> Answer<T>) -> Answer<T> {
+        self.queues.ssd.check_home()?;
         let state = self.state.read();
         let (lease, _) = state.as_ref().ok_or_else(|| Failure::closed("lease"))?;
         work(lease)
@@ -35,7 +37,7 @@ impl LeaseCore {
 /// is the kernel argument `warpbell_namespace_ref`. Any number of threads may use it.
 #[pyclass(frozen, module = "warpbell")]
 pub(crate) struct Lease {
-    pub(crate) core: Arc<LeaseCore>,
+    pub(crate) core: Own<LeaseCore>,
 }
 
 #[pymethods]
@@ -54,8 +56,10 @@ impl Lease {
     }
 
     /// Lets go of the lease; a second call does nothing.
-    fn close(&self) {
+    fn close(&self) -> PyResult<()> {
+        self.core.queues.ssd.check_home()?;
         drop(self.core.state.write().take());
+        Ok(())
     }
 
     fn __enter__(slf: PyRef<'_, Self>) -> PyResult<PyRef<'_, Self>> {
@@ -63,9 +67,9 @@ impl Lease {
         Ok(slf)
     }
 
-    #[pyo3(signature = (*_exception))]
-    fn __exit__(&self, _exception: &Bound<'_, PyAny>) {
-        self.close();
+    #[pyo3(signature = (*exception))]
+    fn __exit__(&self, exception: &Bound<'_, PyTuple>) -> PyResult<()> {
+        at_exit(exception, self.close())
     }
 
     fn __warpbell_reference__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
@@ -93,7 +97,7 @@ impl Queues {
         let spec = LeaseSpec::new().lbas(lbas).read_only(read_only).queues(queues).buffer(memory.as_ref());
         let lease = self.core.with(|attached| Ok((attached.attachment.lease(&spec)?, self.core.user())))?;
         let core = LeaseCore { queues: self.core.clone(), state: RwLock::new(Some(lease)) };
-        Ok(Lease { core: Arc::new(core) })
+        Ok(Lease { core: Own::new(Arc::new(core)) })
     }
 }
 

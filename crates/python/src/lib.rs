@@ -11,6 +11,7 @@ mod error;
 mod export;
 mod foreign;
 mod future;
+mod home;
 mod launch;
 mod lease;
 mod log;

@@ -5,7 +5,7 @@
 use std::num::NonZero;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread;
+use std::{slice, thread};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
@@ -16,10 +16,11 @@ use warpbell_kernels::cpu::Threads;
 use crate::args;
 use crate::buffer::{Buffer, BufferCore};
 use crate::error::{Answer, Failure};
+use crate::home::Own;
 use crate::launch::{Launch, LaunchCore};
 use crate::lease::{Lease, LeaseCore};
-use crate::queues::{Queues, QueuesCore};
-use crate::volume::{PageCache, Volume, VolumeCore};
+use crate::queues::{NamespaceRef, Queues, QueuesCore};
+use crate::volume::{PageCache, Volume, VolumeBuffer, VolumeCore};
 
 /// CUDA's limit of a launch in blocks.
 const GRID_LIMIT: u64 = i32::MAX as u64;
@@ -70,8 +71,18 @@ impl Over {
         match self {
             Over::Queues(queues) => vec![queues.clone()],
             Over::Lease(lease) => vec![lease.queues.clone()],
-            Over::Volume(volume) => volume.queues().cloned().collect(),
+            Over::Volume(volume) => volume.members().to_vec(),
         }
+    }
+
+    /// Refuses a reference of queues that the launch is not over: they could be closed while the kernel runs.
+    fn check_owner(&self, reference: &str, owners: &[Arc<QueuesCore>]) -> Answer<()> {
+        let all = self.all();
+        let other = owners.iter().find(|owner| !all.iter().any(|queues| Arc::ptr_eq(queues, owner)));
+        other.map_or(Ok(()), |other| {
+            let limit = "the launch is over other queues, and keeps these alone";
+            Err(Failure::argument("argument", format!("{reference} of {other}"), limit))
+        })
     }
 
     /// The queues that keep a buffer, among those of the launch.
@@ -143,8 +154,8 @@ impl Program {
                 queues.with(|attached| queues.start(attached, || run(launch.mailbox(&attached.mailbox)?)))
             }),
             Over::Volume(volume) => volume.with(|opened| {
-                let launch = run(self.prepare(opened, kernel, packed)?)?;
-                volume.queues().for_each(|queues| queues.add_launch(&launch));
+                let launch = run(self.prepare(&**opened, kernel, packed)?)?;
+                volume.members().iter().for_each(|queues| queues.add_launch(&launch));
                 Ok(launch)
             }),
         }
@@ -155,6 +166,9 @@ impl Program {
 enum Kept {
     Buffer { _memory: warpbell::Buffer },
     Memory { _memory: warpbell::KernelMemory },
+    Lease { _lease: warpbell::Lease },
+    Volume { _volume: Arc<warpbell::Volume> },
+    VolumeBuffer { _buffer: Arc<warpbell::VolumeBuffer> },
 }
 
 /// Memory that references among the arguments name.
@@ -166,11 +180,34 @@ fn kept_by(over: &Over, arguments: &Bound<'_, PyTuple>) -> Answer<Vec<Kept>> {
             let (queues, memory) = (over.keeper(core)?, core.memory()?);
             queues.hand(&memory);
             kept.push(Kept::Buffer { _memory: memory });
-        } else if let Ok(cache) = argument.cast::<PageCache>() {
-            kept.push(Kept::Memory { _memory: cache.get().memory()? });
+        } else {
+            kept.extend(kept_of_queues(over, &argument)?);
         }
     }
     Ok(kept)
+}
+
+/// The same for a reference to queues, or to what is made of them.
+fn kept_of_queues(over: &Over, argument: &Bound<'_, PyAny>) -> Answer<Option<Kept>> {
+    if let Ok(namespace) = argument.cast::<NamespaceRef>() {
+        over.check_owner("namespace", slice::from_ref(&*namespace.get().core))?;
+    } else if let Ok(cache) = argument.cast::<PageCache>() {
+        over.check_owner("page cache", slice::from_ref(&*cache.get().core))?;
+        return Ok(Some(Kept::Memory { _memory: cache.get().memory()? }));
+    } else if let Ok(lease) = argument.cast::<Lease>() {
+        let core = &lease.get().core;
+        over.check_owner("lease", slice::from_ref(&core.queues))?;
+        return Ok(Some(Kept::Lease { _lease: core.with(|lease| Ok(lease.clone()))? }));
+    } else if let Ok(volume) = argument.cast::<Volume>() {
+        let core = &volume.get().core;
+        over.check_owner("volume", core.members())?;
+        return Ok(Some(Kept::Volume { _volume: core.with(|volume| Ok(volume.clone()))? }));
+    } else if let Ok(buffer) = argument.cast::<VolumeBuffer>() {
+        let buffer = buffer.get();
+        over.check_owner("volume buffer", buffer.core.members())?;
+        return Ok(Some(Kept::VolumeBuffer { _buffer: buffer.buffer()? }));
+    }
+    Ok(None)
 }
 
 #[pymethods]
@@ -234,7 +271,7 @@ impl Program {
         let kept = kept_by(&over, args)?;
         let bytes = packed.as_bytes();
         let core = py.detach(|| self.start(&over, kernel, bytes, &shape, kept))?;
-        Ok(Launch { core })
+        Ok(Launch { core: Own::new(core) })
     }
 
     fn __repr__(&self) -> String {
@@ -301,7 +338,10 @@ fn definitions(defines: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<String>> {
 /// whose code is run as this program's own is.
 #[pyfunction]
 #[pyo3(signature = (path, *, target="cpu"))]
-pub(crate) fn load(py: Python<'_>, path: PathBuf, target: &str) -> PyResult<Program> {
+pub(crate) fn load(py: Python<'_>, path: &Bound<'_, PyAny>, target: &str) -> PyResult<Program> {
+    let path: PathBuf = path.extract().map_err(|_| {
+        Failure::argument_type("path", path, "must be the path of a file, as text or os.PathLike")
+    })?;
     let target: Target = target.parse().map_err(|error| Failure::from(warpbell::Error::from(error)))?;
     let program = py.detach(|| {
         let target = target.open()?;

@@ -7,15 +7,16 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::{PyBytes, PyDict, PyTuple};
 use warpbell::{AttachOptions, Attachment, SharedMemory, Sharing, Target};
 use warpbell_kernels::abi::Mailbox;
 use zerocopy::IntoBytes;
 
 use crate::args;
 use crate::buffer::{Buffer, BufferCore};
-use crate::error::{Answer, Failure, Kind};
+use crate::error::{Answer, Failure, Kind, at_exit};
 use crate::foreign;
+use crate::home::Own;
 use crate::launch::LaunchCore;
 use crate::ssd::{Ssd, SsdCore};
 
@@ -57,12 +58,14 @@ impl QueuesCore {
         let state = RwLock::new(Some(Attached { attachment, mailbox }));
         let core = QueuesCore { ssd: ssd.clone(), target: options.target, state, handed, launches, users };
         let core = Arc::new(core);
-        ssd.add_queues(&core);
+        // Dropped where the SSD was closed meanwhile.
+        ssd.add_queues(&core)?;
         Ok(core)
     }
 
     /// Does something with the queues, which are not closed meanwhile.
     pub(crate) fn with<T>(&self, work: impl FnOnce(&Attached) -> Answer<T>) -> Answer<T> {
+        self.ssd.check_home()?;
         // Of one thread: a volume may name queues twice, which is refused later.
         let state = self.state.read_recursive();
         work(state.as_ref().ok_or_else(|| Failure::closed(self))?)
@@ -107,6 +110,7 @@ impl QueuesCore {
     }
 
     pub(crate) fn close(&self) -> Answer<()> {
+        self.ssd.check_home()?;
         let mut state = self.state.write();
         if state.is_none() {
             return Ok(());
@@ -144,10 +148,10 @@ fn set_stop(mailbox: &SharedMemory, value: u32) {
 }
 
 /// Queues of an SSD that kernels on one target use. Any number of threads may use it; kernels that run at the same time
-/// over exclusive queues need queues of their own.
+/// over exclusive queues need queues of their own. Forgotten, they are deleted when the last launch over them has ended.
 #[pyclass(frozen, module = "warpbell")]
 pub(crate) struct Queues {
-    pub(crate) core: Arc<QueuesCore>,
+    pub(crate) core: Own<QueuesCore>,
 }
 
 #[pymethods]
@@ -161,7 +165,7 @@ impl Queues {
     /// The kernel argument that names the namespace and its queues: `warpbell_namespace_ref`.
     #[getter]
     fn namespace(&self) -> NamespaceRef {
-        NamespaceRef { core: self.core.clone() }
+        NamespaceRef { core: Own::new(self.core.clone()) }
     }
 
     /// Whether they were closed.
@@ -181,6 +185,7 @@ impl Queues {
     /// are closed.
     fn register(&self, py: Python<'_>, object: &Bound<'_, PyAny>) -> PyResult<Buffer> {
         self.core.with(|_| Ok(()))?;
+        foreign::check_no_buffer(object)?;
         let (window, skip, nbytes) = foreign::window(object)?;
         let made = py.detach(|| self.core.with(|queues| Ok(queues.attachment.register(window)?)))?;
         Ok(Buffer::new(BufferCore::new(self.core.ssd.clone(), made, (skip, nbytes), Some(&self.core))))
@@ -226,9 +231,9 @@ impl Queues {
         Ok(slf)
     }
 
-    #[pyo3(signature = (*_exception))]
-    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.close(py)
+    #[pyo3(signature = (*exception))]
+    fn __exit__(&self, py: Python<'_>, exception: &Bound<'_, PyTuple>) -> PyResult<()> {
+        at_exit(exception, self.close(py))
     }
 
     fn __repr__(&self) -> String {
@@ -240,7 +245,7 @@ impl Queues {
 /// A kernel's argument: the namespace, and the queues to it. It names them as they are when the kernel is launched.
 #[pyclass(frozen, module = "warpbell")]
 pub(crate) struct NamespaceRef {
-    core: Arc<QueuesCore>,
+    pub(crate) core: Own<QueuesCore>,
 }
 
 #[pymethods]
@@ -298,7 +303,7 @@ impl Ssd {
             .replacement_queues(replacements)
             .recovery(recovery);
         let core = py.detach(|| QueuesCore::attach(&self.core, &options))?;
-        Ok(Queues { core })
+        Ok(Queues { core: Own::new(core) })
     }
 }
 

@@ -5,16 +5,17 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyTuple};
 use warpbell::{Descriptor, OpenOptions};
 use warpbell_hw::{Lba, Nsid};
 
 use crate::args;
 use crate::buffer::{Buffer, BufferCore};
 use crate::engine::{Direction, Drive, Engine, Transfer};
-use crate::error::{Answer, Failure, Kind};
+use crate::error::{Answer, Failure, Kind, at_exit};
 use crate::foreign;
 use crate::future::Future;
+use crate::home::{Home, Own};
 use crate::queues::QueuesCore;
 
 /// The most bytes of one command: larger ones gain nothing, and hold up others.
@@ -25,11 +26,13 @@ const DEPTH_MAX: u64 = 1023;
 /// What is behind an SSD. Buffers and queues keep it.
 pub(crate) struct SsdCore {
     pub(crate) name: String,
+    pub(crate) home: Home,
     pub(crate) nsid: Nsid,
     pub(crate) block: u64,
     pub(crate) blocks: u64,
     /// Bytes of the file behind it, where its last block is not full.
     exact_bytes: Option<u64>,
+    depth: u32,
     descriptor: Descriptor,
     max_transfer_bytes: Option<u64>,
     info: [String; 3],
@@ -58,6 +61,14 @@ impl SsdCore {
         let namespace = ssd.namespace(nsid)?;
         let (nsid, block, blocks) = (namespace.nsid, u64::from(namespace.block_size), namespace.blocks);
         let most = ssd.controller().max_entries();
+        if depth >= most {
+            let limit = format!(
+                "queues of {} have at most {most} entries: depth is at most {}",
+                ssd.name(),
+                most - 1
+            );
+            return Err(Failure::argument("depth", depth, limit));
+        }
         let entries = match entries {
             None => (depth + 1).next_power_of_two().min(most),
             Some(entries) if (depth + 1..=most).contains(&entries) => entries,
@@ -67,7 +78,7 @@ impl SsdCore {
             }
         };
         let piece_blocks = (ssd.max_command_bytes().min(PIECE_BYTES) / block).clamp(1, 1 << 16);
-        let drive = Drive { nsid, block, depth: depth.min(entries - 1), entries, piece_blocks, limit };
+        let drive = Drive { nsid, block, depth, entries, piece_blocks, limit };
         let identify = ssd.identify();
         let info =
             [identify.model(), identify.serial(), identify.firmware()].map(|text| text.trim().to_owned());
@@ -79,10 +90,12 @@ impl SsdCore {
         let buffers = Mutex::default();
         Ok(SsdCore {
             name,
+            home: Home::here(),
             nsid,
             block,
             blocks,
             exact_bytes,
+            depth,
             descriptor,
             max_transfer_bytes,
             info,
@@ -98,13 +111,28 @@ impl SsdCore {
 
     /// What it is as long as it is open.
     pub(crate) fn open(&self) -> Answer<Open> {
-        self.open.read().clone().ok_or_else(|| Failure::closed(format!("ssd {}", self.name)))
+        self.check_home()?;
+        self.open.read().clone().ok_or_else(|| self.gone())
     }
 
-    pub(crate) fn add_queues(&self, queues: &Arc<QueuesCore>) {
+    pub(crate) fn check_home(&self) -> Answer<()> {
+        self.home.check(&self.name)
+    }
+
+    /// Closing looks for queues after it took what is open: those that come later are refused.
+    pub(crate) fn add_queues(&self, queues: &Arc<QueuesCore>) -> Answer<()> {
+        let open = self.open.read();
+        if open.is_none() {
+            return Err(self.gone());
+        }
         let mut all = self.queues.lock();
         all.retain(|queues| queues.strong_count() > 0);
         all.push(Arc::downgrade(queues));
+        Ok(())
+    }
+
+    fn gone(&self) -> Failure {
+        Failure::closed(format!("ssd {}", self.name))
     }
 
     pub(crate) fn add_buffer(&self, buffer: &Arc<BufferCore>) {
@@ -118,14 +146,23 @@ impl SsdCore {
 
     /// Its queues go first. Refused while kernels run on some.
     fn close(&self) -> Answer<()> {
-        let queues: Vec<_> = self.queues.lock().iter().filter_map(Weak::upgrade).collect();
-        queues.iter().try_for_each(|queues| queues.close())?;
+        self.check_home()?;
+        self.close_queues()?;
         let Some(Open { ssd, engine }) = self.open.write().take() else { return Ok(()) };
+        // Those that were attached in between.
+        let late = self.close_queues();
         engine.stop();
         // Mappings would keep the device open.
         let buffers = std::mem::take(&mut self.buffers.lock().0);
         buffers.iter().filter_map(Weak::upgrade).for_each(|buffer| buffer.unmap());
-        Ok(ssd.delete_host_queues()?)
+        let deleted = ssd.delete_host_queues();
+        late?;
+        Ok(deleted?)
+    }
+
+    fn close_queues(&self) -> Answer<()> {
+        let queues: Vec<_> = self.queues.lock().iter().filter_map(Weak::upgrade).collect();
+        queues.iter().try_for_each(|queues| queues.close())
     }
 
     fn nbytes(&self) -> u64 {
@@ -185,10 +222,12 @@ impl SsdInfo {
     }
 }
 
-/// An open SSD. Any number of threads may use it; requests of one thread begin in the order in which they were made.
+/// An open SSD. Any number of threads may use it; requests of one thread begin in the order in which they were made. It is
+/// closed when it, its buffers and its queues are forgotten: whoever forgets the last waits for what is in flight, while
+/// other threads go on. In a child of `fork` calls are refused, and nothing is closed.
 #[pyclass(frozen, module = "warpbell")]
 pub(crate) struct Ssd {
-    pub(crate) core: Arc<SsdCore>,
+    pub(crate) core: Own<SsdCore>,
 }
 
 impl Ssd {
@@ -273,6 +312,12 @@ impl Ssd {
         self.core.max_transfer_bytes
     }
 
+    /// Commands that reads and writes keep in flight at most.
+    #[getter]
+    fn depth(&self) -> u32 {
+        self.core.depth
+    }
+
     /// Model, serial number and firmware.
     #[getter]
     fn info(&self) -> SsdInfo {
@@ -298,9 +343,7 @@ impl Ssd {
     /// and the object is kept. It must be contiguous and begin at a multiple of 4 bytes.
     fn register(&self, py: Python<'_>, object: &Bound<'_, PyAny>) -> PyResult<Buffer> {
         let open = self.core.open()?;
-        if object.cast::<Buffer>().is_ok() {
-            return Err(Failure::argument_type("register", object, "is a buffer already").into());
-        }
+        foreign::check_no_buffer(object)?;
         let (window, skip, nbytes) = foreign::window(object)?;
         let memory = py.detach(|| open.ssd.register(window)).map_err(Failure::from)?;
         Ok(Buffer::new(BufferCore::new(self.core.clone(), memory, (skip, nbytes), None)))
@@ -376,9 +419,9 @@ impl Ssd {
         Ok(slf)
     }
 
-    #[pyo3(signature = (*_exception))]
-    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.close(py)
+    #[pyo3(signature = (*exception))]
+    fn __exit__(&self, py: Python<'_>, exception: &Bound<'_, PyTuple>) -> PyResult<()> {
+        at_exit(exception, self.close(py))
     }
 
     fn __repr__(&self) -> String {
@@ -439,5 +482,5 @@ pub(crate) fn open(
         }
         SsdCore::new(ssd, nsid, (depth, entries), limit)
     })?;
-    Ok(Ssd { core: Arc::new(core) })
+    Ok(Ssd { core: Own::new(Arc::new(core)) })
 }

@@ -4,28 +4,34 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::{PyBytes, PyDict, PyTuple};
 use warpbell::{PageCacheSpec, VolumeLayout, VolumeSpec};
 use zerocopy::IntoBytes;
 
 use crate::args;
-use crate::error::{Answer, Failure};
+use crate::error::{Answer, Failure, at_exit};
+use crate::home::Own;
 use crate::queues::{Queues, QueuesCore, User};
 
 /// What is behind a volume.
 pub(crate) struct VolumeCore {
     members: Vec<Arc<QueuesCore>>,
     /// None once it was closed.
-    state: RwLock<Option<(warpbell::Volume, Vec<User>)>>,
+    state: RwLock<Option<(Arc<warpbell::Volume>, Vec<User>)>>,
 }
 
 impl VolumeCore {
-    pub(crate) fn queues(&self) -> impl Iterator<Item = &Arc<QueuesCore>> {
-        self.members.iter()
+    pub(crate) fn members(&self) -> &[Arc<QueuesCore>] {
+        &self.members
+    }
+
+    fn check_home(&self) -> Answer<()> {
+        self.members.iter().try_for_each(|queues| queues.ssd.check_home())
     }
 
     /// Does something with the volume, which is not closed meanwhile.
-    pub(crate) fn with<T>(&self, work: impl FnOnce(&warpbell::Volume) -> Answer<T>) -> Answer<T> {
+    pub(crate) fn with<T>(&self, work: impl FnOnce(&Arc<warpbell::Volume>) -> Answer<T>) -> Answer<T> {
+        self.check_home()?;
         let state = self.state.read();
         let (volume, _) = state.as_ref().ok_or_else(|| Failure::closed("volume"))?;
         work(volume)
@@ -36,7 +42,7 @@ impl VolumeCore {
 /// same SSDs in the same order, with the same layout and chunks, are the same volume.
 #[pyclass(frozen, module = "warpbell")]
 pub(crate) struct Volume {
-    pub(crate) core: Arc<VolumeCore>,
+    pub(crate) core: Own<VolumeCore>,
 }
 
 #[pymethods]
@@ -45,10 +51,13 @@ impl Volume {
     #[new]
     #[pyo3(signature = (queues, *, layout="stripe", chunk_bytes=None))]
     fn new(
-        queues: Vec<Bound<'_, Queues>>,
+        queues: &Bound<'_, PyAny>,
         layout: &str,
         chunk_bytes: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Volume> {
+        let queues: Vec<Bound<'_, Queues>> = queues.extract().map_err(|_| {
+            Failure::argument_type("queues", queues, "must be a list of warpbell.Queues, one of each SSD")
+        })?;
         let layout = match layout {
             "stripe" => VolumeLayout::Stripe,
             "replicate" => VolumeLayout::Replicate,
@@ -63,10 +72,13 @@ impl Volume {
             spec = spec.chunk_bytes(bytes);
         }
         let members: Vec<Arc<QueuesCore>> = queues.iter().map(|queues| queues.get().core.clone()).collect();
-        let volume = open_next(&members, &[], &|attachments| Ok(warpbell::Volume::new(attachments, &spec)?))?;
-        let users = members.iter().map(QueuesCore::user).collect();
-        let state = RwLock::new(Some((volume, users)));
-        Ok(Volume { core: Arc::new(VolumeCore { members, state }) })
+        // Counted while they are open: they cannot be closed in between.
+        let opened = open_next(&members, &[], &|attachments| {
+            let volume = Arc::new(warpbell::Volume::new(attachments, &spec)?);
+            Ok((volume, members.iter().map(QueuesCore::user).collect()))
+        })?;
+        let state = RwLock::new(Some(opened));
+        Ok(Volume { core: Own::new(Arc::new(VolumeCore { members, state })) })
     }
 
     /// Blocks of it.
@@ -85,7 +97,7 @@ impl Volume {
     fn buffer(&self, py: Python<'_>, nbytes: &Bound<'_, PyAny>) -> PyResult<VolumeBuffer> {
         let nbytes = args::within("nbytes", nbytes, 1, i64::MAX as u64)? as usize;
         let buffer = py.detach(|| self.core.with(|volume| Ok(volume.buffer(nbytes)?)))?;
-        Ok(VolumeBuffer { buffer, nbytes, core: self.core.clone() })
+        Ok(VolumeBuffer { buffer: Own::new(Arc::new(buffer)), nbytes, core: Own::new(self.core.clone()) })
     }
 
     /// What kernels did on each SSD.
@@ -105,8 +117,10 @@ impl Volume {
     }
 
     /// Lets go of the volume; its queues stay open.
-    fn close(&self) {
+    fn close(&self) -> PyResult<()> {
+        self.core.check_home()?;
         drop(self.core.state.write().take());
+        Ok(())
     }
 
     fn __enter__(slf: PyRef<'_, Self>) -> PyResult<PyRef<'_, Self>> {
@@ -114,13 +128,13 @@ impl Volume {
         Ok(slf)
     }
 
-    #[pyo3(signature = (*_exception))]
-    fn __exit__(&self, _exception: &Bound<'_, PyAny>) {
-        self.close();
+    #[pyo3(signature = (*exception))]
+    fn __exit__(&self, exception: &Bound<'_, PyTuple>) -> PyResult<()> {
+        at_exit(exception, self.close())
     }
 
     fn __warpbell_reference__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let reference = self.core.with(|volume| Ok(volume.as_ref()?))?;
+        let reference = self.core.with(|volume| Ok(warpbell::Volume::as_ref(volume)?))?;
         Ok(PyBytes::new(py, reference.as_bytes()))
     }
 }
@@ -138,9 +152,16 @@ fn open_next<T>(
 /// Memory that kernels and all SSDs of a volume reach.
 #[pyclass(frozen, module = "warpbell")]
 pub(crate) struct VolumeBuffer {
-    buffer: warpbell::VolumeBuffer,
+    buffer: Own<warpbell::VolumeBuffer>,
     nbytes: usize,
-    core: Arc<VolumeCore>,
+    pub(crate) core: Own<VolumeCore>,
+}
+
+impl VolumeBuffer {
+    /// The memory, as long as the volume is open.
+    pub(crate) fn buffer(&self) -> Answer<Arc<warpbell::VolumeBuffer>> {
+        self.core.with(|_| Ok(self.buffer.clone()))
+    }
 }
 
 #[pymethods]
@@ -153,8 +174,9 @@ impl VolumeBuffer {
 
     /// A copy of its bytes.
     fn read<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let buffer = self.buffer()?;
         PyBytes::new_with(py, self.nbytes, |into| {
-            self.buffer.buffer().read(0, into).map_err(|error| Failure::from(error).into())
+            buffer.buffer().read(0, into).map_err(|error| Failure::from(error).into())
         })
     }
 
@@ -164,12 +186,11 @@ impl VolumeBuffer {
             let limit = format!("the buffer has {} bytes", self.nbytes);
             return Err(Failure::argument("data of bytes", data.len(), limit).into());
         }
-        Ok(self.buffer.buffer().write(0, data).map_err(Failure::from)?)
+        Ok(self.buffer()?.buffer().write(0, data).map_err(Failure::from)?)
     }
 
     fn __warpbell_reference__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        self.core.with(|_| Ok(()))?;
-        Ok(PyBytes::new(py, self.buffer.as_ref().as_bytes()))
+        Ok(PyBytes::new(py, warpbell::VolumeBuffer::as_ref(&*self.buffer()?).as_bytes()))
     }
 }
 
@@ -177,8 +198,8 @@ impl VolumeBuffer {
 /// `queues.buffer(cache.buffer_bytes)`. Any number of threads may use it.
 #[pyclass(frozen, module = "warpbell")]
 pub(crate) struct PageCache {
-    cache: warpbell::PageCache,
-    core: Arc<QueuesCore>,
+    cache: Own<warpbell::PageCache>,
+    pub(crate) core: Own<QueuesCore>,
 }
 
 impl PageCache {
@@ -193,13 +214,16 @@ impl PageCache {
     #[new]
     #[pyo3(signature = (queues, *, pages, page_bytes=None, first_block=None, timeout=None))]
     fn new(
-        queues: &Bound<'_, Queues>,
+        queues: &Bound<'_, PyAny>,
         pages: &Bound<'_, PyAny>,
         page_bytes: Option<&Bound<'_, PyAny>>,
         first_block: Option<&Bound<'_, PyAny>>,
         timeout: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<PageCache> {
-        let core = queues.get().core.clone();
+        let given = queues
+            .cast::<Queues>()
+            .map_err(|_| Failure::argument_type("queues", queues, "must be warpbell.Queues"))?;
+        let core = given.get().core.clone();
         let mut spec = PageCacheSpec::new().lines(args::within("pages", pages, 1, 1 << 30)? as u32);
         if let Some(bytes) = args::optional("page_bytes", page_bytes, 1, 1 << 31)? {
             spec = spec.page_bytes(bytes as u32);
@@ -213,7 +237,7 @@ impl PageCache {
         let shape = (core.ssd.blocks, core.ssd.block as u32);
         let cache =
             core.with(|attached| Ok(warpbell::PageCache::new(attached.attachment.target(), shape, &spec)?))?;
-        Ok(PageCache { cache, core })
+        Ok(PageCache { cache: Own::new(Arc::new(cache)), core: Own::new(core) })
     }
 
     /// Bytes of the buffer that its pages lie in.
@@ -243,6 +267,6 @@ impl PageCache {
 
     fn __warpbell_reference__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         self.core.with(|_| Ok(()))?;
-        Ok(PyBytes::new(py, self.cache.as_ref().as_bytes()))
+        Ok(PyBytes::new(py, warpbell::PageCache::as_ref(&self.cache).as_bytes()))
     }
 }

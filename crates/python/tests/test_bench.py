@@ -76,3 +76,11 @@ def test_figures_are_finite() -> None:
     with pytest.raises(warpbell.ArgumentError, match="^figure speed: a run has "):
         warpbell.bench("soft:size=16m", **SHORT)["speed"]
     assert os.environ.get("WARPBELL_COMMAND") is None
+
+
+def test_an_empty_sweep_and_a_bar_without_tqdm_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(warpbell.ArgumentError, match=r"^word iodepth \[\]: the list is empty"):
+        warpbell.bench("soft:size=16m", iodepth=[])
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+    with pytest.raises(warpbell.MissingError, match="^progress True: needs the package tqdm"):
+        warpbell.bench("soft:size=16m", progress=True, runtime="10ms")

@@ -194,3 +194,71 @@ def test_a_lease_limits_what_a_kernel_reads(ssd: warpbell.Ssd, program: warpbell
     with pytest.raises(warpbell.ArgumentError, match="^lease of LBAs 5..5: must begin before it ends$"):
         queues.lease((5, 5))
     queues.close()
+
+
+def test_references_of_other_queues_are_refused(ssd: warpbell.Ssd, program: warpbell.Program) -> None:
+    refused = "the launch is over other queues, and keeps these alone$"
+    with warpbell.open("soft:size=1m") as other:
+        queues, foreign, shared = ssd.attach(), other.attach(), other.attach(sharing="shared")
+        data = queues.buffer(4096)
+        with pytest.raises(warpbell.ArgumentError, match="^argument namespace of queues of soft:size=1m: " + refused):
+            program.launch(queues, "sum_blocks", foreign.namespace, data, data, numpy.uint64(1))
+        with foreign.lease((0, 8)) as lease, pytest.raises(warpbell.ArgumentError, match="^argument lease of .*" + refused):
+            program.launch(queues, "sum_blocks", lease, data, data, numpy.uint64(1))
+        cache = warpbell.PageCache(shared, pages=8, page_bytes=512)
+        with pytest.raises(warpbell.ArgumentError, match="^argument page cache of .*" + refused):
+            program.launch(queues, "sum_cached", queues.namespace, data, cache, data, numpy.uint64(1))
+        with warpbell.Volume([queues, foreign], chunk_bytes=512) as volume, warpbell.Volume([queues]) as own:
+            buffer = volume.buffer(512)
+            with pytest.raises(warpbell.ArgumentError, match="^argument volume of .*" + refused):
+                program.launch(queues, "volume_numbers", volume, own.buffer(512), data)
+            with pytest.raises(warpbell.ArgumentError, match="^argument volume buffer of .*" + refused):
+                program.launch(own, "volume_numbers", own, buffer, data)
+
+
+def test_what_references_name_is_kept_while_a_kernel_runs(ssd: warpbell.Ssd) -> None:
+    source = """
+    #include <warpbell/warpbell.cuh>
+    struct held_args { warpbell_namespace_ref lease; warpbell_volume_ref volume; warpbell_volume_buffer_ref part; uint64_t stop; };
+    WARPBELL_KERNEL(hold, held_args) {
+        volatile uint32_t* stop = reinterpret_cast<volatile uint32_t*>(args.stop);
+        while (*stop == 0) { warpbell::port::pause(); }
+    }
+    """
+    program = warpbell.compile(source)
+    queues = ssd.attach()
+    word = queues.buffer(4096)
+    volume, lease = warpbell.Volume([queues]), queues.lease((0, 8))
+    launch = program.launch(queues, "hold", lease, volume, volume.buffer(512), ctypes.c_uint64(word.address))
+    lease.close()
+    volume.close()
+    with pytest.raises(warpbell.BusyError, match="1 kernels still run"):
+        queues.close()
+    memoryview(word)[0] = 1
+    launch.wait()
+    queues.close()
+
+
+def test_a_volume_that_is_closed_has_no_bytes(ssd: warpbell.Ssd) -> None:
+    with ssd.attach() as queues:
+        with warpbell.Volume([queues]) as volume:
+            buffer = volume.buffer(512)
+            buffer.write(b"x" * 512)
+            assert buffer.read() == b"x" * 512
+        for call in (buffer.read, lambda: buffer.write(b"x")):
+            with pytest.raises(warpbell.ClosedError, match="^volume: was closed before$"):
+                call()
+
+
+def test_other_threads_go_on_while_a_launch_is_dropped(ssd: warpbell.Ssd, program: warpbell.Program) -> None:
+    with ssd.attach() as queues:
+        word = queues.buffer(4096)
+        launch = [program.launch(queues, "wait_for_word", ctypes.c_uint64(word.address))]
+        dropping = threading.Thread(target=launch.clear)
+        dropping.start()
+        dropping.join(0.1)
+        assert dropping.is_alive()
+        with pytest.raises(warpbell.BusyError, match="1 kernels still run"):
+            queues.close()
+        memoryview(word)[0] = 1
+        dropping.join()

@@ -228,3 +228,46 @@ def test_what_cannot_be_registered_is_refused(ssd: warpbell.Ssd) -> None:
     for thing in (7, "text", None, [1, 2], ssd.buffer(512)):
         with pytest.raises(warpbell.ArgumentTypeError, match="^register of type "):
             ssd.register(thing)
+
+
+def test_an_interrupted_call_of_dlpack_is_not_made_again(ssd: warpbell.Ssd) -> None:
+    class Interrupted(Tensor):
+        def __dlpack__(self, **asked: object) -> object:
+            if asked:
+                raise KeyboardInterrupt
+            return super().__dlpack__(**asked)
+
+    with pytest.raises(KeyboardInterrupt):
+        ssd.register(Interrupted(numpy.zeros(512, numpy.uint8)))
+
+
+class Raw(ctypes.Structure):
+    """DLManagedTensor of dlpack.h, of one dimension."""
+
+    _fields_ = [
+        ("data", ctypes.c_void_p), ("device", ctypes.c_int32 * 2), ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16), ("shape", ctypes.c_void_p), ("strides", ctypes.c_void_p),
+        ("offset", ctypes.c_uint64), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p),
+    ]
+
+
+class RawTensor:
+    def __init__(self, items: int, bits: int) -> None:
+        self.memory = numpy.zeros(4096, numpy.uint8)
+        self.shape = (ctypes.c_int64 * 1)(items)
+        shape = ctypes.addressof(self.shape)
+        self.raw = Raw(self.memory.ctypes.data, (1, 0), 1, 1, bits, 1, shape, None, 0, None, None)
+
+    def __dlpack__(self) -> object:
+        make = ctypes.pythonapi.PyCapsule_New
+        make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        return make(ctypes.addressof(self.raw), b"dltensor", None)
+
+
+def test_tensors_of_half_bytes_and_of_too_many_are_refused(ssd: warpbell.Ssd) -> None:
+    with ssd.register(RawTensor(4096, 8)) as buffer:
+        assert buffer.nbytes == 4096
+    with pytest.raises(warpbell.ArgumentError, match="^register test_views.RawTensor: has items of 4 bits: must be whole bytes$"):
+        ssd.register(RawTensor(4096, 4))
+    with pytest.raises(warpbell.ArgumentError, match="^register test_views.RawTensor: is not contiguous, or larger than memory"):
+        ssd.register(RawTensor(1 << 62, 64))

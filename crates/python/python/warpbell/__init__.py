@@ -2,6 +2,7 @@
 
 `open` gives an `Ssd`; `Ssd.buffer` and `Ssd.register` memory that NumPy and others view without copies;
 `Ssd.read_into` and `Ssd.write_from` futures; `compile` and `Ssd.attach` kernels that do I/O by themselves.
+`warpbell.records`, `warpbell.torch` and `warpbell.safetensors` have datasets and tensors on SSDs, each imported by name.
 `what_works()` says what this machine can do, `python -m warpbell.demo` shows it.
 """
 

@@ -46,7 +46,7 @@ def bench(device: str | Sequence[str], *, progress: bool | None = None, **fio_wo
     measured, with a progress bar where tqdm is there (`progress=False`: none).
     """
     command = _command()
-    devices = [device] if isinstance(device, str) else list(device)
+    devices = [device] if isinstance(device, str) else list(device) if isinstance(device, Iterable) else []
     if not devices or not all(isinstance(name, str) and name and not name.startswith("-") for name in devices):
         raise ArgumentTypeError(f"device {device!r}: must be the name of an SSD, such as soft:size=1g, or a list of such")
     _check_words(command, fio_words)
@@ -90,6 +90,8 @@ def _points(words: Mapping[str, Any]) -> Iterator[list[str]]:
     for word, value in words.items():
         name = word.replace("_", "-")
         many = isinstance(value, (list, tuple, range))
+        if many and not value:
+            raise ArgumentError(f"word {word} {value!r}: the list is empty; at least 1 value")
         if many and name not in _REPEATED:
             choices.append([_option(name, one) for one in value])
         else:
@@ -115,6 +117,8 @@ def _shown(points: list[list[str]], progress: bool | None) -> Iterable[list[str]
     try:
         tqdm = importlib.import_module("tqdm").tqdm
     except ImportError:
+        if progress:
+            raise MissingError("progress True: needs the package tqdm; pip install tqdm") from None
         return points
     bar: Iterable[list[str]] = tqdm(points, unit="run", desc="warpbell bench")
     return bar

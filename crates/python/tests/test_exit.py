@@ -1,0 +1,63 @@
+"""What `with` says, and the first look of a wait."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import threading
+import time
+
+import pytest
+
+import warpbell
+
+
+def test_with_shows_the_error_of_its_block(ssd: warpbell.Ssd, program: warpbell.Program) -> None:
+    queues = ssd.attach()
+    word = queues.buffer(4096)
+    launch = program.launch(queues, "wait_for_word", ctypes.c_uint64(word.address))
+    with pytest.raises(KeyError, match="mine"), queues:
+        raise KeyError("mine")
+    with pytest.raises(warpbell.BusyError), queues:
+        pass
+    view = memoryview(word)
+    with pytest.raises(KeyError, match="mine"), word:
+        raise KeyError("mine")
+    view[0] = 1
+    launch.wait()
+
+
+def test_a_result_that_is_there_needs_no_time(ssd: warpbell.Ssd) -> None:
+    with ssd.buffer(4096) as buffer:
+        ended = 0
+        for _ in range(200):
+            future = ssd.read_into(buffer, 0)
+            while True:
+                try:
+                    ended += future.result(timeout=0)
+                    break
+                except warpbell.WaitTimeoutError:
+                    pass
+        assert ended == 200 * 4096
+    with warpbell.open("soft:size=1m", depth=7) as other:
+        assert other.depth == 7
+
+
+def test_no_queues_are_open_on_a_closed_ssd() -> None:
+    for _ in range(30):
+        ssd = warpbell.open("soft:size=1m")
+        attached: list[warpbell.Queues] = []
+
+        def attach(ssd: warpbell.Ssd = ssd, attached: list[warpbell.Queues] = attached) -> None:
+            with contextlib.suppress(warpbell.Error):
+                while True:
+                    attached.append(ssd.attach())
+
+        threads = [threading.Thread(target=attach) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.002)
+        ssd.close()
+        for thread in threads:
+            thread.join()
+        assert all(queues.closed for queues in attached)
