@@ -154,7 +154,7 @@ fn of_dlpack(object: &Bound<'_, PyAny>) -> PyResult<Found> {
         let limit = "is read-only: the SSD needs memory that may be written";
         return Err(Failure::argument("register", &name, limit).into());
     }
-    if bits_of(tensor) % 8 != 0 {
+    if !bits_of(tensor).is_multiple_of(8) {
         let limit = format!("has items of {} bits: must be whole bytes", bits_of(tensor));
         return Err(Failure::argument("register", &name, limit).into());
     }
