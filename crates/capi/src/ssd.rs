@@ -18,7 +18,7 @@ pub(crate) struct OpenSsd {
 
 impl OpenSsd {
     pub(crate) fn open(name: &str, options: OpenOptions) -> Answer<u64> {
-        crate::log::start();
+        warpbell::log::start_if_asked();
         let name = name.parse().map_err(warpbell::Error::from)?;
         let ssd = Ssd::open(&name, &options)?;
         if ssd.soft().is_some_and(|soft| soft.is_stepped()) {

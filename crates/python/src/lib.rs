@@ -14,7 +14,6 @@ mod future;
 mod home;
 mod launch;
 mod lease;
-mod log;
 mod program;
 mod queues;
 mod ssd;

@@ -460,7 +460,7 @@ pub(crate) fn open(
     allow_write: Option<&Bound<'_, PyAny>>,
     prp_only: bool,
 ) -> PyResult<Ssd> {
-    crate::log::start();
+    warpbell::log::start_if_asked();
     let text: String = name
         .extract()
         .map_err(|_| Failure::argument_type("name", name, "must be text, such as soft:size=1g"))?;

@@ -1,6 +1,9 @@
 //! What programs log of the layers below, as their users ask for it.
 
+use std::sync::Once;
+
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::FmtSpan;
 
 /// Say which messages to log, in the words of `tracing_subscriber`'s filters; the first that is set counts.
 const VARIABLES: [&str; 2] = ["WARPBELL_LOG", "RUST_LOG"];
@@ -16,4 +19,16 @@ pub fn filter_of_environment() -> Option<EnvFilter> {
             eprintln!("warning: {name}={value}: {error}; expected info, warpbell_driver=debug or the like")
         })
         .ok()
+}
+
+/// Starts a log on stderr if the environment asks for one, once in a process: for programs in other languages, which have
+/// no log of Rust's. A log that somebody else started stays.
+pub fn start_if_asked() {
+    static STARTED: Once = Once::new();
+    STARTED.call_once(|| {
+        let Some(filter) = filter_of_environment() else { return };
+        let log = tracing_subscriber::fmt().with_env_filter(filter).with_span_events(FmtSpan::CLOSE);
+        // Refused where there is a log already.
+        let _ = log.with_writer(std::io::stderr).with_ansi(false).try_init();
+    });
 }
