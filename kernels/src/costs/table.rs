@@ -144,14 +144,57 @@ pub(super) fn laboratory() -> impl Iterator<Item = &'static (&'static str, &'sta
     })
 }
 
-/// Hash of the sources that the figures depend on: the device library, the laboratory's protocols and the probes.
+/// Hash of the code that the figures depend on: the device library, the laboratory's protocols and the probes. Comments and
+/// layout are not part of it.
 pub fn source_hash() -> String {
     HEADERS
         .iter()
         .chain(laboratory())
         .chain(PROBES)
-        .fold(Fnv::new(), |hash, (name, text)| hash.text(name).text(text))
+        .fold(Fnv::new(), |hash, (name, text)| hash.text(name).text(&code_of(text)))
         .hex()
+}
+
+/// A source without its comments, and without white space but for one blank between words. Strings stay as they are.
+fn code_of(source: &str) -> String {
+    let (mut code, mut rest, mut gap) = (String::with_capacity(source.len()), source, false);
+    let is_word = |letter: char| letter.is_alphanumeric() || letter == '_';
+    while let Some(letter) = rest.chars().next() {
+        let blank = length_of_blank(rest);
+        if blank > 0 {
+            (gap, rest) = (true, &rest[blank..]);
+            continue;
+        }
+        if std::mem::take(&mut gap) && is_word(letter) && code.ends_with(is_word) {
+            code.push(' ');
+        }
+        let (token, after) =
+            rest.split_at(if letter == '"' { length_of_string(rest) } else { letter.len_utf8() });
+        code.push_str(token);
+        rest = after;
+    }
+    code
+}
+
+/// Bytes of the comment or the white space that a text begins with.
+fn length_of_blank(text: &str) -> usize {
+    let up_to = |end: &str| text.find(end).map_or(text.len(), |at| at + end.len());
+    match text {
+        comment if comment.starts_with("//") => up_to("\n"),
+        comment if comment.starts_with("/*") => up_to("*/"),
+        other => other.len() - other.trim_start().len(),
+    }
+}
+
+/// Bytes of the string that a text begins with, quotes among them.
+fn length_of_string(text: &str) -> usize {
+    let mut escaped = false;
+    let is_end = |letter: char| {
+        let end = letter == '"' && !escaped;
+        escaped = letter == '\\' && !escaped;
+        end
+    };
+    text[1..].find(is_end).map_or(text.len(), |at| at + 2)
 }
 
 /// The table that this build carries.
@@ -180,6 +223,18 @@ mod tests {
         assert_eq!((probe.layer.as_str(), probe.call.as_str()), ("io", "submit_each"));
         assert_eq!(probe.name(), "io.submit_each.exclusive");
         assert_eq!(Probe::of_kernel("bench"), None);
+    }
+
+    #[test]
+    fn comments_and_layout_are_no_code() {
+        let code = "if (a) { /* why */ return \"a  // \\\" b\"; } // done\nint b;";
+        assert_eq!(code_of(code), r#"if(a){return"a  // \" b";}int b;"#);
+        let wrapped = "if (a) {\n    // why not,\n    // really\n    return \"a  // \\\" b\";\n}\nint\tb;\n";
+        assert_eq!(code_of(wrapped), code_of(code));
+        for other in ["int bc;", "int b  ;;", "in tb;", "x(\"a b\");"] {
+            assert_ne!(code_of(other), code_of("int b;"), "{other}");
+            assert_ne!(code_of(other), code_of("x(\"a  b\");"), "{other}");
+        }
     }
 
     #[test]
