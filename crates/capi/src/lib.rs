@@ -12,7 +12,6 @@ mod events;
 mod exports;
 mod handle;
 mod lease;
-mod placement;
 mod program;
 mod queues;
 mod run;

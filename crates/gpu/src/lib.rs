@@ -32,5 +32,5 @@ pub use memory::DeviceMemory;
 pub use module::{Attributes, Function, Module};
 pub use ordering::{FlushPolicy, WriteOrdering};
 pub use registered::Registered;
-pub use sys::widen_connections;
+pub use sys::{DEVICE_PAGE, Owner, widen_connections};
 pub use watchdog::{Watchdog, WatchdogReport};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::PyBool;
+use pyo3::types::{PyBool, PyBytes, PyMemoryView};
 
 use crate::error::{Answer, Failure, type_name};
 
@@ -90,4 +90,15 @@ pub(crate) fn names(name: &str, value: Option<&Bound<'_, PyAny>>) -> PyResult<Ve
         )
         .into()
     })
+}
+
+/// Bytes to be written: those of a bytes object themselves, a copy of what other objects have.
+pub(crate) fn bytes<'py>(name: &str, data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
+    if let Ok(bytes) = data.cast::<PyBytes>() {
+        return Ok(bytes.clone());
+    }
+    let view = PyMemoryView::from(data).map_err(|_| {
+        Failure::argument_type(name, data, "must be bytes, or an object with the buffer protocol")
+    })?;
+    Ok(view.call_method0("tobytes")?.cast_into()?)
 }

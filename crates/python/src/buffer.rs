@@ -4,11 +4,12 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
-use warpbell::DataPointers;
+use pyo3::types::{PyBytes, PyTuple};
+use warpbell::{DataPointers, DeviceMemory, Gpu};
 use warpbell_hw::Window;
 use warpbell_kernels::abi::BufferRef;
 
+use crate::args;
 use crate::error::{Answer, Failure, Kind, at_exit};
 use crate::home::{Home, Own};
 use crate::queues::QueuesCore;
@@ -21,6 +22,8 @@ pub(crate) struct BufferCore {
     reference: BufferRef,
     /// Where the host finds the first byte; 0 where it has no pointer.
     host: usize,
+    /// The GPU whose memory it is, if it is one's.
+    gpu: Option<Arc<Gpu>>,
     /// The queues that it belongs to: kernels of a GPU reach no other.
     queues: Option<Weak<QueuesCore>>,
     state: Mutex<State>,
@@ -33,21 +36,33 @@ struct State {
     exports: usize,
     /// Reads and writes in flight.
     transfers: usize,
+    /// The memory once `__cuda_array_interface__` was asked for: whoever did keeps the object, and may use it as long.
+    _shown: Option<Plain>,
 }
 
 /// The memory, as long as the buffer is open.
 pub(crate) enum Held {
     /// Mapped for the SSD.
     Mapped(warpbell::Buffer),
-    /// Of an SSD that was closed: the host's alone.
-    Plain { _window: Option<Window> },
+    /// Of an SSD that was closed: not mapped any more.
+    Plain(Plain),
+}
+
+/// Memory without a mapping for an SSD.
+#[derive(Clone)]
+pub(crate) enum Plain {
+    Host { _window: Window },
+    Device { _memory: DeviceMemory },
 }
 
 impl Held {
-    fn window(&self) -> Option<Window> {
+    fn plain(&self) -> Option<Plain> {
         match self {
-            Held::Mapped(memory) => memory.window().cloned(),
-            Held::Plain { _window: window } => window.clone(),
+            Held::Mapped(memory) => {
+                let device = || memory.device_memory().cloned().map(|_memory| Plain::Device { _memory });
+                memory.window().cloned().map(|_window| Plain::Host { _window }).or_else(device)
+            }
+            Held::Plain(plain) => Some(plain.clone()),
         }
     }
 }
@@ -55,7 +70,7 @@ impl Held {
 /// A view that Python has of the memory. It counts until it is dropped.
 pub(crate) struct Export {
     core: Own<BufferCore>,
-    _window: Option<Window>,
+    _memory: Option<Plain>,
 }
 
 /// I/O in flight over the memory. It counts until it is dropped.
@@ -80,8 +95,11 @@ impl BufferCore {
             ..whole
         };
         let host = memory.window().map_or(0, |window| window.as_ptr() as usize + skip);
-        let state = Mutex::new(State { memory: Some(Held::Mapped(memory)), exports: 0, transfers: 0 });
-        BufferCore { ssd, reference, host, queues: queues.map(Arc::downgrade), state }
+        let gpu = memory.device_memory().map(|memory| memory.gpu().clone());
+        let state =
+            State { memory: Some(Held::Mapped(memory)), exports: 0, transfers: 0, _shown: None };
+        let state = Mutex::new(state);
+        BufferCore { ssd, reference, host, gpu, queues: queues.map(Arc::downgrade), state }
     }
 
     pub(crate) fn nbytes(&self) -> u64 {
@@ -115,8 +133,8 @@ impl BufferCore {
     /// Of an SSD that is closed: unmaps the memory, which stays for the host.
     pub(crate) fn unmap(&self) {
         let mut state = self.state.lock();
-        let window = state.memory.as_ref().map(Held::window);
-        let mapped = window.and_then(|window| state.memory.replace(Held::Plain { _window: window }));
+        let plain = state.memory.as_ref().and_then(Held::plain);
+        let mapped = plain.and_then(|plain| state.memory.replace(Held::Plain(plain)));
         drop(state);
         drop(mapped);
     }
@@ -135,7 +153,7 @@ impl BufferCore {
     fn mapped(&self, held: Option<&Held>) -> Answer<warpbell::Buffer> {
         match held {
             Some(Held::Mapped(memory)) => Ok(memory.clone()),
-            Some(Held::Plain { .. }) => Err(Failure::closed(format!("ssd {}", self.ssd.name))),
+            Some(Held::Plain(_)) => Err(Failure::closed(format!("ssd {}", self.ssd.name))),
             None => Err(self.gone()),
         }
     }
@@ -143,9 +161,9 @@ impl BufferCore {
     pub(crate) fn export(self: &Arc<Self>) -> Answer<Export> {
         self.ssd.check_home()?;
         let mut state = self.state.lock();
-        let window = state.memory.as_ref().map(Held::window).ok_or_else(|| self.gone())?;
+        let memory = state.memory.as_ref().map(Held::plain).ok_or_else(|| self.gone())?;
         state.exports += 1;
-        Ok(Export { core: Own::new(self.clone()), _window: window })
+        Ok(Export { core: Own::new(self.clone()), _memory: memory })
     }
 
     pub(crate) fn used(self: &Arc<Self>) -> Answer<Use> {
@@ -173,6 +191,36 @@ impl BufferCore {
         Ok(state.memory.take())
     }
 
+    /// Hands its address out without a view that counts: the memory stays as long as the object.
+    pub(crate) fn show(&self) -> Answer<()> {
+        self.ssd.check_home()?;
+        let mut state = self.state.lock();
+        state._shown = Some(state.memory.as_ref().and_then(Held::plain).ok_or_else(|| self.gone())?);
+        Ok(())
+    }
+
+    /// The GPU whose memory it is, if it is one's.
+    pub(crate) fn gpu(&self) -> Option<&Arc<Gpu>> {
+        self.gpu.as_ref()
+    }
+
+    /// Copies bytes out of it.
+    pub(crate) fn copy_out(&self, at: usize, into: &mut [u8]) -> Answer<()> {
+        let memory = self.memory()?;
+        Ok(memory.read(at + self.skip(&memory), into)?)
+    }
+
+    /// Copies bytes into it.
+    pub(crate) fn copy_in(&self, at: usize, from: &[u8]) -> Answer<()> {
+        let memory = self.memory()?;
+        Ok(memory.write(at + self.skip(&memory), from)?)
+    }
+
+    /// Bytes of the mapped memory before the first of its own.
+    fn skip(&self, memory: &warpbell::Buffer) -> usize {
+        (self.reference.data - memory.as_ref().data) as usize
+    }
+
     fn is_closed(&self) -> bool {
         self.state.lock().memory.is_none()
     }
@@ -193,6 +241,13 @@ impl Drop for Export {
         if self.core.home() == Home::here() {
             self.core.state.lock().exports -= 1;
         }
+    }
+}
+
+impl Use {
+    /// The GPU whose memory it is, if it is one's.
+    pub(crate) fn gpu(&self) -> Option<&Arc<Gpu>> {
+        self.core.gpu()
     }
 }
 
@@ -238,6 +293,41 @@ impl Buffer {
     #[getter]
     fn closed(&self) -> bool {
         self.core.is_closed()
+    }
+
+    /// A copy of `nbytes` bytes (all that it has from `at` on), wherever the memory lies. Wait for the futures and kernels
+    /// that write to it before.
+    #[pyo3(signature = (at=None, nbytes=None))]
+    fn copy_to_host<'py>(
+        &self,
+        py: Python<'py>,
+        at: Option<&Bound<'py, PyAny>>,
+        nbytes: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let all = self.core.nbytes();
+        let at = args::optional("at", at, 0, all)?.unwrap_or(0);
+        let nbytes = args::optional("nbytes", nbytes, 0, all - at)?.unwrap_or(all - at);
+        PyBytes::new_with(py, nbytes as usize, |into| {
+            Ok(py.detach(|| self.core.copy_out(at as usize, into))?)
+        })
+    }
+
+    /// Copies bytes into it from `at` on, wherever the memory lies.
+    #[pyo3(signature = (data, at=None))]
+    fn copy_from_host(
+        &self,
+        py: Python<'_>,
+        data: &Bound<'_, PyAny>,
+        at: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let at = args::optional("at", at, 0, self.core.nbytes())?.unwrap_or(0);
+        let (bytes, left) = (args::bytes("data", data)?, self.core.nbytes() - at);
+        let from = bytes.as_bytes();
+        if from.len() as u64 > left {
+            let limit = format!("the buffer has {left} bytes from {at} on");
+            return Err(Failure::argument("data", format!("of {} bytes", from.len()), limit).into());
+        }
+        Ok(py.detach(|| self.core.copy_in(at as usize, from))?)
     }
 
     /// Lets go of the memory, and of an object whose memory it was; the soft controller may keep both until its next admin

@@ -29,6 +29,8 @@ use worker::Worker;
 const EAGER_POLLS: u32 = 20_000;
 /// Between polls then, and between those of the engine's own thread.
 const NAP: Duration = Duration::from_micros(100);
+/// A nap of the own thread while others drive the queue: each shorter one would take a processor from them.
+const LONG_NAP: Duration = Duration::from_micros(500);
 /// Naps of the own thread without anything to do before it sleeps until it is woken.
 const IDLE_NAPS: u32 = 100;
 
@@ -74,6 +76,8 @@ pub(crate) struct Shared {
     stopping: AtomicBool,
     /// Whether the engine's own thread sleeps until it is woken.
     asleep: AtomicBool,
+    /// Whether somebody has driven the queue since the own thread looked last.
+    driven: AtomicBool,
 }
 
 /// What a look at the queue gave.
@@ -136,6 +140,7 @@ impl Shared {
         let end = Instant::now() + limit;
         let mut idle: u32 = 0;
         while !progress.is_done() {
+            self.driven.store(true, Ordering::Relaxed);
             match self.pass(false) {
                 Pass::Moved => idle = 0,
                 Pass::Taken => _ = progress.wait(NAP),
@@ -160,6 +165,10 @@ impl Shared {
         let (mut idle, mut naps) = (0, 0u32);
         while !self.stopping.load(Ordering::Acquire) {
             naps = naps.wrapping_add(1);
+            if self.driven.swap(false, Ordering::Relaxed) && !naps.is_multiple_of(64) {
+                std::thread::sleep(LONG_NAP);
+                continue;
+            }
             idle = if self.pass(naps.is_multiple_of(64)) == Pass::Idle { idle + 1 } else { 0 };
             if idle < IDLE_NAPS {
                 std::thread::sleep(NAP);
@@ -212,8 +221,8 @@ impl Engine {
     pub(crate) fn start(ssd: Arc<Ssd>, drive: Drive) -> Answer<Engine> {
         let name = format!("warpbell {}", ssd.name()).chars().take(15).collect();
         let (worker, sent) = (Mutex::new(Some(Worker::new(ssd, drive))), SegQueue::new());
-        let (stopping, asleep) = (AtomicBool::new(false), AtomicBool::new(false));
-        let shared = Arc::new(Shared { worker, sent, stopping, asleep });
+        let (stopping, asleep, driven) = Default::default();
+        let shared = Arc::new(Shared { worker, sent, stopping, asleep, driven });
         let own = shared.clone();
         let thread = std::thread::Builder::new().name(name).spawn(move || own.run());
         let thread = thread

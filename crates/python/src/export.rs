@@ -7,16 +7,18 @@
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr::{self, NonNull};
 
-use pyo3::exceptions::PyBufferError;
+use pyo3::exceptions::{PyAttributeError, PyBufferError};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::PyCapsule;
+use pyo3::types::{PyCapsule, PyDict};
 
 use crate::buffer::{Buffer, Export};
 use crate::error::Failure;
 
 /// DLPack's kDLCPU.
 const CPU: i32 = 1;
+/// kDLCUDA.
+pub(crate) const CUDA: i32 = 2;
 /// Kinds of memory that the host reaches: kDLCPU, kDLCUDAHost.
 pub(crate) const CPU_TENSORS: [i32; 2] = [CPU, 3];
 /// kDLUInt.
@@ -67,12 +69,12 @@ struct Context {
 }
 
 impl Tensor {
-    fn new(address: usize, nbytes: u64, export: Export) -> (Tensor, *mut c_void) {
+    fn new(address: usize, nbytes: u64, place: (i32, i32), export: Export) -> (Tensor, *mut c_void) {
         let context = Box::new(Context { _export: export, shape: [nbytes as i64], strides: [1] });
         let tensor = Tensor {
             data: address as *mut c_void,
-            device: CPU,
-            device_id: 0,
+            device: place.0,
+            device_id: place.1,
             ndim: 1,
             code: UNSIGNED,
             bits: 8,
@@ -156,10 +158,22 @@ fn capsule<'py>(
 fn host_address(buffer: &Buffer) -> PyResult<usize> {
     buffer.core.host().ok_or_else(|| {
         PyBufferError::new_err(format!(
-            "{}: lies in the memory of a GPU, where the host has no pointer",
-            *buffer.core
+            "{}: lies in the memory of {}, where the host has no pointer: copy_to_host copies it",
+            *buffer.core,
+            buffer.core.gpu().map_or_else(|| "another device".to_owned(), |gpu| gpu.info().target()),
         ))
     })
+}
+
+/// The buffer's device as DLPack numbers kinds and devices, and the address there.
+fn place(buffer: &Buffer) -> PyResult<((i32, i32), usize)> {
+    let gpu = buffer.core.gpu().filter(|gpu| !gpu.info().is_ptx);
+    match gpu {
+        Some(gpu) => {
+            Ok(((CUDA, gpu.info().ordinal as i32), buffer.core.reference().map_err(PyErr::from)?.data as usize))
+        }
+        None => Ok(((CPU, 0), host_address(buffer)?)),
+    }
 }
 
 #[pymethods]
@@ -174,20 +188,21 @@ impl Buffer {
         dl_device: Option<(i32, i32)>,
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        let address = host_address(self)?;
-        if let Some(stream) = stream {
+        let (own, address) = place(self)?;
+        // On a GPU any stream will do: what wrote to the memory was waited for.
+        if let Some(stream) = stream.filter(|_| own.0 == CPU) {
             return Err(
                 Failure::argument("stream", stream, "must be None: this is memory of the host").into()
             );
         }
-        if let Some((kind, number)) = dl_device.filter(|device| *device != (CPU, 0)) {
+        if let Some((kind, number)) = dl_device.filter(|device| *device != own) {
             let asked = format!("{}:{number}", device_name(kind));
-            return Err(PyBufferError::new_err(format!("dl_device {asked}: must be the host's, (1, 0)")));
+            return Err(PyBufferError::new_err(format!("dl_device {asked}: must be the buffer's own, {own:?}")));
         }
         if copy == Some(true) {
             return Err(PyBufferError::new_err("copy True: views are never copies; copy the array"));
         }
-        let (tensor, context) = Tensor::new(address, self.core.nbytes(), self.core.export()?);
+        let (tensor, context) = Tensor::new(address, self.core.nbytes(), own, self.core.export()?);
         if max_version.is_some_and(|(major, _)| major >= 1) {
             let deleter = Some(delete_versioned as unsafe extern "C" fn(*mut VersionedTensor));
             let managed = VersionedTensor { major: 1, minor: 0, context, deleter, flags: 0, tensor };
@@ -198,10 +213,28 @@ impl Buffer {
         }
     }
 
-    /// The kind of memory as DLPack numbers it, and which device: the host.
+    /// The kind of memory as DLPack numbers it, and which device: the host, or the GPU whose memory it is.
     fn __dlpack_device__(&self) -> PyResult<(i32, i32)> {
-        host_address(self)?;
-        Ok((CPU, 0))
+        Ok(place(self)?.0)
+    }
+
+    /// Where the bytes lie on a GPU, for CuPy, Numba, torch and others (version 3 of the interface). The object is theirs
+    /// to keep: as long as there is one, closing leaves the memory to them.
+    #[getter]
+    fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let ((kind, _), address) = place(self).map_err(|error| PyAttributeError::new_err(error.to_string()))?;
+        if kind != CUDA {
+            return Err(PyAttributeError::new_err(format!("{}: lies in host memory", *self.core)));
+        }
+        self.core.show()?;
+        let said = PyDict::new(py);
+        said.set_item("shape", (self.core.nbytes(),))?;
+        said.set_item("typestr", "|u1")?;
+        said.set_item("data", (address, false))?;
+        said.set_item("strides", py.None())?;
+        said.set_item("stream", py.None())?;
+        said.set_item("version", 3)?;
+        Ok(said)
     }
 
     /// # Safety

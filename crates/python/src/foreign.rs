@@ -14,7 +14,7 @@ use warpbell_hw::{BASE_PAGE, Memory, Window};
 
 use crate::buffer::Buffer;
 use crate::error::{Answer, Failure, type_name};
-use crate::export::{CPU_TENSORS, Tensor, VersionedTensor, device_name};
+use crate::export::{CPU_TENSORS, CUDA, Tensor, VersionedTensor, device_name};
 
 /// Bytes to which the first byte must be aligned: commands name addresses by double words.
 const ALIGNMENT: usize = 4;
@@ -50,10 +50,10 @@ unsafe impl Memory for Foreign {
 }
 
 /// Where the object's bytes lie, and what keeps them there.
-struct Found {
-    address: usize,
-    nbytes: usize,
-    owner: Py<PyAny>,
+pub(crate) struct Found {
+    pub(crate) address: usize,
+    pub(crate) nbytes: usize,
+    pub(crate) owner: Py<PyAny>,
 }
 
 /// Refuses a buffer of ours: its memory is mapped already.
@@ -74,10 +74,7 @@ pub(crate) fn window(object: &Bound<'_, PyAny>) -> PyResult<(Window, usize, usiz
     if found.nbytes == 0 {
         return Err(Failure::argument("register", &name, "has no bytes").into());
     }
-    if !found.address.is_multiple_of(ALIGNMENT) {
-        let limit = format!("begins at {:#x}: must begin at a multiple of {ALIGNMENT} bytes", found.address);
-        return Err(Failure::argument("register", &name, limit).into());
-    }
+    check_alignment(&name, found.address)?;
     let skip = found.address % BASE_PAGE;
     let len = (skip + found.nbytes).next_multiple_of(BASE_PAGE);
     let base = NonNull::new((found.address - skip) as *mut u8)
@@ -86,19 +83,35 @@ pub(crate) fn window(object: &Bound<'_, PyAny>) -> PyResult<(Window, usize, usiz
     Ok((Window::whole(Arc::new(foreign)), skip, found.nbytes))
 }
 
+/// Whether commands can name the address.
+pub(crate) fn check_alignment(name: &str, address: usize) -> Answer<()> {
+    if address.is_multiple_of(ALIGNMENT) {
+        return Ok(());
+    }
+    let limit = format!("begins at {address:#x}: must begin at a multiple of {ALIGNMENT} bytes");
+    Err(Failure::argument("register", name, limit))
+}
+
+/// The device that an object's memory is on, as DLPack numbers kinds and devices.
+fn device_of(object: &Bound<'_, PyAny>) -> PyResult<Option<(i32, i32)>> {
+    if !object.hasattr("__dlpack_device__")? {
+        return Ok(None);
+    }
+    object.call_method0("__dlpack_device__")?.extract().map(Some)
+}
+
+/// The number of the GPU that an object's memory is on, if it is on one.
+pub(crate) fn gpu_of(object: &Bound<'_, PyAny>) -> PyResult<Option<i32>> {
+    Ok(device_of(object)?.filter(|(kind, _)| *kind == CUDA).map(|(_, ordinal)| ordinal))
+}
+
 /// Why memory of another device cannot be registered; `None` for the host's.
 fn on_other_device(object: &Bound<'_, PyAny>) -> PyResult<Option<Failure>> {
-    let name = type_name(object);
-    if object.hasattr("__dlpack_device__")? {
-        let (device, number): (i32, i32) = object.call_method0("__dlpack_device__")?.extract()?;
-        if !CPU_TENSORS.contains(&device) {
-            let place = format!("{name} in the memory of {}:{number}", device_name(device));
-            let limit =
-                "there is no route to it: the SSD was opened with data in host memory; copy it to the host";
-            return Ok(Some(Failure::argument("register", place, limit)));
-        }
-    }
-    Ok(None)
+    let refusal = |(kind, number): (i32, i32)| {
+        let place = format!("{} in the memory of {}:{number}", type_name(object), device_name(kind));
+        Failure::argument("register", place, "there is no route to it: copy it to the host")
+    };
+    Ok(device_of(object)?.filter(|(kind, _)| !CPU_TENSORS.contains(kind)).map(refusal))
 }
 
 fn find(object: &Bound<'_, PyAny>) -> PyResult<Found> {
@@ -107,7 +120,7 @@ fn find(object: &Bound<'_, PyAny>) -> PyResult<Found> {
         return of_view(object, view);
     }
     if object.hasattr("__dlpack__")? {
-        return of_dlpack(object);
+        return of_dlpack(object, None);
     }
     let limit = "must have the buffer protocol or DLPack, as arrays and tensors do";
     Err(Failure::argument_type("register", object, limit).into())
@@ -130,14 +143,20 @@ fn of_view(object: &Bound<'_, PyAny>, view: Bound<'_, PyMemoryView>) -> PyResult
     Ok(Found { address, nbytes, owner: view.into_any().unbind() })
 }
 
-/// The tensor of an object, in a capsule that nobody consumes: its own destructor lets the tensor go.
-fn of_dlpack(object: &Bound<'_, PyAny>) -> PyResult<Found> {
+/// The tensor of an object, in a capsule that nobody consumes: its own destructor lets the tensor go. On a GPU the work on
+/// `stream` begins after the data is made.
+pub(crate) fn of_dlpack(object: &Bound<'_, PyAny>, stream: Option<u64>) -> PyResult<Found> {
     let (py, name) = (object.py(), type_name(object));
     let wanted = PyDict::new(py);
+    if let Some(stream) = stream {
+        wanted.set_item("stream", stream)?;
+    }
+    let older = wanted.copy()?;
     wanted.set_item("max_version", PyTuple::new(py, [1, 0])?)?;
     // Objects of the older protocol do not know the argument.
     let asked = object.call_method("__dlpack__", (), Some(&wanted)).or_else(|error| {
-        if error.is_instance_of::<PyTypeError>(py) { object.call_method0("__dlpack__") } else { Err(error) }
+        let is_older = error.is_instance_of::<PyTypeError>(py);
+        if is_older { object.call_method("__dlpack__", (), Some(&older)) } else { Err(error) }
     })?;
     let bad = || Failure::argument("register", &name, "its __dlpack__ gives no tensor");
     let capsule = asked.cast_into::<PyCapsule>().map_err(|_| bad())?;

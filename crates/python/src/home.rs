@@ -4,10 +4,21 @@
 use std::mem;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use pyo3::prelude::*;
 
 use crate::error::{Answer, Failure, Kind};
+
+/// This process. To ask the system for it costs a call for each read.
+static HERE: AtomicU32 = AtomicU32::new(0);
+
+/// Finds out which process this is: when the module is loaded, and in each child of a fork.
+#[pyfunction]
+#[pyo3(name = "_arrive")]
+pub(crate) fn arrive() {
+    HERE.store(std::process::id(), Ordering::Relaxed);
+}
 
 /// The process that made something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +26,7 @@ pub(crate) struct Home(u32);
 
 impl Home {
     pub(crate) fn here() -> Home {
-        Home(std::process::id())
+        Home(HERE.load(Ordering::Relaxed))
     }
 
     /// Refuses calls in other processes, before they wait for a lock that nobody there lets go of.

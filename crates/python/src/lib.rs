@@ -6,6 +6,7 @@
 
 mod args;
 mod buffer;
+mod device;
 mod engine;
 mod error;
 mod export;
@@ -14,6 +15,7 @@ mod future;
 mod home;
 mod launch;
 mod lease;
+mod open;
 mod program;
 mod queues;
 mod ssd;
@@ -21,12 +23,18 @@ mod volume;
 mod works;
 
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 // Pointers of kernels are 64 bits wide.
 const _: () = assert!(size_of::<usize>() == 8, "warpbell needs 64-bit pointers");
 
 #[pymodule]
 fn _warpbell(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let arrive = wrap_pyfunction!(home::arrive, module)?;
+    arrive.call0()?;
+    let at_fork = PyDict::new(module.py());
+    at_fork.set_item("after_in_child", arrive)?;
+    module.py().import("os")?.call_method("register_at_fork", (), Some(&at_fork))?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<ssd::Ssd>()?;
     module.add_class::<ssd::SsdInfo>()?;
@@ -40,7 +48,7 @@ fn _warpbell(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<volume::Volume>()?;
     module.add_class::<volume::VolumeBuffer>()?;
     module.add_class::<volume::PageCache>()?;
-    module.add_function(wrap_pyfunction!(ssd::open, module)?)?;
+    module.add_function(wrap_pyfunction!(open::open, module)?)?;
     module.add_function(wrap_pyfunction!(program::compile, module)?)?;
     module.add_function(wrap_pyfunction!(program::load, module)?)?;
     module.add_function(wrap_pyfunction!(works::targets, module)?)?;

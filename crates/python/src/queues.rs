@@ -14,6 +14,7 @@ use zerocopy::IntoBytes;
 
 use crate::args;
 use crate::buffer::{Buffer, BufferCore};
+use crate::device;
 use crate::error::{Answer, Failure, Kind, at_exit};
 use crate::foreign;
 use crate::home::Own;
@@ -186,8 +187,14 @@ impl Queues {
     fn register(&self, py: Python<'_>, object: &Bound<'_, PyAny>) -> PyResult<Buffer> {
         self.core.with(|_| Ok(()))?;
         foreign::check_no_buffer(object)?;
-        let (window, skip, nbytes) = foreign::window(object)?;
-        let made = py.detach(|| self.core.with(|queues| Ok(queues.attachment.register(window)?)))?;
+        let (made, skip, nbytes) = if let Some(found) = device::pages(object, self.core.ssd.gpu()?.as_ref())? {
+            let (memory, skip, nbytes) = found;
+            let register = |queues: &Attached| Ok(queues.attachment.register_device(&memory)?);
+            (py.detach(|| self.core.with(register))?, skip, nbytes)
+        } else {
+            let (window, skip, nbytes) = foreign::window(object)?;
+            (py.detach(|| self.core.with(|queues| Ok(queues.attachment.register(window)?)))?, skip, nbytes)
+        };
         Ok(Buffer::new(BufferCore::new(self.core.ssd.clone(), made, (skip, nbytes), Some(&self.core))))
     }
 

@@ -6,11 +6,12 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
-use warpbell::{Descriptor, OpenOptions};
+use warpbell::{DEVICE_PAGE, DataPlacement, Descriptor, Gpu};
 use warpbell_hw::{Lba, Nsid};
 
 use crate::args;
 use crate::buffer::{Buffer, BufferCore};
+use crate::device;
 use crate::engine::{Direction, Drive, Engine, Transfer};
 use crate::error::{Answer, Failure, Kind, at_exit};
 use crate::foreign;
@@ -20,8 +21,6 @@ use crate::queues::QueuesCore;
 
 /// The most bytes of one command: larger ones gain nothing, and hold up others.
 const PIECE_BYTES: u64 = 1 << 20;
-/// Commands in flight at most.
-const DEPTH_MAX: u64 = 1023;
 
 /// What is behind an SSD. Buffers and queues keep it.
 pub(crate) struct SsdCore {
@@ -52,7 +51,7 @@ pub(crate) struct Open {
 }
 
 impl SsdCore {
-    fn new(
+    pub(crate) fn new(
         ssd: warpbell::Ssd,
         nsid: Option<Nsid>,
         (depth, entries): (u32, Option<u32>),
@@ -107,6 +106,14 @@ impl SsdCore {
 
     pub(crate) fn descriptor(&self) -> Descriptor {
         self.descriptor
+    }
+
+    /// The GPU in whose memory data lies, if it lies in one's.
+    pub(crate) fn gpu(&self) -> Answer<Option<Arc<Gpu>>> {
+        Ok(match self.open()?.ssd.data_placement() {
+            DataPlacement::Hbm(gpu) => Some(gpu.clone()),
+            _ => None,
+        })
     }
 
     /// What it is as long as it is open.
@@ -266,6 +273,7 @@ impl Ssd {
         direction: Direction,
         offset: &Bound<'_, PyAny>,
         (buffer, at, nbytes): (Arc<BufferCore>, u64, u64),
+        stream: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Future> {
         let offset = args::count("offset", offset)?;
         let open = self.core.open()?;
@@ -274,6 +282,9 @@ impl Ssd {
             self.core.check_write(&open.ssd, offset, nbytes)?;
         }
         let (data, used) = (buffer.data_pointers(), buffer.used()?);
+        if let Some(stream) = stream {
+            device::wait_for_stream(stream, &buffer, buffer.gpu())?;
+        }
         let (lba, blocks) = (offset / self.core.block, nbytes / self.core.block);
         let progress = open.engine.transfer(Transfer { direction, lba, blocks, data, at, used });
         Ok(Future::new(open.engine.shared().clone(), progress, nbytes))
@@ -331,46 +342,61 @@ impl Ssd {
         self.core.open.read().is_none()
     }
 
-    /// Memory that the SSD reaches: zeroed bytes.
+    /// Memory that the SSD reaches, where its data lies: zeroed bytes.
     fn buffer(&self, py: Python<'_>, nbytes: &Bound<'_, PyAny>) -> PyResult<Buffer> {
         let nbytes = args::within("nbytes", nbytes, 1, i64::MAX as u64)? as usize;
-        let open = self.core.open()?;
-        let memory = py.detach(|| open.ssd.buffer(nbytes)).map_err(Failure::from)?;
+        let (open, gpu) = (self.core.open()?, self.core.gpu()?);
+        let make = || match gpu {
+            None => open.ssd.buffer(nbytes),
+            Some(gpu) => open.ssd.register_device(&gpu.allocate(nbytes.next_multiple_of(DEVICE_PAGE as usize))?),
+        };
+        let memory = py.detach(make).map_err(Failure::from)?;
         Ok(Buffer::new(BufferCore::new(self.core.clone(), memory, (0, nbytes), None)))
     }
 
-    /// The memory of an existing writable object, such as a NumPy array or a CPU tensor, as a buffer: no copy is made,
-    /// and the object is kept. It must be contiguous and begin at a multiple of 4 bytes.
+    /// The memory of an existing writable object, such as a NumPy array or a tensor, as a buffer: no copy is made, and the
+    /// object is kept. It must be contiguous and begin at a multiple of 4 bytes. Memory of a GPU needs an SSD whose data
+    /// lies there (`data="hbm"`).
     fn register(&self, py: Python<'_>, object: &Bound<'_, PyAny>) -> PyResult<Buffer> {
         let open = self.core.open()?;
         foreign::check_no_buffer(object)?;
-        let (window, skip, nbytes) = foreign::window(object)?;
-        let memory = py.detach(|| open.ssd.register(window)).map_err(Failure::from)?;
+        let (memory, skip, nbytes) = if let Some(found) = device::pages(object, self.core.gpu()?.as_ref())? {
+            let (memory, skip, nbytes) = found;
+            (py.detach(|| open.ssd.register_device(&memory)), skip, nbytes)
+        } else {
+            let (window, skip, nbytes) = foreign::window(object)?;
+            (py.detach(|| open.ssd.register(window)), skip, nbytes)
+        };
+        let memory = memory.map_err(Failure::from)?;
         Ok(Buffer::new(BufferCore::new(self.core.clone(), memory, (skip, nbytes), None)))
     }
 
-    /// Begins to read `nbytes` bytes (all that the buffer has from `at` on) from byte `offset` of the SSD.
-    #[pyo3(signature = (buffer, offset, *, at=None, nbytes=None))]
+    /// Begins to read `nbytes` bytes (all that the buffer has from `at` on) from byte `offset` of the SSD,
+    /// once the work on `stream` has ended, for which this call waits. Work on the data begins after the future has ended.
+    #[pyo3(signature = (buffer, offset, *, at=None, nbytes=None, stream=None))]
     fn read_into(
         &self,
         buffer: &Bound<'_, PyAny>,
         offset: &Bound<'_, PyAny>,
         at: Option<&Bound<'_, PyAny>>,
         nbytes: Option<&Bound<'_, PyAny>>,
+        stream: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Future> {
-        self.transfer(Direction::Read, offset, self.part(buffer, at, nbytes)?)
+        self.transfer(Direction::Read, offset, self.part(buffer, at, nbytes)?, stream)
     }
 
-    /// Begins to write `nbytes` bytes of the buffer (all that it has from `at` on) to byte `offset` of the SSD.
-    #[pyo3(signature = (buffer, offset, *, at=None, nbytes=None))]
+    /// Begins to write `nbytes` bytes of the buffer (all that it has from `at` on) to byte `offset` of the
+    /// SSD, once the work on `stream` has ended, for which this call waits.
+    #[pyo3(signature = (buffer, offset, *, at=None, nbytes=None, stream=None))]
     fn write_from(
         &self,
         buffer: &Bound<'_, PyAny>,
         offset: &Bound<'_, PyAny>,
         at: Option<&Bound<'_, PyAny>>,
         nbytes: Option<&Bound<'_, PyAny>>,
+        stream: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Future> {
-        self.transfer(Direction::Write, offset, self.part(buffer, at, nbytes)?)
+        self.transfer(Direction::Write, offset, self.part(buffer, at, nbytes)?, stream)
     }
 
     /// Bytes from `offset` on. Waits for the SSD; calls take turns.
@@ -394,7 +420,7 @@ impl Ssd {
     fn write(&self, py: Python<'_>, offset: &Bound<'_, PyAny>, data: &Bound<'_, PyAny>) -> PyResult<()> {
         let offset = args::count("offset", offset)?;
         let open = self.core.open()?;
-        let bytes = bytes_of(data)?;
+        let bytes = args::bytes("data", data)?;
         let from = bytes.as_bytes();
         self.core.check_extent(offset, from.len() as u64)?;
         self.core.check_write(&open.ssd, offset, from.len() as u64)?;
@@ -428,59 +454,4 @@ impl Ssd {
         let (core, state) = (&self.core, if self.closed() { ", closed" } else { "" });
         format!("<warpbell.Ssd {}: {} blocks of {} bytes{state}>", core.name, core.blocks, core.block)
     }
-}
-
-/// Bytes to be written: those of a bytes object themselves, a copy of what other objects have.
-fn bytes_of<'py>(data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
-    if let Ok(bytes) = data.cast::<PyBytes>() {
-        return Ok(bytes.clone());
-    }
-    let view = pyo3::types::PyMemoryView::from(data).map_err(|_| {
-        Failure::argument_type("data", data, "must be bytes, or an object with the buffer protocol")
-    })?;
-    Ok(view.call_method0("tobytes")?.cast_into()?)
-}
-
-/// Opens the SSD of that name: `soft:size=1g`, `soft:file=PATH`, `vfio-user:SOCKET`, or a PCI address.
-///
-/// `namespace` is its number (None: the first usable one), `depth` the commands that reads and writes keep in flight,
-/// `timeout` the seconds that one command may take. `allow_write` names files and SSDs that may be written: memory needs
-/// no leave.
-#[pyfunction]
-#[pyo3(signature = (name, *, namespace=None, depth=None, queue_entries=None, queues=None, timeout=None, allow_write=None, prp_only=false))]
-#[expect(clippy::too_many_arguments, reason = "options by name, as Python has them")]
-pub(crate) fn open(
-    py: Python<'_>,
-    name: &Bound<'_, PyAny>,
-    namespace: Option<&Bound<'_, PyAny>>,
-    depth: Option<&Bound<'_, PyAny>>,
-    queue_entries: Option<&Bound<'_, PyAny>>,
-    queues: Option<&Bound<'_, PyAny>>,
-    timeout: Option<&Bound<'_, PyAny>>,
-    allow_write: Option<&Bound<'_, PyAny>>,
-    prp_only: bool,
-) -> PyResult<Ssd> {
-    warpbell::log::start_if_asked();
-    let text: String = name
-        .extract()
-        .map_err(|_| Failure::argument_type("name", name, "must be text, such as soft:size=1g"))?;
-    let nsid = args::optional("namespace", namespace, 1, u32::MAX.into())?.map(|nsid| Nsid(nsid as u32));
-    let depth = args::optional("depth", depth, 1, DEPTH_MAX)?.unwrap_or(32) as u32;
-    let entries = args::optional("queue_entries", queue_entries, 2, 65536)?.map(|entries| entries as u32);
-    let queues = args::optional("queues", queues, 1, 65535)?.map(|queues| queues as u16);
-    let limit = args::deadline("timeout", timeout)?.unwrap_or(Duration::from_secs(30));
-    let options = OpenOptions::new()
-        .allow_write(args::names("allow_write", allow_write)?)
-        .queues(queues)
-        .prp_only(prp_only);
-    let core = py.detach(|| -> Answer<SsdCore> {
-        let name = text.parse().map_err(warpbell::Error::from)?;
-        let ssd = warpbell::Ssd::open(&name, &options)?;
-        if ssd.soft().is_some_and(|soft| soft.is_stepped()) {
-            let rule = "virtual time is for simulations and `warpbell bench`; leave time=virtual out";
-            return Err(Failure::argument("device", name, rule));
-        }
-        SsdCore::new(ssd, nsid, (depth, entries), limit)
-    })?;
-    Ok(Ssd { core: Own::new(Arc::new(core)) })
 }

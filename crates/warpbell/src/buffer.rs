@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use warpbell_gpu::DeviceMemory;
 use warpbell_hw::{DmaArena, DmaBuffer, Iova, Registration, Window};
 use warpbell_kernels::abi;
 
@@ -119,6 +120,14 @@ impl Buffer {
     /// The memory, for the host; `None` where it is a GPU's.
     pub fn window(&self) -> Option<&Window> {
         self.data.window()
+    }
+
+    /// The memory, where it is a GPU's.
+    pub fn device_memory(&self) -> Option<&DeviceMemory> {
+        match &self.data {
+            Data::Device(data) => Some(data.memory()),
+            Data::Own(_) | Data::Registered(_) => None,
+        }
     }
 
     /// Copies bytes out of it, wherever it lies.

@@ -112,6 +112,14 @@ pub enum Error {
         /// What is allowed.
         limit: String,
     },
+    /// A place for rings or data that is none, or cannot be.
+    #[error("{option} {reason}")]
+    Placement {
+        /// `rings`, `data` or `gpu`.
+        option: &'static str,
+        /// What was given, and what is allowed.
+        reason: String,
+    },
     /// An argument that names memory which its launch does not keep.
     #[error(
         "kernel {kernel}: argument {field}: {bytes} bytes at {address:#x}: must lie in memory of the launch"
@@ -195,7 +203,7 @@ impl Error {
     pub fn exit_code(&self) -> u8 {
         match self {
             Error::DeviceName(_) | Error::Target(_) | Error::SoftConfig(_) => 2,
-            Error::Layout(_) | Error::Argument { .. } => 2,
+            Error::Layout(_) | Error::Argument { .. } | Error::Placement { .. } => 2,
             error if error.is_interrupted() => 130,
             Error::Memory(MemoryError::Length { .. }) | Error::Gpu(GpuError::Foreign { .. }) => 2,
             Error::Dma(DmaError::Memory(MemoryError::Length { .. })) => 2,

@@ -64,7 +64,7 @@ pub use page_cache::{PageCache, PageCacheReport, PageCacheSpec};
 pub use path::DataPath;
 pub use placement::{
     DataPlacement, Domains, ForeignMemory, Place, PlaceError, RingPlace, RingPlacement, RingPlaces,
-    RingPlacesError,
+    RingPlacesError, placements,
 };
 pub use queues::attach::{AttachOptions, Attachment};
 pub use queues::doorbells::{DoorbellChoice, DoorbellChoiceError};
@@ -90,7 +90,7 @@ pub use tiles::{TILE_SLOTS_MAX, Tile, TileList, TileReport, TileSchedule, TileSp
 pub use trace::{LaneTrace, TraceMemory, TraceSpec};
 pub use volume::{MemberReport, Volume, VolumeBuffer, VolumeLayout, VolumeSpec};
 
-pub use warpbell_gpu::{DeviceMemory, Gpu};
+pub use warpbell_gpu::{DEVICE_PAGE, DeviceMemory, Gpu};
 pub use warpbell_hw::{Lba, Nsid};
 pub use warpbell_kernels::abi;
 pub use warpbell_vfio::Bdf;

@@ -1,5 +1,7 @@
 //! Where rings and data lie: in host memory, in the controller, in memory of another function, or in a GPU's.
 
+mod named;
+
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -9,6 +11,8 @@ use warpbell_hw::{Pool, PoolFull, PoolPart, Window};
 use warpbell_vfio::Bdf;
 
 use crate::{Error, OrderDomain};
+
+pub use named::placements;
 
 /// A placement as users write it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

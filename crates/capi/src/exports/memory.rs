@@ -57,7 +57,7 @@ pub unsafe extern "C" fn warpbell_buffer_register_device(
     let register = || {
         Buffer::register_device(number(queues), |gpu| {
             // SAFETY: the contract of this function.
-            Ok(unsafe { gpu.foreign(address, bytes) }?)
+            Ok(unsafe { gpu.foreign(address, bytes, None) }?)
         })
     };
     // SAFETY: the contract of this function.

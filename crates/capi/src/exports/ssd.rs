@@ -10,7 +10,7 @@ use super::pointer::{bytes, bytes_mut, fill, list, make, number, optional, optio
 use crate::error::{Failure, report};
 use crate::ssd::{OpenSsd, SSDS};
 use crate::types::{self, Handle, NamespaceInfo, SsdInfo};
-use crate::{events, placement};
+use crate::events;
 
 /// As the header says.
 ///
@@ -46,7 +46,7 @@ pub unsafe extern "C" fn warpbell_ssd_open(
             .map_err(|error: warpbell::DoorbellChoiceError| Failure::invalid(format!("doorbells {error}")))?;
         // SAFETY: as above.
         let policy = unsafe { options("warpbell_recovery_policy", chosen.recovery) }?;
-        let (rings, data) = placement::both(rings.unwrap_or("host"), data.unwrap_or("host"), gpu)?;
+        let (rings, data) = warpbell::placements(rings.unwrap_or("host"), data.unwrap_or("host"), gpu)?;
         let chosen = OpenOptions::new()
             .allow_write(allow_write)
             .queues(queues)

@@ -5,22 +5,43 @@
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-use cudarc::driver::sys::{CUdeviceptr, CUmemorytype, CUpointer_attribute as Attribute};
+use cudarc::driver::sys::{CUdeviceptr, CUmemorytype, CUstream, CUpointer_attribute as Attribute};
 
 use super::context::Context;
-use super::memory::{ALIGNMENT, Allocation};
+use super::memory::{Allocation, DEVICE_PAGE, Owner};
 use crate::{DeviceMemory, Gpu, GpuError};
+
+/// What the driver says of addresses that it does not know.
+const INVALID_VALUE: u32 = 1;
 
 impl Gpu {
     /// Memory of this GPU that the caller has: `len` bytes at `address`, both multiples of 64 KiB, inside one
-    /// allocation. It is not freed with the value.
+    /// allocation. It is not freed with the value; `owner`, if there is one, is kept as long.
     ///
     /// # Safety
     /// The memory stays allocated as long as the value, or a clone, lives: what reaches it later reaches whatever is
     /// there by then.
-    pub unsafe fn foreign(self: &Arc<Self>, address: u64, len: usize) -> Result<DeviceMemory, GpuError> {
+    pub unsafe fn foreign(
+        self: &Arc<Self>,
+        address: u64,
+        len: usize,
+        owner: Option<Owner>,
+    ) -> Result<DeviceMemory, GpuError> {
         let base = check(self.context(), address, len)?;
-        Ok(DeviceMemory::of(self.clone(), Allocation::foreign(self.context(), base, address, len)))
+        let allocation = Allocation::foreign(self.context(), base, (address, len), owner);
+        Ok(DeviceMemory::of(self.clone(), allocation))
+    }
+
+    /// Waits for the work that is on a stream of somebody else's; 0, 1 and 2 are the default streams of `cuda.h`.
+    ///
+    /// # Safety
+    /// `stream` is a stream of this GPU's primary context, and is not destroyed meanwhile.
+    pub unsafe fn wait_for_stream(&self, stream: u64) -> Result<(), GpuError> {
+        let context = self.context();
+        let _current = context.enter()?;
+        // SAFETY: the contract of this function.
+        let result = unsafe { context.functions().cuStreamSynchronize(stream as CUstream) };
+        context.outcome(result, || format!("{}: stream {stream:#x}", context.device().name_in_errors()))
     }
 }
 
@@ -30,16 +51,16 @@ fn check(context: &Arc<Context>, address: u64, len: usize) -> Result<CUdeviceptr
         let object = format!("{}: {len} bytes at {address:#x}", context.device().name_in_errors());
         Err(GpuError::Foreign { object, reason })
     };
-    let whole = |value: u64| value.is_multiple_of(ALIGNMENT);
+    let whole = |value: u64| value.is_multiple_of(DEVICE_PAGE);
     if len == 0 || !whole(address) || !whole(len as u64) {
         return refused(format!(
-            "both must be multiples of {ALIGNMENT} bytes, as memory that devices share comes in such pages: allocate \
-             {ALIGNMENT} bytes more, and register from the first multiple on"
+            "both must be multiples of {DEVICE_PAGE} bytes, as memory that devices share comes in such pages: allocate \
+             {DEVICE_PAGE} bytes more, and register from the first multiple on"
         ));
     }
     let kind = match attribute(context, Attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) {
         Ok(kind) => kind,
-        Err(GpuError::Call { code: 1, .. }) => return refused("no memory that CUDA knows".to_owned()),
+        Err(error) if error.code() == Some(INVALID_VALUE) => return refused("no memory that CUDA knows".to_owned()),
         Err(error) => return Err(error),
     };
     if kind != CUmemorytype::CU_MEMORYTYPE_DEVICE as c_int {

@@ -15,7 +15,7 @@ use rustix::ioctl::{Opcode, opcode};
 use warpbell_hw::{BASE_PAGE, Mapping};
 
 use super::dma_buf::BarMapping;
-use super::memory::{ALIGNMENT, Allocation};
+use super::memory::{DEVICE_PAGE, Allocation};
 
 /// The node of the module.
 const NODE: &str = "/dev/gdrdrv";
@@ -161,7 +161,7 @@ impl Gdrdrv {
 
     /// Pins whole GPU pages of memory that starts at one.
     fn pin(self: &Arc<Self>, memory: &Arc<Allocation>, flags: u32) -> Result<Pinned, GdrdrvError> {
-        let (address, size) = (memory.address(), (memory.len() as u64).next_multiple_of(ALIGNMENT));
+        let (address, size) = (memory.address(), (memory.len() as u64).next_multiple_of(DEVICE_PAGE));
         let what = || format!("to pin {size} bytes at {address:#x}");
         let handle = if self.version >= FLAGS {
             let mut pin = PinByFlags { address, size, flags, ..PinByFlags::default() };

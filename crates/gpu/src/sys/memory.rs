@@ -2,6 +2,7 @@
 // UNSAFETY: calls the CUDA driver with addresses that it gave, and with slices for the time of a call.
 #![expect(unsafe_code, reason = "calls of the CUDA driver")]
 
+use std::any::Any;
 use std::ffi::c_void;
 use std::sync::Arc;
 
@@ -11,8 +12,11 @@ use warpbell_hw::Window;
 use super::context::Context;
 use crate::GpuError;
 
-/// What other devices write to is exported in pages of this size.
-pub(crate) const ALIGNMENT: u64 = 64 << 10;
+/// Bytes of a page of device memory: memory that devices share is whole ones.
+pub const DEVICE_PAGE: u64 = 64 << 10;
+
+/// What keeps memory of others where it is.
+pub type Owner = Arc<dyn Any + Send + Sync>;
 
 /// Memory of a device. What belongs to this value is plain (`cuMemAlloc`), as memory of pools is not taken by what
 /// exports it to other devices.
@@ -25,6 +29,8 @@ pub(crate) struct Allocation {
     /// The first byte, aligned.
     address: u64,
     len: usize,
+    /// Of memory of others: what keeps it.
+    _owner: Option<Owner>,
 }
 
 impl Allocation {
@@ -36,8 +42,8 @@ impl Allocation {
         }
         // Aligned inside of a longer one: to try, free and try again would wait for kernels that run (cuMemFree does).
         let padded = len
-            .checked_next_multiple_of(ALIGNMENT as usize)
-            .and_then(|size| size.checked_add(ALIGNMENT as usize));
+            .checked_next_multiple_of(DEVICE_PAGE as usize)
+            .and_then(|size| size.checked_add(DEVICE_PAGE as usize));
         let Some(padded) = padded else {
             return Err(GpuError::refused(object(), format!("{len} bytes asked for: too many")));
         };
@@ -53,13 +59,18 @@ impl Allocation {
             let name = context.device().name_in_errors();
             format!("{name}: {len} bytes of memory, {size} with room to align them")
         })?;
-        let address = base.next_multiple_of(ALIGNMENT);
-        Ok(Allocation { context: context.clone(), base, owned: true, address, len })
+        let address = base.next_multiple_of(DEVICE_PAGE);
+        Ok(Allocation { context: context.clone(), base, owned: true, address, len, _owner: None })
     }
 
     /// A part of memory that others allocated at `base`, and keep.
-    pub(super) fn foreign(context: &Arc<Context>, base: CUdeviceptr, address: u64, len: usize) -> Allocation {
-        Allocation { context: context.clone(), base, owned: false, address, len }
+    pub(super) fn foreign(
+        context: &Arc<Context>,
+        base: CUdeviceptr,
+        (address, len): (u64, usize),
+        owner: Option<Owner>,
+    ) -> Allocation {
+        Allocation { context: context.clone(), base, owned: false, address, len, _owner: owner }
     }
 
     pub(crate) fn context(&self) -> &Arc<Context> {

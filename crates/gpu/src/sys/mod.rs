@@ -26,5 +26,6 @@ pub(crate) use dma_buf::BarMapping;
 pub(crate) use gdrdrv::Gdrdrv;
 pub(crate) use host::HostRegistration;
 pub(crate) use memory::Allocation;
+pub use memory::{DEVICE_PAGE, Owner};
 pub(crate) use module::{LoadedModule, Shape, Symbol};
 pub(crate) use stream::{PATIENCE, Stream};

@@ -5,7 +5,7 @@ use warpbell_nvme::command;
 
 use super::progress::Promise;
 use super::{Direction, Drive, Transfer};
-use crate::error::Failure;
+use crate::error::{Answer, Failure};
 
 /// A request of which commands are in flight, or to come.
 pub(super) struct Request {
@@ -28,13 +28,22 @@ pub(super) struct Ended {
 impl Ended {
     /// Lets go of the buffer, then ends the future: whoever has waited may close the buffer.
     pub(super) fn tell(self) {
+        let answer = self.failed.map_or_else(|| self.transfer.as_ref().map_or(Ok(()), settle), Err);
         drop(self.transfer);
-        self.promise.0.end(self.failed.map_or(Ok(()), Err));
+        self.promise.0.end(answer);
     }
 
     /// What it keeps.
     pub(super) fn take_transfer(&mut self) -> Option<Box<Transfer>> {
         self.transfer.take()
+    }
+}
+
+/// Makes what an SSD wrote to a GPU's memory visible to the kernels that are launched from now on.
+fn settle(transfer: &Box<Transfer>) -> Answer<()> {
+    match (transfer.direction, transfer.used.gpu()) {
+        (Direction::Read, Some(gpu)) => Ok(gpu.flush_remote_writes().map_err(warpbell::Error::from)?),
+        _ => Ok(()),
     }
 }
 

@@ -13,7 +13,7 @@ const PAGE: usize = 64 << 10;
 /// What is at `address`, for as long as the test keeps it.
 fn foreign(gpu: &Arc<Gpu>, address: u64, len: usize) -> Result<DeviceMemory, GpuError> {
     // SAFETY: no test frees what it asks for before the value has gone.
-    unsafe { gpu.foreign(address, len) }
+    unsafe { gpu.foreign(address, len, None) }
 }
 
 #[test]

@@ -1,25 +1,32 @@
-//! Where rings and data lie, as a C program names it.
+//! Where rings and data lie, as programs in C and Python name it.
 
 use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use warpbell::{Bdf, DataPlacement, ForeignMemory, Gpu, Place, RingPlace, RingPlacement, RingPlaces, Target};
+use warpbell_gpu::Gpu;
+use warpbell_vfio::Bdf;
 
-use crate::error::{Answer, Failure};
+use super::{DataPlacement, ForeignMemory, Place, RingPlace, RingPlacement, RingPlaces};
+use crate::{Error, Target};
 
 /// BARs of other functions that are in use: SSDs that name the same one share it.
 static BARS: Mutex<Vec<(Bdf, u8, Weak<ForeignMemory>)>> = Mutex::new(Vec::new());
 
-/// Where rings and data go; `gpu` is the one whose memory `hbm` is.
-pub(crate) fn both(rings: &str, data: &str, gpu: Option<Target>) -> Answer<(RingPlacement, DataPlacement)> {
+/// Where rings and data go, by the words that [`RingPlaces`] and [`Place`] are written in; `gpu` is the target whose memory
+/// `hbm` is.
+pub fn placements(
+    rings: &str,
+    data: &str,
+    gpu: Option<Target>,
+) -> Result<(RingPlacement, DataPlacement), Error> {
     let places: RingPlaces = parse("rings", rings)?;
     let place: Place = parse("data", data)?;
     if let (Some(target), false) = (gpu, [places.sq, places.cq, place].contains(&Place::Hbm)) {
         return refused("gpu", &target.to_string(), "it goes with rings or data \"hbm\" only");
     }
-    let rings = places.find(|place| -> Answer<RingPlace> {
+    let rings = places.find(|place| -> Result<RingPlace, Error> {
         Ok(match place {
             Place::Host => RingPlace::Host,
             Place::Cmb => RingPlace::Cmb,
@@ -36,7 +43,7 @@ pub(crate) fn both(rings: &str, data: &str, gpu: Option<Target>) -> Answer<(Ring
     Ok((rings, data))
 }
 
-fn hbm(what: &str, place: &str, gpu: Option<Target>) -> Answer<Arc<Gpu>> {
+fn hbm(what: &'static str, place: &str, gpu: Option<Target>) -> Result<Arc<Gpu>, Error> {
     let Some(target) = gpu else {
         return refused(what, place, "of which GPU? Name it in `gpu`, as \"cuda:N\" or \"ptx\"");
     };
@@ -50,15 +57,15 @@ fn hbm(what: &str, place: &str, gpu: Option<Target>) -> Answer<Arc<Gpu>> {
     }
 }
 
-fn parse<T: FromStr<Err: fmt::Display>>(what: &str, place: &str) -> Answer<T> {
-    place.parse().map_err(|error| Failure::invalid(format!("{what} {error}")))
+fn parse<T: FromStr<Err: fmt::Display>>(option: &'static str, place: &str) -> Result<T, Error> {
+    place.parse().map_err(|error: T::Err| Error::Placement { option, reason: error.to_string() })
 }
 
-fn refused<T>(what: &str, value: &str, reason: &str) -> Answer<T> {
-    Err(Failure::invalid(format!("{what} '{value}': {reason}")))
+fn refused<T>(option: &'static str, value: &str, reason: &str) -> Result<T, Error> {
+    Err(Error::Placement { option, reason: format!("'{value}': {reason}") })
 }
 
-fn foreign(bdf: Bdf, bar: u8) -> Answer<Arc<ForeignMemory>> {
+fn foreign(bdf: Bdf, bar: u8) -> Result<Arc<ForeignMemory>, Error> {
     let mut bars = BARS.lock();
     bars.retain(|(_, _, memory)| memory.strong_count() > 0);
     let known = bars.iter().find(|known| (known.0, known.1) == (bdf, bar));
@@ -76,7 +83,7 @@ mod tests {
 
     #[test]
     fn places_that_cannot_be_are_refused_by_name() {
-        let text = |rings, data, gpu| both(rings, data, gpu).unwrap_err().text;
+        let text = |rings, data, gpu| placements(rings, data, gpu).unwrap_err().to_string();
         assert!(
             text("attic", "host", None)
                 .starts_with("rings 'attic': expected host, cmb, hbm, bar:BDF/N with a PCI address")
@@ -94,7 +101,7 @@ mod tests {
         assert!(text("host", "hbm", Some(Target::Cpu)).starts_with("gpu 'cpu': it has no memory of its own"));
         let error = text("cmb", "host", Some(Target::Cpu));
         assert_eq!(error, "gpu 'cpu': it goes with rings or data \"hbm\" only");
-        let (rings, data) = both("cmb", "host", None).unwrap();
+        let (rings, data) = placements("cmb", "host", None).unwrap();
         assert!(matches!(
             (rings.sq(), rings.cq(), data),
             (RingPlace::Cmb, RingPlace::Host, DataPlacement::Host)
