@@ -1,6 +1,6 @@
-"""Packs the wheel of crates/python: wheel.py MODULE COMMAND FOLDER. Called by scripts/lib/build-wheel.
+"""Packs the wheel of crates/python: wheel.py MODULE COMMAND FOLDER [LAYER]. Called by scripts/lib/build-wheel.
 
-MODULE is lib_warpbell.so, COMMAND the `warpbell` command, both as cargo built them. The tag is manylinux_2_28 where they need
+MODULE is lib_warpbell.so, COMMAND the `warpbell` command, both as cargo built them; LAYER has what scripts/lib/build-flat made. The tag is manylinux_2_28 where they need
 no newer glibc and no other library, else linux. The same files make the same wheel.
 """
 
@@ -15,9 +15,12 @@ import tempfile
 import tomllib
 import zipfile
 
+import third_party
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CRATE = ROOT / "crates/python"
 HEADERS = [ROOT / "kernels/include", ROOT / "crates/capi/include"]
+LICENSES = ("LICENSE-APACHE", "LICENSE-MIT", "THIRD-PARTY")
 GLIBC = (2, 28)
 # What every Linux has that manylinux knows.
 LIBRARIES = re.compile(r"lib(c|m|dl|rt|pthread|gcc_s)\.so\.|ld-linux")
@@ -53,10 +56,17 @@ def sources():
                 yield f"warpbell/_include/{file.relative_to(include)}", file.read_bytes()
 
 
+def flat_layer(folder):
+    """Name in the wheel and contents of what kernels of other compilers are linked with."""
+    for file in sorted(folder.glob("warpbell_device.*")):
+        if file.suffix in {".ltoir", ".o", ".bc"}:
+            yield f"warpbell/_device/{file.name}", file.read_bytes()
+
+
 def metadata(project, version):
     lines = ["Metadata-Version: 2.4", f"Name: {project['name']}", f"Version: {version}", f"Summary: {project['description']}"]
     lines += [f"Requires-Python: {project['requires-python']}", f"License-Expression: {project['license']}"]
-    lines += [f"License-File: {name}" for name in ("LICENSE-APACHE", "LICENSE-MIT")]
+    lines += [f"License-File: {name}" for name in LICENSES]
     lines += [f"Classifier: {classifier}" for classifier in project["classifiers"]]
     for extra, needed in project["optional-dependencies"].items():
         lines += [f"Provides-Extra: {extra}", *(f"Requires-Dist: {one} ; extra == '{extra}'" for one in needed)]
@@ -74,7 +84,7 @@ def record_of(files, own):
 
 
 def main():
-    module, command, folder = map(pathlib.Path, sys.argv[1:])
+    module, command, folder, *layer = map(pathlib.Path, sys.argv[1:])
     project = tomllib.loads((CRATE / "pyproject.toml").read_text())["project"]
     version = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
     system = "manylinux_2_28" if is_manylinux(module) and is_manylinux(command) else "linux"
@@ -82,7 +92,9 @@ def main():
     info = f"warpbell-{version}.dist-info"
     program = f"warpbell-{version}.data/scripts/warpbell"
     files = [*sources(), ("warpbell/_warpbell.abi3.so", stripped(module)), (program, stripped(command))]
-    files += [(f"{info}/licenses/{name}", (ROOT / name).read_bytes()) for name in ("LICENSE-APACHE", "LICENSE-MIT")]
+    files += [built for folder_of_layer in layer for built in flat_layer(folder_of_layer)]
+    files += [(f"{info}/licenses/{name}", (ROOT / name).read_bytes()) for name in LICENSES[:2]]
+    files.append((f"{info}/licenses/{LICENSES[2]}", third_party.text(["warpbell-python", "warpbell-cli"]).encode()))
     files.append((f"{info}/METADATA", metadata(project, version)))
     files.append((f"{info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: warpbell\nRoot-Is-Purelib: false\nTag: {tag}\n".encode()))
     files.append((f"{info}/RECORD", record_of(files, f"{info}/RECORD")))

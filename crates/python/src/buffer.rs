@@ -24,6 +24,8 @@ pub(crate) struct BufferCore {
     host: usize,
     /// The GPU whose memory it is, if it is one's.
     gpu: Option<Arc<Gpu>>,
+    /// Whether SSDs only read from it.
+    readonly: bool,
     /// The queues that it belongs to: kernels of a GPU reach no other.
     queues: Option<Weak<QueuesCore>>,
     state: Mutex<State>,
@@ -99,7 +101,23 @@ impl BufferCore {
         let state =
             State { memory: Some(Held::Mapped(memory)), exports: 0, transfers: 0, _shown: None };
         let state = Mutex::new(state);
-        BufferCore { ssd, reference, host, gpu, queues: queues.map(Arc::downgrade), state }
+        BufferCore { ssd, reference, host, gpu, readonly: false, queues: queues.map(Arc::downgrade), state }
+    }
+
+    /// The same, with this word on whether SSDs only read from it.
+    pub(crate) fn readonly(self, readonly: bool) -> BufferCore {
+        BufferCore { readonly, ..self }
+    }
+
+    pub(crate) fn is_readonly(&self) -> bool {
+        self.readonly
+    }
+
+    pub(crate) fn check_writable(&self) -> Answer<()> {
+        match self.readonly {
+            true => Err(Failure::argument("buffer", format!("of {} bytes", self.nbytes()), "was registered as read-only")),
+            false => Ok(()),
+        }
     }
 
     pub(crate) fn nbytes(&self) -> u64 {
@@ -212,6 +230,7 @@ impl BufferCore {
 
     /// Copies bytes into it.
     pub(crate) fn copy_in(&self, at: usize, from: &[u8]) -> Answer<()> {
+        self.check_writable()?;
         let memory = self.memory()?;
         Ok(memory.write(at + self.skip(&memory), from)?)
     }
@@ -287,6 +306,12 @@ impl Buffer {
     #[getter]
     fn address(&self) -> PyResult<u64> {
         Ok(self.core.reference()?.data)
+    }
+
+    /// Whether SSDs only read from it.
+    #[getter]
+    fn readonly(&self) -> bool {
+        self.core.is_readonly()
     }
 
     /// Whether it was closed.

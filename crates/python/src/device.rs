@@ -29,11 +29,12 @@ pub(crate) struct OnGpu {
 pub(crate) fn pages(
     object: &Bound<'_, PyAny>,
     gpu: Option<&Arc<Gpu>>,
+    readonly: bool,
 ) -> PyResult<Option<(DeviceMemory, usize, usize)>> {
     let name = type_name(object);
     if object.hasattr("__cuda_array_interface__")? {
         let gpu = gpu.ok_or_else(|| no_route(format!("{name} in the memory of a GPU"), "in host memory"))?;
-        return of_interface(object, name)?.pages(object.py(), gpu).map(Some);
+        return of_interface(object, name, readonly)?.pages(object.py(), gpu).map(Some);
     }
     let Some(ordinal) = foreign::gpu_of(object)? else { return Ok(None) };
     let object_place = format!("{name} in the memory of cuda:{ordinal}");
@@ -42,7 +43,7 @@ pub(crate) fn pages(
     if own.is_ptx || i64::from(ordinal) != i64::from(own.ordinal) {
         return Err(no_route(object_place, &format!("in the memory of {}", own.target())).into());
     }
-    let found = foreign::of_dlpack(object, Some(LEGACY_STREAM))?;
+    let found = foreign::of_dlpack(object, Some(LEGACY_STREAM), readonly)?;
     OnGpu { found, stream: Some(LEGACY_STREAM), name }.pages(object.py(), gpu).map(Some)
 }
 
@@ -53,7 +54,7 @@ fn no_route(object: impl Display, place_of_data: &str) -> Failure {
 }
 
 /// What `__cuda_array_interface__` says, version 2 or 3.
-fn of_interface(object: &Bound<'_, PyAny>, name: String) -> PyResult<OnGpu> {
+fn of_interface(object: &Bound<'_, PyAny>, name: String, readonly: bool) -> PyResult<OnGpu> {
     let refuse = |limit: &str| Failure::argument("register", &name, limit);
     let said = object.getattr("__cuda_array_interface__")?;
     let said = said.cast_into::<PyDict>().map_err(|_| refuse("its __cuda_array_interface__ is no dict"))?;
@@ -62,9 +63,9 @@ fn of_interface(object: &Bound<'_, PyAny>, name: String) -> PyResult<OnGpu> {
         Ok(said.get_item(key)?.ok_or_else(missing)?)
     };
     let optional = |key: &str| Ok::<_, PyErr>(said.get_item(key)?.filter(|value| !value.is_none()));
-    let (address, readonly): (u64, bool) = entry("data")?.extract()?;
-    if readonly {
-        return Err(refuse("is read-only: the SSD needs memory that may be written").into());
+    let (address, is_readonly): (u64, bool) = entry("data")?.extract()?;
+    if is_readonly && !readonly {
+        return Err(refuse(foreign::READ_ONLY).into());
     }
     if optional("mask")?.is_some() {
         return Err(refuse("has a mask: register the data alone").into());

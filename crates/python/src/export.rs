@@ -23,6 +23,8 @@ pub(crate) const CUDA: i32 = 2;
 pub(crate) const CPU_TENSORS: [i32; 2] = [CPU, 3];
 /// kDLUInt.
 const UNSIGNED: u8 = 1;
+/// DLPACK_FLAG_BITMASK_READ_ONLY.
+pub(crate) const READ_ONLY: u64 = 1;
 
 /// DLTensor of dlpack.h.
 #[repr(C)]
@@ -202,10 +204,18 @@ impl Buffer {
         if copy == Some(true) {
             return Err(PyBufferError::new_err("copy True: views are never copies; copy the array"));
         }
+        let is_new = max_version.is_some_and(|(major, _)| major >= 1);
+        if self.core.is_readonly() && !is_new {
+            return Err(PyBufferError::new_err(format!(
+                "{}: is read-only, which tensors can say since DLPack 1.0",
+                *self.core
+            )));
+        }
         let (tensor, context) = Tensor::new(address, self.core.nbytes(), own, self.core.export()?);
-        if max_version.is_some_and(|(major, _)| major >= 1) {
+        if is_new {
+            let flags = if self.core.is_readonly() { READ_ONLY } else { 0 };
             let deleter = Some(delete_versioned as unsafe extern "C" fn(*mut VersionedTensor));
-            let managed = VersionedTensor { major: 1, minor: 0, context, deleter, flags: 0, tensor };
+            let managed = VersionedTensor { major: 1, minor: 0, context, deleter, flags, tensor };
             capsule(py, Box::into_raw(Box::new(managed)).cast(), NAME_VERSIONED)
         } else {
             let deleter = Some(delete as unsafe extern "C" fn(*mut ManagedTensor));
@@ -230,7 +240,7 @@ impl Buffer {
         let said = PyDict::new(py);
         said.set_item("shape", (self.core.nbytes(),))?;
         said.set_item("typestr", "|u1")?;
-        said.set_item("data", (address, false))?;
+        said.set_item("data", (address, self.core.is_readonly()))?;
         said.set_item("strides", py.None())?;
         said.set_item("stream", py.None())?;
         said.set_item("version", 3)?;
@@ -241,11 +251,11 @@ impl Buffer {
     /// Python calls it, with a view to fill.
     unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
         let address = host_address(slf.get())?;
-        let nbytes = slf.get().core.nbytes() as isize;
+        let (nbytes, readonly) = (slf.get().core.nbytes() as isize, c_int::from(slf.get().core.is_readonly()));
         let export = Box::new(slf.get().core.export()?);
         // SAFETY: the view is Python's to be filled; the memory stays until `__releasebuffer__` drops the export.
         let filled =
-            unsafe { ffi::PyBuffer_FillInfo(view, slf.as_ptr(), address as *mut c_void, nbytes, 0, flags) };
+            unsafe { ffi::PyBuffer_FillInfo(view, slf.as_ptr(), address as *mut c_void, nbytes, readonly, flags) };
         if filled != 0 {
             return Err(PyErr::fetch(slf.py()));
         }

@@ -14,10 +14,14 @@ use warpbell_hw::{BASE_PAGE, Memory, Window};
 
 use crate::buffer::Buffer;
 use crate::error::{Answer, Failure, type_name};
-use crate::export::{CPU_TENSORS, CUDA, Tensor, VersionedTensor, device_name};
+use crate::export::{self, CPU_TENSORS, CUDA, Tensor, VersionedTensor, device_name};
 
 /// Bytes to which the first byte must be aligned: commands name addresses by double words.
 const ALIGNMENT: usize = 4;
+
+/// Why memory that may not be written is refused.
+pub(crate) const READ_ONLY: &str =
+    "is read-only, and SSDs write to buffers: with readonly=True they only read from this one";
 
 /// Whole pages around the memory of an object, which is kept for as long.
 #[derive(Debug)]
@@ -65,10 +69,10 @@ pub(crate) fn check_no_buffer(object: &Bound<'_, PyAny>) -> Answer<()> {
 }
 
 /// Whole pages with the object's memory, and where in them it lies: bytes before it, and its own.
-pub(crate) fn window(object: &Bound<'_, PyAny>) -> PyResult<(Window, usize, usize)> {
+pub(crate) fn window(object: &Bound<'_, PyAny>, readonly: bool) -> PyResult<(Window, usize, usize)> {
     let found = match on_other_device(object)? {
         Some(refusal) => return Err(refusal.into()),
-        None => find(object)?,
+        None => find(object, readonly)?,
     };
     let name = type_name(object);
     if found.nbytes == 0 {
@@ -114,23 +118,23 @@ fn on_other_device(object: &Bound<'_, PyAny>) -> PyResult<Option<Failure>> {
     Ok(device_of(object)?.filter(|(kind, _)| !CPU_TENSORS.contains(kind)).map(refusal))
 }
 
-fn find(object: &Bound<'_, PyAny>) -> PyResult<Found> {
+fn find(object: &Bound<'_, PyAny>, readonly: bool) -> PyResult<Found> {
     // The view keeps the export, and with it the memory, for as long as it lives.
     if let Ok(view) = PyMemoryView::from(object) {
-        return of_view(object, view);
+        return of_view(object, view, readonly);
     }
     if object.hasattr("__dlpack__")? {
-        return of_dlpack(object, None);
+        return of_dlpack(object, None, readonly);
     }
     let limit = "must have the buffer protocol or DLPack, as arrays and tensors do";
     Err(Failure::argument_type("register", object, limit).into())
 }
 
-fn of_view(object: &Bound<'_, PyAny>, view: Bound<'_, PyMemoryView>) -> PyResult<Found> {
+fn of_view(object: &Bound<'_, PyAny>, view: Bound<'_, PyMemoryView>, readonly: bool) -> PyResult<Found> {
     let refuse = |limit| Err(Failure::argument("register", type_name(object), limit).into());
     let buffer = PyUntypedBuffer::get(&view)?;
-    if buffer.readonly() {
-        return refuse("is read-only: the SSD needs memory that may be written");
+    if buffer.readonly() && !readonly {
+        return refuse(READ_ONLY);
     }
     // Bytes of an SSD are no references. Names of fields stand between colons.
     if buffer.format().to_bytes().split(|byte| *byte == b':').step_by(2).any(|part| part.contains(&b'O')) {
@@ -145,7 +149,7 @@ fn of_view(object: &Bound<'_, PyAny>, view: Bound<'_, PyMemoryView>) -> PyResult
 
 /// The tensor of an object, in a capsule that nobody consumes: its own destructor lets the tensor go. On a GPU the work on
 /// `stream` begins after the data is made.
-pub(crate) fn of_dlpack(object: &Bound<'_, PyAny>, stream: Option<u64>) -> PyResult<Found> {
+pub(crate) fn of_dlpack(object: &Bound<'_, PyAny>, stream: Option<u64>, readonly: bool) -> PyResult<Found> {
     let (py, name) = (object.py(), type_name(object));
     let wanted = PyDict::new(py);
     if let Some(stream) = stream {
@@ -160,18 +164,17 @@ pub(crate) fn of_dlpack(object: &Bound<'_, PyAny>, stream: Option<u64>) -> PyRes
     })?;
     let bad = || Failure::argument("register", &name, "its __dlpack__ gives no tensor");
     let capsule = asked.cast_into::<PyCapsule>().map_err(|_| bad())?;
-    let (tensor, readonly) = if let Ok(pointer) = capsule.pointer_checked(Some(c"dltensor_versioned")) {
+    let (tensor, is_readonly) = if let Ok(pointer) = capsule.pointer_checked(Some(c"dltensor_versioned")) {
         // SAFETY: a capsule of this name leads to such a struct, as DLPack says, and lives.
         let managed = unsafe { pointer.cast::<VersionedTensor>().as_ref() };
-        (&managed.tensor, managed.flags & 1 != 0)
+        (&managed.tensor, managed.flags & export::READ_ONLY != 0)
     } else {
         let pointer = capsule.pointer_checked(Some(c"dltensor")).map_err(|_| bad())?;
         // SAFETY: as above: the older struct begins with the tensor.
         (unsafe { pointer.cast::<Tensor>().as_ref() }, false)
     };
-    if readonly {
-        let limit = "is read-only: the SSD needs memory that may be written";
-        return Err(Failure::argument("register", &name, limit).into());
+    if is_readonly && !readonly {
+        return Err(Failure::argument("register", &name, READ_ONLY).into());
     }
     if !bits_of(tensor).is_multiple_of(8) {
         let limit = format!("has items of {} bits: must be whole bytes", bits_of(tensor));

@@ -1,8 +1,11 @@
 //! Kernels that run.
 
+use std::ffi::CString;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
 use warpbell::Running;
 
@@ -13,6 +16,8 @@ use crate::home::{Home, Own, without_interpreter};
 /// How often a running kernel is polled: seldom, but a short one is not kept waiting.
 const FIRST_POLL: Duration = Duration::from_micros(20);
 const POLL: Duration = Duration::from_millis(2);
+/// How long a kernel that was forgotten has to stop: the 10 s that a command may take, and one more.
+const PATIENCE: Duration = Duration::from_secs(11);
 /// Between two looks for signals, such as Ctrl-C.
 const STEP: Duration = Duration::from_millis(100);
 
@@ -63,12 +68,12 @@ impl LaunchCore {
         self.ended();
     }
 
-    /// Asks for its end, where it has not ended, and waits for that.
-    fn finish(&self) {
+    /// Asks for its end, where it has not ended, and waits for that: whether it has come.
+    fn finish(&self) -> bool {
         if !self.is_done() {
             self.stop();
         }
-        while self.wait(STEP).is_none() {}
+        self.wait(PATIENCE).is_some()
     }
 
     fn stop(&self) {
@@ -112,9 +117,26 @@ impl Drop for Launch {
     fn drop(&mut self) {
         if self.core.home() == Home::here() {
             // It counts as running until then: its queues stay open.
-            without_interpreter(|| self.core.finish());
+            let mut ended = false;
+            without_interpreter(|| ended = self.core.finish());
+            if !ended {
+                std::mem::forget(Arc::clone(&self.core));
+                warn_of(&self.core.kernel);
+            }
         }
     }
+}
+
+/// Says that a kernel goes on.
+fn warn_of(kernel: &str) {
+    let text = format!("kernel {kernel}: was forgotten, and has not stopped within {PATIENCE:?}: what it uses stays");
+    Python::try_attach(|py| {
+        let text = CString::new(text).unwrap_or_default();
+        // As an error it has nobody to go to: a launch is being dropped.
+        if let Err(error) = PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &text, 1) {
+            error.write_unraisable(py, None);
+        }
+    });
 }
 
 #[pymethods]

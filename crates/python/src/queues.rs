@@ -187,12 +187,12 @@ impl Queues {
     fn register(&self, py: Python<'_>, object: &Bound<'_, PyAny>) -> PyResult<Buffer> {
         self.core.with(|_| Ok(()))?;
         foreign::check_no_buffer(object)?;
-        let (made, skip, nbytes) = if let Some(found) = device::pages(object, self.core.ssd.gpu()?.as_ref())? {
+        let (made, skip, nbytes) = if let Some(found) = device::pages(object, self.core.ssd.gpu()?.as_ref(), false)? {
             let (memory, skip, nbytes) = found;
             let register = |queues: &Attached| Ok(queues.attachment.register_device(&memory)?);
             (py.detach(|| self.core.with(register))?, skip, nbytes)
         } else {
-            let (window, skip, nbytes) = foreign::window(object)?;
+            let (window, skip, nbytes) = foreign::window(object, false)?;
             (py.detach(|| self.core.with(|queues| Ok(queues.attachment.register(window)?)))?, skip, nbytes)
         };
         Ok(Buffer::new(BufferCore::new(self.core.ssd.clone(), made, (skip, nbytes), Some(&self.core))))
@@ -266,6 +266,8 @@ impl NamespaceRef {
 #[pymethods]
 impl Buffer {
     fn __warpbell_reference__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        // A kernel may write to what it is given.
+        self.core.check_writable()?;
         Ok(PyBytes::new(py, self.core.reference()?.as_bytes()))
     }
 }

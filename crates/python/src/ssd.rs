@@ -281,6 +281,9 @@ impl Ssd {
         if direction == Direction::Write {
             self.core.check_write(&open.ssd, offset, nbytes)?;
         }
+        if direction == Direction::Read {
+            buffer.check_writable()?;
+        }
         let (data, used) = (buffer.data_pointers(), buffer.used()?);
         if let Some(stream) = stream {
             device::wait_for_stream(stream, &buffer, buffer.gpu())?;
@@ -356,19 +359,25 @@ impl Ssd {
 
     /// The memory of an existing writable object, such as a NumPy array or a tensor, as a buffer: no copy is made, and the
     /// object is kept. It must be contiguous and begin at a multiple of 4 bytes. Memory of a GPU needs an SSD whose data
-    /// lies there (`data="hbm"`).
-    fn register(&self, py: Python<'_>, object: &Bound<'_, PyAny>) -> PyResult<Buffer> {
+    /// lies there (`data="hbm"`). SSDs only read from a `readonly` buffer; its object need not be writable.
+    #[pyo3(signature = (object, *, readonly=false))]
+    fn register(&self, py: Python<'_>, object: &Bound<'_, PyAny>, readonly: bool) -> PyResult<Buffer> {
         let open = self.core.open()?;
         foreign::check_no_buffer(object)?;
-        let (memory, skip, nbytes) = if let Some(found) = device::pages(object, self.core.gpu()?.as_ref())? {
+        let (memory, skip, nbytes) = if let Some(found) = device::pages(object, self.core.gpu()?.as_ref(), readonly)? {
             let (memory, skip, nbytes) = found;
             (py.detach(|| open.ssd.register_device(&memory)), skip, nbytes)
         } else {
-            let (window, skip, nbytes) = foreign::window(object)?;
-            (py.detach(|| open.ssd.register(window)), skip, nbytes)
+            let (window, skip, nbytes) = foreign::window(object, readonly)?;
+            let register = || match readonly {
+                true => open.ssd.register_read_only(window),
+                false => open.ssd.register(window),
+            };
+            (py.detach(register), skip, nbytes)
         };
         let memory = memory.map_err(Failure::from)?;
-        Ok(Buffer::new(BufferCore::new(self.core.clone(), memory, (skip, nbytes), None)))
+        let core = BufferCore::new(self.core.clone(), memory, (skip, nbytes), None);
+        Ok(Buffer::new(core.readonly(readonly)))
     }
 
     /// Begins to read `nbytes` bytes (all that the buffer has from `at` on) from byte `offset` of the SSD,

@@ -61,3 +61,20 @@ def test_no_queues_are_open_on_a_closed_ssd() -> None:
         for thread in threads:
             thread.join()
         assert all(queues.closed for queues in attached)
+
+
+def test_a_kernel_that_never_ends_is_left_to_itself(ssd: warpbell.Ssd, program: warpbell.Program) -> None:
+    queues = ssd.attach()
+    word = queues.buffer(4096)
+    launch = [program.launch(queues, "wait_for_word", ctypes.c_uint64(word.address))]
+    with pytest.warns(RuntimeWarning, match="^kernel wait_for_word: was forgotten, and has not stopped within 11s: what it uses stays$"):
+        launch.clear()
+    with pytest.raises(warpbell.BusyError, match="1 kernels still run"):
+        queues.close()
+    memoryview(word)[0] = 1
+    for _ in range(1000):
+        with contextlib.suppress(warpbell.BusyError):
+            queues.close()
+            break
+        time.sleep(0.01)
+    assert queues.closed

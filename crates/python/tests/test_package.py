@@ -7,6 +7,8 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
+
 import warpbell
 
 
@@ -18,6 +20,29 @@ def test_headers_are_there() -> None:
     include = pathlib.Path(warpbell.get_include())
     for header in ("warpbell/warpbell.cuh", "warpbell/warpbell.h", "warpbell/abi.h"):
         assert (include / header).is_file()
+
+
+def test_the_flat_layer_is_there_or_named() -> None:
+    try:
+        assert pathlib.Path(warpbell.get_flat_layer("ltoir")).stat().st_size > 100_000
+    except warpbell.MissingError as error:
+        assert "warpbell_device.ltoir is not available: this package was built without it" in str(error)
+    with pytest.raises(warpbell.ArgumentError, match="^kind 'cubin': must be one of ltoir, o, bc$"):
+        warpbell.get_flat_layer("cubin")
+
+
+def test_licences_of_what_it_is_linked_of_are_there() -> None:
+    text = importlib.metadata.distribution("warpbell").read_text("licenses/THIRD-PARTY")
+    assert text is not None
+    crates, licences = text.split("-" * 80, 1)
+    assert "\npyo3 0." in crates and "\nclap 4." in crates and "warpbell-" not in crates
+    assert "Permission is hereby granted, free of charge" in licences and "Apache License" in licences
+
+
+def test_importing_takes_no_time() -> None:
+    done = run("-X", "importtime", "-c", "import warpbell")
+    line = next(line for line in done.stderr.splitlines() if line.endswith("| warpbell"))
+    assert int(line.split("|")[1]) < 150_000, line
 
 
 def test_what_works_names_each_target() -> None:

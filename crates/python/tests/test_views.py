@@ -7,6 +7,7 @@ import ctypes
 import gc
 import mmap
 import weakref
+from collections.abc import Callable
 
 import numpy
 import pytest
@@ -208,6 +209,25 @@ def test_a_tensors_own_memory_is_registered(ssd: warpbell.Ssd, old: bool) -> Non
         ssd.write(0, b"\0\0\x80\x3f" * 1024)
         ssd.read_into(buffer, 0).result()
     assert (inner == 1.0).all()
+
+
+@pytest.mark.parametrize("wrap", [lambda array: array, lambda array: Tensor(array)])
+def test_what_may_not_be_written_is_only_read_from(ssd: warpbell.Ssd, wrap: Callable[[object], object]) -> None:
+    fixed = numpy.arange(4096, dtype=numpy.uint8)
+    fixed.flags.writeable = False
+    buffer = ssd.register(wrap(fixed), readonly=True)
+    assert buffer.readonly and memoryview(buffer).readonly and not numpy.from_dlpack(buffer).flags.writeable
+    ssd.write_from(buffer, 0).result()
+    assert ssd.read(0, 4096) == fixed.tobytes()
+    for refused in (lambda: ssd.read_into(buffer, 0), lambda: buffer.copy_from_host(b"1"), buffer.__warpbell_reference__):
+        with pytest.raises(warpbell.ArgumentError, match="^buffer of 4096 bytes: was registered as read-only$"):
+            refused()
+    with pytest.raises(BufferError, match="is read-only, which tensors can say since DLPack 1.0"):
+        buffer.__dlpack__()
+    with ssd.register(b"x" * 512 + b"y" * 512, readonly=True) as text:
+        ssd.write_from(text, 0, at=text.nbytes - 512).result()
+    assert ssd.read(0, 512) == b"y" * 512
+    assert not ssd.buffer(512).readonly
 
 
 def test_what_cannot_be_registered_is_refused(ssd: warpbell.Ssd) -> None:

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crossbeam::channel::Receiver;
 use parking_lot::Mutex;
 use warpbell_driver::{Controller, ControllerOptions, DoorbellBuffer, IoQueueOptions, Namespace, Waiting};
-use warpbell_hw::{DeviceInfo, DoorbellPath, Nsid, Window};
+use warpbell_hw::{DeviceInfo, DmaAccess, DoorbellPath, Nsid, Window};
 use warpbell_nvme::identify::IdentifyController;
 use warpbell_softctl::{FaultPlan, SoftDevice};
 use warpbell_vfio::user::UserOptions;
@@ -230,7 +230,13 @@ impl Ssd {
     /// lies in memory that is, uses the mapping that there is. It must begin on a page of 4096 bytes, and, where it is
     /// new, have whole pages. Unmapped with the last of its buffers, which must outlive all commands over it.
     pub fn register(&self, window: Window) -> Result<Buffer, Error> {
-        self.memory.register(window)
+        self.memory.register(window, DmaAccess::READ_WRITE)
+    }
+
+    /// The same for memory that the controller only reads, such as data that nobody may change: commands that would write to
+    /// it fail.
+    pub fn register_read_only(&self, window: Window) -> Result<Buffer, Error> {
+        self.memory.register(window, DmaAccess::READ)
     }
 
     /// Memory of a GPU's that the caller has ([`Gpu::foreign`](crate::Gpu::foreign)), as a buffer; its contents stay. The

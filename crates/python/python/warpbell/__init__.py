@@ -27,7 +27,7 @@ from ._warpbell import (
     load,
     open,
 )
-from ._works import get_include, what_works
+from ._works import get_flat_layer, get_include, what_works
 from .errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -78,6 +78,7 @@ __all__ = [
     "__version__",
     "bench",
     "compile",
+    "get_flat_layer",
     "get_include",
     "load",
     "open",

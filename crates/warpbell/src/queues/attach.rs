@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use warpbell_driver::{Controller, Namespace, QueuePair};
-use warpbell_hw::{Device, DoorbellPath, Nsid, Window};
+use warpbell_hw::{Device, DmaAccess, DoorbellPath, Nsid, Window};
 use warpbell_kernels::abi::{self, KernelArgs};
 use warpbell_kernels::cpu::Hooks;
 use warpbell_nvme::command::QueuePriority;
@@ -319,7 +319,7 @@ impl Attachment {
     /// Memory of the caller's as a buffer, as [`Ssd::register`](crate::Ssd::register) has it. It too stays mapped until
     /// the attachment's queues are deleted.
     pub fn register(&self, window: Window) -> Result<Buffer, Error> {
-        self.keep(self.0.source.register(window)?)
+        self.keep(self.0.source.register(window, DmaAccess::READ_WRITE)?)
     }
 
     /// Memory of a GPU's that the caller has, as a buffer, as [`Ssd::register_device`](crate::Ssd::register_device) has

@@ -224,7 +224,7 @@ impl Memory {
     }
 
     /// Memory of the user's, by the mapping that there is or by a new one.
-    pub(crate) fn register(&self, window: Window) -> Result<Buffer, Error> {
+    pub(crate) fn register(&self, window: Window, access: DmaAccess) -> Result<Buffer, Error> {
         if !matches!(self.data, DataPlacement::Host) || !window.memory().is_ordinary() {
             // Completions and data in one memory, or not: that is settled when the SSD is opened.
             return Err(Error::Argument {
@@ -238,7 +238,7 @@ impl Memory {
         if !offset.is_multiple_of(page_size) {
             return Err(DmaError::Alignment { offset, len, page_size }.into());
         }
-        self.described(Data::Registered(self.registrations.register(window, DmaAccess::READ_WRITE)?))
+        self.described(Data::Registered(self.registrations.register(window, access)?))
     }
 
     /// Memory of a GPU's that the user has, by the mapping that there is or by a new one.
