@@ -3,6 +3,7 @@
 mod bench;
 mod calibrate;
 mod device;
+mod experiment;
 mod generate;
 mod pci;
 mod plan;
@@ -15,6 +16,7 @@ pub use bench::BenchArgs;
 pub use calibrate::{BenchCommand, CalibrateArgs};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use device::{DATA, Dbbuf, DeviceArgs};
+pub use experiment::ExperimentArgs;
 pub use generate::{GenArgs, GenTo};
 pub use pci::{BindArgs, UnbindArgs};
 pub use plan::{PlanArgs, TraceTo, flag as plan_flag};

@@ -7,6 +7,7 @@ mod calibrate;
 pub mod check;
 pub mod copy;
 pub mod digest;
+mod experiment;
 pub mod generate;
 pub mod identify;
 pub mod list;

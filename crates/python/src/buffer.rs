@@ -98,8 +98,7 @@ impl BufferCore {
         };
         let host = memory.window().map_or(0, |window| window.as_ptr() as usize + skip);
         let gpu = memory.device_memory().map(|memory| memory.gpu().clone());
-        let state =
-            State { memory: Some(Held::Mapped(memory)), exports: 0, transfers: 0, _shown: None };
+        let state = State { memory: Some(Held::Mapped(memory)), exports: 0, transfers: 0, _shown: None };
         let state = Mutex::new(state);
         BufferCore { ssd, reference, host, gpu, readonly: false, queues: queues.map(Arc::downgrade), state }
     }
@@ -115,7 +114,11 @@ impl BufferCore {
 
     pub(crate) fn check_writable(&self) -> Answer<()> {
         match self.readonly {
-            true => Err(Failure::argument("buffer", format!("of {} bytes", self.nbytes()), "was registered as read-only")),
+            true => Err(Failure::argument(
+                "buffer",
+                format!("of {} bytes", self.nbytes()),
+                "was registered as read-only",
+            )),
             false => Ok(()),
         }
     }
@@ -332,9 +335,11 @@ impl Buffer {
         let all = self.core.nbytes();
         let at = args::optional("at", at, 0, all)?.unwrap_or(0);
         let nbytes = args::optional("nbytes", nbytes, 0, all - at)?.unwrap_or(all - at);
-        PyBytes::new_with(py, nbytes as usize, |into| {
-            Ok(py.detach(|| self.core.copy_out(at as usize, into))?)
-        })
+        PyBytes::new_with(
+            py,
+            nbytes as usize,
+            |into| Ok(py.detach(|| self.core.copy_out(at as usize, into))?),
+        )
     }
 
     /// Copies bytes into it from `at` on, wherever the memory lies.

@@ -59,7 +59,8 @@ fn of_interface(object: &Bound<'_, PyAny>, name: String, readonly: bool) -> PyRe
     let said = object.getattr("__cuda_array_interface__")?;
     let said = said.cast_into::<PyDict>().map_err(|_| refuse("its __cuda_array_interface__ is no dict"))?;
     let entry = |key: &str| -> PyResult<Bound<'_, PyAny>> {
-        let missing = || Failure::argument("register", &name, format!("its __cuda_array_interface__ has no {key}"));
+        let missing =
+            || Failure::argument("register", &name, format!("its __cuda_array_interface__ has no {key}"));
         Ok(said.get_item(key)?.ok_or_else(missing)?)
     };
     let optional = |key: &str| Ok::<_, PyErr>(said.get_item(key)?.filter(|value| !value.is_none()));

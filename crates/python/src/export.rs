@@ -171,9 +171,10 @@ fn host_address(buffer: &Buffer) -> PyResult<usize> {
 fn place(buffer: &Buffer) -> PyResult<((i32, i32), usize)> {
     let gpu = buffer.core.gpu().filter(|gpu| !gpu.info().is_ptx);
     match gpu {
-        Some(gpu) => {
-            Ok(((CUDA, gpu.info().ordinal as i32), buffer.core.reference().map_err(PyErr::from)?.data as usize))
-        }
+        Some(gpu) => Ok((
+            (CUDA, gpu.info().ordinal as i32),
+            buffer.core.reference().map_err(PyErr::from)?.data as usize,
+        )),
         None => Ok(((CPU, 0), host_address(buffer)?)),
     }
 }
@@ -199,7 +200,9 @@ impl Buffer {
         }
         if let Some((kind, number)) = dl_device.filter(|device| *device != own) {
             let asked = format!("{}:{number}", device_name(kind));
-            return Err(PyBufferError::new_err(format!("dl_device {asked}: must be the buffer's own, {own:?}")));
+            return Err(PyBufferError::new_err(format!(
+                "dl_device {asked}: must be the buffer's own, {own:?}"
+            )));
         }
         if copy == Some(true) {
             return Err(PyBufferError::new_err("copy True: views are never copies; copy the array"));
@@ -232,7 +235,8 @@ impl Buffer {
     /// to keep: as long as there is one, closing leaves the memory to them.
     #[getter]
     fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let ((kind, _), address) = place(self).map_err(|error| PyAttributeError::new_err(error.to_string()))?;
+        let ((kind, _), address) =
+            place(self).map_err(|error| PyAttributeError::new_err(error.to_string()))?;
         if kind != CUDA {
             return Err(PyAttributeError::new_err(format!("{}: lies in host memory", *self.core)));
         }
@@ -251,11 +255,13 @@ impl Buffer {
     /// Python calls it, with a view to fill.
     unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
         let address = host_address(slf.get())?;
-        let (nbytes, readonly) = (slf.get().core.nbytes() as isize, c_int::from(slf.get().core.is_readonly()));
+        let (nbytes, readonly) =
+            (slf.get().core.nbytes() as isize, c_int::from(slf.get().core.is_readonly()));
         let export = Box::new(slf.get().core.export()?);
         // SAFETY: the view is Python's to be filled; the memory stays until `__releasebuffer__` drops the export.
-        let filled =
-            unsafe { ffi::PyBuffer_FillInfo(view, slf.as_ptr(), address as *mut c_void, nbytes, readonly, flags) };
+        let filled = unsafe {
+            ffi::PyBuffer_FillInfo(view, slf.as_ptr(), address as *mut c_void, nbytes, readonly, flags)
+        };
         if filled != 0 {
             return Err(PyErr::fetch(slf.py()));
         }

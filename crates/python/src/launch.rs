@@ -129,7 +129,9 @@ impl Drop for Launch {
 
 /// Says that a kernel goes on.
 fn warn_of(kernel: &str) {
-    let text = format!("kernel {kernel}: was forgotten, and has not stopped within {PATIENCE:?}: what it uses stays");
+    let text = format!(
+        "kernel {kernel}: was forgotten, and has not stopped within {PATIENCE:?}: what it uses stays"
+    );
     Python::try_attach(|py| {
         let text = CString::new(text).unwrap_or_default();
         // As an error it has nobody to go to: a launch is being dropped.

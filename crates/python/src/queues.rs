@@ -187,7 +187,9 @@ impl Queues {
     fn register(&self, py: Python<'_>, object: &Bound<'_, PyAny>) -> PyResult<Buffer> {
         self.core.with(|_| Ok(()))?;
         foreign::check_no_buffer(object)?;
-        let (made, skip, nbytes) = if let Some(found) = device::pages(object, self.core.ssd.gpu()?.as_ref(), false)? {
+        let (made, skip, nbytes) = if let Some(found) =
+            device::pages(object, self.core.ssd.gpu()?.as_ref(), false)?
+        {
             let (memory, skip, nbytes) = found;
             let register = |queues: &Attached| Ok(queues.attachment.register_device(&memory)?);
             (py.detach(|| self.core.with(register))?, skip, nbytes)

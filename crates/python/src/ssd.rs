@@ -351,7 +351,9 @@ impl Ssd {
         let (open, gpu) = (self.core.open()?, self.core.gpu()?);
         let make = || match gpu {
             None => open.ssd.buffer(nbytes),
-            Some(gpu) => open.ssd.register_device(&gpu.allocate(nbytes.next_multiple_of(DEVICE_PAGE as usize))?),
+            Some(gpu) => {
+                open.ssd.register_device(&gpu.allocate(nbytes.next_multiple_of(DEVICE_PAGE as usize))?)
+            }
         };
         let memory = py.detach(make).map_err(Failure::from)?;
         Ok(Buffer::new(BufferCore::new(self.core.clone(), memory, (0, nbytes), None)))
@@ -364,17 +366,18 @@ impl Ssd {
     fn register(&self, py: Python<'_>, object: &Bound<'_, PyAny>, readonly: bool) -> PyResult<Buffer> {
         let open = self.core.open()?;
         foreign::check_no_buffer(object)?;
-        let (memory, skip, nbytes) = if let Some(found) = device::pages(object, self.core.gpu()?.as_ref(), readonly)? {
-            let (memory, skip, nbytes) = found;
-            (py.detach(|| open.ssd.register_device(&memory)), skip, nbytes)
-        } else {
-            let (window, skip, nbytes) = foreign::window(object, readonly)?;
-            let register = || match readonly {
-                true => open.ssd.register_read_only(window),
-                false => open.ssd.register(window),
+        let (memory, skip, nbytes) =
+            if let Some(found) = device::pages(object, self.core.gpu()?.as_ref(), readonly)? {
+                let (memory, skip, nbytes) = found;
+                (py.detach(|| open.ssd.register_device(&memory)), skip, nbytes)
+            } else {
+                let (window, skip, nbytes) = foreign::window(object, readonly)?;
+                let register = || match readonly {
+                    true => open.ssd.register_read_only(window),
+                    false => open.ssd.register(window),
+                };
+                (py.detach(register), skip, nbytes)
             };
-            (py.detach(register), skip, nbytes)
-        };
         let memory = memory.map_err(Failure::from)?;
         let core = BufferCore::new(self.core.clone(), memory, (skip, nbytes), None);
         Ok(Buffer::new(core.readonly(readonly)))

@@ -16,6 +16,7 @@ mod copy;
 mod cpu;
 mod digest;
 mod error;
+mod experiment;
 mod group;
 mod host;
 mod job;
@@ -45,6 +46,9 @@ pub use control::Control;
 pub use copy::{Extent, read_blocks, write_blocks};
 pub use digest::{DIGEST_SCHEMA, Digest, DigestOptions, digest};
 pub use error::RunError;
+pub use experiment::{
+    EXPERIMENT_SCHEMA, Experiment, ExperimentOptions, ExperimentReport, Figures, Row, experiment,
+};
 pub use group::{GROUP_SCHEMA, GroupReport, GroupRun};
 pub use job::{
     BUFFER_LIMIT, CacheShape, DEFAULT_BLOCK, DEFAULT_CACHE, DEFAULT_RUNTIME, HISTOGRAM_LIMIT, Job, JobError,

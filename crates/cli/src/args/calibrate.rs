@@ -5,13 +5,25 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use warpbell_workload::calibrate::{DEFAULT_ROUNDS, MIN_ROUNDS};
 
-use super::DeviceArgs;
+use super::{DeviceArgs, ExperimentArgs};
 
 /// What else `bench` measures.
 #[derive(Clone, Debug, Subcommand)]
 pub enum BenchCommand {
     /// Measure constants of this machine, for `warpbell plan --calib`
     Calibrate(CalibrateArgs),
+    /// How data comes to a kernel: by its own commands, a bounce buffer of the host's, or the operating system's reads
+    Path(ExperimentArgs),
+    /// When memory is made reachable for the SSD: once, for each I/O, or kept for later ones
+    Registration(ExperimentArgs),
+    /// How many commands share a doorbell, and how many warps a queue
+    Batching(ExperimentArgs),
+    /// How the host learns of completions: polls, interrupts, gathered interrupts
+    Notice(ExperimentArgs),
+    /// Latencies while other threads want the processors
+    Tail(ExperimentArgs),
+    /// The first I/Os after nothing was there
+    Cold(ExperimentArgs),
 }
 
 /// `bench calibrate`.

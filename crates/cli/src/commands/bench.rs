@@ -6,11 +6,11 @@ use std::sync::atomic::AtomicBool;
 use warpbell::{OpenTarget, Ssd};
 use warpbell_workload::trace::SsdReplay;
 use warpbell_workload::{
-    Api, BenchOptions, BenchReport, Completion, Control, DeviceReport, GroupReport, Job, PathReport, Run,
-    RunError, Skipped, Trouble, bench_together, point_name, progress, resolve, sweep,
+    Api, BenchOptions, BenchReport, Completion, Control, DeviceReport, Experiment, GroupReport, Job,
+    PathReport, Run, RunError, Skipped, Trouble, bench_together, point_name, progress, resolve, sweep,
 };
 
-use super::{bench_resident, calibrate, traces};
+use super::{bench_resident, calibrate, experiment, traces};
 use crate::args::{BenchArgs, BenchCommand, Global, Output};
 use crate::events::Release;
 use crate::exit::{Ending, FAILED, INTERRUPTED};
@@ -21,8 +21,8 @@ use warpbell_hw::Nsid;
 
 /// Runs the command.
 pub fn run(args: &BenchArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(), Ending> {
-    if let Some(BenchCommand::Calibrate(args)) = &args.command {
-        return calibrate::run(args, global, stop);
+    if let Some(command) = &args.command {
+        return by_name(command, global, stop);
     }
     let points = sweep(&args.options(), &args.axis).map_err(Ending::usage)?;
     refuse_recovery(args, &points)?;
@@ -61,6 +61,20 @@ pub fn run(args: &BenchArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(
     let released = if release.asked() { Err(Ending::failed(asked)) } else { Ok(()) };
     let ending = ending.map_err(|ending| ssds.iter().fold(ending, |ending, ssd| because(ssd, ending)));
     all_of([released, broken.map_or(Ok(()), Err), written, ending])
+}
+
+/// What else is measured.
+fn by_name(command: &BenchCommand, global: &Global, stop: Arc<AtomicBool>) -> Result<(), Ending> {
+    let (which, args) = match command {
+        BenchCommand::Calibrate(args) => return calibrate::run(args, global, stop),
+        BenchCommand::Path(args) => (Experiment::Path, args),
+        BenchCommand::Registration(args) => (Experiment::Registration, args),
+        BenchCommand::Batching(args) => (Experiment::Batching, args),
+        BenchCommand::Notice(args) => (Experiment::Notice, args),
+        BenchCommand::Tail(args) => (Experiment::Tail, args),
+        BenchCommand::Cold(args) => (Experiment::Cold, args),
+    };
+    experiment::run(which, args, global, stop)
 }
 
 /// The first that went wrong, with what the others say.

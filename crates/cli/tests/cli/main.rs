@@ -10,6 +10,7 @@ mod challenges;
 mod common;
 mod copy;
 mod digest;
+mod experiments;
 mod foreign;
 mod generate;
 mod identify;

@@ -5,7 +5,7 @@
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-use cudarc::driver::sys::{CUdeviceptr, CUmemorytype, CUstream, CUpointer_attribute as Attribute};
+use cudarc::driver::sys::{CUdeviceptr, CUmemorytype, CUpointer_attribute as Attribute, CUstream};
 
 use super::context::Context;
 use super::memory::{Allocation, DEVICE_PAGE, Owner};
@@ -60,7 +60,9 @@ fn check(context: &Arc<Context>, address: u64, len: usize) -> Result<CUdeviceptr
     }
     let kind = match attribute(context, Attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) {
         Ok(kind) => kind,
-        Err(error) if error.code() == Some(INVALID_VALUE) => return refused("no memory that CUDA knows".to_owned()),
+        Err(error) if error.code() == Some(INVALID_VALUE) => {
+            return refused("no memory that CUDA knows".to_owned());
+        }
         Err(error) => return Err(error),
     };
     if kind != CUmemorytype::CU_MEMORYTYPE_DEVICE as c_int {

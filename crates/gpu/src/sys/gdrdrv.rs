@@ -15,7 +15,7 @@ use rustix::ioctl::{Opcode, opcode};
 use warpbell_hw::{BASE_PAGE, Mapping};
 
 use super::dma_buf::BarMapping;
-use super::memory::{DEVICE_PAGE, Allocation};
+use super::memory::{Allocation, DEVICE_PAGE};
 
 /// The node of the module.
 const NODE: &str = "/dev/gdrdrv";

@@ -1,0 +1,58 @@
+//! `bench path` and the other experiments by name.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use warpbell_hw::Nsid;
+use warpbell_workload::{ByteSize, ExperimentOptions, parse_duration};
+
+use super::DeviceArgs;
+
+/// An experiment.
+#[derive(Clone, Debug, Args)]
+#[command(
+    allow_negative_numbers = true,
+    after_help = "docs/experiments.md says what each row is, and what the model expects."
+)]
+pub struct ExperimentArgs {
+    /// The device.
+    #[command(flatten)]
+    pub device: DeviceArgs,
+    /// Bytes per I/O; several, as 4k,128k, have rows of their own
+    #[arg(long, value_name = "SIZE", value_delimiter = ',', default_value = "4k")]
+    pub bs: Vec<ByteSize>,
+    /// I/Os in flight
+    #[arg(short = 'q', long, visible_alias = "qd", value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1023))]
+    pub iodepth: u32,
+    /// How long each row is measured: 3, 500ms
+    #[arg(short = 't', long, value_name = "TIME", value_parser = parse_duration, default_value = "1")]
+    pub runtime: Duration,
+    /// What the operating system reads, with path: a file or block device as long as the namespace [default: the file behind soft:file=]
+    #[arg(long, value_name = "PATH")]
+    pub os_path: Option<PathBuf>,
+    /// Busy threads beside the I/O, with tail; several have rows of their own
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "0,1,2,4", value_parser = clap::value_parser!(u32).range(0..=1024))]
+    pub load: Vec<u32>,
+    /// Namespace
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub nsid: u32,
+    /// Seed of addresses
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+}
+
+impl ExperimentArgs {
+    /// What is asked for.
+    pub fn options(&self) -> ExperimentOptions {
+        ExperimentOptions {
+            sizes: self.bs.clone(),
+            iodepth: self.iodepth,
+            runtime: self.runtime,
+            os_path: self.os_path.clone(),
+            load: self.load.clone(),
+            nsid: Nsid(self.nsid),
+            seed: self.seed,
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! `bench NAME`: runs an experiment, and shows a row for each way.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use comfy_table::{CellAlignment, Table, presets};
+use warpbell_workload::{Control, Experiment, ExperimentReport, Row, experiment, units};
+
+use crate::args::{ExperimentArgs, Global, Output};
+use crate::exit::{Ending, INTERRUPTED};
+use crate::open::{Access, because, open};
+use crate::{out, render};
+
+/// Runs the command.
+pub fn run(
+    which: Experiment,
+    args: &ExperimentArgs,
+    global: &Global,
+    stop: Arc<AtomicBool>,
+) -> Result<(), Ending> {
+    args.device.target.open()?;
+    let ssd = open(&args.device, Access::Read)?;
+    let found = experiment(which, &ssd, args.device.target, &args.options(), &Control::with_stop(stop));
+    let report = found.map_err(|error| because(&ssd, error.into()))?;
+    match global.output {
+        Output::Normal => out::measured(&text(&report))?,
+        Output::Json => out::measured_json(&report)?,
+    }
+    if report.partial { Err(Ending::silent(INTERRUPTED)) } else { Ok(()) }
+}
+
+fn text(report: &ExperimentReport) -> String {
+    let banner = render::banner(&report.target, &report.device.kind, false);
+    let mut text = format!(
+        "{banner}\n{}: {} on {}, {} in flight\n\n{}",
+        report.experiment,
+        report.device.model,
+        report.device.name,
+        report.iodepth,
+        table(&report.rows)
+    );
+    for skipped in &report.skipped {
+        text += &format!("skipped: {}: {}\n", skipped.point, skipped.reason);
+    }
+    text
+}
+
+/// A row for each way, with a column for each figure that some way has.
+fn table(rows: &[Row]) -> String {
+    let mut keys: Vec<&str> = Vec::new();
+    for (key, _) in rows.iter().flat_map(|row| row.figures.iter()) {
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(std::iter::once("way".to_owned()).chain(keys.iter().map(|key| heading(key))));
+    for row in rows {
+        let cells = keys
+            .iter()
+            .map(|key| row.figures.get(key).map_or_else(|| "-".to_owned(), |value| cell(key, value)));
+        table.add_row(std::iter::once(row.name.clone()).chain(cells));
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+/// What a column is called, with its unit.
+fn heading(key: &str) -> String {
+    match key {
+        "iops" => "IOPS".to_owned(),
+        "bytes_per_s" => "MiB/s".to_owned(),
+        "client_cpu_ns_per_io" => "client CPU us/io".to_owned(),
+        key => match (key.strip_suffix("_ns"), key.strip_suffix("_per_io")) {
+            (Some(time), _) => format!("{} us", time.replace("99_9", "99.9").replace('_', " ")),
+            (_, Some(count)) => format!("{}/io", count.replace('_', " ")),
+            _ => key.replace('_', " "),
+        },
+    }
+}
+
+fn cell(key: &str, value: f64) -> String {
+    match key {
+        "iops" => units::iops(value),
+        "bytes_per_s" => format!("{:.0}", value / f64::from(1 << 20)),
+        "copied_bytes_per_io" => format!("{value:.0}"),
+        key if key.ends_with("_ns") || key == "client_cpu_ns_per_io" => format!("{:.2}", value / 1e3),
+        _ => format!("{value:.3}"),
+    }
+}

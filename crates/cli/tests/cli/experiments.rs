@@ -1,0 +1,153 @@
+//! Experiments by name: each runs, and what it counts is what its model says.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn run(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_warpbell"))
+        .args(["bench"])
+        .args(arguments)
+        .output()
+        .expect("the command starts")
+}
+
+fn json(arguments: &[&str]) -> Value {
+    let output = run(&[arguments, &["-o", "json"]].concat());
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {error}");
+    let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(document["schema"], "warpbell.experiment/1");
+    assert_eq!(document["experiment"], arguments[0]);
+    document
+}
+
+/// A figure of the row whose name begins so.
+fn figure(document: &Value, row: &str, key: &str) -> f64 {
+    let rows = document["rows"].as_array().expect("rows");
+    let found = rows.iter().find(|found| found["name"].as_str().is_some_and(|name| name.starts_with(row)));
+    let found = found.unwrap_or_else(|| panic!("no row {row}: {document:#}"));
+    found[key].as_f64().unwrap_or_else(|| panic!("row {row} has no {key}: {found:#}"))
+}
+
+/// A file of that many bytes, each block of it another.
+fn image(folder: &tempfile::TempDir, bytes: usize) -> String {
+    let path = folder.path().join("disk.img");
+    let contents: Vec<u8> = (0..bytes).map(|at| (at / 512) as u8).collect();
+    std::fs::write(&path, contents).expect("a file");
+    path.display().to_string()
+}
+
+#[test]
+fn ways_of_data_count_their_copies() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let device = format!("soft:file={}", image(&folder, 8 << 20));
+    let found = json(&["path", &device, "--runtime", "100ms", "--bs", "4k,64k", "--iodepth", "4"]);
+    for size in ["4k", "64k"] {
+        let bytes = if size == "4k" { 4096.0 } else { 65536.0 };
+        assert_eq!(figure(&found, &format!("direct bs={size}"), "copies_per_io"), 0.0);
+        assert_eq!(figure(&found, &format!("bounce bs={size}"), "copies_per_io"), 1.0);
+        assert_eq!(figure(&found, &format!("bounce bs={size}"), "copied_bytes_per_io"), bytes);
+        for way in ["direct", "bounce", "pread"] {
+            let row = format!("{way} bs={size}");
+            let (iops, rate) = (figure(&found, &row, "iops"), figure(&found, &row, "bytes_per_s"));
+            assert!(iops > 0.0 && (rate / iops / bytes - 1.0).abs() < 1e-6, "{row}: {iops} {rate}");
+            assert!(figure(&found, &row, "p50_ns") <= figure(&found, &row, "max_ns"));
+        }
+    }
+}
+
+#[test]
+fn a_device_without_a_file_has_no_way_by_the_system() {
+    let found = json(&["path", "soft:size=8m", "--runtime", "50ms"]);
+    assert_eq!(found["skipped"][0]["point"], "pread bs=4k");
+    assert!(found["skipped"][0]["reason"].as_str().expect("a reason").contains("--os-path"));
+    let found = json(&["path", "soft:size=8m", "--runtime", "50ms", "--os-path", "/nowhere/disk.img"]);
+    assert!(found["skipped"][0]["reason"].as_str().expect("a reason").contains("No such file"));
+}
+
+#[test]
+fn registrations_are_counted_and_cost_what_the_model_says() {
+    let found = json(&["registration", "soft:size=8m", "--runtime", "400ms", "--bs", "4k,128k"]);
+    for size in ["4k", "128k"] {
+        let of = |way: &str, key: &str| figure(&found, &format!("{way} bs={size}"), key);
+        assert_eq!(of("once", "maps_per_io"), 0.0);
+        assert_eq!(of("per_io", "maps_per_io"), 1.0);
+        // 48 of 64 buffers, drawn at random, are kept.
+        let missed = of("cached", "maps_per_io");
+        assert!((0.2..0.32).contains(&missed), "{missed}");
+        let ratio = of("per_io", "p50_ns") / of("per_io", "expected_p50_ns");
+        assert!((0.5..2.0).contains(&ratio), "measured {ratio} of the model");
+    }
+}
+
+#[test]
+fn doorbells_are_shared_as_the_model_says() {
+    let found = json(&["batching", "soft:size=64m,profile=optane,time=virtual", "--runtime", "5ms"]);
+    assert_eq!(found["clock"], "virtual");
+    for lanes in [1, 2, 4, 8, 16, 32] {
+        let row = format!("gather={lanes} ");
+        let (rung, model) = (
+            figure(&found, &row, "sq_doorbells_per_io"),
+            figure(&found, &row, "expected_sq_doorbells_per_io"),
+        );
+        assert!((rung / model - 1.0).abs() < 0.02, "{row}: {rung} of {model}");
+    }
+    assert!(figure(&found, "gather=32 ", "iops") > 4.0 * figure(&found, "gather=1 ", "iops"));
+    assert_eq!(figure(&found, "exclusive ", "rmw_per_io"), 0.0);
+    let shared = figure(&found, "shared ", "rmw_per_io");
+    assert!(shared > 0.0 && shared <= 2.5, "{shared}");
+}
+
+#[test]
+fn interrupts_are_counted_and_gathered() {
+    let found = json(&["notice", "soft:size=8m", "--runtime", "200ms", "--iodepth", "16"]);
+    let of = |row: &str| figure(&found, row, "interrupts_per_io");
+    assert!(of("poll ") < 0.01, "but for admin commands");
+    assert!(of("interrupt bs") > 0.0 && of("interrupt bs") <= 1.0);
+    assert!(of("interrupt gather=8 ") <= 1.0 / 8.0 + 0.05, "{}", of("interrupt gather=8 "));
+}
+
+#[test]
+fn tails_are_measured_beside_busy_threads() {
+    let found = json(&["tail", "soft:size=8m", "--runtime", "60ms", "--load", "0,2", "--iodepth", "4"]);
+    assert_eq!(found["rows"].as_array().expect("rows").len(), 6);
+    for way in ["kernels", "poll", "interrupt"] {
+        for load in [0, 2] {
+            let row = format!("{way} load={load} ");
+            assert!(figure(&found, &row, "iops") > 0.0);
+            assert!(figure(&found, &row, "p50_ns") <= figure(&found, &row, "p99_9_ns"));
+        }
+    }
+}
+
+#[test]
+fn the_first_read_is_told_apart_from_later_ones() {
+    let found = json(&["cold", "soft:size=8m", "--runtime", "50ms"]);
+    let of = |key: &str| figure(&found, "host ", key);
+    assert!(of("queue_ns") > 0.0 && of("first_read_ns") > 0.0 && of("later_p50_ns") > 0.0);
+    assert_eq!(of("time_to_first_byte_ns"), of("queue_ns") + of("first_read_ns"));
+    assert!(
+        figure(&found, "kernels first ", "setup_ns") > 0.0
+            && figure(&found, "kernels second ", "setup_ns") > 0.0
+    );
+}
+
+#[test]
+fn what_cannot_be_is_said() {
+    let error = |arguments: &[&str], line: &str| {
+        let output = run(arguments);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && text.contains(line), "{arguments:?}: {text}");
+    };
+    error(&["path", "soft:size=8m,time=virtual"], "its time is virtual");
+    error(&["tail", "soft:size=8m", "--load", "5000"], "5000 is not in 0..=1024");
+    error(&["notice", "soft:size=8m", "--iodepth", "0"], "0 is not in 1..=1023");
+    let output = run(&["registration", "soft:size=8m", "--runtime", "20ms", "--bs", "100,4k"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        text.contains("skipped: bs=100: 100 bytes: must be a multiple of the block size, 512 bytes"),
+        "{text}"
+    );
+    assert!(text.contains("not a hardware figure") && text.contains("per_io bs=4k"), "{text}");
+}

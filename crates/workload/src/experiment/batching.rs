@@ -1,0 +1,64 @@
+//! `batching`: how many commands share a doorbell, and how many warps a queue.
+
+use super::{Figures, Lab, figures_of};
+use crate::error::RunError;
+use crate::options::{Api, BenchOptions, Sharing};
+use crate::result::Run;
+
+/// Commands that begin together, by the lanes of a warp.
+const GATHERED: [u32; 6] = [1, 2, 4, 8, 16, 32];
+/// Warps of the ablation of queues.
+const WARPS: u32 = 4;
+const LANES: u32 = 32;
+
+/// Runs it, in real time or in virtual time.
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<(), RunError> {
+    for size in lab.options.sizes.clone() {
+        for lanes in GATHERED {
+            // As many are in flight as begin together: each doorbell is of a batch.
+            let options =
+                BenchOptions { api: Api::Raw, iodepth: lanes, gather: Some(lanes), ..lab.reads(size) };
+            measure(lab, &format!("gather={lanes} bs={size}"), &options, Some(1.0 / f64::from(lanes)))?;
+        }
+        let own = BenchOptions {
+            api: Api::Raw,
+            queues: WARPS as u16,
+            warps: Some(WARPS),
+            iodepth: LANES,
+            gather: Some(LANES),
+            ..lab.reads(size)
+        };
+        let shared =
+            BenchOptions { queues: 1, iodepth: WARPS * LANES, sharing: Sharing::Shared, ..own.clone() };
+        let exact = Some(1.0 / f64::from(LANES));
+        measure(lab, &format!("exclusive warps={WARPS} bs={size}"), &own, exact)?;
+        measure(lab, &format!("shared warps={WARPS} bs={size}"), &shared, exact)?;
+    }
+    Ok(())
+}
+
+fn measure(
+    lab: &mut Lab<'_>,
+    name: &str,
+    options: &BenchOptions,
+    model: Option<f64>,
+) -> Result<(), RunError> {
+    if lab.control.stopped() {
+        return Ok(());
+    }
+    if let Some(run) = lab.point(name, options)? {
+        let figures = work(figures_of(&run), &run).with_counted("expected_sq_doorbells_per_io", model);
+        lab.row(name, figures);
+    }
+    Ok(())
+}
+
+/// Work of kernels for each I/O, where it is counted.
+fn work(figures: Figures, run: &Run) -> Figures {
+    figures
+        .with_counted("sq_doorbells_per_io", run.per_io.sq_doorbells_per_io)
+        .with_counted("cq_doorbells_per_io", run.per_io.cq_doorbells_per_io)
+        .with_counted("rmw_per_io", run.per_io.rmw_per_io)
+        .with_counted("fences_per_io", run.per_io.fences_per_io)
+        .with_counted("polls_per_io", run.per_io.polls_per_io)
+}

@@ -1,0 +1,143 @@
+//! Random reads by a queue of the host's, with something done after each.
+
+use std::time::{Duration, Instant};
+
+use warpbell::{Buffer, DataPointers, HostQueue, Ssd, describe_status};
+use warpbell_driver::{IoQueueOptions, Outcome};
+use warpbell_nvme::command;
+
+use super::{Figures, Lab, figures_of_ios};
+use crate::cpu;
+use crate::error::RunError;
+use crate::latency::LatencyHistogram;
+use crate::random::SplitMix64;
+use crate::size::ByteSize;
+
+/// The longest that one command may take.
+const DEADLINE: Duration = Duration::from_secs(10);
+/// Ring entries at least.
+const ENTRIES: u32 = 64;
+
+/// Where reads of one size go, and come from.
+#[derive(Clone, Copy)]
+pub(super) struct Shape {
+    pub(super) bytes: u64,
+    block: u64,
+    places: u64,
+}
+
+impl Shape {
+    /// Reads of `size` on the lab's namespace; an error says why there are none.
+    pub(super) fn of(lab: &Lab<'_>, size: ByteSize) -> Result<Result<Shape, String>, RunError> {
+        let namespace = lab.ssd.namespace(Some(lab.options.nsid))?;
+        let (bytes, block) = (size.0, u64::from(namespace.block_size));
+        let (all, most) = (namespace.blocks * block, lab.ssd.max_command_bytes());
+        Ok(if bytes == 0 || !bytes.is_multiple_of(block) {
+            Err(format!("{bytes} bytes: must be a multiple of the block size, {block} bytes"))
+        } else if bytes > most {
+            Err(format!("{bytes} bytes: one command moves at most {most}"))
+        } else if bytes > all {
+            Err(format!("{bytes} bytes: the namespace has {all}"))
+        } else {
+            Ok(Shape { bytes, block, places: all / bytes })
+        })
+    }
+
+    /// The offset of a random place.
+    pub(super) fn draw(&self, random: &mut SplitMix64) -> u64 {
+        random.below(self.places) * self.bytes
+    }
+}
+
+/// A queue, and the reads that are in flight on it.
+pub(super) struct HostReads<'a> {
+    ssd: &'a Ssd,
+    nsid: u32,
+    queue: HostQueue,
+    shape: Shape,
+    /// By queue slot: which of the reads, and since when.
+    flights: Vec<Option<(usize, Instant)>>,
+}
+
+impl<'a> HostReads<'a> {
+    pub(super) fn new(lab: &Lab<'a>, shape: Shape, depth: u32) -> Result<HostReads<'a>, RunError> {
+        let entries = (depth + 1).next_power_of_two().max(ENTRIES);
+        let options = IoQueueOptions::new().deadline(DEADLINE);
+        let queue = lab.ssd.host_queue(entries, options, lab.ssd.buffer(1)?)?;
+        let flights = vec![None; queue.depth() as usize];
+        Ok(HostReads { ssd: lab.ssd, nsid: lab.options.nsid.get(), queue, shape, flights })
+    }
+
+    /// Begins read number `read`, of `offset`, into a buffer.
+    pub(super) fn begin(&mut self, read: usize, offset: u64, into: &Buffer, at: u64) -> Result<(), RunError> {
+        let Shape { bytes, block, .. } = self.shape;
+        let sqe = command::read(self.nsid, offset / block, (bytes / block - 1) as u16);
+        let data = DataPointers::new(into.as_ref(), self.ssd.data_path().descriptor);
+        let token = self.queue.push(&data.attach(sqe, at, bytes as u32));
+        let token = token.ok_or_else(|| RunError::Unmeasurable("the host's queue has no room".to_owned()))?;
+        self.flights[usize::from(token.slot)] = Some((read, Instant::now()));
+        self.queue.ring();
+        Ok(())
+    }
+
+    /// A read that has ended: its number, and how long it took.
+    pub(super) fn poll(&mut self) -> Result<Option<(usize, Duration)>, RunError> {
+        let Some(completion) = self.queue.pop() else { return Ok(None) };
+        if let Outcome::Completed(status) = completion.outcome
+            && !completion.is_ok()
+        {
+            let text = describe_status(u32::from(status.into_bits()));
+            return Err(RunError::Unmeasurable(format!("{}: a read failed: {text}", self.ssd.name())));
+        }
+        let flight = self.flights[usize::from(completion.token.slot)].take();
+        let lost = || RunError::Unmeasurable(format!("{}: a read had no answer in time", self.ssd.name()));
+        let (read, begin) = flight.filter(|_| completion.is_ok()).ok_or_else(lost)?;
+        Ok(Some((read, begin.elapsed())))
+    }
+
+    /// Waits for a read.
+    pub(super) fn wait(&mut self) -> Result<(usize, Duration), RunError> {
+        let mut polls = 0u32;
+        loop {
+            if let Some(ended) = self.poll()? {
+                return Ok(ended);
+            }
+            polls = polls.wrapping_add(1);
+            if polls.is_multiple_of(1 << 12) {
+                self.queue.check_deadlines();
+            }
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// Keeps `iodepth` random reads in flight for the lab's time. `done` is called with the offset in the buffer of each that
+/// has ended, before the next one takes its place; its time counts as latency.
+pub(super) fn random_reads(
+    lab: &Lab<'_>,
+    shape: Shape,
+    mut done: impl FnMut(&Buffer, usize) -> Result<(), RunError>,
+) -> Result<Figures, RunError> {
+    let depth = lab.options.iodepth;
+    let buffer = lab.ssd.buffer(depth as usize * shape.bytes as usize)?;
+    let mut reads = HostReads::new(lab, shape, depth)?;
+    let (mut random, mut latencies) = (SplitMix64::new(lab.options.seed, 0), LatencyHistogram::new());
+    let (begin, cpu) = (Instant::now(), cpu::thread_time());
+    for read in 0..depth as usize {
+        reads.begin(read, shape.draw(&mut random), &buffer, read as u64 * shape.bytes)?;
+    }
+    let mut in_flight = depth;
+    while in_flight > 0 {
+        let (read, took) = reads.wait()?;
+        let at = read * shape.bytes as usize;
+        let after = Instant::now();
+        done(&buffer, at)?;
+        latencies.record((took + after.elapsed()).as_nanos() as u64, 1);
+        if begin.elapsed() < lab.options.runtime && !lab.control.stopped() {
+            reads.begin(read, shape.draw(&mut random), &buffer, at as u64)?;
+        } else {
+            in_flight -= 1;
+        }
+    }
+    Ok(figures_of_ios(&latencies, shape.bytes, begin.elapsed(), cpu::thread_time() - cpu))
+}

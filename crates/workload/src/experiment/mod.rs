@@ -1,0 +1,283 @@
+//! Experiments by name: what papers compare, side by side in one run, with what each way costs.
+//!
+//! Each counts what it claims (copies, mappings, doorbells, interrupts), and where a model says what to expect, its rows
+//! have that beside what was measured. docs/experiments.md has a section for each.
+
+mod batching;
+mod cold;
+mod file_reads;
+mod host_reads;
+mod notice;
+mod path;
+mod registration;
+mod tail;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use warpbell::{Ssd, Target};
+use warpbell_hw::Nsid;
+
+use crate::control::Control;
+use crate::error::RunError;
+use crate::latency::LatencyHistogram;
+use crate::options::BenchOptions;
+use crate::result::{DeviceReport, Run, Skipped};
+use crate::size::ByteSize;
+use crate::stopwatch::ClockKind;
+
+/// Name and version of the document's form.
+pub const EXPERIMENT_SCHEMA: &str = "warpbell.experiment/1";
+
+/// Which experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Experiment {
+    /// Ways of data: by the kernel's own commands, bounced by the host, by the operating system.
+    Path,
+    /// When memory is made reachable: once, for each I/O, or kept for later ones.
+    Registration,
+    /// How many commands share a doorbell, and a queue.
+    Batching,
+    /// How completions are noticed.
+    Notice,
+    /// Latencies while other threads want the processors.
+    Tail,
+    /// The first I/Os after nothing was there.
+    Cold,
+}
+
+impl Experiment {
+    /// Its name.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Experiment::Path => "path",
+            Experiment::Registration => "registration",
+            Experiment::Batching => "batching",
+            Experiment::Notice => "notice",
+            Experiment::Tail => "tail",
+            Experiment::Cold => "cold",
+        }
+    }
+}
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub struct ExperimentOptions {
+    /// Bytes of an I/O: a row, or several, for each.
+    pub sizes: Vec<ByteSize>,
+    /// I/Os in flight.
+    pub iodepth: u32,
+    /// How long each row is measured.
+    pub runtime: Duration,
+    /// The file or block device that the operating system reads for comparison; `None`: the one behind the device.
+    pub os_path: Option<PathBuf>,
+    /// Threads that keep processors busy: a row for each.
+    pub load: Vec<u32>,
+    /// Namespace.
+    pub nsid: Nsid,
+    /// Seed of addresses.
+    pub seed: u64,
+}
+
+/// Figures in the order in which they are shown. Units are suffixes of the keys.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Figures(Vec<(&'static str, f64)>);
+
+impl Figures {
+    /// The same with another one.
+    #[must_use]
+    pub fn with(mut self, key: &'static str, value: f64) -> Figures {
+        self.0.push((key, value));
+        self
+    }
+
+    /// The same with one that may not have been counted.
+    #[must_use]
+    pub fn with_counted(self, key: &'static str, value: Option<f64>) -> Figures {
+        match value {
+            Some(value) => self.with(key, value),
+            None => self,
+        }
+    }
+
+    /// These, then others.
+    #[must_use]
+    fn merged(mut self, others: Figures) -> Figures {
+        self.0.extend(others.0);
+        self
+    }
+
+    /// One of them.
+    pub fn get(&self, key: &str) -> Option<f64> {
+        self.0.iter().find(|(known, _)| *known == key).map(|(_, value)| *value)
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, f64)> {
+        self.0.iter().copied()
+    }
+}
+
+impl Serialize for Figures {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (key, value) in &self.0 {
+            map.serialize_entry(key, value)?;
+        }
+        map.end()
+    }
+}
+
+/// One way, measured.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// Which way.
+    pub name: String,
+    /// What was measured.
+    #[serde(flatten)]
+    pub figures: Figures,
+}
+
+/// What an experiment found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ExperimentReport {
+    /// Form of the document.
+    pub schema: &'static str,
+    /// Its name.
+    pub experiment: &'static str,
+    /// Where kernels ran.
+    pub target: String,
+    /// Which device.
+    pub device: DeviceReport,
+    /// Which clock.
+    pub clock: ClockKind,
+    /// I/Os in flight.
+    pub iodepth: u32,
+    /// What was found.
+    pub rows: Vec<Row>,
+    /// Ways that could not be taken, with the reason.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub skipped: Vec<Skipped>,
+    /// It was stopped before its end.
+    pub partial: bool,
+}
+
+/// Runs an experiment on `ssd`, with kernels on `target`.
+pub fn experiment(
+    which: Experiment,
+    ssd: &Ssd,
+    target: Target,
+    options: &ExperimentOptions,
+    control: &Control,
+) -> Result<ExperimentReport, RunError> {
+    let mut lab = Lab { ssd, target, options, control, rows: Vec::new(), skipped: Vec::new() };
+    match which {
+        Experiment::Path => path::run(&mut lab),
+        Experiment::Registration => registration::run(&mut lab),
+        Experiment::Batching => batching::run(&mut lab),
+        Experiment::Notice => notice::run(&mut lab),
+        Experiment::Tail => tail::run(&mut lab),
+        Experiment::Cold => cold::run(&mut lab),
+    }?;
+    Ok(ExperimentReport {
+        schema: EXPERIMENT_SCHEMA,
+        experiment: which.word(),
+        target: target.to_string(),
+        device: DeviceReport::of(ssd, options.nsid)?,
+        clock: ClockKind::of(ssd),
+        iodepth: options.iodepth,
+        rows: lab.rows,
+        skipped: lab.skipped,
+        partial: control.stopped(),
+    })
+}
+
+/// What experiments measure with, and what they have found.
+struct Lab<'a> {
+    ssd: &'a Ssd,
+    target: Target,
+    options: &'a ExperimentOptions,
+    control: &'a Control,
+    rows: Vec<Row>,
+    skipped: Vec<Skipped>,
+}
+
+impl Lab<'_> {
+    /// Experiments that compare with the machine itself have no use for virtual time.
+    fn in_real_time(&self) -> Result<(), RunError> {
+        match ClockKind::of(self.ssd) {
+            ClockKind::Monotonic => Ok(()),
+            ClockKind::Virtual => Err(RunError::VirtualTime { device: self.ssd.name().to_string() }),
+        }
+    }
+
+    /// Options of a run: random reads of that size.
+    fn reads(&self, size: ByteSize) -> BenchOptions {
+        BenchOptions {
+            bs: size,
+            iodepth: self.options.iodepth,
+            runtime: Some(self.options.runtime),
+            nsid: self.options.nsid,
+            seed: self.options.seed,
+            ..BenchOptions::default()
+        }
+    }
+
+    /// Runs a point. A point that cannot be is skipped, with the reason.
+    fn point(&mut self, name: &str, options: &BenchOptions) -> Result<Option<Run>, RunError> {
+        let job = match crate::bench::resolve(self.ssd, options) {
+            Ok(job) => job,
+            Err(RunError::Job(error)) => {
+                self.skip(name, error.to_string());
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        let run = crate::bench::bench(self.ssd, self.target, &job, self.control)?;
+        match run.failures.first() {
+            Some(failure) => Err(RunError::failed(failure)),
+            None => Ok(Some(run)),
+        }
+    }
+
+    fn row(&mut self, name: impl Into<String>, figures: Figures) {
+        self.rows.push(Row { name: name.into(), figures });
+    }
+
+    fn skip(&mut self, name: &str, reason: impl Into<String>) {
+        self.skipped.push(Skipped { point: name.to_owned(), reason: reason.into() });
+    }
+}
+
+/// Rate, latency and CPU time of a run of `bench`.
+fn figures_of(run: &Run) -> Figures {
+    let figures = Figures::default().with("iops", run.total.iops).with("bytes_per_s", run.total.bytes_per_s);
+    let figures = match run.lat_ns {
+        Some(latency) => percentiles(figures, &latency),
+        None => figures,
+    };
+    let per_io = |ns: u64| ns as f64 / run.total.ios.max(1) as f64;
+    figures.with_counted("client_cpu_ns_per_io", run.client_cpu_time_ns.map(per_io))
+}
+
+/// Rate, latency and CPU time of I/Os that were measured one by one.
+fn figures_of_ios(latencies: &LatencyHistogram, bytes: u64, elapsed: Duration, cpu: Duration) -> Figures {
+    let (ios, seconds) = (latencies.count() as f64, elapsed.as_secs_f64());
+    let figures =
+        Figures::default().with("iops", ios / seconds).with("bytes_per_s", ios * bytes as f64 / seconds);
+    let figures = match latencies.summary() {
+        Some(latency) => percentiles(figures, &latency),
+        None => figures,
+    };
+    figures.with("client_cpu_ns_per_io", cpu.as_nanos() as f64 / ios.max(1.0))
+}
+
+fn percentiles(figures: Figures, latency: &crate::latency::Latency) -> Figures {
+    figures
+        .with("p50_ns", latency.p50 as f64)
+        .with("p99_ns", latency.p99 as f64)
+        .with("p99_9_ns", latency.p99_9 as f64)
+        .with("max_ns", latency.max as f64)
+}

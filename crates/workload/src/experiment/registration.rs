@@ -1,0 +1,190 @@
+//! `registration`: what it costs to make memory reachable for the SSD, for each I/O or ahead of it.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use warpbell::Buffer;
+use warpbell_hw::Window;
+
+use super::host_reads::{HostReads, Shape};
+use super::{Figures, Lab, figures_of_ios};
+use crate::cpu;
+use crate::error::RunError;
+use crate::latency::LatencyHistogram;
+use crate::random::SplitMix64;
+use crate::size::ByteSize;
+
+/// Buffers that an application reads into, in turn at random.
+const BUFFERS: u64 = 64;
+/// Registrations that a cache keeps of them.
+const KEPT: usize = 48;
+/// Memory is registered in pages.
+const PAGE: usize = 4096;
+
+/// Reads of one way before it is the next one's turn: what disturbs the machine disturbs all.
+const TURN: u32 = 64;
+
+/// When memory is registered.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Once,
+    PerIo,
+    Cached,
+}
+
+/// Runs it: one read in flight, into 64 buffers of each size; the ways take turns.
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<(), RunError> {
+    lab.in_real_time()?;
+    for size in lab.options.sizes.clone() {
+        match Shape::of(lab, size)? {
+            Ok(shape) => ways(lab, size, shape)?,
+            Err(reason) => lab.skip(&format!("bs={size}"), reason),
+        }
+    }
+    Ok(())
+}
+
+fn ways(lab: &mut Lab<'_>, size: ByteSize, shape: Shape) -> Result<(), RunError> {
+    let ways = [("once", Way::Once), ("per_io", Way::PerIo), ("cached", Way::Cached)];
+    let found = {
+        let lab = &*lab;
+        let mut found =
+            ways.iter().map(|(_, way)| Found::new(lab, shape, *way)).collect::<Result<Vec<_>, _>>()?;
+        let (mut reads, begin) = (HostReads::new(lab, shape, 1)?, Instant::now());
+        while begin.elapsed() < lab.options.runtime * 3 && !lab.control.stopped() {
+            found.iter_mut().try_for_each(|found| found.turn(&mut reads))?;
+        }
+        found.into_iter().map(Found::end).collect::<Vec<_>>()
+    };
+    let once = found[0].p50();
+    for ((name, way), found) in ways.iter().zip(found) {
+        let mut figures = found.figures(shape);
+        if *way == Way::PerIo {
+            // The model: the read alone, and the mapping that it takes.
+            figures = figures.with("expected_p50_ns", once + found.map_p50());
+        }
+        lab.row(format!("{name} bs={size}"), figures);
+    }
+    Ok(())
+}
+
+/// What is being measured of one way.
+struct Found<'a> {
+    buffers: Buffers<'a>,
+    random: SplitMix64,
+    measured: Measured,
+}
+
+/// What was measured.
+struct Measured {
+    shape: Shape,
+    latencies: LatencyHistogram,
+    mapping: LatencyHistogram,
+    elapsed: Duration,
+    cpu: Duration,
+}
+
+impl<'a> Found<'a> {
+    fn new(lab: &'a Lab<'a>, shape: Shape, way: Way) -> Result<Found<'a>, RunError> {
+        let (elapsed, cpu) = (Duration::ZERO, Duration::ZERO);
+        let (latencies, mapping) = (LatencyHistogram::new(), LatencyHistogram::new());
+        Ok(Found {
+            buffers: Buffers::new(lab, shape, way)?,
+            random: SplitMix64::new(lab.options.seed, 0),
+            measured: Measured { shape, latencies, mapping, elapsed, cpu },
+        })
+    }
+
+    /// Some reads of this way.
+    fn turn(&mut self, reads: &mut HostReads<'_>) -> Result<(), RunError> {
+        let (begin, cpu) = (Instant::now(), cpu::thread_time());
+        for _ in 0..TURN {
+            let (start, buffer) = (Instant::now(), self.random.below(BUFFERS) as usize);
+            let (mapped, made) = self.buffers.registered(buffer)?;
+            let mapping = start.elapsed();
+            reads.begin(0, self.measured.shape.draw(&mut self.random), &mapped, 0)?;
+            reads.wait()?;
+            let ended = Instant::now();
+            self.buffers.release(buffer, mapped);
+            if made {
+                self.measured.mapping.record((mapping + ended.elapsed()).as_nanos() as u64, 1);
+            }
+            self.measured.latencies.record(start.elapsed().as_nanos() as u64, 1);
+        }
+        self.measured.elapsed += begin.elapsed();
+        self.measured.cpu += cpu::thread_time() - cpu;
+        Ok(())
+    }
+
+    fn end(self) -> Measured {
+        self.measured
+    }
+}
+
+impl Measured {
+    fn p50(&self) -> f64 {
+        self.latencies.summary().map_or(0.0, |latency| latency.p50 as f64)
+    }
+
+    fn map_p50(&self) -> f64 {
+        self.mapping.summary().map_or(0.0, |latency| latency.p50 as f64)
+    }
+
+    fn figures(&self, shape: Shape) -> Figures {
+        let figures = figures_of_ios(&self.latencies, shape.bytes, self.elapsed, self.cpu);
+        let maps = self.mapping.count() as f64 / self.latencies.count().max(1) as f64;
+        let figures = figures.with("maps_per_io", maps);
+        if maps > 0.0 { figures.with("map_p50_ns", self.map_p50()) } else { figures }
+    }
+}
+
+/// Registrations of an application's buffers.
+struct Buffers<'a> {
+    lab: &'a Lab<'a>,
+    windows: Vec<Window>,
+    /// The newest last.
+    kept: VecDeque<(usize, Buffer)>,
+    most: usize,
+}
+
+impl<'a> Buffers<'a> {
+    fn new(lab: &'a Lab<'a>, shape: Shape, way: Way) -> Result<Buffers<'a>, RunError> {
+        let bytes = (shape.bytes as usize).next_multiple_of(PAGE);
+        let windows = (0..BUFFERS).map(|_| Window::host(bytes)).collect::<Result<Vec<_>, _>>()?;
+        windows.iter().try_for_each(Window::populate)?;
+        let most = match way {
+            Way::Once => windows.len(),
+            Way::PerIo => 0,
+            Way::Cached => KEPT,
+        };
+        let mut buffers = Buffers { lab, windows, kept: VecDeque::new(), most };
+        if way == Way::Once {
+            for buffer in 0..buffers.windows.len() {
+                let mapped = buffers.lab.ssd.register(buffers.windows[buffer].clone())?;
+                buffers.kept.push_back((buffer, mapped));
+            }
+        }
+        Ok(buffers)
+    }
+
+    /// The registration of a buffer, and whether it is a new one.
+    fn registered(&mut self, buffer: usize) -> Result<(Buffer, bool), RunError> {
+        if let Some(at) = self.kept.iter().position(|(known, _)| *known == buffer) {
+            let found = self.kept.remove(at).expect("found just now");
+            self.kept.push_back(found.clone());
+            return Ok((found.1, false));
+        }
+        Ok((self.lab.ssd.register(self.windows[buffer].clone())?, true))
+    }
+
+    /// Keeps it for later, in place of the one used longest ago.
+    fn release(&mut self, buffer: usize, mapped: Buffer) {
+        if self.most == 0 || self.kept.back().is_some_and(|(known, _)| *known == buffer) {
+            return;
+        }
+        if self.kept.len() >= self.most {
+            self.kept.pop_front();
+        }
+        self.kept.push_back((buffer, mapped));
+    }
+}
