@@ -1,6 +1,7 @@
-//! The functions of `warpbell.h`, in its order.
+//! The functions of `warpbell.h`, in its order, and those of `host_io.h`.
 
 mod events;
+mod host_io;
 mod kernels;
 mod leases;
 mod mapped;

@@ -19,10 +19,21 @@ pub(crate) enum Kind {
     Program = 0x54,
     Run = 0x55,
     Lease = 0x56,
+    IoBuffer = 0x57,
+    IoQueue = 0x58,
 }
 
 impl Kind {
-    const ALL: [Kind; 6] = [Kind::Ssd, Kind::Queues, Kind::Buffer, Kind::Program, Kind::Run, Kind::Lease];
+    const ALL: [Kind; 8] = [
+        Kind::Ssd,
+        Kind::Queues,
+        Kind::Buffer,
+        Kind::Program,
+        Kind::Run,
+        Kind::Lease,
+        Kind::IoBuffer,
+        Kind::IoQueue,
+    ];
 
     fn name(self) -> &'static str {
         match self {
@@ -32,6 +43,8 @@ impl Kind {
             Kind::Program => "program",
             Kind::Run => "run",
             Kind::Lease => "lease",
+            Kind::IoBuffer => "I/O buffer",
+            Kind::IoQueue => "I/O queue",
         }
     }
 

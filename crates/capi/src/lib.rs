@@ -11,6 +11,7 @@ mod error;
 mod events;
 mod exports;
 mod handle;
+mod host_io;
 mod lease;
 mod program;
 mod queues;

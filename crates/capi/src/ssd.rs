@@ -1,10 +1,13 @@
 //! Open SSDs, and the host's own reads and writes.
 
+use std::sync::Arc;
+
 use warpbell::{OpenOptions, Ssd};
 use warpbell_hw::{Lba, Nsid};
 
 use crate::error::{Answer, Failure};
 use crate::handle::{Kind, Table};
+use crate::host_io::IoMemory;
 use crate::scope::Users;
 use crate::types::{Head, NamespaceInfo, SsdInfo};
 
@@ -12,7 +15,9 @@ pub(crate) static SSDS: Table<OpenSsd> = Table::new(Kind::Ssd);
 
 /// An SSD that a C program has open.
 pub(crate) struct OpenSsd {
-    pub(crate) ssd: Ssd,
+    /// Memory for I/O of the host's. Goes before the SSD.
+    pub(crate) memory: IoMemory,
+    pub(crate) ssd: Arc<Ssd>,
     pub(crate) users: Users,
 }
 
@@ -25,8 +30,10 @@ impl OpenSsd {
             let reason = "virtual time is for simulations and `warpbell bench`; leave time=virtual out";
             return Err(Failure::invalid(format!("device {name}: {reason}")));
         }
-        let users = Users::new("ssd", "close each queues handle first (warpbell_queues_close)");
-        Ok(SSDS.add(OpenSsd { ssd, users }))
+        let what = "close each queue and buffer first (warpbell_queues_close, warpbell_io_queue_close, \
+                    warpbell_io_buffer_close)";
+        let (memory, users) = (IoMemory::default(), Users::new("ssd", what));
+        Ok(SSDS.add(OpenSsd { memory, ssd: Arc::new(ssd), users }))
     }
 
     pub(crate) fn close(handle: u64) -> Answer<()> {

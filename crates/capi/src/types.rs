@@ -1,9 +1,11 @@
 //! The structs of `warpbell.h`, laid out as C does. A test compares sizes and offsets with a C compiler's.
 
+pub mod host_io;
+
 use std::ffi::{c_char, c_void};
 
 /// `WARPBELL_API_VERSION`: it grows with every function, and with every field at the end of a struct.
-pub const API_VERSION: u32 = 6;
+pub const API_VERSION: u32 = 7;
 
 /// The oldest header whose programs run with this library. Version 3 was one number for the C API and for what
 /// kernels share.

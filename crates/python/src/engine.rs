@@ -4,7 +4,6 @@
 //! Nobody holds the queue's lock while a future ends, or while memory is let go of: either may run what takes it again.
 
 mod progress;
-mod request;
 mod worker;
 
 use std::sync::Arc;
@@ -14,16 +13,14 @@ use std::time::{Duration, Instant};
 
 use crossbeam::queue::SegQueue;
 use parking_lot::Mutex;
-use warpbell::{DataPointers, Ssd};
-use warpbell_hw::Nsid;
+use warpbell::{DataPointers, IoOp, IoRequest, Lba, RequestQueueSpec, Ssd};
 
 use crate::buffer::Use;
 use crate::error::{Answer, Failure, Kind};
 
 pub(crate) use progress::Progress;
 use progress::Promise;
-use request::{Ended, Request};
-use worker::Worker;
+use worker::{Ended, Request, Worker};
 
 /// Polls without an event before whoever waits sleeps between polls: an SSD answers within them.
 const EAGER_POLLS: u32 = 20_000;
@@ -34,16 +31,10 @@ const LONG_NAP: Duration = Duration::from_micros(500);
 /// Naps of the own thread without anything to do before it sleeps until it is woken.
 const IDLE_NAPS: u32 = 100;
 
-/// Which way bytes go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Direction {
-    Read,
-    Write,
-}
-
 /// Blocks to move. In range, and allowed: the caller has checked that.
 pub(crate) struct Transfer {
-    pub(crate) direction: Direction,
+    /// Reads or writes.
+    pub(crate) op: IoOp,
     pub(crate) lba: u64,
     pub(crate) blocks: u64,
     pub(crate) data: DataPointers,
@@ -51,20 +42,6 @@ pub(crate) struct Transfer {
     pub(crate) at: u64,
     /// Keeps the buffer's memory until the last command over it has ended.
     pub(crate) used: Use,
-}
-
-/// How the queue is driven.
-#[derive(Clone, Debug)]
-pub(crate) struct Drive {
-    pub(crate) nsid: Nsid,
-    pub(crate) block: u64,
-    /// Commands in flight.
-    pub(crate) depth: u32,
-    pub(crate) entries: u32,
-    /// The most blocks of one command.
-    pub(crate) piece_blocks: u64,
-    /// The longest that one command may take.
-    pub(crate) limit: Duration,
 }
 
 /// The queue, for all who drive it.
@@ -218,9 +195,9 @@ pub(crate) struct Engine {
 
 impl Engine {
     /// Starts the thread. The queue is made with the first request.
-    pub(crate) fn start(ssd: Arc<Ssd>, drive: Drive) -> Answer<Engine> {
+    pub(crate) fn start(ssd: Arc<Ssd>, spec: RequestQueueSpec) -> Answer<Engine> {
         let name = format!("warpbell {}", ssd.name()).chars().take(15).collect();
-        let (worker, sent) = (Mutex::new(Some(Worker::new(ssd, drive))), SegQueue::new());
+        let (worker, sent) = (Mutex::new(Some(Worker::new(ssd, spec)?)), SegQueue::new());
         let (stopping, asleep, driven) = Default::default();
         let shared = Arc::new(Shared { worker, sent, stopping, asleep, driven });
         let own = shared.clone();
@@ -236,17 +213,22 @@ impl Engine {
     }
 
     pub(crate) fn transfer(&self, transfer: Transfer) -> Arc<Progress> {
-        self.send(Some(transfer))
+        let Transfer { op, lba, blocks, data, at, used } = transfer;
+        self.send(|tag| {
+            let data = Some((data, at));
+            IoRequest { op, lba: Lba(lba), blocks, data, memory: Some(used), tag }
+        })
     }
 
     /// A flush, after all that was sent before it.
     pub(crate) fn flush(&self) -> Arc<Progress> {
-        self.send(None)
+        let (op, lba) = (IoOp::Flush, Lba(0));
+        self.send(|tag| IoRequest { op, lba, blocks: 0, data: None, memory: None, tag })
     }
 
-    fn send(&self, transfer: Option<Transfer>) -> Arc<Progress> {
+    fn send(&self, make: impl FnOnce(Promise) -> Request) -> Arc<Progress> {
         let progress = Arc::<Progress>::default();
-        self.shared.send(&self.thread, Request::new(transfer, Promise(progress.clone())));
+        self.shared.send(&self.thread, make(Promise(progress.clone())));
         progress
     }
 

@@ -6,21 +6,19 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
-use warpbell::{DEVICE_PAGE, DataPlacement, Descriptor, Gpu};
+use warpbell::{DEVICE_PAGE, DataPlacement, Descriptor, Gpu, IoOp, RequestQueueSpec};
 use warpbell_hw::{Lba, Nsid};
 
 use crate::args;
 use crate::buffer::{Buffer, BufferCore};
 use crate::device;
-use crate::engine::{Direction, Drive, Engine, Transfer};
+use crate::engine::{Engine, Transfer};
 use crate::error::{Answer, Failure, Kind, at_exit};
 use crate::foreign;
 use crate::future::Future;
 use crate::home::{Home, Own};
 use crate::queues::QueuesCore;
 
-/// The most bytes of one command: larger ones gain nothing, and hold up others.
-const PIECE_BYTES: u64 = 1 << 20;
 
 /// What is behind an SSD. Buffers and queues keep it.
 pub(crate) struct SsdCore {
@@ -76,15 +74,14 @@ impl SsdCore {
                 return Err(Failure::argument("queue_entries", entries, rule));
             }
         };
-        let piece_blocks = (ssd.max_command_bytes().min(PIECE_BYTES) / block).clamp(1, 1 << 16);
-        let drive = Drive { nsid, block, depth, entries, piece_blocks, limit };
+        let spec = RequestQueueSpec { nsid, depth, entries, limit };
         let identify = ssd.identify();
         let info =
             [identify.model(), identify.serial(), identify.firmware()].map(|text| text.trim().to_owned());
         let (exact_bytes, descriptor) = (namespace.exact_bytes, ssd.data_path().descriptor);
         let (name, max_transfer_bytes) = (ssd.name().to_string(), ssd.max_transfer_bytes());
         let ssd = Arc::new(ssd);
-        let engine = Arc::new(Engine::start(ssd.clone(), drive)?);
+        let engine = Arc::new(Engine::start(ssd.clone(), spec)?);
         let (open, queues) = (RwLock::new(Some(Open { ssd, engine })), Mutex::default());
         let buffers = Mutex::default();
         Ok(SsdCore {
@@ -270,7 +267,7 @@ impl Ssd {
 
     fn transfer(
         &self,
-        direction: Direction,
+        op: IoOp,
         offset: &Bound<'_, PyAny>,
         (buffer, at, nbytes): (Arc<BufferCore>, u64, u64),
         stream: Option<&Bound<'_, PyAny>>,
@@ -278,10 +275,10 @@ impl Ssd {
         let offset = args::count("offset", offset)?;
         let open = self.core.open()?;
         self.core.check_extent(offset, nbytes)?;
-        if direction == Direction::Write {
+        if op == IoOp::Write {
             self.core.check_write(&open.ssd, offset, nbytes)?;
         }
-        if direction == Direction::Read {
+        if op == IoOp::Read {
             buffer.check_writable()?;
         }
         let (data, used) = (buffer.data_pointers(), buffer.used()?);
@@ -289,7 +286,7 @@ impl Ssd {
             device::wait_for_stream(stream, &buffer, buffer.gpu())?;
         }
         let (lba, blocks) = (offset / self.core.block, nbytes / self.core.block);
-        let progress = open.engine.transfer(Transfer { direction, lba, blocks, data, at, used });
+        let progress = open.engine.transfer(Transfer { op, lba, blocks, data, at, used });
         Ok(Future::new(open.engine.shared().clone(), progress, nbytes))
     }
 }
@@ -394,7 +391,7 @@ impl Ssd {
         nbytes: Option<&Bound<'_, PyAny>>,
         stream: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Future> {
-        self.transfer(Direction::Read, offset, self.part(buffer, at, nbytes)?, stream)
+        self.transfer(IoOp::Read, offset, self.part(buffer, at, nbytes)?, stream)
     }
 
     /// Begins to write `nbytes` bytes of the buffer (all that it has from `at` on) to byte `offset` of the
@@ -408,7 +405,7 @@ impl Ssd {
         nbytes: Option<&Bound<'_, PyAny>>,
         stream: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Future> {
-        self.transfer(Direction::Write, offset, self.part(buffer, at, nbytes)?, stream)
+        self.transfer(IoOp::Write, offset, self.part(buffer, at, nbytes)?, stream)
     }
 
     /// Bytes from `offset` on. Waits for the SSD; calls take turns.

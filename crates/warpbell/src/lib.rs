@@ -54,7 +54,7 @@ mod volume;
 pub use buffer::{Buffer, Descriptor};
 pub use device_name::{DeviceName, DeviceNameError};
 pub use error::{Error, error_chain};
-pub use host_io::{BlockIo, DataPointers};
+pub use host_io::{BlockIo, DataPointers, IoEnd, IoOp, IoOutcome, IoRequest, RequestQueue, RequestQueueSpec};
 pub use host_queue::{HostQueue, HostQueueSpec};
 pub use launch::{Launch, LaunchOver, Module};
 pub use lease::{Lease, LeaseSpec};

@@ -9,6 +9,7 @@ use warpbell::Target;
 use warpbell_kernels::abi::Plain;
 
 use crate::error::{Answer, Failure};
+use crate::types::host_io::IoQueueOptions;
 use crate::types::{
     API_VERSION, AttachOptions, CompileOptions, Event, Handle, Head, LaunchOptions, LeaseOptions,
     NamespaceInfo, OLDEST_API_VERSION, OpenOptions, RecoveryCounters, RecoveryPolicy, SsdInfo,
@@ -43,6 +44,8 @@ unsafe impl VersionedStruct for SsdInfo {}
 unsafe impl VersionedStruct for Event {}
 // SAFETY: as above.
 unsafe impl VersionedStruct for NamespaceInfo {}
+// SAFETY: as above.
+unsafe impl VersionedStruct for IoQueueOptions {}
 
 fn null(what: &str) -> Failure {
     Failure::invalid(format!("{what}: is NULL"))
@@ -246,6 +249,47 @@ fn check_length(what: &str, bytes: *const u8, len: usize) -> Answer<()> {
     }
     if isize::try_from(len).is_err() {
         return Err(Failure::invalid(format!("{what}: {len} bytes: must be at most {}", isize::MAX)));
+    }
+    Ok(())
+}
+
+/// An array of the program's; null where it has no entries.
+///
+/// # Safety
+/// `list` is null, or leads to `count` entries that stay as they are for the call.
+pub(super) unsafe fn records<'a, T: Copy>(what: &str, list: *const T, count: u32) -> Answer<&'a [T]> {
+    if count == 0 {
+        return Ok(&[]);
+    }
+    check_array(what, list)?;
+    // SAFETY: not null, aligned, and `count` entries by the contract.
+    Ok(unsafe { std::slice::from_raw_parts(list, count as usize) })
+}
+
+/// Room of the program's for an array; null where it has no entries.
+///
+/// # Safety
+/// `list` is null, or leads to memory for `count` entries that nobody else uses during the call.
+pub(super) unsafe fn records_mut<'a, T: Copy>(
+    what: &str,
+    list: *mut T,
+    count: u32,
+) -> Answer<&'a mut [MaybeUninit<T>]> {
+    if count == 0 {
+        return Ok(&mut []);
+    }
+    check_array(what, list.cast_const())?;
+    // SAFETY: not null, aligned, and room for `count` entries by the contract.
+    Ok(unsafe { std::slice::from_raw_parts_mut(list.cast(), count as usize) })
+}
+
+fn check_array<T>(what: &str, list: *const T) -> Answer<()> {
+    if list.is_null() {
+        return Err(null(what));
+    }
+    if !list.is_aligned() {
+        let rule = format!("must be aligned to {} bytes, as a C array is", align_of::<T>());
+        return Err(Failure::invalid(format!("{what} {list:p}: {rule}")));
     }
     Ok(())
 }

@@ -11,6 +11,9 @@ use warpbell_hw::{BASE_PAGE, Memory, Window};
 use super::mapped;
 use crate::error::{Answer, Failure};
 
+/// Double words: what commands name addresses by.
+const ALIGNMENT: usize = 4;
+
 /// Memory that stays until its buffer is closed, as the header demands.
 #[derive(Debug)]
 struct UserMemory {
@@ -56,6 +59,35 @@ pub(super) unsafe fn window(memory: *mut u8, bytes: usize) -> Answer<Window> {
     if bytes == 0 || !bytes.is_multiple_of(page) || isize::try_from(bytes).is_err() {
         return Err(Failure::invalid(format!("bytes {bytes}: must be whole pages of {page} bytes")));
     }
+    whole(base, address, bytes)
+}
+
+/// The pages around a program's memory, and how far into them it begins.
+///
+/// # Safety
+/// `memory` is null, or leads to `bytes` readable and writable bytes that stay until the last clone of the window is
+/// dropped.
+pub(super) unsafe fn pages_around(memory: *mut u8, bytes: usize) -> Answer<(Window, usize)> {
+    let (address, skip) = (memory as usize, memory as usize % BASE_PAGE);
+    if memory.is_null() {
+        return Err(Failure::invalid("memory: is NULL"));
+    }
+    if !address.is_multiple_of(ALIGNMENT) {
+        return Err(Failure::invalid(format!("memory {address:#x}: must be a multiple of {ALIGNMENT}")));
+    }
+    if bytes == 0 || bytes > isize::MAX as usize - 2 * BASE_PAGE {
+        let most = isize::MAX as usize - 2 * BASE_PAGE;
+        return Err(Failure::invalid(format!("bytes {bytes}: must be from 1 to {most}")));
+    }
+    // A page that has one byte of the program's has its whole protection.
+    let base = NonNull::new(memory.wrapping_sub(skip))
+        .ok_or_else(|| Failure::invalid(format!("memory {address:#x}: lies in the page at address 0")))?;
+    let len = (skip + bytes).next_multiple_of(BASE_PAGE);
+    Ok((whole(base, address - skip, len)?, skip))
+}
+
+/// Whole pages as a window, if they are there.
+fn whole(base: NonNull<u8>, address: usize, bytes: usize) -> Answer<Window> {
     if address.checked_add(bytes).is_none() {
         return Err(Failure::invalid(format!(
             "memory {address:#x} and {bytes} bytes: leave the address space"

@@ -10,9 +10,18 @@ use warpbell_kernels::abi;
 
 use crate::installed::{Program, built, has, pkg_config, prefix, succeeded};
 
-/// Names of the functions that the header declares.
+/// The library's own headers.
+const HEADERS: [&str; 2] = ["warpbell.h", "host_io.h"];
+
+/// Their text.
+fn headers() -> String {
+    let read = |name| std::fs::read_to_string(prefix().join("include/warpbell").join(name)).unwrap();
+    HEADERS.map(read).concat()
+}
+
+/// Names of the functions that the headers declare.
 fn declared() -> BTreeSet<String> {
-    let header = std::fs::read_to_string(prefix().join("include/warpbell/warpbell.h")).unwrap();
+    let header = headers();
     let declarations = header.split("WARPBELL_API ").skip(1).filter(|text| !text.starts_with('_'));
     let names = declarations.filter_map(|text| {
         let (head, _) = text.split_once('(')?;
@@ -54,7 +63,7 @@ fn the_static_library_has_all_of_it() {
 #[test]
 fn a_header_that_is_no_longer_true_would_be_noticed() {
     // The parser sees each declaration, also those over several lines.
-    let header = std::fs::read_to_string(prefix().join("include/warpbell/warpbell.h")).unwrap();
+    let header = headers();
     let count = header.matches("\nWARPBELL_API ").count();
     assert_eq!(declared().len(), count);
 }
@@ -69,6 +78,7 @@ macro_rules! rows {
 }
 
 fn own_structs() -> Vec<Row> {
+    use types::host_io::{IoCompletion, IoQueueOptions, IoRequest};
     use types::{
         AttachOptions, CompileOptions, Event, LaunchOptions, LeaseOptions, NamespaceInfo, OpenOptions,
         RecoveryCounters, RecoveryPolicy, SsdInfo,
@@ -153,6 +163,9 @@ fn own_structs() -> Vec<Row> {
         ),
         rows!("warpbell_compile_options", CompileOptions, definitions, cache),
         rows!("warpbell_launch_options", LaunchOptions, grid, block, shared_bytes, cpu_threads, cooperative),
+        rows!("warpbell_io_queue_options", IoQueueOptions, timeout_ns, nsid, depth),
+        rows!("warpbell_io_request", IoRequest, op, pad0, lba, bytes, data, tag),
+        rows!("warpbell_io_completion", IoCompletion, tag, bytes, status, pad0),
     ]
     .concat()
 }
@@ -171,7 +184,7 @@ fn structs_are_laid_out_as_the_c_compiler_does() {
     }
     let rows: Vec<Row> = own_structs().into_iter().chain(abi_structs()).collect();
     assert!(rows.len() > 100);
-    let mut text = "#include <stdio.h>\n#include <warpbell/abi_table.h>\n#include <warpbell/warpbell.h>\nint main(void) {\n".to_owned();
+    let mut text = "#include <stdio.h>\n#include <warpbell/abi_table.h>\n#include <warpbell/host_io.h>\nint main(void) {\n".to_owned();
     for (name, field, _) in &rows {
         let value =
             if field.is_empty() { format!("sizeof({name})") } else { format!("offsetof({name}, {field})") };

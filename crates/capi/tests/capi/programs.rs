@@ -156,6 +156,37 @@ fn leases_places_and_news_from_c() {
     }
 }
 
+#[test]
+fn host_io_from_c() {
+    if can_build("host I/O, from C") {
+        host_io(&[]);
+    }
+}
+
+#[test]
+fn host_io_touches_no_memory_that_it_should_not() {
+    if can_build("host I/O under AddressSanitizer") && sanitizer_works() {
+        host_io(&["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]);
+    }
+}
+
+fn host_io(flags: &[&str]) {
+    let flags: Vec<&str> = STRICT.iter().copied().chain(["-pthread"]).chain(flags.iter().copied()).collect();
+    let program = Program::build("cc", &flags, &test_program("host_io.c"), &shared());
+    let folder = tempfile::tempdir().unwrap();
+    let [file, plan] = ["disk.img", "plan.toml"].map(|name| folder.path().join(name));
+    std::fs::write(&file, vec![0u8; 1 << 20]).unwrap();
+    let text = "[[fault]]\nkind = \"fail\"\nstatus = \"Unrecovered Read Error\"\nopcode = \"read\"\nlba = [100, 107]\n\
+                [[fault]]\nkind = \"drop\"\nlba = 200\ncount = 1\n\
+                [[fault]]\nkind = \"delay\"\nby = \"1s\"\nlba = 300\n";
+    std::fs::write(&plan, text).unwrap();
+    let checked = succeeded("host_io", &program.run(&[file.to_str().unwrap(), plan.to_str().unwrap()]));
+    assert!(checked.ends_with(" checks\n"), "{checked}");
+    let written = std::fs::read(&file).unwrap();
+    assert!(written[1024..1536].iter().all(|byte| *byte == 0x5a));
+    assert!(written[..1024].iter().chain(&written[1536..]).all(|byte| *byte == 0));
+}
+
 /// NVRTC compiles the kernel, and the fake driver runs the CPU's code of it.
 #[test]
 fn gpu_memory_of_a_program_is_registered_from_c() {

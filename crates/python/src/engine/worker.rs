@@ -1,48 +1,47 @@
-//! Drives an SSD's queue: splits requests, keeps commands in flight, and collects what has ended.
+//! Drives an SSD's queue of requests, and tells what became of them in words.
 
-use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crossbeam::queue::SegQueue;
-use warpbell::{HostQueue, Ssd, describe_status};
-use warpbell_driver::{Completion, IoQueueOptions, Outcome};
+use warpbell::{IoEnd, IoOp, IoOutcome, IoRequest, RequestQueue, RequestQueueSpec, Ssd, describe_status};
 
-use super::Drive;
-use super::request::{Ended, Request};
+use super::progress::Promise;
 use crate::buffer::Use;
 use crate::error::{Answer, Failure};
 
-/// Bytes of the queue's own buffer, which no command uses.
-const OWN_BYTES: usize = 4096;
+/// A request: what keeps its buffer, and whose future it ends.
+pub(super) type Request = IoRequest<Option<Use>, Promise>;
+
+/// A request that has ended, to be told without the queue's lock.
+pub(super) struct Ended {
+    memory: Option<Use>,
+    answer: Answer<()>,
+    promise: Promise,
+}
+
+impl Ended {
+    /// Lets go of the buffer, then ends the future: whoever has waited may close the buffer.
+    pub(super) fn tell(self) {
+        drop(self.memory);
+        self.promise.0.end(self.answer);
+    }
+}
 
 pub(super) struct Worker {
-    /// Goes before the SSD.
-    queue: Option<HostQueue>,
-    ssd: Arc<Ssd>,
-    drive: Drive,
-    /// Requests by their number.
-    requests: HashMap<u64, Request>,
-    /// Numbers given so far.
-    made: u64,
-    /// Requests of which commands are still to be pushed.
-    waiting: VecDeque<u64>,
-    /// The request of the command in each slot.
-    slots: Vec<Option<u64>>,
-    in_flight: u32,
+    requests: RequestQueue<Option<Use>, Promise>,
+    ended: Vec<IoEnd<Option<Use>, Promise>>,
 }
 
 impl Worker {
-    pub(super) fn new(ssd: Arc<Ssd>, drive: Drive) -> Worker {
-        let (requests, waiting, slots) = (HashMap::new(), VecDeque::new(), Vec::new());
-        Worker { ssd, drive, requests, made: 0, waiting, slots, in_flight: 0, queue: None }
+    pub(super) fn new(ssd: Arc<Ssd>, spec: RequestQueueSpec) -> Answer<Worker> {
+        Ok(Worker { requests: RequestQueue::new(ssd, spec)?, ended: Vec::new() })
     }
 
     /// Takes what was sent.
     pub(super) fn take(&mut self, sent: &SegQueue<Request>) {
         while let Some(request) = sent.pop() {
-            self.made += 1;
-            self.requests.insert(self.made, request);
-            self.waiting.push_back(self.made);
+            self.requests.add(request);
         }
     }
 
@@ -50,134 +49,72 @@ impl Worker {
         self.requests.is_empty()
     }
 
+    /// Pushes commands as long as there is room, if there is a queue.
+    pub(super) fn push(&mut self) {
+        self.requests.push();
+    }
+
     /// Pushes and reaps, once. Whether something moved; what ended is added to `ended`.
     pub(super) fn pass(&mut self, look_at_clock: bool, ended: &mut Vec<Ended>) -> bool {
         if self.is_idle() {
             return false;
         }
-        let queue = self.queue.as_mut().filter(|_| look_at_clock);
-        let retired = queue.is_some_and(|queue| {
-            queue.check_deadlines();
-            queue.is_retired()
-        });
-        // Between requests, and now and then: a reset takes the queue away.
-        if retired || (self.in_flight == 0 && self.queue.as_ref().is_some_and(|queue| queue.is_retired())) {
-            self.give_up(None, ended);
+        if look_at_clock {
+            self.requests.check(&mut self.ended);
         }
-        self.make_ready(ended);
-        self.push() | self.reap(ended)
-    }
-
-    /// A queue, where there is something to do. All requests fail where there is none.
-    fn make_ready(&mut self, ended: &mut Vec<Ended>) {
-        if self.queue.is_some() || self.waiting.is_empty() {
-            return;
+        self.requests.check_idle(&mut self.ended);
+        // All requests fail where there is no queue for them.
+        if let Err(error) = self.requests.make_ready() {
+            let failure = Failure::from(error);
+            ended.extend(self.requests.take_waiting().into_iter().map(|request| Ended {
+                memory: request.memory,
+                answer: Err(failure.clone()),
+                promise: request.tag,
+            }));
         }
-        match self.make_queue() {
-            Ok(queue) => {
-                self.slots = vec![None; queue.depth() as usize];
-                self.queue = Some(queue);
-            }
-            Err(failure) => {
-                for number in std::mem::take(&mut self.waiting) {
-                    self.fail(number, failure.clone());
-                    self.end(number, ended);
-                }
-            }
-        }
-    }
-
-    fn make_queue(&self) -> Answer<HostQueue> {
-        let options = IoQueueOptions::new().deadline(self.drive.limit);
-        let buffer = self.ssd.buffer(OWN_BYTES)?;
-        Ok(self.ssd.host_queue(self.drive.entries, options, buffer)?)
-    }
-
-    fn fail(&mut self, number: u64, failure: Failure) {
-        if let Some(request) = self.requests.get_mut(&number) {
-            request.fail(failure);
-        }
-    }
-
-    fn end(&mut self, number: u64, ended: &mut Vec<Ended>) {
-        ended.extend(self.requests.remove(&number).map(Request::ended));
-    }
-
-    /// Pushes commands as long as there is room, if there is a queue. Whether there were some.
-    pub(super) fn push(&mut self) -> bool {
-        let Some(queue) = &mut self.queue else { return false };
-        let before = self.in_flight;
-        while let Some(number) = self.waiting.front() {
-            let Some(request) = self.requests.get_mut(number).filter(|request| !request.is_pushed()) else {
-                self.waiting.pop_front();
-                continue;
-            };
-            // A flush comes after all that was sent before it.
-            let room =
-                if request.is_flush() { self.in_flight == 0 } else { self.in_flight < self.drive.depth };
-            let Some(slot) = room.then(|| request.push(queue, &self.drive)).flatten() else { break };
-            self.slots[usize::from(slot)] = Some(*number);
-            self.in_flight += 1;
-        }
-        queue.ring();
-        self.in_flight != before
-    }
-
-    /// Takes completions. Whether there were some.
-    fn reap(&mut self, ended: &mut Vec<Ended>) -> bool {
-        let mut any = false;
-        while let Some(completion) = self.queue.as_mut().and_then(|queue| queue.pop()) {
-            any = true;
-            let Some(number) = self.slots[usize::from(completion.token.slot)].take() else { continue };
-            self.in_flight -= 1;
-            let Some(request) = self.requests.get_mut(&number) else { continue };
-            request.in_flight -= 1;
-            if !completion.is_ok() {
-                let failure = failure_of(&self.ssd, &self.drive, request, &completion);
-                request.fail(failure);
-            }
-            if completion.outcome == Outcome::TimedOut {
-                self.give_up(Some(number), ended);
-            } else if request.in_flight == 0 && request.is_pushed() {
-                self.end(number, ended);
-            }
-        }
-        any
-    }
-
-    /// After a command without an answer, which may still use its buffer, and after a reset: the queue goes, and all that
-    /// is on it.
-    fn give_up(&mut self, first: Option<u64>, ended: &mut Vec<Ended>) {
-        let on_it: Vec<u64> =
-            first.into_iter().chain(self.slots.iter_mut().filter_map(Option::take)).collect();
-        let mut gone = Vec::new();
-        for number in on_it {
-            let name = self.ssd.name();
-            let text =
-                format!("{name}: its queue was given up, after a reset or a command without an answer");
-            self.fail(number, Failure::command(text, None));
-            self.end(number, &mut gone);
-        }
-        self.in_flight = 0;
-        if self.queue.take().is_some_and(|queue| queue.delete().is_err()) {
-            // The controller may still write to their memory.
-            let taken = gone.iter_mut().filter_map(Ended::take_transfer);
-            let used: Vec<Use> = taken.map(|transfer| transfer.used).collect();
-            self.ssd.controller().keep_until_disabled(used);
-        }
-        ended.append(&mut gone);
+        let moved = self.requests.push() | self.requests.reap(usize::MAX, &mut self.ended);
+        let requests = &self.requests;
+        ended.extend(self.ended.drain(..).map(|end| told(requests, end)));
+        moved
     }
 }
 
-fn failure_of(ssd: &Ssd, drive: &Drive, request: &Request, completion: &Completion) -> Failure {
-    let what = format!("{}, {} of {}", request.words(drive.block), drive.nsid, ssd.name());
-    match completion.outcome {
-        Outcome::Completed(status) => {
+/// What becomes of the future of a request that has ended.
+fn told(requests: &RequestQueue<Option<Use>, Promise>, end: IoEnd<Option<Use>, Promise>) -> Ended {
+    let (ssd, spec) = (requests.ssd(), requests.spec());
+    let (block, name) = (requests.block(), ssd.name());
+    let what = || {
+        let words = match end.blocks {
+            0 => end.op.name().to_owned(),
+            blocks => {
+                format!("{} of {} bytes at {}", end.op.name(), blocks * block, end.lba.get() * block)
+            }
+        };
+        format!("{words}, {} of {name}", spec.nsid)
+    };
+    let answer = match end.outcome {
+        IoOutcome::Done => settle(end.op, end.memory.as_ref()),
+        IoOutcome::Status(status) => {
             let bits = u32::from(status.into_bits());
-            Failure::command(format!("{what}: {}", describe_status(bits)), Some(bits))
+            Err(Failure::command(format!("{}: {}", what(), describe_status(bits)), Some(bits)))
         }
-        Outcome::TimedOut => {
-            Failure::command(format!("{what}: no completion within {:?}", drive.limit), None)
+        IoOutcome::TimedOut => Err(timed_out(what(), spec.limit)),
+        IoOutcome::QueueGone => {
+            let why = "its queue was given up, after a reset or a command without an answer";
+            Err(Failure::command(format!("{name}: {why}"), None))
         }
+    };
+    Ended { memory: end.memory.flatten(), answer, promise: end.tag }
+}
+
+/// Makes what an SSD wrote to a GPU's memory visible to the kernels that are launched from now on.
+fn settle(op: IoOp, memory: Option<&Option<Use>>) -> Answer<()> {
+    match memory.and_then(|memory| memory.as_ref()?.gpu()) {
+        Some(gpu) if op == IoOp::Read => Ok(gpu.flush_remote_writes().map_err(warpbell::Error::from)?),
+        _ => Ok(()),
     }
+}
+
+fn timed_out(what: String, limit: Duration) -> Failure {
+    Failure::command(format!("{what}: no completion within {limit:?}"), None)
 }

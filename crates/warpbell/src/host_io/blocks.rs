@@ -17,7 +17,7 @@ impl Ssd {
     /// for the SSD, at most 30 s without an answer; calls on one SSD take turns.
     pub fn read(&self, nsid: Option<Nsid>, lba: Lba, into: &mut [u8]) -> Result<(), Error> {
         let namespace = self.namespace(nsid)?;
-        check_extent(namespace, lba, into.len())?;
+        check_extent(namespace, lba, into.len() as u64)?;
         self.with_io(namespace.nsid, |io| io.read(lba, into))
     }
 
@@ -27,8 +27,8 @@ impl Ssd {
     pub fn write(&self, nsid: Option<Nsid>, lba: Lba, from: &[u8]) -> Result<(), Error> {
         let namespace = self.namespace(nsid)?;
         self.may_write(namespace)?;
-        check_extent(namespace, lba, from.len())?;
-        check_tail(namespace, lba, from.len())?;
+        check_extent(namespace, lba, from.len() as u64)?;
+        check_tail(namespace, lba, from.len() as u64)?;
         self.with_io(namespace.nsid, |io| io.write(lba, from))
     }
 
@@ -76,10 +76,11 @@ impl Ssd {
     }
 }
 
-fn check_extent(namespace: &Namespace, lba: Lba, bytes: usize) -> Result<(), Error> {
+/// Whether these bytes are whole blocks of the namespace.
+pub(super) fn check_extent(namespace: &Namespace, lba: Lba, bytes: u64) -> Result<(), Error> {
     let (nsid, block, blocks) = (namespace.nsid.get(), u64::from(namespace.block_size), namespace.blocks);
     let refuse = |object, value, limit| Err(Error::Argument { object, value, limit });
-    let (lba, bytes) = (lba.get(), bytes as u64);
+    let lba = lba.get();
     if bytes == 0 || !bytes.is_multiple_of(block) {
         let limit = format!("must be a multiple of the block size of namespace {nsid}, {block} bytes");
         return refuse("bytes", bytes.to_string(), limit);
@@ -93,9 +94,9 @@ fn check_extent(namespace: &Namespace, lba: Lba, bytes: usize) -> Result<(), Err
 }
 
 /// Refuses writes to a block that a file fills only in part.
-fn check_tail(namespace: &Namespace, lba: Lba, bytes: usize) -> Result<(), Error> {
+pub(super) fn check_tail(namespace: &Namespace, lba: Lba, bytes: u64) -> Result<(), Error> {
     let (block, lba) = (u64::from(namespace.block_size), lba.get());
-    let end = lba * block + bytes as u64;
+    let end = lba * block + bytes;
     match namespace.exact_bytes {
         Some(exact) if end > exact => {
             let limit = format!(

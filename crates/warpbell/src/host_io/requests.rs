@@ -1,0 +1,465 @@
+//! Requests of the host over one queue of its own: split into commands, kept in flight up to a depth, and given back when
+//! they have ended. Whoever owns it says when to push and reap: no thread, no waiting, no lock.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use slab::Slab;
+use warpbell_driver::{Completion, IoQueueOptions, Namespace, Outcome};
+use warpbell_hw::{Lba, Nsid};
+use warpbell_kernels::abi;
+use warpbell_nvme::command::{self, DsmCdw11, DsmRange};
+use warpbell_nvme::{Sqe, Status};
+use zerocopy::IntoBytes as _;
+
+use super::DataPointers;
+use super::blocks::{check_extent, check_tail};
+use crate::{Buffer, Error, HostQueue, Ssd};
+
+/// The most bytes of one command: larger ones gain nothing, and hold up others.
+const PIECE_BYTES: u64 = 1 << 20;
+/// Bytes of the range of a command that deallocates.
+const RANGE_BYTES: usize = size_of::<DsmRange>();
+
+/// What a request does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IoOp {
+    /// Moves blocks to memory.
+    Read,
+    /// Moves memory to blocks.
+    Write,
+    /// Makes durable what was written before: it begins when all that was added before it has ended.
+    Flush,
+    /// Says that blocks are not needed any more (Dataset Management).
+    Deallocate,
+    /// Makes blocks zero, without data.
+    WriteZeroes,
+}
+
+impl IoOp {
+    /// The word for messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            IoOp::Read => "read",
+            IoOp::Write => "write",
+            IoOp::Flush => "flush",
+            IoOp::Deallocate => "trim",
+            IoOp::WriteZeroes => "write of zeroes",
+        }
+    }
+
+    /// Whether it changes blocks.
+    pub fn changes(self) -> bool {
+        matches!(self, IoOp::Write | IoOp::Deallocate | IoOp::WriteZeroes)
+    }
+}
+
+/// One request. In range, allowed, and what the SSD offers: whoever adds it has checked that, as
+/// [`RequestQueue::check_request`] does.
+#[derive(Debug)]
+pub struct IoRequest<M, T> {
+    /// What it does.
+    pub op: IoOp,
+    /// First block.
+    pub lba: Lba,
+    /// How many; of a flush none.
+    pub blocks: u64,
+    /// Where its data lies, and the offset of the first byte there: of a read or a write.
+    pub data: Option<(DataPointers, u64)>,
+    /// What keeps that memory until the last command over it has ended.
+    pub memory: M,
+    /// Whatever its owner knows it by.
+    pub tag: T,
+}
+
+/// How a request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IoOutcome {
+    /// All of it is done.
+    Done,
+    /// The SSD completed one of its commands with this status. Others may have done their part.
+    Status(Status),
+    /// A command had no completion in time. Its queue is gone.
+    TimedOut,
+    /// The queue went away under it: by a reset, or by a command of another request that timed out.
+    QueueGone,
+}
+
+impl IoOutcome {
+    /// As kernels see a status: 0 is success, and [`describe_status`](crate::describe_status) has words for all.
+    pub fn status_bits(self) -> u32 {
+        match self {
+            IoOutcome::Done => 0,
+            IoOutcome::Status(status) => u32::from(status.into_bits()),
+            IoOutcome::TimedOut => abi::STATUS_LIBRARY | abi::STATUS_TIMED_OUT,
+            IoOutcome::QueueGone => abi::STATUS_LIBRARY | abi::STATUS_QUEUE_GONE,
+        }
+    }
+}
+
+/// A request that has ended.
+#[derive(Debug)]
+pub struct IoEnd<M, T> {
+    /// What it did.
+    pub op: IoOp,
+    /// Its first block.
+    pub lba: Lba,
+    /// Its blocks.
+    pub blocks: u64,
+    /// How it ended.
+    pub outcome: IoOutcome,
+    /// Its memory; `None`: the SSD may still use it, so that it is kept until the controller is disabled.
+    pub memory: Option<M>,
+    /// What its owner knows it by.
+    pub tag: T,
+}
+
+/// How a queue of requests is driven.
+#[derive(Clone, Debug)]
+pub struct RequestQueueSpec {
+    /// The namespace.
+    pub nsid: Nsid,
+    /// Commands in flight at most.
+    pub depth: u32,
+    /// Ring entries: more than `depth`.
+    pub entries: u32,
+    /// The longest that one command may take.
+    pub limit: Duration,
+}
+
+/// A request of which commands are in flight, or to come.
+struct Live<M, T> {
+    request: IoRequest<M, T>,
+    /// Blocks of which commands were pushed.
+    pushed: u64,
+    /// All its commands are pushed, or one failed.
+    complete: bool,
+    in_flight: u32,
+    outcome: IoOutcome,
+}
+
+impl<M, T> Live<M, T> {
+    /// The first failure counts. No more commands are pushed.
+    fn fail(&mut self, outcome: IoOutcome) {
+        self.complete = true;
+        if self.outcome == IoOutcome::Done {
+            self.outcome = outcome;
+        }
+    }
+
+    fn end(self) -> IoEnd<M, T> {
+        let IoRequest { op, lba, blocks, memory, tag, .. } = self.request;
+        IoEnd { op, lba, blocks, outcome: self.outcome, memory: Some(memory), tag }
+    }
+}
+
+/// Requests over one queue of the host's. `M` keeps memory, `T` names a request for its owner.
+pub struct RequestQueue<M, T> {
+    /// There while there is something to do. Goes before the SSD.
+    queue: Option<HostQueue>,
+    ssd: Arc<Ssd>,
+    spec: RequestQueueSpec,
+    namespace: Namespace,
+    block: u64,
+    /// Whether the host may write there: asked once.
+    may_write: bool,
+    /// The most blocks of a read or a write, and of a command that writes zeroes.
+    piece_blocks: u64,
+    zero_blocks: u64,
+    requests: Slab<Live<M, T>>,
+    /// Requests of which commands are still to be pushed.
+    waiting: VecDeque<usize>,
+    /// The request of the command in each slot.
+    slots: Vec<Option<usize>>,
+    in_flight: u32,
+    /// Ranges of commands that deallocate, one for each slot, and how commands point to them.
+    ranges: Option<(Buffer, DataPointers)>,
+}
+
+impl<M: Send + 'static, T> RequestQueue<M, T> {
+    /// Its queue is made with the first request, or by [`make_ready`](Self::make_ready).
+    pub fn new(ssd: Arc<Ssd>, spec: RequestQueueSpec) -> Result<RequestQueue<M, T>, Error> {
+        let namespace = ssd.namespace(Some(spec.nsid))?.clone();
+        let (block, may_write) = (u64::from(namespace.block_size), ssd.may_write(&namespace).is_ok());
+        let blocks = |bytes: u64| (bytes / block).clamp(1, 1 << 16);
+        let piece_blocks = blocks(ssd.max_command_bytes().min(PIECE_BYTES));
+        // Without a limit of its own for zeroes, a controller takes what it takes of data.
+        let zero_blocks = blocks(ssd.max_transfer_bytes().unwrap_or(u64::MAX));
+        let (requests, waiting, slots) = (Slab::new(), VecDeque::new(), Vec::new());
+        let (queue, ranges, in_flight) = (None, None, 0);
+        Ok(RequestQueue {
+            queue,
+            ssd,
+            spec,
+            namespace,
+            block,
+            may_write,
+            piece_blocks,
+            zero_blocks,
+            requests,
+            waiting,
+            slots,
+            in_flight,
+            ranges,
+        })
+    }
+
+    /// The SSD.
+    pub fn ssd(&self) -> &Arc<Ssd> {
+        &self.ssd
+    }
+
+    /// How it is driven.
+    pub fn spec(&self) -> &RequestQueueSpec {
+        &self.spec
+    }
+
+    /// Bytes of a block.
+    pub fn block(&self) -> u64 {
+        self.block
+    }
+
+    /// The blocks of a request that is in range, allowed, and what the SSD offers. A flush has none.
+    pub fn check_request(&self, op: IoOp, lba: Lba, bytes: u64) -> Result<u64, Error> {
+        if op == IoOp::Flush {
+            return Ok(0);
+        }
+        if op.changes() && !self.may_write {
+            self.ssd.may_write(&self.namespace)?;
+        }
+        check_extent(&self.namespace, lba, bytes)?;
+        if op.changes() {
+            check_tail(&self.namespace, lba, bytes)?;
+        }
+        let offers = self.ssd.identify().oncs;
+        let (offered, what) = match op {
+            IoOp::Deallocate => (offers.dataset_management(), "Dataset Management"),
+            IoOp::WriteZeroes => (offers.write_zeroes(), "Write Zeroes"),
+            IoOp::Read | IoOp::Write | IoOp::Flush => return Ok(bytes / self.block),
+        };
+        if !offered {
+            let limit = format!("{} does not have the command {what}", self.ssd.name());
+            return Err(Error::Argument { object: "request", value: op.name().to_owned(), limit });
+        }
+        Ok(bytes / self.block)
+    }
+
+    /// Requests that have not ended.
+    pub fn len(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// Whether all have ended.
+    pub fn is_empty(&self) -> bool {
+        self.requests.is_empty()
+    }
+
+    /// One more request, behind the others. [`push`](Self::push) begins it.
+    pub fn add(&mut self, request: IoRequest<M, T>) {
+        let (pushed, in_flight, outcome, complete) = (0, 0, IoOutcome::Done, false);
+        let index = self.requests.insert(Live { request, pushed, complete, in_flight, outcome });
+        self.waiting.push_back(index);
+    }
+
+    /// Makes the queue, if there is none.
+    pub fn make_ready(&mut self) -> Result<(), Error> {
+        if self.queue.is_some() {
+            return Ok(());
+        }
+        let options = IoQueueOptions::new().deadline(self.spec.limit);
+        // Slots are at most as many as entries.
+        let buffer = self.ssd.buffer(self.spec.entries as usize * RANGE_BYTES)?;
+        let data = DataPointers::new(buffer.as_ref(), self.ssd.data_path().descriptor);
+        let queue = self.ssd.host_queue(self.spec.entries, options, buffer.clone())?;
+        self.slots = vec![None; queue.depth() as usize];
+        (self.ranges, self.queue) = (Some((buffer, data)), Some(queue));
+        Ok(())
+    }
+
+    /// All requests of which commands are still to be pushed, taken back: where no queue could be made for them.
+    pub fn take_waiting(&mut self) -> Vec<IoRequest<M, T>> {
+        let waiting = std::mem::take(&mut self.waiting);
+        waiting.into_iter().map(|index| self.requests.remove(index).request).collect()
+    }
+
+    /// Ends all requests of which commands are still to be pushed: where no queue could be made for them.
+    pub fn fail_waiting(&mut self, ended: &mut Vec<IoEnd<M, T>>) {
+        for index in std::mem::take(&mut self.waiting) {
+            let mut live = self.requests.remove(index);
+            live.fail(IoOutcome::QueueGone);
+            ended.push(live.end());
+        }
+    }
+
+    /// Deletes the queue in good order. Requests that have not ended are gone with it.
+    pub fn close(mut self) -> Result<(), Error> {
+        self.queue.take().map_or(Ok(()), HostQueue::delete)
+    }
+
+    /// Looks at the clock, and whether the controller still knows the queue: else its requests end. To be called now and
+    /// then while nothing moves, and before requests begin on an idle queue.
+    pub fn check(&mut self, ended: &mut Vec<IoEnd<M, T>>) {
+        let retired = self.queue.as_mut().is_some_and(|queue| {
+            queue.check_deadlines();
+            queue.is_retired()
+        });
+        if retired {
+            self.give_up(None, ended);
+        }
+    }
+
+    /// The same for an idle queue, without the clock: a reset takes the queue away.
+    pub fn check_idle(&mut self, ended: &mut Vec<IoEnd<M, T>>) {
+        if self.in_flight == 0 && self.queue.as_ref().is_some_and(|queue| queue.is_retired()) {
+            self.give_up(None, ended);
+        }
+    }
+
+    /// Pushes commands as long as there is room, if there is a queue. Whether there were some.
+    pub fn push(&mut self) -> bool {
+        let before = self.in_flight;
+        while let Some(index) = self.waiting.front().copied() {
+            let live = &self.requests[index];
+            if live.complete {
+                self.waiting.pop_front();
+                continue;
+            }
+            let most = if live.request.op == IoOp::Flush { 1 } else { self.spec.depth };
+            if self.in_flight >= most || !self.push_one(index) {
+                break;
+            }
+        }
+        if let Some(queue) = &mut self.queue {
+            queue.ring();
+        }
+        self.in_flight != before
+    }
+
+    /// Pushes the next command of a request; false: there is no room.
+    fn push_one(&mut self, index: usize) -> bool {
+        let (Some(queue), Some(ranges)) = (&mut self.queue, &self.ranges) else { return false };
+        let live = &mut self.requests[index];
+        let most = match live.request.op {
+            IoOp::Read | IoOp::Write => self.piece_blocks,
+            IoOp::WriteZeroes => self.zero_blocks,
+            IoOp::Deallocate => u64::from(u32::MAX),
+            IoOp::Flush => 0,
+        };
+        let piece = Piece {
+            at: live.pushed,
+            blocks: most.min(live.request.blocks - live.pushed),
+            block: self.block,
+            nsid: self.spec.nsid,
+        };
+        let request = &live.request;
+        let Some(token) = queue.push_with(|token| piece.command(request, ranges, token.slot)) else {
+            return false;
+        };
+        live.pushed += piece.blocks;
+        live.complete = live.pushed >= live.request.blocks;
+        live.in_flight += 1;
+        self.slots[usize::from(token.slot)] = Some(index);
+        self.in_flight += 1;
+        true
+    }
+
+    /// Takes completions until `most` requests have ended. Whether there were some.
+    pub fn reap(&mut self, most: usize, ended: &mut Vec<IoEnd<M, T>>) -> bool {
+        let mut any = false;
+        while ended.len() < most
+            && let Some(completion) = self.queue.as_mut().and_then(|queue| queue.pop())
+        {
+            any = true;
+            self.complete(completion, ended);
+        }
+        any
+    }
+
+    fn complete(&mut self, completion: Completion, ended: &mut Vec<IoEnd<M, T>>) {
+        let Some(index) = self.slots[usize::from(completion.token.slot)].take() else { return };
+        self.in_flight -= 1;
+        let live = &mut self.requests[index];
+        live.in_flight -= 1;
+        match completion.outcome {
+            Outcome::Completed(status) if status.is_ok() => {}
+            Outcome::Completed(status) => live.fail(IoOutcome::Status(status)),
+            Outcome::TimedOut => {
+                live.fail(IoOutcome::TimedOut);
+                return self.give_up(Some(index), ended);
+            }
+        }
+        if live.in_flight == 0 && live.complete {
+            self.end(index, ended);
+        }
+    }
+
+    fn end(&mut self, index: usize, ended: &mut Vec<IoEnd<M, T>>) {
+        // One that failed before all of it was pushed may still wait.
+        if self.waiting.front() == Some(&index) {
+            self.waiting.pop_front();
+        }
+        ended.push(self.requests.remove(index).end());
+    }
+
+    /// After a command without an answer, which may still use its memory, and after a reset: the queue goes, and all that
+    /// is on it.
+    fn give_up(&mut self, first: Option<usize>, ended: &mut Vec<IoEnd<M, T>>) {
+        let mut on_it: Vec<usize> =
+            first.into_iter().chain(self.slots.iter_mut().filter_map(Option::take)).collect();
+        on_it.sort_unstable();
+        on_it.dedup();
+        let mut gone = Vec::new();
+        for index in on_it {
+            self.requests[index].fail(IoOutcome::QueueGone);
+            self.end(index, &mut gone);
+        }
+        (self.in_flight, self.ranges) = (0, None);
+        if self.queue.take().is_some_and(|queue| queue.delete().is_err()) {
+            // The controller may still write to their memory.
+            let memory: Vec<M> = gone.iter_mut().filter_map(|end| end.memory.take()).collect();
+            self.ssd.controller().keep_until_disabled(memory);
+        }
+        ended.append(&mut gone);
+    }
+}
+
+/// A part of a request that is one command.
+struct Piece {
+    /// Blocks before it.
+    at: u64,
+    blocks: u64,
+    block: u64,
+    nsid: Nsid,
+}
+
+impl Piece {
+    fn command<M, T>(
+        &self,
+        request: &IoRequest<M, T>,
+        (ranges, pointers): &(Buffer, DataPointers),
+        slot: u16,
+    ) -> Sqe {
+        let (nsid, lba) = (self.nsid.get(), request.lba.get() + self.at);
+        let last = self.blocks.saturating_sub(1) as u16;
+        let with_data = |sqe: Sqe| match &request.data {
+            Some((data, offset)) => {
+                data.attach(sqe, offset + self.at * self.block, (self.blocks * self.block) as u32)
+            }
+            None => sqe,
+        };
+        match request.op {
+            IoOp::Read => with_data(command::read(nsid, lba, last)),
+            IoOp::Write => with_data(command::write(nsid, lba, last)),
+            IoOp::Flush => command::flush(nsid),
+            IoOp::WriteZeroes => command::write_zeroes(nsid, lba, last, false),
+            IoOp::Deallocate => {
+                let range = DsmRange { cattr: 0, nlb: self.blocks as u32, slba: lba };
+                let at = usize::from(slot) * RANGE_BYTES;
+                ranges.write(at, range.as_bytes()).expect("the buffer has a range for each slot");
+                let sqe = command::dataset_management(nsid, 0, DsmCdw11::new().with_ad(true));
+                pointers.attach(sqe, at as u64, RANGE_BYTES as u32)
+            }
+        }
+    }
+}
