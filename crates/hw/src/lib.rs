@@ -34,6 +34,7 @@ mod registration;
 mod remote;
 mod reset;
 mod ring;
+mod user_memory;
 mod words;
 
 pub use arena::DmaArena;

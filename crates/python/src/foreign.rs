@@ -2,15 +2,13 @@
 #![expect(unsafe_code, reason = "memory of other Python objects becomes memory that devices reach")]
 //! The memory of an existing Python object (NumPy, JAX, torch, bytearray, mmap), as a window that an SSD may use.
 
-use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
-use std::sync::Arc;
 
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyMemoryView, PyTuple};
-use warpbell_hw::{BASE_PAGE, Memory, Window};
+use warpbell_hw::{BASE_PAGE, Window};
 
 use crate::buffer::Buffer;
 use crate::error::{Answer, Failure, type_name};
@@ -22,36 +20,6 @@ const ALIGNMENT: usize = 4;
 /// Why memory that may not be written is refused.
 pub(crate) const READ_ONLY: &str =
     "is read-only, and SSDs write to buffers: with readonly=True they only read from this one";
-
-/// Whole pages around the memory of an object, which is kept for as long.
-#[derive(Debug)]
-struct Foreign {
-    base: NonNull<u8>,
-    len: usize,
-    /// What keeps the memory: a memoryview or a capsule.
-    _owner: Py<PyAny>,
-}
-
-// SAFETY: addresses of the process; any thread may use them.
-unsafe impl Send for Foreign {}
-// SAFETY: all access goes through raw volatile or atomic operations.
-unsafe impl Sync for Foreign {}
-
-// SAFETY: the owner keeps the object's memory where it is, and with it the pages that it lies in.
-unsafe impl Memory for Foreign {
-    fn base(&self) -> NonNull<u8> {
-        self.base
-    }
-    fn len(&self) -> usize {
-        self.len
-    }
-    fn page_size(&self) -> usize {
-        BASE_PAGE
-    }
-    fn file(&self) -> Option<(BorrowedFd<'_>, u64)> {
-        None
-    }
-}
 
 /// Where the object's bytes lie, and what keeps them there.
 pub(crate) struct Found {
@@ -83,8 +51,9 @@ pub(crate) fn window(object: &Bound<'_, PyAny>, readonly: bool) -> PyResult<(Win
     let len = (skip + found.nbytes).next_multiple_of(BASE_PAGE);
     let base = NonNull::new((found.address - skip) as *mut u8)
         .ok_or_else(|| Failure::argument("register", &name, "lies at address 0"))?;
-    let foreign = Foreign { base, len, _owner: found.owner };
-    Ok((Window::whole(Arc::new(foreign)), skip, found.nbytes))
+    // SAFETY: the owner keeps the object's memory where it is, and with it the pages that it lies in.
+    let window = unsafe { Window::of_user(base, len, Some(Box::new(found.owner))) };
+    Ok((window, skip, found.nbytes))
 }
 
 /// Whether commands can name the address.

@@ -2,45 +2,15 @@
 #![expect(unsafe_code, reason = "the C program's promise about its memory becomes ours")]
 //! Memory of a C program's, as a window that devices may use.
 
-use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
-use std::sync::Arc;
 
-use warpbell_hw::{BASE_PAGE, Memory, Window};
+use warpbell_hw::{BASE_PAGE, Window};
 
 use super::mapped;
 use crate::error::{Answer, Failure};
 
 /// Double words: what commands name addresses by.
 const ALIGNMENT: usize = 4;
-
-/// Memory that stays until its buffer is closed, as the header demands.
-#[derive(Debug)]
-struct UserMemory {
-    base: NonNull<u8>,
-    len: usize,
-}
-
-// SAFETY: addresses of the process; any thread may use them.
-unsafe impl Send for UserMemory {}
-// SAFETY: all access goes through raw volatile or atomic operations.
-unsafe impl Sync for UserMemory {}
-
-// SAFETY: the program promised `window` that the memory stays, readable and writable.
-unsafe impl Memory for UserMemory {
-    fn base(&self) -> NonNull<u8> {
-        self.base
-    }
-    fn len(&self) -> usize {
-        self.len
-    }
-    fn page_size(&self) -> usize {
-        BASE_PAGE
-    }
-    fn file(&self) -> Option<(BorrowedFd<'_>, u64)> {
-        None
-    }
-}
 
 /// Whole pages of a program's.
 ///
@@ -59,7 +29,8 @@ pub(super) unsafe fn window(memory: *mut u8, bytes: usize) -> Answer<Window> {
     if bytes == 0 || !bytes.is_multiple_of(page) || isize::try_from(bytes).is_err() {
         return Err(Failure::invalid(format!("bytes {bytes}: must be whole pages of {page} bytes")));
     }
-    whole(base, address, bytes)
+    // SAFETY: the contract of this function.
+    unsafe { whole(base, address, bytes) }
 }
 
 /// The pages around a program's memory, and how far into them it begins.
@@ -83,16 +54,21 @@ pub(super) unsafe fn pages_around(memory: *mut u8, bytes: usize) -> Answer<(Wind
     let base = NonNull::new(memory.wrapping_sub(skip))
         .ok_or_else(|| Failure::invalid(format!("memory {address:#x}: lies in the page at address 0")))?;
     let len = (skip + bytes).next_multiple_of(BASE_PAGE);
-    Ok((whole(base, address - skip, len)?, skip))
+    // SAFETY: the contract of this function.
+    Ok((unsafe { whole(base, address - skip, len) }?, skip))
 }
 
 /// Whole pages as a window, if they are there.
-fn whole(base: NonNull<u8>, address: usize, bytes: usize) -> Answer<Window> {
+///
+/// # Safety
+/// What is there stays until the last clone of the window is dropped.
+unsafe fn whole(base: NonNull<u8>, address: usize, bytes: usize) -> Answer<Window> {
     if address.checked_add(bytes).is_none() {
         return Err(Failure::invalid(format!(
             "memory {address:#x} and {bytes} bytes: leave the address space"
         )));
     }
     mapped::check(address, bytes)?;
-    Ok(Window::whole(Arc::new(UserMemory { base, len: bytes })))
+    // SAFETY: the contract of this function; they are mapped, readable and writable.
+    Ok(unsafe { Window::of_user(base, bytes, None) })
 }
