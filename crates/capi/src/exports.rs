@@ -1,5 +1,6 @@
-//! The functions of `warpbell.h`, in its order.
+//! The functions of `warpbell.h`, in its order, and of the headers beside it.
 
+mod caches;
 mod events;
 mod kernels;
 mod leases;
@@ -10,3 +11,4 @@ mod queues;
 mod ssd;
 mod user_memory;
 mod version;
+mod volumes;

@@ -19,10 +19,25 @@ pub(crate) enum Kind {
     Program = 0x54,
     Run = 0x55,
     Lease = 0x56,
+    Volume = 0x60,
+    VolumeBuffer = 0x61,
+    Cache = 0x62,
+    Tiles = 0x63,
 }
 
 impl Kind {
-    const ALL: [Kind; 6] = [Kind::Ssd, Kind::Queues, Kind::Buffer, Kind::Program, Kind::Run, Kind::Lease];
+    const ALL: [Kind; 10] = [
+        Kind::Ssd,
+        Kind::Queues,
+        Kind::Buffer,
+        Kind::Program,
+        Kind::Run,
+        Kind::Lease,
+        Kind::Volume,
+        Kind::VolumeBuffer,
+        Kind::Cache,
+        Kind::Tiles,
+    ];
 
     fn name(self) -> &'static str {
         match self {
@@ -32,6 +47,10 @@ impl Kind {
             Kind::Program => "program",
             Kind::Run => "run",
             Kind::Lease => "lease",
+            Kind::Volume => "volume",
+            Kind::VolumeBuffer => "volume buffer",
+            Kind::Cache => "cache",
+            Kind::Tiles => "tiles",
         }
     }
 

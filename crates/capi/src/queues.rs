@@ -21,6 +21,10 @@ use crate::ssd::SSDS;
 
 pub(crate) static QUEUES: Table<Queues> = Table::new(Kind::Queues);
 
+/// What is made of queues and keeps them open.
+const MADE: &str = "close each volume, cache and schedule of them first (warpbell_volume_close, warpbell_cache_close, \
+                    warpbell_tiles_close)";
+
 /// Queues that a C program attached.
 pub(crate) struct Queues {
     pub(crate) attachment: Attachment,
@@ -28,6 +32,8 @@ pub(crate) struct Queues {
     /// Whether buffers and leases may be made.
     pub(crate) open: Mutex<bool>,
     pub(crate) runs: Users,
+    /// Volumes, caches and tiles.
+    pub(crate) made: Users,
     /// Keeps the SSD open.
     _ssd: User,
 }
@@ -86,12 +92,13 @@ impl Queues {
             mailbox,
             open: Mutex::new(true),
             runs: Users::new("queues", "close each run first (warpbell_run_close)"),
+            made: Users::new("queues", MADE),
             _ssd: user,
         }))
     }
 
     pub(crate) fn close(handle: u64) -> Answer<()> {
-        let queues = QUEUES.close(handle, |queues| queues.runs.close())?;
+        let queues = QUEUES.close(handle, |queues| Users::close_all(&[&queues.runs, &queues.made]))?;
         // The attachment keeps the memory until its queues are deleted, which comes with the last of these.
         *queues.open.lock() = false;
         LEASES.close_those(|lease| lease.belongs_to(&queues));

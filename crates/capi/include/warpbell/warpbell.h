@@ -41,7 +41,7 @@
 #endif
 
 /* Of this header: it grows with every function, and with every field at the end of a struct. */
-#define WARPBELL_API_VERSION 6u
+#define WARPBELL_API_VERSION 7u
 
 /* A struct of options or results with version and size, and zero in all else. */
 #ifdef __cplusplus

@@ -10,9 +10,16 @@ use warpbell_kernels::abi;
 
 use crate::installed::{Program, built, has, pkg_config, prefix, succeeded};
 
-/// Names of the functions that the header declares.
+/// The text of all headers of the C API, as they are installed.
+fn headers() -> String {
+    let sources = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/include/warpbell")).unwrap();
+    let installed = sources.map(|file| prefix().join("include/warpbell").join(file.unwrap().file_name()));
+    installed.map(|path| std::fs::read_to_string(path).unwrap()).collect()
+}
+
+/// Names of the functions that the headers declare.
 fn declared() -> BTreeSet<String> {
-    let header = std::fs::read_to_string(prefix().join("include/warpbell/warpbell.h")).unwrap();
+    let header = headers();
     let declarations = header.split("WARPBELL_API ").skip(1).filter(|text| !text.starts_with('_'));
     let names = declarations.filter_map(|text| {
         let (head, _) = text.split_once('(')?;
@@ -54,8 +61,7 @@ fn the_static_library_has_all_of_it() {
 #[test]
 fn a_header_that_is_no_longer_true_would_be_noticed() {
     // The parser sees each declaration, also those over several lines.
-    let header = std::fs::read_to_string(prefix().join("include/warpbell/warpbell.h")).unwrap();
-    let count = header.matches("\nWARPBELL_API ").count();
+    let count = headers().matches("\nWARPBELL_API ").count();
     assert_eq!(declared().len(), count);
 }
 
@@ -157,6 +163,58 @@ fn own_structs() -> Vec<Row> {
     .concat()
 }
 
+fn structs_of_volumes() -> Vec<Row> {
+    use types::{
+        CacheCounters, CacheInfo, CacheOptions, MemberInfo, Tile, TilesInfo, TilesOptions, VolumeInfo,
+        VolumeOptions,
+    };
+    [
+        rows!("warpbell_volume_options", VolumeOptions, chunk_bytes, layout, pad0, distances),
+        rows!("warpbell_volume_info", VolumeInfo, blocks, chunk_bytes, block_bytes, members, layout, pad0),
+        rows!(
+            "warpbell_member_info",
+            MemberInfo,
+            name,
+            bytes_read,
+            bytes_written,
+            errors,
+            error_status,
+            present,
+            avoided,
+            pad0
+        ),
+        rows!(
+            "warpbell_cache_options",
+            CacheOptions,
+            first_block,
+            timeout_ns,
+            kept_first,
+            kept_pages,
+            page_bytes,
+            lines
+        ),
+        rows!("warpbell_cache_info", CacheInfo, pages, buffer_bytes, page_bytes, lines),
+        rows!(
+            "warpbell_cache_counters",
+            CacheCounters,
+            hits,
+            misses,
+            write_backs,
+            prefetched,
+            prefetched_used,
+            prefetched_in_vain,
+            prefetch_skipped,
+            error_page,
+            error_status,
+            pad0
+        ),
+        rows!("warpbell_tile", Tile, number, first_block, row_stride, blocks, rows),
+        rows!("warpbell_tiles_options", TilesOptions, slots, ahead),
+        rows!("warpbell_tiles_info", TilesInfo, steps, loads, loaded_bytes, ring_bytes, slot_bytes, pad0),
+    ]
+    .concat()
+}
+
 fn abi_structs() -> impl Iterator<Item = Row> {
     abi::STRUCTS.iter().flat_map(|layout| {
         let fields = layout.fields.iter().map(|field| (layout.name, field.name, field.offset));
@@ -169,9 +227,10 @@ fn structs_are_laid_out_as_the_c_compiler_does() {
     if !has("cc", "layout of structs") || !has("pkg-config", "layout of structs") {
         return;
     }
-    let rows: Vec<Row> = own_structs().into_iter().chain(abi_structs()).collect();
+    let rows: Vec<Row> =
+        [own_structs(), structs_of_volumes()].concat().into_iter().chain(abi_structs()).collect();
     assert!(rows.len() > 100);
-    let mut text = "#include <stdio.h>\n#include <warpbell/abi_table.h>\n#include <warpbell/warpbell.h>\nint main(void) {\n".to_owned();
+    let mut text = "#include <stdio.h>\n#include <warpbell/abi_table.h>\n#include <warpbell/cache.h>\n#include <warpbell/tiles.h>\nint main(void) {\n".to_owned();
     for (name, field, _) in &rows {
         let value =
             if field.is_empty() { format!("sizeof({name})") } else { format!("offsetof({name}, {field})") };

@@ -156,6 +156,15 @@ fn leases_places_and_news_from_c() {
     }
 }
 
+#[test]
+fn volumes_caches_and_tiles_from_c() {
+    if can_build("volumes, from C") {
+        let program = Program::build("cc", &STRICT, &test_program("volumes.c"), &shared());
+        let checked = succeeded("volumes", &program.run(&[]));
+        assert!(checked.ends_with(" checks\n"), "{checked}");
+    }
+}
+
 /// NVRTC compiles the kernel, and the fake driver runs the CPU's code of it.
 #[test]
 fn gpu_memory_of_a_program_is_registered_from_c() {
