@@ -1,10 +1,11 @@
-//! The I/O of one SSD over one queue of the host's. Whoever waits for a future drives the queue meanwhile; a thread of the
+//! The I/O of one SSD over one queue of the host's, and requests over several ([`spread`]). Whoever waits for a future drives the queue meanwhile; a thread of the
 //! engine's own does so where nobody waits.
 //!
 //! Nobody holds the queue's lock while a future ends, or while memory is let go of: either may run what takes it again.
 
 mod progress;
 mod request;
+mod spread;
 mod worker;
 
 use std::sync::Arc;
@@ -19,10 +20,12 @@ use warpbell_hw::Nsid;
 
 use crate::buffer::Use;
 use crate::error::{Answer, Failure, Kind};
+use crate::home::Own;
 
 pub(crate) use progress::Progress;
 use progress::Promise;
 use request::{Ended, Request};
+pub(crate) use spread::{Way, all, read};
 use worker::Worker;
 
 /// Polls without an event before whoever waits sleeps between polls: an SSD answers within them.
@@ -39,6 +42,12 @@ pub(crate) enum Direction {
     Write,
 }
 
+/// What keeps the memory of a transfer.
+pub(crate) enum Used {
+    Buffer { _used: Use },
+    Volume { _buffer: Arc<warpbell::VolumeBuffer> },
+}
+
 /// Blocks to move. In range, and allowed: the caller has checked that.
 pub(crate) struct Transfer {
     pub(crate) direction: Direction,
@@ -48,7 +57,7 @@ pub(crate) struct Transfer {
     /// Of the first byte, in the buffer.
     pub(crate) at: u64,
     /// Keeps the buffer's memory until the last command over it has ended.
-    pub(crate) used: Use,
+    pub(crate) used: Used,
 }
 
 /// How the queue is driven.
@@ -77,15 +86,15 @@ pub(crate) struct Shared {
 }
 
 /// What a look at the queue gave.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Pass {
-    /// Commands were pushed or answered.
-    Moved,
+    Idle,
     /// Commands are in flight, or to come.
     Waiting,
-    Idle,
     /// Somebody else drives it.
     Taken,
+    /// Commands were pushed or answered.
+    Moved,
 }
 
 impl Shared {
@@ -131,12 +140,12 @@ impl Shared {
         }
     }
 
-    /// Drives the queue for up to `limit`, until this has ended: whether it has.
-    pub(crate) fn wait(&self, progress: &Progress, limit: Duration) -> bool {
+    /// Drives the queues for up to `limit`, until this has ended: whether it has.
+    pub(crate) fn wait(queues: &[Own<Shared>], progress: &Progress, limit: Duration) -> bool {
         let end = Instant::now() + limit;
         let mut idle: u32 = 0;
         while !progress.is_done() {
-            match self.pass(false) {
+            match Shared::pass_all(queues) {
                 Pass::Moved => idle = 0,
                 Pass::Taken => _ = progress.wait(NAP),
                 Pass::Waiting | Pass::Idle if idle < EAGER_POLLS => std::thread::yield_now(),
@@ -151,8 +160,13 @@ impl Shared {
     }
 
     /// Looks once: whether this has ended.
-    pub(crate) fn poll(&self, progress: &Progress) -> bool {
-        progress.is_done() || (self.pass(false) == Pass::Moved && progress.is_done())
+    pub(crate) fn poll(queues: &[Own<Shared>], progress: &Progress) -> bool {
+        progress.is_done() || (Shared::pass_all(queues) == Pass::Moved && progress.is_done())
+    }
+
+    /// A look at each queue: the most that one gave.
+    fn pass_all(queues: &[Own<Shared>]) -> Pass {
+        queues.iter().map(|queue| queue.pass(false)).max().unwrap_or(Pass::Idle)
     }
 
     /// The engine's own thread.
@@ -233,6 +247,17 @@ impl Engine {
     /// A flush, after all that was sent before it.
     pub(crate) fn flush(&self) -> Arc<Progress> {
         self.send(None)
+    }
+
+    /// A transfer, and what is done at its end.
+    pub(crate) fn transfer_then(&self, transfer: Transfer, then: impl FnOnce(Answer<()>) + Send + 'static) {
+        self.send_then(Some(transfer), then);
+    }
+
+    /// The same; `None`: a flush.
+    fn send_then(&self, transfer: Option<Transfer>, then: impl FnOnce(Answer<()>) + Send + 'static) {
+        let promise = Promise(Arc::new(Progress::with_then(then)));
+        self.shared.send(&self.thread, Request::new(transfer, promise));
     }
 
     fn send(&self, transfer: Option<Transfer>) -> Arc<Progress> {

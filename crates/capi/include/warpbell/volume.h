@@ -64,7 +64,7 @@ typedef struct warpbell_member_info {
 #define WARPBELL_MEMBER_INFO_INIT WARPBELL_INIT(warpbell_member_info)
 /* Members 0 to warpbell_volume_info.members - 1. Striped: by size, else in the order given. */
 WARPBELL_API warpbell_error warpbell_volume_get_member(warpbell_volume* volume, uint32_t index,
-                                                   warpbell_member_info* info);
+                                                       warpbell_member_info* info);
 
 /* The kernel argument that names the volume. Valid until it is closed. */
 WARPBELL_API warpbell_error warpbell_volume_get_ref(warpbell_volume* volume, warpbell_volume_ref* ref);

@@ -33,7 +33,8 @@ static void volumes(void) {
     ROW(warpbell_volume_create(&one, UINT32_MAX, NULL, &volume), INVALID, "count", "4294967295", "1 to 32");
     ROW(create(one, NULL, NULL), HANDLE, "queues", "NULL", "no handle");
     ROW(create(one, closed, NULL), HANDLE, "queues", "was closed", "before");
-    ROW(create(one, one, NULL), INVALID, "SSDs of a volume", "soft:size=1m namespace 1", "name this one once");
+    ROW(create(one, one, NULL), INVALID, "SSDs of a volume", "soft:size=1m namespace 1",
+        "name this one once");
     ROW(create(one, again, NULL), INVALID, "SSDs of a volume", "soft:size=1m", "another namespace");
     ROW(create(one, shared, NULL), INVALID, "sharing", "Shared", "must be Exclusive");
     chosen.layout = 3;
@@ -60,12 +61,13 @@ static void launches(warpbell_volume* volume) {
     warpbell_program* program;
     warpbell_run* run;
     NEED(warpbell_program_compile("cpu", "nothing.cu", SOURCE, NULL, &program));
-#define LAUNCH(kernel, over, memory, bytes) \
+#define LAUNCH(kernel, over, memory, bytes)                                                                  \
     warpbell_volume_launch(program, kernel, over, memory, bytes, &shape, &run)
     ROW(LAUNCH(NULL, volume, args, 16), INVALID, "kernel", "NULL", "is");
     ROW(LAUNCH("other", volume, args, 16), INVALID, "kernel", "'other'", "nothing");
     ROW(LAUNCH("nothing", NULL, args, 16), HANDLE, "volume", "NULL", "no handle");
-    ROW(LAUNCH("nothing", (warpbell_volume*)(void*)one, args, 16), HANDLE, "volume", "queues", "another kind");
+    ROW(LAUNCH("nothing", (warpbell_volume*)(void*)one, args, 16), HANDLE, "volume", "queues",
+        "another kind");
     ROW(LAUNCH("nothing", volume, NULL, 16), INVALID, "args", "NULL", "is");
     ROW(LAUNCH("nothing", volume, args, 8), INVALID, "kernel nothing", "8 bytes", "takes 16");
     shape.block = 257;

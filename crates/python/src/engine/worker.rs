@@ -7,9 +7,8 @@ use crossbeam::queue::SegQueue;
 use warpbell::{HostQueue, Ssd, describe_status};
 use warpbell_driver::{Completion, IoQueueOptions, Outcome};
 
-use super::Drive;
 use super::request::{Ended, Request};
-use crate::buffer::Use;
+use super::{Drive, Used};
 use crate::error::{Answer, Failure};
 
 /// Bytes of the queue's own buffer, which no command uses.
@@ -162,7 +161,7 @@ impl Worker {
         if self.queue.take().is_some_and(|queue| queue.delete().is_err()) {
             // The controller may still write to their memory.
             let taken = gone.iter_mut().filter_map(Ended::take_transfer);
-            let used: Vec<Use> = taken.map(|transfer| transfer.used).collect();
+            let used: Vec<Used> = taken.map(|transfer| transfer.used).collect();
             self.ssd.controller().keep_until_disabled(used);
         }
         ended.append(&mut gone);
