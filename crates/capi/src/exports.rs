@@ -11,4 +11,5 @@ mod queues;
 mod ssd;
 mod user_memory;
 mod version;
+mod volume_io;
 mod volumes;

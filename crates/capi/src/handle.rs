@@ -23,10 +23,11 @@ pub(crate) enum Kind {
     VolumeBuffer = 0x61,
     Cache = 0x62,
     Tiles = 0x63,
+    VolumeIo = 0x64,
 }
 
 impl Kind {
-    const ALL: [Kind; 10] = [
+    const ALL: [Kind; 11] = [
         Kind::Ssd,
         Kind::Queues,
         Kind::Buffer,
@@ -37,6 +38,7 @@ impl Kind {
         Kind::VolumeBuffer,
         Kind::Cache,
         Kind::Tiles,
+        Kind::VolumeIo,
     ];
 
     fn name(self) -> &'static str {
@@ -51,6 +53,7 @@ impl Kind {
             Kind::VolumeBuffer => "volume buffer",
             Kind::Cache => "cache",
             Kind::Tiles => "tiles",
+            Kind::VolumeIo => "volume I/O",
         }
     }
 

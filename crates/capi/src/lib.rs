@@ -23,6 +23,7 @@ mod ssd;
 mod tiles;
 pub mod types;
 mod volume;
+mod volume_io;
 
 // Pointers of C are 64 bits wide in abi.h, and handles are numbers in them.
 const _: () = assert!(size_of::<usize>() == 8, "libwarpbell needs 64-bit pointers");

@@ -17,7 +17,7 @@ use crate::events::count;
 use crate::handle::{Kind, Table};
 use crate::lease::LEASES;
 use crate::scope::{User, Users};
-use crate::ssd::SSDS;
+use crate::ssd::{OpenSsd, SSDS};
 
 pub(crate) static QUEUES: Table<Queues> = Table::new(Kind::Queues);
 
@@ -34,8 +34,9 @@ pub(crate) struct Queues {
     pub(crate) runs: Users,
     /// Volumes, caches and tiles.
     pub(crate) made: Users,
+    pub(crate) ssd: Arc<OpenSsd>,
     /// Keeps the SSD open.
-    _ssd: User,
+    _user: User,
 }
 
 /// What a C program asks for; zeros are defaults.
@@ -93,7 +94,8 @@ impl Queues {
             open: Mutex::new(true),
             runs: Users::new("queues", "close each run first (warpbell_run_close)"),
             made: Users::new("queues", MADE),
-            _ssd: user,
+            ssd,
+            _user: user,
         }))
     }
 

@@ -7,7 +7,7 @@ use std::ffi::{c_char, c_void};
 
 pub use volumes::{
     CacheCounters, CacheInfo, CacheOptions, MemberInfo, Tile, TilesInfo, TilesOptions, VolumeInfo,
-    VolumeOptions,
+    VolumeIoEnd, VolumeIoOptions, VolumeOptions,
 };
 
 /// `WARPBELL_API_VERSION`: it grows with every function, and with every field at the end of a struct.

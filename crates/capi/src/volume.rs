@@ -18,13 +18,13 @@ pub(crate) static VOLUME_BUFFERS: Table<VolumeBuffer> = Table::new(Kind::VolumeB
 
 /// A volume of a C program's.
 pub(crate) struct Volume {
-    pub(crate) volume: warpbell::Volume,
-    /// Runs, caches and tiles.
+    pub(crate) volume: Arc<warpbell::Volume>,
+    /// Runs, caches, tiles and I/O.
     pub(crate) users: Users,
     /// Whether buffers may be made.
     open: Mutex<bool>,
     /// As they were given.
-    queues: Vec<Arc<Queues>>,
+    pub(crate) queues: Vec<Arc<Queues>>,
     info: VolumeInfo,
     /// Keep the queues open.
     _members: Vec<User>,
@@ -32,7 +32,7 @@ pub(crate) struct Volume {
 
 /// Memory that all SSDs of a volume have mapped.
 pub(crate) struct VolumeBuffer {
-    pub(crate) buffer: warpbell::VolumeBuffer,
+    pub(crate) buffer: Arc<warpbell::VolumeBuffer>,
     volume: Arc<Volume>,
 }
 
@@ -65,7 +65,7 @@ impl Volume {
         let members: Vec<_> = queues.iter().map(|queues| queues.made.enter(|| ())).collect::<Answer<_>>()?;
         let (layout, spec) = (request.layout, request.spec()?);
         let attachments: Vec<&Attachment> = queues.iter().map(|queues| &queues.attachment).collect();
-        let volume = warpbell::Volume::new(&attachments, &spec)?;
+        let volume = Arc::new(warpbell::Volume::new(&attachments, &spec)?);
         let info = VolumeInfo {
             head: Head::of::<VolumeInfo>(),
             blocks: volume.blocks(),
@@ -77,8 +77,8 @@ impl Volume {
         };
         let users = Users::new(
             "volume",
-            "close each run, cache and schedule of it first (warpbell_run_close, warpbell_cache_close, \
-             warpbell_tiles_close)",
+            "close each run, cache, schedule and I/O of it first (warpbell_run_close, warpbell_cache_close, \
+             warpbell_tiles_close, warpbell_volume_io_close)",
         );
         Ok(VOLUMES.add(Volume { volume, users, open: Mutex::new(true), queues, info, _members: members }))
     }
@@ -124,7 +124,7 @@ impl Volume {
     }
 
     pub(crate) fn to_ref(&self) -> Answer<VolumeRef> {
-        Ok(self.volume.as_ref()?)
+        Ok(warpbell::Volume::as_ref(&self.volume)?)
     }
 
     pub(crate) fn enter_run(&self) -> Answer<Vec<User>> {
@@ -151,11 +151,11 @@ impl VolumeBuffer {
         if bytes == 0 {
             return Err(Failure::invalid("bytes 0: a buffer has at least 1 byte"));
         }
-        let buffer = volume.volume.buffer(bytes)?;
+        let buffer = Arc::new(volume.volume.buffer(bytes)?);
         Ok(VOLUME_BUFFERS.add(VolumeBuffer { buffer, volume: volume.clone() }))
     }
 
     pub(crate) fn to_ref(&self) -> VolumeBufferRef {
-        self.buffer.as_ref()
+        warpbell::VolumeBuffer::as_ref(&self.buffer)
     }
 }

@@ -14,67 +14,6 @@ import warpbell
 
 numpy = pytest.importorskip("numpy")
 
-SOURCE = """
-#include <warpbell/array.cuh>
-#include <warpbell/stream.cuh>
-#include <warpbell/warpbell.cuh>
-using namespace warpbell;
-
-// Copies `blocks` blocks from `first` on into the buffer, by one I/O.
-struct copy_args { warpbell_volume_ref volume; warpbell_volume_buffer_ref buffer; warpbell_buffer_ref answer; uint64_t first; uint32_t blocks; };
-WARPBELL_KERNEL(copy, copy_args) {
-    volume<sharing::shared, 4> v(this_warp(), args.volume, 0);
-    const status s = read(this_warp(), v, extent{lba(args.first), args.blocks}, volume_span(args.buffer));
-    if (port::lane() == 0) { *dma_span(args.answer).data<uint32_t>() = s.bits; }
-    v.detach(this_warp());
-}
-
-// Writes one block, and drops the replicas that do not take it.
-struct store_args { warpbell_volume_ref volume; warpbell_volume_buffer_ref buffer; warpbell_buffer_ref answer; uint64_t block; };
-WARPBELL_KERNEL(store, store_args) {
-    volume<sharing::shared, 4> v(this_warp(), args.volume, 0);
-    const status s = write(this_warp(), v, extent{lba(args.block), 1}, volume_span(args.buffer).subspan(0, 512));
-    if (port::lane() == 0) { *dma_span(args.answer).data<uint32_t>() = s.bits; }
-    v.detach(this_warp());
-}
-
-// Sums words of a volume through a page cache.
-struct cached_args { warpbell_volume_ref volume; warpbell_volume_buffer_ref pages; warpbell_cache_ref cache; warpbell_buffer_ref sums; uint64_t count; };
-WARPBELL_KERNEL(sum_cached_volume, cached_args) {
-    volume<sharing::shared, 4> v(this_warp(), args.volume, 0);
-    page_cache<decltype(v)> pages(this_warp(), args.cache, v, volume_span(args.pages));
-    array_view<uint32_t, decltype(pages)> x(pages, 0, args.count);
-    uint64_t total = 0;
-    for (uint64_t i = 0; i < args.count; i += 32u) { total += x[i + port::lane()]; }
-    dma_span(args.sums).data<uint64_t>()[port::lane()] = total;
-    pages.detach(this_warp());
-    v.detach(this_warp());
-}
-
-struct tiled_args { warpbell_namespace_ref ns; warpbell_buffer_ref ring; warpbell_schedule_ref schedule; warpbell_buffer_ref sums; };
-WARPBELL_KERNEL(sum_tiles, tiled_args) {
-    const this_block_t block = this_block();
-    session<sharing::shared> ssd(this_warp(), args.ns, 0);
-    tile_stream<decltype(ssd), 3, 2> tiles(block, listed_tiles(args.schedule), ssd, dma_span(args.ring), port::block_memory());
-    uint64_t sum = 0;
-    const status all = tiles.for_each(block, [&](const stream_tile& tile) {
-        for (uint32_t i = block.thread_rank(); tile && i < tile.bytes() / 4; i += block.size()) { sum += tile.data<uint32_t>()[i]; }
-    });
-    const status left = tiles.detach(block);
-    dma_span(args.sums).data<uint64_t>()[block.thread_rank()] = all.ok() && left.ok() ? sum : 0;
-    ssd.detach(this_warp());
-}
-"""
-
-
-@pytest.fixture(scope="session")
-def kernels() -> warpbell.Program:
-    reason = warpbell.what_works()["cpu"]
-    if reason is not None:
-        pytest.skip(reason)
-    return warpbell.compile(SOURCE, name="volumes.cu")
-
-
 @contextmanager
 def attached(names: Sequence[str], timeout: float = 30.0) -> Iterator[list[warpbell.Queues]]:
     with ExitStack() as opened:
@@ -95,7 +34,7 @@ def words(buffer: warpbell.Buffer) -> list[int]:
 
 @pytest.mark.parametrize("layout", ["stripe", "replicate", "concatenate"])
 @pytest.mark.parametrize("names", [["soft:size=1m", "soft:size=512k"], ["soft:size=256k,block=4096", "soft:size=640k", "soft:size=384k"]], ids=["two", "mixed"])
-def test_kernels_read_what_the_host_wrote(kernels: warpbell.Program, names: list[str], layout: str) -> None:
+def test_kernels_read_what_the_host_wrote(program: warpbell.Program, names: list[str], layout: str) -> None:
     dice = random.Random(7)
     with attached(names) as queues, warpbell.Volume(queues, layout=layout, chunk_bytes=8192) as volume:
         block = volume.block_size
@@ -110,7 +49,7 @@ def test_kernels_read_what_the_host_wrote(kernels: warpbell.Program, names: list
         for _ in range(20):
             blocks = dice.randint(1, 16)
             first = dice.randint(0, volume.blocks - blocks)
-            launch = kernels.launch(volume, "copy", volume, seen, answer, numpy.uint64(first), numpy.uint32(blocks))
+            launch = program.launch(volume, "copy", volume, seen, answer, numpy.uint64(first), numpy.uint32(blocks))
             launch.wait(60)
             assert words(answer)[0] == 0
             assert seen.read()[: blocks * block] == content[first * block : (first + blocks) * block]
@@ -195,12 +134,12 @@ def test_a_write_fails_where_one_replica_does(tmp_path: pathlib.Path) -> None:
         assert volume.write_from(data, 16 * 512).result(60) == 8192
 
 
-def test_the_host_reads_no_replica_that_kernels_have_dropped(kernels: warpbell.Program, tmp_path: pathlib.Path) -> None:
+def test_the_host_reads_no_replica_that_kernels_have_dropped(program: warpbell.Program, tmp_path: pathlib.Path) -> None:
     names = [faulty(tmp_path, 0, 'kind = "fail"\nstatus = "Write Fault"\nopcode = "write"\nlba = 8\ncount = 1'), "soft:size=1m"]
     with attached(names) as queues, warpbell.Volume(queues, layout="replicate", chunk_bytes=512) as volume:
         data, answer = volume.buffer(512), queues[0].buffer(512)
         data.write(b"x" * 512)
-        kernels.launch(volume, "store", volume, data, answer, numpy.uint64(8)).wait(60)
+        program.launch(volume, "store", volume, data, answer, numpy.uint64(8)).wait(60)
         assert words(answer)[0] == 0
         assert [member["present"] for member in volume.report()] == [False, True]
         # Block 8 would be read from the first SSD, which does not have it.
@@ -251,7 +190,7 @@ def test_wrong_transfers_of_volumes_are_refused_by_name() -> None:
                 volume.read_into(plain, 0)  # type: ignore[arg-type]
 
 
-def test_a_page_cache_is_over_a_volume(kernels: warpbell.Program) -> None:
+def test_a_page_cache_is_over_a_volume(program: warpbell.Program) -> None:
     values = numpy.arange(32 << 10, dtype=numpy.uint32)
     with attached(["soft:size=1m", "soft:size=1m"]) as queues, warpbell.Volume(queues, chunk_bytes=4096) as volume:
         data = volume.buffer(values.nbytes)
@@ -260,17 +199,17 @@ def test_a_page_cache_is_over_a_volume(kernels: warpbell.Program) -> None:
         cache = warpbell.PageCache(volume, pages=4, page_bytes=8192, kept=(0, 1))
         assert (cache.buffer_bytes, cache.pages) == (4 * 8192, 256)
         pages, sums = volume.buffer(cache.buffer_bytes), queues[0].buffer(32 * 8)
-        kernels.launch(volume, "sum_cached_volume", volume, pages, cache, sums, numpy.uint64(len(values))).wait(60)
+        program.launch(volume, "sum_cached_volume", volume, pages, cache, sums, numpy.uint64(len(values))).wait(60)
         assert sum(words(sums)) == int(values.sum(dtype=numpy.uint64))
         report = cache.report()
         assert (report["misses"], report["write_backs"], report["prefetched_used"], report["error"]) == (16, 0, 0, None)
         with warpbell.Volume(queues[:1]) as other, pytest.raises(warpbell.ArgumentError, match="^argument page cache of .* over other queues"):
-            kernels.launch(other, "sum_cached_volume", other, other.buffer(512), cache, sums, numpy.uint64(0))
+            program.launch(other, "sum_cached_volume", other, other.buffer(512), cache, sums, numpy.uint64(0))
     with pytest.raises(warpbell.ClosedError, match="^volume: was closed before$"):
         cache.report()
 
 
-def test_a_kernel_streams_tiles_by_a_schedule(kernels: warpbell.Program) -> None:
+def test_a_kernel_streams_tiles_by_a_schedule(program: warpbell.Program) -> None:
     values = numpy.arange(16 << 10, dtype=numpy.uint32)
     order = [0, 1, 0, 2, 3, 1, 7]
     with warpbell.open("soft:size=1m") as ssd, ssd.attach(sharing="shared") as queues:
@@ -280,7 +219,7 @@ def test_a_kernel_streams_tiles_by_a_schedule(kernels: warpbell.Program) -> None
         assert (report["steps"], report["tiles"], report["loads"]) == (7, 5, report["loaded_bytes"] // 8192)
         assert (schedule.slot_bytes, schedule.ring_bytes) == (8192, 3 * 8192)
         ring, sums = queues.buffer(schedule.ring_bytes), queues.buffer(32 * 8)
-        launch = kernels.launch(queues, "sum_tiles", queues.namespace, ring, schedule, sums, shared_bytes=schedule.shared_bytes(2))
+        launch = program.launch(queues, "sum_tiles", queues.namespace, ring, schedule, sums, shared_bytes=schedule.shared_bytes(2))
         launch.wait(60)
         assert sum(words(sums)) == sum(int(values[tile * 2048 : (tile + 1) * 2048].sum(dtype=numpy.uint64)) for tile in order)
         again = warpbell.TileSchedule.from_text(queues, schedule.to_text())
@@ -288,7 +227,7 @@ def test_a_kernel_streams_tiles_by_a_schedule(kernels: warpbell.Program) -> None
         rows = warpbell.TileSchedule(queues, numpy.array([[0, 0, 1, 4, 8], [1, 1, 1, 4, 8]]))
         assert rows.slot_bytes == 4 * 512
     with pytest.raises(warpbell.ClosedError):
-        kernels.launch(queues, "sum_tiles", queues.namespace, ring, schedule, sums)
+        program.launch(queues, "sum_tiles", queues.namespace, ring, schedule, sums)
 
 
 def test_wrong_schedules_are_refused_by_name() -> None:

@@ -1,5 +1,6 @@
 //! Several SSDs that kernels use as one (`volume.cuh`): what of it is on the host's side.
 
+mod io;
 mod places;
 
 use parking_lot::Mutex;
@@ -8,6 +9,7 @@ use zerocopy::IntoBytes;
 
 use crate::queues::attach::prepare;
 use crate::{Attachment, Buffer, Error, KernelMemory, Launch, Module};
+pub use io::{VolumeIo, VolumeIoSpec, VolumeRequest};
 pub use places::{VolumePiece, VolumePlace};
 
 /// How the blocks of a volume lie on its SSDs.

@@ -1,7 +1,7 @@
 /* Warpbell from C: several SSDs as one volume (docs/volumes.md). What warpbell.h says of handles, errors,
  * threads, ownership and options holds here too. Kernels include <warpbell/volume.cuh>. Since version 7.
  *
- * A volume is for kernels: the host reads and writes its SSDs. It has no leases of its own. */
+ * A volume has no leases of its own. */
 #ifndef WARPBELL_VOLUME_H
 #define WARPBELL_VOLUME_H
 
@@ -34,7 +34,7 @@ WARPBELL_API warpbell_error warpbell_volume_create(warpbell_queues* const* queue
                                                    const warpbell_volume_options* options,
                                                    warpbell_volume** volume);
 /* Its buffers are closed with it; their memory stays mapped until the queues are closed. Busy while a run, a
- * cache or tiles of it are open, or a run of its queues. */
+ * cache, tiles or I/O of it are open, or a run of its queues. */
 WARPBELL_API warpbell_error warpbell_volume_close(warpbell_volume* volume);
 
 typedef struct warpbell_volume_info {
@@ -86,6 +86,56 @@ WARPBELL_API warpbell_error warpbell_volume_launch(warpbell_program* program, co
                                                    warpbell_volume* volume, const void* args,
                                                    size_t args_bytes, const warpbell_launch_options* options,
                                                    warpbell_run** run);
+
+/* ---- I/O by the host ---- */
+
+typedef struct warpbell_volume_io warpbell_volume_io;
+
+typedef struct warpbell_volume_io_options {
+    uint32_t api_version, size;
+    uint64_t timeout_ns; /* of one command; 0: 30 s */
+    uint32_t depth;      /* commands in flight on each SSD; 0: 32 */
+    uint32_t write;      /* 1: for writes too, which each SSD must permit (allow_write) */
+} warpbell_volume_io_options;
+#define WARPBELL_VOLUME_IO_OPTIONS_INIT WARPBELL_INIT(warpbell_volume_io_options)
+
+/* Queues of the host's, one of each SSD, for requests that are in flight at once. No thread drives them: the
+ * calls below do, and take turns. */
+WARPBELL_API warpbell_error warpbell_volume_io_open(warpbell_volume* volume,
+                                                    const warpbell_volume_io_options* options,
+                                                    warpbell_volume_io** io);
+/* Busy while there are requests whose end was not taken. Waits for the controllers. */
+WARPBELL_API warpbell_error warpbell_volume_io_close(warpbell_volume_io* io);
+
+/* Begins to read blocks [first_block, first_block + blocks) of the volume into a buffer of it, from byte
+ * `at` on, a multiple of 4. `request` gets a number, 1 of the first. The request is split where its blocks go
+ * on at another SSD. What one replica fails is read from the next, unless the SSD has not answered: it may
+ * still write to the buffer. Replicas that kernels have dropped are not read. */
+WARPBELL_API warpbell_error warpbell_volume_io_read(warpbell_volume_io* io, warpbell_volume_buffer* buffer,
+                                                    uint64_t at, uint64_t first_block, uint64_t blocks,
+                                                    uint64_t* request);
+/* Begins to write them to each replica. It fails where one fails: until the same blocks are written again,
+ * replicas differ. */
+WARPBELL_API warpbell_error warpbell_volume_io_write(warpbell_volume_io* io, warpbell_volume_buffer* buffer,
+                                                     uint64_t at, uint64_t first_block, uint64_t blocks,
+                                                     uint64_t* request);
+/* Begins to make durable what was written before. */
+WARPBELL_API warpbell_error warpbell_volume_io_flush(warpbell_volume_io* io, uint64_t* request);
+
+/* How a request ended. */
+typedef struct warpbell_volume_io_end {
+    uint32_t api_version, size;
+    uint64_t request;
+    uint32_t error; /* a warpbell_error: WARPBELL_OK, or what the first part came to that failed */
+    uint32_t pad0;
+    char text[256]; /* its message, cut to fit; ends with 0 */
+} warpbell_volume_io_end;
+#define WARPBELL_VOLUME_IO_END_INIT WARPBELL_INIT(warpbell_volume_io_end)
+/* The next request that has ended; each is given once, in no order. Waits at most `timeout_ns` for one (0:
+ * looks once; UINT64_MAX: as long as there are requests). WARPBELL_ERROR_TIMEOUT: none has ended.
+ * WARPBELL_ERROR_INVALID: there is none in flight. */
+WARPBELL_API warpbell_error warpbell_volume_io_next(warpbell_volume_io* io, uint64_t timeout_ns,
+                                                    warpbell_volume_io_end* end);
 
 #ifdef __cplusplus
 }

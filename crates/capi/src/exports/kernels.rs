@@ -171,7 +171,7 @@ unsafe fn launch(
             // SAFETY: the contract of this function: what the kernel touches lives until the run has ended.
             Over::Queues(queues) => unsafe { program.launch(&queues.attachment, kernel, args) },
             // SAFETY: as above.
-            Over::Volume(volume) => unsafe { program.launch(&volume.volume, kernel, args) },
+            Over::Volume(volume) => unsafe { program.launch(&*volume.volume, kernel, args) },
         })
     };
     // SAFETY: as above.

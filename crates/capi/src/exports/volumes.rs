@@ -78,7 +78,11 @@ pub unsafe extern "C" fn warpbell_volume_get_info(volume: Handle, info: *mut Vol
 /// # Safety
 /// `info` is null or leads to a struct of the size that it says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn warpbell_volume_get_member(volume: Handle, index: u32, info: *mut MemberInfo) -> i32 {
+pub unsafe extern "C" fn warpbell_volume_get_member(
+    volume: Handle,
+    index: u32,
+    info: *mut MemberInfo,
+) -> i32 {
     report(|| {
         let member = VOLUMES.get(number(volume))?.member(index)?;
         // SAFETY: the contract of this function.

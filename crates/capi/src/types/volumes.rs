@@ -62,6 +62,36 @@ pub struct MemberInfo {
     pub pad0: u32,
 }
 
+/// `warpbell_volume_io_options`
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct VolumeIoOptions {
+    /// Version and size.
+    pub head: Head,
+    /// Of one command; 0: the default.
+    pub timeout_ns: u64,
+    /// Commands in flight on each SSD; 0: the default.
+    pub depth: u32,
+    /// Not 0: for writes too.
+    pub write: u32,
+}
+
+/// `warpbell_volume_io_end`
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct VolumeIoEnd {
+    /// Version and size.
+    pub head: Head,
+    /// Which one.
+    pub request: u64,
+    /// `warpbell_error`.
+    pub error: u32,
+    /// 0.
+    pub pad0: u32,
+    /// Its message.
+    pub text: [u8; 256],
+}
+
 /// `warpbell_cache_options`
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]

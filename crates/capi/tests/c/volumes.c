@@ -171,6 +171,110 @@ static void replicated_and_concatenated(void) {
     OK(warpbell_volume_close(volume));
 }
 
+/* The host reads what kernels wrote, by requests in flight at once, and the other way. */
+static void by_the_host(void) {
+    warpbell_volume* volume = make(2, WARPBELL_VOLUME_STRIPE, 1024);
+    warpbell_volume_io_options chosen = WARPBELL_VOLUME_IO_OPTIONS_INIT;
+    warpbell_volume_io_end end = WARPBELL_VOLUME_IO_END_INIT;
+    warpbell_volume_io* io;
+    warpbell_volume_buffer* buffer;
+    uint64_t requests[32], *host, seen = 0, i;
+    void* memory;
+    size_t bytes;
+    write_numbers(volume, 4000);
+    chosen.write = 1, chosen.depth = 4;
+    OK(warpbell_volume_io_open(volume, &chosen, &io));
+    OK(warpbell_volume_buffer_alloc(volume, 32 * 512, &buffer));
+    OK(warpbell_volume_buffer_get_host(buffer, &memory, &bytes));
+    host = (uint64_t*)memory;
+    FAILS(warpbell_volume_io_next(io, 0, &end), WARPBELL_ERROR_INVALID, "no request is in flight");
+    for (i = 0; i < 32; ++i) {
+        OK(warpbell_volume_io_read(io, buffer, i * 512, 31 - i, 1, &requests[i]));
+        THAT(requests[i] == i + 1);
+    }
+    FAILS(warpbell_volume_io_close(io), WARPBELL_ERROR_BUSY, "32 requests");
+    for (i = 0; i < 32; ++i) {
+        OK(warpbell_volume_io_next(io, UINT64_C(60000000000), &end));
+        THAT(end.error == WARPBELL_OK && end.text[0] == 0 && end.size == sizeof(end));
+        seen |= UINT64_C(1) << (end.request - 1);
+    }
+    THAT(seen == UINT32_MAX);
+    for (i = 0; i < 32; ++i) {
+        THAT(host[i * 64] == 4000 + 31 - i);
+        host[i * 64] = 4100 + i;
+    }
+    OK(warpbell_volume_io_write(io, buffer, 0, 0, 32, &requests[0]));
+    OK(warpbell_volume_io_flush(io, &requests[1]));
+    OK(warpbell_volume_io_next(io, UINT64_MAX, &end));
+    THAT(end.error == WARPBELL_OK);
+    OK(warpbell_volume_io_next(io, UINT64_MAX, &end));
+    THAT(end.error == WARPBELL_OK);
+    THAT(word(ssds[0], 0) == 4100 && word(ssds[1], 0) == 4102 && word(ssds[1], 15) == 4131);
+    FAILS(warpbell_volume_close(volume), WARPBELL_ERROR_BUSY, "warpbell_volume_io_close");
+    OK(warpbell_volume_io_close(io));
+    FAILS(warpbell_volume_io_close(io), WARPBELL_ERROR_HANDLE, "volume I/O: handle 1 was closed before");
+    OK(warpbell_volume_close(volume));
+}
+
+static warpbell_volume_io_end finish(warpbell_volume_io* io, uint64_t request) {
+    warpbell_volume_io_end end = WARPBELL_VOLUME_IO_END_INIT;
+    OK(warpbell_volume_io_next(io, UINT64_MAX, &end));
+    THAT(end.request == request);
+    return end;
+}
+
+/* Writes and reads 16 blocks of as many of these SSDs as replicas: how the read ended. */
+static warpbell_volume_io_end replicas(warpbell_queues* const* members, uint32_t count, uint64_t* host_word) {
+    warpbell_volume_options shape = WARPBELL_VOLUME_OPTIONS_INIT;
+    warpbell_volume_io_options chosen = WARPBELL_VOLUME_IO_OPTIONS_INIT;
+    warpbell_volume_io_end end;
+    warpbell_volume_buffer* buffer;
+    warpbell_volume_io* io;
+    warpbell_volume* volume;
+    uint64_t request;
+    void* memory;
+    size_t bytes;
+    chosen.write = 1;
+    shape.layout = WARPBELL_VOLUME_REPLICATE, shape.chunk_bytes = 2048;
+    OK(warpbell_volume_create(members, count, &shape, &volume));
+    OK(warpbell_volume_io_open(volume, &chosen, &io));
+    OK(warpbell_volume_buffer_alloc(volume, 8192, &buffer));
+    OK(warpbell_volume_buffer_get_host(buffer, &memory, &bytes));
+    memset(memory, 0x5a, 8192);
+    OK(warpbell_volume_io_write(io, buffer, 0, 0, 16, &request));
+    THAT(finish(io, request).error == WARPBELL_OK);
+    memset(memory, 0, 8192);
+    OK(warpbell_volume_io_read(io, buffer, 0, 0, 16, &request));
+    end = finish(io, request);
+    *host_word = ((uint64_t*)memory)[600];
+    OK(warpbell_volume_io_close(io));
+    OK(warpbell_volume_close(volume));
+    return end;
+}
+
+/* An SSD that cannot read its blocks 8 to 15, as a replica and by itself. */
+static void faults(const char* plan) {
+    warpbell_attach_options wanted = WARPBELL_ATTACH_OPTIONS_INIT;
+    warpbell_volume_io_end end;
+    warpbell_queues* both[2];
+    warpbell_ssd* bad;
+    char device[4200];
+    uint64_t seen;
+    snprintf(device, sizeof(device), "soft:size=1m,faults=%s", plan);
+    wanted.sharing = WARPBELL_SHARING_SHARED;
+    OK(warpbell_ssd_open(device, NULL, &bad));
+    OK(warpbell_queues_attach(bad, &wanted, &both[0]));
+    both[1] = queues[1];
+    end = replicas(both, 2, &seen);
+    THAT(end.error == WARPBELL_OK && seen == UINT64_C(0x5a5a5a5a5a5a5a5a));
+    end = replicas(both, 1, &seen);
+    THAT(end.error == WARPBELL_ERROR_COMMAND && seen == 0);
+    THAT(strncmp(end.text, "SSD soft:size=1m,faults=", 24) == 0);
+    THAT(strstr(end.text, "Unrecovered Read Error") != NULL);
+    OK(warpbell_queues_close(both[0]));
+    OK(warpbell_ssd_close(bad));
+}
+
 /* What runs is busy, and stops by the mailbox of the first queues. */
 static void running(void) {
     warpbell_volume* volume = make(2, WARPBELL_VOLUME_STRIPE, 0);
@@ -331,9 +435,10 @@ static void tiled(void) {
     FAILS(warpbell_tiles_close(schedule), WARPBELL_ERROR_HANDLE, "tiles: handle 1 was closed before");
 }
 
-int main(void) {
+int main(int argc, char** argv) {
     warpbell_attach_options wanted = WARPBELL_ATTACH_OPTIONS_INIT;
     int i;
+    THAT(argc == 2);
     wanted.sharing = WARPBELL_SHARING_SHARED;
     for (i = 0; i < 3; ++i) {
         OK(warpbell_ssd_open("soft:size=1m", NULL, &ssds[i]));
@@ -342,6 +447,8 @@ int main(void) {
     OK(warpbell_program_compile("cpu", "volumes.cu", SOURCE, NULL, &program));
     striped();
     replicated_and_concatenated();
+    by_the_host();
+    faults(argv[1]);
     running();
     cached();
     cached_volume();

@@ -117,6 +117,68 @@ static void over_a_volume(void) {
         "before");
 }
 
+static warpbell_error io_with(warpbell_volume* volume, const warpbell_volume_io_options* chosen) {
+    warpbell_volume_io* io;
+    return warpbell_volume_io_open(volume, chosen, &io);
+}
+
+static void host_io(const char* file) {
+    const warpbell_volume_io_options none = WARPBELL_VOLUME_IO_OPTIONS_INIT;
+    warpbell_volume_io_options chosen = none;
+    warpbell_volume_io_end end = WARPBELL_VOLUME_IO_END_INIT;
+    warpbell_queues *both[2], *guarded;
+    warpbell_volume_buffer *buffer, *foreign;
+    warpbell_volume *volume, *other;
+    warpbell_volume_io* io;
+    warpbell_ssd* ssd;
+    char device[4200];
+    uint64_t request;
+    both[0] = one, both[1] = two;
+    snprintf(device, sizeof(device), "soft:file=%s", file);
+    NEED(warpbell_ssd_open(device, NULL, &ssd));
+    NEED(warpbell_queues_attach(ssd, NULL, &guarded));
+    NEED(warpbell_volume_create(both, 2, NULL, &volume));
+    NEED(warpbell_volume_create(&guarded, 1, NULL, &other));
+    NEED(warpbell_volume_buffer_alloc(volume, 4096, &buffer));
+    NEED(warpbell_volume_buffer_alloc(other, 4096, &foreign));
+    ROW(warpbell_volume_io_open(volume, NULL, NULL), INVALID, "io", "NULL", "is");
+    chosen.depth = UINT32_MAX;
+    ROW(io_with(volume, &chosen), INVALID, "depth", "4294967295", "must be at most");
+    chosen = none, chosen.api_version = 1;
+    ROW(io_with(volume, &chosen), INVALID, "warpbell_volume_io_options", "api_version 1", "3 to 7");
+    chosen = none, chosen.write = 1;
+    ROW(io_with(other, &chosen), WARPBELL_ERROR_REFUSED, "namespace 1", file, "allow_write");
+    NEED(warpbell_volume_io_open(volume, NULL, &io));
+#define READ(memory, at, first, blocks) warpbell_volume_io_read(io, memory, at, first, blocks, &request)
+    ROW(READ(NULL, 0, 0, 1), HANDLE, "volume buffer", "NULL", "no handle");
+    ROW(READ(foreign, 0, 0, 1), INVALID, "buffer", "0x", "one of the volume's");
+    ROW(READ(buffer, 2, 0, 1), INVALID, "at", "2", "multiple of 4");
+    ROW(READ(buffer, 0, 0, 9), INVALID, "at", "4608 bytes", "the buffer's 4096");
+    ROW(READ(buffer, 0, 0, 0), INVALID, "blocks", "0", "at least 1");
+    ROW(READ(buffer, 0, 4096, 1), INVALID, "first block", "4096 and 1", "the volume has 4096");
+    ROW(READ(buffer, 0, UINT64_MAX, UINT64_MAX), INVALID, "first block", "18446744073709551615", "4096");
+    ROW(warpbell_volume_io_read(io, buffer, 0, 0, 1, NULL), INVALID, "request", "NULL", "is");
+    ROW(warpbell_volume_io_write(io, buffer, 0, 0, 1, &request), WARPBELL_ERROR_REFUSED, "volume", "reads",
+        "allow writes");
+    ROW(warpbell_volume_io_flush(io, NULL), INVALID, "request", "NULL", "is");
+    ROW(warpbell_volume_io_next(io, 0, NULL), INVALID, "warpbell_volume_io_end", "NULL", "is");
+    ROW(warpbell_volume_io_next(io, 0, &end), INVALID, "volume I/O", "no request", "in flight");
+    NEED(READ(buffer, 0, 0, 8));
+    end.size = 5;
+    ROW(warpbell_volume_io_next(io, 0, &end), INVALID, "warpbell_volume_io_end", "size 5", "8 to 65536");
+    end.size = sizeof(end);
+    ROW(warpbell_volume_io_close(io), WARPBELL_ERROR_BUSY, "volume I/O", "1 requests",
+        "warpbell_volume_io_next");
+    NEED(warpbell_volume_io_next(io, UINT64_MAX, &end));
+    NEED(warpbell_volume_io_close(io));
+    ROW(READ(buffer, 0, 0, 8), HANDLE, "volume I/O", "was closed", "before");
+#undef READ
+    NEED(warpbell_volume_close(volume));
+    NEED(warpbell_volume_close(other));
+    NEED(warpbell_queues_close(guarded));
+    NEED(warpbell_ssd_close(ssd));
+}
+
 static warpbell_error cache_with(const warpbell_cache_options* chosen) {
     warpbell_cache* cache;
     return warpbell_queues_cache(one, chosen, &cache);
@@ -200,9 +262,12 @@ static void schedules(void) {
     ROW(warpbell_tiles_close((warpbell_tiles*)(void*)one), HANDLE, "tiles", "queues", "another kind");
 }
 
-int main(void) {
+int main(int argc, char** argv) {
     warpbell_attach_options chosen = WARPBELL_ATTACH_OPTIONS_INIT;
     warpbell_ssd *first, *second;
+    if (argc != 2) {
+        return 2;
+    }
     NEED(warpbell_ssd_open("soft:size=1m", NULL, &first));
     NEED(warpbell_ssd_open("soft:size=1m", NULL, &second));
     NEED(warpbell_queues_attach(first, NULL, &one));
@@ -214,6 +279,7 @@ int main(void) {
     NEED(warpbell_queues_close(closed));
     volumes();
     over_a_volume();
+    host_io(argv[1]);
     caches();
     schedules();
     NEED(warpbell_queues_close(one));

@@ -166,7 +166,7 @@ fn own_structs() -> Vec<Row> {
 fn structs_of_volumes() -> Vec<Row> {
     use types::{
         CacheCounters, CacheInfo, CacheOptions, MemberInfo, Tile, TilesInfo, TilesOptions, VolumeInfo,
-        VolumeOptions,
+        VolumeIoEnd, VolumeIoOptions, VolumeOptions,
     };
     [
         rows!("warpbell_volume_options", VolumeOptions, chunk_bytes, layout, pad0, distances),
@@ -208,6 +208,8 @@ fn structs_of_volumes() -> Vec<Row> {
             error_status,
             pad0
         ),
+        rows!("warpbell_volume_io_options", VolumeIoOptions, timeout_ns, depth, write),
+        rows!("warpbell_volume_io_end", VolumeIoEnd, request, error, pad0, text),
         rows!("warpbell_tile", Tile, number, first_block, row_stride, blocks, rows),
         rows!("warpbell_tiles_options", TilesOptions, slots, ahead),
         rows!("warpbell_tiles_info", TilesInfo, steps, loads, loaded_bytes, ring_bytes, slot_bytes, pad0),

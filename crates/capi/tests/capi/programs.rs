@@ -160,7 +160,11 @@ fn leases_places_and_news_from_c() {
 fn volumes_caches_and_tiles_from_c() {
     if can_build("volumes, from C") {
         let program = Program::build("cc", &STRICT, &test_program("volumes.c"), &shared());
-        let checked = succeeded("volumes", &program.run(&[]));
+        let folder = tempfile::tempdir().unwrap();
+        let plan = folder.path().join("plan.toml");
+        let fault = "[[fault]]\nkind = \"fail\"\nopcode = \"read\"\nlba = [8, 15]\nstatus = \"Unrecovered Read Error\"\n";
+        std::fs::write(&plan, fault).unwrap();
+        let checked = succeeded("volumes", &program.run(&[plan.to_str().unwrap()]));
         assert!(checked.ends_with(" checks\n"), "{checked}");
     }
 }

@@ -46,6 +46,10 @@ impl Volume {
             VolumeLayout::Replicate => self.state()?.present,
             VolumeLayout::Stripe | VolumeLayout::Concatenate => u64::MAX,
         };
+        if present == 0 {
+            let limit = "kernels must have left one that is complete".to_owned();
+            return Err(Error::Argument { object: "replicas of a volume", value: "0".to_owned(), limit });
+        }
         let chunk_blocks = u64::from(self.shape.chunk_blocks);
         let mut pieces: Vec<VolumePiece> = Vec::new();
         let mut from = first;
@@ -68,6 +72,13 @@ impl Volume {
         self.members.iter().map(|member| member.given)
     }
 
+    /// Whether it is a buffer of this volume's.
+    pub(super) fn has(&self, buffer: &VolumeBuffer) -> bool {
+        let parts = &buffer.parts;
+        parts.len() == self.members.len()
+            && self.members.iter().zip(parts).all(|(member, part)| member.queues.has(part))
+    }
+
     /// Where blocks of one chunk lie: `count` from block `within` on.
     fn places_of(&self, chunk: u64, (within, count): (u64, u64), present: u64) -> Vec<VolumePlace> {
         let place = |(member, on_ssd): (usize, u64)| {
@@ -81,7 +92,7 @@ impl Volume {
             VolumeLayout::Replicate => {
                 let there: Vec<usize> =
                     (0..self.members.len()).filter(|member| present >> member & 1 != 0).collect();
-                let turn = (chunk % there.len().max(1) as u64) as usize;
+                let turn = (chunk % there.len() as u64) as usize;
                 let order = there[turn..].iter().chain(&there[..turn]);
                 order.map(|member| place((*member, chunk))).collect()
             }
