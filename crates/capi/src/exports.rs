@@ -1,5 +1,6 @@
-//! The functions of `warpbell.h`, in its order, and those of `host_io.h`.
+//! The functions of `warpbell.h`, in its order, and of the headers beside it.
 
+mod caches;
 mod events;
 mod host_io;
 mod kernels;
@@ -11,3 +12,5 @@ mod queues;
 mod ssd;
 mod user_memory;
 mod version;
+mod volume_io;
+mod volumes;

@@ -21,10 +21,15 @@ pub(crate) enum Kind {
     Lease = 0x56,
     IoBuffer = 0x57,
     IoQueue = 0x58,
+    Volume = 0x60,
+    VolumeBuffer = 0x61,
+    Cache = 0x62,
+    Tiles = 0x63,
+    VolumeIo = 0x64,
 }
 
 impl Kind {
-    const ALL: [Kind; 8] = [
+    const ALL: [Kind; 13] = [
         Kind::Ssd,
         Kind::Queues,
         Kind::Buffer,
@@ -33,6 +38,11 @@ impl Kind {
         Kind::Lease,
         Kind::IoBuffer,
         Kind::IoQueue,
+        Kind::Volume,
+        Kind::VolumeBuffer,
+        Kind::Cache,
+        Kind::Tiles,
+        Kind::VolumeIo,
     ];
 
     fn name(self) -> &'static str {
@@ -45,6 +55,11 @@ impl Kind {
             Kind::Lease => "lease",
             Kind::IoBuffer => "I/O buffer",
             Kind::IoQueue => "I/O queue",
+            Kind::Volume => "volume",
+            Kind::VolumeBuffer => "volume buffer",
+            Kind::Cache => "cache",
+            Kind::Tiles => "tiles",
+            Kind::VolumeIo => "volume I/O",
         }
     }
 

@@ -17,9 +17,13 @@ use crate::events::count;
 use crate::handle::{Kind, Table};
 use crate::lease::LEASES;
 use crate::scope::{User, Users};
-use crate::ssd::SSDS;
+use crate::ssd::{OpenSsd, SSDS};
 
 pub(crate) static QUEUES: Table<Queues> = Table::new(Kind::Queues);
+
+/// What is made of queues and keeps them open.
+const MADE: &str = "close each volume, cache and schedule of them first (warpbell_volume_close, warpbell_cache_close, \
+                    warpbell_tiles_close)";
 
 /// Queues that a C program attached.
 pub(crate) struct Queues {
@@ -28,8 +32,11 @@ pub(crate) struct Queues {
     /// Whether buffers and leases may be made.
     pub(crate) open: Mutex<bool>,
     pub(crate) runs: Users,
+    /// Volumes, caches and tiles.
+    pub(crate) made: Users,
+    pub(crate) ssd: Arc<OpenSsd>,
     /// Keeps the SSD open.
-    _ssd: User,
+    _user: User,
 }
 
 /// What a C program asks for; zeros are defaults.
@@ -86,12 +93,14 @@ impl Queues {
             mailbox,
             open: Mutex::new(true),
             runs: Users::new("queues", "close each run first (warpbell_run_close)"),
-            _ssd: user,
+            made: Users::new("queues", MADE),
+            ssd,
+            _user: user,
         }))
     }
 
     pub(crate) fn close(handle: u64) -> Answer<()> {
-        let queues = QUEUES.close(handle, |queues| queues.runs.close())?;
+        let queues = QUEUES.close(handle, |queues| Users::close_all(&[&queues.runs, &queues.made]))?;
         // The attachment keeps the memory until its queues are deleted, which comes with the last of these.
         *queues.open.lock() = false;
         LEASES.close_those(|lease| lease.belongs_to(&queues));

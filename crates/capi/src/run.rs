@@ -5,14 +5,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use warpbell::{Attachment, LANES, Launch, Program, Running};
+use warpbell::{LANES, Launch, Program, Running};
 use warpbell_kernels::abi::BLOCK_THREADS_MAX;
 use warpbell_kernels::cpu::Threads;
 
 use crate::error::{Answer, Code, Failure};
 use crate::handle::{Kind, Table};
+use crate::over::Over;
 use crate::program::PROGRAMS;
-use crate::queues::QUEUES;
 use crate::scope::User;
 
 pub(crate) static RUNS: Table<Run> = Table::new(Kind::Run);
@@ -30,8 +30,8 @@ const CPU_THREADS_LIMIT: u32 = 1024;
 pub(crate) struct Run {
     kernel: String,
     state: Mutex<State>,
-    /// Keeps the queues open.
-    _user: User,
+    /// Keep the queues open.
+    _users: Vec<User>,
 }
 
 enum State {
@@ -66,20 +66,19 @@ impl Shape {
 impl Run {
     /// Starts the launch that `prepare` makes.
     pub(crate) fn launch(
-        (program, kernel, queues): (u64, &str, u64),
+        (program, kernel, over): (u64, &str, &Over),
         shape: &Shape,
-        prepare: impl FnOnce(&Program, &Attachment) -> Result<Launch, warpbell::Error>,
+        prepare: impl FnOnce(&Program) -> Result<Launch, warpbell::Error>,
     ) -> Answer<u64> {
         let program = PROGRAMS.get(program)?;
-        let queues = QUEUES.get(queues)?;
-        if program.target() != queues.target() {
-            let (one, other) = (program.target(), queues.target());
+        if program.target() != over.target() {
+            let (one, other) = (program.target(), over.target());
             let text = format!("the program was compiled for {one}, and the queues are attached for {other}");
             return Err(Failure::invalid(text));
         }
         let (grid, block) = shape.check()?;
-        let user = queues.enter_run()?;
-        let launch = prepare(&program, &queues.attachment)?.mailbox(&queues.mailbox)?;
+        let users = over.enter_run()?;
+        let launch = prepare(&program)?.mailbox(&over.first().mailbox)?;
         let launch = launch.grid(grid).block(block).shared_bytes(shape.shared_bytes);
         let launch = launch.cooperative(shape.cooperative);
         let workers = match shape.cpu_threads {
@@ -88,7 +87,7 @@ impl Run {
         };
         let running = launch.threads(Threads { workers, ..Threads::default() }).start()?;
         let state = Mutex::new(State::Running(Box::new(running)));
-        Ok(RUNS.add(Run { kernel: kernel.to_owned(), state, _user: user }))
+        Ok(RUNS.add(Run { kernel: kernel.to_owned(), state, _users: users }))
     }
 
     /// Waits for the end until `timeout`; `None`: as long as it takes.

@@ -54,11 +54,16 @@ impl Users {
 
     /// No more users from now on, or refused while there are some.
     pub(crate) fn close(&self) -> Answer<()> {
-        let mut state = self.state.lock();
-        if state.count != 0 {
-            return Err(self.busy(state.count));
+        Users::close_all(&[self])
+    }
+
+    /// The same for users of several kinds: all of them are closed, or none.
+    pub(crate) fn close_all(all: &[&Users]) -> Answer<()> {
+        let mut states: Vec<_> = all.iter().map(|users| users.state.lock()).collect();
+        if let Some((users, state)) = all.iter().zip(&states).find(|(_, state)| state.count != 0) {
+            return Err(users.busy(state.count));
         }
-        state.closed = true;
+        states.iter_mut().for_each(|state| state.closed = true);
         Ok(())
     }
 
@@ -89,5 +94,17 @@ mod tests {
         assert_eq!((users.none(), users.close()), (Ok(()), Ok(())));
         assert_eq!(users.enter(|| firsts += 1).unwrap_err().code, Code::Handle);
         assert_eq!(firsts, 1);
+    }
+
+    #[test]
+    fn users_of_several_kinds_are_closed_together() {
+        let (runs, made) = (Users::new("queues", "close runs"), Users::new("queues", "close volumes"));
+        let one = made.enter(|| ()).unwrap();
+        let text = Users::close_all(&[&runs, &made]).unwrap_err().text;
+        assert_eq!(text, "queues: still in use, 1 open: close volumes");
+        assert!(runs.enter(|| ()).is_ok(), "nothing was closed");
+        drop(one);
+        assert_eq!(Users::close_all(&[&runs, &made]), Ok(()));
+        assert_eq!(runs.enter(|| ()).unwrap_err().code, Code::Handle);
     }
 }

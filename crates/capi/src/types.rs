@@ -1,8 +1,16 @@
-//! The structs of `warpbell.h`, laid out as C does. A test compares sizes and offsets with a C compiler's.
+//! The structs of `warpbell.h` and the headers beside it, laid out as C does. A test compares sizes and offsets with a C
+//! compiler's.
+
+mod volumes;
 
 pub mod host_io;
 
 use std::ffi::{c_char, c_void};
+
+pub use volumes::{
+    CacheCounters, CacheInfo, CacheOptions, MemberInfo, Tile, TilesInfo, TilesOptions, VolumeInfo,
+    VolumeIoEnd, VolumeIoOptions, VolumeOptions,
+};
 
 /// `WARPBELL_API_VERSION`: it grows with every function, and with every field at the end of a struct.
 pub const API_VERSION: u32 = 7;

@@ -1,9 +1,10 @@
-//! The I/O of one SSD over one queue of the host's. Whoever waits for a future drives the queue meanwhile; a thread of the
-//! engine's own does so where nobody waits.
+//! The I/O of one SSD over one queue of the host's, and requests over several ([`spread`]). Whoever waits for a future
+//! drives the queue meanwhile; a thread of the engine's own does so where nobody waits.
 //!
 //! Nobody holds the queue's lock while a future ends, or while memory is let go of: either may run what takes it again.
 
 mod progress;
+mod spread;
 mod worker;
 
 use std::sync::Arc;
@@ -13,13 +14,15 @@ use std::time::{Duration, Instant};
 
 use crossbeam::queue::SegQueue;
 use parking_lot::Mutex;
-use warpbell::{DataPointers, IoOp, IoRequest, Lba, RequestQueueSpec, Ssd};
+use warpbell::{DataPointers, DeviceMemory, Gpu, IoOp, IoRequest, Lba, RequestQueueSpec, Ssd};
 
 use crate::buffer::Use;
 use crate::error::{Answer, Failure, Kind};
+use crate::home::Own;
 
 pub(crate) use progress::Progress;
 use progress::Promise;
+pub(crate) use spread::{Way, all, read};
 use worker::{Ended, Request, Worker};
 
 /// Polls without an event before whoever waits sleeps between polls: an SSD answers within them.
@@ -31,6 +34,22 @@ const LONG_NAP: Duration = Duration::from_micros(500);
 /// Naps of the own thread without anything to do before it sleeps until it is woken.
 const IDLE_NAPS: u32 = 100;
 
+/// What keeps the memory of a transfer.
+pub(crate) enum Used {
+    Buffer { used: Use },
+    Volume { buffer: Arc<warpbell::VolumeBuffer> },
+}
+
+impl Used {
+    /// The GPU whose memory it is, if it is one's.
+    fn gpu(&self) -> Option<&Arc<Gpu>> {
+        match self {
+            Used::Buffer { used } => used.gpu(),
+            Used::Volume { buffer } => buffer.buffer().device_memory().map(DeviceMemory::gpu),
+        }
+    }
+}
+
 /// Blocks to move. In range, and allowed: the caller has checked that.
 pub(crate) struct Transfer {
     /// Reads or writes.
@@ -41,7 +60,7 @@ pub(crate) struct Transfer {
     /// Of the first byte, in the buffer.
     pub(crate) at: u64,
     /// Keeps the buffer's memory until the last command over it has ended.
-    pub(crate) used: Use,
+    pub(crate) used: Used,
 }
 
 /// The queue, for all who drive it.
@@ -58,15 +77,15 @@ pub(crate) struct Shared {
 }
 
 /// What a look at the queue gave.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Pass {
-    /// Commands were pushed or answered.
-    Moved,
+    Idle,
     /// Commands are in flight, or to come.
     Waiting,
-    Idle,
     /// Somebody else drives it.
     Taken,
+    /// Commands were pushed or answered.
+    Moved,
 }
 
 impl Shared {
@@ -112,13 +131,13 @@ impl Shared {
         }
     }
 
-    /// Drives the queue for up to `limit`, until this has ended: whether it has.
-    pub(crate) fn wait(&self, progress: &Progress, limit: Duration) -> bool {
+    /// Drives the queues for up to `limit`, until this has ended: whether it has.
+    pub(crate) fn wait(queues: &[Own<Shared>], progress: &Progress, limit: Duration) -> bool {
         let end = Instant::now() + limit;
         let mut idle: u32 = 0;
         while !progress.is_done() {
-            self.driven.store(true, Ordering::Relaxed);
-            match self.pass(false) {
+            queues.iter().for_each(|queue| queue.driven.store(true, Ordering::Relaxed));
+            match Shared::pass_all(queues) {
                 Pass::Moved => idle = 0,
                 Pass::Taken => _ = progress.wait(NAP),
                 Pass::Waiting | Pass::Idle if idle < EAGER_POLLS => std::thread::yield_now(),
@@ -133,8 +152,13 @@ impl Shared {
     }
 
     /// Looks once: whether this has ended.
-    pub(crate) fn poll(&self, progress: &Progress) -> bool {
-        progress.is_done() || (self.pass(false) == Pass::Moved && progress.is_done())
+    pub(crate) fn poll(queues: &[Own<Shared>], progress: &Progress) -> bool {
+        progress.is_done() || (Shared::pass_all(queues) == Pass::Moved && progress.is_done())
+    }
+
+    /// A look at each queue: the most that one gave.
+    fn pass_all(queues: &[Own<Shared>]) -> Pass {
+        queues.iter().map(|queue| queue.pass(false)).max().unwrap_or(Pass::Idle)
     }
 
     /// The engine's own thread.
@@ -181,6 +205,14 @@ impl Shared {
     }
 }
 
+/// What the queue is asked for; `None`: a flush.
+fn request(transfer: Option<Transfer>, tag: Promise) -> Request {
+    let Some(Transfer { op, lba, blocks, data, at, used }) = transfer else {
+        return IoRequest { op: IoOp::Flush, lba: Lba(0), blocks: 0, data: None, memory: None, tag };
+    };
+    IoRequest { op, lba: Lba(lba), blocks, data: Some((data, at)), memory: Some(used), tag }
+}
+
 fn wake(thread: &Mutex<Option<JoinHandle<()>>>) {
     if let Some(thread) = &*thread.lock() {
         thread.thread().unpark();
@@ -213,22 +245,28 @@ impl Engine {
     }
 
     pub(crate) fn transfer(&self, transfer: Transfer) -> Arc<Progress> {
-        let Transfer { op, lba, blocks, data, at, used } = transfer;
-        self.send(|tag| {
-            let data = Some((data, at));
-            IoRequest { op, lba: Lba(lba), blocks, data, memory: Some(used), tag }
-        })
+        self.send(Some(transfer))
     }
 
     /// A flush, after all that was sent before it.
     pub(crate) fn flush(&self) -> Arc<Progress> {
-        let (op, lba) = (IoOp::Flush, Lba(0));
-        self.send(|tag| IoRequest { op, lba, blocks: 0, data: None, memory: None, tag })
+        self.send(None)
     }
 
-    fn send(&self, make: impl FnOnce(Promise) -> Request) -> Arc<Progress> {
+    /// A transfer, and what is done at its end.
+    pub(crate) fn transfer_then(&self, transfer: Transfer, then: impl FnOnce(Answer<()>) + Send + 'static) {
+        self.send_then(Some(transfer), then);
+    }
+
+    /// The same; `None`: a flush.
+    fn send_then(&self, transfer: Option<Transfer>, then: impl FnOnce(Answer<()>) + Send + 'static) {
+        let promise = Promise(Arc::new(Progress::with_then(then)));
+        self.shared.send(&self.thread, request(transfer, promise));
+    }
+
+    fn send(&self, transfer: Option<Transfer>) -> Arc<Progress> {
         let progress = Arc::<Progress>::default();
-        self.shared.send(&self.thread, make(Promise(progress.clone())));
+        self.shared.send(&self.thread, request(transfer, Promise(progress.clone())));
         progress
     }
 

@@ -84,6 +84,11 @@ impl Failure {
         Failure { status, ..Failure::new(Kind::Command, text) }
     }
 
+    /// Whether an SSD answered: it failed the command, and is done with its buffer.
+    pub(crate) fn is_answer(&self) -> bool {
+        self.status.is_some()
+    }
+
     /// The exception, of the class that `warpbell.errors` has for this kind.
     fn exception(&self, py: Python<'_>) -> PyResult<PyErr> {
         let class = py.import("warpbell.errors")?.getattr(self.kind.class())?;

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use crate::args;
 use crate::engine::{Progress, Shared};
 use crate::error::{Failure, Kind};
-use crate::home::Own;
+use crate::home::{Home, Own};
 
 /// Between two looks for signals, such as Ctrl-C.
 const STEP: Duration = Duration::from_millis(100);
@@ -16,33 +16,39 @@ const STEP: Duration = Duration::from_millis(100);
 /// An I/O in flight. Any number of threads may use it.
 #[pyclass(frozen, module = "warpbell")]
 pub(crate) struct Future {
-    /// What drives the queue.
-    shared: Own<Shared>,
+    /// What drives the queues: there are some.
+    queues: Vec<Own<Shared>>,
+    home: Home,
     progress: Arc<Progress>,
     /// What `result` gives: bytes.
     nbytes: u64,
 }
 
 impl Future {
-    pub(crate) fn new(shared: Arc<Shared>, progress: Arc<Progress>, nbytes: u64) -> Future {
-        Future { shared: Own::new(shared), progress, nbytes }
+    pub(crate) fn new(
+        queues: impl IntoIterator<Item = Arc<Shared>>,
+        progress: Arc<Progress>,
+        nbytes: u64,
+    ) -> Future {
+        let queues = queues.into_iter().map(Own::new).collect();
+        Future { queues, home: Home::here(), progress, nbytes }
     }
 
     /// Waits for the end without the interpreter, and lets Ctrl-C end the wait.
     pub(crate) fn wait(&self, py: Python<'_>, limit: Option<Duration>) -> PyResult<()> {
-        self.shared.home().check("future")?;
+        self.home.check("future")?;
         let begin = Instant::now();
         while !self.progress.is_done() {
             let left = limit.map(|limit| limit.saturating_sub(begin.elapsed()));
             if left == Some(Duration::ZERO) {
-                if py.detach(|| self.shared.poll(&self.progress)) {
+                if py.detach(|| Shared::poll(&self.queues, &self.progress)) {
                     break;
                 }
                 let limit = limit.unwrap_or_default();
                 return Err(Failure::new(Kind::Timeout, format!("future: no end within {limit:?}")).into());
             }
             let step = left.map_or(STEP, |left| left.min(STEP));
-            if !py.detach(|| self.shared.wait(&self.progress, step)) {
+            if !py.detach(|| Shared::wait(&self.queues, &self.progress, step)) {
                 py.check_signals()?;
             }
         }
@@ -71,8 +77,8 @@ impl Future {
 
     /// Whether it has ended.
     fn done(&self, py: Python<'_>) -> PyResult<bool> {
-        self.shared.home().check("future")?;
-        Ok(py.detach(|| self.shared.poll(&self.progress)))
+        self.home.check("future")?;
+        Ok(py.detach(|| Shared::poll(&self.queues, &self.progress)))
     }
 
     /// In a coroutine: the same as `result`, while the event loop goes on.

@@ -102,7 +102,7 @@ impl Queues {
 }
 
 /// Two numbers: from the first to before the second.
-fn range(name: &str, value: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Range<u64>>> {
+pub(crate) fn range(name: &str, value: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Range<u64>>> {
     let Some(value) = value else { return Ok(None) };
     let (first, end): (Bound<'_, PyAny>, Bound<'_, PyAny>) = value.extract().map_err(|_| {
         Failure::argument_type(name, value, "must be a tuple: the first, and the one behind the last")

@@ -6,6 +6,7 @@
 
 mod args;
 mod buffer;
+mod cache;
 mod device;
 mod engine;
 mod error;
@@ -47,7 +48,8 @@ fn _warpbell(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<lease::Lease>()?;
     module.add_class::<volume::Volume>()?;
     module.add_class::<volume::VolumeBuffer>()?;
-    module.add_class::<volume::PageCache>()?;
+    module.add_class::<cache::PageCache>()?;
+    module.add_class::<cache::TileSchedule>()?;
     module.add_function(wrap_pyfunction!(open::open, module)?)?;
     module.add_function(wrap_pyfunction!(program::compile, module)?)?;
     module.add_function(wrap_pyfunction!(program::load, module)?)?;

@@ -15,12 +15,13 @@ use warpbell_kernels::cpu::Threads;
 
 use crate::args;
 use crate::buffer::{Buffer, BufferCore};
+use crate::cache::{PageCache, TileSchedule};
 use crate::error::{Answer, Failure};
 use crate::home::Own;
 use crate::launch::{Launch, LaunchCore};
 use crate::lease::{Lease, LeaseCore};
 use crate::queues::{NamespaceRef, Queues, QueuesCore};
-use crate::volume::{PageCache, Volume, VolumeBuffer, VolumeCore};
+use crate::volume::{Volume, VolumeBuffer, VolumeCore};
 
 /// CUDA's limit of a launch in blocks.
 const GRID_LIMIT: u64 = i32::MAX as u64;
@@ -192,8 +193,11 @@ fn kept_of_queues(over: &Over, argument: &Bound<'_, PyAny>) -> Answer<Option<Kep
     if let Ok(namespace) = argument.cast::<NamespaceRef>() {
         over.check_owner("namespace", slice::from_ref(&*namespace.get().core))?;
     } else if let Ok(cache) = argument.cast::<PageCache>() {
-        over.check_owner("page cache", slice::from_ref(&*cache.get().core))?;
+        over.check_owner("page cache", cache.get().owners())?;
         return Ok(Some(Kept::Memory { _memory: cache.get().memory()? }));
+    } else if let Ok(tiles) = argument.cast::<TileSchedule>() {
+        over.check_owner("tile schedule", tiles.get().owners())?;
+        return Ok(Some(Kept::Memory { _memory: tiles.get().memory()? }));
     } else if let Ok(lease) = argument.cast::<Lease>() {
         let core = &lease.get().core;
         over.check_owner("lease", slice::from_ref(&core.queues))?;

@@ -12,7 +12,7 @@ use warpbell_hw::{Lba, Nsid};
 use crate::args;
 use crate::buffer::{Buffer, BufferCore};
 use crate::device;
-use crate::engine::{Engine, Transfer};
+use crate::engine::{Engine, Transfer, Used};
 use crate::error::{Answer, Failure, Kind, at_exit};
 use crate::foreign;
 use crate::future::Future;
@@ -45,7 +45,7 @@ pub(crate) struct SsdCore {
 #[derive(Clone)]
 pub(crate) struct Open {
     pub(crate) ssd: Arc<warpbell::Ssd>,
-    engine: Arc<Engine>,
+    pub(crate) engine: Arc<Engine>,
 }
 
 impl SsdCore {
@@ -195,7 +195,7 @@ impl SsdCore {
     }
 
     /// Whether these blocks may be written.
-    fn check_write(&self, ssd: &warpbell::Ssd, offset: u64, nbytes: u64) -> Answer<()> {
+    pub(crate) fn check_write(&self, ssd: &warpbell::Ssd, offset: u64, nbytes: u64) -> Answer<()> {
         ssd.may_write(ssd.namespace(Some(self.nsid))?)?;
         match self.exact_bytes {
             Some(exact) if offset + nbytes > exact => {
@@ -281,13 +281,13 @@ impl Ssd {
         if op == IoOp::Read {
             buffer.check_writable()?;
         }
-        let (data, used) = (buffer.data_pointers(), buffer.used()?);
+        let (data, used) = (buffer.data_pointers(), Used::Buffer { used: buffer.used()? });
         if let Some(stream) = stream {
             device::wait_for_stream(stream, &buffer, buffer.gpu())?;
         }
         let (lba, blocks) = (offset / self.core.block, nbytes / self.core.block);
         let progress = open.engine.transfer(Transfer { op, lba, blocks, data, at, used });
-        Ok(Future::new(open.engine.shared().clone(), progress, nbytes))
+        Ok(Future::new([open.engine.shared().clone()], progress, nbytes))
     }
 }
 
@@ -441,7 +441,7 @@ impl Ssd {
     /// Makes what was written before durable: waits for the writes in flight, then for the SSD.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         let engine = self.core.open()?.engine;
-        Future::new(engine.shared().clone(), engine.flush(), 0).result(py, None).map(drop)
+        Future::new([engine.shared().clone()], engine.flush(), 0).result(py, None).map(drop)
     }
 
     /// Closes the SSD, after the I/O in flight. Buffers stay as memory until they are closed; a second call does nothing.

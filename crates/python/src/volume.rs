@@ -1,20 +1,26 @@
-//! Several SSDs as one, and a cache of pages: what kernels use of them is made here.
+//! Several SSDs as one, for kernels and for I/O by the host.
 
 use std::sync::Arc;
 
 use parking_lot::RwLock;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
-use warpbell::{PageCacheSpec, VolumeLayout, VolumeSpec};
+use warpbell::{DataPointers, IoOp, VolumeLayout, VolumePlace, VolumeSpec};
+use warpbell_hw::Lba;
 use zerocopy::IntoBytes;
 
 use crate::args;
-use crate::error::{Answer, Failure, at_exit};
+use crate::buffer::{Buffer, BufferCore};
+use crate::engine::{self, Transfer, Used, Way};
+use crate::error::{Answer, Failure, Kind, at_exit};
+use crate::future::Future;
 use crate::home::Own;
 use crate::queues::{Queues, QueuesCore, User};
+use crate::ssd::Open;
 
 /// What is behind a volume.
 pub(crate) struct VolumeCore {
+    /// As the volume counts them.
     members: Vec<Arc<QueuesCore>>,
     /// None once it was closed.
     state: RwLock<Option<(Arc<warpbell::Volume>, Vec<User>)>>,
@@ -23,6 +29,11 @@ pub(crate) struct VolumeCore {
 impl VolumeCore {
     pub(crate) fn members(&self) -> &[Arc<QueuesCore>] {
         &self.members
+    }
+
+    /// Its SSDs, as the volume counts them.
+    fn opened(&self) -> Answer<Vec<Open>> {
+        self.members.iter().map(|queues| queues.ssd.open()).collect()
     }
 
     fn check_home(&self) -> Answer<()> {
@@ -77,6 +88,8 @@ impl Volume {
             let volume = Arc::new(warpbell::Volume::new(attachments, &spec)?);
             Ok((volume, members.iter().map(QueuesCore::user).collect()))
         })?;
+        // As the volume counts them.
+        let members = opened.0.order().map(|given| members[given].clone()).collect();
         let state = RwLock::new(Some(opened));
         Ok(Volume { core: Own::new(Arc::new(VolumeCore { members, state })) })
     }
@@ -91,6 +104,50 @@ impl Volume {
     #[getter]
     fn block_size(&self) -> PyResult<u32> {
         Ok(self.core.with(|volume| Ok(volume.block_bytes()))?)
+    }
+
+    /// Bytes of it.
+    #[getter]
+    fn nbytes(&self) -> PyResult<u64> {
+        Ok(self.core.with(|volume| Ok(volume.blocks() * u64::from(volume.block_bytes())))?)
+    }
+
+    /// Begins to read `nbytes` bytes (all that the buffer has from `at` on) from byte `offset` of the volume, by all SSDs
+    /// that have some. What one replica cannot read is read from the next.
+    #[pyo3(signature = (buffer, offset, *, at=None, nbytes=None))]
+    fn read_into(
+        &self,
+        py: Python<'_>,
+        buffer: &Bound<'_, PyAny>,
+        offset: &Bound<'_, PyAny>,
+        at: Option<&Bound<'_, PyAny>>,
+        nbytes: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Future> {
+        let io = HostIo::new(&self.core, IoOp::Read, buffer, offset, (at, nbytes))?;
+        Ok(py.detach(|| io.begin())?)
+    }
+
+    /// Begins to write `nbytes` bytes of the buffer (all that it has from `at` on) to byte `offset` of the volume: to each
+    /// replica. Where one fails, replicas differ until the same bytes are written again.
+    #[pyo3(signature = (buffer, offset, *, at=None, nbytes=None))]
+    fn write_from(
+        &self,
+        py: Python<'_>,
+        buffer: &Bound<'_, PyAny>,
+        offset: &Bound<'_, PyAny>,
+        at: Option<&Bound<'_, PyAny>>,
+        nbytes: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Future> {
+        let io = HostIo::new(&self.core, IoOp::Write, buffer, offset, (at, nbytes))?;
+        Ok(py.detach(|| io.begin())?)
+    }
+
+    /// Makes what was written before durable on each SSD: waits for the writes in flight, then for the SSDs.
+    fn flush(&self, py: Python<'_>) -> PyResult<()> {
+        let opened = self.core.with(|_| self.core.opened())?;
+        let queues: Vec<_> = opened.iter().map(|open| open.engine.shared().clone()).collect();
+        let flushes = opened.into_iter().map(|open| (open.engine, None)).collect();
+        Future::new(queues, engine::all(flushes), 0).result(py, None).map(drop)
     }
 
     /// Memory that kernels and all SSDs reach: the kernel argument `warpbell_volume_buffer_ref`.
@@ -116,7 +173,7 @@ impl Volume {
         report.into_iter().map(dict).collect()
     }
 
-    /// Lets go of the volume; its queues stay open.
+    /// Lets go of the volume; its queues stay open, and I/O in flight goes on.
     fn close(&self) -> PyResult<()> {
         self.core.check_home()?;
         drop(self.core.state.write().take());
@@ -172,6 +229,14 @@ impl VolumeBuffer {
         self.nbytes
     }
 
+    /// The same memory as a buffer of the first SSD, which NumPy and others view without copies.
+    fn view(&self) -> PyResult<Buffer> {
+        let memory = self.buffer()?.buffer().clone();
+        let queues = &self.core.members()[0];
+        let core = BufferCore::new(queues.ssd.clone(), memory, (0, self.nbytes), Some(queues));
+        Ok(Buffer::new(core))
+    }
+
     /// A copy of its bytes.
     fn read<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let buffer = self.buffer()?;
@@ -194,79 +259,104 @@ impl VolumeBuffer {
     }
 }
 
-/// A cache of pages that kernels share: the kernel argument `warpbell_cache_ref`. Its pages lie in a buffer of the queues,
-/// `queues.buffer(cache.buffer_bytes)`. Any number of threads may use it.
-#[pyclass(frozen, module = "warpbell")]
-pub(crate) struct PageCache {
-    cache: Own<warpbell::PageCache>,
-    pub(crate) core: Own<QueuesCore>,
+/// One read or write by the host, over the SSDs of a volume.
+struct HostIo {
+    core: Arc<VolumeCore>,
+    op: IoOp,
+    buffer: Arc<warpbell::VolumeBuffer>,
+    offset: u64,
+    /// The first byte in the buffer.
+    at: u64,
+    nbytes: u64,
 }
 
-impl PageCache {
-    pub(crate) fn memory(&self) -> Answer<warpbell::KernelMemory> {
-        self.core.with(|_| Ok(self.cache.memory()))
-    }
-}
-
-#[pymethods]
-impl PageCache {
-    /// A cache of so many pages of `page_bytes` bytes, of the namespace of `queues` from block `first_block` on.
-    #[new]
-    #[pyo3(signature = (queues, *, pages, page_bytes=None, first_block=None, timeout=None))]
+impl HostIo {
     fn new(
-        queues: &Bound<'_, PyAny>,
-        pages: &Bound<'_, PyAny>,
-        page_bytes: Option<&Bound<'_, PyAny>>,
-        first_block: Option<&Bound<'_, PyAny>>,
-        timeout: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<PageCache> {
-        let given = queues
-            .cast::<Queues>()
-            .map_err(|_| Failure::argument_type("queues", queues, "must be warpbell.Queues"))?;
-        let core = given.get().core.clone();
-        let mut spec = PageCacheSpec::new().lines(args::within("pages", pages, 1, 1 << 30)? as u32);
-        if let Some(bytes) = args::optional("page_bytes", page_bytes, 1, 1 << 31)? {
-            spec = spec.page_bytes(bytes as u32);
+        core: &Arc<VolumeCore>,
+        op: IoOp,
+        buffer: &Bound<'_, PyAny>,
+        offset: &Bound<'_, PyAny>,
+        (at, nbytes): (Option<&Bound<'_, PyAny>>, Option<&Bound<'_, PyAny>>),
+    ) -> PyResult<HostIo> {
+        let given = buffer.cast::<VolumeBuffer>().map_err(|_| {
+            let limit = "must be a warpbell.VolumeBuffer: volume.buffer(nbytes) makes one";
+            Failure::argument_type("buffer", buffer, limit)
+        })?;
+        let given = given.get();
+        if !Arc::ptr_eq(&given.core, core) {
+            let text = format!(
+                "volume buffer of {} bytes: belongs to another volume, whose SSDs map it",
+                given.nbytes
+            );
+            return Err(Failure::new(Kind::Argument, text).into());
         }
-        if let Some(block) = args::optional("first_block", first_block, 0, u64::MAX)? {
-            spec = spec.first_block(block);
+        let all = given.nbytes as u64;
+        let at = args::optional("at", at, 0, all)?.unwrap_or(0);
+        if at % 4 != 0 {
+            return Err(Failure::argument("at", at, "must be a multiple of 4 bytes").into());
         }
-        if let Some(limit) = args::deadline("timeout", timeout)? {
-            spec = spec.deadline(limit);
+        let nbytes = args::optional("nbytes", nbytes, 0, u64::MAX)?.unwrap_or(all - at);
+        if nbytes > all - at {
+            let limit = format!("the buffer has {} bytes from {at} on", all - at);
+            return Err(Failure::argument("nbytes", nbytes, limit).into());
         }
-        let shape = (core.ssd.blocks, core.ssd.block as u32);
-        let cache =
-            core.with(|attached| Ok(warpbell::PageCache::new(attached.attachment.target(), shape, &spec)?))?;
-        Ok(PageCache { cache: Own::new(Arc::new(cache)), core: Own::new(core) })
+        let offset = args::count("offset", offset)?;
+        Ok(HostIo { core: core.clone(), op, buffer: given.buffer()?, offset, at, nbytes })
     }
 
-    /// Bytes of the buffer that its pages lie in.
-    #[getter]
-    fn buffer_bytes(&self) -> usize {
-        self.cache.buffer_bytes()
+    /// Sends its parts to the queues of the SSDs.
+    fn begin(&self) -> Answer<Future> {
+        let pieces = self.core.with(|volume| {
+            let block = u64::from(volume.block_bytes());
+            let multiple = format!("must be a multiple of the block size of the volume, {block} bytes");
+            if !self.offset.is_multiple_of(block) {
+                return Err(Failure::argument("offset", self.offset, multiple));
+            }
+            if self.nbytes == 0 || !self.nbytes.is_multiple_of(block) {
+                let multiple = multiple.replace("must be", "must be more than 0 and");
+                return Err(Failure::argument("nbytes", self.nbytes, multiple));
+            }
+            let nbytes = volume.blocks() * block;
+            if self.offset.checked_add(self.nbytes).is_none_or(|end| end > nbytes) {
+                let value = format!("{} and {} bytes", self.offset, self.nbytes);
+                return Err(Failure::argument("offset", value, format!("the volume has {nbytes} bytes")));
+            }
+            Ok(volume.places(Lba(self.offset / block), self.nbytes / block)?)
+        })?;
+        let opened = self.core.opened()?;
+        let ways = |piece: warpbell::VolumePiece| -> Answer<Vec<Way>> {
+            piece.places.iter().map(|place| self.way(&opened, place, piece.at)).collect()
+        };
+        let parts: Vec<Vec<Way>> = pieces.into_iter().map(ways).collect::<Answer<_>>()?;
+        let progress = match self.op {
+            IoOp::Read => engine::read(parts),
+            _ => {
+                let each = parts.into_iter().flatten();
+                engine::all(each.map(|(engine, transfer)| (engine, Some(transfer))).collect())
+            }
+        };
+        let queues = opened.iter().map(|open| open.engine.shared().clone());
+        Ok(Future::new(queues, progress, self.nbytes))
     }
 
-    /// Pages that may be cached.
-    #[getter]
-    fn pages(&self) -> u64 {
-        self.cache.pages()
-    }
-
-    /// What kernels counted.
-    fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let report = self.core.with(|_| Ok(self.cache.report()?))?;
-        let dict = PyDict::new(py);
-        dict.set_item("hits", report.hits)?;
-        dict.set_item("misses", report.misses)?;
-        dict.set_item("write_backs", report.write_backs)?;
-        dict.set_item("prefetched", report.prefetched)?;
-        dict.set_item("hit_rate", report.hit_rate())?;
-        dict.set_item("error", report.error)?;
-        Ok(dict)
-    }
-
-    fn __warpbell_reference__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        self.core.with(|_| Ok(()))?;
-        Ok(PyBytes::new(py, warpbell::PageCache::as_ref(&self.cache).as_bytes()))
+    /// A piece as one SSD moves it.
+    fn way(&self, opened: &[Open], place: &VolumePlace, at: u64) -> Answer<Way> {
+        let (core, open) = (&self.core.members()[place.member].ssd, &opened[place.member]);
+        let Some(memory) = self.buffer.on(place.member) else {
+            return Err(Failure::argument("volume buffer", "of fewer SSDs", "has no memory on each of them"));
+        };
+        let (lba, blocks) = (place.lba.get(), place.blocks);
+        if self.op == IoOp::Write {
+            core.check_write(&open.ssd, lba * core.block, blocks * core.block)?;
+        }
+        let transfer = Transfer {
+            op: self.op,
+            lba,
+            blocks,
+            data: DataPointers::new(memory.as_ref(), core.descriptor()),
+            at: self.at + at,
+            used: Used::Volume { buffer: self.buffer.clone() },
+        };
+        Ok((open.engine.clone(), transfer))
     }
 }

@@ -88,7 +88,10 @@ pub use status_text::describe_status;
 pub use target::{OpenTarget, Target, TargetError};
 pub use tiles::{TILE_SLOTS_MAX, Tile, TileList, TileReport, TileSchedule, TileSpec};
 pub use trace::{LaneTrace, TraceMemory, TraceSpec};
-pub use volume::{MemberReport, Volume, VolumeBuffer, VolumeLayout, VolumeSpec};
+pub use volume::{
+    MemberReport, Volume, VolumeBuffer, VolumeIo, VolumeIoSpec, VolumeLayout, VolumePiece, VolumePlace,
+    VolumeRequest, VolumeSpec,
+};
 
 pub use warpbell_gpu::{DEVICE_PAGE, DeviceMemory, Gpu};
 pub use warpbell_hw::{Lba, Nsid};

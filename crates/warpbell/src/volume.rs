@@ -1,11 +1,16 @@
 //! Several SSDs that kernels use as one (`volume.cuh`): what of it is on the host's side.
 
+mod io;
+mod places;
+
 use parking_lot::Mutex;
 use warpbell_kernels::abi;
 use zerocopy::IntoBytes;
 
 use crate::queues::attach::prepare;
 use crate::{Attachment, Buffer, Error, KernelMemory, Launch, Module};
+pub use io::{VolumeIo, VolumeIoSpec, VolumeRequest};
+pub use places::{VolumePiece, VolumePlace};
 
 /// How the blocks of a volume lie on its SSDs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +67,7 @@ pub struct MemberReport {
 /// this lives; do not make another volume of it before its blocks were copied from one that is present.
 pub struct Volume {
     members: Vec<Member>,
+    layout: VolumeLayout,
     shape: abi::VolumeRef,
     /// `VolumeMember`s, then counts, then the state.
     memory: KernelMemory,
@@ -71,6 +77,8 @@ pub struct Volume {
 
 struct Member {
     queues: Attachment,
+    /// Its place among those that the volume was made of.
+    given: usize,
     name: String,
     reference: abi::VolumeMember,
 }
@@ -85,7 +93,7 @@ impl Volume {
         let distance = |index: usize| spec.distances.get(index).copied().unwrap_or_default();
         let mut members = Vec::new();
         for (index, each) in queues.iter().enumerate() {
-            members.push(Member::new(each, (block_shift, chunk_blocks), distance(index))?);
+            members.push(Member::new((index, each), (block_shift, chunk_blocks), distance(index))?);
         }
         let chunks = members.iter().map(|member| member.reference.chunks);
         let (chunks, layout) = match spec.layout {
@@ -109,7 +117,7 @@ impl Volume {
         };
         let bytes = state_offset(members.len()) + size_of::<abi::VolumeState>();
         let memory = queues[0].target().memory(bytes)?;
-        let volume = Volume { members, shape, memory, buffers: Mutex::default() };
+        let volume = Volume { members, layout: spec.layout, shape, memory, buffers: Mutex::default() };
         let all = u64::MAX >> (64 - volume.members.len());
         let state = abi::VolumeState { present: all, ..abi::VolumeState::new() };
         volume.memory.write(state_offset(volume.members.len()), state.as_bytes())?;
@@ -179,8 +187,7 @@ impl Volume {
         let count = self.members.len();
         let mut counts = vec![abi::VolumeCounts::new(); count];
         self.memory.read(counts_offset(count), counts.as_mut_bytes())?;
-        let mut state = abi::VolumeState::new();
-        self.memory.read(state_offset(count), state.as_mut_bytes())?;
+        let state = self.state()?;
         let report = |(index, (member, counts)): (usize, (&Member, abi::VolumeCounts))| MemberReport {
             name: member.name.clone(),
             bytes_read: counts.bytes_read,
@@ -196,7 +203,7 @@ impl Volume {
 
 impl Member {
     fn new(
-        queues: &Attachment,
+        (given, queues): (usize, &Attachment),
         (block_shift, chunk_blocks): (u32, u32),
         distance: u32,
     ) -> Result<Member, Error> {
@@ -220,7 +227,7 @@ impl Member {
             return Err(argument("block of the volume of bytes", 1 << block_shift, limit));
         }
         let reference = abi::VolumeMember { ns, chunks, unit_shift, distance, ..abi::VolumeMember::new() };
-        Ok(Member { queues: queues.share(), name, reference })
+        Ok(Member { queues: queues.share(), given, name, reference })
     }
 }
 

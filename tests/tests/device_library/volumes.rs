@@ -1,7 +1,10 @@
 //! Volumes: the examples that are made of one, with each layout and each mapping.
 
+use std::sync::Arc;
+
 use warpbell::{
-    AttachOptions, DeviceName, Error, OpenOptions, Sharing, Ssd, Volume, VolumeLayout, VolumeSpec,
+    AttachOptions, DeviceName, Error, Lba, OpenOptions, Sharing, Ssd, Volume, VolumeIo, VolumeIoSpec,
+    VolumeLayout, VolumeSpec,
 };
 use warpbell_kernels::abi::{VolumeBufferRef, VolumeRef};
 use warpbell_tests::documented_part;
@@ -33,6 +36,20 @@ fn moved(volume: &Volume) -> Result<u64, Error> {
     Ok(moved)
 }
 
+/// As the page has it: the test below compares.
+fn by_the_host(volume: Volume, ssds: &[Ssd]) -> Result<(), Error> {
+    let volume = Arc::new(volume);
+    let buffer = Arc::new(volume.buffer(128 * 512)?);
+    let ssds: Vec<&Ssd> = ssds.iter().collect();
+    let mut io = VolumeIo::new(&volume, &VolumeIoSpec::default())?.allow_write(&ssds)?;
+    let (write, flush) = (io.write(&buffer, 0, Lba(0), 64)?, io.flush());
+    let requests = [write, flush, io.read(&buffer, 64 * 512, Lba(64), 64)?];
+    for request in requests {
+        io.wait(request)?;
+    }
+    Ok(())
+}
+
 /// Each replica gets what is written, and one is read.
 fn expected_bytes(layout: VolumeLayout, examples: usize) -> Option<u64> {
     let copies = if layout == VolumeLayout::Replicate { 3 } else { 1 };
@@ -43,6 +60,7 @@ fn expected_bytes(layout: VolumeLayout, examples: usize) -> Option<u64> {
 #[test]
 fn every_example_compiles_and_runs_with_each_mapping() {
     crate::calls::expect_rust_of_page("rust volume", include_str!("volumes.rs"));
+    crate::calls::expect_rust_of_page("rust host volume", include_str!("volumes.rs"));
     let own = documented_part("struct chunk_after_chunk");
     let examples = Examples::compile(" volume", &[""], &own, &MAPPINGS.map(|name| ("round_robin", name)));
     for (mode, sharing) in MODES {
@@ -79,5 +97,6 @@ fn run(examples: &Examples, mode: &str, sharing: Sharing, change: usize, layout:
         ran += 1;
     }
     assert_eq!(moved(&volume).ok(), expected_bytes(layout, ran), "{mode}, {layout:?}");
+    by_the_host(volume, &ssds).expect("I/O by the host");
     assert!(ssds.iter().all(|ssd| ssd.violations().is_empty()));
 }

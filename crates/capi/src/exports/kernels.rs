@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::pointer::{bytes, list, make, number, options, target, text};
 use crate::error::{Answer, report};
+use crate::over::Over;
 use crate::program;
 use crate::run::{RUNS, Run, Shape};
 use crate::types::{CompileOptions, Handle, LaunchOptions};
@@ -124,7 +125,39 @@ pub unsafe extern "C" fn warpbell_launch(
     chosen: *const LaunchOptions,
     run: *mut Handle,
 ) -> i32 {
-    let launch = || {
+    // SAFETY: the contract of this function.
+    unsafe { launch(program, kernel, || Over::queues(number(queues)), (args, args_bytes), chosen, run) }
+}
+
+/// As the header says.
+///
+/// # Safety
+/// As for [`warpbell_launch`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn warpbell_volume_launch(
+    program: Handle,
+    kernel: *const c_char,
+    volume: Handle,
+    args: *const c_void,
+    args_bytes: usize,
+    chosen: *const LaunchOptions,
+    run: *mut Handle,
+) -> i32 {
+    // SAFETY: the contract of this function.
+    unsafe { launch(program, kernel, || Over::volume(number(volume)), (args, args_bytes), chosen, run) }
+}
+
+/// # Safety
+/// As for [`warpbell_launch`].
+unsafe fn launch(
+    program: Handle,
+    kernel: *const c_char,
+    over: impl FnOnce() -> Answer<Over>,
+    (args, args_bytes): (*const c_void, usize),
+    chosen: *const LaunchOptions,
+    run: *mut Handle,
+) -> i32 {
+    let start = || {
         // SAFETY: the contract of this function.
         let kernel = unsafe { text("kernel", kernel) }?;
         // SAFETY: as above.
@@ -133,13 +166,16 @@ pub unsafe extern "C" fn warpbell_launch(
         let chosen = unsafe { options("warpbell_launch_options", chosen) }?;
         let LaunchOptions { grid, block, shared_bytes, cpu_threads, cooperative, .. } = chosen;
         let shape = Shape { grid, block, shared_bytes, cpu_threads, cooperative: cooperative != 0 };
-        Run::launch((number(program), kernel, number(queues)), &shape, |program, queues| {
+        let over = over()?;
+        Run::launch((number(program), kernel, &over), &shape, |program| match &over {
             // SAFETY: the contract of this function: what the kernel touches lives until the run has ended.
-            unsafe { program.launch(queues, kernel, args) }
+            Over::Queues(queues) => unsafe { program.launch(&queues.attachment, kernel, args) },
+            // SAFETY: as above.
+            Over::Volume(volume) => unsafe { program.launch(&*volume.volume, kernel, args) },
         })
     };
     // SAFETY: as above.
-    report(|| unsafe { make("run", run, launch) })
+    report(|| unsafe { make("run", run, start) })
 }
 
 /// As the header says.

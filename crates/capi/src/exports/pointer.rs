@@ -294,6 +294,20 @@ fn check_array<T>(what: &str, list: *const T) -> Answer<()> {
     Ok(())
 }
 
+/// A copy of an array of the program's. None of its entries: it may be null.
+///
+/// # Safety
+/// `first` is null or leads to `count` values of `T`.
+pub(super) unsafe fn array<T: Copy>(what: &str, first: *const T, count: usize) -> Answer<Vec<T>> {
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    check_length(what, first.cast(), count.saturating_mul(size_of::<T>()))?;
+    let places = (0..count).map(|index| first.wrapping_add(index));
+    // SAFETY: not null, and `count` values by the contract; a program may have packed them.
+    Ok(places.map(|place| unsafe { place.read_unaligned() }).collect())
+}
+
 /// The bytes of a struct of `abi.h`, for a place of the program's.
 ///
 /// # Safety

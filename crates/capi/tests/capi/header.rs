@@ -10,13 +10,11 @@ use warpbell_kernels::abi;
 
 use crate::installed::{Program, built, has, pkg_config, prefix, succeeded};
 
-/// The library's own headers.
-const HEADERS: [&str; 2] = ["warpbell.h", "host_io.h"];
-
-/// Their text.
+/// The text of all headers of the C API, as they are installed.
 fn headers() -> String {
-    let read = |name| std::fs::read_to_string(prefix().join("include/warpbell").join(name)).unwrap();
-    HEADERS.map(read).concat()
+    let sources = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/include/warpbell")).unwrap();
+    let installed = sources.map(|file| prefix().join("include/warpbell").join(file.unwrap().file_name()));
+    installed.map(|path| std::fs::read_to_string(path).unwrap()).collect()
 }
 
 /// Names of the functions that the headers declare.
@@ -63,8 +61,7 @@ fn the_static_library_has_all_of_it() {
 #[test]
 fn a_header_that_is_no_longer_true_would_be_noticed() {
     // The parser sees each declaration, also those over several lines.
-    let header = headers();
-    let count = header.matches("\nWARPBELL_API ").count();
+    let count = headers().matches("\nWARPBELL_API ").count();
     assert_eq!(declared().len(), count);
 }
 
@@ -170,6 +167,60 @@ fn own_structs() -> Vec<Row> {
     .concat()
 }
 
+fn structs_of_volumes() -> Vec<Row> {
+    use types::{
+        CacheCounters, CacheInfo, CacheOptions, MemberInfo, Tile, TilesInfo, TilesOptions, VolumeInfo,
+        VolumeIoEnd, VolumeIoOptions, VolumeOptions,
+    };
+    [
+        rows!("warpbell_volume_options", VolumeOptions, chunk_bytes, layout, pad0, distances),
+        rows!("warpbell_volume_info", VolumeInfo, blocks, chunk_bytes, block_bytes, members, layout, pad0),
+        rows!(
+            "warpbell_member_info",
+            MemberInfo,
+            name,
+            bytes_read,
+            bytes_written,
+            errors,
+            error_status,
+            present,
+            avoided,
+            pad0
+        ),
+        rows!(
+            "warpbell_cache_options",
+            CacheOptions,
+            first_block,
+            timeout_ns,
+            kept_first,
+            kept_pages,
+            page_bytes,
+            lines
+        ),
+        rows!("warpbell_cache_info", CacheInfo, pages, buffer_bytes, page_bytes, lines),
+        rows!(
+            "warpbell_cache_counters",
+            CacheCounters,
+            hits,
+            misses,
+            write_backs,
+            prefetched,
+            prefetched_used,
+            prefetched_in_vain,
+            prefetch_skipped,
+            error_page,
+            error_status,
+            pad0
+        ),
+        rows!("warpbell_volume_io_options", VolumeIoOptions, timeout_ns, depth, write),
+        rows!("warpbell_volume_io_end", VolumeIoEnd, request, error, pad0, text),
+        rows!("warpbell_tile", Tile, number, first_block, row_stride, blocks, rows),
+        rows!("warpbell_tiles_options", TilesOptions, slots, ahead),
+        rows!("warpbell_tiles_info", TilesInfo, steps, loads, loaded_bytes, ring_bytes, slot_bytes, pad0),
+    ]
+    .concat()
+}
+
 fn abi_structs() -> impl Iterator<Item = Row> {
     abi::STRUCTS.iter().flat_map(|layout| {
         let fields = layout.fields.iter().map(|field| (layout.name, field.name, field.offset));
@@ -182,9 +233,10 @@ fn structs_are_laid_out_as_the_c_compiler_does() {
     if !has("cc", "layout of structs") || !has("pkg-config", "layout of structs") {
         return;
     }
-    let rows: Vec<Row> = own_structs().into_iter().chain(abi_structs()).collect();
+    let rows: Vec<Row> =
+        [own_structs(), structs_of_volumes()].concat().into_iter().chain(abi_structs()).collect();
     assert!(rows.len() > 100);
-    let mut text = "#include <stdio.h>\n#include <warpbell/abi_table.h>\n#include <warpbell/host_io.h>\nint main(void) {\n".to_owned();
+    let mut text = "#include <stdio.h>\n#include <warpbell/abi_table.h>\n#include <warpbell/cache.h>\n#include <warpbell/host_io.h>\n#include <warpbell/tiles.h>\nint main(void) {\n".to_owned();
     for (name, field, _) in &rows {
         let value =
             if field.is_empty() { format!("sizeof({name})") } else { format!("offsetof({name}, {field})") };

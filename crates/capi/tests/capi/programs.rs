@@ -187,6 +187,19 @@ fn host_io(flags: &[&str]) {
     assert!(written[..1024].iter().chain(&written[1536..]).all(|byte| *byte == 0));
 }
 
+#[test]
+fn volumes_caches_and_tiles_from_c() {
+    if can_build("volumes, from C") {
+        let program = Program::build("cc", &STRICT, &test_program("volumes.c"), &shared());
+        let folder = tempfile::tempdir().unwrap();
+        let plan = folder.path().join("plan.toml");
+        let fault = "[[fault]]\nkind = \"fail\"\nopcode = \"read\"\nlba = [8, 15]\nstatus = \"Unrecovered Read Error\"\n";
+        std::fs::write(&plan, fault).unwrap();
+        let checked = succeeded("volumes", &program.run(&[plan.to_str().unwrap()]));
+        assert!(checked.ends_with(" checks\n"), "{checked}");
+    }
+}
+
 /// NVRTC compiles the kernel, and the fake driver runs the CPU's code of it.
 #[test]
 fn gpu_memory_of_a_program_is_registered_from_c() {

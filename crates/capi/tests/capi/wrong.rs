@@ -15,25 +15,31 @@ pub fn build(name: &str, more: &[&str]) -> Program {
     Program::build("cc", &flags, &test_program(name), &shared())
 }
 
-fn table_of_arguments(more: &[&str]) {
-    let text = succeeded("wrong_inputs", &build("wrong_inputs.c", more).run(&[]));
-    let last = text.lines().last().unwrap_or_default();
-    let rows =
-        last.strip_suffix(" wrong inputs, 0 answered wrongly").and_then(|rows| rows.parse::<u32>().ok());
-    assert!(rows.is_some_and(|rows| rows >= 200), "{last}");
+fn tables_of_arguments(more: &[&str]) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("disk.img");
+    std::fs::write(&file, vec![0u8; 1 << 20]).unwrap();
+    let file = file.to_str().unwrap();
+    for (name, arguments, least) in [("wrong_inputs.c", &[][..], 120), ("wrong_volumes.c", &[file], 90)] {
+        let text = succeeded(name, &build(name, more).run(arguments));
+        let last = text.lines().last().unwrap_or_default();
+        let rows = last.strip_suffix(" wrong inputs, 0 answered wrongly");
+        let rows = rows.and_then(|rows| rows.parse::<u32>().ok());
+        assert!(rows.is_some_and(|rows| rows >= least), "{name}: {last}");
+    }
 }
 
 #[test]
 fn wrong_arguments_have_a_code_and_one_line_each() {
     if can_build("wrong inputs, from C") {
-        table_of_arguments(&[]);
+        tables_of_arguments(&[]);
     }
 }
 
 #[test]
 fn wrong_arguments_touch_no_memory_that_they_should_not() {
     if can_build("wrong inputs under AddressSanitizer") && sanitizer_works() {
-        table_of_arguments(&SANITIZED);
+        tables_of_arguments(&SANITIZED);
     }
 }
 

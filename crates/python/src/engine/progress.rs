@@ -8,6 +8,9 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::error::{Answer, Failure, Kind};
 
+/// What goes on with the end of a request.
+type Then = Box<dyn FnOnce(Answer<()>) + Send>;
+
 /// The end of a request, for those who wait for it.
 #[derive(Default)]
 pub(crate) struct Progress {
@@ -15,16 +18,28 @@ pub(crate) struct Progress {
     done: AtomicBool,
     answer: Mutex<Option<Answer<()>>>,
     ended: Condvar,
+    then: Mutex<Option<Then>>,
 }
 
 impl Progress {
+    /// With what is done at its end, by the thread that drives the queue then: without the queue's lock.
+    pub(crate) fn with_then(then: impl FnOnce(Answer<()>) + Send + 'static) -> Progress {
+        Progress { then: Mutex::new(Some(Box::new(then))), ..Progress::default() }
+    }
+
     /// Ends it. The first end counts.
     pub(crate) fn end(&self, answer: Answer<()>) {
         let mut kept = self.answer.lock();
-        if kept.is_none() {
-            *kept = Some(answer);
-            self.done.store(true, Ordering::Release);
-            self.ended.notify_all();
+        if kept.is_some() {
+            return;
+        }
+        *kept = Some(answer.clone());
+        self.done.store(true, Ordering::Release);
+        self.ended.notify_all();
+        drop(kept);
+        let then = self.then.lock().take();
+        if let Some(then) = then {
+            then(answer);
         }
     }
 

@@ -6,16 +6,16 @@ use std::time::Duration;
 use crossbeam::queue::SegQueue;
 use warpbell::{IoEnd, IoOp, IoOutcome, IoRequest, RequestQueue, RequestQueueSpec, Ssd, describe_status};
 
+use super::Used;
 use super::progress::Promise;
-use crate::buffer::Use;
 use crate::error::{Answer, Failure};
 
 /// A request: what keeps its buffer, and whose future it ends.
-pub(super) type Request = IoRequest<Option<Use>, Promise>;
+pub(super) type Request = IoRequest<Option<Used>, Promise>;
 
 /// A request that has ended, to be told without the queue's lock.
 pub(super) struct Ended {
-    memory: Option<Use>,
+    memory: Option<Used>,
     answer: Answer<()>,
     promise: Promise,
 }
@@ -29,8 +29,8 @@ impl Ended {
 }
 
 pub(super) struct Worker {
-    requests: RequestQueue<Option<Use>, Promise>,
-    ended: Vec<IoEnd<Option<Use>, Promise>>,
+    requests: RequestQueue<Option<Used>, Promise>,
+    ended: Vec<IoEnd<Option<Used>, Promise>>,
 }
 
 impl Worker {
@@ -80,7 +80,7 @@ impl Worker {
 }
 
 /// What becomes of the future of a request that has ended.
-fn told(requests: &RequestQueue<Option<Use>, Promise>, end: IoEnd<Option<Use>, Promise>) -> Ended {
+fn told(requests: &RequestQueue<Option<Used>, Promise>, end: IoEnd<Option<Used>, Promise>) -> Ended {
     let (ssd, spec) = (requests.ssd(), requests.spec());
     let (block, name) = (requests.block(), ssd.name());
     let what = || {
@@ -108,7 +108,7 @@ fn told(requests: &RequestQueue<Option<Use>, Promise>, end: IoEnd<Option<Use>, P
 }
 
 /// Makes what an SSD wrote to a GPU's memory visible to the kernels that are launched from now on.
-fn settle(op: IoOp, memory: Option<&Option<Use>>) -> Answer<()> {
+fn settle(op: IoOp, memory: Option<&Option<Used>>) -> Answer<()> {
     match memory.and_then(|memory| memory.as_ref()?.gpu()) {
         Some(gpu) if op == IoOp::Read => Ok(gpu.flush_remote_writes().map_err(warpbell::Error::from)?),
         _ => Ok(()),

@@ -373,6 +373,11 @@ impl Attachment {
         Arc::ptr_eq(&device(self), &device(other)) && self.0.namespace.nsid == other.0.namespace.nsid
     }
 
+    /// What moves its data.
+    pub(crate) fn source(&self) -> &Memory {
+        &self.0.source
+    }
+
     /// Whether a buffer is one of this attachment's.
     pub(crate) fn has(&self, buffer: &Buffer) -> bool {
         self.0.buffers.lock().iter().any(|kept| kept.as_ref() == buffer.as_ref())
