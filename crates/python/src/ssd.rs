@@ -19,7 +19,6 @@ use crate::future::Future;
 use crate::home::{Home, Own};
 use crate::queues::QueuesCore;
 
-
 /// What is behind an SSD. Buffers and queues keep it.
 pub(crate) struct SsdCore {
     pub(crate) name: String,

@@ -8,9 +8,9 @@ use warpbell::OpenOptions;
 
 use super::pointer::{bytes, bytes_mut, fill, list, make, number, optional, options, text};
 use crate::error::{Failure, report};
+use crate::events;
 use crate::ssd::{OpenSsd, SSDS};
 use crate::types::{self, Handle, NamespaceInfo, SsdInfo};
-use crate::events;
 
 /// As the header says.
 ///

@@ -18,6 +18,8 @@ pub enum BenchCommand {
     Registration(ExperimentArgs),
     /// How many commands share a doorbell, and how many warps a queue
     Batching(ExperimentArgs),
+    /// Several SSDs as one volume: 1, 2, 4 and 8 of them as a stripe, all in the other layouts
+    Stripe(ExperimentArgs),
     /// How the host learns of completions: polls, interrupts, gathered interrupts
     Notice(ExperimentArgs),
     /// Latencies while other threads want the processors

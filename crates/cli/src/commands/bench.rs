@@ -70,6 +70,7 @@ fn by_name(command: &BenchCommand, global: &Global, stop: Arc<AtomicBool>) -> Re
         BenchCommand::Path(args) => (Experiment::Path, args),
         BenchCommand::Registration(args) => (Experiment::Registration, args),
         BenchCommand::Batching(args) => (Experiment::Batching, args),
+        BenchCommand::Stripe(args) => (Experiment::Stripe, args),
         BenchCommand::Notice(args) => (Experiment::Notice, args),
         BenchCommand::Tail(args) => (Experiment::Tail, args),
         BenchCommand::Cold(args) => (Experiment::Cold, args),

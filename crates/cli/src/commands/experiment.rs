@@ -8,7 +8,7 @@ use warpbell_workload::{Control, Experiment, ExperimentReport, Row, experiment, 
 
 use crate::args::{ExperimentArgs, Global, Output};
 use crate::exit::{Ending, INTERRUPTED};
-use crate::open::{Access, because, open};
+use crate::open::{Access, because, open, open_all};
 use crate::{out, render};
 
 /// Runs the command.
@@ -19,9 +19,12 @@ pub fn run(
     stop: Arc<AtomicBool>,
 ) -> Result<(), Ending> {
     args.device.target.open()?;
-    let ssd = open(&args.device, Access::Read)?;
-    let found = experiment(which, &ssd, args.device.target, &args.options(), &Control::with_stop(stop));
-    let report = found.map_err(|error| because(&ssd, error.into()))?;
+    let ssds = match which {
+        Experiment::Stripe => open_all(&args.device, Access::Read)?,
+        _ => vec![open(&args.device, Access::Read)?],
+    };
+    let found = experiment(which, &ssds, args.device.target, &args.options(), &Control::with_stop(stop));
+    let report = found.map_err(|error| because(&ssds[0], error.into()))?;
     match global.output {
         Output::Normal => out::measured(&text(&report))?,
         Output::Json => out::measured_json(&report)?,

@@ -10,6 +10,7 @@ mod host_reads;
 mod notice;
 mod path;
 mod registration;
+mod stripe;
 mod tail;
 
 use std::path::PathBuf;
@@ -40,6 +41,8 @@ pub enum Experiment {
     Registration,
     /// How many commands share a doorbell, and a queue.
     Batching,
+    /// Several SSDs as one volume.
+    Stripe,
     /// How completions are noticed.
     Notice,
     /// Latencies while other threads want the processors.
@@ -55,6 +58,7 @@ impl Experiment {
             Experiment::Path => "path",
             Experiment::Registration => "registration",
             Experiment::Batching => "batching",
+            Experiment::Stripe => "stripe",
             Experiment::Notice => "notice",
             Experiment::Tail => "tail",
             Experiment::Cold => "cold",
@@ -164,19 +168,21 @@ pub struct ExperimentReport {
     pub partial: bool,
 }
 
-/// Runs an experiment on `ssd`, with kernels on `target`.
+/// Runs an experiment on the first of `ssds`, `stripe` on all of them, with kernels on `target`. There are some.
 pub fn experiment(
     which: Experiment,
-    ssd: &Ssd,
+    ssds: &[Ssd],
     target: Target,
     options: &ExperimentOptions,
     control: &Control,
 ) -> Result<ExperimentReport, RunError> {
-    let mut lab = Lab { ssd, target, options, control, rows: Vec::new(), skipped: Vec::new() };
+    let [ssd, ..] = ssds else { return Err(RunError::Unmeasurable("no device was named".to_owned())) };
+    let mut lab = Lab { ssd, ssds, target, options, control, rows: Vec::new(), skipped: Vec::new() };
     match which {
         Experiment::Path => path::run(&mut lab),
         Experiment::Registration => registration::run(&mut lab),
         Experiment::Batching => batching::run(&mut lab),
+        Experiment::Stripe => stripe::run(&mut lab),
         Experiment::Notice => notice::run(&mut lab),
         Experiment::Tail => tail::run(&mut lab),
         Experiment::Cold => cold::run(&mut lab),
@@ -197,6 +203,7 @@ pub fn experiment(
 /// What experiments measure with, and what they have found.
 struct Lab<'a> {
     ssd: &'a Ssd,
+    ssds: &'a [Ssd],
     target: Target,
     options: &'a ExperimentOptions,
     control: &'a Control,
