@@ -255,6 +255,12 @@ impl<M: Send + 'static, T> RequestQueue<M, T> {
         self.requests.is_empty()
     }
 
+    /// Whether commands are still to be pushed.
+    #[inline]
+    pub fn is_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
     /// One more request, behind the others. [`push`](Self::push) begins it.
     pub fn add(&mut self, request: IoRequest<M, T>) {
         let (pushed, in_flight, outcome, complete) = (0, 0, IoOutcome::Done, false);
