@@ -208,7 +208,7 @@ impl Driven {
 
     /// Begins what can begin. Where the queue is gone and no other can be made, requests end with it.
     fn push(&mut self) {
-        if self.requests.is_empty() {
+        if !self.requests.is_waiting() {
             return;
         }
         if let Err(error) = self.requests.make_ready() {

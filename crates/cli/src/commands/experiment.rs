@@ -87,7 +87,7 @@ fn heading(key: &str) -> String {
 
 fn cell(key: &str, value: f64) -> String {
     match key {
-        "iops" => units::iops(value),
+        "iops" | "expected_iops" => units::iops(value),
         "bytes_per_s" => format!("{:.0}", value / f64::from(1 << 20)),
         "copied_bytes_per_io" => format!("{value:.0}"),
         key if key.ends_with("_ns") || key == "client_cpu_ns_per_io" => format!("{:.2}", value / 1e3),

@@ -255,6 +255,11 @@ impl<M: Send + 'static, T> RequestQueue<M, T> {
         self.requests.is_empty()
     }
 
+    /// Whether commands are still to be pushed.
+    pub fn is_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
     /// One more request, behind the others. [`push`](Self::push) begins it.
     pub fn add(&mut self, request: IoRequest<M, T>) {
         let (pushed, in_flight, outcome, complete) = (0, 0, IoOutcome::Done, false);
@@ -461,5 +466,35 @@ impl Piece {
                 pointers.attach(sqe, at as u64, RANGE_BYTES as u32)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::OpenOptions;
+
+    #[test]
+    fn what_is_split_ends_once_and_before_a_flush_behind_it() {
+        let ssd = Ssd::open(&"soft:size=4m,mdts=1".parse().unwrap(), &OpenOptions::new()).unwrap();
+        let buffer = ssd.buffer(64 << 10).unwrap();
+        let data = DataPointers::new(buffer.as_ref(), ssd.data_path().descriptor);
+        let spec = RequestQueueSpec { nsid: Nsid(1), depth: 2, entries: 4, limit: Duration::from_secs(60) };
+        let mut queue = RequestQueue::new(Arc::new(ssd), spec).unwrap();
+        for (tag, op) in [IoOp::Write, IoOp::Flush, IoOp::Read].into_iter().enumerate() {
+            let blocks = if op == IoOp::Flush { 0 } else { 128 };
+            let data = (op != IoOp::Flush).then_some((data, 0));
+            queue.add(IoRequest { op, lba: Lba(9), blocks, data, memory: buffer.clone(), tag });
+        }
+        queue.make_ready().unwrap();
+        let mut ended = vec![];
+        while !queue.is_empty() {
+            queue.push();
+            queue.reap(usize::MAX, &mut ended);
+        }
+        let told: Vec<_> = ended.iter().map(|end| (end.tag, end.outcome, end.blocks)).collect();
+        assert_eq!(told[0], (0, IoOutcome::Done, 128));
+        assert!(told.len() == 3 && told.iter().all(|end| end.1 == IoOutcome::Done));
+        queue.close().unwrap();
     }
 }
