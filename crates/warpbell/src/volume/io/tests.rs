@@ -3,15 +3,15 @@
 use super::*;
 use crate::{AttachOptions, Attachment, OpenOptions, VolumeLayout, VolumeSpec};
 
-struct Bed {
+struct Fixture {
     ssds: Vec<Ssd>,
     _plans: tempfile::TempDir,
     volume: Arc<Volume>,
 }
 
-impl Bed {
+impl Fixture {
     /// SSDs with settings, and perhaps a fault behind a `|`.
-    fn new(names: &[&str], layout: VolumeLayout, chunk_bytes: u64) -> Bed {
+    fn new(names: &[&str], layout: VolumeLayout, chunk_bytes: u64) -> Fixture {
         let plans = tempfile::tempdir().unwrap();
         let open = |(index, name): (usize, &&str)| {
             let (name, fault) = name.split_once('|').unwrap_or((name, ""));
@@ -26,7 +26,7 @@ impl Bed {
         let queues: Vec<&Attachment> = queues.iter().collect();
         let spec = VolumeSpec::new().layout(layout).chunk_bytes(chunk_bytes);
         let volume = Arc::new(Volume::new(&queues, &spec).unwrap());
-        Bed { ssds, _plans: plans, volume }
+        Fixture { ssds, _plans: plans, volume }
     }
 
     fn io(&self) -> VolumeIo {
@@ -60,10 +60,10 @@ fn bytes_of(buffer: &VolumeBuffer, bytes: usize) -> Vec<u8> {
 #[test]
 fn all_that_was_written_comes_back_from_any_layout() {
     for layout in [VolumeLayout::Stripe, VolumeLayout::Replicate, VolumeLayout::Concatenate] {
-        let bed = Bed::new(&["size=256k,block=4096", "size=640k,mdts=1", "size=384k"], layout, 12288);
-        let (mut io, blocks) = (bed.io(), bed.volume.blocks());
-        let bytes = (blocks * u64::from(bed.volume.block_bytes())) as usize;
-        let (from, into) = (bed.filled(bytes), bed.buffer(bytes));
+        let fixture = Fixture::new(&["size=256k,block=4096", "size=640k,mdts=1", "size=384k"], layout, 12288);
+        let (mut io, blocks) = (fixture.io(), fixture.volume.blocks());
+        let bytes = (blocks * u64::from(fixture.volume.block_bytes())) as usize;
+        let (from, into) = (fixture.filled(bytes), fixture.buffer(bytes));
         let write = io.write(&from, 0, Lba(0), blocks).unwrap();
         io.wait(write).unwrap();
         let flush = io.flush();
@@ -92,8 +92,8 @@ const UNREADABLE: &str =
 
 #[test]
 fn what_one_replica_cannot_read_the_next_does() {
-    let bed = Bed::new(&[UNREADABLE, "size=64k", UNREADABLE], VolumeLayout::Replicate, 1024);
-    let (mut io, from, into) = (bed.io(), bed.filled(32768), bed.buffer(32768));
+    let fixture = Fixture::new(&[UNREADABLE, "size=64k", UNREADABLE], VolumeLayout::Replicate, 1024);
+    let (mut io, from, into) = (fixture.io(), fixture.filled(32768), fixture.buffer(32768));
     let write = io.write(&from, 0, Lba(0), 64).unwrap();
     io.wait(write).unwrap();
     let read = io.read(&into, 0, Lba(0), 64).unwrap();
@@ -104,8 +104,8 @@ fn what_one_replica_cannot_read_the_next_does() {
 #[test]
 fn where_no_replica_can_the_first_failure_counts() {
     let second = UNREADABLE.replace("Unrecovered Read Error", "Access Denied");
-    let bed = Bed::new(&[UNREADABLE, &second], VolumeLayout::Replicate, 1024);
-    let (mut io, into) = (bed.io(), bed.buffer(4096));
+    let fixture = Fixture::new(&[UNREADABLE, &second], VolumeLayout::Replicate, 1024);
+    let (mut io, into) = (fixture.io(), fixture.buffer(4096));
     // Chunk 4 is read from the first SSD first, chunk 5 from the second.
     for (first, said) in [(8, "Unrecovered Read Error"), (10, "Access Denied")] {
         let read = io.read(&into, 0, Lba(first), 2).unwrap();
@@ -118,8 +118,8 @@ fn where_no_replica_can_the_first_failure_counts() {
 #[test]
 fn an_ssd_that_does_not_answer_is_not_followed_by_a_replica() {
     let silent = "size=64k|kind = \"drop\";opcode = \"read\";lba = 0;count = 1";
-    let bed = Bed::new(&[silent, "size=64k"], VolumeLayout::Replicate, 1024);
-    let (mut io, from, into) = (bed.io(), bed.filled(4096), bed.buffer(4096));
+    let fixture = Fixture::new(&[silent, "size=64k"], VolumeLayout::Replicate, 1024);
+    let (mut io, from, into) = (fixture.io(), fixture.filled(4096), fixture.buffer(4096));
     let write = io.write(&from, 0, Lba(0), 8).unwrap();
     io.wait(write).unwrap();
     let read = io.read(&into, 0, Lba(0), 2).unwrap();
@@ -134,8 +134,8 @@ fn an_ssd_that_does_not_answer_is_not_followed_by_a_replica() {
 #[test]
 fn a_write_fails_where_one_replica_does() {
     let second = "size=64k|kind = \"fail\";status = \"Write Fault\";opcode = \"write\";lba = 3";
-    let bed = Bed::new(&["size=64k", second], VolumeLayout::Replicate, 1024);
-    let (mut io, from) = (bed.io(), bed.filled(4096));
+    let fixture = Fixture::new(&["size=64k", second], VolumeLayout::Replicate, 1024);
+    let (mut io, from) = (fixture.io(), fixture.filled(4096));
     let (bad, good) = (io.write(&from, 0, Lba(0), 8).unwrap(), io.write(&from, 0, Lba(8), 8).unwrap());
     io.wait(good).unwrap();
     let text = io.wait(bad).unwrap_err().to_string();
@@ -144,15 +144,15 @@ fn a_write_fails_where_one_replica_does() {
 
 #[test]
 fn a_reset_ends_what_is_in_flight_and_io_goes_on() {
-    let bed = Bed::new(
+    let fixture = Fixture::new(
         &["size=64k|kind = \"delay\";by = \"200ms\";opcode = \"read\"", "size=64k"],
         VolumeLayout::Stripe,
         1024,
     );
-    let (mut io, into) = (bed.io(), bed.buffer(4096));
+    let (mut io, into) = (fixture.io(), fixture.buffer(4096));
     let read = io.read(&into, 0, Lba(0), 8).unwrap();
     assert!(io.poll().is_none());
-    bed.ssds[0].controller().reset().unwrap();
+    fixture.ssds[0].controller().reset().unwrap();
     let text = io.wait(read).unwrap_err().to_string();
     assert!(text.ends_with("its queue was given up, after a reset or a command without an answer"), "{text}");
     let read = io.read(&into, 0, Lba(0), 8).unwrap();
@@ -161,9 +161,9 @@ fn a_reset_ends_what_is_in_flight_and_io_goes_on() {
 
 #[test]
 fn what_makes_no_sense_is_refused_by_name() {
-    let bed = Bed::new(&["size=64k", "size=64k"], VolumeLayout::Stripe, 1024);
-    let other = Bed::new(&["size=64k", "size=64k"], VolumeLayout::Stripe, 1024);
-    let (mut io, buffer, foreign) = (bed.io(), bed.buffer(4096), other.buffer(4096));
+    let fixture = Fixture::new(&["size=64k", "size=64k"], VolumeLayout::Stripe, 1024);
+    let other = Fixture::new(&["size=64k", "size=64k"], VolumeLayout::Stripe, 1024);
+    let (mut io, buffer, foreign) = (fixture.io(), fixture.buffer(4096), other.buffer(4096));
     let mut said =
         |buffer, at, first, blocks| io.read(buffer, at, Lba(first), blocks).unwrap_err().to_string();
     assert_eq!(said(&buffer, 0, 0, 0), "blocks 0: must be at least 1");
@@ -175,7 +175,7 @@ fn what_makes_no_sense_is_refused_by_name() {
     assert_eq!(said(&buffer, 2, 0, 2), format!("at 2: {limit}"));
     assert_eq!(said(&buffer, 3584, 0, 2), format!("at 3584: {limit}"));
     assert!(said(&foreign, 0, 0, 2).ends_with("must be one of the volume's (Volume::buffer)"));
-    let made = |depth| VolumeIo::new(&bed.volume, &VolumeIoSpec::new().depth(depth));
+    let made = |depth| VolumeIo::new(&fixture.volume, &VolumeIoSpec::new().depth(depth));
     assert_eq!(made(0).unwrap_err().to_string(), "depth 0: must be at least 1");
     assert!(
         made(1 << 20)
@@ -185,6 +185,6 @@ fn what_makes_no_sense_is_refused_by_name() {
     );
     let mut reads = made(1).unwrap();
     assert_eq!(reads.write(&buffer, 0, Lba(0), 1).unwrap_err().exit_code(), 3);
-    let text = reads.allow_write(&[&bed.ssds[0]]).unwrap_err().to_string();
+    let text = reads.allow_write(&[&fixture.ssds[0]]).unwrap_err().to_string();
     assert_eq!(text, "SSD of the volume soft:size=64k: must be among those that writes are allowed for");
 }
