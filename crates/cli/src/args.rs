@@ -9,22 +9,28 @@ mod pci;
 mod plan;
 mod platform;
 mod report;
+mod results;
 mod serve;
 mod trace;
 
 pub use bench::BenchArgs;
 pub use calibrate::{BenchCommand, CalibrateArgs};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
 pub use device::{DATA, Dbbuf, DeviceArgs};
 pub use experiment::ExperimentArgs;
 pub use generate::{GenArgs, GenTo};
 pub use pci::{BindArgs, UnbindArgs};
 pub use plan::{PlanArgs, TraceTo, flag as plan_flag};
 pub use platform::{CheckArgs, TopoArgs};
-pub use report::{CostsReportArgs, GpuReportArgs, Report, ReportArgs};
+pub use report::{CostsReportArgs, GpuReportArgs, Rate, Report, ReportArgs, Roof};
+pub use results::ResultArgs;
 pub use serve::{Doorbells, ServeArgs};
 pub use trace::TraceArgs;
 use warpbell_workload::ByteSize;
+
+use crate::exit::Ending;
 
 /// GPU kernels that read and write NVMe SSDs by themselves.
 #[derive(Debug, Parser)]
@@ -58,19 +64,68 @@ Exit codes: 0 ok, 1 failed, 2 usage, 3 refused for safety, 4 requirement missing
 /// Options of every subcommand.
 #[derive(Clone, Debug, Args)]
 pub struct Global {
-    /// Form of the result: `normal` for people, `json` for programs
-    #[arg(short, long, global = true, value_enum, default_value_t = Output::Normal)]
-    pub output: Output,
+    /// Form of the result: normal for people, json for programs; of bench fio-json+, too; of report a file for its page
+    #[arg(short = 'o', long = "output", global = true, value_name = "FORM", default_value = "normal")]
+    pub form: Form,
     /// Say more; twice for the log of the driver (on stderr)
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub verbose: u8,
 }
 
-/// Form of the result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+impl Global {
+    /// Whether people or programs read the result. What else there is has text beside it.
+    pub fn output(&self) -> Output {
+        if self.form == Form::Json { Output::Json } else { Output::Normal }
+    }
+
+    /// Refuses the forms of other subcommands.
+    pub fn refuse(&self, command: &Command) -> Result<(), Ending> {
+        let bench = matches!(command, Command::Bench(args) if args.command.is_none());
+        let page = matches!(command, Command::Report(args) if args.report.is_none());
+        match &self.form {
+            Form::FioJson if !bench => Err(Ending::usage(
+                "--output fio-json+: only what bench measures has this form; expected normal or json",
+            )),
+            Form::File(path) if !page => Err(Ending::usage(format!(
+                "--output {}: only `warpbell report FILE...` writes a page; expected normal, json or, of bench, fio-json+",
+                path.display()
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Form of the result, or where it goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Text.
+    Normal,
+    /// JSON.
+    Json,
+    /// JSON as fio writes it.
+    FioJson,
+    /// A page in this file.
+    File(PathBuf),
+}
+
+impl std::str::FromStr for Form {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Form, String> {
+        match text {
+            "normal" | "text" => Ok(Form::Normal),
+            "json" => Ok(Form::Json),
+            "fio-json+" => Ok(Form::FioJson),
+            path if path.contains(['.', '/']) => Ok(Form::File(path.into())),
+            _ => Err("expected normal, json, fio-json+ or, of report, a file such as report.html".to_owned()),
+        }
+    }
+}
+
+/// Who reads the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Text.
-    #[value(alias = "text")]
     Normal,
     /// JSON.
     Json,
@@ -104,7 +159,7 @@ pub enum Command {
     Gen(GenArgs),
     /// Offer a software controller to other programs, over a vfio-user socket
     Serve(ServeArgs),
-    /// Show what this machine, and this build, are like: GPUs, costs of the device library
+    /// Draw results of bench as a page; or show what this machine and this build are like: GPUs, costs
     Report(ReportArgs),
     /// Say what to expect before anything runs: models with inputs, formula, bound, and how sure they are
     Plan(PlanArgs),
@@ -195,7 +250,7 @@ mod tests {
     fn global_options_go_anywhere() {
         for line in ["warpbell -o json list", "warpbell list -o json"] {
             let cli = Cli::try_parse_from(line.split(' ')).unwrap();
-            assert_eq!(cli.global.output, Output::Json);
+            assert_eq!(cli.global.output(), Output::Json);
         }
     }
 }

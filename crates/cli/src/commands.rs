@@ -15,6 +15,7 @@ mod pci;
 pub mod plan;
 pub mod report;
 pub mod serve;
+mod sweep;
 pub mod topo;
 mod traces;
 pub mod unbind;

@@ -54,6 +54,7 @@ fn is_help(error: &clap::Error) -> bool {
 
 fn run(cli: &Cli) -> Result<(), Ending> {
     log::start(cli.global.verbose);
+    cli.global.refuse(&cli.command)?;
     let stop = interrupt::flag()?;
     warpbell_kernels::toolchain::on_compile(warpbell_kernels::toolchain::Watch {
         begin: |what| eprintln!("compiling {what} by NVRTC: ten seconds or more, once; the result is kept"),

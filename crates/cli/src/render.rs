@@ -7,7 +7,7 @@ use warpbell_workload::resident::ResidentFigures;
 use warpbell_workload::trace::TraceSummary;
 use warpbell_workload::{
     AccessCost, AgentReport, Api, ArrayReport, BenchReport, ClockKind, Completion, GroupReport, Job, Latency,
-    PathReport, RecoveryReport, Run, Skipped, Traffic, Trouble,
+    PathReport, PointSummary, RecoveryReport, Run, Skipped, Spread, Traffic, Trouble,
 };
 
 use crate::units;
@@ -18,10 +18,14 @@ pub const BANNER: &str = "target cpu: software controller and kernels on the CPU
 /// The whole report.
 pub fn bench(report: &BenchReport) -> String {
     let mut text = header(report);
-    for run in &report.runs {
+    // Of points that ran several times, medians; and each run where something went wrong.
+    let several = !report.points.is_empty();
+    for run in report.runs.iter().filter(|run| !several || run.partial || !run.clean()) {
         text.push_str(&self::run(run));
     }
-    if report.runs.len() > 1 {
+    if several {
+        text.push_str(&medians(&report.points));
+    } else if report.runs.len() > 1 {
         text.push_str(&table(&report.runs));
     }
     for Skipped { point, reason } in &report.skipped {
@@ -175,7 +179,7 @@ fn costs(run: &Run) -> String {
     let counted = named.iter().map(|(name, count, digits)| Some(format!("{name}={:.*}", digits, (*count)?)));
     match counted.collect::<Option<Vec<_>>>() {
         Some(counted) => counted.join("  "),
-        None => format!("not counted: {}", run.counters_missing.unwrap_or("nothing ran")),
+        None => format!("not counted: {}", run.counters_missing.as_deref().unwrap_or("nothing ran")),
     }
 }
 
@@ -401,7 +405,38 @@ fn table(runs: &[Run]) -> String {
             (run.errors + run.verify.as_ref().map_or(0, |verify| verify.mismatches)).to_string(),
         ]);
     }
-    for column in table.column_iter_mut() {
+    lines(table, 0)
+}
+
+/// The points that ran several times, one line each.
+fn medians(points: &[PointSummary]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(["point", "runs", "IOPS", "from", "to", "sure", "MB/s", "p50 us", "p99 us", "p99.9 us"]);
+    for point in points {
+        let us = |spread: &Option<Spread>| {
+            spread.as_ref().map_or("-".to_owned(), |spread| format!("{:.2}", spread.median / 1e3))
+        };
+        let interval = point.iops.interval;
+        table.add_row([
+            if point.point.is_empty() { "-".to_owned() } else { point.point.clone() },
+            point.runs.to_string(),
+            units::iops(point.iops.median),
+            units::iops(interval.low),
+            units::iops(interval.high),
+            format!("{:.1}%", interval.confidence * 100.0),
+            format!("{:.0}", point.bytes_per_s.median / 1e6),
+            us(&point.p50_ns),
+            us(&point.p99_ns),
+            us(&point.p99_9_ns),
+        ]);
+    }
+    lines(table, 1)
+}
+
+/// The lines of a table: the first columns are words, the others numbers.
+fn lines(mut table: Table, words: usize) -> String {
+    for column in table.column_iter_mut().skip(words) {
         column.set_cell_alignment(CellAlignment::Right);
     }
     table.lines().map(|line| format!("{}\n", line.trim_end())).collect()

@@ -11,6 +11,7 @@
 mod answer;
 mod calibration;
 pub mod challenges;
+pub mod chart;
 mod error;
 pub mod golden;
 mod links;
@@ -31,3 +32,4 @@ pub use models::{MODELS, SITUATIONS, TileSchedule, TileStep, find};
 pub use number::{shown, value as show_value};
 pub use param::{Kind, Param};
 pub use plot::{Axis, Panel, Plot, Series};
+pub use svg::escaped;

@@ -11,20 +11,20 @@ const TOP: f64 = 60.0;
 const GAP: f64 = 30.0;
 const BELOW: f64 = 60.0;
 const LEGEND_ROW: f64 = 16.0;
-const GRID: &str = "#ddd";
-const AXIS: &str = "#555";
+pub(crate) const GRID: &str = "#ddd";
+pub(crate) const AXIS: &str = "#555";
 /// Okabe and Ito's colours, which people who see fewer colours tell apart too.
-const COLOURS: [&str; 8] =
+pub(crate) const COLOURS: [&str; 8] =
     ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#7f7f7f"];
 
 /// Dashes of the lines, each another: where lines lie on each other, all of them show.
-const DASHES: [&str; 8] = ["none", "9 5", "3 4", "14 4 3 4", "6 8", "2 8", "14 10", "1 3"];
+pub(crate) const DASHES: [&str; 8] = ["none", "9 5", "3 4", "14 4 3 4", "6 8", "2 8", "14 10", "1 3"];
 
 /// Where values of an axis lie.
-struct Scale {
-    from: f64,
-    to: f64,
-    log: bool,
+pub(crate) struct Scale {
+    pub(crate) from: f64,
+    pub(crate) to: f64,
+    pub(crate) log: bool,
 }
 
 impl Scale {
@@ -52,14 +52,14 @@ impl Scale {
     }
 
     /// From 0 to 1.
-    fn place(&self, value: f64) -> f64 {
+    pub(crate) fn place(&self, value: f64) -> f64 {
         match self.log {
             true => (value.max(self.from) / self.from).ln() / (self.to / self.from).ln(),
             false => (value - self.from) / (self.to - self.from),
         }
     }
 
-    fn marks(&self) -> Vec<f64> {
+    pub(crate) fn marks(&self) -> Vec<f64> {
         match self.log {
             true => self.log_marks(),
             false => {
@@ -91,7 +91,7 @@ impl Scale {
 }
 
 /// 1, 2 or 5 times a power of ten, at least `step`.
-fn round_step(step: f64) -> f64 {
+pub(crate) fn round_step(step: f64) -> f64 {
     let power = 10f64.powf(step.log10().floor());
     let factor = [1.0, 2.0, 5.0].into_iter().find(|factor| factor * power >= step * (1.0 - 1e-9));
     factor.unwrap_or(10.0) * power
@@ -162,7 +162,7 @@ fn polyline(out: &mut String, index: usize, places: impl Iterator<Item = (f64, f
     );
 }
 
-fn pair((x, y): (f64, f64)) -> String {
+pub(crate) fn pair((x, y): (f64, f64)) -> String {
     format!("{x:.1},{y:.1}")
 }
 
@@ -192,8 +192,9 @@ fn text(out: &mut String, (x, y): (f64, f64), anchor: &str, size: u32, words: &s
     );
 }
 
-fn escaped(words: &str) -> String {
-    words.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+/// Words in a document of XML or HTML, also in quotes.
+pub fn escaped(words: &str) -> String {
+    words.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]

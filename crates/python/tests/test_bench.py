@@ -45,6 +45,7 @@ def test_progress_is_shown_where_tqdm_is(tmp_path: pathlib.Path, monkeypatch: py
         ({"iodepht": 4}, "^word iodepht: warpbell bench has no such option; did you mean iodepth\\?$"),
         ({"output": "normal"}, "^word output: "),
         ({"help": True}, "^word help: "),
+        ({"csv": "rows.csv"}, "^word csv: "),
     ],
 )
 def test_unknown_words_are_refused_by_name(words: dict[str, object], line: str) -> None:

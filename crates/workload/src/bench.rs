@@ -18,6 +18,7 @@ use crate::queues::SsdReport;
 use crate::recovery::{RecoveryReport, Trouble, take_events};
 use crate::result::{Costs, DeviceReport, PathReport, Run};
 use crate::stopwatch::ClockKind;
+use crate::timeline::timed;
 use warpbell_hw::Nsid;
 
 /// What submits a job's commands.
@@ -119,7 +120,8 @@ fn phases(ssd: &Ssd, job: &Job, runner: &impl Runner, control: &Control) -> Resu
         return Ok(nothing.report(job));
     }
     let before = CpuTimes::of(ssd);
-    let mut outcome = runner.measure(control)?;
+    let (measured, series) = timed((ssd, job), control, |control| runner.measure(control));
+    let mut outcome = measured?;
     let after = CpuTimes::of(ssd);
     if job.verify.is_some() && !control.stopped() {
         let checked = runner.check(control)?;
@@ -130,6 +132,10 @@ fn phases(ssd: &Ssd, job: &Job, runner: &impl Runner, control: &Control) -> Resu
     }
     outcome.trouble.add(&trouble);
     let mut run = outcome.report(job);
+    match series {
+        Ok(series) => run.series = Some(series),
+        Err(why) => run.series_missing = Some(why.to_owned()),
+    }
     run.cpu_time_ns = cpu::nanoseconds(after.process - before.process);
     let controller = after.controller.zip(before.controller);
     run.controller_cpu_time_ns =

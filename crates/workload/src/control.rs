@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
+use warpbell::Ssd;
+
+use crate::timeline::Timeline;
 use crate::together::Place;
 
 /// Progress of a run and the wish to stop it; clones share both.
@@ -11,6 +15,8 @@ pub struct Control {
     shared: Arc<Shared>,
     /// Where it waits for runs on other SSDs.
     place: Option<Arc<Place>>,
+    /// What is done by when.
+    timeline: Option<Arc<Timeline>>,
 }
 
 #[derive(Debug, Default)]
@@ -28,12 +34,25 @@ impl Control {
 
     /// Takes its wish to stop from `flag`, as a signal handler sets it.
     pub fn with_stop(flag: Arc<AtomicBool>) -> Control {
-        Control { shared: Arc::new(Shared { stop: flag, ..Shared::default() }), place: None }
+        Control { shared: Arc::new(Shared { stop: flag, ..Shared::default() }), ..Control::default() }
     }
 
     /// The same for a run that measures together with others.
     pub(crate) fn at(self, place: Place) -> Control {
         Control { place: Some(Arc::new(place)), ..self }
+    }
+
+    /// The same for a run whose counts over time are kept.
+    pub(crate) fn timed(self, timeline: Arc<Timeline>) -> Control {
+        Control { timeline: Some(timeline), ..self }
+    }
+
+    /// Counts what is done on `ssd`, where that is kept and due.
+    #[inline]
+    pub(crate) fn look(&self, ssd: &Ssd, now: Duration) {
+        if let Some(timeline) = &self.timeline {
+            timeline.look(now, || timeline.counts(ssd, self));
+        }
     }
 
     /// Waits until the others are ready to measure too.

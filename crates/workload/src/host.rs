@@ -161,6 +161,9 @@ impl Share<'_> {
     }
 }
 
+/// I/Os after which watchers are told.
+const TOLD: u64 = 256;
+
 /// So long nothing completes before the controller is asked whether it is still there, and before each further time.
 const QUIET: Duration = Duration::from_millis(100);
 
@@ -213,9 +216,19 @@ impl<'a> Drive<'a> {
                 self.look(workers);
             } else {
                 self.clock.wait();
+                if let Some(now) = self.clock.virtual_now() {
+                    self.control.look(self.ssd, now);
+                }
             }
         }
+        self.count(workers.iter().map(Worker::ios).sum());
         Ok(())
+    }
+
+    /// Tells watchers of the I/Os since the last time.
+    fn count(&mut self, ios: u64) {
+        self.control.add(ios - self.counted, (ios - self.counted) * self.bytes);
+        self.counted = ios;
     }
 
     /// Whether counting begins or ends at this time.
@@ -231,9 +244,8 @@ impl<'a> Drive<'a> {
         let now = workers.iter().map(Worker::now).max().unwrap_or(0);
         let ios = workers.iter().map(Worker::ios).sum();
         self.ask_after(ios, Duration::from_nanos(now));
-        if ios >= self.counted + 1024 {
-            self.control.add(ios - self.counted, (ios - self.counted) * self.bytes);
-            self.counted = ios;
+        if ios >= self.counted + TOLD {
+            self.count(ios);
         }
         if !self.measured && now >= cpu::nanoseconds(self.measure) {
             self.measured = true;

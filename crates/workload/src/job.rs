@@ -12,7 +12,7 @@ pub use blocks::DEFAULT_BLOCK;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use warpbell::TraceSpec;
 use warpbell_kernels::abi::HISTOGRAM_BUCKETS;
 
@@ -31,6 +31,10 @@ pub const BUFFER_LIMIT: u64 = 8 << 30;
 pub const HISTOGRAM_LIMIT: u64 = 4 << 30;
 /// Histograms of one lane: reads and writes.
 pub(crate) const HISTOGRAM_DIRECTIONS: usize = 2;
+/// The shortest time between two counts of what is done: looks cost time, too.
+pub(crate) const SHORTEST_INTERVAL: Duration = Duration::from_millis(1);
+/// The longest, unless it is asked for.
+const LONGEST_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a run lasts that was given neither a runtime nor an amount.
 pub const DEFAULT_RUNTIME: Duration = Duration::from_secs(3);
 
@@ -122,8 +126,13 @@ fn number<S: Serializer>(nsid: &Nsid, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_u32(nsid.get())
 }
 
+/// As reports have it.
+fn namespace<'de, D: Deserializer<'de>>(from: D) -> Result<Nsid, D::Error> {
+    u32::deserialize(from).map(Nsid)
+}
+
 /// One run, ready to start: every range and count lies inside its limit.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     /// Access pattern.
     pub rw: Access,
@@ -174,16 +183,19 @@ pub struct Job {
     /// Seed of addresses, directions and contents.
     pub seed: u64,
     /// The namespace.
-    #[serde(serialize_with = "number")]
+    #[serde(serialize_with = "number", deserialize_with = "namespace")]
     pub nsid: Nsid,
     /// Bytes of a block.
     pub block_size_bytes: u32,
     /// How long to measure.
-    #[serde(rename = "runtime_limit_ns", serialize_with = "nanoseconds")]
+    #[serde(rename = "runtime_limit_ns", serialize_with = "nanoseconds", deserialize_with = "time")]
     pub runtime: Option<Duration>,
     /// Time before measuring starts.
     #[serde(skip)]
     pub ramp: Duration,
+    /// Time between two counts of what is done.
+    #[serde(skip)]
+    pub interval: Duration,
     /// The longest that one command may take.
     #[serde(skip)]
     pub deadline: Duration,
@@ -204,7 +216,7 @@ pub struct Job {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace_events: Option<u32>,
     /// What is submitted again, instead of commands of `rw`.
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "shared")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "shared", skip_deserializing)]
     pub replay: Option<Arc<SsdReplay>>,
 }
 
@@ -215,6 +227,10 @@ fn default_threads() -> usize {
 
 fn nanoseconds<S: serde::Serializer>(time: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
     time.map(|time| time.as_nanos() as u64).serialize(serializer)
+}
+
+fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    Ok(Option::<u64>::deserialize(from)?.map(Duration::from_nanos))
 }
 
 fn shared<T: Serialize, S: serde::Serializer>(
@@ -260,6 +276,7 @@ impl Job {
         check::cpus(&options.cpus)?;
         check::depth(options, limits)?;
         check::at_least("runtime", options.runtime, Duration::from_nanos(1))?;
+        check::at_least("interval", options.interval, SHORTEST_INTERVAL)?;
         check::at_least("deadline", Some(options.deadline), Duration::from_nanos(1))?;
         let shape = Shape::of(options, limits)?;
         let job = Job::filled_in(options, limits, (offset_bytes, size_bytes), shape)?;
@@ -305,6 +322,7 @@ impl Job {
             block_size_bytes: limits.block_size,
             runtime: check::runtime(options),
             ramp: options.ramp,
+            interval: check::interval(options),
             deadline: options.deadline,
             retries: options.retries,
             recover: options.recover && options.protocol.is_none(),

@@ -1,15 +1,29 @@
 //! Latency: high dynamic range histograms, and what results say of them.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
-use serde::Serialize;
+use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
+use serde::{Deserialize, Serialize};
 
 /// The longest latency that is told apart from longer ones: one hour.
 const MAX_NS: u64 = 3_600_000_000_000;
 /// Digits kept of each value.
 const DIGITS: u8 = 3;
 
+/// Why a text is no histogram.
+#[derive(Debug, thiserror::Error)]
+pub enum HistogramError {
+    /// Not base64.
+    #[error("it is not base64: {0}")]
+    Base64(#[from] base64::DecodeError),
+    /// Not what HdrHistogram writes.
+    #[error("it is no histogram of HdrHistogram, version 2, compressed: {0}")]
+    Form(#[from] hdrhistogram::serialization::DeserializeError),
+}
+
 /// Latencies of single I/Os in nanoseconds, to three digits.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct LatencyHistogram(Histogram<u64>);
 
 impl Default for LatencyHistogram {
@@ -48,6 +62,42 @@ impl LatencyHistogram {
         self.0.len()
     }
 
+    /// As HdrHistogram writes it: version 2, compressed, in base64. Nothing where it is empty.
+    pub fn encoded(&self) -> Option<String> {
+        let mut bytes = Vec::new();
+        let written = V2DeflateSerializer::new().serialize(&self.0, &mut bytes);
+        (!self.0.is_empty()).then(|| {
+            written.expect("memory takes all of a histogram within our bounds");
+            STANDARD.encode(bytes)
+        })
+    }
+
+    /// What [`LatencyHistogram::encoded`] made, also of other bounds.
+    pub fn decoded(text: &str) -> Result<LatencyHistogram, HistogramError> {
+        let bytes = STANDARD.decode(text)?;
+        let other: Histogram<u64> = Deserializer::new().deserialize(&mut bytes.as_slice())?;
+        let mut own = LatencyHistogram::new();
+        for step in other.iter_recorded() {
+            own.record(step.value_iterated_to(), step.count_at_value());
+        }
+        Ok(own)
+    }
+
+    /// Each latency that was recorded, to three digits, and how often, in rising order.
+    pub fn recorded(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.0.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value()))
+    }
+
+    /// What this share of all I/Os took at most.
+    pub fn at(&self, share: f64) -> u64 {
+        self.0.value_at_quantile(share)
+    }
+
+    /// The standard deviation.
+    pub fn deviation(&self) -> f64 {
+        self.0.stdev()
+    }
+
     /// Removes everything recorded.
     pub fn clear(&mut self) {
         self.0.reset();
@@ -84,7 +134,7 @@ fn bucket_middle(bucket: u64) -> u64 {
 }
 
 /// Latency of single I/Os in nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
     /// The fastest.
     pub min: u64,
@@ -124,6 +174,23 @@ mod tests {
             assert!(got.abs_diff(want) * 1000 <= want, "{got} is not {want} to three digits");
         }
         assert!((latency.mean - 5000.5).abs() < 5.0);
+    }
+
+    #[test]
+    fn a_histogram_survives_its_text() {
+        let mut histogram = LatencyHistogram::new();
+        assert_eq!(histogram.encoded(), None);
+        for ns in [1, 77, 4096, 123_457, 9_000_000_000, MAX_NS] {
+            histogram.record(ns, ns % 7 + 1);
+        }
+        let text = histogram.encoded().unwrap();
+        let again = LatencyHistogram::decoded(&text).unwrap();
+        assert_eq!(again.summary(), histogram.summary());
+        assert!(again.recorded().eq(histogram.recorded()));
+        // The cookie of version 2, compressed, counts in words of any length.
+        assert_eq!(STANDARD.decode(&text).unwrap()[..4], 0x1c84_9314_u32.to_be_bytes());
+        assert!(matches!(LatencyHistogram::decoded("?"), Err(HistogramError::Base64(_))));
+        assert!(matches!(LatencyHistogram::decoded("AAAA"), Err(HistogramError::Form(_))));
     }
 
     #[test]

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use warpbell::{Attachment, Launch, LaunchReport, OpenTarget, Recovery, Regions, SharedMemory, Ssd};
+use warpbell::{Attachment, Launch, LaunchReport, OpenTarget, Regions, SharedMemory, Ssd};
+use warpbell_hw::Device;
 use warpbell_kernels::abi::{BLOCK_THREADS_MAX, KernelArgs, Mailbox};
 use warpbell_kernels::cpu::{self, Counters, Threads};
 use warpbell_softctl::SoftDevice;
@@ -99,7 +100,7 @@ impl<'a> Launcher<'a> {
         if let Some((ssd, soft)) = self.stepped
             && let Some(worker) = launch.worker()?
         {
-            return run_stepped(worker, ssd.recovery(), soft, kernel.mailbox, control);
+            return run_stepped(worker, (ssd, soft), kernel.mailbox, control);
         }
         Launched::by(launch, self.threads, self.cpus, control)
     }
@@ -145,8 +146,7 @@ fn warps_per_block(target: &OpenTarget, warps: u32) -> u32 {
 /// or time passes until it can; and who watches the SSD takes a look.
 fn run_stepped(
     mut worker: cpu::Worker,
-    recovery: &Recovery,
-    soft: &SoftDevice,
+    (ssd, soft): (&Ssd, &SoftDevice),
     mailbox: &SharedMemory,
     control: &Control,
 ) -> Result<Launched, RunError> {
@@ -155,7 +155,8 @@ fn run_stepped(
         if *worker.step(TURNS) == cpu::State::Idle {
             wait_for_controller(soft);
         }
-        recovery.look();
+        ssd.recovery().look();
+        control.look(ssd, soft.clock().now());
         if control.stopped() {
             mailbox.window().store_u32(offset_of!(Mailbox, stop), 1, Ordering::Release);
         }

@@ -17,6 +17,7 @@ mod cpu;
 mod digest;
 mod error;
 mod experiment;
+pub mod fio;
 mod group;
 mod host;
 mod job;
@@ -24,8 +25,10 @@ mod kernel;
 mod latency;
 mod launch;
 mod options;
+mod origin;
 mod outcome;
 pub mod permission;
+mod points;
 mod queues;
 mod random;
 mod recovery;
@@ -33,7 +36,9 @@ pub mod resident;
 mod result;
 mod schedule;
 mod size;
+mod statistics;
 mod stopwatch;
+mod timeline;
 mod together;
 pub mod trace;
 mod unit;
@@ -55,17 +60,22 @@ pub use job::{
     LANES, Limits, MAX_DEPTH,
 };
 pub use kernel::{AccessCost, AgentReport, ArrayReport};
-pub use latency::{Latency, LatencyHistogram};
+pub use latency::{HistogramError, Latency, LatencyHistogram};
 pub use options::{
     Access, Api, BenchOptions, Completion, Policy, Protocol, ReplayTiming, Sharing, TraceForm, Verify,
     WordError,
 };
+pub use origin::{Machine, Origin};
+pub use points::{Compared, PointSummary, Spread, by_point, compare, csv, summaries};
 pub use queues::{QueueReport, SsdReport};
+pub use random::SplitMix64;
 pub use recovery::{EventReport, RecoveryReport, Trouble};
 pub use result::{
     BENCH_SCHEMA, BenchReport, Costs, CostsPerIo, DeviceReport, Failure, Mismatch, PathReport, Run, Skipped,
     Traffic, VerifyReport,
 };
 pub use size::{ByteSize, UnitError, parse_duration};
+pub use statistics::{Interval, holm, median, median_interval, rank_sum};
 pub use stopwatch::ClockKind;
+pub use timeline::Series;
 pub use together::bench_together;

@@ -235,6 +235,8 @@ pub struct BenchOptions {
     pub offset: ByteSize,
     /// Time before measuring starts.
     pub ramp: Duration,
+    /// Time between two counts of what is done; `None`: a second, or a tenth of the runtime.
+    pub interval: Option<Duration>,
     /// Seed of addresses, directions and contents.
     pub seed: u64,
     /// Whether and how data is checked.
@@ -283,6 +285,7 @@ impl Default for BenchOptions {
             size: None,
             offset: ByteSize(0),
             ramp: Duration::ZERO,
+            interval: None,
             seed: 1,
             verify: None,
             nsid: Nsid(1),

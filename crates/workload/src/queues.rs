@@ -1,13 +1,13 @@
 //! What was counted on each queue, and on each SSD.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use warpbell::{QueueCounters, Ssd};
 
 use crate::result::{Costs, Run};
 use crate::trace::{Event, TraceSummary, What};
 
 /// One queue of a run. What nobody counted is left out.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueReport {
     /// Which of the run's queues.
     pub index: u32,
@@ -96,7 +96,7 @@ impl QueueReport {
 }
 
 /// One SSD of a run. What nobody counted is left out.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SsdReport {
     /// The name that it was opened by.
     pub device: String,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use warpbell::{RecoveryCounters, RecoveryPolicy, Ssd, SsdEvent, SsdEventKind};
 use warpbell_kernels::abi::WarpResult;
 use warpbell_softctl::{Rule, Violation};
@@ -10,7 +10,7 @@ use warpbell_softctl::{Rule, Violation};
 use crate::cpu::nanoseconds;
 
 /// Commands that did not simply complete, as the clients of a run counted them: kernels, or queues of the host.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trouble {
     /// Commands in flight at their deadline.
     pub timed_out: u64,
@@ -70,7 +70,7 @@ impl Trouble {
 }
 
 /// What recovery did, and what it was for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecoveryReport {
     /// As the clients counted.
     #[serde(flatten)]
@@ -164,12 +164,12 @@ impl RecoveryReport {
 }
 
 /// An event of an SSD, for a report.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventReport {
     /// When, on the device's clock.
     pub at_ns: u64,
     /// `recovery`, `controller`, `health` or `release`.
-    pub kind: &'static str,
+    pub kind: String,
     /// What happened, in words.
     pub text: String,
 }
@@ -182,7 +182,7 @@ impl From<&SsdEvent> for EventReport {
             SsdEventKind::ReleaseRequested | SsdEventKind::Released => "release",
             _ => "controller",
         };
-        EventReport { at_ns: nanoseconds(event.at), kind, text: event.to_string() }
+        EventReport { at_ns: nanoseconds(event.at), kind: kind.to_owned(), text: event.to_string() }
     }
 }
 

@@ -3,22 +3,25 @@
 
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::job::Job;
 use crate::kernel::{AgentReport, ArrayReport};
 use crate::latency::Latency;
+use crate::origin::Origin;
+use crate::points::{PointSummary, summaries};
 use crate::queues::{QueueReport, SsdReport};
 use crate::recovery::{EventReport, RecoveryReport};
 use crate::resident::ResidentFigures;
 use crate::stopwatch::ClockKind;
+use crate::timeline::Series;
 use crate::trace::{Event, TraceSummary};
 
 /// Name and version of the document's form.
 pub const BENCH_SCHEMA: &str = "warpbell.bench/1";
 
 /// Which device was measured.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceReport {
     /// `software`, `vfio-user` or `pcie`.
     pub kind: String,
@@ -37,7 +40,7 @@ pub struct DeviceReport {
 }
 
 /// The way that commands and data took.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathReport {
     /// Where rings lie.
     pub rings: String,
@@ -60,7 +63,7 @@ pub struct PathReport {
 }
 
 /// Events counted while a run was measured.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Costs {
     /// Submission queue doorbells rung.
     pub sq_doorbells: u64,
@@ -123,7 +126,7 @@ pub const NOT_COUNTED: &str =
     "only --target cpu counts them; `warpbell report costs` shows what each device function was compiled to";
 
 /// What one I/O cost on average; nothing where nobody counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CostsPerIo {
     /// Submission queue doorbells rung.
     pub sq_doorbells_per_io: Option<f64>,
@@ -160,7 +163,7 @@ impl CostsPerIo {
 }
 
 /// Successful I/Os, and how fast they were.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Traffic {
     /// I/Os that succeeded.
     pub ios: u64,
@@ -181,7 +184,7 @@ impl Traffic {
 }
 
 /// A block whose data is not what was written.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mismatch {
     /// Namespace.
     pub nsid: u32,
@@ -194,7 +197,7 @@ pub struct Mismatch {
 }
 
 /// A command that failed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// `read` or `write`.
     pub op: String,
@@ -207,7 +210,7 @@ pub struct Failure {
 }
 
 /// What was checked.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerifyReport {
     /// Blocks read and compared.
     pub blocks: u64,
@@ -218,8 +221,17 @@ pub struct VerifyReport {
 }
 
 /// One run.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
+    /// Which point of a sweep it is, by what the axes vary: `bs=512 iodepth=1`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub point: String,
+    /// Which of several runs of this point, from 0 on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeat: Option<u32>,
+    /// When it ran among all runs of the command, from 0 on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<u32>,
     /// What was asked for.
     pub job: Job,
     /// Which clock the times are of.
@@ -245,6 +257,18 @@ pub struct Run {
     pub read_lat_ns: Option<Latency>,
     /// Of writes alone.
     pub write_lat_ns: Option<Latency>,
+    /// Latency of each read: HdrHistogram, version 2, compressed, in base64.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_histogram: Option<String>,
+    /// Of each write.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_histogram: Option<String>,
+    /// What was done by when.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub series: Option<Series>,
+    /// Why nobody knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub series_missing: Option<String>,
     /// Costs of an average I/O.
     #[serde(flatten)]
     pub per_io: CostsPerIo,
@@ -252,7 +276,7 @@ pub struct Run {
     pub counters: Option<Costs>,
     /// Why there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub counters_missing: Option<&'static str>,
+    pub counters_missing: Option<String>,
     /// CPU time of the clients: kernels on the CPU target, or threads of the host API. Kernels on a GPU take none.
     pub client_cpu_time_ns: Option<u64>,
     /// CPU time of the software controller's polling threads.
@@ -303,7 +327,7 @@ impl Run {
 }
 
 /// A point of a sweep that did not run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Skipped {
     /// What it has of its own: `bs=2m iodepth=64`.
     pub point: String,
@@ -312,12 +336,15 @@ pub struct Skipped {
 }
 
 /// All runs of a command. The keys beside `runs` are sums and averages over them.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BenchReport {
     /// [`BENCH_SCHEMA`].
-    pub schema: &'static str,
+    pub schema: String,
     /// Version of Warpbell.
-    pub warpbell: &'static str,
+    pub warpbell: String,
+    /// How and where it was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
     /// Where kernels ran: `cpu`, or `cuda:N` or `ptx` and the device's name.
     pub target: String,
     /// What was measured.
@@ -346,8 +373,11 @@ pub struct BenchReport {
     pub mismatches: u64,
     /// Each run.
     pub runs: Vec<Run>,
+    /// Of points that ran several times: medians, and how sure they are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub points: Vec<PointSummary>,
     /// Points of the sweep that cannot be.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skipped: Vec<Skipped>,
 }
 
@@ -366,8 +396,9 @@ impl BenchReport {
         let mut recovery = RecoveryReport::default();
         runs.iter().for_each(|run| recovery.add(&run.recovery));
         BenchReport {
-            schema: BENCH_SCHEMA,
-            warpbell: env!("CARGO_PKG_VERSION"),
+            schema: BENCH_SCHEMA.to_owned(),
+            warpbell: env!("CARGO_PKG_VERSION").to_owned(),
+            origin: None,
             target,
             device,
             data_path,
@@ -380,6 +411,7 @@ impl BenchReport {
             cpu_time_ns: sum(|run| run.cpu_time_ns),
             violations: sum(|run| run.violations),
             mismatches: sum(|run| run.verify.as_ref().map_or(0, |verify| verify.mismatches)),
+            points: summaries(&runs),
             runs,
             skipped: Vec::new(),
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use warpbell::Ssd;
 use warpbell_hw::Device;
 use warpbell_softctl::SoftDevice;
@@ -12,7 +12,7 @@ use warpbell_softctl::SoftDevice;
 const IDLE: Duration = Duration::from_micros(100);
 
 /// Which clock a run was measured by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClockKind {
     /// The system's.
@@ -49,6 +49,15 @@ impl<'a> Stopwatch<'a> {
         match self {
             Stopwatch::Real(start) => start.elapsed(),
             Stopwatch::Virtual { soft, start } => soft.clock().now().saturating_sub(*start),
+        }
+    }
+
+    /// The time on the controller's own clock, where that is virtual.
+    #[inline]
+    pub(crate) fn virtual_now(&self) -> Option<Duration> {
+        match self {
+            Stopwatch::Virtual { soft, .. } => Some(soft.clock().now()),
+            Stopwatch::Real(_) => None,
         }
     }
 

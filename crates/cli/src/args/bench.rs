@@ -7,7 +7,7 @@ use warpbell_workload::{
     Access, Api, Axis, BenchOptions, ByteSize, Completion, Policy, Protocol, Sharing, Verify, parse_duration,
 };
 
-use super::{BenchCommand, DeviceArgs, TraceArgs};
+use super::{BenchCommand, DeviceArgs, ResultArgs, TraceArgs};
 use warpbell_hw::Nsid;
 
 /// `bench`.
@@ -116,6 +116,9 @@ pub struct BenchArgs {
     /// Processors for these threads, used in turn: 1,3 [default: any]
     #[arg(long, value_name = "LIST", value_delimiter = ',', hide_short_help = true)]
     pub cpus: Vec<usize>,
+    /// What is kept
+    #[command(flatten)]
+    pub results: ResultArgs,
     /// What to write down, or to run again
     #[command(flatten)]
     pub trace: TraceArgs,
@@ -130,6 +133,7 @@ Examples:
   warpbell bench soft:size=64m --rw randrw --verify crc32c --fault corrupt.toml
   warpbell bench soft:size=64m --sharing shared --warps 4 --io-limit 4m --trace trace.json
   warpbell bench soft:size=64m --replay trace.json
+  warpbell bench soft:size=64m --axis iodepth=1..64*2 --repeat 7 --csv rows.csv -o json > result.json
   warpbell bench calibrate --out machine.json
   warpbell bench resident: --api raw --queues 4 --iodepth 64
 --help shows all options, -h the essential ones.";
@@ -160,6 +164,7 @@ impl BenchArgs {
             size: self.size,
             offset: self.offset,
             ramp: self.ramp,
+            interval: self.results.interval,
             seed: self.seed,
             verify: self.verify,
             nsid: Nsid(self.nsid),

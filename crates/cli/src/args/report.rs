@@ -1,15 +1,69 @@
 //! Arguments of `report`.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
 use warpbell::Bdf;
 use warpbell_vfio::IommuChoice;
 
 /// `report`.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, after_help = EXAMPLES)]
 pub struct ReportArgs {
-    /// Of what.
+    /// Of what else.
     #[command(subcommand)]
-    pub report: Report,
+    pub report: Option<Report>,
+    /// Results of `bench -o json`: one page for all, to the file of -o or to standard output
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+    /// A limit for the roofline of hardware figures: ssd=6.8GB (bytes per second), ssd=1.5Miops; may be repeated
+    #[arg(long, value_name = "NAME=RATE")]
+    pub limit: Vec<Roof>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  warpbell bench soft:size=64m --axis iodepth=1..64*2 --repeat 7 -o json > a.json
+  warpbell report a.json b.json -o report.html";
+
+/// A limit, and its name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Roof {
+    /// What is limited so.
+    pub name: String,
+    /// How much of what.
+    pub rate: Rate,
+}
+
+/// What can be done in a second at most.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Rate {
+    /// Bytes.
+    Bytes(f64),
+    /// I/Os.
+    Ios(f64),
+}
+
+impl std::str::FromStr for Roof {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Roof, String> {
+        let form = || format!("'{text}': expected NAME=RATE, such as ssd=6.8GB or ssd=1.5Miops");
+        let (name, rate) = text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(form)?;
+        let (number, ios) = rate.strip_suffix("iops").map_or((rate, false), |number| (number, true));
+        let digits = number.trim_end_matches(|letter: char| letter.is_ascii_alphabetic() || letter == '/');
+        let value: f64 = digits.parse().ok().filter(|value: &f64| *value > 0.0).ok_or_else(form)?;
+        let unit = match number[digits.len()..].trim_end_matches("/s").trim_end_matches('B') {
+            "" => 1.0,
+            "k" => 1e3,
+            "M" => 1e6,
+            "G" => 1e9,
+            "T" => 1e12,
+            _ => return Err(form()),
+        };
+        let rate = if ios { Rate::Ios(value * unit) } else { Rate::Bytes(value * unit) };
+        Ok(Roof { name: name.to_owned(), rate })
+    }
 }
 
 /// The reports.
@@ -47,4 +101,24 @@ pub struct GpuReportArgs {
 fn function(text: &str) -> Result<Bdf, String> {
     let expected = |()| format!("'{text}': expected the PCI address of an SSD, such as 0000:41:00.0");
     text.parse().map_err(expected)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_bytes_or_ios() {
+        for (text, rate) in [
+            ("ssd=6.8GB", Rate::Bytes(6.8e9)),
+            ("link=63GB/s", Rate::Bytes(63e9)),
+            ("ssd=1.5Miops", Rate::Ios(1.5e6)),
+            ("x=100", Rate::Bytes(100.0)),
+        ] {
+            assert_eq!(text.parse::<Roof>().unwrap().rate, rate, "{text}");
+        }
+        for text in ["ssd", "=1GB", "ssd=fast", "ssd=-1GB", "ssd=1GiB"] {
+            assert!(text.parse::<Roof>().unwrap_err().contains("expected NAME=RATE"), "{text}");
+        }
+    }
 }

@@ -4,31 +4,35 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use warpbell::{OpenTarget, Ssd};
+use warpbell_workload::resident::ResidentSpec;
 use warpbell_workload::trace::SsdReplay;
 use warpbell_workload::{
-    Api, BenchOptions, BenchReport, Completion, Control, DeviceReport, Experiment, GroupReport, Job,
-    PathReport, Run, RunError, Skipped, Trouble, bench_together, point_name, progress, resolve, sweep,
+    Api, BenchOptions, BenchReport, Completion, Control, DeviceReport, Experiment, GroupReport, Job, Origin,
+    PathReport, Run, RunError, Skipped, Trouble, bench_together, fio, point_name, progress, resolve,
 };
 
+use super::sweep::{self, Kept};
 use super::{bench_resident, calibrate, experiment, traces};
-use crate::args::{BenchArgs, BenchCommand, Global, Output};
+use crate::args::{BenchArgs, BenchCommand, Form, Global, Output};
 use crate::events::Release;
 use crate::exit::{Ending, FAILED, INTERRUPTED};
 use crate::open::{Access, because, open_all};
 use crate::progress::{Goal, watch};
-use crate::{out, render};
+use crate::{date, out, render};
 use warpbell_hw::Nsid;
+
+/// Why a run ended that nobody interrupted.
+const ASKED: &str = "the system asked for the device back, as for an unbind: stopped, and let go of it";
 
 /// Runs the command.
 pub fn run(args: &BenchArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(), Ending> {
     if let Some(command) = &args.command {
         return by_name(command, global, stop);
     }
-    let points = sweep(&args.options(), &args.axis).map_err(Ending::usage)?;
+    let points = warpbell_workload::sweep(&args.options(), &args.axis).map_err(Ending::usage)?;
     refuse_recovery(args, &points)?;
     if let Some(spec) = bench_resident::named(args)? {
-        let (report, broken) = bench_resident::run(&spec, args, &points, &Control::with_stop(stop))?;
-        return all_of([broken, print(vec![report], global)]);
+        return resident(&spec, args, &points, (global, stop));
     }
     let recordings = traces::recordings(args)?;
     let target = target(args, &points)?;
@@ -37,30 +41,58 @@ pub fn run(args: &BenchArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(
         points.into_iter().map(|options| shared_out(options, ssds.len())).collect();
     let recordings = traces::one_each(recordings, ssds.len())?;
     let (jobs, skipped) = jobs(args, &ssds, &points, &recordings)?;
+    let devices: Vec<DeviceReport> =
+        ssds.iter().map(|ssd| DeviceReport::of(ssd, Nsid(args.nsid))).collect::<Result<_, _>>()?;
+    let origin = sweep::origin();
+    let kept = Kept::read(args, &origin, &devices)?;
     // Nothing that was written before is lost to a mistake in these words.
-    let file = traces::file(args, jobs.len())?;
+    let file = traces::file(args, jobs.len() * args.results.repeat as usize)?;
+    let rows = sweep::rows(args)?;
     let (control, release) = (Control::with_stop(stop), Release::default());
     ssds.iter().for_each(|ssd| release.watch(ssd, &control));
-    let (runs, mut broken) = measure(&ssds, &jobs, args, &control);
+    let (runs, mut broken) = measure(&ssds, (&jobs, &kept), args, &control);
     if let Some(error) = broken.take_if(|_| runs.iter().all(Vec::is_empty)) {
         return Err(error);
     }
     let target = target.map_or_else(|| args.device.target.to_string(), |target| target.to_string());
-    let mut reports = Vec::with_capacity(ssds.len());
-    for (ssd, runs) in ssds.iter().zip(runs) {
-        let device = DeviceReport::of(ssd, Nsid(args.nsid))?;
-        let mut report = BenchReport::new(target.clone(), device, PathReport::of(ssd), runs);
-        report.partial |= control.stopped() || broken.is_some();
-        report.skipped.clone_from(&skipped);
-        reports.push(report);
-    }
+    let mut reports = reports(&ssds, &target, &origin, (devices, runs), &skipped);
+    reports.iter_mut().for_each(|report| report.partial |= control.stopped() || broken.is_some());
     // What was measured is shown, whatever went wrong behind it.
     let written = file.map_or(Ok(()), |file| file.write(&reports));
+    let listed = sweep::write_rows(rows, &reports);
     let ending = print(reports, global);
-    let asked = "the system asked for the device back, as for an unbind: stopped, and let go of it";
-    let released = if release.asked() { Err(Ending::failed(asked)) } else { Ok(()) };
+    let released = if release.asked() { Err(Ending::failed(ASKED)) } else { Ok(()) };
     let ending = ending.map_err(|ending| ssds.iter().fold(ending, |ending, ssd| because(ssd, ending)));
-    all_of([released, broken.map_or(Ok(()), Err), written, ending])
+    all_of([released, broken.map_or(Ok(()), Err), written, listed, ending])
+}
+
+/// The same of the GPU-resident controller.
+fn resident(
+    spec: &ResidentSpec,
+    args: &BenchArgs,
+    points: &[BenchOptions],
+    (global, stop): (&Global, Arc<AtomicBool>),
+) -> Result<(), Ending> {
+    let rows = sweep::rows(args)?;
+    let (report, broken) = bench_resident::run(spec, args, points, &Control::with_stop(stop))?;
+    let listed = sweep::write_rows(rows, std::slice::from_ref(&report));
+    all_of([broken, listed, print(vec![report], global)])
+}
+
+/// A report of each SSD.
+fn reports(
+    ssds: &[Ssd],
+    target: &str,
+    origin: &Origin,
+    (devices, runs): (Vec<DeviceReport>, Vec<Vec<Run>>),
+    skipped: &[Skipped],
+) -> Vec<BenchReport> {
+    let report = |((ssd, device), runs)| BenchReport {
+        origin: Some(origin.clone()),
+        skipped: skipped.to_vec(),
+        ..BenchReport::new(target.to_owned(), device, PathReport::of(ssd), runs)
+    };
+    ssds.iter().zip(devices).zip(runs).map(report).collect()
 }
 
 /// What else is measured.
@@ -101,7 +133,7 @@ fn jobs(
     ssds: &[Ssd],
     points: &[BenchOptions],
     recordings: &[Option<Arc<SsdReplay>>],
-) -> Result<(Vec<Vec<Job>>, Vec<Skipped>), Ending> {
+) -> Result<Chosen<Vec<Job>>, Ending> {
     let of_point = |options: &BenchOptions| {
         let each = ssds.iter().zip(recordings);
         let replaying =
@@ -111,17 +143,28 @@ fn jobs(
     chosen(args, points, of_point)
 }
 
+/// A point of a sweep that can be.
+pub struct Point<T> {
+    /// What the axes vary.
+    pub name: String,
+    /// What runs.
+    pub jobs: T,
+}
+
+/// The points that can be, and the others.
+pub type Chosen<T> = (Vec<Point<T>>, Vec<Skipped>);
+
 /// The points that can be, by what `of_point` makes of each, and the others with their reasons. It is an error where none
 /// can.
 pub fn chosen<T>(
     args: &BenchArgs,
     points: &[BenchOptions],
     of_point: impl Fn(&BenchOptions) -> Result<T, RunError>,
-) -> Result<(Vec<T>, Vec<Skipped>), Ending> {
+) -> Result<Chosen<T>, Ending> {
     let (mut jobs, mut skipped, mut first) = (Vec::new(), Vec::new(), None);
     for options in points {
         match of_point(options) {
-            Ok(job) => jobs.push(job),
+            Ok(jobs_of) => jobs.push(Point { name: point_name(&args.axis, options), jobs: jobs_of }),
             Err(RunError::Job(error)) => {
                 skipped.push(Skipped { point: point_name(&args.axis, options), reason: error.to_string() });
                 first.get_or_insert(error);
@@ -138,33 +181,39 @@ pub fn chosen<T>(
     Ok((jobs, skipped))
 }
 
-/// Runs all points, until one breaks on an SSD: the runs of each SSD, and what broke first.
+/// Runs all points that are not kept, until one breaks on an SSD: the runs of each SSD, and what broke first.
 fn measure(
     ssds: &[Ssd],
-    jobs: &[Vec<Job>],
+    (points, kept): (&[Point<Vec<Job>>], &Kept),
     args: &BenchArgs,
     control: &Control,
 ) -> (Vec<Vec<Run>>, Option<Ending>) {
-    let mut runs: Vec<Vec<Run>> = ssds.iter().map(|_| Vec::new()).collect();
-    for jobs in jobs {
-        if control.stopped() {
-            break;
+    let mut runs: Vec<Vec<(usize, Run)>> = ssds.iter().map(|_| Vec::new()).collect();
+    let mut broken = None;
+    for (order, turn) in sweep::turns(points.len(), args.results.repeat, args.seed).into_iter().enumerate() {
+        let Point { name, jobs } = &points[turn.point];
+        if let Some(kept) = kept.take(turn, name) {
+            runs.iter_mut().zip(kept).for_each(|(runs, run)| runs.push((turn.point, run)));
+            continue;
         }
-        let together: Vec<_> = ssds.iter().zip(jobs).collect();
-        let mut broken = None;
+        if control.stopped() || broken.is_some() {
+            continue;
+        }
+        let jobs: Vec<Job> = jobs.iter().map(|job| turn.job(job)).collect();
+        let together: Vec<_> = ssds.iter().zip(&jobs).collect();
         for (at, result) in self::point(&together, args, control).into_iter().enumerate() {
             match result {
-                Ok(run) => runs[at].push(run),
+                Ok(mut run) => {
+                    turn.place(&mut run, name, order);
+                    runs[at].push((turn.point, run));
+                }
                 Err(error) => {
                     broken.get_or_insert_with(|| because(&ssds[at], error.into()));
                 }
             }
         }
-        if broken.is_some() {
-            return (runs, broken);
-        }
     }
-    (runs, None)
+    (runs.into_iter().map(sweep::in_order).collect(), broken)
 }
 
 /// What loses a command in the laboratory ends: the host knows nothing of its commands.
@@ -179,15 +228,19 @@ fn refuse_recovery(args: &BenchArgs, points: &[BenchOptions]) -> Result<(), Endi
 
 /// Prints one report, or several with their sums, and ends as they say.
 fn print(reports: Vec<BenchReport>, global: &Global) -> Result<(), Ending> {
+    if global.form == Form::FioJson {
+        out::measured_json(&fio::document(&reports, date::unix_ms()))?;
+        return reports.iter().try_for_each(ending);
+    }
     if let [report] = &reports[..] {
-        match global.output {
+        match global.output() {
             Output::Normal => out::measured(&render::bench(report))?,
             Output::Json => out::measured_json(report)?,
         }
         return ending(report);
     }
     let group = GroupReport::new(reports);
-    match global.output {
+    match global.output() {
         Output::Normal => out::measured(&render::group(&group))?,
         Output::Json => out::measured_json(&group)?,
     }

@@ -5,7 +5,8 @@ use warpbell_vfio::IommuChoice;
 use warpbell_workload::resident::{ResidentSpec, bench, device_report, path_report, resolve};
 use warpbell_workload::{BenchOptions, BenchReport, Control, RunError};
 
-use super::bench::chosen;
+use super::bench::{Point, chosen};
+use super::sweep;
 use crate::args::{BenchArgs, Dbbuf};
 use crate::exit::Ending;
 use crate::progress::{Goal, watch};
@@ -45,6 +46,7 @@ fn refuse_what_an_ssd_has(args: &BenchArgs) -> Result<(), Ending> {
         ("--data", device.data != Place::Host, memory),
         ("--wide-cids", device.wide_cids, "takes identifiers of 16 bits"),
         ("--allow-write", !device.allow_write.is_empty(), "has no blocks to write"),
+        ("--resume", args.results.resume.is_some(), commands),
         ("--trace", args.trace.trace.is_some(), commands),
         ("--replay", args.trace.replay.is_some(), commands),
         ("--retries", args.retries != 0, commands),
@@ -68,18 +70,24 @@ pub fn run(
     let opened = target.open()?;
     let of_point = |options: &BenchOptions| resolve(spec, options).map_err(RunError::from);
     let (jobs, skipped) = chosen(args, points, of_point)?;
+    let origin = sweep::origin();
     let (mut runs, mut broken) = (Vec::with_capacity(jobs.len()), Ok(()));
-    for job in &jobs {
+    for (order, turn) in sweep::turns(jobs.len(), args.results.repeat, args.seed).into_iter().enumerate() {
         if control.stopped() {
             break;
         }
+        let Point { name, jobs: job } = &jobs[turn.point];
+        let job = &turn.job(job);
         let goal = match (job.runtime, job.io_limit_bytes) {
             (Some(runtime), _) => Goal::Time(job.ramp + runtime),
             (None, bytes) => Goal::Bytes(bytes.unwrap_or(job.size_bytes)),
         };
         let done = || control.done();
         match watch(job.rw.word(), goal, &done, || bench(target, spec, job, control)) {
-            Ok(run) => runs.push(run),
+            Ok(mut run) => {
+                turn.place(&mut run, name, order);
+                runs.push((turn.point, run));
+            }
             Err(error) if runs.is_empty() => return Err(error.into()),
             Err(error) => {
                 broken = Err(error.into());
@@ -87,8 +95,10 @@ pub fn run(
             }
         }
     }
-    let name = args.device.name()?.to_string();
-    let mut report = BenchReport::new(opened.to_string(), device_report(&name), path_report(), runs);
+    let device = args.device.name()?.to_string();
+    let mut report =
+        BenchReport::new(opened.to_string(), device_report(&device), path_report(), sweep::in_order(runs));
+    report.origin = Some(origin);
     report.partial |= control.stopped() || broken.is_err();
     report.skipped = skipped;
     Ok((report, broken))

@@ -49,7 +49,7 @@ pub fn run(args: &CalibrateArgs, global: &Global, stop: Arc<AtomicBool>) -> Resu
     let kept = args.out.as_deref().map_or(Ok(()), |path| keep(path, &calibration));
     warn_of_spread(&calibration);
     // What was measured is shown, whether there was room for the file or not.
-    match global.output {
+    match global.output() {
         Output::Normal => out::measured(&text(&calibration))?,
         Output::Json => out::measured_json(&calibration)?,
     }

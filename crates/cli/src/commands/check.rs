@@ -55,7 +55,7 @@ pub fn run(args: &CheckArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(
     if let Some(look) = &look {
         report.asked(&machine, &look.findings);
     }
-    match global.output {
+    match global.output() {
         Output::Normal => out::text(&report.text())?,
         Output::Json => out::json(&document(&report, tested.as_ref()))?,
     }
@@ -97,7 +97,7 @@ fn copy(sysfs: &Sysfs, file: &Path, with_serials: bool, global: &Global) -> Resu
     let capture = Capture::of(sysfs, serials);
     capture.write(file).map_err(|error| unwritten(file, &error.source))?;
     let without = if with_serials { "with" } else { "without" };
-    match global.output {
+    match global.output() {
         Output::Normal => out::text(&format!(
             "{} paths in {}, {without} serial numbers; look at them with: warpbell check --root {}\n",
             capture.len(),

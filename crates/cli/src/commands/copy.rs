@@ -16,7 +16,7 @@ use warpbell_hw::{Lba, Nsid};
 
 /// Runs `read`.
 pub fn read(args: &ReadArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(), Ending> {
-    if global.output == Output::Json {
+    if global.output() == Output::Json {
         return Err(Ending::usage("--output json: read puts the blocks themselves on standard output"));
     }
     args.device.refuse_kernels("read")?;
@@ -50,7 +50,7 @@ pub fn write(args: &WriteArgs, global: &Global, stop: Arc<AtomicBool>) -> Result
     let written =
         watch("write", goal, &|| control.done(), || write_blocks(&ssd, extent, &mut data.spool, &control));
     let bytes = written.map_err(|error| because(&ssd, error.into()))?;
-    match global.output {
+    match global.output() {
         Output::Normal => Ok(()),
         Output::Json => out::json(&json!({
             "schema": "warpbell.write/1",

@@ -30,7 +30,7 @@ pub fn run(args: &DigestArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<
     let goal = Goal::Bytes(limits.blocks.saturating_mul(limits.block_size.into()));
     let done = || progress(&ssd, &control);
     let result = watch("digest", goal, &done, || digest(&ssd, args.device.target, &options, &control))?;
-    match global.output {
+    match global.output() {
         Output::Normal => out::text(&text(&result)),
         Output::Json => out::json(&result),
     }

@@ -25,7 +25,7 @@ pub fn run(
     };
     let found = experiment(which, &ssds, args.device.target, &args.options(), &Control::with_stop(stop));
     let report = found.map_err(|error| because(&ssds[0], error.into()))?;
-    match global.output {
+    match global.output() {
         Output::Normal => out::measured(&text(&report))?,
         Output::Json => out::measured_json(&report)?,
     }

@@ -23,7 +23,7 @@ pub fn run(args: &GenArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(),
     let header = write(&kind, to, planned.bytes(), &mut file, &stop)?;
     let kept = if to.force { file.persist(&to.file) } else { file.persist_noclobber(&to.file) };
     kept.map_err(|error| unwritable(&to.file, &error.error))?;
-    match global.output {
+    match global.output() {
         Output::Normal => out::text(&text(&to.file, &header)),
         Output::Json => out::json(&document(&to.file, &header)),
     }

@@ -25,7 +25,7 @@ const GROUP_SCHEMA: &str = "warpbell.identify-group/1";
 pub fn run(args: &IdentifyArgs, global: &Global) -> Result<(), Ending> {
     args.device.refuse_kernels("identify")?;
     let ssds = open_all(&args.device, Access::Read)?;
-    match global.output {
+    match global.output() {
         Output::Normal => {
             let texts =
                 ssds.iter().map(|ssd| text(ssd, global.verbose > 0)).collect::<Result<Vec<_>, _>>()?;

@@ -25,7 +25,7 @@ pub fn run(args: &ListArgs, global: &Global) -> Result<(), Ending> {
             None => entries.push(named(name)?),
         }
     }
-    match global.output {
+    match global.output() {
         Output::Normal => out::text(&text(&entries)),
         Output::Json => out::json(&serde_json::json!({
             "schema": SCHEMA,

@@ -107,7 +107,7 @@ impl Record {
 
 /// Tells a step that is about to be done, and keeps it for the document.
 pub fn tell(step: &Step, global: &Global, shown: &mut Vec<String>) {
-    if global.output == Output::Normal {
+    if global.output() == Output::Normal {
         // What is done counts, not whether somebody reads of it.
         let _ = out::text(&format!("{step}\n"));
     }
@@ -122,7 +122,7 @@ pub fn print(
     global: &Global,
     text: String,
 ) -> Result<(), Ending> {
-    match global.output {
+    match global.output() {
         Output::Normal => out::text(&text),
         Output::Json => out::json(&serde_json::json!({
             "schema": schema,

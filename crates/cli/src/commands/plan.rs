@@ -35,7 +35,7 @@ fn answer(args: &PlanArgs, global: &Global) -> Result<(), Ending> {
             ask(&settings)
         });
         let answers: Vec<Answer> = answers.collect::<Result<_, _>>()?;
-        return match global.output {
+        return match global.output() {
             Output::Normal => out::text(&answers.iter().map(Answer::text).collect::<Vec<_>>().join("\n")),
             Output::Json => out::json(&answers),
         };
@@ -47,7 +47,7 @@ fn answer(args: &PlanArgs, global: &Global) -> Result<(), Ending> {
     {
         return Ok(());
     }
-    match global.output {
+    match global.output() {
         Output::Normal => out::text(&answer.text()),
         Output::Json => out::json(&answer),
     }
@@ -95,7 +95,7 @@ struct Golden<'a> {
 fn golden_values(args: &PlanArgs, global: &Global) -> Result<(), Ending> {
     let checks = golden::checks(args.model).map_err(Ending::failed)?;
     let off = checks.iter().filter(|check| !check.ok).count();
-    match global.output {
+    match global.output() {
         Output::Normal => out::text(&checks.iter().map(line).collect::<String>())?,
         Output::Json => {
             let model = args.model.name;

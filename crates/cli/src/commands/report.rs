@@ -1,7 +1,8 @@
-//! `report`: what this machine, and this build, are like.
+//! `report`: results as a page; what this machine, and this build, are like.
 
 mod costs;
 mod gpu;
+mod page;
 
 use crate::args::{Global, Report, ReportArgs};
 use crate::exit::Ending;
@@ -9,7 +10,8 @@ use crate::exit::Ending;
 /// Runs the command.
 pub fn run(args: &ReportArgs, global: &Global) -> Result<(), Ending> {
     match &args.report {
-        Report::Costs(args) => costs::run(args, global),
-        Report::Gpu(args) => gpu::run(args, global),
+        Some(Report::Costs(args)) => costs::run(args, global),
+        Some(Report::Gpu(args)) => gpu::run(args, global),
+        None => page::run(args, global),
     }
 }

@@ -32,7 +32,7 @@ pub fn run(args: &ServeArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(
     let device = SoftDevice::threaded(config).map_err(warpbell::Error::from)?;
     let options = ServerOptions::new().doorbells(args.doorbells.into()).clients(args.clients);
     let server = Server::bind(&args.socket, device.clone(), options)?;
-    let mut report = Report::new(device, global.output);
+    let mut report = Report::new(device, global.output());
     let details = serde_json::to_value(&served).map_err(Ending::failed)?;
     report.line("listening", &served.text(args), details)?;
     let mut result = Ok(());

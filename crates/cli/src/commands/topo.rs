@@ -40,7 +40,7 @@ pub fn run(args: &TopoArgs, global: &Global) -> Result<(), Ending> {
         std::fs::write(file, topology.svg())
             .map_err(|error| Ending::file(format!("--svg {}", file.display()), &error))?;
     }
-    match global.output {
+    match global.output() {
         Output::Normal => out::text(&topology.text()),
         Output::Json => {
             out::json(&Document { schema: SCHEMA, warpbell: env!("CARGO_PKG_VERSION"), topology })

@@ -10,8 +10,8 @@ from .errors import ArgumentError, ArgumentTypeError, BenchError, MissingError
 
 # Options that may be given several times. A list for any other word is a sweep.
 _REPEATED = frozenset({"allow-write"})
-# What this module gives the command itself.
-_OWN = frozenset({"output", "device", "help"})
+# What this module gives the command itself, and files of whole sweeps: here each point is a command.
+_OWN = frozenset({"output", "device", "help", "csv", "resume"})
 
 
 class BenchResult:

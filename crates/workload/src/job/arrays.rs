@@ -1,6 +1,6 @@
 //! The checks of `--api array`: the cache, and the pages that are to be found in it.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::check::{conflict, too_large, too_small};
 use super::{BUFFER_LIMIT, JobError, LANES};
@@ -13,7 +13,7 @@ pub const DEFAULT_CACHE: ByteSize = ByteSize(1 << 20);
 pub(super) const WORD: u64 = 8;
 
 /// A page cache, and what is asked of it. Its pages are as large as `--bs`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CacheShape {
     /// Memory of its pages.
     pub cache_bytes: u64,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use warpbell::{CidLayout, LayoutError};
 
-use super::{DEFAULT_RUNTIME, Job, JobError, LANES, Limits, MAX_DEPTH};
+use super::{DEFAULT_RUNTIME, Job, JobError, LANES, LONGEST_INTERVAL, Limits, MAX_DEPTH, SHORTEST_INTERVAL};
 use crate::options::{Access, Api, BenchOptions, Completion, Protocol, Sharing};
 use crate::size::ByteSize;
 use crate::trace::TRACE_LIMIT;
@@ -197,6 +197,12 @@ pub(super) fn amount(options: &BenchOptions) -> Result<Option<u64>, JobError> {
 pub(super) fn runtime(options: &BenchOptions) -> Option<Duration> {
     let bounded = options.io_limit.is_some() || options.size.is_some();
     options.runtime.or((!bounded).then_some(DEFAULT_RUNTIME))
+}
+
+/// Time between two counts: a second, or a tenth of a shorter run.
+pub(super) fn interval(options: &BenchOptions) -> Duration {
+    let tenth = runtime(options).map_or(LONGEST_INTERVAL, |runtime| (runtime / 10).min(LONGEST_INTERVAL));
+    options.interval.unwrap_or_else(|| tenth.max(SHORTEST_INTERVAL))
 }
 
 /// Warps over all queues, and commands in flight per lane.

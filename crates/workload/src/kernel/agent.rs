@@ -1,6 +1,6 @@
 //! Kernel `bench_agent`: compute warps whose I/O is done by agents.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use warpbell_kernels::abi::{AgentCounts, BENCH_BOX_BYTES, BenchAgentArgs};
 
 use super::{KernelRunner, LaunchMemory, Work};
@@ -12,7 +12,7 @@ use crate::launch::Kernel;
 use crate::outcome::Outcome;
 
 /// What agents did, and what the warps that they serve were spared.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentReport {
     /// Requests that they submitted.
     pub requests: u64,

@@ -1,6 +1,6 @@
 //! Kernels `bench_array_*`: words of an array over a page cache, beside plain memory.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use warpbell::{Buffer, Error, OpenTarget, PageCache, PageCacheReport, PageCacheSpec};
 use warpbell_kernels::abi::{self, BenchArgs, BenchArrayArgs};
 use warpbell_kernels::cpu::Counters;
@@ -16,7 +16,7 @@ use crate::outcome::Outcome;
 
 /// What a page cache did, and what an access cost beside a plain one. Of the measured accesses alone: not of filling the
 /// cache before them, nor of the flush behind them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ArrayReport {
     /// Pages that were there, once for each warp and access of its lanes.
     pub hits: u64,
@@ -37,7 +37,7 @@ pub struct ArrayReport {
 }
 
 /// What an access cost on average; what nobody counts, as on a GPU, is nothing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AccessCost {
     /// How many there were.
     pub accesses: u64,

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use warpbell::Target;
 
 use super::geometry::Geometry;
 use super::spec::ResidentSpec;
 
 /// What a run against the GPU-resident controller reports besides.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ResidentFigures {
     /// From the fetch of a command to its completion, at least.
     pub delay_ns: u64,
@@ -31,7 +31,7 @@ pub struct ResidentFigures {
 }
 
 /// Who ran where.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Multiprocessors {
     /// With clients.
     pub client: u32,

@@ -17,6 +17,9 @@ fn run(ios: u64, errors: u64) -> Run {
     let counters = Costs { sq_doorbells: ios / 32, cq_doorbells: ios / 16, ..Default::default() };
     let total = Traffic::new(ios, ios * 4096, 2_000_000_000);
     Run {
+        point: String::new(),
+        repeat: None,
+        order: None,
         job: Job::resolve(&BenchOptions::default(), &limits).unwrap(),
         clock: ClockKind::Monotonic,
         partial: false,
@@ -29,6 +32,10 @@ fn run(ios: u64, errors: u64) -> Run {
         lat_ns: None,
         read_lat_ns: None,
         write_lat_ns: None,
+        read_histogram: None,
+        write_histogram: None,
+        series: None,
+        series_missing: None,
         per_io: CostsPerIo::of(Some(&counters), ios),
         counters: Some(counters),
         counters_missing: None,

@@ -20,7 +20,7 @@ const CHROME_SCHEMA: &str = "warpbell.plan.tiles.chrome-trace/1";
 pub fn trace(to: &TraceTo, settings: &Settings<'_>, global: &Global) -> Result<bool, Ending> {
     let schedule = TileSchedule::of(settings).map_err(refusal)?;
     match to {
-        TraceTo::Stdout => match global.output {
+        TraceTo::Stdout => match global.output() {
             Output::Normal => out::text(&schedule.text())?,
             Output::Json => out::json(&schedule)?,
         },

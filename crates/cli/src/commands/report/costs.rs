@@ -26,7 +26,7 @@ pub fn run(args: &CostsReportArgs, global: &Global) -> Result<(), Ending> {
     let judged: Vec<_> =
         judge(&table, &budgets).into_iter().filter(|one| shown.contains(&one.row.arch)).collect();
     let report = Report::new(&table, args.measure, &judged);
-    match global.output {
+    match global.output() {
         Output::Normal => out::text(&text(&report, &judged, &shown))?,
         Output::Json => out::json(&report)?,
     }
@@ -42,7 +42,7 @@ fn architectures(args: &CostsReportArgs, global: &Global) -> Result<Vec<u32>, En
         let known = ARCHITECTURES.map(|arch| arch.to_string()).join(", ");
         return Err(Ending::usage(format!("--arch {unknown}: figures are kept for {known}")));
     }
-    Ok(match (args.arch.is_empty(), global.output) {
+    Ok(match (args.arch.is_empty(), global.output()) {
         (false, _) => args.arch.clone(),
         (true, Output::Json) => ARCHITECTURES.to_vec(),
         (true, Output::Normal) => vec![90],

@@ -46,7 +46,7 @@ pub fn run(args: &GpuReportArgs, global: &Global) -> Result<(), Ending> {
     let entries = (0..count).map(|ordinal| Entry::of(ordinal, device.as_deref()));
     let entries = entries.collect::<Result<Vec<_>, _>>()?;
     let name = device.as_ref().map(|device| device.info().name);
-    match global.output {
+    match global.output() {
         Output::Normal => {
             out::text(&entries.iter().map(|entry| entry.text(name.as_deref())).collect::<String>())
         }

@@ -1,0 +1,192 @@
+//! The tables of a page.
+
+use std::fmt::Write;
+
+use warpbell_plan::chart::si;
+use warpbell_plan::escaped;
+use warpbell_workload::{Compared, Origin, Run, Spread, compare};
+
+use super::data::{Source, rate};
+
+/// What is called a difference.
+const SIGNIFICANT: f64 = 0.05;
+
+/// A table under these headings; cells are HTML.
+fn table(class: &str, headings: &[&str], rows: &[Vec<String>]) -> String {
+    let cells = |kind: &str, cells: &mut dyn Iterator<Item = &str>| {
+        cells.map(|cell| format!("<{kind}>{cell}</{kind}>")).collect::<String>()
+    };
+    let mut out = format!("<div class=\"scroll\"><table class=\"{class}\">\n<thead><tr>");
+    out += &cells("th", &mut headings.iter().copied());
+    out += "</tr></thead>\n<tbody>\n";
+    for row in rows {
+        let _ = writeln!(out, "<tr>{}</tr>", cells("td", &mut row.iter().map(String::as_str)));
+    }
+    out + "</tbody>\n</table></div>\n"
+}
+
+/// The files: device, machine and command of each, under what its figures are of.
+pub fn sources(sources: &[Source]) -> String {
+    let mut out = String::new();
+    let mut banners: Vec<(String, Vec<&str>)> = Vec::new();
+    for source in sources {
+        match banners.iter_mut().find(|(banner, _)| *banner == source.banner()) {
+            Some((_, letters)) => letters.push(&source.letter),
+            None => banners.push((source.banner(), vec![&source.letter])),
+        }
+    }
+    for (banner, letters) in &banners {
+        let whose = if banners.len() > 1 { format!("{}: ", letters.join(", ")) } else { String::new() };
+        let _ = writeln!(out, "<p class=\"banner\">{whose}{}</p>", escaped(banner));
+    }
+    if sources
+        .iter()
+        .flat_map(|source| &source.report.runs)
+        .any(|run| run.clock == warpbell_workload::ClockKind::Virtual)
+    {
+        out += "<p class=\"banner\">clock: virtual (times are the profile's, not a machine's)</p>\n";
+    }
+    for source in sources.iter().filter(|source| source.report.partial) {
+        let _ =
+            writeln!(out, "<p class=\"banner\">{}: partial: interrupted before its end</p>", source.letter);
+    }
+    out + "<div class=\"grid\">\n" + &sources.iter().map(card).collect::<String>() + "</div>\n"
+}
+
+/// A result: its device, and how and where it was made.
+fn card(source: &Source) -> String {
+    let (report, device) = (&source.report, &source.report.device);
+    let origin = |pick: fn(&Origin) -> String| report.origin.as_ref().map_or("not said".to_owned(), pick);
+    let machine = origin(|origin| {
+        let machine = &origin.machine;
+        let governor = machine.governor.as_ref().map(|name| format!(", governor {name}")).unwrap_or_default();
+        let cpu = machine.cpu.as_deref().unwrap_or("CPU not named");
+        format!("{cpu}, {} cores, {}{governor}", machine.cores, machine.kernel)
+    });
+    let commit = origin(|origin| {
+        origin.commit.as_ref().map_or("no commit".to_owned(), |commit| format!("commit {commit}"))
+    });
+    let entries = [
+        ("device", format!("{}, {} {}", device.name, device.model, device.serial)),
+        ("machine", machine),
+        ("program", format!("warpbell {}, {commit}", report.warpbell)),
+        ("began", origin(|origin| origin.began.clone())),
+        ("command", origin(|origin| origin.command.join(" "))),
+    ];
+    let entry = |(name, text): &(&str, String)| format!("<dt>{name}</dt><dd>{}</dd>\n", escaped(text));
+    format!(
+        "<div class=\"card\">\n<h3>{}: {}</h3>\n<dl>\n{}</dl>\n</div>\n",
+        source.letter,
+        escaped(&source.name),
+        entries.iter().map(entry).collect::<String>()
+    )
+}
+
+/// A value and the interval around it.
+fn spread(spread: Option<Spread>, runs: usize, scale: f64) -> String {
+    let Some(Spread { median, interval }) = spread else { return "-".to_owned() };
+    let middle = si(median / scale);
+    if runs < 2 {
+        middle
+    } else {
+        format!("{middle} [{}, {}]", si(interval.low / scale), si(interval.high / scale))
+    }
+}
+
+/// Every point.
+pub fn points(sources: &[Source]) -> String {
+    let mut rows = Vec::new();
+    for source in sources {
+        for point in &source.points {
+            let runs = point.runs.len();
+            let lat = |pick: fn(&warpbell_workload::Latency) -> u64| spread(point.latency(pick), runs, 1e3);
+            let errors: u64 = point.runs.iter().map(|run| run.errors).sum();
+            rows.push(vec![
+                format!("{}: {}", source.letter, escaped(point.shown())),
+                runs.to_string(),
+                spread(point.spread(rate), runs, 1.0),
+                spread(point.spread(|run| Some(run.total.bytes_per_s)), runs, 1e6),
+                lat(|latency| latency.p50),
+                lat(|latency| latency.p99),
+                lat(|latency| latency.p99_9),
+                lat(|latency| latency.p99_99),
+                errors.to_string(),
+            ]);
+        }
+    }
+    let headings = ["point", "runs", "IOPS", "MB/s", "p50 us", "p99 us", "p99.9 us", "p99.99 us", "errors"];
+    let surest = sources.iter().flat_map(|source| &source.points).filter(|point| point.runs.len() > 1);
+    let confidence = surest
+        .filter_map(|point| Some(point.spread(rate)?.interval.confidence))
+        .fold(f64::INFINITY, f64::min);
+    let note = match confidence.is_finite() {
+        true => format!(
+            "<p class=\"soft\">In brackets: what holds the median of a point with at least {:.1} %, by order statistics.</p>\n",
+            confidence * 100.0
+        ),
+        false => String::new(),
+    };
+    note + &table("", &headings, &rows)
+}
+
+/// The first result beside each other one.
+pub fn comparison(sources: &[Source]) -> String {
+    let Some((first, others)) = sources.split_first().filter(|(_, others)| !others.is_empty()) else {
+        return String::new();
+    };
+    let mut out = format!(
+        "<p>p: how likely so large a difference is where there is none: Wilcoxon's rank sum test over the runs, exact and \
+         two-sided, with Holm's correction for the number of points. Below {SIGNIFICANT} it is called a difference.</p>\n"
+    );
+    let p99: fn(&Run) -> Option<f64> = |run| run.lat_ns.as_ref().map(|latency| latency.p99 as f64 / 1e3);
+    for other in others {
+        for (figure, value) in [("IOPS", rate as fn(&Run) -> Option<f64>), ("p99 latency, us", p99)] {
+            let both = compare(&first.report.runs, &other.report.runs, value);
+            if both.is_empty() {
+                continue;
+            }
+            let _ = writeln!(out, "<h3>{figure}: {} to {}</h3>", first.letter, other.letter);
+            let rows: Vec<Vec<String>> = both.iter().map(compared).collect();
+            let headings = ["point", &first.letter, &other.letter, "ratio", "runs", "p", "verdict"];
+            out += &table("", &headings, &rows);
+        }
+        if compare(&first.report.runs, &other.report.runs, rate).is_empty() {
+            let _ = writeln!(out, "<p>{} and {} have no point in common.</p>", first.letter, other.letter);
+        }
+    }
+    out
+}
+
+fn compared(each: &Compared) -> Vec<String> {
+    let (one, other) = each.medians;
+    let verdict = match each.p {
+        p if p < SIGNIFICANT && other > one => "more".to_owned(),
+        p if p < SIGNIFICANT => "less".to_owned(),
+        _ if each.least_p >= SIGNIFICANT => {
+            format!("too few runs to tell: p cannot be below {:.2}", each.least_p)
+        }
+        _ => "no difference shown".to_owned(),
+    };
+    let name = if each.point.is_empty() { "the only point" } else { &each.point };
+    vec![
+        escaped(name),
+        si(one),
+        si(other),
+        if one == 0.0 { "-".to_owned() } else { format!("{:.3}", other / one) },
+        format!("{}, {}", each.runs.0, each.runs.1),
+        format!("{:.3}", each.p),
+        verdict,
+    ]
+}
+
+/// Points that did not run, with their reasons.
+pub fn skipped(sources: &[Source]) -> String {
+    let all =
+        sources.iter().flat_map(|source| source.report.skipped.iter().map(move |skipped| (source, skipped)));
+    let rows: Vec<Vec<String>> = all
+        .map(|(source, skipped)| {
+            vec![format!("{}: {}", source.letter, escaped(&skipped.point)), escaped(&skipped.reason)]
+        })
+        .collect();
+    if rows.is_empty() { String::new() } else { table("left", &["point", "why not"], &rows) }
+}

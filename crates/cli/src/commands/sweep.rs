@@ -1,0 +1,214 @@
+//! The order in which `bench` runs the points of a sweep, how often, and which of them an interrupted result has already.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use warpbell_workload::{
+    BENCH_SCHEMA, BenchReport, DeviceReport, GROUP_SCHEMA, Job, Machine, Origin, Run, SplitMix64, csv,
+};
+
+use crate::args::BenchArgs;
+use crate::date;
+use crate::exit::Ending;
+
+/// One run that is to be: of which point, and the how manieth of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// Index of the point.
+    pub point: usize,
+    /// From 0 on, where each point runs several times.
+    pub repeat: Option<u32>,
+}
+
+/// The runs of a sweep in their order. Each round has every point once; with several rounds each is shuffled by the seed,
+/// so that a drift of the machine favours no point.
+pub fn turns(points: usize, repeat: u32, seed: u64) -> Vec<Turn> {
+    let round = |round: u32| {
+        let mut order: Vec<usize> = (0..points).collect();
+        let mut random = SplitMix64::new(seed, u64::from(round));
+        for last in (1..if repeat > 1 { points } else { 0 }).rev() {
+            order.swap(last, random.below(last as u64 + 1) as usize);
+        }
+        order.into_iter().map(move |point| Turn { point, repeat: (repeat > 1).then_some(round) })
+    };
+    (0..repeat).flat_map(round).collect()
+}
+
+impl Turn {
+    /// The job of this turn: each repeat draws other addresses.
+    pub fn job(self, job: &Job) -> Job {
+        Job { seed: job.seed.wrapping_add(self.repeat.unwrap_or(0).into()), ..job.clone() }
+    }
+
+    /// What a run of this turn says of its place in the sweep.
+    pub fn place(self, run: &mut Run, point: &str, order: usize) {
+        (run.point, run.repeat) = (point.to_owned(), self.repeat);
+        run.order = Some(order as u32);
+    }
+}
+
+/// Runs come as they ran; results have them point by point.
+pub fn in_order(mut runs: Vec<(usize, Run)>) -> Vec<Run> {
+    runs.sort_by_key(|(point, run)| (*point, run.repeat));
+    runs.into_iter().map(|(_, run)| run).collect()
+}
+
+/// How and where this command measures.
+pub fn origin() -> Origin {
+    Origin {
+        command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
+        commit: option_env!("WARPBELL_COMMIT").map(str::to_owned),
+        began: date::now(),
+        machine: Machine::this(),
+    }
+}
+
+/// The file of `--csv`: created before anything runs.
+pub fn rows(args: &BenchArgs) -> Result<Option<(PathBuf, File)>, Ending> {
+    let create = |path: &PathBuf| {
+        let file = File::create(path);
+        let file = file.map_err(|error| Ending::file(format!("--csv {}", path.display()), &error))?;
+        Ok((path.clone(), file))
+    };
+    args.results.csv.as_ref().map(create).transpose()
+}
+
+/// Writes them.
+pub fn write_rows(to: Option<(PathBuf, File)>, reports: &[BenchReport]) -> Result<(), Ending> {
+    let Some((path, mut file)) = to else { return Ok(()) };
+    let written = file.write_all(csv(reports).as_bytes());
+    written.map_err(|error| Ending::failed(format!("--csv {}: {error}", path.display())))
+}
+
+/// The results in a file: one, or one for each SSD.
+pub fn read(flag: &str, path: &Path) -> Result<Vec<BenchReport>, Ending> {
+    let wrong = |why: &dyn std::fmt::Display| Ending::usage(format!("{flag}{}: {why}", path.display()));
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Ending::file(format!("{flag}{}", path.display()), &error))?;
+    if text.trim().is_empty() {
+        return Err(wrong(&"the file is empty; the output of a command must go to another file"));
+    }
+    #[derive(Deserialize)]
+    struct Named {
+        schema: String,
+    }
+    #[derive(Deserialize)]
+    struct Group {
+        devices: Vec<BenchReport>,
+    }
+    let Named { schema } = serde_json::from_str(&text)
+        .map_err(|error| wrong(&format!("no result of `warpbell bench -o json`: {error}")))?;
+    let reports = match schema.as_str() {
+        BENCH_SCHEMA => serde_json::from_str(&text).map(|report| vec![report]),
+        GROUP_SCHEMA => serde_json::from_str(&text).map(|Group { devices }| devices),
+        other => {
+            return Err(wrong(&format!("its schema is {other}; expected {BENCH_SCHEMA} or {GROUP_SCHEMA}")));
+        }
+    };
+    reports.map_err(|error| wrong(&error))
+}
+
+/// What an interrupted command of the same kind has measured: its runs, by SSD.
+#[derive(Debug, Default)]
+pub struct Kept {
+    runs: Vec<Vec<Run>>,
+}
+
+impl Kept {
+    /// The whole runs in the file of `--resume`, if these are of the same command on the same machine and SSDs.
+    pub fn read(args: &BenchArgs, origin: &Origin, devices: &[DeviceReport]) -> Result<Kept, Ending> {
+        let Some(path) = &args.results.resume else { return Ok(Kept::default()) };
+        let refuse = |why: String| Ending::usage(format!("--resume {}: {why}", path.display()));
+        if args.trace.trace.is_some() || args.trace.replay.is_some() {
+            return Err(refuse(
+                "a result does not keep the events of a trace; without --trace and --replay".into(),
+            ));
+        }
+        let reports = read("--resume ", path)?;
+        if reports.len() != devices.len() {
+            return Err(refuse(format!("it is of {} SSDs, and {} were named", reports.len(), devices.len())));
+        }
+        for (report, device) in reports.iter().zip(devices) {
+            let theirs = report.origin.as_ref();
+            let theirs =
+                theirs.ok_or_else(|| refuse("it does not say by which command it was made".into()))?;
+            if let Some(why) = difference(theirs, origin) {
+                return Err(refuse(why));
+            }
+            if report.device != *device {
+                return Err(refuse(format!("its SSD is {:?}, and this one is {device:?}", report.device)));
+            }
+        }
+        let whole = |report: BenchReport| report.runs.into_iter().filter(|run| !run.partial).collect();
+        Ok(Kept { runs: reports.into_iter().map(whole).collect() })
+    }
+
+    /// What is there of this turn, of each SSD.
+    pub fn take(&self, turn: Turn, point: &str) -> Option<Vec<Run>> {
+        let same = |run: &&Run| run.point == point && run.repeat == turn.repeat;
+        let found = self.runs.iter().map(|runs| runs.iter().find(same).cloned());
+        found.collect::<Option<Vec<_>>>().filter(|runs| !runs.is_empty())
+    }
+}
+
+/// Why results of these two would not be one result.
+fn difference(theirs: &Origin, ours: &Origin) -> Option<String> {
+    let (was, is) = (asked(&theirs.command), asked(&ours.command));
+    if was != is {
+        return Some(format!("it was made by `{}`, and this is `{}`", was.join(" "), is.join(" ")));
+    }
+    if theirs.commit != ours.commit {
+        return Some(format!("it was made by commit {:?}, and this is {:?}", theirs.commit, ours.commit));
+    }
+    (theirs.machine != ours.machine)
+        .then(|| format!("it was made on {:?}, and this is {:?}", theirs.machine, ours.machine))
+}
+
+/// The words of a command that say what is measured, and not what is made of it.
+fn asked(command: &[String]) -> Vec<&str> {
+    let valued: BTreeSet<&str> = ["--resume", "--csv", "-o", "--output"].into();
+    let (mut words, mut skip) = (Vec::new(), true);
+    for word in command.iter().map(String::as_str) {
+        let (flag, attached) = word.split_once('=').map_or((word, false), |(flag, _)| (flag, true));
+        let short = word.strip_prefix("-o").is_some_and(|form| !form.is_empty());
+        let drop = std::mem::take(&mut skip) || short || word.starts_with("-v") || word == "--verbose";
+        skip = !drop && !attached && valued.contains(flag);
+        if !drop && !valued.contains(flag) {
+            words.push(word);
+        }
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_have_every_point_once_in_another_order() {
+        let turns = |points, repeat| self::turns(points, repeat, 1);
+        assert!(turns(5, 1).iter().map(|turn| turn.point).eq(0..5), "as the axes have them");
+        assert_eq!(turns(2, 1)[0].repeat, None);
+        let all = turns(20, 3);
+        let rounds: Vec<Vec<usize>> =
+            all.chunks(20).map(|round| round.iter().map(|turn| turn.point).collect()).collect();
+        assert!(rounds[0] != rounds[1] && rounds[1] != rounds[2], "{rounds:?}");
+        for (number, round) in rounds.iter().enumerate() {
+            assert_eq!(round.iter().collect::<BTreeSet<_>>().len(), 20);
+            assert!(all[number * 20..][..20].iter().all(|turn| turn.repeat == Some(number as u32)));
+        }
+        assert_eq!(all, turns(20, 3), "the same from the same seed");
+    }
+
+    #[test]
+    fn what_becomes_of_a_result_is_not_what_is_measured() {
+        let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let first = words("warpbell bench soft:size=1m -o json --csv a.csv --bs=512");
+        let second = words("./warpbell -ojson bench soft:size=1m --resume a.json --csv=b.csv --bs=512 -vv");
+        assert_eq!(asked(&first), ["bench", "soft:size=1m", "--bs=512"]);
+        assert_eq!(asked(&first), asked(&second));
+    }
+}

@@ -1,0 +1,205 @@
+//! `report FILE...`: a page that needs nothing else and has every point.
+
+use crate::common::{json, ok, refused};
+use roxmltree::{Document, Node, ParsingOptions};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A result in a file of `folder`, changed by `change`.
+fn result(folder: &TempDir, name: &str, flags: &[&str], change: impl FnOnce(&mut Value)) -> (String, Value) {
+    let device = ["bench", "soft:size=16m,profile=optane,time=virtual", "--api", "host", "-o", "json"];
+    let mut report = json(&[&device[..], flags].concat());
+    change(&mut report);
+    let path = folder.path().join(name).display().to_string();
+    std::fs::write(&path, report.to_string()).expect("a file");
+    (path, report)
+}
+
+/// The page of these files, which must be well-formed and alone.
+fn page(arguments: &[&str]) -> String {
+    let text = ok(&[&["report"], arguments].concat());
+    for word in ["http", "src=", "href", "@import", "url(", "<script", "<link"] {
+        assert!(!text.contains(word), "{word} in the page");
+    }
+    parsed(&text);
+    text
+}
+
+fn parsed(text: &str) -> Document<'_> {
+    Document::parse_with_options(text, ParsingOptions { allow_dtd: true, ..ParsingOptions::default() })
+        .unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// A section of the page, by its heading.
+fn section<'a>(page: &'a Document<'_>, heading: &str) -> Option<Node<'a, 'a>> {
+    let named = |node: &Node<'_, '_>| {
+        node.has_tag_name("section")
+            && node.children().any(|child| child.has_tag_name("h2") && child.text() == Some(heading))
+    };
+    page.descendants().find(named)
+}
+
+/// The words of all marks in a section whose class begins so.
+fn marks(section: Node<'_, '_>, class: &str) -> Vec<String> {
+    let of =
+        |node: &Node<'_, '_>| node.attribute("class").is_some_and(|own| own.split(' ').next() == Some(class));
+    let title = |node: Node<'_, '_>| {
+        let title = node.children().find(|child| child.has_tag_name("title"));
+        title.and_then(|title| title.text()).unwrap_or_default().to_owned()
+    };
+    section.descendants().filter(of).map(title).filter(|title| !title.is_empty()).collect()
+}
+
+const SWEEP: [&str; 6] = ["--axis", "bs=512,4k,700", "--axis", "iodepth=1..8*2", "--io-limit", "64k"];
+
+#[test]
+fn every_point_is_in_the_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let repeated = [&SWEEP[..], &["--repeat", "3"]].concat();
+    let (a, first) = result(&folder, "a.json", &repeated, |_| ());
+    let (b, second) = result(&folder, "b & c.json", &SWEEP, |_| ());
+    let text = page(&[&a, &b]);
+    let page = parsed(&text);
+    let iops = section(&page, "I/Os per second").unwrap();
+    let points = marks(iops, "f");
+    assert_eq!(points.len(), 16, "8 points of each file: {points:?}");
+    for (letter, report) in [("A", &first), ("B", &second)] {
+        for run in report["runs"].as_array().unwrap() {
+            let start = format!("{letter}: {}: ", run["point"].as_str().unwrap());
+            assert_eq!(points.iter().filter(|title| title.starts_with(&start)).count(), 1, "{start}");
+        }
+    }
+    assert_eq!(marks(iops, "one").len(), 24, "each repeat by itself");
+    let heat = marks(section(&page, "Two axes").unwrap(), "h");
+    assert_eq!(heat.len(), 16, "{heat:?}");
+    assert_eq!(marks(section(&page, "Latency percentiles").unwrap(), "f").len(), 16 * 5);
+    let doorbells = marks(section(&page, "Work for each I/O").unwrap(), "f");
+    assert!(doorbells.len() >= 3 * 16, "doorbells of both kinds and polls, at least");
+    let rows = |heading: &str| {
+        section(&page, heading).unwrap().descendants().filter(|node| node.has_tag_name("tr")).count()
+    };
+    assert_eq!((rows("All points"), rows("Skipped points")), (17, 9));
+    let lines = section(&page, "Distribution of latencies").unwrap().descendants();
+    let drawn = lines.filter(|node| {
+        node.has_tag_name("polyline") && node.ancestors().all(|up| up.attribute("class") != Some("swatch"))
+    });
+    assert_eq!(drawn.count(), 16, "a distribution of each point");
+    assert!(
+        text.contains("not a hardware figure")
+            && text.contains("clock: virtual")
+            && text.contains("b &amp; c.json")
+    );
+}
+
+#[test]
+fn two_results_are_compared_by_their_repeats() {
+    let folder = tempfile::tempdir().unwrap();
+    let flags = ["--axis", "iodepth=1,8", "--io-limit", "256k", "--repeat", "5"];
+    let (a, _) = result(&folder, "a.json", &flags, |_| ());
+    let faster = |report: &mut Value| {
+        for run in report["runs"].as_array_mut().unwrap().iter_mut().filter(|run| run["point"] == "iodepth=8")
+        {
+            run["iops"] = (run["iops"].as_f64().unwrap() * 2.0).into();
+        }
+    };
+    let (b, _) = result(&folder, "b.json", &flags, faster);
+    let text = page(&[&a, &b]);
+    let page = parsed(&text);
+    let rows: Vec<Vec<String>> = section(&page, "Comparison")
+        .unwrap()
+        .descendants()
+        .filter(|node| node.has_tag_name("tr"))
+        .map(|row| row.children().map(|cell| cell.text().unwrap_or_default().to_owned()).collect())
+        .collect();
+    // Two of 252 ways, and two points.
+    assert_eq!(rows[2], ["iodepth=8", &rows[2][1], &rows[2][2], "2.000", "5, 5", "0.016", "more"]);
+    assert_eq!((rows[1][3].as_str(), rows[1][6].as_str()), ("1.000", "no difference shown"));
+    let (c, _) = result(&folder, "c.json", &["--axis", "iodepth=1,8", "--io-limit", "256k"], faster);
+    assert!(self::page(&[&a, &c]).contains("too few runs to tell: p cannot be below 0.67"));
+}
+
+#[test]
+fn limits_of_hardware_bound_figures_of_hardware_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let (soft, _) = result(&folder, "soft.json", &SWEEP, |_| ());
+    let limits = ["--limit", "SSD=6.8GB", "--limit", "SSD commands=1.5Miops"];
+    let text = page(&[&[soft.as_str()], &limits[..]].concat());
+    assert!(
+        text.contains("No roofline of A (soft.json): host API: software controller")
+            && !text.contains("under the limits")
+    );
+    // The form of a result of hardware: none was measured.
+    let hardware = |report: &mut Value| {
+        (report["target"], report["data_path"]["controller"]) = ("cuda:0 (a GPU)".into(), "pcie".into());
+    };
+    let (hard, _) = result(&folder, "hard.json", &SWEEP, hardware);
+    let text = page(&[&[hard.as_str()], &limits[..]].concat());
+    let page = parsed(&text);
+    assert_eq!(marks(section(&page, "Limits").unwrap(), "f").len(), 8, "every point lies under the limits");
+    let on_cpu = |report: &mut Value| {
+        hardware(report);
+        report["target"] = "cpu".into();
+        report["runs"][0]["job"]["api"] = "io".into();
+    };
+    let (cpu, _) = result(&folder, "cpu.json", &SWEEP, on_cpu);
+    let text = self::page(&[&[cpu.as_str()], &limits[..]].concat());
+    assert!(
+        text.contains("No roofline of A (cpu.json): target cpu: kernels on the CPU")
+            && !text.contains("under the limits")
+    );
+}
+
+#[test]
+fn one_point_alone_and_older_results_have_pages() {
+    let folder = tempfile::tempdir().unwrap();
+    let older = |report: &mut Value| {
+        report.as_object_mut().unwrap().remove("origin");
+        let run = report["runs"][0].as_object_mut().unwrap();
+        run.retain(|key, _| !["read_histogram", "series", "point", "order"].contains(&key.as_str()));
+    };
+    let (old, _) = result(&folder, "old.json", &["--io-limit", "64k"], older);
+    let text = page(&[&old]);
+    assert!(text.contains("the only point") && !text.contains("Distribution"), "{text}");
+    let two = [
+        "bench",
+        "soft:size=1m,time=virtual",
+        "soft:size=2m,time=virtual",
+        "--api",
+        "host",
+        "--io-limit",
+        "4k",
+        "-o",
+        "json",
+    ];
+    let group = folder.path().join("group.json").display().to_string();
+    std::fs::write(&group, ok(&two)).unwrap();
+    let page_of_two = page(&[&group]);
+    assert!(page_of_two.contains("soft:size=1m") && page_of_two.contains("soft:size=2m"));
+    let to = folder.path().join("page.html").display().to_string();
+    assert_eq!(ok(&["report", &old, "-o", &to]), "");
+    assert_eq!(std::fs::read_to_string(to).unwrap(), text);
+}
+
+#[test]
+fn what_is_no_result_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("x.json").display().to_string();
+    for (content, words) in [
+        ("{", "no result of `warpbell bench -o json`"),
+        ("{\"schema\": \"warpbell.plan/1\"}", "its schema is warpbell.plan/1"),
+        ("{\"schema\": \"warpbell.bench/1\"}", "missing field"),
+    ] {
+        std::fs::write(&file, content).unwrap();
+        let (code, line) = refused(&["report", &file]);
+        assert!(code == 2 && line.starts_with(&file) && line.contains(words), "{line}");
+    }
+    let (none, _) = result(&folder, "none.json", &["--io-limit", "4k"], |report| {
+        report["runs"][0]["partial"] = true.into()
+    });
+    assert!(refused(&["report", &none]).1.contains("it has no whole run"));
+    let (broken, _) = result(&folder, "broken.json", &["--io-limit", "4k"], |report| {
+        report["runs"][0]["read_histogram"] = "AAAA".into()
+    });
+    assert!(refused(&["report", &broken]).1.contains("a histogram: it is no histogram of HdrHistogram"));
+    assert!(refused(&["report"]).1.contains("<FILE>"));
+}

@@ -1,0 +1,69 @@
+//! How and where a result was made: without that nobody can make it again.
+
+use std::fs::read_to_string;
+
+use serde::{Deserialize, Serialize};
+
+/// How and where a command measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// The command line, word by word.
+    pub command: Vec<String>,
+    /// The commit that the program was built from, where it was built in a checkout.
+    pub commit: Option<String>,
+    /// When it began, in UTC, as RFC 3339 writes it.
+    pub began: String,
+    /// The machine.
+    pub machine: Machine,
+}
+
+/// The machine, as far as it tells. What it does not is null.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    /// Model of its processors.
+    pub cpu: Option<String>,
+    /// Processors that this process may use.
+    pub cores: usize,
+    /// Kernel: name, release and architecture.
+    pub kernel: String,
+    /// How the kernel chooses the processors' frequency.
+    pub governor: Option<String>,
+    /// What the kernel reads the time from.
+    pub clock_source: Option<String>,
+}
+
+impl Machine {
+    /// This one.
+    pub fn this() -> Machine {
+        let system = rustix::system::uname();
+        let words = [system.sysname(), system.release(), system.machine()];
+        let first = |path: &str| Some(read_to_string(path).ok()?.trim().to_owned());
+        Machine {
+            cpu: read_to_string("/proc/cpuinfo").ok().and_then(|text| model(&text)),
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            kernel: words.map(|word| word.to_string_lossy().into_owned()).join(" "),
+            governor: first("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+            clock_source: first("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        }
+    }
+}
+
+/// The first model that the kernel's list of processors names.
+fn model(text: &str) -> Option<String> {
+    let mut lines = text.lines().filter_map(|line| line.split_once(':'));
+    lines.find(|(key, _)| key.trim() == "model name").map(|(_, value)| value.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_tells_of_itself() {
+        let text = "processor\t: 0\nmodel name\t: A CPU: 9000\nprocessor\t: 1\nmodel name\t: other\n";
+        assert_eq!(model(text).as_deref(), Some("A CPU: 9000"));
+        assert_eq!(model("Features : fp\n"), None);
+        let machine = Machine::this();
+        assert!(machine.cores > 0 && machine.kernel.starts_with("Linux "), "{machine:?}");
+    }
+}

@@ -1,0 +1,207 @@
+//! The points of a sweep: what several runs of each say together, rows for tables, and two results beside each other.
+
+use std::fmt::Write;
+
+use serde::{Deserialize, Serialize};
+
+use crate::latency::Latency;
+use crate::options::Api;
+use crate::result::{BenchReport, Run};
+use crate::statistics::{Interval, holm, median, median_interval, rank_sum};
+
+/// A median and its interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Spread {
+    /// The median.
+    pub median: f64,
+    /// Where the true one lies.
+    #[serde(flatten)]
+    pub interval: Interval,
+}
+
+impl Spread {
+    /// Of these values; nothing of none.
+    pub fn of(values: &[f64]) -> Option<Spread> {
+        Some(Spread { median: median(values)?, interval: median_interval(values)? })
+    }
+}
+
+/// All whole runs of a point.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PointSummary {
+    /// The point, by what the axes vary.
+    pub point: String,
+    /// How many runs there are of it.
+    pub runs: usize,
+    /// I/Os per second.
+    pub iops: Spread,
+    /// Bytes per second.
+    pub bytes_per_s: Spread,
+    /// Median latency of single I/Os.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p50_ns: Option<Spread>,
+    /// What 99 % took at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p99_ns: Option<Spread>,
+    /// What 99.9 % took at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p99_9_ns: Option<Spread>,
+}
+
+/// Runs by their points, in the order in which these come first. Runs that were interrupted are no results.
+pub fn by_point(runs: &[Run]) -> Vec<(&str, Vec<&Run>)> {
+    let mut points: Vec<(&str, Vec<&Run>)> = Vec::new();
+    for run in runs.iter().filter(|run| !run.partial) {
+        // A sweep's runs are in order: the point is most often the last one.
+        match points.iter_mut().rev().find(|(point, _)| *point == run.point) {
+            Some((_, runs)) => runs.push(run),
+            None => points.push((&run.point, vec![run])),
+        }
+    }
+    points
+}
+
+/// What the runs of each point say together; nothing where points were not run several times.
+pub fn summaries(runs: &[Run]) -> Vec<PointSummary> {
+    if runs.iter().all(|run| run.repeat.is_none()) {
+        return Vec::new();
+    }
+    by_point(runs).into_iter().filter_map(|(point, runs)| summary(point, &runs)).collect()
+}
+
+fn summary(point: &str, runs: &[&Run]) -> Option<PointSummary> {
+    let spread = |pick: fn(&Run) -> f64| Spread::of(&runs.iter().map(|run| pick(run)).collect::<Vec<_>>());
+    let latency = |pick: fn(&Latency) -> u64| {
+        let each = runs.iter().map(|run| Some(pick(run.lat_ns.as_ref()?) as f64));
+        Spread::of(&each.collect::<Option<Vec<_>>>()?)
+    };
+    Some(PointSummary {
+        point: point.to_owned(),
+        runs: runs.len(),
+        iops: spread(|run| run.total.iops)?,
+        bytes_per_s: spread(|run| run.total.bytes_per_s)?,
+        p50_ns: latency(|latency| latency.p50),
+        p99_ns: latency(|latency| latency.p99),
+        p99_9_ns: latency(|latency| latency.p99_9),
+    })
+}
+
+/// A point of two results.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Compared {
+    /// The point.
+    pub point: String,
+    /// Runs of each.
+    pub runs: (usize, usize),
+    /// The median of each.
+    pub medians: (f64, f64),
+    /// How likely so large a difference is of two results that are alike: Wilcoxon's rank sum test, exact and two-sided,
+    /// with Holm's correction for the number of points.
+    pub p: f64,
+    /// The least that so few runs can give, corrected likewise.
+    pub least_p: f64,
+}
+
+/// The points that two results have in common.
+pub fn compare(one: &[Run], other: &[Run], figure: fn(&Run) -> Option<f64>) -> Vec<Compared> {
+    let values = |runs: &[&Run]| runs.iter().filter_map(|run| figure(run)).collect::<Vec<f64>>();
+    let others = by_point(other);
+    let both = by_point(one).into_iter().filter_map(|(point, runs)| {
+        let (_, others) = others.iter().find(|(other, _)| *other == point)?;
+        let (one, other) = (values(&runs), values(others));
+        let (p, least_p) = rank_sum(&one, &other)?;
+        let medians = (median(&one)?, median(&other)?);
+        Some(Compared { point: point.to_owned(), runs: (one.len(), other.len()), medians, p, least_p })
+    });
+    let mut all: Vec<Compared> = both.collect();
+    let corrected = holm(&all.iter().map(|each| each.p).collect::<Vec<_>>());
+    let count = all.len() as f64;
+    for (each, p) in all.iter_mut().zip(corrected) {
+        (each.p, each.least_p) = (p, (each.least_p * count).min(1.0));
+    }
+    all
+}
+
+/// Columns of [`csv`].
+const COLUMNS: &str = "device,target,controller,clock,point,repeat,order,rw,bs_bytes,iodepth,queues,api,protocol,\
+    sharing,warps,runtime_ns,partial,ios,errors,iops,bytes_per_s,lat_min_ns,lat_mean_ns,lat_p50_ns,lat_p90_ns,\
+    lat_p99_ns,lat_p99_9_ns,lat_p99_99_ns,lat_max_ns,sq_doorbells_per_io,cq_doorbells_per_io,shadow_stores_per_io,\
+    rmw_per_io,fences_per_io,polls_per_io,register_reads_per_io,cpu_time_ns,violations";
+
+/// One row for each run of each SSD, under a row of names. What nobody counted is empty.
+pub fn csv(reports: &[BenchReport]) -> String {
+    let mut text = format!("{COLUMNS}\n");
+    for report in reports {
+        for run in &report.runs {
+            let cells: Vec<String> = [named(report, run), figures(run)].concat();
+            let _ = writeln!(text, "{}", cells.iter().map(|text| cell(text)).collect::<Vec<_>>().join(","));
+        }
+    }
+    text
+}
+
+/// What a run is of.
+fn named(report: &BenchReport, run: &Run) -> Vec<String> {
+    let job = &run.job;
+    let clock = serde_json::to_value(run.clock).map(|clock| clock.as_str().unwrap_or_default().to_owned());
+    vec![
+        report.device.name.clone(),
+        report.target.clone(),
+        report.data_path.controller.clone(),
+        clock.unwrap_or_default(),
+        run.point.clone(),
+        shown(run.repeat),
+        shown(run.order),
+        job.rw.to_string(),
+        job.bs_bytes.to_string(),
+        job.iodepth.to_string(),
+        job.queues.to_string(),
+        job.api.to_string(),
+        shown(job.protocol),
+        job.sharing.to_string(),
+        shown((job.api != Api::Host).then_some(job.warps)),
+    ]
+}
+
+/// What was measured in it.
+fn figures(run: &Run) -> Vec<String> {
+    let lat = |pick: fn(&Latency) -> f64| shown(run.lat_ns.as_ref().map(pick));
+    let each = &run.per_io;
+    vec![
+        run.runtime_ns.to_string(),
+        run.partial.to_string(),
+        run.total.ios.to_string(),
+        run.errors.to_string(),
+        run.total.iops.to_string(),
+        run.total.bytes_per_s.to_string(),
+        lat(|lat| lat.min as f64),
+        lat(|lat| lat.mean),
+        lat(|lat| lat.p50 as f64),
+        lat(|lat| lat.p90 as f64),
+        lat(|lat| lat.p99 as f64),
+        lat(|lat| lat.p99_9 as f64),
+        lat(|lat| lat.p99_99 as f64),
+        lat(|lat| lat.max as f64),
+        shown(each.sq_doorbells_per_io),
+        shown(each.cq_doorbells_per_io),
+        shown(each.shadow_stores_per_io),
+        shown(each.rmw_per_io),
+        shown(each.fences_per_io),
+        shown(each.polls_per_io),
+        shown(each.register_reads_per_io),
+        run.cpu_time_ns.to_string(),
+        run.violations.to_string(),
+    ]
+}
+
+fn shown<T: std::fmt::Display>(value: Option<T>) -> String {
+    value.map(|value| value.to_string()).unwrap_or_default()
+}
+
+/// A cell, quoted where it must be.
+fn cell(text: &str) -> String {
+    match text.contains([',', '"', '\n']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text.to_owned(),
+    }
+}
