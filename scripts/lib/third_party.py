@@ -4,6 +4,7 @@ import collections
 import json
 import pathlib
 import subprocess
+import sys
 
 PREFIXES = ("LICEN", "COPYING", "NOTICE", "UNLICENSE", "COPYRIGHT")
 
@@ -23,6 +24,8 @@ def linked(packages):
 def texts_of(crate):
     folder = pathlib.Path(crate["manifest_path"]).parent
     files = sorted(file for file in folder.iterdir() if file.is_file() and file.name.upper().startswith(PREFIXES))
+    if not files:
+        sys.exit(f"error: crate {crate['name']} {crate['version']}: {folder} has no text of its licence, {crate['license']}")
     return [file.read_text(errors="replace").strip() for file in files]
 
 

@@ -58,9 +58,10 @@ def sources():
 
 def flat_layer(folder):
     """Name in the wheel and contents of what kernels of other compilers are linked with."""
-    for file in sorted(folder.glob("warpbell_device.*")):
-        if file.suffix in {".ltoir", ".o", ".bc"}:
-            yield f"warpbell/_device/{file.name}", file.read_bytes()
+    files = [file for file in sorted(folder.glob("warpbell_device.*")) if file.suffix in {".ltoir", ".o", ".bc"}]
+    if not files:
+        sys.exit(f"error: {folder}: has no warpbell_device.ltoir, .o or .bc (scripts/lib/build-flat makes them)")
+    return [(f"warpbell/_device/{file.name}", file.read_bytes()) for file in files]
 
 
 def metadata(project, version):

@@ -22,7 +22,8 @@ const NAP: Duration = Duration::from_micros(100);
 
 /// I/O of a volume of a C program's.
 pub(crate) struct Io {
-    io: Mutex<VolumeIo>,
+    /// None once it was closed.
+    io: Mutex<Option<VolumeIo>>,
     /// Keeps the volume open.
     _user: User,
 }
@@ -49,20 +50,25 @@ impl Io {
             let ssds: Vec<&Ssd> = volume.queues.iter().map(|queues| &*queues.ssd.ssd).collect();
             io = io.allow_write(&ssds)?;
         }
-        Ok(VOLUME_IOS.add(Io { io: Mutex::new(io), _user: user }))
+        Ok(VOLUME_IOS.add(Io { io: Mutex::new(Some(io)), _user: user }))
     }
 
     pub(crate) fn close(handle: u64) -> Answer<()> {
-        let idle = |io: &Io| match io.io.lock().outstanding() {
-            0 => Ok(()),
-            count => {
+        let mut taken = None;
+        VOLUME_IOS.close(handle, |io| {
+            let text = "volume I/O: another thread is in a call with it";
+            let mut io = io.io.try_lock().ok_or_else(|| Failure::new(Code::Busy, text))?;
+            let count = io.as_ref().map_or(0, VolumeIo::outstanding);
+            if count != 0 {
                 let text = format!(
                     "volume I/O: still in use, {count} requests: take their ends first (warpbell_volume_io_next)"
                 );
-                Err(Failure::new(Code::Busy, text))
+                return Err(Failure::new(Code::Busy, text));
             }
-        };
-        VOLUME_IOS.close(handle, idle).map(drop)
+            taken = io.take();
+            Ok(())
+        })?;
+        Ok(taken.map_or(Ok(()), VolumeIo::close)?)
     }
 
     pub(crate) fn read(&self, extent: &Extent) -> Answer<u64> {
@@ -81,11 +87,21 @@ impl Io {
         begin: impl FnOnce(&mut VolumeIo, &Arc<VolumeBuffer>) -> Result<VolumeRequest, warpbell::Error>,
     ) -> Answer<u64> {
         let buffer = VOLUME_BUFFERS.get(extent.buffer)?;
-        Ok(begin(&mut self.io.lock(), &buffer.buffer)?.get())
+        self.with(|io| Ok(begin(io, &buffer.buffer)?.get()))
     }
 
-    pub(crate) fn flush(&self) -> u64 {
-        self.io.lock().flush().get()
+    pub(crate) fn flush(&self) -> Answer<u64> {
+        self.with(|io| Ok(io.flush()?.get()))
+    }
+
+    /// Does something with the queues, unless another thread has closed them.
+    fn with<T>(&self, work: impl FnOnce(&mut VolumeIo) -> Answer<T>) -> Answer<T> {
+        let mut io = self.io.lock();
+        work(
+            io.as_mut().ok_or_else(|| {
+                Failure::new(Code::Handle, "volume I/O: closed meanwhile by another thread")
+            })?,
+        )
     }
 
     /// The next request that has ended; `None`: as long as there are some.
@@ -94,14 +110,15 @@ impl Io {
         let mut looks = 0u32;
         loop {
             // Others have their turn between two looks.
-            let mut io = self.io.lock();
-            if let Some((request, answer)) = io.poll() {
+            let ended = self.with(|io| match io.poll() {
+                None if io.outstanding() == 0 => {
+                    Err(Failure::invalid("volume I/O: no request is in flight, so that none can end"))
+                }
+                ended => Ok(ended),
+            })?;
+            if let Some((request, answer)) = ended {
                 return Ok(end_of(request, answer));
             }
-            if io.outstanding() == 0 {
-                return Err(Failure::invalid("volume I/O: no request is in flight, so that none can end"));
-            }
-            drop(io);
             if let Some(timeout) = timeout.filter(|timeout| begin.elapsed() >= *timeout) {
                 let text = format!("volume I/O: no request has ended within {timeout:?}");
                 return Err(Failure::new(Code::Timeout, text));

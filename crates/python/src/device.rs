@@ -77,7 +77,13 @@ fn of_interface(object: &Bound<'_, PyAny>, name: String, readonly: bool) -> PyRe
     let strides: Option<Vec<i64>> = optional("strides")?.map(|strides| strides.extract()).transpose()?;
     let nbytes = contiguous_bytes(item, &shape, strides.as_deref())
         .ok_or_else(|| refuse("is not contiguous: register the array that it is a view of, or a copy"))?;
-    let stream = optional("stream")?.map(|stream| stream.extract()).transpose()?;
+    let version: u32 = entry("version")?.extract()?;
+    // Version 3 says which stream the data is made on, if it is on one; older ones say nothing.
+    let stream = match optional("stream")? {
+        Some(stream) => Some(stream.extract()?),
+        None if version < 3 => Some(LEGACY_STREAM),
+        None => None,
+    };
     let found = Found { address: address as usize, nbytes, owner: object.clone().unbind() };
     Ok(OnGpu { found, stream, name })
 }
@@ -110,7 +116,9 @@ impl OnGpu {
         }
         foreign::check_alignment(&self.name, address)?;
         let skip = address % DEVICE_PAGE as usize;
-        let len = (skip + nbytes).next_multiple_of(DEVICE_PAGE as usize);
+        let whole =
+            (skip.checked_add(nbytes)).and_then(|end| end.checked_next_multiple_of(DEVICE_PAGE as usize));
+        let len = whole.ok_or_else(|| Failure::argument("register", &self.name, "is larger than memory"))?;
         let memory = py.detach(|| -> Answer<DeviceMemory> {
             if let Some(stream) = self.stream {
                 wait_for(gpu, stream)?;

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam::queue::SegQueue;
 use parking_lot::Mutex;
-use warpbell::{DataPointers, DeviceMemory, Gpu, IoOp, IoRequest, Lba, RequestQueueSpec, Ssd};
+use warpbell::{DataPointers, Gpu, IoOp, IoRequest, Lba, RequestQueueSpec, Ssd};
 
 use crate::buffer::Use;
 use crate::error::{Answer, Failure, Kind};
@@ -37,7 +37,7 @@ const IDLE_NAPS: u32 = 100;
 /// What keeps the memory of a transfer.
 pub(crate) enum Used {
     Buffer { used: Use },
-    Volume { buffer: Arc<warpbell::VolumeBuffer> },
+    Volume { _buffer: Arc<warpbell::VolumeBuffer> },
 }
 
 impl Used {
@@ -45,7 +45,8 @@ impl Used {
     fn gpu(&self) -> Option<&Arc<Gpu>> {
         match self {
             Used::Buffer { used } => used.gpu(),
-            Used::Volume { buffer } => buffer.buffer().device_memory().map(DeviceMemory::gpu),
+            // Volumes have their memory on the host.
+            Used::Volume { .. } => None,
         }
     }
 }
@@ -134,7 +135,7 @@ impl Shared {
     /// Drives the queues for up to `limit`, until this has ended: whether it has.
     pub(crate) fn wait(queues: &[Own<Shared>], progress: &Progress, limit: Duration) -> bool {
         let end = Instant::now() + limit;
-        let mut idle: u32 = 0;
+        let (mut idle, mut passes) = (0u32, 0u32);
         while !progress.is_done() {
             queues.iter().for_each(|queue| queue.driven.store(true, Ordering::Relaxed));
             match Shared::pass_all(queues) {
@@ -143,8 +144,9 @@ impl Shared {
                 Pass::Waiting | Pass::Idle if idle < EAGER_POLLS => std::thread::yield_now(),
                 Pass::Waiting | Pass::Idle => _ = progress.wait(NAP),
             }
-            idle = idle.saturating_add(1);
-            if (idle.is_multiple_of(64) || idle >= EAGER_POLLS) && Instant::now() >= end {
+            (idle, passes) = (idle.saturating_add(1), passes.wrapping_add(1));
+            // Others' commands may keep it busy: the time goes on all the same.
+            if (passes.is_multiple_of(64) || idle >= EAGER_POLLS) && Instant::now() >= end {
                 break;
             }
         }
@@ -187,7 +189,7 @@ impl Shared {
     }
 
     /// Waits for all that was sent, and deletes the queue.
-    fn drain(&self) {
+    fn drain(&self) -> Answer<()> {
         loop {
             if let Some(mut guard) = self.worker.try_lock()
                 && guard.as_ref().is_none_or(|worker| worker.is_idle() && self.sent.is_empty())
@@ -195,8 +197,7 @@ impl Shared {
                 let worker = guard.take();
                 drop(guard);
                 self.refuse_sent();
-                drop(worker);
-                return;
+                return worker.map_or(Ok(()), Worker::close);
             }
             if self.pass(true) != Pass::Moved {
                 std::thread::yield_now();
@@ -271,8 +272,8 @@ impl Engine {
     }
 
     /// Ends the thread, after all that was sent before. Waits for that.
-    pub(crate) fn stop(&self) {
-        self.shared.drain();
+    pub(crate) fn stop(&self) -> Answer<()> {
+        let deleted = self.shared.drain();
         self.shared.stopping.store(true, Ordering::SeqCst);
         wake(&self.thread);
         let thread = self.thread.lock().take();
@@ -281,11 +282,13 @@ impl Engine {
             // It runs nothing that panics; if it did, whoever waits drives the queue.
             let _ = thread.join();
         }
+        deleted
     }
 }
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        self.stop();
+        // Nobody is there to hear of it; the library's log has it.
+        let _ = self.stop();
     }
 }

@@ -52,7 +52,7 @@ struct ManagedTensor {
 /// DLManagedTensorVersioned of dlpack.h.
 #[repr(C)]
 pub(crate) struct VersionedTensor {
-    major: u32,
+    pub(crate) major: u32,
     minor: u32,
     context: *mut c_void,
     deleter: Option<unsafe extern "C" fn(*mut VersionedTensor)>,

@@ -48,7 +48,8 @@ pub(crate) fn window(object: &Bound<'_, PyAny>, readonly: bool) -> PyResult<(Win
     }
     check_alignment(&name, found.address)?;
     let skip = found.address % BASE_PAGE;
-    let len = (skip + found.nbytes).next_multiple_of(BASE_PAGE);
+    let whole = skip.checked_add(found.nbytes).and_then(|end| end.checked_next_multiple_of(BASE_PAGE));
+    let len = whole.ok_or_else(|| Failure::argument("register", &name, "is larger than memory"))?;
     let base = NonNull::new((found.address - skip) as *mut u8)
         .ok_or_else(|| Failure::argument("register", &name, "lies at address 0"))?;
     // SAFETY: the owner keeps the object's memory where it is, and with it the pages that it lies in.
@@ -136,6 +137,10 @@ pub(crate) fn of_dlpack(object: &Bound<'_, PyAny>, stream: Option<u64>, readonly
     let (tensor, is_readonly) = if let Ok(pointer) = capsule.pointer_checked(Some(c"dltensor_versioned")) {
         // SAFETY: a capsule of this name leads to such a struct, as DLPack says, and lives.
         let managed = unsafe { pointer.cast::<VersionedTensor>().as_ref() };
+        if managed.major != 1 {
+            let limit = format!("gives a tensor of DLPack {}: must be 1", managed.major);
+            return Err(Failure::argument("register", &name, limit).into());
+        }
         (&managed.tensor, managed.flags & export::READ_ONLY != 0)
     } else {
         let pointer = capsule.pointer_checked(Some(c"dltensor")).map_err(|_| bad())?;

@@ -154,12 +154,13 @@ impl SsdCore {
         let Some(Open { ssd, engine }) = self.open.write().take() else { return Ok(()) };
         // Those that were attached in between.
         let late = self.close_queues();
-        engine.stop();
+        let stopped = engine.stop();
         // Mappings would keep the device open.
         let buffers = std::mem::take(&mut self.buffers.lock().0);
         buffers.iter().filter_map(Weak::upgrade).for_each(|buffer| buffer.unmap());
         let deleted = ssd.delete_host_queues();
         late?;
+        stopped?;
         Ok(deleted?)
     }
 

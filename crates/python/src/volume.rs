@@ -142,9 +142,11 @@ impl Volume {
         Ok(py.detach(|| io.begin())?)
     }
 
-    /// Makes what was written before durable on each SSD: waits for the writes in flight, then for the SSDs.
+    /// Makes what was written before durable on each SSD, but for replicas that were dropped: waits for the writes in flight,
+    /// then for the SSDs.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
-        let opened = self.core.with(|_| self.core.opened())?;
+        let (present, all) = self.core.with(|volume| Ok((volume.present()?, self.core.opened()?)))?;
+        let opened: Vec<Open> = present.into_iter().map(|member| all[member].clone()).collect();
         let queues: Vec<_> = opened.iter().map(|open| open.engine.shared().clone()).collect();
         let flushes = opened.into_iter().map(|open| (open.engine, None)).collect();
         Future::new(queues, engine::all(flushes), 0).result(py, None).map(drop)
@@ -159,7 +161,7 @@ impl Volume {
 
     /// What kernels did on each SSD.
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
-        let report = self.core.with(|volume| Ok(volume.report()?))?;
+        let report = py.detach(|| self.core.with(|volume| Ok(volume.report()?)))?;
         let dict = |member: warpbell::MemberReport| {
             let dict = PyDict::new(py);
             dict.set_item("name", member.name)?;
@@ -241,7 +243,7 @@ impl VolumeBuffer {
     fn read<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let buffer = self.buffer()?;
         PyBytes::new_with(py, self.nbytes, |into| {
-            buffer.buffer().read(0, into).map_err(|error| Failure::from(error).into())
+            py.detach(|| buffer.buffer().read(0, into)).map_err(|error| Failure::from(error).into())
         })
     }
 
@@ -355,7 +357,7 @@ impl HostIo {
             blocks,
             data: DataPointers::new(memory.as_ref(), core.descriptor()),
             at: self.at + at,
-            used: Used::Volume { buffer: self.buffer.clone() },
+            used: Used::Volume { _buffer: self.buffer.clone() },
         };
         Ok((open.engine.clone(), transfer))
     }

@@ -105,6 +105,19 @@ def test_memory_of_others_is_registered_where_it_is(
     assert kept() is None
 
 
+def test_arrays_of_one_page_are_each_kept(on_gpu: warpbell.Ssd) -> None:
+    theirs = on_gpu.buffer(PAGE)
+    arrays = [Array(theirs.address + at, (512,)) for at in (0, 512)]
+    buffers = [on_gpu.register(array) for array in arrays]
+    kept = [weakref.ref(array) for array in arrays]
+    arrays.clear()
+    assert all(array() is not None for array in kept), "one mapping, two owners"
+    buffers.pop(0).close()
+    assert kept[0]() is None and kept[1]() is not None
+    on_gpu.read_into(buffers[0], 0).result()
+    assert theirs.copy_to_host(512, 512) == PATTERN[:512]
+
+
 def test_what_cannot_be_registered_is_named(on_gpu: warpbell.Ssd, ssd: warpbell.Ssd) -> None:
     theirs = on_gpu.buffer(2 * PAGE)
     at = theirs.address
@@ -116,6 +129,7 @@ def test_what_cannot_be_registered_is_named(on_gpu: warpbell.Ssd, ssd: warpbell.
         (Array(at, (4, 64), "<f4", strides=(512, 4)), "is not contiguous"),
         (Array(at, (4, 64), "<f4", strides=(4,)), "is not contiguous"),
         (Array(at, (0,)), "has no bytes"),
+        (Array(at + 1024, (2**64 - 1024,)), "is larger than memory"),
         (Array(at + 2, (64,)), f"begins at {at + 2:#x}: must begin at a multiple of 4 bytes"),
     ):
         with pytest.raises(warpbell.ArgumentError, match=f"^register test_gpu.Array: {line}"):

@@ -53,8 +53,8 @@ pub(crate) enum Data {
     Own(Arc<DmaBuffer>),
     /// A mapping that other registrations may share.
     Registered(Registration),
-    /// In a GPU's memory.
-    Device(Arc<DeviceData>),
+    /// In a GPU's memory: a mapping that other registrations may share, and what the registrant keeps it by.
+    Device(Arc<DeviceData>, DeviceMemory),
 }
 
 impl Data {
@@ -66,7 +66,7 @@ impl Data {
         match self {
             Data::Own(buffer) => Some(buffer.window()),
             Data::Registered(registration) => Some(registration.window()),
-            Data::Device(_) => None,
+            Data::Device(..) => None,
         }
     }
 
@@ -74,7 +74,7 @@ impl Data {
         match self {
             Data::Own(buffer) => buffer.len(),
             Data::Registered(registration) => registration.window().len(),
-            Data::Device(data) => data.memory().len(),
+            Data::Device(_, memory) => memory.len(),
         }
     }
 
@@ -83,7 +83,7 @@ impl Data {
         match self {
             Data::Own(buffer) => buffer.window().as_ptr() as u64,
             Data::Registered(registration) => registration.window().as_ptr() as u64,
-            Data::Device(data) => data.memory().address(),
+            Data::Device(_, memory) => memory.address(),
         }
     }
 
@@ -91,7 +91,7 @@ impl Data {
         match self {
             Data::Own(buffer) => buffer.iova(),
             Data::Registered(registration) => registration.iova(),
-            Data::Device(data) => data.iova(),
+            Data::Device(data, _) => data.iova(),
         }
     }
 }
@@ -125,7 +125,7 @@ impl Buffer {
     /// The memory, where it is a GPU's.
     pub fn device_memory(&self) -> Option<&DeviceMemory> {
         match &self.data {
-            Data::Device(data) => Some(data.memory()),
+            Data::Device(_, memory) => Some(memory),
             Data::Own(_) | Data::Registered(_) => None,
         }
     }
@@ -133,7 +133,7 @@ impl Buffer {
     /// Copies bytes out of it, wherever it lies.
     pub fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), Error> {
         match &self.data {
-            Data::Device(data) => Ok(data.memory().read(offset, into)?),
+            Data::Device(_, memory) => Ok(memory.read(offset, into)?),
             Data::Own(buffer) => Ok(buffer.window().read(offset, into)?),
             Data::Registered(registration) => Ok(registration.window().read(offset, into)?),
         }
@@ -142,7 +142,7 @@ impl Buffer {
     /// Copies bytes into it, wherever it lies.
     pub fn write(&self, offset: usize, from: &[u8]) -> Result<(), Error> {
         match &self.data {
-            Data::Device(data) => Ok(data.memory().write(offset, from)?),
+            Data::Device(_, memory) => Ok(memory.write(offset, from)?),
             Data::Own(buffer) => Ok(buffer.window().write(offset, from)?),
             Data::Registered(registration) => Ok(registration.window().write(offset, from)?),
         }

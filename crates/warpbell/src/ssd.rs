@@ -217,6 +217,11 @@ impl Ssd {
         self.doorbells
     }
 
+    /// Whether the controller can use no memory any more.
+    pub(crate) fn is_let_go(&self) -> bool {
+        self.memory.is_let_go()
+    }
+
     /// A buffer of at least `bytes` zeroed bytes that the controller, the host and kernels of the CPU target reach.
     ///
     /// A host queue keeps its buffer until it is deleted. Buffers of kernels come from

@@ -96,7 +96,7 @@ pub unsafe extern "C" fn warpbell_volume_io_write(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn warpbell_volume_io_flush(io: Handle, request: *mut u64) -> i32 {
     // SAFETY: the contract of this function.
-    unsafe { begin(request, || Ok(VOLUME_IOS.get(number(io))?.flush())) }
+    unsafe { begin(request, || VOLUME_IOS.get(number(io))?.flush()) }
 }
 
 /// As the header says.

@@ -226,12 +226,12 @@ impl Driven {
                 self.fruitless = 0;
             }
             self.push();
-            if self.ended.len() >= least {
-                return true;
-            }
             self.fruitless = self.fruitless.wrapping_add(1);
             if self.fruitless.is_multiple_of(POLLS_PER_CHECK) {
                 self.requests.check(&mut self.ended);
+            }
+            if self.ended.len() >= least {
+                return true;
             }
             if timeout.is_zero() {
                 return false;

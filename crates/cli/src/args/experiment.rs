@@ -22,9 +22,9 @@ pub struct ExperimentArgs {
     /// Bytes per I/O; several, as 4k,128k, have rows of their own
     #[arg(long, value_name = "SIZE", value_delimiter = ',', default_value = "4k")]
     pub bs: Vec<ByteSize>,
-    /// I/Os in flight
-    #[arg(short = 'q', long, visible_alias = "qd", value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1023))]
-    pub iodepth: u32,
+    /// I/Os in flight, with stripe on each SSD [default: 16; batching has 32, registration and cold 1]
+    #[arg(short = 'q', long, visible_alias = "qd", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1023))]
+    pub iodepth: Option<u32>,
     /// How long each row is measured: 3, 500ms
     #[arg(short = 't', long, value_name = "TIME", value_parser = parse_duration, default_value = "1")]
     pub runtime: Duration,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use comfy_table::{CellAlignment, Table, presets};
-use warpbell_workload::{Control, Experiment, ExperimentReport, Row, experiment, units};
+use warpbell_workload::{ClockKind, Control, Experiment, ExperimentReport, Row, experiment, units};
 
 use crate::args::{ExperimentArgs, Global, Output};
 use crate::exit::{Ending, INTERRUPTED};
@@ -18,29 +18,41 @@ pub fn run(
     global: &Global,
     stop: Arc<AtomicBool>,
 ) -> Result<(), Ending> {
-    args.device.target.open()?;
+    // Open from row to row: its code is loaded once.
+    let _target = args.device.target.open()?;
     let ssds = match which {
         Experiment::Stripe => open_all(&args.device, Access::Read)?,
         _ => vec![open(&args.device, Access::Read)?],
     };
     let found = experiment(which, &ssds, args.device.target, &args.options(), &Control::with_stop(stop));
-    let report = found.map_err(|error| because(&ssds[0], error.into()))?;
+    let (report, broken) = found.map_err(|error| because(&ssds[0], error.into()))?;
     match global.output() {
-        Output::Normal => out::measured(&text(&report))?,
+        Output::Normal => out::measured(&text(&report, by_the_host(which)))?,
         Output::Json => out::measured_json(&report)?,
     }
-    if report.partial { Err(Ending::silent(INTERRUPTED)) } else { Ok(()) }
+    match broken {
+        Some(error) => Err(because(&ssds[0], error.into())),
+        None if report.partial => Err(Ending::silent(INTERRUPTED)),
+        None => Ok(()),
+    }
 }
 
-fn text(report: &ExperimentReport) -> String {
-    let banner = render::banner(&report.target, &report.device.kind, false);
+/// Whether no kernels run.
+fn by_the_host(which: Experiment) -> bool {
+    matches!(which, Experiment::Registration | Experiment::Stripe | Experiment::Notice)
+}
+
+fn text(report: &ExperimentReport, host_only: bool) -> String {
+    let banner = render::banner(&report.target, &report.device.kind, host_only);
     let mut text = format!(
-        "{banner}\n{}: {} on {}, {} in flight\n\n{}",
+        "{banner}\n{}: {} on {}, {} in flight{}\n\n{}{}",
         report.experiment,
         report.device.model,
         report.device.name,
         report.iodepth,
-        table(&report.rows)
+        if report.clock == ClockKind::Virtual { ", clock: virtual" } else { "" },
+        table(&report.rows),
+        if report.partial { "partial: ended before its last row\n" } else { "" },
     );
     for skipped in &report.skipped {
         text += &format!("skipped: {}: {}\n", skipped.point, skipped.reason);

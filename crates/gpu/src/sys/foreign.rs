@@ -79,7 +79,7 @@ fn check(context: &Arc<Context>, address: u64, len: usize) -> Result<CUdeviceptr
         return refused(format!("memory of cuda:{owner}, not of cuda:{own}"));
     }
     let (base, size) = allocation_at(context, address)?;
-    if address - base + len as u64 > size {
+    if len as u64 > size.saturating_sub(address - base) {
         let end = base + size;
         return refused(format!("its allocation has {size} bytes at {base:#x}, and ends at {end:#x}"));
     }

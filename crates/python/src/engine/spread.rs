@@ -62,7 +62,8 @@ fn read_part(mut ways: std::vec::IntoIter<Way>, failed: Option<Failure>, whole: 
     engine.transfer_then(transfer, move |answer| match answer {
         // An SSD that did not answer may still write to the buffer.
         Err(failure) if failure.is_answer() => read_part(ways, failed.or(Some(failure)), whole),
-        answer => whole.end_part(answer),
+        // What the first replica said counts.
+        answer => whole.end_part(answer.map_err(|failure| failed.unwrap_or(failure))),
     });
 }
 

@@ -38,6 +38,11 @@ impl Worker {
         Ok(Worker { requests: RequestQueue::new(ssd, spec)?, ended: Vec::new() })
     }
 
+    /// Deletes the queue.
+    pub(super) fn close(self) -> Answer<()> {
+        Ok(self.requests.close()?)
+    }
+
     /// Takes what was sent.
     pub(super) fn take(&mut self, sent: &SegQueue<Request>) {
         while let Some(request) = sent.pop() {

@@ -155,7 +155,7 @@ impl<M, T> Live<M, T> {
 }
 
 /// Requests over one queue of the host's. `M` keeps memory, `T` names a request for its owner.
-pub struct RequestQueue<M, T> {
+pub struct RequestQueue<M: Send + 'static, T> {
     /// There while there is something to do. Goes before the SSD.
     queue: Option<HostQueue>,
     ssd: Arc<Ssd>,
@@ -297,9 +297,10 @@ impl<M: Send + 'static, T> RequestQueue<M, T> {
         }
     }
 
-    /// Deletes the queue in good order. Requests that have not ended are gone with it.
+    /// Deletes the queue. Requests that have not ended are gone with it; their memory is kept if the controller may still
+    /// use it.
     pub fn close(mut self) -> Result<(), Error> {
-        self.queue.take().map_or(Ok(()), HostQueue::delete)
+        self.end_queue(None, &mut Vec::new())
     }
 
     /// Looks at the clock, and whether the controller still knows the queue: else its requests end. To be called now and
@@ -410,6 +411,12 @@ impl<M: Send + 'static, T> RequestQueue<M, T> {
     /// After a command without an answer, which may still use its memory, and after a reset: the queue goes, and all that
     /// is on it.
     fn give_up(&mut self, first: Option<usize>, ended: &mut Vec<IoEnd<M, T>>) {
+        if let Err(error) = self.end_queue(first, ended) {
+            tracing::warn!(ssd = %self.ssd.name(), %error, "a host queue was not deleted");
+        }
+    }
+
+    fn end_queue(&mut self, first: Option<usize>, ended: &mut Vec<IoEnd<M, T>>) -> Result<(), Error> {
         let mut on_it: Vec<usize> =
             first.into_iter().chain(self.slots.iter_mut().filter_map(Option::take)).collect();
         on_it.sort_unstable();
@@ -420,12 +427,21 @@ impl<M: Send + 'static, T> RequestQueue<M, T> {
             self.end(index, &mut gone);
         }
         (self.in_flight, self.ranges) = (0, None);
-        if self.queue.take().is_some_and(|queue| queue.delete().is_err()) {
+        let deleted = self.queue.take().map_or(Ok(()), HostQueue::delete);
+        if deleted.is_err() && !self.ssd.is_let_go() {
             // The controller may still write to their memory.
             let memory: Vec<M> = gone.iter_mut().filter_map(|end| end.memory.take()).collect();
             self.ssd.controller().keep_until_disabled(memory);
         }
         ended.append(&mut gone);
+        deleted
+    }
+}
+
+impl<M: Send + 'static, T> Drop for RequestQueue<M, T> {
+    /// What is in flight may move data until the queue is deleted.
+    fn drop(&mut self) {
+        self.give_up(None, &mut Vec::new());
     }
 }
 

@@ -203,7 +203,8 @@ impl Memory {
                 limit: format!("{bytes} bytes are reached by another way than before: {}", data.route()),
             });
         }
-        self.described(Data::Device(Arc::new(data)))
+        let memory = data.memory().clone();
+        self.described(Data::Device(Arc::new(data), memory))
     }
 
     /// Data in a GPU's memory is for kernels of that GPU.
@@ -262,7 +263,7 @@ impl Memory {
             (data.memory().address(), data.memory().len()) == (memory.address(), memory.len())
         };
         if let Some(data) = known.iter().filter_map(Weak::upgrade).find(same) {
-            return self.described(Data::Device(data));
+            return self.described(Data::Device(data, memory.clone()));
         }
         let device = self.controller.device().as_ref();
         let data = Arc::new(DeviceData::of(memory.clone(), device, self.space, "data")?);
@@ -270,7 +271,7 @@ impl Memory {
             return Err(refused(format!("this memory is reached by another way: {}", data.route())));
         }
         known.push(Arc::downgrade(&data));
-        self.described(Data::Device(data))
+        self.described(Data::Device(data, memory.clone()))
     }
 
     fn described(&self, data: Data) -> Result<Buffer, Error> {

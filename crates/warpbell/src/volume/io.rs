@@ -133,10 +133,17 @@ impl VolumeIo {
         Ok(self.begin(parts))
     }
 
-    /// Begins to make durable what was written before, on each SSD.
-    pub fn flush(&mut self) -> VolumeRequest {
+    /// Begins to make durable what was written before, on each SSD, but for replicas that were dropped.
+    pub fn flush(&mut self) -> Result<VolumeRequest, Error> {
         let place = |member| [super::VolumePlace { member, lba: Lba(0), blocks: 0 }].into();
-        self.begin((0..self.lanes.len()).map(|member| (Op::Flush, 0, place(member), None)).collect())
+        let members = self.volume.present()?;
+        Ok(self.begin(members.into_iter().map(|member| (Op::Flush, 0, place(member), None)).collect()))
+    }
+
+    /// Deletes the queues. Requests that have not ended are gone with them; the first failure counts.
+    pub fn close(mut self) -> Result<(), Error> {
+        let closed: Vec<_> = self.lanes.iter_mut().map(Lane::close).collect();
+        closed.into_iter().collect()
     }
 
     /// Drives the queues once: a request that has ended, if there is one. Each is told once; the first failure counts.

@@ -67,6 +67,15 @@ impl Volume {
         Ok(pieces)
     }
 
+    /// The SSDs that are read and written, as [`report`](Self::report) counts them: all but replicas that were dropped.
+    pub fn present(&self) -> Result<Vec<usize>, Error> {
+        let present = match self.layout {
+            VolumeLayout::Replicate => self.state()?.present,
+            VolumeLayout::Stripe | VolumeLayout::Concatenate => u64::MAX,
+        };
+        Ok((0..self.members.len()).filter(|member| present >> member & 1 != 0).collect())
+    }
+
     /// For each SSD, as [`report`](Self::report) counts them, which one it was among those that the volume was made of.
     pub fn order(&self) -> impl Iterator<Item = usize> {
         self.members.iter().map(|member| member.given)

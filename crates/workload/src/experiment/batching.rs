@@ -10,14 +10,14 @@ const GATHERED: [u32; 6] = [1, 2, 4, 8, 16, 32];
 /// Warps of the ablation of queues.
 const WARPS: u32 = 4;
 const LANES: u32 = 32;
+/// Commands in flight of each warp.
+pub(super) const DEPTH: u32 = LANES;
 
 /// Runs it, in real time or in virtual time.
 pub(super) fn run(lab: &mut Lab<'_>) -> Result<(), RunError> {
     for size in lab.options.sizes.clone() {
         for lanes in GATHERED {
-            // As many are in flight as begin together: each doorbell is of a batch.
-            let options =
-                BenchOptions { api: Api::Raw, iodepth: lanes, gather: Some(lanes), ..lab.reads(size) };
+            let options = BenchOptions { api: Api::Raw, gather: Some(lanes), ..lab.reads(size) };
             measure(lab, &format!("gather={lanes} bs={size}"), &options, Some(1.0 / f64::from(lanes)))?;
         }
         let own = BenchOptions {

@@ -16,6 +16,9 @@ const WARM: usize = 1001;
 pub(super) fn run(lab: &mut Lab<'_>) -> Result<(), RunError> {
     lab.in_real_time()?;
     for size in lab.options.sizes.clone() {
+        if lab.control.stopped() {
+            break;
+        }
         match Shape::of(lab, size)? {
             Ok(shape) => host(lab, size, shape)?,
             Err(reason) => lab.skip(&format!("host bs={size}"), reason),

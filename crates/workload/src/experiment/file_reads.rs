@@ -37,7 +37,7 @@ pub(super) fn random_reads(lab: &Lab<'_>, shape: Shape, path: &Path) -> Result<F
             let file = &file;
             scope.spawn(move || share(lab, shape, file, thread, begin))
         };
-        let threads: Vec<_> = (0..u64::from(lab.options.iodepth)).map(reader).collect();
+        let threads: Vec<_> = (0..u64::from(lab.iodepth)).map(reader).collect();
         let joined = threads
             .into_iter()
             .map(|thread| thread.join().unwrap_or_else(|_| Err(std::io::ErrorKind::Other.into())));

@@ -61,7 +61,8 @@ pub(super) struct HostReads<'a> {
 
 impl<'a> HostReads<'a> {
     pub(super) fn new(lab: &Lab<'a>, shape: Shape, depth: u32) -> Result<HostReads<'a>, RunError> {
-        let entries = (depth + 1).next_power_of_two().max(ENTRIES);
+        let most = lab.ssd.controller().max_entries();
+        let entries = (depth + 1).next_power_of_two().max(ENTRIES).min(most);
         let options = IoQueueOptions::new().deadline(DEADLINE);
         let queue = lab.ssd.host_queue(entries, options, lab.ssd.buffer(1)?)?;
         let flights = vec![None; queue.depth() as usize];
@@ -118,7 +119,7 @@ pub(super) fn random_reads(
     shape: Shape,
     mut done: impl FnMut(&Buffer, usize) -> Result<(), RunError>,
 ) -> Result<Figures, RunError> {
-    let depth = lab.options.iodepth;
+    let depth = lab.iodepth;
     let buffer = lab.ssd.buffer(depth as usize * shape.bytes as usize)?;
     let mut reads = HostReads::new(lab, shape, depth)?;
     let (mut random, mut latencies) = (SplitMix64::new(lab.options.seed, 0), LatencyHistogram::new());

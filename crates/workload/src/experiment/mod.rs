@@ -23,6 +23,7 @@ use warpbell_hw::Nsid;
 
 use crate::control::Control;
 use crate::error::RunError;
+use crate::job::JobError;
 use crate::latency::LatencyHistogram;
 use crate::options::BenchOptions;
 use crate::result::{DeviceReport, Run, Skipped};
@@ -66,13 +67,27 @@ impl Experiment {
     }
 }
 
+/// I/Os in flight where nobody says how many.
+const DEPTH: u32 = 16;
+
+impl Experiment {
+    /// I/Os in flight by itself, and whether others may be asked for.
+    pub const fn depth(self) -> (u32, bool) {
+        match self {
+            Experiment::Path | Experiment::Stripe | Experiment::Notice | Experiment::Tail => (DEPTH, true),
+            Experiment::Batching => (batching::DEPTH, false),
+            Experiment::Registration | Experiment::Cold => (1, false),
+        }
+    }
+}
+
 /// What is asked for.
 #[derive(Clone, Debug)]
 pub struct ExperimentOptions {
     /// Bytes of an I/O: a row, or several, for each.
     pub sizes: Vec<ByteSize>,
-    /// I/Os in flight.
-    pub iodepth: u32,
+    /// I/Os in flight; `None`: [`Experiment::depth`].
+    pub iodepth: Option<u32>,
     /// How long each row is measured.
     pub runtime: Duration,
     /// The file or block device that the operating system reads for comparison; `None`: the one behind the device.
@@ -168,17 +183,28 @@ pub struct ExperimentReport {
     pub partial: bool,
 }
 
-/// Runs an experiment on the first of `ssds`, `stripe` on all of them, with kernels on `target`. There are some.
+/// Runs an experiment on the first of `ssds`, `stripe` on all of them, with kernels on `target`. There are some. What was
+/// found before something broke is in the report.
 pub fn experiment(
     which: Experiment,
     ssds: &[Ssd],
     target: Target,
     options: &ExperimentOptions,
     control: &Control,
-) -> Result<ExperimentReport, RunError> {
+) -> Result<(ExperimentReport, Option<RunError>), RunError> {
+    let (own, may_choose) = which.depth();
+    let iodepth = options.iodepth.unwrap_or(own);
+    if !may_choose && iodepth != own {
+        let reason = format!("{} always has {own} in flight; leave it out", which.word());
+        return Err(JobError::Conflict { flag: "iodepth", value: iodepth.to_string(), reason }.into());
+    }
+    if options.runtime.is_zero() {
+        let reason = "each row is measured for some time".to_owned();
+        return Err(JobError::Conflict { flag: "runtime", value: "0".to_owned(), reason }.into());
+    }
     let [ssd, ..] = ssds else { return Err(RunError::Unmeasurable("no device was named".to_owned())) };
-    let mut lab = Lab { ssd, ssds, target, options, control, rows: Vec::new(), skipped: Vec::new() };
-    match which {
+    let mut lab = Lab { ssd, ssds, target, options, iodepth, control, rows: Vec::new(), skipped: Vec::new() };
+    let broken = match which {
         Experiment::Path => path::run(&mut lab),
         Experiment::Registration => registration::run(&mut lab),
         Experiment::Batching => batching::run(&mut lab),
@@ -186,18 +212,20 @@ pub fn experiment(
         Experiment::Notice => notice::run(&mut lab),
         Experiment::Tail => tail::run(&mut lab),
         Experiment::Cold => cold::run(&mut lab),
-    }?;
-    Ok(ExperimentReport {
+    }
+    .err();
+    let report = ExperimentReport {
         schema: EXPERIMENT_SCHEMA,
         experiment: which.word(),
         target: target.to_string(),
         device: DeviceReport::of(ssd, options.nsid)?,
         clock: ClockKind::of(ssd),
-        iodepth: options.iodepth,
+        iodepth,
         rows: lab.rows,
         skipped: lab.skipped,
-        partial: control.stopped(),
-    })
+        partial: control.stopped() || broken.is_some(),
+    };
+    Ok((report, broken))
 }
 
 /// What experiments measure with, and what they have found.
@@ -206,6 +234,7 @@ struct Lab<'a> {
     ssds: &'a [Ssd],
     target: Target,
     options: &'a ExperimentOptions,
+    iodepth: u32,
     control: &'a Control,
     rows: Vec<Row>,
     skipped: Vec<Skipped>,
@@ -224,7 +253,7 @@ impl Lab<'_> {
     fn reads(&self, size: ByteSize) -> BenchOptions {
         BenchOptions {
             bs: size,
-            iodepth: self.options.iodepth,
+            iodepth: self.iodepth,
             runtime: Some(self.options.runtime),
             nsid: self.options.nsid,
             seed: self.options.seed,
@@ -243,10 +272,14 @@ impl Lab<'_> {
             Err(error) => return Err(error),
         };
         let run = crate::bench::bench(self.ssd, self.target, &job, self.control)?;
-        match run.failures.first() {
-            Some(failure) => Err(RunError::failed(failure)),
-            None => Ok(Some(run)),
+        if let Some(failure) = run.failures.first() {
+            return Err(RunError::failed(failure));
         }
+        if let Some(violation) = run.violation_examples.first() {
+            return Err(RunError::Unmeasurable(format!("{name}: violation of the protocol: {violation}")));
+        }
+        // A row that was cut short is none.
+        Ok((!self.control.stopped()).then_some(run))
     }
 
     fn row(&mut self, name: impl Into<String>, figures: Figures) {
@@ -265,8 +298,10 @@ fn figures_of(run: &Run) -> Figures {
         Some(latency) => percentiles(figures, &latency),
         None => figures,
     };
+    // In virtual time the clients' thread also plays the controller.
+    let counted = run.client_cpu_time_ns.filter(|_| run.clock == ClockKind::Monotonic);
     let per_io = |ns: u64| ns as f64 / run.total.ios.max(1) as f64;
-    figures.with_counted("client_cpu_ns_per_io", run.client_cpu_time_ns.map(per_io))
+    figures.with_counted("client_cpu_ns_per_io", counted.map(per_io))
 }
 
 /// Rate, latency and CPU time of I/Os that were measured one by one.

@@ -1,10 +1,9 @@
 //! `path`: how data comes to where a kernel uses it.
 
-use std::cell::Cell;
 use std::path::PathBuf;
 
 use warpbell::{Buffer, DeviceMemory, DeviceName};
-use warpbell_hw::Window;
+use warpbell_hw::Nsid;
 use warpbell_softctl::{SoftConfig, StoreConfig};
 
 use super::host_reads::{Shape, random_reads};
@@ -36,86 +35,98 @@ fn direct(lab: &mut Lab<'_>, size: ByteSize) -> Result<(), RunError> {
     let name = format!("direct bs={size}");
     let options = BenchOptions { api: Api::Io, ..lab.reads(size) };
     if let Some(run) = lab.point(&name, &options)? {
-        let figures = figures_of(&run);
-        lab.row(name, copies(figures, 0, size.0, 1));
+        // The SSD writes where the kernel reads: there is nobody that copies.
+        lab.row(name, Copied::default().figures(figures_of(&run), 1));
     }
     Ok(())
 }
 
 fn bounce(lab: &mut Lab<'_>, size: ByteSize, shape: Shape) -> Result<(), RunError> {
-    let destination = Destination::new(lab, shape)?;
-    let (mut between, mut ios) = (vec![0; shape.bytes as usize], 0u64);
+    let mut destination = Destination::new(lab, shape)?;
+    let mut ios = 0;
     let figures = random_reads(lab, shape, |buffer, at| {
         ios += 1;
-        destination.take(buffer, at, &mut between)
+        destination.take(buffer, at)
     })?;
-    lab.row(format!("bounce bs={size}"), copies(figures, destination.copies(), shape.bytes, ios));
+    if !lab.control.stopped() {
+        lab.row(format!("bounce bs={size}"), destination.copied.figures(figures, ios));
+    }
     Ok(())
 }
 
 fn by_the_system(lab: &mut Lab<'_>, size: ByteSize, shape: Shape) -> Result<(), RunError> {
     let name = format!("pread bs={size}");
-    let Some(path) = lab.options.os_path.clone().or_else(|| file_behind(lab.ssd.name())) else {
+    let file = || file_behind(lab.ssd.name(), lab.options.nsid);
+    let Some(path) = lab.options.os_path.clone().or_else(file) else {
         lab.skip(&name, "no file that the operating system reads: name one by --os-path");
         return Ok(());
     };
     match file_reads::random_reads(lab, shape, &path) {
-        Ok(figures) => lab.row(name, copies(figures, 0, shape.bytes, 1)),
+        // O_DIRECT: the kernel's driver has the SSD write to the thread's memory.
+        Ok(figures) if !lab.control.stopped() => lab.row(name, Copied::default().figures(figures, 1)),
+        Ok(_) => {}
         Err(error @ RunError::Stream { .. }) => lab.skip(&name, error.to_string()),
         Err(error) => return Err(error),
     }
     Ok(())
 }
 
-/// The file behind a soft controller.
-fn file_behind(name: &DeviceName) -> Option<PathBuf> {
+/// The file behind a namespace of a soft controller.
+fn file_behind(name: &DeviceName, nsid: Nsid) -> Option<PathBuf> {
     let DeviceName::Soft(text) = name else { return None };
     let config = SoftConfig::parse(text).ok()?;
-    config.namespaces.into_iter().find_map(|namespace| match namespace.store {
+    let index = (nsid.get() as usize).checked_sub(1)?;
+    match config.namespaces.into_iter().nth(index)?.store {
         StoreConfig::File { path, .. } => Some(path),
-        _ => None,
-    })
+        StoreConfig::Memory { .. } => None,
+    }
 }
 
-/// Copies that the host made, for each I/O.
-fn copies(figures: Figures, copies: u64, bytes: u64, ios: u64) -> Figures {
-    let per_io = copies as f64 / ios.max(1) as f64;
-    figures.with("copies_per_io", per_io).with("copied_bytes_per_io", per_io * bytes as f64)
+/// Copies that the host made, counted where they are made.
+#[derive(Clone, Copy, Default)]
+struct Copied {
+    copies: u64,
+    bytes: u64,
+}
+
+impl Copied {
+    fn count(&mut self, bytes: usize) {
+        self.copies += 1;
+        self.bytes += bytes as u64;
+    }
+
+    fn figures(self, figures: Figures, ios: u64) -> Figures {
+        let per_io = |count: u64| count as f64 / ios.max(1) as f64;
+        figures.with("copies_per_io", per_io(self.copies)).with("copied_bytes_per_io", per_io(self.bytes))
+    }
 }
 
 /// Memory where kernels use data, which the SSD does not write to.
 struct Destination {
-    place: Place,
-    made: Cell<u64>,
-}
-
-enum Place {
-    Host(Window),
-    Gpu(DeviceMemory),
+    /// The kernels' own on the CPU target; what is on its way to a GPU's memory otherwise.
+    host: Vec<u8>,
+    gpu: Option<DeviceMemory>,
+    bytes: usize,
+    copied: Copied,
 }
 
 impl Destination {
     fn new(lab: &Lab<'_>, shape: Shape) -> Result<Destination, RunError> {
-        let bytes = lab.options.iodepth as usize * shape.bytes as usize;
-        let place = match lab.target.open()?.gpu() {
-            Some(gpu) => Place::Gpu(gpu.allocate(bytes).map_err(warpbell::Error::from)?),
-            None => Place::Host(Window::host(bytes)?),
-        };
-        Ok(Destination { place, made: Cell::new(0) })
+        let (bytes, all) = (shape.bytes as usize, lab.iodepth as usize * shape.bytes as usize);
+        let target = lab.target.open()?;
+        let gpu = target.gpu().map(|gpu| gpu.allocate(all)).transpose().map_err(warpbell::Error::from)?;
+        Ok(Destination { host: vec![0; all], gpu, bytes, copied: Copied::default() })
     }
 
-    /// Copies what was read into `buffer` at `at`.
-    fn take(&self, buffer: &Buffer, at: usize, between: &mut [u8]) -> Result<(), RunError> {
-        buffer.read(at, between)?;
-        match &self.place {
-            Place::Host(window) => window.write(at, between)?,
-            Place::Gpu(memory) => memory.write(at, between).map_err(warpbell::Error::from)?,
+    /// Copies what was read into `buffer` at `at`: once, and to a GPU's memory once more.
+    fn take(&mut self, buffer: &Buffer, at: usize) -> Result<(), RunError> {
+        let place = &mut self.host[at..at + self.bytes];
+        buffer.read(at, place)?;
+        self.copied.count(place.len());
+        if let Some(memory) = &self.gpu {
+            memory.write(at, place).map_err(warpbell::Error::from)?;
+            self.copied.count(place.len());
         }
-        self.made.set(self.made.get() + 1);
         Ok(())
-    }
-
-    fn copies(&self) -> u64 {
-        self.made.get()
     }
 }

@@ -18,6 +18,8 @@ use crate::size::ByteSize;
 const BUFFERS: u64 = 64;
 /// Registrations that a cache keeps of them.
 const KEPT: usize = 48;
+/// Mappings of which the model takes the median.
+const MAPPINGS: usize = 1000;
 /// Memory is registered in pages.
 const PAGE: usize = 4096;
 
@@ -46,6 +48,7 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<(), RunError> {
 
 fn ways(lab: &mut Lab<'_>, size: ByteSize, shape: Shape) -> Result<(), RunError> {
     let ways = [("once", Way::Once), ("per_io", Way::PerIo), ("cached", Way::Cached)];
+    let alone = mapping_alone(lab, shape)?;
     let found = {
         let lab = &*lab;
         let mut found =
@@ -56,16 +59,32 @@ fn ways(lab: &mut Lab<'_>, size: ByteSize, shape: Shape) -> Result<(), RunError>
         }
         found.into_iter().map(Found::end).collect::<Vec<_>>()
     };
+    if lab.control.stopped() {
+        return Ok(());
+    }
     let once = found[0].p50();
     for ((name, way), found) in ways.iter().zip(found) {
         let mut figures = found.figures(shape);
         if *way == Way::PerIo {
-            // The model: the read alone, and the mapping that it takes.
-            figures = figures.with("expected_p50_ns", once + found.map_p50());
+            // The model: the read alone, and a mapping as it was measured without reads.
+            figures = figures.with("expected_p50_ns", once + alone);
         }
         lab.row(format!("{name} bs={size}"), figures);
     }
     Ok(())
+}
+
+/// The median of registering a buffer and letting go of it, without reads.
+fn mapping_alone(lab: &Lab<'_>, shape: Shape) -> Result<f64, RunError> {
+    let mut buffers = Buffers::new(lab, shape, Way::PerIo)?;
+    let mut mapping = LatencyHistogram::new();
+    for index in 0..MAPPINGS {
+        let begin = Instant::now();
+        let (mapped, _) = buffers.registered(index % BUFFERS as usize)?;
+        drop(mapped);
+        mapping.record(begin.elapsed().as_nanos() as u64, 1);
+    }
+    Ok(mapping.summary().map_or(0.0, |latency| latency.p50 as f64))
 }
 
 /// What is being measured of one way.

@@ -37,7 +37,9 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<(), RunError> {
                 let shape = Shape { ssds, layout: VolumeLayout::Stripe, chunk };
                 let name = format!("stripe ssds={ssds} chunk={} bs={size}", ByteSize(chunk));
                 let iops = row(lab, &name, shape, size, alone)?;
-                alone = alone.or(iops);
+                if ssds == 1 {
+                    alone = alone.or(iops);
+                }
             }
         }
         for (word, layout) in
@@ -50,7 +52,8 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<(), RunError> {
     Ok(())
 }
 
-/// Measures a volume: its IOPS. The model: as many times those of one SSD as there are SSDs.
+/// Measures a volume: its IOPS. The model: as many times those of one SSD as there are SSDs, each with as many reads in
+/// flight.
 fn row(
     lab: &mut Lab<'_>,
     name: &str,
@@ -108,17 +111,20 @@ fn measure(
     } else if size.0 > all {
         Err(format!("{} bytes: the volume has {all}", size.0))
     } else {
-        Ok(random_reads(lab, &volume, size.0)?)
+        Ok(random_reads(lab, &volume, shape.ssds, size.0)?)
     })
 }
 
-/// Keeps `iodepth` reads in flight for the lab's time.
-fn random_reads(lab: &Lab<'_>, volume: &Arc<Volume>, bytes: u64) -> Result<Figures, RunError> {
-    let (depth, block) = (lab.options.iodepth, u64::from(volume.block_bytes()));
+/// Keeps `iodepth` reads in flight for each SSD, for the lab's time.
+fn random_reads(lab: &Lab<'_>, volume: &Arc<Volume>, ssds: usize, bytes: u64) -> Result<Figures, RunError> {
+    let (depth, block) = (lab.iodepth * ssds as u32, u64::from(volume.block_bytes()));
     let (places, blocks) = (volume.blocks() * block / bytes, bytes / block);
     let buffer = Arc::new(volume.buffer(depth as usize * bytes as usize)?);
-    let mut io = VolumeIo::new(volume, &VolumeIoSpec::new().depth(depth))?;
+    let mut io = VolumeIo::new(volume, &VolumeIoSpec::new().depth(lab.iodepth))?;
     let (mut random, mut latencies) = (SplitMix64::new(lab.options.seed, 0), LatencyHistogram::new());
+    // Queues are made with the first request.
+    let first = io.flush()?;
+    io.wait(first)?;
     let (begin, cpu) = (Instant::now(), cpu::thread_time());
     let mut flights = HashMap::new();
     let mut start = |io: &mut VolumeIo, slot: u64| {
@@ -126,7 +132,8 @@ fn random_reads(lab: &Lab<'_>, volume: &Arc<Volume>, bytes: u64) -> Result<Figur
         io.read(&buffer, slot * bytes, first, blocks)
     };
     for slot in 0..u64::from(depth) {
-        flights.insert(start(&mut io, slot)?, (slot, Instant::now()));
+        let since = Instant::now();
+        flights.insert(start(&mut io, slot)?, (slot, since));
     }
     while !flights.is_empty() {
         let Some((request, ended)) = io.poll() else {
@@ -137,8 +144,10 @@ fn random_reads(lab: &Lab<'_>, volume: &Arc<Volume>, bytes: u64) -> Result<Figur
         let Some((slot, since)) = flights.remove(&request) else { continue };
         latencies.record(since.elapsed().as_nanos() as u64, 1);
         if begin.elapsed() < lab.options.runtime && !lab.control.stopped() {
-            flights.insert(start(&mut io, slot)?, (slot, Instant::now()));
+            let since = Instant::now();
+            flights.insert(start(&mut io, slot)?, (slot, since));
         }
     }
+    io.close()?;
     Ok(figures_of_ios(&latencies, bytes, begin.elapsed(), cpu::thread_time() - cpu))
 }

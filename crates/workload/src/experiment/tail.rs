@@ -36,6 +36,8 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<(), RunError> {
 fn beside<T>(threads: u32, work: impl FnOnce() -> T) -> T {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        // However the work ends, the threads do, too.
+        let _stop = Stop(&stop);
         for _ in 0..threads {
             scope.spawn(|| {
                 let mut count = 0u64;
@@ -44,8 +46,15 @@ fn beside<T>(threads: u32, work: impl FnOnce() -> T) -> T {
                 }
             });
         }
-        let done = work();
-        stop.store(true, Ordering::Relaxed);
-        done
+        work()
     })
+}
+
+/// Sets its flag when it goes.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }

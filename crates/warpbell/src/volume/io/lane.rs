@@ -114,6 +114,11 @@ impl Lane {
         let (by, block) = (queues.source().descriptor(), 1 << member.reference.ns.block_shift);
         let bytes = controller.max_transfer_bytes().unwrap_or(u64::MAX);
         let bytes = bytes.min(DataPointers::max_bytes(by)).min(PIECE_BYTES);
+        if bytes < block << shift {
+            let limit = format!("SSD {}: one command moves at most {bytes} bytes", member.name);
+            let value = format!("of {} bytes", block << shift);
+            return Err(Error::Argument { object: "block of a volume", value, limit });
+        }
         let piece_blocks = (bytes / block).clamp(1 << shift, 1 << 16) >> shift;
         Ok(Lane {
             queue: None,
@@ -235,21 +240,34 @@ impl Lane {
 
     /// The queue goes, and all that is on it, after a command without an answer or a reset. What waits gets another.
     fn give_up(&mut self, silent: Option<Part>, told: &mut Vec<Ended>) {
+        if let Err(error) = self.end_queue(silent, told) {
+            tracing::warn!(ssd = self.name, %error, "a host queue of a volume was not deleted");
+        }
+    }
+
+    /// Deletes the queue.
+    pub(super) fn close(&mut self) -> Result<(), Error> {
+        self.end_queue(None, &mut Vec::new())
+    }
+
+    fn end_queue(&mut self, silent: Option<Part>, told: &mut Vec<Ended>) -> Result<(), Error> {
         let why = "its queue was given up, after a reset or a command without an answer";
         let others = self.slots.iter_mut().filter_map(Option::take).map(|part| (part, why.to_owned()));
         let silence = format!("no completion within {:?}", self.spec.deadline);
         let parts: Vec<(Part, String)> =
             silent.map(|part| (part, silence)).into_iter().chain(others).collect();
         self.in_flight = 0;
-        let deleted = self.queue.take().is_none_or(|queue| queue.delete().is_ok());
+        let deleted = self.queue.take().map_or(Ok(()), HostQueue::delete);
+        let kept = deleted.is_err() && !self.queues.source().is_let_go();
         for (part, status) in parts {
-            if !deleted {
+            if kept {
                 // The controller may still use the memory.
                 self.controller.keep_until_disabled(part.buffer.clone());
             }
             let error = self.error(&part, status);
             told.push(part.ended(Err(error)));
         }
+        deleted
     }
 
     fn error(&self, part: &Part, status: String) -> Error {

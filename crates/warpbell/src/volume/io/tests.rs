@@ -66,7 +66,7 @@ fn all_that_was_written_comes_back_from_any_layout() {
         let (from, into) = (fixture.filled(bytes), fixture.buffer(bytes));
         let write = io.write(&from, 0, Lba(0), blocks).unwrap();
         io.wait(write).unwrap();
-        let flush = io.flush();
+        let flush = io.flush().unwrap();
         io.wait(flush).unwrap();
         // Block by block, all at once, and each told once.
         let mut reads: Vec<_> =
