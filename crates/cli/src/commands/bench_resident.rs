@@ -59,13 +59,16 @@ fn refuse_what_an_ssd_has(args: &BenchArgs) -> Result<(), Ending> {
     }
 }
 
-/// Runs all points, until one breaks: what was measured, the file of `--csv`, and what broke.
+/// What was measured, the file of `--csv`, and what broke.
+type Measured = (BenchReport, Option<Rows>, Result<(), Ending>);
+
+/// Runs all points, until one breaks.
 pub fn run(
     spec: &ResidentSpec,
     args: &BenchArgs,
     points: &[BenchOptions],
     control: &Control,
-) -> Result<(BenchReport, Option<Rows>, Result<(), Ending>), Ending> {
+) -> Result<Measured, Ending> {
     let target = args.device.target;
     let opened = target.open()?;
     let of_point = |options: &BenchOptions| resolve(spec, options).map_err(RunError::from);
