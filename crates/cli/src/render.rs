@@ -412,7 +412,8 @@ fn table(runs: &[Run]) -> String {
 fn medians(points: &[PointSummary]) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    table.set_header(["point", "runs", "IOPS", "from", "to", "sure", "MB/s", "p50 us", "p99 us", "p99.9 us"]);
+    table
+        .set_header(["point", "runs", "IOPS", "from", "to", "sure", "MiB/s", "p50 us", "p99 us", "p99.9 us"]);
     for point in points {
         let us = |spread: &Option<Spread>| {
             spread.as_ref().map_or("-".to_owned(), |spread| format!("{:.2}", spread.median / 1e3))
@@ -425,7 +426,7 @@ fn medians(points: &[PointSummary]) -> String {
             units::iops(interval.low),
             units::iops(interval.high),
             format!("{:.1}%", interval.confidence * 100.0),
-            format!("{:.0}", point.bytes_per_s.median / 1e6),
+            format!("{:.0}", point.bytes_per_s.median / f64::from(1 << 20)),
             us(&point.p50_ns),
             us(&point.p99_ns),
             us(&point.p99_9_ns),

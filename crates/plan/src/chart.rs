@@ -60,7 +60,7 @@ pub struct Mark {
     pub x: f64,
     /// How much.
     pub y: f64,
-    /// Between what the true value lies.
+    /// The ends of the interval that holds the true value.
     pub range: Option<(f64, f64)>,
     /// What it says when it is pointed at.
     pub title: String,

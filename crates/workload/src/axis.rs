@@ -1,5 +1,6 @@
 //! Sweeps: `--axis bs=512,4k --axis iodepth=1..64*4` runs every combination.
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::num::{IntErrorKind, ParseIntError};
 
@@ -169,11 +170,20 @@ impl Axis {
                         self.untied(*factor, of, "only --bs, --iodepth, --queues and --warps can be followed")
                     })
             }
-            _ => {
-                let mut options = BenchOptions::default();
-                self.all().iter().try_for_each(|value| set(&mut options, &self.name, value))
-            }
+            _ => self.check_values(),
         }
+    }
+
+    /// Each value is one of the flag, and no two are the same: their runs would be one point.
+    fn check_values(&self) -> Result<(), AxisError> {
+        let (mut options, mut seen) = (BenchOptions::default(), BTreeSet::new());
+        self.all().into_iter().try_for_each(|value| {
+            set(&mut options, &self.name, &value)?;
+            let shown = shown(&options, &self.name);
+            let reason = format!("{shown} is given twice");
+            let name = self.name.clone();
+            seen.insert(shown).then_some(()).ok_or(AxisError::Value { name, value, reason })
+        })
     }
 
     fn untied(&self, factor: u64, of: &str, reason: &'static str) -> AxisError {
@@ -376,6 +386,12 @@ mod tests {
             "--axis rw=trim: 'trim': expected one of read, write, randread, randwrite, randrw"
         );
         assert!(matches!("iodepth=1,,2".parse::<Axis>(), Err(AxisError::Value { .. })));
+        for (twice, line) in [
+            ("bs=4k,512,4096", "--axis bs=4096: 4k is given twice"),
+            ("api=io,io", "--axis api=io: io is given twice"),
+        ] {
+            assert_eq!(twice.parse::<Axis>().unwrap_err().to_string(), line);
+        }
         let base = BenchOptions::default();
         assert!(matches!(sweep(&base, &[axis("bs=512"), axis("bs=4k")]), Err(AxisError::Twice { .. })));
         let all = sweep(&base, &[axis("seed=1..4294967295+1")]).unwrap_err().to_string();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use warpbell::{DataPlacement, DoorbellChoice, Ssd, Target};
 use warpbell_nvme::NvmOpcode;
-use warpbell_softctl::Violation;
+use warpbell_softctl::{SoftDevice, Violation};
 
 use crate::control::Control;
 use crate::cpu;
@@ -117,7 +117,8 @@ fn phases(ssd: &Ssd, job: &Job, runner: &impl Runner, control: &Control) -> Resu
     // A range that was not filled to its end has nothing to verify, and nothing was measured.
     if control.stopped() {
         let nothing = Outcome { costs: Some(Costs::default()), cpu_time_ns: Some(0), ..Outcome::default() };
-        return Ok(nothing.report(job));
+        let why = Some("the run was interrupted before it was measured".to_owned());
+        return Ok(Run { series_missing: why, ..nothing.report(job) });
     }
     let before = CpuTimes::of(ssd);
     let (measured, series) = timed((ssd, job), control, |control| runner.measure(control));
@@ -234,9 +235,15 @@ impl PathReport {
     }
 }
 
-/// I/O commands and bytes that the soft controller of `ssd` has completed; progress for watchers.
-pub fn progress(ssd: &Ssd, control: &Control) -> (u64, u64) {
-    let Some(soft) = ssd.soft() else { return control.done() };
+/// I/O commands and bytes of all runs over `ssds` so far: what our controllers have completed, and what the host counted
+/// of the others.
+pub fn progress<'a>(ssds: impl IntoIterator<Item = &'a Ssd>, control: &Control) -> (u64, u64) {
+    let own = ssds.into_iter().filter_map(Ssd::soft).map(|soft| completed(soft));
+    own.fold(control.done(), |(ios, bytes), (more_ios, more_bytes)| (ios + more_ios, bytes + more_bytes))
+}
+
+/// I/O commands and their bytes that a controller of ours has completed.
+pub(crate) fn completed(soft: &SoftDevice) -> (u64, u64) {
     let statistics = soft.statistics();
     let commands = statistics.commands(NvmOpcode::READ) + statistics.commands(NvmOpcode::WRITE);
     (commands, statistics.bytes_read + statistics.bytes_written)
@@ -248,10 +255,10 @@ mod tests {
 
     use super::*;
 
-    /// Takes a while to load, and nothing to run.
-    struct Slow;
+    /// Takes a while to load and to set up, and nothing to run.
+    struct Slow<'a>(&'a Ssd);
 
-    impl Runner for Slow {
+    impl Runner for Slow<'_> {
         fn prepare(&self) -> Result<(), RunError> {
             let begin = cpu::thread_time();
             while cpu::thread_time() - begin < Duration::from_millis(100) {}
@@ -266,7 +273,12 @@ mod tests {
             Ok(())
         }
 
-        fn measure(&self, _: &Control) -> Result<Outcome, RunError> {
+        fn measure(&self, control: &Control) -> Result<Outcome, RunError> {
+            let setting_up = || std::thread::sleep(Duration::from_millis(100));
+            setting_up();
+            control.begin(self.0);
+            control.end(self.0);
+            setting_up();
             Ok(Outcome { costs: Some(Costs::default()), cpu_time_ns: Some(0), ..Outcome::default() })
         }
 
@@ -281,8 +293,16 @@ mod tests {
         let name = "soft:size=1m,time=virtual".parse().unwrap();
         let ssd = Ssd::open(&name, &OpenOptions::default()).unwrap();
         let job = resolve(&ssd, &BenchOptions::default()).unwrap();
-        let run = phases(&ssd, &job, &Slow, &Control::new()).unwrap();
+        let run = phases(&ssd, &job, &Slow(&ssd), &Control::new()).unwrap();
         assert!(run.cpu_time_ns < 50_000_000, "{} ns", run.cpu_time_ns);
+    }
+
+    #[test]
+    fn counts_over_time_are_of_what_is_measured() {
+        let ssd = Ssd::open(&"soft:size=1m".parse().unwrap(), &OpenOptions::default()).unwrap();
+        let job = resolve(&ssd, &BenchOptions::default()).unwrap();
+        let series = phases(&ssd, &job, &Slow(&ssd), &Control::new()).unwrap().series.unwrap();
+        assert!(series.end_ns.len() == 1 && series.end_ns[0] < 50_000_000, "{series:?}");
     }
 
     #[test]

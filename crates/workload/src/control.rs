@@ -47,11 +47,25 @@ impl Control {
         Control { timeline: Some(timeline), ..self }
     }
 
+    /// Measuring begins, on one of the threads of a run. What was set up before is not in its counts over time.
+    pub(crate) fn begin(&self, ssd: &Ssd) {
+        if let Some(timeline) = &self.timeline {
+            timeline.begin(timeline.now(ssd), timeline.counts(ssd));
+        }
+    }
+
+    /// It ends on one of them.
+    pub(crate) fn end(&self, ssd: &Ssd) {
+        if let Some(timeline) = &self.timeline {
+            timeline.end(timeline.now(ssd), timeline.counts(ssd));
+        }
+    }
+
     /// Counts what is done on `ssd`, where that is kept and due.
     #[inline]
     pub(crate) fn look(&self, ssd: &Ssd, now: Duration) {
         if let Some(timeline) = &self.timeline {
-            timeline.look(now, || timeline.counts(ssd, self));
+            timeline.look(now, || timeline.counts(ssd));
         }
     }
 
@@ -80,7 +94,16 @@ impl Control {
         self.shared.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// I/Os and bytes so far.
+    /// The same of I/Os that are measured.
+    #[inline]
+    pub(crate) fn add_measured(&self, ios: u64, bytes: u64) {
+        self.add(ios, bytes);
+        if let Some(timeline) = &self.timeline {
+            timeline.add(ios, bytes);
+        }
+    }
+
+    /// I/Os and bytes so far, of all runs that share it.
     pub fn done(&self) -> (u64, u64) {
         (self.shared.ios.load(Ordering::Relaxed), self.shared.bytes.load(Ordering::Relaxed))
     }

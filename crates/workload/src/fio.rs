@@ -25,27 +25,31 @@ pub fn bin(ns: u64) -> u64 {
     ((ns >> shift) << shift) + (1 << (shift - 1))
 }
 
-/// A document of `fio --output-format=json+`: a job for each run, in its order. Sizes and depths stand in `job options`
-/// under fio's names; what fio has and we do not measure is left out, or 0 where its readers want it.
-pub fn document(reports: &[BenchReport], unix_ms: u64) -> Value {
+/// A document of `fio --output-format=json+`: a job for each run, in its order, and how many runs are left out because
+/// they were interrupted: the form has no word for these. Sizes and depths stand in `job options` under fio's names; what
+/// fio has and we do not measure is left out, or null or 0 where its readers want it.
+pub fn document(reports: &[BenchReport], unix_ms: u64) -> (Value, usize) {
     let runs = reports.iter().flat_map(|report| report.runs.iter().map(move |run| (report, run)));
-    let jobs: Vec<Value> = runs.map(|(report, run)| job(report, run)).collect();
+    let (partial, whole): (Vec<_>, Vec<_>) = runs.partition(|(_, run)| run.partial);
+    let jobs: Vec<Value> = whole.into_iter().map(|(report, run)| job(report, run)).collect();
     let version = reports.first().map_or("", |report| report.warpbell.as_str());
-    json!({
+    let document = json!({
         "fio version": format!("warpbell-{version}"),
         "timestamp": unix_ms / 1000,
         "timestamp_ms": unix_ms,
         "time": reports.first().and_then(|report| report.origin.as_ref()).map(|origin| &origin.began),
         "global options": {"ioengine": "warpbell", "direct": "1"},
         "jobs": jobs,
-    })
+    });
+    (document, partial.len())
 }
 
 fn job(report: &BenchReport, run: &Run) -> Value {
     let (job, ms) = (&run.job, run.runtime_ns / 1_000_000);
     let name = if run.point.is_empty() { job.rw.to_string() } else { run.point.clone() };
     let name = run.repeat.map_or(name.clone(), |repeat| format!("{name} repeat={repeat}"));
-    let cpu = run.cpu_time_ns as f64 * 100.0 / run.runtime_ns.max(1) as f64;
+    // Of clients alone, and not told apart by where it went; kernels on a GPU take none of a CPU.
+    let cpu = run.client_cpu_time_ns.map(|ns| ns as f64 * 100.0 / run.runtime_ns.max(1) as f64);
     let [ns, us, ms_shares] = shares(run);
     json!({
         "jobname": name,
@@ -70,7 +74,7 @@ fn job(report: &BenchReport, run: &Run) -> Value {
         "sync": {"total_ios": 0, "lat_ns": latencies(&LatencyHistogram::new(), false)},
         "job_runtime": ms,
         "usr_cpu": cpu,
-        "sys_cpu": 0.0,
+        "sys_cpu": Value::Null,
         "ctx": 0, "majf": 0, "minf": 0,
         "latency_ns": ns, "latency_us": us, "latency_ms": ms_shares,
         "latency_depth": job.iodepth,
@@ -156,7 +160,8 @@ struct Rates {
 
 impl Rates {
     fn of(traffic: &Traffic, run: &Run) -> Rates {
-        let Some(series) = run.series.as_ref().filter(|_| traffic.ios > 0) else { return Rates::default() };
+        let whole = run.series.as_ref().filter(|series| traffic.ios > 0 && !series.end_ns.is_empty());
+        let Some(series) = whole else { return Rates::default() };
         let share = traffic.ios as f64 / run.total.ios.max(1) as f64;
         let rates: Vec<f64> = series.iops().map(|(_, rate)| rate * share).collect();
         let samples = rates.len();
@@ -210,6 +215,7 @@ fn bins(histogram: &LatencyHistogram) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::result::tests::{report, run};
 
     /// fio's stat.c, `plat_val_to_idx` and `plat_idx_to_val`, step by step.
     fn of_fio(value: u64) -> u64 {
@@ -225,6 +231,21 @@ mod tests {
         let base = 1 << (error_bits + u64::from(BITS));
         let k = index % (1 << BITS);
         base + ((k as f64 + 0.5) * (1u64 << error_bits) as f64) as u64
+    }
+
+    #[test]
+    fn a_run_without_an_interval_has_no_rates() {
+        let run = Run { series: Some(crate::Series::default()), client_cpu_time_ns: None, ..run(1, 0) };
+        let read = direction(&run.read, None, &run);
+        assert_eq!(
+            (&read["iops_min"], &read["bw_min"], &read["iops_samples"]),
+            (&0.into(), &0.into(), &0.into())
+        );
+        let value = job(&report(vec![run.clone()]), &run);
+        assert_eq!((&value["usr_cpu"], &value["sys_cpu"]), (&Value::Null, &Value::Null), "nobody knows");
+        let partial = Run { partial: true, ..run.clone() };
+        let (document, left_out) = document(&[report(vec![partial, run])], 1);
+        assert_eq!((document["jobs"].as_array().unwrap().len(), left_out), (1, 1));
     }
 
     #[test]

@@ -161,8 +161,11 @@ impl Share<'_> {
     }
 }
 
-/// I/Os after which watchers are told.
-const TOLD: u64 = 256;
+/// I/Os that a thread counts for all at once, at most.
+const LUMP: u64 = 256;
+
+/// So long they wait for that at most: a slow SSD has no lumps.
+const LUMP_TIME: Duration = Duration::from_micros(20);
 
 /// So long nothing completes before the controller is asked whether it is still there, and before each further time.
 const QUIET: Duration = Duration::from_millis(100);
@@ -180,7 +183,8 @@ struct Drive<'a> {
     measured: bool,
     closed: bool,
     control: &'a Control,
-    counted: u64,
+    /// I/Os that are counted for all, and when they were.
+    counted: (u64, Duration),
     bytes: u64,
 }
 
@@ -200,7 +204,7 @@ impl<'a> Drive<'a> {
             measured: false,
             closed: false,
             control,
-            counted: 0,
+            counted: (0, Duration::ZERO),
             bytes,
         }
     }
@@ -221,14 +225,30 @@ impl<'a> Drive<'a> {
                 }
             }
         }
-        self.count(workers.iter().map(Worker::ios).sum());
+        self.count(workers.iter().map(Worker::ios).sum(), self.clock.elapsed());
+        if self.measured {
+            self.control.end(self.ssd);
+        }
         Ok(())
     }
 
-    /// Tells watchers of the I/Os since the last time.
-    fn count(&mut self, ios: u64) {
-        self.control.add(ios - self.counted, (ios - self.counted) * self.bytes);
-        self.counted = ios;
+    /// Counts the I/Os since the last time for all, unless the controller does.
+    fn count(&mut self, ios: u64, now: Duration) {
+        let more = ios - self.counted.0;
+        self.counted = (ios, now);
+        if self.ssd.soft().is_some() {
+            return;
+        }
+        match self.measured {
+            true => self.control.add_measured(more, more * self.bytes),
+            false => self.control.add(more, more * self.bytes),
+        }
+    }
+
+    /// Whether so many I/Os are to be counted for all.
+    fn lump_is_due(&self, ios: u64, now: Duration) -> bool {
+        let (counted, at) = self.counted;
+        ios >= counted + LUMP || ios > counted && now.saturating_sub(at) >= LUMP_TIME
     }
 
     /// Whether counting begins or ends at this time.
@@ -244,14 +264,16 @@ impl<'a> Drive<'a> {
         let now = workers.iter().map(Worker::now).max().unwrap_or(0);
         let ios = workers.iter().map(Worker::ios).sum();
         self.ask_after(ios, Duration::from_nanos(now));
-        if ios >= self.counted + TOLD {
-            self.count(ios);
+        let begins = !self.measured && now >= cpu::nanoseconds(self.measure);
+        if begins || self.lump_is_due(ios, Duration::from_nanos(now)) {
+            self.count(ios, Duration::from_nanos(now));
         }
-        if !self.measured && now >= cpu::nanoseconds(self.measure) {
+        if begins {
             self.measured = true;
-            self.counted = 0;
+            self.counted.0 = 0;
             workers.iter_mut().for_each(Worker::restart);
             self.measure = Duration::from_nanos(now);
+            self.control.begin(self.ssd);
         }
         if !self.closed
             && (self.control.stopped() || self.end.is_some_and(|end| now >= cpu::nanoseconds(end)))

@@ -28,8 +28,9 @@ pub(crate) struct Launcher<'a> {
     threads: usize,
     /// Processors for them.
     cpus: &'a [usize],
-    /// The SSD and its controller, if that works only when stepped.
-    stepped: Option<(&'a Ssd, &'a Arc<SoftDevice>)>,
+    ssd: &'a Ssd,
+    /// Its controller, if that works only when stepped.
+    stepped: Option<&'a Arc<SoftDevice>>,
 }
 
 /// One launch: a kernel, and the memory through which it is stopped.
@@ -67,7 +68,7 @@ pub(crate) struct Launched {
 impl<'a> Launcher<'a> {
     /// Kernels over `ssd`, on these threads where they run on the CPU.
     pub(crate) fn new(ssd: &'a Ssd, threads: usize, cpus: &'a [usize]) -> Launcher<'a> {
-        Launcher { threads, cpus, stepped: stepped(ssd).map(|soft| (ssd, soft)) }
+        Launcher { threads, cpus, ssd, stepped: stepped(ssd) }
     }
 
     /// Runs a kernel, and waits for its end.
@@ -97,12 +98,14 @@ impl<'a> Launcher<'a> {
         let launch = launch.shared_bytes(block.memory).cooperative(together);
         let launch = launch.mailbox(kernel.mailbox)?;
         let launch = kernel.limit.map_or(launch.clone(), |limit| launch.limit(limit));
-        if let Some((ssd, soft)) = self.stepped
-            && let Some(worker) = launch.worker()?
-        {
-            return run_stepped(worker, (ssd, soft), kernel.mailbox, control);
-        }
-        Launched::by(launch, self.threads, self.cpus, control)
+        let worker = self.stepped.map(|soft| Ok::<_, RunError>((soft, launch.worker()?))).transpose()?;
+        control.begin(self.ssd);
+        let launched = match worker {
+            Some((soft, Some(worker))) => run_stepped(worker, (self.ssd, soft), kernel.mailbox, control),
+            _ => Launched::by(launch, self.threads, self.cpus, control),
+        };
+        control.end(self.ssd);
+        launched
     }
 }
 

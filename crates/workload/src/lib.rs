@@ -66,7 +66,9 @@ pub use options::{
     WordError,
 };
 pub use origin::{Machine, Origin};
-pub use points::{Compared, PointSummary, Spread, by_point, compare, csv, summaries};
+pub use points::{
+    Compared, PointSummary, Spread, by_point, compare, csv, flag, name_points, summaries, unlike,
+};
 pub use queues::{QueueReport, SsdReport};
 pub use random::SplitMix64;
 pub use recovery::{EventReport, RecoveryReport, Trouble};

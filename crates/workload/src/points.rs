@@ -4,9 +4,11 @@ use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
+use crate::job::Job;
 use crate::latency::Latency;
-use crate::options::Api;
+use crate::options::{Access, Api};
 use crate::result::{BenchReport, Run};
+use crate::size::ByteSize;
 use crate::statistics::{Interval, holm, median, median_interval, rank_sum};
 
 /// A median and its interval.
@@ -46,6 +48,67 @@ pub struct PointSummary {
     /// What 99.9 % took at most.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p99_9_ns: Option<Spread>,
+}
+
+/// What a job has of each flag, by the names of flags; nothing where the flag is not of its kind.
+fn flags(job: &Job) -> Vec<(&'static str, Option<String>)> {
+    let word = |value: &dyn std::fmt::Display| Some(value.to_string());
+    let size = |bytes: u64| Some(ByteSize(bytes).to_string());
+    let cache = job.array.as_ref();
+    vec![
+        ("rw", word(&job.rw)),
+        ("rwmixread", (job.rw == Access::RandRw).then(|| job.rwmixread.to_string())),
+        ("bs", size(job.bs_bytes)),
+        ("iodepth", word(&job.iodepth)),
+        ("queues", word(&job.queues)),
+        ("warps", (job.api != Api::Host).then(|| job.warps.to_string())),
+        ("agents", job.agents.map(|agents| agents.to_string())),
+        ("block", job.block.map(|threads| threads.to_string())),
+        ("cache", cache.and_then(|cache| size(cache.cache_bytes))),
+        ("policy", cache.map(|cache| cache.policy.to_string())),
+        ("hit-rate", cache.and_then(|cache| cache.hit_rate_percent).map(|percent| percent.to_string())),
+        ("spread", cache.map(|cache| cache.spread.to_string())),
+        ("sharing", word(&job.sharing)),
+        ("api", word(&job.api)),
+        ("protocol", job.protocol.map(|protocol| protocol.to_string())),
+        ("completion", word(&job.completion)),
+        ("gather", job.gather.map(|gather| gather.to_string())),
+        ("offset", size(job.offset_bytes)),
+        ("size", size(job.size_bytes)),
+        ("io-limit", job.io_limit_bytes.and_then(size)),
+        ("runtime", job.runtime.map(|runtime| format!("{runtime:?}"))),
+        ("verify", job.verify.map(|verify| verify.to_string())),
+        ("retries", word(&job.retries)),
+        ("recover", word(&job.recover)),
+        ("trace-events", job.trace_events.map(|events| events.to_string())),
+        (SEED, word(&job.seed)),
+    ]
+}
+
+/// The flag that repeats differ in.
+const SEED: &str = "seed";
+
+/// What `job` has of the flag that this axis varies.
+pub fn flag(job: &Job, axis: &str) -> Option<String> {
+    flags(job).into_iter().find(|(name, _)| *name == axis)?.1
+}
+
+/// Names the points of a result that has no names, as of an older version, by what its jobs differ in.
+pub fn name_points(runs: &mut [Run]) {
+    if runs.iter().any(|run| !run.point.is_empty() || run.repeat.is_some()) {
+        return;
+    }
+    let all: Vec<_> = runs.iter().map(|run| flags(&run.job)).collect();
+    let Some(first) = all.first() else { return };
+    let varies: Vec<bool> =
+        (0..first.len()).map(|flag| all.iter().any(|other| other[flag] != first[flag])).collect();
+    for (run, flags) in runs.iter_mut().zip(&all) {
+        let pairs = flags.iter().zip(&varies).filter(|(_, varies)| **varies);
+        let pair = |((name, value), _): (&(&str, Option<String>), _)| {
+            format!("{name}={}", value.as_deref().unwrap_or("default"))
+        };
+        run.point = pairs.map(pair).collect::<Vec<_>>().join(" ");
+    }
 }
 
 /// Runs by their points, in the order in which these come first. Runs that were interrupted are no results.
@@ -95,8 +158,8 @@ pub struct Compared {
     pub runs: (usize, usize),
     /// The median of each.
     pub medians: (f64, f64),
-    /// How likely so large a difference is of two results that are alike: Wilcoxon's rank sum test, exact and two-sided,
-    /// with Holm's correction for the number of points.
+    /// How likely so large a difference is of two results that are alike: Wilcoxon's rank sum test, two-sided, with Holm's
+    /// correction for the number of points.
     pub p: f64,
     /// The least that so few runs can give, corrected likewise.
     pub least_p: f64,
@@ -122,6 +185,38 @@ pub fn compare(one: &[Run], other: &[Run], figure: fn(&Run) -> Option<f64>) -> V
     all
 }
 
+/// What else differs between two results, at the points that they have in common: then a ratio is of that, too. Seeds are
+/// expected to differ.
+pub fn unlike(one: &BenchReport, other: &BenchReport) -> Vec<String> {
+    let mut all = Vec::new();
+    let mut differ = |name: &str, one: String, other: String| {
+        let line = format!("{name} {one} and {other}");
+        if one != other && !all.contains(&line) {
+            all.push(line);
+        }
+    };
+    differ("target", one.target.clone(), other.target.clone());
+    let others = by_point(&other.runs);
+    for (point, runs) in by_point(&one.runs) {
+        let Some((_, others)) = others.iter().find(|(other, _)| *other == point) else { continue };
+        let (Some(run), Some(other)) = (runs.first(), others.first()) else { continue };
+        differ("clock", clock(run), clock(other));
+        for ((name, one), (_, other)) in flags(&run.job).into_iter().zip(flags(&other.job)) {
+            if name != SEED {
+                let shown = |value: Option<String>| value.unwrap_or_else(|| "none".to_owned());
+                differ(name, shown(one), shown(other));
+            }
+        }
+    }
+    all
+}
+
+/// The name of a run's clock.
+fn clock(run: &Run) -> String {
+    let word = serde_json::to_value(run.clock).map(|clock| clock.as_str().unwrap_or_default().to_owned());
+    word.unwrap_or_default()
+}
+
 /// Columns of [`csv`].
 const COLUMNS: &str = "device,target,controller,clock,point,repeat,order,rw,bs_bytes,iodepth,queues,api,protocol,\
     sharing,warps,runtime_ns,partial,ios,errors,iops,bytes_per_s,lat_min_ns,lat_mean_ns,lat_p50_ns,lat_p90_ns,\
@@ -143,12 +238,11 @@ pub fn csv(reports: &[BenchReport]) -> String {
 /// What a run is of.
 fn named(report: &BenchReport, run: &Run) -> Vec<String> {
     let job = &run.job;
-    let clock = serde_json::to_value(run.clock).map(|clock| clock.as_str().unwrap_or_default().to_owned());
     vec![
         report.device.name.clone(),
         report.target.clone(),
         report.data_path.controller.clone(),
-        clock.unwrap_or_default(),
+        clock(run),
         run.point.clone(),
         shown(run.repeat),
         shown(run.order),
@@ -203,5 +297,40 @@ fn cell(text: &str) -> String {
     match text.contains([',', '"', '\n']) {
         true => format!("\"{}\"", text.replace('"', "\"\"")),
         false => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::tests::run;
+
+    #[test]
+    fn points_without_names_have_those_of_their_jobs() {
+        let of = |change: fn(&mut Job)| {
+            let mut run = run(64, 0);
+            change(&mut run.job);
+            run
+        };
+        let mut runs = [
+            of(|_| ()),
+            of(|job| (job.bs_bytes, job.rw) = (131_072, Access::Read)),
+            of(|job| job.rw = Access::RandRw),
+        ];
+        name_points(&mut runs);
+        let names: Vec<&str> = by_point(&runs).into_iter().map(|(name, _)| name).collect();
+        let expected = [
+            "rw=randread rwmixread=default bs=4k",
+            "rw=read rwmixread=default bs=128k",
+            "rw=randrw rwmixread=100 bs=4k",
+        ];
+        assert_eq!(names, expected);
+        let mut alike = [of(|_| ()), of(|_| ())];
+        name_points(&mut alike);
+        assert_eq!(by_point(&alike).len(), 1, "two runs of one point");
+        let mut repeats = [of(|_| ()), of(|job| job.seed = 2)];
+        repeats.iter_mut().zip(0..).for_each(|(run, repeat)| run.repeat = Some(repeat));
+        name_points(&mut repeats);
+        assert!(repeats.iter().all(|run| run.point.is_empty()), "repeats differ in their seeds");
     }
 }

@@ -345,6 +345,9 @@ pub struct BenchReport {
     /// How and where it was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
+    /// Of the commands whose whole runs it keeps, the oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resumed_from: Vec<Origin>,
     /// Where kernels ran: `cpu`, or `cuda:N` or `ptx` and the device's name.
     pub target: String,
     /// What was measured.
@@ -399,6 +402,7 @@ impl BenchReport {
             schema: BENCH_SCHEMA.to_owned(),
             warpbell: env!("CARGO_PKG_VERSION").to_owned(),
             origin: None,
+            resumed_from: Vec::new(),
             target,
             device,
             data_path,
@@ -424,4 +428,4 @@ impl BenchReport {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

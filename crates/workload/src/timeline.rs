@@ -3,18 +3,19 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use warpbell::Ssd;
+use warpbell_hw::Device;
 
-use crate::bench::progress;
+use crate::bench::completed;
 use crate::control::Control;
 use crate::cpu::nanoseconds;
 use crate::job::Job;
 use crate::options::Api;
-use crate::stopwatch::{Stopwatch, stepped};
+use crate::stopwatch::stepped;
 
 /// The most counts of a run: two become one where there are more, and intervals twice as long.
 const MOST: usize = 4096;
@@ -46,7 +47,11 @@ impl Series {
     /// The end of the run.
     fn finish(&mut self, end_ns: u64, (ios, bytes): (u64, u64)) {
         match (self.end_ns.last_mut(), self.ios.last_mut(), self.bytes.last_mut()) {
-            (Some(end), Some(last_ios), Some(last_bytes)) if end_ns - *end < self.interval_ns / 2 => {
+            (Some(end), Some(last_ios), Some(last_bytes))
+                if end_ns.saturating_sub(*end) < self.interval_ns / 2 =>
+            {
+                // Who looks may have read the clock after it was read for the end.
+                let end_ns = end_ns.max(*end);
                 (*end, *last_ios, *last_bytes) = (end_ns, *last_ios + ios, *last_bytes + bytes);
             }
             _ => self.push(end_ns, (ios, bytes)),
@@ -81,62 +86,124 @@ fn missing(ssd: &Ssd, job: &Job) -> Option<&'static str> {
     }
 }
 
-/// Counts while a run goes on.
+/// Counts while a run goes on. Its time is real, or the virtual one of the controller.
 #[derive(Debug)]
 pub(crate) struct Timeline {
-    /// When the next count is due, on the clock that the run looks at.
+    start: Instant,
+    /// When the next count is due.
     due: AtomicU64,
     /// Commands of an I/O.
     commands: u64,
+    /// I/Os and bytes that the host counted in this run.
+    ios: AtomicU64,
+    bytes: AtomicU64,
     state: Mutex<State>,
 }
 
+/// Nothing is due before measuring begins, nor after it ends.
+const NEVER: u64 = u64::MAX;
+
 #[derive(Debug, Default)]
 struct State {
-    /// When counting began, and the counts at the last interval's end.
+    /// When measuring began, and the counts at the last interval's end.
     began: Option<Duration>,
     last: (u64, u64),
+    /// Threads that measure.
+    running: usize,
+    /// When the last of them ended, and the counts then.
+    ended: Option<(Duration, (u64, u64))>,
     series: Series,
 }
 
+impl State {
+    /// Keeps what was done since the last count.
+    fn count(&mut self, now: Duration, counts: (u64, u64), keep: fn(&mut Series, u64, (u64, u64))) {
+        let Some(began) = self.began else { return };
+        let more = (counts.0.saturating_sub(self.last.0), counts.1.saturating_sub(self.last.1));
+        keep(&mut self.series, nanoseconds(now.saturating_sub(began)), more);
+        self.last = counts;
+    }
+}
+
 impl Timeline {
-    /// Begins to count at `due`.
-    fn new(job: &Job, due: Duration) -> Timeline {
+    fn new(job: &Job) -> Timeline {
         let series = Series { interval_ns: nanoseconds(job.interval), ..Series::default() };
         Timeline {
-            due: AtomicU64::new(nanoseconds(due)),
+            start: Instant::now(),
+            due: AtomicU64::new(NEVER),
             commands: u64::from(job.commands_per_io).max(1),
+            ios: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
             state: Mutex::new(State { series, ..State::default() }),
         }
     }
 
-    /// I/Os and bytes so far: the host counts I/Os, a controller commands.
-    pub(crate) fn counts(&self, ssd: &Ssd, control: &Control) -> (u64, u64) {
-        let (ios, bytes) = progress(ssd, control);
-        (if ssd.soft().is_some() { ios / self.commands } else { ios }, bytes)
+    /// The time on the clock that the run looks at.
+    pub(crate) fn now(&self, ssd: &Ssd) -> Duration {
+        stepped(ssd).map_or_else(|| self.start.elapsed(), |soft| soft.clock().now())
+    }
+
+    /// I/Os and bytes so far: a controller of ours counts commands, otherwise the host counts I/Os.
+    pub(crate) fn counts(&self, ssd: &Ssd) -> (u64, u64) {
+        match ssd.soft() {
+            Some(soft) => {
+                let (commands, bytes) = completed(soft);
+                (commands / self.commands, bytes)
+            }
+            None => (self.ios.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed)),
+        }
+    }
+
+    /// Adds what the host counted.
+    pub(crate) fn add(&self, ios: u64, bytes: u64) {
+        self.ios.fetch_add(ios, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// One more thread measures.
+    pub(crate) fn begin(&self, now: Duration, counts: (u64, u64)) {
+        let mut state = self.state.lock();
+        if state.began.is_none() {
+            (state.began, state.last) = (Some(now), counts);
+        }
+        state.running += 1;
+        state.ended = None;
+        if self.due.load(Ordering::Relaxed) == NEVER {
+            self.due.store(nanoseconds(now).saturating_add(state.series.interval_ns), Ordering::Relaxed);
+        }
+    }
+
+    /// One of them measures no more.
+    pub(crate) fn end(&self, now: Duration, counts: (u64, u64)) {
+        let mut state = self.state.lock();
+        state.running = state.running.saturating_sub(1);
+        if state.running == 0 {
+            state.ended = Some((now, counts));
+            self.due.store(NEVER, Ordering::Relaxed);
+        }
     }
 
     /// Counts, where it is time to.
     #[inline]
     pub(crate) fn look(&self, now: Duration, counts: impl FnOnce() -> (u64, u64)) {
         if nanoseconds(now) >= self.due.load(Ordering::Relaxed) {
-            self.count(now, counts(), Series::push);
+            let mut state = self.state.lock();
+            // It may have ended meanwhile.
+            if state.ended.is_none() {
+                state.count(now, counts(), Series::push);
+                let next = nanoseconds(now).saturating_add(state.series.interval_ns);
+                self.due.store(next, Ordering::Relaxed);
+            }
         }
     }
 
-    fn count(&self, now: Duration, counts: (u64, u64), keep: fn(&mut Series, u64, (u64, u64))) {
+    /// All counts, once nobody measures any more.
+    fn finish(&self) -> Series {
         let mut state = self.state.lock();
-        match state.began {
-            None => (state.began, state.last) = (Some(now), counts),
-            Some(began) => {
-                let (ios, bytes) = state.last;
-                let more = (counts.0.saturating_sub(ios), counts.1.saturating_sub(bytes));
-                keep(&mut state.series, nanoseconds(now.saturating_sub(began)), more);
-                state.last = counts;
-            }
+        if let Some((now, counts)) = state.ended {
+            state.count(now, counts, Series::finish);
         }
-        let next = nanoseconds(now).saturating_add(state.series.interval_ns);
-        self.due.store(next, Ordering::Relaxed);
+        std::mem::take(&mut state.series)
     }
 }
 
@@ -149,29 +216,21 @@ pub(crate) fn timed<T>(
     if let Some(why) = missing(ssd, job) {
         return (measure(control), Err(why));
     }
-    // Threads of the host warm up by themselves.
-    let ramp = if job.api == Api::Host { job.ramp } else { Duration::ZERO };
-    // In virtual time whoever lets it pass looks, and knows the controller's own clock alone.
-    let clock = Stopwatch::start(ssd);
-    let now = || clock.virtual_now().unwrap_or_else(|| clock.elapsed());
-    let begin = now();
-    let timeline = Arc::new(Timeline::new(job, begin + ramp));
+    let timeline = Arc::new(Timeline::new(job));
     let control = control.clone().timed(timeline.clone());
-    control.look(ssd, begin);
+    // In virtual time whoever lets it pass looks.
     let result = match stepped(ssd) {
         Some(_) => measure(&control),
-        None => beside(|| control.look(ssd, clock.elapsed()), &timeline, clock, || measure(&control)),
+        None => beside(ssd, job.interval, (&timeline, &control), || measure(&control)),
     };
-    timeline.count(now(), timeline.counts(ssd, &control), Series::finish);
-    let series = std::mem::take(&mut timeline.state.lock().series);
-    (result, Ok(series))
+    (result, Ok(timeline.finish()))
 }
 
 /// Runs `measure`, while a thread looks in real time.
 fn beside<T>(
-    look: impl Fn() + Sync,
-    timeline: &Timeline,
-    clock: Stopwatch<'_>,
+    ssd: &Ssd,
+    interval: Duration,
+    (timeline, control): (&Timeline, &Control),
     measure: impl FnOnce() -> T,
 ) -> T {
     std::thread::scope(|scope| {
@@ -181,11 +240,12 @@ fn beside<T>(
             let ended = ended;
             loop {
                 let due = Duration::from_nanos(timeline.due.load(Ordering::Relaxed));
-                let left = due.saturating_sub(clock.elapsed());
+                // Measuring may begin meanwhile; the first count is due an interval later.
+                let left = due.saturating_sub(timeline.now(ssd)).min(interval);
                 if ended.recv_timeout(left) != Err(RecvTimeoutError::Timeout) {
                     return;
                 }
-                look();
+                control.look(ssd, timeline.now(ssd));
             }
         };
         scope.spawn(watch);
@@ -199,16 +259,50 @@ fn beside<T>(
 mod tests {
     use super::*;
 
+    /// With an interval of ten nanoseconds.
+    fn timeline() -> Timeline {
+        let job = Job { interval: Duration::from_nanos(10), ..crate::result::tests::run(0, 0).job };
+        Timeline::new(&job)
+    }
+
+    #[test]
+    fn a_thread_may_begin_when_another_has_ended() {
+        let (timeline, at) = (timeline(), Duration::from_nanos);
+        timeline.begin(at(100), (0, 0));
+        timeline.end(at(103), (1, 512));
+        timeline.begin(at(105), (1, 512));
+        timeline.look(at(115), || (4, 2048));
+        timeline.end(at(122), (9, 9 * 512));
+        let series = timeline.finish();
+        assert_eq!((&series.end_ns[..], &series.ios[..]), (&[15, 22][..], &[4, 5][..]));
+        let timeline = self::timeline();
+        timeline.begin(at(100), (0, 0));
+        timeline.look(at(112), || (4, 2048));
+        timeline.end(at(111), (3, 3 * 512));
+        let series = timeline.finish();
+        assert_eq!(
+            (&series.end_ns[..], &series.ios[..]),
+            (&[12][..], &[4][..]),
+            "seen before its end was marked"
+        );
+        assert!(self::timeline().finish().end_ns.is_empty(), "nothing was measured");
+    }
+
     #[test]
     fn counts_are_of_their_intervals_and_nothing_is_lost() {
-        let series = Series { interval_ns: 10, ..Series::default() };
-        let state = Mutex::new(State { series, ..State::default() });
-        let timeline = Timeline { due: AtomicU64::new(100), commands: 1, state };
-        for (now, ios) in [(50, 5), (100, 7), (105, 9), (110, 12), (135, 20), (136, 21)] {
-            timeline.look(Duration::from_nanos(now), || (ios, ios * 512));
+        let timeline = timeline();
+        let at = Duration::from_nanos;
+        // What is set up before, and what is put away after, takes time and is not measured.
+        timeline.look(at(50), || (5, 5 * 512));
+        timeline.begin(at(100), (7, 7 * 512));
+        timeline.begin(at(101), (7, 7 * 512));
+        for (now, ios) in [(105, 9), (110, 12), (135, 20), (136, 21)] {
+            timeline.look(at(now), || (ios, ios * 512));
         }
-        timeline.count(Duration::from_nanos(140), (22, 22 * 512), Series::finish);
-        let series = std::mem::take(&mut timeline.state.lock().series);
+        timeline.end(at(138), (21, 21 * 512));
+        timeline.end(at(140), (22, 22 * 512));
+        timeline.look(at(500), || (99, 99 * 512));
+        let series = timeline.finish();
         assert_eq!((&series.end_ns[..], &series.ios[..]), (&[10, 35, 40][..], &[5, 8, 2][..]));
         assert_eq!(series.bytes.iter().sum::<u64>(), 15 * 512);
         let rates: Vec<f64> = series.iops().map(|(_, rate)| rate).collect();

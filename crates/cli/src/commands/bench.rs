@@ -11,7 +11,7 @@ use warpbell_workload::{
     PathReport, Run, RunError, Skipped, Trouble, bench_together, fio, point_name, progress, resolve,
 };
 
-use super::sweep::{self, Kept};
+use super::sweep::{self, Kept, Now};
 use super::{bench_resident, calibrate, experiment, traces};
 use crate::args::{BenchArgs, BenchCommand, Form, Global, Output};
 use crate::events::Release;
@@ -41,10 +41,11 @@ pub fn run(args: &BenchArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(
         points.into_iter().map(|options| shared_out(options, ssds.len())).collect();
     let recordings = traces::one_each(recordings, ssds.len())?;
     let (jobs, skipped) = jobs(args, &ssds, &points, &recordings)?;
-    let devices: Vec<DeviceReport> =
-        ssds.iter().map(|ssd| DeviceReport::of(ssd, Nsid(args.nsid))).collect::<Result<_, _>>()?;
+    let device = |ssd: &Ssd| Ok((DeviceReport::of(ssd, Nsid(args.nsid))?, PathReport::of(ssd)));
+    let devices: Vec<_> = ssds.iter().map(device).collect::<Result<_, RunError>>()?;
     let origin = sweep::origin();
-    let kept = Kept::read(args, &origin, &devices)?;
+    let target = target.map_or_else(|| args.device.target.to_string(), |target| target.to_string());
+    let kept = Kept::read(args, &Now { origin: &origin, target: &target, devices: &devices })?;
     // Nothing that was written before is lost to a mistake in these words.
     let file = traces::file(args, jobs.len() * args.results.repeat as usize)?;
     let rows = sweep::rows(args)?;
@@ -54,8 +55,7 @@ pub fn run(args: &BenchArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(
     if let Some(error) = broken.take_if(|_| runs.iter().all(Vec::is_empty)) {
         return Err(error);
     }
-    let target = target.map_or_else(|| args.device.target.to_string(), |target| target.to_string());
-    let mut reports = reports(&ssds, &target, &origin, (devices, runs), &skipped);
+    let mut reports = reports((&ssds, &target), (origin, kept.origins), (devices, runs), &skipped);
     reports.iter_mut().for_each(|report| report.partial |= control.stopped() || broken.is_some());
     // What was measured is shown, whatever went wrong behind it.
     let written = file.map_or(Ok(()), |file| file.write(&reports));
@@ -73,22 +73,21 @@ fn resident(
     points: &[BenchOptions],
     (global, stop): (&Global, Arc<AtomicBool>),
 ) -> Result<(), Ending> {
-    let rows = sweep::rows(args)?;
-    let (report, broken) = bench_resident::run(spec, args, points, &Control::with_stop(stop))?;
+    let (report, rows, broken) = bench_resident::run(spec, args, points, &Control::with_stop(stop))?;
     let listed = sweep::write_rows(rows, std::slice::from_ref(&report));
     all_of([broken, listed, print(vec![report], global)])
 }
 
-/// A report of each SSD.
+/// A report of each SSD. How doorbells are rung is known once kernels have run.
 fn reports(
-    ssds: &[Ssd],
-    target: &str,
-    origin: &Origin,
-    (devices, runs): (Vec<DeviceReport>, Vec<Vec<Run>>),
+    (ssds, target): (&[Ssd], &str),
+    (origin, resumed_from): (Origin, Vec<Origin>),
+    (devices, runs): (Vec<(DeviceReport, PathReport)>, Vec<Vec<Run>>),
     skipped: &[Skipped],
 ) -> Vec<BenchReport> {
-    let report = |((ssd, device), runs)| BenchReport {
+    let report = |((ssd, (device, _)), runs)| BenchReport {
         origin: Some(origin.clone()),
+        resumed_from: resumed_from.clone(),
         skipped: skipped.to_vec(),
         ..BenchReport::new(target.to_owned(), device, PathReport::of(ssd), runs)
     };
@@ -229,7 +228,11 @@ fn refuse_recovery(args: &BenchArgs, points: &[BenchOptions]) -> Result<(), Endi
 /// Prints one report, or several with their sums, and ends as they say.
 fn print(reports: Vec<BenchReport>, global: &Global) -> Result<(), Ending> {
     if global.form == Form::FioJson {
-        out::measured_json(&fio::document(&reports, date::unix_ms()))?;
+        let (document, left_out) = fio::document(&reports, date::unix_ms());
+        out::measured_json(&document)?;
+        if left_out > 0 {
+            eprintln!("left out: {left_out} runs that were interrupted, for which fio's form has no word");
+        }
         return reports.iter().try_for_each(ending);
     }
     if let [report] = &reports[..] {
@@ -272,10 +275,7 @@ fn point(jobs: &[(&Ssd, &Job)], args: &BenchArgs, control: &Control) -> Vec<Resu
         (Some(runtime), _) => Goal::Time(job.ramp + runtime),
         (None, bytes) => Goal::Bytes(bytes.unwrap_or(job.size_bytes).saturating_mul(count)),
     };
-    let done = || {
-        let each = jobs.iter().map(|(ssd, _)| progress(ssd, control));
-        each.fold((0, 0), |(ios, bytes), (more_ios, more_bytes)| (ios + more_ios, bytes + more_bytes))
-    };
+    let done = || progress(jobs.iter().map(|(ssd, _)| *ssd), control);
     watch(job.rw.word(), goal, &done, || bench_together(jobs, args.device.target, control))
 }
 

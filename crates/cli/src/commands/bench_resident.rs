@@ -6,7 +6,7 @@ use warpbell_workload::resident::{ResidentSpec, bench, device_report, path_repor
 use warpbell_workload::{BenchOptions, BenchReport, Control, RunError};
 
 use super::bench::{Point, chosen};
-use super::sweep;
+use super::sweep::{self, Rows};
 use crate::args::{BenchArgs, Dbbuf};
 use crate::exit::Ending;
 use crate::progress::{Goal, watch};
@@ -59,17 +59,21 @@ fn refuse_what_an_ssd_has(args: &BenchArgs) -> Result<(), Ending> {
     }
 }
 
-/// Runs all points, until one breaks: what was measured, and what broke.
+/// What was measured, the file of `--csv`, and what broke.
+type Measured = (BenchReport, Option<Rows>, Result<(), Ending>);
+
+/// Runs all points, until one breaks.
 pub fn run(
     spec: &ResidentSpec,
     args: &BenchArgs,
     points: &[BenchOptions],
     control: &Control,
-) -> Result<(BenchReport, Result<(), Ending>), Ending> {
+) -> Result<Measured, Ending> {
     let target = args.device.target;
     let opened = target.open()?;
     let of_point = |options: &BenchOptions| resolve(spec, options).map_err(RunError::from);
     let (jobs, skipped) = chosen(args, points, of_point)?;
+    let rows = sweep::rows(args)?;
     let origin = sweep::origin();
     let (mut runs, mut broken) = (Vec::with_capacity(jobs.len()), Ok(()));
     for (order, turn) in sweep::turns(jobs.len(), args.results.repeat, args.seed).into_iter().enumerate() {
@@ -101,5 +105,5 @@ pub fn run(
     report.origin = Some(origin);
     report.partial |= control.stopped() || broken.is_err();
     report.skipped = skipped;
-    Ok((report, broken))
+    Ok((report, rows, broken))
 }

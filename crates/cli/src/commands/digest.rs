@@ -28,7 +28,7 @@ pub fn run(args: &DigestArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<
     let options = DigestOptions { nsid: Nsid(args.nsid), bs: args.bs, warps, deadline: DEADLINE };
     let control = Control::with_stop(stop);
     let goal = Goal::Bytes(limits.blocks.saturating_mul(limits.block_size.into()));
-    let done = || progress(&ssd, &control);
+    let done = || progress([&ssd], &control);
     let result = watch("digest", goal, &done, || digest(&ssd, args.device.target, &options, &control))?;
     match global.output() {
         Output::Normal => out::text(&text(&result)),

@@ -1,20 +1,22 @@
 //! The order in which `bench` runs the points of a sweep, how often, and which of them an interrupted result has already.
 
 use std::collections::BTreeSet;
+use std::fmt::Debug;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use warpbell_workload::{
-    BENCH_SCHEMA, BenchReport, DeviceReport, GROUP_SCHEMA, Job, Machine, Origin, Run, SplitMix64, csv,
+    BENCH_SCHEMA, BenchReport, DeviceReport, GROUP_SCHEMA, Job, Machine, Origin, PathReport, Run, SplitMix64,
+    csv, name_points,
 };
 
 use crate::args::BenchArgs;
 use crate::date;
 use crate::exit::Ending;
 
-/// One run that is to be: of which point, and the how manieth of it.
+/// One run that is to be: its point, and which of the repeats of that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
     /// Index of the point.
@@ -66,8 +68,11 @@ pub fn origin() -> Origin {
     }
 }
 
-/// The file of `--csv`: created before anything runs.
-pub fn rows(args: &BenchArgs) -> Result<Option<(PathBuf, File)>, Ending> {
+/// The file of `--csv`, and its name.
+pub type Rows = (PathBuf, File);
+
+/// The same: created before anything runs.
+pub fn rows(args: &BenchArgs) -> Result<Option<Rows>, Ending> {
     let create = |path: &PathBuf| {
         let file = File::create(path);
         let file = file.map_err(|error| Ending::file(format!("--csv {}", path.display()), &error))?;
@@ -77,7 +82,7 @@ pub fn rows(args: &BenchArgs) -> Result<Option<(PathBuf, File)>, Ending> {
 }
 
 /// Writes them.
-pub fn write_rows(to: Option<(PathBuf, File)>, reports: &[BenchReport]) -> Result<(), Ending> {
+pub fn write_rows(to: Option<Rows>, reports: &[BenchReport]) -> Result<(), Ending> {
     let Some((path, mut file)) = to else { return Ok(()) };
     let written = file.write_all(csv(reports).as_bytes());
     written.map_err(|error| Ending::failed(format!("--csv {}: {error}", path.display())))
@@ -108,18 +113,34 @@ pub fn read(flag: &str, path: &Path) -> Result<Vec<BenchReport>, Ending> {
             return Err(wrong(&format!("its schema is {other}; expected {BENCH_SCHEMA} or {GROUP_SCHEMA}")));
         }
     };
-    reports.map_err(|error| wrong(&error))
+    let mut reports: Vec<BenchReport> = reports.map_err(|error| wrong(&error))?;
+    reports.iter_mut().for_each(|report| name_points(&mut report.runs));
+    Ok(reports)
 }
 
 /// What an interrupted command of the same kind has measured: its runs, by SSD.
 #[derive(Debug, Default)]
 pub struct Kept {
     runs: Vec<Vec<Run>>,
+    /// How and where these were measured, the oldest first.
+    pub origins: Vec<Origin>,
+}
+
+/// What is measured now.
+pub struct Now<'a> {
+    /// By which command.
+    pub origin: &'a Origin,
+    /// Where kernels run.
+    pub target: &'a str,
+    /// The SSDs, and the way to them.
+    pub devices: &'a [(DeviceReport, PathReport)],
 }
 
 impl Kept {
-    /// The whole runs in the file of `--resume`, if these are of the same command on the same machine and SSDs.
-    pub fn read(args: &BenchArgs, origin: &Origin, devices: &[DeviceReport]) -> Result<Kept, Ending> {
+    /// The whole runs in the file of `--resume`, if these are of the same command and program on the same machine and
+    /// SSDs, the same way.
+    pub fn read(args: &BenchArgs, now: &Now<'_>) -> Result<Kept, Ending> {
+        let devices = now.devices;
         let Some(path) = &args.results.resume else { return Ok(Kept::default()) };
         let refuse = |why: String| Ending::usage(format!("--resume {}: {why}", path.display()));
         if args.trace.trace.is_some() || args.trace.replay.is_some() {
@@ -132,18 +153,15 @@ impl Kept {
             return Err(refuse(format!("it is of {} SSDs, and {} were named", reports.len(), devices.len())));
         }
         for (report, device) in reports.iter().zip(devices) {
-            let theirs = report.origin.as_ref();
-            let theirs =
-                theirs.ok_or_else(|| refuse("it does not say by which command it was made".into()))?;
-            if let Some(why) = difference(theirs, origin) {
+            if let Some(why) = difference(report, now, device) {
                 return Err(refuse(why));
             }
-            if report.device != *device {
-                return Err(refuse(format!("its SSD is {:?}, and this one is {device:?}", report.device)));
-            }
         }
+        let first = reports.first();
+        let origins = first.into_iter().flat_map(|report| report.resumed_from.iter().chain(&report.origin));
+        let origins = origins.cloned().collect();
         let whole = |report: BenchReport| report.runs.into_iter().filter(|run| !run.partial).collect();
-        Ok(Kept { runs: reports.into_iter().map(whole).collect() })
+        Ok(Kept { runs: reports.into_iter().map(whole).collect(), origins })
     }
 
     /// What is there of this turn, of each SSD.
@@ -154,17 +172,34 @@ impl Kept {
     }
 }
 
-/// Why results of these two would not be one result.
-fn difference(theirs: &Origin, ours: &Origin) -> Option<String> {
-    let (was, is) = (asked(&theirs.command), asked(&ours.command));
+/// Why what is measured now on this SSD would not be one result with `report`.
+fn difference(
+    report: &BenchReport,
+    now: &Now<'_>,
+    (device, path): &(DeviceReport, PathReport),
+) -> Option<String> {
+    let Some(theirs) = &report.origin else {
+        return Some("it does not say by which command it was made".to_owned());
+    };
+    let (was, is) = (asked(&theirs.command), asked(&now.origin.command));
     if was != is {
         return Some(format!("it was made by `{}`, and this is `{}`", was.join(" "), is.join(" ")));
     }
-    if theirs.commit != ours.commit {
-        return Some(format!("it was made by commit {:?}, and this is {:?}", theirs.commit, ours.commit));
+    fn unlike<T: PartialEq + Debug>(what: &str, was: &T, is: &T) -> Option<String> {
+        (was != is).then(|| format!("its {what} was {was:?}, and is {is:?} now"))
     }
-    (theirs.machine != ours.machine)
-        .then(|| format!("it was made on {:?}, and this is {:?}", theirs.machine, ours.machine))
+    let version = env!("CARGO_PKG_VERSION");
+    unlike("version of warpbell", &report.warpbell.as_str(), &version)
+        .or_else(|| unlike("commit", &theirs.commit, &now.origin.commit))
+        .or_else(|| unlike("machine", &theirs.machine, &now.origin.machine))
+        .or_else(|| unlike("target", &report.target.as_str(), &now.target))
+        .or_else(|| unlike("SSD", &report.device, device))
+        .or_else(|| unlike("path of data and commands", &before_runs(&report.data_path), &before_runs(path)))
+}
+
+/// What is known of a path before kernels have run: how they ring doorbells follows from the command and the target.
+fn before_runs(path: &PathReport) -> PathReport {
+    PathReport { doorbells: String::new(), doorbells_refused: None, ..path.clone() }
 }
 
 /// The words of a command that say what is measured, and not what is made of it.

@@ -141,6 +141,16 @@ fn limits_of_hardware_bound_figures_of_hardware_alone() {
         report["target"] = "cpu".into();
         report["runs"][0]["job"]["api"] = "io".into();
     };
+    let emulated = |report: &mut Value| {
+        hardware(report);
+        report["device"]["model"] = "QEMU NVMe Ctrl".into();
+    };
+    let (virt, _) = result(&folder, "virt.json", &SWEEP, emulated);
+    let text = self::page(&[&[virt.as_str()], &limits[..]].concat());
+    assert!(
+        text.contains("No roofline of A (virt.json): its controller is emulated: QEMU NVMe Ctrl")
+            && !text.contains("under the limits")
+    );
     let (cpu, _) = result(&folder, "cpu.json", &SWEEP, on_cpu);
     let text = self::page(&[&[cpu.as_str()], &limits[..]].concat());
     assert!(
@@ -178,6 +188,66 @@ fn one_point_alone_and_older_results_have_pages() {
     let to = folder.path().join("page.html").display().to_string();
     assert_eq!(ok(&["report", &old, "-o", &to]), "");
     assert_eq!(std::fs::read_to_string(to).unwrap(), text);
+}
+
+#[test]
+fn points_of_older_results_are_named_by_their_jobs() {
+    let folder = tempfile::tempdir().unwrap();
+    let older = |report: &mut Value| {
+        for run in report["runs"].as_array_mut().unwrap() {
+            run.as_object_mut().unwrap().retain(|key, _| !["point", "order"].contains(&key.as_str()));
+        }
+    };
+    let (old, _) = result(&folder, "old.json", &SWEEP, older);
+    let text = page(&[&old]);
+    let points = marks(section(&parsed(&text), "I/Os per second").unwrap(), "f");
+    assert_eq!(points.len(), 8, "no sweep is one point: {points:?}");
+    assert!(points.iter().any(|title| title.starts_with("A: bs=4k iodepth=8: ")), "{points:?}");
+}
+
+#[test]
+fn a_file_without_an_axis_is_drawn_where_its_jobs_lie() {
+    let folder = tempfile::tempdir().unwrap();
+    let (a, _) = result(&folder, "a.json", &["--axis", "iodepth=1..8*2", "--io-limit", "64k"], |_| ());
+    let (b, _) = result(&folder, "b.json", &["--iodepth", "32", "--io-limit", "64k"], |_| ());
+    let text = page(&[&a, &b]);
+    let page = parsed(&text);
+    let iops = section(&page, "I/Os per second").unwrap();
+    let labels: Vec<&str> =
+        iops.descendants().filter(|node| node.has_tag_name("text")).filter_map(|node| node.text()).collect();
+    assert!(labels.contains(&"32"), "a place of its own, and not the first: {labels:?}");
+    let array = ["--api", "array", "--sharing", "shared", "--io-limit", "64k", "--axis", "cache=64k,128k"];
+    let device = ["bench", "soft:size=1m,time=virtual", "-o", "json"];
+    let cached = folder.path().join("cached.json").display().to_string();
+    std::fs::write(&cached, ok(&[&device[..], &array].concat())).unwrap();
+    let text = self::page(&[&cached, &b]);
+    let page = parsed(&text);
+    let iops = section(&page, "I/Os per second").unwrap();
+    assert!(
+        text.contains("Left out of pictures by cache, of which their jobs have none: B: the only point."),
+        "{text}"
+    );
+    assert_eq!(marks(iops, "f").len(), 2, "the host has no cache");
+}
+
+#[test]
+fn what_else_differs_stands_above_a_comparison() {
+    let folder = tempfile::tempdir().unwrap();
+    let of = |name: &str, flags: &[&str], change: fn(&mut Value)| {
+        let flags = [&["--axis", "iodepth=1,8", "--io-limit", "1m"], flags].concat();
+        result(&folder, name, &flags, change).0
+    };
+    let a = of("a.json", &["--bs", "4k"], |_| ());
+    let b = of("b.json", &["--bs", "128k", "--seed", "7"], |report| {
+        report["target"] = "cuda:0 (a GPU)".into();
+        report["runs"][0]["clock"] = "monotonic".into();
+    });
+    let text = page(&[&a, &b]);
+    let line =
+        "A and B are unlike: target cpu and cuda:0 (a GPU); clock virtual and monotonic; bs 4k and 128k<";
+    assert!(text.contains(line), "{text}");
+    let c = of("c.json", &["--bs", "4k", "--seed", "9"], |_| ());
+    assert!(!page(&[&a, &c]).contains("unlike"), "a seed is no difference");
 }
 
 #[test]

@@ -231,6 +231,75 @@ fn forms_belong_to_their_commands() {
     assert_eq!((code, line.starts_with("--output report.html: only `warpbell report")), (2, true), "{line}");
 }
 
+/// SSDs that are served to others, each in a folder: our controller is not in this process.
+struct Served(Vec<(std::process::Child, String)>);
+
+impl Served {
+    fn start(folder: &TempDir, count: usize) -> Served {
+        let one = |index: usize| {
+            let socket = folder.path().join(format!("{index}.sock")).display().to_string();
+            let server = spawn(&["serve", "soft:size=1m,profile=tlc", "--socket", &socket]);
+            await_that(|| std::path::Path::new(&socket).exists());
+            (server, format!("vfio-user:{socket}"))
+        };
+        Served((0..count).map(one).collect())
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        for (server, _) in &mut self.0 {
+            let _ = server.kill();
+            let _ = server.wait();
+        }
+    }
+}
+
+#[test]
+fn ssds_of_others_have_counts_of_their_own_and_no_lumps() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = Served::start(&folder, 2);
+    let mut words = vec!["bench"];
+    words.extend(served.0.iter().map(|(_, name)| name.as_str()));
+    words.extend(["--api", "host", "--iodepth", "1", "--runtime", "40ms", "--interval", "2ms", "-o", "json"]);
+    let report = json(&words);
+    for device in report["devices"].as_array().unwrap() {
+        let run = &runs(device)[0];
+        let counts: Vec<u64> = serde_json::from_value(run["series"]["ios"].clone()).unwrap();
+        assert_eq!(counts.iter().sum::<u64>(), run["ios"].as_u64().unwrap(), "of this SSD alone: {run:#}");
+        let busy = counts.iter().filter(|count| **count > 0).count();
+        assert!(counts.len() > 3 && busy * 2 > counts.len(), "I/Os when they end: {counts:?}");
+    }
+}
+
+#[test]
+fn fios_form_has_whole_runs_alone() {
+    let words = bench(&["--runtime", "1h", "-o", "fio-json+"]);
+    let child = spawn(&self::words(&words));
+    await_that(|| cpu_seconds(&child) > 0.2);
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((output.status.code(), &document["jobs"]), (Some(130), &Value::Array(Vec::new())));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("left out: 1 runs that were interrupted"), "{said}");
+}
+
+#[test]
+fn a_refused_point_of_the_resident_controller_costs_no_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let rows = folder.path().join("rows.csv").display().to_string();
+    std::fs::write(&rows, "what was there").unwrap();
+    assert_eq!(refused(&["bench", "resident:", "--bs", "700", "--csv", &rows]).0, 2);
+    assert_eq!(std::fs::read_to_string(&rows).unwrap(), "what was there");
+    let report = json(&["bench", "resident:", "--io-limit", "64k", "-o", "json"]);
+    assert!(
+        runs(&report)[0]["series_missing"].as_str().unwrap().contains("count at their end"),
+        "{report:#}"
+    );
+}
+
 /// A file with a result.
 fn kept(folder: &TempDir, report: &Value) -> String {
     let path = folder.path().join("kept.json");
@@ -275,6 +344,11 @@ fn a_sweep_of_five_hundred_points_with_impossible_corners_ends_and_is_resumed() 
     let resumed = json(&[&sweep[..], &["--resume", &file]].concat());
     assert_eq!((&resumed["partial"], runs(&resumed).len()), (&false.into(), 189));
     assert_eq!(runs(&resumed)[0], cut["runs"][0], "kept as it was");
+    assert_eq!(resumed["resumed_from"], Value::from(vec![cut["origin"].clone()]));
+    assert!(resumed["origin"] != cut["origin"], "it has an origin of its own");
+    let again = json(&[&sweep[..], &["--resume", &kept(&folder, &resumed)]].concat());
+    let both = vec![cut["origin"].clone(), resumed["origin"].clone()];
+    assert_eq!(again["resumed_from"], Value::from(both), "the oldest first");
     assert_eq!(resumed["skipped"], whole["skipped"]);
     // What is measured now draws other delays than where the SSD had done more before.
     for (at, (one, other)) in runs(&resumed).iter().zip(runs(&whole)).enumerate() {
@@ -336,16 +410,25 @@ fn another_measurement_is_not_resumed() {
             && line.contains("--io-limit 32k"),
         "{line}"
     );
-    let mut other = report.clone();
-    other["origin"]["machine"]["cores"] = 4096.into();
-    assert!(resume(&flags, &kept(&folder, &other)).contains("it was made on"));
-    other = report.clone();
-    other["origin"]["commit"] = "0".into();
-    assert!(resume(&flags, &kept(&folder, &other)).contains("it was made by commit"));
-    other = report.clone();
-    other["device"]["serial"] = "x".into();
-    assert!(resume(&flags, &kept(&folder, &other)).contains("its SSD is"));
-    other = report;
+    let changes: [(&str, Value, &str); 6] = [
+        ("/origin/machine/cores", 4096.into(), "its machine was"),
+        ("/origin/commit", "0".into(), "its commit was"),
+        ("/device/serial", "x".into(), "its SSD was"),
+        ("/warpbell", "0.0.1".into(), "its version of warpbell was \"0.0.1\""),
+        ("/target", "cuda:0 (a GPU)".into(), "its target was \"cuda:0 (a GPU)\", and is \"cpu\" now"),
+        ("/data_path/rings", "x".into(), "its path of data and commands was"),
+    ];
+    for (key, value, words) in changes {
+        let mut other = report.clone();
+        *other.pointer_mut(key).unwrap() = value;
+        let line = resume(&flags, &kept(&folder, &other));
+        assert!(line.contains(words), "{key}: {line}");
+    }
+    let kernels = ["bench", SSD, "--api", "io", "--axis", "iodepth=1,2", "--io-limit", "64k", "-o", "json"];
+    let whole = json(&kernels);
+    let again = json(&[&kernels[..], &["--resume", &kept(&folder, &whole)]].concat());
+    assert_eq!(runs(&again), runs(&whole), "kernels ring their own way, which is known once they have run");
+    let mut other = report;
     other["schema"] = "warpbell.trace/1".into();
     assert!(resume(&flags, &kept(&folder, &other)).contains("its schema is warpbell.trace/1"));
     std::fs::write(&file, "").unwrap();

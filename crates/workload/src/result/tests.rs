@@ -3,7 +3,7 @@ use crate::job::Limits;
 use crate::options::BenchOptions;
 use warpbell_hw::Nsid;
 
-fn run(ios: u64, errors: u64) -> Run {
+pub(crate) fn run(ios: u64, errors: u64) -> Run {
     let limits = Limits {
         nsid: Nsid(1),
         blocks: 2048,
@@ -58,7 +58,7 @@ fn run(ios: u64, errors: u64) -> Run {
     }
 }
 
-fn report(runs: Vec<Run>) -> BenchReport {
+pub(crate) fn report(runs: Vec<Run>) -> BenchReport {
     let device = DeviceReport {
         kind: "software".into(),
         name: "soft:size=1m".into(),

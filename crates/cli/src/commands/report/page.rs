@@ -31,6 +31,7 @@ pub fn run(args: &ReportArgs, global: &Global) -> Result<(), Ending> {
             sources.push(Source::new(sources.len(), path, report)?);
         }
     }
+    data::complete(&mut sources);
     let page = page(&sources, args);
     match &global.form {
         Form::File(path) => write(path, &page),

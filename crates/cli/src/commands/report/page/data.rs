@@ -4,11 +4,14 @@ use std::path::Path;
 
 use warpbell_plan::chart::ChartAxis;
 use warpbell_workload::{
-    Api, BenchReport, ByteSize, HistogramError, Latency, LatencyHistogram, Run, Spread, by_point,
+    Api, BenchReport, ByteSize, HistogramError, Latency, LatencyHistogram, Run, Spread, by_point, flag,
 };
 
 use crate::exit::Ending;
 use crate::render;
+
+/// How models begin of the controllers that a virtual machine emulates.
+const EMULATED: &str = "QEMU";
 
 /// One result: of a file, or of one SSD in it.
 pub struct Source {
@@ -56,10 +59,17 @@ impl Source {
         self.report.runs.iter().all(|run| run.job.api == Api::Host)
     }
 
-    /// Whether hardware alone made its figures: an SSD, and a GPU or no kernels.
-    pub fn is_hardware(&self) -> bool {
+    /// Why its figures are not of hardware alone, which is an SSD, and a GPU or no kernels.
+    pub fn not_hardware(&self) -> Option<String> {
         let submitter = self.host_only() || self.report.target.starts_with("cuda");
-        submitter && self.report.data_path.controller == "pcie"
+        let model = &self.report.device.model;
+        if !submitter || self.report.data_path.controller != "pcie" {
+            Some(self.banner())
+        } else if model.starts_with(EMULATED) {
+            Some(format!("its controller is emulated: {model}"))
+        } else {
+            None
+        }
     }
 }
 
@@ -137,6 +147,23 @@ pub fn axes(sources: &[Source]) -> Vec<(String, Vec<String>)> {
     axes
 }
 
+/// Gives points of files without an axis of others what their jobs have of it.
+pub fn complete(sources: &mut [Source]) {
+    for (axis, _) in axes(sources) {
+        for point in sources.iter_mut().flat_map(|source| &mut source.points) {
+            let (None, Some((first, others))) = (point.value(&axis), point.runs.split_first()) else {
+                continue;
+            };
+            let own = |run: &Run| flag(&run.job, &axis);
+            if let Some(value) =
+                own(first).filter(|value| others.iter().all(|run| own(run).as_ref() == Some(value)))
+            {
+                point.values.push((axis.clone(), value));
+            }
+        }
+    }
+}
+
 impl Right {
     /// The depth where that varies, or else the numbers that vary most, or else words.
     pub fn of(sources: &[Source]) -> Right {
@@ -151,11 +178,14 @@ impl Right {
         Right { numbers: numbers(&values).filter(|_| !values.is_empty()), name, values }
     }
 
-    /// Where a point lies.
-    pub fn place(&self, point: &Point) -> f64 {
-        let value = point.value(&self.name);
-        let index = value.and_then(|value| self.values.iter().position(|known| known == value)).unwrap_or(0);
-        self.numbers.as_ref().and_then(|numbers| numbers.get(index).copied()).unwrap_or(index as f64)
+    /// Where a point lies; nowhere where it has no value of the axis.
+    pub fn place(&self, point: &Point) -> Option<f64> {
+        if self.name.is_empty() {
+            return Some(0.0);
+        }
+        let value = point.value(&self.name)?;
+        let index = self.values.iter().position(|known| known == value)?;
+        Some(self.numbers.as_ref().and_then(|numbers| numbers.get(index).copied()).unwrap_or(index as f64))
     }
 
     /// The axis of a picture.

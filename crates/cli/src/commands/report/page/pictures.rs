@@ -38,7 +38,8 @@ fn groups<'a>(sources: &'a [Source], right: &Right) -> Vec<Group<'a>> {
     let first: Vec<String> = groups.iter().map(|group| group.key.clone()).collect();
     groups.sort_by_key(|group| first.iter().position(|key| *key == group.key));
     for group in &mut groups {
-        group.points.sort_by(|a, b| right.place(a).total_cmp(&right.place(b)));
+        let place = |point: &Point| right.place(point).unwrap_or(f64::INFINITY);
+        group.points.sort_by(|a, b| place(a).total_cmp(&place(b)));
     }
     groups
 }
@@ -87,11 +88,11 @@ fn words(spread: &Spread, runs: usize, unit: &str) -> String {
     )
 }
 
-/// The mark of a point.
-fn mark(right: &Right, letter: &str, point: &Point, spread: &Spread, what: &str) -> Mark {
+/// The mark of a point, where it has a place.
+fn mark(right: &Right, letter: &str, point: &Point, spread: &Spread, what: &str) -> Option<Mark> {
     let range = (point.runs.len() > 1).then_some((spread.interval.low, spread.interval.high));
     let title = format!("{letter}: {}: {}", point.shown(), words(spread, point.runs.len(), what));
-    Mark { x: right.place(point), y: spread.median, range, title }
+    Some(Mark { x: right.place(point)?, y: spread.median, range, title })
 }
 
 /// Lines of one figure over the points of several groups. Each single run of several is a small mark.
@@ -103,16 +104,14 @@ fn lines(
 ) -> Vec<Line> {
     let line = |group: &Group<'_>| {
         let letter = &group.source.letter;
-        let points = group
-            .points
-            .iter()
-            .filter_map(|point| Some(mark(right, letter, point, &point.spread(figure)?, unit)));
+        let points =
+            group.points.iter().filter_map(|point| mark(right, letter, point, &point.spread(figure)?, unit));
         let several = group.points.iter().filter(|point| point.runs.len() > 1);
         let single = several.flat_map(|point| {
             point.runs.iter().filter_map(move |run| {
                 let (value, repeat) = (figure(run)?, run.repeat.unwrap_or(0));
                 let title = format!("{letter}: {} repeat {repeat}: {} {unit}", point.shown(), si(value));
-                Some(Mark { x: right.place(point), y: value, range: None, title })
+                Some(Mark { x: right.place(point)?, y: value, range: None, title })
             })
         });
         Line { points: points.collect(), single: single.collect(), marked: true, joined: true }
@@ -147,7 +146,25 @@ fn over_axis(
 
 /// I/Os per second over the axis that varies most.
 pub fn iops(sources: &[Source]) -> String {
-    grid(&over_axis(sources, "IOPS", "IOPS", false, rate))
+    grid(&over_axis(sources, "IOPS", "IOPS", false, rate)) + &left_out(sources)
+}
+
+/// The points that have no value of the axis that goes right, not even in their jobs.
+fn left_out(sources: &[Source]) -> String {
+    let right = Right::of(sources);
+    let of = |source: &Source| {
+        let nowhere = source.points.iter().filter(|point| right.place(point).is_none());
+        nowhere.map(|point| format!("{}: {}", source.letter, point.shown())).collect::<Vec<_>>()
+    };
+    let points: Vec<String> = sources.iter().flat_map(of).collect();
+    match points.is_empty() {
+        true => String::new(),
+        false => format!(
+            "<p>Left out of pictures by {}, of which their jobs have none: {}.</p>\n",
+            escaped(&right.name),
+            escaped(&points.join(", "))
+        ),
+    }
 }
 
 /// Two axes of numbers: a cell for each pair.
@@ -173,7 +190,7 @@ pub fn heat(sources: &[Source]) -> String {
         }
         for rest in rest {
             let cells = source.points.iter().filter(|point| without(point) == rest).filter_map(|point| {
-                let place = right.place(point);
+                let place = right.place(point)?;
                 let column = columns.iter().position(|(value, _)| *value == place)?;
                 let row = rows.iter().position(|row| point.value(&down) == Some(row))?;
                 let spread = point.spread(rate)?;
@@ -224,7 +241,7 @@ pub fn percentiles(sources: &[Source]) -> String {
                 spread.median /= 1e3;
                 (spread.interval.low, spread.interval.high) =
                     (spread.interval.low / 1e3, spread.interval.high / 1e3);
-                Some(mark(&right, &group.source.letter, point, &spread, &format!("us at {name}")))
+                mark(&right, &group.source.letter, point, &spread, &format!("us at {name}"))
             });
             Line { points: points.collect(), single: Vec::new(), marked: true, joined: true }
         };
@@ -369,12 +386,12 @@ pub fn roofline(sources: &[Source], limits: &[Roof]) -> String {
         return out;
     }
     for source in sources {
-        if source.is_hardware() {
+        let Some(why) = source.not_hardware() else {
             figures += &under(source, limits);
             continue;
-        }
-        let (name, banner) = (escaped(&source.name), escaped(&source.banner()));
-        let _ = writeln!(out, "<p>No roofline of {} ({name}): {banner}.</p>", source.letter);
+        };
+        let (name, why) = (escaped(&source.name), escaped(&why));
+        let _ = writeln!(out, "<p>No roofline of {} ({name}): {why}.</p>", source.letter);
     }
     if figures.is_empty() { out } else { out + &grid(&figures) }
 }

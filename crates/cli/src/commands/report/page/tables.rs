@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use warpbell_plan::chart::si;
 use warpbell_plan::escaped;
-use warpbell_workload::{Compared, Origin, Run, Spread, compare};
+use warpbell_workload::{Compared, Origin, Run, Spread, compare, unlike};
 
 use super::data::{Source, rate};
 
@@ -66,13 +66,14 @@ fn card(source: &Source) -> String {
     let commit = origin(|origin| {
         origin.commit.as_ref().map_or("no commit".to_owned(), |commit| format!("commit {commit}"))
     });
-    let entries = [
+    let mut entries = vec![
         ("device", format!("{}, {} {}", device.name, device.model, device.serial)),
         ("machine", machine),
         ("program", format!("warpbell {}, {commit}", report.warpbell)),
         ("began", origin(|origin| origin.began.clone())),
         ("command", origin(|origin| origin.command.join(" "))),
     ];
+    entries.extend(report.resumed_from.iter().map(|origin| ("resumed from", origin.began.clone())));
     let entry = |(name, text): &(&str, String)| format!("<dt>{name}</dt><dd>{}</dd>\n", escaped(text));
     format!(
         "<div class=\"card\">\n<h3>{}: {}</h3>\n<dl>\n{}</dl>\n</div>\n",
@@ -105,7 +106,7 @@ pub fn points(sources: &[Source]) -> String {
                 format!("{}: {}", source.letter, escaped(point.shown())),
                 runs.to_string(),
                 spread(point.spread(rate), runs, 1.0),
-                spread(point.spread(|run| Some(run.total.bytes_per_s)), runs, 1e6),
+                spread(point.spread(|run| Some(run.total.bytes_per_s)), runs, f64::from(1 << 20)),
                 lat(|latency| latency.p50),
                 lat(|latency| latency.p99),
                 lat(|latency| latency.p99_9),
@@ -114,7 +115,7 @@ pub fn points(sources: &[Source]) -> String {
             ]);
         }
     }
-    let headings = ["point", "runs", "IOPS", "MB/s", "p50 us", "p99 us", "p99.9 us", "p99.99 us", "errors"];
+    let headings = ["point", "runs", "IOPS", "MiB/s", "p50 us", "p99 us", "p99.9 us", "p99.99 us", "errors"];
     let surest = sources.iter().flat_map(|source| &source.points).filter(|point| point.runs.len() > 1);
     let confidence = surest
         .filter_map(|point| Some(point.spread(rate)?.interval.confidence))
@@ -135,11 +136,20 @@ pub fn comparison(sources: &[Source]) -> String {
         return String::new();
     };
     let mut out = format!(
-        "<p>p: how likely so large a difference is where there is none: Wilcoxon's rank sum test over the runs, exact and \
+        "<p>p: how likely so large a difference is where there is none: Wilcoxon's rank sum test over the runs, \
          two-sided, with Holm's correction for the number of points. Below {SIGNIFICANT} it is called a difference.</p>\n"
     );
     let p99: fn(&Run) -> Option<f64> = |run| run.lat_ns.as_ref().map(|latency| latency.p99 as f64 / 1e3);
     for other in others {
+        let differing = unlike(&first.report, &other.report);
+        if !differing.is_empty() {
+            let (letter, differing) = (&other.letter, escaped(&differing.join("; ")));
+            let _ = writeln!(
+                out,
+                "<p class=\"banner\">{} and {letter} are unlike: {differing}</p>",
+                first.letter
+            );
+        }
         for (figure, value) in [("IOPS", rate as fn(&Run) -> Option<f64>), ("p99 latency, us", p99)] {
             let both = compare(&first.report.runs, &other.report.runs, value);
             if both.is_empty() {
