@@ -102,7 +102,7 @@ static bool check_job(const struct thread_data* td) {
     if (!td->o.use_thread) {
         wrong = "thread=0: a child of fork() cannot use an SSD of its parent: set thread=1";
     } else if (td->o.nr_files != 1) {
-        wrong = "more than one file: a job has one SSD: make a job of each";
+        wrong = "more than one file: a job has one SSD (fio parts filename at a colon: use device=)";
     } else if (chosen->device != NULL && td->o.filename != NULL) {
         wrong = "filename and device: both name the SSD: leave one out";
     }

@@ -96,7 +96,7 @@ pub fn banner(target: &str, controller: &str, host_only: bool) -> String {
                 "target {target}: GPU-resident controller, no data moves; the limit of the device library"
             )
         }
-        ("cpu", "software") if host_only => {
+        (_, "software") if host_only => {
             "host API: software controller and driver on the CPU; not a hardware figure".to_owned()
         }
         ("cpu", "software") => BANNER.to_owned(),

@@ -103,6 +103,12 @@ impl Over {
             );
             return Err(Failure::argument("argument", buffer, limit));
         }
+        let elsewhere = buffer.gpu().filter(|gpu| gpu.info().target() != queues.target.to_string());
+        if let Some(gpu) = elsewhere {
+            let (own, target) = (gpu.info().target(), queues.target);
+            let limit = format!("lies in the memory of {own}, which kernels on {target} do not reach");
+            return Err(Failure::argument("argument", buffer, limit));
+        }
         Ok(queues.clone())
     }
 }

@@ -67,7 +67,8 @@ impl Volume {
         chunk_bytes: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Volume> {
         let queues: Vec<Bound<'_, Queues>> = queues.extract().map_err(|_| {
-            Failure::argument_type("queues", queues, "must be a list of warpbell.Queues, one of each SSD")
+            let limit = "must be a list of warpbell.Queues, one of each SSD: ssd.attach() makes them";
+            Failure::argument_type("queues", queues, limit)
         })?;
         let layout = match layout {
             "stripe" => VolumeLayout::Stripe,

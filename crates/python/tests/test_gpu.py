@@ -214,6 +214,16 @@ def test_a_kernel_reads_into_memory_of_others(on_gpu: warpbell.Ssd) -> None:
     assert found.tolist() == [sum(PATTERN[at : at + 512]) + 7 for at in range(0, PAGE // 4, 512)]
 
 
+def test_kernels_elsewhere_do_not_get_it(on_gpu: warpbell.Ssd, program: warpbell.Program) -> None:
+    memory = on_gpu.buffer(4096)
+    line = "^argument buffer of 4096 bytes: lies in the memory of ptx, which kernels on cpu do not reach$"
+    with warpbell.open("soft:size=1m", data="hbm", gpu="ptx") as ssd, ssd.attach("cpu") as queues:
+        own = ssd.buffer(4096)
+        with pytest.raises(warpbell.ArgumentError, match=line):
+            program.launch(queues, "layout", bytes(32), own)
+    assert memory.nbytes == 4096
+
+
 ON_CUDA = """
 import ctypes, gc, warpbell
 PATTERN = bytes(i * 7 % 251 for i in range(4096))

@@ -31,9 +31,9 @@ pub struct ExperimentArgs {
     /// What the operating system reads, with path: a file or block device as long as the namespace [default: the file behind soft:file=]
     #[arg(long, value_name = "PATH")]
     pub os_path: Option<PathBuf>,
-    /// Busy threads beside the I/O, with tail; several have rows of their own
-    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "0,1,2,4", value_parser = clap::value_parser!(u32).range(0..=1024))]
-    pub load: Vec<u32>,
+    /// Busy threads beside the I/O, with tail; several have rows of their own [default: 0,1,2,4]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(0..=1024))]
+    pub load: Option<Vec<u32>>,
     /// Namespace
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub nsid: u32,
@@ -50,7 +50,7 @@ impl ExperimentArgs {
             iodepth: self.iodepth,
             runtime: self.runtime,
             os_path: self.os_path.clone(),
-            load: self.load.clone(),
+            load: self.load.clone().unwrap_or_else(|| vec![0, 1, 2, 4]),
             nsid: Nsid(self.nsid),
             seed: self.seed,
         }

@@ -18,6 +18,7 @@ pub fn run(
     global: &Global,
     stop: Arc<AtomicBool>,
 ) -> Result<(), Ending> {
+    refuse_others(which, args)?;
     // Open from row to row: its code is loaded once.
     let _target = args.device.target.open()?;
     let ssds = match which {
@@ -25,7 +26,14 @@ pub fn run(
         _ => vec![open(&args.device, Access::Read)?],
     };
     let found = experiment(which, &ssds, args.device.target, &args.options(), &Control::with_stop(stop));
-    let (report, broken) = found.map_err(|error| because(&ssds[0], error.into()))?;
+    let (report, mut broken) = found.map_err(|error| because(&ssds[0], error.into()))?;
+    if report.rows.is_empty() && !report.partial {
+        let why = report.skipped.first().map_or("nothing to measure", |skipped| &skipped.reason);
+        return Err(Ending::usage(format!("{}: no way could be measured; the first: {why}", which.word())));
+    }
+    if let Some(error) = broken.take_if(|_| report.rows.is_empty()) {
+        return Err(because(&ssds[0], error.into()));
+    }
     match global.output() {
         Output::Normal => out::measured(&text(&report, by_the_host(which)))?,
         Output::Json => out::measured_json(&report)?,
@@ -35,6 +43,20 @@ pub fn run(
         None if report.partial => Err(Ending::silent(INTERRUPTED)),
         None => Ok(()),
     }
+}
+
+/// Refuses options that only other experiments have.
+fn refuse_others(which: Experiment, args: &ExperimentArgs) -> Result<(), Ending> {
+    if args.load.is_some() && which != Experiment::Tail {
+        return Err(Ending::usage(format!("--load: only tail has busy threads, not {}", which.word())));
+    }
+    if args.os_path.is_some() && which != Experiment::Path {
+        return Err(Ending::usage(format!("--os-path: only path reads it, not {}", which.word())));
+    }
+    if by_the_host(which) {
+        args.device.refuse_kernels(&format!("bench {}", which.word()))?;
+    }
+    Ok(())
 }
 
 /// Whether no kernels run.

@@ -104,20 +104,20 @@ fn doorbells_are_shared_as_the_model_says() {
 fn stripes_spread_reads_evenly() {
     let devices = ["soft:size=8m"; 4];
     let arguments =
-        [&["stripe"][..], &devices, &["--runtime", "40ms", "--bs", "16k", "--iodepth", "8"]].concat();
+        [&["stripe"][..], &devices, &["--runtime", "150ms", "--bs", "16k", "--iodepth", "8"]].concat();
     let found = json(&arguments);
     for ssds in [1, 2, 4] {
         for chunk in ["64k", "256k"] {
             let row = format!("stripe ssds={ssds} chunk={chunk} ");
-            assert!(figure(&found, &row, "smallest_share") > 0.7, "{found:#}");
+            assert!(figure(&found, &row, "smallest_share") > 0.5, "{found:#}");
             assert!(figure(&found, &row, "iops") > 0.0);
         }
     }
     let model = figure(&found, "stripe ssds=4 chunk=64k ", "expected_iops");
     let alone = figure(&found, "stripe ssds=1 chunk=64k ", "iops");
     assert!((model / alone - 4.0).abs() < 1e-6, "{model} of {alone}");
-    assert!(figure(&found, "replicate ssds=4 ", "smallest_share") > 0.7);
-    assert!(figure(&found, "concatenate ssds=4 ", "smallest_share") > 0.7);
+    assert!(figure(&found, "replicate ssds=4 ", "smallest_share") > 0.5);
+    assert!(figure(&found, "concatenate ssds=4 ", "smallest_share") > 0.5);
 }
 
 #[test]
@@ -160,8 +160,12 @@ fn what_cannot_be_is_said() {
         let output = run(arguments);
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success() && text.contains(line), "{arguments:?}: {text}");
+        assert!(output.stdout.is_empty(), "{arguments:?}: nothing was measured");
     };
     error(&["path", "soft:size=8m,time=virtual"], "its time is virtual");
+    error(&["path", "soft:size=8m", "--bs", "1g"], "path: no way could be measured; the first:");
+    error(&["path", "soft:size=8m", "--load", "2"], "--load: only tail has busy threads, not path");
+    error(&["tail", "soft:size=8m", "--os-path", "/dev/null"], "--os-path: only path reads it, not tail");
     error(&["batching", "soft:size=8m", "--iodepth", "4"], "batching always has 32 in flight");
     error(&["cold", "soft:size=8m", "--runtime", "0"], "each row is measured for some time");
     error(&["tail", "soft:size=8m", "--load", "5000"], "5000 is not in 0..=1024");
