@@ -42,7 +42,7 @@ fn by_the_host(volume: Volume, ssds: &[Ssd]) -> Result<(), Error> {
     let buffer = Arc::new(volume.buffer(128 * 512)?);
     let ssds: Vec<&Ssd> = ssds.iter().collect();
     let mut io = VolumeIo::new(&volume, &VolumeIoSpec::default())?.allow_write(&ssds)?;
-    let (write, flush) = (io.write(&buffer, 0, Lba(0), 64)?, io.flush());
+    let (write, flush) = (io.write(&buffer, 0, Lba(0), 64)?, io.flush()?);
     let requests = [write, flush, io.read(&buffer, 64 * 512, Lba(64), 64)?];
     for request in requests {
         io.wait(request)?;
