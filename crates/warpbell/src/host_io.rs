@@ -3,6 +3,7 @@
 mod block_io;
 mod blocks;
 mod data_pointers;
+mod piece;
 mod requests;
 
 pub use block_io::BlockIo;

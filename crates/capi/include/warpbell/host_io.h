@@ -27,7 +27,8 @@ WARPBELL_API warpbell_error warpbell_io_buffer_alloc(warpbell_ssd* ssd, size_t b
                                                      warpbell_io_buffer** buffer);
 /* The same for memory of the caller's; its contents stay. It is mapped once, with the pages of 4096 bytes
  * around it. It begins at a multiple of 4, is readable and writable, and neither moves nor goes away until
- * the buffer was closed, and those whose memory begins or ends on the same pages. Memory that overlaps another open buffer of the SSD is WARPBELL_ERROR_INVALID. */
+ * the buffer was closed, and those whose memory begins or ends on the same pages. Memory that overlaps
+ * another open buffer of the SSD is WARPBELL_ERROR_INVALID. */
 WARPBELL_API warpbell_error warpbell_io_buffer_register(warpbell_ssd* ssd, void* memory, size_t bytes,
                                                         warpbell_io_buffer** buffer);
 /* Unmaps it; what was allocated is gone. Busy while a request over it was not polled. */

@@ -9,18 +9,15 @@ use slab::Slab;
 use warpbell_driver::{Completion, IoQueueOptions, Namespace, Outcome};
 use warpbell_hw::{Lba, Nsid};
 use warpbell_kernels::abi;
-use warpbell_nvme::command::{self, DsmCdw11, DsmRange};
-use warpbell_nvme::{Sqe, Status};
-use zerocopy::IntoBytes as _;
+use warpbell_nvme::Status;
 
 use super::DataPointers;
 use super::blocks::{check_extent, check_tail};
+use super::piece::{Piece, RANGE_BYTES};
 use crate::{Buffer, Error, HostQueue, Ssd};
 
 /// The most bytes of one command: larger ones gain nothing, and hold up others.
 const PIECE_BYTES: u64 = 1 << 20;
-/// Bytes of the range of a command that deallocates.
-const RANGE_BYTES: usize = size_of::<DsmRange>();
 
 /// What a request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -442,46 +439,6 @@ impl<M: Send + 'static, T> Drop for RequestQueue<M, T> {
     /// What is in flight may move data until the queue is deleted.
     fn drop(&mut self) {
         self.give_up(None, &mut Vec::new());
-    }
-}
-
-/// A part of a request that is one command.
-struct Piece {
-    /// Blocks before it.
-    at: u64,
-    blocks: u64,
-    block: u64,
-    nsid: Nsid,
-}
-
-impl Piece {
-    fn command<M, T>(
-        &self,
-        request: &IoRequest<M, T>,
-        (ranges, pointers): &(Buffer, DataPointers),
-        slot: u16,
-    ) -> Sqe {
-        let (nsid, lba) = (self.nsid.get(), request.lba.get() + self.at);
-        let last = self.blocks.saturating_sub(1) as u16;
-        let with_data = |sqe: Sqe| match &request.data {
-            Some((data, offset)) => {
-                data.attach(sqe, offset + self.at * self.block, (self.blocks * self.block) as u32)
-            }
-            None => sqe,
-        };
-        match request.op {
-            IoOp::Read => with_data(command::read(nsid, lba, last)),
-            IoOp::Write => with_data(command::write(nsid, lba, last)),
-            IoOp::Flush => command::flush(nsid),
-            IoOp::WriteZeroes => command::write_zeroes(nsid, lba, last, false),
-            IoOp::Deallocate => {
-                let range = DsmRange { cattr: 0, nlb: self.blocks as u32, slba: lba };
-                let at = usize::from(slot) * RANGE_BYTES;
-                ranges.write(at, range.as_bytes()).expect("the buffer has a range for each slot");
-                let sqe = command::dataset_management(nsid, 0, DsmCdw11::new().with_ad(true));
-                pointers.attach(sqe, at as u64, RANGE_BYTES as u32)
-            }
-        }
     }
 }
 
