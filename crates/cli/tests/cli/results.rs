@@ -261,14 +261,15 @@ fn ssds_of_others_have_counts_of_their_own_and_no_lumps() {
     let served = Served::start(&folder, 2);
     let mut words = vec!["bench"];
     words.extend(served.0.iter().map(|(_, name)| name.as_str()));
-    words.extend(["--api", "host", "--iodepth", "1", "--runtime", "40ms", "--interval", "2ms", "-o", "json"]);
+    words.extend(["--api", "host", "--iodepth", "1", "--runtime", "100ms", "--interval", "5ms", "-o", "json"]);
     let report = json(&words);
     for device in report["devices"].as_array().unwrap() {
         let run = &runs(device)[0];
         let counts: Vec<u64> = serde_json::from_value(run["series"]["ios"].clone()).unwrap();
         assert_eq!(counts.iter().sum::<u64>(), run["ios"].as_u64().unwrap(), "of this SSD alone: {run:#}");
+        // In lumps of 256 all of so few would be in one interval.
         let busy = counts.iter().filter(|count| **count > 0).count();
-        assert!(counts.len() > 3 && busy * 2 > counts.len(), "I/Os when they end: {counts:?}");
+        assert!(counts.len() > 3 && busy > 2, "I/Os when they end: {counts:?}");
     }
 }
 
