@@ -261,7 +261,18 @@ fn ssds_of_others_have_counts_of_their_own_and_no_lumps() {
     let served = Served::start(&folder, 2);
     let mut words = vec!["bench"];
     words.extend(served.0.iter().map(|(_, name)| name.as_str()));
-    words.extend(["--api", "host", "--iodepth", "1", "--runtime", "100ms", "--interval", "5ms", "-o", "json"]);
+    words.extend([
+        "--api",
+        "host",
+        "--iodepth",
+        "1",
+        "--runtime",
+        "100ms",
+        "--interval",
+        "5ms",
+        "-o",
+        "json",
+    ]);
     let report = json(&words);
     for device in report["devices"].as_array().unwrap() {
         let run = &runs(device)[0];
