@@ -102,3 +102,38 @@ pub(crate) fn bytes<'py>(name: &str, data: &Bound<'py, PyAny>) -> PyResult<Bound
     })?;
     Ok(view.call_method0("tobytes")?.cast_into()?)
 }
+
+/// The part of a buffer of `all` bytes that a request moves: from where, and how many bytes.
+pub(crate) fn part(
+    at: Option<&Bound<'_, PyAny>>,
+    nbytes: Option<&Bound<'_, PyAny>>,
+    all: u64,
+) -> PyResult<(u64, u64)> {
+    let at = optional("at", at, 0, all)?.unwrap_or(0);
+    if at % 4 != 0 {
+        return Err(Failure::argument("at", at, "must be a multiple of 4 bytes").into());
+    }
+    let nbytes = optional("nbytes", nbytes, 0, u64::MAX)?.unwrap_or(all - at);
+    if nbytes > all - at {
+        let limit = format!("the buffer has {} bytes from {at} on", all - at);
+        return Err(Failure::argument("nbytes", nbytes, limit).into());
+    }
+    Ok((at, nbytes))
+}
+
+/// Whether these bytes are blocks of something with `all` bytes in blocks of `block`.
+pub(crate) fn check_extent(offset: u64, nbytes: u64, (block, all): (u64, u64), of: &str) -> Answer<()> {
+    let multiple = format!("must be a multiple of the block size of {of}, {block} bytes");
+    if !offset.is_multiple_of(block) {
+        return Err(Failure::argument("offset", offset, multiple));
+    }
+    if nbytes == 0 || !nbytes.is_multiple_of(block) {
+        let multiple = multiple.replace("must be", "must be more than 0 and");
+        return Err(Failure::argument("nbytes", nbytes, multiple));
+    }
+    if offset.checked_add(nbytes).is_none_or(|end| end > all) {
+        let value = format!("{offset} and {nbytes} bytes");
+        return Err(Failure::argument("offset", value, format!("{of} has {all} bytes")));
+    }
+    Ok(())
+}

@@ -175,23 +175,7 @@ impl SsdCore {
 
     /// Whether these bytes are blocks of it.
     fn check_extent(&self, offset: u64, nbytes: u64) -> Answer<()> {
-        let (block, all) = (self.block, self.nbytes());
-        let multiple = format!("must be a multiple of the block size of {}, {block} bytes", self.name);
-        if !offset.is_multiple_of(block) {
-            return Err(Failure::argument("offset", offset, multiple));
-        }
-        if nbytes == 0 || !nbytes.is_multiple_of(block) {
-            return Err(Failure::argument(
-                "nbytes",
-                nbytes,
-                multiple.replace("must be", "must be more than 0 and"),
-            ));
-        }
-        if offset.checked_add(nbytes).is_none_or(|end| end > all) {
-            let limit = format!("{} has {all} bytes", self.name);
-            return Err(Failure::argument("offset", format!("{offset} and {nbytes} bytes"), limit));
-        }
-        Ok(())
+        args::check_extent(offset, nbytes, (self.block, self.nbytes()), &self.name)
     }
 
     /// Whether these blocks may be written.
@@ -252,16 +236,7 @@ impl Ssd {
             let text = format!("{core}: belongs to {owner}, which maps it, and not to {other}");
             return Err(Failure::new(Kind::Argument, text).into());
         }
-        let all = core.nbytes();
-        let at = args::optional("at", at, 0, all)?.unwrap_or(0);
-        if at % 4 != 0 {
-            return Err(Failure::argument("at", at, "must be a multiple of 4 bytes").into());
-        }
-        let nbytes = args::optional("nbytes", nbytes, 0, u64::MAX)?.unwrap_or(all - at);
-        if nbytes > all - at {
-            let limit = format!("the buffer has {} bytes from {at} on", all - at);
-            return Err(Failure::argument("nbytes", nbytes, limit).into());
-        }
+        let (at, nbytes) = args::part(at, nbytes, core.nbytes())?;
         Ok((core, at, nbytes))
     }
 

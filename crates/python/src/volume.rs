@@ -293,16 +293,7 @@ impl HostIo {
             );
             return Err(Failure::new(Kind::Argument, text).into());
         }
-        let all = given.nbytes as u64;
-        let at = args::optional("at", at, 0, all)?.unwrap_or(0);
-        if at % 4 != 0 {
-            return Err(Failure::argument("at", at, "must be a multiple of 4 bytes").into());
-        }
-        let nbytes = args::optional("nbytes", nbytes, 0, u64::MAX)?.unwrap_or(all - at);
-        if nbytes > all - at {
-            let limit = format!("the buffer has {} bytes from {at} on", all - at);
-            return Err(Failure::argument("nbytes", nbytes, limit).into());
-        }
+        let (at, nbytes) = args::part(at, nbytes, given.nbytes as u64)?;
         let offset = args::count("offset", offset)?;
         Ok(HostIo { core: core.clone(), op, buffer: given.buffer()?, offset, at, nbytes })
     }
@@ -311,19 +302,7 @@ impl HostIo {
     fn begin(&self) -> Answer<Future> {
         let pieces = self.core.with(|volume| {
             let block = u64::from(volume.block_bytes());
-            let multiple = format!("must be a multiple of the block size of the volume, {block} bytes");
-            if !self.offset.is_multiple_of(block) {
-                return Err(Failure::argument("offset", self.offset, multiple));
-            }
-            if self.nbytes == 0 || !self.nbytes.is_multiple_of(block) {
-                let multiple = multiple.replace("must be", "must be more than 0 and");
-                return Err(Failure::argument("nbytes", self.nbytes, multiple));
-            }
-            let nbytes = volume.blocks() * block;
-            if self.offset.checked_add(self.nbytes).is_none_or(|end| end > nbytes) {
-                let value = format!("{} and {} bytes", self.offset, self.nbytes);
-                return Err(Failure::argument("offset", value, format!("the volume has {nbytes} bytes")));
-            }
+            args::check_extent(self.offset, self.nbytes, (block, volume.blocks() * block), "the volume")?;
             Ok(volume.places(Lba(self.offset / block), self.nbytes / block)?)
         })?;
         let opened = self.core.opened()?;
