@@ -1,0 +1,33 @@
+//! Files on SSDs that no kernel has mounted.
+//!
+//! Everything here reads a [`Source`]: a namespace of an SSD, or an image. A [`FileSystem`] finds a file by its path, and
+//! answers with a [`FileMap`]: where the file's bytes lie. Kernels and the host read the file by that map.
+//!
+//! ```
+//! use warpbell_files::{Extent, FileMap, Piece};
+//!
+//! // 10,000 bytes: a block at 1 MiB, a hole, and a block whose last 2,288 bytes belong to no file.
+//! let extents = vec![
+//!     Extent { offset: 0, at: 1 << 20, bytes: 4096 },
+//!     Extent { offset: 8192, at: 4096, bytes: 4096 },
+//! ];
+//! let map = FileMap::new(10_000, extents)?;
+//! let pieces: Vec<Piece> = map.pieces(4000, 5000)?.collect();
+//! assert_eq!(pieces, [
+//!     Piece::Data { at: (1 << 20) + 4000, bytes: 96 },
+//!     Piece::Hole { bytes: 4096 },
+//!     Piece::Data { at: 4096, bytes: 808 },
+//! ]);
+//! # Ok::<(), warpbell_files::Error>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod error;
+mod file_system;
+mod map;
+mod source;
+
+pub use error::Error;
+pub use file_system::{Entry, EntryKind, FileSystem};
+pub use map::{Extent, FileMap, Piece};
+pub use source::{Image, Source, Store, read_file};
