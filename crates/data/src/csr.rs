@@ -46,14 +46,16 @@ impl Csr {
         (0..self.edges).map(move |index| self.edge(random, index))
     }
 
-    fn offsets(&self, seed: u64) -> Vec<u64> {
+    /// Section `offsets`.
+    pub fn offsets(&self, seed: u64) -> Vec<u64> {
         let mut offsets = vec![0; self.nodes as usize + 1];
         self.edges(seed).for_each(|(row, _)| offsets[row as usize + 1] += 1);
         (0..self.nodes as usize).for_each(|row| offsets[row + 1] += offsets[row]);
         offsets
     }
 
-    fn columns(&self, seed: u64) -> Vec<u32> {
+    /// Section `columns`.
+    pub fn columns(&self, seed: u64) -> Vec<u32> {
         let offsets = self.offsets(seed);
         let (mut columns, mut next) = (vec![0; self.edges as usize], offsets.clone());
         for (row, column) in self.edges(seed) {

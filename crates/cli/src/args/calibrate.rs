@@ -26,6 +26,16 @@ pub enum BenchCommand {
     Tail(ExperimentArgs),
     /// The first I/Os after nothing was there
     Cold(ExperimentArgs),
+    /// Workload: keys and values of attention, got and put by token and layer, in the mixes of YCSB (writes)
+    Kv(ExperimentArgs),
+    /// Workload: a state saved and restored, sharded over 1, 2, 4 and 8 SSDs (writes)
+    Checkpoint(ExperimentArgs),
+    /// Workload: samples for training, shuffled more and more, and how long the trainer waits for them
+    Loader(ExperimentArgs),
+    /// Workload: a breadth-first search over edges on the SSD, by rows and by pages
+    Graph(ExperimentArgs),
+    /// Workload: nearest neighbours, by rows and by clusters
+    Vectors(ExperimentArgs),
 }
 
 /// `bench calibrate`.

@@ -22,12 +22,15 @@ pub struct ExperimentArgs {
     /// Bytes per I/O; several, as 4k,128k, have rows of their own
     #[arg(long, value_name = "SIZE", value_delimiter = ',', default_value = "4k")]
     pub bs: Vec<ByteSize>,
-    /// I/Os in flight, with stripe on each SSD [default: 16; batching has 32, registration and cold 1]
+    /// I/Os in flight: with stripe on each SSD, of workloads on each queue [default: 16; batching has 32, registration and cold 1]
     #[arg(short = 'q', long, visible_alias = "qd", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1023))]
     pub iodepth: Option<u32>,
-    /// How long each row is measured: 3, 500ms
-    #[arg(short = 't', long, value_name = "TIME", value_parser = parse_duration, default_value = "1")]
-    pub runtime: Duration,
+    /// How long each row is measured: 3, 500ms [default: 1; of workloads, --ops ends a row]
+    #[arg(short = 't', long, value_name = "TIME", value_parser = parse_duration)]
+    pub runtime: Option<Duration>,
+    /// Operations of each row of a workload [default: 20000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    pub ops: Option<u64>,
     /// What the operating system reads, with path: a file or block device as long as the namespace [default: the file behind soft:file=]
     #[arg(long, value_name = "PATH")]
     pub os_path: Option<PathBuf>,
@@ -48,7 +51,8 @@ impl ExperimentArgs {
         ExperimentOptions {
             sizes: self.bs.clone(),
             iodepth: self.iodepth,
-            runtime: self.runtime,
+            runtime: self.runtime.unwrap_or(Duration::from_secs(1)),
+            ops: self.ops.unwrap_or(20_000),
             os_path: self.os_path.clone(),
             load: self.load.clone().unwrap_or_else(|| vec![0, 1, 2, 4]),
             nsid: Nsid(self.nsid),

@@ -105,6 +105,11 @@ fn by_name(command: &BenchCommand, global: &Global, stop: Arc<AtomicBool>) -> Re
         BenchCommand::Notice(args) => (Experiment::Notice, args),
         BenchCommand::Tail(args) => (Experiment::Tail, args),
         BenchCommand::Cold(args) => (Experiment::Cold, args),
+        BenchCommand::Kv(args) => (Experiment::Kv, args),
+        BenchCommand::Checkpoint(args) => (Experiment::Checkpoint, args),
+        BenchCommand::Loader(args) => (Experiment::Loader, args),
+        BenchCommand::Graph(args) => (Experiment::Graph, args),
+        BenchCommand::Vectors(args) => (Experiment::Vectors, args),
     };
     experiment::run(which, args, global, stop)
 }

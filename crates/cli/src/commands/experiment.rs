@@ -21,9 +21,10 @@ pub fn run(
     refuse_others(which, args)?;
     // Open from row to row: its code is loaded once.
     let _target = args.device.target.open()?;
-    let ssds = match which {
-        Experiment::Stripe => open_all(&args.device, Access::Read)?,
-        _ => vec![open(&args.device, Access::Read)?],
+    let access = if which.writes() { Access::Write { nsid: args.nsid } } else { Access::Read };
+    let ssds = match which.takes_several() {
+        true => open_all(&args.device, access)?,
+        false => vec![open(&args.device, access)?],
     };
     let found = experiment(which, &ssds, args.device.target, &args.options(), &Control::with_stop(stop));
     let (report, mut broken) = found.map_err(|error| because(&ssds[0], error.into()))?;
@@ -52,6 +53,15 @@ fn refuse_others(which: Experiment, args: &ExperimentArgs) -> Result<(), Ending>
     }
     if args.os_path.is_some() && which != Experiment::Path {
         return Err(Ending::usage(format!("--os-path: only path reads it, not {}", which.word())));
+    }
+    if args.ops.is_some() && !which.is_workload() {
+        return Err(Ending::usage(format!(
+            "--ops: only workloads have it; --runtime ends rows of {}",
+            which.word()
+        )));
+    }
+    if args.runtime.is_some() && which.is_workload() {
+        return Err(Ending::usage(format!("--runtime: --ops ends rows of {}", which.word())));
     }
     if by_the_host(which) {
         args.device.refuse_kernels(&format!("bench {}", which.word()))?;
@@ -110,6 +120,11 @@ fn heading(key: &str) -> String {
     match key {
         "iops" => "IOPS".to_owned(),
         "bytes_per_s" => "MiB/s".to_owned(),
+        "expected_bytes_per_s" => "expected MiB/s".to_owned(),
+        "ops_per_s" | "edges_per_s" => key.replace("_per_s", "/s"),
+        "commands_per_op" | "bytes_per_op" | "expected_commands_per_op" => {
+            key.replace("_per_op", "/op").replace('_', " ")
+        }
         "client_cpu_ns_per_io" => "client CPU us/io".to_owned(),
         key => match (key.strip_suffix("_ns"), key.strip_suffix("_per_io")) {
             (Some(time), _) => format!("{} us", time.replace("99_9", "99.9").replace('_', " ")),
@@ -121,8 +136,9 @@ fn heading(key: &str) -> String {
 
 fn cell(key: &str, value: f64) -> String {
     match key {
-        "iops" | "expected_iops" => units::iops(value),
-        "bytes_per_s" => format!("{:.0}", value / f64::from(1 << 20)),
+        "iops" | "expected_iops" | "ops_per_s" | "edges_per_s" => units::iops(value),
+        "levels" | "commands" | "bytes_per_op" => format!("{value:.0}"),
+        "bytes_per_s" | "expected_bytes_per_s" => format!("{:.0}", value / f64::from(1 << 20)),
         "copied_bytes_per_io" => format!("{value:.0}"),
         key if key.ends_with("_ns") || key == "client_cpu_ns_per_io" => format!("{:.2}", value / 1e3),
         _ => format!("{value:.3}"),

@@ -154,6 +154,88 @@ fn the_first_read_is_told_apart_from_later_ones() {
     );
 }
 
+/// An SSD of 610,000 random reads of 4 KiB each second, in virtual time.
+const OPTANE: &str = "soft:size=64m,profile=optane,time=virtual";
+
+#[test]
+fn the_store_of_keys_and_values_asks_as_its_layout_says() {
+    let found = json(&["kv", OPTANE, "--ops", "1000"]);
+    for order in ["by token", "by layer"] {
+        for gets in [100, 95, 50] {
+            let row = format!("{order} get={gets}% ");
+            let of = |key: &str| figure(&found, &row, key);
+            assert_eq!(of("commands_per_op"), of("expected_commands_per_op"), "{row}");
+            assert!((of("iops") / of("ops_per_s") / of("commands_per_op") - 1.0).abs() < 1e-3, "{row}");
+        }
+    }
+    // 16 tokens: as many commands of one value each, or one command.
+    assert_eq!(figure(&found, "by token get=100% ", "commands_per_op"), 16.0);
+    assert_eq!(figure(&found, "by layer get=100% ", "commands_per_op"), 1.0);
+    let half = figure(&found, "by token get=50% ", "commands_per_op");
+    assert!((8.0..9.0).contains(&half), "half of them put, by one command: {half}");
+    // The SSD's rate bounds both; a get moves as many bytes either way.
+    let (token, layer) = (
+        figure(&found, "by token get=100% ", "ops_per_s"),
+        figure(&found, "by layer get=100% ", "ops_per_s"),
+    );
+    assert!((token / layer - 1.0).abs() < 0.05, "{token} {layer}");
+}
+
+#[test]
+fn checkpoints_are_as_fast_as_their_shards() {
+    let devices = [OPTANE; 4];
+    let found = json(&[&["checkpoint"][..], &devices, &["--bs", "128k", "--ops", "400"]].concat());
+    for way in ["save", "restore"] {
+        for shards in [2, 4] {
+            let row = format!("{way} shards={shards} ");
+            let ratio = figure(&found, &row, "bytes_per_s") / figure(&found, &row, "expected_bytes_per_s");
+            assert!((0.95..1.02).contains(&ratio), "{row}: {ratio} of the model");
+        }
+    }
+}
+
+#[test]
+fn trainers_wait_for_what_the_ssd_cannot_give() {
+    let found = json(&["loader", OPTANE, "--ops", "4000"]);
+    for taken in [50, 90, 200] {
+        let row = format!("trainer takes {taken}% ");
+        let (stall, model) =
+            (figure(&found, &row, "stall_share"), figure(&found, &row, "expected_stall_share"));
+        assert!((stall - model).abs() < 0.02, "{row}: {stall}, the model {model}");
+    }
+    for order in ["sequential ", "shuffled within 256 ", "shuffled bs"] {
+        assert_eq!(figure(&found, order, "bytes_per_op"), 4096.0);
+    }
+}
+
+#[test]
+fn searches_and_queries_count_what_they_read() {
+    let found = json(&["graph", OPTANE, "--ops", "4000"]);
+    let (rows, pages) = (figure(&found, "rows", "commands"), figure(&found, "pages ", "commands"));
+    assert!(rows > 1000.0 && rows < 4000.0, "each node that is reached once: {rows}");
+    // 64,000 edges are 63 pages; some are wanted in more than one level.
+    let levels = figure(&found, "pages ", "levels");
+    assert!(pages >= 32.0 && pages <= 63.0 * levels, "{pages} in {levels} levels");
+    assert!(figure(&found, "pages ", "read_amplification") < figure(&found, "rows", "read_amplification"));
+    let found = json(&["vectors", OPTANE, "--ops", "2000", "--bs", "128,4k"]);
+    assert_eq!(figure(&found, "rows=64 bs=4k", "commands_per_op"), 64.0);
+    assert_eq!(figure(&found, "rows=64 bs=4k", "read_amplification"), 1.0);
+    // A vector of 128 bytes costs a block of 512; a cluster of 256 of them is whole blocks.
+    assert_eq!(figure(&found, "rows=64 bs=128", "read_amplification"), 4.0);
+    assert_eq!(figure(&found, "clusters=8 bs=128", "read_amplification"), 1.0);
+}
+
+#[test]
+fn workloads_write_only_where_they_may() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let device = format!("soft:file={}", image(&folder, 8 << 20));
+    for workload in ["kv", "checkpoint"] {
+        let output = run(&[workload, &device, "--ops", "100"]);
+        assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    json(&["loader", &device, "--ops", "100"]);
+}
+
 #[test]
 fn what_cannot_be_is_said() {
     let error = |arguments: &[&str], line: &str| {
@@ -170,6 +252,10 @@ fn what_cannot_be_is_said() {
     error(&["cold", "soft:size=8m", "--runtime", "0"], "each row is measured for some time");
     error(&["tail", "soft:size=8m", "--load", "5000"], "5000 is not in 0..=1024");
     error(&["notice", "soft:size=8m", "--iodepth", "0"], "0 is not in 1..=1023");
+    error(&["kv", "soft:size=8m", "--runtime", "1"], "--runtime: --ops ends rows of kv");
+    error(&["path", "soft:size=8m", "--ops", "5"], "--ops: only workloads have it");
+    error(&["kv", "soft:size=1m", "--ops", "5"], "takes 2097152 bytes, and the namespace has 1048576");
+    error(&["loader", "soft:size=1m", "--ops", "500"], "500 records take 2048000 bytes");
     let output = run(&["registration", "soft:size=8m", "--runtime", "20ms", "--bs", "100,4k"]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(

@@ -12,6 +12,7 @@ mod path;
 mod registration;
 mod stripe;
 mod tail;
+mod workloads;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -50,6 +51,34 @@ pub enum Experiment {
     Tail,
     /// The first I/Os after nothing was there.
     Cold,
+    /// A store of keys and values, by token and layer.
+    Kv,
+    /// A state saved and restored, sharded over SSDs.
+    Checkpoint,
+    /// Samples for training, in shuffled epochs.
+    Loader,
+    /// A breadth-first search over edges on the SSD.
+    Graph,
+    /// Nearest neighbours of vectors on the SSD.
+    Vectors,
+}
+
+impl Experiment {
+    /// Whether it runs the requests of a program, bounded by their number and not by time.
+    pub const fn is_workload(self) -> bool {
+        use Experiment::{Checkpoint, Graph, Kv, Loader, Vectors};
+        matches!(self, Kv | Checkpoint | Loader | Graph | Vectors)
+    }
+
+    /// Whether it writes.
+    pub const fn writes(self) -> bool {
+        matches!(self, Experiment::Kv | Experiment::Checkpoint)
+    }
+
+    /// Whether it takes several SSDs.
+    pub const fn takes_several(self) -> bool {
+        matches!(self, Experiment::Stripe | Experiment::Checkpoint)
+    }
 }
 
 impl Experiment {
@@ -63,6 +92,11 @@ impl Experiment {
             Experiment::Notice => "notice",
             Experiment::Tail => "tail",
             Experiment::Cold => "cold",
+            Experiment::Kv => "kv",
+            Experiment::Checkpoint => "checkpoint",
+            Experiment::Loader => "loader",
+            Experiment::Graph => "graph",
+            Experiment::Vectors => "vectors",
         }
     }
 }
@@ -74,9 +108,9 @@ impl Experiment {
     /// I/Os in flight by itself, and whether others may be asked for.
     pub const fn depth(self) -> (u32, bool) {
         match self {
-            Experiment::Path | Experiment::Stripe | Experiment::Notice | Experiment::Tail => (DEPTH, true),
             Experiment::Batching => (batching::DEPTH, false),
             Experiment::Registration | Experiment::Cold => (1, false),
+            _ => (DEPTH, true),
         }
     }
 }
@@ -92,6 +126,8 @@ pub struct ExperimentOptions {
     pub runtime: Duration,
     /// The file or block device that the operating system reads for comparison; `None`: the one behind the device.
     pub os_path: Option<PathBuf>,
+    /// Operations of each row of a workload.
+    pub ops: u64,
     /// Threads that keep processors busy: a row for each.
     pub load: Vec<u32>,
     /// Namespace.
@@ -183,7 +219,7 @@ pub struct ExperimentReport {
     pub partial: bool,
 }
 
-/// Runs an experiment on the first of `ssds`, `stripe` on all of them, with kernels on `target`. There are some. What was
+/// Runs an experiment on the first of `ssds`, `stripe` and `checkpoint` on all of them, with kernels on `target`. There are some. What was
 /// found before something broke is in the report.
 pub fn experiment(
     which: Experiment,
@@ -212,6 +248,11 @@ pub fn experiment(
         Experiment::Notice => notice::run(&mut lab),
         Experiment::Tail => tail::run(&mut lab),
         Experiment::Cold => cold::run(&mut lab),
+        Experiment::Kv => workloads::kv(&mut lab),
+        Experiment::Checkpoint => workloads::checkpoint(&mut lab),
+        Experiment::Loader => workloads::loader(&mut lab),
+        Experiment::Graph => workloads::graph(&mut lab),
+        Experiment::Vectors => workloads::vectors(&mut lab),
     }
     .err();
     let report = ExperimentReport {
@@ -272,14 +313,22 @@ impl Lab<'_> {
             Err(error) => return Err(error),
         };
         let run = crate::bench::bench(self.ssd, self.target, &job, self.control)?;
+        self.judge(name, &run)?;
+        // A row that was cut short is none.
+        Ok((!self.control.stopped()).then_some(run))
+    }
+
+    /// An error if any command failed, or the protocol was violated.
+    fn judge(&self, name: &str, run: &Run) -> Result<(), RunError> {
         if let Some(failure) = run.failures.first() {
             return Err(RunError::failed(failure));
         }
-        if let Some(violation) = run.violation_examples.first() {
-            return Err(RunError::Unmeasurable(format!("{name}: violation of the protocol: {violation}")));
+        match run.violation_examples.first() {
+            Some(violation) => {
+                Err(RunError::Unmeasurable(format!("{name}: violation of the protocol: {violation}")))
+            }
+            None => Ok(()),
         }
-        // A row that was cut short is none.
-        Ok((!self.control.stopped()).then_some(run))
     }
 
     fn row(&mut self, name: impl Into<String>, figures: Figures) {

@@ -1,0 +1,152 @@
+//! `graph`: a breadth-first search whose edges lie on the SSD. Level after level, the rows of the nodes found last are
+//! read; who a row leads to is known from the graph that was made, not from what was read.
+
+use std::collections::BTreeSet;
+
+use warpbell_data::Csr;
+
+use super::{Requests, seconds};
+use crate::error::RunError;
+use crate::experiment::{Figures, Lab};
+use crate::options::ReplayTiming;
+
+/// Edges of a node, on average.
+const DEGREE: u64 = 16;
+/// Bytes of an edge.
+const EDGE: u64 = 4;
+
+/// Rows of the graph, as bytes of the SSD.
+struct Graph {
+    offsets: Vec<u64>,
+    columns: Vec<u32>,
+}
+
+impl Graph {
+    /// Bytes of a node's row.
+    fn row(&self, node: u32) -> (u64, u64) {
+        let (first, end) = (self.offsets[node as usize], self.offsets[node as usize + 1]);
+        (first * EDGE, (end - first) * EDGE)
+    }
+
+    /// The nodes of each level, from the node with the most edges on.
+    fn levels(&self) -> Vec<Vec<u32>> {
+        let nodes = self.offsets.len() - 1;
+        let most = (0..nodes as u32).max_by_key(|node| self.row(*node).1).unwrap_or(0);
+        let mut found = vec![false; nodes];
+        found[most as usize] = true;
+        let (mut levels, mut level) = (Vec::new(), vec![most]);
+        while !level.is_empty() {
+            let mut next = Vec::new();
+            for node in &level {
+                let (first, end) = (self.offsets[*node as usize], self.offsets[*node as usize + 1]);
+                for to in &self.columns[first as usize..end as usize] {
+                    if !std::mem::replace(&mut found[*to as usize], true) {
+                        next.push(*to);
+                    }
+                }
+            }
+            levels.push(std::mem::replace(&mut level, next));
+        }
+        levels
+    }
+}
+
+/// Runs it: each node's row by itself, and each page of a level once.
+pub(in crate::experiment) fn run(lab: &mut Lab<'_>) -> Result<(), RunError> {
+    let csr = Csr { nodes: lab.options.ops, edges: lab.options.ops * DEGREE };
+    let room = Requests::on(lab, lab.ssd)?.room();
+    if csr.edges * EDGE > room {
+        let reason =
+            format!("{} edges take {} bytes, and the namespace has {room}", csr.edges, csr.edges * EDGE);
+        lab.skip("rows", reason);
+        return Ok(());
+    }
+    let seed = lab.options.seed;
+    let graph = Graph { offsets: csr.offsets(seed), columns: csr.columns(seed) };
+    let levels = graph.levels();
+    search(lab, "rows", &graph, &levels, None)?;
+    for size in lab.options.sizes.clone() {
+        search(lab, &format!("pages bs={size}"), &graph, &levels, Some(size.0))?;
+    }
+    Ok(())
+}
+
+/// Adds a row: the levels one after the other, whose times add up. A level waits for the one before; what the host does
+/// between two is not part of it.
+fn search(
+    lab: &mut Lab<'_>,
+    name: &str,
+    graph: &Graph,
+    levels: &[Vec<u32>],
+    page: Option<u64>,
+) -> Result<(), RunError> {
+    let (mut time, mut commands, mut bytes, mut edges) = (0.0, 0, 0, 0);
+    for level in levels {
+        let mut requests = Requests::on(lab, lab.ssd)?;
+        if let Some(page) = page.filter(|page| *page == 0 || !page.is_multiple_of(requests.block)) {
+            let limit = format!("must be a multiple of the block size, {} bytes", requests.block);
+            lab.skip(name, format!("{page} bytes: {limit}"));
+            return Ok(());
+        }
+        ask(&mut requests, graph, level, page);
+        edges += level.iter().map(|node| graph.row(*node).1 / EDGE).sum::<u64>();
+        if requests.commands == 0 {
+            continue;
+        }
+        (commands, bytes) = (commands + requests.commands, bytes + requests.bytes);
+        let options = requests.options(lab, name, ReplayTiming::Asap);
+        let Some(run) = lab.point(name, &options)? else { return Ok(()) };
+        time += seconds(&run);
+    }
+    let figures = Figures::default()
+        .with("edges_per_s", edges as f64 / time)
+        .with("iops", commands as f64 / time)
+        .with("bytes_per_s", bytes as f64 / time)
+        .with("levels", levels.len() as f64)
+        .with("commands", commands as f64)
+        .with("read_amplification", bytes as f64 / (edges * EDGE).max(1) as f64);
+    lab.row(name, figures);
+    Ok(())
+}
+
+fn ask(requests: &mut Requests, graph: &Graph, level: &[u32], page: Option<u64>) {
+    let rows = level.iter().map(|node| graph.row(*node)).filter(|(_, bytes)| *bytes > 0);
+    let Some(page) = page else {
+        return rows.for_each(|(at, bytes)| {
+            requests.read(at, bytes, 0);
+            requests.next_warp();
+        });
+    };
+    let pages: BTreeSet<u64> = rows.flat_map(|(at, bytes)| at / page..(at + bytes).div_ceil(page)).collect();
+    let end = requests.room();
+    for number in pages {
+        let at = number * page;
+        requests.read(at, page.min(end - at), 0);
+        requests.next_warp();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_node_is_found_once_and_levels_follow_edges() {
+        let csr = Csr { nodes: 500, edges: 4000 };
+        let graph = Graph { offsets: csr.offsets(3), columns: csr.columns(3) };
+        let levels = graph.levels();
+        let found: BTreeSet<u32> = levels.iter().flatten().copied().collect();
+        assert_eq!(found.len(), levels.iter().map(Vec::len).sum::<usize>(), "no node twice");
+        assert!(levels.len() > 2 && found.len() > 100, "{} levels, {} nodes", levels.len(), found.len());
+        for pair in levels.windows(2) {
+            let reached: BTreeSet<u32> = pair[0]
+                .iter()
+                .flat_map(|node| {
+                    let (first, end) = (graph.offsets[*node as usize], graph.offsets[*node as usize + 1]);
+                    graph.columns[first as usize..end as usize].iter().copied()
+                })
+                .collect();
+            assert!(pair[1].iter().all(|node| reached.contains(node)));
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! `kv`: a store of attention keys and values, got and put by token and layer, in the mixes of YCSB.
+//!
+//! A put stores a new token: a value for each layer. A get reads one layer's values of a window of tokens. Sequences are
+//! drawn by Zipf's law, as YCSB does.
+
+use rand::RngExt;
+use rand::distr::Distribution;
+use rand_distr::Zipf;
+
+use super::{Requests, play, push, random};
+use crate::error::RunError;
+use crate::experiment::Lab;
+use crate::size::ByteSize;
+
+const LAYERS: u64 = 8;
+/// Tokens of a sequence.
+const TOKENS: u64 = 64;
+/// Tokens that a get wants.
+const WINDOW: u64 = 16;
+/// YCSB's constant.
+const SKEW: f64 = 0.99;
+/// Gets of 100 operations: YCSB's workloads C (read only), B (read mostly) and A (update heavy).
+const GETS: [u64; 3] = [100, 95, 50];
+
+/// Where values lie.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    /// All layers of a token together: a put is one request.
+    ByToken,
+    /// All tokens of a layer together: a get is one request.
+    ByLayer,
+}
+
+/// Runs it: each order of values under each mix.
+pub(in crate::experiment) fn run(lab: &mut Lab<'_>) -> Result<(), RunError> {
+    for size in lab.options.sizes.clone() {
+        for (order, word) in [(Order::ByToken, "by token"), (Order::ByLayer, "by layer")] {
+            for gets in GETS {
+                let name = format!("{word} get={gets}% bs={size}");
+                row(lab, name, order, gets, size)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn row(lab: &mut Lab<'_>, name: String, order: Order, gets: u64, size: ByteSize) -> Result<(), RunError> {
+    let mut requests = Requests::on(lab, lab.ssd)?;
+    let (value, operations) = (requests.whole(size.0), lab.options.ops);
+    let sequences = requests.room() / (LAYERS * TOKENS * value.max(1));
+    if value == 0 || sequences == 0 {
+        let reason = format!(
+            "a sequence of {TOKENS} tokens in {LAYERS} layers takes {} bytes, and the namespace has {}",
+            LAYERS.saturating_mul(TOKENS).saturating_mul(value),
+            requests.room()
+        );
+        lab.skip(&name, reason);
+        return Ok(());
+    }
+    let most = requests.most * requests.block;
+    let mut random = random(lab, gets * 2 + u64::from(order == Order::ByLayer));
+    let Ok(zipf) = Zipf::new(sequences as f64, SKEW) else {
+        return Err(RunError::Unmeasurable(format!("{name}: no distribution of {sequences} sequences")));
+    };
+    let place = |sequence, token, layer| {
+        let within = match order {
+            Order::ByToken => token * LAYERS + layer,
+            Order::ByLayer => layer * TOKENS + token,
+        };
+        (sequence * LAYERS * TOKENS + within) * value
+    };
+    let mut got = 0;
+    for _ in 0..operations {
+        let sequence = zipf.sample(&mut random) as u64 - 1;
+        if random.random_range(0..100) < gets {
+            got += 1;
+            let (layer, first) = (random.random_range(0..LAYERS), random.random_range(0..=TOKENS - WINDOW));
+            match order {
+                Order::ByToken => (first..first + WINDOW)
+                    .for_each(|token| requests.read(place(sequence, token, layer), value, 0)),
+                Order::ByLayer => requests.read(place(sequence, first, layer), value * WINDOW, 0),
+            }
+        } else {
+            let token = random.random_range(0..TOKENS);
+            match order {
+                Order::ByToken => requests.write(place(sequence, token, 0), value * LAYERS),
+                Order::ByLayer => {
+                    (0..LAYERS).for_each(|layer| requests.write(place(sequence, token, layer), value));
+                }
+            }
+        }
+        requests.next_warp();
+    }
+    let (of_get, of_put) = match order {
+        Order::ByToken => (WINDOW * value.div_ceil(most), (value * LAYERS).div_ceil(most)),
+        Order::ByLayer => ((value * WINDOW).div_ceil(most), LAYERS * value.div_ceil(most)),
+    };
+    let expected = (got * of_get + (operations - got) * of_put) as f64 / operations as f64;
+    let figures = play(lab, &name, requests, operations)?;
+    push(lab, name, figures.map(|figures| figures.with("expected_commands_per_op", expected)));
+    Ok(())
+}

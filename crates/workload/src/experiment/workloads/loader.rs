@@ -1,0 +1,104 @@
+//! `loader`: samples for training, each once in an epoch, in orders of more and more chance; and how long the trainer
+//! waits for them.
+
+use rand::seq::SliceRandom;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::{Requests, play, push, random, seconds};
+use crate::error::RunError;
+use crate::experiment::Lab;
+use crate::options::ReplayTiming;
+use crate::size::ByteSize;
+
+/// Records that are shuffled among themselves, in the middle way.
+const WINDOW: usize = 256;
+/// Samples that the trainer takes, in percent of what the SSD gave at most.
+const TAKEN: [u64; 3] = [50, 90, 200];
+
+#[derive(Clone, Copy)]
+enum Order {
+    Sequential,
+    Windowed,
+    Shuffled,
+}
+
+impl Order {
+    /// Every record once.
+    fn epoch(self, records: u64, random: &mut Xoshiro256PlusPlus) -> Vec<u64> {
+        let mut ids: Vec<u64> = (0..records).collect();
+        match self {
+            Order::Sequential => {}
+            Order::Windowed => ids.chunks_mut(WINDOW).for_each(|window| window.shuffle(random)),
+            Order::Shuffled => ids.shuffle(random),
+        }
+        ids
+    }
+}
+
+/// Runs it.
+pub(in crate::experiment) fn run(lab: &mut Lab<'_>) -> Result<(), RunError> {
+    for size in lab.options.sizes.clone() {
+        let orders = [
+            (Order::Sequential, "sequential".to_owned()),
+            (Order::Windowed, format!("shuffled within {WINDOW}")),
+            (Order::Shuffled, "shuffled".to_owned()),
+        ];
+        let mut best = None;
+        for (index, (order, word)) in orders.into_iter().enumerate() {
+            let name = format!("{word} bs={size}");
+            let Some(requests) = epoch(lab, &name, order, size, index as u64, 0.0)? else { continue };
+            let figures = play(lab, &name, requests, lab.options.ops)?;
+            best = figures.as_ref().and_then(|figures| figures.get("ops_per_s"));
+            push(lab, name, figures);
+        }
+        // `best` is that of the last order, which the trainer takes.
+        for taken in TAKEN {
+            if let Some(best) = best {
+                trainer(lab, size, taken, best)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// One epoch's reads, `pace` nanoseconds apart.
+fn epoch(
+    lab: &mut Lab<'_>,
+    name: &str,
+    order: Order,
+    size: ByteSize,
+    row: u64,
+    pace: f64,
+) -> Result<Option<Requests>, RunError> {
+    let mut requests = Requests::on(lab, lab.ssd)?;
+    let (record, records) = (requests.whole(size.0), lab.options.ops);
+    if record == 0 || records.saturating_mul(record) > requests.room() {
+        let (need, room) = (records.saturating_mul(record), requests.room());
+        lab.skip(name, format!("{records} records take {need} bytes, and the namespace has {room}"));
+        return Ok(None);
+    }
+    for (index, id) in order.epoch(records, &mut random(lab, row)).into_iter().enumerate() {
+        requests.read(id * record, record, (index as f64 * pace) as u64);
+        requests.next_warp();
+    }
+    Ok(Some(requests))
+}
+
+/// A trainer that takes samples at a rate of its own, and stalls for those that come late. The model: it waits for what
+/// the SSD cannot give, 1 - `best` / `rate` of the time.
+fn trainer(lab: &mut Lab<'_>, size: ByteSize, taken: u64, best: f64) -> Result<(), RunError> {
+    let (share, operations) = (taken as f64 / 100.0, lab.options.ops);
+    let pace = 1e9 / (best * share);
+    let name = format!("trainer takes {taken}% bs={size}");
+    let Some(requests) = epoch(lab, &name, Order::Shuffled, size, 2, pace)? else { return Ok(()) };
+    let options = requests.options(lab, &name, ReplayTiming::Recorded);
+    let Some(run) = lab.point(&name, &options)? else { return Ok(()) };
+    let computing = operations as f64 * pace / 1e9;
+    let figures = super::Figures::default()
+        .with("ops_per_s", operations as f64 / seconds(&run))
+        .merged(super::figures_of(&run))
+        .with("stall_share", (1.0 - computing / seconds(&run)).max(0.0))
+        .with("expected_stall_share", (1.0 - 1.0 / share).max(0.0));
+    lab.row(name, figures);
+    Ok(())
+}
