@@ -37,3 +37,10 @@ pub struct PartArgs {
     #[arg(long)]
     pub allow_dirty: bool,
 }
+
+impl PartArgs {
+    /// Whether any of it is.
+    pub fn is_given(&self) -> bool {
+        self.partition.is_some() || self.allow_dirty
+    }
+}
