@@ -8,6 +8,7 @@ pub mod check;
 pub mod copy;
 pub mod digest;
 mod experiment;
+pub mod files;
 pub mod generate;
 pub mod identify;
 pub mod list;

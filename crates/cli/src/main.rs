@@ -11,6 +11,7 @@ mod interrupt;
 mod log;
 mod open;
 mod out;
+mod part;
 mod progress;
 mod render;
 mod tree;
@@ -71,6 +72,7 @@ fn run(cli: &Cli) -> Result<(), Ending> {
         Command::Digest(args) => commands::digest::run(args, &cli.global, stop),
         Command::Read(args) => commands::copy::read(args, &cli.global, stop),
         Command::Write(args) => commands::copy::write(args, &cli.global, stop),
+        Command::Files(command) => commands::files::run(command, &cli.global),
         Command::Gen(args) => commands::generate::run(args, &cli.global, stop),
         Command::Report(args) => commands::report::run(args, &cli.global),
         Command::Plan(args) => commands::plan::run(args, &cli.global),

@@ -1,0 +1,46 @@
+//! `files`: files on a device that no kernel has mounted; and which part of a device other commands read.
+
+use clap::{Args, Subcommand};
+
+use super::DeviceArgs;
+
+/// `files`.
+#[derive(Debug, Subcommand)]
+pub enum FilesCommand {
+    /// Show what is in a folder of the file system on a device: DEVICE, or DEVICE#/folder
+    Ls(FilesArgs),
+    /// Show where the bytes of a file lie: DEVICE#/path
+    Stat(FilesArgs),
+}
+
+/// A file or a folder of a file system.
+#[derive(Debug, Args)]
+pub struct FilesArgs {
+    /// The device.
+    #[command(flatten)]
+    pub device: DeviceArgs,
+    /// Namespace
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub nsid: u32,
+    /// Which part of it.
+    #[command(flatten)]
+    pub part: PartArgs,
+}
+
+/// Which part of a device, and how the file system there is read.
+#[derive(Clone, Debug, Default, Args)]
+pub struct PartArgs {
+    /// The partition, by its number, PARTUUID or label; with DEVICE#/path the one that has the file system
+    #[arg(long, value_name = "N|UUID|LABEL")]
+    pub partition: Option<String>,
+    /// Read a file system that was not unmounted: what its journal has is missing
+    #[arg(long)]
+    pub allow_dirty: bool,
+}
+
+impl PartArgs {
+    /// Whether any of it is.
+    pub fn is_given(&self) -> bool {
+        self.partition.is_some() || self.allow_dirty
+    }
+}

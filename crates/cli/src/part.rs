@@ -1,0 +1,88 @@
+//! Which part of a device is read: all of it, a partition, or a file of the file system there.
+
+use warpbell::{Ssd, SsdSource};
+use warpbell_files::{Error, FileMap, FileSystem, OpenOptions, Partition, Source, partition};
+use warpbell_hw::Nsid;
+use warpbell_workload::NamedFile;
+
+use crate::args::{Named, PartArgs};
+use crate::exit::{Ending, FAILED, REFUSED, USAGE, explained};
+
+/// A namespace, or a partition of it.
+pub struct Part<'a> {
+    space: Partition<SsdSource<'a>>,
+    options: OpenOptions,
+}
+
+impl<'a> Part<'a> {
+    /// What the options select of namespace `nsid`.
+    pub fn new(ssd: &'a Ssd, nsid: u32, args: &PartArgs) -> Result<Part<'a>, Ending> {
+        let source = SsdSource::new(ssd, Some(Nsid(nsid)))?;
+        let (start, bytes) = match &args.partition {
+            None => (0, source.bytes()),
+            Some(name) => {
+                let found = chosen(&source, name).map_err(|error| of(ssd, error))?;
+                (found.start, found.bytes)
+            }
+        };
+        let space = Partition::new(source, start, bytes).map_err(|error| of(ssd, error))?;
+        Ok(Part { space, options: OpenOptions { allow_dirty: args.allow_dirty } })
+    }
+
+    /// What `ask` finds in the file system there.
+    pub fn file_system<T>(&self, ask: impl FnOnce(&dyn FileSystem) -> Result<T, Error>) -> Result<T, Ending> {
+        let found = warpbell_files::open(&self.space, &self.options).and_then(|files| ask(&*files));
+        found.map_err(|error| of(self.space.source().ssd(), error))
+    }
+
+    /// Where the bytes of a file lie in the namespace; without a path those of the whole part.
+    pub fn map(&self, path: Option<&str>) -> Result<FileMap, Ending> {
+        let map = match path {
+            Some(path) => self.file_system(|files| files.file(path))?,
+            None => FileMap::whole(self.space.bytes()),
+        };
+        map.moved(self.space.start()).map_err(|error| of(self.space.source().ssd(), error))
+    }
+}
+
+/// What a command line names of a namespace; `None`: all of it.
+pub fn named_file(
+    ssd: &Ssd,
+    named: &Named,
+    (nsid, args): (u32, &PartArgs),
+) -> Result<Option<NamedFile>, Ending> {
+    let name = match (&named.path, &args.partition) {
+        (Some(path), _) => path.clone(),
+        (None, Some(partition)) => format!("partition {partition}"),
+        (None, None) if args.allow_dirty => {
+            return Err(Ending::usage(format!(
+                "--allow-dirty: {named} is not read by a file system; name a file, as {named}#/path"
+            )));
+        }
+        (None, None) => return Ok(None),
+    };
+    let map = Part::new(ssd, nsid, args)?.map(named.path.as_deref())?;
+    // The queue that found the file is not needed any more, and SSDs have few.
+    ssd.delete_host_queues()?;
+    Ok(Some(NamedFile { name, map }))
+}
+
+/// The partition of that name.
+fn chosen(source: &SsdSource<'_>, name: &str) -> Result<partition::Entry, Error> {
+    let none = || Error::absent(format!("partition {name}"), "there is no partition table");
+    let table = partition::table(source)?.ok_or_else(none)?;
+    if let Some(warning) = &table.warning {
+        eprintln!("warning: {}: {warning}", source.ssd().name());
+    }
+    table.find(name).cloned()
+}
+
+/// What was wrong, and with which device.
+fn of(ssd: &Ssd, error: Error) -> Ending {
+    let code = match error {
+        Error::Refused { .. } => REFUSED,
+        Error::Absent { .. } | Error::Argument { .. } => USAGE,
+        _ => FAILED,
+    };
+    Ending::new(code, format!("{}: {}", ssd.name(), explained(&error)))
+}
