@@ -10,6 +10,7 @@ mod bench;
 mod cache;
 mod check;
 mod constants;
+mod file;
 mod kernel_args;
 mod lab;
 mod memory;
@@ -25,6 +26,7 @@ pub use bench::*;
 pub use cache::*;
 pub use check::*;
 pub use constants::*;
+pub use file::*;
 pub use kernel_args::{BENCH_BOX_BYTES, Grid, KernelArgs, Span};
 pub use lab::*;
 pub use memory::*;
@@ -91,6 +93,8 @@ pub const STRUCTS: &[Layout] = &[
     Layout::of::<VolumeState>(),
     Layout::of::<VolumeRef>(),
     Layout::of::<VolumeBufferRef>(),
+    Layout::of::<FileExtent>(),
+    Layout::of::<FileRef>(),
     Layout::of::<CacheLine>(),
     Layout::of::<CacheReport>(),
     Layout::of::<CacheRef>(),

@@ -44,7 +44,7 @@ fn the_builtin_module_agrees_with_the_mirror() {
 
 #[test]
 fn every_constant_and_struct_of_the_header_is_mirrored() {
-    let ours = ["abi", "abi_cache", "abi_stream", "abi_trace", "abi_volume"];
+    let ours = ["abi", "abi_cache", "abi_file", "abi_stream", "abi_trace", "abi_volume"];
     let ours = ours.map(|name| format!("warpbell/{name}.h"));
     let of_tools = ["abi_bench.h", "abi_check.h", "abi_lab.h", "abi_resident.h"];
     let files = HEADERS.iter().chain(SOURCES);

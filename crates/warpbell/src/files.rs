@@ -1,9 +1,11 @@
-//! An SSD as what file systems lie on.
+//! An SSD as what file systems lie on, and files as kernels read them.
 
-use warpbell_files::{Error as FileError, Source, Store};
+use warpbell_files::{Error as FileError, FileMap, Source, Store};
 use warpbell_hw::{Lba, Nsid};
+use warpbell_kernels::abi;
+use zerocopy::IntoBytes;
 
-use crate::{Error, Ssd};
+use crate::{Attachment, Error, KernelMemory, Ssd};
 
 /// A namespace, read and written by the host's own queue ([`Ssd::read`], [`Ssd::write`]).
 #[derive(Clone, Copy)]
@@ -89,10 +91,86 @@ impl Store for SsdSource<'_> {
     }
 }
 
+/// Where a file lies, for kernels (`file.cuh`): its extents as blocks of a namespace, in memory that kernels read.
+pub struct FileTable {
+    memory: KernelMemory,
+    reference: abi::FileRef,
+}
+
+impl FileTable {
+    /// The table of a file on the namespace that `queues` are attached for.
+    ///
+    /// # Errors
+    /// Extents that are not whole blocks of the namespace, or lie behind its end, or more than 2^32 of them.
+    pub fn new(queues: &Attachment, map: &FileMap) -> Result<FileTable, Error> {
+        let namespace = queues.namespace();
+        let (shift, last) = (namespace.block_shift, namespace.blocks.saturating_sub(1));
+        let block = 1u64 << shift;
+        let mut extents = Vec::with_capacity(map.extents().len());
+        for extent in map.extents() {
+            let argument = |limit: String| Error::Argument {
+                object: "extent of a file",
+                value: format!("{} bytes at byte {}, of offset {}", extent.bytes, extent.at, extent.offset),
+                limit,
+            };
+            if [extent.offset, extent.at, extent.bytes].iter().any(|value| !value.is_multiple_of(block)) {
+                return Err(argument(format!("must be whole blocks of the namespace, {block} bytes each")));
+            }
+            let (first, lba, blocks) = (extent.offset >> shift, extent.at >> shift, extent.bytes >> shift);
+            if lba + blocks > namespace.blocks {
+                return Err(argument(format!("the namespace has blocks 0 to {last}")));
+            }
+            extents.push(abi::FileExtent { first, lba, blocks });
+        }
+        let count = u32::try_from(extents.len()).map_err(|_| Error::Argument {
+            object: "extents of a file",
+            value: extents.len().to_string(),
+            limit: format!("at most {}", u32::MAX),
+        })?;
+        let memory = queues.target().memory(size_of_val(&extents[..]))?;
+        memory.write(0, extents.as_bytes())?;
+        let (extents, bytes) = (memory.address(), map.size());
+        let reference = abi::FileRef { extents, bytes, count, block_shift: shift, ..abi::FileRef::new() };
+        Ok(FileTable { memory, reference })
+    }
+
+    /// The kernel argument that names the file. Valid while this lives, or a launch that keeps [`memory`](Self::memory).
+    pub fn as_ref(&self) -> abi::FileRef {
+        self.reference
+    }
+
+    /// The table itself: for [`Launch::keep`](crate::Launch::keep).
+    pub fn memory(&self) -> KernelMemory {
+        self.memory.clone()
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use warpbell_files::Extent;
+
     use super::*;
-    use crate::OpenOptions;
+    use crate::{AttachOptions, OpenOptions};
+
+    #[test]
+    fn tables_are_of_whole_blocks_that_the_namespace_has() {
+        let ssd = Ssd::open(&"soft:size=1m".parse().unwrap(), &OpenOptions::new()).unwrap();
+        let queues = ssd.attach(&AttachOptions::new()).unwrap();
+        let table = |extent| FileTable::new(&queues, &FileMap::new(5000, vec![extent]).unwrap());
+        let of = table(Extent { offset: 512, at: 1 << 19, bytes: 4096 }).unwrap();
+        assert_eq!((of.as_ref().count, of.as_ref().bytes, of.as_ref().block_shift), (1, 5000, 9));
+        let mut extent = abi::FileExtent::new();
+        of.memory().read(0, extent.as_mut_bytes()).unwrap();
+        assert_eq!((extent.first, extent.lba, extent.blocks), (1, 1024, 8));
+        let error = |extent| table(extent).err().unwrap().to_string();
+        let odd = error(Extent { offset: 0, at: 100, bytes: 512 });
+        assert_eq!(
+            odd,
+            "extent of a file 512 bytes at byte 100, of offset 0: must be whole blocks of the namespace, 512 bytes each"
+        );
+        let beyond = error(Extent { offset: 0, at: (1 << 20) - 512, bytes: 1024 });
+        assert!(beyond.ends_with("the namespace has blocks 0 to 2047"), "{beyond}");
+    }
 
     #[test]
     fn any_bytes_of_an_ssd_can_be_read() {

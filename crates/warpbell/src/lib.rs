@@ -55,7 +55,7 @@ mod volume;
 pub use buffer::{Buffer, Descriptor};
 pub use device_name::{DeviceName, DeviceNameError};
 pub use error::{Error, error_chain};
-pub use files::SsdSource;
+pub use files::{FileTable, SsdSource};
 pub use host_io::{BlockIo, DataPointers, IoEnd, IoOp, IoOutcome, IoRequest, RequestQueue, RequestQueueSpec};
 pub use host_queue::{HostQueue, HostQueueSpec};
 pub use launch::{Launch, LaunchOver, Module};

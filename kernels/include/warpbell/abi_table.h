@@ -6,6 +6,7 @@
 
 #include "abi.h"
 #include "abi_cache.h"
+#include "abi_file.h"
 #include "abi_stream.h"
 #include "abi_trace.h"
 #include "abi_volume.h"
@@ -89,6 +90,12 @@
     F(warpbell_volume_buffer_ref, bytes) F(warpbell_volume_buffer_ref, member_count) \
     F(warpbell_volume_buffer_ref, pad0)
 
+#define WARPBELL_FIELDS_FILE_EXTENT(F) \
+    F(warpbell_file_extent, first) F(warpbell_file_extent, lba) F(warpbell_file_extent, blocks)
+#define WARPBELL_FIELDS_FILE_REF(F) \
+    F(warpbell_file_ref, abi_version) F(warpbell_file_ref, size) F(warpbell_file_ref, extents) \
+    F(warpbell_file_ref, bytes) F(warpbell_file_ref, count) F(warpbell_file_ref, block_shift)
+
 #define WARPBELL_FIELDS_CACHE_LINE(F) \
     F(warpbell_cache_line, state) F(warpbell_cache_line, page) F(warpbell_cache_line, next) \
     F(warpbell_cache_line, stamp) F(warpbell_cache_line, error) F(warpbell_cache_line, pad0)
@@ -135,6 +142,8 @@
     S(warpbell_volume_state, WARPBELL_FIELDS_VOLUME_STATE)                                                   \
     S(warpbell_volume_ref, WARPBELL_FIELDS_VOLUME_REF)                                                       \
     S(warpbell_volume_buffer_ref, WARPBELL_FIELDS_VOLUME_BUFFER_REF)                                         \
+    S(warpbell_file_extent, WARPBELL_FIELDS_FILE_EXTENT)                                                     \
+    S(warpbell_file_ref, WARPBELL_FIELDS_FILE_REF)                                                           \
     S(warpbell_cache_line, WARPBELL_FIELDS_CACHE_LINE)                                                       \
     S(warpbell_cache_report, WARPBELL_FIELDS_CACHE_REPORT)                                                   \
     S(warpbell_cache_ref, WARPBELL_FIELDS_CACHE_REF)                                                         \

@@ -43,6 +43,7 @@
 #include "batch.cuh"
 #include "coalesce.cuh"
 #include "deallocate.cuh"
+#include "file.cuh"
 #include "group.cuh"
 #include "io.cuh"
 #include "ordered.cuh"

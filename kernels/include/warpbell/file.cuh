@@ -1,0 +1,87 @@
+// Files: reads by their offset, where the host says in which extents they lie. `warpbell::FileTable` makes
+// the table of a file.
+//
+//   const wb::file f(args.file);
+//   const wb::status s = wb::read_each(warp, ssd, f, wb::optional<wb::u64>(offset), mine);
+//
+// | call                            | arguments                                | status             |
+// | ------------------------------- | ---------------------------------------- | ------------------ |
+// | read_each (group, session, ..)  | each lane its own; nullopt: takes part   | each lane its own  |
+// | file::find                      | any lane                                 | where a block lies |
+//
+// `offset` and the bytes of the buffer are whole blocks of the namespace. Holes, and what is behind the end
+// of the file in its last block, read as zeroes: lanes store them, so that kernels must reach the buffer. An
+// extent is found by binary search over the table. A read that meets several extents is one command after the
+// other, each with the deadline of io.cuh; the status is the first failure's.
+//
+// misaligned: not whole blocks. out_of_range: blocks behind the last one of the file. out_of_buffer: as in
+// io.cuh. invalid_field: the table is of another ABI, or of a namespace with blocks of another size.
+#pragma once
+
+#include "abi_file.h"
+#include "io.cuh"
+
+namespace warpbell {
+inline namespace WARPBELL_NAMESPACE {
+
+// Where blocks of a file lie together, or are a hole.
+struct file_place {
+    u64 lba;
+    u64 blocks; // from the one that was looked for on, at least 1
+    bool hole;
+};
+
+// A file. Refers to the kernel's warpbell_file_ref, which must outlive it. Trivially copyable.
+class file {
+  public:
+    WARPBELL_HD explicit file(const warpbell_file_ref& ref) : ref_(&ref) {}
+    explicit file(const warpbell_file_ref&&) = delete;
+
+    WARPBELL_HD u64 bytes() const { return ref_->bytes; }
+    WARPBELL_HD u64 blocks() const {
+        return (ref_->bytes >> ref_->block_shift) + ((ref_->bytes & (block_bytes() - 1u)) != 0);
+    }
+    WARPBELL_HD u32 block_bytes() const { return 1u << ref_->block_shift; }
+    WARPBELL_HD u32 block_shift() const { return ref_->block_shift; }
+    WARPBELL_HD bool fits() const {
+        return ref_->abi_version == WARPBELL_ABI_VERSION && ref_->size == sizeof(*ref_);
+    }
+
+    // Where a block of the file lies. A hole goes on up to the next extent, the last one for ever.
+    WARPBELL_D file_place find(u64 block) const {
+        const auto* extents = reinterpret_cast<const warpbell_file_extent*>(ref_->extents);
+        // The first extent that begins behind the block.
+        u32 low = 0, high = ref_->count;
+        while (low < high) {
+            const u32 middle = low + (high - low) / 2u;
+            if (extents[middle].first <= block) {
+                low = middle + 1u;
+            } else {
+                high = middle;
+            }
+        }
+        if (low != 0) {
+            const warpbell_file_extent& before = extents[low - 1u];
+            const u64 within = block - before.first;
+            if (within < before.blocks) {
+                return {before.lba + within, before.blocks - within, false};
+            }
+        }
+        return {0, low < ref_->count ? extents[low].first - block : ~0ull, true};
+    }
+
+  private:
+    const warpbell_file_ref* ref_;
+};
+
+static_assert(__is_trivially_copyable(file));
+
+// Reads to.bytes() bytes from `offset` of the file on. Lanes with nothing to do pass nullopt and get success.
+template <class Group, sharing Mode, class Retry>
+WARPBELL_D status read_each(const Group& group, session<Mode, Retry>& s, const file& f, optional<u64> offset,
+                            const dma_span& to, u64 timeout_ns = 0);
+
+} // namespace WARPBELL_NAMESPACE
+} // namespace warpbell
+
+#include "impl/file.cuh"
