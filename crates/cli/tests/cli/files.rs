@@ -1,4 +1,5 @@
 //! Files of file systems on devices, by their path: what kernels and the host read is what was put there.
+#![expect(clippy::unwrap_used, reason = "a test panics when something is wrong")]
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -145,6 +146,8 @@ fn benchmarks_read_the_blocks_of_a_file() {
             "{flags:?}"
         );
     }
+    let text = ok(&["bench", &name, "--bs", "1k", "--io-limit", "160k"]);
+    assert!(text.contains(" (524 of 684 I/Os left out: not in one extent)\n"), "{text}");
     // Reads of one of its blocks fail: only a run over the file's own blocks notices.
     let stat = json(&["files", "stat", &name, "-o", "json"]);
     let lba = stat["extents"][7]["at"].as_u64().unwrap() / 512;

@@ -44,7 +44,8 @@ fn compare(source: &dyn Source, files: &dyn FileSystem, root: &Path, below: &str
     let listed = std::fs::read_dir(root.join(below)).unwrap();
     let mut expected: Vec<String> =
         listed.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    (names.sort(), expected.sort());
+    names.sort();
+    expected.sort();
     assert_eq!(names, expected, "/{below}");
     let mut count = 0;
     for entry in found {
