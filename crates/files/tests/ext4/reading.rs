@@ -22,7 +22,7 @@ fn tree() -> TempDir {
     write(at("one"), b"x").unwrap();
     write(at("a.bin"), noise(1, 300_001)).unwrap();
     write(at("sub/deep/ünï"), noise(2, 5000)).unwrap();
-    for number in 0..200 {
+    for number in 0..400 {
         write(at(&format!("many/a-file-with-a-long-name-{number}")), noise(number, number as usize)).unwrap();
     }
     let stripes = File::create(at("stripes")).unwrap();
@@ -76,7 +76,16 @@ fn every_file_of_every_kind_of_file_system() {
         &["-b", "1024", "-O", "^metadata_csum,uninit_bg"],
         &["-b", "1024", "-O", "^extents,^64bit"],
         &["-b", "1024", "-O", "meta_bg,^resize_inode"],
-        &["-b", "1024", "-O", "^metadata_csum,meta_bg,^resize_inode,^64bit,^flex_bg", "-g", "1024"],
+        &[
+            "-b",
+            "1024",
+            "-O",
+            "^metadata_csum,meta_bg,^resize_inode,^64bit,^flex_bg",
+            "-g",
+            "256",
+            "-N",
+            "1280",
+        ],
         &["-b", "4096", "-O", "metadata_csum_seed,large_dir,ea_inode,project,quota"],
         &["-I", "128", "-O", "sparse_super2"],
         &["-I", "1024", "-O", "^has_journal"],
@@ -87,7 +96,7 @@ fn every_file_of_every_kind_of_file_system() {
         let source = Memory::load(&image);
         let files =
             open(&source, &OpenOptions::default()).unwrap_or_else(|error| panic!("{options:?}: {error}"));
-        assert_eq!(compare(&source, &*files, root.path(), ""), 205, "{options:?}");
+        assert_eq!(compare(&source, &*files, root.path(), ""), 405, "{options:?}");
         let a = noise(1, 300_001);
         assert!(
             contents(&source, &*files, "/sub/link") == a && contents(&source, &*files, "/many/../a.bin") == a
@@ -179,6 +188,8 @@ fn a_file_in_the_gaps_of_others_and_one_that_is_reserved() {
     expected.resize(20_000, 0);
     let shown = tool("debugfs", &["-R", "ex /small-1", image.to_str().unwrap()]);
     assert!(shown.contains("Uninit"), "nothing is reserved: {shown}");
+    let held: u64 = files.file("/small-1").unwrap().extents().iter().map(|extent| extent.bytes).sum();
+    assert_eq!(held, 1024, "what is reserved is mapped");
     assert!(contents(&source, &*files, "/small-1") == expected, "what is reserved reads as zeroes");
     assert!(files.file("/small-0").is_err());
     for path in [image, large, script] {
