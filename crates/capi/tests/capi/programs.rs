@@ -149,7 +149,8 @@ fn leases_places_and_news_from_c() {
         let program = Program::build("cc", &STRICT, &test_program("leases.c"), &shared());
         let folder = tempfile::tempdir().unwrap();
         let plan = folder.path().join("plan.toml");
-        let text = "[[fault]]\nkind = \"fail\"\nadmin = \"delete_i/o_submission_queue\"\nstatus = \"Internal Error\"\n";
+        let text = "[[fault]]\nkind = \"fail\"\nadmin = \"delete_i/o_submission_queue\"\nstatus = \"Internal Error\"\n\
+                    [[fault]]\nkind = \"drop\"\nopcode = \"read\"\nlba = 8\n";
         std::fs::write(&plan, text).unwrap();
         let checked = succeeded("leases", &program.run(&[plan.to_str().unwrap()]));
         assert!(checked.ends_with(" checks\n"), "{checked}");
