@@ -31,8 +31,6 @@ pub(crate) struct BufferCore {
     readonly: bool,
     /// The queues that it belongs to: kernels of a GPU reach no other.
     queues: Option<Weak<QueuesCore>>,
-    /// The object whose memory it is, if it is one's: the reference that the memory keeps.
-    owner: Option<Arc<Py<PyAny>>>,
     /// Commands that the controller may still execute over it, as their queue was not deleted.
     lost: Arc<AtomicUsize>,
     state: Mutex<State>,
@@ -45,6 +43,8 @@ struct State {
     exports: usize,
     /// Reads and writes in flight.
     transfers: usize,
+    /// The object whose memory it is, if it is one's, by the reference that the memory keeps.
+    owner: Option<Arc<Py<PyAny>>>,
     /// Queues whose kernels were handed it.
     handed: Vec<Weak<QueuesCore>>,
     /// The memory once `__cuda_array_interface__` was asked for: whoever did keeps the object, and may use it as long.
@@ -120,14 +120,15 @@ impl BufferCore {
         let host = memory.window().map_or(0, |window| window.as_ptr() as usize + skip);
         let gpu = memory.device_memory().map(|memory| memory.gpu().clone());
         let (memory, handed) = (Some(Held::Mapped(memory)), Vec::new());
-        let state = Mutex::new(State { memory, exports: 0, transfers: 0, handed, _shown: None });
-        let (queues, lost) = (queues.map(Arc::downgrade), Arc::default());
-        BufferCore { ssd, reference, host, gpu, readonly: false, queues, owner: None, lost, state }
+        let state = State { memory, exports: 0, transfers: 0, owner: None, handed, _shown: None };
+        let (queues, lost, state) = (queues.map(Arc::downgrade), Arc::default(), Mutex::new(state));
+        BufferCore { ssd, reference, host, gpu, readonly: false, queues, lost, state }
     }
 
     /// The same, of this object's memory.
     pub(crate) fn owned_by(self, owner: Arc<Py<PyAny>>) -> BufferCore {
-        BufferCore { owner: Some(owner), ..self }
+        self.state.lock().owner = Some(owner);
+        self
     }
 
     /// The same, with this word on whether SSDs only read from it.
@@ -230,22 +231,25 @@ impl BufferCore {
         Ok(memory)
     }
 
-    /// Whether nothing but one Python object has the memory: neither views, nor I/O, nor kernels. For Python's collector,
-    /// which waits for no lock.
-    fn is_alone(self: &Arc<Self>) -> bool {
-        let unused = |state: &State| {
-            state.exports == 0
-                && state.transfers == 0
-                && state._shown.is_none()
-                && state.handed.iter().all(|queues| queues.strong_count() == 0)
-        };
-        Arc::strong_count(self) == 1
+    /// Shows Python's collector the object whose memory it is, where nothing but one Python object has that: neither
+    /// views, nor I/O, nor kernels. The collector waits for no lock.
+    fn traverse(self: &Arc<Self>, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        let Some(state) = self.state.try_lock() else { return Ok(()) };
+        let unused = Arc::strong_count(self) == 1
             && self.queues.is_none()
             && self.lost.load(Ordering::Acquire) == 0
-            && self.state.try_lock().is_some_and(|state| unused(&state))
+            && state.exports == 0
+            && state.transfers == 0
+            && state._shown.is_none()
+            && state.handed.iter().all(|queues| queues.strong_count() == 0);
+        match &state.owner {
+            Some(owner) if unused => visit.call(&**owner),
+            _ => Ok(()),
+        }
     }
 
-    pub(crate) fn close(&self) -> Answer<Option<Held>> {
+    /// Gives what is let go of: without a lock.
+    pub(crate) fn close(&self) -> Answer<impl Sized + use<>> {
         self.ssd.check_home()?;
         let mut state = self.state.lock();
         if state.exports > 0 && state.memory.is_some() {
@@ -260,9 +264,10 @@ impl BufferCore {
                 format!("{self}: {} transfers in flight: wait for their futures first", state.transfers);
             return Err(Failure::new(Kind::Busy, text));
         }
-        let held = state.memory.take();
+        let held = (state.memory.take(), state.owner.take());
+        drop(state);
         let lost = self.lost.load(Ordering::Acquire);
-        if lost == 0 || held.is_none() {
+        if lost == 0 || held.0.is_none() {
             return Ok(held);
         }
         let text = format!(
@@ -448,10 +453,8 @@ impl Buffer {
 
     /// The object whose memory this is may lead back here: an array with this as an attribute.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        match &self.core.owner {
-            Some(owner) if self.core.home() == Home::here() && self.core.is_alone() => visit.call(&**owner),
-            _ => Ok(()),
-        }
+        // A child of fork lets go of nothing.
+        if self.core.home() == Home::here() { self.core.traverse(&visit) } else { Ok(()) }
     }
 
     /// Nobody has it any more.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
-use warpbell::{DataPointers, IoMemory};
+use warpbell::DataPointers;
 use warpbell_hw::Window;
 
 use crate::error::{Answer, Code, Failure};
@@ -64,7 +64,7 @@ impl Drop for Lost {
     }
 }
 
-impl IoMemory for Use {
+impl warpbell::IoMemory for Use {
     fn keep(self) -> Box<dyn Any + Send> {
         self.0.lost.fetch_add(1, Ordering::Release);
         Box::new(Lost(self.0.clone()))

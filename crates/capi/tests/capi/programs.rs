@@ -242,14 +242,15 @@ fn kernels_that_were_compiled_before_are_loaded_from_c() {
     }
 }
 
-/// Headers and a program of the version before this one, with today's library.
+/// Headers and a program of the oldest version that the library takes, and of the version before this one.
 #[test]
 fn programs_of_the_previous_header_run() {
-    if can_build("programs of the previous header") {
-        let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/previous");
-        let include = format!("-I{}", folder.display());
-        let flags: Vec<&str> = [include.as_str()].into_iter().chain(STRICT).chain(["-pthread"]).collect();
-        let program = Program::build("cc", &flags, &folder.join("kernels.c"), &shared());
+    let previous = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/previous");
+    for version in ["3", "6"].into_iter().filter(|_| can_build("programs of earlier headers")) {
+        let includes = [version, ""].map(|folder| format!("-I{}", previous.join(folder).display()));
+        let flags: Vec<&str> =
+            includes.iter().map(String::as_str).chain(STRICT).chain(["-pthread"]).collect();
+        let program = Program::build("cc", &flags, &previous.join(version).join("kernels.c"), &shared());
         let checked = succeeded("kernels", &program.run(&[]));
         assert!(checked.ends_with(" checks\n"), "{checked}");
         let program = Program::build("cc", &flags, &example(), &shared());
