@@ -112,12 +112,13 @@ static void leases(warpbell_ssd* ssd) {
     FAILS(warpbell_buffer_close(buffer), WARPBELL_ERROR_HANDLE, "was closed before");
 }
 
-/* A request that is not answered, on a queue that is not deleted then, and one that is: the first of them keeps its
- * memory mapped, and does not keep anything open. */
+/* A request that is not answered, on a queue that is not deleted then, and one that is: the first of them
+ * keeps its memory mapped, and does not keep anything open. */
 static void lost_request(warpbell_ssd* ssd) {
     static char memory[3 * 512];
     warpbell_io_queue_options chosen = WARPBELL_IO_QUEUE_OPTIONS_INIT;
-    warpbell_io_request asked[2] = {{WARPBELL_IO_READ, 0, 8, 512, NULL, 1}, {WARPBELL_IO_READ, 0, 9, 512, NULL, 2}};
+    warpbell_io_request asked[2] = {{WARPBELL_IO_READ, 0, 8, 512, NULL, 1},
+                                    {WARPBELL_IO_READ, 0, 9, 512, NULL, 2}};
     warpbell_io_completion completion;
     warpbell_io_buffer *lost, *good;
     warpbell_io_queue* queue;
@@ -138,7 +139,7 @@ static void lost_request(warpbell_ssd* ssd) {
     OK(warpbell_io_buffer_close(good));
     FAILS(warpbell_io_buffer_close(lost), WARPBELL_ERROR_IN_USE, "the queue of 1 requests over it");
     FAILS(warpbell_io_buffer_close(lost), WARPBELL_ERROR_HANDLE, "was closed before");
-    FAILS(warpbell_io_queue_close(queue), WARPBELL_ERROR_DEVICE, "cannot delete the submission queue");
+    FAILS(warpbell_io_queue_close(queue), WARPBELL_ERROR_FAILED, "cannot delete the submission queue");
     FAILS(warpbell_io_queue_close(queue), WARPBELL_ERROR_HANDLE, "was closed before");
 }
 
@@ -157,10 +158,12 @@ static void lost_part(warpbell_queues* queues) {
     OK(warpbell_volume_io_open(volume, &chosen, &io));
     OK(warpbell_volume_buffer_register(volume, memory, sizeof(memory), &buffer));
     OK(warpbell_volume_io_read(io, buffer, 0, 0, 16, &request));
-    FAILS(warpbell_volume_buffer_close(buffer), WARPBELL_ERROR_BUSY, "1 parts of requests over it have not ended");
+    FAILS(warpbell_volume_buffer_close(buffer), WARPBELL_ERROR_BUSY,
+          "1 parts of requests over it have not ended");
     OK(warpbell_volume_io_next(io, UINT64_MAX, &end));
     THAT(end.error == WARPBELL_ERROR_COMMAND && strstr(end.text, "no completion within 200ms") != NULL);
-    FAILS(warpbell_volume_buffer_close(buffer), WARPBELL_ERROR_IN_USE, "stays mapped until the SSD is closed");
+    FAILS(warpbell_volume_buffer_close(buffer), WARPBELL_ERROR_IN_USE,
+          "stays mapped until the SSD is closed");
     FAILS(warpbell_volume_buffer_close(buffer), WARPBELL_ERROR_HANDLE, "was closed before");
     OK(warpbell_volume_io_close(io));
     OK(warpbell_volume_close(volume));

@@ -41,6 +41,25 @@ fn the_example_runs_linked_to_the_shared_library() {
     }
 }
 
+/// Over software controllers in memory, and over files, which it may write because it names them.
+#[test]
+fn the_example_of_volumes_runs() {
+    if can_build("the C example of volumes") {
+        let source = root().join("examples/c/volume.c");
+        let program = Program::build("cc", &STRICT, &source, &shared());
+        let right = |ssds| format!("1048576 of 1048576 numbers, read from a volume of {ssds} SSDs: right\n");
+        assert_eq!(succeeded("volume", &program.run(&[])), right(3));
+        let folder = tempfile::tempdir().unwrap();
+        let files = ["a.img", "b.img"].map(|name| folder.path().join(name));
+        files.iter().for_each(|file| std::fs::write(file, vec![0; 4 << 20]).unwrap());
+        let names = files.each_ref().map(|file| format!("soft:file={}", file.display()));
+        assert_eq!(succeeded("volume", &program.run(&[&names[0], &names[1]])), right(2));
+        // The second chunk of 128 KiB is the second file's first.
+        let first = std::fs::read(&files[1]).unwrap()[..4].try_into().map(u32::from_le_bytes).unwrap();
+        assert_eq!(first, 32768u32.wrapping_mul(2_654_435_761));
+    }
+}
+
 #[test]
 fn the_example_runs_linked_statically() {
     if can_build("the C example, static") {
