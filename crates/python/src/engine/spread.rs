@@ -17,7 +17,8 @@ pub(crate) type Way = (Arc<Engine>, Option<Transfer>);
 
 struct Spread<W> {
     left: Mutex<VolumeLeft<Failure>>,
-    way: W,
+    /// It keeps memory, and goes before the end is told: whoever has waited may close the buffer.
+    way: Mutex<Option<W>>,
     promise: Promise,
 }
 
@@ -28,14 +29,16 @@ where
 {
     let progress = Arc::<Progress>::default();
     let (left, promise) = (Mutex::new(VolumeLeft::new(parts.len())), Promise(progress.clone()));
-    let spread = Arc::new(Spread { left, way, promise });
+    let spread = Arc::new(Spread { left, way: Mutex::new(Some(way)), promise });
     parts.into_iter().for_each(|part| spread.send(part));
     progress
 }
 
 impl<W: Fn(&Part) -> Way + Send + Sync + 'static> Spread<W> {
     fn send(self: &Arc<Self>, part: Part) {
-        let (engine, transfer) = (self.way)(&part);
+        let way = self.way.lock().as_ref().map(|way| way(&part));
+        // It goes with the last part alone, and this is one.
+        let Some((engine, transfer)) = way else { return };
         let spread = self.clone();
         engine.send_then(transfer, move |answer| {
             let answer = answer.map_err(|failure| {
@@ -53,6 +56,7 @@ impl<W: Fn(&Part) -> Way + Send + Sync + 'static> Spread<W> {
     fn end(&self, answer: Answer<()>) {
         let ended = self.left.lock().end(answer);
         if let Some(answer) = ended {
+            drop(self.way.lock().take());
             self.promise.0.end(answer);
         }
     }
