@@ -177,7 +177,8 @@ impl VolumeBuffer {
             let users = Arc::strong_count(&buffer.buffer) - 1;
             if users != 0 {
                 let remedy = "take their ends first (warpbell_volume_io_next)";
-                let text = format!("volume buffer: {users} parts of requests over it have not ended: {remedy}");
+                let text =
+                    format!("volume buffer: {users} parts of requests over it have not ended: {remedy}");
                 return Err(Failure::new(Code::Busy, text));
             }
             Ok(buffer.volume.volume.release(&buffer.buffer)?)

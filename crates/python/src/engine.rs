@@ -37,9 +37,14 @@ const IDLE_NAPS: u32 = 100;
 
 /// What keeps the memory of a transfer.
 pub(crate) enum Used {
-    Buffer { used: Use },
+    Buffer {
+        used: Use,
+    },
     /// Of several commands of one request, which counts once.
-    Volume { used: Arc<Use>, buffer: Arc<warpbell::VolumeBuffer> },
+    Volume {
+        used: Arc<Use>,
+        buffer: Arc<warpbell::VolumeBuffer>,
+    },
 }
 
 impl IoMemory for Used {

@@ -176,7 +176,10 @@ impl Volume {
             return Err(Error::Argument {
                 object: "memory to register",
                 value: format!("{bytes} bytes from byte {skip} on"),
-                limit: format!("must begin at a multiple of 4 in the first page, and lie in {}", window.len()),
+                limit: format!(
+                    "must begin at a multiple of 4 in the first page, and lie in {}",
+                    window.len()
+                ),
             });
         }
         let own = self.members[0].queues.register(window.clone())?;
@@ -334,12 +337,7 @@ impl VolumeBuffer {
     /// A part as commands of its SSD name it.
     fn part_of(&self, part: &Buffer) -> abi::BufferRef {
         let (whole, skip) = (part.as_ref(), self.skip as u64);
-        abi::BufferRef {
-            data: whole.data + skip,
-            iova: whole.iova + skip,
-            bytes: self.bytes as u64,
-            ..whole
-        }
+        abi::BufferRef { data: whole.data + skip, iova: whole.iova + skip, bytes: self.bytes as u64, ..whole }
     }
 }
 

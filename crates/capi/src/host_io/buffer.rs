@@ -123,7 +123,14 @@ impl IoBuffer {
         let user = ssd.users.enter(|| {})?;
         let data = DataPointers::new(memory.as_ref(), ssd.ssd.data_path().descriptor);
         let skip = base - memory.window().map_or(base, |window| window.as_ptr() as usize);
-        let core = Arc::new(IoBuffer { base, bytes, skip, data, users: AtomicUsize::new(0), lost: AtomicUsize::new(0) });
+        let core = Arc::new(IoBuffer {
+            base,
+            bytes,
+            skip,
+            data,
+            users: AtomicUsize::new(0),
+            lost: AtomicUsize::new(0),
+        });
         ssd.memory.add(&core)?;
         Ok(BUFFERS.add(OpenBuffer { core, ssd, memory, _user: user }))
     }

@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Any, Protocol, SupportsIndex, final
 
 from typing_extensions import Buffer as SupportsBuffer
-from typing_extensions import CapsuleType, Self
+from typing_extensions import CapsuleType, Self, disjoint_base
 
 __version__: str
 
@@ -86,6 +86,7 @@ class Ssd:
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None: ...
 
+@disjoint_base
 class Buffer:
     @property
     def nbytes(self) -> int: ...
