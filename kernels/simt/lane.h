@@ -30,15 +30,23 @@ struct alignas(64) Lane {
     bool overlaps;     // with costs: its loads are on their way together with the one before
 };
 
-// What runs on this OS thread. A block is pinned to its thread, so this may be a thread_local; initial-exec
-// makes it one instruction even in a shared object. Its members are what one switch needs of the one before:
-// were they found through the lane, each switch would wait for a chain of loads.
+// initial-exec makes a thread_local one instruction even in a shared object. Modules that are loaded at run
+// time go without: a process has room for few that have it, and Python for one.
+#ifdef WARPBELL_LOADED_MODULE
+#define SIMT_TLS
+#else
+#define SIMT_TLS __attribute__((tls_model("initial-exec")))
+#endif
+
+// What runs on this OS thread. A block is pinned to its thread, so this may be a thread_local. Its members
+// are what one switch needs of the one before: were they found through the lane, each switch would wait for a
+// chain of loads.
 struct Running {
     Lane* lane;    // null outside of a step, and while a hook runs
     Lane* lanes;   // of the warp whose turn it is
     uint32_t turn; // lanes that still have their go in this turn, the running one left out
 };
 
-__attribute__((tls_model("initial-exec"))) inline constinit thread_local Running running = {};
+SIMT_TLS inline constinit thread_local Running running = {};
 
 } // namespace simt

@@ -84,7 +84,7 @@ impl From<warpbell::Error> for Failure {
         let code = match &error {
             warpbell::Error::Kernels(error) => return kernels(error),
             warpbell::Error::Busy { .. } => Code::Busy,
-            warpbell::Error::Undeleted => Code::InUse,
+            warpbell::Error::Undeleted { .. } => Code::InUse,
             warpbell::Error::Command { .. } => Code::Command,
             other => Code::of_exit_code(other.exit_code()),
         };

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use warpbell::{Attachment, VolumeLayout, VolumeSpec};
+use warpbell_hw::Window;
 use warpbell_kernels::abi::{self, VolumeBufferRef, VolumeRef};
 
 use crate::error::{Answer, Code, Failure};
@@ -142,17 +143,56 @@ impl Volume {
 
 impl VolumeBuffer {
     pub(crate) fn alloc(volume: u64, bytes: usize) -> Answer<u64> {
+        VolumeBuffer::make(volume, |volume| {
+            if bytes == 0 {
+                return Err(Failure::invalid("bytes 0: a buffer has at least 1 byte"));
+            }
+            Ok(volume.buffer(bytes)?)
+        })
+    }
+
+    /// `bytes` bytes of the program's, `skip` bytes behind the beginning of `pages`.
+    pub(crate) fn register(volume: u64, (pages, skip): (Window, usize), bytes: usize) -> Answer<u64> {
+        VolumeBuffer::make(volume, |volume| Ok(volume.register(pages, (skip, bytes))?))
+    }
+
+    fn make(
+        volume: u64,
+        make: impl FnOnce(&warpbell::Volume) -> Answer<warpbell::VolumeBuffer>,
+    ) -> Answer<u64> {
         let volume = VOLUMES.get(volume)?;
         // Held until the buffer is in the table: whoever closes the volume finds it there.
         let open = volume.open.lock();
         if !*open {
             return Err(Failure::new(Code::Handle, "volume: closed meanwhile by another thread"));
         }
-        if bytes == 0 {
-            return Err(Failure::invalid("bytes 0: a buffer has at least 1 byte"));
-        }
-        let buffer = Arc::new(volume.volume.buffer(bytes)?);
+        let buffer = Arc::new(make(&volume.volume)?);
         Ok(VOLUME_BUFFERS.add(VolumeBuffer { buffer, volume: volume.clone() }))
+    }
+
+    pub(crate) fn close(handle: u64) -> Answer<()> {
+        let close = |buffer: &VolumeBuffer| {
+            buffer.volume.no_runs()?;
+            // Requests have the memory.
+            let users = Arc::strong_count(&buffer.buffer) - 1;
+            if users != 0 {
+                let remedy = "take their ends first (warpbell_volume_io_next)";
+                let text =
+                    format!("volume buffer: {users} parts of requests over it have not ended: {remedy}");
+                return Err(Failure::new(Code::Busy, text));
+            }
+            Ok(buffer.volume.volume.release(&buffer.buffer)?)
+        };
+        let buffer = VOLUME_BUFFERS.close(handle, close)?;
+        let lost = buffer.buffer.lost();
+        if lost == 0 {
+            return Ok(());
+        }
+        let text = format!(
+            "volume buffer: a controller did not delete the queue of {lost} parts of requests over it, and may still use it: \
+             it is closed, but stays mapped until the SSD is closed"
+        );
+        Err(Failure::new(Code::InUse, text))
     }
 
     pub(crate) fn to_ref(&self) -> VolumeBufferRef {

@@ -1,9 +1,12 @@
 //! Memory that an SSD, the host and kernels reach.
 
+use std::any::Any;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyBytes, PyTuple};
 use warpbell::{DataPointers, DeviceMemory, Gpu};
 use warpbell_hw::Window;
@@ -28,6 +31,8 @@ pub(crate) struct BufferCore {
     readonly: bool,
     /// The queues that it belongs to: kernels of a GPU reach no other.
     queues: Option<Weak<QueuesCore>>,
+    /// Commands that the controller may still execute over it, as their queue was not deleted.
+    lost: Arc<AtomicUsize>,
     state: Mutex<State>,
 }
 
@@ -38,6 +43,10 @@ struct State {
     exports: usize,
     /// Reads and writes in flight.
     transfers: usize,
+    /// The object whose memory it is, if it is one's, by the reference that the memory keeps.
+    owner: Option<Arc<Py<PyAny>>>,
+    /// Queues whose kernels were handed it.
+    handed: Vec<Weak<QueuesCore>>,
     /// The memory once `__cuda_array_interface__` was asked for: whoever did keeps the object, and may use it as long.
     _shown: Option<Plain>,
 }
@@ -78,7 +87,19 @@ pub(crate) struct Export {
 /// I/O in flight over the memory. It counts until it is dropped.
 pub(crate) struct Use {
     core: Arc<BufferCore>,
+    memory: warpbell::Buffer,
+}
+
+/// Memory of I/O that is over, which the controller may still use. Not the buffer, which keeps the SSD.
+struct Lost {
+    count: Arc<AtomicUsize>,
     _memory: warpbell::Buffer,
+}
+
+impl Drop for Lost {
+    fn drop(&mut self) {
+        self.count.fetch_sub(1, Ordering::Release);
+    }
 }
 
 impl BufferCore {
@@ -98,9 +119,16 @@ impl BufferCore {
         };
         let host = memory.window().map_or(0, |window| window.as_ptr() as usize + skip);
         let gpu = memory.device_memory().map(|memory| memory.gpu().clone());
-        let state = State { memory: Some(Held::Mapped(memory)), exports: 0, transfers: 0, _shown: None };
-        let state = Mutex::new(state);
-        BufferCore { ssd, reference, host, gpu, readonly: false, queues: queues.map(Arc::downgrade), state }
+        let (memory, handed) = (Some(Held::Mapped(memory)), Vec::new());
+        let state = State { memory, exports: 0, transfers: 0, owner: None, handed, _shown: None };
+        let (queues, lost, state) = (queues.map(Arc::downgrade), Arc::default(), Mutex::new(state));
+        BufferCore { ssd, reference, host, gpu, readonly: false, queues, lost, state }
+    }
+
+    /// The same, of this object's memory.
+    pub(crate) fn owned_by(self, owner: Arc<Py<PyAny>>) -> BufferCore {
+        self.state.lock().owner = Some(owner);
+        self
     }
 
     /// The same, with this word on whether SSDs only read from it.
@@ -191,10 +219,37 @@ impl BufferCore {
         let mut state = self.state.lock();
         let memory = self.mapped(state.memory.as_ref())?;
         state.transfers += 1;
-        Ok(Use { core: self.clone(), _memory: memory })
+        Ok(Use { core: self.clone(), memory })
     }
 
-    pub(crate) fn close(&self) -> Answer<Option<Held>> {
+    /// The memory for kernels of these queues, which may use it as long as there are queues.
+    pub(crate) fn hand(&self, queues: &Arc<QueuesCore>) -> Answer<warpbell::Buffer> {
+        let memory = self.memory()?;
+        let handed = &mut self.state.lock().handed;
+        handed.retain(|queues| queues.strong_count() > 0);
+        handed.push(Arc::downgrade(queues));
+        Ok(memory)
+    }
+
+    /// Shows Python's collector the object whose memory it is, where nothing but one Python object has that: neither
+    /// views, nor I/O, nor kernels. The collector waits for no lock.
+    fn traverse(self: &Arc<Self>, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        let Some(state) = self.state.try_lock() else { return Ok(()) };
+        let unused = Arc::strong_count(self) == 1
+            && self.queues.is_none()
+            && self.lost.load(Ordering::Acquire) == 0
+            && state.exports == 0
+            && state.transfers == 0
+            && state._shown.is_none()
+            && state.handed.iter().all(|queues| queues.strong_count() == 0);
+        match &state.owner {
+            Some(owner) if unused => visit.call(&**owner),
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives what is let go of: without a lock.
+    pub(crate) fn close(&self) -> Answer<impl Sized + use<>> {
         self.ssd.check_home()?;
         let mut state = self.state.lock();
         if state.exports > 0 && state.memory.is_some() {
@@ -209,7 +264,18 @@ impl BufferCore {
                 format!("{self}: {} transfers in flight: wait for their futures first", state.transfers);
             return Err(Failure::new(Kind::Busy, text));
         }
-        Ok(state.memory.take())
+        let held = (state.memory.take(), state.owner.take());
+        drop(state);
+        let lost = self.lost.load(Ordering::Acquire);
+        if lost == 0 || held.0.is_none() {
+            return Ok(held);
+        }
+        let text = format!(
+            "{self}: {} did not delete the queue of {lost} requests over it, and may still use it: it is closed, but \
+             stays mapped until the SSD is closed",
+            self.ssd.name
+        );
+        Err(Failure::new(Kind::InUse, text))
     }
 
     /// Hands its address out without a view that counts: the memory stays as long as the object.
@@ -271,6 +337,13 @@ impl Use {
     pub(crate) fn gpu(&self) -> Option<&Arc<Gpu>> {
         self.core.gpu()
     }
+
+    /// The memory alone, which the controller may still use: the I/O is over.
+    pub(crate) fn keep(&self) -> Box<dyn Any + Send> {
+        let (count, memory) = (self.core.lost.clone(), self.memory.clone());
+        count.fetch_add(1, Ordering::Release);
+        Box::new(Lost { count, _memory: memory })
+    }
 }
 
 impl Drop for Use {
@@ -284,7 +357,7 @@ impl Drop for Use {
 /// NumPy and others view it without copies: `numpy.frombuffer(buffer, dtype)`, `numpy.from_dlpack(buffer)`,
 /// `memoryview(buffer)`. While such a view lives the buffer cannot be closed. Any number of threads may use it; who reads
 /// bytes while an SSD writes them reads either.
-#[pyclass(frozen, module = "warpbell")]
+#[pyclass(frozen, subclass, module = "warpbell")]
 pub(crate) struct Buffer {
     pub(crate) core: Own<BufferCore>,
 }
@@ -376,6 +449,17 @@ impl Buffer {
     #[pyo3(signature = (*exception))]
     fn __exit__(&self, exception: &Bound<'_, PyTuple>) -> PyResult<()> {
         at_exit(exception, self.close())
+    }
+
+    /// The object whose memory this is may lead back here: an array with this as an attribute.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        // A child of fork lets go of nothing.
+        if self.core.home() == Home::here() { self.core.traverse(&visit) } else { Ok(()) }
+    }
+
+    /// Nobody has it any more.
+    fn __clear__(&self) {
+        drop(self.core.close());
     }
 
     fn __len__(&self) -> usize {

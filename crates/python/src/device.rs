@@ -11,7 +11,7 @@ use warpbell::{DEVICE_PAGE, DeviceMemory, Gpu};
 
 use crate::args;
 use crate::error::{Answer, Failure, type_name};
-use crate::foreign::{self, Found};
+use crate::foreign::{self, Found, Pages};
 
 /// The default stream of cuda.h, with which those of other packages keep order.
 const LEGACY_STREAM: u64 = 1;
@@ -24,13 +24,13 @@ pub(crate) struct OnGpu {
     name: String,
 }
 
-/// Whole pages of the memory of `gpu`, which the SSD's data lies in, with that of an object, which is kept; and where in
-/// them it lies: bytes before it, and its own. `None`: it is not on a GPU. Waits for the work on the object's stream.
+/// Whole pages of the memory of `gpu`, which the SSD's data lies in, with that of an object, which is kept. `None`: it is
+/// not on a GPU. Waits for the work on the object's stream.
 pub(crate) fn pages(
     object: &Bound<'_, PyAny>,
     gpu: Option<&Arc<Gpu>>,
     readonly: bool,
-) -> PyResult<Option<(DeviceMemory, usize, usize)>> {
+) -> PyResult<Option<Pages<DeviceMemory>>> {
     let name = type_name(object);
     if object.hasattr("__cuda_array_interface__")? {
         let gpu = gpu.ok_or_else(|| no_route(format!("{name} in the memory of a GPU"), "in host memory"))?;
@@ -109,7 +109,7 @@ fn contiguous_bytes(item: usize, shape: &[usize], strides: Option<&[i64]>) -> Op
 }
 
 impl OnGpu {
-    fn pages(self, py: Python<'_>, gpu: &Arc<Gpu>) -> PyResult<(DeviceMemory, usize, usize)> {
+    fn pages(self, py: Python<'_>, gpu: &Arc<Gpu>) -> PyResult<Pages<DeviceMemory>> {
         let Found { address, nbytes, owner } = self.found;
         if nbytes == 0 {
             return Err(Failure::argument("register", &self.name, "has no bytes").into());
@@ -119,15 +119,16 @@ impl OnGpu {
         let whole =
             (skip.checked_add(nbytes)).and_then(|end| end.checked_next_multiple_of(DEVICE_PAGE as usize));
         let len = whole.ok_or_else(|| Failure::argument("register", &self.name, "is larger than memory"))?;
+        let owner = Arc::new(owner);
         let memory = py.detach(|| -> Answer<DeviceMemory> {
             if let Some(stream) = self.stream {
                 wait_for(gpu, stream)?;
             }
             // SAFETY: the object keeps its memory, and with it the pages of its allocation; the value keeps the object.
-            let memory = unsafe { gpu.foreign((address - skip) as u64, len, Some(Arc::new(owner))) };
+            let memory = unsafe { gpu.foreign((address - skip) as u64, len, Some(owner.clone())) };
             Ok(memory.map_err(warpbell::Error::from)?)
         })?;
-        Ok((memory, skip, nbytes))
+        Ok(Pages { memory, part: (skip, nbytes), owner })
     }
 }
 

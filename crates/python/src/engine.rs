@@ -7,6 +7,7 @@ mod progress;
 mod spread;
 mod worker;
 
+use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::thread::JoinHandle;
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam::queue::SegQueue;
 use parking_lot::Mutex;
-use warpbell::{DataPointers, Gpu, IoOp, IoRequest, Lba, RequestQueueSpec, Ssd};
+use warpbell::{DataPointers, Gpu, IoMemory, IoOp, IoRequest, Lba, RequestQueueSpec, Ssd};
 
 use crate::buffer::Use;
 use crate::error::{Answer, Failure, Kind};
@@ -22,7 +23,7 @@ use crate::home::Own;
 
 pub(crate) use progress::Progress;
 use progress::Promise;
-pub(crate) use spread::{Way, all, read};
+pub(crate) use spread::{Part, Way, spread};
 use worker::{Ended, Request, Worker};
 
 /// Polls without an event before whoever waits sleeps between polls: an SSD answers within them.
@@ -36,8 +37,23 @@ const IDLE_NAPS: u32 = 100;
 
 /// What keeps the memory of a transfer.
 pub(crate) enum Used {
-    Buffer { used: Use },
-    Volume { _buffer: Arc<warpbell::VolumeBuffer> },
+    Buffer {
+        used: Use,
+    },
+    /// Of several commands of one request, which counts once.
+    Volume {
+        used: Arc<Use>,
+        buffer: Arc<warpbell::VolumeBuffer>,
+    },
+}
+
+impl IoMemory for Used {
+    fn keep(self) -> Box<dyn Any + Send> {
+        match self {
+            Used::Buffer { used } => used.keep(),
+            Used::Volume { used, buffer } => Box::new((used.keep(), buffer.keep())),
+        }
+    }
 }
 
 impl Used {
@@ -254,12 +270,7 @@ impl Engine {
         self.send(None)
     }
 
-    /// A transfer, and what is done at its end.
-    pub(crate) fn transfer_then(&self, transfer: Transfer, then: impl FnOnce(Answer<()>) + Send + 'static) {
-        self.send_then(Some(transfer), then);
-    }
-
-    /// The same; `None`: a flush.
+    /// A transfer, or, without one, a flush, and what is done at its end.
     fn send_then(&self, transfer: Option<Transfer>, then: impl FnOnce(Answer<()>) + Send + 'static) {
         let promise = Promise(Arc::new(Progress::with_then(then)));
         self.shared.send(&self.thread, request(transfer, promise));

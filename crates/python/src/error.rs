@@ -116,7 +116,7 @@ impl From<Error> for Failure {
         let kind = match &error {
             Error::Kernels(error) => return Failure::from(error),
             Error::Busy { .. } => Kind::Busy,
-            Error::Undeleted => Kind::InUse,
+            Error::Undeleted { .. } => Kind::InUse,
             Error::Command { .. } => Kind::Command,
             Error::Overdue { .. } => Kind::Kernel,
             Error::Memory(MemoryError::Length { .. })

@@ -3,6 +3,7 @@
 //! The memory of an existing Python object (NumPy, JAX, torch, bytearray, mmap), as a window that an SSD may use.
 
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::PyTypeError;
@@ -36,8 +37,17 @@ pub(crate) fn check_no_buffer(object: &Bound<'_, PyAny>) -> Answer<()> {
     Ok(())
 }
 
-/// Whole pages with the object's memory, and where in them it lies: bytes before it, and its own.
-pub(crate) fn window(object: &Bound<'_, PyAny>, readonly: bool) -> PyResult<(Window, usize, usize)> {
+/// Whole pages with an object's memory.
+pub(crate) struct Pages<M> {
+    pub(crate) memory: M,
+    /// Where in them it lies: bytes before it, and its own.
+    pub(crate) part: (usize, usize),
+    /// The reference by which they keep the object.
+    pub(crate) owner: Arc<Py<PyAny>>,
+}
+
+/// The object's memory, in pages of the host.
+pub(crate) fn window(object: &Bound<'_, PyAny>, readonly: bool) -> PyResult<Pages<Window>> {
     let found = match on_other_device(object)? {
         Some(refusal) => return Err(refusal.into()),
         None => find(object, readonly)?,
@@ -52,9 +62,10 @@ pub(crate) fn window(object: &Bound<'_, PyAny>, readonly: bool) -> PyResult<(Win
     let len = whole.ok_or_else(|| Failure::argument("register", &name, "is larger than memory"))?;
     let base = NonNull::new((found.address - skip) as *mut u8)
         .ok_or_else(|| Failure::argument("register", &name, "lies at address 0"))?;
+    let owner = Arc::new(found.owner);
     // SAFETY: the owner keeps the object's memory where it is, and with it the pages that it lies in.
-    let window = unsafe { Window::of_user(base, len, Some(Box::new(found.owner))) };
-    Ok((window, skip, found.nbytes))
+    let memory = unsafe { Window::of_user(base, len, Some(Box::new(owner.clone()))) };
+    Ok(Pages { memory, part: (skip, found.nbytes), owner })
 }
 
 /// Whether commands can name the address.

@@ -182,11 +182,11 @@ enum Kept {
 fn kept_by(over: &Over, arguments: &Bound<'_, PyTuple>) -> Answer<Vec<Kept>> {
     let mut kept = Vec::new();
     for argument in arguments.iter() {
-        if let Ok(buffer) = argument.cast::<Buffer>() {
+        if argument.cast::<VolumeBuffer>().is_err()
+            && let Ok(buffer) = argument.cast::<Buffer>()
+        {
             let core = &buffer.get().core;
-            let (queues, memory) = (over.keeper(core)?, core.memory()?);
-            queues.hand(&memory);
-            kept.push(Kept::Buffer { _memory: memory });
+            kept.push(Kept::Buffer { _memory: over.keeper(core)?.hand(core)? });
         } else {
             kept.extend(kept_of_queues(over, &argument)?);
         }
@@ -213,9 +213,8 @@ fn kept_of_queues(over: &Over, argument: &Bound<'_, PyAny>) -> Answer<Option<Kep
         over.check_owner("volume", core.members())?;
         return Ok(Some(Kept::Volume { _volume: core.with(|volume| Ok(volume.clone()))? }));
     } else if let Ok(buffer) = argument.cast::<VolumeBuffer>() {
-        let buffer = buffer.get();
-        over.check_owner("volume buffer", buffer.core.members())?;
-        return Ok(Some(Kept::VolumeBuffer { _buffer: buffer.buffer()? }));
+        over.check_owner("volume buffer", buffer.get().core.members())?;
+        return Ok(Some(Kept::VolumeBuffer { _buffer: VolumeBuffer::buffer(buffer)? }));
     }
     Ok(None)
 }

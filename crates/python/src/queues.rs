@@ -16,7 +16,7 @@ use crate::args;
 use crate::buffer::{Buffer, BufferCore};
 use crate::device;
 use crate::error::{Answer, Failure, Kind, at_exit};
-use crate::foreign;
+use crate::foreign::{self, Pages};
 use crate::home::Own;
 use crate::launch::LaunchCore;
 use crate::ssd::{Ssd, SsdCore};
@@ -78,11 +78,13 @@ impl QueuesCore {
     }
 
     /// Keeps memory that a kernel is handed until the queues are deleted.
-    pub(crate) fn hand(&self, memory: &warpbell::Buffer) {
+    pub(crate) fn hand(self: &Arc<Self>, buffer: &BufferCore) -> Answer<warpbell::Buffer> {
+        let memory = buffer.hand(self)?;
         let mut handed = self.handed.lock();
         if !handed.iter().any(|known| known.as_ref() == memory.as_ref()) {
             handed.push(memory.clone());
         }
+        Ok(memory)
     }
 
     pub(crate) fn add_launch(&self, launch: &Arc<LaunchCore>) {
@@ -187,17 +189,14 @@ impl Queues {
     fn register(&self, py: Python<'_>, object: &Bound<'_, PyAny>) -> PyResult<Buffer> {
         self.core.with(|_| Ok(()))?;
         foreign::check_no_buffer(object)?;
-        let (made, skip, nbytes) = if let Some(found) =
-            device::pages(object, self.core.ssd.gpu()?.as_ref(), false)?
-        {
-            let (memory, skip, nbytes) = found;
-            let register = |queues: &Attached| Ok(queues.attachment.register_device(&memory)?);
-            (py.detach(|| self.core.with(register))?, skip, nbytes)
+        let (made, part) = if let Some(found) = device::pages(object, self.core.ssd.gpu()?.as_ref(), false)? {
+            let register = |queues: &Attached| Ok(queues.attachment.register_device(&found.memory)?);
+            (py.detach(|| self.core.with(register))?, found.part)
         } else {
-            let (window, skip, nbytes) = foreign::window(object, false)?;
-            (py.detach(|| self.core.with(|queues| Ok(queues.attachment.register(window)?)))?, skip, nbytes)
+            let Pages { memory, part, .. } = foreign::window(object, false)?;
+            (py.detach(|| self.core.with(|queues| Ok(queues.attachment.register(memory)?)))?, part)
         };
-        Ok(Buffer::new(BufferCore::new(self.core.ssd.clone(), made, (skip, nbytes), Some(&self.core))))
+        Ok(Buffer::new(BufferCore::new(self.core.ssd.clone(), made, part, Some(&self.core))))
     }
 
     /// What kernels counted, a dict for each queue.

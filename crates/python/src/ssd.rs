@@ -14,7 +14,7 @@ use crate::buffer::{Buffer, BufferCore};
 use crate::device;
 use crate::engine::{Engine, Transfer, Used};
 use crate::error::{Answer, Failure, Kind, at_exit};
-use crate::foreign;
+use crate::foreign::{self, Pages};
 use crate::future::Future;
 use crate::home::{Home, Own};
 use crate::queues::QueuesCore;
@@ -338,21 +338,20 @@ impl Ssd {
     fn register(&self, py: Python<'_>, object: &Bound<'_, PyAny>, readonly: bool) -> PyResult<Buffer> {
         let open = self.core.open()?;
         foreign::check_no_buffer(object)?;
-        let (memory, skip, nbytes) =
+        let (memory, part, owner) =
             if let Some(found) = device::pages(object, self.core.gpu()?.as_ref(), readonly)? {
-                let (memory, skip, nbytes) = found;
-                (py.detach(|| open.ssd.register_device(&memory)), skip, nbytes)
+                (py.detach(|| open.ssd.register_device(&found.memory)), found.part, found.owner)
             } else {
-                let (window, skip, nbytes) = foreign::window(object, readonly)?;
+                let Pages { memory, part, owner } = foreign::window(object, readonly)?;
                 let register = || match readonly {
-                    true => open.ssd.register_read_only(window),
-                    false => open.ssd.register(window),
+                    true => open.ssd.register_read_only(memory),
+                    false => open.ssd.register(memory),
                 };
-                (py.detach(register), skip, nbytes)
+                (py.detach(register), part, owner)
             };
         let memory = memory.map_err(Failure::from)?;
-        let core = BufferCore::new(self.core.clone(), memory, (skip, nbytes), None);
-        Ok(Buffer::new(core.readonly(readonly)))
+        let core = BufferCore::new(self.core.clone(), memory, part, None);
+        Ok(Buffer::new(core.readonly(readonly).owned_by(owner)))
     }
 
     /// Begins to read `nbytes` bytes (all that the buffer has from `at` on) from byte `offset` of the SSD,

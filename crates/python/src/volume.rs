@@ -5,14 +5,15 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
-use warpbell::{DataPointers, IoOp, VolumeLayout, VolumePlace, VolumeSpec};
+use warpbell::{DataPointers, IoOp, VolumeLayout, VolumePart, VolumePlace, VolumeSpec};
 use warpbell_hw::Lba;
 use zerocopy::IntoBytes;
 
 use crate::args;
 use crate::buffer::{Buffer, BufferCore};
-use crate::engine::{self, Transfer, Used, Way};
+use crate::engine::{self, Part, Transfer, Used, Way};
 use crate::error::{Answer, Failure, Kind, at_exit};
+use crate::foreign::{self, Pages};
 use crate::future::Future;
 use crate::home::Own;
 use crate::queues::{Queues, QueuesCore, User};
@@ -147,17 +148,32 @@ impl Volume {
     /// then for the SSDs.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         let (present, all) = self.core.with(|volume| Ok((volume.present()?, self.core.opened()?)))?;
-        let opened: Vec<Open> = present.into_iter().map(|member| all[member].clone()).collect();
-        let queues: Vec<_> = opened.iter().map(|open| open.engine.shared().clone()).collect();
-        let flushes = opened.into_iter().map(|open| (open.engine, None)).collect();
-        Future::new(queues, engine::all(flushes), 0).result(py, None).map(drop)
+        let engines: Vec<_> = all.iter().map(|open| open.engine.clone()).collect();
+        let parts = VolumePart::flushes(present);
+        let progress = engine::spread(parts, move |part| (engines[part.place().member].clone(), None));
+        let queues = all.iter().map(|open| open.engine.shared().clone());
+        Future::new(queues, progress, 0).result(py, None).map(drop)
     }
 
     /// Memory that kernels and all SSDs reach: the kernel argument `warpbell_volume_buffer_ref`.
-    fn buffer(&self, py: Python<'_>, nbytes: &Bound<'_, PyAny>) -> PyResult<VolumeBuffer> {
+    fn buffer<'py>(&self, py: Python<'py>, nbytes: &Bound<'py, PyAny>) -> PyResult<Bound<'py, VolumeBuffer>> {
         let nbytes = args::within("nbytes", nbytes, 1, i64::MAX as u64)? as usize;
         let buffer = py.detach(|| self.core.with(|volume| Ok(volume.buffer(nbytes)?)))?;
-        Ok(VolumeBuffer { buffer: Own::new(Arc::new(buffer)), nbytes, core: Own::new(self.core.clone()) })
+        VolumeBuffer::new(py, &self.core, buffer, (0, nbytes))
+    }
+
+    /// The memory of an existing writable object, as `Ssd.register` has it, for all SSDs and kernels. It is kept until the
+    /// queues are closed.
+    fn register<'py>(
+        &self,
+        py: Python<'py>,
+        object: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, VolumeBuffer>> {
+        self.core.with(|_| Ok(()))?;
+        foreign::check_no_buffer(object)?;
+        let Pages { memory, part, .. } = foreign::window(object, false)?;
+        let buffer = py.detach(|| self.core.with(|volume| Ok(volume.register(memory, part)?)))?;
+        VolumeBuffer::new(py, &self.core, buffer, part)
     }
 
     /// What kernels did on each SSD.
@@ -209,56 +225,64 @@ fn open_next<T>(
     first.with(|attached| open_next(rest, &[before, &[&attached.attachment]].concat(), work))
 }
 
-/// Memory that kernels and all SSDs of a volume reach.
-#[pyclass(frozen, module = "warpbell")]
+/// Memory that kernels and all SSDs of a volume reach: a buffer of the first SSD that the others have mapped, too.
+#[pyclass(frozen, extends = Buffer, module = "warpbell")]
 pub(crate) struct VolumeBuffer {
     buffer: Own<warpbell::VolumeBuffer>,
-    nbytes: usize,
     pub(crate) core: Own<VolumeCore>,
 }
 
 impl VolumeBuffer {
-    /// The memory, as long as the volume is open.
-    pub(crate) fn buffer(&self) -> Answer<Arc<warpbell::VolumeBuffer>> {
-        self.core.with(|_| Ok(self.buffer.clone()))
+    fn new<'py>(
+        py: Python<'py>,
+        core: &Arc<VolumeCore>,
+        buffer: warpbell::VolumeBuffer,
+        part: (usize, usize),
+    ) -> PyResult<Bound<'py, VolumeBuffer>> {
+        let (queues, memory) = (&core.members()[0], buffer.buffer().clone());
+        let base = Buffer::new(BufferCore::new(queues.ssd.clone(), memory, part, Some(queues)));
+        let own = VolumeBuffer { buffer: Own::new(Arc::new(buffer)), core: Own::new(core.clone()) };
+        Bound::new(py, PyClassInitializer::from(base).add_subclass(own))
+    }
+
+    /// The memory, as long as the volume and the buffer are open.
+    pub(crate) fn buffer(slf: &Bound<'_, Self>) -> Answer<Arc<warpbell::VolumeBuffer>> {
+        slf.as_super().get().core.check_open()?;
+        let own = slf.get();
+        own.core.with(|_| Ok(own.buffer.clone()))
     }
 }
 
 #[pymethods]
 impl VolumeBuffer {
-    /// Bytes of it.
-    #[getter]
-    fn nbytes(&self) -> usize {
-        self.nbytes
-    }
-
-    /// The same memory as a buffer of the first SSD, which NumPy and others view without copies.
-    fn view(&self) -> PyResult<Buffer> {
-        let memory = self.buffer()?.buffer().clone();
-        let queues = &self.core.members()[0];
-        let core = BufferCore::new(queues.ssd.clone(), memory, (0, self.nbytes), Some(queues));
-        Ok(Buffer::new(core))
+    /// The same memory as a buffer of the first SSD.
+    fn view(slf: &Bound<'_, Self>) -> PyResult<Buffer> {
+        let (buffer, queues) = (VolumeBuffer::buffer(slf)?, &slf.get().core.members()[0]);
+        let part = (buffer.skip(), slf.as_super().get().core.nbytes() as usize);
+        Ok(Buffer::new(BufferCore::new(queues.ssd.clone(), buffer.buffer().clone(), part, Some(queues))))
     }
 
     /// A copy of its bytes.
-    fn read<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let buffer = self.buffer()?;
-        PyBytes::new_with(py, self.nbytes, |into| {
-            py.detach(|| buffer.buffer().read(0, into)).map_err(|error| Failure::from(error).into())
-        })
+    fn read<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyBytes>> {
+        let (py, core) = (slf.py(), &slf.as_super().get().core);
+        VolumeBuffer::buffer(slf)?;
+        PyBytes::new_with(py, core.nbytes() as usize, |into| Ok(py.detach(|| core.copy_out(0, into))?))
     }
 
     /// Copies bytes into it, from its first on.
-    fn write(&self, data: &[u8]) -> PyResult<()> {
-        if data.len() > self.nbytes {
-            let limit = format!("the buffer has {} bytes", self.nbytes);
+    fn write(slf: &Bound<'_, Self>, data: &[u8]) -> PyResult<()> {
+        VolumeBuffer::buffer(slf)?;
+        let core = &slf.as_super().get().core;
+        if data.len() as u64 > core.nbytes() {
+            let limit = format!("the buffer has {} bytes", core.nbytes());
             return Err(Failure::argument("data of bytes", data.len(), limit).into());
         }
-        Ok(self.buffer()?.buffer().write(0, data).map_err(Failure::from)?)
+        Ok(core.copy_in(0, data)?)
     }
 
-    fn __warpbell_reference__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        Ok(PyBytes::new(py, warpbell::VolumeBuffer::as_ref(&*self.buffer()?).as_bytes()))
+    fn __warpbell_reference__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyBytes>> {
+        let buffer = VolumeBuffer::buffer(slf)?;
+        Ok(PyBytes::new(slf.py(), warpbell::VolumeBuffer::as_ref(&buffer).as_bytes()))
     }
 }
 
@@ -267,6 +291,8 @@ struct HostIo {
     core: Arc<VolumeCore>,
     op: IoOp,
     buffer: Arc<warpbell::VolumeBuffer>,
+    /// The same as a buffer of the first SSD, which counts I/O over it.
+    base: Arc<BufferCore>,
     offset: u64,
     /// The first byte in the buffer.
     at: u64,
@@ -285,17 +311,14 @@ impl HostIo {
             let limit = "must be a warpbell.VolumeBuffer: volume.buffer(nbytes) makes one";
             Failure::argument_type("buffer", buffer, limit)
         })?;
-        let given = given.get();
-        if !Arc::ptr_eq(&given.core, core) {
-            let text = format!(
-                "volume buffer of {} bytes: belongs to another volume, whose SSDs map it",
-                given.nbytes
-            );
+        let base = given.as_super().get().core.clone();
+        if !Arc::ptr_eq(&given.get().core, core) {
+            let text = format!("volume {base}: belongs to another volume, whose SSDs map it");
             return Err(Failure::new(Kind::Argument, text).into());
         }
-        let (at, nbytes) = args::part(at, nbytes, given.nbytes as u64)?;
+        let (at, nbytes) = args::part(at, nbytes, base.nbytes())?;
         let offset = args::count("offset", offset)?;
-        Ok(HostIo { core: core.clone(), op, buffer: given.buffer()?, offset, at, nbytes })
+        Ok(HostIo { core: core.clone(), op, buffer: VolumeBuffer::buffer(given)?, base, offset, at, nbytes })
     }
 
     /// Sends its parts to the queues of the SSDs.
@@ -306,39 +329,39 @@ impl HostIo {
             Ok(volume.places(Lba(self.offset / block), self.nbytes / block)?)
         })?;
         let opened = self.core.opened()?;
-        let ways = |piece: warpbell::VolumePiece| -> Answer<Vec<Way>> {
-            piece.places.iter().map(|place| self.way(&opened, place, piece.at)).collect()
-        };
-        let parts: Vec<Vec<Way>> = pieces.into_iter().map(ways).collect::<Answer<_>>()?;
-        let progress = match self.op {
-            IoOp::Read => engine::read(parts),
-            _ => {
-                let each = parts.into_iter().flatten();
-                engine::all(each.map(|(engine, transfer)| (engine, Some(transfer))).collect())
-            }
-        };
-        let queues = opened.iter().map(|open| open.engine.shared().clone());
-        Ok(Future::new(queues, progress, self.nbytes))
+        let parts: Vec<Part> =
+            VolumePart::of(self.op, pieces).into_iter().map(|part| part.behind(self.at)).collect();
+        for part in parts.iter().filter(|part| part.op() == IoOp::Write) {
+            self.check_write(&opened, part.place())?;
+        }
+        let queues: Vec<_> = opened.iter().map(|open| open.engine.shared().clone()).collect();
+        Ok(Future::new(queues, engine::spread(parts, self.way(&opened)?), self.nbytes))
     }
 
-    /// A piece as one SSD moves it.
-    fn way(&self, opened: &[Open], place: &VolumePlace, at: u64) -> Answer<Way> {
-        let (core, open) = (&self.core.members()[place.member].ssd, &opened[place.member]);
-        let Some(memory) = self.buffer.on(place.member) else {
-            return Err(Failure::argument("volume buffer", "of fewer SSDs", "has no memory on each of them"));
+    fn check_write(&self, opened: &[Open], place: VolumePlace) -> Answer<()> {
+        let core = &self.core.members()[place.member].ssd;
+        let ssd = &opened[place.member].ssd;
+        core.check_write(ssd, place.lba.get() * core.block, place.blocks * core.block)
+    }
+
+    /// How an SSD does a part.
+    fn way(&self, opened: &[Open]) -> Answer<impl Fn(&Part) -> Way + Send + Sync + 'static> {
+        let member = |(index, open): (usize, &Open)| -> Answer<_> {
+            let Some(memory) = self.buffer.on(index) else {
+                let limit = "has no memory on each of them";
+                return Err(Failure::argument("volume buffer", "of fewer SSDs", limit));
+            };
+            let by = self.core.members()[index].ssd.descriptor();
+            Ok((open.engine.clone(), DataPointers::new(memory, by)))
         };
-        let (lba, blocks) = (place.lba.get(), place.blocks);
-        if self.op == IoOp::Write {
-            core.check_write(&open.ssd, lba * core.block, blocks * core.block)?;
-        }
-        let transfer = Transfer {
-            op: self.op,
-            lba,
-            blocks,
-            data: DataPointers::new(memory.as_ref(), core.descriptor()),
-            at: self.at + at,
-            used: Used::Volume { _buffer: self.buffer.clone() },
-        };
-        Ok((open.engine.clone(), transfer))
+        let members: Vec<_> = opened.iter().enumerate().map(member).collect::<Answer<_>>()?;
+        let (buffer, counted) = (self.buffer.clone(), Arc::new(self.base.used()?));
+        Ok(move |part: &Part| {
+            let VolumePlace { member, lba: Lba(lba), blocks } = part.place();
+            let (engine, data) = &members[member];
+            let used = Used::Volume { used: counted.clone(), buffer: buffer.clone() };
+            let (op, at) = (part.op(), part.at());
+            (engine.clone(), Some(Transfer { op, lba, blocks, data: *data, at, used }))
+        })
     }
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import pathlib
+import shutil
 import threading
 
 import numpy
@@ -263,3 +264,20 @@ def test_other_threads_go_on_while_a_launch_is_dropped(ssd: warpbell.Ssd, progra
             queues.close()
         memoryview(word)[0] = 1
         dropping.join()
+
+
+def test_any_number_of_modules_for_the_cpu_is_loaded(tmp_path: pathlib.Path) -> None:
+    """Memory for threads' own variables that a module wants at once is short: the second had none, once."""
+    reason = warpbell.what_works()["cpu"]
+    if reason is not None:
+        pytest.skip(reason)
+    source = "#include <warpbell/warpbell.cuh>\nstruct none { uint64_t out; };\nWARPBELL_KERNEL(number, none) { *reinterpret_cast<uint32_t*>(args.out) = NUMBER; }\n"
+    warpbell.compile(source, name="number.cu", defines={"NUMBER": 40}, cache=tmp_path)
+    module = next(file for file in tmp_path.rglob("*") if file.read_bytes()[16:18] == b"\x03\0")
+    copies = [shutil.copy(module, tmp_path / f"copy{number}.so") for number in range(100)]
+    programs = [warpbell.load(copy) for copy in copies]
+    with warpbell.open("soft:size=1m") as ssd, ssd.attach() as queues:
+        for program in programs:
+            out = queues.buffer(4)
+            program.launch(queues, "number", numpy.uint64(out.address)).wait(60)
+            assert numpy.frombuffer(out, numpy.uint32)[0] == 40

@@ -6,6 +6,7 @@ import array
 import ctypes
 import gc
 import mmap
+import pathlib
 import weakref
 from collections.abc import Callable
 
@@ -291,3 +292,37 @@ def test_tensors_of_half_bytes_and_of_too_many_are_refused(ssd: warpbell.Ssd) ->
         ssd.register(RawTensor(4096, 4))
     with pytest.raises(warpbell.ArgumentError, match="^register test_views.RawTensor: is not contiguous, or larger than memory"):
         ssd.register(RawTensor(1 << 62, 64))
+
+
+LAYOUT = (numpy.uint8(1), numpy.uint32(2), numpy.uint16(3), numpy.uint64(4), numpy.float32(0.5), b"abc")
+
+
+class Named(numpy.ndarray):  # type: ignore[misc,name-defined]
+    """An array that may have attributes."""
+
+
+@pytest.mark.parametrize("keep", ["nothing", "a view", "a transfer", "a kernel"])
+def test_an_array_that_leads_to_its_own_buffer_is_collected(tmp_path: pathlib.Path, program: warpbell.Program, keep: str) -> None:
+    """Not while something else has the memory: a view of it, I/O, or queues whose kernels were handed it."""
+    plan = tmp_path / "plan.toml"
+    plan.write_text('[[fault]]\nkind = "delay"\nby = "500ms"\nopcode = "read"\n')
+    with warpbell.open(f"soft:size=1m,faults={plan}") as ssd, ssd.attach() as queues:
+        array = numpy.zeros(4096, numpy.uint8).view(Named)
+        array.buffer = ssd.register(array)
+        gone = weakref.ref(array)
+        kept: list[object] = []
+        if keep == "a view":
+            kept.append(numpy.from_dlpack(array.buffer))
+        elif keep == "a transfer":
+            kept.append(ssd.read_into(array.buffer, 0))
+        elif keep == "a kernel":
+            program.launch(queues, "layout", *LAYOUT, array.buffer).wait(60)
+        del array
+        gc.collect()
+        assert (gone() is None) == (keep == "nothing")
+        if keep == "a transfer":
+            kept.pop().result(60)  # type: ignore[attr-defined]
+        kept.clear()
+    del queues
+    gc.collect()
+    assert gone() is None

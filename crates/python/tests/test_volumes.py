@@ -57,6 +57,37 @@ def test_kernels_read_what_the_host_wrote(program: warpbell.Program, names: list
         volume.flush()
 
 
+def test_buffers_of_a_volume_are_buffers_and_may_be_an_arrays(program: warpbell.Program) -> None:
+    with attached(["soft:size=1m", "soft:size=1m,mdts=1"]) as queues, warpbell.Volume(queues, chunk_bytes=4096) as volume:
+        whole = numpy.zeros(16384 + 64, numpy.uint8)
+        array = whole[32 : 32 + 16384]
+        own, other = volume.register(array), volume.buffer(16384)
+        assert isinstance(own, warpbell.Buffer) and (own.nbytes, own.address) == (16384, array.ctypes.data)
+        assert numpy.from_dlpack(other).ctypes.data == numpy.frombuffer(other, numpy.uint8).ctypes.data == other.address
+        content = numpy.random.default_rng(5).integers(0, 256, 16384, dtype=numpy.uint8)
+        numpy.from_dlpack(other)[:] = content
+        assert volume.write_from(other, 8192).result(60) == 16384
+        assert volume.read_into(own, 8192 + 512, at=512).result(60) == 15872
+        assert (array[512:] == content[512:]).all() and not array[:512].any()
+        assert not whole[:32].any() and not whole[-32:].any()
+        # A kernel finds the same bytes in it.
+        answer = queues[0].buffer(512)
+        program.launch(volume, "copy", volume, own, answer, numpy.uint64(16), numpy.uint32(32)).wait(60)
+        assert words(answer)[0] == 0 and (array == content).all()
+        view = memoryview(own)
+        with pytest.raises(warpbell.ExportedError, match="^buffer of 16384 bytes: 1 live views of it"):
+            own.close()
+        view.release()
+        own.close()
+        for call in (own.read, own.view, lambda: own.write(b""), lambda: volume.read_into(own, 0)):
+            with pytest.raises(warpbell.ClosedError, match="^buffer of 16384 bytes: was closed before$"):
+                call()
+        with pytest.raises(warpbell.ClosedError):
+            program.launch(volume, "copy", volume, own, answer, numpy.uint64(0), numpy.uint32(1))
+        with pytest.raises(warpbell.ArgumentTypeError, match="is a buffer already$"):
+            volume.register(other)  # type: ignore[arg-type]
+
+
 def test_any_part_of_a_volume_by_futures_of_several_threads() -> None:
     dice = random.Random(8)
     with attached(["soft:size=1m", "soft:size=1m", "soft:size=1m"]) as queues, warpbell.Volume(queues, chunk_bytes=4096) as volume:

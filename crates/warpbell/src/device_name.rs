@@ -26,8 +26,8 @@ pub enum DeviceName {
 /// A name that is none of the known forms.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "device '{name}': {reason}; expected soft:size=BYTES, soft:file=PATH, vfio-user:SOCKET, sn:SERIAL, /dev/nvmeN, a \
-     PCI address such as 0000:41:00.0, or resident:OPTIONS (bench alone)"
+    "device '{name}': {reason}; expected soft:size=BYTES, soft:file=PATH, vfio-user:SOCKET, sn:SERIAL, /dev/nvmeN, or a \
+     PCI address such as 0000:41:00.0"
 )]
 pub struct DeviceNameError {
     name: String,

@@ -166,10 +166,12 @@ pub enum Error {
     },
     /// Queues whose memory the controller may still use.
     #[error(
-        "queues: the controller did not delete them, and may still write to their memory: rings and buffers stay mapped \
-         until this process ends; reset the SSD by opening it again"
+        "queues: {cause}; the controller may still write to their rings and buffers, which stay mapped until the SSD is closed"
     )]
-    Undeleted,
+    Undeleted {
+        /// Why they were not deleted.
+        cause: String,
+    },
     /// Something that could destroy data and was not allowed by name.
     #[error("{object}: {reason}; {remedy}")]
     Refused {

@@ -3,10 +3,12 @@
 mod block_io;
 mod blocks;
 mod data_pointers;
-mod piece;
+mod request;
 mod requests;
 
 pub use block_io::BlockIo;
-pub(crate) use blocks::HostQueues;
+pub use blocks::RequestCheck;
+pub(crate) use blocks::{HostQueues, check_tail};
 pub use data_pointers::DataPointers;
-pub use requests::{IoEnd, IoOp, IoOutcome, IoRequest, RequestQueue, RequestQueueSpec};
+pub use request::{IoEnd, IoMemory, IoOp, IoOutcome, IoRequest};
+pub use requests::{RequestQueue, RequestQueueSpec};

@@ -56,7 +56,10 @@ pub use buffer::{Buffer, Descriptor};
 pub use device_name::{DeviceName, DeviceNameError};
 pub use error::{Error, error_chain};
 pub use files::{FileTable, SsdSource};
-pub use host_io::{BlockIo, DataPointers, IoEnd, IoOp, IoOutcome, IoRequest, RequestQueue, RequestQueueSpec};
+pub use host_io::{
+    BlockIo, DataPointers, IoEnd, IoMemory, IoOp, IoOutcome, IoRequest, RequestCheck, RequestQueue,
+    RequestQueueSpec,
+};
 pub use host_queue::{HostQueue, HostQueueSpec};
 pub use launch::{Launch, LaunchOver, Module};
 pub use lease::{Lease, LeaseSpec};
@@ -91,8 +94,8 @@ pub use target::{OpenTarget, Target, TargetError};
 pub use tiles::{TILE_SLOTS_MAX, Tile, TileList, TileReport, TileSchedule, TileSpec};
 pub use trace::{LaneTrace, TraceMemory, TraceSpec};
 pub use volume::{
-    MemberReport, Volume, VolumeBuffer, VolumeIo, VolumeIoSpec, VolumeLayout, VolumePiece, VolumePlace,
-    VolumeRequest, VolumeSpec,
+    MemberReport, Volume, VolumeBuffer, VolumeIo, VolumeIoSpec, VolumeLayout, VolumeLeft, VolumePart,
+    VolumePiece, VolumePlace, VolumeRequest, VolumeSpec,
 };
 
 pub use warpbell_gpu::{DEVICE_PAGE, DeviceMemory, Gpu};

@@ -217,9 +217,9 @@ impl Ssd {
         self.doorbells
     }
 
-    /// Whether the controller can use no memory any more.
-    pub(crate) fn is_let_go(&self) -> bool {
-        self.memory.is_let_go()
+    /// Where its memory comes from.
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
     }
 
     /// A buffer of at least `bytes` zeroed bytes that the controller, the host and kernels of the CPU target reach.

@@ -1,15 +1,22 @@
 //! Several SSDs that kernels use as one (`volume.cuh`): what of it is on the host's side.
 
 mod io;
+mod parts;
 mod places;
 
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use parking_lot::Mutex;
+use warpbell_hw::{BASE_PAGE, Window};
 use warpbell_kernels::abi;
 use zerocopy::IntoBytes;
 
 use crate::queues::attach::prepare;
-use crate::{Attachment, Buffer, Error, KernelMemory, Launch, Module};
+use crate::{Attachment, Buffer, Error, IoMemory, KernelMemory, Launch, Module};
 pub use io::{VolumeIo, VolumeIoSpec, VolumeRequest};
+pub use parts::{VolumeLeft, VolumePart};
 pub use places::{VolumePiece, VolumePlace};
 
 /// How the blocks of a volume lie on its SSDs.
@@ -151,23 +158,61 @@ impl Volume {
 
     /// A buffer of at least `bytes` zeroed bytes that all SSDs have mapped. Host memory only.
     pub fn buffer(&self, bytes: usize) -> Result<VolumeBuffer, Error> {
-        let first = &self.members[0].queues;
-        let own = first.buffer(bytes)?;
+        let own = self.members[0].queues.buffer(bytes)?;
         let window = own.window().cloned().ok_or_else(|| Error::Argument {
             object: "buffer of a volume, for SSDs whose data lies in",
             value: "the memory of a GPU".to_owned(),
             limit: "must lie in host memory, which several SSDs can map; open them with data in host memory"
                 .to_owned(),
         })?;
+        let bytes = own.len();
+        self.mapped(own, &window, (0, bytes))
+    }
+
+    /// Memory of the caller's as a buffer, as [`Attachment::register`] has it: `bytes` bytes from byte `skip` of its first
+    /// page on.
+    pub fn register(&self, window: Window, (skip, bytes): (usize, usize)) -> Result<VolumeBuffer, Error> {
+        if skip >= BASE_PAGE || !skip.is_multiple_of(4) || bytes == 0 || bytes > window.len() - skip {
+            return Err(Error::Argument {
+                object: "memory to register",
+                value: format!("{bytes} bytes from byte {skip} on"),
+                limit: format!(
+                    "must begin at a multiple of 4 in the first page, and lie in {}",
+                    window.len()
+                ),
+            });
+        }
+        let own = self.members[0].queues.register(window.clone())?;
+        self.mapped(own, &window, (skip, bytes))
+    }
+
+    /// A buffer of the first SSD's, mapped for the others.
+    fn mapped(
+        &self,
+        own: Buffer,
+        window: &Window,
+        (skip, bytes): (usize, usize),
+    ) -> Result<VolumeBuffer, Error> {
         let mut parts = vec![own];
         for member in &self.members[1..] {
             parts.push(member.queues.register(window.clone())?);
         }
-        let refs: Vec<_> = parts.iter().map(Buffer::as_ref).collect();
-        let memory = first.target().memory(size_of_val(&refs[..]))?;
-        memory.write(0, refs.as_bytes())?;
-        self.buffers.lock().push(memory.clone());
-        Ok(VolumeBuffer { parts, refs: memory })
+        let refs = self.members[0].queues.target().memory(parts.len() * size_of::<abi::BufferRef>())?;
+        let buffer = VolumeBuffer { parts, skip, bytes, refs, lost: Arc::default() };
+        let named: Vec<_> = buffer.parts.iter().map(|part| buffer.part_of(part)).collect();
+        buffer.refs.write(0, named.as_bytes())?;
+        self.buffers.lock().push(buffer.refs.clone());
+        Ok(buffer)
+    }
+
+    /// Lets go of a buffer while the queues go on: it is unmapped with the caller's last clone of its memory. No kernel may
+    /// use it any more. Refused while a command waits for its completion: it may be one over this buffer.
+    pub fn release(&self, buffer: &VolumeBuffer) -> Result<(), Error> {
+        for (member, part) in self.members.iter().zip(&buffer.parts) {
+            member.queues.release(part)?;
+        }
+        self.buffers.lock().retain(|refs| refs.address() != buffer.refs.address());
+        Ok(())
     }
 
     /// Whether its queues are attached for kernels of this module.
@@ -234,25 +279,65 @@ impl Member {
 /// Memory that kernels and all SSDs of a volume reach. It stays mapped until the SSDs' queues are deleted.
 pub struct VolumeBuffer {
     parts: Vec<Buffer>,
+    /// Bytes of the parts before its first.
+    skip: usize,
+    bytes: usize,
     refs: KernelMemory,
+    /// Parts of requests that are over, of which a controller may still execute commands.
+    lost: Arc<AtomicUsize>,
+}
+
+/// Memory of such a part. It counts until the controller is disabled.
+struct Lost {
+    count: Arc<AtomicUsize>,
+    _parts: Vec<Buffer>,
+}
+
+impl Drop for Lost {
+    fn drop(&mut self) {
+        self.count.fetch_sub(1, Ordering::Release);
+    }
+}
+
+impl IoMemory for Arc<VolumeBuffer> {
+    fn keep(self) -> Box<dyn Any + Send> {
+        let (count, parts) = (self.lost.clone(), self.parts.clone());
+        count.fetch_add(1, Ordering::Release);
+        Box::new(Lost { count, _parts: parts })
+    }
 }
 
 impl VolumeBuffer {
     /// The kernel argument that names this buffer. Valid while it, its volume or a later launch of that lives.
     pub fn as_ref(&self) -> abi::VolumeBufferRef {
-        let first = self.parts[0].as_ref();
         abi::VolumeBufferRef {
             parts: self.refs.address(),
-            data: first.data,
-            bytes: self.parts.iter().map(|part| part.len() as u64).min().unwrap_or(0),
+            data: self.part_of(&self.parts[0]).data,
+            bytes: self.bytes as u64,
             member_count: self.parts.len() as u32,
             ..abi::VolumeBufferRef::new()
         }
     }
 
-    /// The memory.
+    /// The memory: whole pages, of which [`skip`](Self::skip) bytes come before its first.
     pub fn buffer(&self) -> &Buffer {
         &self.parts[0]
+    }
+
+    /// Bytes of the memory before its first.
+    pub fn skip(&self) -> usize {
+        self.skip
+    }
+
+    /// Parts of requests that are over, of which a controller may still execute commands: it did not delete their queue.
+    pub fn lost(&self) -> usize {
+        self.lost.load(Ordering::Acquire)
+    }
+
+    /// A part as commands of its SSD name it.
+    fn part_of(&self, part: &Buffer) -> abi::BufferRef {
+        let (whole, skip) = (part.as_ref(), self.skip as u64);
+        abi::BufferRef { data: whole.data + skip, iova: whole.iova + skip, bytes: self.bytes as u64, ..whole }
     }
 }
 

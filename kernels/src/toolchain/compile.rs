@@ -95,6 +95,7 @@ impl Compiler {
     fn command(&self, folder: &Path) -> Command {
         let mut command = Command::new(&self.path);
         command.current_dir(folder).args(["-std=c++20", "-fPIC", "-pthread", "-w", self.level]);
+        command.arg("-DWARPBELL_LOADED_MODULE");
         if !SANITIZER.is_empty() {
             command.args(["-g".to_owned(), format!("-fsanitize={SANITIZER}")]);
         }

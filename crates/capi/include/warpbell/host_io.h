@@ -31,7 +31,9 @@ WARPBELL_API warpbell_error warpbell_io_buffer_alloc(warpbell_ssd* ssd, size_t b
  * another open buffer of the SSD is WARPBELL_ERROR_INVALID. */
 WARPBELL_API warpbell_error warpbell_io_buffer_register(warpbell_ssd* ssd, void* memory, size_t bytes,
                                                         warpbell_io_buffer** buffer);
-/* Unmaps it; what was allocated is gone. Busy while a request over it was not polled. */
+/* Unmaps it; what was allocated is gone. Busy while a request over it was not polled.
+ * WARPBELL_ERROR_IN_USE: closed, but the controller did not delete a queue that had requests over it, and may
+ * still use the memory: memory of yours must stay as it is until the SSD was closed. */
 WARPBELL_API warpbell_error warpbell_io_buffer_close(warpbell_io_buffer* buffer);
 
 /* ---- queues ---- */
@@ -50,7 +52,8 @@ typedef struct warpbell_io_queue_options {
 WARPBELL_API warpbell_error warpbell_io_queue_create(warpbell_ssd* ssd,
                                                      const warpbell_io_queue_options* options,
                                                      warpbell_io_queue** queue);
-/* Deletes it. Busy while a request was not polled. Waits for the controller. */
+/* Deletes it. Busy while a request was not polled. Waits for the controller; where that does not delete it,
+ * the message says so, the handle is closed all the same, and the queue is gone with the SSD. */
 WARPBELL_API warpbell_error warpbell_io_queue_close(warpbell_io_queue* queue);
 
 /* ---- requests ---- */

@@ -33,7 +33,8 @@ typedef struct warpbell_volume_options {
 WARPBELL_API warpbell_error warpbell_volume_create(warpbell_queues* const* queues, uint32_t count,
                                                    const warpbell_volume_options* options,
                                                    warpbell_volume** volume);
-/* Its buffers are closed with it; their memory stays mapped until the queues are closed. Busy while a run, a
+/* Its buffers are closed with it; the memory of those that were not closed before stays mapped until the
+ * queues are closed. Busy while a run, a
  * cache, tiles or I/O of it are open, or a run of its queues. */
 WARPBELL_API warpbell_error warpbell_volume_close(warpbell_volume* volume);
 
@@ -73,7 +74,16 @@ WARPBELL_API warpbell_error warpbell_volume_get_ref(warpbell_volume* volume, war
  * stays mapped until the queues are closed. */
 WARPBELL_API warpbell_error warpbell_volume_buffer_alloc(warpbell_volume* volume, size_t bytes,
                                                          warpbell_volume_buffer** buffer);
-/* The kernel argument that names the buffer. Valid until the volume is closed. */
+/* Memory of yours for the same: at a multiple of 4 bytes, readable and writable. The SSDs reach the whole
+ * pages around it. It must stay until the buffer is closed, or the queues. */
+WARPBELL_API warpbell_error warpbell_volume_buffer_register(warpbell_volume* volume, void* memory,
+                                                            size_t bytes, warpbell_volume_buffer** buffer);
+/* Unmaps it, before the volume is closed. Busy while a run of the volume or its queues is open, a request
+ * over it has not ended, or a command of a kernel has no completion. WARPBELL_ERROR_IN_USE: closed, but a
+ * controller did not delete the queue of a request over it, and may still use the memory until the SSD is
+ * closed. */
+WARPBELL_API warpbell_error warpbell_volume_buffer_close(warpbell_volume_buffer* buffer);
+/* The kernel argument that names the buffer. Valid until it is closed, or the volume. */
 WARPBELL_API warpbell_error warpbell_volume_buffer_get_ref(warpbell_volume_buffer* buffer,
                                                            warpbell_volume_buffer_ref* ref);
 /* As warpbell_buffer_get_host. */

@@ -288,7 +288,7 @@ WARPBELL_API warpbell_error warpbell_queues_attach(warpbell_ssd* ssd, const warp
  * Busy too where another thread is in a call with these queues: then the handle is closed all the same, and
  * the queues are deleted at the end of that call. WARPBELL_ERROR_IN_USE: closed, but the controller did not
  * delete the queues, and was not reset either. It may still write to their buffers: memory of yours that was
- * registered must stay as it is until the process ends.
+ * registered must stay as it is until the SSD was closed.
  */
 WARPBELL_API warpbell_error warpbell_queues_close(warpbell_queues* queues);
 

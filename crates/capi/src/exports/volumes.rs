@@ -7,6 +7,7 @@ use std::ffi::c_void;
 use warpbell_kernels::abi::{VOLUME_MEMBERS_MAX, VolumeBufferRef, VolumeRef};
 
 use super::pointer::{VersionedStruct, array, fill, make, number, options, put, put_ref};
+use super::user_memory::pages_around;
 use crate::error::{Failure, report};
 use crate::types::{Handle, MemberInfo, VolumeInfo, VolumeOptions};
 use crate::volume::{Request, VOLUME_BUFFERS, VOLUMES, Volume, VolumeBuffer};
@@ -120,6 +121,33 @@ pub unsafe extern "C" fn warpbell_volume_buffer_alloc(
 /// As the header says.
 ///
 /// # Safety
+/// `memory` is null or leads to `bytes` bytes that stay until the queues are closed, or the buffer is; `buffer` is null or
+/// leads to memory for a handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn warpbell_volume_buffer_register(
+    volume: Handle,
+    memory: *mut c_void,
+    bytes: usize,
+    buffer: *mut Handle,
+) -> i32 {
+    let register = || {
+        // SAFETY: the contract of this function.
+        let pages = unsafe { pages_around(memory.cast(), bytes) }?;
+        VolumeBuffer::register(number(volume), pages, bytes)
+    };
+    // SAFETY: as above.
+    report(|| unsafe { make("buffer", buffer, register) })
+}
+
+/// As the header says.
+#[unsafe(no_mangle)]
+pub extern "C" fn warpbell_volume_buffer_close(buffer: Handle) -> i32 {
+    report(|| VolumeBuffer::close(number(buffer)))
+}
+
+/// As the header says.
+///
+/// # Safety
 /// `into` is null or leads to memory for the struct.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn warpbell_volume_buffer_get_ref(buffer: Handle, into: *mut VolumeBufferRef) -> i32 {
@@ -146,8 +174,8 @@ pub unsafe extern "C" fn warpbell_volume_buffer_get_host(
             return Err(Failure::invalid("volume buffer: the host has no pointer to its memory"));
         };
         // SAFETY: the contract of this function.
-        unsafe { put("memory", memory, window.as_ptr().cast()) }?;
+        unsafe { put("memory", memory, window.as_ptr().wrapping_add(buffer.buffer.skip()).cast()) }?;
         // SAFETY: as above.
-        unsafe { put("bytes", bytes, window.len()) }
+        unsafe { put("bytes", bytes, buffer.to_ref().bytes as usize) }
     })
 }

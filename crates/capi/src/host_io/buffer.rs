@@ -1,5 +1,6 @@
 //! Memory for requests of the host, found by its addresses.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,12 +33,14 @@ pub(crate) struct IoBuffer {
     data: DataPointers,
     /// Requests over it, or [`CLOSED`].
     users: AtomicUsize,
+    /// Requests that are over, of which the controller may still execute commands.
+    lost: AtomicUsize,
 }
 
 /// A buffer that a program has open.
 struct OpenBuffer {
     core: Arc<IoBuffer>,
-    _memory: warpbell::Buffer,
+    memory: warpbell::Buffer,
     ssd: Arc<OpenSsd>,
     /// Keeps the SSD open.
     _user: User,
@@ -49,6 +52,22 @@ pub(crate) struct Use(Arc<IoBuffer>);
 impl Drop for Use {
     fn drop(&mut self) {
         self.0.users.fetch_sub(1, Ordering::Release);
+    }
+}
+
+/// A request that is over, whose queue was not deleted. It counts until the controller is disabled.
+struct Lost(Arc<IoBuffer>);
+
+impl Drop for Lost {
+    fn drop(&mut self) {
+        self.0.lost.fetch_sub(1, Ordering::Release);
+    }
+}
+
+impl warpbell::IoMemory for Use {
+    fn keep(self) -> Box<dyn Any + Send> {
+        self.0.lost.fetch_add(1, Ordering::Release);
+        Box::new(Lost(self.0.clone()))
     }
 }
 
@@ -104,15 +123,33 @@ impl IoBuffer {
         let user = ssd.users.enter(|| {})?;
         let data = DataPointers::new(memory.as_ref(), ssd.ssd.data_path().descriptor);
         let skip = base - memory.window().map_or(base, |window| window.as_ptr() as usize);
-        let core = Arc::new(IoBuffer { base, bytes, skip, data, users: AtomicUsize::new(0) });
+        let core = Arc::new(IoBuffer {
+            base,
+            bytes,
+            skip,
+            data,
+            users: AtomicUsize::new(0),
+            lost: AtomicUsize::new(0),
+        });
         ssd.memory.add(&core)?;
-        Ok(BUFFERS.add(OpenBuffer { core, ssd, _memory: memory, _user: user }))
+        Ok(BUFFERS.add(OpenBuffer { core, ssd, memory, _user: user }))
     }
 
     pub(crate) fn close(handle: u64) -> Answer<()> {
         let buffer = BUFFERS.close(handle, |buffer| buffer.core.retire())?;
-        buffer.ssd.memory.remove(&buffer.core);
-        Ok(())
+        let ssd = &buffer.ssd;
+        ssd.memory.remove(&buffer.core);
+        let lost = buffer.core.lost.load(Ordering::Acquire);
+        if lost == 0 {
+            return Ok(());
+        }
+        ssd.ssd.controller().keep_until_disabled(buffer.memory.clone());
+        let text = format!(
+            "buffer: {} did not delete the queue of {lost} requests over it, and may still use it: it is closed, but stays \
+             mapped until the SSD is closed",
+            ssd.ssd.name()
+        );
+        Err(Failure::new(Code::InUse, text))
     }
 
     /// No more users, or refused while there are some.

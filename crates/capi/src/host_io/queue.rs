@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use warpbell::{IoEnd, IoOp, IoOutcome, IoRequest, RequestQueue, RequestQueueSpec};
+use warpbell::{IoEnd, IoOp, IoOutcome, IoRequest, RequestCheck, RequestQueue, RequestQueueSpec};
 use warpbell_hw::{Lba, Nsid};
 
 use super::buffer::{IoBuffer, Use};
@@ -37,6 +37,7 @@ pub(crate) struct IoQueue(Mutex<Option<Driven>>);
 /// What the thread in a call has to itself.
 pub(crate) struct Driven {
     requests: RequestQueue<Option<Use>, u64>,
+    check: RequestCheck,
     /// Requests that have ended, and were not polled.
     ended: Vec<IoEnd<Option<Use>, u64>>,
     depth: usize,
@@ -63,10 +64,11 @@ impl IoQueue {
         let entries = (depth + 1).next_power_of_two().max(LEAST_ENTRIES).min(most);
         let limit = if asked.timeout_ns == 0 { LIMIT } else { Duration::from_nanos(asked.timeout_ns) };
         let spec = RequestQueueSpec { nsid, depth, entries, limit };
-        let mut requests = RequestQueue::new(ssd.ssd.clone(), spec)?;
+        let check = RequestCheck::new(ssd.ssd.clone(), nsid)?;
+        let mut requests = RequestQueue::new(&ssd.ssd, spec)?;
         requests.make_ready()?;
         let (ended, last, fruitless, depth) = (Vec::with_capacity(depth as usize), None, 0, depth as usize);
-        let driven = Driven { requests, ended, depth, last, fruitless, ssd, _user: user };
+        let driven = Driven { requests, check, ended, depth, last, fruitless, ssd, _user: user };
         Ok(QUEUES.add(IoQueue(Mutex::new(Some(driven)))))
     }
 
@@ -149,7 +151,7 @@ impl Driven {
             let text = format!("queue: its depth is {}, and as many requests were not polled", self.depth);
             return Err(Failure::new(Code::Busy, text));
         }
-        let blocks = self.requests.check_request(op, Lba(asked.lba), asked.bytes)?;
+        let blocks = self.check.blocks(op, Lba(asked.lba), asked.bytes)?;
         let (data, memory) = match op {
             IoOp::Read | IoOp::Write => {
                 let (data, memory) = self.place(asked)?;

@@ -1,5 +1,7 @@
 /* Leases, where rings and data lie, and what is heard of an SSD. */
 #include "expect.h"
+#include <warpbell/host_io.h>
+#include <warpbell/volume.h>
 
 static void places(void) {
     warpbell_open_options chosen = WARPBELL_OPEN_OPTIONS_INIT;
@@ -110,6 +112,63 @@ static void leases(warpbell_ssd* ssd) {
     FAILS(warpbell_buffer_close(buffer), WARPBELL_ERROR_HANDLE, "was closed before");
 }
 
+/* A request that is not answered, on a queue that is not deleted then, and one that is: the first of them
+ * keeps its memory mapped, and does not keep anything open. */
+static void lost_request(warpbell_ssd* ssd) {
+    static char memory[3 * 512];
+    warpbell_io_queue_options chosen = WARPBELL_IO_QUEUE_OPTIONS_INIT;
+    warpbell_io_request asked[2] = {{WARPBELL_IO_READ, 0, 8, 512, NULL, 1},
+                                    {WARPBELL_IO_READ, 0, 9, 512, NULL, 2}};
+    warpbell_io_completion completion;
+    warpbell_io_buffer *lost, *good;
+    warpbell_io_queue* queue;
+    uint32_t count;
+    void* other;
+    chosen.timeout_ns = 200000000;
+    OK(warpbell_io_queue_create(ssd, &chosen, &queue));
+    OK(warpbell_io_buffer_register(ssd, memory, sizeof(memory), &lost));
+    OK(warpbell_io_buffer_alloc(ssd, 512, &other, &good));
+    asked[0].data = memory, asked[1].data = other;
+    OK(warpbell_io_submit(queue, &asked[0], 1, &count));
+    OK(warpbell_io_poll(queue, 1, 1, UINT64_MAX, &completion, &count));
+    THAT(count == 1 && completion.tag == 1 && completion.bytes == 0);
+    THAT(strstr(warpbell_status_text(completion.status), "deadline") != NULL);
+    OK(warpbell_io_submit(queue, &asked[1], 1, &count));
+    OK(warpbell_io_poll(queue, 1, 1, UINT64_MAX, &completion, &count));
+    THAT(count == 1 && completion.tag == 2 && completion.status == 0);
+    OK(warpbell_io_buffer_close(good));
+    FAILS(warpbell_io_buffer_close(lost), WARPBELL_ERROR_IN_USE, "the queue of 1 requests over it");
+    FAILS(warpbell_io_buffer_close(lost), WARPBELL_ERROR_HANDLE, "was closed before");
+    FAILS(warpbell_io_queue_close(queue), WARPBELL_ERROR_FAILED, "cannot delete the submission queue");
+    FAILS(warpbell_io_queue_close(queue), WARPBELL_ERROR_HANDLE, "was closed before");
+}
+
+/* The same over a volume. */
+static void lost_part(warpbell_queues* queues) {
+    static char memory[8192];
+    warpbell_volume_options shape = WARPBELL_VOLUME_OPTIONS_INIT;
+    warpbell_volume_io_options chosen = WARPBELL_VOLUME_IO_OPTIONS_INIT;
+    warpbell_volume_io_end end = WARPBELL_VOLUME_IO_END_INIT;
+    warpbell_volume_buffer* buffer;
+    warpbell_volume_io* io;
+    warpbell_volume* volume;
+    uint64_t request;
+    chosen.timeout_ns = 200000000;
+    OK(warpbell_volume_create(&queues, 1, &shape, &volume));
+    OK(warpbell_volume_io_open(volume, &chosen, &io));
+    OK(warpbell_volume_buffer_register(volume, memory, sizeof(memory), &buffer));
+    OK(warpbell_volume_io_read(io, buffer, 0, 0, 16, &request));
+    FAILS(warpbell_volume_buffer_close(buffer), WARPBELL_ERROR_BUSY,
+          "1 parts of requests over it have not ended");
+    OK(warpbell_volume_io_next(io, UINT64_MAX, &end));
+    THAT(end.error == WARPBELL_ERROR_COMMAND && strstr(end.text, "no completion within 200ms") != NULL);
+    FAILS(warpbell_volume_buffer_close(buffer), WARPBELL_ERROR_IN_USE,
+          "stays mapped until the SSD is closed");
+    FAILS(warpbell_volume_buffer_close(buffer), WARPBELL_ERROR_HANDLE, "was closed before");
+    OK(warpbell_volume_io_close(io));
+    OK(warpbell_volume_close(volume));
+}
+
 /* A controller that does not delete queues may still write to their memory. */
 static void undeleted(const char* plan) {
     char device[4200];
@@ -118,8 +177,10 @@ static void undeleted(const char* plan) {
     snprintf(device, sizeof(device), "soft:size=1m,faults=%s", plan);
     OK(warpbell_ssd_open(device, NULL, &ssd));
     OK(warpbell_queues_attach(ssd, NULL, &queues));
-    FAILS(warpbell_queues_close(queues), WARPBELL_ERROR_IN_USE, "stay mapped");
+    lost_part(queues);
+    FAILS(warpbell_queues_close(queues), WARPBELL_ERROR_IN_USE, "cannot delete the submission queue of");
     FAILS(warpbell_queues_close(queues), WARPBELL_ERROR_HANDLE, "was closed before");
+    lost_request(ssd);
     OK(warpbell_ssd_close(ssd));
 }
 

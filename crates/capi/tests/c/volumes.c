@@ -102,14 +102,12 @@ static warpbell_volume* make(uint32_t count, uint32_t layout, uint64_t chunk) {
 }
 
 /* The kernel writes and reads 32 blocks: what it found, and what each SSD has. */
-static void write_numbers(warpbell_volume* volume, uint64_t base) {
+static void write_numbers_in(warpbell_volume* volume, warpbell_volume_buffer* buffer, uint64_t base) {
     struct numbers_args args;
-    warpbell_volume_buffer* buffer;
     warpbell_run* run;
     void* host;
     size_t bytes;
     uint64_t lane;
-    OK(warpbell_volume_buffer_alloc(volume, 32 * 512, &buffer));
     OK(warpbell_volume_buffer_get_host(buffer, &host, &bytes));
     THAT(bytes >= 32 * 512);
     memset(&args, 0, sizeof(args));
@@ -121,6 +119,12 @@ static void write_numbers(warpbell_volume* volume, uint64_t base) {
     for (lane = 0; lane < 32; ++lane) {
         THAT(((uint64_t*)host)[lane * 64] == base + lane);
     }
+}
+
+static void write_numbers(warpbell_volume* volume, uint64_t base) {
+    warpbell_volume_buffer* buffer;
+    OK(warpbell_volume_buffer_alloc(volume, 32 * 512, &buffer));
+    write_numbers_in(volume, buffer, base);
 }
 
 static void striped(void) {
@@ -250,6 +254,38 @@ static warpbell_volume_io_end replicas(warpbell_queues* const* members, uint32_t
     OK(warpbell_volume_io_close(io));
     OK(warpbell_volume_close(volume));
     return end;
+}
+
+/* Memory of the program's, between others' bytes, for kernels and for I/O by the host. */
+static void registered(void) {
+    static uint64_t memory[33 * 64];
+    warpbell_volume_io_options chosen = WARPBELL_VOLUME_IO_OPTIONS_INIT;
+    warpbell_volume* volume = make(2, WARPBELL_VOLUME_STRIPE, 2048);
+    warpbell_volume_buffer* buffer;
+    warpbell_volume_io* io;
+    uint64_t request, i, *mine = memory + 5;
+    chosen.write = 1;
+    memset(memory, 0xaa, sizeof(memory));
+    FAILS(warpbell_volume_buffer_register(volume, (char*)memory + 2, 512, &buffer), WARPBELL_ERROR_INVALID,
+          "must be a multiple of 4");
+    OK(warpbell_volume_buffer_register(volume, mine, 16 * 512, &buffer));
+    OK(warpbell_volume_io_open(volume, &chosen, &io));
+    for (i = 0; i < 16 * 64; ++i)
+        mine[i] = i + 7;
+    OK(warpbell_volume_io_write(io, buffer, 0, 32, 16, &request));
+    THAT(finish(io, request).error == WARPBELL_OK);
+    memset(mine, 0, 16 * 512);
+    OK(warpbell_volume_io_read(io, buffer, 512, 33, 15, &request));
+    THAT(finish(io, request).error == WARPBELL_OK);
+    THAT(mine[63] == 0 && mine[64] == 64 + 7 && mine[16 * 64 - 1] == 16 * 64 + 6);
+    THAT(memory[4] == UINT64_C(0xaaaaaaaaaaaaaaaa) && memory[5 + 16 * 64] == memory[4]);
+    OK(warpbell_volume_io_close(io));
+    OK(warpbell_volume_buffer_close(buffer));
+    FAILS(warpbell_volume_buffer_close(buffer), WARPBELL_ERROR_HANDLE, "was closed before");
+    OK(warpbell_volume_buffer_register(volume, memory + 1, 32 * 512, &buffer));
+    write_numbers_in(volume, buffer, 700);
+    OK(warpbell_volume_buffer_close(buffer));
+    OK(warpbell_volume_close(volume));
 }
 
 /* An SSD that cannot read its blocks 8 to 15, as a replica and by itself. */
@@ -448,6 +484,7 @@ int main(int argc, char** argv) {
     striped();
     replicated_and_concatenated();
     by_the_host();
+    registered();
     faults(argv[1]);
     running();
     cached();

@@ -41,6 +41,25 @@ fn the_example_runs_linked_to_the_shared_library() {
     }
 }
 
+/// Over software controllers in memory, and over files, which it may write because it names them.
+#[test]
+fn the_example_of_volumes_runs() {
+    if can_build("the C example of volumes") {
+        let source = root().join("examples/c/volume.c");
+        let program = Program::build("cc", &STRICT, &source, &shared());
+        let right = |ssds| format!("1048576 of 1048576 numbers, read from a volume of {ssds} SSDs: right\n");
+        assert_eq!(succeeded("volume", &program.run(&[])), right(3));
+        let folder = tempfile::tempdir().unwrap();
+        let files = ["a.img", "b.img"].map(|name| folder.path().join(name));
+        files.iter().for_each(|file| std::fs::write(file, vec![0; 4 << 20]).unwrap());
+        let names = files.each_ref().map(|file| format!("soft:file={}", file.display()));
+        assert_eq!(succeeded("volume", &program.run(&[&names[0], &names[1]])), right(2));
+        // The second chunk of 128 KiB is the second file's first.
+        let first = std::fs::read(&files[1]).unwrap()[..4].try_into().map(u32::from_le_bytes).unwrap();
+        assert_eq!(first, 32768u32.wrapping_mul(2_654_435_761));
+    }
+}
+
 #[test]
 fn the_example_runs_linked_statically() {
     if can_build("the C example, static") {
@@ -149,7 +168,8 @@ fn leases_places_and_news_from_c() {
         let program = Program::build("cc", &STRICT, &test_program("leases.c"), &shared());
         let folder = tempfile::tempdir().unwrap();
         let plan = folder.path().join("plan.toml");
-        let text = "[[fault]]\nkind = \"fail\"\nadmin = \"delete_i/o_submission_queue\"\nstatus = \"Internal Error\"\n";
+        let text = "[[fault]]\nkind = \"fail\"\nadmin = \"delete_i/o_submission_queue\"\nstatus = \"Internal Error\"\n\
+                    [[fault]]\nkind = \"drop\"\nopcode = \"read\"\nlba = 8\n";
         std::fs::write(&plan, text).unwrap();
         let checked = succeeded("leases", &program.run(&[plan.to_str().unwrap()]));
         assert!(checked.ends_with(" checks\n"), "{checked}");
@@ -241,14 +261,15 @@ fn kernels_that_were_compiled_before_are_loaded_from_c() {
     }
 }
 
-/// Headers and a program of the version before this one, with today's library.
+/// Headers and a program of the oldest version that the library takes, and of the version before this one.
 #[test]
 fn programs_of_the_previous_header_run() {
-    if can_build("programs of the previous header") {
-        let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/previous");
-        let include = format!("-I{}", folder.display());
-        let flags: Vec<&str> = [include.as_str()].into_iter().chain(STRICT).chain(["-pthread"]).collect();
-        let program = Program::build("cc", &flags, &folder.join("kernels.c"), &shared());
+    let previous = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/previous");
+    for version in ["3", "6"].into_iter().filter(|_| can_build("programs of earlier headers")) {
+        let includes = [version, ""].map(|folder| format!("-I{}", previous.join(folder).display()));
+        let flags: Vec<&str> =
+            includes.iter().map(String::as_str).chain(STRICT).chain(["-pthread"]).collect();
+        let program = Program::build("cc", &flags, &previous.join(version).join("kernels.c"), &shared());
         let checked = succeeded("kernels", &program.run(&[]));
         assert!(checked.ends_with(" checks\n"), "{checked}");
         let program = Program::build("cc", &flags, &example(), &shared());

@@ -1,10 +1,9 @@
 //! Drives an SSD's queue of requests, and tells what became of them in words.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use crossbeam::queue::SegQueue;
-use warpbell::{IoEnd, IoOp, IoOutcome, IoRequest, RequestQueue, RequestQueueSpec, Ssd, describe_status};
+use warpbell::{IoEnd, IoOp, IoOutcome, IoRequest, RequestQueue, RequestQueueSpec, Ssd};
 
 use super::Used;
 use super::progress::Promise;
@@ -29,13 +28,15 @@ impl Ended {
 }
 
 pub(super) struct Worker {
+    /// Goes before the SSD.
     requests: RequestQueue<Option<Used>, Promise>,
     ended: Vec<IoEnd<Option<Used>, Promise>>,
+    _ssd: Arc<Ssd>,
 }
 
 impl Worker {
     pub(super) fn new(ssd: Arc<Ssd>, spec: RequestQueueSpec) -> Answer<Worker> {
-        Ok(Worker { requests: RequestQueue::new(ssd, spec)?, ended: Vec::new() })
+        Ok(Worker { requests: RequestQueue::new(&ssd, spec)?, ended: Vec::new(), _ssd: ssd })
     }
 
     /// Deletes the queue.
@@ -86,8 +87,7 @@ impl Worker {
 
 /// What becomes of the future of a request that has ended.
 fn told(requests: &RequestQueue<Option<Used>, Promise>, end: IoEnd<Option<Used>, Promise>) -> Ended {
-    let (ssd, spec) = (requests.ssd(), requests.spec());
-    let (block, name) = (requests.block(), ssd.name());
+    let (spec, block, name) = (requests.spec(), requests.block(), requests.name());
     let what = || {
         let words = match end.blocks {
             0 => end.op.name().to_owned(),
@@ -99,14 +99,9 @@ fn told(requests: &RequestQueue<Option<Used>, Promise>, end: IoEnd<Option<Used>,
     };
     let answer = match end.outcome {
         IoOutcome::Done => settle(end.op, end.memory.as_ref()),
-        IoOutcome::Status(status) => {
-            let bits = u32::from(status.into_bits());
-            Err(Failure::command(format!("{}: {}", what(), describe_status(bits)), Some(bits)))
-        }
-        IoOutcome::TimedOut => Err(timed_out(what(), spec.limit)),
-        IoOutcome::QueueGone => {
-            let why = "its queue was given up, after a reset or a command without an answer";
-            Err(Failure::command(format!("{name}: {why}"), None))
+        failed => {
+            let status = matches!(failed, IoOutcome::Status(_)).then(|| failed.status_bits());
+            Err(Failure::command(format!("{}: {}", what(), failed.describe(spec.limit)), status))
         }
     };
     Ended { memory: end.memory.flatten(), answer, promise: end.tag }
@@ -118,8 +113,4 @@ fn settle(op: IoOp, memory: Option<&Option<Used>>) -> Answer<()> {
         Some(gpu) if op == IoOp::Read => Ok(gpu.flush_remote_writes().map_err(warpbell::Error::from)?),
         _ => Ok(()),
     }
-}
-
-fn timed_out(what: String, limit: Duration) -> Failure {
-    Failure::command(format!("{what}: no completion within {limit:?}"), None)
 }

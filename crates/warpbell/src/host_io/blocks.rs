@@ -1,11 +1,13 @@
 //! Whole blocks of an open SSD, read and written by the host.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use warpbell_driver::Namespace;
 use warpbell_hw::{Lba, Nsid};
 
+use super::IoOp;
 use crate::{BlockIo, Error, Ssd};
 
 /// Queues of the host by namespace, made when first used.
@@ -76,8 +78,51 @@ impl Ssd {
     }
 }
 
+/// Whether requests of one namespace are in range, allowed, and what its SSD offers.
+pub struct RequestCheck {
+    ssd: Arc<Ssd>,
+    namespace: Namespace,
+    /// Whether the host may write there: asked once.
+    may_write: bool,
+}
+
+impl RequestCheck {
+    /// Of a namespace that there is.
+    pub fn new(ssd: Arc<Ssd>, nsid: Nsid) -> Result<RequestCheck, Error> {
+        let namespace = ssd.namespace(Some(nsid))?.clone();
+        let may_write = ssd.may_write(&namespace).is_ok();
+        Ok(RequestCheck { ssd, namespace, may_write })
+    }
+
+    /// The blocks of a request. A flush has none.
+    pub fn blocks(&self, op: IoOp, lba: Lba, bytes: u64) -> Result<u64, Error> {
+        if op == IoOp::Flush {
+            return Ok(0);
+        }
+        if op.changes() && !self.may_write {
+            self.ssd.may_write(&self.namespace)?;
+        }
+        check_extent(&self.namespace, lba, bytes)?;
+        if op.changes() {
+            check_tail(&self.namespace, lba, bytes)?;
+        }
+        let blocks = bytes / u64::from(self.namespace.block_size);
+        let offers = self.ssd.identify().oncs;
+        let (offered, what) = match op {
+            IoOp::Deallocate => (offers.dataset_management(), "Dataset Management"),
+            IoOp::WriteZeroes => (offers.write_zeroes(), "Write Zeroes"),
+            IoOp::Read | IoOp::Write | IoOp::Flush => return Ok(blocks),
+        };
+        if !offered {
+            let limit = format!("{} does not have the command {what}", self.ssd.name());
+            return Err(Error::Argument { object: "request", value: op.name().to_owned(), limit });
+        }
+        Ok(blocks)
+    }
+}
+
 /// Whether these bytes are whole blocks of the namespace.
-pub(super) fn check_extent(namespace: &Namespace, lba: Lba, bytes: u64) -> Result<(), Error> {
+fn check_extent(namespace: &Namespace, lba: Lba, bytes: u64) -> Result<(), Error> {
     let (nsid, block, blocks) = (namespace.nsid.get(), u64::from(namespace.block_size), namespace.blocks);
     let refuse = |object, value, limit| Err(Error::Argument { object, value, limit });
     let lba = lba.get();
@@ -94,7 +139,7 @@ pub(super) fn check_extent(namespace: &Namespace, lba: Lba, bytes: u64) -> Resul
 }
 
 /// Refuses writes to a block that a file fills only in part.
-pub(super) fn check_tail(namespace: &Namespace, lba: Lba, bytes: u64) -> Result<(), Error> {
+pub(crate) fn check_tail(namespace: &Namespace, lba: Lba, bytes: u64) -> Result<(), Error> {
     let (block, lba) = (u64::from(namespace.block_size), lba.get());
     let end = lba * block + bytes;
     match namespace.exact_bytes {

@@ -2,115 +2,19 @@
 //! they have ended. Whoever owns it says when to push and reap: no thread, no waiting, no lock.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Duration;
 
 use slab::Slab;
-use warpbell_driver::{Completion, IoQueueOptions, Namespace, Outcome};
-use warpbell_hw::{Lba, Nsid};
-use warpbell_kernels::abi;
-use warpbell_nvme::Status;
+use warpbell_driver::{Completion, IoQueueOptions, Outcome};
+use warpbell_hw::Nsid;
 
 use super::DataPointers;
-use super::blocks::{check_extent, check_tail};
-use super::piece::{Piece, RANGE_BYTES};
-use crate::{Buffer, Error, HostQueue, Ssd};
+use super::request::{IoEnd, IoMemory, IoOp, IoOutcome, IoRequest, Piece, RANGE_BYTES};
+use crate::queues::memory::Memory;
+use crate::{Buffer, Error, HostQueue, HostQueueSpec, Ssd};
 
 /// The most bytes of one command: larger ones gain nothing, and hold up others.
 const PIECE_BYTES: u64 = 1 << 20;
-
-/// What a request does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IoOp {
-    /// Moves blocks to memory.
-    Read,
-    /// Moves memory to blocks.
-    Write,
-    /// Makes durable what was written before: it begins when all that was added before it has ended.
-    Flush,
-    /// Says that blocks are not needed any more (Dataset Management).
-    Deallocate,
-    /// Makes blocks zero, without data.
-    WriteZeroes,
-}
-
-impl IoOp {
-    /// The word for messages.
-    pub fn name(self) -> &'static str {
-        match self {
-            IoOp::Read => "read",
-            IoOp::Write => "write",
-            IoOp::Flush => "flush",
-            IoOp::Deallocate => "trim",
-            IoOp::WriteZeroes => "write of zeroes",
-        }
-    }
-
-    /// Whether it changes blocks.
-    pub fn changes(self) -> bool {
-        matches!(self, IoOp::Write | IoOp::Deallocate | IoOp::WriteZeroes)
-    }
-}
-
-/// One request. In range, allowed, and what the SSD offers: whoever adds it has checked that, as
-/// [`RequestQueue::check_request`] does.
-#[derive(Debug)]
-pub struct IoRequest<M, T> {
-    /// What it does.
-    pub op: IoOp,
-    /// First block.
-    pub lba: Lba,
-    /// How many; of a flush none.
-    pub blocks: u64,
-    /// Where its data lies, and the offset of the first byte there: of a read or a write.
-    pub data: Option<(DataPointers, u64)>,
-    /// What keeps that memory until the last command over it has ended.
-    pub memory: M,
-    /// Whatever its owner knows it by.
-    pub tag: T,
-}
-
-/// How a request ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IoOutcome {
-    /// All of it is done.
-    Done,
-    /// The SSD completed one of its commands with this status. Others may have done their part.
-    Status(Status),
-    /// A command had no completion in time. Its queue is gone.
-    TimedOut,
-    /// The queue went away under it: by a reset, or by a command of another request that timed out.
-    QueueGone,
-}
-
-impl IoOutcome {
-    /// As kernels see a status: 0 is success, and [`describe_status`](crate::describe_status) has words for all.
-    pub fn status_bits(self) -> u32 {
-        match self {
-            IoOutcome::Done => 0,
-            IoOutcome::Status(status) => u32::from(status.into_bits()),
-            IoOutcome::TimedOut => abi::STATUS_LIBRARY | abi::STATUS_TIMED_OUT,
-            IoOutcome::QueueGone => abi::STATUS_LIBRARY | abi::STATUS_QUEUE_GONE,
-        }
-    }
-}
-
-/// A request that has ended.
-#[derive(Debug)]
-pub struct IoEnd<M, T> {
-    /// What it did.
-    pub op: IoOp,
-    /// Its first block.
-    pub lba: Lba,
-    /// Its blocks.
-    pub blocks: u64,
-    /// How it ended.
-    pub outcome: IoOutcome,
-    /// Its memory; `None`: the SSD may still use it, so that it is kept until the controller is disabled.
-    pub memory: Option<M>,
-    /// What its owner knows it by.
-    pub tag: T,
-}
 
 /// How a queue of requests is driven.
 #[derive(Clone, Debug)]
@@ -152,15 +56,13 @@ impl<M, T> Live<M, T> {
 }
 
 /// Requests over one queue of the host's. `M` keeps memory, `T` names a request for its owner.
-pub struct RequestQueue<M: Send + 'static, T> {
-    /// There while there is something to do. Goes before the SSD.
+pub struct RequestQueue<M: IoMemory, T> {
+    /// There while there is something to do.
     queue: Option<HostQueue>,
-    ssd: Arc<Ssd>,
+    memory: Memory,
+    name: String,
     spec: RequestQueueSpec,
-    namespace: Namespace,
     block: u64,
-    /// Whether the host may write there: asked once.
-    may_write: bool,
     /// The most blocks of a read or a write, and of a command that writes zeroes.
     piece_blocks: u64,
     zero_blocks: u64,
@@ -174,24 +76,33 @@ pub struct RequestQueue<M: Send + 'static, T> {
     ranges: Option<(Buffer, DataPointers)>,
 }
 
-impl<M: Send + 'static, T> RequestQueue<M, T> {
+impl<M: IoMemory, T> RequestQueue<M, T> {
     /// Its queue is made with the first request, or by [`make_ready`](Self::make_ready).
-    pub fn new(ssd: Arc<Ssd>, spec: RequestQueueSpec) -> Result<RequestQueue<M, T>, Error> {
-        let namespace = ssd.namespace(Some(spec.nsid))?.clone();
-        let (block, may_write) = (u64::from(namespace.block_size), ssd.may_write(&namespace).is_ok());
+    pub fn new(ssd: &Ssd, spec: RequestQueueSpec) -> Result<RequestQueue<M, T>, Error> {
+        let block = u64::from(ssd.namespace(Some(spec.nsid))?.block_size);
+        Ok(RequestQueue::over(ssd.memory().clone(), ssd.name().to_string(), spec, block))
+    }
+
+    /// The same for an SSD of this name, of which queues have the memory.
+    pub(crate) fn over(
+        memory: Memory,
+        name: String,
+        spec: RequestQueueSpec,
+        block: u64,
+    ) -> RequestQueue<M, T> {
         let blocks = |bytes: u64| (bytes / block).clamp(1, 1 << 16);
-        let piece_blocks = blocks(ssd.max_command_bytes().min(PIECE_BYTES));
+        let described = DataPointers::max_bytes(memory.descriptor());
         // Without a limit of its own for zeroes, a controller takes what it takes of data.
-        let zero_blocks = blocks(ssd.max_transfer_bytes().unwrap_or(u64::MAX));
+        let most = memory.controller().max_transfer_bytes().unwrap_or(u64::MAX);
+        let (piece_blocks, zero_blocks) = (blocks(most.min(described).min(PIECE_BYTES)), blocks(most));
         let (requests, waiting, slots) = (Slab::new(), VecDeque::new(), Vec::new());
         let (queue, ranges, in_flight) = (None, None, 0);
-        Ok(RequestQueue {
+        RequestQueue {
             queue,
-            ssd,
+            memory,
+            name,
             spec,
-            namespace,
             block,
-            may_write,
             piece_blocks,
             zero_blocks,
             requests,
@@ -199,12 +110,12 @@ impl<M: Send + 'static, T> RequestQueue<M, T> {
             slots,
             in_flight,
             ranges,
-        })
+        }
     }
 
-    /// The SSD.
-    pub fn ssd(&self) -> &Arc<Ssd> {
-        &self.ssd
+    /// The SSD's name.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// How it is driven.
@@ -215,31 +126,6 @@ impl<M: Send + 'static, T> RequestQueue<M, T> {
     /// Bytes of a block.
     pub fn block(&self) -> u64 {
         self.block
-    }
-
-    /// The blocks of a request that is in range, allowed, and what the SSD offers. A flush has none.
-    pub fn check_request(&self, op: IoOp, lba: Lba, bytes: u64) -> Result<u64, Error> {
-        if op == IoOp::Flush {
-            return Ok(0);
-        }
-        if op.changes() && !self.may_write {
-            self.ssd.may_write(&self.namespace)?;
-        }
-        check_extent(&self.namespace, lba, bytes)?;
-        if op.changes() {
-            check_tail(&self.namespace, lba, bytes)?;
-        }
-        let offers = self.ssd.identify().oncs;
-        let (offered, what) = match op {
-            IoOp::Deallocate => (offers.dataset_management(), "Dataset Management"),
-            IoOp::WriteZeroes => (offers.write_zeroes(), "Write Zeroes"),
-            IoOp::Read | IoOp::Write | IoOp::Flush => return Ok(bytes / self.block),
-        };
-        if !offered {
-            let limit = format!("{} does not have the command {what}", self.ssd.name());
-            return Err(Error::Argument { object: "request", value: op.name().to_owned(), limit });
-        }
-        Ok(bytes / self.block)
     }
 
     /// Requests that have not ended.
@@ -269,11 +155,11 @@ impl<M: Send + 'static, T> RequestQueue<M, T> {
         if self.queue.is_some() {
             return Ok(());
         }
-        let options = IoQueueOptions::new().deadline(self.spec.limit);
+        let spec = HostQueueSpec::new(self.spec.entries, IoQueueOptions::new().deadline(self.spec.limit));
         // Slots are at most as many as entries.
-        let buffer = self.ssd.buffer(self.spec.entries as usize * RANGE_BYTES)?;
-        let data = DataPointers::new(buffer.as_ref(), self.ssd.data_path().descriptor);
-        let queue = self.ssd.host_queue(self.spec.entries, options, buffer.clone())?;
+        let buffer = self.memory.buffer(self.spec.entries as usize * RANGE_BYTES)?;
+        let data = DataPointers::new(buffer.as_ref(), self.memory.descriptor());
+        let queue = HostQueue::new(&self.memory, self.spec.nsid, spec, buffer.clone())?;
         self.slots = vec![None; queue.depth() as usize];
         (self.ranges, self.queue) = (Some((buffer, data)), Some(queue));
         Ok(())
@@ -316,6 +202,13 @@ impl<M: Send + 'static, T> RequestQueue<M, T> {
     pub fn check_idle(&mut self, ended: &mut Vec<IoEnd<M, T>>) {
         if self.in_flight == 0 && self.queue.as_ref().is_some_and(|queue| queue.is_retired()) {
             self.give_up(None, ended);
+        }
+    }
+
+    /// Lets the time pass in which its SSD answers, where that is virtual; else lets other threads run.
+    pub fn pause(&mut self) {
+        if let Some(queue) = &mut self.queue {
+            queue.pause(Duration::ZERO);
         }
     }
 
@@ -409,7 +302,7 @@ impl<M: Send + 'static, T> RequestQueue<M, T> {
     /// is on it.
     fn give_up(&mut self, first: Option<usize>, ended: &mut Vec<IoEnd<M, T>>) {
         if let Err(error) = self.end_queue(first, ended) {
-            tracing::warn!(ssd = %self.ssd.name(), %error, "a host queue was not deleted");
+            tracing::warn!(ssd = self.name, %error, "a host queue was not deleted");
         }
     }
 
@@ -425,17 +318,17 @@ impl<M: Send + 'static, T> RequestQueue<M, T> {
         }
         (self.in_flight, self.ranges) = (0, None);
         let deleted = self.queue.take().map_or(Ok(()), HostQueue::delete);
-        if deleted.is_err() && !self.ssd.is_let_go() {
+        if deleted.is_err() && !self.memory.is_let_go() {
             // The controller may still write to their memory.
-            let memory: Vec<M> = gone.iter_mut().filter_map(|end| end.memory.take()).collect();
-            self.ssd.controller().keep_until_disabled(memory);
+            let kept: Vec<_> = gone.iter_mut().filter_map(|end| end.memory.take()).map(M::keep).collect();
+            self.memory.controller().keep_until_disabled(kept);
         }
         ended.append(&mut gone);
         deleted
     }
 }
 
-impl<M: Send + 'static, T> Drop for RequestQueue<M, T> {
+impl<M: IoMemory, T> Drop for RequestQueue<M, T> {
     /// What is in flight may move data until the queue is deleted.
     fn drop(&mut self) {
         self.give_up(None, &mut Vec::new());
@@ -444,6 +337,12 @@ impl<M: Send + 'static, T> Drop for RequestQueue<M, T> {
 
 #[cfg(test)]
 mod tests {
+    use std::any::Any;
+    use std::sync::Arc;
+
+    use warpbell_hw::Lba;
+    use warpbell_softctl::FaultPlan;
+
     use super::*;
     use crate::OpenOptions;
 
@@ -453,7 +352,7 @@ mod tests {
         let buffer = ssd.buffer(64 << 10).unwrap();
         let data = DataPointers::new(buffer.as_ref(), ssd.data_path().descriptor);
         let spec = RequestQueueSpec { nsid: Nsid(1), depth: 2, entries: 4, limit: Duration::from_secs(60) };
-        let mut queue = RequestQueue::new(Arc::new(ssd), spec).unwrap();
+        let mut queue = RequestQueue::new(&ssd, spec).unwrap();
         for (tag, op) in [IoOp::Write, IoOp::Flush, IoOp::Read].into_iter().enumerate() {
             let blocks = if op == IoOp::Flush { 0 } else { 128 };
             let data = (op != IoOp::Flush).then_some((data, 0));
@@ -469,5 +368,65 @@ mod tests {
         assert_eq!(told[0], (0, IoOutcome::Done, 128));
         assert!(told.len() == 3 && told.iter().all(|end| end.1 == IoOutcome::Done));
         queue.close().unwrap();
+    }
+
+    /// Memory, and what counts the requests over it that are not over.
+    struct Counted {
+        _user: Arc<()>,
+        memory: Arc<()>,
+    }
+
+    impl IoMemory for Counted {
+        fn keep(self) -> Box<dyn Any + Send> {
+            Box::new(self.memory)
+        }
+    }
+
+    fn undeleting(half: &str) -> Ssd {
+        let text = format!(
+            "[[fault]]\nkind = \"fail\"\nadmin = \"delete_i/o_{half}_queue\"\nstatus = \"Internal Error\"\n\
+             [[fault]]\nkind = \"drop\"\nopcode = \"read\"\nlba = 8\n"
+        );
+        let options = OpenOptions::new().faults(Some(FaultPlan::from_toml(&text).unwrap()));
+        Ssd::open(&"soft:size=1m".parse().unwrap(), &options).unwrap()
+    }
+
+    #[test]
+    fn memory_of_a_queue_that_was_not_deleted_is_kept_and_its_user_is_not() {
+        for half in ["submission", "completion"] {
+            let ssd = undeleting(half);
+            let buffer = ssd.buffer(4096).unwrap();
+            let data = Some((DataPointers::new(buffer.as_ref(), ssd.data_path().descriptor), 0));
+            let spec =
+                RequestQueueSpec { nsid: Nsid(1), depth: 4, entries: 8, limit: Duration::from_millis(200) };
+            let mut queue = RequestQueue::new(&ssd, spec).unwrap();
+            let (user, memory) = (Arc::new(()), Arc::new(()));
+            let mut run = |lba| {
+                let counted = Counted { _user: user.clone(), memory: memory.clone() };
+                let (op, lba) = (IoOp::Read, Lba(lba));
+                queue.add(IoRequest { op, lba, blocks: 1, data, memory: counted, tag: () });
+                let mut ended = vec![];
+                while ended.is_empty() {
+                    queue.make_ready().unwrap();
+                    queue.push();
+                    queue.reap(usize::MAX, &mut ended);
+                    queue.check(&mut ended);
+                }
+                ended.pop().unwrap()
+            };
+            let lost = run(8);
+            assert!(lost.outcome == IoOutcome::TimedOut && lost.memory.is_none());
+            assert_eq!((Arc::strong_count(&user), Arc::strong_count(&memory)), (1, 2));
+            // Over another queue.
+            assert_eq!(run(9).outcome, IoOutcome::Done);
+            let text = queue.close().unwrap_err().to_string();
+            assert!(text.contains(&format!("cannot delete the {half} queue of queue 2")), "{text}");
+            let kernels = ssd.attach(&crate::AttachOptions::new()).unwrap();
+            let text = kernels.close().unwrap_err().to_string();
+            assert!(text.contains(&format!("cannot delete the {half} queue of queue 3")), "{text}");
+            assert!(text.ends_with("which stay mapped until the SSD is closed"), "{text}");
+            drop((ssd, buffer));
+            assert_eq!(Arc::strong_count(&memory), 1, "the controller was disabled");
+        }
     }
 }

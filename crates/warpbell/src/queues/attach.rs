@@ -137,8 +137,8 @@ struct Inner {
     /// Buffers that commands of these queues may still use: they go after the queues.
     buffers: Mutex<Vec<Buffer>>,
     watch: Arc<Watch>,
-    /// Whether the controller deleted the queues, once it was asked to.
-    deleted: Arc<OnceLock<bool>>,
+    /// Whether the controller deleted the queues, once it was asked to, or why not.
+    deleted: Arc<OnceLock<Result<(), String>>>,
 }
 
 /// A launch over the queues of all of these. On the CPU target its clock is that of the last of their devices that has
@@ -352,8 +352,8 @@ impl Attachment {
         let deleted = self.0.deleted.clone();
         drop(self);
         match deleted.get() {
-            Some(true) => Ok(()),
-            Some(false) => Err(Error::Undeleted),
+            Some(Ok(())) => Ok(()),
+            Some(Err(cause)) => Err(Error::Undeleted { cause: cause.clone() }),
             None => Err(Error::Busy {
                 object: "queues",
                 reason: "leases or launches of them are left".to_owned(),
@@ -395,9 +395,10 @@ impl Drop for Inner {
         let _alone = self.watch.recovery().alone();
         self.watch.recovery().forget(&self.table);
         let deleted = delete_pairs(&self.source, &self.table.take_pairs());
+        let kept = deleted.is_err();
         // Set here alone, and once.
         let _ = self.deleted.set(deleted);
-        if !deleted {
+        if kept {
             // The controller may still write to them. Not the table itself, which has the controller, which would have
             // itself then.
             let buffers = std::mem::take(self.buffers.get_mut());
@@ -423,7 +424,8 @@ fn make_table(
     let pairs = create_pairs(source, namespace.nsid, options, &rings)?;
     let published = publish(target, &queues, &rings, &doorbells, &pairs);
     let shadows = published.inspect_err(|_| {
-        delete_pairs(source, &pairs);
+        // Logged; why there are no queues is the error to tell.
+        _ = delete_pairs(source, &pairs);
     })?;
     let parts = TableParts {
         number: recovery.next_number(),

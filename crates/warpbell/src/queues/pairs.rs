@@ -45,7 +45,8 @@ pub(crate) fn create_pairs(
         match create_pair(memory, request, rings) {
             Ok(pair) => pairs.push(pair),
             Err(error) => {
-                delete_pairs(memory, &pairs);
+                // Logged; that there are no queues is the error to tell.
+                _ = delete_pairs(memory, &pairs);
                 return Err(error);
             }
         }
@@ -99,15 +100,17 @@ pub(crate) fn create_pair(
     Ok(queue.into_pair())
 }
 
-/// Deletes queue pairs; a failure is logged, and the pair's memory then stays mapped. False if the controller may
-/// still execute commands of one of them.
-pub(crate) fn delete_pairs<P: Borrow<QueuePair>>(memory: &Memory, pairs: &[P]) -> bool {
-    let mut forgotten = true;
+/// Deletes queue pairs; a failure is logged, and the pair's memory then stays mapped. `Err` if the controller may still
+/// execute commands of one of them: why the first was not deleted.
+pub(crate) fn delete_pairs<P: Borrow<QueuePair>>(memory: &Memory, pairs: &[P]) -> Result<(), String> {
+    let mut kept = Ok(());
     for pair in pairs {
         if let Err(error) = memory.controller().retire_queue_pair(pair.borrow()) {
             tracing::warn!(%error, "queue pair was not deleted");
-            forgotten &= memory.is_let_go();
+            if !memory.is_let_go() {
+                kept = kept.and_then(|()| Err(error.to_string()));
+            }
         }
     }
-    forgotten
+    kept
 }

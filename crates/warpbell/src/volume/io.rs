@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use warpbell_hw::Lba;
 
-use super::{Volume, VolumeBuffer, VolumePiece};
-use crate::{Error, Ssd};
-use lane::{Ended, Lane, Op, Part};
+use super::{Volume, VolumeBuffer, VolumeLeft, VolumePart, VolumePiece};
+use crate::{Error, IoOp, Ssd};
+use lane::{Ended, Lane, Used};
 
 warpbell_hw::options! {
     /// How the host drives its queues of a volume.
@@ -41,12 +41,6 @@ impl VolumeRequest {
     }
 }
 
-/// What is left of a request.
-struct Left {
-    parts: usize,
-    failed: Option<Error>,
-}
-
 /// I/O of a volume by the host: requests in flight at once, split where their blocks go on at another SSD.
 ///
 /// A part that one replica fails is read from the next, unless the SSD has not answered: it may still write to the buffer.
@@ -55,11 +49,9 @@ struct Left {
 pub struct VolumeIo {
     /// As the volume counts its SSDs.
     lanes: Vec<Lane>,
-    requests: HashMap<u64, Left>,
+    requests: HashMap<u64, VolumeLeft<Error>>,
     ended: VecDeque<(VolumeRequest, Result<(), Error>)>,
     made: u64,
-    /// Blocks of the volume that each SSD moves by one command.
-    piece_blocks: u64,
     writes: bool,
     volume: Arc<Volume>,
 }
@@ -73,9 +65,8 @@ impl VolumeIo {
         }
         let lanes: Vec<Lane> =
             volume.members.iter().map(|member| Lane::new(member, spec)).collect::<Result<_, _>>()?;
-        let piece_blocks = lanes.iter().map(|lane| lane.piece_blocks).min().unwrap_or(1);
         let (requests, ended) = (HashMap::new(), VecDeque::new());
-        Ok(VolumeIo { lanes, requests, ended, made: 0, piece_blocks, writes: false, volume: volume.clone() })
+        Ok(VolumeIo { lanes, requests, ended, made: 0, writes: false, volume: volume.clone() })
     }
 
     /// With writes: `ssds` are those of the volume, each of which must permit them.
@@ -103,9 +94,8 @@ impl VolumeIo {
         first: Lba,
         blocks: u64,
     ) -> Result<VolumeRequest, Error> {
-        let pieces = self.pieces(buffer, at, first, blocks)?;
-        let part = |piece: VolumePiece| (Op::Read, at + piece.at, piece.places.into(), Some(buffer.clone()));
-        Ok(self.begin(pieces.into_iter().map(part).collect()))
+        let parts = VolumePart::of(IoOp::Read, self.pieces(buffer, at, first, blocks)?);
+        Ok(self.begin(parts, at, Some(buffer)))
     }
 
     /// Begins to write as many blocks from the buffer to each replica.
@@ -123,26 +113,22 @@ impl VolumeIo {
                 remedy: "allow writes, which each of its SSDs must permit".to_owned(),
             });
         }
-        let mut parts = Vec::new();
-        for piece in self.pieces(buffer, at, first, blocks)? {
-            for place in piece.places {
-                self.lanes[place.member].check_tail(&place)?;
-                parts.push((Op::Write, at + piece.at, [place].into(), Some(buffer.clone())));
-            }
+        let parts = VolumePart::of(IoOp::Write, self.pieces(buffer, at, first, blocks)?);
+        for part in &parts {
+            self.lanes[part.place().member].check_tail(&part.place())?;
         }
-        Ok(self.begin(parts))
+        Ok(self.begin(parts, at, Some(buffer)))
     }
 
     /// Begins to make durable what was written before, on each SSD, but for replicas that were dropped.
     pub fn flush(&mut self) -> Result<VolumeRequest, Error> {
-        let place = |member| [super::VolumePlace { member, lba: Lba(0), blocks: 0 }].into();
-        let members = self.volume.present()?;
-        Ok(self.begin(members.into_iter().map(|member| (Op::Flush, 0, place(member), None)).collect()))
+        let parts = VolumePart::flushes(self.volume.present()?);
+        Ok(self.begin(parts, 0, None))
     }
 
     /// Deletes the queues. Requests that have not ended are gone with them; the first failure counts.
-    pub fn close(mut self) -> Result<(), Error> {
-        let closed: Vec<_> = self.lanes.iter_mut().map(Lane::close).collect();
+    pub fn close(self) -> Result<(), Error> {
+        let closed: Vec<_> = self.lanes.into_iter().map(Lane::close).collect();
         closed.into_iter().collect()
     }
 
@@ -154,7 +140,9 @@ impl VolumeIo {
             match ended {
                 Ended::Part { request, answer } => self.end_part(request, answer),
                 // Another replica's turn.
-                Ended::Again(part) => self.lanes[part.member()].take(part),
+                Ended::Again { request, part, buffer } => {
+                    self.lanes[part.place().member].take(request, part, buffer);
+                }
             }
         }
         self.ended.pop_front()
@@ -182,7 +170,7 @@ impl VolumeIo {
         self.requests.len() + self.ended.len()
     }
 
-    /// The places of what is asked for, in pieces that each SSD moves by one command.
+    /// The places of what is asked for.
     fn pieces(
         &self,
         buffer: &VolumeBuffer,
@@ -205,36 +193,21 @@ impl VolumeIo {
                 format!("must be a multiple of 4, and {bytes} bytes of the buffer's {room} must follow");
             return refuse("at", at.to_string(), limit);
         }
-        let (most, shift) = (self.piece_blocks, self.volume.shape.block_shift);
-        Ok(pieces.iter().flat_map(|piece| self.cut(piece, most, shift)).collect())
+        Ok(pieces)
     }
 
-    fn cut(&self, piece: &VolumePiece, most: u64, shift: u32) -> Vec<VolumePiece> {
-        let unit = |member: usize| self.volume.members[member].reference.unit_shift;
-        let blocks = piece.places.first().map_or(0, |place| place.blocks >> unit(place.member));
-        let steps = (0..blocks).step_by(most as usize);
-        let part = |begin: u64| VolumePiece {
-            at: piece.at + (begin << shift),
-            places: piece
-                .places
-                .iter()
-                .map(|place| super::VolumePlace {
-                    lba: Lba(place.lba.get() + (begin << unit(place.member))),
-                    blocks: most.min(blocks - begin) << unit(place.member),
-                    ..*place
-                })
-                .collect(),
-        };
-        steps.map(part).collect()
-    }
-
-    fn begin(&mut self, parts: Vec<lane::Asked>) -> VolumeRequest {
+    fn begin(
+        &mut self,
+        parts: Vec<VolumePart<Error>>,
+        at: u64,
+        buffer: Option<&Arc<VolumeBuffer>>,
+    ) -> VolumeRequest {
         self.made += 1;
         let request = self.made;
-        self.requests.insert(request, Left { parts: parts.len(), failed: None });
-        for asked in parts {
-            let part = Part::new(request, asked);
-            self.lanes[part.member()].take(part);
+        self.requests.insert(request, VolumeLeft::new(parts.len()));
+        for part in parts {
+            let used: Used = buffer.cloned();
+            self.lanes[part.place().member].take(request, part.behind(at), used);
         }
         self.lanes.iter_mut().for_each(Lane::push);
         VolumeRequest(request)
@@ -242,13 +215,9 @@ impl VolumeIo {
 
     fn end_part(&mut self, request: u64, answer: Result<(), Error>) {
         let Some(left) = self.requests.get_mut(&request) else { return };
-        left.parts -= 1;
-        if let Err(error) = answer {
-            left.failed.get_or_insert(error);
-        }
-        if left.parts == 0 {
-            let failed = self.requests.remove(&request).and_then(|left| left.failed);
-            self.ended.push_back((VolumeRequest(request), failed.map_or(Ok(()), Err)));
+        if let Some(answer) = left.end(answer) {
+            self.requests.remove(&request);
+            self.ended.push_back((VolumeRequest(request), answer));
         }
     }
 }

@@ -5,7 +5,7 @@ use warpbell_kernels::abi;
 use zerocopy::IntoBytes;
 
 use super::Volume;
-use crate::{Buffer, Error, VolumeBuffer, VolumeLayout};
+use crate::{Error, VolumeBuffer, VolumeLayout};
 
 /// Blocks of a volume that lie on one SSD, or on each replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -151,9 +151,9 @@ impl VolumePiece {
 }
 
 impl VolumeBuffer {
-    /// The memory as one SSD has it mapped, as [`Volume::report`] counts them.
-    pub fn on(&self, member: usize) -> Option<&Buffer> {
-        self.parts.get(member)
+    /// The memory as commands of one SSD name it, as [`Volume::report`] counts them.
+    pub fn on(&self, member: usize) -> Option<abi::BufferRef> {
+        self.parts.get(member).map(|part| self.part_of(part))
     }
 }
 
