@@ -24,6 +24,7 @@
 
 mod error;
 mod file_system;
+pub mod manifest;
 mod map;
 mod source;
 

@@ -1,0 +1,149 @@
+//! A manifest beside its SSD: whether it is the SSD, and whether it is still as it was.
+
+use sha2::{Digest, Sha256};
+
+use super::bytes::Windows;
+use super::stamp::Superblock;
+use super::{Captured, CapturedFile, Change, Checksum, Manifest};
+use crate::{Error, Source, read_file};
+
+/// Changes that a refusal names.
+const NAMED: usize = 6;
+/// Bytes of a file that are read at a time.
+const CHUNK: usize = 1 << 20;
+
+/// Which namespace of which SSD a source is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The SSD's serial number.
+    pub serial: String,
+    /// The namespace.
+    pub nsid: u32,
+}
+
+/// A checksum of bytes in order.
+#[derive(Clone, Debug)]
+pub enum Sum {
+    /// None.
+    None,
+    /// CRC-32C.
+    Crc32c(u32),
+    /// SHA-256.
+    Sha256(Box<Sha256>),
+}
+
+impl Sum {
+    /// The checksum of no bytes.
+    pub fn new(checksum: Checksum) -> Sum {
+        match checksum {
+            Checksum::None => Sum::None,
+            Checksum::Crc32c => Sum::Crc32c(0),
+            Checksum::Sha256 => Sum::Sha256(Box::default()),
+        }
+    }
+
+    /// Adds the next bytes.
+    pub fn add(&mut self, bytes: &[u8]) {
+        match self {
+            Sum::None => {}
+            Sum::Crc32c(sum) => *sum = crc32c::crc32c_append(*sum, bytes),
+            Sum::Sha256(sum) => sum.update(bytes),
+        }
+    }
+
+    /// In hexadecimal.
+    pub fn finish(self) -> Option<String> {
+        match self {
+            Sum::None => None,
+            Sum::Crc32c(sum) => Some(format!("{sum:08x}")),
+            Sum::Sha256(sum) => Some(sum.finalize().iter().map(|byte| format!("{byte:02x}")).collect()),
+        }
+    }
+}
+
+impl Manifest {
+    /// The files, if the source is what was captured, and nothing has changed.
+    ///
+    /// # Errors
+    /// Another SSD, another file system, and a stale manifest: with what differs.
+    pub fn open(&self, source: &dyn Source, identity: Option<&Identity>) -> Result<Captured, Error> {
+        let changes = self.changes(source, identity)?;
+        if changes.is_empty() {
+            return Captured::new(self);
+        }
+        let mut words: Vec<String> = changes.iter().take(NAMED).map(Change::to_string).collect();
+        if changes.len() > NAMED {
+            words.push(format!("and {} more", changes.len() - NAMED));
+        }
+        let reason = format!("stale (manifest → SSD): {}; capture it anew", words.join("; "));
+        Err(Error::refused("manifest", reason))
+    }
+
+    /// What differs between the manifest and the source.
+    ///
+    /// # Errors
+    /// A source that has no file system that is known, or fails.
+    pub fn changes(&self, source: &dyn Source, identity: Option<&Identity>) -> Result<Vec<Change>, Error> {
+        let other = self.other_device(source, identity);
+        if !other.is_empty() {
+            return Ok(other);
+        }
+        let source: &dyn Source = &Windows::new(source);
+        let superblock = Superblock::read(source, self.place().0)?;
+        let (was, is) = (&self.file_system, superblock.id());
+        let other: Vec<Change> = [
+            Change::between("file system", &was.kind, &is.kind),
+            Change::between("UUID", &was.uuid, &is.uuid),
+            Change::between("block size", &was.block_size, &is.block_size),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        if !other.is_empty() {
+            return Ok(other);
+        }
+        let mut changes = superblock.changes(source, &self.stamp)?;
+        // In the order of inodes, which lie beside each other.
+        let mut files: Vec<&CapturedFile> = self.files.iter().collect();
+        files.sort_by_key(|file| file.inode);
+        for file in files {
+            changes.extend(superblock.inode(source, file.inode)?.changes(file));
+        }
+        Ok(changes)
+    }
+
+    fn other_device(&self, source: &dyn Source, identity: Option<&Identity>) -> Vec<Change> {
+        let mut changes = vec![
+            Change::between("bytes of the namespace", &self.device.bytes, &source.bytes()),
+            Change::between("logical block size", &self.device.block_size, &source.block_size()),
+        ];
+        if let Some(identity) = identity {
+            let serial = self.device.serial.as_ref();
+            changes.push(serial.and_then(|was| Change::between("serial number", was, &identity.serial)));
+            changes.push(self.device.nsid.and_then(|was| Change::between("namespace", &was, &identity.nsid)));
+        }
+        changes.into_iter().flatten().collect()
+    }
+
+    /// The checksum of a file as it is on the source; `each` hears of the bytes that were read.
+    ///
+    /// # Errors
+    /// What the source says.
+    pub fn sum(
+        &self,
+        source: &dyn Source,
+        file: &CapturedFile,
+        each: &mut dyn FnMut(u64),
+    ) -> Result<Option<String>, Error> {
+        let (map, mut sum, mut offset) = (Manifest::map(file)?, Sum::new(self.checksum), 0);
+        let mut chunk = vec![0; CHUNK];
+        while offset < file.size && self.checksum != Checksum::None {
+            let now = (file.size - offset).min(CHUNK as u64) as usize;
+            read_file(source, &map, offset, &mut chunk[..now])?;
+            sum.add(&chunk[..now]);
+            offset += now as u64;
+            each(now as u64);
+        }
+        Ok(sum.finish())
+    }
+}
