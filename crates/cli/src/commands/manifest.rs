@@ -86,7 +86,7 @@ pub fn check(args: &ManifestCheckArgs, global: &Global, stop: Arc<AtomicBool>) -
     let nsid = nsid(&manifest, args.nsid);
     let source = SsdSource::new(&ssd, Some(nsid))?;
     let changes =
-        manifest.changes(&source, identity(&ssd, nsid).as_ref()).map_err(|error| ending(&error))?;
+        manifest.changes(&source, Some(&identity(&ssd, nsid))).map_err(|error| ending(&error))?;
     let damaged = match changes.is_empty() {
         true => damaged(&manifest, &source, &stop)?,
         false => Vec::new(),
@@ -163,9 +163,8 @@ pub fn nsid(manifest: &Manifest, asked: Option<u32>) -> Nsid {
 }
 
 /// What a manifest is compared with.
-pub fn identity(ssd: &Ssd, nsid: Nsid) -> Option<Identity> {
-    let serial = String::from_utf8_lossy(&ssd.identify().sn).trim().to_owned();
-    Some(Identity { serial, nsid: nsid.0 })
+pub fn identity(ssd: &Ssd, nsid: Nsid) -> Identity {
+    Identity { serial: ssd.identify().serial().trim().to_owned(), nsid: nsid.0 }
 }
 
 fn ending(error: &Error) -> Ending {

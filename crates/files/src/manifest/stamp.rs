@@ -13,6 +13,9 @@ use super::bytes::{be32, le16, read};
 use super::{CapturedFile, FileSystemId};
 use crate::{Error, Source};
 
+/// What a change is to, where the file system was not unmounted.
+pub const UNCLEAN: &str = "to be replayed: mount and unmount it";
+
 /// A file system's generation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -3,7 +3,7 @@
 use sha2::{Digest, Sha256};
 
 use super::bytes::Windows;
-use super::stamp::Superblock;
+use super::stamp::{Superblock, UNCLEAN};
 use super::{Captured, CapturedFile, Change, Checksum, Manifest};
 use crate::{Error, Source, read_file};
 
@@ -103,6 +103,9 @@ impl Manifest {
             return Ok(other);
         }
         let mut changes = superblock.changes(source, &self.stamp)?;
+        if changes.iter().any(|change| change.is == UNCLEAN) {
+            return Ok(changes); // Inodes may be old: the new ones are in the journal.
+        }
         // In the order of inodes, which lie beside each other.
         let mut files: Vec<&CapturedFile> = self.files.iter().collect();
         files.sort_by_key(|file| file.inode);

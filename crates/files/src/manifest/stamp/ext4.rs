@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::bytes::{label, le16, le32, le64, read, uuid};
 use super::super::{FileSystemId, Kind};
-use super::{Change, Inode};
+use super::{Change, Inode, UNCLEAN};
 use crate::{Error, Source};
 
 pub const MAGIC: u16 = 0xEF53;
@@ -83,7 +83,7 @@ impl Ext4 {
     /// What has changed since `then`.
     pub fn changes(&self, then: &Ext4Stamp) -> Vec<Change> {
         let now = &self.stamp;
-        let journal = |recover| if recover { "to be replayed: mount and unmount it" } else { "empty" };
+        let journal = |recover| if recover { UNCLEAN } else { "empty" };
         let mut changes = vec![
             Change::between("mount count", &then.mount_count, &now.mount_count),
             Change::between("mounted at", &then.mounted, &now.mounted),

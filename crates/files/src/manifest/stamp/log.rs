@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::super::bytes::{be32, be64, le16, le64, read};
-use super::Change;
+use super::{Change, UNCLEAN};
 use crate::{Error, Source};
 
 const BLOCK: u64 = 512;
@@ -107,7 +107,7 @@ impl Log {
             all = change(then.to_string(), format!("{position}, with {changes} records of changes"));
         }
         if last.about != About::Unmount {
-            all.extend(change("unmounted".to_owned(), "to be replayed: mount and unmount it".to_owned()));
+            all.extend(change("empty".to_owned(), UNCLEAN.to_owned()));
         }
         Ok(all)
     }
