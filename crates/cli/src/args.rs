@@ -20,9 +20,9 @@ pub use calibrate::{BenchCommand, CalibrateArgs};
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-pub use device::{DATA, Dbbuf, DeviceArgs};
+pub use device::{DATA, Dbbuf, DeviceArgs, Named};
 pub use experiment::ExperimentArgs;
-pub use files::FilesCommand;
+pub use files::{FilesArgs, FilesCommand, PartArgs};
 pub use generate::{GenArgs, GenTo};
 pub use manifest::{CaptureArgs, ManifestCheckArgs};
 pub use pci::{BindArgs, UnbindArgs};
@@ -55,6 +55,8 @@ Examples:
   warpbell bench soft:size=1g --axis bs=512,4k --axis iodepth=1,32 -o json
   warpbell digest soft:file=disk.img
   warpbell read soft:file=disk.img --lba 0 --count 8 | xxd | head
+  warpbell files ls soft:file=disk.img#/data
+  warpbell read soft:file=disk.img#/data/a.bin > a.bin
   warpbell write soft:file=disk.img --lba 8 --allow-write=disk.img < data
   warpbell gen vectors --count 1m --seed 1 vectors.bin
   warpbell check
@@ -154,13 +156,13 @@ pub enum Command {
     Identify(IdentifyArgs),
     /// Measure reads and writes, by kernels or by the host
     Bench(Box<BenchArgs>),
-    /// Let a kernel read every block, and print the CRC-32C of the contents
+    /// Let a kernel read every block, or every one of a file, and print the CRC-32C of the contents
     Digest(DigestArgs),
-    /// Copy blocks from a device to standard output
+    /// Copy blocks of a device, or a file of the file system on it, to standard output
     Read(ReadArgs),
     /// Copy standard input to blocks of a device
     Write(WriteArgs),
-    /// Files of a file system on a device, without a mount
+    /// Show files of the file system on a device, without a mount
     #[command(subcommand)]
     Files(FilesCommand),
     /// Make a file of synthetic data for the programs in examples/, the same from the same seed
@@ -206,6 +208,9 @@ pub struct DigestArgs {
     /// Bytes of one read; a multiple of the block size
     #[arg(long, value_name = "SIZE", default_value = "128k")]
     pub bs: ByteSize,
+    /// Which part of it.
+    #[command(flatten)]
+    pub part: PartArgs,
 }
 
 /// `read`.
@@ -218,12 +223,21 @@ pub struct ReadArgs {
     /// Namespace
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub nsid: u32,
-    /// First block
+    /// First block; of a namespace
     #[arg(long, value_name = "LBA")]
-    pub lba: u64,
-    /// Blocks
-    #[arg(long, value_name = "BLOCKS", default_value_t = 1)]
-    pub count: u64,
+    pub lba: Option<u64>,
+    /// Blocks [default: 1]
+    #[arg(long, value_name = "BLOCKS")]
+    pub count: Option<u64>,
+    /// First byte; of a file or a partition [default: 0]
+    #[arg(long, value_name = "SIZE")]
+    pub offset: Option<ByteSize>,
+    /// How many bytes; of a file or a partition [default: to its end]
+    #[arg(long, value_name = "SIZE")]
+    pub bytes: Option<ByteSize>,
+    /// Which part of it.
+    #[command(flatten)]
+    pub part: PartArgs,
 }
 
 /// `write`.

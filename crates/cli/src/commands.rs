@@ -12,7 +12,7 @@ pub mod files;
 pub mod generate;
 pub mod identify;
 pub mod list;
-mod manifest;
+pub mod manifest;
 mod pci;
 pub mod plan;
 pub mod report;

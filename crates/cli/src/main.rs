@@ -11,6 +11,7 @@ mod interrupt;
 mod log;
 mod open;
 mod out;
+mod part;
 mod progress;
 mod render;
 mod tree;

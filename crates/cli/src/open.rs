@@ -30,7 +30,11 @@ pub enum Access {
 
 /// Opens the only device of `args`.
 pub fn open(args: &DeviceArgs, access: Access) -> Result<Ssd, Ending> {
-    let name = args.name()?;
+    open_named(args, args.name()?, access)
+}
+
+/// Opens a device that is named with a file of it.
+pub fn open_named(args: &DeviceArgs, name: &DeviceName, access: Access) -> Result<Ssd, Ending> {
     open_one(args, name, access, placements(args)?)
 }
 

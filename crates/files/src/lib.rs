@@ -22,13 +22,20 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod bytes;
 mod error;
+mod ext4;
 mod file_system;
 pub mod manifest;
 mod map;
+mod open;
+pub mod partition;
 mod source;
 
 pub use error::Error;
+pub use ext4::Ext4;
 pub use file_system::{Entry, EntryKind, FileSystem};
 pub use map::{Extent, FileMap, Piece};
+pub use open::{OpenOptions, open};
+pub use partition::Partition;
 pub use source::{Image, Source, Store, read_file};

@@ -72,6 +72,27 @@ impl FileMap {
         Ok(FileMap { size, extents: joined })
     }
 
+    /// The first `bytes` bytes of a source.
+    pub fn whole(bytes: u64) -> FileMap {
+        let extents = if bytes == 0 { Vec::new() } else { vec![Extent { offset: 0, at: 0, bytes }] };
+        FileMap { size: bytes, extents }
+    }
+
+    /// The same where the source is a window that begins at byte `start` of another.
+    ///
+    /// # Errors
+    /// Extents with an end above 2^64 there.
+    pub fn moved(mut self, start: u64) -> Result<FileMap, Error> {
+        for extent in &mut self.extents {
+            let moved = extent.at.checked_add(start).filter(|at| at.checked_add(extent.bytes).is_some());
+            extent.at = moved.ok_or_else(|| {
+                let object = format!("extent of {} bytes at offset {}", extent.bytes, extent.offset);
+                Error::damaged(object, "its end is above 2^64")
+            })?;
+        }
+        Ok(self)
+    }
+
     /// Bytes of the file.
     pub fn size(&self) -> u64 {
         self.size

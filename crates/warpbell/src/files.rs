@@ -22,6 +22,11 @@ impl<'a> SsdSource<'a> {
         Ok(SsdSource { ssd, nsid, block, bytes: namespace.blocks * u64::from(block) })
     }
 
+    /// The SSD.
+    pub fn ssd(&self) -> &'a Ssd {
+        self.ssd
+    }
+
     fn failed(action: &'static str, offset: u64, bytes: usize) -> impl FnOnce(Error) -> FileError {
         move |source| FileError::Io { action, offset, bytes: bytes as u64, source: source.into() }
     }

@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 
 use warpbell::{BlockIo, Ssd};
+use warpbell_files::{FileMap, Piece};
 
 use crate::control::Control;
 use crate::error::RunError;
@@ -66,6 +67,49 @@ pub fn read_blocks(
     let block = io.block_size();
     io.finish()?;
     Ok(extent.count * block)
+}
+
+/// Copies `bytes` bytes of a file of namespace `nsid` from `offset` on to `out`; says how many.
+pub fn read_pieces(
+    ssd: &Ssd,
+    nsid: Nsid,
+    (map, offset, bytes): (&FileMap, u64, u64),
+    out: &mut impl Write,
+    control: &Control,
+) -> Result<u64, RunError> {
+    let mut io = BlockIo::new(ssd, nsid)?;
+    let mut space = vec![0; CHUNK as usize];
+    for piece in map.pieces(offset, bytes)? {
+        let mut done = 0;
+        while done < piece.bytes() {
+            if control.stopped() {
+                return Err(RunError::Interrupted);
+            }
+            let rest = (piece.bytes() - done).min(CHUNK);
+            let now = match piece {
+                Piece::Data { at, .. } => data(&mut io, at + done, rest, &mut space)?,
+                Piece::Hole { .. } => {
+                    space[..rest as usize].fill(0);
+                    &space[..rest as usize]
+                }
+            };
+            out.write_all(now).map_err(|source| RunError::Stream { side: "standard output", source })?;
+            control.add(1, now.len() as u64);
+            done += now.len() as u64;
+        }
+    }
+    io.finish()?;
+    Ok(bytes)
+}
+
+/// Up to `bytes` bytes from byte `at` of the namespace on, read in whole blocks.
+fn data<'a>(io: &mut BlockIo, at: u64, bytes: u64, space: &'a mut [u8]) -> Result<&'a [u8], RunError> {
+    let block = io.block_size();
+    let skipped = at % block;
+    let taken = bytes.min(CHUNK - skipped);
+    let whole = (skipped + taken).next_multiple_of(block);
+    io.read(Lba(at / block), &mut space[..whole as usize])?;
+    Ok(&space[skipped as usize..(skipped + taken) as usize])
 }
 
 /// Copies `data`, whole blocks, to the device; says how many bytes.

@@ -15,6 +15,9 @@ pub enum RunError {
     /// The device, its driver or the kernels.
     #[error(transparent)]
     Warpbell(#[from] warpbell::Error),
+    /// The file that is read.
+    #[error(transparent)]
+    Files(#[from] warpbell_files::Error),
     /// The driver.
     #[error(transparent)]
     Driver(#[from] DriverError),
@@ -69,7 +72,10 @@ impl RunError {
     /// The exit code of a command that ends with this error.
     pub fn exit_code(&self) -> u8 {
         match self {
-            RunError::Job(_) | RunError::Processor { .. } | RunError::VirtualTime { .. } => 2,
+            RunError::Files(warpbell_files::Error::Argument { .. })
+            | RunError::Job(_)
+            | RunError::Processor { .. }
+            | RunError::VirtualTime { .. } => 2,
             RunError::Warpbell(error) => error.exit_code(),
             RunError::Interrupted => 130,
             _ => 1,

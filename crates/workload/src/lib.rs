@@ -48,7 +48,7 @@ pub use array::Array;
 pub use axis::{Axis, AxisError, MAX_RUNS, point_name, sweep};
 pub use bench::{bench, progress, resolve};
 pub use control::Control;
-pub use copy::{Extent, read_blocks, write_blocks};
+pub use copy::{Extent, read_blocks, read_pieces, write_blocks};
 pub use digest::{DIGEST_SCHEMA, Digest, DigestOptions, digest};
 pub use error::RunError;
 pub use experiment::{

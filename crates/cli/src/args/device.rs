@@ -1,9 +1,11 @@
 //! Which device, and what may be done to it.
 
+use std::fmt;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
-use warpbell::{DeviceName, DoorbellChoice, Place, RingPlaces, Target};
+use warpbell::{DeviceName, DeviceNameError, DoorbellChoice, Place, RingPlaces, Target};
 use warpbell_driver::DoorbellBuffer;
 use warpbell_vfio::IommuChoice;
 
@@ -13,12 +15,12 @@ use crate::exit::Ending;
 #[derive(Clone, Debug, Args)]
 pub struct DeviceArgs {
     /// The device: soft:size=1g, soft:file=PATH, a PCI address, sn:SERIAL, vfio-user:SOCKET; bench and identify take
-    /// several
+    /// several; digest, read, bench and files also a file of its file system, as DEVICE#/path
     #[arg(value_name = "DEVICE")]
-    pub positional: Vec<DeviceName>,
+    pub positional: Vec<Named>,
     /// The device, as an option
     #[arg(short, long, value_name = "DEVICE")]
-    pub device: Vec<DeviceName>,
+    pub device: Vec<Named>,
     /// Where kernels run: cpu, cuda:N, or ptx (what NVRTC makes for a GPU, run here with checks)
     #[arg(long, default_value = "cpu")]
     pub target: Target,
@@ -58,6 +60,33 @@ fn data(text: &str) -> Result<Place, String> {
     text.parse().map_err(|_| {
         format!("'{text}': expected {DATA}, with a PCI address and a number from 0 to 5, such as bar:0000:01:00.0/2")
     })
+}
+
+/// A device, or a file of the file system on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// The device.
+    pub device: DeviceName,
+    /// The file's path in the file system: what stands behind the first `#`, where a `/` follows it.
+    pub path: Option<String>,
+}
+
+impl FromStr for Named {
+    type Err = DeviceNameError;
+
+    fn from_str(text: &str) -> Result<Named, DeviceNameError> {
+        match text.find("#/") {
+            None => Ok(Named { device: text.parse()?, path: None }),
+            Some(at) => Ok(Named { device: text[..at].parse()?, path: Some(text[at + 1..].to_owned()) }),
+        }
+    }
+}
+
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.device.fmt(f)?;
+        self.path.as_ref().map_or(Ok(()), |path| write!(f, "#{path}"))
+    }
 }
 
 /// When doorbells go through memory.
@@ -108,22 +137,23 @@ impl DeviceArgs {
 
     /// The only device's name.
     pub fn name(&self) -> Result<&DeviceName, Ending> {
-        match self.names()?[..] {
-            [name] => Ok(name),
-            ref names => Err(Ending::usage(format!(
+        whole(self.named()?)
+    }
+
+    /// The only device, and which file of it, if one is named.
+    pub fn named(&self) -> Result<&Named, Ending> {
+        match self.all()?[..] {
+            [named] => Ok(named),
+            ref all => Err(Ending::usage(format!(
                 "{} devices: this command takes one; bench and identify take several",
-                names.len()
+                all.len()
             ))),
         }
     }
 
     /// The devices' names, each of them once.
     pub fn names(&self) -> Result<Vec<&DeviceName>, Ending> {
-        let names: Vec<&DeviceName> = self.positional.iter().chain(&self.device).collect();
-        if names.is_empty() {
-            let missing = "no device: name one, such as soft:size=1g, soft:file=PATH or 0000:41:00.0";
-            return Err(Ending::usage(missing));
-        }
+        let names = self.all()?.into_iter().map(whole).collect::<Result<Vec<_>, _>>()?;
         // Two soft controllers in memory of the same size are two; anything else is one SSD.
         let twice = |(at, name): (usize, &&DeviceName)| {
             !matches!(name, DeviceName::Soft(_)) && names[..at].contains(name)
@@ -132,5 +162,44 @@ impl DeviceArgs {
             Some((_, name)) => Err(Ending::usage(format!("device '{name}' is named twice"))),
             None => Ok(names),
         }
+    }
+
+    fn all(&self) -> Result<Vec<&Named>, Ending> {
+        let all: Vec<&Named> = self.positional.iter().chain(&self.device).collect();
+        if all.is_empty() {
+            let missing = "no device: name one, such as soft:size=1g, soft:file=PATH or 0000:41:00.0";
+            return Err(Ending::usage(missing));
+        }
+        Ok(all)
+    }
+}
+
+/// A device that is taken whole. What stands behind `#/` would be ignored.
+fn whole(named: &Named) -> Result<&DeviceName, Ending> {
+    match &named.path {
+        None => Ok(&named.device),
+        Some(path) => Err(Ending::usage(format!(
+            "{named}: this command takes a whole device, not file {path} of it; digest, read, bench of one device and files \
+             take a file"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_named_behind_the_first_mark() {
+        for (text, path) in [
+            ("soft:file=a#b.img", None),
+            ("soft:file=a.img#/", Some("/")),
+            ("soft:file=a.img#/b#/c", Some("/b#/c")),
+            ("0000:41:00.0#/b", Some("/b")),
+        ] {
+            let named: Named = text.parse().unwrap();
+            assert_eq!((named.path.as_deref(), named.to_string()), (path, text.to_owned()));
+        }
+        assert!("nvme#/b".parse::<Named>().unwrap_err().to_string().starts_with("device 'nvme': "));
     }
 }

@@ -1,14 +1,48 @@
-//! `files`: files on a device that no kernel has mounted.
+//! `files`: files on a device that no kernel has mounted; and which part of a device other commands read.
 
-use clap::Subcommand;
+use std::path::PathBuf;
 
-use super::{CaptureArgs, ManifestCheckArgs};
+use clap::{Args, Subcommand};
+
+use super::{CaptureArgs, DeviceArgs, ManifestCheckArgs};
 
 /// `files`.
 #[derive(Debug, Subcommand)]
 pub enum FilesCommand {
+    /// Show what is in a folder of the file system on a device: DEVICE, or DEVICE#/folder
+    Ls(FilesArgs),
+    /// Show where the bytes of a file lie: DEVICE#/path
+    Stat(FilesArgs),
     /// Write down where files of a mounted file system lie, for when no kernel has it mounted
     Capture(CaptureArgs),
     /// Compare a manifest with its device, and files with their checksums
     Check(ManifestCheckArgs),
+}
+
+/// A file or a folder of a file system.
+#[derive(Debug, Args)]
+pub struct FilesArgs {
+    /// The device.
+    #[command(flatten)]
+    pub device: DeviceArgs,
+    /// Namespace
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub nsid: u32,
+    /// Which part of it.
+    #[command(flatten)]
+    pub part: PartArgs,
+}
+
+/// Which part of a device, and how the file system there is read.
+#[derive(Clone, Debug, Default, Args)]
+pub struct PartArgs {
+    /// The partition, by its number, PARTUUID or label; with DEVICE#/path the one that has the file system
+    #[arg(long, value_name = "N|UUID|LABEL")]
+    pub partition: Option<String>,
+    /// Read a file system that was not unmounted: what its journal has is missing
+    #[arg(long)]
+    pub allow_dirty: bool,
+    /// Where files lie is in this manifest, which `warpbell files capture` made
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["partition", "allow_dirty"])]
+    pub manifest: Option<PathBuf>,
 }

@@ -5,12 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use serde_json::json;
-use warpbell_workload::{Control, Extent, JobError, Limits, RunError, read_blocks, write_blocks};
+use warpbell_workload::{
+    Control, Extent, JobError, Limits, RunError, read_blocks, read_pieces, write_blocks,
+};
 
-use crate::args::{Global, Output, ReadArgs, WriteArgs};
+use crate::args::{Global, Named, Output, ReadArgs, WriteArgs};
 use crate::exit::Ending;
-use crate::open::{Access, because, open};
+use crate::open::{Access, because, open, open_named};
 use crate::out;
+use crate::part::named_map;
 use crate::progress::{Goal, watch};
 use warpbell_hw::{Lba, Nsid};
 
@@ -20,16 +23,49 @@ pub fn read(args: &ReadArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(
         return Err(Ending::usage("--output json: read puts the blocks themselves on standard output"));
     }
     args.device.refuse_kernels("read")?;
-    out::refuse_terminal("the blocks")?;
-    let ssd = open(&args.device, Access::Read)?;
-    let limits = Limits::of(&ssd, Nsid(args.nsid))?;
+    let named = args.device.named()?;
+    refuse_unlike(args, named)?;
+    out::refuse_terminal("the bytes")?;
+    let ssd = open_named(&args.device, &named.device, Access::Read)?;
     let control = Control::with_stop(stop);
-    let extent = Extent { nsid: Nsid(args.nsid), lba: Lba(args.lba), count: args.count };
-    let goal = Goal::Bytes(args.count.saturating_mul(limits.block_size.into()));
     let mut stdout = std::io::stdout().lock();
-    let copied = watch("read", goal, &|| control.done(), || read_blocks(&ssd, extent, &mut stdout, &control));
+    let copied = match named_map(&ssd, named, (args.nsid, &args.part))? {
+        None => {
+            let limits = Limits::of(&ssd, Nsid(args.nsid))?;
+            let (lba, count) = (args.lba.unwrap_or_default(), args.count.unwrap_or(1));
+            let extent = Extent { nsid: Nsid(args.nsid), lba: Lba(lba), count };
+            let goal = Goal::Bytes(count.saturating_mul(limits.block_size.into()));
+            watch("read", goal, &|| control.done(), || read_blocks(&ssd, extent, &mut stdout, &control))
+        }
+        Some(map) => {
+            let offset = args.offset.map_or(0, |offset| offset.0);
+            let bytes = args.bytes.map_or(map.size().saturating_sub(offset), |bytes| bytes.0);
+            let read = || read_pieces(&ssd, Nsid(args.nsid), (&map, offset, bytes), &mut stdout, &control);
+            watch("read", Goal::Bytes(bytes), &|| control.done(), read)
+        }
+    };
     copied.map_err(|error| because(&ssd, error.into()))?;
     Ok(std::io::Write::flush(&mut stdout)?)
+}
+
+/// A namespace is read by blocks, a file and a partition by bytes.
+fn refuse_unlike(args: &ReadArgs, named: &Named) -> Result<(), Ending> {
+    let refuse = |flag: &str, why: &str| Err(Ending::usage(format!("{flag}: {named} {why}")));
+    if named.path.is_some() || args.part.partition.is_some() {
+        let why = "is read by bytes; use --offset and --bytes";
+        return match (args.lba, args.count) {
+            (Some(_), _) => refuse("--lba", why),
+            (_, Some(_)) => refuse("--count", why),
+            (None, None) => Ok(()),
+        };
+    }
+    let why = "is read by blocks; use --lba and --count, or name a file, as DEVICE#/path";
+    match (args.offset, args.bytes, args.lba) {
+        (Some(_), ..) => refuse("--offset", why),
+        (_, Some(_), _) => refuse("--bytes", why),
+        (.., None) => refuse("--lba is missing", why),
+        _ => Ok(()),
+    }
 }
 
 /// Runs `write`.

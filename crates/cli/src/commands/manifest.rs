@@ -23,7 +23,9 @@ const CHECK_SCHEMA: &str = "warpbell.files-check/1";
 /// Runs `files capture`.
 pub fn capture(args: &CaptureArgs, global: &Global, stop: &AtomicBool) -> Result<(), Ending> {
     if global.form == Form::Normal {
-        return Err(Ending::usage("no place for the manifest: name a file, as -o m.json, or -o json for standard output"));
+        return Err(Ending::usage(
+            "no place for the manifest: name a file, as -o m.json, or -o json for standard output",
+        ));
     }
     let options = CaptureOptions { checksum: args.checksum, skip_refused: args.skip_refused };
     let tally = Tally::new("capture");
@@ -85,8 +87,7 @@ pub fn check(args: &ManifestCheckArgs, global: &Global, stop: Arc<AtomicBool>) -
     let ssd = open(&args.device, Access::Read)?;
     let nsid = nsid(&manifest, args.nsid);
     let source = SsdSource::new(&ssd, Some(nsid))?;
-    let changes =
-        manifest.changes(&source, Some(&identity(&ssd, nsid))).map_err(|error| ending(&error))?;
+    let changes = manifest.changes(&source, Some(&identity(&ssd, nsid))).map_err(|error| ending(&error))?;
     let damaged = match changes.is_empty() {
         true => damaged(&manifest, &source, &stop)?,
         false => Vec::new(),
@@ -142,7 +143,9 @@ fn text(manifest: &Manifest, changes: &[String], damaged: &[String]) -> String {
     let files = manifest.files.len();
     text += &match (changes.is_empty(), damaged.len(), manifest.checksum) {
         (false, ..) => format!("stale: {} differences; capture the files anew\n", changes.len()),
-        (_, 0, Checksum::None) => format!("good: {files} files are where the manifest says; it has no checksums\n"),
+        (_, 0, Checksum::None) => {
+            format!("good: {files} files are where the manifest says; it has no checksums\n")
+        }
         (_, 0, _) => format!("good: {files} files are where the manifest says, and equal their checksums\n"),
         (_, bad, _) => format!("damaged: {bad} of {files} files\n"),
     };

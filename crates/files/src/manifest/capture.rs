@@ -1,11 +1,11 @@
 //! Captures files of a mounted file system.
 
 use std::fs::{File, Metadata};
-use std::io::Read;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Advice, AtFlags, OFlags, StatxAttributes, StatxFlags};
+use rustix::fs::{Advice, AtFlags, OFlags, SeekFrom, StatxAttributes, StatxFlags};
+use rustix::io::Errno;
 
 use super::extents::{Limits, ask, placed};
 use super::place::{Mount, Place};
@@ -169,17 +169,29 @@ impl<'a> Capture<'a> {
         }
     }
 
-    /// The checksum of a file by the kernel's own reads.
-    fn sum(&mut self, mut file: &File, path: &Path) -> Result<Option<String>, Error> {
+    /// The checksum of a file by the kernel's own reads; what it says to be a hole is not read.
+    fn sum(&mut self, file: &File, size: u64, path: &Path) -> Result<Option<String>, Error> {
         let mut sum = Sum::new(self.options.checksum);
-        let mut chunk = vec![0; 1 << 20];
-        while self.options.checksum != Checksum::None {
-            match file.read(&mut chunk).map_err(failed("reading", path))? {
-                0 => break,
-                len => {
-                    sum.add(&chunk[..len]);
-                    self.step(0, len as u64)?;
-                }
+        let (mut chunk, mut next) = (vec![0; 1 << 20], 0);
+        while next < size && self.options.checksum != Checksum::None {
+            let data = match rustix::fs::seek(file, SeekFrom::Data(next)) {
+                Err(Errno::NXIO) => size,
+                found => found.map_err(|error| failed("reading", path)(error.into()))?.min(size),
+            };
+            sum.add_zeroes(data - next);
+            let end = match data < size {
+                true => rustix::fs::seek(file, SeekFrom::Hole(data))
+                    .map_err(|error| failed("reading", path)(error.into()))?
+                    .min(size),
+                false => size,
+            };
+            next = data;
+            while next < end {
+                let most = (end - next).min(chunk.len() as u64) as usize;
+                file.read_exact_at(&mut chunk[..most], next).map_err(failed("reading", path))?;
+                sum.add(&chunk[..most]);
+                next += most as u64;
+                self.step(0, most as u64)?;
             }
         }
         Ok(sum.finish())
@@ -193,7 +205,7 @@ impl<'a> Capture<'a> {
         if let Some(reason) = hidden(&file, path)? {
             return Ok(Err(reason));
         }
-        let checksum = self.sum(&file, path)?;
+        let checksum = self.sum(&file, before.len(), path)?;
         let told = match ask(&file) {
             Ok(told) => told,
             Err(error) => return Ok(Err(format!("the kernel does not say where it lies (FIEMAP): {error}"))),

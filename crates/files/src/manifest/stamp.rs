@@ -9,8 +9,9 @@ pub use log::LogPosition;
 use serde::{Deserialize, Serialize};
 pub use xfs::{Xfs, XfsStamp};
 
-use super::bytes::{be32, le16, read};
+use super::bytes::read;
 use super::{CapturedFile, FileSystemId};
+use crate::bytes::{be32, le16};
 use crate::{Error, Source};
 
 /// What a change is to, where the file system was not unmounted.
@@ -138,3 +139,6 @@ impl Superblock {
         }
     }
 }
+
+#[cfg(test)]
+pub mod tests;

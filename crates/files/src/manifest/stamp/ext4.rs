@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::super::bytes::{label, le16, le32, le64, read, uuid};
+use super::super::bytes::{label, read, uuid};
 use super::super::{FileSystemId, Kind};
 use super::{Change, Inode, UNCLEAN};
+use crate::bytes::{halves, le16, le32};
 use crate::{Error, Source};
 
 pub const MAGIC: u16 = 0xEF53;
@@ -160,7 +161,7 @@ fn inode(bytes: &[u8; 256]) -> Inode {
     };
     Inode {
         regular: le16(bytes, 0) & 0xF000 == 0x8000 && le16(bytes, 0x1A) != 0,
-        size: le64(&[&bytes[4..8], &bytes[0x6C..0x70]].concat(), 0),
+        size: halves(le32(bytes, 0x6C), le32(bytes, 4)),
         modified: time(0x10, 0x88),
         changed: time(0x0C, 0x84),
     }

@@ -6,8 +6,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::super::bytes::{be32, be64, le16, le64, read};
+use super::super::bytes::read;
 use super::{Change, UNCLEAN};
+use crate::bytes::{be32, be64, le16, le64};
 use crate::{Error, Source};
 
 const BLOCK: u64 = 512;
@@ -178,4 +179,66 @@ impl Log {
 fn blocks_between(from: LogPosition, to: LogPosition, around: u64) -> u64 {
     let position = |at: LogPosition| u64::from(at.cycle) * around + u64::from(at.block);
     position(to).saturating_sub(position(from))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::stamp::tests::{Ring, SUPERBLOCK, TRANSACTION, UNMOUNT};
+
+    fn position(cycle: u32, block: u32) -> LogPosition {
+        LogPosition { cycle, block }
+    }
+
+    fn told(ring: &Ring, then: LogPosition) -> String {
+        let changes = ring.log().changes(ring, then).unwrap();
+        changes.iter().map(Change::to_string).collect::<Vec<_>>().join("; ")
+    }
+
+    #[test]
+    fn records_are_followed_around_the_ring() {
+        let mut ring = Ring::new();
+        let mut written = Vec::new();
+        // More than twice around, with records that end behind the end, and one that begins there.
+        for bytes in (0..130).map(|n| 512 * (1 + n * 7 % 40)) {
+            written.push(ring.append(&TRANSACTION, bytes));
+            let last = *written.last().unwrap();
+            assert_eq!(ring.log().last(&ring).unwrap(), last);
+            assert_eq!(told(&ring, last), format!("log empty → {UNCLEAN}"));
+        }
+        let last = written[129];
+        assert!(last.cycle >= 3, "{last}");
+        assert!(told(&ring, written[120]).starts_with(&format!(
+            "log {} → {last}, with 9 records of changes; ",
+            written[120]
+        )));
+        assert!(told(&ring, written[0]).ends_with("not there: written over since, or a copy from before"));
+        assert!(told(&ring, position(last.cycle, last.block + 1)).contains("not there"));
+        assert!(told(&ring, position(1, u32::MAX)).contains("not there"));
+    }
+
+    #[test]
+    fn unmounts_and_counters_of_the_superblock_are_no_changes() {
+        let mut ring = Ring::new();
+        let then = ring.append(&TRANSACTION, 1024);
+        for _ in 0..2 {
+            ring.append(&SUPERBLOCK, 512);
+            ring.append(&SUPERBLOCK, 512);
+            ring.append(&UNMOUNT, 512);
+        }
+        assert_eq!(told(&ring, then), "");
+        ring.append(&TRANSACTION, 512);
+        let last = ring.append(&UNMOUNT, 512);
+        assert_eq!(told(&ring, then), format!("log {then} → {last}, with 1 records of changes"));
+    }
+
+    #[test]
+    fn a_record_that_is_not_written_to_its_end_is_not_the_last() {
+        let mut ring = Ring::new();
+        ring.append(&UNMOUNT, 512);
+        let whole = ring.append(&TRANSACTION, 4096);
+        let torn = ring.append(&TRANSACTION, 4096);
+        ring.tear(torn, 5);
+        assert_eq!(ring.log().last(&ring).unwrap(), whole);
+    }
 }

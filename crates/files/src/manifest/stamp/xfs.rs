@@ -2,10 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::super::bytes::{be16, be32, be64, label, le32, read, uuid};
+use super::super::bytes::{label, read, uuid};
 use super::super::{FileSystemId, Kind};
 use super::log::{Log, LogPosition};
 use super::Inode;
+use crate::bytes::{be16, be32, be64, le32};
 use crate::{Error, Source};
 
 pub const MAGIC: u32 = 0x5846_5342; // XFSB

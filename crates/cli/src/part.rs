@@ -1,0 +1,101 @@
+//! Which part of a device is read: all of it, a partition, or a file of the file system there.
+
+use warpbell::{Ssd, SsdSource};
+use warpbell_files::manifest::{Identity, Manifest};
+use warpbell_files::{Error, FileMap, FileSystem, OpenOptions, Partition, Source, partition};
+use warpbell_hw::Nsid;
+
+use crate::args::{Named, PartArgs};
+use crate::commands::manifest;
+use crate::exit::{Ending, FAILED, REFUSED, USAGE, explained};
+
+/// A namespace, or a partition of it.
+pub struct Part<'a> {
+    space: Partition<SsdSource<'a>>,
+    options: OpenOptions,
+    manifest: Option<(Manifest, Identity)>,
+}
+
+impl<'a> Part<'a> {
+    /// What the options select of namespace `nsid`.
+    pub fn new(ssd: &'a Ssd, nsid: u32, args: &PartArgs) -> Result<Part<'a>, Ending> {
+        let source = SsdSource::new(ssd, Some(Nsid(nsid)))?;
+        let (start, bytes) = match &args.partition {
+            None => (0, source.bytes()),
+            Some(name) => {
+                let found = chosen(&source, name).map_err(|error| of(ssd, error))?;
+                (found.start, found.bytes)
+            }
+        };
+        let space = Partition::new(source, start, bytes).map_err(|error| of(ssd, error))?;
+        let manifest = match &args.manifest {
+            Some(path) => Some((manifest::load(path)?, manifest::identity(ssd, Nsid(nsid)))),
+            None => None,
+        };
+        Ok(Part { space, options: OpenOptions { allow_dirty: args.allow_dirty }, manifest })
+    }
+
+    /// What `ask` finds in the file system there.
+    pub fn file_system<T>(&self, ask: impl FnOnce(&dyn FileSystem) -> Result<T, Error>) -> Result<T, Ending> {
+        let found = match &self.manifest {
+            // Its extents are those of the namespace, in whichever partition they are.
+            Some((manifest, identity)) => {
+                manifest.open(self.space.source(), Some(identity)).and_then(|files| ask(&files))
+            }
+            None => warpbell_files::open(&self.space, &self.options).and_then(|files| ask(&*files)),
+        };
+        found.map_err(|error| of(self.space.source().ssd(), error))
+    }
+
+    /// Where the bytes of a file lie in the namespace; without a path those of the whole part.
+    pub fn map(&self, path: Option<&str>) -> Result<FileMap, Ending> {
+        let map = match path {
+            Some(path) => self.file_system(|files| files.file(path))?,
+            None => FileMap::whole(self.space.bytes()),
+        };
+        map.moved(self.space.start()).map_err(|error| of(self.space.source().ssd(), error))
+    }
+}
+
+/// Where the bytes lie that a command line names; `None`: it names a whole namespace.
+pub fn named_map(
+    ssd: &Ssd,
+    named: &Named,
+    (nsid, args): (u32, &PartArgs),
+) -> Result<Option<FileMap>, Ending> {
+    if named.path.is_some() || args.partition.is_some() {
+        let map = Part::new(ssd, nsid, args)?.map(named.path.as_deref())?;
+        // The queue that found the file is not needed any more, and SSDs have few.
+        ssd.delete_host_queues()?;
+        return Ok(Some(map));
+    }
+    if args.manifest.is_some() {
+        return Err(Ending::usage(format!("--manifest: no file is named; name one, as {named}#/path")));
+    }
+    if args.allow_dirty {
+        return Err(Ending::usage(format!(
+            "--allow-dirty: {named} is not read by a file system; name a file, as {named}#/path"
+        )));
+    }
+    Ok(None)
+}
+
+/// The partition of that name.
+fn chosen(source: &SsdSource<'_>, name: &str) -> Result<partition::Entry, Error> {
+    let none = || Error::absent(format!("partition {name}"), "there is no partition table");
+    let table = partition::table(source)?.ok_or_else(none)?;
+    if let Some(warning) = &table.warning {
+        eprintln!("warning: {}: {warning}", source.ssd().name());
+    }
+    table.find(name).cloned()
+}
+
+/// What was wrong, and with which device.
+fn of(ssd: &Ssd, error: Error) -> Ending {
+    let code = match error {
+        Error::Refused { .. } => REFUSED,
+        Error::Absent { .. } | Error::Argument { .. } => USAGE,
+        _ => FAILED,
+    };
+    Ending::new(code, format!("{}: {}", ssd.name(), explained(&error)))
+}

@@ -1,0 +1,110 @@
+//! Folders. Hashed ones are read like the others: the blocks of their index look like empty ones, and checksums cover them.
+
+use super::Ext4;
+use super::inode::Inode;
+use super::superblock::crc;
+use crate::bytes::{le16, le32};
+use crate::{Error, Extent, FileMap};
+
+/// The entry at the end of a block that has its checksum: its length, and what stands for its kind.
+const TAIL: usize = 12;
+const TAIL_KIND: u8 = 0xde;
+/// Bytes of an entry before its name.
+const HEAD: usize = 8;
+
+/// A name in a folder, and the inode that it names.
+pub(super) struct Name<'a> {
+    pub(super) name: &'a [u8],
+    pub(super) inode: u32,
+}
+
+impl Ext4<'_> {
+    /// Shows all names of a folder, until one is the wanted one.
+    pub(super) fn names<T>(
+        &self,
+        inode: &Inode,
+        mut wanted: impl FnMut(Name<'_>) -> Result<Option<T>, Error>,
+    ) -> Result<Option<T>, Error> {
+        let map = self.map(inode)?;
+        let block = self.superblock.block;
+        for number in blocks(&map, block) {
+            let bytes = self.block(number)?;
+            let damaged = |reason: &str| {
+                Error::damaged(format!("ext4 folder {}, block {number}", inode.number), reason)
+            };
+            if let Some(seed) = inode.seed
+                && !is_whole(&bytes, seed, inode.is_indexed())
+            {
+                return Err(damaged("its checksum is wrong"));
+            }
+            let mut at = 0;
+            while at < bytes.len() {
+                let rest = &bytes[at..];
+                if rest.len() < HEAD {
+                    return Err(damaged("an entry reaches behind its end"));
+                }
+                let length = length(rest, block);
+                let name = HEAD + usize::from(rest[6]);
+                if length < HEAD || length % 4 != 0 || length > rest.len() || name > length {
+                    return Err(damaged(&format!("the entry at {at} has {length} bytes")));
+                }
+                let entry = Name { name: &rest[HEAD..name], inode: le32(rest, 0) };
+                if entry.inode != 0
+                    && !entry.name.is_empty()
+                    && let Some(found) = wanted(entry)?
+                {
+                    return Ok(Some(found));
+                }
+                at += length;
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The blocks of a folder. What is cut off at its end is none of it.
+fn blocks(map: &FileMap, block: u64) -> impl Iterator<Item = u64> {
+    let within = move |extent: &Extent| extent.bytes.min(map.size() - extent.offset) / block;
+    map.extents()
+        .iter()
+        .flat_map(move |extent| (0..within(extent)).map(move |index| extent.at / block + index))
+}
+
+/// Bytes of an entry: lengths of 64 KiB do not fit its 16 bits.
+fn length(entry: &[u8], block: u64) -> usize {
+    let length = le16(entry, 4);
+    match length {
+        0 | u16::MAX if block == 65_536 => 65_536,
+        _ if block == 65_536 => usize::from(length & 0xfffc) | usize::from(length & 3) << 16,
+        _ => length.into(),
+    }
+}
+
+/// Whether the checksum of a folder's block is right: that of entries, or that of an index.
+fn is_whole(bytes: &[u8], seed: u32, is_indexed: bool) -> bool {
+    let end = bytes.len() - TAIL;
+    let tail = &bytes[end..];
+    if le32(tail, 0) == 0 && usize::from(le16(tail, 4)) == TAIL && tail[6] == 0 && tail[7] == TAIL_KIND {
+        return crc(seed, &bytes[..end]) == le32(tail, 8);
+    }
+    is_indexed
+        && index(bytes).is_some_and(|(covered, tail)| {
+            let sum = crc(crc(seed, &bytes[..covered]), &tail[..4]);
+            crc(sum, &[0; 4]) == le32(tail, 4)
+        })
+}
+
+/// What the checksum of a block of an index covers, and its tail.
+fn index(bytes: &[u8]) -> Option<(usize, &[u8])> {
+    let first = length(bytes, bytes.len() as u64);
+    let counts = if first == bytes.len() {
+        8
+    } else if first == 12 && length(&bytes[12..], bytes.len() as u64) == bytes.len() - 12 && bytes[29] == 8 {
+        32
+    } else {
+        return None;
+    };
+    let (limit, count) = (usize::from(le16(bytes, counts)), usize::from(le16(bytes, counts + 2)));
+    let tail = bytes.get(counts + 8 * limit..counts + 8 * limit + 8)?;
+    (count <= limit).then_some((counts + 8 * count, tail))
+}

@@ -1,0 +1,158 @@
+//! Inodes: what a file is, and where its blocks are listed.
+
+use super::Ext4;
+use super::superblock::crc;
+use crate::bytes::{halves, le16, le32};
+use crate::{EntryKind, Error};
+
+/// Flags of files that are not read, by name.
+const REFUSED: [(u32, &str); 4] = [
+    (0x1000_0000, "inline data: its bytes lie in the inode, and not in blocks"),
+    (0x800, "encryption: its blocks hold ciphertext"),
+    (0x4, "compression: its blocks are not its bytes"),
+    (0x4000_0000, "a folder without regard to case"),
+];
+const EXTENTS: u32 = 0x8_0000;
+const INDEX: u32 = 0x1000;
+/// The descriptor of a group says that no inode of it is in use.
+const INODES_UNUSED: u16 = 1;
+
+/// An inode.
+#[derive(Clone, Debug)]
+pub(super) struct Inode {
+    pub(super) number: u32,
+    pub(super) size: u64,
+    pub(super) flags: u32,
+    /// The 60 bytes of extents, of numbers of blocks, or of a symbolic link's target.
+    pub(super) root: [u8; 60],
+    /// What checksums of its blocks begin with.
+    pub(super) seed: Option<u32>,
+    mode: u16,
+}
+
+impl Inode {
+    pub(super) fn kind(&self) -> EntryKind {
+        match self.mode >> 12 {
+            0x8 => EntryKind::File,
+            0x4 => EntryKind::Directory,
+            0xa => EntryKind::Symlink,
+            _ => EntryKind::Special,
+        }
+    }
+
+    pub(super) fn has_extents(&self) -> bool {
+        self.flags & EXTENTS != 0
+    }
+
+    pub(super) fn is_indexed(&self) -> bool {
+        self.flags & INDEX != 0
+    }
+
+    /// A symbolic link whose target is in the inode.
+    pub(super) fn is_fast_link(&self) -> bool {
+        self.kind() == EntryKind::Symlink && self.size < 60 && !self.has_extents()
+    }
+
+    /// What it is called in errors.
+    pub(super) fn name(&self) -> String {
+        format!("ext4 inode {}", self.number)
+    }
+
+    /// Refuses bytes that do not lie in blocks as they are.
+    pub(super) fn refuse(&self) -> Result<(), Error> {
+        match REFUSED.iter().find(|(flag, _)| self.flags & flag != 0) {
+            Some((_, why)) => Err(Error::refused(self.name(), *why)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Ext4<'_> {
+    /// An inode by its number.
+    pub(super) fn inode(&self, number: u32) -> Result<Inode, Error> {
+        let object = format!("ext4 inode {number}");
+        let damaged = |reason: String| Error::damaged(object.as_str(), reason);
+        let about = &self.superblock;
+        if number == 0 || number > about.inodes {
+            return Err(damaged(format!("there are {} inodes, from 1 on", about.inodes)));
+        }
+        let (group, index) = ((number - 1) / about.inodes_per_group, (number - 1) % about.inodes_per_group);
+        let table = self.inode_table(group.into())?;
+        let at = u64::from(index) * about.inode_bytes as u64;
+        let block = self.block(table + at / about.block)?;
+        let begin = (at % about.block) as usize;
+        let bytes = &block[begin..begin + about.inode_bytes];
+        let seed = about.seed.map(|seed| {
+            let seed = crc(seed, &number.to_le_bytes());
+            crc(seed, &bytes[0x64..0x68])
+        });
+        if let Some(seed) = seed {
+            check(bytes, seed).map_err(damaged)?;
+        }
+        let mode = le16(bytes, 0);
+        if mode == 0 {
+            return Err(damaged("a name leads to it, and it is not in use".to_owned()));
+        }
+        let mut root = [0; 60];
+        root.copy_from_slice(&bytes[0x28..0x64]);
+        let size = halves(le32(bytes, 0x6c), le32(bytes, 4));
+        Ok(Inode { number, size, flags: le32(bytes, 0x20), root, seed, mode })
+    }
+
+    /// The first block of a group's inodes.
+    fn inode_table(&self, group: u64) -> Result<u64, Error> {
+        let about = &self.superblock;
+        let object = format!("ext4 group {group}");
+        let damaged = |reason: String| Error::damaged(object.as_str(), reason);
+        if group >= about.groups() {
+            return Err(damaged(format!("there are {} groups", about.groups())));
+        }
+        let (block, at) = about.descriptor(group);
+        let block = self.block(block)?;
+        let bytes = &block[at..at + about.descriptor_bytes];
+        let number = (group as u32).to_le_bytes();
+        let (found, expected) = match (about.seed, about.group_crc) {
+            (Some(seed), _) => {
+                let sum = crc(crc(seed, &number), &bytes[..0x1e]);
+                (crc(crc(sum, &[0; 2]), &bytes[0x20..]) as u16, le16(bytes, 0x1e))
+            }
+            (None, true) => {
+                let sum = crc16(crc16(u16::MAX, &about.uuid), &number);
+                (crc16(crc16(sum, &bytes[..0x1e]), &bytes[0x20..]), le16(bytes, 0x1e))
+            }
+            (None, false) => (0, 0),
+        };
+        if found != expected {
+            return Err(damaged(format!("its checksum is {found:04x}, and should be {expected:04x}")));
+        }
+        if (about.seed.is_some() || about.group_crc) && le16(bytes, 0x12) & INODES_UNUSED != 0 {
+            return Err(damaged("a name leads to an inode of it, and none is in use".to_owned()));
+        }
+        let high = if bytes.len() >= 64 { le32(bytes, 0x28) } else { 0 };
+        Ok(halves(high, le32(bytes, 8)))
+    }
+}
+
+/// Compares an inode's checksum: its lower half, and where there is room for it the upper one.
+fn check(bytes: &[u8], seed: u32) -> Result<(), String> {
+    let mut copy = bytes.to_vec();
+    let mut expected = u32::from(le16(bytes, 0x7c));
+    copy[0x7c..0x7e].fill(0);
+    let is_wide = bytes.len() > 128 && le16(bytes, 0x80) >= 4;
+    if is_wide {
+        expected |= u32::from(le16(bytes, 0x82)) << 16;
+        copy[0x82..0x84].fill(0);
+    }
+    let mask = if is_wide { u32::MAX } else { 0xffff };
+    let found = crc(seed, &copy) & mask;
+    if found == expected {
+        return Ok(());
+    }
+    Err(format!("its checksum is {found:x}, and should be {expected:x}"))
+}
+
+/// CRC-16 of group descriptors without CRC-32C.
+fn crc16(seed: u16, bytes: &[u8]) -> u16 {
+    let bit = |crc: u16, _| (crc >> 1) ^ (0xa001 & (crc & 1).wrapping_neg());
+    bytes.iter().fold(seed, |crc, byte| (0..8).fold(crc ^ u16::from(*byte), bit))
+}
