@@ -119,7 +119,7 @@ mod tests {
             told(12288, 131_072, 4096, Flags::LAST), // allocated ahead
         ];
         let placed = placed(&all, LIMITS).unwrap();
-        let extent = |offset, at| Extent { offset, at: (1 << 20) + at, bytes: 4096 };
+        let extent = |offset, at: u64| Extent { offset, at: (1 << 20) + at, bytes: 4096 };
         assert_eq!(placed, Placed { extents: vec![extent(0, 4096), extent(8192, 65536)], shared: true });
     }
 
