@@ -135,6 +135,11 @@ impl DeviceArgs {
         }
     }
 
+    /// Whether a file of a device is named.
+    pub fn has_path(&self) -> bool {
+        self.positional.iter().chain(&self.device).any(|named| named.path.is_some())
+    }
+
     /// The only device's name.
     pub fn name(&self) -> Result<&DeviceName, Ending> {
         whole(self.named()?)

@@ -46,3 +46,10 @@ pub struct PartArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["partition", "allow_dirty"])]
     pub manifest: Option<PathBuf>,
 }
+
+impl PartArgs {
+    /// Whether any of it is.
+    pub fn is_given(&self) -> bool {
+        self.partition.is_some() || self.allow_dirty
+    }
+}

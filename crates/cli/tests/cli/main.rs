@@ -11,6 +11,7 @@ mod common;
 mod copy;
 mod digest;
 mod experiments;
+mod files;
 mod foreign;
 mod generate;
 mod identify;
