@@ -175,6 +175,6 @@ guest_files() {
     options+=(--program "$(command -v "$name")")
   done
   [[ ! -e /etc/mke2fs.conf ]] || options+=(--file /etc/mke2fs.conf)
-  "$0" run --ssds 2 --size 512M --program "$(built bin warpbell)" "${options[@]}" --timeout 400 \
+  "$0" run --ssds 2 --size 512M --program "$(built bin warpbell)" "${options[@]}" --timeout 900 \
     --file scripts/lib/guest/files-check.sh=/run/files-check.sh -- sh /run/files-check.sh
 }
