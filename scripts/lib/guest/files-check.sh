@@ -31,6 +31,8 @@ until_true() { # until_true SECONDS COMMAND...
 
 disk_of() { basename "$(ls -d /sys/bus/pci/devices/"$1"/nvme/nvme*/nvme*n1 2>/dev/null | head -n 1)"; }
 has_node() { [ -b "/dev/$1" ]; }
+# Its number is that of the first free controller: another one after an unbind.
+has_part() { has_node "$(disk_of "$1")$2"; }
 
 # The files that are digested by kernels, and those of them whose bytes are copied.
 FILES='plain ahead one empty fragmented sparse huge d3/e2/f1'
@@ -128,12 +130,12 @@ read_back() {
   expect 2 'the manifest has no /nothing' "$kind: a file that is not in it" warpbell read "$bdf#/nothing" --manifest "$manifest"
 }
 
-# stale KIND BDF NODE WORD: Linux mounts it again, one file changes: the manifest is refused, and says what changed.
+# stale KIND BDF PART WORD: Linux mounts it again, one file changes: the manifest is refused, and says what changed.
 stale() {
-  kind=$1 bdf=$2 node=$3 word=$4
+  kind=$1 bdf=$2 part=$3 word=$4
   warpbell unbind "$bdf" --restore >/dev/null
-  until_true 20 has_node "$node"
-  mount -t "$kind" "/dev/$node" "/mnt/$kind"
+  until_true 60 has_part "$bdf" "$part"
+  mount -t "$kind" "/dev/$(disk_of "$bdf")$part" "/mnt/$kind"
   count $? "$kind: mount again"
   printf z | dd of="/mnt/$kind/d3/e2/f1" conv=notrunc 2>/dev/null
   umount "/mnt/$kind"
@@ -166,8 +168,8 @@ bind "$second"
 read_back ext4 "$first"
 read_back xfs "$second"
 expect 1 'serial number WARP0' 'another SSD is noticed' warpbell files check /tmp/ext4.json "$second"
-stale ext4 "$first" "$part" 'mount count 1'
-stale xfs "$second" "$whole" 'records of changes'
+stale ext4 "$first" p1 'mount count 1'
+stale xfs "$second" '' 'records of changes'
 
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]
