@@ -79,7 +79,7 @@ pub struct Digest {
     pub blocks: u64,
     /// Time that the kernel took.
     pub runtime_ns: u64,
-    /// Bytes per second.
+    /// Bytes per second that were read: holes are not.
     pub bytes_per_s: f64,
 }
 
@@ -97,6 +97,7 @@ pub fn digest(
     let map = options.file.as_ref().map_or_else(whole, |file| file.map.clone());
     let bytes = map.size();
     let read = digest_pieces(ssd, target, options, (&map, block), control)?;
+    let seconds = read.runtime_ns as f64 / 1e9;
     let device = DeviceReport::of(ssd, options.nsid)?;
     Ok(Digest {
         schema: DIGEST_SCHEMA,
@@ -115,7 +116,7 @@ pub fn digest(
         bytes,
         blocks: read.blocks,
         runtime_ns: read.runtime_ns,
-        bytes_per_s: if read.runtime_ns == 0 { 0.0 } else { bytes as f64 * 1e9 / read.runtime_ns as f64 },
+        bytes_per_s: if seconds == 0.0 { 0.0 } else { (bytes - read.hole_bytes) as f64 / seconds },
     })
 }
 

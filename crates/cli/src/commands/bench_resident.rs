@@ -14,6 +14,9 @@ use crate::progress::{Goal, watch};
 /// What the command line asks of the GPU-resident controller, if that is its device.
 pub fn named(args: &BenchArgs) -> Result<Option<ResidentSpec>, Ending> {
     let device = &args.device;
+    if device.has_path() {
+        return Ok(None);
+    }
     let names = device.names()?;
     let Some(options) = names.iter().find_map(|name| match name {
         DeviceName::Resident(options) => Some(options),
@@ -46,6 +49,8 @@ fn refuse_what_an_ssd_has(args: &BenchArgs) -> Result<(), Ending> {
         ("--data", device.data != Place::Host, memory),
         ("--wide-cids", device.wide_cids, "takes identifiers of 16 bits"),
         ("--allow-write", !device.allow_write.is_empty(), "has no blocks to write"),
+        ("--partition", args.part.partition.is_some(), "has no partitions"),
+        ("--allow-dirty", args.part.allow_dirty, "has no file system"),
         ("--resume", args.results.resume.is_some(), commands),
         ("--trace", args.trace.trace.is_some(), commands),
         ("--replay", args.trace.replay.is_some(), commands),

@@ -45,7 +45,7 @@ impl Ext4<'_> {
                 }
                 let length = length(rest, block);
                 let name = HEAD + usize::from(rest[6]);
-                if length < HEAD || length % 4 != 0 || length > rest.len() || name > length {
+                if length < HEAD || !length.is_multiple_of(4) || length > rest.len() || name > length {
                     return Err(damaged(&format!("the entry at {at} has {length} bytes")));
                 }
                 let entry = Name { name: &rest[HEAD..name], inode: le32(rest, 0) };
