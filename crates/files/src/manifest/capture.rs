@@ -48,7 +48,8 @@ pub fn capture(
         let path = path.canonicalize().map_err(failed("finding", path))?;
         let meta = path.symlink_metadata().map_err(failed("reading the inode of", &path))?;
         if meta.dev() != work.dev {
-            let reason = format!("it is in another file system than {}: a manifest is of one", first.display());
+            let reason =
+                format!("it is in another file system than {}: a manifest is of one", first.display());
             return Err(Error::refused(path.display().to_string(), reason));
         }
         work.visit(path)?;
@@ -290,7 +291,8 @@ impl<'a> Capture<'a> {
 /// File systems whose extents are no places on a disk, or not understood, by `f_type`.
 fn refuse_others(root: &File, path: &Path) -> Result<(), Error> {
     let statfs = rustix::fs::fstatfs(root);
-    let magic = statfs.map_err(|error| failed("asking for the file system of", path)(error.into()))?.f_type as u64;
+    let magic =
+        statfs.map_err(|error| failed("asking for the file system of", path)(error.into()))?.f_type as u64;
     let reason = match magic & 0xFFFF_FFFF {
         0xEF53 | 0x5846_5342 => return Ok(()),
         0x9123_683E => "btrfs: its extents' addresses are those of its own volumes, not of a disk",
@@ -310,7 +312,10 @@ fn refuse_others(root: &File, path: &Path) -> Result<(), Error> {
 /// Opens without a trace in the inode, where that is allowed.
 fn open(path: &Path) -> Result<File, Error> {
     let with = |flags: OFlags| {
-        std::fs::OpenOptions::new().read(true).custom_flags((flags | OFlags::NONBLOCK).bits() as i32).open(path)
+        std::fs::OpenOptions::new()
+            .read(true)
+            .custom_flags((flags | OFlags::NONBLOCK).bits() as i32)
+            .open(path)
     };
     match with(OFlags::NOATIME) {
         // Of others' files only root may hide that they were read.

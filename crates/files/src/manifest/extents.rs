@@ -74,8 +74,9 @@ const REFUSED: [(Flags, &str); 7] = [
 pub fn placed(told: &[Told], limits: Limits) -> Result<Placed, String> {
     let mut placed = Placed { extents: Vec::new(), shared: false };
     for one in told {
-        let flags = Flags::from_bits(one.flags)
-            .ok_or_else(|| format!("an extent has flags {:#x}, which this version does not know", one.flags))?;
+        let flags = Flags::from_bits(one.flags).ok_or_else(|| {
+            format!("an extent has flags {:#x}, which this version does not know", one.flags)
+        })?;
         if let Some((_, reason)) = REFUSED.iter().find(|(flag, _)| flags.contains(*flag)) {
             return Err((*reason).to_owned());
         }

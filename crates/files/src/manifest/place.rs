@@ -41,7 +41,8 @@ impl Place {
             return Err(Error::refused(format!("/dev/{node}"), reason));
         }
         if text(&folder.join("loop/offset")).is_some_and(|offset| offset != "0") {
-            let reason = "a loop device over a part of a file: attach the whole file, with losetup --partscan";
+            let reason =
+                "a loop device over a part of a file: attach the whole file, with losetup --partscan";
             return Err(Error::refused(format!("/dev/{node}"), reason));
         }
         let part = text(&folder.join("partition")).is_some();

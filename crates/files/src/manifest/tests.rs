@@ -176,7 +176,10 @@ fn a_manifest_of_xfs_holds_until_it_changes() {
     let mut later = manifest.clone();
     later.stamp = Stamp::Xfs(XfsStamp { log: LogPosition { cycle: 1, block: 2 } });
     let error = bed.refused(&later);
-    assert!(error.contains("log record 1:2 → not there: written over since, or a copy from before"), "{error}");
+    assert!(
+        error.contains("log record 1:2 → not there: written over since, or a copy from before"),
+        "{error}"
+    );
     bed.patch(128, &[1]);
     assert!(bed.refused(&manifest).starts_with("the superblock of XFS is damaged: its checksum is "));
 }

@@ -54,7 +54,8 @@ impl Ext4 {
         let (inodes_per_group, inode_size) = (le32(bytes, 0x28), inode_size(bytes));
         let sized = |size: u64| size.is_power_of_two() && (128..=65536).contains(&size);
         if shift > 6 || inodes_per_group == 0 || !sized(inode_size) {
-            let reason = format!("block size 2^{shift} KiB, {inodes_per_group} inodes a group of {inode_size} bytes");
+            let reason =
+                format!("block size 2^{shift} KiB, {inodes_per_group} inodes a group of {inode_size} bytes");
             return Err(Error::damaged(format!("the superblock of ext4 at byte {}", base + 1024), reason));
         }
         let block_size = 1024 << shift;
@@ -64,7 +65,8 @@ impl Ext4 {
             mount_count: le16(bytes, 0x34),
             mounted: u64::from(le32(bytes, 0x2C)) | high(0x275),
             written: u64::from(le32(bytes, 0x30)) | high(0x274),
-            free_blocks: u64::from(le32(bytes, 0x0C)) | if wide { u64::from(le32(bytes, 0x158)) << 32 } else { 0 },
+            free_blocks: u64::from(le32(bytes, 0x0C))
+                | if wide { u64::from(le32(bytes, 0x158)) << 32 } else { 0 },
             free_inodes: le32(bytes, 0x10).into(),
         };
         let (kind, uuid, label) = (Kind::Ext4, uuid(&bytes[0x68..]), label(&bytes[0x78..0x88]));
@@ -113,7 +115,8 @@ impl Ext4 {
             table |= u64::from(le32(&high, 0)) << 32;
         }
         let offset = index * self.inode_size;
-        let at = table.checked_mul(self.id.block_size.into()).and_then(|at| at.checked_add(offset + self.base));
+        let at =
+            table.checked_mul(self.id.block_size.into()).and_then(|at| at.checked_add(offset + self.base));
         let at = at.ok_or_else(|| Error::damaged(object(), format!("its table is block {table}")))?;
         let mut bytes = [0; 256];
         let wanted = self.inode_size.min(256) as usize;

@@ -208,10 +208,10 @@ mod tests {
         }
         let last = written[129];
         assert!(last.cycle >= 3, "{last}");
-        assert!(told(&ring, written[120]).starts_with(&format!(
-            "log {} → {last}, with 9 records of changes; ",
-            written[120]
-        )));
+        assert!(
+            told(&ring, written[120])
+                .starts_with(&format!("log {} → {last}, with 9 records of changes; ", written[120]))
+        );
         assert!(told(&ring, written[0]).ends_with("not there: written over since, or a copy from before"));
         assert!(told(&ring, position(last.cycle, last.block + 1)).contains("not there"));
         assert!(told(&ring, position(1, u32::MAX)).contains("not there"));

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::super::bytes::{label, read, uuid};
 use super::super::{FileSystemId, Kind};
-use super::log::{Log, LogPosition};
 use super::Inode;
+use super::log::{Log, LogPosition};
 use crate::bytes::{be16, be32, be64, le32};
 use crate::{Error, Source};
 
@@ -91,7 +91,9 @@ impl Xfs {
         };
         Ok(Inode {
             // Where files were removed, there may be other things than inodes now.
-            regular: be16(&bytes, 0) == INODE && be64(&bytes, 152) == number && be16(&bytes, 2) & 0xF000 == 0x8000,
+            regular: be16(&bytes, 0) == INODE
+                && be64(&bytes, 152) == number
+                && be16(&bytes, 2) & 0xF000 == 0x8000,
             size: be64(&bytes, 56),
             modified: time(40),
             changed: time(48),
@@ -103,7 +105,9 @@ fn refuse(bytes: &[u8]) -> Result<(), Error> {
     let refused = |reason: String| Err(Error::refused("XFS", reason));
     match be16(bytes, 100) & 0xF {
         5 => {}
-        version => return refused(format!("version {version}, without checksums: version 5 is read (crc=1)")),
+        version => {
+            return refused(format!("version {version}, without checksums: version 5 is read (crc=1)"));
+        }
     }
     if be32(bytes, 216) & INCOMPAT_NEEDS_REPAIR != 0 {
         return refused("it needs xfs_repair".to_owned());
@@ -112,7 +116,9 @@ fn refuse(bytes: &[u8]) -> Result<(), Error> {
         return refused("a realtime section: its files lie on another device".to_owned());
     }
     if be64(bytes, 48) == 0 {
-        return refused("an external log: what proves that nothing has changed is on another device".to_owned());
+        return refused(
+            "an external log: what proves that nothing has changed is on another device".to_owned(),
+        );
     }
     Ok(())
 }
