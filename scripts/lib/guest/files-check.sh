@@ -170,7 +170,7 @@ bind "$second"
 read_back ext4 "$first"
 read_back xfs "$second"
 expect 1 'serial number WARP0' 'another SSD is noticed' warpbell files check /tmp/ext4.json "$second"
-stale ext4 "$first" p1 'mount count 1'
+stale ext4 "$first" p1 'mount count 2'
 stale xfs "$second" '' 'records of changes'
 
 echo "$passed passed, $failed failed"
