@@ -317,6 +317,13 @@ fn job(job: &Job) -> String {
     if job.commands_per_io > 1 {
         let _ = write!(text, " (each I/O is {} commands, above MDTS)", job.commands_per_io);
     }
+    if let Some(file) = &job.file {
+        let _ = write!(text, " file={} extents={}", file.name, file.extents);
+        if file.ios_left_out > 0 {
+            let ios = file.ios + file.ios_left_out;
+            let _ = write!(text, " ({} of {ios} I/Os left out: not in one extent)", file.ios_left_out);
+        }
+    }
     text.push('\n');
     text
 }

@@ -269,6 +269,7 @@ impl Shape {
 impl Job {
     /// Checks `options` against `limits` and fills in what was left open.
     pub fn resolve(options: &BenchOptions, limits: &Limits) -> Result<Job, JobError> {
+        files::refuse(options)?;
         let max_command_blocks = check::max_command_blocks(limits);
         let replay = options.replay.as_deref();
         let adapted = replay.map(|replay| trace::adapted(options, replay, limits, max_command_blocks));

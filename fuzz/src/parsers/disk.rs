@@ -9,8 +9,9 @@ use super::told;
 /// 160 KiB by `mkfs.ext4 -b 1024 -O ^metadata_csum,^has_journal,^resize_inode -d`, then `e2fsck -D`: folders with and
 /// without an index, a tree of extents, symbolic links of both kinds. Without checksums what is wrong is met where it is used.
 static EXT4: LazyLock<Vec<u8>> = LazyLock::new(|| {
-    let image = include_bytes!("../../ext4.img.deflate");
-    miniz_oxide::inflate::decompress_to_vec(image).expect("an image that was packed")
+    let image = include_bytes!("../../ext4.img.gz");
+    // Behind gzip's ten bytes.
+    miniz_oxide::inflate::decompress_to_vec(&image[10..]).expect("an image that was packed")
 });
 
 struct Memory(Vec<u8>);

@@ -1,4 +1,5 @@
 //! Files of file systems on devices, by their path: what kernels and the host read is what was put there.
+#![expect(clippy::unwrap_used, reason = "a test panics when something is wrong")]
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -124,7 +125,7 @@ fn folders_are_listed_and_files_say_where_they_lie() {
 fn benchmarks_read_the_blocks_of_a_file() {
     let made = Made::new();
     let name = made.name("stripes");
-    let common = ["bench", &name, "--bs", "4k", "--io-limit", "640k", "-o", "json"];
+    let common = ["bench", &name, "--bs", "1k", "--io-limit", "160k", "-o", "json"];
     for flags in [
         &["--rw", "read"][..],
         &["--rw", "randread", "--api", "raw"],
@@ -134,20 +135,26 @@ fn benchmarks_read_the_blocks_of_a_file() {
     ] {
         let run = &json(&[&common[..], flags].concat())["runs"][0];
         assert_eq!(
-            (run["ios"]["read"].as_u64(), run["errors"].as_u64()),
+            (run["read"]["ios"].as_u64(), run["errors"].as_u64()),
             (Some(160), Some(0)),
             "{flags:?} {run}"
         );
         let file = &run["job"]["file"];
-        assert_eq!((file["ios"].as_u64(), file["ios_left_out"].as_u64()), (Some(40), Some(131)), "{flags:?}");
+        assert_eq!(
+            (file["ios"].as_u64(), file["ios_left_out"].as_u64()),
+            (Some(160), Some(524)),
+            "{flags:?}"
+        );
     }
+    let text = ok(&["bench", &name, "--bs", "1k", "--io-limit", "160k"]);
+    assert!(text.contains(" (524 of 684 I/Os left out: not in one extent)\n"), "{text}");
     // Reads of one of its blocks fail: only a run over the file's own blocks notices.
     let stat = json(&["files", "stat", &name, "-o", "json"]);
     let lba = stat["extents"][7]["at"].as_u64().unwrap() / 512;
     let plan = made.root.path().join("plan.toml");
     std::fs::write(&plan, format!("[[fault]]\nkind = \"fail\"\nstatus = \"Unrecovered Read Error\"\nopcode = \"read\"\nlba = [{lba}, {lba}]\n")).unwrap();
     let plan = plan.to_str().unwrap();
-    let flags = ["--rw", "read", "--size", "640k", "--fault", plan];
+    let flags = ["--rw", "read", "--bs", "1k", "--size", "640k", "--fault", plan];
     for api in ["io", "host"] {
         let line = refusal(&flags, &run(&[&["bench", &name, "--api", api][..], &flags].concat())).1;
         assert!(line.contains(&format!("LBA {lba}")), "{api}: {line}");

@@ -124,17 +124,13 @@ impl Superblock {
         (self.first_block + home * self.blocks_per_group + behind, within)
     }
 
-    /// Whether a group begins with a copy of the superblock.
+    /// Whether a group begins with a copy of the superblock. It is one whose number is a multiple of a power of two, where
+    /// sparse copies are in groups whose numbers are powers of 3, 5 and 7.
     fn has_backup(&self, group: u64) -> bool {
-        let is_power = |base: u64| {
-            std::iter::successors(Some(base), |power| power.checked_mul(base))
-                .take_while(|power| *power <= group)
-                .any(|power| power == group)
-        };
         match self.backups {
             _ if group == 0 => true,
             Some(groups) => groups.iter().any(|one| u64::from(*one) == group),
-            None => !self.sparse || group == 1 || [3, 5, 7].into_iter().any(is_power),
+            None => !self.sparse,
         }
     }
 }

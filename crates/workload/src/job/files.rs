@@ -68,7 +68,6 @@ pub(super) fn of(
     (offset, size): (u64, u64),
 ) -> Result<Option<FileJob>, JobError> {
     let Some(file) = options.file.as_deref() else { return Ok(None) };
-    refuse(options)?;
     file.check(limits)?;
     let (bs, block) = (options.bs.0, u64::from(limits.block_size));
     let all = size / bs;
@@ -104,7 +103,10 @@ pub(super) fn of(
 }
 
 /// Refuses what would write, or reads by another order than that of I/Os.
-fn refuse(options: &BenchOptions) -> Result<(), JobError> {
+pub(super) fn refuse(options: &BenchOptions) -> Result<(), JobError> {
+    if options.file.is_none() {
+        return Ok(());
+    }
     let reason = |what: &str| format!("a file is only read{what}");
     if options.rw.writes() {
         return Err(conflict("rw", options.rw, reason("; use read or randread")));
