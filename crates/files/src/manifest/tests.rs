@@ -11,16 +11,16 @@ use crate::{EntryKind, FileSystem, Image, Source, read_file};
 const CONTENTS: &[u8] = b"the contents of a file\n";
 
 /// A file system that mkfs made, with the file `/a`.
-struct Bed {
+struct Fixture {
     folder: TempDir,
 }
 
-impl Bed {
+impl Fixture {
     /// `None`: the programs are missing, which was said.
-    fn new(kind: Kind) -> Option<Bed> {
+    fn new(kind: Kind) -> Option<Fixture> {
         let folder = tempfile::tempdir().unwrap();
-        let bed = Bed { folder };
-        let path = |name: &str| bed.folder.path().join(name).display().to_string();
+        let fixture = Fixture { folder };
+        let path = |name: &str| fixture.folder.path().join(name).display().to_string();
         std::fs::create_dir(path("files")).unwrap();
         std::fs::write(path("files/a"), CONTENTS).unwrap();
         let image = std::fs::File::create(path("image")).unwrap();
@@ -36,7 +36,7 @@ impl Bed {
                 run("mkfs.xfs", &["-q", "-p", &path("proto"), &path("image")])?;
             }
         }
-        Some(bed)
+        Some(fixture)
     }
 
     fn path(&self) -> String {
@@ -125,9 +125,9 @@ fn run(program: &str, arguments: &[&str]) -> Option<String> {
 }
 
 /// That a manifest goes through JSON, and gives the file.
-fn read_back(bed: &Bed, manifest: &Manifest) {
+fn read_back(fixture: &Fixture, manifest: &Manifest) {
     let manifest = Manifest::parse(&manifest.to_json().unwrap()).unwrap();
-    let image = bed.image();
+    let image = fixture.image();
     let identity = Identity { serial: "S1".to_owned(), nsid: 1 };
     let files = manifest.open(&image, Some(&identity)).unwrap();
     let mut bytes = vec![0; CONTENTS.len()];
@@ -141,9 +141,9 @@ fn read_back(bed: &Bed, manifest: &Manifest) {
 
 #[test]
 fn a_manifest_of_ext4_holds_until_it_changes() {
-    let Some(bed) = Bed::new(Kind::Ext4) else { return };
-    let manifest = bed.ext4();
-    read_back(&bed, &manifest);
+    let Some(fixture) = Fixture::new(Kind::Ext4) else { return };
+    let manifest = fixture.ext4();
+    read_back(&fixture, &manifest);
     for (program, arguments, words) in [
         ("tune2fs", &["-C", "7"][..], "stale (manifest → SSD): mount count 0 → 7; capture it anew"),
         ("debugfs", &["-w", "-R", "sif /a mtime 20300101000000"], "; /a: written at "),
@@ -152,46 +152,46 @@ fn a_manifest_of_ext4_holds_until_it_changes() {
         ("debugfs", &["-w", "-R", "ssv free_blocks_count 77"], "; free blocks "),
         ("debugfs", &["-w", "-R", "feature needs_recovery"], "; journal empty → to be replayed: "),
     ] {
-        let image = bed.path();
+        let image = fixture.path();
         let all: Vec<&str> = arguments.iter().copied().chain([image.as_str()]).collect();
         run(program, &all).unwrap();
-        let error = bed.refused(&manifest);
+        let error = fixture.refused(&manifest);
         assert!(error.contains(words), "{arguments:?}: {error}");
     }
-    bed.patch(1024 + 0x30, &[1]);
-    assert!(bed.refused(&manifest).starts_with("the superblock of ext4 is damaged: its checksum is "));
-    bed.patch(1024, &[0; 1024]);
-    assert_eq!(bed.refused(&manifest), "byte 0: neither ext4 nor XFS begins here");
+    fixture.patch(1024 + 0x30, &[1]);
+    assert!(fixture.refused(&manifest).starts_with("the superblock of ext4 is damaged: its checksum is "));
+    fixture.patch(1024, &[0; 1024]);
+    assert_eq!(fixture.refused(&manifest), "byte 0: neither ext4 nor XFS begins here");
 }
 
 #[test]
 fn a_manifest_of_xfs_holds_until_it_changes() {
-    let Some(bed) = Bed::new(Kind::Xfs) else { return };
-    let manifest = bed.xfs();
-    read_back(&bed, &manifest);
+    let Some(fixture) = Fixture::new(Kind::Xfs) else { return };
+    let manifest = fixture.xfs();
+    read_back(&fixture, &manifest);
     let inode = format!("inode {}", manifest.files[0].inode);
-    run("xfs_db", &["-x", "-c", &inode, "-c", "write core.size 5", &bed.path()]).unwrap();
-    let error = bed.refused(&manifest);
+    run("xfs_db", &["-x", "-c", &inode, "-c", "write core.size 5", &fixture.path()]).unwrap();
+    let error = fixture.refused(&manifest);
     assert!(error.contains("stale (manifest → SSD): /a: size 23 → 5; capture"), "{error}");
     let mut later = manifest.clone();
     later.stamp = Stamp::Xfs(XfsStamp { log: LogPosition { cycle: 1, block: 2 } });
-    let error = bed.refused(&later);
+    let error = fixture.refused(&later);
     assert!(
         error.contains("log record 1:2 → not there: written over since, or a copy from before"),
         "{error}"
     );
-    bed.patch(128, &[1]);
-    assert!(bed.refused(&manifest).starts_with("the superblock of XFS is damaged: its checksum is "));
+    fixture.patch(128, &[1]);
+    assert!(fixture.refused(&manifest).starts_with("the superblock of XFS is damaged: its checksum is "));
 }
 
 #[test]
 fn another_file_system_is_noticed() {
-    let (Some(bed), Some(other)) = (Bed::new(Kind::Ext4), Bed::new(Kind::Ext4)) else { return };
-    let manifest = bed.ext4();
+    let (Some(fixture), Some(other)) = (Fixture::new(Kind::Ext4), Fixture::new(Kind::Ext4)) else { return };
+    let manifest = fixture.ext4();
     let error = other.refused(&manifest);
     assert!(error.contains(&format!("UUID {} → ", manifest.file_system.uuid)), "{error}");
-    OpenOptions::new().write(true).open(bed.path()).unwrap().set_len(9 << 20).unwrap();
-    let error = bed.refused(&manifest);
+    OpenOptions::new().write(true).open(fixture.path()).unwrap().set_len(9 << 20).unwrap();
+    let error = fixture.refused(&manifest);
     assert!(error.contains("bytes of the namespace 8388608 → 9437184"), "{error}");
 }
 
