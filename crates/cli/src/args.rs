@@ -6,6 +6,7 @@ mod device;
 mod experiment;
 mod files;
 mod generate;
+mod manifest;
 mod pci;
 mod plan;
 mod platform;
@@ -23,6 +24,7 @@ pub use device::{DATA, Dbbuf, DeviceArgs, Named};
 pub use experiment::ExperimentArgs;
 pub use files::{FilesArgs, FilesCommand, PartArgs};
 pub use generate::{GenArgs, GenTo};
+pub use manifest::{CaptureArgs, ManifestCheckArgs};
 pub use pci::{BindArgs, UnbindArgs};
 pub use plan::{PlanArgs, TraceTo, flag as plan_flag};
 pub use platform::{CheckArgs, TopoArgs};
@@ -68,7 +70,7 @@ Exit codes: 0 ok, 1 failed, 2 usage, 3 refused for safety, 4 requirement missing
 /// Options of every subcommand.
 #[derive(Clone, Debug, Args)]
 pub struct Global {
-    /// Form of the result: normal for people, json for programs; of bench fio-json+, too; of report a file for its page
+    /// Form of the result: normal for people, json for programs; of bench fio-json+, too; of report and files capture a file
     #[arg(short = 'o', long = "output", global = true, value_name = "FORM", default_value = "normal")]
     pub form: Form,
     /// Say more; twice for the log of the driver (on stderr)
@@ -86,12 +88,14 @@ impl Global {
     pub fn refuse(&self, command: &Command) -> Result<(), Ending> {
         let bench = matches!(command, Command::Bench(args) if args.command.is_none());
         let page = matches!(command, Command::Report(args) if args.report.is_none());
+        let manifest = matches!(command, Command::Files(FilesCommand::Capture(_)));
         match &self.form {
             Form::FioJson if !bench => Err(Ending::usage(
                 "--output fio-json+: only what bench measures has this form; expected normal or json",
             )),
-            Form::File(path) if !page => Err(Ending::usage(format!(
-                "--output {}: only `warpbell report FILE...` writes a page; expected normal, json or, of bench, fio-json+",
+            Form::File(path) if !page && !manifest => Err(Ending::usage(format!(
+                "--output {}: only `warpbell report FILE...` writes a page, and `warpbell files capture` a manifest; expected \
+                 normal, json or, of bench, fio-json+",
                 path.display()
             ))),
             _ => Ok(()),

@@ -12,6 +12,7 @@ pub mod files;
 pub mod generate;
 pub mod identify;
 pub mod list;
+pub mod manifest;
 mod pci;
 pub mod plan;
 pub mod report;

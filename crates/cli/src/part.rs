@@ -1,17 +1,20 @@
 //! Which part of a device is read: all of it, a partition, or a file of the file system there.
 
 use warpbell::{Ssd, SsdSource};
+use warpbell_files::manifest::{Identity, Manifest};
 use warpbell_files::{Error, FileMap, FileSystem, OpenOptions, Partition, Source, partition};
 use warpbell_hw::Nsid;
 use warpbell_workload::NamedFile;
 
 use crate::args::{Named, PartArgs};
+use crate::commands::manifest;
 use crate::exit::{Ending, FAILED, REFUSED, USAGE, explained};
 
 /// A namespace, or a partition of it.
 pub struct Part<'a> {
     space: Partition<SsdSource<'a>>,
     options: OpenOptions,
+    manifest: Option<(Manifest, Identity)>,
 }
 
 impl<'a> Part<'a> {
@@ -26,12 +29,22 @@ impl<'a> Part<'a> {
             }
         };
         let space = Partition::new(source, start, bytes).map_err(|error| of(ssd, error))?;
-        Ok(Part { space, options: OpenOptions { allow_dirty: args.allow_dirty } })
+        let manifest = match &args.manifest {
+            Some(path) => Some((manifest::load(path)?, manifest::identity(ssd, Nsid(nsid)))),
+            None => None,
+        };
+        Ok(Part { space, options: OpenOptions { allow_dirty: args.allow_dirty }, manifest })
     }
 
     /// What `ask` finds in the file system there.
     pub fn file_system<T>(&self, ask: impl FnOnce(&dyn FileSystem) -> Result<T, Error>) -> Result<T, Ending> {
-        let found = warpbell_files::open(&self.space, &self.options).and_then(|files| ask(&*files));
+        let found = match &self.manifest {
+            // Its extents are those of the namespace, in whichever partition they are.
+            Some((manifest, identity)) => {
+                manifest.open(self.space.source(), Some(identity)).and_then(|files| ask(&files))
+            }
+            None => warpbell_files::open(&self.space, &self.options).and_then(|files| ask(&*files)),
+        };
         found.map_err(|error| of(self.space.source().ssd(), error))
     }
 
@@ -54,6 +67,9 @@ pub fn named_file(
     let name = match (&named.path, &args.partition) {
         (Some(path), _) => path.clone(),
         (None, Some(partition)) => format!("partition {partition}"),
+        (None, None) if args.manifest.is_some() => {
+            return Err(Ending::usage(format!("--manifest: no file is named; name one, as {named}#/path")));
+        }
         (None, None) if args.allow_dirty => {
             return Err(Ending::usage(format!(
                 "--allow-dirty: {named} is not read by a file system; name a file, as {named}#/path"

@@ -68,6 +68,34 @@ impl Drop for Steps {
     }
 }
 
+/// Work whose length nobody knows before: files and bytes so far.
+pub struct Tally(ProgressBar);
+
+impl Tally {
+    /// None so far.
+    pub fn new(label: &str) -> Tally {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        bar.set_style(
+            ProgressStyle::with_template("[{prefix}] {msg}").unwrap_or_else(|_| ProgressStyle::default_bar()),
+        );
+        bar.set_prefix(label.to_owned());
+        Tally(bar)
+    }
+
+    /// So many by now.
+    pub fn show(&self, files: u64, bytes: u64) {
+        if !self.0.is_hidden() {
+            self.0.set_message(format!("{files} files, {} read", units::bytes(bytes)));
+        }
+    }
+}
+
+impl Drop for Tally {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
 /// Ends the drawing thread, also when the work panics.
 struct Finish<'a>(&'a AtomicBool);
 

@@ -26,3 +26,18 @@ pub(crate) fn le64(bytes: &[u8], at: usize) -> u64 {
 pub(crate) fn halves(high: impl Into<u64>, low: impl Into<u64>) -> u64 {
     high.into() << 32 | low.into()
 }
+
+/// Big endian, 16 bits.
+pub(crate) fn be16(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes(array(bytes, at))
+}
+
+/// Big endian, 32 bits.
+pub(crate) fn be32(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes(array(bytes, at))
+}
+
+/// Big endian, 64 bits.
+pub(crate) fn be64(bytes: &[u8], at: usize) -> u64 {
+    u64::from_be_bytes(array(bytes, at))
+}

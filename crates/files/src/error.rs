@@ -38,6 +38,16 @@ pub enum Error {
         /// What is allowed.
         limit: String,
     },
+    /// The system refused a file of this machine.
+    #[error("{action} {path}: {source}")]
+    File {
+        /// `opening`, `reading`, or the like.
+        action: &'static str,
+        /// Which file.
+        path: String,
+        /// What the system says.
+        source: std::io::Error,
+    },
     /// The SSD or the image failed.
     #[error("{action} {bytes} bytes at byte {offset}: {source}")]
     Io {

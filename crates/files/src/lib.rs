@@ -26,6 +26,7 @@ mod bytes;
 mod error;
 mod ext4;
 mod file_system;
+pub mod manifest;
 mod map;
 mod open;
 pub mod partition;

@@ -3,7 +3,7 @@
 use crate::Error;
 
 /// Bytes of a file that lie together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Extent {
     /// The first byte's offset in the file.
     pub offset: u64,

@@ -57,6 +57,11 @@ impl Image {
         let bytes = file.metadata().map_err(failed("reading", 0, 0))?.len();
         Ok(Image { file, bytes, block_size })
     }
+
+    /// The same of a block device, which does not tell its size as files do.
+    pub fn sized(file: File, bytes: u64, block_size: u32) -> Image {
+        Image { file, bytes, block_size }
+    }
 }
 
 impl Source for Image {

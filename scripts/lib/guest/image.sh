@@ -3,10 +3,11 @@
 
 readonly GUEST_CACHE=$TARGET_DIR/guest
 
-# Modules of a kernel that has them as modules, in the order in which they are loaded; those of EXT4 only lie there, for
-# tests that mount a disk.
+# Modules of a kernel that has them as modules, in the order in which they are loaded; those of EXT4 and XFS only lie
+# there, for tests that mount a disk.
 readonly VFIO_MODULES='irqbypass vfio_virqfd vfio vfio_iommu_type1 vfio-pci-core vfio-pci'
 readonly EXT4_MODULES='crc16 mbcache jbd2 crc32c_generic ext4'
+readonly XFS_MODULES='libcrc32c xfs'
 
 # base_image MODULES: prints the path of the base image for a kernel's folder of modules ('' for none).
 base_image() {
@@ -15,7 +16,7 @@ base_image() {
   image=$GUEST_CACHE/base-$hash.cpio
   if [[ ! -e $image ]]; then
     root=$(mktemp -d -p "$GUEST_CACHE")
-    mkdir -p "$root"/{bin,dev,proc,sys,tmp,run,root,modules/ext4}
+    mkdir -p "$root"/{bin,dev,proc,sys,tmp,run,root,modules/{ext4,xfs}}
     cp /bin/busybox "$root/bin/"
     busybox --list | while read -r name; do
       [[ $name == busybox ]] || ln -s busybox "$root/bin/$name"
@@ -24,6 +25,7 @@ base_image() {
     if [[ -n $modules ]]; then
       add_modules "$modules" "$root/modules" "$VFIO_MODULES"
       add_modules "$modules" "$root/modules/ext4" "$EXT4_MODULES"
+      add_modules "$modules" "$root/modules/xfs" "$XFS_MODULES"
     fi
     pack "$root" >"$root.cpio"
     mv "$root.cpio" "$image"

@@ -12,10 +12,10 @@ machine_arguments() {
   [[ $1 == no ]] || printf '%s\n' -device intel-iommu,intremap=on,caching-mode=on
 }
 
-# ssd_arguments WORK N OPTIONS: an SSD behind a root port of its own, so that it has an IOMMU group of its own.
+# ssd_arguments WORK N SIZE OPTIONS: an SSD behind a root port of its own, so that it has an IOMMU group of its own.
 ssd_arguments() {
-  local work=$1 n=$2 options=$3
-  truncate -s 64M "$work/ssd$n"
+  local work=$1 n=$2 size=$3 options=$4
+  truncate -s "$size" "$work/ssd$n"
   printf '%s\n' -device "pcie-root-port,id=rp$n,chassis=$n,slot=$n" \
     -drive "if=none,id=d$n,file=$work/ssd$n,format=raw,cache=unsafe,discard=unmap" \
     -device "nvme,id=nvme$n,serial=WARP$n,drive=d$n,bus=rp$n${options:+,$options}"

@@ -13,7 +13,7 @@ guest_needs() {
 value() { [[ $# -ge 2 ]] && printf '%s' "$2" || die "$EXIT_USAGE" "$1 needs a value; scripts/guest --help"; }
 
 run_options() {
-  kernel=debian ssds=1 limit=120 expect=no iommu=yes logs=''
+  kernel=debian ssds=1 size=64M limit=120 expect=no iommu=yes logs=''
   ssd_options=() extra=() disks=() programs=() files=() variables=() words=() announced=() program=()
   while [[ $# -gt 0 ]]; do
     case "$1" in
@@ -25,6 +25,7 @@ run_options() {
     case "$1" in
       --kernel) kernel=$2 ;;
       --ssds) ssds=$2 ;;
+      --size) size=$2 ;;
       --ssd) ssd_options[${2%%:*}]=${2#*:} ;;
       --device) extra+=(-device "$2") ;;
       --arg) extra+=("$2") ;;
@@ -84,7 +85,7 @@ boot_once() {
   done
   mapfile -t arguments < <(
     machine_arguments "$iommu"
-    for ((n = 0; n < ssds; n++)); do ssd_arguments "$work" "$n" "${ssd_options[$n]:-}"; done
+    for ((n = 0; n < ssds; n++)); do ssd_arguments "$work" "$n" "$size" "${ssd_options[$n]:-}"; done
     serial_arguments "$work"
     boot_arguments "$image" "$work/initrd" "intel_iommu=on ${words[*]}"
     [[ ${#extra[@]} == 0 ]] || printf '%s\n' "${extra[@]//%w/$work}"
@@ -96,7 +97,7 @@ boot_once() {
 crashed() { [[ $2 == 139 ]] && ! grep -aqs '^GUEST-EXIT ' "$1/out.log"; }
 
 guest_run() {
-  local kernel ssds limit expect iommu logs work image modules faults again code=0 status=0
+  local kernel ssds size limit expect iommu logs work image modules faults again code=0 status=0
   local -a ssd_options extra disks programs files variables words announced program
   # shellcheck disable=SC2086 # words are wanted
   set -- ${WARPBELL_GUEST_OPTIONS:-} "$@"

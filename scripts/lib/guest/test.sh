@@ -164,3 +164,17 @@ guest_binding() {
   "$0" run --ssds 4 --program "$(built bin warpbell)" --file scripts/lib/guest/identify-check.sh=/run/identify-check.sh \
     --file scripts/lib/guest/bind-check.sh=/run/bind-check.sh -- sh -c 'sh /run/identify-check.sh && sh /run/bind-check.sh'
 }
+
+# scripts/guest files: manifests of files on ext4 and XFS, made by Linux's own mounts, beside what our driver reads. One boot.
+guest_files() {
+  local name options=()
+  guest_needs
+  PATH+=:/usr/sbin:/sbin
+  for name in mkfs.ext4 mkfs.xfs filefrag; do
+    have "$name" || die "$EXIT_MISSING" "$name is missing: this needs the Debian packages e2fsprogs and xfsprogs: run scripts/setup"
+    options+=(--program "$(command -v "$name")")
+  done
+  [[ ! -e /etc/mke2fs.conf ]] || options+=(--file /etc/mke2fs.conf)
+  "$0" run --ssds 2 --size 512M --program "$(built bin warpbell)" "${options[@]}" --timeout 900 \
+    --file scripts/lib/guest/files-check.sh=/run/files-check.sh -- sh /run/files-check.sh
+}

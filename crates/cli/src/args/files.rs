@@ -1,8 +1,10 @@
 //! `files`: files on a device that no kernel has mounted; and which part of a device other commands read.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
 
-use super::DeviceArgs;
+use super::{CaptureArgs, DeviceArgs, ManifestCheckArgs};
 
 /// `files`.
 #[derive(Debug, Subcommand)]
@@ -11,6 +13,10 @@ pub enum FilesCommand {
     Ls(FilesArgs),
     /// Show where the bytes of a file lie: DEVICE#/path
     Stat(FilesArgs),
+    /// Write down where files of a mounted file system lie, for when no kernel has it mounted
+    Capture(CaptureArgs),
+    /// Compare a manifest with its device, and files with their checksums
+    Check(ManifestCheckArgs),
 }
 
 /// A file or a folder of a file system.
@@ -36,6 +42,9 @@ pub struct PartArgs {
     /// Read a file system that was not unmounted: what its journal has is missing
     #[arg(long)]
     pub allow_dirty: bool,
+    /// Where files lie is in this manifest, which `warpbell files capture` made
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["partition", "allow_dirty"])]
+    pub manifest: Option<PathBuf>,
 }
 
 impl PartArgs {

@@ -17,6 +17,7 @@ mod generate;
 mod identify;
 mod interrupt;
 mod kept;
+mod manifest;
 mod page;
 mod paths;
 mod plan;
