@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 mod bytes;
+pub mod catalogue;
 mod error;
 mod ext4;
 mod file_system;
@@ -31,6 +32,7 @@ mod open;
 pub mod partition;
 mod source;
 
+pub use catalogue::Catalogue;
 pub use error::Error;
 pub use ext4::Ext4;
 pub use file_system::{Entry, EntryKind, FileSystem};
