@@ -1,6 +1,7 @@
-//! What users write: names of devices, fault plans, profiles, settings, sizes, options of a benchmark, traces; and the two
-//! structures with text or lists in them that peers of a vfio-user socket send.
+//! What users write: names of devices, fault plans, profiles, settings, sizes, options of a benchmark, traces; what is
+//! on SSDs; and the two structures with text or lists in them that peers of a vfio-user socket send.
 
+mod disk;
 mod job;
 
 use std::fmt::{Debug, Display};
@@ -25,6 +26,8 @@ pub fn parsers(input: &[u8]) {
     match which {
         b'v' => return version(rest),
         b'r' => return region(rest),
+        b'e' => return disk::ext4(rest),
+        b'g' => return disk::partitions(rest),
         _ => {}
     }
     let Ok(text) = std::str::from_utf8(rest) else { return };

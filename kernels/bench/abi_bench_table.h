@@ -33,7 +33,8 @@
     F(warpbell_bench_args, iodepth) F(warpbell_bench_args, units_per_warp) \
     F(warpbell_bench_args, batch) F(warpbell_bench_args, read_percent) \
     F(warpbell_bench_args, pattern) F(warpbell_bench_args, api) F(warpbell_bench_args, verify) \
-    F(warpbell_bench_args, recover_ns) F(warpbell_bench_args, retries) F(warpbell_bench_args, pad0)
+    F(warpbell_bench_args, recover_ns) F(warpbell_bench_args, lbas) \
+    F(warpbell_bench_args, retries) F(warpbell_bench_args, pad0)
 
 #define WARPBELL_FIELDS_UNIT_HEADER(F) \
     F(warpbell_unit_header, magic) F(warpbell_unit_header, lba) F(warpbell_unit_header, seed) \

@@ -66,7 +66,7 @@ class workload {
     WARPBELL_D io draw(u32 rank) {
         const u64 random = random_number(seed_, drawn_++);
         const bool reads = (static_cast<u64>(static_cast<u32>(random)) * 100u >> 32) < args_.read_percent;
-        return {args_.first_lba + unit(random, rank) * args_.blocks_per_io, !reads};
+        return {lba_of(unit(random, rank)), !reads};
     }
     // The data of an I/O: number `k` of those that warp `warp` may have in flight.
     WARPBELL_D dma_span data_of(u32 warp, u32 k) const {
@@ -115,6 +115,10 @@ class workload {
     tally tally_;
 
   private:
+    WARPBELL_D u64 lba_of(u64 unit) const {
+        const u64* lbas = reinterpret_cast<const u64*>(args_.lbas);
+        return lbas == nullptr ? args_.first_lba + unit * args_.blocks_per_io : lbas[unit];
+    }
     WARPBELL_D void wrap(u64& unit) const {
         while (unit >= args_.units) {
             unit -= args_.units;

@@ -72,7 +72,7 @@ fn run(cli: &Cli) -> Result<(), Ending> {
         Command::Digest(args) => commands::digest::run(args, &cli.global, stop),
         Command::Read(args) => commands::copy::read(args, &cli.global, stop),
         Command::Write(args) => commands::copy::write(args, &cli.global, stop),
-        Command::Files(command) => commands::files::run(command, &cli.global),
+        Command::Files(command) => commands::files::run(command, &cli.global, stop),
         Command::Gen(args) => commands::generate::run(args, &cli.global, stop),
         Command::Report(args) => commands::report::run(args, &cli.global),
         Command::Plan(args) => commands::plan::run(args, &cli.global),

@@ -3,6 +3,7 @@
 use warpbell::{Ssd, SsdSource};
 use warpbell_files::{Error, FileMap, FileSystem, OpenOptions, Partition, Source, partition};
 use warpbell_hw::Nsid;
+use warpbell_workload::NamedFile;
 
 use crate::args::{Named, PartArgs};
 use crate::exit::{Ending, FAILED, REFUSED, USAGE, explained};
@@ -44,24 +45,26 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Where the bytes lie that a command line names; `None`: it names a whole namespace.
-pub fn named_map(
+/// What a command line names of a namespace; `None`: all of it.
+pub fn named_file(
     ssd: &Ssd,
     named: &Named,
     (nsid, args): (u32, &PartArgs),
-) -> Result<Option<FileMap>, Ending> {
-    if named.path.is_some() || args.partition.is_some() {
-        let map = Part::new(ssd, nsid, args)?.map(named.path.as_deref())?;
-        // The queue that found the file is not needed any more, and SSDs have few.
-        ssd.delete_host_queues()?;
-        return Ok(Some(map));
-    }
-    if args.allow_dirty {
-        return Err(Ending::usage(format!(
-            "--allow-dirty: {named} is not read by a file system; name a file, as {named}#/path"
-        )));
-    }
-    Ok(None)
+) -> Result<Option<NamedFile>, Ending> {
+    let name = match (&named.path, &args.partition) {
+        (Some(path), _) => path.clone(),
+        (None, Some(partition)) => format!("partition {partition}"),
+        (None, None) if args.allow_dirty => {
+            return Err(Ending::usage(format!(
+                "--allow-dirty: {named} is not read by a file system; name a file, as {named}#/path"
+            )));
+        }
+        (None, None) => return Ok(None),
+    };
+    let map = Part::new(ssd, nsid, args)?.map(named.path.as_deref())?;
+    // The queue that found the file is not needed any more, and SSDs have few.
+    ssd.delete_host_queues()?;
+    Ok(Some(NamedFile { name, map }))
 }
 
 /// The partition of that name.
@@ -75,7 +78,7 @@ fn chosen(source: &SsdSource<'_>, name: &str) -> Result<partition::Entry, Error>
 }
 
 /// What was wrong, and with which device.
-fn of(ssd: &Ssd, error: Error) -> Ending {
+pub fn of(ssd: &Ssd, error: Error) -> Ending {
     let code = match error {
         Error::Refused { .. } => REFUSED,
         Error::Absent { .. } | Error::Argument { .. } => USAGE,

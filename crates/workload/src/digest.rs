@@ -1,18 +1,20 @@
-//! `digest`: a kernel reads every block, and the CRC-32C of the contents is put together.
+//! `digest`: a kernel reads every block, of a namespace or of a file there, and the CRC-32C of the contents is put together.
 
 use std::time::Duration;
 
 use serde::Serialize;
 use warpbell::{
-    AttachOptions, Attachment, OpenTarget, Regions, SharedMemory, Sharing, Ssd, Target, describe_status,
+    AttachOptions, Attachment, Buffer, OpenTarget, Regions, SharedMemory, Sharing, Ssd, Target,
+    describe_status,
 };
+use warpbell_files::{FileMap, Piece};
 use warpbell_hw::{Lba, Nsid};
 use warpbell_kernels::abi::{ChunkResult, DigestArgs, WarpResult};
 
 use crate::array::{Array, crc_tables, mailbox};
 use crate::control::Control;
 use crate::error::RunError;
-use crate::job::{JobError, LANES, Limits};
+use crate::job::{JobError, LANES, Limits, NamedFile};
 use crate::launch::{Kernel, Launcher};
 use crate::result::{DeviceReport, PathReport};
 use crate::size::ByteSize;
@@ -34,6 +36,19 @@ pub struct DigestOptions {
     pub warps: u16,
     /// The longest that one read may take.
     pub deadline: Duration,
+    /// The file to read, in the place of all of the namespace.
+    pub file: Option<NamedFile>,
+}
+
+/// The file that was read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DigestedFile {
+    /// Its path, or the name of its partition.
+    pub name: String,
+    /// Its extents.
+    pub extents: usize,
+    /// Bytes of it that lie nowhere, and are zeroes.
+    pub hole_bytes: u64,
 }
 
 /// The CRC-32C of a namespace's contents.
@@ -53,9 +68,12 @@ pub struct Digest {
     pub data_path: PathReport,
     /// The namespace.
     pub nsid: u32,
+    /// The file, where one was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<DigestedFile>,
     /// CRC-32C of the contents, 8 hex digits.
     pub crc32c: String,
-    /// Length of the contents: of the file, where there is one behind the namespace.
+    /// Length of the contents: of the file that was read, or of the one behind the namespace.
     pub bytes: u64,
     /// Blocks read.
     pub blocks: u64,
@@ -65,7 +83,7 @@ pub struct Digest {
     pub bytes_per_s: f64,
 }
 
-/// Lets a kernel read all of namespace `options.nsid`.
+/// Lets a kernel read all of namespace `options.nsid`, or all of a file there.
 pub fn digest(
     ssd: &Ssd,
     target: Target,
@@ -75,9 +93,10 @@ pub fn digest(
     let limits = Limits::of(ssd, options.nsid)?;
     check(options, &limits)?;
     let block = u64::from(limits.block_size);
-    let bytes = limits.exact_bytes.unwrap_or(limits.blocks * block);
-    let read =
-        if bytes == 0 { Read::default() } else { launch(ssd, target, options, (bytes, block), control)? };
+    let whole = || FileMap::whole(limits.exact_bytes.unwrap_or(limits.blocks * block));
+    let map = options.file.as_ref().map_or_else(whole, |file| file.map.clone());
+    let bytes = map.size();
+    let read = digest_pieces(ssd, target, options, (&map, block), control)?;
     let device = DeviceReport::of(ssd, options.nsid)?;
     Ok(Digest {
         schema: DIGEST_SCHEMA,
@@ -87,9 +106,14 @@ pub fn digest(
         target: target.open()?.to_string(),
         data_path: PathReport::of(ssd),
         nsid: options.nsid.get(),
+        file: options.file.as_ref().map(|file| DigestedFile {
+            name: file.name.clone(),
+            extents: map.extents().len(),
+            hole_bytes: read.hole_bytes,
+        }),
         crc32c: format!("{:08x}", read.crc32c),
         bytes,
-        blocks: bytes.div_ceil(block),
+        blocks: read.blocks,
         runtime_ns: read.runtime_ns,
         bytes_per_s: if read.runtime_ns == 0 { 0.0 } else { bytes as f64 * 1e9 / read.runtime_ns as f64 },
     })
@@ -104,17 +128,84 @@ fn check(options: &DigestOptions, limits: &Limits) -> Result<(), JobError> {
     if value == 0 {
         return Err(JobError::TooSmall { flag: "bs", value: "0".into(), limit: limit(block) });
     }
+    if let Some(file) = &options.file {
+        file.check(limits)?;
+    }
     if value > MAX_CHUNK {
         return Err(JobError::TooLarge { flag: "bs", value: value.to_string(), limit: limit(MAX_CHUNK) });
     }
     Ok(())
 }
 
-/// What the kernel found.
+/// What kernels found.
 #[derive(Default)]
 struct Read {
     crc32c: u32,
     runtime_ns: u64,
+    blocks: u64,
+    hole_bytes: u64,
+}
+
+impl Read {
+    /// With a piece that follows.
+    fn append(&mut self, crc32c: u32, bytes: u64) -> Result<(), RunError> {
+        self.crc32c = crc32c::crc32c_combine(self.crc32c, crc32c, checked_len(bytes)?);
+        Ok(())
+    }
+}
+
+/// The CRC-32C of so many zeroes: by squares, as holes may be long.
+fn crc_of_zeroes(bytes: u64) -> Result<u32, RunError> {
+    let (mut sum, mut power, mut length) = (0, crc32c::crc32c(&[0]), 1u64);
+    while length != 0 && length <= bytes {
+        let len = checked_len(length)?;
+        if bytes & length != 0 {
+            sum = crc32c::crc32c_combine(sum, power, len);
+        }
+        power = crc32c::crc32c_combine(power, power, len);
+        length <<= 1;
+    }
+    Ok(sum)
+}
+
+/// What kernels read by, from launch to launch.
+struct Reader<'a> {
+    launcher: Launcher<'a>,
+    attachment: Attachment,
+    buffer: Buffer,
+    tables: Array<[u32; 256]>,
+    warps: u32,
+}
+
+/// Reads all pieces of a file, each by a launch of its own; holes are read by nobody.
+fn digest_pieces(
+    ssd: &Ssd,
+    target: Target,
+    options: &DigestOptions,
+    (map, block): (&FileMap, u64),
+    control: &Control,
+) -> Result<Read, RunError> {
+    let mut read = Read::default();
+    let longest = map.extents().iter().map(|extent| extent.bytes).max();
+    let reader = longest.map(|bytes| Reader::new(ssd, target, options, bytes)).transpose()?;
+    for piece in map.pieces(0, map.size())? {
+        match (piece, &reader) {
+            (Piece::Data { at, bytes }, Some(reader)) => {
+                let (crc32c, runtime_ns) = reader.piece(options, (at / block, bytes, block), control)?;
+                read.append(crc32c, bytes)?;
+                read.runtime_ns += runtime_ns;
+                read.blocks += bytes.div_ceil(block);
+            }
+            _ => {
+                read.append(crc_of_zeroes(piece.bytes())?, piece.bytes())?;
+                read.hole_bytes += piece.bytes();
+            }
+        }
+        if control.stopped() {
+            return Err(RunError::Interrupted);
+        }
+    }
+    Ok(read)
 }
 
 /// What the kernel reports into.
@@ -135,42 +226,55 @@ impl Reports {
     }
 }
 
-fn launch(
-    ssd: &Ssd,
-    target: Target,
-    options: &DigestOptions,
-    (bytes, block): (u64, u64),
-    control: &Control,
-) -> Result<Read, RunError> {
-    let chunk = options.bs.0;
-    let chunks = bytes.div_ceil(chunk);
-    let warps =
-        u64::from(options.warps.min(ssd.granted_queues())).clamp(1, chunks.div_ceil(LANES.into())) as u32;
-    let attachment = attach(ssd, target, options, warps)?;
-    let buffer = attachment.buffer(checked_len(u64::from(warps * LANES) * chunk)?)?;
-    let reports = Reports::new(attachment.target(), warps, chunks)?;
-    let tables = crc_tables(attachment.target())?;
-    let args = DigestArgs {
-        ns: attachment.namespace(),
-        buffer: buffer.as_ref(),
-        mailbox: reports.mailbox.address(),
-        results: reports.warps.address(),
-        chunks: reports.chunks.address(),
-        crc_tables: tables.address(),
-        bytes,
-        timeout_ns: crate::cpu::nanoseconds(options.deadline),
-        chunk_blocks: (chunk / block) as u32,
-        ..DigestArgs::new()
-    };
-    let launcher = Launcher::new(ssd, warps as usize, &[]);
-    let uses = reports.chunks.lend(reports.warps.lend(tables.lend(Regions::new())));
-    let mailbox = &reports.mailbox;
-    let kernel = Kernel { name: "digest", args, warps, together: false, mailbox, limit: None, uses };
-    launcher.run(&attachment, &kernel, control)?;
-    if control.stopped() {
-        return Err(RunError::Interrupted);
+impl<'a> Reader<'a> {
+    /// For pieces of at most `longest` bytes.
+    fn new(
+        ssd: &'a Ssd,
+        target: Target,
+        options: &DigestOptions,
+        longest: u64,
+    ) -> Result<Reader<'a>, RunError> {
+        let chunk = options.bs.0;
+        let useful = longest.div_ceil(chunk).div_ceil(LANES.into());
+        let warps = u64::from(options.warps.min(ssd.granted_queues())).clamp(1, useful) as u32;
+        let attachment = attach(ssd, target, options, warps)?;
+        let buffer = attachment.buffer(checked_len(u64::from(warps * LANES) * chunk)?)?;
+        let tables = crc_tables(attachment.target())?;
+        Ok(Reader { launcher: Launcher::new(ssd, warps as usize, &[]), attachment, buffer, tables, warps })
     }
-    combine(&reports, options, (bytes, chunk))
+
+    /// The CRC-32C of so many bytes from a block on, and the time that it took.
+    fn piece(
+        &self,
+        options: &DigestOptions,
+        (first_lba, bytes, block): (u64, u64, u64),
+        control: &Control,
+    ) -> Result<(u32, u64), RunError> {
+        let chunk = options.bs.0;
+        let chunks = bytes.div_ceil(chunk);
+        let reports = Reports::new(self.attachment.target(), self.warps, chunks)?;
+        let args = DigestArgs {
+            ns: self.attachment.namespace(),
+            buffer: self.buffer.as_ref(),
+            mailbox: reports.mailbox.address(),
+            results: reports.warps.address(),
+            chunks: reports.chunks.address(),
+            crc_tables: self.tables.address(),
+            first_lba,
+            bytes,
+            timeout_ns: crate::cpu::nanoseconds(options.deadline),
+            chunk_blocks: (chunk / block) as u32,
+            ..DigestArgs::new()
+        };
+        let uses = reports.chunks.lend(reports.warps.lend(self.tables.lend(Regions::new())));
+        let (mailbox, warps) = (&reports.mailbox, self.warps);
+        let kernel = Kernel { name: "digest", args, warps, together: false, mailbox, limit: None, uses };
+        self.launcher.run(&self.attachment, &kernel, control)?;
+        if control.stopped() {
+            return Err(RunError::Interrupted);
+        }
+        combine(&reports, options, (bytes, chunk))
+    }
 }
 
 fn attach(ssd: &Ssd, target: Target, options: &DigestOptions, warps: u32) -> Result<Attachment, RunError> {
@@ -187,7 +291,11 @@ fn attach(ssd: &Ssd, target: Target, options: &DigestOptions, warps: u32) -> Res
 }
 
 /// Puts the chunks' checksums together, if all of them were read.
-fn combine(reports: &Reports, options: &DigestOptions, (bytes, chunk): (u64, u64)) -> Result<Read, RunError> {
+fn combine(
+    reports: &Reports,
+    options: &DigestOptions,
+    (bytes, chunk): (u64, u64),
+) -> Result<(u32, u64), RunError> {
     let (mut start, mut end) = (u64::MAX, 0);
     let mut failure = None;
     reports.warps.for_each(|_, warp| {
@@ -210,9 +318,22 @@ fn combine(reports: &Reports, options: &DigestOptions, (bytes, chunk): (u64, u64
     if let Some((lba, status)) = failure {
         return Err(failed(options.nsid, lba, status));
     }
-    Ok(Read { crc32c, runtime_ns: end.saturating_sub(start) })
+    Ok((crc32c, end.saturating_sub(start)))
 }
 
 fn failed(nsid: Nsid, lba: Option<Lba>, status: u32) -> RunError {
     warpbell::Error::Command { op: "read".into(), nsid, lba, status: describe_status(status) }.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeroes_have_their_checksum() {
+        for bytes in [0, 1, 2, 3, 511, 4096, 100_001] {
+            let expected = crc32c::crc32c(&vec![0; bytes as usize]);
+            assert_eq!(crc_of_zeroes(bytes).unwrap(), expected, "{bytes}");
+        }
+    }
 }

@@ -4,10 +4,12 @@ mod agents;
 mod arrays;
 mod blocks;
 mod check;
+mod files;
 mod laboratory;
 
 pub use arrays::{CacheShape, DEFAULT_CACHE};
 pub use blocks::DEFAULT_BLOCK;
+pub use files::{FileJob, NamedFile};
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -218,6 +220,9 @@ pub struct Job {
     /// What is submitted again, instead of commands of `rw`.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "shared", skip_deserializing)]
     pub replay: Option<Arc<SsdReplay>>,
+    /// The file that is read, if one is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<FileJob>,
 }
 
 /// One processor is left to the controller's polling thread.
@@ -331,6 +336,7 @@ impl Job {
             max_command_blocks,
             trace_events: check::trace_events(options)?,
             replay: options.replay.clone(),
+            file: files::of(options, limits, (offset_bytes, size_bytes))?,
         })
     }
 
@@ -344,9 +350,18 @@ impl Job {
         self.bs_bytes / u64::from(self.block_size_bytes)
     }
 
+    /// Where the blocks of an I/O begin.
+    #[inline]
+    pub(crate) fn lba(&self, unit: u64) -> u64 {
+        match &self.file {
+            Some(file) => file.lbas[unit as usize],
+            None => self.first_block() + unit * self.io_blocks(),
+        }
+    }
+
     /// I/Os that fit side by side into the range; addresses are multiples of the I/O size.
     pub fn io_slots(&self) -> u64 {
-        self.size_bytes / self.bs_bytes
+        self.file.as_ref().map_or(self.size_bytes / self.bs_bytes, |file| file.ios)
     }
 
     /// I/Os after which the run ends, if there is a limit.

@@ -34,6 +34,13 @@ use crate::unit::WrongBlock;
 
 pub(crate) use lab::queue_words as protocol_words;
 
+/// Values in memory of a target.
+fn listed(target: &OpenTarget, values: &[u64]) -> Result<Array<u64>, RunError> {
+    let list = Array::new(target, values.len())?;
+    list.put(0, values)?;
+    Ok(list)
+}
+
 /// Runs a job by kernels.
 pub(crate) struct KernelRunner<'a> {
     job: &'a Job,
@@ -43,6 +50,8 @@ pub(crate) struct KernelRunner<'a> {
     patience: Duration,
     units_per_warp: u32,
     tables: Array<[u32; 256]>,
+    /// Where the I/Os of a file lie.
+    lbas: Option<Array<u64>>,
     /// Which words of an array were stored.
     stored: Option<Array<u64>>,
 }
@@ -87,6 +96,7 @@ impl<'a> KernelRunner<'a> {
             patience: patience(ssd.recovery().policy()),
             units_per_warp: job.largest_share(),
             tables: crc_tables(attachment.target())?,
+            lbas: job.file.as_ref().map(|file| listed(attachment.target(), &file.lbas)).transpose()?,
             stored: array::stored_words(attachment.target(), job)?,
         })
     }
@@ -129,6 +139,7 @@ impl<'a> KernelRunner<'a> {
     /// What every launch uses.
     fn uses(&self, memory: &LaunchMemory) -> Regions {
         let uses = memory.results.lend(self.tables.lend(Regions::new()));
+        let uses = self.lbas.iter().fold(uses, |uses, lbas| lbas.lend(uses));
         match &memory.histograms {
             Some(histograms) => histograms.lend(uses),
             None => uses,
@@ -160,6 +171,7 @@ impl<'a> KernelRunner<'a> {
             api: if job.api == Api::Raw { abi::API_RAW } else { abi::API_IO },
             verify: u32::from(job.verify.is_some()),
             recover_ns: nanoseconds(self.patience()),
+            lbas: self.lbas.as_ref().map_or(0, Array::address),
             retries: job.retries,
             batch: job.gather.unwrap_or(0),
             ..BenchArgs::new()

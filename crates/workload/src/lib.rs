@@ -49,15 +49,15 @@ pub use axis::{Axis, AxisError, MAX_RUNS, point_name, sweep};
 pub use bench::{bench, progress, resolve};
 pub use control::Control;
 pub use copy::{Extent, read_blocks, read_pieces, write_blocks};
-pub use digest::{DIGEST_SCHEMA, Digest, DigestOptions, digest};
+pub use digest::{DIGEST_SCHEMA, Digest, DigestOptions, DigestedFile, digest};
 pub use error::RunError;
 pub use experiment::{
     EXPERIMENT_SCHEMA, Experiment, ExperimentOptions, ExperimentReport, Figures, Row, experiment,
 };
 pub use group::{GROUP_SCHEMA, GroupReport, GroupRun};
 pub use job::{
-    BUFFER_LIMIT, CacheShape, DEFAULT_BLOCK, DEFAULT_CACHE, DEFAULT_RUNTIME, HISTOGRAM_LIMIT, Job, JobError,
-    LANES, Limits, MAX_DEPTH,
+    BUFFER_LIMIT, CacheShape, DEFAULT_BLOCK, DEFAULT_CACHE, DEFAULT_RUNTIME, FileJob, HISTOGRAM_LIMIT, Job,
+    JobError, LANES, Limits, MAX_DEPTH, NamedFile,
 };
 pub use kernel::{AccessCost, AgentReport, ArrayReport};
 pub use latency::{HistogramError, Latency, LatencyHistogram};

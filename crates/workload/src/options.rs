@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::job::NamedFile;
 use crate::size::ByteSize;
 use crate::trace::SsdReplay;
 use warpbell_hw::Nsid;
@@ -258,6 +259,8 @@ pub struct BenchOptions {
     pub trace_events: Option<u32>,
     /// Commands to submit instead of those of `rw`: queues, warps and depth are the recording's.
     pub replay: Option<Arc<SsdReplay>>,
+    /// The file that is read, in the place of the namespace: `offset` and `size` are of it.
+    pub file: Option<Arc<NamedFile>>,
 }
 
 impl Default for BenchOptions {
@@ -296,6 +299,7 @@ impl Default for BenchOptions {
             cpus: Vec::new(),
             trace_events: None,
             replay: None,
+            file: None,
         }
     }
 }

@@ -48,6 +48,8 @@ mirror! {
         /// Nanoseconds to wait for a lost queue's successor, and for the buffer of a command that timed out; 0: a lost
         /// queue ends the warp, a timeout its I/O.
         recover_ns: u64,
+        /// Address of `u64[units]`: where each unit lies; 0: as `first_lba` says.
+        lbas: u64,
         /// Most commands of one I/O that are submitted again; 0: none.
         retries: u32,
         /// Zero.

@@ -118,7 +118,8 @@ impl BenchArgs {
             span("mailbox", self.mailbox, 1, size_of::<Mailbox>()),
             span("results", self.results, warps.into(), size_of::<WarpResult>()),
         ];
-        always.into_iter().chain(histograms).chain(tables)
+        let lbas = optional("lbas", self.lbas, self.units, size_of::<u64>() as u64);
+        always.into_iter().chain(histograms).chain(tables).chain(lbas)
     }
 
     /// The buffer, with the units of so many warps that submit.

@@ -7,7 +7,7 @@ use warpbell_workload::{
     Access, Api, Axis, BenchOptions, ByteSize, Completion, Policy, Protocol, Sharing, Verify, parse_duration,
 };
 
-use super::{BenchCommand, DeviceArgs, ResultArgs, TraceArgs};
+use super::{BenchCommand, DeviceArgs, PartArgs, ResultArgs, TraceArgs};
 use warpbell_hw::Nsid;
 
 /// `bench`.
@@ -116,6 +116,9 @@ pub struct BenchArgs {
     /// Processors for these threads, used in turn: 1,3 [default: any]
     #[arg(long, value_name = "LIST", value_delimiter = ',', hide_short_help = true)]
     pub cpus: Vec<usize>,
+    /// Which part of the device is read
+    #[command(flatten)]
+    pub part: PartArgs,
     /// What is kept
     #[command(flatten)]
     pub results: ResultArgs,
@@ -135,6 +138,7 @@ Examples:
   warpbell bench soft:size=64m --replay trace.json
   warpbell bench soft:size=64m --axis iodepth=1..64*2 --repeat 7 --csv rows.csv -o json > result.json
   warpbell bench calibrate --out machine.json
+  warpbell bench soft:file=disk.img#/data/a.bin --rw randread
   warpbell bench resident: --api raw --queues 4 --iodepth 64
 --help shows all options, -h the essential ones.";
 
@@ -175,6 +179,7 @@ impl BenchArgs {
             cpus: self.cpus.clone(),
             trace_events: self.trace.trace.as_ref().map(|_| self.trace.trace_events),
             replay: None,
+            file: None,
         }
     }
 }

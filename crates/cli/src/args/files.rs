@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::DeviceArgs;
+use super::{DeviceArgs, ExportArgs, ImportArgs, RemoveArgs, VerifyArgs};
 
 /// `files`.
 #[derive(Debug, Subcommand)]
@@ -11,6 +11,14 @@ pub enum FilesCommand {
     Ls(FilesArgs),
     /// Show where the bytes of a file lie: DEVICE#/path
     Stat(FilesArgs),
+    /// Bring files, folders or s3://bucket/prefix onto a bare SSD, with a catalogue; files that are there are skipped
+    Import(ImportArgs),
+    /// Copy files of a catalogue to a folder, and check them: DEVICE, or DEVICE#/path
+    Export(ExportArgs),
+    /// Read every file of a catalogue and compare it with its checksum: DEVICE, or DEVICE#/path
+    Verify(VerifyArgs),
+    /// Remove files of a catalogue: DEVICE#/path
+    Rm(RemoveArgs),
 }
 
 /// A file or a folder of a file system.
@@ -36,4 +44,11 @@ pub struct PartArgs {
     /// Read a file system that was not unmounted: what its journal has is missing
     #[arg(long)]
     pub allow_dirty: bool,
+}
+
+impl PartArgs {
+    /// Whether any of it is.
+    pub fn is_given(&self) -> bool {
+        self.partition.is_some() || self.allow_dirty
+    }
 }

@@ -7,8 +7,9 @@ use warpbell::{OpenTarget, Ssd};
 use warpbell_workload::resident::ResidentSpec;
 use warpbell_workload::trace::SsdReplay;
 use warpbell_workload::{
-    Api, BenchOptions, BenchReport, Completion, Control, DeviceReport, Experiment, GroupReport, Job, Origin,
-    PathReport, Run, RunError, Skipped, Trouble, bench_together, fio, point_name, progress, resolve,
+    Api, BenchOptions, BenchReport, Completion, Control, DeviceReport, Experiment, GroupReport, Job,
+    NamedFile, Origin, PathReport, Run, RunError, Skipped, Trouble, bench_together, fio, point_name,
+    progress, resolve,
 };
 
 use super::sweep::{self, Kept, Now};
@@ -16,7 +17,8 @@ use super::{bench_resident, calibrate, experiment, traces};
 use crate::args::{BenchArgs, BenchCommand, Form, Global, Output};
 use crate::events::Release;
 use crate::exit::{Ending, FAILED, INTERRUPTED};
-use crate::open::{Access, because, open_all};
+use crate::open::{Access, because, open_all, open_named};
+use crate::part::named_file;
 use crate::progress::{Goal, watch};
 use crate::{date, out, render};
 use warpbell_hw::Nsid;
@@ -36,9 +38,9 @@ pub fn run(args: &BenchArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(
     }
     let recordings = traces::recordings(args)?;
     let target = target(args, &points)?;
-    let ssds = open_all(&args.device, access(&points, &recordings))?;
-    let points: Vec<BenchOptions> =
-        points.into_iter().map(|options| shared_out(options, ssds.len())).collect();
+    let (ssds, file) = opened(args, access(&points, &recordings))?;
+    let over = |options| BenchOptions { file: file.clone(), ..shared_out(options, ssds.len()) };
+    let points: Vec<BenchOptions> = points.into_iter().map(over).collect();
     let recordings = traces::one_each(recordings, ssds.len())?;
     let (jobs, skipped) = jobs(args, &ssds, &points, &recordings)?;
     let device = |ssd: &Ssd| Ok((DeviceReport::of(ssd, Nsid(args.nsid))?, PathReport::of(ssd)));
@@ -64,6 +66,21 @@ pub fn run(args: &BenchArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(
     let released = if release.asked() { Err(Ending::failed(ASKED)) } else { Ok(()) };
     let ending = ending.map_err(|ending| ssds.iter().fold(ending, |ending, ssd| because(ssd, ending)));
     all_of([released, broken.map_or(Ok(()), Err), written, listed, ending])
+}
+
+/// All devices; or the only one, and what of it is read.
+fn opened(args: &BenchArgs, access: Access) -> Result<(Vec<Ssd>, Option<Arc<NamedFile>>), Ending> {
+    if !args.device.has_path() && !args.part.is_given() {
+        return Ok((open_all(&args.device, access)?, None));
+    }
+    let named = args.device.named()?;
+    if access != Access::Read {
+        let why = "is only read; leave out --verify and what writes, or name the device alone";
+        return Err(Ending::usage(format!("{named}: a file {why}")));
+    }
+    let ssd = open_named(&args.device, &named.device, access)?;
+    let file = named_file(&ssd, named, (args.nsid, &args.part))?;
+    Ok((vec![ssd], file.map(Arc::new)))
 }
 
 /// The same of the GPU-resident controller.

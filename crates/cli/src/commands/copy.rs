@@ -6,14 +6,14 @@ use std::sync::atomic::AtomicBool;
 
 use serde_json::json;
 use warpbell_workload::{
-    Control, Extent, JobError, Limits, RunError, read_blocks, read_pieces, write_blocks,
+    Control, Extent, JobError, Limits, NamedFile, RunError, read_blocks, read_pieces, write_blocks,
 };
 
 use crate::args::{Global, Named, Output, ReadArgs, WriteArgs};
 use crate::exit::Ending;
 use crate::open::{Access, because, open, open_named};
 use crate::out;
-use crate::part::named_map;
+use crate::part::named_file;
 use crate::progress::{Goal, watch};
 use warpbell_hw::{Lba, Nsid};
 
@@ -29,7 +29,7 @@ pub fn read(args: &ReadArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(
     let ssd = open_named(&args.device, &named.device, Access::Read)?;
     let control = Control::with_stop(stop);
     let mut stdout = std::io::stdout().lock();
-    let copied = match named_map(&ssd, named, (args.nsid, &args.part))? {
+    let copied = match named_file(&ssd, named, (args.nsid, &args.part))? {
         None => {
             let limits = Limits::of(&ssd, Nsid(args.nsid))?;
             let (lba, count) = (args.lba.unwrap_or_default(), args.count.unwrap_or(1));
@@ -37,7 +37,7 @@ pub fn read(args: &ReadArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(
             let goal = Goal::Bytes(count.saturating_mul(limits.block_size.into()));
             watch("read", goal, &|| control.done(), || read_blocks(&ssd, extent, &mut stdout, &control))
         }
-        Some(map) => {
+        Some(NamedFile { map, .. }) => {
             let offset = args.offset.map_or(0, |offset| offset.0);
             let bytes = args.bytes.map_or(map.size().saturating_sub(offset), |bytes| bytes.0);
             let read = || read_pieces(&ssd, Nsid(args.nsid), (&map, offset, bytes), &mut stdout, &control);

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use warpbell_workload::{Control, Digest, DigestOptions, Limits, digest, progress};
+use warpbell_workload::{Control, Digest, DigestOptions, Limits, NamedFile, digest, progress};
 
 use crate::args::{DigestArgs, Global, Output};
 use crate::exit::Ending;
-use crate::open::{Access, open};
+use crate::open::{Access, open_named};
+use crate::part::named_file;
 use crate::progress::{Goal, watch};
 use crate::{out, render, units};
 use warpbell_hw::Nsid;
@@ -20,14 +21,18 @@ const DEADLINE: Duration = Duration::from_secs(30);
 pub fn run(args: &DigestArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(), Ending> {
     // What is missing is said before a device is touched.
     let _target = args.device.target.open()?;
-    let ssd = open(&args.device, Access::Read)?;
+    let named = args.device.named()?;
+    let ssd = open_named(&args.device, &named.device, Access::Read)?;
+    let file = named_file(&ssd, named, (args.nsid, &args.part))?;
     let limits = Limits::of(&ssd, Nsid(args.nsid))?;
     // One processor polls for the controller.
     let processors = std::thread::available_parallelism().map_or(1, |all| (all.get() - 1).max(1));
     let warps = u16::try_from(processors).unwrap_or(u16::MAX);
-    let options = DigestOptions { nsid: Nsid(args.nsid), bs: args.bs, warps, deadline: DEADLINE };
+    let held = |file: &NamedFile| file.map.extents().iter().map(|extent| extent.bytes).sum();
+    let whole = limits.blocks.saturating_mul(limits.block_size.into());
+    let goal = Goal::Bytes(file.as_ref().map_or(whole, held));
+    let options = DigestOptions { nsid: Nsid(args.nsid), bs: args.bs, warps, deadline: DEADLINE, file };
     let control = Control::with_stop(stop);
-    let goal = Goal::Bytes(limits.blocks.saturating_mul(limits.block_size.into()));
     let done = || progress([&ssd], &control);
     let result = watch("digest", goal, &done, || digest(&ssd, args.device.target, &options, &control))?;
     match global.output() {
@@ -41,5 +46,8 @@ fn text(digest: &Digest) -> String {
     let (time, rate) = (units::seconds(*runtime_ns), units::bandwidth(*bytes_per_s));
     let banner = render::banner(&digest.target, &digest.device_kind, false);
     let path = render::path(&digest.data_path);
-    format!("{banner}\n{path}{device}: crc32c {crc32c}, {bytes} bytes ({blocks} blocks) in {time}, {rate}\n")
+    let name = digest.file.as_ref().map_or(String::new(), |file| format!(", {}", file.name));
+    format!(
+        "{banner}\n{path}{device}{name}: crc32c {crc32c}, {bytes} bytes ({blocks} blocks) in {time}, {rate}\n"
+    )
 }

@@ -1,8 +1,12 @@
 //! `files`: what is in the file system of a device.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use serde_json::{Value, json};
 use warpbell_files::{Entry, EntryKind, FileMap};
 
+use super::catalogue;
 use crate::args::{FilesArgs, FilesCommand, Global, Output};
 use crate::exit::Ending;
 use crate::open::{Access, open_named};
@@ -14,10 +18,14 @@ const LS_SCHEMA: &str = "warpbell.files-ls/1";
 const STAT_SCHEMA: &str = "warpbell.files-stat/1";
 
 /// Runs the command.
-pub fn run(command: &FilesCommand, global: &Global) -> Result<(), Ending> {
+pub fn run(command: &FilesCommand, global: &Global, stop: Arc<AtomicBool>) -> Result<(), Ending> {
     match command {
         FilesCommand::Ls(args) => ls(args, global),
         FilesCommand::Stat(args) => stat(args, global),
+        FilesCommand::Import(args) => catalogue::import(args, global, &stop),
+        FilesCommand::Export(args) => catalogue::export(args, global, &stop),
+        FilesCommand::Verify(args) => catalogue::verify(args, global, &stop),
+        FilesCommand::Rm(args) => catalogue::remove(args, global),
     }
 }
 

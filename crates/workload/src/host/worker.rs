@@ -304,7 +304,7 @@ impl<'a> Worker<'a> {
 
     #[inline]
     fn lba(&self, unit: u64) -> u64 {
-        self.job.first_block() + unit * self.job.io_blocks()
+        self.job.lba(unit)
     }
 
     #[inline]

@@ -81,12 +81,21 @@ pub(super) fn gather(options: &BenchOptions) -> Result<Option<u32>, JobError> {
 /// The range of bytes that the run uses.
 pub(super) fn range(options: &BenchOptions, limits: &Limits) -> Result<(u64, u64), JobError> {
     let block = u64::from(limits.block_size);
-    let end = limits.blocks.saturating_mul(block);
+    let file = options.file.as_deref();
+    let end = match file {
+        // Its last block belongs to it alone.
+        Some(file) => file.map.size().next_multiple_of(block),
+        None => limits.blocks.saturating_mul(block),
+    };
     let usable = if options.rw.writes() || options.verify.is_some() { writable(limits) } else { end };
     aligned("bs", Some(options.bs), limits)?;
     aligned("offset", Some(options.offset), limits)?;
     aligned("size", options.size, limits)?;
-    let named = |value| format!("{value} bytes, the end of {}", limits.nsid);
+    let whole = file.map_or_else(|| limits.nsid.to_string(), |file| file.name.clone());
+    let named = |value: u64| format!("{value} bytes, the end of {whole}");
+    if end == 0 {
+        return Err(conflict("device", whole, "it is empty".to_owned()));
+    }
     let offset = options.offset.0;
     if offset >= end {
         return Err(too_large("offset", offset, named(end - block)));

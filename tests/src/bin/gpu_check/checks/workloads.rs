@@ -38,8 +38,13 @@ pub fn digests(fixture: &Fixture) -> anyhow::Result<String> {
     ssd.store(Nsid(1), Lba(0), &contents)?;
     let expected = format!("{:08x}", crc32c::crc32c(&contents));
     for (bs, warps) in [(4096, 4), (128 << 10, 1)] {
-        let options =
-            DigestOptions { nsid: Nsid(1), bs: ByteSize(bs), warps, deadline: Duration::from_secs(10) };
+        let options = DigestOptions {
+            nsid: Nsid(1),
+            bs: ByteSize(bs),
+            warps,
+            deadline: Duration::from_secs(10),
+            file: None,
+        };
         let found = digest(&ssd, fixture.target, &options, &Control::new())?;
         anyhow::ensure!(found.crc32c == expected, "chunks of {bs}: {}, expected {expected}", found.crc32c);
     }

@@ -1,0 +1,267 @@
+//! Files of file systems on devices, by their path: what kernels and the host read is what was put there.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::common::{crc32c_bytewise, json, noise, ok, refusal, refused, run, soft_file};
+
+/// A file system with files, and what is in them.
+struct Made {
+    root: TempDir,
+    image: PathBuf,
+}
+
+impl Made {
+    fn new() -> Made {
+        let root = tempfile::tempdir().unwrap();
+        let (tree, image) = (root.path().join("tree"), root.path().join("disk.img"));
+        std::fs::create_dir_all(tree.join("data/more")).unwrap();
+        std::fs::write(tree.join("data/a.bin"), noise(1, 300_001)).unwrap();
+        std::fs::write(tree.join("data/one"), b"x").unwrap();
+        std::fs::write(tree.join("data/none"), b"").unwrap();
+        std::os::unix::fs::symlink("/data/a.bin", tree.join("link")).unwrap();
+        let stripes = File::create(tree.join("stripes")).unwrap();
+        stripes.set_len(700_000).unwrap();
+        (0..40).for_each(|index| stripes.write_all_at(&noise(index, 4096), index * 16_384).unwrap());
+        let made = Made { root, image };
+        made.mkfs(&["-b", "1024"]);
+        made
+    }
+
+    /// Makes the image again.
+    fn mkfs(&self, options: &[&str]) {
+        let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap());
+        let output = Command::new("mkfs.ext4")
+            .args(["-q", "-F", "-d"])
+            .arg(self.root.path().join("tree"))
+            .args(options)
+            .arg(&self.image)
+            .arg("8M")
+            .env("PATH", path)
+            .output()
+            .expect("mkfs.ext4: scripts/setup installs e2fsprogs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    fn source(&self, path: &str) -> Vec<u8> {
+        std::fs::read(self.root.path().join("tree").join(path)).unwrap()
+    }
+
+    fn name(&self, path: &str) -> String {
+        format!("{}#/{path}", soft_file(&self.image))
+    }
+}
+
+#[test]
+fn kernels_and_the_host_read_files_by_their_path() {
+    let made = Made::new();
+    for (path, source) in [
+        ("data/a.bin", "data/a.bin"),
+        ("link", "data/a.bin"),
+        ("data/one", "data/one"),
+        ("data/none", "data/none"),
+        ("stripes", "stripes"),
+    ] {
+        let expected = made.source(source);
+        let name = made.name(path);
+        let output = run(&["read", &name]);
+        assert!(output.stdout == expected, "{path}: {}", String::from_utf8_lossy(&output.stderr));
+        let digest = json(&["digest", &name, "--bs", "8k", "-o", "json"]);
+        assert_eq!(digest["crc32c"], format!("{:08x}", crc32c_bytewise([expected.clone()])), "{path}");
+        assert_eq!(
+            (digest["bytes"].as_u64(), &digest["file"]["name"]),
+            (Some(expected.len() as u64), &format!("/{path}").into())
+        );
+    }
+    let digest = json(&["digest", &made.name("stripes"), "-o", "json"]);
+    assert_eq!(digest["file"]["hole_bytes"], 700_000 - 40 * 4096);
+    assert_eq!(digest["blocks"], 40 * 8);
+    let part = run(&["read", &made.name("stripes"), "--offset", "4000", "--bytes", "13000"]).stdout;
+    assert!(part == made.source("stripes")[4000..17_000]);
+    let rest = run(&["read", &made.name("data/a.bin"), "--offset", "300000"]).stdout;
+    assert!(rest == made.source("data/a.bin")[300_000..]);
+}
+
+#[test]
+fn folders_are_listed_and_files_say_where_they_lie() {
+    let made = Made::new();
+    let text = ok(&["files", "ls", &made.name("data")]);
+    let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(
+        lines,
+        [
+            ["file", "300001", "a.bin"],
+            ["directory", "0", "more"],
+            ["file", "0", "none"],
+            ["file", "1", "one"]
+        ]
+    );
+    let list = json(&["files", "ls", &soft_file(&made.image), "-o", "json"]);
+    let names: Vec<&str> =
+        list["entries"].as_array().unwrap().iter().map(|entry| entry["name"].as_str().unwrap()).collect();
+    assert_eq!(
+        (names, &list["file_system"]),
+        (vec!["data", "link", "lost+found", "stripes"], &"ext4".into())
+    );
+    let stat = json(&["files", "stat", &made.name("stripes"), "-o", "json"]);
+    assert_eq!((stat["bytes"].as_u64(), stat["hole_bytes"].as_u64()), (Some(700_000), Some(536_160)));
+    // What it says is where the bytes are.
+    let (image, expected) = (std::fs::read(&made.image).unwrap(), made.source("stripes"));
+    for extent in stat["extents"].as_array().unwrap() {
+        let number = |name: &str| extent[name].as_u64().unwrap() as usize;
+        let (offset, at, bytes) = (number("offset"), number("at"), number("bytes"));
+        assert!(image[at..at + bytes] == expected[offset..offset + bytes], "{extent}");
+    }
+    let text = ok(&["files", "stat", &made.name("data/one")]);
+    assert!(text.contains("#/data/one: ext4, 1 bytes (1B), 1 extents, 0 bytes of holes\n"), "{text}");
+}
+
+#[test]
+fn benchmarks_read_the_blocks_of_a_file() {
+    let made = Made::new();
+    let name = made.name("stripes");
+    let common = ["bench", &name, "--bs", "4k", "--io-limit", "640k", "-o", "json"];
+    for flags in [
+        &["--rw", "read"][..],
+        &["--rw", "randread", "--api", "raw"],
+        &["--rw", "read", "--api", "host"],
+        &["--rw", "randread", "--api", "batch"],
+        &["--rw", "read", "--api", "agent"],
+    ] {
+        let run = &json(&[&common[..], flags].concat())["runs"][0];
+        assert_eq!(
+            (run["ios"]["read"].as_u64(), run["errors"].as_u64()),
+            (Some(160), Some(0)),
+            "{flags:?} {run}"
+        );
+        let file = &run["job"]["file"];
+        assert_eq!((file["ios"].as_u64(), file["ios_left_out"].as_u64()), (Some(40), Some(131)), "{flags:?}");
+    }
+    // Reads of one of its blocks fail: only a run over the file's own blocks notices.
+    let stat = json(&["files", "stat", &name, "-o", "json"]);
+    let lba = stat["extents"][7]["at"].as_u64().unwrap() / 512;
+    let plan = made.root.path().join("plan.toml");
+    std::fs::write(&plan, format!("[[fault]]\nkind = \"fail\"\nstatus = \"Unrecovered Read Error\"\nopcode = \"read\"\nlba = [{lba}, {lba}]\n")).unwrap();
+    let plan = plan.to_str().unwrap();
+    let flags = ["--rw", "read", "--size", "640k", "--fault", plan];
+    for api in ["io", "host"] {
+        let line = refusal(&flags, &run(&[&["bench", &name, "--api", api][..], &flags].concat())).1;
+        assert!(line.contains(&format!("LBA {lba}")), "{api}: {line}");
+        let other =
+            run(&["bench", &made.name("data/a.bin"), "--api", api, "--size", "256k", "--fault", plan]);
+        assert_eq!(other.status.code(), Some(0), "{api}: another file has other blocks");
+    }
+}
+
+#[test]
+fn what_a_file_cannot_be_used_for_is_refused_by_name() {
+    let made = Made::new();
+    let (name, image) = (made.name("data/a.bin"), soft_file(&made.image));
+    let allowed = format!("--allow-write={}", made.image.display());
+    for (arguments, code, start) in [
+        (
+            vec!["write", &name, "--lba", "0", &allowed],
+            2,
+            format!("{name}: this command takes a whole device"),
+        ),
+        (vec!["identify", &name], 2, format!("{name}: this command takes a whole device")),
+        (vec!["bench", &name, "--rw", "randwrite", &allowed], 2, format!("{name}: a file is only read")),
+        (vec!["bench", &name, "--api", "array"], 2, "--api array: an array".to_owned()),
+        (vec!["read", &name, "--lba", "0"], 2, format!("--lba: {name} is read by bytes")),
+        (vec!["read", &image, "--bytes", "1"], 2, format!("--bytes: {image} is read by blocks")),
+        (vec!["read", &image], 2, format!("--lba is missing: {image} is read by blocks")),
+        (
+            vec!["read", &name, "--offset", "1m"],
+            2,
+            "offset 1048576 and 0 bytes: the file has 300001 bytes".to_owned(),
+        ),
+        (
+            vec!["digest", &image, "--allow-dirty"],
+            2,
+            format!("--allow-dirty: {image} is not read by a file system"),
+        ),
+        (vec!["files", "stat", &image], 2, format!("{image}: files stat takes a file")),
+        (
+            vec!["digest", &image, "--partition", "1"],
+            2,
+            format!("{image}: partition 1: there is no partition table"),
+        ),
+    ] {
+        let (found, line) = refused(&arguments);
+        assert_eq!((found, line.starts_with(&start)), (code, true), "{arguments:?}: {line}");
+    }
+    let nothing = made.name("data/nothing");
+    assert_eq!(
+        refused(&["digest", &nothing]),
+        (2, format!("{image}: /data/nothing: there is no \"nothing\""))
+    );
+    made.mkfs(&["-O", "encrypt"]);
+    let (code, line) = refused(&["digest", &name]);
+    assert_eq!((code, line.contains("ext4 with feature encrypt: not understood")), (3, true), "{line}");
+}
+
+#[test]
+fn damage_is_named_and_a_dirty_file_system_is_read_where_that_is_asked_for() {
+    let made = Made::new();
+    let disk = std::fs::OpenOptions::new().read(true).write(true).open(&made.image).unwrap();
+    change(&disk, |superblock| superblock[0x60] |= 4);
+    let name = made.name("data/a.bin");
+    let (code, line) = refused(&["digest", &name]);
+    assert!(code == 3 && line.contains("needs_recovery") && line.contains("--allow-dirty"), "{line}");
+    let expected = format!("{:08x}", crc32c_bytewise([made.source("data/a.bin")]));
+    assert_eq!(json(&["digest", &name, "--allow-dirty", "-o", "json"])["crc32c"], expected);
+    disk.write_all_at(&[0xff], 1024 + 0x78).unwrap();
+    let (code, line) = refused(&["digest", &name, "--allow-dirty"]);
+    assert!(
+        code == 1 && line.contains("ext4 superblock at byte 1024 is damaged: its checksum is "),
+        "{line}"
+    );
+}
+
+/// Changes a superblock, and mends its checksum.
+fn change(disk: &File, change: impl FnOnce(&mut [u8])) {
+    let mut superblock = [0; 1024];
+    disk.read_exact_at(&mut superblock, 1024).unwrap();
+    change(&mut superblock);
+    let sum = !crc32c_bytewise([superblock[..0x3fc].to_vec()]);
+    superblock[0x3fc..].copy_from_slice(&sum.to_le_bytes());
+    disk.write_all_at(&superblock, 1024).unwrap();
+}
+
+#[test]
+fn partitions_are_chosen_by_number_and_label() {
+    let made = Made::new();
+    let disk = partitioned(&made.image, made.root.path());
+    let device = soft_file(&disk);
+    let (code, line) = refused(&["files", "ls", &device]);
+    assert!(code == 3 && line.contains("partition table: choose a partition: 1: 8388608 bytes"), "{line}");
+    let expected = made.source("data/a.bin");
+    let name = format!("{device}#/data/a.bin");
+    for partition in ["1", "abcdef01-01"] {
+        assert!(run(&["read", &name, "--partition", partition]).stdout == expected, "{partition}");
+        let digest = json(&["digest", &name, "--partition", partition, "-o", "json"]);
+        assert_eq!(digest["crc32c"], format!("{:08x}", crc32c_bytewise([expected.clone()])));
+    }
+    let whole = json(&["digest", &device, "--partition", "1", "-o", "json"]);
+    let image = std::fs::read(&made.image).unwrap();
+    assert_eq!(whole["crc32c"], format!("{:08x}", crc32c_bytewise([image])));
+    assert_eq!(whole["file"]["name"], "partition 1");
+}
+
+/// The image as the only partition of a disk with an MBR.
+fn partitioned(image: &Path, folder: &Path) -> PathBuf {
+    let mut disk = vec![0; 1 << 20];
+    disk[440..444].copy_from_slice(&0xabcd_ef01_u32.to_le_bytes());
+    disk[446 + 4] = 0x83;
+    disk[446 + 8..446 + 12].copy_from_slice(&2048u32.to_le_bytes());
+    disk[446 + 12..446 + 16].copy_from_slice(&16_384u32.to_le_bytes());
+    disk[510..512].copy_from_slice(&[0x55, 0xaa]);
+    disk.extend(std::fs::read(image).unwrap());
+    let path = folder.join("partitioned.img");
+    std::fs::write(&path, disk).unwrap();
+    path
+}

@@ -1,0 +1,71 @@
+//! What is on SSDs: file systems and partition tables.
+
+use std::sync::LazyLock;
+
+use warpbell_files::{EntryKind, Error, FileSystem, OpenOptions, Source, open, partition, read_file};
+
+use super::told;
+
+/// 160 KiB by `mkfs.ext4 -b 1024 -O ^metadata_csum,^has_journal,^resize_inode -d`, then `e2fsck -D`: folders with and
+/// without an index, a tree of extents, symbolic links of both kinds. Without checksums what is wrong is met where it is used.
+static EXT4: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let image = include_bytes!("../../ext4.img.deflate");
+    miniz_oxide::inflate::decompress_to_vec(image).expect("an image that was packed")
+});
+
+struct Memory(Vec<u8>);
+
+impl Source for Memory {
+    fn bytes(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn block_size(&self) -> u32 {
+        512
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<(), Error> {
+        // Whoever reads has made sure that it is there.
+        into.copy_from_slice(&self.0[offset as usize..][..into.len()]);
+        Ok(())
+    }
+}
+
+/// A partition table, and what it leads to.
+pub(super) fn partitions(input: &[u8]) {
+    let image = Memory(input.to_vec());
+    let _ = told(open(&image, &OpenOptions::default()).map(drop));
+    for entry in told(partition::table(&image)).flatten().map(|table| table.entries).unwrap_or_default() {
+        assert!(entry.start + entry.bytes <= image.bytes(), "{entry} leaves the SSD");
+    }
+}
+
+/// Four bytes each: where the image differs, and by what.
+pub(super) fn ext4(input: &[u8]) {
+    let mut image = EXT4.clone();
+    for each in input.chunks_exact(4) {
+        let at = usize::from(each[0]) | usize::from(each[1]) << 8 | usize::from(each[2]) << 16;
+        let len = image.len();
+        image[at % len] = each[3];
+    }
+    let image = Memory(image);
+    if let Some(files) = told(open(&image, &OpenOptions { allow_dirty: true })) {
+        walk(&image, &*files, "/", 3);
+    }
+}
+
+fn walk(source: &Memory, files: &dyn FileSystem, path: &str, depth: u32) {
+    let Some(entries) = told(files.entries(path)) else { return };
+    for entry in entries.iter().take(100) {
+        let path = format!("{path}/{}", entry.name);
+        if entry.kind == EntryKind::Directory && depth > 0 {
+            walk(source, files, &path, depth - 1);
+        } else if let Some(map) = told(files.file(&path)) {
+            let mut bytes = vec![0; map.size().min(20_000) as usize];
+            assert!(
+                told(read_file(source, &map, 0, &mut bytes)).is_some(),
+                "{path} is mapped and cannot be read"
+            );
+        }
+    }
+}
