@@ -30,8 +30,10 @@ pub fn read_checked(
         at += piece.len() as u64;
     }
     if crc != file.crc {
-        let reason =
-            format!("its {} bytes have CRC-32C {crc:08x}, and the catalogue says {:08x}", file.size, file.crc);
+        let reason = format!(
+            "its {} bytes have CRC-32C {crc:08x}, and the catalogue says {:08x}",
+            file.size, file.crc
+        );
         return Err(Error::damaged(name, reason));
     }
     Ok(())
@@ -58,7 +60,9 @@ pub fn verify(
         };
         match read_checked(source, (name, file), count) {
             Ok(()) => {}
-            Err(error @ (Error::Damaged { .. } | Error::Io { .. })) => damaged.push(((*name).to_owned(), error)),
+            Err(error @ (Error::Damaged { .. } | Error::Io { .. })) => {
+                damaged.push(((*name).to_owned(), error))
+            }
             Err(error) => return Err(error),
         }
     }

@@ -25,8 +25,8 @@
 mod bytes;
 pub mod catalogue;
 mod error;
-mod ext4;
 pub mod export;
+mod ext4;
 mod file_system;
 pub mod import;
 mod map;

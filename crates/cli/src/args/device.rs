@@ -137,10 +137,14 @@ impl DeviceArgs {
             match &named.path {
                 Some(path) if named.device == *device => paths.push(path.as_str()),
                 Some(_) => {
-                    return Err(Ending::usage(format!("{named}: this command takes paths of one device, {device}")));
+                    return Err(Ending::usage(format!(
+                        "{named}: this command takes paths of one device, {device}"
+                    )));
                 }
                 None => {
-                    return Err(Ending::usage(format!("{named}: name files or folders of it, as {named}#/path")));
+                    return Err(Ending::usage(format!(
+                        "{named}: name files or folders of it, as {named}#/path"
+                    )));
                 }
             }
         }

@@ -6,12 +6,10 @@ use serde_json::json;
 use warpbell::{Ssd, SsdSource};
 use warpbell_files::catalogue::{File, FormatOptions, Writer};
 use warpbell_files::import::{Counts, End, ImportOptions};
-use warpbell_files::{Catalogue, Error, Source};
+use warpbell_files::{Catalogue, Error};
 use warpbell_hw::Nsid;
 
-use crate::args::{
-    DeviceArgs, ExportArgs, Global, ImportArgs, Named, Output, RemoveArgs, VerifyArgs,
-};
+use crate::args::{DeviceArgs, ExportArgs, Global, ImportArgs, Named, Output, RemoveArgs, VerifyArgs};
 use crate::exit::{Ending, FAILED, INTERRUPTED, explained};
 use crate::open::{Access, open_named};
 use crate::part::of;
@@ -65,8 +63,11 @@ pub fn import(args: &ImportArgs, global: &Global, stop: &AtomicBool) -> Result<(
     let end = ended.map_err(|error| of(&ssd, error).and(&format!("{there}; run it again to go on")))?;
     let catalogue = writer.catalogue();
     let (count, free) = (catalogue.files().len(), writer.free_bytes());
-    let text =
-        format!("{there}; {count} files in generation {}, {} free\n", catalogue.generation(), units::bytes(free));
+    let text = format!(
+        "{there}; {count} files in generation {}, {} free\n",
+        catalogue.generation(),
+        units::bytes(free)
+    );
     let document = json!({
         "device": ssd.name().to_string(),
         "uuid": catalogue.uuid(),
@@ -92,9 +93,11 @@ fn writer<'a>(source: &'a SsdSource<'_>, args: &ImportArgs) -> Result<Writer<'a>
     if args.format || !Catalogue::is_on(source)? {
         return Writer::format(source, &FormatOptions { force: args.format, unit, area_bytes });
     }
-    if let Some((object, value)) = unit.map(|it| ("--align", it)).or(area_bytes.map(|it| ("--catalogue-bytes", it)))
+    if let Some((object, value)) =
+        unit.map(|it| ("--align", it)).or(area_bytes.map(|it| ("--catalogue-bytes", it)))
     {
-        let limit = "the device has a catalogue, which keeps its own; --format makes a new one, without its files";
+        let limit =
+            "the device has a catalogue, which keeps its own; --format makes a new one, without its files";
         return Err(Error::Argument { object, value: value.to_string(), limit: limit.to_owned() });
     }
     Writer::open(source)

@@ -62,11 +62,16 @@ fn files_come_in_are_read_and_leave() {
         bare.put(&format!("src/{name}"), data);
     }
     let first = bare.import(&["--align", "64k"]);
-    assert_eq!((&first["written"], &first["files"], &first["bytes"]), (&3.into(), &3.into(), &5_000_006.into()));
+    assert_eq!(
+        (&first["written"], &first["files"], &first["bytes"]),
+        (&3.into(), &3.into(), &5_000_006.into())
+    );
     let stat = json(&["files", "stat", &format!("{device}#/d/large"), "-o", "json"]);
     assert_eq!((&stat["file_system"], &stat["bytes"]), (&"catalogue".into(), &5_000_001.into()));
     assert_eq!(stat["extents"][0]["at"].as_u64().unwrap() % 65_536, 0);
-    assert!(ok(&["files", "ls", &format!("{device}#/d")]).lines().next().unwrap().ends_with("5000001  large"));
+    assert!(
+        ok(&["files", "ls", &format!("{device}#/d")]).lines().next().unwrap().ends_with("5000001  large")
+    );
     // Again: all are there. Then one that is as long changes, and one comes.
     let again = bare.import(&[]);
     assert_eq!((&again["same"], &again["generation"]), (&3.into(), &first["generation"]));
@@ -139,7 +144,10 @@ fn sources_that_cannot_come_in_are_named() {
     bare.put("huge", &noise(1, 9 << 20));
     let huge = bare.path("huge").display().to_string();
     let (code, line) = refused(&["files", "import", &other, &huge, &device, &allow]);
-    assert!(code == 2 && line.contains("huge has 9437184 bytes") && line.contains("1 files of 2 written"), "{line}");
+    assert!(
+        code == 2 && line.contains("huge has 9437184 bytes") && line.contains("1 files of 2 written"),
+        "{line}"
+    );
     assert_eq!(json(&["files", "verify", &device, "-o", "json"])["files"], 1);
 }
 

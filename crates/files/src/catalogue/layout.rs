@@ -151,14 +151,17 @@ impl Header {
         let (generation, length, count) = (le64(&head, 8), le64(&head, 32), le64(&head, 40));
         let room = self.area_bytes - HEAD_BYTES as u64;
         if length > room {
-            return Ok(Err(format!("generation {generation} has {length} bytes, and there is room for {room}")));
+            return Ok(Err(format!(
+                "generation {generation} has {length} bytes, and there is room for {room}"
+            )));
         }
         let mut records = vec![0; length as usize];
         source.read_at(self.area(area) + HEAD_BYTES as u64, &mut records)?;
         let (stored, found) = (le32(&head, 48), crc32c::crc32c(&records));
         if stored != found {
-            let reason =
-                format!("records of generation {generation} have CRC-32C {found:08x} instead of {stored:08x}");
+            let reason = format!(
+                "records of generation {generation} have CRC-32C {found:08x} instead of {stored:08x}"
+            );
             return Ok(Err(reason));
         }
         Ok(Ok(Raw { generation, count, records }))

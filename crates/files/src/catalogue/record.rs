@@ -176,7 +176,10 @@ fn check_shared(files: &Files) -> Result<(), Error> {
         all.extend(file.runs.iter().map(|run| (*run, name.as_str())));
         let above = name.match_indices('/').map(|(at, _)| &name[..at]);
         if let Some(above) = above.into_iter().find(|above| files.contains_key(*above)) {
-            return Err(Error::damaged(format!("catalogue: {name}"), format!("{above} is a file, not a folder")));
+            return Err(Error::damaged(
+                format!("catalogue: {name}"),
+                format!("{above} is a file, not a folder"),
+            ));
         }
     }
     all.sort_unstable();

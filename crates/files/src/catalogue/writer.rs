@@ -106,10 +106,12 @@ impl<'a> Writer<'a> {
         if let Some(other) = conflict(&self.catalogue.files, name) {
             return Err(refused(format!("{other} is there, and a name is a file or a folder, not both")));
         }
-        let taken = size.checked_next_multiple_of(self.catalogue.header.unit).and_then(|it| self.space.take(it));
+        let taken =
+            size.checked_next_multiple_of(self.catalogue.header.unit).and_then(|it| self.space.take(it));
         let Some(runs) = taken else {
             let free = self.space.total();
-            let limit = format!("{name} has {size} bytes, and {free} are free; remove files, or use a larger SSD");
+            let limit =
+                format!("{name} has {size} bytes, and {free} are free; remove files, or use a larger SSD");
             return Err(Error::Argument { object: "space for a file:", value: size.to_string(), limit });
         };
         let file = File { size, crc: 0, origin: String::new(), runs };

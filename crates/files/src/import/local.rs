@@ -41,7 +41,8 @@ fn folder(path: &Path, name: &str, items: &mut Vec<Item>) -> Result<(), Error> {
         // Links to files are followed; those to folders might lead in a circle.
         let meta = fs::metadata(&inner).map_err(|error| failed(&inner, &error))?;
         if meta.is_dir() {
-            let reason = "a symbolic link to a folder is not followed; name that folder as a source of its own";
+            let reason =
+                "a symbolic link to a folder is not followed; name that folder as a source of its own";
             return Err(Error::refused(inner.display().to_string(), reason));
         }
         items.push(item(&inner, name, &meta)?);

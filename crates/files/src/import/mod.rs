@@ -209,7 +209,8 @@ fn read_all(items: &[Item], known: &[Known], options: &ImportOptions, out: &Out<
         match &item.place {
             Place::File(path) => local::read(path, index, item.size, known, out)?,
             #[cfg(feature = "s3")]
-            Place::Object(_) if matches!(known, Some((size, _, origin))
+            Place::Object(_)
+                if matches!(known, Some((size, _, origin))
                 if (*size, origin) == (item.size, &item.origin)) =>
             {
                 out.send(Message::Same(index))?;

@@ -8,9 +8,7 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 use md5::{Digest, Md5};
 use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::path::Path;
-use object_store::{
-    Error as StoreError, GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt, RetryConfig,
-};
+use object_store::{Error as StoreError, GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt, RetryConfig};
 
 use super::{Failure, Item, Message, Out, Place};
 use crate::Error;
@@ -20,7 +18,7 @@ const PART: u64 = 8 << 20;
 /// Requests at once.
 const AT_ONCE: usize = 8;
 /// How often a part is tried again after nothing has come.
-const TRIES: u32 = 8;
+const TRIES: u32 = 5;
 /// The wait before the second try. It doubles.
 const FIRST_WAIT: Duration = Duration::from_millis(50);
 
@@ -49,7 +47,11 @@ pub fn find(rest: &str) -> Result<Vec<Item>, Error> {
     let (name, prefix) = rest.split_once('/').unwrap_or((rest, ""));
     let url = format!("s3://{rest}");
     if name.is_empty() {
-        return Err(Error::Argument { object: "source", value: url, limit: "expected s3://bucket/prefix".into() });
+        return Err(Error::Argument {
+            object: "source",
+            value: url,
+            limit: "expected s3://bucket/prefix".into(),
+        });
     }
     let prefix = Path::parse(prefix.trim_end_matches('/')).map_err(|error| failed(&url, &error))?;
     let bucket = bucket(name).map_err(|error| failed(&url, &error))?;
@@ -70,7 +72,8 @@ pub fn find(rest: &str) -> Result<Vec<Item>, Error> {
 fn bucket(name: &str) -> Result<Arc<Bucket>, StoreError> {
     // Another part of the process may have chosen already.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let retry = RetryConfig { max_retries: 4, retry_timeout: Duration::from_secs(60), ..RetryConfig::default() };
+    let retry =
+        RetryConfig { max_retries: 3, retry_timeout: Duration::from_secs(60), ..RetryConfig::default() };
     let store = AmazonS3Builder::from_env().with_bucket_name(name).with_retry(retry).build()?;
     Ok(Arc::new(Bucket { name: name.to_owned(), store }))
 }
@@ -165,7 +168,8 @@ async fn fetch(object: &Object, range: Range<u64>) -> Result<Vec<u8>, Error> {
 
 async fn fetch_more(object: &Object, range: Range<u64>, data: &mut Vec<u8>) -> Result<(), StoreError> {
     let end = data.len() as u64 + (range.end - range.start);
-    let options = GetOptions { range: Some(range.into()), if_match: object.etag.clone(), ..Default::default() };
+    let options =
+        GetOptions { range: Some(range.into()), if_match: object.etag.clone(), ..Default::default() };
     let mut bytes = object.bucket.store.get_opts(&object.key, options).await?.into_stream();
     while let Some(more) = bytes.next().await {
         let more = more?;

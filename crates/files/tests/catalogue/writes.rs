@@ -69,7 +69,10 @@ fn files_that_are_not_finished_were_never_there() {
     let catalogue = Catalogue::open(&disk).unwrap();
     let names: Vec<&str> = catalogue.files().map(|(name, _)| name).collect();
     assert_eq!(names, ["a", "d"]);
-    assert_eq!((contents(&disk, &catalogue, "a"), contents(&disk, &catalogue, "d")), (b"first".to_vec(), vec![3; 5000]));
+    assert_eq!(
+        (contents(&disk, &catalogue, "a"), contents(&disk, &catalogue, "d")),
+        (b"first".to_vec(), vec![3; 5000])
+    );
 }
 
 #[test]
