@@ -73,7 +73,7 @@ fn bucket(name: &str) -> Result<Arc<Bucket>, StoreError> {
     // Another part of the process may have chosen already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let retry =
-        RetryConfig { max_retries: 3, retry_timeout: Duration::from_secs(60), ..RetryConfig::default() };
+        RetryConfig { max_retries: 2, retry_timeout: Duration::from_secs(60), ..RetryConfig::default() };
     let store = AmazonS3Builder::from_env().with_bucket_name(name).with_retry(retry).build()?;
     Ok(Arc::new(Bucket { name: name.to_owned(), store }))
 }
