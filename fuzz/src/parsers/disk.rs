@@ -60,7 +60,8 @@ pub(super) fn catalogue(input: &[u8]) {
     const AREA: usize = 65_536;
     let mut image = vec![0; (1 << 20) + 4 * AREA];
     let (head, records) = (1 << 20, &records[..records.len().min(AREA - 64)]);
-    let put = |image: &mut Vec<u8>, at: usize, bytes: &[u8]| image[at..at + bytes.len()].copy_from_slice(bytes);
+    let put =
+        |image: &mut Vec<u8>, at: usize, bytes: &[u8]| image[at..at + bytes.len()].copy_from_slice(bytes);
     let sum = |image: &[u8], from: usize, to: usize| crc32c::crc32c(&image[from..to]).to_le_bytes();
     put(&mut image, 0, b"WBELLCAT\x01");
     let bytes = image.len() as u64;

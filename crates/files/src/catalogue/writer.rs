@@ -4,7 +4,7 @@ use std::mem;
 
 use super::bare::refuse_other;
 use super::layout::{AREA_BYTES, AREAS_AT, HEAD_BYTES, HEADER_BYTES, Header};
-use super::record::{self, File, Files, ORIGIN_MAX, Run, check_name, conflict};
+use super::record::{self, File, ORIGIN_MAX, Run, check_name, conflict};
 use super::space::Space;
 use super::{Catalogue, record::encode};
 use crate::{Error, Store};
@@ -153,25 +153,27 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Takes up `file`, if there is room for its record.
-    fn insert(&mut self, name: String, file: File) -> Result<(), (Error, File)> {
-        let files: &mut Files = &mut self.catalogue.files;
-        let room = self.catalogue.header.area_bytes as usize - HEAD_BYTES;
-        let old = files.get(&name).map_or(0, |old| record::length(&name, old));
-        let after = self.records - old + record::length(&name, &file);
-        if after > room {
-            let value = format!("{after} bytes for {} files", files.len() + usize::from(old == 0));
-            let limit =
-                format!("there is room for {room}; format the SSD with a larger area (--catalogue-bytes)");
-            return Err((Error::Argument { object: "catalogue", value, limit }, file));
+    /// Whether there is room for a file's record.
+    fn check_room(&self, name: &str, file: &File) -> Result<(), Error> {
+        let (files, room) = (&self.catalogue.files, self.catalogue.header.area_bytes as usize - HEAD_BYTES);
+        let old = files.get(name).map_or(0, |old| record::length(name, old));
+        let after = self.records - old + record::length(name, file);
+        if after <= room {
+            return Ok(());
         }
-        let new = record::length(&name, &file);
-        if let Some(old) = files.insert(name.clone(), file) {
+        let value = format!("{after} bytes for {} files", files.len() + usize::from(old == 0));
+        let limit =
+            format!("there is room for {room}; format the SSD with a larger area (--catalogue-bytes)");
+        Err(Error::Argument { object: "catalogue", value, limit })
+    }
+
+    /// Takes up `file`, in the place of an older one.
+    fn insert(&mut self, name: String, file: File) {
+        self.records += record::length(&name, &file);
+        if let Some(old) = self.catalogue.files.insert(name.clone(), file) {
             self.forget(&name, old);
         }
-        self.records += new;
         self.changed = true;
-        Ok(())
     }
 }
 
@@ -225,13 +227,12 @@ impl Incoming<'_, '_> {
             return Err(Error::Argument { object: "origin", value: origin.to_owned(), limit });
         }
         origin.clone_into(&mut self.file.origin);
+        self.writer.check_room(&self.name, &self.file)?;
         self.writer.gather.pad(least_write(self.writer.store));
         let empty = File { size: 0, crc: 0, origin: String::new(), runs: Vec::new() };
         let file = mem::replace(&mut self.file, empty);
-        self.writer.insert(mem::take(&mut self.name), file).map_err(|(error, file)| {
-            self.file = file;
-            error
-        })
+        self.writer.insert(mem::take(&mut self.name), file);
+        Ok(())
     }
 }
 

@@ -172,7 +172,7 @@ pub fn import(
         let taken = taking.all(&receiver);
         drop(receiver);
         match taken {
-            Err(error @ Error::Io { action: "writing", .. }) => return Err(error),
+            Err(error @ Error::Io { action: "writing", .. }) => Err(error),
             Err(error) => taking.commit().and(Err(error)),
             Ok(end) => taking.commit().map(|()| end),
         }
