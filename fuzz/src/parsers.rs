@@ -27,6 +27,7 @@ pub fn parsers(input: &[u8]) {
         b'v' => return version(rest),
         b'r' => return region(rest),
         b'e' => return disk::ext4(rest),
+        b'c' => return disk::catalogue(rest),
         b'g' => return disk::partitions(rest),
         _ => {}
     }

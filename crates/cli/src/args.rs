@@ -2,6 +2,7 @@
 
 mod bench;
 mod calibrate;
+mod catalogue;
 mod device;
 mod experiment;
 mod files;
@@ -17,6 +18,7 @@ mod trace;
 
 pub use bench::BenchArgs;
 pub use calibrate::{BenchCommand, CalibrateArgs};
+pub use catalogue::{ExportArgs, ImportArgs, RemoveArgs, VerifyArgs};
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};

@@ -4,6 +4,7 @@ pub mod bench;
 mod bench_resident;
 pub mod bind;
 mod calibrate;
+mod catalogue;
 pub mod check;
 pub mod copy;
 pub mod digest;

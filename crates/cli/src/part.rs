@@ -94,7 +94,7 @@ fn chosen(source: &SsdSource<'_>, name: &str) -> Result<partition::Entry, Error>
 }
 
 /// What was wrong, and with which device.
-fn of(ssd: &Ssd, error: Error) -> Ending {
+pub fn of(ssd: &Ssd, error: Error) -> Ending {
     let code = match error {
         Error::Refused { .. } => REFUSED,
         Error::Absent { .. } | Error::Argument { .. } => USAGE,

@@ -23,15 +23,19 @@
 #![forbid(unsafe_code)]
 
 mod bytes;
+pub mod catalogue;
 mod error;
+pub mod export;
 mod ext4;
 mod file_system;
+pub mod import;
 pub mod manifest;
 mod map;
 mod open;
 pub mod partition;
 mod source;
 
+pub use catalogue::Catalogue;
 pub use error::Error;
 pub use ext4::Ext4;
 pub use file_system::{Entry, EntryKind, FileSystem};

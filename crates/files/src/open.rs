@@ -1,7 +1,7 @@
 //! Which file system a source has.
 
 use crate::ext4::Ext4;
-use crate::{Error, FileSystem, Source, partition};
+use crate::{Catalogue, Error, FileSystem, Source, partition};
 
 /// How file systems are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,6 +16,10 @@ pub struct OpenOptions {
 /// What is not read is refused by its name, with what to do instead: another file system, a container of volumes, an
 /// encrypted one, a partition table.
 pub fn open<'a>(source: &'a dyn Source, options: &OpenOptions) -> Result<Box<dyn FileSystem + 'a>, Error> {
+    // First: the data of its files may look like anything.
+    if Catalogue::is_on(source)? {
+        return Ok(Box::new(Catalogue::open(source)?));
+    }
     let looked = Looked { source };
     refuse_containers(&looked)?;
     // What is read, in the order in which it is looked for: a new kind has its line here.
@@ -134,4 +138,28 @@ fn refuse_containers(looked: &Looked<'_>) -> Result<(), Error> {
         Some(member) if partition::table(looked.source)?.is_none() => Err(Error::refused(member, MD)),
         _ => Ok(()),
     }
+}
+
+/// The name of what is on a source, whether it is read or not; `None`: nothing that is known.
+pub(crate) fn signature(source: &dyn Source) -> Result<Option<&'static str>, Error> {
+    let looked = Looked { source };
+    if Catalogue::is_on(source)? {
+        return Ok(Some("catalogue"));
+    }
+    // Its first blocks may be a boot loader's.
+    if Ext4::is_on(source)? {
+        return Ok(Some("ext4"));
+    }
+    let table = [("", 512, &b"EFI PART"[..]), ("", 4096, b"EFI PART"), ("", 510, &[0x55, 0xaa])];
+    let tables = table.map(|(what, at, bytes)| ("partition table", what, at, bytes));
+    // A boot sector of FAT ends as a partition table does.
+    for known in CONTAINERS.iter().chain(&OTHERS).chain(&tables) {
+        if looked.has(known)? {
+            return Ok(Some(known.0));
+        }
+    }
+    if let Some(member) = looked.md_at_end()? {
+        return Ok(Some(member));
+    }
+    Ok(None)
 }

@@ -55,6 +55,35 @@ pub(super) fn ext4(input: &[u8]) {
     }
 }
 
+/// A catalogue with a header of ours: the input is the records of its only generation, behind a byte that says how many.
+pub(super) fn catalogue(input: &[u8]) {
+    let Some((count, records)) = input.split_first() else { return };
+    const AREA: usize = 65_536;
+    let mut image = vec![0; (1 << 20) + 4 * AREA];
+    let (head, records) = (1 << 20, &records[..records.len().min(AREA - 64)]);
+    let put =
+        |image: &mut Vec<u8>, at: usize, bytes: &[u8]| image[at..at + bytes.len()].copy_from_slice(bytes);
+    let sum = |image: &[u8], from: usize, to: usize| crc32c::crc32c(&image[from..to]).to_le_bytes();
+    put(&mut image, 0, b"WBELLCAT\x01");
+    let bytes = image.len() as u64;
+    for (at, value) in [(32, 4096), (40, AREA as u64), (48, bytes)] {
+        put(&mut image, at, &u64::to_le_bytes(value));
+    }
+    let crc = sum(&image, 0, 4092);
+    put(&mut image, 4092, &crc);
+    put(&mut image, head, b"WBELLGEN\x01");
+    put(&mut image, head + 32, &(records.len() as u64).to_le_bytes());
+    put(&mut image, head + 40, &u64::from(*count).to_le_bytes());
+    put(&mut image, head + 48, &crc32c::crc32c(records).to_le_bytes());
+    let crc = sum(&image, head, head + 60);
+    put(&mut image, head + 60, &crc);
+    put(&mut image, head + 64, records);
+    let image = Memory(image);
+    if let Some(files) = told(open(&image, &OpenOptions::default())) {
+        walk(&image, &*files, "", 64);
+    }
+}
+
 fn walk(source: &Memory, files: &dyn FileSystem, path: &str, depth: u32) {
     let Some(entries) = told(files.entries(path)) else { return };
     for entry in entries.iter().take(100) {

@@ -111,6 +111,46 @@ impl From<Dbbuf> for DoorbellBuffer {
 }
 
 impl DeviceArgs {
+    /// A device that no kernel uses, named by a command with arguments of its own.
+    pub fn of_host(named: Named, allow_write: Vec<String>, fault: Option<PathBuf>) -> DeviceArgs {
+        DeviceArgs {
+            positional: vec![named],
+            device: Vec::new(),
+            target: Target::Cpu,
+            allow_write,
+            fault,
+            dbbuf: Dbbuf::Auto,
+            doorbells: DoorbellChoice::Auto,
+            iommu: IommuChoice::Auto,
+            rings: RingPlaces::default(),
+            data: Place::Host,
+            wide_cids: false,
+        }
+    }
+
+    /// Files and folders of one device: each is named with it.
+    pub fn paths(&self) -> Result<(&DeviceName, Vec<&str>), Ending> {
+        let all = self.all()?;
+        let device = &all[0].device;
+        let mut paths = Vec::new();
+        for named in all {
+            match &named.path {
+                Some(path) if named.device == *device => paths.push(path.as_str()),
+                Some(_) => {
+                    return Err(Ending::usage(format!(
+                        "{named}: this command takes paths of one device, {device}"
+                    )));
+                }
+                None => {
+                    return Err(Ending::usage(format!(
+                        "{named}: name files or folders of it, as {named}#/path"
+                    )));
+                }
+            }
+        }
+        Ok((device, paths))
+    }
+
     /// Refuses what only kernels have, of a command that runs none: it would be ignored.
     pub fn refuse_kernels(&self, command: &str) -> Result<(), Ending> {
         let refuse = |what: String, instead: &str| {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::{CaptureArgs, DeviceArgs, ManifestCheckArgs};
+use super::{CaptureArgs, DeviceArgs, ExportArgs, ImportArgs, ManifestCheckArgs, RemoveArgs, VerifyArgs};
 
 /// `files`.
 #[derive(Debug, Subcommand)]
@@ -17,6 +17,14 @@ pub enum FilesCommand {
     Capture(CaptureArgs),
     /// Compare a manifest with its device, and files with their checksums
     Check(ManifestCheckArgs),
+    /// Bring files, folders or s3://bucket/prefix onto a bare SSD, with a catalogue; files that are there are skipped
+    Import(ImportArgs),
+    /// Copy files of a catalogue to a folder, and check them: DEVICE, or DEVICE#/path
+    Export(ExportArgs),
+    /// Read every file of a catalogue and compare it with its checksum: DEVICE, or DEVICE#/path
+    Verify(VerifyArgs),
+    /// Remove files of a catalogue: DEVICE#/path
+    Rm(RemoveArgs),
 }
 
 /// A file or a folder of a file system.

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use serde_json::{Value, json};
 use warpbell_files::{Entry, EntryKind, FileMap};
 
-use super::manifest;
+use super::{catalogue, manifest};
 use crate::args::{FilesArgs, FilesCommand, Global, Output};
 use crate::exit::Ending;
 use crate::open::{Access, open_named};
@@ -24,6 +24,10 @@ pub fn run(command: &FilesCommand, global: &Global, stop: Arc<AtomicBool>) -> Re
         FilesCommand::Stat(args) => stat(args, global),
         FilesCommand::Capture(args) => manifest::capture(args, global, &stop),
         FilesCommand::Check(args) => manifest::check(args, global, stop),
+        FilesCommand::Import(args) => catalogue::import(args, global, &stop),
+        FilesCommand::Export(args) => catalogue::export(args, global, &stop),
+        FilesCommand::Verify(args) => catalogue::verify(args, global, &stop),
+        FilesCommand::Rm(args) => catalogue::remove(args, global),
     }
 }
 

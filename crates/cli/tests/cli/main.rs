@@ -6,6 +6,7 @@ mod batch;
 mod bench;
 mod bind;
 mod calibrate;
+mod catalogue;
 mod challenges;
 mod common;
 mod copy;

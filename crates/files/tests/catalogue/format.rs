@@ -1,0 +1,88 @@
+//! Formatting, what it refuses, and damage.
+
+use warpbell_files::catalogue::{FormatOptions, Writer};
+use warpbell_files::{Catalogue, OpenOptions, open};
+
+use crate::disk::Disk;
+use crate::writes::{add, contents};
+
+/// Signatures, where they lie, and their names.
+const OTHERS: [(usize, &[u8], &str); 7] = [
+    (1024 + 56, &[0x53, 0xef], "ext4"),
+    (0, b"XFSB", "XFS"),
+    (512, b"EFI PART", "partition table"),
+    (510, &[0x55, 0xaa], "partition table"),
+    (512, b"LABELONE", "LVM physical volume"),
+    (0, b"LUKS\xba\xbe", "LUKS container"),
+    ((4 << 20) - 1, b"x", "data of an unknown kind"),
+];
+
+#[test]
+fn other_data_is_overwritten_only_on_request() {
+    for (at, bytes, name) in OTHERS {
+        let disk = Disk::new(4 << 20);
+        disk.bytes.borrow_mut()[at..at + bytes.len()].copy_from_slice(bytes);
+        let before = disk.bytes.borrow().clone();
+        let error = Writer::format(&disk, &FormatOptions::default()).err().unwrap().to_string();
+        assert!(error.contains(name) && error.contains("--format"), "{name}: {error}");
+        assert!(disk.events.borrow().is_empty() && *disk.bytes.borrow() == before, "{name}");
+        let options = FormatOptions { force: true, ..FormatOptions::default() };
+        add(&mut Writer::format(&disk, &options).unwrap(), "a", b"b");
+        assert_eq!(open(&disk, &OpenOptions::default()).unwrap().kind(), "catalogue");
+    }
+}
+
+#[test]
+fn options_outside_their_limits_are_refused() {
+    let disk = Disk::new(4 << 20);
+    let options = FormatOptions::default();
+    for (options, part) in [
+        (FormatOptions { unit: Some(2048), ..options }, "alignment 2048 bytes"),
+        (FormatOptions { unit: Some(6144), ..options }, "alignment 6144 bytes"),
+        (FormatOptions { area_bytes: Some(4096), ..options }, "area of 4096 bytes"),
+        (FormatOptions { area_bytes: Some(2 << 20), ..options }, "4194304 bytes: a catalogue with room"),
+    ] {
+        let error = Writer::format(&disk, &options).err().unwrap().to_string();
+        assert!(error.contains(part), "{error}");
+    }
+    assert!(Writer::format(&Disk::new(4096), &options).is_err());
+    assert!(disk.events.borrow().is_empty());
+}
+
+#[test]
+fn files_begin_at_the_chosen_alignment() {
+    let disk = Disk::new(4 << 20);
+    let options = FormatOptions { unit: Some(3 * 65_536), ..FormatOptions::default() };
+    let mut writer = Writer::format(&disk, &options).unwrap();
+    ["a", "b", "c"].iter().for_each(|name| add(&mut writer, name, &[5; 5000]));
+    writer.commit().unwrap();
+    let catalogue = Catalogue::open(&disk).unwrap();
+    for (name, file) in catalogue.files() {
+        assert_eq!(file.map().unwrap().extents()[0].at % (3 * 65_536), 0, "{name}");
+        assert!(contents(&disk, &catalogue, name) == [5; 5000]);
+    }
+}
+
+#[test]
+fn a_damaged_generation_gives_way_to_the_other() {
+    let disk = Disk::new(4 << 20);
+    let mut writer = Writer::format(&disk, &FormatOptions::default()).unwrap();
+    add(&mut writer, "a", b"a");
+    writer.commit().unwrap();
+    add(&mut writer, "b", b"b");
+    writer.commit().unwrap();
+    let names = || -> Result<Vec<String>, String> {
+        let catalogue = Catalogue::open(&disk).map_err(|error| error.to_string())?;
+        Ok(catalogue.files().map(|(name, _)| name.to_owned()).collect())
+    };
+    assert_eq!(names().unwrap(), ["a", "b"]);
+    // Generation 3 lies in the first area, after generations 1 and 2.
+    disk.bytes.borrow_mut()[(1 << 20) + 64 + 30] ^= 1;
+    assert_eq!(names().unwrap(), ["a"]);
+    disk.bytes.borrow_mut()[(1 << 20) + 65_536 + 9] ^= 1;
+    let error = names().unwrap_err();
+    assert!(error.contains("neither generation can be read: in area 0 records of generation 3"), "{error}");
+    assert!(error.contains("in area 1 its head contradicts"), "{error}");
+    disk.bytes.borrow_mut()[20] ^= 1;
+    assert!(names().unwrap_err().starts_with("catalogue header at byte 0 is damaged: its CRC-32C"));
+}
