@@ -1,7 +1,11 @@
 //! Charts of measured points for a page: lines with marks, each with its words, and heat maps. Colours are classes, which
 //! the page's style gives a light and a dark form; without it a chart has those of `svg`.
 
+mod rows;
+
 use std::fmt::Write;
+
+pub use rows::{RowMark, Rows};
 
 use crate::svg::{AXIS, COLOURS, DASHES, GRID, Scale, escaped, pair, round_step};
 

@@ -52,7 +52,7 @@ pub use copy::{Extent, read_blocks, read_pieces, write_blocks};
 pub use digest::{DIGEST_SCHEMA, Digest, DigestOptions, DigestedFile, digest};
 pub use error::RunError;
 pub use experiment::{
-    EXPERIMENT_SCHEMA, Experiment, ExperimentOptions, ExperimentReport, Figures, Row, experiment,
+    EXPERIMENT_SCHEMA, Experiment, ExperimentOptions, ExperimentReport, Figures, Row, experiment, repeated,
 };
 pub use group::{GROUP_SCHEMA, GroupReport, GroupRun};
 pub use job::{

@@ -31,6 +31,9 @@ pub struct ExperimentArgs {
     /// Operations of each row of a workload [default: 20000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     pub ops: Option<u64>,
+    /// Measure all of it N times, 1 to 50, and report medians
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=50))]
+    pub repeat: u32,
     /// What the operating system reads, with path: a file or block device as long as the namespace [default: the file behind soft:file=]
     #[arg(long, value_name = "PATH")]
     pub os_path: Option<PathBuf>,

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use comfy_table::{CellAlignment, Table, presets};
-use warpbell_workload::{ClockKind, Control, Experiment, ExperimentReport, Row, experiment, units};
+use warpbell_workload::{ClockKind, Control, Experiment, ExperimentReport, Row, repeated, units};
 
+use super::sweep;
 use crate::args::{ExperimentArgs, Global, Output};
 use crate::exit::{Ending, INTERRUPTED};
 use crate::open::{Access, because, open, open_all};
@@ -26,8 +27,11 @@ pub fn run(
         true => open_all(&args.device, access)?,
         false => vec![open(&args.device, access)?],
     };
-    let found = experiment(which, &ssds, args.device.target, &args.options(), &Control::with_stop(stop));
-    let (report, mut broken) = found.map_err(|error| because(&ssds[0], error.into()))?;
+    let origin = sweep::origin();
+    let asked = (&args.options(), args.repeat);
+    let found = repeated(which, &ssds, args.device.target, asked, &Control::with_stop(stop));
+    let (mut report, mut broken) = found.map_err(|error| because(&ssds[0], error.into()))?;
+    report.origin = Some(origin);
     if report.rows.is_empty() && !report.partial {
         let why = report.skipped.first().map_or("nothing to measure", |skipped| &skipped.reason);
         return Err(Ending::usage(format!("{}: no way could be measured; the first: {why}", which.word())));
@@ -71,42 +75,84 @@ fn refuse_others(which: Experiment, args: &ExperimentArgs) -> Result<(), Ending>
 
 /// Whether no kernels run.
 fn by_the_host(which: Experiment) -> bool {
-    matches!(which, Experiment::Registration | Experiment::Stripe | Experiment::Notice)
+    host_only(which.word())
 }
 
-fn text(report: &ExperimentReport, host_only: bool) -> String {
-    let banner = render::banner(&report.target, &report.device.kind, host_only);
-    let mut text = format!(
-        "{banner}\n{}: {} on {}, {} in flight{}\n\n{}{}",
-        report.experiment,
-        report.device.model,
-        report.device.name,
-        report.iodepth,
-        if report.clock == ClockKind::Virtual { ", clock: virtual" } else { "" },
-        table(&report.rows),
-        if report.partial { "partial: ended before its last row\n" } else { "" },
-    );
-    for skipped in &report.skipped {
-        text += &format!("skipped: {}: {}\n", skipped.point, skipped.reason);
-    }
-    text
+/// The same of the experiment that a result names.
+pub fn host_only(name: &str) -> bool {
+    [Experiment::Registration, Experiment::Stripe, Experiment::Notice]
+        .iter()
+        .any(|which| which.word() == name)
 }
 
-/// A row for each way, with a column for each figure that some way has.
-fn table(rows: &[Row]) -> String {
+/// The figures that some row has, in their order.
+pub fn keys(rows: &[Row]) -> Vec<&str> {
     let mut keys: Vec<&str> = Vec::new();
     for (key, _) in rows.iter().flat_map(|row| row.figures.iter()) {
         if !keys.contains(&key) {
             keys.push(key);
         }
     }
+    keys
+}
+
+fn text(report: &ExperimentReport, host_only: bool) -> String {
+    let banner = render::banner(&report.target, &report.device.kind, host_only);
+    let mut text = format!(
+        "{banner}\n{}: {} on {}, {} in flight{}{}\n\n{}{}",
+        report.experiment,
+        report.device.model,
+        report.device.name,
+        report.iodepth,
+        if report.clock == ClockKind::Virtual { ", clock: virtual" } else { "" },
+        repeats(report),
+        table(&report.rows),
+        if report.partial { "partial: ended before its last row\n" } else { "" },
+    );
+    for lacking in &report.incomplete {
+        text += &format!("not in every repeat: {}: {}\n", lacking.point, lacking.reason);
+    }
+    for skipped in &report.skipped {
+        text += &format!("skipped: {}: {}\n", skipped.point, skipped.reason);
+    }
+    text
+}
+
+/// How often all was measured, and how sure the rates are.
+fn repeats(report: &ExperimentReport) -> String {
+    let intervals = report.rows.iter().filter_map(|row| row.iops_interval);
+    let least = intervals.map(|interval| interval.confidence).reduce(f64::min);
+    least.map_or(String::new(), |least| {
+        format!(
+            ", medians of {} repeats\nfrom and to hold the median of the IOPS with {:.1} % or more",
+            report.repeats,
+            least * 100.0
+        )
+    })
+}
+
+/// A row for each way, with a column for each figure that some way has. The rate of several repeats has its interval.
+fn table(rows: &[Row]) -> String {
+    let keys = keys(rows);
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    table.set_header(std::iter::once("way".to_owned()).chain(keys.iter().map(|key| heading(key))));
+    let sure = |key: &str| key == "iops" && rows.iter().any(|row| row.iops_interval.is_some());
+    let headings = keys.iter().flat_map(|key| {
+        let ends = if sure(key) { &["from", "to"][..] } else { &[] };
+        std::iter::once(heading(key)).chain(ends.iter().map(|&end| end.to_owned()))
+    });
+    table.set_header(std::iter::once("way".to_owned()).chain(headings));
     for row in rows {
-        let cells = keys
-            .iter()
-            .map(|key| row.figures.get(key).map_or_else(|| "-".to_owned(), |value| cell(key, value)));
+        let shown =
+            |key: &str, value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| cell(key, value));
+        let cells = keys.iter().flat_map(|key| {
+            let mut cells = vec![shown(key, row.figures.get(key))];
+            if sure(key) {
+                cells.push(shown(key, row.iops_interval.map(|interval| interval.low)));
+                cells.push(shown(key, row.iops_interval.map(|interval| interval.high)));
+            }
+            cells
+        });
         table.add_row(std::iter::once(row.name.clone()).chain(cells));
     }
     for column in table.column_iter_mut().skip(1) {
@@ -116,7 +162,7 @@ fn table(rows: &[Row]) -> String {
 }
 
 /// What a column is called, with its unit.
-fn heading(key: &str) -> String {
+pub fn heading(key: &str) -> String {
     match key {
         "iops" => "IOPS".to_owned(),
         "bytes_per_s" => "MiB/s".to_owned(),
@@ -134,7 +180,8 @@ fn heading(key: &str) -> String {
     }
 }
 
-fn cell(key: &str, value: f64) -> String {
+/// A figure as people read it.
+pub fn cell(key: &str, value: f64) -> String {
     match key {
         "iops" | "expected_iops" | "ops_per_s" | "edges_per_s" => units::iops(value),
         "levels" | "commands" | "bytes_per_op" => format!("{value:.0}"),

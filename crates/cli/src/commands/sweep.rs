@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use warpbell_workload::{
-    BENCH_SCHEMA, BenchReport, DeviceReport, GROUP_SCHEMA, Job, Machine, Origin, PathReport, Run, SplitMix64,
-    csv, name_points,
+    BENCH_SCHEMA, BenchReport, DeviceReport, EXPERIMENT_SCHEMA, ExperimentReport, GROUP_SCHEMA, Job, Machine,
+    Origin, PathReport, Run, SplitMix64, csv, name_points,
 };
 
 use crate::args::BenchArgs;
@@ -88,8 +88,16 @@ pub fn write_rows(to: Option<Rows>, reports: &[BenchReport]) -> Result<(), Endin
     written.map_err(|error| Ending::failed(format!("--csv {}: {error}", path.display())))
 }
 
-/// The results in a file: one, or one for each SSD.
-pub fn read(flag: &str, path: &Path) -> Result<Vec<BenchReport>, Ending> {
+/// What a file has.
+pub enum Kind {
+    /// The results of `bench`: one, or one for each SSD.
+    Bench(Vec<BenchReport>),
+    /// Of an experiment.
+    Experiment(Box<ExperimentReport>),
+}
+
+/// The results in a file, of whatever kind.
+pub fn read_any(flag: &str, path: &Path) -> Result<Kind, Ending> {
     let wrong = |why: &dyn std::fmt::Display| Ending::usage(format!("{flag}{}: {why}", path.display()));
     let text = std::fs::read_to_string(path)
         .map_err(|error| Ending::file(format!("{flag}{}", path.display()), &error))?;
@@ -106,16 +114,20 @@ pub fn read(flag: &str, path: &Path) -> Result<Vec<BenchReport>, Ending> {
     }
     let Named { schema } = serde_json::from_str(&text)
         .map_err(|error| wrong(&format!("no result of `warpbell bench -o json`: {error}")))?;
-    let reports = match schema.as_str() {
-        BENCH_SCHEMA => serde_json::from_str(&text).map(|report| vec![report]),
-        GROUP_SCHEMA => serde_json::from_str(&text).map(|Group { devices }| devices),
+    let found = match schema.as_str() {
+        BENCH_SCHEMA => serde_json::from_str(&text).map(|report| Kind::Bench(vec![report])),
+        GROUP_SCHEMA => serde_json::from_str(&text).map(|Group { devices }| Kind::Bench(devices)),
+        EXPERIMENT_SCHEMA => serde_json::from_str(&text).map(Kind::Experiment),
         other => {
-            return Err(wrong(&format!("its schema is {other}; expected {BENCH_SCHEMA} or {GROUP_SCHEMA}")));
+            let known = format!("{BENCH_SCHEMA}, {GROUP_SCHEMA} or {EXPERIMENT_SCHEMA}");
+            return Err(wrong(&format!("its schema is {other}; expected {known}")));
         }
     };
-    let mut reports: Vec<BenchReport> = reports.map_err(|error| wrong(&error))?;
-    reports.iter_mut().for_each(|report| name_points(&mut report.runs));
-    Ok(reports)
+    let mut found = found.map_err(|error| wrong(&error))?;
+    if let Kind::Bench(reports) = &mut found {
+        reports.iter_mut().for_each(|report| name_points(&mut report.runs));
+    }
+    Ok(found)
 }
 
 /// What an interrupted command of the same kind has measured: its runs, by SSD.
@@ -148,7 +160,9 @@ impl Kept {
                 "a result does not keep the events of a trace; without --trace and --replay".into(),
             ));
         }
-        let reports = read("--resume ", path)?;
+        let Kind::Bench(reports) = read_any("--resume ", path)? else {
+            return Err(refuse("it is of an experiment, of which nothing is resumed".into()));
+        };
         if reports.len() != devices.len() {
             return Err(refuse(format!("it is of {} SSDs, and {} were named", reports.len(), devices.len())));
         }

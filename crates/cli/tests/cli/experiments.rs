@@ -238,6 +238,27 @@ fn workloads_write_only_where_they_may() {
 }
 
 #[test]
+fn repeats_are_kept_and_their_medians_shown() {
+    let found = json(&["notice", "soft:size=8m", "--runtime", "15ms", "--iodepth", "4", "--repeat", "3"]);
+    assert_eq!(found["repeats"], 3);
+    for row in found["rows"].as_array().expect("rows") {
+        let each = row["each"].as_array().expect("each repeat");
+        let mut rates: Vec<f64> = each.iter().map(|one| one["iops"].as_f64().expect("a rate")).collect();
+        rates.sort_by(f64::total_cmp);
+        assert_eq!((rates.len(), row["iops"].as_f64()), (3, Some(rates[1])), "{row:#}");
+        let interval = &row["iops_interval"];
+        assert_eq!((interval["low"].as_f64(), interval["high"].as_f64()), (Some(rates[0]), Some(rates[2])));
+        assert_eq!(interval["confidence"], 0.75);
+    }
+    let once = json(&["notice", "soft:size=8m", "--runtime", "5ms", "--iodepth", "4"]);
+    assert!(once["repeats"] == 1 && once["rows"][0].get("each").is_none(), "{once:#}");
+    let virt = "soft:size=8m,profile=optane,time=virtual";
+    let output = run(&["batching", virt, "--runtime", "1ms", "--repeat", "2"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("medians of 2 repeats") && text.contains("with 50.0 % or more"), "{text}");
+}
+
+#[test]
 fn what_cannot_be_is_said() {
     let error = |arguments: &[&str], line: &str| {
         let output = run(arguments);

@@ -92,6 +92,35 @@ fn every_point_is_in_the_page() {
 }
 
 #[test]
+fn every_row_of_an_experiment_is_in_the_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let device = "soft:size=16m,profile=optane,time=virtual";
+    let found = json(&["bench", "batching", device, "--runtime", "1ms", "--repeat", "2", "-o", "json"]);
+    let file = folder.path().join("e & f.json").display().to_string();
+    std::fs::write(&file, found.to_string()).expect("a file");
+    let (a, _) = result(&folder, "a.json", &SWEEP, |_| ());
+    let both = page(&[&a, &file]);
+    assert!(both.contains("e &amp; f.json") && section(&parsed(&both), "Skipped points").is_some());
+    let text = page(&[&file]);
+    let page = parsed(&text);
+    let section = section(&page, "A: batching (e & f.json)").expect("its section");
+    let drawn = marks(section, "f");
+    let rows = found["rows"].as_array().unwrap();
+    for row in rows {
+        let of_row = |unit: &str| {
+            let start = format!("A: {}: ", row["name"].as_str().unwrap());
+            drawn.iter().filter(|title| title.starts_with(&start) && title.contains(unit)).count()
+        };
+        assert_eq!((of_row(" IOPS"), of_row(" p50 us"), of_row(" max us")), (1, 1, 1), "{row:#}");
+        let expected = usize::from(row.get("expected_sq_doorbells_per_io").is_some());
+        assert_eq!(of_row(" expected sq doorbells/io"), expected, "{row:#}");
+    }
+    assert_eq!(section.descendants().filter(|node| node.has_tag_name("tr")).count(), rows.len() + 1);
+    let intervals = |node: &Node<'_, '_>| node.attribute("class") == Some("w");
+    assert!(section.descendants().any(|node| intervals(&node)), "the interval of a rate");
+}
+
+#[test]
 fn two_results_are_compared_by_their_repeats() {
     let folder = tempfile::tempdir().unwrap();
     let flags = ["--axis", "iodepth=1,8", "--io-limit", "256k", "--repeat", "5"];

@@ -5,11 +5,13 @@
 
 mod batching;
 mod cold;
+mod figures;
 mod file_reads;
 mod host_reads;
 mod notice;
 mod path;
 mod registration;
+mod repeats;
 mod stripe;
 mod tail;
 mod workloads;
@@ -17,10 +19,11 @@ mod workloads;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::ser::SerializeMap;
-use serde::{Serialize, Serializer};
 use warpbell::{Ssd, Target};
 use warpbell_hw::Nsid;
+
+pub use figures::{ExperimentReport, Figures, Row};
+pub use repeats::repeated;
 
 use crate::control::Control;
 use crate::error::RunError;
@@ -136,89 +139,6 @@ pub struct ExperimentOptions {
     pub seed: u64,
 }
 
-/// Figures in the order in which they are shown. Units are suffixes of the keys.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Figures(Vec<(&'static str, f64)>);
-
-impl Figures {
-    /// The same with another one.
-    #[must_use]
-    pub fn with(mut self, key: &'static str, value: f64) -> Figures {
-        self.0.push((key, value));
-        self
-    }
-
-    /// The same with one that may not have been counted.
-    #[must_use]
-    pub fn with_counted(self, key: &'static str, value: Option<f64>) -> Figures {
-        match value {
-            Some(value) => self.with(key, value),
-            None => self,
-        }
-    }
-
-    /// These, then others.
-    #[must_use]
-    fn merged(mut self, others: Figures) -> Figures {
-        self.0.extend(others.0);
-        self
-    }
-
-    /// One of them.
-    pub fn get(&self, key: &str) -> Option<f64> {
-        self.0.iter().find(|(known, _)| *known == key).map(|(_, value)| *value)
-    }
-
-    /// All of them.
-    pub fn iter(&self) -> impl Iterator<Item = (&'static str, f64)> {
-        self.0.iter().copied()
-    }
-}
-
-impl Serialize for Figures {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.0.len()))?;
-        for (key, value) in &self.0 {
-            map.serialize_entry(key, value)?;
-        }
-        map.end()
-    }
-}
-
-/// One way, measured.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
-    /// Which way.
-    pub name: String,
-    /// What was measured.
-    #[serde(flatten)]
-    pub figures: Figures,
-}
-
-/// What an experiment found.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ExperimentReport {
-    /// Form of the document.
-    pub schema: &'static str,
-    /// Its name.
-    pub experiment: &'static str,
-    /// Where kernels ran.
-    pub target: String,
-    /// Which device.
-    pub device: DeviceReport,
-    /// Which clock.
-    pub clock: ClockKind,
-    /// I/Os in flight.
-    pub iodepth: u32,
-    /// What was found.
-    pub rows: Vec<Row>,
-    /// Ways that could not be taken, with the reason.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub skipped: Vec<Skipped>,
-    /// It was stopped before its end.
-    pub partial: bool,
-}
-
 /// Runs an experiment on the first of `ssds`, `stripe` and `checkpoint` on all of them, with kernels on `target`. There are some. What was
 /// found before something broke is in the report.
 pub fn experiment(
@@ -256,13 +176,16 @@ pub fn experiment(
     }
     .err();
     let report = ExperimentReport {
-        schema: EXPERIMENT_SCHEMA,
-        experiment: which.word(),
+        schema: EXPERIMENT_SCHEMA.to_owned(),
+        experiment: which.word().to_owned(),
+        origin: None,
         target: target.to_string(),
         device: DeviceReport::of(ssd, options.nsid)?,
         clock: ClockKind::of(ssd),
         iodepth,
+        repeats: 1,
         rows: lab.rows,
+        incomplete: Vec::new(),
         skipped: lab.skipped,
         partial: control.stopped() || broken.is_some(),
     };
@@ -332,7 +255,7 @@ impl Lab<'_> {
     }
 
     fn row(&mut self, name: impl Into<String>, figures: Figures) {
-        self.rows.push(Row { name: name.into(), figures });
+        self.rows.push(Row::new(name, figures));
     }
 
     fn skip(&mut self, name: &str, reason: impl Into<String>) {

@@ -18,7 +18,7 @@ use warpbell::Ssd;
 use warpbell_hw::Lba;
 use warpbell_nvme::NvmOpcode;
 
-use super::{Figures, Lab, Row, figures_of};
+use super::{Figures, Lab, figures_of};
 use crate::error::RunError;
 use crate::job::Limits;
 use crate::options::{BenchOptions, ReplayTiming, Sharing};
@@ -155,6 +155,6 @@ fn random(lab: &Lab<'_>, row: u64) -> Xoshiro256PlusPlus {
 
 fn push(lab: &mut Lab<'_>, name: String, figures: Option<Figures>) {
     if let Some(figures) = figures {
-        lab.rows.push(Row { name, figures });
+        lab.row(name, figures);
     }
 }

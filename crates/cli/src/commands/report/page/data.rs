@@ -37,6 +37,18 @@ pub struct Point {
     pub latencies: Option<LatencyHistogram>,
 }
 
+/// How pictures call the `index`th result: A to Z, then A1.
+pub fn letter(index: usize) -> String {
+    let letter = (b'A' + (index % 26) as u8) as char;
+    let round = if index < 26 { String::new() } else { (index / 26).to_string() };
+    format!("{letter}{round}")
+}
+
+/// A file's name, without its folders.
+pub fn name(path: &Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}
+
 impl Source {
     /// The result of this file, the `index`th.
     pub fn new(index: usize, path: &Path, report: BenchReport) -> Result<Source, Ending> {
@@ -44,10 +56,7 @@ impl Source {
             |error: HistogramError| Ending::usage(format!("{}: a histogram: {error}", path.display()));
         let points = by_point(&report.runs).into_iter().map(|(name, runs)| Point::new(name, &runs));
         let points = points.collect::<Result<Vec<_>, _>>().map_err(wrong)?;
-        let letter = (b'A' + (index % 26) as u8) as char;
-        let round = if index < 26 { String::new() } else { (index / 26).to_string() };
-        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-        Ok(Source { letter: format!("{letter}{round}"), name, report, points })
+        Ok(Source { letter: letter(index), name: name(path), report, points })
     }
 
     /// What its figures are of.

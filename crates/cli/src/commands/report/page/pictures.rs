@@ -57,7 +57,7 @@ impl Group<'_> {
 }
 
 /// A picture with a heading and a legend, in which so many of the first lines have marks.
-fn figure(title: &str, picture: &str, names: &[String], marked: usize) -> String {
+pub(super) fn figure(title: &str, picture: &str, names: &[String], marked: usize) -> String {
     let mut out = format!("<figure>\n<h3>{}</h3>\n{picture}", escaped(title));
     if !names.is_empty() {
         out.push_str("<ul class=\"key\">\n");

@@ -12,7 +12,7 @@ use super::data::{Source, rate};
 const SIGNIFICANT: f64 = 0.05;
 
 /// A table under these headings; cells are HTML.
-fn table(class: &str, headings: &[&str], rows: &[Vec<String>]) -> String {
+pub(super) fn table(class: &str, headings: &[&str], rows: &[Vec<String>]) -> String {
     let cells = |kind: &str, cells: &mut dyn Iterator<Item = &str>| {
         cells.map(|cell| format!("<{kind}>{cell}</{kind}>")).collect::<String>()
     };
@@ -50,35 +50,46 @@ pub fn sources(sources: &[Source]) -> String {
         let _ =
             writeln!(out, "<p class=\"banner\">{}: partial: interrupted before its end</p>", source.letter);
     }
-    out + "<div class=\"grid\">\n" + &sources.iter().map(card).collect::<String>() + "</div>\n"
+    let cards: String = sources.iter().map(card).collect();
+    if cards.is_empty() { out } else { format!("{out}<div class=\"grid\">\n{cards}</div>\n") }
 }
 
 /// A result: its device, and how and where it was made.
 fn card(source: &Source) -> String {
     let (report, device) = (&source.report, &source.report.device);
-    let origin = |pick: fn(&Origin) -> String| report.origin.as_ref().map_or("not said".to_owned(), pick);
-    let machine = origin(|origin| {
+    let commit =
+        report.origin.as_ref().map_or("not said", |origin| origin.commit.as_deref().unwrap_or("none"));
+    let mut entries = vec![
+        ("device", format!("{}, {} {}", device.name, device.model, device.serial)),
+        ("program", format!("warpbell {}, commit {commit}", report.warpbell)),
+    ];
+    entries.extend(made(report.origin.as_ref()));
+    entries.extend(report.resumed_from.iter().map(|origin| ("resumed from", origin.began.clone())));
+    described(&format!("{}: {}", source.letter, source.name), &entries)
+}
+
+/// On which machine, when, and by which command a result was made.
+pub(super) fn made(origin: Option<&Origin>) -> [(&'static str, String); 3] {
+    let said = |pick: fn(&Origin) -> String| origin.map_or("not said".to_owned(), pick);
+    let machine = said(|origin| {
         let machine = &origin.machine;
         let governor = machine.governor.as_ref().map(|name| format!(", governor {name}")).unwrap_or_default();
         let cpu = machine.cpu.as_deref().unwrap_or("CPU not named");
         format!("{cpu}, {} cores, {}{governor}", machine.cores, machine.kernel)
     });
-    let commit = origin(|origin| {
-        origin.commit.as_ref().map_or("no commit".to_owned(), |commit| format!("commit {commit}"))
-    });
-    let mut entries = vec![
-        ("device", format!("{}, {} {}", device.name, device.model, device.serial)),
+    [
         ("machine", machine),
-        ("program", format!("warpbell {}, {commit}", report.warpbell)),
-        ("began", origin(|origin| origin.began.clone())),
-        ("command", origin(|origin| origin.command.join(" "))),
-    ];
-    entries.extend(report.resumed_from.iter().map(|origin| ("resumed from", origin.began.clone())));
+        ("began", said(|origin| origin.began.clone())),
+        ("command", said(|origin| origin.command.join(" "))),
+    ]
+}
+
+/// A card with these entries under a title.
+pub(super) fn described(title: &str, entries: &[(&str, String)]) -> String {
     let entry = |(name, text): &(&str, String)| format!("<dt>{name}</dt><dd>{}</dd>\n", escaped(text));
     format!(
-        "<div class=\"card\">\n<h3>{}: {}</h3>\n<dl>\n{}</dl>\n</div>\n",
-        source.letter,
-        escaped(&source.name),
+        "<div class=\"card\">\n<h3>{}</h3>\n<dl>\n{}</dl>\n</div>\n",
+        escaped(title),
         entries.iter().map(entry).collect::<String>()
     )
 }

@@ -1,0 +1,188 @@
+//! Pictures of experiments: a row for each way.
+
+use std::fmt::Write;
+
+use warpbell_plan::chart::{ChartAxis, RowMark, Rows, STYLES, si};
+use warpbell_plan::escaped;
+use warpbell_workload::{ClockKind, ExperimentReport, Row};
+
+use super::pictures::figure;
+use super::tables::{described, made, table};
+use crate::commands::experiment::{cell, heading, host_only, keys};
+use crate::render;
+
+/// What one file says of an experiment.
+pub struct Found {
+    /// How the page calls it: a letter.
+    pub letter: String,
+    /// The file's name.
+    pub name: String,
+    /// What is in it.
+    pub report: ExperimentReport,
+}
+
+/// A model's figure of the same name begins so.
+const MODEL: &str = "expected_";
+/// Figures that have pictures of their own, or are another one's with a factor.
+const RATES: [&str; 2] = ["iops", "bytes_per_s"];
+
+impl Found {
+    /// The heading of its section.
+    pub fn title(&self) -> String {
+        format!("{}: {} ({})", self.letter, self.report.experiment, self.name)
+    }
+
+    /// What it is of, and everything that it says.
+    pub fn section(&self) -> String {
+        let report = &self.report;
+        let banner = render::banner(&report.target, &report.device.kind, host_only(&report.experiment));
+        let mut out = String::new();
+        if !banner.is_empty() {
+            let _ = writeln!(out, "<p class=\"banner\">{}</p>", escaped(&banner));
+        }
+        for (said, text) in [
+            (report.clock == ClockKind::Virtual, "clock: virtual (times are the profile's, not a machine's)"),
+            (report.partial, "partial: ended before its last row"),
+        ] {
+            if said {
+                let _ = writeln!(out, "<p class=\"banner\">{text}</p>");
+            }
+        }
+        out + &self.card() + &self.pictures() + &self.table() + &self.missing()
+    }
+
+    fn card(&self) -> String {
+        let (report, device) = (&self.report, &self.report.device);
+        let mut entries = vec![
+            ("device", format!("{}, {} {}", device.name, device.model, device.serial)),
+            ("in flight", report.iodepth.to_string()),
+            ("repeats", report.repeats.to_string()),
+        ];
+        entries.extend(made(report.origin.as_ref()));
+        described(&self.name, &entries)
+    }
+
+    fn pictures(&self) -> String {
+        let rows = &self.report.rows;
+        let measured: Vec<&str> = keys(rows).into_iter().filter(|key| !key.starts_with(MODEL)).collect();
+        let mut figures = String::new();
+        if measured.contains(&"iops") {
+            figures += &self.bars("iops");
+        }
+        let times: Vec<&str> = keys(rows).into_iter().filter(|key| key.ends_with("_ns")).collect();
+        for some in times.chunks(STYLES) {
+            figures += &self.times(some);
+        }
+        let mut none = Vec::new();
+        for key in measured.iter().filter(|key| !key.ends_with("_ns") && !RATES.contains(key)) {
+            if rows.iter().any(|row| row.figures.get(key).is_some_and(|value| value != 0.0)) {
+                figures += &self.bars(key);
+            } else {
+                none.push(heading(key));
+            }
+        }
+        let mut out = format!("<div class=\"row\">\n{figures}</div>\n");
+        if !none.is_empty() {
+            let _ = writeln!(out, "<p>None at all: {}.</p>", escaped(&none.join(", ")));
+        }
+        out
+    }
+
+    /// The rows that have one of these figures.
+    fn with(&self, keys: &[&str]) -> Vec<&Row> {
+        let has = |row: &&Row| keys.iter().any(|key| finite(row, key).is_some());
+        self.report.rows.iter().filter(has).collect()
+    }
+
+    /// A counted figure, or the rate, as bars; what the model says is a mark.
+    fn bars(&self, key: &str) -> String {
+        let model = format!("{MODEL}{key}");
+        let rows = self.with(&[key]);
+        let mut marks = Vec::new();
+        for (index, row) in rows.iter().enumerate() {
+            let Some(value) = finite(row, key) else { continue };
+            let range = row.iops_interval.filter(|_| key == "iops").map(|of| (of.low, of.high));
+            marks.push(self.mark(row, (index, 0, true), (key, value), range));
+            if let Some(value) = finite(row, &model) {
+                marks.push(self.mark(row, (index, 1, false), (&model, value), None));
+            }
+        }
+        let expected = marks.iter().any(|mark| !mark.bar);
+        let names = if expected { vec![heading(key), heading(&model)] } else { Vec::new() };
+        self.picture((&heading(key), false), &rows, marks, &names)
+    }
+
+    /// Latencies and other times, on a log scale.
+    fn times(&self, keys: &[&str]) -> String {
+        let rows = self.with(keys);
+        let mut marks = Vec::new();
+        for (index, row) in rows.iter().enumerate() {
+            for (style, key) in keys.iter().enumerate() {
+                // A log scale has no place for what took no time.
+                if let Some(value) = finite(row, key).filter(|value| *value > 0.0) {
+                    marks.push(self.mark(row, (index, style, false), (key, value), None));
+                }
+            }
+        }
+        let names: Vec<String> = keys.iter().map(|key| heading(key).replace(" us", "")).collect();
+        self.picture(("latency, us", true), &rows, marks, &names)
+    }
+
+    fn mark(
+        &self,
+        row: &Row,
+        (index, style, bar): (usize, usize, bool),
+        (key, value): (&str, f64),
+        range: Option<(f64, f64)>,
+    ) -> RowMark {
+        let scale = if key.ends_with("_ns") || key.contains("_ns_per_io") { 1e3 } else { 1.0 };
+        let sure = row.iops_interval.filter(|_| range.is_some()).map_or(String::new(), |of| {
+            format!(", {} to {} with {:.1} %", si(of.low), si(of.high), of.confidence * 100.0)
+        });
+        let title = format!("{}: {}: {} {}{sure}", self.letter, row.name, si(value / scale), heading(key));
+        RowMark { row: index, style, bar, value: value / scale, range, title }
+    }
+
+    fn picture(
+        &self,
+        (label, log): (&str, bool),
+        rows: &[&Row],
+        marks: Vec<RowMark>,
+        names: &[String],
+    ) -> String {
+        let title = format!("{} of {}", label, self.report.experiment);
+        let picture = Rows {
+            title,
+            axis: ChartAxis { label: label.to_owned(), log, ticks: Vec::new() },
+            names: rows.iter().map(|row| row.name.clone()).collect(),
+            marks,
+        };
+        figure(label, &picture.svg(), names, STYLES)
+    }
+
+    /// Every figure of every row.
+    fn table(&self) -> String {
+        let rows = &self.report.rows;
+        let keys = keys(rows);
+        let headings: Vec<String> = keys.iter().map(|key| escaped(&heading(key))).collect();
+        let headings: Vec<&str> = std::iter::once("way").chain(headings.iter().map(String::as_str)).collect();
+        let of_row = |row: &Row| {
+            let figures =
+                keys.iter().map(|key| finite(row, key).map_or("-".to_owned(), |value| cell(key, value)));
+            std::iter::once(escaped(&row.name)).chain(figures).collect::<Vec<_>>()
+        };
+        table("", &headings, &rows.iter().map(of_row).collect::<Vec<_>>())
+    }
+
+    /// Rows that are not there, in part or at all.
+    fn missing(&self) -> String {
+        let all = self.report.incomplete.iter().chain(&self.report.skipped);
+        let rows: Vec<Vec<String>> = all.map(|one| vec![escaped(&one.point), escaped(&one.reason)]).collect();
+        if rows.is_empty() { String::new() } else { table("left", &["way", "why not"], &rows) }
+    }
+}
+
+/// A figure that can be drawn.
+fn finite(row: &Row, key: &str) -> Option<f64> {
+    row.figures.get(key).filter(|value| value.is_finite())
+}

@@ -1,0 +1,146 @@
+//! What experiments say: rows of figures.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{MapAccess, Visitor};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::origin::Origin;
+use crate::result::{DeviceReport, Skipped};
+use crate::statistics::Interval;
+use crate::stopwatch::ClockKind;
+
+/// Figures in the order in which they are shown. Units are suffixes of the keys.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Figures(Vec<(Cow<'static, str>, f64)>);
+
+impl Figures {
+    /// The same with another one.
+    #[must_use]
+    pub fn with(mut self, key: impl Into<Cow<'static, str>>, value: f64) -> Figures {
+        self.0.push((key.into(), value));
+        self
+    }
+
+    /// The same with one that may not have been counted.
+    #[must_use]
+    pub fn with_counted(self, key: &'static str, value: Option<f64>) -> Figures {
+        match value {
+            Some(value) => self.with(key, value),
+            None => self,
+        }
+    }
+
+    /// These, then others.
+    #[must_use]
+    pub(super) fn merged(mut self, others: Figures) -> Figures {
+        self.0.extend(others.0);
+        self
+    }
+
+    /// One of them.
+    pub fn get(&self, key: &str) -> Option<f64> {
+        self.0.iter().find(|(known, _)| known == key).map(|(_, value)| *value)
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, f64)> {
+        self.0.iter().map(|(key, value)| (key.as_ref(), *value))
+    }
+}
+
+impl Serialize for Figures {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (key, value) in &self.0 {
+            map.serialize_entry(key, value)?;
+        }
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Figures {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Figures, D::Error> {
+        struct Map;
+        impl<'de> Visitor<'de> for Map {
+            type Value = Figures;
+
+            fn expecting(&self, form: &mut fmt::Formatter<'_>) -> fmt::Result {
+                form.write_str("figures by name")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Figures, A::Error> {
+                let mut figures = Figures::default();
+                // What is no number, as a ratio of nothing to nothing, is null in JSON.
+                while let Some((key, value)) = map.next_entry::<String, Option<f64>>()? {
+                    figures = figures.with(key, value.unwrap_or(f64::NAN));
+                }
+                Ok(figures)
+            }
+        }
+        from.deserialize_map(Map)
+    }
+}
+
+/// One way, measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// Which way.
+    pub name: String,
+    /// What was measured; of several repeats the median of each figure.
+    #[serde(flatten)]
+    pub figures: Figures,
+    /// Of several repeats: where the true median of the rate lies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iops_interval: Option<Interval>,
+    /// What each of several repeats measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub each: Vec<Figures>,
+}
+
+impl Row {
+    /// Measured once.
+    pub fn new(name: impl Into<String>, figures: Figures) -> Row {
+        Row { name: name.into(), figures, iops_interval: None, each: Vec::new() }
+    }
+}
+
+/// What an experiment found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ExperimentReport {
+    /// Form of the document.
+    pub schema: String,
+    /// Its name.
+    pub experiment: String,
+    /// How and where it was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
+    /// Where kernels ran.
+    pub target: String,
+    /// Which device.
+    pub device: DeviceReport,
+    /// Which clock.
+    pub clock: ClockKind,
+    /// I/Os in flight.
+    pub iodepth: u32,
+    /// How often all of it was measured.
+    #[serde(default = "once")]
+    pub repeats: u32,
+    /// What was found.
+    pub rows: Vec<Row>,
+    /// Rows that some repeats lack, with how many have them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub incomplete: Vec<Skipped>,
+    /// Ways that could not be taken, with the reason.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skipped: Vec<Skipped>,
+    /// It was stopped before its end.
+    pub partial: bool,
+}
+
+/// What documents say that are from before repeats.
+fn once() -> u32 {
+    1
+}
