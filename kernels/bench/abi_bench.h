@@ -75,8 +75,8 @@ typedef struct warpbell_bench_args {
     uint32_t verify;       /* writes carry the pattern of `verify`, reads check it */
     uint64_t recover_ns;   /* wait so long for a lost queue's successor, and for the buffer of a command that
                               timed out; 0: a lost queue ends the warp, a timeout its I/O */
-    uint64_t lbas;         /* uint64_t[units]: where each unit lies, as those of a file; 0: as first_lba says */
-    uint32_t retries;      /* most commands of one I/O that are submitted again; 0: none */
+    uint64_t lbas;    /* uint64_t[units]: where each unit lies, as those of a file; 0: as first_lba says */
+    uint32_t retries; /* most commands of one I/O that are submitted again; 0: none */
     uint32_t pad0;
 } warpbell_bench_args;
 

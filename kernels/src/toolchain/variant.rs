@@ -115,7 +115,8 @@ impl Variant {
         self.check()?;
         let compiler = Compiler::find(self.optimise)?;
         let files = self.files()?;
-        let executor = hash(EXECUTOR.iter().copied()).text(&compiler.identity());
+        // It includes the headers, for the table of the ABI.
+        let executor = hash(EXECUTOR.iter().chain(HEADERS).copied()).text(&compiler.identity());
         let own: Vec<_> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
         let all = self.hash(&own).text(&executor.hex());
         let cache = Cache::open(self.cache.as_deref())?;

@@ -45,7 +45,8 @@ fn row(lab: &mut Lab<'_>, name: String, size: ByteSize, reads: u64, vectors: u64
     let queries = (lab.options.ops / reads).max(1);
     let mut random = random(lab, reads);
     // Those that are asked for often are not neighbours.
-    let scattered = |rank: u64| ((u128::from(rank) * u128::from(places / 2 | 1)) % u128::from(places)) as u64;
+    let scattered =
+        |rank: u64| ((u128::from(rank) * u128::from((places / 2) | 1)) % u128::from(places)) as u64;
     for _ in 0..queries {
         for _ in 0..reads {
             let place = scattered(zipf.sample(&mut random) as u64 - 1);
