@@ -176,7 +176,7 @@ mod tests {
     fn any_bytes_of_an_ssd_can_be_read() {
         let ssd = Ssd::open(&"soft:size=1m".parse().unwrap(), &OpenOptions::new()).unwrap();
         let source = SsdSource::new(&ssd, None).unwrap();
-        let data: Vec<u8> = (0..4096u32).map(|i| (i * 7 >> 2) as u8).collect();
+        let data: Vec<u8> = (0..4096u32).map(|i| ((i * 7) >> 2) as u8).collect();
         source.write_at(1024, &data).unwrap();
         Store::flush(&source).unwrap();
         assert_eq!((source.bytes(), source.block_size()), (1 << 20, 512));

@@ -118,7 +118,7 @@ fn damaged(manifest: &Manifest, source: &dyn Source, stop: &AtomicBool) -> Resul
     }
     let done = AtomicU64::new(0);
     let total: u64 = manifest.files.iter().map(|file| file.size).sum();
-    let mut work = || {
+    let work = || {
         let mut damaged = Vec::new();
         for file in &manifest.files {
             if stop.load(Ordering::Relaxed) {
@@ -134,7 +134,7 @@ fn damaged(manifest: &Manifest, source: &dyn Source, stop: &AtomicBool) -> Resul
         Ok(damaged)
     };
     // The source is one thread's own: this one's. The line on the terminal is another's.
-    watch("check", Goal::Bytes(total), &|| (0, done.load(Ordering::Relaxed)), &mut work)
+    watch("check", Goal::Bytes(total), &|| (0, done.load(Ordering::Relaxed)), work)
 }
 
 fn text(manifest: &Manifest, changes: &[String], damaged: &[String]) -> String {

@@ -1,4 +1,5 @@
 //! Files brought onto a bare SSD, and an import that is killed at any time.
+#![expect(clippy::unwrap_used, reason = "a test panics when something is wrong")]
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,5 +1,6 @@
 //! Files by a manifest. Nothing is mounted here, so the manifest is made of what e2fsprogs says; `scripts/guest files` has
 //! those that are captured.
+#![expect(clippy::unwrap_used, reason = "a test panics when something is wrong")]
 
 use std::path::PathBuf;
 use std::process::Command;
