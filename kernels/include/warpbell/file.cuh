@@ -14,8 +14,9 @@
 // extent is found by binary search over the table. A read that meets several extents is one command after the
 // other, each with the deadline of io.cuh; the status is the first failure's.
 //
-// misaligned: not whole blocks. out_of_range: blocks behind the last one of the file. out_of_buffer: as in
-// io.cuh. invalid_field: the table is of another ABI, or of a namespace with blocks of another size.
+// misaligned: not whole blocks, or data at no dword. out_of_range: blocks behind the last one of the file.
+// out_of_buffer: as in io.cuh. invalid_field: the table is of another ABI, or of a namespace with blocks of
+// another size.
 #pragma once
 
 #include "abi_file.h"

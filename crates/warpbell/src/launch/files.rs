@@ -8,18 +8,19 @@ use zerocopy::{Immutable, IntoBytes};
 
 use crate::{AttachOptions, CompileOptions, FileTable, Lba, OpenOptions, Program, Ssd, SsdSource, Target};
 
-/// Each lane of each warp reads `bytes` bytes at its own offset, and stores its status behind them.
+/// Each lane reads `bytes` bytes at the offset that its entry of `list` has, and stores its status there. All data lies
+/// `shift` bytes behind its place.
 const READ: &str = "#include <warpbell/warpbell.cuh>
     using namespace warpbell;
     struct read_args {
         warpbell_namespace_ref ns; warpbell_file_ref file; warpbell_buffer_ref data; warpbell_buffer_ref list;
-        uint64_t bytes;
+        uint64_t bytes, shift;
     };
     WARPBELL_KERNEL(read_file, read_args) {
         session<sharing::exclusive> ssd(this_warp(), args.ns, 0);
         const file f(args.file);
         uint64_t* const list = dma_span(args.list).data<uint64_t>() + 2u * port::lane();
-        const dma_span mine = dma_span(args.data).subspan(port::lane() * args.bytes, args.bytes);
+        const dma_span mine = dma_span(args.data).subspan(port::lane() * args.bytes + args.shift, args.bytes);
         const optional<u64> offset = list[0] == ~0ull ? optional<u64>() : optional<u64>(list[0]);
         const status s = read_each(this_warp(), ssd, f, offset, mine);
         list[1] = s.bits;
@@ -34,6 +35,7 @@ struct ReadArgs {
     data: BufferRef,
     list: BufferRef,
     bytes: u64,
+    shift: u64,
 }
 
 const BLOCK: u64 = 512;
@@ -50,12 +52,22 @@ fn ssd() -> Ssd {
 
 /// What 32 lanes read: their bytes and statuses.
 fn read(ssd: &Ssd, map: &FileMap, bytes: u64, offsets: &[u64; 32]) -> (Vec<u8>, [u64; 32]) {
+    read_behind(ssd, map, (bytes, 0), offsets)
+}
+
+/// The same into data that begins `shift` bytes behind a page.
+fn read_behind(
+    ssd: &Ssd,
+    map: &FileMap,
+    (bytes, shift): (u64, u64),
+    offsets: &[u64; 32],
+) -> (Vec<u8>, [u64; 32]) {
     let queues = ssd.attach(&AttachOptions::default()).unwrap();
     let options = CompileOptions::default();
     let program = Program::compile(&Target::Cpu.open().unwrap(), "files.cu", READ, &options).unwrap();
-    let data = queues.buffer(32 * bytes as usize).unwrap();
+    let data = queues.buffer((32 * bytes + shift) as usize).unwrap();
     let list = queues.buffer(32 * 16).unwrap();
-    data.write(0, &vec![0xa5; 32 * bytes as usize]).unwrap();
+    data.write(0, &vec![0xa5; (32 * bytes + shift) as usize]).unwrap();
     let entries: Vec<[u64; 2]> = offsets.iter().map(|offset| [*offset, NONE]).collect();
     list.write(0, entries.as_bytes()).unwrap();
     let table = FileTable::new(&queues, map).unwrap();
@@ -65,12 +77,13 @@ fn read(ssd: &Ssd, map: &FileMap, bytes: u64, offsets: &[u64; 32]) -> (Vec<u8>, 
         data: data.as_ref(),
         list: list.as_ref(),
         bytes,
+        shift,
     };
     // SAFETY: the kernel touches the attachment's queues and buffers, and the table, which the launch keeps.
     let launch = unsafe { program.launch(&queues, "read_file", &args) }.unwrap().keep(table.memory());
     launch.start().unwrap().join().unwrap();
     let (mut found, mut after) = (vec![0; 32 * bytes as usize], [[0u64; 2]; 32]);
-    data.read(0, &mut found).unwrap();
+    data.read(shift as usize, &mut found).unwrap();
     list.read(0, after.as_mut_bytes()).unwrap();
     (found, after.map(|[_, status]| status))
 }
@@ -127,4 +140,32 @@ fn what_a_file_does_not_have_is_refused_and_its_neighbours_read() {
         "lane 1 has blocks 1 and 2 of the file"
     );
     assert!(found[4 * BLOCK as usize..].iter().all(|byte| *byte == 0xa5), "others have nothing");
+}
+
+#[test]
+fn data_begins_at_a_dword_over_holes_as_over_blocks() {
+    let ssd = ssd();
+    // A block, a hole of three, and a block with a tail.
+    let extents =
+        [(0, 8), (4, 20)].map(|(offset, at)| Extent { offset: offset * BLOCK, at: at * BLOCK, bytes: BLOCK });
+    let map = FileMap::new(5 * BLOCK - 7, extents.to_vec()).unwrap();
+    let source = SsdSource::new(&ssd, None).unwrap();
+    let mut offsets = [NONE; 32];
+    offsets[..4].copy_from_slice(&[0, BLOCK, 2 * BLOCK, 3 * BLOCK]);
+    let (found, statuses) = read_behind(&ssd, &map, (2 * BLOCK, 4), &offsets);
+    assert_eq!(statuses, [0; 32]);
+    for (found, offset) in found.chunks(2 * BLOCK as usize).zip(&offsets[..4]) {
+        let within = (2 * BLOCK).min(map.size() - offset) as usize;
+        let mut expected = vec![0; 2 * BLOCK as usize];
+        read_file(&source, &map, *offset, &mut expected[..within]).unwrap();
+        assert!(found == expected, "at {offset}");
+    }
+    assert!(found[8 * BLOCK as usize..].iter().all(|byte| *byte == 0xa5), "others have nothing");
+    // Lane 1 reads a hole alone.
+    let (found, statuses) = read_behind(&ssd, &map, (2 * BLOCK, 2), &offsets);
+    assert_eq!(
+        statuses[..5],
+        [[u64::from(abi::STATUS_LIBRARY | abi::STATUS_MISALIGNED); 4].as_slice(), &[0]].concat()[..]
+    );
+    assert!(found.iter().all(|byte| *byte == 0xa5), "nothing was stored");
 }

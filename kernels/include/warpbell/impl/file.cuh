@@ -8,17 +8,18 @@ inline namespace WARPBELL_NAMESPACE {
 
 namespace detail {
 
-// Zeroes bytes [begin, end) of a buffer, by this lane alone.
+// Zeroes bytes [begin, end) of a buffer, by this lane alone. Data may begin at any dword.
 WARPBELL_D void zero_bytes(const dma_span& to, u64 begin, u64 end) {
-    unsigned char* bytes = to.data<unsigned char>();
-    while (begin < end && (begin & 7u) != 0) {
-        bytes[begin++] = 0;
+    unsigned char* byte = to.data<unsigned char>() + begin;
+    unsigned char* const last = to.data<unsigned char>() + end;
+    while (byte != last && (reinterpret_cast<u64>(byte) & 7u) != 0) {
+        *byte++ = 0;
     }
-    for (; begin + 8u <= end; begin += 8u) {
-        *reinterpret_cast<u64*>(bytes + begin) = 0;
+    for (; last - byte >= 8; byte += 8) {
+        *reinterpret_cast<u64*>(byte) = 0;
     }
-    while (begin < end) {
-        bytes[begin++] = 0;
+    while (byte != last) {
+        *byte++ = 0;
     }
 }
 
@@ -44,15 +45,24 @@ WARPBELL_D status check_file_read(const session<Mode, Retry>& s, const file& f, 
 struct file_rest {
     u64 block, at, blocks;
 
-    // The next extent to read, with its part of the buffer. Holes on the way are zeroed.
-    WARPBELL_D optional<extent> next(const file& f, const dma_span& to, dma_span& part) {
+    // The next extent to read, with its part of the buffer. Holes on the way are zeroed, in memory that a
+    // command might move data to: of the rest of a read that meets other memory, `said` is why it ends.
+    template <sharing Mode, class Retry>
+    WARPBELL_D optional<extent> next(const session<Mode, Retry>& s, const file& f, const dma_span& to,
+                                     dma_span& part, status& said) {
         while (blocks != 0) {
             const file_place place = f.find(block);
-            const u64 most = blocks < 0x80000000u ? blocks : 0x80000000u;
-            const u64 n = place.blocks < most ? place.blocks : most;
+            const u64 most = place.hole ? s.max_blocks() : 0x80000000u;
+            const u64 rest = blocks < most ? blocks : most;
+            const u64 n = place.blocks < rest ? place.blocks : rest;
             part = to.subspan(at, n << f.block_shift());
             if (!place.hole) {
                 return extent{lba(place.lba), static_cast<u32>(n)};
+            }
+            said = s.check_data(part, part.bytes());
+            if (!said.ok()) {
+                blocks = 0;
+                break;
             }
             zero_bytes(part, 0, part.bytes());
             advance(n, f.block_shift());
@@ -78,7 +88,7 @@ WARPBELL_D status read_each(const Group& who, session<Mode, Retry>& s, const fil
                               reads ? to.bytes() >> f.block_shift() : 0};
     for (;;) {
         dma_span part;
-        const optional<extent> from = rest.next(f, to, part);
+        const optional<extent> from = rest.next(s, f, to, part, said);
         if (group.ballot(from.has_value()) == 0) {
             break;
         }
