@@ -121,6 +121,26 @@ fn every_row_of_an_experiment_is_in_the_page() {
 }
 
 #[test]
+fn an_experiment_without_iops_shows_its_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let device = "soft:size=16m,profile=optane,time=virtual";
+    let found = json(&["bench", "checkpoint", device, device, "--ops", "100", "-o", "json"]);
+    let file = folder.path().join("checkpoint.json").display().to_string();
+    std::fs::write(&file, found.to_string()).expect("a file");
+    let text = page(&[&file]);
+    let page = parsed(&text);
+    let drawn = marks(section(&page, "A: checkpoint (checkpoint.json)").expect("its section"), "f");
+    for row in found["rows"].as_array().unwrap() {
+        let start = format!("A: {}: ", row["name"].as_str().unwrap());
+        let of_row = |unit: &str| {
+            drawn.iter().filter(|title| title.starts_with(&start) && title.ends_with(unit)).count()
+        };
+        let expected = usize::from(row.get("expected_bytes_per_s").is_some());
+        assert_eq!((of_row(" expected MiB/s"), of_row(" MiB/s") - expected), (expected, 1), "{row:#}");
+    }
+}
+
+#[test]
 fn two_results_are_compared_by_their_repeats() {
     let folder = tempfile::tempdir().unwrap();
     let flags = ["--axis", "iodepth=1,8", "--io-limit", "256k", "--repeat", "5"];

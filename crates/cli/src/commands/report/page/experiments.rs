@@ -23,8 +23,6 @@ pub struct Found {
 
 /// A model's figure of the same name begins so.
 const MODEL: &str = "expected_";
-/// Figures that have pictures of their own, or are another one's with a factor.
-const RATES: [&str; 2] = ["iops", "bytes_per_s"];
 
 impl Found {
     /// The heading of its section.
@@ -66,15 +64,17 @@ impl Found {
         let rows = &self.report.rows;
         let measured: Vec<&str> = keys(rows).into_iter().filter(|key| !key.starts_with(MODEL)).collect();
         let mut figures = String::new();
-        if measured.contains(&"iops") {
-            figures += &self.bars("iops");
-        }
+        // The rate; of ways with I/Os of one size the other is the same with a factor.
+        let rate = ["iops", "bytes_per_s"].into_iter().find(|rate| measured.contains(rate));
+        figures += &rate.map_or(String::new(), |rate| self.bars(rate));
         let times: Vec<&str> = keys(rows).into_iter().filter(|key| key.ends_with("_ns")).collect();
         for some in times.chunks(STYLES) {
             figures += &self.times(some);
         }
         let mut none = Vec::new();
-        for key in measured.iter().filter(|key| !key.ends_with("_ns") && !RATES.contains(key)) {
+        for key in
+            measured.iter().filter(|key| !key.ends_with("_ns") && !["iops", "bytes_per_s"].contains(key))
+        {
             if rows.iter().any(|row| row.figures.get(key).is_some_and(|value| value != 0.0)) {
                 figures += &self.bars(key);
             } else {
@@ -135,7 +135,11 @@ impl Found {
         (key, value): (&str, f64),
         range: Option<(f64, f64)>,
     ) -> RowMark {
-        let scale = if key.ends_with("_ns") || key.contains("_ns_per_io") { 1e3 } else { 1.0 };
+        let scale = match key {
+            key if key.ends_with("_ns") || key.contains("_ns_per_io") => 1e3,
+            key if key.ends_with("bytes_per_s") => f64::from(1 << 20),
+            _ => 1.0,
+        };
         let sure = row.iops_interval.filter(|_| range.is_some()).map_or(String::new(), |of| {
             format!(", {} to {} with {:.1} %", si(of.low), si(of.high), of.confidence * 100.0)
         });
