@@ -2,34 +2,8 @@
 # Runs in the guest, with two SSDs, warpbell, mkfs.ext4, mkfs.xfs and filefrag in /bin: files that Linux wrote are captured,
 # and read without Linux. ext4 lies in a partition, XFS on a whole namespace. Ends with the line `N passed, N failed`.
 
-passed=0 failed=0
-count() { # count STATUS WHAT: one line
-  if [ "$1" = 0 ]; then passed=$((passed + 1)) && echo "ok      $2"; else failed=$((failed + 1)) && echo "FAILED  $2"; fi
-}
+. /run/checks.sh
 
-# expect CODE WORD WHAT COMMAND...: the command ends with the code, and says the word.
-expect() {
-  code=$1 word=$2 what=$3
-  shift 3
-  "$@" >/tmp/out 2>&1
-  found=$?
-  [ "$found" = "$code" ] && grep -qF -- "$word" /tmp/out
-  status=$?
-  count $status "$what"
-  [ $status = 0 ] || { echo "        wanted exit $code and '$word', found exit $found and:" && sed 's/^/        /' /tmp/out; }
-}
-
-until_true() { # until_true SECONDS COMMAND...
-  left=$(($1 * 10))
-  shift
-  until "$@"; do
-    left=$((left - 1))
-    [ $left -gt 0 ] || return 1
-    usleep 100000
-  done
-}
-
-disk_of() { basename "$(ls -d /sys/bus/pci/devices/"$1"/nvme/nvme*/nvme*n1 2>/dev/null | head -n 1)"; }
 has_node() { [ -b "/dev/$1" ]; }
 # Its number is that of the first free controller: another one after an unbind.
 has_part() { has_node "$(disk_of "$1")$2"; }
@@ -173,5 +147,4 @@ expect 1 'serial number WARP0' 'another SSD is noticed' warpbell files check /tm
 stale ext4 "$first" p1 'mount count 2'
 stale xfs "$second" '' 'records of changes'
 
-echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+report

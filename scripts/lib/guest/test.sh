@@ -162,7 +162,7 @@ guest_fetch() {
 guest_binding() {
   guest_needs
   "$0" run --ssds 4 --program "$(built bin warpbell)" --file scripts/lib/guest/identify-check.sh=/run/identify-check.sh \
-    --file scripts/lib/guest/bind-check.sh=/run/bind-check.sh -- sh -c 'sh /run/identify-check.sh && sh /run/bind-check.sh'
+    --file scripts/lib/guest/bind-check.sh=/run/bind-check.sh --file scripts/lib/guest/checks.sh=/run/checks.sh -- sh -c 'sh /run/identify-check.sh && sh /run/bind-check.sh'
 }
 
 # scripts/guest files: manifests of files on ext4 and XFS, made by Linux's own mounts, beside what our driver reads. One boot.
@@ -176,5 +176,5 @@ guest_files() {
   done
   [[ ! -e /etc/mke2fs.conf ]] || options+=(--file /etc/mke2fs.conf)
   "$0" run --ssds 2 --size 512M --program "$(built bin warpbell)" "${options[@]}" --timeout 900 \
-    --file scripts/lib/guest/files-check.sh=/run/files-check.sh -- sh /run/files-check.sh
+    --file scripts/lib/guest/files-check.sh=/run/files-check.sh --file scripts/lib/guest/checks.sh=/run/checks.sh -- sh /run/files-check.sh
 }
