@@ -42,4 +42,4 @@ pub use file_system::{Entry, EntryKind, FileSystem};
 pub use map::{Extent, FileMap, Piece};
 pub use open::{OpenOptions, open};
 pub use partition::Partition;
-pub use source::{Image, Source, Store, read_file};
+pub use source::{Image, Source, Store, append_zeroes, read_file};

@@ -40,6 +40,24 @@ pub fn read_file(source: &dyn Source, map: &FileMap, offset: u64, into: &mut [u8
     Ok(())
 }
 
+/// The CRC-32C of what `crc` is of, and `count` zeroes behind it. A hole of any length takes as many steps as its length
+/// has bits.
+pub fn append_zeroes(mut crc: u32, count: u64) -> u32 {
+    // That of 2^n zeroes is made of those of two halves.
+    let (mut zeroes, mut length, mut left) = (crc32c::crc32c(&[0]), 1, count);
+    while left > 0 {
+        if left & 1 == 1 {
+            crc = crc32c::crc32c_combine(crc, zeroes, length);
+        }
+        left >>= 1;
+        if left > 0 {
+            zeroes = crc32c::crc32c_combine(zeroes, zeroes, length);
+            length <<= 1;
+        }
+    }
+    crc
+}
+
 /// A file that holds what a namespace would: an image.
 #[derive(Debug)]
 pub struct Image {

@@ -7,7 +7,7 @@ use warpbell::{
     AttachOptions, Attachment, Buffer, OpenTarget, Regions, SharedMemory, Sharing, Ssd, Target,
     describe_status,
 };
-use warpbell_files::{FileMap, Piece};
+use warpbell_files::{FileMap, Piece, append_zeroes};
 use warpbell_hw::{Lba, Nsid};
 use warpbell_kernels::abi::{ChunkResult, DigestArgs, WarpResult};
 
@@ -147,28 +147,6 @@ struct Read {
     hole_bytes: u64,
 }
 
-impl Read {
-    /// With a piece that follows.
-    fn append(&mut self, crc32c: u32, bytes: u64) -> Result<(), RunError> {
-        self.crc32c = crc32c::crc32c_combine(self.crc32c, crc32c, checked_len(bytes)?);
-        Ok(())
-    }
-}
-
-/// The CRC-32C of so many zeroes: by squares, as holes may be long.
-fn crc_of_zeroes(bytes: u64) -> Result<u32, RunError> {
-    let (mut sum, mut power, mut length) = (0, crc32c::crc32c(&[0]), 1u64);
-    while length != 0 && length <= bytes {
-        let len = checked_len(length)?;
-        if bytes & length != 0 {
-            sum = crc32c::crc32c_combine(sum, power, len);
-        }
-        power = crc32c::crc32c_combine(power, power, len);
-        length <<= 1;
-    }
-    Ok(sum)
-}
-
 /// What kernels read by, from launch to launch.
 struct Reader<'a> {
     launcher: Launcher<'a>,
@@ -193,12 +171,12 @@ fn digest_pieces(
         match (piece, &reader) {
             (Piece::Data { at, bytes }, Some(reader)) => {
                 let (crc32c, runtime_ns) = reader.piece(options, (at / block, bytes, block), control)?;
-                read.append(crc32c, bytes)?;
+                read.crc32c = crc32c::crc32c_combine(read.crc32c, crc32c, checked_len(bytes)?);
                 read.runtime_ns += runtime_ns;
                 read.blocks += bytes.div_ceil(block);
             }
             _ => {
-                read.append(crc_of_zeroes(piece.bytes())?, piece.bytes())?;
+                read.crc32c = append_zeroes(read.crc32c, piece.bytes());
                 read.hole_bytes += piece.bytes();
             }
         }
@@ -334,7 +312,7 @@ mod tests {
     fn zeroes_have_their_checksum() {
         for bytes in [0, 1, 2, 3, 511, 4096, 100_001] {
             let expected = crc32c::crc32c(&vec![0; bytes as usize]);
-            assert_eq!(crc_of_zeroes(bytes).unwrap(), expected, "{bytes}");
+            assert_eq!(append_zeroes(0, bytes), expected, "{bytes}");
         }
     }
 }

@@ -61,6 +61,23 @@ pub struct Limits {
     pub wide_cids: bool,
 }
 
+#[cfg(test)]
+impl Limits {
+    /// Of an SSD with so many blocks of 512 bytes, which bounds little else.
+    pub(crate) fn of_blocks(blocks: u64) -> Limits {
+        Limits {
+            nsid: Nsid(1),
+            blocks,
+            block_size: 512,
+            exact_bytes: None,
+            max_transfer_bytes: None,
+            max_entries: 1024,
+            queues: 8,
+            wide_cids: false,
+        }
+    }
+}
+
 /// Why a run was refused: the flag, its value, and the limit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JobError {

@@ -83,26 +83,14 @@ impl Schedule {
 
 #[cfg(test)]
 mod tests {
-    use warpbell_hw::Nsid;
-
     use super::*;
     use crate::job::Limits;
     use crate::options::{Access, BenchOptions};
     use crate::size::ByteSize;
 
     fn job(rw: Access) -> Job {
-        let limits = Limits {
-            nsid: Nsid(1),
-            blocks: 80,
-            block_size: 512,
-            exact_bytes: None,
-            max_transfer_bytes: None,
-            max_entries: 1024,
-            queues: 8,
-            wide_cids: false,
-        };
         let options = BenchOptions { rw, bs: ByteSize(4096), ..Default::default() };
-        Job::resolve(&options, &limits).unwrap()
+        Job::resolve(&options, &Limits::of_blocks(80)).unwrap()
     }
 
     #[test]

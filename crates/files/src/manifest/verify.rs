@@ -5,7 +5,7 @@ use sha2::{Digest, Sha256};
 use super::bytes::Windows;
 use super::stamp::{Superblock, UNCLEAN};
 use super::{Captured, CapturedFile, Change, Checksum, Manifest};
-use crate::{Error, Piece, Source};
+use crate::{Error, Piece, Source, append_zeroes};
 
 /// Changes that a refusal names.
 const NAMED: usize = 6;
@@ -55,20 +55,7 @@ impl Sum {
     pub fn add_zeroes(&mut self, count: u64) {
         match self {
             Sum::None => {}
-            Sum::Crc32c(sum) => {
-                // The checksum of 2^n zeroes is made of those of two halves.
-                let (mut zeroes, mut length, mut left) = (crc32c::crc32c(&[0]), 1, count);
-                while left > 0 {
-                    if left & 1 == 1 {
-                        *sum = crc32c::crc32c_combine(*sum, zeroes, length);
-                    }
-                    left >>= 1;
-                    if left > 0 {
-                        zeroes = crc32c::crc32c_combine(zeroes, zeroes, length);
-                        length <<= 1;
-                    }
-                }
-            }
+            Sum::Crc32c(sum) => *sum = append_zeroes(*sum, count),
             Sum::Sha256(sum) => {
                 let zeroes = [0; 4096];
                 for start in (0..count).step_by(zeroes.len()) {

@@ -213,6 +213,12 @@ impl Lab<'_> {
         }
     }
 
+    /// How many of the SSDs to measure with: 1, 2, 4 and 8, as many as there are, and all of them.
+    fn ssd_counts(&self) -> Vec<usize> {
+        let all = self.ssds.len();
+        [1, 2, 4, 8].into_iter().filter(|count| *count < all).chain([all]).collect()
+    }
+
     /// Options of a run: random reads of that size.
     fn reads(&self, size: ByteSize) -> BenchOptions {
         BenchOptions {

@@ -28,8 +28,7 @@ struct Shape {
 pub(super) fn run(lab: &mut Lab<'_>) -> Result<(), RunError> {
     lab.in_real_time()?;
     let all = lab.ssds.len();
-    let mut counts: Vec<usize> = [1, 2, 4, 8].into_iter().filter(|count| *count < all).collect();
-    counts.push(all);
+    let counts = lab.ssd_counts();
     for size in lab.options.sizes.clone() {
         let mut alone = None;
         for ssds in counts.clone() {

@@ -135,25 +135,11 @@ pub(super) fn refuse(options: &BenchOptions) -> Result<(), JobError> {
 #[cfg(test)]
 mod tests {
     use warpbell_files::Extent;
-    use warpbell_hw::Nsid;
 
     use super::*;
     use crate::job::Job;
     use crate::options::Access;
     use crate::size::ByteSize;
-
-    fn limits() -> Limits {
-        Limits {
-            nsid: Nsid(1),
-            blocks: 1000,
-            block_size: 512,
-            exact_bytes: None,
-            max_transfer_bytes: None,
-            max_entries: 1024,
-            queues: 8,
-            wide_cids: false,
-        }
-    }
 
     /// 7,000 bytes: 4 KiB at block 100, a hole of 1 KiB, and the rest at block 20.
     fn options(bs: u64) -> BenchOptions {
@@ -168,18 +154,19 @@ mod tests {
 
     #[test]
     fn units_lie_within_extents() {
-        let job = Job::resolve(&options(1024), &limits()).unwrap();
+        let job = Job::resolve(&options(1024), &Limits::of_blocks(1000)).unwrap();
         let file = job.file.as_ref().unwrap();
         assert_eq!(*file.lbas, [100, 102, 104, 106, 20, 22]);
         assert_eq!((file.ios, file.ios_left_out, job.io_slots()), (6, 1, 6));
         let later = BenchOptions { offset: ByteSize(512), ..options(1024) };
-        let file = Job::resolve(&later, &limits()).unwrap().file.unwrap();
+        let file = Job::resolve(&later, &Limits::of_blocks(1000)).unwrap().file.unwrap();
         assert_eq!((&file.lbas[..], file.ios_left_out), (&[101, 103, 105, 21][..], 2));
     }
 
     #[test]
     fn what_a_file_cannot_do_is_refused_by_its_flag() {
-        let error = |options: &BenchOptions| Job::resolve(options, &limits()).unwrap_err().to_string();
+        let error =
+            |options: &BenchOptions| Job::resolve(options, &Limits::of_blocks(1000)).unwrap_err().to_string();
         let line = error(&options(8192));
         assert_eq!(line, "--bs 8192: must be at most 7168 bytes, the range in use");
         let writing = error(&BenchOptions { rw: Access::RandWrite, ..options(512) });

@@ -1,19 +1,9 @@
 use super::*;
 use crate::job::Limits;
 use crate::options::BenchOptions;
-use warpbell_hw::Nsid;
 
 pub(crate) fn run(ios: u64, errors: u64) -> Run {
-    let limits = Limits {
-        nsid: Nsid(1),
-        blocks: 2048,
-        block_size: 512,
-        exact_bytes: None,
-        max_transfer_bytes: None,
-        max_entries: 1024,
-        queues: 1,
-        wide_cids: false,
-    };
+    let limits = Limits { queues: 1, ..Limits::of_blocks(2048) };
     let counters = Costs { sq_doorbells: ios / 32, cq_doorbells: ios / 16, ..Default::default() };
     let total = Traffic::new(ios, ios * 4096, 2_000_000_000);
     Run {

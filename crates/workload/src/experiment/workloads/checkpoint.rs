@@ -10,9 +10,7 @@ use crate::together::bench_together;
 
 /// Runs it: with 1, 2, 4 and 8 shards, as many as there are SSDs, the same state is saved, flushed, and restored.
 pub(in crate::experiment) fn run(lab: &mut Lab<'_>) -> Result<(), RunError> {
-    let all = lab.ssds.len();
-    let mut counts: Vec<usize> = [1, 2, 4, 8].into_iter().filter(|count| *count < all).collect();
-    counts.push(all);
+    let counts = lab.ssd_counts();
     for size in lab.options.sizes.clone() {
         let mut alone = [None; 2];
         for shards in counts.clone() {

@@ -22,10 +22,15 @@ struct Graph {
 }
 
 impl Graph {
+    /// Where the edges of a node end.
+    fn neighbours(&self, node: u32) -> &[u32] {
+        let (first, end) = (self.offsets[node as usize], self.offsets[node as usize + 1]);
+        &self.columns[first as usize..end as usize]
+    }
+
     /// Bytes of a node's row.
     fn row(&self, node: u32) -> (u64, u64) {
-        let (first, end) = (self.offsets[node as usize], self.offsets[node as usize + 1]);
-        (first * EDGE, (end - first) * EDGE)
+        (self.offsets[node as usize] * EDGE, self.neighbours(node).len() as u64 * EDGE)
     }
 
     /// The nodes of each level, from the node with the most edges on.
@@ -38,8 +43,7 @@ impl Graph {
         while !level.is_empty() {
             let mut next = Vec::new();
             for node in &level {
-                let (first, end) = (self.offsets[*node as usize], self.offsets[*node as usize + 1]);
-                for to in &self.columns[first as usize..end as usize] {
+                for to in self.neighbours(*node) {
                     if !std::mem::replace(&mut found[*to as usize], true) {
                         next.push(*to);
                     }
@@ -139,13 +143,8 @@ mod tests {
         assert_eq!(found.len(), levels.iter().map(Vec::len).sum::<usize>(), "no node twice");
         assert!(levels.len() > 2 && found.len() > 100, "{} levels, {} nodes", levels.len(), found.len());
         for pair in levels.windows(2) {
-            let reached: BTreeSet<u32> = pair[0]
-                .iter()
-                .flat_map(|node| {
-                    let (first, end) = (graph.offsets[*node as usize], graph.offsets[*node as usize + 1]);
-                    graph.columns[first as usize..end as usize].iter().copied()
-                })
-                .collect();
+            let reached: BTreeSet<u32> =
+                pair[0].iter().flat_map(|node| graph.neighbours(*node)).copied().collect();
             assert!(pair[1].iter().all(|node| reached.contains(node)));
         }
     }
