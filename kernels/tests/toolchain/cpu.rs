@@ -240,10 +240,11 @@ fn a_kernel_of_another_version_of_the_device_interface_is_refused_with_both_numb
 /// A user's kernel beside one of a later bench, which has a field more and another version of its interface.
 #[test]
 fn a_new_field_of_the_bench_refuses_no_program_of_a_user() {
-    let (version, end) = ("WARPBELL_BENCH_ABI_VERSION 1u", "} warpbell_digest_args;");
+    let version = |of: u32| format!("WARPBELL_BENCH_ABI_VERSION {of}u");
+    let (now, end) = (version(abi::BENCH_ABI_VERSION), "} warpbell_digest_args;");
     let bench = include_str!("../../bench/abi_bench.h");
-    assert!(bench.contains(version) && bench.contains(end) && abi::BENCH_ABI_VERSION == 1);
-    let later = bench.replace(version, "WARPBELL_BENCH_ABI_VERSION 2u");
+    assert!(bench.contains(&now) && bench.contains(end), "{now} and {end} in abi_bench.h");
+    let later = bench.replace(&now, &version(abi::BENCH_ABI_VERSION + 1));
     let later = later.replace(end, &format!("    uint64_t newer;\n{end}"));
     let text = format!(
         "{ONE_KERNEL}#include \"later.h\"\nWARPBELL_KERNEL(digest, warpbell_digest_args) {{ (void)args.newer; }}\n"
