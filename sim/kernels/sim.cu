@@ -103,7 +103,7 @@ template <sharing Mode> class sim_warp {
         return slots;
     }
     WARPBELL_D u32 queue_name() {
-        const warpbell_queue_ref& ref = session_.queue().ref();
+        const auto& ref = session_.queue().ref();
         return (ref.qid & 0xffffu) | ref.epoch << 16;
     }
     WARPBELL_D u64 lane_number() const {

@@ -79,6 +79,28 @@ template <> inline constexpr u32 entries_per_lane<this_thread_t> = port::entries
 // Whether lanes help each other to write submission entries.
 template <class Group> inline constexpr bool writes_whole_entries = false;
 template <> inline constexpr bool writes_whole_entries<this_warp_t> = WARPBELL_COALESCED_ENTRIES != 0;
+
+// What a lane keeps of the reference to the queue that it is attached to: the fields of warpbell_queue_ref
+// that are read after attaching. A session lies in a lane's memory, so each word costs stack.
+struct queue_addresses {
+    u64 sq, cq, sq_doorbell, cq_doorbell, state, words, host, quarantine, timeout_ns; // as there, in a row
+};
+struct attached_queue : queue_addresses {
+    u32 cq_doorbell_batch, warp_slots, qid, epoch, flags;
+    u8 sq_shift, ring_shift, local_bits, token_shift;
+
+    WARPBELL_D void keep(const warpbell_queue_ref& ref) {
+        port::copy_struct<queue_addresses>(*this, reinterpret_cast<u64>(&ref.sq));
+        cq_doorbell_batch = ref.cq_doorbell_batch, flags = ref.flags;
+        warp_slots = ref.warp_slots, qid = ref.qid, epoch = ref.epoch;
+        sq_shift = static_cast<u8>(ref.sq_shift), ring_shift = static_cast<u8>(ref.ring_shift);
+        local_bits = static_cast<u8>(ref.local_bits), token_shift = static_cast<u8>(ref.token_shift);
+    }
+};
+static_assert(offsetof(warpbell_queue_ref, timeout_ns) - offsetof(warpbell_queue_ref, sq) ==
+                  sizeof(queue_addresses) - sizeof(u64),
+              "the addresses of a reference stand in a row");
+static_assert(sizeof(attached_queue) == 96, "no padding");
 } // namespace detail
 
 template <sharing Mode> class queue : tracer {
@@ -169,7 +191,7 @@ template <sharing Mode> class queue : tracer {
     WARPBELL_D status refusal() const { return status::from_bits(refusal_ & 0xffffu); }
     // Of the queue that it is attached to now: each queue that the host puts in a lost one's place has the
     // next epoch.
-    WARPBELL_D const warpbell_queue_ref& ref() const { return ref_; }
+    WARPBELL_D const detail::attached_queue& ref() const { return ref_; }
 
   private:
     static constexpr bool is_shared = Mode == sharing::shared;
@@ -217,7 +239,7 @@ template <sharing Mode> class queue : tracer {
         using type = B;
     };
 
-    warpbell_queue_ref ref_;
+    detail::attached_queue ref_;
     typename choose<is_shared, shared_hints, exclusive_counters>::type at_;
     u32 lane_id_;    // warp slot * 32 + lane
     u32 first_cid_;  // of this lane's ids on the wire

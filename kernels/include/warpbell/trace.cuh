@@ -15,7 +15,7 @@ inline namespace WARPBELL_NAMESPACE {
 class tracer {
   protected:
     // From now on events are of this queue. `leader`: of the group that attaches.
-    WARPBELL_D void trace_attach(const warpbell_queue_ref& ref, u32 lane_id, bool leader);
+    template <class Ref> WARPBELL_D void trace_attach(const Ref& ref, u32 lane_id, bool leader);
     WARPBELL_D void trace_submit(u32 cid, u32 generation, u32 index, const u32* dword) {
         const u64 lba = static_cast<u64>(dword[11]) << 32 | dword[10];
         const u32 detail = generation << WARPBELL_TRACE_GENERATION_SHIFT | (dword[12] & 0xffffu);
@@ -54,7 +54,7 @@ class tracer {
     u32 queue_ = 0; // queue identifier, in its place
 };
 
-WARPBELL_D void tracer::trace_attach(const warpbell_queue_ref& ref, u32 lane_id, bool leader) {
+template <class Ref> WARPBELL_D void tracer::trace_attach(const Ref& ref, u32 lane_id, bool leader) {
     const u64 lanes = port::load_relaxed_gpu(&reinterpret_cast<warpbell_queue_state*>(ref.state)->trace);
     ring_ = lanes == 0 ? 0 : lanes + lane_id * sizeof(warpbell_trace_lane);
     if (ring_ == 0) {
@@ -88,7 +88,7 @@ WARPBELL_D void tracer::trace(u32 what, u64 value, u32 cid, u32 detail, u32 inde
 #else
 class tracer {
   protected:
-    WARPBELL_D static void trace_attach(const warpbell_queue_ref&, u32, bool) {}
+    template <class Ref> WARPBELL_D static void trace_attach(const Ref&, u32, bool) {}
     WARPBELL_D static void trace_submit(u32, u32, u32, const u32*) {}
     WARPBELL_D static void trace_sq_doorbell(u32, u32, bool) {}
     WARPBELL_D static void trace_cq_doorbell(u32, u32, bool) {}

@@ -140,7 +140,8 @@ inline namespace WARPBELL_NAMESPACE {
 // ---- the volume
 
 // A warp's way to a volume of at most `Members` SSDs: a session with each. A volume that has more refuses
-// every call with invalid_field; so it does where a lane of `group` has no slot on one of them.
+// every call with invalid_field; so it does where a lane of `group` has no slot on one of them. `ref` must
+// outlive the volume, and is read by each call: an argument of the kernel, or memory of the GPU.
 template <sharing Mode, u32 Members, class Map = round_robin, class Retry = no_retry> class volume {
     static_assert(Members >= 1 && Members <= WARPBELL_VOLUME_MEMBERS_MAX, "a volume has 1 to 32 members");
 
@@ -150,6 +151,8 @@ template <sharing Mode, u32 Members, class Map = round_robin, class Retry = no_r
         : ref_(ref), warp_(warp), sessions_(group_of(group), ref, fits(ref) ? ref.member_count : 0, warp,
                                             retries, typename detail::first_numbers<Members>::type()),
           usable_(fits(ref) && (group_of(group).ballot(lacks_a_slot()) == 0 || mutate::slotless_warp_used)) {}
+    template <class Group>
+    volume(const Group& group, const warpbell_volume_ref&& ref, u32 warp, Retry retries = Retry()) = delete;
 
     WARPBELL_D u64 blocks() const { return ref_.blocks; }
     WARPBELL_D u32 block_bytes() const { return 1u << ref_.block_shift; }
@@ -216,7 +219,7 @@ template <sharing Mode, u32 Members, class Map = round_robin, class Retry = no_r
     WARPBELL_D status move_part(const Group& group, opcode op, const detail::volume_part& part,
                                 const volume_span& data, u64 timeout_ns);
 
-    warpbell_volume_ref ref_;
+    const warpbell_volume_ref& ref_;
     u32 warp_;
     detail::member_sessions<Mode, Members, Map, Retry> sessions_;
     bool usable_; // alike in all lanes

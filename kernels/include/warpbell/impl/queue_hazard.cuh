@@ -9,7 +9,7 @@ inline namespace WARPBELL_NAMESPACE {
 
 template <sharing Mode> WARPBELL_D bool queue<Mode>::fits(const warpbell_queue_ref& ref, u32 warp_slot) {
     return ref.abi_version == WARPBELL_ABI_VERSION && ref.size == sizeof(ref) && warp_slot < ref.warp_slots &&
-           ref.sharing == static_cast<u32>(Mode);
+           ref.sharing == static_cast<u32>(Mode) && ref.cq_shift == ref.sq_shift;
 }
 
 // 0: nobody counts. `host`: where the queue's warpbell_queue_host lies.
@@ -82,13 +82,13 @@ template <sharing Mode> template <class Group> WARPBELL_D void queue<Mode>::begi
 template <sharing Mode>
 template <class Group>
 WARPBELL_NOINLINE void queue<Mode>::attach(const Group& group, const warpbell_queue_ref& ref, u32 warp_slot) {
-    port::copy_struct(ref_, reinterpret_cast<u64>(&ref));
+    ref_.keep(ref);
     lane_id_ = warp_slot * WARPBELL_WARP_LANES + port::lane();
     at_.clear();
     first_cid_ = free_ = quarantine_ = generation_ = 0;
     refusal_ = status(code::invalid_field).bits | page_only | gone;
     tag_ = no_tag;
-    if (!fits(ref_, warp_slot)) {
+    if (!fits(ref, warp_slot)) {
         return;
     }
     // All lanes or none: they look at the rings together.
@@ -182,7 +182,7 @@ WARPBELL_D status queue<Mode>::switch_over(const Group& group, u64 wait_ns) {
             return code::ssd_lost;
         }
         group.sync(); // the leader's acquire covers every lane's look at the reference
-        const auto next = port::load_struct<warpbell_queue_ref>(found);
+        const auto& next = *reinterpret_cast<const warpbell_queue_ref*>(found);
         if (!fits(next, lane_id_ / WARPBELL_WARP_LANES)) {
             return code::invalid_field;
         }
@@ -192,7 +192,7 @@ WARPBELL_D status queue<Mode>::switch_over(const Group& group, u64 wait_ns) {
             // Read once more: while this lane was on its way, the host may have used the slot for a later
             // queue. From the hazard slot on, it does not.
             port::fence_sys();
-            port::copy_struct(ref_, found);
+            ref_.keep(next);
             begin(group);
             return status();
         }
