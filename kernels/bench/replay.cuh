@@ -55,6 +55,11 @@ template <sharing Mode> class replay_warp {
         return next_ >= end_ || stopping_ || lost_ || group_.ballot(idle_ != 0) == 0;
     }
 
+    // The lanes below the lowest of `stops`.
+    WARPBELL_D static u32 before(u32 lanes, u32 stops) {
+        return stops ? lanes & ((stops & (0u - stops)) - 1u) : lanes;
+    }
+
     // The leader's clock, for all lanes, and whether it is time to end.
     WARPBELL_D void tick() {
         u64 now = 0;
@@ -69,7 +74,8 @@ template <sharing Mode> class replay_warp {
     }
 
     // The next commands that are due, one for each lane that has room, in their order; returns whether there
-    // were any. Fewer than a batch wait for more, unless `any`.
+    // were any. Fewer than a batch wait for more, unless `any`. A flush covers what was answered before it
+    // (NVM Command Set 1.0, 3.2.1): it waits for the warp's commands before it, and goes alone.
     WARPBELL_D bool submit_some(bool any) {
         if (stopping_ || lost_ || next_ >= end_) {
             return false;
@@ -86,7 +92,12 @@ template <sharing Mode> class replay_warp {
             command = reinterpret_cast<const warpbell_replay_command*>(args_.commands)[next_ + rank];
         }
         const u32 early = group_.ballot(mine && command.due_ns > now_ns_ - start_ns_);
-        const u32 due = early ? able & ((early & (0u - early)) - 1u) : able;
+        const u32 flushes =
+            group_.ballot(mine && static_cast<opcode>(command.opcode) == opcode::flush);
+        u32 due = before(able, early | flushes);
+        if (due == 0 && (before(able, early) & flushes) != 0 && group_.ballot(busy() != 0) == 0) {
+            due = flushes & (0u - flushes);
+        }
         mine = mine && (due >> port::lane() & 1u) != 0;
         const u32 n = port::population(group_.ballot(mine));
         if (n == 0) {

@@ -73,6 +73,11 @@ impl Error {
         Error::Refused { object: object.into(), reason: reason.into() }
     }
 
+    /// A file of this machine that the system refused.
+    pub fn file(action: &'static str, path: &std::path::Path, source: std::io::Error) -> Error {
+        Error::File { action, path: path.display().to_string(), source }
+    }
+
     /// A path that leads to no file.
     pub fn absent(path: impl Into<String>, reason: impl Into<String>) -> Error {
         Error::Absent { path: path.into(), reason: reason.into() }

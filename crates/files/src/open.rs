@@ -6,7 +6,8 @@ use crate::{Catalogue, Error, FileSystem, Source, partition};
 /// How file systems are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenOptions {
-    /// Read a file system that was not unmounted. What only its journal has is missing.
+    /// Read a file system that was not unmounted: what only its journal has is missing. Of a catalogue whose newest
+    /// generation is damaged: read the one before.
     pub allow_dirty: bool,
 }
 
@@ -18,7 +19,7 @@ pub struct OpenOptions {
 pub fn open<'a>(source: &'a dyn Source, options: &OpenOptions) -> Result<Box<dyn FileSystem + 'a>, Error> {
     // First: the data of its files may look like anything.
     if Catalogue::is_on(source)? {
-        return Ok(Box::new(Catalogue::open(source)?));
+        return Ok(Box::new(Catalogue::open(source, options)?));
     }
     let looked = Looked { source };
     refuse_containers(&looked)?;
@@ -121,6 +122,9 @@ impl Looked<'_> {
         if let Some(table) = partition::table(self.source)? {
             return Ok(Error::refused("partition table", format!("choose a partition: {table}")));
         }
+        if let Some(lost) = Ext4::lost(self.source)? {
+            return Ok(lost);
+        }
         let bytes = self.source.bytes();
         let reason = "none that is known begins here; ext4 is read, and others by a manifest";
         Ok(Error::refused(format!("file system of {bytes} bytes"), reason))
@@ -138,6 +142,28 @@ fn refuse_containers(looked: &Looked<'_>) -> Result<(), Error> {
         Some(member) if partition::table(looked.source)?.is_none() => Err(Error::refused(member, MD)),
         _ => Ok(()),
     }
+}
+
+/// What is on a source, in words, for whoever is about to overwrite it.
+pub fn found(source: &dyn Source) -> Result<String, Error> {
+    if !Catalogue::is_on(source)? {
+        return Ok(signature(source)?.unwrap_or("nothing that is known").to_owned());
+    }
+    Ok(match Catalogue::open(source, &OpenOptions { allow_dirty: true }) {
+        Ok(catalogue) => format!("a catalogue with {} files", catalogue.files().len()),
+        Err(error) => format!("a catalogue that cannot be read: {error}"),
+    })
+}
+
+/// The name of what may have a file system in it.
+pub(crate) fn container(source: &dyn Source) -> Result<Option<&'static str>, Error> {
+    let looked = Looked { source };
+    for known in &CONTAINERS {
+        if looked.has(known)? {
+            return Ok(Some(known.0));
+        }
+    }
+    Ok(None)
 }
 
 /// The name of what is on a source, whether it is read or not; `None`: nothing that is known.
@@ -161,5 +187,5 @@ pub(crate) fn signature(source: &dyn Source) -> Result<Option<&'static str>, Err
     if let Some(member) = looked.md_at_end()? {
         return Ok(Some(member));
     }
-    Ok(None)
+    Ok(Ext4::lost(source)?.map(|_| "ext4, of which a backup superblock is left"))
 }

@@ -119,7 +119,10 @@ fn mbr(source: &dyn Source, record: &[u8; 512], slots: &[Slot; 4]) -> Result<Vec
     let disk = le32(record, 440);
     let mut entries = Vec::new();
     let mut push = |number: u32, slot: &Slot, base: u64| -> Result<(), Error> {
-        let (first, last) = (base + slot.first, (base + slot.first + slot.blocks).saturating_sub(1));
+        if slot.blocks == 0 {
+            return Err(Error::damaged(format!("partition {number}"), "it has no blocks"));
+        }
+        let (first, last) = (base + slot.first, base + slot.first + slot.blocks - 1);
         let uuid = format!("{disk:08x}-{number:02x}");
         let (start, bytes) = range(source, number, source.block_size(), (first, last))?;
         entries.push(Entry { number, uuid, label: None, start, bytes });

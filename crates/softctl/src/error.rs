@@ -40,6 +40,12 @@ pub enum SoftError {
         /// The file.
         path: PathBuf,
     },
+    /// A block device that the kernel uses.
+    #[error("cannot write {}: the kernel uses it, as a mounted file system, swap or a part of an array; unmount it, or use another one", path.display())]
+    Busy {
+        /// The device.
+        path: PathBuf,
+    },
     /// No memory for a namespace.
     #[error("cannot reserve {len} bytes for a namespace: {source}")]
     Memory {

@@ -212,7 +212,7 @@ impl Error {
             // A path of the command line that leads to no file of blocks.
             Error::Soft(SoftError::NotAFile { .. } | SoftError::Empty { .. }) | Error::Option { .. } => 2,
             Error::Soft(SoftError::Open { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => 2,
-            Error::Soft(SoftError::Locked { .. }) => 3,
+            Error::Soft(SoftError::Locked { .. } | SoftError::Busy { .. }) => 3,
             Error::Kernels(warpbell_kernels::Error::TooManyBlocks { .. }) => 2,
             Error::Refused { .. } | Error::Vfio(VfioError::Owned { .. }) => 3,
             Error::Missing { .. } | Error::Doorbells { .. } | Error::User(UserError::Connect { .. }) => 4,

@@ -48,6 +48,9 @@ pub struct ExportArgs {
     /// Namespace
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub nsid: u32,
+    /// If the catalogue's newest generation is damaged, take the one before: it lacks what the last commit brought
+    #[arg(long)]
+    pub allow_dirty: bool,
     /// The folder that files go to; those of the same name are replaced
     #[arg(long, value_name = "DIR")]
     pub to: PathBuf,
@@ -62,6 +65,9 @@ pub struct VerifyArgs {
     /// Namespace
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub nsid: u32,
+    /// If the catalogue's newest generation is damaged, take the one before: it lacks what the last commit brought
+    #[arg(long)]
+    pub allow_dirty: bool,
 }
 
 /// `files rm`.

@@ -47,7 +47,8 @@ pub struct PartArgs {
     /// The partition, by its number, PARTUUID or label; with DEVICE#/path the one that has the file system
     #[arg(long, value_name = "N|UUID|LABEL")]
     pub partition: Option<String>,
-    /// Read a file system that was not unmounted: what its journal has is missing
+    /// Read a file system that was not unmounted: what its journal has is missing; or of a catalogue whose newest generation
+    /// is damaged the one before
     #[arg(long)]
     pub allow_dirty: bool,
     /// Where files lie is in this manifest, which `warpbell files capture` made
@@ -58,6 +59,6 @@ pub struct PartArgs {
 impl PartArgs {
     /// Whether any of it is.
     pub fn is_given(&self) -> bool {
-        self.partition.is_some() || self.allow_dirty
+        self.partition.is_some() || self.allow_dirty || self.manifest.is_some()
     }
 }

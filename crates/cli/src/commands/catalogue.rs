@@ -6,7 +6,7 @@ use serde_json::json;
 use warpbell::{Ssd, SsdSource};
 use warpbell_files::catalogue::{File, FormatOptions, Writer};
 use warpbell_files::import::{Counts, End, ImportOptions};
-use warpbell_files::{Catalogue, Error};
+use warpbell_files::{Catalogue, Error, OpenOptions};
 use warpbell_hw::Nsid;
 
 use crate::args::{DeviceArgs, ExportArgs, Global, ImportArgs, Named, Output, RemoveArgs, VerifyArgs};
@@ -90,6 +90,10 @@ pub fn import(args: &ImportArgs, global: &Global, stop: &AtomicBool) -> Result<(
 /// The catalogue that files go to: the one that is there, or a new one.
 fn writer<'a>(source: &'a SsdSource<'_>, args: &ImportArgs) -> Result<Writer<'a>, Error> {
     let (unit, area_bytes) = (args.align.map(|it| it.0), args.catalogue_bytes.map(|it| it.0));
+    if args.format {
+        let found = warpbell_files::found(source)?;
+        eprintln!("warning: {}: --format overwrites {found}", source.ssd().name());
+    }
     if args.format || !Catalogue::is_on(source)? {
         return Writer::format(source, &FormatOptions { force: args.format, unit, area_bytes });
     }
@@ -120,9 +124,9 @@ fn opened(device: &DeviceArgs, command: &str) -> Result<(Ssd, String), Ending> {
 }
 
 /// The catalogue of a device.
-fn catalogue(source: &SsdSource<'_>) -> Result<Catalogue, Error> {
+fn catalogue(source: &SsdSource<'_>, allow_dirty: bool) -> Result<Catalogue, Error> {
     if Catalogue::is_on(source)? {
-        return Catalogue::open(source);
+        return Catalogue::open(source, &OpenOptions { allow_dirty });
     }
     let reason = "there is none; warpbell files import makes one on a bare SSD";
     Err(Error::refused("catalogue", reason))
@@ -132,7 +136,7 @@ fn catalogue(source: &SsdSource<'_>) -> Result<Catalogue, Error> {
 pub fn verify(args: &VerifyArgs, global: &Global, stop: &AtomicBool) -> Result<(), Ending> {
     let (ssd, path) = opened(&args.device, "files verify")?;
     let source = SsdSource::new(&ssd, Some(Nsid(args.nsid)))?;
-    let catalogue = catalogue(&source).map_err(|error| of(&ssd, error))?;
+    let catalogue = catalogue(&source, args.allow_dirty).map_err(|error| of(&ssd, error))?;
     let files = catalogue.below(&path).map_err(|error| of(&ssd, error))?;
     let (total, done) = (bytes(&files), AtomicU64::new(0));
     let count = || (0, done.load(Ordering::Relaxed));
@@ -170,7 +174,7 @@ pub fn verify(args: &VerifyArgs, global: &Global, stop: &AtomicBool) -> Result<(
 pub fn export(args: &ExportArgs, global: &Global, stop: &AtomicBool) -> Result<(), Ending> {
     let (ssd, path) = opened(&args.device, "files export")?;
     let source = SsdSource::new(&ssd, Some(Nsid(args.nsid)))?;
-    let catalogue = catalogue(&source).map_err(|error| of(&ssd, error))?;
+    let catalogue = catalogue(&source, args.allow_dirty).map_err(|error| of(&ssd, error))?;
     let files = catalogue.below(&path).map_err(|error| of(&ssd, error))?;
     // What is named keeps its own name, and not those of the folders above it.
     let above = path.trim_matches('/').rsplit_once('/').map_or("", |(above, _)| above);
@@ -178,10 +182,10 @@ pub fn export(args: &ExportArgs, global: &Global, stop: &AtomicBool) -> Result<(
     let count = || (0, done.load(Ordering::Relaxed));
     let exported = watch("export", Goal::Bytes(total), &count, || {
         for (index, file) in files.iter().enumerate() {
-            if stop.load(Ordering::Relaxed) {
+            let to = (args.to.as_path(), above);
+            if warpbell_files::export::export(&source, *file, to, &done, stop)?.is_none() {
                 return Ok(index);
             }
-            warpbell_files::export::export(&source, *file, (&args.to, above), &done)?;
         }
         Ok(files.len())
     });
@@ -221,7 +225,7 @@ pub fn remove(args: &RemoveArgs, global: &Global) -> Result<(), Ending> {
 
 /// Removes what `paths` name: all of it, or nothing.
 fn remove_all(source: &SsdSource<'_>, paths: &[&str], recursive: bool) -> Result<(usize, u64), Error> {
-    catalogue(source)?;
+    catalogue(source, false)?;
     let mut writer = Writer::open(source)?;
     let mut names = std::collections::BTreeSet::new();
     for path in paths {

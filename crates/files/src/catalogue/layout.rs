@@ -1,7 +1,7 @@
 //! The fixed parts of the format: the header, and the head of a generation. Numbers are little endian.
 
 use crate::bytes::{le32, le64};
-use crate::{Error, Source};
+use crate::{Error, Source, open};
 
 const MAGIC: &[u8; 8] = b"WBELLCAT";
 const GENERATION_MAGIC: &[u8; 8] = b"WBELLGEN";
@@ -138,34 +138,71 @@ impl Header {
         bytes
     }
 
-    /// The generation in an area; the reason, where there is none.
-    pub fn read_generation(&self, source: &dyn Source, area: usize) -> Result<Result<Raw, String>, Error> {
+    /// What an area holds.
+    pub fn read_generation(&self, source: &dyn Source, area: usize) -> Area {
+        let unreadable = |error: Error| Area::Broken { generation: None, reason: error.to_string() };
         let mut head = vec![0; HEAD_BYTES];
-        source.read_at(self.area(area), &mut head)?;
+        if let Err(error) = source.read_at(self.area(area), &mut head) {
+            return unreadable(error);
+        }
+        if head.iter().all(|byte| *byte == 0) {
+            return Area::Empty;
+        }
         if &head[..8] != GENERATION_MAGIC || head[16..32] != self.uuid.to_le_bytes() {
-            return Ok(Err("it has none of this catalogue".to_owned()));
+            return Area::Broken {
+                generation: None,
+                reason: "its head is none of this catalogue".to_owned(),
+            };
         }
         if le32(&head, 60) != crc32c::crc32c(&head[..60]) {
-            return Ok(Err("its head contradicts its CRC-32C".to_owned()));
+            return Area::Broken { generation: None, reason: "its head contradicts its CRC-32C".to_owned() };
         }
         let (generation, length, count) = (le64(&head, 8), le64(&head, 32), le64(&head, 40));
+        let broken = |reason| Area::Broken { generation: Some(generation), reason };
         let room = self.area_bytes - HEAD_BYTES as u64;
         if length > room {
-            return Ok(Err(format!(
+            return broken(format!(
                 "generation {generation} has {length} bytes, and there is room for {room}"
-            )));
+            ));
         }
         let mut records = vec![0; length as usize];
-        source.read_at(self.area(area) + HEAD_BYTES as u64, &mut records)?;
+        if let Err(error) = source.read_at(self.area(area) + HEAD_BYTES as u64, &mut records) {
+            return broken(error.to_string());
+        }
         let (stored, found) = (le32(&head, 48), crc32c::crc32c(&records));
         if stored != found {
-            let reason = format!(
+            return broken(format!(
                 "records of generation {generation} have CRC-32C {found:08x} instead of {stored:08x}"
-            );
-            return Ok(Err(reason));
+            ));
         }
-        Ok(Ok(Raw { generation, count, records }))
+        Area::Whole(Raw { generation, count, records })
     }
+
+    /// Refuses a source where something else was put behind the header: the format has zeroes there.
+    pub fn refuse_others(&self, source: &dyn Source) -> Result<(), Error> {
+        let mut between = vec![0; AREAS_AT as usize - HEADER_BYTES];
+        source.read_at(HEADER_BYTES as u64, &mut between)?;
+        let Some(at) = between.iter().position(|byte| *byte != 0) else { return Ok(()) };
+        let found = open::container(source)?.unwrap_or("data of an unknown kind");
+        let object = format!("{found} at byte {}", HEADER_BYTES + at);
+        let reason = "a catalogue was here before, and its files may be overwritten since";
+        Err(Error::refused(object, reason))
+    }
+}
+
+/// What an area holds.
+pub enum Area {
+    /// Nothing since the SSD was formatted.
+    Empty,
+    /// A generation whose checksums are right.
+    Whole(Raw),
+    /// A generation that is damaged, or that a commit has begun to overwrite.
+    Broken {
+        /// Its number, if its head is right.
+        generation: Option<u64>,
+        /// What is wrong.
+        reason: String,
+    },
 }
 
 /// A generation whose checksums are right.

@@ -1,8 +1,9 @@
 //! The catalogue: files on a bare SSD, by a format of our own.
 //!
 //! The header is written once. Two areas hold generations of the catalogue: each has all records, and a checksum. A commit
-//! writes the data of files first, makes it durable, and then writes the next generation over the older one. So one
-//! generation is whole at any time, and the data that it names is too. docs/files.md has the bytes.
+//! writes the data of files and the records of the next generation, over the older one, and makes them durable. Then it
+//! writes the logical block with that generation's head, which an SSD writes whole or not at all. So one generation is whole
+//! at any time, the data that it names is too, and a newer one that is not whole is damaged. docs/files.md has the bytes.
 
 mod bare;
 mod layout;
@@ -10,12 +11,15 @@ mod record;
 mod space;
 mod writer;
 
-use layout::{Header, Raw};
+use layout::{Area, Header, Raw};
 use record::Files;
+#[cfg(feature = "s3")]
+pub(crate) use record::ORIGIN_MAX;
+pub(crate) use record::conflict;
 pub use record::{File, Run, check_name};
 pub use writer::{FormatOptions, Incoming, Writer};
 
-use crate::{Entry, EntryKind, Error, Extent, FileMap, FileSystem, Source};
+use crate::{Entry, EntryKind, Error, Extent, FileMap, FileSystem, OpenOptions, Source};
 
 /// The files of a catalogue, as the newest whole generation has them.
 #[derive(Clone, Debug)]
@@ -33,26 +37,16 @@ impl Catalogue {
         Header::is_on(source)
     }
 
-    /// Reads the newest whole generation.
+    /// Reads the newest generation.
     ///
     /// # Errors
-    /// Neither generation is whole, or the newest contradicts itself.
-    pub fn open(source: &dyn Source) -> Result<Catalogue, Error> {
+    /// The newest generation is damaged: `options.allow_dirty` takes the one before, which lacks what the last commit
+    /// brought, and may name space that was written since. Or something else was put on the SSD.
+    pub fn open(source: &dyn Source, options: &OpenOptions) -> Result<Catalogue, Error> {
         let header = Header::read(source)?;
-        let both = [header.read_generation(source, 0)?, header.read_generation(source, 1)?];
-        let (area, Raw { generation, count, records }) = match both {
-            [Ok(one), Ok(other)] if one.generation == other.generation => {
-                let reason = format!("both areas have generation {}", one.generation);
-                return Err(Error::damaged("catalogue", reason));
-            }
-            [Ok(one), Ok(other)] if one.generation < other.generation => (1, other),
-            [Ok(one), _] => (0, one),
-            [_, Ok(other)] => (1, other),
-            [Err(one), Err(other)] => {
-                let reason = format!("neither generation can be read: in area 0 {one}; in area 1 {other}");
-                return Err(Error::damaged("catalogue", reason));
-            }
-        };
+        header.refuse_others(source)?;
+        let areas = [header.read_generation(source, 0), header.read_generation(source, 1)];
+        let (area, Raw { generation, count, records }) = newest(areas, options.allow_dirty)?;
         let files = record::decode(&header, count, &records)?;
         Ok(Catalogue { header, generation, area, files })
     }
@@ -101,9 +95,72 @@ impl Catalogue {
         }
     }
 
+    /// Why a file cannot have this name beside those that are there.
+    ///
+    /// # Errors
+    /// The name is none, or is a folder of one of the files, or has one of them as its folder.
+    pub fn check_name(&self, name: &str) -> Result<(), Error> {
+        let refused = |limit: String| Error::Argument { object: "name", value: name.to_owned(), limit };
+        check_name(name).map_err(refused)?;
+        match conflict(&self.files, name) {
+            Some(other) => Err(refused(both(other))),
+            None => Ok(()),
+        }
+    }
+
     fn absent(&self, path: &str) -> Error {
         Error::absent(path, format!("the catalogue's {} files have none of this name", self.files.len()))
     }
+}
+
+/// What is wrong with a name beside `other`.
+pub(crate) fn both(other: &str) -> String {
+    format!("{other} is there, and a name is a file or a folder, not both")
+}
+
+/// The newest generation, and its area. A commit writes its head last, so a head that is newer than a whole generation has
+/// all records, or they are damaged; an older one may be half overwritten.
+fn newest(areas: [Area; 2], allow_dirty: bool) -> Result<(usize, Raw), Error> {
+    let damaged = |reason: String| Error::damaged("catalogue", reason);
+    match areas {
+        [Area::Whole(one), Area::Whole(other)] if one.generation == other.generation => {
+            Err(damaged(format!("both areas have generation {}", one.generation)))
+        }
+        [Area::Whole(one), Area::Whole(other)] if one.generation < other.generation => Ok((1, other)),
+        [Area::Whole(one), Area::Whole(_) | Area::Empty] => Ok((0, one)),
+        [Area::Empty, Area::Whole(other)] => Ok((1, other)),
+        [Area::Whole(whole), Area::Broken { generation, reason }] => {
+            despite((0, whole), 1, generation, &reason, allow_dirty)
+        }
+        [Area::Broken { generation, reason }, Area::Whole(whole)] => {
+            despite((1, whole), 0, generation, &reason, allow_dirty)
+        }
+        [one, other] => {
+            let [one, other] = [one, other].map(|area| match area {
+                Area::Broken { reason, .. } => reason,
+                _ => "there is none".to_owned(),
+            });
+            let reason = format!("neither generation can be read: in area 0 {one}; in area 1 {other}");
+            Err(damaged(reason))
+        }
+    }
+}
+
+/// The whole generation, though the other area is broken: if that had an older one, or on request.
+fn despite(
+    whole: (usize, Raw),
+    area: usize,
+    generation: Option<u64>,
+    reason: &str,
+    allow_dirty: bool,
+) -> Result<(usize, Raw), Error> {
+    if allow_dirty || generation.is_some_and(|broken| broken < whole.1.generation) {
+        return Ok(whole);
+    }
+    let before = whole.1.generation;
+    let reason =
+        format!("in area {area} {reason}; generation {before} is whole, and --allow-dirty reads that");
+    Err(Error::damaged("catalogue", reason))
 }
 
 impl File {

@@ -70,13 +70,16 @@ pub fn check_name(name: &str) -> Result<(), String> {
 }
 
 /// The file that stands where `name` needs a folder, or a file in the folder that `name` would be.
-pub fn conflict<'a>(files: &'a Files, name: &'a str) -> Option<&'a str> {
+pub fn conflict<'a, T>(files: &'a BTreeMap<String, T>, name: &'a str) -> Option<&'a str> {
     let above = name.match_indices('/').map(|(at, _)| &name[..at]).find(|above| files.contains_key(*above));
     above.or_else(|| inside(files, name).next().map(|(name, _)| name))
 }
 
 /// The files in folder `path`.
-pub fn inside<'a>(files: &'a Files, path: &str) -> impl Iterator<Item = (&'a str, &'a File)> {
+pub fn inside<'a, T>(
+    files: &'a BTreeMap<String, T>,
+    path: &str,
+) -> impl Iterator<Item = (&'a str, &'a T)> + use<'a, T> {
     let prefix = if path.is_empty() { String::new() } else { format!("{path}/") };
     files
         .range(prefix.clone()..)

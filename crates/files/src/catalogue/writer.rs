@@ -4,10 +4,10 @@ use std::mem;
 
 use super::bare::refuse_other;
 use super::layout::{AREA_BYTES, AREAS_AT, HEAD_BYTES, HEADER_BYTES, Header};
-use super::record::{self, File, ORIGIN_MAX, Run, check_name, conflict};
+use super::record::{self, File, ORIGIN_MAX, Run};
 use super::space::Space;
 use super::{Catalogue, record::encode};
-use crate::{Error, Store};
+use crate::{Error, OpenOptions, Store};
 
 /// Bytes that one write has at most. Small files that lie side by side are written together.
 const GATHER: usize = 1 << 20;
@@ -57,7 +57,8 @@ impl<'a> Writer<'a> {
         let zeroes = vec![0; AREAS_AT as usize];
         let least = least_write(store);
         write_all(store, 0, &zeroes)?;
-        write_all(store, (header.total - AREAS_AT) / least * least, &zeroes)?;
+        let last = (header.total - AREAS_AT) / least * least;
+        store.write_at(last, &vec![0; (header.total - last) as usize])?;
         store.flush()?;
         write_all(store, header.area(0), &header.encode_generation(1, 0, &[]))?;
         write_all(store, header.area(1), &[0; HEADER_BYTES])?;
@@ -71,7 +72,7 @@ impl<'a> Writer<'a> {
     pub fn open(store: &'a dyn Store) -> Result<Writer<'a>, Error> {
         // What is read may not be durable yet: space that it frees must not be written before.
         store.flush()?;
-        let catalogue = Catalogue::open(store)?;
+        let catalogue = Catalogue::open(store, &OpenOptions::default())?;
         let used = catalogue.files.values().flat_map(|file| file.runs.iter().copied());
         let space = Space::new(catalogue.header.data(), used);
         let records = catalogue.files().map(|(name, file)| record::length(name, file)).sum();
@@ -101,11 +102,7 @@ impl<'a> Writer<'a> {
     /// # Errors
     /// The name is none, or contradicts another; or there is no space.
     pub fn start<'w>(&'w mut self, name: &str, size: u64) -> Result<Incoming<'w, 'a>, Error> {
-        let refused = |limit: String| Error::Argument { object: "name", value: name.to_owned(), limit };
-        check_name(name).map_err(refused)?;
-        if let Some(other) = conflict(&self.catalogue.files, name) {
-            return Err(refused(format!("{other} is there, and a name is a file or a folder, not both")));
-        }
+        self.catalogue.check_name(name)?;
         let taken =
             size.checked_next_multiple_of(self.catalogue.header.unit).and_then(|it| self.space.take(it));
         let Some(runs) = taken else {
@@ -133,17 +130,21 @@ impl<'a> Writer<'a> {
         self.changed = true;
     }
 
-    /// Makes all changes durable: data, then the generation that names it, over the older one.
+    /// Makes all changes durable: data and the records that name it, over those of the older generation; then the head.
     pub fn commit(&mut self) -> Result<(), Error> {
         if !self.changed {
             return Ok(());
         }
         self.gather.write(self.store)?;
-        self.store.flush()?;
         let Catalogue { header, generation, area, files } = &self.catalogue;
         let (next, other) = (generation + 1, 1 - area);
-        let bytes = header.encode_generation(next, files.len() as u64, &encode(files));
-        write_all(self.store, header.area(other), &bytes)?;
+        let mut bytes = header.encode_generation(next, files.len() as u64, &encode(files));
+        let (at, block) = (header.area(other), self.store.block_size() as usize);
+        bytes.resize(bytes.len().next_multiple_of(block), 0);
+        let (head, records) = bytes.split_at(block);
+        write_all(self.store, at + block as u64, records)?;
+        self.store.flush()?;
+        self.store.write_at(at, head)?;
         self.store.flush()?;
         (self.catalogue.generation, self.catalogue.area) = (next, other);
         for run in mem::take(&mut self.freed) {
@@ -325,6 +326,6 @@ fn uuid() -> u128 {
 fn write_all(store: &dyn Store, at: u64, bytes: &[u8]) -> Result<(), Error> {
     let mut gather = Gather::default();
     gather.add(store, at, bytes)?;
-    gather.pad(least_write(store));
+    gather.pad(store.block_size().into());
     gather.write(store)
 }

@@ -79,7 +79,8 @@ impl Ext4<'_> {
         let (group, index) = ((number - 1) / about.inodes_per_group, (number - 1) % about.inodes_per_group);
         let table = self.inode_table(group.into())?;
         let at = u64::from(index) * about.inode_bytes as u64;
-        let block = self.block(table + at / about.block)?;
+        let block = table.checked_add(at / about.block);
+        let block = self.block(block.ok_or_else(|| damaged(format!("its table is in block {table}")))?)?;
         let begin = (at % about.block) as usize;
         let bytes = &block[begin..begin + about.inode_bytes];
         let seed = about.seed.map(|seed| {

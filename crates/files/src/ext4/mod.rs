@@ -30,9 +30,15 @@ pub struct Ext4<'a> {
 }
 
 impl<'a> Ext4<'a> {
-    /// Whether `source` has one, or its damaged remains.
+    /// Whether `source` has one.
     pub fn is_on(source: &dyn Source) -> Result<bool, Error> {
         Superblock::is_on(source)
+    }
+
+    /// The error of a source that lost its superblock and has a backup of it. For sources where nothing else is known: the
+    /// backup may be of an older file system.
+    pub(crate) fn lost(source: &dyn Source) -> Result<Option<Error>, Error> {
+        Superblock::lost(source)
     }
 
     /// Reads what the file system says of itself.

@@ -79,9 +79,21 @@ pub(super) fn crc(seed: u32, bytes: &[u8]) -> u32 {
 }
 
 impl Superblock {
-    /// Whether there is one on `source`: its mark, or that of a backup.
+    /// Whether its mark is on `source`.
     pub(super) fn is_on(source: &dyn Source) -> Result<bool, Error> {
-        Ok(read(source, AT)?.is_some_and(|bytes| le16(&bytes, 0x38) == MAGIC) || backup(source)?.is_some())
+        Ok(read(source, AT)?.is_some_and(|bytes| le16(&bytes, 0x38) == MAGIC))
+    }
+
+    /// The error of a source where nothing is known but a backup of a superblock; `None`: there is none.
+    pub(super) fn lost(source: &dyn Source) -> Result<Option<Error>, Error> {
+        let error = |block: u64| {
+            let reason = format!(
+                "it has no mark, and block {block} has a backup. If nothing else was put here since, e2fsck -b {block} \
+                 repairs it"
+            );
+            Error::damaged("ext4 superblock at byte 1024", reason)
+        };
+        Ok(backup(source)?.map(error))
     }
 
     pub(super) fn read(source: &dyn Source, options: &OpenOptions) -> Result<Superblock, Error> {
@@ -96,7 +108,10 @@ impl Superblock {
             return damaged("the source ends before it".to_owned());
         };
         if le16(&bytes, 0x38) != MAGIC {
-            return damaged("it has no mark".to_owned());
+            return match Superblock::lost(source)? {
+                Some(error) => Err(error),
+                None => damaged("it has no mark".to_owned()),
+            };
         }
         if let Err(Checksum { found, expected }) = checked(&bytes) {
             return damaged(format!("its checksum is {found:08x}, and should be {expected:08x}"));

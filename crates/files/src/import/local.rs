@@ -10,7 +10,7 @@ use crate::Error;
 /// A file, or all files of a folder. With a `/` at its end the folder's own name is left out.
 pub fn find(source: &str) -> Result<Vec<Item>, Error> {
     let path = Path::new(source);
-    let meta = fs::metadata(path).map_err(|error| failed(path, &error))?;
+    let meta = fs::metadata(path).map_err(|error| failed(path, error))?;
     let name = match path.file_name() {
         Some(_) if meta.is_dir() && source.ends_with('/') => String::new(),
         Some(name) => text(path, name)?,
@@ -27,19 +27,19 @@ pub fn find(source: &str) -> Result<Vec<Item>, Error> {
 }
 
 fn folder(path: &Path, name: &str, items: &mut Vec<Item>) -> Result<(), Error> {
-    let entries = fs::read_dir(path).map_err(|error| failed(path, &error))?;
+    let entries = fs::read_dir(path).map_err(|error| failed(path, error))?;
     for entry in entries {
-        let entry = entry.map_err(|error| failed(path, &error))?;
+        let entry = entry.map_err(|error| failed(path, error))?;
         let inner = entry.path();
         let last = text(&inner, &entry.file_name())?;
         let name = if name.is_empty() { last } else { format!("{name}/{last}") };
-        let kind = entry.file_type().map_err(|error| failed(&inner, &error))?;
+        let kind = entry.file_type().map_err(|error| failed(&inner, error))?;
         if kind.is_dir() {
             folder(&inner, &name, items)?;
             continue;
         }
         // Links to files are followed; those to folders might lead in a circle.
-        let meta = fs::metadata(&inner).map_err(|error| failed(&inner, &error))?;
+        let meta = fs::metadata(&inner).map_err(|error| failed(&inner, error))?;
         if meta.is_dir() {
             let reason =
                 "a symbolic link to a folder is not followed; name that folder as a source of its own";
@@ -88,7 +88,7 @@ fn pieces(
     size: u64,
     mut each: impl FnMut(Vec<u8>, bool) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let mut file = File::open(path).map_err(|error| failed(path, &error))?;
+    let mut file = File::open(path).map_err(|error| failed(path, error))?;
     let mut left = size;
     loop {
         let mut data = vec![0; left.min(PIECE as u64) as usize];
@@ -96,10 +96,10 @@ fn pieces(
             Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
                 return Err(changed(path, size).into());
             }
-            read => read.map_err(|error| failed(path, &error))?,
+            read => read.map_err(|error| failed(path, error))?,
         }
         left -= data.len() as u64;
-        if left == 0 && file.read(&mut [0]).map_err(|error| failed(path, &error))? > 0 {
+        if left == 0 && file.read(&mut [0]).map_err(|error| failed(path, error))? > 0 {
             return Err(changed(path, size).into());
         }
         each(data, left == 0)?;
@@ -114,6 +114,9 @@ fn changed(path: &Path, size: u64) -> Error {
     Error::refused(path.display().to_string(), reason)
 }
 
-fn failed(path: &Path, error: &std::io::Error) -> Error {
-    Error::absent(path.display().to_string(), error.to_string())
+fn failed(path: &Path, error: std::io::Error) -> Error {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => Error::absent(path.display().to_string(), error.to_string()),
+        _ => Error::file("reading", path, error),
+    }
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crossbeam::channel::{Receiver, Sender, bounded};
 
-use crate::catalogue::{Writer, check_name};
+use crate::catalogue::{Writer, both, check_name, conflict};
 use crate::{Catalogue, Error};
 
 /// Messages of the reader that wait for the writer. Each has at most [`PIECE`] bytes, or a part of an object.
@@ -100,6 +100,9 @@ pub fn plan(sources: &[String], folder: &str) -> Result<Vec<Item>, Error> {
             if all.contains_key(&item.name) {
                 return Err(refused("two of the sources have a file of this name".to_owned()));
             }
+            if let Some(other) = conflict(&all, &item.name) {
+                return Err(refused(both(other)));
+            }
             all.insert(item.name.clone(), item);
         }
     }
@@ -158,13 +161,15 @@ pub fn import(
     counts: &Counts,
     stop: &AtomicBool,
 ) -> Result<End, Error> {
+    // All names before the first byte: else the import ends half way, and again each time.
+    items.iter().try_for_each(|item| writer.catalogue().check_name(&item.name))?;
     let known: Vec<Known> = items.iter().map(|item| known(writer.catalogue(), &item.name)).collect();
     std::thread::scope(|scope| {
         let (sender, receiver) = bounded(WAITING);
         scope.spawn(|| {
             let out = Out { sender, stop };
             if let Err(Failure::Source(error)) = read_all(items, &known, options, &out) {
-                // Whoever has gone needs no reason.
+                // Without a receiver nobody needs the reason.
                 let _ = out.sender.send(Message::Failed(error));
             }
         });

@@ -1,5 +1,6 @@
 //! Objects of S3 and what speaks its protocol.
 
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +13,7 @@ use object_store::{Error as StoreError, GetOptions, ObjectMeta, ObjectStore, Obj
 
 use super::{Failure, Item, Message, Out, Place};
 use crate::Error;
+use crate::catalogue::ORIGIN_MAX;
 
 /// Bytes of a request at most: a larger object comes in several at once.
 const PART: u64 = 8 << 20;
@@ -26,8 +28,7 @@ const FIRST_WAIT: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub struct Object {
     bucket: Arc<Bucket>,
-    key: Path,
-    etag: Option<String>,
+    meta: ObjectMeta,
 }
 
 #[derive(Debug)]
@@ -38,7 +39,7 @@ struct Bucket {
 
 impl Object {
     fn url(&self) -> String {
-        format!("s3://{}/{}", self.bucket.name, self.key)
+        format!("s3://{}/{}", self.bucket.name, self.meta.location)
     }
 }
 
@@ -53,7 +54,7 @@ pub fn find(rest: &str) -> Result<Vec<Item>, Error> {
             limit: "expected s3://bucket/prefix".into(),
         });
     }
-    let prefix = Path::parse(prefix.trim_end_matches('/')).map_err(|error| failed(&url, &error))?;
+    let prefix = Path::parse(prefix.trim_end_matches('/')).map_err(|error| failed(&url, &error.into()))?;
     let bucket = bucket(name).map_err(|error| failed(&url, &error))?;
     let listed = runtime()?.block_on(async {
         if prefix.parts_count() > 0 && !rest.ends_with('/') {
@@ -66,7 +67,33 @@ pub fn find(rest: &str) -> Result<Vec<Item>, Error> {
         bucket.store.list(Some(&prefix)).try_collect().await
     });
     let listed: Vec<ObjectMeta> = listed.map_err(|error| failed(&url, &error))?;
-    Ok(listed.into_iter().map(|meta| item(&bucket, &prefix, meta)).collect())
+    let markers = markers(&listed, &prefix, rest.ends_with('/'));
+    let objects = listed.into_iter().filter(|meta| !markers.contains(&meta.location));
+    let items: Vec<_> = objects.map(|meta| item(&bucket, &prefix, meta)).collect();
+    match items.iter().find(|item| item.origin.len() > ORIGIN_MAX) {
+        Some(item) => {
+            let limit = format!("{} has more than {ORIGIN_MAX} bytes in ETag and time", item.name);
+            Err(Error::Argument { object: "origin", value: item.origin.clone(), limit })
+        }
+        None => Ok(items),
+    }
+}
+
+/// What consoles make of folders: objects without bytes, with others below them. They are not files.
+fn markers(listed: &[ObjectMeta], prefix: &Path, is_folder: bool) -> HashSet<Path> {
+    let mut folders = HashSet::new();
+    if is_folder {
+        folders.insert(prefix.as_ref().to_owned());
+    }
+    for meta in listed {
+        let mut key = meta.location.as_ref();
+        while let Some((above, _)) = key.rsplit_once('/') {
+            folders.insert(above.to_owned());
+            key = above;
+        }
+    }
+    let empty = listed.iter().filter(|meta| meta.size == 0 && folders.contains(meta.location.as_ref()));
+    empty.map(|meta| meta.location.clone()).collect()
 }
 
 fn bucket(name: &str) -> Result<Arc<Bucket>, StoreError> {
@@ -84,15 +111,14 @@ fn runtime() -> Result<tokio::runtime::Runtime, Error> {
 }
 
 fn item(bucket: &Arc<Bucket>, prefix: &Path, meta: ObjectMeta) -> Item {
-    let key = meta.location;
+    let key = &meta.location;
     let name = match key.as_ref().strip_prefix(prefix.as_ref()) {
         Some("") | None => key.filename().unwrap_or(key.as_ref()),
         Some(name) => name.trim_start_matches('/'),
     };
-    let etag = meta.e_tag;
-    let origin = format!("{} {}", etag.as_deref().unwrap_or("-"), meta.last_modified.to_rfc3339());
-    let name = name.to_owned();
-    Item { name, size: meta.size, origin, place: Place::Object(Object { bucket: bucket.clone(), key, etag }) }
+    let origin = format!("{} {}", meta.e_tag.as_deref().unwrap_or("-"), meta.last_modified.to_rfc3339());
+    let (name, size) = (name.to_owned(), meta.size);
+    Item { name, size, origin, place: Place::Object(Object { bucket: bucket.clone(), meta }) }
 }
 
 /// A part of an object.
@@ -168,9 +194,15 @@ async fn fetch(object: &Object, range: Range<u64>) -> Result<Vec<u8>, Error> {
 
 async fn fetch_more(object: &Object, range: Range<u64>, data: &mut Vec<u8>) -> Result<(), StoreError> {
     let end = data.len() as u64 + (range.end - range.start);
-    let options =
-        GetOptions { range: Some(range.into()), if_match: object.etag.clone(), ..Default::default() };
-    let mut bytes = object.bucket.store.get_opts(&object.key, options).await?.into_stream();
+    // Without an ETag the time tells an object from one that has taken its place.
+    let etag = object.meta.e_tag.clone();
+    let options = GetOptions {
+        range: Some(range.into()),
+        if_unmodified_since: etag.is_none().then_some(object.meta.last_modified),
+        if_match: etag,
+        ..Default::default()
+    };
+    let mut bytes = object.bucket.store.get_opts(&object.meta.location, options).await?.into_stream();
     while let Some(more) = bytes.next().await {
         let more = more?;
         if data.len() as u64 + more.len() as u64 > end {
@@ -188,7 +220,7 @@ async fn fetch_more(object: &Object, range: Range<u64>, data: &mut Vec<u8>) -> R
 
 /// Compares what came with the ETag: the MD5 of objects that were written in one request.
 fn compare(object: &Object, size: u64, sum: &[u8]) -> Result<(), Error> {
-    let Some(etag) = object.etag.as_deref().map(|etag| etag.trim_matches('"')) else { return Ok(()) };
+    let Some(etag) = object.meta.e_tag.as_deref().map(|etag| etag.trim_matches('"')) else { return Ok(()) };
     if etag.len() != 32 || !etag.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return Ok(());
     }
@@ -203,7 +235,16 @@ fn compare(object: &Object, size: u64, sum: &[u8]) -> Result<(), Error> {
     Err(Error::damaged(object.url(), reason))
 }
 
-fn failed(what: &str, error: &dyn std::error::Error) -> Error {
+fn failed(what: &str, error: &StoreError) -> Error {
+    let reason = chain(error);
+    match error {
+        StoreError::NotFound { .. } => Error::absent(what, reason),
+        _ => Error::File { action: "reading", path: what.to_owned(), source: std::io::Error::other(reason) },
+    }
+}
+
+/// An error with all its causes.
+fn chain(error: &dyn std::error::Error) -> String {
     let mut reason = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {
@@ -213,5 +254,5 @@ fn failed(what: &str, error: &dyn std::error::Error) -> Error {
         }
         next = cause.source();
     }
-    Error::absent(what, reason)
+    reason
 }

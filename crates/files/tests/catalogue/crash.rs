@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use warpbell_files::Catalogue;
 use warpbell_files::catalogue::{FormatOptions, Writer};
+use warpbell_files::{Catalogue, OpenOptions};
 
 use crate::disk::{BLOCK, Disk, Event};
 use crate::writes::contents;
@@ -110,7 +110,7 @@ fn torn(events: &[Event], cut: usize, seed: u64) -> Vec<u8> {
 }
 
 fn read_all(disk: &Disk) -> (u64, State) {
-    let catalogue = Catalogue::open(disk).unwrap();
+    let catalogue = Catalogue::open(disk, &OpenOptions::default()).unwrap();
     let read = |(name, file): (&str, &warpbell_files::catalogue::File)| {
         let bytes = contents(disk, &catalogue, name);
         assert_eq!(crc32c::crc32c(&bytes), file.crc, "{name}");

@@ -56,7 +56,7 @@ fn files_begin_at_the_chosen_alignment() {
     let mut writer = Writer::format(&disk, &options).unwrap();
     ["a", "b", "c"].iter().for_each(|name| add(&mut writer, name, &[5; 5000]));
     writer.commit().unwrap();
-    let catalogue = Catalogue::open(&disk).unwrap();
+    let catalogue = Catalogue::open(&disk, &OpenOptions::default()).unwrap();
     for (name, file) in catalogue.files() {
         assert_eq!(file.map().unwrap().extents()[0].at % (3 * 65_536), 0, "{name}");
         assert!(contents(&disk, &catalogue, name) == [5; 5000]);
@@ -64,25 +64,61 @@ fn files_begin_at_the_chosen_alignment() {
 }
 
 #[test]
-fn a_damaged_generation_gives_way_to_the_other() {
+fn a_damaged_generation_gives_way_to_the_one_before_on_request() {
     let disk = Disk::new(4 << 20);
     let mut writer = Writer::format(&disk, &FormatOptions::default()).unwrap();
     add(&mut writer, "a", b"a");
     writer.commit().unwrap();
     add(&mut writer, "b", b"b");
     writer.commit().unwrap();
-    let names = || -> Result<Vec<String>, String> {
-        let catalogue = Catalogue::open(&disk).map_err(|error| error.to_string())?;
+    let names = |allow_dirty| -> Result<Vec<String>, String> {
+        let options = OpenOptions { allow_dirty };
+        let catalogue = Catalogue::open(&disk, &options).map_err(|error| error.to_string())?;
         Ok(catalogue.files().map(|(name, _)| name.to_owned()).collect())
     };
-    assert_eq!(names().unwrap(), ["a", "b"]);
-    // Generation 3 lies in the first area, after generations 1 and 2.
-    disk.bytes.borrow_mut()[(1 << 20) + 64 + 30] ^= 1;
-    assert_eq!(names().unwrap(), ["a"]);
-    disk.bytes.borrow_mut()[(1 << 20) + 65_536 + 9] ^= 1;
-    let error = names().unwrap_err();
+    let flip = |at: usize| disk.bytes.borrow_mut()[at] ^= 1;
+    assert_eq!(names(false).unwrap(), ["a", "b"]);
+    // Generation 3 lies in the first area, after generations 1 and 2. Its head, then its records.
+    for at in [0, 9, 64 + 30].map(|at| (1 << 20) + at) {
+        flip(at);
+        let error = names(false).unwrap_err();
+        assert!(error.contains("in area 0 ") && error.contains("generation 2 is whole"), "{error}");
+        assert!(Writer::open(&disk).is_err(), "nothing is written beside it");
+        assert_eq!(names(true).unwrap(), ["a"]);
+        flip(at);
+    }
+    // The one before may be half overwritten: a commit was cut.
+    flip((1 << 20) + 65_536 + 64 + 30);
+    assert_eq!(names(false).unwrap(), ["a", "b"]);
+    flip((1 << 20) + 64 + 30);
+    flip((1 << 20) + 65_536 + 9);
+    let error = names(true).unwrap_err();
     assert!(error.contains("neither generation can be read: in area 0 records of generation 3"), "{error}");
     assert!(error.contains("in area 1 its head contradicts"), "{error}");
-    disk.bytes.borrow_mut()[20] ^= 1;
-    assert!(names().unwrap_err().starts_with("catalogue header at byte 0 is damaged: its CRC-32C"));
+    flip(20);
+    assert!(names(true).unwrap_err().starts_with("catalogue header at byte 0 is damaged: its CRC-32C"));
+}
+
+#[test]
+fn what_was_put_over_a_catalogue_is_refused() {
+    for (at, bytes, name) in [
+        (4096, &[0xfc_u8, 0x4e, 0x2b, 0xa9][..], "md RAID member (superblock 1.2) at byte 4096"),
+        (65_600, &[1], "data of an unknown kind at byte 65600"),
+    ] {
+        let disk = Disk::new(4 << 20);
+        add(&mut Writer::format(&disk, &FormatOptions::default()).unwrap(), "a", b"b");
+        disk.bytes.borrow_mut()[at..at + bytes.len()].copy_from_slice(bytes);
+        let error = Catalogue::open(&disk, &OpenOptions::default()).unwrap_err().to_string();
+        assert!(error.contains(name) && error.contains("a catalogue was here before"), "{error}");
+        assert!(Writer::open(&disk).is_err());
+    }
+}
+
+#[test]
+fn formatting_clears_the_end_of_any_size() {
+    let disk = Disk::new((4 << 20) + 512);
+    disk.bytes.borrow_mut()[4 << 20..].fill(7);
+    let options = FormatOptions { force: true, ..FormatOptions::default() };
+    Writer::format(&disk, &options).unwrap();
+    assert!(disk.bytes.borrow()[3 << 20..].iter().all(|byte| *byte == 0));
 }

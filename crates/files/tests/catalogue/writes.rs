@@ -1,7 +1,7 @@
 //! What a writer does, without crashes.
 
 use warpbell_files::catalogue::{FormatOptions, Writer};
-use warpbell_files::{Catalogue, EntryKind, FileSystem, Source, read_file};
+use warpbell_files::{Catalogue, EntryKind, FileSystem, OpenOptions, Source, import, read_file};
 
 use crate::disk::Disk;
 
@@ -43,7 +43,7 @@ fn what_is_written_is_read_and_fragments_are_joined() {
     let error = writer.start("more", 1).err().unwrap().to_string();
     assert!(error.contains("more has 1 bytes, and 0 are free"), "{error}");
     writer.commit().unwrap();
-    let catalogue = Catalogue::open(&disk).unwrap();
+    let catalogue = Catalogue::open(&disk, &OpenOptions::default()).unwrap();
     assert_eq!((catalogue.generation(), catalogue.files().len()), (4, 5));
     assert!(catalogue.file("/all").unwrap().extents().len() == 3);
     assert!(contents(&disk, &catalogue, "/all") == pattern(9, free as usize));
@@ -66,7 +66,7 @@ fn files_that_are_not_finished_were_never_there() {
     assert_eq!(writer.free_bytes(), free - 4096);
     add(&mut writer, "d", &[3; 5000]);
     writer.commit().unwrap();
-    let catalogue = Catalogue::open(&disk).unwrap();
+    let catalogue = Catalogue::open(&disk, &OpenOptions::default()).unwrap();
     let names: Vec<&str> = catalogue.files().map(|(name, _)| name).collect();
     assert_eq!(names, ["a", "d"]);
     assert_eq!(
@@ -87,7 +87,7 @@ fn names_are_files_or_folders() {
         assert!(error.starts_with(&format!("name {name}: ")), "{error}");
     }
     writer.commit().unwrap();
-    let catalogue = Catalogue::open(&disk).unwrap();
+    let catalogue = Catalogue::open(&disk, &OpenOptions::default()).unwrap();
     let names = |path| -> Vec<(String, EntryKind)> {
         catalogue.entries(path).unwrap().into_iter().map(|entry| (entry.name, entry.kind)).collect()
     };
@@ -117,5 +117,30 @@ fn a_full_catalogue_says_what_to_do() {
     assert_eq!(count, (65_536 - 64) / (24 + 204));
     assert!(error.contains("there is room for 65472; format the SSD with a larger area"), "{error}");
     writer.commit().unwrap();
-    assert_eq!(Catalogue::open(&disk).unwrap().files().len(), count);
+    assert_eq!(Catalogue::open(&disk, &OpenOptions::default()).unwrap().files().len(), count);
+}
+
+#[test]
+fn a_name_that_is_file_and_folder_is_refused_before_anything_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let source = |name: &str| format!("{}/", path(name).display());
+    std::fs::create_dir_all(path("p/x")).unwrap();
+    std::fs::create_dir(path("q")).unwrap();
+    std::fs::write(path("p/x/y"), b"y").unwrap();
+    std::fs::write(path("q/x"), b"x").unwrap();
+    let error = import::plan(&[source("p"), source("q")], "").unwrap_err().to_string();
+    assert!(error.contains("name x: x/y is there"), "{error}");
+    // The same beside what is in the catalogue already.
+    let disk = Disk::new(4 << 20);
+    let mut writer = Writer::format(&disk, &FormatOptions::default()).unwrap();
+    add(&mut writer, "x", b"x");
+    writer.commit().unwrap();
+    std::fs::write(path("p/a"), b"a").unwrap();
+    let items = import::plan(&[source("p")], "").unwrap();
+    let (options, counts) = (import::ImportOptions::default(), import::Counts::default());
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let error = import::import(&mut writer, &items, &options, &counts, &stop).unwrap_err().to_string();
+    assert!(error.contains("name x/y: x is there"), "{error}");
+    assert_eq!(writer.catalogue().files().len(), 1);
 }

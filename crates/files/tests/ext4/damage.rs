@@ -66,7 +66,11 @@ fn a_bit_of_each_structure() {
     let Made { folder, node, inode, .. } = made;
     for (at, object, reason) in [
         (1024 + 0x78, "ext4 superblock at byte 1024", "a backup is in block 8193: e2fsck -b 8193 repairs it"),
-        (1024 + 0x38, "ext4 superblock at byte 1024", "it has no mark; a backup is in block 8193"),
+        (
+            1024 + 0x38,
+            "ext4 superblock at byte 1024",
+            "it has no mark, and block 8193 has a backup. If nothing",
+        ),
         (2048 + 8, "ext4 group 0", "its checksum is "),
         (2048 + 0x30, "ext4 group 0", "its checksum is "),
         (inode + 4, "ext4 inode ", "its checksum is "),
@@ -80,6 +84,14 @@ fn a_bit_of_each_structure() {
             line.starts_with(object) && line.contains(" is damaged: ") && line.contains(reason),
             "{line}"
         );
+    }
+    // A backup that an older file system left does not hide what is there now.
+    for (at, mark, name) in [(0, &b"XFSB"[..], "XFS: "), (0x1_0040, b"_BHRfS_M", "btrfs: ")] {
+        let line = made.with(0, |bytes| {
+            bytes[1024..2048].fill(0);
+            bytes[at..at + mark.len()].copy_from_slice(mark);
+        });
+        assert!(line.starts_with(name), "{line}");
     }
     // Without CRC-32C groups still have their CRC-16.
     let line = Made::new("^metadata_csum,uninit_bg").with(2048 + 8, |bytes| bytes[0] ^= 1);

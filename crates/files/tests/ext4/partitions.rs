@@ -172,3 +172,11 @@ fn a_file_system_in_a_partition() {
     assert!(Partition::new(disk, 4 << 20, 1).is_err());
     std::fs::remove_file(path).unwrap();
 }
+
+#[test]
+fn a_partition_without_blocks_is_damaged() {
+    let mut disk = vec![0; 1 << 20];
+    slot(&mut disk, 0, (0, 0x83), (0, 0));
+    let line = partition::table(&Memory::new(disk)).unwrap_err().to_string();
+    assert_eq!(line, "partition 1 is damaged: it has no blocks");
+}

@@ -3,11 +3,12 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Seek, SeekFrom};
-use std::os::unix::fs::{FileExt, FileTypeExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use rustix::fs::FallocateFlags;
+use rustix::fs::{FallocateFlags, OFlags};
+use rustix::io::Errno;
 
 use super::StoreError;
 use crate::error::SoftError;
@@ -28,10 +29,16 @@ pub(crate) struct FileStore {
 
 fn open(path: &Path, writable: bool) -> Result<File, SoftError> {
     let action = if writable { "writing" } else { "reading" };
-    OpenOptions::new().read(true).write(writable).open(path).map_err(|source| SoftError::Open {
-        path: path.to_owned(),
-        action,
-        source,
+    let failed = |source| SoftError::Open { path: path.to_owned(), action, source };
+    let mut options = OpenOptions::new();
+    options.read(true).write(writable);
+    if writable && std::fs::metadata(path).map_err(failed)?.file_type().is_block_device() {
+        // The kernel refuses what is mounted, swap, or a part of an array then (open(2), O_EXCL).
+        options.custom_flags(OFlags::EXCL.bits().cast_signed());
+    }
+    options.open(path).map_err(|source| match source.raw_os_error() {
+        Some(code) if code == Errno::BUSY.raw_os_error() => SoftError::Busy { path: path.to_owned() },
+        _ => failed(source),
     })
 }
 

@@ -78,7 +78,7 @@ impl Requests {
         self.push(NvmOpcode::WRITE.0, offset, bytes, 0);
     }
 
-    /// A flush of each warp, behind what it has written.
+    /// A flush of each warp: kernel `replay` submits it when what the warp has written was answered.
     fn flush(&mut self) {
         let flush = ReplayCommand { at_ns: 0, opcode: NvmOpcode::FLUSH.0, lba: Lba(0), blocks: 0 };
         self.warps.iter_mut().for_each(|warp| warp.push(flush));
