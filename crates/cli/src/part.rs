@@ -2,7 +2,9 @@
 
 use warpbell::{Ssd, SsdSource};
 use warpbell_files::manifest::{Identity, Manifest};
-use warpbell_files::{Error, FileMap, FileSystem, OpenOptions, Partition, Source, partition};
+use warpbell_files::{
+    Error, FileMap, FileSystem, OpenOptions, Partition, Source, member_of_array, partition,
+};
 use warpbell_hw::Nsid;
 use warpbell_workload::NamedFile;
 
@@ -25,6 +27,10 @@ impl<'a> Part<'a> {
             None => (0, source.bytes()),
             Some(name) => {
                 let found = chosen(&source, name).map_err(|error| of(ssd, error))?;
+                if let Some(member) = member_of_array(&source).map_err(|error| of(ssd, error))? {
+                    let why = "if the partition table is the array's, a member has parts of files only";
+                    eprintln!("warning: {}: {member} at the end: {why}", ssd.name());
+                }
                 (found.start, found.bytes)
             }
         };

@@ -40,6 +40,6 @@ pub use error::Error;
 pub use ext4::Ext4;
 pub use file_system::{Entry, EntryKind, FileSystem};
 pub use map::{Extent, FileMap, Piece};
-pub use open::{OpenOptions, found, open};
+pub use open::{OpenOptions, found, member_of_array, open};
 pub use partition::Partition;
 pub use source::{Image, Source, Store, append_zeroes, read_file};

@@ -144,6 +144,12 @@ fn refuse_containers(looked: &Looked<'_>) -> Result<(), Error> {
     }
 }
 
+/// The kind of md superblock at the end of a source. Its partition table is then that of an array, of which the source has a
+/// part.
+pub fn member_of_array(source: &dyn Source) -> Result<Option<&'static str>, Error> {
+    Looked { source }.md_at_end()
+}
+
 /// What is on a source, in words, for whoever is about to overwrite it.
 pub fn found(source: &dyn Source) -> Result<String, Error> {
     if !Catalogue::is_on(source)? {

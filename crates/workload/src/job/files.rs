@@ -29,8 +29,11 @@ impl NamedFile {
         let refused = |reason: String| Err(conflict("device", &self.name, reason));
         for extent in self.map.extents() {
             let (at, bytes) = (extent.at, extent.bytes.min(self.map.size() - extent.offset));
-            if !at.is_multiple_of(block) {
-                return refused(format!("it has bytes at byte {at}, inside of a block of {block} bytes"));
+            if !at.is_multiple_of(block) || !extent.offset.is_multiple_of(block) {
+                let offset = extent.offset;
+                return refused(format!(
+                    "byte {offset} of it lies at byte {at}: both must begin a block of {block} bytes"
+                ));
             }
             if at.checked_add(bytes).is_none_or(|last| last > end) {
                 return refused(format!(
