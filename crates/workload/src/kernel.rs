@@ -17,6 +17,7 @@ use warpbell::{
 };
 use warpbell_hw::Lba;
 use warpbell_kernels::abi::{self, BenchArgs, WarpResult};
+use warpbell_nvme::command::QueuePriority;
 
 use crate::array::{Array, crc_tables, mailbox};
 use crate::bench::Runner;
@@ -62,6 +63,16 @@ const MARGIN: Duration = Duration::from_secs(30);
 impl<'a> KernelRunner<'a> {
     /// Queues for `job`.
     pub(crate) fn attach(ssd: &Ssd, target: Target, job: &Job) -> Result<Attachment, RunError> {
+        KernelRunner::attach_as(ssd, target, job, QueuePriority::URGENT)
+    }
+
+    /// The same with a priority.
+    pub(crate) fn attach_as(
+        ssd: &Ssd,
+        target: Target,
+        job: &Job,
+        priority: QueuePriority,
+    ) -> Result<Attachment, RunError> {
         let options = AttachOptions::new()
             .target(target)
             .nsid(Some(job.nsid))
@@ -74,6 +85,7 @@ impl<'a> KernelRunner<'a> {
                 Sharing::Shared => warpbell::Sharing::Shared,
             })
             .deadline(job.deadline)
+            .priority(priority)
             .recovery(job.recover)
             .trace(job.trace());
         Ok(ssd.attach(&options)?)
@@ -99,6 +111,14 @@ impl<'a> KernelRunner<'a> {
             lbas: job.file.as_ref().map(|file| listed(attachment.target(), &file.lbas)).transpose()?,
             stored: array::stored_words(attachment.target(), job)?,
         })
+    }
+
+    /// In virtual time `turn` is called whenever all warps wait, for who else uses the SSD.
+    pub(crate) fn beside<'b>(self, turn: &'b (dyn Fn() + 'b)) -> KernelRunner<'b>
+    where
+        'a: 'b,
+    {
+        KernelRunner { launcher: self.launcher.beside(turn), ..self }
     }
 
     /// How long kernels wait for the host where a queue is lost, or a command timed out.

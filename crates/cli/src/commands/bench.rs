@@ -121,6 +121,7 @@ fn by_name(command: &BenchCommand, global: &Global, stop: Arc<AtomicBool>) -> Re
         BenchCommand::Stripe(args) => (Experiment::Stripe, args),
         BenchCommand::Notice(args) => (Experiment::Notice, args),
         BenchCommand::Tail(args) => (Experiment::Tail, args),
+        BenchCommand::Arbitration(args) => (Experiment::Arbitration, args),
         BenchCommand::Cold(args) => (Experiment::Cold, args),
         BenchCommand::Kv(args) => (Experiment::Kv, args),
         BenchCommand::Checkpoint(args) => (Experiment::Checkpoint, args),

@@ -9,7 +9,7 @@ use warpbell_workload::{ClockKind, Control, Experiment, ExperimentReport, Row, r
 use super::sweep;
 use crate::args::{ExperimentArgs, Global, Output};
 use crate::exit::{Ending, INTERRUPTED};
-use crate::open::{Access, because, open, open_all};
+use crate::open::{Access, because, open, open_all, open_weighted};
 use crate::{out, render};
 
 /// Runs the command.
@@ -25,6 +25,7 @@ pub fn run(
     let access = if which.writes() { Access::Write { nsid: args.nsid } } else { Access::Read };
     let ssds = match which.takes_several() {
         true => open_all(&args.device, access)?,
+        false if which.needs_weights() => vec![open_weighted(&args.device)?],
         false => vec![open(&args.device, access)?],
     };
     let origin = sweep::origin();

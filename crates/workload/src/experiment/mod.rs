@@ -3,6 +3,7 @@
 //! Each counts what it claims (copies, mappings, doorbells, interrupts), and where a model says what to expect, its rows
 //! have that beside what was measured. docs/experiments.md has a section for each.
 
+mod arbitration;
 mod batching;
 mod cold;
 mod figures;
@@ -52,6 +53,8 @@ pub enum Experiment {
     Notice,
     /// Latencies while other threads want the processors.
     Tail,
+    /// Kernels and the host on one SSD, with weights.
+    Arbitration,
     /// The first I/Os after nothing was there.
     Cold,
     /// A store of keys and values, by token and layer.
@@ -78,6 +81,11 @@ impl Experiment {
         matches!(self, Experiment::Kv | Experiment::Checkpoint)
     }
 
+    /// Whether the SSD is to serve queues by their priority.
+    pub const fn needs_weights(self) -> bool {
+        matches!(self, Experiment::Arbitration)
+    }
+
     /// Whether it takes several SSDs.
     pub const fn takes_several(self) -> bool {
         matches!(self, Experiment::Stripe | Experiment::Checkpoint)
@@ -94,6 +102,7 @@ impl Experiment {
             Experiment::Stripe => "stripe",
             Experiment::Notice => "notice",
             Experiment::Tail => "tail",
+            Experiment::Arbitration => "arbitration",
             Experiment::Cold => "cold",
             Experiment::Kv => "kv",
             Experiment::Checkpoint => "checkpoint",
@@ -112,6 +121,7 @@ impl Experiment {
     pub const fn depth(self) -> (u32, bool) {
         match self {
             Experiment::Batching => (batching::DEPTH, false),
+            Experiment::Arbitration => (arbitration::DEPTH, true),
             Experiment::Registration | Experiment::Cold => (1, false),
             _ => (DEPTH, true),
         }
@@ -167,6 +177,7 @@ pub fn experiment(
         Experiment::Stripe => stripe::run(&mut lab),
         Experiment::Notice => notice::run(&mut lab),
         Experiment::Tail => tail::run(&mut lab),
+        Experiment::Arbitration => arbitration::run(&mut lab),
         Experiment::Cold => cold::run(&mut lab),
         Experiment::Kv => workloads::kv(&mut lab),
         Experiment::Checkpoint => workloads::checkpoint(&mut lab),
