@@ -29,7 +29,12 @@ warpbell_hw::options! {
 impl HostQueueSpec {
     /// A polled queue.
     pub fn new(entries: u32, options: IoQueueOptions) -> HostQueueSpec {
-        HostQueueSpec { entries, notification: Notification::Polled, options, priority: QueuePriority::URGENT }
+        HostQueueSpec {
+            entries,
+            notification: Notification::Polled,
+            options,
+            priority: QueuePriority::URGENT,
+        }
     }
 }
 

@@ -25,7 +25,7 @@ use crate::control::Control;
 use crate::cpu::nanoseconds;
 use crate::error::RunError;
 use crate::job::{HISTOGRAM_DIRECTIONS, Job, LANES, operation};
-use crate::launch::{Kernel, Launcher};
+use crate::launch::{Block, Kernel, Launcher};
 use crate::options::{Api, Sharing};
 use crate::outcome::Outcome;
 use crate::recovery::{Trouble, patience};
@@ -132,8 +132,31 @@ impl<'a> KernelRunner<'a> {
         tries.saturating_add(self.patience()).saturating_add(MARGIN)
     }
 
+    /// Does the job by another kernel that has the arguments of `bench`; where `shared` is given, in blocks of one warp with
+    /// so many bytes of shared memory.
+    pub(crate) fn measure_by(
+        &self,
+        name: &'static str,
+        shared: Option<u32>,
+        control: &Control,
+    ) -> Result<Outcome, RunError> {
+        self.attachment.target().prepare(name)?;
+        let block = shared.map(|memory| Block { warps: 1, memory });
+        self.bench_in(name, &Work::of(self.job), block, control)
+    }
+
     /// Kernel `name` does what `work` says.
     fn bench(&self, name: &'static str, work: &Work, control: &Control) -> Result<Outcome, RunError> {
+        self.bench_in(name, work, None, control)
+    }
+
+    fn bench_in(
+        &self,
+        name: &'static str,
+        work: &Work,
+        block: Option<Block>,
+        control: &Control,
+    ) -> Result<Outcome, RunError> {
         let job = self.job;
         let memory = LaunchMemory::new(self.attachment.target(), job.warps as usize, true)?;
         let kernel = Kernel {
@@ -145,7 +168,10 @@ impl<'a> KernelRunner<'a> {
             limit: self.limit(work),
             uses: self.uses(&memory),
         };
-        let launched = self.launcher.run(self.attachment, &kernel, control)?;
+        let launched = match block {
+            Some(block) => self.launcher.run_in_blocks(self.attachment, &kernel, block, control)?,
+            None => self.launcher.run(self.attachment, &kernel, control)?,
+        };
         let mut outcome = memory.outcome(job, operation(work.read_percent))?;
         (outcome.costs, outcome.cpu_time_ns) = (launched.costs, launched.cpu_time_ns);
         Ok(outcome)

@@ -140,7 +140,11 @@ impl<'a> Launcher<'a> {
         }
         let cpu_time_ns = nanoseconds(thread_time() - before);
         let counters = worker.counters();
-        Ok(Launched { costs: Some(costs(&counters)), counters: Some(counters), cpu_time_ns: Some(cpu_time_ns) })
+        Ok(Launched {
+            costs: Some(costs(&counters)),
+            counters: Some(counters),
+            cpu_time_ns: Some(cpu_time_ns),
+        })
     }
 }
 

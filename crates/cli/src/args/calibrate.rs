@@ -24,6 +24,10 @@ pub enum BenchCommand {
     Notice(ExperimentArgs),
     /// Latencies while other threads want the processors
     Tail(ExperimentArgs),
+    /// What classes of ordering cost: delivery, completion, against none
+    Order(ExperimentArgs),
+    /// Tiles from the SSD to shared memory: whether the SSD, the copies or the computing bounds
+    Tiles(ExperimentArgs),
     /// Kernels and the host on one SSD, each on a queue with a weight: shares and tails
     Arbitration(ExperimentArgs),
     /// The first I/Os after nothing was there
@@ -46,7 +50,8 @@ pub fn device(text: &str) -> Result<Named, String> {
         Ok(named) => return Ok(named),
         Err(wrong) => wrong.to_string(),
     };
-    let is_word = !text.is_empty() && text.chars().all(|letter| letter.is_ascii_alphabetic() || letter == '-');
+    let is_word =
+        !text.is_empty() && text.chars().all(|letter| letter.is_ascii_alphabetic() || letter == '-');
     if !is_word {
         return Err(wrong);
     }
@@ -55,8 +60,11 @@ pub fn device(text: &str) -> Result<Named, String> {
     let likeness = |name: &&&str| strsim::jaro_winkler(text, name);
     let nearest = names.iter().max_by(|one, other| likeness(one).total_cmp(&likeness(other)));
     let meant = nearest.filter(|name| likeness(name) >= LIKE);
-    let meant = meant.map_or(String::new(), |name| format!(", did you mean '{name}'?"));
-    Err(format!("'{text}' is neither a device nor an experiment{meant}; experiments are {}", names.join(", ")))
+    let meant = meant.map_or(String::new(), |name| format!(" (did you mean '{name}'?)"));
+    Err(format!(
+        "'{text}' is neither a device nor an experiment{meant}; there are {}",
+        names.join(", ")
+    ))
 }
 
 /// Likeness from which on a word is taken for a slip: of `pathh` and `path` 0.96, of words without a letter in common 0.

@@ -99,8 +99,7 @@ fn both(lab: &mut Lab<'_>, size: ByteSize, shape: Shape, share: Share) -> Result
         ClockKind::Virtual => in_turn(runner, lab.control, host)?,
         ClockKind::Monotonic => at_once(&runner, lab.control, host)?,
     };
-    let mut run = outcome.report(&job);
-    run.clock = ClockKind::of(lab.ssd);
+    let run = lab.run_of(outcome, &job);
     lab.judge(share.name, &run)?;
     if lab.control.stopped() {
         return Ok(());
