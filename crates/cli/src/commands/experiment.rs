@@ -167,6 +167,7 @@ pub fn heading(key: &str) -> String {
     match key {
         "iops" => "IOPS".to_owned(),
         "bytes_per_s" => "MiB/s".to_owned(),
+        "expected_iops" => "expected IOPS".to_owned(),
         "expected_bytes_per_s" => "expected MiB/s".to_owned(),
         "ops_per_s" | "edges_per_s" => key.replace("_per_s", "/s"),
         "commands_per_op" | "bytes_per_op" | "expected_commands_per_op" => {

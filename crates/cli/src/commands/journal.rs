@@ -48,7 +48,9 @@ impl Journal {
         let failed = |error: std::io::Error| Ending::file(format!("--journal {}", path.display()), &error);
         let refuse = |why: String| Ending::usage(format!("--journal {}: {why}", path.display()));
         if args.trace.trace.is_some() || args.trace.replay.is_some() {
-            return Err(refuse("it does not keep the events of a trace; without --trace and --replay".into()));
+            return Err(refuse(
+                "it does not keep the events of a trace; without --trace and --replay".into(),
+            ));
         }
         let file = File::options().read(true).write(true).create(true).truncate(false).open(path);
         let mut journal = Journal { path: path.clone(), file: file.map_err(failed)? };
@@ -87,7 +89,10 @@ fn read(path: &Path, text: &str) -> Result<(Vec<BenchReport>, usize), String> {
     let mut lines = (1..).zip(text[..whole].lines());
     let head = lines.next().and_then(|(_, line)| serde_json::from_str::<Head>(line).ok());
     let Some(Head { mut devices, .. }) = head.filter(|head| head.schema == JOURNAL_SCHEMA) else {
-        return Err(format!("it is no journal, {JOURNAL_SCHEMA}; name another file, or remove {}", path.display()));
+        return Err(format!(
+            "it is no journal, {JOURNAL_SCHEMA}; name another file, or remove {}",
+            path.display()
+        ));
     };
     for (number, line) in lines {
         let ended: Ended = serde_json::from_str(line).map_err(|error| format!("line {number}: {error}"))?;

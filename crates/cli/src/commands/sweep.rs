@@ -269,7 +269,9 @@ mod tests {
     fn what_becomes_of_a_result_is_not_what_is_measured() {
         let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
         let first = words("warpbell bench soft:size=1m -o json --csv a.csv --bs=512");
-        let second = words("./warpbell -ojson bench soft:size=1m --resume a.json --csv=b.csv --journal=j --bs=512 -vv");
+        let second = words(
+            "./warpbell -ojson bench soft:size=1m --resume a.json --csv=b.csv --journal=j --bs=512 -vv",
+        );
         assert_eq!(asked(&first), ["bench", "soft:size=1m", "--bs=512"]);
         assert_eq!(asked(&first), asked(&second));
     }

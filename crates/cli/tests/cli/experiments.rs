@@ -185,7 +185,8 @@ fn a_class_of_ordering_costs_what_it_keeps_back() {
         assert!((ratio - 1.0).abs() < 0.02, "{row}: {ratio} doorbells for each step");
     }
     // The last of eight steps waits for the seven before it.
-    let (alone, behind) = (figure(&found, "none steps=1 ", "p50_ns"), figure(&found, "completion ", "p50_ns"));
+    let (alone, behind) =
+        (figure(&found, "none steps=1 ", "p50_ns"), figure(&found, "completion ", "p50_ns"));
     assert!((behind / alone / 8.0 - 1.0).abs() < 0.1, "{behind} and {alone}");
 }
 
@@ -201,9 +202,12 @@ fn tiles_come_as_fast_as_the_slowest_part_lets_them() {
     assert!(reason.starts_with("2 tiles take 135168 bytes of shared memory, the limit is 49152"), "{reason}");
     // In real time the computing takes most of it, whatever this machine does.
     let found = json(&["tiles", "soft:size=16m", "--runtime", "150ms", "--bs", "4k"]);
-    let (light, heavy) = (figure(&found, "chip passes=1 ", "iops"), figure(&found, "chip passes=64 ", "iops"));
+    let (light, heavy) =
+        (figure(&found, "chip passes=1 ", "iops"), figure(&found, "chip passes=64 ", "iops"));
     assert!(light > 3.0 * heavy, "{light} {heavy}");
-    assert!(figure(&found, "stream passes=64 ", "chip_share") > figure(&found, "stream passes=64 ", "ssd_share"));
+    assert!(
+        figure(&found, "stream passes=64 ", "chip_share") > figure(&found, "stream passes=64 ", "ssd_share")
+    );
 }
 
 /// An SSD of 610,000 random reads of 4 KiB each second, in virtual time.

@@ -137,14 +137,21 @@ fn block_traces_of_others_are_replayed() {
     ok(&["report", result.to_str().unwrap()]);
 
     let csv = folder.path().join("hm.csv");
-    std::fs::write(&csv, "128166372003061629,hm,1,Read,3835,512,9\n128166372003061639,hm,1,Read,0,1m,9\n").unwrap();
+    std::fs::write(&csv, "128166372003061629,hm,1,Read,3835,512,9\n128166372003061639,hm,1,Read,0,1m,9\n")
+        .unwrap();
     let csv = csv.to_str().unwrap();
     let (code, line) = crate::common::refused(&["bench", "soft:size=1m", "--replay", csv]);
-    assert!(code == 2 && line.ends_with("hm.csv: line 2: size '1m': expected a whole number below 2^64"), "{line}");
+    assert!(
+        code == 2 && line.ends_with("hm.csv: line 2: size '1m': expected a whole number below 2^64"),
+        "{line}"
+    );
     std::fs::write(csv, "128166372003061629,hm,1,Read,9999999,512,9\n").unwrap();
     let (code, line) = crate::common::refused(&["bench", "soft:size=1m", "--replay", csv]);
     assert!(code == 2 && line.contains("line 1: a read of 512 bytes at 9999999: leaves"), "{line}");
     let ours = ["bench", "soft:size=1m", "--replay", again.to_str().unwrap(), "--replay-depth", "4"];
     let (code, line) = crate::common::refused(&ours);
-    assert!(code == 2 && line.contains("--replay-depth 4: ") && line.contains("is a trace of kernels"), "{line}");
+    assert!(
+        code == 2 && line.contains("--replay-depth 4: ") && line.contains("is a trace of kernels"),
+        "{line}"
+    );
 }
