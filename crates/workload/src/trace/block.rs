@@ -126,42 +126,37 @@ fn fio(text: &str, reader: &mut Reader<'_>) -> Result<(), String> {
     let mut waited_ns = 0u64;
     for (line, words) in lines {
         let mut words = words.split_whitespace();
-        let mut at_ns = waited_ns;
-        if timed {
-            let time = number(line, "time", words.next().unwrap_or_default())?;
-            at_ns = time.saturating_mul(FIO_TICK_NS);
+        let mut next = || words.next().unwrap_or_default();
+        let ticks_ns = |ticks: u64| ticks.saturating_mul(FIO_TICK_NS);
+        let at_ns = if timed { ticks_ns(number(line, "time", next())?) } else { waited_ns };
+        let (name, action) = (next(), next());
+        if action == "wait" && !timed {
+            waited_ns = waited_ns.saturating_add(ticks_ns(number(line, "wait", next())?));
+            continue;
         }
-        let name = words.next().unwrap_or_default();
-        let action = words.next().unwrap_or_default();
-        let mut value = |what: &str| number(line, what, words.next().unwrap_or_default());
-        let opcode = match action {
-            "add" | "open" | "close" => continue,
-            "wait" if !timed => {
-                waited_ns = waited_ns.saturating_add(value("wait")?.saturating_mul(FIO_TICK_NS));
-                continue;
-            }
-            "sync" | "datasync" => {
-                reader.take(
-                    name,
-                    BlockRequest { line, at_ns, opcode: NvmOpcode::FLUSH.0, offset: 0, bytes: 0 },
-                )?;
-                continue;
-            }
-            "read" => NvmOpcode::READ.0,
-            "write" => NvmOpcode::WRITE.0,
-            "trim" => {
-                return Err(format!("line {line}: 'trim': only reads, writes and syncs can be replayed"));
-            }
-            other => {
-                return Err(format!(
-                    "line {line}: action '{other}': expected read, write, sync, datasync, add, open or close"
-                ));
-            }
-        };
-        let (offset, bytes) = (value("offset")?, value("length")?);
-        reader.take(name, BlockRequest { line, at_ns, opcode, offset, bytes })?;
+        let Some(opcode) = fio_opcode(line, action)? else { continue };
+        let mut request = BlockRequest { line, at_ns, opcode, offset: 0, bytes: 0 };
+        if opcode != NvmOpcode::FLUSH.0 {
+            request.offset = number(line, "offset", next())?;
+            request.bytes = number(line, "length", next())?;
+        }
+        reader.take(name, request)?;
     }
     Ok(())
+}
+
+/// What an action of fio's is to the SSD; `None`: nothing.
+fn fio_opcode(line: u64, action: &str) -> Result<Option<u8>, String> {
+    match action {
+        "add" | "open" | "close" => Ok(None),
+        "read" => Ok(Some(NvmOpcode::READ.0)),
+        "write" => Ok(Some(NvmOpcode::WRITE.0)),
+        "sync" | "datasync" => Ok(Some(NvmOpcode::FLUSH.0)),
+        "trim" => Err(format!("line {line}: 'trim': only reads, writes and syncs can be replayed")),
+        other => Err(format!(
+            "line {line}: action '{other}': expected read, write, sync, datasync, add, open or close"
+        )),
+    }
 }
 
 /// Timestamp, host, disk, type, offset, size and response time.
