@@ -1,6 +1,6 @@
-// Kernels `bench_order_none`, `_delivery` and `_completion`: what `bench` does, in steps of an I/O for each lane,
-// several in flight, and each step in that order (ordered.cuh). None: the same steps as requests that run by
-// themselves.
+// Kernels `bench_order_none`, `_delivery` and `_completion`: what `bench` does, in steps of an I/O for each
+// lane, several in flight, and each step in that order (ordered.cuh). None: the same steps as requests that
+// run by themselves.
 #include "quota.cuh"
 #include "workload.cuh"
 
@@ -87,7 +87,8 @@ template <sharing Mode, class Steps> class order_warp : workload {
         : workload(args, warp_number(), busy_warps(args, warps_of_launch()),
                    static_cast<u64>(warp_number()) * WARPBELL_WARP_LANES + port::lane()),
           group_(group), session_(group, args.ns, warp_number()), lanes_(mine.lanes()),
-          depth_(mine.commands / lanes_ < order_steps ? mine.commands / lanes_ : order_steps), steps_(depth_) {}
+          depth_(mine.commands / lanes_ < order_steps ? mine.commands / lanes_ : order_steps),
+          steps_(depth_) {}
 
     WARPBELL_D void run() {
         start(group_);

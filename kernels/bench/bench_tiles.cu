@@ -1,6 +1,6 @@
-// Kernels `bench_tiles*`: each warp streams tiles of blocks_per_io blocks from the SSD to its ring, and from there
-// to shared memory (stream.cuh), and reads each word there: once, or, `_busy`, 64 times. `_resident`: tiles are
-// loaded once, and then copied from the ring again and again.
+// Kernels `bench_tiles*`: each warp streams tiles of blocks_per_io blocks from the SSD to its ring, and from
+// there to shared memory (stream.cuh), and reads each word there: once, or, `_busy`, 64 times. `_resident`:
+// tiles are loaded once, and then copied from the ring again and again.
 #include "workload.cuh"
 #include <warpbell/stream.cuh>
 
@@ -51,7 +51,8 @@ template <sharing Mode, bool Resident, u32 Passes> class tiles_warp : workload {
 
     WARPBELL_D void run() {
         const u64 before = static_cast<u64>(warp_number()) * args_.units_per_warp;
-        const dma_span slots = dma_span(args_.buffer).subspan(before * io_bytes_, u64{tile_slots} * io_bytes_);
+        const dma_span slots =
+            dma_span(args_.buffer).subspan(before * io_bytes_, u64{tile_slots} * io_bytes_);
         stream tiles(this_warp(), unit_tiles<Resident>(args_, warp_number(), parties_), session_, slots,
                      port::block_memory());
         start(this_warp());
