@@ -88,8 +88,7 @@ typedef struct warpbell_bench_args {
  * used. */
 #define WARPBELL_BENCH_TILE_SLOTS 8u
 #define WARPBELL_BENCH_TILE_STAGES 2u
-#define WARPBELL_BENCH_TILES_BYTES 4096u /* dynamic shared memory of a block, beside a tile for each stage   \
-                                          */
+#define WARPBELL_BENCH_TILES_BYTES 4096u /* shared memory of a block, beside a tile for each stage */
 
 /* Header of a verifiable I/O unit, little endian; the rest of the unit is payload: 64-bit word i is
  * splitmix64 number i of the stream seeded with seed ^ (lba * 0x9e3779b97f4a7c15). */

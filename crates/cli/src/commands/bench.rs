@@ -99,11 +99,14 @@ fn resident(
     all_of([broken, listed, print(vec![report], global)])
 }
 
+/// The SSDs, and the way to each as far as it was known before kernels ran.
+type Devices = Vec<(DeviceReport, PathReport)>;
+
 /// A report of each SSD. How doorbells are rung is known once kernels have run.
 fn reports(
     (ssds, target): (&[Ssd], &str),
     (origin, resumed_from): (Origin, Vec<Origin>),
-    (devices, runs, paths): (Vec<(DeviceReport, PathReport)>, Vec<Vec<Run>>, Vec<PathReport>),
+    (devices, runs, paths): (Devices, Vec<Vec<Run>>, Vec<PathReport>),
     skipped: &[Skipped],
 ) -> Vec<BenchReport> {
     let known = paths.into_iter().map(Some).chain(std::iter::repeat(None));
