@@ -80,6 +80,16 @@ typedef struct warpbell_bench_args {
     uint32_t pad0;
 } warpbell_bench_args;
 
+/* Kernels `bench_order_none`, `_delivery` and `_completion`: `bench` in steps of an I/O for each lane, up to
+ * 8 of them in flight, in that order. `api`, `batch`, `recover_ns` and `retries` are not used. Kernels
+ * `bench_tiles`, `_busy`, `_resident` and `_resident_busy`: each warp streams tiles, the units of `bench` in
+ * turn, to shared memory; blocks have one warp. units_per_warp is at least WARPBELL_BENCH_TILE_SLOTS.
+ * `iodepth`, `read_percent`, `pattern`, `api`, `verify`, `batch`, `recover_ns`, `lbas` and `retries` are not
+ * used. */
+#define WARPBELL_BENCH_TILE_SLOTS 8u
+#define WARPBELL_BENCH_TILE_STAGES 2u
+#define WARPBELL_BENCH_TILES_BYTES 4096u /* shared memory of a block, beside a tile for each stage */
+
 /* Header of a verifiable I/O unit, little endian; the rest of the unit is payload: 64-bit word i is
  * splitmix64 number i of the stream seeded with seed ^ (lba * 0x9e3779b97f4a7c15). */
 #define WARPBELL_UNIT_MAGIC UINT64_C(0x4c4c454250524157) /* "WARPBELL" */

@@ -12,6 +12,7 @@ mod experiment;
 pub mod files;
 pub mod generate;
 pub mod identify;
+mod journal;
 pub mod list;
 pub mod manifest;
 mod pci;

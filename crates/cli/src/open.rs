@@ -33,6 +33,18 @@ pub fn open(args: &DeviceArgs, access: Access) -> Result<Ssd, Ending> {
     open_named(args, args.name()?, access)
 }
 
+/// Opens the only device of `args` to read, with weighted round robin between its queues.
+pub fn open_weighted(args: &DeviceArgs) -> Result<Ssd, Ending> {
+    let name = args.name()?;
+    let options = options(args, name, Access::Read, placements(args)?)?.weighted_round_robin(true);
+    opened(name, Access::Read, &options).map_err(|ending| match name {
+        DeviceName::Soft(text) if !text.contains("wrr=on") => {
+            ending.and("a soft controller has weights with wrr=on")
+        }
+        _ => ending,
+    })
+}
+
 /// Opens a device that is named with a file of it.
 pub fn open_named(args: &DeviceArgs, name: &DeviceName, access: Access) -> Result<Ssd, Ending> {
     open_one(args, name, access, placements(args)?)
@@ -53,8 +65,18 @@ fn open_one(
     args: &DeviceArgs,
     name: &DeviceName,
     access: Access,
-    (rings, data): (RingPlacement, DataPlacement),
+    placements: (RingPlacement, DataPlacement),
 ) -> Result<Ssd, Ending> {
+    opened(name, access, &options(args, name, access, placements)?)
+}
+
+/// How a device of `args` is opened.
+fn options(
+    args: &DeviceArgs,
+    name: &DeviceName,
+    access: Access,
+    (rings, data): (RingPlacement, DataPlacement),
+) -> Result<OpenOptions, Ending> {
     if let Access::Write { nsid } = access {
         permission::before(name, &args.allow_write, Nsid(nsid))?;
     }
@@ -69,7 +91,7 @@ fn open_one(
         Access::Read => Vec::new(),
         Access::Write { .. } => args.allow_write.clone(),
     };
-    let options = OpenOptions::new()
+    Ok(OpenOptions::new()
         .allow_write(allow_write)
         .faults(faults)
         .doorbell_buffer(args.dbbuf.into())
@@ -77,8 +99,7 @@ fn open_one(
         .wide_cids(args.wide_cids)
         .rings(rings)
         .data(data)
-        .pci(PciOptions::new().iommu(args.iommu));
-    opened(name, access, &options)
+        .pci(PciOptions::new().iommu(args.iommu)))
 }
 
 /// Opens a device to ask it what it is like.

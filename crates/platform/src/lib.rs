@@ -7,8 +7,7 @@
 //!   What was not looked at is said to be so, with the reason.
 //! - [`Topology`]: the PCIe tree, how far each SSD is from each GPU, and what their links carry.
 //! - [`Capture`]: the files that all of this reads, without serial numbers, as one file, and back as a folder.
-
-#![forbid(unsafe_code)]
+//! - [`RingReads`]: reads of a file by io_uring, which experiments compare with.
 
 mod capture;
 mod check;
@@ -17,6 +16,7 @@ mod finding;
 mod link;
 mod machine;
 mod topology;
+mod uring;
 
 pub use capture::{Capture, CaptureError, Serials, Unpacked};
 pub use check::{Choice, Report, Route, Verdict};
@@ -27,3 +27,4 @@ pub use machine::{
     Cpu, Gdrdrv, Gpu, Iommu, Kernel, Limits, Machine, Nvidia, PciNode, Remapping, Role, Ssd, Vendor, Vfio,
 };
 pub use topology::{Nearest, Pair, Relation, Shared, Topology};
+pub use uring::RingReads;

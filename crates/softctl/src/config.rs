@@ -75,6 +75,8 @@ pub struct SoftConfig {
     pub faults: FaultPlan,
     /// How long commands take; `None`: as long as this program needs.
     pub profile: Option<Profile>,
+    /// I/O commands that a profile is working on at once, at most; the others wait in their queues. `None`: no limit.
+    pub slots: Option<u32>,
     /// Power states, from state 0 on, at most 32; none or one: there is no choice.
     pub power_states: Vec<PowerState>,
     /// CRDT1 to CRDT3, in 100 ms: the delays that the Command Retry Delay of a status stands for.
@@ -215,6 +217,7 @@ impl Default for SoftConfig {
             pin: None,
             faults: FaultPlan::default(),
             profile: None,
+            slots: None,
             power_states: Vec::new(),
             retry_delays: [0; 3],
             shutdown_time: Duration::ZERO,

@@ -289,6 +289,8 @@ fn poll_group_mode(config: &SoftConfig, stepped: bool, volatile: bool, index: u6
     };
     PollGroupMode {
         window,
+        // Where nothing says how long commands take, each is done as soon as it was fetched.
+        slots: config.slots.filter(|_| config.profile.is_some()).map_or(usize::MAX, |slots| slots as usize),
         ordered,
         poison: stepped && config.poison_fetched,
         quick: !stepped

@@ -18,7 +18,7 @@ use crate::subsystem::Health;
 use crate::units::{self, SIZES};
 
 const KEYS: &str = "size, file, block, writable, capacity, max_namespaces, queues, grant, entries, mdts, sgl, \
-                    stride, dbbuf, wrr, wide_cids, cmb, pollers, pin, faults, profile, time, cache, \
+                    stride, dbbuf, wrr, wide_cids, cmb, pollers, pin, faults, profile, slots, time, cache, \
                     client, rings, power, crdt, rtd3e, health, order, seed, poison, serial, model, firmware";
 
 impl SoftConfig {
@@ -154,6 +154,7 @@ impl Parser {
             "pin" => config.pin = Some(pins(key, value)?),
             "faults" => config.faults = FaultPlan::load(Path::new(value))?,
             "profile" => config.profile = profile(key, value)?,
+            "slots" => config.slots = Some(number(key, value, 1, u32::MAX.into())?),
             "time" => config.virtual_time = virtual_time(key, value)?,
             "client" => config.client = client(key, value)?,
             "rings" => config.client_rings = Some(client_rings(key, value)?),

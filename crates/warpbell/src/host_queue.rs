@@ -21,13 +21,20 @@ warpbell_hw::options! {
         pub notification: Notification,
         /// How it is driven.
         pub options: IoQueueOptions,
+        /// Its priority, where the SSD was opened with weighted round robin.
+        pub priority: QueuePriority,
     } no new
 }
 
 impl HostQueueSpec {
     /// A polled queue.
     pub fn new(entries: u32, options: IoQueueOptions) -> HostQueueSpec {
-        HostQueueSpec { entries, notification: Notification::Polled, options }
+        HostQueueSpec {
+            entries,
+            notification: Notification::Polled,
+            options,
+            priority: QueuePriority::URGENT,
+        }
     }
 }
 
@@ -50,9 +57,8 @@ impl HostQueue {
         spec: HostQueueSpec,
         buffer: Buffer,
     ) -> Result<HostQueue, Error> {
-        let HostQueueSpec { entries, notification, mut options } = spec;
+        let HostQueueSpec { entries, notification, mut options, priority } = spec;
         options.flush |= memory.host_domains() == Domains::Two;
-        let priority = QueuePriority::URGENT;
         let request = QueueRequest { entries, start: 0, nsid, priority, notification };
         let pair = create_pair(memory, request, memory.host_rings(entries)?)?;
         let flushes = options.flush;

@@ -235,7 +235,12 @@ pub struct Job {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace_events: Option<u32>,
     /// What is submitted again, instead of commands of `rw`.
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "shared", skip_deserializing)]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "shared",
+        deserialize_with = "own",
+        default
+    )]
     pub replay: Option<Arc<SsdReplay>>,
     /// The file that is read, if one is.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -260,6 +265,10 @@ fn shared<T: Serialize, S: serde::Serializer>(
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     value.as_deref().serialize(serializer)
+}
+
+fn own<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<Arc<T>>, D::Error> {
+    Ok(Option::<T>::deserialize(from)?.map(Arc::new))
 }
 
 /// Which warps a run has.

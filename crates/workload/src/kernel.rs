@@ -17,6 +17,7 @@ use warpbell::{
 };
 use warpbell_hw::Lba;
 use warpbell_kernels::abi::{self, BenchArgs, WarpResult};
+use warpbell_nvme::command::QueuePriority;
 
 use crate::array::{Array, crc_tables, mailbox};
 use crate::bench::Runner;
@@ -24,7 +25,7 @@ use crate::control::Control;
 use crate::cpu::nanoseconds;
 use crate::error::RunError;
 use crate::job::{HISTOGRAM_DIRECTIONS, Job, LANES, operation};
-use crate::launch::{Kernel, Launcher};
+use crate::launch::{Block, Kernel, Launcher};
 use crate::options::{Api, Sharing};
 use crate::outcome::Outcome;
 use crate::recovery::{Trouble, patience};
@@ -62,6 +63,16 @@ const MARGIN: Duration = Duration::from_secs(30);
 impl<'a> KernelRunner<'a> {
     /// Queues for `job`.
     pub(crate) fn attach(ssd: &Ssd, target: Target, job: &Job) -> Result<Attachment, RunError> {
+        KernelRunner::attach_as(ssd, target, job, QueuePriority::URGENT)
+    }
+
+    /// The same with a priority.
+    pub(crate) fn attach_as(
+        ssd: &Ssd,
+        target: Target,
+        job: &Job,
+        priority: QueuePriority,
+    ) -> Result<Attachment, RunError> {
         let options = AttachOptions::new()
             .target(target)
             .nsid(Some(job.nsid))
@@ -74,6 +85,7 @@ impl<'a> KernelRunner<'a> {
                 Sharing::Shared => warpbell::Sharing::Shared,
             })
             .deadline(job.deadline)
+            .priority(priority)
             .recovery(job.recover)
             .trace(job.trace());
         Ok(ssd.attach(&options)?)
@@ -101,6 +113,14 @@ impl<'a> KernelRunner<'a> {
         })
     }
 
+    /// In virtual time `turn` is called whenever all warps wait, for who else uses the SSD.
+    pub(crate) fn beside<'b>(self, turn: &'b (dyn Fn() + 'b)) -> KernelRunner<'b>
+    where
+        'a: 'b,
+    {
+        KernelRunner { launcher: self.launcher.beside(turn), ..self }
+    }
+
     /// How long kernels wait for the host where a queue is lost, or a command timed out.
     fn patience(&self) -> Duration {
         if self.job.recover { self.patience } else { Duration::ZERO }
@@ -112,8 +132,31 @@ impl<'a> KernelRunner<'a> {
         tries.saturating_add(self.patience()).saturating_add(MARGIN)
     }
 
+    /// Does the job by another kernel that has the arguments of `bench`; where `shared` is given, in blocks of one warp with
+    /// so many bytes of shared memory.
+    pub(crate) fn measure_by(
+        &self,
+        name: &'static str,
+        shared: Option<u32>,
+        control: &Control,
+    ) -> Result<Outcome, RunError> {
+        self.attachment.target().prepare(name)?;
+        let block = shared.map(|memory| Block { warps: 1, memory });
+        self.bench_in(name, &Work::of(self.job), block, control)
+    }
+
     /// Kernel `name` does what `work` says.
     fn bench(&self, name: &'static str, work: &Work, control: &Control) -> Result<Outcome, RunError> {
+        self.bench_in(name, work, None, control)
+    }
+
+    fn bench_in(
+        &self,
+        name: &'static str,
+        work: &Work,
+        block: Option<Block>,
+        control: &Control,
+    ) -> Result<Outcome, RunError> {
         let job = self.job;
         let memory = LaunchMemory::new(self.attachment.target(), job.warps as usize, true)?;
         let kernel = Kernel {
@@ -125,7 +168,10 @@ impl<'a> KernelRunner<'a> {
             limit: self.limit(work),
             uses: self.uses(&memory),
         };
-        let launched = self.launcher.run(self.attachment, &kernel, control)?;
+        let launched = match block {
+            Some(block) => self.launcher.run_in_blocks(self.attachment, &kernel, block, control)?,
+            None => self.launcher.run(self.attachment, &kernel, control)?,
+        };
         let mut outcome = memory.outcome(job, operation(work.read_percent))?;
         (outcome.costs, outcome.cpu_time_ns) = (launched.costs, launched.cpu_time_ns);
         Ok(outcome)

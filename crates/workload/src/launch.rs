@@ -31,6 +31,8 @@ pub(crate) struct Launcher<'a> {
     ssd: &'a Ssd,
     /// Its controller, if that works only when stepped.
     stepped: Option<&'a Arc<SoftDevice>>,
+    /// In virtual time: who else uses the SSD, and has a turn whenever all warps wait.
+    beside: Option<&'a (dyn Fn() + 'a)>,
 }
 
 /// One launch: a kernel, and the memory through which it is stopped.
@@ -68,7 +70,12 @@ pub(crate) struct Launched {
 impl<'a> Launcher<'a> {
     /// Kernels over `ssd`, on these threads where they run on the CPU.
     pub(crate) fn new(ssd: &'a Ssd, threads: usize, cpus: &'a [usize]) -> Launcher<'a> {
-        Launcher { threads, cpus, ssd, stepped: stepped(ssd) }
+        Launcher { threads, cpus, ssd, stepped: stepped(ssd), beside: None }
+    }
+
+    /// The same with somebody else who uses the SSD.
+    pub(crate) fn beside(self, turn: &'a (dyn Fn() + 'a)) -> Launcher<'a> {
+        Launcher { beside: Some(turn), ..self }
     }
 
     /// Runs a kernel, and waits for its end.
@@ -101,11 +108,43 @@ impl<'a> Launcher<'a> {
         let worker = self.stepped.map(|soft| Ok::<_, RunError>((soft, launch.worker()?))).transpose()?;
         control.begin(self.ssd);
         let launched = match worker {
-            Some((soft, Some(worker))) => run_stepped(worker, (self.ssd, soft), kernel.mailbox, control),
+            Some((soft, Some(worker))) => self.run_stepped(worker, soft, kernel.mailbox, control),
             _ => Launched::by(launch, self.threads, self.cpus, control),
         };
         control.end(self.ssd);
         launched
+    }
+
+    /// Runs a kernel on this thread, in the virtual time of its controller: where all warps only poll, the controller acts,
+    /// or time passes until it can; and who watches the SSD takes a look.
+    fn run_stepped(
+        &self,
+        mut worker: cpu::Worker,
+        soft: &SoftDevice,
+        mailbox: &SharedMemory,
+        control: &Control,
+    ) -> Result<Launched, RunError> {
+        let before = thread_time();
+        while !worker.finished().map_err(warpbell::Error::from)? {
+            if *worker.step(TURNS) == cpu::State::Idle {
+                wait_for_controller(soft);
+                if let Some(turn) = self.beside {
+                    turn();
+                }
+            }
+            self.ssd.recovery().look();
+            control.look(self.ssd, soft.clock().now());
+            if control.stopped() {
+                mailbox.window().store_u32(offset_of!(Mailbox, stop), 1, Ordering::Release);
+            }
+        }
+        let cpu_time_ns = nanoseconds(thread_time() - before);
+        let counters = worker.counters();
+        Ok(Launched {
+            costs: Some(costs(&counters)),
+            counters: Some(counters),
+            cpu_time_ns: Some(cpu_time_ns),
+        })
     }
 }
 
@@ -143,30 +182,6 @@ fn warps_per_block(target: &OpenTarget, warps: u32) -> u32 {
     let Some(gpu) = target.gpu() else { return 1 };
     let most = (BLOCK_THREADS_MAX / LANES).min(warps.div_ceil(gpu.info().multiprocessors.max(1)));
     (1..=most).rev().find(|share| warps.is_multiple_of(*share)).unwrap_or(1)
-}
-
-/// Runs a kernel on this thread, in the virtual time of its controller: where all warps only poll, the controller acts,
-/// or time passes until it can; and who watches the SSD takes a look.
-fn run_stepped(
-    mut worker: cpu::Worker,
-    (ssd, soft): (&Ssd, &SoftDevice),
-    mailbox: &SharedMemory,
-    control: &Control,
-) -> Result<Launched, RunError> {
-    let before = thread_time();
-    while !worker.finished().map_err(warpbell::Error::from)? {
-        if *worker.step(TURNS) == cpu::State::Idle {
-            wait_for_controller(soft);
-        }
-        ssd.recovery().look();
-        control.look(ssd, soft.clock().now());
-        if control.stopped() {
-            mailbox.window().store_u32(offset_of!(Mailbox, stop), 1, Ordering::Release);
-        }
-    }
-    let cpu_time_ns = nanoseconds(thread_time() - before);
-    let counters = worker.counters();
-    Ok(Launched { costs: Some(costs(&counters)), counters: Some(counters), cpu_time_ns: Some(cpu_time_ns) })
 }
 
 fn costs(counters: &Counters) -> Costs {

@@ -62,8 +62,8 @@ pub use job::{
 pub use kernel::{AccessCost, AgentReport, ArrayReport};
 pub use latency::{HistogramError, Latency, LatencyHistogram};
 pub use options::{
-    Access, Api, BenchOptions, Completion, Policy, Protocol, ReplayTiming, Sharing, TraceForm, Verify,
-    WordError,
+    Access, Api, BenchOptions, Completion, Policy, Protocol, ReplayFormat, ReplayTiming, Sharing, TraceForm,
+    Verify, WordError,
 };
 pub use origin::{Machine, Origin};
 pub use points::{

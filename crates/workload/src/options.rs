@@ -180,6 +180,20 @@ words! {
 }
 
 words! {
+    /// What kind of trace is replayed.
+    ReplayFormat {
+        /// As the file begins.
+        Auto = "auto",
+        /// A trace of `bench --trace`, in either form.
+        Warpbell = "warpbell",
+        /// An I/O log of fio's, version 2 or 3.
+        Fio = "fio",
+        /// The CSV of the block traces of MSR Cambridge.
+        Msr = "msr",
+    }
+}
+
+words! {
     /// When the commands of a replay are submitted.
     ReplayTiming {
         /// As soon as there is room.

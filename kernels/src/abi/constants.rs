@@ -115,6 +115,12 @@ constants! {
     BENCH_MAIL_SLOTS: u32 = 4;
     /// Dynamic shared memory of a block of `bench_batch`.
     BENCH_BLOCK_BYTES: u32 = 22528;
+    /// Tiles in the ring of a warp of `bench_tiles`.
+    BENCH_TILE_SLOTS: u32 = 8;
+    /// Tiles in its shared memory.
+    BENCH_TILE_STAGES: u32 = 2;
+    /// Dynamic shared memory of a block of `bench_tiles`, beside these.
+    BENCH_TILES_BYTES: u32 = 4096;
     /// `TileStep::flags`: an earlier step has loaded it, and it is still there: no load.
     TILE_RESIDENT: u32 = 1;
     /// First word of a verifiable unit: "WARPBELL".

@@ -3,10 +3,11 @@
 //! Which memory our kernels touch, so that a launch of one can be checked.
 
 use super::{
-    AgentCounts, BENCH_BLOCK_BYTES, BENCH_MAIL_SLOTS, BLOCK_THREADS_MAX, BenchAgentArgs, BenchArgs,
-    BenchArrayArgs, BenchBatchArgs, BufferRef, CacheLine, CacheReport, ChunkResult, DigestArgs,
-    HISTOGRAM_BUCKETS, LINE_BYTES, LabArgs, Mailbox, NamespaceRef, Plain, QueueRef, RESIDENT_THROUGHPUT,
-    ReplayArgs, ReplayResult, ResidentArgs, ResidentQueue, WARP_LANES, WarpResult,
+    AgentCounts, BENCH_BLOCK_BYTES, BENCH_MAIL_SLOTS, BENCH_TILE_SLOTS, BENCH_TILE_STAGES, BENCH_TILES_BYTES,
+    BLOCK_THREADS_MAX, BenchAgentArgs, BenchArgs, BenchArrayArgs, BenchBatchArgs, BufferRef, CacheLine,
+    CacheReport, ChunkResult, DigestArgs, HISTOGRAM_BUCKETS, LINE_BYTES, LabArgs, Mailbox, NamespaceRef,
+    Plain, QueueRef, RESIDENT_THROUGHPUT, ReplayArgs, ReplayResult, ResidentArgs, ResidentQueue, WARP_LANES,
+    WarpResult,
 };
 
 /// Memory that an argument names, and that the kernel reads or writes.
@@ -129,12 +130,43 @@ impl BenchArgs {
     }
 }
 
-// SAFETY: bench.cuh, workload.cuh and common.cuh follow these addresses, by the warp's number.
+// SAFETY: bench.cuh, bench_order.cu, bench_tiles.cu, workload.cuh and common.cuh follow these addresses, by the warp's
+// number. What tiles need of shared memory and ring, `refusal` makes sure of.
 unsafe impl KernelArgs for BenchArgs {
-    const KERNELS: &'static [&'static str] = &["bench", "bench_traced"];
+    const KERNELS: &'static [&'static str] = &[
+        "bench",
+        "bench_traced",
+        "bench_order_none",
+        "bench_order_delivery",
+        "bench_order_completion",
+        "bench_tiles",
+        "bench_tiles_busy",
+        "bench_tiles_resident",
+        "bench_tiles_resident_busy",
+    ];
 
     fn namespace(&self) -> &NamespaceRef {
         &self.ns
+    }
+
+    fn refusal(&self, grid: &Grid<'_>) -> Option<&'static str> {
+        if self.ns.queue_count == 0 {
+            return Some("the namespace has no queue");
+        }
+        if !grid.kernel.starts_with("bench_tiles") {
+            return None;
+        }
+        let tile = scaled(self.blocks_per_io, self.ns.block_shift);
+        let shared = tile.saturating_mul(BENCH_TILE_STAGES.into()).saturating_add(BENCH_TILES_BYTES.into());
+        if grid.block != WARP_LANES {
+            Some("a block has one warp")
+        } else if u64::from(grid.shared_bytes) < shared {
+            Some("a block has less dynamic shared memory than BENCH_TILES_BYTES and a tile for each stage")
+        } else if self.units_per_warp < BENCH_TILE_SLOTS {
+            Some("a warp has fewer units than BENCH_TILE_SLOTS")
+        } else {
+            None
+        }
     }
 
     fn spans(&self, grid: &Grid<'_>) -> Vec<Span> {

@@ -7,12 +7,13 @@ use warpbell_workload::{
     Access, Api, Axis, BenchOptions, ByteSize, Completion, Policy, Protocol, Sharing, Verify, parse_duration,
 };
 
-use super::{BenchCommand, DeviceArgs, PartArgs, ResultArgs, TraceArgs};
+use super::{BenchCommand, DeviceArgs, PartArgs, ResultArgs, TraceArgs, calibrate};
 use warpbell_hw::Nsid;
 
 /// `bench`.
 #[derive(Clone, Debug, Args)]
 #[command(allow_negative_numbers = true, args_conflicts_with_subcommands = true, after_help = EXAMPLES)]
+#[command(mut_arg("positional", |device| device.value_parser(calibrate::device)))]
 pub struct BenchArgs {
     /// What else is measured.
     #[command(subcommand)]

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Command, Subcommand};
 use warpbell_workload::calibrate::{DEFAULT_ROUNDS, MIN_ROUNDS};
 
-use super::{DeviceArgs, ExperimentArgs};
+use super::{DeviceArgs, ExperimentArgs, Named};
 
 /// What else `bench` measures.
 #[derive(Clone, Debug, Subcommand)]
@@ -24,6 +24,12 @@ pub enum BenchCommand {
     Notice(ExperimentArgs),
     /// Latencies while other threads want the processors
     Tail(ExperimentArgs),
+    /// What classes of ordering cost: delivery, completion, against none
+    Order(ExperimentArgs),
+    /// Tiles from the SSD to shared memory: whether the SSD, the copies or the computing bounds
+    Tiles(ExperimentArgs),
+    /// Kernels and the host on one SSD, each on a queue with a weight: shares and tails
+    Arbitration(ExperimentArgs),
     /// The first I/Os after nothing was there
     Cold(ExperimentArgs),
     /// Workload: keys and values of attention, got and put by token and layer, in the mixes of YCSB (writes)
@@ -37,6 +43,29 @@ pub enum BenchCommand {
     /// Workload: nearest neighbours, by rows and by clusters
     Vectors(ExperimentArgs),
 }
+
+/// What stands where `bench` has a device. A word that is none is more often an experiment with a slip in it.
+pub fn device(text: &str) -> Result<Named, String> {
+    let wrong = match text.parse::<Named>() {
+        Ok(named) => return Ok(named),
+        Err(wrong) => wrong.to_string(),
+    };
+    let is_word =
+        !text.is_empty() && text.chars().all(|letter| letter.is_ascii_alphabetic() || letter == '-');
+    if !is_word {
+        return Err(wrong);
+    }
+    let all = BenchCommand::augment_subcommands(Command::new("bench"));
+    let names: Vec<&str> = all.get_subcommands().map(Command::get_name).collect();
+    let likeness = |name: &&&str| strsim::jaro_winkler(text, name);
+    let nearest = names.iter().max_by(|one, other| likeness(one).total_cmp(&likeness(other)));
+    let meant = nearest.filter(|name| likeness(name) >= LIKE);
+    let meant = meant.map_or(String::new(), |name| format!(" (did you mean '{name}'?)"));
+    Err(format!("'{text}' is neither a device nor an experiment{meant}; there are {}", names.join(", ")))
+}
+
+/// Likeness from which on a word is taken for a slip: of `pathh` and `path` 0.96, of words without a letter in common 0.
+const LIKE: f64 = 0.8;
 
 /// `bench calibrate`.
 #[derive(Clone, Debug, Args)]

@@ -22,7 +22,7 @@ pub struct ExperimentArgs {
     /// Bytes per I/O; several, as 4k,128k, have rows of their own
     #[arg(long, value_name = "SIZE", value_delimiter = ',', default_value = "4k")]
     pub bs: Vec<ByteSize>,
-    /// I/Os in flight: with stripe on each SSD, of workloads on each queue [default: 16; batching has 32, registration and cold 1]
+    /// I/Os in flight: with stripe on each SSD, of workloads on each queue [default: 16; arbitration 64; order has 256, batching 32, tiles 8, registration and cold 1]
     #[arg(short = 'q', long, visible_alias = "qd", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1023))]
     pub iodepth: Option<u32>,
     /// How long each row is measured: 3, 500ms [default: 1; of workloads, --ops ends a row]

@@ -18,6 +18,9 @@ pub struct ResultArgs {
     /// Keep the runs of this JSON result of the same command, which was interrupted, and measure the rest
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub resume: Option<PathBuf>,
+    /// Keep each run in this file as soon as it has ended; the same command goes on from there, whatever ended it
+    #[arg(long, value_name = "FILE", conflicts_with = "resume", hide_short_help = true)]
+    pub journal: Option<PathBuf>,
     /// Time between two counts of IOPS and bytes [default: 1s, or a tenth of the runtime]
     #[arg(long, value_name = "TIME", value_parser = parse_duration, hide_short_help = true)]
     pub interval: Option<Duration>,

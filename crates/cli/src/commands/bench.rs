@@ -12,6 +12,7 @@ use warpbell_workload::{
     progress, resolve,
 };
 
+use super::journal::Journal;
 use super::sweep::{self, Kept, Now};
 use super::{bench_resident, calibrate, experiment, traces};
 use crate::args::{BenchArgs, BenchCommand, Form, Global, Output};
@@ -47,17 +48,20 @@ pub fn run(args: &BenchArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(
     let devices: Vec<_> = ssds.iter().map(device).collect::<Result<_, RunError>>()?;
     let origin = sweep::origin();
     let target = target.map_or_else(|| args.device.target.to_string(), |target| target.to_string());
-    let kept = Kept::read(args, &Now { origin: &origin, target: &target, devices: &devices })?;
+    let now = Now { origin: &origin, target: &target, devices: &devices };
+    let (kept, mut journal) = kept(args, &now)?;
     // Nothing that was written before is lost to a mistake in these words.
     let file = traces::file(args, jobs.len() * args.results.repeat as usize)?;
     let rows = sweep::rows(args)?;
     let (control, release) = (Control::with_stop(stop), Release::default());
     ssds.iter().for_each(|ssd| release.watch(ssd, &control));
-    let (runs, mut broken) = measure(&ssds, (&jobs, &kept), args, &control);
+    let (runs, mut broken, measured) = measure(&ssds, (&jobs, &kept, journal.as_mut()), args, &control);
     if let Some(error) = broken.take_if(|_| runs.iter().all(Vec::is_empty)) {
         return Err(error);
     }
-    let mut reports = reports((&ssds, &target), (origin, kept.origins), (devices, runs), &skipped);
+    // Where all was kept, no kernel has rung here: how it did is known from then.
+    let paths = if measured { Vec::new() } else { kept.paths };
+    let mut reports = reports((&ssds, &target), (origin, kept.origins), (devices, runs, paths), &skipped);
     reports.iter_mut().for_each(|report| report.partial |= control.stopped() || broken.is_some());
     // What was measured is shown, whatever went wrong behind it.
     let written = file.map_or(Ok(()), |file| file.write(&reports));
@@ -95,20 +99,24 @@ fn resident(
     all_of([broken, listed, print(vec![report], global)])
 }
 
+/// The SSDs, and the way to each as far as it was known before kernels ran.
+type Devices = Vec<(DeviceReport, PathReport)>;
+
 /// A report of each SSD. How doorbells are rung is known once kernels have run.
 fn reports(
     (ssds, target): (&[Ssd], &str),
     (origin, resumed_from): (Origin, Vec<Origin>),
-    (devices, runs): (Vec<(DeviceReport, PathReport)>, Vec<Vec<Run>>),
+    (devices, runs, paths): (Devices, Vec<Vec<Run>>, Vec<PathReport>),
     skipped: &[Skipped],
 ) -> Vec<BenchReport> {
-    let report = |((ssd, (device, _)), runs)| BenchReport {
+    let known = paths.into_iter().map(Some).chain(std::iter::repeat(None));
+    let report = |(((ssd, (device, _)), runs), path): (((&Ssd, _), _), Option<PathReport>)| BenchReport {
         origin: Some(origin.clone()),
         resumed_from: resumed_from.clone(),
         skipped: skipped.to_vec(),
-        ..BenchReport::new(target.to_owned(), device, PathReport::of(ssd), runs)
+        ..BenchReport::new(target.to_owned(), device, path.unwrap_or_else(|| PathReport::of(ssd)), runs)
     };
-    ssds.iter().zip(devices).zip(runs).map(report).collect()
+    ssds.iter().zip(devices).zip(runs).zip(known).map(report).collect()
 }
 
 /// What else is measured.
@@ -121,6 +129,9 @@ fn by_name(command: &BenchCommand, global: &Global, stop: Arc<AtomicBool>) -> Re
         BenchCommand::Stripe(args) => (Experiment::Stripe, args),
         BenchCommand::Notice(args) => (Experiment::Notice, args),
         BenchCommand::Tail(args) => (Experiment::Tail, args),
+        BenchCommand::Order(args) => (Experiment::Order, args),
+        BenchCommand::Tiles(args) => (Experiment::Tiles, args),
+        BenchCommand::Arbitration(args) => (Experiment::Arbitration, args),
         BenchCommand::Cold(args) => (Experiment::Cold, args),
         BenchCommand::Kv(args) => (Experiment::Kv, args),
         BenchCommand::Checkpoint(args) => (Experiment::Checkpoint, args),
@@ -202,13 +213,28 @@ pub fn chosen<T>(
     Ok((jobs, skipped))
 }
 
-/// Runs all points that are not kept, until one breaks on an SSD: the runs of each SSD, and what broke first.
+/// What there is of this command from before: of `--resume`, or in the journal, which is added to.
+fn kept(args: &BenchArgs, now: &Now<'_>) -> Result<(Kept, Option<Journal>), Ending> {
+    let empty = |(device, path): &(DeviceReport, PathReport)| BenchReport {
+        origin: Some(now.origin.clone()),
+        ..BenchReport::new(now.target.to_owned(), device.clone(), path.clone(), Vec::new())
+    };
+    let empty: Vec<BenchReport> = now.devices.iter().map(empty).collect();
+    match Journal::open(args, now, &empty)? {
+        Some((kept, journal)) => Ok((kept, Some(journal))),
+        None => Ok((Kept::read(args, now)?, None)),
+    }
+}
+
+/// Runs all points that are not kept, until one breaks on an SSD: the runs of each SSD, what broke first, and whether any
+/// was measured.
 fn measure(
     ssds: &[Ssd],
-    (points, kept): (&[Point<Vec<Job>>], &Kept),
+    (points, kept, mut journal): (&[Point<Vec<Job>>], &Kept, Option<&mut Journal>),
     args: &BenchArgs,
     control: &Control,
-) -> (Vec<Vec<Run>>, Option<Ending>) {
+) -> (Vec<Vec<Run>>, Option<Ending>, bool) {
+    let mut measured = false;
     let mut runs: Vec<Vec<(usize, Run)>> = ssds.iter().map(|_| Vec::new()).collect();
     let mut broken = None;
     for (order, turn) in sweep::turns(points.len(), args.results.repeat, args.seed).into_iter().enumerate() {
@@ -222,6 +248,7 @@ fn measure(
         }
         let jobs: Vec<Job> = jobs.iter().map(|job| turn.job(job)).collect();
         let together: Vec<_> = ssds.iter().zip(&jobs).collect();
+        measured = true;
         for (at, result) in self::point(&together, args, control).into_iter().enumerate() {
             match result {
                 Ok(mut run) => {
@@ -233,8 +260,12 @@ fn measure(
                 }
             }
         }
+        if let (Some(journal), None, false) = (&mut journal, &broken, control.stopped()) {
+            let ended: Vec<Run> = runs.iter().filter_map(|runs| Some(runs.last()?.1.clone())).collect();
+            broken = journal.keep(ended, ssds.iter().map(PathReport::of).collect()).err();
+        }
     }
-    (runs.into_iter().map(sweep::in_order).collect(), broken)
+    (runs.into_iter().map(sweep::in_order).collect(), broken, measured)
 }
 
 /// What loses a command in the laboratory ends: the host knows nothing of its commands.

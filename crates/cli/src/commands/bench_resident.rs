@@ -52,6 +52,7 @@ fn refuse_what_an_ssd_has(args: &BenchArgs) -> Result<(), Ending> {
         ("--partition", args.part.partition.is_some(), "has no partitions"),
         ("--allow-dirty", args.part.allow_dirty, "has no file system"),
         ("--resume", args.results.resume.is_some(), commands),
+        ("--journal", args.results.journal.is_some(), commands),
         ("--trace", args.trace.trace.is_some(), commands),
         ("--replay", args.trace.replay.is_some(), commands),
         ("--retries", args.retries != 0, commands),

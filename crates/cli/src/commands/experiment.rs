@@ -9,7 +9,7 @@ use warpbell_workload::{ClockKind, Control, Experiment, ExperimentReport, Row, r
 use super::sweep;
 use crate::args::{ExperimentArgs, Global, Output};
 use crate::exit::{Ending, INTERRUPTED};
-use crate::open::{Access, because, open, open_all};
+use crate::open::{Access, because, open, open_all, open_weighted};
 use crate::{out, render};
 
 /// Runs the command.
@@ -25,6 +25,7 @@ pub fn run(
     let access = if which.writes() { Access::Write { nsid: args.nsid } } else { Access::Read };
     let ssds = match which.takes_several() {
         true => open_all(&args.device, access)?,
+        false if which.needs_weights() => vec![open_weighted(&args.device)?],
         false => vec![open(&args.device, access)?],
     };
     let origin = sweep::origin();
@@ -166,6 +167,7 @@ pub fn heading(key: &str) -> String {
     match key {
         "iops" => "IOPS".to_owned(),
         "bytes_per_s" => "MiB/s".to_owned(),
+        "expected_iops" => "expected IOPS".to_owned(),
         "expected_bytes_per_s" => "expected MiB/s".to_owned(),
         "ops_per_s" | "edges_per_s" => key.replace("_per_s", "/s"),
         "commands_per_op" | "bytes_per_op" | "expected_commands_per_op" => {

@@ -136,6 +136,8 @@ pub struct Kept {
     runs: Vec<Vec<Run>>,
     /// How and where these were measured, the oldest first.
     pub origins: Vec<Origin>,
+    /// The way to each SSD, as these found it.
+    pub paths: Vec<PathReport>,
 }
 
 /// What is measured now.
@@ -152,7 +154,6 @@ impl Kept {
     /// The whole runs in the file of `--resume`, if these are of the same command and program on the same machine and
     /// SSDs, the same way.
     pub fn read(args: &BenchArgs, now: &Now<'_>) -> Result<Kept, Ending> {
-        let devices = now.devices;
         let Some(path) = &args.results.resume else { return Ok(Kept::default()) };
         let refuse = |why: String| Ending::usage(format!("--resume {}: {why}", path.display()));
         if args.trace.trace.is_some() || args.trace.replay.is_some() {
@@ -163,19 +164,31 @@ impl Kept {
         let Kind::Bench(reports) = read_any("--resume ", path)? else {
             return Err(refuse("it is of an experiment, of which nothing is resumed".into()));
         };
+        Kept::of(reports, now).map_err(refuse)
+    }
+
+    /// The whole runs of these reports; or why what is measured now would not be one result with them.
+    pub fn of(reports: Vec<BenchReport>, now: &Now<'_>) -> Result<Kept, String> {
+        let devices = now.devices;
         if reports.len() != devices.len() {
-            return Err(refuse(format!("it is of {} SSDs, and {} were named", reports.len(), devices.len())));
+            return Err(format!("it is of {} SSDs, and {} were named", reports.len(), devices.len()));
         }
         for (report, device) in reports.iter().zip(devices) {
             if let Some(why) = difference(report, now, device) {
-                return Err(refuse(why));
+                return Err(why);
             }
         }
+        let paths = reports.iter().map(|report| report.data_path.clone()).collect();
         let first = reports.first();
         let origins = first.into_iter().flat_map(|report| report.resumed_from.iter().chain(&report.origin));
         let origins = origins.cloned().collect();
         let whole = |report: BenchReport| report.runs.into_iter().filter(|run| !run.partial).collect();
-        Ok(Kept { runs: reports.into_iter().map(whole).collect(), origins })
+        Ok(Kept { runs: reports.into_iter().map(whole).collect(), origins, paths })
+    }
+
+    /// Runs of each SSD.
+    pub fn count(&self) -> usize {
+        self.runs.first().map_or(0, Vec::len)
     }
 
     /// What is there of this turn, of each SSD.
@@ -218,7 +231,7 @@ fn before_runs(path: &PathReport) -> PathReport {
 
 /// The words of a command that say what is measured, and not what is made of it.
 fn asked(command: &[String]) -> Vec<&str> {
-    let valued: BTreeSet<&str> = ["--resume", "--csv", "-o", "--output"].into();
+    let valued: BTreeSet<&str> = ["--resume", "--journal", "--csv", "-o", "--output"].into();
     let (mut words, mut skip) = (Vec::new(), true);
     for word in command.iter().map(String::as_str) {
         let (flag, attached) = word.split_once('=').map_or((word, false), |(flag, _)| (flag, true));
@@ -256,7 +269,9 @@ mod tests {
     fn what_becomes_of_a_result_is_not_what_is_measured() {
         let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
         let first = words("warpbell bench soft:size=1m -o json --csv a.csv --bs=512");
-        let second = words("./warpbell -ojson bench soft:size=1m --resume a.json --csv=b.csv --bs=512 -vv");
+        let second = words(
+            "./warpbell -ojson bench soft:size=1m --resume a.json --csv=b.csv --journal=j --bs=512 -vv",
+        );
         assert_eq!(asked(&first), ["bench", "soft:size=1m", "--bs=512"]);
         assert_eq!(asked(&first), asked(&second));
     }

@@ -13,7 +13,9 @@ use crate::exit::Ending;
 /// What is to be submitted again, by SSDs of the recording; nothing without `--replay`.
 pub fn recordings(args: &BenchArgs) -> Result<Vec<SsdReplay>, Ending> {
     let Some(path) = &args.trace.replay else { return Ok(Vec::new()) };
-    let replays = read_replay(path, args.trace.replay_timing).map_err(Ending::usage)?;
+    let options = args.trace.replaying();
+    let replays = read_replay(path, &options).map_err(Ending::usage)?;
+    refuse_of_blocks(args, &replays)?;
     for replay in replays.iter().filter(|replay| replay.missing_events > 0) {
         eprintln!(
             "warning: --replay {}: the trace of {} lacks {} events that were overwritten; record with more \
@@ -22,6 +24,25 @@ pub fn recordings(args: &BenchArgs) -> Result<Vec<SsdReplay>, Ending> {
         );
     }
     Ok(replays)
+}
+
+/// Refuses what only block traces have: a trace of kernels has warps and depth of its own.
+fn refuse_of_blocks(args: &BenchArgs, replays: &[SsdReplay]) -> Result<(), Ending> {
+    let trace = &args.trace;
+    let given = [
+        ("--replay-only", trace.replay_only.clone()),
+        ("--replay-warps", trace.replay_warps.map(|warps| warps.to_string())),
+        ("--replay-depth", trace.replay_depth.map(|depth| depth.to_string())),
+    ];
+    let ours = replays.iter().find(|replay| replay.requests.is_empty());
+    let found = given.into_iter().find_map(|(flag, value)| Some((flag, value?)));
+    match ours.zip(found) {
+        None => Ok(()),
+        Some((replay, (flag, value))) => Err(Ending::usage(format!(
+            "{flag} {value}: {} is a trace of kernels, which has its own; only block traces take it",
+            replay.file
+        ))),
+    }
 }
 
 /// A recording for each SSD, or none for any.

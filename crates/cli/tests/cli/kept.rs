@@ -1,6 +1,7 @@
 //! Results that are not lost: what was measured is printed, then the error.
 
 use std::fs::OpenOptions;
+use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
@@ -160,4 +161,45 @@ fn too_few_file_descriptors_are_told_with_the_limit() {
     for word in ["Too many open files", "8 files", "ulimit -n"] {
         assert!(line.contains(word), "{word}: {line}");
     }
+}
+
+#[test]
+fn a_sweep_of_five_hundred_points_that_is_killed_goes_on_from_its_journal() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let journal = folder.path().join("sweep.journal");
+    let journal_name = journal.to_str().expect("a path in UTF-8");
+    // Sizes that are no blocks and depths that the ring does not have are skipped.
+    let sweep = ["bench", "soft:size=1m,entries=64", "--api", "host", "--runtime", "5ms", "-o", "json"];
+    let axes = ["--axis", "bs=512,1k,2k,700,3000", "--axis", "iodepth=1..100+1", "--journal", journal_name];
+    let arguments = [&sweep[..], &axes].concat();
+    let lines = || std::fs::read_to_string(&journal).map_or(0, |text| text.matches('\n').count());
+    let mut child = spawn(&arguments);
+    await_that(|| lines() > 20);
+    child.kill().expect("SIGKILL");
+    child.wait().expect("it is gone");
+    // As if it had been killed in the middle of a line.
+    let before = lines();
+    let mut file = OpenOptions::new().append(true).open(&journal).expect("the journal");
+    file.write_all(b"{\"runs\":[{\"po").expect("half a line");
+    let output = run(&arguments);
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && told.contains(&format!(": {} runs are kept", before - 1)), "{told}");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let all = report["runs"].as_array().expect("runs").len();
+    assert_eq!((all, report["skipped"].as_array().map(Vec::len)), (189, Some(311)));
+    assert_eq!((lines(), &report["partial"]), (190, &false.into()));
+    assert_eq!(report["resumed_from"].as_array().map(Vec::len), Some(1));
+    // Nothing is left to measure, and nothing of the result changes but who asked.
+    let mut again: Value = serde_json::from_slice(&run(&arguments).stdout).expect("JSON");
+    again["origin"] = report["origin"].clone();
+    assert_eq!(again, report);
+    let other = [&sweep[..], &["--iodepth", "3", "--journal", journal_name]].concat();
+    let (code, line) = refusal(&other, &run(&other));
+    assert!(code == 2 && line.contains("it was made by `bench"), "{line}");
+    std::fs::write(&journal, "notes\n").expect("a file");
+    let output = run(&arguments);
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(told.contains("it is no journal, warpbell.journal/1"), "{told}");
+    assert_eq!(std::fs::read_to_string(&journal).expect("as it was"), "notes\n");
 }

@@ -118,6 +118,12 @@ impl Flights {
         self.free.len() == self.slots.len()
     }
 
+    /// How many there are, those that go nowhere among them.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
     /// How many may go on now.
     #[inline]
     pub(super) fn ready(&self) -> usize {

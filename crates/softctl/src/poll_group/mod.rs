@@ -51,6 +51,8 @@ pub(crate) struct PollGroupMode {
     pub(crate) quick: bool,
     /// Faults or a profile say when commands complete.
     pub(crate) planned: bool,
+    /// Commands that are fetched and not completed, at most.
+    pub(crate) slots: usize,
     /// Post the completions of each submission queue in the order of submission.
     pub(crate) ordered: bool,
     pub(crate) seed: u64,
@@ -198,7 +200,11 @@ impl PollGroup {
     fn fetch_some(&mut self, index: usize, most: u32) -> u32 {
         let cq = self.sqs[index].cq;
         let mut fetched = 0;
-        while fetched < most && self.state == PollGroupState::Running && self.cqs[cq].room() > 0 {
+        while fetched < most
+            && self.state == PollGroupState::Running
+            && self.cqs[cq].room() > 0
+            && self.flights.len() < self.mode.slots
+        {
             self.fetch(index);
             fetched += 1;
         }

@@ -48,9 +48,10 @@ impl PollGroup {
         into.extend((0..self.cqs.len()).filter(wanted).map(Work::LookAtHead));
         let ready = |sq: &Sq| sq.pending() > 0 && self.cqs[sq.cq].room() > 0;
         let before = into.len();
-        if self.flights.ready() <= self.mode.window && self.arbiter.is_some() {
+        let has_room = self.flights.ready() <= self.mode.window && self.flights.len() < self.mode.slots;
+        if has_room && self.arbiter.is_some() {
             into.extend(self.chosen().map(|(index, _)| Work::Fetch(index)));
-        } else if self.flights.ready() <= self.mode.window {
+        } else if has_room {
             let queues = self.sqs.iter().enumerate().filter(|(_, sq)| ready(sq));
             into.extend(queues.map(|(index, _)| Work::Fetch(index)));
         }

@@ -33,6 +33,13 @@ impl Figures {
         }
     }
 
+    /// All but one.
+    #[must_use]
+    pub(super) fn without(mut self, key: &str) -> Figures {
+        self.0.retain(|(known, _)| known != key);
+        self
+    }
+
     /// These, then others.
     #[must_use]
     pub(super) fn merged(mut self, others: Figures) -> Figures {

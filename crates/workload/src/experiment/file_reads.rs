@@ -1,10 +1,12 @@
-//! The same reads by the operating system: `pread` with O_DIRECT, of as many threads as reads are to be in flight.
+//! The same reads by the operating system, with O_DIRECT: `pread` of as many threads as reads are to be in flight, and
+//! io_uring of one thread.
 
 use std::fs::File;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};
+use warpbell_platform::RingReads;
 
 use super::host_reads::Shape;
 use super::{Figures, Lab, figures_of_ios};
@@ -22,15 +24,57 @@ struct Share {
     cpu: Duration,
 }
 
-/// Random reads of the file for the lab's time.
-pub(super) fn random_reads(lab: &Lab<'_>, shape: Shape, path: &Path) -> Result<Figures, RunError> {
-    let failed = |source: std::io::Error| RunError::Stream {
-        side: "the file that the operating system reads",
-        source,
-    };
+fn failed(source: std::io::Error) -> RunError {
+    RunError::Stream { side: "the file that the operating system reads", source }
+}
+
+fn opened(path: &Path) -> Result<File, RunError> {
     let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC;
-    let file =
-        File::from(rustix::fs::open(path, flags, Mode::empty()).map_err(|error| failed(error.into()))?);
+    Ok(File::from(rustix::fs::open(path, flags, Mode::empty()).map_err(|error| failed(error.into()))?))
+}
+
+fn short(got: usize, bytes: usize) -> std::io::Error {
+    let text = format!("{got} of {bytes} bytes: the file is shorter than the namespace");
+    std::io::Error::new(std::io::ErrorKind::UnexpectedEof, text)
+}
+
+/// Random reads of the file by io_uring, for the lab's time: one thread keeps all of them in flight.
+pub(super) fn ring_reads(lab: &Lab<'_>, shape: Shape, path: &Path) -> Result<Figures, RunError> {
+    let file = opened(path)?;
+    let off = |source| RunError::Stream { side: "io_uring", source };
+    let bytes = shape.bytes as usize;
+    let mut reads = RingReads::new(file, lab.iodepth, bytes).map_err(off)?;
+    let (mut random, mut latencies) = (SplitMix64::new(lab.options.seed, 0), LatencyHistogram::new());
+    let (begin, cpu) = (Instant::now(), cpu::thread_time());
+    let mut since = vec![begin; lab.iodepth as usize];
+    for slot in 0..lab.iodepth as usize {
+        reads.begin(slot, shape.draw(&mut random)).map_err(off)?;
+    }
+    let (mut free, mut wrong) = (Vec::new(), None);
+    while reads.in_flight() > 0 {
+        reads
+            .wait(|slot, got| {
+                latencies.record(since[slot].elapsed().as_nanos() as u64, 1);
+                free.push(slot);
+                let got = got.and_then(|got| if got == bytes { Ok(()) } else { Err(short(got, bytes)) });
+                wrong = wrong.take().or(got.err());
+            })
+            .map_err(off)?;
+        if let Some(error) = wrong {
+            return Err(failed(error));
+        }
+        let goes_on = begin.elapsed() < lab.options.runtime && !lab.control.stopped();
+        for slot in free.drain(..).filter(|_| goes_on) {
+            since[slot] = Instant::now();
+            reads.begin(slot, shape.draw(&mut random)).map_err(off)?;
+        }
+    }
+    Ok(figures_of_ios(&latencies, shape.bytes, begin.elapsed(), cpu::thread_time() - cpu))
+}
+
+/// Random reads of the file by threads, for the lab's time.
+pub(super) fn random_reads(lab: &Lab<'_>, shape: Shape, path: &Path) -> Result<Figures, RunError> {
+    let file = opened(path)?;
     let begin = Instant::now();
     let shares = std::thread::scope(|scope| {
         let reader = |thread: u64| {
@@ -68,8 +112,7 @@ fn share(
         let read = Instant::now();
         let got = rustix::io::pread(file, &mut *into, shape.draw(&mut random))?;
         if got != bytes {
-            let text = format!("{got} of {bytes} bytes: the file is shorter than the namespace");
-            return Err(std::io::Error::new(std::io::ErrorKind::UnexpectedEof, text));
+            return Err(short(got, bytes));
         }
         latencies.record(read.elapsed().as_nanos() as u64, 1);
     }

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use warpbell::{Buffer, DataPointers, HostQueue, Ssd, describe_status};
+use warpbell::{Buffer, DataPointers, HostQueue, HostQueueSpec, Ssd, describe_status};
 use warpbell_driver::{IoQueueOptions, Outcome};
-use warpbell_nvme::command;
+use warpbell_nvme::command::{self, QueuePriority};
 
 use super::{Figures, Lab, figures_of_ios};
 use crate::cpu;
@@ -12,6 +12,7 @@ use crate::error::RunError;
 use crate::latency::LatencyHistogram;
 use crate::random::SplitMix64;
 use crate::size::ByteSize;
+use crate::stopwatch::Stopwatch;
 
 /// The longest that one command may take.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -55,18 +56,31 @@ pub(super) struct HostReads<'a> {
     nsid: u32,
     queue: HostQueue,
     shape: Shape,
+    clock: Stopwatch<'a>,
     /// By queue slot: which of the reads, and since when.
-    flights: Vec<Option<(usize, Instant)>>,
+    flights: Vec<Option<(usize, Duration)>>,
 }
 
 impl<'a> HostReads<'a> {
     pub(super) fn new(lab: &Lab<'a>, shape: Shape, depth: u32) -> Result<HostReads<'a>, RunError> {
+        HostReads::with(lab, shape, depth, QueuePriority::URGENT)
+    }
+
+    /// The same on a queue with a priority.
+    pub(super) fn with(
+        lab: &Lab<'a>,
+        shape: Shape,
+        depth: u32,
+        priority: QueuePriority,
+    ) -> Result<HostReads<'a>, RunError> {
         let most = lab.ssd.controller().max_entries();
         let entries = (depth + 1).next_power_of_two().max(ENTRIES).min(most);
         let options = IoQueueOptions::new().deadline(DEADLINE);
-        let queue = lab.ssd.host_queue(entries, options, lab.ssd.buffer(1)?)?;
+        let spec = HostQueueSpec::new(entries, options).priority(priority);
+        let queue = lab.ssd.host_queue_with(spec, lab.ssd.buffer(1)?)?;
         let flights = vec![None; queue.depth() as usize];
-        Ok(HostReads { ssd: lab.ssd, nsid: lab.options.nsid.get(), queue, shape, flights })
+        let clock = Stopwatch::start(lab.ssd);
+        Ok(HostReads { ssd: lab.ssd, nsid: lab.options.nsid.get(), queue, shape, clock, flights })
     }
 
     /// Begins read number `read`, of `offset`, into a buffer.
@@ -76,7 +90,7 @@ impl<'a> HostReads<'a> {
         let data = DataPointers::new(into.as_ref(), self.ssd.data_path().descriptor);
         let token = self.queue.push(&data.attach(sqe, at, bytes as u32));
         let token = token.ok_or_else(|| RunError::Unmeasurable("the host's queue has no room".to_owned()))?;
-        self.flights[usize::from(token.slot)] = Some((read, Instant::now()));
+        self.flights[usize::from(token.slot)] = Some((read, self.clock.elapsed()));
         self.queue.ring();
         Ok(())
     }
@@ -93,7 +107,7 @@ impl<'a> HostReads<'a> {
         let flight = self.flights[usize::from(completion.token.slot)].take();
         let lost = || RunError::Unmeasurable(format!("{}: a read had no answer in time", self.ssd.name()));
         let (read, begin) = flight.filter(|_| completion.is_ok()).ok_or_else(lost)?;
-        Ok(Some((read, begin.elapsed())))
+        Ok(Some((read, self.clock.elapsed().saturating_sub(begin))))
     }
 
     /// Waits for a read.

@@ -3,17 +3,20 @@
 //! Each counts what it claims (copies, mappings, doorbells, interrupts), and where a model says what to expect, its rows
 //! have that beside what was measured. docs/experiments.md has a section for each.
 
+mod arbitration;
 mod batching;
 mod cold;
 mod figures;
 mod file_reads;
 mod host_reads;
 mod notice;
+mod order;
 mod path;
 mod registration;
 mod repeats;
 mod stripe;
 mod tail;
+mod tiles;
 mod workloads;
 
 use std::path::PathBuf;
@@ -27,9 +30,11 @@ pub use repeats::repeated;
 
 use crate::control::Control;
 use crate::error::RunError;
-use crate::job::JobError;
+use crate::job::{Job, JobError};
+use crate::kernel::KernelRunner;
 use crate::latency::LatencyHistogram;
 use crate::options::BenchOptions;
+use crate::outcome::Outcome;
 use crate::result::{DeviceReport, Run, Skipped};
 use crate::size::ByteSize;
 use crate::stopwatch::ClockKind;
@@ -52,6 +57,12 @@ pub enum Experiment {
     Notice,
     /// Latencies while other threads want the processors.
     Tail,
+    /// Classes of ordering.
+    Order,
+    /// Tiles from the SSD to shared memory.
+    Tiles,
+    /// Kernels and the host on one SSD, with weights.
+    Arbitration,
     /// The first I/Os after nothing was there.
     Cold,
     /// A store of keys and values, by token and layer.
@@ -78,6 +89,11 @@ impl Experiment {
         matches!(self, Experiment::Kv | Experiment::Checkpoint)
     }
 
+    /// Whether the SSD is to serve queues by their priority.
+    pub const fn needs_weights(self) -> bool {
+        matches!(self, Experiment::Arbitration)
+    }
+
     /// Whether it takes several SSDs.
     pub const fn takes_several(self) -> bool {
         matches!(self, Experiment::Stripe | Experiment::Checkpoint)
@@ -94,6 +110,9 @@ impl Experiment {
             Experiment::Stripe => "stripe",
             Experiment::Notice => "notice",
             Experiment::Tail => "tail",
+            Experiment::Order => "order",
+            Experiment::Tiles => "tiles",
+            Experiment::Arbitration => "arbitration",
             Experiment::Cold => "cold",
             Experiment::Kv => "kv",
             Experiment::Checkpoint => "checkpoint",
@@ -112,6 +131,9 @@ impl Experiment {
     pub const fn depth(self) -> (u32, bool) {
         match self {
             Experiment::Batching => (batching::DEPTH, false),
+            Experiment::Order => (order::DEPTH, false),
+            Experiment::Tiles => (tiles::DEPTH, false),
+            Experiment::Arbitration => (arbitration::DEPTH, true),
             Experiment::Registration | Experiment::Cold => (1, false),
             _ => (DEPTH, true),
         }
@@ -158,6 +180,13 @@ pub fn experiment(
         let reason = "each row is measured for some time".to_owned();
         return Err(JobError::Conflict { flag: "runtime", value: "0".to_owned(), reason }.into());
     }
+    // Rows are told apart by their names.
+    for (at, size) in options.sizes.iter().enumerate() {
+        if options.sizes[..at].contains(size) {
+            let reason = "this size is there twice".to_owned();
+            return Err(JobError::Conflict { flag: "bs", value: size.to_string(), reason }.into());
+        }
+    }
     let [ssd, ..] = ssds else { return Err(RunError::Unmeasurable("no device was named".to_owned())) };
     let mut lab = Lab { ssd, ssds, target, options, iodepth, control, rows: Vec::new(), skipped: Vec::new() };
     let broken = match which {
@@ -167,6 +196,9 @@ pub fn experiment(
         Experiment::Stripe => stripe::run(&mut lab),
         Experiment::Notice => notice::run(&mut lab),
         Experiment::Tail => tail::run(&mut lab),
+        Experiment::Order => order::run(&mut lab),
+        Experiment::Tiles => tiles::run(&mut lab),
+        Experiment::Arbitration => arbitration::run(&mut lab),
         Experiment::Cold => cold::run(&mut lab),
         Experiment::Kv => workloads::kv(&mut lab),
         Experiment::Checkpoint => workloads::checkpoint(&mut lab),
@@ -245,6 +277,36 @@ impl Lab<'_> {
         self.judge(name, &run)?;
         // A row that was cut short is none.
         Ok((!self.control.stopped()).then_some(run))
+    }
+
+    /// Runs a point by another kernel that has the arguments of `bench`, in blocks of one warp with so many bytes of shared
+    /// memory where that is given.
+    fn by_kernel(
+        &mut self,
+        name: &str,
+        options: &BenchOptions,
+        kernel: &'static str,
+        shared: Option<u32>,
+    ) -> Result<Option<Run>, RunError> {
+        let job = match crate::bench::resolve(self.ssd, options) {
+            Ok(job) => job,
+            Err(RunError::Job(error)) => {
+                self.skip(name, error.to_string());
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        let attachment = KernelRunner::attach(self.ssd, self.target, &job)?;
+        let outcome =
+            KernelRunner::new(self.ssd, &job, &attachment)?.measure_by(kernel, shared, self.control)?;
+        let run = self.run_of(outcome, &job);
+        self.judge(name, &run)?;
+        Ok((!self.control.stopped()).then_some(run))
+    }
+
+    /// What was measured without [`crate::bench::bench`].
+    fn run_of(&self, outcome: Outcome, job: &Job) -> Run {
+        Run { clock: ClockKind::of(self.ssd), ..outcome.report(job) }
     }
 
     /// An error if any command failed, or the protocol was violated.

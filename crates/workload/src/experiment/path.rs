@@ -1,6 +1,6 @@
 //! `path`: how data comes to where a kernel uses it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use warpbell::{Buffer, DeviceMemory, DeviceName};
 use warpbell_hw::Nsid;
@@ -55,18 +55,26 @@ fn bounce(lab: &mut Lab<'_>, size: ByteSize, shape: Shape) -> Result<(), RunErro
 }
 
 fn by_the_system(lab: &mut Lab<'_>, size: ByteSize, shape: Shape) -> Result<(), RunError> {
-    let name = format!("pread bs={size}");
     let file = || file_behind(lab.ssd.name(), lab.options.nsid);
     let Some(path) = lab.options.os_path.clone().or_else(file) else {
-        lab.skip(&name, "no file that the operating system reads: name one by --os-path");
+        let why = "no file that the operating system reads: name one by --os-path";
+        lab.skip(&format!("pread bs={size}"), why);
+        lab.skip(&format!("io_uring bs={size}"), why);
         return Ok(());
     };
-    match file_reads::random_reads(lab, shape, &path) {
-        // O_DIRECT: the kernel's driver has the SSD write to the thread's memory.
-        Ok(figures) if !lab.control.stopped() => lab.row(name, Copied::default().figures(figures, 1)),
-        Ok(_) => {}
-        Err(error @ RunError::Stream { .. }) => lab.skip(&name, error.to_string()),
-        Err(error) => return Err(error),
+    type Reads = fn(&Lab<'_>, Shape, &Path) -> Result<Figures, RunError>;
+    for (way, reads) in [("pread", file_reads::random_reads as Reads), ("io_uring", file_reads::ring_reads)] {
+        if lab.control.stopped() {
+            break;
+        }
+        let name = format!("{way} bs={size}");
+        match reads(lab, shape, &path) {
+            // O_DIRECT: the kernel's driver has the SSD write to the reader's memory.
+            Ok(figures) if !lab.control.stopped() => lab.row(name, Copied::default().figures(figures, 1)),
+            Ok(_) => {}
+            Err(error @ RunError::Stream { .. }) => lab.skip(&name, error.to_string()),
+            Err(error) => return Err(error),
+        }
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Traces: what kernels wrote down of a run, as files, and as a workload to run again.
 
+mod block;
 mod chrome;
 mod event;
 mod file;
@@ -7,11 +8,12 @@ mod read;
 mod replay;
 mod summary;
 
+pub use block::BlockRequest;
 pub use chrome::{CHROME_SCHEMA, ChromeEvent, ChromeWriter};
 pub use event::{Event, What};
 pub(crate) use file::collected;
 pub use file::{Clock, SsdTrace, TRACE_SCHEMA, TraceFile};
-pub use read::{ReplayError, parse_replay, read_replay};
+pub use read::{ReplayError, ReplayOptions, parse_block_trace, parse_replay, read_replay};
 pub(crate) use replay::adapted;
 pub use replay::{ReplayCommand, SsdReplay};
 pub use summary::TraceSummary;

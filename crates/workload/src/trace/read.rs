@@ -7,11 +7,12 @@ use serde::Deserialize;
 use serde_json::Value;
 use warpbell_kernels::abi::TRACE_INDEX_BITS;
 
+use super::block;
 use super::chrome::CHROME_SCHEMA;
 use super::event::What;
 use super::file::{SsdTrace, TRACE_SCHEMA};
 use super::replay::{ReplayCommand, SsdReplay};
-use crate::options::ReplayTiming;
+use crate::options::{ReplayFormat, ReplayTiming};
 use warpbell_hw::Lba;
 
 /// More than any SSD's queues have room for: a file that says so is not believed.
@@ -72,13 +73,59 @@ struct Submission {
     command: Command,
 }
 
-/// Reads the trace at `path`: what to submit again on each of its SSDs.
-pub fn read_replay(path: &Path, timing: ReplayTiming) -> Result<Vec<SsdReplay>, ReplayError> {
-    let file = path.display().to_string();
-    match std::fs::read_to_string(path) {
-        Ok(text) => parse_replay(&file, &text, timing),
-        Err(error) => Err(ReplayError { file, reason: error.to_string() }),
+impl ReplayError {
+    pub(super) fn new(file: &str, reason: String) -> ReplayError {
+        ReplayError { file: file.to_owned(), reason }
     }
+}
+
+/// How a file is replayed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplayOptions {
+    /// When commands are submitted.
+    pub timing: ReplayTiming,
+    /// What kind of trace it is.
+    pub format: ReplayFormat,
+    /// Of a block trace: the only file or disk that is replayed.
+    pub only: Option<String>,
+    /// Warps that take its requests in turn, each on a queue of its own.
+    pub warps: u32,
+    /// Commands that each has in flight.
+    pub depth: u32,
+}
+
+impl From<ReplayTiming> for ReplayOptions {
+    /// A trace of ours, or a block trace by one warp with 32 commands in flight.
+    fn from(timing: ReplayTiming) -> ReplayOptions {
+        ReplayOptions { timing, format: ReplayFormat::Auto, only: None, warps: 1, depth: 32 }
+    }
+}
+
+/// Reads the trace at `path`: what to submit again on each of its SSDs.
+pub fn read_replay(path: &Path, options: &ReplayOptions) -> Result<Vec<SsdReplay>, ReplayError> {
+    let file = path.display().to_string();
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) => return Err(ReplayError { file, reason: error.to_string() }),
+    };
+    let format = match options.format {
+        ReplayFormat::Auto => block::recognized(&text),
+        named => named,
+    };
+    if format == ReplayFormat::Warpbell {
+        return parse_replay(&file, &text, options.timing);
+    }
+    Ok(vec![parse_block_trace(&file, &text, format, options)?])
+}
+
+/// What to submit, by the text of a block trace `file`.
+pub fn parse_block_trace(
+    file: &str,
+    text: &str,
+    format: ReplayFormat,
+    options: &ReplayOptions,
+) -> Result<SsdReplay, ReplayError> {
+    block::parse(file, text, format, options)
 }
 
 /// What to submit again, by the text of the trace `file`.
@@ -172,6 +219,7 @@ fn of_ssd(
         sharing: ssd.sharing,
         iodepth: ssd.iodepth,
         warps,
+        requests: Vec::new(),
     })
 }
 
@@ -235,7 +283,7 @@ mod tests {
         let path = folder.path().join("x.json");
         let said = |text: &str| {
             std::fs::write(&path, text).unwrap();
-            read_replay(&path, ReplayTiming::Asap).unwrap_err().to_string()
+            read_replay(&path, &ReplayTiming::Asap.into()).unwrap_err().to_string()
         };
         assert!(said("{").contains("x.json: no trace of warpbell bench"));
         assert!(
@@ -254,7 +302,7 @@ mod tests {
         assert!(said(&of_warp(2)).ends_with("a command of warp 3, on d with 2"));
         assert!(said(&of_warp(u32::MAX)).contains("4294967295 warps on d: there can be at most 2097152"));
         std::fs::remove_file(&path).unwrap();
-        let gone = read_replay(&path, ReplayTiming::Asap).unwrap_err().to_string();
+        let gone = read_replay(&path, &ReplayTiming::Asap.into()).unwrap_err().to_string();
         assert!(gone.starts_with(&format!("--replay {}: No such file", path.display())), "{gone}");
     }
 }

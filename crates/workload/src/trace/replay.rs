@@ -1,11 +1,13 @@
 //! A trace as a workload: its commands again, each warp's in their order.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use warpbell_kernels::abi;
 use warpbell_nvme::NvmOpcode;
 
+use super::block::BlockRequest;
 use crate::job::{JobError, Limits};
 use crate::options::{Access, Api, BenchOptions, ReplayTiming, Sharing};
 use crate::size::ByteSize;
@@ -25,7 +27,7 @@ pub struct ReplayCommand {
 }
 
 /// What to submit again on one SSD.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SsdReplay {
     /// The file that it was read from.
     pub file: String,
@@ -46,7 +48,7 @@ pub struct SsdReplay {
     #[serde(skip)]
     pub queues: u32,
     /// Whether warps shared them.
-    #[serde(skip)]
+    #[serde(skip, default = "unknown")]
     pub sharing: Sharing,
     /// Outstanding commands per queue.
     #[serde(skip)]
@@ -54,6 +56,14 @@ pub struct SsdReplay {
     /// The commands of each warp, in order.
     #[serde(skip)]
     pub warps: Vec<Vec<ReplayCommand>>,
+    /// Of a block trace: requests whose blocks are not known yet, in the place of commands.
+    #[serde(skip)]
+    pub requests: Vec<BlockRequest>,
+}
+
+/// What results do not say: they have it in the job.
+fn unknown() -> Sharing {
+    Sharing::Exclusive
 }
 
 impl SsdReplay {
@@ -63,7 +73,9 @@ impl SsdReplay {
 
     /// Whether any command writes.
     pub fn writes(&self) -> bool {
-        self.all().any(|command| command.opcode == NvmOpcode::WRITE.0)
+        let writes = |opcode: u8| opcode == NvmOpcode::WRITE.0;
+        self.all().any(|command| writes(command.opcode))
+            || self.requests.iter().any(|request| writes(request.opcode))
     }
 
     /// Blocks of the largest command, at least one.
@@ -98,7 +110,7 @@ impl SsdReplay {
         (self.all().map(command).collect(), firsts)
     }
 
-    fn refused(&self, reason: String) -> JobError {
+    pub(super) fn refused(&self, reason: String) -> JobError {
         JobError::Conflict { flag: "replay", value: self.file.clone(), reason }
     }
 
@@ -145,6 +157,9 @@ pub(crate) fn adapted(
     limits: &Limits,
     most_blocks: u32,
 ) -> Result<BenchOptions, JobError> {
+    let cut = (!replay.requests.is_empty()).then(|| replay.for_blocks(limits, most_blocks)).transpose()?;
+    let cut = cut.map(Arc::new);
+    let replay = cut.as_deref().unwrap_or(replay);
     replay.check(limits, most_blocks)?;
     if options.retries != 0 {
         let (value, reason) = (options.retries.to_string(), "a replay submits each command once".to_owned());
@@ -173,6 +188,7 @@ pub(crate) fn adapted(
         offset: ByteSize(0),
         ramp: Duration::ZERO,
         verify: None,
+        replay: cut.clone().or_else(|| options.replay.clone()),
         ..options.clone()
     })
 }
@@ -200,6 +216,7 @@ mod tests {
                 vec![command(0, 2, Lba(0), 8), command(700, 2, Lba(2047), 1)],
                 vec![command(40, 0, Lba(0), 0)],
             ],
+            requests: Vec::new(),
         }
     }
 

@@ -110,3 +110,48 @@ fn a_damaged_recording_warns_and_writes_need_permission() {
     let report = json(&[&replay[..], &[&allowed]].concat());
     assert!(number(&report["runs"][0]["write"], "ios") > 0, "{report:#}");
 }
+
+#[test]
+fn block_traces_of_others_are_replayed() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("fio.log");
+    let text = "fio version 3 iolog\n0 /dev/x add\n0 /dev/x open\n3 /dev/x write 4096 8192\n9 /dev/x sync 0 0\n\
+                2000 /dev/x read 100 512\n2005 /dev/y read 0 512\n2010 /dev/x close\n";
+    std::fs::write(&log, text).unwrap();
+    let log = log.to_str().unwrap();
+    let again = folder.path().join("again.json");
+    let replay = ["bench", "soft:size=1m", "--replay", log];
+    let (code, line) = crate::common::refused(&replay);
+    assert!(code == 2 && line.contains("line 7: '/dev/y': before it is '/dev/x'"), "{line}");
+    let flags = ["--replay-only", "/dev/x", "--replay-timing", "recorded", "--replay-depth", "4"];
+    let (report, trace) = replayed("soft:size=1m", Path::new(log), &flags, &again);
+    assert_eq!(commands(&trace)[&0], [(1, 8, 16), (0, 0, 0), (2, 0, 2)]);
+    let run = &report["runs"][0];
+    assert_eq!((number(&run["job"], "iodepth"), number(run, "flushes"), number(run, "errors")), (4, 1, 0));
+    assert_eq!(run["job"]["replay"]["recorded_on"], "/dev/x");
+    let clocks = submit_clocks(&trace);
+    assert!(clocks[2] - clocks[0] >= 1_900_000, "2 ms behind the first: {clocks:?}");
+    // A result of a replay is read back whole.
+    let result = folder.path().join("result.json");
+    std::fs::write(&result, report.to_string()).unwrap();
+    ok(&["report", result.to_str().unwrap()]);
+
+    let csv = folder.path().join("hm.csv");
+    std::fs::write(&csv, "128166372003061629,hm,1,Read,3835,512,9\n128166372003061639,hm,1,Read,0,1m,9\n")
+        .unwrap();
+    let csv = csv.to_str().unwrap();
+    let (code, line) = crate::common::refused(&["bench", "soft:size=1m", "--replay", csv]);
+    assert!(
+        code == 2 && line.ends_with("hm.csv: line 2: size '1m': expected a whole number below 2^64"),
+        "{line}"
+    );
+    std::fs::write(csv, "128166372003061629,hm,1,Read,9999999,512,9\n").unwrap();
+    let (code, line) = crate::common::refused(&["bench", "soft:size=1m", "--replay", csv]);
+    assert!(code == 2 && line.contains("line 1: a read of 512 bytes at 9999999: leaves"), "{line}");
+    let ours = ["bench", "soft:size=1m", "--replay", again.to_str().unwrap(), "--replay-depth", "4"];
+    let (code, line) = crate::common::refused(&ours);
+    assert!(
+        code == 2 && line.contains("--replay-depth 4: ") && line.contains("is a trace of kernels"),
+        "{line}"
+    );
+}

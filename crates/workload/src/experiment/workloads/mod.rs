@@ -119,6 +119,7 @@ impl Requests {
             sharing: Sharing::Exclusive,
             iodepth: lab.iodepth,
             warps,
+            requests: Vec::new(),
         };
         BenchOptions { runtime: None, replay: Some(Arc::new(replay)), ..lab.reads(ByteSize(4096)) }
     }

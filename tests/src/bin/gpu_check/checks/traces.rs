@@ -36,7 +36,7 @@ pub fn recorded_and_replayed(fixture: &Fixture) -> anyhow::Result<String> {
     let path = folder.path().join("trace.json");
     for form in [TraceForm::Json, TraceForm::Chrome] {
         file(fixture, &ssd, &recorded)?.save(form, &path)?;
-        let mut replays = read_replay(&path, ReplayTiming::Asap)?;
+        let mut replays = read_replay(&path, &ReplayTiming::Asap.into())?;
         let replay: SsdReplay =
             replays.pop().ok_or_else(|| anyhow::anyhow!("{form}: no SSD in the trace"))?;
         let again = run(fixture, &ssd, &BenchOptions { replay: Some(Arc::new(replay)), ..options.clone() })?;

@@ -2,11 +2,11 @@
 
 use std::fmt::Write;
 
-use warpbell_plan::chart::{ChartAxis, RowMark, Rows, STYLES, si};
+use warpbell_plan::chart::{ChartAxis, RowMark, Rows, STYLES, si, swatch};
 use warpbell_plan::escaped;
 use warpbell_workload::{ClockKind, ExperimentReport, Row};
 
-use super::pictures::figure;
+use super::pictures::keyed;
 use super::tables::{described, made, table};
 use crate::commands::experiment::{cell, heading, host_only, keys};
 use crate::render;
@@ -23,6 +23,10 @@ pub struct Found {
 
 /// A model's figure of the same name begins so.
 const MODEL: &str = "expected_";
+
+/// The sample of a bar, for a legend.
+const BAR: &str = "<svg class=\"swatch\" viewBox=\"0 0 34 12\" width=\"34\" height=\"12\" aria-hidden=\"true\">\
+                   <path class=\"f s0\" d=\"M1 1H33V11H1Z\" fill-opacity=\"0.5\"/></svg>";
 
 impl Found {
     /// The heading of its section.
@@ -155,13 +159,16 @@ impl Found {
         names: &[String],
     ) -> String {
         let title = format!("{} of {}", label, self.report.experiment);
+        let bars = marks.iter().any(|mark| mark.bar);
+        let sample = |style| if bars && style == 0 { BAR.to_owned() } else { swatch(style, true) };
+        let samples: Vec<String> = (0..names.len()).map(sample).collect();
         let picture = Rows {
             title,
             axis: ChartAxis { label: label.to_owned(), log, ticks: Vec::new() },
             names: rows.iter().map(|row| row.name.clone()).collect(),
             marks,
         };
-        figure(label, &picture.svg(), names, STYLES)
+        keyed(label, &picture.svg(), &samples, names)
     }
 
     /// Every figure of every row.

@@ -58,11 +58,17 @@ impl Group<'_> {
 
 /// A picture with a heading and a legend, in which so many of the first lines have marks.
 pub(super) fn figure(title: &str, picture: &str, names: &[String], marked: usize) -> String {
+    let samples: Vec<String> = (0..names.len()).map(|style| swatch(style, style < marked)).collect();
+    keyed(title, picture, &samples, names)
+}
+
+/// The same with samples of one's own.
+pub(super) fn keyed(title: &str, picture: &str, samples: &[String], names: &[String]) -> String {
     let mut out = format!("<figure>\n<h3>{}</h3>\n{picture}", escaped(title));
     if !names.is_empty() {
         out.push_str("<ul class=\"key\">\n");
-        for (style, name) in names.iter().enumerate() {
-            let _ = writeln!(out, "<li>{}<span>{}</span></li>", swatch(style, style < marked), escaped(name));
+        for (sample, name) in samples.iter().zip(names) {
+            let _ = writeln!(out, "<li>{sample}<span>{}</span></li>", escaped(name));
         }
         out.push_str("</ul>\n");
     }
