@@ -4,8 +4,9 @@
 //! says so when it is used. CUDA: nvcc, where there is one; else NVRTC compiles at the first use. Whatever did not
 //! change is not compiled again.
 //!
-//! Environment: `WARPBELL_CXX` or `CXX` (compiler), `WARPBELL_CPU_TARGET=none`, `WARPBELL_SANITIZE=thread|address`,
-//! `WARPBELL_NVCC` (a path; `none`: never one), `WARPBELL_CUBINS=90,100|all`.
+//! Environment: `CXX_TARGET` (as crate cc has it, where the target is another), else `WARPBELL_CXX` or `CXX` (compiler),
+//! `WARPBELL_CPU_TARGET=none`, `WARPBELL_SANITIZE=thread|address`, `WARPBELL_NVCC` (a path; `none`: never one),
+//! `WARPBELL_CUBINS=90,100|all`.
 
 #[path = "build/cpu.rs"]
 mod cpu;

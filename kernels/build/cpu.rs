@@ -12,14 +12,20 @@ const PACKAGE_HINT: &str = "install one (Debian and Ubuntu: g++; Fedora: gcc-c++
 
 pub fn build(sources: &Sources, out: &Path) {
     println!("cargo:rustc-check-cfg=cfg(warpbell_cpu)");
-    for name in ["WARPBELL_CXX", "CXX", "WARPBELL_SANITIZE", "WARPBELL_CPU_TARGET"] {
+    let [dashed, plain] = of_target();
+    for name in [&dashed, &plain, "WARPBELL_CXX", "CXX", "WARPBELL_SANITIZE", "WARPBELL_CPU_TARGET"] {
         println!("cargo:rerun-if-env-changed={name}");
     }
-    match compiler() {
+    let cross = [dashed, plain].into_iter().find_map(env::var_os).map(PathBuf::from);
+    // Where the result runs, that one is not: modules are compiled by what is found there.
+    let named = |compiler: &Path| {
+        if cross.is_some() { String::new() } else { compiler.display().to_string() }
+    };
+    match cross.clone().map_or_else(compiler, Ok) {
         Ok(compiler) => {
             compile(sources, out, &compiler);
             println!("cargo:rustc-cfg=warpbell_cpu");
-            println!("cargo:rustc-env=WARPBELL_CPU_COMPILER={}", compiler.display());
+            println!("cargo:rustc-env=WARPBELL_CPU_COMPILER={}", named(&compiler));
         }
         Err(reason) => {
             println!("cargo:warning=the CPU target is left out: {reason}");
@@ -29,6 +35,13 @@ pub fn build(sources: &Sources, out: &Path) {
     }
     let sanitizer = env::var("WARPBELL_SANITIZE").unwrap_or_default();
     println!("cargo:rustc-env=WARPBELL_CPU_SANITIZER={sanitizer}");
+}
+
+/// The variables that name a compiler for this target alone, as crate `cc` has them: tools that link for other
+/// systems set them, such as cargo-zigbuild.
+fn of_target() -> [String; 2] {
+    let target = env::var("TARGET").expect("cargo sets TARGET");
+    [format!("CXX_{target}"), format!("CXX_{}", target.replace('-', "_"))]
 }
 
 /// The first compiler that knows C++20, or why there is none.

@@ -21,6 +21,9 @@ pub struct LaunchConfig {
     pub shared_bytes: u32,
     /// All blocks run at the same time, or the launch is refused.
     pub cooperative: bool,
+    /// The driver's handle of the stream that it goes on; without one a stream of its own. 0, 1 and 2 are the default
+    /// streams of `cuda.h`.
+    pub stream: Option<u64>,
     /// What the kernel uses: alive until it has ended.
     pub keep: Vec<Arc<dyn Any + Send + Sync>>,
 }
@@ -29,7 +32,8 @@ impl std::fmt::Debug for LaunchConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut text = f.debug_struct("LaunchConfig");
         text.field("grid", &self.grid).field("block", &self.block).field("shared_bytes", &self.shared_bytes);
-        text.field("cooperative", &self.cooperative).field("keep", &self.keep.len()).finish()
+        text.field("cooperative", &self.cooperative).field("stream", &self.stream);
+        text.field("keep", &self.keep.len()).finish()
     }
 }
 
@@ -52,11 +56,13 @@ impl std::fmt::Debug for Running {
 }
 
 impl Function {
-    /// Starts the kernel on a stream of its own, with one argument: a struct, by value, of these bytes. Every argument of
-    /// a kernel that has several gets them.
+    /// Starts the kernel with one argument: a struct, by value, of these bytes. Every argument of a kernel that has several
+    /// gets them. On a stream of the caller's it begins after what is there, and what comes later begins after it.
     ///
     /// # Safety
     /// The kernel touches only memory that is valid until it has ended, as what goes into [`LaunchConfig::keep`] is.
+    /// [`LaunchConfig::stream`], if there is one, is of this GPU's primary context, and is not destroyed before
+    /// [`Running`] has gone.
     pub unsafe fn launch(&self, config: &LaunchConfig, args: &[u8]) -> Result<Running, GpuError> {
         self.check(config, args)?;
         // SAFETY: the contract of this function.
@@ -66,7 +72,7 @@ impl Function {
 
 impl Running {
     /// # Safety
-    /// The kernel touches only memory that is valid until it has ended, as what `config` keeps is.
+    /// As for [`Function::launch`].
     unsafe fn start(symbol: &Symbol, config: &LaunchConfig, args: &[u8]) -> Result<Running, GpuError> {
         let shape = Shape {
             grid: config.grid,
@@ -77,10 +83,14 @@ impl Running {
         let mut keep = config.keep.clone();
         keep.push(Arc::new(symbol.clone()));
         let mut stream = symbol.context().stream()?;
-        let started = stream.mark_start().and_then(|()| {
-            // SAFETY: the contract of this function; `keep` lives until the kernel has ended.
-            unsafe { symbol.launch(&mut stream, &shape, args) }
-        });
+        if let Some(foreign) = config.stream {
+            // SAFETY: the contract of this function.
+            unsafe { stream.go_to(foreign) };
+        }
+        // Nothing is on it where even this fails, as where there is no such stream.
+        stream.mark_start().inspect_err(|_| stream.set_idle())?;
+        // SAFETY: the contract of this function; `keep` lives until the kernel has ended.
+        let started = unsafe { symbol.launch(&mut stream, &shape, args) };
         match started.and_then(|()| stream.mark_end()) {
             Ok(()) => Ok(Running { stream: Some(stream), keep, name: symbol.name().to_owned() }),
             Err(error) => {

@@ -2,8 +2,10 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
@@ -16,6 +18,9 @@ use crate::stream::{Event, Stream};
 
 /// How long a call waits that on a GPU would wait for ever.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The default streams are 0, CU_STREAM_LEGACY (1), and this one, which each thread has of its own.
+const CU_STREAM_PER_THREAD: u64 = 2;
 
 /// A number for a new object. No pointers: a handle that is none is found out.
 pub(crate) fn handle() -> u64 {
@@ -57,6 +62,9 @@ pub(crate) struct Context {
     /// For the PTX machine: kernels of this context that run at the same time share it.
     pub(crate) gpu: Arc<warpbell_ptx::Gpu>,
     pub(crate) streams: Mutex<HashMap<u64, Arc<Stream>>>,
+    /// Default streams since their first use: that of all, and those of threads. They wait for no other, nor do others
+    /// for them, as all that are made are non-blocking.
+    default_streams: Mutex<HashMap<Option<ThreadId>, Arc<Stream>>>,
     pub(crate) events: Mutex<HashMap<u64, Arc<Event>>>,
     pub(crate) modules: Mutex<HashMap<u64, Arc<Module>>>,
     pub(crate) functions: Mutex<HashMap<u64, Arc<Function>>>,
@@ -72,6 +80,7 @@ impl Context {
             idle: Condvar::new(),
             gpu: Arc::default(),
             streams: Mutex::default(),
+            default_streams: Mutex::default(),
             events: Mutex::default(),
             modules: Mutex::default(),
             functions: Mutex::default(),
@@ -145,6 +154,19 @@ impl Context {
     pub(crate) fn end(&self) {
         self.drain();
         self.streams.lock().values().for_each(|stream| stream.close());
+        self.default_streams.lock().values().for_each(|stream| stream.close());
+    }
+
+    /// The stream of that handle.
+    pub(crate) fn stream(self: &Arc<Self>, handle: u64) -> Result<Arc<Stream>> {
+        if handle > CU_STREAM_PER_THREAD {
+            return object(&self.streams, handle, "stream");
+        }
+        let key = (handle == CU_STREAM_PER_THREAD).then(|| thread::current().id());
+        match self.default_streams.lock().entry(key) {
+            Entry::Occupied(known) => Ok(known.get().clone()),
+            Entry::Vacant(free) => Ok(free.insert(Stream::start(self)?).clone()),
+        }
     }
 
     /// What its owner has not destroyed.

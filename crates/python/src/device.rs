@@ -153,7 +153,7 @@ pub(crate) fn wait_for_stream(
 }
 
 /// The driver's handle of a stream: a number, or what cuda.core, torch and CuPy have.
-fn handle(stream: &Bound<'_, PyAny>) -> PyResult<u64> {
+pub(crate) fn handle(stream: &Bound<'_, PyAny>) -> PyResult<u64> {
     if stream.hasattr("__cuda_stream__")? {
         let (_version, handle): (u64, u64) = stream.call_method0("__cuda_stream__")?.extract()?;
         return Ok(handle);

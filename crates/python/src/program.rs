@@ -16,6 +16,7 @@ use warpbell_kernels::cpu::Threads;
 use crate::args;
 use crate::buffer::{Buffer, BufferCore};
 use crate::cache::{PageCache, TileSchedule};
+use crate::device;
 use crate::error::{Answer, Failure};
 use crate::home::Own;
 use crate::launch::{Launch, LaunchCore};
@@ -41,6 +42,7 @@ struct Shape {
     shared_bytes: u32,
     workers: usize,
     cooperative: bool,
+    stream: Option<u64>,
 }
 
 /// What a launch is over.
@@ -146,7 +148,11 @@ impl Program {
     ) -> Answer<Arc<LaunchCore>> {
         let run = |launch: Prepared| -> Answer<Arc<LaunchCore>> {
             let launch = launch.grid(shape.grid).block(shape.block).shared_bytes(shape.shared_bytes);
-            let launch = launch.cooperative(shape.cooperative).keep(kept);
+            let mut launch = launch.cooperative(shape.cooperative).keep(kept);
+            if let Some(stream) = shape.stream {
+                // SAFETY: its object is kept; for a number the caller answers, as the documentation of `launch` says.
+                launch = unsafe { launch.stream(stream) };
+            }
             let running = launch.threads(Threads { workers: shape.workers, ..Threads::default() }).start()?;
             Ok(Arc::new(LaunchCore::new(kernel.to_owned(), running)))
         };
@@ -169,8 +175,9 @@ impl Program {
     }
 }
 
-/// Memory that a launch keeps.
+/// What a launch keeps.
 enum Kept {
+    Stream { _stream: Py<PyAny> },
     Buffer { _memory: warpbell::Buffer },
     Memory { _memory: warpbell::KernelMemory },
     Lease { _lease: warpbell::Lease },
@@ -249,7 +256,10 @@ impl Program {
     ///
     /// A kernel reads and writes wherever the addresses in its arguments point: what references name is kept until it has
     /// ended, and for other addresses the caller answers.
-    #[pyo3(signature = (queues, kernel, *args, grid=None, block=None, shared_bytes=None, threads=None, cooperative=false))]
+    ///
+    /// On `stream`, one of torch, CuPy or cuda.core, or its handle, it begins after what is there, and what comes later
+    /// begins after it. The caller answers for a handle: a stream of this GPU, there until the kernel has ended.
+    #[pyo3(signature = (queues, kernel, *args, grid=None, block=None, shared_bytes=None, threads=None, cooperative=false, stream=None))]
     #[expect(clippy::too_many_arguments, reason = "options by name, as Python has them")]
     fn launch(
         &self,
@@ -262,6 +272,7 @@ impl Program {
         shared_bytes: Option<&Bound<'_, PyAny>>,
         threads: Option<&Bound<'_, PyAny>>,
         cooperative: bool,
+        stream: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Launch> {
         let over = Over::of(queues)?;
         let cores = || thread::available_parallelism().map_or(1, NonZero::get);
@@ -273,11 +284,13 @@ impl Program {
             workers: args::optional("threads", threads, 1, CPU_THREADS_LIMIT)?
                 .map_or_else(cores, |n| n as usize),
             cooperative,
+            stream: stream.map(device::handle).transpose()?,
         };
         let packed = py.import("warpbell._pack")?.getattr("pack")?.call1((args,))?;
         let (packed, layout): (Bound<'_, PyBytes>, String) = packed.extract()?;
         self.check_size(kernel, packed.as_bytes().len(), &layout)?;
-        let kept = kept_by(&over, args)?;
+        let mut kept = kept_by(&over, args)?;
+        kept.extend(stream.map(|stream| Kept::Stream { _stream: stream.clone().unbind() }));
         let bytes = packed.as_bytes();
         let core = py.detach(|| self.start(&over, kernel, bytes, &shape, kept))?;
         Ok(Launch { core: Own::new(core) })

@@ -26,8 +26,6 @@ pub(crate) struct SsdCore {
     pub(crate) nsid: Nsid,
     pub(crate) block: u64,
     pub(crate) blocks: u64,
-    /// Bytes of the file behind it, where its last block is not full.
-    exact_bytes: Option<u64>,
     depth: u32,
     descriptor: Descriptor,
     max_transfer_bytes: Option<u64>,
@@ -77,7 +75,7 @@ impl SsdCore {
         let identify = ssd.identify();
         let info =
             [identify.model(), identify.serial(), identify.firmware()].map(|text| text.trim().to_owned());
-        let (exact_bytes, descriptor) = (namespace.exact_bytes, ssd.data_path().descriptor);
+        let descriptor = ssd.data_path().descriptor;
         let (name, max_transfer_bytes) = (ssd.name().to_string(), ssd.max_transfer_bytes());
         let ssd = Arc::new(ssd);
         let engine = Arc::new(Engine::start(ssd.clone(), spec)?);
@@ -89,7 +87,6 @@ impl SsdCore {
             nsid,
             block,
             blocks,
-            exact_bytes,
             depth,
             descriptor,
             max_transfer_bytes,
@@ -180,18 +177,7 @@ impl SsdCore {
 
     /// Whether these blocks may be written.
     pub(crate) fn check_write(&self, ssd: &warpbell::Ssd, offset: u64, nbytes: u64) -> Answer<()> {
-        ssd.may_write(ssd.namespace(Some(self.nsid))?)?;
-        match self.exact_bytes {
-            Some(exact) if offset + nbytes > exact => {
-                let most = exact / self.block * self.block;
-                let limit = format!(
-                    "the file of {} has {exact} bytes: at most the first {most} can be written",
-                    self.name
-                );
-                Err(Failure::argument("offset", format!("{offset} and {nbytes} bytes"), limit))
-            }
-            _ => Ok(()),
-        }
+        Ok(ssd.check_write(Some(self.nsid), Lba(offset / self.block), nbytes)?)
     }
 }
 

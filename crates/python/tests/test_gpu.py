@@ -10,6 +10,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -199,19 +200,53 @@ def test_wrong_places_are_named(options: dict[str, Any], line: str) -> None:
         warpbell.open("soft:size=1m", **options)
 
 
-def test_a_kernel_reads_into_memory_of_others(on_gpu: warpbell.Ssd) -> None:
+@pytest.fixture(scope="module")
+def on_ptx() -> warpbell.Program:
+    """Kernels of the tests, for the PTX machine."""
     reason = warpbell.what_works()["ptx"]
     if reason is not None:
         pytest.skip(reason)
     source = pathlib.Path(__file__).with_name("kernels.cu").read_text()
-    program = warpbell.compile(source, target="ptx", name="kernels.cu", defines={"ADDED": 7})
+    return warpbell.compile(source, target="ptx", name="kernels.cu", defines={"ADDED": 7})
+
+
+def test_a_kernel_reads_into_memory_of_others(on_gpu: warpbell.Ssd, on_ptx: warpbell.Program) -> None:
     theirs = on_gpu.buffer(2 * PAGE)
     with on_gpu.attach("ptx") as queues:
         data = queues.register(Array(theirs.address, (PAGE,)))
         sums = queues.register(Array(theirs.address + PAGE, (32,), "<u8"))
-        program.launch(queues, "sum_blocks", queues.namespace, data, sums, numpy.uint64(32)).wait()
+        on_ptx.launch(queues, "sum_blocks", queues.namespace, data, sums, numpy.uint64(32)).wait()
         found = numpy.frombuffer(theirs.copy_to_host(PAGE, 256), numpy.uint64)
     assert found.tolist() == [sum(PATTERN[at : at + 512]) + 7 for at in range(0, PAGE // 4, 512)]
+
+
+@pytest.mark.parametrize("stream", [0, CudaStream(), TorchStream(), CupyStream()])
+def test_launches_on_a_stream_keep_its_order(on_gpu: warpbell.Ssd, on_ptx: warpbell.Program, stream: object) -> None:
+    with on_gpu.attach("ptx") as queues:
+        word, beside, data, sums = (queues.buffer(nbytes) for nbytes in (4096, 4096, 32 * 512, 256))
+        beside.copy_from_host(b"\1")
+        arguments = (queues.namespace, data, sums, numpy.uint64(32))
+        first = on_ptx.launch(queues, "wait_for_word", numpy.uint64(word.address), stream=stream)
+        second = on_ptx.launch(queues, "sum_blocks", *arguments, stream=stream)
+        on_ptx.launch(queues, "wait_for_word", numpy.uint64(beside.address)).wait(60)
+        time.sleep(0.05)
+        assert not first.done() and not second.done(), "the second waits for the first, and others do not"
+        word.copy_from_host(b"\1")
+        second.wait(60)
+        assert first.done()
+        found = numpy.frombuffer(sums.copy_to_host(), numpy.uint64)
+    assert found.tolist() == [sum(PATTERN[at : at + 512]) + 7 for at in range(0, 32 * 512, 512)]
+
+
+def test_wrong_streams_of_launches_are_named(on_gpu: warpbell.Ssd, on_ptx: warpbell.Program, ssd: warpbell.Ssd, program: warpbell.Program) -> None:
+    with on_gpu.attach("ptx") as queues:
+        word = numpy.uint64(queues.buffer(4096).address)
+        with pytest.raises(warpbell.ArgumentTypeError, match="^stream of type list: must be a stream of torch"):
+            on_ptx.launch(queues, "wait_for_word", word, stream=[])
+        with pytest.raises(warpbell.DeviceError, match="^ptx: stream 0x1234: "):
+            on_ptx.launch(queues, "wait_for_word", word, stream=0x1234)
+    with ssd.attach("cpu") as queues, pytest.raises(warpbell.ArgumentError, match="^stream 0x0: kernel wait_for_word: target cpu has no CUDA"):
+        program.launch(queues, "wait_for_word", numpy.uint64(queues.buffer(4096).address), stream=0)
 
 
 def test_kernels_elsewhere_do_not_get_it(on_gpu: warpbell.Ssd, program: warpbell.Program) -> None:

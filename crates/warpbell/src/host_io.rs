@@ -11,4 +11,5 @@ pub use blocks::RequestCheck;
 pub(crate) use blocks::{HostQueues, check_tail};
 pub use data_pointers::DataPointers;
 pub use request::{IoEnd, IoMemory, IoOp, IoOutcome, IoRequest};
+pub(crate) use requests::command_bytes;
 pub use requests::{RequestQueue, RequestQueueSpec};

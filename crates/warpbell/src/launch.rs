@@ -117,6 +117,7 @@ pub struct Launch {
     block: u32,
     shared_bytes: u32,
     cooperative: bool,
+    stream: Option<u64>,
     threads: Threads,
     keep: Vec<Arc<dyn Any + Send + Sync>>,
     stop: Option<StopFlag>,
@@ -194,6 +195,7 @@ impl Launch {
             block: 32,
             shared_bytes: 0,
             cooperative: false,
+            stream: None,
             threads: Threads::default(),
             keep: Vec::new(),
             stop: None,
@@ -222,6 +224,17 @@ impl Launch {
     /// [`resident_limit`](cpu::resident_limit).
     pub fn cooperative(self, cooperative: bool) -> Launch {
         Launch { cooperative, ..self }
+    }
+
+    /// Puts it on a CUDA stream, by the driver's handle: it begins after what is there, and what comes later begins after
+    /// it. 0, 1 and 2 are the default streams of `cuda.h`. Without this it runs on a stream of its own, beside others.
+    /// Its [`limit`](Launch::limit) includes the wait for its turn. The CPU target refuses it.
+    ///
+    /// # Safety
+    /// `stream` is a stream of the GPU's primary context, and is not destroyed before all that is started so has been
+    /// joined or dropped.
+    pub unsafe fn stream(self, stream: u64) -> Launch {
+        Launch { stream: Some(stream), ..self }
     }
 
     /// Threads that run it, on the CPU target.
@@ -309,6 +322,10 @@ impl Launch {
                 limit,
             });
         }
+        if let (Work::Cpu(_), Some(stream)) = (&self.work, self.stream) {
+            let limit = format!("kernel {}: target cpu has no CUDA streams", self.name);
+            return Err(Error::Argument { object: "stream", value: format!("{stream:#x}"), limit });
+        }
         if let Some(check) = &self.check {
             check(&grid)?;
         }
@@ -343,9 +360,10 @@ impl Launch {
                     block: self.block,
                     shared_bytes: self.shared_bytes,
                     cooperative: self.cooperative,
+                    stream: self.stream,
                     keep: self.keep.clone(),
                 };
-                // SAFETY: as in `ready`; the configuration keeps what this launch does.
+                // SAFETY: as in `ready`; the configuration keeps what this launch does; `stream` was promised for.
                 let started = unsafe { function.launch(&config, args) };
                 Ok(running(started?.into()))
             }

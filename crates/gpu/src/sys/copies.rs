@@ -184,7 +184,7 @@ impl Event {
     fn record(&self, stream: &mut Stream) -> Result<(), GpuError> {
         let context = &self.context;
         // SAFETY: stream and event are ours, of the same context.
-        let result = unsafe { context.functions().cuEventRecord(self.raw, stream.raw().stream) };
+        let result = unsafe { context.functions().cuEventRecord(self.raw, stream.handle()) };
         context.outcome(result, || format!("{}: event", context.device().name_in_errors()))
     }
 

@@ -234,7 +234,7 @@ impl Symbol {
             blockDimY: 1,
             blockDimZ: 1,
             sharedMemBytes: shape.shared_bytes,
-            hStream: stream.raw().stream,
+            hStream: stream.handle(),
             attrs: attributes.as_mut_ptr(),
             numAttrs: u32::from(shape.cooperative),
         };

@@ -80,6 +80,8 @@ pub(crate) struct Stream {
     context: Arc<Context>,
     /// Something was put on it since it was last known to be empty.
     busy: bool,
+    /// The stream of somebody else's that work goes on, in place of ours. The events are ours all the same.
+    foreign: Option<u64>,
 }
 
 // SAFETY: calls of the driver on one stream may come from any thread; `&self` methods only query.
@@ -87,7 +89,20 @@ unsafe impl Sync for Stream {}
 
 impl Stream {
     pub(super) fn new(raw: RawStream, context: Arc<Context>) -> Stream {
-        Stream { raw: Some(raw), context, busy: false }
+        Stream { raw: Some(raw), context, busy: false, foreign: None }
+    }
+
+    /// From now on work goes on a stream of somebody else's: 0, 1 and 2 are the default streams of `cuda.h`.
+    ///
+    /// # Safety
+    /// `stream` is one of this context, and is not destroyed while this value lives.
+    pub(crate) unsafe fn go_to(&mut self, stream: u64) {
+        self.foreign = Some(stream);
+    }
+
+    /// What work goes on.
+    pub(super) fn handle(&self) -> CUstream {
+        self.foreign.map_or(self.raw().stream, |stream| stream as CUstream)
     }
 
     pub(super) fn raw(&self) -> &RawStream {
@@ -110,7 +125,7 @@ impl Stream {
     pub(super) unsafe fn copy_in(&mut self, to: u64, from: *const u8, len: usize) -> Result<(), GpuError> {
         self.busy = true;
         let _current = self.context.enter()?;
-        let stream = self.raw().stream;
+        let stream = self.handle();
         // SAFETY: the caller keeps both ranges.
         let result = unsafe { self.context.functions().cuMemcpyHtoDAsync_v2(to, from.cast(), len, stream) };
         self.context.outcome(result, || self.object(&format!("copy of {len} bytes to {to:#x}")))
@@ -123,7 +138,7 @@ impl Stream {
     pub(super) unsafe fn copy_out(&mut self, to: *mut u8, from: u64, len: usize) -> Result<(), GpuError> {
         self.busy = true;
         let _current = self.context.enter()?;
-        let stream = self.raw().stream;
+        let stream = self.handle();
         // SAFETY: the caller keeps both ranges.
         let result = unsafe { self.context.functions().cuMemcpyDtoHAsync_v2(to.cast(), from, len, stream) };
         self.context.outcome(result, || self.object(&format!("copy of {len} bytes from {from:#x}")))
@@ -136,7 +151,7 @@ impl Stream {
     pub(super) unsafe fn fill(&mut self, to: u64, value: u8, len: usize) -> Result<(), GpuError> {
         self.busy = true;
         let _current = self.context.enter()?;
-        let stream = self.raw().stream;
+        let stream = self.handle();
         // SAFETY: the caller keeps the range.
         let result = unsafe { self.context.functions().cuMemsetD8Async(to, value, len, stream) };
         self.context.outcome(result, || self.object(&format!("fill of {len} bytes at {to:#x}")))
@@ -145,8 +160,8 @@ impl Stream {
     /// Waits for all that is on it.
     pub(crate) fn synchronize(&mut self) -> Result<(), GpuError> {
         let _current = self.context.enter()?;
-        // SAFETY: the stream is ours.
-        let result = unsafe { self.context.functions().cuStreamSynchronize(self.raw().stream) };
+        // SAFETY: the stream lives: it is ours, or `go_to` was promised so.
+        let result = unsafe { self.context.functions().cuStreamSynchronize(self.handle()) };
         self.context.outcome(result, || self.object("stream"))?;
         self.busy = false;
         Ok(())
@@ -198,9 +213,12 @@ impl Stream {
     fn record(&mut self, event: CUevent) -> Result<(), GpuError> {
         self.busy = true;
         let _current = self.context.enter()?;
-        // SAFETY: stream and event are ours, of the same context.
-        let result = unsafe { self.context.functions().cuEventRecord(event, self.raw().stream) };
-        self.context.outcome(result, || self.object("event"))
+        // SAFETY: the event is ours; the stream lives, and is of the same context.
+        let result = unsafe { self.context.functions().cuEventRecord(event, self.handle()) };
+        self.context.outcome(result, || match self.foreign {
+            Some(stream) => self.object(&format!("stream {stream:#x}")),
+            None => self.object("event"),
+        })
     }
 
     /// Whether the end has been reached. An error is that of the device's work, or of anything before.

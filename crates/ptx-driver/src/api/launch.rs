@@ -111,7 +111,7 @@ calls! {
         // SAFETY: the caller's configuration.
         let config = unsafe { &*config };
         let function = object(&context.functions, handle, "function")?;
-        let stream = object(&context.streams, config.stream, "stream")?;
+        let stream = context.stream(config.stream)?;
         let shape = shape(config)?;
         function.check(&shape)?;
         let options = &driver.options;

@@ -24,7 +24,7 @@ const PCIE: c_ulonglong = 1;
 /// The stream of that handle. The default streams wait for others in ways that nobody should rely on.
 fn stream_of(context: &Context, handle: u64) -> Result<Arc<Stream>> {
     if handle <= 2 {
-        return Err(misuse(Code::INVALID_HANDLE, "a default stream: this driver has none"));
+        return Err(misuse(Code::INVALID_HANDLE, "a default stream: copies go on a stream of one's own"));
     }
     object(&context.streams, handle, "stream")
 }

@@ -16,8 +16,6 @@ use crate::stream::{Event, Stream};
 
 const NON_BLOCKING: c_uint = 1;
 const BLOCKING_SYNC: c_uint = 1;
-/// The default streams are 0, CU_STREAM_LEGACY (1), and this one.
-const CU_STREAM_PER_THREAD: u64 = 2;
 const DISABLE_TIMING: c_uint = 2;
 
 /// Takes an object out of its table, once.
@@ -57,11 +55,7 @@ calls! {
 
     fn cuStreamSynchronize(stream: u64) {
         let context = driver()?.current()?;
-        // Nothing here puts work on the default streams.
-        if stream <= CU_STREAM_PER_THREAD {
-            return context.check();
-        }
-        let stream = object(&context.streams, stream, "stream")?;
+        let stream = context.stream(stream)?;
         if let Some(place) = stream.last() {
             place.wait();
         }
@@ -87,7 +81,7 @@ calls! {
 
     fn cuEventRecord(event: u64, stream: u64) {
         let context = driver()?.current()?;
-        let stream = object(&context.streams, stream, "stream")?;
+        let stream = context.stream(stream)?;
         object(&context.events, event, "event")?.record(&context, &stream);
         Ok(())
     }

@@ -194,6 +194,7 @@ class Program:
         shared_bytes: SupportsIndex | None = None,
         threads: SupportsIndex | None = None,
         cooperative: bool = False,
+        stream: object = None,
     ) -> Launch: ...
 
 @final

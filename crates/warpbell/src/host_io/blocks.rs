@@ -1,6 +1,7 @@
 //! Whole blocks of an open SSD, read and written by the host.
 
 use std::collections::HashMap;
+use std::fmt::Display;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -28,9 +29,8 @@ impl Ssd {
     /// [`OpenOptions::allow_write`]: crate::OpenOptions::allow_write
     pub fn write(&self, nsid: Option<Nsid>, lba: Lba, from: &[u8]) -> Result<(), Error> {
         let namespace = self.namespace(nsid)?;
-        self.may_write(namespace)?;
         check_extent(namespace, lba, from.len() as u64)?;
-        check_tail(namespace, lba, from.len() as u64)?;
+        self.check_write(nsid, lba, from.len() as u64)?;
         self.with_io(namespace.nsid, |io| io.write(lba, from))
     }
 
@@ -63,6 +63,13 @@ impl Ssd {
         };
         let object = format!("namespace {nsid} of {}", self.name());
         Err(Error::Refused { object, reason: reason.to_owned(), remedy })
+    }
+
+    /// Whether the host may write these bytes, which are whole blocks of the namespace, and why not.
+    pub fn check_write(&self, nsid: Option<Nsid>, lba: Lba, bytes: u64) -> Result<(), Error> {
+        let namespace = self.namespace(nsid)?;
+        self.may_write(namespace)?;
+        check_tail(namespace, self.name(), lba, bytes)
     }
 
     /// The host's queue goes with the first error: a command that timed out may still use its buffer until then.
@@ -104,7 +111,7 @@ impl RequestCheck {
         }
         check_extent(&self.namespace, lba, bytes)?;
         if op.changes() {
-            check_tail(&self.namespace, lba, bytes)?;
+            check_tail(&self.namespace, self.ssd.name(), lba, bytes)?;
         }
         let blocks = bytes / u64::from(self.namespace.block_size);
         let offers = self.ssd.identify().oncs;
@@ -139,14 +146,19 @@ fn check_extent(namespace: &Namespace, lba: Lba, bytes: u64) -> Result<(), Error
 }
 
 /// Refuses writes to a block that a file fills only in part.
-pub(crate) fn check_tail(namespace: &Namespace, lba: Lba, bytes: u64) -> Result<(), Error> {
+pub(crate) fn check_tail(
+    namespace: &Namespace,
+    ssd: impl Display,
+    lba: Lba,
+    bytes: u64,
+) -> Result<(), Error> {
     let (block, lba) = (u64::from(namespace.block_size), lba.get());
     let end = lba * block + bytes;
     match namespace.exact_bytes {
         Some(exact) if end > exact => {
             let limit = format!(
-                "they reach into the last block, of which the file has only {} of {block} bytes; at most {} bytes from \
-                 the start can be written",
+                "they reach into the last block of {ssd}, of which the file has only {} of {block} bytes; at most {} \
+                 bytes from the start can be written",
                 exact % block,
                 exact / block * block
             );

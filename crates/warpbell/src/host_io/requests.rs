@@ -16,6 +16,12 @@ use crate::{Buffer, Error, HostQueue, HostQueueSpec, Ssd};
 /// The most bytes of one command: larger ones gain nothing, and hold up others.
 const PIECE_BYTES: u64 = 1 << 20;
 
+/// The most bytes of a command of an SSD that reads or writes.
+pub(crate) fn command_bytes(memory: &Memory) -> u64 {
+    let most = memory.controller().max_transfer_bytes().unwrap_or(u64::MAX);
+    most.min(DataPointers::max_bytes(memory.descriptor())).min(PIECE_BYTES)
+}
+
 /// How a queue of requests is driven.
 #[derive(Clone, Debug)]
 pub struct RequestQueueSpec {
@@ -91,10 +97,9 @@ impl<M: IoMemory, T> RequestQueue<M, T> {
         block: u64,
     ) -> RequestQueue<M, T> {
         let blocks = |bytes: u64| (bytes / block).clamp(1, 1 << 16);
-        let described = DataPointers::max_bytes(memory.descriptor());
         // Without a limit of its own for zeroes, a controller takes what it takes of data.
         let most = memory.controller().max_transfer_bytes().unwrap_or(u64::MAX);
-        let (piece_blocks, zero_blocks) = (blocks(most.min(described).min(PIECE_BYTES)), blocks(most));
+        let (piece_blocks, zero_blocks) = (blocks(command_bytes(&memory)), blocks(most));
         let (requests, waiting, slots) = (Slab::new(), VecDeque::new(), Vec::new());
         let (queue, ranges, in_flight) = (None, None, 0);
         RequestQueue {

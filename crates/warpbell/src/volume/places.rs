@@ -5,6 +5,7 @@ use warpbell_kernels::abi;
 use zerocopy::IntoBytes;
 
 use super::Volume;
+use crate::host_io::command_bytes;
 use crate::{Error, VolumeBuffer, VolumeLayout};
 
 /// Blocks of a volume that lie on one SSD, or on each replica.
@@ -29,7 +30,8 @@ pub struct VolumePlace {
 
 impl Volume {
     /// The places of `blocks` blocks from `first` on, for I/O by the host. What follows one another on an SSD is one piece,
-    /// but for replicas: the chunks of a read are spread over them.
+    /// but for replicas: the chunks of a read are spread over them, and a piece is one command, so that no more than what
+    /// failed is read again.
     ///
     /// A read of a replica that fails may be tried on the next, unless the SSD has not answered: it may still write to the
     /// buffer. A write goes to each place; where one fails, replicas differ until these blocks are written again.
@@ -50,12 +52,12 @@ impl Volume {
             let limit = "kernels must have left one that is complete".to_owned();
             return Err(Error::Argument { object: "replicas of a volume", value: "0".to_owned(), limit });
         }
-        let chunk_blocks = u64::from(self.shape.chunk_blocks);
+        let (chunk_blocks, most) = (u64::from(self.shape.chunk_blocks), self.piece_blocks());
         let mut pieces: Vec<VolumePiece> = Vec::new();
         let mut from = first;
         while from < end {
             let (chunk, within) = (from / chunk_blocks, from % chunk_blocks);
-            let count = (chunk_blocks - within).min(end - from);
+            let count = (chunk_blocks - within).min(end - from).min(most);
             let places = self.places_of(chunk, (within, count), present);
             let piece = VolumePiece { at: (from - first) << self.shape.block_shift, places };
             match pieces.last_mut().filter(|last| last.is_followed_by(&piece)) {
@@ -65,6 +67,17 @@ impl Volume {
             from += count;
         }
         Ok(pieces)
+    }
+
+    /// The most blocks of a piece: what each replica takes by one command.
+    fn piece_blocks(&self) -> u64 {
+        let of_all = || self.members.iter().map(|member| command_bytes(member.queues.source()));
+        match self.layout {
+            VolumeLayout::Replicate => {
+                of_all().min().map_or(u64::MAX, |bytes| (bytes >> self.shape.block_shift).max(1))
+            }
+            VolumeLayout::Stripe | VolumeLayout::Concatenate => u64::MAX,
+        }
     }
 
     /// The SSDs that are read and written, as [`report`](Self::report) counts them: all but replicas that were dropped.

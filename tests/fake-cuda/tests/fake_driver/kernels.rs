@@ -31,14 +31,14 @@ WARPBELL_KERNEL(fake_driver_job, job) {
 
 #[repr(C)]
 #[derive(Clone, Copy, Default, IntoBytes, Immutable)]
-struct Job {
-    words: u64,
-    flag: u64,
-    mode: u32,
-    pad: u32,
+pub(crate) struct Job {
+    pub(crate) words: u64,
+    pub(crate) flag: u64,
+    pub(crate) mode: u32,
+    pub(crate) pad: u32,
 }
 
-fn launch(kernel: &Function, config: &LaunchConfig, args: &[u8]) -> Result<Running, GpuError> {
+pub(crate) fn launch(kernel: &Function, config: &LaunchConfig, args: &[u8]) -> Result<Running, GpuError> {
     // SAFETY: our own kernels, over memory that each test holds, or that the fake driver refuses.
     unsafe { kernel.launch(config, args) }
 }
@@ -51,12 +51,12 @@ fn source() -> Variant {
 }
 
 /// The fake driver with the CPU's code of the kernel.
-fn fake_driver(options: &str) -> FakeDriver {
+pub(crate) fn fake_driver(options: &str) -> FakeDriver {
     let module = source().quick().build().expect("the CPU's code of the kernel");
     FakeDriver::new(&format!("modules={},{options}", module.display()))
 }
 
-fn function(gpu: &Arc<Gpu>) -> Function {
+pub(crate) fn function(gpu: &Arc<Gpu>) -> Function {
     declaring(gpu, "")
 }
 
@@ -70,7 +70,7 @@ fn declaring(gpu: &Arc<Gpu>, variables: &str) -> Function {
     module.function("fake_driver_job").expect("the only kernel")
 }
 
-fn config(grid: u32, block: u32) -> LaunchConfig {
+pub(crate) fn config(grid: u32, block: u32) -> LaunchConfig {
     LaunchConfig { grid, block, ..LaunchConfig::default() }
 }
 

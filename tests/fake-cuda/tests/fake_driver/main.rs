@@ -6,3 +6,4 @@ mod gpu;
 mod kernels;
 mod machines;
 mod rules;
+mod streams;

@@ -25,6 +25,7 @@ macro_rules! cuda {
         unsafe { function($($value),*) }
     }};
 }
+pub(crate) use cuda;
 
 fn load() -> Library {
     // SAFETY: it has no initialisers.
@@ -32,7 +33,7 @@ fn load() -> Library {
 }
 
 /// The driver with a context on this thread.
-fn start() -> Library {
+pub(crate) fn start() -> Library {
     let driver = load();
     let mut context = 0u64;
     assert_eq!(cuda!(driver, cuInit(0 => u32)), 0);

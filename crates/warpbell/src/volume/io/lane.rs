@@ -72,12 +72,7 @@ impl Lane {
     /// Refuses writes to a block that a file fills only in part.
     pub(super) fn check_tail(&self, place: &VolumePlace) -> Result<(), Error> {
         let Some(namespace) = &self.written else { return Ok(()) };
-        check_tail(namespace, place.lba, place.blocks * self.requests.block()).map_err(|error| match error {
-            Error::Argument { object, value, limit } => {
-                Error::Argument { object, value, limit: format!("SSD {}: {limit}", self.name()) }
-            }
-            other => other,
-        })
+        check_tail(namespace, self.name(), place.lba, place.blocks * self.requests.block())
     }
 
     /// One more part, behind the others.

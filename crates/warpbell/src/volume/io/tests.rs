@@ -101,6 +101,20 @@ fn what_one_replica_cannot_read_the_next_does() {
     assert!(bytes_of(&into, 32768) == pattern(32768));
 }
 
+/// Commands of 8 KiB: either SSD fails one of the four of a chunk, and not the same.
+#[test]
+fn no_more_than_what_failed_is_read_from_the_next_replica() {
+    let first = UNREADABLE.replace("64k", "64k,mdts=1");
+    let second = first.replace("[8, 15]", "[40, 47]");
+    let fixture = Fixture::new(&[&first, &second], VolumeLayout::Replicate, 32768);
+    let (mut io, from, into) = (fixture.io(), fixture.filled(32768), fixture.buffer(32768));
+    let write = io.write(&from, 0, Lba(0), 64).unwrap();
+    io.wait(write).unwrap();
+    let read = io.read(&into, 0, Lba(0), 64).unwrap();
+    io.wait(read).unwrap();
+    assert!(bytes_of(&into, 32768) == pattern(32768));
+}
+
 #[test]
 fn where_no_replica_can_the_first_failure_counts() {
     let second = UNREADABLE.replace("Unrecovered Read Error", "Access Denied");
