@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use warpbell::abi::{BufferRef, CacheRef, FileRef, NamespaceRef};
 use warpbell::{
-    AttachOptions, Attachment, CompileOptions, FileTable, KernelMemory, PageCache, PageCacheSpec, Program, Sharing,
+    AttachOptions, Attachment, CompileOptions, FileTable, KernelMemory, PageCache, PageCacheSpec, Program,
+    Sharing,
 };
 use warpbell_workload::Control;
 use zerocopy::{Immutable, IntoBytes};

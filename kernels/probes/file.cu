@@ -29,8 +29,9 @@ template <sharing Mode> WARPBELL_D void read_each(const file_args& args) {
     session<Mode> ssd(this_warp(), args.ns, args.warp);
     const u64 mine = static_cast<u64>(port::lane()) << 12;
     const dma_span to = dma_span(args.buffer).subspan(mine, 4096);
-    store_result(args.out,
-                 wb::read_each(this_warp(), ssd, wb::file(args.file), optional<u64>(args.offset + mine), to).bits);
+    store_result(
+        args.out,
+        wb::read_each(this_warp(), ssd, wb::file(args.file), optional<u64>(args.offset + mine), to).bits);
     ssd.detach(this_warp());
 }
 

@@ -12,7 +12,6 @@ use warpbell_kernels::abi::{self, BufferRef, CacheRef, FileRef, NamespaceRef};
 use warpbell_kernels::toolchain::Variant;
 use zerocopy::{Immutable, IntoBytes};
 
-
 /// `read_file`: each lane reads `bytes` bytes at the offset that its entry of `list` has, and stores its status there. All
 /// data lies `shift` bytes behind its place. `read_whole`: the warp reads what is 32 times as much at lane 0's offset.
 /// `read_pages`: the warp reads `bytes` bytes through a page cache, as words, and stores them; with `shift`, pages are read
@@ -293,8 +292,7 @@ fn a_warp_reads_a_file_together() {
 fn what_a_file_does_not_have_is_refused_and_its_neighbours_read() {
     let disk = Disk::new();
     let map = FileMap::new(3 * BLOCK, vec![Extent { offset: 0, at: 8 * BLOCK, bytes: 3 * BLOCK }]).unwrap();
-    let (found, statuses) =
-        disk.read(&map, &Reads::new(2 * BLOCK, &[0, BLOCK, 2 * BLOCK, 100, 1 << 60]));
+    let (found, statuses) = disk.read(&map, &Reads::new(2 * BLOCK, &[0, BLOCK, 2 * BLOCK, 100, 1 << 60]));
     assert_eq!(statuses[..6], [0, 0, OUT_OF_RANGE, MISALIGNED, OUT_OF_RANGE, 0]);
     assert!(
         found[2 * BLOCK as usize..4 * BLOCK as usize] == disk.expected(&map, BLOCK, 2 * BLOCK),
@@ -379,7 +377,7 @@ type Check = fn(&Disk) -> bool;
 /// Switch, and what must fail without the rule.
 const RULES: [(&str, Check); 6] = [
     ("FILE_SEAM_CROSSED", |disk| disk.wrong(&scattered(100), &Reads::new(3 * BLOCK, &[0])).is_empty()),
-    ("FILE_FIRST_BLOCK_LOST", |disk| disk.wrong(&scattered(100), &Reads::new(BLOCK, &[1024])).is_empty()),
+    ("FILE_BLOCK_BEFORE", |disk| disk.wrong(&scattered(100), &Reads::new(BLOCK, &[1024])).is_empty()),
     ("FILE_HOLE_KEPT", |disk| disk.wrong(&holed(), &Reads::new(BLOCK, &[2 * BLOCK])).is_empty()),
     ("FILE_TAIL_KEPT", |disk| disk.wrong(&holed(), &Reads::new(BLOCK, &[4 * BLOCK])).is_empty()),
     ("FILE_END_UNCHECKED", |disk| disk.read(&holed(), &Reads::new(BLOCK, &[9 * BLOCK])).1[0] != 0),

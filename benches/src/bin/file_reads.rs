@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
 use rustix::time::{ClockId, clock_gettime};
-use warpbell::{AttachOptions, Attachment, CompileOptions, FileTable, Launch, OpenOptions, Program, Ssd, Target};
+use warpbell::{
+    AttachOptions, Attachment, CompileOptions, FileTable, Launch, OpenOptions, Program, Ssd, Target,
+};
 use warpbell_files::{Extent, FileMap};
 use warpbell_kernels::abi::{BufferRef, FileRef, NamespaceRef};
 use warpbell_kernels::cpu::State;

@@ -1,5 +1,5 @@
-// A cache of pages of a namespace, a volume or a file (file_cache.cuh), in memory of the GPU. What it keeps of a page lies in the line
-// that has it: nothing grows with the SSD.
+// A cache of pages of a namespace, a volume or a file (file_cache.cuh), in memory of the GPU. What it keeps
+// of a page lies in the line that has it: nothing grows with the SSD.
 //
 //   wb::page_cache<decltype(ssd)> pages(warp, args.cache, ssd, wb::dma_span(args.buffer));
 //   if (auto page = pages.acquire(warp, 7)) { use(page.data<float>()[port::lane()]); }

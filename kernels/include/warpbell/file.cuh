@@ -56,12 +56,14 @@ class file {
             return {0, ~0ull, true};
         }
         const auto* firsts = reinterpret_cast<const u64*>(ref_->firsts);
-        const u64 wanted = mutate::file_first_block_lost && block != 0 ? block - 1u : block;
+        if (mutate::file_block_before && block != 0) {
+            --block;
+        }
         // The last extent that begins at the block or before it; where none does, the first.
         u32 at = 0;
         for (u32 rest = ref_->count; rest > 1u;) {
             const u32 half = rest / 2u;
-            at += firsts[at + half] <= wanted ? half : 0u;
+            at += firsts[at + half] <= block ? half : 0u;
             rest -= half;
         }
         const u64 first = firsts[at];

@@ -47,7 +47,8 @@ impl<'a> Ext4<'a> {
     /// Where the bytes of an inode lie.
     pub(crate) fn map_of(&self, inode: u64) -> Result<FileMap, Error> {
         let number = u32::try_from(inode);
-        let number = number.map_err(|_| Error::damaged(format!("ext4 inode {inode}"), "its number is above 2^32"))?;
+        let number =
+            number.map_err(|_| Error::damaged(format!("ext4 inode {inode}"), "its number is above 2^32"))?;
         self.map(&self.inode(number)?)
     }
 

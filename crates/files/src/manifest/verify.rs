@@ -96,7 +96,11 @@ fn moved(file: &CapturedFile, is: &FileMap) -> Result<Option<Change>, Error> {
                 Some(Piece::Hole { bytes }) => format!("a hole of {bytes} bytes"),
                 None => "the end".to_owned(),
             };
-            return Ok(Change::between(format!("{}: from offset {offset} on", file.path), &place(was), &place(is)));
+            return Ok(Change::between(
+                format!("{}: from offset {offset} on", file.path),
+                &place(was),
+                &place(is),
+            ));
         }
         let Some(piece) = was else { return Ok(None) };
         offset += piece.bytes();

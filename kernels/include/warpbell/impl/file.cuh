@@ -124,7 +124,8 @@ WARPBELL_D status read(const Group& who, session<Mode, Retry>& s, const file& f,
     const u64 blocks = to.bytes() >> f.block_shift(), even = (blocks + group.size() - 1u) / group.size();
     const u64 share = even > s.max_blocks() ? even : s.max_blocks();
     const u64 first = group.thread_rank() * share, rest = first < blocks ? blocks - first : 0;
-    const dma_span part = to.subspan(first << f.block_shift(), (rest < share ? rest : share) << f.block_shift());
+    const dma_span part =
+        to.subspan(first << f.block_shift(), (rest < share ? rest : share) << f.block_shift());
     const optional<u64> block =
         rest != 0 ? optional<u64>((offset >> f.block_shift()) + first) : optional<u64>();
     const status mine = detail::read_file(group, s, f, block, part, timeout_ns);
