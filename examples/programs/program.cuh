@@ -17,6 +17,7 @@
 #endif
 
 #include <warpbell/array.cuh>
+#include <warpbell/file_cache.cuh>
 #include <warpbell/warpbell.cuh>
 
 // A call that is compiled once for each type, however often a program makes it: the whole cache is in it.
@@ -39,6 +40,7 @@ struct stage_ref {
     warpbell_cache_ref cache;   // its first byte is that of the data
     u64 loaded;                 // all data in memory, for the kernels that are named _loaded
     u64 notes;                  // a status of 32 bits, then what each warp has done, 32 bits each
+    warpbell_file_ref file;     // with PROGRAM_OF_FILE: the data
 };
 
 // What a warp tells the host while it runs.
@@ -215,17 +217,22 @@ WARPBELL_D share share_of_warp(u64 count, u64 unit = 32u) {
     return share{first < count ? first : count, end < count ? end : count};
 }
 
-// This warp's way to the data on the SSD.
+// This warp's way to the data: blocks of the SSD, or where the host says PROGRAM_OF_FILE a file on it.
 template <page_access Access> class opened_cache {
     using ssd_type = session<sharing::shared>;
-    using pages_type = page_cache<ssd_type, Access>;
+#if defined(PROGRAM_OF_FILE)
+    using source_type = file_source<sharing::shared>;
+#else
+    using source_type = ssd_type&;
+#endif
+    using pages_type = page_cache<typename remove_reference<source_type>::type, Access>;
 
   public:
     cached_data<pages_type> data;
 
     WARPBELL_D explicit opened_cache(const stage_ref& stage)
-        : data(stage, pages_), ssd_(this_warp(), stage.ns, port::block_index()),
-          pages_(this_warp(), stage.cache, ssd_, dma_span(stage.buffer)) {}
+        : data(stage, pages_), ssd_(this_warp(), stage.ns, port::block_index()), source_(source(stage)),
+          pages_(this_warp(), stage.cache, source_, dma_span(stage.buffer)) {}
     opened_cache(const opened_cache&) = delete;
 
     WARPBELL_D void close() {
@@ -234,7 +241,17 @@ template <page_access Access> class opened_cache {
     }
 
   private:
+    WARPBELL_D source_type source(const stage_ref& stage) {
+#if defined(PROGRAM_OF_FILE)
+        return source_type(ssd_, file(stage.file));
+#else
+        (void)stage;
+        return ssd_;
+#endif
+    }
+
     ssd_type ssd_;
+    source_type source_;
     pages_type pages_;
 };
 

@@ -3,8 +3,9 @@
 use std::io::{Read, Write};
 
 use tempfile::NamedTempFile;
-use warpbell::{DeviceName, OpenOptions, Ssd};
-use warpbell_workload::{Control, Extent, Limits, permission, read_blocks, write_blocks};
+use warpbell::{DeviceName, Named, OpenOptions, Ssd, SsdSource};
+use warpbell_files::FileMap;
+use warpbell_workload::{Control, Extent, Limits, permission, read_blocks, read_pieces, write_blocks};
 
 use crate::{DataFile, Failure, Options};
 use warpbell::{Lba, Nsid};
@@ -15,9 +16,10 @@ pub const DAMAGE: u8 = 0x55;
 /// The namespace that is used.
 const NSID: u32 = 1;
 
-/// A part of a namespace, which the host reads and writes by the byte.
+/// A part of a namespace, which the host reads and writes by the byte; or a file there, which it only reads.
 pub(crate) struct Disk {
     pub(crate) ssd: Ssd,
+    pub(crate) file: Option<FileMap>,
     block: u64,
     first_block: u64,
     bytes: u64,
@@ -29,9 +31,10 @@ impl Disk {
     pub(crate) fn open(options: &Options, bytes: u64) -> Result<Disk, Failure> {
         let offset = options.offset.0;
         let (name, image) = match &options.device {
-            Some(name) => {
-                permission::before(name, &options.allow_write, Nsid(NSID))?;
-                (name.clone(), None)
+            Some(Named { device, path: Some(path) }) => return Disk::of_file(options, (device, path), bytes),
+            Some(Named { device, path: None }) => {
+                permission::before(device, &options.allow_write, Nsid(NSID))?;
+                (device.clone(), None)
             }
             None => {
                 let (name, image) = image(offset, bytes)?;
@@ -54,7 +57,32 @@ impl Disk {
             let limit = format!("{bytes} bytes from there on, and {name} has {there}");
             return Err(usage("--offset", offset, limit));
         }
-        Ok(Disk { ssd, block, first_block: offset / block, bytes, _image: image })
+        Ok(Disk { ssd, file: None, block, first_block: offset / block, bytes, _image: image })
+    }
+
+    /// A file of the file system on the SSD, of at least `bytes` bytes with its last block.
+    fn of_file(options: &Options, (name, path): (&DeviceName, &str), bytes: u64) -> Result<Disk, Failure> {
+        let refused = |limit: &str| usage("--device", format!("{name}#{path}"), limit.to_owned());
+        if options.data.is_none() {
+            return Err(refused("a file is compared with another one: --data FILE"));
+        }
+        if options.corrupt || options.offset.0 != 0 {
+            return Err(refused("a file is read as it is, from its beginning; no --corrupt, no --offset"));
+        }
+        let ssd = Ssd::open(name, &OpenOptions::new())?;
+        let block = u64::from(Limits::of(&ssd, Nsid(NSID))?.block_size);
+        let found = SsdSource::new(&ssd, Some(Nsid(NSID))).map_err(warpbell::Error::from).map(|source| {
+            warpbell_files::open(&source, &warpbell_files::OpenOptions::default())
+                .and_then(|files| files.file(path))
+        })?;
+        let file = found.map_err(|error| refused(&error.to_string()))?;
+        // The queue that found the file is not needed any more, and SSDs have few.
+        ssd.delete_host_queues()?;
+        // Data has whole pages, and at least 4096 bytes of them; a file ends with its last byte.
+        if file.size().next_multiple_of(options.page.0.max(4096)) < bytes {
+            return Err(refused(&format!("it has {} bytes, and the data {bytes}", file.size())));
+        }
+        Ok(Disk { ssd, file: Some(file), block, first_block: 0, bytes, _image: None })
     }
 
     /// Bytes of a block.
@@ -93,7 +121,14 @@ impl Disk {
         out: &mut impl Write,
         control: &Control,
     ) -> Result<(), Failure> {
-        read_blocks(&self.ssd, self.extent(offset, bytes), out, control)?;
+        let Some(file) = &self.file else {
+            read_blocks(&self.ssd, self.extent(offset, bytes), out, control)?;
+            return Ok(());
+        };
+        // Behind the end of the file are zeroes, as kernels read them.
+        let there = bytes.min(file.size().saturating_sub(offset));
+        read_pieces(&self.ssd, Nsid(NSID), (file, offset, there), out, control)?;
+        std::io::copy(&mut std::io::repeat(0).take(bytes - there), out)?;
         Ok(())
     }
 

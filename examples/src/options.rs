@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use warpbell::{DeviceName, Target};
+use warpbell::{Named, Target};
 use warpbell_workload::ByteSize;
 
 /// Options of every program.
@@ -12,9 +12,10 @@ pub struct Options {
     /// Where kernels run: cpu or cuda:N
     #[arg(long, default_value = "cpu")]
     pub target: Target,
-    /// The SSD, whose contents are overwritten; without it, an image in a temporary file behind the software controller
-    #[arg(long, value_name = "DEVICE")]
-    pub device: Option<DeviceName>,
+    /// The SSD, whose contents are overwritten; without it, an image in a temporary file behind the software controller.
+    /// DEVICE#/path: a file on it, which has what --data has and is only read
+    #[arg(long, value_name = "DEVICE[#/path]")]
+    pub device: Option<Named>,
     /// Permit writes to the device with this path, serial number, PCI address or socket; may be given again
     #[arg(long, value_name = "PATH|SERIAL|BDF|SOCKET", require_equals = true)]
     pub allow_write: Vec<String>,

@@ -5,9 +5,9 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use warpbell::abi::{BufferRef, CacheRef};
+use warpbell::abi::{BufferRef, CacheRef, FileRef};
 use warpbell::describe_status;
-use warpbell::{Buffer, KernelMemory, Launch, PageCache, SharedMemory};
+use warpbell::{Buffer, FileTable, KernelMemory, Launch, PageCache, SharedMemory};
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::Failure;
@@ -104,7 +104,9 @@ impl<'a> Pass<'a> {
             Way::Loaded { memory, .. } => (CacheRef::new(), memory.address()),
         };
         let buffer = self.buffer.as_ref().map_or_else(BufferRef::new, Buffer::as_ref);
-        StageRef { ns: self.stage.queues.namespace(), buffer, cache, loaded, notes: self.notes.address() }
+        let file = self.stage.file.as_ref().map_or_else(FileRef::new, FileTable::as_ref);
+        let (ns, notes) = (self.stage.queues.namespace(), self.notes.address());
+        StageRef { ns, buffer, cache, loaded, notes, file }
     }
 
     /// Zeroed memory of the target for the program's own use, alive as long as the pass and its kernels.
@@ -149,6 +151,10 @@ impl<'a> Pass<'a> {
         // SAFETY: the contract of this function.
         let launch = unsafe { self.stage.program.launch(&self.stage.queues, kernel, args) }?;
         let launch = launch.grid(self.stage.options.warps).keep(self.notes.clone()).keep(self.kept.clone());
+        let launch = match &self.stage.file {
+            Some(file) => launch.keep(file.memory()),
+            None => launch,
+        };
         Ok(match &self.way {
             Way::Cached(cache) => launch.keep(cache.memory()),
             Way::Loaded { memory, .. } => launch.keep(memory.clone()),

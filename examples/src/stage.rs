@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use warpbell::abi::{BufferRef, CacheRef, NamespaceRef};
+use warpbell::abi::{BufferRef, CacheRef, FileRef, NamespaceRef};
 use warpbell::{
-    AttachOptions, Attachment, CompileOptions, KernelMemory, PageCache, PageCacheSpec, Program, Sharing,
+    AttachOptions, Attachment, CompileOptions, FileTable, KernelMemory, PageCache, PageCacheSpec, Program,
+    Sharing,
 };
 use warpbell_workload::Control;
 use zerocopy::{Immutable, IntoBytes};
@@ -23,6 +24,7 @@ pub struct StageRef {
     pub(crate) cache: CacheRef,
     pub(crate) loaded: u64,
     pub(crate) notes: u64,
+    pub(crate) file: FileRef,
 }
 
 /// A program's device code.
@@ -44,11 +46,13 @@ pub struct Stage<'a> {
     pub(crate) disk: Disk,
     pub(crate) queues: Attachment,
     pub(crate) program: Program,
+    /// Where the data lies, if it is a file.
+    pub(crate) file: Option<FileTable>,
 }
 
 impl<'a> Stage<'a> {
     /// Writes the data to the SSD, with at least `room` bytes of zeroes behind it (from [`DataFile::room`] on), attaches
-    /// queues and compiles the kernels.
+    /// queues and compiles the kernels. A file on the SSD is read where it is.
     pub fn open(
         options: &'a Options,
         data: &'a DataFile,
@@ -58,9 +62,14 @@ impl<'a> Stage<'a> {
         check(options)?;
         let bytes = (data.room() + room).next_multiple_of(options.page.0);
         let disk = Disk::open(options, bytes)?;
-        let control = Control::new();
-        let filled = watched("write data", bytes, options, &control, || disk.fill(data, &control));
-        filled?;
+        if disk.file.is_some() && room != 0 {
+            let limit = "a file is only read, and this program stores results behind its data".to_owned();
+            return Err(usage("--device", data.name(), limit));
+        }
+        if disk.file.is_none() {
+            let control = Control::new();
+            watched("write data", bytes, options, &control, || disk.fill(data, &control))?;
+        }
         let queues = disk.ssd.attach(
             &AttachOptions::new()
                 .target(options.target)
@@ -73,8 +82,10 @@ impl<'a> Stage<'a> {
         let compiling = CompileOptions::default()
             .header("program.cuh", include_str!("../programs/program.cuh"))
             .header("csr.cuh", include_str!("../programs/csr.cuh"));
+        let file = disk.file.as_ref().map(|map| FileTable::new(&queues, map)).transpose()?;
+        let compiling = if file.is_some() { compiling.define("PROGRAM_OF_FILE") } else { compiling };
         let program = Program::compile(queues.target(), code.name, code.source, &compiling)?;
-        Ok(Stage { options, data, disk, queues, program })
+        Ok(Stage { options, data, disk, queues, program, file })
     }
 
     /// Bytes of the SSD, read by the host; `offset` as in the data's file.
@@ -118,7 +129,11 @@ impl<'a> Stage<'a> {
             .first_block(self.disk.first_block())
             .deadline(DEADLINE);
         let end = self.disk.first_block() + self.disk.bytes() / self.disk.block();
-        let cache = PageCache::new(self.queues.target(), (end, self.disk.block() as u32), &spec)?;
+        let (target, block) = (self.queues.target(), self.disk.block() as u32);
+        let cache = match &self.file {
+            Some(file) => PageCache::of_file(target, file, &spec)?,
+            None => PageCache::new(target, (end, block), &spec)?,
+        };
         Pass::new(self, Way::Cached(cache))?.run(work)
     }
 

@@ -106,6 +106,7 @@ const OF_RECOVERY: &[&str] = &[
 /// Tests of layers that the simulation's kernel does not use. They list the rules that they catch.
 const OTHER_TESTS: &[&str] = &[
     include_str!("agent/rules.rs"),
+    include_str!("files.rs"),
     include_str!("laboratory.rs"),
     include_str!("order.rs"),
     include_str!("requests/rules.rs"),

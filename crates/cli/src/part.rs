@@ -1,6 +1,6 @@
 //! Which part of a device is read: all of it, a partition, or a file of the file system there.
 
-use warpbell::{Ssd, SsdSource};
+use warpbell::{Named, Ssd, SsdSource};
 use warpbell_files::manifest::{Identity, Manifest};
 use warpbell_files::{
     Error, FileMap, FileSystem, OpenOptions, Partition, Source, member_of_array, partition,
@@ -8,7 +8,7 @@ use warpbell_files::{
 use warpbell_hw::Nsid;
 use warpbell_workload::NamedFile;
 
-use crate::args::{Named, PartArgs};
+use crate::args::PartArgs;
 use crate::commands::manifest;
 use crate::exit::{Ending, FAILED, REFUSED, USAGE, explained};
 

@@ -17,6 +17,20 @@ pub trait Source {
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<(), Error>;
 }
 
+impl<S: Source + ?Sized> Source for &S {
+    fn bytes(&self) -> u64 {
+        (**self).bytes()
+    }
+
+    fn block_size(&self) -> u32 {
+        (**self).block_size()
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<(), Error> {
+        (**self).read_at(offset, into)
+    }
+}
+
 /// A source that can be written.
 pub trait Store: Source {
     /// Writes whole logical blocks.

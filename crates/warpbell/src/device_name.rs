@@ -85,6 +85,33 @@ impl fmt::Display for DeviceName {
     }
 }
 
+/// A device, or a file of the file system on it: `soft:file=disk.img#/a.bin`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// The device.
+    pub device: DeviceName,
+    /// The file's path in the file system: what stands behind the first `#`, where a `/` follows it.
+    pub path: Option<String>,
+}
+
+impl FromStr for Named {
+    type Err = DeviceNameError;
+
+    fn from_str(text: &str) -> Result<Named, DeviceNameError> {
+        match text.find("#/") {
+            None => Ok(Named { device: text.parse()?, path: None }),
+            Some(at) => Ok(Named { device: text[..at].parse()?, path: Some(text[at + 1..].to_owned()) }),
+        }
+    }
+}
+
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.device.fmt(f)?;
+        self.path.as_ref().map_or(Ok(()), |path| write!(f, "#{path}"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,5 +150,19 @@ mod tests {
             let text = name.parse::<DeviceName>().unwrap_err().to_string();
             assert!(text.starts_with(&format!("device '{name}': ")), "{text}");
         }
+    }
+
+    #[test]
+    fn a_file_is_named_behind_the_first_mark() {
+        for (text, path) in [
+            ("soft:file=a#b.img", None),
+            ("soft:file=a.img#/", Some("/")),
+            ("soft:file=a.img#/b#/c", Some("/b#/c")),
+            ("0000:41:00.0#/b", Some("/b")),
+        ] {
+            let named: Named = text.parse().unwrap();
+            assert_eq!((named.path.as_deref(), named.to_string()), (path, text.to_owned()));
+        }
+        assert!("nvme#/b".parse::<Named>().unwrap_err().to_string().starts_with("device 'nvme': "));
     }
 }

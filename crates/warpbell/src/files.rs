@@ -106,7 +106,7 @@ impl FileTable {
         let namespace = queues.namespace();
         let (shift, last) = (namespace.block_shift, namespace.blocks.saturating_sub(1));
         let block = 1u64 << shift;
-        let mut extents = Vec::with_capacity(map.extents().len());
+        let (mut firsts, mut extents) = (Vec::new(), Vec::new());
         for extent in map.extents() {
             let argument = |limit: String| Error::Argument {
                 object: "extent of a file",
@@ -120,17 +120,26 @@ impl FileTable {
             if lba + blocks > namespace.blocks {
                 return Err(argument(format!("the namespace has blocks 0 to {last}")));
             }
-            extents.push(abi::FileExtent { first, lba, blocks });
+            firsts.push(first);
+            extents.push(abi::FileExtent { lba, blocks });
         }
         let count = u32::try_from(extents.len()).map_err(|_| Error::Argument {
             object: "extents of a file",
             value: extents.len().to_string(),
             limit: format!("at most {}", u32::MAX),
         })?;
-        let memory = queues.target().memory(size_of_val(&extents[..]))?;
-        memory.write(0, extents.as_bytes())?;
-        let (extents, bytes) = (memory.address(), map.size());
-        let reference = abi::FileRef { extents, bytes, count, block_shift: shift, ..abi::FileRef::new() };
+        let extents_at = size_of_val(&firsts[..]);
+        let memory = queues.target().memory(extents_at + size_of_val(&extents[..]))?;
+        memory.write(0, firsts.as_bytes())?;
+        memory.write(extents_at, extents.as_bytes())?;
+        let reference = abi::FileRef {
+            firsts: memory.address(),
+            extents: memory.address() + extents_at as u64,
+            bytes: map.size(),
+            count,
+            block_shift: shift,
+            ..abi::FileRef::new()
+        };
         Ok(FileTable { memory, reference })
     }
 
@@ -159,9 +168,9 @@ mod tests {
         let table = |extent| FileTable::new(&queues, &FileMap::new(5000, vec![extent]).unwrap());
         let of = table(Extent { offset: 512, at: 1 << 19, bytes: 4096 }).unwrap();
         assert_eq!((of.as_ref().count, of.as_ref().bytes, of.as_ref().block_shift), (1, 5000, 9));
-        let mut extent = abi::FileExtent::new();
-        of.memory().read(0, extent.as_mut_bytes()).unwrap();
-        assert_eq!((extent.first, extent.lba, extent.blocks), (1, 1024, 8));
+        let mut table = [0u64; 3];
+        of.memory().read(0, table.as_mut_bytes()).unwrap();
+        assert_eq!(table, [1, 1024, 8], "the extent's first block, then where it lies");
         let error = |extent| table(extent).err().unwrap().to_string();
         let odd = error(Extent { offset: 0, at: 100, bytes: 512 });
         assert_eq!(

@@ -2,8 +2,6 @@
 #![expect(unsafe_code, reason = "kernels are native code over the addresses that they are given")]
 //! Kernels on a target: what to run, and what runs.
 
-#[cfg(test)]
-mod files;
 pub(crate) mod ring;
 #[cfg(test)]
 mod tests;

@@ -53,7 +53,7 @@ mod trace;
 mod volume;
 
 pub use buffer::{Buffer, Descriptor};
-pub use device_name::{DeviceName, DeviceNameError};
+pub use device_name::{DeviceName, DeviceNameError, Named};
 pub use error::{Error, error_chain};
 pub use files::{FileTable, SsdSource};
 pub use host_io::{

@@ -6,7 +6,7 @@ use std::time::Duration;
 use warpbell_kernels::abi;
 use zerocopy::IntoBytes;
 
-use crate::{Error, KernelMemory, OpenTarget};
+use crate::{Error, FileTable, KernelMemory, OpenTarget};
 
 warpbell_hw::options! {
     /// What kind of cache to make.
@@ -107,6 +107,15 @@ impl PageCache {
             ..abi::CacheRef::new()
         };
         Ok(PageCache { shape, memory })
+    }
+
+    /// A cache of a file's pages for kernels on `target`, which read it by `file_cache.cuh`: all pages that have a byte of the
+    /// file. `first_block` is one of the file here.
+    pub fn of_file(target: &OpenTarget, file: &FileTable, spec: &PageCacheSpec) -> Result<PageCache, Error> {
+        let (bytes, shift) = (file.as_ref().bytes, file.as_ref().block_shift);
+        // What is no size of a page is refused below.
+        let whole = bytes.checked_next_multiple_of(spec.page_bytes.into()).unwrap_or(bytes);
+        PageCache::new(target, (whole >> shift, 1 << shift), spec)
     }
 
     /// The kernel argument that names this cache. Valid while it lives; a launch must keep it: [`memory`](Self::memory).

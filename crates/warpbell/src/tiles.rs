@@ -6,6 +6,7 @@ mod text;
 
 use std::path::Path;
 
+use warpbell_files::{FileMap, Piece};
 use warpbell_kernels::abi::{self, TileStep};
 use zerocopy::IntoBytes;
 
@@ -36,6 +37,40 @@ impl Tile {
     /// One row: `blocks` blocks from `first_block` on.
     pub fn linear(number: u64, first_block: u64, blocks: u32) -> Tile {
         Tile { number, first_block, blocks, rows: 1, row_stride: 0 }
+    }
+
+    /// One row: `bytes` bytes of a file from `offset` on.
+    ///
+    /// # Errors
+    /// What does not lie in one piece, as a tile is read by its blocks alone: holes, parts of several extents. What is not
+    /// whole blocks of `block_bytes` bytes.
+    pub fn of_file(
+        number: u64,
+        (file, block_bytes): (&FileMap, u32),
+        (offset, bytes): (u64, u64),
+    ) -> Result<Tile, Error> {
+        let value = format!("{number}, {bytes} bytes at offset {offset} of a file");
+        let block = u64::from(block_bytes);
+        let pieces = file.pieces(offset, bytes).map(|pieces| pieces.take(2).collect::<Vec<_>>());
+        match pieces.as_deref() {
+            Ok(&[Piece::Data { at, bytes }]) if at % block == 0 && bytes % block == 0 => {
+                let blocks = u32::try_from(bytes / block);
+                blocks.map_or_else(
+                    |_| refuse("tile", &value, "must have less than 2^32 blocks"),
+                    |blocks| Ok(Tile::linear(number, at / block, blocks)),
+                )
+            }
+            Ok(&[Piece::Data { at, .. }]) => {
+                refuse("tile", value, format!("it lies at byte {at}: must be whole blocks of {block} bytes"))
+            }
+            Ok(&[Piece::Hole { .. }, ..]) => refuse("tile", value, "it begins with a hole"),
+            Ok(&[first, _]) => {
+                let seam = offset + first.bytes();
+                refuse("tile", value, format!("must lie in one piece, and one ends at offset {seam}"))
+            }
+            Ok(_) => refuse("tile", value, "must have a byte"),
+            Err(error) => refuse("tile", value, error.to_string()),
+        }
     }
 }
 
@@ -200,4 +235,33 @@ fn check_tile(tile: &Tile, spec: &TileSpec) -> Result<(), Error> {
         return refuse("bytes of a tile", bytes, "must be at most 1 MiB");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use warpbell_files::Extent;
+
+    use super::*;
+
+    #[test]
+    fn tiles_of_a_file_lie_in_one_extent() {
+        let extents = [(0, 8192, 4096), (4096, 65_536, 4096), (12_288, 1024, 2048)];
+        let extents = extents.map(|(offset, at, bytes)| Extent { offset, at, bytes });
+        let file = FileMap::new(14_336, extents.to_vec()).unwrap();
+        let tile = |range| Tile::of_file(3, (&file, 512), range);
+        assert_eq!(tile((4608, 1024)).unwrap(), Tile::linear(3, 129, 2));
+        let refused = |offset, bytes| tile((offset, bytes)).unwrap_err().to_string();
+        let begin = |offset, bytes| format!("tile 3, {bytes} bytes at offset {offset} of a file: ");
+        let cases = [
+            (3584, 1024, "must lie in one piece, and one ends at offset 4096"),
+            (8192, 512, "it begins with a hole"),
+            (7680, 1024, "must lie in one piece, and one ends at offset 8192"),
+            (100, 512, "it lies at byte 8292: must be whole blocks of 512 bytes"),
+            (512, 0, "must have a byte"),
+            (13_824, 1024, "offset 13824 and 1024 bytes: the file has 14336 bytes"),
+        ];
+        for (offset, bytes, reason) in cases {
+            assert_eq!(refused(offset, bytes), begin(offset, bytes) + reason);
+        }
+    }
 }

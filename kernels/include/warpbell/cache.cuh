@@ -1,5 +1,5 @@
-// A cache of pages of a namespace or a volume, in memory of the GPU. What it keeps of a page lies in the line
-// that has it: nothing grows with the SSD.
+// A cache of pages of a namespace, a volume or a file (file_cache.cuh), in memory of the GPU. What it keeps
+// of a page lies in the line that has it: nothing grows with the SSD.
 //
 //   wb::page_cache<decltype(ssd)> pages(warp, args.cache, ssd, wb::dma_span(args.buffer));
 //   if (auto page = pages.acquire(warp, 7)) { use(page.data<float>()[port::lane()]); }
@@ -49,6 +49,7 @@ template <class Source> struct backing;
 template <sharing Mode, class Retry> struct backing<session<Mode, Retry>> {
     using source_type = session<Mode, Retry>;
     using span_type = dma_span;
+    static constexpr bool writable = true;
     template <class Group>
     WARPBELL_D static status move(const Group& group, source_type& s, opcode op, optional<extent> where,
                                   const span_type& data) {
@@ -104,6 +105,7 @@ template <sharing Mode, u32 Members, class Map, class Retry>
 struct backing<volume<Mode, Members, Map, Retry>> {
     using source_type = volume<Mode, Members, Map, Retry>;
     using span_type = volume_span;
+    static constexpr bool writable = true;
     template <class Group>
     WARPBELL_D static status move(const Group& group, source_type& v, opcode op, optional<extent> where,
                                   const span_type& data) {
@@ -188,6 +190,8 @@ template <class Cache, class Group> class page_guard {
 template <class Source, page_access Access = page_access::read_write, class Policy = clock_sweep>
 class page_cache {
     using backing = detail::backing<Source>;
+    static_assert(backing::writable || Access == page_access::read_only,
+                  "a cache over this source is for reading");
 
   public:
     using span_type = typename backing::span_type;

@@ -7,6 +7,7 @@
 // | call                            | arguments                                | status             |
 // | ------------------------------- | ---------------------------------------- | ------------------ |
 // | read_each (group, session, ..)  | each lane its own; nullopt: takes part   | each lane its own  |
+// | read (group, session, ..)       | the same in each lane                    | the same in each   |
 // | file::find                      | any lane                                 | where a block lies |
 //
 // `offset` and the bytes of the buffer are whole blocks of the namespace. Holes, and what is behind the end
@@ -48,27 +49,33 @@ class file {
         return ref_->abi_version == WARPBELL_ABI_VERSION && ref_->size == sizeof(*ref_);
     }
 
-    // Where a block of the file lies. A hole goes on up to the next extent, the last one for ever.
+    // Where a block of the file lies. A hole goes on up to the next extent, the last one for ever. All lanes
+    // go through as many steps, whatever they look for.
     WARPBELL_D file_place find(u64 block) const {
-        const auto* extents = reinterpret_cast<const warpbell_file_extent*>(ref_->extents);
-        // The first extent that begins behind the block.
-        u32 low = 0, high = ref_->count;
-        while (low < high) {
-            const u32 middle = low + (high - low) / 2u;
-            if (extents[middle].first <= block) {
-                low = middle + 1u;
-            } else {
-                high = middle;
-            }
+        if (ref_->count == 0) {
+            return {0, ~0ull, true};
         }
-        if (low != 0) {
-            const warpbell_file_extent& before = extents[low - 1u];
-            const u64 within = block - before.first;
-            if (within < before.blocks) {
-                return {before.lba + within, before.blocks - within, false};
-            }
+        const auto* firsts = reinterpret_cast<const u64*>(ref_->firsts);
+        if (mutate::file_block_before && block != 0) {
+            --block;
         }
-        return {0, low < ref_->count ? extents[low].first - block : ~0ull, true};
+        // The last extent that begins at the block or before it; where none does, the first.
+        u32 at = 0;
+        for (u32 rest = ref_->count; rest > 1u;) {
+            const u32 half = rest / 2u;
+            at += firsts[at + half] <= block ? half : 0u;
+            rest -= half;
+        }
+        const u64 first = firsts[at];
+        if (block < first) {
+            return {0, first - block, true};
+        }
+        const warpbell_file_extent found = reinterpret_cast<const warpbell_file_extent*>(ref_->extents)[at];
+        const u64 within = block - first;
+        if (within < found.blocks) {
+            return {found.lba + within, mutate::file_seam_crossed ? ~0ull : found.blocks - within, false};
+        }
+        return {0, at + 1u < ref_->count ? firsts[at + 1u] - block : ~0ull, true};
     }
 
   private:
@@ -81,6 +88,11 @@ static_assert(__is_trivially_copyable(file));
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status read_each(const Group& group, session<Mode, Retry>& s, const file& f, optional<u64> offset,
                             const dma_span& to, u64 timeout_ns = 0);
+// The same of all lanes together, each of which reads a part: of large reads as much as a command moves, at
+// least. Of several failures one is answered.
+template <class Group, sharing Mode, class Retry>
+WARPBELL_D status read(const Group& group, session<Mode, Retry>& s, const file& f, u64 offset,
+                       const dma_span& to, u64 timeout_ns = 0);
 
 } // namespace WARPBELL_NAMESPACE
 } // namespace warpbell

@@ -16,6 +16,7 @@
 //   ordered.cuh      requests that are sent, or answered, one after the other: experimental
 //   batch.cuh        requests of all threads of a block, or of a warp, as one batch
 //   volume.cuh       several SSDs as one: stripe, replicate, concatenate
+//   file.cuh         files by their offset; the host says in which extents they lie
 //   agent.cuh        warps that do the I/O of others: experimental
 //
 // Not included here:
@@ -24,6 +25,7 @@
 //   cache.cuh    pages of an SSD or a volume, cached
 //   array.cuh    an array over a cache, that reads like memory
 //   stream.cuh   tiles, from an SSD to a block's shared memory, in a known order
+//   file_cache.cuh  pages of a file, cached, for reading
 //   prefetch.cuh  pages of a cache that are read before they are wanted: experimental
 //
 // What is experimental is in namespace warpbell::experimental, and may change in any release.

@@ -3,10 +3,8 @@
 use super::mirror;
 
 mirror! {
-    /// Blocks of a file that lie together.
+    /// Where blocks of a file lie together.
     plain FileExtent = "warpbell_file_extent" {
-        /// Block of the file.
-        first: u64,
         /// Where it lies.
         lba: u64,
         /// Blocks.
@@ -17,6 +15,8 @@ mirror! {
 mirror! {
     /// A file.
     versioned FileRef = "warpbell_file_ref" {
+        /// Address of the first block in the file of each extent.
+        firsts: u64,
         /// Address of `FileExtent[count]`.
         extents: u64,
         /// Bytes of the file.

@@ -1,11 +1,9 @@
 //! Which device, and what may be done to it.
 
-use std::fmt;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
-use warpbell::{DeviceName, DeviceNameError, DoorbellChoice, Place, RingPlaces, Target};
+use warpbell::{DeviceName, DoorbellChoice, Named, Place, RingPlaces, Target};
 use warpbell_driver::DoorbellBuffer;
 use warpbell_vfio::IommuChoice;
 
@@ -60,33 +58,6 @@ fn data(text: &str) -> Result<Place, String> {
     text.parse().map_err(|_| {
         format!("'{text}': expected {DATA}, with a PCI address and a number from 0 to 5, such as bar:0000:01:00.0/2")
     })
-}
-
-/// A device, or a file of the file system on it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named {
-    /// The device.
-    pub device: DeviceName,
-    /// The file's path in the file system: what stands behind the first `#`, where a `/` follows it.
-    pub path: Option<String>,
-}
-
-impl FromStr for Named {
-    type Err = DeviceNameError;
-
-    fn from_str(text: &str) -> Result<Named, DeviceNameError> {
-        match text.find("#/") {
-            None => Ok(Named { device: text.parse()?, path: None }),
-            Some(at) => Ok(Named { device: text[..at].parse()?, path: Some(text[at + 1..].to_owned()) }),
-        }
-    }
-}
-
-impl fmt::Display for Named {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.device.fmt(f)?;
-        self.path.as_ref().map_or(Ok(()), |path| write!(f, "#{path}"))
-    }
 }
 
 /// When doorbells go through memory.
@@ -227,24 +198,5 @@ fn whole(named: &Named) -> Result<&DeviceName, Ending> {
             "{named}: this command takes a whole device, not file {path} of it; digest, read, bench of one device and files \
              take a file"
         ))),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_is_named_behind_the_first_mark() {
-        for (text, path) in [
-            ("soft:file=a#b.img", None),
-            ("soft:file=a.img#/", Some("/")),
-            ("soft:file=a.img#/b#/c", Some("/b#/c")),
-            ("0000:41:00.0#/b", Some("/b")),
-        ] {
-            let named: Named = text.parse().unwrap();
-            assert_eq!((named.path.as_deref(), named.to_string()), (path, text.to_owned()));
-        }
-        assert!("nvme#/b".parse::<Named>().unwrap_err().to_string().starts_with("device 'nvme': "));
     }
 }

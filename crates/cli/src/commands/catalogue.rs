@@ -3,13 +3,13 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use serde_json::json;
-use warpbell::{Ssd, SsdSource};
+use warpbell::{Named, Ssd, SsdSource};
 use warpbell_files::catalogue::{File, FormatOptions, Writer};
 use warpbell_files::import::{Counts, End, ImportOptions};
 use warpbell_files::{Catalogue, Error, OpenOptions};
 use warpbell_hw::Nsid;
 
-use crate::args::{DeviceArgs, ExportArgs, Global, ImportArgs, Named, Output, RemoveArgs, VerifyArgs};
+use crate::args::{DeviceArgs, ExportArgs, Global, ImportArgs, Output, RemoveArgs, VerifyArgs};
 use crate::exit::{Ending, FAILED, INTERRUPTED, explained};
 use crate::open::{Access, open_named};
 use crate::part::of;

@@ -9,12 +9,13 @@ use warpbell_workload::{
     Control, Extent, JobError, Limits, NamedFile, RunError, read_blocks, read_pieces, write_blocks,
 };
 
-use crate::args::{Global, Named, Output, ReadArgs, WriteArgs};
+use crate::args::{Global, Output, ReadArgs, WriteArgs};
 use crate::exit::Ending;
 use crate::open::{Access, because, open, open_named};
 use crate::out;
 use crate::part::named_file;
 use crate::progress::{Goal, watch};
+use warpbell::Named;
 use warpbell_hw::{Lba, Nsid};
 
 /// Runs `read`.

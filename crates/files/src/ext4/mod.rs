@@ -50,6 +50,14 @@ impl<'a> Ext4<'a> {
         Ok(Ext4 { source, superblock, kept: RefCell::default() })
     }
 
+    /// Where the bytes of an inode lie.
+    pub(crate) fn map_of(&self, inode: u64) -> Result<FileMap, Error> {
+        let number = u32::try_from(inode);
+        let number =
+            number.map_err(|_| Error::damaged(format!("ext4 inode {inode}"), "its number is above 2^32"))?;
+        self.map(&self.inode(number)?)
+    }
+
     /// A block of metadata.
     fn block(&self, number: u64) -> Result<Rc<[u8]>, Error> {
         let Superblock { block, blocks, .. } = self.superblock;

@@ -146,6 +146,8 @@ fn a_manifest_of_ext4_holds_until_it_changes() {
     read_back(&fixture, &manifest);
     for (program, arguments, words) in [
         ("tune2fs", &["-C", "7"][..], "stale (manifest → SSD): mount count 0 → 7; capture it anew"),
+        // Where its one extent begins, as e4defrag would leave it: no time changes.
+        ("debugfs", &["-w", "-R", "sif /a block[5] 1500"], "; /a: from offset 0 on 23 bytes at byte "),
         ("debugfs", &["-w", "-R", "sif /a mtime 20300101000000"], "; /a: written at "),
         ("debugfs", &["-w", "-R", "sif /a size 5"], "; /a: size 23 → 5; "),
         ("debugfs", &["-w", "-R", "sif /a links_count 0"], "; /a a file → none: "),

@@ -4,8 +4,8 @@ use sha2::{Digest, Sha256};
 
 use super::bytes::Windows;
 use super::stamp::{Superblock, UNCLEAN};
-use super::{Captured, CapturedFile, Change, Checksum, Manifest};
-use crate::{Error, Piece, Source, append_zeroes};
+use super::{Captured, CapturedFile, Change, Checksum, Kind, Manifest};
+use crate::{Error, Ext4, FileMap, OpenOptions, Partition, Piece, Source, append_zeroes};
 
 /// Changes that a refusal names.
 const NAMED: usize = 6;
@@ -75,6 +75,38 @@ impl Sum {
     }
 }
 
+/// What finds the extents of an ext4 itself; none where it has features that only Linux knows.
+fn reader<'a>(space: &'a dyn Source) -> Result<Option<Ext4<'a>>, Error> {
+    match Ext4::open(space, &OpenOptions { allow_dirty: true }) {
+        Err(Error::Refused { .. }) => Ok(None),
+        opened => opened.map(Some),
+    }
+}
+
+/// The first byte of a file that lies elsewhere now. Its inode says nothing where `e4defrag` has moved it.
+fn moved(file: &CapturedFile, is: &FileMap) -> Result<Option<Change>, Error> {
+    let was = Manifest::map(file)?;
+    let (mut before, mut after) = (was.pieces(0, file.size)?, is.pieces(0, file.size)?);
+    let mut offset = 0;
+    loop {
+        let (was, is) = (before.next(), after.next());
+        if was != is {
+            let place = |piece: Option<Piece>| match piece {
+                Some(Piece::Data { at, bytes }) => format!("{bytes} bytes at byte {at}"),
+                Some(Piece::Hole { bytes }) => format!("a hole of {bytes} bytes"),
+                None => "the end".to_owned(),
+            };
+            return Ok(Change::between(
+                format!("{}: from offset {offset} on", file.path),
+                &place(was),
+                &place(is),
+            ));
+        }
+        let Some(piece) = was else { return Ok(None) };
+        offset += piece.bytes();
+    }
+}
+
 impl Manifest {
     /// The files, if the source is what was captured, and nothing has changed.
     ///
@@ -123,8 +155,17 @@ impl Manifest {
         // In the order of inodes, which lie beside each other.
         let mut files: Vec<&CapturedFile> = self.files.iter().collect();
         files.sort_by_key(|file| file.inode);
+        let space = Partition::new(source, self.place().0, self.place().1 - self.place().0)?;
+        let reader = match self.file_system.kind {
+            Kind::Ext4 => reader(&space)?,
+            Kind::Xfs => None, // Its log has what moves extents, too.
+        };
         for file in files {
-            changes.extend(superblock.inode(source, file.inode)?.changes(file));
+            let of_inode = superblock.inode(source, file.inode)?.changes(file);
+            if let (Some(reader), true) = (&reader, of_inode.is_empty()) {
+                changes.extend(moved(file, &reader.map_of(file.inode)?.moved(space.start())?)?);
+            }
+            changes.extend(of_inode);
         }
         Ok(changes)
     }

@@ -8,21 +8,6 @@ inline namespace WARPBELL_NAMESPACE {
 
 namespace detail {
 
-// Zeroes bytes [begin, end) of a buffer, by this lane alone. Data may begin at any dword.
-WARPBELL_D void zero_bytes(const dma_span& to, u64 begin, u64 end) {
-    unsigned char* byte = to.data<unsigned char>() + begin;
-    unsigned char* const last = to.data<unsigned char>() + end;
-    while (byte != last && (reinterpret_cast<u64>(byte) & 7u) != 0) {
-        *byte++ = 0;
-    }
-    for (; last - byte >= 8; byte += 8) {
-        *reinterpret_cast<u64*>(byte) = 0;
-    }
-    while (byte != last) {
-        *byte++ = 0;
-    }
-}
-
 // Why a lane's read would be refused, or success.
 template <sharing Mode, class Retry>
 WARPBELL_D status check_file_read(const session<Mode, Retry>& s, const file& f, u64 offset,
@@ -35,7 +20,7 @@ WARPBELL_D status check_file_read(const session<Mode, Retry>& s, const file& f, 
         return code::misaligned;
     }
     const u64 first = offset >> f.block_shift(), blocks = to.bytes() >> f.block_shift();
-    if (first >= f.blocks() || blocks > f.blocks() - first) {
+    if ((first >= f.blocks() || blocks > f.blocks() - first) && !mutate::file_end_unchecked) {
         return code::out_of_range;
     }
     return to.inside() ? status() : status(code::out_of_buffer);
@@ -59,12 +44,14 @@ struct file_rest {
             if (!place.hole) {
                 return extent{lba(place.lba), static_cast<u32>(n)};
             }
-            said = s.check_data(part, part.bytes());
+            said = mutate::file_hole_unchecked ? status() : s.check_data(part, part.bytes());
             if (!said.ok()) {
                 blocks = 0;
                 break;
             }
-            zero_bytes(part, 0, part.bytes());
+            if (!mutate::file_hole_kept) {
+                zero(part.data<u8>(), part.data<u8>() + part.bytes());
+            }
             advance(n, f.block_shift());
         }
         return nullopt;
@@ -74,7 +61,44 @@ struct file_rest {
         at += n << shift;
         blocks -= n;
     }
+    // By this lane alone. Data may begin at any dword.
+    WARPBELL_NOINLINE static void zero(u8* byte, u8* const last) {
+        while (byte != last && (reinterpret_cast<u64>(byte) & 7u) != 0) {
+            *byte++ = 0;
+        }
+        for (; last - byte >= 8; byte += 8) {
+            *reinterpret_cast<u64*>(byte) = 0;
+        }
+        while (byte != last) {
+            *byte++ = 0;
+        }
+    }
 };
+
+// Reads whole blocks of the file from `block` on. What is behind its end is zeroes.
+template <class Group, sharing Mode, class Retry>
+WARPBELL_D status read_file(const Group& group, session<Mode, Retry>& s, const file& f, optional<u64> block,
+                            const dma_span& to, u64 timeout_ns) {
+    status said;
+    file_rest rest = {block ? *block : 0, 0, block ? to.bytes() >> f.block_shift() : 0};
+    do {
+        dma_span part;
+        const optional<extent> from = rest.next(s, f, to, part, said);
+        const status one = warpbell::read_each(group, s, from, part, timeout_ns);
+        if (from && one.ok()) {
+            rest.advance(from->blocks, f.block_shift());
+        } else if (from) {
+            said = one;
+            rest.blocks = 0;
+        }
+    } while (group.ballot(rest.blocks != 0) != 0);
+    // The last block may have bytes of a file that was longer once.
+    const u64 begin = block ? *block << f.block_shift() : f.bytes();
+    if (said.ok() && begin < f.bytes() && to.bytes() > f.bytes() - begin && !mutate::file_tail_kept) {
+        file_rest::zero(to.data<u8>() + (f.bytes() - begin), to.data<u8>() + to.bytes());
+    }
+    return said;
+}
 
 } // namespace detail
 
@@ -82,32 +106,30 @@ template <class Group, sharing Mode, class Retry>
 WARPBELL_D status read_each(const Group& who, session<Mode, Retry>& s, const file& f, optional<u64> offset,
                             const dma_span& to, u64 timeout_ns) {
     const auto group = group_of(who);
-    status said = offset ? detail::check_file_read(s, f, *offset, to) : status();
-    const bool reads = offset && said.ok();
-    detail::file_rest rest = {reads ? *offset >> f.block_shift() : 0, 0,
-                              reads ? to.bytes() >> f.block_shift() : 0};
-    for (;;) {
-        dma_span part;
-        const optional<extent> from = rest.next(s, f, to, part, said);
-        if (group.ballot(from.has_value()) == 0) {
-            break;
-        }
-        const status one = read_each(group, s, from, part, timeout_ns);
-        if (!from) {
-            continue;
-        }
-        if (one.ok()) {
-            rest.advance(from->blocks, f.block_shift());
-        } else {
-            said = one;
-            rest.blocks = 0;
-        }
+    const status refusal = offset ? detail::check_file_read(s, f, *offset, to) : status();
+    const bool reads = offset && refusal.ok();
+    const optional<u64> block = reads ? optional<u64>(*offset >> f.block_shift()) : optional<u64>();
+    const status said = detail::read_file(group, s, f, block, to, timeout_ns);
+    return reads ? said : refusal;
+}
+
+template <class Group, sharing Mode, class Retry>
+WARPBELL_D status read(const Group& who, session<Mode, Retry>& s, const file& f, u64 offset,
+                       const dma_span& to, u64 timeout_ns) {
+    const auto group = group_of(who);
+    const status refusal = detail::check_file_read(s, f, offset, to);
+    if (!refusal.ok()) {
+        return refusal;
     }
-    // The last block may have bytes of a file that was longer once.
-    if (reads && said.ok() && *offset + to.bytes() > f.bytes()) {
-        detail::zero_bytes(to, f.bytes() - *offset, to.bytes());
-    }
-    return said;
+    const u64 blocks = to.bytes() >> f.block_shift(), even = (blocks + group.size() - 1u) / group.size();
+    const u64 share = even > s.max_blocks() ? even : s.max_blocks();
+    const u64 first = group.thread_rank() * share, rest = first < blocks ? blocks - first : 0;
+    const dma_span part =
+        to.subspan(first << f.block_shift(), (rest < share ? rest : share) << f.block_shift());
+    const optional<u64> block =
+        rest != 0 ? optional<u64>((offset >> f.block_shift()) + first) : optional<u64>();
+    const status mine = detail::read_file(group, s, f, block, part, timeout_ns);
+    return detail::agree_on_data(group, mine);
 }
 
 } // namespace WARPBELL_NAMESPACE
