@@ -142,8 +142,8 @@ typedef struct warpbell_replay_result {
 } warpbell_replay_result;
 
 /* Kernel `replay`: each warp submits its list of commands in order, with at most its quota of iodepth
- * outstanding, as warps of `bench` share it; a flush when what its warp submitted before has been answered. Its data lies in the buffer at
- * (warp * units_per_warp + number) * unit_blocks blocks. */
+ * outstanding, as warps of `bench` share it; a flush when what its warp submitted before has been answered.
+ * Its data lies in the buffer at (warp * units_per_warp + number) * unit_blocks blocks. */
 typedef struct warpbell_replay_args {
     uint32_t abi_version, size;
     warpbell_namespace_ref ns;

@@ -92,8 +92,7 @@ template <sharing Mode> class replay_warp {
             command = reinterpret_cast<const warpbell_replay_command*>(args_.commands)[next_ + rank];
         }
         const u32 early = group_.ballot(mine && command.due_ns > now_ns_ - start_ns_);
-        const u32 flushes =
-            group_.ballot(mine && static_cast<opcode>(command.opcode) == opcode::flush);
+        const u32 flushes = group_.ballot(mine && static_cast<opcode>(command.opcode) == opcode::flush);
         u32 due = before(able, early | flushes);
         if (due == 0 && (before(able, early) & flushes) != 0 && group_.ballot(busy() != 0) == 0) {
             due = flushes & (0u - flushes);

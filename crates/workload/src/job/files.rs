@@ -179,6 +179,9 @@ mod tests {
         let map = FileMap::new(10, vec![Extent { offset: 0, at: 100, bytes: 10 }]).unwrap();
         let file = Some(Arc::new(NamedFile { name: "/odd".to_owned(), map }));
         let line = error(&BenchOptions { file, ..options(512) });
-        assert!(line.ends_with("it has bytes at byte 100, inside of a block of 512 bytes"), "{line}");
+        assert!(
+            line.ends_with("byte 0 of it lies at byte 100: both must begin a block of 512 bytes"),
+            "{line}"
+        );
     }
 }
