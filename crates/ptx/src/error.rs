@@ -2,11 +2,30 @@
 
 use std::fmt;
 
+/// A line of a text, and where the source is that it was made of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Line {
+    /// What it says.
+    pub text: String,
+    /// The source's path and line; none where the text has no line information there.
+    pub source: Option<(String, u32)>,
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "`{}`", self.text)?;
+        match &self.source {
+            Some((path, line)) => write!(to, ", from {path}:{line}"),
+            None => Ok(()),
+        }
+    }
+}
+
 /// A text that cannot be run, or a launch that a module cannot serve.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The text is not PTX.
-    #[error("{file}:{line}: no PTX at {what}")]
+    #[error("{file}:{line}: no PTX at {what}, in {said}")]
     Syntax {
         /// The name that the text was given.
         file: String,
@@ -14,9 +33,11 @@ pub enum Error {
         line: u32,
         /// What was found.
         what: String,
+        /// The whole line.
+        said: Line,
     },
     /// PTX that the machine does not run.
-    #[error("{file}:{line}: the PTX machine does not know {what}")]
+    #[error("{file}:{line}: the PTX machine does not know {what}, in {said}")]
     Unknown {
         /// The name that the text was given.
         file: String,
@@ -24,6 +45,8 @@ pub enum Error {
         line: u32,
         /// The instruction or the name.
         what: String,
+        /// The whole line.
+        said: Line,
     },
     /// A launch that the module cannot serve.
     #[error("{0}")]
@@ -35,12 +58,39 @@ pub enum Error {
 
 impl Error {
     pub(crate) fn syntax(file: &str, line: u32, what: &str) -> Error {
-        Error::Syntax { file: file.to_owned(), line, what: what.to_owned() }
+        Error::Syntax { file: file.to_owned(), line, what: what.to_owned(), said: Line::default() }
     }
 
     pub(crate) fn unknown(file: &str, line: u32, what: &str) -> Error {
-        Error::Unknown { file: file.to_owned(), line, what: what.to_owned() }
+        Error::Unknown { file: file.to_owned(), line, what: what.to_owned(), said: Line::default() }
     }
+
+    /// The same with what its line says, and with the line of the source that `.loc` names there.
+    pub(crate) fn of_text(mut self, text: &str) -> Error {
+        if let Error::Syntax { line, said, .. } | Error::Unknown { line, said, .. } = &mut self {
+            *said = line_of(text, *line);
+        }
+        self
+    }
+}
+
+/// Found in the text itself: one that cannot be read to its end has no list of its files, which stands there.
+fn line_of(text: &str, number: u32) -> Line {
+    let until = number as usize;
+    let own = text.lines().nth(until.saturating_sub(1)).unwrap_or_default().trim().to_owned();
+    let before: Vec<&str> = text.lines().take(until).collect();
+    // Lines before a function's own say nothing about it.
+    let inside = before.iter().rev().take_while(|line| !line.contains(".entry") && !line.contains(".func"));
+    let numbers = inside.filter_map(|line| line.trim().strip_prefix(".loc")).next();
+    let source = numbers.and_then(|numbers| {
+        let mut words = numbers.split_whitespace();
+        let (file, line) = (words.next()?, words.next()?.parse().ok()?);
+        let named = text.lines().filter_map(|line| line.trim().strip_prefix(".file"));
+        let mut named = named.filter_map(|rest| rest.trim().split_once(char::is_whitespace));
+        let path = named.find(|(number, _)| *number == file)?.1.split('"').nth(1)?;
+        Some((path.to_owned(), line))
+    });
+    Line { text: own, source }
 }
 
 /// What is looked for while a kernel runs.

@@ -16,6 +16,6 @@ mod module;
 mod program;
 mod text;
 
-pub use error::{Check, Error, Finding};
+pub use error::{Check, Error, Finding, Line};
 pub use machine::{Gpu, Launch, Memory, Ran, Region};
 pub use module::{Entry, Module};

@@ -56,8 +56,12 @@ impl Module {
     ///
     /// # Errors
     ///
-    /// [`Error::Syntax`] and [`Error::Unknown`], with the line.
+    /// [`Error::Syntax`] and [`Error::Unknown`], with the line of the text, and of the source where `-lineinfo` gave it.
     pub fn load(name: &str, text: &str) -> Result<Module, Error> {
+        Module::read(name, text).map_err(|error| error.of_text(text))
+    }
+
+    fn read(name: &str, text: &str) -> Result<Module, Error> {
         let unit = text::parse(name, text)?;
         let mut layout = Layout::default();
         // What the launch adds lies behind all that has a size.
@@ -201,12 +205,18 @@ fn initialize(
                 None => {
                     return Err(Error::unknown(
                         file,
-                        0,
+                        variable.line,
                         &format!("name {name} in the value of {}", variable.name),
                     ));
                 }
             },
-            other => return Err(Error::unknown(file, 0, &format!("value {other:?} of {}", variable.name))),
+            other => {
+                return Err(Error::unknown(
+                    file,
+                    variable.line,
+                    &format!("value {other} of {}", variable.name),
+                ));
+            }
         };
         let at = layout.of[variable.name.as_str()].1 - begin + number as u64 * variable.element;
         let (word, shift) = ((at / 8) as usize, at % 8 * 8);

@@ -15,7 +15,7 @@ pub(super) struct Barrier {
     /// Threads, by whole warps.
     arrived: u32,
     /// That it waits for; zero: of all warps that have not ended.
-    wanted: u32,
+    pub(super) wanted: u32,
 }
 
 /// A lane at a barrier.
@@ -27,7 +27,7 @@ pub(super) struct AtBarrier {
     /// All the warp comes by this instruction.
     aligned: bool,
     /// Its warp has arrived.
-    counted: bool,
+    pub(super) counted: bool,
 }
 
 impl Common<'_> {

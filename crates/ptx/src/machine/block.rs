@@ -12,11 +12,13 @@ use super::launch::Run;
 use super::meet::settle;
 use super::real::Region;
 use super::weak;
-use crate::error::{Check, Finding};
+use crate::error::{Check, Finding, Line};
 use crate::program::Meeting;
 
 /// Instructions of a turn, at most, as a power of two.
 const TURN: u32 = 6;
+/// Groups of lanes that a deadlock tells of, at most.
+const TOLD: usize = 6;
 /// Regions that a block remembers.
 const REGIONS: usize = 4;
 
@@ -124,30 +126,64 @@ impl<'a> Block<'a> {
         warp * 32..(warp * 32 + 32).min(self.lanes.len())
     }
 
+    /// Each warp's lanes by what they wait for, in words: those that stand at one instruction for the same are told once.
     fn deadlock(&self) -> Box<Finding> {
-        let waiting = self.lanes.iter().filter(|lane| !matches!(lane.state, State::Ended));
-        let mut told: Vec<String> = waiting.clone().map(|lane| self.told(lane)).collect();
-        told.dedup_by_key(|line| line.split_once(' ').map(|(_, place)| place.to_owned()));
-        told.truncate(4);
+        let mut told: Vec<(usize, String, u32)> = Vec::new();
+        for (at, lane) in self.lanes.iter().enumerate() {
+            let (warp, own, waits) = (at / 32, 1 << (at % 32), self.waits_for(lane));
+            match told.iter_mut().find(|(of, what, _)| *of == warp && *what == waits) {
+                Some((_, _, lanes)) => *lanes |= own,
+                None => told.push((warp, waits, own)),
+            }
+        }
+        let count = told.len();
+        let first = told.into_iter().take(TOLD);
+        let mut told: Vec<String> =
+            first.map(|(warp, waits, mask)| format!("warp {warp}, {}: {waits}", lanes_of(mask))).collect();
+        if count > TOLD {
+            told.push(format!("and {} groups of lanes more", count - TOLD));
+        }
         let what = format!("no lane of the block can go on: {}", told.join("; "));
-        let first = waiting.clone().next().unwrap_or(&self.lanes[0]);
-        self.common.found(first, Check::Deadlock, what)
+        let waiting = self.lanes.iter().find(|lane| !matches!(lane.state, State::Ended));
+        self.common.found(waiting.unwrap_or(&self.lanes[0]), Check::Deadlock, what)
     }
 
-    fn told(&self, lane: &Lane) -> String {
-        let line = self.common.place_of(lane).line;
+    /// What a lane waits for, and where.
+    fn waits_for(&self, lane: &Lane) -> String {
+        let (module, place) = (self.common.run.module, self.common.place_of(lane));
+        let (file, line) = place.source;
+        let source = module.files.get(&file).map(|path| (path.clone(), line));
+        let said = Line { text: module.line(place.line).to_owned(), source };
+        let stands = |until: String| format!("waiting at line {}, {said}, {until}", place.line);
         match lane.state {
-            State::Meets(arrival) => {
-                format!(
-                    "{} waits at line {line} for lanes {:#010x} ({:?})",
-                    lane.number, arrival.mask, arrival.meeting
-                )
-            }
+            State::Meets(arrival) => stands(format!("for {} to come there", lanes_of(arrival.mask))),
             State::Barrier(at) => {
-                format!("{} waits at line {line} at barrier {}", lane.number, at.number)
+                let wanted = self.common.barriers[usize::from(at.number)].wanted;
+                stands(match (at.counted, wanted) {
+                    (false, _) => format!("for the rest of their warp to come to barrier {}", at.number),
+                    (true, 0) => format!("for all other warps to come to barrier {}", at.number),
+                    (true, _) => format!("for {wanted} threads to come to barrier {}", at.number),
+                })
             }
-            State::Ready | State::Ended => String::new(),
+            State::Ready => "not waiting".to_owned(),
+            State::Ended => "ended".to_owned(),
         }
+    }
+}
+
+/// `lanes 0 to 3 and 7` of a mask.
+fn lanes_of(mask: u32) -> String {
+    let has = |lane: u32| lane < 32 && mask >> lane & 1 == 1;
+    let begins = (0..32).filter(|lane| has(*lane) && !lane.checked_sub(1).is_some_and(has));
+    let ranges = begins.map(|first| match (first..32).take_while(|lane| has(*lane)).last() {
+        Some(last) if last > first => format!("{first} to {last}"),
+        _ => first.to_string(),
+    });
+    let ranges: Vec<String> = ranges.collect();
+    let word = if mask.count_ones() == 1 { "lane" } else { "lanes" };
+    match ranges.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{word} {} and {last}", rest.join(", ")),
+        _ => format!("{word} {}", ranges.concat()),
     }
 }
 

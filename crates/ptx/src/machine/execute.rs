@@ -119,7 +119,7 @@ impl Common<'_> {
             Op::WaitCopies { bulk, but } => {
                 self.wait_for_copies(lane, bulk, but.map(|but| lane.get(but)))?;
             }
-            _ => return Err(self.found(lane, Check::Trap, format!("{op:?}"))),
+            _ => return Err(self.found(lane, Check::Trap, "the machine cannot run this".to_owned())),
         }
         Ok(())
     }

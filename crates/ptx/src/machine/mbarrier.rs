@@ -72,7 +72,7 @@ impl Common<'_> {
             let place = self.barrier_place(lane, at)?;
             return self.begins(lane, place, b);
         }
-        let (place, word) = self.made_barrier(lane, at, what)?;
+        let (place, word) = self.made_barrier(lane, at)?;
         let old = word.bits();
         let mut result = old;
         match what {
@@ -98,15 +98,10 @@ impl Common<'_> {
     }
 
     /// A barrier that was made ready.
-    fn made_barrier(
-        &mut self,
-        lane: &mut Lane,
-        at: u64,
-        what: Mbarrier,
-    ) -> Result<(Place, Word), Box<Finding>> {
+    fn made_barrier(&mut self, lane: &mut Lane, at: u64) -> Result<(Place, Word), Box<Finding>> {
         let place = self.barrier_place(lane, at)?;
         let Some(word) = Word::of(self.load(lane, &ACCESS, place)) else {
-            let what = format!("mbarrier {what:?}: it was not initialized");
+            let what = format!("the mbarrier at {at:#x} was not initialized");
             return Err(self.found(lane, Check::Barrier, what));
         };
         Ok((place, word))
@@ -114,13 +109,13 @@ impl Common<'_> {
 
     /// One arrives.
     pub(super) fn one_arrives(&mut self, lane: &mut Lane, at: u64) -> Result<(), Box<Finding>> {
-        let (place, word) = self.made_barrier(lane, at, Mbarrier::Arrive)?;
+        let (place, word) = self.made_barrier(lane, at)?;
         self.arrived(lane, place, word, (1, 0))
     }
 
     /// The phase awaits one more.
     pub(super) fn awaits_one_more(&mut self, lane: &mut Lane, at: u64) -> Result<(), Box<Finding>> {
-        let (place, word) = self.made_barrier(lane, at, Mbarrier::Arrive)?;
+        let (place, word) = self.made_barrier(lane, at)?;
         self.counted(lane, "arrivals", word.pending + 1, 1)?;
         self.store(lane, &ACCESS, place, Word { pending: word.pending + 1, ..word }.bits());
         Ok(())

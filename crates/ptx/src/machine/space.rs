@@ -45,7 +45,7 @@ impl Common<'_> {
             Space::Param => lane.parameters.len(),
         } as u64;
         if at.checked_add(bytes).is_none_or(|end| end > limit) {
-            let what = format!("{bytes} bytes at {at:#x} of {space:?} memory, which has {limit}");
+            let what = format!("{bytes} bytes at {at:#x} of {space} memory, which has {limit}");
             return Err(self.found(lane, Check::Bounds, what));
         }
         let place = match space {
@@ -74,7 +74,7 @@ impl Common<'_> {
             return Ok(());
         }
         let what =
-            format!("{bytes} bytes at {at:#x} of {space:?} memory are read, and nothing was written there");
+            format!("{bytes} bytes at {at:#x} of {space} memory are read, and nothing was written there");
         Err(self.found(lane, Check::Uninitialized, what))
     }
 

@@ -238,7 +238,7 @@ impl<'a> Body<'a> {
                 Ok(to)
             }
             Operand::Name(name) => self.value(name),
-            other => self.unknown(&format!("operand {other:?}")),
+            other => self.unknown(&format!("operand {other}")),
         }
     }
 
@@ -270,7 +270,7 @@ impl<'a> Body<'a> {
                 Some(Named::Register(reg, of)) => Ok((reg, of)),
                 _ => self.unknown(&format!("register {name}")),
             },
-            other => self.unknown(&format!("result {other:?}")),
+            other => self.unknown(&format!("result {other}")),
         }
     }
 
@@ -285,7 +285,7 @@ impl<'a> Body<'a> {
     /// The address of `[name + offset]`, in the space that the instruction names.
     pub(super) fn address(&mut self, operand: &Operand) -> Result<super::op::Address, Error> {
         let Operand::Address { base, offset } = operand else {
-            return self.unknown(&format!("address {operand:?}"));
+            return self.unknown(&format!("address {operand}"));
         };
         let Some(name) = base else {
             return Ok(super::op::Address { base: super::op::ZERO, offset: *offset });
@@ -305,7 +305,7 @@ impl<'a> Body<'a> {
                 Some(Named::Frame(Space::Param, offset)) => Ok(offset as u32),
                 _ => self.unknown(&format!("parameter {name}")),
             },
-            other => self.unknown(&format!("parameter {other:?}")),
+            other => self.unknown(&format!("parameter {other}")),
         }
     }
 

@@ -1,5 +1,7 @@
 //! What a module says.
 
+use std::fmt;
+
 /// A type of PTX: `.u32`, `.pred`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Type {
@@ -50,6 +52,19 @@ pub(crate) enum Space {
     Param,
 }
 
+impl fmt::Display for Space {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(match self {
+            Space::Generic => "generic",
+            Space::Global => "global",
+            Space::Constant => "constant",
+            Space::Shared => "shared",
+            Space::Local => "local",
+            Space::Param => "parameter",
+        })
+    }
+}
+
 /// Where an instruction is, in the PTX and in the source that `-lineinfo` names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Place {
@@ -82,6 +97,25 @@ pub(crate) enum Operand {
     List(Vec<Operand>),
 }
 
+impl fmt::Display for Operand {
+    /// As PTX writes it; floating-point numbers by their bits.
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = |of: &[Operand]| of.iter().map(Operand::to_string).collect::<Vec<String>>().join(", ");
+        match self {
+            Operand::Name(name) => to.write_str(name),
+            Operand::Integer(value) => write!(to, "{value}"),
+            Operand::Float(bits) => write!(to, "{bits:#x}"),
+            Operand::Address { base: Some(base), offset } => write!(to, "[{base}+{offset}]"),
+            Operand::Address { base: None, offset } => write!(to, "[{offset}]"),
+            Operand::Vector(of) => write!(to, "{{{}}}", all(of)),
+            Operand::Pair(one, other) => write!(to, "{one}|{other}"),
+            Operand::Not(name) => write!(to, "!{name}"),
+            Operand::Nothing => to.write_str("_"),
+            Operand::List(of) => write!(to, "({})", all(of)),
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Instruction {
     pub(crate) place: Place,
@@ -96,6 +130,7 @@ pub(crate) struct Instruction {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Variable {
     pub(crate) name: String,
+    pub(crate) line: u32,
     pub(crate) space: Space,
     pub(crate) align: u64,
     pub(crate) bytes: u64,

@@ -27,3 +27,19 @@ pub(crate) enum Token<'a> {
     #[regex(r"[@!(){}\[\],;:=|<>+\-]")]
     Mark(&'a str),
 }
+
+impl<'a> Token<'a> {
+    /// As it stands in the text.
+    pub(crate) fn text(self) -> &'a str {
+        match self {
+            Token::Directive(text)
+            | Token::Word(text)
+            | Token::Hexadecimal(text)
+            | Token::Float(text)
+            | Token::Decimal(text)
+            | Token::Version(text)
+            | Token::Text(text)
+            | Token::Mark(text) => text,
+        }
+    }
+}

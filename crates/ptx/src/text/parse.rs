@@ -18,7 +18,7 @@ pub(crate) fn parse(name: &str, text: &str) -> Result<Unit> {
     for (token, span) in Token::lexer(text).spanned() {
         line += text[seen..span.start].bytes().filter(|byte| *byte == b'\n').count() as u32;
         seen = span.start;
-        let token = token.map_err(|()| Error::syntax(name, line, &format!("{:?}", &text[span])))?;
+        let token = token.map_err(|()| Error::syntax(name, line, &format!("`{}`", &text[span])))?;
         tokens.push((token, line));
     }
     let parser = Parser { name, tokens: tokens.into_iter().peekable(), line: 1, source: (0, 0) };
@@ -45,7 +45,7 @@ impl<'a> Parser<'a> {
     }
 
     fn wrong<T>(&self, what: Token<'_>) -> Result<T> {
-        Err(Error::syntax(self.name, self.line, &format!("{what:?}")))
+        Err(Error::syntax(self.name, self.line, &format!("`{}`", what.text())))
     }
 
     fn eat(&mut self, mark: &str) -> bool {
@@ -291,7 +291,7 @@ impl<'a> Parser<'a> {
     }
 
     fn declarator(&mut self, space: Space, align: u64, element: u64) -> Result<Variable> {
-        let name = self.word()?.to_owned();
+        let (name, line) = (self.word()?.to_owned(), self.line);
         let (mut bytes, mut open) = (element, false);
         while self.eat("[") {
             if self.eat("]") {
@@ -313,7 +313,7 @@ impl<'a> Parser<'a> {
                 false => initial.push(self.operand()?),
             }
         }
-        Ok(Variable { name, space, align, bytes, open, element, initial })
+        Ok(Variable { name, line, space, align, bytes, open, element, initial })
     }
 
     fn body(&mut self) -> Result<Vec<Item>> {

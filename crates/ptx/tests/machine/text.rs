@@ -12,10 +12,10 @@ fn refused(body: &str) -> String {
 fn what_is_no_ptx_is_refused_with_its_line() {
     assert_eq!(
         Module::load("a.ptx", "\n\nint main() {}").unwrap_err().to_string(),
-        "a.ptx:3: no PTX at Word(\"int\")"
+        "a.ptx:3: no PTX at `int`, in `int main() {}`"
     );
     assert!(
-        refused("mov.u32 %r1, ?;").starts_with("test.ptx:14: no PTX at"),
+        refused("mov.u32 %r1, ?;").starts_with("test.ptx:14: no PTX at `?`, in `mov.u32 %r1, ?;`"),
         "{}",
         refused("mov.u32 %r1, ?;")
     );
@@ -33,8 +33,26 @@ fn what_is_not_known_is_refused_by_its_name() {
         ("call.uni nothing;", "function nothing"),
         ("ld.hologram.u32 %r1, [%words];", "ld.hologram.u32"),
         ("mov.u32 %r99, 1;", "register %r99"),
+        ("mov.u32 [%rd1+4], {%r1, 2};", "result [%rd1+4]"),
     ] {
-        assert_eq!(refused(body), format!("test.ptx:14: the PTX machine does not know {what}"), "{body}");
+        let said = format!("test.ptx:14: the PTX machine does not know {what}, in `{body}`");
+        assert_eq!(refused(body), said, "{body}");
+    }
+}
+
+#[test]
+fn what_is_not_known_is_told_with_the_line_of_its_source() {
+    // nvcc lists files at the end, behind what cannot be read.
+    let head = ".version 9.0\n.target sm_90\n.address_size 64\n.entry one() {\n.loc 1 7 1\nret;\n}\n.entry k() {\n.reg .f32 %f<3>;\n";
+    for (body, what) in
+        [("lg2.approx.f32 %f1, %f2;", "does not know lg2.approx.f32"), ("mov.f32 %f1, ?;", "no PTX at `?`")]
+    {
+        for (loc, from) in [("", ""), (".loc 2 42 7\n", ", from /src/kernel.cu:42")] {
+            let text =
+                format!("{head}{loc}{body}\nret;\n}}\n.file 1 \"/src/one.cu\"\n.file 2 \"/src/kernel.cu\"\n");
+            let said = Module::load("a.ptx", &text).unwrap_err().to_string();
+            assert!(said.contains(what) && said.ends_with(&format!("in `{body}`{from}")), "{said}");
+        }
     }
 }
 

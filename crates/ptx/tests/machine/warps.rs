@@ -100,10 +100,29 @@ fn a_mask_has_the_lane_itself_and_lanes_that_are_there() {
 #[test]
 fn lanes_that_wait_for_each_other_are_found() {
     let body = "setp.lt.u32 %p1, %r1, 16;\n@%p1 bra $low;\nbar.warp.sync -1;\nbra.uni $end;\n\
-        $low: vote.sync.ballot.b32 %r3, %p1, -1;\n$end: mov.u64 %rd1, 0;";
+        $low:\nvote.sync.ballot.b32 %r3, %p1, -1;\n$end: mov.u64 %rd1, 0;";
     let finding = found(32, body);
     assert_eq!(finding.check, Check::Deadlock);
-    assert!(finding.what.contains("Ballot") && finding.what.contains("Wait"), "{}", finding.what);
+    let line = |text: &str| 16 + body.lines().position(|line| line == text).unwrap();
+    let (low, high) = ("vote.sync.ballot.b32 %r3, %p1, -1;", "bar.warp.sync -1;");
+    let of = |lanes: &str, text: &str| {
+        format!("warp 0, {lanes}: waiting at line {}, `{text}`, for lanes 0 to 31", line(text))
+    };
+    for group in [of("lanes 0 to 15", low), of("lanes 16 to 31", high)] {
+        assert!(finding.what.contains(&group), "{group}: {}", finding.what);
+    }
+    let body = "setp.eq.u32 %p1, %r1, 9;\n@%p1 exit;\nsetp.eq.u32 %p2, %r1, 3;\n@%p2 bra $own;\nbar.sync 0;\nbra.uni $end;\n\
+        $own:\nbar.warp.sync 0x408;\n$end:\nmov.u64 %rd1, 0;";
+    let what = found(32, body).what;
+    for part in [
+        "lanes 0 to 2, 4 to 8 and 10 to 31: waiting at line",
+        "for the rest of their warp to come to barrier 0",
+        "lane 3: waiting at line",
+        "for lanes 3 and 10 to come there",
+        "lane 9: ended",
+    ] {
+        assert!(what.contains(part), "{part}: {what}");
+    }
 }
 
 #[test]
