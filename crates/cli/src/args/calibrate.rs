@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, Command, Subcommand};
+use warpbell::Named;
 use warpbell_workload::calibrate::{DEFAULT_ROUNDS, MIN_ROUNDS};
 
-use super::{DeviceArgs, ExperimentArgs, Named};
+use super::{DeviceArgs, ExperimentArgs};
 
 /// What else `bench` measures.
 #[derive(Clone, Debug, Subcommand)]
