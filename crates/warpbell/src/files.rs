@@ -168,9 +168,9 @@ mod tests {
         let table = |extent| FileTable::new(&queues, &FileMap::new(5000, vec![extent]).unwrap());
         let of = table(Extent { offset: 512, at: 1 << 19, bytes: 4096 }).unwrap();
         assert_eq!((of.as_ref().count, of.as_ref().bytes, of.as_ref().block_shift), (1, 5000, 9));
-        let mut table = [0u64; 3];
-        of.memory().read(0, table.as_mut_bytes()).unwrap();
-        assert_eq!(table, [1, 1024, 8], "the extent's first block, then where it lies");
+        let mut words = [0u64; 3];
+        of.memory().read(0, words.as_mut_bytes()).unwrap();
+        assert_eq!(words, [1, 1024, 8], "the extent's first block, then where it lies");
         let error = |extent| table(extent).err().unwrap().to_string();
         let odd = error(Extent { offset: 0, at: 100, bytes: 512 });
         assert_eq!(

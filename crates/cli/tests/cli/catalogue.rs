@@ -11,7 +11,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use tempfile::TempDir;
 use warpbell_files::catalogue::File;
-use warpbell_files::{Catalogue, Image, read_file};
+use warpbell_files::{Catalogue, Image, OpenOptions, read_file};
 
 use crate::common::{json, noise, ok, refused, soft_file};
 
@@ -174,7 +174,7 @@ fn contents(number: usize, version: u64) -> Vec<u8> {
 /// Versions of files that the catalogue of `image` has. Each is whole, and one that its source had.
 fn check(image: &Path, newest: &[u64]) -> BTreeMap<usize, u64> {
     let image = Image::new(fs::File::open(image).unwrap(), 512).unwrap();
-    let catalogue = Catalogue::open(&image).expect("a catalogue opens after a kill");
+    let catalogue = Catalogue::open(&image, &OpenOptions::default()).expect("a catalogue opens after a kill");
     let read = |(listed, file): (&str, &File)| {
         let mut data = vec![0; file.size as usize];
         read_file(&image, &file.map().unwrap(), 0, &mut data).unwrap();
