@@ -78,6 +78,11 @@ impl Layout {
     }
 }
 
+// `attached_queue` of queue.cuh copies this part of a reference in a row.
+const _: () = assert!(
+    std::mem::offset_of!(QueueRef, timeout_ns) - std::mem::offset_of!(QueueRef, sq) == 8 * size_of::<u64>()
+);
+
 /// Every mirrored struct of the device ABI. [`check`] compares them with each module.
 pub const STRUCTS: &[Layout] = &[
     Layout::of::<QueueState>(),

@@ -83,7 +83,7 @@ template <> inline constexpr bool writes_whole_entries<this_warp_t> = WARPBELL_C
 // What a lane keeps of the reference to the queue that it is attached to: the fields of warpbell_queue_ref
 // that are read after attaching. A session lies in a lane's memory, so each word costs stack.
 struct queue_addresses {
-    u64 sq, cq, sq_doorbell, cq_doorbell, state, words, host, quarantine, timeout_ns; // as there, in a row
+    u64 sq, cq, sq_doorbell, cq_doorbell, state, words, host, quarantine, timeout_ns; // as there, in a row (abi.rs)
 };
 struct attached_queue : queue_addresses {
     u32 cq_doorbell_batch, warp_slots, qid, epoch, flags;
@@ -97,9 +97,6 @@ struct attached_queue : queue_addresses {
         local_bits = static_cast<u8>(ref.local_bits), token_shift = static_cast<u8>(ref.token_shift);
     }
 };
-static_assert(offsetof(warpbell_queue_ref, timeout_ns) - offsetof(warpbell_queue_ref, sq) ==
-                  sizeof(queue_addresses) - sizeof(u64),
-              "the addresses of a reference stand in a row");
 static_assert(sizeof(attached_queue) == 96, "no padding");
 } // namespace detail
 

@@ -57,8 +57,7 @@ impl<'a> Writer<'a> {
         let zeroes = vec![0; AREAS_AT as usize];
         let least = least_write(store);
         write_all(store, 0, &zeroes)?;
-        let last = (header.total - AREAS_AT) / least * least;
-        store.write_at(last, &vec![0; (header.total - last) as usize])?;
+        write_all(store, (header.total - AREAS_AT) / least * least, &zeroes)?;
         store.flush()?;
         write_all(store, header.area(0), &header.encode_generation(1, 0, &[]))?;
         write_all(store, header.area(1), &[0; HEADER_BYTES])?;

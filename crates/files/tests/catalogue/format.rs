@@ -113,12 +113,3 @@ fn what_was_put_over_a_catalogue_is_refused() {
         assert!(Writer::open(&disk).is_err());
     }
 }
-
-#[test]
-fn formatting_clears_the_end_of_any_size() {
-    let disk = Disk::new((4 << 20) + 512);
-    disk.bytes.borrow_mut()[4 << 20..].fill(7);
-    let options = FormatOptions { force: true, ..FormatOptions::default() };
-    Writer::format(&disk, &options).unwrap();
-    assert!(disk.bytes.borrow()[3 << 20..].iter().all(|byte| *byte == 0));
-}

@@ -65,7 +65,7 @@ fn row(lab: &mut Lab<'_>, name: String, size: ByteSize, reads: u64, vectors: u64
 
 /// A step that visits each of `places` once, near the golden section: those that are asked for often are not neighbours.
 fn scattering(places: u64) -> u64 {
-    let golden = (u128::from(places) * 0x9e37_79b9_7f4a_7c15 >> 64) as u64;
+    let golden = ((u128::from(places) * 0x9e37_79b9_7f4a_7c15) >> 64) as u64;
     (golden.max(1)..).find(|step| gcd(*step, places) == 1).unwrap_or(1)
 }
 
