@@ -95,8 +95,15 @@ mod tests {
     fn reads_end_with_their_bytes_and_slots_are_used_once_at_a_time() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&[7; 8192]).unwrap();
-        // Containers often forbid it.
-        let Ok(mut reads) = RingReads::new(file, 2, 4096) else { return };
+        let mut reads = match RingReads::new(file, 2, 4096) {
+            Ok(reads) => reads,
+            // Containers often forbid it: then the kernel says so, and nothing else went wrong.
+            Err(error) => {
+                let kinds = [io::ErrorKind::PermissionDenied, io::ErrorKind::Unsupported];
+                assert!(kinds.contains(&error.kind()), "{error}");
+                return;
+            }
+        };
         reads.begin(0, 4096).unwrap();
         assert!(reads.begin(0, 0).is_err() && reads.begin(2, 0).is_err());
         reads.begin(1, 8192).unwrap();

@@ -40,13 +40,17 @@ template <sharing Mode, class Retry> struct backing<file_source<Mode, Retry>> {
     using of_ssd = backing<session<Mode, Retry>>;
     static constexpr bool writable = false;
 
+    // Before anything else of the reference is believed.
+    WARPBELL_D static bool fits(const source_type& s) {
+        return s.file().fits() && s.file().block_bytes() == s.block_bytes();
+    }
     template <class Group>
     WARPBELL_D static status move(const Group& group, source_type& s, opcode op, optional<extent> where,
                                   const span_type& data) {
         if (op != opcode::read) {
             return code::read_only;
         }
-        if (!s.file().fits() || s.file().block_bytes() != s.block_bytes()) {
+        if (!fits(s)) {
             return code::invalid_field;
         }
         const optional<u64> block = where ? optional<u64>(where->start.value) : optional<u64>();
@@ -64,9 +68,11 @@ template <sharing Mode, class Retry> struct backing<file_source<Mode, Retry>> {
     // What one command does, and nothing more.
     WARPBELL_D static optional<extent> in_one(const source_type& s, extent where) {
         const u64 end = (where.start.value + where.blocks) << s.file().block_shift();
+        if (!fits(s) || end > s.file().bytes()) {
+            return nullopt;
+        }
         const file_place place = s.file().find(where.start.value);
-        if (!s.file().fits() || s.file().block_bytes() != s.block_bytes() || end > s.file().bytes() ||
-            place.hole || place.blocks < where.blocks) {
+        if (place.hole || place.blocks < where.blocks) {
             return nullopt;
         }
         return extent{lba(place.lba), where.blocks};

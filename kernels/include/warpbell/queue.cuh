@@ -83,7 +83,8 @@ template <> inline constexpr bool writes_whole_entries<this_warp_t> = WARPBELL_C
 // What a lane keeps of the reference to the queue that it is attached to: the fields of warpbell_queue_ref
 // that are read after attaching. A session lies in a lane's memory, so each word costs stack.
 struct queue_addresses {
-    u64 sq, cq, sq_doorbell, cq_doorbell, state, words, host, quarantine, timeout_ns; // as there, in a row (abi.rs)
+    // As there, in a row: kernels/src/abi.rs makes sure of it.
+    u64 sq, cq, sq_doorbell, cq_doorbell, state, words, host, quarantine, timeout_ns;
 };
 struct attached_queue : queue_addresses {
     u32 cq_doorbell_batch, warp_slots, qid, epoch, flags;

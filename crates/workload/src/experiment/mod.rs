@@ -263,16 +263,21 @@ impl Lab<'_> {
         }
     }
 
-    /// Runs a point. A point that cannot be is skipped, with the reason.
-    fn point(&mut self, name: &str, options: &BenchOptions) -> Result<Option<Run>, RunError> {
-        let job = match crate::bench::resolve(self.ssd, options) {
-            Ok(job) => job,
+    /// What a point does. One that cannot be is skipped, with the reason.
+    fn job(&mut self, name: &str, options: &BenchOptions) -> Result<Option<Job>, RunError> {
+        match crate::bench::resolve(self.ssd, options) {
+            Ok(job) => Ok(Some(job)),
             Err(RunError::Job(error)) => {
                 self.skip(name, error.to_string());
-                return Ok(None);
+                Ok(None)
             }
-            Err(error) => return Err(error),
-        };
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Runs a point.
+    fn point(&mut self, name: &str, options: &BenchOptions) -> Result<Option<Run>, RunError> {
+        let Some(job) = self.job(name, options)? else { return Ok(None) };
         let run = crate::bench::bench(self.ssd, self.target, &job, self.control)?;
         self.judge(name, &run)?;
         // A row that was cut short is none.
@@ -288,14 +293,7 @@ impl Lab<'_> {
         kernel: &'static str,
         shared: Option<u32>,
     ) -> Result<Option<Run>, RunError> {
-        let job = match crate::bench::resolve(self.ssd, options) {
-            Ok(job) => job,
-            Err(RunError::Job(error)) => {
-                self.skip(name, error.to_string());
-                return Ok(None);
-            }
-            Err(error) => return Err(error),
-        };
+        let Some(job) = self.job(name, options)? else { return Ok(None) };
         let attachment = KernelRunner::attach(self.ssd, self.target, &job)?;
         let outcome =
             KernelRunner::new(self.ssd, &job, &attachment)?.measure_by(kernel, shared, self.control)?;

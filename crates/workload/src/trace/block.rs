@@ -38,8 +38,10 @@ pub(super) fn recognized(text: &str) -> ReplayFormat {
         ReplayFormat::Warpbell
     } else if first.starts_with("fio version") {
         ReplayFormat::Fio
-    } else {
+    } else if first.lines().next().is_some_and(|line| line.contains(',')) {
         ReplayFormat::Msr
+    } else {
+        ReplayFormat::Warpbell // whose reader says that it is no trace
     }
 }
 

@@ -92,7 +92,10 @@ const UNREADABLE: &str =
 
 #[test]
 fn what_one_replica_cannot_read_the_next_does() {
-    let fixture = Fixture::new(&[UNREADABLE, "size=64k", UNREADABLE], VolumeLayout::Replicate, 1024);
+    reads_what_it_wrote(&Fixture::new(&[UNREADABLE, "size=64k", UNREADABLE], VolumeLayout::Replicate, 1024));
+}
+
+fn reads_what_it_wrote(fixture: &Fixture) {
     let (mut io, from, into) = (fixture.io(), fixture.filled(32768), fixture.buffer(32768));
     let write = io.write(&from, 0, Lba(0), 64).unwrap();
     io.wait(write).unwrap();
@@ -106,13 +109,7 @@ fn what_one_replica_cannot_read_the_next_does() {
 fn no_more_than_what_failed_is_read_from_the_next_replica() {
     let first = UNREADABLE.replace("64k", "64k,mdts=1");
     let second = first.replace("[8, 15]", "[40, 47]");
-    let fixture = Fixture::new(&[&first, &second], VolumeLayout::Replicate, 32768);
-    let (mut io, from, into) = (fixture.io(), fixture.filled(32768), fixture.buffer(32768));
-    let write = io.write(&from, 0, Lba(0), 64).unwrap();
-    io.wait(write).unwrap();
-    let read = io.read(&into, 0, Lba(0), 64).unwrap();
-    io.wait(read).unwrap();
-    assert!(bytes_of(&into, 32768) == pattern(32768));
+    reads_what_it_wrote(&Fixture::new(&[&first, &second], VolumeLayout::Replicate, 32768));
 }
 
 #[test]
