@@ -71,7 +71,7 @@ impl Disk {
         }
         let ssd = Ssd::open(name, &OpenOptions::new())?;
         let block = u64::from(Limits::of(&ssd, Nsid(NSID))?.block_size);
-        let found = SsdSource::new(&ssd, Some(Nsid(NSID))).map_err(warpbell::Error::from).map(|source| {
+        let found = SsdSource::new(&ssd, Some(Nsid(NSID))).map(|source| {
             warpbell_files::open(&source, &warpbell_files::OpenOptions::default())
                 .and_then(|files| files.file(path))
         })?;

@@ -80,7 +80,7 @@ impl Layout {
 
 // `attached_queue` of queue.cuh copies this part of a reference in a row.
 const _: () = assert!(
-    std::mem::offset_of!(QueueRef, timeout_ns) - std::mem::offset_of!(QueueRef, sq) == 8 * size_of::<u64>()
+    std::mem::offset_of!(QueueRef, timeout_ns) - std::mem::offset_of!(QueueRef, sq) == size_of::<[u64; 8]>()
 );
 
 /// Every mirrored struct of the device ABI. [`check`] compares them with each module.

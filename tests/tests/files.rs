@@ -1,5 +1,6 @@
 // UNSAFETY: kernels of this test's own.
 #![expect(unsafe_code, reason = "launches of kernels that are no part of Warpbell")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 //! Kernels read files by their offset, and through page caches.
 
 use warpbell::{

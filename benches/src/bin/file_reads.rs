@@ -125,7 +125,9 @@ fn measure(name: &str, device: &str, options: &Options) -> anyhow::Result<f64> {
         let block = case.run("by_block")?;
         let offset = case.run("by_offset")?;
         if pair != 0 {
-            (blocks.push(block), offsets.push(offset), ratios.push(offset / block));
+            blocks.push(block);
+            offsets.push(offset);
+            ratios.push(offset / block);
         }
     }
     let middle = |values: &[f64]| median(values).context("no run");

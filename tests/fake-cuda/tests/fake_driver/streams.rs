@@ -1,5 +1,6 @@
 // UNSAFETY: calls the driver's C functions, as whoever owns a stream does, and launches kernels over memory of the test's.
 #![expect(unsafe_code, reason = "a stream of somebody else's, and work on it")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 //! Launches on streams of somebody else's.
 
 use std::ffi::c_void;
