@@ -134,6 +134,9 @@ WARPBELL_PORT void store_release_sys(u32* p, u32 v) {
 // A struct that an acquire has made visible, and that nobody writes meanwhile.
 template <class T> WARPBELL_PORT void copy_struct(T& to, u64 from) { to = *reinterpret_cast<const T*>(from); }
 template <class T> WARPBELL_PORT T load_struct(u64 address) { return *reinterpret_cast<const T*>(address); }
+template <class T> WARPBELL_PORT const T& struct_at(u64 address) {
+    return *reinterpret_cast<const T*>(address);
+}
 // A word of whatever type: the compiler takes it for none of those that the program reads and writes there.
 WARPBELL_PORT void copy_word(u32* to, const u32* from) { __builtin_memcpy(to, from, sizeof(*to)); }
 WARPBELL_PORT void copy_word(u64* to, const u64* from) { __builtin_memcpy(to, from, sizeof(*to)); }

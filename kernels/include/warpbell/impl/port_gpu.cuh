@@ -180,6 +180,7 @@ template <class T> WARPBELL_D void copy_struct(T& to, u64 from) {
     }
 }
 template <class T> WARPBELL_D T load_struct(u64 address) { return *reinterpret_cast<const T*>(address); }
+template <class T> WARPBELL_D const T& struct_at(u64 address) { return *reinterpret_cast<const T*>(address); }
 WARPBELL_D void copy_word(u32* to, const u32* from) { *to = *from; }
 WARPBELL_D void copy_word(u64* to, const u64* from) { *to = *from; }
 // 16 bytes of a ring entry, 16-byte aligned.

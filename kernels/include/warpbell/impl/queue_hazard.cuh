@@ -182,7 +182,8 @@ WARPBELL_D status queue<Mode>::switch_over(const Group& group, u64 wait_ns) {
             return code::ssd_lost;
         }
         group.sync(); // the leader's acquire covers every lane's look at the reference
-        const auto& next = *reinterpret_cast<const warpbell_queue_ref*>(found);
+        // One copy: until this lane has its hazard slot there, the host may write another queue's.
+        const auto next = port::load_struct<warpbell_queue_ref>(found);
         if (!fits(next, lane_id_ / WARPBELL_WARP_LANES)) {
             return code::invalid_field;
         }
@@ -192,7 +193,7 @@ WARPBELL_D status queue<Mode>::switch_over(const Group& group, u64 wait_ns) {
             // Read once more: while this lane was on its way, the host may have used the slot for a later
             // queue. From the hazard slot on, it does not.
             port::fence_sys();
-            ref_.keep(next);
+            ref_.keep(port::struct_at<warpbell_queue_ref>(found));
             begin(group);
             return status();
         }
