@@ -170,6 +170,7 @@ namespace detail {
 
 template <> struct backing<model::ssd> {
     using span_type = model::span;
+    static constexpr bool writable = true;
     template <class Group>
     static status move(const Group& group, model::ssd& s, opcode op, optional<extent> where,
                        const model::span& data) {
