@@ -10,7 +10,7 @@ use warpbell::{DEVICE_PAGE, DataPlacement, Descriptor, Gpu, IoOp, RequestQueueSp
 use warpbell_hw::{Lba, Nsid};
 
 use crate::args;
-use crate::buffer::{Buffer, BufferCore};
+use crate::buffer::{Buffer, BufferCore, Buffers, Maker, Mapped};
 use crate::device;
 use crate::engine::{Engine, Transfer, Used};
 use crate::error::{Answer, Failure, Kind, at_exit};
@@ -34,8 +34,8 @@ pub(crate) struct SsdCore {
     open: RwLock<Option<Open>>,
     /// Queues that were attached, and may be open.
     queues: Mutex<Vec<Weak<QueuesCore>>>,
-    /// Buffers that were made, and may be open; and how many there may be before those that are gone are looked for.
-    buffers: Mutex<(Vec<Weak<BufferCore>>, usize)>,
+    /// Buffers that were made, and may be open.
+    pub(crate) buffers: Buffers,
 }
 
 /// What closing takes away.
@@ -80,7 +80,7 @@ impl SsdCore {
         let ssd = Arc::new(ssd);
         let engine = Arc::new(Engine::start(ssd.clone(), spec)?);
         let (open, queues) = (RwLock::new(Some(Open { ssd, engine })), Mutex::default());
-        let buffers = Mutex::default();
+        let buffers = Buffers::default();
         Ok(SsdCore {
             name,
             home: Home::here(),
@@ -135,15 +135,6 @@ impl SsdCore {
         Failure::closed(format!("ssd {}", self.name))
     }
 
-    pub(crate) fn add_buffer(&self, buffer: &Arc<BufferCore>) {
-        let (all, limit) = &mut *self.buffers.lock();
-        if all.len() >= *limit {
-            all.retain(|buffer| buffer.strong_count() > 0);
-            *limit = (2 * all.len()).max(64);
-        }
-        all.push(Arc::downgrade(buffer));
-    }
-
     /// Its queues go first. Refused while kernels run on some.
     fn close(&self) -> Answer<()> {
         self.check_home()?;
@@ -153,8 +144,8 @@ impl SsdCore {
         let late = self.close_queues();
         let stopped = engine.stop();
         // Mappings would keep the device open.
-        let buffers = std::mem::take(&mut self.buffers.lock().0);
-        buffers.iter().filter_map(Weak::upgrade).for_each(|buffer| buffer.unmap());
+        let closed = format!("ssd {}", self.name);
+        self.buffers.take().iter().for_each(|buffer| drop(buffer.unmap(&closed)));
         let deleted = ssd.delete_host_queues();
         late?;
         stopped?;
@@ -314,7 +305,7 @@ impl Ssd {
             }
         };
         let memory = py.detach(make).map_err(Failure::from)?;
-        Ok(Buffer::new(BufferCore::new(self.core.clone(), memory, (0, nbytes), None)))
+        Ok(Buffer::new(BufferCore::new(self.core.clone(), Mapped::One(memory), (0, nbytes), Maker::Ssd)))
     }
 
     /// The memory of an existing writable object, such as a NumPy array or a tensor, as a buffer: no copy is made, and the
@@ -336,7 +327,7 @@ impl Ssd {
                 (py.detach(register), part, owner)
             };
         let memory = memory.map_err(Failure::from)?;
-        let core = BufferCore::new(self.core.clone(), memory, part, None);
+        let core = BufferCore::new(self.core.clone(), Mapped::One(memory), part, Maker::Ssd);
         Ok(Buffer::new(core.readonly(readonly).owned_by(owner)))
     }
 
