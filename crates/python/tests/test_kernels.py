@@ -233,11 +233,12 @@ def test_what_references_name_is_kept_while_a_kernel_runs(ssd: warpbell.Ssd) -> 
     volume, lease = warpbell.Volume([queues]), queues.lease((0, 8))
     launch = program.launch(queues, "hold", lease, volume, volume.buffer(512), ctypes.c_uint64(word.address))
     lease.close()
-    volume.close()
-    with pytest.raises(warpbell.BusyError, match="1 kernels still run"):
-        queues.close()
+    for busy in (volume, queues):
+        with pytest.raises(warpbell.BusyError, match="1 kernels still run"):
+            busy.close()
     memoryview(word)[0] = 1
     launch.wait()
+    volume.close()
     queues.close()
 
 
