@@ -52,25 +52,9 @@ impl SsdCore {
         (depth, entries): (u32, Option<u32>),
         limit: Duration,
     ) -> Answer<SsdCore> {
+        let entries = entries_for(&ssd, depth, entries)?;
         let namespace = ssd.namespace(nsid)?;
         let (nsid, block, blocks) = (namespace.nsid, u64::from(namespace.block_size), namespace.blocks);
-        let most = ssd.controller().max_entries();
-        if depth >= most {
-            let limit = format!(
-                "queues of {} have at most {most} entries: depth is at most {}",
-                ssd.name(),
-                most - 1
-            );
-            return Err(Failure::argument("depth", depth, limit));
-        }
-        let entries = match entries {
-            None => (depth + 1).next_power_of_two().min(most),
-            Some(entries) if (depth + 1..=most).contains(&entries) => entries,
-            Some(entries) => {
-                let rule = format!("must be from depth + 1, {}, to the controller's {most}", depth + 1);
-                return Err(Failure::argument("queue_entries", entries, rule));
-            }
-        };
         let spec = RequestQueueSpec { nsid, depth, entries, limit };
         let identify = ssd.identify();
         let info =
@@ -169,6 +153,24 @@ impl SsdCore {
     /// Whether these blocks may be written.
     pub(crate) fn check_write(&self, ssd: &warpbell::Ssd, offset: u64, nbytes: u64) -> Answer<()> {
         Ok(ssd.check_write(Some(self.nsid), Lba(offset / self.block), nbytes)?)
+    }
+}
+
+/// Entries of a queue that keeps `depth` commands in flight: as many as were asked for, or just enough.
+fn entries_for(ssd: &warpbell::Ssd, depth: u32, asked: Option<u32>) -> Answer<u32> {
+    let most = ssd.controller().max_entries();
+    if depth >= most {
+        let name = ssd.name();
+        let limit = format!("queues of {name} have at most {most} entries: depth is at most {}", most - 1);
+        return Err(Failure::argument("depth", depth, limit));
+    }
+    match asked {
+        None => Ok((depth + 1).next_power_of_two().min(most)),
+        Some(entries) if (depth + 1..=most).contains(&entries) => Ok(entries),
+        Some(entries) => {
+            let rule = format!("must be from depth + 1, {}, to the controller's {most}", depth + 1);
+            Err(Failure::argument("queue_entries", entries, rule))
+        }
     }
 }
 
