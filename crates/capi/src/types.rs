@@ -13,7 +13,7 @@ pub use volumes::{
 };
 
 /// `WARPBELL_API_VERSION`: it grows with every function, and with every field at the end of a struct.
-pub const API_VERSION: u32 = 7;
+pub const API_VERSION: u32 = 8;
 
 /// The oldest header whose programs run with this library. Version 3 was one number for the C API and for what
 /// kernels share.
@@ -276,4 +276,8 @@ pub struct LaunchOptions {
     pub cpu_threads: u32,
     /// Not 0: all blocks at the same time, or none. Since version 5.
     pub cooperative: u32,
+    /// Not 0: on `stream`. Since version 8.
+    pub on_stream: u32,
+    /// The driver's handle of a stream; null: the default one. Since version 8.
+    pub stream: *mut c_void,
 }

@@ -1,5 +1,7 @@
 //! Memory that an SSD, the host and kernels reach.
 
+mod held;
+
 use std::any::Any;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -8,8 +10,7 @@ use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyBytes, PyTuple};
-use warpbell::{DataPointers, DeviceMemory, Gpu};
-use warpbell_hw::Window;
+use warpbell::{DataPointers, Gpu};
 use warpbell_kernels::abi::BufferRef;
 
 use crate::args;
@@ -17,6 +18,9 @@ use crate::error::{Answer, Failure, Kind, at_exit};
 use crate::home::{Home, Own};
 use crate::queues::QueuesCore;
 use crate::ssd::SsdCore;
+
+pub(crate) use held::{Buffers, Handed, Maker, Mapped, still_mapped};
+use held::{Held, Plain};
 
 /// What is behind a buffer. Views, I/O and launches keep it.
 pub(crate) struct BufferCore {
@@ -29,10 +33,12 @@ pub(crate) struct BufferCore {
     gpu: Option<Arc<Gpu>>,
     /// Whether SSDs only read from it.
     readonly: bool,
-    /// The queues that it belongs to: kernels of a GPU reach no other.
-    queues: Option<Weak<QueuesCore>>,
+    /// What has its mapping, too.
+    maker: Maker,
     /// Commands that the controller may still execute over it, as their queue was not deleted.
     lost: Arc<AtomicUsize>,
+    /// Launches that have the memory.
+    launches: Arc<AtomicUsize>,
     state: Mutex<State>,
 }
 
@@ -47,35 +53,10 @@ struct State {
     owner: Option<Arc<Py<PyAny>>>,
     /// Queues whose kernels were handed it.
     handed: Vec<Weak<QueuesCore>>,
+    /// The buffer of which it is another name, if it is one's.
+    original: Option<Export>,
     /// The memory once `__cuda_array_interface__` was asked for: whoever did keeps the object, and may use it as long.
     _shown: Option<Plain>,
-}
-
-/// The memory, as long as the buffer is open.
-pub(crate) enum Held {
-    /// Mapped for the SSD.
-    Mapped(warpbell::Buffer),
-    /// Of an SSD that was closed: not mapped any more.
-    Plain(Plain),
-}
-
-/// Memory without a mapping for an SSD.
-#[derive(Clone)]
-pub(crate) enum Plain {
-    Host { _window: Window },
-    Device { _memory: DeviceMemory },
-}
-
-impl Held {
-    fn plain(&self) -> Option<Plain> {
-        match self {
-            Held::Mapped(memory) => {
-                let device = || memory.device_memory().cloned().map(|_memory| Plain::Device { _memory });
-                memory.window().cloned().map(|_window| Plain::Host { _window }).or_else(device)
-            }
-            Held::Plain(plain) => Some(plain.clone()),
-        }
-    }
 }
 
 /// A view that Python has of the memory. It counts until it is dropped.
@@ -106,10 +87,11 @@ impl BufferCore {
     /// `nbytes` bytes of `memory`, from `skip` on.
     pub(crate) fn new(
         ssd: Arc<SsdCore>,
-        memory: warpbell::Buffer,
+        mapped: Mapped,
         (skip, nbytes): (usize, usize),
-        queues: Option<&Arc<QueuesCore>>,
+        maker: Maker,
     ) -> BufferCore {
+        let memory = mapped.first();
         let whole = memory.as_ref();
         let reference = BufferRef {
             data: whole.data + skip as u64,
@@ -119,10 +101,27 @@ impl BufferCore {
         };
         let host = memory.window().map_or(0, |window| window.as_ptr() as usize + skip);
         let gpu = memory.device_memory().map(|memory| memory.gpu().clone());
-        let (memory, handed) = (Some(Held::Mapped(memory)), Vec::new());
-        let state = State { memory, exports: 0, transfers: 0, owner: None, handed, _shown: None };
-        let (queues, lost, state) = (queues.map(Arc::downgrade), Arc::default(), Mutex::new(state));
-        BufferCore { ssd, reference, host, gpu, readonly: false, queues, lost, state }
+        let state = State {
+            memory: Some(Held::Mapped(mapped)),
+            exports: 0,
+            transfers: 0,
+            owner: None,
+            handed: Vec::new(),
+            original: None,
+            _shown: None,
+        };
+        let (lost, launches, state) = (Arc::default(), Arc::default(), Mutex::new(state));
+        BufferCore { ssd, reference, host, gpu, readonly: false, maker, lost, launches, state }
+    }
+
+    /// Another name of this memory, as the buffer's own SSD has it, for kernels of these queues. It is a view that counts.
+    pub(crate) fn another(self: &Arc<Self>, queues: &Arc<QueuesCore>) -> Answer<BufferCore> {
+        let (original, memory) = (self.export()?, self.memory()?);
+        let part = (self.skip(&memory), self.nbytes() as usize);
+        let maker = Maker::View(Arc::downgrade(queues));
+        let core = BufferCore::new(self.ssd.clone(), Mapped::One(memory), part, maker);
+        core.state.lock().original = Some(original);
+        Ok(core)
     }
 
     /// The same, of this object's memory.
@@ -166,7 +165,7 @@ impl BufferCore {
 
     /// Whether it belongs to these queues.
     pub(crate) fn is_of(&self, queues: &Arc<QueuesCore>) -> bool {
-        self.queues.as_ref().is_some_and(|own| std::ptr::eq(own.as_ptr(), Arc::as_ptr(queues)))
+        self.maker.is(queues)
     }
 
     /// The kernel argument that names it.
@@ -179,13 +178,14 @@ impl BufferCore {
         if self.is_closed() { Err(self.gone()) } else { Ok(()) }
     }
 
-    /// Of an SSD that is closed: unmaps the memory, which stays for the host.
-    pub(crate) fn unmap(&self) {
+    /// The memory stays for the host alone, as `closed` is: gives what was mapped, if it was.
+    pub(crate) fn unmap(&self, closed: &str) -> Option<Mapped> {
         let mut state = self.state.lock();
-        let plain = state.memory.as_ref().and_then(Held::plain);
-        let mapped = plain.and_then(|plain| state.memory.replace(Held::Plain(plain)));
-        drop(state);
-        drop(mapped);
+        let Some(Held::Mapped(mapped)) = &state.memory else { return None };
+        let mapped = mapped.clone();
+        let held = state.memory.as_ref().and_then(Held::plain);
+        state.memory = held.map(|plain| Held::Plain(plain, closed.to_owned()));
+        Some(mapped)
     }
 
     /// Data pointers to parts of it.
@@ -196,13 +196,22 @@ impl BufferCore {
     /// The memory as it is mapped for the SSD.
     pub(crate) fn memory(&self) -> Answer<warpbell::Buffer> {
         self.ssd.check_home()?;
-        self.mapped(self.state.lock().memory.as_ref())
+        Ok(self.mapped(&self.state.lock())?.first().clone())
     }
 
-    fn mapped(&self, held: Option<&Held>) -> Answer<warpbell::Buffer> {
-        match held {
-            Some(Held::Mapped(memory)) => Ok(memory.clone()),
-            Some(Held::Plain(_)) => Err(Failure::closed(format!("ssd {}", self.ssd.name))),
+    /// The memory as it is mapped for each SSD of a volume; `None` for buffers of one SSD.
+    pub(crate) fn memory_of_volume(&self) -> Answer<Option<Arc<warpbell::VolumeBuffer>>> {
+        self.ssd.check_home()?;
+        match self.mapped(&self.state.lock())? {
+            Mapped::All(memory) => Ok(Some(memory.clone())),
+            Mapped::One(_) => Ok(None),
+        }
+    }
+
+    fn mapped<'a>(&self, state: &'a State) -> Answer<&'a Mapped> {
+        match &state.memory {
+            Some(Held::Mapped(mapped)) => Ok(mapped),
+            Some(Held::Plain(_, closed)) => Err(Failure::closed(closed)),
             None => Err(self.gone()),
         }
     }
@@ -217,18 +226,24 @@ impl BufferCore {
 
     pub(crate) fn used(self: &Arc<Self>) -> Answer<Use> {
         let mut state = self.state.lock();
-        let memory = self.mapped(state.memory.as_ref())?;
+        let memory = self.mapped(&state)?.first().clone();
         state.transfers += 1;
         Ok(Use { core: self.clone(), memory })
     }
 
-    /// The memory for kernels of these queues, which may use it as long as there are queues.
-    pub(crate) fn hand(&self, queues: &Arc<QueuesCore>) -> Answer<warpbell::Buffer> {
-        let memory = self.memory()?;
-        let handed = &mut self.state.lock().handed;
-        handed.retain(|queues| queues.strong_count() > 0);
-        handed.push(Arc::downgrade(queues));
-        Ok(memory)
+    /// The memory for a kernel of these queues.
+    pub(crate) fn hand(&self, queues: &[Arc<QueuesCore>]) -> Answer<(Mapped, Handed)> {
+        self.ssd.check_home()?;
+        let mut state = self.state.lock();
+        let mapped = self.mapped(&state)?.clone();
+        state.handed.retain(|queues| queues.strong_count() > 0);
+        state.handed.extend(queues.iter().map(Arc::downgrade));
+        Ok((mapped, Handed::new(&self.launches)))
+    }
+
+    /// Whether a launch has the memory.
+    pub(crate) fn is_handed(&self) -> bool {
+        self.launches.load(Ordering::Acquire) > 0
     }
 
     /// Shows Python's collector the object whose memory it is, where nothing but one Python object has that: neither
@@ -236,7 +251,7 @@ impl BufferCore {
     fn traverse(self: &Arc<Self>, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         let Some(state) = self.state.try_lock() else { return Ok(()) };
         let unused = Arc::strong_count(self) == 1
-            && self.queues.is_none()
+            && matches!(self.maker, Maker::Ssd)
             && self.lost.load(Ordering::Acquire) == 0
             && state.exports == 0
             && state.transfers == 0
@@ -251,21 +266,17 @@ impl BufferCore {
     /// Gives what is let go of: without a lock.
     pub(crate) fn close(&self) -> Answer<impl Sized + use<>> {
         self.ssd.check_home()?;
+        // Kernels that have ended let go of it.
+        let running = self.maker.running();
         let mut state = self.state.lock();
-        if state.exports > 0 && state.memory.is_some() {
-            let text = format!(
-                "{self}: {} live views of it: delete arrays and memoryviews over it first",
-                state.exports
-            );
-            return Err(Failure::new(Kind::Exported, text));
+        if state.memory.is_some() {
+            self.check_unused(&state, running)?;
         }
-        if state.transfers > 0 && state.memory.is_some() {
-            let text =
-                format!("{self}: {} transfers in flight: wait for their futures first", state.transfers);
-            return Err(Failure::new(Kind::Busy, text));
-        }
-        let held = (state.memory.take(), state.owner.take());
+        let held = (state.memory.take(), state.owner.take(), state.original.take());
         drop(state);
+        if let Some(Held::Mapped(mapped)) = &held.0 {
+            self.maker.release(mapped).map_err(|error| still_mapped(self, error))?;
+        }
         let lost = self.lost.load(Ordering::Acquire);
         if lost == 0 || held.0.is_none() {
             return Ok(held);
@@ -276,6 +287,21 @@ impl BufferCore {
             self.ssd.name
         );
         Err(Failure::new(Kind::InUse, text))
+    }
+
+    /// Refuses to close what views, I/O or kernels have. What an SSD's buffer was handed to keeps it by itself.
+    fn check_unused(&self, state: &State, running: usize) -> Answer<()> {
+        let busy = |kind, count: usize, what: &str| match count {
+            0 => Ok(()),
+            _ => Err(Failure::new(kind, format!("{self}: {count} {what}"))),
+        };
+        busy(Kind::Exported, state.exports, "live views of it: delete arrays and memoryviews over it first")?;
+        busy(Kind::Busy, state.transfers, "transfers in flight: wait for their futures first")?;
+        let launches = match self.maker {
+            Maker::Ssd => 0,
+            _ => running.max(self.launches.load(Ordering::Acquire)),
+        };
+        busy(Kind::Busy, launches, "kernels still run that may use it: wait for their launches first")
     }
 
     /// Hands its address out without a view that counts: the memory stays as long as the object.
@@ -365,7 +391,7 @@ pub(crate) struct Buffer {
 impl Buffer {
     pub(crate) fn new(core: BufferCore) -> Buffer {
         let core = Arc::new(core);
-        core.ssd.add_buffer(&core);
+        core.ssd.buffers.add(&core);
         Buffer { core: Own::new(core) }
     }
 }
@@ -434,8 +460,9 @@ impl Buffer {
     }
 
     /// Lets go of the memory, and of an object whose memory it was; the soft controller may keep both until its next admin
-    /// command, at the latest until the SSD is closed. Refused while views of it live or transfers over it are in flight; a
-    /// second call does nothing.
+    /// command, at the latest until the SSD is closed, and what kernels were handed stays until their queues are closed,
+    /// but for buffers of those queues and of volumes. Refused while views of it live, transfers over it are in flight, or
+    /// kernels run over the queues that it was made for; a second call does nothing.
     fn close(&self) -> PyResult<()> {
         drop(self.core.close()?);
         Ok(())

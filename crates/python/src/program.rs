@@ -14,7 +14,7 @@ use warpbell_kernels::abi::BLOCK_THREADS_MAX;
 use warpbell_kernels::cpu::Threads;
 
 use crate::args;
-use crate::buffer::{Buffer, BufferCore};
+use crate::buffer::{Buffer, BufferCore, Handed, Mapped};
 use crate::cache::{PageCache, TileSchedule};
 use crate::device;
 use crate::error::{Answer, Failure};
@@ -178,11 +178,10 @@ impl Program {
 /// What a launch keeps.
 enum Kept {
     Stream { _stream: Py<PyAny> },
-    Buffer { _memory: warpbell::Buffer },
+    Buffer { _memory: Mapped, _handed: Handed },
     Memory { _memory: warpbell::KernelMemory },
     Lease { _lease: warpbell::Lease },
     Volume { _volume: Arc<warpbell::Volume> },
-    VolumeBuffer { _buffer: Arc<warpbell::VolumeBuffer> },
 }
 
 /// Memory that references among the arguments name.
@@ -193,7 +192,8 @@ fn kept_by(over: &Over, arguments: &Bound<'_, PyTuple>) -> Answer<Vec<Kept>> {
             && let Ok(buffer) = argument.cast::<Buffer>()
         {
             let core = &buffer.get().core;
-            kept.push(Kept::Buffer { _memory: over.keeper(core)?.hand(core)? });
+            let (_memory, _handed) = over.keeper(core)?.hand(core)?;
+            kept.push(Kept::Buffer { _memory, _handed });
         } else {
             kept.extend(kept_of_queues(over, &argument)?);
         }
@@ -221,7 +221,8 @@ fn kept_of_queues(over: &Over, argument: &Bound<'_, PyAny>) -> Answer<Option<Kep
         return Ok(Some(Kept::Volume { _volume: core.with(|volume| Ok(volume.clone()))? }));
     } else if let Ok(buffer) = argument.cast::<VolumeBuffer>() {
         over.check_owner("volume buffer", buffer.get().core.members())?;
-        return Ok(Some(Kept::VolumeBuffer { _buffer: VolumeBuffer::buffer(buffer)? }));
+        let (_memory, _handed) = VolumeBuffer::hand(buffer)?;
+        return Ok(Some(Kept::Buffer { _memory, _handed }));
     }
     Ok(None)
 }

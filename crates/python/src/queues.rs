@@ -13,7 +13,7 @@ use warpbell_kernels::abi::Mailbox;
 use zerocopy::IntoBytes;
 
 use crate::args;
-use crate::buffer::{Buffer, BufferCore};
+use crate::buffer::{Buffer, BufferCore, Handed, Maker, Mapped};
 use crate::device;
 use crate::error::{Answer, Failure, Kind, at_exit};
 use crate::foreign::{self, Pages};
@@ -77,14 +77,22 @@ impl QueuesCore {
         User(self.clone())
     }
 
-    /// Keeps memory that a kernel is handed until the queues are deleted.
-    pub(crate) fn hand(self: &Arc<Self>, buffer: &BufferCore) -> Answer<warpbell::Buffer> {
-        let memory = buffer.hand(self)?;
+    /// Keeps memory that a kernel is handed until the queues are deleted. That of their own buffers they have.
+    pub(crate) fn hand(self: &Arc<Self>, buffer: &BufferCore) -> Answer<(Mapped, Handed)> {
+        let (mapped, guard) = buffer.hand(std::slice::from_ref(self))?;
         let mut handed = self.handed.lock();
-        if !handed.iter().any(|known| known.as_ref() == memory.as_ref()) {
+        let memory = mapped.first();
+        if !buffer.is_of(self) && !handed.iter().any(|known| known.as_ref() == memory.as_ref()) {
             handed.push(memory.clone());
         }
-        Ok(memory)
+        drop(handed);
+        Ok((mapped, guard))
+    }
+
+    /// Lets go of the memory of a buffer of theirs. An error where a command may still use it: then they keep it.
+    pub(crate) fn release(&self, memory: &warpbell::Buffer) -> Result<(), warpbell::Error> {
+        let state = self.state.read_recursive();
+        state.as_ref().map_or(Ok(()), |attached| attached.attachment.release(memory))
     }
 
     pub(crate) fn add_launch(&self, launch: &Arc<LaunchCore>) {
@@ -93,7 +101,8 @@ impl QueuesCore {
         launches.push(Arc::downgrade(launch));
     }
 
-    fn running(&self) -> usize {
+    /// Kernels over them that have not ended.
+    pub(crate) fn running(&self) -> usize {
         let launches: Vec<_> = self.launches.lock().iter().filter_map(Weak::upgrade).collect();
         launches.iter().filter(|launch| !launch.is_done()).count()
     }
@@ -157,6 +166,14 @@ pub(crate) struct Queues {
     pub(crate) core: Own<QueuesCore>,
 }
 
+impl Queues {
+    /// A buffer of part of this memory, which they have, too.
+    fn made(&self, memory: warpbell::Buffer, part: (usize, usize)) -> Buffer {
+        let maker = Maker::Queues(Arc::downgrade(&self.core));
+        Buffer::new(BufferCore::new(self.core.ssd.clone(), Mapped::One(memory), part, maker))
+    }
+}
+
 #[pymethods]
 impl Queues {
     /// Where the kernels run.
@@ -177,15 +194,16 @@ impl Queues {
         self.core.state.read().is_none()
     }
 
-    /// Memory that kernels, the SSD and the host reach: zeroed bytes. It stays mapped until the queues are closed.
+    /// Memory that kernels, the SSD and the host reach: zeroed bytes. It stays mapped until the queues or it are closed,
+    /// also where it is forgotten.
     fn buffer(&self, py: Python<'_>, nbytes: &Bound<'_, PyAny>) -> PyResult<Buffer> {
         let nbytes = args::within("nbytes", nbytes, 1, i64::MAX as u64)? as usize;
         let made = py.detach(|| self.core.with(|queues| Ok(queues.attachment.buffer(nbytes)?)))?;
-        Ok(Buffer::new(BufferCore::new(self.core.ssd.clone(), made, (0, nbytes), Some(&self.core))))
+        Ok(self.made(made, (0, nbytes)))
     }
 
     /// The memory of an existing writable object, as `Ssd.register` has it, for kernels too. It is kept until the queues
-    /// are closed.
+    /// or the buffer are closed, also where that is forgotten.
     fn register(&self, py: Python<'_>, object: &Bound<'_, PyAny>) -> PyResult<Buffer> {
         self.core.with(|_| Ok(()))?;
         foreign::check_no_buffer(object)?;
@@ -196,7 +214,7 @@ impl Queues {
             let Pages { memory, part, .. } = foreign::window(object, false)?;
             (py.detach(|| self.core.with(|queues| Ok(queues.attachment.register(memory)?)))?, part)
         };
-        Ok(Buffer::new(BufferCore::new(self.core.ssd.clone(), made, part, Some(&self.core))))
+        Ok(self.made(made, part))
     }
 
     /// What kernels counted, a dict for each queue.

@@ -10,7 +10,7 @@ use warpbell::{DEVICE_PAGE, DataPlacement, Descriptor, Gpu, IoOp, RequestQueueSp
 use warpbell_hw::{Lba, Nsid};
 
 use crate::args;
-use crate::buffer::{Buffer, BufferCore};
+use crate::buffer::{Buffer, BufferCore, Buffers, Maker, Mapped};
 use crate::device;
 use crate::engine::{Engine, Transfer, Used};
 use crate::error::{Answer, Failure, Kind, at_exit};
@@ -34,8 +34,8 @@ pub(crate) struct SsdCore {
     open: RwLock<Option<Open>>,
     /// Queues that were attached, and may be open.
     queues: Mutex<Vec<Weak<QueuesCore>>>,
-    /// Buffers that were made, and may be open; and how many there may be before those that are gone are looked for.
-    buffers: Mutex<(Vec<Weak<BufferCore>>, usize)>,
+    /// Buffers that were made, and may be open.
+    pub(crate) buffers: Buffers,
 }
 
 /// What closing takes away.
@@ -52,25 +52,9 @@ impl SsdCore {
         (depth, entries): (u32, Option<u32>),
         limit: Duration,
     ) -> Answer<SsdCore> {
+        let entries = entries_for(&ssd, depth, entries)?;
         let namespace = ssd.namespace(nsid)?;
         let (nsid, block, blocks) = (namespace.nsid, u64::from(namespace.block_size), namespace.blocks);
-        let most = ssd.controller().max_entries();
-        if depth >= most {
-            let limit = format!(
-                "queues of {} have at most {most} entries: depth is at most {}",
-                ssd.name(),
-                most - 1
-            );
-            return Err(Failure::argument("depth", depth, limit));
-        }
-        let entries = match entries {
-            None => (depth + 1).next_power_of_two().min(most),
-            Some(entries) if (depth + 1..=most).contains(&entries) => entries,
-            Some(entries) => {
-                let rule = format!("must be from depth + 1, {}, to the controller's {most}", depth + 1);
-                return Err(Failure::argument("queue_entries", entries, rule));
-            }
-        };
         let spec = RequestQueueSpec { nsid, depth, entries, limit };
         let identify = ssd.identify();
         let info =
@@ -80,7 +64,7 @@ impl SsdCore {
         let ssd = Arc::new(ssd);
         let engine = Arc::new(Engine::start(ssd.clone(), spec)?);
         let (open, queues) = (RwLock::new(Some(Open { ssd, engine })), Mutex::default());
-        let buffers = Mutex::default();
+        let buffers = Buffers::default();
         Ok(SsdCore {
             name,
             home: Home::here(),
@@ -135,15 +119,6 @@ impl SsdCore {
         Failure::closed(format!("ssd {}", self.name))
     }
 
-    pub(crate) fn add_buffer(&self, buffer: &Arc<BufferCore>) {
-        let (all, limit) = &mut *self.buffers.lock();
-        if all.len() >= *limit {
-            all.retain(|buffer| buffer.strong_count() > 0);
-            *limit = (2 * all.len()).max(64);
-        }
-        all.push(Arc::downgrade(buffer));
-    }
-
     /// Its queues go first. Refused while kernels run on some.
     fn close(&self) -> Answer<()> {
         self.check_home()?;
@@ -153,8 +128,8 @@ impl SsdCore {
         let late = self.close_queues();
         let stopped = engine.stop();
         // Mappings would keep the device open.
-        let buffers = std::mem::take(&mut self.buffers.lock().0);
-        buffers.iter().filter_map(Weak::upgrade).for_each(|buffer| buffer.unmap());
+        let closed = format!("ssd {}", self.name);
+        self.buffers.take().iter().for_each(|buffer| drop(buffer.unmap(&closed)));
         let deleted = ssd.delete_host_queues();
         late?;
         stopped?;
@@ -178,6 +153,24 @@ impl SsdCore {
     /// Whether these blocks may be written.
     pub(crate) fn check_write(&self, ssd: &warpbell::Ssd, offset: u64, nbytes: u64) -> Answer<()> {
         Ok(ssd.check_write(Some(self.nsid), Lba(offset / self.block), nbytes)?)
+    }
+}
+
+/// Entries of a queue that keeps `depth` commands in flight: as many as were asked for, or just enough.
+fn entries_for(ssd: &warpbell::Ssd, depth: u32, asked: Option<u32>) -> Answer<u32> {
+    let most = ssd.controller().max_entries();
+    if depth >= most {
+        let name = ssd.name();
+        let limit = format!("queues of {name} have at most {most} entries: depth is at most {}", most - 1);
+        return Err(Failure::argument("depth", depth, limit));
+    }
+    match asked {
+        None => Ok((depth + 1).next_power_of_two().min(most)),
+        Some(entries) if (depth + 1..=most).contains(&entries) => Ok(entries),
+        Some(entries) => {
+            let rule = format!("must be from depth + 1, {}, to the controller's {most}", depth + 1);
+            Err(Failure::argument("queue_entries", entries, rule))
+        }
     }
 }
 
@@ -314,7 +307,7 @@ impl Ssd {
             }
         };
         let memory = py.detach(make).map_err(Failure::from)?;
-        Ok(Buffer::new(BufferCore::new(self.core.clone(), memory, (0, nbytes), None)))
+        Ok(Buffer::new(BufferCore::new(self.core.clone(), Mapped::One(memory), (0, nbytes), Maker::Ssd)))
     }
 
     /// The memory of an existing writable object, such as a NumPy array or a tensor, as a buffer: no copy is made, and the
@@ -336,7 +329,7 @@ impl Ssd {
                 (py.detach(register), part, owner)
             };
         let memory = memory.map_err(Failure::from)?;
-        let core = BufferCore::new(self.core.clone(), memory, part, None);
+        let core = BufferCore::new(self.core.clone(), Mapped::One(memory), part, Maker::Ssd);
         Ok(Buffer::new(core.readonly(readonly).owned_by(owner)))
     }
 

@@ -10,7 +10,7 @@ use warpbell_hw::Lba;
 use zerocopy::IntoBytes;
 
 use crate::args;
-use crate::buffer::{Buffer, BufferCore};
+use crate::buffer::{Buffer, BufferCore, Buffers, Handed, Maker, Mapped, still_mapped};
 use crate::engine::{self, Part, Transfer, Used, Way};
 use crate::error::{Answer, Failure, Kind, at_exit};
 use crate::foreign::{self, Pages};
@@ -25,7 +25,12 @@ pub(crate) struct VolumeCore {
     members: Vec<Arc<QueuesCore>>,
     /// None once it was closed.
     state: RwLock<Option<(Arc<warpbell::Volume>, Vec<User>)>>,
+    /// Its buffers, and their other names.
+    buffers: Buffers,
 }
+
+/// The volume in messages.
+const VOLUME: &str = "volume";
 
 impl VolumeCore {
     pub(crate) fn members(&self) -> &[Arc<QueuesCore>] {
@@ -45,8 +50,45 @@ impl VolumeCore {
     pub(crate) fn with<T>(&self, work: impl FnOnce(&Arc<warpbell::Volume>) -> Answer<T>) -> Answer<T> {
         self.check_home()?;
         let state = self.state.read();
-        let (volume, _) = state.as_ref().ok_or_else(|| Failure::closed("volume"))?;
+        let (volume, _) = state.as_ref().ok_or_else(|| Failure::closed(VOLUME))?;
         work(volume)
+    }
+
+    /// Kernels over its queues that have not ended.
+    pub(crate) fn running(&self) -> usize {
+        self.members.iter().map(|queues| queues.running()).max().unwrap_or(0)
+    }
+
+    /// Lets go of a buffer's memory. An error where a command may still use it: then the queues keep it.
+    pub(crate) fn release(&self, memory: &warpbell::VolumeBuffer) -> Result<(), warpbell::Error> {
+        let state = self.state.read();
+        state.as_ref().map_or(Ok(()), |(volume, _)| volume.release(memory))
+    }
+
+    /// Its buffers are plain memory then, but for what is in flight.
+    fn close(&self) -> Answer<()> {
+        self.check_home()?;
+        let mut state = self.state.write();
+        if state.is_none() {
+            return Ok(());
+        }
+        let running = self.running();
+        if running > 0 {
+            let text = format!(
+                "{VOLUME}: {running} kernels still run over its queues: wait for their launches first"
+            );
+            return Err(Failure::new(Kind::Busy, text));
+        }
+        let closed = state.take();
+        drop(state);
+        let Some((volume, _users)) = closed else { return Ok(()) };
+        let unmapped = |buffer: Arc<BufferCore>| match buffer.unmap(VOLUME) {
+            // A launch that is just about to begin leaves it to the queues.
+            Some(Mapped::All(memory)) if !buffer.is_handed() => volume.release(&memory),
+            _ => Ok(()),
+        };
+        let released: Vec<_> = self.buffers.take().into_iter().map(unmapped).collect();
+        released.into_iter().collect::<Result<(), _>>().map_err(|error| still_mapped(VOLUME, error))
     }
 }
 
@@ -93,7 +135,8 @@ impl Volume {
         // As the volume counts them.
         let members = opened.0.order().map(|given| members[given].clone()).collect();
         let state = RwLock::new(Some(opened));
-        Ok(Volume { core: Own::new(Arc::new(VolumeCore { members, state })) })
+        let core = VolumeCore { members, state, buffers: Buffers::default() };
+        Ok(Volume { core: Own::new(Arc::new(core)) })
     }
 
     /// Blocks of it.
@@ -155,15 +198,15 @@ impl Volume {
         Future::new(queues, progress, 0).result(py, None).map(drop)
     }
 
-    /// Memory that kernels and all SSDs reach: the kernel argument `warpbell_volume_buffer_ref`.
+    /// Memory that kernels and all SSDs reach: the kernel argument `warpbell_volume_buffer_ref`. It stays mapped until it,
+    /// the volume or the queues are closed, also where it is forgotten.
     fn buffer<'py>(&self, py: Python<'py>, nbytes: &Bound<'py, PyAny>) -> PyResult<Bound<'py, VolumeBuffer>> {
         let nbytes = args::within("nbytes", nbytes, 1, i64::MAX as u64)? as usize;
-        let buffer = py.detach(|| self.core.with(|volume| Ok(volume.buffer(nbytes)?)))?;
-        VolumeBuffer::new(py, &self.core, buffer, (0, nbytes))
+        VolumeBuffer::new(py, &self.core, (0, nbytes), |volume| volume.buffer(nbytes))
     }
 
     /// The memory of an existing writable object, as `Ssd.register` has it, for all SSDs and kernels. It is kept until the
-    /// queues are closed.
+    /// buffer is closed, or the queues, also where it is forgotten.
     fn register<'py>(
         &self,
         py: Python<'py>,
@@ -172,8 +215,7 @@ impl Volume {
         self.core.with(|_| Ok(()))?;
         foreign::check_no_buffer(object)?;
         let Pages { memory, part, .. } = foreign::window(object, false)?;
-        let buffer = py.detach(|| self.core.with(|volume| Ok(volume.register(memory, part)?)))?;
-        VolumeBuffer::new(py, &self.core, buffer, part)
+        VolumeBuffer::new(py, &self.core, part, |volume| volume.register(memory, part))
     }
 
     /// What kernels did on each SSD.
@@ -192,11 +234,11 @@ impl Volume {
         report.into_iter().map(dict).collect()
     }
 
-    /// Lets go of the volume; its queues stay open, and I/O in flight goes on.
-    fn close(&self) -> PyResult<()> {
-        self.core.check_home()?;
-        drop(self.core.state.write().take());
-        Ok(())
+    /// Lets go of the volume; its queues stay open, and I/O in flight goes on. Its buffers stay as memory of the host
+    /// until they are closed: no SSD has them mapped any more. Refused while kernels run over its queues; a second call
+    /// does nothing.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        Ok(py.detach(|| self.core.close())?)
     }
 
     fn __enter__(slf: PyRef<'_, Self>) -> PyResult<PyRef<'_, Self>> {
@@ -205,8 +247,8 @@ impl Volume {
     }
 
     #[pyo3(signature = (*exception))]
-    fn __exit__(&self, exception: &Bound<'_, PyTuple>) -> PyResult<()> {
-        at_exit(exception, self.close())
+    fn __exit__(&self, py: Python<'_>, exception: &Bound<'_, PyTuple>) -> PyResult<()> {
+        at_exit(exception, self.close(py))
     }
 
     fn __warpbell_reference__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
@@ -228,38 +270,53 @@ fn open_next<T>(
 /// Memory that kernels and all SSDs of a volume reach: a buffer of the first SSD that the others have mapped, too.
 #[pyclass(frozen, extends = Buffer, module = "warpbell")]
 pub(crate) struct VolumeBuffer {
-    buffer: Own<warpbell::VolumeBuffer>,
     pub(crate) core: Own<VolumeCore>,
 }
 
 impl VolumeBuffer {
+    /// `part` of what `make` makes while the volume is open: whoever closes it finds the buffer.
     fn new<'py>(
         py: Python<'py>,
         core: &Arc<VolumeCore>,
-        buffer: warpbell::VolumeBuffer,
         part: (usize, usize),
+        make: impl FnOnce(&warpbell::Volume) -> Result<warpbell::VolumeBuffer, warpbell::Error> + Send,
     ) -> PyResult<Bound<'py, VolumeBuffer>> {
-        let (queues, memory) = (&core.members()[0], buffer.buffer().clone());
-        let base = Buffer::new(BufferCore::new(queues.ssd.clone(), memory, part, Some(queues)));
-        let own = VolumeBuffer { buffer: Own::new(Arc::new(buffer)), core: Own::new(core.clone()) };
-        Bound::new(py, PyClassInitializer::from(base).add_subclass(own))
+        let made = |volume: &Arc<warpbell::Volume>| {
+            let (first, maker) = (&core.members()[0], Maker::Volume(Arc::downgrade(core)));
+            let memory = Mapped::All(Arc::new(make(volume)?));
+            let buffer = Buffer::new(BufferCore::new(first.ssd.clone(), memory, part, maker));
+            core.buffers.add(&buffer.core);
+            Ok(buffer)
+        };
+        let base = py.detach(|| core.with(made))?;
+        Bound::new(
+            py,
+            PyClassInitializer::from(base).add_subclass(VolumeBuffer { core: Own::new(core.clone()) }),
+        )
     }
 
     /// The memory, as long as the volume and the buffer are open.
     pub(crate) fn buffer(slf: &Bound<'_, Self>) -> Answer<Arc<warpbell::VolumeBuffer>> {
-        slf.as_super().get().core.check_open()?;
-        let own = slf.get();
-        own.core.with(|_| Ok(own.buffer.clone()))
+        let core = &slf.as_super().get().core;
+        core.memory_of_volume()?.ok_or_else(|| Failure::closed(&**core))
+    }
+
+    /// The memory for a kernel.
+    pub(crate) fn hand(slf: &Bound<'_, Self>) -> Answer<(Mapped, Handed)> {
+        slf.as_super().get().core.hand(slf.get().core.members())
     }
 }
 
 #[pymethods]
 impl VolumeBuffer {
-    /// The same memory as a buffer of the first SSD.
+    /// The same memory as a buffer of the first SSD: a view, without which alone this buffer can be closed.
     fn view(slf: &Bound<'_, Self>) -> PyResult<Buffer> {
-        let (buffer, queues) = (VolumeBuffer::buffer(slf)?, &slf.get().core.members()[0]);
-        let part = (buffer.skip(), slf.as_super().get().core.nbytes() as usize);
-        Ok(Buffer::new(BufferCore::new(queues.ssd.clone(), buffer.buffer().clone(), part, Some(queues))))
+        let (core, own) = (&slf.as_super().get().core, &slf.get().core);
+        Ok(own.with(|_| {
+            let view = Buffer::new(core.another(&own.members()[0])?);
+            own.buffers.add(&view.core);
+            Ok(view)
+        })?)
     }
 
     /// A copy of its bytes.

@@ -43,6 +43,8 @@ def test_progress_is_shown_where_tqdm_is(tmp_path: pathlib.Path, monkeypatch: py
     ("words", "line"),
     [
         ({"iodepht": 4}, "^word iodepht: warpbell bench has no such option; did you mean iodepth\\?$"),
+        ({"blocksize": 4096}, "^word blocksize: warpbell bench has no such option; did you mean bs\\?$"),
+        ({"ramp_time": 1}, "^word ramp_time: warpbell bench has no such option; did you mean ramp\\?$"),
         ({"output": "normal"}, "^word output: "),
         ({"help": True}, "^word help: "),
         ({"csv": "rows.csv"}, "^word csv: "),

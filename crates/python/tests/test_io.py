@@ -6,6 +6,8 @@ import asyncio
 import pathlib
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
@@ -160,18 +162,26 @@ def test_what_python_forgets_in_flight_is_freed_by_the_last_command() -> None:
         del ssd
 
 
-def test_a_closed_ssd_can_be_opened_again_while_its_buffers_live(tmp_path: pathlib.Path) -> None:
+@contextmanager
+def served(socket: pathlib.Path) -> Iterator[str]:
     """A controller of another process serves one client at a time, and mappings hold on to it."""
-    socket = tmp_path / "ssd.sock"
     server = subprocess.Popen([warpbell._bench._command(), "serve", "--socket", socket, "--size", "16m"], stdout=subprocess.DEVNULL)
     try:
         for _ in range(600):
             if socket.exists():
                 break
             time.sleep(0.1)
+        yield f"vfio-user:{socket}"
+    finally:
+        server.kill()
+        server.wait()
+
+
+def test_a_closed_ssd_can_be_opened_again_while_its_buffers_live(tmp_path: pathlib.Path) -> None:
+    with served(tmp_path / "ssd.sock") as name:
         kept = []
         for number in range(3):
-            with warpbell.open(f"vfio-user:{socket}", allow_write=str(socket)) as ssd:
+            with warpbell.open(name, allow_write=name.removeprefix("vfio-user:")) as ssd:
                 buffer = ssd.buffer(8192)
                 kept.append(memoryview(buffer))
                 kept[-1][:] = bytes([number]) * 8192
@@ -181,6 +191,16 @@ def test_a_closed_ssd_can_be_opened_again_while_its_buffers_live(tmp_path: pathl
             assert bytes(kept[-1][:2]) == bytes([number]) * 2
             with pytest.raises(warpbell.ClosedError, match="^ssd vfio-user:"):
                 ssd.read_into(buffer, 0)
-    finally:
-        server.kill()
-        server.wait()
+
+
+def test_ssds_of_a_closed_volume_can_be_opened_again_while_its_buffers_live(tmp_path: pathlib.Path) -> None:
+    with served(tmp_path / "a.sock") as one, served(tmp_path / "b.sock") as two:
+        kept = []
+        for _ in range(3):
+            with ExitStack() as opened:
+                ssds = [opened.enter_context(warpbell.open(name)) for name in (one, two)]
+                queues = [opened.enter_context(ssd.attach()) for ssd in ssds]
+                volume = opened.enter_context(warpbell.Volume(queues))
+                kept += [volume.buffer(8192), queues[1].buffer(512)]
+                assert volume.read_into(kept[-2], 0).result(60) == 8192  # type: ignore[arg-type]
+        assert not any(buffer.closed for buffer in kept)

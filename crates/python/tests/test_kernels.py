@@ -81,6 +81,8 @@ def test_wrong_arguments_are_named(ssd: warpbell.Ssd, program: warpbell.Program)
         program.launch(queues, "nothing")
     with pytest.raises(warpbell.ArgumentTypeError, match=r"^argument 3 of type int: .*numpy.uint32\(5\)"):
         program.launch(queues, "sum_blocks", queues.namespace, data, data, 5)
+    with pytest.raises(warpbell.ArgumentTypeError, match=r"^argument 1 of type numpy.ndarray: .*kernels reach an array by a buffer of its memory: queues.register\(array\)$"):
+        program.launch(queues, "sum_blocks", queues.namespace, numpy.zeros(4096), data, numpy.uint64(1))
     with pytest.raises(warpbell.ArgumentError, match="belongs to soft:size=1m, and the launch is over soft:size=64m"):
         program.launch(queues, "sum_blocks", queues.namespace, data, foreign, numpy.uint64(1))
     with pytest.raises(warpbell.ArgumentTypeError, match="^queues of type warpbell.Ssd"):
@@ -233,11 +235,12 @@ def test_what_references_name_is_kept_while_a_kernel_runs(ssd: warpbell.Ssd) -> 
     volume, lease = warpbell.Volume([queues]), queues.lease((0, 8))
     launch = program.launch(queues, "hold", lease, volume, volume.buffer(512), ctypes.c_uint64(word.address))
     lease.close()
-    volume.close()
-    with pytest.raises(warpbell.BusyError, match="1 kernels still run"):
-        queues.close()
+    for busy in (volume, queues):
+        with pytest.raises(warpbell.BusyError, match="1 kernels still run"):
+            busy.close()
     memoryview(word)[0] = 1
     launch.wait()
+    volume.close()
     queues.close()
 
 

@@ -172,3 +172,30 @@ def test_closing_while_others_read() -> None:
         for thread in threads:
             thread.join()
         assert ended == [warpbell.ClosedError] * THREADS
+
+
+def test_closing_a_volume_while_others_use_it() -> None:
+    for _ in range(10):
+        with warpbell.open("soft:size=4m") as one, warpbell.open("soft:size=4m") as two, one.attach() as first, two.attach() as second:
+            volume = warpbell.Volume([first, second])
+            ended: list[type[BaseException]] = []
+
+            def work(volume: warpbell.Volume = volume, ended: list[type[BaseException]] = ended) -> None:
+                try:
+                    while True:
+                        buffer = volume.buffer(4096)
+                        volume.read_into(buffer, 0).result(60)
+                        with buffer.view() as other:
+                            assert other.address == buffer.address
+                        buffer.close()
+                        assert buffer.closed
+                except BaseException as error:
+                    ended.append(type(error))
+
+            threads = [threading.Thread(target=work) for _ in range(THREADS)]
+            for thread in threads:
+                thread.start()
+            volume.close()
+            for thread in threads:
+                thread.join()
+            assert ended == [warpbell.ClosedError] * THREADS

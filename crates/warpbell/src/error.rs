@@ -186,7 +186,7 @@ pub enum Error {
 
 /// What runs where there is no GPU.
 fn instead(missing: &GpuError) -> &'static str {
-    if matches!(missing, GpuError::NoLibrary { .. }) { "; --target cpu runs without a GPU" } else { "" }
+    if matches!(missing, GpuError::NoLibrary { .. }) { "; target cpu runs without a GPU" } else { "" }
 }
 
 impl Error {

@@ -42,7 +42,7 @@
 #endif
 
 /* Of this header: it grows with every function, and with every field at the end of a struct. */
-#define WARPBELL_API_VERSION 7u
+#define WARPBELL_API_VERSION 8u
 
 /* A struct of options or results with version and size, and zero in all else. */
 #ifdef __cplusplus
@@ -406,6 +406,12 @@ typedef struct warpbell_launch_options {
     uint32_t cpu_threads;  /* target "cpu": threads that run blocks, at most 1024; 0: as many as CPUs */
     uint32_t cooperative;  /* not 0: all blocks are there at the same time, as blocks must that wait for each
                               other; a grid for which there is no room is refused */
+    uint32_t on_stream;    /* not 0: on `stream`, else on a CUDA stream of the library's own, beside others.
+                              Since version 8 */
+    void* stream; /* a CUstream or cudaStream_t of the GPU's primary context, with on_stream; NULL is CUDA's
+                     default stream then. The kernel begins after what is on it, and what is put on it later
+                     begins after the kernel. Stays until the kernel was waited for, or its run closed. Target
+                     "cpu" has none. Since version 8 */
 } warpbell_launch_options;
 #define WARPBELL_LAUNCH_OPTIONS_INIT WARPBELL_INIT(warpbell_launch_options)
 

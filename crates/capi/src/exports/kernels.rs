@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::pointer::{bytes, list, make, number, options, target, text};
-use crate::error::{Answer, report};
+use crate::error::{Answer, Failure, report};
 use crate::over::Over;
 use crate::program;
 use crate::run::{RUNS, Run, Shape};
@@ -114,7 +114,8 @@ pub extern "C" fn warpbell_program_close(program: Handle) -> i32 {
 /// As the header says.
 ///
 /// # Safety
-/// Pointers are null or valid, as the header says, and the kernel touches only memory that is valid until the run has ended.
+/// Pointers are null or valid, as the header says, the kernel touches only memory that is valid until the run has ended, and
+/// a stream is there as long.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn warpbell_launch(
     program: Handle,
@@ -147,6 +148,20 @@ pub unsafe extern "C" fn warpbell_volume_launch(
     unsafe { launch(program, kernel, || Over::volume(number(volume)), (args, args_bytes), chosen, run) }
 }
 
+/// The stream that a launch goes on; `None`: one of its own. Handle 0 is CUDA's default stream, which a program may have
+/// meant that says no more.
+fn stream_of(chosen: &LaunchOptions) -> Answer<Option<u64>> {
+    let handle = number(chosen.stream);
+    match (chosen.on_stream, handle) {
+        (0, 0) => Ok(None),
+        (0, set) => {
+            let rule = "on_stream is 0: set it to 1, or the stream to NULL for one of the library's own";
+            Err(Failure::invalid(format!("stream {set:#x}: {rule}")))
+        }
+        _ => Ok(Some(handle)),
+    }
+}
+
 /// # Safety
 /// As for [`warpbell_launch`].
 unsafe fn launch(
@@ -166,12 +181,16 @@ unsafe fn launch(
         let chosen = unsafe { options("warpbell_launch_options", chosen) }?;
         let LaunchOptions { grid, block, shared_bytes, cpu_threads, cooperative, .. } = chosen;
         let shape = Shape { grid, block, shared_bytes, cpu_threads, cooperative: cooperative != 0 };
-        let over = over()?;
-        Run::launch((number(program), kernel, &over), &shape, |program| match &over {
-            // SAFETY: the contract of this function: what the kernel touches lives until the run has ended.
-            Over::Queues(queues) => unsafe { program.launch(&queues.attachment, kernel, args) },
-            // SAFETY: as above.
-            Over::Volume(volume) => unsafe { program.launch(&*volume.volume, kernel, args) },
+        let (stream, over) = (stream_of(&chosen)?, over()?);
+        Run::launch((number(program), kernel, &over), &shape, |program| {
+            let launch = match &over {
+                // SAFETY: the contract of this function: what the kernel touches lives until the run has ended.
+                Over::Queues(queues) => unsafe { program.launch(&queues.attachment, kernel, args) },
+                // SAFETY: as above.
+                Over::Volume(volume) => unsafe { program.launch(&*volume.volume, kernel, args) },
+            }?;
+            // SAFETY: the contract of this function: a stream of the GPU's, which stays until the run has ended.
+            Ok(stream.into_iter().fold(launch, |launch, stream| unsafe { launch.stream(stream) }))
         })
     };
     // SAFETY: as above.

@@ -159,7 +159,17 @@ fn own_structs() -> Vec<Row> {
             buffer
         ),
         rows!("warpbell_compile_options", CompileOptions, definitions, cache),
-        rows!("warpbell_launch_options", LaunchOptions, grid, block, shared_bytes, cpu_threads, cooperative),
+        rows!(
+            "warpbell_launch_options",
+            LaunchOptions,
+            grid,
+            block,
+            shared_bytes,
+            cpu_threads,
+            cooperative,
+            on_stream,
+            stream
+        ),
         rows!("warpbell_io_queue_options", IoQueueOptions, timeout_ns, nsid, depth),
         rows!("warpbell_io_request", IoRequest, op, pad0, lba, bytes, data, tag),
         rows!("warpbell_io_completion", IoCompletion, tag, bytes, status, pad0),

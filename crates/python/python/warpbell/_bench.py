@@ -12,6 +12,15 @@ from .errors import ArgumentError, ArgumentTypeError, BenchError, MissingError
 _REPEATED = frozenset({"allow-write"})
 # What this module gives the command itself, and files of whole sweeps: here each point is a command.
 _OWN = frozenset({"output", "device", "help", "csv", "resume"})
+# Words of fio that the command has by another name.
+_FIO = {
+    "blocksize": "bs",
+    "io_size": "io_limit",
+    "numjobs": "queues",
+    "ramp_time": "ramp",
+    "randseed": "seed",
+    "readwrite": "rw",
+}
 
 
 class BenchResult:
@@ -77,7 +86,7 @@ def _check_words(command: str, words: Iterable[str]) -> None:
         if word.replace("_", "-") not in known:
             import difflib
 
-            near = difflib.get_close_matches(word, [name.replace("-", "_") for name in known], 1)
+            near = [_FIO[word]] if word in _FIO else difflib.get_close_matches(word, [name.replace("-", "_") for name in known], 1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise ArgumentError(f"word {word}: warpbell bench has no such option{hint}")
 

@@ -43,4 +43,6 @@ def _field(index: int, argument: Any) -> tuple[bytes, int]:
     limit = "must be a NumPy scalar, a ctypes instance, bytes, a buffer or a reference such as queues.namespace"
     if isinstance(argument, (bool, int, float)):
         limit += f"; a Python {type(argument).__name__} has no size: numpy.uint32({argument}), ctypes.c_uint64({argument})"
+    elif hasattr(argument, "__dlpack__") or hasattr(argument, "__array_interface__"):
+        limit += "; kernels reach an array by a buffer of its memory: queues.register(array)"
     raise ArgumentTypeError(f"argument {index} of type {name.removeprefix('builtins.')}: {limit}")

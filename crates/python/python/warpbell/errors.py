@@ -63,7 +63,8 @@ class KernelError(Error, RuntimeError):
 
 
 class UndeletedError(Error, RuntimeError):
-    """Queues that the controller did not delete: it may still write to their memory, which so stays."""
+    """Closed, but the controller may still use the memory, which so stays: it did not delete a queue, or a command of a
+    kernel has no completion."""
 
 
 class BenchError(Error, RuntimeError):

@@ -335,7 +335,7 @@ impl Attachment {
         if let Some((qid, pending)) = self.0.table.pending()? {
             return Err(Error::Busy {
                 object: "buffer",
-                reason: format!("{pending} commands on queue {qid} have no completion yet"),
+                reason: format!("{pending} commands on {qid} have no completion yet"),
                 remedy: "delete the queues first, which takes their commands with them",
             });
         }
