@@ -91,8 +91,7 @@ impl Gpu {
         state.grids += 1;
         if state.grids == 1 {
             let mut random = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x5745_414b);
-            // Other devices look seldom: what is late on the GPU is late for longer, so that they look in between.
-            state.rates = [6, 6, 11].map(|most| 2 << random.random_range(0..most));
+            state.rates = [0; 3].map(|_: u32| 2 << random.random_range(0..6));
             state.random = random;
             // No block keeps words that these are to be compared with.
             state.written.clear();
