@@ -9,6 +9,10 @@ use crate::abi::ABI_VERSION;
 
 /// Begins the name of the variable that lies beside each kernel (`impl/port_gpu.cuh`).
 const PREFIX: &str = "warpbell_kernel_";
+/// Begins a fat binary.
+const FAT: &[u8] = &0xBA55_ED50_u32.to_le_bytes();
+const IS_FAT: &str = "it is a fat binary, whose parts are not looked at: give a cubin (`nvcc -cubin`), or PTX (`nvcc -ptx`), \
+                      which the target ptx takes, too";
 
 /// What an image contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +68,7 @@ pub fn kernels(what: &str, image: &[u8]) -> Result<Vec<ImageKernel>, Error> {
     let mut kernels = match format_of(image) {
         Some(Format::Ptx) => in_ptx(&String::from_utf8_lossy(image)),
         Some(Format::Cubin) => in_cubin(image).map_err(|error| wrong(error.to_string()))?,
+        None if image.starts_with(FAT) => return Err(wrong(IS_FAT.to_owned())),
         None => return Err(wrong("it is neither PTX nor a cubin".to_owned())),
     };
     if kernels.is_empty() {
@@ -153,6 +158,7 @@ mod tests {
     fn what_is_no_image_or_has_no_kernel_is_refused() {
         for (bytes, expected) in [
             (&b"text"[..], "x: it is neither PTX nor a cubin"),
+            (b"\x50\xed\x55\xba\x01", "x: it is a fat binary"),
             (b".version 9.0\n", "x: it has no kernel that WARPBELL_KERNEL(name, args) defined"),
             (b"\x7fELF\0\0", "x: "),
         ] {

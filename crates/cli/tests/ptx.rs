@@ -93,6 +93,39 @@ fn wrong_options_are_refused_with_what_they_must_be() {
         assert_eq!(output.status.code(), Some(2), "{options}: {error}");
         assert!(error.contains(said), "{options}: {error}");
     }
+    for (target, said) in [
+        ("ptx:", "expected cpu, ptx, ptx:OPTIONS such as ptx:memory=1g"),
+        ("ptx:memory=1gb", "target ptx: memory=1gb: must be a size from 1 to 256g, such as 1g"),
+        ("ptx:bar=all", "target ptx: bar=all: must be a size, such as 256m"),
+    ] {
+        let output = warpbell(&["digest", "soft:size=1m", "--target", target], "");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{target}: {error}");
+        assert!(error.contains(said), "{target}: {error}");
+    }
+}
+
+/// In a process that has the machine already.
+#[test]
+fn a_process_has_one_machine_with_the_options_of_its_first_target() {
+    let open = |name: &str| name.parse::<Target>().expect("a target").open();
+    let gpu = |name: &str| open(name).map(|opened| opened.gpu().expect("a GPU").info().clone());
+    let first = gpu("ptx:memory=64m,multiprocessors=3").expect("it is built in");
+    assert_eq!((first.memory, first.multiprocessors), (64 << 20, 3));
+    for same in ["ptx", "ptx:multiprocessors=3,memory=65536k"] {
+        assert_eq!(gpu(same).expect("the same machine").memory, 64 << 20, "{same}");
+    }
+    let other = gpu("ptx:memory=1g").expect_err("another machine").to_string();
+    assert!(other.starts_with("target ptx: memory=1g: the PTX machine of this process has other"), "{other}");
+    let opened = open("ptx").expect("the machine");
+    let gpu = opened.gpu().expect("a GPU");
+    let full = gpu.allocate(65 << 20).expect_err("more than there is").to_string();
+    assert!(full.contains("the target ptx:memory=SIZE has more"), "{full}");
+    for image in [&b"\x7fELF cubin"[..], b"\x50\xed\x55\xba fat"] {
+        let refused = gpu.load("mine", image).expect_err("no PTX").to_string();
+        assert!(refused.starts_with("ptx: module mine: a cubin or a fat binary"), "{refused}");
+        assert!(refused.contains("nvcc -ptx -lineinfo"), "{refused}");
+    }
 }
 
 /// Kernels with a defect each, where `wrong` is not 0.

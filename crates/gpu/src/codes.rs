@@ -113,9 +113,9 @@ const LOST: &str = "the GPU's context is lost, and every later call of this proc
 /// The same where no GPU and no driver of NVIDIA's are to blame.
 pub(crate) fn remedy_on_ptx(code: u32) -> &'static str {
     match code {
-        OUT_OF_MEMORY => "WARPBELL_PTX=memory=BYTES gives it more",
-        INVALID_PTX => "the machine's log says where",
-        NO_BINARY => "the PTX machine runs PTX, not machine code",
+        OUT_OF_MEMORY => "the target ptx:memory=SIZE has more, as with WARPBELL_PTX=memory=SIZE",
+        INVALID_PTX => "the PTX machine does not run it",
+        NO_BINARY => "the PTX machine runs PTX, which `nvcc -ptx -lineinfo` makes",
         code if is_sticky(code) => "the target is lost, and every later call of this process fails: end it",
         _ => "",
     }

@@ -58,11 +58,11 @@ pub enum GpuError {
         /// What it was about.
         object: String,
     },
-    /// An environment variable with options is wrong.
-    #[error("{variable}: {limit}")]
+    /// Options of the PTX machine are wrong.
+    #[error("{object}: {limit}")]
     Options {
-        /// Which.
-        variable: &'static str,
+        /// Where they were given: the environment variable, or the target.
+        object: &'static str,
         /// What it must be.
         limit: String,
     },

@@ -65,8 +65,14 @@ impl Gpu {
         Gpu::of(Device::get(ordinal)?)
     }
 
-    /// A device that is no GPU: host memory, and kernels whose PTX runs on the PTX machine with its checks. The environment
-    /// variable `WARPBELL_PTX` has its options: `capability=9.0,multiprocessors=2,memory=BYTES,weak=SEED,races=yes`.
+    /// Options of the PTX machine, before it is opened first: `capability=9.0,multiprocessors=2,memory=1g,bar=256m,weak=SEED,
+    /// races=yes`. They go before those of the environment variable `WARPBELL_PTX`. Later on they must be the same, or none.
+    #[cfg(feature = "ptx")]
+    pub fn set_ptx_options(options: &str) -> Result<(), GpuError> {
+        sys::set_ptx_options(options)
+    }
+
+    /// A device that is no GPU: host memory, and kernels whose PTX runs on the PTX machine with its checks.
     #[cfg(feature = "ptx")]
     pub fn open_ptx() -> Result<Arc<Gpu>, GpuError> {
         Gpu::of(Device::ptx()?)

@@ -61,6 +61,10 @@ impl Module {
             let object = format!("{}: module {name}", gpu.info().target());
             return Err(GpuError::refused(object, "neither PTX text nor a cubin nor a fat binary"));
         }
+        if gpu.info().is_ptx && !is_text(image) {
+            let object = format!("{}: module {name}", gpu.info().target());
+            return Err(GpuError::refused(object, NO_PTX));
+        }
         let loaded = Arc::new(LoadedModule::load(gpu.context(), name, image)?);
         Ok(Module { loaded, gpu, name: name.into() })
     }
@@ -79,11 +83,20 @@ impl Module {
     }
 }
 
+const ELF: &[u8] = b"\x7fELF";
+const FAT: &[u8] = &0xBA55_ED50u32.to_le_bytes();
+/// Of an image for the PTX machine.
+const NO_PTX: &str = "a cubin or a fat binary, and the PTX machine runs the text of PTX, not machine code: \
+                      `nvcc -ptx -lineinfo` makes it of the same source, `cuobjdump -ptx` shows what a fat binary has";
+
 /// Whether it begins as one of the images that the driver takes; others it would read beyond their end.
 fn is_image(image: &[u8]) -> bool {
-    const ELF: &[u8] = b"\x7fELF";
-    const FAT: &[u8] = &0xBA55_ED50u32.to_le_bytes();
-    image.starts_with(ELF) || image.starts_with(FAT) || image.windows(8).any(|part| part == b".version")
+    !is_text(image) || image.windows(8).any(|part| part == b".version")
+}
+
+/// Whether it is neither a cubin nor a fat binary.
+fn is_text(image: &[u8]) -> bool {
+    !image.starts_with(ELF) && !image.starts_with(FAT)
 }
 
 impl Attributes {

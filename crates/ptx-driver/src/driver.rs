@@ -9,7 +9,7 @@ use crate::context::{self, Context};
 use crate::gdrdrv;
 use crate::log::{self, Kind};
 use crate::memory::Memory;
-use crate::options::{Options, USERS};
+use crate::options::{Options, TARGET, USERS};
 
 /// The driver after cuInit.
 pub(crate) struct Driver {
@@ -30,18 +30,25 @@ static DRIVER: OnceLock<Result<Driver>> = OnceLock::new();
 /// Of users; none where the driver is a test's.
 static OF_USERS: OnceLock<Options> = OnceLock::new();
 
-/// Makes this process's driver that of users: kernels run on the PTX machine, with the options of `WARPBELL_PTX`. To be
-/// called before cuInit. What a kernel did wrong is told by the text of its error.
+/// Makes this process's driver that of users: kernels run on the PTX machine, with the options `named`, which go before
+/// those of `WARPBELL_PTX`. To be called before cuInit; later calls must name the same options, or none. What a kernel did
+/// wrong is told by the text of its error.
 ///
 /// # Errors
 ///
-/// Which option is wrong, and what it must be.
-pub fn for_users() -> std::result::Result<(), String> {
-    if OF_USERS.get().is_none() {
-        let options = Options::of_users(&std::env::var(USERS).unwrap_or_default())?;
-        OF_USERS.get_or_init(|| options);
-        log::mistakes_alone();
+/// Where the wrong option was given; and which it is, with what it must be.
+pub fn for_users(named: &str) -> std::result::Result<(), (&'static str, String)> {
+    let known = OF_USERS.get();
+    if known.is_some() && named.is_empty() {
+        return Ok(());
     }
+    let options = Options::of_users(named, &std::env::var(USERS).unwrap_or_default())?;
+    if *known.unwrap_or_else(|| OF_USERS.get_or_init(|| options.clone())) != options {
+        let limit =
+            format!("{named}: the PTX machine of this process has other options already; there is one");
+        return Err((TARGET, limit));
+    }
+    log::mistakes_alone();
     Ok(())
 }
 

@@ -20,14 +20,15 @@ use crate::options::Options;
 /// Reads a module for the machine.
 pub(crate) fn load(bytes: &[u8], mutate: Option<&str>) -> Result<Arc<Module>, Refusal> {
     let text = std::str::from_utf8(bytes);
-    let text = text
-        .map_err(|_| Refusal(Code::INVALID_IMAGE, "the PTX machine runs PTX, not machine code".to_owned()))?;
+    let text = text.map_err(|_| {
+        Refusal(Code::NO_BINARY_FOR_GPU, "the PTX machine runs PTX, not machine code".to_owned())
+    })?;
     let text = match mutate {
         Some(name) => mutated(text, name).map_err(|error| Refusal(Code::INVALID_PTX, error))?,
         None => text.to_owned(),
     };
     let module = Module::load("module.ptx", &text);
-    module.map(Arc::new).map_err(|error| Refusal(Code::INVALID_PTX, format!("ptxas fatal: {error}")))
+    module.map(Arc::new).map_err(|error| Refusal(Code::INVALID_PTX, error.to_string()))
 }
 
 #[cfg(not(feature = "defects"))]

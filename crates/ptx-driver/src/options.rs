@@ -1,5 +1,5 @@
-//! What the environment asks for, by `key=value`, separated by commas: tests in `WARPBELL_FAKE_CUDA`, users of
-//! `--target ptx` in `WARPBELL_PTX`.
+//! What is asked for, by `key=value`, separated by commas: by tests in `WARPBELL_FAKE_CUDA`, by users of `--target ptx` in
+//! the target's name, such as `ptx:memory=1g`, and in `WARPBELL_PTX`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,8 +8,12 @@ use std::time::Duration;
 pub const VARIABLE: &str = "WARPBELL_FAKE_CUDA";
 /// The variable of users.
 pub const USERS: &str = "WARPBELL_PTX";
-/// Its keys.
-const OF_USERS: [&str; 5] = ["capability", "multiprocessors", "memory", "weak", "races"];
+/// The other place for their options: behind the colon of the target's name.
+pub(crate) const TARGET: &str = "target ptx";
+/// Their keys.
+const OF_USERS: [&str; 6] = ["capability", "multiprocessors", "memory", "bar", "weak", "races"];
+/// The most memory of a device: the addresses of all are 1 TiB, which are not used again.
+const MOST_MEMORY: u64 = 256 << 30;
 
 /// How exports of device memory end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,10 +141,19 @@ impl Options {
         Options::parse(&std::env::var(VARIABLE).unwrap_or_default())
     }
 
-    /// Those of users, whose kernels run on the PTX machine.
-    pub(crate) fn of_users(text: &str) -> Result<Options, String> {
+    /// Those of users, whose kernels run on the PTX machine: by the target's name, before what the variable says. An error
+    /// has the place, and what is wrong there.
+    pub(crate) fn of_users(named: &str, variable: &str) -> Result<Options, (&'static str, String)> {
         let mut options =
             Options { users: true, execute: Execute::Ptx, multiprocessors: 2, ..Options::default() };
+        for (place, text) in [(USERS, variable), (TARGET, named)] {
+            options.add(text).map_err(|wrong| (place, wrong))?;
+        }
+        Ok(options)
+    }
+
+    /// Adds a user's options.
+    fn add(&mut self, text: &str) -> Result<(), String> {
         let mut given = Vec::new();
         for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
             let known = item.split_once('=').filter(|(key, _)| OF_USERS.contains(key));
@@ -148,15 +161,15 @@ impl Options {
                 return Err(format!("{item}: expected KEY=VALUE with KEY one of {}", OF_USERS.join(", ")));
             };
             once(&mut given, key, item)?;
-            options.set(key, value).ok_or_else(|| format!("{item}: {}", limit(key)))?;
-            if !(75..=121).contains(&options.capability) {
+            self.set(key, value).ok_or_else(|| format!("{item}: {}", limit(key)))?;
+            if !(75..=121).contains(&self.capability) {
                 return Err(format!("{item}: must be 7.5 to 12.1"));
             }
-            if options.multiprocessors == 0 || options.memory == 0 {
+            if self.multiprocessors == 0 || !(1..=MOST_MEMORY).contains(&self.memory) {
                 return Err(format!("{item}: {}", limit(key)));
             }
         }
-        Ok(options)
+        Ok(())
     }
 
     pub(crate) fn parse(text: &str) -> Result<Options, String> {
@@ -180,10 +193,10 @@ impl Options {
             "devices" => self.devices = value.parse().ok()?,
             "capability" => self.capability = capability(value)?,
             "multiprocessors" => self.multiprocessors = value.parse().ok()?,
-            "memory" => self.memory = value.parse().ok()?,
+            "memory" => self.memory = size(value)?,
             "driver" => self.driver = value.parse().ok()?,
             "dma-buf" => self.dma_buf = dma_buf(value)?,
-            "bar" => self.bar = value.parse().ok()?,
+            "bar" => self.bar = size(value)?,
             "io-memory" => self.io_memory = io_memory(value)?,
             "alias" => self.alias = yes(value)?,
             "coherent" => self.coherent = yes(value)?,
@@ -221,10 +234,24 @@ fn limit(key: &str) -> &'static str {
     match key {
         "capability" => "must be a compute capability such as 9.0",
         "multiprocessors" => "must be a number from 1",
-        "memory" => "must be a number of bytes from 1, without a suffix",
+        "memory" => "must be a size from 1 to 256g, such as 1g",
+        "bar" => "must be a size, such as 256m",
         "races" => "must be yes or no",
         _ => "must be the number of a seed",
     }
+}
+
+/// `4096`, `64k`, `256m`, `1g`: bytes, by powers of 1024.
+fn size(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|unit: char| unit.is_ascii_alphabetic());
+    let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" => 0,
+        "k" => 10,
+        "m" => 20,
+        "g" => 30,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
 fn yes(value: &str) -> Option<bool> {
@@ -301,21 +328,29 @@ mod tests {
 
     #[test]
     fn users_have_keys_of_their_own() {
-        let options = Options::of_users("capability=7.5,weak=3").unwrap();
+        let options = Options::of_users("", "capability=7.5,weak=3").unwrap();
         assert_eq!((options.execute, options.capability, options.weak), (Execute::Ptx, 75, Some(3)));
+        let options = Options::of_users("memory=2G,bar=64m", "memory=1g,multiprocessors=4").unwrap();
+        assert_eq!((options.memory, options.bar, options.multiprocessors), (2 << 30, 64 << 20, 4));
+        assert_eq!(Options::of_users("weak=x", "").unwrap_err().0, TARGET);
+        assert_eq!(Options::of_users("weak=7", "weak=x").unwrap_err().0, USERS);
         for (wrong, limit) in [
-            ("mutate=x", "one of capability, multiprocessors, memory, weak, races"),
+            ("mutate=x", "one of capability, multiprocessors, memory, bar, weak, races"),
             ("weak", "expected KEY=VALUE"),
             ("capability=75", "such as 9.0"),
             ("capability=7.0", "7.5 to 12.1"),
             ("multiprocessors=0", "from 1"),
-            ("memory=much", "bytes"),
-            ("memory=0", "bytes from 1"),
+            ("memory=much", "such as 1g"),
+            ("memory=0", "from 1 to 256g"),
+            ("memory=257g", "from 1 to 256g"),
+            ("memory=1gb", "such as 1g"),
+            ("bar=99999999999g", "such as 256m"),
             ("weak=few", "seed"),
             ("races=maybe", "yes or no"),
             ("weak=1,weak=2", "weak=2: weak was given before"),
         ] {
-            let error = Options::of_users(wrong).unwrap_err();
+            let (place, error) = Options::of_users("", wrong).unwrap_err();
+            assert_eq!(place, USERS);
             assert!(error.contains(limit), "{wrong}: {error}");
         }
     }

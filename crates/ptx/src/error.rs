@@ -118,6 +118,8 @@ pub enum Check {
     ReadOnly,
     /// Two accesses of one byte by two threads, of which one writes, and which nothing orders.
     Race,
+    /// A weak load that polls a word, and never sees what was stored there since: PTX lets it read the old value for ever.
+    Stale,
     /// A bulk copy of what others wrote to shared memory, without a fence of its proxy.
     Proxy,
     /// More calls than a lane's stack has room for.
@@ -150,7 +152,8 @@ impl fmt::Display for Finding {
         if let Some((path, line)) = &self.source {
             write!(to, ", from {path}:{line}")?;
         }
-        write!(to, " (kernel {}, block {}, thread {})", self.kernel, self.block, self.thread)
+        let Finding { check, kernel, block, thread, .. } = self;
+        write!(to, " (check {check:?}, kernel {kernel}, block {block}, thread {thread})")
     }
 }
 

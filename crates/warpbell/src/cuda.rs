@@ -58,17 +58,20 @@ impl CudaTarget {
     pub(crate) fn open(target: Target) -> Result<Arc<CudaTarget>, Error> {
         static OPEN: Mutex<BTreeMap<String, Weak<CudaTarget>>> = Mutex::new(BTreeMap::new());
         let mut open = OPEN.lock();
-        if let Some(opened) = open.get(&target.to_string()).and_then(Weak::upgrade) {
+        // One machine, whatever options name it; it compares them with its own.
+        let name = if target.is_ptx() { Target::Ptx.to_string() } else { target.to_string() };
+        check_options(target)?;
+        if let Some(opened) = open.get(&name).and_then(Weak::upgrade) {
             return Ok(opened);
         }
         let gpu = match target {
             Target::Cuda(ordinal) => {
                 Gpu::open(ordinal).map_err(|source| Error::Unavailable { target, source })
             }
-            Target::Cpu | Target::Ptx => open_ptx(target),
+            Target::Cpu | Target::Ptx | Target::PtxWith(_) => open_ptx(target),
         }?;
         let opened = Arc::new(CudaTarget { gpu, loaded: Mutex::default() });
-        open.insert(target.to_string(), Arc::downgrade(&opened));
+        open.insert(name, Arc::downgrade(&opened));
         Ok(opened)
     }
 
@@ -89,14 +92,12 @@ impl CudaTarget {
         if let Some(module) = loaded.get(file) {
             return Ok(module.clone());
         }
-        let image = match self.target() {
-            Target::Ptx => builtin::ptx(file, arch),
-            _ => builtin::for_gpu(file, arch),
-        };
+        let is_ptx = self.target().is_ptx();
+        let image = if is_ptx { builtin::ptx(file, arch) } else { builtin::for_gpu(file, arch) };
         let image = image.map_err(|error| without_image(kernel, arch, error))?;
         let (format, compiled) = (image.format, image.compiled);
         // The PTX machine knows what nvcc makes as well as what NVRTC does.
-        let ptx_of_build = format == Format::Ptx && !compiled && self.target() != Target::Ptx;
+        let ptx_of_build = format == Format::Ptx && !compiled && !is_ptx;
         let module = or_else_compiled(self.load(image), ptx_of_build, |refused| {
             let image = builtin::compiled_now(file, arch).map_err(|error| unable(refused, error))?;
             self.load(image)
@@ -115,10 +116,27 @@ impl CudaTarget {
 
 #[cfg(feature = "ptx")]
 fn open_ptx(target: Target) -> Result<Arc<Gpu>, Error> {
-    Gpu::open_ptx().map_err(|error| match error {
-        GpuError::Options { variable, limit } => Error::Option { object: variable, limit },
+    Gpu::open_ptx().map_err(|source| Error::Unavailable { target, source })
+}
+
+/// Refuses options of the PTX machine that are wrong, or others than it has already.
+#[cfg(feature = "ptx")]
+fn check_options(target: Target) -> Result<(), Error> {
+    let options = match target {
+        Target::Cpu | Target::Cuda(_) => return Ok(()),
+        Target::Ptx => "",
+        Target::PtxWith(options) => options,
+    };
+    Gpu::set_ptx_options(options).map_err(|error| match error {
+        GpuError::Options { object, limit } => Error::Option { object, limit },
         source => Error::Unavailable { target, source },
     })
+}
+
+/// There is no such machine.
+#[cfg(not(feature = "ptx"))]
+fn check_options(_: Target) -> Result<(), Error> {
+    Ok(())
 }
 
 #[cfg(not(feature = "ptx"))]

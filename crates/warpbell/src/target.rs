@@ -1,9 +1,11 @@
 //! Where kernels run.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use warpbell_gpu::Gpu;
 
 use crate::Error;
@@ -20,6 +22,9 @@ pub enum Target {
     /// executor, and what it takes is no figure of a GPU. Needs the feature `ptx` and, for kernels that are not PTX yet,
     /// NVRTC; the environment variable `WARPBELL_PTX` has its options (docs/gpu.md).
     Ptx,
+    /// The same with options, such as `memory=1g,bar=256m`, which go before those of `WARPBELL_PTX`. A process has one PTX
+    /// machine: other options than those that it began with are refused when the target is opened.
+    PtxWith(&'static str),
 }
 
 /// A target, ready to use: it gives memory that its kernels reach, and runs them. A clone is the same.
@@ -37,13 +42,18 @@ impl Target {
     pub fn open(self) -> Result<OpenTarget, Error> {
         Ok(OpenTarget(match self {
             Target::Cpu => Kind::Cpu,
-            Target::Cuda(_) | Target::Ptx => Kind::Cuda(CudaTarget::open(self)?),
+            Target::Cuda(_) | Target::Ptx | Target::PtxWith(_) => Kind::Cuda(CudaTarget::open(self)?),
         }))
+    }
+
+    /// Whether kernels run on the PTX machine.
+    pub fn is_ptx(self) -> bool {
+        matches!(self, Target::Ptx | Target::PtxWith(_))
     }
 }
 
 impl OpenTarget {
-    /// Which target it is.
+    /// Which target it is; of the PTX machine without its options.
     pub fn target(&self) -> Target {
         match &self.0 {
             Kind::Cpu => Target::Cpu,
@@ -81,7 +91,7 @@ impl fmt::Display for OpenTarget {
 
 /// A target that nobody knows.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("target '{0}': expected cpu, ptx, or cuda:N with a device number")]
+#[error("target '{0}': expected cpu, ptx, ptx:OPTIONS such as ptx:memory=1g, or cuda:N with a device number")]
 pub struct TargetError(String);
 
 impl FromStr for Target {
@@ -95,9 +105,24 @@ impl FromStr for Target {
         match text {
             "cpu" => Ok(Target::Cpu),
             "ptx" => Ok(Target::Ptx),
-            _ => cuda().ok_or_else(|| TargetError(text.to_owned())),
+            _ => match text.strip_prefix("ptx:").filter(|options| !options.is_empty()) {
+                Some(options) => Ok(Target::PtxWith(kept(options))),
+                None => cuda().ok_or_else(|| TargetError(text.to_owned())),
+            },
         }
     }
+}
+
+/// The text, for as long as the process lives: a target is copied everywhere. Each is kept once.
+fn kept(text: &str) -> &'static str {
+    static KEPT: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    let mut all = KEPT.lock();
+    if let Some(known) = all.get(text) {
+        return known;
+    }
+    let text: &'static str = Box::leak(text.into());
+    all.insert(text);
+    text
 }
 
 impl fmt::Display for Target {
@@ -106,6 +131,7 @@ impl fmt::Display for Target {
             Target::Cpu => f.write_str("cpu"),
             Target::Cuda(ordinal) => write!(f, "cuda:{ordinal}"),
             Target::Ptx => f.write_str("ptx"),
+            Target::PtxWith(options) => write!(f, "ptx:{options}"),
         }
     }
 }
@@ -116,10 +142,12 @@ mod tests {
 
     #[test]
     fn targets_round_trip() {
-        for text in ["cpu", "ptx", "cuda:0", "cuda:7"] {
+        for text in ["cpu", "ptx", "ptx:memory=1g,bar=64m", "cuda:0", "cuda:7"] {
             assert_eq!(text.parse::<Target>().unwrap().to_string(), text);
         }
-        for text in ["", "gpu", "cuda", "cuda:", "cuda:x", "cuda:+1", "cuda:4294967296", "CPU"] {
+        for text in
+            ["", "gpu", "ptx:", "ptxs", "cuda", "cuda:", "cuda:x", "cuda:+1", "cuda:4294967296", "CPU"]
+        {
             assert!(text.parse::<Target>().unwrap_err().to_string().contains(text));
         }
     }

@@ -5,6 +5,7 @@
 mod ffi;
 mod find;
 mod includes;
+mod notice;
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -108,8 +109,11 @@ impl Nvrtc {
         job: Job,
         watch: Option<&Watch>,
     ) -> Result<Vec<u8>, CompileError> {
-        let Some(watch) = watch else { return self.compile(&job) };
         let what = format!("{} for compute capability {}.{}", job.name, job.arch / 10, job.arch % 10);
+        let Some(watch) = watch else {
+            let _told = notice::of(&what);
+            return self.compile(&job);
+        };
         if (watch.interrupted)() {
             return Err(CompileError::Interrupted { what });
         }

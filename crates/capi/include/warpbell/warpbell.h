@@ -266,7 +266,7 @@ typedef struct warpbell_queues warpbell_queues;
 
 typedef struct warpbell_attach_options {
     uint32_t api_version, size;
-    const char* target;         /* where kernels run: "cpu" (the default), "cuda:N" or "ptx" */
+    const char* target;         /* where kernels run: "cpu" (the default), "cuda:N", "ptx" or "ptx:OPTIONS" */
     uint64_t timeout_ns;        /* of each wait in a kernel, from its start; 0: 10 s */
     uint32_t nsid;              /* 0: the first usable namespace */
     uint32_t queues;            /* queue pairs; 0: 1 */

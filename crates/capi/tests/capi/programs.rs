@@ -119,6 +119,36 @@ fn the_example_runs_on_the_ptx_target() {
     }
 }
 
+/// What a kernel did wrong is told once, in words of its source.
+#[test]
+fn a_fault_on_the_ptx_target_is_told_once() {
+    if can_build("a fault on the PTX machine") {
+        let program = Program::build("cc", &STRICT, &example(), &shared());
+        let source = std::fs::read_to_string(kernel()).unwrap();
+        let wrong = source.replace("[port::lane()] = s.ok()", "[port::lane() + (1u << 24)] = s.ok()");
+        assert_ne!(wrong, source);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("outside.cu");
+        std::fs::write(&path, wrong).unwrap();
+        let output = program.run(&[&path.display().to_string(), "ptx:memory=256m"]);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        if error.contains("no NVRTC to compile kernels") {
+            println!("skipped: a fault on the PTX machine: no NVRTC (scripts/cuda-setup installs it)");
+            return;
+        }
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        assert!(
+            error.starts_with("wait: WARPBELL_ERROR_FAILED: ptx: work on the device: module.ptx:"),
+            "{error}"
+        );
+        assert_eq!(error.matches("no memory of this GPU").count(), 1, "{error}");
+        assert!(
+            error.contains("outside.cu:12 (check Bounds, kernel sum_blocks, block 0, thread "),
+            "{error}"
+        );
+    }
+}
+
 #[test]
 fn a_failure_of_the_example_is_an_exit_code_and_a_sentence() {
     if can_build("failures of the C example") {

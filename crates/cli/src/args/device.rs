@@ -19,7 +19,7 @@ pub struct DeviceArgs {
     /// The device, as an option
     #[arg(short, long, value_name = "DEVICE")]
     pub device: Vec<Named>,
-    /// Where kernels run: cpu, cuda:N, or ptx (what NVRTC makes for a GPU, run here with checks)
+    /// Where kernels run: cpu, cuda:N, or ptx (what NVRTC makes for a GPU, run here with checks), ptx:OPTIONS
     #[arg(long, default_value = "cpu")]
     pub target: Target,
     /// Permit writes to the device with this path, serial number, PCI address or socket; may be given again
@@ -136,7 +136,7 @@ impl DeviceArgs {
             return refuse(format!("--rings {}", self.rings), instead);
         }
         match (self.target, self.doorbells) {
-            (Target::Cuda(_) | Target::Ptx, _) => {
+            (Target::Cuda(_) | Target::Ptx | Target::PtxWith(_), _) => {
                 refuse(format!("--target {}", self.target), "; leave it out")
             }
             (_, DoorbellChoice::Auto) => Ok(()),

@@ -54,7 +54,9 @@ impl CheckArgs {
     /// The GPU to test, or to ask.
     pub fn target(&self) -> Result<Target, Ending> {
         match self.target.unwrap_or(Target::Cuda(0)) {
-            Target::Ptx => Err(Ending::usage("--target ptx: check asks and tests a GPU, and there is none")),
+            target if target.is_ptx() => {
+                Err(Ending::usage("--target ptx: check asks and tests a GPU, and there is none"))
+            }
             target => Ok(target),
         }
     }

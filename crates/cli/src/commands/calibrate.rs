@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use warpbell::{Ssd, Target};
+use warpbell::Ssd;
 use warpbell_plan::{Calibration, Measured, show_value};
 use warpbell_workload::calibrate::{Calibrator, Measurement, Quantity, Unmeasured};
 use warpbell_workload::{Control, DeviceReport};
@@ -29,7 +29,7 @@ pub fn run(args: &CalibrateArgs, global: &Global, stop: Arc<AtomicBool>) -> Resu
     if device.positional.is_empty() && device.device.is_empty() {
         device.positional.push(DEFAULT_DEVICE.parse().map_err(Ending::usage)?);
     }
-    if device.target == Target::Ptx {
+    if device.target.is_ptx() {
         return Err(Ending::usage("--target ptx: what the PTX machine takes is a constant of no machine"));
     }
     let target = device.target.open()?;

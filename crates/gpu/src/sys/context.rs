@@ -85,6 +85,8 @@ impl Context {
         }
         match self.first_fault.set(error.to_string()) {
             Ok(()) => Err(error),
+            // The machine's text for a fault is the first fault itself.
+            Err(_) if matches!(error, GpuError::Machine { .. }) => Err(error),
             Err(_) => {
                 let first = self.first_fault.get().cloned().unwrap_or_default();
                 Err(GpuError::Lost { error: Box::new(error), first })

@@ -2,6 +2,7 @@
 
 use super::functions::Functions;
 use crate::GpuError;
+use crate::codes::is_sticky;
 
 /// A call that did not succeed.
 #[derive(Clone, Debug)]
@@ -31,6 +32,8 @@ impl Failure {
             Failure::Code { call, code, functions } => {
                 let (name, text) = functions.words(code);
                 match functions.are_of_ptx() {
+                    // A kernel's fault is not of the call that meets it.
+                    true if is_sticky(code) => GpuError::Machine { code, text, object },
                     true => GpuError::Machine { code, text: format!("{call}: {text}"), object },
                     false => GpuError::call(call, code, name, text, object),
                 }

@@ -198,9 +198,15 @@ pub(crate) fn functions() -> Result<&'static Functions, GpuError> {
 #[cfg(feature = "ptx")]
 pub(crate) fn functions_of_ptx() -> Result<&'static Functions, GpuError> {
     static LOADED: Loaded = OnceLock::new();
-    let options = warpbell_ptx_driver::for_users();
-    options.map_err(|limit| GpuError::Options { variable: warpbell_ptx_driver::USERS, limit })?;
+    set_ptx_options("")?;
     told(LOADED.get_or_init(|| load(Driver::Ptx)))
+}
+
+/// Options of the PTX machine, by its target.
+#[cfg(feature = "ptx")]
+pub(crate) fn set_ptx_options(options: &str) -> Result<(), GpuError> {
+    let wrong = |(object, limit)| GpuError::Options { object, limit };
+    warpbell_ptx_driver::for_users(options).map_err(wrong)
 }
 
 type Loaded = OnceLock<Result<&'static Functions, Missing>>;

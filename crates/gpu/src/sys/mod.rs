@@ -23,6 +23,8 @@ pub(crate) use context::Context;
 pub(crate) use copies::Copies;
 pub(crate) use device::{Device, device_count, name};
 pub(crate) use dma_buf::BarMapping;
+#[cfg(feature = "ptx")]
+pub(crate) use functions::set_ptx_options;
 pub(crate) use gdrdrv::Gdrdrv;
 pub(crate) use host::HostRegistration;
 pub(crate) use memory::Allocation;

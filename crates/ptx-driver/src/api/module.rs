@@ -73,7 +73,10 @@ fn function(context: &Context, handle: u64) -> Result<Arc<Function>> {
 /// Loads a module, and says what the compiler's log says.
 fn load(bytes: &[u8]) -> std::result::Result<Module, Refusal> {
     let options = &driver().map_err(|code| Refusal(code, String::new()))?.options;
-    let entries = image::load(bytes, options.capability, options.driver.max(0) as u32)?;
+    let entries = image::load(bytes, options.capability, options.driver.max(0) as u32);
+    // Users have no ptxas, and need not be told of one.
+    let plain = |Refusal(code, text): Refusal| Refusal(code, text.replace("ptxas fatal: ", ""));
+    let entries = if options.users { entries.map_err(plain) } else { entries }?;
     let ptx = (options.execute == Execute::Ptx)
         .then(|| machine::load(bytes, options.mutate.as_deref()))
         .transpose()?;

@@ -141,6 +141,7 @@ impl Common<'_> {
                 self.watch(lane, access, place, false)?;
             }
             *value = self.load(lane, access, place);
+            self.polls(lane)?;
             if self.run.races.is_some() {
                 self.watch_acquire(lane, access, place, *value);
             }

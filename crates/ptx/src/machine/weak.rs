@@ -14,6 +14,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use super::block::Common;
 use super::lane::Lane;
 use super::real::{Real, Region, Span};
+use crate::error::{Check, Finding};
 use crate::program::{Access, Order, Scope};
 
 /// Late stores that a place holds, at most.
@@ -60,6 +61,9 @@ struct State {
     /// Grids that run.
     grids: u64,
 }
+
+/// How often a lane reads an old value of one word by weak loads before that is a poll.
+const POLLS: u32 = 10_000;
 
 /// What a block keeps: late stores of all its lanes, and words with the time at which they were loaded.
 #[derive(Debug, Default)]
@@ -192,6 +196,7 @@ impl Block {
 /// What is late in a lane, its block and the GPU, while one of its instructions runs.
 struct Path<'a> {
     lane: &'a mut Buffer,
+    stale: &'a mut (u64, u32),
     block: &'a mut Block,
     gpu: &'a mut State,
     owner: u64,
@@ -276,7 +281,12 @@ impl Path<'_> {
         };
         let kept = self.block.words.get(&word).map(|(kept, _)| at.span().part_of(*kept));
         let seen = match kept {
-            Some(kept) if early => kept,
+            Some(kept) if early => {
+                if access.order == Order::Weak {
+                    self.count_old(at, kept);
+                }
+                kept
+            }
             _ => {
                 let whole = self.block.words.remove(&word).and_then(|_| Real::new(region, word, 8));
                 if let Some(whole) = whole {
@@ -296,6 +306,17 @@ impl Path<'_> {
             }
         };
         self.loaded(access, at, seen)
+    }
+
+    /// Counts that the lane got a value of its block's which is old: of the same word, time after time.
+    fn count_old(&mut self, at: Real, kept: u64) {
+        let word = at.span().address();
+        if self.gpu.seen(at) != kept {
+            let before = if self.stale.0 == word { self.stale.1 } else { 0 };
+            *self.stale = (word, before + 1);
+        } else if self.stale.0 == word {
+            *self.stale = (0, 0);
+        }
     }
 
     /// What the lane sees of what its block does.
@@ -355,7 +376,13 @@ impl Common<'_> {
     fn path<T>(&mut self, lane: &mut Lane, act: impl FnOnce(&mut Path<'_>) -> T) -> Option<T> {
         let mut gpu = self.run.weak?.0.lock();
         let owner = self.run.grid_number << 42 | u64::from(self.block) << 10 | u64::from(lane.number);
-        let mut path = Path { lane: &mut lane.late, block: &mut self.weak, gpu: &mut gpu, owner };
+        let mut path = Path {
+            lane: &mut lane.late,
+            stale: &mut lane.stale,
+            block: &mut self.weak,
+            gpu: &mut gpu,
+            owner,
+        };
         path.drain();
         Some(act(&mut path))
     }
@@ -365,6 +392,19 @@ impl Common<'_> {
         // The place of this access was found there last.
         let region = self.regions[0];
         self.path(lane, |path| path.load(access, at, &region))
+    }
+
+    /// Refuses a poll by weak loads, which need not ever see what was stored.
+    pub(super) fn polls(&self, lane: &Lane) -> Result<(), Box<Finding>> {
+        let (word, count) = lane.stale;
+        if count < POLLS {
+            return Ok(());
+        }
+        let what = format!(
+            "{word:#x} was read {count} times by weak loads, which gave an old value each time: a poll needs ld.relaxed or \
+             ld.acquire"
+        );
+        Err(self.found(lane, Check::Stale, what))
     }
 
     pub(super) fn weak_store(

@@ -59,9 +59,12 @@ fn a_finding_names_both_lines_and_the_thread() {
     let Err(Error::Found(finding)) = run(&module, 1, &words) else { panic!("nothing was found") };
     assert_eq!((finding.source.clone(), finding.thread), (Some(("/src/kernel.cu".to_owned(), 42)), 0));
     let told = finding.to_string();
-    for part in
-        ["test.ptx:", "st.u32 [%words+64], %r1;", "from /src/kernel.cu:42", "kernel k, block 0, thread 0"]
-    {
+    for part in [
+        "test.ptx:",
+        "st.u32 [%words+64], %r1;",
+        "from /src/kernel.cu:42",
+        "(check Uninitialized, kernel k, block 0, thread 0)",
+    ] {
         assert!(told.contains(part), "{part}: {told}");
     }
 }
@@ -193,4 +196,34 @@ fn a_run_can_be_stopped() {
     let words = Words::of(&[0]);
     let launch = Launch::new(&module, "k").arguments(&words.address(0).to_le_bytes());
     assert!(!launch.run(&words, &true.into()).unwrap().ended);
+}
+
+#[test]
+fn a_poll_by_weak_loads_is_found_and_one_by_relaxed_loads_ends() {
+    let body = |load: &str| {
+        format!(
+            "mov.u32 %r1, %ctaid.x;\nsetp.ne.u32 %p1, %r1, 0;\n@%p1 bra $poll;\nmov.u32 %r2, 300;\n\
+             $late: nanosleep.u32 20;\nsub.u32 %r2, %r2, 1;\nsetp.ne.u32 %p2, %r2, 0;\n@%p2 bra $late;\n\
+             st.release.gpu.global.u64 [%words], 1;\nret;\n$poll: {load} %rd1, [%words];\n\
+             setp.eq.u64 %p3, %rd1, 0;\n@%p3 bra $poll;"
+        )
+    };
+    let run = |load: &str, seed| {
+        let (module, words) = (module("", &body(load)).unwrap(), Words::of(&[0; 8]));
+        let launch = Launch::new(&module, "k").grid([2, 1, 1]).block([1, 1, 1]).resident(2);
+        let launch = launch.arguments(&words.address(0).to_le_bytes()).seed(seed).weak(true);
+        launch.run(&words, &false.into())
+    };
+    let mut stale = 0;
+    for seed in 0..20 {
+        match run("ld.global.u64", seed) {
+            Err(Error::Found(finding)) => {
+                assert!(finding.check == Check::Stale && finding.what.contains("10000 times"), "{finding}");
+                stale += 1;
+            }
+            other => assert!(other.is_ok_and(|ran| ran.ended), "seed {seed}"),
+        }
+        assert!(run("ld.relaxed.gpu.global.u64", seed).is_ok_and(|ran| ran.ended), "seed {seed}");
+    }
+    assert!(stale > 0, "the poll ended for each seed");
 }

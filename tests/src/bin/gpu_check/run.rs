@@ -40,10 +40,7 @@ impl Fixture {
 
     /// Our kernel file `file` for the target, whose compute capability is `arch`.
     pub fn image(&self, file: &str, arch: u32) -> anyhow::Result<CudaImage> {
-        Ok(match self.target {
-            Target::Ptx => builtin::ptx(file, arch)?,
-            _ => builtin::for_gpu(file, arch)?,
-        })
+        Ok(if self.target.is_ptx() { builtin::ptx(file, arch)? } else { builtin::for_gpu(file, arch)? })
     }
 
     /// A soft controller.
@@ -55,7 +52,7 @@ impl Fixture {
     pub fn device_data(&self) -> anyhow::Result<OpenOptions> {
         match self.target {
             Target::Cpu => Err(Skipped("data in GPU memory: the CPU target has none".to_owned()).into()),
-            Target::Cuda(_) | Target::Ptx => {
+            Target::Cuda(_) | Target::Ptx | Target::PtxWith(_) => {
                 let gpu = self.target.open()?.gpu().cloned();
                 let gpu = gpu.ok_or_else(|| Skipped("data in GPU memory: no GPU".to_owned()))?;
                 Ok(OpenOptions::new().data(DataPlacement::Hbm(gpu)))

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
-use warpbell::Target;
 use warpbell_gpu::DeviceMemory;
 use warpbell_kernels::builtin::{self, IMAGES, Image};
 use warpbell_kernels::image::Format;
@@ -47,7 +46,7 @@ pub fn all_load(fixture: &Fixture) -> anyhow::Result<String> {
         gpu.load(&image.name, &image.bytes)?;
         kinds.insert(kind(image.format, image.arch));
     }
-    let runs = |image: &&Image| fixture.target != Target::Ptx || image.format == Format::Ptx;
+    let runs = |image: &&Image| !fixture.target.is_ptx() || image.format == Format::Ptx;
     for image in others(arch, fixture.all).into_iter().filter(runs) {
         gpu.load(&image.name(), &image.bytes())?;
         kinds.insert(kind(image.format, image.arch));
